@@ -1,0 +1,1 @@
+//! Benchmarks and perftest-like tools.

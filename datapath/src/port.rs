@@ -1,0 +1,77 @@
+//! The boundary between the engine and whatever moves frames: a DPDK port, a virtual wire, a wrapper around either.
+//!
+//! A port *lends* transmit slots and receive views; it never gives buffers away. A receive view lives until
+//! [`Port::rx_release`], a transmit slot until [`Port::tx_commit`] or [`Port::tx_cancel`].
+
+/// Most frames in one receive burst.
+pub const RX_BURST: usize = 32;
+
+/// What a port can do. Fixed while the port lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortCaps {
+    /// The port's own Ethernet address.
+    pub mac: [u8; 6],
+    /// Longest frame, in bytes, from the Ethernet header to the ICRC, without the FCS.
+    pub max_frame: usize,
+}
+
+/// Counters of a port. A frame counted as dropped reached neither the engine nor the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortStats {
+    /// Frames handed to the engine.
+    pub rx_frames: u64,
+    /// Bytes of those frames.
+    pub rx_bytes: u64,
+    /// Received frames that the port could not show as one contiguous view.
+    pub rx_dropped: u64,
+    /// Frames handed to the wire.
+    pub tx_frames: u64,
+    /// Bytes of those frames.
+    pub tx_bytes: u64,
+    /// Committed frames that the port gave up on.
+    pub tx_dropped: u64,
+}
+
+/// A source and sink of Ethernet frames, driven by one thread.
+///
+/// One engine turn calls `rx_burst`, reads each frame, calls `rx_release`; then, for each frame to send, `tx_slot`
+/// and `tx_commit`; then `tx_flush` once.
+pub trait Port {
+    /// What the port can do.
+    fn caps(&self) -> PortCaps;
+
+    /// Whether frames can pass now.
+    fn link_up(&self) -> bool;
+
+    /// Receives up to [`RX_BURST`] frames and returns how many. The burst before must have been released.
+    fn rx_burst(&mut self) -> usize;
+
+    /// Frame `index` of the burst, from the Ethernet header on, without the FCS.
+    ///
+    /// # Panics
+    /// If `index` is not below what [`Port::rx_burst`] returned.
+    fn rx_frame(&self, index: usize) -> &[u8];
+
+    /// Gives all frames of the burst back.
+    fn rx_release(&mut self);
+
+    /// Lends a slot of at least `caps().max_frame` writable bytes, or `None` when the transmit ring is full. Its old
+    /// content is undefined. A port that can places the byte at `align_at` on a 64-byte boundary, so that the
+    /// payload behind the headers is copied aligned.
+    fn tx_slot(&mut self, align_at: usize) -> Option<&mut [u8]>;
+
+    /// Queues the first `len` bytes of the slot lent last.
+    ///
+    /// # Panics
+    /// If no slot is lent, or `len` is longer than the slot.
+    fn tx_commit(&mut self, len: usize);
+
+    /// Takes the slot lent last back unsent. Does nothing if none is lent.
+    fn tx_cancel(&mut self);
+
+    /// Hands all queued frames to the wire; what the wire does not take now stays queued for the next flush.
+    fn tx_flush(&mut self);
+
+    /// Counters since the port was made.
+    fn stats(&self) -> PortStats;
+}

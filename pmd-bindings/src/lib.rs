@@ -1,0 +1,1 @@
+//! DPDK: generated bindings and a small safe layer.

@@ -1,0 +1,1 @@
+//! The slow path: selective-repeat bitmaps and recovery decisions.

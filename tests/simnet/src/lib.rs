@@ -1,0 +1,1 @@
+//! A deterministic network in virtual time, and the pair rig.

@@ -1,0 +1,1 @@
+//! Scenarios, loss injection and two-process tests.

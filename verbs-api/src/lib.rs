@@ -1,0 +1,1 @@
+//! The verbs-like API: devices, memory regions, queue pairs.

@@ -1,0 +1,3 @@
+//! One door to everything a person runs.
+
+fn main() {}
