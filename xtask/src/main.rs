@@ -1,3 +1,90 @@
-//! One door to everything a person runs.
+//! One door to everything a person runs: `cargo xtask setup | lint | test | sim`.
+//!
+//! This crate has few dependencies, because it must build on a machine that has nothing but Rust and a linker:
+//! installing the rest is its own first task.
+#![forbid(unsafe_code)]
 
-fn main() {}
+mod docs;
+mod error;
+mod lint;
+mod repo;
+mod setup;
+mod sim;
+mod steps;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use error::Result;
+
+/// srnic: SRNIC, a lossy-RDMA NIC, in software
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Check what the build needs, and install what is missing (Debian packages: as root or by `sudo -n`)
+    Setup,
+    /// Formatting, clippy with warnings as errors, rustdoc, and the paths that the documents name
+    Lint,
+    /// Run the tests, each crate as it is used
+    Test {
+        /// Add the long runs: hours of schedules and seeds instead of minutes
+        #[arg(long)]
+        all: bool,
+    },
+    /// Run the seeded swarm on the deterministic network; a seed replays its run exactly
+    Sim {
+        /// First seed
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// How many seeds, counting up from the first
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+        seeds: u64,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<()> {
+    match task {
+        Task::Setup => setup::explicit(),
+        Task::Lint => lint::run(),
+        Task::Test { all } => test::run(all),
+        Task::Sim { seed, seeds } => sim::run(seed, seeds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_unknown_task_is_an_error() {
+        assert!(Cli::try_parse_from(["cargo xtask", "frobnicate"]).is_err());
+    }
+
+    #[test]
+    fn sim_refuses_zero_seeds() {
+        assert!(Cli::try_parse_from(["cargo xtask", "sim", "--seed", "7", "--seeds", "0"]).is_err());
+    }
+}

@@ -1,0 +1,123 @@
+//! Part of `cargo xtask lint`: what the documents name must exist.
+//!
+//! A map that is wrong is worse than none. Three things are checked in README.md, CHANGELOG.md and docs/: relative
+//! links, paths in backticks that start with a directory of the repository, and, in the table that maps the paper's
+//! Figure 4, that each file defines the type that its row names.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::repo;
+
+/// The heading of the table that maps the paper's boxes to files and types, and the document that has it.
+const MAP: (&str, &str) = ("docs/architecture.md", "Figure 4");
+
+/// Checks all documents of the repository.
+pub fn check() -> Result<()> {
+    let root = repo::root();
+    let mut wrong = Vec::new();
+    for document in documents(&root)? {
+        let text = fs::read_to_string(&document).map_err(|e| Error::io("read", &document, &e))?;
+        let name = document.strip_prefix(&root).unwrap_or(&document).display().to_string();
+        let dir = document.parent().unwrap_or(&root);
+        let in_document = links(&text)
+            .filter(|link| !dir.join(link).exists())
+            .map(|link| format!("{name}: the link to `{link}` leads nowhere"))
+            .chain(
+                paths(&text, &root)
+                    .filter(|path| !root.join(path).exists())
+                    .map(|path| format!("{name}: there is no `{path}`")),
+            );
+        wrong.extend(in_document);
+        if name == MAP.0 {
+            wrong.extend(check_map(&text, &root)?);
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Error(wrong.join("\n"))) }
+}
+
+fn documents(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = vec![root.join("README.md"), root.join("CHANGELOG.md")];
+    let mut dirs = vec![root.join("docs")];
+    while let Some(dir) = dirs.pop() {
+        let entries = fs::read_dir(&dir).map_err(|e| Error::io("list", &dir, &e))?;
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.is_dir() {
+                dirs.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Targets of relative Markdown links, without their fragment.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    text.split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next())
+        .map(|target| target.split('#').next().unwrap_or_default())
+        .filter(|target| !target.is_empty() && !target.contains("://") && !target.contains(' '))
+}
+
+/// Words in backticks that are a path in this repository: `directory/..`, with a directory that is there.
+fn paths<'a>(text: &'a str, root: &'a Path) -> impl Iterator<Item = &'a str> {
+    in_backticks(text).filter(move |word| {
+        let is_path = word.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+        is_path
+            && word.split_once('/').is_some_and(|(first, _)| !first.is_empty() && root.join(first).is_dir())
+    })
+}
+
+fn in_backticks(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+/// The rows of the map that are wrong. A document without the table is wrong altogether.
+fn check_map(text: &str, root: &Path) -> Result<Vec<String>> {
+    let section = text
+        .split("\n## ")
+        .find(|section| section.lines().next().is_some_and(|heading| heading.contains(MAP.1)))
+        .ok_or_else(|| Error(format!("{} has no section about {}", MAP.0, MAP.1)))?;
+    let mut rows = 0;
+    let mut wrong = Vec::new();
+    for (name, path, item) in section.lines().filter_map(row) {
+        rows += 1;
+        let found = fs::read_to_string(root.join(path)).is_ok_and(|source| defines(&source, item));
+        if !found {
+            wrong.push(format!("{}: {name}: `{path}` does not define `{item}`", MAP.0));
+        }
+    }
+    if rows == 0 {
+        return Err(Error(format!("{}: the section about {} has no table", MAP.0, MAP.1)));
+    }
+    Ok(wrong)
+}
+
+/// A row `| name | `path` | `item` | .. |`.
+fn row(line: &str) -> Option<(&str, &str, &str)> {
+    let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
+    let name = cells.next()?;
+    let path = cells.next()?.strip_prefix('`')?.strip_suffix('`')?;
+    let item = cells.next()?.strip_prefix('`')?.strip_suffix('`')?;
+    Some((name, path, item))
+}
+
+/// Whether Rust source defines an item of this name. `Type::method` asks for the method.
+fn defines(source: &str, item: &str) -> bool {
+    let item = item.rsplit("::").next().unwrap_or(item);
+    source.lines().filter(|line| !line.trim_start().starts_with("//")).any(|line| {
+        let words: Vec<&str> =
+            line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
+        words.windows(2).any(|pair| {
+            matches!(pair[0], "struct" | "enum" | "trait" | "type" | "fn" | "mod" | "const" | "static")
+                && pair[1] == item
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests;

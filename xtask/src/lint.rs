@@ -1,0 +1,23 @@
+//! `cargo xtask lint`: everything that is wrong without running anything.
+
+use crate::error::Result;
+use crate::repo::cargo;
+use crate::steps::Steps;
+use crate::{docs, setup};
+
+/// Formatting, clippy on the whole workspace and on `datapath` without DPDK, rustdoc, the documents' references.
+pub fn run() -> Result<()> {
+    setup::implied(setup::Scope::Build)?;
+    let mut steps = Steps::default();
+    steps.command("format", cargo(&["fmt", "--all", "--check"]));
+    steps.command("clippy", cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]));
+    // On its own: in the workspace other crates switch the `dpdk` feature on.
+    let datapath =
+        ["clippy", "-p", "datapath", "--no-default-features", "--all-targets", "--", "-D", "warnings"];
+    steps.command("clippy without dpdk", cargo(&datapath));
+    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    steps.command("rustdoc", doc);
+    steps.check("documents", docs::check);
+    steps.finish()
+}

@@ -1,0 +1,66 @@
+//! Where the repository is, and how its tools are called.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::{Error, Result};
+
+/// The repository's root.
+pub fn root() -> PathBuf {
+    // Cargo sets the variable for `cargo run`; a binary called directly falls back on where it was built.
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    manifest.parent().map_or_else(|| manifest.clone(), Path::to_path_buf)
+}
+
+/// `cargo ARGS..` in the repository's root, by the cargo that runs us.
+pub fn cargo(args: &[&str]) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(args).current_dir(root());
+    command
+}
+
+/// Runs `command` to its end, with our own input and output.
+pub fn run(mut command: Command) -> Result<()> {
+    let status = command
+        .status()
+        .map_err(|e| Error(format!("cannot start `{}`: {e}", command.get_program().display())))?;
+    if status.success() { Ok(()) } else { Err(Error(format!("`{}` failed: {status}", shown(&command)))) }
+}
+
+/// The command as a person would type it.
+pub fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let mut text = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
+    for arg in command.get_args() {
+        text.push(' ');
+        text.push_str(&arg.to_string_lossy());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_holds_the_workspace() {
+        let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("a manifest at the root");
+        assert!(manifest.contains("[workspace]"));
+    }
+
+    #[test]
+    fn a_failing_command_is_named_in_the_error() {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "exit 3"]);
+        let error = run(command).expect_err("the command fails");
+        assert_eq!(error.0, "`sh -c exit 3` failed: exit status: 3");
+    }
+
+    #[test]
+    fn a_command_that_is_not_there_is_an_error() {
+        let error = run(Command::new("/nonexistent/tool")).expect_err("there is no such tool");
+        assert!(error.0.starts_with("cannot start `/nonexistent/tool`"), "{error}");
+    }
+}

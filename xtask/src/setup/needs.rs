@@ -1,0 +1,180 @@
+//! What the build and the tests need from the system, and how to see whether it is there.
+//!
+//! Each probe looks for the thing itself, not for a package: a DPDK from elsewhere, found through
+//! `PKG_CONFIG_PATH`, is as good.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::error::{Error, Result};
+
+/// DPDK releases that the bindings are written for: (year, month), both ends included.
+const DPDK_RELEASES: std::ops::RangeInclusive<(u32, u32)> = (22, 11)..=(24, 11);
+
+/// One thing that the build or the tests need.
+pub struct Need {
+    /// What it is.
+    pub name: &'static str,
+    /// What it is for.
+    pub purpose: &'static str,
+    /// Debian packages that bring it.
+    pub packages: &'static [&'static str],
+    /// Whether the build can do without it.
+    pub optional: bool,
+    /// What a person does where the packages do not help.
+    pub by_hand: &'static str,
+    /// Its version or place, or why it is missing.
+    pub probe: fn() -> Result<String>,
+}
+
+/// All of it. The order is that of the report.
+pub const NEEDS: &[Need] = &[
+    Need {
+        name: "C compiler",
+        purpose: "the C part of the DPDK bindings, and the linker",
+        packages: &["gcc", "libc6-dev"],
+        optional: false,
+        by_hand: "Install a C compiler, called `cc`, and the C library's headers.",
+        probe: c_compiler,
+    },
+    Need {
+        name: "pkg-config",
+        purpose: "to find DPDK",
+        packages: &["pkg-config"],
+        optional: false,
+        by_hand: "Install pkg-config.",
+        probe: pkg_config,
+    },
+    Need {
+        name: "DPDK",
+        purpose: "ports: memif and everything else that moves frames",
+        packages: &["libdpdk-dev"],
+        optional: false,
+        by_hand: "Install DPDK 22.11 to 24.11 with its headers, and let PKG_CONFIG_PATH name the directory of \
+                  libdpdk.pc.",
+        probe: dpdk,
+    },
+    Need {
+        name: "libclang",
+        purpose: "bindgen, which reads DPDK's headers",
+        packages: &["libclang-dev"],
+        optional: false,
+        by_hand: "Install libclang, and let LIBCLANG_PATH name the directory of libclang.so.",
+        probe: libclang,
+    },
+    Need {
+        name: "tshark",
+        purpose: "tests that let Wireshark read our packets",
+        packages: &["tshark"],
+        optional: true,
+        by_hand: "Install tshark.",
+        probe: || first_line("tshark", &["--version"]),
+    },
+    Need {
+        name: "valgrind",
+        purpose: "instruction counts",
+        packages: &["valgrind"],
+        optional: true,
+        by_hand: "Install valgrind.",
+        probe: || first_line("valgrind", &["--version"]),
+    },
+];
+
+fn c_compiler() -> Result<String> {
+    let version = first_line("cc", &["--version"])?;
+    // A compiler without the C library's headers is of no use, and on Debian those are another package.
+    first_line("cc", &["-E", "-include", "stdio.h", "-x", "c", "/dev/null"])
+        .map_err(|_| Error::new("cc is here, the C library's headers are not"))?;
+    Ok(version)
+}
+
+fn pkg_config() -> Result<String> {
+    first_line("pkg-config", &["--version"])
+}
+
+fn dpdk() -> Result<String> {
+    let version =
+        first_line("pkg-config", &["--modversion", "libdpdk"]).map_err(|_| Error::new("not found"))?;
+    supported_dpdk(&version)?;
+    Ok(version)
+}
+
+/// Whether the bindings are written for this DPDK version, such as `22.11.5` or `24.11.0-rc1`.
+fn supported_dpdk(version: &str) -> Result<()> {
+    let mut parts = version.split('.').map(str::parse::<u32>);
+    match (parts.next(), parts.next()) {
+        (Some(Ok(year)), Some(Ok(month))) if DPDK_RELEASES.contains(&(year, month)) => Ok(()),
+        _ => Err(Error(format!("version {version} is not supported, 22.11 to 24.11 are"))),
+    }
+}
+
+fn libclang() -> Result<String> {
+    let named = std::env::var_os("LIBCLANG_PATH").map(PathBuf::from);
+    let library = named.iter().cloned().chain(library_directories()).find_map(|place| libclang_in(&place));
+    let library = library.ok_or_else(|| Error::new("not found"))?;
+    // A LIBCLANG_PATH is taken at its word: where such a clang keeps its own headers is its own affair.
+    if named.is_none() && !has_builtin_headers(Path::new("/usr/lib")) {
+        return Err(Error::new("libclang is here, clang's own headers (stddef.h) are not"));
+    }
+    Ok(library.display().to_string())
+}
+
+/// Where Debian keeps libclang: one directory per LLVM release, and those of the linker.
+fn library_directories() -> impl Iterator<Item = PathBuf> {
+    let lib = Path::new("/usr/lib");
+    subdirectories(lib)
+        .into_iter()
+        .filter(|dir| dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with("llvm-")))
+        .map(|llvm| llvm.join("lib"))
+        .chain([lib.join(format!("{}-linux-gnu", std::env::consts::ARCH)), PathBuf::from("/usr/lib64")])
+}
+
+/// `libclang.so`, or `libclang-14.so`, or `libclang.so.1`: the names that bindgen looks for. `place` may also be the
+/// file itself.
+fn libclang_in(place: &Path) -> Option<PathBuf> {
+    if place.is_file() {
+        return Some(place.to_path_buf());
+    }
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(place).ok()?.flatten().map(|entry| entry.path()).collect();
+    files.sort();
+    files.into_iter().find(|file| {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let known =
+            name.starts_with("libclang.so") || (name.starts_with("libclang-") && name.contains(".so"));
+        // A dangling link of a removed package is not a library.
+        known && file.exists()
+    })
+}
+
+/// Whether some `llvm-*/lib/clang/*/include/stddef.h` is below `lib`.
+fn has_builtin_headers(lib: &Path) -> bool {
+    let llvm = subdirectories(lib).into_iter().map(|dir| dir.join("lib/clang"));
+    let mut releases = llvm.chain([lib.join("clang")]).flat_map(|clang| subdirectories(&clang));
+    releases.any(|release| release.join("include/stddef.h").is_file())
+}
+
+/// The directories in `dir`, in order; none if it cannot be read.
+fn subdirectories(dir: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> =
+        std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    found.retain(|path| path.is_dir());
+    found.sort();
+    found
+}
+
+/// What a program says first, if it is there and succeeds.
+fn first_line(program: &str, args: &[&str]) -> Result<String> {
+    let output = Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|_| Error(format!("there is no `{program}`")))?;
+    if !output.status.success() {
+        return Err(Error(format!("`{program} {}` fails", args.join(" "))));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests;

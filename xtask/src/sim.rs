@@ -1,0 +1,20 @@
+//! `cargo xtask sim`: the seeded swarm on the deterministic network.
+
+use std::process::Command;
+
+use crate::error::Result;
+use crate::repo::{self, cargo};
+use crate::setup;
+
+/// Runs `seeds` seeds from `seed` on, and stops at the first that fails.
+pub fn run(seed: u64, seeds: u64) -> Result<()> {
+    setup::implied(setup::Scope::Build)?;
+    repo::run(swarm(seed, seeds))
+}
+
+/// The command that runs the swarm, optimised.
+pub fn swarm(seed: u64, seeds: u64) -> Command {
+    let mut command = cargo(&["run", "--quiet", "--release", "-p", "srnic-tests", "--bin", "swarm", "--"]);
+    command.args(["--seed", &seed.to_string(), "--seeds", &seeds.to_string()]);
+    command
+}
