@@ -1,9 +1,10 @@
-//! One door to everything a person runs: `cargo xtask setup | lint | test | sim`.
+//! One door to everything a person runs: `cargo xtask setup | lint | test | sim | demo`.
 //!
 //! This crate has few dependencies, because it must build on a machine that has nothing but Rust and a linker:
 //! installing the rest is its own first task.
 #![forbid(unsafe_code)]
 
+mod demo;
 mod docs;
 mod error;
 mod lint;
@@ -13,6 +14,7 @@ mod sim;
 mod steps;
 mod test;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -47,6 +49,14 @@ enum Task {
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
         seeds: u64,
     },
+    /// Send a file from one process to another, without loss and with 1 % loss, and compare its SHA-256
+    Demo {
+        /// The file; without it, one of 384 MiB made of this machine's own files
+        file: Option<PathBuf>,
+        /// Program that moves the file, in the place of `srnic_file`
+        #[arg(long, hide = true)]
+        tool: Option<PathBuf>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -65,6 +75,7 @@ fn run(task: Task) -> Result<()> {
         Task::Lint => lint::run(),
         Task::Test { all } => test::run(all),
         Task::Sim { seed, seeds } => sim::run(seed, seeds),
+        Task::Demo { file, tool } => demo::run(file.as_deref(), tool.as_deref()),
     }
 }
 

@@ -21,6 +21,19 @@ pub fn cargo(args: &[&str]) -> Command {
     command
 }
 
+/// Where Cargo puts what it builds.
+pub fn target_directory() -> Result<PathBuf> {
+    let output = cargo(&["metadata", "--no-deps", "--format-version", "1"])
+        .output()
+        .map_err(|e| Error(format!("cannot start `cargo metadata`: {e}")))?;
+    serde_json::from_slice::<serde_json::Value>(&output.stdout)
+        .ok()
+        .and_then(|metadata| metadata["target_directory"].as_str().map(PathBuf::from))
+        .ok_or_else(|| {
+            Error(format!("`cargo metadata` failed: {}", String::from_utf8_lossy(&output.stderr).trim()))
+        })
+}
+
 /// Runs `command` to its end, with our own input and output.
 pub fn run(mut command: Command) -> Result<()> {
     let status = command
@@ -48,6 +61,13 @@ mod tests {
     fn the_root_holds_the_workspace() {
         let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("a manifest at the root");
         assert!(manifest.contains("[workspace]"));
+    }
+
+    #[test]
+    fn the_target_directory_holds_this_test() {
+        let target = target_directory().expect("cargo metadata works");
+        let me = std::env::current_exe().expect("we are a file");
+        assert!(me.starts_with(&target), "{} is not below {}", me.display(), target.display());
     }
 
     #[test]
