@@ -30,14 +30,12 @@ impl<const BITS: u32> Serial<BITS> {
 
     /// The number `n` steps further on.
     #[must_use]
-    #[expect(clippy::should_implement_trait, reason = "the right-hand side is a step count, not a serial number")]
     pub const fn add(self, n: u32) -> Self {
         Self::new(self.0.wrapping_add(n))
     }
 
     /// The number `n` steps back.
     #[must_use]
-    #[expect(clippy::should_implement_trait, reason = "the right-hand side is a step count, not a serial number")]
     pub const fn sub(self, n: u32) -> Self {
         Self::new(self.0.wrapping_sub(n))
     }

@@ -1,0 +1,114 @@
+//! The prebuilt encapsulation: what it emits parses back to its flow.
+
+use std::net::IpAddr;
+
+use wire::encap::TemplateError;
+use wire::{Datagram, Ecn, EncapError, Flow, Template};
+
+const PORT: u16 = 4793;
+
+fn flow(v6: bool, vlan: Option<u16>) -> Flow {
+    let address = |v4: &str, v6_text: &str| -> IpAddr { if v6 { v6_text } else { v4 }.parse().unwrap() };
+    Flow {
+        src_mac: [2, 1, 2, 3, 4, 5],
+        dst_mac: [6, 7, 8, 9, 10, 11],
+        vlan,
+        src: address("10.1.2.3", "fd00::1:2"),
+        dst: address("10.200.3.4", "fd00::ffff:3"),
+        src_port: 0xC0DE,
+        dst_port: PORT,
+        dscp: 46,
+        ecn: Ecn::Ect0,
+        ttl: 63,
+    }
+}
+
+#[test]
+fn every_shape_parses_back() {
+    for (v6, vlan, len) in
+        [(false, None, 42), (false, Some(0x6123), 46), (true, None, 62), (true, Some(0x0FFE), 66)]
+    {
+        let flow = flow(v6, vlan);
+        let template = Template::new(&flow).unwrap();
+        assert_eq!(template.len(), len);
+        assert_eq!(template.flow(), flow);
+        for transport_len in [16, 17, 1000, 4152] {
+            let mut frame = vec![0xEE; len + transport_len];
+            template.emit(&mut frame, transport_len);
+            assert!(frame[len..].iter().all(|&byte| byte == 0xEE), "wrote beyond its length");
+            let datagram = Datagram::parse(&frame, PORT).unwrap();
+            assert_eq!(datagram.transport, len..len + transport_len);
+            assert_eq!(datagram.l3_offset, template.l3_offset());
+            assert_eq!((datagram.src, datagram.dst, datagram.src_port), (flow.src, flow.dst, flow.src_port));
+            assert_eq!((datagram.src_mac, datagram.dst_mac), (flow.src_mac, flow.dst_mac));
+            assert_eq!((datagram.ecn, datagram.vlan), (flow.ecn, vlan.map(|tci| tci & 0x0FFF)));
+        }
+    }
+}
+
+#[test]
+fn the_address_check_wants_the_mirror_image() {
+    for v6 in [false, true] {
+        let ours = flow(v6, None);
+        let theirs = Flow { src: ours.dst, dst: ours.src, ..ours };
+        let template = Template::new(&ours).unwrap();
+        for (from, answers) in [(theirs, true), (ours, false), (flow(!v6, None), false)] {
+            let mut frame = [0; 100];
+            let sender = Template::new(&from).unwrap();
+            sender.emit(&mut frame, 100 - sender.len());
+            let datagram = Datagram::parse(&frame, PORT).unwrap();
+            assert_eq!(template.is_answered_by(&datagram), answers);
+        }
+    }
+}
+
+#[test]
+fn impossible_flows_are_refused() {
+    let mixed = Flow { dst: "fd00::1".parse().unwrap(), ..flow(false, None) };
+    assert_eq!(Template::new(&mixed), Err(TemplateError::Families { src: mixed.src, dst: mixed.dst }));
+    assert_eq!(Template::new(&Flow { dscp: 64, ..flow(true, None) }), Err(TemplateError::Dscp(64)));
+}
+
+#[test]
+fn frames_for_others_and_damaged_ones_are_told_apart() {
+    let template = Template::new(&flow(false, None)).unwrap();
+    let mut good = [0; 80];
+    template.emit(&mut good, 80 - 42);
+    let parse = |at: usize, value: u8, fix: bool| {
+        let mut frame = good;
+        frame[at] = value;
+        if fix {
+            checksum(&mut frame[14..34]);
+        }
+        Datagram::parse(&frame, PORT).map(|datagram| datagram.transport)
+    };
+    assert_eq!(parse(60, 0, false), Ok(42..80));
+    assert_eq!(parse(13, 0x06, false), Err(EncapError::NotRoce), "ARP");
+    assert_eq!(parse(23, 1, true), Err(EncapError::NotRoce), "ICMP");
+    assert_eq!(parse(37, 0, false), Err(EncapError::NotRoce), "another port");
+    assert_eq!(parse(14, 0x46, true), Err(EncapError::Options { words: 6 }));
+    assert_eq!(parse(14, 0x65, true), Err(EncapError::Version(6)));
+    assert_eq!(parse(22, 9, false), Err(EncapError::Checksum));
+    assert_eq!(parse(20, 0x20, true), Err(EncapError::Fragment), "more fragments");
+    assert_eq!(parse(21, 0x01, true), Err(EncapError::Fragment), "not the first");
+    assert_eq!(parse(17, 67, true), Err(EncapError::Length { found: 67, room: 66 }), "beyond the frame");
+    assert_eq!(parse(17, 19, true), Err(EncapError::Length { found: 19, room: 66 }), "below the header");
+    assert_eq!(parse(39, 45, false), Err(EncapError::Length { found: 45, room: 46 }), "UDP against IP");
+}
+
+/// Ethernet pads short frames: bytes after the IP length belong to nobody.
+#[test]
+fn ethernet_padding_is_ignored() {
+    let template = Template::new(&flow(false, None)).unwrap();
+    let mut frame = [0; 70];
+    template.emit(&mut frame, 16);
+    assert_eq!(Datagram::parse(&frame, PORT).unwrap().transport, 42..58);
+}
+
+fn checksum(header: &mut [u8]) {
+    header[10..12].fill(0);
+    let sum: u32 = header.chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+    let sum = (sum & 0xFFFF) + (sum >> 16);
+    let folded = u16::try_from((sum & 0xFFFF) + (sum >> 16)).unwrap();
+    header[10..12].copy_from_slice(&(!folded).to_be_bytes());
+}
