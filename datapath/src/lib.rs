@@ -3,5 +3,7 @@
 //! The engine is generic over a [`port::Port`] and takes the time as an argument; the same code runs on DPDK and
 //! on the deterministic network of the tests.
 
+pub mod memory;
 pub mod port;
+pub mod qp;
 pub mod time;

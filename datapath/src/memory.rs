@@ -1,0 +1,5 @@
+//! Memory regions and what their keys allow.
+
+mod access;
+
+pub use access::Access;

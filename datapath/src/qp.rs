@@ -1,0 +1,4 @@
+//! Queue pairs: their states, their attributes.
+
+pub mod attr;
+pub mod state;
