@@ -1,0 +1,88 @@
+//! Any of the controllers, and the events that they all hear.
+
+use crate::{ControllerConfig, Dctcp, Fixed};
+
+/// What one acknowledgement says about congestion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AckEvent {
+    /// Time, in nanoseconds of the caller's clock.
+    pub now_ns: u64,
+    /// Bytes newly acknowledged or SACKed.
+    pub acked_bytes: u32,
+    /// Packets newly acknowledged or SACKed.
+    pub acked_packets: u32,
+    /// By how much the receiver's count of CE marks went up (protocol.md 2.5, "CE_CNT").
+    pub ce_delta: u32,
+    /// A new sample of the round-trip time, in nanoseconds, less the receiver's ACK_DELAY.
+    pub rtt_ns: Option<u32>,
+    /// Time that the packet spent in the receiving host, in nanoseconds.
+    pub host_delay_ns: u32,
+    /// Less than a window was in flight for want of data, so the window was not put to the test.
+    pub app_limited: bool,
+}
+
+/// A congestion controller of one stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Controller {
+    /// A window that never changes.
+    Fixed(Fixed),
+    /// DCTCP.
+    Dctcp(Dctcp),
+}
+
+// It lives in the stream's part of the QPC, which is counted in cache lines.
+const _: () = assert!(size_of::<Controller>() <= 40);
+
+impl Controller {
+    /// Makes the controller that `config` asks for. What [`ControllerConfig::validate`] refuses is moved to the nearest
+    /// value that it takes.
+    #[must_use]
+    pub fn new(config: &ControllerConfig) -> Self {
+        match *config {
+            ControllerConfig::Fixed { window_bytes } => Self::Fixed(Fixed::new(window_bytes)),
+            ControllerConfig::Dctcp(config) => Self::Dctcp(Dctcp::new(config)),
+        }
+    }
+
+    /// Packets were acknowledged.
+    #[inline]
+    pub fn on_ack(&mut self, event: &AckEvent) {
+        if let Self::Dctcp(dctcp) = self {
+            dctcp.on_ack(event);
+        }
+    }
+
+    /// Packets were lost; called once for each episode of loss. `now_ns` is in nanoseconds.
+    pub fn on_loss_episode(&mut self, now_ns: u64) {
+        if let Self::Dctcp(dctcp) = self {
+            dctcp.on_loss_episode(now_ns);
+        }
+    }
+
+    /// The retransmission timer fired. `now_ns` is in nanoseconds.
+    pub fn on_rto(&mut self, now_ns: u64) {
+        if let Self::Dctcp(dctcp) = self {
+            dctcp.on_rto(now_ns);
+        }
+    }
+
+    /// A congestion notification packet came (`Plain` mode). `now_ns` is in nanoseconds.
+    pub fn on_cnp(&mut self, now_ns: u64) {
+        if let Self::Dctcp(dctcp) = self {
+            dctcp.on_cnp(now_ns);
+        }
+    }
+
+    /// The window: bytes that may be in flight.
+    #[inline]
+    #[must_use]
+    pub const fn cwnd_bytes(&self) -> u32 {
+        match self {
+            Self::Fixed(fixed) => fixed.cwnd_bytes(),
+            Self::Dctcp(dctcp) => dctcp.cwnd_bytes(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! Exact steps of DCTCP.
+
+use super::{Dctcp, ONE};
+use crate::{AckEvent, DctcpConfig, LossResponse};
+
+const MTU: u32 = 1024;
+const MAX: u32 = 64 * MTU;
+
+fn dctcp() -> Dctcp {
+    Dctcp::new(DctcpConfig::new(MAX, MTU))
+}
+
+fn ack(packets: u32, ce_delta: u32) -> AckEvent {
+    AckEvent { acked_bytes: packets * MTU, acked_packets: packets, ce_delta, ..AckEvent::default() }
+}
+
+/// Acknowledges windows without marks until alpha is 0.
+fn calm() -> Dctcp {
+    let mut dctcp = dctcp();
+    while dctcp.alpha() != 0 {
+        dctcp.on_ack(&ack(64, 0));
+    }
+    dctcp
+}
+
+#[test]
+fn starts_at_the_largest_window_with_alpha_1() {
+    assert_eq!((dctcp().cwnd_bytes(), dctcp().alpha()), (MAX, ONE));
+}
+
+#[test]
+fn alpha_moves_once_a_window() {
+    let mut dctcp = dctcp();
+    dctcp.on_ack(&ack(63, 0));
+    assert_eq!(dctcp.alpha(), ONE);
+    dctcp.on_ack(&ack(1, 0));
+    assert_eq!(dctcp.alpha(), ONE / 16 * 15);
+}
+
+#[test]
+fn cuts_once_a_window_by_half_of_alpha() {
+    let mut dctcp = dctcp();
+    dctcp.on_ack(&ack(1, 1));
+    assert_eq!(dctcp.cwnd_bytes(), MAX / 2, "alpha is 1");
+    for _ in 0..31 {
+        dctcp.on_ack(&ack(1, 1));
+        assert_eq!(dctcp.cwnd_bytes(), MAX / 2, "no second cut before 32 packets");
+    }
+    dctcp.on_ack(&ack(1, 1));
+    assert_eq!(dctcp.cwnd_bytes(), MAX / 4);
+}
+
+#[test]
+fn never_falls_below_one_pmtu() {
+    let mut dctcp = dctcp();
+    for _ in 0..1000 {
+        dctcp.on_ack(&ack(1, 1));
+    }
+    assert_eq!(dctcp.cwnd_bytes(), MTU);
+}
+
+#[test]
+fn grows_one_pmtu_a_window_in_parts_of_any_size() {
+    for part in [1_u32, 3, 7, 1000, 1024] {
+        let mut dctcp = dctcp();
+        dctcp.on_rto(0);
+        let start = dctcp.cwnd_bytes();
+        let acknowledge = |dctcp: &mut Dctcp, mut bytes: u32| {
+            while bytes != 0 {
+                let acked_bytes = part.min(bytes);
+                dctcp.on_ack(&AckEvent { acked_bytes, acked_packets: 1, ..AckEvent::default() });
+                bytes -= acked_bytes;
+            }
+        };
+        acknowledge(&mut dctcp, start);
+        assert_eq!(dctcp.cwnd_bytes(), start, "the window after a cut does not grow");
+        for window in 0..8 {
+            let cwnd = start + window * MTU;
+            acknowledge(&mut dctcp, cwnd - 1);
+            assert_eq!(dctcp.cwnd_bytes(), cwnd);
+            acknowledge(&mut dctcp, 1);
+            assert_eq!(dctcp.cwnd_bytes(), cwnd + MTU);
+        }
+    }
+}
+
+#[test]
+fn what_is_over_counts_towards_the_next_window() {
+    let mut dctcp = Dctcp::new(DctcpConfig::new(8 * MTU, MTU));
+    dctcp.on_rto(0);
+    dctcp.on_ack(&ack(4, 0));
+    dctcp.on_ack(&ack(4 + 5 + 5, 0));
+    assert_eq!(dctcp.cwnd_bytes(), 6 * MTU);
+    dctcp.on_ack(&ack(1, 0));
+    assert_eq!(dctcp.cwnd_bytes(), 7 * MTU);
+}
+
+#[test]
+fn an_application_that_has_no_data_does_not_grow_the_window() {
+    let mut dctcp = dctcp();
+    dctcp.on_rto(0);
+    for _ in 0..100 {
+        dctcp.on_ack(&AckEvent { app_limited: true, ..ack(32, 0) });
+    }
+    assert_eq!(dctcp.cwnd_bytes(), MAX / 2);
+    assert!(dctcp.alpha() < ONE, "but alpha follows");
+}
+
+#[test]
+fn losses_halve_once_an_episode_or_not_at_all() {
+    let mut dctcp = calm();
+    dctcp.on_loss_episode(0);
+    dctcp.on_loss_episode(1);
+    assert_eq!(dctcp.cwnd_bytes(), MAX / 2);
+    dctcp.on_rto(2);
+    assert_eq!(dctcp.cwnd_bytes(), MAX / 4, "a timeout is an episode of its own");
+
+    let config = DctcpConfig { loss_response: LossResponse::None, ..DctcpConfig::new(MAX, MTU) };
+    let mut paper = Dctcp::new(config);
+    paper.on_loss_episode(0);
+    paper.on_rto(1);
+    assert_eq!(paper.cwnd_bytes(), MAX);
+}
+
+#[test]
+fn a_cnp_counts_as_a_marked_window() {
+    let mut dctcp = calm();
+    dctcp.on_cnp(0);
+    assert_eq!(dctcp.cwnd_bytes(), MAX, "alpha was 0");
+    dctcp.on_ack(&ack(64, 0));
+    assert_eq!(dctcp.alpha(), ONE / 16);
+    dctcp.on_cnp(1);
+    assert_eq!(dctcp.cwnd_bytes(), MAX - MAX / 32);
+}
+
+#[test]
+fn nothing_changes_while_uncongested_at_the_largest_window() {
+    let mut dctcp = calm();
+    let before = dctcp;
+    dctcp.on_ack(&ack(3, 0));
+    assert_eq!(dctcp, before);
+}

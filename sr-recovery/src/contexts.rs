@@ -1,0 +1,127 @@
+//! Which streams are in recovery: a table of all streams, and a pool of contexts for those that are.
+
+use crate::message::{Generation, is_newer};
+
+/// What a stream keeps while it recovers.
+pub(crate) trait Context {
+    /// An empty one, for windows up to `window` packets until it grows.
+    fn new(window: u32) -> Self;
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// No record yet, so any generation is the first.
+    Fresh,
+    /// Nothing to remember, the generation goes on.
+    Idle,
+    /// The generation is over.
+    Closed,
+    /// In recovery, with the context at this place of the pool.
+    Open(u32),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    state: State,
+    r#gen: Generation,
+}
+
+/// How a record's generation relates to what is known of its stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Standing {
+    /// Of the recovery whose context this is.
+    Open(u32),
+    /// There is no context, or only one of an older generation.
+    New,
+    /// Of an older generation, or of one that was closed.
+    Stale,
+    /// No such stream.
+    Unknown,
+}
+
+#[derive(Debug)]
+pub(crate) struct Contexts<C> {
+    entries: Box<[Entry]>,
+    pool: Vec<C>,
+    free: Vec<u32>,
+    window: u32,
+    made_late: u64,
+}
+
+impl<C: Context> Contexts<C> {
+    pub(crate) fn new(streams: usize, in_advance: u32, window: u32) -> Self {
+        Self {
+            entries: vec![Entry { state: State::Fresh, r#gen: 0 }; streams].into_boxed_slice(),
+            pool: (0..in_advance).map(|_| C::new(window)).collect(),
+            free: (0..in_advance).rev().collect(),
+            window,
+            made_late: 0,
+        }
+    }
+
+    /// Contexts that had to be allocated after the start.
+    pub(crate) const fn made_late(&self) -> u64 {
+        self.made_late
+    }
+
+    /// Streams in recovery.
+    pub(crate) fn open_count(&self) -> usize {
+        self.pool.len() - self.free.len()
+    }
+
+    pub(crate) fn standing(&self, stream: usize, r#gen: Generation) -> Standing {
+        let Some(entry) = self.entries.get(stream) else { return Standing::Unknown };
+        match entry.state {
+            State::Fresh => Standing::New,
+            _ if is_newer(r#gen, entry.r#gen) => Standing::New,
+            _ if r#gen != entry.r#gen => Standing::Stale,
+            State::Idle => Standing::New,
+            State::Closed => Standing::Stale,
+            State::Open(slot) => Standing::Open(slot),
+        }
+    }
+
+    pub(crate) fn get(&self, slot: u32) -> &C {
+        &self.pool[slot as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: u32) -> &mut C {
+        &mut self.pool[slot as usize]
+    }
+
+    /// Begins generation `gen` of a stream, in the context that it holds or a free one. The caller resets the context.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "no more contexts than streams, whose ids are 32 bits"
+    )]
+    pub(crate) fn open(&mut self, stream: usize, r#gen: Generation) -> u32 {
+        let slot = match self.entries[stream].state {
+            State::Open(slot) => slot,
+            _ => self.free.pop().unwrap_or_else(|| {
+                self.made_late += 1;
+                self.pool.push(C::new(self.window));
+                self.free.reserve(self.pool.len());
+                self.pool.len() as u32 - 1
+            }),
+        };
+        self.entries[stream] = Entry { state: State::Open(slot), r#gen };
+        slot
+    }
+
+    /// The stream has nothing to remember, but this generation goes on.
+    pub(crate) fn forget(&mut self, stream: usize, r#gen: Generation) {
+        self.leave(stream, State::Idle, r#gen);
+    }
+
+    /// This generation is over.
+    pub(crate) fn close(&mut self, stream: usize, r#gen: Generation) {
+        self.leave(stream, State::Closed, r#gen);
+    }
+
+    fn leave(&mut self, stream: usize, state: State, r#gen: Generation) {
+        if let State::Open(slot) = self.entries[stream].state {
+            self.free.push(slot);
+        }
+        self.entries[stream] = Entry { state, r#gen };
+    }
+}

@@ -1,0 +1,123 @@
+//! Marks of resent packets, oldest first.
+
+use wire::Psn;
+
+/// End of the list.
+const END: u16 = u16::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    psn: Psn,
+    mark: Psn,
+    linked: bool,
+    prev: u16,
+    next: u16,
+}
+
+const UNLINKED: Node = Node { psn: Psn::new(0), mark: Psn::new(0), linked: false, prev: END, next: END };
+
+/// A first-in-first-out list of (PSN, mark) with one entry per PSN at most, so that it never outgrows the window.
+///
+/// Marks are values of `snd_nxt`, which never decreases: the front has the lowest mark, and if that one is not yet
+/// evidence of a loss then no other is. Linked through an array indexed by the PSN modulo the capacity, so that a packet
+/// that is SACKed or resent once more leaves the middle of the list in constant time.
+#[derive(Clone, Debug)]
+pub(crate) struct MarkList {
+    nodes: Box<[Node]>,
+    head: u16,
+    tail: u16,
+    len: u32,
+}
+
+impl MarkList {
+    /// For windows of `capacity` packets, a power of two up to 2^15.
+    pub(crate) fn new(capacity: u32) -> Self {
+        debug_assert!(capacity.is_power_of_two() && capacity <= 1 << 15);
+        Self { nodes: vec![UNLINKED; capacity as usize].into_boxed_slice(), head: END, tail: END, len: 0 }
+    }
+
+    /// Number of marked PSNs.
+    pub(crate) const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Is this PSN marked?
+    pub(crate) fn contains(&self, psn: Psn) -> bool {
+        let node = &self.nodes[self.index(psn)];
+        node.linked && node.psn == psn
+    }
+
+    /// The PSN with the oldest mark, and the mark.
+    pub(crate) fn front(&self) -> Option<(Psn, Psn)> {
+        self.nodes.get(usize::from(self.head)).map(|node| (node.psn, node.mark))
+    }
+
+    /// Gives the PSN a mark, in place of one that it had. A mark before the newest one counts as the newest one.
+    pub(crate) fn mark(&mut self, psn: Psn, mark: Psn) {
+        let newest = self.nodes.get(usize::from(self.tail)).map_or(mark, |node| node.mark);
+        let mark = if mark.is_before(newest) { newest } else { mark };
+        let index = self.index(psn);
+        self.unlink(index);
+        self.nodes[index] = Node { psn, mark, linked: true, prev: self.tail, next: END };
+        let link = self.link(index);
+        match self.nodes.get_mut(usize::from(self.tail)) {
+            Some(tail) => tail.next = link,
+            None => self.head = link,
+        }
+        self.tail = link;
+        self.len += 1;
+    }
+
+    /// Takes the PSN's mark away, if it has one.
+    pub(crate) fn remove(&mut self, psn: Psn) {
+        if self.contains(psn) {
+            self.unlink(self.index(psn));
+        }
+    }
+
+    /// Takes all marks away.
+    pub(crate) fn clear(&mut self) {
+        while let Some((psn, _)) = self.front() {
+            self.remove(psn);
+        }
+    }
+
+    /// Makes room for windows of `capacity` packets.
+    pub(crate) fn grow(&mut self, capacity: u32) {
+        let mut larger = Self::new(capacity);
+        while let Some((psn, mark)) = self.front() {
+            larger.mark(psn, mark);
+            self.remove(psn);
+        }
+        *self = larger;
+    }
+
+    fn index(&self, psn: Psn) -> usize {
+        psn.get() as usize & (self.nodes.len() - 1)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the capacity is at most 2^15")]
+    const fn link(&self, index: usize) -> u16 {
+        index as u16
+    }
+
+    fn unlink(&mut self, index: usize) {
+        let Node { linked, prev, next, .. } = self.nodes[index];
+        if !linked {
+            return;
+        }
+        match self.nodes.get_mut(usize::from(prev)) {
+            Some(node) => node.next = next,
+            None => self.head = next,
+        }
+        match self.nodes.get_mut(usize::from(next)) {
+            Some(node) => node.prev = prev,
+            None => self.tail = prev,
+        }
+        self.nodes[index].linked = false;
+        self.len -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests;

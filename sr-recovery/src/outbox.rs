@@ -1,0 +1,78 @@
+//! Commands that wait to be polled.
+
+use std::collections::VecDeque;
+
+use wire::Psn;
+
+use crate::message::{Command, Generation, StreamId};
+
+/// A bounded first-in-first-out queue of commands.
+///
+/// The bound is `per_record` free places before each record. A receiver's record makes one command. A sender's makes
+/// one `Scoreboard`, and `Lost` commands for disjoint parts of the window, since a PSN that was declared lost waits
+/// until it is resent: at most one per packet of the window, far fewer as neighbours share one.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    queue: VecDeque<Command>,
+    bound: usize,
+    per_record: usize,
+    high_water: usize,
+}
+
+/// Places beyond those of one record, so that a batch of small records is handled before the first poll.
+const BATCH: usize = 256;
+
+impl Outbox {
+    pub(crate) fn new(window_max: u32) -> Self {
+        let per_record = window_max as usize + 1;
+        let bound = per_record + BATCH;
+        Self { queue: VecDeque::with_capacity(bound), bound, per_record, high_water: 0 }
+    }
+
+    /// Is there room for whatever one record can make?
+    pub(crate) fn ready(&self) -> bool {
+        self.bound.saturating_sub(self.queue.len()) >= self.per_record
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Command> {
+        self.queue.pop_front()
+    }
+
+    /// Largest number of commands that waited at once.
+    pub(crate) const fn high_water(&self) -> usize {
+        self.high_water
+    }
+
+    pub(crate) fn push(&mut self, command: Command) {
+        self.queue.push_back(command);
+        self.high_water = self.high_water.max(self.queue.len());
+    }
+
+    /// One more lost PSN. True if it began a new `Lost`, false if it made the last one longer.
+    pub(crate) fn push_lost(&mut self, stream: StreamId, r#gen: Generation, psn: Psn) -> bool {
+        if let Some(Command::Lost { stream: s, r#gen: g, last, .. }) = self.queue.back_mut()
+            && *s == stream
+            && *g == r#gen
+            && last.next() == psn
+        {
+            *last = psn;
+            return false;
+        }
+        self.push(Command::Lost { stream, r#gen, first: psn, last: psn });
+        true
+    }
+
+    /// The newest state of a scoreboard; it replaces the one before if nothing came in between.
+    pub(crate) fn push_scoreboard(&mut self, scoreboard: Command) {
+        if let (
+            Some(Command::Scoreboard { stream: old, r#gen: old_gen, .. }),
+            Command::Scoreboard { stream, r#gen, .. },
+        ) = (self.queue.back(), scoreboard)
+            && *old == stream
+            && *old_gen == r#gen
+        {
+            self.queue.pop_back();
+        }
+        self.push(scoreboard);
+    }
+}

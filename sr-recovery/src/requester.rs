@@ -1,0 +1,272 @@
+//! The sending half: which packets are SACKed, which are lost (protocol.md 2.4, "Sending").
+//!
+//! A PSN `q` of the window is lost when it is un-SACKed, does not wait in the RetryQ already,
+//! `highest_sack - q > threshold`, and it has no mark or `highest_sack - mark[q] >= threshold`. Nobody searches for such
+//! PSNs. Those without a mark are found by a pointer that only moves forward: everything before it is SACKed, waits or
+//! is marked. Those with a mark are found at the front of the list of marks, the oldest first. Hence a PSN costs
+//! constant work for each time that it is sent.
+
+use wire::Psn;
+
+use crate::{
+    bitmap::PsnBitmap,
+    contexts::Context,
+    marks::MarkList,
+    message::{Generation, StreamId},
+    outbox::Outbox,
+};
+
+/// The scoreboard of one sender.
+#[derive(Debug)]
+pub(crate) struct Scoreboard {
+    sacked: PsnBitmap,
+    /// Declared lost and not sent again yet: in the RetryQ, or on the way to it.
+    waiting: PsnBitmap,
+    marks: MarkList,
+    una: Psn,
+    snd_nxt: Psn,
+    /// The PSN after the highest SACKed one; `una` or before it if nothing is SACKed.
+    sack_end: Psn,
+    /// Every PSN of `[una, examined)` is SACKed, waits or is marked.
+    examined: Psn,
+    /// Is `una` known? A first record that has none is about a PSN at or above it.
+    anchored: bool,
+}
+
+/// What the receiver said it has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sacks {
+    pub(crate) sack: Option<Psn>,
+    pub(crate) bitmap_base: Psn,
+    pub(crate) bitmap: u64,
+}
+
+/// Where the losses of one record go, and what finding them cost.
+pub(crate) struct Losses<'a> {
+    pub(crate) stream: StreamId,
+    pub(crate) r#gen: Generation,
+    pub(crate) outbox: &'a mut Outbox,
+    pub(crate) packets: u64,
+    pub(crate) work: u64,
+}
+
+impl Losses<'_> {
+    fn push(&mut self, psn: Psn) {
+        self.outbox.push_lost(self.stream, self.r#gen, psn);
+        self.packets += 1;
+    }
+}
+
+impl Context for Scoreboard {
+    fn new(window: u32) -> Self {
+        let sacked = PsnBitmap::new(window);
+        Self {
+            waiting: sacked.clone(),
+            marks: MarkList::new(sacked.capacity()),
+            sacked,
+            una: Psn::new(0),
+            snd_nxt: Psn::new(0),
+            sack_end: Psn::new(0),
+            examined: Psn::new(0),
+            anchored: false,
+        }
+    }
+}
+
+impl Scoreboard {
+    /// Begins with nothing SACKed, lost or marked. `una` may turn out to be lower if the record had none.
+    pub(crate) fn reset(&mut self, una: Psn, snd_nxt: Psn, anchored: bool) {
+        self.marks.clear();
+        self.sacked.reset(una);
+        self.waiting.reset(una);
+        (self.una, self.snd_nxt, self.sack_end, self.examined) = (una, snd_nxt, una, una);
+        self.anchored = anchored;
+    }
+
+    /// Number of SACKed PSNs in `[una, snd_nxt)`.
+    pub(crate) const fn sacked(&self) -> u32 {
+        self.sacked.count()
+    }
+
+    /// Is there nothing to remember?
+    pub(crate) const fn is_clean(&self) -> bool {
+        self.sacked.count() == 0 && self.waiting.count() == 0 && self.marks.len() == 0
+    }
+
+    /// The window after a record that says `una` (if it says) and `snd_nxt`; neither goes back.
+    pub(crate) fn window_with(&self, una: Psn, snd_nxt: Psn) -> u32 {
+        let una = if self.anchored { later(una, self.una) } else { una };
+        u32::try_from(later(snd_nxt, self.snd_nxt).distance_from(una)).unwrap_or(0)
+    }
+
+    /// The lowest PSN that may be `una` as far as this scoreboard knows.
+    pub(crate) fn una_for(&self, psn: Psn) -> Psn {
+        if self.anchored || self.una.is_before(psn) { self.una } else { psn }
+    }
+
+    /// Makes room for a window of `packets`. True if memory was allocated.
+    pub(crate) fn reserve(&mut self, packets: u32) -> bool {
+        let grown = self.sacked.grow(packets);
+        if grown {
+            self.waiting.grow(packets);
+            self.marks.grow(self.sacked.capacity());
+        }
+        grown
+    }
+
+    /// An acknowledgement: `una` is its cumulative part. Declares what it proves lost.
+    pub(crate) fn on_ack(
+        &mut self,
+        una: Psn,
+        snd_nxt: Psn,
+        sacks: Sacks,
+        threshold: u8,
+        losses: &mut Losses<'_>,
+    ) {
+        self.anchor(una);
+        self.slide(una, snd_nxt, losses);
+        self.record_sacks(sacks);
+        self.detect_again(u32::from(threshold), losses);
+        self.detect_first(u32::from(threshold), losses);
+    }
+
+    /// Declares lost what is un-SACKed in `first..=last` and does not wait already.
+    pub(crate) fn on_resend_all(
+        &mut self,
+        (una, snd_nxt): (Psn, Psn),
+        first: Psn,
+        last: Psn,
+        losses: &mut Losses<'_>,
+    ) {
+        self.anchor(una);
+        self.slide(una, snd_nxt, losses);
+        let end = earlier(last.next(), self.snd_nxt);
+        let mut psn = later(first, self.una);
+        losses.work += 1 + u64::from(u32::try_from(end.distance_from(psn)).unwrap_or(0) / u64::BITS);
+        while psn.is_before(end) {
+            psn = self.sacked.first_zero_in_both(&self.waiting, psn, end);
+            if psn.is_before(end) {
+                self.declare(psn, losses);
+                psn = psn.next();
+            }
+        }
+    }
+
+    /// `psn` has been sent again, when the next new PSN was `snd_nxt`.
+    pub(crate) fn on_resent(&mut self, psn: Psn, snd_nxt: Psn, losses: &mut Losses<'_>) {
+        if !self.anchored && psn.is_before(self.una) {
+            self.rebase(psn);
+        }
+        self.slide(self.una, snd_nxt, losses);
+        if psn.is_before(self.una) {
+            return;
+        }
+        self.waiting.clear(psn);
+        if !self.sacked.test(psn) {
+            self.marks.mark(psn, snd_nxt);
+        }
+    }
+
+    /// The retransmission timer fired: what was resent may be declared lost again by the next acknowledgement.
+    pub(crate) fn on_rto(&mut self, losses: &mut Losses<'_>) {
+        losses.work += u64::from(self.marks.len());
+        self.marks.clear();
+        self.examined = self.una;
+    }
+
+    /// Moves the window forward, and forgets what leaves it.
+    fn slide(&mut self, una: Psn, snd_nxt: Psn, losses: &mut Losses<'_>) {
+        self.snd_nxt = later(snd_nxt, self.snd_nxt);
+        let mut psn = self.una;
+        let una = later(una, self.una);
+        losses.work += 1 + u64::from(una.steps_from(psn));
+        while psn != una && self.marks.len() != 0 {
+            self.marks.remove(psn);
+            psn = psn.next();
+        }
+        self.una = una;
+        self.sacked.advance(una);
+        self.waiting.advance(una);
+        self.examined = later(self.examined, una);
+        self.sack_end = later(self.sack_end, una);
+    }
+
+    /// `una` is known from here on, and never goes back.
+    fn anchor(&mut self, una: Psn) {
+        if !self.anchored && una.is_before(self.una) {
+            self.rebase(una);
+        }
+        self.anchored = true;
+    }
+
+    /// Lowers the base of a scoreboard that knows nothing yet but marks, which do not depend on the base.
+    fn rebase(&mut self, una: Psn) {
+        self.sacked.reset(una);
+        self.waiting.reset(una);
+        (self.una, self.examined, self.sack_end) = (una, una, una);
+    }
+
+    fn record_sacks(&mut self, sacks: Sacks) {
+        if let Some(psn) = sacks.sack {
+            self.sack(psn);
+        }
+        let mut bits = sacks.bitmap;
+        while bits != 0 {
+            self.sack(sacks.bitmap_base.add(bits.trailing_zeros()));
+            bits &= bits - 1;
+        }
+    }
+
+    fn sack(&mut self, psn: Psn) {
+        if psn.is_before(self.una) || !psn.is_before(self.snd_nxt) {
+            return;
+        }
+        if self.sacked.set(psn) {
+            self.marks.remove(psn);
+            self.sack_end = later(self.sack_end, psn.next());
+        }
+    }
+
+    /// PSNs with a mark: lost if a packet sent `threshold` or more after the mark has arrived.
+    fn detect_again(&mut self, threshold: u32, losses: &mut Losses<'_>) {
+        while let Some((psn, mark)) = self.marks.front() {
+            losses.work += 1;
+            // highest_sack - mark >= threshold; highest_sack is the PSN before sack_end
+            if !mark.add(threshold).is_before(self.sack_end) {
+                break;
+            }
+            self.declare(psn, losses);
+        }
+    }
+
+    /// PSNs without a mark: lost if the highest SACKed one is more than `threshold` further on.
+    fn detect_first(&mut self, threshold: u32, losses: &mut Losses<'_>) {
+        let end = self.sack_end.sub(threshold + 1);
+        let start = self.examined;
+        while self.examined.is_before(end) {
+            let psn = self.sacked.first_zero_in_both(&self.waiting, self.examined, end);
+            if psn.is_before(end) && !self.marks.contains(psn) {
+                self.declare(psn, losses);
+            }
+            self.examined = earlier(psn.next(), end);
+        }
+        losses.work += 1 + u64::from(self.examined.steps_from(start));
+    }
+
+    fn declare(&mut self, psn: Psn, losses: &mut Losses<'_>) {
+        self.marks.remove(psn);
+        self.waiting.set(psn);
+        losses.push(psn);
+    }
+}
+
+fn later(a: Psn, b: Psn) -> Psn {
+    if a.is_before(b) { b } else { a }
+}
+
+fn earlier(a: Psn, b: Psn) -> Psn {
+    if a.is_before(b) { a } else { b }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+//! The slow path of one engine: records in, commands out.
+
+use wire::Psn;
+
+use crate::{
+    contexts::{Contexts, Standing},
+    message::{Command, Generation, Record, StreamId},
+    outbox::Outbox,
+    requester::{Losses, Sacks, Scoreboard},
+    responder::{Arrivals, Filled},
+};
+
+/// Windows that the bitmaps of new contexts cover, in packets; larger ones grow (protocol.md 2.5, "bitmaps").
+const WINDOW_AT_FIRST: u32 = 512;
+/// The protocol's limit of a window, in packets (protocol.md 2.2).
+const WINDOW_LIMIT: u32 = 1 << 15;
+
+/// Sizes, fixed when the slow path is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlowPathConfig {
+    /// Number of streams, two for each QPC slot: [`StreamId::index`] is below it.
+    pub max_streams: u32,
+    /// Largest window of any stream, in packets, at most 2^15.
+    pub window_max: u32,
+    /// Streams that can recover at the same time without allocation, in each direction.
+    pub contexts: u32,
+}
+
+/// Running counts, for diagnosis.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct SlowPathStats {
+    /// Records handled.
+    pub records: u64,
+    /// Records ignored because their generation is over.
+    pub records_stale: u64,
+    /// Records ignored because they name no stream of ours or a window above the largest.
+    pub records_invalid: u64,
+    /// `Advance` commands.
+    pub advances: u64,
+    /// Packets declared lost, each time that they were.
+    pub packets_lost: u64,
+    /// Contexts allocated because more streams recovered at once than were prepared for.
+    pub contexts_made: u64,
+    /// Bitmaps made larger, by allocation, for a window that they did not cover.
+    pub bitmaps_grown: u64,
+    /// Receivers in recovery now.
+    pub receivers_open: usize,
+    /// Senders with a scoreboard now.
+    pub senders_open: usize,
+    /// Most commands that ever waited at once.
+    pub commands_waiting_max: usize,
+    /// Steps of work: bitmap words read and packets looked at.
+    pub work: u64,
+}
+
+/// Bitmaps and scoreboards of all streams in recovery.
+#[derive(Debug)]
+pub struct SlowPath {
+    window_max: u32,
+    receivers: Contexts<Arrivals>,
+    senders: Contexts<Scoreboard>,
+    outbox: Outbox,
+    stats: SlowPathStats,
+}
+
+impl SlowPath {
+    /// Makes all contexts and queues in advance. Windows above 2^15 packets count as 2^15, more contexts than streams as
+    /// one for each stream.
+    #[must_use]
+    pub fn new(config: SlowPathConfig) -> Self {
+        let window_max = config.window_max.clamp(1, WINDOW_LIMIT);
+        let window = window_max.min(WINDOW_AT_FIRST);
+        let (streams, contexts) = (config.max_streams as usize, config.contexts.min(config.max_streams));
+        Self {
+            window_max,
+            receivers: Contexts::new(streams, contexts, window),
+            senders: Contexts::new(streams, contexts, window),
+            outbox: Outbox::new(window_max),
+            stats: SlowPathStats::default(),
+        }
+    }
+
+    /// Is there room for the commands of one more record? If not, poll first.
+    #[must_use]
+    pub fn ready(&self) -> bool {
+        self.outbox.ready()
+    }
+
+    /// Takes one record. While not [`ready`](Self::ready) the queue of commands may have to be allocated anew, but
+    /// nothing is lost.
+    pub fn handle(&mut self, record: &Record) {
+        self.stats.records += 1;
+        match *record {
+            Record::RxRun { stream, r#gen, first, last, epsn } => {
+                self.on_rx_run(stream, r#gen, first, last, epsn);
+            }
+            Record::RxClose { stream, r#gen } => match self.receivers.standing(stream.index(), r#gen) {
+                Standing::Open(_) | Standing::New => self.receivers.close(stream.index(), r#gen),
+                other => self.ignore(other),
+            },
+            Record::TxClose { stream, r#gen } => match self.senders.standing(stream.index(), r#gen) {
+                Standing::Open(_) | Standing::New => self.senders.close(stream.index(), r#gen),
+                other => self.ignore(other),
+            },
+            Record::Ack { stream, r#gen, seq, .. }
+            | Record::ResendAll { stream, r#gen, seq, .. }
+            | Record::Resent { stream, r#gen, seq, .. }
+            | Record::Rto { stream, r#gen, seq } => self.on_sender(record, stream, r#gen, seq),
+        }
+    }
+
+    /// The next command, oldest first.
+    pub fn poll(&mut self) -> Option<Command> {
+        self.outbox.pop()
+    }
+
+    /// Counts since the start.
+    #[must_use]
+    pub fn stats(&self) -> SlowPathStats {
+        SlowPathStats {
+            contexts_made: self.receivers.made_late() + self.senders.made_late(),
+            receivers_open: self.receivers.open_count(),
+            senders_open: self.senders.open_count(),
+            commands_waiting_max: self.outbox.high_water(),
+            ..self.stats
+        }
+    }
+
+    fn ignore(&mut self, standing: Standing) {
+        match standing {
+            Standing::Stale => self.stats.records_stale += 1,
+            _ => self.stats.records_invalid += 1,
+        }
+    }
+
+    fn on_rx_run(&mut self, stream: StreamId, r#gen: Generation, first: Psn, last: Psn, epsn: Psn) {
+        let standing = self.receivers.standing(stream.index(), r#gen);
+        let reach = match standing {
+            Standing::Open(slot) => self.receivers.get(slot).reach(last),
+            Standing::New => u32::try_from(last.distance_from(epsn) + 1).unwrap_or(0),
+            Standing::Stale | Standing::Unknown => return self.ignore(standing),
+        };
+        if reach > self.window_max || last.is_before(first) {
+            return self.ignore(Standing::Unknown);
+        }
+        let slot = match standing {
+            Standing::Open(slot) => slot,
+            _ => {
+                let slot = self.receivers.open(stream.index(), r#gen);
+                self.receivers.get_mut(slot).reset(epsn);
+                slot
+            }
+        };
+        let arrivals = self.receivers.get_mut(slot);
+        self.stats.bitmaps_grown += u64::from(arrivals.reserve(reach));
+        if let Filled::Advanced { epsn, bitmap } = arrivals.fill(first, last, epsn, &mut self.stats.work) {
+            self.stats.advances += 1;
+            self.outbox.push(Command::Advance { stream, r#gen, epsn, bitmap });
+        }
+    }
+
+    /// A sender's record: finds its scoreboard or begins one, applies the record, answers.
+    fn on_sender(&mut self, record: &Record, stream: StreamId, r#gen: Generation, seq: u16) {
+        let standing = self.senders.standing(stream.index(), r#gen);
+        let open = match standing {
+            Standing::Open(slot) => Some(slot),
+            Standing::New => None,
+            Standing::Stale | Standing::Unknown => return self.ignore(standing),
+        };
+        if !self.is_valid(record, open) {
+            return self.ignore(Standing::Unknown);
+        }
+        let slot = match (open, Self::opens(record)) {
+            (Some(slot), _) => slot,
+            (None, Some((una, snd_nxt, anchored))) => {
+                let slot = self.senders.open(stream.index(), r#gen);
+                self.senders.get_mut(slot).reset(una, snd_nxt, anchored);
+                slot
+            }
+            (None, None) => {
+                self.senders.forget(stream.index(), r#gen);
+                let clean = Command::Scoreboard { stream, r#gen, seq, sacked: 0, clean: true };
+                return self.outbox.push_scoreboard(clean);
+            }
+        };
+        let scoreboard = self.senders.get_mut(slot);
+        if let Some(window) = Self::window_of(record, Some(scoreboard)) {
+            self.stats.bitmaps_grown += u64::from(scoreboard.reserve(window));
+        }
+        let mut losses = Losses { stream, r#gen, outbox: &mut self.outbox, packets: 0, work: 0 };
+        Self::apply(record, scoreboard, &mut losses);
+        self.stats.packets_lost += losses.packets;
+        self.stats.work += losses.work;
+        let (sacked, clean) = (scoreboard.sacked(), scoreboard.is_clean());
+        if clean {
+            self.senders.forget(stream.index(), r#gen);
+        }
+        self.outbox.push_scoreboard(Command::Scoreboard { stream, r#gen, seq, sacked, clean });
+    }
+
+    /// Where a scoreboard begins that this record needs: una, snd_nxt, and whether una is known. `None` if there is
+    /// nothing in the record to remember.
+    fn opens(record: &Record) -> Option<(Psn, Psn, bool)> {
+        match *record {
+            Record::Ack { una, snd_nxt, sack, bitmap, .. } => {
+                (sack.is_some() || bitmap != 0).then_some((una, snd_nxt, true))
+            }
+            Record::ResendAll { una, snd_nxt, .. } => Some((una, snd_nxt, true)),
+            Record::Resent { psn, snd_nxt, .. } => Some((psn, snd_nxt, false)),
+            _ => None,
+        }
+    }
+
+    /// Are the record's PSNs in order, and its window at most the largest?
+    fn is_valid(&self, record: &Record, open: Option<u32>) -> bool {
+        let ordered = match *record {
+            Record::Ack { una, snd_nxt, .. } | Record::ResendAll { una, snd_nxt, .. } => {
+                !snd_nxt.is_before(una)
+            }
+            Record::Resent { psn, snd_nxt, .. } => psn.is_before(snd_nxt),
+            _ => true,
+        };
+        let scoreboard = open.map(|slot| self.senders.get(slot));
+        ordered && Self::window_of(record, scoreboard).is_none_or(|window| window <= self.window_max)
+    }
+
+    /// The window in packets after this record, if it says something about the window.
+    fn window_of(record: &Record, scoreboard: Option<&Scoreboard>) -> Option<u32> {
+        let (una, snd_nxt) = match *record {
+            Record::Ack { una, snd_nxt, .. } | Record::ResendAll { una, snd_nxt, .. } => (una, snd_nxt),
+            Record::Resent { psn, snd_nxt, .. } => (scoreboard.map_or(psn, |s| s.una_for(psn)), snd_nxt),
+            _ => return None,
+        };
+        Some(match scoreboard {
+            Some(scoreboard) => scoreboard.window_with(una, snd_nxt),
+            None => snd_nxt.steps_from(una),
+        })
+    }
+
+    fn apply(record: &Record, scoreboard: &mut Scoreboard, losses: &mut Losses<'_>) {
+        match *record {
+            Record::Ack { una, snd_nxt, sack, bitmap_base, bitmap, threshold, .. } => {
+                let sacks = Sacks { sack, bitmap_base, bitmap };
+                scoreboard.on_ack(una, snd_nxt, sacks, threshold, losses);
+            }
+            Record::ResendAll { una, snd_nxt, first, last, .. } => {
+                scoreboard.on_resend_all((una, snd_nxt), first, last, losses);
+            }
+            Record::Resent { psn, snd_nxt, .. } => scoreboard.on_resent(psn, snd_nxt, losses),
+            Record::Rto { .. } => scoreboard.on_rto(losses),
+            Record::RxRun { .. } | Record::RxClose { .. } | Record::TxClose { .. } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! Exact cases of the whole: generations, contexts, bounds, what is answered.
+
+use wire::Psn;
+
+use super::{SlowPath, SlowPathConfig};
+use crate::{Command, Record, StreamId};
+
+const STREAM: StreamId = StreamId { qp: 0, response: false };
+
+fn psn(position: u32) -> Psn {
+    Psn::new(0xFF_FFFC).add(position)
+}
+
+fn slow_path() -> SlowPath {
+    SlowPath::new(SlowPathConfig { max_streams: 4, window_max: 1024, contexts: 2 })
+}
+
+fn run(r#gen: u32, first: u32, last: u32, epsn: u32) -> Record {
+    Record::RxRun { stream: STREAM, r#gen, first: psn(first), last: psn(last), epsn: psn(epsn) }
+}
+
+fn ack(r#gen: u32, seq: u16, una: u32, snd_nxt: u32, sack: Option<u32>) -> Record {
+    Record::Ack {
+        stream: STREAM,
+        r#gen,
+        seq,
+        una: psn(una),
+        snd_nxt: psn(snd_nxt),
+        sack: sack.map(psn),
+        bitmap_base: psn(una),
+        bitmap: 0,
+        threshold: 0,
+    }
+}
+
+fn lost(r#gen: u32, first: u32, last: u32) -> Command {
+    Command::Lost { stream: STREAM, r#gen, first: psn(first), last: psn(last) }
+}
+
+fn scoreboard(r#gen: u32, seq: u16, sacked: u32, clean: bool) -> Command {
+    Command::Scoreboard { stream: STREAM, r#gen, seq, sacked, clean }
+}
+
+fn answers(slow_path: &mut SlowPath, record: &Record) -> Vec<Command> {
+    slow_path.handle(record);
+    std::iter::from_fn(|| slow_path.poll()).collect()
+}
+
+#[test]
+fn stream_ids_are_dense() {
+    assert_eq!(StreamId { qp: 0, response: false }.index(), 0);
+    assert_eq!(StreamId { qp: 0, response: true }.index(), 1);
+    assert_eq!(StreamId { qp: 7, response: false }.index(), 14);
+}
+
+#[test]
+fn a_newer_generation_starts_an_empty_bitmap_and_an_older_one_is_ignored() {
+    let mut slow_path = slow_path();
+    let newest = 1;
+    let oldest = u32::MAX - 1;
+    assert_eq!(answers(&mut slow_path, &run(oldest, 1, 4, 0)), []);
+    assert_eq!(answers(&mut slow_path, &run(newest, 3, 3, 2)), []);
+    assert_eq!(answers(&mut slow_path, &run(oldest, 2, 2, 2)), []);
+    assert_eq!(slow_path.stats().records_stale, 1);
+    let advance = Command::Advance { stream: STREAM, r#gen: newest, epsn: psn(4), bitmap: 0 };
+    assert_eq!(answers(&mut slow_path, &run(newest, 2, 2, 2)), [advance]);
+}
+
+#[test]
+fn a_closed_generation_stays_closed() {
+    let mut slow_path = slow_path();
+    answers(&mut slow_path, &run(7, 1, 1, 0));
+    assert_eq!(slow_path.stats().receivers_open, 1);
+    answers(&mut slow_path, &Record::RxClose { stream: STREAM, r#gen: 6 });
+    assert_eq!(slow_path.stats().receivers_open, 1);
+    answers(&mut slow_path, &Record::RxClose { stream: STREAM, r#gen: 7 });
+    assert_eq!(slow_path.stats().receivers_open, 0);
+    assert_eq!(answers(&mut slow_path, &run(7, 0, 0, 0)), []);
+    assert_eq!(slow_path.stats().records_stale, 2);
+    answers(&mut slow_path, &run(8, 1, 1, 0));
+    assert_eq!(slow_path.stats().receivers_open, 1);
+}
+
+#[test]
+fn the_first_generation_may_be_any() {
+    for r#gen in [0, 1, 0x7FFF_FFFF, 0x8000_0000, u32::MAX] {
+        let mut slow_path = slow_path();
+        assert_eq!(answers(&mut slow_path, &run(r#gen, 0, 0, 0)).len(), 1);
+        assert_eq!(answers(&mut slow_path, &ack(r#gen, 0, 0, 8, Some(1))).len(), 2);
+    }
+}
+
+#[test]
+fn a_sender_is_told_what_is_lost_and_when_all_is_over() {
+    let mut slow_path = slow_path();
+    assert_eq!(
+        answers(&mut slow_path, &ack(1, 0, 0, 8, Some(3))),
+        [lost(1, 0, 2), scoreboard(1, 0, 1, false)]
+    );
+    assert_eq!(answers(&mut slow_path, &ack(1, 1, 0, 8, Some(4))), [scoreboard(1, 1, 2, false)]);
+    for (seq, position) in [(2, 0), (3, 1), (4, 2)] {
+        let resent = Record::Resent { stream: STREAM, r#gen: 1, seq, psn: psn(position), snd_nxt: psn(8) };
+        assert_eq!(answers(&mut slow_path, &resent), [scoreboard(1, seq, 2, false)]);
+    }
+    assert_eq!(
+        answers(&mut slow_path, &ack(1, 5, 2, 10, Some(8))),
+        [lost(1, 2, 2), lost(1, 5, 7), scoreboard(1, 5, 3, false)],
+        "8 was sent after the mark"
+    );
+    assert_eq!(answers(&mut slow_path, &ack(1, 6, 10, 10, None)), [scoreboard(1, 6, 0, true)]);
+    assert_eq!(slow_path.stats().senders_open, 0);
+    assert_eq!(slow_path.stats().packets_lost, 7);
+    assert_eq!(answers(&mut slow_path, &ack(1, 7, 12, 12, None)), [scoreboard(1, 7, 0, true)]);
+    assert_eq!(slow_path.stats().senders_open, 0, "nothing to remember, no context");
+}
+
+#[test]
+fn one_scoreboard_answers_a_batch() {
+    let mut slow_path = slow_path();
+    slow_path.handle(&ack(1, 0, 0, 8, Some(0)));
+    slow_path.handle(&ack(1, 1, 0, 8, Some(1)));
+    assert_eq!(slow_path.poll(), Some(scoreboard(1, 1, 2, false)));
+    assert_eq!(slow_path.poll(), None);
+}
+
+#[test]
+fn a_reset_sender_forgets() {
+    let mut slow_path = slow_path();
+    answers(&mut slow_path, &ack(1, 0, 0, 8, Some(3)));
+    assert_eq!(answers(&mut slow_path, &Record::TxClose { stream: STREAM, r#gen: 1 }), []);
+    assert_eq!(answers(&mut slow_path, &ack(1, 1, 0, 8, Some(4))), []);
+    assert_eq!(answers(&mut slow_path, &ack(2, 2, 0, 8, Some(0))), [scoreboard(2, 2, 1, false)]);
+}
+
+#[test]
+fn what_cannot_be_is_ignored_and_counted() {
+    let mut slow_path = slow_path();
+    let unknown = StreamId { qp: 2, response: false };
+    let records = [
+        Record::RxRun { stream: unknown, r#gen: 1, first: psn(0), last: psn(0), epsn: psn(0) },
+        Record::RxClose { stream: unknown, r#gen: 1 },
+        Record::Rto { stream: unknown, r#gen: 1, seq: 0 },
+        Record::TxClose { stream: StreamId { qp: u32::MAX, response: true }, r#gen: 1 },
+        run(1, 5, 4, 0),
+        run(1, 0, 1024, 0),
+        ack(1, 0, 1, 0, None),
+        ack(1, 0, 0, 1025, Some(3)),
+        Record::Resent { stream: STREAM, r#gen: 1, seq: 0, psn: psn(3), snd_nxt: psn(3) },
+    ];
+    for record in &records {
+        assert_eq!(answers(&mut slow_path, record), [], "{record:?}");
+    }
+    assert_eq!(slow_path.stats().records_invalid, records.len() as u64);
+    assert_eq!((slow_path.stats().senders_open, slow_path.stats().receivers_open), (0, 0));
+}
+
+#[test]
+fn grows_and_counts_it() {
+    let mut slow_path = SlowPath::new(SlowPathConfig { max_streams: 8, window_max: 32768, contexts: 1 });
+    answers(&mut slow_path, &run(1, 511, 511, 0));
+    answers(&mut slow_path, &ack(1, 0, 0, 512, Some(0)));
+    assert_eq!((slow_path.stats().bitmaps_grown, slow_path.stats().contexts_made), (0, 0));
+    answers(&mut slow_path, &run(1, 1, 512, 0));
+    let advance = Command::Advance { stream: STREAM, r#gen: 1, epsn: psn(513), bitmap: 0 };
+    assert_eq!(answers(&mut slow_path, &run(1, 0, 0, 0)), [advance]);
+    answers(&mut slow_path, &ack(1, 1, 0, 32768, Some(32767)));
+    assert_eq!(slow_path.stats().packets_lost, 32766);
+    assert_eq!(slow_path.stats().bitmaps_grown, 2);
+    for qp in 1..3 {
+        let stream = StreamId { qp, response: false };
+        slow_path.handle(&Record::RxRun { stream, r#gen: 1, first: psn(1), last: psn(1), epsn: psn(0) });
+    }
+    assert_eq!((slow_path.stats().contexts_made, slow_path.stats().receivers_open), (2, 3));
+}
+
+#[test]
+fn the_bound_of_the_queue_holds_for_the_worst_record() {
+    let mut slow_path = SlowPath::new(SlowPathConfig { max_streams: 2, window_max: 512, contexts: 1 });
+    assert!(slow_path.ready());
+    let resend = |seq| Record::ResendAll {
+        stream: STREAM,
+        r#gen: 1,
+        seq,
+        una: psn(0),
+        snd_nxt: psn(512),
+        first: psn(0),
+        last: psn(511),
+    };
+    // every second packet SACKed, with a threshold that keeps the others from being lost yet
+    for position in (1..512).step_by(2) {
+        let mut record = ack(1, 0, 0, 512, Some(position));
+        if let Record::Ack { threshold, .. } = &mut record {
+            *threshold = 255;
+        }
+        slow_path.handle(&record);
+        while slow_path.poll().is_some() {}
+    }
+    let waiting = slow_path.stats().packets_lost;
+    assert!(slow_path.ready());
+    slow_path.handle(&resend(1));
+    assert_eq!(slow_path.stats().packets_lost, 256);
+    assert_eq!(slow_path.stats().commands_waiting_max as u64, 256 - waiting + 1);
+    assert!(slow_path.ready(), "room for a record that is even larger");
+    slow_path.handle(&resend(2));
+    assert_eq!(slow_path.stats().packets_lost, 256, "they wait already");
+}
