@@ -3,6 +3,11 @@
 //! A port *lends* transmit slots and receive views; it never gives buffers away. A receive view lives until
 //! [`Port::rx_release`], a transmit slot until [`Port::tx_commit`] or [`Port::tx_cancel`].
 
+pub mod fault;
+
+#[cfg(test)]
+mod test_port;
+
 /// Most frames in one receive burst.
 pub const RX_BURST: usize = 32;
 
@@ -71,6 +76,10 @@ pub trait Port {
 
     /// Hands all queued frames to the wire; what the wire does not take now stays queued for the next flush.
     fn tx_flush(&mut self);
+
+    /// Tells the port the time. The engine calls this once a turn, before it receives; only ports that delay or
+    /// stamp frames care.
+    fn set_now(&mut self, _now: crate::time::Time) {}
 
     /// Counters since the port was made.
     fn stats(&self) -> PortStats;

@@ -1,0 +1,183 @@
+//! A port whose network loses, duplicates, reorders, corrupts, delays and marks frames: seeded, so that every run
+//! can be had again.
+//!
+//! Frames of a faulty direction are copied once, into buffers made at the start; a direction without faults passes
+//! straight through. A full transmit ring of the port below is a queue that fills, and a full queue drops.
+
+mod alter;
+mod config;
+mod judge;
+mod lane;
+mod pool;
+mod stats;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Direction, FaultConfig, FaultConfigError, Probability};
+pub use stats::{FaultStats, LaneStats};
+
+use super::{Port, PortCaps, PortStats, RX_BURST};
+use crate::time::Time;
+use arrayvec::ArrayVec;
+use lane::{Frame, Lane};
+use pool::Buffer;
+
+/// A [`Port`] with faults around another.
+#[derive(Debug)]
+pub struct Fault<P: Port> {
+    inner: P,
+    now: Time,
+    tx: Option<Lane>,
+    rx: Option<Lane>,
+    /// The slot lent last, and where its content wants to be aligned.
+    lent: Option<(Buffer, usize)>,
+    /// A frame that has left its lane, but found the port below full.
+    blocked: Option<Frame>,
+    burst: ArrayVec<Frame, RX_BURST>,
+}
+
+impl<P: Port> Fault<P> {
+    /// Puts faults around `inner`.
+    pub fn new(inner: P, config: &FaultConfig) -> Self {
+        let max_frame = inner.caps().max_frame;
+        let tx = matches!(config.dir, Direction::Tx | Direction::Both);
+        let rx = matches!(config.dir, Direction::Rx | Direction::Both);
+        Self {
+            inner,
+            now: Time::ZERO,
+            tx: tx.then(|| Lane::new(config, 1, max_frame)),
+            rx: rx.then(|| Lane::new(config, 2, max_frame)),
+            lent: None,
+            blocked: None,
+            burst: ArrayVec::new(),
+        }
+    }
+
+    /// The port below.
+    pub const fn inner(&self) -> &P {
+        &self.inner
+    }
+
+    /// The port below.
+    pub const fn inner_mut(&mut self) -> &mut P {
+        &mut self.inner
+    }
+
+    /// What the faults did.
+    #[must_use]
+    pub fn fault_stats(&self) -> FaultStats {
+        let stats = |lane: &Option<Lane>| lane.as_ref().map_or_else(LaneStats::default, |lane| *lane.stats());
+        FaultStats { tx: stats(&self.tx), rx: stats(&self.rx) }
+    }
+
+    /// When the next waiting frame can move; `None` if none waits.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Time> {
+        [&self.tx, &self.rx].into_iter().flatten().filter_map(Lane::next_due).min()
+    }
+
+    /// Moves what is due to the port below, until that is full.
+    fn pump_tx(&mut self) {
+        let Some(lane) = &mut self.tx else { return };
+        while let Some(frame) = self.blocked.take().or_else(|| lane.poll(self.now)) {
+            let Some(slot) = self.inner.tx_slot(frame.align_at) else {
+                self.blocked = Some(frame);
+                return;
+            };
+            let bytes = lane.bytes(&frame);
+            let len = bytes.len();
+            slot[..len].copy_from_slice(bytes);
+            self.inner.tx_commit(len);
+            lane.release(frame);
+        }
+    }
+}
+
+impl<P: Port> Port for Fault<P> {
+    fn caps(&self) -> PortCaps {
+        self.inner.caps()
+    }
+
+    fn link_up(&self) -> bool {
+        self.inner.link_up()
+    }
+
+    fn rx_burst(&mut self) -> usize {
+        let Some(lane) = &mut self.rx else { return self.inner.rx_burst() };
+        for index in 0..self.inner.rx_burst() {
+            lane.copy_in(self.now, self.inner.rx_frame(index));
+        }
+        self.inner.rx_release();
+        while !self.burst.is_full() {
+            let Some(frame) = lane.poll(self.now) else { break };
+            self.burst.push(frame);
+        }
+        self.burst.len()
+    }
+
+    fn rx_frame(&self, index: usize) -> &[u8] {
+        match &self.rx {
+            Some(lane) => lane.bytes(&self.burst[index]),
+            None => self.inner.rx_frame(index),
+        }
+    }
+
+    fn rx_release(&mut self) {
+        match &mut self.rx {
+            Some(lane) => self.burst.drain(..).for_each(|frame| lane.release(frame)),
+            None => self.inner.rx_release(),
+        }
+    }
+
+    fn tx_slot(&mut self, align_at: usize) -> Option<&mut [u8]> {
+        let Some(lane) = &mut self.tx else { return self.inner.tx_slot(align_at) };
+        let buffer = match self.lent.take() {
+            Some((buffer, _)) => buffer,
+            None => lane.take()?,
+        };
+        let (buffer, _) = self.lent.insert((buffer, align_at));
+        Some(lane.buffer_mut(buffer))
+    }
+
+    fn tx_commit(&mut self, len: usize) {
+        let Some(lane) = &mut self.tx else { return self.inner.tx_commit(len) };
+        let (buffer, align_at) = self.lent.take().expect("tx_commit without a slot");
+        lane.enter(self.now, buffer, len, align_at);
+        self.pump_tx();
+    }
+
+    fn tx_cancel(&mut self) {
+        match &mut self.tx {
+            Some(lane) => {
+                if let Some((buffer, _)) = self.lent.take() {
+                    lane.give(buffer);
+                }
+            }
+            None => self.inner.tx_cancel(),
+        }
+    }
+
+    fn tx_flush(&mut self) {
+        self.pump_tx();
+        self.inner.tx_flush();
+    }
+
+    fn set_now(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        self.inner.set_now(now);
+    }
+
+    /// As the engine sees it: frames lost to a fault count as dropped, duplicates as received.
+    fn stats(&self) -> PortStats {
+        let mut stats = self.inner.stats();
+        if let Some(tx) = self.tx.as_ref().map(Lane::stats) {
+            stats.tx_dropped += tx.dropped();
+        }
+        if let Some(rx) = self.rx.as_ref().map(Lane::stats) {
+            stats.rx_frames = rx.passed;
+            stats.rx_bytes = rx.passed_bytes;
+            stats.rx_dropped += rx.dropped();
+        }
+        stats
+    }
+}

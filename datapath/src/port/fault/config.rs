@@ -1,0 +1,260 @@
+//! Which faults, how often: `loss=1%,reorder=0.5%,delay=20us,seed=7,dir=rx`.
+
+use core::str::FromStr;
+
+/// How likely a fault is, for one frame. Exact: a number of 2^-32.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Probability(u64);
+
+impl Probability {
+    const ONE: u64 = 1 << 32;
+    /// Never happens.
+    pub const NEVER: Self = Self(0);
+    /// Happens to every frame.
+    pub const ALWAYS: Self = Self(Self::ONE);
+
+    /// The probability nearest to `ratio`; `None` outside 0..=1.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0..=2^32 fits u64")]
+    pub fn from_ratio(ratio: f64) -> Option<Self> {
+        (0.0..=1.0).contains(&ratio).then(|| Self((ratio * 4_294_967_296.0).round() as u64))
+    }
+
+    /// One over `n`; every time if `n` is 0.
+    #[must_use]
+    pub const fn one_in(n: u32) -> Self {
+        match n {
+            0 => Self::ALWAYS,
+            n => Self(Self::ONE / n as u64),
+        }
+    }
+
+    /// Whether it happens, for 64 uniformly random bits.
+    #[must_use]
+    pub const fn hits(self, draw: u64) -> bool {
+        draw >> 32 < self.0
+    }
+}
+
+/// Which frames a [`Fault`](super::Fault) touches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Direction {
+    /// Frames that the engine sends.
+    Tx,
+    /// Frames that the engine receives.
+    Rx,
+    /// Both, independently of each other.
+    #[default]
+    Both,
+}
+
+/// What a [`Fault`](super::Fault) does. The default does nothing. Parsed from `key=value` pairs with commas between:
+///
+/// | key | value | meaning |
+/// |---|---|---|
+/// | `loss` | probability | a frame is lost |
+/// | `burst` | probability | a frame begins a burst of losses |
+/// | `burst_len` | 1.. | mean number of frames lost in a burst (8) |
+/// | `dup` | probability | a frame is sent twice |
+/// | `reorder` | probability | a frame is held back |
+/// | `reorder_by` | 1.. | until so many later frames have overtaken it (3) |
+/// | `reorder_max` | time | but no longer than this (1ms) |
+/// | `corrupt` | probability | one bit behind the Ethernet header flips |
+/// | `delay` | time | every frame is late by this (0us) |
+/// | `ecn` | probability | an ECN-capable packet is marked CE |
+/// | `queue` | 1..=65536 | frames that may wait; one more is dropped (1024) |
+/// | `seed` | 0.. | of the random numbers (0) |
+/// | `dir` | `tx`, `rx`, `both` | which frames are touched (both) |
+///
+/// A probability is a percentage (`1%`) or a fraction (`0.01`), a time a whole number of `ns`, `us`, `ms` or `s`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FaultConfig {
+    /// Independent loss.
+    pub loss: Probability,
+    /// That a frame begins a burst of losses (Gilbert model).
+    pub burst: Probability,
+    /// Mean number of frames lost in a burst, at least 1.
+    pub burst_len: u32,
+    /// Duplication.
+    pub dup: Probability,
+    /// Reordering: the frame is held back.
+    pub reorder: Probability,
+    /// Frames that overtake one held back, at least 1.
+    pub reorder_by: u32,
+    /// Longest time, in nanoseconds, that a frame is held back.
+    pub reorder_max_ns: u64,
+    /// A flipped bit behind the Ethernet header.
+    pub corrupt: Probability,
+    /// Delay of every frame, in nanoseconds.
+    pub delay_ns: u64,
+    /// CE mark on an ECN-capable packet.
+    pub ecn: Probability,
+    /// Frames that may wait in each direction, 1..=[`FaultConfig::QUEUE_MAX`].
+    pub queue: u32,
+    /// Seed of the random numbers.
+    pub seed: u64,
+    /// Which frames are touched.
+    pub dir: Direction,
+}
+
+impl FaultConfig {
+    /// Largest `queue`.
+    pub const QUEUE_MAX: u32 = 65_536;
+}
+
+impl Default for FaultConfig {
+    fn default() -> Self {
+        Self {
+            loss: Probability::NEVER,
+            burst: Probability::NEVER,
+            burst_len: 8,
+            dup: Probability::NEVER,
+            reorder: Probability::NEVER,
+            reorder_by: 3,
+            reorder_max_ns: 1_000_000,
+            corrupt: Probability::NEVER,
+            delay_ns: 0,
+            ecn: Probability::NEVER,
+            queue: 1024,
+            seed: 0,
+            dir: Direction::Both,
+        }
+    }
+}
+
+/// Why a description of faults makes no sense.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum FaultConfigError {
+    /// An item without `=`.
+    #[error("`{item}` is not of the form key=value, as in `loss=1%`")]
+    NotKeyValue {
+        /// The item.
+        item: String,
+    },
+    /// No such key.
+    #[error("unknown fault key `{key}`; keys are {}", KEYS.join(", "))]
+    UnknownKey {
+        /// The key.
+        key: String,
+    },
+    /// A key given twice.
+    #[error("fault key `{key}` is given twice")]
+    Repeated {
+        /// The key.
+        key: &'static str,
+    },
+    /// A value outside what the key takes.
+    #[error("`{key}={value}`: {key} must be {allowed}")]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        allowed: &'static str,
+    },
+}
+
+const KEYS: [&str; 13] = [
+    "loss",
+    "burst",
+    "burst_len",
+    "dup",
+    "reorder",
+    "reorder_by",
+    "reorder_max",
+    "corrupt",
+    "delay",
+    "ecn",
+    "queue",
+    "seed",
+    "dir",
+];
+
+impl FromStr for FaultConfig {
+    type Err = FaultConfigError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut config = Self::default();
+        let mut given = [false; KEYS.len()];
+        for item in text.split(',').map(str::trim).filter(|_| !text.trim().is_empty()) {
+            let (key, value) = item
+                .split_once('=')
+                .ok_or_else(|| FaultConfigError::NotKeyValue { item: item.to_owned() })?;
+            let (index, key) = KEYS
+                .into_iter()
+                .enumerate()
+                .find(|(_, known)| *known == key)
+                .ok_or_else(|| FaultConfigError::UnknownKey { key: key.to_owned() })?;
+            if core::mem::replace(&mut given[index], true) {
+                return Err(FaultConfigError::Repeated { key });
+            }
+            config.set(key, value).map_err(|allowed| FaultConfigError::Value {
+                key,
+                value: value.to_owned(),
+                allowed,
+            })?;
+        }
+        Ok(config)
+    }
+}
+
+const PROBABILITY: &str = "a percentage from 0% to 100%, or a fraction from 0 to 1";
+const DURATION: &str = "a whole number of ns, us, ms or s, as in 20us";
+const COUNT: &str = "a whole number from 1 to 4294967295";
+const QUEUE: &str = "a whole number from 1 to 65536";
+const SEED: &str = "a whole number from 0 to 18446744073709551615";
+const DIRECTION: &str = "tx, rx or both";
+
+impl FaultConfig {
+    /// Sets one key; the error says what is allowed.
+    fn set(&mut self, key: &str, value: &str) -> Result<(), &'static str> {
+        match key {
+            "loss" => self.loss = probability(value)?,
+            "burst" => self.burst = probability(value)?,
+            "burst_len" => self.burst_len = count(value)?,
+            "dup" => self.dup = probability(value)?,
+            "reorder" => self.reorder = probability(value)?,
+            "reorder_by" => self.reorder_by = count(value)?,
+            "reorder_max" => self.reorder_max_ns = duration_ns(value)?,
+            "corrupt" => self.corrupt = probability(value)?,
+            "delay" => self.delay_ns = duration_ns(value)?,
+            "ecn" => self.ecn = probability(value)?,
+            "queue" => {
+                self.queue = count(value).ok().filter(|n| *n <= Self::QUEUE_MAX).ok_or(QUEUE)?;
+            }
+            "seed" => self.seed = value.parse().map_err(|_| SEED)?,
+            "dir" => {
+                self.dir = match value {
+                    "tx" => Direction::Tx,
+                    "rx" => Direction::Rx,
+                    "both" => Direction::Both,
+                    _ => return Err(DIRECTION),
+                }
+            }
+            _ => unreachable!("the caller looked the key up"),
+        }
+        Ok(())
+    }
+}
+
+fn probability(value: &str) -> Result<Probability, &'static str> {
+    let (number, scale) = value.strip_suffix('%').map_or((value, 1.0), |percent| (percent, 100.0));
+    number.parse::<f64>().ok().and_then(|number| Probability::from_ratio(number / scale)).ok_or(PROBABILITY)
+}
+
+fn count(value: &str) -> Result<u32, &'static str> {
+    value.parse().ok().filter(|n| *n >= 1).ok_or(COUNT)
+}
+
+fn duration_ns(value: &str) -> Result<u64, &'static str> {
+    let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit_ns = match &value[digits.len()..] {
+        "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return Err(DURATION),
+    };
+    digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit_ns)).ok_or(DURATION)
+}

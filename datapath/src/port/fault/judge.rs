@@ -1,0 +1,93 @@
+//! Decides what happens to each frame: the only place that draws random numbers.
+
+use super::config::{FaultConfig, Probability};
+use super::stats::LaneStats;
+
+/// SplitMix64: one addition and three xor-multiplies a number, period 2^64, any seed is good. Not for secrets.
+#[derive(Clone, Debug)]
+pub struct SplitMix64(u64);
+
+impl SplitMix64 {
+    /// A generator; equal seeds give equal sequences.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next 64 bits.
+    pub const fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
+
+/// What happens to a frame that is not lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pass {
+    /// Send it twice.
+    pub duplicate: bool,
+    /// Hold it back.
+    pub hold_back: bool,
+    /// Mark it CE, if it is ECN-capable.
+    pub mark: bool,
+    /// Flip a bit: which one, modulo the number there are.
+    pub flip: Option<u64>,
+}
+
+/// The faults of one direction. Every frame draws the same count of random numbers, so which frames are lost does
+/// not depend on which other faults are on.
+#[derive(Debug)]
+pub struct Judge {
+    random: SplitMix64,
+    loss: Probability,
+    burst: Probability,
+    burst_end: Probability,
+    in_burst: bool,
+    dup: Probability,
+    reorder: Probability,
+    corrupt: Probability,
+    ecn: Probability,
+}
+
+impl Judge {
+    /// The judge of one direction; `stream` tells the directions' random numbers apart.
+    pub fn new(config: &FaultConfig, stream: u64) -> Self {
+        let stream_seed = SplitMix64::new(config.seed ^ SplitMix64::new(stream).draw()).draw();
+        Self {
+            random: SplitMix64::new(stream_seed),
+            loss: config.loss,
+            burst: config.burst,
+            burst_end: Probability::one_in(config.burst_len),
+            in_burst: false,
+            dup: config.dup,
+            reorder: config.reorder,
+            corrupt: config.corrupt,
+            ecn: config.ecn,
+        }
+    }
+
+    /// The fate of the next frame; `None`: it is lost, and `stats` says by what.
+    pub fn judge(&mut self, stats: &mut LaneStats) -> Option<Pass> {
+        let [loss, burst, dup, reorder, ecn, corrupt, bit] = core::array::from_fn(|_| self.random.draw());
+        let pass = Pass {
+            duplicate: self.dup.hits(dup),
+            hold_back: self.reorder.hits(reorder),
+            mark: self.ecn.hits(ecn),
+            flip: self.corrupt.hits(corrupt).then_some(bit),
+        };
+        // A burst loses the frame that begins it and ends with the first loss that says so: a mean of `burst_len`.
+        if self.in_burst || self.burst.hits(burst) {
+            self.in_burst = !self.burst_end.hits(burst.rotate_left(32));
+            stats.burst_lost += 1;
+            return None;
+        }
+        if self.loss.hits(loss) {
+            stats.lost += 1;
+            return None;
+        }
+        Some(pass)
+    }
+}

@@ -1,0 +1,117 @@
+//! A port in memory, for the tests of the ports that wrap one.
+
+use super::{Port, PortCaps, PortStats, RX_BURST};
+use crate::time::Time;
+use std::collections::VecDeque;
+
+/// Gives out the frames of `arriving`, puts what is sent into `wire`. Checks how it is used.
+#[derive(Debug)]
+pub struct TestPort {
+    /// Frames to receive.
+    pub arriving: VecDeque<Vec<u8>>,
+    /// Frames sent and flushed.
+    pub wire: Vec<Vec<u8>>,
+    /// Slots of the transmit ring; 0: always full.
+    pub ring: usize,
+    /// What `set_now` said last.
+    pub now: Time,
+    /// Alignment asked for by each slot that was committed.
+    pub aligned: Vec<usize>,
+    max_frame: usize,
+    burst: Vec<Vec<u8>>,
+    slot: Option<(Vec<u8>, usize)>,
+    queued: Vec<Vec<u8>>,
+    stats: PortStats,
+}
+
+impl TestPort {
+    pub fn new(max_frame: usize) -> Self {
+        Self {
+            arriving: VecDeque::new(),
+            wire: Vec::new(),
+            ring: usize::MAX,
+            now: Time::ZERO,
+            aligned: Vec::new(),
+            max_frame,
+            burst: Vec::new(),
+            slot: None,
+            queued: Vec::new(),
+            stats: PortStats::default(),
+        }
+    }
+}
+
+impl Port for TestPort {
+    fn caps(&self) -> PortCaps {
+        PortCaps { mac: [2, 0, 0, 0, 0, 1], max_frame: self.max_frame }
+    }
+
+    fn link_up(&self) -> bool {
+        true
+    }
+
+    fn rx_burst(&mut self) -> usize {
+        assert!(self.burst.is_empty(), "the burst before was not released");
+        let count = self.arriving.len().min(RX_BURST);
+        self.burst.extend(self.arriving.drain(..count));
+        self.stats.rx_frames += count as u64;
+        self.stats.rx_bytes += self.burst.iter().map(|frame| frame.len() as u64).sum::<u64>();
+        count
+    }
+
+    fn rx_frame(&self, index: usize) -> &[u8] {
+        &self.burst[index]
+    }
+
+    fn rx_release(&mut self) {
+        self.burst.clear();
+    }
+
+    fn tx_slot(&mut self, align_at: usize) -> Option<&mut [u8]> {
+        if self.queued.len() >= self.ring {
+            return None;
+        }
+        Some(&mut self.slot.insert((vec![0xEE; self.max_frame], align_at)).0)
+    }
+
+    fn tx_commit(&mut self, len: usize) {
+        let (mut frame, align_at) = self.slot.take().expect("a slot is lent");
+        assert!(len <= frame.len());
+        frame.truncate(len);
+        self.stats.tx_frames += 1;
+        self.stats.tx_bytes += len as u64;
+        self.queued.push(frame);
+        self.aligned.push(align_at);
+    }
+
+    fn tx_cancel(&mut self) {
+        self.slot = None;
+    }
+
+    fn tx_flush(&mut self) {
+        self.wire.append(&mut self.queued);
+    }
+
+    fn set_now(&mut self, now: Time) {
+        self.now = now;
+    }
+
+    fn stats(&self) -> PortStats {
+        self.stats
+    }
+}
+
+/// Sends one frame; false if the port is full.
+pub fn send<P: Port>(port: &mut P, frame: &[u8]) -> bool {
+    let Some(slot) = port.tx_slot(0) else { return false };
+    slot[..frame.len()].copy_from_slice(frame);
+    port.tx_commit(frame.len());
+    true
+}
+
+/// Receives one burst.
+pub fn receive<P: Port>(port: &mut P) -> Vec<Vec<u8>> {
+    let frames = (0..port.rx_burst()).map(|index| port.rx_frame(index).to_vec()).collect();
+    port.rx_release();
+    frames
+}
