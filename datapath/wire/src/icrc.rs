@@ -14,47 +14,38 @@ const IPV4: usize = 20;
 const IPV6: usize = 40;
 const UDP: usize = 8;
 
-/// The CRC of `frame_from_l3`: IP header to pad, without the ICRC.
-///
-/// Takes any bytes: with neither an IPv4 (20 bytes, no options) nor an IPv6 header in front, or with fewer bytes
-/// than IP, UDP and BTH take, the value is not an ICRC and means nothing.
+/// The ICRC of `frame_from_l3`: IP header to pad, without the ICRC. 0 if the bytes have none: if they do not start
+/// with IPv4 or IPv6 or end before the BTH does. IPv4 options are not looked for; `encap` refuses them.
 #[inline]
 #[must_use]
 pub fn compute(frame_from_l3: &[u8]) -> u32 {
-    hasher(frame_from_l3).finalize()
+    hasher(frame_from_l3).map_or(0, Hasher::finalize)
 }
 
-/// The CRC begun: over `headers_from_l3`, which must reach at least to the end of the BTH. Whoever copies the
-/// payload goes on with [`Hasher::update`].
+/// The ICRC begun: over `headers_from_l3`, which reaches at least to the end of the BTH, else `None`. Whoever
+/// copies the payload goes on with [`Hasher::update`].
 #[inline]
 #[must_use]
-pub fn hasher(headers_from_l3: &[u8]) -> Hasher {
-    match headers_from_l3.first().map(|byte| byte >> 4) {
-        Some(6) => {
-            masked::<{ IPV6 + UDP + Bth::LEN }, { PREFIX + IPV6 + UDP + Bth::LEN }>(headers_from_l3, mask_v6)
-        }
-        _ => {
-            masked::<{ IPV4 + UDP + Bth::LEN }, { PREFIX + IPV4 + UDP + Bth::LEN }>(headers_from_l3, mask_v4)
-        }
+pub fn hasher(headers_from_l3: &[u8]) -> Option<Hasher> {
+    match headers_from_l3.first()? >> 4 {
+        4 => begin::<{ IPV4 + UDP + Bth::LEN }, { PREFIX + IPV4 + UDP + Bth::LEN }>(headers_from_l3, mask_v4),
+        6 => begin::<{ IPV6 + UDP + Bth::LEN }, { PREFIX + IPV6 + UDP + Bth::LEN }>(headers_from_l3, mask_v6),
+        _ => None,
     }
 }
 
 /// Feeds the prefix and the `HEAD` masked header bytes as one block of `BLOCK` bytes, then the rest as it lies.
 #[inline]
-fn masked<const HEAD: usize, const BLOCK: usize>(frame: &[u8], mask: fn(&mut [u8; HEAD])) -> Hasher {
-    let mut hasher = Hasher::new();
-    let Some((head, rest)) = frame.split_first_chunk::<HEAD>() else {
-        hasher.update(frame);
-        return hasher;
-    };
+fn begin<const HEAD: usize, const BLOCK: usize>(frame: &[u8], mask: fn(&mut [u8; HEAD])) -> Option<Hasher> {
+    let (head, rest) = frame.split_first_chunk::<HEAD>()?;
     let mut block = [0xFF; BLOCK];
-    if let Some(masked) = block.last_chunk_mut::<HEAD>() {
-        *masked = *head;
-        mask(masked);
-    }
+    let masked = block.last_chunk_mut::<HEAD>()?;
+    *masked = *head;
+    mask(masked);
+    let mut hasher = Hasher::new();
     hasher.update(&block);
     hasher.update(rest);
-    hasher
+    Some(hasher)
 }
 
 /// ToS, TTL, header checksum; UDP checksum; BTH byte 4.
@@ -86,17 +77,17 @@ fn mask_v6(head: &mut [u8; IPV6 + UDP + Bth::LEN]) {
 #[inline]
 #[must_use]
 pub fn verify(frame_from_l3_with_icrc: &[u8]) -> bool {
-    match frame_from_l3_with_icrc.split_last_chunk::<ICRC_LEN>() {
-        Some((frame, found)) => compute(frame) == u32::from_le_bytes(*found),
-        None => false,
-    }
+    let Some((frame, found)) = frame_from_l3_with_icrc.split_last_chunk::<ICRC_LEN>() else { return false };
+    hasher(frame).is_some_and(|hasher| hasher.finalize() == u32::from_le_bytes(*found))
 }
 
-/// Writes the ICRC into the last four bytes of `frame_from_l3`: IP header to ICRC. A slice shorter than that is
-/// left alone.
+/// Writes the ICRC into the last four bytes of `frame_from_l3`: IP header to ICRC. Bytes that [`compute`] finds no
+/// ICRC for are left alone.
 #[inline]
 pub fn seal(frame_from_l3: &mut [u8]) {
-    if let Some((frame, icrc)) = frame_from_l3.split_last_chunk_mut::<ICRC_LEN>() {
-        *icrc = compute(frame).to_le_bytes();
+    if let Some((frame, icrc)) = frame_from_l3.split_last_chunk_mut::<ICRC_LEN>()
+        && let Some(hasher) = hasher(frame)
+    {
+        *icrc = hasher.finalize().to_le_bytes();
     }
 }

@@ -1,8 +1,9 @@
 //! Byte literals of protocol.md 1.7 and of the SRNIC words: what goes over the wire, spelled out.
 
-mod common;
+#[path = "common/hex.rs"]
+mod hex;
 
-use common::hex;
+use hex::hex;
 use wire::encap::ROCE_UDP_PORT;
 use wire::{Datagram, Ecn, Opcode, Packet, Psn, WireMode, icrc};
 

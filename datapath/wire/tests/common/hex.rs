@@ -1,4 +1,4 @@
-//! What several test files share.
+//! Byte literals.
 
 /// Bytes of a string of hexadecimal digits; spaces are ignored.
 pub fn hex(digits: &str) -> Vec<u8> {
