@@ -4,6 +4,7 @@
 //! [`Port::rx_release`], a transmit slot until [`Port::tx_commit`] or [`Port::tx_cancel`].
 
 pub mod fault;
+pub mod pcap_tap;
 
 #[cfg(test)]
 mod test_port;

@@ -1,0 +1,147 @@
+//! A port that writes every frame it passes to a pcap stream, for Wireshark and for tests.
+
+mod pcap;
+#[cfg(test)]
+mod tests;
+
+use super::{Port, PortCaps, PortStats};
+use crate::time::Time;
+use pcap::PcapWriter;
+use std::io::{self, Write};
+
+/// What a [`PcapTap`] wrote.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TapStats {
+    /// Frames in the stream.
+    pub recorded: u64,
+    /// Frames missing from it: the writer failed at or before them.
+    pub unrecorded: u64,
+    /// Errors of the writer. After the first the stream may be torn, so nothing more is written.
+    pub write_errors: u64,
+}
+
+/// A [`Port`] around another that records what is received and what is committed for sending, each frame whole and
+/// with the time of the turn, in nanosecond pcap. Errors of the writer are counted and never touch the traffic.
+///
+/// Put it outside a [`Fault`](super::fault::Fault) to see what the engine sees, inside to see the wire.
+#[derive(Debug)]
+pub struct PcapTap<P: Port, W: Write> {
+    inner: P,
+    now: Time,
+    pcap: PcapWriter<W>,
+    /// What the slot of the port below will hold: that slot cannot be read once it is written.
+    staging: Box<[u8]>,
+    /// Alignment asked for, while a slot is lent.
+    lent: Option<usize>,
+    /// Frames that the port below had no slot for after all.
+    tx_dropped: u64,
+}
+
+impl<P: Port, W: Write> PcapTap<P, W> {
+    /// Records what passes `inner` into `writer`, which should be buffered.
+    pub fn new(inner: P, writer: W) -> Self {
+        let max_frame = inner.caps().max_frame;
+        Self {
+            inner,
+            now: Time::ZERO,
+            pcap: PcapWriter::new(writer, max_frame),
+            staging: vec![0; max_frame].into_boxed_slice(),
+            lent: None,
+            tx_dropped: 0,
+        }
+    }
+
+    /// What was written.
+    pub const fn tap_stats(&self) -> TapStats {
+        self.pcap.stats()
+    }
+
+    /// Flushes the writer.
+    ///
+    /// # Errors
+    /// That of the writer; it is counted too.
+    pub fn flush_pcap(&mut self) -> io::Result<()> {
+        self.pcap.flush()
+    }
+
+    /// The port below.
+    pub const fn inner(&self) -> &P {
+        &self.inner
+    }
+
+    /// The port below.
+    pub const fn inner_mut(&mut self) -> &mut P {
+        &mut self.inner
+    }
+
+    /// The port below and the writer.
+    pub fn into_parts(self) -> (P, W) {
+        (self.inner, self.pcap.into_writer())
+    }
+}
+
+impl<P: Port, W: Write> Port for PcapTap<P, W> {
+    fn caps(&self) -> PortCaps {
+        self.inner.caps()
+    }
+
+    fn link_up(&self) -> bool {
+        self.inner.link_up()
+    }
+
+    fn rx_burst(&mut self) -> usize {
+        let count = self.inner.rx_burst();
+        for index in 0..count {
+            self.pcap.record(self.now, self.inner.rx_frame(index));
+        }
+        count
+    }
+
+    fn rx_frame(&self, index: usize) -> &[u8] {
+        self.inner.rx_frame(index)
+    }
+
+    fn rx_release(&mut self) {
+        self.inner.rx_release();
+    }
+
+    fn tx_slot(&mut self, align_at: usize) -> Option<&mut [u8]> {
+        // Only whether there is room; the slot itself is taken again at the commit.
+        self.lent = None;
+        self.inner.tx_slot(align_at)?;
+        self.inner.tx_cancel();
+        self.lent = Some(align_at);
+        Some(&mut self.staging)
+    }
+
+    fn tx_commit(&mut self, len: usize) {
+        let align_at = self.lent.take().expect("tx_commit without a slot");
+        let frame = &self.staging[..len];
+        let Some(slot) = self.inner.tx_slot(align_at) else {
+            self.tx_dropped += 1;
+            return;
+        };
+        slot[..len].copy_from_slice(frame);
+        self.inner.tx_commit(len);
+        self.pcap.record(self.now, frame);
+    }
+
+    fn tx_cancel(&mut self) {
+        self.lent = None;
+    }
+
+    fn tx_flush(&mut self) {
+        self.inner.tx_flush();
+    }
+
+    fn set_now(&mut self, now: Time) {
+        self.now = now;
+        self.inner.set_now(now);
+    }
+
+    fn stats(&self) -> PortStats {
+        let mut stats = self.inner.stats();
+        stats.tx_dropped += self.tx_dropped;
+        stats
+    }
+}
