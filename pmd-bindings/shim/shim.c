@@ -1,0 +1,167 @@
+/* rte_intr_instance_alloc and its setters are stable in practice, but still marked experimental in 24.11. */
+#define ALLOW_EXPERIMENTAL_API
+#include "shim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_interrupts.h>
+#include <rte_prefetch.h>
+
+uint16_t
+pmd_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
+{
+	uint16_t got = rte_eth_rx_burst(port, queue, bufs, n);
+
+	for (uint16_t i = 0; i < got; i++) {
+		const char *data = rte_pktmbuf_mtod(bufs[i], const char *);
+
+		rte_prefetch0(data);
+		rte_prefetch0(data + RTE_CACHE_LINE_SIZE);
+	}
+	return got;
+}
+
+uint16_t
+pmd_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
+{
+	return rte_eth_tx_burst(port, queue, bufs, n);
+}
+
+int
+pmd_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **bufs, unsigned int n)
+{
+	return rte_pktmbuf_alloc_bulk(pool, bufs, n);
+}
+
+void
+pmd_free_bulk(struct rte_mbuf **bufs, unsigned int n)
+{
+	rte_pktmbuf_free_bulk(bufs, n);
+}
+
+int
+pmd_port_configure(uint16_t port, uint16_t rx_descriptors, uint16_t tx_descriptors, struct rte_mempool *pool)
+{
+	struct rte_eth_conf conf;
+	int socket = rte_eth_dev_socket_id(port);
+	int ret;
+
+	memset(&conf, 0, sizeof(conf));
+	ret = rte_eth_dev_configure(port, 1, 1, &conf);
+	if (ret < 0)
+		return ret;
+	ret = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx_descriptors, &tx_descriptors);
+	if (ret < 0)
+		return ret;
+	ret = rte_eth_rx_queue_setup(port, 0, rx_descriptors, socket, NULL, pool);
+	if (ret < 0)
+		return ret;
+	return rte_eth_tx_queue_setup(port, 0, tx_descriptors, socket, NULL);
+}
+
+int
+pmd_port_link_up(uint16_t port)
+{
+	struct rte_eth_link link;
+	int ret;
+
+	memset(&link, 0, sizeof(link));
+	ret = rte_eth_link_get_nowait(port, &link);
+	if (ret < 0)
+		return ret;
+	return link.link_status == RTE_ETH_LINK_UP;
+}
+
+int
+pmd_port_mac(uint16_t port, uint8_t mac[6])
+{
+	struct rte_ether_addr addr;
+	int ret = rte_eth_macaddr_get(port, &addr);
+
+	if (ret == 0)
+		memcpy(mac, addr.addr_bytes, sizeof(addr.addr_bytes));
+	return ret;
+}
+
+int
+pmd_port_stats(uint16_t port, struct pmd_stats *out)
+{
+	struct rte_eth_stats stats;
+	int ret = rte_eth_stats_get(port, &stats);
+
+	if (ret != 0)
+		return ret;
+	out->rx_frames = stats.ipackets;
+	out->rx_bytes = stats.ibytes;
+	out->rx_missed = stats.imissed;
+	out->rx_errors = stats.ierrors;
+	out->rx_no_mbuf = stats.rx_nombuf;
+	out->tx_frames = stats.opackets;
+	out->tx_bytes = stats.obytes;
+	out->tx_errors = stats.oerrors;
+	return 0;
+}
+
+const char *
+pmd_version(void)
+{
+	return rte_version();
+}
+
+int
+pmd_errno(void)
+{
+	return rte_errno;
+}
+
+int
+pmd_has_lcore_id(void)
+{
+	return rte_lcore_id() != LCORE_ID_ANY;
+}
+
+int
+pmd_eal_init(int argc, char **argv, char *log, size_t log_size)
+{
+	char *text = NULL;
+	size_t length = 0;
+	FILE *stream = open_memstream(&text, &length);
+	int ret, error;
+
+	log[0] = '\0';
+	/* Without memory for a stream EAL logs to stderr, as it does by default. */
+	if (stream != NULL)
+		rte_openlog_stream(stream);
+	ret = rte_eal_init(argc, argv);
+	error = rte_errno;
+	if (stream != NULL) {
+		rte_openlog_stream(NULL);
+		fclose(stream);
+		if (length >= log_size)
+			snprintf(log, log_size, "%s", text + (length - log_size + 1));
+		else
+			snprintf(log, log_size, "%s", text);
+		free(text);
+	}
+	rte_errno = error;
+	return ret;
+}
+
+int
+pmd_interrupt_register(int fd, void (*callback)(void *), void *arg)
+{
+	struct rte_intr_handle *handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+	int ret;
+
+	if (handle == NULL)
+		return -ENOMEM;
+	if (rte_intr_fd_set(handle, fd) != 0 || rte_intr_type_set(handle, RTE_INTR_HANDLE_EXT) != 0)
+		ret = -rte_errno;
+	else
+		ret = rte_intr_callback_register(handle, callback, arg);
+	/* EAL keeps a copy of its own. */
+	rte_intr_instance_free(handle);
+	return ret;
+}

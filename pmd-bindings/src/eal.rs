@@ -1,0 +1,185 @@
+//! DPDK's environment: started once a process, on first use, never stopped.
+
+use std::ffi::{CStr, CString, c_char};
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use crate::error::{EalError, Errno};
+use crate::ffi;
+
+/// Where packet buffers live.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Memory {
+    /// Hugepages if enough are free, else ordinary pages.
+    #[default]
+    Auto,
+    /// Hugepages; starting fails without.
+    Huge,
+    /// Ordinary pages: no set-up on the machine, no privilege, and memif is as fast.
+    Normal,
+}
+
+/// How to start DPDK. The default suits memif and every other port without a PCI device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EalConfig {
+    /// Where packet buffers live.
+    pub memory: Memory,
+    /// Megabytes for all buffers and rings of the process. Ordinary pages are only touched when used.
+    pub memory_mb: u32,
+    /// Scan the PCI bus, for NICs bound to DPDK.
+    pub pci: bool,
+    /// More EAL arguments, verbatim, for those who know what they want (`--file-prefix=..`, `-a 0000:17:00.0`).
+    pub extra: Vec<String>,
+}
+
+impl Default for EalConfig {
+    fn default() -> Self {
+        Self { memory: Memory::Auto, memory_mb: 512, pci: false, extra: Vec::new() }
+    }
+}
+
+impl EalConfig {
+    /// The argument vector, program name first.
+    fn arguments(&self, allowed_cpus: &str) -> Vec<String> {
+        let mut args: Vec<String> = vec!["srnic".into()];
+        let mut push = |arg: &str| args.push(arg.into());
+        // One lcore over every CPU this thread may run on: EAL pins the calling thread to its lcore's CPUs, and
+        // where a thread runs is not a library's business.
+        push(&format!("--lcores=0@({allowed_cpus})"));
+        push(&format!("-m{}", self.memory_mb));
+        if self.use_hugepages() {
+            push("--in-memory");
+            // Memory that memif's zero-copy mode can share.
+            push("--single-file-segments");
+        } else {
+            push("--no-huge");
+            // Without it a second process dies with "Cannot create lock". (`--in-memory` implies it, but does not
+            // go with --no-huge.)
+            push("--no-shconf");
+        }
+        // Addresses as the process sees them: needs no privilege. As root the default would be physical ones.
+        push("--iova-mode=va");
+        push("--no-telemetry");
+        push("--force-max-simd-bitwidth=512");
+        if !self.pci {
+            push("--no-pci");
+        }
+        args.extend(self.extra.iter().cloned());
+        args
+    }
+
+    fn use_hugepages(&self) -> bool {
+        match self.memory {
+            Memory::Auto => {
+                free_hugepages_mb(Path::new("/sys/kernel/mm/hugepages")) >= u64::from(self.memory_mb)
+            }
+            Memory::Huge => true,
+            Memory::Normal => false,
+        }
+    }
+}
+
+/// Megabytes in free hugepages, of the size that has the most.
+fn free_hugepages_mb(sysfs: &Path) -> u64 {
+    let Ok(sizes) = fs::read_dir(sysfs) else { return 0 };
+    let free_of = |dir: fs::DirEntry| -> Option<u64> {
+        let name = dir.file_name().into_string().ok()?;
+        let page_kb: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+        let free: u64 = fs::read_to_string(dir.path().join("free_hugepages")).ok()?.trim().parse().ok()?;
+        Some(free * page_kb / 1024)
+    };
+    sizes.flatten().filter_map(free_of).max().unwrap_or(0)
+}
+
+/// CPUs this thread may run on, as the kernel lists them: `0-1,4`.
+fn allowed_cpus() -> String {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.map_or_else(|| "0".into(), |list| list.trim().into())
+}
+
+/// DPDK's environment, running.
+#[derive(Debug)]
+pub struct Eal {
+    config: EalConfig,
+}
+
+static EAL: OnceLock<Result<Eal, EalError>> = OnceLock::new();
+
+impl Eal {
+    /// Starts DPDK, or returns what is running: the first call's `config` counts, for the life of the process.
+    ///
+    /// # Errors
+    /// What the first call met. DPDK cannot be started twice, so it is the same error ever after.
+    pub fn start(config: &EalConfig) -> Result<&'static Self, EalError> {
+        EAL.get_or_init(|| Self::init(config.clone())).as_ref().map_err(Clone::clone)
+    }
+
+    /// What DPDK was started with.
+    #[must_use]
+    pub fn config(&self) -> &EalConfig {
+        &self.config
+    }
+
+    /// DPDK's version at run time, such as `DPDK 22.11.11`.
+    #[must_use]
+    pub fn version(&self) -> String {
+        // SAFETY: a constant, terminated string.
+        unsafe { CStr::from_ptr(ffi::pmd_version()) }.to_string_lossy().into_owned()
+    }
+
+    fn init(config: EalConfig) -> Result<Self, EalError> {
+        let mut argv = Vec::new();
+        for arg in config.arguments(&allowed_cpus()) {
+            let arg = CString::new(arg.clone()).map_err(|_| EalError::Argument(arg))?;
+            // Leaked: EAL keeps pointers into its arguments. Once a process.
+            argv.push(arg.into_raw());
+        }
+        let argc = i32::try_from(argv.len()).map_err(|_| EalError::Argument("too many arguments".into()))?;
+        argv.push(std::ptr::null_mut());
+        let argv = argv.leak();
+        let mut log = vec![0; 4096];
+        // SAFETY: argv holds argc terminated strings and a null, all of which live for ever; log is writable for
+        // its length. OnceLock makes this the only call of the process.
+        let ret = unsafe {
+            ffi::pmd_eal_init(argc, argv.as_mut_ptr(), log.as_mut_ptr().cast::<c_char>(), log.len())
+        };
+        if ret < 0 {
+            let errno = Errno::last();
+            let log =
+                CStr::from_bytes_until_nul(&log).unwrap_or_default().to_string_lossy().trim_end().to_owned();
+            return Err(EalError::Init { errno, hint: hint(&config, &log), log });
+        }
+        quieten();
+        Ok(Self { config })
+    }
+}
+
+/// Leaves the log to real errors. memif logs an "error" for every attempt to connect to a server that is not there
+/// yet; the port's link state says the same.
+fn quieten() {
+    const LEVEL_ERROR: u32 = 4;
+    const LEVEL_CRITICAL: u32 = 3;
+    // SAFETY: both patterns are terminated; called after EAL has started.
+    unsafe {
+        ffi::rte_log_set_level_pattern(c"*".as_ptr(), LEVEL_ERROR);
+        ffi::rte_log_set_level_pattern(c"pmd.net.memif*".as_ptr(), LEVEL_CRITICAL);
+    }
+}
+
+fn hint(config: &EalConfig, log: &str) -> &'static str {
+    if log.contains("Cannot create lock") || log.contains("Cannot init config") {
+        "Another DPDK process uses the same file prefix: drop --file-prefix, or give each process its own"
+    } else if config.use_hugepages() && (log.contains("hugepage") || log.contains("Cannot init memory")) {
+        "Not enough free hugepages: reserve some (sysctl vm.nr_hugepages), or use Memory::Normal"
+    } else if log.contains("Cannot init memory") {
+        "Not enough memory: lower EalConfig::memory_mb"
+    } else {
+        "Check EalConfig::extra and DPDK's log"
+    }
+}
+
+#[cfg(test)]
+#[path = "eal_tests.rs"]
+mod tests;

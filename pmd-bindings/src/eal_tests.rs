@@ -1,0 +1,50 @@
+use super::*;
+
+fn has(config: &EalConfig, wanted: &str) -> bool {
+    config.arguments("0-1").iter().any(|arg| arg == wanted)
+}
+
+#[test]
+fn ordinary_pages_do_without_shared_configuration() {
+    let config = EalConfig { memory: Memory::Normal, memory_mb: 64, ..EalConfig::default() };
+    for arg in ["--no-huge", "--no-shconf", "-m64", "--iova-mode=va", "--no-pci", "--lcores=0@(0-1)"] {
+        assert!(has(&config, arg), "{arg}");
+    }
+    assert!(!has(&config, "--in-memory"));
+}
+
+#[test]
+fn hugepages_go_with_in_memory() {
+    let config = EalConfig {
+        memory: Memory::Huge,
+        pci: true,
+        extra: vec!["-a0000:17:00.0".into()],
+        ..EalConfig::default()
+    };
+    for arg in ["--in-memory", "--single-file-segments", "-a0000:17:00.0"] {
+        assert!(has(&config, arg), "{arg}");
+    }
+    for arg in ["--no-huge", "--no-shconf", "--no-pci"] {
+        assert!(!has(&config, arg), "{arg}");
+    }
+}
+
+#[test]
+fn free_hugepages_are_those_of_the_best_size() {
+    let sysfs = std::env::temp_dir().join(format!("pmd-hugepages-{}", std::process::id()));
+    assert_eq!(free_hugepages_mb(&sysfs), 0, "no such directory");
+    for (size, free) in [("hugepages-2048kB", "100\n"), ("hugepages-1048576kB", "1\n"), ("other", "7\n")] {
+        let dir = sysfs.join(size);
+        fs::create_dir_all(&dir).expect("a directory");
+        fs::write(dir.join("free_hugepages"), free).expect("a file");
+    }
+    let free = free_hugepages_mb(&sysfs);
+    fs::remove_dir_all(&sysfs).expect("ours");
+    assert_eq!(free, 1024);
+}
+
+#[test]
+fn the_kernel_lists_our_cpus() {
+    let list = allowed_cpus();
+    assert!(list.split([',', '-']).all(|cpu| cpu.parse::<u32>().is_ok()), "{list:?}");
+}

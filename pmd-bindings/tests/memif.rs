@@ -1,0 +1,168 @@
+//! memif between two processes, each polling on its own.
+
+mod two;
+
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::Ordering;
+
+use pmd_bindings::{Burst, MemifRole, Mempool};
+use two::{End, Peer, TempDir, finish_flag, length, orders, read_frame, role, say, within, write_frame};
+
+/// Sends back whatever comes, until told to end.
+#[test]
+#[ignore = "the peer of the other tests, started by them"]
+fn echo_peer() {
+    let Some(orders) = orders() else { return };
+    let mut end = End::open(orders[1].as_ref(), role(&orders[0]));
+    let finish = finish_flag();
+    say("open", "");
+    let mut received = end.burst();
+    let mut echo = end.burst();
+    while !finish.load(Ordering::Relaxed) {
+        if !end.connect_step() {
+            continue;
+        }
+        if echo.is_empty() {
+            end.port.rx_burst(&mut received);
+            std::mem::swap(&mut received, &mut echo);
+        }
+        end.port.tx_burst(&mut echo);
+    }
+    drop((received, echo));
+    let stats = end.port.stats().expect("counters");
+    end.port.stop().expect("stops");
+    say("held", end.pool.in_use());
+    say("received", stats.rx_frames);
+}
+
+/// Sends frames and takes their echoes back, at most `WINDOW` under way.
+struct Echo {
+    sent: u64,
+    back: u64,
+    to_send: Burst<32>,
+    received: Burst<32>,
+}
+
+impl Echo {
+    const WINDOW: u64 = 256;
+
+    fn new(pool: &Mempool) -> Self {
+        Self { sent: 0, back: 0, to_send: Burst::new(pool), received: Burst::new(pool) }
+    }
+
+    /// One turn; frames from `first` on. Returns whether something moved.
+    fn turn(&mut self, end: &mut End, last: u64) -> bool {
+        if self.to_send.is_empty() && self.sent < last && self.sent - self.back < Self::WINDOW {
+            assert!(self.to_send.fill(), "the pool is empty");
+            for mbuf in self.to_send.iter_mut() {
+                let len = length(self.sent);
+                write_frame(self.sent, &mut mbuf.writable(42)[..len]);
+                mbuf.set_len(len);
+                self.sent += 1;
+            }
+        }
+        let moved = end.port.tx_burst(&mut self.to_send) + end.port.rx_burst(&mut self.received);
+        for mbuf in self.received.iter() {
+            assert_eq!(mbuf.segments(), 1);
+            assert_eq!(read_frame(mbuf.frame()), self.back, "frames overtook each other, or were lost");
+            self.back += 1;
+        }
+        moved > 0
+    }
+}
+
+fn echo_through(peer: Peer, end: &mut End) {
+    const FRAMES: u64 = 32 * 300;
+    let mut peer = peer;
+    end.connect();
+    let mut echo = Echo::new(&end.pool);
+    within("echo of all frames", || {
+        echo.turn(end, FRAMES);
+        echo.back == FRAMES
+    });
+    assert!(end.port.link_up());
+    peer.end();
+    assert_eq!(peer.hear("held"), "0", "the peer leaked buffers");
+    assert!(peer.hear("received").parse::<u64>().is_ok());
+    peer.finish();
+    drop(echo);
+    end.port.stop().expect("stops");
+    assert_eq!(end.pool.in_use(), 0, "buffers leaked");
+}
+
+#[test]
+fn every_length_comes_back_as_it_went() {
+    let dir = TempDir::new();
+    let mut end = End::open(&dir.socket(), MemifRole::Server);
+    let peer = Peer::start("echo_peer", &format!("client {}", dir.socket().display()));
+    echo_through(peer, &mut end);
+}
+
+#[test]
+fn a_client_without_privileges_and_a_server_with() {
+    let dir = TempDir::new();
+    let mut end = End::open(&dir.socket(), MemifRole::Server);
+    // connect(2) to a socket file needs write permission.
+    std::fs::set_permissions(dir.socket(), std::fs::Permissions::from_mode(0o777)).expect("ours");
+    let peer = Peer::start_unprivileged("echo_peer", &format!("client {}", dir.socket().display()), &dir);
+    echo_through(peer, &mut end);
+}
+
+#[test]
+fn a_server_without_privileges() {
+    let dir = TempDir::new();
+    let mut peer = Peer::start_unprivileged("echo_peer", &format!("server {}", dir.socket().display()), &dir);
+    peer.hear("open");
+    let mut end = End::open(&dir.socket(), MemifRole::Client);
+    echo_through(peer, &mut end);
+}
+
+#[test]
+fn a_client_that_comes_first_finds_its_server_later() {
+    let dir = TempDir::new();
+    let mut end = End::open(&dir.socket(), MemifRole::Client);
+    assert!(!end.connect_step());
+    assert!(!end.port.is_started(), "there is nobody to connect to");
+    let peer = Peer::start("echo_peer", &format!("server {}", dir.socket().display()));
+    echo_through(peer, &mut end);
+}
+
+/// Kills the peer in the middle of traffic and goes on with the next.
+fn survives_kills(mine: MemifRole, theirs: &str) {
+    const KILLS: u64 = 20;
+    /// Frames that come back before the peer is killed; more are under way.
+    const BEFORE: u64 = 2_000;
+    let dir = TempDir::new();
+    let orders = format!("{theirs} {}", dir.socket().display());
+    let start = || Peer::start("echo_peer", &orders);
+    let mut end = if mine == MemifRole::Server { Some(End::open(&dir.socket(), mine)) } else { None };
+    for round in 0..KILLS {
+        let mut peer = start();
+        peer.hear("open");
+        let end = end.get_or_insert_with(|| End::open(&dir.socket(), mine));
+        end.connect();
+        let mut echo = Echo::new(&end.pool);
+        within("traffic", || {
+            echo.turn(end, u64::MAX);
+            echo.back > BEFORE + round * 37
+        });
+        peer.kill();
+        // A poller that knows nothing of it goes on until the link is down.
+        within("link down", || {
+            echo.turn(end, u64::MAX);
+            !end.port.link_up()
+        });
+        drop(echo);
+        assert_eq!(end.pool.in_use(), 0, "buffers leaked in round {round}");
+    }
+}
+
+#[test]
+fn a_server_survives_clients_that_are_killed() {
+    survives_kills(MemifRole::Server, "client");
+}
+
+#[test]
+fn a_client_survives_servers_that_are_killed() {
+    survives_kills(MemifRole::Client, "server");
+}
