@@ -201,10 +201,10 @@ impl PsnBitmap {
     /// Makes the window span at least `capacity` packets (rounded like [`PsnBitmap::new`]). Allocates if it grows, and
     /// then returns true.
     pub fn grow(&mut self, capacity: u32) -> bool {
-        let mut larger = Self::new(capacity);
-        if larger.capacity() <= self.capacity() {
+        if capacity.min(CAPACITY_MAX) <= self.capacity() {
             return false;
         }
+        let mut larger = Self::new(capacity);
         larger.base = self.base;
         let end = self.base.add(self.capacity());
         let mut psn = self.base;

@@ -1,0 +1,128 @@
+//! The rules of protocol.md 2.4 word by word, over sets of positions: nothing incremental, nothing clever.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sr_recovery::{Command, Record};
+use wire::Psn;
+
+use super::{STREAM, position, psn};
+
+#[derive(Default)]
+pub struct NaiveReceiver {
+    r#gen: Option<u32>,
+    base: u32,
+    arrived: BTreeSet<u32>,
+}
+
+impl NaiveReceiver {
+    pub fn handle(&mut self, record: &Record) -> Option<Command> {
+        let Record::RxRun { stream, r#gen, first, last, epsn } = *record else {
+            self.r#gen = None;
+            return None;
+        };
+        if self.r#gen != Some(r#gen) {
+            (self.r#gen, self.base) = (Some(r#gen), position(epsn));
+            self.arrived.clear();
+        }
+        self.arrived.extend(position(first)..=position(last));
+        if !self.arrived.contains(&self.base) {
+            return None;
+        }
+        while self.arrived.contains(&self.base) {
+            self.base += 1;
+        }
+        let bitmap =
+            (0..64).fold(0, |bits, i| bits | u64::from(self.arrived.contains(&(self.base + 1 + i))) << i);
+        Some(Command::Advance { stream, r#gen, epsn: psn(self.base), bitmap })
+    }
+}
+
+#[derive(Default)]
+pub struct NaiveSender {
+    una: u32,
+    snd_nxt: u32,
+    sacked: BTreeSet<u32>,
+    waiting: BTreeSet<u32>,
+    marks: BTreeMap<u32, u32>,
+}
+
+impl NaiveSender {
+    /// Applies the record and compares the commands that answered it.
+    pub fn check(&mut self, record: &Record, commands: &[Command]) {
+        let lost = self.apply(record);
+        let (Record::Ack { r#gen, seq, .. }
+        | Record::ResendAll { r#gen, seq, .. }
+        | Record::Resent { r#gen, seq, .. }
+        | Record::Rto { r#gen, seq, .. }) = *record
+        else {
+            assert_eq!(commands, [], "after {record:?}");
+            return;
+        };
+        let (last, losses) = commands.split_last().expect("each of these records is answered");
+        let sacked = u32::try_from(self.sacked.len()).unwrap();
+        let clean = self.sacked.is_empty() && self.waiting.is_empty() && self.marks.is_empty();
+        let scoreboard = Command::Scoreboard { stream: STREAM, r#gen, seq, sacked, clean };
+        assert_eq!(*last, scoreboard, "after {record:?}");
+        let mut declared = BTreeSet::new();
+        for command in losses {
+            let Command::Lost { stream: STREAM, r#gen: g, first, last } = *command else {
+                panic!("{command:?} after {record:?}")
+            };
+            assert_eq!(g, r#gen);
+            for position in position(first)..=position(last) {
+                assert!(declared.insert(position), "{position} twice after {record:?}");
+            }
+        }
+        assert_eq!(declared, lost, "after {record:?}");
+    }
+
+    fn apply(&mut self, record: &Record) -> BTreeSet<u32> {
+        let mut lost = BTreeSet::new();
+        match *record {
+            Record::Ack { una, snd_nxt, sack, bitmap_base, bitmap, threshold, .. } => {
+                self.slide(una, snd_nxt);
+                let bits = (0..64).filter(|i| bitmap >> i & 1 != 0).map(|i| position(bitmap_base.add(i)));
+                let sacks = bits.chain(sack.map(position));
+                self.sacked.extend(sacks.filter(|p| (self.una..self.snd_nxt).contains(p)));
+                self.marks.retain(|p, _| !self.sacked.contains(p));
+                lost = (self.una..self.snd_nxt).filter(|&q| self.is_lost(q, threshold)).collect();
+            }
+            Record::ResendAll { una, snd_nxt, first, last, .. } => {
+                self.slide(una, snd_nxt);
+                let range = position(first).max(self.una)..(position(last) + 1).min(self.snd_nxt);
+                lost = range.filter(|q| !self.sacked.contains(q) && !self.waiting.contains(q)).collect();
+            }
+            Record::Resent { psn, snd_nxt, .. } => {
+                self.snd_nxt = self.snd_nxt.max(position(snd_nxt));
+                self.waiting.remove(&position(psn));
+                if !self.sacked.contains(&position(psn)) {
+                    self.marks.insert(position(psn), position(snd_nxt));
+                }
+            }
+            Record::Rto { .. } => self.marks.clear(),
+            Record::TxClose { .. } => *self = Self::default(),
+            Record::RxRun { .. } | Record::RxClose { .. } => panic!("{record:?} is a receiver's"),
+        }
+        self.marks.retain(|q, _| !lost.contains(q));
+        self.waiting.extend(&lost);
+        lost
+    }
+
+    fn slide(&mut self, una: Psn, snd_nxt: Psn) {
+        (self.una, self.snd_nxt) = (position(una), position(snd_nxt));
+        self.sacked.retain(|&p| p >= self.una);
+        self.waiting.retain(|&p| p >= self.una);
+        self.marks.retain(|&p, _| p >= self.una);
+    }
+
+    /// `lost(q)`, as the protocol has it.
+    fn is_lost(&self, q: u32, threshold: u8) -> bool {
+        let Some(&highest_sack) = self.sacked.last() else { return false };
+        let threshold = i64::from(threshold);
+        let beyond = |from: u32| i64::from(highest_sack) - i64::from(from);
+        !self.sacked.contains(&q)
+            && !self.waiting.contains(&q)
+            && beyond(q) > threshold
+            && self.marks.get(&q).is_none_or(|&mark| beyond(mark) >= threshold)
+    }
+}
