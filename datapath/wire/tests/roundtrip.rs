@@ -1,13 +1,14 @@
 //! Parsing and emitting are inverse for every packet type, and no bytes make either panic.
 
-#[path = "common/frame.rs"]
-mod frame;
+#[path = "common/packets.rs"]
+mod packets;
 #[path = "common/strategy.rs"]
 mod strategy;
 
+use packets::{packet_types, transport};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use strategy::{any_repr, packet_types, payload, repr_of, transport};
+use strategy::{any_repr, payload, repr_of};
 use wire::encap::{HEADER_LEN_MAX, ROCE_UDP_PORT};
 use wire::{Datagram, Headers, Opcode, Packet, ParseError, Psn, Repr, WireMode, icrc};
 
@@ -129,7 +130,7 @@ proptest! {
         v6 in any::<bool>(),
     ) {
         let transport = transport(&mut repr, &[7; 16], 0);
-        let mut frame = frame::around(&transport, v6);
+        let mut frame = packets::around(&transport, v6);
         let len = frame.len();
         for (at, bits) in flips {
             frame[at % len] ^= bits;

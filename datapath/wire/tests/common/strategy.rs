@@ -6,14 +6,9 @@ use wire::{
     Ssnw, Syndrome, WireMode,
 };
 
-const MAX24: u32 = 0x00FF_FFFF;
+use crate::packets::packet_types;
 
-/// Every packet type there is: each opcode in each mode that has it.
-pub fn packet_types() -> Vec<(WireMode, Opcode)> {
-    let all =
-        WireMode::ALL.into_iter().flat_map(|mode| Opcode::ALL.iter().map(move |&opcode| (mode, opcode)));
-    all.filter(|&(mode, opcode)| Layout::of(mode, opcode).is_some()).collect()
-}
+const MAX24: u32 = 0x00FF_FFFF;
 
 /// Any headers of any packet type. PadCnt is zero: the payload decides it.
 pub fn any_repr() -> impl Strategy<Value = Repr> {
@@ -58,17 +53,6 @@ pub fn payload(opcode: Opcode) -> impl Strategy<Value = Vec<u8>> {
         Kind::ReadRequest | Kind::Ack | Kind::AtomicAck | Kind::Atomic => 0,
     };
     (0..=longest / step).prop_flat_map(move |n| prop::collection::vec(any::<u8>(), n * step))
-}
-
-/// The transport packet: headers, payload, zero pad and `icrc`, with PadCnt set to fit.
-pub fn transport(repr: &mut Repr, payload: &[u8], icrc: u32) -> Vec<u8> {
-    repr.bth.pad = wire::bth::pad_of(payload.len());
-    let mut bytes = vec![0xEE; repr.header_len()];
-    repr.emit(&mut bytes);
-    bytes.extend(payload);
-    bytes.resize(bytes.len() + usize::from(repr.bth.pad), 0);
-    bytes.extend(icrc.to_le_bytes());
-    bytes
 }
 
 fn bth(mode: WireMode, opcode: Opcode) -> impl Strategy<Value = (Bth, u8, u8)> {

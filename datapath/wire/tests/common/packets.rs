@@ -1,7 +1,25 @@
-//! A transport packet in a whole Ethernet frame.
+//! Packet types, and transport packets in whole Ethernet frames.
 
 use wire::encap::ROCE_UDP_PORT;
-use wire::{Ecn, Flow, Template};
+use wire::{Ecn, Flow, Layout, Opcode, Repr, Template, WireMode};
+
+/// Every packet type there is: each opcode in each mode that has it.
+pub fn packet_types() -> Vec<(WireMode, Opcode)> {
+    let all =
+        WireMode::ALL.into_iter().flat_map(|mode| Opcode::ALL.iter().map(move |&opcode| (mode, opcode)));
+    all.filter(|&(mode, opcode)| Layout::of(mode, opcode).is_some()).collect()
+}
+
+/// The transport packet: headers, payload, zero pad and `icrc`, with PadCnt set to fit.
+pub fn transport(repr: &mut Repr, payload: &[u8], icrc: u32) -> Vec<u8> {
+    repr.bth.pad = wire::bth::pad_of(payload.len());
+    let mut bytes = vec![0xEE; repr.header_len()];
+    repr.emit(&mut bytes);
+    bytes.extend(payload);
+    bytes.resize(bytes.len() + usize::from(repr.bth.pad), 0);
+    bytes.extend(icrc.to_le_bytes());
+    bytes
+}
 
 /// The flow that test frames belong to.
 pub fn flow(v6: bool) -> Flow {
