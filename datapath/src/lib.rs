@@ -4,6 +4,7 @@
 //! on the deterministic network of the tests.
 
 pub mod memory;
+pub mod neighbor;
 pub mod port;
 pub mod qp;
 pub mod time;

@@ -1,0 +1,138 @@
+//! Who is where: addresses known, looked for, given up.
+
+use crate::time::Time;
+use core::net::Ipv4Addr;
+
+/// Nanoseconds between two requests for an address.
+pub const RETRY_NS: u64 = 1_000_000_000;
+/// Requests before an address is given up.
+pub const TRIES: u8 = 3;
+/// Nanoseconds that an address is believed for.
+pub const ENTRY_LIFETIME_NS: u64 = 60_000_000_000;
+/// Nanoseconds after giving up before an address is looked for again.
+pub const FAILURE_HOLD_NS: u64 = 1_000_000_000;
+
+/// What the table says about an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lookup {
+    Known([u8; 6]),
+    Pending,
+    Unreachable,
+    /// There is no room even to look for it.
+    Full,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// `sent` requests so far; at `next` another, or the end.
+    Looking {
+        sent: u8,
+        next: Time,
+    },
+    Known {
+        mac: [u8; 6],
+        until: Time,
+    },
+    Failed {
+        until: Time,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    ip: Ipv4Addr,
+    state: State,
+}
+
+/// A bounded table. Searched from end to end: it is small, and asked at connection set-up only.
+#[derive(Debug)]
+pub struct Table {
+    entries: Vec<Entry>,
+    capacity: usize,
+    /// The earliest `next` of an address looked for.
+    deadline: Option<Time>,
+}
+
+impl Table {
+    pub fn new(capacity: usize) -> Self {
+        let capacity = capacity.max(1);
+        Self { entries: Vec::with_capacity(capacity), capacity, deadline: None }
+    }
+
+    /// See [`Neighbor::next_deadline`](super::Neighbor::next_deadline).
+    pub const fn deadline(&self) -> Option<Time> {
+        self.deadline
+    }
+
+    /// What is known of `ip` now; begins to look for it if that is nothing.
+    pub fn lookup(&mut self, now: Time, ip: Ipv4Addr) -> Lookup {
+        let found = self.entries.iter().position(|entry| entry.ip == ip);
+        match found.map(|index| self.entries[index].state) {
+            Some(State::Looking { .. }) => return Lookup::Pending,
+            Some(State::Known { mac, until }) if now < until => return Lookup::Known(mac),
+            Some(State::Failed { until }) if now < until => return Lookup::Unreachable,
+            Some(State::Known { .. } | State::Failed { .. }) | None => {}
+        }
+        let entry = Entry { ip, state: State::Looking { sent: 0, next: now } };
+        match found.or_else(|| self.victim()) {
+            Some(index) => self.entries[index] = entry,
+            None if self.entries.len() < self.capacity => self.entries.push(entry),
+            None => return Lookup::Full,
+        }
+        self.update_deadline();
+        Lookup::Pending
+    }
+
+    /// In a full table, the entry to overwrite: the one that expires first, but none that is looked for.
+    fn victim(&self) -> Option<usize> {
+        if self.entries.len() < self.capacity {
+            return None;
+        }
+        let expiry = |entry: &Entry| match entry.state {
+            State::Looking { .. } => None,
+            State::Known { until, .. } | State::Failed { until } => Some(until),
+        };
+        let expiring =
+            self.entries.iter().enumerate().filter_map(|(index, entry)| Some((expiry(entry)?, index)));
+        expiring.min().map(|(_, index)| index)
+    }
+
+    /// Notes where `ip` is, if it has an entry.
+    pub fn learn(&mut self, now: Time, ip: Ipv4Addr, mac: [u8; 6]) {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.ip == ip) {
+            entry.state = State::Known { mac, until: now.after(ENTRY_LIFETIME_NS) };
+            self.update_deadline();
+        }
+    }
+
+    /// The next address to ask for now. Gives up those asked for often enough, and counts them in `given_up`.
+    pub fn poll_request(&mut self, now: Time, given_up: &mut u64) -> Option<Ipv4Addr> {
+        if self.deadline.is_none_or(|deadline| now < deadline) {
+            return None;
+        }
+        let mut request = None;
+        for entry in &mut self.entries {
+            let State::Looking { sent, next } = entry.state else { continue };
+            if next > now {
+                continue;
+            }
+            if sent < TRIES {
+                entry.state = State::Looking { sent: sent + 1, next: now.after(RETRY_NS) };
+                request = Some(entry.ip);
+                break;
+            }
+            entry.state = State::Failed { until: now.after(FAILURE_HOLD_NS) };
+            *given_up += 1;
+        }
+        self.update_deadline();
+        request
+    }
+
+    fn update_deadline(&mut self) {
+        let looking = self.entries.iter().filter_map(|entry| match entry.state {
+            State::Looking { next, .. } => Some(next),
+            State::Known { .. } | State::Failed { .. } => None,
+        });
+        self.deadline = looking.min();
+    }
+}
