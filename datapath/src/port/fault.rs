@@ -22,7 +22,8 @@ use arrayvec::ArrayVec;
 use lane::{Frame, Lane};
 use pool::Buffer;
 
-/// A [`Port`] with faults around another.
+/// A [`Port`] with faults around another. Delays and the longest time that a frame is held back need
+/// [`Port::set_now`].
 #[derive(Debug)]
 pub struct Fault<P: Port> {
     inner: P,
