@@ -3,8 +3,15 @@
 //! The engine is generic over a [`port::Port`] and takes the time as an argument; the same code runs on DPDK and
 //! on the deterministic network of the tests.
 
+pub mod counters;
+pub mod engine;
 pub mod memory;
 pub mod neighbor;
 pub mod port;
 pub mod qp;
+pub mod queue;
+pub mod sched;
+pub mod slow_path;
+pub mod stream;
 pub mod time;
+pub mod tuning;

@@ -1,5 +1,12 @@
-//! Memory regions and what their keys allow.
+//! Memory regions, the rkey table (the paper's MTT), access checks, and the only place where payload bytes move.
 
 mod access;
+mod region;
+mod table;
 
 pub use access::Access;
+pub use region::{Backing, HeapBacking, Mapped};
+pub use table::{AccessError, MemoryKey, MemoryTable, MemoryTableFull, ProtectionDomainId, RegisterError};
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,19 @@
-//! Queue pairs: their states, their attributes.
+//! Queue pairs: context (QPC), state machine, requester, responder.
 
 pub mod attr;
 pub mod state;
+
+mod context;
+mod flush;
+mod requester;
+mod responder;
+mod table;
+
+pub(crate) use context::{Attributes, QpCold, QpIdentity, RequesterCursor, ResponderCursor, SqEntry};
+pub use context::{HOT_BYTES_MAX, Qpc};
+pub(crate) use flush::{fail, flush_queues, stop_streams};
+pub(crate) use requester::{
+    FULL_GRANT, TransmitEnd, is_ready, on_acknowledge, on_command, on_timer, rest, transmit,
+};
+pub(crate) use responder::{RequestPacket, RxRecovery, apply_advance, on_request, write_ack};
+pub(crate) use table::QpTable;

@@ -83,7 +83,6 @@ impl Link {
         if packet.dst_addr() != self.ip || packet.next_header() != IpProtocol::Icmp {
             return Incoming::Other;
         }
-        // smoltcp refuses fragments too, but not with a feature that another crate may switch on.
         if packet.more_frags() || packet.frag_offset() != 0 {
             return Incoming::Malformed;
         }

@@ -22,8 +22,7 @@ use arrayvec::ArrayVec;
 use lane::{Frame, Lane};
 use pool::Buffer;
 
-/// A [`Port`] with faults around another. Delays and the longest time that a frame is held back need
-/// [`Port::set_now`].
+/// A [`Port`] with faults around another.
 #[derive(Debug)]
 pub struct Fault<P: Port> {
     inner: P,

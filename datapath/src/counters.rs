@@ -1,0 +1,115 @@
+//! Counters: every drop and every event of the engine has one.
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// What the engine counted since it was made. Plain numbers; only the engine writes them.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub struct Counters {
+            $($(#[doc = $doc])+ pub $name: u64,)+
+        }
+
+        impl Counters {
+            /// Name and value of each counter, in the order of declaration.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name),)+].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Request packets sent for the first time.
+    tx_requests,
+    /// Request packets sent again.
+    tx_retransmits,
+    /// Of those, probes: RTO, tail and RNR.
+    tx_probes,
+    /// Acknowledgements sent, of every kind.
+    tx_acks,
+    /// Of those, NACKs.
+    tx_nacks,
+    /// Of those, RNR NAKs.
+    tx_rnr_naks,
+    /// Of those, error NAKs.
+    tx_error_naks,
+    /// Acknowledgements that were not sent because their queue was full.
+    tx_acks_dropped,
+    /// ARP and ICMP frames sent.
+    tx_neighbor,
+    /// Frames received for this engine's UDP port.
+    rx_packets,
+    /// Request packets placed in order.
+    rx_in_order,
+    /// Request packets placed out of order.
+    rx_out_of_order,
+    /// Request packets that had been received before.
+    rx_duplicates,
+    /// Request packets marked CE.
+    rx_ce_marked,
+    /// Acknowledgements applied.
+    rx_acks,
+    /// Of those, NACKs.
+    rx_nacks,
+    /// Of those, RNR NAKs.
+    rx_rnr_naks,
+    /// Of those, error NAKs.
+    rx_error_naks,
+    /// Frames that are neither ours nor of the neighbor protocols.
+    drop_not_ours,
+    /// Frames whose Ethernet, IP or UDP header is malformed.
+    drop_encapsulation,
+    /// Packets that are truncated, or of an unknown version or opcode.
+    drop_malformed,
+    /// Packets whose ICRC is wrong.
+    drop_icrc,
+    /// Packets for a queue pair that does not exist.
+    drop_unknown_qp,
+    /// Packets of the other wire mode.
+    drop_wire_mode,
+    /// Packets whose opcode the queue pair does not take.
+    drop_opcode_class,
+    /// Packets from or to an address that is not the queue pair's.
+    drop_address,
+    /// Packets of another partition.
+    drop_pkey,
+    /// Packets that the queue pair's state does not take.
+    drop_qp_state,
+    /// Requests behind the end of the window.
+    drop_beyond_window,
+    /// Requests whose MSN cannot be.
+    drop_msn,
+    /// Requests whose SSN was consumed before.
+    drop_ssn,
+    /// Requests out of order that could not be placed.
+    drop_unplaceable,
+    /// Requests out of order for which the metadata ring had no room.
+    drop_metadata_full,
+    /// Requests out of order for which no recovery context was free.
+    drop_no_context,
+    /// Requests out of order that go-back-N does not keep.
+    drop_go_back_n,
+    /// Acknowledgements older than one applied before.
+    drop_stale_ack,
+    /// Acknowledgements of what was never sent, or malformed.
+    drop_bad_ack,
+    /// Responses and other packets that this engine does not take.
+    drop_unsupported,
+    /// Completions that their queue had no room for.
+    drop_cq_overflow,
+    /// Small out-of-order WRITEs parked until their turn.
+    parked_writes,
+    /// Recovery episodes entered.
+    recoveries,
+    /// Retransmission timers that fired.
+    rto_fired,
+    /// Tail probes sent.
+    tail_probes,
+    /// Queue pairs that gave up: retries exhausted.
+    retry_exceeded,
+    /// Doorbells taken.
+    doorbells,
+    /// Turns of the scheduler granted to a queue pair.
+    sched_grants,
+    /// Scheduling turns that ended because the port had no transmit slot.
+    tx_ring_full,
+}

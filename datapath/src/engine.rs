@@ -1,0 +1,208 @@
+//! The poll loop, and nothing else: one turn takes what arrived, lets the slow path and the timers speak, and sends.
+
+mod admin;
+mod config;
+mod control_queue;
+mod error;
+mod event;
+mod receive;
+mod send;
+mod tx_slots;
+mod units;
+
+pub use admin::{QpConfig, QpHandles, QpMemory};
+pub use config::{ConfigError, EngineConfig, QPS_LIMIT, WINDOW_LIMIT};
+pub(crate) use control_queue::{ControlKind, ControlPacket};
+pub use error::{CreateError, ModifyError};
+pub use event::AsyncEvent;
+pub(crate) use tx_slots::TxSlots;
+pub(crate) use units::Units;
+
+use crate::counters::Counters;
+use crate::memory::MemoryTable;
+use crate::neighbor::{Neighbor, NeighborConfig};
+use crate::port::Port;
+use crate::qp::{self, QpTable};
+use crate::queue::Doorbells;
+use crate::sched::SchedFlags;
+use crate::time::Time;
+use crate::tuning;
+use sr_recovery::{Command, StreamId};
+use tx_slots::Wire;
+
+/// A software RDMA NIC: one port, its queue pairs, and the loop that serves them.
+///
+/// Sans I/O: it reads no clock, draws no random number and spawns nothing. Whoever owns it calls [`Engine::turn`].
+pub struct Engine<P: Port> {
+    wire: Wire<P>,
+    qps: QpTable,
+    units: Units,
+    neighbor: Neighbor,
+    doorbells: Doorbells,
+    config: EngineConfig,
+    next_pd: u32,
+}
+
+/// What one turn did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Turn {
+    /// Frames received, self-loopback included.
+    pub received: usize,
+    /// Frames sent, self-loopback included.
+    pub sent: usize,
+}
+
+impl<P: Port> Engine<P> {
+    /// An engine on `port`. Everything it will need is allocated here.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if a size is out of range or the port's frames are too short.
+    pub fn new(port: P, config: EngineConfig) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let caps = port.caps();
+        admin::check_port(&caps)?;
+        Ok(Self {
+            neighbor: Neighbor::new(&NeighborConfig {
+                mac: caps.mac,
+                ip: config.ip,
+                vlan: config.vlan,
+                capacity: tuning::NEIGHBORS,
+            }),
+            wire: Wire::new(port),
+            qps: QpTable::new(config.max_qps, config.seed, admin::vacant),
+            units: Units::new(&config),
+            doorbells: Doorbells::new(config.max_qps as usize),
+            config,
+            next_pd: 1,
+        })
+    }
+
+    /// One turn of the loop, at time `now`, which must not go backwards. Allocates nothing, locks nothing, waits for
+    /// nothing.
+    pub fn turn(&mut self, now: Time) -> Turn {
+        self.units.now = self.units.now.max(now);
+        self.units.turn = self.units.turn.wrapping_add(1);
+        self.wire.port.set_now(self.units.now);
+        let received = self.receive();
+        self.step_slow_path();
+        self.take_doorbells();
+        self.fire_timers();
+        let sent = self.send();
+        self.wire.port.tx_flush();
+        Turn { received, sent }
+    }
+
+    /// The earliest time at which a turn has something to do even if nothing arrives and nobody posts.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Time> {
+        if self.has_work() {
+            return Some(self.units.now);
+        }
+        [self.units.timers.next_deadline(), self.neighbor.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// Whether the next turn has something to do right now.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        self.units.mux.waiting() > 0
+            || !self.doorbells.is_empty()
+            || !self.units.control.is_empty()
+            || !self.units.ack_list.is_empty()
+            || !self.units.ctrl_q.is_idle()
+            || self.wire.loopback_waiting() > 0
+            || self.neighbor.has_output()
+    }
+
+    /// The port.
+    pub const fn port(&self) -> &P {
+        &self.wire.port
+    }
+
+    /// The port, to change it.
+    pub const fn port_mut(&mut self) -> &mut P {
+        &mut self.wire.port
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub const fn counters(&self) -> &Counters {
+        &self.units.counters
+    }
+
+    /// The registered memory.
+    #[must_use]
+    pub const fn memory(&self) -> &MemoryTable {
+        &self.units.memory
+    }
+
+    /// What the engine was made with.
+    #[must_use]
+    pub const fn config(&self) -> &EngineConfig {
+        &self.config
+    }
+
+    /// The oldest asynchronous event not yet polled.
+    pub fn poll_event(&mut self) -> Option<AsyncEvent> {
+        self.units.events.pop()
+    }
+
+    /// Decisions of the slow path.
+    fn step_slow_path(&mut self) {
+        for _ in 0..tuning::COMMANDS_PER_TURN {
+            let Some(command) = self.units.ctrl_q.step() else { break };
+            let StreamId { qp: slot, .. } = stream_of(&command);
+            let Some((qpc, cold)) = self.qps.get(slot) else { continue };
+            match command {
+                Command::Advance { r#gen, epsn, bitmap, .. } => {
+                    qp::apply_advance(qpc, cold, &mut self.units, r#gen, epsn, bitmap);
+                }
+                Command::Lost { .. } | Command::Scoreboard { .. } => {
+                    qp::on_command(qpc, cold, &mut self.units, &command);
+                }
+            }
+        }
+    }
+
+    /// Queue pairs that turned active.
+    fn take_doorbells(&mut self) {
+        for _ in 0..tuning::DOORBELLS_PER_TURN {
+            let Some(slot) = self.doorbells.pop() else { break };
+            self.on_doorbell(slot);
+        }
+    }
+
+    fn on_doorbell(&mut self, slot: u32) {
+        let Some((qpc, cold)) = self.qps.get(slot) else { return };
+        self.units.counters.doorbells += 1;
+        qpc.sched.insert(SchedFlags::ACTIVE);
+        if qpc.id.state.flushes_recvs() {
+            qp::flush_queues(qpc, cold, &mut self.units, None);
+            qp::rest(qpc, cold);
+            return;
+        }
+        let ready = qp::is_ready(qpc, cold);
+        if !ready && !qp::rest(qpc, cold) {
+            return;
+        }
+        let ready = qp::is_ready(qpc, cold);
+        self.units.mux.wake(slot, &mut qpc.sched, ready);
+    }
+
+    /// Queue pairs whose timer fired.
+    fn fire_timers(&mut self) {
+        for _ in 0..tuning::TIMERS_PER_TURN {
+            let Some(slot) = self.units.timers.pop(self.units.now) else { break };
+            if let Some((qpc, cold)) = self.qps.get(slot) {
+                qp::on_timer(qpc, cold, &mut self.units);
+            }
+        }
+    }
+}
+
+const fn stream_of(command: &Command) -> StreamId {
+    match command {
+        Command::Advance { stream, .. }
+        | Command::Lost { stream, .. }
+        | Command::Scoreboard { stream, .. } => *stream,
+    }
+}

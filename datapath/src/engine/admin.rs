@@ -1,0 +1,99 @@
+//! The control path: memory, completion queues, queue pairs and their states.
+
+mod modify;
+mod queue_pair;
+
+pub(super) use queue_pair::vacant;
+pub use queue_pair::{QpConfig, QpHandles, QpMemory};
+
+use super::{ConfigError, CreateError, Engine};
+use crate::memory::{Access, Backing, MemoryKey, ProtectionDomainId, RegisterError};
+use crate::port::{Port, PortCaps};
+use crate::queue::{CompletionQueue, completion_queue};
+use std::sync::Arc;
+use wire::encap::HEADER_LEN_MAX;
+use wire::{Layout, Opcode, Pmtu, WireMode};
+
+const ICRC_LEN: usize = 4;
+/// Largest completion queue.
+const CQ_ENTRIES_MAX: u32 = 1 << 22;
+
+/// Longest frame that a path MTU can need.
+pub(super) fn frame_len_max(pmtu: Pmtu) -> usize {
+    let longest =
+        Layout::of(WireMode::Srnic, Opcode::RcWriteLastImm).map_or(0, |layout| usize::from(layout.len));
+    HEADER_LEN_MAX + longest + pmtu.bytes() as usize + ICRC_LEN
+}
+
+/// A port must carry at least the smallest path MTU.
+pub(super) fn check_port(caps: &PortCaps) -> Result<(), ConfigError> {
+    let needed = frame_len_max(Pmtu::B256);
+    if caps.max_frame < needed {
+        return Err(ConfigError::FramesTooShort { max_frame: caps.max_frame, needed });
+    }
+    Ok(())
+}
+
+impl<P: Port> Engine<P> {
+    /// A new protection domain.
+    pub const fn allocate_pd(&mut self) -> ProtectionDomainId {
+        let pd = ProtectionDomainId(self.next_pd);
+        self.next_pd = self.next_pd.wrapping_add(1);
+        pd
+    }
+
+    /// Registers memory at `iova`; the key is lkey and rkey in one.
+    ///
+    /// # Errors
+    /// [`RegisterError`].
+    pub fn register_memory(
+        &mut self,
+        pd: ProtectionDomainId,
+        backing: Arc<dyn Backing>,
+        iova: u64,
+        access: Access,
+    ) -> Result<MemoryKey, RegisterError> {
+        self.units.memory.register(pd, backing, iova, access)
+    }
+
+    /// Ends a region. Requests that name it afterwards fail with a protection error, local or remote. False if the key
+    /// names none.
+    pub fn deregister_memory(&mut self, key: MemoryKey) -> bool {
+        self.units.memory.deregister(key)
+    }
+
+    /// Creates a completion queue of at least `entries` entries. Returns its number and the application's end.
+    ///
+    /// # Errors
+    /// [`CreateError`] if there are too many, or `entries` is 0 or above 2^22.
+    pub fn create_cq(&mut self, entries: u32) -> Result<(u32, CompletionQueue), CreateError> {
+        if !(1..=CQ_ENTRIES_MAX).contains(&entries) {
+            return Err(CreateError::OutOfRange {
+                what: "entries",
+                given: entries,
+                min: 1,
+                max: CQ_ENTRIES_MAX,
+            });
+        }
+        let cqs = &mut self.units.cqs;
+        let capacity = self.config.max_cqs;
+        let index = cqs.iter().position(Option::is_none).unwrap_or(cqs.len());
+        let number = u32::try_from(index).ok().filter(|_| index < capacity);
+        let number = number.ok_or(CreateError::Exhausted { what: "completion queues", capacity })?;
+        let (reader, writer) = completion_queue(entries);
+        if index == cqs.len() {
+            cqs.push(None);
+        }
+        cqs[index] = Some(writer);
+        Ok((number, reader))
+    }
+
+    /// Destroys a completion queue. False if it does not exist or a queue pair still uses it.
+    pub fn destroy_cq(&mut self, number: u32) -> bool {
+        let used = self.qps.slots().any(|slot| {
+            self.qps.peek(slot).is_some_and(|(_, cold)| cold.send_cq == number || cold.recv_cq == number)
+        });
+        let Some(entry) = self.units.cqs.get_mut(number as usize).filter(|_| !used) else { return false };
+        entry.take().is_some()
+    }
+}

@@ -1,0 +1,205 @@
+//! Modifying a queue pair: the state machine's table decides, then the attributes take effect, or nothing does.
+
+use super::frame_len_max;
+use crate::engine::{Engine, ModifyError};
+use crate::neighbor::Resolution;
+use crate::port::Port;
+use crate::qp::attr::{AddressVector, CongestionAlgorithm, QpAttr, QpAttrMask, RecoveryPolicy};
+use crate::qp::state::{QpState, QpType, check_transition};
+use crate::qp::{self, QpCold, Qpc, RequesterCursor, ResponderCursor};
+use crate::sched::SchedFlags;
+use crate::stream::{RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig};
+use cc_dctcp::{Controller, ControllerConfig, DctcpConfig};
+use sr_recovery::StreamId;
+use wire::{Ecn, Flow, Psn, Template, WireMode, entropy};
+
+impl<P: Port> Engine<P> {
+    /// Changes the attributes that `mask` names, and the state if it names that (`ibv_modify_qp`).
+    ///
+    /// # Errors
+    /// [`ModifyError`]; nothing has changed then.
+    pub fn modify_qp(&mut self, qpn: u32, attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError> {
+        let slot = self.qps.find(qpn).ok_or(ModifyError::UnknownQp(qpn))?;
+        let (hot, cold) = self.qps.peek(slot).ok_or(ModifyError::UnknownQp(qpn))?;
+        let (from, qp_type) = (hot.id.state, cold.attributes.qp_type);
+        if mask.contains(QpAttrMask::CUR_STATE) && attr.cur_state != from {
+            return Err(ModifyError::WrongCurrentState { given: attr.cur_state, actual: from });
+        }
+        let to = if mask.contains(QpAttrMask::STATE) { attr.state } else { from };
+        check_transition(qp_type, from, to, mask)?;
+        attr.validate(mask)?;
+        let merged = merge(&cold.attributes.attr, attr, mask);
+        check_supported(qp_type, &merged)?;
+        let template = if mask.contains(QpAttrMask::AV) || mask.contains(QpAttrMask::PATH_MTU) {
+            Some(self.template_for(&merged, qpn)?)
+        } else {
+            None
+        };
+        let loopback = merged.av.dst_ip == self.config.ip;
+        let rto = self.config.rto;
+        let (qpc, cold) = self.qps.get(slot).ok_or(ModifyError::UnknownQp(qpn))?;
+        cold.attributes.attr = merged;
+        if let Some(template) = template {
+            qpc.template = template;
+            qpc.id.loopback = loopback;
+        }
+        apply(qpc, cold, &merged);
+        match to {
+            QpState::Reset => reset(qpc, cold, &mut self.units),
+            QpState::Err => qp::fail(qpc, cold, &mut self.units, None),
+            _ => {}
+        }
+        if from == QpState::Init && to == QpState::Rtr {
+            start_receiving(qpc, cold, &merged);
+        }
+        if from == QpState::Rtr && to == QpState::Rts {
+            start_sending(
+                qpc,
+                cold,
+                &merged,
+                WatchdogConfig { timeout: merged.timeout, retry_cnt: merged.retry_cnt, rto },
+            );
+        }
+        qpc.id.state = to;
+        cold.shared.set_state(to);
+        let ready = qp::is_ready(qpc, cold);
+        self.units.mux.wake(slot, &mut qpc.sched, ready);
+        Ok(())
+    }
+
+    /// Headers of the flow to the peer, if its Ethernet address is known and its packets fit the port.
+    fn template_for(&mut self, attr: &QpAttr, qpn: u32) -> Result<Template, ModifyError> {
+        let caps = self.wire.port.caps();
+        let needed = frame_len_max(attr.path_mtu);
+        if needed > caps.max_frame {
+            let pmtu = attr.path_mtu.bytes();
+            return Err(ModifyError::PathMtu { pmtu, needed, max_frame: caps.max_frame });
+        }
+        if attr.av.src_ip != self.config.ip {
+            return Err(ModifyError::SourceAddress { given: attr.av.src_ip, own: self.config.ip });
+        }
+        let flow = Flow {
+            src_mac: caps.mac,
+            dst_mac: self.next_hop(&attr.av, caps.mac)?,
+            vlan: self.config.vlan,
+            src: attr.av.src_ip,
+            dst: attr.av.dst_ip,
+            src_port: entropy::sport_from_flow_label(flow_label(attr, qpn)),
+            dst_port: self.config.udp_port,
+            dscp: attr.av.dscp,
+            ecn: Ecn::Ect0,
+            ttl: attr.av.hop_limit,
+        };
+        Template::new(&flow).map_err(|_| ModifyError::Unsupported("an address vector of two families"))
+    }
+
+    fn next_hop(&mut self, av: &AddressVector, own: [u8; 6]) -> Result<[u8; 6], ModifyError> {
+        if av.dst_ip == self.config.ip {
+            return Ok(own);
+        }
+        if let Some(mac) = av.dst_mac {
+            return Ok(mac);
+        }
+        match self.neighbor.resolve(self.units.now, av.dst_ip) {
+            Resolution::Known(mac) => Ok(mac),
+            Resolution::Pending => Err(ModifyError::ResolvingNeighbor(av.dst_ip)),
+            Resolution::Unreachable => Err(ModifyError::Unreachable(av.dst_ip)),
+            Resolution::Unsupported => Err(ModifyError::Unsupported("resolving IPv6 neighbors")),
+        }
+    }
+}
+
+/// The flow label that makes the UDP source port (protocol.md 1.8).
+fn flow_label(attr: &QpAttr, qpn: u32) -> u32 {
+    if attr.av.flow_label == 0 {
+        entropy::flow_label_from_qpns(qpn, attr.dest_qpn)
+    } else {
+        attr.av.flow_label
+    }
+}
+
+/// What cannot be had yet is refused, not ignored.
+fn check_supported(qp_type: QpType, attr: &QpAttr) -> Result<(), ModifyError> {
+    if qp_type != QpType::Rc {
+        return Err(ModifyError::Unsupported("a transport service other than RC"));
+    }
+    if attr.wire_mode != WireMode::Srnic {
+        return Err(ModifyError::Unsupported("wire mode Plain"));
+    }
+    Ok(())
+}
+
+/// `old` with the fields that `mask` names taken from `new`.
+fn merge(old: &QpAttr, new: &QpAttr, mask: QpAttrMask) -> QpAttr {
+    let mut merged = *old;
+    macro_rules! take {
+        ($($flag:ident => $field:ident),+ $(,)?) => {
+            $(if mask.contains(QpAttrMask::$flag) { merged.$field = new.$field; })+
+        };
+    }
+    take! {
+        STATE => state, ACCESS_FLAGS => access_flags, PKEY_INDEX => pkey, PORT => port_num, QKEY => qkey, AV => av,
+        PATH_MTU => path_mtu, DEST_QPN => dest_qpn, RQ_PSN => rq_psn, SQ_PSN => sq_psn, TIMEOUT => timeout,
+        RETRY_CNT => retry_cnt, RNR_RETRY => rnr_retry, MIN_RNR_TIMER => min_rnr_timer,
+        MAX_QP_RD_ATOMIC => max_rd_atomic, MAX_DEST_RD_ATOMIC => max_dest_rd_atomic, WIRE_MODE => wire_mode,
+        RECOVERY => recovery, CONGESTION => congestion,
+    }
+    merged
+}
+
+/// What may change in any state.
+fn apply(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr) {
+    qpc.id.access = attr.access_flags;
+    qpc.id.pkey = attr.pkey;
+    qpc.id.dest_qpn = attr.dest_qpn;
+    qpc.id.mode = attr.wire_mode;
+    qpc.id.pmtu = u16::try_from(attr.path_mtu.bytes()).unwrap_or(u16::MAX);
+    cold.rnr_retries = 0;
+}
+
+fn start_receiving(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr) {
+    let psn = Psn::new(attr.rq_psn);
+    qpc.rx = RxStream::new(psn, cold.attributes.window, qpc.rx.generation().wrapping_add(1));
+    qpc.rsp = ResponderCursor::new(psn, cold.recv_queue.head());
+    cold.plain_nack_at = None;
+    cold.refusal = None;
+}
+
+fn start_sending(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, watchdog: WatchdogConfig) {
+    let (psn, window) = (Psn::new(attr.sq_psn), cold.attributes.window);
+    let position = qpc.req.head;
+    qpc.req =
+        RequesterCursor { head: position, next: position, msn_base: position, ..RequesterCursor::default() };
+    qpc.tx = TxStream::new(psn, window);
+    let stream = StreamId { qp: cold.slot, response: false };
+    let generation = cold.tx_recovery.generation().wrapping_add(1);
+    cold.tx_recovery = TxRecovery::new(stream, generation, window, attr.recovery, psn);
+    cold.watchdog = Watchdog::new(watchdog);
+    qpc.controller = Controller::new(&controller_config(attr, window));
+    qpc.tx.set_cwnd(qpc.controller.cwnd_bytes() >> qpc.id.pmtu.trailing_zeros());
+}
+
+/// The controller's window in whole packets is the queue pair's window.
+fn controller_config(attr: &QpAttr, window: u16) -> ControllerConfig {
+    let window_bytes = u32::from(window) * attr.path_mtu.bytes();
+    match (attr.congestion, attr.recovery) {
+        (CongestionAlgorithm::Dctcp, RecoveryPolicy::SelectiveRepeat | RecoveryPolicy::GoBackN) => {
+            ControllerConfig::Dctcp(DctcpConfig::new(window_bytes, attr.path_mtu.bytes()))
+        }
+        (CongestionAlgorithm::Fixed, _) => ControllerConfig::Fixed { window_bytes },
+    }
+}
+
+/// RESET empties the queues without completions.
+fn reset(qpc: &mut Qpc, cold: &mut QpCold, units: &mut crate::engine::Units) {
+    qp::stop_streams(qpc, cold, units);
+    qpc.req.head = cold.send_queue.tail();
+    qpc.req.next = qpc.req.head;
+    qpc.req.sent = 0;
+    cold.send_queue.release(qpc.req.head);
+    qpc.rsp = ResponderCursor::new(Psn::new(0), cold.recv_queue.tail());
+    cold.recv_queue.release(qpc.rsp.recv_head);
+    cold.refusal = None;
+    cold.plain_nack_at = None;
+    qpc.sched.remove(SchedFlags::PROBE | SchedFlags::RNR_WAIT);
+}

@@ -1,0 +1,227 @@
+//! Creating, inspecting and destroying queue pairs.
+
+use crate::engine::{CreateError, Engine, WINDOW_LIMIT};
+use crate::memory::{Access, ProtectionDomainId};
+use crate::port::Port;
+use crate::qp::attr::QpAttr;
+use crate::qp::state::{QpState, QpType};
+use crate::qp::{self, Attributes, QpCold, QpIdentity, Qpc, RequesterCursor, ResponderCursor, SqEntry};
+use crate::queue::{QpShared, QueueCaps, RecvQueue, SendQueue, recv_queue, send_queue};
+use crate::sched::SchedFlags;
+use crate::stream::{RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig};
+use crate::time::Time;
+use cc_dctcp::{Controller, ControllerConfig};
+use core::net::{IpAddr, Ipv4Addr};
+use sr_recovery::StreamId;
+use std::sync::Arc;
+use wire::{Ecn, Flow, Psn, Template, WireMode};
+
+/// What a queue pair is created with (`ibv_qp_init_attr`).
+#[derive(Clone, Copy, Debug)]
+pub struct QpConfig {
+    /// Transport service. Only RC is supported yet.
+    pub qp_type: QpType,
+    /// Its protection domain.
+    pub pd: ProtectionDomainId,
+    /// Completion queue of sends.
+    pub send_cq: u32,
+    /// Completion queue of receives.
+    pub recv_cq: u32,
+    /// Sizes of its queues.
+    pub caps: QueueCaps,
+    /// Packets outstanding at most, and packets ahead of ePSN that are taken; up to the engine's `window_max`.
+    pub window: u16,
+}
+
+/// What the application gets of a new queue pair.
+pub struct QpHandles {
+    /// Its number.
+    pub qpn: u32,
+    /// Where sends are posted.
+    pub send: SendQueue,
+    /// Where receives are posted.
+    pub recv: RecvQueue,
+    /// Its state, as the engine publishes it.
+    pub shared: Arc<QpShared>,
+}
+
+/// Memory of one queue pair, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QpMemory {
+    /// The QPC: what the fast path touches.
+    pub hot: usize,
+    /// State for what is not the fast path.
+    pub cold: usize,
+    /// Send and receive rings.
+    pub rings: usize,
+    /// What one recovery context of the engine's pool takes while something is missing.
+    pub recovery_context: usize,
+}
+
+/// A QPC that no queue pair uses.
+pub(in crate::engine) fn vacant() -> Qpc {
+    let psn = Psn::new(0);
+    Qpc {
+        id: QpIdentity {
+            qpn: 0,
+            dest_qpn: 0,
+            pd: ProtectionDomainId(0),
+            pkey: 0xFFFF,
+            pmtu: 256,
+            state: QpState::Reset,
+            mode: WireMode::Srnic,
+            access: Access::empty(),
+            loopback: false,
+        },
+        sched: SchedFlags::empty(),
+        tx: TxStream::new(psn, 1),
+        req: RequesterCursor::default(),
+        rx: RxStream::new(psn, 1, 0),
+        rsp: ResponderCursor::new(psn, 0),
+        controller: Controller::new(&ControllerConfig::Fixed { window_bytes: u32::MAX }),
+        template: placeholder_template(),
+    }
+}
+
+/// Headers of a flow to nowhere: what a QPC holds until an address vector is set.
+fn placeholder_template() -> Template {
+    let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let flow = Flow {
+        src_mac: [0; 6],
+        dst_mac: [0; 6],
+        vlan: None,
+        src: nowhere,
+        dst: nowhere,
+        src_port: 0,
+        dst_port: 0,
+        dscp: 0,
+        ecn: Ecn::NotEct,
+        ttl: 0,
+    };
+    Template::new(&flow).expect("both addresses are IPv4 and the DSCP is 0")
+}
+
+impl<P: Port> Engine<P> {
+    /// Creates a queue pair in state RESET.
+    ///
+    /// # Errors
+    /// [`CreateError`].
+    pub fn create_qp(&mut self, config: &QpConfig) -> Result<QpHandles, CreateError> {
+        self.check_qp_config(config)?;
+        let capacity = self.qps.capacity();
+        let exhausted = CreateError::Exhausted { what: "queue pairs", capacity };
+        let (slot, qpn) = self.qps.allocate().ok_or(exhausted)?;
+        let shared = Arc::new(QpShared::new(slot, self.doorbells.clone()));
+        let (send, send_reader) = send_queue(&config.caps, &shared);
+        let (recv, recv_reader) = recv_queue(&config.caps, &shared);
+        let old = self.qps.hot(slot);
+        // Queues of the engine may still name the slot; generations outlive the queue pair.
+        let sched = old.sched & (SchedFlags::QUEUED | SchedFlags::ACK_LISTED);
+        let generation = old.rx.generation().wrapping_add(1);
+        let mut hot = vacant();
+        hot.id.qpn = qpn;
+        hot.id.pd = config.pd;
+        hot.sched = sched;
+        hot.rx = RxStream::new(Psn::new(0), config.window, generation);
+        let life = self.qps.next_life(slot);
+        let attr = QpAttr::default();
+        let stream = StreamId { qp: slot, response: false };
+        let entries = config.caps.max_send_wr.next_power_of_two() as usize;
+        let cold = QpCold {
+            slot,
+            attributes: Attributes { qp_type: config.qp_type, attr, window: config.window },
+            shared: Arc::clone(&shared),
+            send_queue: send_reader,
+            recv_queue: recv_reader,
+            send_cq: config.send_cq,
+            recv_cq: config.recv_cq,
+            sq_entries: vec![SqEntry::default(); entries].into(),
+            tx_recovery: TxRecovery::new(stream, life, config.window, attr.recovery, Psn::new(0)),
+            watchdog: Watchdog::new(WatchdogConfig { timeout: 0, retry_cnt: 0, rto: self.config.rto }),
+            heard_at: Time::ZERO,
+            failure: None,
+            rnr: None,
+            rnr_retries: 0,
+            probes: [None; 2],
+            rx_recovery: None,
+            plain_nack_at: None,
+            refusal: None,
+        };
+        self.qps.insert(slot, hot, Box::new(cold));
+        Ok(QpHandles { qpn, send, recv, shared })
+    }
+
+    fn check_qp_config(&self, config: &QpConfig) -> Result<(), CreateError> {
+        if config.qp_type != QpType::Rc {
+            return Err(CreateError::Unsupported("a transport service other than RC"));
+        }
+        for cq in [config.send_cq, config.recv_cq] {
+            if !matches!(self.units.cqs.get(cq as usize), Some(Some(_))) {
+                return Err(CreateError::UnknownCq(cq));
+            }
+        }
+        let caps = &config.caps;
+        let window_max = self.config.window_max.min(WINDOW_LIMIT);
+        let checks = [
+            ("max_send_wr", caps.max_send_wr, 1, QueueCaps::WR_LIMIT),
+            ("max_recv_wr", caps.max_recv_wr, 1, QueueCaps::WR_LIMIT),
+            ("max_send_sge", caps.max_send_sge, 1, QueueCaps::SGE_LIMIT),
+            ("max_recv_sge", caps.max_recv_sge, 1, QueueCaps::SGE_LIMIT),
+            ("max_inline", caps.max_inline, 0, QueueCaps::INLINE_LIMIT),
+            ("window", config.window.into(), 1, window_max.into()),
+        ];
+        for (what, given, min, max) in checks {
+            if !(min..=max).contains(&given) {
+                return Err(CreateError::OutOfRange { what, given, min, max });
+            }
+        }
+        Ok(())
+    }
+
+    /// The attributes and the state of a queue pair.
+    #[must_use]
+    pub fn query_qp(&self, qpn: u32) -> Option<QpAttr> {
+        let (qpc, cold) = self.qps.peek(self.qps.find(qpn)?)?;
+        Some(QpAttr { state: qpc.id.state, cur_state: qpc.id.state, ..cold.attributes.attr })
+    }
+
+    /// Destroys a queue pair. What was outstanding ends without completions; late packets find nothing. False if it
+    /// does not exist.
+    pub fn destroy_qp(&mut self, qpn: u32) -> bool {
+        let Some(slot) = self.qps.find(qpn) else { return false };
+        // No doorbell of this life may be left for the next one.
+        while let Some(rung) = self.doorbells.pop() {
+            self.on_doorbell(rung);
+        }
+        if let Some((qpc, cold)) = self.qps.get(slot) {
+            qp::stop_streams(qpc, cold, &mut self.units);
+            qpc.id.state = QpState::Reset;
+            cold.shared.set_state(QpState::Reset);
+        }
+        self.qps.remove(slot).is_some()
+    }
+
+    /// Queue pairs that exist.
+    #[must_use]
+    pub fn qp_count(&self) -> usize {
+        self.qps.len()
+    }
+
+    /// Memory of one queue pair.
+    #[must_use]
+    pub fn qp_memory(&self, qpn: u32) -> Option<QpMemory> {
+        let (_, cold) = self.qps.peek(self.qps.find(qpn)?)?;
+        Some(QpMemory {
+            hot: size_of::<Qpc>(),
+            cold: cold.bytes(),
+            rings: cold.send_queue.bytes() + cold.recv_queue.bytes(),
+            recovery_context: self.units.contexts.last().map_or(0, |context| context.bytes()),
+        })
+    }
+
+    /// Recovery contexts that are free: all of them, when nothing is missing anywhere.
+    #[must_use]
+    pub fn free_recovery_contexts(&self) -> usize {
+        self.units.contexts.len()
+    }
+}

@@ -1,0 +1,99 @@
+//! What an engine is made with.
+
+use crate::stream::RtoConfig;
+use core::net::{IpAddr, Ipv4Addr};
+
+/// Largest window: META must stay unambiguous (protocol.md 2.2).
+pub const WINDOW_LIMIT: u16 = 1 << 14;
+/// Largest number of queue pairs of one engine.
+pub const QPS_LIMIT: u32 = 1 << 20;
+
+/// Addresses and sizes of an engine. Everything is allocated when it is made.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineConfig {
+    /// IP address of the device.
+    pub ip: IpAddr,
+    /// VLAN tag of its frames.
+    pub vlan: Option<u16>,
+    /// UDP port of RoCEv2; a RoCE-capable NIC may take 4791 for itself.
+    pub udp_port: u16,
+    /// Queue pairs at most.
+    pub max_qps: u32,
+    /// Completion queues at most.
+    pub max_cqs: usize,
+    /// Memory regions at most.
+    pub max_mrs: usize,
+    /// Largest window of a queue pair, in packets; at most 2^14.
+    pub window_max: u16,
+    /// Streams that can be in Recovery at the same time; more drop what is out of order.
+    pub recovery_contexts: u32,
+    /// Floors of the timers.
+    pub rto: RtoConfig,
+    /// Makes the QPNs.
+    pub seed: u64,
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self {
+            ip: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)),
+            vlan: None,
+            udp_port: 4791,
+            max_qps: 1024,
+            max_cqs: 1024,
+            max_mrs: 4096,
+            window_max: 512,
+            recovery_contexts: 64,
+            rto: RtoConfig::default(),
+            seed: 0,
+        }
+    }
+}
+
+/// Why an engine cannot be made as asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A size is out of range.
+    #[error("{what} is {given}; it must be between {min} and {max}")]
+    OutOfRange {
+        /// Which size.
+        what: &'static str,
+        /// What was asked for.
+        given: u64,
+        /// Least value.
+        min: u64,
+        /// Largest value.
+        max: u64,
+    },
+    /// The port's frames are too short for any packet.
+    #[error("the port takes frames of {max_frame} bytes; the smallest path MTU needs {needed}")]
+    FramesTooShort {
+        /// Longest frame of the port.
+        max_frame: usize,
+        /// Longest frame at path MTU 256.
+        needed: usize,
+    },
+}
+
+impl EngineConfig {
+    /// Checks the sizes.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the size and its range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let check = |what, given: u64, min: u64, max: u64| {
+            if (min..=max).contains(&given) {
+                Ok(())
+            } else {
+                Err(ConfigError::OutOfRange { what, given, min, max })
+            }
+        };
+        check("max_qps", self.max_qps.into(), 1, QPS_LIMIT.into())?;
+        check("max_cqs", self.max_cqs as u64, 1, 1 << 24)?;
+        check("max_mrs", self.max_mrs as u64, 1, 1 << 24)?;
+        check("window_max", self.window_max.into(), 1, WINDOW_LIMIT.into())?;
+        check("recovery_contexts", self.recovery_contexts.into(), 1, 1 << 20)?;
+        check("udp_port", self.udp_port.into(), 1, 65_535)
+    }
+}

@@ -1,0 +1,66 @@
+//! Acknowledgements that must go out one by one: NACKs, duplicates' ACKs, RNR and error NAKs.
+
+use std::collections::VecDeque;
+use wire::Psn;
+
+/// Acknowledgements that wait at most. A full queue drops the newest, as a lossy network might.
+const CONTROL_MAX: usize = 1024;
+
+/// What to say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ControlKind {
+    /// A duplicate arrived: everything below ePSN is acknowledged again.
+    Duplicate,
+    /// Something is missing at ePSN; this PSN arrived.
+    Nack { sack: Psn },
+    /// Something is missing at ePSN, and what was not SACKed must be sent again.
+    NackAll,
+    /// No receive for the message at this PSN.
+    Rnr { psn: Psn },
+    /// The queue pair's refusal.
+    ErrorNak,
+}
+
+/// One acknowledgement to send.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ControlPacket {
+    pub slot: u32,
+    pub qpn: u32,
+    pub kind: ControlKind,
+}
+
+#[derive(Debug)]
+pub(crate) struct ControlQueue {
+    packets: VecDeque<ControlPacket>,
+}
+
+impl ControlQueue {
+    pub fn new() -> Self {
+        Self { packets: VecDeque::with_capacity(CONTROL_MAX) }
+    }
+
+    /// Queues an acknowledgement; false if there is no room.
+    #[inline]
+    #[must_use]
+    pub fn push(&mut self, packet: ControlPacket) -> bool {
+        let fits = self.packets.len() < CONTROL_MAX;
+        if fits {
+            self.packets.push_back(packet);
+        }
+        fits
+    }
+
+    #[inline]
+    pub fn pop(&mut self) -> Option<ControlPacket> {
+        self.packets.pop_front()
+    }
+
+    pub fn push_front(&mut self, packet: ControlPacket) {
+        self.packets.push_front(packet);
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+}

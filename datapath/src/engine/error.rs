@@ -1,0 +1,87 @@
+//! Why the control path refused something; nothing has changed then.
+
+use crate::qp::attr::AttrError;
+use crate::qp::state::{QpState, TransitionError};
+use core::net::IpAddr;
+
+/// Why an object was not created.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CreateError {
+    /// All objects of this kind are in use.
+    #[error("all {capacity} {what} of the device are in use; destroy some or open the device with more")]
+    Exhausted {
+        /// Plural name of the objects.
+        what: &'static str,
+        /// How many there are.
+        capacity: usize,
+    },
+    /// A size is out of range.
+    #[error("{what} is {given}; it must be between {min} and {max}")]
+    OutOfRange {
+        /// Which size.
+        what: &'static str,
+        /// What was asked for.
+        given: u32,
+        /// Least value.
+        min: u32,
+        /// Largest value.
+        max: u32,
+    },
+    /// No such completion queue.
+    #[error("completion queue {0} does not exist on this device")]
+    UnknownCq(u32),
+    /// The feature is not there yet.
+    #[error("{0} is not supported yet")]
+    Unsupported(&'static str),
+}
+
+/// Why a queue pair was not modified.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModifyError {
+    /// No such queue pair.
+    #[error("queue pair {0:#08x} does not exist on this device")]
+    UnknownQp(u32),
+    /// The transition, or its attribute mask.
+    #[error(transparent)]
+    Transition(#[from] TransitionError),
+    /// An attribute's value.
+    #[error(transparent)]
+    Attribute(#[from] AttrError),
+    /// `cur_state` is not the state.
+    #[error("cur_state says {given}, but the queue pair is in {actual}")]
+    WrongCurrentState {
+        /// What the caller believed.
+        given: QpState,
+        /// What is.
+        actual: QpState,
+    },
+    /// The path MTU does not fit the port.
+    #[error("path MTU {pmtu} needs frames of {needed} bytes; the port takes {max_frame}")]
+    PathMtu {
+        /// Asked for, in bytes.
+        pmtu: u32,
+        /// Longest frame it can need.
+        needed: usize,
+        /// Longest frame of the port.
+        max_frame: usize,
+    },
+    /// The source address is not the device's.
+    #[error("source address {given} is not the device's own, {own}")]
+    SourceAddress {
+        /// What the address vector says.
+        given: IpAddr,
+        /// The device's address.
+        own: IpAddr,
+    },
+    /// The peer's Ethernet address is not known yet; it is being asked for: run turns, and try again.
+    #[error("the Ethernet address of {0} is being resolved; poll the device and try again")]
+    ResolvingNeighbor(IpAddr),
+    /// The peer does not answer.
+    #[error("no host answers for {0}; is it up, and on the same network?")]
+    Unreachable(IpAddr),
+    /// The feature is not there yet.
+    #[error("{0} is not supported yet")]
+    Unsupported(&'static str),
+}

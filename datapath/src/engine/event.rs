@@ -1,0 +1,56 @@
+//! Asynchronous events: what happened to a queue pair outside any work request.
+
+use std::collections::VecDeque;
+
+/// Events kept at most; later ones are counted and dropped, so that a silent application costs no memory.
+const EVENTS_MAX: usize = 1024;
+
+/// Something that the application should know (`ibv_async_event`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum AsyncEvent {
+    /// The queue pair went to ERR.
+    QpFatal {
+        /// Which one.
+        qpn: u32,
+    },
+    /// The last request that had begun before SQD is done.
+    SqDrained {
+        /// Which queue pair.
+        qpn: u32,
+    },
+    /// A completion queue had no room for a completion.
+    CqOverrun {
+        /// Which queue.
+        cq: u32,
+        /// The queue pair whose completion was lost.
+        qpn: u32,
+    },
+}
+
+/// The events not yet polled.
+#[derive(Debug)]
+pub(crate) struct EventLog {
+    events: VecDeque<AsyncEvent>,
+    pub lost: u64,
+}
+
+impl Default for EventLog {
+    fn default() -> Self {
+        Self { events: VecDeque::with_capacity(EVENTS_MAX), lost: 0 }
+    }
+}
+
+impl EventLog {
+    pub fn push(&mut self, event: AsyncEvent) {
+        if self.events.len() < EVENTS_MAX {
+            self.events.push_back(event);
+        } else {
+            self.lost += 1;
+        }
+    }
+
+    pub fn pop(&mut self) -> Option<AsyncEvent> {
+        self.events.pop_front()
+    }
+}

@@ -1,0 +1,126 @@
+//! A packet's way out: the schedule queue's round, then the acknowledgements, in one transmit batch.
+
+use super::{ControlPacket, Engine, TxSlots};
+use crate::port::Port;
+use crate::qp::{self, FULL_GRANT, TransmitEnd};
+use crate::sched::SchedFlags;
+use crate::tuning;
+
+impl<P: Port> Engine<P> {
+    /// Fills the transmit batch. Returns the number of frames.
+    pub(super) fn send(&mut self) -> usize {
+        self.schedule();
+        self.send_control();
+        self.send_owed_acks();
+        self.send_neighbor();
+        self.wire.take_sent()
+    }
+
+    /// Round robin over ready queue pairs until the batch is full, nobody is ready, or the port has no slot.
+    fn schedule(&mut self) {
+        let mut batch = tuning::TX_BATCH;
+        let round = self.units.mux.waiting();
+        for _ in 0..round {
+            if batch == 0 {
+                break;
+            }
+            let Some(slot) = self.units.mux.next_ready() else { break };
+            self.qps.hot(slot).sched.remove(SchedFlags::QUEUED);
+            let Some((qpc, cold)) = self.qps.get(slot) else { continue };
+            self.units.counters.sched_grants += 1;
+            let mut grant = FULL_GRANT;
+            grant.packets = grant.packets.min(batch);
+            let before = grant.packets;
+            let end = qp::transmit(qpc, cold, &mut self.units, &mut self.wire, &mut grant);
+            batch -= before - grant.packets;
+            match end {
+                TransmitEnd::Done { ready } => {
+                    let awake = ready || qp::rest(qpc, cold);
+                    self.units.mux.wake(slot, &mut qpc.sched, awake);
+                }
+                TransmitEnd::PortFull => {
+                    self.units.counters.tx_ring_full += 1;
+                    self.units.mux.resume(slot, &mut qpc.sched);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Acknowledgements that go out one by one.
+    fn send_control(&mut self) {
+        for _ in 0..tuning::ACK_BATCH {
+            let Some(packet) = self.units.control.pop() else { break };
+            if !self.send_ack(packet.slot, Some(&packet)) {
+                self.units.control.push_front(packet);
+                break;
+            }
+        }
+    }
+
+    /// Acknowledgements of packets in order: those that are due, and those of streams that fell silent.
+    fn send_owed_acks(&mut self) {
+        let mut kept = 0;
+        for index in 0..self.units.ack_list.len() {
+            let slot = self.units.ack_list[index];
+            if !self.settle_ack(slot) {
+                self.units.ack_list[kept] = slot;
+                kept += 1;
+            }
+        }
+        self.units.ack_list.truncate(kept);
+    }
+
+    /// True if nothing is owed any more.
+    fn settle_ack(&mut self, slot: u32) -> bool {
+        let turn = self.units.turn;
+        let Some((qpc, _)) = self.qps.get(slot) else {
+            self.qps.hot(slot).sched.remove(SchedFlags::ACK_LISTED);
+            return true;
+        };
+        let owes = qpc.rsp.ack_due || qpc.rsp.unacked > 0;
+        let more_may_come = !qpc.rsp.ack_due && qpc.rsp.turn == turn;
+        if owes && (more_may_come || !self.send_ack(slot, None)) {
+            return false;
+        }
+        self.qps.hot(slot).sched.remove(SchedFlags::ACK_LISTED);
+        true
+    }
+
+    /// Sends one acknowledgement. False if the port has no slot.
+    fn send_ack(&mut self, slot: u32, control: Option<&ControlPacket>) -> bool {
+        let Some((qpc, cold)) = self.qps.get(slot) else { return true };
+        let stale = control.is_some_and(|packet| packet.qpn != qpc.id.qpn);
+        let answers = qpc.id.state.receives() || cold.refusal.is_some();
+        if stale || !answers {
+            qpc.rsp.ack_due = false;
+            qpc.rsp.unacked = 0;
+            return true;
+        }
+        let loopback = qpc.id.loopback;
+        let Some(frame) = self.wire.slot(loopback, 0) else { return false };
+        match qp::write_ack(qpc, cold, &mut self.units, control.map(|packet| packet.kind), frame) {
+            Some(len) => self.wire.commit(loopback, len),
+            None => self.wire.cancel(loopback),
+        }
+        true
+    }
+
+    /// ARP and ICMP.
+    fn send_neighbor(&mut self) {
+        let now = self.units.now;
+        while self.neighbor.has_output() || self.neighbor.next_deadline().is_some_and(|due| due <= now) {
+            let Some(frame) = self.wire.slot(false, 0) else { break };
+            match self.neighbor.poll_transmit(now, frame) {
+                Some(len) => {
+                    self.wire.commit(false, len);
+                    self.units.counters.tx_neighbor += 1;
+                }
+                None => {
+                    self.wire.cancel(false);
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The parts of the NIC that all queue pairs share.
+
+use super::config::EngineConfig;
+use super::control_queue::ControlQueue;
+use super::event::{AsyncEvent, EventLog};
+use crate::counters::Counters;
+use crate::memory::MemoryTable;
+use crate::qp::{Qpc, RxRecovery};
+use crate::queue::{Completion, CompletionWriter};
+use crate::sched::{EventMux, SchedFlags, TimerWheel};
+use crate::slow_path::CtrlQ;
+use crate::time::Time;
+
+/// What a queue pair's requester and responder work with.
+pub(crate) struct Units {
+    /// Time of this turn.
+    pub now: Time,
+    /// Number of this turn, modulo 2^16.
+    pub turn: u16,
+    pub memory: MemoryTable,
+    pub cqs: Vec<Option<CompletionWriter>>,
+    pub mux: EventMux,
+    pub timers: TimerWheel,
+    /// Queue pairs that owe an acknowledgement.
+    pub ack_list: Vec<u32>,
+    pub control: ControlQueue,
+    pub ctrl_q: CtrlQ,
+    /// Recovery contexts that are free.
+    pub contexts: Vec<RxRecovery>,
+    pub counters: Counters,
+    pub events: EventLog,
+}
+
+impl Units {
+    pub fn new(config: &EngineConfig) -> Self {
+        let queue_pairs = config.max_qps as usize;
+        Self {
+            now: Time::ZERO,
+            turn: 0,
+            memory: MemoryTable::new(config.max_mrs),
+            cqs: Vec::new(),
+            mux: EventMux::new(queue_pairs),
+            timers: TimerWheel::new(queue_pairs),
+            ack_list: Vec::with_capacity(queue_pairs),
+            control: ControlQueue::new(),
+            ctrl_q: CtrlQ::new(config),
+            contexts: (0..config.recovery_contexts).map(|_| RxRecovery::new(config.window_max)).collect(),
+            counters: Counters::default(),
+            events: EventLog::default(),
+        }
+    }
+
+    /// Writes a completion; false if its queue had no room, which must end the queue pair.
+    #[inline]
+    pub fn complete(&mut self, cq: u32, completion: &Completion) -> bool {
+        let Some(Some(writer)) = self.cqs.get_mut(cq as usize) else { return false };
+        let fits = writer.push(completion).is_ok();
+        if !fits {
+            self.counters.drop_cq_overflow += 1;
+            self.events.push(AsyncEvent::CqOverrun { cq, qpn: completion.qpn });
+        }
+        fits
+    }
+
+    /// Puts a queue pair on the list of those that owe an acknowledgement.
+    #[inline]
+    pub fn owe_ack(&mut self, slot: u32, qpc: &mut Qpc) {
+        if !qpc.sched.contains(SchedFlags::ACK_LISTED) {
+            qpc.sched.insert(SchedFlags::ACK_LISTED);
+            self.ack_list.push(slot);
+        }
+    }
+}

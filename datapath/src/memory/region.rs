@@ -1,0 +1,146 @@
+//! The bytes behind a key, and the copies into and out of them.
+
+use core::cell::UnsafeCell;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
+
+/// Memory that peers and the engine may read and write at any time while it is registered.
+///
+/// # Safety
+/// `base()` must stay valid for reads and writes of `len()` bytes until the value is dropped, must not move, and no
+/// Rust reference to those bytes may exist while the value is registered: access goes through raw pointers or
+/// atomics only.
+pub unsafe trait Backing: Send + Sync {
+    /// First byte.
+    fn base(&self) -> NonNull<u8>;
+    /// Length in bytes.
+    fn len(&self) -> usize;
+    /// True if there are no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Zeroed heap memory, 64-byte aligned, as a backing.
+pub struct HeapBacking {
+    lines: Box<[UnsafeCell<Line>]>,
+    len: usize,
+}
+
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line {
+    _bytes: [u8; 64],
+}
+
+// SAFETY: the bytes are only reached through raw pointers and atomics, as `Backing` demands.
+unsafe impl Sync for HeapBacking {}
+
+impl HeapBacking {
+    /// `len` zeroed bytes.
+    #[must_use]
+    pub fn new(len: usize) -> Self {
+        let lines = (0..len.div_ceil(64)).map(|_| UnsafeCell::new(Line { _bytes: [0; 64] })).collect();
+        Self { lines, len }
+    }
+}
+
+// SAFETY: the box owns at least `len` bytes and never moves them; nothing hands out a reference to them.
+unsafe impl Backing for HeapBacking {
+    fn base(&self) -> NonNull<u8> {
+        NonNull::from(&*self.lines).cast()
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+}
+
+/// A checked range of registered memory: valid for as long as the table it came from is borrowed.
+#[derive(Clone, Copy)]
+pub struct Mapped<'a> {
+    start: NonNull<u8>,
+    len: usize,
+    _table: PhantomData<&'a ()>,
+}
+
+impl<'a> Mapped<'a> {
+    /// # Safety
+    /// `start` must be valid for reads and writes of `len` bytes during `'a`, as [`Backing`] promises.
+    pub(super) const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
+        Self { start, len, _table: PhantomData }
+    }
+
+    /// Nothing at all: what a zero-length access maps to, whatever its key.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self { start: NonNull::dangling(), len: 0, _table: PhantomData }
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True if there are no bytes.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies `source` to the start of the range; its last aligned word is stored last, with release order, for
+    /// those who poll on it.
+    ///
+    /// # Panics
+    /// If `source` is longer than the range.
+    #[inline]
+    pub fn write(&self, source: &[u8]) {
+        assert!(source.len() <= self.len, "the caller checked the length");
+        let split = last_word_offset(self.start, source.len());
+        let (body, tail) = source.split_at(split);
+        // SAFETY: `body` fits the range (asserted); the packet and the region cannot overlap, because nothing holds
+        // a Rust reference to registered memory.
+        unsafe { self.start.as_ptr().copy_from_nonoverlapping(body.as_ptr(), body.len()) };
+        // SAFETY: split <= len, so the pointer stays inside the range.
+        let last = unsafe { self.start.add(split) };
+        store_tail(last, tail);
+    }
+
+    /// Copies the start of the range to `target`.
+    ///
+    /// # Panics
+    /// If `target` is longer than the range.
+    #[inline]
+    pub fn read(&self, target: &mut [u8]) {
+        assert!(target.len() <= self.len, "the caller checked the length");
+        // SAFETY: the length is asserted; `target` is a Rust reference, so it is not registered memory.
+        unsafe { target.as_mut_ptr().copy_from_nonoverlapping(self.start.as_ptr(), target.len()) };
+    }
+}
+
+/// Where the last 8-byte word that is aligned in memory starts, or `len` if none ends the range.
+fn last_word_offset(start: NonNull<u8>, len: usize) -> usize {
+    if len < 8 || !(start.as_ptr().addr() + len).is_multiple_of(8) { len.saturating_sub(1) } else { len - 8 }
+}
+
+/// Stores the last word, or the last byte, with release order.
+fn store_tail(at: NonNull<u8>, tail: &[u8]) {
+    fence(Ordering::Release);
+    match (tail.len(), <[u8; 8]>::try_from(tail)) {
+        (8, Ok(word)) => {
+            // SAFETY: the caller split the range so that these 8 bytes are inside it and aligned; everyone else
+            // reaches them through raw pointers or atomics.
+            let cell = unsafe { AtomicU64::from_ptr(at.as_ptr().cast()) };
+            cell.store(u64::from_ne_bytes(word), Ordering::Release);
+        }
+        _ => {
+            if let [byte] = tail {
+                // SAFETY: as above, for one byte.
+                let cell = unsafe { AtomicU8::from_ptr(at.as_ptr()) };
+                cell.store(*byte, Ordering::Release);
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Keys to regions: the table that every local and remote access goes through.
+
+use super::{Access, Backing, Mapped};
+use std::sync::Arc;
+
+/// A protection domain: regions and queue pairs of different domains never meet.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ProtectionDomainId(pub u32);
+
+/// An lkey or rkey: `index << 8 | key` (protocol.md 1.11).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct MemoryKey(pub u32);
+
+/// Why an access was refused. On the wire all of them are NAK 0x62; locally LOC_PROT_ERR.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum AccessError {
+    /// No region has this key now.
+    #[error("key {key:#010x} names no registered region")]
+    UnknownKey {
+        /// The key that was presented.
+        key: u32,
+    },
+    /// The region belongs to another protection domain.
+    #[error("key {key:#010x} belongs to another protection domain")]
+    ProtectionDomain {
+        /// The key that was presented.
+        key: u32,
+    },
+    /// The region does not allow it.
+    #[error("key {key:#010x} does not allow {wanted:?}")]
+    Permission {
+        /// The key that was presented.
+        key: u32,
+        /// What was wanted.
+        wanted: Access,
+    },
+    /// The range is not inside the region, or wraps.
+    #[error("range {va:#x} + {len} is not inside the region of key {key:#010x}")]
+    Range {
+        /// The key that was presented.
+        key: u32,
+        /// First address.
+        va: u64,
+        /// Length in bytes.
+        len: u64,
+    },
+}
+
+/// The table has no free entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("all {capacity} memory regions of the device are in use; raise max_mrs or deregister some")]
+pub struct MemoryTableFull {
+    /// Entries of the table.
+    pub capacity: usize,
+}
+
+/// Why a region could not be registered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RegisterError {
+    /// No free entry.
+    #[error(transparent)]
+    Full(#[from] MemoryTableFull),
+    /// REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE.
+    #[error("{0:?} needs LOCAL_WRITE as well: remote writes and atomics write local memory")]
+    InconsistentAccess(Access),
+    /// The region would wrap the 64-bit address space.
+    #[error("a region of {len} bytes at {iova:#x} wraps the address space")]
+    Wraps {
+        /// First address.
+        iova: u64,
+        /// Length in bytes.
+        len: u64,
+    },
+}
+
+struct Region {
+    key: u8,
+    pd: ProtectionDomainId,
+    access: Access,
+    iova: u64,
+    len: u64,
+    backing: Arc<dyn Backing>,
+}
+
+/// The registered regions of one engine.
+pub struct MemoryTable {
+    entries: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+#[derive(Default)]
+struct Slot {
+    region: Option<Region>,
+    next_key: u8,
+}
+
+impl MemoryTable {
+    /// A table for `capacity` regions (at most 2^24, the width of a key's index).
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        let capacity = u32::try_from(capacity.min(1 << 24)).unwrap_or(1 << 24);
+        let entries = (0..capacity).map(|_| Slot { region: None, next_key: 1 }).collect();
+        // Index 0 with key 0 would make the key 0, which users take for "no key": keys of a slot start at 1.
+        Self { entries, free: (0..capacity).rev().collect() }
+    }
+
+    /// Registers `backing` at `iova` (the address that work requests and peers use).
+    ///
+    /// # Errors
+    /// [`RegisterError`] if the table is full, the access flags contradict each other, or the range wraps.
+    pub fn register(
+        &mut self,
+        pd: ProtectionDomainId,
+        backing: Arc<dyn Backing>,
+        iova: u64,
+        access: Access,
+    ) -> Result<MemoryKey, RegisterError> {
+        if !access.is_consistent() {
+            return Err(RegisterError::InconsistentAccess(access));
+        }
+        let len = backing.len() as u64;
+        if iova.checked_add(len).is_none() {
+            return Err(RegisterError::Wraps { iova, len });
+        }
+        let index = self.free.pop().ok_or(MemoryTableFull { capacity: self.entries.len() })?;
+        let slot = &mut self.entries[index as usize];
+        let key = slot.next_key;
+        slot.next_key = slot.next_key.wrapping_add(1).max(1);
+        slot.region = Some(Region { key, pd, access, iova, len, backing });
+        Ok(MemoryKey(index << 8 | u32::from(key)))
+    }
+
+    /// Ends the region: its keys are refused from now on. Returns false if the key names no region.
+    pub fn deregister(&mut self, key: MemoryKey) -> bool {
+        let index = key.0 >> 8;
+        let Some(slot) = self.entries.get_mut(index as usize) else { return false };
+        if slot.region.as_ref().is_none_or(|region| region.key != key_byte(key.0)) {
+            return false;
+        }
+        slot.region = None;
+        self.free.push(index);
+        true
+    }
+
+    /// Registered regions.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    /// True if nothing is registered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Checks an access of `len` bytes at `va` and returns the memory behind it. A zero-length access is always
+    /// allowed and validates nothing (protocol.md 1.4).
+    ///
+    /// # Errors
+    /// [`AccessError`] says which check failed.
+    #[inline]
+    pub fn check(
+        &self,
+        key: u32,
+        pd: ProtectionDomainId,
+        va: u64,
+        len: u64,
+        wanted: Access,
+    ) -> Result<Mapped<'_>, AccessError> {
+        if len == 0 {
+            return Ok(Mapped::empty());
+        }
+        let region = self
+            .entries
+            .get((key >> 8) as usize)
+            .and_then(|slot| slot.region.as_ref())
+            .filter(|region| region.key == key_byte(key))
+            .ok_or(AccessError::UnknownKey { key })?;
+        if region.pd != pd {
+            return Err(AccessError::ProtectionDomain { key });
+        }
+        if !region.access.contains(wanted) {
+            return Err(AccessError::Permission { key, wanted });
+        }
+        let range_error = AccessError::Range { key, va, len };
+        let offset = va.checked_sub(region.iova).ok_or(range_error)?;
+        let end = offset.checked_add(len).ok_or(range_error)?;
+        if end > region.len {
+            return Err(range_error);
+        }
+        let (offset, len) = (
+            usize::try_from(offset).map_err(|_| range_error)?,
+            usize::try_from(len).map_err(|_| range_error)?,
+        );
+        // SAFETY: offset + len <= region.len, the backing's length, so both pointer and range are inside the
+        // backing, which the table keeps alive while it is borrowed.
+        Ok(unsafe { Mapped::new(region.backing.base().add(offset), len) })
+    }
+}
+
+/// The low 8 bits of a key.
+const fn key_byte(key: u32) -> u8 {
+    key.to_le_bytes()[0]
+}

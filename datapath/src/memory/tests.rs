@@ -1,0 +1,70 @@
+use super::*;
+use std::sync::Arc;
+
+const PD: ProtectionDomainId = ProtectionDomainId(1);
+const RW: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE);
+
+fn table_with(len: usize, iova: u64, access: Access) -> (MemoryTable, MemoryKey) {
+    let mut table = MemoryTable::new(4);
+    let key = table.register(PD, Arc::new(HeapBacking::new(len)), iova, access).unwrap();
+    (table, key)
+}
+
+#[test]
+fn copies_land_where_they_should_for_every_alignment_and_length() {
+    let (table, key) = table_with(256, 0x1000, RW);
+    for start in 0..16u64 {
+        for len in 0..64u8 {
+            let data: Vec<u8> = (1..=len).collect();
+            let whole = table.check(key.0, PD, 0x1000, 256, RW).unwrap();
+            whole.write(&[0xee; 256]);
+            table.check(key.0, PD, 0x1000 + 16 + start, u64::from(len), RW).unwrap().write(&data);
+            let mut seen = [0; 256];
+            whole.read(&mut seen);
+            let at = usize::try_from(16 + start).unwrap();
+            assert_eq!(&seen[at..at + data.len()], &data[..]);
+            assert!(seen[..at].iter().chain(&seen[at + data.len()..]).all(|byte| *byte == 0xee));
+        }
+    }
+}
+
+#[test]
+fn ranges_outside_or_wrapping_are_refused() {
+    let (table, key) = table_with(100, 0x1000, RW);
+    let check = |va, len| table.check(key.0, PD, va, len, RW).map(|mapped| mapped.len());
+    assert_eq!(check(0x1000, 100), Ok(100));
+    assert_eq!(check(0x1063, 1), Ok(1));
+    for (va, len) in [(0xfff, 1), (0xfff, 101), (0x1000, 101), (0x1064, 1), (u64::MAX, 1), (0x1001, u64::MAX)]
+    {
+        assert!(matches!(check(va, len), Err(AccessError::Range { .. })), "{va:#x} + {len}");
+    }
+    assert_eq!(check(u64::MAX, 0), Ok(0), "zero length validates nothing");
+}
+
+#[test]
+fn keys_domains_and_permissions_are_checked() {
+    let (mut table, key) = table_with(8, 0, Access::REMOTE_READ);
+    assert!(matches!(table.check(key.0, PD, 0, 8, RW), Err(AccessError::Permission { .. })));
+    let other = ProtectionDomainId(2);
+    let read = Access::REMOTE_READ;
+    assert!(matches!(table.check(key.0, other, 0, 8, read), Err(AccessError::ProtectionDomain { .. })));
+    assert!(matches!(table.check(key.0 ^ 1, PD, 0, 8, read), Err(AccessError::UnknownKey { .. })));
+    assert!(matches!(table.check(u32::MAX, PD, 0, 8, read), Err(AccessError::UnknownKey { .. })));
+    assert!(table.deregister(key));
+    assert!(!table.deregister(key), "a key ends once");
+    let again = table.register(PD, Arc::new(HeapBacking::new(8)), 0, read).unwrap();
+    assert_ne!(again, key, "a reused entry gets another key");
+    assert!(table.check(key.0, PD, 0, 8, read).is_err());
+}
+
+#[test]
+fn registration_refuses_what_cannot_be() {
+    let mut table = MemoryTable::new(1);
+    let backing = || Arc::new(HeapBacking::new(8));
+    let refused = table.register(PD, backing(), 0, Access::REMOTE_WRITE);
+    assert_eq!(refused, Err(RegisterError::InconsistentAccess(Access::REMOTE_WRITE)));
+    assert!(matches!(table.register(PD, backing(), u64::MAX, RW), Err(RegisterError::Wraps { .. })));
+    table.register(PD, backing(), 0, RW).unwrap();
+    assert_eq!(table.register(PD, backing(), 0, RW), Err(MemoryTableFull { capacity: 1 }.into()));
+    assert_eq!(table.len(), 1);
+}

@@ -1,0 +1,217 @@
+//! The queue-pair context (QPC): what the fast path touches, in four cache lines, and the cold rest.
+
+use super::attr::{QpAttr, RecoveryPolicy};
+use super::responder::RxRecovery;
+use super::state::{QpState, QpType};
+use crate::memory::{Access, ProtectionDomainId};
+use crate::queue::{QpShared, RecvQueueReader, SendQueueReader, WcStatus};
+use crate::sched::SchedFlags;
+use crate::stream::{RxStream, TxRecovery, TxStream, Watchdog};
+use crate::time::Time;
+use cc_dctcp::Controller;
+use std::sync::Arc;
+use wire::{Msn, NakCode, Psn, Ssn, Template, WireMode};
+
+/// Bytes of a QPC at most: the paper's 210, rounded up to whole cache lines.
+pub const HOT_BYTES_MAX: usize = 256;
+
+/// Who the queue pair is, and whom it talks to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QpIdentity {
+    pub qpn: u32,
+    pub dest_qpn: u32,
+    pub pd: ProtectionDomainId,
+    pub pkey: u16,
+    /// Path MTU in bytes.
+    pub pmtu: u16,
+    pub state: QpState,
+    pub mode: WireMode,
+    pub access: Access,
+    /// The peer is a queue pair of this very engine.
+    pub loopback: bool,
+}
+
+/// How far the requester has come in its send queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RequesterCursor {
+    /// Position of the oldest request not completed.
+    pub head: u32,
+    /// Position of the request whose packets are being sent.
+    pub next: u32,
+    /// Packets of it that were sent.
+    pub sent: u32,
+    /// Position of message 0: `msn = position - msn_base`.
+    pub msn_base: u32,
+    /// SSN of the next request that consumes a receive.
+    pub ssn: Ssn,
+    /// CE_CNT of the peer, largest seen.
+    pub ce_seen: u16,
+}
+
+/// How far the responder has come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResponderCursor {
+    /// Messages emitted, modulo 2^24: the MSN of every AETH.
+    pub completed: u32,
+    /// The next receive to be consumed.
+    pub ssn: Ssn,
+    /// Its position in the receive queue.
+    pub recv_head: u32,
+    /// First PSN of the oldest message not emitted.
+    pub message_psn: Psn,
+    /// Packets of the message in progress that arrived in order; 0 between messages.
+    pub packets: u32,
+    /// The message in progress is a WRITE.
+    pub in_write: bool,
+    /// An acknowledgement is owed at the end of this turn.
+    pub ack_due: bool,
+    /// The last packet was marked CE.
+    pub ce_last: bool,
+    /// In-order packets not yet acknowledged.
+    pub unacked: u8,
+    /// CE-marked packets received.
+    pub ce_count: u16,
+    /// META of the packet that the next acknowledgement echoes.
+    pub echo_msn: Msn,
+    pub echo_offset: u16,
+    /// Turn in which the last packet arrived, modulo 2^16.
+    pub turn: u16,
+    /// When that packet arrived, for ACK_DELAY.
+    pub arrived_at: Time,
+}
+
+impl ResponderCursor {
+    /// Nothing received; the first packet will be `psn`, the first receive stands at `recv_head`.
+    pub fn new(psn: Psn, recv_head: u32) -> Self {
+        Self {
+            completed: 0,
+            ssn: Ssn::new(0),
+            recv_head,
+            message_psn: psn,
+            packets: 0,
+            in_write: false,
+            ack_due: false,
+            ce_last: false,
+            unacked: 0,
+            ce_count: 0,
+            echo_msn: Msn::new(0),
+            echo_offset: 0,
+            turn: 0,
+            arrived_at: Time::ZERO,
+        }
+    }
+
+    /// MSN of the oldest message not emitted.
+    #[inline]
+    pub const fn msn(&self) -> Msn {
+        Msn::new(self.completed)
+    }
+}
+
+/// What the fast path touches of a queue pair: at most [`HOT_BYTES_MAX`] bytes.
+#[repr(C, align(64))]
+pub struct Qpc {
+    pub(crate) id: QpIdentity,
+    pub(crate) sched: SchedFlags,
+    pub(crate) tx: TxStream,
+    pub(crate) req: RequesterCursor,
+    pub(crate) rx: RxStream,
+    pub(crate) rsp: ResponderCursor,
+    pub(crate) controller: Controller,
+    pub(crate) template: Template,
+}
+
+const _: () = assert!(size_of::<Qpc>() <= HOT_BYTES_MAX, "the hot state of a queue pair is four cache lines");
+
+/// What the requester must know of a message to send any packet of it again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SqEntry {
+    /// PSN of its first packet.
+    pub first_psn: Psn,
+    /// SSN, if it consumes a receive.
+    pub ssn: Ssn,
+    /// Packets.
+    pub packets: u32,
+}
+
+/// A request that will fail once all before it have completed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PendingFailure {
+    /// Position in the send queue.
+    pub position: u32,
+    /// Its status.
+    pub status: WcStatus,
+}
+
+/// The wait that an RNR NAK asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RnrWait {
+    /// When the wait ends.
+    pub until: Time,
+    /// `nxt` when the NAK came: everything sent before is lost.
+    pub sent_until: Psn,
+    /// The wait is over, `una` alone is out.
+    pub probing: bool,
+}
+
+/// Attributes as [`QpAttr`] set them, for the cold paths.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attributes {
+    pub qp_type: QpType,
+    pub attr: QpAttr,
+    pub window: u16,
+}
+
+impl Attributes {
+    pub const fn recovery(&self) -> RecoveryPolicy {
+        self.attr.recovery
+    }
+}
+
+/// Everything of a queue pair that the fast path does not touch packet by packet.
+pub(crate) struct QpCold {
+    pub slot: u32,
+    pub attributes: Attributes,
+    pub shared: Arc<QpShared>,
+    pub send_queue: SendQueueReader,
+    pub recv_queue: RecvQueueReader,
+    pub send_cq: u32,
+    pub recv_cq: u32,
+    /// By send-queue position, as many as the ring has entries.
+    pub sq_entries: Box<[SqEntry]>,
+    pub tx_recovery: TxRecovery,
+    pub watchdog: Watchdog,
+    /// When the peer was heard last.
+    pub heard_at: Time,
+    pub failure: Option<PendingFailure>,
+    pub rnr: Option<RnrWait>,
+    pub rnr_retries: u8,
+    /// Probes that are due.
+    pub probes: [Option<Psn>; 2],
+    /// Bitmap-free recovery state; taken from the engine's pool while something is missing.
+    pub rx_recovery: Option<RxRecovery>,
+    /// ePSN for which a NACK without SACK was sent.
+    pub plain_nack_at: Option<Psn>,
+    /// The error NAK that answers every request until RESET.
+    pub refusal: Option<(Psn, NakCode)>,
+}
+
+impl QpCold {
+    /// The entry of the request at a send-queue position.
+    #[inline]
+    pub fn entry(&self, position: u32) -> &SqEntry {
+        &self.sq_entries[position as usize & (self.sq_entries.len() - 1)]
+    }
+
+    /// The same, to write it.
+    #[inline]
+    pub fn entry_mut(&mut self, position: u32) -> &mut SqEntry {
+        let index = position as usize & (self.sq_entries.len() - 1);
+        &mut self.sq_entries[index]
+    }
+
+    /// Bytes on the heap, without the shared rings.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.sq_entries) + self.tx_recovery.bytes()
+    }
+}

@@ -1,0 +1,81 @@
+//! The way to ERR: everything outstanding completes, in order, the failing request first.
+
+use super::context::{PendingFailure, QpCold, Qpc};
+use super::responder::close_recovery;
+use super::state::QpState;
+use crate::engine::{AsyncEvent, Units};
+use crate::queue::{Completion, SendOpcode, WcFlags, WcOpcode, WcStatus};
+use crate::sched::SchedFlags;
+
+/// Takes the queue pair to ERR. `failure` names the send request that is to blame and its status.
+#[cold]
+pub(crate) fn fail(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Option<PendingFailure>) {
+    if qpc.id.state == QpState::Err {
+        return;
+    }
+    qpc.id.state = QpState::Err;
+    cold.shared.set_state(QpState::Err);
+    stop_streams(qpc, cold, units);
+    units.events.push(AsyncEvent::QpFatal { qpn: qpc.id.qpn });
+    flush_queues(qpc, cold, units, failure);
+}
+
+/// Ends both streams: nothing is resent, nothing late is accepted.
+pub(crate) fn stop_streams(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    if let Some(record) = qpc.tx.abandon(&mut cold.tx_recovery) {
+        units.ctrl_q.push(record);
+    }
+    let was = qpc.rx.in_recovery().then(|| qpc.rx.generation());
+    qpc.rx.abandon();
+    close_recovery(&mut qpc.rx, cold, units, was);
+    units.timers.disarm(cold.slot);
+    qpc.sched.remove(SchedFlags::PROBE | SchedFlags::RNR_WAIT | SchedFlags::TIMED);
+    cold.probes = [None; 2];
+    cold.rnr = None;
+    cold.failure = None;
+}
+
+/// Completes all posted requests of both queues with WR_FLUSH_ERR (or the failing one's own status). What is posted
+/// later rings the doorbell and comes here again.
+#[cold]
+pub(crate) fn flush_queues(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    failure: Option<PendingFailure>,
+) {
+    let flushed = |wr_id, status, opcode| Completion {
+        wr_id,
+        status,
+        opcode,
+        flags: WcFlags::empty(),
+        byte_len: 0,
+        imm: 0,
+        qpn: qpc.id.qpn,
+    };
+    let tail = cold.send_queue.tail();
+    while qpc.req.head != tail {
+        let wqe = cold.send_queue.wqe(qpc.req.head);
+        let status = match failure {
+            Some(failure) if failure.position == qpc.req.head => failure.status,
+            _ => WcStatus::WrFlushErr,
+        };
+        units.complete(cold.send_cq, &flushed(wqe.wr_id, status, opcode_of(wqe.opcode)));
+        qpc.req.head = qpc.req.head.wrapping_add(1);
+    }
+    qpc.req.next = qpc.req.head;
+    qpc.req.sent = 0;
+    cold.send_queue.release(qpc.req.head);
+    let tail = cold.recv_queue.tail();
+    while qpc.rsp.recv_head != tail {
+        let wr_id = cold.recv_queue.wqe(qpc.rsp.recv_head).wr_id;
+        units.complete(cold.recv_cq, &flushed(wr_id, WcStatus::WrFlushErr, WcOpcode::Recv));
+        qpc.rsp.recv_head = qpc.rsp.recv_head.wrapping_add(1);
+    }
+    cold.recv_queue.release(qpc.rsp.recv_head);
+}
+
+/// What a send request completes as.
+pub(super) const fn opcode_of(opcode: SendOpcode) -> WcOpcode {
+    if opcode.is_write() { WcOpcode::RdmaWrite } else { WcOpcode::Send }
+}

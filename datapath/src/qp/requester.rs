@@ -1,0 +1,52 @@
+//! The requester: sends requests, takes acknowledgements, completes work requests.
+
+mod acknowledged;
+mod packet;
+mod timers;
+mod transmit;
+
+pub(crate) use acknowledged::on_acknowledge;
+pub(crate) use timers::on_timer;
+pub(crate) use transmit::{FULL_GRANT, TransmitEnd, rest, transmit};
+
+use super::context::{QpCold, Qpc};
+use crate::engine::Units;
+use crate::sched::SchedFlags;
+use sr_recovery::Command;
+
+/// Ready, as the event mux means it: a probe is due, or there is work and its gate is open.
+#[inline]
+pub(crate) fn is_ready(qpc: &Qpc, cold: &QpCold) -> bool {
+    if !qpc.id.state.continues_sends() {
+        return false;
+    }
+    if qpc.sched.contains(SchedFlags::PROBE) {
+        return true;
+    }
+    if qpc.sched.contains(SchedFlags::RNR_WAIT) {
+        return false;
+    }
+    (qpc.tx.retry_pending() > 0 && qpc.tx.may_resend()) || (has_new_work(qpc, cold) && qpc.tx.may_send_new())
+}
+
+/// Whether there is a packet that was never sent and may be.
+#[inline]
+pub(super) fn has_new_work(qpc: &Qpc, cold: &QpCold) -> bool {
+    let begun = qpc.req.sent > 0;
+    let waiting = qpc.id.state.starts_sends() && qpc.req.next != cold.send_queue.tail();
+    (begun || waiting) && cold.failure.is_none()
+}
+
+/// Wakes the queue pair if it became ready.
+#[inline]
+pub(super) fn wake(qpc: &mut Qpc, cold: &QpCold, units: &mut Units) {
+    let ready = is_ready(qpc, cold);
+    units.mux.wake(cold.slot, &mut qpc.sched, ready);
+}
+
+/// Applies a decision of the slow path about what was sent.
+pub(crate) fn on_command(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, command: &Command) {
+    if qpc.tx.on_command(&mut cold.tx_recovery, command) {
+        wake(qpc, cold, units);
+    }
+}

@@ -1,0 +1,72 @@
+//! A queue pair's timer fired: RNR waits, tail probes, retransmission timeouts, and the end of all retries.
+
+use super::wake;
+use crate::engine::Units;
+use crate::qp::context::{PendingFailure, QpCold, Qpc};
+use crate::qp::fail;
+use crate::queue::WcStatus;
+use crate::sched::SchedFlags;
+use crate::stream::Verdict;
+use crate::time::Time;
+
+/// Looks at what is due, and arms the timer again if anything is outstanding.
+pub(crate) fn on_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    qpc.sched.remove(SchedFlags::TIMED);
+    let next = match wait_of_rnr(qpc, cold, units.now) {
+        Some(until) => Some(until),
+        None if qpc.tx.outstanding() == 0 => None,
+        None => watch(qpc, cold, units),
+    };
+    if let Some(next) = next {
+        qpc.sched.insert(SchedFlags::TIMED);
+        units.timers.arm(cold.slot, next);
+    }
+    wake(qpc, cold, units);
+}
+
+/// While an RNR wait lasts, returns its end; at its end, lets `una` alone go out.
+fn wait_of_rnr(qpc: &mut Qpc, cold: &mut QpCold, now: Time) -> Option<Time> {
+    let rnr = cold.rnr.as_mut().filter(|rnr| !rnr.probing)?;
+    if now < rnr.until {
+        return Some(rnr.until);
+    }
+    rnr.probing = true;
+    cold.probes = [Some(qpc.tx.una()), None];
+    qpc.sched.insert(SchedFlags::PROBE);
+    cold.watchdog.progress(now);
+    None
+}
+
+/// Asks the watchdog until it is content. Returns when to look again, or `None` if the queue pair failed.
+fn watch(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Option<Time> {
+    cold.watchdog.sync(qpc.tx.progress_at());
+    loop {
+        match cold.watchdog.check(units.now, cold.heard_at, qpc.tx.outstanding()) {
+            Verdict::Wait(until) => return Some(until),
+            Verdict::TailProbe => {
+                units.counters.tail_probes += 1;
+                if cold.probes == [None; 2] {
+                    cold.probes = [Some(qpc.tx.tail_psn(&cold.tx_recovery)), None];
+                }
+            }
+            Verdict::Rto => {
+                units.counters.rto_fired += 1;
+                qpc.controller.on_rto(units.now.0);
+                let (probes, record) = qpc.tx.on_rto(&mut cold.tx_recovery);
+                cold.probes = probes;
+                if let Some(record) = record {
+                    units.ctrl_q.push(record);
+                }
+            }
+            Verdict::Exhausted => {
+                units.counters.retry_exceeded += 1;
+                let failure = PendingFailure { position: qpc.req.head, status: WcStatus::RetryExcErr };
+                fail(qpc, cold, units, Some(failure));
+                return None;
+            }
+        }
+        if cold.probes != [None; 2] {
+            qpc.sched.insert(SchedFlags::PROBE);
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! One turn of a queue pair: probes, then the RetryQ, then the send queue (paper section 4.2).
+
+use super::packet::PacketPlan;
+use super::{has_new_work, is_ready};
+use crate::engine::{TxSlots, Units};
+use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry};
+use crate::qp::fail;
+use crate::sched::SchedFlags;
+use crate::stream::Resend;
+use crate::tuning;
+use wire::{Msn, Psn};
+
+/// What a queue pair may send in one turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grant {
+    /// Work requests that may be read from the send queue.
+    pub wqes: u32,
+    /// Bytes of payload.
+    pub bytes: usize,
+    /// Packets, so that small messages leave room for others in the transmit batch.
+    pub packets: usize,
+}
+
+/// Why a turn ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TransmitEnd {
+    /// The queue pair sent what it may; true if it is still ready.
+    Done { ready: bool },
+    /// The port has no slot.
+    PortFull,
+}
+
+/// A packet was not sent, and the turn is over.
+enum Stop {
+    PortFull,
+    Failed,
+}
+
+/// Lets a queue pair send. Reduces `grant` by what it used.
+pub(crate) fn transmit<T: TxSlots>(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    slots: &mut T,
+    grant: &mut Grant,
+) -> TransmitEnd {
+    let result = send_probes(qpc, cold, units, slots)
+        .and_then(|()| send_retries(qpc, cold, units, slots, grant))
+        .and_then(|()| send_new(qpc, cold, units, slots, grant));
+    arm_timer(qpc, cold, units);
+    match result {
+        Err(Stop::PortFull) => TransmitEnd::PortFull,
+        Err(Stop::Failed) => TransmitEnd::Done { ready: false },
+        Ok(()) => TransmitEnd::Done { ready: is_ready(qpc, cold) },
+    }
+}
+
+/// Probes pass both gates.
+fn send_probes<T: TxSlots>(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    slots: &mut T,
+) -> Result<(), Stop> {
+    if !qpc.sched.contains(SchedFlags::PROBE) {
+        return Ok(());
+    }
+    for index in 0..cold.probes.len() {
+        let Some(psn) = cold.probes[index] else { continue };
+        if !psn.is_before(qpc.tx.una()) && psn.is_before(qpc.tx.nxt()) {
+            send_again(qpc, cold, units, slots, psn)?;
+            let probe = qpc.tx.probe(&mut cold.tx_recovery, psn);
+            note_resent(units, &probe);
+            units.counters.tx_probes += 1;
+        }
+        cold.probes[index] = None;
+    }
+    qpc.sched.remove(SchedFlags::PROBE);
+    Ok(())
+}
+
+/// The RetryQ comes before the send queue.
+fn send_retries<T: TxSlots>(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    slots: &mut T,
+    grant: &mut Grant,
+) -> Result<(), Stop> {
+    while qpc.tx.retry_pending() > 0
+        && qpc.tx.may_resend()
+        && grant.bytes > 0
+        && grant.packets > 0
+        && !qpc.sched.contains(SchedFlags::RNR_WAIT)
+        && units.ctrl_q.has_room(1)
+    {
+        let Some(psn) = qpc.tx.next_retry(&cold.tx_recovery) else { break };
+        let sent = send_again(qpc, cold, units, slots, psn)?;
+        let resend = qpc.tx.take_retry(&mut cold.tx_recovery, psn);
+        note_resent(units, &resend);
+        grant.bytes = grant.bytes.saturating_sub(sent);
+        grant.packets -= 1;
+    }
+    Ok(())
+}
+
+/// New packets, as long as both gates are open and the grant lasts. What it does not use of the send queue is read
+/// again next time: there is no WQE cache.
+#[inline]
+fn send_new<T: TxSlots>(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    slots: &mut T,
+    grant: &mut Grant,
+) -> Result<(), Stop> {
+    if qpc.sched.contains(SchedFlags::RNR_WAIT) || cold.failure.is_some() {
+        return Ok(());
+    }
+    let may_start = qpc.id.state.starts_sends();
+    let tail = cold.send_queue.tail();
+    while grant.bytes > 0 && grant.packets > 0 && qpc.tx.may_send_new() {
+        if qpc.req.sent == 0 {
+            if qpc.req.next == tail || grant.wqes == 0 || !may_start {
+                break;
+            }
+            grant.wqes -= 1;
+            begin_message(qpc, cold);
+        }
+        send_next_packet(qpc, cold, units, slots, grant, tail)?;
+    }
+    Ok(())
+}
+
+/// Gives the next request its PSNs and, if it consumes a receive, its SSN.
+#[inline]
+fn begin_message(qpc: &mut Qpc, cold: &mut QpCold) {
+    let wqe = cold.send_queue.wqe(qpc.req.next);
+    let packets = wqe.length.div_ceil(u32::from(qpc.id.pmtu)).max(1);
+    let entry = SqEntry { first_psn: qpc.tx.nxt(), ssn: qpc.req.ssn, packets };
+    *cold.entry_mut(qpc.req.next) = entry;
+}
+
+#[inline]
+fn send_next_packet<T: TxSlots>(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    slots: &mut T,
+    grant: &mut Grant,
+    tail: u32,
+) -> Result<(), Stop> {
+    let position = qpc.req.next;
+    let wqe = cold.send_queue.wqe(position);
+    let entry = cold.entry(position);
+    let last = qpc.req.sent + 1 == entry.packets;
+    let queue_empties = last && position.wrapping_add(1) == tail;
+    let plan = PacketPlan {
+        id: &qpc.id,
+        template: &qpc.template,
+        wqe: &wqe,
+        entry,
+        msn: Msn::new(position.wrapping_sub(qpc.req.msn_base)),
+        index: qpc.req.sent,
+        ack_req: queue_empties || qpc.tx.closes_gate(),
+    };
+    let Some(frame) = slots.slot(qpc.id.loopback, plan.header_len()) else { return Err(Stop::PortFull) };
+    let payload = plan.payload_len();
+    match plan.build(&units.memory, frame) {
+        Ok(len) => slots.commit(qpc.id.loopback, len),
+        Err(status) => {
+            slots.cancel(qpc.id.loopback);
+            let failure = PendingFailure { position, status };
+            fail_in_turn(qpc, cold, units, failure);
+            return Err(Stop::Failed);
+        }
+    }
+    let consumes_receive = wqe.opcode.consumes_receive();
+    qpc.tx.send_new(units.now);
+    units.counters.tx_requests += 1;
+    grant.bytes = grant.bytes.saturating_sub(payload.max(1));
+    grant.packets -= 1;
+    qpc.req.sent += 1;
+    if last {
+        qpc.req.sent = 0;
+        qpc.req.next = position.wrapping_add(1);
+        if consumes_receive {
+            qpc.req.ssn = qpc.req.ssn.next();
+        }
+    }
+    Ok(())
+}
+
+/// The request fails once all before it have completed; nothing behind it is sent.
+#[cold]
+fn fail_in_turn(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: PendingFailure) {
+    if qpc.req.head == failure.position {
+        fail(qpc, cold, units, Some(failure));
+    } else {
+        cold.failure = Some(failure);
+    }
+}
+
+/// Builds an outstanding packet once more and sends it. Returns the bytes of its payload.
+fn send_again<T: TxSlots>(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    slots: &mut T,
+    psn: Psn,
+) -> Result<usize, Stop> {
+    let Some(position) = find_message(qpc, cold, psn) else {
+        debug_assert!(false, "an outstanding PSN belongs to a message");
+        return Ok(0);
+    };
+    let wqe = cold.send_queue.wqe(position);
+    let entry = cold.entry(position);
+    let plan = PacketPlan {
+        id: &qpc.id,
+        template: &qpc.template,
+        wqe: &wqe,
+        entry,
+        msn: Msn::new(position.wrapping_sub(qpc.req.msn_base)),
+        index: psn.steps_from(entry.first_psn),
+        ack_req: true,
+    };
+    let Some(frame) = slots.slot(qpc.id.loopback, plan.header_len()) else { return Err(Stop::PortFull) };
+    let payload = plan.payload_len();
+    match plan.build(&units.memory, frame) {
+        Ok(len) => slots.commit(qpc.id.loopback, len),
+        Err(status) => {
+            // The region ended while its request was outstanding: this request cannot complete any more.
+            slots.cancel(qpc.id.loopback);
+            fail(qpc, cold, units, Some(PendingFailure { position, status }));
+            return Err(Stop::Failed);
+        }
+    }
+    units.counters.tx_retransmits += 1;
+    Ok(payload)
+}
+
+/// Position of the message that an outstanding PSN belongs to: messages are in PSN order in the send queue.
+fn find_message(qpc: &Qpc, cold: &QpCold, psn: Psn) -> Option<u32> {
+    let begun = qpc.req.next.wrapping_sub(qpc.req.head) + u32::from(qpc.req.sent > 0);
+    let (mut low, mut high) = (0, begun);
+    while low < high {
+        let middle = low.midpoint(high);
+        let entry = cold.entry(qpc.req.head.wrapping_add(middle));
+        if psn.is_before(entry.first_psn) {
+            high = middle;
+        } else if psn.steps_from(entry.first_psn) < entry.packets {
+            return Some(qpc.req.head.wrapping_add(middle));
+        } else {
+            low = middle + 1;
+        }
+    }
+    None
+}
+
+fn note_resent(units: &mut Units, resend: &Resend) {
+    if let Some(record) = resend.record {
+        units.ctrl_q.push(record);
+    }
+}
+
+/// Something is outstanding: its timer must stand in the wheel. It is looked at when it fires, not before.
+#[inline]
+fn arm_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    if qpc.tx.outstanding() > 0 && !qpc.sched.contains(SchedFlags::TIMED) {
+        qpc.sched.insert(SchedFlags::TIMED);
+        units.timers.arm(cold.slot, units.now.after(cold.watchdog.first_look_ns()));
+    }
+}
+
+/// The queue pair has nothing to send: the next post rings the doorbell. True if work came in meanwhile.
+pub(crate) fn rest(qpc: &mut Qpc, cold: &QpCold) -> bool {
+    if has_new_work(qpc, cold) || !qpc.sched.contains(SchedFlags::ACTIVE) {
+        return false;
+    }
+    cold.shared.deactivate();
+    let awake = has_new_work(qpc, cold) && cold.shared.reactivate();
+    qpc.sched.set(SchedFlags::ACTIVE, awake);
+    awake
+}
+
+/// The grant of one scheduling turn.
+pub(crate) const FULL_GRANT: Grant =
+    Grant { wqes: tuning::WQES_PER_TURN, bytes: tuning::BYTES_PER_TURN, packets: tuning::PACKETS_PER_TURN };

@@ -1,0 +1,207 @@
+//! The responder: takes request packets, places them in order or out of order, completes messages, acknowledges.
+
+mod acknowledge;
+mod emission;
+mod place;
+mod recovery;
+mod refuse;
+
+pub(crate) use acknowledge::write_ack;
+pub(crate) use recovery::{RxRecovery, apply_advance, close_recovery};
+
+use super::context::{QpCold, Qpc};
+use crate::engine::{ControlKind, ControlPacket, Units};
+use crate::sched::SchedFlags;
+use crate::stream::{Arrival, SlotKind};
+use emission::EndOfMessage;
+use place::{Placement, place};
+use refuse::Refused;
+use wire::{Kind, Meta, Opcode, Packet, Psn, Reth, Ssn};
+
+/// In-order packets that one acknowledgement covers at most (protocol.md 2.5).
+const ACK_EVERY: u8 = 16;
+
+/// What the responder needs of a request packet whose ICRC holds.
+#[derive(Clone, Copy)]
+pub(crate) struct RequestPacket<'a> {
+    pub opcode: Opcode,
+    pub psn: Psn,
+    pub meta: Meta,
+    /// Index of the packet in its message, in full width.
+    pub offset: u32,
+    pub ssn: Option<Ssn>,
+    pub reth: Option<Reth>,
+    pub imm: Option<u32>,
+    pub ack_req: bool,
+    pub solicited: bool,
+    pub ce: bool,
+    pub payload: &'a [u8],
+}
+
+impl<'a> RequestPacket<'a> {
+    /// `None` if it is not a SEND or WRITE of the SRNIC dialect.
+    #[inline]
+    pub fn new(packet: &Packet<'a>, ce: bool) -> Option<Self> {
+        let opcode = packet.opcode();
+        let meta = packet.meta()?;
+        if !matches!(opcode.kind(), Kind::Send | Kind::Write) || opcode.has_inv() {
+            return None;
+        }
+        let ssnw = packet.ssnw();
+        let high = ssnw.map_or(0, |ssnw| u32::from(ssnw.offset_hi));
+        Some(Self {
+            opcode,
+            psn: packet.psn(),
+            meta,
+            offset: high << 16 | u32::from(meta.offset),
+            ssn: ssnw.map(|ssnw| ssnw.ssn),
+            reth: packet.reth(),
+            imm: packet.imm(),
+            ack_req: packet.ack_req(),
+            solicited: packet.solicited(),
+            ce,
+            payload: packet.payload(),
+        })
+    }
+
+    fn kind(&self) -> SlotKind {
+        if self.opcode.kind() == Kind::Write { SlotKind::Write } else { SlotKind::Send }
+    }
+
+    /// What its message needs at its end, if this is the end.
+    fn end_of_message(&self, byte_len: u32) -> EndOfMessage {
+        EndOfMessage {
+            psn: self.psn,
+            kind: self.kind(),
+            ssn: self.ssn,
+            imm: self.imm,
+            solicited: self.solicited,
+            byte_len,
+        }
+    }
+}
+
+/// Handles a request packet that passed the checks of protocol.md 1.2.
+#[inline]
+pub(crate) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &RequestPacket<'_>) {
+    if !qpc.id.state.receives() {
+        answer_refused(qpc, cold, units);
+        return;
+    }
+    note_arrival(qpc, units, packet);
+    match qpc.rx.classify(packet.psn) {
+        Arrival::InOrder => in_order(qpc, cold, units, packet),
+        Arrival::AtEpsn => recovery::out_of_order(qpc, cold, units, packet, 0),
+        Arrival::Ahead(distance) => recovery::out_of_order(qpc, cold, units, packet, distance),
+        Arrival::Duplicate => {
+            units.counters.rx_duplicates += 1;
+            queue_control(qpc, cold.slot, units, ControlKind::Duplicate);
+        }
+        Arrival::DuplicateAhead => {
+            units.counters.rx_duplicates += 1;
+            queue_control(qpc, cold.slot, units, ControlKind::Nack { sack: packet.psn });
+        }
+        Arrival::BeyondWindow => units.counters.drop_beyond_window += 1,
+    }
+}
+
+/// Counts CE marks and keeps what the next acknowledgement echoes.
+#[inline]
+fn note_arrival(qpc: &mut Qpc, units: &mut Units, packet: &RequestPacket<'_>) {
+    let rsp = &mut qpc.rsp;
+    if packet.ce {
+        rsp.ce_count = rsp.ce_count.wrapping_add(1);
+        units.counters.rx_ce_marked += 1;
+    }
+    rsp.ack_due |= packet.ack_req || packet.ce != rsp.ce_last;
+    rsp.ce_last = packet.ce;
+    rsp.echo_msn = packet.meta.msn;
+    rsp.echo_offset = packet.meta.offset;
+    rsp.arrived_at = units.now;
+    rsp.turn = units.turn;
+}
+
+/// The fast path: nothing is missing and this is the next packet.
+#[inline]
+fn in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &RequestPacket<'_>) {
+    if packet.meta.msn != qpc.rsp.msn() {
+        units.counters.drop_msn += 1;
+        return;
+    }
+    if packet.ssn.is_some_and(|ssn| ssn.is_before(qpc.rsp.ssn)) {
+        units.counters.drop_ssn += 1;
+        return;
+    }
+    let placed = check_sequence(qpc, packet).and_then(|()| place(qpc, cold, units, packet, false));
+    match placed {
+        Ok(Placement { byte_len, .. }) => {
+            qpc.rx.advance_one();
+            units.counters.rx_in_order += 1;
+            if !packet.opcode.is_end() {
+                qpc.rsp.packets = packet.offset + 1;
+                qpc.rsp.in_write = packet.kind() == SlotKind::Write;
+            } else if !emission::complete_message(qpc, cold, units, &packet.end_of_message(byte_len)) {
+                super::fail(qpc, cold, units, None);
+                return;
+            }
+            acknowledge_in_order(qpc, cold, units);
+        }
+        Err(refused) => refuse::raise(qpc, cold, units, packet, refused),
+    }
+}
+
+/// The opcode sequence of packets in order: a message starts where none is in progress, and goes on where it stopped.
+#[inline]
+fn check_sequence(qpc: &Qpc, packet: &RequestPacket<'_>) -> Result<(), Refused> {
+    let rsp = &qpc.rsp;
+    let fits = if packet.opcode.is_start() {
+        rsp.packets == 0 && packet.offset == 0
+    } else {
+        let same_kind = rsp.in_write == (packet.kind() == SlotKind::Write);
+        rsp.packets > 0 && same_kind && continues(packet, rsp.packets)
+    };
+    let in_turn = packet.ssn.is_none_or(|ssn| ssn == rsp.ssn);
+    if fits && in_turn { Ok(()) } else { Err(Refused::INVALID) }
+}
+
+/// WRITEs without immediate carry only the low 16 bits of the packet's index.
+#[inline]
+fn continues(packet: &RequestPacket<'_>, expected: u32) -> bool {
+    if packet.ssn.is_some() { packet.offset == expected } else { (packet.offset ^ expected) & 0xFFFF == 0 }
+}
+
+/// The acknowledgement policy for packets in order (protocol.md 2.5).
+#[inline]
+fn acknowledge_in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    qpc.rsp.unacked += 1;
+    qpc.rsp.ack_due |= qpc.rsp.unacked >= ACK_EVERY;
+    if qpc.rx.take_dropped() {
+        queue_plain_nack(qpc, cold, units);
+    }
+    units.owe_ack(cold.slot, qpc);
+}
+
+/// Queues an acknowledgement of its own.
+fn queue_control(qpc: &Qpc, slot: u32, units: &mut Units, kind: ControlKind) {
+    if !units.control.push(ControlPacket { slot, qpn: qpc.id.qpn, kind }) {
+        units.counters.tx_acks_dropped += 1;
+    }
+}
+
+/// NACK without SACK, once for each ePSN.
+fn queue_plain_nack(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    if cold.plain_nack_at != Some(qpc.rx.epsn()) {
+        cold.plain_nack_at = Some(qpc.rx.epsn());
+        queue_control(qpc, cold.slot, units, ControlKind::NackAll);
+    }
+}
+
+/// In ERR after an error NAK every burst of requests is answered by the same NAK; in other states nothing is.
+#[cold]
+fn answer_refused(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    units.counters.drop_qp_state += 1;
+    if cold.refusal.is_some() && !qpc.sched.contains(SchedFlags::ACK_LISTED) {
+        qpc.rsp.ack_due = true;
+        units.owe_ack(cold.slot, qpc);
+    }
+}

@@ -1,0 +1,152 @@
+//! In-place reordering: every packet's payload goes straight to its final address, in order or not.
+
+use super::RequestPacket;
+use super::refuse::Refused;
+use crate::engine::Units;
+use crate::memory::{Access, MemoryTable, ProtectionDomainId};
+use crate::qp::context::{QpCold, Qpc};
+use crate::queue::{RecvWqe, WcStatus};
+use crate::stream::{PARKED_BYTES_MAX, ParkedWrite};
+use wire::{Kind, NakCode, Position, Reth};
+
+/// What placing a packet brought.
+#[derive(Clone, Copy)]
+pub(super) struct Placement {
+    /// Bytes of the message up to and with this packet.
+    pub byte_len: u32,
+    /// The payload was not written but kept for emission.
+    pub parked: Option<ParkedWrite>,
+}
+
+/// Longest RDMA message, in bytes (protocol.md 1.4).
+const DMA_LEN_MAX: u32 = 1 << 31;
+
+/// Checks a packet and copies its payload to where it belongs. With `may_park`, a small WRITE ONLY is kept instead.
+#[inline]
+pub(super) fn place(
+    qpc: &Qpc,
+    cold: &QpCold,
+    units: &Units,
+    packet: &RequestPacket<'_>,
+    may_park: bool,
+) -> Result<Placement, Refused> {
+    check_payload_len(qpc, packet)?;
+    if packet.opcode.kind() == Kind::Write {
+        place_write(qpc, cold, units, packet, may_park)
+    } else {
+        place_send(qpc, cold, units, packet)
+    }
+}
+
+/// FIRST and MIDDLE are exactly one path MTU, LAST 1 to one, ONLY at most one.
+#[inline]
+fn check_payload_len(qpc: &Qpc, packet: &RequestPacket<'_>) -> Result<(), Refused> {
+    let (len, pmtu) = (packet.payload.len(), usize::from(qpc.id.pmtu));
+    let fits = match packet.opcode.position() {
+        Position::First | Position::Middle => len == pmtu,
+        Position::Last => (1..=pmtu).contains(&len),
+        Position::Only => len <= pmtu,
+    };
+    if fits { Ok(()) } else { Err(Refused::INVALID) }
+}
+
+#[inline]
+fn place_write(
+    qpc: &Qpc,
+    cold: &QpCold,
+    units: &Units,
+    packet: &RequestPacket<'_>,
+    may_park: bool,
+) -> Result<Placement, Refused> {
+    let Some(reth) = packet.reth else { return Err(Refused::INVALID) };
+    if !qpc.id.access.contains(Access::REMOTE_WRITE) {
+        return Err(Refused::INVALID);
+    }
+    check_dma_len(packet, &reth)?;
+    let mapped = units
+        .memory
+        .check(reth.rkey, qpc.id.pd, reth.va, reth.dma_len.into(), Access::REMOTE_WRITE)
+        .map_err(|_| Refused::Nak(NakCode::RemoteAccess, WcStatus::LocAccessErr))?;
+    if packet.opcode.consumes_rwqe() {
+        // A receive must be there; its buffer is not used.
+        receive_position(qpc, cold, packet)?;
+    }
+    let parked = (may_park && packet.opcode.position() == Position::Only)
+        .then(|| ParkedWrite::new(reth.va, reth.rkey, packet.payload))
+        .flatten();
+    debug_assert!(parked.is_none() || packet.payload.len() <= PARKED_BYTES_MAX);
+    if parked.is_none() {
+        mapped.write(packet.payload);
+    }
+    Ok(Placement { byte_len: message_len(qpc, packet), parked })
+}
+
+/// DMALen is what remains of the message from this packet on.
+#[inline]
+fn check_dma_len(packet: &RequestPacket<'_>, reth: &Reth) -> Result<(), Refused> {
+    let len = packet.payload.len() as u64;
+    let remaining = u64::from(reth.dma_len);
+    let fits = if packet.opcode.is_end() { remaining == len } else { remaining > len };
+    if fits && reth.dma_len <= DMA_LEN_MAX { Ok(()) } else { Err(Refused::INVALID) }
+}
+
+fn place_send(
+    qpc: &Qpc,
+    cold: &QpCold,
+    units: &Units,
+    packet: &RequestPacket<'_>,
+) -> Result<Placement, Refused> {
+    let wqe = cold.recv_queue.wqe(receive_position(qpc, cold, packet)?);
+    let start = u64::from(packet.offset) * u64::from(qpc.id.pmtu);
+    if start + packet.payload.len() as u64 > u64::from(wqe.length) {
+        return Err(Refused::Nak(NakCode::InvalidRequest, WcStatus::LocLenErr));
+    }
+    scatter(&units.memory, qpc.id.pd, &wqe, start, packet.payload)?;
+    Ok(Placement { byte_len: message_len(qpc, packet), parked: None })
+}
+
+/// Position of the receive that the packet's SSN names, if it is posted.
+fn receive_position(qpc: &Qpc, cold: &QpCold, packet: &RequestPacket<'_>) -> Result<u32, Refused> {
+    let Some(ssn) = packet.ssn else { return Err(Refused::INVALID) };
+    let ahead = ssn.steps_from(qpc.rsp.ssn);
+    let posted = cold.recv_queue.tail().wrapping_sub(qpc.rsp.recv_head);
+    if ahead < posted { Ok(qpc.rsp.recv_head.wrapping_add(ahead)) } else { Err(Refused::Rnr) }
+}
+
+/// Bytes of the message up to and with this packet. Saturates: an absurd offset of a hostile WRITE moves no memory.
+#[inline]
+fn message_len(qpc: &Qpc, packet: &RequestPacket<'_>) -> u32 {
+    let before = packet.offset.saturating_mul(u32::from(qpc.id.pmtu));
+    before.saturating_add(u32::try_from(packet.payload.len()).unwrap_or(u32::MAX))
+}
+
+/// Copies `payload` to the elements of a receive, from byte `start` of the message on.
+fn scatter(
+    memory: &MemoryTable,
+    pd: ProtectionDomainId,
+    wqe: &RecvWqe<'_>,
+    start: u64,
+    payload: &[u8],
+) -> Result<(), Refused> {
+    let mut skip = start;
+    let mut rest = payload;
+    for sge in wqe.sges() {
+        if rest.is_empty() {
+            break;
+        }
+        let room = u64::from(sge.length).saturating_sub(skip);
+        if room == 0 {
+            skip -= u64::from(sge.length);
+            continue;
+        }
+        let take = usize::try_from(room).unwrap_or(usize::MAX).min(rest.len());
+        let (now, later) = rest.split_at(take);
+        memory
+            .check(sge.lkey, pd, sge.addr.wrapping_add(skip), now.len() as u64, Access::LOCAL_WRITE)
+            .map_err(|_| Refused::Nak(NakCode::RemoteOperational, WcStatus::LocProtErr))?
+            .write(now);
+        skip = 0;
+        rest = later;
+    }
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! The responder while something is missing: metadata to the slow path, completion slots, Advances back.
+
+use super::emission::emit_ready;
+use super::place::place;
+use super::refuse::raise;
+use super::{RequestPacket, queue_control, queue_plain_nack};
+use crate::engine::{ControlKind, Units};
+use crate::qp::attr::RecoveryPolicy;
+use crate::qp::context::{QpCold, Qpc};
+use crate::stream::{Advanced, CompletionSlot, CompletionSlots, RxStream, SlotKind};
+use sr_recovery::{Generation, Record, StreamId};
+use wire::Psn;
+
+/// What the responder keeps while something is missing. The bitmap is not here: it is the slow path's.
+pub(crate) struct RxRecovery {
+    pub slots: CompletionSlots,
+    /// Opcode sequence behind the highest packet: packets of its message, and whether it is a WRITE.
+    after_right: (u32, bool),
+    /// The newest Advance: its ePSN and what arrived above it.
+    pub advance: Option<(Psn, u64)>,
+}
+
+impl RxRecovery {
+    /// For windows of at most `window` packets.
+    pub fn new(window: u16) -> Self {
+        Self { slots: CompletionSlots::new(window), after_right: (0, false), advance: None }
+    }
+
+    /// Bytes on the heap.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.slots.bytes()
+    }
+}
+
+/// A packet ahead of ePSN, or at ePSN in Recovery.
+#[cold]
+pub(super) fn out_of_order(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    packet: &RequestPacket<'_>,
+    distance: u32,
+) {
+    if cold.attributes.recovery() == RecoveryPolicy::GoBackN {
+        units.counters.drop_go_back_n += 1;
+        queue_plain_nack(qpc, cold, units);
+        return;
+    }
+    let messages_ahead = packet.meta.msn.steps_from(qpc.rsp.msn());
+    if messages_ahead > packet.psn.steps_from(qpc.rsp.message_psn) || messages_ahead >= 1 << 15 {
+        units.counters.drop_msn += 1;
+        return;
+    }
+    if packet.ssn.is_some_and(|ssn| ssn.is_before(qpc.rsp.ssn)) {
+        units.counters.drop_ssn += 1;
+        return;
+    }
+    if !reserve(cold, units, distance == 0) {
+        qpc.rx.note_dropped();
+        queue_plain_nack(qpc, cold, units);
+        return;
+    }
+    match place(qpc, cold, units, packet, true) {
+        Ok(placed) => {
+            units.counters.rx_out_of_order += 1;
+            units.counters.parked_writes += u64::from(placed.parked.is_some());
+            if packet.opcode.is_end()
+                && let Some(recovery) = cold.rx_recovery.as_mut()
+            {
+                recovery.slots.put(CompletionSlot {
+                    msn: packet.meta.msn,
+                    end_psn: packet.psn,
+                    offset: packet.offset,
+                    kind: packet.kind(),
+                    ssn: packet.ssn,
+                    imm: packet.imm,
+                    solicited: packet.solicited,
+                    byte_len: placed.byte_len,
+                    parked: placed.parked,
+                });
+            }
+            note_placed(qpc, cold, units, packet);
+        }
+        Err(refused) if distance == 0 => raise(qpc, cold, units, packet, refused),
+        Err(_) => {
+            units.counters.drop_unplaceable += 1;
+            qpc.rx.note_dropped();
+        }
+    }
+    if !qpc.rx.in_recovery() {
+        close_recovery(&mut qpc.rx, cold, units, None);
+    }
+}
+
+/// Makes sure that the packet's metadata can be written and its completion kept, before anything is placed.
+fn reserve(cold: &mut QpCold, units: &mut Units, at_epsn: bool) -> bool {
+    let ring = &units.ctrl_q;
+    let room = if at_epsn {
+        ring.has_reserved_room(RxStream::RECORDS_MAX)
+    } else {
+        ring.has_room(RxStream::RECORDS_MAX)
+    };
+    if !room {
+        units.counters.drop_metadata_full += 1;
+        return false;
+    }
+    if cold.rx_recovery.is_none() {
+        cold.rx_recovery = units.contexts.pop();
+    }
+    let has_context = cold.rx_recovery.is_some();
+    units.counters.drop_no_context += u64::from(!has_context);
+    has_context
+}
+
+/// The packet is in place: tell the slow path, and the sender.
+fn note_placed(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &RequestPacket<'_>) {
+    let entered = !qpc.rx.in_recovery();
+    units.counters.recoveries += u64::from(entered);
+    let stream = StreamId { qp: cold.slot, response: false };
+    let highest = qpc.rx.on_placed_out_of_order(stream, packet.psn, |record| {
+        let fits = units.ctrl_q.push(record);
+        debug_assert!(fits, "room was reserved");
+    });
+    if let Some(recovery) = cold.rx_recovery.as_mut() {
+        if entered {
+            recovery.advance = None;
+        }
+        if highest {
+            let packets = if packet.opcode.is_end() { 0 } else { packet.offset + 1 };
+            recovery.after_right = (packets, packet.kind() == SlotKind::Write);
+        }
+    }
+    queue_control(qpc, cold.slot, units, ControlKind::Nack { sack: packet.psn });
+}
+
+/// Applies an Advance of the slow path.
+pub(crate) fn apply_advance(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    generation: Generation,
+    epsn: Psn,
+    bitmap: u64,
+) {
+    let advanced = qpc.rx.on_advance(generation, epsn);
+    if advanced == Advanced::Ignored {
+        return;
+    }
+    if !emit_ready(qpc, cold, units) {
+        return;
+    }
+    if advanced == Advanced::StillMissing {
+        if let Some(recovery) = cold.rx_recovery.as_mut() {
+            recovery.advance = Some((epsn, bitmap));
+        }
+        queue_control(qpc, cold.slot, units, ControlKind::Nack { sack: qpc.rx.right() });
+        return;
+    }
+    if let Some(recovery) = cold.rx_recovery.as_ref() {
+        (qpc.rsp.packets, qpc.rsp.in_write) = recovery.after_right;
+    }
+    close_recovery(&mut qpc.rx, cold, units, Some(generation));
+    if qpc.rx.take_dropped() {
+        queue_plain_nack(qpc, cold, units);
+    }
+    qpc.rsp.ack_due = true;
+    units.owe_ack(cold.slot, qpc);
+}
+
+/// Gives the recovery context back and lets the slow path forget the episode.
+pub(crate) fn close_recovery(
+    rx: &mut RxStream,
+    cold: &mut QpCold,
+    units: &mut Units,
+    generation: Option<Generation>,
+) {
+    debug_assert!(!rx.in_recovery(), "only what ended is closed");
+    if let Some(mut recovery) = cold.rx_recovery.take() {
+        recovery.slots.clear();
+        recovery.advance = None;
+        units.contexts.push(recovery);
+    }
+    if let Some(generation) = generation {
+        let stream = StreamId { qp: cold.slot, response: false };
+        // A lost RxClose costs nothing: the next episode's first record replaces the bitmap.
+        units.ctrl_q.push(Record::RxClose { stream, r#gen: generation });
+    }
+}

@@ -1,0 +1,72 @@
+//! What cannot be placed: RNR NAKs, error NAKs and their effect at the responder (protocol.md 1.6, 2.4).
+
+use super::{RequestPacket, queue_control};
+use crate::engine::{ControlKind, Units};
+use crate::qp::context::{QpCold, Qpc};
+use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
+use crate::stream::SlotKind;
+use wire::{NakCode, Psn};
+
+/// Why a packet was not placed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Refused {
+    /// No receive is posted for its message.
+    Rnr,
+    /// The request is wrong: what the peer is told, and the status of the receive that it held.
+    Nak(NakCode, WcStatus),
+}
+
+impl Refused {
+    /// Opcode sequence, lengths, unsupported operation.
+    pub const INVALID: Self = Self::Nak(NakCode::InvalidRequest, WcStatus::RemInvReqErr);
+}
+
+/// Raises the refusal of the packet at ePSN; all below it has been executed.
+#[cold]
+pub(super) fn raise(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    packet: &RequestPacket<'_>,
+    refused: Refused,
+) {
+    match refused {
+        Refused::Rnr => queue_control(qpc, cold.slot, units, ControlKind::Rnr { psn: packet.psn }),
+        Refused::Nak(code, status) => {
+            let holds_receive = packet.kind() == SlotKind::Send || packet.opcode.consumes_rwqe();
+            refuse(qpc, cold, units, packet.psn, code, holds_receive.then_some(status));
+        }
+    }
+}
+
+/// Refuses everything from `psn` on until RESET, and goes to ERR. `receive_status` ends the receive that the message
+/// held, if it held one.
+#[cold]
+pub(super) fn refuse(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    psn: Psn,
+    code: NakCode,
+    receive_status: Option<WcStatus>,
+) {
+    cold.refusal = Some((psn, code));
+    if let Some(status) = receive_status
+        && cold.recv_queue.tail() != qpc.rsp.recv_head
+    {
+        let wr_id = cold.recv_queue.wqe(qpc.rsp.recv_head).wr_id;
+        qpc.rsp.recv_head = qpc.rsp.recv_head.wrapping_add(1);
+        let completion = Completion {
+            wr_id,
+            status,
+            opcode: WcOpcode::Recv,
+            flags: WcFlags::empty(),
+            byte_len: 0,
+            imm: 0,
+            qpn: qpc.id.qpn,
+        };
+        units.complete(cold.recv_cq, &completion);
+    }
+    queue_control(qpc, cold.slot, units, ControlKind::ErrorNak);
+    crate::qp::fail(qpc, cold, units, None);
+}

@@ -1,0 +1,123 @@
+//! The dense table of queue pairs, indexed by the low bits of the QPN.
+
+use super::context::{QpCold, Qpc};
+
+/// QPNs are 24 bits wide; the low bits are the slot, the rest tells lives of a slot apart.
+const QPN_BITS: u32 = 24;
+/// QPN 0 and 1 are special queue pairs.
+const FIRST_FREE_QPN: u32 = 2;
+
+/// All queue pairs of an engine.
+pub(crate) struct QpTable {
+    hot: Vec<Qpc>,
+    cold: Vec<Option<Box<QpCold>>>,
+    free: Vec<u32>,
+    /// Generation of the last sender in each slot.
+    lives: Vec<u32>,
+    /// Drawn into the upper QPN bits, advanced for each new queue pair.
+    salt: u32,
+    slot_bits: u32,
+}
+
+impl QpTable {
+    /// A table for `capacity` queue pairs; `seed` makes the QPNs.
+    #[must_use]
+    pub fn new(capacity: u32, seed: u64, vacant: impl Fn() -> Qpc) -> Self {
+        let capacity = capacity.clamp(1, 1 << 20);
+        let slot_bits = capacity.next_power_of_two().trailing_zeros();
+        let [salt, ..] = halves_of(seed);
+        Self {
+            hot: (0..capacity).map(|_| vacant()).collect(),
+            cold: (0..capacity).map(|_| None).collect(),
+            free: (0..capacity).rev().collect(),
+            lives: vec![0; capacity as usize],
+            salt,
+            slot_bits,
+        }
+    }
+
+    /// Queue pairs that fit.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.hot.len()
+    }
+
+    /// Queue pairs that exist.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.hot.len() - self.free.len()
+    }
+
+    /// Takes a free slot and a QPN for it that the slot has not had lately.
+    pub fn allocate(&mut self) -> Option<(u32, u32)> {
+        let slot = self.free.pop()?;
+        loop {
+            // Weyl sequence: all values of the upper bits come before one repeats.
+            self.salt = self.salt.wrapping_add(0x9E37_79B1);
+            let upper = self.salt >> (32 - (QPN_BITS - self.slot_bits));
+            let qpn = upper << self.slot_bits | slot;
+            if qpn >= FIRST_FREE_QPN && qpn != (1 << QPN_BITS) - 1 {
+                return Some((slot, qpn));
+            }
+        }
+    }
+
+    /// Puts a queue pair into its slot.
+    pub fn insert(&mut self, slot: u32, hot: Qpc, cold: Box<QpCold>) {
+        self.hot[slot as usize] = hot;
+        self.cold[slot as usize] = Some(cold);
+    }
+
+    /// Frees a slot; it is used again last. The hot part stays as it is: queues may still name the slot.
+    pub fn remove(&mut self, slot: u32) -> Option<Box<QpCold>> {
+        let cold = self.cold.get_mut(slot as usize)?.take()?;
+        self.lives[slot as usize] = cold.tx_recovery.generation();
+        self.free.insert(0, slot);
+        Some(cold)
+    }
+
+    /// A generation that no sender in this slot has had lately.
+    #[must_use]
+    pub fn next_life(&self, slot: u32) -> u32 {
+        self.lives[slot as usize].wrapping_add(1)
+    }
+
+    /// The slot of an existing queue pair.
+    #[inline]
+    #[must_use]
+    pub fn find(&self, qpn: u32) -> Option<u32> {
+        let slot = qpn & ((1 << self.slot_bits) - 1);
+        let hot = self.hot.get(slot as usize)?;
+        (hot.id.qpn == qpn && self.cold[slot as usize].is_some()).then_some(slot)
+    }
+
+    /// Both parts of the queue pair in a slot.
+    #[inline]
+    pub(crate) fn get(&mut self, slot: u32) -> Option<(&mut Qpc, &mut QpCold)> {
+        let cold = self.cold.get_mut(slot as usize)?.as_deref_mut()?;
+        Some((&mut self.hot[slot as usize], cold))
+    }
+
+    /// Both parts, to read.
+    pub(crate) fn peek(&self, slot: u32) -> Option<(&Qpc, &QpCold)> {
+        let cold = self.cold.get(slot as usize)?.as_deref()?;
+        Some((&self.hot[slot as usize], cold))
+    }
+
+    /// The hot part of a slot, whether or not it is in use.
+    #[inline]
+    pub(crate) fn hot(&mut self, slot: u32) -> &mut Qpc {
+        &mut self.hot[slot as usize]
+    }
+
+    /// Slots in use.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
+        (0u32..).zip(&self.cold).filter(|(_, cold)| cold.is_some()).map(|(slot, _)| slot)
+    }
+}
+
+/// The two halves of a 64-bit seed.
+#[expect(clippy::cast_possible_truncation, reason = "halves are wanted")]
+const fn halves_of(seed: u64) -> [u32; 2] {
+    [(seed >> 32) as u32, seed as u32]
+}

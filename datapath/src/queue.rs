@@ -1,0 +1,27 @@
+//! What the host and the NIC share: send, receive and completion queues, doorbells.
+//!
+//! Every ring has one writer and one reader. Entries are words in atomics, so that neither side needs `unsafe`; the
+//! order between an entry and its index is argued in [`WordRing`].
+
+mod completion;
+mod doorbell;
+mod recv;
+mod send;
+mod sync;
+mod word_ring;
+mod work_request;
+
+pub use completion::{
+    Completion, CompletionQueue, CompletionWriter, WcFlags, WcOpcode, WcStatus, completion_queue,
+};
+pub use doorbell::{Doorbells, QpShared};
+pub use recv::{RecvQueue, RecvQueueReader, RecvWqe, recv_queue};
+pub use send::{SendQueue, SendQueueReader, SendWqe, send_queue};
+pub use word_ring::WordRing;
+pub use work_request::{
+    PostError, QueueCaps, RecvRequest, SendData, SendFlags, SendOpcode, SendRequest, Sge,
+    WORK_REQUEST_BYTES_MAX,
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! The receive queue: written by the application, read by the engine in SSN order or ahead of it.
+
+use super::doorbell::QpShared;
+use super::sync::AtomicU64;
+use super::word_ring::{WordRing, halves, load, pair, store};
+use super::work_request::{PostError, QueueCaps, RecvRequest, Sge, WORK_REQUEST_BYTES_MAX, total_length};
+use crate::qp::state::PostVerdict;
+use std::sync::Arc;
+
+/// Words of the head of an entry: wr_id, (length, sges).
+const HEAD_WORDS: usize = 2;
+const SGE_WORDS: usize = 2;
+const LINE_WORDS: usize = 8;
+
+/// Makes a receive queue: the application's end and the engine's.
+#[must_use]
+pub fn recv_queue(caps: &QueueCaps, shared: &Arc<QpShared>) -> (RecvQueue, RecvQueueReader) {
+    let words = HEAD_WORDS + caps.max_recv_sge as usize * SGE_WORDS;
+    let ring = Arc::new(WordRing::new(caps.max_recv_wr, words.next_multiple_of(LINE_WORDS)));
+    let writer = RecvQueue { ring: Arc::clone(&ring), shared: Arc::clone(shared), caps: *caps, tail: 0 };
+    (writer, RecvQueueReader { ring })
+}
+
+/// The application's end of a receive queue.
+pub struct RecvQueue {
+    ring: Arc<WordRing>,
+    shared: Arc<QpShared>,
+    caps: QueueCaps,
+    tail: u32,
+}
+
+impl RecvQueue {
+    /// Posts one receive request.
+    ///
+    /// # Errors
+    /// [`PostError`]; nothing was posted then.
+    pub fn post(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        let state = self.shared.state();
+        if state.post_recv() == PostVerdict::Refused {
+            return Err(PostError::WrongState { state, what: "receive" });
+        }
+        if request.scatter.len() > self.caps.max_recv_sge as usize {
+            return Err(PostError::TooManySges { given: request.scatter.len(), max: self.caps.max_recv_sge });
+        }
+        let length = total_length(request.scatter);
+        if length > WORK_REQUEST_BYTES_MAX {
+            return Err(PostError::TooLong { given: length });
+        }
+        if self.tail.wrapping_sub(self.ring.head()) >= self.caps.max_recv_wr {
+            return Err(PostError::QueueFull { capacity: self.caps.max_recv_wr });
+        }
+        let entry = self.ring.entry(self.tail);
+        store(&entry[0], request.wr_id);
+        let sges = u32::try_from(request.scatter.len()).unwrap_or(0);
+        store(&entry[1], pair(u32::try_from(length).unwrap_or(u32::MAX), sges));
+        for (sge, words) in request.scatter.iter().zip(entry[HEAD_WORDS..].chunks_exact(SGE_WORDS)) {
+            store(&words[0], sge.addr);
+            store(&words[1], pair(sge.length, sge.lkey));
+        }
+        self.tail = self.tail.wrapping_add(1);
+        self.ring.publish(self.tail);
+        if state.flushes_recvs() {
+            self.shared.ring();
+        }
+        Ok(())
+    }
+}
+
+/// The engine's end of a receive queue.
+pub struct RecvQueueReader {
+    ring: Arc<WordRing>,
+}
+
+impl RecvQueueReader {
+    /// Position behind the last posted request.
+    #[inline]
+    #[must_use]
+    pub fn tail(&self) -> u32 {
+        self.ring.tail()
+    }
+
+    /// Position of the next request to complete.
+    #[inline]
+    #[must_use]
+    pub fn head(&self) -> u32 {
+        self.ring.head()
+    }
+
+    /// The request at `position`, which must lie between the head and the tail.
+    #[inline]
+    #[must_use]
+    pub fn wqe(&self, position: u32) -> RecvWqe<'_> {
+        let entry = self.ring.entry(position);
+        let (length, sge_count) = halves(load(&entry[1]));
+        RecvWqe { wr_id: load(&entry[0]), length, sge_count, body: &entry[HEAD_WORDS..] }
+    }
+
+    /// Gives all requests below `head` back to the application.
+    #[inline]
+    pub fn release(&self, head: u32) {
+        self.ring.release(head);
+    }
+
+    /// Bytes of the ring.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.ring.bytes()
+    }
+}
+
+/// A receive request, read in place.
+#[derive(Clone, Copy)]
+pub struct RecvWqe<'a> {
+    /// The application's own number.
+    pub wr_id: u64,
+    /// Bytes that the elements hold together.
+    pub length: u32,
+    sge_count: u32,
+    body: &'a [AtomicU64],
+}
+
+impl RecvWqe<'_> {
+    /// The elements, in order.
+    #[inline]
+    pub fn sges(&self) -> impl Iterator<Item = Sge> {
+        self.body.chunks_exact(SGE_WORDS).take(self.sge_count as usize).map(|words| {
+            let (length, lkey) = halves(load(&words[1]));
+            Sge { addr: load(&words[0]), length, lkey }
+        })
+    }
+}

@@ -1,0 +1,241 @@
+//! The send queue: written by the application, read in place by the engine, never cached (paper section 4.2).
+
+use super::doorbell::QpShared;
+use super::sync::AtomicU64;
+use super::word_ring::{WordRing, halves, load, pair, store};
+use super::work_request::{
+    PostError, QueueCaps, SendData, SendFlags, SendOpcode, SendRequest, Sge, WORK_REQUEST_BYTES_MAX,
+    total_length,
+};
+use crate::qp::state::PostVerdict;
+use std::sync::Arc;
+
+/// Words of the head of an entry: wr_id, remote address, (rkey, imm), (length, opcode | flags | sges | inline).
+const HEAD_WORDS: usize = 4;
+/// Words of a scatter-gather element: address, (length, lkey).
+const SGE_WORDS: usize = 2;
+/// Entries are whole cache lines.
+const LINE_WORDS: usize = 8;
+const INLINE_BIT: u32 = 1 << 24;
+
+/// Makes a send queue: the application's end and the engine's.
+#[must_use]
+pub fn send_queue(caps: &QueueCaps, shared: &Arc<QpShared>) -> (SendQueue, SendQueueReader) {
+    let inline_words = caps.max_inline.div_ceil(8) as usize;
+    let body = inline_words.max(caps.max_send_sge as usize * SGE_WORDS);
+    let ring = Arc::new(WordRing::new(caps.max_send_wr, (HEAD_WORDS + body).next_multiple_of(LINE_WORDS)));
+    let writer =
+        SendQueue { ring: Arc::clone(&ring), shared: Arc::clone(shared), caps: *caps, tail: 0, head_seen: 0 };
+    (writer, SendQueueReader { ring })
+}
+
+/// The application's end of a send queue.
+pub struct SendQueue {
+    ring: Arc<WordRing>,
+    shared: Arc<QpShared>,
+    caps: QueueCaps,
+    tail: u32,
+    head_seen: u32,
+}
+
+impl SendQueue {
+    /// Posts one request and rings the doorbell if the queue pair was idle.
+    ///
+    /// # Errors
+    /// [`PostError`]; nothing was posted then.
+    #[inline]
+    pub fn post(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        self.write(request)?;
+        self.ring.publish(self.tail);
+        self.shared.ring();
+        Ok(())
+    }
+
+    /// Posts requests until one is refused; one publish and one doorbell for all. Returns how many were posted, and
+    /// the reason if it was not all of them.
+    pub fn post_batch(&mut self, requests: &[SendRequest<'_>]) -> (usize, Result<(), PostError>) {
+        let mut result = Ok(());
+        let mut posted = 0;
+        for request in requests {
+            result = self.write(request);
+            if result.is_err() {
+                break;
+            }
+            posted += 1;
+        }
+        if posted > 0 {
+            self.ring.publish(self.tail);
+            self.shared.ring();
+        }
+        (posted, result)
+    }
+
+    /// Requests posted and not yet given back by the engine.
+    #[must_use]
+    pub fn outstanding(&self) -> u32 {
+        self.tail.wrapping_sub(self.ring.head())
+    }
+
+    fn write(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        let state = self.shared.state();
+        if state.post_send() == PostVerdict::Refused {
+            return Err(PostError::WrongState { state, what: "send" });
+        }
+        let length = self.check_data(&request.data)?;
+        if self.tail.wrapping_sub(self.head_seen) >= self.caps.max_send_wr {
+            self.head_seen = self.ring.head();
+            if self.tail.wrapping_sub(self.head_seen) >= self.caps.max_send_wr {
+                return Err(PostError::QueueFull { capacity: self.caps.max_send_wr });
+            }
+        }
+        let entry = self.ring.entry(self.tail);
+        let kind = match request.data {
+            SendData::Gather(sges) => {
+                write_sges(&entry[HEAD_WORDS..], sges);
+                u32::try_from(sges.len()).unwrap_or(0) << 16
+            }
+            SendData::Inline(bytes) => {
+                write_inline(&entry[HEAD_WORDS..], bytes);
+                INLINE_BIT
+            }
+        };
+        store(&entry[0], request.wr_id);
+        store(&entry[1], request.remote_addr);
+        store(&entry[2], pair(request.rkey, request.imm));
+        let code = request.opcode as u32 | u32::from(request.flags.bits()) << 8 | kind;
+        store(&entry[3], pair(length, code));
+        self.tail = self.tail.wrapping_add(1);
+        Ok(())
+    }
+
+    fn check_data(&self, data: &SendData<'_>) -> Result<u32, PostError> {
+        let length = match data {
+            SendData::Gather(sges) => {
+                if sges.len() > self.caps.max_send_sge as usize {
+                    return Err(PostError::TooManySges { given: sges.len(), max: self.caps.max_send_sge });
+                }
+                total_length(sges)
+            }
+            SendData::Inline(bytes) => {
+                if bytes.len() > self.caps.max_inline as usize {
+                    return Err(PostError::InlineTooLong { given: bytes.len(), max: self.caps.max_inline });
+                }
+                bytes.len() as u64
+            }
+        };
+        if length > WORK_REQUEST_BYTES_MAX {
+            return Err(PostError::TooLong { given: length });
+        }
+        u32::try_from(length).map_err(|_| PostError::TooLong { given: length })
+    }
+}
+
+fn write_sges(words: &[AtomicU64], sges: &[Sge]) {
+    for (sge, words) in sges.iter().zip(words.chunks_exact(SGE_WORDS)) {
+        store(&words[0], sge.addr);
+        store(&words[1], pair(sge.length, sge.lkey));
+    }
+}
+
+fn write_inline(words: &[AtomicU64], bytes: &[u8]) {
+    for (chunk, word) in bytes.chunks(8).zip(words) {
+        let mut buffer = [0; 8];
+        buffer[..chunk.len()].copy_from_slice(chunk);
+        store(word, u64::from_le_bytes(buffer));
+    }
+}
+
+/// The engine's end of a send queue.
+pub struct SendQueueReader {
+    ring: Arc<WordRing>,
+}
+
+impl SendQueueReader {
+    /// Position behind the last posted request.
+    #[inline]
+    #[must_use]
+    pub fn tail(&self) -> u32 {
+        self.ring.tail()
+    }
+
+    /// The request at `position`, which must lie between the head and the tail.
+    #[inline]
+    #[must_use]
+    pub fn wqe(&self, position: u32) -> SendWqe<'_> {
+        let entry = self.ring.entry(position);
+        let (rkey, imm) = halves(load(&entry[2]));
+        let (length, code) = halves(load(&entry[3]));
+        let [opcode, flags, sge_count, inline] = code.to_le_bytes();
+        SendWqe {
+            wr_id: load(&entry[0]),
+            remote_addr: load(&entry[1]),
+            rkey,
+            imm,
+            length,
+            opcode: SendOpcode::from_code(opcode),
+            flags: SendFlags::from_bits_truncate(flags),
+            inline: inline != 0,
+            sge_count,
+            body: &entry[HEAD_WORDS..],
+        }
+    }
+
+    /// Gives all requests below `head` back to the application.
+    #[inline]
+    pub fn release(&self, head: u32) {
+        self.ring.release(head);
+    }
+
+    /// Bytes of the ring.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.ring.bytes()
+    }
+}
+
+/// A send request, read in place.
+#[derive(Clone, Copy)]
+pub struct SendWqe<'a> {
+    /// The application's own number.
+    pub wr_id: u64,
+    /// WRITE: first address at the peer.
+    pub remote_addr: u64,
+    /// WRITE: key at the peer.
+    pub rkey: u32,
+    /// Immediate data.
+    pub imm: u32,
+    /// Bytes of the message.
+    pub length: u32,
+    /// What to do.
+    pub opcode: SendOpcode,
+    /// How.
+    pub flags: SendFlags,
+    inline: bool,
+    sge_count: u8,
+    body: &'a [AtomicU64],
+}
+
+impl SendWqe<'_> {
+    /// True if the data are in the queue itself.
+    #[inline]
+    #[must_use]
+    pub const fn is_inline(&self) -> bool {
+        self.inline
+    }
+
+    /// Copies inline data from `offset` on; `target` must not reach behind the message.
+    pub fn read_inline(&self, offset: usize, target: &mut [u8]) {
+        for (at, byte) in (offset..).zip(target) {
+            *byte = self.body.get(at / 8).map_or(0, |word| load(word).to_le_bytes()[at % 8]);
+        }
+    }
+
+    /// The elements, in order.
+    #[inline]
+    pub fn sges(&self) -> impl Iterator<Item = Sge> {
+        self.body.chunks_exact(SGE_WORDS).take(usize::from(self.sge_count)).map(|words| {
+            let (length, lkey) = halves(load(&words[1]));
+            Sge { addr: load(&words[0]), length, lkey }
+        })
+    }
+}

@@ -1,0 +1,187 @@
+//! Work requests as the application hands them over.
+
+use crate::qp::state::QpState;
+
+/// Longest message, in bytes (protocol.md 1.4).
+pub const WORK_REQUEST_BYTES_MAX: u64 = 1 << 31;
+
+/// A scatter-gather element.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sge {
+    /// First address, in the region's own address space (iova).
+    pub addr: u64,
+    /// Length in bytes.
+    pub length: u32,
+    /// Key of the local region.
+    pub lkey: u32,
+}
+
+/// What a send work request does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum SendOpcode {
+    /// SEND.
+    Send = 0,
+    /// SEND with immediate.
+    SendWithImm = 1,
+    /// RDMA WRITE.
+    Write = 2,
+    /// RDMA WRITE with immediate.
+    WriteWithImm = 3,
+}
+
+impl SendOpcode {
+    pub(super) const fn from_code(code: u8) -> Self {
+        match code {
+            0 => Self::Send,
+            1 => Self::SendWithImm,
+            2 => Self::Write,
+            _ => Self::WriteWithImm,
+        }
+    }
+
+    /// True if immediate data travel with it.
+    #[must_use]
+    pub const fn has_imm(self) -> bool {
+        matches!(self, Self::SendWithImm | Self::WriteWithImm)
+    }
+
+    /// True for the RDMA WRITEs.
+    #[must_use]
+    pub const fn is_write(self) -> bool {
+        matches!(self, Self::Write | Self::WriteWithImm)
+    }
+
+    /// True if it consumes a receive work request of the peer.
+    #[must_use]
+    pub const fn consumes_receive(self) -> bool {
+        !matches!(self, Self::Write)
+    }
+}
+
+bitflags::bitflags! {
+    /// `ibv_send_flags`.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct SendFlags: u8 {
+        /// A successful completion is reported.
+        const SIGNALED = 2;
+        /// The peer's completion is a solicited event.
+        const SOLICITED = 4;
+    }
+}
+
+/// A send work request.
+#[derive(Clone, Copy, Debug)]
+pub struct SendRequest<'a> {
+    /// The application's own number, returned in the completion.
+    pub wr_id: u64,
+    /// What to do.
+    pub opcode: SendOpcode,
+    /// How.
+    pub flags: SendFlags,
+    /// Immediate data, host order; used by the `WithImm` opcodes.
+    pub imm: u32,
+    /// WRITE: first address at the peer.
+    pub remote_addr: u64,
+    /// WRITE: key at the peer.
+    pub rkey: u32,
+    /// The data.
+    pub data: SendData<'a>,
+}
+
+/// Where the bytes of a send work request come from.
+#[derive(Clone, Copy, Debug)]
+pub enum SendData<'a> {
+    /// Registered memory, read by the engine until the request completes.
+    Gather(&'a [Sge]),
+    /// Bytes copied into the queue by the call itself (`IBV_SEND_INLINE`).
+    Inline(&'a [u8]),
+}
+
+/// A receive work request.
+#[derive(Clone, Copy, Debug)]
+pub struct RecvRequest<'a> {
+    /// The application's own number, returned in the completion.
+    pub wr_id: u64,
+    /// Where the message goes.
+    pub scatter: &'a [Sge],
+}
+
+/// Sizes of a queue pair's queues (`ibv_qp_cap`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueCaps {
+    /// Send work requests outstanding at most; 1 to 32,767 (protocol.md 2.4, gates).
+    pub max_send_wr: u32,
+    /// Receive work requests outstanding at most; 1 to 32,767.
+    pub max_recv_wr: u32,
+    /// Elements of a send work request at most.
+    pub max_send_sge: u32,
+    /// Elements of a receive work request at most.
+    pub max_recv_sge: u32,
+    /// Bytes of inline data at most.
+    pub max_inline: u32,
+}
+
+impl QueueCaps {
+    /// Largest `max_send_wr` and `max_recv_wr`.
+    pub const WR_LIMIT: u32 = 32_767;
+    /// Largest number of elements of one work request.
+    pub const SGE_LIMIT: u32 = 16;
+    /// Largest `max_inline`, in bytes.
+    pub const INLINE_LIMIT: u32 = 224;
+}
+
+impl Default for QueueCaps {
+    fn default() -> Self {
+        Self { max_send_wr: 128, max_recv_wr: 128, max_send_sge: 2, max_recv_sge: 3, max_inline: 32 }
+    }
+}
+
+/// Why a work request was not accepted. Nothing was posted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PostError {
+    /// The queue is full.
+    #[error(
+        "the queue holds {capacity} work requests, all outstanding; poll completions first or create a larger one"
+    )]
+    QueueFull {
+        /// Work requests that the queue holds.
+        capacity: u32,
+    },
+    /// Too many scatter-gather elements.
+    #[error("{given} scatter-gather elements; the queue pair was created for {max}")]
+    TooManySges {
+        /// Elements of the request.
+        given: usize,
+        /// Elements allowed.
+        max: u32,
+    },
+    /// Too much inline data.
+    #[error("{given} bytes of inline data; the queue pair was created for {max}")]
+    InlineTooLong {
+        /// Bytes of the request.
+        given: usize,
+        /// Bytes allowed.
+        max: u32,
+    },
+    /// The message is too long.
+    #[error("a message of {given} bytes; at most 2^31 can be sent")]
+    TooLong {
+        /// Bytes of the request.
+        given: u64,
+    },
+    /// The queue pair's state does not accept the request.
+    #[error("the queue pair is in state {state}, which accepts no {what} requests; modify it first")]
+    WrongState {
+        /// The state.
+        state: QpState,
+        /// "send" or "receive".
+        what: &'static str,
+    },
+}
+
+/// Sum of the elements' lengths.
+pub(super) fn total_length(sges: &[Sge]) -> u64 {
+    sges.iter().map(|sge| u64::from(sge.length)).sum()
+}

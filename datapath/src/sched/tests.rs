@@ -1,0 +1,76 @@
+use super::*;
+use crate::time::Time;
+
+const US: u64 = 1_000;
+
+fn fired(wheel: &mut TimerWheel, now: u64) -> Vec<u32> {
+    let mut slots: Vec<u32> = core::iter::from_fn(|| wheel.pop(Time(now))).collect();
+    slots.sort_unstable();
+    slots
+}
+
+#[test]
+fn a_timer_never_fires_early_and_fires_within_a_bucket() {
+    let mut wheel = TimerWheel::new(4);
+    for start in [0, 5 * US, 123_456_789] {
+        assert_eq!(fired(&mut wheel, start), []);
+        wheel.arm(1, Time(start + 100 * US));
+        assert_eq!(fired(&mut wheel, start + 100 * US - 1), []);
+        let due = wheel.next_deadline().unwrap();
+        assert!(due.0 >= start + 100 * US && due.0 <= start + 120 * US, "{due:?}");
+        assert_eq!(fired(&mut wheel, due.0), [1]);
+        assert_eq!(fired(&mut wheel, due.0), [], "once");
+        assert_eq!(wheel.next_deadline(), None);
+    }
+}
+
+#[test]
+fn the_earlier_deadline_wins_and_disarming_holds() {
+    let mut wheel = TimerWheel::new(3);
+    wheel.arm(0, Time(500 * US));
+    wheel.arm(0, Time(900 * US));
+    wheel.arm(1, Time(900 * US));
+    wheel.arm(1, Time(500 * US));
+    wheel.arm(2, Time(500 * US));
+    wheel.disarm(2);
+    assert_eq!(fired(&mut wheel, 600 * US), [0, 1]);
+    assert_eq!(fired(&mut wheel, 2_000 * US), []);
+}
+
+#[test]
+fn deadlines_behind_the_horizon_and_long_gaps_lose_nothing() {
+    let mut wheel = TimerWheel::new(64);
+    for slot in 0..64 {
+        wheel.arm(slot, Time(u64::from(slot) * 7_000_000));
+    }
+    let mut seen = fired(&mut wheel, 10_000_000);
+    assert_eq!(seen, [0, 1]);
+    // A gap of many turns of the wheel.
+    seen.extend(fired(&mut wheel, 3_000_000_000));
+    seen.sort_unstable();
+    assert_eq!(seen, (0..64).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_schedule_queue_is_fair_and_holds_each_once() {
+    let mut mux = EventMux::new(3);
+    let mut flags = [SchedFlags::default(); 3];
+    for _ in 0..2 {
+        for slot in 0..3u32 {
+            mux.wake(slot, &mut flags[slot as usize], true);
+        }
+    }
+    assert_eq!(mux.waiting(), 3);
+    let mut order = Vec::new();
+    for _ in 0..6 {
+        let slot = mux.next_ready().unwrap();
+        flags[slot as usize].remove(SchedFlags::QUEUED);
+        order.push(slot);
+        mux.wake(slot, &mut flags[slot as usize], true);
+    }
+    assert_eq!(order, [0, 1, 2, 0, 1, 2]);
+    let slot = mux.next_ready().unwrap();
+    flags[slot as usize].remove(SchedFlags::QUEUED);
+    mux.resume(slot, &mut flags[slot as usize]);
+    assert_eq!(mux.next_ready(), Some(slot), "a turn cut short by the port goes first");
+}

@@ -1,0 +1,144 @@
+//! A hashed timer wheel over queue-pair slots: one timer each, constant time to arm, nothing to do for idle ones.
+//!
+//! Timers are lazy: a queue pair that makes progress does not move its timer; when it fires, the engine looks at what
+//! is due and arms it again. Deadlines behind the horizon fire at the horizon and are armed again likewise.
+
+use crate::time::Time;
+
+/// Width of a bucket, as a power of two of nanoseconds: 8.2 us.
+const BUCKET_NS_LOG2: u32 = 13;
+const BUCKETS: usize = 4096;
+const NONE: u32 = u32::MAX;
+
+/// One timer of a queue pair.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    next: u32,
+    prev: u32,
+    bucket: u32,
+    deadline: Time,
+}
+
+const UNARMED: Link = Link { next: NONE, prev: NONE, bucket: NONE, deadline: Time::NEVER };
+
+/// The wheel.
+#[derive(Debug)]
+pub struct TimerWheel {
+    heads: Box<[u32]>,
+    /// One bit a bucket that is not empty.
+    occupied: Box<[u64]>,
+    links: Vec<Link>,
+    /// First bucket (counted from time 0) not yet fired.
+    cursor: u64,
+    armed: usize,
+}
+
+impl TimerWheel {
+    /// A wheel for `slots` queue pairs.
+    #[must_use]
+    pub fn new(slots: usize) -> Self {
+        Self {
+            heads: vec![NONE; BUCKETS].into(),
+            occupied: vec![0; BUCKETS / 64].into(),
+            links: vec![UNARMED; slots],
+            cursor: 0,
+            armed: 0,
+        }
+    }
+
+    /// Arms the timer of `slot`, or moves it forward; a later deadline than the armed one changes nothing.
+    pub fn arm(&mut self, slot: u32, deadline: Time) {
+        if self.links[slot as usize].deadline <= deadline {
+            return;
+        }
+        self.disarm(slot);
+        // A bucket fires when it has passed as a whole: no timer fires early.
+        let wanted = (deadline.0 >> BUCKET_NS_LOG2) + 1;
+        let last = self.cursor + BUCKETS as u64 - 1;
+        let bucket = bucket_of(wanted.clamp(self.cursor, last));
+        let head = self.heads[bucket as usize];
+        self.links[slot as usize] = Link { next: head, prev: NONE, bucket, deadline };
+        if head != NONE {
+            self.links[head as usize].prev = slot;
+        }
+        self.heads[bucket as usize] = slot;
+        self.occupied[bucket as usize / 64] |= 1 << (bucket % 64);
+        self.armed += 1;
+    }
+
+    /// Disarms the timer of `slot`.
+    pub fn disarm(&mut self, slot: u32) {
+        let link = core::mem::replace(&mut self.links[slot as usize], UNARMED);
+        if link.bucket == NONE {
+            return;
+        }
+        if link.next != NONE {
+            self.links[link.next as usize].prev = link.prev;
+        }
+        if link.prev == NONE {
+            self.heads[link.bucket as usize] = link.next;
+            if link.next == NONE {
+                self.occupied[link.bucket as usize / 64] &= !(1 << (link.bucket % 64));
+            }
+        } else {
+            self.links[link.prev as usize].next = link.next;
+        }
+        self.armed -= 1;
+    }
+
+    /// Takes one timer that is due at `now`. Call until it returns `None`.
+    #[inline]
+    pub fn pop(&mut self, now: Time) -> Option<u32> {
+        let end = now.0 >> BUCKET_NS_LOG2;
+        if self.armed == 0 || self.cursor > end {
+            self.cursor = self.cursor.max(end);
+            return None;
+        }
+        self.pop_due(end)
+    }
+
+    fn pop_due(&mut self, end: u64) -> Option<u32> {
+        let span = (end - self.cursor + 1).min(BUCKETS as u64);
+        match self.first_occupied(span) {
+            Some(ahead) => {
+                // A gap longer than the wheel is fired through in one sweep; the order inside it is not kept.
+                self.cursor += ahead;
+                let slot = self.heads[bucket_of(self.cursor) as usize];
+                self.disarm(slot);
+                Some(slot)
+            }
+            None => {
+                self.cursor = end;
+                None
+            }
+        }
+    }
+
+    /// The earliest time at which [`TimerWheel::pop`] can return something.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Time> {
+        let ahead = (self.armed > 0).then(|| self.first_occupied(BUCKETS as u64)).flatten()?;
+        Some(Time((self.cursor + ahead) << BUCKET_NS_LOG2))
+    }
+
+    /// Buckets from the cursor to the first that is not empty, looking `span` buckets far.
+    fn first_occupied(&self, span: u64) -> Option<u64> {
+        let mut ahead = 0;
+        while ahead < span {
+            let bucket = bucket_of(self.cursor + ahead);
+            let rest = self.occupied[bucket as usize / 64] >> (bucket % 64);
+            if rest != 0 {
+                let found = ahead + u64::from(rest.trailing_zeros());
+                return (found < span).then_some(found);
+            }
+            ahead += u64::from(64 - bucket % 64);
+        }
+        None
+    }
+}
+
+/// Index of a bucket counted from time 0.
+#[expect(clippy::cast_possible_truncation, reason = "the remainder is below BUCKETS")]
+const fn bucket_of(count: u64) -> u32 {
+    (count % BUCKETS as u64) as u32
+}

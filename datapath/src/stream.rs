@@ -1,0 +1,18 @@
+//! The reliable packet streams of protocol.md 2.4: one [`TxStream`] and one [`RxStream`] type, whatever they carry.
+
+mod retry_queue;
+mod rtt;
+mod rx;
+mod slots;
+mod tx;
+mod watchdog;
+
+pub use retry_queue::RetryQueue;
+pub use rtt::{RtoConfig, RttEstimator};
+pub use rx::{Advanced, Arrival, RxStream};
+pub use slots::{CompletionSlot, CompletionSlots, PARKED_BYTES_MAX, ParkedWrite, SlotKind};
+pub use tx::{AckEffect, AckInfo, AckRefused, Resend, TxRecovery, TxStream};
+pub use watchdog::{Verdict, Watchdog, WatchdogConfig};
+
+#[cfg(test)]
+mod tests;

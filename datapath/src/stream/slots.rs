@@ -1,0 +1,118 @@
+//! Completion slots: the ends of messages that arrived out of order, by MSN, until the fast path emits them in order.
+
+use wire::{Msn, Psn, Ssn};
+
+/// Longest out-of-order WRITE ONLY that is parked in its slot, in bytes (protocol.md 2.4).
+pub const PARKED_BYTES_MAX: usize = 64;
+
+/// What a slot's message was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SlotKind {
+    /// SEND.
+    Send,
+    /// WRITE.
+    Write,
+}
+
+/// The end of one message.
+#[derive(Clone, Copy, Debug)]
+pub struct CompletionSlot {
+    /// Number of the message.
+    pub msn: Msn,
+    /// PSN of its END packet.
+    pub end_psn: Psn,
+    /// Index of the END packet in the message.
+    pub offset: u32,
+    /// What it was.
+    pub kind: SlotKind,
+    /// The receive that it consumes, if it does.
+    pub ssn: Option<Ssn>,
+    /// Immediate data.
+    pub imm: Option<u32>,
+    /// The sender asked for a solicited event.
+    pub solicited: bool,
+    /// Bytes of the whole message.
+    pub byte_len: u32,
+    /// A small WRITE that is written at emission.
+    pub parked: Option<ParkedWrite>,
+}
+
+/// A small WRITE, kept back.
+#[derive(Clone, Copy, Debug)]
+pub struct ParkedWrite {
+    /// First address.
+    pub va: u64,
+    /// Key.
+    pub rkey: u32,
+    len: u8,
+    bytes: [u8; PARKED_BYTES_MAX],
+}
+
+impl ParkedWrite {
+    /// Keeps `payload`, if it is short enough.
+    #[must_use]
+    pub fn new(va: u64, rkey: u32, payload: &[u8]) -> Option<Self> {
+        let mut bytes = [0; PARKED_BYTES_MAX];
+        bytes.get_mut(..payload.len())?.copy_from_slice(payload);
+        Some(Self { va, rkey, len: u8::try_from(payload.len()).ok()?, bytes })
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+/// The slots of one stream in Recovery.
+pub struct CompletionSlots {
+    slots: Box<[Option<CompletionSlot>]>,
+}
+
+impl CompletionSlots {
+    /// Slots for a window of `window` packets, which can hold no more messages than that.
+    #[must_use]
+    pub fn new(window: u16) -> Self {
+        Self { slots: vec![None; usize::from(window).next_power_of_two()].into() }
+    }
+
+    /// Bytes on the heap.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.slots)
+    }
+
+    /// Writes the slot of `slot.msn`; a duplicate writes the same again.
+    pub fn put(&mut self, slot: CompletionSlot) {
+        let index = self.index(slot.msn);
+        self.slots[index] = Some(slot);
+    }
+
+    /// Takes the slot of `msn` if its message ends before `epsn`.
+    pub fn take_below(&mut self, msn: Msn, epsn: Psn) -> Option<CompletionSlot> {
+        let index = self.index(msn);
+        self.slots[index].take_if(|slot| slot.msn == msn && slot.end_psn.is_before(epsn))
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.slots.fill(None);
+    }
+
+    fn index(&self, msn: Msn) -> usize {
+        msn.get() as usize & (self.slots.len() - 1)
+    }
+}
+
+impl CompletionSlot {
+    /// Whether the message's first packet was `first`. WRITEs without immediate know the low 16 bits of their length.
+    #[must_use]
+    pub fn offset_matches(&self, first: Psn) -> bool {
+        let packets_before_end = self.end_psn.steps_from(first);
+        if self.ssn.is_some() {
+            packets_before_end == self.offset
+        } else {
+            (packets_before_end ^ self.offset) & 0xFFFF == 0
+        }
+    }
+}

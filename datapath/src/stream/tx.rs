@@ -1,0 +1,488 @@
+//! TxStream: the sending end of a reliable packet stream (protocol.md 2.4, sending).
+//!
+//! The fast path keeps `una`, `nxt` and three counts; which PSNs are SACKed or lost is the slow path's knowledge.
+
+use super::retry_queue::RetryQueue;
+use crate::qp::attr::RecoveryPolicy;
+use crate::time::Time;
+use sr_recovery::{Command, Generation, Record, StreamId};
+use wire::Psn;
+
+/// Highest reorder threshold, in packets.
+const THRESHOLD_MAX: u8 = 31;
+
+/// What the scheduler and the in-order acknowledgement path touch.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct TxStream {
+    una: Psn,
+    nxt: Psn,
+    /// Outstanding PSNs at most.
+    cap: u16,
+    /// SACKed PSNs at or above `una`, as the slow path counted last.
+    sacked: u16,
+    /// PSNs in the RetryQ.
+    retry_pending: u16,
+    /// Packets that the congestion window allows.
+    cwnd: u16,
+    rtt_psn: Psn,
+    rtt_timing: bool,
+    recovering: bool,
+    rtt_sent: Time,
+    progress_at: Time,
+}
+
+/// The cold part: what a stream needs when something went wrong.
+#[derive(Debug)]
+pub struct TxRecovery {
+    stream: StreamId,
+    generation: Generation,
+    policy: RecoveryPolicy,
+    retry: RetryQueue,
+    /// Records written since the stream was made; the slow path's verdicts name the last one they know.
+    seq: u16,
+    threshold: u8,
+    /// The threshold decays when `una` passes this.
+    decay_at: Psn,
+    highest_sack: Option<Psn>,
+    /// `una` for which a NACK without SACK was obeyed.
+    obeyed_at: Option<Psn>,
+    /// `nxt` at the last retransmission; a duplicate reported until one window later was our doing.
+    resent_until: Option<Psn>,
+}
+
+/// What an acknowledgement says about a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct AckInfo {
+    /// Everything below is acknowledged (one past the cumulative PSN).
+    pub next: Psn,
+    /// A packet that arrived out of order.
+    pub sack: Option<Psn>,
+    /// More of them: bit i stands for `next + 1 + i`.
+    pub bitmap: u64,
+    /// NACK without SACK: resend everything from `next`.
+    pub resend_all: bool,
+    /// The packet that triggered it was a duplicate.
+    pub duplicate: bool,
+}
+
+/// What an acknowledgement did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AckEffect {
+    /// Packets newly acknowledged.
+    pub acked: u32,
+    /// A round trip ended: when its packet was sent.
+    pub rtt_sent: Option<Time>,
+    /// For the slow path.
+    pub record: Option<Record>,
+    /// A loss was learned of that the controller may react to.
+    pub loss: bool,
+}
+
+/// An acknowledgement that cannot be of this stream's present.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AckRefused {
+    /// It acknowledges less than an earlier one did.
+    Stale,
+    /// It acknowledges what was never sent.
+    Beyond,
+}
+
+/// A packet to send again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Resend {
+    /// Which one.
+    pub psn: Psn,
+    /// For the slow path, if it keeps a scoreboard of the stream.
+    pub record: Option<Record>,
+}
+
+impl TxStream {
+    /// Nothing outstanding; the next new packet is `psn`.
+    #[must_use]
+    pub const fn new(psn: Psn, cap: u16) -> Self {
+        Self {
+            una: psn,
+            nxt: psn,
+            cap,
+            sacked: 0,
+            retry_pending: 0,
+            cwnd: cap,
+            rtt_psn: psn,
+            rtt_timing: false,
+            recovering: false,
+            rtt_sent: Time::ZERO,
+            progress_at: Time::ZERO,
+        }
+    }
+
+    /// Oldest PSN not acknowledged.
+    #[inline]
+    #[must_use]
+    pub const fn una(&self) -> Psn {
+        self.una
+    }
+
+    /// Next new PSN.
+    #[inline]
+    #[must_use]
+    pub const fn nxt(&self) -> Psn {
+        self.nxt
+    }
+
+    /// Outstanding packets.
+    #[inline]
+    #[must_use]
+    pub const fn outstanding(&self) -> u32 {
+        self.nxt.steps_from(self.una)
+    }
+
+    /// Packets in the network, as far as known: sent, not acknowledged, not SACKed, not declared lost.
+    #[inline]
+    #[must_use]
+    pub fn pipe(&self) -> u32 {
+        self.outstanding().saturating_sub(u32::from(self.sacked) + u32::from(self.retry_pending))
+    }
+
+    /// Packets that wait in the RetryQ.
+    #[inline]
+    #[must_use]
+    pub const fn retry_pending(&self) -> u32 {
+        self.retry_pending as u32
+    }
+
+    /// True while the slow path keeps a scoreboard.
+    #[must_use]
+    pub const fn recovering(&self) -> bool {
+        self.recovering
+    }
+
+    /// When `una` moved last, or the stream became busy.
+    #[inline]
+    #[must_use]
+    pub const fn progress_at(&self) -> Time {
+        self.progress_at
+    }
+
+    /// The controller's window, in packets; at least one.
+    pub fn set_cwnd(&mut self, packets: u32) {
+        self.cwnd = u16::try_from(packets).unwrap_or(u16::MAX).max(1);
+    }
+
+    /// Both gates for new data: PSNs left, and room in the pipe.
+    #[inline]
+    #[must_use]
+    pub fn may_send_new(&self) -> bool {
+        self.outstanding() < u32::from(self.cap) && self.may_resend()
+    }
+
+    /// The pipe gate alone; one packet may always go when the pipe is empty.
+    #[inline]
+    #[must_use]
+    pub fn may_resend(&self) -> bool {
+        self.pipe() < u32::from(self.cwnd)
+    }
+
+    /// Takes the next PSN for a packet sent at `now`.
+    #[inline]
+    pub fn send_new(&mut self, now: Time) -> Psn {
+        let psn = self.nxt;
+        if self.una == self.nxt {
+            self.progress_at = now;
+        }
+        if !self.rtt_timing {
+            self.rtt_timing = true;
+            self.rtt_psn = psn;
+            self.rtt_sent = now;
+        }
+        self.nxt = psn.next();
+        psn
+    }
+
+    /// True if the next new packet closes one of the gates: it asks for an acknowledgement.
+    #[inline]
+    #[must_use]
+    pub fn closes_gate(&self) -> bool {
+        self.outstanding() + 1 >= u32::from(self.cap) || self.pipe() + 1 >= u32::from(self.cwnd)
+    }
+
+    /// The PSN of the RetryQ that goes next.
+    #[must_use]
+    pub fn next_retry(&self, cold: &TxRecovery) -> Option<Psn> {
+        cold.retry.lowest(self.una, self.outstanding())
+    }
+
+    /// Takes a PSN out of the RetryQ: it was sent again.
+    pub fn take_retry(&mut self, cold: &mut TxRecovery, psn: Psn) -> Resend {
+        cold.retry.remove(psn);
+        self.count_retries(cold);
+        self.resend(cold, psn)
+    }
+
+    /// Sends `psn` again, not through the RetryQ and past both gates: RTO, tail and RNR probes.
+    pub fn probe(&mut self, cold: &mut TxRecovery, psn: Psn) -> Resend {
+        self.void_rtt(psn);
+        Resend { psn, record: cold.resent(self.recovering, psn, self.nxt) }
+    }
+
+    /// The packet that a tail probe resends: the highest outstanding if it is not known to have arrived, else `una`.
+    #[must_use]
+    pub fn tail_psn(&self, cold: &TxRecovery) -> Psn {
+        let highest = self.nxt.prev();
+        if cold.highest_sack == Some(highest) { self.una } else { highest }
+    }
+
+    /// Applies an acknowledgement.
+    ///
+    /// # Errors
+    /// [`AckRefused`] if it lies outside what is outstanding; nothing changed then.
+    #[inline]
+    pub fn on_ack(
+        &mut self,
+        cold: &mut TxRecovery,
+        now: Time,
+        ack: &AckInfo,
+    ) -> Result<AckEffect, AckRefused> {
+        let Ok(acked) = u32::try_from(ack.next.distance_from(self.una)) else {
+            return Err(AckRefused::Stale);
+        };
+        if acked > self.outstanding() {
+            return Err(AckRefused::Beyond);
+        }
+        let mut effect = AckEffect { acked, ..AckEffect::default() };
+        if acked > 0 {
+            self.retire(cold, ack.next, now, &mut effect);
+        }
+        if self.recovering || ack.sack.is_some() || ack.resend_all || ack.duplicate {
+            self.on_ack_in_trouble(cold, ack, &mut effect);
+        }
+        Ok(effect)
+    }
+
+    /// Applies a decision of the slow path about this stream. False if it was of another life.
+    pub fn on_command(&mut self, cold: &mut TxRecovery, command: &Command) -> bool {
+        match *command {
+            Command::Lost { r#gen, first, last, .. } if r#gen == cold.generation => {
+                let first = if first.is_before(self.una) { self.una } else { first };
+                let last = if last.is_before(self.nxt) { last } else { self.nxt.prev() };
+                if !last.is_before(first) {
+                    cold.retry.insert(first, last);
+                    self.count_retries(cold);
+                }
+                true
+            }
+            Command::Scoreboard { r#gen, seq, sacked, clean, .. } if r#gen == cold.generation => {
+                self.sacked = u16::try_from(sacked.min(self.outstanding())).unwrap_or(u16::MAX);
+                if clean && seq == cold.seq {
+                    self.recovering = false;
+                    self.sacked = 0;
+                    cold.highest_sack = None;
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The retransmission timer fired. Returns the packets to resend as probes: `una`, even if it is SACKed, and the
+    /// highest outstanding if it is not; nothing else is declared lost. Go-back-N puts everything into the RetryQ.
+    pub fn on_rto(&mut self, cold: &mut TxRecovery) -> ([Option<Psn>; 2], Option<Record>) {
+        if self.una == self.nxt {
+            return ([None, None], None);
+        }
+        if cold.policy == RecoveryPolicy::GoBackN {
+            self.go_back(cold);
+            return ([None, None], None);
+        }
+        let highest = self.nxt.prev();
+        let second = (highest != self.una && cold.highest_sack != Some(highest)).then_some(highest);
+        let record = self.recovering.then(|| Record::Rto {
+            stream: cold.stream,
+            r#gen: cold.generation,
+            seq: cold.next_seq(),
+        });
+        ([Some(self.una), second], record)
+    }
+
+    /// An RNR wait ended and `una` moved: everything un-SACKed that was sent before the RNR NAK, up to `until`, is lost.
+    pub fn resend_until(&mut self, cold: &mut TxRecovery, until: Psn) -> Option<Record> {
+        if until.distance_from(self.una) <= 0 {
+            return None;
+        }
+        if cold.policy == RecoveryPolicy::GoBackN {
+            self.go_back(cold);
+            return None;
+        }
+        self.recovering = true;
+        Some(cold.resend_all(self, self.una, until.prev()))
+    }
+
+    /// Forgets everything outstanding: RESET or ERR. Returns what the slow path must know.
+    pub fn abandon(&mut self, cold: &mut TxRecovery) -> Option<Record> {
+        let was_recovering = core::mem::take(&mut self.recovering);
+        let record =
+            was_recovering.then_some(Record::TxClose { stream: cold.stream, r#gen: cold.generation });
+        cold.generation = cold.generation.wrapping_add(1);
+        cold.retry.clear();
+        cold.highest_sack = None;
+        *self = Self { cwnd: self.cwnd, ..Self::new(self.nxt, self.cap) };
+        record
+    }
+
+    fn retire(&mut self, cold: &mut TxRecovery, next: Psn, now: Time, effect: &mut AckEffect) {
+        if self.retry_pending > 0 {
+            cold.retry.retire(self.una, next);
+            self.count_retries(cold);
+        }
+        if self.rtt_timing && self.rtt_psn.is_before(next) {
+            effect.rtt_sent = Some(self.rtt_sent);
+            self.rtt_timing = false;
+        }
+        self.una = next;
+        self.progress_at = now;
+        // The slow path recounts; until then the SACKed may not outnumber the outstanding.
+        self.sacked = self.sacked.min(u16::try_from(self.outstanding()).unwrap_or(u16::MAX));
+    }
+
+    #[cold]
+    fn on_ack_in_trouble(&mut self, cold: &mut TxRecovery, ack: &AckInfo, effect: &mut AckEffect) {
+        cold.adapt_threshold(self, ack.duplicate);
+        if ack.resend_all && cold.obeyed_at != Some(self.una) && self.una != self.nxt {
+            cold.obeyed_at = Some(self.una);
+            effect.loss = true;
+            if cold.policy == RecoveryPolicy::GoBackN {
+                self.go_back(cold);
+            } else {
+                self.recovering = true;
+                effect.record = Some(cold.resend_all(self, self.una, self.nxt.prev()));
+            }
+            return;
+        }
+        if cold.policy == RecoveryPolicy::GoBackN {
+            return;
+        }
+        let sack = ack.sack.filter(|psn| !psn.is_before(self.una) && psn.is_before(self.nxt));
+        if sack.is_none() && !self.recovering {
+            return;
+        }
+        effect.loss |= sack.is_some() && !self.recovering;
+        self.recovering = true;
+        if let Some(psn) = sack
+            && cold.highest_sack.is_none_or(|highest| highest.is_before(psn))
+        {
+            cold.highest_sack = Some(psn);
+        }
+        effect.record = Some(Record::Ack {
+            stream: cold.stream,
+            r#gen: cold.generation,
+            seq: cold.next_seq(),
+            una: self.una,
+            snd_nxt: self.nxt,
+            sack,
+            bitmap_base: ack.next.next(),
+            bitmap: ack.bitmap,
+            threshold: cold.threshold,
+        });
+    }
+
+    /// Go-back-N: everything outstanding is to be sent again.
+    fn go_back(&mut self, cold: &mut TxRecovery) {
+        cold.retry.insert(self.una, self.nxt.prev());
+        self.count_retries(cold);
+    }
+
+    fn resend(&mut self, cold: &mut TxRecovery, psn: Psn) -> Resend {
+        self.void_rtt(psn);
+        cold.resent_until = Some(self.nxt);
+        Resend { psn, record: cold.resent(self.recovering, psn, self.nxt) }
+    }
+
+    /// A packet sent twice gives no round-trip time (Karn).
+    fn void_rtt(&mut self, psn: Psn) {
+        self.rtt_timing &= psn != self.rtt_psn;
+    }
+
+    fn count_retries(&mut self, cold: &TxRecovery) {
+        self.retry_pending = u16::try_from(cold.retry.len()).unwrap_or(u16::MAX);
+    }
+}
+
+impl TxRecovery {
+    /// The cold part of a stream that has at most `cap` packets outstanding.
+    #[must_use]
+    pub fn new(
+        stream: StreamId,
+        generation: Generation,
+        cap: u16,
+        policy: RecoveryPolicy,
+        first: Psn,
+    ) -> Self {
+        Self {
+            stream,
+            generation,
+            policy,
+            retry: RetryQueue::new(cap),
+            seq: 0,
+            threshold: 0,
+            decay_at: first,
+            highest_sack: None,
+            obeyed_at: None,
+            resent_until: None,
+        }
+    }
+
+    /// Number of the stream's life; belongs to the slot and survives RESET.
+    #[must_use]
+    pub const fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// Bytes on the heap.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.retry.bytes()
+    }
+
+    /// A duplicate after a retransmission means that the network reorders: wait longer next time; forget slowly.
+    fn adapt_threshold(&mut self, stream: &TxStream, duplicate: bool) {
+        if self.threshold > 0 && !stream.una.is_before(self.decay_at) {
+            self.threshold -= 1;
+            self.decay_at = stream.nxt;
+        }
+        let Some(until) = self.resent_until else { return };
+        if duplicate {
+            self.threshold = (2 * self.threshold + 1).min(THRESHOLD_MAX);
+            self.decay_at = stream.nxt;
+            self.resent_until = None;
+        } else if until.add(u32::from(stream.cap)).is_before(stream.una) {
+            self.resent_until = None;
+        }
+    }
+
+    fn next_seq(&mut self) -> u16 {
+        self.seq = self.seq.wrapping_add(1);
+        self.seq
+    }
+
+    fn resent(&mut self, recovering: bool, psn: Psn, snd_nxt: Psn) -> Option<Record> {
+        recovering.then(|| Record::Resent {
+            stream: self.stream,
+            r#gen: self.generation,
+            seq: self.next_seq(),
+            psn,
+            snd_nxt,
+        })
+    }
+
+    fn resend_all(&mut self, stream: &TxStream, first: Psn, last: Psn) -> Record {
+        Record::ResendAll {
+            stream: self.stream,
+            r#gen: self.generation,
+            seq: self.next_seq(),
+            una: stream.una,
+            snd_nxt: stream.nxt,
+            first,
+            last,
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Every knob of the engine, and what must hold between them.
+
+use crate::port::RX_BURST;
+
+/// Work requests that a queue pair may have read in one scheduling turn (paper section 4.2, n).
+pub const WQES_PER_TURN: u32 = 8;
+/// Bytes that a queue pair may send in one scheduling turn.
+pub const BYTES_PER_TURN: usize = 16 * 1024;
+/// Packets that a queue pair may send in one scheduling turn, so that small path MTUs cannot fill the batch.
+pub const PACKETS_PER_TURN: usize = 16;
+/// Request packets in one transmit batch of the engine.
+pub const TX_BATCH: usize = 32;
+/// Acknowledgements in one transmit batch, beside the requests.
+pub const ACK_BATCH: usize = 64;
+/// Doorbells taken in one turn of the engine.
+pub const DOORBELLS_PER_TURN: usize = 64;
+/// Decisions of the slow path applied in one turn of the engine.
+pub const COMMANDS_PER_TURN: usize = 256;
+/// Timers looked at in one turn of the engine.
+pub const TIMERS_PER_TURN: usize = 64;
+/// Hosts of the link whose Ethernet address can be known at once.
+pub const NEIGHBORS: usize = 256;
+/// Frames of two queue pairs of one engine to each other that can wait.
+pub const LOOPBACK_FRAMES: usize = 64;
+
+const _: () = assert!(PACKETS_PER_TURN <= TX_BATCH, "a turn fits a batch");
+const _: () = assert!(ACK_BATCH >= RX_BURST, "each received packet can be answered at once");
