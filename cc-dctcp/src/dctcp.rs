@@ -72,6 +72,7 @@ impl Dctcp {
     pub fn on_ack(&mut self, event: &AckEvent) {
         let uncongested = event.ce_delta == 0 && self.marked == 0 && self.alpha() == 0;
         if uncongested && self.cwnd == self.max_window_bytes {
+            // Nothing would change but where the next window begins.
             return;
         }
         self.update(event);
@@ -147,9 +148,6 @@ impl Dctcp {
         while self.growth_bytes >= self.cwnd && self.cwnd < self.max_window_bytes {
             self.growth_bytes -= self.cwnd;
             self.cwnd = self.cwnd.saturating_add(u32::from(self.mtu_bytes)).min(self.max_window_bytes);
-        }
-        if self.cwnd == self.max_window_bytes {
-            self.growth_bytes = 0;
         }
     }
 }
