@@ -17,6 +17,7 @@ const MAP: (&str, &str) = ("docs/architecture.md", "Figure 4");
 pub fn check() -> Result<()> {
     let root = repo::root();
     let mut wrong = Vec::new();
+    let mut mapped = false;
     for document in documents(&root)? {
         let text = fs::read_to_string(&document).map_err(|e| Error::io("read", &document, &e))?;
         let name = document.strip_prefix(&root).unwrap_or(&document).display().to_string();
@@ -32,7 +33,11 @@ pub fn check() -> Result<()> {
         wrong.extend(in_document);
         if name == MAP.0 {
             wrong.extend(check_map(&text, &root)?);
+            mapped = true;
         }
+    }
+    if !mapped {
+        wrong.push(format!("there is no {}", MAP.0));
     }
     if wrong.is_empty() { Ok(()) } else { Err(Error(wrong.join("\n"))) }
 }
