@@ -84,6 +84,7 @@ fn accept(qpc: &Qpc, units: &mut Units, packet: &Packet<'_>, datagram: &Datagram
 /// To the requester or the responder.
 #[inline]
 fn dispatch(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>, ce: bool) {
+    cold.heard_at = units.now;
     if packet.opcode().kind() == Kind::Ack {
         qp::on_acknowledge(qpc, cold, units, packet);
     } else if let Some(request) = RequestPacket::new(packet, ce) {

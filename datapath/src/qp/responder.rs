@@ -16,7 +16,7 @@ use crate::stream::{Arrival, SlotKind};
 use emission::EndOfMessage;
 use place::{Placement, place};
 use refuse::Refused;
-use wire::{Kind, Meta, Opcode, Packet, Psn, Reth, Ssn};
+use wire::{Kind, Meta, NakCode, Opcode, Packet, Psn, Reth, Ssn};
 
 /// In-order packets that one acknowledgement covers at most (protocol.md 2.5).
 const ACK_EVERY: u8 = 16;
@@ -141,7 +141,7 @@ fn in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Reques
                 qpc.rsp.packets = packet.offset + 1;
                 qpc.rsp.in_write = packet.kind() == SlotKind::Write;
             } else if !emission::complete_message(qpc, cold, units, &packet.end_of_message(byte_len)) {
-                super::fail(qpc, cold, units, None);
+                refuse::refuse(qpc, cold, units, packet.psn, NakCode::RemoteOperational, None);
                 return;
             }
             acknowledge_in_order(qpc, cold, units);

@@ -36,7 +36,7 @@ impl<P: Port> Engine<P> {
             None
         };
         let loopback = merged.av.dst_ip == self.config.ip;
-        let rto = self.config.rto;
+        let (rto, window_max) = (self.config.rto, self.config.window_max);
         let (qpc, cold) = self.qps.get(slot).ok_or(ModifyError::UnknownQp(qpn))?;
         cold.attributes.attr = merged;
         if let Some(template) = template {
@@ -50,7 +50,7 @@ impl<P: Port> Engine<P> {
             _ => {}
         }
         if from == QpState::Init && to == QpState::Rtr {
-            start_receiving(qpc, cold, &merged);
+            start_receiving(qpc, cold, &merged, window_max);
         }
         if from == QpState::Rtr && to == QpState::Rts {
             start_sending(
@@ -157,9 +157,10 @@ fn apply(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr) {
     cold.rnr_retries = 0;
 }
 
-fn start_receiving(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr) {
+/// The peer's window may be larger than ours: everything is taken that a recovery context has room for.
+fn start_receiving(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, window_max: u16) {
     let psn = Psn::new(attr.rq_psn);
-    qpc.rx = RxStream::new(psn, cold.attributes.window, qpc.rx.generation().wrapping_add(1));
+    qpc.rx = RxStream::new(psn, window_max, qpc.rx.generation().wrapping_add(1));
     qpc.rsp = ResponderCursor::new(psn, cold.recv_queue.head());
     cold.plain_nack_at = None;
     cold.refusal = None;

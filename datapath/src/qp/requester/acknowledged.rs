@@ -44,7 +44,6 @@ pub(crate) fn on_acknowledge(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units
             return;
         }
     };
-    cold.heard_at = units.now;
     units.counters.rx_acks += 1;
     if let Some(record) = effect.record
         && units.ctrl_q.has_room(1)

@@ -75,7 +75,7 @@ pub(super) fn emit_ready(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) ->
             byte_len: slot.byte_len,
         };
         if !complete_message(qpc, cold, units, &end) {
-            crate::qp::fail(qpc, cold, units, None);
+            refuse(qpc, cold, units, slot.end_psn, NakCode::RemoteOperational, None);
             return false;
         }
     }

@@ -47,7 +47,7 @@ pub(super) fn out_of_order(
         return;
     }
     let messages_ahead = packet.meta.msn.steps_from(qpc.rsp.msn());
-    if messages_ahead > packet.psn.steps_from(qpc.rsp.message_psn) || messages_ahead >= 1 << 15 {
+    if messages_ahead > distance {
         units.counters.drop_msn += 1;
         return;
     }
