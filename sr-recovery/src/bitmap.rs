@@ -86,6 +86,12 @@ impl PsnBitmap {
         self.ones
     }
 
+    /// Bytes on the heap.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.bits.as_raw_slice())
+    }
+
     /// True if the PSN is inside the window.
     #[must_use]
     pub fn spans(&self, psn: Psn) -> bool {

@@ -6,6 +6,9 @@ use crate::message::{Generation, is_newer};
 pub(crate) trait Context {
     /// An empty one, for windows up to `window` packets until it grows.
     fn new(window: u32) -> Self;
+
+    /// Bytes on the heap.
+    fn bytes(&self) -> usize;
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +70,14 @@ impl<C: Context> Contexts<C> {
     /// Streams in recovery.
     pub(crate) fn open_count(&self) -> usize {
         self.pool.len() - self.free.len()
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.entries)
+            + self.pool.capacity() * size_of::<C>()
+            + self.pool.iter().map(C::bytes).sum::<usize>()
+            + self.free.capacity() * size_of::<u32>()
     }
 
     pub(crate) fn standing(&self, stream: usize, r#gen: Generation) -> Standing {

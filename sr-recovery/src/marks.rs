@@ -4,17 +4,16 @@ use wire::Psn;
 
 /// End of the list.
 const END: u16 = u16::MAX;
+/// In place of the link to the one before: not in the list.
+const UNMARKED: u16 = u16::MAX - 1;
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
     psn: Psn,
     mark: Psn,
-    linked: bool,
     prev: u16,
     next: u16,
 }
-
-const UNLINKED: Node = Node { psn: Psn::new(0), mark: Psn::new(0), linked: false, prev: END, next: END };
 
 /// A first-in-first-out list of (PSN, mark) with one entry per PSN at most, so that it never outgrows the window.
 ///
@@ -33,7 +32,13 @@ impl MarkList {
     /// For windows of `capacity` packets, a power of two up to 2^15.
     pub(crate) fn new(capacity: u32) -> Self {
         debug_assert!(capacity.is_power_of_two() && capacity <= 1 << 15);
-        Self { nodes: vec![UNLINKED; capacity as usize].into_boxed_slice(), head: END, tail: END, len: 0 }
+        let unmarked = Node { psn: Psn::new(0), mark: Psn::new(0), prev: UNMARKED, next: END };
+        Self { nodes: vec![unmarked; capacity as usize].into_boxed_slice(), head: END, tail: END, len: 0 }
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.nodes)
     }
 
     /// Number of marked PSNs.
@@ -44,7 +49,7 @@ impl MarkList {
     /// Is this PSN marked?
     pub(crate) fn contains(&self, psn: Psn) -> bool {
         let node = &self.nodes[self.index(psn)];
-        node.linked && node.psn == psn
+        node.prev != UNMARKED && node.psn == psn
     }
 
     /// The PSN with the oldest mark, and the mark.
@@ -58,7 +63,7 @@ impl MarkList {
         let mark = if mark.is_before(newest) { newest } else { mark };
         let index = self.index(psn);
         self.unlink(index);
-        self.nodes[index] = Node { psn, mark, linked: true, prev: self.tail, next: END };
+        self.nodes[index] = Node { psn, mark, prev: self.tail, next: END };
         let link = self.link(index);
         match self.nodes.get_mut(usize::from(self.tail)) {
             Some(tail) => tail.next = link,
@@ -102,8 +107,8 @@ impl MarkList {
     }
 
     fn unlink(&mut self, index: usize) {
-        let Node { linked, prev, next, .. } = self.nodes[index];
-        if !linked {
+        let Node { prev, next, .. } = self.nodes[index];
+        if prev == UNMARKED {
             return;
         }
         match self.nodes.get_mut(usize::from(prev)) {
@@ -114,7 +119,7 @@ impl MarkList {
             Some(node) => node.prev = prev,
             None => self.tail = prev,
         }
-        self.nodes[index].linked = false;
+        self.nodes[index].prev = UNMARKED;
         self.len -= 1;
     }
 }

@@ -34,6 +34,15 @@ impl Outbox {
         self.bound.saturating_sub(self.queue.len()) >= self.per_record
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        self.queue.capacity() * size_of::<Command>()
+    }
+
     pub(crate) fn pop(&mut self) -> Option<Command> {
         self.queue.pop_front()
     }

@@ -71,6 +71,10 @@ impl Context for Scoreboard {
             anchored: false,
         }
     }
+
+    fn bytes(&self) -> usize {
+        self.sacked.bytes() + self.waiting.bytes() + self.marks.bytes()
+    }
 }
 
 impl Scoreboard {
@@ -143,8 +147,8 @@ impl Scoreboard {
     ) {
         self.anchor(una);
         self.slide(una, snd_nxt, losses);
-        let end = earlier(last.next(), self.snd_nxt);
-        let mut psn = later(first, self.una);
+        let mut psn = self.clip(first);
+        let end = self.clip(last.next());
         losses.work += 1 + u64::from(u32::try_from(end.distance_from(psn)).unwrap_or(0) / u64::BITS);
         while psn.is_before(end) {
             psn = self.sacked.first_zero_in_both(&self.waiting, psn, end);
@@ -192,6 +196,13 @@ impl Scoreboard {
         self.waiting.advance(una);
         self.examined = later(self.examined, una);
         self.sack_end = later(self.sack_end, una);
+    }
+
+    /// The PSN of `[una, snd_nxt]` nearest to this one.
+    fn clip(&self, psn: Psn) -> Psn {
+        let outstanding = self.snd_nxt.steps_from(self.una);
+        let offset = u32::try_from(psn.distance_from(self.una)).unwrap_or(0);
+        self.una.add(offset.min(outstanding))
     }
 
     /// `una` is known from here on, and never goes back.

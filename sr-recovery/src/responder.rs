@@ -25,6 +25,10 @@ impl Context for Arrivals {
     fn new(window: u32) -> Self {
         Self { bitmap: PsnBitmap::new(window), end: Psn::new(0) }
     }
+
+    fn bytes(&self) -> usize {
+        self.bitmap.bytes()
+    }
 }
 
 impl Arrivals {

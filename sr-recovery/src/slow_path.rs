@@ -114,6 +114,18 @@ impl SlowPath {
         self.outbox.pop()
     }
 
+    /// True if no command waits to be polled.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.outbox.is_empty()
+    }
+
+    /// Bytes on the heap.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.receivers.bytes() + self.senders.bytes() + self.outbox.bytes()
+    }
+
     /// Counts since the start.
     #[must_use]
     pub fn stats(&self) -> SlowPathStats {

@@ -13,20 +13,25 @@ use support::{psn, rng::Rng};
 thread_local! {
     /// Of this thread alone: the harness has others.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    /// Bytes that this thread holds.
+    static HELD: Cell<isize> = const { Cell::new(0) };
 }
 
 /// The system's allocator, counted.
 struct Counting;
 
-// SAFETY: every call goes to `System` as it is; counting in a `const`, `Drop`-less thread-local allocates nothing.
+// SAFETY: every call goes to `System` as it is; counting in `const`, `Drop`-less thread-locals allocates
+// nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        HELD.set(HELD.get() + layout.size().cast_signed());
         // SAFETY: the caller keeps `GlobalAlloc::alloc`'s contract, which is that of `System`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        HELD.set(HELD.get() - layout.size().cast_signed());
         // SAFETY: `ptr` came from `System` by `alloc` above, with this layout.
         unsafe { System.dealloc(ptr, layout) }
     }
@@ -122,4 +127,13 @@ fn what_is_allocated_beyond_that_is_counted_and_kept() {
         play(&mut slow_path, &again);
     });
     assert_eq!((more, slow_path.stats().contexts_made), (0, made), "the pool is used again");
+}
+
+#[test]
+fn its_size_is_what_it_says() {
+    for (max_streams, window_max, contexts) in [(2, 64, 1), (200, 512, 128), (20_000, 32_768, 64)] {
+        let before = HELD.get();
+        let slow_path = SlowPath::new(SlowPathConfig { max_streams, window_max, contexts });
+        assert_eq!(slow_path.bytes().cast_signed(), HELD.get() - before);
+    }
 }

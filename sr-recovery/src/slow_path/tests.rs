@@ -117,8 +117,10 @@ fn a_sender_is_told_what_is_lost_and_when_all_is_over() {
 #[test]
 fn one_scoreboard_answers_a_batch() {
     let mut slow_path = slow_path();
+    assert!(slow_path.is_idle());
     slow_path.handle(&ack(1, 0, 0, 8, Some(0)));
     slow_path.handle(&ack(1, 1, 0, 8, Some(1)));
+    assert!(!slow_path.is_idle());
     assert_eq!(slow_path.poll(), Some(scoreboard(1, 1, 2, false)));
     assert_eq!(slow_path.poll(), None);
 }
