@@ -41,8 +41,10 @@ impl HeapBacking {
     /// `len` zeroed bytes.
     #[must_use]
     pub fn new(len: usize) -> Self {
-        let lines = (0..len.div_ceil(64)).map(|_| UnsafeCell::new(Line { _bytes: [0; 64] })).collect();
-        Self { lines, len }
+        // The allocator's zeroed pages, not a loop: a region of gigabytes is made at once, and touched when used.
+        let lines = Box::new_zeroed_slice(len.div_ceil(64));
+        // SAFETY: a line is an array of bytes, for which zeros are a value.
+        Self { lines: unsafe { lines.assume_init() }, len }
     }
 }
 
