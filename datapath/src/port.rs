@@ -3,6 +3,8 @@
 //! A port *lends* transmit slots and receive views; it never gives buffers away. A receive view lives until
 //! [`Port::rx_release`], a transmit slot until [`Port::tx_commit`] or [`Port::tx_cancel`].
 
+#[cfg(feature = "dpdk")]
+pub mod dpdk;
 pub mod fault;
 pub mod pcap_tap;
 

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::ffi::{CString, c_char};
-use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::burst::Burst;
@@ -10,6 +9,7 @@ use crate::device::Device;
 use crate::eal::Eal;
 use crate::error::{Errno, PortError, check};
 use crate::gate::Pass;
+use crate::memif::MemifConfig;
 use crate::mempool::Mempool;
 use crate::quiescent::Quiescent;
 use crate::{ffi, lcore};
@@ -40,7 +40,8 @@ pub struct EthStats {
     pub tx_errors: u64,
 }
 
-/// A port. One thread at a time uses it; removed when dropped.
+/// A port; removed when dropped. One thread at a time uses it: `Send`, but not `Sync`, because the gate on EAL's
+/// interrupt thread has one place for each port.
 #[derive(Debug)]
 pub struct EthPort {
     id: u16,
@@ -48,10 +49,10 @@ pub struct EthPort {
     device: Device,
     quiescent: Option<&'static Quiescent>,
     started: bool,
+    /// As last seen.
+    link_up: Cell<bool>,
     /// The receive ring takes its buffers here.
     pool: Mempool,
-    /// Not `Sync`: the quiescence gate has one place for each port.
-    _one_thread: PhantomData<Cell<()>>,
 }
 
 /// Attaching and removing is for one thread at a time.
@@ -94,8 +95,8 @@ impl EthPort {
             device,
             quiescent,
             started: false,
+            link_up: Cell::new(false),
             pool: pool.clone(),
-            _one_thread: PhantomData,
         };
         let ready = found.and_then(|_| {
             // SAFETY: a port that was just made and is not started; its pool lives as long as `port`.
@@ -104,6 +105,14 @@ impl EthPort {
         drop(control);
         ready.map_err(|errno| port.error("configure", errno))?;
         Ok(port)
+    }
+
+    /// Attaches one end of a memif pair. It starts stopped, and without a link until its peer comes.
+    ///
+    /// # Errors
+    /// What [`MemifConfig::device`] and [`EthPort::attach`] find.
+    pub fn memif(eal: &Eal, config: &MemifConfig, pool: &Mempool) -> Result<Self, PortError> {
+        Self::attach(eal, config.device()?, pool)
     }
 
     /// DPDK's name of the port.
@@ -165,15 +174,17 @@ impl EthPort {
         Ok(())
     }
 
-    /// Whether frames can pass.
+    /// Whether frames can pass. While the driver is at work on the link: whether they could before.
     #[must_use]
     pub fn link_up(&self) -> bool {
         if !self.started {
             return false;
         }
-        let _pass = self.pass();
-        // SAFETY: the port lives.
-        unsafe { ffi::pmd_port_link_up(self.id) == 1 }
+        if let Some(_pass) = self.try_pass() {
+            // SAFETY: the port lives, and the pass keeps all others out of its driver.
+            self.link_up.set(unsafe { ffi::pmd_port_link_up(self.id) == 1 });
+        }
+        self.link_up.get()
     }
 
     /// The port's Ethernet address.

@@ -7,6 +7,7 @@
 //! | [`Eal`] | DPDK's environment, started once a process |
 //! | [`Mempool`], [`Mbuf`], [`Burst`] | packet buffers: a pool, one, and several at once |
 //! | [`Device`], [`MemifConfig`] | what to attach |
+//! | [`Reconnect`] | keeps a memif client at the door |
 //! | [`EthPort`] | an attached port: start, stop, link, counters, bursts in and out |
 //!
 //! Only whole bursts cross the border to C, through `shim/shim.c`; the fields of an mbuf are read from Rust. DPDK is
@@ -25,6 +26,7 @@ mod mbuf;
 mod memif;
 mod mempool;
 mod quiescent;
+mod reconnect;
 mod unix;
 
 pub use burst::Burst;
@@ -35,3 +37,4 @@ pub use ethdev::{EthPort, EthStats};
 pub use mbuf::{HEADROOM, Mbuf};
 pub use memif::{MEMIF_MAX_FRAME, MEMIF_RING_SIZE_LOG2, MemifConfig, MemifRole};
 pub use mempool::Mempool;
+pub use reconnect::Reconnect;

@@ -77,7 +77,7 @@ impl Mbuf {
         const { assert!(HEADROOM as usize >= 2 * LINE) };
         let buffer = self.buffer();
         // Between one and two lines of the headroom stay free.
-        let offset = LINE + (buffer as usize + align_at).wrapping_neg() % LINE;
+        let offset = LINE + (buffer as usize).wrapping_add(align_at).wrapping_neg() % LINE;
         #[expect(clippy::cast_possible_truncation, reason = "below 128")]
         self.set_field(DATA_OFF, offset as u16);
         let len = usize::from(self.capacity()).saturating_sub(offset);

@@ -11,12 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use pmd_bindings::{Burst, Eal, EalConfig, EthPort, MemifConfig, MemifRole, Mempool};
+use pmd_bindings::{Burst, Eal, EalConfig, EthPort, MemifConfig, MemifRole, Mempool, Reconnect};
 
 /// No step of a test takes longer, however busy the machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
-/// How long a memif client waits for the handshake before it tries again. Doubles each time.
-const PATIENCE: Duration = Duration::from_millis(100);
 /// Where the peer finds its orders.
 const ORDERS: &str = "PMD_TEST_PEER";
 /// A user without privileges.
@@ -55,9 +53,7 @@ impl Drop for TempDir {
 pub struct End {
     pub port: EthPort,
     pub pool: Mempool,
-    role: MemifRole,
-    attempt: Option<Instant>,
-    patience: Duration,
+    reconnect: Option<Reconnect>,
 }
 
 impl End {
@@ -65,35 +61,24 @@ impl End {
         let eal = Eal::start(&EalConfig::default()).expect("EAL");
         let config = MemifConfig::new(socket, role);
         let pool = Mempool::new(eal, 4096, config.max_frame).expect("a pool");
-        let device = config.device().expect("a usable socket");
-        let mut port = EthPort::attach(eal, device, &pool).expect("memif");
-        if role == MemifRole::Server {
+        let mut port = EthPort::memif(eal, &config, &pool).expect("memif");
+        let reconnect = (role == MemifRole::Client).then(Reconnect::default);
+        if reconnect.is_none() {
             port.start().expect("a server starts without a client");
         }
-        Self { port, pool, role, attempt: None, patience: PATIENCE }
+        Self { port, pool, reconnect }
     }
 
     /// One step towards a link; true when it is there.
     pub fn connect_step(&mut self) -> bool {
-        if self.port.link_up() {
-            self.attempt = None;
-            self.patience = PATIENCE;
-            return true;
+        let up = match &mut self.reconnect {
+            Some(reconnect) => reconnect.tend(&mut self.port, Instant::now()).expect("stops"),
+            None => self.port.link_up(),
+        };
+        if !up {
+            std::thread::yield_now();
         }
-        let due = self.attempt.is_none_or(|at| at.elapsed() > self.patience);
-        if self.role == MemifRole::Client && (!self.port.is_started() || due) {
-            if due {
-                self.patience *= 2;
-            }
-            self.port.stop().expect("stops");
-            self.attempt = Some(Instant::now());
-            // Fails while there is no server.
-            if self.port.start().is_err() {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        }
-        std::thread::yield_now();
-        false
+        up
     }
 
     pub fn connect(&mut self) {

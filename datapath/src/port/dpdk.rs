@@ -1,0 +1,236 @@
+//! The port over DPDK: a burst of packet buffers (mbufs) in, a burst of them out.
+//!
+//! Receive views are the mbufs of the last burst; transmit slots come from a stash that is filled in bulk, and wait
+//! in a queue until the driver takes them. The order of ownership: pool -> stash -> slot (lent) -> queue -> driver.
+//!
+//! The wire of a port whose link is down loses what is sent, as a real one does: it is dropped and counted, so that
+//! whoever retransmits sees the loss. A memif client reconnects by itself, from within [`Port::rx_burst`].
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Instant;
+
+use dpdk_sys::{Burst, Device, Eal, EthPort, Mbuf, Mempool, Reconnect};
+pub use dpdk_sys::{EalConfig, EalError, MEMIF_MAX_FRAME, MemifConfig, MemifRole, Memory, PortError};
+
+use super::{Port, PortCaps, PortStats, RX_BURST};
+
+/// Buffers of a port: both rings of a NIC and the caches of a few threads full at once, and as many again.
+const BUFFERS: u32 = 4096;
+/// Transmit slots taken from the pool at once, and frames that wait for the driver at most.
+const TX_BURST: usize = 64;
+/// Empty receive bursts between two looks at a link that is up.
+const LINK_CHECK: u32 = 256;
+
+/// A port of DPDK's as the engine's [`Port`].
+#[derive(Debug)]
+pub struct DpdkPort {
+    /// The last burst, until it is released.
+    rx: Burst<RX_BURST>,
+    /// Fresh buffers.
+    stash: Burst<TX_BURST>,
+    /// The slot that is lent.
+    slot: Option<Mbuf>,
+    /// Committed frames that the driver has not taken.
+    queue: Burst<TX_BURST>,
+    /// Bytes of those.
+    queued_bytes: u64,
+    caps: PortCaps,
+    stats: PortStats,
+    /// For a memif client.
+    reconnect: Option<Reconnect>,
+    /// Empty receive bursts since the last look at the link.
+    idle: u32,
+    /// As last seen.
+    link_up: bool,
+    /// Last, so that it outlives the buffers above.
+    eth: EthPort,
+}
+
+impl DpdkPort {
+    /// One end of a memif pair. It has no link until its peer is there; a client keeps looking for its server.
+    ///
+    /// # Errors
+    /// [`PortError`] says what is wrong with the configuration or with DPDK, and what to do.
+    pub fn memif(eal: &Eal, config: &MemifConfig) -> Result<Self, PortError> {
+        let pool = Mempool::new(eal, BUFFERS, config.max_frame)?;
+        let mut eth = EthPort::memif(eal, config, &pool)?;
+        let reconnect = match config.role {
+            // Nobody may be listening yet: the first attempt is one like all others.
+            MemifRole::Client => Some(Reconnect::default()),
+            MemifRole::Server => {
+                eth.start()?;
+                None
+            }
+        };
+        Self::over(eth, config.max_frame, reconnect)
+    }
+
+    /// Any other device of DPDK's, for frames of up to `max_frame` bytes.
+    ///
+    /// # Errors
+    /// [`PortError`] says what DPDK refused, and what to do.
+    pub fn open(eal: &Eal, device: Device, max_frame: u16) -> Result<Self, PortError> {
+        let pool = Mempool::new(eal, BUFFERS, max_frame)?;
+        let mut eth = EthPort::attach(eal, device, &pool)?;
+        eth.start()?;
+        Self::over(eth, max_frame, None)
+    }
+
+    fn over(eth: EthPort, max_frame: u16, reconnect: Option<Reconnect>) -> Result<Self, PortError> {
+        let pool = eth.pool();
+        Ok(Self {
+            rx: Burst::new(pool),
+            stash: Burst::new(pool),
+            slot: None,
+            queue: Burst::new(pool),
+            queued_bytes: 0,
+            caps: PortCaps { mac: eth.mac()?, max_frame: max_frame.into() },
+            stats: PortStats::default(),
+            reconnect,
+            idle: 0,
+            link_up: false,
+            eth,
+        })
+    }
+
+    /// The DPDK port underneath, for its name and the driver's own counters.
+    #[must_use]
+    pub fn eth(&self) -> &EthPort {
+        &self.eth
+    }
+
+    /// Drops frames of the last burst that are no single view of at most `max_frame` bytes.
+    #[cold]
+    fn drop_unfit(&mut self) {
+        let max_frame = self.caps.max_frame;
+        let dropped = self.rx.retain(|mbuf| fits(mbuf, max_frame));
+        self.stats.rx_dropped += dropped as u64;
+    }
+
+    /// Looks at the link, and brings a client's back.
+    #[cold]
+    fn tend_link(&mut self) {
+        self.idle = 0;
+        self.link_up = match &mut self.reconnect {
+            // A port that cannot be stopped has no link; the next look tries again.
+            Some(reconnect) => reconnect.tend(&mut self.eth, Instant::now()).unwrap_or(false),
+            None => self.eth.link_up(),
+        };
+    }
+
+    /// What the driver did not take of the queue: kept while there is a link, lost if not.
+    #[cold]
+    fn keep_or_lose(&mut self) {
+        self.link_up = self.eth.link_up();
+        if !self.link_up {
+            self.stats.tx_dropped += self.queue.len() as u64;
+            self.queue.clear();
+        }
+    }
+}
+
+fn fits(mbuf: &Mbuf, max_frame: usize) -> bool {
+    mbuf.segments() == 1 && mbuf.frame().len() <= max_frame
+}
+
+impl Port for DpdkPort {
+    fn caps(&self) -> PortCaps {
+        self.caps
+    }
+
+    fn link_up(&self) -> bool {
+        self.eth.link_up()
+    }
+
+    #[inline]
+    fn rx_burst(&mut self) -> usize {
+        if self.eth.rx_burst(&mut self.rx) == 0 {
+            self.idle += 1;
+            if !self.link_up || self.idle >= LINK_CHECK {
+                self.tend_link();
+            }
+            return 0;
+        }
+        let max_frame = self.caps.max_frame;
+        if !self.rx.iter().all(|mbuf| fits(mbuf, max_frame)) {
+            self.drop_unfit();
+        }
+        self.stats.rx_frames += self.rx.len() as u64;
+        self.stats.rx_bytes += self.rx.iter().map(|mbuf| mbuf.frame().len() as u64).sum::<u64>();
+        self.rx.len()
+    }
+
+    #[inline]
+    fn rx_frame(&self, index: usize) -> &[u8] {
+        self.rx[index].frame()
+    }
+
+    #[inline]
+    fn rx_release(&mut self) {
+        self.rx.clear();
+    }
+
+    #[inline]
+    fn tx_slot(&mut self, align_at: usize) -> Option<&mut [u8]> {
+        self.tx_cancel();
+        if self.queue.is_full() {
+            self.tx_flush();
+            if self.queue.is_full() {
+                return None;
+            }
+        }
+        if self.stash.is_empty() && !self.stash.fill() {
+            return None;
+        }
+        let slot = self.slot.insert(self.stash.pop()?);
+        // There is room: the buffer holds `max_frame` behind the whole headroom, of which some stays unused.
+        slot.writable(align_at).get_mut(..self.caps.max_frame)
+    }
+
+    #[inline]
+    fn tx_commit(&mut self, len: usize) {
+        assert!(len <= self.caps.max_frame, "a frame of {len} bytes on a port for {}", self.caps.max_frame);
+        let Some(mut slot) = self.slot.take() else { panic!("no slot is lent") };
+        slot.set_len(len);
+        // There is room: no slot is lent while the queue is full.
+        let queued = self.queue.push(slot);
+        debug_assert!(queued.is_ok());
+        self.queued_bytes += len as u64;
+    }
+
+    #[inline]
+    fn tx_cancel(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            // There is room: it came from there, and the stash is filled only while no slot is lent.
+            let returned = self.stash.push(slot);
+            debug_assert!(returned.is_ok());
+        }
+    }
+
+    #[inline]
+    fn tx_flush(&mut self) {
+        if self.queue.is_empty() {
+            return;
+        }
+        let taken = self.eth.tx_burst(&mut self.queue);
+        let left_bytes = self.queue.iter().map(|mbuf| mbuf.frame().len() as u64).sum::<u64>();
+        self.stats.tx_frames += taken as u64;
+        self.stats.tx_bytes += self.queued_bytes - left_bytes;
+        if !self.queue.is_empty() {
+            self.keep_or_lose();
+        }
+        self.queued_bytes = if self.queue.is_empty() { 0 } else { left_bytes };
+    }
+
+    fn stats(&self) -> PortStats {
+        self.stats
+    }
+}
+
+impl Drop for DpdkPort {
+    fn drop(&mut self) {
+        self.tx_cancel();
+    }
+}

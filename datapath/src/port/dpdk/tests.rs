@@ -1,0 +1,256 @@
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use super::*;
+
+/// No step takes longer, however busy the machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A memif pair inside this process, driven by one thread.
+struct Pair {
+    server: DpdkPort,
+    client: DpdkPort,
+    dir: PathBuf,
+}
+
+impl Pair {
+    fn connected() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("dpdk-port-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let dir = std::env::temp_dir().join(name);
+        fs::create_dir(&dir).expect("a fresh directory");
+        let server = open(&dir, MemifRole::Server);
+        let client = open(&dir, MemifRole::Client);
+        let mut pair = Self { server, client, dir };
+        pair.connect();
+        pair
+    }
+
+    fn connect(&mut self) {
+        within("link", || {
+            // A client connects from within its receive bursts.
+            self.client.rx_burst();
+            self.server.rx_burst();
+            std::thread::yield_now();
+            self.client.link_up() && self.server.link_up()
+        });
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn open(dir: &std::path::Path, role: MemifRole) -> DpdkPort {
+    let eal = Eal::start(&EalConfig::default()).expect("EAL");
+    DpdkPort::memif(eal, &MemifConfig::new(dir.join("s"), role)).expect("a port")
+}
+
+fn within(what: &str, mut step: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !step() {
+        assert!(start.elapsed() < LIMIT, "no {what} within {LIMIT:?}");
+    }
+}
+
+/// Byte `offset` of a frame of `len` bytes.
+fn byte(len: usize, offset: usize) -> u8 {
+    (len * 31 + offset * 7 + offset / 251).to_le_bytes()[0]
+}
+
+fn fill(frame: &mut [u8]) {
+    let len = frame.len();
+    for (offset, to) in frame.iter_mut().enumerate() {
+        *to = byte(len, offset);
+    }
+}
+
+fn queue(port: &mut DpdkPort, len: usize) -> bool {
+    let Some(slot) = port.tx_slot(0) else { return false };
+    fill(&mut slot[..len]);
+    port.tx_commit(len);
+    true
+}
+
+fn receive(port: &mut DpdkPort) -> Vec<Vec<u8>> {
+    let count = port.rx_burst();
+    let frames = (0..count).map(|index| port.rx_frame(index).to_vec()).collect();
+    port.rx_release();
+    frames
+}
+
+/// Flushes until something arrives: a memif server can send only when its client has laid out buffers, in the first
+/// receive burst after the link came up.
+fn deliver(from: &mut DpdkPort, to: &mut DpdkPort) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    within("frame", || {
+        from.tx_flush();
+        frames = receive(to);
+        !frames.is_empty()
+    });
+    frames
+}
+
+fn assert_intact(frame: &[u8]) {
+    let wrong = (0..frame.len()).find(|&offset| frame[offset] != byte(frame.len(), offset));
+    assert_eq!(wrong, None, "first wrong byte of {}", frame.len());
+}
+
+/// Buffers that the pool misses although nobody should hold any but the stash.
+fn leaked(port: &DpdkPort) -> usize {
+    usize::try_from(port.eth.pool().in_use()).expect("a count") - port.stash.len()
+}
+
+#[test]
+fn frames_of_every_length_pass_both_ways() {
+    let mut pair = Pair::connected();
+    let max = pair.server.caps().max_frame;
+    assert_eq!(max, 4608);
+    let lengths = (14..=max).step_by(13).chain([max]);
+    for len in lengths.clone() {
+        for forth in [true, false] {
+            let (from, to) = match forth {
+                true => (&mut pair.client, &mut pair.server),
+                false => (&mut pair.server, &mut pair.client),
+            };
+            assert!(queue(from, len));
+            let frames = deliver(from, to);
+            assert_eq!(frames.len(), 1);
+            assert_eq!(frames[0].len(), len);
+            assert_intact(&frames[0]);
+        }
+    }
+    let (frames, bytes) = (lengths.clone().count() as u64, lengths.sum::<usize>() as u64);
+    let expected = PortStats {
+        rx_frames: frames,
+        rx_bytes: bytes,
+        tx_frames: frames,
+        tx_bytes: bytes,
+        ..PortStats::default()
+    };
+    assert_eq!((pair.server.stats(), pair.client.stats()), (expected, expected));
+    assert_eq!((leaked(&pair.server), leaked(&pair.client)), (0, 0));
+}
+
+#[test]
+fn slots_are_aligned_where_asked_and_long_enough() {
+    let mut pair = Pair::connected();
+    for align_at in (0..200).chain([usize::MAX]) {
+        let max = pair.client.caps().max_frame;
+        let slot = pair.client.tx_slot(align_at).expect("a slot");
+        assert_eq!((slot.as_ptr() as usize).wrapping_add(align_at) % 64, 0, "align_at {align_at}");
+        assert_eq!(slot.len(), max);
+        slot.fill(0xa5);
+        pair.client.tx_commit(max);
+        pair.client.tx_flush();
+        within("frame", || receive(&mut pair.server).iter().any(|frame| frame.iter().all(|&b| b == 0xa5)));
+    }
+}
+
+#[test]
+fn a_cancelled_slot_is_not_sent() {
+    let mut pair = Pair::connected();
+    assert!(queue(&mut pair.client, 100));
+    pair.client.tx_slot(0).expect("a slot").fill(1);
+    pair.client.tx_cancel();
+    pair.client.tx_cancel();
+    // A slot lent again takes the place of the one before.
+    pair.client.tx_slot(0).expect("a slot").fill(2);
+    assert!(queue(&mut pair.client, 200));
+    pair.client.tx_flush();
+    let mut lengths = Vec::new();
+    within("both frames", || {
+        lengths.extend(receive(&mut pair.server).iter().map(Vec::len));
+        lengths.len() >= 2
+    });
+    assert_eq!(lengths, [100, 200]);
+    assert_eq!(pair.client.stats().tx_frames, 2);
+    assert_eq!(leaked(&pair.client), 0);
+}
+
+#[test]
+fn what_the_ring_does_not_take_stays_queued() {
+    const RING: usize = 1 << dpdk_sys::MEMIF_RING_SIZE_LOG2;
+    let mut pair = Pair::connected();
+    let length = |index: usize| 64 + index % 1000;
+    let mut queued = 0;
+    while queue(&mut pair.client, length(queued)) {
+        queued += 1;
+        assert!(queued <= RING + TX_BURST, "the ring takes more than it has");
+    }
+    // The ring is full, and the port holds as much as it may. Nothing is lost, nothing is sent twice.
+    assert_eq!(queued, RING + TX_BURST);
+    assert_eq!(pair.client.stats().tx_frames, RING as u64);
+    let sent_bytes: usize = (0..RING).map(length).sum();
+    assert_eq!(pair.client.stats().tx_bytes, sent_bytes as u64);
+    let mut received = 0;
+    within("all frames", || {
+        for frame in receive(&mut pair.server) {
+            assert_eq!(frame.len(), length(received), "order");
+            assert_intact(&frame);
+            received += 1;
+        }
+        pair.client.tx_flush();
+        received == queued
+    });
+    assert_eq!(pair.client.stats().tx_frames, queued as u64);
+    assert_eq!(pair.client.stats().tx_dropped, 0);
+    assert_eq!(leaked(&pair.client), 0);
+}
+
+#[test]
+fn a_port_without_link_drops_and_counts() {
+    let mut pair = Pair::connected();
+    pair.client.eth.stop().expect("stops");
+    within("link down", || !pair.server.link_up());
+    for _ in 0..3 * TX_BURST {
+        assert!(queue(&mut pair.server, 500), "a wire without carrier takes all");
+    }
+    pair.server.tx_flush();
+    let stats = pair.server.stats();
+    assert_eq!((stats.tx_frames, stats.tx_bytes, stats.tx_dropped), (0, 0, 3 * TX_BURST as u64));
+    assert_eq!(leaked(&pair.server), 0);
+    // The client comes back from within its receive bursts, and nothing of the past arrives.
+    pair.connect();
+    assert!(queue(&mut pair.server, 77));
+    let frames = deliver(&mut pair.server, &mut pair.client);
+    assert_eq!(frames.iter().map(Vec::len).collect::<Vec<_>>(), [77]);
+}
+
+#[test]
+fn oversize_and_torn_frames_are_dropped_and_counted() {
+    let eal = Eal::start(&EalConfig::default()).expect("EAL");
+    // DPDK's null device makes frames from nothing: here of 300 bytes, for a port that takes 200.
+    let device = Device::virtual_device("net_null", "size=300,copy=0");
+    let mut port = DpdkPort::open(eal, device, 200).expect("a port");
+    assert_eq!(port.rx_burst(), 0);
+    assert_eq!(port.stats(), PortStats { rx_dropped: RX_BURST as u64, ..PortStats::default() });
+    drop(port);
+    let device = Device::virtual_device("net_null", "size=200,copy=0");
+    let mut port = DpdkPort::open(eal, device, 200).expect("a port");
+    assert_eq!(port.rx_burst(), RX_BURST);
+    assert_eq!(port.rx_frame(RX_BURST - 1).len(), 200);
+    port.rx_release();
+    assert_eq!(port.stats().rx_bytes, 200 * RX_BURST as u64);
+}
+
+#[test]
+#[should_panic(expected = "no slot is lent")]
+fn a_commit_without_a_slot_panics() {
+    let eal = Eal::start(&EalConfig::default()).expect("EAL");
+    let mut port = DpdkPort::open(eal, Device::virtual_device("net_null", ""), 200).expect("a port");
+    port.tx_commit(10);
+}
+
+#[test]
+#[should_panic(expected = "a frame of 201 bytes on a port for 200")]
+fn a_commit_beyond_the_slot_panics() {
+    let eal = Eal::start(&EalConfig::default()).expect("EAL");
+    let mut port = DpdkPort::open(eal, Device::virtual_device("net_null", ""), 200).expect("a port");
+    port.tx_slot(0).expect("a slot");
+    port.tx_commit(201);
+}
