@@ -176,8 +176,7 @@ impl<P: Port> Engine<P> {
         self.units.counters.doorbells += 1;
         qpc.sched.insert(SchedFlags::ACTIVE);
         if qpc.id.state.flushes_recvs() {
-            qp::flush_queues(qpc, cold, &mut self.units, None);
-            qp::rest(qpc, cold);
+            qp::flush_and_rest(qpc, cold, &mut self.units);
             return;
         }
         let ready = qp::is_ready(qpc, cold);

@@ -18,6 +18,20 @@ pub(crate) fn fail(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure:
     stop_streams(qpc, cold, units);
     units.events.push(AsyncEvent::QpFatal { qpn: qpc.id.qpn });
     flush_queues(qpc, cold, units, failure);
+    flush_and_rest(qpc, cold, units);
+}
+
+/// Flushes until both queues are empty with the doorbell armed: whatever is posted to ERR later rings.
+pub(crate) fn flush_and_rest(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    loop {
+        flush_queues(qpc, cold, units, None);
+        cold.shared.deactivate();
+        let empty = qpc.req.head == cold.send_queue.tail() && qpc.rsp.recv_head == cold.recv_queue.tail();
+        if empty || !cold.shared.reactivate() {
+            qpc.sched.remove(SchedFlags::ACTIVE);
+            return;
+        }
+    }
 }
 
 /// Ends both streams: nothing is resent, nothing late is accepted.
@@ -35,15 +49,9 @@ pub(crate) fn stop_streams(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) 
     cold.failure = None;
 }
 
-/// Completes all posted requests of both queues with WR_FLUSH_ERR (or the failing one's own status). What is posted
-/// later rings the doorbell and comes here again.
+/// Completes all posted requests of both queues with WR_FLUSH_ERR, or the failing one's own status.
 #[cold]
-pub(crate) fn flush_queues(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    failure: Option<PendingFailure>,
-) {
+fn flush_queues(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Option<PendingFailure>) {
     let flushed = |wr_id, status, opcode| Completion {
         wr_id,
         status,

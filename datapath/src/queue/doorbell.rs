@@ -52,9 +52,20 @@ impl QpShared {
         QpState::ALL[usize::from(self.state.load(Ordering::Acquire)) % QpState::ALL.len()]
     }
 
-    /// Engine only: publishes the state.
+    /// Engine only: publishes the state. A later look at the rings sees every request that was posted in ignorance of
+    /// it (the fence pairs with the one in [`QpShared::ring_if_flushing`]).
     pub fn set_state(&self, state: QpState) {
         self.state.store(state as u8, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Application only, after publishing a receive: in ERR the engine must come and flush it.
+    #[inline]
+    pub fn ring_if_flushing(&self) {
+        fence(Ordering::SeqCst);
+        if self.state().flushes_recvs() {
+            self.ring();
+        }
     }
 
     /// Application only, after publishing work: rings unless the queue pair is active already.

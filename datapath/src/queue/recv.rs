@@ -59,9 +59,7 @@ impl RecvQueue {
         }
         self.tail = self.tail.wrapping_add(1);
         self.ring.publish(self.tail);
-        if state.flushes_recvs() {
-            self.shared.ring();
-        }
+        self.shared.ring_if_flushing();
         Ok(())
     }
 }
