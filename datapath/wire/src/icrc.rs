@@ -8,11 +8,45 @@ use crc32fast::Hasher;
 use crate::Bth;
 use crate::emit::ICRC_LEN;
 
-/// Ones in front of the IP header.
-const PREFIX: usize = 8;
 const IPV4: usize = 20;
 const IPV6: usize = 40;
 const UDP: usize = 8;
+
+/// IP, UDP and BTH: the headers with masked fields.
+const HEAD_V4: usize = IPV4 + UDP + Bth::LEN;
+const HEAD_V6: usize = IPV6 + UDP + Bth::LEN;
+
+/// ToS, TTL, header checksum; UDP checksum; BTH byte 4.
+const MASK_V4: [u8; HEAD_V4] = mask(&[1, 8, 10, 11, IPV4 + 6, IPV4 + 7, IPV4 + UDP + 4]);
+
+/// Traffic class, flow label, hop limit; UDP checksum; BTH byte 4.
+const MASK_V6: [u8; HEAD_V6] = {
+    let mut mask = mask(&[1, 2, 3, 7, IPV6 + 6, IPV6 + 7, IPV6 + UDP + 4]);
+    mask[0] = 0x0F;
+    mask
+};
+
+/// Ones at these bytes.
+const fn mask<const LEN: usize>(bytes: &[usize]) -> [u8; LEN] {
+    let mut mask = [0; LEN];
+    let mut i = 0;
+    while i < bytes.len() {
+        mask[bytes[i]] = 0xFF;
+        i += 1;
+    }
+    mask
+}
+
+/// The eight bytes of ones that come first meet a register of ones: four of them clear it, four are left.
+const ONES: usize = 4;
+const REGISTER_CLEAR: u32 = u32::MAX;
+
+/// What is hashed as one piece: the headers and, if it fits, all the rest, which with 64 bytes of payload it does.
+/// Zeros in front do not change a clear register, so a piece is filled from its end: the CRC instructions work on
+/// whole lanes, and on four at a time from 128 bytes on.
+const BLOCK_V4: usize = 128;
+const BLOCK_V6: usize = 160;
+const LANE: usize = 16;
 
 /// The ICRC of `frame_from_l3`: IP header to pad, without the ICRC. 0 if the bytes have none: if they do not start
 /// with IPv4 or IPv6 or end before the BTH does. IPv4 options are not looked for; `encap` refuses them.
@@ -28,49 +62,38 @@ pub fn compute(frame_from_l3: &[u8]) -> u32 {
 #[must_use]
 pub fn hasher(headers_from_l3: &[u8]) -> Option<Hasher> {
     match headers_from_l3.first()? >> 4 {
-        4 => begin::<{ IPV4 + UDP + Bth::LEN }, { PREFIX + IPV4 + UDP + Bth::LEN }>(headers_from_l3, mask_v4),
-        6 => begin::<{ IPV6 + UDP + Bth::LEN }, { PREFIX + IPV6 + UDP + Bth::LEN }>(headers_from_l3, mask_v6),
+        4 => begin::<_, BLOCK_V4>(headers_from_l3, &MASK_V4),
+        6 => begin::<_, BLOCK_V6>(headers_from_l3, &MASK_V6),
         _ => None,
     }
 }
 
-/// Feeds the prefix and the `HEAD` masked header bytes as one block of `BLOCK` bytes, then the rest as it lies.
+/// Feeds the masked header and, if it fits the block, all the rest with it; else the rest as it lies.
 #[inline]
-fn begin<const HEAD: usize, const BLOCK: usize>(frame: &[u8], mask: fn(&mut [u8; HEAD])) -> Option<Hasher> {
+fn begin<const HEAD: usize, const BLOCK: usize>(frame: &[u8], mask: &[u8; HEAD]) -> Option<Hasher> {
     let (head, rest) = frame.split_first_chunk::<HEAD>()?;
-    let mut block = [0xFF; BLOCK];
-    let masked = block.last_chunk_mut::<HEAD>()?;
-    *masked = *head;
-    mask(masked);
-    let mut hasher = Hasher::new();
-    hasher.update(&block);
-    hasher.update(rest);
+    let mut masked = *head;
+    for (byte, mask) in masked.iter_mut().zip(mask) {
+        *byte |= mask;
+    }
+
+    let fits = ONES + HEAD + rest.len() <= BLOCK;
+    let (near, far) = rest.split_at(if fits { rest.len() } else { 0 });
+    let filled = if fits { BLOCK } else { (ONES + HEAD).next_multiple_of(LANE) };
+
+    let mut block = [0; BLOCK];
+    let (front, tail) = block.split_at_mut(BLOCK - near.len());
+    tail.copy_from_slice(near);
+    let (front, space) = front.split_last_chunk_mut::<HEAD>()?;
+    *space = masked;
+    *front.last_chunk_mut::<ONES>()? = [0xFF; ONES];
+
+    let mut hasher = Hasher::new_with_initial(REGISTER_CLEAR);
+    hasher.update(block.get(BLOCK - filled..)?);
+    if !fits {
+        hasher.update(far);
+    }
     Some(hasher)
-}
-
-/// ToS, TTL, header checksum; UDP checksum; BTH byte 4.
-#[inline]
-fn mask_v4(head: &mut [u8; IPV4 + UDP + Bth::LEN]) {
-    head[1] = 0xFF;
-    head[8] = 0xFF;
-    head[10] = 0xFF;
-    head[11] = 0xFF;
-    head[IPV4 + 6] = 0xFF;
-    head[IPV4 + 7] = 0xFF;
-    head[IPV4 + UDP + 4] = 0xFF;
-}
-
-/// Traffic class, flow label, hop limit; UDP checksum; BTH byte 4.
-#[inline]
-fn mask_v6(head: &mut [u8; IPV6 + UDP + Bth::LEN]) {
-    head[0] |= 0x0F;
-    head[1] = 0xFF;
-    head[2] = 0xFF;
-    head[3] = 0xFF;
-    head[7] = 0xFF;
-    head[IPV6 + 6] = 0xFF;
-    head[IPV6 + 7] = 0xFF;
-    head[IPV6 + UDP + 4] = 0xFF;
 }
 
 /// True if the last four bytes of `frame_from_l3_with_icrc` are the ICRC of those before.

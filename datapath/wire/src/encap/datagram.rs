@@ -3,9 +3,10 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::Range;
 
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
 use super::Ecn;
 use super::raw::{self, Ethernet, Ipv4, Ipv6, Udp, Vlan};
-use crate::bytes::read;
 
 /// Why a frame holds no RoCEv2 datagram for us.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -86,12 +87,12 @@ impl Datagram {
     /// [`EncapError::NotRoce`] for what the neighbor module should see; any other error is a counted drop.
     #[inline]
     pub fn parse(frame: &[u8], udp_port: u16) -> Result<Self, EncapError> {
-        let ethernet: Ethernet = header(frame, 0)?;
+        let ethernet: &Ethernet = header(frame, 0)?;
         let mut l3_offset = raw::ETHERNET;
         let mut ethertype = ethernet.ethertype.get();
         let mut vlan = None;
         if ethertype == raw::ETHERTYPE_VLAN {
-            let tag: Vlan = header(frame, l3_offset)?;
+            let tag: &Vlan = header(frame, l3_offset)?;
             l3_offset += raw::VLAN;
             ethertype = tag.ethertype.get();
             vlan = Some(tag.tci.get() & raw::VID).filter(|&vid| vid != 0);
@@ -101,7 +102,7 @@ impl Datagram {
             raw::ETHERTYPE_IPV6 => ipv6(frame, l3_offset)?,
             _ => return Err(EncapError::NotRoce),
         };
-        let udp: Udp = header(frame, network.udp_offset)?;
+        let udp: &Udp = header(frame, network.udp_offset)?;
         if udp.dst_port.get() != udp_port {
             return Err(EncapError::NotRoce);
         }
@@ -124,8 +125,12 @@ impl Datagram {
 
 /// The header at `offset`.
 #[inline]
-fn header<T: zerocopy::FromBytes>(frame: &[u8], offset: usize) -> Result<T, EncapError> {
-    frame.get(offset..).and_then(read).ok_or(EncapError::Truncated { len: frame.len() })
+fn header<T>(frame: &[u8], offset: usize) -> Result<&T, EncapError>
+where
+    T: FromBytes + Immutable + KnownLayout + Unaligned,
+{
+    let found = frame.get(offset..).and_then(|rest| T::ref_from_prefix(rest).ok());
+    found.map(|(header, _)| header).ok_or(EncapError::Truncated { len: frame.len() })
 }
 
 /// Checks that `found` bytes, of them at least `header`, fit in `room`.
@@ -137,7 +142,7 @@ fn fits(found: u16, header: usize, room: usize) -> Result<usize, EncapError> {
 
 #[inline]
 fn ipv4(frame: &[u8], offset: usize) -> Result<Network, EncapError> {
-    let ip: Ipv4 = header(frame, offset)?;
+    let ip: &Ipv4 = header(frame, offset)?;
     if ip.version_ihl >> 4 != 4 {
         return Err(EncapError::Version(ip.version_ihl >> 4));
     }
@@ -147,7 +152,7 @@ fn ipv4(frame: &[u8], offset: usize) -> Result<Network, EncapError> {
     if ip.version_ihl != raw::IPV4_VERSION_IHL {
         return Err(EncapError::Options { words: ip.version_ihl & 0x0F });
     }
-    if raw::fold(raw::ipv4_sum(&ip)) != 0xFFFF {
+    if raw::fold(raw::ipv4_sum(ip)) != 0xFFFF {
         return Err(EncapError::Checksum);
     }
     if ip.flags_fragment.get() & raw::IPV4_FRAGMENT != 0 {
@@ -165,7 +170,7 @@ fn ipv4(frame: &[u8], offset: usize) -> Result<Network, EncapError> {
 
 #[inline]
 fn ipv6(frame: &[u8], offset: usize) -> Result<Network, EncapError> {
-    let ip: Ipv6 = header(frame, offset)?;
+    let ip: &Ipv6 = header(frame, offset)?;
     let [version_class, class_flow, ..] = ip.version_class_flow.get().to_be_bytes();
     if version_class >> 4 != 6 {
         return Err(EncapError::Version(version_class >> 4));

@@ -78,21 +78,20 @@ pub(super) struct Udp {
     pub checksum: U16,
 }
 
-/// Folds a sum of 16-bit words to the one's complement sum that checksums use.
+/// The sum of the words of an IPv4 header without options; folded it is 0xFFFF when the header is intact.
 #[inline]
-pub(super) const fn fold(sum: u32) -> u16 {
-    let sum = (sum & 0xFFFF) + (sum >> 16);
-    let sum = (sum & 0xFFFF) + (sum >> 16);
-    let [_, _, high, low] = sum.to_be_bytes();
-    u16::from_be_bytes([high, low])
+pub(super) fn ipv4_sum(header: &Ipv4) -> u64 {
+    let words: &[U32; IPV4 / 4] = zerocopy::transmute_ref!(header);
+    words.iter().map(|word| u64::from(word.get())).sum()
 }
 
-/// The sum of the 16-bit words of an IPv4 header without options; folded it is 0xFFFF when the header is intact.
+/// Folds a sum of 16-bit or wider words to the one's complement sum of 16 bits that checksums use.
 #[inline]
-pub(super) fn ipv4_sum(header: &Ipv4) -> u32 {
-    let mut sum = 0;
-    for word in header.as_bytes().chunks_exact(2) {
-        sum += u32::from(u16::from_be_bytes([word[0], word[1]]));
-    }
-    sum
+pub(super) const fn fold(sum: u64) -> u16 {
+    let sum = (sum & 0xFFFF_FFFF) + (sum >> 32);
+    let sum = (sum & 0xFFFF) + (sum >> 16 & 0xFFFF) + (sum >> 32);
+    let sum = (sum & 0xFFFF) + (sum >> 16);
+    let sum = (sum & 0xFFFF) + (sum >> 16);
+    let [.., high, low] = sum.to_be_bytes();
+    u16::from_be_bytes([high, low])
 }

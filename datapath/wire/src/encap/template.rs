@@ -237,7 +237,7 @@ impl Template {
             flags_fragment: U16::new(raw::IPV4_DONT_FRAGMENT),
             ttl: self.ttl,
             protocol: raw::PROTOCOL_UDP,
-            checksum: U16::new(!raw::fold(u32::from(self.sum) + u32::from(total_len))),
+            checksum: U16::new(!raw::fold(u64::from(self.sum) + u64::from(total_len))),
             src: narrow(self.src),
             dst: narrow(self.dst),
         }
