@@ -3,12 +3,13 @@
 use crate::memory::{Access, MemoryTable};
 use crate::qp::context::{QpIdentity, SqEntry};
 use crate::queue::{SendFlags, SendOpcode, SendWqe, WcStatus};
-use wire::{Bth, Layout, Meta, Msn, Opcode, Psn, Reth, Ssnw, Template, WireMode, bth, emit, icrc};
+use wire::{Bth, Layout, Meta, Msn, Opcode, Reth, Ssnw, Template, WireMode, bth, emit, icrc};
 
 const ICRC_LEN: usize = 4;
 
 /// Which packet of which message to build.
-pub(super) struct PacketPlan<'a> {
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
     pub id: &'a QpIdentity,
     pub template: &'a Template,
     pub wqe: &'a SendWqe<'a>,
@@ -19,30 +20,41 @@ pub(super) struct PacketPlan<'a> {
     pub ack_req: bool,
 }
 
-impl PacketPlan<'_> {
-    fn opcode(&self) -> Opcode {
-        opcode_at(self.wqe.opcode, self.index, self.entry.packets)
+/// A packet with all its lengths known, before its frame is.
+pub(super) struct PacketPlan<'a> {
+    wanted: Wanted<'a>,
+    layout: &'static Layout,
+    /// Bytes of the message before this packet.
+    start: u64,
+    payload_len: usize,
+}
+
+impl<'a> PacketPlan<'a> {
+    /// Works out the opcode and the lengths.
+    ///
+    /// # Errors
+    /// The status with which the work request fails, if the SRNIC dialect has no such packet.
+    #[inline]
+    pub fn new(wanted: Wanted<'a>) -> Result<Self, WcStatus> {
+        let opcode = opcode_at(wanted.wqe.opcode, wanted.index, wanted.entry.packets);
+        let pmtu = u64::from(wanted.id.pmtu);
+        let start = u64::from(wanted.index) * pmtu;
+        let rest = u64::from(wanted.wqe.length).saturating_sub(start).min(pmtu);
+        let payload_len = usize::try_from(rest).unwrap_or(0);
+        let layout = Layout::of(WireMode::Srnic, opcode).ok_or(WcStatus::LocQpOpErr)?;
+        Ok(Self { wanted, layout, start, payload_len })
     }
 
     /// Bytes before the payload, from the start of the frame.
     #[inline]
     pub fn header_len(&self) -> usize {
-        let layout = Layout::of(WireMode::Srnic, self.opcode());
-        self.template.len() + layout.map_or(0, |layout| usize::from(layout.len))
+        self.wanted.template.len() + usize::from(self.layout.len)
     }
 
-    /// PSN of the packet.
+    /// Bytes of the payload.
     #[inline]
-    pub const fn psn(&self) -> Psn {
-        self.entry.first_psn.add(self.index)
-    }
-
-    /// Bytes of its payload.
-    #[inline]
-    pub fn payload_len(&self) -> usize {
-        let before = u64::from(self.index) * u64::from(self.id.pmtu);
-        let rest = u64::from(self.wqe.length).saturating_sub(before);
-        usize::try_from(rest).unwrap_or(usize::MAX).min(usize::from(self.id.pmtu))
+    pub const fn payload_len(&self) -> usize {
+        self.payload_len
     }
 
     /// Writes the packet to the start of `frame` and returns its length.
@@ -51,77 +63,68 @@ impl PacketPlan<'_> {
     /// The status with which the work request fails, if its local memory may not be read.
     #[inline]
     pub fn build(&self, memory: &MemoryTable, frame: &mut [u8]) -> Result<usize, WcStatus> {
-        let opcode = self.opcode();
-        let Some(layout) = Layout::of(WireMode::Srnic, opcode) else { return Err(WcStatus::LocQpOpErr) };
-        let base = self.template.len();
-        let payload_len = self.payload_len();
-        let pad = bth::pad_of(payload_len);
-        let transport_len = usize::from(layout.len) + payload_len + usize::from(pad) + ICRC_LEN;
+        let pad = usize::from(bth::pad_of(self.payload_len));
+        let header_len = usize::from(self.layout.len);
+        let transport_len = header_len + self.payload_len + pad + ICRC_LEN;
+        let base = self.wanted.template.len();
         let end = base + transport_len;
         let Some(frame) = frame.get_mut(..end) else { return Err(WcStatus::LocQpOpErr) };
-        self.template.emit(frame, transport_len);
-        let transport = &mut frame[base..];
-        self.write_headers(opcode, layout, pad, payload_len, transport);
-        let body = &mut transport[usize::from(layout.len)..];
-        self.gather(memory, &mut body[..payload_len])?;
-        body[payload_len..payload_len + usize::from(pad)].fill(0);
-        icrc::seal(&mut frame[self.template.l3_offset()..]);
+        self.wanted.template.emit(frame, transport_len);
+        let (headers, body) = frame[base..].split_at_mut(header_len);
+        self.write_headers(headers);
+        let (payload, rest) = body.split_at_mut(self.payload_len);
+        self.gather(memory, payload)?;
+        rest[..pad].fill(0);
+        icrc::seal(&mut frame[self.wanted.template.l3_offset()..]);
         Ok(end)
     }
 
     #[inline]
-    fn write_headers(
-        &self,
-        opcode: Opcode,
-        layout: &Layout,
-        pad: u8,
-        payload_len: usize,
-        transport: &mut [u8],
-    ) {
+    fn write_headers(&self, headers: &mut [u8]) {
+        let Wanted { id, wqe, entry, msn, index, ack_req, .. } = self.wanted;
+        let layout = self.layout;
         let header = Bth {
-            solicited: opcode.is_end() && self.wqe.flags.contains(SendFlags::SOLICITED),
-            pad,
-            pkey: self.id.pkey,
-            dest_qp: self.id.dest_qpn,
-            ack_req: self.ack_req,
-            psn: self.psn(),
-            ..Bth::new(WireMode::Srnic, opcode)
+            solicited: layout.opcode.is_end() && wqe.flags.contains(SendFlags::SOLICITED),
+            pad: bth::pad_of(self.payload_len),
+            pkey: id.pkey,
+            dest_qp: id.dest_qpn,
+            ack_req,
+            psn: entry.first_psn.add(index),
+            ..Bth::new(WireMode::Srnic, layout.opcode)
         };
-        bth::emit(transport, &header);
-        let [offset_0, offset_1, offset_hi, _] = self.index.to_le_bytes();
-        let meta = Meta { msn: self.msn, offset: u16::from_le_bytes([offset_0, offset_1]) };
-        meta.emit(&mut transport[usize::from(layout.meta)..]);
+        bth::emit(headers, &header);
+        let [offset_0, offset_1, offset_hi, _] = index.to_le_bytes();
+        let meta = Meta { msn, offset: u16::from_le_bytes([offset_0, offset_1]) };
+        meta.emit(&mut headers[usize::from(layout.meta)..]);
         if layout.reth != 0 {
-            let done = u64::from(self.index) * u64::from(self.id.pmtu);
-            let rest = u64::from(self.wqe.length).saturating_sub(done);
-            debug_assert!(rest >= payload_len as u64);
+            let rest = u64::from(wqe.length).saturating_sub(self.start);
             let reth = Reth {
-                va: self.wqe.remote_addr.wrapping_add(done),
-                rkey: self.wqe.rkey,
+                va: wqe.remote_addr.wrapping_add(self.start),
+                rkey: wqe.rkey,
                 dma_len: u32::try_from(rest).unwrap_or(u32::MAX),
             };
-            reth.emit(&mut transport[usize::from(layout.reth)..]);
+            reth.emit(&mut headers[usize::from(layout.reth)..]);
         }
         if layout.imm != 0 {
-            emit::imm(&mut transport[usize::from(layout.imm)..], self.wqe.imm);
+            emit::imm(&mut headers[usize::from(layout.imm)..], wqe.imm);
         }
         if layout.ssnw != 0 {
-            let ssnw = Ssnw { offset_hi, ssn: self.entry.ssn };
-            ssnw.emit(&mut transport[usize::from(layout.ssnw)..]);
+            let ssnw = Ssnw { offset_hi, ssn: entry.ssn };
+            ssnw.emit(&mut headers[usize::from(layout.ssnw)..]);
         }
     }
 
     /// Copies the packet's part of the message to `target`.
     #[inline]
     fn gather(&self, memory: &MemoryTable, target: &mut [u8]) -> Result<(), WcStatus> {
-        let start = u64::from(self.index) * u64::from(self.id.pmtu);
-        if self.wqe.is_inline() {
-            self.wqe.read_inline(usize::try_from(start).unwrap_or(usize::MAX), target);
+        let Wanted { wqe, id, .. } = self.wanted;
+        if wqe.is_inline() {
+            wqe.read_inline(usize::try_from(self.start).unwrap_or(usize::MAX), target);
             return Ok(());
         }
-        let mut skip = start;
+        let mut skip = self.start;
         let mut rest = target;
-        for sge in self.wqe.sges() {
+        for sge in wqe.sges() {
             if rest.is_empty() {
                 break;
             }
@@ -133,7 +136,7 @@ impl PacketPlan<'_> {
             let take = usize::try_from(room).unwrap_or(usize::MAX).min(rest.len());
             let (now, later) = rest.split_at_mut(take);
             memory
-                .check(sge.lkey, self.id.pd, sge.addr.wrapping_add(skip), now.len() as u64, Access::empty())
+                .check(sge.lkey, id.pd, sge.addr.wrapping_add(skip), now.len() as u64, Access::empty())
                 .map_err(|_| WcStatus::LocProtErr)?
                 .read(now);
             skip = 0;

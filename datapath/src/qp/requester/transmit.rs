@@ -1,10 +1,11 @@
 //! One turn of a queue pair: probes, then the RetryQ, then the send queue (paper section 4.2).
 
-use super::packet::PacketPlan;
+use super::packet::{PacketPlan, Wanted};
 use super::{has_new_work, is_ready};
 use crate::engine::{TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry};
 use crate::qp::fail;
+use crate::queue::WcStatus;
 use crate::sched::SchedFlags;
 use crate::stream::Resend;
 use crate::tuning;
@@ -155,7 +156,7 @@ fn send_next_packet<T: TxSlots>(
     let entry = cold.entry(position);
     let last = qpc.req.sent + 1 == entry.packets;
     let queue_empties = last && position.wrapping_add(1) == tail;
-    let plan = PacketPlan {
+    let wanted = Wanted {
         id: &qpc.id,
         template: &qpc.template,
         wqe: &wqe,
@@ -164,17 +165,14 @@ fn send_next_packet<T: TxSlots>(
         index: qpc.req.sent,
         ack_req: queue_empties || qpc.tx.closes_gate(),
     };
-    let Some(frame) = slots.slot(qpc.id.loopback, plan.header_len()) else { return Err(Stop::PortFull) };
-    let payload = plan.payload_len();
-    match plan.build(&units.memory, frame) {
-        Ok(len) => slots.commit(qpc.id.loopback, len),
+    let payload = match emit(wanted, units, slots)? {
+        Ok(payload) => payload,
         Err(status) => {
-            slots.cancel(qpc.id.loopback);
             let failure = PendingFailure { position, status };
             fail_in_turn(qpc, cold, units, failure);
             return Err(Stop::Failed);
         }
-    }
+    };
     let consumes_receive = wqe.opcode.consumes_receive();
     qpc.tx.send_new(units.now);
     units.counters.tx_requests += 1;
@@ -189,6 +187,28 @@ fn send_next_packet<T: TxSlots>(
         }
     }
     Ok(())
+}
+
+/// Builds a packet in a frame of the port's and sends it. Returns the bytes of its payload, or the status with which
+/// its work request fails.
+#[inline]
+fn emit<T: TxSlots>(
+    wanted: Wanted<'_>,
+    units: &Units,
+    slots: &mut T,
+) -> Result<Result<usize, WcStatus>, Stop> {
+    let loopback = wanted.id.loopback;
+    let plan = match PacketPlan::new(wanted) {
+        Ok(plan) => plan,
+        Err(status) => return Ok(Err(status)),
+    };
+    let frame = slots.slot(loopback, plan.header_len()).ok_or(Stop::PortFull)?;
+    let built = plan.build(&units.memory, frame);
+    match built {
+        Ok(len) => slots.commit(loopback, len),
+        Err(_) => slots.cancel(loopback),
+    }
+    Ok(built.map(|_| plan.payload_len()))
 }
 
 /// The request fails once all before it have completed; nothing behind it is sent.
@@ -215,7 +235,7 @@ fn send_again<T: TxSlots>(
     };
     let wqe = cold.send_queue.wqe(position);
     let entry = cold.entry(position);
-    let plan = PacketPlan {
+    let wanted = Wanted {
         id: &qpc.id,
         template: &qpc.template,
         wqe: &wqe,
@@ -224,17 +244,14 @@ fn send_again<T: TxSlots>(
         index: psn.steps_from(entry.first_psn),
         ack_req: true,
     };
-    let Some(frame) = slots.slot(qpc.id.loopback, plan.header_len()) else { return Err(Stop::PortFull) };
-    let payload = plan.payload_len();
-    match plan.build(&units.memory, frame) {
-        Ok(len) => slots.commit(qpc.id.loopback, len),
+    let payload = match emit(wanted, units, slots)? {
+        Ok(payload) => payload,
         Err(status) => {
             // The region ended while its request was outstanding: this request cannot complete any more.
-            slots.cancel(qpc.id.loopback);
             fail(qpc, cold, units, Some(PendingFailure { position, status }));
             return Err(Stop::Failed);
         }
-    }
+    };
     units.counters.tx_retransmits += 1;
     Ok(payload)
 }
