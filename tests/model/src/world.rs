@@ -7,7 +7,7 @@ use crate::oracle::Oracle;
 use crate::packet::{Body, Packet, Side};
 use crate::queue_pair::{Life, QueuePair, State};
 use crate::rng::{Rng, mix};
-use crate::schedule::{OPS_MAX, Reset, Schedule, Step};
+use crate::schedule::{Reset, Schedule, Step};
 use crate::slow_path::{SlowPath, StreamId};
 
 /// A run that takes longer is a live-lock.
@@ -370,7 +370,7 @@ impl<'a> World<'a> {
 }
 
 /// More receives than anyone needs.
-const ALL_RECEIVES: u32 = OPS_MAX as u32;
+const ALL_RECEIVES: u32 = 1 << 10;
 
 fn life(schedule: &Schedule, host: usize, qp: usize, number: u32) -> Life {
     let tag = |host: usize| mix(schedule.seed ^ mix((host + 2 * qp) as u64) ^ u64::from(number));
