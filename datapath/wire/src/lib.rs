@@ -11,6 +11,45 @@
 //! [`encap::Template::emit`] writes Ethernet to UDP, [`bth::emit`] and the `emit` of each header write at the
 //! offsets of [`Layout::of`], and [`icrc::seal`] closes the packet. [`Repr`] does the same from an owned value,
 //! for tests and tools.
+//!
+//! ```
+//! use wire::{Bth, Datagram, Ecn, Flow, Layout, Meta, Msn, Opcode, Packet, Reth, Template, WireMode, icrc};
+//!
+//! let flow = Flow {
+//!     src_mac: [2, 0, 0, 0, 0, 1],
+//!     dst_mac: [2, 0, 0, 0, 0, 2],
+//!     vlan: None,
+//!     src: "10.0.0.1".parse()?,
+//!     dst: "10.0.0.2".parse()?,
+//!     src_port: 0xC001,
+//!     dst_port: 4791,
+//!     dscp: 0,
+//!     ecn: Ecn::Ect0,
+//!     ttl: 64,
+//! };
+//! let template = Template::new(&flow)?;
+//! let (mode, opcode, payload) = (WireMode::Srnic, Opcode::RcWriteOnly, b"sixteen bytes...");
+//!
+//! let layout = Layout::of(mode, opcode).ok_or("no such packet")?;
+//! let transport_len = usize::from(layout.len) + payload.len() + 4;
+//! let mut frame = vec![0; template.len() + transport_len];
+//! template.emit(&mut frame, transport_len);
+//! let transport = &mut frame[template.len()..];
+//! wire::bth::emit(transport, &Bth { dest_qp: 17, ..Bth::new(mode, opcode) });
+//! Reth { va: 0x1000, rkey: 7, dma_len: 16 }.emit(&mut transport[usize::from(layout.reth)..]);
+//! Meta { msn: Msn::new(3), offset: 0 }.emit(&mut transport[usize::from(layout.meta)..]);
+//! transport[usize::from(layout.len)..][..payload.len()].copy_from_slice(payload);
+//! icrc::seal(&mut frame[template.l3_offset()..]);
+//! assert_eq!(frame.len(), 78 + payload.len());
+//!
+//! let datagram = Datagram::parse(&frame, 4791)?;
+//! assert!(icrc::verify(&frame[datagram.l3_offset..datagram.transport.end]));
+//! let packet = Packet::parse(&frame[datagram.transport])?;
+//! assert_eq!((packet.mode(), packet.opcode(), packet.dest_qp()), (mode, opcode, 17));
+//! assert_eq!(packet.reth().map(|reth| reth.va), Some(0x1000));
+//! assert_eq!(packet.payload(), payload);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod bytes;

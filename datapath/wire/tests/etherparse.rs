@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 
 use etherparse::{
-    EtherType, LinkSlice, NetSlice, PacketBuilder, SlicedPacket, TransportSlice, VlanId, VlanSlice,
+    EtherType, LinkSlice, NetSlice, PacketBuilder, SlicedPacket, TransportSlice, UdpHeader, VlanId, VlanSlice,
 };
 use proptest::prelude::*;
+use wire::encap::seal_udp;
 use wire::{Datagram, Ecn, EncapError, Flow, Template};
 
 fn any_flow() -> impl Strategy<Value = Flow> {
@@ -138,6 +139,34 @@ proptest! {
         prop_assert_eq!(Datagram::parse(&frame, flow.dst_port ^ 1), Err(EncapError::NotRoce));
     }
 
+    #[test]
+    fn etherparse_agrees_with_the_udp_checksum(
+        flow in any_flow(),
+        transport in prop::collection::vec(any::<u8>(), 16..200),
+    ) {
+        let template = Template::new(&flow).unwrap();
+        let mut frame = vec![0; template.len()];
+        frame.extend(transport);
+        let transport_len = frame.len() - template.len();
+        template.emit(&mut frame, transport_len);
+        wire::icrc::seal(&mut frame[template.l3_offset()..]);
+        prop_assert!(seal_udp(&mut frame[template.l3_offset()..]));
+        prop_assert!(wire::icrc::verify(&frame[template.l3_offset()..]));
+
+        let (header, payload) = frame[template.len() - 8..].split_at(8);
+        let (udp, _) = UdpHeader::from_slice(header).unwrap();
+        let expected = match (flow.src, flow.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                udp.calc_checksum_ipv4_raw(src.octets(), dst.octets(), payload)
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                udp.calc_checksum_ipv6_raw(src.octets(), dst.octets(), payload)
+            }
+            _ => unreachable!("one family"),
+        };
+        prop_assert_eq!(udp.checksum, expected.unwrap());
+    }
+
     /// On arbitrary changes: whatever we accept, etherparse accepts as the same UDP datagram.
     #[test]
     fn we_accept_nothing_that_etherparse_refuses(
@@ -172,4 +201,51 @@ fn a_second_tag_is_not_ours() {
         .unwrap();
     assert_eq!(u16::from_be_bytes([frame[12], frame[13]]), EtherType::PROVIDER_BRIDGING.0);
     assert_eq!(Datagram::parse(&frame, 4791), Err(EncapError::NotRoce));
+}
+
+/// A checksum that comes out as zero is sent as ones: zero would say that there is none.
+#[test]
+fn a_udp_checksum_of_zero_is_sent_as_ones() {
+    let address = |last| IpAddr::from([10, 0, 0, last]);
+    let flow = Flow {
+        src_mac: [2; 6],
+        dst_mac: [4; 6],
+        vlan: None,
+        src: address(1),
+        dst: address(2),
+        src_port: 1,
+        dst_port: 4791,
+        dscp: 0,
+        ecn: Ecn::NotEct,
+        ttl: 64,
+    };
+    let template = Template::new(&flow).unwrap();
+    let mut frame = [0; 42 + 16];
+    template.emit(&mut frame, 16);
+    assert!(seal_udp(&mut frame[14..]));
+    // With the checksum itself as data the sum becomes all ones, so its complement zero.
+    let checksum = [frame[40], frame[41]];
+    frame[42..44].copy_from_slice(&checksum);
+    assert!(seal_udp(&mut frame[14..]));
+    assert_eq!(frame[40..42], [0xFF, 0xFF]);
+}
+
+#[test]
+fn what_is_not_udp_gets_no_checksum() {
+    let udp = 17;
+    for (version, protocol_at, shortest) in
+        [(0x45, 9, 28), (0x60, 6, 48), (0x46, 9, usize::MAX), (0x00, 9, usize::MAX)]
+    {
+        for (protocol, len) in
+            [udp, 6].into_iter().flat_map(|protocol| (0..64).map(move |len| (protocol, len)))
+        {
+            let mut bytes = vec![0; 64];
+            (bytes[0], bytes[protocol_at]) = (version, protocol);
+            bytes.truncate(len);
+            let before = bytes.clone();
+            let sealed = seal_udp(&mut bytes);
+            assert_eq!(sealed, protocol == udp && len >= shortest, "{len} bytes of {version:#x}");
+            assert_eq!(sealed, bytes != before);
+        }
+    }
 }

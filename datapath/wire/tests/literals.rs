@@ -57,7 +57,7 @@ fn repr(mode: WireMode, opcode: Opcode) -> Repr {
     r
 }
 
-/// Emits `repr`, compares with `literal`, and parses the literal back.
+/// Emits `repr`, compares with `literal`, and parses the literal back, whole and header by header.
 #[track_caller]
 fn check(repr: &Repr, literal: &str) {
     let mut bytes = vec![0xEE; repr.header_len()];
@@ -66,6 +66,18 @@ fn check(repr: &Repr, literal: &str) {
     assert_eq!(bytes, expected, "{:?} {:?}", repr.mode, repr.bth.opcode);
     expected.extend([0; 4]);
     assert_eq!(Repr::parse(&Packet::parse(&expected).unwrap()), *repr);
+
+    let layout = Layout::of(repr.mode, repr.bth.opcode).unwrap();
+    let at = |offset: u8| &expected[usize::from(offset)..];
+    assert_eq!(Bth::parse(&expected), Some(repr.bth));
+    assert_eq!(repr.reth.map(|_| Reth::parse(at(layout.reth))), repr.reth);
+    assert_eq!(repr.aeth.map(|_| Aeth::parse(at(layout.aeth))), repr.aeth);
+    assert_eq!(repr.atomic_eth.map(|_| AtomicEth::parse(at(layout.atomic_eth))), repr.atomic_eth);
+    assert_eq!(repr.deth.map(|_| Deth::parse(at(layout.deth))), repr.deth);
+    assert_eq!(repr.meta.map(|_| Meta::parse(at(layout.meta))), repr.meta);
+    assert_eq!(repr.ssnw.map(|_| Ssnw::parse(at(layout.ssnw))), repr.ssnw);
+    assert_eq!(repr.rdw.map(|_| Rdw::parse(at(layout.rdw))), repr.rdw);
+    assert_eq!(repr.ackx.map(|_| Ackx::parse(at(layout.ackx))), repr.ackx);
 }
 
 /// Checks packets of these opcodes, whose headers after the BTH are `parts`; returns how many.
@@ -175,6 +187,18 @@ fn the_reserved_byte_of_deth_is_kept() {
     check(&ud, "64 80 1234 40 abcdef 80 fedcba 91929394 5a 959697");
 }
 
+#[test]
+fn the_bth_alone() {
+    let bth = repr(WireMode::Srnic, Opcode::RcWriteLast).bth;
+    let mut bytes = [0xEE; 13];
+    wire::bth::emit(&mut bytes, &bth);
+    assert_eq!(bytes[..], hex("08 89 1234 40 abcdef 80 fedcba ee"));
+    assert_eq!(Bth::parse(&bytes), Some(bth));
+    assert_eq!(Bth::parse(&bytes[..11]), None, "too short");
+    bytes[0] = 0x15;
+    assert_eq!(Bth::parse(&bytes), None, "no such opcode");
+}
+
 /// Fields wider than the wire never spill into their neighbors.
 #[test]
 fn values_too_wide_are_cut() {
@@ -196,4 +220,10 @@ fn values_too_wide_are_cut() {
 #[should_panic(expected = "buffer shorter than the Reth")]
 fn emitting_into_too_few_bytes_says_so() {
     Reth::default().emit(&mut [0; 15]);
+}
+
+#[test]
+#[should_panic(expected = "buffer shorter than the BTH")]
+fn emitting_a_bth_into_too_few_bytes_says_so() {
+    wire::bth::emit(&mut [0; 11], &Bth::new(WireMode::Plain, Opcode::RcAck));
 }

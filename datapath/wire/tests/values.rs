@@ -2,7 +2,7 @@
 
 use wire::entropy::{flow_label_from_qpns, sport_from_flow_label};
 use wire::srnic::ack_delay_of_ns;
-use wire::{Kind, NakCode, Opcode, Position, Syndrome, Transport, rnr_timer_code, rnr_timer_ns};
+use wire::{AckFlags, Kind, NakCode, Opcode, Position, Syndrome, Transport, rnr_timer_code, rnr_timer_ns};
 
 fn bytes_with(holds: fn(Opcode) -> bool) -> Vec<u8> {
     (0..=255).filter(|&byte| Opcode::from_u8(byte).is_some_and(holds)).collect()
@@ -135,4 +135,25 @@ fn ack_delays_saturate() {
     assert_eq!(ack_delay_of_ns(64), 1);
     assert_eq!(ack_delay_of_ns(64 * 0xFFFF), 0xFFFF);
     assert_eq!(ack_delay_of_ns(u64::MAX), 0xFFFF);
+}
+
+#[test]
+fn ack_flags() {
+    let all = [
+        AckFlags::RESPONSE_STREAM,
+        AckFlags::SACK_VALID,
+        AckFlags::BITMAP,
+        AckFlags::META_VALID,
+        AckFlags::DUPLICATE,
+    ];
+    assert_eq!(all.map(|flag| flag.0), [0x01, 0x02, 0x04, 0x08, 0x10]);
+    for flag in all {
+        let mut others = AckFlags::empty();
+        all.into_iter().filter(|&other| other != flag).for_each(|other| others |= other);
+        assert_eq!(others.0, 0x1F ^ flag.0);
+        assert!(!others.contains(flag) && (others | flag).contains(flag));
+        assert_eq!(others.with(flag, true), others.union(flag));
+        assert_eq!(others.with(flag, true).with(flag, false), others);
+    }
+    assert!(!AckFlags::BITMAP.contains(AckFlags::BITMAP | AckFlags::SACK_VALID), "both are asked for");
 }
