@@ -1,8 +1,8 @@
 //! Part of `cargo xtask lint`: what the documents name must exist.
 //!
-//! A map that is wrong is worse than none. Three things are checked in README.md, CHANGELOG.md and docs/: relative
+//! A map that is wrong is worse than none. Checked are, in README.md, CHANGELOG.md and docs/: relative
 //! links, paths in backticks that start with a directory of the repository, and, in the table that maps the paper's
-//! Figure 4, that each file defines the type that its row names.
+//! Figure 4, that each file defines the type that its row names. And the README asks for the Rust that Cargo asks for.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,6 +36,7 @@ pub fn check() -> Result<()> {
             mapped = true;
         }
     }
+    wrong.extend(check_rust_version(&root)?);
     if !mapped {
         wrong.push(format!("there is no {}", MAP.0));
     }
@@ -79,6 +80,22 @@ fn paths<'a>(text: &'a str, root: &'a Path) -> impl Iterator<Item = &'a str> {
 
 fn in_backticks(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+/// The README names the oldest Rust that builds the workspace.
+fn check_rust_version(root: &Path) -> Result<Option<String>> {
+    let read = |name: &str| {
+        let path = root.join(name);
+        fs::read_to_string(&path).map_err(|e| Error::io("read", &path, &e))
+    };
+    let manifest = read("Cargo.toml")?;
+    let version = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("rust-version = "))
+        .map(|version| version.trim_matches('"'))
+        .ok_or_else(|| Error::new("Cargo.toml has no rust-version"))?;
+    let wanted = format!("Rust {version} or newer");
+    Ok((!read("README.md")?.contains(&wanted)).then(|| format!("README.md: does not say \"{wanted}\"")))
 }
 
 /// The rows of the map that are wrong. A document without the table is wrong altogether.

@@ -24,6 +24,43 @@ const ALONE: &[(&str, &[&str])] = &[
 /// Members of the workspace that depend on no optional feature of another member: the run alone says it all.
 const SAID: &[&str] = &["wire", "cc-dctcp", "sr-recovery", "simnet", "srnic-model"];
 
+/// A test that is marked `#[ignore]` because it is long.
+struct LongRun {
+    /// What the table calls it.
+    name: &'static str,
+    package: &'static str,
+    /// The file in the package's `tests/`, without `.rs`.
+    target: &'static str,
+    /// The function.
+    test: &'static str,
+}
+
+/// By name, because not every ignored test is a long one: some are played by hand, or by another test.
+const LONG: &[LongRun] = &[LongRun {
+    name: "model: a million schedules",
+    package: "srnic-model",
+    target: "schedules",
+    test: "million",
+}];
+
+impl LongRun {
+    fn command(&self) -> Command {
+        let Self { package, target, test: name, .. } = *self;
+        test(&[
+            "--release",
+            "-p",
+            package,
+            "--test",
+            target,
+            "--",
+            "--ignored",
+            "--exact",
+            name,
+            "--nocapture",
+        ])
+    }
+}
+
 /// All tests; `all` adds those marked `#[ignore]` because they are long.
 pub fn run(all: bool) -> Result<()> {
     setup::implied(setup::Scope::Everything)?;
@@ -35,7 +72,9 @@ pub fn run(all: bool) -> Result<()> {
     workspace.extend(SAID.iter().flat_map(|member| ["--exclude", *member]));
     steps.command("workspace", test(&workspace));
     if all {
-        steps.command("long runs", test(&["--workspace", "--release", "--", "--ignored"]));
+        for long in LONG {
+            steps.command(long.name, long.command());
+        }
     }
     steps.finish()
 }
@@ -45,4 +84,35 @@ fn test(args: &[&str]) -> Command {
     let mut command = cargo(&["test", "--no-fail-fast"]);
     command.args(args);
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repo;
+
+    /// A name that matches nothing would pass: `cargo test` runs none and is content.
+    #[test]
+    fn each_long_run_is_there_and_ignored() {
+        let member = |package: &str| match package {
+            "srnic-model" => "tests/model",
+            other => panic!("where is {other}?"),
+        };
+        for long in LONG {
+            let file =
+                repo::root().join(member(long.package)).join("tests").join(long.target).with_extension("rs");
+            let source = std::fs::read_to_string(&file).expect("the file of a long run");
+            let (before, _) =
+                source.split_once(&format!("fn {}()", long.test)).expect("the function of a long run");
+            let attributes = before.rsplit("\n\n").next().unwrap_or_default();
+            assert!(attributes.contains("#[ignore"), "{} runs anyway", long.test);
+        }
+    }
+
+    #[test]
+    fn what_was_run_alone_is_a_member_and_not_run_twice() {
+        for member in SAID {
+            assert!(ALONE.iter().any(|(_, args)| args.contains(member)), "{member} is not tested at all");
+        }
+    }
 }
