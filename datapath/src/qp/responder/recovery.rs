@@ -153,7 +153,12 @@ pub(crate) fn apply_advance(
         if let Some(recovery) = cold.rx_recovery.as_mut() {
             recovery.advance = Some((epsn, bitmap));
         }
-        queue_control(qpc, cold.slot, units, ControlKind::Nack { sack: qpc.rx.right() });
+        // What was dropped may itself be the hole that is waited for: it is asked for now, not when Recovery ends.
+        if qpc.rx.take_dropped() {
+            queue_plain_nack(qpc, cold, units);
+        } else {
+            queue_control(qpc, cold.slot, units, ControlKind::Nack { sack: qpc.rx.right() });
+        }
         return;
     }
     if let Some(recovery) = cold.rx_recovery.as_ref() {
