@@ -1,0 +1,177 @@
+//! Bringing queue pairs up through the attribute masks, and down again.
+
+use super::{Qp, QpOptions, Rig};
+use crate::network::NodeId;
+use datapath::engine::ModifyError;
+use datapath::qp::attr::{AddressVector, QpAttr, QpAttrMask};
+use datapath::qp::state::QpState;
+
+/// Longest time that address resolution may take, in nanoseconds.
+const RESOLVE_NS_MAX: u64 = 10_000_000_000;
+
+impl Rig {
+    /// A queue pair on each node (or two on one node), connected and in RTS.
+    ///
+    /// # Panics
+    /// If an attribute is refused.
+    pub fn connected(&mut self, left: NodeId, right: NodeId, options: QpOptions) -> (Qp, Qp) {
+        let (a, b) = (self.create_qp(left, options), self.create_qp(right, options));
+        self.connect(a, b);
+        (a, b)
+    }
+
+    /// Takes two queue pairs in RESET to RTS, connected to each other.
+    ///
+    /// # Panics
+    /// If an attribute is refused, or address resolution gets no answer in ten seconds.
+    pub fn connect(&mut self, a: Qp, b: Qp) {
+        for (qp, peer) in [(a, b), (b, a)] {
+            self.endpoints[qp.index].peer = Some(peer);
+            self.to_init(qp);
+        }
+        self.to_rtr(a, b);
+        self.to_rtr(b, a);
+        self.to_rts(a);
+        self.to_rts(b);
+    }
+
+    /// RESET to INIT: receives can be posted.
+    ///
+    /// # Panics
+    /// If an attribute is refused.
+    pub fn to_init(&mut self, qp: Qp) {
+        let options = self.endpoints[qp.index].options;
+        let attr = QpAttr {
+            state: QpState::Init,
+            pkey: options.pkey,
+            access_flags: options.access,
+            ..QpAttr::default()
+        };
+        let mask = QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | QpAttrMask::ACCESS_FLAGS;
+        self.modify(qp, &attr, mask).expect("RESET to INIT");
+    }
+
+    /// INIT to RTR, towards `peer`; resolves its address first if the options ask for that.
+    ///
+    /// # Panics
+    /// If an attribute is refused, or address resolution gets no answer in ten seconds.
+    pub fn to_rtr(&mut self, qp: Qp, peer: Qp) {
+        let (attr, mask) = self.rtr_attributes(qp, peer);
+        let mut outcome = self.modify(qp, &attr, mask);
+        if matches!(outcome, Err(ModifyError::ResolvingNeighbor(_))) {
+            let resolved = self.run_until(
+                |rig| {
+                    outcome = rig.modify(qp, &attr, mask);
+                    !matches!(outcome, Err(ModifyError::ResolvingNeighbor(_)))
+                },
+                RESOLVE_NS_MAX,
+            );
+            resolved.expect("address resolution ends");
+        }
+        outcome.expect("INIT to RTR");
+    }
+
+    /// The attributes that take `qp` from INIT to RTR, towards `peer`.
+    #[must_use]
+    pub fn rtr_attributes(&self, qp: Qp, peer: Qp) -> (QpAttr, QpAttrMask) {
+        let options = self.endpoints[qp.index].options;
+        let there = &self.endpoints[peer.index];
+        let attr = QpAttr {
+            state: QpState::Rtr,
+            av: AddressVector {
+                src_ip: self.ip(qp.node),
+                dst_ip: self.ip(peer.node),
+                dst_mac: (!options.resolve).then(|| self.net.mac(peer.node)),
+                ..AddressVector::default()
+            },
+            path_mtu: options.pmtu,
+            dest_qpn: there.handles.qpn,
+            rq_psn: there.options.sq_psn,
+            min_rnr_timer: options.min_rnr_timer,
+            wire_mode: options.wire_mode,
+            recovery: options.recovery,
+            congestion: options.congestion,
+            ..QpAttr::default()
+        };
+        let mask = QpAttrMask::STATE
+            | QpAttrMask::AV
+            | QpAttrMask::PATH_MTU
+            | QpAttrMask::DEST_QPN
+            | QpAttrMask::RQ_PSN
+            | QpAttrMask::MAX_DEST_RD_ATOMIC
+            | QpAttrMask::MIN_RNR_TIMER
+            | QpAttrMask::WIRE_MODE
+            | QpAttrMask::RECOVERY
+            | QpAttrMask::CONGESTION;
+        (attr, mask)
+    }
+
+    /// RTR to RTS.
+    ///
+    /// # Panics
+    /// If an attribute is refused.
+    pub fn to_rts(&mut self, qp: Qp) {
+        let options = self.endpoints[qp.index].options;
+        let attr = QpAttr {
+            state: QpState::Rts,
+            sq_psn: options.sq_psn,
+            timeout: options.timeout,
+            retry_cnt: options.retry_cnt,
+            rnr_retry: options.rnr_retry,
+            ..QpAttr::default()
+        };
+        let mask = QpAttrMask::STATE
+            | QpAttrMask::TIMEOUT
+            | QpAttrMask::RETRY_CNT
+            | QpAttrMask::RNR_RETRY
+            | QpAttrMask::SQ_PSN
+            | QpAttrMask::MAX_QP_RD_ATOMIC;
+        self.modify(qp, &attr, mask).expect("RTR to RTS");
+    }
+
+    /// Any state to RESET: both queues are empty afterwards, without completions.
+    ///
+    /// # Panics
+    /// Never: RESET can be reached from every state.
+    pub fn reset(&mut self, qp: Qp) {
+        self.to_state(qp, QpState::Reset);
+    }
+
+    /// Any state to ERR: everything outstanding flushes.
+    ///
+    /// # Panics
+    /// Never: ERR can be reached from every state.
+    pub fn to_err(&mut self, qp: Qp) {
+        self.to_state(qp, QpState::Err);
+    }
+
+    /// Changes the state and nothing else.
+    ///
+    /// # Panics
+    /// If that transition needs attributes.
+    pub fn to_state(&mut self, qp: Qp, state: QpState) {
+        let attr = QpAttr { state, ..QpAttr::default() };
+        self.modify(qp, &attr, QpAttrMask::STATE).expect("the transition needs no attributes");
+    }
+
+    /// Resets both ends and connects them again, with new first PSNs.
+    ///
+    /// # Panics
+    /// If an attribute is refused.
+    pub fn reconnect(&mut self, a: Qp, a_psn: u32, b: Qp, b_psn: u32) {
+        self.reset(a);
+        self.reset(b);
+        self.endpoints[a.index].options.sq_psn = a_psn;
+        self.endpoints[b.index].options.sq_psn = b_psn;
+        self.connect(a, b);
+    }
+
+    /// `modify_qp` as it is.
+    ///
+    /// # Errors
+    /// [`ModifyError`].
+    pub fn modify(&mut self, qp: Qp, attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError> {
+        let qpn = self.qpn(qp);
+        self.nodes[qp.node.0].engine.modify_qp(qpn, attr, mask)
+    }
+}

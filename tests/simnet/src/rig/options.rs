@@ -1,0 +1,115 @@
+//! What a rig and its queue pairs are made with.
+
+use crate::network::PortOptions;
+use datapath::memory::{Access, ProtectionDomainId};
+use datapath::qp::attr::{CongestionAlgorithm, RecoveryPolicy};
+use datapath::queue::QueueCaps;
+use datapath::stream::RtoConfig;
+use wire::{Pmtu, WireMode};
+
+/// Options of a rig.
+#[derive(Clone, Copy, Debug)]
+pub struct RigOptions {
+    /// Makes every fault, every QPN, everything that is random.
+    pub seed: u64,
+    /// How nodes are attached.
+    pub port: PortOptions,
+    /// Time that a turn of an engine takes, in nanoseconds; at least 1.
+    pub turn_cost_ns: u64,
+    /// Queue pairs of an engine at most.
+    pub max_qps: u32,
+    /// Largest window of a queue pair, in packets.
+    pub window_max: u16,
+    /// Streams of an engine that can be in Recovery at once.
+    pub recovery_contexts: u32,
+    /// Floors of the timers.
+    pub rto: RtoConfig,
+}
+
+impl Default for RigOptions {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            port: PortOptions::default(),
+            turn_cost_ns: 200,
+            max_qps: 64,
+            window_max: 512,
+            recovery_contexts: 64,
+            rto: RtoConfig::SIMULATION,
+        }
+    }
+}
+
+impl RigOptions {
+    /// The defaults, with a seed.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Self {
+        Self { seed, ..Self::default() }
+    }
+}
+
+/// Options of a queue pair; both ends of a connection take the same unless they are made one by one.
+#[derive(Clone, Copy, Debug)]
+pub struct QpOptions {
+    /// Path MTU.
+    pub pmtu: Pmtu,
+    /// Window in packets.
+    pub window: u16,
+    /// The first PSN that it sends.
+    pub sq_psn: u32,
+    /// How losses are recovered.
+    pub recovery: RecoveryPolicy,
+    /// Congestion control.
+    pub congestion: CongestionAlgorithm,
+    /// A try lasts 4.096 us x 2^timeout; 0: no failure detector.
+    pub timeout: u8,
+    /// Tries without any sign of life.
+    pub retry_cnt: u8,
+    /// RNR waits; 7: for ever.
+    pub rnr_retry: u8,
+    /// Code of the delay that its RNR NAKs ask for; 1 is 10 us.
+    pub min_rnr_timer: u8,
+    /// What the peer may do.
+    pub access: Access,
+    /// Partition key.
+    pub pkey: u16,
+    /// Sizes of its queues.
+    pub caps: QueueCaps,
+    /// Entries of each of its completion queues.
+    pub cq_entries: u32,
+    /// Its protection domain, if not that of the node.
+    pub pd: Option<ProtectionDomainId>,
+    /// Ask the network for the peer's Ethernet address instead of knowing it.
+    pub resolve: bool,
+    /// The dialect.
+    pub wire_mode: WireMode,
+}
+
+impl Default for QpOptions {
+    fn default() -> Self {
+        Self {
+            pmtu: Pmtu::B1024,
+            window: 128,
+            sq_psn: 0x00_1000,
+            recovery: RecoveryPolicy::SelectiveRepeat,
+            congestion: CongestionAlgorithm::Fixed,
+            timeout: 8,
+            retry_cnt: 7,
+            rnr_retry: 7,
+            min_rnr_timer: 1,
+            access: Access::LOCAL_WRITE | Access::REMOTE_WRITE,
+            pkey: 0xFFFF,
+            caps: QueueCaps {
+                max_send_wr: 256,
+                max_recv_wr: 256,
+                max_send_sge: 8,
+                max_recv_sge: 8,
+                max_inline: 200,
+            },
+            cq_entries: 1024,
+            pd: None,
+            resolve: false,
+            wire_mode: WireMode::Srnic,
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The virtual time.
+
+use super::Rig;
+use crate::network::NodeId;
+use core::fmt;
+use datapath::time::Time;
+
+/// A condition was not met.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Stuck {
+    /// When the rig gave up.
+    pub at: Time,
+    /// True if nothing was left to happen; false if the time ran out.
+    pub quiet: bool,
+    report: String,
+}
+
+impl fmt::Debug for Stuck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = if self.quiet { "nothing is left to happen" } else { "the time ran out" };
+        writeln!(f, "the condition was not met by {} ns: {why}", self.at.0)?;
+        f.write_str(&self.report)
+    }
+}
+
+impl Rig {
+    /// Runs until `condition` holds, which is asked before the first step and after each; returns the nanoseconds that
+    /// it took.
+    ///
+    /// # Errors
+    /// [`Stuck`] if nothing is left to happen, or `limit_ns` have passed.
+    pub fn run_until(
+        &mut self,
+        mut condition: impl FnMut(&mut Self) -> bool,
+        limit_ns: u64,
+    ) -> Result<u64, Stuck> {
+        let start = self.now;
+        let end = start.after(limit_ns);
+        loop {
+            if self.auto_poll {
+                self.poll();
+            }
+            if condition(self) {
+                return Ok(self.now.since(start));
+            }
+            match self.next_step() {
+                Some(at) if at <= end => self.step_at(at),
+                next => {
+                    let quiet = next.is_none();
+                    return Err(Stuck { at: self.now, quiet, report: self.report() });
+                }
+            }
+        }
+    }
+
+    /// Runs for `ns` nanoseconds, whatever happens or does not.
+    pub fn run_for(&mut self, ns: u64) {
+        let end = self.now.after(ns);
+        while let Some(at) = self.next_step().filter(|at| *at <= end) {
+            self.step_at(at);
+        }
+        self.now = end;
+        if self.auto_poll {
+            self.poll();
+        }
+    }
+
+    /// Runs until nothing is left to happen; returns the nanoseconds that it took.
+    ///
+    /// # Errors
+    /// [`Stuck`] if something still happens after `limit_ns`.
+    pub fn run_until_quiet(&mut self, limit_ns: u64) -> Result<u64, Stuck> {
+        self.run_until(|rig| rig.next_step().is_none(), limit_ns)
+    }
+
+    /// When something happens next.
+    #[must_use]
+    pub fn next_step(&self) -> Option<Time> {
+        let engines = (0..self.nodes.len()).filter_map(|index| self.wakes_at(NodeId(index)));
+        engines.chain(self.net.next_event()).min().map(|at| at.max(self.now))
+    }
+
+    /// Lets everything happen that is due at `at`, which must not lie in the past.
+    pub fn step_at(&mut self, at: Time) {
+        self.now = self.now.max(at);
+        self.net.run(self.now);
+        for index in 0..self.nodes.len() {
+            let node = NodeId(index);
+            if self.wakes_at(node).is_some_and(|wake| wake <= self.now) {
+                self.turn(node);
+            }
+        }
+    }
+
+    /// One turn of one engine, now.
+    pub fn turn(&mut self, node: NodeId) {
+        self.net.exchange(self.now, node);
+        self.nodes[node.0].engine.turn(self.now);
+        self.net.exchange(self.now, node);
+        self.nodes[node.0].busy_until = self.now.after(self.options.turn_cost_ns.max(1));
+        self.turns += 1;
+    }
+
+    fn wakes_at(&self, id: NodeId) -> Option<Time> {
+        let node = &self.nodes[id.0];
+        if node.frozen {
+            return None;
+        }
+        let arrived = (self.net.waiting(id) > 0).then_some(self.now);
+        let due = [arrived, node.engine.next_deadline()].into_iter().flatten().min()?;
+        Some(due.max(node.busy_until))
+    }
+
+    /// Where everything stands, for people.
+    #[must_use]
+    pub fn report(&self) -> String {
+        use core::fmt::Write;
+        let mut text = String::new();
+        for endpoint in &self.endpoints {
+            let qp = endpoint.id;
+            let _ = writeln!(
+                text,
+                "qp {} ({:06x}) on {:?}: {:?}, {} sends and {} receives completed",
+                qp.index,
+                endpoint.handles.qpn,
+                qp.node,
+                endpoint.handles.shared.state(),
+                endpoint.sends.len(),
+                endpoint.recvs.len(),
+            );
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            let counted: Vec<String> = node
+                .engine
+                .counters()
+                .iter()
+                .filter(|(_, value)| *value > 0)
+                .map(|(name, value)| format!("{name} {value}"))
+                .collect();
+            let _ = writeln!(text, "node {index}: {}", counted.join(", "));
+        }
+        let _ = write!(text, "the last frames:\n{}", self.net.recent());
+        text
+    }
+}

@@ -1,0 +1,246 @@
+//! Posting work, and what became of it.
+
+use super::memory::Span;
+use super::{Qp, Rig};
+use datapath::queue::{
+    Completion, PostError, RecvRequest, SendData, SendFlags, SendOpcode, SendRequest, Sge,
+};
+
+/// A send work request in the making. Signaled unless told otherwise; `wr_id` counts up from 1 on each queue pair.
+#[derive(Clone, Debug)]
+pub struct Work {
+    opcode: SendOpcode,
+    data: Data,
+    remote: (u64, u32),
+    imm: u32,
+    flags: SendFlags,
+    wr_id: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+enum Data {
+    Gather(Vec<Sge>),
+    Inline(Vec<u8>),
+}
+
+impl Work {
+    /// RDMA WRITE of `from` to the start of `to`.
+    #[must_use]
+    pub fn write(from: Span, to: Span) -> Self {
+        Self::new(SendOpcode::Write, Data::Gather(vec![from.sge()])).to(to.addr(), to.region.key)
+    }
+
+    /// SEND of `from`.
+    #[must_use]
+    pub fn send(from: Span) -> Self {
+        Self::new(SendOpcode::Send, Data::Gather(vec![from.sge()]))
+    }
+
+    /// RDMA WRITE of several elements.
+    #[must_use]
+    pub fn write_gather(from: &[Span], to: Span) -> Self {
+        let sges = from.iter().map(|span| span.sge()).collect();
+        Self::new(SendOpcode::Write, Data::Gather(sges)).to(to.addr(), to.region.key)
+    }
+
+    /// SEND of several elements.
+    #[must_use]
+    pub fn send_gather(from: &[Span]) -> Self {
+        Self::new(SendOpcode::Send, Data::Gather(from.iter().map(|span| span.sge()).collect()))
+    }
+
+    /// RDMA WRITE of bytes that travel in the queue itself.
+    #[must_use]
+    pub fn write_inline(bytes: &[u8], to: Span) -> Self {
+        Self::new(SendOpcode::Write, Data::Inline(bytes.to_vec())).to(to.addr(), to.region.key)
+    }
+
+    /// SEND of bytes that travel in the queue itself.
+    #[must_use]
+    pub fn send_inline(bytes: &[u8]) -> Self {
+        Self::new(SendOpcode::Send, Data::Inline(bytes.to_vec()))
+    }
+
+    /// The same with immediate data.
+    #[must_use]
+    pub fn imm(mut self, imm: u32) -> Self {
+        self.imm = imm;
+        self.opcode = if self.opcode.is_write() { SendOpcode::WriteWithImm } else { SendOpcode::SendWithImm };
+        self
+    }
+
+    /// The same without a completion if it succeeds.
+    #[must_use]
+    pub fn unsignaled(mut self) -> Self {
+        self.flags.remove(SendFlags::SIGNALED);
+        self
+    }
+
+    /// The same as a solicited event.
+    #[must_use]
+    pub fn solicited(mut self) -> Self {
+        self.flags.insert(SendFlags::SOLICITED);
+        self
+    }
+
+    /// The same under a number of its own.
+    #[must_use]
+    pub fn wr_id(mut self, wr_id: u64) -> Self {
+        self.wr_id = Some(wr_id);
+        self
+    }
+
+    /// The same to an address and key as given, right or wrong.
+    #[must_use]
+    pub fn to(mut self, addr: u64, rkey: u32) -> Self {
+        self.remote = (addr, rkey);
+        self
+    }
+
+    /// The same, its local keys replaced.
+    #[must_use]
+    pub fn lkey(mut self, lkey: u32) -> Self {
+        if let Data::Gather(sges) = &mut self.data {
+            for sge in sges {
+                sge.lkey = lkey;
+            }
+        }
+        self
+    }
+
+    fn new(opcode: SendOpcode, data: Data) -> Self {
+        Self { opcode, data, remote: (0, 0), imm: 0, flags: SendFlags::SIGNALED, wr_id: None }
+    }
+
+    fn request(&self, wr_id: u64) -> SendRequest<'_> {
+        SendRequest {
+            wr_id,
+            opcode: self.opcode,
+            flags: self.flags,
+            imm: self.imm,
+            remote_addr: self.remote.0,
+            rkey: self.remote.1,
+            data: match &self.data {
+                Data::Gather(sges) => SendData::Gather(sges),
+                Data::Inline(bytes) => SendData::Inline(bytes),
+            },
+        }
+    }
+}
+
+impl Rig {
+    /// Posts a send work request; returns its number.
+    ///
+    /// # Errors
+    /// [`PostError`]; nothing was posted then.
+    pub fn try_post(&mut self, qp: Qp, work: &Work) -> Result<u64, PostError> {
+        let endpoint = &mut self.endpoints[qp.index];
+        let wr_id = work.wr_id.unwrap_or(endpoint.next_wr_id);
+        endpoint.handles.send.post(&work.request(wr_id))?;
+        endpoint.next_wr_id += u64::from(work.wr_id.is_none());
+        Ok(wr_id)
+    }
+
+    /// Posts a send work request; returns its number.
+    ///
+    /// # Panics
+    /// If it is refused.
+    #[track_caller]
+    pub fn post(&mut self, qp: Qp, work: &Work) -> u64 {
+        self.try_post(qp, work).expect("the work request is accepted")
+    }
+
+    /// Posts several in one call; returns how many were accepted, and why the next one was not.
+    pub fn post_batch(&mut self, qp: Qp, batch: &[Work]) -> (usize, Result<(), PostError>) {
+        let endpoint = &mut self.endpoints[qp.index];
+        let requests: Vec<_> = batch
+            .iter()
+            .map(|work| {
+                let wr_id = work.wr_id.unwrap_or(endpoint.next_wr_id);
+                endpoint.next_wr_id += u64::from(work.wr_id.is_none());
+                work.request(wr_id)
+            })
+            .collect();
+        endpoint.handles.send.post_batch(&requests)
+    }
+
+    /// WRITEs `from` to the start of `to`; returns the request's number.
+    ///
+    /// # Panics
+    /// If it is refused.
+    #[track_caller]
+    pub fn write(&mut self, qp: Qp, from: Span, to: Span) -> u64 {
+        self.post(qp, &Work::write(from, to))
+    }
+
+    /// SENDs `from`; returns the request's number.
+    ///
+    /// # Panics
+    /// If it is refused.
+    #[track_caller]
+    pub fn send(&mut self, qp: Qp, from: Span) -> u64 {
+        self.post(qp, &Work::send(from))
+    }
+
+    /// Posts a receive into `to`; returns its number.
+    ///
+    /// # Panics
+    /// If it is refused.
+    #[track_caller]
+    pub fn post_recv(&mut self, qp: Qp, to: Span) -> u64 {
+        self.try_post_recv(qp, &[to]).expect("the receive is accepted")
+    }
+
+    /// Posts a receive into several elements; returns its number.
+    ///
+    /// # Errors
+    /// [`PostError`]; nothing was posted then.
+    pub fn try_post_recv(&mut self, qp: Qp, to: &[Span]) -> Result<u64, PostError> {
+        let endpoint = &mut self.endpoints[qp.index];
+        let scatter: Vec<Sge> = to.iter().map(|span| span.sge()).collect();
+        let wr_id = endpoint.next_wr_id;
+        endpoint.handles.recv.post(&RecvRequest { wr_id, scatter: &scatter })?;
+        endpoint.next_wr_id += 1;
+        Ok(wr_id)
+    }
+
+    /// Completions of a queue pair's sends that were polled so far.
+    #[must_use]
+    pub fn sends(&self, qp: Qp) -> &[Completion] {
+        &self.endpoints[qp.index].sends
+    }
+
+    /// Completions of a queue pair's receives that were polled so far.
+    #[must_use]
+    pub fn recvs(&self, qp: Qp) -> &[Completion] {
+        &self.endpoints[qp.index].recvs
+    }
+
+    /// Takes the completions polled so far, sends first.
+    pub fn take_completions(&mut self, qp: Qp) -> (Vec<Completion>, Vec<Completion>) {
+        let endpoint = &mut self.endpoints[qp.index];
+        (core::mem::take(&mut endpoint.sends), core::mem::take(&mut endpoint.recvs))
+    }
+
+    /// Whether the rig polls all completion queues after every step, which is the default.
+    pub const fn set_auto_poll(&mut self, on: bool) {
+        self.auto_poll = on;
+    }
+
+    /// Polls all completion queues and event queues into the rig's logs.
+    pub fn poll(&mut self) {
+        for endpoint in &mut self.endpoints {
+            while let Some(completion) = endpoint.send_cq.poll() {
+                endpoint.sends.push(completion);
+            }
+            while let Some(completion) = endpoint.recv_cq.poll() {
+                endpoint.recvs.push(completion);
+            }
+        }
+        for node in &mut self.nodes {
+            while let Some(event) = node.engine.poll_event() {
+                node.events.push(event);
+            }
+        }
+    }
+}
