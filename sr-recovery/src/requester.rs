@@ -81,9 +81,6 @@ impl Scoreboard {
     /// Begins with nothing SACKed, lost or marked. `una` may turn out to be lower if the record had none.
     pub(crate) fn reset(&mut self, una: Psn, snd_nxt: Psn, anchored: bool) {
         self.marks.clear();
-        // Clears what the last life set; the rest of a large bitmap is not touched.
-        self.sacked.advance(self.snd_nxt);
-        self.waiting.advance(self.snd_nxt);
         self.sacked.reset(una);
         self.waiting.reset(una);
         (self.una, self.snd_nxt, self.sack_end, self.examined) = (una, snd_nxt, una, una);

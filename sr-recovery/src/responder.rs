@@ -34,8 +34,6 @@ impl Context for Arrivals {
 impl Arrivals {
     /// Begins a recovery: everything before `epsn` has arrived, nothing else is known.
     pub(crate) fn reset(&mut self, epsn: Psn) {
-        // Clears what the last recovery set; the rest of a large bitmap is not touched.
-        self.bitmap.advance(self.end);
         self.bitmap.reset(epsn);
         self.end = epsn;
     }

@@ -137,6 +137,15 @@ fn una_jumps_past_everything() {
 }
 
 #[test]
+fn an_old_sack_is_none_after_half_the_psn_space() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.ack(0, 20, &[5], 0), [0, 1, 2, 3, 4]);
+    for una in [20, 1 << 22, 2 << 22, (2 << 22) + 20] {
+        assert_eq!(rig.ack(una, una + 10, &[], 0), []);
+    }
+}
+
+#[test]
 fn una_never_goes_back() {
     let mut rig = Rig::new();
     assert_eq!(rig.ack(4, 10, &[], 0), []);

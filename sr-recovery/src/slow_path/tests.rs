@@ -176,33 +176,104 @@ fn grows_and_counts_it() {
 }
 
 #[test]
+fn marks_follow_a_larger_window() {
+    let mut slow_path = slow_path();
+    answers(&mut slow_path, &ack(1, 0, 0, 601, Some(600)));
+    for position in [0, 512] {
+        let psn = psn(position);
+        answers(
+            &mut slow_path,
+            &Record::Resent { stream: STREAM, r#gen: 1, seq: 0, psn, snd_nxt: self::psn(601) },
+        );
+    }
+    assert_eq!(
+        answers(&mut slow_path, &ack(1, 1, 0, 602, Some(601))),
+        [lost(1, 0, 0), lost(1, 512, 512), scoreboard(1, 1, 2, false)]
+    );
+}
+
+#[test]
+fn an_older_una_is_no_larger_window() {
+    let mut slow_path = slow_path();
+    answers(&mut slow_path, &ack(1, 0, 600, 1100, Some(600)));
+    assert_eq!(answers(&mut slow_path, &ack(1, 1, 0, 1100, None)), [scoreboard(1, 1, 1, false)]);
+}
+
+#[test]
+fn a_newer_life_begins_without_the_older_ones_marks() {
+    let mut slow_path = slow_path();
+    let resent = Record::Resent { stream: STREAM, r#gen: 1, seq: 0, psn: psn(5), snd_nxt: psn(8) };
+    answers(&mut slow_path, &ack(1, 0, 0, 8, Some(7)));
+    answers(&mut slow_path, &resent);
+    assert_eq!(answers(&mut slow_path, &ack(2, 1, 0, 1, Some(0))), [scoreboard(2, 1, 1, false)]);
+    assert_eq!(answers(&mut slow_path, &ack(2, 2, 1, 1, None)), [scoreboard(2, 2, 0, true)]);
+
+    answers(&mut slow_path, &ack(2, 3, 1, 8, Some(7)));
+    assert_eq!(answers(&mut slow_path, &ack(3, 4, 1, 8, None)), [scoreboard(3, 4, 0, true)]);
+    assert_eq!(slow_path.stats().senders_open, 0, "generation 2 is over");
+    assert_eq!(answers(&mut slow_path, &ack(2, 5, 1, 8, Some(2))), []);
+}
+
+/// 256 commands of a receiver, which nobody polls.
+fn fill_a_batch(slow_path: &mut SlowPath) {
+    for position in 0..256 {
+        assert!(slow_path.ready());
+        slow_path.handle(&run(1, position, position, 0));
+    }
+}
+
+#[test]
 fn the_bound_of_the_queue_holds_for_the_worst_record() {
     let mut slow_path = SlowPath::new(SlowPathConfig { max_streams: 2, window_max: 512, contexts: 1 });
+    let bytes = slow_path.bytes();
+    // 510 packets are lost and resent in descending order, so that no two of them are neighbours in one command.
+    answers(&mut slow_path, &ack(1, 0, 0, 511, Some(510)));
+    for position in (0..510).rev() {
+        let psn = psn(position);
+        let resent = Record::Resent { stream: STREAM, r#gen: 1, seq: 0, psn, snd_nxt: self::psn(511) };
+        answers(&mut slow_path, &resent);
+    }
+    fill_a_batch(&mut slow_path);
     assert!(slow_path.ready());
+    slow_path.handle(&ack(1, 1, 0, 512, Some(511)));
+    assert_eq!(slow_path.stats().packets_lost, 2 * 510);
+    assert_eq!(slow_path.stats().commands_waiting_max, 256 + 510 + 1);
+    assert!(!slow_path.ready());
+    assert_eq!(slow_path.bytes(), bytes, "all of that was made in advance");
+}
+
+#[test]
+fn not_ready_means_that_a_worst_record_might_not_fit() {
+    let mut slow_path = SlowPath::new(SlowPathConfig { max_streams: 2, window_max: 512, contexts: 1 });
+    fill_a_batch(&mut slow_path);
+    slow_path.handle(&run(1, 256, 256, 0));
+    assert!(!slow_path.ready());
+    slow_path.poll();
+    assert!(slow_path.ready());
+}
+
+#[test]
+fn resend_all_declares_each_packet_once() {
+    let mut slow_path = slow_path();
+    // every second packet SACKed, with a threshold that keeps the others from being lost yet
+    for position in (1..200).step_by(2) {
+        let mut record = ack(1, 0, 0, 200, Some(position));
+        if let Record::Ack { threshold, .. } = &mut record {
+            *threshold = 255;
+        }
+        assert_eq!(answers(&mut slow_path, &record).len(), 1);
+    }
     let resend = |seq| Record::ResendAll {
         stream: STREAM,
         r#gen: 1,
         seq,
         una: psn(0),
-        snd_nxt: psn(512),
+        snd_nxt: psn(200),
         first: psn(0),
-        last: psn(511),
+        last: psn(199),
     };
-    // every second packet SACKed, with a threshold that keeps the others from being lost yet
-    for position in (1..512).step_by(2) {
-        let mut record = ack(1, 0, 0, 512, Some(position));
-        if let Record::Ack { threshold, .. } = &mut record {
-            *threshold = 255;
-        }
-        slow_path.handle(&record);
-        while slow_path.poll().is_some() {}
-    }
-    let waiting = slow_path.stats().packets_lost;
-    assert!(slow_path.ready());
-    slow_path.handle(&resend(1));
-    assert_eq!(slow_path.stats().packets_lost, 256);
-    assert_eq!(slow_path.stats().commands_waiting_max as u64, 256 - waiting + 1);
-    assert!(slow_path.ready(), "room for a record that is even larger");
-    slow_path.handle(&resend(2));
-    assert_eq!(slow_path.stats().packets_lost, 256, "they wait already");
+    let commands = answers(&mut slow_path, &resend(1));
+    assert_eq!(commands[..100], (0..200).step_by(2).map(|p| lost(1, p, p)).collect::<Vec<_>>());
+    assert_eq!(commands[100..], [scoreboard(1, 1, 100, false)]);
+    assert_eq!(answers(&mut slow_path, &resend(2)), [scoreboard(1, 2, 100, false)], "they wait already");
 }
