@@ -205,11 +205,13 @@ fn values_too_wide_are_cut() {
     let mut repr = repr(WireMode::Plain, Opcode::UdSendOnly);
     repr.bth.dest_qp = u32::MAX;
     repr.bth.tver = 0xFF;
+    repr.bth.pad = 0xFF;
+    repr.bth.solicited = false;
     repr.resv6a = 0;
     repr.deth = Some(Deth { qkey: 0, src_qp: u32::MAX });
     let mut bytes = [0; 20];
     repr.emit(&mut bytes);
-    assert_eq!(bytes[..], hex("64 80 1234 40 ffffff 80 fedcba 00000000 00 ffffff"));
+    assert_eq!(bytes[..], hex("64 30 1234 40 ffffff 80 fedcba 00000000 00 ffffff"));
     let aeth = Aeth { syndrome: Syndrome::RnrNak { timer: 0xFF }, msn: u32::MAX };
     let mut bytes = [0; 4];
     aeth.emit(&mut bytes);

@@ -51,13 +51,73 @@ fn the_address_check_wants_the_mirror_image() {
     for v6 in [false, true] {
         let ours = flow(v6, None);
         let theirs = Flow { src: ours.dst, dst: ours.src, ..ours };
+        let third: IpAddr = if v6 { "fd00::3:3" } else { "10.3.3.3" }.parse().unwrap();
         let template = Template::new(&ours).unwrap();
-        for (from, answers) in [(theirs, true), (ours, false), (flow(!v6, None), false)] {
-            let mut frame = [0; 100];
-            let sender = Template::new(&from).unwrap();
-            sender.emit(&mut frame, 100 - sender.len());
-            let datagram = Datagram::parse(&frame, PORT).unwrap();
-            assert_eq!(template.is_answered_by(&datagram), answers);
+        let cases = [
+            (theirs, true),
+            (ours, false),
+            (Flow { src: third, ..theirs }, false),
+            (Flow { dst: third, ..theirs }, false),
+            (flow(!v6, None), false),
+        ];
+        for (from, answers) in cases {
+            assert_eq!(template.is_answered_by(&received(&from)), answers, "{from:?}");
+        }
+    }
+}
+
+/// Addresses of different families differ, whatever their bytes.
+#[test]
+fn an_ipv6_address_that_begins_like_an_ipv4_one_is_another() {
+    let v4 = flow(false, None);
+    let alike = |address: IpAddr| match address {
+        IpAddr::V4(v4) => {
+            let [a, b, c, d] = v4.octets();
+            IpAddr::from([a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+        }
+        IpAddr::V6(_) => address,
+    };
+    let v6 = Flow { src: alike(v4.src), dst: alike(v4.dst), ..v4 };
+    let mirror = |flow: Flow| received(&Flow { src: flow.dst, dst: flow.src, ..flow });
+    assert!(Template::new(&v4).unwrap().is_answered_by(&mirror(v4)));
+    assert!(Template::new(&v6).unwrap().is_answered_by(&mirror(v6)));
+    assert!(!Template::new(&v4).unwrap().is_answered_by(&mirror(v6)));
+    assert!(!Template::new(&v6).unwrap().is_answered_by(&mirror(v4)));
+}
+
+/// What a receiver makes of a packet of this flow.
+fn received(flow: &Flow) -> Datagram {
+    let mut frame = [0; 100];
+    let sender = Template::new(flow).unwrap();
+    sender.emit(&mut frame, 100 - sender.len());
+    Datagram::parse(&frame, PORT).unwrap()
+}
+
+#[test]
+fn a_priority_tag_is_no_vlan() {
+    let vlan = |tci| received(&flow(false, Some(tci))).vlan;
+    assert_eq!(vlan(0x6000), None);
+    assert_eq!(vlan(0x6001), Some(1));
+    assert_eq!(vlan(0xFFFF), Some(0x0FFF));
+}
+
+/// An IP packet and a UDP header that agree on a length which leaves no room for the UDP header itself.
+#[test]
+fn a_datagram_shorter_than_its_header_is_refused() {
+    for v6 in [false, true] {
+        let template = Template::new(&flow(v6, None)).unwrap();
+        let mut frame = [0; 100];
+        template.emit(&mut frame, 16);
+        let udp = template.len() - 8;
+        let (l3, len_at) = (template.l3_offset(), if v6 { 18 } else { 16 });
+        for udp_len in 0..8 {
+            frame[len_at + 1] = if v6 { udp_len } else { 20 + udp_len };
+            frame[udp + 5] = udp_len;
+            if !v6 {
+                checksum(&mut frame[l3..l3 + 20]);
+            }
+            let refused = EncapError::Length { found: udp_len.into(), room: udp_len.into() };
+            assert_eq!(Datagram::parse(&frame, PORT), Err(refused));
         }
     }
 }
@@ -91,6 +151,7 @@ fn frames_for_others_and_damaged_ones_are_told_apart() {
     assert_eq!(parse(22, 9, false), Err(EncapError::Checksum));
     assert_eq!(parse(20, 0x20, true), Err(EncapError::Fragment), "more fragments");
     assert_eq!(parse(21, 0x01, true), Err(EncapError::Fragment), "not the first");
+    assert_eq!(parse(20, 0x10, true), Err(EncapError::Fragment), "far from the first");
     assert_eq!(parse(17, 67, true), Err(EncapError::Length { found: 67, room: 66 }), "beyond the frame");
     assert_eq!(parse(17, 19, true), Err(EncapError::Length { found: 19, room: 66 }), "below the header");
     assert_eq!(parse(39, 45, false), Err(EncapError::Length { found: 45, room: 46 }), "UDP against IP");

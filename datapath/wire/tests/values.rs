@@ -67,6 +67,11 @@ fn which_opcodes_do_what() {
 }
 
 #[test]
+fn pad_fills_up_to_four() {
+    assert_eq!([0, 1, 2, 3, 4, 5, 4095, 4096].map(wire::bth::pad_of), [0, 3, 2, 1, 0, 3, 1, 0]);
+}
+
+#[test]
 fn syndromes_lose_nothing() {
     for byte in 0..=255 {
         assert_eq!(Syndrome::from_u8(byte).to_u8(), byte);

@@ -85,10 +85,9 @@ pub(super) fn ipv4_sum(header: &Ipv4) -> u64 {
     words.iter().map(|word| u64::from(word.get())).sum()
 }
 
-/// Folds a sum of 16-bit or wider words to the one's complement sum of 16 bits that checksums use.
+/// Folds a sum of 16-bit or 32-bit words, below 2^48, to the one's complement sum of 16 bits that checksums use.
 #[inline]
 pub(super) const fn fold(sum: u64) -> u16 {
-    let sum = (sum & 0xFFFF_FFFF) + (sum >> 32);
     let sum = (sum & 0xFFFF) + (sum >> 16 & 0xFFFF) + (sum >> 32);
     let sum = (sum & 0xFFFF) + (sum >> 16);
     let sum = (sum & 0xFFFF) + (sum >> 16);
