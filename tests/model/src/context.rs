@@ -19,6 +19,8 @@ pub struct Cx<'a> {
     pub defect: Option<Defect>,
     /// The host's slow path.
     pub slow: &'a mut SlowPath,
+    /// Free WQEs of the host's shared receive queue.
+    pub srq: &'a mut u32,
     /// Packets to send.
     pub out: &'a mut Vec<Packet>,
     /// The judge.

@@ -51,6 +51,8 @@ pub enum Defect {
     DroppedNeverReported,
     /// They are reported when a Recovery ends, but neither during one nor when there was none.
     DroppedReportedOnExitOnly,
+    /// A packet takes a shared receive WQE for its own message only, not for those before it.
+    SrqOutOfOrder,
     /// Retransmissions leave no mark, so each further SACK resends them.
     NoMarks,
     /// Duplicates are placed again.
@@ -65,7 +67,7 @@ pub enum Defect {
 
 impl Defect {
     /// The mutants that break a promise, not only a budget over many schedules.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::LateAdvanceAccepted,
         Self::RtoSkipsSackedUna,
         Self::ErrorDroppedInRecovery,
@@ -90,6 +92,7 @@ impl Defect {
         Self::NoResponseTimer,
         Self::DroppedNeverReported,
         Self::DroppedReportedOnExitOnly,
+        Self::SrqOutOfOrder,
         Self::NoMarks,
         Self::DuplicatePlaced,
         Self::EmittedEarly,

@@ -14,6 +14,7 @@ pub mod oracle;
 pub mod packet;
 pub mod queue_pair;
 pub mod receive;
+pub mod receive_queue;
 pub mod requester;
 pub mod responder;
 pub mod rng;

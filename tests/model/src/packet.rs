@@ -88,6 +88,18 @@ pub enum Verb {
     },
 }
 
+impl Verb {
+    /// Number of the receive WQE that the packet needs, if any.
+    #[must_use]
+    pub fn ssn(&self) -> Option<Ssn> {
+        match *self {
+            Self::Send { ssn } => Some(ssn),
+            Self::Write { imm, .. } => imm,
+            Self::Read { .. } | Self::FetchAdd { .. } => None,
+        }
+    }
+}
+
 /// RDW: responder slot and first PSN of the responses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answer {

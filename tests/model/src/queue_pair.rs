@@ -148,6 +148,7 @@ impl QueuePair {
     fn fail(&mut self, status: Status, cx: &mut Cx<'_>) {
         self.requester.flush(status, cx);
         self.responder.tx.stop();
+        self.responder.abandon_receives(cx.srq);
         self.requester.rx.flush_at = None;
         self.responder.rx.flush_at = None;
         self.state = State::Error;

@@ -7,6 +7,7 @@ use crate::defects::Defect;
 use crate::memory;
 use crate::packet::{AckKind, Body, Cell, NakCode, Request, Response, Side, Verb};
 use crate::receive::{Refusal, Sink};
+use crate::receive_queue::ReceiveQueue;
 use crate::requester::first_numbers;
 use crate::rx::{RxStream, State};
 use crate::schedule::Schedule;
@@ -28,7 +29,7 @@ pub struct Responder {
     rslots: Rslots,
     next_msn: Msn,
     next_ssn: Ssn,
-    producer: Ssn,
+    receives: ReceiveQueue,
     next_rpsn: Psn,
 }
 
@@ -46,14 +47,19 @@ impl Responder {
             rslots: Rslots::new(schedule.rd_atomic),
             next_msn,
             next_ssn,
-            producer: next_ssn,
+            receives: ReceiveQueue::new(next_ssn, schedule.srq.is_some()),
             next_rpsn: first,
         }
     }
 
     /// Posts receives.
     pub fn post_receives(&mut self, n: u32) {
-        self.producer = self.producer.add(n);
+        self.receives.post(n);
+    }
+
+    /// ERR or RESET: shared WQEs of messages under way go back.
+    pub fn abandon_receives(&mut self, free: &mut u32) {
+        self.receives.abandon(free);
     }
 
     /// All accepted READs and ATOMICs are answered and acknowledged.
@@ -125,6 +131,7 @@ impl Responder {
                     cx.oracle.fail(format!("receive {ssn} instead of {}", self.next_ssn));
                 }
                 self.next_ssn = self.next_ssn.next();
+                self.receives.complete(ssn, cx.srq);
                 None
             }
             Effect::Read { addr, n, answer } => {
@@ -197,12 +204,7 @@ impl Sink for Responder {
 
     fn fits(&self, psn: Psn, item: &Request) -> bool {
         let ahead = item.msn.distance_from(self.next_msn);
-        let ssn = match item.verb {
-            Verb::Send { ssn } => Some(ssn),
-            Verb::Write { imm, .. } => imm,
-            _ => None,
-        };
-        let owned_again = ssn.is_some_and(|ssn| ssn.is_before(self.next_ssn));
+        let owned_again = item.verb.ssn().is_some_and(|ssn| ssn.is_before(self.next_ssn));
         (0..=psn.distance_from(self.rx.epsn)).contains(&ahead) && !owned_again
     }
 
@@ -210,7 +212,7 @@ impl Sink for Responder {
         if item.bad_key {
             return Some(Refusal::Error(NakCode::RemoteAccess));
         }
-        let ready = |ssn: Ssn| ssn.is_before(self.producer);
+        let ready = |ssn: Ssn| self.receives.serves(ssn, *cx.srq, cx.defect);
         match item.verb {
             Verb::Send { ssn } | Verb::Write { imm: Some(ssn), .. } if !ready(ssn) => Some(Refusal::NotReady),
             Verb::Read { answer, .. } | Verb::FetchAdd { answer, .. } => {
@@ -244,6 +246,9 @@ impl Sink for Responder {
 
     fn place(&mut self, psn: Psn, item: &Request, in_order: bool, cx: &mut Cx<'_>) {
         let mut parked = None;
+        if let Some(ssn) = item.verb.ssn() {
+            self.receives.take(ssn, cx.srq, cx.defect);
+        }
         let at = match item.verb {
             Verb::Send { ssn } => {
                 let n = ssn.steps_from(first_numbers(cx.schedule).1);

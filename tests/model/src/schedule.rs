@@ -180,6 +180,9 @@ pub struct Schedule {
     pub rnr_wait: u64,
     /// Outstanding READs and ATOMICs, both roles.
     pub rd_atomic: usize,
+    /// WQEs of the receive queue that all queue pairs of a host share, if they do; each is posted again when its
+    /// message completes.
+    pub srq: Option<u32>,
     /// Network.
     pub faults: Faults,
     /// True if timeouts must be explained by losses (see `oracle`).
@@ -227,6 +230,7 @@ impl Schedule {
             rnr_retry: if tidy { 7 } else { rng.pick(&[7, 7, 7, 0, 2]) },
             rnr_wait: rng.between(5, 80),
             rd_atomic: usize::try_from(rng.between(1, 4)).expect("small"),
+            srq: None,
             faults,
             tidy,
             lives,
@@ -237,7 +241,7 @@ impl Schedule {
                 Psn::new(0x12_3456),
             ]),
             below_wrap: rng.pick(&[0, 3, 10]),
-            cwnd: rng.count(1, window),
+            cwnd: rng.count(if tidy { 2 } else { 1 }, window),
             steps: Vec::new(),
             heal_at,
         };
@@ -245,12 +249,18 @@ impl Schedule {
             schedule.retry_cnt = rng.pick(&[0, 1, 2, 7]);
             schedule.patience = Some(rto * rng.between(1, 4));
         }
-        schedule.draw_steps(rng);
+        let errors = if tidy { 0 } else { rng.pick(&[0, 0, 0, 15, 60]) };
+        if errors == 0 && schedule.faults.blackouts.is_empty() && schedule.rnr_retry == 7 {
+            // A peer that may die keeps shared WQEs for ever, and is never found out with `timeout = 0`.
+            schedule.srq = rng.chance(200).then(|| rng.count(1, 6));
+            schedule.patience = schedule.patience.filter(|_| lives > 1 || rng.chance(700));
+        }
+        schedule.draw_steps(rng, errors);
         schedule
     }
 
-    fn draw_steps(&mut self, rng: &mut Rng) {
-        let errors = if self.tidy { 0 } else { rng.pick(&[0, 0, 0, 15, 60]) };
+    fn draw_steps(&mut self, rng: &mut Rng, errors: u64) {
+        let windows = if self.tidy { [2, 3, 4, 8, self.window] } else { [0, 1, 1, 2, self.window] };
         let eager_receives = rng.chance(500);
         let verbs = rng.word();
         for qp in 0..self.qps {
@@ -267,7 +277,7 @@ impl Schedule {
                 }
                 for _ in 0..rng.between(0, 3) {
                     let side = rng.pick(&[Side::Request, Side::Response]);
-                    let packets = rng.pick(&[0, 1, 1, 2, self.window]);
+                    let packets = rng.pick(&windows);
                     let at = rng.between(0, self.heal_at);
                     self.steps.push((at, Step::Cwnd { host, qp, side, packets }));
                 }

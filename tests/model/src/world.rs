@@ -46,6 +46,8 @@ impl Stats {
 struct Host {
     qps: Vec<QueuePair>,
     slow: SlowPath,
+    /// Free WQEs of the shared receive queue.
+    srq: u32,
     slow_busy: bool,
     commands_busy: bool,
 }
@@ -88,6 +90,7 @@ impl<'a> World<'a> {
                 .map(|qp| QueuePair::connect(&life(schedule, host, qp, 0), None, schedule, defect))
                 .collect(),
             slow: SlowPath::new(schedule.qps * 2, schedule.ring, schedule.commands, defect),
+            srq: schedule.srq.unwrap_or(0),
             slow_busy: false,
             commands_busy: false,
         };
@@ -177,6 +180,7 @@ impl<'a> World<'a> {
             schedule: self.schedule,
             defect: self.defect,
             slow: &mut state.slow,
+            srq: &mut state.srq,
             out: &mut self.out,
             oracle: &mut self.oracle,
             host,
@@ -289,7 +293,9 @@ impl<'a> World<'a> {
             Event::Disconnect { host, qp } => {
                 self.oracle.excuse_peer_of(host, qp, false);
                 self.judge_life(host, qp);
-                self.hosts[host].qps[qp].state = State::Reset;
+                let Host { qps, srq, .. } = &mut self.hosts[host];
+                qps[qp].state = State::Reset;
+                qps[qp].responder.abandon_receives(srq);
             }
             Event::Connect { host, qp } => self.connect(host, qp),
             Event::Heal => {

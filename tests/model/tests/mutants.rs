@@ -54,6 +54,7 @@ mutants! {
     no_response_timer: NoResponseTimer,
     dropped_never_reported: DroppedNeverReported,
     dropped_reported_on_exit_only: DroppedReportedOnExitOnly,
+    srq_out_of_order: SrqOutOfOrder,
     no_marks: NoMarks,
     duplicate_placed: DuplicatePlaced,
     emitted_early: EmittedEarly,

@@ -34,7 +34,7 @@ fn assert_none(failures: &[String]) {
 
 #[test]
 fn random_schedules_hold() {
-    let (sum, failures) = play_all(0..number("SRNIC_MODEL_SCHEDULES").unwrap_or(4000));
+    let (sum, failures) = play_all(0..number("SRNIC_MODEL_SCHEDULES").unwrap_or(20_000));
     assert_none(&failures);
     assert!(
         sum.messages > 0 && sum.timeouts > 0 && sum.resent > 0,
@@ -53,8 +53,8 @@ fn the_same_seed_gives_the_same_run() {
 #[ignore = "minutes; run in release"]
 fn million() {
     let count = number("SRNIC_MODEL_SCHEDULES").unwrap_or(1_000_000);
-    // Seeds that no shorter run has seen, on both cores.
-    let base = 1 << 32;
+    // Seeds that no shorter run has seen, on two cores.
+    let base = number("SRNIC_MODEL_FIRST_SEED").unwrap_or(1 << 32);
     let half = base + count / 2;
     let started = std::time::Instant::now();
     let halves = std::thread::scope(|scope| {
