@@ -27,6 +27,7 @@ mod rig;
 mod rng;
 mod stats;
 mod trace;
+mod transfer;
 
 pub use filter::{Passing, Verdict};
 pub use frame::FrameKind;
@@ -37,3 +38,4 @@ pub use rig::{Qp, QpOptions, Region, Rig, RigOptions, Span, Stuck, Work, pattern
 pub use rng::Rng;
 pub use stats::{KindCounts, LinkStats};
 pub use trace::TraceHash;
+pub use transfer::{Message, Op, Transfer};

@@ -196,12 +196,19 @@ impl Rig {
     /// # Errors
     /// [`PostError`]; nothing was posted then.
     pub fn try_post_recv(&mut self, qp: Qp, to: &[Span]) -> Result<u64, PostError> {
-        let endpoint = &mut self.endpoints[qp.index];
-        let scatter: Vec<Sge> = to.iter().map(|span| span.sge()).collect();
-        let wr_id = endpoint.next_wr_id;
-        endpoint.handles.recv.post(&RecvRequest { wr_id, scatter: &scatter })?;
-        endpoint.next_wr_id += 1;
+        let wr_id = self.endpoints[qp.index].next_wr_id;
+        self.try_post_recv_as(qp, to, wr_id)?;
+        self.endpoints[qp.index].next_wr_id += 1;
         Ok(wr_id)
+    }
+
+    /// Posts a receive into several elements, under a number of its own.
+    ///
+    /// # Errors
+    /// [`PostError`]; nothing was posted then.
+    pub fn try_post_recv_as(&mut self, qp: Qp, to: &[Span], wr_id: u64) -> Result<(), PostError> {
+        let scatter: Vec<Sge> = to.iter().map(|span| span.sge()).collect();
+        self.endpoints[qp.index].handles.recv.post(&RecvRequest { wr_id, scatter: &scatter })
     }
 
     /// Completions of a queue pair's sends that were polled so far.

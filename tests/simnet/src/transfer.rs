@@ -1,0 +1,255 @@
+//! A sequence of messages from one queue pair to another, every byte and every completion of it checked.
+
+use crate::rig::{Qp, Region, Rig, Span, Stuck, Work};
+use crate::rng::Rng;
+use datapath::queue::{Completion, PostError, WcFlags, WcOpcode, WcStatus};
+
+/// What a message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
+    /// SEND.
+    Send,
+    /// SEND with immediate.
+    SendImm,
+    /// RDMA WRITE.
+    Write,
+    /// RDMA WRITE with immediate.
+    WriteImm,
+}
+
+impl Op {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Send, Self::SendImm, Self::Write, Self::WriteImm];
+
+    const fn consumes_receive(self) -> bool {
+        !matches!(self, Self::Write)
+    }
+
+    const fn has_imm(self) -> bool {
+        matches!(self, Self::SendImm | Self::WriteImm)
+    }
+
+    const fn is_write(self) -> bool {
+        matches!(self, Self::Write | Self::WriteImm)
+    }
+}
+
+/// One message to send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// What it is.
+    pub op: Op,
+    /// Bytes.
+    pub len: usize,
+    /// Whether its success is reported.
+    pub signaled: bool,
+}
+
+impl Message {
+    /// A signaled message.
+    #[must_use]
+    pub const fn new(op: Op, len: usize) -> Self {
+        Self { op, len, signaled: true }
+    }
+
+    /// `count` messages of random kinds and of 0 to `len_max` bytes, most of them short; a third unsignaled.
+    #[must_use]
+    pub fn mix(rng: &mut Rng, count: usize, len_max: usize) -> Vec<Self> {
+        (0..count)
+            .map(|_| {
+                let scale = len_max >> (2 * rng.below(4));
+                Self {
+                    op: Op::ALL[rng.index(Op::ALL.len())],
+                    len: rng.index(scale + 1),
+                    signaled: rng.below(3) > 0,
+                }
+            })
+            .collect()
+    }
+}
+
+/// A transfer under way. Posts as the queues allow; checks every completion the moment it is polled.
+///
+/// The target of message `i` is its own part of one region, WRITE or SEND, so that a byte in the wrong place is seen.
+pub struct Transfer {
+    from: Qp,
+    to: Qp,
+    messages: Vec<Message>,
+    source: Region,
+    target: Region,
+    offsets: Vec<usize>,
+    /// Messages by the receives that they consume, in order.
+    receives: Vec<usize>,
+    posted: usize,
+    receives_posted: usize,
+    sends_seen: usize,
+    sends_log: usize,
+    receives_seen: usize,
+    receives_log: usize,
+    seed: u64,
+}
+
+/// Low bits of a wr_id number the message; the high ones say that it is one of ours.
+const WR_ID_BASE: u64 = 0x7E57 << 32;
+
+impl Transfer {
+    /// Plans a transfer; posts nothing yet. The pattern of message `i` is that of `seed + i`.
+    #[must_use]
+    pub fn new(rig: &mut Rig, from: Qp, to: Qp, messages: Vec<Message>, seed: u64) -> Self {
+        let mut offsets = Vec::with_capacity(messages.len());
+        let mut end = 0;
+        for message in &messages {
+            offsets.push(end);
+            end += message.len;
+        }
+        let (source, target) = (rig.region(from.node(), end.max(1)), rig.region(to.node(), end.max(1)));
+        for (index, message) in messages.iter().enumerate() {
+            rig.fill(source.at(offsets[index], message.len), seed + index as u64);
+        }
+        let receives = (0..messages.len()).filter(|&index| messages[index].op.consumes_receive()).collect();
+        let (sends_log, receives_log) = (rig.sends(from).len(), rig.recvs(to).len());
+        Self {
+            from,
+            to,
+            messages,
+            source,
+            target,
+            offsets,
+            receives,
+            posted: 0,
+            receives_posted: 0,
+            sends_seen: 0,
+            sends_log,
+            receives_seen: 0,
+            receives_log,
+            seed,
+        }
+    }
+
+    /// Posts what fits, and checks what completed since the last call.
+    ///
+    /// # Panics
+    /// If a completion is wrong, out of order, too many, or came before its data.
+    pub fn step(&mut self, rig: &mut Rig) {
+        self.post_receives(rig);
+        self.post_sends(rig);
+        while let Some(done) = rig.recvs(self.to).get(self.receives_log).copied() {
+            self.receives_log += 1;
+            self.check_receive(rig, &done);
+        }
+        while let Some(done) = rig.sends(self.from).get(self.sends_log).copied() {
+            self.sends_log += 1;
+            self.check_send(rig, &done);
+        }
+    }
+
+    /// Whether every completion that must come has come.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        let signaled = self.messages[self.sends_seen..].iter().any(|message| message.signaled);
+        self.posted == self.messages.len() && !signaled && self.receives_seen == self.receives.len()
+    }
+
+    /// Whether the peer has the data of every message, the unsignaled ones at the end included.
+    #[must_use]
+    pub fn has_arrived(&self, rig: &Rig) -> bool {
+        (0..self.messages.len()).all(|index| rig.holds(self.place(index), self.seed + index as u64))
+    }
+
+    /// Runs the transfer alone, until all is done and has arrived; returns the nanoseconds that it took.
+    ///
+    /// # Errors
+    /// [`Stuck`] if it does not end within `limit_ns`.
+    ///
+    /// # Panics
+    /// As [`Transfer::step`].
+    pub fn run(&mut self, rig: &mut Rig, limit_ns: u64) -> Result<u64, Stuck> {
+        Self::run_all(core::slice::from_mut(self), rig, limit_ns)
+    }
+
+    /// Runs several transfers side by side.
+    ///
+    /// # Errors
+    /// [`Stuck`] if they do not end within `limit_ns`.
+    ///
+    /// # Panics
+    /// As [`Transfer::step`].
+    pub fn run_all(transfers: &mut [Self], rig: &mut Rig, limit_ns: u64) -> Result<u64, Stuck> {
+        let took = rig.run_until(
+            |rig| {
+                for transfer in &mut *transfers {
+                    transfer.step(rig);
+                }
+                transfers.iter().all(|transfer| transfer.is_done() && transfer.has_arrived(rig))
+            },
+            limit_ns,
+        )?;
+        rig.verify_guards();
+        Ok(took)
+    }
+
+    fn place(&self, index: usize) -> Span {
+        self.target.at(self.offsets[index], self.messages[index].len)
+    }
+
+    fn post_receives(&mut self, rig: &mut Rig) {
+        while let Some(&index) = self.receives.get(self.receives_posted) {
+            // A WRITE with immediate must not touch the buffer of the receive that it consumes: it gets none.
+            let place = self.place(index);
+            let buffer: &[Span] = if self.messages[index].op.is_write() { &[] } else { &[place] };
+            match rig.try_post_recv_as(self.to, buffer, WR_ID_BASE + index as u64) {
+                Ok(()) => self.receives_posted += 1,
+                Err(PostError::QueueFull { .. }) => break,
+                Err(error) => panic!("receive of message {index}: {error}"),
+            }
+        }
+    }
+
+    fn post_sends(&mut self, rig: &mut Rig) {
+        while let Some(message) = self.messages.get(self.posted) {
+            let index = self.posted;
+            let from = self.source.at(self.offsets[index], message.len);
+            let mut work =
+                if message.op.is_write() { Work::write(from, self.place(index)) } else { Work::send(from) };
+            if message.op.has_imm() {
+                work = work.imm(imm_of(index));
+            }
+            if !message.signaled {
+                work = work.unsignaled();
+            }
+            match rig.try_post(self.from, &work.wr_id(WR_ID_BASE + index as u64)) {
+                Ok(_) => self.posted += 1,
+                Err(PostError::QueueFull { .. }) => break,
+                Err(error) => panic!("message {index}: {error}"),
+            }
+        }
+    }
+
+    fn check_receive(&mut self, rig: &Rig, done: &Completion) {
+        let index = *self.receives.get(self.receives_seen).expect("no more receives than messages need");
+        self.receives_seen += 1;
+        let message = self.messages[index];
+        assert_eq!(done.wr_id, WR_ID_BASE + index as u64, "receives complete in order: {done:?}");
+        assert_eq!(done.status, WcStatus::Success, "{done:?} of message {index}, {message:?}");
+        let opcode = if message.op.is_write() { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv };
+        assert_eq!(done.opcode, opcode, "message {index}");
+        assert_eq!(done.byte_len as usize, message.len, "length of message {index}, {message:?}");
+        assert_eq!(done.flags.contains(WcFlags::WITH_IMM), message.op.has_imm(), "message {index}");
+        assert!(!message.op.has_imm() || done.imm == imm_of(index), "immediate of message {index}: {done:?}");
+        rig.verify(self.place(index), self.seed + index as u64);
+    }
+
+    fn check_send(&mut self, rig: &Rig, done: &Completion) {
+        let next = (self.sends_seen..self.posted).find(|&index| self.messages[index].signaled);
+        let index = next.expect("no more completions than signaled messages");
+        self.sends_seen = index + 1;
+        assert_eq!(done.wr_id, WR_ID_BASE + index as u64, "sends complete in order: {done:?}");
+        assert_eq!(done.status, WcStatus::Success, "{done:?} of message {index}, {:?}", self.messages[index]);
+        rig.verify(self.place(index), self.seed + index as u64);
+    }
+}
+
+/// Immediate data of message `index`.
+fn imm_of(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(0) ^ 0xA5A5_0000
+}
