@@ -96,6 +96,8 @@ counters! {
     drop_unsupported,
     /// Completions that their queue had no room for.
     drop_cq_overflow,
+    /// Records for the slow path that their ring had no room for.
+    records_lost,
     /// Small out-of-order WRITEs parked until their turn.
     parked_writes,
     /// Recovery episodes entered.

@@ -65,10 +65,10 @@ impl CtrlQ {
         }
     }
 
-    /// True if nothing waits for the slow path.
+    /// True if nothing waits, neither for the slow path nor for the engine.
     #[inline]
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.records.is_empty()
+        self.records.is_empty() && self.slow_path.is_idle()
     }
 }

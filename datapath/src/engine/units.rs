@@ -10,6 +10,7 @@ use crate::queue::{Completion, CompletionWriter};
 use crate::sched::{EventMux, SchedFlags, TimerWheel};
 use crate::slow_path::CtrlQ;
 use crate::time::Time;
+use sr_recovery::Record;
 
 /// What a queue pair's requester and responder work with.
 pub(crate) struct Units {
@@ -60,6 +61,13 @@ impl Units {
             self.events.push(AsyncEvent::CqOverrun { cq, qpn: completion.qpn });
         }
         fits
+    }
+
+    /// Writes a record for the slow path. One that finds no room is counted; timers make up for it.
+    #[inline]
+    pub fn tell_slow_path(&mut self, record: Record) {
+        let fits = self.ctrl_q.push(record);
+        self.counters.records_lost += u64::from(!fits);
     }
 
     /// Puts a queue pair on the list of those that owe an acknowledgement.

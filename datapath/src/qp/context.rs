@@ -46,6 +46,8 @@ pub(crate) struct RequesterCursor {
     pub ssn: Ssn,
     /// CE_CNT of the peer, largest seen.
     pub ce_seen: u16,
+    /// SACKed packets that the controller was told of and that `una` has not passed.
+    pub credited: u16,
 }
 
 /// How far the responder has come.

@@ -37,7 +37,7 @@ pub(crate) fn flush_and_rest(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units
 /// Ends both streams: nothing is resent, nothing late is accepted.
 pub(crate) fn stop_streams(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     if let Some(record) = qpc.tx.abandon(&mut cold.tx_recovery) {
-        units.ctrl_q.push(record);
+        units.tell_slow_path(record);
     }
     let was = qpc.rx.in_recovery().then(|| qpc.rx.generation());
     qpc.rx.abandon();

@@ -47,6 +47,14 @@ pub(super) fn wake(qpc: &mut Qpc, cold: &QpCold, units: &mut Units) {
 /// Applies a decision of the slow path about what was sent.
 pub(crate) fn on_command(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, command: &Command) {
     if qpc.tx.on_command(&mut cold.tx_recovery, command) {
-        wake(qpc, cold, units);
+        qpc.controller.on_loss_episode(units.now.0);
+        adopt_window(qpc);
     }
+    wake(qpc, cold, units);
+}
+
+/// The controller's window, in whole packets, becomes the stream's.
+#[inline]
+pub(super) fn adopt_window(qpc: &mut Qpc) {
+    qpc.tx.set_cwnd(qpc.controller.cwnd_bytes() >> qpc.id.pmtu.trailing_zeros());
 }

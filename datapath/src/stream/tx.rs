@@ -45,6 +45,8 @@ pub struct TxRecovery {
     /// The threshold decays when `una` passes this.
     decay_at: Psn,
     highest_sack: Option<Psn>,
+    /// Something was declared lost in this episode.
+    lossy: bool,
     /// `una` for which a NACK without SACK was obeyed.
     obeyed_at: Option<Psn>,
     /// `nxt` at the last retransmission; a duplicate reported until one window later was our doing.
@@ -75,7 +77,7 @@ pub struct AckEffect {
     pub rtt_sent: Option<Time>,
     /// For the slow path.
     pub record: Option<Record>,
-    /// A loss was learned of that the controller may react to.
+    /// Go-back-N learned of a loss. (Selective repeat learns of it from the slow path.)
     pub loss: bool,
 }
 
@@ -259,17 +261,19 @@ impl TxStream {
         Ok(effect)
     }
 
-    /// Applies a decision of the slow path about this stream. False if it was of another life.
+    /// Applies a decision of the slow path about this stream. True if it is the first loss of an episode, which the
+    /// controller may react to. What was meant for another life changes nothing.
     pub fn on_command(&mut self, cold: &mut TxRecovery, command: &Command) -> bool {
         match *command {
             Command::Lost { r#gen, first, last, .. } if r#gen == cold.generation => {
                 let first = if first.is_before(self.una) { self.una } else { first };
                 let last = if last.is_before(self.nxt) { last } else { self.nxt.prev() };
-                if !last.is_before(first) {
-                    cold.retry.insert(first, last);
-                    self.count_retries(cold);
+                if last.is_before(first) {
+                    return false;
                 }
-                true
+                cold.retry.insert(first, last);
+                self.count_retries(cold);
+                !core::mem::replace(&mut cold.lossy, true)
             }
             Command::Scoreboard { r#gen, seq, sacked, clean, .. } if r#gen == cold.generation => {
                 self.sacked = u16::try_from(sacked.min(self.outstanding())).unwrap_or(u16::MAX);
@@ -277,8 +281,9 @@ impl TxStream {
                     self.recovering = false;
                     self.sacked = 0;
                     cold.highest_sack = None;
+                    cold.lossy = false;
                 }
-                true
+                false
             }
             _ => false,
         }
@@ -325,6 +330,7 @@ impl TxStream {
         cold.generation = cold.generation.wrapping_add(1);
         cold.retry.clear();
         cold.highest_sack = None;
+        cold.lossy = false;
         *self = Self { cwnd: self.cwnd, ..Self::new(self.nxt, self.cap) };
         record
     }
@@ -349,8 +355,8 @@ impl TxStream {
         cold.adapt_threshold(self, ack.duplicate);
         if ack.resend_all && cold.obeyed_at != Some(self.una) && self.una != self.nxt {
             cold.obeyed_at = Some(self.una);
-            effect.loss = true;
             if cold.policy == RecoveryPolicy::GoBackN {
+                effect.loss = true;
                 self.go_back(cold);
             } else {
                 self.recovering = true;
@@ -365,7 +371,6 @@ impl TxStream {
         if sack.is_none() && !self.recovering {
             return;
         }
-        effect.loss |= sack.is_some() && !self.recovering;
         self.recovering = true;
         if let Some(psn) = sack
             && cold.highest_sack.is_none_or(|highest| highest.is_before(psn))
@@ -426,6 +431,7 @@ impl TxRecovery {
             threshold: 0,
             decay_at: first,
             highest_sack: None,
+            lossy: false,
             obeyed_at: None,
             resent_until: None,
         }

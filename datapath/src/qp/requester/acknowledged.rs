@@ -1,6 +1,6 @@
 //! Acknowledgements: retire, complete, learn what is missing, react to refusals.
 
-use super::wake;
+use super::{adopt_window, wake};
 use crate::engine::{AsyncEvent, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc, RnrWait};
 use crate::qp::flush::opcode_of;
@@ -48,7 +48,7 @@ pub(crate) fn on_acknowledge(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units
     if let Some(record) = effect.record
         && units.ctrl_q.has_room(1)
     {
-        units.ctrl_q.push(record);
+        units.tell_slow_path(record);
     }
     steer(qpc, cold, units, &ackx, &effect, info.sack.is_some());
     if effect.acked > 0 {
@@ -85,7 +85,7 @@ fn steer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, ackx: &Ackx, effec
     if matches!(qpc.controller, Controller::Fixed(_)) {
         return;
     }
-    let packets = effect.acked + u32::from(sacked);
+    let packets = newly_arrived(&mut qpc.req.credited, effect.acked, sacked);
     qpc.controller.on_ack(&AckEvent {
         now_ns: units.now.0,
         acked_bytes: packets.saturating_mul(qpc.id.pmtu.into()),
@@ -98,7 +98,14 @@ fn steer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, ackx: &Ackx, effec
     if effect.loss {
         qpc.controller.on_loss_episode(units.now.0);
     }
-    qpc.tx.set_cwnd(qpc.controller.cwnd_bytes() >> qpc.id.pmtu.trailing_zeros());
+    adopt_window(qpc);
+}
+
+/// Packets that are news to the controller: each counts once, when it is SACKed or when `una` passes it.
+fn newly_arrived(credited: &mut u16, acked: u32, sacked: bool) -> u32 {
+    let known = u32::from(*credited).min(acked);
+    *credited = (*credited).saturating_sub(u16::try_from(known).unwrap_or(u16::MAX)) + u16::from(sacked);
+    acked - known + u32::from(sacked)
 }
 
 /// Marks since the largest count seen; an older count brings none.
@@ -220,6 +227,6 @@ fn end_rnr(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, sent_until: Psn)
     cold.rnr_retries = 0;
     qpc.sched.remove(SchedFlags::RNR_WAIT);
     if let Some(record) = qpc.tx.resend_until(&mut cold.tx_recovery, sent_until) {
-        units.ctrl_q.push(record);
+        units.tell_slow_path(record);
     }
 }

@@ -1,6 +1,6 @@
 //! A queue pair's timer fired: RNR waits, tail probes, retransmission timeouts, and the end of all retries.
 
-use super::wake;
+use super::{adopt_window, wake};
 use crate::engine::Units;
 use crate::qp::context::{PendingFailure, QpCold, Qpc};
 use crate::qp::fail;
@@ -52,10 +52,11 @@ fn watch(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Option<Time> {
             Verdict::Rto => {
                 units.counters.rto_fired += 1;
                 qpc.controller.on_rto(units.now.0);
+                adopt_window(qpc);
                 let (probes, record) = qpc.tx.on_rto(&mut cold.tx_recovery);
                 cold.probes = probes;
                 if let Some(record) = record {
-                    units.ctrl_q.push(record);
+                    units.tell_slow_path(record);
                 }
             }
             Verdict::Exhausted => {

@@ -276,7 +276,7 @@ fn find_message(qpc: &Qpc, cold: &QpCold, psn: Psn) -> Option<u32> {
 
 fn note_resent(units: &mut Units, resend: &Resend) {
     if let Some(record) = resend.record {
-        units.ctrl_q.push(record);
+        units.tell_slow_path(record);
     }
 }
 

@@ -118,8 +118,7 @@ fn note_placed(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Req
     units.counters.recoveries += u64::from(entered);
     let stream = StreamId { qp: cold.slot, response: false };
     let highest = qpc.rx.on_placed_out_of_order(stream, packet.psn, |record| {
-        let fits = units.ctrl_q.push(record);
-        debug_assert!(fits, "room was reserved");
+        units.tell_slow_path(record);
     });
     if let Some(recovery) = cold.rx_recovery.as_mut() {
         if entered {
@@ -188,6 +187,6 @@ pub(crate) fn close_recovery(
     if let Some(generation) = generation {
         let stream = StreamId { qp: cold.slot, response: false };
         // A lost RxClose costs nothing: the next episode's first record replaces the bitmap.
-        units.ctrl_q.push(Record::RxClose { stream, r#gen: generation });
+        units.tell_slow_path(Record::RxClose { stream, r#gen: generation });
     }
 }
