@@ -122,29 +122,65 @@ pmd_has_lcore_id(void)
 	return rte_lcore_id() != LCORE_ID_ANY;
 }
 
-int
-pmd_eal_init(int argc, char **argv, char *log, size_t log_size)
+/* Where DPDK logs to while somebody wants to know. */
+struct capture {
+	FILE *stream;
+	char *text;
+	size_t length;
+};
+
+static void
+capture_begin(struct capture *capture)
 {
-	char *text = NULL;
-	size_t length = 0;
-	FILE *stream = open_memstream(&text, &length);
+	capture->text = NULL;
+	capture->length = 0;
+	capture->stream = open_memstream(&capture->text, &capture->length);
+	/* Without memory for a stream DPDK logs to stderr, as it does by default. */
+	if (capture->stream != NULL)
+		rte_openlog_stream(capture->stream);
+}
+
+static void
+capture_end(struct capture *capture, struct pmd_log log)
+{
+	size_t skip = 0;
+
+	log.text[0] = '\0';
+	if (capture->stream == NULL)
+		return;
+	rte_openlog_stream(NULL);
+	fclose(capture->stream);
+	if (capture->length >= log.size)
+		skip = capture->length - log.size + 1;
+	snprintf(log.text, log.size, "%s", capture->text + skip);
+	free(capture->text);
+}
+
+int
+pmd_eal_init(int argc, char **argv, struct pmd_log log)
+{
+	struct capture capture;
 	int ret, error;
 
-	log[0] = '\0';
-	/* Without memory for a stream EAL logs to stderr, as it does by default. */
-	if (stream != NULL)
-		rte_openlog_stream(stream);
+	capture_begin(&capture);
 	ret = rte_eal_init(argc, argv);
 	error = rte_errno;
-	if (stream != NULL) {
-		rte_openlog_stream(NULL);
-		fclose(stream);
-		if (length >= log_size)
-			snprintf(log, log_size, "%s", text + (length - log_size + 1));
-		else
-			snprintf(log, log_size, "%s", text);
-		free(text);
-	}
+	capture_end(&capture, log);
+	rte_errno = error;
+	return ret;
+}
+
+int
+pmd_attach(const char *bus, const char *name, const char *arguments, struct pmd_log log)
+{
+	struct capture capture;
+	int ret, error;
+
+	capture_begin(&capture);
+	rte_errno = 0;
+	ret = rte_eal_hotplug_add(bus, name, arguments);
+	error = rte_errno;
+	capture_end(&capture, log);
 	rte_errno = error;
 	return ret;
 }

@@ -62,8 +62,15 @@ const char *pmd_version(void);
 int pmd_errno(void);
 int pmd_has_lcore_id(void);
 
-/* Starts EAL with its log caught: at most `log_size` bytes, the last ones, terminated. */
-int pmd_eal_init(int argc, char **argv, char *log, size_t log_size);
+/* The end of what DPDK logged during a call: `size` bytes at `text`, terminated. */
+struct pmd_log {
+	char *text;
+	size_t size;
+};
+
+int pmd_eal_init(int argc, char **argv, struct pmd_log log);
+/* Adds a device: 0, or a negative errno; -1 means that rte_errno holds it, or 0 if there is none. */
+int pmd_attach(const char *bus, const char *name, const char *arguments, struct pmd_log log);
 
 /* Has EAL's interrupt thread call `callback` whenever `fd` is readable: 0, or a negative errno. */
 int pmd_interrupt_register(int fd, void (*callback)(void *), void *arg);

@@ -1,12 +1,13 @@
 //! DPDK's environment: started once a process, on first use, never stopped.
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, CString};
 use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::error::{EalError, Errno};
 use crate::ffi;
+use crate::log::{self, Caught};
 
 /// Where packet buffers live.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -139,32 +140,16 @@ impl Eal {
         let argc = i32::try_from(argv.len()).map_err(|_| EalError::Argument("too many arguments".into()))?;
         argv.push(std::ptr::null_mut());
         let argv = argv.leak();
-        let mut log = vec![0; 4096];
-        // SAFETY: argv holds argc terminated strings and a null, all of which live for ever; log is writable for
+        let mut log = Caught::new();
+        // SAFETY: argv holds argc terminated strings and a null, all of which live for ever; the log is writable for
         // its length. OnceLock makes this the only call of the process.
-        let ret = unsafe {
-            ffi::pmd_eal_init(argc, argv.as_mut_ptr(), log.as_mut_ptr().cast::<c_char>(), log.len())
-        };
+        let ret = unsafe { ffi::pmd_eal_init(argc, argv.as_mut_ptr(), log.target()) };
         if ret < 0 {
-            let errno = Errno::last();
-            let log =
-                CStr::from_bytes_until_nul(&log).unwrap_or_default().to_string_lossy().trim_end().to_owned();
+            let (errno, log) = (Errno::last(), log.text());
             return Err(EalError::Init { errno, hint: hint(&config, &log), log });
         }
-        quieten();
+        log::quieten();
         Ok(Self { config })
-    }
-}
-
-/// Leaves the log to real errors. memif logs an "error" for every attempt to connect to a server that is not there
-/// yet; the port's link state says the same.
-fn quieten() {
-    const LEVEL_ERROR: u32 = 4;
-    const LEVEL_CRITICAL: u32 = 3;
-    // SAFETY: both patterns are terminated; called after EAL has started.
-    unsafe {
-        ffi::rte_log_set_level_pattern(c"*".as_ptr(), LEVEL_ERROR);
-        ffi::rte_log_set_level_pattern(c"pmd.net.memif*".as_ptr(), LEVEL_CRITICAL);
     }
 }
 

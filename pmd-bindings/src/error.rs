@@ -101,14 +101,16 @@ pub enum PortError {
         problem: String,
     },
     /// DPDK refused to make the device.
-    #[error("DPDK cannot attach {device:?}: {errno}. {hint}")]
+    #[error("DPDK cannot attach {device:?}: {errno}. {hint}\nDPDK's log:\n{log}")]
     Attach {
         /// Name and arguments.
         device: String,
-        /// DPDK's error.
+        /// DPDK's error; many drivers give none.
         errno: Errno,
         /// What to do about it.
         hint: &'static str,
+        /// The end of DPDK's log.
+        log: String,
     },
     /// An operation on an attached port failed.
     #[error("port {port}: cannot {operation}: {errno}")]

@@ -6,10 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::burst::Burst;
 use crate::device::Device;
+use crate::door::Door;
 use crate::eal::Eal;
 use crate::error::{Errno, PortError, check};
 use crate::gate::Pass;
-use crate::memif::MemifConfig;
+use crate::log::{self, Caught};
+use crate::memif::{MemifConfig, MemifRole};
 use crate::mempool::Mempool;
 use crate::quiescent::Quiescent;
 use crate::{ffi, lcore};
@@ -44,6 +46,8 @@ pub struct EthStats {
 /// interrupt thread has one place for each port.
 #[derive(Debug)]
 pub struct EthPort {
+    /// Of a memif server: clients come in here.
+    door: Option<Door>,
     id: u16,
     name: CString,
     device: Device,
@@ -82,14 +86,18 @@ impl EthPort {
         let name = as_c(&device.new_name())?;
         let arguments = as_c(device.arguments())?;
         let control = ControlGuard::enter(quiescent);
-        // SAFETY: EAL runs (`_eal`); the strings are terminated and DPDK copies them.
-        check(unsafe { ffi::rte_eal_hotplug_add(device.bus().as_ptr(), name.as_ptr(), arguments.as_ptr()) })
-            .map_err(|errno| attach_error(&device, &name, errno))?;
+        let mut log = Caught::new();
+        // SAFETY: EAL runs (`_eal`); the strings are terminated and DPDK copies them; the log is writable.
+        let ret = log::with_errors(|| unsafe {
+            ffi::pmd_attach(device.bus().as_ptr(), name.as_ptr(), arguments.as_ptr(), log.target())
+        });
+        check(ret).map_err(|errno| attach_error(&device, &name, errno, log.text()))?;
         let mut id = 0;
         // SAFETY: as above, and `id` is writable.
         let found = check(unsafe { ffi::rte_eth_dev_get_port_by_name(name.as_ptr(), &raw mut id) });
         // From here on dropping the port removes the device.
         let port = Self {
+            door: None,
             id,
             name,
             device,
@@ -110,9 +118,17 @@ impl EthPort {
     /// Attaches one end of a memif pair. It starts stopped, and without a link until its peer comes.
     ///
     /// # Errors
-    /// What [`MemifConfig::device`] and [`EthPort::attach`] find.
+    /// [`PortError::OutOfRange`] and [`PortError::Socket`] for a configuration that cannot be, and what
+    /// [`EthPort::attach`] finds.
     pub fn memif(eal: &Eal, config: &MemifConfig, pool: &Mempool) -> Result<Self, PortError> {
-        Self::attach(eal, config.device()?, pool)
+        match config.role {
+            MemifRole::Client => config.attach_client(eal, pool),
+            MemifRole::Server => {
+                let (mut port, door) = config.attach_server(eal, pool)?;
+                port.door = Some(door);
+                Ok(port)
+            }
+        }
     }
 
     /// DPDK's name of the port.
@@ -154,6 +170,9 @@ impl EthPort {
         drop(pass);
         result.map_err(|errno| self.error("start", errno))?;
         self.started = true;
+        if let Some(door) = &self.door {
+            door.set_open(true);
+        }
         Ok(())
     }
 
@@ -164,6 +183,9 @@ impl EthPort {
     pub fn stop(&mut self) -> Result<(), PortError> {
         if !self.started {
             return Ok(());
+        }
+        if let Some(door) = &self.door {
+            door.set_open(false);
         }
         let pass = self.pass();
         // SAFETY: the port is started; `&mut self` and the pass keep all others out of its driver.
@@ -268,6 +290,8 @@ impl EthPort {
 
 impl Drop for EthPort {
     fn drop(&mut self) {
+        // Before the driver's listener goes.
+        self.door = None;
         // A driver that refuses to stop is removed all the same.
         let _ = self.stop();
         let _control = ControlGuard::enter(self.quiescent);
@@ -278,14 +302,14 @@ impl Drop for EthPort {
     }
 }
 
-fn attach_error(device: &Device, name: &CString, errno: Errno) -> PortError {
-    let hint = match (device, errno.code()) {
-        (_, libc::ENOENT | libc::ENODEV) => {
-            "No such device, or its driver's plugin is missing from DPDK's driver directory (librte_net_*.so)"
+fn attach_error(device: &Device, name: &CString, errno: Errno, log: String) -> PortError {
+    let hint = match device {
+        _ if log.contains("failed to parse device") || log.contains("no driver found") => {
+            "The driver's plugin, librte_net_*.so, is missing from DPDK's driver directory"
         }
-        (Device::Virtual { .. }, _) => "The driver refused its arguments; EAL's log says which",
-        (Device::Pci { .. }, _) => "Is it bound to vfio-pci, and did EAL start with EalConfig::pci?",
+        Device::Virtual { .. } => "The driver refused its arguments",
+        Device::Pci { .. } => "Is it bound to vfio-pci, and did EAL start with EalConfig::pci?",
     };
     let device = format!("{},{}", name.to_string_lossy(), device.arguments());
-    PortError::Attach { device, errno, hint }
+    PortError::Attach { device, errno, hint, log }
 }

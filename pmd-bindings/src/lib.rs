@@ -15,6 +15,7 @@
 
 mod burst;
 mod device;
+mod door;
 mod eal;
 mod epoll;
 mod error;
@@ -22,6 +23,7 @@ mod ethdev;
 mod ffi;
 mod gate;
 mod lcore;
+mod log;
 mod mbuf;
 mod memif;
 mod mempool;

@@ -7,7 +7,11 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crate::device::Device;
+use crate::door::{Door, HiddenPath, Listener};
+use crate::eal::Eal;
 use crate::error::PortError;
+use crate::ethdev::EthPort;
+use crate::mempool::Mempool;
 use crate::unix::{self, PATH_MAX};
 
 /// Which end of the pair: the server makes the socket, the client connects to it. Nothing else differs.
@@ -62,14 +66,14 @@ impl MemifConfig {
         }
     }
 
-    /// The device to attach. For a server it first removes what a killed process left at the path.
+    /// The device to attach, with `socket` as the driver's own.
     ///
     /// # Errors
     /// [`PortError::OutOfRange`] and [`PortError::Socket`], before DPDK fails without a reason.
-    pub fn device(&self) -> Result<Device, PortError> {
+    fn device(&self, socket: &Path) -> Result<Device, PortError> {
         check_range("max_frame", self.max_frame.into(), 64, u64::from(u16::MAX - crate::HEADROOM))?;
         check_range("ring_size_log2", self.ring_size_log2.into(), 1, 14)?;
-        let path = self.checked_path()?;
+        let path = self.checked(socket)?;
         let mut arguments = format!(
             "role={},socket={path},socket-abstract=no,bsize={},rsize={}",
             match self.role {
@@ -91,14 +95,11 @@ impl MemifConfig {
             }
             arguments += &format!(",secret={secret}");
         }
-        if self.role == MemifRole::Server {
-            self.remove_stale_socket()?;
-        }
         Ok(Device::virtual_device("net_memif", &arguments))
     }
 
-    fn checked_path(&self) -> Result<&str, PortError> {
-        let path = self.socket_path.to_str().ok_or_else(|| self.socket_error("the path is not UTF-8"))?;
+    fn checked<'a>(&self, socket: &'a Path) -> Result<&'a str, PortError> {
+        let path = socket.to_str().ok_or_else(|| self.socket_error("the path is not UTF-8"))?;
         if path.len() > PATH_MAX {
             return Err(
                 self.socket_error(&format!("the path is longer than {PATH_MAX} bytes; use a shorter one"))
@@ -109,10 +110,10 @@ impl MemifConfig {
                 self.socket_error("the path holds one of , = [ ] \" or a control character; use another")
             );
         }
-        if !self.socket_path.is_absolute() {
+        if !socket.is_absolute() {
             return Err(self.socket_error("the path must be absolute"));
         }
-        let directory = self.socket_path.parent().unwrap_or(Path::new("/"));
+        let directory = socket.parent().unwrap_or(Path::new("/"));
         if !directory.is_dir() {
             return Err(self.socket_error("its directory does not exist; make it first"));
         }
@@ -121,6 +122,25 @@ impl MemifConfig {
                 .socket_error("this user may not write to its directory, which DPDK demands of both ends"));
         }
         Ok(path)
+    }
+
+    /// Attaches a client, whose driver connects to the socket itself.
+    pub(crate) fn attach_client(&self, eal: &Eal, pool: &Mempool) -> Result<EthPort, PortError> {
+        EthPort::attach(eal, self.device(&self.socket_path)?, pool)
+    }
+
+    /// Attaches a server behind a [`Door`] at the socket.
+    pub(crate) fn attach_server(&self, eal: &Eal, pool: &Mempool) -> Result<(EthPort, Door), PortError> {
+        self.checked(&self.socket_path)?;
+        self.remove_stale_socket()?;
+        let hidden =
+            HiddenPath::new().map_err(|error| self.socket_error(&format!("no private socket: {error}")))?;
+        let device = self.device(hidden.socket())?;
+        let listener =
+            Listener::bind(&self.socket_path).map_err(|error| self.socket_error(&error.to_string()))?;
+        let port = EthPort::attach(eal, device, pool)?;
+        let door = hidden.hide().and_then(|driver| Door::install(listener, driver));
+        Ok((port, door.map_err(|error| self.socket_error(&error.to_string()))?))
     }
 
     /// A server that was killed leaves its socket, and a new one cannot bind to it.

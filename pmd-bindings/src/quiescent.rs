@@ -35,14 +35,14 @@
 //! source stay ready whatever EAL does (a listener without descriptors to accept with), the pollers still get their
 //! turn: after [`ROUNDS_MAX`] rounds the gate opens for that time.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use crate::epoll::{self, Readiness};
 use crate::error::{EalError, check};
-use crate::ffi;
 use crate::gate::{Gate, Pass};
+use crate::{ffi, unix};
 
 /// Rounds in a row for which the thread is let go. A connection needs six.
 const ROUNDS_MAX: u32 = 64;
@@ -75,18 +75,12 @@ impl Quiescent {
     }
 
     fn new() -> Result<Self, EalError> {
-        // SAFETY: no pointers.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(EalError::Quiescent(format!("eventfd: {}", std::io::Error::last_os_error())));
-        }
-        // SAFETY: a descriptor that was just made and belongs to nobody else.
-        let recall = unsafe { OwnedFd::from_raw_fd(fd) };
+        let recall = unix::eventfd().map_err(|error| EalError::Quiescent(format!("eventfd: {error}")))?;
         Ok(Self { gate: Gate::closed(), recall, epoll_hint: AtomicI32::new(-1), rounds: AtomicU32::new(0) })
     }
 
     fn register(&self) -> Result<(), EalError> {
-        self.recall();
+        unix::raise(&self.recall);
         // SAFETY: the descriptor and the callback live as long as the process; the callback takes no argument.
         let ret = unsafe {
             ffi::pmd_interrupt_register(self.recall.as_raw_fd(), Some(on_interrupt), std::ptr::null_mut())
@@ -123,7 +117,7 @@ impl Quiescent {
 
     /// The callback: EAL's interrupt thread is here from the time we hold it until the time we let it go.
     fn on_interrupt(&self) {
-        self.drain();
+        unix::lower(&self.recall);
         let others = Readiness::find(self.recall.as_raw_fd(), self.epoll_hint.load(Ordering::Relaxed));
         self.epoll_hint.store(others.descriptor(), Ordering::Relaxed);
         let rounds = self.rounds.load(Ordering::Relaxed);
@@ -134,7 +128,7 @@ impl Quiescent {
         } else {
             self.rounds.store(rounds + 1, Ordering::Relaxed);
         }
-        self.recall();
+        unix::raise(&self.recall);
     }
 
     fn hold_while(&self, wait: impl FnOnce()) {
@@ -142,18 +136,6 @@ impl Quiescent {
         self.gate.open();
         wait();
         self.gate.close();
-    }
-
-    fn recall(&self) {
-        let one = 1_u64;
-        // SAFETY: an eventfd takes eight bytes. It cannot fail: the counter is at most 1.
-        unsafe { libc::write(self.recall.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
-    }
-
-    fn drain(&self) {
-        let mut count = 0_u64;
-        // SAFETY: an eventfd gives eight bytes, or nothing when it was not raised.
-        unsafe { libc::read(self.recall.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
     }
 }
 

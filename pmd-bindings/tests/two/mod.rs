@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pmd_bindings::{Burst, Eal, EalConfig, EthPort, MemifConfig, MemifRole, Mempool, Reconnect};
@@ -47,6 +47,12 @@ impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Lets the tests of this process run one after the other: each keeps two cores busy, and some count descriptors.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One end of a memif pair with its pool.
@@ -203,6 +209,24 @@ pub fn role(word: &str) -> MemifRole {
         "server" => MemifRole::Server,
         "client" => MemifRole::Client,
         other => panic!("no role {other}"),
+    }
+}
+
+/// Connects to a memif server and is gone at once.
+pub fn connect_and_close(socket: &Path) -> bool {
+    let bytes = socket.as_os_str().as_encoded_bytes();
+    // SAFETY: all-zero is a valid address, and the calls below take a socket of our own and an address of its size.
+    unsafe {
+        let mut address: libc::sockaddr_un = std::mem::zeroed();
+        address.sun_family = u16::try_from(libc::AF_UNIX).expect("1");
+        for (to, from) in address.sun_path.iter_mut().zip(bytes) {
+            *to = from.cast_signed();
+        }
+        let fd = libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK, 0);
+        let len = u32::try_from(size_of_val(&address)).expect("110");
+        let connected = libc::connect(fd, (&raw const address).cast(), len) == 0;
+        libc::close(fd);
+        connected
     }
 }
 

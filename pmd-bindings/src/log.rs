@@ -1,0 +1,47 @@
+//! DPDK's log: quiet, unless somebody asks.
+
+use std::ffi::CStr;
+
+use crate::ffi;
+
+const CRITICAL: u32 = 3;
+const ERROR: u32 = 4;
+
+/// The end of what DPDK logged during one call.
+pub(crate) struct Caught(Vec<u8>);
+
+impl Caught {
+    pub(crate) fn new() -> Self {
+        Self(vec![0; 4096])
+    }
+
+    /// Where C is to write to.
+    pub(crate) fn target(&mut self) -> ffi::pmd_log {
+        ffi::pmd_log { text: self.0.as_mut_ptr().cast(), size: self.0.len() }
+    }
+
+    /// What it wrote.
+    pub(crate) fn text(&self) -> String {
+        CStr::from_bytes_until_nul(&self.0).unwrap_or_default().to_string_lossy().trim_end().to_owned()
+    }
+}
+
+/// Leaves the log to real errors. memif logs an "error" for every attempt to connect to a server that is not there
+/// yet; the port's link state says the same.
+pub(crate) fn quieten() {
+    set_level(c"*", ERROR);
+    set_level(c"pmd.net.memif*", CRITICAL);
+}
+
+/// Lets memif say why it refuses a device, while `attach` runs.
+pub(crate) fn with_errors<T>(attach: impl FnOnce() -> T) -> T {
+    set_level(c"pmd.net.memif*", ERROR);
+    let result = attach();
+    set_level(c"pmd.net.memif*", CRITICAL);
+    result
+}
+
+fn set_level(pattern: &CStr, level: u32) {
+    // SAFETY: a terminated string. It fails only for lack of memory, and then the log is as loud as before.
+    unsafe { ffi::rte_log_set_level_pattern(pattern.as_ptr(), level) };
+}
