@@ -71,11 +71,16 @@ impl Span {
     }
 }
 
-/// Byte `index` of the pattern of `seed`.
+/// The first `len` bytes of the pattern of `seed`: f(seed, offset), eight bytes at a time.
 #[must_use]
-pub const fn pattern(seed: u64, index: usize) -> u8 {
-    let word = splitmix64(seed.wrapping_mul(0x1_0000_0001).wrapping_add(index as u64 / 8));
-    word.to_le_bytes()[index % 8]
+pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(len + 7);
+    let start = splitmix64(seed);
+    for word in 0..len.div_ceil(8) as u64 {
+        bytes.extend_from_slice(&splitmix64(start.wrapping_add(word)).to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
 }
 
 /// The part of an allocation between its guards.
@@ -140,8 +145,7 @@ impl Rig {
 
     /// Fills a span with the pattern of `seed`, which starts at the span's first byte.
     pub fn fill(&mut self, span: Span, seed: u64) {
-        let bytes: Vec<u8> = (0..span.len).map(|index| pattern(seed, index)).collect();
-        self.set(span, &bytes);
+        self.set(span, &pattern(seed, span.len));
     }
 
     /// Writes bytes to the start of a span.
@@ -165,17 +169,19 @@ impl Rig {
     /// If it does not; names the first wrong byte.
     #[track_caller]
     pub fn verify(&self, span: Span, seed: u64) {
-        let bytes = self.bytes(span);
-        if let Some(wrong) = (0..span.len).find(|&index| bytes[index] != pattern(seed, index)) {
-            let good = pattern(seed, wrong);
-            panic!("byte {wrong} of {span:?} is {:#04x}, not {good:#04x} of seed {seed}", bytes[wrong]);
+        let (bytes, good) = (self.bytes(span), pattern(seed, span.len));
+        if bytes != good {
+            let wrong = (0..span.len).filter(|&index| bytes[index] != good[index]);
+            let first = wrong.clone().next().unwrap_or(0);
+            let count = wrong.count();
+            panic!("{count} bytes of {span:?} are not those of seed {seed}, the first at {first}");
         }
     }
 
     /// Whether a span holds the pattern of `seed`.
     #[must_use]
     pub fn holds(&self, span: Span, seed: u64) -> bool {
-        self.bytes(span).iter().enumerate().all(|(index, byte)| *byte == pattern(seed, index))
+        self.bytes(span) == pattern(seed, span.len)
     }
 
     /// Asserts that a span was never written.

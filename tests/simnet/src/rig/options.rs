@@ -93,7 +93,7 @@ impl Default for QpOptions {
             sq_psn: 0x00_1000,
             recovery: RecoveryPolicy::SelectiveRepeat,
             congestion: CongestionAlgorithm::Fixed,
-            timeout: 8,
+            timeout: 14,
             retry_cnt: 7,
             rnr_retry: 7,
             min_rnr_timer: 1,
