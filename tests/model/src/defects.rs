@@ -53,6 +53,12 @@ pub enum Defect {
     DroppedReportedOnExitOnly,
     /// A packet takes a shared receive WQE for its own message only, not for those before it.
     SrqOutOfOrder,
+    /// A request that comes again finds its own RSLOT taken.
+    RslotNotIdempotent,
+    /// Fewer completion slots than the window has packets.
+    TooFewSlots,
+    /// A new life starts with the PSNs of the one before.
+    PsnsReused,
     /// Retransmissions leave no mark, so each further SACK resends them.
     NoMarks,
     /// Duplicates are placed again.
@@ -67,7 +73,7 @@ pub enum Defect {
 
 impl Defect {
     /// The mutants that break a promise, not only a budget over many schedules.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 32] = [
         Self::LateAdvanceAccepted,
         Self::RtoSkipsSackedUna,
         Self::ErrorDroppedInRecovery,
@@ -93,6 +99,9 @@ impl Defect {
         Self::DroppedNeverReported,
         Self::DroppedReportedOnExitOnly,
         Self::SrqOutOfOrder,
+        Self::RslotNotIdempotent,
+        Self::TooFewSlots,
+        Self::PsnsReused,
         Self::NoMarks,
         Self::DuplicatePlaced,
         Self::EmittedEarly,

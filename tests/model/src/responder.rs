@@ -43,7 +43,7 @@ impl Responder {
             tx: TxStream::new(first, schedule, defect),
             memory: memory::fresh(tag),
             refused: None,
-            slots: CompletionSlots::new(schedule.window),
+            slots: CompletionSlots::new(schedule.window, defect),
             rslots: Rslots::new(schedule.rd_atomic),
             next_msn,
             next_ssn,
@@ -218,6 +218,9 @@ impl Sink for Responder {
             Verb::Read { answer, .. } | Verb::FetchAdd { answer, .. } => {
                 match self.rslots.admit(answer.rslot, item.msn, self.tx.snd_nxt) {
                     Admission::Refused => Some(Refusal::Error(NakCode::InvalidRequest)),
+                    Admission::SameMessage if cx.has(Defect::RslotNotIdempotent) => {
+                        Some(Refusal::Error(NakCode::InvalidRequest))
+                    }
                     Admission::Retires(end)
                         if cx.has(Defect::RslotReuseRefused) && self.tx.una.is_before(end) =>
                     {

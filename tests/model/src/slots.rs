@@ -2,6 +2,7 @@
 
 use wire::serial::{Msn, Psn, Ssn};
 
+use crate::defects::Defect;
 use crate::packet::{Answer, Cell};
 
 /// What emission does for a message.
@@ -50,10 +51,12 @@ pub struct Slot {
 pub struct CompletionSlots(Vec<Option<Slot>>);
 
 impl CompletionSlots {
-    /// At least `window` slots.
+    /// The least power of two that is at least `window`.
     #[must_use]
-    pub fn new(window: u32) -> Self {
-        Self(vec![None; usize::try_from(window.next_power_of_two()).expect("a window")])
+    pub fn new(window: u32, defect: Option<Defect>) -> Self {
+        let enough = window.next_power_of_two();
+        let n = if defect == Some(Defect::TooFewSlots) { enough / 2 } else { enough };
+        Self(vec![None; usize::try_from(n).expect("a window")])
     }
 
     fn index(&self, msn: Msn) -> usize {
@@ -111,8 +114,10 @@ pub struct Answering {
 /// What a request for an RSLOT finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
-    /// Free, or held by the same message.
-    Admitted,
+    /// Free.
+    Free,
+    /// Held by the same message, whose packet came before.
+    SameMessage,
     /// Held by an older message whose responses up to this PSN are thereby acknowledged.
     Retires(Psn),
     /// Does not exist, or is held by a message whose responses are not all sent.
@@ -130,13 +135,13 @@ impl Rslots {
         Self(vec![None; n])
     }
 
-    /// What a request of `msn` for `rslot` finds, responses below `sent` having been sent and below `una` acknowledged.
+    /// What a request of `msn` for `rslot` finds, if all responses below `sent` have been sent.
     #[must_use]
     pub fn admit(&self, rslot: usize, msn: Msn, sent: Psn) -> Admission {
         match self.0.get(rslot) {
             None => Admission::Refused,
-            Some(None) => Admission::Admitted,
-            Some(Some(held)) if held.msn == msn => Admission::Admitted,
+            Some(None) => Admission::Free,
+            Some(Some(held)) if held.msn == msn => Admission::SameMessage,
             Some(Some(held)) => {
                 let end = held.start.add(held.n);
                 let all_sent = !matches!(held.source, Source::NotYet) && !sent.is_before(end);

@@ -87,7 +87,7 @@ impl<'a> World<'a> {
         let network = Network::new(Rng::new(rng.word()), schedule.qps);
         let host = |host: usize| Host {
             qps: (0..schedule.qps)
-                .map(|qp| QueuePair::connect(&life(schedule, host, qp, 0), None, schedule, defect))
+                .map(|qp| QueuePair::connect(&life(schedule, host, qp, 0, defect), None, schedule, defect))
                 .collect(),
             slow: SlowPath::new(schedule.qps * 2, schedule.ring, schedule.commands, defect),
             srq: schedule.srq.unwrap_or(0),
@@ -308,7 +308,7 @@ impl<'a> World<'a> {
 
     fn connect(&mut self, host: usize, qp: usize) {
         let number = self.connections[qp].life;
-        let life = life(self.schedule, host, qp, number);
+        let life = life(self.schedule, host, qp, number, self.defect);
         let before = &self.hosts[host].qps[qp];
         let mut end = QueuePair::connect(&life, Some(before), self.schedule, self.defect);
         if self.now >= self.schedule.heal_at {
@@ -326,7 +326,7 @@ impl<'a> World<'a> {
     }
 
     fn begin_life(&mut self, host: usize, qp: usize) {
-        let life = life(self.schedule, host, qp, self.connections[qp].life);
+        let life = life(self.schedule, host, qp, self.connections[qp].life, self.defect);
         self.oracle.begin_life(host, qp, life.own_tag);
         self.oracle.begin_stream(host, StreamId { qp, side: Side::Request }, life.peer_first);
         self.oracle.begin_stream(host, StreamId { qp, side: Side::Response }, life.own_first);
@@ -378,11 +378,12 @@ impl<'a> World<'a> {
 /// More receives than anyone needs.
 const ALL_RECEIVES: u32 = 1 << 10;
 
-fn life(schedule: &Schedule, host: usize, qp: usize, number: u32) -> Life {
+fn life(schedule: &Schedule, host: usize, qp: usize, number: u32, defect: Option<Defect>) -> Life {
+    let psns = if defect == Some(Defect::PsnsReused) { 0 } else { number };
     let tag = |host: usize| mix(schedule.seed ^ mix((host + 2 * qp) as u64) ^ u64::from(number));
     Life {
-        own_first: schedule.first_psn(host, qp, number),
-        peer_first: schedule.first_psn(1 - host, qp, number),
+        own_first: schedule.first_psn(host, qp, psns),
+        peer_first: schedule.first_psn(1 - host, qp, psns),
         own_tag: tag(host),
         peer_tag: tag(1 - host),
     }
