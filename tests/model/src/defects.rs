@@ -59,6 +59,10 @@ pub enum Defect {
     TooFewSlots,
     /// A new life starts with the PSNs of the one before.
     PsnsReused,
+    /// Keys are not checked again at emission.
+    KeyNotCheckedAtEmission,
+    /// An error at emission is reported at epsn instead of at the message's PSN.
+    EmissionErrorAtEpsn,
     /// Retransmissions leave no mark, so each further SACK resends them.
     NoMarks,
     /// Duplicates are placed again.
@@ -73,7 +77,7 @@ pub enum Defect {
 
 impl Defect {
     /// The mutants that break a promise, not only a budget over many schedules.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 34] = [
         Self::LateAdvanceAccepted,
         Self::RtoSkipsSackedUna,
         Self::ErrorDroppedInRecovery,
@@ -102,6 +106,8 @@ impl Defect {
         Self::RslotNotIdempotent,
         Self::TooFewSlots,
         Self::PsnsReused,
+        Self::KeyNotCheckedAtEmission,
+        Self::EmissionErrorAtEpsn,
         Self::NoMarks,
         Self::DuplicatePlaced,
         Self::EmittedEarly,

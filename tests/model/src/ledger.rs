@@ -41,6 +41,7 @@ pub struct Ledger {
     receives: usize,
     completed: usize,
     failed: bool,
+    words_revoked: bool,
     flags_posted: [Cell; FLAGS],
     flags: [Cell; FLAGS],
     adds_posted: Cell,
@@ -58,11 +59,17 @@ impl Ledger {
             receives: 0,
             completed: 0,
             failed: false,
+            words_revoked: false,
             flags_posted: [0; FLAGS],
             flags: [0; FLAGS],
             adds_posted: 0,
             adds: 0,
         }
+    }
+
+    /// From now on no message may touch flags or counter.
+    pub fn revoke_words(&mut self) {
+        self.words_revoked = true;
     }
 
     /// Messages posted so far.
@@ -102,6 +109,9 @@ impl Ledger {
         let op = issued.op;
         if op.bad_at.is_some() {
             return Err(format!("message {index} executed in spite of its bad key"));
+        }
+        if self.words_revoked && op.touches_words() {
+            return Err(format!("message {index} executed with a key that was withdrawn"));
         }
         let kind = match slot.effect {
             Effect::Write => matches!(op.verb, Verb::Write | Verb::Flag(_)) && !op.imm,
@@ -157,13 +167,16 @@ impl Ledger {
         }
         self.failed |= status != Status::Success;
         let bad = issued.op.bad_at.is_some();
+        let withdrawn = self.words_revoked && issued.op.touches_words();
         match status {
             Status::Success if bad => Err(format!("message {index}: success with a bad key")),
             Status::Success if self.emitted <= index => {
                 Err(format!("message {index}: success, not executed"))
             }
             Status::Success => self.take_answer(index, &issued, local),
-            Status::RemoteAccess if !bad => Err(format!("message {index}: {status:?} with a good key")),
+            Status::RemoteAccess if !(bad || withdrawn) => {
+                Err(format!("message {index}: {status:?} with a good key"))
+            }
             Status::RemoteInvalidRequest => Err(format!("message {index}: {status:?}")),
             _ => Ok(()),
         }

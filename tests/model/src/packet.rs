@@ -89,6 +89,15 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// The remote address that the packet names, if any.
+    #[must_use]
+    pub fn address(&self) -> Option<usize> {
+        match *self {
+            Self::Send { .. } => None,
+            Self::Write { addr, .. } | Self::Read { addr, .. } | Self::FetchAdd { addr, .. } => Some(addr),
+        }
+    }
+
     /// Number of the receive WQE that the packet needs, if any.
     #[must_use]
     pub fn ssn(&self) -> Option<Ssn> {

@@ -34,6 +34,8 @@ pub trait Sink {
     fn refusal(&self, item: &Self::Item, cx: &Cx<'_>) -> Option<Refusal>;
     /// Tells the peer that the packet at epsn cannot be placed.
     fn raise(&mut self, refusal: Refusal, cx: &mut Cx<'_>);
+    /// An error was raised: no more is acknowledged.
+    fn has_refused(&self) -> bool;
     /// Places the payload and fills the completion slot.
     fn place(&mut self, psn: Psn, item: &Self::Item, in_order: bool, cx: &mut Cx<'_>);
     /// Executes, in order, all that is complete below epsn.
@@ -84,6 +86,9 @@ fn in_order<S: Sink>(sink: &mut S, psn: Psn, item: &S::Item, cx: &mut Cx<'_>) {
     cx.oracle.on_placed(cx.host, cx.stream(S::SIDE), psn);
     move_epsn(sink, cx, |rx| rx.epsn = rx.epsn.next());
     sink.emit(cx);
+    if sink.has_refused() {
+        return;
+    }
     let (every, flush, now) = (cx.schedule.ack_every, cx.schedule.flush, cx.now);
     let rx = sink.rx();
     if !cx.has(Defect::DroppedReportedOnExitOnly) && report_dropped(rx, cx) {
@@ -140,6 +145,9 @@ pub fn on_command<S: Sink>(sink: &mut S, command: &Command, cx: &mut Cx<'_>) {
         return;
     }
     sink.emit(cx);
+    if sink.has_refused() {
+        return;
+    }
     let rx = sink.rx();
     let recovering = rx.state == State::Recovery;
     if !(recovering && cx.has(Defect::DroppedReportedOnExitOnly)) && report_dropped(rx, cx) {

@@ -340,6 +340,10 @@ impl Sink for Requester {
 
     fn raise(&mut self, _refusal: Refusal, _cx: &mut Cx<'_>) {}
 
+    fn has_refused(&self) -> bool {
+        false
+    }
+
     fn place(&mut self, _psn: Psn, item: &Response, _in_order: bool, cx: &mut Cx<'_>) {
         let entry = self.sq.iter().find(|entry| entry.msn == item.msn);
         if let (Some(entry), Some(cell)) = (entry, item.cell) {

@@ -25,6 +25,8 @@ pub struct Responder {
     pub memory: Vec<Cell>,
     /// The error NAK that answers every request from now on.
     pub refused: Option<(Psn, NakCode)>,
+    /// The key of flags and counter is no longer valid.
+    pub words_revoked: bool,
     slots: CompletionSlots,
     rslots: Rslots,
     next_msn: Msn,
@@ -43,6 +45,7 @@ impl Responder {
             tx: TxStream::new(first, schedule, defect),
             memory: memory::fresh(tag),
             refused: None,
+            words_revoked: false,
             slots: CompletionSlots::new(schedule.window, defect),
             rslots: Rslots::new(schedule.rd_atomic),
             next_msn,
@@ -118,6 +121,29 @@ impl Responder {
         {
             self.send(psn, true, cx);
         }
+    }
+
+    fn is_revoked(&self, addr: usize) -> bool {
+        self.words_revoked && addr < memory::SOURCE
+    }
+
+    /// Error NAK(`psn`): all below is executed, and no request is accepted any more.
+    fn refuse(&mut self, psn: Psn, code: NakCode, cx: &mut Cx<'_>) {
+        self.refused = Some((psn, code));
+        self.rx.epsn = psn;
+        self.rx.gen_no = self.rx.gen_no.wrapping_add(1);
+        self.rx.state = State::InOrder;
+        self.rx.flush_at = None;
+        cx.send_refusal(psn, AckKind::Error(code));
+    }
+
+    /// True if the key that `slot` needs was withdrawn after its packets were accepted. A larger WRITE is in memory already.
+    fn lost_its_key(&self, slot: &Slot) -> bool {
+        let addr = match slot.effect {
+            Effect::Read { addr, .. } | Effect::FetchAdd { addr, .. } => Some(addr),
+            _ => slot.parked.map(|(addr, _)| addr),
+        };
+        addr.is_some_and(|addr| self.is_revoked(addr))
     }
 
     fn execute(&mut self, slot: &Slot, cx: &mut Cx<'_>) {
@@ -209,7 +235,8 @@ impl Sink for Responder {
     }
 
     fn refusal(&self, item: &Request, cx: &Cx<'_>) -> Option<Refusal> {
-        if item.bad_key {
+        let revoked = item.verb.address().is_some_and(|addr| self.is_revoked(addr));
+        if item.bad_key || revoked {
             return Some(Refusal::Error(NakCode::RemoteAccess));
         }
         let ready = |ssn: Ssn| self.receives.serves(ssn, *cx.srq, cx.defect);
@@ -234,17 +261,14 @@ impl Sink for Responder {
     }
 
     fn raise(&mut self, refusal: Refusal, cx: &mut Cx<'_>) {
-        let epsn = self.rx.epsn;
         match refusal {
-            Refusal::NotReady => cx.send_refusal(epsn, AckKind::Rnr),
-            Refusal::Error(code) => {
-                self.refused = Some((epsn, code));
-                self.rx.gen_no = self.rx.gen_no.wrapping_add(1);
-                self.rx.state = State::InOrder;
-                self.rx.flush_at = None;
-                cx.send_refusal(epsn, AckKind::Error(code));
-            }
+            Refusal::NotReady => cx.send_refusal(self.rx.epsn, AckKind::Rnr),
+            Refusal::Error(code) => self.refuse(self.rx.epsn, code, cx),
         }
+    }
+
+    fn has_refused(&self) -> bool {
+        self.refused.is_some()
     }
 
     fn place(&mut self, psn: Psn, item: &Request, in_order: bool, cx: &mut Cx<'_>) {
@@ -288,6 +312,11 @@ impl Sink for Responder {
         while let Some(slot) = self.slots.get(self.next_msn) {
             if !slot.end_psn.is_before(self.rx.epsn) && !cx.has(Defect::EmittedEarly) {
                 break;
+            }
+            if self.lost_its_key(&slot) && !cx.has(Defect::KeyNotCheckedAtEmission) {
+                let late = cx.has(Defect::EmissionErrorAtEpsn);
+                let psn = if late { self.rx.epsn } else { slot.end_psn };
+                return self.refuse(psn, NakCode::RemoteAccess, cx);
             }
             self.slots.clear(slot.msn);
             self.next_msn = self.next_msn.next();

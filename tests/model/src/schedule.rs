@@ -59,6 +59,12 @@ impl Op {
         }
     }
 
+    /// True if it needs the key of flags and counter.
+    #[must_use]
+    pub fn touches_words(&self) -> bool {
+        matches!(self.verb, Verb::Flag(_) | Verb::ReadFlag(_) | Verb::FetchAdd)
+    }
+
     /// True if it takes a receive WQE.
     #[must_use]
     pub fn receives(&self) -> bool {
@@ -97,6 +103,13 @@ pub enum Step {
         side: Side,
         /// New window.
         packets: u32,
+    },
+    /// Host `host` withdraws the key of the words of queue pair `qp`: flags and counter.
+    Revoke {
+        /// Host.
+        host: usize,
+        /// Queue pair.
+        qp: usize,
     },
     /// Both ends of `qp` go through RESET.
     Reset(Reset),
@@ -281,6 +294,10 @@ impl Schedule {
                     let at = rng.between(0, self.heal_at);
                     self.steps.push((at, Step::Cwnd { host, qp, side, packets }));
                 }
+            }
+            if errors > 0 && rng.chance(250) {
+                let at = rng.between(0, self.heal_at);
+                self.steps.push((at, Step::Revoke { host: usize::from(rng.chance(500)), qp }));
             }
             for _ in 1..self.lives {
                 let at = rng.between(20, self.heal_at);

@@ -252,6 +252,12 @@ impl<'a> World<'a> {
                 }
                 end.settle(cx);
             }),
+            // Between two lives there is no key to withdraw.
+            Step::Revoke { qp, .. } if self.connections[qp].resetting => {}
+            Step::Revoke { host, qp } => {
+                self.hosts[host].qps[qp].responder.words_revoked = true;
+                self.oracle.ledger(1 - host, qp).revoke_words();
+            }
             Step::Reset(reset) => self.reset(reset, 0),
         }
     }

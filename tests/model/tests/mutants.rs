@@ -58,6 +58,8 @@ mutants! {
     rslot_not_idempotent: RslotNotIdempotent,
     too_few_slots: TooFewSlots,
     psns_reused: PsnsReused,
+    key_not_checked_at_emission: KeyNotCheckedAtEmission,
+    emission_error_at_epsn: EmissionErrorAtEpsn,
     no_marks: NoMarks,
     duplicate_placed: DuplicatePlaced,
     emitted_early: EmittedEarly,
