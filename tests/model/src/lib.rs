@@ -4,6 +4,11 @@
 //! both directions in use, a slow path as an actor of its own, and a network that loses, copies, delays and reorders.
 //! A [`schedule::Schedule`] is drawn from one seed; [`run`] plays it under the eyes of an [`oracle::Oracle`] and says
 //! what went wrong. [`defects::Defect`] breaks one rule at a time, to show that the oracle would notice.
+//!
+//! Where to find what: a stream's receiving rules are in [`receive`] and [`rx`], its sending rules in [`tx`] and
+//! [`timers`]; [`responder`] and [`requester`] own two streams each; [`slow_path`] has the bitmaps. What must hold is in
+//! [`oracle`] (packets), [`ledger`] (messages and memory) and at the end of [`world`] (everything finishes).
+//! docs/adr/0003-model-findings.md tells what came of it.
 
 pub mod context;
 pub mod defects;
