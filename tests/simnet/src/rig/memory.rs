@@ -4,7 +4,7 @@ use super::{Registered, Rig};
 use crate::network::NodeId;
 use crate::rng::splitmix64;
 use core::ptr::NonNull;
-use datapath::memory::{Access, Backing, HeapBacking, ProtectionDomainId};
+use datapath::memory::{Access, Backing, HeapBacking, MemoryKey, ProtectionDomainId};
 use datapath::queue::Sge;
 use std::sync::Arc;
 
@@ -141,6 +141,11 @@ impl Rig {
         self.poke(index, 0, &[GUARD_BYTE; GUARD]);
         self.poke(index, GUARD + len, &[GUARD_BYTE; GUARD]);
         Region { index, node, key, iova, len }
+    }
+
+    /// Ends a region at its engine; tests can still look at its bytes. False if it ended before.
+    pub fn deregister(&mut self, region: Region) -> bool {
+        self.nodes[region.node.0].engine.deregister_memory(MemoryKey(region.key))
     }
 
     /// Fills a span with the pattern of `seed`, which starts at the span's first byte.
