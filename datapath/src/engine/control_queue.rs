@@ -6,13 +6,16 @@ use wire::Psn;
 /// Acknowledgements that wait at most. A full queue drops the newest, as a lossy network might.
 const CONTROL_MAX: usize = 1024;
 
+/// Packets that the bitmap of a NACK can name beside SACK_PSN.
+const LOOKS_BACK: u32 = 64;
+
 /// What to say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ControlKind {
     /// A duplicate arrived: everything below ePSN is acknowledged again.
     Duplicate,
-    /// Something is missing at ePSN; this PSN arrived.
-    Nack { sack: Psn },
+    /// Something is missing at ePSN; `sack` arrived, and all from `first` on in the same run.
+    Nack { first: Psn, sack: Psn },
     /// Something is missing at ePSN, and what was not SACKed must be sent again.
     NackAll,
     /// No receive for the message at this PSN.
@@ -29,6 +32,16 @@ pub(crate) struct ControlPacket {
     pub kind: ControlKind,
 }
 
+/// One NACK for two packets of a run, the second right behind the first.
+fn merge(before: ControlKind, next: ControlKind) -> Option<ControlKind> {
+    let (ControlKind::Nack { first, sack }, ControlKind::Nack { first: start, sack: end }) = (before, next)
+    else {
+        return None;
+    };
+    let continues = start == sack.next() && end.steps_from(first) <= LOOKS_BACK;
+    continues.then_some(ControlKind::Nack { first, sack: end })
+}
+
 #[derive(Debug)]
 pub(crate) struct ControlQueue {
     packets: VecDeque<ControlPacket>,
@@ -39,10 +52,18 @@ impl ControlQueue {
         Self { packets: VecDeque::with_capacity(CONTROL_MAX) }
     }
 
-    /// Queues an acknowledgement; false if there is no room.
+    /// Queues an acknowledgement; false if there is no room. A NACK that continues the run of the one before it takes
+    /// its place, as long as the bitmap that looks back covers both.
     #[inline]
     #[must_use]
     pub fn push(&mut self, packet: ControlPacket) -> bool {
+        if let Some(last) = self.packets.back_mut()
+            && (last.slot, last.qpn) == (packet.slot, packet.qpn)
+            && let Some(merged) = merge(last.kind, packet.kind)
+        {
+            last.kind = merged;
+            return true;
+        }
         let fits = self.packets.len() < CONTROL_MAX;
         if fits {
             self.packets.push_back(packet);

@@ -99,7 +99,7 @@ pub(crate) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, pa
         }
         Arrival::DuplicateAhead => {
             units.counters.rx_duplicates += 1;
-            queue_control(qpc, cold.slot, units, ControlKind::Nack { sack: packet.psn });
+            queue_control(qpc, cold.slot, units, ControlKind::Nack { first: packet.psn, sack: packet.psn });
         }
         Arrival::BeyondWindow => units.counters.drop_beyond_window += 1,
     }

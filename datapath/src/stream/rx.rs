@@ -67,6 +67,12 @@ impl RxStream {
         self.right
     }
 
+    /// First packet of the run that ends at `psn`, if `psn` is the highest that arrived.
+    #[must_use]
+    pub fn run_start(&self, psn: Psn) -> Option<Psn> {
+        (self.recovery && psn == self.right).then_some(self.left)
+    }
+
     /// True while something is missing.
     #[inline]
     #[must_use]

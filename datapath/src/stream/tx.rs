@@ -60,8 +60,10 @@ pub struct AckInfo {
     pub next: Psn,
     /// A packet that arrived out of order.
     pub sack: Option<Psn>,
-    /// More of them: bit i stands for `next + 1 + i`.
+    /// More of them: bit i stands for `bitmap_base + i`.
     pub bitmap: u64,
+    /// PSN of the bitmap's bit 0.
+    pub bitmap_base: Psn,
     /// NACK without SACK: resend everything from `next`.
     pub resend_all: bool,
     /// The packet that triggered it was a duplicate.
@@ -387,7 +389,7 @@ impl TxStream {
             una: self.una,
             snd_nxt: self.nxt,
             sack,
-            bitmap_base: ack.next.next(),
+            bitmap_base: ack.bitmap_base,
             bitmap: ack.bitmap,
             threshold: cold.threshold,
         });

@@ -105,7 +105,7 @@ impl From<Rdw> for RawRdw {
 
 wire_header!(Rdw, RawRdw);
 
-/// ACKX.FLAGS. Bits 5 to 7 are reserved: sent as zero, ignored, kept when a packet is re-emitted.
+/// ACKX.FLAGS. Bits 6 and 7 are reserved: sent as zero, ignored, kept when a packet is re-emitted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(transparent)]
 pub struct AckFlags(pub u8);
@@ -121,6 +121,8 @@ impl AckFlags {
     pub const META_VALID: Self = Self(1 << 3);
     /// A duplicate triggered this ACK.
     pub const DUPLICATE: Self = Self(1 << 4);
+    /// SACKB looks back: bit i stands for `SACK_PSN - 1 - i`, not for the PSNs above the cumulative one.
+    pub const BACKWARD: Self = Self(1 << 5);
 
     /// No flag.
     #[inline]

@@ -115,6 +115,7 @@ const SRNIC: &[Column] = &[
     ("srnic.ackx.flags.bitmap", |s| s.flag(AckFlags::BITMAP)),
     ("srnic.ackx.flags.meta_valid", |s| s.flag(AckFlags::META_VALID)),
     ("srnic.ackx.flags.duplicate", |s| s.flag(AckFlags::DUPLICATE)),
+    ("srnic.ackx.flags.backward", |s| s.flag(AckFlags::BACKWARD)),
     ("srnic.ackx.sack_psn", |s| s.repr.ackx.map(|h| h.sack_psn.get().into())),
     ("srnic.ackx.ce_cnt", |s| s.repr.ackx.map(|h| h.ce_cnt.into())),
     ("srnic.ackx.ack_delay", |s| s.repr.ackx.map(|h| h.ack_delay.into())),
@@ -214,7 +215,7 @@ fn all_packets() -> Vec<Sent> {
         for (mode, opcode) in packet_types() {
             packets.push(sent(repr(mode, opcode, &mut n), v6));
         }
-        for flags in [0x00, 0x01, 0x02, 0x04, 0x08, 0x10, 0x1F] {
+        for flags in [0x00, 0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x3F] {
             let mut ack = repr(WireMode::Srnic, Opcode::RcAck, &mut n);
             ack.ackx = ack.ackx.map(|ackx| Ackx { flags: AckFlags(flags), ..ackx });
             ack.sackb = AckFlags(flags).contains(AckFlags::BITMAP).then(|| n.u64());

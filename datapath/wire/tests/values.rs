@@ -150,12 +150,13 @@ fn ack_flags() {
         AckFlags::BITMAP,
         AckFlags::META_VALID,
         AckFlags::DUPLICATE,
+        AckFlags::BACKWARD,
     ];
-    assert_eq!(all.map(|flag| flag.0), [0x01, 0x02, 0x04, 0x08, 0x10]);
+    assert_eq!(all.map(|flag| flag.0), [0x01, 0x02, 0x04, 0x08, 0x10, 0x20]);
     for flag in all {
         let mut others = AckFlags::empty();
         all.into_iter().filter(|&other| other != flag).for_each(|other| others |= other);
-        assert_eq!(others.0, 0x1F ^ flag.0);
+        assert_eq!(others.0, 0x3F ^ flag.0);
         assert!(!others.contains(flag) && (others | flag).contains(flag));
         assert_eq!(others.with(flag, true), others.union(flag));
         assert_eq!(others.with(flag, true).with(flag, false), others);

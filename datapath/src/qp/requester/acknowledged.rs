@@ -65,10 +65,18 @@ fn read_info(syndrome: Syndrome, ackx: &Ackx, packet: &Packet<'_>) -> AckInfo {
     let psn = packet.psn();
     let nack = syndrome == Syndrome::Nak(NakCode::PsnSequence);
     let sack_valid = ackx.flags.contains(AckFlags::SACK_VALID);
+    let next = if matches!(syndrome, Syndrome::Ack { .. }) { psn.next() } else { psn };
+    let bitmap = packet.sackb().unwrap_or(0);
+    let (bitmap, bitmap_base) = if ackx.flags.contains(AckFlags::BACKWARD) {
+        (bitmap.reverse_bits(), ackx.sack_psn.sub(u64::BITS))
+    } else {
+        (bitmap, next.next())
+    };
     AckInfo {
-        next: if matches!(syndrome, Syndrome::Ack { .. }) { psn.next() } else { psn },
+        next,
         sack: sack_valid.then_some(ackx.sack_psn),
-        bitmap: packet.sackb().unwrap_or(0),
+        bitmap,
+        bitmap_base,
         resend_all: nack && !sack_valid,
         duplicate: ackx.flags.contains(AckFlags::DUPLICATE),
     }

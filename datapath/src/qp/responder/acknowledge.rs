@@ -85,12 +85,11 @@ fn answer(qpc: &Qpc, cold: &QpCold, units: &mut Units, kind: Option<ControlKind>
         Some(ControlKind::ErrorNak) => return None,
         Some(ControlKind::Duplicate) => Answer { flags: ack.flags | AckFlags::DUPLICATE, ..ack },
         // What it reports was overtaken: everything up to it has arrived by now.
-        Some(ControlKind::Nack { sack }) if sack.is_before(epsn) => ack,
-        Some(ControlKind::Nack { sack }) => {
+        Some(ControlKind::Nack { sack, .. }) if sack.is_before(epsn) => ack,
+        Some(ControlKind::Nack { first, sack }) => {
             units.counters.tx_nacks += 1;
-            let bitmap = newest_bitmap(cold, epsn);
-            let flags = ack.flags | AckFlags::SACK_VALID;
-            let flags = if bitmap.is_some() { flags | AckFlags::BITMAP } else { flags };
+            let (bitmap, shape) = sack_bitmap(qpc, cold, first, sack);
+            let flags = ack.flags | AckFlags::SACK_VALID | shape;
             Answer { syndrome: nack, psn: epsn, flags, sack, bitmap }
         }
         Some(ControlKind::NackAll) => {
@@ -105,10 +104,19 @@ fn answer(qpc: &Qpc, cold: &QpCold, units: &mut Units, kind: Option<ControlKind>
     })
 }
 
-/// The bitmap of the newest Advance, as long as it speaks of the present ePSN.
-fn newest_bitmap(cold: &QpCold, epsn: Psn) -> Option<u64> {
-    let (base, bitmap) = cold.rx_recovery.as_ref()?.advance?;
-    (base == epsn && bitmap != 0).then_some(bitmap)
+/// What else arrived: the run that ends at `sack`, and no less than what this NACK speaks for, from `first` on; else what
+/// the newest Advance said, if it speaks of the present ePSN.
+fn sack_bitmap(qpc: &Qpc, cold: &QpCold, first: Psn, sack: Psn) -> (Option<u64>, AckFlags) {
+    let packets = sack.steps_from(qpc.rx.run_start(sack).unwrap_or(first));
+    if packets > 0 {
+        let run = u64::MAX >> (u64::BITS - packets.min(u64::BITS));
+        return (Some(run), AckFlags::BITMAP | AckFlags::BACKWARD);
+    }
+    let advance = cold.rx_recovery.as_ref().and_then(|recovery| recovery.advance);
+    match advance {
+        Some((base, bitmap)) if base == qpc.rx.epsn() && bitmap != 0 => (Some(bitmap), AckFlags::BITMAP),
+        _ => (None, AckFlags::empty()),
+    }
 }
 
 /// Host time from arrival to acknowledgement, in units of 64 ns, saturating.

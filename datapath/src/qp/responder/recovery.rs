@@ -129,7 +129,7 @@ fn note_placed(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Req
             recovery.after_right = (packets, packet.kind() == SlotKind::Write);
         }
     }
-    queue_control(qpc, cold.slot, units, ControlKind::Nack { sack: packet.psn });
+    queue_control(qpc, cold.slot, units, ControlKind::Nack { first: packet.psn, sack: packet.psn });
 }
 
 /// Applies an Advance of the slow path.
@@ -156,7 +156,8 @@ pub(crate) fn apply_advance(
         if qpc.rx.take_dropped() {
             queue_plain_nack(qpc, cold, units);
         } else {
-            queue_control(qpc, cold.slot, units, ControlKind::Nack { sack: qpc.rx.right() });
+            let right = qpc.rx.right();
+            queue_control(qpc, cold.slot, units, ControlKind::Nack { first: right, sack: right });
         }
         return;
     }
