@@ -11,8 +11,8 @@ mod tests;
 
 use std::time::Instant;
 
-use dpdk_sys::{Burst, Device, Eal, EthPort, Mbuf, Mempool, Reconnect};
-pub use dpdk_sys::{EalConfig, EalError, MEMIF_MAX_FRAME, MemifConfig, MemifRole, Memory, PortError};
+use dpdk_sys::{Burst, Device, EthPort, Mbuf, Mempool, Reconnect};
+pub use dpdk_sys::{Eal, EalConfig, EalError, MEMIF_MAX_FRAME, MemifConfig, MemifRole, Memory, PortError};
 
 use super::{Port, PortCaps, PortStats, RX_BURST};
 

@@ -1,0 +1,115 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use verbs_api::{CongestionAlgorithm, DeviceSpec};
+
+/// Sends a file from one process to another by RDMA WRITEs
+#[derive(Parser, Debug)]
+#[command(version)]
+pub struct Cli {
+    /// Which side this is.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The two sides.
+#[derive(Subcommand, Debug)]
+pub enum Verb {
+    /// Receives one file, then ends; start it first or within a minute of the sender
+    Recv(RecvArgs),
+    /// Sends one file, then ends
+    Send(SendArgs),
+}
+
+/// What both sides take.
+#[derive(Args, Debug)]
+pub struct Common {
+    /// The device: [fault:loss=1%,seed=7:]memif:PATH[,role=server|client][,ip=..][,mac=..][,mtu=..][,vlan=..]
+    #[arg(short, long)]
+    pub device: DeviceSpec,
+    /// TCP port on 127.0.0.1 where the two sides find each other
+    #[arg(long, default_value_t = 18515)]
+    pub port: u16,
+    /// Writes what was counted to this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Congestion control
+    #[arg(long, value_enum, default_value = "fixed")]
+    pub cc: Congestion,
+    /// Packets outstanding at most
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub window: u16,
+}
+
+/// Arguments of `recv`.
+#[derive(Args, Debug)]
+pub struct RecvArgs {
+    /// What both sides take.
+    #[command(flatten)]
+    pub common: Common,
+    /// Where the file goes; complete or not at all
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+}
+
+/// Arguments of `send`.
+#[derive(Args, Debug)]
+pub struct SendArgs {
+    /// What both sides take.
+    #[command(flatten)]
+    pub common: Common,
+    /// The file to send
+    #[arg(long = "in", value_name = "FILE")]
+    pub input: PathBuf,
+    /// Bytes of one WRITE
+    #[arg(long, value_name = "BYTES", default_value_t = 256 << 10,
+          value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    pub message: u32,
+}
+
+/// Congestion controllers, as the command line names them.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Congestion {
+    /// A constant window: a memif link has no queue to fill
+    Fixed,
+    /// DCTCP
+    Dctcp,
+}
+
+impl From<Congestion> for CongestionAlgorithm {
+    fn from(congestion: Congestion) -> Self {
+        match congestion {
+            Congestion::Fixed => Self::Fixed,
+            Congestion::Dctcp => Self::Dctcp,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_demo_is_understood() {
+        let line =
+            "srnic_file send -d fault:loss=1%,seed=7:memif:/tmp/a,role=client --port 9 --in b --json c";
+        let cli = Cli::try_parse_from(line.split(' ')).expect("as xtask demo calls it");
+        let Verb::Send(args) = cli.verb else { panic!("it sends") };
+        assert_eq!((args.common.port, args.common.cc, args.message), (9, Congestion::Fixed, 262_144));
+        assert!(args.common.device.faults.is_some());
+    }
+
+    #[test]
+    fn a_wrong_device_says_what_is_allowed() {
+        let line = "srnic_file recv -d memif:/tmp/a,rolle=server --out b";
+        let error = Cli::try_parse_from(line.split(' ')).expect_err("no such key").to_string();
+        assert!(error.contains("unknown device key `rolle`; keys are role, ip, mac, mtu, vlan"), "{error}");
+    }
+}

@@ -1,0 +1,79 @@
+//! The receiving side.
+
+use crate::channel::Channel;
+use crate::cli::RecvArgs;
+use crate::error::{Error, Result};
+use crate::pump::{Completions, wait_for};
+use crate::report::{self, Transfer};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use verbs_api::{Access, Device, Endpoint, FileBacking, RecvRequest, Role};
+
+/// Receives one file.
+pub fn run(args: &RecvArgs) -> Result<()> {
+    let device = Device::open_spec(&args.common.device.clone().or_role(Role::Server))?;
+    let mut channel = Channel::accept(&device, args.common.port)?;
+    let result = receive(args, &device, &mut channel);
+    if let Err(error) = &result {
+        channel.say_failed(error);
+    }
+    report::receiver(&device, result?, args.common.json.as_deref())
+}
+
+fn receive(args: &RecvArgs, device: &Device, channel: &mut Channel) -> Result<Transfer> {
+    let bytes: u64 = channel.hear(device, "file")?;
+    let remote: Endpoint = channel.hear(device, "endpoint")?;
+    let partial = Partial::new(&args.out);
+    let (pd, cq) = (device.alloc_pd(), device.create_cq(16)?);
+    let file = FileBacking::create(&partial.path, bytes)?;
+    let region = pd.register_file(file, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
+    let mut prepared = super::send::queue_pair(&args.common, &pd, &cq).build()?;
+    // The last WRITE comes with an immediate, which takes this receive.
+    prepared.post_recv(&RecvRequest { wr_id: 0, scatter: &[] })?;
+    let local = prepared.endpoint();
+    let queue_pair = prepared.connect(&remote)?;
+    wait_for(device, "the link did not come up", || Ok(device.link_up().then_some(())))?;
+    channel.say("region", region.remote())?;
+    channel.say("endpoint", local)?;
+
+    let start = Instant::now();
+    Completions::new(cq, channel).next("the receive")?;
+    let transfer = Transfer { bytes, time: start.elapsed() };
+    channel.say("received", bytes)?;
+    // Until the sender has its last acknowledgement, the engine must run.
+    let _: u64 = channel.hear(device, "done")?;
+    drop((queue_pair, region));
+    partial.complete(&args.out)?;
+    Ok(transfer)
+}
+
+/// The file while it is incomplete; removed unless it completes.
+struct Partial {
+    path: PathBuf,
+    complete: bool,
+}
+
+impl Partial {
+    fn new(out: &Path) -> Self {
+        let mut path = out.as_os_str().to_owned();
+        path.push(".part");
+        Self { path: path.into(), complete: false }
+    }
+
+    /// Gives it its name.
+    fn complete(mut self, out: &Path) -> Result<()> {
+        fs::rename(&self.path, out).map_err(Error::file("write", out))?;
+        self.complete = true;
+        Ok(())
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if !self.complete {
+            // It may not have been made yet.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The device: an engine on a port, and the one place where its lock and its clock are.
+
+use crate::completion::CompletionQueue;
+use crate::error::Error;
+use crate::memory::ProtectionDomain;
+use crate::nic::{Driven, Nic};
+use crate::spec::DeviceSpec;
+use core::net::IpAddr;
+use datapath::counters::Counters;
+use datapath::engine::{AsyncEvent, Engine, EngineConfig, ModifyError, Turn};
+use datapath::port::fault::FaultStats;
+use datapath::port::{Port, PortCaps, PortStats};
+use datapath::time::Time;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Instant;
+use wire::Pmtu;
+
+/// Ethernet header with a VLAN tag: what a frame is longer than its IP packet.
+const ETHERNET_LEN: usize = 18;
+
+/// An open RDMA device. Clones name the same one; it closes when the last object made from it is gone.
+///
+/// Any thread may call it. Control calls take turns; of two threads that drive the engine at once, one does and the
+/// other returns at once.
+#[derive(Clone)]
+pub struct Device {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    nic: Mutex<Box<dyn Nic>>,
+    /// The engine's time is counted from here.
+    opened: Instant,
+    ip: IpAddr,
+    caps: PortCaps,
+    window_max: u16,
+    /// State of the generator of first PSNs.
+    psns: AtomicU64,
+}
+
+impl Device {
+    /// Opens the device that a string names; [`DeviceSpec`] has the grammar.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), verbs_api::Error> {
+    /// let device = verbs_api::Device::open("memif:/run/srnic.sock,role=server")?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Spec`] says which key is wrong and what it may be; else what DPDK refused.
+    pub fn open(text: &str) -> Result<Self, Error> {
+        Self::open_spec(&text.parse()?)
+    }
+
+    /// The same from a parsed string.
+    ///
+    /// # Errors
+    /// As [`Device::open`].
+    #[cfg(feature = "dpdk")]
+    pub fn open_spec(spec: &DeviceSpec) -> Result<Self, Error> {
+        use datapath::port::dpdk::{DpdkPort, Eal, EalConfig, MemifConfig, MemifRole};
+        use datapath::port::fault::Fault;
+
+        let role = spec.role()?;
+        let mut memif = MemifConfig::new(
+            &spec.path,
+            match role {
+                crate::Role::Server => MemifRole::Server,
+                crate::Role::Client => MemifRole::Client,
+            },
+        );
+        memif.mac = Some(spec.mac_for(role));
+        memif.max_frame = spec.max_frame();
+        let seed = getrandom::u64().map_err(Error::Random)?;
+        let config = EngineConfig { ip: spec.ip_for(role), vlan: spec.vlan, seed, ..EngineConfig::default() };
+        let port = DpdkPort::memif(Eal::start(&EalConfig::default())?, &memif)?;
+        match &spec.faults {
+            Some(faults) => Self::over(Fault::new(port, faults), config, Fault::fault_stats),
+            None => Self::over(port, config, |_| FaultStats::default()),
+        }
+    }
+
+    /// The same from a parsed string; this build has no DPDK, so it fails.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`].
+    #[cfg(not(feature = "dpdk"))]
+    pub fn open_spec(spec: &DeviceSpec) -> Result<Self, Error> {
+        spec.role()?;
+        Err(Error::Unsupported("this build has no DPDK: switch on the feature `dpdk` of verbs-api"))
+    }
+
+    /// A device over a port of the caller's, such as one of a simulated network. The same `config.seed` gives the
+    /// same queue-pair numbers and first PSNs.
+    ///
+    /// # Errors
+    /// [`Error::Config`].
+    pub fn from_port<P: Port + Send + 'static>(port: P, config: EngineConfig) -> Result<Self, Error> {
+        Self::over(port, config, |_| FaultStats::default())
+    }
+
+    fn over<P: Port + Send + 'static>(
+        port: P,
+        config: EngineConfig,
+        fault_stats: fn(&P) -> FaultStats,
+    ) -> Result<Self, Error> {
+        let caps = port.caps();
+        let engine = Engine::new(port, config)?;
+        let inner = Inner {
+            nic: Mutex::new(Box::new(Driven { engine, fault_stats })),
+            opened: Instant::now(),
+            ip: config.ip,
+            caps,
+            window_max: config.window_max,
+            psns: AtomicU64::new(config.seed),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Runs one turn of the engine: takes what arrived, lets timers fire, sends what may be sent. Returns at once
+    /// with nothing done if another thread is in a turn.
+    pub fn progress(&self) -> Turn {
+        let mut nic = match self.inner.nic.try_lock() {
+            Ok(nic) => nic,
+            Err(TryLockError::Poisoned(nic)) => nic.into_inner(),
+            Err(TryLockError::WouldBlock) => return Turn::default(),
+        };
+        // Read under the lock, so that no turn's time is before that of an earlier turn.
+        let now = u64::try_from(self.inner.opened.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        nic.turn(Time(now))
+    }
+
+    /// A new protection domain.
+    #[must_use]
+    pub fn alloc_pd(&self) -> ProtectionDomain {
+        let id = self.nic().allocate_pd();
+        ProtectionDomain::new(self.clone(), id)
+    }
+
+    /// A new completion queue of at least `entries` entries, 1 to 2^22. It must have room for every completion that
+    /// can wait at once: one that finds it full ends its queue pair.
+    ///
+    /// # Errors
+    /// [`Error::Create`].
+    pub fn create_cq(&self, entries: u32) -> Result<CompletionQueue, Error> {
+        let (number, ring) = self.nic().create_cq(entries)?;
+        Ok(CompletionQueue::new(self.clone(), number, ring))
+    }
+
+    /// The oldest asynchronous event not yet polled.
+    #[must_use]
+    pub fn poll_event(&self) -> Option<AsyncEvent> {
+        self.nic().poll_event()
+    }
+
+    /// Whether frames can pass: on a memif pair, whether the peer is there. It comes up only while the engine runs.
+    #[must_use]
+    pub fn link_up(&self) -> bool {
+        self.nic().link_up()
+    }
+
+    /// IP address of the device.
+    #[must_use]
+    pub fn ip(&self) -> IpAddr {
+        self.inner.ip
+    }
+
+    /// Ethernet address of the device.
+    #[must_use]
+    pub fn mac(&self) -> [u8; 6] {
+        self.inner.caps.mac
+    }
+
+    /// The largest path MTU whose packets fit the port.
+    #[must_use]
+    pub fn path_mtu_max(&self) -> Pmtu {
+        let ip_packet = self.inner.caps.max_frame.saturating_sub(ETHERNET_LEN);
+        // The engine refuses a port that is too small for the smallest.
+        Pmtu::largest_for(u32::try_from(ip_packet).unwrap_or(u32::MAX)).unwrap_or(Pmtu::B256)
+    }
+
+    /// The error that says why a path MTU does not fit.
+    pub(crate) fn path_mtu_error(&self, path_mtu: Pmtu) -> ModifyError {
+        let pmtu = path_mtu.bytes();
+        let needed = (pmtu + Pmtu::OVERHEAD_MAX) as usize + ETHERNET_LEN;
+        ModifyError::PathMtu { pmtu, needed, max_frame: self.inner.caps.max_frame }
+    }
+
+    /// The largest window of a queue pair, in packets.
+    #[must_use]
+    pub fn window_max(&self) -> u16 {
+        self.inner.window_max
+    }
+
+    /// What the engine counted since the device was opened.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.nic().counters()
+    }
+
+    /// What the port counted.
+    #[must_use]
+    pub fn port_stats(&self) -> PortStats {
+        self.nic().port_stats()
+    }
+
+    /// What the faults of a `fault:` device did; zeros for every other.
+    #[must_use]
+    pub fn fault_stats(&self) -> FaultStats {
+        self.nic().fault_stats()
+    }
+
+    /// The engine, for a call of the control path.
+    ///
+    /// A panic in a turn has shown itself in the thread that ran it, and leaves nothing unsafe behind.
+    pub(crate) fn nic(&self) -> MutexGuard<'_, Box<dyn Nic>> {
+        self.inner.nic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether `other` is this device.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// A first PSN that no late packet of another connection is likely to fit (SplitMix64).
+    pub(crate) fn new_psn(&self) -> u32 {
+        const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
+        let mut z = self.inner.psns.fetch_add(GAMMA, Ordering::Relaxed).wrapping_add(GAMMA);
+        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let [a, b, c, ..] = (z ^ z >> 31).to_le_bytes();
+        u32::from_le_bytes([a, b, c, 0])
+    }
+}

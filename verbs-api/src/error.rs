@@ -1,0 +1,102 @@
+//! The one error type of this crate.
+
+use crate::endpoint::EndpointError;
+use crate::spec::SpecError;
+use datapath::engine::{ConfigError, CreateError, ModifyError};
+use datapath::memory::RegisterError;
+use datapath::queue::PostError;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a call failed. Nothing has changed then, unless the variant says otherwise.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The device string makes no sense.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The device cannot be had in this build, or not yet.
+    #[error("{0}")]
+    Unsupported(&'static str),
+    /// DPDK did not start.
+    #[cfg(feature = "dpdk")]
+    #[error("DPDK did not start: {0}")]
+    Eal(#[from] datapath::port::dpdk::EalError),
+    /// DPDK refused the port.
+    #[cfg(feature = "dpdk")]
+    #[error("the port cannot be opened: {0}")]
+    Port(#[from] datapath::port::dpdk::PortError),
+    /// The engine refused its sizes or its port.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The operating system gave no random numbers.
+    #[error("the operating system gives no random numbers: {0}")]
+    Random(getrandom::Error),
+    /// A queue was not created.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// Memory was not registered.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// A queue pair was not connected.
+    #[error(transparent)]
+    Connect(#[from] ModifyError),
+    /// A work request was not accepted; with several, those before it were.
+    #[error(transparent)]
+    Post(#[from] PostError),
+    /// An endpoint's text or bytes make no sense.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// The two ends of a connection do not go together.
+    #[error("{what} is {ours} here and {theirs} at the peer: {remedy}")]
+    Incompatible {
+        /// Which property.
+        what: &'static str,
+        /// Its value here.
+        ours: u32,
+        /// Its value at the peer.
+        theirs: u32,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A range that is not inside its region.
+    #[error("bytes {start}..{end} are not inside a region of {len} bytes")]
+    OutOfBounds {
+        /// First byte.
+        start: u64,
+        /// Behind the last byte.
+        end: u64,
+        /// Length of the region.
+        len: u64,
+    },
+    /// A word's offset that is not a multiple of its size in memory.
+    #[error("offset {offset} is not aligned to {align} bytes in memory")]
+    Misaligned {
+        /// The offset.
+        offset: usize,
+        /// What it must be a multiple of, counted from address 0.
+        align: usize,
+    },
+    /// A range longer than one work request can name, 2^32 - 1 bytes.
+    #[error("a slice of {len} bytes; one scatter-gather element holds at most 2^32 - 1")]
+    SliceTooLong {
+        /// Its length in bytes.
+        len: u64,
+    },
+    /// Two objects of different devices.
+    #[error("the {what} belongs to another device")]
+    OtherDevice {
+        /// Which object.
+        what: &'static str,
+    },
+    /// A file could not be used as memory.
+    #[error("cannot {doing} {path}: {source}")]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,260 @@
+//! Protection domains and memory regions.
+
+mod file;
+#[cfg(test)]
+mod tests;
+
+pub use file::FileBacking;
+
+use crate::completion::CompletionQueue;
+use crate::device::Device;
+use crate::error::Error;
+use crate::queue_pair::QueuePairBuilder;
+use crate::work_request::RemoteAddr;
+use core::fmt;
+use core::ops::{Bound, RangeBounds};
+use core::str::FromStr;
+use core::sync::atomic::{AtomicU64, Ordering};
+use datapath::memory::{Access, Backing, HeapBacking, MemoryKey, ProtectionDomainId};
+use datapath::queue::Sge;
+use std::sync::Arc;
+
+/// Regions and queue pairs of different protection domains never meet.
+#[derive(Clone)]
+pub struct ProtectionDomain {
+    device: Device,
+    id: ProtectionDomainId,
+}
+
+impl ProtectionDomain {
+    pub(crate) const fn new(device: Device, id: ProtectionDomainId) -> Self {
+        Self { device, id }
+    }
+
+    pub(crate) const fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) const fn id(&self) -> ProtectionDomainId {
+        self.id
+    }
+
+    /// Registers `len` zeroed bytes of the heap, 64-byte aligned.
+    ///
+    /// # Errors
+    /// [`Error::Register`].
+    pub fn register(&self, len: usize, access: Access) -> Result<MemoryRegion, Error> {
+        self.register_backing(Arc::new(HeapBacking::new(len)), access)
+    }
+
+    /// Registers a mapped file.
+    ///
+    /// # Errors
+    /// [`Error::Register`].
+    pub fn register_file(&self, file: FileBacking, access: Access) -> Result<MemoryRegion, Error> {
+        self.register_backing(Arc::new(file), access)
+    }
+
+    /// Registers memory of the caller's own kind. Its address for work requests and peers is where it is.
+    ///
+    /// # Errors
+    /// [`Error::Register`].
+    pub fn register_backing(&self, backing: Arc<dyn Backing>, access: Access) -> Result<MemoryRegion, Error> {
+        let addr = backing.base().as_ptr().addr() as u64;
+        let key = self.device.nic().register_memory(self.id, Arc::clone(&backing), addr, access)?;
+        Ok(MemoryRegion { inner: Arc::new(Registered { device: self.device.clone(), key, addr, backing }) })
+    }
+
+    /// Begins a reliable connection whose sends and receives complete on these queues.
+    pub fn queue_pair(&self, send_cq: &CompletionQueue, recv_cq: &CompletionQueue) -> QueuePairBuilder {
+        QueuePairBuilder::new(self, send_cq, recv_cq)
+    }
+}
+
+/// Registered memory. Clones name the same region; dropping the last one deregisters it, and work requests of ours or
+/// of peers that still name it then fail with a protection error.
+///
+/// Peers with its rkey may write to it at any time, so all access is by copies or atomic loads. A copy that meets a
+/// write sees some bytes old and some new; wait for a completion first, or poll a word that was written last.
+#[derive(Clone)]
+pub struct MemoryRegion {
+    inner: Arc<Registered>,
+}
+
+struct Registered {
+    device: Device,
+    key: MemoryKey,
+    addr: u64,
+    backing: Arc<dyn Backing>,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.device.nic().deregister_memory(self.key);
+    }
+}
+
+impl MemoryRegion {
+    /// Length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.inner.backing.len()
+    }
+
+    /// True if there are no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Address of its first byte, as work requests and peers name it.
+    #[must_use]
+    pub fn addr(&self) -> u64 {
+        self.inner.addr
+    }
+
+    /// Key for our own work requests.
+    #[must_use]
+    pub fn lkey(&self) -> u32 {
+        self.inner.key.0
+    }
+
+    /// Key for peers.
+    #[must_use]
+    pub fn rkey(&self) -> u32 {
+        self.inner.key.0
+    }
+
+    /// What a peer must know to write to it.
+    #[must_use]
+    pub fn remote(&self) -> RemoteRegion {
+        RemoteRegion { addr: self.addr(), len: self.len() as u64, rkey: self.rkey() }
+    }
+
+    /// A scatter-gather element: a range of bytes, by offset.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`], [`Error::SliceTooLong`].
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Sge, Error> {
+        let start = match range.start_bound() {
+            Bound::Included(&start) => Some(start),
+            Bound::Excluded(&before) => before.checked_add(1),
+            Bound::Unbounded => Some(0),
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&last) => last.checked_add(1),
+            Bound::Excluded(&end) => Some(end),
+            Bound::Unbounded => Some(self.len()),
+        };
+        // An index behind the last one there can be is out of bounds of any region.
+        let (start, end) = (start.unwrap_or(usize::MAX), end.unwrap_or(usize::MAX));
+        let len = self.check(start, end)?;
+        let length = u32::try_from(len).map_err(|_| Error::SliceTooLong { len: len as u64 })?;
+        Ok(Sge { addr: self.addr() + start as u64, length, lkey: self.lkey() })
+    }
+
+    /// Copies bytes from `offset` on into `target`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`]; nothing was copied then.
+    pub fn read(&self, offset: usize, target: &mut [u8]) -> Result<(), Error> {
+        let len = self.check(offset, offset.saturating_add(target.len()))?;
+        // SAFETY: the range is inside the backing, which is valid as long as `self` is; `target` is a Rust reference,
+        // so it is not registered memory.
+        unsafe {
+            let source = self.inner.backing.base().add(offset);
+            target.as_mut_ptr().copy_from_nonoverlapping(source.as_ptr(), len);
+        }
+        Ok(())
+    }
+
+    /// Copies `source` to the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`]; nothing was copied then.
+    pub fn write(&self, offset: usize, source: &[u8]) -> Result<(), Error> {
+        let len = self.check(offset, offset.saturating_add(source.len()))?;
+        // SAFETY: as in `read`.
+        unsafe {
+            let target = self.inner.backing.base().add(offset);
+            target.as_ptr().copy_from_nonoverlapping(source.as_ptr(), len);
+        }
+        Ok(())
+    }
+
+    /// Loads the 8 bytes at `offset`, in the host's byte order, with acquire order: for polling on a word that a peer
+    /// writes. What the packet that wrote it brought besides is visible afterwards; other packets may still be under
+    /// way (protocol.md 2.4), so give the word a WRITE of its own.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`]; [`Error::Misaligned`] if its address is not a multiple of 8.
+    pub fn load_acquire_u64(&self, offset: usize) -> Result<u64, Error> {
+        const WORD: usize = size_of::<u64>();
+        self.check(offset, offset.saturating_add(WORD))?;
+        // SAFETY: the offset is inside the backing.
+        let word = unsafe { self.inner.backing.base().add(offset) }.cast::<u64>();
+        if !word.is_aligned() {
+            return Err(Error::Misaligned { offset, align: WORD });
+        }
+        // SAFETY: 8 aligned bytes inside the backing; everybody reaches them through atomics or raw pointers.
+        Ok(unsafe { AtomicU64::from_ptr(word.as_ptr()) }.load(Ordering::Acquire))
+    }
+
+    /// The length of a range of offsets, if it is inside.
+    fn check(&self, start: usize, end: usize) -> Result<usize, Error> {
+        let len = self.len();
+        match end.checked_sub(start) {
+            Some(count) if end <= len => Ok(count),
+            _ => Err(Error::OutOfBounds { start: start as u64, end: end as u64, len: len as u64 }),
+        }
+    }
+}
+
+/// A region of the peer's, as [`MemoryRegion::remote`] describes it. Travels as text: `addr=0x..,len=..,rkey=0x..`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct RemoteRegion {
+    /// Address of its first byte.
+    pub addr: u64,
+    /// Length in bytes.
+    pub len: u64,
+    /// Its key.
+    pub rkey: u32,
+}
+
+impl RemoteRegion {
+    /// The byte at `offset`. The peer refuses what is outside its region.
+    #[must_use]
+    pub const fn at(&self, offset: u64) -> RemoteAddr {
+        RemoteAddr { addr: self.addr.wrapping_add(offset), rkey: self.rkey }
+    }
+}
+
+impl fmt::Display for RemoteRegion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "addr={:#x},len={},rkey={:#010x}", self.addr, self.len, self.rkey)
+    }
+}
+
+impl FromStr for RemoteRegion {
+    type Err = crate::EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut fields = text.split(',');
+        let mut next = |field: &'static str, hex: bool| {
+            let missing = Self::Err::Field { field };
+            let value = fields.next().and_then(|item| item.strip_prefix(field)?.strip_prefix('='));
+            let value = if hex {
+                value.and_then(|value| u64::from_str_radix(value.strip_prefix("0x")?, 16).ok())
+            } else {
+                value.and_then(|value| value.parse().ok())
+            };
+            value.ok_or(missing)
+        };
+        let (addr, len, rkey) = (next("addr", true)?, next("len", false)?, next("rkey", true)?);
+        let rkey = u32::try_from(rkey).map_err(|_| Self::Err::Field { field: "rkey" })?;
+        if fields.next().is_some() {
+            return Err(Self::Err::Version);
+        }
+        Ok(Self { addr, len, rkey })
+    }
+}

@@ -1,0 +1,151 @@
+use super::*;
+use datapath::engine::EngineConfig;
+use datapath::port::{Port, PortCaps, PortStats};
+use std::path::PathBuf;
+
+/// A port to nowhere.
+struct NoPort;
+
+impl Port for NoPort {
+    fn caps(&self) -> PortCaps {
+        PortCaps { mac: [2, 0, 0, 0, 0, 1], max_frame: 1500 }
+    }
+    fn link_up(&self) -> bool {
+        false
+    }
+    fn rx_burst(&mut self) -> usize {
+        0
+    }
+    fn rx_frame(&self, _index: usize) -> &[u8] {
+        &[]
+    }
+    fn rx_release(&mut self) {}
+    fn tx_slot(&mut self, _align_at: usize) -> Option<&mut [u8]> {
+        None
+    }
+    fn tx_commit(&mut self, _len: usize) {}
+    fn tx_cancel(&mut self) {}
+    fn tx_flush(&mut self) {}
+    fn stats(&self) -> PortStats {
+        PortStats::default()
+    }
+}
+
+fn domain() -> ProtectionDomain {
+    Device::from_port(NoPort, EngineConfig::default()).expect("a device").alloc_pd()
+}
+
+fn region(len: usize) -> MemoryRegion {
+    domain().register(len, Access::LOCAL_WRITE).expect("memory")
+}
+
+/// A file that goes away with the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("verbs-{name}-{}", std::process::id())))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn copies_stay_inside() {
+    let region = region(100);
+    region.write(90, &[7; 10]).expect("the last bytes");
+    let mut found = [0; 12];
+    region.read(88, &mut found).expect("the last bytes");
+    assert_eq!(found, [0, 0, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7]);
+    for (offset, len) in [(91, 10), (101, 0), (usize::MAX, 1), (0, 101)] {
+        let mut bytes = vec![1; len];
+        assert!(matches!(region.read(offset, &mut bytes), Err(Error::OutOfBounds { len: 100, .. })));
+        assert!(matches!(region.write(offset, &bytes), Err(Error::OutOfBounds { len: 100, .. })));
+        assert!(bytes.iter().all(|byte| *byte == 1), "nothing was copied");
+    }
+    region.read(100, &mut []).expect("no bytes at the end are inside");
+}
+
+#[test]
+fn slices_are_ranges_of_the_region() {
+    let region = region(100);
+    let sge = region.slice(10..30).expect("inside");
+    assert_eq!((sge.addr, sge.length, sge.lkey), (region.addr() + 10, 20, region.lkey()));
+    assert_eq!(region.slice(..).expect("all").length, 100);
+    assert_eq!(region.slice(5..=9).expect("inside").length, 5);
+    assert_eq!(region.slice(100..).expect("empty").length, 0);
+    for range in [90..101, 101..101, 7..usize::MAX] {
+        assert!(matches!(region.slice(range), Err(Error::OutOfBounds { .. })));
+    }
+    #[expect(clippy::reversed_empty_ranges, reason = "that is the point")]
+    let reversed = region.slice(30..10);
+    assert!(matches!(reversed, Err(Error::OutOfBounds { start: 30, end: 10, len: 100 })));
+    assert!(region.slice(..=usize::MAX).is_err());
+}
+
+#[test]
+fn words_are_loaded_aligned_only() {
+    let region = region(20);
+    region.write(8, &0x1122_3344_5566_7788_u64.to_ne_bytes()).expect("inside");
+    assert_eq!(region.load_acquire_u64(8).expect("aligned"), 0x1122_3344_5566_7788);
+    assert!(matches!(region.load_acquire_u64(4), Err(Error::Misaligned { offset: 4, align: 8 })));
+    assert!(matches!(region.load_acquire_u64(16), Err(Error::OutOfBounds { .. })));
+    assert!(matches!(region.load_acquire_u64(usize::MAX), Err(Error::OutOfBounds { .. })));
+}
+
+#[test]
+fn a_file_is_read_where_it_is_and_never_written() {
+    let file = Scratch::new("read");
+    std::fs::write(&file.0, b"content").expect("written");
+    let backing = FileBacking::open(&file.0).expect("mapped");
+    let region = domain().register_file(backing, Access::LOCAL_WRITE).expect("registered");
+    let mut found = [0; 7];
+    region.read(0, &mut found).expect("inside");
+    assert_eq!(&found, b"content");
+    region.write(0, b"CONTENT").expect("inside");
+    drop(region);
+    assert_eq!(std::fs::read(&file.0).expect("read"), b"content");
+}
+
+#[test]
+fn a_new_file_is_what_was_written_to_the_region() {
+    let file = Scratch::new("create");
+    std::fs::write(&file.0, b"something longer was here").expect("written");
+    let backing = FileBacking::create(&file.0, 10).expect("mapped");
+    let region = domain().register_file(backing, Access::LOCAL_WRITE).expect("registered");
+    region.write(3, b"abc").expect("inside");
+    drop(region);
+    assert_eq!(std::fs::read(&file.0).expect("read"), b"\0\0\0abc\0\0\0\0");
+}
+
+#[test]
+fn a_file_that_cannot_be_mapped_is_named() {
+    let file = Scratch::new("empty");
+    let error = FileBacking::open(&file.0).err().expect("not there").to_string();
+    assert!(error.starts_with(&format!("cannot open {}: ", file.0.display())), "{error}");
+    std::fs::write(&file.0, b"").expect("written");
+    let error = FileBacking::open(&file.0).err().expect("empty").to_string();
+    assert_eq!(error, format!("cannot map {}: it is empty", file.0.display()));
+    let error = FileBacking::create(&file.0, u64::MAX).err().expect("too much").to_string();
+    assert!(error.starts_with(&format!("cannot make room for {}: ", file.0.display())), "{error}");
+}
+
+#[test]
+fn a_remote_region_travels_as_text() {
+    let remote = RemoteRegion { addr: 0x7F00_0000_1000, len: 4096, rkey: 0x0000_0301 };
+    let text = "addr=0x7f0000001000,len=4096,rkey=0x00000301";
+    assert_eq!(remote.to_string(), text);
+    assert_eq!(text.parse(), Ok(remote));
+    assert_eq!(remote.at(16), RemoteAddr { addr: 0x7F00_0000_1010, rkey: 0x301 });
+    for wrong in
+        ["", "addr=0x1,len=1", "addr=1,len=1,rkey=0x1", "addr=0x1,len=-1,rkey=0x1", "len=1,addr=0x1,rkey=0x1"]
+    {
+        assert!(wrong.parse::<RemoteRegion>().is_err(), "{wrong}");
+    }
+    assert!(format!("{text},more=1").parse::<RemoteRegion>().is_err());
+    assert!(text.replace("00000301", "100000000").parse::<RemoteRegion>().is_err());
+}

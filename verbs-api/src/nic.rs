@@ -1,0 +1,105 @@
+//! The engine behind a device, whatever its port: one dynamic call a turn, none a packet.
+
+use datapath::counters::Counters;
+use datapath::engine::{AsyncEvent, CreateError, Engine, ModifyError, QpConfig, QpHandles, Turn};
+use datapath::memory::{Access, Backing, MemoryKey, ProtectionDomainId, RegisterError};
+use datapath::port::fault::FaultStats;
+use datapath::port::{Port, PortStats};
+use datapath::qp::attr::{QpAttr, QpAttrMask};
+use datapath::queue::CompletionQueue;
+use datapath::time::Time;
+use std::sync::Arc;
+
+/// What a device asks of its engine; each method is that of [`Engine`].
+pub(crate) trait Nic: Send {
+    fn turn(&mut self, now: Time) -> Turn;
+    fn poll_event(&mut self) -> Option<AsyncEvent>;
+    fn link_up(&self) -> bool;
+    fn counters(&self) -> Counters;
+    fn port_stats(&self) -> PortStats;
+    fn fault_stats(&self) -> FaultStats;
+    fn allocate_pd(&mut self) -> ProtectionDomainId;
+    fn register_memory(
+        &mut self,
+        pd: ProtectionDomainId,
+        backing: Arc<dyn Backing>,
+        iova: u64,
+        access: Access,
+    ) -> Result<MemoryKey, RegisterError>;
+    fn deregister_memory(&mut self, key: MemoryKey);
+    fn create_cq(&mut self, entries: u32) -> Result<(u32, CompletionQueue), CreateError>;
+    fn destroy_cq(&mut self, number: u32);
+    fn create_qp(&mut self, config: &QpConfig) -> Result<QpHandles, CreateError>;
+    fn modify_qp(&mut self, qpn: u32, attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError>;
+    fn destroy_qp(&mut self, qpn: u32);
+}
+
+/// An engine, and how its port tells what its faults did.
+pub(crate) struct Driven<P: Port> {
+    pub engine: Engine<P>,
+    pub fault_stats: fn(&P) -> FaultStats,
+}
+
+impl<P: Port + Send> Nic for Driven<P> {
+    fn turn(&mut self, now: Time) -> Turn {
+        self.engine.turn(now)
+    }
+
+    fn poll_event(&mut self) -> Option<AsyncEvent> {
+        self.engine.poll_event()
+    }
+
+    fn link_up(&self) -> bool {
+        self.engine.port().link_up()
+    }
+
+    fn counters(&self) -> Counters {
+        *self.engine.counters()
+    }
+
+    fn port_stats(&self) -> PortStats {
+        self.engine.port().stats()
+    }
+
+    fn fault_stats(&self) -> FaultStats {
+        (self.fault_stats)(self.engine.port())
+    }
+
+    fn allocate_pd(&mut self) -> ProtectionDomainId {
+        self.engine.allocate_pd()
+    }
+
+    fn register_memory(
+        &mut self,
+        pd: ProtectionDomainId,
+        backing: Arc<dyn Backing>,
+        iova: u64,
+        access: Access,
+    ) -> Result<MemoryKey, RegisterError> {
+        self.engine.register_memory(pd, backing, iova, access)
+    }
+
+    fn deregister_memory(&mut self, key: MemoryKey) {
+        self.engine.deregister_memory(key);
+    }
+
+    fn create_cq(&mut self, entries: u32) -> Result<(u32, CompletionQueue), CreateError> {
+        self.engine.create_cq(entries)
+    }
+
+    fn destroy_cq(&mut self, number: u32) {
+        self.engine.destroy_cq(number);
+    }
+
+    fn create_qp(&mut self, config: &QpConfig) -> Result<QpHandles, CreateError> {
+        self.engine.create_qp(config)
+    }
+
+    fn modify_qp(&mut self, qpn: u32, attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError> {
+        self.engine.modify_qp(qpn, attr, mask)
+    }
+
+    fn destroy_qp(&mut self, qpn: u32) {
+        self.engine.destroy_qp(qpn);
+    }
+}

@@ -1,0 +1,119 @@
+//! Reliable connections: build, exchange endpoints, connect, post.
+
+mod builder;
+mod connect;
+
+pub use builder::QueuePairBuilder;
+pub use connect::PreparedQueuePair;
+
+use crate::completion::CqShared;
+use crate::device::Device;
+use crate::endpoint::Endpoint;
+use crate::error::Error;
+use crate::memory::ProtectionDomain;
+use crate::work_request::SendRequest;
+use datapath::engine::QpHandles;
+use datapath::qp::attr::{QpAttr, QpAttrMask};
+use datapath::qp::state::QpState;
+use datapath::queue::RecvRequest;
+use std::sync::Arc;
+use wire::Pmtu;
+
+/// A queue pair of the engine, and everything that must outlive it. Destroyed when dropped.
+struct Owned {
+    handles: QpHandles,
+    domain: ProtectionDomain,
+    /// Kept for as long as the engine may report to them.
+    _cqs: [Arc<CqShared>; 2],
+}
+
+impl Owned {
+    fn device(&self) -> &Device {
+        self.domain.device()
+    }
+
+    fn modify(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<(), datapath::engine::ModifyError> {
+        self.device().nic().modify_qp(self.handles.qpn, attr, mask)
+    }
+
+    fn post_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), Error> {
+        Ok(self.handles.recv.post(request)?)
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.device().nic().destroy_qp(self.handles.qpn);
+    }
+}
+
+/// A connected queue pair (RC, state RTS). Dropping it destroys it: what is outstanding ends without completions, and
+/// the peer's requests time out.
+pub struct QueuePair {
+    owned: Owned,
+    remote: Endpoint,
+    path_mtu: Pmtu,
+}
+
+impl QueuePair {
+    /// Posts a send request. On a queue pair that was idle the engine runs a turn at once; otherwise it sends when
+    /// someone polls.
+    ///
+    /// # Errors
+    /// [`Error::Post`]; nothing was posted then. A full queue empties by polling its completion queue.
+    pub fn post_send(&mut self, request: &SendRequest<'_>) -> Result<(), Error> {
+        let idle = self.owned.handles.send.outstanding() == 0;
+        self.owned.handles.send.post(&request.0)?;
+        if idle {
+            self.owned.device().progress();
+        }
+        Ok(())
+    }
+
+    /// Posts a receive request, for one SEND, or one WRITE with immediate, of the peer.
+    ///
+    /// # Errors
+    /// [`Error::Post`]; nothing was posted then.
+    pub fn post_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), Error> {
+        self.owned.post_recv(request)
+    }
+
+    /// Send requests posted whose place in the queue is not free again.
+    #[must_use]
+    pub fn outstanding(&self) -> u32 {
+        self.owned.handles.send.outstanding()
+    }
+
+    /// Its state: RTS, or ERR after a failure.
+    #[must_use]
+    pub fn state(&self) -> QpState {
+        self.owned.handles.shared.state()
+    }
+
+    /// Moves it to ERR: everything posted completes with `WrFlushErr`, and the peer's requests time out.
+    ///
+    /// # Errors
+    /// [`Error::Connect`] if the engine refuses.
+    pub fn abort(&mut self) -> Result<(), Error> {
+        let attr = QpAttr { state: QpState::Err, ..QpAttr::default() };
+        Ok(self.owned.modify(&attr, QpAttrMask::STATE)?)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn qpn(&self) -> u32 {
+        self.owned.handles.qpn
+    }
+
+    /// The other end.
+    #[must_use]
+    pub fn remote(&self) -> &Endpoint {
+        &self.remote
+    }
+
+    /// Largest payload of its packets.
+    #[must_use]
+    pub fn path_mtu(&self) -> Pmtu {
+        self.path_mtu
+    }
+}

@@ -1,0 +1,126 @@
+//! What a queue pair is made with.
+
+use super::Owned;
+use super::connect::PreparedQueuePair;
+use crate::completion::{CompletionQueue, CqShared};
+use crate::error::Error;
+use crate::memory::ProtectionDomain;
+use datapath::engine::{ModifyError, QpConfig};
+use datapath::memory::Access;
+use datapath::qp::attr::{CongestionAlgorithm, QpAttr, QpAttrMask, RecoveryPolicy};
+use datapath::qp::state::{QpState, QpType};
+use datapath::queue::QueueCaps;
+use std::sync::Arc;
+use wire::Pmtu;
+
+/// Sizes and attributes of a reliable connection, with usable defaults; made by [`ProtectionDomain::queue_pair`].
+///
+/// Values are checked by [`build`](Self::build) and [`connect`](PreparedQueuePair::connect), which name what is wrong.
+#[must_use = "a builder makes nothing until `build`"]
+pub struct QueuePairBuilder {
+    domain: ProtectionDomain,
+    cqs: [Arc<CqShared>; 2],
+    caps: QueueCaps,
+    window: u16,
+    attr: QpAttr,
+}
+
+/// Setters of one field each.
+macro_rules! setters {
+    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty => $($field:ident).+;)+) => {
+        $($(#[doc = $doc])+
+        pub const fn $name(mut self, $name: $type) -> Self {
+            self.$($field).+ = $name;
+            self
+        })+
+    };
+}
+
+impl QueuePairBuilder {
+    pub(crate) fn new(
+        domain: &ProtectionDomain,
+        send_cq: &CompletionQueue,
+        recv_cq: &CompletionQueue,
+    ) -> Self {
+        let device = domain.device();
+        Self {
+            domain: domain.clone(),
+            cqs: [Arc::clone(send_cq.shared()), Arc::clone(recv_cq.shared())],
+            caps: QueueCaps::default(),
+            window: device.window_max(),
+            attr: QpAttr {
+                access_flags: Access::LOCAL_WRITE.union(Access::REMOTE_WRITE),
+                path_mtu: device.path_mtu_max(),
+                sq_psn: device.new_psn(),
+                ..QpAttr::default()
+            },
+        }
+    }
+
+    setters! {
+        /// Sizes of the queues (`ibv_qp_cap`).
+        caps: QueueCaps => caps;
+        /// Packets outstanding at most, 1 up to the device's `window_max`, which is the default.
+        window: u16 => window;
+        /// Largest path MTU; the connection uses the smaller of both ends'. By default the largest that fits the port.
+        path_mtu: Pmtu => attr.path_mtu;
+        /// What the peer may do. By default it may WRITE.
+        access: Access => attr.access_flags;
+        /// A try lasts 4.096 us x 2^timeout; 0 to 31, 0: the failure detector is off. Default 14, 67 ms.
+        timeout: u8 => attr.timeout;
+        /// Tries without any sign of life before `RetryExcErr`, 0 to 7. Default 7.
+        retry_cnt: u8 => attr.retry_cnt;
+        /// Waits for a receive of the peer's before `RnrRetryExcErr`, 0 to 7; 7, the default: for ever.
+        rnr_retry: u8 => attr.rnr_retry;
+        /// Code of the time that the peer waits if it finds no receive here, 0 to 31 (protocol.md 1.5). Default 12,
+        /// 0.64 ms.
+        min_rnr_timer: u8 => attr.min_rnr_timer;
+        /// Congestion controller. Default DCTCP.
+        congestion: CongestionAlgorithm => attr.congestion;
+        /// How losses are repaired. Default selective repeat.
+        recovery: RecoveryPolicy => attr.recovery;
+        /// First PSN, 24 bits. By default one that late packets of other connections are unlikely to fit.
+        first_psn: u32 => attr.sq_psn;
+    }
+
+    /// Makes the queue pair: receives can be posted, and its endpoint is known.
+    ///
+    /// # Errors
+    /// [`Error::Create`], [`Error::Connect`], [`Error::OtherDevice`].
+    pub fn build(self) -> Result<PreparedQueuePair, Error> {
+        let device = self.domain.device();
+        if !self.cqs.iter().all(|cq| cq.device.is(device)) {
+            return Err(Error::OtherDevice { what: "completion queue" });
+        }
+        self.validate()?;
+        let [send_cq, recv_cq] = [self.cqs[0].number, self.cqs[1].number];
+        let config = QpConfig {
+            qp_type: QpType::Rc,
+            pd: self.domain.id(),
+            send_cq,
+            recv_cq,
+            caps: self.caps,
+            window: self.window,
+        };
+        let handles = device.nic().create_qp(&config)?;
+        let owned = Owned { handles, domain: self.domain, _cqs: self.cqs };
+        let mask = QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | QpAttrMask::ACCESS_FLAGS;
+        owned.modify(&QpAttr { state: QpState::Init, ..self.attr }, mask)?;
+        Ok(PreparedQueuePair::new(owned, self.attr, self.window))
+    }
+
+    /// Checks now what the engine will take only when connecting: by then the peer has heard of this queue pair.
+    fn validate(&self) -> Result<(), ModifyError> {
+        let mask = QpAttrMask::SQ_PSN
+            | QpAttrMask::TIMEOUT
+            | QpAttrMask::RETRY_CNT
+            | QpAttrMask::RNR_RETRY
+            | QpAttrMask::MIN_RNR_TIMER;
+        self.attr.validate(mask)?;
+        let device = self.domain.device();
+        if self.attr.path_mtu > device.path_mtu_max() {
+            return Err(device.path_mtu_error(self.attr.path_mtu));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! A queue pair that waits for its peer's endpoint.
+
+use super::{Owned, QueuePair};
+use crate::endpoint::Endpoint;
+use crate::error::Error;
+use datapath::engine::ModifyError;
+use datapath::qp::attr::{AddressVector, QpAttr, QpAttrMask};
+use datapath::qp::state::QpState;
+use datapath::queue::RecvRequest;
+
+/// A queue pair in state INIT: give [`endpoint`](Self::endpoint) to the peer, and [`connect`](Self::connect) with the
+/// peer's.
+pub struct PreparedQueuePair {
+    owned: Owned,
+    attr: QpAttr,
+    window: u16,
+}
+
+impl PreparedQueuePair {
+    pub(super) const fn new(owned: Owned, attr: QpAttr, window: u16) -> Self {
+        Self { owned, attr, window }
+    }
+
+    /// What the peer must know to connect.
+    #[must_use]
+    pub fn endpoint(&self) -> Endpoint {
+        let device = self.owned.device();
+        Endpoint {
+            ip: device.ip(),
+            mac: Some(device.mac()),
+            qpn: self.owned.handles.qpn,
+            psn: self.attr.sq_psn,
+            path_mtu: self.attr.path_mtu,
+            window: device.window_max(),
+        }
+    }
+
+    /// Posts a receive request ahead of the connection, so that the peer's first message finds it.
+    ///
+    /// # Errors
+    /// [`Error::Post`]; nothing was posted then.
+    pub fn post_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), Error> {
+        self.owned.post_recv(request)
+    }
+
+    /// Connects to the peer. Needs nothing of the peer, unless its endpoint has no Ethernet address: then this runs
+    /// the engine until the address is resolved.
+    ///
+    /// The peer must have connected, too, before what is sent to it arrives; what comes too early is sent again.
+    ///
+    /// # Errors
+    /// [`Error::Connect`], [`Error::Incompatible`]. The queue pair is gone then.
+    pub fn connect(self, remote: &Endpoint) -> Result<QueuePair, Error> {
+        if self.window > remote.window {
+            return Err(Error::Incompatible {
+                what: "the window, in packets,",
+                ours: self.window.into(),
+                theirs: remote.window.into(),
+                remedy: "build the queue pair with a window that the peer's device takes",
+            });
+        }
+        let path_mtu = self.attr.path_mtu.min(remote.path_mtu);
+        let attr = QpAttr {
+            av: AddressVector {
+                src_ip: self.owned.device().ip(),
+                dst_ip: remote.ip,
+                dst_mac: remote.mac,
+                ..AddressVector::default()
+            },
+            path_mtu,
+            dest_qpn: remote.qpn,
+            rq_psn: remote.psn,
+            ..self.attr
+        };
+        self.to_rtr(&attr)?;
+        self.to_rts(&attr)?;
+        Ok(QueuePair { owned: self.owned, remote: *remote, path_mtu })
+    }
+
+    fn to_rtr(&self, attr: &QpAttr) -> Result<(), Error> {
+        let attr = QpAttr { state: QpState::Rtr, ..*attr };
+        let mask = QpAttrMask::STATE
+            | QpAttrMask::AV
+            | QpAttrMask::PATH_MTU
+            | QpAttrMask::DEST_QPN
+            | QpAttrMask::RQ_PSN
+            | QpAttrMask::MAX_DEST_RD_ATOMIC
+            | QpAttrMask::MIN_RNR_TIMER
+            | QpAttrMask::WIRE_MODE
+            | QpAttrMask::RECOVERY
+            | QpAttrMask::CONGESTION;
+        loop {
+            match self.owned.modify(&attr, mask) {
+                // Ends as known or unreachable: the engine counts its questions.
+                Err(ModifyError::ResolvingNeighbor(_)) => {
+                    self.owned.device().progress();
+                    std::thread::yield_now();
+                }
+                result => return Ok(result?),
+            }
+        }
+    }
+
+    fn to_rts(&self, attr: &QpAttr) -> Result<(), Error> {
+        let attr = QpAttr { state: QpState::Rts, ..*attr };
+        let mask = QpAttrMask::STATE
+            | QpAttrMask::TIMEOUT
+            | QpAttrMask::RETRY_CNT
+            | QpAttrMask::RNR_RETRY
+            | QpAttrMask::SQ_PSN
+            | QpAttrMask::MAX_QP_RD_ATOMIC;
+        Ok(self.owned.modify(&attr, mask)?)
+    }
+}

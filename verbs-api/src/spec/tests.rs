@@ -1,0 +1,117 @@
+use super::*;
+use datapath::port::fault::Probability;
+use std::path::Path;
+
+fn parse(text: &str) -> DeviceSpec {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn error(text: &str) -> String {
+    text.parse::<DeviceSpec>().expect_err(text).to_string()
+}
+
+#[test]
+fn the_defaults_follow_the_role() {
+    let spec = parse("memif:/run/a,role=server");
+    assert_eq!((spec.path.as_path(), spec.mtu, spec.faults), (Path::new("/run/a"), 4590, None));
+    let role = spec.role().expect("the string says so");
+    assert_eq!(
+        (spec.ip_for(role).to_string().as_str(), spec.mac_for(role)),
+        ("10.77.0.1", [2, 0, 0, 0, 0, 1])
+    );
+    let spec = parse("memif:/run/a").or_role(Role::Client);
+    let role = spec.role().expect("or_role says so");
+    assert_eq!(
+        (spec.ip_for(role).to_string().as_str(), spec.mac_for(role)),
+        ("10.77.0.2", [2, 0, 0, 0, 0, 2])
+    );
+}
+
+#[test]
+fn a_role_in_the_string_is_stronger_than_the_programs() {
+    assert_eq!(parse("memif:/run/a,role=server").or_role(Role::Client).role(), Ok(Role::Server));
+}
+
+#[test]
+fn every_key_is_taken() {
+    let spec = parse("memif:/run/a,mtu=1500,vlan=7,mac=02:aB:00:00:00:09,ip=fd00::1,role=client");
+    let expected = DeviceSpec {
+        path: "/run/a".into(),
+        role: Some(Role::Client),
+        ip: "fd00::1".parse().ok(),
+        mac: Some([2, 0xAB, 0, 0, 0, 9]),
+        mtu: 1500,
+        vlan: Some(7),
+        faults: None,
+    };
+    assert_eq!(spec, expected);
+}
+
+#[test]
+fn faults_wrap_a_device() {
+    let spec = parse("fault:loss=1%,seed=7:memif:/run/a,role=client");
+    let faults = spec.faults.expect("there are some");
+    assert_eq!((faults.loss, faults.seed), (Probability::from_ratio(0.01).expect("a ratio"), 7));
+    assert_eq!(spec.role, Some(Role::Client));
+}
+
+#[test]
+fn an_error_names_the_key_and_what_is_allowed() {
+    for (text, expected) in [
+        ("/run/a", "device `/run/a` has no scheme; give one such as memif:/run/srnic.sock,role=server"),
+        ("ethernet:a", "unknown device scheme `ethernet`; supported: memif, and fault:..: before it"),
+        ("pci:0000:17:00.0", "devices of scheme `pci` are not supported yet; use memif:PATH"),
+        ("memif:,role=server", "memif: names no socket; give its path, as in memif:/run/srnic.sock"),
+        ("memif:/a,server", "`server` is not of the form key=value, as in `role=server`"),
+        ("memif:/a,rolle=server", "unknown device key `rolle`; keys are role, ip, mac, mtu, vlan"),
+        ("memif:/a,mtu=1500,mtu=1500", "device key `mtu` is given twice"),
+        ("memif:/a,role=master", "`role=master`: role must be server or client"),
+        (
+            "memif:/a,mtu=347",
+            "`mtu=347`: mtu must be a number of bytes from 348 to 9216, the same at both ends",
+        ),
+        (
+            "memif:/a,mtu=65536",
+            "`mtu=65536`: mtu must be a number of bytes from 348 to 9216, the same at both ends",
+        ),
+        ("memif:/a,vlan=4095", "`vlan=4095`: vlan must be a number from 1 to 4094"),
+        (
+            "memif:/a,ip=224.0.0.1",
+            "`ip=224.0.0.1`: ip must be a host's IPv4 or IPv6 address, as in 10.77.0.1",
+        ),
+        (
+            "fault:loss=1%",
+            "`fault:` must be followed by its faults, a colon and a device: fault:loss=1%,seed=7:memif:..",
+        ),
+        ("fault:loss=2:memif:/a", "in `fault:`: `loss=2`: loss must be"),
+        ("fault:lost=1%:memif:/a", "in `fault:`: unknown fault key `lost`"),
+        ("fault:dup=1%:fault:loss=1%:memif:/a", "`fault:` must be followed by"),
+    ] {
+        assert!(error(text).starts_with(expected), "{text}: {}", error(text));
+    }
+}
+
+#[test]
+fn an_ethernet_address_is_six_bytes_of_one_host() {
+    assert_eq!(parse_mac("02:00:00:00:00:01"), Some([2, 0, 0, 0, 0, 1]));
+    for text in [
+        "",
+        "02:00:00:00:00",
+        "02:00:00:00:00:01:",
+        "2:0:0:0:0:1",
+        "01:00:5e:00:00:01",
+        "00:00:00:00:00:00",
+        "02:00:00:00:00:+1",
+    ] {
+        assert_eq!(parse_mac(text), None, "{text}");
+    }
+}
+
+#[test]
+fn a_device_without_a_role_says_what_to_add() {
+    let error = parse("memif:/run/a").role().expect_err("nobody said");
+    assert_eq!(
+        error.to_string(),
+        "memif:/run/a does not say which end it is; add role=server or role=client"
+    );
+}

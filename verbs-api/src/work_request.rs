@@ -1,0 +1,81 @@
+//! Send work requests, built from what they do.
+
+use datapath::queue::{self, SendData, SendFlags, SendOpcode};
+
+/// A byte of the peer's memory, and the key that opens it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct RemoteAddr {
+    /// Its address.
+    pub addr: u64,
+    /// Key of its region.
+    pub rkey: u32,
+}
+
+/// A send work request, for [`QueuePair::post_send`](crate::QueuePair::post_send).
+///
+/// ```
+/// use verbs_api::{RemoteAddr, SendData, SendRequest};
+///
+/// let to = RemoteAddr { addr: 0x1000, rkey: 0x101 };
+/// let request = SendRequest::write(SendData::Inline(b"done"), to).with_imm(7).id(1).signaled();
+/// # let _ = request;
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct SendRequest<'a>(pub(crate) queue::SendRequest<'a>);
+
+impl<'a> SendRequest<'a> {
+    const fn new(opcode: SendOpcode, data: SendData<'a>, to: RemoteAddr) -> Self {
+        Self(queue::SendRequest {
+            wr_id: 0,
+            opcode,
+            flags: SendFlags::empty(),
+            imm: 0,
+            remote_addr: to.addr,
+            rkey: to.rkey,
+            data,
+        })
+    }
+
+    /// SEND: the peer's oldest receive takes the data.
+    #[must_use]
+    pub const fn send(data: SendData<'a>) -> Self {
+        Self::new(SendOpcode::Send, data, RemoteAddr { addr: 0, rkey: 0 })
+    }
+
+    /// RDMA WRITE: the data go to the peer's memory, and its program learns nothing.
+    #[must_use]
+    pub const fn write(data: SendData<'a>, to: RemoteAddr) -> Self {
+        Self::new(SendOpcode::Write, data, to)
+    }
+
+    /// With immediate data, in host order: the peer's completion shows them. A WRITE then takes a receive, too.
+    #[must_use]
+    pub const fn with_imm(mut self, imm: u32) -> Self {
+        self.0.opcode =
+            if self.0.opcode.is_write() { SendOpcode::WriteWithImm } else { SendOpcode::SendWithImm };
+        self.0.imm = imm;
+        self
+    }
+
+    /// The number that its completion shows; 0 if not set.
+    #[must_use]
+    pub const fn id(mut self, wr_id: u64) -> Self {
+        self.0.wr_id = wr_id;
+        self
+    }
+
+    /// Reports success, too; without it only a failure completes. The place in the queue of a request that is not
+    /// signaled is free again once a later one has completed.
+    #[must_use]
+    pub const fn signaled(mut self) -> Self {
+        self.0.flags = self.0.flags.union(SendFlags::SIGNALED);
+        self
+    }
+
+    /// The peer's completion is a solicited event.
+    #[must_use]
+    pub const fn solicited(mut self) -> Self {
+        self.0.flags = self.0.flags.union(SendFlags::SOLICITED);
+        self
+    }
+}

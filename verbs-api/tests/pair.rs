@@ -1,0 +1,302 @@
+//! Two devices in one process, as a program uses them.
+
+mod support;
+
+use std::time::{Duration, Instant};
+use support::devices;
+use verbs_api::{
+    Access, Completion, CompletionQueue, CongestionAlgorithm, Device, Endpoint, Error, MemoryRegion, Pmtu,
+    PostError, PreparedQueuePair, ProtectionDomain, QpState, QueueCaps, QueuePair, RecvRequest, SendData,
+    SendRequest, WcFlags, WcOpcode, WcStatus,
+};
+
+const REMOTE: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE);
+
+/// A device with what a program makes of it.
+struct Host {
+    device: Device,
+    pd: ProtectionDomain,
+    cq: CompletionQueue,
+}
+
+impl Host {
+    fn new(device: Device) -> Self {
+        let (pd, cq) = (device.alloc_pd(), device.create_cq(256).expect("a queue"));
+        Self { device, pd, cq }
+    }
+
+    fn region(&self, len: usize) -> MemoryRegion {
+        self.pd.register(len, REMOTE).expect("memory")
+    }
+
+    fn prepare(&self) -> PreparedQueuePair {
+        let pair = self.pd.queue_pair(&self.cq, &self.cq).congestion(CongestionAlgorithm::Fixed);
+        pair.timeout(8).build().expect("a queue pair")
+    }
+}
+
+fn hosts(faults: &str) -> (Host, Host) {
+    let (one, two) = devices(faults);
+    (Host::new(one), Host::new(two))
+}
+
+fn connect(one: &Host, two: &Host) -> (QueuePair, QueuePair) {
+    let (a, b) = (one.prepare(), two.prepare());
+    let (to_a, to_b) = (a.endpoint(), b.endpoint());
+    (a.connect(&to_b).expect("connected"), b.connect(&to_a).expect("connected"))
+}
+
+/// Polls both until the first has a completion.
+fn complete(host: &mut Host, other: &mut Host) -> Completion {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(completion) = host.cq.poll() {
+            return completion;
+        }
+        other.device.progress();
+        assert!(Instant::now() < deadline, "no completion within a minute");
+    }
+}
+
+fn receive<'a>(wr_id: u64, scatter: &'a [verbs_api::Sge]) -> RecvRequest<'a> {
+    RecvRequest { wr_id, scatter }
+}
+
+/// Bytes that no misplaced copy repeats by chance.
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len as u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56).to_le_bytes()[0]).collect()
+}
+
+#[test]
+fn a_send_arrives_where_the_receive_says() {
+    let (mut one, mut two) = hosts("");
+    let (mut a, mut b) = connect(&one, &two);
+    let (source, target) = (one.region(3000), two.region(4096));
+    source.write(0, &pattern(3000)).expect("inside");
+    let scatter = [target.slice(100..1100).expect("inside"), target.slice(2000..).expect("inside")];
+    b.post_recv(&receive(7, &scatter)).expect("posted");
+    let gather = [source.slice(..).expect("inside")];
+    a.post_send(&SendRequest::send(SendData::Gather(&gather)).id(3).signaled().with_imm(9)).expect("posted");
+
+    let received = complete(&mut two, &mut one);
+    assert_eq!((received.wr_id, received.status, received.opcode), (7, WcStatus::Success, WcOpcode::Recv));
+    assert_eq!((received.byte_len, received.imm, received.flags), (3000, 9, WcFlags::WITH_IMM));
+    let sent = complete(&mut one, &mut two);
+    assert_eq!((sent.wr_id, sent.status, sent.opcode), (3, WcStatus::Success, WcOpcode::Send));
+    assert_eq!(sent.qpn, a.qpn());
+
+    let mut expected = vec![0; 4096];
+    expected[100..1100].copy_from_slice(&pattern(3000)[..1000]);
+    expected[2000..4000].copy_from_slice(&pattern(3000)[1000..]);
+    let mut found = vec![0; 4096];
+    target.read(0, &mut found).expect("inside");
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn writes_arrive_whole_through_loss_and_reordering() {
+    let (mut one, mut two) = hosts("loss=3%,reorder=3%,dup=1%,seed=11");
+    let (mut a, mut b) = connect(&one, &two);
+    const LEN: usize = 1 << 20;
+    const MESSAGE: usize = 1 << 16;
+    let (source, target) = (one.region(LEN), two.region(LEN));
+    source.write(0, &pattern(LEN)).expect("inside");
+    b.post_recv(&receive(1, &[])).expect("posted");
+    let to = target.remote();
+    for start in (0..LEN).step_by(MESSAGE) {
+        let gather = [source.slice(start..start + MESSAGE).expect("inside")];
+        let request = SendRequest::write(SendData::Gather(&gather), to.at(start as u64));
+        let last = start + MESSAGE == LEN;
+        a.post_send(&if last { request.with_imm(5).signaled() } else { request }).expect("posted");
+    }
+    let received = complete(&mut two, &mut one);
+    assert_eq!((received.status, received.opcode), (WcStatus::Success, WcOpcode::RecvRdmaWithImm));
+    assert_eq!(received.imm, 5);
+    let mut found = vec![0; LEN];
+    target.read(0, &mut found).expect("inside");
+    assert!(found == pattern(LEN), "the bytes differ");
+    assert_eq!(complete(&mut one, &mut two).status, WcStatus::Success);
+    assert!(one.device.counters().tx_retransmits > 0, "nothing was lost, so this shows nothing");
+}
+
+#[test]
+fn inline_data_may_change_after_the_post() {
+    let (mut one, mut two) = hosts("");
+    let (mut a, _b) = connect(&one, &two);
+    let target = two.region(64);
+    let mut word = 0x0123_4567_89AB_CDEF_u64.to_ne_bytes();
+    a.post_send(&SendRequest::write(SendData::Inline(&word), target.remote().at(8)).signaled())
+        .expect("posted");
+    word.fill(0);
+    assert_eq!(complete(&mut one, &mut two).status, WcStatus::Success);
+    assert_eq!(target.load_acquire_u64(8).expect("aligned"), 0x0123_4567_89AB_CDEF);
+    assert_eq!(target.load_acquire_u64(0).expect("aligned"), 0);
+}
+
+#[test]
+fn a_write_outside_the_region_is_refused_and_ends_both_queue_pairs() {
+    let (mut one, mut two) = hosts("");
+    let (mut a, b) = connect(&one, &two);
+    let target = two.region(64);
+    a.post_send(&SendRequest::write(SendData::Inline(&[1; 8]), target.remote().at(60)).id(1))
+        .expect("posted");
+    let failed = complete(&mut one, &mut two);
+    assert_eq!((failed.wr_id, failed.status), (1, WcStatus::RemAccessErr));
+    assert_eq!((a.state(), b.state()), (QpState::Err, QpState::Err));
+    let mut found = [0xFF; 64];
+    target.read(0, &mut found).expect("inside");
+    assert_eq!(found, [0; 64]);
+}
+
+#[test]
+fn a_region_that_is_dropped_is_refused() {
+    let (mut one, mut two) = hosts("");
+    let (mut a, _b) = connect(&one, &two);
+    let target = two.region(64);
+    let to = target.remote().at(0);
+    drop(target);
+    a.post_send(&SendRequest::write(SendData::Inline(&[1]), to)).expect("posted");
+    assert_eq!(complete(&mut one, &mut two).status, WcStatus::RemAccessErr);
+}
+
+#[test]
+fn a_peer_that_is_gone_ends_in_retry_exceeded() {
+    let (mut one, two) = hosts("");
+    let (mut a, b) = connect(&one, &two);
+    drop((b, two));
+    a.post_send(&SendRequest::send(SendData::Inline(b"anyone?")).id(4)).expect("posted");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let failed = loop {
+        assert!(Instant::now() < deadline, "the queue pair does not give up");
+        if let Some(completion) = one.cq.poll() {
+            break completion;
+        }
+    };
+    assert_eq!((failed.wr_id, failed.status), (4, WcStatus::RetryExcErr));
+}
+
+#[test]
+fn an_abort_flushes_what_is_posted() {
+    let (mut one, mut two) = hosts("");
+    let (_a, mut b) = connect(&one, &two);
+    for wr_id in 0..3 {
+        b.post_recv(&receive(wr_id, &[])).expect("posted");
+    }
+    b.abort().expect("any state goes to ERR");
+    for wr_id in 0..3 {
+        let flushed = complete(&mut two, &mut one);
+        assert_eq!((flushed.wr_id, flushed.status), (wr_id, WcStatus::WrFlushErr));
+    }
+}
+
+#[test]
+fn the_peer_is_found_by_its_ip_address() {
+    let (mut one, mut two) = hosts("");
+    let (a, b) = (one.prepare(), two.prepare());
+    let (to_a, to_b) = (a.endpoint(), b.endpoint());
+    let mut b = b.connect(&to_a).expect("connected");
+    b.post_recv(&receive(1, &[])).expect("posted");
+    // Who is asked for an address answers only while it runs.
+    let answering = two.device.clone();
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let helper = std::thread::spawn(move || {
+        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            answering.progress();
+        }
+    });
+    let mut a = a.connect(&to_b.routed()).expect("resolved");
+    drop(stop);
+    helper.join().expect("no panic");
+    a.post_send(&SendRequest::send(SendData::Inline(&[]))).expect("posted");
+    assert_eq!(complete(&mut two, &mut one).status, WcStatus::Success);
+}
+
+#[test]
+fn nobody_at_an_address_is_an_error() {
+    let (one, _two) = hosts("");
+    let a = one.prepare();
+    let nobody = Endpoint { ip: [10, 77, 0, 9].into(), ..a.endpoint().routed() };
+    let error = a.connect(&nobody).err().expect("nobody answers");
+    assert!(error.to_string().contains("no host answers for 10.77.0.9"), "{error}");
+}
+
+#[test]
+fn the_smaller_path_mtu_counts() {
+    let (one, two) = hosts("");
+    assert_eq!(one.device.path_mtu_max(), Pmtu::B1024);
+    let a = one.prepare();
+    let b = two.pd.queue_pair(&two.cq, &two.cq).path_mtu(Pmtu::B512).build().expect("a queue pair");
+    let (to_a, to_b) = (a.endpoint(), b.endpoint());
+    assert_eq!(a.connect(&to_b).expect("connected").path_mtu(), Pmtu::B512);
+    assert_eq!(b.connect(&to_a).expect("connected").path_mtu(), Pmtu::B512);
+}
+
+#[test]
+fn a_window_that_the_peer_does_not_take_is_named() {
+    let (one, _two) = hosts("");
+    let a = one.prepare();
+    let small = Endpoint { window: 64, ..a.endpoint() };
+    let error = a.connect(&small).err().expect("512 > 64");
+    assert!(matches!(error, Error::Incompatible { ours: 512, theirs: 64, .. }), "{error}");
+}
+
+#[test]
+fn a_value_out_of_range_is_named_before_the_peer_hears_of_it() {
+    let (one, two) = hosts("");
+    let error = |pair: verbs_api::QueuePairBuilder| pair.build().err().expect("refused").to_string();
+    let pair = || one.pd.queue_pair(&one.cq, &one.cq);
+    assert!(error(pair().window(0)).starts_with("window is 0"));
+    assert!(error(pair().first_psn(1 << 24)).contains("SQ_PSN"));
+    assert!(error(pair().timeout(32)).contains("TIMEOUT"));
+    assert!(error(pair().min_rnr_timer(32)).contains("MIN_RNR_TIMER"));
+    assert_eq!(
+        error(pair().path_mtu(Pmtu::B2048)),
+        "path MTU 2048 needs frames of 2158 bytes; the port takes 1200"
+    );
+    assert!(error(pair().access(Access::REMOTE_WRITE)).contains("LOCAL_WRITE"));
+    let caps = QueueCaps { max_send_wr: 0, ..QueueCaps::default() };
+    assert!(error(pair().caps(caps)).starts_with("max_send_wr is 0"));
+    let foreign = one.pd.queue_pair(&two.cq, &one.cq);
+    assert!(matches!(foreign.build(), Err(Error::OtherDevice { what: "completion queue" })));
+}
+
+#[test]
+fn a_full_queue_refuses_and_polling_empties_it() {
+    let (mut one, mut two) = hosts("");
+    let caps = QueueCaps { max_send_wr: 4, ..QueueCaps::default() };
+    let a = one.pd.queue_pair(&one.cq, &one.cq).caps(caps).build().expect("a queue pair");
+    let b = two.prepare();
+    let (to_a, to_b) = (a.endpoint(), b.endpoint());
+    let (mut a, _b) = (a.connect(&to_b).expect("connected"), b.connect(&to_a).expect("connected"));
+    let target = two.region(8);
+    let request = SendRequest::write(SendData::Inline(&[1]), target.remote().at(0));
+    for _ in 0..4 {
+        a.post_send(&request.signaled()).expect("posted");
+    }
+    let full = a.post_send(&request).expect_err("four are outstanding");
+    assert!(matches!(full, Error::Post(PostError::QueueFull { capacity: 4 })), "{full}");
+    for _ in 0..4 {
+        assert_eq!(complete(&mut one, &mut two).status, WcStatus::Success);
+    }
+    assert_eq!(a.outstanding(), 0);
+    a.post_send(&request).expect("there is room again");
+}
+
+#[test]
+fn objects_go_in_any_order_and_leave_nothing_behind() {
+    let (one, two) = hosts("");
+    for _ in 0..3000 {
+        // More than the device's 1024 queue pairs and completion queues: each must go for the next to come.
+        let cq = one.device.create_cq(16).expect("a free place");
+        let pair = one.pd.queue_pair(&cq, &cq).build().expect("a free place");
+        drop(cq);
+        drop(pair);
+    }
+    for _ in 0..5000 {
+        one.region(1);
+    }
+    let Host { device, pd, cq } = two;
+    let region = pd.register(8, REMOTE).expect("memory");
+    drop((device, cq, pd));
+    region.write(0, &[1; 8]).expect("the region keeps the device");
+}
