@@ -64,8 +64,12 @@ pub struct End {
 
 impl End {
     pub fn open(socket: &Path, role: MemifRole) -> Self {
+        Self::with(MemifConfig::new(socket, role))
+    }
+
+    pub fn with(config: MemifConfig) -> Self {
         let eal = Eal::start(&EalConfig::default()).expect("EAL");
-        let config = MemifConfig::new(socket, role);
+        let role = config.role;
         let pool = Mempool::new(eal, 4096, config.max_frame).expect("a pool");
         let mut port = EthPort::memif(eal, &config, &pool).expect("memif");
         let reconnect = (role == MemifRole::Client).then(Reconnect::default);
@@ -151,10 +155,9 @@ impl Peer {
         }
     }
 
-    /// SIGKILL: the peer cleans nothing up.
-    pub fn kill(mut self) {
+    /// SIGKILL: the peer cleans nothing up. Does not wait for its end, so that the caller goes on polling.
+    pub fn kill(&mut self) {
         self.child.kill().expect("it runs");
-        self.child.wait().expect("it is ours");
     }
 
     /// Tells the peer to end.
