@@ -11,6 +11,8 @@ const UNMARKED: u16 = u16::MAX - 1;
 struct Node {
     psn: Psn,
     mark: Psn,
+    /// Number of the resend, counted up and wrapping.
+    order: u32,
     prev: u16,
     next: u16,
 }
@@ -26,14 +28,22 @@ pub(crate) struct MarkList {
     head: u16,
     tail: u16,
     len: u32,
+    /// Resends so far.
+    resends: u32,
 }
 
 impl MarkList {
     /// For windows of `capacity` packets, a power of two up to 2^15.
     pub(crate) fn new(capacity: u32) -> Self {
         debug_assert!(capacity.is_power_of_two() && capacity <= 1 << 15);
-        let unmarked = Node { psn: Psn::new(0), mark: Psn::new(0), prev: UNMARKED, next: END };
-        Self { nodes: vec![unmarked; capacity as usize].into_boxed_slice(), head: END, tail: END, len: 0 }
+        let unmarked = Node { psn: Psn::new(0), mark: Psn::new(0), order: 0, prev: UNMARKED, next: END };
+        Self {
+            nodes: vec![unmarked; capacity as usize].into_boxed_slice(),
+            head: END,
+            tail: END,
+            len: 0,
+            resends: 0,
+        }
     }
 
     /// Bytes on the heap.
@@ -57,13 +67,20 @@ impl MarkList {
         self.nodes.get(usize::from(self.head)).map(|node| (node.psn, node.mark))
     }
 
+    /// Was the PSN with the oldest mark resent before the resend of this number?
+    pub(crate) fn front_is_before(&self, order: u32) -> bool {
+        let front = self.nodes.get(usize::from(self.head));
+        front.is_some_and(|node| node.order.wrapping_sub(order).cast_signed() < 0)
+    }
+
     /// Gives the PSN a mark, in place of one that it had. A mark before the newest one counts as the newest one.
     pub(crate) fn mark(&mut self, psn: Psn, mark: Psn) {
         let newest = self.nodes.get(usize::from(self.tail)).map_or(mark, |node| node.mark);
         let mark = if mark.is_before(newest) { newest } else { mark };
         let index = self.index(psn);
         self.unlink(index);
-        self.nodes[index] = Node { psn, mark, prev: self.tail, next: END };
+        self.resends = self.resends.wrapping_add(1);
+        self.nodes[index] = Node { psn, mark, order: self.resends, prev: self.tail, next: END };
         let link = self.link(index);
         match self.nodes.get_mut(usize::from(self.tail)) {
             Some(tail) => tail.next = link,
@@ -73,11 +90,13 @@ impl MarkList {
         self.len += 1;
     }
 
-    /// Takes the PSN's mark away, if it has one.
-    pub(crate) fn remove(&mut self, psn: Psn) {
-        if self.contains(psn) {
-            self.unlink(self.index(psn));
-        }
+    /// Takes the PSN's mark away, if it has one, and returns the number of its resend.
+    pub(crate) fn remove(&mut self, psn: Psn) -> Option<u32> {
+        let index = self.index(psn);
+        self.contains(psn).then(|| {
+            self.unlink(index);
+            self.nodes[index].order
+        })
     }
 
     /// Takes all marks away.
@@ -91,9 +110,12 @@ impl MarkList {
     pub(crate) fn grow(&mut self, capacity: u32) {
         let mut larger = Self::new(capacity);
         while let Some((psn, mark)) = self.front() {
-            larger.mark(psn, mark);
-            self.remove(psn);
+            if let Some(order) = self.remove(psn) {
+                larger.resends = order.wrapping_sub(1);
+                larger.mark(psn, mark);
+            }
         }
+        larger.resends = self.resends;
         *self = larger;
     }
 

@@ -1,7 +1,8 @@
 //! The sending half: which packets are SACKed, which are lost (protocol.md 2.4, "Sending").
 //!
 //! A PSN `q` of the window is lost when it is un-SACKed, does not wait in the RetryQ already,
-//! `highest_sack - q > threshold`, and it has no mark or `highest_sack - mark[q] >= threshold`. Nobody searches for such
+//! `highest_sack - q > threshold`, and it has no mark or `highest_sack - mark[q] >= threshold`; or, with a threshold of 0,
+//! when it was resent and a packet that was resent after it has arrived (docs/adr/0008). Nobody searches for such
 //! PSNs. Those without a mark are found by a pointer that only moves forward: everything before it is SACKed, waits or
 //! is marked. Those with a mark are found at the front of the list of marks, the oldest first. Hence a PSN costs
 //! constant work for each time that it is sent.
@@ -29,6 +30,8 @@ pub(crate) struct Scoreboard {
     sack_end: Psn,
     /// Every PSN of `[una, examined)` is SACKed, waits or is marked.
     examined: Psn,
+    /// Number of the latest resend that is known to have arrived.
+    resend_arrived: Option<u32>,
     /// Is `una` known? A first record that has none is about a PSN at or above it.
     anchored: bool,
 }
@@ -68,6 +71,7 @@ impl Context for Scoreboard {
             snd_nxt: Psn::new(0),
             sack_end: Psn::new(0),
             examined: Psn::new(0),
+            resend_arrived: None,
             anchored: false,
         }
     }
@@ -84,6 +88,7 @@ impl Scoreboard {
         self.sacked.reset(una);
         self.waiting.reset(una);
         (self.una, self.snd_nxt, self.sack_end, self.examined) = (una, snd_nxt, una, una);
+        self.resend_arrived = None;
         self.anchored = anchored;
     }
 
@@ -185,7 +190,7 @@ impl Scoreboard {
         let una = later(una, self.una);
         losses.work += 1 + u64::from(una.steps_from(psn));
         while psn != una && self.marks.len() != 0 {
-            self.marks.remove(psn);
+            self.note_arrived(psn);
             psn = psn.next();
         }
         self.una = una;
@@ -233,17 +238,30 @@ impl Scoreboard {
             return;
         }
         if self.sacked.set(psn) {
-            self.marks.remove(psn);
+            self.note_arrived(psn);
             self.sack_end = later(self.sack_end, psn.next());
         }
     }
 
-    /// PSNs with a mark: lost if a packet sent `threshold` or more after the mark has arrived.
+    /// A packet arrived: it needs no mark, and if it had one, its resend is the latest that is known to have arrived.
+    fn note_arrived(&mut self, psn: Psn) {
+        let Some(order) = self.marks.remove(psn) else { return };
+        let later = |seen: u32| order.wrapping_sub(seen).cast_signed() > 0;
+        if self.resend_arrived.is_none_or(later) {
+            self.resend_arrived = Some(order);
+        }
+    }
+
+    /// PSNs with a mark: lost if a packet sent `threshold` or more after the mark has arrived, or, where nothing reorders,
+    /// one that was resent after them.
     fn detect_again(&mut self, threshold: u32, losses: &mut Losses<'_>) {
         while let Some((psn, mark)) = self.marks.front() {
             losses.work += 1;
             // highest_sack - mark >= threshold; highest_sack is the PSN before sack_end
-            if !mark.add(threshold).is_before(self.sack_end) {
+            let overtaken = mark.add(threshold).is_before(self.sack_end);
+            let outrun =
+                threshold == 0 && self.resend_arrived.is_some_and(|order| self.marks.front_is_before(order));
+            if !overtaken && !outrun {
                 break;
             }
             self.declare(psn, losses);

@@ -43,7 +43,10 @@ pub struct NaiveSender {
     snd_nxt: u32,
     sacked: BTreeSet<u32>,
     waiting: BTreeSet<u32>,
-    marks: BTreeMap<u32, u32>,
+    /// Mark and number of the resend.
+    marks: BTreeMap<u32, (u32, u32)>,
+    resends: u32,
+    resend_arrived: u32,
 }
 
 impl NaiveSender {
@@ -84,7 +87,7 @@ impl NaiveSender {
                 let bits = (0..64).filter(|i| bitmap >> i & 1 != 0).map(|i| position(bitmap_base.add(i)));
                 let sacks = bits.chain(sack.map(position));
                 self.sacked.extend(sacks.filter(|p| (self.una..self.snd_nxt).contains(p)));
-                self.marks.retain(|p, _| !self.sacked.contains(p));
+                self.forget_arrived();
                 lost = (self.una..self.snd_nxt).filter(|&q| self.is_lost(q, threshold)).collect();
             }
             Record::ResendAll { una, snd_nxt, first, last, .. } => {
@@ -96,7 +99,8 @@ impl NaiveSender {
                 self.snd_nxt = self.snd_nxt.max(position(snd_nxt));
                 self.waiting.remove(&position(psn));
                 if !self.sacked.contains(&position(psn)) {
-                    self.marks.insert(position(psn), position(snd_nxt));
+                    self.resends += 1;
+                    self.marks.insert(position(psn), (position(snd_nxt), self.resends));
                 }
             }
             Record::Rto { .. } => self.marks.clear(),
@@ -112,17 +116,30 @@ impl NaiveSender {
         (self.una, self.snd_nxt) = (position(una), position(snd_nxt));
         self.sacked.retain(|&p| p >= self.una);
         self.waiting.retain(|&p| p >= self.una);
-        self.marks.retain(|&p, _| p >= self.una);
+        self.forget_arrived();
+    }
+
+    fn forget_arrived(&mut self) {
+        let arrived = |p: &u32| *p < self.una || self.sacked.contains(p);
+        let latest = self.marks.iter().filter(|(p, _)| arrived(p)).map(|(_, &(_, order))| order).max();
+        self.resend_arrived = self.resend_arrived.max(latest.unwrap_or(0));
+        let gone: Vec<u32> = self.marks.keys().copied().filter(arrived).collect();
+        gone.iter().for_each(|p| drop(self.marks.remove(p)));
     }
 
     /// `lost(q)`, as the protocol has it.
     fn is_lost(&self, q: u32, threshold: u8) -> bool {
+        let outrun = self.marks.get(&q).is_some_and(|&(_, order)| order < self.resend_arrived);
+        threshold == 0 && outrun || self.is_overtaken(q, threshold)
+    }
+
+    fn is_overtaken(&self, q: u32, threshold: u8) -> bool {
         let Some(&highest_sack) = self.sacked.last() else { return false };
         let threshold = i64::from(threshold);
         let beyond = |from: u32| i64::from(highest_sack) - i64::from(from);
         !self.sacked.contains(&q)
             && !self.waiting.contains(&q)
             && beyond(q) > threshold
-            && self.marks.get(&q).is_none_or(|&mark| beyond(mark) >= threshold)
+            && self.marks.get(&q).is_none_or(|&(mark, _)| beyond(mark) >= threshold)
     }
 }
