@@ -173,7 +173,7 @@ fn continues(packet: &RequestPacket<'_>, expected: u32) -> bool {
 /// The acknowledgement policy for packets in order (protocol.md 2.5).
 #[inline]
 fn acknowledge_in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    qpc.rsp.unacked += 1;
+    qpc.rsp.unacked = qpc.rsp.unacked.saturating_add(1);
     qpc.rsp.ack_due |= qpc.rsp.unacked >= ACK_EVERY;
     if qpc.rx.take_dropped() {
         queue_plain_nack(qpc, cold, units);

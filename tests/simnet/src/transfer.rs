@@ -87,6 +87,7 @@ pub struct Transfer {
     receives_seen: usize,
     receives_log: usize,
     seed: u64,
+    finished: bool,
 }
 
 /// Low bits of a wr_id number the message; the high ones say that it is one of ours.
@@ -123,6 +124,7 @@ impl Transfer {
             receives_seen: 0,
             receives_log,
             seed,
+            finished: false,
         }
     }
 
@@ -156,6 +158,12 @@ impl Transfer {
         (0..self.messages.len()).all(|index| rig.holds(self.place(index), self.seed + index as u64))
     }
 
+    /// Whether both hold: every completion has come, and all data have arrived. Once true, it is not asked again.
+    pub fn is_finished(&mut self, rig: &Rig) -> bool {
+        self.finished = self.finished || (self.is_done() && self.has_arrived(rig));
+        self.finished
+    }
+
     /// Runs the transfer alone, until all is done and has arrived; returns the nanoseconds that it took.
     ///
     /// # Errors
@@ -180,7 +188,7 @@ impl Transfer {
                 for transfer in &mut *transfers {
                     transfer.step(rig);
                 }
-                transfers.iter().all(|transfer| transfer.is_done() && transfer.has_arrived(rig))
+                transfers.iter_mut().all(|transfer| transfer.is_finished(rig))
             },
             limit_ns,
         )?;

@@ -1,0 +1,76 @@
+//! Queues that are too short: the transmit ring's, the switch's; marks, and what they do to the window.
+
+use datapath::qp::attr::CongestionAlgorithm;
+use simnet::{LinkId, Message, Op, QpOptions, Rig, RigOptions, Transfer};
+
+const LIMIT_NS: u64 = 1_000_000_000;
+
+fn writes(count: usize, len: usize) -> Vec<Message> {
+    vec![Message::new(Op::Write, len); count]
+}
+
+#[test]
+fn a_transmit_ring_of_two_frames_delays_but_loses_nothing() {
+    for (tx_ring, len) in [(1, 2000), (2, 40_000), (2, 600_000), (3, 40_000)] {
+        let mut options = RigOptions::default();
+        options.port.tx_ring = tx_ring;
+        let (mut rig, a, b) = Rig::pair(options, QpOptions { window: 512, ..QpOptions::default() });
+        let mut transfers = [
+            Transfer::new(&mut rig, a, b, writes(8, len), 1),
+            Transfer::new(&mut rig, b, a, writes(8, len), 100),
+        ];
+        let outcome = Transfer::run_all(&mut transfers, &mut rig, LIMIT_NS);
+        outcome.unwrap_or_else(|stuck| panic!("ring of {tx_ring}, {len} bytes: {stuck:?}"));
+        let stats = rig.net.stats(rig.up(a));
+        assert!(stats.queue_max <= tx_ring && stats.overflowed == 0);
+        assert!(rig.counters(a).tx_ring_full > 0, "the ring was the limit");
+    }
+}
+
+/// `senders` nodes write to one whose downlink marks at 20 frames and drops at `queue`. Returns the rig and the time.
+fn incast(senders: usize, congestion: CongestionAlgorithm, queue: usize) -> (Rig, u64) {
+    let mut options = RigOptions::default();
+    options.port.down.mark_frames = Some(20);
+    options.port.down.queue_frames_max = queue;
+    let mut rig = Rig::new(options);
+    let receiver = rig.add_node();
+    let qp = QpOptions { window: 64, congestion, ..QpOptions::default() };
+    let mut transfers: Vec<Transfer> = (0..senders as u64)
+        .map(|number| {
+            let sender = rig.add_node();
+            let (a, b) = rig.connected(sender, receiver, qp);
+            Transfer::new(&mut rig, a, b, writes(10, 50_000), 100 * number)
+        })
+        .collect();
+    let took = Transfer::run_all(&mut transfers, &mut rig, LIMIT_NS).unwrap();
+    (rig, took)
+}
+
+#[test]
+fn dctcp_keeps_the_queue_short_and_the_link_busy() {
+    let receiver = LinkId::Down(simnet::NodeId(0));
+    let (rig, took) = incast(8, CongestionAlgorithm::Dctcp, 2000);
+    let stats = rig.net.stats(receiver);
+    assert!(stats.marked > 0, "the switch marked");
+    assert_eq!(stats.overflowed, 0);
+    let marked = rig.engine(simnet::NodeId(0)).counters().rx_ce_marked;
+    assert_eq!(marked, stats.marked, "each mark is seen");
+    let (fixed, _) = incast(8, CongestionAlgorithm::Fixed, 2000);
+    let uncontrolled = fixed.net.stats(receiver).queue_max;
+    assert!(uncontrolled > 400, "without control all windows stand in the queue: {uncontrolled}");
+    // The first window of each sender arrives before any mark can have an effect.
+    assert!(stats.queue_max < uncontrolled, "{} against {uncontrolled}", stats.queue_max);
+    let ideal = stats.delivered_bytes * 80 / 1000;
+    assert!(took < 2 * ideal, "{took} ns for {ideal} ns of bytes: the link must not starve");
+}
+
+#[test]
+fn an_incast_that_overflows_the_queue_does_not_collapse() {
+    for congestion in [CongestionAlgorithm::Dctcp, CongestionAlgorithm::Fixed] {
+        let (rig, took) = incast(16, congestion, 100);
+        let stats = rig.net.stats(LinkId::Down(simnet::NodeId(0)));
+        assert!(stats.overflowed > 0, "{congestion:?}: the queue was too short");
+        let ideal = stats.delivered_bytes * 80 / 1000;
+        assert!(took < 4 * ideal, "{congestion:?}: {took} ns for {ideal} ns of bytes");
+    }
+}
