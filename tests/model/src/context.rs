@@ -6,6 +6,7 @@ use crate::packet::{Ack, AckKind, Body, Packet, Side};
 use crate::rx::RxStream;
 use crate::schedule::Schedule;
 use crate::slow_path::{SlowPath, StreamId};
+use crate::tx::TxStream;
 use wire::serial::Psn;
 
 /// The surroundings of queue pair `qp` of host `host`.
@@ -47,6 +48,17 @@ impl Cx<'_> {
     /// Sends a packet to the peer.
     pub fn send(&mut self, psn: Psn, body: Body) {
         self.out.push(Packet { qp: self.qp, psn, body });
+    }
+
+    /// An ACK or NACK of what `tx` has sent: the fast path takes the cumulative part, and the rest goes the way of the
+    /// slow path if the scoreboard lives there.
+    pub fn read_ack(&mut self, tx: &mut TxStream, psn: Psn, ack: &Ack) {
+        let fresh = tx.on_ack(psn, ack, self.now);
+        if fresh && self.schedule.slow_scoreboard {
+            self.slow.push_evidence(self.qp, psn, ack);
+        } else if fresh {
+            tx.on_evidence(psn, ack);
+        }
     }
 
     /// Acknowledges what is in order; `duplicate` is the PSN of the duplicate that asked for it.

@@ -27,6 +27,11 @@ pub enum Event {
         /// The host.
         host: usize,
     },
+    /// A host's slow path reads an acknowledgement.
+    Evidence {
+        /// The host.
+        host: usize,
+    },
     /// An end of a connection enters RESET.
     Disconnect {
         /// The host.

@@ -3,7 +3,7 @@
 use crate::context::Cx;
 use crate::defects::Defect;
 use crate::oracle::Status;
-use crate::packet::{Body, Packet, Side};
+use crate::packet::{Ack, Body, Packet, Side};
 use crate::receive::{on_command, on_data};
 use crate::requester::{Outcome, Requester};
 use crate::responder::Responder;
@@ -100,7 +100,7 @@ impl QueuePair {
                 self.act_on(outcome, cx);
             }
             Body::Ack(ack) => {
-                self.responder.tx.on_ack(packet.psn, ack, cx.now);
+                cx.read_ack(&mut self.responder.tx, packet.psn, ack);
             }
         }
         self.settle(cx);
@@ -115,6 +115,18 @@ impl QueuePair {
             Side::Request if self.responder.refused.is_some() => {}
             Side::Request => on_command(&mut self.responder, command, cx),
             Side::Response => on_command(&mut self.requester, command, cx),
+        }
+        self.settle(cx);
+    }
+
+    /// What the slow path has read in an acknowledgement.
+    pub fn on_evidence(&mut self, psn: Psn, ack: &Ack, cx: &mut Cx<'_>) {
+        if self.state != State::Ready {
+            return;
+        }
+        match ack.side {
+            Side::Request => self.requester.tx.on_evidence(psn, ack),
+            Side::Response => self.responder.tx.on_evidence(psn, ack),
         }
         self.settle(cx);
     }

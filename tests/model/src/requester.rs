@@ -188,7 +188,7 @@ impl Requester {
     pub fn on_ack(&mut self, psn: Psn, ack: &Ack, cx: &mut Cx<'_>) -> Outcome {
         match ack.kind {
             AckKind::Ack | AckKind::Nack => {
-                self.tx.on_ack(psn, ack, cx.now);
+                cx.read_ack(&mut self.tx, psn, ack);
             }
             AckKind::Rnr | AckKind::Error(_) if !self.tx.accepts(ack.cumulative(psn)) => {}
             AckKind::Rnr => {

@@ -173,6 +173,8 @@ pub struct Schedule {
     pub slow_delay_max: u64,
     /// Chance of a delay twenty times as long.
     pub slow_stall: u64,
+    /// The sender's scoreboard is the slow path's, too: SACKs come late to it, or never.
+    pub slow_scoreboard: bool,
     /// In-order packets per acknowledgement.
     pub ack_every: u32,
     /// Delay after which a pending acknowledgement is flushed, if at all.
@@ -233,6 +235,7 @@ impl Schedule {
             commands: rng.pick(&[1, 1, 2, 4, 8]),
             slow_delay_max: if tidy { rng.between(0, 2) } else { rng.pick(&[0, 2, 10, 30]) },
             slow_stall: if tidy { 0 } else { rng.pick(&[0, 0, 50, 200]) },
+            slow_scoreboard: !tidy && rng.chance(300),
             ack_every: rng.count(1, 5),
             flush: if tidy { Some(2) } else { rng.pick(&[None, Some(1), Some(3)]) },
             strict: rng.chance(if tidy { 200 } else { 60 }),

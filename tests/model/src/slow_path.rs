@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use wire::serial::Psn;
 
 use crate::defects::Defect;
-use crate::packet::Side;
+use crate::packet::{Ack, Side};
 
 /// A receiving stream of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,6 +70,8 @@ pub struct SlowPath {
     commands_cap: usize,
     /// The newest command of each stream that found the ring full.
     waiting: Vec<Option<Command>>,
+    /// Acknowledgements on their way to the sender's scoreboard, where the slow path has that.
+    evidence: VecDeque<(usize, Psn, Ack)>,
     pushed: u32,
     defect: Option<Defect>,
 }
@@ -85,6 +87,7 @@ impl SlowPath {
             commands: VecDeque::with_capacity(commands_cap),
             commands_cap,
             waiting: vec![None; streams],
+            evidence: VecDeque::new(),
             pushed: 0,
             defect,
         }
@@ -105,6 +108,24 @@ impl SlowPath {
         if self.ring.len() < self.ring_cap && !lost {
             self.ring.push_back((stream, record));
         }
+    }
+
+    /// An acknowledgement for the scoreboard of `qp`. Without room it is lost, as it might have been on the wire.
+    pub fn push_evidence(&mut self, qp: usize, psn: Psn, ack: &Ack) {
+        if self.evidence.len() < self.ring_cap {
+            self.evidence.push_back((qp, psn, *ack));
+        }
+    }
+
+    /// Takes the oldest of them.
+    pub fn take_evidence(&mut self) -> Option<(usize, Psn, Ack)> {
+        self.evidence.pop_front()
+    }
+
+    /// Acknowledgements wait.
+    #[must_use]
+    pub fn has_evidence(&self) -> bool {
+        !self.evidence.is_empty()
     }
 
     /// Records wait for the slow path.

@@ -185,40 +185,43 @@ impl TxStream {
         ahead >= -1 && cum.is_before(self.snd_nxt)
     }
 
-    /// ACK or NACK. Returns false if it is stale.
+    /// The cumulative part of an ACK or NACK. Returns false if the rest is stale, too.
     pub fn on_ack(&mut self, psn: Psn, ack: &Ack, now: u64) -> bool {
         let cum = ack.cumulative(psn);
-        let obey_all = ack.kind == AckKind::Nack && ack.sack.is_none();
         if !self.accepts(cum) {
-            if self.defect != Some(Defect::StaleNackObeyed) || self.sent.is_empty() {
-                return false;
-            }
-            if let Some(sack) = ack.sack {
-                let edge = if sack.is_before(self.una) { self.una } else { self.snd_nxt.prev() };
-                self.note_sack(edge);
-            }
-        } else {
-            self.retire(cum.next(), now);
+            return self.defect == Some(Defect::StaleNackObeyed);
         }
+        self.retire(cum.next(), now);
+        true
+    }
+
+    /// The rest: what it says of packets above una. It may come late, when una has moved on.
+    pub fn on_evidence(&mut self, psn: Psn, ack: &Ack) {
         if let Some(psn) = ack.duplicate {
             self.on_duplicate(psn);
         }
         if let Some(sack) = ack.sack {
             self.note_sack(sack);
-            for i in 0..64 {
-                if ack.bitmap >> i & 1 == 1 {
-                    self.note_sack(cum.add(2 + i));
-                }
+            for i in (0..64).filter(|i| ack.bitmap >> i & 1 == 1) {
+                self.note_sack(ack.cumulative(psn).add(2 + i));
             }
+            if self.defect == Some(Defect::StaleNackObeyed) && sack.is_before(self.una) {
+                self.note_sack(self.snd_nxt.prev());
+            }
+        } else if ack.kind == AckKind::Nack {
+            self.resend_all_from(psn);
         }
-        if obey_all
-            && (self.obeyed_all_at != Some(self.una) || self.defect == Some(Defect::ResendAllRepeated))
-        {
+        self.detect_losses();
+    }
+
+    /// A NACK without SACK, obeyed once per una.
+    fn resend_all_from(&mut self, psn: Psn) {
+        let again = self.obeyed_all_at == Some(self.una) && self.defect != Some(Defect::ResendAllRepeated);
+        let stale = psn != self.una && self.defect != Some(Defect::StaleNackObeyed);
+        if !again && !stale {
             self.obeyed_all_at = Some(self.una);
             self.lose_all_before(self.snd_nxt);
         }
-        self.detect_losses();
-        true
     }
 
     /// Everything below `una` is acknowledged.

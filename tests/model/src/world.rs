@@ -50,6 +50,7 @@ struct Host {
     srq: u32,
     slow_busy: bool,
     commands_busy: bool,
+    evidence_busy: bool,
 }
 
 /// A connection's lives.
@@ -93,6 +94,7 @@ impl<'a> World<'a> {
             srq: schedule.srq.unwrap_or(0),
             slow_busy: false,
             commands_busy: false,
+            evidence_busy: false,
         };
         let mut world = Self {
             schedule,
@@ -226,6 +228,10 @@ impl<'a> World<'a> {
             state.slow_busy = true;
             self.agenda.at(self.now + delay, Event::SlowWork { host });
         }
+        if state.slow.has_evidence() && !state.evidence_busy {
+            state.evidence_busy = true;
+            self.agenda.at(self.now + delay, Event::Evidence { host });
+        }
         if state.slow.has_commands() && !state.commands_busy {
             state.commands_busy = true;
             self.agenda.at(self.now + delay / 2, Event::Commands { host });
@@ -294,6 +300,12 @@ impl<'a> World<'a> {
                 self.hosts[host].commands_busy = false;
                 if let Some(command) = self.hosts[host].slow.take_command() {
                     self.with(host, command.stream.qp, |end, cx| end.on_command(&command, cx));
+                }
+            }
+            Event::Evidence { host } => {
+                self.hosts[host].evidence_busy = false;
+                if let Some((qp, psn, ack)) = self.hosts[host].slow.take_evidence() {
+                    self.with(host, qp, |end, cx| end.on_evidence(psn, &ack, cx));
                 }
             }
             Event::Disconnect { host, qp } => {
