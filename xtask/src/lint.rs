@@ -5,7 +5,7 @@ use crate::repo::cargo;
 use crate::steps::Steps;
 use crate::{docs, setup};
 
-/// Formatting, clippy on the whole workspace and on `datapath` without DPDK, rustdoc, the documents' references.
+/// Formatting, clippy on the whole workspace and on what builds without DPDK, rustdoc, the documents' references.
 pub fn run() -> Result<()> {
     setup::implied(setup::Scope::Build)?;
     let mut steps = Steps::default();

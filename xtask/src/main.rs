@@ -75,7 +75,7 @@ fn run(task: Task) -> Result<()> {
         Task::Lint => lint::run(),
         Task::Test { all } => test::run(all),
         Task::Sim { seed, seeds } => sim::run(seed, seeds),
-        Task::Demo { file, tool } => demo::run(file.as_deref(), tool.as_deref()),
+        Task::Demo { file, tool } => demo::run(demo::Source::of(file.as_deref()), tool.as_deref()),
     }
 }
 

@@ -4,19 +4,20 @@ use std::process::Command;
 
 use crate::error::Result;
 use crate::repo::cargo;
-use crate::setup;
 use crate::steps::Steps;
+use crate::{demo, setup};
 
 /// Crates that are tested alone, in the order of their dependencies, with the arguments that select them.
 ///
-/// Building the workspace unifies features, so a crate that builds only there would go unseen; and `datapath`
-/// without DPDK is what users' own tests run on.
+/// Building the workspace unifies features, so a crate that builds only there would go unseen; and what has no DPDK in
+/// it is what users' own tests run on.
 const ALONE: &[(&str, &[&str])] = &[
     ("wire", &["-p", "wire"]),
     ("cc-dctcp", &["-p", "cc-dctcp"]),
     ("sr-recovery", &["-p", "sr-recovery"]),
     ("datapath without dpdk", &["-p", "datapath", "--no-default-features"]),
     ("simnet", &["-p", "simnet"]),
+    ("verbs-api without dpdk", &["-p", "verbs-api", "--no-default-features"]),
     // Optimised: it lives on the number of schedules that it gets through.
     ("model", &["-p", "srnic-model", "--release"]),
 ];
@@ -76,6 +77,8 @@ pub fn run(all: bool) -> Result<()> {
             steps.command(long.name, long.command());
         }
     }
+    // Last: from here on Ctrl-C is remembered instead of ending us at once.
+    steps.check("demo", || demo::run(demo::Source::SMALL, None));
     steps.finish()
 }
 

@@ -21,18 +21,36 @@ use crate::setup;
 /// Name of a run, and the device wrapper that the sender puts around its port.
 const RUNS: &[(&str, &str)] = &[("no loss", ""), ("1 % loss", "fault:loss=1%,seed=7:")];
 
-/// Sends `file`, or one made of this machine's own files, and shows how it went. `tool` replaces the program that
-/// moves the file, and then nothing is built.
-pub fn run(file: Option<&Path>, tool: Option<&Path>) -> Result<()> {
+/// What the demo sends.
+#[derive(Clone, Copy)]
+pub enum Source<'a> {
+    /// A file of the user's.
+    File(&'a Path),
+    /// A file of so many bytes, made of this machine's own files.
+    Packed(u64),
+}
+
+impl<'a> Source<'a> {
+    /// The user's file, or a packed one of 384 MiB.
+    pub fn of(file: Option<&'a Path>) -> Self {
+        file.map_or(Self::Packed(384 << 20), Self::File)
+    }
+
+    /// A packed file that is long enough to lose packets, and takes a second to send: for `cargo xtask test`.
+    pub const SMALL: Self = Self::Packed(32 << 20);
+}
+
+/// Sends a file and shows how it went. `tool` replaces the program that moves the file, and then nothing is built.
+pub fn run(source: Source<'_>, tool: Option<&Path>) -> Result<()> {
     let tool = match tool {
         Some(tool) => tool.to_path_buf(),
         None => build()?,
     };
     interrupt::catch()?;
     let scratch = Scratch::new()?;
-    let source = match file {
-        Some(file) => file.to_path_buf(),
-        None => pack(&scratch)?,
+    let source = match source {
+        Source::File(file) => file.to_path_buf(),
+        Source::Packed(size) => pack(&scratch, size)?,
     };
     let size = size_of(&source)?;
     scratch.require_space(size)?;
@@ -60,11 +78,11 @@ fn build() -> Result<PathBuf> {
     Ok(repo::target_directory()?.join("release/srnic_file"))
 }
 
-fn pack(scratch: &Scratch) -> Result<PathBuf> {
-    scratch.require_space(2 * payload::SIZE)?;
-    println!("packing files of this machine into one of {}", mebibytes(payload::SIZE));
+fn pack(scratch: &Scratch, size: u64) -> Result<PathBuf> {
+    scratch.require_space(2 * size)?;
+    println!("packing files of this machine into one of {}", mebibytes(size));
     let file = scratch.path().join("source");
-    payload::pack(&file, &payload::roots())?;
+    payload::pack(&file, &payload::roots(), size)?;
     Ok(file)
 }
 

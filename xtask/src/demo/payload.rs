@@ -10,11 +10,6 @@ use sha2::{Digest, Sha256};
 use super::interrupt;
 use crate::error::{Error, Result};
 
-/// Length of the packed file in bytes.
-pub const SIZE: u64 = 384 << 20;
-/// Least length that the demo accepts where the machine has little.
-const SIZE_MIN: u64 = 256 << 20;
-
 /// Where to look for files, in order: what every Linux has, then what every Rust has.
 pub fn roots() -> Vec<PathBuf> {
     let mut roots = vec![PathBuf::from("/usr/lib"), PathBuf::from("/usr/share")];
@@ -25,11 +20,11 @@ pub fn roots() -> Vec<PathBuf> {
 }
 
 /// Packs the files below `roots` one behind the other, each after a line with its path and length, until the whole
-/// is [`SIZE`] bytes long. The same files give the same bytes.
-pub fn pack(into: &Path, roots: &[PathBuf]) -> Result<u64> {
+/// is `size` bytes long. The same files give the same bytes.
+pub fn pack(into: &Path, roots: &[PathBuf], size: u64) -> Result<()> {
     let fails = |e: io::Error| Error::io("write", into, &e);
     let mut out = BufWriter::new(File::create(into).map_err(fails)?);
-    let mut left = SIZE;
+    let mut left = size;
     // A stack, filled in reverse order: files come sorted, a directory's before the next one's.
     let mut stack: Vec<PathBuf> = roots.iter().rev().cloned().collect();
     while let Some(path) = stack.pop() {
@@ -53,10 +48,10 @@ pub fn pack(into: &Path, roots: &[PathBuf]) -> Result<u64> {
         }
     }
     out.flush().map_err(fails)?;
-    if SIZE - left < SIZE_MIN {
+    if left > 0 {
         return Err(Error::new("this machine has too few files to pack: name one, `cargo xtask demo FILE`"));
     }
-    Ok(SIZE - left)
+    Ok(())
 }
 
 /// SHA-256 of a file, in hexadecimal.
@@ -80,7 +75,7 @@ mod tests {
     use crate::demo::scratch::Scratch;
 
     #[test]
-    fn the_digest_is_that_of_the_standard() {
+    fn a_digest_is_that_of_the_standard_and_packing_repeats_itself() {
         let scratch = Scratch::new().expect("a directory of our own");
         let file = scratch.path().join("abc");
         fs::write(&file, "abc").expect("written");
@@ -89,9 +84,20 @@ mod tests {
         assert_eq!(digest(&file).as_deref(), Ok(abc));
 
         let tree = scratch.path().join("tree");
-        fs::create_dir(&tree).expect("made");
-        fs::write(tree.join("small"), "too little").expect("written");
-        let error = pack(&scratch.path().join("packed"), &[tree]).expect_err("10 bytes are too few");
+        fs::create_dir_all(tree.join("b")).expect("made");
+        fs::write(tree.join("a"), "first").expect("written");
+        fs::write(tree.join("b/c"), "second").expect("written");
+        fs::write(tree.join("d"), "third").expect("written");
+        std::os::unix::fs::symlink("a", tree.join("link")).expect("made");
+        let t = tree.display();
+        let all = format!("{t}/a 5\nfirst{t}/b/c 6\nsecond{t}/d 5\nthird");
+        let packed = scratch.path().join("packed");
+        let pack = |size| {
+            pack(&packed, std::slice::from_ref(&tree), size).map(|()| fs::read(&packed).expect("packed"))
+        };
+        assert_eq!(pack(all.len() as u64).as_deref(), Ok(all.as_bytes()), "sorted, without links");
+        assert_eq!(pack(9).as_deref(), Ok(&all.as_bytes()[..9]), "cut at the size");
+        let error = pack(all.len() as u64 + 1).expect_err("there is no more");
         assert!(error.0.contains("too few files"), "{error}");
     }
 }
