@@ -121,7 +121,7 @@ impl RxStream {
     }
 
     /// A packet was placed out of order, or at ePSN in Recovery. Hands the metadata to `emit`: one record at the start
-    /// of a run, one when a new run replaces it, one for a packet that fills a hole. Returns true if `psn` is now the
+    /// of a run, one when a new run replaces a longer one, one for a packet that fills a hole. Returns true if `psn` is now the
     /// highest.
     pub fn on_placed_out_of_order(
         &mut self,
@@ -142,7 +142,10 @@ impl RxStream {
             return true;
         }
         if self.right.is_before(psn) {
-            emit(self.run(stream, self.left, self.right));
+            // A run of one packet was told of when it began.
+            if self.left != self.right {
+                emit(self.run(stream, self.left, self.right));
+            }
             self.left = psn;
             self.right = psn;
             emit(self.run(stream, psn, psn));
