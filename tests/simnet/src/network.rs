@@ -194,6 +194,11 @@ impl Network {
         self.recorder.to_string()
     }
 
+    /// How many frames [`Network::recent`] reports; 48 unless told otherwise.
+    pub fn keep_recent(&mut self, frames_max: usize) {
+        self.recorder.keep(frames_max);
+    }
+
     /// When the next frame moves.
     #[must_use]
     pub fn next_event(&self) -> Option<Time> {

@@ -6,7 +6,7 @@ use core::fmt;
 use datapath::time::Time;
 use std::collections::VecDeque;
 
-/// Frames kept.
+/// Frames kept unless more are asked for.
 const FRAMES: usize = 48;
 
 struct Entry {
@@ -17,15 +17,29 @@ struct Entry {
 }
 
 /// The last frames that entered any link.
-#[derive(Default)]
 pub struct Recorder {
     entries: VecDeque<Entry>,
+    frames_max: usize,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self { entries: VecDeque::new(), frames_max: FRAMES }
+    }
 }
 
 impl Recorder {
+    /// Keeps more or fewer frames from now on.
+    pub fn keep(&mut self, frames_max: usize) {
+        self.frames_max = frames_max.max(1);
+        while self.entries.len() > self.frames_max {
+            self.entries.pop_front();
+        }
+    }
+
     /// Notes a frame.
     pub fn note(&mut self, at: Time, link: LinkId, fate: &'static str, frame: &[u8]) {
-        let mut kept = if self.entries.len() == FRAMES {
+        let mut kept = if self.entries.len() == self.frames_max {
             self.entries.pop_front().map(|entry| entry.frame).unwrap_or_default()
         } else {
             Vec::new()

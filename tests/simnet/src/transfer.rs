@@ -3,6 +3,7 @@
 use crate::rig::{Qp, Region, Rig, Span, Stuck, Work};
 use crate::rng::Rng;
 use datapath::queue::{Completion, PostError, WcFlags, WcOpcode, WcStatus};
+use datapath::time::Time;
 
 /// What a message is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,6 +89,9 @@ pub struct Transfer {
     receives_log: usize,
     seed: u64,
     finished: bool,
+    receives_ahead_max: usize,
+    receive_every_ns: u64,
+    next_receive_at: Time,
 }
 
 /// Low bits of a wr_id number the message; the high ones say that it is one of ours.
@@ -125,7 +129,17 @@ impl Transfer {
             receives_log,
             seed,
             finished: false,
+            receives_ahead_max: usize::MAX,
+            receive_every_ns: 0,
+            next_receive_at: Time::ZERO,
         }
+    }
+
+    /// The same with a slow receiver: at most `ahead` receives are posted at a time, and one every `every_ns`.
+    #[must_use]
+    pub fn with_slow_receiver(mut self, ahead: usize, every_ns: u64) -> Self {
+        (self.receives_ahead_max, self.receive_every_ns) = (ahead, every_ns);
+        self
     }
 
     /// Posts what fits, and checks what completed since the last call.
@@ -202,6 +216,11 @@ impl Transfer {
 
     fn post_receives(&mut self, rig: &mut Rig) {
         while let Some(&index) = self.receives.get(self.receives_posted) {
+            let ahead = self.receives_posted - self.receives_seen;
+            if ahead >= self.receives_ahead_max || rig.now() < self.next_receive_at {
+                break;
+            }
+            self.next_receive_at = rig.now().after(self.receive_every_ns);
             // A WRITE with immediate must not touch the buffer of the receive that it consumes: it gets none.
             let place = self.place(index);
             let buffer: &[Span] = if self.messages[index].op.is_write() { &[] } else { &[place] };
@@ -260,4 +279,21 @@ impl Transfer {
 /// Immediate data of message `index`.
 fn imm_of(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(0) ^ 0xA5A5_0000
+}
+
+impl core::fmt::Display for Transfer {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(
+            f,
+            "qp {} to {}: {} messages, {} posted, all up to {} seen; {} receives needed, {} posted, {} seen",
+            self.from.index(),
+            self.to.index(),
+            self.messages.len(),
+            self.posted,
+            self.sends_seen,
+            self.receives.len(),
+            self.receives_posted,
+            self.receives_seen,
+        )
+    }
 }

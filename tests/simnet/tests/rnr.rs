@@ -1,10 +1,12 @@
 //! Receiver not ready: waits, refills, and the end of patience.
 
+use core::cell::RefCell;
 use datapath::qp::attr::RecoveryPolicy::{GoBackN, SelectiveRepeat};
 use datapath::qp::state::QpState;
 use datapath::queue::WcStatus;
-use simnet::filter::{drop_numbers, drop_psn};
+use simnet::filter::{Verdict, drop_numbers, drop_psn};
 use simnet::{Faults, FrameKind, Qp, QpOptions, Region, Rig, RigOptions, Work};
+use std::rc::Rc;
 use wire::{Pmtu, Psn};
 
 const LIMIT_NS: u64 = 100_000_000;
@@ -161,5 +163,35 @@ fn lost_rnr_naks_and_lost_probes() {
                 rig.verify(target.at(1000 * index, 300 * index), 1);
             }
         }
+    }
+}
+
+#[test]
+fn a_late_copy_of_an_rnr_nak_does_not_outlive_the_answer() {
+    for recovery in [SelectiveRepeat, GoBackN] {
+        let (mut rig, a, b, source, target) = pair(QpOptions { recovery, ..options() });
+        let copies = Rc::new(RefCell::new(Vec::new()));
+        let keep = Rc::clone(&copies);
+        rig.net.set_filter(
+            rig.up(b),
+            Box::new(move |passing| {
+                if passing.kind() == FrameKind::Rnr {
+                    keep.borrow_mut().push(passing.frame.to_vec());
+                }
+                Verdict::Pass
+            }),
+        );
+        rig.send(a, source.at(0, 100));
+        rig.run_until(|rig| rig.counters(a).rx_rnr_naks == 1, LIMIT_NS).unwrap();
+        rig.post_recv(b, target.all());
+        rig.run_until(|rig| rig.counters(a).tx_probes == 1, LIMIT_NS).unwrap();
+        // The copy comes while the probe is out, and before its acknowledgement.
+        let copy = copies.borrow()[0].clone();
+        rig.net.deliver(rig.now(), a.node(), copy);
+        rig.run_until(|rig| rig.sends(a).len() == 1, LIMIT_NS).unwrap();
+        rig.post_recv(b, target.all());
+        rig.send(a, source.at(0, 200));
+        let outcome = rig.run_until(|rig| rig.sends(a).len() == 2, LIMIT_NS);
+        outcome.unwrap_or_else(|stuck| panic!("{recovery:?}: {stuck:?}"));
     }
 }

@@ -133,7 +133,8 @@ fn on_progress(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     if qpc.id.state == QpState::Err {
         return;
     }
-    if let Some(rnr) = cold.rnr.take_if(|rnr| rnr.probing) {
+    // An RNR NAK counts at `una` only: progress during the wait says that it was a late copy.
+    if let Some(rnr) = cold.rnr.take() {
         end_rnr(qpc, cold, units, rnr.sent_until);
     }
     if qpc.id.state == QpState::Sqd && qpc.req.sent == 0 && qpc.req.head == qpc.req.next {
