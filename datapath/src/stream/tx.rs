@@ -2,14 +2,16 @@
 //!
 //! The fast path keeps `una`, `nxt` and three counts; which PSNs are SACKed or lost is the slow path's knowledge.
 
-use super::retry_queue::RetryQueue;
+mod ack;
+mod recovery;
+
+pub use ack::{AckEffect, AckInfo, AckRefused, Resend};
+pub use recovery::TxRecovery;
+
 use crate::qp::attr::RecoveryPolicy;
 use crate::time::Time;
-use sr_recovery::{Command, Generation, Record, StreamId};
+use sr_recovery::{Command, Record};
 use wire::Psn;
-
-/// Highest reorder threshold, in packets.
-const THRESHOLD_MAX: u8 = 31;
 
 /// What the scheduler and the in-order acknowledgement path touch.
 #[derive(Clone, Copy, Debug)]
@@ -30,75 +32,6 @@ pub struct TxStream {
     recovering: bool,
     rtt_sent: Time,
     progress_at: Time,
-}
-
-/// The cold part: what a stream needs when something went wrong.
-#[derive(Debug)]
-pub struct TxRecovery {
-    stream: StreamId,
-    generation: Generation,
-    policy: RecoveryPolicy,
-    retry: RetryQueue,
-    /// Records written since the stream was made; the slow path's verdicts name the last one they know.
-    seq: u16,
-    threshold: u8,
-    /// The threshold decays when `una` passes this.
-    decay_at: Psn,
-    highest_sack: Option<Psn>,
-    /// Something was declared lost in this episode.
-    lossy: bool,
-    /// `una` for which a NACK without SACK was obeyed.
-    obeyed_at: Option<Psn>,
-    /// `nxt` at the last retransmission; a duplicate reported until one window later was our doing.
-    resent_until: Option<Psn>,
-}
-
-/// What an acknowledgement says about a stream.
-#[derive(Clone, Copy, Debug)]
-pub struct AckInfo {
-    /// Everything below is acknowledged (one past the cumulative PSN).
-    pub next: Psn,
-    /// A packet that arrived out of order.
-    pub sack: Option<Psn>,
-    /// More of them: bit i stands for `bitmap_base + i`.
-    pub bitmap: u64,
-    /// PSN of the bitmap's bit 0.
-    pub bitmap_base: Psn,
-    /// NACK without SACK: resend everything from `next`.
-    pub resend_all: bool,
-    /// The packet that triggered it was a duplicate.
-    pub duplicate: bool,
-}
-
-/// What an acknowledgement did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct AckEffect {
-    /// Packets newly acknowledged.
-    pub acked: u32,
-    /// A round trip ended: when its packet was sent.
-    pub rtt_sent: Option<Time>,
-    /// For the slow path.
-    pub record: Option<Record>,
-    /// Go-back-N learned of a loss. (Selective repeat learns of it from the slow path.)
-    pub loss: bool,
-}
-
-/// An acknowledgement that cannot be of this stream's present.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AckRefused {
-    /// It acknowledges less than an earlier one did.
-    Stale,
-    /// It acknowledges what was never sent.
-    Beyond,
-}
-
-/// A packet to send again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Resend {
-    /// Which one.
-    pub psn: Psn,
-    /// For the slow path, if it keeps a scoreboard of the stream.
-    pub record: Option<Record>,
 }
 
 impl TxStream {
@@ -414,86 +347,5 @@ impl TxStream {
 
     fn count_retries(&mut self, cold: &TxRecovery) {
         self.retry_pending = u16::try_from(cold.retry.len()).unwrap_or(u16::MAX);
-    }
-}
-
-impl TxRecovery {
-    /// The cold part of a stream that has at most `cap` packets outstanding.
-    #[must_use]
-    pub fn new(
-        stream: StreamId,
-        generation: Generation,
-        cap: u16,
-        policy: RecoveryPolicy,
-        first: Psn,
-    ) -> Self {
-        Self {
-            stream,
-            generation,
-            policy,
-            retry: RetryQueue::new(cap),
-            seq: 0,
-            threshold: 0,
-            decay_at: first,
-            highest_sack: None,
-            lossy: false,
-            obeyed_at: None,
-            resent_until: None,
-        }
-    }
-
-    /// Number of the stream's life; belongs to the slot and survives RESET.
-    #[must_use]
-    pub const fn generation(&self) -> Generation {
-        self.generation
-    }
-
-    /// Bytes on the heap.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.retry.bytes()
-    }
-
-    /// A duplicate after a retransmission means that the network reorders: wait longer next time; forget slowly.
-    fn adapt_threshold(&mut self, stream: &TxStream, duplicate: bool) {
-        if self.threshold > 0 && !stream.una.is_before(self.decay_at) {
-            self.threshold -= 1;
-            self.decay_at = stream.nxt;
-        }
-        let Some(until) = self.resent_until else { return };
-        if duplicate {
-            self.threshold = (2 * self.threshold + 1).min(THRESHOLD_MAX);
-            self.decay_at = stream.nxt;
-            self.resent_until = None;
-        } else if until.add(u32::from(stream.cap)).is_before(stream.una) {
-            self.resent_until = None;
-        }
-    }
-
-    fn next_seq(&mut self) -> u16 {
-        self.seq = self.seq.wrapping_add(1);
-        self.seq
-    }
-
-    fn resent(&mut self, recovering: bool, psn: Psn, snd_nxt: Psn) -> Option<Record> {
-        recovering.then(|| Record::Resent {
-            stream: self.stream,
-            r#gen: self.generation,
-            seq: self.next_seq(),
-            psn,
-            snd_nxt,
-        })
-    }
-
-    fn resend_all(&mut self, stream: &TxStream, first: Psn, last: Psn) -> Record {
-        Record::ResendAll {
-            stream: self.stream,
-            r#gen: self.generation,
-            seq: self.next_seq(),
-            una: stream.una,
-            snd_nxt: stream.nxt,
-            first,
-            last,
-        }
     }
 }

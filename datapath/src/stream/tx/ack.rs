@@ -1,0 +1,53 @@
+//! What goes into a TxStream with an acknowledgement, and what comes out.
+
+use crate::time::Time;
+use sr_recovery::Record;
+use wire::Psn;
+
+/// What an acknowledgement says about a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct AckInfo {
+    /// Everything below is acknowledged (one past the cumulative PSN).
+    pub next: Psn,
+    /// A packet that arrived out of order.
+    pub sack: Option<Psn>,
+    /// More of them: bit i stands for `bitmap_base + i`.
+    pub bitmap: u64,
+    /// PSN of the bitmap's bit 0.
+    pub bitmap_base: Psn,
+    /// NACK without SACK: resend everything from `next`.
+    pub resend_all: bool,
+    /// The packet that triggered it was a duplicate.
+    pub duplicate: bool,
+}
+
+/// What an acknowledgement did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AckEffect {
+    /// Packets newly acknowledged.
+    pub acked: u32,
+    /// A round trip ended: when its packet was sent.
+    pub rtt_sent: Option<Time>,
+    /// For the slow path.
+    pub record: Option<Record>,
+    /// Go-back-N learned of a loss. (Selective repeat learns of it from the slow path.)
+    pub loss: bool,
+}
+
+/// An acknowledgement that cannot be of this stream's present.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AckRefused {
+    /// It acknowledges less than an earlier one did.
+    Stale,
+    /// It acknowledges what was never sent.
+    Beyond,
+}
+
+/// A packet to send again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Resend {
+    /// Which one.
+    pub psn: Psn,
+    /// For the slow path, if it keeps a scoreboard of the stream.
+    pub record: Option<Record>,
+}

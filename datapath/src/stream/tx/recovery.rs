@@ -1,0 +1,112 @@
+//! The cold part of a TxStream: what it needs when something went wrong.
+
+use super::TxStream;
+use crate::qp::attr::RecoveryPolicy;
+use crate::stream::RetryQueue;
+use sr_recovery::{Generation, Record, StreamId};
+use wire::Psn;
+
+/// Highest reorder threshold, in packets.
+const THRESHOLD_MAX: u8 = 31;
+
+/// The cold part: what a stream needs when something went wrong.
+#[derive(Debug)]
+pub struct TxRecovery {
+    pub(super) stream: StreamId,
+    pub(super) generation: Generation,
+    pub(super) policy: RecoveryPolicy,
+    pub(super) retry: RetryQueue,
+    /// Records written since the stream was made; the slow path's verdicts name the last one they know.
+    pub(super) seq: u16,
+    pub(super) threshold: u8,
+    /// The threshold decays when `una` passes this.
+    pub(super) decay_at: Psn,
+    pub(super) highest_sack: Option<Psn>,
+    /// Something was declared lost in this episode.
+    pub(super) lossy: bool,
+    /// `una` for which a NACK without SACK was obeyed.
+    pub(super) obeyed_at: Option<Psn>,
+    /// `nxt` at the last retransmission; a duplicate reported until one window later was our doing.
+    pub(super) resent_until: Option<Psn>,
+}
+
+impl TxRecovery {
+    /// The cold part of a stream that has at most `cap` packets outstanding.
+    #[must_use]
+    pub fn new(
+        stream: StreamId,
+        generation: Generation,
+        cap: u16,
+        policy: RecoveryPolicy,
+        first: Psn,
+    ) -> Self {
+        Self {
+            stream,
+            generation,
+            policy,
+            retry: RetryQueue::new(cap),
+            seq: 0,
+            threshold: 0,
+            decay_at: first,
+            highest_sack: None,
+            lossy: false,
+            obeyed_at: None,
+            resent_until: None,
+        }
+    }
+
+    /// Number of the stream's life; belongs to the slot and survives RESET.
+    #[must_use]
+    pub const fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// Bytes on the heap.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.retry.bytes()
+    }
+
+    /// A duplicate after a retransmission means that the network reorders: wait longer next time; forget slowly.
+    pub(super) fn adapt_threshold(&mut self, stream: &TxStream, duplicate: bool) {
+        if self.threshold > 0 && !stream.una.is_before(self.decay_at) {
+            self.threshold -= 1;
+            self.decay_at = stream.nxt;
+        }
+        let Some(until) = self.resent_until else { return };
+        if duplicate {
+            self.threshold = (2 * self.threshold + 1).min(THRESHOLD_MAX);
+            self.decay_at = stream.nxt;
+            self.resent_until = None;
+        } else if until.add(u32::from(stream.cap)).is_before(stream.una) {
+            self.resent_until = None;
+        }
+    }
+
+    pub(super) fn next_seq(&mut self) -> u16 {
+        self.seq = self.seq.wrapping_add(1);
+        self.seq
+    }
+
+    pub(super) fn resent(&mut self, recovering: bool, psn: Psn, snd_nxt: Psn) -> Option<Record> {
+        recovering.then(|| Record::Resent {
+            stream: self.stream,
+            r#gen: self.generation,
+            seq: self.next_seq(),
+            psn,
+            snd_nxt,
+        })
+    }
+
+    pub(super) fn resend_all(&mut self, stream: &TxStream, first: Psn, last: Psn) -> Record {
+        Record::ResendAll {
+            stream: self.stream,
+            r#gen: self.generation,
+            seq: self.next_seq(),
+            una: stream.una,
+            snd_nxt: stream.nxt,
+            first,
+            last,
+        }
+    }
+}
