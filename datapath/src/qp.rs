@@ -11,7 +11,7 @@ mod table;
 
 pub(crate) use context::{Attributes, QpCold, QpIdentity, RequesterCursor, ResponderCursor, SqEntry};
 pub use context::{HOT_BYTES_MAX, Qpc};
-pub(crate) use flush::{fail, flush_and_rest, stop_streams};
+pub(crate) use flush::{fail, flush_and_rest, rest_for_good, stop_streams};
 pub(crate) use requester::{
     FULL_GRANT, TransmitEnd, is_ready, on_acknowledge, on_command, on_timer, rest, transmit,
 };

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::error::Result;
-use crate::repo::cargo;
+use crate::repo::{self, cargo};
 use crate::steps::Steps;
 use crate::{demo, setup};
 
@@ -69,6 +69,7 @@ pub fn run(all: bool) -> Result<()> {
     for (name, args) in ALONE {
         steps.command(name, test(args));
     }
+    steps.command("datapath under loom", loom());
     let mut workspace = vec!["--workspace"];
     workspace.extend(SAID.iter().flat_map(|member| ["--exclude", *member]));
     steps.command("workspace", test(&workspace));
@@ -86,6 +87,14 @@ pub fn run(all: bool) -> Result<()> {
 fn test(args: &[&str]) -> Command {
     let mut command = cargo(&["test", "--no-fail-fast"]);
     command.args(args);
+    command
+}
+
+/// The models of datapath/src/queue/tests/loom_models.rs, in a target directory of their own: the flag would have
+/// everything built again.
+fn loom() -> Command {
+    let mut command = cargo(&["test", "-p", "datapath", "--no-default-features", "--lib", "loom_"]);
+    command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", repo::root().join("target/loom"));
     command
 }
 

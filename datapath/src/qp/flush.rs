@@ -21,16 +21,21 @@ pub(crate) fn fail(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure:
     flush_and_rest(qpc, cold, units);
 }
 
-/// Flushes until both queues are empty with the doorbell armed: whatever is posted to ERR later rings.
+/// Flushes both queues and puts the queue pair to rest: whatever is posted to ERR later rings.
 pub(crate) fn flush_and_rest(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    loop {
-        flush_queues(qpc, cold, units, None);
+    flush_queues(qpc, cold, units, None);
+    rest_for_good(qpc, cold);
+    if qpc.req.head != cold.send_queue.tail() || qpc.rsp.recv_head != cold.recv_queue.tail() {
+        cold.shared.ring();
+    }
+}
+
+/// Puts the queue pair to rest whatever is posted. One that did not ring needs no rest, and one whose doorbell waits
+/// must not have any before the doorbell is taken: the next post would ring a second one.
+pub(crate) fn rest_for_good(qpc: &mut Qpc, cold: &QpCold) {
+    if qpc.sched.contains(SchedFlags::ACTIVE) {
+        qpc.sched.remove(SchedFlags::ACTIVE);
         cold.shared.deactivate();
-        let empty = qpc.req.head == cold.send_queue.tail() && qpc.rsp.recv_head == cold.recv_queue.tail();
-        if empty || !cold.shared.reactivate() {
-            qpc.sched.remove(SchedFlags::ACTIVE);
-            return;
-        }
     }
 }
 

@@ -108,9 +108,14 @@ pub struct Completion {
 /// Makes a completion queue of at least `capacity` entries: the application's end and the engine's.
 #[must_use]
 pub fn completion_queue(capacity: u32) -> (CompletionQueue, CompletionWriter) {
-    let ring = Arc::new(WordRing::new(capacity, CQE_WORDS));
-    let reader = CompletionQueue { ring: Arc::clone(&ring), head: 0 };
-    (reader, CompletionWriter { ring, tail: 0, head_seen: 0 })
+    completion_queue_from(0, capacity)
+}
+
+/// A completion queue whose first completion has the position `start`.
+pub(super) fn completion_queue_from(start: u32, capacity: u32) -> (CompletionQueue, CompletionWriter) {
+    let ring = Arc::new(WordRing::new(capacity, CQE_WORDS, start));
+    let reader = CompletionQueue { ring: Arc::clone(&ring), head: start };
+    (reader, CompletionWriter { ring, tail: start, head_seen: start })
 }
 
 /// The application's end of a completion queue.

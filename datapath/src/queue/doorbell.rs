@@ -1,8 +1,7 @@
 //! Doorbells: how a queue pair with new work makes itself known to the engine, once.
 
-use super::sync::{AtomicBool, AtomicU8, Ordering, fence};
+use super::sync::{ArrayQueue, AtomicBool, AtomicU8, Ordering, fence};
 use crate::qp::state::QpState;
-use crossbeam_queue::ArrayQueue;
 use std::sync::Arc;
 
 /// Queue pairs that turned from inactive to active, by slot index.
@@ -68,16 +67,16 @@ impl QpShared {
         }
     }
 
-    /// Application only, after publishing work: rings unless the queue pair is active already.
+    /// After publishing work: rings unless the queue pair is active already.
     ///
     /// The fence pairs with the one in [`QpShared::deactivate`]: either this side sees `active == false` and rings,
     /// or the engine's look at the ring after its fence sees the new tail. Work cannot be left unseen.
     #[inline]
     pub fn ring(&self) {
         fence(Ordering::SeqCst);
-        if !self.active.load(Ordering::Relaxed) && !self.active.swap(true, Ordering::AcqRel) {
+        if !self.active.load(Ordering::Relaxed) && self.reactivate() {
             let queued = self.doorbells.0.push(self.slot);
-            debug_assert!(queued.is_ok(), "one doorbell a queue pair");
+            debug_assert!(queued.is_ok(), "at most one doorbell of each queue pair is under way");
         }
     }
 
@@ -89,10 +88,11 @@ impl QpShared {
         fence(Ordering::SeqCst);
     }
 
-    /// Engine only: true if the caller owns the queue pair's activity again, false if a doorbell is on its way.
+    /// True if the step to active was the caller's: an application then rings, and the engine owns the queue pair's
+    /// activity again. False if the other side took it.
     #[inline]
     #[must_use]
     pub fn reactivate(&self) -> bool {
-        !self.active.swap(true, Ordering::AcqRel)
+        self.active.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }

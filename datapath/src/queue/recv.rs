@@ -15,9 +15,18 @@ const LINE_WORDS: usize = 8;
 /// Makes a receive queue: the application's end and the engine's.
 #[must_use]
 pub fn recv_queue(caps: &QueueCaps, shared: &Arc<QpShared>) -> (RecvQueue, RecvQueueReader) {
+    recv_queue_from(0, caps, shared)
+}
+
+/// A receive queue whose first request has the position `start`.
+pub(super) fn recv_queue_from(
+    start: u32,
+    caps: &QueueCaps,
+    shared: &Arc<QpShared>,
+) -> (RecvQueue, RecvQueueReader) {
     let words = HEAD_WORDS + caps.max_recv_sge as usize * SGE_WORDS;
-    let ring = Arc::new(WordRing::new(caps.max_recv_wr, words.next_multiple_of(LINE_WORDS)));
-    let writer = RecvQueue { ring: Arc::clone(&ring), shared: Arc::clone(shared), caps: *caps, tail: 0 };
+    let ring = Arc::new(WordRing::new(caps.max_recv_wr, words.next_multiple_of(LINE_WORDS), start));
+    let writer = RecvQueue { ring: Arc::clone(&ring), shared: Arc::clone(shared), caps: *caps, tail: start };
     (writer, RecvQueueReader { ring })
 }
 

@@ -21,12 +21,21 @@ const INLINE_BIT: u32 = 1 << 24;
 /// Makes a send queue: the application's end and the engine's.
 #[must_use]
 pub fn send_queue(caps: &QueueCaps, shared: &Arc<QpShared>) -> (SendQueue, SendQueueReader) {
+    send_queue_from(0, caps, shared)
+}
+
+/// A send queue whose first request has the position `start`.
+pub(super) fn send_queue_from(
+    start: u32,
+    caps: &QueueCaps,
+    shared: &Arc<QpShared>,
+) -> (SendQueue, SendQueueReader) {
     let inline_words = caps.max_inline.div_ceil(8) as usize;
     let body = inline_words.max(caps.max_send_sge as usize * SGE_WORDS);
-    let ring = Arc::new(WordRing::new(caps.max_send_wr, (HEAD_WORDS + body).next_multiple_of(LINE_WORDS)));
-    let writer =
-        SendQueue { ring: Arc::clone(&ring), shared: Arc::clone(shared), caps: *caps, tail: 0, head_seen: 0 };
-    (writer, SendQueueReader { ring })
+    let stride = (HEAD_WORDS + body).next_multiple_of(LINE_WORDS);
+    let ring = Arc::new(WordRing::new(caps.max_send_wr, stride, start));
+    let (shared, reader) = (Arc::clone(shared), SendQueueReader { ring: Arc::clone(&ring) });
+    (SendQueue { ring, shared, caps: *caps, tail: start, head_seen: start }, reader)
 }
 
 /// The application's end of a send queue.

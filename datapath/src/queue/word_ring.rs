@@ -1,7 +1,6 @@
 //! A ring of fixed-size entries, one writer and one reader, readable in place and more than once.
 
-use super::sync::{AtomicU32, AtomicU64, Ordering};
-use crossbeam_utils::CachePadded;
+use super::sync::{AtomicU32, AtomicU64, CachePadded, Ordering};
 
 /// Entries of `stride` 64-bit words each; positions count up for ever and wrap at 2^32.
 ///
@@ -18,13 +17,14 @@ pub struct WordRing {
 }
 
 impl WordRing {
-    /// A ring of at least `entries` entries (rounded up to a power of two, at most 2^31) of `stride` words.
+    /// A ring of at least `entries` entries (rounded up to a power of two, at most 2^31) of `stride` words, whose first
+    /// entry has the position `start`.
     #[must_use]
-    pub fn new(entries: u32, stride: usize) -> Self {
+    pub fn new(entries: u32, stride: usize, start: u32) -> Self {
         let entries = entries.clamp(1, 1 << 31).next_power_of_two();
         let words = (0..entries as usize * stride).map(|_| AtomicU64::new(0)).collect();
-        let zero = || CachePadded::new(AtomicU32::new(0));
-        Self { words, stride, mask: entries - 1, tail: zero(), head: zero() }
+        let position = || CachePadded::new(AtomicU32::new(start));
+        Self { words, stride, mask: entries - 1, tail: position(), head: position() }
     }
 
     /// Entries of the ring.

@@ -203,4 +203,5 @@ fn reset(qpc: &mut Qpc, cold: &mut QpCold, units: &mut crate::engine::Units) {
     cold.refusal = None;
     cold.plain_nack_at = None;
     qpc.sched.remove(SchedFlags::PROBE | SchedFlags::RNR_WAIT);
+    qp::rest_for_good(qpc, cold);
 }

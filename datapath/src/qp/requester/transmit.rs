@@ -22,6 +22,14 @@ pub(crate) struct Grant {
     pub packets: usize,
 }
 
+impl Grant {
+    /// Whether it covers one more packet, however long.
+    #[inline]
+    const fn has_room(&self, pmtu: u16) -> bool {
+        self.packets > 0 && self.bytes >= pmtu as usize
+    }
+}
+
 /// Why a turn ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TransmitEnd {
@@ -90,8 +98,7 @@ fn send_retries<T: TxSlots>(
 ) -> Result<(), Stop> {
     while qpc.tx.retry_pending() > 0
         && qpc.tx.may_resend()
-        && grant.bytes > 0
-        && grant.packets > 0
+        && grant.has_room(qpc.id.pmtu)
         && !qpc.sched.contains(SchedFlags::RNR_WAIT)
         && units.ctrl_q.has_room(1)
     {
@@ -120,7 +127,7 @@ fn send_new<T: TxSlots>(
     }
     let may_start = qpc.id.state.starts_sends();
     let tail = cold.send_queue.tail();
-    while grant.bytes > 0 && grant.packets > 0 && qpc.tx.may_send_new() {
+    while grant.has_room(qpc.id.pmtu) && qpc.tx.may_send_new() {
         if qpc.req.sent == 0 {
             if qpc.req.next == tail || grant.wqes == 0 || !may_start {
                 break;
@@ -176,7 +183,7 @@ fn send_next_packet<T: TxSlots>(
     let consumes_receive = wqe.opcode.consumes_receive();
     qpc.tx.send_new(units.now);
     units.counters.tx_requests += 1;
-    grant.bytes = grant.bytes.saturating_sub(payload.max(1));
+    grant.bytes = grant.bytes.saturating_sub(payload);
     grant.packets -= 1;
     qpc.req.sent += 1;
     if last {

@@ -1,0 +1,199 @@
+//! Every interleaving of the application's side and the engine's, as far as the memory model allows it:
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p datapath --no-default-features --lib loom_`
+//!
+//! Each model fails if one of the orders that it is about is weakened: `Release` in `WordRing::publish` and `release`,
+//! `Acquire` in `tail` and `head`, the `SeqCst` fences of `ring`, `deactivate`, `set_state` and
+//! `ring_if_flushing`.
+
+use super::shared_in;
+use crate::qp::state::QpState;
+use crate::queue::word_ring::{WordRing, load, store};
+use crate::queue::*;
+use loom::cell::UnsafeCell;
+use loom::model::Builder;
+use loom::thread;
+use std::sync::Arc;
+
+const ENTRIES: u32 = 2;
+const MESSAGES: u32 = 3;
+/// Positions wrap inside the model.
+const START: u32 = u32::MAX - 1;
+
+/// A ring, and beside each entry a cell that loom checks for accesses not ordered by the ring.
+struct Watched {
+    ring: WordRing,
+    cells: [UnsafeCell<u64>; ENTRIES as usize],
+}
+
+// SAFETY: that the ring orders all accesses to the cells is what the model checks; loom fails it otherwise.
+unsafe impl Sync for Watched {}
+// SAFETY: the cells hold plain numbers.
+unsafe impl Send for Watched {}
+
+impl Watched {
+    fn new() -> Self {
+        Self { ring: WordRing::new(ENTRIES, 2, START), cells: [UnsafeCell::new(0), UnsafeCell::new(0)] }
+    }
+
+    fn cell(&self, position: u32) -> &UnsafeCell<u64> {
+        &self.cells[(position % ENTRIES) as usize]
+    }
+
+    fn write_all(&self) {
+        for number in 0..MESSAGES {
+            let position = START.wrapping_add(number);
+            while position.wrapping_sub(self.ring.head()) >= ENTRIES {
+                thread::yield_now();
+            }
+            let value = u64::from(number) + 1;
+            // SAFETY: the entry was handed back, or never used; loom checks that.
+            self.cell(position).with_mut(|cell| unsafe { *cell = value });
+            let entry = self.ring.entry(position);
+            store(&entry[0], value);
+            store(&entry[1], !value);
+            self.ring.publish(position.wrapping_add(1));
+        }
+    }
+
+    fn read_all(&self) {
+        for number in 0..MESSAGES {
+            let position = START.wrapping_add(number);
+            while self.ring.tail() == position {
+                thread::yield_now();
+            }
+            let value = u64::from(number) + 1;
+            for _ in 0..2 {
+                let entry = self.ring.entry(position);
+                assert_eq!((load(&entry[0]), load(&entry[1])), (value, !value), "read in place, twice");
+            }
+            // SAFETY: the entry was published and not handed back; loom checks that.
+            self.cell(position).with(|cell| assert_eq!(unsafe { *cell }, value));
+            self.ring.release(position.wrapping_add(1));
+        }
+    }
+}
+
+#[test]
+fn loom_no_entry_is_read_early_torn_or_overwritten() {
+    // Three switches between the threads where neither waits; without a bound the model takes hours.
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
+        let watched = Arc::new(Watched::new());
+        let writer = {
+            let watched = Arc::clone(&watched);
+            thread::spawn(move || watched.write_all())
+        };
+        watched.read_all();
+        writer.join().unwrap();
+    });
+}
+
+/// The engine, as far as doorbells go: takes what is posted, and rests when nothing is left.
+struct Engine<'a> {
+    shared: &'a QpShared,
+    doorbells: &'a Doorbells,
+    seen: u32,
+}
+
+impl Engine<'_> {
+    /// Takes a doorbell, if there is one.
+    fn turn(&mut self, tail: impl Fn() -> u32) -> bool {
+        let rung = self.doorbells.pop().is_some();
+        if rung {
+            loop {
+                self.seen = tail();
+                self.shared.deactivate();
+                if tail() == self.seen || !self.shared.reactivate() {
+                    break;
+                }
+            }
+        }
+        rung
+    }
+}
+
+#[test]
+fn loom_no_wake_up_is_lost_and_at_most_one_doorbell_waits() {
+    loom::model(|| {
+        // There is room for one doorbell: a second one fails the model.
+        let (shared, doorbells) = shared_in(QpState::Rts);
+        let ring = Arc::new(WordRing::new(4, 1, 0));
+        let application = {
+            let (shared, ring) = (Arc::clone(&shared), Arc::clone(&ring));
+            thread::spawn(move || {
+                for posted in 1..=2 {
+                    ring.publish(posted);
+                    shared.ring();
+                }
+            })
+        };
+        let mut engine = Engine { shared: &shared, doorbells: &doorbells, seen: 0 };
+        for _ in 0..2 {
+            engine.turn(|| ring.tail());
+        }
+        application.join().unwrap();
+        while engine.turn(|| ring.tail()) {}
+        assert_eq!(engine.seen, 2, "posted, and nobody woke the engine");
+    });
+}
+
+/// What a queue pair's doorbell did before it fails.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// Nothing: the next post rings.
+    Idle,
+    /// The engine took it.
+    Taken,
+    /// It waits in the queue.
+    Waiting,
+}
+
+/// The application posts receives while the engine takes the queue pair to ERR: all that were taken are flushed.
+fn receives_posted_while_the_queue_pair_fails(before: Before) {
+    loom::model(move || {
+        let (shared, doorbells) = shared_in(QpState::Rts);
+        if before != Before::Idle {
+            shared.ring();
+        }
+        if before == Before::Taken {
+            assert_eq!(doorbells.pop(), Some(7));
+        }
+        let caps = QueueCaps { max_recv_wr: 2, max_recv_sge: 1, ..QueueCaps::default() };
+        let (mut recv, reader) = recv_queue(&caps, &shared);
+        let application = thread::spawn(move || {
+            for wr_id in 0..2 {
+                recv.post(&RecvRequest { wr_id, scatter: &[] }).unwrap();
+            }
+        });
+        shared.set_state(QpState::Err);
+        let mut engine = Engine { shared: &shared, doorbells: &doorbells, seen: reader.tail() };
+        // The engine puts to rest only what it has taken.
+        if before == Before::Taken {
+            shared.deactivate();
+            if reader.tail() != engine.seen {
+                shared.ring();
+            }
+        }
+        engine.turn(|| reader.tail());
+        application.join().unwrap();
+        while engine.turn(|| reader.tail()) {}
+        assert_eq!(engine.seen, 2, "posted, and never flushed");
+    });
+}
+
+#[test]
+fn loom_no_receive_is_lost_when_an_idle_queue_pair_fails() {
+    receives_posted_while_the_queue_pair_fails(Before::Idle);
+}
+
+#[test]
+fn loom_no_receive_is_lost_when_an_active_queue_pair_fails() {
+    receives_posted_while_the_queue_pair_fails(Before::Taken);
+}
+
+#[test]
+fn loom_no_receive_is_lost_when_a_queue_pair_fails_that_has_just_rung() {
+    receives_posted_while_the_queue_pair_fails(Before::Waiting);
+}

@@ -1,0 +1,124 @@
+//! Whatever became of a queue pair, a request posted afterwards is seen.
+
+use crate::common::rig::{Options, Rig, write};
+use datapath::engine::QpHandles;
+use datapath::qp::attr::QpAttr;
+use datapath::qp::state::QpState;
+use datapath::queue::*;
+
+/// A queue pair whose work waits behind a closed gate: the window is two packets, and nothing reaches the peer.
+fn stuck(attr: QpAttr) -> (Rig, [QpHandles; 2], Options) {
+    let options = Options { window: 2, attr, ..Options::default() };
+    let mut rig = Rig::new(1, 1024);
+    let mut handles = rig.connect(&options);
+    rig.drops = Box::new(|_, _| true);
+    post(&rig, &mut handles, 8);
+    rig.step();
+    rig.step();
+    assert_eq!(rig.sides[0].engine.counters().tx_requests, 2);
+    (rig, handles, options)
+}
+
+fn post(rig: &Rig, handles: &mut [QpHandles; 2], count: u64) {
+    let [a, b] = &rig.sides;
+    for wr_id in 0..count {
+        handles[0].send.post(&write(wr_id, &[a.sge(0, 64)], 0, b.key)).unwrap();
+    }
+}
+
+fn statuses(rig: &mut Rig) -> Vec<WcStatus> {
+    std::iter::from_fn(|| rig.sides[0].cq.poll()).map(|completion| completion.status).collect()
+}
+
+#[test]
+fn what_is_posted_after_the_last_retry_is_flushed() {
+    let attr = QpAttr { timeout: 1, retry_cnt: 0, ..Options::default().attr };
+    let (mut rig, mut handles, _) = stuck(attr);
+    assert!(rig.run(100, |rig| rig.sides[0].cq.len() == 8));
+    assert_eq!(handles[0].shared.state(), QpState::Err);
+    let mut expected = vec![WcStatus::WrFlushErr; 8];
+    expected[0] = WcStatus::RetryExcErr;
+    assert_eq!(statuses(&mut rig), expected);
+    for _ in 0..3 {
+        post(&rig, &mut handles, 2);
+        assert!(rig.run(3, |rig| rig.sides[0].cq.len() == 2), "posted to ERR, and never flushed");
+        handles[0].recv.post(&RecvRequest { wr_id: 9, scatter: &[] }).unwrap();
+        assert!(rig.run(3, |rig| rig.sides[0].cq.len() == 3), "posted to ERR, and never flushed");
+        assert_eq!(statuses(&mut rig), [WcStatus::WrFlushErr; 3]);
+    }
+}
+
+#[test]
+fn a_queue_pair_forced_to_err_flushes_and_rings_once() {
+    let (mut rig, mut handles, _) = stuck(Options::default().attr);
+    rig.sides[0].force(handles[0].qpn, QpState::Err);
+    post(&rig, &mut handles, 1);
+    assert!(rig.run(3, |rig| rig.sides[0].cq.len() == 9));
+    assert_eq!(statuses(&mut rig), [WcStatus::WrFlushErr; 9]);
+}
+
+#[test]
+fn a_doorbell_under_way_when_its_queue_pair_fails_stays_the_only_one() {
+    // The engine has room for one doorbell of its one queue pair: a second one fails an assertion in the queue.
+    let mut rig = Rig::new(1, 64);
+    let mut handles = rig.connect(&Options::default());
+    post(&rig, &mut handles, 1);
+    rig.sides[0].force(handles[0].qpn, QpState::Err);
+    post(&rig, &mut handles, 2);
+    assert!(rig.run(3, |rig| rig.sides[0].cq.len() == 3));
+    assert_eq!(rig.sides[0].engine.counters().doorbells, 1);
+    post(&rig, &mut handles, 1);
+    assert!(rig.run(3, |rig| rig.sides[0].cq.len() == 4));
+    assert_eq!(statuses(&mut rig), [WcStatus::WrFlushErr; 4]);
+}
+
+#[test]
+fn a_queue_pair_that_was_stuck_before_reset_sends_again_after_it() {
+    let (mut rig, mut handles, options) = stuck(Options::default().attr);
+    rig.sides[0].force(handles[0].qpn, QpState::Reset);
+    rig.sides[1].force(handles[1].qpn, QpState::Reset);
+    rig.drops = Box::new(|_, _| false);
+    rig.bring_up(&handles, &options);
+    assert!(!rig.run(3, |rig| !rig.sides[0].cq.is_empty()), "RESET emptied the queue without completions");
+    post(&rig, &mut handles, 5);
+    assert!(rig.run(100, |rig| rig.sides[0].cq.len() == 5), "posted, and nobody woke the engine");
+    assert_eq!(statuses(&mut rig), [WcStatus::Success; 5]);
+}
+
+#[test]
+fn a_queue_pair_reset_while_its_doorbell_was_under_way_sends_again_after_it() {
+    let mut rig = Rig::new(1, 64);
+    let options = Options::default();
+    let mut handles = rig.connect(&options);
+    post(&rig, &mut handles, 1);
+    rig.sides[0].force(handles[0].qpn, QpState::Reset);
+    rig.sides[1].force(handles[1].qpn, QpState::Reset);
+    rig.bring_up(&handles, &options);
+    post(&rig, &mut handles, 2);
+    assert!(rig.run(100, |rig| rig.sides[0].cq.len() == 2), "posted, and nobody woke the engine");
+}
+
+#[test]
+fn every_gate_that_closes_opens_again() {
+    for window in [1, 2, 7] {
+        for ring in [1, 3, 64] {
+            let options = Options { window, ..Options::default() };
+            let mut rig = Rig::new(1, 256);
+            let mut handles = rig.connect(&options);
+            rig.sides[0].engine.port_mut().ring = ring;
+            let (mut posted, mut completed) = (0, 0);
+            let done = rig.run(20_000, |rig| {
+                // Posts in bursts of changing length, now and then none, so that the queue pair rests often.
+                if posted < 1_000 && completed + 100 > posted {
+                    let burst = posted % 5;
+                    post(rig, &mut handles, burst);
+                    posted += burst.max(1);
+                    completed += 1 - burst.min(1);
+                }
+                completed += rig.sides[0].drain() as u64;
+                completed >= 1_000
+            });
+            assert!(done, "window {window}, ring {ring}: {completed} of {posted}");
+        }
+    }
+}
