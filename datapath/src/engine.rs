@@ -41,6 +41,8 @@ pub struct Engine<P: Port> {
     doorbells: Doorbells,
     config: EngineConfig,
     next_pd: u32,
+    /// The port had no slot for something in the last turn.
+    port_was_full: bool,
 }
 
 /// What one turn did.
@@ -74,6 +76,7 @@ impl<P: Port> Engine<P> {
             doorbells: Doorbells::new(config.max_qps as usize),
             config,
             next_pd: 1,
+            port_was_full: false,
         })
     }
 

@@ -7,8 +7,14 @@ use crate::sched::SchedFlags;
 use crate::tuning;
 
 impl<P: Port> Engine<P> {
-    /// Fills the transmit batch. Returns the number of frames.
+    /// Fills the transmit batch: data first, acknowledgements in the same batch behind them. Where the port had no slot
+    /// last time, acknowledgements go first, or both directions could starve behind each other's data. Returns the
+    /// number of frames.
     pub(super) fn send(&mut self) -> usize {
+        if core::mem::take(&mut self.port_was_full) {
+            self.send_control();
+            self.send_owed_acks();
+        }
         self.schedule();
         self.send_control();
         self.send_owed_acks();
@@ -40,6 +46,7 @@ impl<P: Port> Engine<P> {
                 }
                 TransmitEnd::PortFull => {
                     self.units.counters.tx_ring_full += 1;
+                    self.port_was_full = true;
                     self.units.mux.resume(slot, &mut qpc.sched);
                     break;
                 }
@@ -98,7 +105,10 @@ impl<P: Port> Engine<P> {
             return true;
         }
         let loopback = qpc.id.loopback;
-        let Some(frame) = self.wire.slot(loopback, 0) else { return false };
+        let Some(frame) = self.wire.slot(loopback, 0) else {
+            self.port_was_full = true;
+            return false;
+        };
         match qp::write_ack(qpc, cold, &mut self.units, control.map(|packet| packet.kind), frame) {
             Some(len) => self.wire.commit(loopback, len),
             None => self.wire.cancel(loopback),

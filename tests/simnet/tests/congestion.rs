@@ -27,6 +27,22 @@ fn a_transmit_ring_of_two_frames_delays_but_loses_nothing() {
     }
 }
 
+#[test]
+fn acknowledgements_do_not_starve_behind_data_in_a_full_ring() {
+    let mut options = RigOptions::default();
+    options.port.tx_ring = 2;
+    let (mut rig, a, b) = Rig::pair(options, QpOptions { window: 512, ..QpOptions::default() });
+    let mut transfers = [
+        Transfer::new(&mut rig, a, b, writes(8, 600_000), 1),
+        Transfer::new(&mut rig, b, a, writes(8, 600_000), 100),
+    ];
+    Transfer::run_all(&mut transfers, &mut rig, LIMIT_NS).unwrap();
+    for qp in [a, b] {
+        let counters = rig.counters(qp);
+        assert_eq!((counters.tx_retransmits, counters.rto_fired), (0, 0), "nothing was lost");
+    }
+}
+
 /// `senders` nodes write to one whose downlink marks at 20 frames and drops at `queue`. Returns the rig and the time.
 fn incast(senders: usize, congestion: CongestionAlgorithm, queue: usize) -> (Rig, u64) {
     let mut options = RigOptions::default();
