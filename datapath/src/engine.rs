@@ -156,8 +156,8 @@ impl<P: Port> Engine<P> {
             let StreamId { qp: slot, .. } = stream_of(&command);
             let Some((qpc, cold)) = self.qps.get(slot) else { continue };
             match command {
-                Command::Advance { r#gen, epsn, bitmap, .. } => {
-                    qp::apply_advance(qpc, cold, &mut self.units, r#gen, epsn, bitmap);
+                Command::Advance { generation, epsn, bitmap, .. } => {
+                    qp::apply_advance(qpc, cold, &mut self.units, generation, epsn, bitmap);
                 }
                 Command::Lost { .. } | Command::Scoreboard { .. } => {
                     qp::on_command(qpc, cold, &mut self.units, &command);

@@ -26,7 +26,7 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     state: State,
-    r#gen: Generation,
+    generation: Generation,
 }
 
 /// How a record's generation relates to what is known of its stream.
@@ -54,7 +54,7 @@ pub(crate) struct Contexts<C> {
 impl<C: Context> Contexts<C> {
     pub(crate) fn new(streams: usize, in_advance: u32, window: u32) -> Self {
         Self {
-            entries: vec![Entry { state: State::Fresh, r#gen: 0 }; streams].into_boxed_slice(),
+            entries: vec![Entry { state: State::Fresh, generation: 0 }; streams].into_boxed_slice(),
             pool: (0..in_advance).map(|_| C::new(window)).collect(),
             free: (0..in_advance).rev().collect(),
             window,
@@ -80,12 +80,12 @@ impl<C: Context> Contexts<C> {
             + self.free.capacity() * size_of::<u32>()
     }
 
-    pub(crate) fn standing(&self, stream: usize, r#gen: Generation) -> Standing {
+    pub(crate) fn standing(&self, stream: usize, generation: Generation) -> Standing {
         let Some(entry) = self.entries.get(stream) else { return Standing::Unknown };
         match entry.state {
             State::Fresh => Standing::New,
-            _ if is_newer(r#gen, entry.r#gen) => Standing::New,
-            _ if r#gen != entry.r#gen => Standing::Stale,
+            _ if is_newer(generation, entry.generation) => Standing::New,
+            _ if generation != entry.generation => Standing::Stale,
             State::Idle => Standing::New,
             State::Closed => Standing::Stale,
             State::Open(slot) => Standing::Open(slot),
@@ -105,7 +105,7 @@ impl<C: Context> Contexts<C> {
         clippy::cast_possible_truncation,
         reason = "no more contexts than streams, whose ids are 32 bits"
     )]
-    pub(crate) fn open(&mut self, stream: usize, r#gen: Generation) -> u32 {
+    pub(crate) fn open(&mut self, stream: usize, generation: Generation) -> u32 {
         let slot = match self.entries[stream].state {
             State::Open(slot) => slot,
             _ => self.free.pop().unwrap_or_else(|| {
@@ -115,24 +115,24 @@ impl<C: Context> Contexts<C> {
                 self.pool.len() as u32 - 1
             }),
         };
-        self.entries[stream] = Entry { state: State::Open(slot), r#gen };
+        self.entries[stream] = Entry { state: State::Open(slot), generation };
         slot
     }
 
     /// The stream has nothing to remember, but this generation goes on.
-    pub(crate) fn forget(&mut self, stream: usize, r#gen: Generation) {
-        self.leave(stream, State::Idle, r#gen);
+    pub(crate) fn forget(&mut self, stream: usize, generation: Generation) {
+        self.leave(stream, State::Idle, generation);
     }
 
     /// This generation is over.
-    pub(crate) fn close(&mut self, stream: usize, r#gen: Generation) {
-        self.leave(stream, State::Closed, r#gen);
+    pub(crate) fn close(&mut self, stream: usize, generation: Generation) {
+        self.leave(stream, State::Closed, generation);
     }
 
-    fn leave(&mut self, stream: usize, state: State, r#gen: Generation) {
+    fn leave(&mut self, stream: usize, state: State, generation: Generation) {
         if let State::Open(slot) = self.entries[stream].state {
             self.free.push(slot);
         }
-        self.entries[stream] = Entry { state, r#gen };
+        self.entries[stream] = Entry { state, generation };
     }
 }

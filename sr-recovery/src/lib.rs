@@ -16,10 +16,10 @@
 //! let stream = StreamId { qp: 0, response: false };
 //! let psn = Psn::new;
 //! // 11 and 12 arrive before 10: a record for the run's first packet, one for the hole.
-//! slow_path.handle(&Record::RxRun { stream, r#gen: 1, first: psn(11), last: psn(12), epsn: psn(10) });
+//! slow_path.handle(&Record::RxRun { stream, generation: 1, first: psn(11), last: psn(12), epsn: psn(10) });
 //! assert_eq!(slow_path.poll(), None);
-//! slow_path.handle(&Record::RxRun { stream, r#gen: 1, first: psn(10), last: psn(10), epsn: psn(10) });
-//! assert_eq!(slow_path.poll(), Some(Command::Advance { stream, r#gen: 1, epsn: psn(13), bitmap: 0 }));
+//! slow_path.handle(&Record::RxRun { stream, generation: 1, first: psn(10), last: psn(10), epsn: psn(10) });
+//! assert_eq!(slow_path.poll(), Some(Command::Advance { stream, generation: 1, epsn: psn(13), bitmap: 0 }));
 //! ```
 #![forbid(unsafe_code)]
 

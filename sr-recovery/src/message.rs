@@ -41,7 +41,7 @@ pub enum Record {
         /// The stream.
         stream: StreamId,
         /// Recovery of the receiver.
-        r#gen: Generation,
+        generation: Generation,
         /// First PSN of the run.
         first: Psn,
         /// Last PSN of the run.
@@ -54,14 +54,14 @@ pub enum Record {
         /// The stream.
         stream: StreamId,
         /// Recovery that ended; the next record has a newer one.
-        r#gen: Generation,
+        generation: Generation,
     },
     /// Sender: an acknowledgement that came while recovering, or that carries a SACK.
     Ack {
         /// The stream.
         stream: StreamId,
         /// Life of the sender.
-        r#gen: Generation,
+        generation: Generation,
         /// Number of this record.
         seq: u16,
         /// Oldest unacknowledged PSN, after this acknowledgement.
@@ -83,7 +83,7 @@ pub enum Record {
         /// The stream.
         stream: StreamId,
         /// Life of the sender.
-        r#gen: Generation,
+        generation: Generation,
         /// Number of this record.
         seq: u16,
         /// Oldest unacknowledged PSN.
@@ -100,7 +100,7 @@ pub enum Record {
         /// The stream.
         stream: StreamId,
         /// Life of the sender.
-        r#gen: Generation,
+        generation: Generation,
         /// Number of this record.
         seq: u16,
         /// What was sent again.
@@ -113,7 +113,7 @@ pub enum Record {
         /// The stream.
         stream: StreamId,
         /// Life of the sender.
-        r#gen: Generation,
+        generation: Generation,
         /// Number of this record.
         seq: u16,
     },
@@ -122,7 +122,7 @@ pub enum Record {
         /// The stream.
         stream: StreamId,
         /// Life that ended; the next record has a newer one.
-        r#gen: Generation,
+        generation: Generation,
     },
 }
 
@@ -134,7 +134,7 @@ pub enum Command {
         /// The stream.
         stream: StreamId,
         /// Recovery this belongs to.
-        r#gen: Generation,
+        generation: Generation,
         /// The first PSN not known to have arrived.
         epsn: Psn,
         /// Bit i: PSN `epsn + 1 + i` has arrived, as far as reported.
@@ -145,7 +145,7 @@ pub enum Command {
         /// The stream.
         stream: StreamId,
         /// Life of the sender.
-        r#gen: Generation,
+        generation: Generation,
         /// First lost PSN.
         first: Psn,
         /// Last lost PSN.
@@ -156,7 +156,7 @@ pub enum Command {
         /// The stream.
         stream: StreamId,
         /// Life of the sender.
-        r#gen: Generation,
+        generation: Generation,
         /// The record that this answers, with all before it.
         seq: u16,
         /// Number of SACKed PSNs in `[una, snd_nxt)`.

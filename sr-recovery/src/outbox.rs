@@ -58,27 +58,27 @@ impl Outbox {
     }
 
     /// One more lost PSN. True if it began a new `Lost`, false if it made the last one longer.
-    pub(crate) fn push_lost(&mut self, stream: StreamId, r#gen: Generation, psn: Psn) -> bool {
-        if let Some(Command::Lost { stream: s, r#gen: g, last, .. }) = self.queue.back_mut()
+    pub(crate) fn push_lost(&mut self, stream: StreamId, generation: Generation, psn: Psn) -> bool {
+        if let Some(Command::Lost { stream: s, generation: g, last, .. }) = self.queue.back_mut()
             && *s == stream
-            && *g == r#gen
+            && *g == generation
             && last.next() == psn
         {
             *last = psn;
             return false;
         }
-        self.push(Command::Lost { stream, r#gen, first: psn, last: psn });
+        self.push(Command::Lost { stream, generation, first: psn, last: psn });
         true
     }
 
     /// The newest state of a scoreboard; it replaces the one before if nothing came in between.
     pub(crate) fn push_scoreboard(&mut self, scoreboard: Command) {
         if let (
-            Some(Command::Scoreboard { stream: old, r#gen: old_gen, .. }),
-            Command::Scoreboard { stream, r#gen, .. },
+            Some(Command::Scoreboard { stream: old, generation: old_gen, .. }),
+            Command::Scoreboard { stream, generation, .. },
         ) = (self.queue.back(), scoreboard)
             && *old == stream
-            && *old_gen == r#gen
+            && *old_gen == generation
         {
             self.queue.pop_back();
         }

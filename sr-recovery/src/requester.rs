@@ -47,7 +47,7 @@ pub(crate) struct Sacks {
 /// Where the losses of one record go, and what finding them cost.
 pub(crate) struct Losses<'a> {
     pub(crate) stream: StreamId,
-    pub(crate) r#gen: Generation,
+    pub(crate) generation: Generation,
     pub(crate) outbox: &'a mut Outbox,
     pub(crate) packets: u64,
     pub(crate) work: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Losses<'a> {
 
 impl Losses<'_> {
     fn push(&mut self, psn: Psn) {
-        self.outbox.push_lost(self.stream, self.r#gen, psn);
+        self.outbox.push_lost(self.stream, self.generation, psn);
         self.packets += 1;
     }
 }

@@ -91,21 +91,24 @@ impl SlowPath {
     pub fn handle(&mut self, record: &Record) {
         self.stats.records += 1;
         match *record {
-            Record::RxRun { stream, r#gen, first, last, epsn } => {
-                self.on_rx_run(stream, r#gen, first, last, epsn);
+            Record::RxRun { stream, generation, first, last, epsn } => {
+                self.on_rx_run(stream, generation, first, last, epsn);
             }
-            Record::RxClose { stream, r#gen } => match self.receivers.standing(stream.index(), r#gen) {
-                Standing::Open(_) | Standing::New => self.receivers.close(stream.index(), r#gen),
+            Record::RxClose { stream, generation } => {
+                match self.receivers.standing(stream.index(), generation) {
+                    Standing::Open(_) | Standing::New => self.receivers.close(stream.index(), generation),
+                    other => self.ignore(other),
+                }
+            }
+            Record::TxClose { stream, generation } => match self.senders.standing(stream.index(), generation)
+            {
+                Standing::Open(_) | Standing::New => self.senders.close(stream.index(), generation),
                 other => self.ignore(other),
             },
-            Record::TxClose { stream, r#gen } => match self.senders.standing(stream.index(), r#gen) {
-                Standing::Open(_) | Standing::New => self.senders.close(stream.index(), r#gen),
-                other => self.ignore(other),
-            },
-            Record::Ack { stream, r#gen, seq, .. }
-            | Record::ResendAll { stream, r#gen, seq, .. }
-            | Record::Resent { stream, r#gen, seq, .. }
-            | Record::Rto { stream, r#gen, seq } => self.on_sender(record, stream, r#gen, seq),
+            Record::Ack { stream, generation, seq, .. }
+            | Record::ResendAll { stream, generation, seq, .. }
+            | Record::Resent { stream, generation, seq, .. }
+            | Record::Rto { stream, generation, seq } => self.on_sender(record, stream, generation, seq),
         }
     }
 
@@ -145,8 +148,8 @@ impl SlowPath {
         }
     }
 
-    fn on_rx_run(&mut self, stream: StreamId, r#gen: Generation, first: Psn, last: Psn, epsn: Psn) {
-        let standing = self.receivers.standing(stream.index(), r#gen);
+    fn on_rx_run(&mut self, stream: StreamId, generation: Generation, first: Psn, last: Psn, epsn: Psn) {
+        let standing = self.receivers.standing(stream.index(), generation);
         let reach = match standing {
             Standing::Open(slot) => self.receivers.get(slot).reach(last),
             Standing::New => u32::try_from(last.distance_from(epsn) + 1).unwrap_or(0),
@@ -158,7 +161,7 @@ impl SlowPath {
         let slot = match standing {
             Standing::Open(slot) => slot,
             _ => {
-                let slot = self.receivers.open(stream.index(), r#gen);
+                let slot = self.receivers.open(stream.index(), generation);
                 self.receivers.get_mut(slot).reset(epsn);
                 slot
             }
@@ -167,13 +170,13 @@ impl SlowPath {
         self.stats.bitmaps_grown += u64::from(arrivals.reserve(reach));
         if let Filled::Advanced { epsn, bitmap } = arrivals.fill(first, last, epsn, &mut self.stats.work) {
             self.stats.advances += 1;
-            self.outbox.push(Command::Advance { stream, r#gen, epsn, bitmap });
+            self.outbox.push(Command::Advance { stream, generation, epsn, bitmap });
         }
     }
 
     /// A sender's record: finds its scoreboard or begins one, applies the record, answers.
-    fn on_sender(&mut self, record: &Record, stream: StreamId, r#gen: Generation, seq: u16) {
-        let standing = self.senders.standing(stream.index(), r#gen);
+    fn on_sender(&mut self, record: &Record, stream: StreamId, generation: Generation, seq: u16) {
+        let standing = self.senders.standing(stream.index(), generation);
         let open = match standing {
             Standing::Open(slot) => Some(slot),
             Standing::New => None,
@@ -185,13 +188,13 @@ impl SlowPath {
         let slot = match (open, Self::opens(record)) {
             (Some(slot), _) => slot,
             (None, Some((una, snd_nxt, anchored))) => {
-                let slot = self.senders.open(stream.index(), r#gen);
+                let slot = self.senders.open(stream.index(), generation);
                 self.senders.get_mut(slot).reset(una, snd_nxt, anchored);
                 slot
             }
             (None, None) => {
-                self.senders.forget(stream.index(), r#gen);
-                let clean = Command::Scoreboard { stream, r#gen, seq, sacked: 0, clean: true };
+                self.senders.forget(stream.index(), generation);
+                let clean = Command::Scoreboard { stream, generation, seq, sacked: 0, clean: true };
                 return self.outbox.push_scoreboard(clean);
             }
         };
@@ -199,15 +202,15 @@ impl SlowPath {
         if let Some(window) = Self::window_of(record, Some(scoreboard)) {
             self.stats.bitmaps_grown += u64::from(scoreboard.reserve(window));
         }
-        let mut losses = Losses { stream, r#gen, outbox: &mut self.outbox, packets: 0, work: 0 };
+        let mut losses = Losses { stream, generation, outbox: &mut self.outbox, packets: 0, work: 0 };
         Self::apply(record, scoreboard, &mut losses);
         self.stats.packets_lost += losses.packets;
         self.stats.work += losses.work;
         let (sacked, clean) = (scoreboard.sacked(), scoreboard.is_clean());
         if clean {
-            self.senders.forget(stream.index(), r#gen);
+            self.senders.forget(stream.index(), generation);
         }
-        self.outbox.push_scoreboard(Command::Scoreboard { stream, r#gen, seq, sacked, clean });
+        self.outbox.push_scoreboard(Command::Scoreboard { stream, generation, seq, sacked, clean });
     }
 
     /// Where a scoreboard begins that this record needs: una, snd_nxt, and whether una is known. `None` if there is

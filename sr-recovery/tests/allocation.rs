@@ -49,23 +49,33 @@ fn allocations(run: impl FnOnce()) -> u64 {
 const WINDOW: u32 = 512;
 
 /// Records of a sender and a receiver that lose packets all the time, enter and leave recovery.
-fn churn(rng: &mut Rng, qp: u32, r#gen: u32, records: &mut Vec<Record>) {
+fn churn(rng: &mut Rng, qp: u32, generation: u32, records: &mut Vec<Record>) {
     let stream = StreamId { qp, response: rng.chance(500) };
     let (una, snd_nxt) = (psn(0), psn(WINDOW));
     for seq in 0..100 {
         let (first, last) = (psn(rng.below(WINDOW)), psn(rng.below(WINDOW)));
         let (bitmap_base, bitmap) = (una, rng.next());
         let (sack, threshold) = (Some(last), 0);
-        records.push(Record::Ack { stream, r#gen, seq, una, snd_nxt, sack, bitmap_base, bitmap, threshold });
-        records.push(Record::Resent { stream, r#gen, seq, psn: first, snd_nxt });
+        records.push(Record::Ack {
+            stream,
+            generation,
+            seq,
+            una,
+            snd_nxt,
+            sack,
+            bitmap_base,
+            bitmap,
+            threshold,
+        });
+        records.push(Record::Resent { stream, generation, seq, psn: first, snd_nxt });
         let first = psn(rng.below(100));
-        records.push(Record::RxRun { stream, r#gen, first, last: first, epsn: una });
+        records.push(Record::RxRun { stream, generation, first, last: first, epsn: una });
     }
-    records.push(Record::Rto { stream, r#gen, seq: 100 });
-    records.push(Record::ResendAll { stream, r#gen, seq: 101, una, snd_nxt, first: una, last: snd_nxt });
+    records.push(Record::Rto { stream, generation, seq: 100 });
+    records.push(Record::ResendAll { stream, generation, seq: 101, una, snd_nxt, first: una, last: snd_nxt });
     if rng.chance(500) {
-        records.push(Record::RxClose { stream, r#gen });
-        records.push(Record::TxClose { stream, r#gen });
+        records.push(Record::RxClose { stream, generation });
+        records.push(Record::TxClose { stream, generation });
     }
 }
 
@@ -111,8 +121,8 @@ fn what_is_allocated_beyond_that_is_counted_and_kept() {
     let close: Vec<_> = records
         .iter()
         .filter_map(|record| match *record {
-            Record::Rto { stream, r#gen, .. } => {
-                Some([Record::RxClose { stream, r#gen }, Record::TxClose { stream, r#gen }])
+            Record::Rto { stream, generation, .. } => {
+                Some([Record::RxClose { stream, generation }, Record::TxClose { stream, generation }])
             }
             _ => None,
         })

@@ -58,7 +58,7 @@ impl Sender {
                 sender.snd_nxt += 1;
             }
             let (una, snd_nxt) = (psn(sender.una), psn(sender.snd_nxt));
-            let (stream, r#gen, seq) = (STREAM, 1, 0);
+            let (stream, generation, seq) = (STREAM, 1, 0);
             let record = match sender.wire.pop_front() {
                 Some((_, false)) => continue,
                 Some((packet, true)) => {
@@ -69,19 +69,29 @@ impl Sender {
                     let una = psn(sender.una);
                     let sack = (packet >= sender.una).then(|| psn(packet));
                     let (bitmap_base, bitmap) = (una, 0);
-                    Record::Ack { stream, r#gen, seq, una, snd_nxt, sack, bitmap_base, bitmap, threshold }
+                    Record::Ack {
+                        stream,
+                        generation,
+                        seq,
+                        una,
+                        snd_nxt,
+                        sack,
+                        bitmap_base,
+                        bitmap,
+                        threshold,
+                    }
                 }
                 None => {
                     // the timer
-                    sender.handle(&Record::Rto { stream, r#gen, seq });
+                    sender.handle(&Record::Rto { stream, generation, seq });
                     sender.send(sender.una, &mut rng, 0);
-                    Record::Resent { stream, r#gen, seq, psn: una, snd_nxt }
+                    Record::Resent { stream, generation, seq, psn: una, snd_nxt }
                 }
             };
             for packet in sender.handle(&record) {
                 sender.send(packet, &mut rng, loss);
                 let snd_nxt = psn(sender.snd_nxt);
-                sender.handle(&Record::Resent { stream, r#gen, seq, psn: psn(packet), snd_nxt });
+                sender.handle(&Record::Resent { stream, generation, seq, psn: psn(packet), snd_nxt });
             }
         }
         let stats = sender.slow_path.stats();
@@ -122,7 +132,7 @@ fn a_receiver_does_constant_work_for_each_record() {
             }
             for packet in order {
                 let (first, epsn) = (psn(packet), psn(base));
-                slow_path.handle(&Record::RxRun { stream: STREAM, r#gen: 1, first, last: first, epsn });
+                slow_path.handle(&Record::RxRun { stream: STREAM, generation: 1, first, last: first, epsn });
                 records += 1;
                 while slow_path.poll().is_some() {}
             }
@@ -140,7 +150,7 @@ fn one_record_costs_the_window_at_most() {
     let mut slow_path = slow_path(window);
     let record = Record::Ack {
         stream: STREAM,
-        r#gen: 1,
+        generation: 1,
         seq: 0,
         una: psn(0),
         snd_nxt: psn(window),

@@ -26,20 +26,30 @@ fn any_gen() -> impl Strategy<Value = u32> {
 fn record() -> impl Strategy<Value = Record> {
     let psns = (any_psn(), any_psn(), any_psn(), any_psn());
     (any_stream(), any_gen(), 0..16_u8, psns, any::<(u16, bool, u64, u8)>()).prop_map(
-        |(stream, r#gen, kind, (first, last, una, snd_nxt), (seq, sacks, bitmap, threshold))| {
+        |(stream, generation, kind, (first, last, una, snd_nxt), (seq, sacks, bitmap, threshold))| {
             // half of the time in order
             let (una, snd_nxt) =
                 if bitmap % 2 == 0 && snd_nxt.is_before(una) { (snd_nxt, una) } else { (una, snd_nxt) };
             match kind {
-                0 => Record::RxClose { stream, r#gen },
-                1 => Record::TxClose { stream, r#gen },
-                2 => Record::Rto { stream, r#gen, seq },
-                3 | 4 => Record::ResendAll { stream, r#gen, seq, una, snd_nxt, first, last },
-                5..=8 => Record::Resent { stream, r#gen, seq, psn: first, snd_nxt },
-                9..=11 => Record::RxRun { stream, r#gen, first, last, epsn: una },
+                0 => Record::RxClose { stream, generation },
+                1 => Record::TxClose { stream, generation },
+                2 => Record::Rto { stream, generation, seq },
+                3 | 4 => Record::ResendAll { stream, generation, seq, una, snd_nxt, first, last },
+                5..=8 => Record::Resent { stream, generation, seq, psn: first, snd_nxt },
+                9..=11 => Record::RxRun { stream, generation, first, last, epsn: una },
                 _ => {
                     let (sack, bitmap_base) = (sacks.then_some(first), last);
-                    Record::Ack { stream, r#gen, seq, una, snd_nxt, sack, bitmap_base, bitmap, threshold }
+                    Record::Ack {
+                        stream,
+                        generation,
+                        seq,
+                        una,
+                        snd_nxt,
+                        sack,
+                        bitmap_base,
+                        bitmap,
+                        threshold,
+                    }
                 }
             }
         },

@@ -61,7 +61,7 @@ impl Sender {
     /// The record of one step; none if there is nothing to resend.
     fn record(&mut self, step: &Step) -> Option<Record> {
         self.seq = self.seq.wrapping_add(1);
-        let (stream, r#gen, seq) = (STREAM, 1, self.seq);
+        let (stream, generation, seq) = (STREAM, 1, self.seq);
         Some(match *step {
             Step::Ack { advance, send, sack, bitmap_offset, bitmap, threshold } => {
                 self.una = (self.una + advance).min(self.snd_nxt);
@@ -69,7 +69,7 @@ impl Sender {
                 let window = self.snd_nxt - self.una;
                 Record::Ack {
                     stream,
-                    r#gen,
+                    generation,
                     seq,
                     una: psn(self.una),
                     snd_nxt: psn(self.snd_nxt),
@@ -81,7 +81,7 @@ impl Sender {
             }
             Step::ResendAll { first, len } => Record::ResendAll {
                 stream,
-                r#gen,
+                generation,
                 seq,
                 una: psn(self.una),
                 snd_nxt: psn(self.snd_nxt),
@@ -94,15 +94,15 @@ impl Sender {
                 let place = place.checked_rem(window)?;
                 let psn = psn(self.una + place);
                 self.retries.retain(|&retry| retry != self.una + place);
-                Record::Resent { stream, r#gen, seq, psn, snd_nxt: support::psn(self.snd_nxt) }
+                Record::Resent { stream, generation, seq, psn, snd_nxt: support::psn(self.snd_nxt) }
             }
             Step::Retry { send } => {
                 self.send(send);
                 self.retries.retain(|&retry| retry >= self.una);
                 let retry = (!self.retries.is_empty()).then(|| self.retries.remove(0))?;
-                Record::Resent { stream, r#gen, seq, psn: psn(retry), snd_nxt: psn(self.snd_nxt) }
+                Record::Resent { stream, generation, seq, psn: psn(retry), snd_nxt: psn(self.snd_nxt) }
             }
-            Step::Rto => Record::Rto { stream, r#gen, seq },
+            Step::Rto => Record::Rto { stream, generation, seq },
         })
     }
 }
@@ -134,14 +134,14 @@ proptest! {
         runs in prop::collection::vec((any::<u16>(), 0..40_u32, 0..40_u8), 1..200),
     ) {
         let mut slow_path = Checked::new(window_max);
-        let (mut epsn, mut r#gen) = (0, u32::MAX - 2);
+        let (mut epsn, mut generation) = (0, u32::MAX - 2);
         for (place, len, kind) in runs {
             match kind {
                 0 => {
-                    slow_path.handle(&Record::RxClose { stream: STREAM, r#gen });
-                    r#gen = r#gen.wrapping_add(1);
+                    slow_path.handle(&Record::RxClose { stream: STREAM, generation });
+                    generation = generation.wrapping_add(1);
                 }
-                1 => r#gen = r#gen.wrapping_add(1),
+                1 => generation = generation.wrapping_add(1),
                 _ => {}
             }
             // biased towards the front, so that the base advances
@@ -149,7 +149,7 @@ proptest! {
             let last = (first + len).min(epsn + window_max - 1).max(first);
             let last = last.min(epsn + window_max - 1);
             let record = Record::RxRun {
-                stream: STREAM, r#gen, first: psn(first.min(last)), last: psn(last), epsn: psn(epsn),
+                stream: STREAM, generation, first: psn(first.min(last)), last: psn(last), epsn: psn(epsn),
             };
             for command in slow_path.handle(&record) {
                 let sr_recovery::Command::Advance { epsn: advanced, .. } = command else { panic!() };

@@ -182,6 +182,6 @@ impl RxStream {
     }
 
     const fn run(&self, stream: StreamId, first: Psn, last: Psn) -> Record {
-        Record::RxRun { stream, r#gen: self.generation, first, last, epsn: self.epsn }
+        Record::RxRun { stream, generation: self.generation, first, last, epsn: self.epsn }
     }
 }

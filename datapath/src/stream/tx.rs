@@ -200,7 +200,7 @@ impl TxStream {
     /// controller may react to. What was meant for another life changes nothing.
     pub fn on_command(&mut self, cold: &mut TxRecovery, command: &Command) -> bool {
         match *command {
-            Command::Lost { r#gen, first, last, .. } if r#gen == cold.generation => {
+            Command::Lost { generation, first, last, .. } if generation == cold.generation => {
                 let first = if first.is_before(self.una) { self.una } else { first };
                 let last = if last.is_before(self.nxt) { last } else { self.nxt.prev() };
                 if last.is_before(first) {
@@ -210,7 +210,7 @@ impl TxStream {
                 self.count_retries(cold);
                 !core::mem::replace(&mut cold.lossy, true)
             }
-            Command::Scoreboard { r#gen, seq, sacked, clean, .. } if r#gen == cold.generation => {
+            Command::Scoreboard { generation, seq, sacked, clean, .. } if generation == cold.generation => {
                 self.sacked = u16::try_from(sacked.min(self.outstanding())).unwrap_or(u16::MAX);
                 if clean && seq == cold.seq {
                     self.recovering = false;
@@ -241,7 +241,7 @@ impl TxStream {
         let second = (highest != self.una && cold.highest_sack != Some(highest)).then_some(highest);
         let record = self.recovering.then(|| Record::Rto {
             stream: cold.stream,
-            r#gen: cold.generation,
+            generation: cold.generation,
             seq: cold.next_seq(),
         });
         ([Some(self.una), second], record)
@@ -264,7 +264,7 @@ impl TxStream {
     pub fn abandon(&mut self, cold: &mut TxRecovery) -> Option<Record> {
         let was_recovering = core::mem::take(&mut self.recovering);
         let record =
-            was_recovering.then_some(Record::TxClose { stream: cold.stream, r#gen: cold.generation });
+            was_recovering.then_some(Record::TxClose { stream: cold.stream, generation: cold.generation });
         cold.generation = cold.generation.wrapping_add(1);
         cold.retry.clear();
         cold.highest_sack = None;
@@ -317,7 +317,7 @@ impl TxStream {
         }
         effect.record = Some(Record::Ack {
             stream: cold.stream,
-            r#gen: cold.generation,
+            generation: cold.generation,
             seq: cold.next_seq(),
             una: self.una,
             snd_nxt: self.nxt,

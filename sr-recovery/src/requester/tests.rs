@@ -25,7 +25,8 @@ impl Rig {
     }
 
     fn with(&mut self, apply: impl FnOnce(&mut Scoreboard, &mut Losses<'_>)) -> Vec<u32> {
-        let mut losses = Losses { stream: STREAM, r#gen: 0, outbox: &mut self.outbox, packets: 0, work: 0 };
+        let mut losses =
+            Losses { stream: STREAM, generation: 0, outbox: &mut self.outbox, packets: 0, work: 0 };
         apply(&mut self.scoreboard, &mut losses);
         let packets = losses.packets;
         let mut lost = Vec::new();

@@ -15,14 +15,14 @@ fn slow_path() -> SlowPath {
     SlowPath::new(SlowPathConfig { max_streams: 4, window_max: 1024, contexts: 2 })
 }
 
-fn run(r#gen: u32, first: u32, last: u32, epsn: u32) -> Record {
-    Record::RxRun { stream: STREAM, r#gen, first: psn(first), last: psn(last), epsn: psn(epsn) }
+fn run(generation: u32, first: u32, last: u32, epsn: u32) -> Record {
+    Record::RxRun { stream: STREAM, generation, first: psn(first), last: psn(last), epsn: psn(epsn) }
 }
 
-fn ack(r#gen: u32, seq: u16, una: u32, snd_nxt: u32, sack: Option<u32>) -> Record {
+fn ack(generation: u32, seq: u16, una: u32, snd_nxt: u32, sack: Option<u32>) -> Record {
     Record::Ack {
         stream: STREAM,
-        r#gen,
+        generation,
         seq,
         una: psn(una),
         snd_nxt: psn(snd_nxt),
@@ -33,12 +33,12 @@ fn ack(r#gen: u32, seq: u16, una: u32, snd_nxt: u32, sack: Option<u32>) -> Recor
     }
 }
 
-fn lost(r#gen: u32, first: u32, last: u32) -> Command {
-    Command::Lost { stream: STREAM, r#gen, first: psn(first), last: psn(last) }
+fn lost(generation: u32, first: u32, last: u32) -> Command {
+    Command::Lost { stream: STREAM, generation, first: psn(first), last: psn(last) }
 }
 
-fn scoreboard(r#gen: u32, seq: u16, sacked: u32, clean: bool) -> Command {
-    Command::Scoreboard { stream: STREAM, r#gen, seq, sacked, clean }
+fn scoreboard(generation: u32, seq: u16, sacked: u32, clean: bool) -> Command {
+    Command::Scoreboard { stream: STREAM, generation, seq, sacked, clean }
 }
 
 fn answers(slow_path: &mut SlowPath, record: &Record) -> Vec<Command> {
@@ -62,7 +62,7 @@ fn a_newer_generation_starts_an_empty_bitmap_and_an_older_one_is_ignored() {
     assert_eq!(answers(&mut slow_path, &run(newest, 3, 3, 2)), []);
     assert_eq!(answers(&mut slow_path, &run(oldest, 2, 2, 2)), []);
     assert_eq!(slow_path.stats().records_stale, 1);
-    let advance = Command::Advance { stream: STREAM, r#gen: newest, epsn: psn(4), bitmap: 0 };
+    let advance = Command::Advance { stream: STREAM, generation: newest, epsn: psn(4), bitmap: 0 };
     assert_eq!(answers(&mut slow_path, &run(newest, 2, 2, 2)), [advance]);
 }
 
@@ -71,9 +71,9 @@ fn a_closed_generation_stays_closed() {
     let mut slow_path = slow_path();
     answers(&mut slow_path, &run(7, 1, 1, 0));
     assert_eq!(slow_path.stats().receivers_open, 1);
-    answers(&mut slow_path, &Record::RxClose { stream: STREAM, r#gen: 6 });
+    answers(&mut slow_path, &Record::RxClose { stream: STREAM, generation: 6 });
     assert_eq!(slow_path.stats().receivers_open, 1);
-    answers(&mut slow_path, &Record::RxClose { stream: STREAM, r#gen: 7 });
+    answers(&mut slow_path, &Record::RxClose { stream: STREAM, generation: 7 });
     assert_eq!(slow_path.stats().receivers_open, 0);
     assert_eq!(answers(&mut slow_path, &run(7, 0, 0, 0)), []);
     assert_eq!(slow_path.stats().records_stale, 2);
@@ -83,10 +83,10 @@ fn a_closed_generation_stays_closed() {
 
 #[test]
 fn the_first_generation_may_be_any() {
-    for r#gen in [0, 1, 0x7FFF_FFFF, 0x8000_0000, u32::MAX] {
+    for generation in [0, 1, 0x7FFF_FFFF, 0x8000_0000, u32::MAX] {
         let mut slow_path = slow_path();
-        assert_eq!(answers(&mut slow_path, &run(r#gen, 0, 0, 0)).len(), 1);
-        assert_eq!(answers(&mut slow_path, &ack(r#gen, 0, 0, 8, Some(1))).len(), 2);
+        assert_eq!(answers(&mut slow_path, &run(generation, 0, 0, 0)).len(), 1);
+        assert_eq!(answers(&mut slow_path, &ack(generation, 0, 0, 8, Some(1))).len(), 2);
     }
 }
 
@@ -99,7 +99,8 @@ fn a_sender_is_told_what_is_lost_and_when_all_is_over() {
     );
     assert_eq!(answers(&mut slow_path, &ack(1, 1, 0, 8, Some(4))), [scoreboard(1, 1, 2, false)]);
     for (seq, position) in [(2, 0), (3, 1), (4, 2)] {
-        let resent = Record::Resent { stream: STREAM, r#gen: 1, seq, psn: psn(position), snd_nxt: psn(8) };
+        let resent =
+            Record::Resent { stream: STREAM, generation: 1, seq, psn: psn(position), snd_nxt: psn(8) };
         assert_eq!(answers(&mut slow_path, &resent), [scoreboard(1, seq, 2, false)]);
     }
     assert_eq!(
@@ -129,7 +130,7 @@ fn one_scoreboard_answers_a_batch() {
 fn a_reset_sender_forgets() {
     let mut slow_path = slow_path();
     answers(&mut slow_path, &ack(1, 0, 0, 8, Some(3)));
-    assert_eq!(answers(&mut slow_path, &Record::TxClose { stream: STREAM, r#gen: 1 }), []);
+    assert_eq!(answers(&mut slow_path, &Record::TxClose { stream: STREAM, generation: 1 }), []);
     assert_eq!(answers(&mut slow_path, &ack(1, 1, 0, 8, Some(4))), []);
     assert_eq!(answers(&mut slow_path, &ack(2, 2, 0, 8, Some(0))), [scoreboard(2, 2, 1, false)]);
 }
@@ -139,15 +140,15 @@ fn what_cannot_be_is_ignored_and_counted() {
     let mut slow_path = slow_path();
     let unknown = StreamId { qp: 2, response: false };
     let records = [
-        Record::RxRun { stream: unknown, r#gen: 1, first: psn(0), last: psn(0), epsn: psn(0) },
-        Record::RxClose { stream: unknown, r#gen: 1 },
-        Record::Rto { stream: unknown, r#gen: 1, seq: 0 },
-        Record::TxClose { stream: StreamId { qp: u32::MAX, response: true }, r#gen: 1 },
+        Record::RxRun { stream: unknown, generation: 1, first: psn(0), last: psn(0), epsn: psn(0) },
+        Record::RxClose { stream: unknown, generation: 1 },
+        Record::Rto { stream: unknown, generation: 1, seq: 0 },
+        Record::TxClose { stream: StreamId { qp: u32::MAX, response: true }, generation: 1 },
         run(1, 5, 4, 0),
         run(1, 0, 1024, 0),
         ack(1, 0, 1, 0, None),
         ack(1, 0, 0, 1025, Some(3)),
-        Record::Resent { stream: STREAM, r#gen: 1, seq: 0, psn: psn(3), snd_nxt: psn(3) },
+        Record::Resent { stream: STREAM, generation: 1, seq: 0, psn: psn(3), snd_nxt: psn(3) },
     ];
     for record in &records {
         assert_eq!(answers(&mut slow_path, record), [], "{record:?}");
@@ -163,14 +164,14 @@ fn grows_and_counts_it() {
     answers(&mut slow_path, &ack(1, 0, 0, 512, Some(0)));
     assert_eq!((slow_path.stats().bitmaps_grown, slow_path.stats().contexts_made), (0, 0));
     answers(&mut slow_path, &run(1, 1, 512, 0));
-    let advance = Command::Advance { stream: STREAM, r#gen: 1, epsn: psn(513), bitmap: 0 };
+    let advance = Command::Advance { stream: STREAM, generation: 1, epsn: psn(513), bitmap: 0 };
     assert_eq!(answers(&mut slow_path, &run(1, 0, 0, 0)), [advance]);
     answers(&mut slow_path, &ack(1, 1, 0, 32768, Some(32767)));
     assert_eq!(slow_path.stats().packets_lost, 32766);
     assert_eq!(slow_path.stats().bitmaps_grown, 2);
     for qp in 1..3 {
         let stream = StreamId { qp, response: false };
-        slow_path.handle(&Record::RxRun { stream, r#gen: 1, first: psn(1), last: psn(1), epsn: psn(0) });
+        slow_path.handle(&Record::RxRun { stream, generation: 1, first: psn(1), last: psn(1), epsn: psn(0) });
     }
     assert_eq!((slow_path.stats().contexts_made, slow_path.stats().receivers_open), (2, 3));
 }
@@ -183,7 +184,7 @@ fn marks_follow_a_larger_window() {
         let psn = psn(position);
         answers(
             &mut slow_path,
-            &Record::Resent { stream: STREAM, r#gen: 1, seq: 0, psn, snd_nxt: self::psn(601) },
+            &Record::Resent { stream: STREAM, generation: 1, seq: 0, psn, snd_nxt: self::psn(601) },
         );
     }
     assert_eq!(
@@ -202,7 +203,7 @@ fn an_older_una_is_no_larger_window() {
 #[test]
 fn a_newer_life_begins_without_the_older_ones_marks() {
     let mut slow_path = slow_path();
-    let resent = Record::Resent { stream: STREAM, r#gen: 1, seq: 0, psn: psn(5), snd_nxt: psn(8) };
+    let resent = Record::Resent { stream: STREAM, generation: 1, seq: 0, psn: psn(5), snd_nxt: psn(8) };
     answers(&mut slow_path, &ack(1, 0, 0, 8, Some(7)));
     answers(&mut slow_path, &resent);
     assert_eq!(answers(&mut slow_path, &ack(2, 1, 0, 1, Some(0))), [scoreboard(2, 1, 1, false)]);
@@ -230,7 +231,7 @@ fn the_bound_of_the_queue_holds_for_the_worst_record() {
     answers(&mut slow_path, &ack(1, 0, 0, 511, Some(510)));
     for position in (0..510).rev() {
         let psn = psn(position);
-        let resent = Record::Resent { stream: STREAM, r#gen: 1, seq: 0, psn, snd_nxt: self::psn(511) };
+        let resent = Record::Resent { stream: STREAM, generation: 1, seq: 0, psn, snd_nxt: self::psn(511) };
         answers(&mut slow_path, &resent);
     }
     fill_a_batch(&mut slow_path);
@@ -265,7 +266,7 @@ fn resend_all_declares_each_packet_once() {
     }
     let resend = |seq| Record::ResendAll {
         stream: STREAM,
-        r#gen: 1,
+        generation: 1,
         seq,
         una: psn(0),
         snd_nxt: psn(200),

@@ -21,7 +21,7 @@ pub struct Ack {
 #[derive(Default)]
 pub struct Receiver {
     epsn: u32,
-    r#gen: u32,
+    generation: u32,
     run: Option<(u32, u32)>,
     dropped: bool,
     pub arrived: BTreeSet<u32>,
@@ -48,7 +48,7 @@ impl Receiver {
                 self.epsn += 1;
                 return self.acknowledge(None, 0);
             }
-            self.r#gen += 1;
+            self.generation += 1;
             self.run = Some((p, p));
             self.record(p, p);
             return self.acknowledge(Some(p), 0);
@@ -73,14 +73,14 @@ impl Receiver {
     }
 
     pub fn on_command(&mut self, command: &Command) {
-        let Command::Advance { r#gen, epsn, bitmap, .. } = *command else { panic!("{command:?}") };
-        let Some((left, right)) = self.run.filter(|_| r#gen == self.r#gen) else { return };
+        let Command::Advance { generation, epsn, bitmap, .. } = *command else { panic!("{command:?}") };
+        let Some((left, right)) = self.run.filter(|_| generation == self.generation) else { return };
         let base = position(epsn);
         let leaves = (left..=right + 1).contains(&base);
         self.epsn = if leaves { right + 1 } else { self.epsn.max(base) };
         if leaves {
             self.run = None;
-            self.records.push_back(Record::RxClose { stream: STREAM, r#gen });
+            self.records.push_back(Record::RxClose { stream: STREAM, generation });
         }
         assert!((0..self.epsn).all(|p| self.arrived.contains(&p)), "ePSN {} passes a gap", self.epsn);
         self.acknowledge((!leaves).then_some(right), if base == self.epsn { bitmap } else { 0 });
@@ -96,7 +96,7 @@ impl Receiver {
     fn record(&mut self, first: u32, last: u32) {
         self.records.push_back(Record::RxRun {
             stream: STREAM,
-            r#gen: self.r#gen,
+            generation: self.generation,
             first: psn(first),
             last: psn(last),
             epsn: psn(self.epsn),
@@ -158,12 +158,12 @@ impl Sender {
         self.wire.push_back(p);
         let seq = self.next_seq();
         let (psn, snd_nxt) = (psn(p), psn(self.snd_nxt));
-        self.records.push_back(Record::Resent { stream: STREAM, r#gen: 1, seq, psn, snd_nxt });
+        self.records.push_back(Record::Resent { stream: STREAM, generation: 1, seq, psn, snd_nxt });
     }
 
     pub fn on_timeout(&mut self) {
         let seq = self.next_seq();
-        self.records.push_back(Record::Rto { stream: STREAM, r#gen: 1, seq });
+        self.records.push_back(Record::Rto { stream: STREAM, generation: 1, seq });
         self.resend(self.una);
         if self.snd_nxt - 1 != self.una {
             self.resend(self.snd_nxt - 1);
@@ -183,7 +183,7 @@ impl Sender {
             let seq = self.next_seq();
             let (una, snd_nxt) = (psn(self.una), psn(self.snd_nxt));
             let (first, last) = (una, snd_nxt.prev());
-            let record = Record::ResendAll { stream: STREAM, r#gen: 1, seq, una, snd_nxt, first, last };
+            let record = Record::ResendAll { stream: STREAM, generation: 1, seq, una, snd_nxt, first, last };
             self.records.push_back(record);
         } else if self.recovering || sack.is_some() || ack.bitmap != 0 {
             let bits = (0..64).filter(|i| ack.bitmap >> i & 1 != 0).map(|i| epsn + 1 + i);
@@ -191,7 +191,7 @@ impl Sender {
             let seq = self.next_seq();
             self.records.push_back(Record::Ack {
                 stream: STREAM,
-                r#gen: 1,
+                generation: 1,
                 seq,
                 una: psn(self.una),
                 snd_nxt: psn(self.snd_nxt),

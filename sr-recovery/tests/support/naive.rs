@@ -9,19 +9,19 @@ use super::{STREAM, position, psn};
 
 #[derive(Default)]
 pub struct NaiveReceiver {
-    r#gen: Option<u32>,
+    generation: Option<u32>,
     base: u32,
     arrived: BTreeSet<u32>,
 }
 
 impl NaiveReceiver {
     pub fn handle(&mut self, record: &Record) -> Option<Command> {
-        let Record::RxRun { stream, r#gen, first, last, epsn } = *record else {
-            self.r#gen = None;
+        let Record::RxRun { stream, generation, first, last, epsn } = *record else {
+            self.generation = None;
             return None;
         };
-        if self.r#gen != Some(r#gen) {
-            (self.r#gen, self.base) = (Some(r#gen), position(epsn));
+        if self.generation != Some(generation) {
+            (self.generation, self.base) = (Some(generation), position(epsn));
             self.arrived.clear();
         }
         self.arrived.extend(position(first)..=position(last));
@@ -33,7 +33,7 @@ impl NaiveReceiver {
         }
         let bitmap =
             (0..64).fold(0, |bits, i| bits | u64::from(self.arrived.contains(&(self.base + 1 + i))) << i);
-        Some(Command::Advance { stream, r#gen, epsn: psn(self.base), bitmap })
+        Some(Command::Advance { stream, generation, epsn: psn(self.base), bitmap })
     }
 }
 
@@ -53,10 +53,10 @@ impl NaiveSender {
     /// Applies the record and compares the commands that answered it.
     pub fn check(&mut self, record: &Record, commands: &[Command]) {
         let lost = self.apply(record);
-        let (Record::Ack { r#gen, seq, .. }
-        | Record::ResendAll { r#gen, seq, .. }
-        | Record::Resent { r#gen, seq, .. }
-        | Record::Rto { r#gen, seq, .. }) = *record
+        let (Record::Ack { generation, seq, .. }
+        | Record::ResendAll { generation, seq, .. }
+        | Record::Resent { generation, seq, .. }
+        | Record::Rto { generation, seq, .. }) = *record
         else {
             assert_eq!(commands, [], "after {record:?}");
             return;
@@ -64,14 +64,14 @@ impl NaiveSender {
         let (last, losses) = commands.split_last().expect("each of these records is answered");
         let sacked = u32::try_from(self.sacked.len()).unwrap();
         let clean = self.sacked.is_empty() && self.waiting.is_empty() && self.marks.is_empty();
-        let scoreboard = Command::Scoreboard { stream: STREAM, r#gen, seq, sacked, clean };
+        let scoreboard = Command::Scoreboard { stream: STREAM, generation, seq, sacked, clean };
         assert_eq!(*last, scoreboard, "after {record:?}");
         let mut declared = BTreeSet::new();
         for command in losses {
-            let Command::Lost { stream: STREAM, r#gen: g, first, last } = *command else {
+            let Command::Lost { stream: STREAM, generation: g, first, last } = *command else {
                 panic!("{command:?} after {record:?}")
             };
-            assert_eq!(g, r#gen);
+            assert_eq!(g, generation);
             for position in position(first)..=position(last) {
                 assert!(declared.insert(position), "{position} twice after {record:?}");
             }
@@ -123,8 +123,7 @@ impl NaiveSender {
         let arrived = |p: &u32| *p < self.una || self.sacked.contains(p);
         let latest = self.marks.iter().filter(|(p, _)| arrived(p)).map(|(_, &(_, order))| order).max();
         self.resend_arrived = self.resend_arrived.max(latest.unwrap_or(0));
-        let gone: Vec<u32> = self.marks.keys().copied().filter(arrived).collect();
-        gone.iter().for_each(|p| drop(self.marks.remove(p)));
+        self.marks.retain(|p, _| !arrived(p));
     }
 
     /// `lost(q)`, as the protocol has it.

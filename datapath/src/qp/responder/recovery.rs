@@ -188,6 +188,6 @@ pub(crate) fn close_recovery(
     if let Some(generation) = generation {
         let stream = StreamId { qp: cold.slot, response: false };
         // A lost RxClose costs nothing: the next episode's first record replaces the bitmap.
-        units.tell_slow_path(Record::RxClose { stream, r#gen: generation });
+        units.tell_slow_path(Record::RxClose { stream, generation });
     }
 }

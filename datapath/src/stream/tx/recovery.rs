@@ -91,7 +91,7 @@ impl TxRecovery {
     pub(super) fn resent(&mut self, recovering: bool, psn: Psn, snd_nxt: Psn) -> Option<Record> {
         recovering.then(|| Record::Resent {
             stream: self.stream,
-            r#gen: self.generation,
+            generation: self.generation,
             seq: self.next_seq(),
             psn,
             snd_nxt,
@@ -101,7 +101,7 @@ impl TxRecovery {
     pub(super) fn resend_all(&mut self, stream: &TxStream, first: Psn, last: Psn) -> Record {
         Record::ResendAll {
             stream: self.stream,
-            r#gen: self.generation,
+            generation: self.generation,
             seq: self.next_seq(),
             una: stream.una,
             snd_nxt: stream.nxt,
