@@ -172,6 +172,12 @@ impl Transfer {
         (0..self.messages.len()).all(|index| rig.holds(self.place(index), self.seed + index as u64))
     }
 
+    /// Where the data go.
+    #[must_use]
+    pub const fn target(&self) -> Span {
+        self.target.all()
+    }
+
     /// Whether both hold: every completion has come, and all data have arrived. Once true, it is not asked again.
     pub fn is_finished(&mut self, rig: &Rig) -> bool {
         self.finished = self.finished || (self.is_done() && self.has_arrived(rig));

@@ -1,9 +1,9 @@
 //! RESET, and late packets of the life before it.
 
-use datapath::qp::attr::RecoveryPolicy::{GoBackN, SelectiveRepeat};
+use datapath::qp::attr::RecoveryPolicy::{self, GoBackN, SelectiveRepeat};
 use datapath::queue::WcStatus;
 use simnet::filter::{drop_psn, hold};
-use simnet::{FrameKind, Message, Op, QpOptions, Rig, RigOptions, Rng, Transfer};
+use simnet::{Faults, FrameKind, Message, Op, QpOptions, Rig, RigOptions, Rng, Transfer};
 use wire::{Pmtu, Psn};
 
 const LIMIT_NS: u64 = 1_000_000_000;
@@ -105,5 +105,105 @@ fn reset_in_the_middle_of_recovery_leaves_nothing_behind() {
             rig.take_completions(a);
             rig.take_completions(b);
         }
+    }
+}
+
+#[test]
+fn the_first_post_after_a_reset_wakes_the_queue_pair() {
+    let (mut rig, a, b) = Rig::pair(RigOptions::default(), QpOptions { window: 4, ..QpOptions::default() });
+    for life in 1..5 {
+        // More than the window takes: the queue pair is reset while it waits for credit, and nothing comes late.
+        rig.net.set_faults(rig.up(a), Faults::black_hole());
+        let mut cut = Transfer::new(&mut rig, a, b, vec![Message::new(Op::Write, 20_000)], 1);
+        cut.step(&mut rig);
+        rig.run_for(700);
+        rig.net.heal();
+        rig.reconnect(a, 0x10_0000 * life, b, 5);
+        Transfer::new(&mut rig, a, b, vec![Message::new(Op::Write, 2000)], 2)
+            .run(&mut rig, LIMIT_NS)
+            .unwrap();
+        rig.take_completions(a);
+    }
+}
+
+#[test]
+fn one_doorbell_is_under_way_at_most() {
+    let (mut rig, a, b) = Rig::pair(RigOptions { max_qps: 1, ..RigOptions::default() }, QpOptions::default());
+    let (source, target) = (rig.region(a.node(), 100), rig.region(b.node(), 100));
+    for life in 1..4 {
+        rig.write(a, source.all(), target.all());
+        rig.to_err(a);
+        rig.write(a, source.all(), target.all());
+        rig.post_recv(a, source.all());
+        rig.run_until(|rig| rig.sends(a).len() == 2 && rig.recvs(a).len() == 1, LIMIT_NS).unwrap();
+        rig.reconnect(a, 0x10_0000 * life, b, 5);
+        rig.write(a, source.all(), target.all());
+        rig.reconnect(a, 0x10_0000 * life + 0x8_0000, b, 5);
+        rig.write(a, source.all(), target.all());
+        rig.run_until(|rig| rig.sends(a).len() == 3, LIMIT_NS).unwrap();
+        rig.take_completions(a);
+    }
+}
+
+/// Both ends are reset at different times, in the middle of traffic, while copies of everything are on their way.
+fn lives_in_a_row(seed: u64, recovery: RecoveryPolicy) {
+    let options = QpOptions { pmtu: Pmtu::B256, window: 32, recovery, ..QpOptions::default() };
+    let (mut rig, a, b) = Rig::pair(RigOptions::seeded(seed), options);
+    let mut rng = Rng::new(seed);
+    let faults = Faults {
+        loss_ppm: 30_000,
+        duplicate_ppm: 300_000,
+        reorder_ppm: 300_000,
+        reorder_ns_max: 200_000,
+        ..Faults::default()
+    };
+    let mut psn = options.sq_psn;
+    for life in 0..6 {
+        rig.net.set_faults(rig.up(a), faults);
+        rig.net.set_faults(rig.up(b), faults);
+        let messages = Message::mix(&mut rng, 60, 5000);
+        let mut old = Transfer::new(&mut rig, a, b, messages.clone(), 1);
+        let mut back = Transfer::new(&mut rig, b, a, messages, 1000);
+        let end = rig.now().after(rng.below(150_000));
+        let stop = |rig: &mut Rig| {
+            old.step(rig);
+            back.step(rig);
+            rig.now() >= end
+        };
+        rig.run_until(stop, LIMIT_NS).unwrap();
+        psn = psn.wrapping_add(0x01_0000 + u32::try_from(rng.below(0x1000)).unwrap()) & 0xFF_FFFF;
+        rig.set_first_psn(a, psn);
+        rig.set_first_psn(b, psn ^ 0x80_0000);
+        let (first, second) = if rng.below(2) == 0 { (a, b) } else { (b, a) };
+        rig.restart(first);
+        rig.run_for(rng.below(100_000));
+        rig.restart(second);
+        let before = [rig.bytes(old.target()), rig.bytes(back.target())];
+        rig.take_completions(a);
+        rig.take_completions(b);
+        if rng.below(2) == 0 {
+            rig.net.heal();
+        }
+        let messages = Message::mix(&mut rng, 30, 3000);
+        let mut transfers = [
+            Transfer::new(&mut rig, a, b, messages.clone(), 2000),
+            Transfer::new(&mut rig, b, a, messages, 3000),
+        ];
+        let outcome = Transfer::run_all(&mut transfers, &mut rig, LIMIT_NS);
+        outcome.unwrap_or_else(|stuck| panic!("{recovery:?} seed {seed} life {life}: {stuck:?}"));
+        let after = [rig.bytes(old.target()), rig.bytes(back.target())];
+        assert!(before == after, "{recovery:?} seed {seed} life {life}: a late packet was placed");
+        rig.net.heal();
+        rig.run_until_quiet(LIMIT_NS).unwrap();
+        rig.take_completions(a);
+        rig.take_completions(b);
+    }
+}
+
+#[test]
+fn resets_race_with_traffic() {
+    for seed in 0..25 {
+        lives_in_a_row(seed, SelectiveRepeat);
+        lives_in_a_row(seed, GoBackN);
     }
 }

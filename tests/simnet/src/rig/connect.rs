@@ -159,11 +159,27 @@ impl Rig {
     /// # Panics
     /// If an attribute is refused.
     pub fn reconnect(&mut self, a: Qp, a_psn: u32, b: Qp, b_psn: u32) {
-        self.reset(a);
-        self.reset(b);
-        self.endpoints[a.index].options.sq_psn = a_psn;
-        self.endpoints[b.index].options.sq_psn = b_psn;
-        self.connect(a, b);
+        self.set_first_psn(a, a_psn);
+        self.set_first_psn(b, b_psn);
+        self.restart(a);
+        self.restart(b);
+    }
+
+    /// The first PSN that a queue pair sends when it is connected next; the peer must be connected after this.
+    pub fn set_first_psn(&mut self, qp: Qp, psn: u32) {
+        self.endpoints[qp.index].options.sq_psn = psn & 0xFF_FFFF;
+    }
+
+    /// Takes one end through RESET to RTS again, towards the peer that it had. The peer is left as it is.
+    ///
+    /// # Panics
+    /// If the queue pair never had a peer, or an attribute is refused.
+    pub fn restart(&mut self, qp: Qp) {
+        let peer = self.peer(qp).expect("it was connected before");
+        self.reset(qp);
+        self.to_init(qp);
+        self.to_rtr(qp, peer);
+        self.to_rts(qp);
     }
 
     /// `modify_qp` as it is.
