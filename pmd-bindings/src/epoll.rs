@@ -1,7 +1,9 @@
 //! Whether somebody else's epoll instance has something to report.
 
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::{fs, io, thread, time};
+
+use crate::unix;
 
 /// How long to wait when there is no telling.
 pub(crate) const BLIND_MS: u64 = 2;
@@ -18,9 +20,9 @@ pub(crate) struct Readiness {
 }
 
 impl Readiness {
-    /// Finds the instance that watches `source`; `hint` is where it was the last time.
-    pub(crate) fn find(source: RawFd, hint: RawFd) -> Self {
-        if hint != NONE && watches(hint, source) {
+    /// Finds the instance that watches `source`, an eventfd that is not raised; `hint` is where it was the last time.
+    pub(crate) fn find(source: &OwnedFd, hint: RawFd) -> Self {
+        if hint != NONE && sources(hint).contains(&source.as_raw_fd()) {
             return Self { epoll: hint };
         }
         Self { epoll: search(source).unwrap_or(NONE) }
@@ -34,6 +36,15 @@ impl Readiness {
     /// Whether a source is ready. `false` if there is no telling.
     pub(crate) fn now(&self) -> bool {
         self.epoll != NONE && poll(self.epoll, 0) == Ok(true)
+    }
+
+    /// Keeps the instance and its sources out of processes that this one starts. EAL and its drivers do not, and a
+    /// peer would learn of this process's end only at the end of its children.
+    pub(crate) fn close_on_exec(&self) {
+        for fd in sources(self.epoll).into_iter().chain([self.epoll]) {
+            // SAFETY: no pointers. A descriptor that is closed meanwhile is an error, and no harm.
+            unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+        }
     }
 
     /// Returns when a source is ready, or after [`BLIND_MS`] if there is no telling.
@@ -64,7 +75,7 @@ fn poll(fd: RawFd, timeout_ms: i32) -> Result<bool, ()> {
     }
 }
 
-fn search(source: RawFd) -> Option<RawFd> {
+fn search(source: &OwnedFd) -> Option<RawFd> {
     let descriptors = fs::read_dir("/proc/self/fd").ok()?;
     descriptors.flatten().find_map(|entry| {
         let target = fs::read_link(entry.path()).ok()?;
@@ -73,12 +84,25 @@ fn search(source: RawFd) -> Option<RawFd> {
     })
 }
 
-/// Whether `fd` is an epoll instance that watches `source`: one line `tfd: <source> events: ..` for each it watches.
-fn watches(fd: RawFd, source: RawFd) -> bool {
+/// Whether the instance `epoll` watches `source` itself. A number that it lists may mean another file: this process
+/// may have inherited the instance of its parent, where the number meant something else. So it must follow the source
+/// up and down. An instance that is ready for another reason at this moment is not recognised; there is a next time.
+fn watches(epoll: RawFd, source: &OwnedFd) -> bool {
+    if !sources(epoll).contains(&source.as_raw_fd()) {
+        return false;
+    }
+    unix::raise(source);
+    let up = poll(epoll, 0) == Ok(true);
+    unix::lower(source);
+    up && poll(epoll, 0) == Ok(false)
+}
+
+/// What the epoll instance `fd` watches: nothing if it is none. The kernel has a line `tfd: <source> events: ..` for
+/// each.
+fn sources(fd: RawFd) -> Vec<RawFd> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap_or_default();
-    info.lines()
-        .filter_map(|line| line.strip_prefix("tfd:"))
-        .any(|rest| rest.split_whitespace().next().and_then(|number| number.parse().ok()) == Some(source))
+    let lines = info.lines().filter_map(|line| line.strip_prefix("tfd:"));
+    lines.filter_map(|rest| rest.split_whitespace().next()?.parse().ok()).collect()
 }
 
 #[cfg(test)]

@@ -118,10 +118,11 @@ impl Quiescent {
     /// The callback: EAL's interrupt thread is here from the time we hold it until the time we let it go.
     fn on_interrupt(&self) {
         unix::lower(&self.recall);
-        let others = Readiness::find(self.recall.as_raw_fd(), self.epoll_hint.load(Ordering::Relaxed));
+        let others = Readiness::find(&self.recall, self.epoll_hint.load(Ordering::Relaxed));
         self.epoll_hint.store(others.descriptor(), Ordering::Relaxed);
         let rounds = self.rounds.load(Ordering::Relaxed);
         if !others.now() {
+            others.close_on_exec();
             self.hold_while(|| others.wait());
         } else if rounds >= ROUNDS_MAX {
             self.hold_while(epoll::pause);

@@ -101,12 +101,14 @@ impl DpdkPort {
         &self.eth
     }
 
-    /// Drops frames of the last burst that are no single view of at most `max_frame` bytes.
+    /// Drops frames of the last burst that are no single view of at most `max_frame` bytes; returns the bytes of the
+    /// others.
     #[cold]
-    fn drop_unfit(&mut self) {
+    fn drop_unfit(&mut self) -> usize {
         let max_frame = self.caps.max_frame;
         let dropped = self.rx.retain(|mbuf| fits(mbuf, max_frame));
         self.stats.rx_dropped += dropped as u64;
+        self.rx.iter().map(|mbuf| mbuf.frame().len()).sum()
     }
 
     /// Looks at the link, and brings a client's back.
@@ -154,11 +156,16 @@ impl Port for DpdkPort {
             return 0;
         }
         let max_frame = self.caps.max_frame;
-        if !self.rx.iter().all(|mbuf| fits(mbuf, max_frame)) {
-            self.drop_unfit();
+        let (mut bytes, mut all_fit) = (0, true);
+        for mbuf in self.rx.iter() {
+            bytes += mbuf.frame().len();
+            all_fit &= fits(mbuf, max_frame);
+        }
+        if !all_fit {
+            bytes = self.drop_unfit();
         }
         self.stats.rx_frames += self.rx.len() as u64;
-        self.stats.rx_bytes += self.rx.iter().map(|mbuf| mbuf.frame().len() as u64).sum::<u64>();
+        self.stats.rx_bytes += bytes as u64;
         self.rx.len()
     }
 

@@ -107,6 +107,12 @@ fn leaked(port: &DpdkPort) -> usize {
 }
 
 #[test]
+fn a_port_may_move_to_another_thread() {
+    fn is_send<T: Send>() {}
+    is_send::<DpdkPort>();
+}
+
+#[test]
 fn frames_of_every_length_pass_both_ways() {
     let mut pair = Pair::connected();
     let max = pair.server.caps().max_frame;
