@@ -74,12 +74,12 @@ impl Receiver {
 
     /// The fast path takes the oldest command.
     fn deliver(&mut self) {
-        let Some(Command::Advance { r#gen, epsn, .. }) = self.commands.pop_front() else { return };
+        let Some(Command::Advance { generation, epsn, .. }) = self.commands.pop_front() else { return };
         let before = self.stream.epsn();
-        match self.stream.on_advance(r#gen, epsn) {
+        match self.stream.on_advance(generation, epsn) {
             Advanced::Left => {
                 assert!(!self.stream.in_recovery());
-                self.slow_path.handle(&Record::RxClose { stream: STREAM, r#gen });
+                self.slow_path.handle(&Record::RxClose { stream: STREAM, generation });
             }
             Advanced::StillMissing => assert!(self.stream.in_recovery()),
             Advanced::Ignored => assert_eq!(before, self.stream.epsn()),
@@ -212,9 +212,9 @@ fn an_advance_of_an_episode_that_ended_is_ignored() {
     let before = receiver.stream.epsn();
     receiver.deliver();
     assert_eq!((before, receiver.stream.epsn()), (psn(2), psn(2)));
-    let Command::Advance { r#gen, .. } = late else { panic!("{late:?}") };
-    assert_ne!(r#gen, receiver.stream.generation());
-    assert_eq!(receiver.stream.on_advance(r#gen, psn(5)), Advanced::Ignored, "whatever it says");
+    let Command::Advance { generation, .. } = late else { panic!("{late:?}") };
+    assert_ne!(generation, receiver.stream.generation());
+    assert_eq!(receiver.stream.on_advance(generation, psn(5)), Advanced::Ignored, "whatever it says");
     assert!(receiver.stream.in_recovery());
 }
 
@@ -223,14 +223,14 @@ fn an_abandoned_episode_cannot_come_back() {
     let mut receiver = Receiver::new();
     receiver.on_packet(1);
     receiver.stream.note_dropped();
-    let r#gen = receiver.stream.generation();
+    let generation = receiver.stream.generation();
     receiver.stream.abandon();
     assert!(!receiver.stream.in_recovery() && !receiver.stream.take_dropped());
-    assert_eq!(receiver.stream.on_advance(r#gen, psn(2)), Advanced::Ignored);
+    assert_eq!(receiver.stream.on_advance(generation, psn(2)), Advanced::Ignored);
     // The next life of the slot, in Recovery at once: the generation tells them apart.
     let mut next = RxStream::new(psn(0), WINDOW, receiver.stream.generation().wrapping_add(1));
     next.on_placed_out_of_order(STREAM, psn(1), |_| ());
-    assert_eq!(next.on_advance(r#gen, psn(2)), Advanced::Ignored);
+    assert_eq!(next.on_advance(generation, psn(2)), Advanced::Ignored);
     assert_eq!(next.epsn(), psn(0));
 }
 

@@ -60,7 +60,7 @@ fn tell(
 const fn lost(first: u32, last: u32) -> Command {
     Command::Lost {
         stream: STREAM,
-        r#gen: LIFE,
+        generation: LIFE,
         first: wire::Psn::new(super::START).add(first),
         last: wire::Psn::new(super::START).add(last),
     }
@@ -274,7 +274,7 @@ fn a_stream_that_was_abandoned_ignores_commands_of_its_former_life() {
     apply(&mut stream, &mut cold, &mut slow, &sack(0, 2));
     assert_eq!((stream.recovering(), stream.retry_pending()), (true, 2));
     let close = stream.abandon(&mut cold);
-    assert_eq!(close, Some(Record::TxClose { stream: STREAM, r#gen: LIFE }));
+    assert_eq!(close, Some(Record::TxClose { stream: STREAM, generation: LIFE }));
     assert_eq!((stream.outstanding(), stream.pipe(), stream.retry_pending()), (0, 0, 0));
     assert_eq!((stream.recovering(), cold.generation()), (false, LIFE + 1));
     assert_eq!(stream.next_retry(&cold), None);
@@ -284,8 +284,8 @@ fn a_stream_that_was_abandoned_ignores_commands_of_its_former_life() {
     let before = format!("{stream:?} {cold:?}");
     let late = [
         lost(4, 7),
-        Command::Scoreboard { stream: STREAM, r#gen: LIFE, seq: 0, sacked: 3, clean: false },
-        Command::Scoreboard { stream: STREAM, r#gen: LIFE, seq: 0, sacked: 0, clean: true },
+        Command::Scoreboard { stream: STREAM, generation: LIFE, seq: 0, sacked: 3, clean: false },
+        Command::Scoreboard { stream: STREAM, generation: LIFE, seq: 0, sacked: 0, clean: true },
     ];
     for command in late {
         assert!(!stream.on_command(&mut cold, &command));
