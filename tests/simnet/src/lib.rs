@@ -18,6 +18,7 @@
 //! ```
 
 pub mod filter;
+mod forge;
 pub mod frame;
 mod link;
 mod network;
@@ -30,6 +31,7 @@ mod trace;
 mod transfer;
 
 pub use filter::{Passing, Verdict};
+pub use forge::Forger;
 pub use frame::FrameKind;
 pub use link::{Faults, LinkConfig, PPM};
 pub use network::{LinkId, Network, NodeId, PortOptions};
