@@ -74,7 +74,7 @@ impl ProtectionDomain {
 /// Registered memory. Clones name the same region; dropping the last one deregisters it, and work requests of ours or
 /// of peers that still name it then fail with a protection error.
 ///
-/// Peers with its rkey may write to it at any time, so all access is by copies or atomic loads. A copy that meets a
+/// Peers with its rkey may write to it at any time, so all access is by copies or atomic loads (docs/adr/0009). A copy that meets a
 /// write sees some bytes old and some new; wait for a completion first, or poll a word that was written last.
 #[derive(Clone)]
 pub struct MemoryRegion {

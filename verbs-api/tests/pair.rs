@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::devices;
 use verbs_api::{
@@ -29,9 +30,10 @@ impl Host {
         self.pd.register(len, REMOTE).expect("memory")
     }
 
+    /// A queue pair that gives up only after ten seconds: a busy machine may pause any thread for a while.
     fn prepare(&self) -> PreparedQueuePair {
         let pair = self.pd.queue_pair(&self.cq, &self.cq).congestion(CongestionAlgorithm::Fixed);
-        pair.timeout(8).build().expect("a queue pair")
+        pair.timeout(18).build().expect("a queue pair")
     }
 }
 
@@ -162,8 +164,10 @@ fn a_region_that_is_dropped_is_refused() {
 #[test]
 fn a_peer_that_is_gone_ends_in_retry_exceeded() {
     let (mut one, two) = hosts("");
-    let (mut a, b) = connect(&one, &two);
-    drop((b, two));
+    let a = one.pd.queue_pair(&one.cq, &one.cq).timeout(8).build().expect("a queue pair");
+    let to_nobody = two.prepare().endpoint();
+    drop(two);
+    let mut a = a.connect(&to_nobody).expect("connected");
     a.post_send(&SendRequest::send(SendData::Inline(b"anyone?")).id(4)).expect("posted");
     let deadline = Instant::now() + Duration::from_secs(60);
     let failed = loop {
@@ -299,4 +303,81 @@ fn objects_go_in_any_order_and_leave_nothing_behind() {
     let region = pd.register(8, REMOTE).expect("memory");
     drop((device, cq, pd));
     region.write(0, &[1; 8]).expect("the region keeps the device");
+}
+
+#[test]
+fn objects_can_be_shared_or_moved_between_threads() {
+    const fn shared<T: Send + Sync>() {}
+    const fn moved<T: Send>() {}
+    shared::<Device>();
+    shared::<MemoryRegion>();
+    shared::<ProtectionDomain>();
+    moved::<CompletionQueue>();
+    moved::<PreparedQueuePair>();
+    moved::<QueuePair>();
+}
+
+/// Raises a flag when it goes, by a panic too.
+struct Raise<'a>(&'a AtomicBool);
+
+impl Drop for Raise<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn threads_that_drive_the_same_engines_lose_nothing() {
+    const MESSAGES: u64 = 2000;
+    let (one, mut two) = hosts("loss=1%,seed=5");
+    let (mut a, mut b) = connect(&one, &two);
+    let done = AtomicBool::new(false);
+    let (devices, mut cq) = ([one.device.clone(), two.device.clone()], one.cq);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    std::thread::scope(|scope| {
+        for device in &devices {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    device.progress();
+                    std::thread::yield_now();
+                }
+            });
+        }
+        let sent = Raise(&done);
+        scope.spawn(move || {
+            let _sent = sent;
+            let (mut posted, mut completed) = (0, 0);
+            while completed < MESSAGES && Instant::now() < deadline {
+                if posted < MESSAGES && posted - completed < 64 {
+                    let text = posted.to_le_bytes();
+                    let request = SendRequest::send(SendData::Inline(&text)).id(posted).signaled();
+                    a.post_send(&request).expect("there is room");
+                    posted += 1;
+                }
+                while let Some(completion) = cq.poll() {
+                    assert_eq!((completion.wr_id, completion.status), (completed, WcStatus::Success));
+                    completed += 1;
+                }
+            }
+            assert_eq!(completed, MESSAGES, "within a minute");
+        });
+        let target = two.region(8 * 128);
+        let mut received = 0;
+        let slot = |number: u64| usize::try_from(number % 128).expect("small") * 8;
+        for number in 0..128 {
+            let scatter = [target.slice(slot(number)..slot(number) + 8).expect("inside")];
+            b.post_recv(&receive(number, &scatter)).expect("posted");
+        }
+        while received < MESSAGES && Instant::now() < deadline {
+            let Some(completion) = two.cq.poll() else { continue };
+            assert_eq!((completion.wr_id, completion.status), (received, WcStatus::Success));
+            let mut word = [0; 8];
+            target.read(slot(received), &mut word).expect("inside");
+            assert_eq!(u64::from_le_bytes(word), received);
+            let scatter = [target.slice(slot(received)..slot(received) + 8).expect("inside")];
+            b.post_recv(&receive(received + 128, &scatter)).expect("there is room");
+            received += 1;
+        }
+        assert_eq!(received, MESSAGES, "within a minute");
+    });
 }

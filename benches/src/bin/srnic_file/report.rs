@@ -40,7 +40,7 @@ pub fn sender(device: &Device, transfer: Transfer, json: Option<&Path>) -> Resul
     );
     let counted = json!({
         "bytes": transfer.bytes, "seconds": seconds, "gbps": gbps, "packets_sent": sent, "retransmitted": again,
-        "injected_drops": drops,
+        "injected_drops": drops, "timeouts": counters.rto_fired, "probes": counters.tx_probes,
     });
     write(json, &counted)
 }
