@@ -41,7 +41,7 @@ pub use datapath::queue::{
 pub use device::Device;
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::Error;
-pub use memory::{FileBacking, MemoryRegion, ProtectionDomain, RemoteRegion};
+pub use memory::{FileBacking, MemoryRegion, ProtectionDomain, RemoteRegion, RemoteRegionError};
 pub use queue_pair::{PreparedQueuePair, QueuePair, QueuePairBuilder};
 pub use spec::{DeviceSpec, Role, SpecError};
 pub use wire::Pmtu;

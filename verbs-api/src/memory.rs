@@ -1,19 +1,18 @@
 //! Protection domains and memory regions.
 
 mod file;
+mod remote;
 #[cfg(test)]
 mod tests;
 
 pub use file::FileBacking;
+pub use remote::{RemoteRegion, RemoteRegionError};
 
 use crate::completion::CompletionQueue;
 use crate::device::Device;
 use crate::error::Error;
 use crate::queue_pair::QueuePairBuilder;
-use crate::work_request::RemoteAddr;
-use core::fmt;
 use core::ops::{Bound, RangeBounds};
-use core::str::FromStr;
 use core::sync::atomic::{AtomicU64, Ordering};
 use datapath::memory::{Access, Backing, HeapBacking, MemoryKey, ProtectionDomainId};
 use datapath::queue::Sge;
@@ -207,54 +206,5 @@ impl MemoryRegion {
             Some(count) if end <= len => Ok(count),
             _ => Err(Error::OutOfBounds { start: start as u64, end: end as u64, len: len as u64 }),
         }
-    }
-}
-
-/// A region of the peer's, as [`MemoryRegion::remote`] describes it. Travels as text: `addr=0x..,len=..,rkey=0x..`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct RemoteRegion {
-    /// Address of its first byte.
-    pub addr: u64,
-    /// Length in bytes.
-    pub len: u64,
-    /// Its key.
-    pub rkey: u32,
-}
-
-impl RemoteRegion {
-    /// The byte at `offset`. The peer refuses what is outside its region.
-    #[must_use]
-    pub const fn at(&self, offset: u64) -> RemoteAddr {
-        RemoteAddr { addr: self.addr.wrapping_add(offset), rkey: self.rkey }
-    }
-}
-
-impl fmt::Display for RemoteRegion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "addr={:#x},len={},rkey={:#010x}", self.addr, self.len, self.rkey)
-    }
-}
-
-impl FromStr for RemoteRegion {
-    type Err = crate::EndpointError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut fields = text.split(',');
-        let mut next = |field: &'static str, hex: bool| {
-            let missing = Self::Err::Field { field };
-            let value = fields.next().and_then(|item| item.strip_prefix(field)?.strip_prefix('='));
-            let value = if hex {
-                value.and_then(|value| u64::from_str_radix(value.strip_prefix("0x")?, 16).ok())
-            } else {
-                value.and_then(|value| value.parse().ok())
-            };
-            value.ok_or(missing)
-        };
-        let (addr, len, rkey) = (next("addr", true)?, next("len", false)?, next("rkey", true)?);
-        let rkey = u32::try_from(rkey).map_err(|_| Self::Err::Field { field: "rkey" })?;
-        if fields.next().is_some() {
-            return Err(Self::Err::Version);
-        }
-        Ok(Self { addr, len, rkey })
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::work_request::RemoteAddr;
 use datapath::engine::EngineConfig;
 use datapath::port::{Port, PortCaps, PortStats};
 use std::path::PathBuf;

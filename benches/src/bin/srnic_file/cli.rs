@@ -25,7 +25,7 @@ pub enum Verb {
 /// What both sides take.
 #[derive(Args, Debug)]
 pub struct Common {
-    /// The device: [fault:loss=1%,seed=7:]memif:PATH[,role=server|client][,ip=..][,mac=..][,mtu=..][,vlan=..]
+    /// The device, as in memif:/tmp/a.sock or fault:loss=1%,seed=7:memif:/tmp/a.sock,mtu=1500
     #[arg(short, long)]
     pub device: DeviceSpec,
     /// TCP port on 127.0.0.1 where the two sides find each other

@@ -40,11 +40,11 @@ fn receive(args: &RecvArgs, device: &Device, channel: &mut Channel) -> Result<Tr
     let start = Instant::now();
     Completions::new(cq, channel).next("the receive")?;
     let transfer = Transfer { bytes, time: start.elapsed() };
+    partial.complete(&args.out)?;
     channel.say("received", bytes)?;
     // Until the sender has its last acknowledgement, the engine must run.
     let _: u64 = channel.hear(device, "done")?;
-    drop((queue_pair, region));
-    partial.complete(&args.out)?;
+    drop(queue_pair);
     Ok(transfer)
 }
 

@@ -49,6 +49,10 @@ fn transfer(args: &SendArgs, device: &Device, file: FileBacking, channel: &mut C
     channel.say("file", bytes)?;
     channel.say("endpoint", prepared.endpoint())?;
     let target: RemoteRegion = channel.hear(device, "region")?;
+    if target.len != bytes {
+        let said = format!("region {target}");
+        return Err(Error::Unexpected { said, expected: "a region as long as the file" });
+    }
     let remote: Endpoint = channel.hear(device, "endpoint")?;
     let mut queue_pair = prepared.connect(&remote)?;
     wait_for(device, "the link did not come up", || Ok(device.link_up().then_some(())))?;
