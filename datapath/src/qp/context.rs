@@ -1,5 +1,8 @@
 //! The queue-pair context (QPC): what the fast path touches, in four cache lines, and the cold rest.
 
+#[cfg(test)]
+mod tests;
+
 use super::attr::{QpAttr, RecoveryPolicy};
 use super::responder::RxRecovery;
 use super::state::{QpState, QpType};

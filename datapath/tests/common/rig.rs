@@ -1,7 +1,7 @@
 //! Two engines, a cable between them, and virtual time.
 
 use super::memory_port::{MemoryPort, carry};
-use datapath::engine::{Engine, EngineConfig, QpConfig, QpHandles};
+use datapath::engine::{CreateError, Engine, EngineConfig, QpConfig, QpHandles};
 use datapath::memory::{Access, HeapBacking, MemoryKey, ProtectionDomainId};
 use datapath::port::Port;
 use datapath::qp::attr::{AddressVector, CongestionAlgorithm, QpAttr, QpAttrMask as M};
@@ -66,6 +66,11 @@ impl Side {
 
     /// A queue pair in RESET.
     pub fn create(&mut self, options: &Options) -> QpHandles {
+        self.try_create(options).unwrap()
+    }
+
+    /// The same, if there is room.
+    pub fn try_create(&mut self, options: &Options) -> Result<QpHandles, CreateError> {
         let config = QpConfig {
             qp_type: QpType::Rc,
             pd: self.pd,
@@ -74,7 +79,7 @@ impl Side {
             caps: options.caps,
             window: options.window,
         };
-        self.engine.create_qp(&config).unwrap()
+        self.engine.create_qp(&config)
     }
 
     /// From RESET to RTS, with the peer at `(ip, mac)`.

@@ -1,5 +1,8 @@
 //! Request packets: headers from the queue pair's template and the work request, payload gathered in one copy.
 
+#[cfg(test)]
+mod tests;
+
 use crate::memory::{Access, MemoryTable};
 use crate::qp::context::{QpIdentity, SqEntry};
 use crate::queue::{SendFlags, SendOpcode, SendWqe, WcStatus};

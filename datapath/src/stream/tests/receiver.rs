@@ -235,6 +235,16 @@ fn an_abandoned_episode_cannot_come_back() {
 }
 
 #[test]
+fn an_advance_that_was_overtaken_does_not_take_epsn_back() {
+    let mut stream = RxStream::new(psn(0), WINDOW, 0);
+    stream.on_placed_out_of_order(STREAM, psn(9), |_| ());
+    let generation = stream.generation();
+    assert_eq!(stream.on_advance(generation, psn(5)), Advanced::StillMissing);
+    assert_eq!(stream.on_advance(generation, psn(3)), Advanced::StillMissing);
+    assert_eq!(stream.epsn(), psn(5));
+}
+
+#[test]
 fn a_note_of_something_dropped_is_taken_once() {
     let mut stream = RxStream::new(psn(0), WINDOW, 0);
     assert!(!stream.take_dropped());

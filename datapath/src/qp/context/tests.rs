@@ -1,0 +1,39 @@
+use super::*;
+
+/// Growth of a queue pair is seen where it is made: this many bytes, times the number of queue pairs.
+#[test]
+fn sizes() {
+    macro_rules! sizes {
+        ($($name:literal: $type:ty,)+) => {
+            [$(format!("{:18} {:4}\n", $name, size_of::<$type>())),+].concat()
+        };
+    }
+    let sizes = sizes! {
+        "id": QpIdentity,
+        "sched": SchedFlags,
+        "tx": TxStream,
+        "req": RequesterCursor,
+        "rx": RxStream,
+        "rsp": ResponderCursor,
+        "controller": Controller,
+        "template": Template,
+        "QPC": Qpc,
+        "cold": QpCold,
+        "send queue entry": SqEntry,
+    };
+    insta::assert_snapshot!(sizes, @"
+    id                   20
+    sched                 1
+    tx                   40
+    req                  24
+    rx                   20
+    rsp                  48
+    controller           36
+    template             56
+    QPC                 256
+    cold                416
+    send queue entry     12
+    ");
+    assert!(size_of::<Qpc>() <= HOT_BYTES_MAX);
+    assert_eq!(align_of::<Qpc>(), 64, "whole cache lines");
+}
