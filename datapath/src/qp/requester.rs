@@ -5,7 +5,7 @@ mod packet;
 mod timers;
 mod transmit;
 
-pub(crate) use acknowledged::on_acknowledge;
+pub(crate) use acknowledged::{on_acknowledge, tell_if_drained};
 pub(crate) use timers::on_timer;
 pub(crate) use transmit::{FULL_GRANT, TransmitEnd, rest, transmit};
 

@@ -62,6 +62,9 @@ impl<P: Port> Engine<P> {
         }
         qpc.id.state = to;
         cold.shared.set_state(to);
+        if from != to {
+            qp::tell_if_drained(qpc, &mut self.units);
+        }
         let ready = qp::is_ready(qpc, cold);
         self.units.mux.wake(slot, &mut qpc.sched, ready);
         Ok(())

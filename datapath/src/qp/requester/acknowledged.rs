@@ -137,6 +137,11 @@ fn on_progress(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     if let Some(rnr) = cold.rnr.take() {
         end_rnr(qpc, cold, units, rnr.sent_until);
     }
+    tell_if_drained(qpc, units);
+}
+
+/// In SQD, with no request begun: the application is told. Called when the last one is done, and on entry.
+pub(crate) fn tell_if_drained(qpc: &Qpc, units: &mut Units) {
     if qpc.id.state == QpState::Sqd && qpc.req.sent == 0 && qpc.req.head == qpc.req.next {
         units.events.push(AsyncEvent::SqDrained { qpn: qpc.id.qpn });
     }

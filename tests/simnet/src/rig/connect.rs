@@ -182,6 +182,13 @@ impl Rig {
         self.to_rts(qp);
     }
 
+    /// Destroys a queue pair at its engine. What was completed can still be looked at; nothing else may be done with it.
+    /// False if it was destroyed before.
+    pub fn destroy(&mut self, qp: Qp) -> bool {
+        let qpn = self.qpn(qp);
+        self.nodes[qp.node.0].engine.destroy_qp(qpn)
+    }
+
     /// `modify_qp` as it is.
     ///
     /// # Errors
