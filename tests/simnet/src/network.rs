@@ -176,6 +176,11 @@ impl Network {
         }
     }
 
+    /// Starts [`LinkStats::queue_max`] again.
+    pub fn reset_queue_max(&mut self, link: LinkId) {
+        self.at_mut(link).stats.queue_max = 0;
+    }
+
     /// Frames whose destination no port has, most of them corrupted.
     #[must_use]
     pub const fn unroutable(&self) -> u64 {

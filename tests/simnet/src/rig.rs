@@ -16,7 +16,7 @@ pub use work::Work;
 
 use crate::network::{LinkId, Network, NodeId};
 use crate::port::SimPort;
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use datapath::counters::Counters;
 use datapath::engine::{AsyncEvent, Engine, EngineConfig, QpConfig, QpHandles};
 use datapath::memory::{Backing, ProtectionDomainId};
@@ -125,13 +125,13 @@ impl Rig {
         (rig, a, b)
     }
 
-    /// Adds a node with an engine. Its address is 10.0.0.0 plus its number from 1 on.
+    /// Adds a node with an engine. Its address is 10.0.0.0 (or fd00::) plus its number from 1 on.
     ///
     /// # Panics
     /// If the options are not valid for an engine.
     pub fn add_node(&mut self) -> NodeId {
         let (id, port) = self.net.add_port(&self.options.port);
-        let ip = ip_of(id);
+        let ip = ip_of(id, self.options.ipv6);
         let config = EngineConfig {
             ip,
             max_qps: self.options.max_qps,
@@ -140,6 +140,7 @@ impl Rig {
             window_max: self.options.window_max,
             recovery_contexts: self.options.recovery_contexts,
             rto: self.options.rto,
+            vlan: self.options.vlan,
             seed: crate::rng::splitmix64(self.options.seed ^ id.0 as u64),
             ..EngineConfig::default()
         };
@@ -288,7 +289,11 @@ impl Rig {
 }
 
 /// Address of a node.
-fn ip_of(node: NodeId) -> IpAddr {
-    let base = u32::from(Ipv4Addr::new(10, 0, 0, 1));
-    IpAddr::V4(Ipv4Addr::from(base + u32::try_from(node.0).expect("fewer than 2^32 nodes")))
+fn ip_of(node: NodeId, ipv6: bool) -> IpAddr {
+    let number = u32::try_from(node.0 + 1).expect("fewer than 2^32 nodes");
+    if ipv6 {
+        IpAddr::V6(Ipv6Addr::from((0xFD00 << 112) | u128::from(number)))
+    } else {
+        IpAddr::V4(Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 0)) + number))
+    }
 }

@@ -4,7 +4,9 @@ use datapath::engine::AsyncEvent;
 use datapath::qp::attr::RecoveryPolicy::{GoBackN, SelectiveRepeat};
 use datapath::qp::state::QpState;
 use datapath::queue::{WcOpcode, WcStatus};
+use simnet::filter::drop_psn;
 use simnet::{Faults, Message, Op, QpOptions, Rig, RigOptions, Transfer};
+use wire::Psn;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -100,4 +102,53 @@ fn a_frozen_peer_is_a_silent_one() {
     rig.freeze(b.node(), true);
     rig.run_until(|rig| rig.sends(a).len() == 1, 8 * period_ns(8) + SECOND_NS).unwrap();
     assert_eq!(rig.sends(a)[0].status, WcStatus::RetryExcErr);
+}
+
+#[test]
+fn a_packet_that_never_passes_ends_the_queue_pair_although_the_peer_answers() {
+    for recovery in [SelectiveRepeat, GoBackN] {
+        let options = QpOptions { timeout: 8, retry_cnt: 7, recovery, ..QpOptions::default() };
+        let (mut rig, a, b) = Rig::pair(RigOptions::default(), options);
+        let cursed = Psn::new(options.sq_psn).add(3);
+        rig.net.set_filter(rig.up(a), drop_psn(cursed, u32::MAX));
+        let (source, target) = (rig.region(a.node(), 20_000), rig.region(b.node(), 20_000));
+        rig.write(a, source.at(0, 1000), target.at(0, 1000));
+        rig.write(a, source.all(), target.all());
+        let took = rig.run_until(|rig| rig.sends(a).len() == 2, 17 * period_ns(8) + SECOND_NS).unwrap();
+        let ends: Vec<_> = rig.sends(a).iter().map(|done| done.status).collect();
+        assert_eq!(ends, [WcStatus::Success, WcStatus::RetryExcErr], "{recovery:?}");
+        assert!(took >= 7 * period_ns(8), "{recovery:?}: gave up after {took} ns");
+    }
+}
+
+#[test]
+fn a_sender_that_slept_does_not_blame_its_peer() {
+    let options = QpOptions { timeout: 8, retry_cnt: 1, ..QpOptions::default() };
+    let (mut rig, a, b) = Rig::pair(RigOptions::default(), options);
+    let messages = vec![Message::new(Op::Write, 100_000), Message::new(Op::Send, 100_000)];
+    let mut transfer = Transfer::new(&mut rig, a, b, messages, 1);
+    transfer.step(&mut rig);
+    for round in 1..5 {
+        rig.run_for(3000 * round);
+        rig.freeze(a.node(), true);
+        rig.run_for(20 * period_ns(8));
+        rig.freeze(a.node(), false);
+    }
+    transfer.run(&mut rig, SECOND_NS).unwrap();
+}
+
+#[test]
+fn what_is_posted_after_the_end_is_flushed() {
+    let options = QpOptions { timeout: 4, retry_cnt: 1, window: 4, ..QpOptions::default() };
+    let (mut rig, a, b) = Rig::pair(RigOptions::default(), options);
+    rig.net.set_faults(rig.up(a), Faults::black_hole());
+    let (source, target) = (rig.region(a.node(), 20_000), rig.region(b.node(), 20_000));
+    // More than the window takes: it waits for credit when it ends.
+    rig.write(a, source.all(), target.all());
+    rig.run_until(|rig| rig.state(a) == QpState::Err, SECOND_NS).unwrap();
+    rig.write(a, source.all(), target.all());
+    rig.post_recv(a, source.all());
+    rig.run_until(|rig| rig.sends(a).len() == 2 && rig.recvs(a).len() == 1, SECOND_NS).unwrap();
+    assert_eq!(rig.sends(a)[1].status, WcStatus::WrFlushErr);
+    assert_eq!(rig.recvs(a)[0].status, WcStatus::WrFlushErr);
 }

@@ -90,3 +90,43 @@ fn an_incast_that_overflows_the_queue_does_not_collapse() {
         assert!(took < 4 * ideal, "{congestion:?}: {took} ns for {ideal} ns of bytes");
     }
 }
+
+#[test]
+fn a_window_of_one_packet_under_marks_and_loss_goes_on() {
+    for seed in 0..5 {
+        let mut options = RigOptions::seeded(seed);
+        // Everything is marked, always.
+        options.port.up.mark_frames = Some(0);
+        options.port.up.faults.loss_ppm = 50_000;
+        let qp = QpOptions { congestion: CongestionAlgorithm::Dctcp, ..QpOptions::default() };
+        let (mut rig, a, b) = Rig::pair(options, qp);
+        let mut transfers = [
+            Transfer::new(&mut rig, a, b, writes(10, 30_000), 1),
+            Transfer::new(&mut rig, b, a, writes(10, 30_000), 100),
+        ];
+        let outcome = Transfer::run_all(&mut transfers, &mut rig, LIMIT_NS);
+        outcome.unwrap_or_else(|stuck| panic!("seed {seed}: {stuck:?}"));
+    }
+}
+
+#[test]
+fn lost_acks_hide_no_marks() {
+    let run = |ack_loss_ppm| {
+        let mut options = RigOptions::default();
+        // A bottleneck of 10 Gb/s that marks from 20 packets on.
+        options.port.down.ps_per_byte = 800;
+        options.port.down.mark_frames = Some(20);
+        options.port.down.queue_frames_max = 4000;
+        let qp = QpOptions { window: 400, congestion: CongestionAlgorithm::Dctcp, ..QpOptions::default() };
+        let (mut rig, a, b) = Rig::pair(options, qp);
+        // The first windows, before anything can be known, stand in the queue whatever happens.
+        Transfer::new(&mut rig, a, b, writes(20, 60_000), 1).run(&mut rig, LIMIT_NS).unwrap();
+        rig.net.set_faults(rig.up(b), simnet::Faults::loss(ack_loss_ppm));
+        rig.net.reset_queue_max(LinkId::Down(b.node()));
+        Transfer::new(&mut rig, a, b, writes(60, 60_000), 100).run(&mut rig, LIMIT_NS).unwrap();
+        rig.net.stats(LinkId::Down(b.node())).queue_max
+    };
+    let (clean, lossy) = (run(0), run(300_000));
+    assert!(clean < 150, "{clean} packets in the queue with every ACK");
+    assert!(lossy < 2 * clean, "{lossy} packets in the queue with a third of the ACKs lost, {clean} without");
+}

@@ -210,3 +210,17 @@ fn the_solicited_flag_reaches_the_receiver() {
         rig.recvs(b).iter().map(|done| done.flags.contains(WcFlags::SOLICITED)).collect();
     assert_eq!(solicited, [true, false]);
 }
+
+#[test]
+fn over_ipv6_and_with_a_vlan_tag() {
+    for (ipv6, vlan) in [(true, None), (false, Some(100)), (true, Some(4094))] {
+        let mut options = RigOptions { ipv6, vlan, ..RigOptions::default() };
+        options.port.up.faults.loss_ppm = 20_000;
+        options.port.up.mark_frames = Some(4);
+        let (mut rig, a, b) = Rig::pair(options, QpOptions::default());
+        let messages = Message::mix(&mut Rng::new(12), 60, 10_000);
+        Transfer::new(&mut rig, a, b, messages, 1).run(&mut rig, LIMIT_NS).unwrap();
+        assert!(rig.net.stats(rig.up(a)).marked > 0);
+        assert!(rig.counters(b).rx_ce_marked > 0, "marks are seen whatever carries them");
+    }
+}

@@ -24,6 +24,10 @@ pub struct RigOptions {
     pub recovery_contexts: u32,
     /// Floors of the timers.
     pub rto: RtoConfig,
+    /// Addresses are fd00::1 and on instead of 10.0.0.1 and on.
+    pub ipv6: bool,
+    /// VLAN tag of all frames.
+    pub vlan: Option<u16>,
 }
 
 impl Default for RigOptions {
@@ -36,6 +40,8 @@ impl Default for RigOptions {
             window_max: 512,
             recovery_contexts: 64,
             rto: RtoConfig::SIMULATION,
+            ipv6: false,
+            vlan: None,
         }
     }
 }
