@@ -97,9 +97,11 @@ impl<P: Port> Engine<P> {
     /// Sends one acknowledgement. False if the port has no slot.
     fn send_ack(&mut self, slot: u32, control: Option<&ControlPacket>) -> bool {
         let Some((qpc, cold)) = self.qps.get(slot) else { return true };
-        let stale = control.is_some_and(|packet| packet.qpn != qpc.id.qpn);
+        if control.is_some_and(|packet| packet.qpn != qpc.id.qpn) {
+            return true;
+        }
         let answers = qpc.id.state.receives() || cold.refusal.is_some();
-        if stale || !answers {
+        if !answers {
             qpc.rsp.ack_due = false;
             qpc.rsp.unacked = 0;
             return true;

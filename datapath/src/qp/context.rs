@@ -9,7 +9,7 @@ use super::state::{QpState, QpType};
 use crate::memory::{Access, ProtectionDomainId};
 use crate::queue::{QpShared, RecvQueueReader, SendQueueReader, WcStatus};
 use crate::sched::SchedFlags;
-use crate::stream::{RxStream, TxRecovery, TxStream, Watchdog};
+use crate::stream::{RxStream, SlotKind, TxRecovery, TxStream, Watchdog};
 use crate::time::Time;
 use cc_dctcp::Controller;
 use std::sync::Arc;
@@ -64,10 +64,8 @@ pub(crate) struct ResponderCursor {
     pub recv_head: u32,
     /// First PSN of the oldest message not emitted.
     pub message_psn: Psn,
-    /// Packets of the message in progress that arrived in order; 0 between messages.
-    pub packets: u32,
-    /// The message in progress is a WRITE.
-    pub in_write: bool,
+    /// What the message in progress is; `None` between messages.
+    pub in_progress: Option<SlotKind>,
     /// An acknowledgement is owed at the end of this turn.
     pub ack_due: bool,
     /// The last packet was marked CE.
@@ -93,8 +91,7 @@ impl ResponderCursor {
             ssn: Ssn::new(0),
             recv_head,
             message_psn: psn,
-            packets: 0,
-            in_write: false,
+            in_progress: None,
             ack_due: false,
             ce_last: false,
             unacked: 0,

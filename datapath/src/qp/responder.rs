@@ -12,7 +12,7 @@ pub(crate) use recovery::{RxRecovery, apply_advance, close_recovery};
 use super::context::{QpCold, Qpc};
 use crate::engine::{ControlKind, ControlPacket, Units};
 use crate::sched::SchedFlags;
-use crate::stream::{Arrival, SlotKind};
+use crate::stream::{Arrival, SlotKind, offset_is};
 use emission::EndOfMessage;
 use place::{Placement, place};
 use refuse::Refused;
@@ -138,8 +138,7 @@ fn in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Reques
             qpc.rx.advance_one();
             units.counters.rx_in_order += 1;
             if !packet.opcode.is_end() {
-                qpc.rsp.packets = packet.offset + 1;
-                qpc.rsp.in_write = packet.kind() == SlotKind::Write;
+                qpc.rsp.in_progress = Some(packet.kind());
             } else if !emission::complete_message(qpc, cold, units, &packet.end_of_message(byte_len)) {
                 refuse::refuse(qpc, cold, units, packet.psn, NakCode::RemoteOperational, None);
                 return;
@@ -155,19 +154,13 @@ fn in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Reques
 fn check_sequence(qpc: &Qpc, packet: &RequestPacket<'_>) -> Result<(), Refused> {
     let rsp = &qpc.rsp;
     let fits = if packet.opcode.is_start() {
-        rsp.packets == 0 && packet.offset == 0
+        rsp.in_progress.is_none() && packet.offset == 0
     } else {
-        let same_kind = rsp.in_write == (packet.kind() == SlotKind::Write);
-        rsp.packets > 0 && same_kind && continues(packet, rsp.packets)
+        let index = packet.psn.steps_from(rsp.message_psn);
+        rsp.in_progress == Some(packet.kind()) && offset_is(index, packet.offset, packet.ssn)
     };
     let in_turn = packet.ssn.is_none_or(|ssn| ssn == rsp.ssn);
     if fits && in_turn { Ok(()) } else { Err(Refused::INVALID) }
-}
-
-/// WRITEs without immediate carry only the low 16 bits of the packet's index.
-#[inline]
-fn continues(packet: &RequestPacket<'_>, expected: u32) -> bool {
-    if packet.ssn.is_some() { packet.offset == expected } else { (packet.offset ^ expected) & 0xFFFF == 0 }
 }
 
 /// The acknowledgement policy for packets in order (protocol.md 2.5).

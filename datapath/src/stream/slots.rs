@@ -105,14 +105,17 @@ impl CompletionSlots {
 }
 
 impl CompletionSlot {
-    /// Whether the message's first packet was `first`. WRITEs without immediate know the low 16 bits of their length.
+    /// Whether the message's first packet was `first`.
     #[must_use]
     pub fn offset_matches(&self, first: Psn) -> bool {
-        let packets_before_end = self.end_psn.steps_from(first);
-        if self.ssn.is_some() {
-            packets_before_end == self.offset
-        } else {
-            (packets_before_end ^ self.offset) & 0xFFFF == 0
-        }
+        offset_is(self.end_psn.steps_from(first), self.offset, self.ssn)
     }
+}
+
+/// Whether a packet that says `offset` is the `index`-th of its message. Without an SSN word, in WRITEs without
+/// immediate, it says only the low 16 bits.
+#[inline]
+#[must_use]
+pub const fn offset_is(index: u32, offset: u32, ssn: Option<Ssn>) -> bool {
+    if ssn.is_some() { offset == index } else { (offset ^ index) & 0xFFFF == 0 }
 }

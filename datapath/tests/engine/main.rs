@@ -1,7 +1,8 @@
-//! Two engines and a cable: grants, fairness, wake-ups, lives of queue pairs.
+//! Two engines and a cable: grants, fairness, wake-ups, lives of queue pairs, long messages.
 
 #[path = "../common/mod.rs"]
 mod common;
 mod lives;
+mod long_messages;
 mod scheduler;
 mod wake_ups;

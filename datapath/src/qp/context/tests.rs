@@ -27,7 +27,7 @@ fn sizes() {
     tx                   40
     req                  24
     rx                   20
-    rsp                  48
+    rsp                  40
     controller           36
     template             56
     QPC                 256

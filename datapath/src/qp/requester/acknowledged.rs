@@ -112,7 +112,8 @@ fn steer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, ackx: &Ackx, effec
 /// Packets that are news to the controller: each counts once, when it is SACKed or when `una` passes it.
 fn newly_arrived(credited: &mut u16, acked: u32, sacked: bool) -> u32 {
     let known = u32::from(*credited).min(acked);
-    *credited = (*credited).saturating_sub(u16::try_from(known).unwrap_or(u16::MAX)) + u16::from(sacked);
+    let left = (*credited).saturating_sub(u16::try_from(known).unwrap_or(u16::MAX));
+    *credited = left.saturating_add(u16::from(sacked));
     acked - known + u32::from(sacked)
 }
 

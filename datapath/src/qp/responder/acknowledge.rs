@@ -84,8 +84,8 @@ fn answer(qpc: &Qpc, cold: &QpCold, units: &mut Units, kind: Option<ControlKind>
         None => ack,
         Some(ControlKind::ErrorNak) => return None,
         Some(ControlKind::Duplicate) => Answer { flags: ack.flags | AckFlags::DUPLICATE, ..ack },
-        // What it reports was overtaken: everything up to it has arrived by now.
-        Some(ControlKind::Nack { sack, .. }) if sack.is_before(epsn) => ack,
+        // What it reports or refused was overtaken: everything up to it has arrived by now.
+        Some(ControlKind::Nack { sack: psn, .. } | ControlKind::Rnr { psn }) if psn.is_before(epsn) => ack,
         Some(ControlKind::Nack { first, sack }) => {
             units.counters.tx_nacks += 1;
             let (bitmap, shape) = sack_bitmap(qpc, cold, first, sack);

@@ -31,7 +31,7 @@ pub(super) fn complete_message(
     let rsp = &mut qpc.rsp;
     rsp.completed = (rsp.completed + 1) & 0xFF_FFFF;
     rsp.message_psn = end.psn.next();
-    rsp.packets = 0;
+    rsp.in_progress = None;
     if end.ssn.is_none() || (end.kind == SlotKind::Write && end.imm.is_none()) {
         return true;
     }

@@ -14,8 +14,8 @@ use wire::Psn;
 /// What the responder keeps while something is missing. The bitmap is not here: it is the slow path's.
 pub(crate) struct RxRecovery {
     pub slots: CompletionSlots,
-    /// Opcode sequence behind the highest packet: packets of its message, and whether it is a WRITE.
-    after_right: (u32, bool),
+    /// Opcode sequence behind the highest packet: the message that it leaves in progress.
+    after_right: Option<SlotKind>,
     /// The newest Advance: its ePSN and what arrived above it.
     pub advance: Option<(Psn, u64)>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct RxRecovery {
 impl RxRecovery {
     /// For windows of at most `window` packets.
     pub fn new(window: u16) -> Self {
-        Self { slots: CompletionSlots::new(window), after_right: (0, false), advance: None }
+        Self { slots: CompletionSlots::new(window), after_right: None, advance: None }
     }
 
     /// Bytes on the heap.
@@ -125,8 +125,7 @@ fn note_placed(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Req
             recovery.advance = None;
         }
         if highest {
-            let packets = if packet.opcode.is_end() { 0 } else { packet.offset + 1 };
-            recovery.after_right = (packets, packet.kind() == SlotKind::Write);
+            recovery.after_right = (!packet.opcode.is_end()).then_some(packet.kind());
         }
     }
     queue_control(qpc, cold.slot, units, ControlKind::Nack { first: packet.psn, sack: packet.psn });
@@ -162,7 +161,7 @@ pub(crate) fn apply_advance(
         return;
     }
     if let Some(recovery) = cold.rx_recovery.as_ref() {
-        (qpc.rsp.packets, qpc.rsp.in_write) = recovery.after_right;
+        qpc.rsp.in_progress = recovery.after_right;
     }
     close_recovery(&mut qpc.rx, cold, units, Some(generation));
     if qpc.rx.take_dropped() {
