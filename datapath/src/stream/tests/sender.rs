@@ -260,6 +260,40 @@ fn duplicates_after_a_resend_raise_the_threshold_and_windows_lower_it() {
 }
 
 #[test]
+fn a_duplicate_is_our_doing_until_a_window_after_the_resend() {
+    for (acked, expected) in [(1, 1), (4 + u32::from(CAP), 1), (5 + u32::from(CAP), 0)] {
+        let (mut stream, mut cold) = sender(4);
+        stream.take_retry(&mut cold, psn(0));
+        for next in 1..=acked {
+            stream.send_new(Time::ZERO);
+            let sack = stream.nxt().prev();
+            let info = AckInfo { sack: Some(sack), ..ack(next) };
+            stream.on_ack(&mut cold, Time::ZERO, &info).unwrap();
+        }
+        let info = AckInfo { next: stream.una(), duplicate: true, ..ack(0) };
+        stream.on_ack(&mut cold, Time::ZERO, &info).unwrap();
+        assert_eq!(threshold(&mut stream, &mut cold), expected, "{acked} acknowledged");
+    }
+}
+
+#[test]
+fn a_verdict_that_does_not_know_the_newest_record_does_not_end_the_episode() {
+    let (mut stream, mut cold) = sender(4);
+    let seq_of = |record| match record {
+        Some(Record::Ack { seq, .. }) => seq,
+        other => panic!("{other:?}"),
+    };
+    let old = seq_of(stream.on_ack(&mut cold, Time::ZERO, &sack(0, 1)).unwrap().record);
+    let new = seq_of(stream.on_ack(&mut cold, Time::ZERO, &sack(0, 2)).unwrap().record);
+    assert_ne!(old, new);
+    let clean = |seq| Command::Scoreboard { stream: STREAM, generation: LIFE, seq, sacked: 0, clean: true };
+    stream.on_command(&mut cold, &clean(old));
+    assert!(stream.recovering(), "the slow path has not seen the second SACK");
+    stream.on_command(&mut cold, &clean(new));
+    assert!(!stream.recovering());
+}
+
+#[test]
 fn a_duplicate_after_a_probe_does_not_raise_the_threshold() {
     let (mut stream, mut cold) = sender(4);
     stream.probe(&mut cold, psn(3));

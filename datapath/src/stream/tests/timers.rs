@@ -145,10 +145,15 @@ fn progress_forgives_everything() {
         let said = verdicts(&mut dog, from, from + 2 * PERIOD, 1, |_| 0);
         assert_eq!(times(&said, Verdict::Exhausted), []);
     }
-    dog.progress(Time(1_000 * PERIOD));
-    dog.sync(Time(999 * PERIOD));
-    let said = verdicts(&mut dog, 1_000 * PERIOD, u64::MAX, 1, |_| 0);
-    assert_eq!(times(&said, Verdict::Exhausted), [2 * PERIOD], "old news changes nothing");
+}
+
+#[test]
+fn progress_of_before_the_last_one_changes_nothing() {
+    let mut dog = watchdog(8, 1);
+    dog.progress(Time(10 * PERIOD));
+    dog.sync(Time(9 * PERIOD));
+    let first = Time(10 * PERIOD + 30_000);
+    assert_eq!(dog.check(Time(10 * PERIOD), Time::ZERO, 1), Verdict::Wait(first));
 }
 
 #[test]

@@ -1,0 +1,105 @@
+//! Instructions that turns of the engine take, counted by callgrind on an optimised build.
+//!
+//! Without valgrind the tests say so and pass, unless `SRNIC_REQUIRE_TOOLS=1`.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// `<what> <bytes> <instructions at most>`: of a packet sent, a packet received, an acknowledgement taken.
+const LIMITS: &str = include_str!("turn_cost.limits");
+
+/// False, with a word about it, if there is no valgrind.
+fn have_valgrind() -> bool {
+    let found =
+        Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success());
+    let required = std::env::var_os("SRNIC_REQUIRE_TOOLS").is_some_and(|value| value == "1");
+    assert!(found || !required, "SRNIC_REQUIRE_TOOLS=1, but there is no valgrind");
+    if !found {
+        say("SKIPPED: no valgrind (SRNIC_REQUIRE_TOOLS=1 makes this fail)");
+    }
+    found
+}
+
+/// Past the test harness, which shows what failed tests print only.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// The optimised example, built once into the target directory of this test.
+fn example() -> &'static Path {
+    static EXAMPLE: OnceLock<PathBuf> = OnceLock::new();
+    EXAMPLE.get_or_init(|| {
+        // target/<profile>/deps/<this test>
+        let own = std::env::current_exe().expect("the test has a path");
+        let target = own.ancestors().nth(3).expect("it lies in a target directory");
+        let arguments =
+            ["build", "--release", "-p", "datapath", "--no-default-features", "--example", "turn_cost"];
+        let status = Command::new(env!("CARGO"))
+            .args(arguments)
+            .arg("--target-dir")
+            .arg(target)
+            .status()
+            .expect("cargo runs");
+        assert!(status.success(), "cargo {}", arguments.join(" "));
+        target.join("release/examples/turn_cost")
+    })
+}
+
+/// Instructions of the counted turns.
+fn instructions(what: &str, size: u32, count: u32) -> u64 {
+    let (size, count) = (size.to_string(), count.to_string());
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"])
+        .arg("--toggle-collect=*counted_turns*")
+        .arg(example())
+        .args([what, &size, &count])
+        .output()
+        .expect("valgrind runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "turn_cost {what} {size} {count}: {text}");
+    let collected = text.lines().find_map(|line| line.split_once("Collected : "));
+    collected
+        .and_then(|(_, number)| number.trim().parse().ok())
+        .unwrap_or_else(|| panic!("no count in {text}"))
+}
+
+/// Instructions of one more, whatever the set-up took, in hundredths.
+fn each(what: &str, size: u32, few: u32, many: u32) -> u64 {
+    let more = instructions(what, size, many) - instructions(what, size, few);
+    more * 100 / u64::from(many - few)
+}
+
+#[test]
+fn a_turn_over_ten_thousand_idle_queue_pairs_costs_what_it_costs_with_one() {
+    if !have_valgrind() {
+        return;
+    }
+    let (one, many) = (each("idle", 1, 100, 1_100), each("idle", 10_000, 100, 1_100));
+    say(&format!("an idle turn: {} instructions, with 10,000 queue pairs {}", one / 100, many / 100));
+    assert!(one > 1_000, "{one}: less than ten instructions are no turn");
+    assert!(one.abs_diff(many) * 100 <= one, "1 queue pair {one}, 10,000 queue pairs {many}");
+}
+
+#[test]
+fn packets_cost_no_more_instructions_than_they_may() {
+    if !have_valgrind() {
+        return;
+    }
+    let mut over = Vec::new();
+    let lines = LIMITS.lines().filter(|line| !line.starts_with('#'));
+    for line in lines {
+        let [what, bytes, limit] = line.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let (bytes, limit): (u32, u64) = (bytes.parse().unwrap(), limit.parse().unwrap());
+        // Four packets have one acknowledgement.
+        let cost = each(what, bytes, 400, 4_400) * if what == "ack" { 4 } else { 1 };
+        let said = format!("{what} {bytes}: {} instructions, at most {limit}", cost / 100);
+        say(&said);
+        assert!(cost > 5_000, "{said}: nothing was done");
+        if cost > limit * 100 {
+            over.push(said);
+        }
+    }
+    assert!(over.is_empty(), "{over:#?}; if this is worth it, or the compiler's doing, raise the limits");
+}
