@@ -1,1 +1,3 @@
 //! Scenarios, loss injection and two-process tests.
+
+pub mod swarm;

@@ -1,0 +1,262 @@
+//! Two queue pairs through their lives: work, errors, RESETs, and what must not outlive them.
+
+use super::flow::{Danger, Flow};
+use super::plan::{ConnectionPlan, End, LifePlan};
+use datapath::qp::state::QpState;
+use datapath::time::Time;
+use simnet::{NodeId, Qp, Rig, Rng, Span, TraceHash};
+
+/// A peer in ERR must be noticed within the periods that the retries take, and this much (protocol.md 2.5).
+const NOTICE_SLACK_NS: u64 = 1_100_000_000;
+const PSN_MASK: u32 = 0xFF_FFFF;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Both ends work.
+    Running,
+    /// An end is in ERR; at this time the application takes the other one there too. `true`: by then it must have
+    /// noticed by itself.
+    Dying(Time, bool),
+    /// One end was reset; the other follows at this time.
+    HalfReset(Time),
+    /// The last life is over.
+    Finished,
+}
+
+/// A pair of queue pairs.
+pub struct Connection {
+    plan: ConnectionPlan,
+    number: usize,
+    ends: [Qp; 2],
+    /// From the left end to the right one, and back.
+    flows: [Flow; 2],
+    life: usize,
+    began: Time,
+    phase: Phase,
+    told: bool,
+    /// Completions looked at, of each end's sends and receives.
+    seen: [(usize, usize); 2],
+    psns: [u32; 2],
+    /// Memory of former lives, which nobody may write any more.
+    past: Vec<(Span, Vec<u8>)>,
+    rng: Rng,
+    operations: u64,
+}
+
+impl Connection {
+    /// Creates and connects both ends, and begins the first life.
+    pub fn new(rig: &mut Rig, plan: &ConnectionPlan, number: usize, seed: u64) -> Self {
+        let end = |rig: &mut Rig, side: usize| rig.create_qp(NodeId(plan.nodes[side]), plan.options[side]);
+        let ends = [end(rig, 0), end(rig, 1)];
+        rig.connect(ends[0], ends[1]);
+        let mut rng = Rng::new(seed ^ (number as u64) << 32);
+        let flows = flows_of(rig, plan, 0, ends, &mut rng);
+        Self {
+            plan: plan.clone(),
+            number,
+            ends,
+            flows,
+            life: 0,
+            began: rig.now(),
+            phase: Phase::Running,
+            told: false,
+            seen: [(0, 0); 2],
+            psns: plan.options.map(|options| options.sq_psn),
+            past: Vec::new(),
+            rng,
+            operations: 0,
+        }
+    }
+
+    /// Whether the last life is over.
+    pub fn is_finished(&self) -> bool {
+        self.phase == Phase::Finished
+    }
+
+    /// Where it stands, for people.
+    pub fn progress(&self) -> String {
+        let [there, back] = self.flows.each_ref().map(Flow::progress);
+        format!("pair {} in life {}, {:?}: {there}; back: {back}", self.number, self.life, self.phase)
+    }
+
+    /// Work requests that completed, of both kinds.
+    pub const fn operations(&self) -> u64 {
+        self.operations
+    }
+
+    /// Checks everything that completed since the last call.
+    pub fn observe(&mut self, rig: &mut Rig, hash: &mut TraceHash) {
+        for side in 0..2 {
+            while let Some(done) = rig.recvs(self.ends[side]).get(self.seen[side].1).copied() {
+                self.seen[side].1 += 1;
+                self.note(hash, rig.now(), &done);
+                self.flows[1 - side].check_receive(rig, &done);
+            }
+            while let Some(done) = rig.sends(self.ends[side]).get(self.seen[side].0).copied() {
+                self.seen[side].0 += 1;
+                self.note(hash, rig.now(), &done);
+                self.flows[side].check_send(rig, &done);
+            }
+        }
+        for flow in &mut self.flows {
+            flow.watch_groups(rig);
+        }
+    }
+
+    /// Does what the plan says for the present.
+    pub fn act(&mut self, rig: &mut Rig) {
+        let now = rig.now();
+        let age = now.since(self.began);
+        match self.phase {
+            Phase::Running => self.run(rig, age),
+            Phase::Dying(until, alone) => {
+                self.flows.iter_mut().for_each(|flow| flow.post(rig, age));
+                self.die(rig, now >= until, alone);
+            }
+            Phase::HalfReset(until) if now >= until => self.next_life(rig),
+            Phase::HalfReset(_) | Phase::Finished => {}
+        }
+    }
+
+    /// When there is something to do even if nothing happens.
+    pub fn next_wake(&self) -> Option<Time> {
+        let posts = self.flows.iter().filter_map(Flow::next_post_ns).map(|ns| self.began.after(ns)).min();
+        match self.phase {
+            Phase::Running => {
+                let end = match self.plan.lives[self.life].end {
+                    End::Reset { after_ns, .. } => Some(after_ns),
+                    End::Err { after_ns, .. } if !self.told => Some(after_ns),
+                    End::Err { .. } | End::Done => None,
+                };
+                [posts, end.map(|ns| self.began.after(ns))].into_iter().flatten().min()
+            }
+            Phase::Dying(until, _) => Some(posts.map_or(until, |at| at.min(until))),
+            Phase::HalfReset(until) => Some(until),
+            Phase::Finished => None,
+        }
+    }
+
+    /// Checks all memory after the last life, when nothing moves any more.
+    ///
+    /// # Panics
+    /// If a byte is wrong.
+    pub fn check_memory(&self, rig: &Rig) {
+        let failed = self.flows.iter().any(|flow| flow.send_failed || flow.receive_failed);
+        for flow in &self.flows {
+            flow.check_image(rig, !failed && !self.told);
+        }
+        for (span, bytes) in &self.past {
+            assert!(rig.bytes(*span) == *bytes, "{span:?} of a former life was written after its RESET");
+        }
+    }
+
+    fn note(&mut self, hash: &mut TraceHash, now: Time, done: &datapath::queue::Completion) {
+        self.operations += 1;
+        hash.word(now.0);
+        hash.word(done.wr_id ^ done.status as u64);
+    }
+
+    fn run(&mut self, rig: &mut Rig, age: u64) {
+        match self.plan.lives[self.life].end {
+            End::Reset { after_ns, first, gap_ns } if age >= after_ns => {
+                rig.reset(self.ends[first]);
+                self.flows.iter_mut().for_each(Flow::stop);
+                self.phase = Phase::HalfReset(rig.now().after(gap_ns));
+                return;
+            }
+            End::Err { after_ns, end } if age >= after_ns && !self.told => {
+                self.told = true;
+                rig.to_err(self.ends[end]);
+            }
+            _ => {}
+        }
+        if self.ends.iter().any(|&end| rig.state(end) == QpState::Err) {
+            self.begin_to_die(rig);
+            return;
+        }
+        self.flows.iter_mut().for_each(|flow| flow.post(rig, age));
+        let waits_for_end = !self.told && matches!(self.plan.lives[self.life].end, End::Err { .. });
+        if !waits_for_end && self.flows.iter().all(Flow::is_done) {
+            self.next_life(rig);
+        }
+    }
+
+    fn begin_to_die(&mut self, rig: &Rig) {
+        self.flows.iter_mut().for_each(Flow::give_up);
+        let options = &self.plan.options[0];
+        let alone = options.timeout > 0 && self.rng.below(4) == 0;
+        let delay = if alone {
+            (u64::from(options.retry_cnt) + 1) * (4096 << options.timeout) + NOTICE_SLACK_NS
+        } else {
+            self.rng.below(300_000)
+        };
+        self.phase = Phase::Dying(rig.now().after(delay), alone);
+    }
+
+    /// An end is in ERR: sooner or later both are, and everything is flushed.
+    fn die(&mut self, rig: &mut Rig, due: bool, alone: bool) {
+        let quiet = self.flows.iter().all(|flow| flow.sends_flushed(rig));
+        if due {
+            assert!(!alone || quiet, "pair {}: the peer is in ERR, and nobody noticed", self.number);
+        } else if !alone || !quiet {
+            return;
+        }
+        if let Some(end) = self.ends.into_iter().find(|&end| rig.state(end) != QpState::Err) {
+            self.flows.iter_mut().for_each(|flow| flow.danger.elsewhere = true);
+            rig.to_err(end);
+        } else if self.flows.iter().all(|flow| flow.is_flushed(rig)) {
+            self.next_life(rig);
+        }
+    }
+
+    /// The present life is over: what it left behind must stay as it is.
+    fn next_life(&mut self, rig: &mut Rig) {
+        if self.life + 1 == self.plan.lives.len() && !matches!(self.phase, Phase::HalfReset(_)) {
+            self.phase = Phase::Finished;
+            return;
+        }
+        let packets = self.flows.each_ref().map(|flow| self.packets_of(flow));
+        for (psn, packets) in self.psns.iter_mut().zip(packets) {
+            // Beyond everything that a late packet of this life may name, by more than a window.
+            let step = packets + 2048 + u32::try_from(self.rng.below(1 << 16)).unwrap_or(0);
+            *psn = psn.wrapping_add(step) & PSN_MASK;
+        }
+        for end in self.ends {
+            rig.reset(end);
+        }
+        for flow in &self.flows {
+            flow.check_image(rig, false);
+            let span = flow.target.all();
+            self.past.push((span, rig.bytes(span)));
+        }
+        rig.reconnect(self.ends[0], self.psns[0], self.ends[1], self.psns[1]);
+        for side in 0..2 {
+            let (sends, receives) = rig.take_completions(self.ends[side]);
+            let left = (sends.len() - self.seen[side].0, receives.len() - self.seen[side].1);
+            assert_eq!(left, (0, 0), "pair {}: RESET makes no completions", self.number);
+            self.seen[side] = (0, 0);
+        }
+        self.life += 1;
+        self.flows = flows_of(rig, &self.plan, self.life, self.ends, &mut self.rng);
+        self.began = rig.now();
+        self.phase = Phase::Running;
+        self.told = false;
+    }
+
+    fn packets_of(&self, flow: &Flow) -> u32 {
+        let pmtu = self.plan.options[0].pmtu.bytes() as usize;
+        let packets: usize = flow.messages.iter().map(|message| message.len.div_ceil(pmtu).max(1)).sum();
+        u32::try_from(packets).expect("a life has fewer than 2^32 packets")
+    }
+}
+
+fn flows_of(rig: &mut Rig, plan: &ConnectionPlan, life: usize, ends: [Qp; 2], rng: &mut Rng) -> [Flow; 2] {
+    let LifePlan { flows, end } = &plan.lives[life];
+    let spoiled = flows.each_ref().map(|flow| flow.script.messages.iter().any(|m| m.defect.is_some()));
+    let mut make = |side: usize| {
+        let elsewhere = plan.lethal || matches!(end, End::Err { .. }) || spoiled[1 - side];
+        let danger = Danger { elsewhere, lethal: plan.lethal };
+        Flow::new(rig, ends[side], ends[1 - side], &flows[side], rng.next_u64(), danger)
+    };
+    [make(0), make(1)]
+}

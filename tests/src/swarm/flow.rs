@@ -1,0 +1,324 @@
+//! One direction of a pair's life: its memory, what is posted when, and what was seen of it.
+
+use super::message::{Defect, Kind, Message, Piece, Script};
+use super::plan::FlowPlan;
+use datapath::queue::{Completion, PostError};
+use simnet::{Qp, Region, Rig, Rng, Span, Work, pattern};
+
+/// What the application puts over the bytes of sources whose message completed: a late resend would carry it.
+pub const SPENT: u8 = 0xEE;
+/// What the application puts over the bytes of messages that arrived: a late write would undo it.
+pub const CONSUMED: u8 = 0xC5;
+/// Work requests posted to a queue pair that is known to be in ERR.
+const POSTS_TO_ERR: usize = 2;
+/// Turns a good key into one that names nothing.
+const KEY_SPOILER: u32 = 0x7F;
+
+/// Which errors may befall a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Danger {
+    /// Something other than the flow's own defect may end the life.
+    pub elsewhere: bool,
+    /// Retries may be exhausted.
+    pub lethal: bool,
+}
+
+/// WRITEs to one address.
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    /// The messages, in order, and what they write.
+    pub members: Vec<(usize, Vec<u8>)>,
+    /// The highest member seen in memory.
+    pub seen: Option<usize>,
+}
+
+/// One direction of a life.
+pub struct Flow {
+    /// Who sends.
+    pub from: Qp,
+    /// Who receives.
+    pub to: Qp,
+    /// The messages.
+    pub messages: Vec<Message>,
+    /// Messages by the receives that they consume, in order.
+    pub receives: Vec<usize>,
+    /// Where the data come from.
+    pub source: Region,
+    /// Where the data go.
+    pub target: Region,
+    /// First wr_id, and seed of the first message's bytes.
+    pub tag: u64,
+    /// Which errors may happen.
+    pub danger: Danger,
+    /// Messages posted.
+    pub posted: usize,
+    /// Receives posted.
+    pub receives_posted: usize,
+    /// Messages whose end is known to the sender.
+    pub sent: usize,
+    /// Receives completed.
+    pub received: usize,
+    /// Messages known to have arrived, all before them included.
+    pub arrived: usize,
+    /// A send ended with an error.
+    pub send_failed: bool,
+    /// A receive ended with an error.
+    pub receive_failed: bool,
+    /// WRITEs to one address.
+    pub groups: Vec<Group>,
+    posts: Vec<(u64, usize)>,
+    receive_posts: Vec<(u64, usize)>,
+    posts_allowed: usize,
+    receives_allowed: usize,
+    rng: Rng,
+}
+
+impl Flow {
+    /// Makes the memory of a flow; posts nothing yet.
+    pub fn new(rig: &mut Rig, from: Qp, to: Qp, plan: &FlowPlan, tag: u64, danger: Danger) -> Self {
+        let Script { messages, source_len, target_len, groups } = plan.script.clone();
+        let source = rig.region(from.node(), source_len.max(1));
+        let target = rig.region(to.node(), target_len.max(1));
+        let receives = (0..messages.len()).filter(|&index| messages[index].consumes_receive()).collect();
+        let mut flow = Self {
+            from,
+            to,
+            receives,
+            source,
+            target,
+            tag,
+            danger,
+            posted: 0,
+            receives_posted: 0,
+            sent: 0,
+            received: 0,
+            arrived: 0,
+            send_failed: false,
+            receive_failed: false,
+            groups: vec![Group::default(); groups],
+            posts: plan.posts.clone(),
+            receive_posts: plan.receives.clone(),
+            posts_allowed: 0,
+            receives_allowed: 0,
+            rng: Rng::new(tag),
+            messages,
+        };
+        for index in 0..flow.messages.len() {
+            let bytes = flow.bytes_of(index);
+            write_pieces(rig, source, &flow.messages[index].source, &bytes);
+            if let Some(group) = flow.messages[index].group {
+                flow.groups[group].members.push((index, bytes));
+            }
+        }
+        flow
+    }
+
+    /// The bytes of a message.
+    pub fn bytes_of(&self, index: usize) -> Vec<u8> {
+        pattern(self.tag + index as u64, self.messages[index].len)
+    }
+
+    /// Immediate data of a message.
+    pub fn imm_of(&self, index: usize) -> u32 {
+        u32::try_from(index).unwrap_or(0) ^ 0xA5A5_0000
+    }
+
+    /// The next time at which something is to be posted, in nanoseconds since the life began.
+    pub fn next_post_ns(&self) -> Option<u64> {
+        [self.posts.first(), self.receive_posts.first()].into_iter().flatten().map(|(at, _)| *at).min()
+    }
+
+    /// Posts what is due `age_ns` after the life began, as far as the queues have room.
+    pub fn post(&mut self, rig: &mut Rig, age_ns: u64) {
+        take_due(&mut self.posts, age_ns, &mut self.posts_allowed);
+        take_due(&mut self.receive_posts, age_ns, &mut self.receives_allowed);
+        self.post_receives(rig);
+        self.post_sends(rig);
+    }
+
+    /// No more is posted from now on.
+    pub fn stop(&mut self) {
+        self.posts.clear();
+        self.receive_posts.clear();
+        self.posts_allowed = self.posted;
+        self.receives_allowed = self.receives_posted;
+    }
+
+    /// The queue pairs die: a few more work requests are posted, all in vain.
+    pub fn give_up(&mut self) {
+        self.posts = vec![(0, POSTS_TO_ERR)];
+        self.receive_posts = vec![(0, POSTS_TO_ERR)];
+        self.posts_allowed = self.posted;
+        self.receives_allowed = self.receives_posted;
+    }
+
+    /// Where it stands, for people.
+    pub fn progress(&self) -> String {
+        let Self { posted, sent, received, arrived, receives_posted, .. } = self;
+        let (messages, receives) = (self.messages.len(), self.receives.len());
+        format!(
+            "{posted} of {messages} sends posted, {sent} done, {arrived} known to have arrived; \
+             {receives_posted} of {receives} receives posted, {received} done"
+        )
+    }
+
+    /// Whether all messages were posted, and every completion that must come has come.
+    pub fn is_done(&self) -> bool {
+        let waits = |message: &Message| message.signaled || message.defect.is_some();
+        self.posted == self.messages.len()
+            && !self.messages[self.sent..].iter().any(waits)
+            && self.received == self.receives.len()
+    }
+
+    /// Whether every work request that was posted has completed, as it must be in ERR.
+    pub fn is_flushed(&self, rig: &Rig) -> bool {
+        self.received == self.receives_posted && self.sends_flushed(rig)
+    }
+
+    /// Whether every send that was posted has completed: the last ones silently, if they arrived.
+    pub fn sends_flushed(&self, rig: &Rig) -> bool {
+        let silent = |index| {
+            let message: &Message = &self.messages[index];
+            !message.signaled && !self.send_failed && self.has_arrived(rig, index)
+        };
+        (self.sent..self.posted).all(silent)
+    }
+
+    /// A part of the target region.
+    pub fn target_span(&self, piece: Piece) -> Span {
+        self.target.at(piece.offset, piece.len)
+    }
+
+    /// Whether a message was executed.
+    fn has_arrived(&self, rig: &Rig, index: usize) -> bool {
+        let Some(group) = self.messages[index].group else {
+            return index < self.arrived || self.holds(rig, index);
+        };
+        let member = self.groups[group].members.iter().position(|(member, _)| *member == index);
+        index < self.arrived || self.visible(rig, group) >= member
+    }
+
+    /// Whether the bytes of a message stand where they belong.
+    pub fn holds(&self, rig: &Rig, index: usize) -> bool {
+        let bytes = self.bytes_of(index);
+        let mut rest = &bytes[..];
+        for &piece in &self.messages[index].target {
+            let (here, behind) = rest.split_at(piece.len.min(rest.len()));
+            if rig.bytes(self.target.at(piece.offset, here.len())) != here {
+                return false;
+            }
+            rest = behind;
+        }
+        rest.is_empty()
+    }
+
+    /// The application is done with the target bytes of a message.
+    pub fn consume(&self, rig: &mut Rig, index: usize) {
+        let message = &self.messages[index];
+        write_pieces(rig, self.target, &message.target, &vec![CONSUMED; message.len]);
+    }
+
+    /// The application is done with the source bytes of a message.
+    pub fn spend(&self, rig: &mut Rig, index: usize) {
+        let message = &self.messages[index];
+        write_pieces(rig, self.source, &message.source, &vec![SPENT; message.len]);
+    }
+
+    /// What is wrong with the flow, and with which message.
+    pub fn defect(&self) -> Option<(usize, Defect)> {
+        self.messages.iter().enumerate().find_map(|(index, message)| Some((index, message.defect?)))
+    }
+
+    /// For messages about a completion.
+    pub fn describe(&self, index: usize, done: &Completion) -> String {
+        format!("{done:?} of message {index}, {:?}", self.messages[index])
+    }
+
+    fn post_receives(&mut self, rig: &mut Rig) {
+        while self.receives_posted < self.receives_allowed.min(self.receives.len()) {
+            let index = self.receives[self.receives_posted];
+            let message = &self.messages[index];
+            let mut region = self.target;
+            if message.defect == Some(Defect::ReceiveKey) {
+                region.key ^= KEY_SPOILER;
+            }
+            let span = |piece: &Piece| region.at(piece.offset, piece.len);
+            let spans: Vec<Span> = match message.kind {
+                Kind::Send => message.target.iter().map(span).collect(),
+                Kind::Write => message.bystander.iter().map(span).collect(),
+            };
+            match rig.try_post_recv_as(self.to, &spans, self.tag + index as u64) {
+                Ok(()) => self.receives_posted += 1,
+                Err(PostError::QueueFull { .. }) => break,
+                Err(error) => panic!("receive of message {index}: {error}"),
+            }
+        }
+    }
+
+    fn post_sends(&mut self, rig: &mut Rig) {
+        let mut batch = 1;
+        while self.posted < self.posts_allowed.min(self.messages.len()) {
+            let end = self.messages.len().min(self.posts_allowed).min(self.posted + batch);
+            let works: Vec<Work> = (self.posted..end).map(|index| self.work(index)).collect();
+            let (accepted, outcome) = rig.post_batch(self.from, &works);
+            self.posted += accepted;
+            match outcome {
+                Ok(()) => batch = 1 + self.rng.index(6),
+                Err(PostError::QueueFull { .. }) => break,
+                Err(error) => panic!("message {}: {error}", self.posted),
+            }
+        }
+    }
+
+    fn work(&self, index: usize) -> Work {
+        let message = &self.messages[index];
+        let spans: Vec<Span> =
+            message.source.iter().map(|piece| self.source.at(piece.offset, piece.len)).collect();
+        let mut work = match (message.kind, message.inline) {
+            (Kind::Send, true) => Work::send_inline(&self.bytes_of(index)),
+            (Kind::Send, false) => Work::send_gather(&spans),
+            (Kind::Write, true) => Work::write_inline(&self.bytes_of(index), self.write_span(message)),
+            (Kind::Write, false) => Work::write_gather(&spans, self.write_span(message)),
+        };
+        if message.imm {
+            work = work.imm(self.imm_of(index));
+        }
+        if !message.signaled {
+            work = work.unsignaled();
+        }
+        if message.solicited {
+            work = work.solicited();
+        }
+        match message.defect {
+            Some(Defect::RemoteKey) => {
+                let to = self.write_span(message);
+                work = work.to(to.addr(), self.target.key ^ KEY_SPOILER);
+            }
+            Some(Defect::LocalKey) => work = work.lkey(self.source.key ^ KEY_SPOILER),
+            _ => {}
+        }
+        work.wr_id(self.tag + index as u64)
+    }
+
+    fn write_span(&self, message: &Message) -> Span {
+        if message.defect == Some(Defect::RemoteRange) {
+            return self.target.at(self.target.len - message.len + 1, message.len);
+        }
+        let piece = message.target.first().copied().unwrap_or(Piece { offset: 0, len: 0 });
+        self.target_span(piece)
+    }
+}
+
+fn take_due(lumps: &mut Vec<(u64, usize)>, age_ns: u64, allowed: &mut usize) {
+    let due = lumps.iter().take_while(|(at, _)| *at <= age_ns).count();
+    *allowed += lumps.drain(..due).map(|(_, count)| count).sum::<usize>();
+}
+
+fn write_pieces(rig: &mut Rig, region: Region, pieces: &[Piece], bytes: &[u8]) {
+    let mut rest = bytes;
+    for piece in pieces {
+        let (here, behind) = rest.split_at(piece.len.min(rest.len()));
+        rig.set(region.at(piece.offset, here.len()), here);
+        rest = behind;
+    }
+}

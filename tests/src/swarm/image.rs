@@ -1,0 +1,71 @@
+//! The whole target region of a flow against what may stand in it.
+
+use super::flow::{CONSUMED, Flow};
+use simnet::Rig;
+
+/// What a byte of the target may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Byte {
+    /// Exactly this.
+    Is(u8),
+    /// This, or still 0.
+    Maybe(u8),
+    /// It belongs to WRITEs that share an address, which are watched elsewhere.
+    Shared,
+}
+
+impl Flow {
+    /// Checks every byte of the target region. With `settled`, messages that were posted must be there.
+    ///
+    /// # Panics
+    /// If a byte is what nobody may have written.
+    pub fn check_image(&self, rig: &Rig, settled: bool) {
+        let bytes = rig.bytes(self.target.all());
+        let image = self.image(settled);
+        for (offset, (&byte, &expected)) in bytes.iter().zip(&image).enumerate() {
+            let good = match expected {
+                Byte::Is(value) => byte == value,
+                Byte::Maybe(value) => byte == value || byte == 0,
+                Byte::Shared => true,
+            };
+            assert!(good, "byte {offset} of the target is {byte:#04x}: {}", self.owner_of(offset));
+        }
+        for number in 0..self.groups.len() {
+            let visible = self.visible(rig, number);
+            assert!(visible >= self.groups[number].seen, "group {number} fell back to {visible:?}");
+            let posted = self.groups[number].members.iter().rposition(|(index, _)| *index < self.posted);
+            assert!(!settled || visible == posted, "group {number} ends with {visible:?}, not {posted:?}");
+        }
+    }
+
+    fn image(&self, settled: bool) -> Vec<Byte> {
+        let mut image = vec![Byte::Is(0); self.target.len];
+        for (index, message) in self.messages.iter().enumerate() {
+            let bytes = self.bytes_of(index);
+            let places = message.target.iter().flat_map(|piece| piece.offset..piece.offset + piece.len);
+            for (offset, value) in places.zip(bytes) {
+                image[offset] = if message.group.is_some() {
+                    Byte::Shared
+                } else if index < self.arrived {
+                    Byte::Is(CONSUMED)
+                } else if index >= self.posted {
+                    Byte::Is(0)
+                } else if settled {
+                    Byte::Is(value)
+                } else {
+                    Byte::Maybe(value)
+                };
+            }
+        }
+        image
+    }
+
+    fn owner_of(&self, offset: usize) -> String {
+        let owns = |piece: &super::message::Piece| (piece.offset..piece.offset + piece.len).contains(&offset);
+        let owner = self.messages.iter().position(|message| message.target.iter().any(owns));
+        owner.map_or_else(
+            || "no message writes there".to_owned(),
+            |index| format!("message {index} of {} arrived, {:?}", self.arrived, self.messages[index]),
+        )
+    }
+}

@@ -1,0 +1,177 @@
+//! What each completion must say, and what must stand in memory by then.
+
+use super::flow::Flow;
+use super::message::{Defect, Kind};
+use datapath::queue::{Completion, WcFlags, WcOpcode, WcStatus};
+use simnet::Rig;
+
+impl Flow {
+    /// Checks a completion of the sender.
+    ///
+    /// # Panics
+    /// If it is wrong, out of order, one too many, or came before its data.
+    pub fn check_send(&mut self, rig: &mut Rig, done: &Completion) {
+        let index = self.index_of(done, self.posted);
+        if self.send_failed {
+            assert_eq!(index, self.sent, "one flush after the other: {}", self.describe(index, done));
+            assert_eq!(done.status, WcStatus::WrFlushErr, "{}", self.describe(index, done));
+            self.sent = index + 1;
+            return;
+        }
+        assert!(index >= self.sent, "sends complete in order, once: {}", self.describe(index, done));
+        let skipped = (self.sent..index).find(|&skipped| self.messages[skipped].signaled);
+        assert_eq!(skipped, None, "no completion is left out: {}", self.describe(index, done));
+        let before = self.sent;
+        self.sent = index + 1;
+        if done.status == WcStatus::Success {
+            self.check_send_success(index, done);
+            self.arrive(rig, index + 1);
+            (before..=index).for_each(|index| self.spend(rig, index));
+            return;
+        }
+        self.send_failed = true;
+        self.arrive(rig, index);
+        assert!(self.may_fail_as(index, done.status), "{}", self.describe(index, done));
+    }
+
+    /// Checks a completion of the receiver.
+    ///
+    /// # Panics
+    /// As [`Flow::check_send`].
+    pub fn check_receive(&mut self, rig: &mut Rig, done: &Completion) {
+        let index = self.index_of(done, self.messages.len());
+        let expected = self.receives.get(self.received).copied();
+        assert!(self.received < self.receives_posted, "posted before: {}", self.describe(index, done));
+        assert_eq!(Some(index), expected, "receives complete in order: {}", self.describe(index, done));
+        self.received += 1;
+        if self.receive_failed {
+            assert_eq!(done.status, WcStatus::WrFlushErr, "{}", self.describe(index, done));
+            return;
+        }
+        if done.status != WcStatus::Success {
+            self.receive_failed = true;
+            assert!(self.receive_may_fail_as(index, done.status), "{}", self.describe(index, done));
+            return;
+        }
+        assert!(index < self.posted, "nobody sent it: {}", self.describe(index, done));
+        let message = &self.messages[index];
+        let opcode = if message.kind == Kind::Write { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv };
+        let with_imm = done.flags.contains(WcFlags::WITH_IMM);
+        let good = done.opcode == opcode
+            && done.byte_len as usize == message.len
+            && with_imm == message.imm
+            && (!with_imm || done.imm == self.imm_of(index))
+            && done.flags.contains(WcFlags::SOLICITED) == message.solicited
+            && done.qpn == rig.qpn(self.to);
+        assert!(good, "{}", self.describe(index, done));
+        self.arrive(rig, index + 1);
+    }
+
+    /// All messages before `end` were executed: their bytes must be there. The application consumes them.
+    ///
+    /// # Panics
+    /// If they are not there, or one of them cannot have been executed.
+    pub fn arrive(&mut self, rig: &mut Rig, end: usize) {
+        for index in self.arrived..end {
+            let message = &self.messages[index];
+            assert_eq!(message.defect, None, "message {index} must fail, and did not");
+            if message.group.is_none() {
+                assert!(self.holds(rig, index), "message {index} has not arrived whole: {message:?}");
+                self.consume(rig, index);
+            }
+        }
+        self.arrived = self.arrived.max(end);
+        self.watch_groups(rig);
+    }
+
+    /// Small WRITEs to one address: values never go back, none that was executed is missing, and whoever sees one may
+    /// rely on everything sent before it.
+    ///
+    /// # Panics
+    /// If that does not hold.
+    pub fn watch_groups(&mut self, rig: &Rig) {
+        for number in 0..self.groups.len() {
+            let group = &self.groups[number];
+            let (first, last) = (group.members[0].0, group.members[group.members.len() - 1].0);
+            let final_value = group.seen == Some(group.members.len() - 1);
+            if self.posted <= first || (final_value && self.arrived > last) {
+                continue;
+            }
+            let seen = self.visible(rig, number);
+            let group = &self.groups[number];
+            let due = group.members.iter().rposition(|(index, _)| *index < self.arrived);
+            assert!(seen >= due, "group {number}: member {due:?} was executed, {seen:?} is seen");
+            assert!(seen >= group.seen, "group {number}: {seen:?} came after {:?}", group.seen);
+            if seen > group.seen
+                && let Some(member) = seen
+            {
+                self.check_before(rig, self.groups[number].members[member].0);
+                self.groups[number].seen = seen;
+            }
+        }
+    }
+
+    /// The member of a group that stands in memory.
+    pub fn visible(&self, rig: &Rig, number: usize) -> Option<usize> {
+        let group = &self.groups[number];
+        let piece = self.messages[group.members[0].0].target[0];
+        let bytes = rig.bytes(self.target_span(piece));
+        let member = group.members.iter().rposition(|(_, value)| *value == bytes);
+        let blank = bytes.iter().all(|byte| *byte == 0);
+        assert!(member.is_some() || blank, "group {number} holds bytes that nobody wrote: {bytes:02x?}");
+        member
+    }
+
+    fn check_before(&self, rig: &Rig, end: usize) {
+        for index in self.arrived..end {
+            let whole = self.messages[index].group.is_some() || self.holds(rig, index);
+            assert!(whole, "message {index} is not whole, and small WRITE {end} behind it is visible");
+        }
+    }
+
+    fn index_of(&self, done: &Completion, end: usize) -> usize {
+        let index = usize::try_from(done.wr_id.wrapping_sub(self.tag)).unwrap_or(usize::MAX);
+        assert!(index < end, "{done:?} is of this life and was posted: tag {:#x}", self.tag);
+        index
+    }
+
+    fn check_send_success(&self, index: usize, done: &Completion) {
+        let message = &self.messages[index];
+        let opcode = if message.kind == Kind::Write { WcOpcode::RdmaWrite } else { WcOpcode::Send };
+        let good = message.signaled && done.opcode == opcode && done.byte_len as usize == message.len;
+        assert!(good, "{}", self.describe(index, done));
+    }
+
+    /// Whether message `index` may be the first to fail, with that status.
+    fn may_fail_as(&self, index: usize, status: WcStatus) -> bool {
+        if self.messages[index].defect.is_some_and(|defect| sender_status(defect) == status) {
+            return true;
+        }
+        let by_retries = matches!(status, WcStatus::RetryExcErr)
+            || (self.danger.lethal && status == WcStatus::RnrRetryExcErr);
+        self.danger.elsewhere && (by_retries || status == WcStatus::WrFlushErr)
+    }
+
+    fn receive_may_fail_as(&self, index: usize, status: WcStatus) -> bool {
+        let own = match self.messages[index].defect {
+            Some(Defect::ShortReceive) => Some(WcStatus::LocLenErr),
+            Some(Defect::ReceiveKey) => Some(WcStatus::LocProtErr),
+            Some(Defect::RemoteKey | Defect::RemoteRange) => Some(WcStatus::LocAccessErr),
+            Some(Defect::LocalKey) | None => None,
+        };
+        if own == Some(status) {
+            return true;
+        }
+        let somewhere = self.danger.elsewhere || self.defect().is_some_and(|(at, _)| at <= index);
+        somewhere && status == WcStatus::WrFlushErr
+    }
+}
+
+const fn sender_status(defect: Defect) -> WcStatus {
+    match defect {
+        Defect::RemoteKey | Defect::RemoteRange => WcStatus::RemAccessErr,
+        Defect::LocalKey => WcStatus::LocProtErr,
+        Defect::ShortReceive => WcStatus::RemInvReqErr,
+        Defect::ReceiveKey => WcStatus::RemOpErr,
+    }
+}

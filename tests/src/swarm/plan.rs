@@ -1,0 +1,308 @@
+//! Everything that a seed decides.
+
+use super::message::{Limits, Script};
+use super::weather::{self, Change};
+use core::fmt;
+use datapath::qp::attr::{CongestionAlgorithm, RecoveryPolicy};
+use datapath::queue::QueueCaps;
+use datapath::stream::RtoConfig;
+use simnet::{LinkConfig, PortOptions, QpOptions, RigOptions, Rng};
+use wire::Pmtu;
+
+/// A 24-bit PSN's mask.
+const PSN_MASK: u32 = 0xFF_FFFF;
+
+/// A history, before it is played.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What it was drawn from.
+    pub seed: u64,
+    /// Engines and network.
+    pub rig: RigOptions,
+    /// Nodes.
+    pub nodes: usize,
+    /// Pairs of queue pairs.
+    pub connections: Vec<ConnectionPlan>,
+    /// What goes wrong, and when.
+    pub weather: Vec<(u64, Change)>,
+    /// When all faults stop, in nanoseconds.
+    pub storm_ns: u64,
+}
+
+/// Two queue pairs and what they do.
+#[derive(Clone, Debug)]
+pub struct ConnectionPlan {
+    /// The nodes, which may be one.
+    pub nodes: [usize; 2],
+    /// What each end is made with.
+    pub options: [QpOptions; 2],
+    /// Retries are so few that a storm may exhaust them.
+    pub lethal: bool,
+    /// Lives, one after the other, with a RESET between.
+    pub lives: Vec<LifePlan>,
+}
+
+/// What a pair does between two RESETs.
+#[derive(Clone, Debug)]
+pub struct LifePlan {
+    /// From the left to the right, and back.
+    pub flows: [FlowPlan; 2],
+    /// What ends it.
+    pub end: End,
+}
+
+/// How a life ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// When all is done.
+    Done,
+    /// One end resets after so many nanoseconds, the other so much later.
+    Reset {
+        /// When the first end resets.
+        after_ns: u64,
+        /// Which end is the first.
+        first: usize,
+        /// How much later the other one resets, and both connect again.
+        gap_ns: u64,
+    },
+    /// One end is told to go to ERR.
+    Err {
+        /// When.
+        after_ns: u64,
+        /// Which end.
+        end: usize,
+    },
+}
+
+/// One direction of a life.
+#[derive(Clone, Debug)]
+pub struct FlowPlan {
+    /// The messages.
+    pub script: Script,
+    /// When how many of them are posted: nanoseconds since the life began, and the count.
+    pub posts: Vec<(u64, usize)>,
+    /// The same of the receives.
+    pub receives: Vec<(u64, usize)>,
+}
+
+impl Plan {
+    /// Draws the history of a seed.
+    #[must_use]
+    pub fn draw(seed: u64) -> Self {
+        let rng = &mut Rng::new(seed);
+        let nodes = 2 + rng.index(3);
+        let storm_ns = 50_000 << rng.below(7);
+        let rig = draw_rig(rng, seed);
+        let pairs = 1 + rng.index(nodes + 1);
+        let mut weather = if rng.below(10) == 0 { Vec::new() } else { weather::draw(rng, nodes, storm_ns) };
+        let connections: Vec<_> = (0..pairs).map(|_| draw_connection(rng, &rig, nodes, storm_ns)).collect();
+        for ConnectionPlan { nodes, lives, .. } in &connections {
+            if let End::Reset { after_ns, gap_ns, .. } = lives[0].end {
+                weather.extend(weather::late_frames(rng, *nodes, after_ns, gap_ns));
+            }
+        }
+        weather.sort_by_key(|(at, _)| *at);
+        Self { seed, rig, nodes, connections, weather, storm_ns }
+    }
+
+    /// True if nothing at all goes wrong in it.
+    #[must_use]
+    pub fn is_calm(&self) -> bool {
+        self.weather.is_empty() && self.connections.iter().all(ConnectionPlan::is_clean)
+    }
+}
+
+impl ConnectionPlan {
+    /// True if neither an error nor a RESET belongs to its lives.
+    pub fn is_clean(&self) -> bool {
+        !self.lethal && self.lives.len() == 1 && !self.lives[0].may_fail(self)
+    }
+}
+
+impl LifePlan {
+    /// True if some work request of it may end with an error.
+    pub fn may_fail(&self, connection: &ConnectionPlan) -> bool {
+        connection.lethal || matches!(self.end, End::Err { .. }) || self.defects() > 0
+    }
+
+    /// Messages that something is wrong with.
+    pub fn defects(&self) -> usize {
+        let messages = self.flows.iter().flat_map(|flow| &flow.script.messages);
+        messages.filter(|message| message.defect.is_some()).count()
+    }
+}
+
+fn draw_rig(rng: &mut Rng, seed: u64) -> RigOptions {
+    let link = |rng: &mut Rng| LinkConfig {
+        ps_per_byte: [0, 80, 80, 320, 800][rng.index(5)],
+        propagation_ns: [100, 500, 2_000, 10_000][rng.index(4)],
+        ..LinkConfig::default()
+    };
+    let rto = if rng.below(6) == 0 {
+        RtoConfig { low_floor_ns: 30_000, high_floor_ns: 60_000, tail_floor_ns: 10_000 }
+    } else {
+        RtoConfig::SIMULATION
+    };
+    RigOptions {
+        seed,
+        port: PortOptions {
+            up: link(rng),
+            down: link(rng),
+            tx_ring: [2, 8, 32, 256, 256, 256][rng.index(6)],
+            max_frame: if rng.below(4) == 0 { 1600 } else { 4608 },
+        },
+        turn_cost_ns: [50, 200, 1_000, 5_000][rng.index(4)],
+        max_qps: 16,
+        window_max: [4, 16, 64, 200, 256, 512][rng.index(6)],
+        recovery_contexts: [1, 2, 16, 16][rng.index(4)],
+        rto,
+    }
+}
+
+fn draw_connection(rng: &mut Rng, rig: &RigOptions, nodes: usize, storm_ns: u64) -> ConnectionPlan {
+    let left = rng.index(nodes);
+    let right = if rng.below(12) == 0 { left } else { (left + 1 + rng.index(nodes - 1)) % nodes };
+    let lethal = rng.below(16) == 0;
+    let lives = 1 + if rng.below(3) == 0 { 1 + rng.index(3) } else { 0 };
+    let common = draw_common(rng, rig, lethal, lives);
+    let options = [draw_end(rng, rig, common), draw_end(rng, rig, common)];
+    let mut plan = ConnectionPlan { nodes: [left, right], options, lethal, lives: Vec::new() };
+    for life in 1..=lives {
+        plan.lives.push(draw_life(rng, &plan.options, storm_ns, life < lives));
+    }
+    plan
+}
+
+/// First PSNs are often near the wrap.
+fn draw_psn(rng: &mut Rng) -> u32 {
+    let random = u32::try_from(rng.below(1 << 24)).unwrap_or(0);
+    if rng.below(2) == 0 { PSN_MASK - random % 64 } else { random }
+}
+
+/// What both ends agree on.
+fn draw_common(rng: &mut Rng, rig: &RigOptions, lethal: bool, lives: usize) -> QpOptions {
+    let sizes = if rig.port.max_frame < 4608 { 3 } else { 5 };
+    let recovery = if rng.below(6) == 0 { RecoveryPolicy::GoBackN } else { RecoveryPolicy::SelectiveRepeat };
+    let congestion = if rng.below(2) == 0 { CongestionAlgorithm::Dctcp } else { CongestionAlgorithm::Fixed };
+    let (timeout, retry_cnt) =
+        if lethal { (4 + small(rng, 4), small(rng, 3)) } else { ([0, 13, 14, 14][rng.index(4)], 7) };
+    QpOptions {
+        pmtu: Pmtu::ALL[rng.index(sizes)],
+        recovery,
+        congestion,
+        timeout,
+        retry_cnt,
+        rnr_retry: if lethal { small(rng, 8) } else { 7 },
+        min_rnr_timer: 1 + small(rng, 8),
+        // ARP has no checksum: only a network without faults may answer.
+        resolve: lives == 1 && rng.below(4) == 0,
+        ..QpOptions::default()
+    }
+}
+
+/// What each end has for itself.
+fn draw_end(rng: &mut Rng, rig: &RigOptions, common: QpOptions) -> QpOptions {
+    let entries = |rng: &mut Rng| [1, 4, 16, 64, 256][rng.index(5)];
+    let caps = QueueCaps {
+        max_send_wr: entries(rng),
+        max_recv_wr: entries(rng),
+        max_send_sge: 1 + u32::from(small(rng, 8)),
+        max_recv_sge: 1 + u32::from(small(rng, 8)),
+        max_inline: [0, 32, 200][rng.index(3)],
+    };
+    let window_max = u64::from(rig.window_max);
+    let window = if rng.below(3) == 0 { window_max } else { 1 + rng.below(window_max) };
+    let window = u16::try_from(window).unwrap_or(1);
+    QpOptions { caps, window, cq_entries: 1024, sq_psn: draw_psn(rng), ..common }
+}
+
+fn draw_life(rng: &mut Rng, options: &[QpOptions; 2], storm_ns: u64, another: bool) -> LifePlan {
+    let mut flows = [
+        draw_flow(rng, &options[0], &options[1], storm_ns),
+        draw_flow(rng, &options[1], &options[0], storm_ns),
+    ];
+    let after_ns = rng.below(storm_ns);
+    let end = match rng.below(16) {
+        0..=7 if another => End::Reset {
+            after_ns,
+            first: rng.index(2),
+            gap_ns: if rng.below(2) == 0 { 0 } else { rng.below(20_000) },
+        },
+        8 => End::Err { after_ns, end: rng.index(2) },
+        _ => End::Done,
+    };
+    if rng.below(12) == 0 {
+        flows[rng.index(2)].script.spoil(rng);
+    }
+    LifePlan { flows, end }
+}
+
+fn draw_flow(rng: &mut Rng, from: &QpOptions, to: &QpOptions, storm_ns: u64) -> FlowPlan {
+    let count = match rng.below(8) {
+        0 => 0,
+        1..=5 => 1 + rng.index(24),
+        _ => rng.index(120),
+    };
+    let limits = Limits {
+        pmtu: from.pmtu.bytes() as usize,
+        inline_max: from.caps.max_inline as usize,
+        send_sges: from.caps.max_send_sge as usize,
+        recv_sges: to.caps.max_recv_sge as usize,
+        count,
+        bytes: if rng.below(8) == 0 { 300_000 } else { 60_000 },
+    };
+    let script = Script::draw(rng, &limits);
+    let receives = script.messages.iter().filter(|message| message.consumes_receive()).count();
+    let posts = draw_lumps(rng, script.messages.len(), storm_ns, 3);
+    let receives = draw_lumps(rng, receives, storm_ns, 2);
+    FlowPlan { script, posts, receives }
+}
+
+/// Splits `total` over points of time; often all at once.
+fn draw_lumps(rng: &mut Rng, total: usize, storm_ns: u64, one_in: u64) -> Vec<(u64, usize)> {
+    if rng.below(one_in) > 0 {
+        return vec![(0, total)];
+    }
+    let mut lumps = Vec::new();
+    let (mut at, mut rest) = (0, total);
+    while rest > 0 {
+        let count = 1 + rng.index(rest);
+        lumps.push((at, count));
+        rest -= count;
+        at += rng.below(storm_ns / 4);
+    }
+    lumps
+}
+
+fn small(rng: &mut Rng, bound: u64) -> u8 {
+    u8::try_from(rng.below(bound)).unwrap_or(0)
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} nodes, faults until {} ns, {:?}", self.nodes, self.storm_ns, self.rig)?;
+        for (at, change) in &self.weather {
+            writeln!(f, "  at {at}: {change:?}")?;
+        }
+        for (index, connection) in self.connections.iter().enumerate() {
+            let ConnectionPlan { nodes, options, lethal, lives } = connection;
+            writeln!(f, "pair {index} on nodes {nodes:?}{}", if *lethal { ", lethal" } else { "" })?;
+            for end in options {
+                writeln!(f, "  {end:?}")?;
+            }
+            for (number, life) in lives.iter().enumerate() {
+                let sizes = life.flows.each_ref().map(|flow| {
+                    let bytes: usize = flow.script.messages.iter().map(|message| message.len).sum();
+                    (flow.script.messages.len(), bytes)
+                });
+                let defects = life.defects();
+                writeln!(
+                    f,
+                    "  life {number}: (messages, bytes) {sizes:?}, {defects} defects, {:?}",
+                    life.end
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
