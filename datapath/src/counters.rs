@@ -68,7 +68,7 @@ counters! {
     drop_wire_mode,
     /// Packets whose opcode the queue pair does not take.
     drop_opcode_class,
-    /// Packets from or to an address that is not the queue pair's.
+    /// Packets from or to an address that is not the queue pair's, or in another VLAN.
     drop_address,
     /// Packets of another partition.
     drop_pkey,

@@ -66,6 +66,30 @@ fn the_address_check_wants_the_mirror_image() {
     }
 }
 
+#[test]
+fn the_address_check_tells_vlans_apart() {
+    // A priority tag (identifier 0, here with priority 5) is no VLAN.
+    let (none, seven, eight, priority) = (None, Some(7), Some(8), Some(5 << 13));
+    let cases = [
+        (none, none, true),
+        (seven, seven, true),
+        (Some(5 << 13 | 7), seven, true),
+        (none, priority, true),
+        (priority, none, true),
+        (none, seven, false),
+        (seven, none, false),
+        (seven, eight, false),
+    ];
+    for v6 in [false, true] {
+        for (own, other, answers) in cases {
+            let ours = flow(v6, own);
+            let theirs = Flow { src: ours.dst, dst: ours.src, vlan: other, ..ours };
+            let template = Template::new(&ours).unwrap();
+            assert_eq!(template.is_answered_by(&received(&theirs)), answers, "{own:?} {other:?}");
+        }
+    }
+}
+
 /// Addresses of different families differ, whatever their bytes.
 #[test]
 fn an_ipv6_address_that_begins_like_an_ipv4_one_is_another() {

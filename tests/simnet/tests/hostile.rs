@@ -67,13 +67,14 @@ impl Bench {
 fn what_is_not_for_this_queue_pair_is_dropped_silently() {
     type Spoil = fn(&mut Forger, &mut Repr);
     type Counter = fn(&Counters) -> u64;
-    let cases: [(&str, Spoil, Counter); 9] = [
+    let cases: [(&str, Spoil, Counter); 10] = [
         ("another QPN", |forger, repr| repr.bth.dest_qp = forger.dest_qpn ^ 0x80, |c| c.drop_unknown_qp),
         ("QPN 0", |_, repr| repr.bth.dest_qp = 0, |c| c.drop_unknown_qp),
         ("the management QPN", |_, repr| repr.bth.dest_qp = 1, |c| c.drop_unknown_qp),
         ("another partition", |_, repr| repr.bth.pkey = 0x7FFE, |c| c.drop_pkey),
         ("another source", |forger, _| forger.flow.src = [10, 0, 0, 77].into(), |c| c.drop_address),
         ("another destination", |forger, _| forger.flow.dst = [10, 0, 0, 78].into(), |c| c.drop_address),
+        ("another VLAN", |forger, _| forger.flow.vlan = Some(7), |c| c.drop_address),
         ("the plain dialect", |_, repr| repr.mode = WireMode::Plain, |c| c.drop_wire_mode),
         ("another UDP port", |forger, _| forger.flow.dst_port = 4790, |c| c.drop_not_ours),
         (

@@ -151,11 +151,14 @@ impl Template {
         if self.is_tagged() { raw::ETHERNET + raw::VLAN } else { raw::ETHERNET }
     }
 
-    /// True if `datagram` comes from this flow's destination address to its source address: the address check of
-    /// protocol.md 1.2.
+    /// True if `datagram` comes from this flow's destination address to its source address, in the same VLAN: the
+    /// address check of protocol.md 1.2. Equal addresses of two VLANs are two hosts.
     #[inline]
     #[must_use]
     pub fn is_answered_by(&self, datagram: &Datagram) -> bool {
+        if datagram.vlan.unwrap_or(0) != self.vid() {
+            return false;
+        }
         match (datagram.src, datagram.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
                 !self.is_v6() && widen(src) == self.dst && widen(dst) == self.src
@@ -165,6 +168,12 @@ impl Template {
             }
             _ => false,
         }
+    }
+
+    /// VLAN identifier; 0: none, or a priority tag only.
+    #[inline]
+    fn vid(&self) -> u16 {
+        if self.is_tagged() { self.tci.get() & raw::VID } else { 0 }
     }
 
     /// The flow this template was built from.
