@@ -208,7 +208,11 @@ impl TxStream {
                 }
                 cold.retry.insert(first, last);
                 self.count_retries(cold);
-                !core::mem::replace(&mut cold.lossy, true)
+                let begins = cold.episode_end.is_none_or(|end| !self.una.is_before(end));
+                if begins {
+                    cold.episode_end = Some(self.nxt);
+                }
+                begins
             }
             Command::Scoreboard { generation, seq, sacked, clean, .. } if generation == cold.generation => {
                 self.sacked = u16::try_from(sacked.min(self.outstanding())).unwrap_or(u16::MAX);
@@ -216,7 +220,7 @@ impl TxStream {
                     self.recovering = false;
                     self.sacked = 0;
                     cold.highest_sack = None;
-                    cold.lossy = false;
+                    cold.episode_end = None;
                 }
                 false
             }
@@ -268,7 +272,7 @@ impl TxStream {
         cold.generation = cold.generation.wrapping_add(1);
         cold.retry.clear();
         cold.highest_sack = None;
-        cold.lossy = false;
+        cold.episode_end = None;
         *self = Self { cwnd: self.cwnd, ..Self::new(self.nxt, self.cap) };
         record
     }

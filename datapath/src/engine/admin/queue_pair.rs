@@ -29,7 +29,7 @@ pub struct QpConfig {
     pub recv_cq: u32,
     /// Sizes of its queues.
     pub caps: QueueCaps,
-    /// Packets outstanding at most, and packets ahead of ePSN that are taken; up to the engine's `window_max`.
+    /// Packets outstanding at most, up to the engine's `window_max`; that is also how many ahead of ePSN are taken.
     pub window: u16,
 }
 
@@ -79,12 +79,12 @@ pub(in crate::engine) fn vacant() -> Qpc {
         rx: RxStream::new(psn, 1, 0),
         rsp: ResponderCursor::new(psn, 0),
         controller: Controller::new(&ControllerConfig::Fixed { window_bytes: u32::MAX }),
-        template: placeholder_template(),
+        template: template_to_nowhere(),
     }
 }
 
 /// Headers of a flow to nowhere: what a QPC holds until an address vector is set.
-fn placeholder_template() -> Template {
+fn template_to_nowhere() -> Template {
     let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let flow = Flow {
         src_mac: [0; 6],

@@ -340,6 +340,21 @@ fn losses_are_clipped_to_what_is_outstanding() {
     assert_eq!((stream.retry_pending(), stream.next_retry(&cold)), (0, None), "acknowledged: not sent again");
 }
 
+/// Where something is always missing, the scoreboard is never clean; the controller must hear of new losses all the same.
+#[test]
+fn a_loss_a_window_later_is_another_episode() {
+    let (mut stream, mut cold) = sender(4);
+    assert!(stream.on_command(&mut cold, &lost(0, 0)));
+    stream.on_ack(&mut cold, Time::ZERO, &ack(3)).unwrap();
+    for _ in 0..4 {
+        stream.send_new(Time::ZERO);
+    }
+    assert!(!stream.on_command(&mut cold, &lost(5, 5)), "found while packets of the first window are out");
+    stream.on_ack(&mut cold, Time::ZERO, &ack(4)).unwrap();
+    assert!(stream.on_command(&mut cold, &lost(6, 6)));
+    assert!(!stream.on_command(&mut cold, &lost(7, 7)));
+}
+
 #[test]
 fn one_packet_at_a_time_is_timed_and_a_resend_voids_it() {
     let (mut stream, mut cold) = sender(3);

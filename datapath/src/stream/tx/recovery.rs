@@ -22,8 +22,8 @@ pub struct TxRecovery {
     /// The threshold decays when `una` passes this.
     pub(super) decay_at: Psn,
     pub(super) highest_sack: Option<Psn>,
-    /// Something was declared lost in this episode.
-    pub(super) lossy: bool,
+    /// `nxt` when an episode of losses began; a loss found once `una` is there begins another.
+    pub(super) episode_end: Option<Psn>,
     /// `una` for which a NACK without SACK was obeyed.
     pub(super) obeyed_at: Option<Psn>,
     /// `nxt` at the last retransmission; a duplicate reported until one window later was our doing.
@@ -49,7 +49,7 @@ impl TxRecovery {
             threshold: 0,
             decay_at: first,
             highest_sack: None,
-            lossy: false,
+            episode_end: None,
             obeyed_at: None,
             resent_until: None,
         }
