@@ -1,7 +1,7 @@
 //! Two queue pairs through their lives: work, errors, RESETs, and what must not outlive them.
 
 use super::flow::{Danger, Flow};
-use super::plan::{ConnectionPlan, End, LifePlan};
+use super::plan::{ConnectionPlan, End, LifePlan, Pause};
 use datapath::qp::state::QpState;
 use datapath::time::Time;
 use simnet::{NodeId, Qp, Rig, Rng, Span, TraceHash};
@@ -119,16 +119,22 @@ impl Connection {
     }
 
     /// When there is something to do even if nothing happens.
-    pub fn next_wake(&self) -> Option<Time> {
+    pub fn next_wake(&self, now: Time) -> Option<Time> {
         let posts = self.flows.iter().filter_map(Flow::next_post_ns).map(|ns| self.began.after(ns)).min();
         match self.phase {
             Phase::Running => {
+                let rest = self.plan.lives[self.life]
+                    .pause
+                    .and_then(|pause| next_turn(&pause, now.since(self.began)));
                 let end = match self.plan.lives[self.life].end {
                     End::Reset { after_ns, .. } => Some(after_ns),
                     End::Err { after_ns, .. } if !self.told => Some(after_ns),
                     End::Err { .. } | End::Done => None,
                 };
-                [posts, end.map(|ns| self.began.after(ns))].into_iter().flatten().min()
+                [posts, end.map(|ns| self.began.after(ns)), rest.map(|ns| self.began.after(ns))]
+                    .into_iter()
+                    .flatten()
+                    .min()
             }
             Phase::Dying(until, _) => Some(posts.map_or(until, |at| at.min(until))),
             Phase::HalfReset(until) => Some(until),
@@ -174,10 +180,22 @@ impl Connection {
             self.begin_to_die(rig);
             return;
         }
+        self.rest(rig, age);
         self.flows.iter_mut().for_each(|flow| flow.post(rig, age));
         let waits_for_end = !self.told && matches!(self.plan.lives[self.life].end, End::Err { .. });
         if !waits_for_end && self.flows.iter().all(Flow::is_done) {
             self.next_life(rig);
+        }
+    }
+
+    /// Takes an end to SQD and back: no message is lost, none begins meanwhile.
+    fn rest(&self, rig: &mut Rig, age: u64) {
+        let Some(Pause { end, from_ns, to_ns }) = self.plan.lives[self.life].pause else { return };
+        let resting = (from_ns..to_ns).contains(&age);
+        match rig.state(self.ends[end]) {
+            QpState::Rts if resting => rig.to_state(self.ends[end], QpState::Sqd),
+            QpState::Sqd if !resting => rig.to_state(self.ends[end], QpState::Rts),
+            _ => {}
         }
     }
 
@@ -250,8 +268,13 @@ impl Connection {
     }
 }
 
+/// The next time at which a pause begins or ends.
+fn next_turn(pause: &Pause, age: u64) -> Option<u64> {
+    [pause.from_ns, pause.to_ns].into_iter().find(|&at| at > age)
+}
+
 fn flows_of(rig: &mut Rig, plan: &ConnectionPlan, life: usize, ends: [Qp; 2], rng: &mut Rng) -> [Flow; 2] {
-    let LifePlan { flows, end } = &plan.lives[life];
+    let LifePlan { flows, end, .. } = &plan.lives[life];
     let spoiled = flows.each_ref().map(|flow| flow.script.messages.iter().any(|m| m.defect.is_some()));
     let mut make = |side: usize| {
         let elsewhere = plan.lethal || matches!(end, End::Err { .. }) || spoiled[1 - side];

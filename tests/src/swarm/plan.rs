@@ -49,6 +49,19 @@ pub struct LifePlan {
     pub flows: [FlowPlan; 2],
     /// What ends it.
     pub end: End,
+    /// When an end rests in SQD.
+    pub pause: Option<Pause>,
+}
+
+/// A time in SQD, in nanoseconds since the life began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pause {
+    /// Which end.
+    pub end: usize,
+    /// RTS to SQD.
+    pub from_ns: u64,
+    /// SQD to RTS.
+    pub to_ns: u64,
 }
 
 /// How a life ends.
@@ -156,6 +169,8 @@ fn draw_rig(rng: &mut Rng, seed: u64) -> RigOptions {
         window_max: [4, 16, 64, 200, 256, 512][rng.index(6)],
         recovery_contexts: [1, 2, 16, 16][rng.index(4)],
         rto,
+        ipv6: rng.below(4) == 0,
+        vlan: (rng.below(4) == 0).then(|| 1 + u16::from(small(rng, 100))),
     }
 }
 
@@ -195,7 +210,7 @@ fn draw_common(rng: &mut Rng, rig: &RigOptions, lethal: bool, lives: usize) -> Q
         rnr_retry: if lethal { small(rng, 8) } else { 7 },
         min_rnr_timer: 1 + small(rng, 8),
         // ARP has no checksum: only a network without faults may answer.
-        resolve: lives == 1 && rng.below(4) == 0,
+        resolve: lives == 1 && !rig.ipv6 && rng.below(4) == 0,
         ..QpOptions::default()
     }
 }
@@ -234,7 +249,11 @@ fn draw_life(rng: &mut Rng, options: &[QpOptions; 2], storm_ns: u64, another: bo
     if rng.below(12) == 0 {
         flows[rng.index(2)].script.spoil(rng);
     }
-    LifePlan { flows, end }
+    let pause = (rng.below(8) == 0).then(|| {
+        let from_ns = rng.below(storm_ns);
+        Pause { end: rng.index(2), from_ns, to_ns: from_ns + rng.below(storm_ns) }
+    });
+    LifePlan { flows, end, pause }
 }
 
 fn draw_flow(rng: &mut Rng, from: &QpOptions, to: &QpOptions, storm_ns: u64) -> FlowPlan {
@@ -298,8 +317,8 @@ impl fmt::Display for Plan {
                 let defects = life.defects();
                 writeln!(
                     f,
-                    "  life {number}: (messages, bytes) {sizes:?}, {defects} defects, {:?}",
-                    life.end
+                    "  life {number}: (messages, bytes) {sizes:?}, {defects} defects, {:?}, {:?}",
+                    life.end, life.pause
                 )?;
             }
         }

@@ -135,7 +135,7 @@ impl<'a> World<'a> {
             connection.act(&mut self.rig);
         }
         let now = self.rig.now();
-        let wakes = self.connections.iter().filter_map(Connection::next_wake);
+        let wakes = self.connections.iter().filter_map(|connection| connection.next_wake(now));
         let wake = wakes.filter(|at| *at > now).min();
         let next = [self.rig.next_step(), wake].into_iter().flatten().min();
         let Some(next) = next else {
