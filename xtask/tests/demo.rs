@@ -103,6 +103,7 @@ fn a_sender_that_fails_ends_the_receiver_and_is_quoted() {
     assert!(!output.status.success());
     let err = text(&output.stderr);
     assert!(err.contains("`send` failed: exit status: 3") && err.contains("no such peer"), "{err}");
+    assert!(!err.contains("usage"), "the cause comes last: {err}");
     demo.assert_clean();
 }
 

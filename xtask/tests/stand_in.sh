@@ -24,6 +24,7 @@ if [ "$verb" = send ]; then
     case $device in *memif:*,role=client) ;; *) exit 2 ;; esac
     if [ "$STAND_IN" = sender-fails ]; then
         echo "no such peer" >&2
+        echo "usage: and so on"
         exit 3
     fi
     drops=0

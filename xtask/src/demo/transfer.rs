@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 const RECEIVER_GRACE: Duration = Duration::from_secs(30);
 /// How often the two are looked at.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// Lines of a failed process's output that are shown.
+/// Lines of a failed process's errors that are shown.
 const LOG_LINES: usize = 20;
 
 /// What to send, and how.
@@ -59,7 +59,7 @@ impl Transfer<'_> {
         let mut command = Command::new(self.tool);
         command.args([verb, "-d", device, "--port", port, option]).arg(file);
         command.arg("--json").arg(self.json(verb));
-        Process::start(verb, command, &self.dir.join(format!("{verb}.log")))
+        Process::start(verb, command, self.dir)
     }
 
     fn watch(&self, receiver: &mut Process, sender: &mut Process) -> Result<()> {
@@ -97,19 +97,24 @@ fn free_port() -> Result<u16> {
 struct Process {
     verb: &'static str,
     child: Child,
-    log: PathBuf,
+    /// What it writes to its standard error. Its output is not quoted: DPDK's comes late, and hides the cause.
+    errors: PathBuf,
 }
 
 impl Process {
-    fn start(verb: &'static str, mut command: Command, log: &Path) -> Result<Self> {
-        let fails = |e| Error::io("write", log, &e);
-        let out = File::create(log).map_err(fails)?;
-        let err = out.try_clone().map_err(fails)?;
+    /// Starts it, with its output and its errors in files of `dir`.
+    fn start(verb: &'static str, mut command: Command, dir: &Path) -> Result<Self> {
+        let create = |what: &str| {
+            let file = dir.join(format!("{verb}.{what}"));
+            File::create(&file).map_err(|e| Error::io("create", &file, &e)).map(|open| (open, file))
+        };
+        let (out, _) = create("out")?;
+        let (err, errors) = create("err")?;
         // A group of its own: Ctrl-C at the terminal reaches only us, and we end it in order.
         let child = command.process_group(0).stdin(Stdio::null()).stdout(out).stderr(err).spawn();
         let child =
             child.map_err(|e| Error(format!("cannot start {}: {e}", command.get_program().display())))?;
-        Ok(Self { verb, child, log: log.to_path_buf() })
+        Ok(Self { verb, child, errors })
     }
 
     /// Whether it ended well; an error if it ended otherwise.
@@ -124,7 +129,7 @@ impl Process {
     }
 
     fn failed(&self, how: &str) -> Error {
-        let log = fs::read(&self.log).unwrap_or_default();
+        let log = fs::read(&self.errors).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
         let lines: Vec<&str> = log.lines().collect();
         let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
