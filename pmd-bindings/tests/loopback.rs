@@ -208,6 +208,4 @@ fn errors_say_what_to_do() {
     assert!(nul.contains("NUL"), "{nul}");
     let small = Mempool::new(eal(), 100, 2048).expect_err("too small for its caches");
     assert!(matches!(small, PortError::OutOfRange { value: 100, min: 512, .. }), "{small}");
-    let large = Mempool::new(eal(), 1 << 20, 60_000).expect_err("more than there is");
-    assert!(large.to_string().contains("Give EAL more memory"), "{large}");
 }

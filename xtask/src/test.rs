@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::error::Result;
 use crate::repo::{self, cargo};
 use crate::steps::Steps;
-use crate::{demo, setup};
+use crate::{demo, setup, sim};
 
 /// Crates that are tested alone, in the order of their dependencies, with the arguments that select them.
 ///
@@ -24,6 +24,9 @@ const ALONE: &[(&str, &[&str])] = &[
 
 /// Members of the workspace that depend on no optional feature of another member: the run alone says it all.
 const SAID: &[&str] = &["wire", "cc-dctcp", "sr-recovery", "simnet", "srnic-model"];
+
+/// Seeds of the short swarm and of the long one.
+const SWARM_SEEDS: (u64, u64) = (1_000, 10_000);
 
 /// A test that is marked `#[ignore]` because it is long.
 struct LongRun {
@@ -73,6 +76,7 @@ pub fn run(all: bool) -> Result<()> {
     let mut workspace = vec!["--workspace"];
     workspace.extend(SAID.iter().flat_map(|member| ["--exclude", *member]));
     steps.command("workspace", test(&workspace));
+    steps.command("swarm", sim::swarm(1, if all { SWARM_SEEDS.1 } else { SWARM_SEEDS.0 }));
     if all {
         for long in LONG {
             steps.command(long.name, long.command());
