@@ -319,6 +319,9 @@ impl TxStream {
         {
             cold.highest_sack = Some(psn);
         }
+        if self.retry_pending > 0 {
+            self.forget_retries(cold, sack, ack);
+        }
         effect.record = Some(Record::Ack {
             stream: cold.stream,
             generation: cold.generation,
@@ -330,6 +333,17 @@ impl TxStream {
             bitmap: ack.bitmap,
             threshold: cold.threshold,
         });
+    }
+
+    /// What arrived after all, only late, is not sent again. (The slow path knows it as SACKed from the record.)
+    fn forget_retries(&mut self, cold: &mut TxRecovery, sack: Option<Psn>, ack: &AckInfo) {
+        let bits = (0..u64::BITS).filter(|bit| ack.bitmap >> bit & 1 == 1);
+        for psn in sack.into_iter().chain(bits.map(|bit| ack.bitmap_base.add(bit))) {
+            if !psn.is_before(self.una) && psn.is_before(self.nxt) {
+                cold.retry.remove(psn);
+            }
+        }
+        self.count_retries(cold);
     }
 
     /// Go-back-N: everything outstanding is to be sent again.

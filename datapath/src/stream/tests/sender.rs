@@ -294,6 +294,27 @@ fn a_verdict_that_does_not_know_the_newest_record_does_not_end_the_episode() {
 }
 
 #[test]
+fn a_packet_that_arrived_after_all_is_not_sent_again() {
+    // 0 is lost, 1 to 3 were overtaken by 4.
+    let (mut stream, mut cold) = sender(5);
+    let mut slow = slow_path();
+    assert_eq!(apply(&mut stream, &mut cold, &mut slow, &sack(0, 4)), [lost(0, 3)]);
+    apply(&mut stream, &mut cold, &mut slow, &sack(0, 1));
+    assert_eq!((stream.retry_pending(), stream.pipe()), (3, 0));
+    let bitmap = AckInfo { bitmap: 0b110, bitmap_base: psn(1), ..sack(0, 4) };
+    apply(&mut stream, &mut cold, &mut slow, &bitmap);
+    assert_eq!((stream.retry_pending(), stream.next_retry(&cold)), (1, Some(psn(0))));
+    let resend = stream.take_retry(&mut cold, psn(0));
+    tell(&mut stream, &mut cold, &mut slow, resend.record);
+    assert_eq!((stream.pipe(), stream.next_retry(&cold)), (1, None));
+    // Bits outside what is outstanding name other packets of the window.
+    let hostile = AckInfo { bitmap: u64::MAX, bitmap_base: psn(5), ..sack(0, 4) };
+    stream.on_command(&mut cold, &lost(0, 0));
+    stream.on_ack(&mut cold, Time::ZERO, &hostile).unwrap();
+    assert_eq!(stream.retry_pending(), 1);
+}
+
+#[test]
 fn a_duplicate_after_a_probe_does_not_raise_the_threshold() {
     let (mut stream, mut cold) = sender(4);
     stream.probe(&mut cold, psn(3));
