@@ -31,7 +31,7 @@ fn sizes() {
     controller           36
     template             56
     QPC                 256
-    cold                416
+    cold                424
     send queue entry     12
     ");
     assert!(size_of::<Qpc>() <= HOT_BYTES_MAX);
