@@ -1,8 +1,9 @@
 //! The command line.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
+use srnic_benches::congestion::Congestion;
 use std::path::PathBuf;
-use verbs_api::{CongestionAlgorithm, DeviceSpec};
+use verbs_api::DeviceSpec;
 
 /// Sends a file from one process to another by RDMA WRITEs
 #[derive(Parser, Debug)]
@@ -66,24 +67,6 @@ pub struct SendArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 256 << 10,
           value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     pub message: u32,
-}
-
-/// Congestion controllers, as the command line names them.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Congestion {
-    /// A constant window: a memif link has no queue to fill
-    Fixed,
-    /// DCTCP
-    Dctcp,
-}
-
-impl From<Congestion> for CongestionAlgorithm {
-    fn from(congestion: Congestion) -> Self {
-        match congestion {
-            Congestion::Fixed => Self::Fixed,
-            Congestion::Dctcp => Self::Dctcp,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -2,18 +2,19 @@
 //!
 //! The two sides agree over TCP on 127.0.0.1 (queue pairs, memory, length); the bytes go over the device.
 
-mod channel;
 mod cli;
-mod error;
-mod interrupt;
-mod pump;
 mod recv;
 mod report;
 mod send;
 
 use clap::Parser as _;
 use cli::{Cli, Verb};
+use srnic_benches::interrupt;
 use std::process::ExitCode;
+
+/// What both sides begin with on the side channel. Then the sender says `file` and `endpoint`, the receiver `region`
+/// and `endpoint`; after the transfer the receiver says `received` and the sender `done`.
+const VERSION: &str = "srnic_file 1";
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

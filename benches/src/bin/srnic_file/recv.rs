@@ -1,10 +1,10 @@
 //! The receiving side.
 
-use crate::channel::Channel;
 use crate::cli::RecvArgs;
-use crate::error::{Error, Result};
-use crate::pump::{Completions, wait_for};
 use crate::report::{self, Transfer};
+use srnic_benches::channel::Channel;
+use srnic_benches::error::{Error, Result};
+use srnic_benches::pump::{Completions, PEER_WAIT, wait_for};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -13,7 +13,7 @@ use verbs_api::{Access, Device, Endpoint, FileBacking, RecvRequest, Role};
 /// Receives one file.
 pub fn run(args: &RecvArgs) -> Result<()> {
     let device = Device::open_spec(&args.common.device.clone().or_role(Role::Server))?;
-    let mut channel = Channel::accept(&device, args.common.port)?;
+    let mut channel = Channel::accept(&device, crate::VERSION, args.common.port, Some(PEER_WAIT))?;
     let result = receive(args, &device, &mut channel);
     if let Err(error) = &result {
         channel.say_failed(error);
@@ -25,7 +25,7 @@ fn receive(args: &RecvArgs, device: &Device, channel: &mut Channel) -> Result<Tr
     let bytes: u64 = channel.hear(device, "file")?;
     let remote: Endpoint = channel.hear(device, "endpoint")?;
     let partial = Partial::new(&args.out);
-    let (pd, cq) = (device.alloc_pd(), device.create_cq(16)?);
+    let (pd, mut cq) = (device.alloc_pd(), device.create_cq(16)?);
     let file = FileBacking::create(&partial.path, bytes)?;
     let region = pd.register_file(file, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
     let mut prepared = super::send::queue_pair(&args.common, &pd, &cq).build()?;
@@ -38,7 +38,7 @@ fn receive(args: &RecvArgs, device: &Device, channel: &mut Channel) -> Result<Tr
     channel.say("endpoint", local)?;
 
     let start = Instant::now();
-    Completions::new(cq, channel).next("the receive")?;
+    Completions::new(&mut cq, channel).next("the receive")?;
     let transfer = Transfer { bytes, time: start.elapsed() };
     partial.complete(&args.out)?;
     channel.say("received", bytes)?;

@@ -1,7 +1,7 @@
 //! What is said at the end: a line for people, a JSON file for programs.
 
-use crate::error::{Error, Result};
 use serde_json::{Value, json};
+use srnic_benches::error::{Error, Result};
 use std::path::Path;
 use std::time::Duration;
 use verbs_api::Device;

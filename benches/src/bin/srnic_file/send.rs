@@ -1,11 +1,11 @@
 //! The sending side.
 
-use crate::channel::Channel;
 use crate::cli::{Common, SendArgs};
-use crate::error::{Error, Result};
-use crate::pump::{Completions, wait_for};
 use crate::report::{self, Transfer};
 use indicatif::{ProgressBar, ProgressStyle};
+use srnic_benches::channel::Channel;
+use srnic_benches::error::{Error, Result};
+use srnic_benches::pump::{Completions, wait_for};
 use std::time::Instant;
 use verbs_api::{
     Access, CompletionQueue, Device, Endpoint, FileBacking, MemoryRegion, ProtectionDomain, QueuePair,
@@ -24,7 +24,7 @@ pub fn run(args: &SendArgs) -> Result<()> {
     // What can go wrong without the peer goes wrong first.
     let file = FileBacking::open(&args.input)?;
     let device = Device::open_spec(&args.common.device.clone().or_role(Role::Client))?;
-    let mut channel = Channel::connect(&device, args.common.port)?;
+    let mut channel = Channel::connect(&device, crate::VERSION, ([127, 0, 0, 1], args.common.port).into())?;
     let result = transfer(args, &device, file, &mut channel);
     if let Err(error) = &result {
         channel.say_failed(error);
@@ -42,7 +42,7 @@ pub fn queue_pair(common: &Common, pd: &ProtectionDomain, cq: &CompletionQueue) 
 }
 
 fn transfer(args: &SendArgs, device: &Device, file: FileBacking, channel: &mut Channel) -> Result<Transfer> {
-    let (pd, cq) = (device.alloc_pd(), device.create_cq(64)?);
+    let (pd, mut cq) = (device.alloc_pd(), device.create_cq(64)?);
     let source = pd.register_file(file, Access::empty())?;
     let prepared = queue_pair(&args.common, &pd, &cq).build()?;
     let bytes = source.len() as u64;
@@ -58,7 +58,7 @@ fn transfer(args: &SendArgs, device: &Device, file: FileBacking, channel: &mut C
     wait_for(device, "the link did not come up", || Ok(device.link_up().then_some(())))?;
 
     let start = Instant::now();
-    write_all(args, &mut queue_pair, &source, &target, Completions::new(cq, channel))?;
+    write_all(args, &mut queue_pair, &source, &target, Completions::new(&mut cq, channel))?;
     let transfer = Transfer { bytes, time: start.elapsed() };
     let received: u64 = channel.hear(device, "received")?;
     if received != bytes {

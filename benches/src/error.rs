@@ -1,11 +1,12 @@
-//! Why a transfer did not succeed.
+//! Why a tool did not succeed.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use verbs_api::WcStatus;
 
-/// A transfer's outcome.
+/// A tool's outcome.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// What went wrong, for a person to read.
@@ -23,10 +24,10 @@ pub enum Error {
         status: WcStatus,
     },
     /// The side channel failed.
-    #[error("the side channel to 127.0.0.1:{port}: cannot {doing}: {source}")]
+    #[error("the side channel to {address}: cannot {doing}: {source}")]
     Channel {
-        /// Its TCP port.
-        port: u16,
+        /// The server's address.
+        address: SocketAddr,
         /// What was tried.
         doing: &'static str,
         /// What the operating system said.
@@ -40,13 +41,46 @@ pub enum Error {
     PeerFailed(String),
     /// The peer says something that makes no sense here.
     #[error(
-        "the peer said `{said}` where `{expected}` was expected; is it a srnic_file of the same version?"
+        "the peer said `{said}` where `{expected}` was expected; is it the same tool, of the same version?"
     )]
     Unexpected {
         /// What it said.
         said: String,
         /// What was expected.
         expected: &'static str,
+    },
+    /// The two sides were started with different options.
+    #[error("{option} is {ours} here and {theirs} at the peer: give both sides the same options")]
+    Mismatch {
+        /// Which option.
+        option: String,
+        /// Its value here.
+        ours: String,
+        /// Its value at the peer.
+        theirs: String,
+    },
+    /// Options that do not go together.
+    #[error("{0}")]
+    Options(String),
+    /// The client cannot find its server.
+    #[error("cannot find host {host}: {source}")]
+    Host {
+        /// As given.
+        host: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// What arrived is not what was sent.
+    #[error("byte {offset} of the {what} is {found:#04x}; it must be {expected:#04x}")]
+    Differs {
+        /// Which memory.
+        what: &'static str,
+        /// The first byte that is wrong, counted from the memory's start.
+        offset: usize,
+        /// What it is.
+        found: u8,
+        /// What it must be.
+        expected: u8,
     },
     /// Something does not happen.
     #[error("{0} within {1} seconds")]
@@ -77,6 +111,7 @@ impl Error {
     }
 
     /// 1, or 130 as a shell reports Ctrl-C.
+    #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(if matches!(self, Self::Interrupted) { 130 } else { 1 })
     }

@@ -1,24 +1,24 @@
-//! The side channel: lines of text over TCP on this host, where the two sides agree before and after the transfer.
+//! The side channel: lines of text over TCP, where the two sides of a tool agree before and after the traffic.
 //!
-//! Each side begins with the version line. Then the sender says `file` and `endpoint`, the receiver `region` and
-//! `endpoint`; after the transfer the receiver says `received` and the sender `done`. `failed` may come at any time.
+//! Each side begins with a line that names the tool and its version; each further line is a key and a value. `failed`
+//! may come at any time.
 
 use crate::error::{Error, Result};
-use crate::pump::wait_for;
+use crate::pump::{PEER_WAIT, wait_for, wait_until};
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::str::FromStr;
+use std::time::Duration;
 use verbs_api::Device;
 
-/// What both sides begin with.
-const VERSION: &str = "srnic_file 1";
 /// Longest line that is read: twenty times what is needed.
 const LINE_MAX: usize = 4096;
 
 /// A connected side channel. Reading never blocks: whoever waits runs the engine.
 pub struct Channel {
     stream: TcpStream,
-    port: u16,
+    /// The server's address.
+    address: SocketAddr,
     /// Bytes read and not yet taken.
     inbox: Vec<u8>,
     /// A line that came before anybody wanted to hear it.
@@ -26,46 +26,61 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Waits for the sender, and exchanges versions.
-    pub fn accept(device: &Device, port: u16) -> Result<Self> {
-        let fails = |doing| move |source| Error::Channel { port, doing, source };
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(fails("listen"))?;
+    /// Waits on 127.0.0.1 for the peer, at most `limit`, and exchanges versions: the tool's name and a number.
+    ///
+    /// # Errors
+    /// [`Error::Channel`], [`Error::Late`], [`Error::Unexpected`].
+    pub fn accept(
+        device: &Device,
+        version: &'static str,
+        port: u16,
+        limit: Option<Duration>,
+    ) -> Result<Self> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let fails = |doing| move |source| Error::Channel { address, doing, source };
+        let listener = TcpListener::bind(address).map_err(fails("listen"))?;
         listener.set_nonblocking(true).map_err(fails("listen"))?;
-        let stream = wait_for(device, "no sender came", || match listener.accept() {
+        let stream = wait_until(device, "no peer came", limit, || match listener.accept() {
             Ok((stream, _)) => Ok(Some(stream)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(fails("accept")(error)),
         })?;
-        Self::greet(device, stream, port)
+        Self::greet(device, version, stream, address)
     }
 
-    /// Connects to the receiver as soon as it listens, and exchanges versions.
-    pub fn connect(device: &Device, port: u16) -> Result<Self> {
-        let fails = |source| Error::Channel { port, doing: "connect", source };
-        let stream = wait_for(device, "no receiver was there", || {
-            match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
+    /// Connects to the peer as soon as it listens, and exchanges versions.
+    ///
+    /// # Errors
+    /// As [`Channel::accept`].
+    pub fn connect(device: &Device, version: &'static str, address: SocketAddr) -> Result<Self> {
+        let fails = |source| Error::Channel { address, doing: "connect", source };
+        let stream = wait_for(device, "no peer was there", || {
+            match TcpStream::connect_timeout(&address, PEER_WAIT) {
                 Ok(stream) => Ok(Some(stream)),
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(None),
                 Err(error) => Err(fails(error)),
             }
         })?;
-        Self::greet(device, stream, port)
+        Self::greet(device, version, stream, address)
     }
 
-    fn greet(device: &Device, stream: TcpStream, port: u16) -> Result<Self> {
-        let fails = |source| Error::Channel { port, doing: "set it up", source };
+    fn greet(device: &Device, version: &'static str, stream: TcpStream, address: SocketAddr) -> Result<Self> {
+        let fails = |source| Error::Channel { address, doing: "set it up", source };
         stream.set_nonblocking(true).map_err(fails)?;
         stream.set_nodelay(true).map_err(fails)?;
-        let mut channel = Self { stream, port, inbox: Vec::new(), early: None };
-        channel.write(VERSION)?;
+        let mut channel = Self { stream, address, inbox: Vec::new(), early: None };
+        channel.write(version)?;
         let said = wait_for(device, "the peer did not say its version", || channel.poll())?;
-        if said != VERSION {
-            return Err(Error::Unexpected { said, expected: VERSION });
+        if said != version {
+            return Err(Error::Unexpected { said, expected: version });
         }
         Ok(channel)
     }
 
     /// Says `key` with a value.
+    ///
+    /// # Errors
+    /// [`Error::PeerLeft`], [`Error::Channel`].
     pub fn say(&mut self, key: &str, value: impl std::fmt::Display) -> Result<()> {
         self.write(&format!("{key} {value}"))
     }
@@ -76,9 +91,29 @@ impl Channel {
         let _ = self.say("failed", reason);
     }
 
-    /// Runs the engine until the peer says `key` and a value.
+    /// Runs the engine until the peer says `key` and a value, which it does at once if it is there.
+    ///
+    /// # Errors
+    /// [`Error::Late`], [`Error::PeerFailed`], [`Error::PeerLeft`], [`Error::Unexpected`], [`Error::Channel`].
     pub fn hear<T: FromStr>(&mut self, device: &Device, key: &'static str) -> Result<T> {
-        let said = wait_for(device, "the peer did not answer", || {
+        self.hear_within(device, key, Some(PEER_WAIT))
+    }
+
+    /// The same, however long the peer takes.
+    ///
+    /// # Errors
+    /// As [`Channel::hear`], but never late.
+    pub fn hear_at_last<T: FromStr>(&mut self, device: &Device, key: &'static str) -> Result<T> {
+        self.hear_within(device, key, None)
+    }
+
+    fn hear_within<T: FromStr>(
+        &mut self,
+        device: &Device,
+        key: &'static str,
+        limit: Option<Duration>,
+    ) -> Result<T> {
+        let said = wait_until(device, "the peer did not answer", limit, || {
             self.early.take().map_or_else(|| self.poll(), |line| Ok(Some(line)))
         })?;
         let value = said.strip_prefix(key).and_then(|rest| rest.strip_prefix(' '));
@@ -86,6 +121,9 @@ impl Channel {
     }
 
     /// An error if the peer failed or left. What else it says is kept for [`Channel::hear`].
+    ///
+    /// # Errors
+    /// [`Error::PeerFailed`], [`Error::PeerLeft`], [`Error::Unexpected`], [`Error::Channel`].
     pub fn check(&mut self) -> Result<()> {
         if self.early.is_none() {
             self.early = self.poll()?;
@@ -93,13 +131,19 @@ impl Channel {
         Ok(())
     }
 
+    /// Whether a line waits for [`Channel::hear`], as of the last [`Channel::check`].
+    #[must_use]
+    pub fn has_line(&self) -> bool {
+        self.early.is_some()
+    }
+
     fn write(&mut self, line: &str) -> Result<()> {
-        // A few hundred bytes at most in all: the socket's buffer takes them at once.
+        // A few hundred bytes at most before the peer answers: the socket's buffer takes them at once.
         let mut bytes = line.as_bytes().to_vec();
         bytes.push(b'\n');
         self.stream.write_all(&bytes).map_err(|source| match source.kind() {
             ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Error::PeerLeft,
-            _ => Error::Channel { port: self.port, doing: "write", source },
+            _ => Error::Channel { address: self.address, doing: "write", source },
         })
     }
 
@@ -115,7 +159,9 @@ impl Channel {
                     ErrorKind::WouldBlock => return Ok(None),
                     ErrorKind::Interrupted => {}
                     ErrorKind::ConnectionReset => closed = true,
-                    _ => return Err(Error::Channel { port: self.port, doing: "read", source: error }),
+                    _ => {
+                        return Err(Error::Channel { address: self.address, doing: "read", source: error });
+                    }
                 },
             }
             if self.inbox.len() > LINE_MAX {

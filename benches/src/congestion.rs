@@ -1,0 +1,22 @@
+//! Congestion controllers, as command lines name them.
+
+use clap::ValueEnum;
+use verbs_api::CongestionAlgorithm;
+
+/// A congestion controller.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Congestion {
+    /// A constant window: a memif link has no queue to fill
+    Fixed,
+    /// DCTCP
+    Dctcp,
+}
+
+impl From<Congestion> for CongestionAlgorithm {
+    fn from(congestion: Congestion) -> Self {
+        match congestion {
+            Congestion::Fixed => Self::Fixed,
+            Congestion::Dctcp => Self::Dctcp,
+        }
+    }
+}

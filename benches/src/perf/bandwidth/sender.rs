@@ -1,0 +1,161 @@
+//! Keeps every queue pair's send queue full.
+
+use super::layout::Layout;
+use crate::error::Result;
+use crate::perf::cli::BandwidthArgs;
+use crate::perf::meter::Meter;
+use crate::perf::session::Session;
+use crate::pump::Completions;
+use std::time::Instant;
+use verbs_api::{Completion, MemoryRegion, QueueCaps, QueuePair, RemoteRegion, SendData, SendRequest};
+
+/// Completions taken at a time.
+const BATCH: usize = 32;
+/// Where a `wr_id` has the queue pair's index; below is the number of messages up to this one.
+const LANE_SHIFT: u32 = 48;
+
+/// When to stop.
+#[derive(Clone, Copy, Debug)]
+pub enum Goal {
+    /// After this many messages of each queue pair.
+    Messages(u64),
+    /// At this time, once each slot was written.
+    Until(Instant),
+}
+
+/// A queue pair, and how many of its messages were posted, posted signaled, and completed.
+struct Lane<'a> {
+    queue_pair: &'a mut QueuePair,
+    posted: u64,
+    signaled: u64,
+    completed: u64,
+}
+
+/// What all queue pairs have in common.
+struct Plan<'a> {
+    layout: Layout,
+    source: &'a MemoryRegion,
+    remote: RemoteRegion,
+    depth: u64,
+    /// Messages posted at a time.
+    list: u64,
+    /// Messages for which there is one completion.
+    cq_mod: u64,
+    /// Longest message that is copied into the queue.
+    inline: usize,
+    goal: Goal,
+    /// The time limit has come.
+    over: bool,
+}
+
+/// The sending side of a run.
+pub struct Sender<'a> {
+    lanes: Vec<Lane<'a>>,
+    plan: Plan<'a>,
+    completions: Completions<'a>,
+}
+
+impl<'a> Sender<'a> {
+    pub fn new(args: &BandwidthArgs, session: &'a mut Session<'_>, layout: Layout, goal: Goal) -> Self {
+        let lane = |queue_pair| Lane { queue_pair, posted: 0, signaled: 0, completed: 0 };
+        let depth = args.common.tx_depth;
+        let plan = Plan {
+            layout,
+            source: &session.source,
+            remote: session.remote,
+            depth: depth.into(),
+            list: args.post_list.into(),
+            cq_mod: args.cq_mod.unwrap_or_else(|| (depth / 4).clamp(1, 100)).into(),
+            inline: args.common.inline_size.unwrap_or(0) as usize,
+            goal,
+            over: false,
+        };
+        Self {
+            lanes: session.queue_pairs.iter_mut().map(lane).collect(),
+            plan,
+            completions: Completions::new(&mut session.cq, session.channel),
+        }
+    }
+
+    /// Sends until the goal is reached and everything is acknowledged.
+    pub fn run(&mut self, meter: &mut Meter) -> Result<()> {
+        let mut done = [None; BATCH];
+        loop {
+            if let Goal::Until(end) = self.plan.goal {
+                self.plan.over = Instant::now() >= end;
+            }
+            let mut outstanding = 0;
+            for (index, lane) in self.lanes.iter_mut().enumerate() {
+                self.plan.post(index, lane)?;
+                outstanding += lane.posted - lane.completed;
+            }
+            if outstanding == 0 {
+                return Ok(());
+            }
+            let count = self.completions.poll_into("a WRITE", &mut done)?;
+            let messages: u64 = done[..count].iter().flatten().map(|done| self.complete(done)).sum();
+            if messages > 0 {
+                meter.completed(messages, Instant::now());
+            }
+        }
+    }
+
+    /// Messages that a completion stands for: its own and those before it that are not signaled.
+    fn complete(&mut self, done: &Completion) -> u64 {
+        let index = usize::try_from(done.wr_id >> LANE_SHIFT).unwrap_or(usize::MAX);
+        let Some(lane) = self.lanes.get_mut(index) else { return 0 };
+        let completed = done.wr_id & ((1 << LANE_SHIFT) - 1);
+        completed - std::mem::replace(&mut lane.completed, completed)
+    }
+}
+
+impl Plan<'_> {
+    /// Posts the next list of messages if there is room for all of it.
+    fn post(&self, index: usize, lane: &mut Lane<'_>) -> Result<()> {
+        let count = self.due(lane);
+        if lane.posted - lane.completed + count > self.depth {
+            return Ok(());
+        }
+        let tag = (index as u64) << LANE_SHIFT;
+        let mut inline = [0; QueueCaps::INLINE_LIMIT as usize];
+        for _ in 0..count {
+            let slot = self.layout.slot(index, lane.posted);
+            let gather = [self.source.slice(slot.clone())?];
+            let data = if slot.len() <= self.inline {
+                self.source.read(slot.start, &mut inline[..slot.len()])?;
+                SendData::Inline(&inline[..slot.len()])
+            } else {
+                SendData::Gather(&gather)
+            };
+            let to = self.remote.at(slot.start as u64);
+            let request = SendRequest::write(data, to).id(tag | (lane.posted + 1));
+            let signaled = self.is_signaled(lane);
+            lane.queue_pair.post_send(&if signaled { request.signaled() } else { request })?;
+            lane.posted += 1;
+            if signaled {
+                lane.signaled = lane.posted;
+            }
+        }
+        Ok(())
+    }
+
+    /// Messages to post next, as soon as there is room for them.
+    fn due(&self, lane: &Lane<'_>) -> u64 {
+        match self.goal {
+            Goal::Messages(messages) => self.list.min(messages - lane.posted),
+            Goal::Until(_) if self.over && lane.posted >= self.layout.slots() => {
+                // The end of what is not signaled must be seen, too.
+                u64::from(lane.posted > lane.signaled)
+            }
+            Goal::Until(_) => self.list,
+        }
+    }
+
+    /// Whether the next message is: each `cq_mod`th, the last, and one behind which there is no room for a list.
+    fn is_signaled(&self, lane: &Lane<'_>) -> bool {
+        let posted = lane.posted + 1;
+        let full = posted - lane.completed + self.list > self.depth;
+        let last = matches!(self.goal, Goal::Messages(messages) if posted == messages);
+        posted.is_multiple_of(self.cq_mod) || full || last || self.over
+    }
+}

@@ -1,0 +1,56 @@
+use super::*;
+
+fn bandwidth(line: &str) -> Result<BandwidthArgs, String> {
+    BandwidthArgs::try_parse_from(line.split(' ')).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_command_lines_are_consistent() {
+    BandwidthArgs::command().debug_assert();
+    LatencyArgs::command().debug_assert();
+}
+
+#[test]
+fn perftest_s_short_options_are_understood() {
+    let line =
+        "srnic_write_bw -d memif:/tmp/a -s 4096 -n 10 -m 1024 -q 2 -t 64 -p 9 -b -Q 8 -l 4 -I 64 -u 18 host";
+    let args = bandwidth(line).expect("all of perftest's");
+    let common = &args.common;
+    assert_eq!((common.size, common.iters, common.mtu), (Some(4096), Some(10), Some(Pmtu::B1024)));
+    assert_eq!((common.tx_depth, common.port, common.inline_size), (64, 9, Some(64)));
+    assert_eq!((common.qp_timeout, common.host.as_deref()), (18, Some("host")));
+    assert_eq!((args.qps, args.bidirectional, args.cq_mod, args.post_list), (2, true, Some(8), 4));
+}
+
+#[test]
+fn the_defaults_are_perftest_s() {
+    let args = bandwidth("srnic_write_bw --ib-dev memif:/tmp/a").expect("a server");
+    assert_eq!((args.common.port, args.common.tx_depth, args.common.qp_timeout), (18515, 128, 14));
+    assert_eq!((args.common.host, args.qps, args.report_gbits), (None, 1, false));
+}
+
+#[test]
+fn all_is_every_power_of_two() {
+    let args = bandwidth("srnic_write_bw -d memif:/tmp/a -a").expect("all sizes");
+    let sizes = args.common.sizes(65_536);
+    assert_eq!((sizes.len(), sizes[0], sizes[22]), (23, 2, 1 << 23));
+    assert_eq!(bandwidth("srnic_write_bw -d memif:/tmp/a").expect("one").common.sizes(65_536), [65_536]);
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    for (rest, reason) in [
+        ("-s 0", "0 is not in 1..=1073741824"),
+        ("-m 1500", "a path MTU is 256, 512, 1024, 2048 or 4096"),
+        ("-I 300", "300 is not in 0..=224"),
+        ("-a -s 5", "cannot be used with"),
+        ("-D 5 -n 5", "cannot be used with"),
+        ("--rdma_cm", "unexpected argument '--rdma_cm'"),
+        ("--cc cubic", "possible values: fixed, dctcp"),
+    ] {
+        let error = bandwidth(&format!("srnic_write_bw -d memif:/tmp/a {rest}")).expect_err(rest);
+        assert!(error.contains(reason), "{rest}: {error}");
+    }
+    let error = bandwidth("srnic_write_bw -d mlx5_0").expect_err("no such device");
+    assert!(error.contains("has no scheme; give one such as memif:"), "{error}");
+}

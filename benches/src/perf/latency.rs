@@ -1,0 +1,126 @@
+//! `srnic_write_lat`: two processes write to each other in turn, and each polls its own memory for the other's WRITE.
+
+mod pingpong;
+
+use crate::channel::Channel;
+use crate::error::{Error, Result};
+use crate::perf::cli::{self, LatencyArgs};
+use crate::perf::report::Report;
+use crate::perf::session::{self, Session, Setup, Tool};
+use crate::perf::statistics::{Latencies, Summary};
+use crate::perf::table;
+use pingpong::{Place, Player, prepare};
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use verbs_api::{Device, QueueCaps};
+
+const SIZE_DEFAULT: u32 = 2;
+const ITERS_DEFAULT: u64 = 1000;
+const INLINE_DEFAULT: u32 = 220;
+/// The word that tells of a message of several packets is always sent inline.
+const INLINE_MIN: u32 = 8;
+
+/// `srnic_write_lat` from its command line to its end.
+#[must_use]
+pub fn write_main() -> ExitCode {
+    let tool = Tool {
+        name: "srnic_write_lat",
+        about: "Latency of RDMA WRITEs, half a round trip: start a server without a host, then a client with one",
+        version: "srnic_write_lat 1",
+    };
+    let args: LatencyArgs = cli::parse(tool.name, tool.about);
+    session::main(tool, &args.common, |device, channel| run(tool, &args, device, channel))
+}
+
+fn run(tool: Tool, args: &LatencyArgs, device: &Device, channel: &mut Channel) -> Result<()> {
+    let common = &args.common;
+    let mtu = common.mtu.unwrap_or_else(|| device.path_mtu_max());
+    let sizes = common.sizes(SIZE_DEFAULT);
+    let inline = common.inline_size.unwrap_or(INLINE_DEFAULT);
+    let setup = Setup {
+        common,
+        agreed: &common.agreed(SIZE_DEFAULT, ITERS_DEFAULT, mtu),
+        mtu,
+        qps: 1,
+        caps: QueueCaps {
+            max_send_wr: depth(args),
+            max_inline: inline.max(INLINE_MIN),
+            ..QueueCaps::default()
+        },
+        memory: sizes.iter().map(|&size| Place::new(size, mtu).len()).max().unwrap_or_default(),
+    };
+    let mut session = Session::connect(device, channel, &setup)?;
+    let mut report = Report::new(device, &table::latency_heading());
+    let result = sizes.iter().try_for_each(|&size| {
+        let place = Place::new(size, mtu);
+        measure(args, &mut session, &mut report, place)
+    });
+    if matches!(result, Ok(()) | Err(Error::Interrupted)) {
+        let run = json!({ "tool": tool.name, "mtu": mtu.bytes(), "cc": common.cc_name() });
+        report.write(common.json.as_deref(), run)?;
+    }
+    result
+}
+
+/// One size. The client measures, and says when it is enough.
+fn measure(args: &LatencyArgs, session: &mut Session<'_>, report: &mut Report, place: Place) -> Result<()> {
+    let is_client = args.common.host.is_some();
+    prepare(session, place)?;
+    session.meet("ready", place.size())?;
+    let mut player = Player::new(&args.common, session, place, depth(args));
+    let summary = if is_client {
+        let mut latencies = Latencies::default();
+        let result = player.lead(&Enough::of(&args.common), &mut latencies);
+        let summary = latencies.summary();
+        if matches!(result, Err(Error::Interrupted)) && summary.iterations > 0 {
+            add(report, place.size(), &summary);
+        }
+        result?;
+        session.channel.say("done", summary)?;
+        summary
+    } else {
+        player.follow()?;
+        session.channel.hear(session.device, "done")?
+    };
+    session.meet("checked", place.size())?;
+    add(report, place.size(), &summary);
+    Ok(())
+}
+
+/// Places in the send queue: a message of several packets takes two.
+fn depth(args: &LatencyArgs) -> u32 {
+    args.common.tx_depth.max(2)
+}
+
+fn add(report: &mut Report, size: usize, summary: &Summary) {
+    let result = json!({
+        "size": size, "iterations": summary.iterations,
+        "lat_us": {
+            "min": summary.min, "p50": summary.p50, "p99": summary.p99, "p99.9": summary.p999, "max": summary.max,
+            "avg": summary.mean, "stdev": summary.deviation,
+        },
+    });
+    report.add(&table::latency_row(size, summary), result);
+}
+
+/// When the client has measured enough.
+enum Enough {
+    Iterations(u64),
+    At(Instant),
+}
+
+impl Enough {
+    fn of(common: &cli::Common) -> Self {
+        common.duration.map_or(Self::Iterations(common.iters.unwrap_or(ITERS_DEFAULT)), |seconds| {
+            Self::At(Instant::now() + Duration::from_secs(seconds.into()))
+        })
+    }
+
+    fn is_reached(&self, iterations: u64, now: Instant) -> bool {
+        match self {
+            Self::Iterations(enough) => iterations >= *enough,
+            Self::At(end) => now >= *end,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Measuring a rate while messages complete.
+
+use core::fmt;
+use core::str::FromStr;
+use std::time::{Duration, Instant};
+
+/// The shortest interval that counts as a peak: the clock's own noise is far below.
+const PEAK_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Rates of one direction, as the sender sees them.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Rates {
+    /// Messages acknowledged.
+    pub iterations: u64,
+    /// Messages a second, from the first post to the last completion.
+    pub average: f64,
+    /// Messages a second in the best interval of a millisecond or more; the average, if there was none better.
+    pub peak: f64,
+}
+
+impl Rates {
+    /// Those of two directions at once.
+    #[must_use]
+    pub fn sum(self, other: Self) -> Self {
+        Self {
+            iterations: self.iterations + other.iterations,
+            average: self.average + other.average,
+            peak: self.peak + other.peak,
+        }
+    }
+}
+
+impl fmt::Display for Rates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{},{}", self.iterations, self.average, self.peak)
+    }
+}
+
+impl FromStr for Rates {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut fields = text.split(',');
+        let iterations = fields.next().and_then(|field| field.parse().ok()).ok_or(())?;
+        let mut rate = || {
+            let rate: Option<f64> = fields.next().and_then(|field| field.parse().ok());
+            rate.filter(|rate| rate.is_finite() && *rate >= 0.0).ok_or(())
+        };
+        let rates = Self { iterations, average: rate()?, peak: rate()? };
+        if fields.next().is_some() { Err(()) } else { Ok(rates) }
+    }
+}
+
+/// Counts completions against the clock.
+#[derive(Debug)]
+pub struct Meter {
+    start: Instant,
+    /// Where the interval began, and what had completed by then.
+    mark: (Instant, u64),
+    /// The last completion, and how many there were.
+    last: (Instant, u64),
+    peak: f64,
+}
+
+impl Meter {
+    /// Begins now.
+    #[must_use]
+    pub fn new(start: Instant) -> Self {
+        Self { start, mark: (start, 0), last: (start, 0), peak: 0.0 }
+    }
+
+    /// More messages completed by `now`.
+    pub fn completed(&mut self, messages: u64, now: Instant) {
+        self.last = (now, self.last.1 + messages);
+        if now.saturating_duration_since(self.mark.0) >= PEAK_INTERVAL {
+            self.peak = self.peak.max(rate(self.mark, self.last));
+            self.mark = self.last;
+        }
+    }
+
+    /// What was measured so far.
+    #[must_use]
+    pub fn rates(&self) -> Rates {
+        let average = rate((self.start, 0), self.last);
+        Rates { iterations: self.last.1, average, peak: self.peak.max(average) }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
+fn rate(from: (Instant, u64), to: (Instant, u64)) -> f64 {
+    let seconds = to.0.saturating_duration_since(from.0).as_secs_f64();
+    (to.1 - from.1) as f64 / seconds.max(1e-9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(steps: &[(u64, u64)]) -> Rates {
+        let start = Instant::now();
+        let mut meter = Meter::new(start);
+        for (micros, messages) in steps {
+            meter.completed(*messages, start + Duration::from_micros(*micros));
+        }
+        meter.rates()
+    }
+
+    fn close(one: f64, two: f64) -> bool {
+        (one - two).abs() < two * 1e-9
+    }
+
+    #[test]
+    fn the_peak_is_the_best_interval() {
+        // 1000 a millisecond, then 3000, then 2000.
+        let rates = measured(&[(1000, 1000), (2000, 3000), (3000, 2000)]);
+        assert_eq!(rates.iterations, 6000);
+        assert!(close(rates.average, 2e6) && close(rates.peak, 3e6), "{rates:?}");
+    }
+
+    #[test]
+    fn an_interval_that_is_too_short_is_no_peak() {
+        let rates = measured(&[(999, 1), (1000, 1000), (2000, 10)]);
+        assert!(close(rates.peak, 1_001_000.0), "{rates:?}");
+        let rates = measured(&[(10, 100)]);
+        assert!(close(rates.peak, 1e7) && close(rates.average, 1e7), "{rates:?}");
+    }
+
+    #[test]
+    fn nothing_measured_is_zero() {
+        assert_eq!(measured(&[]), Rates::default());
+    }
+
+    #[test]
+    fn rates_travel_as_text() {
+        let rates = Rates { iterations: 7, average: 1_234.567_8, peak: 1e9 / 3.0 };
+        assert_eq!(rates.to_string().parse(), Ok(rates));
+        for wrong in ["", "1,2", "1,2,3,4", "x,1,1", "1,NaN,1", "1,-1,1"] {
+            assert_eq!(wrong.parse::<Rates>(), Err(()), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Waiting, the only way there is here: running the engine.
+
+use crate::channel::Channel;
+use crate::error::{Error, Result};
+use crate::interrupt;
+use std::thread::yield_now;
+use std::time::{Duration, Instant};
+use verbs_api::{Completion, CompletionQueue, Device, WcStatus};
+
+/// How long the peer may take for what it does at once when it is there.
+pub const PEER_WAIT: Duration = Duration::from_secs(60);
+/// Polls without a completion before the processor is offered to others: the peer may need this very one.
+const IDLE_POLLS: u32 = 64;
+/// Polls between two looks at the side channel.
+const CHANNEL_INTERVAL: u32 = 1024;
+
+/// Runs the device's engine until `ready` gives a value; `what` does not happen if that takes longer than
+/// [`PEER_WAIT`].
+///
+/// # Errors
+/// [`Error::Late`], [`Error::Interrupted`], and those of `ready`.
+pub fn wait_for<T>(
+    device: &Device,
+    what: &'static str,
+    ready: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    wait_until(device, what, Some(PEER_WAIT), ready)
+}
+
+/// The same with another limit, or none.
+///
+/// # Errors
+/// As [`wait_for`].
+pub fn wait_until<T>(
+    device: &Device,
+    what: &'static str,
+    limit: Option<Duration>,
+    mut ready: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    let start = Instant::now();
+    loop {
+        device.progress();
+        interrupt::check()?;
+        if let Some(value) = ready()? {
+            return Ok(value);
+        }
+        if let Some(limit) = limit.filter(|limit| start.elapsed() > *limit) {
+            return Err(Error::Late(what, limit.as_secs()));
+        }
+        yield_now();
+    }
+}
+
+/// Completions of a queue, and what else must be seen while waiting for them.
+pub struct Completions<'a> {
+    cq: &'a mut CompletionQueue,
+    channel: &'a mut Channel,
+    /// Polls so far.
+    polls: u32,
+    /// Polls since the last completion.
+    idle: u32,
+}
+
+impl<'a> Completions<'a> {
+    /// Polls `cq`, and looks at `channel` in between for a peer that failed or left.
+    pub fn new(cq: &'a mut CompletionQueue, channel: &'a mut Channel) -> Self {
+        Self { cq, channel, polls: 0, idle: 0 }
+    }
+
+    /// The next completion, which must be a success; `what` names the request in the error.
+    ///
+    /// # Errors
+    /// [`Error::Completion`]; [`Error::Interrupted`], and those of [`Channel::check`].
+    pub fn next(&mut self, what: &'static str) -> Result<Completion> {
+        let mut one = [None];
+        loop {
+            self.poll_into(what, &mut one)?;
+            if let Some(completion) = one[0] {
+                return Ok(completion);
+            }
+        }
+    }
+
+    /// Fills `out` from its start with completions, all of which must be successes, and returns how many. Does not
+    /// wait, but lets others have the processor if there was nothing for a while.
+    ///
+    /// # Errors
+    /// As [`Completions::next`].
+    pub fn poll_into(&mut self, what: &'static str, out: &mut [Option<Completion>]) -> Result<usize> {
+        let count = self.cq.poll_into(out);
+        self.polls = self.polls.wrapping_add(1);
+        if self.polls.is_multiple_of(CHANNEL_INTERVAL) {
+            interrupt::check()?;
+            self.channel.check()?;
+        }
+        if let Some(failed) = out[..count].iter().flatten().find(|done| done.status != WcStatus::Success) {
+            return Err(Error::Completion { what, status: failed.status });
+        }
+        self.idle = if count > 0 { 0 } else { self.idle.saturating_add(1) };
+        if self.idle > IDLE_POLLS {
+            yield_now();
+        }
+        Ok(count)
+    }
+
+    /// Whether the peer said something, as of the last look at the side channel.
+    #[must_use]
+    pub fn peer_spoke(&self) -> bool {
+        self.channel.has_line()
+    }
+}

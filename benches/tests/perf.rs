@@ -1,0 +1,285 @@
+//! The perftest-like tools as two processes over memif. Times are measured, but decide nothing.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const WRITE_BW: &str = env!("CARGO_BIN_EXE_srnic_write_bw");
+const WRITE_LAT: &str = env!("CARGO_BIN_EXE_srnic_write_lat");
+/// Far longer than anything here takes, on a busy machine too.
+const LIMIT: Duration = Duration::from_secs(100);
+
+/// A directory and a TCP port of its own. One at a time: each keeps two cores busy.
+struct Pair {
+    tool: &'static str,
+    dir: PathBuf,
+    port: u16,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Pair {
+    fn new(tool: &'static str, name: &str) -> Self {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let dir = std::env::temp_dir().join(format!("perf-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a directory of our own");
+        let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
+        Self { tool, dir, port: free.expect("a free port").port(), _alone: alone }
+    }
+
+    fn start(&self, side: &str, wrapper: &str, options: &str) -> Running {
+        let mut command = Command::new(self.tool);
+        let device = format!("{wrapper}memif:{}", self.dir.join("memif").display());
+        // A pause of the whole machine is no failure of the peer.
+        command.args(["-d", &device, "-p", &self.port.to_string(), "-u", "18", "--json"]);
+        command.arg(self.dir.join(side)).args(options.split_whitespace());
+        command.args((side == "client").then_some("127.0.0.1"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running(Some(command.spawn().expect("it starts")))
+    }
+
+    /// Both sides with the same options, to their successful end; the client's device has a wrapper.
+    fn run(&self, wrapper: &str, options: &str) -> [Ended; 2] {
+        let (server, client) = (self.start("server", "", options), self.start("client", wrapper, options));
+        let ended = [client.end(), server.end()];
+        ended.iter().for_each(Ended::assert_success);
+        ended
+    }
+
+    fn json(&self, side: &str) -> serde_json::Value {
+        let text = fs::read_to_string(self.dir.join(side)).expect("it was written");
+        serde_json::from_str(&text).expect("it is JSON")
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// A process that does not outlive its test.
+struct Running(Option<Child>);
+
+impl Running {
+    fn signal(&self, name: &str) {
+        let id = self.0.as_ref().expect("it runs").id().to_string();
+        assert!(Command::new("kill").args([name, &id]).status().expect("kill runs").success());
+    }
+
+    fn end(mut self) -> Ended {
+        let mut child = self.0.take().expect("it runs");
+        let deadline = Instant::now() + LIMIT;
+        while child.try_wait().expect("our child").is_none() {
+            if Instant::now() > deadline {
+                child.kill().expect("our child");
+                let output = child.wait_with_output().expect("our child");
+                panic!("it does not end: {}", String::from_utf8_lossy(&output.stderr));
+            }
+            sleep(Duration::from_millis(10));
+        }
+        Ended(child.wait_with_output().expect("our child"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+struct Ended(Output);
+
+impl Ended {
+    fn assert_success(&self) {
+        assert!(self.0.status.success(), "{}: {}", self.0.status, self.error());
+    }
+
+    #[track_caller]
+    fn assert_failed(&self, code: i32, reason: &str) {
+        assert_eq!(self.0.status.code(), Some(code), "{}", self.error());
+        assert!(self.error().contains(reason), "{}", self.error());
+    }
+
+    fn error(&self) -> String {
+        String::from_utf8_lossy(&self.0.stderr).into_owned()
+    }
+
+    /// The heading, and the first two columns of each row: sizes and iterations.
+    fn table(&self) -> (String, Vec<[u64; 2]>) {
+        let out = String::from_utf8_lossy(&self.0.stdout);
+        let mut lines = out.lines();
+        let heading = lines.next().expect("a heading").to_owned();
+        let row = |line: &str| -> [u64; 2] {
+            let mut cells = line.split_whitespace().map(|cell| cell.parse().expect("a number"));
+            [cells.next().expect("a size"), cells.next().expect("iterations")]
+        };
+        (heading, lines.map(row).collect())
+    }
+}
+
+#[test]
+fn write_bw_delivers_every_byte() {
+    let pair = Pair::new(WRITE_BW, "bw");
+    for ended in pair.run("", "-s 10000 -n 300 -q 2 --verify --report_gbits") {
+        let (heading, rows) = ended.table();
+        assert!(heading.contains("BW average[Gb/sec]   MsgRate[Mpps]"), "{heading}");
+        assert_eq!(rows, [[10_000, 600]]);
+    }
+    let result = &pair.json("client")["results"][0];
+    assert_eq!((&result["size"], &result["iterations"]), (&10_000.into(), &600.into()));
+    let (peak, average) = (result["bw_peak_gbps"].as_f64(), result["bw_avg_gbps"].as_f64());
+    assert!(average > Some(0.0) && peak >= average, "{result}");
+    let messages = result["msg_rate_mpps"].as_f64().expect("a rate") * 1e6;
+    assert!((messages * 80_000e-9 / average.expect("a rate") - 1.0).abs() < 1e-6, "{result}");
+    assert_eq!(result["drops"], 0);
+}
+
+#[test]
+fn write_bw_delivers_every_byte_both_ways_through_loss() {
+    let pair = Pair::new(WRITE_BW, "loss");
+    let wrapper = "fault:loss=2%,dup=1%,reorder=1%,seed=3:";
+    for ended in pair.run(wrapper, "-s 20000 -n 400 -b -l 7 -Q 50 -t 60 --verify") {
+        assert_eq!(ended.table().1, [[20_000, 800]]);
+    }
+    let result = &pair.json("client")["results"][0];
+    assert!(result["drops"].as_u64() > Some(10) && result["retransmits"].as_u64() > Some(10), "{result}");
+}
+
+#[test]
+fn write_bw_measures_every_size() {
+    let pair = Pair::new(WRITE_BW, "all");
+    let [client, server] = pair.run("", "-a -n 5 -I 64 --verify");
+    let expected: Vec<[u64; 2]> = (1..=23).map(|power| [1 << power, 5]).collect();
+    assert_eq!((client.table().1, server.table().1), (expected.clone(), expected));
+}
+
+#[test]
+fn write_bw_ends_after_its_time() {
+    let pair = Pair::new(WRITE_BW, "time");
+    let start = Instant::now();
+    let [client, server] = pair.run("", "-D 1 -s 64 -q 3 --verify --cc dctcp");
+    assert!(start.elapsed() >= Duration::from_secs(1));
+    assert!(client.table().1[0][1] >= 3 * 128);
+    assert_eq!(client.table().1, server.table().1);
+}
+
+#[test]
+fn write_lat_sees_every_message_whole() {
+    for (name, options, size) in [
+        ("lat", "-n 200 --verify", 2),
+        ("lat-mid", "-s 1000 -n 200 --verify", 1000),
+        ("lat-long", "-s 10001 -m 1024 -n 200 --verify", 10_001),
+    ] {
+        let pair = Pair::new(WRITE_LAT, name);
+        for ended in pair.run("", options) {
+            let (heading, rows) = ended.table();
+            assert!(heading.contains("t_typical[usec]") && heading.ends_with("99.9% percentile[usec]"));
+            assert_eq!(rows, [[size, 200]]);
+        }
+        let latency = &pair.json("client")["results"][0]["lat_us"];
+        let times = ["min", "p50", "p99", "p99.9", "max"].map(|key| latency[key].as_f64().expect("a time"));
+        assert!(times[0] > 0.0 && times.is_sorted(), "{latency}");
+    }
+}
+
+#[test]
+fn write_lat_sees_every_message_whole_through_loss_and_reordering() {
+    let pair = Pair::new(WRITE_LAT, "lat-loss");
+    let wrapper = "fault:loss=1%,reorder=5%,dup=1%,seed=5:";
+    pair.run(wrapper, "-s 20000 -m 1024 -n 50 --verify");
+    assert!(pair.json("client")["results"][0]["drops"].as_u64() > Some(0));
+}
+
+#[test]
+fn write_lat_measures_every_size() {
+    let pair = Pair::new(WRITE_LAT, "lat-all");
+    let [client, server] = pair.run("", "-a -n 3");
+    assert_eq!(client.table().1.len(), 23);
+    assert_eq!(client.table().1, server.table().1);
+}
+
+#[test]
+fn options_that_differ_are_named_on_both_sides() {
+    for (tool, ours, theirs, reason) in [
+        (WRITE_BW, "-n 10", "-n 20", "--iters is 10 here and 20 at the peer"),
+        (WRITE_BW, "-s 10", "-a", "--size is 10 here and all at the peer"),
+        (WRITE_LAT, "-m 1024", "-m 512", "--mtu is 1024 here and 512 at the peer"),
+    ] {
+        let pair = Pair::new(tool, "differ");
+        let (server, client) = (pair.start("server", "", theirs), pair.start("client", "", ours));
+        client.end().assert_failed(1, reason);
+        assert!(!server.end().0.status.success());
+    }
+}
+
+#[test]
+fn another_tool_is_no_peer() {
+    let mut pair = Pair::new(WRITE_BW, "other");
+    let server = pair.start("server", "", "");
+    pair.tool = WRITE_LAT;
+    pair.start("client", "", "")
+        .end()
+        .assert_failed(1, "the peer said `srnic_write_bw 1` where `srnic_write_lat 1`");
+    server.end().assert_failed(1, "the peer said `srnic_write_lat 1`");
+}
+
+#[test]
+fn options_that_do_not_fit_are_refused() {
+    let pair = Pair::new(WRITE_BW, "refuse");
+    let (server, client) = (pair.start("server", "", "-t 8 -Q 9"), pair.start("client", "", ""));
+    server.end().assert_failed(1, "--cq-mod is 9; it cannot be more than --tx-depth, which is 8");
+    client.end().assert_failed(1, "the peer failed: --cq-mod is 9");
+    pair.start("server", "", "--rdma_cm").end().assert_failed(2, "unexpected argument '--rdma_cm'");
+}
+
+/// Both sides in the middle of ten minutes of traffic.
+fn endless(pair: &Pair) -> (Running, Running) {
+    let options = "-D 600 -s 4096";
+    let both = (pair.start("server", "", options), pair.start("client", "", options));
+    // What is measured too early fails none of the tests: nobody is there yet, or connects.
+    sleep(Duration::from_secs(3));
+    both
+}
+
+#[test]
+fn a_server_that_is_killed_ends_the_client() {
+    for tool in [WRITE_BW, WRITE_LAT] {
+        let pair = Pair::new(tool, "kill-server");
+        let (server, client) = endless(&pair);
+        server.signal("-KILL");
+        assert!(!client.end().0.status.success());
+    }
+}
+
+#[test]
+fn a_client_that_is_killed_ends_the_server() {
+    for tool in [WRITE_BW, WRITE_LAT] {
+        let pair = Pair::new(tool, "kill-client");
+        let (server, client) = endless(&pair);
+        client.signal("-KILL");
+        server.end().assert_failed(1, "the peer closed the side channel");
+    }
+}
+
+#[test]
+fn an_interrupt_prints_the_table_so_far() {
+    for tool in [WRITE_BW, WRITE_LAT] {
+        let pair = Pair::new(tool, "interrupt");
+        let (server, client) = endless(&pair);
+        client.signal("-INT");
+        let client = client.end();
+        client.assert_failed(130, "interrupted");
+        let rows = client.table().1;
+        assert!(rows.len() == 1 && rows[0][0] == 4096 && rows[0][1] > 0, "{rows:?}");
+        assert_eq!(pair.json("client")["results"][0]["iterations"], rows[0][1]);
+        server.end().assert_failed(1, "the peer failed: interrupted");
+    }
+}
