@@ -76,6 +76,11 @@ impl Watchdog {
         }
     }
 
+    /// Takes other attributes, as SQD allows; what was counted goes on.
+    pub const fn configure(&mut self, config: WatchdogConfig) {
+        self.config = config;
+    }
+
     /// The stream made progress, or became busy, at `now`: all counts start again.
     pub fn progress(&mut self, now: Time) {
         *self = Self { rtt: self.rtt, ..Self::new(self.config) };

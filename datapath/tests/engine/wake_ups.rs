@@ -2,7 +2,7 @@
 
 use crate::common::rig::{Options, Rig, write};
 use datapath::engine::QpHandles;
-use datapath::qp::attr::QpAttr;
+use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::QpState;
 use datapath::queue::*;
 
@@ -46,6 +46,21 @@ fn what_is_posted_after_the_last_retry_is_flushed() {
         assert!(rig.run(3, |rig| rig.sides[0].cq.len() == 3), "posted to ERR, and never flushed");
         assert_eq!(statuses(&mut rig), [WcStatus::WrFlushErr; 3]);
     }
+}
+
+#[test]
+fn patience_that_is_shortened_in_sqd_ends_sooner() {
+    let (mut rig, handles, options) = stuck(Options::default().attr);
+    rig.sides[0].force(handles[0].qpn, QpState::Sqd);
+    let attr = QpAttr { timeout: 1, retry_cnt: 0, ..options.attr };
+    rig.sides[0]
+        .engine
+        .modify_qp(handles[0].qpn, &attr, QpAttrMask::TIMEOUT | QpAttrMask::RETRY_CNT)
+        .unwrap();
+    let before = rig.now;
+    assert!(rig.run(100, |rig| rig.sides[0].cq.len() == 8));
+    assert!(rig.now.since(before) < 1_000_000, "the old timeout lasts half a second");
+    assert_eq!(statuses(&mut rig)[0], WcStatus::RetryExcErr);
 }
 
 #[test]

@@ -195,3 +195,34 @@ fn a_late_copy_of_an_rnr_nak_does_not_outlive_the_answer() {
         outcome.unwrap_or_else(|stuck| panic!("{recovery:?}: {stuck:?}"));
     }
 }
+
+#[test]
+fn a_wait_that_progress_ended_delays_no_timer() {
+    // Code 0 asks for 655 ms.
+    let (mut rig, a, b, source, target) = pair(QpOptions { min_rnr_timer: 0, ..options() });
+    let caught = Rc::new(RefCell::new(Vec::new()));
+    let keep = Rc::clone(&caught);
+    rig.net.set_filter(
+        rig.up(b),
+        Box::new(move |passing| {
+            let mut caught = keep.borrow_mut();
+            caught.push(passing.frame.to_vec());
+            if caught.len() == 2 { Verdict::Drop } else { Verdict::Pass }
+        }),
+    );
+    rig.send(a, source.at(0, 100));
+    rig.run_until(|rig| rig.counters(a).rx_rnr_naks == 1, LIMIT_NS).unwrap();
+    rig.post_recv(b, target.all());
+    rig.run_until(|rig| rig.counters(a).tx_probes == 1, 10 * LIMIT_NS).unwrap();
+    // A copy of the NAK begins a second wait; the answer to the probe comes in the middle of it.
+    let copy = caught.borrow()[0].clone();
+    rig.net.deliver(rig.now(), a.node(), copy);
+    rig.run_for(LIMIT_NS / 2);
+    let [_, answer] = &caught.borrow().clone()[..] else { panic!("{} answers", caught.borrow().len()) };
+    rig.net.deliver(rig.now(), a.node(), answer.clone());
+    rig.run_until(|rig| rig.sends(a).len() == 1, LIMIT_NS).unwrap();
+    rig.net.set_filter(rig.up(a), drop_numbers([0], |passing| passing.kind() == FrameKind::Data));
+    rig.post_recv(b, target.all());
+    rig.send(a, source.at(0, 200));
+    rig.run_until(|rig| rig.sends(a).len() == 2, LIMIT_NS / 50).unwrap();
+}

@@ -52,13 +52,10 @@ impl<P: Port> Engine<P> {
         if from == QpState::Init && to == QpState::Rtr {
             start_receiving(qpc, cold, &merged, window_max);
         }
+        let watchdog = WatchdogConfig { timeout: merged.timeout, retry_cnt: merged.retry_cnt, rto };
+        cold.watchdog.configure(watchdog);
         if from == QpState::Rtr && to == QpState::Rts {
-            start_sending(
-                qpc,
-                cold,
-                &merged,
-                WatchdogConfig { timeout: merged.timeout, retry_cnt: merged.retry_cnt, rto },
-            );
+            start_sending(qpc, cold, &merged, watchdog);
         }
         qpc.id.state = to;
         cold.shared.set_state(to);

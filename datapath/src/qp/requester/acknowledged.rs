@@ -241,6 +241,9 @@ fn begin_rnr(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, timer: u8) {
 fn end_rnr(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, sent_until: Psn) {
     cold.rnr_retries = 0;
     qpc.sched.remove(SchedFlags::RNR_WAIT);
+    // The timer stands at the end of the wait, which may be far off.
+    qpc.sched.insert(SchedFlags::TIMED);
+    units.timers.arm(cold.slot, units.now.after(cold.watchdog.first_look_ns()));
     if let Some(record) = qpc.tx.resend_until(&mut cold.tx_recovery, sent_until) {
         units.tell_slow_path(record);
     }
