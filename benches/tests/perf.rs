@@ -9,6 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const WRITE_BW: &str = env!("CARGO_BIN_EXE_srnic_write_bw");
+const SEND_BW: &str = env!("CARGO_BIN_EXE_srnic_send_bw");
 const WRITE_LAT: &str = env!("CARGO_BIN_EXE_srnic_write_lat");
 /// Far longer than anything here takes, on a busy machine too.
 const LIMIT: Duration = Duration::from_secs(100);
@@ -172,6 +173,41 @@ fn write_bw_ends_after_its_time() {
 }
 
 #[test]
+fn send_bw_delivers_every_byte() {
+    let pair = Pair::new(SEND_BW, "send");
+    for ended in pair.run("", "-s 10000 -n 300 -q 2 -r 64 --verify") {
+        assert_eq!(ended.table().1, [[10_000, 600]]);
+    }
+    let result = &pair.json("client")["results"][0];
+    assert!(result["bw_avg_gbps"].as_f64() > Some(0.0), "{result}");
+}
+
+#[test]
+fn send_bw_delivers_every_byte_both_ways_through_loss() {
+    let pair = Pair::new(SEND_BW, "send-loss");
+    // With few receives, so that the sender has to wait for them, too.
+    for ended in pair.run("fault:loss=2%,dup=1%,reorder=1%,seed=4:", "-s 20000 -n 200 -b -r 4 --verify") {
+        assert_eq!(ended.table().1, [[20_000, 400]]);
+    }
+    let result = &pair.json("client")["results"][0];
+    assert!(result["drops"].as_u64() > Some(10) && result["retransmits"].as_u64() > Some(10), "{result}");
+}
+
+#[test]
+fn send_bw_measures_every_size_and_ends_after_its_time() {
+    let pair = Pair::new(SEND_BW, "send-all");
+    let [client, server] = pair.run("", "-a -n 5 -b --verify");
+    assert_eq!(client.table().1.len(), 23);
+    assert_eq!(client.table().1, server.table().1);
+    let [client, server] = pair.run("", "-D 1 -s 64 --verify");
+    assert!(client.table().1[0][1] >= 128);
+    assert_eq!(client.table().1, server.table().1);
+    let (server, client) = (pair.start("server", "", "-a -D 1"), pair.start("client", "", "-a -D 1"));
+    client.end().assert_failed(1, "--all and --duration do not go together");
+    assert!(!server.end().0.status.success());
+}
+
+#[test]
 fn write_lat_sees_every_message_whole() {
     for (name, options, size) in [
         ("lat", "-n 200 --verify", 2),
@@ -251,7 +287,7 @@ fn endless(pair: &Pair) -> (Running, Running) {
 
 #[test]
 fn a_server_that_is_killed_ends_the_client() {
-    for tool in [WRITE_BW, WRITE_LAT] {
+    for tool in [WRITE_BW, SEND_BW, WRITE_LAT] {
         let pair = Pair::new(tool, "kill-server");
         let (server, client) = endless(&pair);
         server.signal("-KILL");
@@ -261,7 +297,7 @@ fn a_server_that_is_killed_ends_the_client() {
 
 #[test]
 fn a_client_that_is_killed_ends_the_server() {
-    for tool in [WRITE_BW, WRITE_LAT] {
+    for tool in [WRITE_BW, SEND_BW, WRITE_LAT] {
         let pair = Pair::new(tool, "kill-client");
         let (server, client) = endless(&pair);
         client.signal("-KILL");
@@ -271,7 +307,7 @@ fn a_client_that_is_killed_ends_the_server() {
 
 #[test]
 fn an_interrupt_prints_the_table_so_far() {
-    for tool in [WRITE_BW, WRITE_LAT] {
+    for tool in [WRITE_BW, SEND_BW, WRITE_LAT] {
         let pair = Pair::new(tool, "interrupt");
         let (server, client) = endless(&pair);
         client.signal("-INT");

@@ -1,16 +1,18 @@
-//! `srnic_write_bw`: as many WRITEs as the connection takes.
+//! `srnic_write_bw`, `srnic_send_bw`: as many messages as the connection takes.
 
 mod layout;
+mod receiver;
 mod sender;
 
 use crate::channel::Channel;
 use crate::error::{Error, Result};
-use crate::perf::cli::{self, BandwidthArgs};
+use crate::perf::cli::{self, BandwidthArgs, SendBandwidthArgs};
 use crate::perf::meter::{Meter, Rates};
 use crate::perf::report::Report;
 use crate::perf::session::{self, Session, Setup, Tool};
 use crate::perf::{memory, pattern::Pattern, table};
 use layout::Layout;
+use receiver::Receiver;
 use sender::{Goal, Sender};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -29,11 +31,50 @@ pub fn write_main() -> ExitCode {
         version: "srnic_write_bw 1",
     };
     let args: BandwidthArgs = cli::parse(tool.name, tool.about);
-    session::main(tool, &args.common, |device, channel| run(tool, &args, device, channel))
+    session::main(tool, &args.common, |device, channel| run(tool, Verb::Write, &args, device, channel))
 }
 
-fn run(tool: Tool, args: &BandwidthArgs, device: &Device, channel: &mut Channel) -> Result<()> {
-    check(args)?;
+/// `srnic_send_bw` from its command line to its end.
+#[must_use]
+pub fn send_main() -> ExitCode {
+    let tool = Tool {
+        name: "srnic_send_bw",
+        about: "Bandwidth of SENDs: start a server without a host, then a client with one",
+        version: "srnic_send_bw 1",
+    };
+    let args: SendBandwidthArgs = cli::parse(tool.name, tool.about);
+    let (verb, args) = (Verb::Send { rx_depth: args.rx_depth }, args.bandwidth);
+    session::main(tool, &args.common, |device, channel| run(tool, verb, &args, device, channel))
+}
+
+/// What the messages are.
+#[derive(Clone, Copy, Debug)]
+enum Verb {
+    Write,
+    /// With so many receives outstanding at the other side.
+    Send {
+        rx_depth: u32,
+    },
+}
+
+impl Verb {
+    const fn what(self) -> &'static str {
+        match self {
+            Self::Write => "a WRITE",
+            Self::Send { .. } => "a SEND or a receive",
+        }
+    }
+
+    const fn rx_depth(self) -> u32 {
+        match self {
+            Self::Write => 1,
+            Self::Send { rx_depth } => rx_depth,
+        }
+    }
+}
+
+fn run(tool: Tool, verb: Verb, args: &BandwidthArgs, device: &Device, channel: &mut Channel) -> Result<()> {
+    check(verb, args)?;
     let common = &args.common;
     let mtu = common.mtu.unwrap_or_else(|| device.path_mtu_max());
     let mut agreed = common.agreed(SIZE_DEFAULT, ITERS_DEFAULT, mtu);
@@ -48,6 +89,7 @@ fn run(tool: Tool, args: &BandwidthArgs, device: &Device, channel: &mut Channel)
         qps: args.qps,
         caps: QueueCaps {
             max_send_wr: common.tx_depth,
+            max_recv_wr: verb.rx_depth(),
             max_inline: common.inline_size.unwrap_or(0),
             ..QueueCaps::default()
         },
@@ -55,7 +97,7 @@ fn run(tool: Tool, args: &BandwidthArgs, device: &Device, channel: &mut Channel)
     };
     let mut session = Session::connect(device, channel, &setup)?;
     let mut report = Report::new(device, &table::bandwidth_heading(args.report_gbits));
-    let result = sizes.iter().try_for_each(|&size| measure(args, &mut session, &mut report, size));
+    let result = sizes.iter().try_for_each(|&size| measure(verb, args, &mut session, &mut report, size));
     if matches!(result, Ok(()) | Err(Error::Interrupted)) {
         let run = json!({
             "tool": tool.name, "mtu": mtu.bytes(), "qps": args.qps, "tx_depth": common.tx_depth,
@@ -67,7 +109,12 @@ fn run(tool: Tool, args: &BandwidthArgs, device: &Device, channel: &mut Channel)
 }
 
 /// Options that clap cannot compare.
-fn check(args: &BandwidthArgs) -> Result<()> {
+fn check(verb: Verb, args: &BandwidthArgs) -> Result<()> {
+    if matches!(verb, Verb::Send { .. }) && args.common.all && args.common.duration.is_some() {
+        // Receives for an unknown number of messages would be left over for those of the next size.
+        let text = "SENDs of all sizes need a number of messages: --all and --duration do not go together";
+        return Err(Error::Options(text.to_owned()));
+    }
     let depth = args.common.tx_depth;
     for (option, value) in [("--cq-mod", args.cq_mod.unwrap_or(1)), ("--post_list", args.post_list)] {
         if value > depth {
@@ -79,18 +126,28 @@ fn check(args: &BandwidthArgs) -> Result<()> {
 }
 
 /// One size: both sides get ready, one or both send, both learn what the other measured, and check what arrived.
-fn measure(args: &BandwidthArgs, session: &mut Session<'_>, report: &mut Report, size: usize) -> Result<()> {
+fn measure(
+    verb: Verb,
+    args: &BandwidthArgs,
+    session: &mut Session<'_>,
+    report: &mut Report,
+    size: usize,
+) -> Result<()> {
     let layout = Layout::new(size, args);
     let is_client = args.common.host.is_some();
     if args.common.verify {
         memory::fill(&session.source, 0..layout.len(), pattern(size, is_client))?;
         memory::clear(&session.target, 0..layout.len())?;
     }
+    let mut receiver = receiver(verb, args, layout);
+    if let Some(receiver) = &mut receiver {
+        receiver.begin(&mut session.queue_pairs, &session.target)?;
+    }
     session.meet("ready", size)?;
     let mut ours = Rates::default();
     if is_client || args.bidirectional {
         let mut meter = Meter::new(Instant::now());
-        let result = Sender::new(args, session, layout, goal(args)).run(&mut meter);
+        let result = Sender::new(verb, args, session, layout, receiver.as_mut()).run(goal(args), &mut meter);
         ours = meter.rates();
         if matches!(result, Err(Error::Interrupted)) && ours.iterations > 0 {
             add(args, report, size, ours);
@@ -100,7 +157,11 @@ fn measure(args: &BandwidthArgs, session: &mut Session<'_>, report: &mut Report,
     }
     let mut theirs = Rates::default();
     if !is_client || args.bidirectional {
+        if receiver.is_some() {
+            Sender::new(verb, args, session, layout, receiver.as_mut()).receive()?;
+        }
         theirs = session.channel.hear_at_last(session.device, "done")?;
+        Sender::new(verb, args, session, layout, receiver.as_mut()).finish(theirs.iterations)?;
         if args.common.verify {
             let messages = theirs.iterations / u64::from(args.qps);
             // Until a time limit each queue pair sends what it can, but each slot once at least.
@@ -119,6 +180,15 @@ fn measure(args: &BandwidthArgs, session: &mut Session<'_>, report: &mut Report,
     };
     add(args, report, size, rates);
     Ok(())
+}
+
+/// What receives, if the messages need receives here.
+fn receiver(verb: Verb, args: &BandwidthArgs, layout: Layout) -> Option<Receiver> {
+    let Verb::Send { rx_depth } = verb else { return None };
+    let common = &args.common;
+    let receives = common.host.is_none() || args.bidirectional;
+    let messages = common.duration.map_or(common.iters.unwrap_or(ITERS_DEFAULT), |_| u64::MAX);
+    receives.then(|| Receiver::new(layout, rx_depth, messages))
 }
 
 fn goal(args: &BandwidthArgs) -> Goal {

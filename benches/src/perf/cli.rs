@@ -88,6 +88,19 @@ pub struct BandwidthArgs {
     pub report_gbits: bool,
 }
 
+/// Arguments of `srnic_send_bw`.
+#[derive(Parser, Debug)]
+#[command(version)]
+pub struct SendBandwidthArgs {
+    /// What the bandwidth tools take.
+    #[command(flatten)]
+    pub bandwidth: BandwidthArgs,
+    /// Receives outstanding at most, of each queue pair
+    #[arg(short = 'r', long = "rx-depth", value_name = "DEPTH", default_value_t = 512,
+          value_parser = clap::value_parser!(u32).range(1..=16_384))]
+    pub rx_depth: u32,
+}
+
 /// Arguments of the latency tools.
 #[derive(Parser, Debug)]
 #[command(version)]

@@ -45,6 +45,7 @@ fn run(tool: Tool, args: &LatencyArgs, device: &Device, channel: &mut Channel) -
         qps: 1,
         caps: QueueCaps {
             max_send_wr: depth(args),
+            max_recv_wr: 1,
             max_inline: inline.max(INLINE_MIN),
             ..QueueCaps::default()
         },

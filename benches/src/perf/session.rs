@@ -98,7 +98,7 @@ impl<'a> Session<'a> {
         }
         let pd = device.alloc_pd();
         // A failure completes every request that was posted, signaled or not.
-        let cq = device.create_cq(setup.qps * setup.caps.max_send_wr)?;
+        let cq = device.create_cq(setup.qps * (setup.caps.max_send_wr + setup.caps.max_recv_wr))?;
         let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
         let (source, target) = (pd.register(setup.memory, access)?, pd.register(setup.memory, access)?);
         let mut queue_pairs = Vec::new();

@@ -1,18 +1,22 @@
-//! Keeps every queue pair's send queue full.
+//! Keeps every queue pair's send queue full, and its receive queue as well where there is one to fill.
 
+use super::Verb;
 use super::layout::Layout;
+use super::receiver::Receiver;
 use crate::error::Result;
 use crate::perf::cli::BandwidthArgs;
 use crate::perf::meter::Meter;
 use crate::perf::session::Session;
 use crate::pump::Completions;
 use std::time::Instant;
-use verbs_api::{Completion, MemoryRegion, QueueCaps, QueuePair, RemoteRegion, SendData, SendRequest};
+use verbs_api::{
+    Completion, MemoryRegion, QueueCaps, QueuePair, RemoteRegion, SendData, SendRequest, WcOpcode,
+};
 
 /// Completions taken at a time.
 const BATCH: usize = 32;
 /// Where a `wr_id` has the queue pair's index; below is the number of messages up to this one.
-const LANE_SHIFT: u32 = 48;
+pub const LANE_SHIFT: u32 = 48;
 
 /// When to stop.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +37,7 @@ struct Lane<'a> {
 
 /// What all queue pairs have in common.
 struct Plan<'a> {
+    verb: Verb,
     layout: Layout,
     source: &'a MemoryRegion,
     remote: RemoteRegion,
@@ -52,14 +57,23 @@ struct Plan<'a> {
 pub struct Sender<'a> {
     lanes: Vec<Lane<'a>>,
     plan: Plan<'a>,
+    receiver: Option<&'a mut Receiver>,
+    target: &'a MemoryRegion,
     completions: Completions<'a>,
 }
 
 impl<'a> Sender<'a> {
-    pub fn new(args: &BandwidthArgs, session: &'a mut Session<'_>, layout: Layout, goal: Goal) -> Self {
+    pub fn new(
+        verb: Verb,
+        args: &BandwidthArgs,
+        session: &'a mut Session<'_>,
+        layout: Layout,
+        receiver: Option<&'a mut Receiver>,
+    ) -> Self {
         let lane = |queue_pair| Lane { queue_pair, posted: 0, signaled: 0, completed: 0 };
         let depth = args.common.tx_depth;
         let plan = Plan {
+            verb,
             layout,
             source: &session.source,
             remote: session.remote,
@@ -67,19 +81,21 @@ impl<'a> Sender<'a> {
             list: args.post_list.into(),
             cq_mod: args.cq_mod.unwrap_or_else(|| (depth / 4).clamp(1, 100)).into(),
             inline: args.common.inline_size.unwrap_or(0) as usize,
-            goal,
+            goal: Goal::Messages(0),
             over: false,
         };
         Self {
             lanes: session.queue_pairs.iter_mut().map(lane).collect(),
             plan,
+            receiver,
+            target: &session.target,
             completions: Completions::new(&mut session.cq, session.channel),
         }
     }
 
-    /// Sends until the goal is reached and everything is acknowledged.
-    pub fn run(&mut self, meter: &mut Meter) -> Result<()> {
-        let mut done = [None; BATCH];
+    /// Sends until the goal is reached and everything is acknowledged; receives meanwhile what comes.
+    pub fn run(&mut self, goal: Goal, meter: &mut Meter) -> Result<()> {
+        self.plan.goal = goal;
         loop {
             if let Goal::Until(end) = self.plan.goal {
                 self.plan.over = Instant::now() >= end;
@@ -92,20 +108,48 @@ impl<'a> Sender<'a> {
             if outstanding == 0 {
                 return Ok(());
             }
-            let count = self.completions.poll_into("a WRITE", &mut done)?;
-            let messages: u64 = done[..count].iter().flatten().map(|done| self.complete(done)).sum();
+            let messages = self.poll()?;
             if messages > 0 {
                 meter.completed(messages, Instant::now());
             }
         }
     }
 
-    /// Messages that a completion stands for: its own and those before it that are not signaled.
-    fn complete(&mut self, done: &Completion) -> u64 {
+    /// Only receives, until the peer says that it is done.
+    pub fn receive(&mut self) -> Result<()> {
+        while !self.completions.peer_spoke() {
+            self.poll()?;
+        }
+        Ok(())
+    }
+
+    /// Takes what is still to be taken of the messages that the peer sent, all of which were acknowledged.
+    pub fn finish(&mut self, messages: u64) -> Result<()> {
+        while self.receiver.as_ref().is_some_and(|receiver| receiver.received() < messages) {
+            self.poll()?;
+        }
+        Ok(())
+    }
+
+    /// Handles completions; how many of our messages were acknowledged.
+    fn poll(&mut self) -> Result<u64> {
+        let mut done = [None; BATCH];
+        let count = self.completions.poll_into(self.plan.verb.what(), &mut done)?;
+        done[..count].iter().flatten().try_fold(0, |sum, done| Ok(sum + self.complete(done)?))
+    }
+
+    /// Messages of ours that a completion stands for: its own and those before it that are not signaled.
+    fn complete(&mut self, done: &Completion) -> Result<u64> {
         let index = usize::try_from(done.wr_id >> LANE_SHIFT).unwrap_or(usize::MAX);
-        let Some(lane) = self.lanes.get_mut(index) else { return 0 };
+        let Some(lane) = self.lanes.get_mut(index) else { return Ok(0) };
+        if done.opcode == WcOpcode::Recv {
+            if let Some(receiver) = &mut self.receiver {
+                receiver.take(index, lane.queue_pair, self.target)?;
+            }
+            return Ok(0);
+        }
         let completed = done.wr_id & ((1 << LANE_SHIFT) - 1);
-        completed - std::mem::replace(&mut lane.completed, completed)
+        Ok(completed - std::mem::replace(&mut lane.completed, completed))
     }
 }
 
@@ -127,8 +171,11 @@ impl Plan<'_> {
             } else {
                 SendData::Gather(&gather)
             };
-            let to = self.remote.at(slot.start as u64);
-            let request = SendRequest::write(data, to).id(tag | (lane.posted + 1));
+            let request = match self.verb {
+                Verb::Write => SendRequest::write(data, self.remote.at(slot.start as u64)),
+                Verb::Send { .. } => SendRequest::send(data),
+            };
+            let request = request.id(tag | (lane.posted + 1));
             let signaled = self.is_signaled(lane);
             lane.queue_pair.post_send(&if signaled { request.signaled() } else { request })?;
             lane.posted += 1;

@@ -7,6 +7,7 @@ fn bandwidth(line: &str) -> Result<BandwidthArgs, String> {
 #[test]
 fn the_command_lines_are_consistent() {
     BandwidthArgs::command().debug_assert();
+    SendBandwidthArgs::command().debug_assert();
     LatencyArgs::command().debug_assert();
 }
 
