@@ -4,7 +4,7 @@ use core::cell::RefCell;
 use datapath::qp::attr::RecoveryPolicy::{GoBackN, SelectiveRepeat};
 use datapath::qp::state::QpState;
 use datapath::queue::WcStatus;
-use simnet::filter::{Verdict, drop_numbers, drop_psn};
+use simnet::filter::{Verdict, drop_numbers, drop_psn, hold};
 use simnet::{Faults, FrameKind, Qp, QpOptions, Region, Rig, RigOptions, Work};
 use std::rc::Rc;
 use wire::{Pmtu, Psn};
@@ -98,6 +98,26 @@ fn a_send_without_receive_out_of_order_is_asked_for_later() {
     rig.verify(target.at(5000, 700), 1);
     assert_eq!(rig.recvs(b)[1].byte_len, 600);
     assert_eq!(rig.counters(a).rto_fired, 0, "the RNR NAK brings it back, not the timer");
+}
+
+#[test]
+fn what_was_dropped_in_recovery_is_asked_for_at_its_end() {
+    let (mut rig, a, b, source, target) = pair(options());
+    rig.post_recv(b, target.at(0, 1000));
+    // The second packet of the first message waits; the second message finds no receive and is dropped.
+    let missing = Psn::new(options().sq_psn + 1);
+    rig.net.set_filter(rig.up(a), hold(move |passing| passing.data_psn() == Some(missing)));
+    rig.send(a, source.at(0, 1000));
+    rig.send(a, source.at(0, 600));
+    rig.run_for(6000);
+    assert_eq!(rig.counters(b).drop_unplaceable, 3);
+    rig.post_recv(b, target.at(2000, 1000));
+    rig.net.heal();
+    rig.net.release_held(rig.now());
+    let took = rig.run_until(|rig| rig.sends(a).len() == 2, LIMIT_NS).unwrap();
+    assert!(took < 10_000, "{took} ns: a NACK without SACK brings it back, no timer");
+    assert_eq!((rig.counters(b).tx_rnr_naks, rig.counters(a).tail_probes), (0, 0));
+    rig.verify(target.at(2000, 600), 1);
 }
 
 #[test]
