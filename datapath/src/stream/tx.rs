@@ -283,8 +283,7 @@ impl TxStream {
             self.count_retries(cold);
         }
         if self.rtt_timing && self.rtt_psn.is_before(next) {
-            effect.rtt_sent = Some(self.rtt_sent);
-            self.rtt_timing = false;
+            self.end_rtt(effect);
         }
         self.una = next;
         self.progress_at = now;
@@ -314,6 +313,9 @@ impl TxStream {
             return;
         }
         self.recovering = true;
+        if self.rtt_timing && sack == Some(self.rtt_psn) {
+            self.end_rtt(effect);
+        }
         if let Some(psn) = sack
             && cold.highest_sack.is_none_or(|highest| highest.is_before(psn))
         {
@@ -358,9 +360,16 @@ impl TxStream {
         Resend { psn, record: cold.resent(self.recovering, psn, self.nxt) }
     }
 
-    /// A packet sent twice gives no round-trip time (Karn).
+    /// A packet sent twice gives no round-trip time (Karn), nor does one behind it: its cumulative acknowledgement
+    /// waits for the repair, and a timeout learned from timeouts would only grow.
     fn void_rtt(&mut self, psn: Psn) {
-        self.rtt_timing &= psn != self.rtt_psn;
+        self.rtt_timing &= self.rtt_psn.is_before(psn);
+    }
+
+    /// Ends the round trip in progress.
+    fn end_rtt(&mut self, effect: &mut AckEffect) {
+        effect.rtt_sent = Some(self.rtt_sent);
+        self.rtt_timing = false;
     }
 
     fn count_retries(&mut self, cold: &TxRecovery) {

@@ -392,6 +392,34 @@ fn one_packet_at_a_time_is_timed_and_a_resend_voids_it() {
     assert_eq!(rtt(&mut stream, &mut cold, 6), Some(Time(90)));
 }
 
+/// Packet 0 was sent twice, so packet 1, sent at 20, is the one that is timed.
+fn sender_with_a_hole() -> (TxStream, TxRecovery) {
+    let (mut stream, mut cold) = sender(1);
+    stream.probe(&mut cold, psn(0));
+    stream.send_new(Time(20));
+    (stream, cold)
+}
+
+#[test]
+fn what_waited_for_a_repair_gives_no_round_trip() {
+    let (mut stream, mut cold) = sender_with_a_hole();
+    stream.probe(&mut cold, psn(0));
+    let effect = stream.on_ack(&mut cold, Time(1_000_000), &ack(2)).unwrap();
+    assert_eq!(effect.rtt_sent, None, "1 may have arrived long ago");
+    stream.send_new(Time(1_000_010));
+    let effect = stream.on_ack(&mut cold, Time(1_000_020), &ack(3)).unwrap();
+    assert_eq!(effect.rtt_sent, Some(Time(1_000_010)));
+}
+
+#[test]
+fn a_round_trip_ends_with_the_packets_own_sack() {
+    let (mut stream, mut cold) = sender_with_a_hole();
+    let effect = stream.on_ack(&mut cold, Time(50), &sack(0, 1)).unwrap();
+    assert_eq!(effect.rtt_sent, Some(Time(20)));
+    let effect = stream.on_ack(&mut cold, Time(1_000_000), &ack(2)).unwrap();
+    assert_eq!(effect.rtt_sent, None, "it has ended");
+}
+
 #[test]
 fn progress_is_noted_when_una_moves_or_the_stream_becomes_busy() {
     let (mut stream, mut cold) = sender(2);
