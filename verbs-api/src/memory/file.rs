@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 use datapath::memory::Backing;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -35,8 +36,8 @@ impl FileBacking {
         Ok(Self { map: map.into() })
     }
 
-    /// Makes a file of `len` bytes, replacing what was there, and maps it. Its space on the disk is taken now, so
-    /// that a full disk is an error here.
+    /// Makes a file of `len` bytes, replacing what was there, and maps it. Its space on the disk is taken now where the
+    /// file system can do that, so that a full disk is an error here and not a signal later.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -46,8 +47,12 @@ impl FileBacking {
         let mut options = File::options();
         let file =
             options.read(true).write(true).create(true).truncate(true).open(path).map_err(fails("create"))?;
-        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len)
-            .map_err(|errno| file_error("make room for", path, errno.into()))?;
+        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len) {
+            Ok(()) => {}
+            // Some network file systems cannot: there a full disk shows only when the bytes arrive.
+            Err(Errno::OPNOTSUPP) => file.set_len(len).map_err(fails("make room for"))?,
+            Err(errno) => return Err(file_error("make room for", path, errno.into())),
+        }
         let map = MmapOptions::new().map_raw(&file).map_err(fails("map"))?;
         Ok(Self { map })
     }

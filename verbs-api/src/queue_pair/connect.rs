@@ -10,6 +10,15 @@ use datapath::queue::RecvRequest;
 
 /// A queue pair in state INIT: give [`endpoint`](Self::endpoint) to the peer, and [`connect`](Self::connect) with the
 /// peer's.
+///
+/// Sending takes a connected one, which is another type:
+///
+/// ```compile_fail,E0599
+/// # use verbs_api::{PreparedQueuePair, SendData, SendRequest};
+/// fn too_early(mut pair: PreparedQueuePair) {
+///     let _ = pair.post_send(&SendRequest::send(SendData::Inline(b"hello")));
+/// }
+/// ```
 pub struct PreparedQueuePair {
     owned: Owned,
     attr: QpAttr,
