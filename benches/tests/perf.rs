@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 const WRITE_BW: &str = env!("CARGO_BIN_EXE_srnic_write_bw");
 const SEND_BW: &str = env!("CARGO_BIN_EXE_srnic_send_bw");
+const SEND_LAT: &str = env!("CARGO_BIN_EXE_srnic_send_lat");
 const WRITE_LAT: &str = env!("CARGO_BIN_EXE_srnic_write_lat");
 /// Far longer than anything here takes, on a busy machine too.
 const LIMIT: Duration = Duration::from_secs(100);
@@ -209,12 +210,21 @@ fn send_bw_measures_every_size_and_ends_after_its_time() {
 
 #[test]
 fn write_lat_sees_every_message_whole() {
+    every_message_is_whole(WRITE_LAT);
+}
+
+#[test]
+fn send_lat_sees_every_message_whole() {
+    every_message_is_whole(SEND_LAT);
+}
+
+fn every_message_is_whole(tool: &'static str) {
     for (name, options, size) in [
         ("lat", "-n 200 --verify", 2),
         ("lat-mid", "-s 1000 -n 200 --verify", 1000),
         ("lat-long", "-s 10001 -m 1024 -n 200 --verify", 10_001),
     ] {
-        let pair = Pair::new(WRITE_LAT, name);
+        let pair = Pair::new(tool, name);
         for ended in pair.run("", options) {
             let (heading, rows) = ended.table();
             assert!(heading.contains("t_typical[usec]") && heading.ends_with("99.9% percentile[usec]"));
@@ -227,19 +237,23 @@ fn write_lat_sees_every_message_whole() {
 }
 
 #[test]
-fn write_lat_sees_every_message_whole_through_loss_and_reordering() {
-    let pair = Pair::new(WRITE_LAT, "lat-loss");
-    let wrapper = "fault:loss=1%,reorder=5%,dup=1%,seed=5:";
-    pair.run(wrapper, "-s 20000 -m 1024 -n 50 --verify");
-    assert!(pair.json("client")["results"][0]["drops"].as_u64() > Some(0));
+fn latency_tools_see_every_message_whole_through_loss_and_reordering() {
+    for tool in [WRITE_LAT, SEND_LAT] {
+        let pair = Pair::new(tool, "lat-loss");
+        let wrapper = "fault:loss=1%,reorder=5%,dup=1%,seed=5:";
+        pair.run(wrapper, "-s 20000 -m 1024 -n 50 --verify");
+        assert!(pair.json("client")["results"][0]["drops"].as_u64() > Some(0));
+    }
 }
 
 #[test]
-fn write_lat_measures_every_size() {
-    let pair = Pair::new(WRITE_LAT, "lat-all");
-    let [client, server] = pair.run("", "-a -n 3");
-    assert_eq!(client.table().1.len(), 23);
-    assert_eq!(client.table().1, server.table().1);
+fn latency_tools_measure_every_size() {
+    for tool in [WRITE_LAT, SEND_LAT] {
+        let pair = Pair::new(tool, "lat-all");
+        let [client, server] = pair.run("", "-a -n 3 --verify");
+        assert_eq!(client.table().1.len(), 23);
+        assert_eq!(client.table().1, server.table().1);
+    }
 }
 
 #[test]
@@ -281,13 +295,13 @@ fn endless(pair: &Pair) -> (Running, Running) {
     let options = "-D 600 -s 4096";
     let both = (pair.start("server", "", options), pair.start("client", "", options));
     // What is measured too early fails none of the tests: nobody is there yet, or connects.
-    sleep(Duration::from_secs(3));
+    sleep(Duration::from_secs(2));
     both
 }
 
 #[test]
 fn a_server_that_is_killed_ends_the_client() {
-    for tool in [WRITE_BW, SEND_BW, WRITE_LAT] {
+    for tool in [WRITE_BW, SEND_BW, WRITE_LAT, SEND_LAT] {
         let pair = Pair::new(tool, "kill-server");
         let (server, client) = endless(&pair);
         server.signal("-KILL");
@@ -297,7 +311,7 @@ fn a_server_that_is_killed_ends_the_client() {
 
 #[test]
 fn a_client_that_is_killed_ends_the_server() {
-    for tool in [WRITE_BW, SEND_BW, WRITE_LAT] {
+    for tool in [WRITE_BW, SEND_BW, WRITE_LAT, SEND_LAT] {
         let pair = Pair::new(tool, "kill-client");
         let (server, client) = endless(&pair);
         client.signal("-KILL");
@@ -307,7 +321,7 @@ fn a_client_that_is_killed_ends_the_server() {
 
 #[test]
 fn an_interrupt_prints_the_table_so_far() {
-    for tool in [WRITE_BW, SEND_BW, WRITE_LAT] {
+    for tool in [WRITE_BW, SEND_BW, WRITE_LAT, SEND_LAT] {
         let pair = Pair::new(tool, "interrupt");
         let (server, client) = endless(&pair);
         client.signal("-INT");

@@ -1,4 +1,5 @@
 //! `srnic_write_lat`: two processes write to each other in turn, and each polls its own memory for the other's WRITE.
+//! `srnic_send_lat`: they send to each other in turn, and each waits for the completion of its receive.
 
 mod pingpong;
 
@@ -9,7 +10,7 @@ use crate::perf::report::Report;
 use crate::perf::session::{self, Session, Setup, Tool};
 use crate::perf::statistics::{Latencies, Summary};
 use crate::perf::table;
-use pingpong::{Place, Player, prepare};
+use pingpong::{Place, Player, post_receive, prepare};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -30,10 +31,29 @@ pub fn write_main() -> ExitCode {
         version: "srnic_write_lat 1",
     };
     let args: LatencyArgs = cli::parse(tool.name, tool.about);
-    session::main(tool, &args.common, |device, channel| run(tool, &args, device, channel))
+    session::main(tool, &args.common, |device, channel| run(tool, Verb::Write, &args, device, channel))
 }
 
-fn run(tool: Tool, args: &LatencyArgs, device: &Device, channel: &mut Channel) -> Result<()> {
+/// `srnic_send_lat` from its command line to its end.
+#[must_use]
+pub fn send_main() -> ExitCode {
+    let tool = Tool {
+        name: "srnic_send_lat",
+        about: "Latency of SENDs, half a round trip: start a server without a host, then a client with one",
+        version: "srnic_send_lat 1",
+    };
+    let args: LatencyArgs = cli::parse(tool.name, tool.about);
+    session::main(tool, &args.common, |device, channel| run(tool, Verb::Send, &args, device, channel))
+}
+
+/// What the messages are.
+#[derive(Clone, Copy, Debug)]
+enum Verb {
+    Write,
+    Send,
+}
+
+fn run(tool: Tool, verb: Verb, args: &LatencyArgs, device: &Device, channel: &mut Channel) -> Result<()> {
     let common = &args.common;
     let mtu = common.mtu.unwrap_or_else(|| device.path_mtu_max());
     let sizes = common.sizes(SIZE_DEFAULT);
@@ -49,12 +69,15 @@ fn run(tool: Tool, args: &LatencyArgs, device: &Device, channel: &mut Channel) -
             max_inline: inline.max(INLINE_MIN),
             ..QueueCaps::default()
         },
-        memory: sizes.iter().map(|&size| Place::new(size, mtu).len()).max().unwrap_or_default(),
+        memory: sizes.iter().map(|&size| Place::new(verb, size, mtu).len()).max().unwrap_or_default(),
     };
     let mut session = Session::connect(device, channel, &setup)?;
+    if matches!(verb, Verb::Send) {
+        post_receive(&mut session.queue_pairs[0], &session.target)?;
+    }
     let mut report = Report::new(device, &table::latency_heading());
     let result = sizes.iter().try_for_each(|&size| {
-        let place = Place::new(size, mtu);
+        let place = Place::new(verb, size, mtu);
         measure(args, &mut session, &mut report, place)
     });
     if matches!(result, Ok(()) | Err(Error::Interrupted)) {

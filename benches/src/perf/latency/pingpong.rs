@@ -1,6 +1,6 @@
-//! One message there, one back, each seen in memory.
+//! One message there, one back.
 
-use super::Enough;
+use super::{Enough, Verb};
 use crate::error::Result;
 use crate::perf::cli::Common;
 use crate::perf::session::Session;
@@ -9,30 +9,46 @@ use crate::perf::{memory, pattern::Pattern};
 use crate::pump::Completions;
 use std::ops::Range;
 use std::time::Instant;
-use verbs_api::{MemoryRegion, Pmtu, QueueCaps, QueuePair, RemoteRegion, SendData, SendRequest};
+use verbs_api::{
+    MemoryRegion, Pmtu, QueueCaps, QueuePair, RecvRequest, RemoteRegion, SendData, SendRequest, WcOpcode,
+};
 
 const WORD: usize = size_of::<u64>();
 /// Bytes before the message, which nobody may write.
 const GUARD: usize = 64;
 
-/// Where the message is, in the source and in the target alike, and where the byte that tells of it.
-///
-/// A message of one packet tells of itself: its last byte is the round's. Packets of a longer one may arrive in any
-/// order, so a WRITE of its own follows it, which is seen only when all before it is there (protocol.md 2.4).
+/// How the receiving side learns of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Notice {
+    /// A WRITE of one packet tells of itself: its last byte is the round's.
+    LastByte,
+    /// Packets of a longer WRITE may arrive in any order, so another WRITE follows it, of a word whose last byte is
+    /// the round's; it is seen only when all before it is there (protocol.md 2.4).
+    Word,
+    /// A SEND completes a receive.
+    Completion,
+}
+
+/// Where the message is, in the source and in the target alike, and what tells of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     size: usize,
     /// The aligned word whose last byte is the round's.
     word: usize,
-    single: bool,
+    notice: Notice,
 }
 
 impl Place {
-    pub const fn new(size: usize, mtu: Pmtu) -> Self {
-        // The message ends where the word does, or where it begins.
+    pub const fn new(verb: Verb, size: usize, mtu: Pmtu) -> Self {
         let end = GUARD + size.next_multiple_of(WORD);
-        let single = size <= mtu.bytes() as usize;
-        Self { size, word: if single { end - WORD } else { end }, single }
+        let notice = match verb {
+            Verb::Send => Notice::Completion,
+            Verb::Write if size <= mtu.bytes() as usize => Notice::LastByte,
+            Verb::Write => Notice::Word,
+        };
+        // The message ends where the word does, or where it begins.
+        let word = if matches!(notice, Notice::LastByte) { end - WORD } else { end };
+        Self { size, word, notice }
     }
 
     /// Bytes of a message.
@@ -46,14 +62,18 @@ impl Place {
     }
 
     fn message(&self) -> Range<usize> {
-        let end = if self.single { self.word + WORD } else { self.word };
-        end - self.size..end
+        match self.notice {
+            Notice::LastByte => self.word + WORD - self.size..self.word + WORD,
+            Notice::Word => self.word - self.size..self.word,
+            // Where every receive begins.
+            Notice::Completion => GUARD..GUARD + self.size,
+        }
     }
 
     /// The bytes of the message that `--verify` looks at: all but the round.
     fn body(&self) -> Range<usize> {
         let message = self.message();
-        message.start..message.end - usize::from(self.single)
+        message.start..message.end - usize::from(self.notice == Notice::LastByte)
     }
 
     fn round_at(&self) -> usize {
@@ -65,6 +85,12 @@ impl Place {
 pub fn prepare(session: &Session<'_>, place: Place) -> Result<()> {
     memory::clear(&session.source, 0..place.len())?;
     memory::clear(&session.target, 0..place.len())
+}
+
+/// Posts the one receive that is outstanding at any time. It takes messages of every size.
+pub fn post_receive(queue_pair: &mut QueuePair, target: &MemoryRegion) -> Result<()> {
+    let scatter = [target.slice(GUARD..)?];
+    Ok(queue_pair.post_recv(&RecvRequest { wr_id: 0, scatter: &scatter })?)
 }
 
 /// One side of the game.
@@ -79,6 +105,8 @@ pub struct Player<'a> {
     target: &'a MemoryRegion,
     remote: RemoteRegion,
     completions: Completions<'a>,
+    /// Receives completed.
+    received: u64,
 }
 
 impl<'a> Player<'a> {
@@ -94,6 +122,7 @@ impl<'a> Player<'a> {
             target: &session.target,
             remote: session.remote,
             completions: Completions::new(&mut session.cq, session.channel),
+            received: 0,
         }
     }
 
@@ -129,11 +158,10 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    /// Runs the engine until the round's byte is there; false if the peer says something first.
+    /// Runs the engine until the round's message is there; false if the peer says something first.
     fn wait(&mut self, round: u64) -> Result<bool> {
         loop {
-            let word = self.target.load_acquire_u64(self.place.word)?;
-            if word.to_ne_bytes()[WORD - 1] == byte(round) {
+            if self.is_there(round)? {
                 return Ok(true);
             }
             self.poll()?;
@@ -143,8 +171,22 @@ impl<'a> Player<'a> {
         }
     }
 
+    fn is_there(&self, round: u64) -> Result<bool> {
+        if self.place.notice == Notice::Completion {
+            return Ok(self.received >= round);
+        }
+        let word = self.target.load_acquire_u64(self.place.word)?;
+        Ok(word.to_ne_bytes()[WORD - 1] == byte(round))
+    }
+
     fn poll(&mut self) -> Result<()> {
-        self.completions.poll_into("a WRITE", &mut [None; 4]).map(|_| ())
+        let mut done = [None; 4];
+        let count = self.completions.poll_into("a message", &mut done)?;
+        for _ in done[..count].iter().flatten().filter(|done| done.opcode == WcOpcode::Recv) {
+            self.received += 1;
+            post_receive(self.queue_pair, self.target)?;
+        }
+        Ok(())
     }
 
     fn post(&mut self, round: u64) -> Result<()> {
@@ -153,7 +195,7 @@ impl<'a> Player<'a> {
             self.poll()?;
         }
         let message = self.place.message();
-        if self.place.single {
+        if self.place.notice == Notice::LastByte {
             self.source.write(self.place.round_at(), &[byte(round)])?;
         }
         let gather = [self.source.slice(message.clone())?];
@@ -165,9 +207,12 @@ impl<'a> Player<'a> {
         } else {
             SendData::Gather(&gather)
         };
-        let request = SendRequest::write(data, self.remote.at(message.start as u64));
+        let request = match self.place.notice {
+            Notice::Completion => SendRequest::send(data),
+            Notice::LastByte | Notice::Word => SendRequest::write(data, self.remote.at(message.start as u64)),
+        };
         self.queue_pair.post_send(&request.signaled())?;
-        if !self.place.single {
+        if self.place.notice == Notice::Word {
             let mut word = [0; WORD];
             word[WORD - 1] = byte(round);
             let to = self.remote.at(self.place.word as u64);
@@ -211,7 +256,7 @@ mod tests {
     #[test]
     fn a_message_of_one_packet_ends_with_its_round() {
         for size in [1, 2, 7, 8, 9, 64, 1023, 1024] {
-            let place = Place::new(size, Pmtu::B1024);
+            let place = Place::new(Verb::Write, size, Pmtu::B1024);
             assert_eq!(place.message().len(), size);
             assert_eq!(place.message().end, place.round_at() + 1, "{size}");
             assert_eq!(place.body().end, place.round_at(), "{size}");
@@ -223,7 +268,7 @@ mod tests {
     #[test]
     fn a_longer_message_is_followed_by_its_round() {
         for size in [1025, 1032, 1 << 20] {
-            let place = Place::new(size, Pmtu::B1024);
+            let place = Place::new(Verb::Write, size, Pmtu::B1024);
             assert_eq!((place.message().len(), place.message().end), (size, place.word));
             assert_eq!(place.body(), place.message());
             assert!(place.message().start >= GUARD && place.round_at() < place.len());
