@@ -178,12 +178,15 @@ impl Connection {
         }
         if self.ends.iter().any(|&end| rig.state(end) == QpState::Err) {
             self.begin_to_die(rig);
+            self.flows.iter_mut().for_each(|flow| flow.post(rig, age));
             return;
         }
         self.rest(rig, age);
         self.flows.iter_mut().for_each(|flow| flow.post(rig, age));
         let waits_for_end = !self.told && matches!(self.plan.lives[self.life].end, End::Err { .. });
-        if !waits_for_end && self.flows.iter().all(Flow::is_done) {
+        // In SQD the last messages may not have begun, and nobody waits for unsignaled ones.
+        let rests = self.ends.iter().any(|&end| rig.state(end) == QpState::Sqd);
+        if !waits_for_end && !rests && self.flows.iter().all(Flow::is_done) {
             self.next_life(rig);
         }
     }
@@ -199,8 +202,14 @@ impl Connection {
         }
     }
 
-    fn begin_to_die(&mut self, rig: &Rig) {
+    fn begin_to_die(&mut self, rig: &mut Rig) {
         self.flows.iter_mut().for_each(Flow::give_up);
+        for end in self.ends {
+            // Who begins nothing notices nothing.
+            if rig.state(end) == QpState::Sqd {
+                rig.to_state(end, QpState::Rts);
+            }
+        }
         let options = &self.plan.options[0];
         let alone = options.timeout > 0 && self.rng.below(4) == 0;
         let delay = if alone {
@@ -215,7 +224,7 @@ impl Connection {
     fn die(&mut self, rig: &mut Rig, due: bool, alone: bool) {
         let quiet = self.flows.iter().all(|flow| flow.sends_flushed(rig));
         if due {
-            assert!(!alone || quiet, "pair {}: the peer is in ERR, and nobody noticed", self.number);
+            assert!(!alone || quiet, "the peer is in ERR, and nobody noticed: {}", self.progress());
         } else if !alone || !quiet {
             return;
         }
