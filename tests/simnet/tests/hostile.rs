@@ -3,6 +3,7 @@
 use datapath::counters::Counters;
 use datapath::memory::Access;
 use datapath::qp::state::QpState;
+use datapath::queue::WcStatus;
 use simnet::{Forger, Message, Op, Passing, Qp, QpOptions, Region, Rig, RigOptions, Rng, Transfer};
 use simnet::{FrameKind, Work, filter};
 use wire::{AckFlags, Meta, NakCode, Opcode, Pmtu, Psn, Repr, Reth, Ssn, Ssnw, Syndrome, WireMode};
@@ -192,6 +193,44 @@ fn a_send_far_ahead_in_the_receive_queue() {
     assert_eq!((counters.drop_unplaceable, counters.drop_ssn), (5, 1), "half a circle ahead is behind");
     bench.rig.verify_untouched(open.all());
     bench.verify();
+}
+
+#[test]
+fn what_only_the_end_of_recovery_can_see_is_refused_there() {
+    let send = |bench: &Bench, opcode, msn, offset, ssn| {
+        let mut repr = bench.forger.repr(WireMode::Srnic, opcode, Psn::new(PSN + 1));
+        repr.meta = Some(Meta { msn: wire::Msn::new(msn), offset });
+        repr.ssnw = Some(Ssnw { offset_hi: 0, ssn: Ssn::new(ssn) });
+        repr
+    };
+    // Each is the END of a message, one packet ahead: further in its message than packets came, or not the next SSN.
+    let cases = [
+        ("an ONLY with an offset", Opcode::RcSendOnly, 1, 1, 0),
+        ("a LAST that is one packet too far", Opcode::RcSendLast, 0, 2, 0),
+        ("a receive left out", Opcode::RcSendOnly, 1, 0, 1),
+    ];
+    for (what, opcode, msn, offset, ssn) in cases {
+        let mut bench = bench();
+        let buffer = bench.rig.region(bench.b.node(), 2000);
+        for offset in [0, 1000] {
+            bench.rig.post_recv(bench.b, buffer.at(offset, 1000));
+        }
+        let second = send(&bench, opcode, msn, offset, ssn);
+        bench.inject(&second, &[7; 100]);
+        assert_eq!(bench.rig.counters(bench.b).rx_out_of_order, 1, "{what}: it looks well by itself");
+        let mut first = send(&bench, Opcode::RcSendFirst, 0, 0, 0);
+        if msn == 1 {
+            first = bench.write(PSN, Opcode::RcWriteOnly, bench.open.iova, bench.open.key, 256, (0, 0));
+        }
+        first.bth.psn = Psn::new(PSN);
+        bench.inject(&first, &[7; 256]);
+        assert_eq!(bench.rig.state(bench.b), QpState::Err, "{what}");
+        assert!(bench.rig.counters(bench.b).tx_error_naks > 0, "{what}: the peer is told");
+        let succeeded =
+            bench.rig.recvs(bench.b).iter().filter(|done| done.status == WcStatus::Success).count();
+        assert_eq!(succeeded, 0, "{what}");
+        bench.verify();
+    }
 }
 
 #[test]
