@@ -9,7 +9,7 @@ use crate::stats::LinkStats;
 use datapath::time::Time;
 use std::collections::VecDeque;
 
-/// One part in a hundred, in the parts per million that faults are given in.
+/// The rate at which everything is hit: rates are in parts per million.
 pub const PPM: u32 = 1_000_000;
 /// Preamble, FCS and gap: bytes that each frame takes on the wire beside its own.
 const ETHERNET_OVERHEAD: u64 = 24;
