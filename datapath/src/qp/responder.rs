@@ -39,12 +39,12 @@ pub(crate) struct RequestPacket<'a> {
 }
 
 impl<'a> RequestPacket<'a> {
-    /// `None` if it is not a SEND or WRITE of the SRNIC dialect.
+    /// `None` if it is not a request of the SRNIC dialect.
     #[inline]
     pub fn new(packet: &Packet<'a>, ce: bool) -> Option<Self> {
         let opcode = packet.opcode();
         let meta = packet.meta()?;
-        if !matches!(opcode.kind(), Kind::Send | Kind::Write) || opcode.has_inv() {
+        if !opcode.is_request() {
             return None;
         }
         let ssnw = packet.ssnw();
@@ -118,7 +118,6 @@ fn note_arrival(qpc: &mut Qpc, units: &mut Units, packet: &RequestPacket<'_>) {
     rsp.echo_msn = packet.meta.msn;
     rsp.echo_offset = packet.meta.offset;
     rsp.arrived_at = units.now;
-    rsp.turn = units.turn;
 }
 
 /// The fast path: nothing is missing and this is the next packet.
@@ -168,6 +167,7 @@ fn check_sequence(qpc: &Qpc, packet: &RequestPacket<'_>) -> Result<(), Refused> 
 fn acknowledge_in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     qpc.rsp.unacked = qpc.rsp.unacked.saturating_add(1);
     qpc.rsp.ack_due |= qpc.rsp.unacked >= ACK_EVERY;
+    qpc.rsp.turn = units.turn;
     if qpc.rx.take_dropped() {
         queue_plain_nack(qpc, cold, units);
     }

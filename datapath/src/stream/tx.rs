@@ -159,6 +159,9 @@ impl TxStream {
     /// Sends `psn` again, not through the RetryQ and past both gates: RTO, tail and RNR probes.
     pub fn probe(&mut self, cold: &mut TxRecovery, psn: Psn) -> Resend {
         self.void_rtt(psn);
+        if cold.retry.remove(psn) {
+            self.count_retries(cold);
+        }
         Resend { psn, record: cold.resent(self.recovering, psn, self.nxt) }
     }
 

@@ -148,6 +148,20 @@ fn a_guessed_key_ahead_of_the_epsn_is_dropped_and_not_acknowledged() {
 }
 
 #[test]
+fn what_is_not_there_yet_is_refused_at_the_epsn() {
+    for opcode in [Opcode::RcReadRequest, Opcode::RcCompareSwap, Opcode::RcFetchAdd, Opcode::RcSendOnlyInv] {
+        let mut bench = bench();
+        let mut repr = bench.forger.repr(WireMode::Srnic, opcode, Psn::new(PSN));
+        repr.meta = Some(Meta { msn: wire::Msn::new(0), offset: 0 });
+        bench.inject(&repr, &[]);
+        let counters = *bench.rig.counters(bench.b);
+        assert_eq!(counters.tx_error_naks, 1, "{opcode:?}: {counters:?}");
+        assert_eq!(bench.rig.state(bench.b), QpState::Err, "{opcode:?}");
+        bench.verify();
+    }
+}
+
+#[test]
 fn message_numbers_that_cannot_be() {
     let mut bench = bench();
     let (va, key) = (bench.open.iova, bench.open.key);

@@ -45,7 +45,11 @@ impl<P: Port> Engine<P> {
         }
         apply(qpc, cold, &merged);
         match to {
-            QpState::Reset => reset(qpc, cold, &mut self.units),
+            QpState::Reset => {
+                // Before the queues are emptied, so that nothing is posted into the next life.
+                cold.shared.set_state(QpState::Reset);
+                reset(qpc, cold, &mut self.units);
+            }
             QpState::Err => qp::fail(qpc, cold, &mut self.units, None),
             _ => {}
         }

@@ -28,6 +28,10 @@ pub(crate) fn on_acknowledge(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units
         units.counters.drop_bad_ack += 1;
         return;
     };
+    if matches!(aeth.syndrome, Syndrome::Reserved(_)) {
+        units.counters.drop_bad_ack += 1;
+        return;
+    }
     if ackx.flags.contains(AckFlags::RESPONSE_STREAM) {
         units.counters.drop_unsupported += 1;
         return;
@@ -211,7 +215,8 @@ fn on_refusal(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, syndrome: Syn
                 fail(qpc, cold, units, Some(failure));
             }
         }
-        Syndrome::Ack { .. } | Syndrome::Reserved(_) => units.counters.drop_bad_ack += 1,
+        // The caller has seen to both.
+        Syndrome::Ack { .. } | Syndrome::Reserved(_) => {}
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Placement {
 /// Longest RDMA message, in bytes (protocol.md 1.4).
 const DMA_LEN_MAX: u32 = 1 << 31;
 
-/// Checks a packet and copies its payload to where it belongs. With `may_park`, a small WRITE ONLY is kept instead.
+/// Checks a packet (operation, receive, lengths, key: protocol.md 1.6) and copies its payload to where it belongs. With `may_park`, a small WRITE ONLY is kept instead.
 #[inline]
 pub(super) fn place(
     qpc: &Qpc,
@@ -30,11 +30,11 @@ pub(super) fn place(
     packet: &RequestPacket<'_>,
     may_park: bool,
 ) -> Result<Placement, Refused> {
-    check_payload_len(qpc, packet)?;
-    if packet.opcode.kind() == Kind::Write {
-        place_write(qpc, cold, units, packet, may_park)
-    } else {
-        place_send(qpc, cold, units, packet)
+    match packet.opcode.kind() {
+        Kind::Write => place_write(qpc, cold, units, packet, may_park),
+        Kind::Send if !packet.opcode.has_inv() => place_send(qpc, cold, units, packet),
+        // READ, atomics and invalidation are not there yet: the peer is told.
+        _ => Err(Refused::INVALID),
     }
 }
 
@@ -62,15 +62,16 @@ fn place_write(
     if !qpc.id.access.contains(Access::REMOTE_WRITE) {
         return Err(Refused::INVALID);
     }
+    if packet.opcode.consumes_rwqe() {
+        // A receive must be there; its buffer is not used.
+        receive_position(qpc, cold, packet)?;
+    }
+    check_payload_len(qpc, packet)?;
     check_dma_len(packet, &reth)?;
     let mapped = units
         .memory
         .check(reth.rkey, qpc.id.pd, reth.va, reth.dma_len.into(), Access::REMOTE_WRITE)
         .map_err(|_| Refused::Nak(NakCode::RemoteAccess, WcStatus::LocAccessErr))?;
-    if packet.opcode.consumes_rwqe() {
-        // A receive must be there; its buffer is not used.
-        receive_position(qpc, cold, packet)?;
-    }
     let parked = (may_park && packet.opcode.position() == Position::Only)
         .then(|| ParkedWrite::new(reth.va, reth.rkey, packet.payload))
         .flatten();
@@ -97,6 +98,7 @@ fn place_send(
     packet: &RequestPacket<'_>,
 ) -> Result<Placement, Refused> {
     let wqe = cold.recv_queue.wqe(receive_position(qpc, cold, packet)?);
+    check_payload_len(qpc, packet)?;
     let start = u64::from(packet.offset) * u64::from(qpc.id.pmtu);
     if start + packet.payload.len() as u64 > u64::from(wqe.length) {
         return Err(Refused::Nak(NakCode::InvalidRequest, WcStatus::LocLenErr));

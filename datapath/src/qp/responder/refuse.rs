@@ -4,8 +4,7 @@ use super::{RequestPacket, queue_control};
 use crate::engine::{ControlKind, Units};
 use crate::qp::context::{QpCold, Qpc};
 use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
-use crate::stream::SlotKind;
-use wire::{NakCode, Psn};
+use wire::{Kind, NakCode, Psn};
 
 /// Why a packet was not placed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +32,7 @@ pub(super) fn raise(
     match refused {
         Refused::Rnr => queue_control(qpc, cold.slot, units, ControlKind::Rnr { psn: packet.psn }),
         Refused::Nak(code, status) => {
-            let holds_receive = packet.kind() == SlotKind::Send || packet.opcode.consumes_rwqe();
+            let holds_receive = packet.opcode.kind() == Kind::Send || packet.opcode.consumes_rwqe();
             refuse(qpc, cold, units, packet.psn, code, holds_receive.then_some(status));
         }
     }
