@@ -166,3 +166,17 @@ fn what_is_posted_after_the_end_is_flushed() {
     assert_eq!(rig.sends(a)[1].status, WcStatus::WrFlushErr);
     assert_eq!(rig.recvs(a)[0].status, WcStatus::WrFlushErr);
 }
+
+#[test]
+fn an_engine_that_waits_sleeps() {
+    let (mut rig, a, b) = Rig::pair(RigOptions::default(), QpOptions::default());
+    let (source, target) = (rig.region(a.node(), 50_000), rig.region(b.node(), 50_000));
+    rig.net.set_faults(rig.up(a), Faults::black_hole());
+    rig.write(a, source.all(), target.all());
+    rig.run_for(SECOND_NS / 1000);
+    let before = rig.turns();
+    rig.run_for(SECOND_NS / 2);
+    let turns = rig.turns() - before;
+    assert!(turns < 100, "{turns} turns in half a second of silence: probes and timeouts only");
+    assert_eq!(rig.state(a), QpState::Rts);
+}

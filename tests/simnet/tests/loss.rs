@@ -192,3 +192,22 @@ fn go_back_n_resends_much_more() {
     assert!(many > 4 * few, "go-back-N resent {many}, selective repeat {few}");
     assert!(slow > fast, "go-back-N took {slow} ns, selective repeat {fast} ns");
 }
+
+#[test]
+fn ends_of_two_minds_still_understand_each_other() {
+    for (mine, theirs) in [(SelectiveRepeat, GoBackN), (GoBackN, SelectiveRepeat)] {
+        for seed in 0..3 {
+            let mut rig = Rig::new(RigOptions::seeded(seed));
+            let (left, right) = (rig.add_node(), rig.add_node());
+            let options = QpOptions { pmtu: Pmtu::B256, window: 32, ..QpOptions::default() };
+            let a = rig.create_qp(left, QpOptions { recovery: mine, ..options });
+            let b = rig.create_qp(right, QpOptions { recovery: theirs, ..options });
+            rig.connect(a, b);
+            rig.net.set_faults(rig.up(a), Faults::loss(20_000));
+            rig.net.set_faults(rig.up(b), Faults::loss(20_000));
+            let messages = Message::mix(&mut Rng::new(seed), 60, 8000);
+            let outcome = Transfer::new(&mut rig, a, b, messages, 1).run(&mut rig, LIMIT_NS);
+            outcome.unwrap_or_else(|stuck| panic!("{mine:?} to {theirs:?}, seed {seed}: {stuck:?}"));
+        }
+    }
+}
