@@ -27,7 +27,7 @@ use crate::queue::Doorbells;
 use crate::sched::SchedFlags;
 use crate::time::Time;
 use crate::tuning;
-use sr_recovery::{Command, StreamId};
+use sr_recovery::{Command, SlowPathStats, StreamId};
 use tx_slots::Wire;
 
 /// A software RDMA NIC: one port, its queue pairs, and the loop that serves them.
@@ -130,6 +130,12 @@ impl<P: Port> Engine<P> {
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.units.counters
+    }
+
+    /// What the slow path did. When nothing is missing anywhere, it keeps state of no stream.
+    #[must_use]
+    pub fn slow_path_stats(&self) -> SlowPathStats {
+        self.units.ctrl_q.stats()
     }
 
     /// The registered memory.

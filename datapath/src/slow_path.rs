@@ -4,7 +4,7 @@
 //! engine never waits: where the ring down has no room it drops the packet instead, before anything acknowledged it.
 
 use crate::engine::EngineConfig;
-use sr_recovery::{Command, Record, SlowPath, SlowPathConfig};
+use sr_recovery::{Command, Record, SlowPath, SlowPathConfig, SlowPathStats};
 use std::collections::VecDeque;
 
 /// Records that the ring down holds.
@@ -63,6 +63,12 @@ impl CtrlQ {
             }
             self.slow_path.handle(&self.records.pop_front()?);
         }
+    }
+
+    /// What the slow path did, and how many streams it keeps state of.
+    #[must_use]
+    pub fn stats(&self) -> SlowPathStats {
+        self.slow_path.stats()
     }
 
     /// True if nothing waits, neither for the slow path nor for the engine.

@@ -26,6 +26,9 @@ fn check_node(world: &World<'_>, node: NodeId) {
     let engine = world.rig.engine(node);
     let contexts = world.plan.rig.recovery_contexts as usize;
     assert_eq!(engine.free_recovery_contexts(), contexts, "recovery contexts of {node:?} leaked");
+    let slow_path = engine.slow_path_stats();
+    let open = (slow_path.receivers_open, slow_path.senders_open);
+    assert_eq!(open, (0, 0), "{node:?}: the slow path keeps receivers and senders of nothing missing");
     assert_eq!(engine.next_deadline(), None, "{node:?} has nothing to wait for");
     let counters = engine.counters();
     assert_eq!(counters.drop_cq_overflow, 0, "{node:?}: the completion queues are long enough");
