@@ -4,7 +4,7 @@ use datapath::memory::Access;
 use datapath::qp::state::QpState;
 use datapath::queue::{PostError, WcStatus};
 use simnet::filter::drop_psn;
-use simnet::{Faults, FrameKind, Qp, QpOptions, Region, Rig, RigOptions, Span, Work};
+use simnet::{Faults, FrameKind, Passing, Qp, QpOptions, Region, Rig, RigOptions, Span, Verdict, Work};
 use wire::{Pmtu, Psn};
 
 const LIMIT_NS: u64 = 100_000_000;
@@ -200,6 +200,34 @@ fn a_local_key_that_is_wrong() {
         let Bench { rig, b, .. } = &bench;
         assert_eq!(rig.state(*b), QpState::Rts, "{what}: the peer never saw it");
     }
+}
+
+#[test]
+fn a_source_that_goes_while_its_packet_is_lost_waits_for_its_turn_to_fail() {
+    // Packet 0 is of the first WRITE, packet 6 of the one whose source goes.
+    let mut bench = bench(QpOptions::default());
+    let gone = bench.rig.region(bench.a.node(), 700);
+    let link = bench.rig.up(bench.a);
+    let lost = [Psn::new(PSN), Psn::new(PSN).add(6)];
+    let mut left = [2, 1];
+    bench.rig.net.set_filter(
+        link,
+        Box::new(move |passing: &Passing<'_>| {
+            let index = lost.iter().position(|psn| passing.data_psn() == Some(*psn));
+            match index {
+                Some(index) if left[index] > 0 => {
+                    left[index] -= 1;
+                    Verdict::Drop
+                }
+                _ => Verdict::Pass,
+            }
+        }),
+    );
+    let bad = Work::write(gone.all(), bench.target.at(2000, 700));
+    let failing = post_around(&mut bench, &bad);
+    bench.rig.run_for(1000);
+    bench.rig.deregister(gone);
+    expect_ends(&mut bench, failing, WcStatus::LocProtErr);
 }
 
 #[test]

@@ -184,8 +184,19 @@ fn complete_acknowledged(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     if qpc.req.head != before {
         cold.send_queue.release(qpc.req.head);
     }
-    if let Some(failure) = cold.failure.filter(|failure| failure.position == qpc.req.head) {
+    if let Some(failure) = cold.failure {
+        settle_failure(qpc, cold, units, failure);
+    }
+}
+
+/// A request that could not be sent, or not again, fails when all before it have completed; one that turns out to have
+/// arrived does not.
+#[cold]
+fn settle_failure(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: PendingFailure) {
+    if failure.position == qpc.req.head {
         fail(qpc, cold, units, Some(failure));
+    } else if qpc.req.head.wrapping_sub(failure.position).cast_signed() > 0 {
+        cold.failure = None;
     }
 }
 

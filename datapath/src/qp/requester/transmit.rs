@@ -59,8 +59,7 @@ pub(crate) fn transmit<T: TxSlots>(
     arm_timer(qpc, cold, units);
     match result {
         Err(Stop::PortFull) => TransmitEnd::PortFull,
-        Err(Stop::Failed) => TransmitEnd::Done { ready: false },
-        Ok(()) => TransmitEnd::Done { ready: is_ready(qpc, cold) },
+        Ok(()) | Err(Stop::Failed) => TransmitEnd::Done { ready: is_ready(qpc, cold) },
     }
 }
 
@@ -77,10 +76,11 @@ fn send_probes<T: TxSlots>(
     for index in 0..cold.probes.len() {
         let Some(psn) = cold.probes[index] else { continue };
         if !psn.is_before(qpc.tx.una()) && psn.is_before(qpc.tx.nxt()) {
-            send_again(qpc, cold, units, slots, psn)?;
+            if send_again(qpc, cold, units, slots, psn)?.is_some() {
+                units.counters.tx_probes += 1;
+            }
             let probe = qpc.tx.probe(&mut cold.tx_recovery, psn);
             note_resent(units, &probe);
-            units.counters.tx_probes += 1;
         }
         cold.probes[index] = None;
     }
@@ -106,7 +106,7 @@ fn send_retries<T: TxSlots>(
         let sent = send_again(qpc, cold, units, slots, psn)?;
         let resend = qpc.tx.take_retry(&mut cold.tx_recovery, psn);
         note_resent(units, &resend);
-        grant.bytes = grant.bytes.saturating_sub(sent);
+        grant.bytes = grant.bytes.saturating_sub(sent.unwrap_or(0));
         grant.packets -= 1;
     }
     Ok(())
@@ -218,27 +218,32 @@ fn emit<T: TxSlots>(
     Ok(built.map(|_| plan.payload_len()))
 }
 
-/// The request fails once all before it have completed; nothing behind it is sent.
+/// The request fails once all before it have completed; nothing behind it is sent. Of two that must fail, the first does.
 #[cold]
 fn fail_in_turn(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: PendingFailure) {
-    if qpc.req.head == failure.position {
+    let head = qpc.req.head;
+    if head == failure.position {
         fail(qpc, cold, units, Some(failure));
-    } else {
+        return;
+    }
+    let distance = |failure: PendingFailure| failure.position.wrapping_sub(head);
+    if cold.failure.is_none_or(|other| distance(failure) < distance(other)) {
         cold.failure = Some(failure);
     }
 }
 
-/// Builds an outstanding packet once more and sends it. Returns the bytes of its payload.
+/// Builds an outstanding packet once more and sends it. Returns the bytes of its payload, or `None` if its memory may not
+/// be read any more: then its request fails in its turn, unless it turns out to have arrived.
 fn send_again<T: TxSlots>(
     qpc: &mut Qpc,
     cold: &mut QpCold,
     units: &mut Units,
     slots: &mut T,
     psn: Psn,
-) -> Result<usize, Stop> {
+) -> Result<Option<usize>, Stop> {
     let Some(position) = find_message(qpc, cold, psn) else {
         debug_assert!(false, "an outstanding PSN belongs to a message");
-        return Ok(0);
+        return Ok(None);
     };
     let wqe = cold.send_queue.wqe(position);
     let entry = cold.entry(position);
@@ -254,13 +259,12 @@ fn send_again<T: TxSlots>(
     let payload = match emit(wanted, units, slots)? {
         Ok(payload) => payload,
         Err(status) => {
-            // The region ended while its request was outstanding: this request cannot complete any more.
-            fail(qpc, cold, units, Some(PendingFailure { position, status }));
-            return Err(Stop::Failed);
+            fail_in_turn(qpc, cold, units, PendingFailure { position, status });
+            return if qpc.id.state.continues_sends() { Ok(None) } else { Err(Stop::Failed) };
         }
     };
     units.counters.tx_retransmits += 1;
-    Ok(payload)
+    Ok(Some(payload))
 }
 
 /// Position of the message that an outstanding PSN belongs to: messages are in PSN order in the send queue.
