@@ -185,7 +185,7 @@ impl<P: Port> Engine<P> {
         self.units.counters.doorbells += 1;
         qpc.sched.insert(SchedFlags::ACTIVE);
         if qpc.id.state.flushes_recvs() {
-            qp::flush_and_rest(qpc, cold, &mut self.units);
+            qp::flush_and_rest(qpc, cold, &mut self.units, None);
             return;
         }
         let ready = qp::is_ready(qpc, cold);

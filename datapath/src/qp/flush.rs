@@ -17,13 +17,17 @@ pub(crate) fn fail(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure:
     cold.shared.set_state(QpState::Err);
     stop_streams(qpc, cold, units);
     units.events.push(AsyncEvent::QpFatal { qpn: qpc.id.qpn });
-    flush_queues(qpc, cold, units, failure);
-    flush_and_rest(qpc, cold, units);
+    flush_and_rest(qpc, cold, units, failure);
 }
 
 /// Flushes both queues and puts the queue pair to rest: whatever is posted to ERR later rings.
-pub(crate) fn flush_and_rest(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    flush_queues(qpc, cold, units, None);
+pub(crate) fn flush_and_rest(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    failure: Option<PendingFailure>,
+) {
+    flush_queues(qpc, cold, units, failure);
     rest_for_good(qpc, cold);
     if qpc.req.head != cold.send_queue.tail() || qpc.rsp.recv_head != cold.recv_queue.tail() {
         cold.shared.ring();
