@@ -6,6 +6,7 @@
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 pub mod fault;
+pub mod options;
 pub mod pcap_tap;
 
 #[cfg(test)]

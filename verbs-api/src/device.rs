@@ -60,22 +60,12 @@ impl Device {
     /// As [`Device::open`].
     #[cfg(feature = "dpdk")]
     pub fn open_spec(spec: &DeviceSpec) -> Result<Self, Error> {
-        use datapath::port::dpdk::{DpdkPort, Eal, EalConfig, MemifConfig, MemifRole};
         use datapath::port::fault::Fault;
 
-        let role = spec.role()?;
-        let mut memif = MemifConfig::new(
-            &spec.path,
-            match role {
-                crate::Role::Server => MemifRole::Server,
-                crate::Role::Client => MemifRole::Client,
-            },
-        );
-        memif.mac = Some(spec.mac_for(role));
-        memif.max_frame = spec.max_frame();
         let seed = getrandom::u64().map_err(Error::Random)?;
-        let config = EngineConfig { ip: spec.ip_for(role), vlan: spec.vlan, seed, ..EngineConfig::default() };
-        let port = DpdkPort::memif(Eal::start(&EalConfig::default())?, &memif)?;
+        let config =
+            EngineConfig { ip: spec.ip_or_default()?, vlan: spec.vlan, seed, ..EngineConfig::default() };
+        let port = crate::open::port(spec)?;
         match &spec.faults {
             Some(faults) => Self::over(Fault::new(port, faults), config, Fault::fault_stats),
             None => Self::over(port, config, |_| FaultStats::default()),
@@ -88,7 +78,7 @@ impl Device {
     /// [`Error::Unsupported`].
     #[cfg(not(feature = "dpdk"))]
     pub fn open_spec(spec: &DeviceSpec) -> Result<Self, Error> {
-        spec.role()?;
+        spec.ip_or_default()?;
         Err(Error::Unsupported("this build has no DPDK: switch on the feature `dpdk` of verbs-api"))
     }
 

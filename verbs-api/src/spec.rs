@@ -1,15 +1,19 @@
 //! Device strings: `memif:/run/srnic.sock,role=client`, and `fault:loss=1%,seed=7:` before it.
 
+mod parse;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use parse::parse_mac;
+
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
-use core::str::FromStr;
-use datapath::port::fault::{FaultConfig, FaultConfigError};
+use datapath::port::fault::FaultConfig;
+use datapath::port::options::OptionError;
 use std::path::PathBuf;
 
-/// Which end of a memif pair a device is. Nothing but who makes the socket, and the default addresses, depend on it.
+/// Which end of a shared-memory pair a device is. Nothing but who makes the socket, and the default addresses, depend
+/// on it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Role {
     /// Makes the socket and waits; by default 10.77.0.1 and 02:00:00:00:00:01.
@@ -37,31 +41,104 @@ impl fmt::Display for Role {
     }
 }
 
-/// What a device string says. Parsed from `[fault:FAULTS:]memif:PATH[,key=value..]`:
+/// What moves the frames of a device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Transport {
+    /// Shared memory between two processes.
+    Memif {
+        /// The socket of the pair.
+        path: PathBuf,
+        /// Which end.
+        role: Option<Role>,
+    },
+    /// The back end of a vhost-user pair: it makes the socket.
+    Vhost {
+        /// The socket of the pair.
+        path: PathBuf,
+    },
+    /// The front end of a vhost-user pair: it connects.
+    Virtio {
+        /// The socket of the pair.
+        path: PathBuf,
+    },
+    /// An interface of the kernel's, through a packet socket.
+    AfPacket {
+        /// Its name.
+        interface: String,
+    },
+    /// An interface of the kernel's, through an XDP socket.
+    AfXdp {
+        /// Its name.
+        interface: String,
+    },
+    /// A NIC that is bound to DPDK.
+    Pci {
+        /// Its address on the bus, as in `0000:17:00.0`.
+        address: String,
+    },
+}
+
+impl Transport {
+    /// What comes before the colon.
+    #[must_use]
+    pub const fn scheme(&self) -> &'static str {
+        match self {
+            Self::Memif { .. } => "memif",
+            Self::Vhost { .. } => "vhost",
+            Self::Virtio { .. } => "virtio",
+            Self::AfPacket { .. } => "af_packet",
+            Self::AfXdp { .. } => "af_xdp",
+            Self::Pci { .. } => "pci",
+        }
+    }
+}
+
+/// Where a process keeps its packet buffers. DPDK is started once a process, so the first device decides.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Hugepages {
+    /// In hugepages if enough are free, else in ordinary pages.
+    #[default]
+    Auto,
+    /// In hugepages, or the device does not open.
+    On,
+    /// In ordinary pages.
+    Off,
+}
+
+/// What a device string says. Parsed from `[fault:FAULTS:]SCHEME:NAME[,key=value..]`:
+///
+/// | string | is |
+/// |---|---|
+/// | `memif:PATH` | shared memory between two processes; the server makes the socket |
+/// | `vhost:PATH`, `virtio:PATH` | the two ends of a vhost-user pair: `vhost` makes the socket, `virtio` connects |
+/// | `af_packet:INTERFACE`, `af_xdp:INTERFACE` | an interface of the kernel's |
+/// | `pci:ADDRESS` | a NIC that is bound to DPDK |
 ///
 /// | key | value | default |
 /// |---|---|---|
-/// | `role` | `server`, `client` | [`DeviceSpec::or_role`], else an error when opened |
-/// | `ip` | IPv4 or IPv6 address of the device | 10.77.0.1 for a server, 10.77.0.2 for a client |
-/// | `mac` | Ethernet address | 02:00:00:00:00:01, 02:00:00:00:00:02 |
-/// | `mtu` | 348..=9216: longest IP packet in bytes, **the same at both ends** | 4590 |
+/// | `role` | `server`, `client`; `memif` only | [`DeviceSpec::or_role`], else an error when opened |
+/// | `ip` | IPv4 or IPv6 address of the device | 10.77.0.1 for a server, 10.77.0.2 for a client; must be given for an interface and a NIC |
+/// | `mac` | Ethernet address | 02:00:00:00:00:01, 02:00:00:00:00:02; that of the interface or NIC |
+/// | `mtu` | 348..=9216: longest IP packet in bytes, **the same at both ends** of a `memif` | 4590; that of the interface or NIC |
 /// | `vlan` | 1..=4094 | no VLAN tag |
+/// | `hugepages` | `auto`, `on`, `off` | `auto` |
 ///
 /// `FAULTS` are those of [`FaultConfig`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceSpec {
-    /// The socket of a memif pair.
-    pub path: PathBuf,
-    /// Which end.
-    pub role: Option<Role>,
+    /// What moves its frames.
+    pub transport: Transport,
     /// Address of the device.
     pub ip: Option<IpAddr>,
     /// Ethernet address of the device.
     pub mac: Option<[u8; 6]>,
     /// Longest IP packet, in bytes.
-    pub mtu: u16,
+    pub mtu: Option<u16>,
     /// VLAN tag of its frames.
     pub vlan: Option<u16>,
+    /// Where its packet buffers are.
+    pub hugepages: Hugepages,
     /// Faults around the port.
     pub faults: Option<FaultConfig>,
 }
@@ -77,200 +154,120 @@ pub enum SpecError {
         text: String,
     },
     /// A scheme that nobody knows.
-    #[error("unknown device scheme `{scheme}`; supported: memif, and fault:..: before it")]
+    #[error("unknown device scheme `{scheme}`; supported: {}, and fault:..: before each", parse::SCHEMES.join(", "))]
     UnknownScheme {
         /// The scheme.
         scheme: String,
     },
-    /// A scheme that is planned.
-    #[error("devices of scheme `{scheme}` are not supported yet; use memif:PATH")]
-    Unsupported {
+    /// Nothing behind the colon.
+    #[error("{scheme}: names no {what}; give it, as in {example}")]
+    NoName {
         /// The scheme.
         scheme: &'static str,
+        /// What is missing.
+        what: &'static str,
+        /// How it is written.
+        example: &'static str,
     },
-    /// No path.
-    #[error("memif: names no socket; give its path, as in memif:/run/srnic.sock")]
-    NoPath,
+    /// What stands behind the colon cannot be.
+    #[error("{scheme}:{name}: {remedy}")]
+    Name {
+        /// The scheme.
+        scheme: &'static str,
+        /// What was given.
+        name: String,
+        /// What is wrong and what to do.
+        remedy: &'static str,
+    },
     /// Neither the string nor the program says which end this is.
     #[error("memif:{path} does not say which end it is; add role=server or role=client")]
     NoRole {
         /// The socket.
         path: String,
     },
+    /// A device whose address nobody can guess.
+    #[error("{scheme}:{name} has no IP address; add one that the network has for it, as in ip=192.168.7.1")]
+    NoIp {
+        /// The scheme.
+        scheme: &'static str,
+        /// The interface or NIC.
+        name: String,
+    },
     /// Faults without a device behind them, or twice.
     #[error("`fault:` must be followed by its faults, a colon and a device: fault:loss=1%,seed=7:memif:..")]
     FaultForm,
     /// The faults themselves.
     #[error("in `fault:`: {0}")]
-    Fault(#[from] FaultConfigError),
-    /// An item without `=`.
-    #[error("`{item}` is not of the form key=value, as in `role=server`")]
-    NotKeyValue {
-        /// The item.
-        item: String,
-    },
-    /// No such key.
-    #[error("unknown device key `{key}`; keys are {}", KEYS.join(", "))]
-    UnknownKey {
-        /// The key.
-        key: String,
-    },
-    /// A key given twice.
-    #[error("device key `{key}` is given twice")]
-    Repeated {
-        /// The key.
-        key: &'static str,
-    },
-    /// A value outside what the key takes.
-    #[error("`{key}={value}`: {key} must be {allowed}")]
-    Value {
-        /// The key.
-        key: &'static str,
-        /// Its value.
-        value: String,
-        /// What it may be.
-        allowed: &'static str,
-    },
+    Fault(#[source] OptionError),
+    /// A key or a value.
+    #[error(transparent)]
+    Option(OptionError),
 }
 
-const KEYS: [&str; 5] = ["role", "ip", "mac", "mtu", "vlan"];
-/// Schemes that have a meaning but no port yet.
-const PLANNED: [&str; 6] = ["vhost", "virtio", "af_packet", "af_xdp", "pci", "sim"];
 /// The memif buffer of 4608 bytes less the Ethernet header and a VLAN tag: a path MTU of 4096 with every header.
 const MTU_DEFAULT: u16 = 4590;
-/// A path MTU of 256 with every header, and jumbo frames.
-const MTU_RANGE: core::ops::RangeInclusive<u16> = 348..=9216;
+/// An Ethernet header and a VLAN tag.
+const ETHERNET_LEN: u16 = 18;
 
 impl DeviceSpec {
-    /// The same device; `role` counts where the string names none.
+    /// The same device; `role` counts where it matters and the string names none.
     #[must_use]
-    pub fn or_role(self, role: Role) -> Self {
-        Self { role: self.role.or(Some(role)), ..self }
+    pub fn or_role(mut self, role: Role) -> Self {
+        if let Transport::Memif { role: own, .. } = &mut self.transport {
+            *own = own.or(Some(role));
+        }
+        self
     }
 
-    /// The role.
+    /// Which end of a shared-memory pair this is; `None` for every other device.
     ///
     /// # Errors
     /// [`SpecError::NoRole`] if nobody said.
-    pub fn role(&self) -> Result<Role, SpecError> {
-        self.role.ok_or_else(|| SpecError::NoRole { path: self.path.display().to_string() })
+    pub fn role(&self) -> Result<Option<Role>, SpecError> {
+        match &self.transport {
+            Transport::Memif { path, role: None } => {
+                Err(SpecError::NoRole { path: path.display().to_string() })
+            }
+            Transport::Memif { role, .. } => Ok(*role),
+            Transport::Vhost { .. } => Ok(Some(Role::Server)),
+            Transport::Virtio { .. } => Ok(Some(Role::Client)),
+            Transport::AfPacket { .. } | Transport::AfXdp { .. } | Transport::Pci { .. } => Ok(None),
+        }
     }
 
     /// Address of the device: as given, or the role's default.
+    ///
+    /// # Errors
+    /// [`SpecError::NoIp`] if there is neither; [`SpecError::NoRole`].
+    pub fn ip_or_default(&self) -> Result<IpAddr, SpecError> {
+        if let Some(ip) = self.ip {
+            return Ok(ip);
+        }
+        match (self.role()?, &self.transport) {
+            (Some(role), _) => Ok(IpAddr::V4(Ipv4Addr::new(10, 77, 0, role.host()))),
+            (None, Transport::AfPacket { interface: name } | Transport::AfXdp { interface: name })
+            | (None, Transport::Pci { address: name }) => {
+                Err(SpecError::NoIp { scheme: self.transport.scheme(), name: name.clone() })
+            }
+            (
+                None,
+                Transport::Memif { path, .. } | Transport::Vhost { path } | Transport::Virtio { path },
+            ) => Err(SpecError::NoRole { path: path.display().to_string() }),
+        }
+    }
+
+    /// Ethernet address of the device: as given, or the role's default; `None`: that of the hardware.
+    ///
+    /// # Errors
+    /// [`SpecError::NoRole`].
+    pub fn mac_or_default(&self) -> Result<Option<[u8; 6]>, SpecError> {
+        let by_role = self.role()?.map(|role| [2, 0, 0, 0, 0, role.host()]);
+        Ok(self.mac.or(by_role))
+    }
+
+    /// Longest frame of a shared-memory device, in bytes: the MTU, an Ethernet header and a VLAN tag.
     #[must_use]
-    pub fn ip_for(&self, role: Role) -> IpAddr {
-        self.ip.unwrap_or(IpAddr::V4(Ipv4Addr::new(10, 77, 0, role.host())))
+    pub fn max_frame(&self) -> u16 {
+        self.mtu.unwrap_or(MTU_DEFAULT) + ETHERNET_LEN
     }
-
-    /// Longest frame, in bytes: the MTU, an Ethernet header and a VLAN tag.
-    #[must_use]
-    pub const fn max_frame(&self) -> u16 {
-        self.mtu + 18
-    }
-
-    /// Ethernet address of the device: as given, or the role's default.
-    #[must_use]
-    pub fn mac_for(&self, role: Role) -> [u8; 6] {
-        self.mac.unwrap_or([2, 0, 0, 0, 0, role.host()])
-    }
-}
-
-impl FromStr for DeviceSpec {
-    type Err = SpecError;
-
-    fn from_str(text: &str) -> Result<Self, SpecError> {
-        let (scheme, rest) =
-            text.split_once(':').ok_or_else(|| SpecError::NoScheme { text: text.to_owned() })?;
-        match scheme {
-            "memif" => parse_memif(rest),
-            "fault" => parse_fault(rest),
-            _ => Err(PLANNED.into_iter().find(|planned| *planned == scheme).map_or_else(
-                || SpecError::UnknownScheme { scheme: scheme.to_owned() },
-                |scheme| SpecError::Unsupported { scheme },
-            )),
-        }
-    }
-}
-
-fn parse_fault(text: &str) -> Result<DeviceSpec, SpecError> {
-    let (faults, device) = text.split_once(':').ok_or(SpecError::FaultForm)?;
-    let faults = faults.parse()?;
-    let spec: DeviceSpec = device.parse()?;
-    if spec.faults.is_some() {
-        return Err(SpecError::FaultForm);
-    }
-    Ok(DeviceSpec { faults: Some(faults), ..spec })
-}
-
-fn parse_memif(text: &str) -> Result<DeviceSpec, SpecError> {
-    let mut items = text.split(',');
-    let path = items.next().filter(|path| !path.is_empty()).ok_or(SpecError::NoPath)?;
-    let mut spec = DeviceSpec {
-        path: path.into(),
-        role: None,
-        ip: None,
-        mac: None,
-        mtu: MTU_DEFAULT,
-        vlan: None,
-        faults: None,
-    };
-    let mut given = [false; KEYS.len()];
-    for item in items {
-        let (key, value) =
-            item.split_once('=').ok_or_else(|| SpecError::NotKeyValue { item: item.to_owned() })?;
-        let index = KEYS.iter().position(|known| *known == key);
-        let index = index.ok_or_else(|| SpecError::UnknownKey { key: key.to_owned() })?;
-        let key = KEYS[index];
-        if core::mem::replace(&mut given[index], true) {
-            return Err(SpecError::Repeated { key });
-        }
-        set(&mut spec, key, value).map_err(|allowed| SpecError::Value {
-            key,
-            value: value.to_owned(),
-            allowed,
-        })?;
-    }
-    Ok(spec)
-}
-
-/// Takes one value; the error says what is allowed.
-fn set(spec: &mut DeviceSpec, key: &str, value: &str) -> Result<(), &'static str> {
-    match key {
-        "role" => spec.role = Some(parse_role(value).ok_or("server or client")?),
-        "ip" => spec.ip = Some(parse_ip(value).ok_or("a host's IPv4 or IPv6 address, as in 10.77.0.1")?),
-        "mac" => {
-            spec.mac = Some(parse_mac(value).ok_or("a host's Ethernet address, as in 02:00:00:00:00:01")?);
-        }
-        "mtu" => {
-            let mtu = value.parse().ok().filter(|mtu| MTU_RANGE.contains(mtu));
-            spec.mtu = mtu.ok_or("a number of bytes from 348 to 9216, the same at both ends")?;
-        }
-        _ => {
-            let vlan = value.parse().ok().filter(|vlan| (1..=4094).contains(vlan));
-            spec.vlan = Some(vlan.ok_or("a number from 1 to 4094")?);
-        }
-    }
-    Ok(())
-}
-
-fn parse_role(value: &str) -> Option<Role> {
-    [Role::Server, Role::Client].into_iter().find(|role| role.to_string() == value)
-}
-
-fn parse_ip(value: &str) -> Option<IpAddr> {
-    let ip: IpAddr = value.parse().ok()?;
-    let broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
-    (!ip.is_unspecified() && !ip.is_multicast() && !broadcast).then_some(ip)
-}
-
-/// Six bytes in hexadecimal with colons between, of one host.
-pub(crate) fn parse_mac(value: &str) -> Option<[u8; 6]> {
-    let mut mac = [0; 6];
-    let mut parts = value.split(':');
-    for byte in &mut mac {
-        let part = parts.next().filter(|part| part.len() == 2)?;
-        *byte = part.bytes().all(|c| c.is_ascii_hexdigit()).then(|| u8::from_str_radix(part, 16).ok())??;
-    }
-    let unicast = mac[0] & 1 == 0 && mac != [0; 6];
-    (parts.next().is_none() && unicast).then_some(mac)
 }

@@ -13,7 +13,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Direction, FaultConfig, FaultConfigError, Probability};
+pub use config::{Direction, FaultConfig, Probability};
 pub use stats::{FaultStats, LaneStats};
 
 use super::{Port, PortCaps, PortStats, RX_BURST};

@@ -1,6 +1,5 @@
 use super::*;
 use datapath::port::fault::Probability;
-use std::path::Path;
 
 fn parse(text: &str) -> DeviceSpec {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -13,35 +12,58 @@ fn error(text: &str) -> String {
 #[test]
 fn the_defaults_follow_the_role() {
     let spec = parse("memif:/run/a,role=server");
-    assert_eq!((spec.path.as_path(), spec.mtu, spec.faults), (Path::new("/run/a"), 4590, None));
-    let role = spec.role().expect("the string says so");
-    assert_eq!(
-        (spec.ip_for(role).to_string().as_str(), spec.mac_for(role)),
-        ("10.77.0.1", [2, 0, 0, 0, 0, 1])
-    );
-    let spec = parse("memif:/run/a").or_role(Role::Client);
-    let role = spec.role().expect("or_role says so");
-    assert_eq!(
-        (spec.ip_for(role).to_string().as_str(), spec.mac_for(role)),
-        ("10.77.0.2", [2, 0, 0, 0, 0, 2])
-    );
+    assert_eq!((spec.max_frame(), spec.hugepages, spec.faults), (4608, Hugepages::Auto, None));
+    let [first, second] = [("10.77.0.1", [2, 0, 0, 0, 0, 1]), ("10.77.0.2", [2, 0, 0, 0, 0, 2])];
+    for (spec, (ip, mac)) in [
+        (spec, first),
+        (parse("memif:/run/a").or_role(Role::Client), second),
+        (parse("vhost:/run/a").or_role(Role::Client), first),
+        (parse("virtio:/run/a").or_role(Role::Server), second),
+    ] {
+        assert_eq!(spec.ip_or_default().expect("a default").to_string(), ip, "{spec:?}");
+        assert_eq!(spec.mac_or_default(), Ok(Some(mac)), "{spec:?}");
+    }
+}
+
+#[test]
+fn an_interface_keeps_its_addresses_and_must_be_told_its_ip() {
+    for text in ["af_packet:eth1", "af_xdp:eth1", "pci:0000:17:00.0"] {
+        let spec = parse(text).or_role(Role::Server);
+        assert_eq!((spec.role(), spec.mac_or_default(), spec.mtu), (Ok(None), Ok(None), None));
+        let error = spec.ip_or_default().expect_err("nobody said");
+        let expected =
+            format!("{text} has no IP address; add one that the network has for it, as in ip=192.168.7.1");
+        assert_eq!(error.to_string(), expected);
+    }
+    let spec = parse("af_packet:eth1,ip=192.168.7.1,mac=02:00:00:00:00:09");
+    assert_eq!(spec.transport, Transport::AfPacket { interface: "eth1".into() });
+    assert_eq!(spec.ip_or_default().expect("given").to_string(), "192.168.7.1");
+    assert_eq!(spec.mac_or_default(), Ok(Some([2, 0, 0, 0, 0, 9])));
+}
+
+#[test]
+fn a_pci_address_may_leave_the_domain_out() {
+    for text in ["pci:0000:17:00.0,ip=10.0.0.1", "pci:17:00.0,ip=10.0.0.1"] {
+        assert_eq!(parse(text).transport, Transport::Pci { address: "0000:17:00.0".into() });
+    }
 }
 
 #[test]
 fn a_role_in_the_string_is_stronger_than_the_programs() {
-    assert_eq!(parse("memif:/run/a,role=server").or_role(Role::Client).role(), Ok(Role::Server));
+    assert_eq!(parse("memif:/run/a,role=server").or_role(Role::Client).role(), Ok(Some(Role::Server)));
 }
 
 #[test]
 fn every_key_is_taken() {
-    let spec = parse("memif:/run/a,mtu=1500,vlan=7,mac=02:aB:00:00:00:09,ip=fd00::1,role=client");
+    let spec =
+        parse("memif:/run/a,mtu=1500,vlan=7,mac=02:aB:00:00:00:09,hugepages=off,ip=fd00::1,role=client");
     let expected = DeviceSpec {
-        path: "/run/a".into(),
-        role: Some(Role::Client),
+        transport: Transport::Memif { path: "/run/a".into(), role: Some(Role::Client) },
         ip: "fd00::1".parse().ok(),
         mac: Some([2, 0xAB, 0, 0, 0, 9]),
-        mtu: 1500,
+        mtu: Some(1500),
         vlan: Some(7),
+        hugepages: Hugepages::Off,
         faults: None,
     };
     assert_eq!(spec, expected);
@@ -52,18 +74,31 @@ fn faults_wrap_a_device() {
     let spec = parse("fault:loss=1%,seed=7:memif:/run/a,role=client");
     let faults = spec.faults.expect("there are some");
     assert_eq!((faults.loss, faults.seed), (Probability::from_ratio(0.01).expect("a ratio"), 7));
-    assert_eq!(spec.role, Some(Role::Client));
+    assert_eq!(spec.role(), Ok(Some(Role::Client)));
+    let spec = parse("fault:dup=1%:pci:0000:17:00.0,ip=10.0.0.1");
+    assert_eq!(spec.transport, Transport::Pci { address: "0000:17:00.0".into() });
+    assert!(spec.faults.is_some());
 }
 
 #[test]
 fn an_error_names_the_key_and_what_is_allowed() {
     for (text, expected) in [
         ("/run/a", "device `/run/a` has no scheme; give one such as memif:/run/srnic.sock,role=server"),
-        ("ethernet:a", "unknown device scheme `ethernet`; supported: memif, and fault:..: before it"),
-        ("pci:0000:17:00.0", "devices of scheme `pci` are not supported yet; use memif:PATH"),
-        ("memif:,role=server", "memif: names no socket; give its path, as in memif:/run/srnic.sock"),
+        (
+            "ethernet:a",
+            "unknown device scheme `ethernet`; supported: memif, vhost, virtio, af_packet, af_xdp, pci, and \
+             fault:..: before each",
+        ),
+        ("af_packet:", "af_packet: names no interface; give it, as in af_packet:eth1,ip=192.168.7.1"),
+        ("af_xdp:an interface", "af_xdp:an interface: this cannot be an interface; `ip link` lists those"),
+        ("af_packet:sixteen-letters.", "af_packet:sixteen-letters.: this cannot be an interface"),
+        ("pci:17", "pci:17: this is no address on the PCI bus; `lspci -D` lists those"),
+        ("pci:0000:17:00.0:1", "pci:0000:17:00.0:1: this is no address on the PCI bus"),
+        ("vhost:/a,role=server", "unknown device key `role`; keys are ip, mac, mtu, vlan, hugepages"),
+        ("virtio:/a,hugepages=yes", "`hugepages=yes`: hugepages must be auto, on or off"),
+        ("memif:,role=server", "memif: names no socket; give it, as in memif:/run/srnic.sock"),
         ("memif:/a,server", "`server` is not of the form key=value, as in `role=server`"),
-        ("memif:/a,rolle=server", "unknown device key `rolle`; keys are role, ip, mac, mtu, vlan"),
+        ("memif:/a,rolle=server", "unknown device key `rolle`; keys are role, ip, mac, mtu, vlan, hugepages"),
         ("memif:/a,mtu=1500,mtu=1500", "device key `mtu` is given twice"),
         ("memif:/a,role=master", "`role=master`: role must be server or client"),
         (

@@ -1,5 +1,6 @@
 //! Which faults, how often: `loss=1%,reorder=0.5%,delay=20us,seed=7,dir=rx`.
 
+use crate::port::options::{Keys, OptionError};
 use core::str::FromStr;
 
 /// How likely a fault is, for one frame. Exact: a number of 2^-32.
@@ -122,79 +123,33 @@ impl Default for FaultConfig {
     }
 }
 
-/// Why a description of faults makes no sense.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum FaultConfigError {
-    /// An item without `=`.
-    #[error("`{item}` is not of the form key=value, as in `loss=1%`")]
-    NotKeyValue {
-        /// The item.
-        item: String,
-    },
-    /// No such key.
-    #[error("unknown fault key `{key}`; keys are {}", KEYS.join(", "))]
-    UnknownKey {
-        /// The key.
-        key: String,
-    },
-    /// A key given twice.
-    #[error("fault key `{key}` is given twice")]
-    Repeated {
-        /// The key.
-        key: &'static str,
-    },
-    /// A value outside what the key takes.
-    #[error("`{key}={value}`: {key} must be {allowed}")]
-    Value {
-        /// The key.
-        key: &'static str,
-        /// Its value.
-        value: String,
-        /// What it may be.
-        allowed: &'static str,
-    },
-}
-
-const KEYS: [&str; 13] = [
-    "loss",
-    "burst",
-    "burst_len",
-    "dup",
-    "reorder",
-    "reorder_by",
-    "reorder_max",
-    "corrupt",
-    "delay",
-    "ecn",
-    "queue",
-    "seed",
-    "dir",
-];
+const KEYS: Keys = Keys {
+    of: "fault",
+    names: &[
+        "loss",
+        "burst",
+        "burst_len",
+        "dup",
+        "reorder",
+        "reorder_by",
+        "reorder_max",
+        "corrupt",
+        "delay",
+        "ecn",
+        "queue",
+        "seed",
+        "dir",
+    ],
+    example: "loss=1%",
+};
 
 impl FromStr for FaultConfig {
-    type Err = FaultConfigError;
+    type Err = OptionError;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+    fn from_str(text: &str) -> Result<Self, OptionError> {
         let mut config = Self::default();
-        let mut given = [false; KEYS.len()];
-        for item in text.split(',').map(str::trim).filter(|_| !text.trim().is_empty()) {
-            let (key, value) = item
-                .split_once('=')
-                .ok_or_else(|| FaultConfigError::NotKeyValue { item: item.to_owned() })?;
-            let (index, key) = KEYS
-                .into_iter()
-                .enumerate()
-                .find(|(_, known)| *known == key)
-                .ok_or_else(|| FaultConfigError::UnknownKey { key: key.to_owned() })?;
-            if core::mem::replace(&mut given[index], true) {
-                return Err(FaultConfigError::Repeated { key });
-            }
-            config.set(key, value).map_err(|allowed| FaultConfigError::Value {
-                key,
-                value: value.to_owned(),
-                allowed,
-            })?;
-        }
+        let items = text.split(',').map(str::trim).filter(|_| !text.trim().is_empty());
+        KEYS.read(items, |key, value| config.set(key, value))?;
         Ok(config)
     }
 }

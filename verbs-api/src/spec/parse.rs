@@ -1,0 +1,168 @@
+//! Reading a device string.
+
+use super::{DeviceSpec, Hugepages, Role, SpecError, Transport};
+use core::net::IpAddr;
+use core::str::FromStr;
+use datapath::port::options::Keys;
+
+/// What a device string may begin with.
+pub const SCHEMES: [&str; 6] = ["memif", "vhost", "virtio", "af_packet", "af_xdp", "pci"];
+
+/// Keys of every device.
+const KEYS: Keys =
+    Keys { of: "device", names: &["ip", "mac", "mtu", "vlan", "hugepages"], example: "ip=10.77.0.1" };
+/// Those of a memif device.
+const MEMIF_KEYS: Keys =
+    Keys { of: "device", names: &["role", "ip", "mac", "mtu", "vlan", "hugepages"], example: "role=server" };
+
+/// A path MTU of 256 with every header, and jumbo frames.
+const MTU_RANGE: core::ops::RangeInclusive<u16> = 348..=9216;
+/// Longest name of an interface: the kernel's IFNAMSIZ less the terminating NUL.
+const INTERFACE_MAX: usize = 15;
+
+impl FromStr for DeviceSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let (scheme, rest) =
+            text.split_once(':').ok_or_else(|| SpecError::NoScheme { text: text.to_owned() })?;
+        if scheme == "fault" {
+            return with_faults(rest);
+        }
+        let known = SCHEMES.into_iter().find(|known| *known == scheme);
+        let scheme = known.ok_or_else(|| SpecError::UnknownScheme { scheme: scheme.to_owned() })?;
+        let mut items = rest.split(',');
+        let transport = transport(scheme, items.next().unwrap_or_default())?;
+        let keys = if matches!(transport, Transport::Memif { .. }) { MEMIF_KEYS } else { KEYS };
+        let mut spec = Self {
+            transport,
+            ip: None,
+            mac: None,
+            mtu: None,
+            vlan: None,
+            hugepages: Hugepages::Auto,
+            faults: None,
+        };
+        keys.read(items, |key, value| spec.set(key, value)).map_err(SpecError::Option)?;
+        Ok(spec)
+    }
+}
+
+fn with_faults(text: &str) -> Result<DeviceSpec, SpecError> {
+    let (faults, device) = text.split_once(':').ok_or(SpecError::FaultForm)?;
+    let faults = faults.parse().map_err(SpecError::Fault)?;
+    let spec: DeviceSpec = device.parse()?;
+    if spec.faults.is_some() {
+        return Err(SpecError::FaultForm);
+    }
+    Ok(DeviceSpec { faults: Some(faults), ..spec })
+}
+
+/// What `scheme` makes of the text up to the first comma.
+fn transport(scheme: &'static str, name: &str) -> Result<Transport, SpecError> {
+    let (what, example) = match scheme {
+        "memif" => ("socket", "memif:/run/srnic.sock"),
+        "vhost" => ("socket", "vhost:/run/srnic.sock"),
+        "virtio" => ("socket", "virtio:/run/srnic.sock"),
+        "af_packet" => ("interface", "af_packet:eth1,ip=192.168.7.1"),
+        "af_xdp" => ("interface", "af_xdp:eth1,ip=192.168.7.1"),
+        _ => ("NIC", "pci:0000:17:00.0,ip=192.168.7.1"),
+    };
+    if name.is_empty() {
+        return Err(SpecError::NoName { scheme, what, example });
+    }
+    let fails = |remedy| SpecError::Name { scheme, name: name.to_owned(), remedy };
+    Ok(match scheme {
+        "memif" => Transport::Memif { path: name.into(), role: None },
+        "vhost" => Transport::Vhost { path: name.into() },
+        "virtio" => Transport::Virtio { path: name.into() },
+        "af_packet" => Transport::AfPacket { interface: interface(name).map_err(fails)? },
+        "af_xdp" => Transport::AfXdp { interface: interface(name).map_err(fails)? },
+        _ => Transport::Pci { address: pci_address(name).map_err(fails)? },
+    })
+}
+
+fn interface(name: &str) -> Result<String, &'static str> {
+    let allowed = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | ':' | '=' | '"' | '[' | ']');
+    if name.len() > INTERFACE_MAX || !name.chars().all(allowed) {
+        return Err("this cannot be an interface; `ip link` lists those that there are");
+    }
+    Ok(name.to_owned())
+}
+
+/// `17:00.0` is short for `0000:17:00.0`.
+fn pci_address(name: &str) -> Result<String, &'static str> {
+    let full = if name.matches(':').count() == 1 { format!("0000:{name}") } else { name.to_owned() };
+    let digits =
+        |part: &str, count: usize| part.len() == count && part.chars().all(|c| c.is_ascii_hexdigit());
+    let fits = |text: &str| {
+        let [domain, bus, rest] = text.split(':').collect::<Vec<_>>()[..] else { return false };
+        let Some((device, function)) = rest.split_once('.') else { return false };
+        digits(domain, 4) && digits(bus, 2) && digits(device, 2) && digits(function, 1)
+    };
+    if fits(&full) {
+        Ok(full)
+    } else {
+        Err("this is no address on the PCI bus; `lspci -D` lists those that there are")
+    }
+}
+
+impl DeviceSpec {
+    /// Takes one value; the error says what is allowed.
+    fn set(&mut self, key: &str, value: &str) -> Result<(), &'static str> {
+        match key {
+            "role" => {
+                let given = parse_role(value).ok_or("server or client")?;
+                if let Transport::Memif { role, .. } = &mut self.transport {
+                    *role = Some(given);
+                }
+            }
+            "ip" => self.ip = Some(parse_ip(value).ok_or("a host's IPv4 or IPv6 address, as in 10.77.0.1")?),
+            "mac" => {
+                self.mac =
+                    Some(parse_mac(value).ok_or("a host's Ethernet address, as in 02:00:00:00:00:01")?);
+            }
+            "mtu" => {
+                let mtu = value.parse().ok().filter(|mtu| MTU_RANGE.contains(mtu));
+                self.mtu = Some(mtu.ok_or("a number of bytes from 348 to 9216, the same at both ends")?);
+            }
+            "hugepages" => self.hugepages = parse_hugepages(value).ok_or("auto, on or off")?,
+            _ => {
+                let vlan = value.parse().ok().filter(|vlan| (1..=4094).contains(vlan));
+                self.vlan = Some(vlan.ok_or("a number from 1 to 4094")?);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn parse_role(value: &str) -> Option<Role> {
+    [Role::Server, Role::Client].into_iter().find(|role| role.to_string() == value)
+}
+
+fn parse_hugepages(value: &str) -> Option<Hugepages> {
+    match value {
+        "auto" => Some(Hugepages::Auto),
+        "on" => Some(Hugepages::On),
+        "off" => Some(Hugepages::Off),
+        _ => None,
+    }
+}
+
+fn parse_ip(value: &str) -> Option<IpAddr> {
+    let ip: IpAddr = value.parse().ok()?;
+    let broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
+    (!ip.is_unspecified() && !ip.is_multicast() && !broadcast).then_some(ip)
+}
+
+/// Six bytes in hexadecimal with colons between, of one host.
+pub fn parse_mac(value: &str) -> Option<[u8; 6]> {
+    let mut mac = [0; 6];
+    let mut parts = value.split(':');
+    for byte in &mut mac {
+        let part = parts.next().filter(|part| part.len() == 2)?;
+        *byte = part.bytes().all(|c| c.is_ascii_hexdigit()).then(|| u8::from_str_radix(part, 16).ok())??;
+    }
+    let unicast = mac[0] & 1 == 0 && mac != [0; 6];
+    (parts.next().is_none() && unicast).then_some(mac)
+}
