@@ -4,12 +4,11 @@
 //! may come at any time.
 
 use crate::error::{Error, Result};
-use crate::pump::{PEER_WAIT, wait_for, wait_until};
+use crate::pump::{Drive, PEER_WAIT, wait_for, wait_until};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::str::FromStr;
 use std::time::Duration;
-use verbs_api::Device;
 
 /// Longest line that is read: twenty times what is needed.
 const LINE_MAX: usize = 4096;
@@ -31,7 +30,7 @@ impl Channel {
     /// # Errors
     /// [`Error::Channel`], [`Error::Late`], [`Error::Unexpected`].
     pub fn accept(
-        device: &Device,
+        engine: &impl Drive,
         version: &'static str,
         port: u16,
         limit: Option<Duration>,
@@ -40,37 +39,42 @@ impl Channel {
         let fails = |doing| move |source| Error::Channel { address, doing, source };
         let listener = TcpListener::bind(address).map_err(fails("listen"))?;
         listener.set_nonblocking(true).map_err(fails("listen"))?;
-        let stream = wait_until(device, "no peer came", limit, || match listener.accept() {
+        let stream = wait_until(engine, "no peer came", limit, || match listener.accept() {
             Ok((stream, _)) => Ok(Some(stream)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(fails("accept")(error)),
         })?;
-        Self::greet(device, version, stream, address)
+        Self::greet(engine, version, stream, address)
     }
 
     /// Connects to the peer as soon as it listens, and exchanges versions.
     ///
     /// # Errors
     /// As [`Channel::accept`].
-    pub fn connect(device: &Device, version: &'static str, address: SocketAddr) -> Result<Self> {
+    pub fn connect(engine: &impl Drive, version: &'static str, address: SocketAddr) -> Result<Self> {
         let fails = |source| Error::Channel { address, doing: "connect", source };
-        let stream = wait_for(device, "no peer was there", || {
+        let stream = wait_for(engine, "no peer was there", || {
             match TcpStream::connect_timeout(&address, PEER_WAIT) {
                 Ok(stream) => Ok(Some(stream)),
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(None),
                 Err(error) => Err(fails(error)),
             }
         })?;
-        Self::greet(device, version, stream, address)
+        Self::greet(engine, version, stream, address)
     }
 
-    fn greet(device: &Device, version: &'static str, stream: TcpStream, address: SocketAddr) -> Result<Self> {
+    fn greet(
+        engine: &impl Drive,
+        version: &'static str,
+        stream: TcpStream,
+        address: SocketAddr,
+    ) -> Result<Self> {
         let fails = |source| Error::Channel { address, doing: "set it up", source };
         stream.set_nonblocking(true).map_err(fails)?;
         stream.set_nodelay(true).map_err(fails)?;
         let mut channel = Self { stream, address, inbox: Vec::new(), early: None };
         channel.write(version)?;
-        let said = wait_for(device, "the peer did not say its version", || channel.poll())?;
+        let said = wait_for(engine, "the peer did not say its version", || channel.poll())?;
         if said != version {
             return Err(Error::Unexpected { said, expected: version });
         }
@@ -95,25 +99,25 @@ impl Channel {
     ///
     /// # Errors
     /// [`Error::Late`], [`Error::PeerFailed`], [`Error::PeerLeft`], [`Error::Unexpected`], [`Error::Channel`].
-    pub fn hear<T: FromStr>(&mut self, device: &Device, key: &'static str) -> Result<T> {
-        self.hear_within(device, key, Some(PEER_WAIT))
+    pub fn hear<T: FromStr>(&mut self, engine: &impl Drive, key: &'static str) -> Result<T> {
+        self.hear_within(engine, key, Some(PEER_WAIT))
     }
 
     /// The same, however long the peer takes.
     ///
     /// # Errors
     /// As [`Channel::hear`], but never late.
-    pub fn hear_at_last<T: FromStr>(&mut self, device: &Device, key: &'static str) -> Result<T> {
-        self.hear_within(device, key, None)
+    pub fn hear_at_last<T: FromStr>(&mut self, engine: &impl Drive, key: &'static str) -> Result<T> {
+        self.hear_within(engine, key, None)
     }
 
     fn hear_within<T: FromStr>(
         &mut self,
-        device: &Device,
+        engine: &impl Drive,
         key: &'static str,
         limit: Option<Duration>,
     ) -> Result<T> {
-        let said = wait_until(device, "the peer did not answer", limit, || {
+        let said = wait_until(engine, "the peer did not answer", limit, || {
             self.early.take().map_or_else(|| self.poll(), |line| Ok(Some(line)))
         })?;
         let value = said.strip_prefix(key).and_then(|rest| rest.strip_prefix(' '));

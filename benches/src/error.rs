@@ -82,6 +82,14 @@ pub enum Error {
         /// What it must be.
         expected: u8,
     },
+    /// Raw frames that came damaged.
+    #[error("{wrong} of {received} frames came with a wrong CRC")]
+    Frames {
+        /// So many.
+        wrong: u64,
+        /// Of so many.
+        received: u64,
+    },
     /// Something does not happen.
     #[error("{0} within {1} seconds")]
     Late(&'static str, u64),

@@ -1,8 +1,7 @@
-//! The perftest-like tools: what `srnic_write_bw`, `srnic_send_bw`, `srnic_write_lat` and `srnic_send_lat` are
-//! made of.
+//! The perftest-like tools: what the programs `srnic_*_bw` and `srnic_*_lat` are made of.
 //!
-//! Both sides say `options`, an `endpoint` a queue pair, and `region` over the side channel; then, for each size,
-//! `ready`, `done` with what was measured, and `checked`.
+//! Both sides say `options`, then what the other must know to connect; then, for each size, `ready`, `done` with what
+//! was measured, and `checked`.
 
 pub mod bandwidth;
 pub mod cli;
@@ -11,7 +10,9 @@ mod memory;
 pub mod meter;
 mod options;
 pub mod pattern;
+pub mod raw;
 mod report;
 mod session;
 pub mod statistics;
 pub mod table;
+mod tool;

@@ -1,4 +1,4 @@
-//! Waiting, the only way there is here: running the engine.
+//! Waiting, the only way there is here: running the engine, where there is one.
 
 use crate::channel::Channel;
 use crate::error::{Error, Result};
@@ -9,22 +9,42 @@ use verbs_api::{Completion, CompletionQueue, Device, WcStatus};
 
 /// How long the peer may take for what it does at once when it is there.
 pub const PEER_WAIT: Duration = Duration::from_secs(60);
-/// Polls without a completion before the processor is offered to others: the peer may need this very one.
-const IDLE_POLLS: u32 = 64;
+/// Polls without a completion before the processor is offered to others: the peer may need this very one. Long enough
+/// (some 30 us) that no round trip pays for it.
+const IDLE_POLLS: u32 = 1024;
 /// Polls between two looks at the side channel.
 const CHANNEL_INTERVAL: u32 = 1024;
 
-/// Runs the device's engine until `ready` gives a value; `what` does not happen if that takes longer than
-/// [`PEER_WAIT`].
+/// What must go on while a tool waits.
+pub trait Drive {
+    /// Goes on a little.
+    fn drive(&self);
+}
+
+impl Drive for Device {
+    fn drive(&self) {
+        self.progress();
+    }
+}
+
+/// Nothing goes on: frames wait in their ring, bytes in their socket.
+#[derive(Clone, Copy, Debug)]
+pub struct Nothing;
+
+impl Drive for Nothing {
+    fn drive(&self) {}
+}
+
+/// Drives the engine until `ready` gives a value; `what` does not happen if that takes longer than [`PEER_WAIT`].
 ///
 /// # Errors
 /// [`Error::Late`], [`Error::Interrupted`], and those of `ready`.
 pub fn wait_for<T>(
-    device: &Device,
+    engine: &impl Drive,
     what: &'static str,
     ready: impl FnMut() -> Result<Option<T>>,
 ) -> Result<T> {
-    wait_until(device, what, Some(PEER_WAIT), ready)
+    wait_until(engine, what, Some(PEER_WAIT), ready)
 }
 
 /// The same with another limit, or none.
@@ -32,14 +52,14 @@ pub fn wait_for<T>(
 /// # Errors
 /// As [`wait_for`].
 pub fn wait_until<T>(
-    device: &Device,
+    engine: &impl Drive,
     what: &'static str,
     limit: Option<Duration>,
     mut ready: impl FnMut() -> Result<Option<T>>,
 ) -> Result<T> {
     let start = Instant::now();
     loop {
-        device.progress();
+        engine.drive();
         interrupt::check()?;
         if let Some(value) = ready()? {
             return Ok(value);

@@ -12,6 +12,8 @@ const WRITE_BW: &str = env!("CARGO_BIN_EXE_srnic_write_bw");
 const SEND_BW: &str = env!("CARGO_BIN_EXE_srnic_send_bw");
 const SEND_LAT: &str = env!("CARGO_BIN_EXE_srnic_send_lat");
 const WRITE_LAT: &str = env!("CARGO_BIN_EXE_srnic_write_lat");
+const RAW_BW: &str = env!("CARGO_BIN_EXE_srnic_raw_bw");
+const RAW_LAT: &str = env!("CARGO_BIN_EXE_srnic_raw_lat");
 /// Far longer than anything here takes, on a busy machine too.
 const LIMIT: Duration = Duration::from_secs(100);
 
@@ -36,9 +38,12 @@ impl Pair {
     fn start(&self, side: &str, wrapper: &str, options: &str) -> Running {
         let mut command = Command::new(self.tool);
         let device = format!("{wrapper}memif:{}", self.dir.join("memif").display());
-        // A pause of the whole machine is no failure of the peer.
-        command.args(["-d", &device, "-p", &self.port.to_string(), "-u", "18", "--json"]);
+        command.args(["-d", &device, "-p", &self.port.to_string(), "--json"]);
         command.arg(self.dir.join(side)).args(options.split_whitespace());
+        if ![RAW_BW, RAW_LAT].contains(&self.tool) {
+            // A pause of the whole machine is no failure of the peer.
+            command.args(["-u", "18"]);
+        }
         command.args((side == "client").then_some("127.0.0.1"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Running(Some(command.spawn().expect("it starts")))
@@ -259,6 +264,61 @@ fn latency_tools_measure_every_size() {
 }
 
 #[test]
+fn raw_bw_counts_every_frame() {
+    // 1003 is no multiple of a burst.
+    for (options, frames) in [("-n 1003", 1003), ("-n 1003 -b", 2006), ("-n 1003 -b --copy --crc", 2006)] {
+        let pair = Pair::new(RAW_BW, "raw-bw");
+        for ended in pair.run("", options) {
+            assert_eq!(ended.table().1, [[4200, frames]]);
+        }
+        let json = pair.json("client");
+        assert_eq!((&json["iterations"], &json["drops"]), (&frames.into(), &0.into()));
+        assert!(
+            json["bw_avg_gbps"].as_f64() > Some(0.0) && json["msg_rate_mpps"].as_f64() > Some(0.0),
+            "{json}"
+        );
+    }
+}
+
+#[test]
+fn raw_tools_measure_every_size_that_fits() {
+    for tool in [RAW_BW, RAW_LAT] {
+        let pair = Pair::new(tool, "raw-all");
+        let expected: Vec<[u64; 2]> = (6..=12).map(|power| [1 << power, 100]).collect();
+        for ended in pair.run("", "-a -n 100") {
+            assert_eq!(ended.table().1, expected);
+        }
+    }
+}
+
+#[test]
+fn raw_tools_end_after_their_time() {
+    for tool in [RAW_BW, RAW_LAT] {
+        let pair = Pair::new(tool, "raw-time");
+        let start = Instant::now();
+        let [client, server] = pair.run("", "-D 1");
+        assert!(start.elapsed() >= Duration::from_secs(1));
+        assert!(client.table().1[0][1] > 100);
+        assert_eq!(client.table().1, server.table().1);
+    }
+}
+
+#[test]
+fn raw_tools_refuse_what_no_frame_can_be() {
+    for (wrapper, options, reason) in [
+        ("", "-s 59", "has 60 to 4608 bytes; 59 are asked for"),
+        ("", "-s 4609", "has 60 to 4608 bytes; 4609 are asked for"),
+        ("fault:loss=1%:", "", "raw frames pass no `fault:`"),
+    ] {
+        let pair = Pair::new(RAW_BW, "raw-refuse");
+        let (server, client) = (pair.start("server", "", options), pair.start("client", wrapper, options));
+        client.end().assert_failed(1, reason);
+        server.signal("-TERM");
+        server.end();
+    }
+}
+
+#[test]
 fn options_that_differ_are_named_on_both_sides() {
     for (tool, ours, theirs, reason) in [
         (WRITE_BW, "-n 10", "-n 20", "--iters is 10 here and 20 at the peer"),
@@ -303,7 +363,7 @@ fn endless(pair: &Pair) -> (Running, Running) {
 
 #[test]
 fn a_server_that_is_killed_ends_the_client() {
-    for tool in [WRITE_BW, SEND_BW, WRITE_LAT, SEND_LAT] {
+    for tool in [WRITE_BW, SEND_BW, WRITE_LAT, SEND_LAT, RAW_BW, RAW_LAT] {
         let pair = Pair::new(tool, "kill-server");
         let (server, client) = endless(&pair);
         server.signal("-KILL");
@@ -313,7 +373,7 @@ fn a_server_that_is_killed_ends_the_client() {
 
 #[test]
 fn a_client_that_is_killed_ends_the_server() {
-    for tool in [WRITE_BW, SEND_BW, WRITE_LAT, SEND_LAT] {
+    for tool in [WRITE_BW, SEND_BW, WRITE_LAT, SEND_LAT, RAW_BW, RAW_LAT] {
         let pair = Pair::new(tool, "kill-client");
         let (server, client) = endless(&pair);
         client.signal("-KILL");
@@ -323,7 +383,7 @@ fn a_client_that_is_killed_ends_the_server() {
 
 #[test]
 fn an_interrupt_prints_the_table_so_far() {
-    for tool in [WRITE_BW, SEND_BW, WRITE_LAT, SEND_LAT] {
+    for tool in [WRITE_BW, SEND_BW, WRITE_LAT, SEND_LAT, RAW_BW, RAW_LAT] {
         let pair = Pair::new(tool, "interrupt");
         let (server, client) = endless(&pair);
         client.signal("-INT");

@@ -9,14 +9,15 @@ use crate::error::{Error, Result};
 use crate::perf::cli::{self, BandwidthArgs, SendBandwidthArgs};
 use crate::perf::meter::{Meter, Rates};
 use crate::perf::report::Report;
-use crate::perf::session::{self, Session, Setup, Tool};
+use crate::perf::session::{self, Session, Setup};
+use crate::perf::tool::{self, Tool};
 use crate::perf::{memory, pattern::Pattern, table};
 use layout::Layout;
 use receiver::Receiver;
-use sender::{Goal, Sender};
-use serde_json::{Value, json};
+use sender::Sender;
+use serde_json::json;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use verbs_api::{Device, QueueCaps};
 
 const SIZE_DEFAULT: u32 = 65_536;
@@ -31,7 +32,7 @@ pub fn write_main() -> ExitCode {
         version: "srnic_write_bw 1",
     };
     let args: BandwidthArgs = cli::parse(tool.name, tool.about);
-    session::main(tool, &args.common, |device, channel| run(tool, Verb::Write, &args, device, channel))
+    start(tool, Verb::Write, &args)
 }
 
 /// `srnic_send_bw` from its command line to its end.
@@ -44,7 +45,13 @@ pub fn send_main() -> ExitCode {
     };
     let args: SendBandwidthArgs = cli::parse(tool.name, tool.about);
     let (verb, args) = (Verb::Send { rx_depth: args.rx_depth }, args.bandwidth);
-    session::main(tool, &args.common, |device, channel| run(tool, verb, &args, device, channel))
+    start(tool, verb, &args)
+}
+
+fn start(tool: Tool, verb: Verb, args: &BandwidthArgs) -> ExitCode {
+    let common = &args.common;
+    let open = |role| session::open(&common.device, role);
+    tool::main(tool, &common.basics, open, |device, channel| run(tool, verb, args, device, channel))
 }
 
 /// What the messages are.
@@ -79,8 +86,8 @@ fn run(tool: Tool, verb: Verb, args: &BandwidthArgs, device: &Device, channel: &
     let mtu = common.mtu.unwrap_or_else(|| device.path_mtu_max());
     let mut agreed = common.agreed(SIZE_DEFAULT, ITERS_DEFAULT, mtu);
     agreed.push(("qp", args.qps.to_string()));
-    agreed.push(("bidirectional", args.bidirectional.to_string()));
-    let sizes = common.sizes(SIZE_DEFAULT);
+    agreed.push(("bidirectional", args.rates.bidirectional.to_string()));
+    let sizes = common.basics.sizes(SIZE_DEFAULT);
     let layouts = sizes.iter().map(|&size| Layout::new(size, args));
     let setup = Setup {
         common,
@@ -96,21 +103,18 @@ fn run(tool: Tool, verb: Verb, args: &BandwidthArgs, device: &Device, channel: &
         memory: layouts.map(|layout| layout.len()).max().unwrap_or_default(),
     };
     let mut session = Session::connect(device, channel, &setup)?;
-    let mut report = Report::new(device, &table::bandwidth_heading(args.report_gbits));
-    let result = sizes.iter().try_for_each(|&size| measure(verb, args, &mut session, &mut report, size));
-    if matches!(result, Ok(()) | Err(Error::Interrupted)) {
-        let run = json!({
-            "tool": tool.name, "mtu": mtu.bytes(), "qps": args.qps, "tx_depth": common.tx_depth,
-            "bidirectional": args.bidirectional, "cc": common.cc_name(),
-        });
-        report.write(common.json.as_deref(), run)?;
-    }
-    result
+    let heading = table::bandwidth_heading(args.rates.report_gbits);
+    let mut described = common.described(tool.name, mtu);
+    described["qps"] = json!(args.qps);
+    described["bidirectional"] = json!(args.rates.bidirectional);
+    Report::of_each(&sizes, &heading, common.basics.json.as_deref(), described, |report, size| {
+        measure(verb, args, &mut session, report, size)
+    })
 }
 
 /// Options that clap cannot compare.
 fn check(verb: Verb, args: &BandwidthArgs) -> Result<()> {
-    if matches!(verb, Verb::Send { .. }) && args.common.all && args.common.duration.is_some() {
+    if matches!(verb, Verb::Send { .. }) && args.common.basics.all && args.common.basics.duration.is_some() {
         // Receives for an unknown number of messages would be left over for those of the next size.
         let text = "SENDs of all sizes need a number of messages: --all and --duration do not go together";
         return Err(Error::Options(text.to_owned()));
@@ -134,7 +138,7 @@ fn measure(
     size: usize,
 ) -> Result<()> {
     let layout = Layout::new(size, args);
-    let is_client = args.common.host.is_some();
+    let is_client = args.common.basics.is_client();
     if args.common.verify {
         memory::fill(&session.source, 0..layout.len(), pattern(size, is_client))?;
         memory::clear(&session.target, 0..layout.len())?;
@@ -145,18 +149,19 @@ fn measure(
     }
     session.meet("ready", size)?;
     let mut ours = Rates::default();
-    if is_client || args.bidirectional {
+    if is_client || args.rates.bidirectional {
         let mut meter = Meter::new(Instant::now());
-        let result = Sender::new(verb, args, session, layout, receiver.as_mut()).run(goal(args), &mut meter);
+        let result = Sender::new(verb, args, session, layout, receiver.as_mut())
+            .run(args.common.basics.goal(ITERS_DEFAULT), &mut meter);
         ours = meter.rates();
         if matches!(result, Err(Error::Interrupted)) && ours.iterations > 0 {
-            add(args, report, size, ours);
+            add(args, session, report, size, ours);
         }
         result?;
         session.channel.say("done", ours)?;
     }
     let mut theirs = Rates::default();
-    if !is_client || args.bidirectional {
+    if !is_client || args.rates.bidirectional {
         if receiver.is_some() {
             Sender::new(verb, args, session, layout, receiver.as_mut()).receive()?;
         }
@@ -165,37 +170,30 @@ fn measure(
         if args.common.verify {
             let messages = theirs.iterations / u64::from(args.qps);
             // Until a time limit each queue pair sends what it can, but each slot once at least.
-            let messages = args.common.duration.map_or(messages, |_| u64::MAX);
+            let messages = args.common.basics.duration.map_or(messages, |_| u64::MAX);
             verify(session, &layout, messages, pattern(size, !is_client))?;
         }
     }
     // All that was sent is acknowledged by now: from here on nobody needs the other's engine.
     session.meet("checked", size)?;
-    let rates = if args.bidirectional {
+    let rates = if args.rates.bidirectional {
         ours.sum(theirs)
     } else if is_client {
         ours
     } else {
         theirs
     };
-    add(args, report, size, rates);
+    add(args, session, report, size, rates);
     Ok(())
 }
 
 /// What receives, if the messages need receives here.
 fn receiver(verb: Verb, args: &BandwidthArgs, layout: Layout) -> Option<Receiver> {
     let Verb::Send { rx_depth } = verb else { return None };
-    let common = &args.common;
-    let receives = common.host.is_none() || args.bidirectional;
-    let messages = common.duration.map_or(common.iters.unwrap_or(ITERS_DEFAULT), |_| u64::MAX);
+    let basics = &args.common.basics;
+    let receives = !basics.is_client() || args.rates.bidirectional;
+    let messages = basics.duration.map_or(basics.iters.unwrap_or(ITERS_DEFAULT), |_| u64::MAX);
     receives.then(|| Receiver::new(layout, rx_depth, messages))
-}
-
-fn goal(args: &BandwidthArgs) -> Goal {
-    let common = &args.common;
-    common.duration.map_or(Goal::Messages(common.iters.unwrap_or(ITERS_DEFAULT)), |seconds| {
-        Goal::Until(Instant::now() + Duration::from_secs(seconds.into()))
-    })
 }
 
 /// Other bytes for each size and direction, so that none that were left behind pass.
@@ -216,10 +214,8 @@ fn verify(session: &Session<'_>, layout: &Layout, messages: u64, pattern: Patter
     memory::check(target, checked..layout.len(), None, "bytes around the messages")
 }
 
-fn add(args: &BandwidthArgs, report: &mut Report, size: usize, rates: Rates) {
-    let result: Value = json!({
-        "size": size, "iterations": rates.iterations, "bw_peak_gbps": table::gbps(size, rates.peak),
-        "bw_avg_gbps": table::gbps(size, rates.average), "msg_rate_mpps": rates.average / 1e6,
-    });
-    report.add(&table::bandwidth_row(size, rates, args.report_gbits), result);
+fn add(args: &BandwidthArgs, session: &mut Session<'_>, report: &mut Report, size: usize, rates: Rates) {
+    let mut result = rates.to_json(size);
+    session.losses.add_to(&mut result);
+    report.add(&table::bandwidth_row(size, rates, args.rates.report_gbits), result);
 }

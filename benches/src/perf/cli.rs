@@ -4,38 +4,66 @@
 mod tests;
 
 use crate::congestion::Congestion;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum as _};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use serde_json::{Value, json};
 use std::path::PathBuf;
-use verbs_api::{DeviceSpec, Pmtu};
+use std::time::{Duration, Instant};
+use verbs_api::{DeviceSpec, Pmtu, RecoveryPolicy};
 
 /// Largest message, in bytes.
 const SIZE_MAX: i64 = 1 << 30;
 
-/// What all tools take.
+/// What every tool takes.
 #[derive(Args, Debug)]
-pub struct Common {
+pub struct Basics {
     /// Server to connect to; without it this is the server, which listens on 127.0.0.1
     pub host: Option<String>,
-    /// The device, such as memif:/tmp/a.sock,mtu=9000 or fault:loss=1%,seed=7:memif:/tmp/a.sock; the server makes the
-    /// socket
-    #[arg(short = 'd', long = "ib-dev", value_name = "DEVICE")]
-    pub device: DeviceSpec,
     /// TCP port of the server's side channel
     #[arg(short, long, default_value_t = 18515)]
     pub port: u16,
-    /// Bytes of a message [default: 65536 for bandwidth, 2 for latency]
+    /// Bytes of a message [default: 65536 for bandwidth, 2 for latency; raw frames: 4200 and 64]
     #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=SIZE_MAX))]
     pub size: Option<u32>,
-    /// Every power of two from 2 to 2^23 bytes, one after the other
+    /// Every power of two from 2 to 2^23 bytes that is possible, one after the other
     #[arg(short, long, conflicts_with = "size")]
     pub all: bool,
-    /// Messages of each size, and queue pair [default: 5000 for bandwidth, 1000 for latency]
+    /// Messages of each size, and queue pair [default: 5000 for bandwidth, 1000 for latency; raw frames: 1000000 and
+    /// 100000]
     #[arg(short = 'n', long, value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     pub iters: Option<u64>,
     /// Seconds for each size, instead of a number of messages
     #[arg(short = 'D', long, value_name = "SECONDS", conflicts_with = "iters",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub duration: Option<u32>,
+    /// Stays on this CPU
+    #[arg(long, value_name = "CPU")]
+    pub cpu: Option<usize>,
+    /// Accepted and without effect, as CPU frequencies are not looked at
+    #[arg(short = 'F', long = "CPU-freq")]
+    pub cpu_freq: bool,
+    /// Writes the results to this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// What the tools take that move frames.
+#[derive(Args, Debug)]
+pub struct DeviceArg {
+    /// The device, such as memif:/tmp/a.sock,mtu=9000 or fault:loss=1%,seed=7:memif:/tmp/a.sock; the server makes the
+    /// socket
+    #[arg(short = 'd', long = "ib-dev", value_name = "DEVICE")]
+    pub device: DeviceSpec,
+}
+
+/// What all RDMA tools take.
+#[derive(Args, Debug)]
+pub struct Common {
+    /// What every tool takes.
+    #[command(flatten)]
+    pub basics: Basics,
+    /// The device.
+    #[command(flatten)]
+    pub device: DeviceArg,
     /// Path MTU: 256, 512, 1024, 2048 or 4096 [default: the largest that fits the device]
     #[arg(short, long, value_parser = parse_mtu)]
     pub mtu: Option<Pmtu>,
@@ -47,19 +75,54 @@ pub struct Common {
     #[arg(short = 'I', long = "inline_size", value_name = "BYTES",
           value_parser = clap::value_parser!(u32).range(0..=224))]
     pub inline_size: Option<u32>,
-    /// A try lasts 4.096 us x 2^TIMEOUT, and there are eight
+    /// A try lasts 4.096 us x 2^TIMEOUT
     #[arg(short = 'u', long = "qp-timeout", value_name = "TIMEOUT", default_value_t = 14,
           value_parser = clap::value_parser!(u8).range(1..=31))]
     pub qp_timeout: u8,
+    /// Tries without a sign of life before the peer is given up, less one
+    #[arg(long, value_name = "NUMBER", default_value_t = 7, value_parser = clap::value_parser!(u8).range(0..=7))]
+    pub retry_cnt: u8,
+    /// Packets in the network at most, of each queue pair [default: 512]
+    #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub window: Option<u16>,
+    /// How losses are repaired
+    #[arg(long, value_enum, default_value = "selective-repeat")]
+    pub recovery: Recovery,
     /// Congestion control
     #[arg(long, value_enum, default_value = "fixed")]
     pub cc: Congestion,
     /// Checks every byte that arrives; this takes time, too
     #[arg(long)]
     pub verify: bool,
-    /// Writes the results to this file
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+}
+
+/// How losses are repaired.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recovery {
+    /// What is lost is sent again
+    SelectiveRepeat,
+    /// What is lost is sent again, and all behind it
+    GoBackN,
+}
+
+impl From<Recovery> for RecoveryPolicy {
+    fn from(recovery: Recovery) -> Self {
+        match recovery {
+            Recovery::SelectiveRepeat => Self::SelectiveRepeat,
+            Recovery::GoBackN => Self::GoBackN,
+        }
+    }
+}
+
+/// How rates are measured and shown.
+#[derive(Args, Debug)]
+pub struct RateArgs {
+    /// Both sides send; the rates are sums
+    #[arg(short, long)]
+    pub bidirectional: bool,
+    /// Rates in 10^9 bits a second instead of 2^20 bytes a second
+    #[arg(long = "report_gbits")]
+    pub report_gbits: bool,
 }
 
 /// Arguments of the bandwidth tools.
@@ -80,12 +143,9 @@ pub struct BandwidthArgs {
     #[arg(short = 'l', long = "post_list", value_name = "MESSAGES", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub post_list: u32,
-    /// Both sides send; the rates are sums
-    #[arg(short, long)]
-    pub bidirectional: bool,
-    /// Rates in 10^9 bits a second instead of 2^20 bytes a second
-    #[arg(long = "report_gbits")]
-    pub report_gbits: bool,
+    /// Directions and units.
+    #[command(flatten)]
+    pub rates: RateArgs,
 }
 
 /// Arguments of `srnic_send_bw`.
@@ -110,7 +170,46 @@ pub struct LatencyArgs {
     pub common: Common,
 }
 
-impl Common {
+/// Arguments of `srnic_raw_bw`.
+#[derive(Parser, Debug)]
+#[command(version)]
+pub struct RawBandwidthArgs {
+    /// What every tool takes.
+    #[command(flatten)]
+    pub basics: Basics,
+    /// The device.
+    #[command(flatten)]
+    pub device: DeviceArg,
+    /// Directions and units.
+    #[command(flatten)]
+    pub rates: RateArgs,
+    /// Copies each payload from and to a user's buffer, as every transport must
+    #[arg(long)]
+    pub copy: bool,
+    /// Ends each frame with a CRC, and checks it
+    #[arg(long)]
+    pub crc: bool,
+}
+
+/// Arguments of `srnic_raw_lat`.
+#[derive(Parser, Debug)]
+#[command(version)]
+pub struct RawLatencyArgs {
+    /// What every tool takes.
+    #[command(flatten)]
+    pub basics: Basics,
+    /// The device.
+    #[command(flatten)]
+    pub device: DeviceArg,
+}
+
+impl Basics {
+    /// Whether this is the client.
+    #[must_use]
+    pub const fn is_client(&self) -> bool {
+        self.host.is_some()
+    }
+
     /// The sizes to measure, in order.
     #[must_use]
     pub fn sizes(&self, default: u32) -> Vec<usize> {
@@ -121,22 +220,70 @@ impl Common {
         }
     }
 
+    /// When enough was measured; begins now.
+    pub(super) fn goal(&self, iters: u64) -> Goal {
+        self.duration.map_or(Goal::Messages(self.iters.unwrap_or(iters)), |seconds| {
+            Goal::Until(Instant::now() + Duration::from_secs(seconds.into()))
+        })
+    }
+
     /// What both sides must be told alike, by name.
-    pub(super) fn agreed(&self, size: u32, iters: u64, mtu: Pmtu) -> Vec<(&'static str, String)> {
+    pub(super) fn agreed(&self, size: u32, iters: u64) -> Agreed {
         let size = if self.all { "all".to_owned() } else { self.size.unwrap_or(size).to_string() };
         vec![
             ("size", size),
-            ("mtu", mtu.bytes().to_string()),
             ("iters", self.duration.map_or(self.iters.unwrap_or(iters), |_| 0).to_string()),
             ("duration", self.duration.unwrap_or(0).to_string()),
-            ("verify", self.verify.to_string()),
         ]
     }
+}
 
-    /// The congestion controller's name.
-    pub(super) fn cc_name(&self) -> String {
-        self.cc.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+impl Common {
+    /// What both sides must be told alike, by name.
+    pub(super) fn agreed(&self, size: u32, iters: u64, mtu: Pmtu) -> Agreed {
+        let mut agreed = self.basics.agreed(size, iters);
+        agreed.extend([
+            ("mtu", mtu.bytes().to_string()),
+            ("recovery", name_of(self.recovery)),
+            ("verify", self.verify.to_string()),
+        ]);
+        agreed
     }
+
+    /// What the JSON file says of the run.
+    pub(super) fn described(&self, tool: &str, mtu: Pmtu) -> Value {
+        json!({
+            "tool": tool, "mtu": mtu.bytes(), "tx_depth": self.tx_depth, "cc": name_of(self.cc),
+            "recovery": name_of(self.recovery),
+        })
+    }
+}
+
+/// Options by name, with their values.
+pub(super) type Agreed = Vec<(&'static str, String)>;
+
+/// When to stop.
+#[derive(Clone, Copy, Debug)]
+pub enum Goal {
+    /// After this many messages of each queue pair.
+    Messages(u64),
+    /// At this time.
+    Until(Instant),
+}
+
+impl Goal {
+    /// Whether so many messages, by now, are enough.
+    pub(super) fn is_reached(self, messages: u64, now: Instant) -> bool {
+        match self {
+            Self::Messages(enough) => messages >= enough,
+            Self::Until(end) => now >= end,
+        }
+    }
+}
+
+/// What the command line calls it.
+fn name_of(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// Parses the command line of the tool of this name; ends the process if there is nothing to run.

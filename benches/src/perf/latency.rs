@@ -7,13 +7,12 @@ use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::perf::cli::{self, LatencyArgs};
 use crate::perf::report::Report;
-use crate::perf::session::{self, Session, Setup, Tool};
+use crate::perf::session::{self, Session, Setup};
 use crate::perf::statistics::{Latencies, Summary};
 use crate::perf::table;
+use crate::perf::tool::{self, Tool};
 use pingpong::{Place, Player, post_receive, prepare};
-use serde_json::json;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 use verbs_api::{Device, QueueCaps};
 
 const SIZE_DEFAULT: u32 = 2;
@@ -31,7 +30,7 @@ pub fn write_main() -> ExitCode {
         version: "srnic_write_lat 1",
     };
     let args: LatencyArgs = cli::parse(tool.name, tool.about);
-    session::main(tool, &args.common, |device, channel| run(tool, Verb::Write, &args, device, channel))
+    start(tool, Verb::Write, &args)
 }
 
 /// `srnic_send_lat` from its command line to its end.
@@ -43,7 +42,13 @@ pub fn send_main() -> ExitCode {
         version: "srnic_send_lat 1",
     };
     let args: LatencyArgs = cli::parse(tool.name, tool.about);
-    session::main(tool, &args.common, |device, channel| run(tool, Verb::Send, &args, device, channel))
+    start(tool, Verb::Send, &args)
+}
+
+fn start(tool: Tool, verb: Verb, args: &LatencyArgs) -> ExitCode {
+    let common = &args.common;
+    let open = |role| session::open(&common.device, role);
+    tool::main(tool, &common.basics, open, |device, channel| run(tool, verb, args, device, channel))
 }
 
 /// What the messages are.
@@ -56,7 +61,7 @@ enum Verb {
 fn run(tool: Tool, verb: Verb, args: &LatencyArgs, device: &Device, channel: &mut Channel) -> Result<()> {
     let common = &args.common;
     let mtu = common.mtu.unwrap_or_else(|| device.path_mtu_max());
-    let sizes = common.sizes(SIZE_DEFAULT);
+    let sizes = common.basics.sizes(SIZE_DEFAULT);
     let inline = common.inline_size.unwrap_or(INLINE_DEFAULT);
     let setup = Setup {
         common,
@@ -75,30 +80,24 @@ fn run(tool: Tool, verb: Verb, args: &LatencyArgs, device: &Device, channel: &mu
     if matches!(verb, Verb::Send) {
         post_receive(&mut session.queue_pairs[0], &session.target)?;
     }
-    let mut report = Report::new(device, &table::latency_heading());
-    let result = sizes.iter().try_for_each(|&size| {
-        let place = Place::new(verb, size, mtu);
-        measure(args, &mut session, &mut report, place)
-    });
-    if matches!(result, Ok(()) | Err(Error::Interrupted)) {
-        let run = json!({ "tool": tool.name, "mtu": mtu.bytes(), "cc": common.cc_name() });
-        report.write(common.json.as_deref(), run)?;
-    }
-    result
+    let (heading, described) = (table::latency_heading(), common.described(tool.name, mtu));
+    Report::of_each(&sizes, &heading, common.basics.json.as_deref(), described, |report, size| {
+        measure(args, &mut session, report, Place::new(verb, size, mtu))
+    })
 }
 
 /// One size. The client measures, and says when it is enough.
 fn measure(args: &LatencyArgs, session: &mut Session<'_>, report: &mut Report, place: Place) -> Result<()> {
-    let is_client = args.common.host.is_some();
+    let is_client = args.common.basics.is_client();
     prepare(session, place)?;
     session.meet("ready", place.size())?;
     let mut player = Player::new(&args.common, session, place, depth(args));
     let summary = if is_client {
         let mut latencies = Latencies::default();
-        let result = player.lead(&Enough::of(&args.common), &mut latencies);
+        let result = player.lead(args.common.basics.goal(ITERS_DEFAULT), &mut latencies);
         let summary = latencies.summary();
         if matches!(result, Err(Error::Interrupted)) && summary.iterations > 0 {
-            add(report, place.size(), &summary);
+            add(session, report, place.size(), &summary);
         }
         result?;
         session.channel.say("done", summary)?;
@@ -108,7 +107,7 @@ fn measure(args: &LatencyArgs, session: &mut Session<'_>, report: &mut Report, p
         session.channel.hear(session.device, "done")?
     };
     session.meet("checked", place.size())?;
-    add(report, place.size(), &summary);
+    add(session, report, place.size(), &summary);
     Ok(())
 }
 
@@ -117,34 +116,8 @@ fn depth(args: &LatencyArgs) -> u32 {
     args.common.tx_depth.max(2)
 }
 
-fn add(report: &mut Report, size: usize, summary: &Summary) {
-    let result = json!({
-        "size": size, "iterations": summary.iterations,
-        "lat_us": {
-            "min": summary.min, "p50": summary.p50, "p99": summary.p99, "p99.9": summary.p999, "max": summary.max,
-            "avg": summary.mean, "stdev": summary.deviation,
-        },
-    });
+fn add(session: &mut Session<'_>, report: &mut Report, size: usize, summary: &Summary) {
+    let mut result = summary.to_json(size);
+    session.losses.add_to(&mut result);
     report.add(&table::latency_row(size, summary), result);
-}
-
-/// When the client has measured enough.
-enum Enough {
-    Iterations(u64),
-    At(Instant),
-}
-
-impl Enough {
-    fn of(common: &cli::Common) -> Self {
-        common.duration.map_or(Self::Iterations(common.iters.unwrap_or(ITERS_DEFAULT)), |seconds| {
-            Self::At(Instant::now() + Duration::from_secs(seconds.into()))
-        })
-    }
-
-    fn is_reached(&self, iterations: u64, now: Instant) -> bool {
-        match self {
-            Self::Iterations(enough) => iterations >= *enough,
-            Self::At(end) => now >= *end,
-        }
-    }
 }

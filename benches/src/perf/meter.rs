@@ -1,7 +1,9 @@
 //! Measuring a rate while messages complete.
 
+use crate::perf::table::gbps;
 use core::fmt;
 use core::str::FromStr;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// The shortest interval that counts as a peak: the clock's own noise is far below.
@@ -19,6 +21,15 @@ pub struct Rates {
 }
 
 impl Rates {
+    /// As the JSON file has them, for messages of `size` bytes.
+    #[must_use]
+    pub fn to_json(self, size: usize) -> Value {
+        json!({
+            "size": size, "iterations": self.iterations, "bw_peak_gbps": gbps(size, self.peak),
+            "bw_avg_gbps": gbps(size, self.average), "msg_rate_mpps": self.average / 1e6,
+        })
+    }
+
     /// Those of two directions at once.
     #[must_use]
     pub fn sum(self, other: Self) -> Self {
@@ -54,7 +65,8 @@ impl FromStr for Rates {
 /// Counts completions against the clock.
 #[derive(Debug)]
 pub struct Meter {
-    start: Instant,
+    /// The beginning, and what is not to be measured.
+    start: (Instant, u64),
     /// Where the interval began, and what had completed by then.
     mark: (Instant, u64),
     /// The last completion, and how many there were.
@@ -66,7 +78,13 @@ impl Meter {
     /// Begins now.
     #[must_use]
     pub fn new(start: Instant) -> Self {
-        Self { start, mark: (start, 0), last: (start, 0), peak: 0.0 }
+        Self::beginning_with(0, start)
+    }
+
+    /// Begins now, with `messages` that are counted but belong to no interval.
+    #[must_use]
+    pub fn beginning_with(messages: u64, start: Instant) -> Self {
+        Self { start: (start, messages), mark: (start, messages), last: (start, messages), peak: 0.0 }
     }
 
     /// More messages completed by `now`.
@@ -81,7 +99,7 @@ impl Meter {
     /// What was measured so far.
     #[must_use]
     pub fn rates(&self) -> Rates {
-        let average = rate((self.start, 0), self.last);
+        let average = rate(self.start, self.last);
         Rates { iterations: self.last.1, average, peak: self.peak.max(average) }
     }
 }
@@ -123,6 +141,16 @@ mod tests {
         assert!(close(rates.peak, 1_001_000.0), "{rates:?}");
         let rates = measured(&[(10, 100)]);
         assert!(close(rates.peak, 1e7) && close(rates.average, 1e7), "{rates:?}");
+    }
+
+    #[test]
+    fn what_came_before_the_beginning_counts_and_has_no_rate() {
+        let start = Instant::now();
+        let mut meter = Meter::beginning_with(1000, start);
+        meter.completed(500, start + Duration::from_millis(1));
+        let rates = meter.rates();
+        assert_eq!(rates.iterations, 1500);
+        assert!(close(rates.average, 5e5) && close(rates.peak, 5e5), "{rates:?}");
     }
 
     #[test]

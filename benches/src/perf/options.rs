@@ -2,13 +2,13 @@
 
 use crate::channel::Channel;
 use crate::error::{Error, Result};
-use verbs_api::Device;
+use crate::pump::Drive;
 
 /// Says our options, hears the peer's, and names the first that differs.
-pub fn agree(device: &Device, channel: &mut Channel, ours: &[(&'static str, String)]) -> Result<()> {
+pub fn agree(engine: &impl Drive, channel: &mut Channel, ours: &[(&'static str, String)]) -> Result<()> {
     let text: Vec<String> = ours.iter().map(|(option, value)| format!("{option}={value}")).collect();
     channel.say("options", text.join(","))?;
-    let theirs: String = channel.hear(device, "options")?;
+    let theirs: String = channel.hear(engine, "options")?;
     compare(ours, &theirs)
 }
 

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 use hdrhistogram::Histogram;
+use serde_json::{Value, json};
 
 /// Longest latency that quantiles tell apart, in nanoseconds: 18 minutes.
 const NANOS_MAX: u64 = 1 << 40;
@@ -82,6 +83,18 @@ impl Latencies {
 }
 
 impl Summary {
+    /// As the JSON file has it, for messages of `size` bytes.
+    #[must_use]
+    pub fn to_json(&self, size: usize) -> Value {
+        json!({
+            "size": size, "iterations": self.iterations,
+            "lat_us": {
+                "min": self.min, "p50": self.p50, "p99": self.p99, "p99.9": self.p999, "max": self.max,
+                "avg": self.mean, "stdev": self.deviation,
+            },
+        })
+    }
+
     const fn times(&self) -> [f64; 7] {
         [self.min, self.max, self.p50, self.mean, self.deviation, self.p99, self.p999]
     }

@@ -4,7 +4,7 @@ use super::Verb;
 use super::layout::Layout;
 use super::receiver::Receiver;
 use crate::error::Result;
-use crate::perf::cli::BandwidthArgs;
+use crate::perf::cli::{BandwidthArgs, Goal};
 use crate::perf::meter::Meter;
 use crate::perf::session::Session;
 use crate::pump::Completions;
@@ -17,15 +17,6 @@ use verbs_api::{
 const BATCH: usize = 32;
 /// Where a `wr_id` has the queue pair's index; below is the number of messages up to this one.
 pub const LANE_SHIFT: u32 = 48;
-
-/// When to stop.
-#[derive(Clone, Copy, Debug)]
-pub enum Goal {
-    /// After this many messages of each queue pair.
-    Messages(u64),
-    /// At this time, once each slot was written.
-    Until(Instant),
-}
 
 /// A queue pair, and how many of its messages were posted, posted signaled, and completed.
 struct Lane<'a> {

@@ -1,8 +1,8 @@
 //! One message there, one back.
 
-use super::{Enough, Verb};
+use super::Verb;
 use crate::error::Result;
-use crate::perf::cli::Common;
+use crate::perf::cli::{Common, Goal};
 use crate::perf::session::Session;
 use crate::perf::statistics::Latencies;
 use crate::perf::{memory, pattern::Pattern};
@@ -114,7 +114,7 @@ impl<'a> Player<'a> {
         Self {
             place,
             verify: common.verify,
-            is_client: common.host.is_some(),
+            is_client: common.basics.is_client(),
             inline: common.inline_size.unwrap_or(super::INLINE_DEFAULT) as usize,
             depth,
             queue_pair: &mut session.queue_pairs[0],
@@ -127,7 +127,7 @@ impl<'a> Player<'a> {
     }
 
     /// Begins each round, and measures it.
-    pub fn lead(&mut self, enough: &Enough, latencies: &mut Latencies) -> Result<()> {
+    pub fn lead(&mut self, goal: Goal, latencies: &mut Latencies) -> Result<()> {
         for round in 1.. {
             self.fill(round)?;
             let start = Instant::now();
@@ -138,7 +138,7 @@ impl<'a> Player<'a> {
             let end = Instant::now();
             latencies.record(u64::try_from((end - start).as_nanos() / 2).unwrap_or(u64::MAX));
             self.check(round)?;
-            if enough.is_reached(round, end) {
+            if goal.is_reached(round, end) {
                 break;
             }
         }

@@ -1,0 +1,257 @@
+//! `srnic_raw_bw`: as many frames as the port takes. The receiver measures: to the sender, a frame that is handed over
+//! is gone.
+
+use super::link::{BURST, HEADER, Link};
+use super::payload::Payload;
+use crate::channel::Channel;
+use crate::error::{Error, Result};
+use crate::interrupt;
+use crate::perf::cli::{self, Goal, RawBandwidthArgs};
+use crate::perf::meter::{Meter, Rates};
+use crate::perf::options;
+use crate::perf::report::Report;
+use crate::perf::table;
+use crate::perf::tool::{self, Tool};
+use crate::pump::Nothing;
+use dpdk_sys::Burst;
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+const SIZE_DEFAULT: u32 = 4200;
+const ITERS_DEFAULT: u64 = 1_000_000;
+/// Turns between two looks at the side channel.
+const INTERVAL: u32 = 1024;
+/// Frames between two looks at the clock.
+const METER_FRAMES: u64 = 8 * BURST as u64;
+/// How long a frame may take that the sender has handed over.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// The tool from its command line to its end.
+#[must_use]
+pub fn main() -> ExitCode {
+    let tool = Tool {
+        name: "srnic_raw_bw",
+        about: "Bandwidth of raw Ethernet frames on a port: start a server without a host, then a client with one",
+        version: "srnic_raw_bw 1",
+    };
+    let args: RawBandwidthArgs = cli::parse(tool.name, tool.about);
+    let open = |role| Link::open(&args.device, role);
+    tool::main(tool, &args.basics, open, |link, channel| run(tool, &args, link, channel))
+}
+
+fn run(tool: Tool, args: &RawBandwidthArgs, link: &mut Link, channel: &mut Channel) -> Result<()> {
+    let basics = &args.basics;
+    let mut agreed = basics.agreed(SIZE_DEFAULT, ITERS_DEFAULT);
+    agreed.push(("bidirectional", args.rates.bidirectional.to_string()));
+    agreed.push(("copy", args.copy.to_string()));
+    agreed.push(("crc", args.crc.to_string()));
+    options::agree(&Nothing, channel, &agreed)?;
+    let sizes = link.sizes(basics, SIZE_DEFAULT)?;
+    link.connect(channel)?;
+    let described = json!({ "tool": tool.name, "bidirectional": args.rates.bidirectional, "copy": args.copy, "crc": args.crc });
+    let heading = table::bandwidth_heading(args.rates.report_gbits);
+    Report::of_each(&sizes, &heading, basics.json.as_deref(), described, |report, size| {
+        measure(args, link, channel, report, size)
+    })
+}
+
+/// One size: one side or both send, the other or both count, and each tells the other what came of it.
+fn measure(
+    args: &RawBandwidthArgs,
+    link: &mut Link,
+    channel: &mut Channel,
+    report: &mut Report,
+    size: usize,
+) -> Result<()> {
+    tool::meet(&Nothing, channel, "ready", size)?;
+    let is_client = args.basics.is_client();
+    let payload = Payload::new(size, args.copy, args.crc);
+    let goal = args.basics.goal(ITERS_DEFAULT);
+    let mut sender = (is_client || args.rates.bidirectional).then(|| Sender::new(link, size, &payload, goal));
+    let mut receiver = (!is_client || args.rates.bidirectional).then(|| Receiver::new(link, &payload));
+    let result = exchange(link, channel, sender.as_mut(), receiver.as_mut());
+    let sent = sender.as_ref().map(Sender::rates).unwrap_or_default();
+    let received = receiver.as_ref().map(|receiver| receiver.meter.rates()).unwrap_or_default();
+    if matches!(result, Err(Error::Interrupted)) {
+        // What came of what we handed over is not known here.
+        add(args, report, size, if receiver.is_some() { received } else { sent }, 0);
+    }
+    let expected = result?;
+    if let Some(wrong) = receiver.map(|receiver| receiver.wrong).filter(|wrong| *wrong > 0) {
+        return Err(Error::Frames { wrong, received: received.iterations });
+    }
+    channel.say("received", received)?;
+    let theirs: Rates = channel.hear(&Nothing, "received")?;
+    let rates = received.sum(theirs);
+    let sent = expected + sent.iterations;
+    add(args, report, size, rates, sent.saturating_sub(rates.iterations));
+    Ok(())
+}
+
+/// Sends until the goal is reached, and receives until all that the peer sent is here or late; how many frames the
+/// peer says that it sent.
+fn exchange(
+    link: &mut Link,
+    channel: &mut Channel,
+    mut sender: Option<&mut Sender<'_>>,
+    mut receiver: Option<&mut Receiver>,
+) -> Result<u64> {
+    let mut expected = 0;
+    for turn in 1_u32.. {
+        if let Some(busy) = &mut sender
+            && !busy.turn(link)
+        {
+            channel.say("sent", busy.sent)?;
+            sender = None;
+        }
+        if let Some(busy) = &mut receiver {
+            busy.turn(link);
+        }
+        if turn.is_multiple_of(INTERVAL) {
+            interrupt::check()?;
+            channel.check()?;
+            if let Some(busy) = &mut receiver {
+                if expected == 0 && channel.has_line() {
+                    expected = channel.hear(&Nothing, "sent")?;
+                }
+                if busy.has_all(expected) {
+                    receiver = None;
+                }
+            }
+        }
+        if sender.is_none() && receiver.is_none() {
+            break;
+        }
+    }
+    Ok(expected)
+}
+
+fn add(args: &RawBandwidthArgs, report: &mut Report, size: usize, rates: Rates, lost: u64) {
+    let mut result = rates.to_json(size);
+    result["retransmits"] = json!(0);
+    result["drops"] = json!(lost);
+    report.add(&table::bandwidth_row(size, rates, args.rates.report_gbits), result);
+}
+
+/// Hands frames to the driver.
+struct Sender<'a> {
+    size: usize,
+    payload: &'a Payload,
+    burst: Burst<BURST>,
+    goal: Goal,
+    sent: u64,
+    start: Instant,
+}
+
+impl<'a> Sender<'a> {
+    fn new(link: &Link, size: usize, payload: &'a Payload, goal: Goal) -> Self {
+        Self { size, payload, burst: Burst::new(&link.pool), goal, sent: 0, start: Instant::now() }
+    }
+
+    /// Hands over what the driver takes of a burst; false once the goal is reached.
+    #[inline]
+    fn turn(&mut self, link: &mut Link) -> bool {
+        if self.burst.is_empty() && !self.fill(link) {
+            return false;
+        }
+        self.sent += link.eth.tx_burst(&mut self.burst) as u64;
+        true
+    }
+
+    /// Makes the next burst; false if the goal is reached.
+    #[inline]
+    fn fill(&mut self, link: &Link) -> bool {
+        let left = match self.goal {
+            Goal::Messages(messages) => messages - self.sent,
+            // The clock is looked at once in a while.
+            Goal::Until(end) if self.sent.is_multiple_of(32 * BURST as u64) && Instant::now() >= end => 0,
+            Goal::Until(_) => BURST as u64,
+        };
+        if left == 0 {
+            return false;
+        }
+        // A pool that is short now has buffers again when the driver has given some back.
+        if self.burst.fill() {
+            let mut room = left;
+            if room < BURST as u64 {
+                // The last burst of all.
+                self.burst.retain(|_| {
+                    let keep = room > 0;
+                    room = room.saturating_sub(1);
+                    keep
+                });
+            }
+            for mbuf in self.burst.iter_mut() {
+                link.stamp(mbuf, self.size, self.payload);
+            }
+        }
+        true
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
+    fn rates(&self) -> Rates {
+        let average = self.sent as f64 / self.start.elapsed().as_secs_f64();
+        Rates { iterations: self.sent, average, peak: average }
+    }
+}
+
+/// Takes frames from the driver, and measures.
+struct Receiver {
+    payload: Payload,
+    burst: Burst<BURST>,
+    /// Frames that the meter has not heard of.
+    pending: u64,
+    received: u64,
+    /// Frames whose CRC was wrong.
+    wrong: u64,
+    meter: Meter,
+    last: Instant,
+}
+
+impl Receiver {
+    fn new(link: &Link, payload: &Payload) -> Self {
+        let now = Instant::now();
+        Self {
+            payload: payload.clone(),
+            burst: Burst::new(&link.pool),
+            pending: 0,
+            received: 0,
+            wrong: 0,
+            meter: Meter::new(now),
+            last: now,
+        }
+    }
+
+    /// Takes a burst.
+    #[inline]
+    fn turn(&mut self, link: &mut Link) {
+        let count = link.eth.rx_burst(&mut self.burst);
+        if self.payload.is_used() {
+            for mbuf in self.burst.iter() {
+                self.wrong += u64::from(!self.payload.receive(&mbuf.frame()[HEADER..]));
+            }
+        }
+        self.pending += count as u64;
+        if self.pending >= METER_FRAMES || count == 0 && self.pending > 0 {
+            self.tell(Instant::now());
+        }
+    }
+
+    fn tell(&mut self, now: Instant) {
+        if self.received == 0 {
+            // The rate is that of the frames behind the first.
+            self.meter = Meter::beginning_with(self.pending, now);
+        } else {
+            self.meter.completed(self.pending, now);
+        }
+        self.received += self.pending;
+        self.pending = 0;
+        self.last = now;
+    }
+
+    /// Whether so many frames are here, or nothing more comes; 0: the peer is still at it.
+    fn has_all(&self, expected: u64) -> bool {
+        expected > 0 && (self.received >= expected || self.last.elapsed() > SILENCE)
+    }
+}

@@ -1,0 +1,160 @@
+//! `srnic_raw_lat`: one frame there, the same frame back.
+
+use super::link::{BURST, Link};
+use super::payload::Payload;
+use crate::channel::Channel;
+use crate::error::{Error, Result};
+use crate::interrupt;
+use crate::perf::cli::{self, RawLatencyArgs};
+use crate::perf::report::Report;
+use crate::perf::statistics::{Latencies, Summary};
+use crate::perf::tool::{self, Tool};
+use crate::perf::{options, table};
+use crate::pump::{Nothing, PEER_WAIT};
+use dpdk_sys::Burst;
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::Instant;
+
+const SIZE_DEFAULT: u32 = 64;
+const ITERS_DEFAULT: u64 = 100_000;
+/// Empty bursts between two looks at the side channel.
+const INTERVAL: u32 = 1 << 16;
+
+/// The tool from its command line to its end.
+#[must_use]
+pub fn main() -> ExitCode {
+    let tool = Tool {
+        name: "srnic_raw_lat",
+        about: "Latency of raw Ethernet frames, half a round trip: start a server without a host, then a client with one",
+        version: "srnic_raw_lat 1",
+    };
+    let args: RawLatencyArgs = cli::parse(tool.name, tool.about);
+    let open = |role| Link::open(&args.device, role);
+    tool::main(tool, &args.basics, open, |link, channel| run(tool, &args, link, channel))
+}
+
+fn run(tool: Tool, args: &RawLatencyArgs, link: &mut Link, channel: &mut Channel) -> Result<()> {
+    let basics = &args.basics;
+    options::agree(&Nothing, channel, &basics.agreed(SIZE_DEFAULT, ITERS_DEFAULT))?;
+    let sizes = link.sizes(basics, SIZE_DEFAULT)?;
+    link.connect(channel)?;
+    let (heading, described) = (table::latency_heading(), json!({ "tool": tool.name }));
+    Report::of_each(&sizes, &heading, basics.json.as_deref(), described, |report, size| {
+        tool::meet(&Nothing, channel, "ready", size)?;
+        let (ball, input) = (Burst::new(&link.pool), Burst::new(&link.pool));
+        let mut player = Player { link, channel, ball, input };
+        let summary = if basics.is_client() {
+            let mut latencies = Latencies::default();
+            let result = player.lead(args, size, &mut latencies);
+            let summary = latencies.summary();
+            if matches!(result, Err(Error::Interrupted)) && summary.iterations > 0 {
+                add(report, size, &summary);
+            }
+            result?;
+            channel.say("done", summary)?;
+            summary
+        } else {
+            player.follow()?;
+            channel.hear(&Nothing, "done")?
+        };
+        add(report, size, &summary);
+        Ok(())
+    })
+}
+
+fn add(report: &mut Report, size: usize, summary: &Summary) {
+    let mut result = summary.to_json(size);
+    result["retransmits"] = json!(0);
+    result["drops"] = json!(0);
+    report.add(&table::latency_row(size, summary), result);
+}
+
+/// One side of the game.
+struct Player<'a> {
+    link: &'a mut Link,
+    channel: &'a mut Channel,
+    /// The frame to send next.
+    ball: Burst<1>,
+    input: Burst<BURST>,
+}
+
+impl Player<'_> {
+    /// Sends the first frame, and measures each round.
+    fn lead(&mut self, args: &RawLatencyArgs, size: usize, latencies: &mut Latencies) -> Result<()> {
+        let goal = args.basics.goal(ITERS_DEFAULT);
+        let payload = Payload::new(0, false, false);
+        while !self.ball.fill() {
+            interrupt::check()?;
+        }
+        for mbuf in self.ball.iter_mut() {
+            self.link.stamp(mbuf, size, &payload);
+        }
+        let mut start = Instant::now();
+        for round in 1.. {
+            self.throw();
+            if !self.catch()? {
+                // Only a failure, which is heard here.
+                return self.channel.hear::<String>(&Nothing, "a frame").map(drop);
+            }
+            let end = Instant::now();
+            latencies.record(u64::try_from((end - start).as_nanos() / 2).unwrap_or(u64::MAX));
+            if goal.is_reached(round, end) {
+                break;
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Sends each frame back, until the peer says that it is over.
+    fn follow(&mut self) -> Result<()> {
+        while self.catch()? {
+            self.throw();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn throw(&mut self) {
+        while !self.ball.is_empty() {
+            self.link.eth.tx_burst(&mut self.ball);
+        }
+    }
+
+    /// Waits for the peer's frame; false if the peer says something first.
+    #[inline]
+    fn catch(&mut self) -> Result<bool> {
+        let (mut idle, mut waiting) = (0_u32, None);
+        loop {
+            if self.link.eth.rx_burst(&mut self.input) > 0 && self.keep() {
+                return Ok(true);
+            }
+            idle = idle.wrapping_add(1);
+            if idle.is_multiple_of(INTERVAL) {
+                interrupt::check()?;
+                self.channel.check()?;
+                if self.channel.has_line() {
+                    return Ok(false);
+                }
+                if waiting.get_or_insert_with(Instant::now).elapsed() > PEER_WAIT {
+                    return Err(Error::Late("the peer's frame did not come", PEER_WAIT.as_secs()));
+                }
+            }
+        }
+    }
+
+    /// Takes the peer's frame out of the burst, if it is there.
+    #[inline]
+    fn keep(&mut self) -> bool {
+        if !self.input.iter().all(|mbuf| Link::is_ours(mbuf.frame())) {
+            // The operating system has something to say, too.
+            self.input.retain(|mbuf| Link::is_ours(mbuf.frame()));
+        }
+        let Some(mbuf) = self.input.pop() else { return false };
+        // There is room: the ball was thrown.
+        let kept = self.ball.push(mbuf);
+        debug_assert!(kept.is_ok());
+        true
+    }
+}

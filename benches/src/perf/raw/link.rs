@@ -1,0 +1,120 @@
+//! A port without an engine.
+
+use super::payload::Payload;
+use crate::channel::Channel;
+use crate::error::{Error, Result};
+use crate::perf::cli::{Basics, DeviceArg};
+use crate::pump::{Drive, Nothing, wait_for};
+use dpdk_sys::{Eal, EalConfig, EthPort, Mbuf, MemifConfig, MemifRole, Mempool, Reconnect};
+use std::fmt::Write as _;
+use std::time::Instant;
+use verbs_api::{Error as VerbsError, Role};
+
+/// Frames that cross the border to the driver at once.
+pub const BURST: usize = 32;
+/// Bytes of an Ethernet header.
+pub const HEADER: usize = 14;
+/// The shortest frame, without its FCS.
+pub const FRAME_MIN: usize = 60;
+/// As many buffers as the engine's own port has.
+const BUFFERS: u32 = 4096;
+/// For local experiments (IEEE 802).
+const ETHERTYPE: [u8; 2] = [0x88, 0xB5];
+
+/// A port, its buffers, and the header of every frame that it sends.
+pub struct Link {
+    pub eth: EthPort,
+    pub pool: Mempool,
+    /// Longest frame.
+    pub frame_max: usize,
+    reconnect: Option<Reconnect>,
+    header: [u8; HEADER],
+}
+
+/// What waits in the ring waits.
+impl Drive for Link {
+    fn drive(&self) {}
+}
+
+impl Link {
+    /// Opens the port that the command line names.
+    pub fn open(device: &DeviceArg, role: Role) -> Result<Self> {
+        let spec = device.device.clone().or_role(role);
+        if spec.faults.is_some() {
+            let text = "raw frames pass no `fault:`; give the device behind it";
+            return Err(Error::Options(text.to_owned()));
+        }
+        let role = spec.role().map_err(VerbsError::from)?;
+        let (role, reconnect) = match role {
+            Role::Server => (MemifRole::Server, None),
+            Role::Client => (MemifRole::Client, Some(Reconnect::default())),
+        };
+        let mut config = MemifConfig::new(&spec.path, role);
+        config.mac = Some(spec.mac_for(spec.role().map_err(VerbsError::from)?));
+        config.max_frame = spec.max_frame();
+        let eal = Eal::start(&EalConfig::default()).map_err(VerbsError::from)?;
+        let pool = Mempool::new(eal, BUFFERS, config.max_frame).map_err(VerbsError::from)?;
+        let mut eth = EthPort::memif(eal, &config, &pool).map_err(VerbsError::from)?;
+        if reconnect.is_none() {
+            eth.start().map_err(VerbsError::from)?;
+        }
+        let mut header = [0; HEADER];
+        header[6..12].copy_from_slice(&eth.mac().map_err(VerbsError::from)?);
+        header[12..].copy_from_slice(&ETHERTYPE);
+        Ok(Self { eth, pool, frame_max: spec.max_frame().into(), reconnect, header })
+    }
+
+    /// Waits until frames can pass, and learns the peer's address.
+    pub fn connect(&mut self, channel: &mut Channel) -> Result<()> {
+        let mut text = String::new();
+        for byte in &self.header[6..12] {
+            let _ = write!(text, "{byte:02x}");
+        }
+        channel.say("mac", text)?;
+        let theirs: String = channel.hear(&Nothing, "mac")?;
+        let peer = u64::from_str_radix(&theirs, 16).ok().filter(|_| theirs.len() == 12);
+        let Some(peer) = peer else {
+            return Err(Error::Unexpected { said: theirs, expected: "an Ethernet address" });
+        };
+        self.header[..6].copy_from_slice(&peer.to_be_bytes()[2..]);
+        wait_for(&Nothing, "the link did not come up", || {
+            let up = match &mut self.reconnect {
+                Some(reconnect) => reconnect.tend(&mut self.eth, Instant::now()).map_err(VerbsError::from)?,
+                None => self.eth.link_up(),
+            };
+            Ok(up.then_some(()))
+        })
+    }
+
+    /// Makes a fresh buffer a frame of `size` bytes.
+    #[inline]
+    pub fn stamp(&self, mbuf: &mut Mbuf, size: usize, payload: &Payload) {
+        let (header, data) = mbuf.writable(payload.align_at())[..size].split_at_mut(HEADER);
+        header.copy_from_slice(&self.header);
+        payload.send(data);
+        mbuf.set_len(size);
+    }
+
+    /// The sizes to measure, in order.
+    pub fn sizes(&self, basics: &Basics, default: u32) -> Result<Vec<usize>> {
+        let possible = FRAME_MIN..=self.frame_max;
+        let mut sizes = basics.sizes(default);
+        if basics.all {
+            sizes.retain(|size| possible.contains(size));
+        }
+        match sizes.iter().find(|size| !possible.contains(size)) {
+            None => Ok(sizes),
+            Some(size) => {
+                let max = self.frame_max;
+                let text =
+                    format!("a frame of this device has {FRAME_MIN} to {max} bytes; {size} are asked for");
+                Err(Error::Options(text))
+            }
+        }
+    }
+
+    /// Whether a frame is the peer's, and not the operating system's.
+    pub fn is_ours(frame: &[u8]) -> bool {
+        frame.get(12..HEADER) == Some(&ETHERTYPE)
+    }
+}
