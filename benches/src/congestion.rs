@@ -8,8 +8,12 @@ use verbs_api::CongestionAlgorithm;
 pub enum Congestion {
     /// A constant window: a memif link has no queue to fill
     Fixed,
-    /// DCTCP
+    /// DCTCP, from ECN marks
     Dctcp,
+    /// Swift, from delays
+    Swift,
+    /// DCQCN, a baseline
+    Dcqcn,
 }
 
 impl From<Congestion> for CongestionAlgorithm {
@@ -17,6 +21,8 @@ impl From<Congestion> for CongestionAlgorithm {
         match congestion {
             Congestion::Fixed => Self::Fixed,
             Congestion::Dctcp => Self::Dctcp,
+            Congestion::Swift => Self::Swift,
+            Congestion::Dcqcn => Self::Dcqcn,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Any of the controllers, and the events that they all hear.
 
-use crate::{ControllerConfig, Dctcp, Fixed};
+use crate::{ControllerConfig, Dcqcn, Dctcp, Fixed, Swift};
 
 /// What one acknowledgement says about congestion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -28,6 +28,10 @@ pub enum Controller {
     Fixed(Fixed),
     /// DCTCP.
     Dctcp(Dctcp),
+    /// Swift.
+    Swift(Swift),
+    /// DCQCN.
+    Dcqcn(Dcqcn),
 }
 
 // It lives in the stream's part of the QPC, which is counted in cache lines.
@@ -41,35 +45,48 @@ impl Controller {
         match *config {
             ControllerConfig::Fixed { window_bytes } => Self::Fixed(Fixed::new(window_bytes)),
             ControllerConfig::Dctcp(config) => Self::Dctcp(Dctcp::new(config)),
+            ControllerConfig::Swift(config) => Self::Swift(Swift::new(config)),
+            ControllerConfig::Dcqcn(config) => Self::Dcqcn(Dcqcn::new(config)),
         }
     }
 
     /// Packets were acknowledged.
     #[inline]
     pub fn on_ack(&mut self, event: &AckEvent) {
-        if let Self::Dctcp(dctcp) = self {
-            dctcp.on_ack(event);
+        match self {
+            Self::Fixed(_) => {}
+            Self::Dctcp(dctcp) => dctcp.on_ack(event),
+            Self::Swift(swift) => swift.on_ack(event),
+            Self::Dcqcn(dcqcn) => dcqcn.on_ack(event),
         }
     }
 
     /// Packets were lost; called once for each episode of loss. `now_ns` is in nanoseconds.
     pub fn on_loss_episode(&mut self, now_ns: u64) {
-        if let Self::Dctcp(dctcp) = self {
-            dctcp.on_loss_episode(now_ns);
+        match self {
+            Self::Fixed(_) => {}
+            Self::Dctcp(dctcp) => dctcp.on_loss_episode(now_ns),
+            Self::Swift(swift) => swift.on_loss_episode(now_ns),
+            Self::Dcqcn(dcqcn) => dcqcn.on_loss_episode(now_ns),
         }
     }
 
     /// The retransmission timer fired. `now_ns` is in nanoseconds.
     pub fn on_rto(&mut self, now_ns: u64) {
-        if let Self::Dctcp(dctcp) = self {
-            dctcp.on_rto(now_ns);
+        match self {
+            Self::Fixed(_) => {}
+            Self::Dctcp(dctcp) => dctcp.on_rto(now_ns),
+            Self::Swift(swift) => swift.on_rto(now_ns),
+            Self::Dcqcn(dcqcn) => dcqcn.on_rto(now_ns),
         }
     }
 
-    /// A congestion notification packet came (`Plain` mode). `now_ns` is in nanoseconds.
+    /// A congestion notification packet came (`Plain` mode). `now_ns` is in nanoseconds. Swift looks at delays only.
     pub fn on_cnp(&mut self, now_ns: u64) {
-        if let Self::Dctcp(dctcp) = self {
-            dctcp.on_cnp(now_ns);
+        match self {
+            Self::Fixed(_) | Self::Swift(_) => {}
+            Self::Dctcp(dctcp) => dctcp.on_cnp(now_ns),
+            Self::Dcqcn(dcqcn) => dcqcn.on_cnp(now_ns),
         }
     }
 
@@ -80,6 +97,8 @@ impl Controller {
         match self {
             Self::Fixed(fixed) => fixed.cwnd_bytes(),
             Self::Dctcp(dctcp) => dctcp.cwnd_bytes(),
+            Self::Swift(swift) => swift.cwnd_bytes(),
+            Self::Dcqcn(dcqcn) => dcqcn.cwnd_bytes(),
         }
     }
 }

@@ -1,64 +1,71 @@
 //! DCTCP in bytes, after protocol.md 2.6 and RFC 8257.
 
-use crate::{AckEvent, DctcpConfig, LossResponse};
+mod config;
 
-/// 1.0 in Q16.
-const ONE: u32 = 1 << 16;
+pub use config::DctcpConfig;
+pub(crate) use config::G_SHIFT_MAX;
+
+use crate::delay::ticks;
+use crate::window::Window;
+use crate::{AckEvent, LossResponse, ONE};
+
+/// Fair growth is slowed down by this factor at most.
+const SLOWEST: u32 = 1024;
 
 /// DCTCP.
 ///
 /// A *window* is as many acknowledged bytes as `cwnd` had when it began. Once a window alpha moves towards the fraction
 /// F of its packets that were marked: alpha <- (1 - g) alpha + g F. The first mark cuts `cwnd` by alpha / 2, and for one
-/// window from there nothing cuts again and nothing grows. Otherwise each window of acknowledged bytes adds one PMTU.
+/// window from there nothing cuts again and nothing grows. Otherwise each window of acknowledged bytes adds one PMTU,
+/// or what [`DctcpConfig::rtt_reference_ns`] makes of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dctcp {
     max_window_bytes: u32,
     mtu_bytes: u16,
-    g_shift: u8,
-    loss_response: LossResponse,
-    cwnd: u32,
+    /// Reference round trip of fair growth, in ticks of 64 ns; 0: growth is not scaled.
+    reference: u16,
+    cwnd: Window,
     /// alpha / g in Q16. With the gain's bits kept, no rounding builds up: alpha settles at F and decays to 0.
     alpha_over_g: u32,
-    /// Bytes acknowledged towards the next PMTU of growth.
-    growth_bytes: u32,
-    /// Packets acknowledged in this window.
-    packets: u32,
-    /// Marks counted in this window.
-    marked: u32,
+    /// Packets acknowledged in this window, and marks counted in it; both saturate, and no window is that large.
+    packets: u16,
+    marked: u16,
     /// Bytes until this window ends.
     window_left: u32,
     /// Bytes until the window after a cut ends.
     cut_left: u32,
+    /// Smoothed round trip in ticks of 64 ns, kept for fair growth only; 0: no sample yet.
+    rtt: u16,
+    g_shift: u8,
+    loss_response: LossResponse,
 }
 
 impl Dctcp {
     /// A controller with the largest window and alpha = 1. Parameters out of range are moved to the nearest valid value.
     #[must_use]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the clamped PMTU is at most 4096, the shift at most 10"
-    )]
     pub fn new(config: DctcpConfig) -> Self {
-        let config = config.clamped();
+        let (max_window_bytes, mtu_bytes) = config.limits().clamped();
+        let g_shift = config.g_shift.clamp(1, G_SHIFT_MAX);
         Self {
-            max_window_bytes: config.max_window_bytes,
-            mtu_bytes: config.mtu_bytes as u16,
-            g_shift: config.g_shift as u8,
-            loss_response: config.loss_response,
-            cwnd: config.max_window_bytes,
-            alpha_over_g: ONE << config.g_shift,
-            growth_bytes: 0,
+            max_window_bytes,
+            mtu_bytes,
+            reference: ticks(config.rtt_reference_ns),
+            cwnd: Window::new(max_window_bytes),
+            alpha_over_g: ONE << g_shift,
             packets: 0,
             marked: 0,
-            window_left: config.max_window_bytes,
+            window_left: max_window_bytes,
             cut_left: 0,
+            rtt: 0,
+            g_shift: g_shift as u8,
+            loss_response: config.loss_response,
         }
     }
 
     /// The window: bytes that may be in flight.
     #[must_use]
     pub const fn cwnd_bytes(&self) -> u32 {
-        self.cwnd
+        self.cwnd.bytes()
     }
 
     /// The estimate of the marked fraction, in Q16: 65,536 is 1.
@@ -71,7 +78,7 @@ impl Dctcp {
     #[inline]
     pub fn on_ack(&mut self, event: &AckEvent) {
         let uncongested = event.ce_delta == 0 && self.marked == 0 && self.alpha() == 0;
-        if uncongested && self.cwnd == self.max_window_bytes {
+        if uncongested && self.cwnd.bytes() == self.max_window_bytes {
             // Nothing would change but where the next window begins.
             return;
         }
@@ -96,13 +103,16 @@ impl Dctcp {
     /// A congestion notification packet came. It says that packets are marked, not how many: the whole window counts as
     /// marked.
     pub fn on_cnp(&mut self, _now_ns: u64) {
-        self.marked = u32::MAX;
+        self.marked = u16::MAX;
         self.cut_once();
     }
 
     fn update(&mut self, event: &AckEvent) {
-        self.packets = self.packets.saturating_add(event.acked_packets);
-        self.marked = self.marked.saturating_add(event.ce_delta);
+        self.packets = add(self.packets, event.acked_packets);
+        self.marked = add(self.marked, event.ce_delta);
+        if self.reference != 0 {
+            self.smooth(event.rtt_ns);
+        }
         if event.ce_delta != 0 {
             self.cut_once();
         } else if self.cut_left == 0 && !event.app_limited {
@@ -117,14 +127,11 @@ impl Dctcp {
 
     /// alpha <- (1 - g) alpha + g F, kept as alpha / g.
     fn end_window(&mut self) {
-        let fraction = match u64::from(self.packets) {
-            0 => 0,
-            packets => (u64::from(self.marked) << 16) / packets,
-        };
-        let fraction = u32::try_from(fraction).unwrap_or(ONE).min(ONE);
+        let marked = u32::from(self.marked) << 16;
+        let fraction = marked.checked_div(self.packets.into()).unwrap_or(0).min(ONE);
         self.alpha_over_g = self.alpha_over_g - self.alpha() + fraction;
         (self.packets, self.marked) = (0, 0);
-        self.window_left = self.cwnd;
+        self.window_left = self.cwnd.bytes();
     }
 
     fn cut_once(&mut self) {
@@ -135,21 +142,42 @@ impl Dctcp {
 
     /// Takes half of `fraction` (Q16) off the window, and allows no further cut for one window.
     fn cut(&mut self, fraction: u32) {
-        let reduction = (u64::from(self.cwnd) * u64::from(fraction)) >> 17;
-        let reduction = u32::try_from(reduction).unwrap_or(u32::MAX);
-        self.cwnd = self.cwnd.saturating_sub(reduction).max(u32::from(self.mtu_bytes));
-        self.cut_left = self.cwnd;
-        self.growth_bytes = 0;
+        self.cwnd.cut(fraction, self.mtu_bytes.into());
+        self.cut_left = self.cwnd.bytes();
     }
 
-    /// One PMTU for each window of acknowledged bytes; what is over counts towards the next.
     fn grow(&mut self, acked_bytes: u32) {
-        self.growth_bytes = self.growth_bytes.saturating_add(acked_bytes);
-        while self.growth_bytes >= self.cwnd && self.cwnd < self.max_window_bytes {
-            self.growth_bytes -= self.cwnd;
-            self.cwnd = self.cwnd.saturating_add(u32::from(self.mtu_bytes)).min(self.max_window_bytes);
+        let (mtu, max) = (u32::from(self.mtu_bytes), self.max_window_bytes);
+        let (reference, rtt) = (self.reference, self.rtt);
+        if reference == 0 || rtt == 0 {
+            self.cwnd.grow(acked_bytes, mtu, max, |window| window);
+        } else {
+            self.cwnd.grow(acked_bytes, mtu, max, |window| fair_step(window, mtu, reference, rtt));
         }
     }
+
+    /// The round trip moves by an eighth towards each sample.
+    fn smooth(&mut self, rtt_ns: Option<u32>) {
+        let Some(rtt_ns) = rtt_ns else { return };
+        let sample = ticks(rtt_ns).max(1);
+        let smoothed = match self.rtt {
+            0 => sample.into(),
+            rtt => (u32::from(rtt) * 7 + u32::from(sample)).div_ceil(8),
+        };
+        self.rtt = u16::try_from(smoothed).unwrap_or(u16::MAX);
+    }
+}
+
+/// Bytes acknowledged for each PMTU of growth, where a round trip takes `rtt` instead of `reference`: at most twice the
+/// window after one round trip.
+fn fair_step(window: u32, mtu: u32, reference: u16, rtt: u16) -> u32 {
+    let square = |time: u16| u64::from(time) * u64::from(time);
+    let step = u64::from(window) * square(reference) / square(rtt);
+    u32::try_from(step).unwrap_or(u32::MAX).clamp(mtu, window.saturating_mul(SLOWEST))
+}
+
+fn add(count: u16, more: u32) -> u16 {
+    u16::try_from(u32::from(count).saturating_add(more)).unwrap_or(u16::MAX)
 }
 
 #[cfg(test)]

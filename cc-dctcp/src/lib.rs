@@ -1,4 +1,5 @@
-//! Congestion controllers: DCTCP and a fixed window. Pure integer arithmetic, no dependency (protocol.md 2.6).
+//! Congestion controllers: DCTCP, Swift, DCQCN and a fixed window. Pure integer arithmetic, no dependency (protocol.md
+//! 2.6).
 //!
 //! A [`Controller`] is 40 bytes at most, `Copy`, reads no clock and draws no random number, so the same events give the
 //! same windows everywhere.
@@ -19,10 +20,20 @@
 
 mod config;
 mod controller;
+mod dcqcn;
 mod dctcp;
+mod delay;
 mod fixed;
+mod swift;
+mod window;
 
-pub use config::{ConfigError, ControllerConfig, DctcpConfig, LossResponse};
+pub use config::{ConfigError, ControllerConfig, LossResponse};
 pub use controller::{AckEvent, Controller};
-pub use dctcp::Dctcp;
+pub use dcqcn::{Dcqcn, DcqcnConfig};
+pub use dctcp::{Dctcp, DctcpConfig};
+pub use delay::RTT_NS_MAX;
 pub use fixed::Fixed;
+pub use swift::{Swift, SwiftConfig, TARGET_NS_MAX};
+
+/// 1.0 in Q16.
+const ONE: u32 = 1 << 16;

@@ -119,7 +119,7 @@ impl Bottleneck {
         let count = f64::from(u32::try_from(active.len()).unwrap());
         let alphas = active.iter().map(|flow| match flow.controller {
             Controller::Dctcp(dctcp) => f64::from(dctcp.alpha()) / 65_536.0,
-            Controller::Fixed(_) => 0.0,
+            _ => 0.0,
         });
         Interval {
             flows: active.len(),

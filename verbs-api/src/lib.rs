@@ -36,7 +36,7 @@ pub use datapath::memory::{Access, Backing};
 pub use datapath::port::fault::FaultStats;
 pub use datapath::port::options::{Keys, OptionError};
 pub use datapath::port::{Port, PortStats};
-pub use datapath::qp::attr::{CongestionAlgorithm, RecoveryPolicy};
+pub use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, LossResponse, RecoveryPolicy};
 pub use datapath::qp::state::QpState;
 pub use datapath::queue::{
     Completion, PostError, QueueCaps, RecvRequest, SendData, Sge, WcFlags, WcOpcode, WcStatus,

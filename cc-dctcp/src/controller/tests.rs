@@ -1,6 +1,6 @@
 //! Configurations, and the controller that never changes.
 
-use crate::{AckEvent, ConfigError, Controller, ControllerConfig, DctcpConfig};
+use crate::{AckEvent, ConfigError, Controller, ControllerConfig, DcqcnConfig, DctcpConfig, SwiftConfig};
 
 #[test]
 fn a_fixed_window_hears_nothing() {
@@ -15,6 +15,9 @@ fn a_fixed_window_hears_nothing() {
 #[test]
 fn validation_names_what_is_wrong() {
     let good = DctcpConfig::new(1 << 20, 1024);
+    let swift = SwiftConfig::new(1 << 20, 1024);
+    assert_eq!(ControllerConfig::Swift(swift).validate(), Ok(()));
+    assert_eq!(ControllerConfig::Dcqcn(DcqcnConfig::new(1 << 20, 1024)).validate(), Ok(()));
     assert_eq!(ControllerConfig::Dctcp(good).validate(), Ok(()));
     assert_eq!(ControllerConfig::Fixed { window_bytes: 1 }.validate(), Ok(()));
     let refused = [
@@ -33,6 +36,19 @@ fn validation_names_what_is_wrong() {
         ),
         (ControllerConfig::Dctcp(DctcpConfig { g_shift: 0, ..good }), ConfigError::Gain { g_shift: 0 }),
         (ControllerConfig::Dctcp(DctcpConfig { g_shift: 11, ..good }), ConfigError::Gain { g_shift: 11 }),
+        (
+            ControllerConfig::Dctcp(DctcpConfig { rtt_reference_ns: 5_000_000, ..good }),
+            ConfigError::ReferenceRtt { given_ns: 5_000_000 },
+        ),
+        (
+            ControllerConfig::Swift(SwiftConfig { fabric_target_ns: 0, ..swift }),
+            ConfigError::Target { given_ns: 0 },
+        ),
+        (
+            ControllerConfig::Swift(SwiftConfig { host_target_ns: 5_000_000, ..swift }),
+            ConfigError::Target { given_ns: 5_000_000 },
+        ),
+        (ControllerConfig::Dcqcn(DcqcnConfig::new(1 << 20, 0)), ConfigError::Mtu { mtu_bytes: 0 }),
     ];
     for (config, error) in refused {
         assert_eq!(config.validate(), Err(error), "{error}");

@@ -1,7 +1,7 @@
 //! Exact steps of DCTCP.
 
-use super::{Dctcp, ONE};
-use crate::{AckEvent, DctcpConfig, LossResponse};
+use super::Dctcp;
+use crate::{AckEvent, DctcpConfig, LossResponse, ONE};
 
 const MTU: u32 = 1024;
 const MAX: u32 = 64 * MTU;
@@ -139,4 +139,32 @@ fn nothing_changes_while_uncongested_at_the_largest_window() {
     let before = dctcp;
     dctcp.on_ack(&ack(3, 0));
     assert_eq!(dctcp, before);
+}
+
+/// Windows that a controller needs to grow from 32 to 48 packets.
+fn round_trips_to_grow(rtt_reference_ns: u32, rtt_ns: u32) -> u32 {
+    let config = DctcpConfig { rtt_reference_ns, ..DctcpConfig::new(MAX, MTU) };
+    let mut dctcp = Dctcp::new(config);
+    dctcp.on_rto(0);
+    let with_rtt = |event| AckEvent { rtt_ns: Some(rtt_ns), ..event };
+    dctcp.on_ack(&with_rtt(ack(32, 0)));
+    assert_eq!(dctcp.cwnd_bytes(), 32 * MTU);
+    let mut trips = 0;
+    while dctcp.cwnd_bytes() < 48 * MTU {
+        dctcp.on_ack(&with_rtt(ack(dctcp.cwnd_bytes() / MTU, 0)));
+        trips += 1;
+    }
+    trips
+}
+
+#[test]
+fn fair_growth_goes_by_the_square_of_the_round_trip() {
+    assert_eq!(round_trips_to_grow(0, 1_000_000), 16, "without the option one PMTU a round trip");
+    assert_eq!(round_trips_to_grow(64_000, 64_000), 16, "at the reference as well");
+    // A part of a round trip more or less: the steps between two PMTUs of growth grow with the window.
+    let faster = round_trips_to_grow(64_000, 128_000);
+    assert!((4..=5).contains(&faster), "twice as long, four times as fast: {faster}");
+    let slower = round_trips_to_grow(64_000, 32_000);
+    assert!((63..=64).contains(&slower), "half as long, four times as slow: {slower}");
+    assert_eq!(round_trips_to_grow(64_000, 4_000_000), 1, "a long path doubles its window at most");
 }

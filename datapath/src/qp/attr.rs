@@ -1,10 +1,12 @@
 //! Queue-pair attributes and their ranges (protocol.md 1.9).
 
+mod congestion;
 mod error;
 mod mask;
 #[cfg(test)]
 mod tests;
 
+pub use congestion::{CongestionAlgorithm, CongestionTuning, LossResponse};
 pub use error::AttrError;
 pub use mask::QpAttrMask;
 
@@ -49,16 +51,6 @@ pub enum RecoveryPolicy {
     SelectiveRepeat,
     /// Drop what comes out of order, resend everything from the first loss on.
     GoBackN,
-}
-
-/// Which congestion controller a queue pair runs (protocol.md 2.6).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum CongestionAlgorithm {
-    /// Window DCTCP.
-    #[default]
-    Dctcp,
-    /// A constant window: congestion control is off.
-    Fixed,
 }
 
 /// Attributes of a queue pair. A [`QpAttrMask`] says which fields count; the others are ignored.
@@ -106,6 +98,8 @@ pub struct QpAttr {
     pub recovery: RecoveryPolicy,
     /// Which congestion controller runs.
     pub congestion: CongestionAlgorithm,
+    /// Its parameters; they go with `congestion`.
+    pub congestion_tuning: CongestionTuning,
 }
 
 impl Default for QpAttr {
@@ -133,6 +127,7 @@ impl Default for QpAttr {
             wire_mode: WireMode::Srnic,
             recovery: RecoveryPolicy::SelectiveRepeat,
             congestion: CongestionAlgorithm::Dctcp,
+            congestion_tuning: CongestionTuning::default(),
         }
     }
 }
@@ -157,6 +152,9 @@ impl QpAttr {
         }
         if mask.contains(QpAttrMask::PKEY_INDEX) && self.pkey & 0x7FFF == 0 {
             return Err(AttrError::Pkey(self.pkey));
+        }
+        if mask.contains(QpAttrMask::CONGESTION) {
+            self.congestion_tuning.validate()?;
         }
         let both = QpAttrMask::WIRE_MODE | QpAttrMask::RECOVERY;
         if mask.contains(both)

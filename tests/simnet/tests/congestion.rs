@@ -4,6 +4,12 @@ use datapath::qp::attr::CongestionAlgorithm;
 use simnet::{LinkId, Message, Op, QpOptions, Rig, RigOptions, Transfer};
 
 const LIMIT_NS: u64 = 1_000_000_000;
+const ALL: [CongestionAlgorithm; 4] = [
+    CongestionAlgorithm::Fixed,
+    CongestionAlgorithm::Dctcp,
+    CongestionAlgorithm::Swift,
+    CongestionAlgorithm::Dcqcn,
+];
 
 fn writes(count: usize, len: usize) -> Vec<Message> {
     vec![Message::new(Op::Write, len); count]
@@ -82,7 +88,7 @@ fn dctcp_keeps_the_queue_short_and_the_link_busy() {
 
 #[test]
 fn an_incast_that_overflows_the_queue_does_not_collapse() {
-    for congestion in [CongestionAlgorithm::Dctcp, CongestionAlgorithm::Fixed] {
+    for congestion in ALL {
         let (rig, took) = incast(16, congestion, 100);
         let stats = rig.net.stats(LinkId::Down(simnet::NodeId(0)));
         assert!(stats.overflowed > 0, "{congestion:?}: the queue was too short");
@@ -93,19 +99,19 @@ fn an_incast_that_overflows_the_queue_does_not_collapse() {
 
 #[test]
 fn a_window_of_one_packet_under_marks_and_loss_goes_on() {
-    for seed in 0..5 {
+    for (seed, congestion) in (0..).zip(ALL.into_iter().cycle().take(8)) {
         let mut options = RigOptions::seeded(seed);
         // Everything is marked, always.
         options.port.up.mark_frames = Some(0);
         options.port.up.faults.loss_ppm = 50_000;
-        let qp = QpOptions { congestion: CongestionAlgorithm::Dctcp, ..QpOptions::default() };
+        let qp = QpOptions { congestion, ..QpOptions::default() };
         let (mut rig, a, b) = Rig::pair(options, qp);
         let mut transfers = [
             Transfer::new(&mut rig, a, b, writes(10, 30_000), 1),
             Transfer::new(&mut rig, b, a, writes(10, 30_000), 100),
         ];
         let outcome = Transfer::run_all(&mut transfers, &mut rig, LIMIT_NS);
-        outcome.unwrap_or_else(|stuck| panic!("seed {seed}: {stuck:?}"));
+        outcome.unwrap_or_else(|stuck| panic!("seed {seed}, {congestion:?}: {stuck:?}"));
     }
 }
 

@@ -198,7 +198,12 @@ fn draw_psn(rng: &mut Rng) -> u32 {
 fn draw_common(rng: &mut Rng, rig: &RigOptions, lethal: bool, lives: usize) -> QpOptions {
     let sizes = if rig.port.max_frame < 4608 { 3 } else { 5 };
     let recovery = if rng.below(6) == 0 { RecoveryPolicy::GoBackN } else { RecoveryPolicy::SelectiveRepeat };
-    let congestion = if rng.below(2) == 0 { CongestionAlgorithm::Dctcp } else { CongestionAlgorithm::Fixed };
+    let congestion = match rng.below(8) {
+        0 | 2 | 4 => CongestionAlgorithm::Dctcp,
+        1 | 3 | 5 => CongestionAlgorithm::Fixed,
+        6 => CongestionAlgorithm::Swift,
+        _ => CongestionAlgorithm::Dcqcn,
+    };
     let (timeout, retry_cnt) =
         if lethal { (4 + small(rng, 4), small(rng, 3)) } else { ([0, 13, 14, 14][rng.index(4)], 7) };
     QpOptions {

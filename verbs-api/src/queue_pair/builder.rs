@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::memory::ProtectionDomain;
 use datapath::engine::{ModifyError, QpConfig};
 use datapath::memory::Access;
-use datapath::qp::attr::{CongestionAlgorithm, QpAttr, QpAttrMask, RecoveryPolicy};
+use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, QpAttr, QpAttrMask, RecoveryPolicy};
 use datapath::qp::state::{QpState, QpType};
 use datapath::queue::QueueCaps;
 use std::sync::Arc;
@@ -77,6 +77,8 @@ impl QueuePairBuilder {
         min_rnr_timer: u8 => attr.min_rnr_timer;
         /// Congestion controller. Default DCTCP.
         congestion: CongestionAlgorithm => attr.congestion;
+        /// Parameters of the congestion controller: the response to losses, RTT-fair growth, target delays.
+        congestion_tuning: CongestionTuning => attr.congestion_tuning;
         /// How losses are repaired. Default selective repeat.
         recovery: RecoveryPolicy => attr.recovery;
         /// First PSN, 24 bits. By default one that late packets of other connections are unlikely to fit.
@@ -112,6 +114,7 @@ impl QueuePairBuilder {
     /// Checks now what the engine will take only when connecting: by then the peer has heard of this queue pair.
     fn validate(&self) -> Result<(), ModifyError> {
         let mask = QpAttrMask::SQ_PSN
+            | QpAttrMask::CONGESTION
             | QpAttrMask::TIMEOUT
             | QpAttrMask::RETRY_CNT
             | QpAttrMask::RNR_RETRY

@@ -4,12 +4,12 @@ use super::frame_len_max;
 use crate::engine::{Engine, ModifyError};
 use crate::neighbor::Resolution;
 use crate::port::Port;
-use crate::qp::attr::{AddressVector, CongestionAlgorithm, QpAttr, QpAttrMask, RecoveryPolicy};
+use crate::qp::attr::{AddressVector, QpAttr, QpAttrMask};
 use crate::qp::state::{QpState, QpType, check_transition};
 use crate::qp::{self, QpCold, Qpc, RequesterCursor, ResponderCursor};
 use crate::sched::SchedFlags;
 use crate::stream::{RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig};
-use cc_dctcp::{Controller, ControllerConfig, DctcpConfig};
+use cc_dctcp::{Controller, ControllerConfig};
 use sr_recovery::StreamId;
 use wire::{Ecn, Flow, Psn, Template, WireMode, entropy};
 
@@ -148,6 +148,9 @@ fn merge(old: &QpAttr, new: &QpAttr, mask: QpAttrMask) -> QpAttr {
         MAX_QP_RD_ATOMIC => max_rd_atomic, MAX_DEST_RD_ATOMIC => max_dest_rd_atomic, WIRE_MODE => wire_mode,
         RECOVERY => recovery, CONGESTION => congestion,
     }
+    if mask.contains(QpAttrMask::CONGESTION) {
+        merged.congestion_tuning = new.congestion_tuning;
+    }
     merged
 }
 
@@ -186,13 +189,8 @@ fn start_sending(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, watchdog: Watc
 
 /// The controller's window in whole packets is the queue pair's window.
 fn controller_config(attr: &QpAttr, window: u16) -> ControllerConfig {
-    let window_bytes = u32::from(window) * attr.path_mtu.bytes();
-    match (attr.congestion, attr.recovery) {
-        (CongestionAlgorithm::Dctcp, RecoveryPolicy::SelectiveRepeat | RecoveryPolicy::GoBackN) => {
-            ControllerConfig::Dctcp(DctcpConfig::new(window_bytes, attr.path_mtu.bytes()))
-        }
-        (CongestionAlgorithm::Fixed, _) => ControllerConfig::Fixed { window_bytes },
-    }
+    let mtu_bytes = attr.path_mtu.bytes();
+    attr.congestion_tuning.controller(attr.congestion, u32::from(window) * mtu_bytes, mtu_bytes)
 }
 
 /// RESET empties the queues without completions.

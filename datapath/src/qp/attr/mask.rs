@@ -47,7 +47,7 @@ bitflags::bitflags! {
         const WIRE_MODE = 1 << 28;
         /// `recovery`.
         const RECOVERY = 1 << 29;
-        /// `congestion`.
+        /// `congestion` and `congestion_tuning`.
         const CONGESTION = 1 << 30;
     }
 }

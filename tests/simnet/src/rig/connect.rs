@@ -91,6 +91,7 @@ impl Rig {
             wire_mode: options.wire_mode,
             recovery: options.recovery,
             congestion: options.congestion,
+            congestion_tuning: options.congestion_tuning,
             ..QpAttr::default()
         };
         let mask = QpAttrMask::STATE

@@ -2,7 +2,7 @@
 
 use crate::network::PortOptions;
 use datapath::memory::{Access, ProtectionDomainId};
-use datapath::qp::attr::{CongestionAlgorithm, RecoveryPolicy};
+use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, RecoveryPolicy};
 use datapath::queue::QueueCaps;
 use datapath::stream::RtoConfig;
 use wire::{Pmtu, WireMode};
@@ -67,6 +67,8 @@ pub struct QpOptions {
     pub recovery: RecoveryPolicy,
     /// Congestion control.
     pub congestion: CongestionAlgorithm,
+    /// Its parameters.
+    pub congestion_tuning: CongestionTuning,
     /// A try lasts 4.096 us x 2^timeout; 0: no failure detector.
     pub timeout: u8,
     /// Tries without any sign of life.
@@ -99,6 +101,7 @@ impl Default for QpOptions {
             sq_psn: 0x00_1000,
             recovery: RecoveryPolicy::SelectiveRepeat,
             congestion: CongestionAlgorithm::Fixed,
+            congestion_tuning: CongestionTuning::default(),
             timeout: 14,
             retry_cnt: 7,
             rnr_retry: 7,

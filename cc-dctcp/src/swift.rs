@@ -1,0 +1,166 @@
+//! Swift: a target for the delay of the fabric, and one for that of the receiving host (Kumar et al., SIGCOMM '20).
+
+mod config;
+
+pub use config::{SwiftConfig, TARGET_NS_MAX};
+
+use crate::delay::{TICK_NS_LOG2, ticks};
+use crate::window::Window;
+use crate::{AckEvent, LossResponse, ONE};
+
+/// What the excess over the target is weighted with: 0.8 in Q16.
+const BETA: u32 = 52_429;
+/// Most that one cut takes, in Q16: half.
+const CUT_MAX: u32 = ONE / 2;
+/// A window of one packet has a target larger by this many times the target, a window of [`SCALING_PACKETS_MAX`] by none.
+const SCALING_RANGE: u64 = 2;
+/// Windows from this many packets on have the plain target.
+const SCALING_PACKETS_MAX: u32 = 100;
+/// 1 / sqrt([`SCALING_PACKETS_MAX`]) in Q16.
+const SCALING_FLOOR: u32 = ONE / 10;
+
+/// Swift.
+///
+/// It keeps two windows, one for the fabric and one for the receiving host, which ACK_DELAY tells apart, and the smaller
+/// one counts. A delay below its target lets a window grow by one PMTU a round trip. A delay above it takes
+/// 0.8 (delay - target) / delay off, half at most, and once a round trip. Small windows have a larger fabric target, so
+/// that many flows on one link find room beside each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Swift {
+    max_window_bytes: u32,
+    mtu_bytes: u16,
+    /// Target of the host, in ticks of 64 ns.
+    host_target: u16,
+    fabric_target_ns: u32,
+    fabric: Window,
+    host: Window,
+    /// Bytes until the window after a cut ends.
+    cut_left: u32,
+    loss_response: LossResponse,
+    /// The last round trip was above its target.
+    fabric_late: bool,
+}
+
+impl Swift {
+    /// A controller with the largest window. Parameters out of range are moved to the nearest valid value.
+    #[must_use]
+    pub fn new(config: SwiftConfig) -> Self {
+        let (max_window_bytes, mtu_bytes) = config.limits().clamped();
+        Self {
+            max_window_bytes,
+            mtu_bytes,
+            host_target: ticks(config.host_target_ns.max(1)),
+            fabric_target_ns: config.fabric_target_ns.clamp(1, TARGET_NS_MAX),
+            fabric: Window::new(max_window_bytes),
+            host: Window::new(max_window_bytes),
+            cut_left: 0,
+            loss_response: config.loss_response,
+            fabric_late: false,
+        }
+    }
+
+    /// The window: bytes that may be in flight.
+    #[must_use]
+    pub const fn cwnd_bytes(&self) -> u32 {
+        let (fabric, host) = (self.fabric.bytes(), self.host.bytes());
+        if fabric < host { fabric } else { host }
+    }
+
+    /// What the window is for the fabric, and what for the receiving host, in bytes.
+    #[must_use]
+    pub const fn windows(&self) -> (u32, u32) {
+        (self.fabric.bytes(), self.host.bytes())
+    }
+
+    /// Packets were acknowledged.
+    #[inline]
+    pub fn on_ack(&mut self, event: &AckEvent) {
+        if let Some(rtt_ns) = event.rtt_ns {
+            self.fabric_late = rtt_ns > self.fabric_target_now();
+        }
+        let host_late = ticks(event.host_delay_ns) > self.host_target;
+        if !self.fabric_late && !host_late && self.cwnd_bytes() == self.max_window_bytes {
+            return;
+        }
+        self.update(event, host_late);
+    }
+
+    /// Packets were lost: half the window, if losses count and this window was not cut yet.
+    pub fn on_loss_episode(&mut self, _now_ns: u64) {
+        if self.loss_response == LossResponse::HalvePerEpisode && self.cut_left == 0 {
+            self.halve();
+        }
+    }
+
+    /// The retransmission timer fired: half the window, if losses count.
+    pub fn on_rto(&mut self, _now_ns: u64) {
+        if self.loss_response == LossResponse::HalvePerEpisode {
+            self.halve();
+        }
+    }
+
+    fn update(&mut self, event: &AckEvent, host_late: bool) {
+        if self.cut_left > 0 || !self.cut_excess(event) {
+            self.grow(event, host_late);
+        }
+        self.cut_left = self.cut_left.saturating_sub(event.acked_bytes);
+    }
+
+    /// Cuts the windows whose delay is above its target. False if none is.
+    fn cut_excess(&mut self, event: &AckEvent) -> bool {
+        let fabric = event.rtt_ns.map_or(0, |rtt| excess(rtt, self.fabric_target_now()));
+        let host = excess(event.host_delay_ns, u32::from(self.host_target) << TICK_NS_LOG2);
+        if fabric == 0 && host == 0 {
+            return false;
+        }
+        let mtu = self.mtu_bytes.into();
+        self.fabric.cut(2 * fabric, mtu);
+        self.host.cut(2 * host, mtu);
+        self.cut_left = self.cwnd_bytes();
+        true
+    }
+
+    fn grow(&mut self, event: &AckEvent, host_late: bool) {
+        if event.app_limited {
+            return;
+        }
+        let (mtu, max) = (u32::from(self.mtu_bytes), self.max_window_bytes);
+        if !self.fabric_late {
+            self.fabric.grow(event.acked_bytes, mtu, max, |window| window);
+        }
+        if !host_late {
+            self.host.grow(event.acked_bytes, mtu, max, |window| window);
+        }
+    }
+
+    /// The fabric's target for a window of this size, in nanoseconds.
+    fn fabric_target_now(&self) -> u32 {
+        let packets = (self.fabric.bytes() / u32::from(self.mtu_bytes)).clamp(1, SCALING_PACKETS_MAX);
+        // 1 / sqrt(packets) in Q16.
+        let inverse = (1 << 24) / (packets << 16).isqrt();
+        let scale = u64::from(inverse.saturating_sub(SCALING_FLOOR).min(ONE - SCALING_FLOOR));
+        let target = u64::from(self.fabric_target_ns);
+        let more = target * SCALING_RANGE * scale / u64::from(ONE - SCALING_FLOOR);
+        u32::try_from(target + more).unwrap_or(u32::MAX)
+    }
+
+    fn halve(&mut self) {
+        for window in [&mut self.fabric, &mut self.host] {
+            window.cut(ONE, self.mtu_bytes.into());
+        }
+        self.cut_left = self.cwnd_bytes();
+    }
+}
+
+/// What a delay above its target takes off a window, in Q16.
+fn excess(delay_ns: u32, target_ns: u32) -> u32 {
+    let over = delay_ns.saturating_sub(target_ns);
+    if over == 0 {
+        return 0;
+    }
+    let fraction = u64::from(over) * u64::from(BETA) / u64::from(delay_ns);
+    u32::try_from(fraction).unwrap_or(CUT_MAX).min(CUT_MAX)
+}
+
+#[cfg(test)]
+mod tests;
