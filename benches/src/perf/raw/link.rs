@@ -8,7 +8,7 @@ use crate::pump::{Drive, Nothing, wait_for};
 use dpdk_sys::{Eal, EalConfig, EthPort, Mbuf, MemifConfig, MemifRole, Mempool, Reconnect};
 use std::fmt::Write as _;
 use std::time::Instant;
-use verbs_api::{Error as VerbsError, Role};
+use verbs_api::{Error as VerbsError, Role, Transport};
 
 /// Frames that cross the border to the driver at once.
 pub const BURST: usize = 32;
@@ -44,13 +44,15 @@ impl Link {
             let text = "raw frames pass no `fault:`; give the device behind it";
             return Err(Error::Options(text.to_owned()));
         }
-        let role = spec.role().map_err(VerbsError::from)?;
-        let (role, reconnect) = match role {
+        let Transport::Memif { path, .. } = &spec.transport else {
+            return Err(Error::Options("raw frames pass memif devices alone".to_owned()));
+        };
+        let (role, reconnect) = match spec.role().map_err(VerbsError::from)?.unwrap_or(role) {
             Role::Server => (MemifRole::Server, None),
             Role::Client => (MemifRole::Client, Some(Reconnect::default())),
         };
-        let mut config = MemifConfig::new(&spec.path, role);
-        config.mac = Some(spec.mac_for(spec.role().map_err(VerbsError::from)?));
+        let mut config = MemifConfig::new(path, role);
+        config.mac = spec.mac_or_default().map_err(VerbsError::from)?;
         config.max_frame = spec.max_frame();
         let eal = Eal::start(&EalConfig::default()).map_err(VerbsError::from)?;
         let pool = Mempool::new(eal, BUFFERS, config.max_frame).map_err(VerbsError::from)?;
