@@ -110,8 +110,10 @@ impl Connection {
         match self.phase {
             Phase::Running => self.run(rig, age),
             Phase::Dying(until, alone) => {
+                // What is posted now cannot have been flushed yet.
+                let quiet = self.flows.iter().all(|flow| flow.sends_flushed(rig));
                 self.flows.iter_mut().for_each(|flow| flow.post(rig, age));
-                self.die(rig, now >= until, alone);
+                self.die(rig, now >= until, alone, quiet);
             }
             Phase::HalfReset(until) if now >= until => self.next_life(rig),
             Phase::HalfReset(_) | Phase::Finished => {}
@@ -220,15 +222,13 @@ impl Connection {
         self.phase = Phase::Dying(rig.now().after(delay), alone);
     }
 
-    /// An end is in ERR: sooner or later both are, and everything is flushed.
-    fn die(&mut self, rig: &mut Rig, due: bool, alone: bool) {
-        let quiet = self.flows.iter().all(|flow| flow.sends_flushed(rig));
-        if due {
-            assert!(!alone || quiet, "the peer is in ERR, and nobody noticed: {}", self.progress());
-        } else if !alone || !quiet {
+    /// An end is in ERR: sooner or later both are, and everything is flushed. `quiet`: all sends posted before now were.
+    fn die(&mut self, rig: &mut Rig, due: bool, alone: bool, quiet: bool) {
+        if !due && !(alone && quiet) {
             return;
         }
         if let Some(end) = self.ends.into_iter().find(|&end| rig.state(end) != QpState::Err) {
+            assert!(!alone || quiet, "the peer is in ERR, and nobody noticed: {}", self.progress());
             self.flows.iter_mut().for_each(|flow| flow.danger.elsewhere = true);
             rig.to_err(end);
         } else if self.flows.iter().all(|flow| flow.is_flushed(rig)) {
