@@ -8,6 +8,7 @@
 mod audit;
 mod campaign;
 mod connection;
+mod economy;
 mod flow;
 mod image;
 mod message;

@@ -60,6 +60,11 @@ fn the_seeds_together_draw_everything() {
         "recovery_contexts: 1,",
         "window_max: 4,",
         "pair 0 on nodes [1, 1]",
+        "tidy, ",
+        "LoseData(",
+        "Some(Withdrawal { flow: 0, source: true",
+        "Some(Withdrawal { flow: 1, source: false",
+        "None, replaced",
     ];
     for what in wanted {
         assert!(plans.iter().any(|plan| plan.contains(what)), "no seed draws {what}");

@@ -65,6 +65,8 @@ struct Node {
 struct Endpoint {
     id: Qp,
     handles: QpHandles,
+    /// Numbers of its completion queues.
+    cqs: [u32; 2],
     options: QpOptions,
     send_cq: CompletionQueue,
     recv_cq: CompletionQueue,
@@ -183,6 +185,7 @@ impl Rig {
         self.endpoints.push(Endpoint {
             id: qp,
             handles,
+            cqs: [send_number, recv_number],
             options,
             send_cq,
             recv_cq,

@@ -1,10 +1,10 @@
 //! Two queue pairs through their lives: work, errors, RESETs, and what must not outlive them.
 
 use super::flow::{Danger, Flow};
-use super::plan::{ConnectionPlan, End, LifePlan, Pause};
+use super::plan::{ConnectionPlan, End, LifePlan, Pause, Withdrawal};
 use datapath::qp::state::QpState;
 use datapath::time::Time;
-use simnet::{NodeId, Qp, Rig, Rng, Span, TraceHash};
+use simnet::{NodeId, Qp, QpOptions, Rig, Rng, Span, TraceHash};
 
 /// A peer in ERR must be noticed within the periods that the retries take, and this much (protocol.md 2.5).
 const NOTICE_SLACK_NS: u64 = 1_100_000_000;
@@ -128,12 +128,13 @@ impl Connection {
                 let rest = self.plan.lives[self.life]
                     .pause
                     .and_then(|pause| next_turn(&pause, now.since(self.began)));
+                let withdrawal = self.withdrawal().map(|withdrawal| self.began.after(withdrawal.after_ns));
                 let end = match self.plan.lives[self.life].end {
                     End::Reset { after_ns, .. } => Some(after_ns),
                     End::Err { after_ns, .. } if !self.told => Some(after_ns),
                     End::Err { .. } | End::Done => None,
                 };
-                [posts, end.map(|ns| self.began.after(ns)), rest.map(|ns| self.began.after(ns))]
+                [posts, end.map(|ns| self.began.after(ns)), rest.map(|ns| self.began.after(ns)), withdrawal]
                     .into_iter()
                     .flatten()
                     .min()
@@ -167,7 +168,11 @@ impl Connection {
     fn run(&mut self, rig: &mut Rig, age: u64) {
         match self.plan.lives[self.life].end {
             End::Reset { after_ns, first, gap_ns } if age >= after_ns => {
-                rig.reset(self.ends[first]);
+                if self.plan.lives[self.life].replaced {
+                    rig.destroy(self.ends[first]);
+                } else {
+                    rig.reset(self.ends[first]);
+                }
                 self.flows.iter_mut().for_each(Flow::stop);
                 self.phase = Phase::HalfReset(rig.now().after(gap_ns));
                 return;
@@ -177,6 +182,12 @@ impl Connection {
                 rig.to_err(self.ends[end]);
             }
             _ => {}
+        }
+        if let Some(Withdrawal { flow, source, after_ns }) = self.withdrawal()
+            && age >= after_ns
+        {
+            self.flows[flow].withdraw(rig, source);
+            self.flows.iter_mut().for_each(|flow| flow.danger.elsewhere = true);
         }
         if self.ends.iter().any(|&end| rig.state(end) == QpState::Err) {
             self.begin_to_die(rig);
@@ -191,6 +202,12 @@ impl Connection {
         if !waits_for_end && !rests && self.flows.iter().all(Flow::is_done) {
             self.next_life(rig);
         }
+    }
+
+    /// The deregistration that is still to come in this life.
+    fn withdrawal(&self) -> Option<Withdrawal> {
+        let withdrawal = self.plan.lives[self.life].withdrawal?;
+        self.flows[withdrawal.flow].withdrawn.is_none().then_some(withdrawal)
     }
 
     /// Takes an end to SQD and back: no message is lost, none begins meanwhile.
@@ -224,7 +241,8 @@ impl Connection {
 
     /// An end is in ERR: sooner or later both are, and everything is flushed. `quiet`: all sends posted before now were.
     fn die(&mut self, rig: &mut Rig, due: bool, alone: bool, quiet: bool) {
-        if !due && !(alone && quiet) {
+        let may_go_on = due || (alone && quiet);
+        if !may_go_on {
             return;
         }
         if let Some(end) = self.ends.into_iter().find(|&end| rig.state(end) != QpState::Err) {
@@ -248,26 +266,46 @@ impl Connection {
             let step = packets + 2048 + u32::try_from(self.rng.below(1 << 16)).unwrap_or(0);
             *psn = psn.wrapping_add(step) & PSN_MASK;
         }
+        let replaced = self.plan.lives[self.life].replaced;
         for end in self.ends {
-            rig.reset(end);
+            if replaced {
+                rig.destroy(end);
+            } else {
+                rig.reset(end);
+            }
         }
         for flow in &self.flows {
             flow.check_image(rig, false);
             let span = flow.target.all();
             self.past.push((span, rig.bytes(span)));
         }
-        rig.reconnect(self.ends[0], self.psns[0], self.ends[1], self.psns[1]);
+        rig.poll();
         for side in 0..2 {
             let (sends, receives) = rig.take_completions(self.ends[side]);
             let left = (sends.len() - self.seen[side].0, receives.len() - self.seen[side].1);
             assert_eq!(left, (0, 0), "pair {}: RESET makes no completions", self.number);
             self.seen[side] = (0, 0);
         }
+        if replaced {
+            self.ends = self.create(rig);
+        } else {
+            rig.reconnect(self.ends[0], self.psns[0], self.ends[1], self.psns[1]);
+        }
         self.life += 1;
         self.flows = flows_of(rig, &self.plan, self.life, self.ends, &mut self.rng);
         self.began = rig.now();
         self.phase = Phase::Running;
         self.told = false;
+    }
+
+    /// New queue pairs in the place of those destroyed.
+    fn create(&self, rig: &mut Rig) -> [Qp; 2] {
+        let ends = [0, 1].map(|side| {
+            let options = QpOptions { sq_psn: self.psns[side], ..self.plan.options[side] };
+            rig.create_qp(NodeId(self.plan.nodes[side]), options)
+        });
+        rig.connect(ends[0], ends[1]);
+        ends
     }
 
     fn packets_of(&self, flow: &Flow) -> u32 {

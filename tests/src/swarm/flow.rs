@@ -23,6 +23,15 @@ pub struct Danger {
     pub lethal: bool,
 }
 
+/// A region of the flow was deregistered.
+#[derive(Clone, Debug)]
+pub enum Withdrawn {
+    /// Where the data come from.
+    Source,
+    /// Where they go, and what stood there then: nobody writes it any more.
+    Target(Vec<u8>),
+}
+
 /// WRITEs to one address.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
@@ -66,6 +75,8 @@ pub struct Flow {
     pub receive_failed: bool,
     /// WRITEs to one address.
     pub groups: Vec<Group>,
+    /// What was taken away from it.
+    pub withdrawn: Option<Withdrawn>,
     posts: Vec<(u64, usize)>,
     receive_posts: Vec<(u64, usize)>,
     posts_allowed: usize,
@@ -96,6 +107,7 @@ impl Flow {
             send_failed: false,
             receive_failed: false,
             groups: vec![Group::default(); groups],
+            withdrawn: None,
             posts: plan.posts.clone(),
             receive_posts: plan.receives.clone(),
             posts_allowed: 0,
@@ -142,6 +154,17 @@ impl Flow {
         self.receive_posts.clear();
         self.posts_allowed = self.posted;
         self.receives_allowed = self.receives_posted;
+    }
+
+    /// Deregisters one of its regions, whatever is under way.
+    pub fn withdraw(&mut self, rig: &mut Rig, source: bool) {
+        let (region, withdrawn) = if source {
+            (self.source, Withdrawn::Source)
+        } else {
+            (self.target, Withdrawn::Target(rig.bytes(self.target.all())))
+        };
+        assert!(rig.deregister(region), "it was registered");
+        self.withdrawn = Some(withdrawn);
     }
 
     /// The queue pairs die: a few more work requests are posted, all in vain.

@@ -1,6 +1,6 @@
 //! The whole target region of a flow against what may stand in it.
 
-use super::flow::{CONSUMED, Flow};
+use super::flow::{CONSUMED, Flow, Withdrawn};
 use simnet::Rig;
 
 /// What a byte of the target may be.
@@ -29,6 +29,15 @@ impl Flow {
                 Byte::Shared => true,
             };
             assert!(good, "byte {offset} of the target is {byte:#04x}: {}", self.owner_of(offset));
+        }
+        if let Some(Withdrawn::Target(before)) = &self.withdrawn {
+            for (offset, (&byte, &then)) in bytes.iter().zip(before).enumerate() {
+                let consumed = image[offset] == Byte::Is(CONSUMED);
+                assert!(
+                    byte == then || consumed,
+                    "byte {offset} was written after its region was deregistered"
+                );
+            }
         }
         for number in 0..self.groups.len() {
             let visible = self.visible(rig, number);

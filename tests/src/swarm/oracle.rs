@@ -1,6 +1,6 @@
 //! What each completion must say, and what must stand in memory by then.
 
-use super::flow::Flow;
+use super::flow::{Flow, Withdrawn};
 use super::message::{Defect, Kind};
 use datapath::queue::{Completion, WcFlags, WcOpcode, WcStatus};
 use simnet::Rig;
@@ -147,9 +147,21 @@ impl Flow {
         if self.messages[index].defect.is_some_and(|defect| sender_status(defect) == status) {
             return true;
         }
+        if self.withdrawn_status(index) == Some(status) {
+            return true;
+        }
         let by_retries = matches!(status, WcStatus::RetryExcErr)
             || (self.danger.lethal && status == WcStatus::RnrRetryExcErr);
         self.danger.elsewhere && (by_retries || status == WcStatus::WrFlushErr)
+    }
+
+    /// How message `index` fails at the sender if it does because a region is gone.
+    fn withdrawn_status(&self, index: usize) -> Option<WcStatus> {
+        Some(match (self.withdrawn.as_ref()?, self.messages[index].kind) {
+            (Withdrawn::Source, _) => WcStatus::LocProtErr,
+            (Withdrawn::Target(_), Kind::Write) => WcStatus::RemAccessErr,
+            (Withdrawn::Target(_), Kind::Send) => WcStatus::RemOpErr,
+        })
     }
 
     fn receive_may_fail_as(&self, index: usize, status: WcStatus) -> bool {
@@ -157,6 +169,10 @@ impl Flow {
             Some(Defect::ShortReceive) => Some(WcStatus::LocLenErr),
             Some(Defect::ReceiveKey) => Some(WcStatus::LocProtErr),
             Some(Defect::RemoteKey | Defect::RemoteRange) => Some(WcStatus::LocAccessErr),
+            None if matches!(self.withdrawn, Some(Withdrawn::Target(_))) => {
+                let is_write = self.messages[index].kind == Kind::Write;
+                Some(if is_write { WcStatus::LocAccessErr } else { WcStatus::LocProtErr })
+            }
             Some(Defect::LocalKey) | None => None,
         };
         if own == Some(status) {

@@ -11,6 +11,8 @@ use wire::Pmtu;
 
 /// A 24-bit PSN's mask.
 const PSN_MASK: u32 = 0xFF_FFFF;
+/// What is drawn beside the history itself has a generator of its own, so that it changes no older history.
+const EXTRAS: u64 = 10;
 
 /// A history, before it is played.
 #[derive(Clone, Debug)]
@@ -27,6 +29,8 @@ pub struct Plan {
     pub weather: Vec<(u64, Change)>,
     /// When all faults stop, in nanoseconds.
     pub storm_ns: u64,
+    /// Nothing but frames lost goes wrong in it: nobody may do anything twice without a reason.
+    pub tidy: bool,
 }
 
 /// Two queue pairs and what they do.
@@ -51,6 +55,21 @@ pub struct LifePlan {
     pub end: End,
     /// When an end rests in SQD.
     pub pause: Option<Pause>,
+    /// Memory that is deregistered under the packets.
+    pub withdrawal: Option<Withdrawal>,
+    /// The queue pairs are not reset at its end, but destroyed, and others take their place.
+    pub replaced: bool,
+}
+
+/// A region that is deregistered while work on it is under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Withdrawal {
+    /// The flow that uses it.
+    pub flow: usize,
+    /// Where the data come from; else where they go.
+    pub source: bool,
+    /// When, in nanoseconds since the life began.
+    pub after_ns: u64,
 }
 
 /// A time in SQD, in nanoseconds since the life began.
@@ -103,19 +122,30 @@ impl Plan {
     #[must_use]
     pub fn draw(seed: u64) -> Self {
         let rng = &mut Rng::new(seed);
+        let extras = &mut Rng::new(seed ^ EXTRAS);
+        let tidy = extras.below(4) == 0;
         let nodes = 2 + rng.index(3);
         let storm_ns = 50_000 << rng.below(7);
         let rig = draw_rig(rng, seed);
         let pairs = 1 + rng.index(nodes + 1);
-        let mut weather = if rng.below(10) == 0 { Vec::new() } else { weather::draw(rng, nodes, storm_ns) };
-        let connections: Vec<_> = (0..pairs).map(|_| draw_connection(rng, &rig, nodes, storm_ns)).collect();
+        let mut weather = match rng.below(10) {
+            0 => Vec::new(),
+            _ if tidy => weather::draw_losses(rng, nodes),
+            _ => weather::draw(rng, nodes, storm_ns),
+        };
+        let scene = Scene { nodes, storm_ns, tidy };
+        let mut connections: Vec<_> = (0..pairs).map(|_| draw_connection(rng, &rig, scene)).collect();
+        if !tidy && extras.below(2) == 0 {
+            let lives = connections.iter_mut().flat_map(|connection| &mut connection.lives);
+            lives.for_each(|life| draw_upheaval(extras, life, storm_ns));
+        }
         for ConnectionPlan { nodes, lives, .. } in &connections {
             if let End::Reset { after_ns, gap_ns, .. } = lives[0].end {
                 weather.extend(weather::late_frames(rng, *nodes, after_ns, gap_ns));
             }
         }
         weather.sort_by_key(|(at, _)| *at);
-        Self { seed, rig, nodes, connections, weather, storm_ns }
+        Self { seed, rig, nodes, connections, weather, storm_ns, tidy }
     }
 
     /// True if nothing at all goes wrong in it.
@@ -135,7 +165,8 @@ impl ConnectionPlan {
 impl LifePlan {
     /// True if some work request of it may end with an error.
     pub fn may_fail(&self, connection: &ConnectionPlan) -> bool {
-        connection.lethal || matches!(self.end, End::Err { .. }) || self.defects() > 0
+        let broken = self.defects() > 0 || self.withdrawal.is_some();
+        connection.lethal || matches!(self.end, End::Err { .. }) || broken
     }
 
     /// Messages that something is wrong with.
@@ -174,16 +205,30 @@ fn draw_rig(rng: &mut Rng, seed: u64) -> RigOptions {
     }
 }
 
-fn draw_connection(rng: &mut Rng, rig: &RigOptions, nodes: usize, storm_ns: u64) -> ConnectionPlan {
+/// What all connections of a history share.
+#[derive(Clone, Copy)]
+struct Scene {
+    nodes: usize,
+    storm_ns: u64,
+    tidy: bool,
+}
+
+fn draw_connection(rng: &mut Rng, rig: &RigOptions, scene: Scene) -> ConnectionPlan {
+    let Scene { nodes, storm_ns, tidy } = scene;
     let left = rng.index(nodes);
     let right = if rng.below(12) == 0 { left } else { (left + 1 + rng.index(nodes - 1)) % nodes };
-    let lethal = rng.below(16) == 0;
-    let lives = 1 + if rng.below(3) == 0 { 1 + rng.index(3) } else { 0 };
+    let lethal = rng.below(16) == 0 && !tidy;
+    let lives = 1 + if rng.below(3) == 0 && !tidy { 1 + rng.index(3) } else { 0 };
     let common = draw_common(rng, rig, lethal, lives);
     let options = [draw_end(rng, rig, common), draw_end(rng, rig, common)];
     let mut plan = ConnectionPlan { nodes: [left, right], options, lethal, lives: Vec::new() };
     for life in 1..=lives {
-        plan.lives.push(draw_life(rng, &plan.options, storm_ns, life < lives));
+        let life = if tidy {
+            draw_tidy_life(rng, &plan.options, storm_ns)
+        } else {
+            draw_life(rng, &plan.options, storm_ns, life < lives)
+        };
+        plan.lives.push(life);
     }
     plan
 }
@@ -258,7 +303,26 @@ fn draw_life(rng: &mut Rng, options: &[QpOptions; 2], storm_ns: u64, another: bo
         let from_ns = rng.below(storm_ns);
         Pause { end: rng.index(2), from_ns, to_ns: from_ns + rng.below(storm_ns) }
     });
-    LifePlan { flows, end, pause }
+    LifePlan { flows, end, pause, withdrawal: None, replaced: false }
+}
+
+/// Work, and nothing else.
+fn draw_tidy_life(rng: &mut Rng, options: &[QpOptions; 2], storm_ns: u64) -> LifePlan {
+    let flows = [
+        draw_flow(rng, &options[0], &options[1], storm_ns),
+        draw_flow(rng, &options[1], &options[0], storm_ns),
+    ];
+    LifePlan { flows, end: End::Done, pause: None, withdrawal: None, replaced: false }
+}
+
+/// Memory that goes away, and queue pairs that do.
+fn draw_upheaval(rng: &mut Rng, life: &mut LifePlan, storm_ns: u64) {
+    if rng.below(12) == 0 && life.defects() == 0 {
+        let withdrawal =
+            Withdrawal { flow: rng.index(2), source: rng.below(2) == 0, after_ns: rng.below(storm_ns) };
+        life.withdrawal = Some(withdrawal);
+    }
+    life.replaced = rng.below(3) == 0;
 }
 
 fn draw_flow(rng: &mut Rng, from: &QpOptions, to: &QpOptions, storm_ns: u64) -> FlowPlan {
@@ -304,7 +368,8 @@ fn small(rng: &mut Rng, bound: u64) -> u8 {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} nodes, faults until {} ns, {:?}", self.nodes, self.storm_ns, self.rig)?;
+        let tidy = if self.tidy { "tidy, " } else { "" };
+        writeln!(f, "{tidy}{} nodes, faults until {} ns, {:?}", self.nodes, self.storm_ns, self.rig)?;
         for (at, change) in &self.weather {
             writeln!(f, "  at {at}: {change:?}")?;
         }
@@ -322,8 +387,11 @@ impl fmt::Display for Plan {
                 let defects = life.defects();
                 writeln!(
                     f,
-                    "  life {number}: (messages, bytes) {sizes:?}, {defects} defects, {:?}, {:?}",
-                    life.end, life.pause
+                    "  life {number}: (messages, bytes) {sizes:?}, {defects} defects, {:?}, {:?}, {:?}{}",
+                    life.end,
+                    life.pause,
+                    life.withdrawal,
+                    if life.replaced { ", replaced" } else { "" },
                 )?;
             }
         }

@@ -7,6 +7,8 @@ use simnet::{Faults, LinkId, NodeId, Rng};
 pub enum Change {
     /// The faults of a link are these from now on.
     Faults(LinkId, Faults),
+    /// So many of a million data frames that enter the link are lost, and no others.
+    LoseData(LinkId, u32),
     /// The queue of a link holds this many frames, and marks behind so many.
     Queue(LinkId, usize, Option<usize>),
     /// A node takes no turns any more, or goes on.
@@ -40,6 +42,20 @@ pub fn draw(rng: &mut Rng, nodes: usize, storm_ns: u64) -> Vec<(u64, Change)> {
                 changes.push((at + rng.below(storm_ns), Change::Replay));
             }
         }
+    }
+    changes
+}
+
+/// Losses and nothing else: on single links, of data alone or of all frames.
+pub fn draw_losses(rng: &mut Rng, nodes: usize) -> Vec<(u64, Change)> {
+    let data_only = rng.below(2) == 0;
+    let links = (0..nodes).map(NodeId).flat_map(|node| [LinkId::Up(node), LinkId::Down(node)]);
+    let mut changes = Vec::new();
+    for link in links {
+        let ppm = [0, 2_000, 10_000, 50_000][rng.index(4)];
+        let lose =
+            if data_only { Change::LoseData(link, ppm) } else { Change::Faults(link, Faults::loss(ppm)) };
+        changes.push((0, lose));
     }
     changes
 }

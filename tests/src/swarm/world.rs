@@ -2,12 +2,14 @@
 
 use super::audit;
 use super::connection::Connection;
+use super::economy;
 use super::plan::Plan;
 use super::report::{self, Failure, Outcome};
 use super::weather::Change;
 use core::cell::RefCell;
 use datapath::time::Time;
-use simnet::{LinkConfig, LinkId, NodeId, Rig, Rng, TraceHash, Verdict};
+use simnet::filter::drop_all;
+use simnet::{FrameKind, LinkConfig, LinkId, NodeId, Rig, Rng, TraceHash, Verdict};
 use std::rc::Rc;
 
 /// After the last fault everything must be done within this time.
@@ -79,6 +81,7 @@ impl<'a> World<'a> {
             connection.check_memory(&self.rig);
         }
         audit::check(self);
+        economy::check(self);
         self.outcome()
     }
 
@@ -164,6 +167,12 @@ impl<'a> World<'a> {
     fn apply(&mut self, change: Change) {
         match change {
             Change::Faults(link, faults) => self.rig.net.set_faults(link, faults),
+            Change::LoseData(link, ppm) => {
+                let mut rng = Rng::new(self.rng.next_u64());
+                let lost =
+                    move |passing: &simnet::Passing<'_>| passing.kind() == FrameKind::Data && rng.hits(ppm);
+                self.rig.net.set_filter(link, drop_all(lost));
+            }
             Change::Queue(link, frames, mark) => self.set_queue(link, frames, mark),
             Change::Freeze(node, frozen) => self.rig.freeze(node, frozen),
             Change::Capture(link, ppm) => self.capture(link, ppm),

@@ -183,11 +183,22 @@ impl Rig {
         self.to_rts(qp);
     }
 
-    /// Destroys a queue pair at its engine. What was completed can still be looked at; nothing else may be done with it.
-    /// False if it was destroyed before.
+    /// Destroys a queue pair and its completion queues at its engine. What was completed can still be looked at; nothing
+    /// else may be done with it. False if it was destroyed before.
+    ///
+    /// # Panics
+    /// If another queue pair uses its completion queues.
     pub fn destroy(&mut self, qp: Qp) -> bool {
-        let qpn = self.qpn(qp);
-        self.nodes[qp.node.0].engine.destroy_qp(qpn)
+        let (qpn, cqs) = (self.qpn(qp), self.endpoints[qp.index].cqs);
+        let engine = &mut self.nodes[qp.node.0].engine;
+        let destroyed = engine.destroy_qp(qpn);
+        if destroyed {
+            assert!(
+                cqs.into_iter().all(|cq| engine.destroy_cq(cq)),
+                "nobody else uses its completion queues"
+            );
+        }
+        destroyed
     }
 
     /// `modify_qp` as it is.
