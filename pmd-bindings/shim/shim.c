@@ -42,26 +42,6 @@ pmd_free_bulk(struct rte_mbuf **bufs, unsigned int n)
 }
 
 int
-pmd_port_configure(uint16_t port, uint16_t rx_descriptors, uint16_t tx_descriptors, struct rte_mempool *pool)
-{
-	struct rte_eth_conf conf;
-	int socket = rte_eth_dev_socket_id(port);
-	int ret;
-
-	memset(&conf, 0, sizeof(conf));
-	ret = rte_eth_dev_configure(port, 1, 1, &conf);
-	if (ret < 0)
-		return ret;
-	ret = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx_descriptors, &tx_descriptors);
-	if (ret < 0)
-		return ret;
-	ret = rte_eth_rx_queue_setup(port, 0, rx_descriptors, socket, NULL, pool);
-	if (ret < 0)
-		return ret;
-	return rte_eth_tx_queue_setup(port, 0, tx_descriptors, socket, NULL);
-}
-
-int
 pmd_port_link_up(uint16_t port)
 {
 	struct rte_eth_link link;
@@ -101,6 +81,33 @@ pmd_port_stats(uint16_t port, struct pmd_stats *out)
 	out->tx_frames = stats.opackets;
 	out->tx_bytes = stats.obytes;
 	out->tx_errors = stats.oerrors;
+	return 0;
+}
+
+int
+pmd_port_capabilities(uint16_t port, struct pmd_capabilities *out)
+{
+	const uint64_t rx_checksum = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM |
+				     RTE_ETH_RX_OFFLOAD_TCP_CKSUM;
+	const uint64_t tx_checksum = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
+	struct rte_eth_dev_info info;
+	int ret = rte_eth_dev_info_get(port, &info);
+
+	if (ret != 0)
+		return ret;
+	out->driver = info.driver_name;
+	out->max_rx_frame = info.max_rx_pktlen;
+	out->min_mtu = info.min_mtu;
+	out->max_mtu = info.max_mtu;
+	out->offloads = 0;
+	if ((info.rx_offload_capa & rx_checksum) == rx_checksum)
+		out->offloads |= PMD_RX_CHECKSUM;
+	if ((info.tx_offload_capa & tx_checksum) == tx_checksum)
+		out->offloads |= PMD_TX_CHECKSUM;
+	if (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER)
+		out->offloads |= PMD_RX_SCATTER;
+	if (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE)
+		out->offloads |= PMD_TX_FAST_FREE;
 	return 0;
 }
 
@@ -179,6 +186,43 @@ pmd_attach(const char *bus, const char *name, const char *arguments, struct pmd_
 	capture_begin(&capture);
 	rte_errno = 0;
 	ret = rte_eal_hotplug_add(bus, name, arguments);
+	error = rte_errno;
+	capture_end(&capture, log);
+	rte_errno = error;
+	return ret;
+}
+
+static int
+configure(uint16_t port, uint16_t rx_descriptors, uint16_t tx_descriptors, uint16_t mtu, struct rte_mempool *pool)
+{
+	struct rte_eth_conf conf;
+	int socket = rte_eth_dev_socket_id(port);
+	int ret;
+
+	memset(&conf, 0, sizeof(conf));
+	conf.rxmode.mtu = mtu;
+	ret = rte_eth_dev_configure(port, 1, 1, &conf);
+	if (ret < 0)
+		return ret;
+	ret = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx_descriptors, &tx_descriptors);
+	if (ret < 0)
+		return ret;
+	ret = rte_eth_rx_queue_setup(port, 0, rx_descriptors, socket, NULL, pool);
+	if (ret < 0)
+		return ret;
+	return rte_eth_tx_queue_setup(port, 0, tx_descriptors, socket, NULL);
+}
+
+int
+pmd_port_configure(uint16_t port, uint16_t rx_descriptors, uint16_t tx_descriptors, uint16_t mtu,
+		   struct rte_mempool *pool, struct pmd_log log)
+{
+	struct capture capture;
+	int ret, error;
+
+	capture_begin(&capture);
+	rte_errno = 0;
+	ret = configure(port, rx_descriptors, tx_descriptors, mtu, pool);
 	error = rte_errno;
 	capture_end(&capture, log);
 	rte_errno = error;

@@ -43,6 +43,21 @@ struct pmd_stats {
 	uint64_t tx_errors;
 };
 
+enum {
+	PMD_RX_CHECKSUM = 1,
+	PMD_TX_CHECKSUM = 2,
+	PMD_RX_SCATTER = 4,
+	PMD_TX_FAST_FREE = 8,
+};
+
+struct pmd_capabilities {
+	const char *driver;
+	uint32_t max_rx_frame;
+	uint32_t offloads;
+	uint16_t min_mtu;
+	uint16_t max_mtu;
+};
+
 /* Receives and prefetches the first two lines of each frame. */
 uint16_t pmd_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);
 uint16_t pmd_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);
@@ -50,12 +65,11 @@ uint16_t pmd_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uin
 int pmd_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **bufs, unsigned int n);
 void pmd_free_bulk(struct rte_mbuf **bufs, unsigned int n);
 
-/* One rx and one tx queue with the driver's defaults: 0, or a negative errno. */
-int pmd_port_configure(uint16_t port, uint16_t rx_descriptors, uint16_t tx_descriptors, struct rte_mempool *pool);
 /* 1 up, 0 down, or a negative errno. */
 int pmd_port_link_up(uint16_t port);
 int pmd_port_mac(uint16_t port, uint8_t mac[6]);
 int pmd_port_stats(uint16_t port, struct pmd_stats *out);
+int pmd_port_capabilities(uint16_t port, struct pmd_capabilities *out);
 
 const char *pmd_version(void);
 /* rte_errno of this thread, and whether this thread has an lcore id (and with it mempool caches). */
@@ -71,6 +85,10 @@ struct pmd_log {
 int pmd_eal_init(int argc, char **argv, struct pmd_log log);
 /* Adds a device: 0, or a negative errno; -1 means that rte_errno holds it, or 0 if there is none. */
 int pmd_attach(const char *bus, const char *name, const char *arguments, struct pmd_log log);
+
+/* One rx and one tx queue with the driver's defaults, and its MTU unless that is 0: 0, or a negative errno. */
+int pmd_port_configure(uint16_t port, uint16_t rx_descriptors, uint16_t tx_descriptors, uint16_t mtu,
+		       struct rte_mempool *pool, struct pmd_log log);
 
 /* Has EAL's interrupt thread call `callback` whenever `fd` is readable: 0, or a negative errno. */
 int pmd_interrupt_register(int fd, void (*callback)(void *), void *arg);

@@ -2,6 +2,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::error::PortError;
+use crate::ffi;
+
 /// A device, as DPDK's hotplug takes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -36,23 +39,55 @@ impl Device {
         }
     }
 
+    /// The driver of a virtual device, the address of a NIC.
+    pub(crate) fn driver(&self) -> &str {
+        match self {
+            Self::Virtual { driver, .. } => driver,
+            Self::Pci { address, .. } => address,
+        }
+    }
+
     pub(crate) fn arguments(&self) -> &str {
         match self {
             Self::Virtual { arguments, .. } | Self::Pci { arguments, .. } => arguments,
         }
     }
 
-    /// A name that no other device of the process has, or had: a driver that fails half-way may keep its name.
-    pub(crate) fn new_name(&self) -> String {
+    /// A name that begins with `prefix` and that no other device of the process has, or had: a driver that fails
+    /// half-way may keep its name. A NIC has but one.
+    pub(crate) fn new_name(&self, prefix: &str) -> String {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         match self {
-            Self::Virtual { driver, .. } => format!("{driver}{}", NEXT.fetch_add(1, Ordering::Relaxed)),
+            Self::Virtual { .. } => format!("{prefix}{}", NEXT.fetch_add(1, Ordering::Relaxed)),
             Self::Pci { address, .. } => address.clone(),
         }
     }
 
-    /// Whether the driver changes rings in EAL's interrupt thread without waiting for who uses them.
+    /// Whether the driver changes rings or frees devices in EAL's interrupt thread without waiting for who uses them.
     pub(crate) fn needs_quiescence(&self) -> bool {
-        matches!(self, Self::Virtual { driver, .. } if driver == "net_memif")
+        matches!(self.driver(), "net_memif" | "net_virtio_user")
     }
+
+    /// The error for a driver that `log` says DPDK does not have.
+    pub(crate) fn missing_driver(&self, log: &str) -> Option<PortError> {
+        let Self::Virtual { driver, .. } = self else { return None };
+        let missing = log.contains("failed to parse device") || log.contains("no driver found");
+        missing.then(|| PortError::NoDriver { driver: driver.clone(), package: package(driver) })
+    }
+}
+
+/// The Debian package of a driver: named after the ABI, which counts up with each year's long-term release.
+fn package(driver: &str) -> String {
+    // SAFETY: a constant, terminated string.
+    let version = unsafe { std::ffi::CStr::from_ptr(ffi::pmd_version()) }.to_string_lossy();
+    let year: Option<u32> = version.split([' ', '.']).find_map(|part| part.parse().ok());
+    let family = match driver {
+        "net_virtio_user" => "net_virtio",
+        other => other,
+    };
+    format!(
+        "librte-{}{}",
+        family.replace('_', "-"),
+        year.map_or_else(String::new, |year| (year + 1).to_string())
+    )
 }

@@ -28,11 +28,14 @@ pub struct EalConfig {
     pub memory: Memory,
     /// Megabytes for all buffers and rings of the process. Ordinary pages are only touched when used.
     pub memory_mb: u32,
-    /// Scan the PCI bus, for NICs bound to DPDK.
+    /// Look at the PCI bus, for NICs bound to DPDK. None is touched before it is attached.
     pub pci: bool,
     /// More EAL arguments, verbatim, for those who know what they want (`--file-prefix=..`, `-a 0000:17:00.0`).
     pub extra: Vec<String>,
 }
+
+/// An allow-list with no NIC on it: each is added as it is attached. Nothing has this address.
+const NO_NIC_YET: &str = "-affff:ff:1f.7";
 
 impl Default for EalConfig {
     fn default() -> Self {
@@ -42,14 +45,14 @@ impl Default for EalConfig {
 
 impl EalConfig {
     /// The argument vector, program name first.
-    fn arguments(&self, allowed_cpus: &str) -> Vec<String> {
+    fn arguments(&self, allowed_cpus: &str, hugepages: bool) -> Vec<String> {
         let mut args: Vec<String> = vec!["srnic".into()];
         let mut push = |arg: &str| args.push(arg.into());
         // One lcore over every CPU this thread may run on: EAL pins the calling thread to its lcore's CPUs, and
         // where a thread runs is not a library's business.
         push(&format!("--lcores=0@({allowed_cpus})"));
         push(&format!("-m{}", self.memory_mb));
-        if self.use_hugepages() {
+        if hugepages {
             push("--in-memory");
             // Memory that memif's zero-copy mode can share.
             push("--single-file-segments");
@@ -59,13 +62,14 @@ impl EalConfig {
             // go with --no-huge.)
             push("--no-shconf");
         }
-        // Addresses as the process sees them: needs no privilege. As root the default would be physical ones.
-        push("--iova-mode=va");
+        if !self.pci {
+            // Addresses as the process sees them: needs no privilege. As root the default would be physical ones, which
+            // only a NIC without an IOMMU needs.
+            push("--iova-mode=va");
+        }
         push("--no-telemetry");
         push("--force-max-simd-bitwidth=512");
-        if !self.pci {
-            push("--no-pci");
-        }
+        push(if self.pci { NO_NIC_YET } else { "--no-pci" });
         args.extend(self.extra.iter().cloned());
         args
     }
@@ -104,6 +108,7 @@ fn allowed_cpus() -> String {
 #[derive(Debug)]
 pub struct Eal {
     config: EalConfig,
+    hugepages: bool,
 }
 
 static EAL: OnceLock<Result<Eal, EalError>> = OnceLock::new();
@@ -112,9 +117,23 @@ impl Eal {
     /// Starts DPDK, or returns what is running: the first call's `config` counts, for the life of the process.
     ///
     /// # Errors
-    /// What the first call met. DPDK cannot be started twice, so it is the same error ever after.
+    /// What the first call met: DPDK cannot be started twice, so it is the same error ever after.
+    /// [`EalError::Running`] if what is running has not the memory, or not the bus, that `config` insists on.
     pub fn start(config: &EalConfig) -> Result<&'static Self, EalError> {
-        EAL.get_or_init(|| Self::init(config.clone())).as_ref().map_err(Clone::clone)
+        let eal = EAL.get_or_init(|| Self::init(config.clone())).as_ref().map_err(Clone::clone)?;
+        let wanted = match config.memory {
+            Memory::Huge if !eal.hugepages => Some("hugepages"),
+            Memory::Normal if eal.hugepages => Some("ordinary pages"),
+            _ if config.pci && !eal.config.pci => Some("the PCI bus"),
+            _ => None,
+        };
+        wanted.map_or(Ok(eal), |wanted| Err(EalError::Running { wanted }))
+    }
+
+    /// Whether packet buffers are in hugepages.
+    #[must_use]
+    pub fn hugepages(&self) -> bool {
+        self.hugepages
     }
 
     /// What DPDK was started with.
@@ -132,7 +151,8 @@ impl Eal {
 
     fn init(config: EalConfig) -> Result<Self, EalError> {
         let mut argv = Vec::new();
-        for arg in config.arguments(&allowed_cpus()) {
+        let hugepages = config.use_hugepages();
+        for arg in config.arguments(&allowed_cpus(), hugepages) {
             let arg = CString::new(arg.clone()).map_err(|_| EalError::Argument(arg))?;
             // Leaked: EAL keeps pointers into its arguments. Once a process.
             argv.push(arg.into_raw());
@@ -146,18 +166,18 @@ impl Eal {
         let ret = unsafe { ffi::pmd_eal_init(argc, argv.as_mut_ptr(), log.target()) };
         if ret < 0 {
             let (errno, log) = (Errno::last(), log.text());
-            return Err(EalError::Init { errno, hint: hint(&config, &log), log });
+            return Err(EalError::Init { errno, hint: hint(hugepages, &log), log });
         }
         log::quieten();
-        Ok(Self { config })
+        Ok(Self { config, hugepages })
     }
 }
 
-fn hint(config: &EalConfig, log: &str) -> &'static str {
+fn hint(hugepages: bool, log: &str) -> &'static str {
     if log.contains("Cannot create lock") || log.contains("Cannot init config") {
         "Another DPDK process uses the same file prefix: drop --file-prefix, or give each process its own"
-    } else if config.use_hugepages() && (log.contains("hugepage") || log.contains("Cannot init memory")) {
-        "Not enough free hugepages: reserve some (sysctl vm.nr_hugepages), or use Memory::Normal"
+    } else if hugepages && (log.contains("hugepage") || log.contains("Cannot init memory")) {
+        "Not enough free hugepages: reserve some (sysctl vm.nr_hugepages=512), or do without (hugepages=off)"
     } else if log.contains("Cannot init memory") {
         "Not enough memory: lower EalConfig::memory_mb"
     } else {

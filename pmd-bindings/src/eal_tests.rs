@@ -1,7 +1,7 @@
 use super::*;
 
 fn has(config: &EalConfig, wanted: &str) -> bool {
-    config.arguments("0-1").iter().any(|arg| arg == wanted)
+    config.arguments("0-1", config.memory == Memory::Huge).iter().any(|arg| arg == wanted)
 }
 
 #[test]
@@ -21,10 +21,10 @@ fn hugepages_go_with_in_memory() {
         extra: vec!["-a0000:17:00.0".into()],
         ..EalConfig::default()
     };
-    for arg in ["--in-memory", "--single-file-segments", "-a0000:17:00.0"] {
+    for arg in ["--in-memory", "--single-file-segments", "-a0000:17:00.0", "-affff:ff:1f.7"] {
         assert!(has(&config, arg), "{arg}");
     }
-    for arg in ["--no-huge", "--no-shconf", "--no-pci"] {
+    for arg in ["--no-huge", "--no-shconf", "--no-pci", "--iova-mode=va"] {
         assert!(!has(&config, arg), "{arg}");
     }
 }

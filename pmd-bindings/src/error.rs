@@ -68,6 +68,14 @@ pub enum EalError {
         /// The end of EAL's own log.
         log: String,
     },
+    /// DPDK runs, but not as this device needs it. It can be started once a process.
+    #[error(
+        "DPDK runs in this process without {wanted}: open the device that needs it first, or in another process"
+    )]
+    Running {
+        /// What is missing.
+        wanted: &'static str,
+    },
     /// The gate on EAL's interrupt thread could not be set up.
     #[error("cannot hold EAL's interrupt thread: {0}")]
     Quiescent(String),
@@ -92,13 +100,45 @@ pub enum PortError {
         /// Most that works.
         max: u64,
     },
-    /// The socket path cannot be used by memif.
-    #[error("memif socket {path:?}: {problem}")]
+    /// The path cannot be the socket of a shared-memory pair, or the other end is not there.
+    #[error("socket {path:?}: {problem}")]
     Socket {
         /// The path.
         path: String,
         /// What is wrong with it, and what to do.
         problem: String,
+    },
+    /// An interface of the kernel's cannot be used.
+    #[error("interface {name}: {problem}")]
+    Interface {
+        /// Its name.
+        name: String,
+        /// What is wrong with it, and what to do.
+        problem: String,
+    },
+    /// A NIC cannot be used.
+    #[error("NIC {address}: {problem}")]
+    Nic {
+        /// Its address on the PCI bus.
+        address: String,
+        /// What is wrong with it, and what to do.
+        problem: String,
+    },
+    /// This user may not do what the device needs.
+    #[error("this user may not use {what}: run as root, or {remedy}")]
+    Permission {
+        /// What it may not use.
+        what: &'static str,
+        /// What gives the permission.
+        remedy: &'static str,
+    },
+    /// DPDK has no such driver.
+    #[error("DPDK has no driver {driver}: install its plugin (Debian: apt-get install {package})")]
+    NoDriver {
+        /// The driver.
+        driver: String,
+        /// Debian's package of it.
+        package: String,
     },
     /// DPDK refused to make the device.
     #[error("DPDK cannot attach {device:?}: {errno}. {hint}\nDPDK's log:\n{log}")]

@@ -1,8 +1,12 @@
 //! An Ethernet port of DPDK's, with one receive and one transmit queue.
 
+mod facts;
+mod plug;
+
+pub use facts::{EthCapabilities, EthStats};
+
 use std::cell::Cell;
-use std::ffi::{CString, c_char};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::PathBuf;
 
 use crate::burst::Burst;
 use crate::device::Device;
@@ -10,36 +14,36 @@ use crate::door::Door;
 use crate::eal::Eal;
 use crate::error::{Errno, PortError, check};
 use crate::gate::Pass;
-use crate::log::{self, Caught};
+use crate::interface::Interface;
 use crate::memif::{MemifConfig, MemifRole};
 use crate::mempool::Mempool;
 use crate::quiescent::Quiescent;
+use crate::socket_path::{self, Listener};
 use crate::{ffi, lcore};
+use plug::Plug;
 
-/// Descriptors of each ring, where the driver lets us choose.
-const DESCRIPTORS: u16 = 1024;
 /// The one queue of each direction.
 const QUEUE: u16 = 0;
 
-/// Counters of the driver. A driver may reset them when its link goes down (memif does).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct EthStats {
-    /// Frames received.
-    pub rx_frames: u64,
-    /// Bytes of those.
-    pub rx_bytes: u64,
-    /// Frames that found the receive ring full.
-    pub rx_missed: u64,
-    /// Frames received damaged.
-    pub rx_errors: u64,
-    /// Times that no buffer was free for a frame.
-    pub rx_no_mbuf: u64,
-    /// Frames sent.
-    pub tx_frames: u64,
-    /// Bytes of those.
-    pub tx_bytes: u64,
-    /// Frames that could not be sent.
-    pub tx_errors: u64,
+/// What a port is made of.
+#[derive(Debug)]
+pub(crate) struct Wiring {
+    pub device: Device,
+    /// How DPDK's name of the port begins.
+    pub prefix: String,
+    /// Longest IP packet, for a driver that needs to know; 0: the driver's default.
+    pub mtu: u16,
+    /// For a device whose driver connects when it is attached, and never again: where its server listens.
+    pub server: Option<PathBuf>,
+    /// The kernel's interface below, which knows the state of the link.
+    pub carrier: Option<Interface>,
+}
+
+impl From<Device> for Wiring {
+    fn from(device: Device) -> Self {
+        let prefix = device.driver().to_owned();
+        Self { device, prefix, mtu: 0, server: None, carrier: None }
+    }
 }
 
 /// A port; removed when dropped. One thread at a time uses it: `Send`, but not `Sync`, because the gate on EAL's
@@ -48,10 +52,12 @@ pub struct EthStats {
 pub struct EthPort {
     /// Of a memif server: clients come in here.
     door: Option<Door>,
-    id: u16,
-    name: CString,
-    device: Device,
+    wiring: Wiring,
     quiescent: Option<&'static Quiescent>,
+    /// `None` while the device is not attached.
+    plug: Option<Plug>,
+    /// Of the plug; its old value, or 0, without one.
+    id: u16,
     started: bool,
     /// As last seen.
     link_up: Cell<bool>,
@@ -59,60 +65,41 @@ pub struct EthPort {
     pool: Mempool,
 }
 
-/// Attaching and removing is for one thread at a time.
-static CONTROL: Mutex<()> = Mutex::new(());
-
-/// Holds off other threads that attach or remove, and EAL's interrupt thread where that matters.
-struct ControlGuard {
-    _pass: Option<Pass<'static>>,
-    _lock: MutexGuard<'static, ()>,
-}
-
-impl ControlGuard {
-    fn enter(quiescent: Option<&'static Quiescent>) -> Self {
-        let lock = CONTROL.lock().unwrap_or_else(PoisonError::into_inner);
-        Self { _pass: quiescent.map(Quiescent::pass_control), _lock: lock }
-    }
-}
-
 impl EthPort {
     /// Attaches `device` and gives it buffers of `pool` to receive into. It starts stopped.
     ///
     /// # Errors
     /// [`PortError`] says what DPDK refused and what to do.
-    pub fn attach(_eal: &Eal, device: Device, pool: &Mempool) -> Result<Self, PortError> {
-        let quiescent = if device.needs_quiescence() { Some(Quiescent::hold()?) } else { None };
-        let as_c = |text: &str| CString::new(text).map_err(|_| PortError::Name(text.into()));
-        let name = as_c(&device.new_name())?;
-        let arguments = as_c(device.arguments())?;
-        let control = ControlGuard::enter(quiescent);
-        let mut log = Caught::new();
-        // SAFETY: EAL runs (`_eal`); the strings are terminated and DPDK copies them; the log is writable.
-        let ret = log::with_errors(|| unsafe {
-            ffi::pmd_attach(device.bus().as_ptr(), name.as_ptr(), arguments.as_ptr(), log.target())
-        });
-        check(ret).map_err(|errno| attach_error(&device, &name, errno, log.text()))?;
-        let mut id = 0;
-        // SAFETY: as above, and `id` is writable.
-        let found = check(unsafe { ffi::rte_eth_dev_get_port_by_name(name.as_ptr(), &raw mut id) });
-        // From here on dropping the port removes the device.
-        let port = Self {
+    pub fn attach(eal: &Eal, device: Device, pool: &Mempool) -> Result<Self, PortError> {
+        Self::wire(eal, device.into(), pool)
+    }
+
+    /// The same with more to say. A device with a server is attached when it is started.
+    pub(crate) fn wire(_eal: &Eal, wiring: Wiring, pool: &Mempool) -> Result<Self, PortError> {
+        let quiescent = if wiring.device.needs_quiescence() { Some(Quiescent::hold()?) } else { None };
+        let mut port = Self {
             door: None,
-            id,
-            name,
-            device,
+            wiring,
             quiescent,
+            plug: None,
+            id: 0,
             started: false,
             link_up: Cell::new(false),
             pool: pool.clone(),
         };
-        let ready = found.and_then(|_| {
-            // SAFETY: a port that was just made and is not started; its pool lives as long as `port`.
-            check(unsafe { ffi::pmd_port_configure(id, DESCRIPTORS, DESCRIPTORS, pool.raw()) })
-        });
-        drop(control);
-        ready.map_err(|errno| port.error("configure", errno))?;
+        if port.wiring.server.is_none() {
+            port.plug_in()?;
+        }
         Ok(port)
+    }
+
+    fn plug_in(&mut self) -> Result<(), PortError> {
+        if self.plug.is_none() {
+            let plug = Plug::new(&self.wiring, &self.pool, self.quiescent)?;
+            self.id = plug.id();
+            self.plug = Some(plug);
+        }
+        Ok(())
     }
 
     /// Attaches one end of a memif pair. It starts stopped, and without a link until its peer comes.
@@ -131,16 +118,16 @@ impl EthPort {
         }
     }
 
-    /// DPDK's name of the port.
+    /// DPDK's name of the port; without its number while the device is not attached.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.name.to_str().unwrap_or_default()
+        self.plug.as_ref().map_or(&self.wiring.prefix, Plug::name)
     }
 
     /// The device that was attached.
     #[must_use]
     pub fn device(&self) -> &Device {
-        &self.device
+        &self.wiring.device
     }
 
     /// The pool that the port receives into.
@@ -149,21 +136,28 @@ impl EthPort {
         &self.pool
     }
 
-    /// Whether the port is started. A memif client's is not while there is no server.
+    /// Whether the port is started. That of a client of memif or vhost-user is not while there is no server.
     #[must_use]
     pub fn is_started(&self) -> bool {
         self.started
     }
 
-    /// Starts the port, or does nothing if it is started. A memif client connects to its server here: the handshake
-    /// goes on behind the scenes until the link is up, and fails here if nobody listens.
+    /// Starts the port, or does nothing if it is started. A client of memif or vhost-user connects to its server
+    /// here, which fails if nobody listens. memif's handshake goes on behind the scenes until the link is up.
     ///
     /// # Errors
-    /// [`PortError::Operation`]; the port stays stopped and can be started again.
+    /// [`PortError::Operation`], and for a client of vhost-user [`PortError::Socket`] and [`PortError::Attach`]; the
+    /// port stays stopped and can be started again.
     pub fn start(&mut self) -> Result<(), PortError> {
         if self.started {
             return Ok(());
         }
+        if let Some(server) = &self.wiring.server
+            && !matches!(socket_path::listener(server), Listener::Alive)
+        {
+            return Err(socket_path::error(server, "nobody listens there; start the vhost: end"));
+        }
+        self.plug_in()?;
         let pass = self.pass();
         // SAFETY: the port is configured and stopped; no thread is in its driver.
         let result = check(unsafe { ffi::rte_eth_dev_start(self.id) });
@@ -193,6 +187,9 @@ impl EthPort {
         drop(pass);
         result.map_err(|errno| self.error("stop", errno))?;
         self.started = false;
+        if self.wiring.server.is_some() {
+            self.plug = None;
+        }
         Ok(())
     }
 
@@ -206,41 +203,55 @@ impl EthPort {
             // SAFETY: the port lives, and the pass keeps all others out of its driver.
             self.link_up.set(unsafe { ffi::pmd_port_link_up(self.id) == 1 });
         }
-        self.link_up.get()
+        self.link_up.get() && self.wiring.carrier.as_ref().is_none_or(Interface::is_running)
     }
 
-    /// The port's Ethernet address.
+    /// The Ethernet address that the driver has for the port, zero while the device is not attached.
     ///
     /// # Errors
     /// [`PortError::Operation`].
     pub fn mac(&self) -> Result<[u8; 6], PortError> {
         let mut mac = [0; 6];
+        if self.plug.is_none() {
+            return Ok(mac);
+        }
         // SAFETY: the port lives, and `mac` is six bytes.
         check(unsafe { ffi::pmd_port_mac(self.id, mac.as_mut_ptr()) })
             .map_err(|errno| self.error("read the address", errno))?;
         Ok(mac)
     }
 
-    /// The driver's counters.
+    /// Takes in frames for every address, not only the port's own.
+    ///
+    /// # Errors
+    /// [`PortError::Operation`].
+    pub fn set_promiscuous(&mut self) -> Result<(), PortError> {
+        let _pass = self.pass();
+        // SAFETY: the port lives; the call takes a number, and refuses one that is no port's.
+        check(unsafe { ffi::rte_eth_promiscuous_enable(self.id) })
+            .map_err(|errno| self.error("receive for every address", errno))?;
+        Ok(())
+    }
+
+    /// What the driver can do.
+    ///
+    /// # Errors
+    /// [`PortError::Operation`], also while the device is not attached.
+    pub fn capabilities(&self) -> Result<EthCapabilities, PortError> {
+        let _pass = self.pass();
+        EthCapabilities::of(self.id).map_err(|errno| self.error("read the capabilities", errno))
+    }
+
+    /// The driver's counters, zeros while the device is not attached.
     ///
     /// # Errors
     /// [`PortError::Operation`].
     pub fn stats(&self) -> Result<EthStats, PortError> {
-        let mut raw = ffi::pmd_stats::default();
+        if self.plug.is_none() {
+            return Ok(EthStats::default());
+        }
         let _pass = self.pass();
-        // SAFETY: the port lives, and `raw` is writable.
-        check(unsafe { ffi::pmd_port_stats(self.id, &raw mut raw) })
-            .map_err(|errno| self.error("read the counters", errno))?;
-        Ok(EthStats {
-            rx_frames: raw.rx_frames,
-            rx_bytes: raw.rx_bytes,
-            rx_missed: raw.rx_missed,
-            rx_errors: raw.rx_errors,
-            rx_no_mbuf: raw.rx_no_mbuf,
-            tx_frames: raw.tx_frames,
-            tx_bytes: raw.tx_bytes,
-            tx_errors: raw.tx_errors,
-        })
+        EthStats::of(self.id).map_err(|errno| self.error("read the counters", errno))
     }
 
     /// Frees what `burst` holds and receives into it. Returns how many frames; 0 too while the port is stopped or
@@ -292,24 +303,7 @@ impl Drop for EthPort {
     fn drop(&mut self) {
         // Before the driver's listener goes.
         self.door = None;
-        // A driver that refuses to stop is removed all the same.
+        // A driver that refuses to stop is removed all the same, as the plug is dropped.
         let _ = self.stop();
-        let _control = ControlGuard::enter(self.quiescent);
-        // SAFETY: the device was attached under this name; nobody else is in its driver. Removing closes the port.
-        unsafe {
-            ffi::rte_eal_hotplug_remove(self.device.bus().as_ptr(), self.name.as_ptr().cast::<c_char>());
-        }
     }
-}
-
-fn attach_error(device: &Device, name: &CString, errno: Errno, log: String) -> PortError {
-    let hint = match device {
-        _ if log.contains("failed to parse device") || log.contains("no driver found") => {
-            "The driver's plugin, librte_net_*.so, is missing from DPDK's driver directory"
-        }
-        Device::Virtual { .. } => "The driver refused its arguments",
-        Device::Pci { .. } => "Is it bound to vfio-pci, and did EAL start with EalConfig::pci?",
-    };
-    let device = format!("{},{}", name.to_string_lossy(), device.arguments());
-    PortError::Attach { device, errno, hint, log }
 }

@@ -6,8 +6,9 @@
 //! |---|---|
 //! | [`Eal`] | DPDK's environment, started once a process |
 //! | [`Mempool`], [`Mbuf`], [`Burst`] | packet buffers: a pool, one, and several at once |
-//! | [`Device`], [`MemifConfig`] | what to attach |
-//! | [`Reconnect`] | keeps a memif client at the door |
+//! | [`MemifConfig`], [`VhostConfig`], [`InterfaceConfig`], [`NicConfig`] | a kind of port, and how it is opened |
+//! | [`Device`] | any other device of DPDK's |
+//! | [`Reconnect`] | keeps a client of memif or vhost-user at the door |
 //! | [`EthPort`] | an attached port: start, stop, link, counters, bursts in and out |
 //!
 //! Only whole bursts cross the border to C, through `shim/shim.c`; the fields of an mbuf are read from Rust. DPDK is
@@ -22,21 +23,32 @@ mod error;
 mod ethdev;
 mod ffi;
 mod gate;
+mod interface;
 mod lcore;
 mod log;
 mod mbuf;
 mod memif;
 mod mempool;
+mod netdev;
+mod nic;
+mod open;
 mod quiescent;
 mod reconnect;
+mod socket_path;
 mod unix;
+mod vhost;
 
 pub use burst::Burst;
 pub use device::Device;
 pub use eal::{Eal, EalConfig, Memory};
 pub use error::{EalError, Errno, PortError};
-pub use ethdev::{EthPort, EthStats};
+pub use ethdev::{EthCapabilities, EthPort, EthStats};
+pub use interface::Interface;
 pub use mbuf::{HEADROOM, Mbuf};
 pub use memif::{MEMIF_MAX_FRAME, MEMIF_RING_SIZE_LOG2, MemifConfig, MemifRole};
 pub use mempool::Mempool;
+pub use netdev::{InterfaceConfig, SocketKind};
+pub use nic::NicConfig;
+pub use open::OpenPort;
 pub use reconnect::Reconnect;
+pub use vhost::VhostConfig;

@@ -26,18 +26,21 @@ impl Caught {
     }
 }
 
-/// Leaves the log to real errors. memif logs an "error" for every attempt to connect to a server that is not there
-/// yet; the port's link state says the same.
+/// Drivers that log an "error" for every attempt to connect to a server that is not there yet, and for every peer that
+/// leaves. The port's link state says the same.
+const TALKATIVE: [&CStr; 3] = [c"pmd.net.memif*", c"pmd.net.virtio*", c"lib.vhost*"];
+
+/// Leaves the log to real errors.
 pub(crate) fn quieten() {
     set_level(c"*", ERROR);
-    set_level(c"pmd.net.memif*", CRITICAL);
+    TALKATIVE.into_iter().for_each(|pattern| set_level(pattern, CRITICAL));
 }
 
-/// Lets memif say why it refuses a device, while `attach` runs.
+/// Lets drivers say why they refuse a device, while `attach` runs.
 pub(crate) fn with_errors<T>(attach: impl FnOnce() -> T) -> T {
-    set_level(c"pmd.net.memif*", ERROR);
+    TALKATIVE.into_iter().for_each(|pattern| set_level(pattern, ERROR));
     let result = attach();
-    set_level(c"pmd.net.memif*", CRITICAL);
+    TALKATIVE.into_iter().for_each(|pattern| set_level(pattern, CRITICAL));
     result
 }
 

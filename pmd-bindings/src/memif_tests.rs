@@ -1,6 +1,7 @@
-use std::env;
+use std::{env, fs};
 
 use super::*;
+use crate::unix;
 
 /// A directory that is removed at the end.
 struct Dir(PathBuf);
@@ -20,7 +21,7 @@ impl Drop for Dir {
 }
 
 fn problem(config: &MemifConfig) -> String {
-    match config.device(&config.socket_path).and_then(|_| config.remove_stale_socket()) {
+    match config.device(&config.socket_path).and_then(|_| socket_path::remove_stale(&config.socket_path)) {
         Err(error) => error.to_string(),
         Ok(()) => panic!("no error"),
     }
@@ -67,6 +68,6 @@ fn a_dead_servers_socket_goes_and_a_live_ones_stays() {
     assert!(problem(&config).contains("another server is listening"));
     assert!(socket.exists());
     drop(live);
-    config.remove_stale_socket().expect("a stale socket is no obstacle");
+    socket_path::remove_stale(&config.socket_path).expect("a stale socket is no obstacle");
     assert!(!socket.exists());
 }

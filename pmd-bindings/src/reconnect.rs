@@ -1,4 +1,4 @@
-//! Keeps a memif client at the door.
+//! Keeps the client of a shared-memory pair at the door.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ const RETRY: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_millis(100);
 const PATIENCE_MAX: Duration = Duration::from_secs(2);
 
-/// Starts a memif client's port again until its link is up, and whenever it goes down.
+/// Starts the port of a client of memif or vhost-user again until its link is up, and whenever it goes down.
 ///
 /// The driver connects once, when the port starts: it fails if nobody listens, and stays without link for ever if
 /// the server was not ready. Only another start tries again.
@@ -19,11 +19,13 @@ const PATIENCE_MAX: Duration = Duration::from_secs(2);
 pub struct Reconnect {
     next: Option<Instant>,
     patience: Duration,
+    /// As last seen.
+    up: bool,
 }
 
 impl Default for Reconnect {
     fn default() -> Self {
-        Self { next: None, patience: PATIENCE }
+        Self { next: None, patience: PATIENCE, up: false }
     }
 }
 
@@ -34,8 +36,12 @@ impl Reconnect {
     /// [`PortError`] when the port cannot be stopped. That it cannot be started is what this is for.
     pub fn tend(&mut self, port: &mut EthPort, now: Instant) -> Result<bool, PortError> {
         if port.link_up() {
-            *self = Self::default();
+            *self = Self { up: true, ..Self::default() };
             return Ok(true);
+        }
+        if std::mem::take(&mut self.up) {
+            // What the driver does about it in EAL's interrupt thread comes first: that of vhost-user is told now.
+            self.next = Some(now + RETRY);
         }
         if self.next.is_some_and(|next| now < next) {
             return Ok(false);

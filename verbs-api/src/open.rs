@@ -2,26 +2,26 @@
 
 use crate::error::Error;
 use crate::spec::{DeviceSpec, Hugepages, Role, Transport};
-use datapath::port::dpdk::{DpdkPort, Eal, EalConfig, MemifConfig, MemifRole, Memory};
+use datapath::port::dpdk::{
+    DpdkPort, Eal, EalConfig, InterfaceConfig, MemifConfig, MemifRole, Memory, NicConfig, OpenPort,
+    SocketKind, VhostConfig,
+};
 use std::path::Path;
 
 /// Opens the port that `spec` names, and starts DPDK for it if need be.
 pub fn port(spec: &DeviceSpec) -> Result<DpdkPort, Error> {
-    match &spec.transport {
-        Transport::Memif { path, .. } => memif(spec, path),
-        _ => Err(Error::Unsupported("devices of this scheme are not supported yet; use memif:PATH")),
-    }
-}
-
-fn memif(spec: &DeviceSpec, path: &Path) -> Result<DpdkPort, Error> {
-    let role = match spec.role()? {
-        Some(Role::Client) => MemifRole::Client,
-        _ => MemifRole::Server,
+    let eal = Eal::start(&eal(spec))?;
+    let port = match &spec.transport {
+        Transport::Memif { path, .. } => memif(spec, path)?.open(eal)?,
+        Transport::Vhost { path } => vhost(spec, path)?.open_back_end(eal)?,
+        Transport::Virtio { path } => vhost(spec, path)?.open_front_end(eal)?,
+        Transport::AfPacket { interface } => self::interface(spec, SocketKind::Packet, interface, eal)?,
+        Transport::AfXdp { interface } => self::interface(spec, SocketKind::Xdp, interface, eal)?,
+        Transport::Pci { address } => {
+            NicConfig { address: address.clone(), mac: spec.mac, mtu: spec.mtu }.open(eal)?
+        }
     };
-    let mut config = MemifConfig::new(path, role);
-    config.mac = spec.mac_or_default()?;
-    config.max_frame = spec.max_frame();
-    Ok(DpdkPort::memif(Eal::start(&eal(spec))?, &config)?)
+    Ok(DpdkPort::over(port))
 }
 
 fn eal(spec: &DeviceSpec) -> EalConfig {
@@ -30,5 +30,26 @@ fn eal(spec: &DeviceSpec) -> EalConfig {
         Hugepages::On => Memory::Huge,
         Hugepages::Off => Memory::Normal,
     };
-    EalConfig { memory, ..EalConfig::default() }
+    let pci = matches!(spec.transport, Transport::Pci { .. });
+    EalConfig { memory, pci, ..EalConfig::default() }
+}
+
+fn memif(spec: &DeviceSpec, path: &Path) -> Result<MemifConfig, Error> {
+    let role = match spec.role()? {
+        Some(Role::Client) => MemifRole::Client,
+        _ => MemifRole::Server,
+    };
+    let mut config = MemifConfig::new(path, role);
+    config.mac = spec.mac_or_default()?;
+    config.max_frame = spec.max_frame();
+    Ok(config)
+}
+
+fn vhost(spec: &DeviceSpec, path: &Path) -> Result<VhostConfig, Error> {
+    let mac = spec.mac_or_default()?.unwrap_or_default();
+    Ok(VhostConfig { socket_path: path.into(), mac, max_frame: spec.max_frame() })
+}
+
+fn interface(spec: &DeviceSpec, kind: SocketKind, name: &str, eal: &Eal) -> Result<OpenPort, Error> {
+    Ok(InterfaceConfig { kind, name: name.to_owned(), mac: spec.mac, mtu: spec.mtu }.open(eal)?)
 }

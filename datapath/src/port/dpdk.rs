@@ -4,7 +4,8 @@
 //! in a queue until the driver takes them. The order of ownership: pool -> stash -> slot (lent) -> queue -> driver.
 //!
 //! The wire of a port whose link is down loses what is sent, as a real one does: it is dropped and counted, so that
-//! whoever retransmits sees the loss. A memif client reconnects by itself, from within [`Port::rx_burst`].
+//! whoever retransmits sees the loss. The client of a
+//! shared-memory pair reconnects by itself, from within [`Port::rx_burst`].
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +13,10 @@ mod tests;
 use std::time::Instant;
 
 use dpdk_sys::{Burst, Device, EthPort, Mbuf, Mempool, Reconnect};
-pub use dpdk_sys::{Eal, EalConfig, EalError, MEMIF_MAX_FRAME, MemifConfig, MemifRole, Memory, PortError};
+pub use dpdk_sys::{
+    Eal, EalConfig, EalError, InterfaceConfig, MEMIF_MAX_FRAME, MemifConfig, MemifRole, Memory, NicConfig,
+    OpenPort, PortError, SocketKind, VhostConfig,
+};
 
 use super::{Port, PortCaps, PortStats, RX_BURST};
 
@@ -38,7 +42,7 @@ pub struct DpdkPort {
     queued_bytes: u64,
     caps: PortCaps,
     stats: PortStats,
-    /// For a memif client.
+    /// For the client of a shared-memory pair.
     reconnect: Option<Reconnect>,
     /// Empty receive bursts since the last look at the link.
     idle: u32,
@@ -49,22 +53,12 @@ pub struct DpdkPort {
 }
 
 impl DpdkPort {
-    /// One end of a memif pair. It has no link until its peer is there; a client keeps looking for its server.
+    /// One end of a memif pair.
     ///
     /// # Errors
-    /// [`PortError`] says what is wrong with the configuration or with DPDK, and what to do.
+    /// Those of [`MemifConfig::open`].
     pub fn memif(eal: &Eal, config: &MemifConfig) -> Result<Self, PortError> {
-        let pool = Mempool::new(eal, BUFFERS, config.max_frame)?;
-        let mut eth = EthPort::memif(eal, config, &pool)?;
-        let reconnect = match config.role {
-            // Nobody may be listening yet: the first attempt is one like all others.
-            MemifRole::Client => Some(Reconnect::default()),
-            MemifRole::Server => {
-                eth.start()?;
-                None
-            }
-        };
-        Self::over(eth, config.max_frame, reconnect)
+        Ok(Self::over(config.open(eal)?))
     }
 
     /// Any other device of DPDK's, for frames of up to `max_frame` bytes.
@@ -75,24 +69,27 @@ impl DpdkPort {
         let pool = Mempool::new(eal, BUFFERS, max_frame)?;
         let mut eth = EthPort::attach(eal, device, &pool)?;
         eth.start()?;
-        Self::over(eth, max_frame, None)
+        Ok(Self::over(OpenPort { mac: eth.mac()?, eth, max_frame, reconnect: None }))
     }
 
-    fn over(eth: EthPort, max_frame: u16, reconnect: Option<Reconnect>) -> Result<Self, PortError> {
+    /// Over a port that is open.
+    #[must_use]
+    pub fn over(port: OpenPort) -> Self {
+        let OpenPort { eth, max_frame, mac, reconnect } = port;
         let pool = eth.pool();
-        Ok(Self {
+        Self {
             rx: Burst::new(pool),
             stash: Burst::new(pool),
             slot: None,
             queue: Burst::new(pool),
             queued_bytes: 0,
-            caps: PortCaps { mac: eth.mac()?, max_frame: max_frame.into() },
+            caps: PortCaps { mac, max_frame: max_frame.into() },
             stats: PortStats::default(),
             reconnect,
             idle: 0,
             link_up: false,
             eth,
-        })
+        }
     }
 
     /// The DPDK port underneath, for its name and the driver's own counters.

@@ -1,0 +1,156 @@
+//! Ports over an interface of the kernel's: through a packet socket, or through an XDP socket.
+
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use crate::device::Device;
+use crate::eal::Eal;
+use crate::error::PortError;
+use crate::ethdev::Wiring;
+use crate::interface::Interface;
+use crate::mempool::Mempool;
+use crate::open::{BUFFERS, OpenPort};
+use crate::unix::check;
+
+/// How frames pass between an interface and this process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SocketKind {
+    /// `AF_PACKET`, with rings shared with the kernel: works on every interface.
+    Packet,
+    /// `AF_XDP`, ahead of the kernel's stack: frames do not reach it any more.
+    Xdp,
+}
+
+/// A port over an interface. No address of the kernel's on it may be ours, or both answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InterfaceConfig {
+    /// Through which socket.
+    pub kind: SocketKind,
+    /// The interface.
+    pub name: String,
+    /// The port's address; the interface's if `None`.
+    pub mac: Option<[u8; 6]>,
+    /// Longest IP packet, in bytes; the interface's if `None`, as far as the socket takes it.
+    pub mtu: Option<u16>,
+}
+
+/// An Ethernet header and a VLAN tag.
+const ETHERNET_LEN: u16 = 18;
+/// Longest IP packet that is asked for, in bytes: jumbo frames.
+const MTU_MAX: u32 = 9216;
+
+impl SocketKind {
+    const fn driver(self) -> &'static str {
+        match self {
+            Self::Packet => "net_af_packet",
+            Self::Xdp => "net_af_xdp",
+        }
+    }
+
+    /// Longest IP packet that it takes, in bytes.
+    const fn mtu_max(self) -> u32 {
+        match self {
+            Self::Packet => MTU_MAX,
+            Self::Xdp => (xdp::MAX_FRAME - ETHERNET_LEN) as u32,
+        }
+    }
+}
+
+impl InterfaceConfig {
+    /// Opens the port.
+    ///
+    /// # Errors
+    /// [`PortError::Interface`] if there is none, or it cannot be; [`PortError::Permission`]; else what DPDK refused.
+    pub fn open(&self, eal: &Eal) -> Result<OpenPort, PortError> {
+        let interface = Interface::find(&self.name)?;
+        let mac = self.mac.map_or_else(|| interface.mac(), Ok)?;
+        let max_frame = self.mtu(interface.mtu()?)? + ETHERNET_LEN;
+        check_permission()?;
+        let (arguments, buffers, room) = match self.kind {
+            SocketKind::Packet => packet::layout(max_frame),
+            SocketKind::Xdp => xdp::layout(),
+        };
+        let arguments = format!("iface={},{arguments}", self.name);
+        let pool = Mempool::new(eal, buffers, room)?;
+        let mut wiring = Wiring::from(Device::virtual_device(self.kind.driver(), &arguments));
+        wiring.carrier = Some(interface);
+        OpenPort::start(eal, wiring, &pool, max_frame, Some(mac))
+    }
+
+    /// The MTU of the port over an interface with an MTU of `theirs`.
+    fn mtu(&self, theirs: u32) -> Result<u16, PortError> {
+        let most = theirs.min(self.kind.mtu_max());
+        let most = u16::try_from(most).unwrap_or(u16::MAX);
+        match self.mtu {
+            None => Ok(most),
+            Some(mtu) if mtu <= most => Ok(mtu),
+            Some(mtu) => {
+                Err(PortError::Interface { name: self.name.clone(), problem: self.too_long(mtu, theirs) })
+            }
+        }
+    }
+
+    fn too_long(&self, mtu: u16, theirs: u32) -> String {
+        let (name, most) = (&self.name, self.kind.mtu_max());
+        if u32::from(mtu) > most {
+            format!("mtu={mtu} is more than the {most} bytes that this kind of socket takes; lower it")
+        } else {
+            format!("mtu={mtu} is more than its own, {theirs}; lower it, or `ip link set {name} mtu {mtu}`")
+        }
+    }
+}
+
+/// Fails if this user may not open a packet socket, which both kinds take: DPDK would say less.
+fn check_permission() -> Result<(), PortError> {
+    // SAFETY: no pointers.
+    match check(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) }) {
+        Ok(fd) => {
+            // SAFETY: just made, and nobody else's. Closed at once.
+            drop(unsafe { OwnedFd::from_raw_fd(fd) });
+            Ok(())
+        }
+        Err(_) => Err(PortError::Permission {
+            what: "an interface's frames",
+            remedy: "give the program the capability (setcap cap_net_raw,cap_net_admin,cap_bpf+ep PROGRAM)",
+        }),
+    }
+}
+
+/// The rings of a packet socket.
+mod packet {
+    use super::BUFFERS;
+
+    /// What the kernel puts before a received frame (its header, addresses and alignment: 66 bytes) and a little more.
+    const OVERHEAD: u16 = 96;
+    /// Ring slots are a multiple of this, and 8 of them a multiple of the page.
+    const STEP: u16 = 512;
+
+    /// Arguments of the driver, buffers, and room in each, for frames of up to `max_frame` bytes.
+    pub(super) fn layout(max_frame: u16) -> (String, u32, u16) {
+        let slot = (max_frame + OVERHEAD).next_multiple_of(STEP);
+        let block = u32::from(slot) * 8;
+        // Through the queueing discipline, so that tcpdump and netem on the interface see what is sent. The driver wants
+        // buffers as large as a slot.
+        (format!("framesz={slot},blocksz={block},qdisc_bypass=0"), BUFFERS, slot)
+    }
+}
+
+/// The memory that is shared with an XDP socket.
+mod xdp {
+    /// A chunk holds a whole buffer, with what DPDK puts before it. The kernel takes chunks up to a page, 4096 bytes;
+    /// one cache line less makes an odd number of them, which DPDK's pool does not pad for the sake of memory channels.
+    const CHUNK: u16 = 4096 - 64;
+    /// The pool's header of a buffer, and the mbuf.
+    const MBUF: u16 = 64 + 128;
+    /// What the kernel keeps free for XDP programs.
+    const PROGRAM_HEADROOM: u16 = 256;
+    const ROOM: u16 = CHUNK - MBUF - crate::HEADROOM;
+    /// Longest frame.
+    pub(super) const MAX_FRAME: u16 = ROOM - PROGRAM_HEADROOM;
+    /// The kernel holds up to 4096 to receive into; as many for what is under way.
+    const BUFFERS: u32 = 8192;
+
+    /// Arguments of the driver, buffers, and room in each.
+    pub(super) fn layout() -> (String, u32, u16) {
+        ("start_queue=0,queue_count=1".into(), BUFFERS, ROOM)
+    }
+}

@@ -1,0 +1,107 @@
+//! A NIC that is bound to DPDK.
+
+use std::fs;
+use std::path::Path;
+
+use crate::device::Device;
+use crate::eal::Eal;
+use crate::error::{EalError, PortError};
+use crate::ethdev::Wiring;
+use crate::mempool::Mempool;
+use crate::open::{BUFFERS, OpenPort};
+
+/// A port over a NIC. Needs [`crate::EalConfig::pci`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NicConfig {
+    /// Its address on the PCI bus, in full: `0000:17:00.0`.
+    pub address: String,
+    /// The port's address; the NIC's if `None`.
+    pub mac: Option<[u8; 6]>,
+    /// Longest IP packet, in bytes; 1500 if `None`.
+    pub mtu: Option<u16>,
+}
+
+const MTU_DEFAULT: u16 = 1500;
+/// An Ethernet header and a VLAN tag.
+const ETHERNET_LEN: u16 = 18;
+/// Drivers of the kernel's that hand a NIC over to a process.
+const HANDED_OVER: [&str; 3] = ["vfio-pci", "igb_uio", "uio_pci_generic"];
+/// Those that share it: DPDK's driver works beside the kernel's.
+const SHARED: [&str; 3] = ["mlx4_core", "mlx5_core", "mana"];
+
+impl NicConfig {
+    /// Opens the port.
+    ///
+    /// # Errors
+    /// [`PortError::Nic`] if it is not there or not DPDK's to use; [`EalError::Running`]; else what DPDK refused.
+    pub fn open(&self, eal: &Eal) -> Result<OpenPort, PortError> {
+        self.check(Path::new("/sys/bus/pci/devices"))?;
+        if !eal.config().pci {
+            return Err(EalError::Running { wanted: "the PCI bus" }.into());
+        }
+        let mtu = self.mtu.unwrap_or(MTU_DEFAULT);
+        let max_frame = mtu + ETHERNET_LEN;
+        let pool = Mempool::new(eal, BUFFERS, max_frame)?;
+        let device = Device::Pci { address: self.address.clone(), arguments: String::new() };
+        let wiring = Wiring { mtu, ..device.into() };
+        OpenPort::start(eal, wiring, &pool, max_frame, self.mac)
+    }
+
+    /// Looks at what the kernel has at the address, before DPDK fails without a reason.
+    fn check(&self, devices: &Path) -> Result<(), PortError> {
+        let fails = |problem: String| Err(PortError::Nic { address: self.address.clone(), problem });
+        let device = devices.join(&self.address);
+        if !device.exists() {
+            return fails("there is none; `lspci -D` lists those that there are".into());
+        }
+        let class = fs::read_to_string(device.join("class")).unwrap_or_default();
+        if !class.starts_with("0x02") {
+            return fails(format!("it is no network controller but of PCI class {}", class.trim()));
+        }
+        let driver = fs::read_link(device.join("driver"));
+        let driver = driver.ok().and_then(|link| Some(link.file_name()?.to_str()?.to_owned()));
+        let known = |name: &str| HANDED_OVER.contains(&name) || SHARED.contains(&name);
+        match driver {
+            Some(name) if known(&name) => Ok(()),
+            other => {
+                let bound = other.map_or_else(
+                    || "it is bound to no driver".into(),
+                    |name| format!("the kernel's driver {name} has it"),
+                );
+                let address = &self.address;
+                fails(format!("{bound}; give it to DPDK: dpdk-devbind.py --bind=vfio-pci {address}"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_nic_that_is_not_ours_is_named_with_what_to_do() {
+        let devices = std::env::temp_dir().join(format!("pmd-nic-{}", std::process::id()));
+        let config = NicConfig { address: "0000:17:00.0".into(), mac: None, mtu: None };
+        let problem = || config.check(&devices).expect_err("not ours").to_string();
+        assert_eq!(problem(), "NIC 0000:17:00.0: there is none; `lspci -D` lists those that there are");
+        let device = devices.join(&config.address);
+        fs::create_dir_all(&device).expect("a directory");
+        fs::write(device.join("class"), "0x010802\n").expect("a file");
+        assert!(problem().contains("it is no network controller but of PCI class 0x010802"), "{}", problem());
+        fs::write(device.join("class"), "0x020000\n").expect("a file");
+        assert!(
+            problem().contains("it is bound to no driver; give it to DPDK: dpdk-devbind.py --bind=vfio-pci")
+        );
+        for (driver, ours) in [("ixgbe", false), ("vfio-pci", true), ("mlx5_core", true)] {
+            symlink(devices.join(driver), device.join("driver")).expect("a link");
+            assert_eq!(config.check(&devices).is_ok(), ours, "{driver}");
+            if !ours {
+                assert!(problem().contains("the kernel's driver ixgbe has it; give it"), "{}", problem());
+            }
+            fs::remove_file(device.join("driver")).expect("ours");
+        }
+        fs::remove_dir_all(&devices).expect("ours");
+    }
+}

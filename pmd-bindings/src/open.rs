@@ -1,0 +1,51 @@
+//! What every kind of port comes down to: a port, and how it is used.
+
+use crate::eal::Eal;
+use crate::error::PortError;
+use crate::ethdev::{EthPort, Wiring};
+use crate::mempool::Mempool;
+use crate::reconnect::Reconnect;
+
+/// Buffers of a port: both rings of a NIC and the caches of a few threads full at once, and as many again.
+pub(crate) const BUFFERS: u32 = 4096;
+
+/// A port that is open: it has a link, or gets one when its peer comes.
+#[derive(Debug)]
+pub struct OpenPort {
+    /// The port; started, unless `reconnect` does so.
+    pub eth: EthPort,
+    /// Longest frame, in bytes, from the Ethernet header on, without the FCS.
+    pub max_frame: u16,
+    /// Its Ethernet address.
+    pub mac: [u8; 6],
+    /// For the client of a shared-memory pair: starts the port whenever its server is there.
+    pub reconnect: Option<Reconnect>,
+}
+
+impl OpenPort {
+    /// A port that can be started at once. It takes in frames for `mac` if that is not what the driver has.
+    pub(crate) fn start(
+        eal: &Eal,
+        wiring: Wiring,
+        pool: &Mempool,
+        max_frame: u16,
+        mac: Option<[u8; 6]>,
+    ) -> Result<Self, PortError> {
+        let mut eth = EthPort::wire(eal, wiring, pool)?;
+        eth.start()?;
+        let own = eth.mac()?;
+        if mac.is_some_and(|mac| mac != own) {
+            eth.set_promiscuous()?;
+        }
+        Ok(Self { eth, max_frame, mac: mac.unwrap_or(own), reconnect: None })
+    }
+}
+
+pub(crate) fn check_range(what: &'static str, value: u64, min: u64, max: u64) -> Result<(), PortError> {
+    if (min..=max).contains(&value) { Ok(()) } else { Err(PortError::OutOfRange { what, value, min, max }) }
+}
+
+/// The six bytes as DPDK's arguments have them.
+pub(crate) fn mac_argument([a, b, c, d, e, f]: [u8; 6]) -> String {
+    format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
+}

@@ -1,0 +1,68 @@
+//! vhost-user: the other shared memory between two processes, and the one that virtual machines speak.
+//!
+//! The back end (`net_vhost`) makes the socket. The front end (`net_virtio_user`) connects and shares the memory that
+//! its buffers are in, so a back end trusts its front end to leave the memory there, and the front end trusts the
+//! back end with all of its packet buffers.
+
+use std::path::PathBuf;
+
+use crate::device::Device;
+use crate::eal::Eal;
+use crate::error::PortError;
+use crate::ethdev::{EthPort, Wiring};
+use crate::mempool::Mempool;
+use crate::open::{BUFFERS, OpenPort, check_range, mac_argument};
+use crate::reconnect::Reconnect;
+use crate::socket_path;
+
+/// Slots of each ring.
+const RING_SIZE: u16 = 1024;
+
+/// One end of a vhost-user pair.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VhostConfig {
+    /// The socket, a file. At most 107 bytes, without `,`, `=`, `[`, `]` and `"`, which DPDK's arguments give a meaning.
+    pub socket_path: PathBuf,
+    /// The port's address.
+    pub mac: [u8; 6],
+    /// Longest frame in bytes. A longer one is dropped by the end that cannot take it.
+    pub max_frame: u16,
+}
+
+impl VhostConfig {
+    /// Opens the back end, which makes the socket and waits for a front end.
+    ///
+    /// # Errors
+    /// [`PortError::Socket`] for a path that cannot be, or where somebody listens; else what DPDK refused.
+    pub fn open_back_end(&self, eal: &Eal) -> Result<OpenPort, PortError> {
+        let path = self.checked()?;
+        socket_path::remove_stale(&self.socket_path)?;
+        let pool = Mempool::new(eal, BUFFERS, self.max_frame)?;
+        let device = Device::virtual_device("net_vhost", &format!("iface={path},queues=1"));
+        let mut eth = EthPort::wire(eal, device.into(), &pool)?;
+        eth.start()?;
+        // The driver takes in every frame, whatever address it has made up for itself.
+        Ok(OpenPort { eth, max_frame: self.max_frame, mac: self.mac, reconnect: None })
+    }
+
+    /// Opens the front end, which connects whenever there is a back end.
+    ///
+    /// # Errors
+    /// [`PortError::Socket`] for a path that cannot be; [`PortError::NoDriver`].
+    pub fn open_front_end(&self, eal: &Eal) -> Result<OpenPort, PortError> {
+        let path = self.checked()?;
+        let pool = Mempool::new(eal, BUFFERS, self.max_frame)?;
+        let arguments = format!("path={path},queues=1,queue_size={RING_SIZE},mac={}", mac_argument(self.mac));
+        let mut wiring = Wiring::from(Device::virtual_device("net_virtio_user", &arguments));
+        wiring.server = Some(self.socket_path.clone());
+        let eth = EthPort::wire(eal, wiring, &pool)?;
+        // Nobody may be listening yet: the first attempt is one like all others.
+        let reconnect = Some(Reconnect::default());
+        Ok(OpenPort { eth, max_frame: self.max_frame, mac: self.mac, reconnect })
+    }
+
+    fn checked(&self) -> Result<&str, PortError> {
+        check_range("max_frame", self.max_frame.into(), 64, u64::from(u16::MAX - crate::HEADROOM))?;
+        socket_path::checked(&self.socket_path)
+    }
+}
