@@ -78,6 +78,13 @@ impl InterfaceConfig {
 
     /// The MTU of the port over an interface with an MTU of `theirs`.
     fn mtu(&self, theirs: u32) -> Result<u16, PortError> {
+        if self.kind == SocketKind::Xdp && theirs > self.kind.mtu_max() {
+            return Err(self.error(format!(
+                "its mtu, {theirs}, is more than XDP takes; `ip link set {} mtu {}`, and the same for its peer if it is a veth",
+                self.name,
+                self.kind.mtu_max()
+            )));
+        }
         let most = theirs.min(self.kind.mtu_max());
         let most = u16::try_from(most).unwrap_or(u16::MAX);
         match self.mtu {
@@ -87,6 +94,10 @@ impl InterfaceConfig {
                 Err(PortError::Interface { name: self.name.clone(), problem: self.too_long(mtu, theirs) })
             }
         }
+    }
+
+    fn error(&self, problem: String) -> PortError {
+        PortError::Interface { name: self.name.clone(), problem }
     }
 
     fn too_long(&self, mtu: u16, theirs: u32) -> String {
@@ -152,5 +163,50 @@ mod xdp {
     /// Arguments of the driver, buffers, and room in each.
     pub(super) fn layout() -> (String, u32, u16) {
         ("start_queue=0,queue_count=1".into(), BUFFERS, ROOM)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mtu(kind: SocketKind, asked: Option<u16>, theirs: u32) -> Result<u16, String> {
+        let config = InterfaceConfig { kind, name: "eth1".into(), mac: None, mtu: asked };
+        config.mtu(theirs).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_mtu_is_the_interfaces_as_far_as_the_socket_takes_it() {
+        assert_eq!(mtu(SocketKind::Packet, None, 1500), Ok(1500));
+        assert_eq!(mtu(SocketKind::Packet, Some(1400), 1500), Ok(1400));
+        assert_eq!(mtu(SocketKind::Packet, None, 65_536), Ok(9216));
+        assert_eq!(mtu(SocketKind::Xdp, None, 1500), Ok(1500));
+        let lower =
+            "interface eth1: mtu=4200 is more than its own, 1500; lower it, or `ip link set eth1 mtu 4200`";
+        assert_eq!(mtu(SocketKind::Packet, Some(4200), 1500).expect_err("too long"), lower);
+        let jumbo = mtu(SocketKind::Xdp, None, 4200).expect_err("too long for a page");
+        assert!(
+            jumbo.contains("its mtu, 4200, is more than XDP takes; `ip link set eth1 mtu 3438`"),
+            "{jumbo}"
+        );
+        let asked = mtu(SocketKind::Xdp, Some(4200), 1500).expect_err("too long for a page");
+        assert!(
+            asked.contains("mtu=4200 is more than the 3438 bytes that this kind of socket takes"),
+            "{asked}"
+        );
+    }
+
+    #[test]
+    fn ring_slots_fill_whole_pages() {
+        assert_eq!(packet::layout(4218).0, "framesz=4608,blocksz=36864,qdisc_bypass=0");
+        for max_frame in 366..=9234 {
+            let (_, _, slot) = packet::layout(max_frame);
+            assert!(slot >= max_frame + 66 && u32::from(slot) * 8 % 4096 == 0, "{max_frame}");
+        }
+    }
+
+    #[test]
+    fn an_xdp_port_takes_a_path_mtu_of_2048() {
+        const { assert!(xdp::MAX_FRAME - ETHERNET_LEN >= 2048 + 92) };
     }
 }

@@ -1,6 +1,6 @@
 //! Pools, bursts and ports over DPDK's null and ring devices, in one process.
 
-use pmd_bindings::{Burst, Device, Eal, EalConfig, EthPort, HEADROOM, Mempool, PortError};
+use pmd_bindings::{Burst, Device, Eal, EalConfig, EthPort, HEADROOM, Memory, Mempool, PortError};
 
 fn eal() -> &'static Eal {
     Eal::start(&EalConfig::default()).expect("EAL")
@@ -29,6 +29,13 @@ fn eal_starts_once() {
     assert!(std::ptr::eq(first, again));
     assert_eq!(again.config(), &EalConfig::default(), "the first configuration counts");
     assert!(first.version().starts_with("DPDK 2"), "{}", first.version());
+    let with_nics =
+        Eal::start(&EalConfig { pci: true, ..EalConfig::default() }).expect_err("started without");
+    assert!(with_nics.to_string().contains("without the PCI bus: open the device that needs it first"));
+    let memory = if first.hugepages() { Memory::Normal } else { Memory::Huge };
+    let elsewhere =
+        Eal::start(&EalConfig { memory, ..EalConfig::default() }).expect_err("started with the other");
+    assert!(elsewhere.to_string().contains("pages: open the device that needs it first"), "{elsewhere}");
 }
 
 #[test]
@@ -192,6 +199,14 @@ fn ports_have_addresses_and_names_of_their_own() {
 }
 
 #[test]
+fn a_driver_says_what_it_can_do() {
+    let port = started(Device::virtual_device("net_null", ""), &pool());
+    let can = port.capabilities().expect("it says so");
+    assert_eq!(can.driver, "net_null");
+    assert!(can.max_rx_frame >= 1518 && can.mtu.contains(&1500), "{can:?}");
+}
+
+#[test]
 fn errors_say_what_to_do() {
     let pool = pool();
     let refused = |device| match EthPort::attach(eal(), device, &pool) {
@@ -199,11 +214,12 @@ fn errors_say_what_to_do() {
         Ok(port) => panic!("{} exists", port.name()),
     };
     let unknown = refused(Device::virtual_device("net_missing", ""));
-    assert!(unknown.contains("net_missing") && unknown.contains("plugin"), "{unknown}");
+    assert!(unknown.contains("no driver net_missing: install its plugin"), "{unknown}");
+    assert!(unknown.contains("apt-get install librte-net-missing2"), "{unknown}");
     let misread = refused(Device::virtual_device("net_null", "size=100,colour=red"));
     assert!(misread.contains("colour=red"), "{misread}");
     let elsewhere = refused(Device::virtual_device("net_ring", "nodeaction=other:0:CREATE"));
-    assert!(elsewhere.contains("cannot configure"), "{elsewhere}");
+    assert!(elsewhere.contains("other:0:CREATE"), "{elsewhere}");
     let nul = refused(Device::virtual_device("net_null", "a\0b"));
     assert!(nul.contains("NUL"), "{nul}");
     let small = Mempool::new(eal(), 100, 2048).expect_err("too small for its caches");
