@@ -33,12 +33,18 @@ pub struct PortStats {
     pub rx_bytes: u64,
     /// Received frames that the port could not show as one contiguous view.
     pub rx_dropped: u64,
+    /// Frames that the driver had no room for: a full ring, or no free buffer.
+    pub rx_missed: u64,
+    /// Frames that arrived damaged, by the driver's account.
+    pub rx_errors: u64,
     /// Frames handed to the wire.
     pub tx_frames: u64,
     /// Bytes of those frames.
     pub tx_bytes: u64,
     /// Committed frames that the port gave up on.
     pub tx_dropped: u64,
+    /// Frames that the driver took for the wire and then could not send.
+    pub tx_errors: u64,
 }
 
 /// A source and sink of Ethernet frames, driven by one thread.

@@ -228,8 +228,15 @@ impl Port for DpdkPort {
         self.queued_bytes = if self.queue.is_empty() { 0 } else { left_bytes };
     }
 
+    /// Our own counters, and those of the driver for what we do not see. A driver that cannot say counts nothing.
     fn stats(&self) -> PortStats {
-        self.stats
+        let driver = self.eth.stats().unwrap_or_default();
+        PortStats {
+            rx_missed: driver.rx_missed + driver.rx_no_mbuf,
+            rx_errors: driver.rx_errors,
+            tx_errors: driver.tx_errors,
+            ..self.stats
+        }
     }
 }
 

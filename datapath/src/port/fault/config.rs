@@ -56,6 +56,7 @@ pub enum Direction {
 /// | `loss` | probability | a frame is lost |
 /// | `burst` | probability | a frame begins a burst of losses |
 /// | `burst_len` | 1.. | mean number of frames lost in a burst (8) |
+/// | `burst_max` | time | but a burst ends after this at the latest (1ms), however few frames came |
 /// | `dup` | probability | a frame is sent twice |
 /// | `reorder` | probability | a frame is held back |
 /// | `reorder_by` | 1.. | until so many later frames have overtaken it (3) |
@@ -76,6 +77,9 @@ pub struct FaultConfig {
     pub burst: Probability,
     /// Mean number of frames lost in a burst, at least 1.
     pub burst_len: u32,
+    /// Longest time, in nanoseconds, that a burst lasts: a queue that overflows is drained in time, not in frames, and
+    /// a burst on a direction with few frames would outlast every probe and timeout.
+    pub burst_max_ns: u64,
     /// Duplication.
     pub dup: Probability,
     /// Reordering: the frame is held back.
@@ -109,6 +113,7 @@ impl Default for FaultConfig {
             loss: Probability::NEVER,
             burst: Probability::NEVER,
             burst_len: 8,
+            burst_max_ns: 1_000_000,
             dup: Probability::NEVER,
             reorder: Probability::NEVER,
             reorder_by: 3,
@@ -129,6 +134,7 @@ const KEYS: Keys = Keys {
         "loss",
         "burst",
         "burst_len",
+        "burst_max",
         "dup",
         "reorder",
         "reorder_by",
@@ -168,6 +174,7 @@ impl FaultConfig {
             "loss" => self.loss = probability(value)?,
             "burst" => self.burst = probability(value)?,
             "burst_len" => self.burst_len = count(value)?,
+            "burst_max" => self.burst_max_ns = duration_ns(value)?,
             "dup" => self.dup = probability(value)?,
             "reorder" => self.reorder = probability(value)?,
             "reorder_by" => self.reorder_by = count(value)?,

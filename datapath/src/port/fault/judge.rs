@@ -2,6 +2,7 @@
 
 use super::config::{FaultConfig, Probability};
 use super::stats::LaneStats;
+use crate::time::Time;
 
 /// SplitMix64: one addition and three xor-multiplies a number, period 2^64, any seed is good. Not for secrets.
 #[derive(Clone, Debug)]
@@ -45,7 +46,9 @@ pub struct Judge {
     loss: Probability,
     burst: Probability,
     burst_end: Probability,
-    in_burst: bool,
+    burst_max_ns: u64,
+    /// While there is a burst: when it ends at the latest.
+    burst_until: Option<Time>,
     dup: Probability,
     reorder: Probability,
     corrupt: Probability,
@@ -61,7 +64,8 @@ impl Judge {
             loss: config.loss,
             burst: config.burst,
             burst_end: Probability::one_in(config.burst_len),
-            in_burst: false,
+            burst_max_ns: config.burst_max_ns,
+            burst_until: None,
             dup: config.dup,
             reorder: config.reorder,
             corrupt: config.corrupt,
@@ -69,8 +73,8 @@ impl Judge {
         }
     }
 
-    /// The fate of the next frame; `None`: it is lost, and `stats` says by what.
-    pub fn judge(&mut self, stats: &mut LaneStats) -> Option<Pass> {
+    /// The fate of the next frame, which comes `now`; `None`: it is lost, and `stats` says by what.
+    pub fn judge(&mut self, now: Time, stats: &mut LaneStats) -> Option<Pass> {
         let [loss, burst, dup, reorder, ecn, corrupt, bit] = core::array::from_fn(|_| self.random.draw());
         let pass = Pass {
             duplicate: self.dup.hits(dup),
@@ -78,9 +82,12 @@ impl Judge {
             mark: self.ecn.hits(ecn),
             flip: self.corrupt.hits(corrupt).then_some(bit),
         };
-        // A burst loses the frame that begins it and ends with the first loss that says so: a mean of `burst_len`.
-        if self.in_burst || self.burst.hits(burst) {
-            self.in_burst = !self.burst_end.hits(burst.rotate_left(32));
+        // A burst loses the frame that begins it and ends with the first loss that says so, a mean of `burst_len`, or
+        // when its time is over.
+        let begun = self.burst_until.filter(|until| now < *until);
+        if begun.is_some() || self.burst.hits(burst) {
+            let until = begun.unwrap_or_else(|| now.after(self.burst_max_ns));
+            self.burst_until = (!self.burst_end.hits(burst.rotate_left(32))).then_some(until);
             stats.burst_lost += 1;
             return None;
         }

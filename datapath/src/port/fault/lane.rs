@@ -123,7 +123,7 @@ impl Lane {
     pub fn enter(&mut self, now: Time, buffer: Buffer, len: usize, align_at: usize) {
         let bytes = &mut self.pool.get_mut(&buffer)[..len];
         self.stats.frames += 1;
-        let Some(pass) = self.judge.judge(&mut self.stats) else {
+        let Some(pass) = self.judge.judge(now, &mut self.stats) else {
             self.pool.give(buffer);
             return;
         };

@@ -6,12 +6,13 @@ fn error(text: &str) -> String {
 
 #[test]
 fn every_key_is_read() {
-    let text = "loss=1%, burst=0.001,burst_len=4,dup=100%,reorder=2.5%,reorder_by=7,reorder_max=2ms,corrupt=0,\
+    let text = "loss=1%, burst=0.001,burst_len=4,burst_max=3us,dup=100%,reorder=2.5%,reorder_by=7,reorder_max=2ms,corrupt=0,\
                 delay=20us,ecn=1,queue=65536,seed=18446744073709551615,dir=rx";
     let expected = FaultConfig {
         loss: Probability::from_ratio(0.01).unwrap(),
         burst: Probability::from_ratio(0.001).unwrap(),
         burst_len: 4,
+        burst_max_ns: 3_000,
         dup: Probability::ALWAYS,
         reorder: Probability::from_ratio(0.025).unwrap(),
         reorder_by: 7,

@@ -53,6 +53,26 @@ fn bursts_are_as_long_as_asked_for() {
 }
 
 #[test]
+fn a_burst_on_a_direction_with_few_frames_ends_in_time() {
+    let mut port = faulty("burst=1,burst_len=4294967295,burst_max=2ms,seed=3");
+    let mut lost_at = |now_us: u64, number| {
+        port.set_now(Time(now_us * 1000));
+        send_all(&mut port, number, number + 1).is_empty()
+    };
+    // With `burst=1` the next one begins at once, so that the times of both show.
+    assert!([0, 500, 1999, 2000, 3999, 4000].into_iter().zip(0..).all(|(now, number)| lost_at(now, number)));
+    let mut port = faulty("burst=5%,burst_len=4294967295,burst_max=2ms,seed=3");
+    let passed = (0..2000).filter(|number| {
+        port.set_now(Time(u64::from(*number) * 1_000_000));
+        !send_all(&mut port, *number, number + 1).is_empty()
+    });
+    // Two frames a burst: the one that begins it, and the one a millisecond later.
+    let passed = passed.count() as u64;
+    assert_eq!(tx(&port).burst_lost, 2000 - passed);
+    assert_near(passed, 2000, 0.95 / 1.05);
+}
+
+#[test]
 fn a_burst_of_length_one_is_a_single_loss() {
     let mut port = faulty("burst=20%,burst_len=1,seed=3");
     let passed = send_all(&mut port, 0, 20_000);
@@ -253,6 +273,7 @@ fn the_counters_are_those_that_the_engine_sees() {
             tx_frames: sent,
             tx_bytes: sent * 64,
             tx_dropped: tx.lost,
+            ..PortStats::default()
         }
     );
 }
