@@ -32,6 +32,13 @@ impl Device {
         Self::Virtual { driver: driver.into(), arguments: arguments.into() }
     }
 
+    /// The same with one more argument.
+    pub(crate) fn with(mut self, argument: &str) -> Self {
+        let (Self::Virtual { arguments, .. } | Self::Pci { arguments, .. }) = &mut self;
+        *arguments += &format!(",{argument}");
+        self
+    }
+
     pub(crate) fn bus(&self) -> &'static std::ffi::CStr {
         match self {
             Self::Virtual { .. } => c"vdev",

@@ -18,12 +18,13 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 pub(crate) use hidden::{Hidden, HiddenPath};
-use relay::Relay;
+use relay::{Heard, Relay};
+pub(crate) use relay::{Terms, interface_name};
 
 use crate::unix;
 
@@ -74,6 +75,8 @@ struct Control {
     open: AtomicBool,
     /// The thread is to end.
     end: AtomicBool,
+    /// Clients that were turned away because their frames have another length.
+    refused: AtomicU64,
 }
 
 /// A running door. Closed at first; gone, with its socket file, when dropped.
@@ -84,11 +87,15 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// Takes in clients at `listener` on behalf of the driver that listens at `driver`.
-    pub(crate) fn install(listener: Listener, driver: Hidden) -> io::Result<Self> {
-        let wake = unix::eventfd()?;
-        let control = Arc::new(Control { wake, open: AtomicBool::new(false), end: AtomicBool::new(false) });
-        let keeper = Keeper { control: Arc::clone(&control), listener, driver, relay: None };
+    /// Takes in clients at `listener`, on these terms, on behalf of the driver that listens at `driver`.
+    pub(crate) fn install(listener: Listener, driver: Arc<Hidden>, terms: Terms) -> io::Result<Self> {
+        let control = Arc::new(Control {
+            wake: unix::eventfd()?,
+            open: AtomicBool::new(false),
+            end: AtomicBool::new(false),
+            refused: AtomicU64::new(0),
+        });
+        let keeper = Keeper { control: Arc::clone(&control), listener, driver, terms, relay: None };
         let thread = thread::Builder::new().name("srnic-memif".into()).spawn(move || keeper.run())?;
         Ok(Self { control, thread: Some(thread) })
     }
@@ -97,6 +104,11 @@ impl Door {
     pub(crate) fn set_open(&self, open: bool) {
         self.control.open.store(open, Ordering::Release);
         unix::raise(&self.control.wake);
+    }
+
+    /// Clients turned away so far because their frames have another length.
+    pub(crate) fn refused(&self) -> u64 {
+        self.control.refused.load(Ordering::Relaxed)
     }
 }
 
@@ -115,7 +127,8 @@ impl Drop for Door {
 struct Keeper {
     control: Arc<Control>,
     listener: Listener,
-    driver: Hidden,
+    driver: Arc<Hidden>,
+    terms: Terms,
     relay: Option<Relay>,
 }
 
@@ -168,8 +181,8 @@ impl Keeper {
         if ready.driver {
             relay.hear_driver();
         }
-        if ready.client {
-            relay.hear_client();
+        if ready.client && relay.hear_client() == Heard::Stranger {
+            self.control.refused.fetch_add(1, Ordering::Relaxed);
         }
         if relay.time_left().is_some_and(|left| left.is_zero()) {
             relay.dismiss();
@@ -189,7 +202,7 @@ impl Keeper {
             return;
         }
         if let Ok(driver) = self.driver.connect() {
-            self.relay = Some(Relay::new(client, driver));
+            self.relay = Some(Relay::new(client, driver, self.terms));
         }
     }
 }

@@ -206,6 +206,13 @@ impl EthPort {
         self.link_up.get() && self.wiring.carrier.as_ref().is_none_or(Interface::is_running)
     }
 
+    /// Of a memif server: clients that were turned away because their frames have another length than ours. They try
+    /// again, so the number grows.
+    #[must_use]
+    pub fn refused_clients(&self) -> u64 {
+        self.door.as_ref().map_or(0, Door::refused)
+    }
+
     /// The Ethernet address that the driver has for the port, zero while the device is not attached.
     ///
     /// # Errors

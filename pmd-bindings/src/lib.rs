@@ -25,6 +25,7 @@ mod ffi;
 mod gate;
 mod interface;
 mod lcore;
+mod listener;
 mod log;
 mod mbuf;
 mod memif;

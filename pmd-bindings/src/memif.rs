@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::device::Device;
-use crate::door::{Door, HiddenPath, Listener};
+use crate::door::{self, Door, Listener, Terms};
 use crate::eal::Eal;
 use crate::error::PortError;
-use crate::ethdev::EthPort;
+use crate::ethdev::{EthPort, Wiring};
+use crate::listener;
 use crate::mempool::Mempool;
 use crate::open::{BUFFERS, OpenPort, check_range, mac_argument};
 use crate::reconnect::Reconnect;
@@ -34,7 +35,7 @@ pub struct MemifConfig {
     /// The port's address; DPDK draws one if `None`.
     pub mac: Option<[u8; 6]>,
     /// Longest frame in bytes. **Both ends must agree**: DPDK's memif spreads a longer frame over several buffers and
-    /// then corrupts later frames.
+    /// then corrupts later frames. A server lets no client of this crate in whose own is another.
     pub max_frame: u16,
     /// Binary logarithm of the slots of each ring, 1 to 14.
     pub ring_size_log2: u8,
@@ -116,21 +117,25 @@ impl MemifConfig {
 
     /// Attaches a client, whose driver connects to the socket itself.
     pub(crate) fn attach_client(&self, eal: &Eal, pool: &Mempool) -> Result<EthPort, PortError> {
-        EthPort::attach(eal, self.device(&self.socket_path)?, pool)
+        EthPort::wire(eal, self.wiring(&self.socket_path)?, pool)
     }
 
     /// Attaches a server behind a [`Door`] at the socket.
     pub(crate) fn attach_server(&self, eal: &Eal, pool: &Mempool) -> Result<(EthPort, Door), PortError> {
         socket_path::checked(&self.socket_path)?;
         socket_path::remove_stale(&self.socket_path)?;
-        let hidden =
-            HiddenPath::new().map_err(|error| self.socket_error(&format!("no private socket: {error}")))?;
-        let device = self.device(hidden.socket())?;
-        let listener =
-            Listener::bind(&self.socket_path).map_err(|error| self.socket_error(&error.to_string()))?;
-        let port = EthPort::attach(eal, device, pool)?;
-        let door = hidden.hide().and_then(|driver| Door::install(listener, driver));
-        Ok((port, door.map_err(|error| self.socket_error(&error.to_string()))?))
+        let (driver, interface) = listener::place(eal)?;
+        let mut wiring = self.wiring(driver.path())?;
+        wiring.device = wiring.device.with(&format!("id={interface}"));
+        let fails = |error: std::io::Error| self.socket_error(&error.to_string());
+        let listener = Listener::bind(&self.socket_path).map_err(fails)?;
+        let port = EthPort::wire(eal, wiring, pool)?;
+        let door = Door::install(listener, driver, Terms { interface, max_frame: self.max_frame });
+        Ok((port, door.map_err(fails)?))
+    }
+
+    fn wiring(&self, socket: &Path) -> Result<Wiring, PortError> {
+        Ok(Wiring { prefix: door::interface_name(self.max_frame), ..self.device(socket)?.into() })
     }
 
     fn socket_error(&self, problem: &str) -> PortError {

@@ -8,7 +8,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-pub(crate) use message::{Message, receive, send};
+#[cfg(test)]
+pub(crate) use message::Message;
+pub(crate) use message::{receive, send};
 
 /// Longest path of a socket: `sun_path` without its terminating NUL.
 pub(crate) const PATH_MAX: usize = 107;

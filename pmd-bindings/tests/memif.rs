@@ -165,6 +165,33 @@ fn open_descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("Linux").count()
 }
 
+#[test]
+fn a_thousand_servers_leave_no_descriptor() {
+    let _alone = alone();
+    let dir = TempDir::new();
+    let open = || drop(End::open(&dir.socket(), MemifRole::Server));
+    open();
+    let before = open_descriptors();
+    (0..1000).for_each(|_| open());
+    assert_eq!(open_descriptors(), before);
+}
+
+#[test]
+fn a_client_whose_frames_have_another_length_gets_no_link() {
+    let _alone = alone();
+    let dir = TempDir::new();
+    let mut server = End::open(&dir.socket(), MemifRole::Server);
+    let config = MemifConfig { max_frame: 1518, ..MemifConfig::new(dir.socket(), MemifRole::Client) };
+    let mut client = End::with(config);
+    within("refusal", || {
+        assert!(!client.connect_step() && !server.connect_step());
+        server.port.refused_clients() > 0
+    });
+    drop(client);
+    let mut client = End::open(&dir.socket(), MemifRole::Client);
+    within("link", || client.connect_step() & server.connect_step());
+}
+
 /// Length of the frames of a flood: long ones, because the longer a burst takes, the likelier a kill falls into it.
 const FLOOD: usize = 4200;
 

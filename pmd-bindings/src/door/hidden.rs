@@ -7,21 +7,26 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::unix;
 
-/// A path for a socket in a fresh directory that only this user can enter; both are gone when dropped.
+/// Name of the socket in its directory.
+const SOCKET: &str = "memif";
+
+/// A path for a socket in a fresh directory that only this user can enter; both are gone when dropped, but the path
+/// goes on naming the directory as long as this process holds it open.
 #[derive(Debug)]
 pub(crate) struct HiddenPath {
-    socket: PathBuf,
+    path: PathBuf,
     directory: PathBuf,
+    handle: Arc<OwnedFd>,
 }
 
 impl HiddenPath {
     pub(crate) fn new() -> io::Result<Self> {
         let mut parent = std::env::temp_dir();
-        // Leave room for what follows.
-        if parent.as_os_str().len() > unix::PATH_MAX - 32 || !parent.is_absolute() {
+        if !parent.is_absolute() {
             parent = "/tmp".into();
         }
         let template = CString::new(parent.join("srnic-XXXXXX").into_os_string().into_encoded_bytes())?;
@@ -32,36 +37,60 @@ impl HiddenPath {
             return Err(io::Error::last_os_error());
         }
         let directory = PathBuf::from(OsStr::from_bytes(template.as_bytes()));
-        Ok(Self { socket: directory.join("memif"), directory })
+        let handle = Arc::new(path_only(&directory)?);
+        let path = Path::new("/proc/self/fd").join(handle.as_raw_fd().to_string()).join(SOCKET);
+        Ok(Self { path, directory, handle })
     }
 
-    /// Where the driver is to listen.
+    /// Where the driver is to listen: in this process alone the path means this directory.
     pub(crate) fn socket(&self) -> &Path {
-        &self.socket
+        &self.path
     }
 
     /// Takes hold of the socket that listens at the path, and its name away.
     pub(crate) fn hide(self) -> io::Result<Hidden> {
-        let file =
-            File::options().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(&self.socket)?;
-        Ok(Hidden(file.into()))
+        Ok(Hidden {
+            socket: path_only(&self.path)?,
+            path: self.path.clone(),
+            _directory: Arc::clone(&self.handle),
+        })
     }
+
+    #[cfg(test)]
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+/// A descriptor that names a file and does nothing else.
+fn path_only(path: &Path) -> io::Result<OwnedFd> {
+    Ok(File::options().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path)?.into())
 }
 
 impl Drop for HiddenPath {
     fn drop(&mut self) {
         // If they stay, they are in nobody's way.
-        let _ = std::fs::remove_file(&self.socket);
+        let _ = std::fs::remove_file(self.directory.join(SOCKET));
         let _ = std::fs::remove_dir(&self.directory);
     }
 }
 
 /// A socket without a name that somebody listens on.
 #[derive(Debug)]
-pub(crate) struct Hidden(OwnedFd);
+pub(crate) struct Hidden {
+    socket: OwnedFd,
+    path: PathBuf,
+    /// Gives the path its meaning.
+    _directory: Arc<OwnedFd>,
+}
 
 impl Hidden {
+    /// Where the driver listens: still a way into the directory, which is empty and has no name.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(crate) fn connect(&self) -> io::Result<OwnedFd> {
-        unix::connect(Path::new(&format!("/proc/self/fd/{}", self.0.as_raw_fd())))
+        unix::connect(Path::new(&format!("/proc/self/fd/{}", self.socket.as_raw_fd())))
     }
 }

@@ -3,12 +3,49 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use crate::unix::{self, Message};
+use crate::unix;
 
 /// How long a client may take from connecting to the end of its handshake.
 const HANDSHAKE: Duration = Duration::from_secs(2);
-/// memif's message that ends the handshake, from the server.
+/// memif's message that says which interface the client wants.
+const INIT: u16 = 3;
+/// That which asks for the connection, and says what the client calls its end.
+const CONNECT: u16 = 6;
+/// That which ends the handshake, from the server.
 const CONNECTED: u16 = 7;
+
+/// What a client meets here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// Number of the driver's interface: one socket of the driver's serves them all, so the door says it in the
+    /// client's place.
+    pub interface: u32,
+    /// Longest frame of the server, in bytes. A client that says that its own is another is turned away: the driver
+    /// would spread a long frame over several of its buffers, and then corrupt later ones.
+    pub max_frame: u16,
+}
+
+/// How a client of ours calls its end, without a number of its own: the name says how long its frames may be.
+pub(crate) fn interface_name(max_frame: u16) -> String {
+    format!("{NAME}{max_frame}_")
+}
+
+const NAME: &str = "net_memif_f";
+
+/// The longest frame that a name made by [`interface_name`] tells of.
+fn max_frame_of(name: &[u8]) -> Option<u16> {
+    let digits = std::str::from_utf8(name).ok()?.strip_prefix(NAME)?;
+    digits.split('_').next()?.parse().ok()
+}
+
+/// What came of a client's message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Heard {
+    /// Nothing to speak of.
+    Well,
+    /// Its frames have another length: it is dismissed.
+    Stranger,
+}
 
 /// A pair of sockets, and what has been said.
 ///
@@ -24,6 +61,7 @@ pub(super) struct Relay {
     /// `None` once the client is gone or dismissed.
     client: Option<OwnedFd>,
     driver: OwnedFd,
+    terms: Terms,
     greeted: bool,
     driver_gone: bool,
     /// `None` once connected.
@@ -31,9 +69,9 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    pub(super) fn new(client: OwnedFd, driver: OwnedFd) -> Self {
+    pub(super) fn new(client: OwnedFd, driver: OwnedFd, terms: Terms) -> Self {
         let deadline = Some(Instant::now() + HANDSHAKE);
-        Self { client: Some(client), driver, greeted: false, driver_gone: false, deadline }
+        Self { client: Some(client), driver, terms, greeted: false, driver_gone: false, deadline }
     }
 
     /// The client's socket and the driver's; -1 for one that is gone.
@@ -77,16 +115,25 @@ impl Relay {
     }
 
     /// Passes on what the client has said.
-    pub(super) fn hear_client(&mut self) {
-        let Some(client) = &self.client else { return };
-        let heard: Result<Option<Message>, _> = unix::receive(client);
-        match heard {
-            Ok(Some(message)) => {
+    pub(super) fn hear_client(&mut self) -> Heard {
+        let Some(client) = &self.client else { return Heard::Well };
+        match unix::receive(client) {
+            Ok(Some(mut message)) => {
+                if message.kind() == Some(INIT) {
+                    message.set_interface(self.terms.interface);
+                }
+                let name = message.interface_name().filter(|_| message.kind() == Some(CONNECT));
+                let theirs = name.and_then(max_frame_of);
+                if theirs.is_some_and(|theirs| theirs != self.terms.max_frame) {
+                    self.dismiss();
+                    return Heard::Stranger;
+                }
                 // A driver that does not listen any more says so by closing its end.
                 let _ = unix::send(&self.driver, &message);
             }
             Ok(None) => {}
             Err(_) => self.dismiss(),
         }
+        Heard::Well
     }
 }

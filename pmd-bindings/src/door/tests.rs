@@ -5,7 +5,10 @@ use crate::unix::{Message, receive, send};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const HELLO: u16 = 2;
+const INIT: u16 = 3;
+const CONNECT: u16 = 6;
 const CONNECTED: u16 = 7;
+const TERMS: Terms = Terms { interface: 0x0102_0304, max_frame: 4608 };
 
 /// A directory, a door in it, and the driver's side of it played by the test.
 struct Setting {
@@ -19,12 +22,13 @@ impl Setting {
         let directory = std::env::temp_dir().join(format!("pmd-door-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory");
         let hidden = HiddenPath::new().expect("a hidden path");
-        let private = hidden.socket().to_owned();
-        let driver = unix::listen(&private, 1).expect("a fresh path");
+        let private = hidden.directory().to_owned();
+        let driver = unix::listen(hidden.socket(), 1).expect("a fresh path");
+        assert!(private.join("memif").exists());
         let hidden = hidden.hide().expect("somebody listens there");
-        assert!(!private.exists() && !private.parent().is_some_and(Path::exists), "the name is gone");
+        assert!(!private.exists() && !hidden.path().exists(), "the name is gone");
         let listener = Listener::bind(&directory.join("s")).expect("a fresh path");
-        let door = Some(Door::install(listener, hidden).expect("a thread"));
+        let door = Some(Door::install(listener, Arc::new(hidden), TERMS).expect("a thread"));
         Self { door, driver, directory }
     }
 
@@ -95,6 +99,50 @@ fn messages_and_descriptors_pass_both_ways() {
     expect_closed(&client);
     expect_closed(&driver);
     assert!(!setting.directory.join("s").exists());
+}
+
+#[test]
+fn the_door_says_which_interface_a_client_wants() {
+    let setting = Setting::new("interface");
+    setting.open();
+    let client = setting.client();
+    let driver = setting.accept();
+    send(&client, &message(INIT, None)).expect("open");
+    let mut expected = [0xa5; 128];
+    expected[..2].copy_from_slice(&INIT.to_ne_bytes());
+    expected[4..8].copy_from_slice(&TERMS.interface.to_ne_bytes());
+    assert_eq!(hear(&driver).bytes(), expected);
+    send(&client, &Message::new(&INIT.to_ne_bytes(), None)).expect("open");
+    assert_eq!(hear(&driver).bytes(), INIT.to_ne_bytes(), "too short to name one");
+}
+
+#[test]
+fn a_client_whose_frames_have_another_length_is_turned_away() {
+    let setting = Setting::new("terms");
+    setting.open();
+    let connect = |name: &str| {
+        let mut bytes = [0; 128];
+        bytes[..2].copy_from_slice(&CONNECT.to_ne_bytes());
+        bytes[2..2 + name.len()].copy_from_slice(name.as_bytes());
+        Message::new(&bytes, None)
+    };
+    for (name, welcome) in [
+        (format!("{}7", interface_name(4608)), true),
+        ("memif0/0 of somebody else".into(), true),
+        (format!("{}7", interface_name(1518)), false),
+    ] {
+        let client = setting.client();
+        let driver = setting.accept();
+        send(&driver, &message(HELLO, None)).expect("open");
+        hear(&client);
+        send(&client, &connect(&name)).expect("open");
+        if welcome {
+            assert_eq!(hear(&driver).kind(), Some(CONNECT), "{name}");
+            drop(client);
+        }
+        expect_closed(&driver);
+    }
+    assert_eq!(setting.door.as_ref().expect("installed").refused(), 1);
 }
 
 #[test]

@@ -28,6 +28,11 @@ impl Message {
         message
     }
 
+    /// All of it.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
     /// What it carries.
     pub(crate) fn descriptor(&self) -> Option<&OwnedFd> {
         self.descriptor.as_ref()
@@ -38,6 +43,19 @@ impl Message {
     /// memif's number for what kind of message it is.
     pub(crate) fn kind(&self) -> Option<u16> {
         self.bytes[..self.len].first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))
+    }
+
+    /// Changes the number of the interface that an INIT asks for: behind the kind and a version, two bytes each.
+    pub(crate) fn set_interface(&mut self, id: u32) {
+        if let Some(field) = self.bytes[..self.len].get_mut(4..8) {
+            field.copy_from_slice(&id.to_ne_bytes());
+        }
+    }
+
+    /// The name in a CONNECT: 32 bytes behind the kind, up to the first zero.
+    pub(crate) fn interface_name(&self) -> Option<&[u8]> {
+        let field = self.bytes[..self.len].get(2..34)?;
+        field.split(|byte| *byte == 0).next()
     }
 }
 
