@@ -116,6 +116,12 @@ impl<P: Port> Engine<P> {
             || self.neighbor.has_output()
     }
 
+    /// Where queue pairs ring, for a thread that sleeps until one does.
+    #[must_use]
+    pub const fn doorbells(&self) -> &Doorbells {
+        &self.doorbells
+    }
+
     /// The port.
     pub const fn port(&self) -> &P {
         &self.wire.port
@@ -181,7 +187,10 @@ impl<P: Port> Engine<P> {
     }
 
     fn on_doorbell(&mut self, slot: u32) {
-        let Some((qpc, cold)) = self.qps.get(slot) else { return };
+        let Some((qpc, cold)) = self.qps.get(slot) else {
+            self.qps.on_late_doorbell(slot);
+            return;
+        };
         self.units.counters.doorbells += 1;
         qpc.sched.insert(SchedFlags::ACTIVE);
         if qpc.id.state.flushes_recvs() {

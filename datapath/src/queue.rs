@@ -7,6 +7,7 @@ mod completion;
 mod doorbell;
 mod recv;
 mod send;
+mod sleep;
 mod sync;
 mod word_ring;
 mod work_request;
@@ -17,6 +18,7 @@ pub use completion::{
 pub use doorbell::{Doorbells, QpShared};
 pub use recv::{RecvQueue, RecvQueueReader, RecvWqe, recv_queue};
 pub use send::{SendQueue, SendQueueReader, SendWqe, send_queue};
+pub use sleep::Sleep;
 pub use word_ring::WordRing;
 pub use work_request::{
     PostError, QueueCaps, RecvRequest, SendData, SendFlags, SendOpcode, SendRequest, Sge,

@@ -1,19 +1,22 @@
-//! The device: an engine on a port, and the one place where its lock and its clock are.
+//! The device: an engine on a port, and who drives it.
+
+mod builder;
+
+pub use builder::DeviceBuilder;
 
 use crate::completion::CompletionQueue;
+use crate::driver::EngineThread;
 use crate::error::Error;
 use crate::memory::ProtectionDomain;
-use crate::nic::{Driven, Nic};
+use crate::shared::{Call, Shared};
 use crate::spec::DeviceSpec;
 use core::net::IpAddr;
 use datapath::counters::Counters;
-use datapath::engine::{AsyncEvent, Engine, EngineConfig, ModifyError, Turn};
+use datapath::engine::{AsyncEvent, EngineConfig, ModifyError, Turn};
 use datapath::port::fault::FaultStats;
 use datapath::port::{Port, PortCaps, PortStats};
-use datapath::time::Time;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Instant;
 use wire::Pmtu;
 
 /// Ethernet header with a VLAN tag: what a frame is longer than its IP packet.
@@ -29,9 +32,9 @@ pub struct Device {
 }
 
 struct Inner {
-    nic: Mutex<Box<dyn Nic>>,
-    /// The engine's time is counted from here.
-    opened: Instant,
+    shared: Arc<Shared>,
+    /// The thread that drives the engine, if it has one.
+    thread: Option<EngineThread>,
     ip: IpAddr,
     caps: PortCaps,
     window_max: u16,
@@ -51,35 +54,15 @@ impl Device {
     /// # Errors
     /// [`Error::Spec`] says which key is wrong and what it may be; else what DPDK refused.
     pub fn open(text: &str) -> Result<Self, Error> {
-        Self::open_spec(&text.parse()?)
+        Self::builder().open(text)
     }
 
     /// The same from a parsed string.
     ///
     /// # Errors
     /// As [`Device::open`].
-    #[cfg(feature = "dpdk")]
     pub fn open_spec(spec: &DeviceSpec) -> Result<Self, Error> {
-        use datapath::port::fault::Fault;
-
-        let seed = getrandom::u64().map_err(Error::Random)?;
-        let config =
-            EngineConfig { ip: spec.ip_or_default()?, vlan: spec.vlan, seed, ..EngineConfig::default() };
-        let port = crate::open::port(spec)?;
-        match &spec.faults {
-            Some(faults) => Self::over(Fault::new(port, faults), config, Fault::fault_stats),
-            None => Self::over(port, config, |_| FaultStats::default()),
-        }
-    }
-
-    /// The same from a parsed string; this build has no DPDK, so it fails.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`].
-    #[cfg(not(feature = "dpdk"))]
-    pub fn open_spec(spec: &DeviceSpec) -> Result<Self, Error> {
-        spec.ip_or_default()?;
-        Err(Error::Unsupported("this build has no DPDK: switch on the feature `dpdk` of verbs-api"))
+        Self::builder().open_spec(spec)
     }
 
     /// A device over a port of the caller's, such as one of a simulated network. The same `config.seed` gives the
@@ -88,38 +71,19 @@ impl Device {
     /// # Errors
     /// [`Error::Config`].
     pub fn from_port<P: Port + Send + 'static>(port: P, config: EngineConfig) -> Result<Self, Error> {
-        Self::over(port, config, |_| FaultStats::default())
+        Self::builder().from_port(port, config)
     }
 
-    fn over<P: Port + Send + 'static>(
-        port: P,
-        config: EngineConfig,
-        fault_stats: fn(&P) -> FaultStats,
-    ) -> Result<Self, Error> {
-        let caps = port.caps();
-        let engine = Engine::new(port, config)?;
-        let inner = Inner {
-            nic: Mutex::new(Box::new(Driven { engine, fault_stats })),
-            opened: Instant::now(),
-            ip: config.ip,
-            caps,
-            window_max: config.window_max,
-            psns: AtomicU64::new(config.seed),
-        };
-        Ok(Self { inner: Arc::new(inner) })
+    /// What else can be chosen about a device: who drives it, and how much it holds.
+    pub fn builder() -> DeviceBuilder {
+        DeviceBuilder::default()
     }
 
     /// Runs one turn of the engine: takes what arrived, lets timers fire, sends what may be sent. Returns at once
-    /// with nothing done if another thread is in a turn.
+    /// with nothing done if another thread is in a turn; so it does if the device has a thread of its own.
+    #[inline]
     pub fn progress(&self) -> Turn {
-        let mut nic = match self.inner.nic.try_lock() {
-            Ok(nic) => nic,
-            Err(TryLockError::Poisoned(nic)) => nic.into_inner(),
-            Err(TryLockError::WouldBlock) => return Turn::default(),
-        };
-        // Read under the lock, so that no turn's time is before that of an earlier turn.
-        let now = u64::try_from(self.inner.opened.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        nic.turn(Time(now))
+        if self.inner.thread.is_some() { Turn::default() } else { self.inner.shared.try_turn() }
     }
 
     /// A new protection domain.
@@ -142,6 +106,9 @@ impl Device {
     /// The oldest asynchronous event not yet polled.
     #[must_use]
     pub fn poll_event(&self) -> Option<AsyncEvent> {
+        if self.inner.shared.take_death() {
+            return Some(AsyncEvent::DeviceFatal);
+        }
         self.nic().poll_event()
     }
 
@@ -203,10 +170,8 @@ impl Device {
     }
 
     /// The engine, for a call of the control path.
-    ///
-    /// A panic in a turn has shown itself in the thread that ran it, and leaves nothing unsafe behind.
-    pub(crate) fn nic(&self) -> MutexGuard<'_, Box<dyn Nic>> {
-        self.inner.nic.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn nic(&self) -> Call<'_> {
+        self.inner.shared.call()
     }
 
     /// Whether `other` is this device.

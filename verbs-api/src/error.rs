@@ -32,6 +32,14 @@ pub enum Error {
     /// The operating system gave no random numbers.
     #[error("the operating system gives no random numbers: {0}")]
     Random(getrandom::Error),
+    /// The thread of [`Driver::Thread`](crate::Driver::Thread) does not run.
+    #[error("the engine's thread cannot {doing}: {source}")]
+    Thread {
+        /// What it cannot do.
+        doing: &'static str,
+        /// What the operating system said.
+        source: io::Error,
+    },
     /// A queue was not created.
     #[error(transparent)]
     Create(#[from] CreateError),

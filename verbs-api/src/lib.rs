@@ -9,8 +9,9 @@
 //! | `ibv_post_send`, `ibv_post_recv` | [`QueuePair::post_send`], [`QueuePair::post_recv`] |
 //!
 //! # Who runs the engine
-//! Whoever polls a completion queue or calls [`Device::progress`]; there is no other thread. A passive side, such as
-//! the target of WRITEs, must call one of them as well: what it does not take in, its peer sends again.
+//! By default whoever polls a completion queue or calls [`Device::progress`]; there is no other thread. A passive side,
+//! such as the target of WRITEs, must call one of them as well: what it does not take in, its peer sends again. With
+//! [`Driver::Thread`] the device has a thread that does this, and calls only touch rings.
 //!
 //! # Why posting is safe
 //! A [`MemoryRegion`] owns its bytes, and the engine keeps them alive for as long as they are registered. Work
@@ -19,6 +20,7 @@
 
 mod completion;
 mod device;
+mod driver;
 mod endpoint;
 mod error;
 mod memory;
@@ -26,6 +28,7 @@ mod nic;
 #[cfg(feature = "dpdk")]
 mod open;
 mod queue_pair;
+mod shared;
 mod spec;
 mod work_request;
 
@@ -41,7 +44,8 @@ pub use datapath::qp::state::QpState;
 pub use datapath::queue::{
     Completion, PostError, QueueCaps, RecvRequest, SendData, Sge, WcFlags, WcOpcode, WcStatus,
 };
-pub use device::Device;
+pub use device::{Device, DeviceBuilder};
+pub use driver::Driver;
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::Error;
 pub use memory::{FileBacking, MemoryRegion, ProtectionDomain, RemoteRegion, RemoteRegionError};

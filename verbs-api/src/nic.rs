@@ -6,13 +6,15 @@ use datapath::memory::{Access, Backing, MemoryKey, ProtectionDomainId, RegisterE
 use datapath::port::fault::FaultStats;
 use datapath::port::{Port, PortStats};
 use datapath::qp::attr::{QpAttr, QpAttrMask};
-use datapath::queue::CompletionQueue;
+use datapath::queue::{CompletionQueue, Doorbells};
 use datapath::time::Time;
 use std::sync::Arc;
 
 /// What a device asks of its engine; each method is that of [`Engine`].
 pub(crate) trait Nic: Send {
     fn turn(&mut self, now: Time) -> Turn;
+    fn next_deadline(&self) -> Option<Time>;
+    fn doorbells(&self) -> Doorbells;
     fn poll_event(&mut self) -> Option<AsyncEvent>;
     fn link_up(&self) -> bool;
     fn counters(&self) -> Counters;
@@ -43,6 +45,14 @@ pub(crate) struct Driven<P: Port> {
 impl<P: Port + Send> Nic for Driven<P> {
     fn turn(&mut self, now: Time) -> Turn {
         self.engine.turn(now)
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.engine.next_deadline()
+    }
+
+    fn doorbells(&self) -> Doorbells {
+        self.engine.doorbells().clone()
     }
 
     fn poll_event(&mut self) -> Option<AsyncEvent> {

@@ -1,12 +1,13 @@
 //! Two devices in one process, as a program uses them.
 
+#[macro_use]
 mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::devices;
 use verbs_api::{
-    Access, Completion, CompletionQueue, CongestionAlgorithm, Device, Endpoint, Error, MemoryRegion, Pmtu,
+    Access, Completion, CompletionQueue, CongestionAlgorithm, Device, Driver, Endpoint, Error, MemoryRegion, Pmtu,
     PostError, PreparedQueuePair, ProtectionDomain, QpState, QueueCaps, QueuePair, RecvRequest, SendData,
     SendRequest, WcFlags, WcOpcode, WcStatus,
 };
@@ -37,8 +38,8 @@ impl Host {
     }
 }
 
-fn hosts(faults: &str) -> (Host, Host) {
-    let (one, two) = devices(faults);
+fn hosts(driver: Driver, faults: &str) -> (Host, Host) {
+    let (one, two) = devices(driver, faults);
     (Host::new(one), Host::new(two))
 }
 
@@ -69,9 +70,30 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len as u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56).to_le_bytes()[0]).collect()
 }
 
+/// Raises a flag when it goes, by a panic too.
+struct Raise<'a>(&'a AtomicBool);
+
+impl Drop for Raise<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
-fn a_send_arrives_where_the_receive_says() {
-    let (mut one, mut two) = hosts("");
+fn objects_can_be_shared_or_moved_between_threads() {
+    const fn shared<T: Send + Sync>() {}
+    const fn moved<T: Send>() {}
+    shared::<Device>();
+    shared::<MemoryRegion>();
+    shared::<ProtectionDomain>();
+    moved::<CompletionQueue>();
+    moved::<PreparedQueuePair>();
+    moved::<QueuePair>();
+}
+
+with_both_drivers! {
+fn a_send_arrives_where_the_receive_says(driver: Driver) {
+    let (mut one, mut two) = hosts(driver, "");
     let (mut a, mut b) = connect(&one, &two);
     let (source, target) = (one.region(3000), two.region(4096));
     source.write(0, &pattern(3000)).expect("inside");
@@ -95,9 +117,8 @@ fn a_send_arrives_where_the_receive_says() {
     assert_eq!(found, expected);
 }
 
-#[test]
-fn writes_arrive_whole_through_loss_and_reordering() {
-    let (mut one, mut two) = hosts("loss=3%,reorder=3%,dup=1%,seed=11");
+fn writes_arrive_whole_through_loss_and_reordering(driver: Driver) {
+    let (mut one, mut two) = hosts(driver, "loss=3%,reorder=3%,dup=1%,seed=11");
     let (mut a, mut b) = connect(&one, &two);
     const LEN: usize = 1 << 20;
     const MESSAGE: usize = 1 << 16;
@@ -121,9 +142,8 @@ fn writes_arrive_whole_through_loss_and_reordering() {
     assert!(one.device.counters().tx_retransmits > 0, "nothing was lost, so this shows nothing");
 }
 
-#[test]
-fn inline_data_may_change_after_the_post() {
-    let (mut one, mut two) = hosts("");
+fn inline_data_may_change_after_the_post(driver: Driver) {
+    let (mut one, mut two) = hosts(driver, "");
     let (mut a, _b) = connect(&one, &two);
     let target = two.region(64);
     let mut word = 0x0123_4567_89AB_CDEF_u64.to_ne_bytes();
@@ -135,9 +155,8 @@ fn inline_data_may_change_after_the_post() {
     assert_eq!(target.load_acquire_u64(0).expect("aligned"), 0);
 }
 
-#[test]
-fn a_write_outside_the_region_is_refused_and_ends_both_queue_pairs() {
-    let (mut one, mut two) = hosts("");
+fn a_write_outside_the_region_is_refused_and_ends_both_queue_pairs(driver: Driver) {
+    let (mut one, mut two) = hosts(driver, "");
     let (mut a, b) = connect(&one, &two);
     let target = two.region(64);
     a.post_send(&SendRequest::write(SendData::Inline(&[1; 8]), target.remote().at(60)).id(1))
@@ -150,9 +169,8 @@ fn a_write_outside_the_region_is_refused_and_ends_both_queue_pairs() {
     assert_eq!(found, [0; 64]);
 }
 
-#[test]
-fn a_region_that_is_dropped_is_refused() {
-    let (mut one, mut two) = hosts("");
+fn a_region_that_is_dropped_is_refused(driver: Driver) {
+    let (mut one, mut two) = hosts(driver, "");
     let (mut a, _b) = connect(&one, &two);
     let target = two.region(64);
     let to = target.remote().at(0);
@@ -161,9 +179,8 @@ fn a_region_that_is_dropped_is_refused() {
     assert_eq!(complete(&mut one, &mut two).status, WcStatus::RemAccessErr);
 }
 
-#[test]
-fn a_peer_that_is_gone_ends_in_retry_exceeded() {
-    let (mut one, two) = hosts("");
+fn a_peer_that_is_gone_ends_in_retry_exceeded(driver: Driver) {
+    let (mut one, two) = hosts(driver, "");
     let a = one.pd.queue_pair(&one.cq, &one.cq).timeout(8).build().expect("a queue pair");
     let to_nobody = two.prepare().endpoint();
     drop(two);
@@ -179,9 +196,8 @@ fn a_peer_that_is_gone_ends_in_retry_exceeded() {
     assert_eq!((failed.wr_id, failed.status), (4, WcStatus::RetryExcErr));
 }
 
-#[test]
-fn an_abort_flushes_what_is_posted() {
-    let (mut one, mut two) = hosts("");
+fn an_abort_flushes_what_is_posted(driver: Driver) {
+    let (mut one, mut two) = hosts(driver, "");
     let (_a, mut b) = connect(&one, &two);
     for wr_id in 0..3 {
         b.post_recv(&receive(wr_id, &[])).expect("posted");
@@ -193,9 +209,8 @@ fn an_abort_flushes_what_is_posted() {
     }
 }
 
-#[test]
-fn the_peer_is_found_by_its_ip_address() {
-    let (mut one, mut two) = hosts("");
+fn the_peer_is_found_by_its_ip_address(driver: Driver) {
+    let (mut one, mut two) = hosts(driver, "");
     let (a, b) = (one.prepare(), two.prepare());
     let (to_a, to_b) = (a.endpoint(), b.endpoint());
     let mut b = b.connect(&to_a).expect("connected");
@@ -215,18 +230,16 @@ fn the_peer_is_found_by_its_ip_address() {
     assert_eq!(complete(&mut two, &mut one).status, WcStatus::Success);
 }
 
-#[test]
-fn nobody_at_an_address_is_an_error() {
-    let (one, _two) = hosts("");
+fn nobody_at_an_address_is_an_error(driver: Driver) {
+    let (one, _two) = hosts(driver, "");
     let a = one.prepare();
     let nobody = Endpoint { ip: [10, 77, 0, 9].into(), ..a.endpoint().routed() };
     let error = a.connect(&nobody).err().expect("nobody answers");
     assert!(error.to_string().contains("no host answers for 10.77.0.9"), "{error}");
 }
 
-#[test]
-fn the_smaller_path_mtu_counts() {
-    let (one, two) = hosts("");
+fn the_smaller_path_mtu_counts(driver: Driver) {
+    let (one, two) = hosts(driver, "");
     assert_eq!(one.device.path_mtu_max(), Pmtu::B1024);
     let a = one.prepare();
     let b = two.pd.queue_pair(&two.cq, &two.cq).path_mtu(Pmtu::B512).build().expect("a queue pair");
@@ -235,18 +248,16 @@ fn the_smaller_path_mtu_counts() {
     assert_eq!(b.connect(&to_a).expect("connected").path_mtu(), Pmtu::B512);
 }
 
-#[test]
-fn a_window_that_the_peer_does_not_take_is_named() {
-    let (one, _two) = hosts("");
+fn a_window_that_the_peer_does_not_take_is_named(driver: Driver) {
+    let (one, _two) = hosts(driver, "");
     let a = one.prepare();
     let small = Endpoint { window: 64, ..a.endpoint() };
     let error = a.connect(&small).err().expect("512 > 64");
     assert!(matches!(error, Error::Incompatible { ours: 512, theirs: 64, .. }), "{error}");
 }
 
-#[test]
-fn a_value_out_of_range_is_named_before_the_peer_hears_of_it() {
-    let (one, two) = hosts("");
+fn a_value_out_of_range_is_named_before_the_peer_hears_of_it(driver: Driver) {
+    let (one, two) = hosts(driver, "");
     let error = |pair: verbs_api::QueuePairBuilder| pair.build().err().expect("refused").to_string();
     let pair = || one.pd.queue_pair(&one.cq, &one.cq);
     assert!(error(pair().window(0)).starts_with("window is 0"));
@@ -264,14 +275,13 @@ fn a_value_out_of_range_is_named_before_the_peer_hears_of_it() {
     assert!(matches!(foreign.build(), Err(Error::OtherDevice { what: "completion queue" })));
 }
 
-#[test]
-fn a_full_queue_refuses_and_polling_empties_it() {
-    let (mut one, mut two) = hosts("");
+fn a_full_queue_refuses_and_polling_empties_it(driver: Driver) {
+    let (mut one, mut two) = hosts(driver, "");
     let caps = QueueCaps { max_send_wr: 4, ..QueueCaps::default() };
-    let a = one.pd.queue_pair(&one.cq, &one.cq).caps(caps).build().expect("a queue pair");
+    let a = one.pd.queue_pair(&one.cq, &one.cq).caps(caps).timeout(18).build().expect("a queue pair");
     let b = two.prepare();
     let (to_a, to_b) = (a.endpoint(), b.endpoint());
-    let (mut a, _b) = (a.connect(&to_b).expect("connected"), b.connect(&to_a).expect("connected"));
+    let mut a = a.connect(&to_b).expect("connected");
     let target = two.region(8);
     let request = SendRequest::write(SendData::Inline(&[1]), target.remote().at(0));
     for _ in 0..4 {
@@ -279,6 +289,7 @@ fn a_full_queue_refuses_and_polling_empties_it() {
     }
     let full = a.post_send(&request).expect_err("four are outstanding");
     assert!(matches!(full, Error::Post(PostError::QueueFull { capacity: 4 })), "{full}");
+    let _b = b.connect(&to_a).expect("connected");
     for _ in 0..4 {
         assert_eq!(complete(&mut one, &mut two).status, WcStatus::Success);
     }
@@ -286,9 +297,24 @@ fn a_full_queue_refuses_and_polling_empties_it() {
     a.post_send(&request).expect("there is room again");
 }
 
-#[test]
-fn objects_go_in_any_order_and_leave_nothing_behind() {
-    let (one, two) = hosts("");
+/// Whoever drives the engine: once a completion is there, its request's place is free.
+fn a_polled_completion_has_freed_its_place(driver: Driver) {
+    let (mut one, mut two) = hosts(driver, "");
+    let caps = QueueCaps { max_send_wr: 1, max_recv_wr: 1, ..QueueCaps::default() };
+    let a = one.pd.queue_pair(&one.cq, &one.cq).caps(caps).timeout(18).build().expect("a queue pair");
+    let b = two.pd.queue_pair(&two.cq, &two.cq).caps(caps).timeout(18).build().expect("a queue pair");
+    let (to_a, to_b) = (a.endpoint(), b.endpoint());
+    let (mut a, mut b) = (a.connect(&to_b).expect("connected"), b.connect(&to_a).expect("connected"));
+    for wr_id in 0..2000 {
+        b.post_recv(&receive(wr_id, &[])).expect("the last one was polled");
+        a.post_send(&SendRequest::send(SendData::Inline(&[1])).id(wr_id).signaled()).expect("likewise");
+        assert_eq!(complete(&mut two, &mut one).wr_id, wr_id);
+        assert_eq!(complete(&mut one, &mut two).wr_id, wr_id);
+    }
+}
+
+fn objects_go_in_any_order_and_leave_nothing_behind(driver: Driver) {
+    let (one, two) = hosts(driver, "");
     for _ in 0..3000 {
         // More than the device's 1024 queue pairs and completion queues: each must go for the next to come.
         let cq = one.device.create_cq(16).expect("a free place");
@@ -305,31 +331,9 @@ fn objects_go_in_any_order_and_leave_nothing_behind() {
     region.write(0, &[1; 8]).expect("the region keeps the device");
 }
 
-#[test]
-fn objects_can_be_shared_or_moved_between_threads() {
-    const fn shared<T: Send + Sync>() {}
-    const fn moved<T: Send>() {}
-    shared::<Device>();
-    shared::<MemoryRegion>();
-    shared::<ProtectionDomain>();
-    moved::<CompletionQueue>();
-    moved::<PreparedQueuePair>();
-    moved::<QueuePair>();
-}
-
-/// Raises a flag when it goes, by a panic too.
-struct Raise<'a>(&'a AtomicBool);
-
-impl Drop for Raise<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-#[test]
-fn threads_that_drive_the_same_engines_lose_nothing() {
+fn threads_that_drive_the_same_engines_lose_nothing(driver: Driver) {
     const MESSAGES: u64 = 2000;
-    let (one, mut two) = hosts("loss=1%,seed=5");
+    let (one, mut two) = hosts(driver, "loss=1%,seed=5");
     let (mut a, mut b) = connect(&one, &two);
     let done = AtomicBool::new(false);
     let (devices, mut cq) = ([one.device.clone(), two.device.clone()], one.cq);
@@ -380,4 +384,5 @@ fn threads_that_drive_the_same_engines_lose_nothing() {
         }
         assert_eq!(received, MESSAGES, "within a minute");
     });
+}
 }

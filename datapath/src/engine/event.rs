@@ -19,6 +19,8 @@ pub enum AsyncEvent {
         /// Which queue pair.
         qpn: u32,
     },
+    /// The engine runs no more: the thread that drove it ended by a panic, which it printed.
+    DeviceFatal,
     /// A completion queue had no room for a completion.
     CqOverrun {
         /// Which queue.

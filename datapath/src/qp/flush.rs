@@ -58,7 +58,8 @@ pub(crate) fn stop_streams(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) 
     cold.failure = None;
 }
 
-/// Completes all posted requests of both queues with WR_FLUSH_ERR, or the failing one's own status.
+/// Completes all posted requests of both queues with WR_FLUSH_ERR, or the failing one's own status. A place is free
+/// before its completion shows.
 #[cold]
 fn flush_queues(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Option<PendingFailure>) {
     let flushed = |wr_id, status, opcode| Completion {
@@ -77,19 +78,19 @@ fn flush_queues(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Op
             Some(failure) if failure.position == qpc.req.head => failure.status,
             _ => WcStatus::WrFlushErr,
         };
-        units.complete(cold.send_cq, &flushed(wqe.wr_id, status, opcode_of(wqe.opcode)));
         qpc.req.head = qpc.req.head.wrapping_add(1);
+        cold.send_queue.release(qpc.req.head);
+        units.complete(cold.send_cq, &flushed(wqe.wr_id, status, opcode_of(wqe.opcode)));
     }
     qpc.req.next = qpc.req.head;
     qpc.req.sent = 0;
-    cold.send_queue.release(qpc.req.head);
     let tail = cold.recv_queue.tail();
     while qpc.rsp.recv_head != tail {
         let wr_id = cold.recv_queue.wqe(qpc.rsp.recv_head).wr_id;
-        units.complete(cold.recv_cq, &flushed(wr_id, WcStatus::WrFlushErr, WcOpcode::Recv));
         qpc.rsp.recv_head = qpc.rsp.recv_head.wrapping_add(1);
+        cold.recv_queue.release(qpc.rsp.recv_head);
+        units.complete(cold.recv_cq, &flushed(wr_id, WcStatus::WrFlushErr, WcOpcode::Recv));
     }
-    cold.recv_queue.release(qpc.rsp.recv_head);
 }
 
 /// What a send request completes as.

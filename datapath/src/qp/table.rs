@@ -1,6 +1,7 @@
 //! The dense table of queue pairs, indexed by the low bits of the QPN.
 
 use super::context::{QpCold, Qpc};
+use std::collections::VecDeque;
 
 /// QPNs are 24 bits wide; the low bits are the slot, the rest tells lives of a slot apart.
 const QPN_BITS: u32 = 24;
@@ -11,7 +12,8 @@ const FIRST_FREE_QPN: u32 = 2;
 pub(crate) struct QpTable {
     hot: Vec<Qpc>,
     cold: Vec<Option<Box<QpCold>>>,
-    free: Vec<u32>,
+    /// Taken from the back; a slot that is given back is used again last.
+    free: VecDeque<u32>,
     /// Generation of the last sender in each slot.
     lives: Vec<u32>,
     /// Drawn into the upper QPN bits, advanced for each new queue pair.
@@ -42,7 +44,7 @@ impl QpTable {
         self.hot.len()
     }
 
-    /// Queue pairs that exist.
+    /// Queue pairs that exist, and those gone whose doorbell is under way.
     #[must_use]
     pub fn len(&self) -> usize {
         self.hot.len() - self.free.len()
@@ -50,7 +52,7 @@ impl QpTable {
 
     /// Takes a free slot and a QPN for it that the slot has not had lately.
     pub fn allocate(&mut self) -> Option<(u32, u32)> {
-        let slot = self.free.pop()?;
+        let slot = self.free.pop_back()?;
         loop {
             // Weyl sequence: all values of the upper bits come before one repeats.
             self.salt = self.salt.wrapping_add(0x9E37_79B1);
@@ -68,12 +70,20 @@ impl QpTable {
         self.cold[slot as usize] = Some(cold);
     }
 
-    /// Frees a slot; it is used again last. The hot part stays as it is: queues may still name the slot.
-    pub fn remove(&mut self, slot: u32) -> Option<Box<QpCold>> {
-        let cold = self.cold.get_mut(slot as usize)?.take()?;
+    /// Ends a queue pair. Its slot is free for another one, unless `doorbell_due`: then once
+    /// [`QpTable::on_late_doorbell`] was told of it. The hot part stays as it is: queues may still name the slot.
+    pub fn remove(&mut self, slot: u32, doorbell_due: bool) -> bool {
+        let Some(cold) = self.cold.get_mut(slot as usize).and_then(Option::take) else { return false };
         self.lives[slot as usize] = cold.tx_recovery.generation();
-        self.free.insert(0, slot);
-        Some(cold)
+        if !doorbell_due {
+            self.free.push_front(slot);
+        }
+        true
+    }
+
+    /// The doorbell of a queue pair that is gone was taken: its slot is free.
+    pub fn on_late_doorbell(&mut self, slot: u32) {
+        self.free.push_front(slot);
     }
 
     /// A generation that no sender in this slot has had lately.

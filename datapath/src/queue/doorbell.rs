@@ -1,38 +1,64 @@
 //! Doorbells: how a queue pair with new work makes itself known to the engine, once.
 
-use super::sync::{ArrayQueue, AtomicBool, AtomicU8, Ordering, fence};
+use super::sleep::Sleep;
+use super::sync::{ArrayQueue, AtomicU8, Ordering, fence};
 use crate::qp::state::QpState;
 use std::sync::Arc;
 
-/// Queue pairs that turned from inactive to active, by slot index.
+/// Queue pairs that turned from inactive to active, by slot index, and where the engine's thread sleeps until one does.
 #[derive(Clone)]
-pub struct Doorbells(Arc<ArrayQueue<u32>>);
+pub struct Doorbells(Arc<Shared>);
+
+struct Shared {
+    rung: ArrayQueue<u32>,
+    sleep: Sleep,
+}
 
 impl Doorbells {
     /// Room for one doorbell of each of `queue_pairs`: a queue pair has at most one under way, so it never overflows.
     #[must_use]
     pub fn new(queue_pairs: usize) -> Self {
-        Self(Arc::new(ArrayQueue::new(queue_pairs.max(1))))
+        Self(Arc::new(Shared { rung: ArrayQueue::new(queue_pairs.max(1)), sleep: Sleep::new() }))
     }
 
     /// The next queue pair that rang.
     #[inline]
     #[must_use]
     pub fn pop(&self) -> Option<u32> {
-        self.0.pop()
+        self.0.rung.pop()
     }
 
     /// True if nobody rang.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.rung.is_empty()
+    }
+
+    /// Where the thread that drives the engine sleeps. A doorbell wakes it.
+    #[must_use]
+    pub fn sleep(&self) -> &Sleep {
+        &self.0.sleep
+    }
+
+    fn push(&self, slot: u32) {
+        let queued = self.0.rung.push(slot);
+        debug_assert!(queued.is_ok(), "at most one doorbell of each slot is under way");
+        self.0.sleep.wake();
     }
 }
+
+/// The engine does not look at the queue pair: a post rings.
+const RESTING: u8 = 0;
+/// Its doorbell is under way, or the engine serves it.
+const ACTIVE: u8 = 1;
+/// It is destroyed: nothing rings any more.
+const CLOSED: u8 = 2;
 
 /// The block that a queue pair's application side and its engine share beside the rings.
 pub struct QpShared {
     slot: u32,
-    active: AtomicBool,
+    /// [`RESTING`], [`ACTIVE`] or [`CLOSED`].
+    activity: AtomicU8,
     state: AtomicU8,
     doorbells: Doorbells,
 }
@@ -41,7 +67,8 @@ impl QpShared {
     /// The block of the queue pair in `slot`, in state RESET.
     #[must_use]
     pub fn new(slot: u32, doorbells: Doorbells) -> Self {
-        Self { slot, active: AtomicBool::new(false), state: AtomicU8::new(QpState::Reset as u8), doorbells }
+        let state = AtomicU8::new(QpState::Reset as u8);
+        Self { slot, activity: AtomicU8::new(RESTING), state, doorbells }
     }
 
     /// The state that the engine published last.
@@ -69,14 +96,12 @@ impl QpShared {
 
     /// After publishing work: rings unless the queue pair is active already.
     ///
-    /// The fence pairs with the one in [`QpShared::deactivate`]: either this side sees `active == false` and rings,
-    /// or the engine's look at the ring after its fence sees the new tail. Work cannot be left unseen.
+    /// The fence pairs with the one in [`QpShared::deactivate`]: either this side sees that it rests and rings, or the engine's look at the ring after its fence sees the new tail. Work cannot be left unseen.
     #[inline]
     pub fn ring(&self) {
         fence(Ordering::SeqCst);
-        if !self.active.load(Ordering::Relaxed) && self.reactivate() {
-            let queued = self.doorbells.0.push(self.slot);
-            debug_assert!(queued.is_ok(), "at most one doorbell of each queue pair is under way");
+        if self.activity.load(Ordering::Relaxed) == RESTING && self.reactivate() {
+            self.doorbells.push(self.slot);
         }
     }
 
@@ -84,7 +109,7 @@ impl QpShared {
     /// afterwards and take the queue pair back with [`QpShared::reactivate`] if there is work.
     #[inline]
     pub fn deactivate(&self) {
-        self.active.store(false, Ordering::Relaxed);
+        self.activity.store(RESTING, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
@@ -93,6 +118,14 @@ impl QpShared {
     #[inline]
     #[must_use]
     pub fn reactivate(&self) -> bool {
-        self.active.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.activity.compare_exchange(RESTING, ACTIVE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Engine only, when the queue pair is destroyed: it never rings again. True if it was active: unless the engine
+    /// has taken its doorbell, that is in the queue or about to be, by a thread that posts this very moment. The slot
+    /// must not be used again before it was taken.
+    #[must_use]
+    pub fn close(&self) -> bool {
+        self.activity.swap(CLOSED, Ordering::AcqRel) == ACTIVE
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use verbs_api::{Device, EngineConfig, Port, PortStats};
+use verbs_api::{Device, Driver, EngineConfig, Port, PortStats};
 
 use datapath::port::fault::{Fault, FaultConfig};
 use datapath::port::{PortCaps, RX_BURST};
@@ -67,8 +67,24 @@ impl Port for WirePort {
     }
 }
 
+/// Each test twice: with engines that whoever polls drives, and with engines that have a thread.
+#[macro_export]
+macro_rules! with_both_drivers {
+    ($($(#[$attribute:meta])* fn $name:ident($driver:ident: Driver) $body:block)+) => {
+        $($(#[$attribute])* fn $name($driver: Driver) $body)+
+
+        mod inline {
+            $(#[test] fn $name() { super::$name(super::Driver::Inline); })+
+        }
+
+        mod thread {
+            $(#[test] fn $name() { super::$name(super::Driver::THREAD); })+
+        }
+    };
+}
+
 /// Two devices, 10.77.0.1 and 10.77.0.2; the second one's port has these faults.
-pub fn devices(faults: &str) -> (Device, Device) {
+pub fn devices(driver: Driver, faults: &str) -> (Device, Device) {
     let (there, back) = (Frames::default(), Frames::default());
     let port = |host, to_peer: &Frames, from_peer: &Frames| WirePort {
         mac: [2, 0, 0, 0, 0, host],
@@ -79,8 +95,9 @@ pub fn devices(faults: &str) -> (Device, Device) {
         stats: PortStats::default(),
     };
     let faults: FaultConfig = faults.parse().expect("faults");
-    let one = Device::from_port(port(1, &there, &back), config(1));
-    let two = Device::from_port(Fault::new(port(2, &back, &there), &faults), config(2));
+    let builder = Device::builder().driver(driver);
+    let one = builder.from_port(port(1, &there, &back), config(1));
+    let two = builder.from_port(Fault::new(port(2, &back, &there), &faults), config(2));
     (one.expect("a device"), two.expect("a device"))
 }
 

@@ -189,16 +189,17 @@ impl<P: Port> Engine<P> {
     /// does not exist.
     pub fn destroy_qp(&mut self, qpn: u32) -> bool {
         let Some(slot) = self.qps.find(qpn) else { return false };
-        // No doorbell of this life may be left for the next one.
+        // No doorbell of this life may be left for the next one: those that wait are taken now.
         while let Some(rung) = self.doorbells.pop() {
             self.on_doorbell(rung);
         }
-        if let Some((qpc, cold)) = self.qps.get(slot) {
-            qp::stop_streams(qpc, cold, &mut self.units);
-            qpc.id.state = QpState::Reset;
-            cold.shared.set_state(QpState::Reset);
-        }
-        self.qps.remove(slot).is_some()
+        let Some((qpc, cold)) = self.qps.get(slot) else { return false };
+        qp::stop_streams(qpc, cold, &mut self.units);
+        qpc.id.state = QpState::Reset;
+        cold.shared.set_state(QpState::Reset);
+        // The one that a thread is about to ring holds the slot until it comes.
+        let doorbell_due = cold.shared.close() && !qpc.sched.contains(SchedFlags::ACTIVE);
+        self.qps.remove(slot, doorbell_due)
     }
 
     /// Queue pairs that exist.

@@ -173,6 +173,8 @@ fn complete_acknowledged(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
                 imm: 0,
                 qpn: qpc.id.qpn,
             };
+            // Before the completion shows: who polls it may post into the place at once.
+            cold.send_queue.release(qpc.req.head.wrapping_add(1));
             if !units.complete(cold.send_cq, &completion) {
                 qpc.req.head = qpc.req.head.wrapping_add(1);
                 fail(qpc, cold, units, None);

@@ -55,6 +55,7 @@ pub(super) fn refuse(
     {
         let wr_id = cold.recv_queue.wqe(qpc.rsp.recv_head).wr_id;
         qpc.rsp.recv_head = qpc.rsp.recv_head.wrapping_add(1);
+        cold.recv_queue.release(qpc.rsp.recv_head);
         let completion = Completion {
             wr_id,
             status,

@@ -3,13 +3,14 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p datapath --no-default-features --lib loom_`
 //!
 //! Each model fails if one of the orders that it is about is weakened: `Release` in `WordRing::publish` and `release`,
-//! `Acquire` in `tail` and `head`, the `SeqCst` fences of `ring`, `deactivate`, `set_state` and
-//! `ring_if_flushing`.
+//! `Acquire` in `tail` and `head`, the `SeqCst` fences of `ring`, `deactivate`, `set_state`,
+//! `ring_if_flushing`, `Sleep::wake` and `Sleep::sleep`.
 
 use super::shared_in;
 use crate::qp::state::QpState;
 use crate::queue::word_ring::{WordRing, load, store};
 use crate::queue::*;
+use core::time::Duration;
 use loom::cell::UnsafeCell;
 use loom::model::Builder;
 use loom::thread;
@@ -136,6 +137,63 @@ fn loom_no_wake_up_is_lost_and_at_most_one_doorbell_waits() {
         application.join().unwrap();
         while engine.turn(|| ring.tail()) {}
         assert_eq!(engine.seen, 2, "posted, and nobody woke the engine");
+    });
+}
+
+/// Queue pairs ring for an engine whose thread sleeps whenever it finds nothing.
+fn rings_for_a_sleeper(ringers: u32) {
+    loom::model(move || {
+        let doorbells = Doorbells::new(ringers as usize);
+        doorbells.sleep().enable();
+        let engine = {
+            let doorbells = doorbells.clone();
+            // Under loom sleeping has no limit: a lost wake-up is a deadlock.
+            thread::spawn(move || {
+                for _ in 0..ringers {
+                    while doorbells.pop().is_none() {
+                        doorbells.sleep().sleep(Duration::from_millis(1), || doorbells.is_empty());
+                    }
+                }
+            })
+        };
+        let others: Vec<_> = (1..ringers)
+            .map(|slot| {
+                let shared = QpShared::new(slot, doorbells.clone());
+                thread::spawn(move || shared.ring())
+            })
+            .collect();
+        QpShared::new(0, doorbells.clone()).ring();
+        for other in others {
+            other.join().unwrap();
+        }
+        engine.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_no_wake_up_is_lost_by_a_thread_that_sleeps() {
+    rings_for_a_sleeper(1);
+}
+
+#[test]
+fn loom_two_that_wake_the_sleeper_are_both_seen() {
+    rings_for_a_sleeper(2);
+}
+
+/// A queue pair is destroyed while a thread posts to it: its slot waits for the doorbell, if there is one.
+#[test]
+fn loom_a_slot_is_not_used_again_before_the_doorbell_of_its_last_life() {
+    loom::model(|| {
+        let (shared, doorbells) = shared_in(QpState::Rts);
+        let application = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.ring())
+        };
+        let taken = doorbells.pop().is_some();
+        let due = shared.close() && !taken;
+        application.join().unwrap();
+        shared.ring();
+        assert_eq!(doorbells.pop().is_some(), due, "a doorbell that nobody waits for, or none that somebody does");
     });
 }
 

@@ -1,0 +1,141 @@
+//! Opening a device.
+
+use super::{Device, Inner};
+use crate::driver::{Driver, EngineThread};
+use crate::error::Error;
+use crate::nic::Driven;
+use crate::shared::Shared;
+use crate::spec::DeviceSpec;
+use datapath::engine::{Engine, EngineConfig};
+use datapath::port::Port;
+use datapath::port::fault::FaultStats;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// What a device is opened with, beside its string; made by [`Device::builder`].
+///
+/// ```no_run
+/// use verbs_api::{Device, Driver};
+///
+/// # fn main() -> Result<(), verbs_api::Error> {
+/// let device = Device::builder()
+///     .driver(Driver::Thread { cpu: Some(1) })
+///     .max_qps(10_000)
+///     .open("memif:/run/srnic.sock,role=server")?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+#[must_use = "a builder opens nothing until `open`"]
+pub struct DeviceBuilder {
+    driver: Driver,
+    sizes: EngineConfig,
+}
+
+/// Setters of one field each.
+macro_rules! setters {
+    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty => $($field:ident).+;)+) => {
+        $($(#[doc = $doc])+
+        pub const fn $name(mut self, $name: $type) -> Self {
+            self.$($field).+ = $name;
+            self
+        })+
+    };
+}
+
+impl DeviceBuilder {
+    setters! {
+        /// Who runs the engine. Default [`Driver::Inline`].
+        driver: Driver => driver;
+        /// Queue pairs at most, 1 to 2^20. Default 1024.
+        max_qps: u32 => sizes.max_qps;
+        /// Completion queues at most, 1 to 2^24. Default 1024.
+        max_cqs: usize => sizes.max_cqs;
+        /// Memory regions at most, 1 to 2^24. Default 4096.
+        max_mrs: usize => sizes.max_mrs;
+        /// Largest window of a queue pair, in packets, 1 to 2^14. Default 512.
+        window_max: u16 => sizes.window_max;
+        /// Connections that can have losses to repair at the same time, 1 to 2^20; further ones drop what comes out of
+        /// order. Default 64.
+        recovery_contexts: u32 => sizes.recovery_contexts;
+    }
+
+    /// Opens the device that a string names; [`DeviceSpec`] has the grammar.
+    ///
+    /// # Errors
+    /// As [`Device::open`]; [`Error::Config`] names a size out of range, [`Error::Thread`] says why the driver's thread
+    /// does not run.
+    pub fn open(&self, text: &str) -> Result<Device, Error> {
+        self.open_spec(&text.parse()?)
+    }
+
+    /// The same from a parsed string.
+    ///
+    /// # Errors
+    /// As [`DeviceBuilder::open`].
+    #[cfg(feature = "dpdk")]
+    pub fn open_spec(&self, spec: &DeviceSpec) -> Result<Device, Error> {
+        use datapath::port::dpdk::{DpdkPort, Eal, EalConfig, MemifConfig, MemifRole};
+        use datapath::port::fault::Fault;
+
+        let role = spec.role()?;
+        let mut memif = MemifConfig::new(
+            &spec.path,
+            match role {
+                crate::Role::Server => MemifRole::Server,
+                crate::Role::Client => MemifRole::Client,
+            },
+        );
+        memif.mac = Some(spec.mac_for(role));
+        memif.max_frame = spec.max_frame();
+        let seed = getrandom::u64().map_err(Error::Random)?;
+        let config = EngineConfig { ip: spec.ip_for(role), vlan: spec.vlan, seed, ..self.sizes };
+        let port = DpdkPort::memif(Eal::start(&EalConfig::default())?, &memif)?;
+        match &spec.faults {
+            Some(faults) => self.over(Fault::new(port, faults), config, Fault::fault_stats),
+            None => self.over(port, config, |_| FaultStats::default()),
+        }
+    }
+
+    /// The same from a parsed string; this build has no DPDK, so it fails.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`].
+    #[cfg(not(feature = "dpdk"))]
+    pub fn open_spec(&self, spec: &DeviceSpec) -> Result<Device, Error> {
+        spec.role()?;
+        Err(Error::Unsupported("this build has no DPDK: switch on the feature `dpdk` of verbs-api"))
+    }
+
+    /// A device over a port of the caller's. The sizes are those of `config`, not the builder's; the same
+    /// `config.seed` gives the same queue-pair numbers and first PSNs.
+    ///
+    /// # Errors
+    /// [`Error::Config`], [`Error::Thread`].
+    pub fn from_port<P: Port + Send + 'static>(&self, port: P, config: EngineConfig) -> Result<Device, Error> {
+        self.over(port, config, |_| FaultStats::default())
+    }
+
+    fn over<P: Port + Send + 'static>(
+        &self,
+        port: P,
+        config: EngineConfig,
+        fault_stats: fn(&P) -> FaultStats,
+    ) -> Result<Device, Error> {
+        let caps = port.caps();
+        let engine = Engine::new(port, config)?;
+        let shared = Arc::new(Shared::new(Box::new(Driven { engine, fault_stats })));
+        let thread = match self.driver {
+            Driver::Inline => None,
+            Driver::Thread { cpu } => Some(EngineThread::start(&shared, cpu)?),
+        };
+        let inner = Inner {
+            shared,
+            thread,
+            ip: config.ip,
+            caps,
+            window_max: config.window_max,
+            psns: AtomicU64::new(config.seed),
+        };
+        Ok(Device { inner: Arc::new(inner) })
+    }
+}

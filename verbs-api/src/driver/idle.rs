@@ -1,0 +1,60 @@
+//! What a thread does that found nothing to do: spins, then offers its processor to others, then sleeps.
+
+#[cfg(test)]
+mod tests;
+
+use core::time::Duration;
+use datapath::time::Time;
+
+/// A round trip that is under way is waited for, not slept through.
+const SPIN_NS: u64 = 50_000;
+/// Then others may have the processor, if any wants it.
+const YIELD_NS: u64 = 200_000;
+/// The first sleep; each further one is twice as long.
+const SLEEP_MIN: Duration = Duration::from_micros(50);
+/// The longest: ports have no interrupts, so this is how long a frame may wait for an engine that was idle.
+const SLEEP_MAX: Duration = Duration::from_millis(1);
+
+/// What to do next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rest {
+    /// Look again at once.
+    Spin,
+    /// Look again when no other thread wants the processor.
+    Yield,
+    /// Look again after this time, or when woken.
+    Sleep(Duration),
+}
+
+/// How long nothing has happened.
+#[derive(Debug)]
+pub struct Idle {
+    busy_at: Time,
+    sleep: Duration,
+}
+
+impl Idle {
+    pub const fn new(now: Time) -> Self {
+        Self { busy_at: now, sleep: SLEEP_MIN }
+    }
+
+    /// Something happened.
+    pub const fn busy(&mut self, now: Time) {
+        *self = Self::new(now);
+    }
+
+    /// Nothing happened; the engine wants its next turn at `deadline`.
+    pub fn rest(&mut self, now: Time, deadline: Option<Time>) -> Rest {
+        let idle = now.0.saturating_sub(self.busy_at.0);
+        if idle < SPIN_NS {
+            return Rest::Spin;
+        }
+        let until = deadline.map_or(SLEEP_MAX, |at| Duration::from_nanos(at.0.saturating_sub(now.0)));
+        if idle < YIELD_NS || until.is_zero() {
+            return Rest::Yield;
+        }
+        let sleep = self.sleep.min(until);
+        self.sleep = (self.sleep * 2).min(SLEEP_MAX);
+        Rest::Sleep(sleep)
+    }
+}

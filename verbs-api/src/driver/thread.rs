@@ -1,0 +1,94 @@
+//! The thread that runs an engine.
+
+use super::idle::{Idle, Rest};
+use crate::error::Error;
+use crate::shared::Shared;
+use std::io;
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+
+/// A running thread; it ends when this is dropped.
+pub(crate) struct EngineThread {
+    shared: Arc<Shared>,
+    handle: Option<JoinHandle<()>>,
+}
+
+impl EngineThread {
+    /// Starts the thread, on `cpu` if that is given.
+    pub fn start(shared: &Arc<Shared>, cpu: Option<usize>) -> Result<Self, Error> {
+        let fails = |doing| move |source| Error::Thread { doing, source };
+        shared.doorbells().sleep().enable();
+        let (ready, started) = mpsc::sync_channel(1);
+        let handle = thread::Builder::new().name("srnic-engine".to_owned());
+        let mine = Arc::clone(shared);
+        let run = move || {
+            let pinned = cpu.map_or(Ok(()), pin);
+            let runs = pinned.is_ok();
+            let heard = ready.send(pinned).is_ok();
+            if runs && heard {
+                let ending = Ending(&mine);
+                run(&mine);
+                drop(ending);
+            }
+        };
+        let handle = handle.spawn(run).map_err(fails("be started"))?;
+        let thread = Self { shared: Arc::clone(shared), handle: Some(handle) };
+        let pinned = started.recv().unwrap_or_else(|_| Err(io::Error::other("it ended at once")));
+        pinned.map_err(fails("run on the processor asked for"))?;
+        Ok(thread)
+    }
+}
+
+impl Drop for EngineThread {
+    fn drop(&mut self) {
+        self.shared.stop();
+        if let Some(handle) = self.handle.take() {
+            // A panic of it has shown itself; there is nothing to add.
+            let _ = handle.join();
+        }
+    }
+}
+
+/// Tells the application when the thread ends by a panic.
+struct Ending<'a>(&'a Shared);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.engine_died();
+        }
+    }
+}
+
+/// Binds the calling thread to one processor.
+fn pin(cpu: usize) -> io::Result<()> {
+    use rustix::thread::{CpuSet, sched_setaffinity};
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(io::Error::other(format!("there is no processor {cpu}")));
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+/// Turn after turn, until told to stop. The engine stays locked meanwhile, but for calls of the control path and sleep.
+fn run(shared: &Shared) {
+    let mut nic = shared.hold();
+    let mut idle = Idle::new(shared.now());
+    while !shared.stopping() {
+        if shared.is_wanted() {
+            nic = shared.give_way(nic);
+        }
+        let now = shared.now();
+        let turn = nic.turn(now);
+        if turn.received > 0 || turn.sent > 0 {
+            idle.busy(now);
+            continue;
+        }
+        match idle.rest(now, nic.next_deadline()) {
+            Rest::Spin => core::hint::spin_loop(),
+            Rest::Yield => thread::yield_now(),
+            Rest::Sleep(limit) => nic = shared.sleep(nic, limit),
+        }
+    }
+}
