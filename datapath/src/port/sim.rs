@@ -1,0 +1,271 @@
+//! Ports of an Ethernet segment inside the process: a switch without wires, for programs' own tests.
+//!
+//! Frames of one sender to one receiver arrive in order, and at once. A receiver that does not keep up loses what finds
+//! its inbox full, as on Ethernet.
+
+#[cfg(test)]
+mod tests;
+
+use super::{Port, PortCaps, PortStats, RX_BURST};
+use core::mem::swap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Ports of one segment at most: as many as a /24 network has hosts.
+const PORTS_MAX: usize = 254;
+/// Frames that wait for one port at most: two windows of the default size.
+const INBOX_FRAMES: usize = 1024;
+/// Frames that a port holds between two flushes.
+const TX_FRAMES: usize = 256;
+
+/// A frame's bytes; buffers are swapped between ports, never freed.
+struct Frame {
+    bytes: Box<[u8]>,
+    len: usize,
+}
+
+impl Frame {
+    fn new(max_frame: usize) -> Self {
+        Self { bytes: vec![0; max_frame].into(), len: 0 }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// Frames that wait for a port.
+struct Inbox {
+    frames: Box<[Frame]>,
+    head: usize,
+    waiting: usize,
+    dropped: u64,
+}
+
+impl Inbox {
+    fn new(max_frame: usize) -> Self {
+        let frames = (0..INBOX_FRAMES).map(|_| Frame::new(max_frame)).collect();
+        Self { frames, head: 0, waiting: 0, dropped: 0 }
+    }
+
+    /// Where the next frame goes, or `None` if it is lost.
+    fn reserve(&mut self) -> Option<&mut Frame> {
+        if self.waiting == self.frames.len() {
+            self.dropped += 1;
+            return None;
+        }
+        let tail = (self.head + self.waiting) % self.frames.len();
+        self.waiting += 1;
+        Some(&mut self.frames[tail])
+    }
+
+    /// Swaps the oldest frame against an empty buffer.
+    fn take(&mut self, empty: &mut Frame) -> bool {
+        if self.waiting == 0 {
+            return false;
+        }
+        swap(&mut self.frames[self.head], empty);
+        self.head = (self.head + 1) % self.frames.len();
+        self.waiting -= 1;
+        true
+    }
+}
+
+/// A port as the others see it.
+struct Station {
+    mac: [u8; 6],
+    inbox: Mutex<Inbox>,
+}
+
+/// An Ethernet segment: what its ports send to each other arrives. It ends with the last port.
+pub struct Segment {
+    max_frame: usize,
+    /// By host number less 1.
+    stations: Mutex<Vec<Option<Arc<Station>>>>,
+}
+
+/// Why a port cannot be had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimError {
+    /// Another port has the address.
+    #[error("another port of the segment has the Ethernet address {}", Mac(*.0))]
+    MacInUse([u8; 6]),
+    /// All host numbers are taken.
+    #[error("the segment has {PORTS_MAX} ports, which is all it can have")]
+    Full,
+}
+
+struct Mac([u8; 6]);
+
+impl core::fmt::Display for Mac {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl Segment {
+    /// A segment without ports, whose frames have at most `max_frame` bytes.
+    #[must_use]
+    pub fn new(max_frame: usize) -> Self {
+        Self { max_frame, stations: Mutex::default() }
+    }
+
+    /// Longest frame, in bytes.
+    #[must_use]
+    pub const fn max_frame(&self) -> usize {
+        self.max_frame
+    }
+
+    /// A new port. It gets the lowest host number that is free, and without a `mac` the address 02:00:00:00:00:HOST.
+    ///
+    /// # Errors
+    /// [`SimError`].
+    pub fn attach(self: &Arc<Self>, mac: Option<[u8; 6]>) -> Result<SimPort, SimError> {
+        let mut stations = self.stations();
+        let index = stations.iter().position(Option::is_none).unwrap_or(stations.len());
+        let host = u8::try_from(index + 1).ok().filter(|_| index < PORTS_MAX).ok_or(SimError::Full)?;
+        let mac = mac.unwrap_or([2, 0, 0, 0, 0, host]);
+        if stations.iter().flatten().any(|station| station.mac == mac) {
+            return Err(SimError::MacInUse(mac));
+        }
+        let station = Arc::new(Station { mac, inbox: Mutex::new(Inbox::new(self.max_frame)) });
+        if index == stations.len() {
+            stations.push(None);
+        }
+        stations[index] = Some(Arc::clone(&station));
+        drop(stations);
+        let frames = |count| (0..count).map(|_| Frame::new(self.max_frame)).collect();
+        Ok(SimPort {
+            segment: Arc::clone(self),
+            station,
+            host,
+            received: frames(RX_BURST),
+            burst: 0,
+            queued: frames(TX_FRAMES),
+            waiting: 0,
+            stats: PortStats::default(),
+        })
+    }
+
+    fn stations(&self) -> MutexGuard<'_, Vec<Option<Arc<Station>>>> {
+        self.stations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Station {
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A port of a [`Segment`]; it leaves the segment when dropped.
+pub struct SimPort {
+    segment: Arc<Segment>,
+    station: Arc<Station>,
+    host: u8,
+    received: Box<[Frame]>,
+    burst: usize,
+    queued: Box<[Frame]>,
+    waiting: usize,
+    stats: PortStats,
+}
+
+impl SimPort {
+    /// Number of the port on its segment, 1 to 254.
+    #[must_use]
+    pub const fn host(&self) -> u8 {
+        self.host
+    }
+}
+
+impl Drop for SimPort {
+    fn drop(&mut self) {
+        self.segment.stations()[usize::from(self.host) - 1] = None;
+    }
+}
+
+/// Hands a frame to the stations that its destination names. False if there is none.
+fn deliver(frame: &mut Frame, from: &Arc<Station>, stations: &[Option<Arc<Station>>]) -> bool {
+    let others = || stations.iter().flatten().filter(|station| !Arc::ptr_eq(station, from));
+    let Some(&[first, ..]) = frame.bytes().first_chunk::<6>() else { return false };
+    if first & 1 == 0 {
+        let Some(station) = others().find(|station| frame.bytes().starts_with(&station.mac)) else {
+            return false;
+        };
+        if let Some(place) = station.inbox().reserve() {
+            swap(place, frame);
+        }
+        return true;
+    }
+    for station in others() {
+        if let Some(place) = station.inbox().reserve() {
+            place.bytes[..frame.len].copy_from_slice(frame.bytes());
+            place.len = frame.len;
+        }
+    }
+    true
+}
+
+impl Port for SimPort {
+    fn caps(&self) -> PortCaps {
+        PortCaps { mac: self.station.mac, max_frame: self.segment.max_frame }
+    }
+
+    fn link_up(&self) -> bool {
+        true
+    }
+
+    fn rx_burst(&mut self) -> usize {
+        let mut inbox = self.station.inbox();
+        self.stats.rx_dropped = inbox.dropped;
+        self.burst = self.received.iter_mut().map_while(|empty| inbox.take(empty).then_some(())).count();
+        drop(inbox);
+        let burst = &self.received[..self.burst];
+        self.stats.rx_frames += burst.len() as u64;
+        self.stats.rx_bytes += burst.iter().map(|frame| frame.len as u64).sum::<u64>();
+        self.burst
+    }
+
+    fn rx_frame(&self, index: usize) -> &[u8] {
+        self.received[..self.burst][index].bytes()
+    }
+
+    fn rx_release(&mut self) {
+        self.burst = 0;
+    }
+
+    fn tx_slot(&mut self, _align_at: usize) -> Option<&mut [u8]> {
+        self.queued.get_mut(self.waiting).map(|frame| &mut *frame.bytes)
+    }
+
+    fn tx_commit(&mut self, len: usize) {
+        let frame = &mut self.queued[self.waiting];
+        assert!(len <= frame.bytes.len(), "a frame of {len} bytes in a slot of {}", frame.bytes.len());
+        frame.len = len;
+        self.waiting += 1;
+    }
+
+    fn tx_cancel(&mut self) {}
+
+    fn tx_flush(&mut self) {
+        if self.waiting == 0 {
+            return;
+        }
+        let stations = self.segment.stations();
+        for frame in &mut self.queued[..self.waiting] {
+            let len = frame.len as u64;
+            if deliver(frame, &self.station, &stations) {
+                self.stats.tx_frames += 1;
+                self.stats.tx_bytes += len;
+            } else {
+                self.stats.tx_dropped += 1;
+            }
+        }
+        self.waiting = 0;
+    }
+
+    fn stats(&self) -> PortStats {
+        self.stats
+    }
+}
