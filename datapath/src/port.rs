@@ -8,6 +8,7 @@ pub mod dpdk;
 pub mod fault;
 pub mod options;
 pub mod pcap_tap;
+pub mod sim;
 
 #[cfg(test)]
 mod test_port;

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::devices;
 use verbs_api::{
-    Access, Completion, CompletionQueue, CongestionAlgorithm, Device, Driver, Endpoint, Error, MemoryRegion, Pmtu,
-    PostError, PreparedQueuePair, ProtectionDomain, QpState, QueueCaps, QueuePair, RecvRequest, SendData,
-    SendRequest, WcFlags, WcOpcode, WcStatus,
+    Access, Completion, CompletionQueue, CongestionAlgorithm, Device, Driver, Endpoint, Error, MemoryRegion,
+    Pmtu, PostError, PreparedQueuePair, ProtectionDomain, QpState, QueueCaps, QueuePair, RecvRequest,
+    SendData, SendRequest, WcFlags, WcOpcode, WcStatus,
 };
 
 const REMOTE: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE);

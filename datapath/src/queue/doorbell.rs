@@ -40,7 +40,8 @@ impl Doorbells {
         &self.0.sleep
     }
 
-    fn push(&self, slot: u32) {
+    /// Rings for the queue pair in a slot.
+    pub(crate) fn push(&self, slot: u32) {
         let queued = self.0.rung.push(slot);
         debug_assert!(queued.is_ok(), "at most one doorbell of each slot is under way");
         self.0.sleep.wake();

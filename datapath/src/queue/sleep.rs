@@ -63,7 +63,7 @@ impl Sleep {
     /// One of several callers is enough.
     #[cold]
     fn ring(&self) {
-        if self.asleep.swap(false, Ordering::Relaxed)
+        if self.asleep.compare_exchange(true, false, Ordering::Relaxed, Ordering::Relaxed).is_ok()
             && let Ok(mut woken) = self.woken.lock()
         {
             *woken = true;

@@ -14,6 +14,6 @@ pub use loom::sync::{Condvar, Mutex};
 #[cfg(loom)]
 pub use stand_in::{ArrayQueue, CachePadded};
 #[cfg(not(loom))]
-pub use std::sync::{Condvar, Mutex};
-#[cfg(not(loom))]
 pub use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+#[cfg(not(loom))]
+pub use std::sync::{Condvar, Mutex};

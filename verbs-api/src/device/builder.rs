@@ -111,7 +111,11 @@ impl DeviceBuilder {
     ///
     /// # Errors
     /// [`Error::Config`], [`Error::Thread`].
-    pub fn from_port<P: Port + Send + 'static>(&self, port: P, config: EngineConfig) -> Result<Device, Error> {
+    pub fn from_port<P: Port + Send + 'static>(
+        &self,
+        port: P,
+        config: EngineConfig,
+    ) -> Result<Device, Error> {
         self.over(port, config, |_| FaultStats::default())
     }
 

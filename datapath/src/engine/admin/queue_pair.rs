@@ -1,5 +1,8 @@
 //! Creating, inspecting and destroying queue pairs.
 
+#[cfg(test)]
+mod tests;
+
 use crate::engine::{CreateError, Engine, WINDOW_LIMIT};
 use crate::memory::{Access, ProtectionDomainId};
 use crate::port::Port;

@@ -193,7 +193,11 @@ fn loom_a_slot_is_not_used_again_before_the_doorbell_of_its_last_life() {
         let due = shared.close() && !taken;
         application.join().unwrap();
         shared.ring();
-        assert_eq!(doorbells.pop().is_some(), due, "a doorbell that nobody waits for, or none that somebody does");
+        assert_eq!(
+            doorbells.pop().is_some(),
+            due,
+            "a doorbell that nobody waits for, or none that somebody does"
+        );
     });
 }
 

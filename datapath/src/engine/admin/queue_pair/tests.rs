@@ -1,0 +1,54 @@
+use super::*;
+use crate::engine::EngineConfig;
+use crate::port::sim::{Segment, SimPort};
+
+/// An engine with room for one queue pair.
+fn engine() -> Engine<SimPort> {
+    let port = Arc::new(Segment::new(2048)).attach(None).expect("a port");
+    Engine::new(port, EngineConfig { max_qps: 1, ..EngineConfig::default() }).expect("an engine")
+}
+
+fn create(engine: &mut Engine<SimPort>) -> Result<QpHandles, CreateError> {
+    let (cq, _) = engine.create_cq(1)?;
+    engine.create_qp(&QpConfig {
+        qp_type: QpType::Rc,
+        pd: ProtectionDomainId(1),
+        send_cq: cq,
+        recv_cq: cq,
+        caps: QueueCaps::default(),
+        window: 16,
+    })
+}
+
+#[test]
+fn a_doorbell_on_its_way_when_its_queue_pair_is_destroyed_holds_the_slot_until_it_comes() {
+    let mut engine = engine();
+    let first = create(&mut engine).expect("room");
+    // A thread inside of post: it took the step to active, and has not rung yet.
+    assert!(first.shared.reactivate());
+    assert!(engine.destroy_qp(first.qpn));
+    assert!(matches!(create(&mut engine), Err(CreateError::Exhausted { .. })));
+    engine.doorbells.push(0);
+    engine.turn(Time(1));
+    let second = create(&mut engine).expect("the slot is free");
+    assert_ne!(second.qpn, first.qpn);
+    first.shared.ring();
+    assert!(engine.doorbells.is_empty(), "the first one never rings again");
+    second.shared.ring();
+    assert_eq!(engine.doorbells.pop(), Some(0));
+}
+
+#[test]
+fn a_doorbell_that_waits_or_was_taken_holds_nothing() {
+    let mut engine = engine();
+    for turns in 0..2 {
+        let pair = create(&mut engine).expect("room");
+        pair.shared.ring();
+        for _ in 0..turns {
+            engine.turn(Time(1));
+        }
+        assert!(engine.destroy_qp(pair.qpn));
+        assert!(engine.doorbells.is_empty());
+    }
+    create(&mut engine).expect("room");
+}
