@@ -74,22 +74,11 @@ impl DeviceBuilder {
     /// As [`DeviceBuilder::open`].
     #[cfg(feature = "dpdk")]
     pub fn open_spec(&self, spec: &DeviceSpec) -> Result<Device, Error> {
-        use datapath::port::dpdk::{DpdkPort, Eal, EalConfig, MemifConfig, MemifRole};
         use datapath::port::fault::Fault;
 
-        let role = spec.role()?;
-        let mut memif = MemifConfig::new(
-            &spec.path,
-            match role {
-                crate::Role::Server => MemifRole::Server,
-                crate::Role::Client => MemifRole::Client,
-            },
-        );
-        memif.mac = Some(spec.mac_for(role));
-        memif.max_frame = spec.max_frame();
         let seed = getrandom::u64().map_err(Error::Random)?;
-        let config = EngineConfig { ip: spec.ip_for(role), vlan: spec.vlan, seed, ..self.sizes };
-        let port = DpdkPort::memif(Eal::start(&EalConfig::default())?, &memif)?;
+        let config = EngineConfig { ip: spec.ip_or_default()?, vlan: spec.vlan, seed, ..self.sizes };
+        let port = crate::open::port(spec)?;
         match &spec.faults {
             Some(faults) => self.over(Fault::new(port, faults), config, Fault::fault_stats),
             None => self.over(port, config, |_| FaultStats::default()),
@@ -102,7 +91,7 @@ impl DeviceBuilder {
     /// [`Error::Unsupported`].
     #[cfg(not(feature = "dpdk"))]
     pub fn open_spec(&self, spec: &DeviceSpec) -> Result<Device, Error> {
-        spec.role()?;
+        spec.ip_or_default()?;
         Err(Error::Unsupported("this build has no DPDK: switch on the feature `dpdk` of verbs-api"))
     }
 
