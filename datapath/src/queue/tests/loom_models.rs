@@ -142,7 +142,9 @@ fn loom_no_wake_up_is_lost_and_at_most_one_doorbell_waits() {
 
 /// Queue pairs ring for an engine whose thread sleeps whenever it finds nothing.
 fn rings_for_a_sleeper(ringers: u32) {
-    loom::model(move || {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
         let doorbells = Doorbells::new(ringers as usize);
         doorbells.sleep().enable();
         let engine = {
