@@ -28,10 +28,10 @@ fn sizes() {
     req                  24
     rx                   20
     rsp                  40
-    controller           36
+    controller           40
     template             56
     QPC                 256
-    cold                424
+    cold                440
     send queue entry     12
     ");
     assert!(size_of::<Qpc>() <= HOT_BYTES_MAX);
