@@ -13,7 +13,7 @@ pub(crate) use context::{Attributes, QpCold, QpIdentity, RequesterCursor, Respon
 pub use context::{HOT_BYTES_MAX, Qpc};
 pub(crate) use flush::{fail, flush_and_rest, rest_for_good, stop_streams};
 pub(crate) use requester::{
-    FULL_GRANT, TransmitEnd, is_ready, on_acknowledge, on_command, on_timer, rest, tell_if_drained, transmit,
+    Grant, TransmitEnd, is_ready, on_acknowledge, on_command, on_timer, rest, tell_if_drained, transmit,
 };
 pub(crate) use responder::{RequestPacket, RxRecovery, apply_advance, on_request, write_ack};
 pub(crate) use table::QpTable;

@@ -1,12 +1,23 @@
-//! Scheduling as SRNIC does it: event mux, schedule queue, round robin, and the timers that wake queue pairs.
+//! Scheduling as SRNIC does it: event mux, schedule queue, policies, and the timers that wake queue pairs.
 
+mod attributes;
+mod deficit;
 mod event_mux;
+mod policy;
+mod priority;
 mod schedule_queue;
+mod slot_lists;
 mod timer_wheel;
+mod weighted;
 
+pub use attributes::{PRIORITIES, SchedAttributes, WEIGHT_LIMIT};
+pub use deficit::DeficitRoundRobin;
 pub use event_mux::{EventMux, SchedFlags};
+pub use policy::{Policy, Scheduler, SchedulerConfig, Turn, Usage};
+pub use priority::StrictPriority;
 pub use schedule_queue::ScheduleQueue;
 pub use timer_wheel::TimerWheel;
+pub use weighted::Weighted;
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,8 @@ pub const WQES_PER_TURN: u32 = 8;
 pub const BYTES_PER_TURN: usize = 16 * 1024;
 /// Packets that a queue pair may send in one scheduling turn, so that small path MTUs cannot fill the batch.
 pub const PACKETS_PER_TURN: usize = 16;
+/// What a packet takes of a share in bytes beside its payload: headers, ICRC, FCS and gap, about.
+pub const PACKET_OVERHEAD: usize = 100;
 /// Request packets in one transmit batch of the engine.
 pub const TX_BATCH: usize = 32;
 /// Acknowledgements in one transmit batch, beside the requests.

@@ -1,5 +1,6 @@
 //! What an engine is made with.
 
+use crate::sched::SchedulerConfig;
 use crate::stream::RtoConfig;
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -29,6 +30,8 @@ pub struct EngineConfig {
     pub recovery_contexts: u32,
     /// Floors of the timers.
     pub rto: RtoConfig,
+    /// How queue pairs share the transmit batches.
+    pub scheduler: SchedulerConfig,
     /// Makes the QPNs.
     pub seed: u64,
 }
@@ -45,6 +48,7 @@ impl Default for EngineConfig {
             window_max: 512,
             recovery_contexts: 64,
             rto: RtoConfig::default(),
+            scheduler: SchedulerConfig::default(),
             seed: 0,
         }
     }

@@ -2,8 +2,8 @@
 
 use super::{ControlPacket, Engine, TxSlots};
 use crate::port::Port;
-use crate::qp::{self, FULL_GRANT, TransmitEnd};
-use crate::sched::SchedFlags;
+use crate::qp::{self, Grant, TransmitEnd};
+use crate::sched::{SchedFlags, Usage};
 use crate::tuning;
 
 impl<P: Port> Engine<P> {
@@ -22,7 +22,7 @@ impl<P: Port> Engine<P> {
         self.wire.take_sent()
     }
 
-    /// Round robin over ready queue pairs until the batch is full, nobody is ready, or the port has no slot.
+    /// Turns of ready queue pairs until the batch is full, nobody is ready, or the port has no slot.
     fn schedule(&mut self) {
         let mut batch = tuning::TX_BATCH;
         let round = self.units.mux.waiting();
@@ -30,24 +30,25 @@ impl<P: Port> Engine<P> {
             if batch == 0 {
                 break;
             }
-            let Some(slot) = self.units.mux.next_ready() else { break };
+            let Some(turn) = self.units.mux.next_ready(self.units.now) else { break };
+            let slot = turn.slot;
             self.qps.hot(slot).sched.remove(SchedFlags::QUEUED);
             let Some((qpc, cold)) = self.qps.get(slot) else { continue };
             self.units.counters.sched_grants += 1;
-            let mut grant = FULL_GRANT;
-            grant.packets = grant.packets.min(batch);
-            let before = grant.packets;
+            let packets = tuning::PACKETS_PER_TURN.min(batch);
+            let mut grant = Grant { wqes: tuning::WQES_PER_TURN, bytes: turn.bytes, packets };
             let end = qp::transmit(qpc, cold, &mut self.units, &mut self.wire, &mut grant);
-            batch -= before - grant.packets;
+            let usage = Usage { bytes: turn.bytes - grant.bytes, packets: packets - grant.packets };
+            batch -= usage.packets;
             match end {
                 TransmitEnd::Done { ready } => {
                     let awake = ready || qp::rest(qpc, cold);
-                    self.units.mux.wake(slot, &mut qpc.sched, awake);
+                    self.units.mux.settle(slot, &mut qpc.sched, usage, awake);
                 }
                 TransmitEnd::PortFull => {
                     self.units.counters.tx_ring_full += 1;
                     self.port_was_full = true;
-                    self.units.mux.resume(slot, &mut qpc.sched);
+                    self.units.mux.resume(slot, &mut qpc.sched, usage);
                     break;
                 }
             }

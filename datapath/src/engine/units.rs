@@ -40,7 +40,7 @@ impl Units {
             turn: 0,
             memory: MemoryTable::new(config.max_mrs),
             cqs: Vec::new(),
-            mux: EventMux::new(queue_pairs),
+            mux: EventMux::new(&config.scheduler, queue_pairs),
             timers: TimerWheel::new(queue_pairs),
             ack_list: Vec::with_capacity(queue_pairs),
             control: ControlQueue::new(),

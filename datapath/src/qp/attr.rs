@@ -12,6 +12,7 @@ pub use mask::QpAttrMask;
 
 use super::state::QpState;
 use crate::memory::Access;
+use crate::sched::{PRIORITIES, SchedAttributes, WEIGHT_LIMIT};
 use core::net::{IpAddr, Ipv4Addr};
 use wire::{Pmtu, WireMode};
 
@@ -100,6 +101,8 @@ pub struct QpAttr {
     pub congestion: CongestionAlgorithm,
     /// Its parameters; they go with `congestion`.
     pub congestion_tuning: CongestionTuning,
+    /// Weight and priority beside other queue pairs.
+    pub scheduling: SchedAttributes,
 }
 
 impl Default for QpAttr {
@@ -128,6 +131,7 @@ impl Default for QpAttr {
             recovery: RecoveryPolicy::SelectiveRepeat,
             congestion: CongestionAlgorithm::Dctcp,
             congestion_tuning: CongestionTuning::default(),
+            scheduling: SchedAttributes::default(),
         }
     }
 }
@@ -177,6 +181,8 @@ impl QpAttr {
             (QpAttrMask::RETRY_CNT, u32::from(self.retry_cnt), 0, 7),
             (QpAttrMask::RNR_RETRY, u32::from(self.rnr_retry), 0, 7),
             (QpAttrMask::MIN_RNR_TIMER, u32::from(self.min_rnr_timer), 0, 31),
+            (QpAttrMask::SCHEDULING, u32::from(self.scheduling.weight), 1, u32::from(WEIGHT_LIMIT)),
+            (QpAttrMask::SCHEDULING, u32::from(self.scheduling.priority), 0, PRIORITIES as u32 - 1),
         ];
         for (attribute, value, min, max) in ranges {
             if mask.contains(attribute) && !(min..=max).contains(&value) {

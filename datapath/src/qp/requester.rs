@@ -7,7 +7,7 @@ mod transmit;
 
 pub(crate) use acknowledged::{on_acknowledge, tell_if_drained};
 pub(crate) use timers::on_timer;
-pub(crate) use transmit::{FULL_GRANT, TransmitEnd, rest, transmit};
+pub(crate) use transmit::{Grant, TransmitEnd, rest, transmit};
 
 use super::context::{QpCold, Qpc};
 use crate::engine::Units;

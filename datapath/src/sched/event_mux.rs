@@ -3,7 +3,9 @@
 //! A queue pair is *active* while it has something to send, has *credit* while its gates are open, and is *ready* if it
 //! is both, or if a probe is due. Only ready queue pairs stand in the schedule queue.
 
-use super::schedule_queue::ScheduleQueue;
+use super::SchedAttributes;
+use super::policy::{Policy, Scheduler, SchedulerConfig, Turn, Usage};
+use crate::time::Time;
 
 bitflags::bitflags! {
     /// Scheduling state of a queue pair.
@@ -27,14 +29,14 @@ bitflags::bitflags! {
 /// The event mux of one engine.
 #[derive(Debug)]
 pub struct EventMux {
-    queue: ScheduleQueue,
+    scheduler: Scheduler,
 }
 
 impl EventMux {
-    /// For `queue_pairs` queue pairs.
+    /// For `queue_pairs` queue pairs, served as `config` says.
     #[must_use]
-    pub fn new(queue_pairs: usize) -> Self {
-        Self { queue: ScheduleQueue::new(queue_pairs) }
+    pub fn new(config: &SchedulerConfig, queue_pairs: usize) -> Self {
+        Self { scheduler: Scheduler::new(config, queue_pairs) }
     }
 
     /// A queue pair may have become ready: queue it unless it stands there already.
@@ -42,28 +44,46 @@ impl EventMux {
     pub fn wake(&mut self, slot: u32, flags: &mut SchedFlags, ready: bool) {
         if ready && !flags.contains(SchedFlags::QUEUED) {
             flags.insert(SchedFlags::QUEUED);
-            self.queue.push(slot);
+            self.scheduler.push(slot);
         }
     }
 
-    /// Takes the next queue pair of the round; the caller clears [`SchedFlags::QUEUED`].
+    /// Takes the queue pair whose turn it is; the caller clears [`SchedFlags::QUEUED`], and says how the turn went.
     #[inline]
-    pub fn next_ready(&mut self) -> Option<u32> {
-        self.queue.pop()
+    pub fn next_ready(&mut self, now: Time) -> Option<Turn> {
+        self.scheduler.pop(now)
     }
 
-    /// The turn of `slot` was cut short by the port: it goes first next time.
-    pub fn resume(&mut self, slot: u32, flags: &mut SchedFlags) {
+    /// A turn is over, and the queue pair is still ready, or not.
+    #[inline]
+    pub fn settle(&mut self, slot: u32, flags: &mut SchedFlags, usage: Usage, ready: bool) {
+        self.scheduler.charge(slot, usage);
+        if !ready {
+            self.scheduler.rest(slot);
+        } else if !flags.contains(SchedFlags::QUEUED) {
+            flags.insert(SchedFlags::QUEUED);
+            self.scheduler.requeue(slot);
+        }
+    }
+
+    /// The turn of `slot` was cut short by the port: it goes on next time.
+    pub fn resume(&mut self, slot: u32, flags: &mut SchedFlags, usage: Usage) {
+        self.scheduler.charge(slot, usage);
         if !flags.contains(SchedFlags::QUEUED) {
             flags.insert(SchedFlags::QUEUED);
-            self.queue.push_front(slot);
+            self.scheduler.resume(slot);
         }
+    }
+
+    /// Weight and priority of `slot` from its next turn on.
+    pub fn set_attributes(&mut self, slot: u32, attributes: SchedAttributes) {
+        self.scheduler.set_attributes(slot, attributes);
     }
 
     /// Queue pairs that wait for their turn.
     #[inline]
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.queue.len()
+        self.scheduler.waiting()
     }
 }

@@ -17,7 +17,7 @@ impl ScheduleQueue {
 
     /// To the end of the round.
     #[inline]
-    pub fn push(&mut self, slot: u32) {
+    pub fn push_back(&mut self, slot: u32) {
         debug_assert!(self.slots.len() < self.slots.capacity(), "each queue pair is queued at most once");
         self.slots.push_back(slot);
     }
@@ -30,7 +30,7 @@ impl ScheduleQueue {
 
     /// The next in the round.
     #[inline]
-    pub fn pop(&mut self) -> Option<u32> {
+    pub fn pop_front(&mut self) -> Option<u32> {
         self.slots.pop_front()
     }
 

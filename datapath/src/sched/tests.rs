@@ -1,3 +1,6 @@
+mod policies;
+mod shares;
+
 use super::*;
 use crate::time::Time;
 
@@ -53,7 +56,7 @@ fn deadlines_behind_the_horizon_and_long_gaps_lose_nothing() {
 
 #[test]
 fn the_schedule_queue_is_fair_and_holds_each_once() {
-    let mut mux = EventMux::new(3);
+    let mut mux = EventMux::new(&SchedulerConfig::RoundRobin, 3);
     let mut flags = [SchedFlags::default(); 3];
     for _ in 0..2 {
         for slot in 0..3u32 {
@@ -62,15 +65,18 @@ fn the_schedule_queue_is_fair_and_holds_each_once() {
     }
     assert_eq!(mux.waiting(), 3);
     let mut order = Vec::new();
-    for _ in 0..6 {
-        let slot = mux.next_ready().unwrap();
+    let next = |mux: &mut EventMux, flags: &mut [SchedFlags; 3]| {
+        let slot = mux.next_ready(Time::ZERO).unwrap().slot;
         flags[slot as usize].remove(SchedFlags::QUEUED);
+        slot
+    };
+    for _ in 0..6 {
+        let slot = next(&mut mux, &mut flags);
         order.push(slot);
-        mux.wake(slot, &mut flags[slot as usize], true);
+        mux.settle(slot, &mut flags[slot as usize], Usage::default(), true);
     }
     assert_eq!(order, [0, 1, 2, 0, 1, 2]);
-    let slot = mux.next_ready().unwrap();
-    flags[slot as usize].remove(SchedFlags::QUEUED);
-    mux.resume(slot, &mut flags[slot as usize]);
-    assert_eq!(mux.next_ready(), Some(slot), "a turn cut short by the port goes first");
+    let slot = next(&mut mux, &mut flags);
+    mux.resume(slot, &mut flags[slot as usize], Usage::default());
+    assert_eq!(next(&mut mux, &mut flags), slot, "a turn cut short by the port goes first");
 }

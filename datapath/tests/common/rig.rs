@@ -7,6 +7,7 @@ use datapath::port::Port;
 use datapath::qp::attr::{AddressVector, CongestionAlgorithm, QpAttr, QpAttrMask as M};
 use datapath::qp::state::{QpState, QpType};
 use datapath::queue::*;
+use datapath::sched::SchedulerConfig;
 use datapath::stream::RtoConfig;
 use datapath::time::Time;
 use std::net::{IpAddr, Ipv4Addr};
@@ -103,7 +104,8 @@ impl Side {
                     | M::MIN_RNR_TIMER
                     | M::WIRE_MODE
                     | M::RECOVERY
-                    | M::CONGESTION,
+                    | M::CONGESTION
+                    | M::SCHEDULING,
             ),
             (QpState::Rts, M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::SQ_PSN | M::MAX_QP_RD_ATOMIC),
         ];
@@ -152,7 +154,13 @@ pub struct Rig {
 
 impl Rig {
     pub fn new(max_qps: u32, frames: usize) -> Self {
-        let config = EngineConfig { max_qps, rto: RtoConfig::SIMULATION, ..EngineConfig::default() };
+        Self::with_scheduler(max_qps, frames, SchedulerConfig::default())
+    }
+
+    /// The same, with engines that share their turns in another way.
+    pub fn with_scheduler(max_qps: u32, frames: usize, scheduler: SchedulerConfig) -> Self {
+        let rto = RtoConfig::SIMULATION;
+        let config = EngineConfig { max_qps, rto, scheduler, ..EngineConfig::default() };
         let sides = [1, 2].map(|host| Side::new(host, config, frames));
         Self { sides, now: Time(1_000_000), drops: Box::new(|_, _| false) }
     }

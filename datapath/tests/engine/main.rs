@@ -4,5 +4,6 @@
 mod common;
 mod lives;
 mod long_messages;
+mod policies;
 mod scheduler;
 mod wake_ups;

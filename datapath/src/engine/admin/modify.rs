@@ -66,6 +66,9 @@ impl<P: Port> Engine<P> {
         if from != to {
             qp::tell_if_drained(qpc, &mut self.units);
         }
+        if mask.contains(QpAttrMask::SCHEDULING) {
+            self.units.mux.set_attributes(slot, merged.scheduling);
+        }
         let ready = qp::is_ready(qpc, cold);
         self.units.mux.wake(slot, &mut qpc.sched, ready);
         Ok(())
@@ -147,6 +150,7 @@ fn merge(old: &QpAttr, new: &QpAttr, mask: QpAttrMask) -> QpAttr {
         RETRY_CNT => retry_cnt, RNR_RETRY => rnr_retry, MIN_RNR_TIMER => min_rnr_timer,
         MAX_QP_RD_ATOMIC => max_rd_atomic, MAX_DEST_RD_ATOMIC => max_dest_rd_atomic, WIRE_MODE => wire_mode,
         RECOVERY => recovery, CONGESTION => congestion,
+        SCHEDULING => scheduling,
     }
     if mask.contains(QpAttrMask::CONGESTION) {
         merged.congestion_tuning = new.congestion_tuning;

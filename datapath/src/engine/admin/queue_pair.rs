@@ -150,6 +150,7 @@ impl<P: Port> Engine<P> {
             plain_nack_at: None,
             refusal: None,
         };
+        self.units.mux.set_attributes(slot, attr.scheduling);
         self.qps.insert(slot, hot, Box::new(cold));
         Ok(QpHandles { qpn, send, recv, shared })
     }

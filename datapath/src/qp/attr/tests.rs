@@ -41,7 +41,7 @@ type Setter = fn(&mut QpAttr, u32);
 #[test]
 #[expect(clippy::cast_possible_truncation, reason = "every value used fits the field it is written to")]
 fn each_number_is_held_to_its_range() {
-    let cases: [(QpAttrMask, u32, u32, u32, Setter); 11] = [
+    let cases: [(QpAttrMask, u32, u32, u32, Setter); 13] = [
         (QpAttrMask::PORT, 1, 1, 255, |a, v| a.port_num = v as u8),
         (QpAttrMask::DEST_QPN, 1, 0xFF_FFFE, u32::MAX, |a, v| a.dest_qpn = v),
         (QpAttrMask::RQ_PSN, 0, 0xFF_FFFF, u32::MAX, |a, v| a.rq_psn = v),
@@ -50,6 +50,8 @@ fn each_number_is_held_to_its_range() {
         (QpAttrMask::RETRY_CNT, 0, 7, 255, |a, v| a.retry_cnt = v as u8),
         (QpAttrMask::RNR_RETRY, 0, 7, 255, |a, v| a.rnr_retry = v as u8),
         (QpAttrMask::MIN_RNR_TIMER, 0, 31, 255, |a, v| a.min_rnr_timer = v as u8),
+        (QpAttrMask::SCHEDULING, 1, 64, 255, |a, v| a.scheduling.weight = v as u8),
+        (QpAttrMask::SCHEDULING, 0, 7, 255, |a, v| a.scheduling.priority = v as u8),
         (QpAttrMask::CONGESTION, 0, 4_194_240, u32::MAX, |a, v| a.congestion_tuning.rtt_reference_ns = v),
         (QpAttrMask::CONGESTION, 1, 4_194_240, u32::MAX, |a, v| a.congestion_tuning.fabric_target_ns = v),
         (QpAttrMask::CONGESTION, 1, 4_194_240, u32::MAX, |a, v| a.congestion_tuning.host_target_ns = v),

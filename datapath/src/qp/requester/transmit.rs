@@ -8,7 +8,6 @@ use crate::qp::fail;
 use crate::queue::WcStatus;
 use crate::sched::SchedFlags;
 use crate::stream::Resend;
-use crate::tuning;
 use wire::{Msn, Psn};
 
 /// What a queue pair may send in one turn.
@@ -310,7 +309,3 @@ pub(crate) fn rest(qpc: &mut Qpc, cold: &QpCold) -> bool {
     qpc.sched.set(SchedFlags::ACTIVE, awake);
     awake
 }
-
-/// The grant of one scheduling turn.
-pub(crate) const FULL_GRANT: Grant =
-    Grant { wqes: tuning::WQES_PER_TURN, bytes: tuning::BYTES_PER_TURN, packets: tuning::PACKETS_PER_TURN };

@@ -2,7 +2,8 @@
 //!
 //! Masks are those of verbs without alternate paths, which RoCE lacks. Two rows follow protocol.md 1.9 rather than
 //! Linux: ERR is reached from RESET too, and RC, which never enters SQE, cannot leave it for RTS. The attributes of
-//! our own (wire mode, recovery, congestion) are fixed at INIT to RTR, where the responder's streams are made.
+//! our own (wire mode, recovery, congestion) are fixed at INIT to RTR, where the responder's streams are made; only
+//! the scheduling attributes may change later, as the rate limit of verbs does.
 
 use super::{QpState, QpType};
 use crate::qp::attr::QpAttrMask;
@@ -77,7 +78,7 @@ pub const TRANSITIONS: &[TransitionRule] = &[
         &[Init],
         Rtr,
         mask!(AV | PATH_MTU | DEST_QPN | RQ_PSN | MAX_DEST_RD_ATOMIC | MIN_RNR_TIMER),
-        mask!(ACCESS_FLAGS | PKEY_INDEX | WIRE_MODE | RECOVERY | CONGESTION),
+        mask!(ACCESS_FLAGS | PKEY_INDEX | WIRE_MODE | RECOVERY | CONGESTION | SCHEDULING),
     ),
     row(&[Uc], &[Init], Rtr, mask!(AV | PATH_MTU | DEST_QPN | RQ_PSN), mask!(ACCESS_FLAGS | PKEY_INDEX)),
     row(&[Ud], &[Init], Rtr, mask!(), mask!(PKEY_INDEX | QKEY)),
@@ -86,11 +87,11 @@ pub const TRANSITIONS: &[TransitionRule] = &[
         &[Rtr],
         Rts,
         mask!(TIMEOUT | RETRY_CNT | RNR_RETRY | SQ_PSN | MAX_QP_RD_ATOMIC),
-        mask!(CUR_STATE | ACCESS_FLAGS | MIN_RNR_TIMER),
+        mask!(CUR_STATE | ACCESS_FLAGS | MIN_RNR_TIMER | SCHEDULING),
     ),
     row(&[Uc], &[Rtr], Rts, mask!(SQ_PSN), mask!(CUR_STATE | ACCESS_FLAGS)),
     row(&[Ud], &[Rtr], Rts, mask!(SQ_PSN), mask!(CUR_STATE | QKEY)),
-    row(&[Rc], &[Rts, Sqd], Rts, mask!(), mask!(CUR_STATE | ACCESS_FLAGS | MIN_RNR_TIMER)),
+    row(&[Rc], &[Rts, Sqd], Rts, mask!(), mask!(CUR_STATE | ACCESS_FLAGS | MIN_RNR_TIMER | SCHEDULING)),
     row(&[Uc], &[Rts, Sqd, Sqe], Rts, mask!(), mask!(CUR_STATE | ACCESS_FLAGS)),
     row(&[Ud], &[Rts, Sqd, Sqe], Rts, mask!(), mask!(CUR_STATE | QKEY)),
     row(ANY_TYPE, &[Rts], Sqd, mask!(), mask!(EN_SQD_ASYNC_NOTIFY)),

@@ -1,0 +1,194 @@
+//! What decides whose turn it is: one interface, four policies, chosen when the engine is made.
+
+use super::deficit::DeficitRoundRobin;
+use super::priority::StrictPriority;
+use super::schedule_queue::ScheduleQueue;
+use super::weighted::Weighted;
+use super::{PRIORITIES, SchedAttributes};
+use crate::time::Time;
+use crate::tuning;
+
+/// How the engine shares its transmit batches among ready queue pairs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SchedulerConfig {
+    /// One turn each, as the paper does it (section 4.2).
+    #[default]
+    RoundRobin,
+    /// As many turns in a row as the queue pair's weight says.
+    Weighted,
+    /// The highest priority first. `cap_mbps` caps each priority, in megabits a second of frames: what is above its cap
+    /// waits until nobody below is ready. 0: no cap. Lower priorities starve unless the caps above them leave
+    /// something of the link.
+    StrictPriority {
+        /// By priority, from 0, the lowest.
+        cap_mbps: [u32; PRIORITIES],
+    },
+    /// Equal bytes, whatever the size of the messages; a queue pair of weight n has n times as many.
+    DeficitRoundRobin,
+}
+
+/// A queue pair's turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Turn {
+    /// Whose.
+    pub slot: u32,
+    /// Payload that it may send, in bytes; at most [`tuning::BYTES_PER_TURN`].
+    pub bytes: usize,
+}
+
+/// What a queue pair sent in its turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    /// Payload in bytes.
+    pub bytes: usize,
+    /// Packets.
+    pub packets: usize,
+}
+
+impl Usage {
+    /// Bytes on the wire, about.
+    pub(super) fn wire_bytes(self) -> i64 {
+        i64::try_from(self.bytes + self.packets * tuning::PACKET_OVERHEAD).unwrap_or(i64::MAX)
+    }
+}
+
+/// An order of ready queue pairs. Each stands in it at most once, and nothing here grows with those that are idle.
+///
+/// After [`pop`](Self::pop) the queue pair is out. Then the engine says what it used, and that it is still ready
+/// ([`requeue`](Self::requeue)), was cut short ([`resume`](Self::resume)) or has nothing left ([`rest`](Self::rest)).
+pub trait Policy {
+    /// A queue pair became ready.
+    fn push(&mut self, slot: u32);
+    /// Takes the queue pair whose turn it is.
+    fn pop(&mut self, now: Time) -> Option<Turn>;
+    /// Its turn is over: what it sent.
+    fn charge(&mut self, slot: u32, usage: Usage);
+    /// It is still ready.
+    fn requeue(&mut self, slot: u32);
+    /// The port had no room: its turn goes on next time.
+    fn resume(&mut self, slot: u32);
+    /// It has nothing to send, or may not.
+    fn rest(&mut self, slot: u32);
+    /// Queue pairs that wait for their turn.
+    fn waiting(&self) -> usize;
+    /// Its weight and priority from its next turn on. What it had saved or owed is forgotten.
+    fn set_attributes(&mut self, slot: u32, attributes: SchedAttributes);
+}
+
+/// Round robin is the schedule queue and nothing else.
+impl Policy for ScheduleQueue {
+    #[inline]
+    fn push(&mut self, slot: u32) {
+        self.push_back(slot);
+    }
+
+    #[inline]
+    fn pop(&mut self, _now: Time) -> Option<Turn> {
+        self.pop_front().map(|slot| Turn { slot, bytes: tuning::BYTES_PER_TURN })
+    }
+
+    #[inline]
+    fn charge(&mut self, _slot: u32, _usage: Usage) {}
+
+    #[inline]
+    fn requeue(&mut self, slot: u32) {
+        self.push_back(slot);
+    }
+
+    fn resume(&mut self, slot: u32) {
+        self.push_front(slot);
+    }
+
+    #[inline]
+    fn rest(&mut self, _slot: u32) {}
+
+    #[inline]
+    fn waiting(&self) -> usize {
+        self.len()
+    }
+
+    fn set_attributes(&mut self, _slot: u32, _attributes: SchedAttributes) {}
+}
+
+/// One of the policies: a branch that always goes the same way, where a generic engine would have to be compiled once
+/// for each.
+#[derive(Debug)]
+pub enum Scheduler {
+    /// [`SchedulerConfig::RoundRobin`].
+    RoundRobin(ScheduleQueue),
+    /// [`SchedulerConfig::Weighted`].
+    Weighted(Weighted),
+    /// [`SchedulerConfig::StrictPriority`].
+    StrictPriority(StrictPriority),
+    /// [`SchedulerConfig::DeficitRoundRobin`].
+    DeficitRoundRobin(DeficitRoundRobin),
+}
+
+impl Scheduler {
+    /// For `queue_pairs` queue pairs.
+    #[must_use]
+    pub fn new(config: &SchedulerConfig, queue_pairs: usize) -> Self {
+        match config {
+            SchedulerConfig::RoundRobin => Self::RoundRobin(ScheduleQueue::new(queue_pairs)),
+            SchedulerConfig::Weighted => Self::Weighted(Weighted::new(queue_pairs)),
+            SchedulerConfig::StrictPriority { cap_mbps } => {
+                Self::StrictPriority(StrictPriority::new(queue_pairs, cap_mbps))
+            }
+            SchedulerConfig::DeficitRoundRobin => {
+                Self::DeficitRoundRobin(DeficitRoundRobin::new(queue_pairs))
+            }
+        }
+    }
+}
+
+/// The same call on whichever it is.
+macro_rules! each {
+    ($self:expr, $policy:ident => $call:expr) => {
+        match $self {
+            Scheduler::RoundRobin($policy) => $call,
+            Scheduler::Weighted($policy) => $call,
+            Scheduler::StrictPriority($policy) => $call,
+            Scheduler::DeficitRoundRobin($policy) => $call,
+        }
+    };
+}
+
+impl Policy for Scheduler {
+    #[inline]
+    fn push(&mut self, slot: u32) {
+        each!(self, policy => policy.push(slot));
+    }
+
+    #[inline]
+    fn pop(&mut self, now: Time) -> Option<Turn> {
+        each!(self, policy => Policy::pop(policy, now))
+    }
+
+    #[inline]
+    fn charge(&mut self, slot: u32, usage: Usage) {
+        each!(self, policy => policy.charge(slot, usage));
+    }
+
+    #[inline]
+    fn requeue(&mut self, slot: u32) {
+        each!(self, policy => policy.requeue(slot));
+    }
+
+    fn resume(&mut self, slot: u32) {
+        each!(self, policy => policy.resume(slot));
+    }
+
+    #[inline]
+    fn rest(&mut self, slot: u32) {
+        each!(self, policy => policy.rest(slot));
+    }
+
+    #[inline]
+    fn waiting(&self) -> usize {
+        each!(self, policy => policy.waiting())
+    }
+
+    fn set_attributes(&mut self, slot: u32, attributes: SchedAttributes) {
+        each!(self, policy => policy.set_attributes(slot, attributes));
+    }
+}
