@@ -10,7 +10,7 @@ mod slot_lists;
 mod timer_wheel;
 mod weighted;
 
-pub use attributes::{PRIORITIES, SchedAttributes, WEIGHT_LIMIT};
+pub use attributes::{PRIORITIES, PRIORITY_MAX, SchedAttributes, WEIGHT_LIMIT};
 pub use deficit::DeficitRoundRobin;
 pub use event_mux::{EventMux, SchedFlags};
 pub use policy::{Policy, Scheduler, SchedulerConfig, Turn, Usage};

@@ -15,6 +15,7 @@ mod message;
 mod oracle;
 mod plan;
 mod report;
+mod shares;
 mod weather;
 mod world;
 

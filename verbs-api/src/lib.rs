@@ -44,6 +44,7 @@ pub use datapath::qp::state::QpState;
 pub use datapath::queue::{
     Completion, PostError, QueueCaps, RecvRequest, SendData, Sge, WcFlags, WcOpcode, WcStatus,
 };
+pub use datapath::sched::{SchedAttributes, SchedulerConfig};
 pub use device::{Device, DeviceBuilder};
 pub use driver::Driver;
 pub use endpoint::{Endpoint, EndpointError};

@@ -12,7 +12,7 @@ pub use mask::QpAttrMask;
 
 use super::state::QpState;
 use crate::memory::Access;
-use crate::sched::{PRIORITIES, SchedAttributes, WEIGHT_LIMIT};
+use crate::sched::{PRIORITY_MAX, SchedAttributes, WEIGHT_LIMIT};
 use core::net::{IpAddr, Ipv4Addr};
 use wire::{Pmtu, WireMode};
 
@@ -182,7 +182,7 @@ impl QpAttr {
             (QpAttrMask::RNR_RETRY, u32::from(self.rnr_retry), 0, 7),
             (QpAttrMask::MIN_RNR_TIMER, u32::from(self.min_rnr_timer), 0, 31),
             (QpAttrMask::SCHEDULING, u32::from(self.scheduling.weight), 1, u32::from(WEIGHT_LIMIT)),
-            (QpAttrMask::SCHEDULING, u32::from(self.scheduling.priority), 0, PRIORITIES as u32 - 1),
+            (QpAttrMask::SCHEDULING, u32::from(self.scheduling.priority), 0, u32::from(PRIORITY_MAX)),
         ];
         for (attribute, value, min, max) in ranges {
             if mask.contains(attribute) && !(min..=max).contains(&value) {

@@ -1,7 +1,9 @@
 //! What a queue pair may ask of the scheduler.
 
 /// Priorities of [`SchedulerConfig::StrictPriority`](super::SchedulerConfig::StrictPriority).
-pub const PRIORITIES: usize = 8;
+pub const PRIORITIES: usize = PRIORITY_MAX as usize + 1;
+/// The highest of them.
+pub const PRIORITY_MAX: u8 = 7;
 /// Largest weight: so many turns, or quanta of bytes, are the longest that others wait for one queue pair.
 pub const WEIGHT_LIMIT: u8 = 64;
 

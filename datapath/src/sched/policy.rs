@@ -119,7 +119,7 @@ pub enum Scheduler {
     /// [`SchedulerConfig::Weighted`].
     Weighted(Weighted),
     /// [`SchedulerConfig::StrictPriority`].
-    StrictPriority(StrictPriority),
+    StrictPriority(Box<StrictPriority>),
     /// [`SchedulerConfig::DeficitRoundRobin`].
     DeficitRoundRobin(DeficitRoundRobin),
 }
@@ -132,7 +132,7 @@ impl Scheduler {
             SchedulerConfig::RoundRobin => Self::RoundRobin(ScheduleQueue::new(queue_pairs)),
             SchedulerConfig::Weighted => Self::Weighted(Weighted::new(queue_pairs)),
             SchedulerConfig::StrictPriority { cap_mbps } => {
-                Self::StrictPriority(StrictPriority::new(queue_pairs, cap_mbps))
+                Self::StrictPriority(Box::new(StrictPriority::new(queue_pairs, cap_mbps)))
             }
             SchedulerConfig::DeficitRoundRobin => {
                 Self::DeficitRoundRobin(DeficitRoundRobin::new(queue_pairs))
@@ -161,7 +161,7 @@ impl Policy for Scheduler {
 
     #[inline]
     fn pop(&mut self, now: Time) -> Option<Turn> {
-        each!(self, policy => Policy::pop(policy, now))
+        each!(self, policy => policy.pop(now))
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 
 use super::policy::{Policy, Turn, Usage};
 use super::slot_lists::SlotLists;
-use super::{PRIORITIES, SchedAttributes};
+use super::{PRIORITIES, PRIORITY_MAX, SchedAttributes};
 use crate::time::Time;
 use crate::tuning;
 
@@ -113,7 +113,6 @@ impl Policy for StrictPriority {
 
     /// Where it stands in a list, it stays until its next turn.
     fn set_attributes(&mut self, slot: u32, attributes: SchedAttributes) {
-        const HIGHEST: u8 = PRIORITIES as u8 - 1;
-        self.priorities[slot as usize] = attributes.priority.min(HIGHEST);
+        self.priorities[slot as usize] = attributes.priority.min(PRIORITY_MAX);
     }
 }

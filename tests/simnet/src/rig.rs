@@ -143,6 +143,7 @@ impl Rig {
             recovery_contexts: self.options.recovery_contexts,
             rto: self.options.rto,
             vlan: self.options.vlan,
+            scheduler: self.options.scheduler,
             seed: crate::rng::splitmix64(self.options.seed ^ id.0 as u64),
             ..EngineConfig::default()
         };

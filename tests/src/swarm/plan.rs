@@ -1,6 +1,7 @@
 //! Everything that a seed decides.
 
 use super::message::{Limits, Script};
+use super::shares;
 use super::weather::{self, Change};
 use core::fmt;
 use datapath::qp::attr::{CongestionAlgorithm, RecoveryPolicy};
@@ -126,7 +127,7 @@ impl Plan {
         let tidy = extras.below(4) == 0;
         let nodes = 2 + rng.index(3);
         let storm_ns = 50_000 << rng.below(7);
-        let rig = draw_rig(rng, seed);
+        let mut rig = draw_rig(rng, seed);
         let pairs = 1 + rng.index(nodes + 1);
         let mut weather = match rng.below(10) {
             0 => Vec::new(),
@@ -145,6 +146,7 @@ impl Plan {
             }
         }
         weather.sort_by_key(|(at, _)| *at);
+        shares::draw(extras, &mut rig, &mut connections);
         Self { seed, rig, nodes, connections, weather, storm_ns, tidy }
     }
 
@@ -202,6 +204,7 @@ fn draw_rig(rng: &mut Rng, seed: u64) -> RigOptions {
         rto,
         ipv6: rng.below(4) == 0,
         vlan: (rng.below(4) == 0).then(|| 1 + u16::from(small(rng, 100))),
+        ..RigOptions::default()
     }
 }
 

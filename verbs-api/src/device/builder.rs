@@ -9,6 +9,7 @@ use crate::spec::DeviceSpec;
 use datapath::engine::{Engine, EngineConfig};
 use datapath::port::Port;
 use datapath::port::fault::FaultStats;
+use datapath::sched::SchedulerConfig;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -57,6 +58,8 @@ impl DeviceBuilder {
         /// Connections that can have losses to repair at the same time, 1 to 2^20; further ones drop what comes out of
         /// order. Default 64.
         recovery_contexts: u32 => sizes.recovery_contexts;
+        /// How queue pairs share the engine's turns. Default [`SchedulerConfig::RoundRobin`].
+        scheduler: SchedulerConfig => sizes.scheduler;
     }
 
     /// Opens the device that a string names; [`DeviceSpec`] has the grammar.

@@ -10,6 +10,9 @@ use datapath::memory::Access;
 use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, QpAttr, QpAttrMask, RecoveryPolicy};
 use datapath::qp::state::{QpState, QpType};
 use datapath::queue::QueueCaps;
+use datapath::sched::SchedAttributes;
+#[cfg(doc)]
+use datapath::sched::SchedulerConfig;
 use std::sync::Arc;
 use wire::Pmtu;
 
@@ -79,6 +82,9 @@ impl QueuePairBuilder {
         congestion: CongestionAlgorithm => attr.congestion;
         /// Parameters of the congestion controller: the response to losses, RTT-fair growth, target delays.
         congestion_tuning: CongestionTuning => attr.congestion_tuning;
+        /// Weight, 1 to 64, and priority, 0 to 7, beside other queue pairs; which of them counts is the device's
+        /// [`SchedulerConfig`]. Default 1 and 0.
+        scheduling: SchedAttributes => attr.scheduling;
         /// How losses are repaired. Default selective repeat.
         recovery: RecoveryPolicy => attr.recovery;
         /// First PSN, 24 bits. By default one that late packets of other connections are unlikely to fit.
@@ -115,6 +121,7 @@ impl QueuePairBuilder {
     fn validate(&self) -> Result<(), ModifyError> {
         let mask = QpAttrMask::SQ_PSN
             | QpAttrMask::CONGESTION
+            | QpAttrMask::SCHEDULING
             | QpAttrMask::TIMEOUT
             | QpAttrMask::RETRY_CNT
             | QpAttrMask::RNR_RETRY

@@ -97,7 +97,8 @@ impl PreparedQueuePair {
             | QpAttrMask::MIN_RNR_TIMER
             | QpAttrMask::WIRE_MODE
             | QpAttrMask::RECOVERY
-            | QpAttrMask::CONGESTION;
+            | QpAttrMask::CONGESTION
+            | QpAttrMask::SCHEDULING;
         loop {
             match self.owned.modify(&attr, mask) {
                 // Ends as known or unreachable: the engine counts its questions.

@@ -6,6 +6,7 @@ use crate::tuning::BYTES_PER_TURN;
 use proptest::prelude::*;
 
 const SLOTS: usize = 6;
+const LAST_SLOT: u32 = 5;
 
 /// A cap that leaves most of the link in [`TURN_NS`] to those below.
 const CAPPED: SchedulerConfig =
@@ -44,7 +45,7 @@ enum Op {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let slot = 0..SLOTS as u32;
+    let slot = 0..=LAST_SLOT;
     prop_oneof![
         3 => (slot.clone(), any::<bool>()).prop_map(|(slot, ready)| Op::Wake(slot, ready)),
         6 => (0..=16_usize, 0..=4096_usize, 0..4_u8, 0..10_000_u64)

@@ -92,6 +92,7 @@ impl Rig {
             recovery: options.recovery,
             congestion: options.congestion,
             congestion_tuning: options.congestion_tuning,
+            scheduling: options.scheduling,
             ..QpAttr::default()
         };
         let mask = QpAttrMask::STATE
@@ -103,7 +104,8 @@ impl Rig {
             | QpAttrMask::MIN_RNR_TIMER
             | QpAttrMask::WIRE_MODE
             | QpAttrMask::RECOVERY
-            | QpAttrMask::CONGESTION;
+            | QpAttrMask::CONGESTION
+            | QpAttrMask::SCHEDULING;
         (attr, mask)
     }
 

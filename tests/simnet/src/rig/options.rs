@@ -4,6 +4,7 @@ use crate::network::PortOptions;
 use datapath::memory::{Access, ProtectionDomainId};
 use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, RecoveryPolicy};
 use datapath::queue::QueueCaps;
+use datapath::sched::{SchedAttributes, SchedulerConfig};
 use datapath::stream::RtoConfig;
 use wire::{Pmtu, WireMode};
 
@@ -24,6 +25,8 @@ pub struct RigOptions {
     pub recovery_contexts: u32,
     /// Floors of the timers.
     pub rto: RtoConfig,
+    /// How the queue pairs of an engine share its turns.
+    pub scheduler: SchedulerConfig,
     /// Addresses are fd00::1 and on instead of 10.0.0.1 and on.
     pub ipv6: bool,
     /// VLAN tag of all frames.
@@ -40,6 +43,7 @@ impl Default for RigOptions {
             window_max: 512,
             recovery_contexts: 64,
             rto: RtoConfig::SIMULATION,
+            scheduler: SchedulerConfig::default(),
             ipv6: false,
             vlan: None,
         }
@@ -69,6 +73,8 @@ pub struct QpOptions {
     pub congestion: CongestionAlgorithm,
     /// Its parameters.
     pub congestion_tuning: CongestionTuning,
+    /// Weight and priority.
+    pub scheduling: SchedAttributes,
     /// A try lasts 4.096 us x 2^timeout; 0: no failure detector.
     pub timeout: u8,
     /// Tries without any sign of life.
@@ -102,6 +108,7 @@ impl Default for QpOptions {
             recovery: RecoveryPolicy::SelectiveRepeat,
             congestion: CongestionAlgorithm::Fixed,
             congestion_tuning: CongestionTuning::default(),
+            scheduling: SchedAttributes::default(),
             timeout: 14,
             retry_cnt: 7,
             rnr_retry: 7,
