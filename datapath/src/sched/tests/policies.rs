@@ -8,13 +8,11 @@ use proptest::prelude::*;
 const SLOTS: usize = 6;
 const LAST_SLOT: u32 = 5;
 
-/// A cap that leaves most of the link in [`TURN_NS`] to those below.
+/// Caps that leave most of a link of 100 Gb/s to those below.
 const CAPPED: SchedulerConfig =
     SchedulerConfig::StrictPriority { cap_mbps: [0, 1_000, 1_000, 1_000, 1_000, 1_000, 1_000, 1_000] };
 const ALL: [SchedulerConfig; 4] =
     [SchedulerConfig::RoundRobin, SchedulerConfig::Weighted, SchedulerConfig::DeficitRoundRobin, CAPPED];
-/// 16 KiB at 100 Gb/s.
-const TURN_NS: u64 = 1_310;
 
 fn any_policy() -> impl Strategy<Value = SchedulerConfig> {
     prop_oneof![
@@ -109,31 +107,32 @@ proptest! {
             mux.wake(slot, &mut flags[slot as usize], true);
         }
         let weights: usize = attributes.iter().map(|attributes| usize::from(attributes.weight)).sum();
-        let bound = match config {
-            SchedulerConfig::RoundRobin => SLOTS,
-            SchedulerConfig::Weighted => weights,
+        let (turns_most, ns_most) = match config {
+            SchedulerConfig::RoundRobin => (SLOTS, u64::MAX),
+            SchedulerConfig::Weighted => (weights, u64::MAX),
             // 8 messages of 0 bytes are the smallest turn: 800 of 4224 bytes, and 5 more for what is left over.
-            SchedulerConfig::DeficitRoundRobin => 6 * weights + 6 * SLOTS,
-            // Seven caps of 1 Gb/s leave 93 of 100 Gb/s, and bursts of four turns each at the start; small messages make
-            // more turns of the same bytes.
-            SchedulerConfig::StrictPriority { .. } => 8 * (4 + 1) * 24,
+            SchedulerConfig::DeficitRoundRobin => (6 * weights + 6 * SLOTS, u64::MAX),
+            // A gigabit a second is the least that a priority gets: 8 ns a byte, for a turn of each of five others in it,
+            // and what it owes from when nobody else was ready.
+            SchedulerConfig::StrictPriority { .. } => (usize::MAX, 8 * (5 * 17_000 + 4 * 16_384)),
         };
-        let mut served_at = [0_usize; SLOTS];
-        let mut now = Time::ZERO;
-        for turn_number in 1..20_000_usize {
+        let mut served_at = [(0_usize, Time::ZERO); SLOTS];
+        let (mut turns, mut now) = (0, Time::ZERO);
+        while turns < 20_000 || (ns_most < u64::MAX && now.0 < 3 * ns_most) {
+            turns += 1;
             let turn = mux.next_ready(now).expect("all are ready");
             let slot = turn.slot as usize;
             flags[slot].remove(SchedFlags::QUEUED);
-            let waited = turn_number - served_at[slot];
-            prop_assert!(waited <= bound, "slot {} waited {} turns, at most {}", slot, waited, bound);
-            served_at[slot] = turn_number;
             let packets = turn.bytes.checked_div(lens[slot]).unwrap_or(8).min(8);
             let usage = Usage { bytes: packets * lens[slot], packets };
-            now = now.after((usage.bytes as u64 + 100 * packets as u64) * TURN_NS / 16_384);
+            // At 100 Gb/s.
+            now = now.after((usage.bytes + 100 * packets) as u64 * 8 / 100);
+            served_at[slot] = (turns, now);
             mux.settle(turn.slot, &mut flags[slot], usage, true);
-        }
-        for (slot, at) in served_at.into_iter().enumerate() {
-            prop_assert!(20_000 - at <= bound, "slot {} waits since turn {}", slot, at);
+            for (slot, (turn, at)) in served_at.into_iter().enumerate() {
+                let (waited, ns) = (turns - turn, now.since(at));
+                prop_assert!(waited <= turns_most && ns <= ns_most, "slot {}: {} turns, {} ns", slot, waited, ns);
+            }
         }
     }
 }
