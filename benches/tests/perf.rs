@@ -1,12 +1,12 @@
 //! The perftest-like tools as two processes over memif. Times are measured, but decide nothing.
 
-use std::fs;
-use std::net::TcpListener;
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+mod support;
+
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use support::{Ended, Place, Running};
 
 const WRITE_BW: &str = env!("CARGO_BIN_EXE_srnic_write_bw");
 const SEND_BW: &str = env!("CARGO_BIN_EXE_srnic_send_bw");
@@ -14,14 +14,11 @@ const SEND_LAT: &str = env!("CARGO_BIN_EXE_srnic_send_lat");
 const WRITE_LAT: &str = env!("CARGO_BIN_EXE_srnic_write_lat");
 const RAW_BW: &str = env!("CARGO_BIN_EXE_srnic_raw_bw");
 const RAW_LAT: &str = env!("CARGO_BIN_EXE_srnic_raw_lat");
-/// Far longer than anything here takes, on a busy machine too.
-const LIMIT: Duration = Duration::from_secs(100);
 
-/// A directory and a TCP port of its own. One at a time: each keeps two cores busy.
+/// Both sides of a tool. One pair at a time: each keeps two cores busy.
 struct Pair {
     tool: &'static str,
-    dir: PathBuf,
-    port: u16,
+    place: Place,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -29,24 +26,20 @@ impl Pair {
     fn new(tool: &'static str, name: &str) -> Self {
         static ALONE: Mutex<()> = Mutex::new(());
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let dir = std::env::temp_dir().join(format!("perf-{name}-{}", std::process::id()));
-        fs::create_dir_all(&dir).expect("a directory of our own");
-        let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
-        Self { tool, dir, port: free.expect("a free port").port(), _alone: alone }
+        Self { tool, place: Place::new(name), _alone: alone }
     }
 
     fn start(&self, side: &str, wrapper: &str, options: &str) -> Running {
         let mut command = Command::new(self.tool);
-        let device = format!("{wrapper}memif:{}", self.dir.join("memif").display());
-        command.args(["-d", &device, "-p", &self.port.to_string(), "--json"]);
-        command.arg(self.dir.join(side)).args(options.split_whitespace());
+        let device = format!("{wrapper}memif:{}", self.place.path("memif").display());
+        command.args(["-d", &device, "-p", &self.place.port.to_string(), "--json"]);
+        command.arg(self.place.path(side)).args(options.split_whitespace());
         if ![RAW_BW, RAW_LAT].contains(&self.tool) {
             // A pause of the whole machine is no failure of the peer.
             command.args(["-u", "18"]);
         }
         command.args((side == "client").then_some("127.0.0.1"));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Running(Some(command.spawn().expect("it starts")))
+        Running::start(command)
     }
 
     /// Both sides with the same options, to their successful end; the client's device has a wrapper.
@@ -58,87 +51,27 @@ impl Pair {
     }
 
     fn json(&self, side: &str) -> serde_json::Value {
-        let text = fs::read_to_string(self.dir.join(side)).expect("it was written");
-        serde_json::from_str(&text).expect("it is JSON")
+        self.place.json(side)
     }
 }
 
-impl Drop for Pair {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.dir);
-    }
-}
-
-/// A process that does not outlive its test.
-struct Running(Option<Child>);
-
-impl Running {
-    fn signal(&self, name: &str) {
-        let id = self.0.as_ref().expect("it runs").id().to_string();
-        // The shell's own: a small system has no program of this name.
-        let kill = Command::new("sh").args(["-c", "kill \"$@\"", "sh", name, &id]).status();
-        assert!(kill.expect("a shell runs").success());
-    }
-
-    fn end(mut self) -> Ended {
-        let mut child = self.0.take().expect("it runs");
-        let deadline = Instant::now() + LIMIT;
-        while child.try_wait().expect("our child").is_none() {
-            if Instant::now() > deadline {
-                child.kill().expect("our child");
-                let output = child.wait_with_output().expect("our child");
-                panic!("it does not end: {}", String::from_utf8_lossy(&output.stderr));
-            }
-            sleep(Duration::from_millis(10));
-        }
-        Ended(child.wait_with_output().expect("our child"))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-struct Ended(Output);
-
-impl Ended {
-    fn assert_success(&self) {
-        assert!(self.0.status.success(), "{}: {}", self.0.status, self.error());
-    }
-
-    #[track_caller]
-    fn assert_failed(&self, code: i32, reason: &str) {
-        assert_eq!(self.0.status.code(), Some(code), "{}", self.error());
-        assert!(self.error().contains(reason), "{}", self.error());
-    }
-
-    fn error(&self) -> String {
-        String::from_utf8_lossy(&self.0.stderr).into_owned()
-    }
-
-    /// The heading, and the first two columns of each row: sizes and iterations.
-    fn table(&self) -> (String, Vec<[u64; 2]>) {
-        let out = String::from_utf8_lossy(&self.0.stdout);
-        let mut lines = out.lines();
-        let heading = lines.next().expect("a heading").to_owned();
-        let row = |line: &str| -> [u64; 2] {
-            let mut cells = line.split_whitespace().map(|cell| cell.parse().expect("a number"));
-            [cells.next().expect("a size"), cells.next().expect("iterations")]
-        };
-        (heading, lines.map(row).collect())
-    }
+/// The heading of a table, and the first two columns of each row: sizes and iterations.
+fn table(ended: &Ended) -> (String, Vec<[u64; 2]>) {
+    let out = String::from_utf8_lossy(&ended.0.stdout);
+    let mut lines = out.lines();
+    let heading = lines.next().expect("a heading").to_owned();
+    let row = |line: &str| -> [u64; 2] {
+        let mut cells = line.split_whitespace().map(|cell| cell.parse().expect("a number"));
+        [cells.next().expect("a size"), cells.next().expect("iterations")]
+    };
+    (heading, lines.map(row).collect())
 }
 
 #[test]
 fn write_bw_delivers_every_byte() {
     let pair = Pair::new(WRITE_BW, "bw");
     for ended in pair.run("", "-s 10000 -n 300 -q 2 --verify --report_gbits") {
-        let (heading, rows) = ended.table();
+        let (heading, rows) = table(&ended);
         assert!(heading.contains("BW average[Gb/sec]   MsgRate[Mpps]"), "{heading}");
         assert_eq!(rows, [[10_000, 600]]);
     }
@@ -156,7 +89,7 @@ fn write_bw_delivers_every_byte_both_ways_through_loss() {
     let pair = Pair::new(WRITE_BW, "loss");
     let wrapper = "fault:loss=2%,dup=1%,reorder=1%,seed=3:";
     for ended in pair.run(wrapper, "-s 20000 -n 400 -b -l 7 -Q 50 -t 60 --verify") {
-        assert_eq!(ended.table().1, [[20_000, 800]]);
+        assert_eq!(table(&ended).1, [[20_000, 800]]);
     }
     let result = &pair.json("client")["results"][0];
     assert!(result["drops"].as_u64() > Some(10) && result["retransmits"].as_u64() > Some(10), "{result}");
@@ -167,7 +100,7 @@ fn write_bw_measures_every_size() {
     let pair = Pair::new(WRITE_BW, "all");
     let [client, server] = pair.run("", "-a -n 5 -I 64 --verify");
     let expected: Vec<[u64; 2]> = (1..=23).map(|power| [1 << power, 5]).collect();
-    assert_eq!((client.table().1, server.table().1), (expected.clone(), expected));
+    assert_eq!((table(&client).1, table(&server).1), (expected.clone(), expected));
 }
 
 #[test]
@@ -176,15 +109,15 @@ fn write_bw_ends_after_its_time() {
     let start = Instant::now();
     let [client, server] = pair.run("", "-D 1 -s 64 -q 3 --verify --cc dctcp");
     assert!(start.elapsed() >= Duration::from_secs(1));
-    assert!(client.table().1[0][1] >= 3 * 128);
-    assert_eq!(client.table().1, server.table().1);
+    assert!(table(&client).1[0][1] >= 3 * 128);
+    assert_eq!(table(&client).1, table(&server).1);
 }
 
 #[test]
 fn send_bw_delivers_every_byte() {
     let pair = Pair::new(SEND_BW, "send");
     for ended in pair.run("", "-s 10000 -n 300 -q 2 -r 64 --verify") {
-        assert_eq!(ended.table().1, [[10_000, 600]]);
+        assert_eq!(table(&ended).1, [[10_000, 600]]);
     }
     let result = &pair.json("client")["results"][0];
     assert!(result["bw_avg_gbps"].as_f64() > Some(0.0), "{result}");
@@ -195,7 +128,7 @@ fn send_bw_delivers_every_byte_both_ways_through_loss() {
     let pair = Pair::new(SEND_BW, "send-loss");
     // With few receives, so that the sender has to wait for them, too.
     for ended in pair.run("fault:loss=2%,dup=1%,reorder=1%,seed=4:", "-s 20000 -n 200 -b -r 4 --verify") {
-        assert_eq!(ended.table().1, [[20_000, 400]]);
+        assert_eq!(table(&ended).1, [[20_000, 400]]);
     }
     let result = &pair.json("client")["results"][0];
     assert!(result["drops"].as_u64() > Some(10) && result["retransmits"].as_u64() > Some(10), "{result}");
@@ -205,11 +138,11 @@ fn send_bw_delivers_every_byte_both_ways_through_loss() {
 fn send_bw_measures_every_size_and_ends_after_its_time() {
     let pair = Pair::new(SEND_BW, "send-all");
     let [client, server] = pair.run("", "-a -n 5 -b --verify");
-    assert_eq!(client.table().1.len(), 23);
-    assert_eq!(client.table().1, server.table().1);
+    assert_eq!(table(&client).1.len(), 23);
+    assert_eq!(table(&client).1, table(&server).1);
     let [client, server] = pair.run("", "-D 1 -s 64 --verify");
-    assert!(client.table().1[0][1] >= 128);
-    assert_eq!(client.table().1, server.table().1);
+    assert!(table(&client).1[0][1] >= 128);
+    assert_eq!(table(&client).1, table(&server).1);
     let (server, client) = (pair.start("server", "", "-a -D 1"), pair.start("client", "", "-a -D 1"));
     client.end().assert_failed(1, "--all and --duration do not go together");
     assert!(!server.end().0.status.success());
@@ -233,7 +166,7 @@ fn every_message_is_whole(tool: &'static str) {
     ] {
         let pair = Pair::new(tool, name);
         for ended in pair.run("", options) {
-            let (heading, rows) = ended.table();
+            let (heading, rows) = table(&ended);
             assert!(heading.contains("t_typical[usec]") && heading.ends_with("99.9% percentile[usec]"));
             assert_eq!(rows, [[size, 200]]);
         }
@@ -258,8 +191,8 @@ fn latency_tools_measure_every_size() {
     for tool in [WRITE_LAT, SEND_LAT] {
         let pair = Pair::new(tool, "lat-all");
         let [client, server] = pair.run("", "-a -n 3 --verify");
-        assert_eq!(client.table().1.len(), 23);
-        assert_eq!(client.table().1, server.table().1);
+        assert_eq!(table(&client).1.len(), 23);
+        assert_eq!(table(&client).1, table(&server).1);
     }
 }
 
@@ -269,7 +202,7 @@ fn raw_bw_counts_every_frame() {
     for (options, frames) in [("-n 1003", 1003), ("-n 1003 -b", 2006), ("-n 1003 -b --copy --crc", 2006)] {
         let pair = Pair::new(RAW_BW, "raw-bw");
         for ended in pair.run("", options) {
-            assert_eq!(ended.table().1, [[4200, frames]]);
+            assert_eq!(table(&ended).1, [[4200, frames]]);
         }
         let json = pair.json("client");
         assert_eq!((&json["iterations"], &json["drops"]), (&frames.into(), &0.into()));
@@ -286,7 +219,7 @@ fn raw_tools_measure_every_size_that_fits() {
         let pair = Pair::new(tool, "raw-all");
         let expected: Vec<[u64; 2]> = (6..=12).map(|power| [1 << power, 100]).collect();
         for ended in pair.run("", "-a -n 100") {
-            assert_eq!(ended.table().1, expected);
+            assert_eq!(table(&ended).1, expected);
         }
     }
 }
@@ -298,8 +231,8 @@ fn raw_tools_end_after_their_time() {
         let start = Instant::now();
         let [client, server] = pair.run("", "-D 1");
         assert!(start.elapsed() >= Duration::from_secs(1));
-        assert!(client.table().1[0][1] > 100);
-        assert_eq!(client.table().1, server.table().1);
+        assert!(table(&client).1[0][1] > 100);
+        assert_eq!(table(&client).1, table(&server).1);
     }
 }
 
@@ -389,7 +322,7 @@ fn an_interrupt_prints_the_table_so_far() {
         client.signal("-INT");
         let client = client.end();
         client.assert_failed(130, "interrupted");
-        let rows = client.table().1;
+        let rows = table(&client).1;
         assert!(rows.len() == 1 && rows[0][0] == 4096 && rows[0][1] > 0, "{rows:?}");
         assert_eq!(pair.json("client")["results"][0]["iterations"], rows[0][1]);
         server.end().assert_failed(1, "the peer failed: interrupted");

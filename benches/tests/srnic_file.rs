@@ -1,47 +1,41 @@
 //! `srnic_file` as two processes over memif: files arrive whole, and every way to fail ends, says why and leaves
 //! nothing behind.
 
+mod support;
+
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use support::{Ended, LIMIT, Place, Running};
 
-/// Far longer than anything here takes, on a busy machine too.
-const LIMIT: Duration = Duration::from_secs(100);
-
-/// A directory with a file to send, a socket and a TCP port of its own.
-struct Pair {
-    dir: PathBuf,
-    port: u16,
-}
+/// A place with a file to send and a socket.
+struct Pair(Place);
 
 impl Pair {
     /// With a file of `len` bytes to send.
     fn new(name: &str, len: usize) -> Self {
-        let dir = std::env::temp_dir().join(format!("file-{name}-{}", std::process::id()));
-        fs::create_dir_all(&dir).expect("a directory of our own");
+        let place = Place::new(name);
         let bytes = (0..len as u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56).to_le_bytes()[0]);
-        fs::write(dir.join("in"), bytes.collect::<Vec<u8>>()).expect("a file to send");
-        let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
-        Self { dir, port: free.expect("a free port").port() }
+        fs::write(place.path("in"), bytes.collect::<Vec<u8>>()).expect("a file to send");
+        Self(place)
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.dir.join(name)
+        self.0.path(name)
     }
 
     fn start(&self, verb: &str, wrapper: &str, rest: &[&str]) -> Running {
         let device = format!("{wrapper}memif:{}", self.path("memif").display());
         let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_file"));
-        command.args([verb, "-d", &device, "--port", &self.port.to_string(), "--json"]);
+        command.args([verb, "-d", &device, "--port", &self.0.port.to_string(), "--json"]);
         command.arg(self.path(&format!("{verb}.json"))).args(rest);
         command.arg(if verb == "recv" { "--out" } else { "--in" });
         command.arg(self.path(if verb == "recv" { "out" } else { "in" }));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Running(Some(command.spawn().expect("srnic_file starts")))
+        Running::start(command)
     }
 
     /// Both sides, of which the sender's device has a wrapper.
@@ -62,8 +56,7 @@ impl Pair {
     }
 
     fn json(&self, verb: &str) -> serde_json::Value {
-        let text = fs::read_to_string(self.path(&format!("{verb}.json"))).expect("it was written");
-        serde_json::from_str(&text).expect("it is JSON")
+        self.0.json(&format!("{verb}.json"))
     }
 
     fn assert_nothing_received(&self) {
@@ -75,65 +68,9 @@ impl Pair {
 /// Length of the file of [`Pair::start_slow`].
 const SLOW: usize = 5000 * 4096;
 
-impl Drop for Pair {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.dir);
-    }
-}
-
-/// A process that does not outlive its test.
-struct Running(Option<Child>);
-
-impl Running {
-    fn signal(&self, name: &str) {
-        let id = self.0.as_ref().expect("it runs").id().to_string();
-        // The shell's own: a small system has no program of this name.
-        let kill = Command::new("sh").args(["-c", "kill \"$@\"", "sh", name, &id]).status();
-        assert!(kill.expect("a shell runs").success());
-    }
-
-    /// Waits for its end.
-    fn end(mut self) -> Ended {
-        let mut child = self.0.take().expect("it runs");
-        let deadline = Instant::now() + LIMIT;
-        while child.try_wait().expect("our child").is_none() {
-            if Instant::now() > deadline {
-                child.kill().expect("our child");
-                let output = child.wait_with_output().expect("our child");
-                panic!("it does not end: {}", String::from_utf8_lossy(&output.stderr));
-            }
-            sleep(Duration::from_millis(10));
-        }
-        Ended(child.wait_with_output().expect("our child"))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-struct Ended(Output);
-
-impl Ended {
-    fn assert_success(&self) {
-        assert!(self.0.status.success(), "{}: {}", self.0.status, self.said());
-        assert_eq!(self.said(), "", "no message, no progress bar");
-    }
-
-    #[track_caller]
-    fn assert_failed(&self, code: i32, reason: &str) {
-        assert_eq!(self.0.status.code(), Some(code), "{}", self.said());
-        assert!(self.said().contains(reason), "{}", self.said());
-    }
-
-    fn said(&self) -> String {
-        String::from_utf8_lossy(&self.0.stderr).into_owned()
-    }
+fn assert_silent_success(ended: &Ended) {
+    ended.assert_success();
+    assert_eq!(ended.error(), "", "no message, no progress bar");
 }
 
 fn number(json: &serde_json::Value, key: &str) -> u64 {
@@ -146,8 +83,8 @@ fn a_file_arrives_whole() {
     const LEN: usize = 3_000_001;
     let pair = Pair::new("whole", LEN);
     let (receiver, sender) = pair.start_both("", &[]);
-    sender.end().assert_success();
-    receiver.end().assert_success();
+    assert_silent_success(&sender.end());
+    assert_silent_success(&receiver.end());
     assert!(fs::read(pair.path("in")).expect("sent") == fs::read(pair.path("out")).expect("received"));
     let (sent, received) = (pair.json("send"), pair.json("recv"));
     assert_eq!((number(&sent, "bytes"), number(&received, "bytes")), (LEN as u64, LEN as u64));
@@ -168,8 +105,8 @@ fn a_file_arrives_whole_through_loss() {
     let pair = Pair::new("loss", 20_000_000);
     let (receiver, sender) =
         pair.start_both("fault:loss=2%,dup=1%,reorder=1%,seed=3:", &["--message", "65536"]);
-    sender.end().assert_success();
-    receiver.end().assert_success();
+    assert_silent_success(&sender.end());
+    assert_silent_success(&receiver.end());
     assert!(fs::read(pair.path("in")).expect("sent") == fs::read(pair.path("out")).expect("received"));
     let (sent, received) = (pair.json("send"), pair.json("recv"));
     assert!(number(&sent, "injected_drops") > 50, "{sent}");
@@ -183,8 +120,8 @@ fn a_file_arrives_whole_through_loss() {
 fn a_single_byte_is_a_file() {
     let pair = Pair::new("byte", 1);
     let (receiver, sender) = pair.start_both("", &["--cc", "dctcp"]);
-    sender.end().assert_success();
-    receiver.end().assert_success();
+    assert_silent_success(&sender.end());
+    assert_silent_success(&receiver.end());
     assert_eq!(fs::read(pair.path("out")).expect("received").len(), 1);
 }
 
@@ -255,7 +192,7 @@ fn stranger(name: &str, says: &str) -> (Ended, String) {
     let receiver = pair.start("recv", "", &[]);
     let deadline = Instant::now() + LIMIT;
     let mut stream = loop {
-        match TcpStream::connect(("127.0.0.1", pair.port)) {
+        match TcpStream::connect(("127.0.0.1", pair.0.port)) {
             Ok(stream) => break stream,
             Err(error) => assert!(Instant::now() < deadline, "{error}"),
         }
@@ -284,8 +221,8 @@ fn a_stranger_on_the_side_channel_is_refused() {
 #[test]
 fn a_port_that_is_taken_is_named() {
     let pair = Pair::new("taken", 1);
-    let _taken = TcpListener::bind(("127.0.0.1", pair.port)).expect("it was free");
-    let reason = format!("the side channel to 127.0.0.1:{}: cannot listen", pair.port);
+    let _taken = TcpListener::bind(("127.0.0.1", pair.0.port)).expect("it was free");
+    let reason = format!("the side channel to 127.0.0.1:{}: cannot listen", pair.0.port);
     pair.start("recv", "", &[]).end().assert_failed(1, &reason);
 }
 
@@ -294,7 +231,7 @@ fn what_was_there_is_replaced() {
     let pair = Pair::new("replace", 5000);
     File::create(pair.path("out")).and_then(|mut file| file.write_all(&[7; 90_000])).expect("written");
     let (receiver, sender) = pair.start_both("", &[]);
-    sender.end().assert_success();
-    receiver.end().assert_success();
+    assert_silent_success(&sender.end());
+    assert_silent_success(&receiver.end());
     assert!(fs::read(pair.path("in")).expect("sent") == fs::read(pair.path("out")).expect("received"));
 }

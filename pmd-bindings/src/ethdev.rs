@@ -93,7 +93,8 @@ impl EthPort {
         Ok(port)
     }
 
-    fn plug_in(&mut self) -> Result<(), PortError> {
+    /// Attaches the device, if it is not.
+    pub(crate) fn plug_in(&mut self) -> Result<(), PortError> {
         if self.plug.is_none() {
             let plug = Plug::new(&self.wiring, &self.pool, self.quiescent)?;
             self.id = plug.id();

@@ -18,6 +18,10 @@ use crate::socket_path;
 /// Slots of each ring.
 const RING_SIZE: u16 = 1024;
 
+/// The front end takes no smaller buffers, whatever frames are to come, with its own header before each.
+const STANDARD_FRAME: u16 = 1518;
+const VIRTIO_HEADER: u16 = 12;
+
 /// One end of a vhost-user pair.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VhostConfig {
@@ -37,7 +41,7 @@ impl VhostConfig {
     pub fn open_back_end(&self, eal: &Eal) -> Result<OpenPort, PortError> {
         let path = self.checked()?;
         socket_path::remove_stale(&self.socket_path)?;
-        let pool = Mempool::new(eal, BUFFERS, self.max_frame)?;
+        let pool = self.pool(eal)?;
         let device = Device::virtual_device("net_vhost", &format!("iface={path},queues=1"));
         let mut eth = EthPort::wire(eal, device.into(), &pool)?;
         eth.start()?;
@@ -51,18 +55,26 @@ impl VhostConfig {
     /// [`PortError::Socket`] for a path that cannot be; [`PortError::NoDriver`].
     pub fn open_front_end(&self, eal: &Eal) -> Result<OpenPort, PortError> {
         let path = self.checked()?;
-        let pool = Mempool::new(eal, BUFFERS, self.max_frame)?;
+        let pool = self.pool(eal)?;
         let arguments = format!("path={path},queues=1,queue_size={RING_SIZE},mac={}", mac_argument(self.mac));
         let mut wiring = Wiring::from(Device::virtual_device("net_virtio_user", &arguments));
         wiring.server = Some(self.socket_path.clone());
-        let eth = EthPort::wire(eal, wiring, &pool)?;
+        let mut eth = EthPort::wire(eal, wiring, &pool)?;
+        if let Err(missing @ PortError::NoDriver { .. }) = eth.plug_in() {
+            return Err(missing);
+        }
         // Nobody may be listening yet: the first attempt is one like all others.
         let reconnect = Some(Reconnect::default());
         Ok(OpenPort { eth, max_frame: self.max_frame, mac: self.mac, reconnect })
     }
 
+    fn pool(&self, eal: &Eal) -> Result<Mempool, PortError> {
+        Mempool::new(eal, BUFFERS, self.max_frame.max(STANDARD_FRAME) + VIRTIO_HEADER)
+    }
+
     fn checked(&self) -> Result<&str, PortError> {
-        check_range("max_frame", self.max_frame.into(), 64, u64::from(u16::MAX - crate::HEADROOM))?;
+        let most = u16::MAX - crate::HEADROOM - VIRTIO_HEADER;
+        check_range("max_frame", self.max_frame.into(), 64, most.into())?;
         socket_path::checked(&self.socket_path)
     }
 }

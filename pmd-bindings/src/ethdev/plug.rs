@@ -110,6 +110,11 @@ fn hint(device: &Device, log: &str) -> &'static str {
         _ if log.contains("Operation not permitted") || log.contains("Permission denied") => {
             "This user may not: run as root, or see docs/ports.md for the capabilities that it needs"
         }
+        // The driver makes its number of a packet socket's group from the process and the interface.
+        _ if log.contains("could not set PACKET_FANOUT") => {
+            "Another process in this network namespace happens to have a packet socket of the same number: try again, \
+             as another process"
+        }
         Device::Virtual { .. } => "The driver refused its arguments",
         Device::Pci { .. } => "Is it bound to vfio-pci, and may this user open its /dev/vfio group?",
     }

@@ -71,6 +71,14 @@ pub const NEEDS: &[Need] = &[
         probe: || first_line("tshark", &["--version"]),
     },
     Need {
+        name: "network tools",
+        purpose: "tests of ports over interfaces of the kernel's: ip, ping, tcpdump",
+        packages: &["iproute2", "iputils-ping", "tcpdump"],
+        optional: true,
+        by_hand: "Install ip (iproute2), ping and tcpdump.",
+        probe: network_tools,
+    },
+    Need {
         name: "valgrind",
         purpose: "instruction counts",
         packages: &["valgrind"],
@@ -85,6 +93,13 @@ fn c_compiler() -> Result<String> {
     // A compiler without the C library's headers is of no use, and on Debian those are another package.
     first_line("cc", &["-E", "-include", "stdio.h", "-x", "c", "/dev/null"])
         .map_err(|_| Error::new("cc is here, the C library's headers are not"))?;
+    Ok(version)
+}
+
+fn network_tools() -> Result<String> {
+    let version = first_line("ip", &["-V"])?;
+    first_line("ping", &["-V"])?;
+    first_line("tcpdump", &["--version"])?;
     Ok(version)
 }
 

@@ -36,7 +36,18 @@ fn a_bare_machine_gets_all_packages_once() {
     assert_eq!(privilege, Privilege::Sudo);
     assert_eq!(
         packages,
-        ["gcc", "libc6-dev", "pkg-config", "libdpdk-dev", "libclang-dev", "tshark", "valgrind"]
+        [
+            "gcc",
+            "libc6-dev",
+            "pkg-config",
+            "libdpdk-dev",
+            "libclang-dev",
+            "tshark",
+            "iproute2",
+            "iputils-ping",
+            "tcpdump",
+            "valgrind"
+        ]
     );
 }
 

@@ -1,0 +1,104 @@
+//! Two processes of our own, and what tests say of them.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Far longer than anything here takes, on a busy machine too.
+pub const LIMIT: Duration = Duration::from_secs(100);
+
+/// A directory and a TCP port of a test's own.
+pub struct Place {
+    dir: PathBuf,
+    /// For the side channel.
+    pub port: u16,
+}
+
+impl Place {
+    pub fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("srnic-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a directory of our own");
+        let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
+        Self { dir, port: free.expect("a free port").port() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// What a process wrote to a file here.
+    pub fn json(&self, name: &str) -> serde_json::Value {
+        let text = fs::read_to_string(self.path(name)).expect("it was written");
+        serde_json::from_str(&text).expect("it is JSON")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// A process that does not outlive its test.
+pub struct Running(Option<Child>);
+
+impl Running {
+    pub fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(Some(command.spawn().expect("it starts")))
+    }
+
+    pub fn signal(&self, name: &str) {
+        let id = self.0.as_ref().expect("it runs").id().to_string();
+        // The shell's own: a small system has no program of this name.
+        let kill = Command::new("sh").args(["-c", "kill \"$@\"", "sh", name, &id]).status();
+        assert!(kill.expect("a shell runs").success());
+    }
+
+    /// Waits for its end.
+    pub fn end(mut self) -> Ended {
+        let mut child = self.0.take().expect("it runs");
+        let deadline = Instant::now() + LIMIT;
+        while child.try_wait().expect("our child").is_none() {
+            if Instant::now() > deadline {
+                child.kill().expect("our child");
+                let output = child.wait_with_output().expect("our child");
+                panic!("it does not end: {}", String::from_utf8_lossy(&output.stderr));
+            }
+            sleep(Duration::from_millis(10));
+        }
+        Ended(child.wait_with_output().expect("our child"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// How a process ended, and what it said.
+pub struct Ended(pub Output);
+
+impl Ended {
+    #[track_caller]
+    pub fn assert_success(&self) {
+        assert!(self.0.status.success(), "{}: {}", self.0.status, self.error());
+    }
+
+    #[track_caller]
+    pub fn assert_failed(&self, code: i32, reason: &str) {
+        assert_eq!(self.0.status.code(), Some(code), "{}", self.error());
+        assert!(self.error().contains(reason), "{}", self.error());
+    }
+
+    pub fn error(&self) -> String {
+        String::from_utf8_lossy(&self.0.stderr).into_owned()
+    }
+}
