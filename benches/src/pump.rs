@@ -9,21 +9,40 @@ use verbs_api::{Completion, CompletionQueue, Device, WcStatus};
 
 /// How long the peer may take for what it does at once when it is there.
 pub const PEER_WAIT: Duration = Duration::from_secs(60);
-/// Polls without a completion before the processor is offered to others: the peer may need this very one. Long enough
+/// Polls in a row that did nothing before the processor is offered to others: the peer may need this very one. Long enough
 /// (some 30 us) that no round trip pays for it.
 const IDLE_POLLS: u32 = 1024;
-/// Polls between two looks at the side channel.
+/// Polls for completions between two looks at the side channel.
 const CHANNEL_INTERVAL: u32 = 1024;
+/// Turns of the engine between two looks at what is waited for: most looks are system calls.
+const LOOK_INTERVAL: u32 = 64;
+
+/// Spins while something happens, and for a while after; then offers the processor to others.
+#[derive(Default)]
+struct Patience {
+    /// Polls in a row that did nothing.
+    idle: u32,
+}
+
+impl Patience {
+    fn polled(&mut self, did_something: bool) {
+        self.idle = if did_something { 0 } else { self.idle.saturating_add(1) };
+        if self.idle > IDLE_POLLS {
+            yield_now();
+        }
+    }
+}
 
 /// What must go on while a tool waits.
 pub trait Drive {
-    /// Goes on a little.
-    fn drive(&self);
+    /// Goes on a little; true if there was something to do.
+    fn drive(&self) -> bool;
 }
 
 impl Drive for Device {
-    fn drive(&self) {
-        self.progress();
+    fn drive(&self) -> bool {
+        let turn = self.progress();
+        turn.received + turn.sent > 0
     }
 }
 
@@ -32,7 +51,9 @@ impl Drive for Device {
 pub struct Nothing;
 
 impl Drive for Nothing {
-    fn drive(&self) {}
+    fn drive(&self) -> bool {
+        false
+    }
 }
 
 /// Drives the engine until `ready` gives a value; `what` does not happen if that takes longer than [`PEER_WAIT`].
@@ -58,8 +79,8 @@ pub fn wait_until<T>(
     mut ready: impl FnMut() -> Result<Option<T>>,
 ) -> Result<T> {
     let start = Instant::now();
+    let mut patience = Patience::default();
     loop {
-        engine.drive();
         interrupt::check()?;
         if let Some(value) = ready()? {
             return Ok(value);
@@ -67,7 +88,9 @@ pub fn wait_until<T>(
         if let Some(limit) = limit.filter(|limit| start.elapsed() > *limit) {
             return Err(Error::Late(what, limit.as_secs()));
         }
-        yield_now();
+        for _ in 0..LOOK_INTERVAL {
+            patience.polled(engine.drive());
+        }
     }
 }
 
@@ -77,14 +100,13 @@ pub struct Completions<'a> {
     channel: &'a mut Channel,
     /// Polls so far.
     polls: u32,
-    /// Polls since the last completion.
-    idle: u32,
+    patience: Patience,
 }
 
 impl<'a> Completions<'a> {
     /// Polls `cq`, and looks at `channel` in between for a peer that failed or left.
     pub fn new(cq: &'a mut CompletionQueue, channel: &'a mut Channel) -> Self {
-        Self { cq, channel, polls: 0, idle: 0 }
+        Self { cq, channel, polls: 0, patience: Patience::default() }
     }
 
     /// The next completion, which must be a success; `what` names the request in the error.
@@ -116,10 +138,7 @@ impl<'a> Completions<'a> {
         if let Some(failed) = out[..count].iter().flatten().find(|done| done.status != WcStatus::Success) {
             return Err(Error::Completion { what, status: failed.status });
         }
-        self.idle = if count > 0 { 0 } else { self.idle.saturating_add(1) };
-        if self.idle > IDLE_POLLS {
-            yield_now();
-        }
+        self.patience.polled(count > 0);
         Ok(count)
     }
 

@@ -33,7 +33,9 @@ pub struct Link {
 
 /// What waits in the ring waits.
 impl Drive for Link {
-    fn drive(&self) {}
+    fn drive(&self) -> bool {
+        false
+    }
 }
 
 impl Link {
