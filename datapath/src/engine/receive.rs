@@ -1,10 +1,11 @@
 //! A packet's way in, up to its queue pair: encapsulation, lengths, QPN, the checks of protocol.md 1.2, ICRC.
 
 use super::{Engine, Units};
+use crate::icrc::Kernel;
 use crate::neighbor::{Handled, Neighbor};
 use crate::port::Port;
 use crate::qp::{self, QpCold, QpTable, Qpc, RequestPacket};
-use wire::{Datagram, Ecn, EncapError, Kind, Packet, ParseError, icrc};
+use wire::{Datagram, Ecn, EncapError, Kind, Packet, ParseError};
 
 impl<P: Port> Engine<P> {
     /// Takes one burst from the port and what waits in the loopback ring. Returns the number of frames.
@@ -73,7 +74,7 @@ fn accept(qpc: &Qpc, units: &mut Units, packet: &Packet<'_>, datagram: &Datagram
         counters.drop_address += 1;
     } else if packet.pkey() != qpc.id.pkey {
         counters.drop_pkey += 1;
-    } else if !icrc::verify(&frame[datagram.l3_offset..datagram.transport.end]) {
+    } else if !Kernel::detected().verify(&frame[datagram.l3_offset..datagram.transport.end]) {
         counters.drop_icrc += 1;
     } else {
         return true;

@@ -1,5 +1,6 @@
 //! The bytes behind a key, and the copies into and out of them.
 
+use crate::icrc::Kernel;
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -119,6 +120,18 @@ impl<'a> Mapped<'a> {
         assert!(target.len() <= self.len, "the caller checked the length");
         // SAFETY: the length is asserted; `target` is a Rust reference, so it is not registered memory.
         unsafe { target.as_mut_ptr().copy_from_nonoverlapping(self.start.as_ptr(), target.len()) };
+    }
+
+    /// Copies the first `len` bytes of the range to `frame_from_l3` from byte `at` on, pads them, and writes the ICRC
+    /// of the bytes that were copied, whatever happens to the range meanwhile.
+    ///
+    /// # Panics
+    /// If `len` is longer than the range, or does not fit the frame.
+    #[inline]
+    pub(crate) fn read_sealed(&self, kernel: Kernel, frame_from_l3: &mut [u8], at: usize, len: usize) {
+        assert!(len <= self.len, "the caller checked the length");
+        // SAFETY: the length is asserted; the frame is a Rust reference, so it is not registered memory.
+        unsafe { kernel.copy_and_seal(frame_from_l3, at, self.start, len) };
     }
 }
 

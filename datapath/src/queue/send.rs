@@ -234,9 +234,22 @@ impl SendWqe<'_> {
 
     /// Copies inline data from `offset` on; `target` must not reach behind the message.
     pub fn read_inline(&self, offset: usize, target: &mut [u8]) {
-        for (at, byte) in (offset..).zip(target) {
-            *byte = self.body.get(at / 8).map_or(0, |word| load(word).to_le_bytes()[at % 8]);
+        let word = |index: usize| self.body.get(index).map_or(0, load).to_le_bytes();
+        let (mut index, mut skip, mut rest) = (offset / 8, offset % 8, target);
+        while !rest.is_empty() {
+            let bytes = word(index);
+            let take = (bytes.len() - skip).min(rest.len());
+            let (now, later) = rest.split_at_mut(take);
+            now.copy_from_slice(&bytes[skip..skip + take]);
+            (index, skip, rest) = (index + 1, 0, later);
         }
+    }
+
+    /// The element, if it is the only one.
+    #[inline]
+    #[must_use]
+    pub fn only_sge(&self) -> Option<Sge> {
+        if self.inline || self.sge_count != 1 { None } else { self.sges().next() }
     }
 
     /// The elements, in order.

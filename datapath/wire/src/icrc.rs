@@ -12,15 +12,16 @@ const IPV4: usize = 20;
 const IPV6: usize = 40;
 const UDP: usize = 8;
 
-/// IP, UDP and BTH: the headers with masked fields.
-const HEAD_V4: usize = IPV4 + UDP + Bth::LEN;
-const HEAD_V6: usize = IPV6 + UDP + Bth::LEN;
+/// IPv4, UDP and BTH: the headers with masked fields.
+pub const HEAD_V4: usize = IPV4 + UDP + Bth::LEN;
+/// IPv6, UDP and BTH.
+pub const HEAD_V6: usize = IPV6 + UDP + Bth::LEN;
 
-/// ToS, TTL, header checksum; UDP checksum; BTH byte 4.
-const MASK_V4: [u8; HEAD_V4] = mask(&[1, 8, 10, 11, IPV4 + 6, IPV4 + 7, IPV4 + UDP + 4]);
+/// What counts as ones: ToS, TTL, header checksum; UDP checksum; BTH byte 4.
+pub const MASK_V4: [u8; HEAD_V4] = mask(&[1, 8, 10, 11, IPV4 + 6, IPV4 + 7, IPV4 + UDP + 4]);
 
-/// Traffic class, flow label, hop limit; UDP checksum; BTH byte 4.
-const MASK_V6: [u8; HEAD_V6] = {
+/// What counts as ones: traffic class, flow label, hop limit; UDP checksum; BTH byte 4.
+pub const MASK_V6: [u8; HEAD_V6] = {
     let mut mask = mask(&[1, 2, 3, 7, IPV6 + 6, IPV6 + 7, IPV6 + UDP + 4]);
     mask[0] = 0x0F;
     mask
@@ -38,7 +39,7 @@ const fn mask<const LEN: usize>(bytes: &[usize]) -> [u8; LEN] {
 }
 
 /// The eight bytes of ones that come first meet a register of ones: four of them clear it, four are left.
-const ONES: usize = 4;
+pub const ONES: usize = 4;
 const REGISTER_CLEAR: u32 = u32::MAX;
 
 /// What is hashed as one piece: the headers and, if it fits, all the rest, which with 64 bytes of payload it does.

@@ -3,7 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use crate::memory::{Access, MemoryTable};
+use crate::icrc::Kernel;
+use crate::memory::{Access, Mapped, MemoryTable};
 use crate::qp::context::{QpIdentity, SqEntry};
 use crate::queue::{SendFlags, SendOpcode, SendWqe, WcStatus};
 use wire::{Bth, Layout, Meta, Msn, Opcode, Reth, Ssnw, Template, WireMode, bth, emit, icrc};
@@ -73,13 +74,36 @@ impl<'a> PacketPlan<'a> {
         let end = base + transport_len;
         let Some(frame) = frame.get_mut(..end) else { return Err(WcStatus::LocQpOpErr) };
         self.wanted.template.emit(frame, transport_len);
-        let (headers, body) = frame[base..].split_at_mut(header_len);
-        self.write_headers(headers);
-        let (payload, rest) = body.split_at_mut(self.payload_len);
-        self.gather(memory, payload)?;
-        rest[..pad].fill(0);
-        icrc::seal(&mut frame[self.wanted.template.l3_offset()..]);
+        self.write_headers(&mut frame[base..base + header_len]);
+        let l3 = self.wanted.template.l3_offset();
+        let at = base + header_len - l3;
+        let frame_from_l3 = &mut frame[l3..];
+        if let Some(whole) = self.whole(memory)? {
+            whole.read_sealed(Kernel::detected(), frame_from_l3, at, self.payload_len);
+        } else {
+            let (payload, rest) = frame_from_l3[at..].split_at_mut(self.payload_len);
+            self.gather(memory, payload)?;
+            rest[..pad].fill(0);
+            icrc::seal(frame_from_l3);
+        }
         Ok(end)
+    }
+
+    /// The payload, if it is one piece of registered memory: copied and sealed in one pass.
+    #[inline]
+    fn whole<'m>(&self, memory: &'m MemoryTable) -> Result<Option<Mapped<'m>>, WcStatus> {
+        let Wanted { wqe, id, .. } = self.wanted;
+        let Some(sge) = wqe.only_sge() else { return Ok(None) };
+        memory
+            .check(
+                sge.lkey,
+                id.pd,
+                sge.addr.wrapping_add(self.start),
+                self.payload_len as u64,
+                Access::empty(),
+            )
+            .map(Some)
+            .map_err(|_| WcStatus::LocProtErr)
     }
 
     #[inline]

@@ -1,0 +1,98 @@
+//! The ICRC (protocol.md 1.7) at the speed of memory: computed while the payload is copied, with the widest
+//! carry-less multiplication that the processor has.
+//!
+//! `wire::icrc` says what the ICRC is, and is what every other processor runs.
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+
+#[cfg(test)]
+mod tests;
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU8, Ordering};
+
+const ICRC_LEN: usize = 4;
+
+/// How it is computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Kernel {
+    /// With `crc32fast`, after the copy.
+    Portable = 1,
+    /// With 512-bit vectors, together with the copy.
+    #[cfg(target_arch = "x86_64")]
+    Avx512 = 2,
+}
+
+impl Kernel {
+    /// The best that this processor can run; found out once.
+    #[inline]
+    pub fn detected() -> Self {
+        static FOUND: AtomicU8 = AtomicU8::new(0);
+        match FOUND.load(Ordering::Relaxed) {
+            #[cfg(target_arch = "x86_64")]
+            2 => Self::Avx512,
+            1 => Self::Portable,
+            _ => {
+                let kernel = Self::detect();
+                FOUND.store(kernel as u8, Ordering::Relaxed);
+                kernel
+            }
+        }
+    }
+
+    #[cold]
+    fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if avx512::is_supported() {
+            return Self::Avx512;
+        }
+        Self::Portable
+    }
+
+    /// True if the last four bytes of `frame_from_l3` are the ICRC of those before.
+    #[inline]
+    #[must_use]
+    pub fn verify(self, frame_from_l3: &[u8]) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if self == Self::Avx512
+            && let Some((frame, found)) = frame_from_l3.split_last_chunk::<ICRC_LEN>()
+            // SAFETY: the kernel was chosen because the processor supports it.
+            && let Some(icrc) = unsafe { avx512::compute(frame) }
+        {
+            return icrc == u32::from_le_bytes(*found);
+        }
+        wire::icrc::verify(frame_from_l3)
+    }
+
+    /// Copies the `len` bytes at `source` to `frame_from_l3` from byte `at` on, behind the headers; zeroes the pad
+    /// behind them, and writes the ICRC to the last four bytes.
+    ///
+    /// # Safety
+    /// `source` must be valid for reads of `len` bytes, none of which is part of `frame_from_l3`.
+    ///
+    /// # Panics
+    /// If the payload does not fit between the headers and the ICRC.
+    #[inline]
+    pub unsafe fn copy_and_seal(self, frame_from_l3: &mut [u8], at: usize, source: NonNull<u8>, len: usize) {
+        let Some((frame, icrc)) = frame_from_l3.split_last_chunk_mut::<ICRC_LEN>() else {
+            panic!("a frame without an ICRC")
+        };
+        let (headers, body) = frame.split_at_mut(at);
+        assert!(len <= body.len(), "{len} bytes of payload in {}", body.len());
+        #[cfg(target_arch = "x86_64")]
+        if self == Self::Avx512
+            // SAFETY: the processor supports it; `source` as the caller promises.
+            && let Some(computed) = unsafe { avx512::copy(headers, body, source, len) }
+        {
+            *icrc = computed.to_le_bytes();
+            return;
+        }
+        let (payload, pad) = body.split_at_mut(len);
+        // SAFETY: `payload` is `len` bytes long, and `source` as the caller promises.
+        unsafe { payload.as_mut_ptr().copy_from_nonoverlapping(source.as_ptr(), len) };
+        pad.fill(0);
+        wire::icrc::seal(frame_from_l3);
+    }
+}

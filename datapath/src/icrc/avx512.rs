@@ -1,0 +1,282 @@
+//! CRC-32 by folding 64 bytes at a time (Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
+//! Instruction"), with the masked headers as the first block and the payload stored as it passes.
+//!
+//! Zeros in front of a message do not change a register that is clear. So blocks are filled from their end: the ones
+//! that ICRC begins with and the headers stand at the end of one or two blocks, and the payload begins a new one.
+
+use core::arch::x86_64::*;
+use core::ptr::NonNull;
+use wire::icrc::{HEAD_V4, HEAD_V6, MASK_V4, MASK_V6, ONES};
+
+const LINE: usize = 64;
+/// Longest run of headers: two blocks, less the ones.
+const HEADERS_MAX: usize = 2 * LINE - ONES;
+
+/// x^n modulo the polynomial, bits reversed, as the multiplications want it.
+const fn fold_constant(n: u32) -> i64 {
+    let mut rest: u64 = 1;
+    let mut i = 0;
+    while i < n {
+        rest <<= 1;
+        if rest >> 32 != 0 {
+            rest ^= 0x1_04C1_1DB7;
+        }
+        i += 1;
+    }
+    (rest.reverse_bits() >> 31).cast_signed()
+}
+
+/// Multipliers that move 128 bits ahead by `bits`: of the first 64 and of the last 64.
+const fn fold_by(bits: u32) -> (i64, i64) {
+    (fold_constant(bits + 32), fold_constant(bits - 32))
+}
+
+const FOLD_2048: (i64, i64) = fold_by(2048);
+const FOLD_512: (i64, i64) = fold_by(512);
+const FOLD_384: (i64, i64) = fold_by(384);
+const FOLD_256: (i64, i64) = fold_by(256);
+const FOLD_128: (i64, i64) = fold_by(128);
+const FOLD_64: i64 = fold_constant(64);
+/// The polynomial and its Barrett quotient, bits reversed.
+const POLYNOMIAL: i64 = 0x1_DB71_0641;
+const QUOTIENT: i64 = 0x1_F701_1641;
+
+/// What counts as ones, behind two blocks of nothing and before two more: a block that ends where the headers do.
+#[repr(align(64))]
+struct Masks([u8; 4 * LINE]);
+
+const fn masks<const N: usize>(mask: &[u8; N]) -> Masks {
+    let mut all = [0; 4 * LINE];
+    let mut i = 0;
+    while i < ONES {
+        all[2 * LINE - ONES + i] = 0xFF;
+        i += 1;
+    }
+    i = 0;
+    while i < N {
+        all[2 * LINE + i] = mask[i];
+        i += 1;
+    }
+    Masks(all)
+}
+
+static ONES_V4: Masks = masks(&MASK_V4);
+static ONES_V6: Masks = masks(&MASK_V6);
+
+/// Whether the processor has what the functions here need.
+pub(super) fn is_supported() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("vpclmulqdq")
+        && is_x86_feature_detected!("pclmulqdq")
+        && is_x86_feature_detected!("sse4.1")
+}
+
+/// The ICRC of `frame_from_l3`, or `None` if it has none that this kernel can compute.
+///
+/// # Safety
+/// [`is_supported`].
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
+pub(super) unsafe fn compute(frame_from_l3: &[u8]) -> Option<u32> {
+    let (masks, masked) = masks_of(frame_from_l3)?;
+    // What is left of whole blocks is headers, as long as those that are masked are among it.
+    let odd = (frame_from_l3.len() + ONES) % LINE;
+    let first =
+        if odd >= masked + ONES || odd + LINE > frame_from_l3.len() + ONES { odd } else { odd + LINE };
+    let (headers, body) = frame_from_l3.split_at_checked(first.checked_sub(ONES)?)?;
+    if headers.len() < masked {
+        return None;
+    }
+    // SAFETY: `headers` hold at most two blocks with the ones; `body` is readable and not written.
+    unsafe {
+        let begun = begin(headers, masks);
+        Some(finish(fold::<false>(begun, body.as_ptr(), core::ptr::null_mut(), body.len(), 0)))
+    }
+}
+
+/// Copies `len` bytes from `source` to the start of `body`, zeroes the rest of it (the pad, at most three bytes), and
+/// returns the ICRC of it all; `None` if the headers are none that this kernel knows, and nothing was written then.
+///
+/// # Safety
+/// [`is_supported`]; `source` is valid for reads of `len` bytes outside of `headers` and `body`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
+pub(super) unsafe fn copy(headers: &[u8], body: &mut [u8], source: NonNull<u8>, len: usize) -> Option<u32> {
+    let (masks, masked) = masks_of(headers)?;
+    let pad = body.len() - len;
+    if headers.len() < masked || headers.len() > HEADERS_MAX || pad > 3 || !body.len().is_multiple_of(4) {
+        return None;
+    }
+    // SAFETY: the lengths were checked; `body` is writable for `len` and the pad.
+    unsafe {
+        let begun = begin(headers, masks);
+        Some(finish(fold::<true>(begun, source.as_ptr(), body.as_mut_ptr(), len, pad)))
+    }
+}
+
+/// The masks for the IP version, and how many bytes of headers they cover.
+#[inline]
+fn masks_of(frame: &[u8]) -> Option<(&'static Masks, usize)> {
+    match frame.first()? >> 4 {
+        4 => Some((&ONES_V4, HEAD_V4)),
+        6 => Some((&ONES_V6, HEAD_V6)),
+        _ => None,
+    }
+}
+
+/// The bytes of a block below `count`.
+#[inline]
+const fn below(count: usize) -> __mmask64 {
+    if count >= LINE { u64::MAX } else { (1 << count) - 1 }
+}
+
+/// `acc` moved ahead by the distance of `constants`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
+fn moved(acc: __m512i, constants: __m512i) -> (__m512i, __m512i) {
+    (_mm512_clmulepi64_epi128::<0x00>(acc, constants), _mm512_clmulepi64_epi128::<0x11>(acc, constants))
+}
+
+/// `acc` moved ahead, and `next` behind it.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
+fn then(acc: __m512i, constants: __m512i, next: __m512i) -> __m512i {
+    const XOR3: i32 = 0x96;
+    let (first, last) = moved(acc, constants);
+    _mm512_ternarylogic_epi64::<XOR3>(first, last, next)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
+fn everywhere((first, last): (i64, i64)) -> __m512i {
+    _mm512_set_epi64(last, first, last, first, last, first, last, first)
+}
+
+/// The masked headers, folded to one block.
+///
+/// # Safety
+/// `headers` is at most [`HEADERS_MAX`] long.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
+unsafe fn begin(headers: &[u8], masks: &Masks) -> __m512i {
+    // The block that ends `before` bytes before the end of the headers.
+    let block = |before: usize| {
+        // What would lie before the first byte is left out.
+        let missing = (LINE + before).saturating_sub(headers.len());
+        let present = if missing < LINE { u64::MAX << missing } else { 0 };
+        let from = headers.as_ptr().wrapping_add(headers.len()).wrapping_sub(LINE + before).cast();
+        // SAFETY: bytes that are masked out are not accessed; the others are in `headers`.
+        let bytes = unsafe { _mm512_maskz_loadu_epi8(present, from) };
+        // SAFETY: before <= LINE and the length is below 2 * LINE, so this block is inside the table of 4 * LINE.
+        let ones = unsafe { _mm512_loadu_si512(masks.0.as_ptr().add(LINE + headers.len() - before).cast()) };
+        _mm512_or_si512(bytes, ones)
+    };
+    if headers.len() + ONES <= LINE {
+        return block(0);
+    }
+    then(block(LINE), everywhere(FOLD_512), block(0))
+}
+
+/// Folds `len` bytes at `source`, and `pad` zeros, into `acc`; copies them to `target` if `COPY`.
+///
+/// # Safety
+/// `source` is readable for `len` bytes, `target` writable for `len + pad` if `COPY`; they do not overlap.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
+unsafe fn fold<const COPY: bool>(
+    mut acc: __m512i,
+    source: *const u8,
+    target: *mut u8,
+    len: usize,
+    pad: usize,
+) -> __m512i {
+    let fold_512 = everywhere(FOLD_512);
+    let mut at = 0;
+    // Reads the next block, and copies it.
+    let take = |at: usize| {
+        // SAFETY: the callers below stay within `len`.
+        unsafe {
+            let block = _mm512_loadu_si512(source.add(at).cast());
+            if COPY {
+                _mm512_storeu_si512(target.add(at).cast(), block);
+            }
+            block
+        }
+    };
+    if len >= 4 * LINE {
+        // Four chains, because a multiplication takes longer than four of them take to start.
+        let fold_2048 = everywhere(FOLD_2048);
+        let mut chains = [then(acc, fold_512, take(0)), take(LINE), take(2 * LINE), take(3 * LINE)];
+        at = 4 * LINE;
+        while len - at >= 4 * LINE {
+            for (index, chain) in chains.iter_mut().enumerate() {
+                *chain = then(*chain, fold_2048, take(at + index * LINE));
+            }
+            at += 4 * LINE;
+        }
+        let [a, b, c, d] = chains;
+        acc = then(then(then(a, fold_512, b), fold_512, c), fold_512, d);
+    }
+    while len - at >= LINE {
+        acc = then(acc, fold_512, take(at));
+        at += LINE;
+    }
+    let rest = len - at;
+    if rest + pad == 0 {
+        return acc;
+    }
+    // SAFETY: only bytes below `rest` are read and below `rest + pad` written.
+    let block = unsafe {
+        let block = _mm512_maskz_loadu_epi8(below(rest), source.wrapping_add(at).cast());
+        if COPY {
+            _mm512_mask_storeu_epi8(target.wrapping_add(at).cast(), below(rest + pad), block);
+        }
+        block
+    };
+    behind(acc, block, rest + pad)
+}
+
+/// The first `count` bytes of `block`, 1 to 64, behind `acc`: the two are one run of bytes, which is cut anew so that
+/// its last block is full.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
+fn behind(acc: __m512i, block: __m512i, count: usize) -> __m512i {
+    #[repr(align(64))]
+    struct Run([u8; 3 * LINE]);
+    let mut run = Run([0; 3 * LINE]);
+    let bytes = run.0.as_mut_ptr();
+    // SAFETY: all within the three blocks, because count <= 64.
+    unsafe {
+        _mm512_store_si512(bytes.add(LINE).cast(), acc);
+        _mm512_store_si512(bytes.add(2 * LINE).cast(), block);
+        let first = _mm512_loadu_si512(bytes.add(count).cast());
+        let last = _mm512_loadu_si512(bytes.add(LINE + count).cast());
+        then(first, everywhere(FOLD_512), last)
+    }
+}
+
+/// The ICRC of what was folded: 512 bits to 128, to 64, to 32 (Barrett), inverted.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
+fn finish(acc: __m512i) -> u32 {
+    let (a, b, c) = (FOLD_384, FOLD_256, FOLD_128);
+    let constants = _mm512_set_epi64(0, 0, c.1, c.0, b.1, b.0, a.1, a.0);
+    let last = _mm512_maskz_mov_epi64(0b1100_0000, acc);
+    let lanes = then(acc, constants, last);
+    let half = _mm256_xor_si256(_mm512_castsi512_si256(lanes), _mm512_extracti64x4_epi64::<1>(lanes));
+    let x = _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half));
+
+    let low = _mm_set_epi32(0, 0, 0, -1);
+    let x = _mm_xor_si128(
+        _mm_clmulepi64_si128::<0x10>(x, _mm_set_epi64x(FOLD_128.1, FOLD_128.0)),
+        _mm_srli_si128::<8>(x),
+    );
+    let x = _mm_xor_si128(
+        _mm_clmulepi64_si128::<0x00>(_mm_and_si128(x, low), _mm_set_epi64x(0, FOLD_64)),
+        _mm_srli_si128::<4>(x),
+    );
+    let barrett = _mm_set_epi64x(QUOTIENT, POLYNOMIAL);
+    let t = _mm_clmulepi64_si128::<0x10>(_mm_and_si128(x, low), barrett);
+    let t = _mm_xor_si128(_mm_clmulepi64_si128::<0x00>(_mm_and_si128(t, low), barrett), x);
+    !_mm_extract_epi32::<1>(t).cast_unsigned()
+}
