@@ -22,8 +22,14 @@ use super::{Port, PortCaps, PortStats, RX_BURST};
 
 /// Buffers of a port: both rings of a NIC and the caches of a few threads full at once, and as many again.
 const BUFFERS: u32 = 4096;
-/// Transmit slots taken from the pool at once, and frames that wait for the driver at most.
+/// Frames that wait for the driver at most.
 const TX_BURST: usize = 64;
+/// Bytes of frames after which the driver gets what waits, in the middle of a turn too: a driver that copies (memif) then
+/// finds it in the first cache, frees its buffers, and the next frames are written into those.
+const TX_BYTES: u64 = 16 * 1024;
+/// Transmit slots taken from the pool at once: as few as keeps the call cheap, because the pool gives the buffers freed
+/// last, which are still in the cache.
+const TX_STASH: usize = 8;
 /// Empty receive bursts between two looks at a link that is up.
 const LINK_CHECK: u32 = 256;
 
@@ -33,7 +39,7 @@ pub struct DpdkPort {
     /// The last burst, until it is released.
     rx: Burst<RX_BURST>,
     /// Fresh buffers.
-    stash: Burst<TX_BURST>,
+    stash: Burst<TX_STASH>,
     /// The slot that is lent.
     slot: Option<Mbuf>,
     /// Committed frames that the driver has not taken.
@@ -202,6 +208,9 @@ impl Port for DpdkPort {
         let queued = self.queue.push(slot);
         debug_assert!(queued.is_ok());
         self.queued_bytes += len as u64;
+        if self.queued_bytes >= TX_BYTES {
+            self.tx_flush();
+        }
     }
 
     #[inline]
