@@ -82,6 +82,14 @@ pub enum Error {
         /// What it must be.
         expected: u8,
     },
+    /// A TCP connection for data.
+    #[error("the TCP connection: cannot {doing}: {source}")]
+    Tcp {
+        /// What was tried.
+        doing: &'static str,
+        /// What the operating system said.
+        source: io::Error,
+    },
     /// Raw frames that came damaged.
     #[error("{wrong} of {received} frames came with a wrong CRC")]
     Frames {

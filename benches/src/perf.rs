@@ -1,4 +1,4 @@
-//! The perftest-like tools: what the programs `srnic_*_bw` and `srnic_*_lat` are made of.
+//! The perftest-like tools: what the programs `srnic_*_bw`, `srnic_*_lat` and `srnic_rpc` are made of.
 //!
 //! Both sides say `options`, then what the other must know to connect; then, for each size, `ready`, `done` with what
 //! was measured, and `checked`.
@@ -12,7 +12,9 @@ mod options;
 pub mod pattern;
 pub mod raw;
 mod report;
+pub mod rpc;
 mod session;
 pub mod statistics;
 pub mod table;
+pub mod tcp;
 mod tool;

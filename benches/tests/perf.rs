@@ -14,6 +14,10 @@ const SEND_LAT: &str = env!("CARGO_BIN_EXE_srnic_send_lat");
 const WRITE_LAT: &str = env!("CARGO_BIN_EXE_srnic_write_lat");
 const RAW_BW: &str = env!("CARGO_BIN_EXE_srnic_raw_bw");
 const RAW_LAT: &str = env!("CARGO_BIN_EXE_srnic_raw_lat");
+const TCP_BW: &str = env!("CARGO_BIN_EXE_srnic_tcp_bw");
+const TCP_LAT: &str = env!("CARGO_BIN_EXE_srnic_tcp_lat");
+const RPC: &str = env!("CARGO_BIN_EXE_srnic_rpc");
+const ALL: [&str; 9] = [WRITE_BW, SEND_BW, WRITE_LAT, SEND_LAT, RAW_BW, RAW_LAT, TCP_BW, TCP_LAT, RPC];
 
 /// Both sides of a tool. One pair at a time: each keeps two cores busy.
 struct Pair {
@@ -31,10 +35,12 @@ impl Pair {
 
     fn start(&self, side: &str, wrapper: &str, options: &str) -> Running {
         let mut command = Command::new(self.tool);
-        let device = format!("{wrapper}memif:{}", self.place.path("memif").display());
-        command.args(["-d", &device, "-p", &self.place.port.to_string(), "--json"]);
+        command.args(["-p", &self.place.port.to_string(), "--json"]);
         command.arg(self.place.path(side)).args(options.split_whitespace());
-        if ![RAW_BW, RAW_LAT].contains(&self.tool) {
+        if ![TCP_BW, TCP_LAT].contains(&self.tool) {
+            command.args(["-d", &format!("{wrapper}memif:{}", self.place.path("memif").display())]);
+        }
+        if [WRITE_BW, SEND_BW, WRITE_LAT, SEND_LAT, RPC].contains(&self.tool) {
             // A pause of the whole machine is no failure of the peer.
             command.args(["-u", "18"]);
         }
@@ -252,6 +258,44 @@ fn raw_tools_refuse_what_no_frame_can_be() {
 }
 
 #[test]
+fn tcp_tools_count_every_message() {
+    for (tool, options) in [(TCP_BW, ""), (TCP_BW, "--spin"), (TCP_LAT, ""), (TCP_LAT, "--spin")] {
+        let pair = Pair::new(tool, "tcp");
+        for ended in pair.run("", &format!("-s 1000 -n 300 {options}")) {
+            assert_eq!(table(&ended).1, [[1000, 300]]);
+        }
+        let [client, server] = pair.run("", &format!("-a -n 3 {options}"));
+        assert_eq!(table(&client).1.len(), 23);
+        assert_eq!(table(&client).1, table(&server).1);
+    }
+}
+
+#[test]
+fn rpc_answers_every_request() {
+    let pair = Pair::new(RPC, "rpc");
+    for (options, requests) in
+        [("-n 2000", 2000), ("-n 500 -q 4 -w 8 -s 1000", 2000), ("-n 100 -w 1 -s 5000", 100)]
+    {
+        for ended in pair.run("", &format!("{options} --verify")) {
+            assert_eq!(table(&ended).1[0][1], requests, "{options}");
+        }
+    }
+    assert!(pair.json("client")["msg_rate_mpps"].as_f64() > Some(0.0));
+    let [client, server] = pair.run("", "-D 1 -w 4 --verify");
+    assert_eq!(table(&client).1, table(&server).1);
+}
+
+#[test]
+fn rpc_answers_every_request_through_loss() {
+    let pair = Pair::new(RPC, "rpc-loss");
+    let wrapper = "fault:loss=2%,dup=1%,reorder=1%,seed=9:";
+    for ended in pair.run(wrapper, "-n 3000 -q 2 --verify") {
+        assert_eq!(table(&ended).1, [[32, 6000]]);
+    }
+    assert!(pair.json("client")["drops"].as_u64() > Some(10));
+}
+
+#[test]
 fn options_that_differ_are_named_on_both_sides() {
     for (tool, ours, theirs, reason) in [
         (WRITE_BW, "-n 10", "-n 20", "--iters is 10 here and 20 at the peer"),
@@ -296,7 +340,7 @@ fn endless(pair: &Pair) -> (Running, Running) {
 
 #[test]
 fn a_server_that_is_killed_ends_the_client() {
-    for tool in [WRITE_BW, SEND_BW, WRITE_LAT, SEND_LAT, RAW_BW, RAW_LAT] {
+    for tool in ALL {
         let pair = Pair::new(tool, "kill-server");
         let (server, client) = endless(&pair);
         server.signal("-KILL");
@@ -306,7 +350,7 @@ fn a_server_that_is_killed_ends_the_client() {
 
 #[test]
 fn a_client_that_is_killed_ends_the_server() {
-    for tool in [WRITE_BW, SEND_BW, WRITE_LAT, SEND_LAT, RAW_BW, RAW_LAT] {
+    for tool in ALL {
         let pair = Pair::new(tool, "kill-client");
         let (server, client) = endless(&pair);
         client.signal("-KILL");
@@ -316,14 +360,14 @@ fn a_client_that_is_killed_ends_the_server() {
 
 #[test]
 fn an_interrupt_prints_the_table_so_far() {
-    for tool in [WRITE_BW, SEND_BW, WRITE_LAT, SEND_LAT, RAW_BW, RAW_LAT] {
+    for tool in ALL {
         let pair = Pair::new(tool, "interrupt");
         let (server, client) = endless(&pair);
         client.signal("-INT");
         let client = client.end();
         client.assert_failed(130, "interrupted");
         let rows = table(&client).1;
-        assert!(rows.len() == 1 && rows[0][0] == 4096 && rows[0][1] > 0, "{rows:?}");
+        assert!(rows.len() == 1 && rows[0][0] == 4096 && rows[0][1] > 0, "{tool}: {rows:?}");
         assert_eq!(pair.json("client")["results"][0]["iterations"], rows[0][1]);
         server.end().assert_failed(1, "the peer failed: interrupted");
     }

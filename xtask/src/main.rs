@@ -1,18 +1,23 @@
-//! One door to everything a person runs: `cargo xtask setup | lint | test | sim | demo`.
+//! One door to everything a person runs: `cargo xtask setup | lint | test | sim | demo | bench`.
 //!
 //! This crate has few dependencies, because it must build on a machine that has nothing but Rust and a linker:
 //! installing the rest is its own first task.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod demo;
 mod docs;
 mod error;
+mod interrupt;
 mod lint;
+mod process;
 mod repo;
+mod scratch;
 mod setup;
 mod sim;
 mod steps;
 mod test;
+mod tools;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,6 +62,12 @@ enum Task {
         #[arg(long, hide = true)]
         tool: Option<PathBuf>,
     },
+    /// Measure: bandwidth, latency and rates beside what else there is
+    Bench {
+        /// What to measure.
+        #[command(subcommand)]
+        task: bench::Task,
+    },
 }
 
 fn main() -> ExitCode {
@@ -75,6 +86,7 @@ fn run(task: Task) -> Result<()> {
         Task::Lint => lint::run(),
         Task::Test { all } => test::run(all),
         Task::Sim { seed, seeds } => sim::run(seed, seeds),
+        Task::Bench { task } => bench::run(&task),
         Task::Demo { file, tool } => demo::run(demo::Source::of(file.as_deref()), tool.as_deref()),
     }
 }

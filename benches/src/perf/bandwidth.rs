@@ -215,7 +215,5 @@ fn verify(session: &Session<'_>, layout: &Layout, messages: u64, pattern: Patter
 }
 
 fn add(args: &BandwidthArgs, session: &mut Session<'_>, report: &mut Report, size: usize, rates: Rates) {
-    let mut result = rates.to_json(size);
-    session.losses.add_to(&mut result);
-    report.add(&table::bandwidth_row(size, rates, args.rates.report_gbits), result);
+    report.add_rates(size, rates, args.rates.report_gbits, session.losses.take());
 }

@@ -203,6 +203,58 @@ pub struct RawLatencyArgs {
     pub device: DeviceArg,
 }
 
+/// Arguments of `srnic_tcp_bw`.
+#[derive(Parser, Debug)]
+#[command(version)]
+pub struct TcpBandwidthArgs {
+    /// What the TCP tools take.
+    #[command(flatten)]
+    pub tcp: TcpArgs,
+    /// Rates in 10^9 bits a second instead of 2^20 bytes a second
+    #[arg(long = "report_gbits")]
+    pub report_gbits: bool,
+}
+
+/// Arguments of `srnic_tcp_lat`.
+#[derive(Parser, Debug)]
+#[command(version)]
+pub struct TcpLatencyArgs {
+    /// What the TCP tools take.
+    #[command(flatten)]
+    pub tcp: TcpArgs,
+}
+
+/// What the TCP tools take.
+#[derive(Args, Debug)]
+pub struct TcpArgs {
+    /// What every tool takes.
+    #[command(flatten)]
+    pub basics: Basics,
+    /// Asks the socket again and again instead of sleeping until something comes
+    #[arg(long)]
+    pub spin: bool,
+}
+
+/// Arguments of `srnic_rpc`.
+#[derive(Parser, Debug)]
+#[command(version)]
+pub struct RpcArgs {
+    /// What all RDMA tools take.
+    #[command(flatten)]
+    pub common: Common,
+    /// Queue pairs
+    #[arg(short = 'q', long = "qp", value_name = "NUMBER", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub qps: u32,
+    /// Requests outstanding, of each queue pair
+    #[arg(short = 'w', long, value_name = "NUMBER", default_value_t = 64,
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub requests: u32,
+    /// Rates in 10^9 bits a second instead of 2^20 bytes a second
+    #[arg(long = "report_gbits")]
+    pub report_gbits: bool,
+}
+
 impl Basics {
     /// Whether this is the client.
     #[must_use]

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::perf::cli::{self, LatencyArgs};
 use crate::perf::report::Report;
 use crate::perf::session::{self, Session, Setup};
-use crate::perf::statistics::{Latencies, Summary};
+use crate::perf::statistics::Latencies;
 use crate::perf::table;
 use crate::perf::tool::{self, Tool};
 use pingpong::{Place, Player, post_receive, prepare};
@@ -97,7 +97,7 @@ fn measure(args: &LatencyArgs, session: &mut Session<'_>, report: &mut Report, p
         let result = player.lead(args.common.basics.goal(ITERS_DEFAULT), &mut latencies);
         let summary = latencies.summary();
         if matches!(result, Err(Error::Interrupted)) && summary.iterations > 0 {
-            add(session, report, place.size(), &summary);
+            report.add_latencies(place.size(), &summary, session.losses.take());
         }
         result?;
         session.channel.say("done", summary)?;
@@ -107,17 +107,11 @@ fn measure(args: &LatencyArgs, session: &mut Session<'_>, report: &mut Report, p
         session.channel.hear(session.device, "done")?
     };
     session.meet("checked", place.size())?;
-    add(session, report, place.size(), &summary);
+    report.add_latencies(place.size(), &summary, session.losses.take());
     Ok(())
 }
 
 /// Places in the send queue: a message of several packets takes two.
 fn depth(args: &LatencyArgs) -> u32 {
     args.common.tx_depth.max(2)
-}
-
-fn add(session: &mut Session<'_>, report: &mut Report, size: usize, summary: &Summary) {
-    let mut result = summary.to_json(size);
-    session.losses.add_to(&mut result);
-    report.add(&table::latency_row(size, summary), result);
 }

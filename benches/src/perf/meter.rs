@@ -21,6 +21,14 @@ pub struct Rates {
 }
 
 impl Rates {
+    /// Of messages that were handed over in some time; whether they arrived is not known.
+    #[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
+    #[must_use]
+    pub fn handed_over(iterations: u64, time: Duration) -> Self {
+        let average = iterations as f64 / time.as_secs_f64().max(1e-9);
+        Self { iterations, average, peak: average }
+    }
+
     /// As the JSON file has them, for messages of `size` bytes.
     #[must_use]
     pub fn to_json(self, size: usize) -> Value {

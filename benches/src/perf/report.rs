@@ -1,6 +1,9 @@
 //! Results as they come: a row for people, an object of the JSON file for programs.
 
 use crate::error::{Error, Result};
+use crate::perf::meter::Rates;
+use crate::perf::statistics::Summary;
+use crate::perf::table;
 use serde_json::{Value, json};
 use std::path::Path;
 use verbs_api::Device;
@@ -29,9 +32,20 @@ impl Report {
         result
     }
 
-    /// Prints a row; `result` is what the file says of it.
-    pub fn add(&mut self, row: &str, result: Value) {
+    /// A row of rates, for messages of `size` bytes; `gbits` is the unit.
+    pub fn add_rates(&mut self, size: usize, rates: Rates, gbits: bool, lost: Lost) {
+        self.add(&table::bandwidth_row(size, rates, gbits), rates.to_json(size), lost);
+    }
+
+    /// A row of latencies, for messages of `size` bytes.
+    pub fn add_latencies(&mut self, size: usize, summary: &Summary, lost: Lost) {
+        self.add(&table::latency_row(size, summary), summary.to_json(size), lost);
+    }
+
+    fn add(&mut self, row: &str, mut result: Value, lost: Lost) {
         println!("{row}");
+        result["retransmits"] = json!(lost.retransmits);
+        result["drops"] = json!(lost.drops);
         self.results.push(result);
     }
 
@@ -48,11 +62,20 @@ impl Report {
     }
 }
 
+/// What did not go as it should.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Lost {
+    /// Packets sent again.
+    pub retransmits: u64,
+    /// Packets that faults dropped, or raw frames that did not arrive.
+    pub drops: u64,
+}
+
 /// What a device counts of each size.
 pub struct Losses {
     device: Device,
-    /// Packets sent again, and dropped by faults, before the present size.
-    before: (u64, u64),
+    /// Before the present size.
+    before: Lost,
 }
 
 impl Losses {
@@ -61,16 +84,15 @@ impl Losses {
         Self { device: device.clone(), before: counted(device) }
     }
 
-    /// Adds to `result` what was counted since the last time.
-    pub fn add_to(&mut self, result: &mut Value) {
+    /// What was counted since the last time.
+    pub fn take(&mut self) -> Lost {
         let now = counted(&self.device);
-        result["retransmits"] = json!(now.0 - self.before.0);
-        result["drops"] = json!(now.1 - self.before.1);
-        self.before = now;
+        let before = std::mem::replace(&mut self.before, now);
+        Lost { retransmits: now.retransmits - before.retransmits, drops: now.drops - before.drops }
     }
 }
 
-fn counted(device: &Device) -> (u64, u64) {
+fn counted(device: &Device) -> Lost {
     let faults = device.fault_stats();
-    (device.counters().tx_retransmits, faults.tx.dropped() + faults.rx.dropped())
+    Lost { retransmits: device.counters().tx_retransmits, drops: faults.tx.dropped() + faults.rx.dropped() }
 }

@@ -1,9 +1,12 @@
 //! What many latencies amount to.
 
+use crate::error::Result;
+use crate::perf::cli::Goal;
 use core::fmt;
 use core::str::FromStr;
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
+use std::time::Instant;
 
 /// Longest latency that quantiles tell apart, in nanoseconds: 18 minutes.
 const NANOS_MAX: u64 = 1 << 40;
@@ -60,6 +63,24 @@ impl Latencies {
         self.squares += distance * (nanos as f64 - self.mean);
     }
 
+    /// Measures rounds, back to back, until the goal is reached: half of each.
+    ///
+    /// # Errors
+    /// Those of `round`.
+    pub fn of_rounds(&mut self, goal: Goal, mut round: impl FnMut() -> Result<()>) -> Result<()> {
+        let mut start = Instant::now();
+        for rounds in 1.. {
+            round()?;
+            let end = Instant::now();
+            self.record(u64::try_from((end - start).as_nanos() / 2).unwrap_or(u64::MAX));
+            if goal.is_reached(rounds, end) {
+                break;
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
     /// What they amount to; zeros if there are none.
     #[must_use]
     pub fn summary(&self) -> Summary {
@@ -110,7 +131,7 @@ impl fmt::Display for Summary {
 impl FromStr for Summary {
     type Err = ();
 
-    fn from_str(text: &str) -> Result<Self, ()> {
+    fn from_str(text: &str) -> std::result::Result<Self, ()> {
         let mut fields = text.split(',');
         let iterations = fields.next().and_then(|field| field.parse().ok()).ok_or(())?;
         let mut times = [0.0; 7];

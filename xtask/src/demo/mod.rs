@@ -1,21 +1,20 @@
 //! `cargo xtask demo`: a file from one process to another through the whole stack, without loss and with 1 % of the
 //! packets dropped, and its SHA-256 on both sides.
 
-mod interrupt;
 mod outcome;
 mod payload;
-mod scratch;
 mod transfer;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use outcome::{Outcome, mebibytes};
-use scratch::Scratch;
 use transfer::Transfer;
 
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::repo::{self, cargo};
+use crate::scratch::Scratch;
 use crate::setup;
 
 /// Name of a run, and the device wrapper that the sender puts around its port.

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
-use super::interrupt;
 use crate::error::{Error, Result};
+use crate::interrupt;
 
 /// Where to look for files, in order: what every Linux has, then what every Rust has.
 pub fn roots() -> Vec<PathBuf> {
@@ -72,7 +72,7 @@ pub fn digest(file: &Path) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo::scratch::Scratch;
+    use crate::scratch::Scratch;
 
     #[test]
     fn a_digest_is_that_of_the_standard_and_packing_repeats_itself() {

@@ -9,7 +9,7 @@ use crate::interrupt;
 use crate::perf::cli::{self, Goal, RawBandwidthArgs};
 use crate::perf::meter::{Meter, Rates};
 use crate::perf::options;
-use crate::perf::report::Report;
+use crate::perf::report::{Lost, Report};
 use crate::perf::table;
 use crate::perf::tool::{self, Tool};
 use crate::pump::Nothing;
@@ -75,7 +75,8 @@ fn measure(
     let received = receiver.as_ref().map(|receiver| receiver.meter.rates()).unwrap_or_default();
     if matches!(result, Err(Error::Interrupted)) {
         // What came of what we handed over is not known here.
-        add(args, report, size, if receiver.is_some() { received } else { sent }, 0);
+        let rates = if receiver.is_some() { received } else { sent };
+        report.add_rates(size, rates, args.rates.report_gbits, Lost::default());
     }
     let expected = result?;
     if let Some(wrong) = receiver.map(|receiver| receiver.wrong).filter(|wrong| *wrong > 0) {
@@ -85,7 +86,8 @@ fn measure(
     let theirs: Rates = channel.hear(&Nothing, "received")?;
     let rates = received.sum(theirs);
     let sent = expected + sent.iterations;
-    add(args, report, size, rates, sent.saturating_sub(rates.iterations));
+    let lost = Lost { drops: sent.saturating_sub(rates.iterations), ..Lost::default() };
+    report.add_rates(size, rates, args.rates.report_gbits, lost);
     Ok(())
 }
 
@@ -125,13 +127,6 @@ fn exchange(
         }
     }
     Ok(expected)
-}
-
-fn add(args: &RawBandwidthArgs, report: &mut Report, size: usize, rates: Rates, lost: u64) {
-    let mut result = rates.to_json(size);
-    result["retransmits"] = json!(0);
-    result["drops"] = json!(lost);
-    report.add(&table::bandwidth_row(size, rates, args.rates.report_gbits), result);
 }
 
 /// Hands frames to the driver.
@@ -189,10 +184,8 @@ impl<'a> Sender<'a> {
         true
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
     fn rates(&self) -> Rates {
-        let average = self.sent as f64 / self.start.elapsed().as_secs_f64();
-        Rates { iterations: self.sent, average, peak: average }
+        Rates::handed_over(self.sent, self.start.elapsed())
     }
 }
 

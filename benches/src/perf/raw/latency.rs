@@ -6,8 +6,8 @@ use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::perf::cli::{self, RawLatencyArgs};
-use crate::perf::report::Report;
-use crate::perf::statistics::{Latencies, Summary};
+use crate::perf::report::{Lost, Report};
+use crate::perf::statistics::Latencies;
 use crate::perf::tool::{self, Tool};
 use crate::perf::{options, table};
 use crate::pump::{Nothing, PEER_WAIT};
@@ -49,7 +49,7 @@ fn run(tool: Tool, args: &RawLatencyArgs, link: &mut Link, channel: &mut Channel
             let result = player.lead(args, size, &mut latencies);
             let summary = latencies.summary();
             if matches!(result, Err(Error::Interrupted)) && summary.iterations > 0 {
-                add(report, size, &summary);
+                report.add_latencies(size, &summary, Lost::default());
             }
             result?;
             channel.say("done", summary)?;
@@ -58,16 +58,9 @@ fn run(tool: Tool, args: &RawLatencyArgs, link: &mut Link, channel: &mut Channel
             player.follow()?;
             channel.hear(&Nothing, "done")?
         };
-        add(report, size, &summary);
+        report.add_latencies(size, &summary, Lost::default());
         Ok(())
     })
-}
-
-fn add(report: &mut Report, size: usize, summary: &Summary) {
-    let mut result = summary.to_json(size);
-    result["retransmits"] = json!(0);
-    result["drops"] = json!(0);
-    report.add(&table::latency_row(size, summary), result);
 }
 
 /// One side of the game.
@@ -90,21 +83,11 @@ impl Player<'_> {
         for mbuf in self.ball.iter_mut() {
             self.link.stamp(mbuf, size, &payload);
         }
-        let mut start = Instant::now();
-        for round in 1.. {
+        latencies.of_rounds(goal, || {
             self.throw();
-            if !self.catch()? {
-                // Only a failure, which is heard here.
-                return self.channel.hear::<String>(&Nothing, "a frame").map(drop);
-            }
-            let end = Instant::now();
-            latencies.record(u64::try_from((end - start).as_nanos() / 2).unwrap_or(u64::MAX));
-            if goal.is_reached(round, end) {
-                break;
-            }
-            start = end;
-        }
-        Ok(())
+            // Here the peer says nothing but that it failed.
+            if self.catch()? { Ok(()) } else { self.channel.hear::<String>(&Nothing, "a frame").map(drop) }
+        })
     }
 
     /// Sends each frame back, until the peer says that it is over.

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::{Error, Result};
 
@@ -20,7 +21,9 @@ impl Scratch {
     /// Makes it, for this user only.
     pub fn new() -> Result<Self> {
         let parent = std::env::temp_dir();
-        let path = parent.join(format!("srnic-demo-{}", std::process::id()));
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = parent.join(format!("srnic-{}-{number}", std::process::id()));
         if path.as_os_str().as_bytes().len() > LENGTH_MAX {
             return Err(Error(format!(
                 "the path {} is too long for a socket: set TMPDIR to a shorter one",
@@ -52,7 +55,7 @@ impl Scratch {
         });
         match free {
             Some(free) if free < bytes => Err(Error(format!(
-                "{} has {} MiB free, the demo needs {}: set TMPDIR to a larger place, or name a smaller file",
+                "{} has {} MiB free, {} are needed: set TMPDIR to a larger place, or ask for less",
                 std::env::temp_dir().display(),
                 free >> 20,
                 bytes >> 20,

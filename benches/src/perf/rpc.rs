@@ -1,0 +1,149 @@
+//! `srnic_rpc`: requests and responses, each a SEND, with a number of requests outstanding: what eRPC's small-RPC-rate
+//! benchmark measures.
+
+mod lane;
+
+use crate::channel::Channel;
+use crate::error::{Error, Result};
+use crate::perf::cli::{self, RpcArgs};
+use crate::perf::meter::{Meter, Rates};
+use crate::perf::report::Report;
+use crate::perf::session::{self, Session, Setup};
+use crate::perf::table;
+use crate::perf::tool::{self, Tool};
+use crate::pump::Completions;
+use lane::{Lane, Slots};
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::Instant;
+use verbs_api::{Device, QueueCaps, WcOpcode};
+
+const SIZE_DEFAULT: u32 = 32;
+const ITERS_DEFAULT: u64 = 1_000_000;
+/// Completions taken at a time.
+const BATCH: usize = 32;
+const WHAT: &str = "a request or a response";
+
+/// The tool from its command line to its end.
+#[must_use]
+pub fn main() -> ExitCode {
+    let tool = Tool {
+        name: "srnic_rpc",
+        about: "Rate of requests and responses: start a server without a host, then a client with one",
+        version: "srnic_rpc 1",
+    };
+    let args: RpcArgs = cli::parse(tool.name, tool.about);
+    let open = |role| session::open(&args.common.device, role);
+    tool::main(tool, &args.common.basics, open, |device, channel| run(tool, &args, device, channel))
+}
+
+fn run(tool: Tool, args: &RpcArgs, device: &Device, channel: &mut Channel) -> Result<()> {
+    let common = &args.common;
+    let mtu = common.mtu.unwrap_or_else(|| device.path_mtu_max());
+    let mut agreed = common.agreed(SIZE_DEFAULT, ITERS_DEFAULT, mtu);
+    agreed.push(("qp", args.qps.to_string()));
+    agreed.push(("requests", args.requests.to_string()));
+    let sizes = common.basics.sizes(SIZE_DEFAULT);
+    let slots = |size| Slots::new(size, args.requests, args.qps);
+    let setup = Setup {
+        common,
+        agreed: &agreed,
+        mtu,
+        qps: args.qps,
+        caps: QueueCaps {
+            max_send_wr: Lane::send_queue(args.requests),
+            max_recv_wr: args.requests,
+            max_inline: QueueCaps::INLINE_LIMIT,
+            ..QueueCaps::default()
+        },
+        memory: sizes.iter().map(|&size| slots(size).len()).max().unwrap_or_default(),
+    };
+    let mut session = Session::connect(device, channel, &setup)?;
+    let mut described = common.described(tool.name, mtu);
+    described["qps"] = json!(args.qps);
+    described["requests"] = json!(args.requests);
+    let heading = table::bandwidth_heading(args.report_gbits);
+    Report::of_each(&sizes, &heading, common.basics.json.as_deref(), described, |report, size| {
+        measure(args, &mut session, report, slots(size))
+    })
+}
+
+/// One size. The client measures.
+fn measure(args: &RpcArgs, session: &mut Session<'_>, report: &mut Report, slots: Slots) -> Result<()> {
+    let size = slots.size();
+    let mut lanes: Vec<Lane> = (0..args.qps).map(|index| Lane::new(index, slots)).collect();
+    for (lane, queue_pair) in lanes.iter_mut().zip(&mut session.queue_pairs) {
+        lane.post_receives(queue_pair, &session.target)?;
+    }
+    session.meet("ready", size)?;
+    let rates = if args.common.basics.is_client() {
+        let mut meter = Meter::new(Instant::now());
+        let result = call(args, session, &mut lanes, &mut meter);
+        let rates = meter.rates();
+        if matches!(result, Err(Error::Interrupted)) && rates.iterations > 0 {
+            report.add_rates(size, rates, args.report_gbits, session.losses.take());
+        }
+        result?;
+        session.channel.say("done", rates)?;
+        rates
+    } else {
+        serve(session, &mut lanes)?;
+        session.channel.hear::<Rates>(session.device, "done")?
+    };
+    session.meet("checked", size)?;
+    report.add_rates(size, rates, args.report_gbits, session.losses.take());
+    Ok(())
+}
+
+/// Keeps requests outstanding on every queue pair until the goal is reached and all are answered.
+fn call(args: &RpcArgs, session: &mut Session<'_>, lanes: &mut [Lane], meter: &mut Meter) -> Result<()> {
+    let (goal, verify) = (args.common.basics.goal(ITERS_DEFAULT), args.common.verify);
+    let mut completions = Completions::new(&mut session.cq, session.channel);
+    let queue_pairs = &mut session.queue_pairs;
+    let mut now = Instant::now();
+    loop {
+        let mut done = [None; BATCH];
+        let count = completions.poll_into(WHAT, &mut done)?;
+        let mut answered = 0;
+        for done in done[..count].iter().flatten().filter(|done| done.opcode == WcOpcode::Recv) {
+            let (lane, queue_pair) = Lane::of(lanes, queue_pairs, done.wr_id)?;
+            lane.take_response(done.byte_len, queue_pair, &session.target, verify)?;
+            lane.request(queue_pair, &session.source, goal, now, verify)?;
+            answered += 1;
+        }
+        now = Instant::now();
+        if answered > 0 {
+            meter.completed(answered, now);
+        } else {
+            // The first requests, and those for which there was no room.
+            for (lane, queue_pair) in lanes.iter_mut().zip(queue_pairs.iter_mut()) {
+                lane.request(queue_pair, &session.source, goal, now, verify)?;
+            }
+            if lanes.iter().all(|lane| lane.is_idle()) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Answers each request with its own bytes, until the peer says that it is done.
+fn serve(session: &mut Session<'_>, lanes: &mut [Lane]) -> Result<()> {
+    let mut completions = Completions::new(&mut session.cq, session.channel);
+    let queue_pairs = &mut session.queue_pairs;
+    while !completions.peer_spoke() {
+        let mut done = [None; BATCH];
+        let count = completions.poll_into(WHAT, &mut done)?;
+        for done in done[..count].iter().flatten().filter(|done| done.opcode == WcOpcode::Recv) {
+            let (lane, queue_pair) = Lane::of(lanes, queue_pairs, done.wr_id)?;
+            lane.take_request(done.byte_len)?;
+            lane.answer(queue_pair, &session.source, &session.target)?;
+        }
+        if count == 0 {
+            // Those for which there was no room.
+            for (lane, queue_pair) in lanes.iter_mut().zip(queue_pairs.iter_mut()) {
+                lane.answer(queue_pair, &session.source, &session.target)?;
+            }
+        }
+    }
+    Ok(())
+}

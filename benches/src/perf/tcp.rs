@@ -1,0 +1,151 @@
+//! `srnic_tcp_bw`, `srnic_tcp_lat`: a TCP connection of the kernel's, which is what a program uses that has no RDMA.
+
+mod stream;
+
+use crate::channel::Channel;
+use crate::error::{Error, Result};
+use crate::perf::cli::{self, Goal, TcpArgs, TcpBandwidthArgs, TcpLatencyArgs};
+use crate::perf::meter::{Meter, Rates};
+use crate::perf::report::{Lost, Report};
+use crate::perf::statistics::{Latencies, Summary};
+use crate::perf::tool::{self, Tool};
+use crate::perf::{options, table};
+use crate::pump::Nothing;
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::Instant;
+use stream::Stream;
+
+const BANDWIDTH_SIZE: u32 = 65_536;
+const BANDWIDTH_ITERS: u64 = 5000;
+const LATENCY_SIZE: u32 = 2;
+const LATENCY_ITERS: u64 = 1000;
+/// Bytes between two looks at the clock.
+const METER_BYTES: usize = 1 << 20;
+
+/// `srnic_tcp_bw` from its command line to its end.
+#[must_use]
+pub fn bandwidth_main() -> ExitCode {
+    let tool = Tool {
+        name: "srnic_tcp_bw",
+        about: "Bandwidth of a kernel TCP connection: start a server without a host, then a client with one",
+        version: "srnic_tcp_bw 1",
+    };
+    let args: TcpBandwidthArgs = cli::parse(tool.name, tool.about);
+    let defaults = (BANDWIDTH_SIZE, BANDWIDTH_ITERS);
+    let heading = table::bandwidth_heading(args.report_gbits);
+    start(tool, &args.tcp, defaults, &heading, |channel, report, size| {
+        let (rates, result) = bandwidth(&args.tcp, channel, size)?;
+        report.add_rates(size, rates, args.report_gbits, Lost::default());
+        result
+    })
+}
+
+/// `srnic_tcp_lat` from its command line to its end.
+#[must_use]
+pub fn latency_main() -> ExitCode {
+    let tool = Tool {
+        name: "srnic_tcp_lat",
+        about: "Latency of a kernel TCP connection, half a round trip: start a server without a host, then a client \
+                with one",
+        version: "srnic_tcp_lat 1",
+    };
+    let args: TcpLatencyArgs = cli::parse(tool.name, tool.about);
+    let defaults = (LATENCY_SIZE, LATENCY_ITERS);
+    start(tool, &args.tcp, defaults, &table::latency_heading(), |channel, report, size| {
+        let summary = latency(&args.tcp, channel, report, size)?;
+        report.add_latencies(size, &summary, Lost::default());
+        Ok(())
+    })
+}
+
+fn start(
+    tool: Tool,
+    args: &TcpArgs,
+    (size, iters): (u32, u64),
+    heading: &str,
+    mut measure: impl FnMut(&mut Channel, &mut Report, usize) -> Result<()>,
+) -> ExitCode {
+    let basics = &args.basics;
+    tool::main(
+        tool,
+        basics,
+        |_| Ok(Nothing),
+        |_, channel| {
+            options::agree(&Nothing, channel, &basics.agreed(size, iters))?;
+            let described = json!({ "tool": tool.name, "spin": args.spin });
+            Report::of_each(
+                &basics.sizes(size),
+                heading,
+                basics.json.as_deref(),
+                described,
+                |report, size| {
+                    tool::meet(&Nothing, channel, "ready", size)?;
+                    measure(channel, report, size)?;
+                    tool::meet(&Nothing, channel, "checked", size)
+                },
+            )
+        },
+    )
+}
+
+/// The client sends, the server measures. Ctrl-C comes back beside what was measured until then.
+fn bandwidth(args: &TcpArgs, channel: &mut Channel, size: usize) -> Result<(Rates, Result<()>)> {
+    let mut stream = Stream::open(args, channel)?;
+    let mut message = vec![0x5A; size];
+    if args.basics.is_client() {
+        let (goal, start, mut sent) = (args.basics.goal(BANDWIDTH_ITERS), Instant::now(), 0);
+        // The clock is cheap beside a system call.
+        while !goal.is_reached(sent, Instant::now()) {
+            match stream.write_all(&message) {
+                Ok(()) => sent += 1,
+                Err(Error::Interrupted) => {
+                    return Ok((Rates::handed_over(sent, start.elapsed()), Err(Error::Interrupted)));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        stream.end()?;
+        return Ok((channel.hear_at_last(&Nothing, "done")?, Ok(())));
+    }
+    let (mut meter, mut pending) = (None::<Meter>, 0);
+    while stream.read_all(&mut message)? {
+        pending += 1;
+        let meter =
+            meter.get_or_insert_with(|| Meter::beginning_with(std::mem::take(&mut pending), Instant::now()));
+        if pending * size as u64 >= METER_BYTES as u64 {
+            meter.completed(std::mem::take(&mut pending), Instant::now());
+        }
+    }
+    let mut meter = meter.ok_or(Error::PeerLeft)?;
+    meter.completed(pending, Instant::now());
+    let rates = meter.rates();
+    channel.say("done", rates)?;
+    Ok((rates, Ok(())))
+}
+
+/// The client measures.
+fn latency(args: &TcpArgs, channel: &mut Channel, report: &mut Report, size: usize) -> Result<Summary> {
+    let mut stream = Stream::open(args, channel)?;
+    let mut message = vec![0x5A; size];
+    if !args.basics.is_client() {
+        while stream.read_all(&mut message)? {
+            stream.write_all(&message)?;
+        }
+        return channel.hear_at_last(&Nothing, "done");
+    }
+    let goal: Goal = args.basics.goal(LATENCY_ITERS);
+    let mut latencies = Latencies::default();
+    let result = latencies.of_rounds(goal, || {
+        stream.write_all(&message)?;
+        if stream.read_all(&mut message)? { Ok(()) } else { Err(Error::PeerLeft) }
+    });
+    let summary = latencies.summary();
+    if matches!(result, Err(Error::Interrupted)) && summary.iterations > 0 {
+        report.add_latencies(size, &summary, Lost::default());
+    }
+    result?;
+    stream.end()?;
+    channel.say("done", summary)?;
+    Ok(summary)
+}

@@ -1,0 +1,97 @@
+//! `cargo xtask bench`: figures, each from interleaved runs of two processes that have a CPU each.
+
+mod chart;
+mod compare;
+mod loss;
+mod machine;
+mod samples;
+mod table;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use machine::Machine;
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::interrupt;
+use crate::scratch::Scratch;
+use crate::tools::{Run, Tools};
+
+/// What to measure.
+#[derive(Subcommand)]
+pub enum Task {
+    /// srnic beside raw frames on the same port and TCP on the same machine
+    Compare(Options),
+    /// Goodput against loss, with selective repeat and with go-back-N
+    Loss(Options),
+}
+
+/// How, and where the results go.
+#[derive(Args)]
+pub struct Options {
+    /// Fewer and shorter rounds: half a minute in all
+    #[arg(long)]
+    quick: bool,
+    /// Writes the figures to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Draws the figures into this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Takes the programs from this directory instead of building them
+    #[arg(long, value_name = "DIRECTORY")]
+    tools: Option<PathBuf>,
+}
+
+/// A measurement under way.
+struct Bench<'a> {
+    options: &'a Options,
+    tools: Tools,
+    scratch: Scratch,
+    machine: Machine,
+}
+
+/// Builds the programs, and measures.
+pub fn run(task: &Task) -> Result<()> {
+    match task {
+        Task::Compare(options) => compare::run(&Bench::new(options)?),
+        Task::Loss(options) => loss::run(&Bench::new(options)?),
+    }
+}
+
+impl<'a> Bench<'a> {
+    fn new(options: &'a Options) -> Result<Self> {
+        let tools = match &options.tools {
+            Some(directory) => Tools::in_directory(directory),
+            None => Tools::build()?,
+        };
+        interrupt::catch()?;
+        Ok(Self { options, tools, scratch: Scratch::new()?, machine: Machine::here() })
+    }
+
+    /// The first for a quick run, the second for a whole one.
+    fn pick(&self, quick: u64, whole: u64) -> u64 {
+        if self.options.quick { quick } else { whole }
+    }
+
+    fn run(&self, run: &Run<'_>) -> Result<Value> {
+        self.tools.run(&self.scratch, self.machine.two_cpus(), run)
+    }
+
+    /// Writes `details` with the keys on top and the machine, if a file is named.
+    fn write_json(&self, details: &Value, keys: &Map<String, Value>) -> Result<()> {
+        let Some(path) = &self.options.json else { return Ok(()) };
+        let mut all = keys.clone();
+        if let Value::Object(details) = details {
+            all.extend(details.clone());
+        }
+        all.insert("machine".to_owned(), self.machine.to_json());
+        fs::write(path, format!("{:#}\n", Value::Object(all))).map_err(|e| Error::io("write", path, &e))
+    }
+
+    fn write_svg(&self, draw: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+        self.options.svg.as_deref().map_or(Ok(()), draw)
+    }
+}

@@ -1,0 +1,60 @@
+//! Figures for a person to read.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+use super::samples::median;
+
+/// Samples of one thing.
+pub struct Row<'a> {
+    pub label: &'a str,
+    pub unit: &'a str,
+    /// One of each round.
+    pub values: &'a [f64],
+}
+
+/// Median, least and largest of each row.
+pub fn of_samples<'a>(rows: impl Iterator<Item = Row<'a>>) -> String {
+    let mut table = format!("{:32} {:>10} {:>10} {:>10}", "", "median", "min", "max");
+    for Row { label, unit, values } in rows {
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let largest = values.iter().copied().fold(0.0, f64::max);
+        let middle = median(values).unwrap_or(f64::NAN);
+        let _ = write!(table, "\n{label:32} {middle:>10.2} {least:>10.2} {largest:>10.2}  {unit}");
+    }
+    table
+}
+
+/// Named figures, one a line.
+pub fn of_keys(keys: &Map<String, Value>) -> String {
+    let mut table = String::new();
+    for (key, value) in keys {
+        match value.as_f64() {
+            Some(value) => _ = writeln!(table, "{key:24} {value:>12.3}"),
+            None => _ = writeln!(table, "{key:24} {:>12}", "-"),
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn figures_stand_below_their_titles() {
+        let row = Row { label: "raw frames", unit: "Gb/s", values: &[120.0, 100.0, 110.5] };
+        assert_eq!(
+            of_samples([row].into_iter()),
+            "                                     median        min        max\n\
+             raw frames                           110.50     100.00     120.00  Gb/s"
+        );
+        let Value::Object(keys) = json!({ "bw_vs_raw": 0.5, "none": null }) else { panic!("an object") };
+        assert_eq!(
+            of_keys(&keys),
+            "bw_vs_raw                       0.500\nnone                                -\n"
+        );
+    }
+}

@@ -1,0 +1,101 @@
+//! Child processes that do not outlive us, and pairs of them: a server and its client.
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::interrupt;
+
+/// How long one of a pair may take to end once the other has.
+const GRACE: Duration = Duration::from_secs(30);
+/// How often they are looked at.
+const INTERVAL: Duration = Duration::from_millis(5);
+/// Lines of a failed process's errors that are shown.
+const LOG_LINES: usize = 20;
+
+/// A process of ours. It ends when this is dropped.
+pub struct Process {
+    name: String,
+    child: Child,
+    /// What it writes to its standard error. Its output is not quoted: DPDK's comes late, and hides the cause.
+    errors: PathBuf,
+}
+
+impl Process {
+    /// Starts it, with its output and its errors in files of `dir` that are called after it.
+    pub fn start(name: &str, mut command: Command, dir: &Path) -> Result<Self> {
+        let create = |what: &str| {
+            let file = dir.join(format!("{name}.{what}"));
+            File::create(&file).map_err(|e| Error::io("create", &file, &e)).map(|open| (open, file))
+        };
+        let (out, _) = create("out")?;
+        let (err, errors) = create("err")?;
+        // A group of its own: Ctrl-C at the terminal reaches only us, and we end it in order.
+        let child = command.process_group(0).stdin(Stdio::null()).stdout(out).stderr(err).spawn();
+        let child =
+            child.map_err(|e| Error(format!("cannot start {}: {e}", command.get_program().display())))?;
+        Ok(Self { name: name.to_owned(), child, errors })
+    }
+
+    /// Whether it ended well; an error if it ended otherwise.
+    pub fn is_done(&mut self) -> Result<bool> {
+        let status: Option<ExitStatus> =
+            self.child.try_wait().map_err(|e| Error(format!("cannot wait for {}: {e}", self.name)))?;
+        match status {
+            None => Ok(false),
+            Some(status) if status.success() => Ok(true),
+            Some(status) => Err(self.failed(&format!("failed: {status}"))),
+        }
+    }
+
+    fn failed(&self, how: &str) -> Error {
+        let log = fs::read(&self.errors).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let lines: Vec<&str> = log.lines().collect();
+        let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
+        Error(format!("`{}` {how}; the last that it said:\n  {}", self.name, last.join("\n  ")))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both do nothing to a process that has been waited for, so no other process can be hit by its id.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Watches two processes until both ended well, within `limit`; the first error of either is the outcome.
+pub fn watch(server: &mut Process, client: &mut Process, limit: Duration) -> Result<()> {
+    let mut deadline = Instant::now() + limit;
+    let mut client_done = false;
+    loop {
+        interrupt::check()?;
+        let server_done = server.is_done()?;
+        if !client_done && client.is_done()? {
+            client_done = true;
+            deadline = deadline.min(Instant::now() + GRACE);
+        }
+        if server_done && client_done {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            let late = if client_done { server } else { client };
+            return Err(late.failed("does not come to an end"));
+        }
+        sleep(INTERVAL);
+    }
+}
+
+/// A TCP port that was free just now.
+pub fn free_port() -> Result<u16> {
+    TcpListener::bind(("127.0.0.1", 0))
+        .and_then(|listener| listener.local_addr())
+        .map(|address| address.port())
+        .map_err(|e| Error(format!("there is no free TCP port on 127.0.0.1: {e}")))
+}
