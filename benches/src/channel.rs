@@ -146,9 +146,20 @@ impl Channel {
         let mut bytes = line.as_bytes().to_vec();
         bytes.push(b'\n');
         self.stream.write_all(&bytes).map_err(|source| match source.kind() {
-            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Error::PeerLeft,
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => self.farewell(),
             _ => Error::Channel { address: self.address, doing: "write", source },
         })
+    }
+
+    /// Why the peer left, if it said so.
+    fn farewell(&mut self) -> Error {
+        loop {
+            match self.poll() {
+                Ok(Some(_)) => {}
+                Ok(None) => return Error::PeerLeft,
+                Err(error) => return error,
+            }
+        }
     }
 
     /// The next line, if it is there.

@@ -81,12 +81,20 @@ fn start(
                 described,
                 |report, size| {
                     tool::meet(&Nothing, channel, "ready", size)?;
-                    measure(channel, report, size)?;
+                    measure(channel, report, size).map_err(|error| reason(channel, error))?;
                     tool::meet(&Nothing, channel, "checked", size)
                 },
             )
         },
     )
+}
+
+/// Why the peer closed the connection, if it says so.
+fn reason(channel: &mut Channel, error: Error) -> Error {
+    if !matches!(error, Error::PeerLeft) {
+        return error;
+    }
+    channel.hear::<String>(&Nothing, "a reason").err().unwrap_or(error)
 }
 
 /// The client sends, the server measures. Ctrl-C comes back beside what was measured until then.

@@ -84,35 +84,40 @@ impl Player<'_> {
             self.link.stamp(mbuf, size, &payload);
         }
         latencies.of_rounds(goal, || {
-            self.throw();
+            if self.throw()? && self.catch()? {
+                return Ok(());
+            }
             // Here the peer says nothing but that it failed.
-            if self.catch()? { Ok(()) } else { self.channel.hear::<String>(&Nothing, "a frame").map(drop) }
+            self.channel.hear::<String>(&Nothing, "a frame").map(drop)
         })
     }
 
     /// Sends each frame back, until the peer says that it is over.
     fn follow(&mut self) -> Result<()> {
-        while self.catch()? {
-            self.throw();
-        }
+        while self.catch()? && self.throw()? {}
         Ok(())
     }
 
+    /// Hands the frame over; false if the peer says something first.
     #[inline]
-    fn throw(&mut self) {
-        while !self.ball.is_empty() {
-            self.link.eth.tx_burst(&mut self.ball);
-        }
+    fn throw(&mut self) -> Result<bool> {
+        self.until(|player| {
+            player.link.eth.tx_burst(&mut player.ball);
+            player.ball.is_empty()
+        })
     }
 
     /// Waits for the peer's frame; false if the peer says something first.
     #[inline]
     fn catch(&mut self) -> Result<bool> {
+        self.until(|player| player.link.eth.rx_burst(&mut player.input) > 0 && player.keep())
+    }
+
+    /// Tries until it is done; false if the peer says something first.
+    #[inline]
+    fn until(&mut self, mut is_done: impl FnMut(&mut Self) -> bool) -> Result<bool> {
         let (mut idle, mut waiting) = (0_u32, None);
-        loop {
-            if self.link.eth.rx_burst(&mut self.input) > 0 && self.keep() {
-                return Ok(true);
-            }
+        while !is_done(self) {
             idle = idle.wrapping_add(1);
             if idle.is_multiple_of(INTERVAL) {
                 interrupt::check()?;
@@ -121,10 +126,11 @@ impl Player<'_> {
                     return Ok(false);
                 }
                 if waiting.get_or_insert_with(Instant::now).elapsed() > PEER_WAIT {
-                    return Err(Error::Late("the peer's frame did not come", PEER_WAIT.as_secs()));
+                    return Err(Error::Late("no frame passed", PEER_WAIT.as_secs()));
                 }
             }
         }
+        Ok(true)
     }
 
     /// Takes the peer's frame out of the burst, if it is there.
