@@ -38,6 +38,8 @@ struct Inner {
     ip: IpAddr,
     caps: PortCaps,
     window_max: u16,
+    /// The MTU that a peer's port must have, too, in bytes.
+    link_mtu: Option<u16>,
     /// State of the generator of first PSNs.
     psns: AtomicU64,
 }
@@ -128,6 +130,11 @@ impl Device {
     #[must_use]
     pub fn mac(&self) -> [u8; 6] {
         self.inner.caps.mac
+    }
+
+    /// The MTU that a peer's port must have, too, in bytes: on a memif pair.
+    pub(crate) fn link_mtu(&self) -> Option<u16> {
+        self.inner.link_mtu
     }
 
     /// The largest path MTU whose packets fit the port.

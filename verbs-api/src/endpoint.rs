@@ -14,7 +14,7 @@ use wire::Pmtu;
 /// [`Endpoint::to_bytes`].
 ///
 /// `srnic1,ip=10.77.0.1,mac=02:00:00:00:00:01,qpn=0x1a2b3c,psn=0x00f00d,pmtu=4096,window=512`; the 1 is the version of
-/// the wire format (protocol.md 2.2), and only `mac` may be missing.
+/// the wire format (protocol.md 2.2). `mac` may be missing, and `mtu` is there only if both ends must have the same.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Endpoint {
     /// IP address of the device.
@@ -29,6 +29,8 @@ pub struct Endpoint {
     pub path_mtu: Pmtu,
     /// Packets ahead of the first missing one that it takes.
     pub window: u16,
+    /// Longest IP packet of the device, in bytes, if its port can be used only with a peer that has the same (memif).
+    pub mtu: Option<u16>,
 }
 
 /// Why an endpoint's text or bytes make no sense.
@@ -59,7 +61,7 @@ const PSN_MAX: u32 = 0xFF_FFFF;
 
 impl Endpoint {
     /// Length of [`Endpoint::to_bytes`].
-    pub const BYTES: usize = 38;
+    pub const BYTES: usize = 40;
 
     /// For a peer that is not on the same link: the Ethernet address is left out.
     #[must_use]
@@ -68,7 +70,7 @@ impl Endpoint {
     }
 
     /// Big-endian: magic and version 4, IP 16 (IPv4 mapped to IPv6), MAC 6 (zero: none), QPN 4, PSN 4, window 2, code
-    /// of the path MTU 1 (`ibv_mtu`), zero 1.
+    /// of the path MTU 1 (`ibv_mtu`), zero 1, MTU 2 (zero: none).
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let ip = match self.ip {
@@ -83,6 +85,7 @@ impl Endpoint {
         bytes[30..34].copy_from_slice(&self.psn.to_be_bytes());
         bytes[34..36].copy_from_slice(&self.window.to_be_bytes());
         bytes[36] = self.path_mtu.code();
+        bytes[38..40].copy_from_slice(&self.mtu.unwrap_or_default().to_be_bytes());
         bytes
     }
 
@@ -97,6 +100,7 @@ impl Endpoint {
             return Err(EndpointError::Version);
         }
         let mac: [u8; 6] = field(bytes, 20);
+        let mtu = u16::from_be_bytes(field(bytes, 38));
         let endpoint = Self {
             ip: Ipv6Addr::from(field::<16>(bytes, 4)).to_canonical(),
             mac: (mac != [0; 6]).then_some(mac),
@@ -104,6 +108,7 @@ impl Endpoint {
             psn: u32::from_be_bytes(field(bytes, 30)),
             window: u16::from_be_bytes(field(bytes, 34)),
             path_mtu: Pmtu::from_code(bytes[36]).ok_or(EndpointError::Field { field: "pmtu" })?,
+            mtu: (mtu != 0).then_some(mtu),
         };
         endpoint.checked()
     }
@@ -134,7 +139,8 @@ impl fmt::Display for Endpoint {
             write!(f, ",mac={a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")?;
         }
         let (qpn, psn, pmtu, window) = (self.qpn, self.psn, self.path_mtu.bytes(), self.window);
-        write!(f, ",qpn={qpn:#08x},psn={psn:#08x},pmtu={pmtu},window={window}")
+        write!(f, ",qpn={qpn:#08x},psn={psn:#08x},pmtu={pmtu},window={window}")?;
+        self.mtu.map_or(Ok(()), |mtu| write!(f, ",mtu={mtu}"))
     }
 }
 
@@ -145,6 +151,7 @@ impl FromStr for Endpoint {
     fn from_str(text: &str) -> Result<Self, EndpointError> {
         let mut fields = text.trim().strip_prefix(TEXT_PREFIX).ok_or(EndpointError::Version)?.split(',');
         let (mut ip, mut mac, mut qpn, mut psn, mut pmtu, mut window) = (None, None, None, None, None, None);
+        let mut mtu = None;
         fields.try_for_each(|field| {
             let (key, value) = field.split_once('=').ok_or(EndpointError::Version)?;
             let (known, taken) = match key {
@@ -154,6 +161,7 @@ impl FromStr for Endpoint {
                 "psn" => ("psn", put(&mut psn, parse_hex(value))),
                 "pmtu" => ("pmtu", put(&mut pmtu, value.parse().ok().and_then(Pmtu::from_bytes))),
                 "window" => ("window", put(&mut window, value.parse().ok())),
+                "mtu" => ("mtu", put(&mut mtu, value.parse().ok().filter(|mtu| *mtu != 0))),
                 _ => return Err(EndpointError::Version),
             };
             if taken { Ok(()) } else { Err(EndpointError::Field { field: known }) }
@@ -166,6 +174,7 @@ impl FromStr for Endpoint {
             psn: psn.ok_or_else(|| missing("psn"))?,
             path_mtu: pmtu.ok_or_else(|| missing("pmtu"))?,
             window: window.ok_or_else(|| missing("window"))?,
+            mtu,
         };
         endpoint.checked()
     }

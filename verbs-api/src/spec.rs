@@ -265,6 +265,13 @@ impl DeviceSpec {
         Ok(self.mac.or(by_role))
     }
 
+    /// The MTU that the other end must have, too, in bytes: on a memif pair, whose driver spreads a longer frame over
+    /// several buffers and then corrupts later ones.
+    #[must_use]
+    pub fn link_mtu(&self) -> Option<u16> {
+        matches!(self.transport, Transport::Memif { .. }).then(|| self.mtu.unwrap_or(MTU_DEFAULT))
+    }
+
     /// Longest frame of a shared-memory device, in bytes: the MTU, an Ethernet header and a VLAN tag.
     #[must_use]
     pub fn max_frame(&self) -> u16 {

@@ -1,4 +1,4 @@
-//! One door to everything a person runs: `cargo xtask setup | lint | test | sim | demo | bench`.
+//! One door to everything a person runs: `cargo xtask setup | lint | test | sim | demo | bench | probe-capsule`.
 //!
 //! This crate has few dependencies, because it must build on a machine that has nothing but Rust and a linker:
 //! installing the rest is its own first task.
@@ -10,6 +10,7 @@ mod docs;
 mod error;
 mod interrupt;
 mod lint;
+mod probe;
 mod process;
 mod repo;
 mod scratch;
@@ -54,6 +55,8 @@ enum Task {
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
         seeds: u64,
     },
+    /// Show that the crates `capsule` and `dpdk-sys` do not build against this DPDK (docs/adr/0002-pmd-bindings.md)
+    ProbeCapsule,
     /// Send a file from one process to another, without loss and with 1 % loss, and compare its SHA-256
     Demo {
         /// The file; without it, one of 384 MiB made of this machine's own files
@@ -87,6 +90,7 @@ fn run(task: Task) -> Result<()> {
         Task::Test { all } => test::run(all),
         Task::Sim { seed, seeds } => sim::run(seed, seeds),
         Task::Bench { task } => bench::run(&task),
+        Task::ProbeCapsule => probe::run(),
         Task::Demo { file, tool } => demo::run(demo::Source::of(file.as_deref()), tool.as_deref()),
     }
 }

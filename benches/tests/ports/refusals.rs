@@ -52,3 +52,15 @@ fn a_user_who_may_not_is_told_what_gives_the_permission() {
     let refused = pair.start_file(0, "").end();
     refused.assert_failed(1, "this user may not use an interface's frames: run as root, or give the program");
 }
+
+#[test]
+fn two_ends_of_a_memif_pair_with_other_mtus_are_told_so() {
+    let _alone = alone();
+    let mut pair = Pair::sockets("mtu", ["memif", "memif"], "");
+    pair.devices[1] += ",mtu=1500";
+    let (server, client) = (pair.start_write_bw(0, "-m 1024"), pair.start_write_bw(1, "-m 1024"));
+    client
+        .end()
+        .assert_failed(1, "the MTU of the link, in bytes, is 1500 here and 4590 at the peer: give both ends");
+    assert_eq!(server.end().0.status.code(), Some(1));
+}

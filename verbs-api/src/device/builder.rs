@@ -82,10 +82,14 @@ impl DeviceBuilder {
         let seed = getrandom::u64().map_err(Error::Random)?;
         let config = EngineConfig { ip: spec.ip_or_default()?, vlan: spec.vlan, seed, ..self.sizes };
         let port = crate::open::port(spec)?;
-        match &spec.faults {
+        let mut device = match &spec.faults {
             Some(faults) => self.over(Fault::new(port, faults), config, Fault::fault_stats),
             None => self.over(port, config, |_| FaultStats::default()),
+        }?;
+        if let Some(inner) = Arc::get_mut(&mut device.inner) {
+            inner.link_mtu = spec.link_mtu();
         }
+        Ok(device)
     }
 
     /// The same from a parsed string; this build has no DPDK, so it fails.
@@ -130,6 +134,7 @@ impl DeviceBuilder {
             ip: config.ip,
             caps,
             window_max: config.window_max,
+            link_mtu: None,
             psns: AtomicU64::new(config.seed),
         };
         Ok(Device { inner: Arc::new(inner) })

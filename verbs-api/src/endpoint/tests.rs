@@ -8,6 +8,7 @@ fn endpoint() -> Endpoint {
         psn: 0xF00D,
         path_mtu: Pmtu::B4096,
         window: 512,
+        mtu: None,
     }
 }
 
@@ -21,12 +22,18 @@ fn the_text_is_as_documented_and_reads_back() {
     assert_eq!(routed.to_string().parse(), Ok(routed));
     let v6 = Endpoint { ip: "fd00::1".parse().expect("an address"), ..endpoint() };
     assert_eq!(v6.to_string().parse(), Ok(v6));
+    let memif = Endpoint { mtu: Some(4590), ..endpoint() };
+    assert_eq!(memif.to_string(), format!("{TEXT},mtu=4590"));
+    assert_eq!(memif.to_string().parse(), Ok(memif));
+    let zero = format!("{TEXT},mtu=0").parse::<Endpoint>();
+    assert_eq!(zero, Err(EndpointError::Field { field: "mtu" }));
 }
 
 #[test]
 fn bytes_read_back() {
     let v6 = Endpoint { ip: "fd00::1".parse().expect("an address"), ..endpoint() };
-    for endpoint in [endpoint(), endpoint().routed(), v6] {
+    let memif = Endpoint { mtu: Some(4590), ..endpoint() };
+    for endpoint in [endpoint(), endpoint().routed(), v6, memif] {
         assert_eq!(Endpoint::from_bytes(&endpoint.to_bytes()), Ok(endpoint));
     }
     for pmtu in Pmtu::ALL {

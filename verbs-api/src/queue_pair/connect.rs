@@ -41,6 +41,7 @@ impl PreparedQueuePair {
             psn: self.attr.sq_psn,
             path_mtu: self.attr.path_mtu,
             window: device.window_max(),
+            mtu: device.link_mtu(),
         }
     }
 
@@ -66,6 +67,16 @@ impl PreparedQueuePair {
                 ours: self.window.into(),
                 theirs: remote.window.into(),
                 remedy: "build the queue pair with a window that the peer's device takes",
+            });
+        }
+        if let (Some(ours), Some(theirs)) = (self.owned.device().link_mtu(), remote.mtu)
+            && ours != theirs
+        {
+            return Err(Error::Incompatible {
+                what: "the MTU of the link, in bytes,",
+                ours: ours.into(),
+                theirs: theirs.into(),
+                remedy: "give both ends of a memif pair the same mtu=",
             });
         }
         let path_mtu = self.attr.path_mtu.min(remote.path_mtu);

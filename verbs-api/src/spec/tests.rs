@@ -42,6 +42,14 @@ fn an_interface_keeps_its_addresses_and_must_be_told_its_ip() {
 }
 
 #[test]
+fn only_the_ends_of_a_memif_pair_must_have_the_same_mtu() {
+    assert_eq!(parse("memif:/run/a").link_mtu(), Some(4590));
+    assert_eq!(parse("fault:loss=1%:memif:/run/a,mtu=1500").link_mtu(), Some(1500));
+    assert_eq!(parse("vhost:/run/a,mtu=1500").link_mtu(), None);
+    assert_eq!(parse("af_packet:eth1,ip=10.0.0.1,mtu=1500").link_mtu(), None);
+}
+
+#[test]
 fn a_pci_address_may_leave_the_domain_out() {
     for text in ["pci:0000:17:00.0,ip=10.0.0.1", "pci:17:00.0,ip=10.0.0.1"] {
         assert_eq!(parse(text).transport, Transport::Pci { address: "0000:17:00.0".into() });
