@@ -141,6 +141,16 @@ fn send_bw_delivers_every_byte_both_ways_through_loss() {
 }
 
 #[test]
+fn send_bw_delivers_every_byte_through_a_shared_receive_queue() {
+    let pair = Pair::new(SEND_BW, "send_bw_srq");
+    for (options, messages) in [("-q 1 --verify", 500), ("-q 4", 2000)] {
+        for ended in pair.run("fault:loss=1%,seed=3:", &format!("-s 1500 -n 500 --use-srq -r 32 {options}")) {
+            assert_eq!(ended.table().1, [[1500, messages]], "{options}");
+        }
+    }
+}
+
+#[test]
 fn send_bw_measures_every_size_and_ends_after_its_time() {
     let pair = Pair::new(SEND_BW, "send-all");
     let [client, server] = pair.run("", "-a -n 5 -b --verify");
@@ -318,6 +328,15 @@ fn another_tool_is_no_peer() {
         .end()
         .assert_failed(1, "the peer said `srnic_write_bw 1` where `srnic_write_lat 1`");
     server.end().assert_failed(1, "the peer said `srnic_write_lat 1`");
+}
+
+#[test]
+fn a_shared_receive_queue_is_checked_with_one_queue_pair_only() {
+    let pair = Pair::new(SEND_BW, "srq-refuse");
+    let (server, client) =
+        (pair.start("server", "", "--use-srq --verify -q 2"), pair.start("client", "", ""));
+    server.end().assert_failed(1, "--use-srq and --verify go together with one queue pair only");
+    client.end().assert_failed(1, "the peer failed");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod completion;
 mod doorbell;
 mod recv;
 mod send;
+mod shared_recv;
 mod sleep;
 mod sync;
 mod word_ring;
@@ -18,6 +19,7 @@ pub use completion::{
 pub use doorbell::{Doorbells, QpShared};
 pub use recv::{RecvQueue, RecvQueueReader, RecvWqe, recv_queue};
 pub use send::{SendQueue, SendQueueReader, SendWqe, send_queue};
+pub use shared_recv::{SharedRecvQueue, SharedRecvReader, SrqCaps, shared_recv_queue};
 pub use sleep::Sleep;
 pub use word_ring::WordRing;
 pub use work_request::{

@@ -7,6 +7,8 @@
 //! | `ibv_create_cq`, `ibv_poll_cq` | [`Device::create_cq`], [`CompletionQueue::poll`] |
 //! | `ibv_create_qp`, `ibv_modify_qp` | [`ProtectionDomain::queue_pair`], then [`PreparedQueuePair::connect`] |
 //! | `ibv_post_send`, `ibv_post_recv` | [`QueuePair::post_send`], [`QueuePair::post_recv`] |
+//! | `ibv_create_srq`, `ibv_post_srq_recv` | [`ProtectionDomain::create_srq`], [`SharedReceiveQueue::post_recv`] |
+//! | `ibv_modify_srq`, `ibv_query_srq` | [`SharedReceiveQueue::arm_limit`], [`SharedReceiveQueue::query`] |
 //!
 //! # Who runs the engine
 //! By default whoever polls a completion queue or calls [`Device::progress`]; there is no other thread. A passive side,
@@ -29,12 +31,13 @@ mod nic;
 mod open;
 mod queue_pair;
 mod shared;
+mod shared_receive;
 mod spec;
 mod work_request;
 
 pub use completion::CompletionQueue;
 pub use datapath::counters::Counters;
-pub use datapath::engine::{AsyncEvent, EngineConfig, Turn};
+pub use datapath::engine::{AsyncEvent, EngineConfig, SrqAttr, Turn};
 pub use datapath::memory::{Access, Backing};
 pub use datapath::port::fault::FaultStats;
 pub use datapath::port::options::{Keys, OptionError};
@@ -42,7 +45,7 @@ pub use datapath::port::{Port, PortStats};
 pub use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, LossResponse, RecoveryPolicy};
 pub use datapath::qp::state::QpState;
 pub use datapath::queue::{
-    Completion, PostError, QueueCaps, RecvRequest, SendData, Sge, WcFlags, WcOpcode, WcStatus,
+    Completion, PostError, QueueCaps, RecvRequest, SendData, Sge, SrqCaps, WcFlags, WcOpcode, WcStatus,
 };
 pub use datapath::sched::{SchedAttributes, SchedulerConfig};
 pub use device::{Device, DeviceBuilder};
@@ -51,6 +54,7 @@ pub use endpoint::{Endpoint, EndpointError};
 pub use error::Error;
 pub use memory::{FileBacking, MemoryRegion, ProtectionDomain, RemoteRegion, RemoteRegionError};
 pub use queue_pair::{PreparedQueuePair, QueuePair, QueuePairBuilder};
+pub use shared_receive::SharedReceiveQueue;
 pub use spec::{DeviceSpec, Hugepages, Role, SpecError, Transport};
 pub use wire::Pmtu;
 pub use work_request::{RemoteAddr, SendRequest};

@@ -12,10 +12,11 @@ use crate::completion::CompletionQueue;
 use crate::device::Device;
 use crate::error::Error;
 use crate::queue_pair::QueuePairBuilder;
+use crate::shared_receive::SharedReceiveQueue;
 use core::ops::{Bound, RangeBounds};
 use core::sync::atomic::{AtomicU64, Ordering};
 use datapath::memory::{Access, Backing, HeapBacking, MemoryKey, ProtectionDomainId};
-use datapath::queue::Sge;
+use datapath::queue::{Sge, SrqCaps};
 use std::sync::Arc;
 
 /// Regions and queue pairs of different protection domains never meet.
@@ -62,6 +63,15 @@ impl ProtectionDomain {
         let addr = backing.base().as_ptr().addr() as u64;
         let key = self.device.nic().register_memory(self.id, Arc::clone(&backing), addr, access)?;
         Ok(MemoryRegion { inner: Arc::new(Registered { device: self.device.clone(), key, addr, backing }) })
+    }
+
+    /// A shared receive queue, whose receives name memory of this domain.
+    ///
+    /// # Errors
+    /// [`Error::Create`].
+    pub fn create_srq(&self, caps: SrqCaps) -> Result<SharedReceiveQueue, Error> {
+        let (number, ring) = self.device.nic().create_srq(self.id, caps)?;
+        Ok(SharedReceiveQueue::new(self.device.clone(), number, ring))
     }
 
     /// Begins a reliable connection whose sends and receives complete on these queues.

@@ -1,12 +1,12 @@
 //! The engine behind a device, whatever its port: one dynamic call a turn, none a packet.
 
 use datapath::counters::Counters;
-use datapath::engine::{AsyncEvent, CreateError, Engine, ModifyError, QpConfig, QpHandles, Turn};
+use datapath::engine::{AsyncEvent, CreateError, Engine, ModifyError, QpConfig, QpHandles, SrqAttr, Turn};
 use datapath::memory::{Access, Backing, MemoryKey, ProtectionDomainId, RegisterError};
 use datapath::port::fault::FaultStats;
 use datapath::port::{Port, PortStats};
 use datapath::qp::attr::{QpAttr, QpAttrMask};
-use datapath::queue::{CompletionQueue, Doorbells};
+use datapath::queue::{CompletionQueue, Doorbells, SharedRecvQueue, SrqCaps};
 use datapath::time::Time;
 use std::sync::Arc;
 
@@ -31,6 +31,14 @@ pub(crate) trait Nic: Send {
     fn deregister_memory(&mut self, key: MemoryKey);
     fn create_cq(&mut self, entries: u32) -> Result<(u32, CompletionQueue), CreateError>;
     fn destroy_cq(&mut self, number: u32);
+    fn create_srq(
+        &mut self,
+        pd: ProtectionDomainId,
+        caps: SrqCaps,
+    ) -> Result<(u32, SharedRecvQueue), CreateError>;
+    fn arm_srq_limit(&mut self, number: u32, limit: u32) -> Result<(), ModifyError>;
+    fn query_srq(&self, number: u32) -> Option<SrqAttr>;
+    fn destroy_srq(&mut self, number: u32);
     fn create_qp(&mut self, config: &QpConfig) -> Result<QpHandles, CreateError>;
     fn modify_qp(&mut self, qpn: u32, attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError>;
     fn destroy_qp(&mut self, qpn: u32);
@@ -99,6 +107,26 @@ impl<P: Port + Send> Nic for Driven<P> {
 
     fn destroy_cq(&mut self, number: u32) {
         self.engine.destroy_cq(number);
+    }
+
+    fn create_srq(
+        &mut self,
+        pd: ProtectionDomainId,
+        caps: SrqCaps,
+    ) -> Result<(u32, SharedRecvQueue), CreateError> {
+        self.engine.create_srq(pd, caps)
+    }
+
+    fn arm_srq_limit(&mut self, number: u32, limit: u32) -> Result<(), ModifyError> {
+        self.engine.arm_srq_limit(number, limit)
+    }
+
+    fn query_srq(&self, number: u32) -> Option<SrqAttr> {
+        self.engine.query_srq(number)
+    }
+
+    fn destroy_srq(&mut self, number: u32) {
+        self.engine.destroy_srq(number);
     }
 
     fn create_qp(&mut self, config: &QpConfig) -> Result<QpHandles, CreateError> {

@@ -11,6 +11,7 @@ use crate::device::Device;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::memory::ProtectionDomain;
+use crate::shared_receive::SrqShared;
 use crate::work_request::SendRequest;
 use datapath::engine::QpHandles;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
@@ -25,6 +26,7 @@ struct Owned {
     domain: ProtectionDomain,
     /// Kept for as long as the engine may report to them.
     _cqs: [Arc<CqShared>; 2],
+    _srq: Option<Arc<SrqShared>>,
 }
 
 impl Owned {

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::devices;
 use verbs_api::{
-    Access, Completion, CompletionQueue, CongestionAlgorithm, Device, Driver, Endpoint, Error, MemoryRegion,
-    Pmtu, PostError, PreparedQueuePair, ProtectionDomain, QpState, QueueCaps, QueuePair, RecvRequest,
-    SendData, SendRequest, WcFlags, WcOpcode, WcStatus,
+    Access, AsyncEvent, Completion, CompletionQueue, CongestionAlgorithm, Device, Driver, Endpoint, Error,
+    MemoryRegion, Pmtu, PostError, PreparedQueuePair, ProtectionDomain, QpState, QueueCaps, QueuePair,
+    RecvRequest, SendData, SendRequest, SrqCaps, WcFlags, WcOpcode, WcStatus,
 };
 
 const REMOTE: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE);
@@ -153,6 +153,47 @@ fn inline_data_may_change_after_the_post(driver: Driver) {
     assert_eq!(complete(&mut one, &mut two).status, WcStatus::Success);
     assert_eq!(target.load_acquire_u64(8).expect("aligned"), 0x0123_4567_89AB_CDEF);
     assert_eq!(target.load_acquire_u64(0).expect("aligned"), 0);
+}
+
+fn queue_pairs_share_receives_and_the_program_hears_when_they_run_low(driver: Driver) {
+    let (mut one, mut two) = hosts(driver, "loss=2%,seed=5");
+    let target = two.region(8 * 64);
+    let mut srq = two.pd.create_srq(SrqCaps { max_wr: 8, max_sge: 1 }).expect("a shared queue");
+    for slot in 0..8 {
+        let scatter = [target.slice(64 * slot..64 * (slot + 1)).expect("inside")];
+        srq.post_recv(&receive(slot as u64, &scatter)).expect("posted");
+    }
+    let full = srq.post_recv(&receive(8, &[])).expect_err("eight fit");
+    assert!(matches!(full, Error::Post(PostError::QueueFull { capacity: 8 })), "{full}");
+    srq.arm_limit(3).expect("armed");
+    let mut pairs = Vec::new();
+    for _ in 0..2 {
+        let (a, b) = (one.prepare(), two.pd.queue_pair(&two.cq, &two.cq).srq(&srq).timeout(18));
+        let mut b = b.build().expect("a queue pair");
+        let own = b.post_recv(&receive(0, &[])).expect_err("it has no queue of its own");
+        assert!(matches!(own, Error::Post(PostError::NoReceiveQueue)), "{own}");
+        let (to_a, to_b) = (a.endpoint(), b.endpoint());
+        pairs.push((a.connect(&to_b).expect("connected"), b.connect(&to_a).expect("connected")));
+    }
+    for number in 0..6_u8 {
+        let (a, b) = &mut pairs[usize::from(number % 2)];
+        a.post_send(&SendRequest::send(SendData::Inline(&[number; 10]))).expect("posted");
+        let received = complete(&mut two, &mut one);
+        assert_eq!((received.wr_id, received.status), (number.into(), WcStatus::Success));
+        assert_eq!((received.qpn, received.byte_len), (b.qpn(), 10));
+        let mut bytes = [0; 10];
+        target.read(64 * usize::from(number), &mut bytes).expect("inside");
+        assert_eq!(bytes, [number; 10]);
+    }
+    assert_eq!(two.device.poll_event(), Some(AsyncEvent::SrqLimit { srq: srq.number() }));
+    assert_eq!((two.device.poll_event(), srq.query().available), (None, 2));
+    drop(srq);
+    drop(pairs);
+    assert_eq!(
+        two.pd.create_srq(SrqCaps::default()).expect("a shared queue").number(),
+        0,
+        "the first is gone"
+    );
 }
 
 fn a_write_outside_the_region_is_refused_and_ends_both_queue_pairs(driver: Driver) {

@@ -44,7 +44,7 @@ pub fn send_main() -> ExitCode {
         version: "srnic_send_bw 1",
     };
     let args: SendBandwidthArgs = cli::parse(tool.name, tool.about);
-    let (verb, args) = (Verb::Send { rx_depth: args.rx_depth }, args.bandwidth);
+    let (verb, args) = (Verb::Send { rx_depth: args.rx_depth, use_srq: args.use_srq }, args.bandwidth);
     start(tool, verb, &args)
 }
 
@@ -58,9 +58,10 @@ fn start(tool: Tool, verb: Verb, args: &BandwidthArgs) -> ExitCode {
 #[derive(Clone, Copy, Debug)]
 enum Verb {
     Write,
-    /// With so many receives outstanding at the other side.
+    /// With so many receives outstanding at the other side, for each queue pair or for all.
     Send {
         rx_depth: u32,
+        use_srq: bool,
     },
 }
 
@@ -75,8 +76,12 @@ impl Verb {
     const fn rx_depth(self) -> u32 {
         match self {
             Self::Write => 1,
-            Self::Send { rx_depth } => rx_depth,
+            Self::Send { rx_depth, .. } => rx_depth,
         }
+    }
+
+    const fn uses_srq(self) -> bool {
+        matches!(self, Self::Send { use_srq: true, .. })
     }
 }
 
@@ -100,12 +105,14 @@ fn run(tool: Tool, verb: Verb, args: &BandwidthArgs, device: &Device, channel: &
             max_inline: common.inline_size.unwrap_or(0),
             ..QueueCaps::default()
         },
+        use_srq: verb.uses_srq(),
         memory: layouts.map(|layout| layout.len()).max().unwrap_or_default(),
     };
     let mut session = Session::connect(device, channel, &setup)?;
     let heading = table::bandwidth_heading(args.rates.report_gbits);
     let mut described = common.described(tool.name, mtu);
     described["qps"] = json!(args.qps);
+    described["use_srq"] = json!(verb.uses_srq());
     described["bidirectional"] = json!(args.rates.bidirectional);
     Report::of_each(&sizes, &heading, common.basics.json.as_deref(), described, |report, size| {
         measure(verb, args, &mut session, report, size)
@@ -117,6 +124,11 @@ fn check(verb: Verb, args: &BandwidthArgs) -> Result<()> {
     if matches!(verb, Verb::Send { .. }) && args.common.basics.all && args.common.basics.duration.is_some() {
         // Receives for an unknown number of messages would be left over for those of the next size.
         let text = "SENDs of all sizes need a number of messages: --all and --duration do not go together";
+        return Err(Error::Options(text.to_owned()));
+    }
+    if verb.uses_srq() && args.common.verify && args.qps > 1 {
+        let text = "with a shared receive queue it is open which queue pair fills which buffer: --use-srq and --verify go \
+                    together with one queue pair only";
         return Err(Error::Options(text.to_owned()));
     }
     let depth = args.common.tx_depth;
@@ -145,7 +157,7 @@ fn measure(
     }
     let mut receiver = receiver(verb, args, layout);
     if let Some(receiver) = &mut receiver {
-        receiver.begin(&mut session.queue_pairs, &session.target)?;
+        receiver.begin(session)?;
     }
     session.meet("ready", size)?;
     let mut ours = Rates::default();
@@ -189,11 +201,11 @@ fn measure(
 
 /// What receives, if the messages need receives here.
 fn receiver(verb: Verb, args: &BandwidthArgs, layout: Layout) -> Option<Receiver> {
-    let Verb::Send { rx_depth } = verb else { return None };
+    let Verb::Send { rx_depth, use_srq } = verb else { return None };
     let basics = &args.common.basics;
     let receives = !basics.is_client() || args.rates.bidirectional;
     let messages = basics.duration.map_or(basics.iters.unwrap_or(ITERS_DEFAULT), |_| u64::MAX);
-    receives.then(|| Receiver::new(layout, rx_depth, messages))
+    receives.then(|| Receiver::new(layout, rx_depth, messages, use_srq))
 }
 
 /// Other bytes for each size and direction, so that none that were left behind pass.

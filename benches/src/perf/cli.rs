@@ -159,6 +159,9 @@ pub struct SendBandwidthArgs {
     #[arg(short = 'r', long = "rx-depth", value_name = "DEPTH", default_value_t = 512,
           value_parser = clap::value_parser!(u32).range(1..=16_384))]
     pub rx_depth: u32,
+    /// One shared receive queue for all queue pairs; --rx-depth is its size
+    #[arg(long = "use-srq")]
+    pub use_srq: bool,
 }
 
 /// Arguments of the latency tools.

@@ -74,6 +74,7 @@ fn run(tool: Tool, verb: Verb, args: &LatencyArgs, device: &Device, channel: &mu
             max_inline: inline.max(INLINE_MIN),
             ..QueueCaps::default()
         },
+        use_srq: false,
         memory: sizes.iter().map(|&size| Place::new(verb, size, mtu).len()).max().unwrap_or_default(),
     };
     let mut session = Session::connect(device, channel, &setup)?;

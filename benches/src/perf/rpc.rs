@@ -56,6 +56,7 @@ fn run(tool: Tool, args: &RpcArgs, device: &Device, channel: &mut Channel) -> Re
             max_inline: QueueCaps::INLINE_LIMIT,
             ..QueueCaps::default()
         },
+        use_srq: false,
         memory: sizes.iter().map(|&size| slots(size).len()).max().unwrap_or_default(),
     };
     let mut session = Session::connect(device, channel, &setup)?;

@@ -9,7 +9,7 @@ use crate::perf::tool;
 use crate::pump::wait_for;
 use verbs_api::{
     Access, CompletionQueue, Device, Endpoint, MemoryRegion, Pmtu, QueueCaps, QueuePair, QueuePairBuilder,
-    RemoteRegion, Role,
+    RemoteRegion, Role, SharedReceiveQueue, SrqCaps,
 };
 
 /// Most memory that one side registers for one direction, in bytes.
@@ -23,6 +23,8 @@ pub struct Setup<'a> {
     pub mtu: Pmtu,
     pub qps: u32,
     pub caps: QueueCaps,
+    /// All queue pairs take their receives from one shared queue, of `max_recv_wr` receives.
+    pub use_srq: bool,
     /// Bytes of each side's source and target.
     pub memory: usize,
 }
@@ -33,6 +35,8 @@ pub struct Session<'a> {
     pub channel: &'a mut Channel,
     pub cq: CompletionQueue,
     pub queue_pairs: Vec<QueuePair>,
+    /// Where receives are posted, if not to the queue pairs.
+    pub srq: Option<SharedReceiveQueue>,
     /// What we send.
     pub source: MemoryRegion,
     /// Where the peer's messages go.
@@ -57,13 +61,20 @@ impl<'a> Session<'a> {
         }
         let pd = device.alloc_pd();
         // A failure completes every request that was posted, signaled or not.
-        let cq = device.create_cq(setup.qps * (setup.caps.max_send_wr + setup.caps.max_recv_wr))?;
+        let recvs = setup.caps.max_recv_wr * if setup.use_srq { 1 } else { setup.qps };
+        let cq = device.create_cq(setup.qps * setup.caps.max_send_wr + recvs)?;
+        let srq_caps = SrqCaps { max_wr: setup.caps.max_recv_wr, max_sge: 1 };
+        let srq = setup.use_srq.then(|| pd.create_srq(srq_caps)).transpose()?;
         let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
         let (source, target) = (pd.register(setup.memory, access)?, pd.register(setup.memory, access)?);
         let mut queue_pairs = Vec::new();
         for _ in 0..setup.qps {
             let builder = pd.queue_pair(&cq, &cq).caps(setup.caps).path_mtu(setup.mtu);
-            let prepared = attributes(builder, setup.common).build()?;
+            let builder = attributes(builder, setup.common);
+            let prepared = match &srq {
+                Some(srq) => builder.srq(srq).build()?,
+                None => builder.build()?,
+            };
             channel.say("endpoint", prepared.endpoint())?;
             let remote: Endpoint = channel.hear(device, "endpoint")?;
             queue_pairs.push(prepared.connect(&remote)?);
@@ -72,7 +83,7 @@ impl<'a> Session<'a> {
         let remote = channel.hear(device, "region")?;
         wait_for(device, "the link did not come up", || Ok(device.link_up().then_some(())))?;
         let losses = Losses::new(device);
-        Ok(Self { device, channel, cq, queue_pairs, source, target, remote, losses })
+        Ok(Self { device, channel, cq, queue_pairs, srq, source, target, remote, losses })
     }
 
     /// Waits until the peer is as far as we are: `key` and a number that both must say alike.

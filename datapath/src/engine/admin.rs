@@ -2,9 +2,11 @@
 
 mod modify;
 mod queue_pair;
+mod shared_receive;
 
 pub(super) use queue_pair::vacant;
 pub use queue_pair::{QpConfig, QpHandles, QpMemory};
+pub use shared_receive::SrqAttr;
 
 use super::{ConfigError, CreateError, Engine};
 use crate::memory::{Access, Backing, MemoryKey, ProtectionDomainId, RegisterError};

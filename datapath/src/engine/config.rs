@@ -22,6 +22,8 @@ pub struct EngineConfig {
     pub max_qps: u32,
     /// Completion queues at most.
     pub max_cqs: usize,
+    /// Shared receive queues at most.
+    pub max_srqs: usize,
     /// Memory regions at most.
     pub max_mrs: usize,
     /// Largest window of a queue pair, in packets; at most 2^14.
@@ -44,6 +46,7 @@ impl Default for EngineConfig {
             udp_port: 4791,
             max_qps: 1024,
             max_cqs: 1024,
+            max_srqs: 1024,
             max_mrs: 4096,
             window_max: 512,
             recovery_contexts: 64,
@@ -95,6 +98,7 @@ impl EngineConfig {
         };
         check("max_qps", self.max_qps.into(), 1, QPS_LIMIT.into())?;
         check("max_cqs", self.max_cqs as u64, 1, 1 << 24)?;
+        check("max_srqs", self.max_srqs as u64, 0, 1 << 24)?;
         check("max_mrs", self.max_mrs as u64, 1, 1 << 24)?;
         check("window_max", self.window_max.into(), 1, WINDOW_LIMIT.into())?;
         check("recovery_contexts", self.recovery_contexts.into(), 1, 1 << 20)?;

@@ -31,6 +31,9 @@ pub enum CreateError {
     /// No such completion queue.
     #[error("completion queue {0} does not exist on this device")]
     UnknownCq(u32),
+    /// No such shared receive queue.
+    #[error("shared receive queue {0} does not exist on this device")]
+    UnknownSrq(u32),
     /// The feature is not there yet.
     #[error("{0} is not supported yet")]
     Unsupported(&'static str),
@@ -56,6 +59,17 @@ pub enum ModifyError {
         given: QpState,
         /// What is.
         actual: QpState,
+    },
+    /// No such shared receive queue.
+    #[error("shared receive queue {0} does not exist on this device")]
+    UnknownSrq(u32),
+    /// The limit can never be reached.
+    #[error("a limit of {given} receives; the shared receive queue holds {max_wr}")]
+    SrqLimit {
+        /// Asked for.
+        given: u32,
+        /// Receives that the queue holds.
+        max_wr: u32,
     },
     /// The path MTU does not fit the port.
     #[error("path MTU {pmtu} needs frames of {needed} bytes; the port takes {max_frame}")]

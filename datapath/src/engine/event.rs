@@ -21,6 +21,17 @@ pub enum AsyncEvent {
     },
     /// The engine runs no more: the thread that drove it ended by a panic, which it printed.
     DeviceFatal,
+    /// Fewer receives are left in a shared receive queue than its limit says; that is disarmed now.
+    SrqLimit {
+        /// Which queue.
+        srq: u32,
+    },
+    /// A queue pair with a shared receive queue is in ERR and will complete no more receives
+    /// (`IBV_EVENT_QP_LAST_WQE_REACHED`).
+    LastWqeReached {
+        /// Which queue pair.
+        qpn: u32,
+    },
     /// A completion queue had no room for a completion.
     CqOverrun {
         /// Which queue.

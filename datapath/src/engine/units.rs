@@ -5,7 +5,7 @@ use super::control_queue::ControlQueue;
 use super::event::{AsyncEvent, EventLog};
 use crate::counters::Counters;
 use crate::memory::MemoryTable;
-use crate::qp::{Qpc, RxRecovery};
+use crate::qp::{Qpc, RxRecovery, Srqs};
 use crate::queue::{Completion, CompletionWriter};
 use crate::sched::{EventMux, SchedFlags, TimerWheel};
 use crate::slow_path::CtrlQ;
@@ -20,6 +20,7 @@ pub(crate) struct Units {
     pub turn: u16,
     pub memory: MemoryTable,
     pub cqs: Vec<Option<CompletionWriter>>,
+    pub srqs: Srqs,
     pub mux: EventMux,
     pub timers: TimerWheel,
     /// Queue pairs that owe an acknowledgement.
@@ -40,6 +41,7 @@ impl Units {
             turn: 0,
             memory: MemoryTable::new(config.max_mrs),
             cqs: Vec::new(),
+            srqs: Srqs::default(),
             mux: EventMux::new(&config.scheduler, queue_pairs),
             timers: TimerWheel::new(queue_pairs),
             ack_list: Vec::with_capacity(queue_pairs),

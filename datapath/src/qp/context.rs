@@ -4,10 +4,11 @@
 mod tests;
 
 use super::attr::{QpAttr, RecoveryPolicy};
+use super::receives::Receives;
 use super::responder::RxRecovery;
 use super::state::{QpState, QpType};
 use crate::memory::{Access, ProtectionDomainId};
-use crate::queue::{QpShared, RecvQueueReader, SendQueueReader, WcStatus};
+use crate::queue::{QpShared, SendQueueReader, WcStatus};
 use crate::sched::SchedFlags;
 use crate::stream::{RxStream, SlotKind, TxRecovery, TxStream, Watchdog};
 use crate::time::Time;
@@ -60,7 +61,7 @@ pub(crate) struct ResponderCursor {
     pub completed: u32,
     /// The next receive to be consumed.
     pub ssn: Ssn,
-    /// Its position in the receive queue.
+    /// Its position in the queue pair's own receive queue.
     pub recv_head: u32,
     /// First PSN of the oldest message not emitted.
     pub message_psn: Psn,
@@ -176,7 +177,7 @@ pub(crate) struct QpCold {
     pub attributes: Attributes,
     pub shared: Arc<QpShared>,
     pub send_queue: SendQueueReader,
-    pub recv_queue: RecvQueueReader,
+    pub receives: Receives,
     pub send_cq: u32,
     pub recv_cq: u32,
     /// By send-queue position, as many as the ring has entries.

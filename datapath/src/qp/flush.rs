@@ -18,6 +18,9 @@ pub(crate) fn fail(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure:
     stop_streams(qpc, cold, units);
     units.events.push(AsyncEvent::QpFatal { qpn: qpc.id.qpn });
     flush_and_rest(qpc, cold, units, failure);
+    if cold.receives.srq().is_some() {
+        units.events.push(AsyncEvent::LastWqeReached { qpn: qpc.id.qpn });
+    }
 }
 
 /// Flushes both queues and puts the queue pair to rest: whatever is posted to ERR later rings.
@@ -29,7 +32,7 @@ pub(crate) fn flush_and_rest(
 ) {
     flush_queues(qpc, cold, units, failure);
     rest_for_good(qpc, cold);
-    if qpc.req.head != cold.send_queue.tail() || qpc.rsp.recv_head != cold.recv_queue.tail() {
+    if qpc.req.head != cold.send_queue.tail() || has_own_receive(qpc, cold) {
         cold.shared.ring();
     }
 }
@@ -62,15 +65,7 @@ pub(crate) fn stop_streams(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) 
 /// before its completion shows.
 #[cold]
 fn flush_queues(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Option<PendingFailure>) {
-    let flushed = |wr_id, status, opcode| Completion {
-        wr_id,
-        status,
-        opcode,
-        flags: WcFlags::empty(),
-        byte_len: 0,
-        imm: 0,
-        qpn: qpc.id.qpn,
-    };
+    let qpn = qpc.id.qpn;
     let tail = cold.send_queue.tail();
     while qpc.req.head != tail {
         let wqe = cold.send_queue.wqe(qpc.req.head);
@@ -80,17 +75,36 @@ fn flush_queues(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Op
         };
         qpc.req.head = qpc.req.head.wrapping_add(1);
         cold.send_queue.release(qpc.req.head);
-        units.complete(cold.send_cq, &flushed(wqe.wr_id, status, opcode_of(wqe.opcode)));
+        units.complete(cold.send_cq, &flushed(qpn, wqe.wr_id, status, opcode_of(wqe.opcode)));
     }
     qpc.req.next = qpc.req.head;
     qpc.req.sent = 0;
-    let tail = cold.recv_queue.tail();
-    while qpc.rsp.recv_head != tail {
-        let wr_id = cold.recv_queue.wqe(qpc.rsp.recv_head).wr_id;
-        qpc.rsp.recv_head = qpc.rsp.recv_head.wrapping_add(1);
-        cold.recv_queue.release(qpc.rsp.recv_head);
-        units.complete(cold.recv_cq, &flushed(wr_id, WcStatus::WrFlushErr, WcOpcode::Recv));
+    flush_receives(qpc, cold, units);
+}
+
+/// Completes the receives of the own queue, or those taken of a shared one, with WR_FLUSH_ERR.
+fn flush_receives(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    while cold.receives.has_next(qpc.rsp.recv_head) {
+        let wr_id = cold.receives.finish_next(units, &mut qpc.rsp.recv_head);
+        let completion = flushed(qpc.id.qpn, wr_id, WcStatus::WrFlushErr, WcOpcode::Recv);
+        units.complete(cold.recv_cq, &completion);
     }
+}
+
+/// Completes what the queue pair took of a shared receive queue: no other queue pair will.
+pub(crate) fn flush_taken(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    if cold.receives.srq().is_some() {
+        flush_receives(qpc, cold, units);
+    }
+}
+
+/// Whether a receive waits in the queue pair's own queue.
+fn has_own_receive(qpc: &Qpc, cold: &QpCold) -> bool {
+    cold.receives.srq().is_none() && cold.receives.has_next(qpc.rsp.recv_head)
+}
+
+const fn flushed(qpn: u32, wr_id: u64, status: WcStatus, opcode: WcOpcode) -> Completion {
+    Completion { wr_id, status, opcode, flags: WcFlags::empty(), byte_len: 0, imm: 0, qpn }
 }
 
 /// What a send request completes as.

@@ -24,10 +24,38 @@ pub(super) fn recv_queue_from(
     caps: &QueueCaps,
     shared: &Arc<QpShared>,
 ) -> (RecvQueue, RecvQueueReader) {
-    let words = HEAD_WORDS + caps.max_recv_sge as usize * SGE_WORDS;
-    let ring = Arc::new(WordRing::new(caps.max_recv_wr, words.next_multiple_of(LINE_WORDS), start));
+    let ring = Arc::new(WordRing::new(caps.max_recv_wr, entry_words(caps.max_recv_sge), start));
     let writer = RecvQueue { ring: Arc::clone(&ring), shared: Arc::clone(shared), caps: *caps, tail: start };
     (writer, RecvQueueReader { ring })
+}
+
+/// Words of an entry with room for `max_sge` elements: whole cache lines.
+pub(super) fn entry_words(max_sge: u32) -> usize {
+    (HEAD_WORDS + max_sge as usize * SGE_WORDS).next_multiple_of(LINE_WORDS)
+}
+
+/// Checks a request against the sizes of its queue; returns the bytes that its elements hold.
+pub(super) fn check(request: &RecvRequest<'_>, max_sge: u32) -> Result<u32, PostError> {
+    let given = request.scatter.len();
+    if given > max_sge as usize {
+        return Err(PostError::TooManySges { given, max: max_sge });
+    }
+    let length = total_length(request.scatter);
+    u32::try_from(length)
+        .ok()
+        .filter(|_| length <= WORK_REQUEST_BYTES_MAX)
+        .ok_or(PostError::TooLong { given: length })
+}
+
+/// Writes a request that was checked into its entry.
+pub(super) fn store_request(entry: &[AtomicU64], request: &RecvRequest<'_>, length: u32) {
+    store(&entry[0], request.wr_id);
+    let sges = u32::try_from(request.scatter.len()).unwrap_or(0);
+    store(&entry[1], pair(length, sges));
+    for (sge, words) in request.scatter.iter().zip(entry[HEAD_WORDS..].chunks_exact(SGE_WORDS)) {
+        store(&words[0], sge.addr);
+        store(&words[1], pair(sge.length, sge.lkey));
+    }
 }
 
 /// The application's end of a receive queue.
@@ -48,24 +76,14 @@ impl RecvQueue {
         if state.post_recv() == PostVerdict::Refused {
             return Err(PostError::WrongState { state, what: "receive" });
         }
-        if request.scatter.len() > self.caps.max_recv_sge as usize {
-            return Err(PostError::TooManySges { given: request.scatter.len(), max: self.caps.max_recv_sge });
+        if self.caps.max_recv_wr == 0 {
+            return Err(PostError::NoReceiveQueue);
         }
-        let length = total_length(request.scatter);
-        if length > WORK_REQUEST_BYTES_MAX {
-            return Err(PostError::TooLong { given: length });
-        }
+        let length = check(request, self.caps.max_recv_sge)?;
         if self.tail.wrapping_sub(self.ring.head()) >= self.caps.max_recv_wr {
             return Err(PostError::QueueFull { capacity: self.caps.max_recv_wr });
         }
-        let entry = self.ring.entry(self.tail);
-        store(&entry[0], request.wr_id);
-        let sges = u32::try_from(request.scatter.len()).unwrap_or(0);
-        store(&entry[1], pair(u32::try_from(length).unwrap_or(u32::MAX), sges));
-        for (sge, words) in request.scatter.iter().zip(entry[HEAD_WORDS..].chunks_exact(SGE_WORDS)) {
-            store(&words[0], sge.addr);
-            store(&words[1], pair(sge.length, sge.lkey));
-        }
+        store_request(self.ring.entry(self.tail), request, length);
         self.tail = self.tail.wrapping_add(1);
         self.ring.publish(self.tail);
         self.shared.ring_if_flushing();
@@ -97,9 +115,7 @@ impl RecvQueueReader {
     #[inline]
     #[must_use]
     pub fn wqe(&self, position: u32) -> RecvWqe<'_> {
-        let entry = self.ring.entry(position);
-        let (length, sge_count) = halves(load(&entry[1]));
-        RecvWqe { wr_id: load(&entry[0]), length, sge_count, body: &entry[HEAD_WORDS..] }
+        RecvWqe::load(self.ring.entry(position))
     }
 
     /// Gives all requests below `head` back to the application.
@@ -126,7 +142,14 @@ pub struct RecvWqe<'a> {
     body: &'a [AtomicU64],
 }
 
-impl RecvWqe<'_> {
+impl<'a> RecvWqe<'a> {
+    /// Reads the head of an entry.
+    #[inline]
+    pub(super) fn load(entry: &'a [AtomicU64]) -> Self {
+        let (length, sge_count) = halves(load(&entry[1]));
+        Self { wr_id: load(&entry[0]), length, sge_count, body: &entry[HEAD_WORDS..] }
+    }
+
     /// The elements, in order.
     #[inline]
     pub fn sges(&self) -> impl Iterator<Item = Sge> {

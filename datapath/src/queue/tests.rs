@@ -10,6 +10,7 @@ mod oracle;
 mod recvs;
 #[cfg(not(loom))]
 mod sends;
+mod shared_recvs;
 
 use super::{Doorbells, QpShared};
 use crate::qp::state::QpState;

@@ -112,7 +112,7 @@ pub struct RecvRequest<'a> {
 pub struct QueueCaps {
     /// Send work requests outstanding at most; 1 to 32,767 (protocol.md 2.4, gates).
     pub max_send_wr: u32,
-    /// Receive work requests outstanding at most; 1 to 32,767.
+    /// Receive work requests outstanding at most; 1 to 32,767. With a shared receive queue it counts as 0.
     pub max_recv_wr: u32,
     /// Elements of a send work request at most.
     pub max_send_sge: u32,
@@ -149,8 +149,11 @@ pub enum PostError {
         /// Work requests that the queue holds.
         capacity: u32,
     },
+    /// The queue pair has no receive queue of its own.
+    #[error("the queue pair takes its receives from a shared receive queue; post them there")]
+    NoReceiveQueue,
     /// Too many scatter-gather elements.
-    #[error("{given} scatter-gather elements; the queue pair was created for {max}")]
+    #[error("{given} scatter-gather elements; the queue was created for {max}")]
     TooManySges {
         /// Elements of the request.
         given: usize,

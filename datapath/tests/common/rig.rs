@@ -77,6 +77,7 @@ impl Side {
             pd: self.pd,
             send_cq: self.cq_number,
             recv_cq: self.cq_number,
+            srq: None,
             caps: options.caps,
             window: options.window,
         };

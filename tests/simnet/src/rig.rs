@@ -7,11 +7,13 @@ mod connect;
 mod memory;
 mod options;
 mod run;
+mod shared;
 mod work;
 
 pub use memory::{Region, Span, pattern};
 pub use options::{QpOptions, RigOptions};
 pub use run::Stuck;
+pub use shared::Srq;
 pub use work::Work;
 
 use crate::network::{LinkId, Network, NodeId};
@@ -21,7 +23,7 @@ use datapath::counters::Counters;
 use datapath::engine::{AsyncEvent, Engine, EngineConfig, QpConfig, QpHandles};
 use datapath::memory::{Backing, ProtectionDomainId};
 use datapath::qp::state::QpState;
-use datapath::queue::{Completion, CompletionQueue};
+use datapath::queue::{Completion, CompletionQueue, SharedRecvQueue};
 use datapath::time::Time;
 use std::sync::Arc;
 
@@ -95,6 +97,7 @@ pub struct Rig {
     nodes: Vec<Node>,
     endpoints: Vec<Endpoint>,
     regions: Vec<Registered>,
+    srqs: Vec<SharedRecvQueue>,
     auto_poll: bool,
     turns: u64,
 }
@@ -110,6 +113,7 @@ impl Rig {
             nodes: Vec::new(),
             endpoints: Vec::new(),
             regions: Vec::new(),
+            srqs: Vec::new(),
             auto_poll: true,
             turns: 0,
         }
@@ -178,6 +182,7 @@ impl Rig {
             pd,
             send_cq: send_number,
             recv_cq: recv_number,
+            srq: options.srq.map(Srq::number),
             caps: options.caps,
             window: options.window,
         };

@@ -5,6 +5,7 @@ use super::connect::PreparedQueuePair;
 use crate::completion::{CompletionQueue, CqShared};
 use crate::error::Error;
 use crate::memory::ProtectionDomain;
+use crate::shared_receive::{SharedReceiveQueue, SrqShared};
 use datapath::engine::{ModifyError, QpConfig};
 use datapath::memory::Access;
 use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, QpAttr, QpAttrMask, RecoveryPolicy};
@@ -23,6 +24,7 @@ use wire::Pmtu;
 pub struct QueuePairBuilder {
     domain: ProtectionDomain,
     cqs: [Arc<CqShared>; 2],
+    srq: Option<Arc<SrqShared>>,
     caps: QueueCaps,
     window: u16,
     attr: QpAttr,
@@ -49,6 +51,7 @@ impl QueuePairBuilder {
         Self {
             domain: domain.clone(),
             cqs: [Arc::clone(send_cq.shared()), Arc::clone(recv_cq.shared())],
+            srq: None,
             caps: QueueCaps::default(),
             window: device.window_max(),
             attr: QpAttr {
@@ -91,6 +94,12 @@ impl QueuePairBuilder {
         first_psn: u32 => attr.sq_psn;
     }
 
+    /// Takes receives from a shared queue instead of one of its own.
+    pub fn srq(mut self, srq: &SharedReceiveQueue) -> Self {
+        self.srq = Some(Arc::clone(srq.shared()));
+        self
+    }
+
     /// Makes the queue pair: receives can be posted, and its endpoint is known.
     ///
     /// # Errors
@@ -100,6 +109,9 @@ impl QueuePairBuilder {
         if !self.cqs.iter().all(|cq| cq.device.is(device)) {
             return Err(Error::OtherDevice { what: "completion queue" });
         }
+        if self.srq.as_ref().is_some_and(|srq| !srq.device.is(device)) {
+            return Err(Error::OtherDevice { what: "shared receive queue" });
+        }
         self.validate()?;
         let [send_cq, recv_cq] = [self.cqs[0].number, self.cqs[1].number];
         let config = QpConfig {
@@ -107,11 +119,12 @@ impl QueuePairBuilder {
             pd: self.domain.id(),
             send_cq,
             recv_cq,
+            srq: self.srq.as_ref().map(|srq| srq.number),
             caps: self.caps,
             window: self.window,
         };
         let handles = device.nic().create_qp(&config)?;
-        let owned = Owned { handles, domain: self.domain, _cqs: self.cqs };
+        let owned = Owned { handles, domain: self.domain, _cqs: self.cqs, _srq: self.srq };
         let mask = QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | QpAttrMask::ACCESS_FLAGS;
         owned.modify(&QpAttr { state: QpState::Init, ..self.attr }, mask)?;
         Ok(PreparedQueuePair::new(owned, self.attr, self.window))

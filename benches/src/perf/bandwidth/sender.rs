@@ -2,7 +2,7 @@
 
 use super::Verb;
 use super::layout::Layout;
-use super::receiver::Receiver;
+use super::receiver::{Queue, Receiver};
 use crate::error::Result;
 use crate::perf::cli::{BandwidthArgs, Goal};
 use crate::perf::meter::Meter;
@@ -10,7 +10,8 @@ use crate::perf::session::Session;
 use crate::pump::Completions;
 use std::time::Instant;
 use verbs_api::{
-    Completion, MemoryRegion, QueueCaps, QueuePair, RemoteRegion, SendData, SendRequest, WcOpcode,
+    Completion, MemoryRegion, QueueCaps, QueuePair, RemoteRegion, SendData, SendRequest, SharedReceiveQueue,
+    WcOpcode,
 };
 
 /// Completions taken at a time.
@@ -50,6 +51,7 @@ pub struct Sender<'a> {
     plan: Plan<'a>,
     receiver: Option<&'a mut Receiver>,
     target: &'a MemoryRegion,
+    srq: Option<&'a mut SharedReceiveQueue>,
     completions: Completions<'a>,
 }
 
@@ -80,6 +82,7 @@ impl<'a> Sender<'a> {
             plan,
             receiver,
             target: &session.target,
+            srq: session.srq.as_mut(),
             completions: Completions::new(&mut session.cq, session.channel),
         }
     }
@@ -135,7 +138,11 @@ impl<'a> Sender<'a> {
         let Some(lane) = self.lanes.get_mut(index) else { return Ok(0) };
         if done.opcode == WcOpcode::Recv {
             if let Some(receiver) = &mut self.receiver {
-                receiver.take(index, lane.queue_pair, self.target)?;
+                let queue = match self.srq.as_deref_mut() {
+                    Some(srq) => Queue::Shared(srq),
+                    None => Queue::Own(index, lane.queue_pair),
+                };
+                receiver.take(queue, self.target)?;
             }
             return Ok(0);
         }

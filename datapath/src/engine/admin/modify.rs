@@ -172,7 +172,7 @@ fn apply(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr) {
 fn start_receiving(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, window_max: u16) {
     let psn = Psn::new(attr.rq_psn);
     qpc.rx = RxStream::new(psn, window_max, qpc.rx.generation().wrapping_add(1));
-    qpc.rsp = ResponderCursor::new(psn, cold.recv_queue.head());
+    qpc.rsp = ResponderCursor::new(psn, cold.receives.own_head());
     cold.plain_nack_at = None;
     cold.refusal = None;
 }
@@ -197,15 +197,15 @@ fn controller_config(attr: &QpAttr, window: u16) -> ControllerConfig {
     attr.congestion_tuning.controller(attr.congestion, u32::from(window) * mtu_bytes, mtu_bytes)
 }
 
-/// RESET empties the queues without completions.
+/// RESET empties the queues without completions; what was taken of a shared receive queue is flushed.
 fn reset(qpc: &mut Qpc, cold: &mut QpCold, units: &mut crate::engine::Units) {
     qp::stop_streams(qpc, cold, units);
     qpc.req.head = cold.send_queue.tail();
     qpc.req.next = qpc.req.head;
     qpc.req.sent = 0;
     cold.send_queue.release(qpc.req.head);
-    qpc.rsp = ResponderCursor::new(Psn::new(0), cold.recv_queue.tail());
-    cold.recv_queue.release(qpc.rsp.recv_head);
+    qp::flush_taken(qpc, cold, units);
+    qpc.rsp = ResponderCursor::new(Psn::new(0), cold.receives.discard_own());
     cold.refusal = None;
     cold.plain_nack_at = None;
     qpc.sched.remove(SchedFlags::PROBE | SchedFlags::RNR_WAIT);

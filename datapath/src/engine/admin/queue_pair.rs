@@ -8,7 +8,9 @@ use crate::memory::{Access, ProtectionDomainId};
 use crate::port::Port;
 use crate::qp::attr::QpAttr;
 use crate::qp::state::{QpState, QpType};
-use crate::qp::{self, Attributes, QpCold, QpIdentity, Qpc, RequesterCursor, ResponderCursor, SqEntry};
+use crate::qp::{
+    self, Attributes, QpCold, QpIdentity, Qpc, Receives, RequesterCursor, ResponderCursor, SqEntry, Taken,
+};
 use crate::queue::{QpShared, QueueCaps, RecvQueue, SendQueue, recv_queue, send_queue};
 use crate::sched::SchedFlags;
 use crate::stream::{RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig};
@@ -30,6 +32,8 @@ pub struct QpConfig {
     pub send_cq: u32,
     /// Completion queue of receives.
     pub recv_cq: u32,
+    /// Shared receive queue, if it is to have no receive queue of its own.
+    pub srq: Option<u32>,
     /// Sizes of its queues.
     pub caps: QueueCaps,
     /// Packets outstanding at most, up to the engine's `window_max`; that is also how many ahead of ePSN are taken.
@@ -116,7 +120,8 @@ impl<P: Port> Engine<P> {
         let (slot, qpn) = self.qps.allocate().ok_or(exhausted)?;
         let shared = Arc::new(QpShared::new(slot, self.doorbells.clone()));
         let (send, send_reader) = send_queue(&config.caps, &shared);
-        let (recv, recv_reader) = recv_queue(&config.caps, &shared);
+        let own_recvs = if config.srq.is_some() { 0 } else { config.caps.max_recv_wr };
+        let (recv, recv_reader) = recv_queue(&QueueCaps { max_recv_wr: own_recvs, ..config.caps }, &shared);
         let old = self.qps.hot(slot);
         // Queues of the engine may still name the slot; generations outlive the queue pair.
         let sched = old.sched & (SchedFlags::QUEUED | SchedFlags::ACK_LISTED);
@@ -135,7 +140,7 @@ impl<P: Port> Engine<P> {
             attributes: Attributes { qp_type: config.qp_type, attr, window: config.window },
             shared: Arc::clone(&shared),
             send_queue: send_reader,
-            recv_queue: recv_reader,
+            receives: config.srq.map_or(Receives::Own(recv_reader), |srq| Receives::Shared(Taken::new(srq))),
             send_cq: config.send_cq,
             recv_cq: config.recv_cq,
             sq_entries: vec![SqEntry::default(); entries].into(),
@@ -164,11 +169,17 @@ impl<P: Port> Engine<P> {
                 return Err(CreateError::UnknownCq(cq));
             }
         }
+        if let Some(srq) = config.srq
+            && self.units.srqs.get(srq).is_none()
+        {
+            return Err(CreateError::UnknownSrq(srq));
+        }
         let caps = &config.caps;
+        let recvs_min = u32::from(config.srq.is_none());
         let window_max = self.config.window_max.min(WINDOW_LIMIT);
         let checks = [
             ("max_send_wr", caps.max_send_wr, 1, QueueCaps::WR_LIMIT),
-            ("max_recv_wr", caps.max_recv_wr, 1, QueueCaps::WR_LIMIT),
+            ("max_recv_wr", caps.max_recv_wr, recvs_min, QueueCaps::WR_LIMIT),
             ("max_send_sge", caps.max_send_sge, 1, QueueCaps::SGE_LIMIT),
             ("max_recv_sge", caps.max_recv_sge, 1, QueueCaps::SGE_LIMIT),
             ("max_inline", caps.max_inline, 0, QueueCaps::INLINE_LIMIT),
@@ -189,8 +200,8 @@ impl<P: Port> Engine<P> {
         Some(QpAttr { state: qpc.id.state, cur_state: qpc.id.state, ..cold.attributes.attr })
     }
 
-    /// Destroys a queue pair. What was outstanding ends without completions; late packets find nothing. False if it
-    /// does not exist.
+    /// Destroys a queue pair. What was outstanding ends without completions, except that what it took of a shared
+    /// receive queue is flushed; late packets find nothing. False if it does not exist.
     pub fn destroy_qp(&mut self, qpn: u32) -> bool {
         let Some(slot) = self.qps.find(qpn) else { return false };
         // No doorbell of this life may be left for the next one: those that wait are taken now.
@@ -199,6 +210,7 @@ impl<P: Port> Engine<P> {
         }
         let Some((qpc, cold)) = self.qps.get(slot) else { return false };
         qp::stop_streams(qpc, cold, &mut self.units);
+        qp::flush_taken(qpc, cold, &mut self.units);
         qpc.id.state = QpState::Reset;
         cold.shared.set_state(QpState::Reset);
         // The one that a thread is about to ring holds the slot until it comes.
@@ -219,7 +231,7 @@ impl<P: Port> Engine<P> {
         Some(QpMemory {
             hot: size_of::<Qpc>(),
             cold: cold.bytes(),
-            rings: cold.send_queue.bytes() + cold.recv_queue.bytes(),
+            rings: cold.send_queue.bytes() + cold.receives.bytes(),
             recovery_context: self.units.contexts.last().map_or(0, |context| context.bytes()),
         })
     }

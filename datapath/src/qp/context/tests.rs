@@ -31,7 +31,7 @@ fn sizes() {
     controller           40
     template             56
     QPC                 256
-    cold                440
+    cold                464
     send queue entry     12
     ");
     assert!(size_of::<Qpc>() <= HOT_BYTES_MAX);

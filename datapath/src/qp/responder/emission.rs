@@ -35,10 +35,8 @@ pub(super) fn complete_message(
     if end.ssn.is_none() || (end.kind == SlotKind::Write && end.imm.is_none()) {
         return true;
     }
-    let wr_id = cold.recv_queue.wqe(rsp.recv_head).wr_id;
-    rsp.recv_head = rsp.recv_head.wrapping_add(1);
+    let wr_id = cold.receives.finish_next(units, &mut rsp.recv_head);
     rsp.ssn = rsp.ssn.next();
-    cold.recv_queue.release(rsp.recv_head);
     let mut flags = WcFlags::empty();
     flags.set(WcFlags::WITH_IMM, end.imm.is_some());
     flags.set(WcFlags::SOLICITED, end.solicited);
@@ -85,7 +83,7 @@ pub(super) fn emit_ready(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) ->
 fn emit(qpc: &Qpc, cold: &QpCold, units: &Units, slot: &CompletionSlot) -> Result<(), (NakCode, WcStatus)> {
     let continuous = slot.offset_matches(qpc.rsp.message_psn);
     let in_turn = slot.ssn.is_none_or(|ssn| ssn == qpc.rsp.ssn);
-    let posted = slot.ssn.is_none() || cold.recv_queue.tail() != qpc.rsp.recv_head;
+    let posted = slot.ssn.is_none() || cold.receives.has_next(qpc.rsp.recv_head);
     if !continuous || !in_turn || !posted {
         return Err((NakCode::InvalidRequest, WcStatus::RemInvReqErr));
     }

@@ -5,6 +5,7 @@ use super::refuse::Refused;
 use crate::engine::Units;
 use crate::memory::{Access, MemoryTable, ProtectionDomainId};
 use crate::qp::context::{QpCold, Qpc};
+use crate::qp::receives::Found;
 use crate::queue::{RecvWqe, WcStatus};
 use crate::stream::{PARKED_BYTES_MAX, ParkedWrite};
 use wire::{Kind, NakCode, Position, Reth};
@@ -25,8 +26,8 @@ const DMA_LEN_MAX: u32 = 1 << 31;
 #[inline]
 pub(super) fn place(
     qpc: &Qpc,
-    cold: &QpCold,
-    units: &Units,
+    cold: &mut QpCold,
+    units: &mut Units,
     packet: &RequestPacket<'_>,
     may_park: bool,
 ) -> Result<Placement, Refused> {
@@ -53,8 +54,8 @@ fn check_payload_len(qpc: &Qpc, packet: &RequestPacket<'_>) -> Result<(), Refuse
 #[inline]
 fn place_write(
     qpc: &Qpc,
-    cold: &QpCold,
-    units: &Units,
+    cold: &mut QpCold,
+    units: &mut Units,
     packet: &RequestPacket<'_>,
     may_park: bool,
 ) -> Result<Placement, Refused> {
@@ -64,7 +65,7 @@ fn place_write(
     }
     if packet.opcode.consumes_rwqe() {
         // A receive must be there; its buffer is not used.
-        receive_position(qpc, cold, packet)?;
+        receive_of(qpc, cold, units, packet)?;
     }
     check_payload_len(qpc, packet)?;
     check_dma_len(packet, &reth)?;
@@ -93,26 +94,35 @@ fn check_dma_len(packet: &RequestPacket<'_>, reth: &Reth) -> Result<(), Refused>
 
 fn place_send(
     qpc: &Qpc,
-    cold: &QpCold,
-    units: &Units,
+    cold: &mut QpCold,
+    units: &mut Units,
     packet: &RequestPacket<'_>,
 ) -> Result<Placement, Refused> {
-    let wqe = cold.recv_queue.wqe(receive_position(qpc, cold, packet)?);
+    let found = receive_of(qpc, cold, units, packet)?;
+    let (wqe, pd) = cold.receives.wqe(units, found, qpc.id.pd).ok_or(Refused::Rnr)?;
     check_payload_len(qpc, packet)?;
     let start = u64::from(packet.offset) * u64::from(qpc.id.pmtu);
     if start + packet.payload.len() as u64 > u64::from(wqe.length) {
         return Err(Refused::Nak(NakCode::InvalidRequest, WcStatus::LocLenErr));
     }
-    scatter(&units.memory, qpc.id.pd, &wqe, start, packet.payload)?;
+    scatter(&units.memory, pd, &wqe, start, packet.payload)?;
     Ok(Placement { byte_len: message_len(qpc, packet), parked: None })
 }
 
-/// Position of the receive that the packet's SSN names, if it is posted.
-fn receive_position(qpc: &Qpc, cold: &QpCold, packet: &RequestPacket<'_>) -> Result<u32, Refused> {
+/// The receive that the packet's SSN names, if it is posted.
+fn receive_of(
+    qpc: &Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    packet: &RequestPacket<'_>,
+) -> Result<Found, Refused> {
     let Some(ssn) = packet.ssn else { return Err(Refused::INVALID) };
     let ahead = ssn.steps_from(qpc.rsp.ssn);
-    let posted = cold.recv_queue.tail().wrapping_sub(qpc.rsp.recv_head);
-    if ahead < posted { Ok(qpc.rsp.recv_head.wrapping_add(ahead)) } else { Err(Refused::Rnr) }
+    // No more receives than messages: a hostile SSN must not empty a shared queue.
+    if cold.receives.srq().is_some() && ahead > packet.meta.msn.steps_from(qpc.rsp.msn()) {
+        return Err(Refused::INVALID);
+    }
+    cold.receives.find(units, qpc.rsp.recv_head, ahead).ok_or(Refused::Rnr)
 }
 
 /// Bytes of the message up to and with this packet. Saturates: an absurd offset of a hostile WRITE moves no memory.

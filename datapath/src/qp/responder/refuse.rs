@@ -51,11 +51,9 @@ pub(super) fn refuse(
 ) {
     cold.refusal = Some((psn, code));
     if let Some(status) = receive_status
-        && cold.recv_queue.tail() != qpc.rsp.recv_head
+        && cold.receives.has_next(qpc.rsp.recv_head)
     {
-        let wr_id = cold.recv_queue.wqe(qpc.rsp.recv_head).wr_id;
-        qpc.rsp.recv_head = qpc.rsp.recv_head.wrapping_add(1);
-        cold.recv_queue.release(qpc.rsp.recv_head);
+        let wr_id = cold.receives.finish_next(units, &mut qpc.rsp.recv_head);
         let completion = Completion {
             wr_id,
             status,

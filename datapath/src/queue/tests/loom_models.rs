@@ -261,3 +261,31 @@ fn loom_no_receive_is_lost_when_an_active_queue_pair_fails() {
 fn loom_no_receive_is_lost_when_a_queue_pair_fails_that_has_just_rung() {
     receives_posted_while_the_queue_pair_fails(Before::Waiting);
 }
+
+#[test]
+fn loom_a_shared_receive_is_read_whole_and_not_overwritten_while_it_is_taken() {
+    loom::model(|| {
+        // One entry for two receives: the second waits until the engine has given it back.
+        let (mut queue, mut reader) = shared_recv_queue(&SrqCaps { max_wr: 1, max_sge: 1 });
+        let application = thread::spawn(move || {
+            for wr_id in 1..=2 {
+                let sge = Sge { addr: !wr_id, length: 1, lkey: 1 };
+                while queue.post(&RecvRequest { wr_id, scatter: &[sge] }).is_err() {
+                    thread::yield_now();
+                }
+            }
+        });
+        for wr_id in 1..=2 {
+            let number = loop {
+                match reader.take() {
+                    Some(number) => break number,
+                    None => thread::yield_now(),
+                }
+            };
+            let wqe = reader.wqe(number);
+            assert_eq!((wqe.wr_id, wqe.sges().next().map(|sge| sge.addr)), (wr_id, Some(!wr_id)));
+            reader.give_back(number);
+        }
+        application.join().unwrap();
+    });
+}

@@ -1,5 +1,6 @@
 //! What a rig and its queue pairs are made with.
 
+use super::Srq;
 use crate::network::PortOptions;
 use datapath::memory::{Access, ProtectionDomainId};
 use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, RecoveryPolicy};
@@ -91,6 +92,8 @@ pub struct QpOptions {
     pub caps: QueueCaps,
     /// Entries of each of its completion queues.
     pub cq_entries: u32,
+    /// The shared receive queue that it takes receives from, if it has none of its own.
+    pub srq: Option<Srq>,
     /// Its protection domain, if not that of the node.
     pub pd: Option<ProtectionDomainId>,
     /// Ask the network for the peer's Ethernet address instead of knowing it.
@@ -123,6 +126,7 @@ impl Default for QpOptions {
                 max_inline: 200,
             },
             cq_entries: 1024,
+            srq: None,
             pd: None,
             resolve: false,
             wire_mode: WireMode::Srnic,

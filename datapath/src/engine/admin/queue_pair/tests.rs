@@ -15,6 +15,7 @@ fn create(engine: &mut Engine<SimPort>) -> Result<QpHandles, CreateError> {
         pd: ProtectionDomainId(1),
         send_cq: cq,
         recv_cq: cq,
+        srq: None,
         caps: QueueCaps::default(),
         window: 16,
     })

@@ -1,0 +1,82 @@
+//! Shared receive queues: creating, arming the limit, inspecting and destroying them.
+
+use crate::engine::{AsyncEvent, CreateError, Engine, ModifyError};
+use crate::memory::ProtectionDomainId;
+use crate::port::Port;
+use crate::qp::Srq;
+use crate::queue::{QueueCaps, SharedRecvQueue, SrqCaps, shared_recv_queue};
+
+/// What a shared receive queue is and holds (`ibv_query_srq`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SrqAttr {
+    /// Its sizes.
+    pub caps: SrqCaps,
+    /// The limit, if the event is armed; else 0.
+    pub limit: u32,
+    /// Receives that are posted and that no message has taken.
+    pub available: u32,
+}
+
+impl<P: Port> Engine<P> {
+    /// Creates a shared receive queue. Returns its number and the application's end. Its receives name memory of `pd`,
+    /// whatever the domain of the queue pair that takes them.
+    ///
+    /// # Errors
+    /// [`CreateError`] if there are too many, or a size is out of range.
+    pub fn create_srq(
+        &mut self,
+        pd: ProtectionDomainId,
+        caps: SrqCaps,
+    ) -> Result<(u32, SharedRecvQueue), CreateError> {
+        let checks = [
+            ("max_wr", caps.max_wr, 1, SrqCaps::WR_LIMIT),
+            ("max_sge", caps.max_sge, 1, QueueCaps::SGE_LIMIT),
+        ];
+        for (what, given, min, max) in checks {
+            if !(min..=max).contains(&given) {
+                return Err(CreateError::OutOfRange { what, given, min, max });
+            }
+        }
+        let capacity = self.config.max_srqs;
+        let exhausted = CreateError::Exhausted { what: "shared receive queues", capacity };
+        let number = self.units.srqs.free_number(capacity).ok_or(exhausted)?;
+        let (writer, reader) = shared_recv_queue(&caps);
+        self.units.srqs.insert(number, Srq::new(reader, pd, caps));
+        Ok((number, writer))
+    }
+
+    /// Arms the limit event of a shared receive queue: [`AsyncEvent::SrqLimit`] comes once, as soon as fewer than `limit`
+    /// receives are left, at once if that is so already. 0 disarms it.
+    ///
+    /// # Errors
+    /// [`ModifyError::UnknownSrq`], [`ModifyError::SrqLimit`].
+    pub fn arm_srq_limit(&mut self, number: u32, limit: u32) -> Result<(), ModifyError> {
+        let srq = self.units.srqs.get_mut(number).ok_or(ModifyError::UnknownSrq(number))?;
+        let max_wr = srq.caps.max_wr;
+        if limit > max_wr {
+            return Err(ModifyError::SrqLimit { given: limit, max_wr });
+        }
+        srq.limit = limit;
+        if srq.is_below_limit() {
+            self.units.events.push(AsyncEvent::SrqLimit { srq: number });
+        }
+        Ok(())
+    }
+
+    /// What a shared receive queue is and holds.
+    #[must_use]
+    pub fn query_srq(&self, number: u32) -> Option<SrqAttr> {
+        let srq = self.units.srqs.get(number)?;
+        Some(SrqAttr { caps: srq.caps, limit: srq.limit, available: srq.queue.available() })
+    }
+
+    /// Destroys a shared receive queue; the receives that are left in it end without completions. False if it does not
+    /// exist or a queue pair still uses it.
+    pub fn destroy_srq(&mut self, number: u32) -> bool {
+        let used = self
+            .qps
+            .slots()
+            .any(|slot| self.qps.peek(slot).is_some_and(|(_, cold)| cold.receives.srq() == Some(number)));
+        !used && self.units.srqs.remove(number)
+    }
+}

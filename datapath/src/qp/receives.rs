@@ -1,0 +1,235 @@
+//! Where a queue pair's receives come from: a queue of its own, or one that it shares with others.
+
+use crate::engine::{AsyncEvent, Units};
+use crate::memory::ProtectionDomainId;
+use crate::queue::{RecvQueueReader, RecvWqe, SharedRecvReader, SrqCaps};
+
+/// The receives of a queue pair.
+pub(crate) enum Receives {
+    /// Its own queue.
+    Own(RecvQueueReader),
+    /// What it took of a shared queue.
+    Shared(Taken),
+}
+
+/// A receive that [`Receives::find`] found: its position in an own queue, its entry in a shared one.
+#[derive(Clone, Copy)]
+pub(crate) struct Found(u32);
+
+impl Receives {
+    /// The receive that is `ahead` behind the next to complete, whose position is `head` if the queue is an own one. Of
+    /// a shared queue, one is taken for every SSN up to that of the packet, or none (protocol.md 2.5).
+    #[inline]
+    pub fn find(&mut self, units: &mut Units, head: u32, ahead: u32) -> Option<Found> {
+        match self {
+            Self::Own(queue) => {
+                let posted = queue.tail().wrapping_sub(head);
+                (ahead < posted).then(|| Found(head.wrapping_add(ahead)))
+            }
+            Self::Shared(taken) => taken.find(units, ahead),
+        }
+    }
+
+    /// The request, and the protection domain of its memory: `own`, or that of the shared queue.
+    #[inline]
+    pub fn wqe<'a>(
+        &'a self,
+        units: &'a Units,
+        found: Found,
+        own: ProtectionDomainId,
+    ) -> Option<(RecvWqe<'a>, ProtectionDomainId)> {
+        match self {
+            Self::Own(queue) => Some((queue.wqe(found.0), own)),
+            Self::Shared(taken) => {
+                let srq = units.srqs.get(taken.srq)?;
+                Some((srq.queue.wqe(found.0), srq.pd))
+            }
+        }
+    }
+
+    /// Whether the next receive is there; of a shared queue, whether it was taken.
+    #[inline]
+    pub fn has_next(&self, head: u32) -> bool {
+        match self {
+            Self::Own(queue) => queue.tail() != head,
+            Self::Shared(taken) => taken.count > 0,
+        }
+    }
+
+    /// Gives the next receive, which must be there, back to the application and moves `head` behind it. Returns its
+    /// number.
+    #[inline]
+    pub fn finish_next(&mut self, units: &mut Units, head: &mut u32) -> u64 {
+        match self {
+            Self::Own(queue) => {
+                let wr_id = queue.wqe(*head).wr_id;
+                *head = head.wrapping_add(1);
+                queue.release(*head);
+                wr_id
+            }
+            Self::Shared(taken) => taken.finish_next(units),
+        }
+    }
+
+    /// Empties an own queue without completions; returns the new head. What was taken of a shared queue stays.
+    pub fn discard_own(&self) -> u32 {
+        let Self::Own(queue) = self else { return 0 };
+        let head = queue.tail();
+        queue.release(head);
+        head
+    }
+
+    /// Position of the next receive of an own queue, if none is in use.
+    pub fn own_head(&self) -> u32 {
+        if let Self::Own(queue) = self { queue.head() } else { 0 }
+    }
+
+    /// The shared queue that it takes receives from.
+    pub const fn srq(&self) -> Option<u32> {
+        if let Self::Shared(taken) = self { Some(taken.srq) } else { None }
+    }
+
+    /// Bytes of an own queue.
+    pub fn bytes(&self) -> usize {
+        if let Self::Own(queue) = self { queue.bytes() } else { 0 }
+    }
+}
+
+/// What a queue pair took of a shared queue: a list through the queue's links, in SSN order.
+///
+/// At most one packet's message is in progress while nothing is missing, so the list is short; in Recovery packets mostly
+/// come in rising order, so a search goes on from where the last one ended.
+pub(crate) struct Taken {
+    srq: u32,
+    count: u32,
+    first: u32,
+    last: u32,
+    /// The last entry that was looked for, and how far behind `first` it is.
+    seen: u32,
+    seen_ahead: u32,
+}
+
+impl Taken {
+    /// Nothing of the shared queue `srq` yet.
+    pub const fn new(srq: u32) -> Self {
+        Self { srq, count: 0, first: 0, last: 0, seen: 0, seen_ahead: 0 }
+    }
+
+    fn find(&mut self, units: &mut Units, ahead: u32) -> Option<Found> {
+        let srq = units.srqs.get_mut(self.srq)?;
+        if ahead >= self.count {
+            let missing = ahead - self.count + 1;
+            if srq.queue.available() < missing {
+                return None;
+            }
+            for _ in 0..missing {
+                let number = srq.queue.take()?;
+                self.push(&mut srq.links, number);
+            }
+            if srq.is_below_limit() {
+                units.events.push(AsyncEvent::SrqLimit { srq: self.srq });
+            }
+        }
+        Some(Found(self.search(&srq.links, ahead)))
+    }
+
+    fn push(&mut self, links: &mut [u32], number: u32) {
+        if self.count == 0 {
+            (self.first, self.seen, self.seen_ahead) = (number, number, 0);
+        } else {
+            links[self.last as usize] = number;
+        }
+        self.last = number;
+        self.count += 1;
+    }
+
+    fn search(&mut self, links: &[u32], ahead: u32) -> u32 {
+        if ahead < self.seen_ahead {
+            (self.seen, self.seen_ahead) = (self.first, 0);
+        }
+        while self.seen_ahead < ahead {
+            self.seen = links[self.seen as usize];
+            self.seen_ahead += 1;
+        }
+        self.seen
+    }
+
+    fn finish_next(&mut self, units: &mut Units) -> u64 {
+        let number = self.first;
+        let Some(srq) = units.srqs.get_mut(self.srq) else { return 0 };
+        self.count -= 1;
+        if self.count > 0 {
+            self.first = srq.links[number as usize];
+            if self.seen_ahead == 0 {
+                self.seen = self.first;
+            } else {
+                self.seen_ahead -= 1;
+            }
+        }
+        let wr_id = srq.queue.wqe(number).wr_id;
+        srq.queue.give_back(number);
+        wr_id
+    }
+}
+
+/// A shared receive queue, as the engine keeps it.
+pub(crate) struct Srq {
+    pub queue: SharedRecvReader,
+    pub pd: ProtectionDomainId,
+    pub caps: SrqCaps,
+    /// The limit event is due when fewer receives than this are left; 0 when it was sent or never asked for.
+    pub limit: u32,
+    /// For each entry that a queue pair has taken, the one that it took next.
+    links: Box<[u32]>,
+}
+
+impl Srq {
+    pub fn new(queue: SharedRecvReader, pd: ProtectionDomainId, caps: SrqCaps) -> Self {
+        Self { queue, pd, caps, limit: 0, links: vec![0; caps.max_wr as usize].into() }
+    }
+
+    /// True once, when the number of receives has fallen below the limit.
+    pub fn is_below_limit(&mut self) -> bool {
+        let below = self.queue.available() < self.limit;
+        if below {
+            self.limit = 0;
+        }
+        below
+    }
+}
+
+/// The shared receive queues of an engine.
+#[derive(Default)]
+pub(crate) struct Srqs(Vec<Option<Srq>>);
+
+impl Srqs {
+    #[inline]
+    pub fn get(&self, number: u32) -> Option<&Srq> {
+        self.0.get(number as usize)?.as_ref()
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, number: u32) -> Option<&mut Srq> {
+        self.0.get_mut(number as usize)?.as_mut()
+    }
+
+    /// The lowest number that is free, if it is below `capacity`.
+    pub fn free_number(&self, capacity: usize) -> Option<u32> {
+        let index = self.0.iter().position(Option::is_none).unwrap_or(self.0.len());
+        u32::try_from(index).ok().filter(|_| index < capacity)
+    }
+
+    /// Puts a queue under a free number.
+    pub fn insert(&mut self, number: u32, srq: Srq) {
+        let index = number as usize;
+        if index >= self.0.len() {
+            self.0.resize_with(index + 1, || None);
+        }
+        self.0[index] = Some(srq);
+    }
+
+    /// Ends a queue; false if it does not exist.
+    pub fn remove(&mut self, number: u32) -> bool {
+        self.0.get_mut(number as usize).is_some_and(|entry| entry.take().is_some())
+    }
+}
