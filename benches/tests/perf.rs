@@ -145,7 +145,7 @@ fn send_bw_delivers_every_byte_through_a_shared_receive_queue() {
     let pair = Pair::new(SEND_BW, "send_bw_srq");
     for (options, messages) in [("-q 1 --verify", 500), ("-q 4", 2000)] {
         for ended in pair.run("fault:loss=1%,seed=3:", &format!("-s 1500 -n 500 --use-srq -r 32 {options}")) {
-            assert_eq!(ended.table().1, [[1500, messages]], "{options}");
+            assert_eq!(table(&ended).1, [[1500, messages]], "{options}");
         }
     }
 }
