@@ -20,7 +20,9 @@ macro_rules! counters {
 counters! {
     /// Request packets sent for the first time.
     tx_requests,
-    /// Request packets sent again.
+    /// Response packets sent for the first time.
+    tx_responses,
+    /// Request and response packets sent again.
     tx_retransmits,
     /// Of those, probes: RTO, tail and RNR.
     tx_probes,
@@ -32,6 +34,8 @@ counters! {
     tx_rnr_naks,
     /// Of those, error NAKs.
     tx_error_naks,
+    /// Of those, READ-ACKs: acknowledgements of responses.
+    tx_read_acks,
     /// Acknowledgements that were not sent because their queue was full.
     tx_acks_dropped,
     /// ARP and ICMP frames sent.
@@ -42,9 +46,15 @@ counters! {
     rx_in_order,
     /// Request packets placed out of order.
     rx_out_of_order,
-    /// Request packets that had been received before.
+    /// Request and response packets that had been received before.
     rx_duplicates,
-    /// Request packets marked CE.
+    /// READs executed.
+    rx_reads,
+    /// Atomics executed.
+    rx_atomics,
+    /// Response packets placed, in order or not.
+    rx_responses,
+    /// Request and response packets marked CE.
     rx_ce_marked,
     /// Acknowledgements applied.
     rx_acks,
@@ -92,8 +102,8 @@ counters! {
     drop_stale_ack,
     /// Acknowledgements of what was never sent, or malformed.
     drop_bad_ack,
-    /// Responses and other packets that this engine does not take.
-    drop_unsupported,
+    /// Responses that fit no request under way.
+    drop_unexpected_response,
     /// Completions that their queue had no room for.
     drop_cq_overflow,
     /// Records for the slow path that their ring had no room for.
@@ -104,6 +114,8 @@ counters! {
     recoveries,
     /// Retransmission timers that fired.
     rto_fired,
+    /// Response timers that fired: a request was sent again because its response did not come.
+    response_timeouts,
     /// Tail probes sent.
     tail_probes,
     /// Queue pairs that gave up: retries exhausted.

@@ -165,11 +165,17 @@ impl<P: Port> Engine<P> {
     fn step_slow_path(&mut self) {
         for _ in 0..tuning::COMMANDS_PER_TURN {
             let Some(command) = self.units.ctrl_q.step() else { break };
-            let StreamId { qp: slot, .. } = stream_of(&command);
+            let StreamId { qp: slot, response } = stream_of(&command);
             let Some((qpc, cold)) = self.qps.get(slot) else { continue };
             match command {
+                Command::Advance { generation, epsn, bitmap, .. } if response => {
+                    qp::apply_response_advance(qpc, cold, &mut self.units, generation, epsn, bitmap);
+                }
                 Command::Advance { generation, epsn, bitmap, .. } => {
                     qp::apply_advance(qpc, cold, &mut self.units, generation, epsn, bitmap);
+                }
+                Command::Lost { .. } | Command::Scoreboard { .. } if response => {
+                    qp::on_response_command(qpc, cold, &mut self.units, &command);
                 }
                 Command::Lost { .. } | Command::Scoreboard { .. } => {
                     qp::on_command(qpc, cold, &mut self.units, &command);
@@ -208,8 +214,12 @@ impl<P: Port> Engine<P> {
     /// Queue pairs whose timer fired.
     fn fire_timers(&mut self) {
         for _ in 0..tuning::TIMERS_PER_TURN {
-            let Some(slot) = self.units.timers.pop(self.units.now) else { break };
-            if let Some((qpc, cold)) = self.qps.get(slot) {
+            let Some(timer) = self.units.timers.pop(self.units.now) else { break };
+            let responses = self.units.slot_of_responses(timer);
+            let Some((qpc, cold)) = self.qps.get(responses.unwrap_or(timer)) else { continue };
+            if responses.is_some() {
+                qp::on_response_timer(qpc, cold, &mut self.units);
+            } else {
                 qp::on_timer(qpc, cold, &mut self.units);
             }
         }

@@ -4,18 +4,27 @@ pub mod attr;
 pub mod state;
 
 mod context;
+mod feedback;
 mod flush;
+mod owed;
 mod receives;
 mod requester;
 mod responder;
+mod scatter;
 mod table;
 
 pub(crate) use context::{Attributes, QpCold, QpIdentity, RequesterCursor, ResponderCursor, SqEntry};
 pub use context::{HOT_BYTES_MAX, Qpc};
+pub(crate) use feedback::adopt_window;
 pub(crate) use flush::{fail, flush_and_rest, flush_taken, rest_for_good, stop_streams};
+pub(crate) use owed::Owed;
 pub(crate) use receives::{Receives, Srq, Srqs, Taken};
 pub(crate) use requester::{
-    Grant, TransmitEnd, is_ready, on_acknowledge, on_command, on_timer, rest, tell_if_drained, transmit,
+    Grant, Reads, TransmitEnd, apply_response_advance, is_ready, on_acknowledge, on_command, on_response,
+    on_timer, rest, tell_if_drained, transmit,
 };
-pub(crate) use responder::{RequestPacket, RxRecovery, apply_advance, on_request, write_ack};
+pub(crate) use responder::{
+    RequestPacket, Responses, ResponsesConfig, RxRecovery, apply_advance, on_request, on_response_command,
+    on_response_timer, transmit_responses, write_ack,
+};
 pub(crate) use table::QpTable;

@@ -23,7 +23,7 @@ pub use shared_recv::{SharedRecvQueue, SharedRecvReader, SrqCaps, shared_recv_qu
 pub use sleep::Sleep;
 pub use word_ring::WordRing;
 pub use work_request::{
-    PostError, QueueCaps, RecvRequest, SendData, SendFlags, SendOpcode, SendRequest, Sge,
+    ATOMIC_BYTES, PostError, QueueCaps, RecvRequest, SendData, SendFlags, SendOpcode, SendRequest, Sge,
     WORK_REQUEST_BYTES_MAX,
 };
 

@@ -10,7 +10,10 @@ mod watchdog;
 pub use retry_queue::RetryQueue;
 pub use rtt::{RtoConfig, RttEstimator};
 pub use rx::{Advanced, Arrival, RxStream};
-pub use slots::{CompletionSlot, CompletionSlots, PARKED_BYTES_MAX, ParkedWrite, SlotKind, offset_is};
+pub use slots::{
+    CompletionSlot, CompletionSlots, Deferred, Operation, PARKED_BYTES_MAX, ParkedWrite, ResponseRequest,
+    SlotKind, offset_is,
+};
 pub use tx::{AckEffect, AckInfo, AckRefused, Resend, TxRecovery, TxStream};
 pub use watchdog::{Verdict, Watchdog, WatchdogConfig};
 

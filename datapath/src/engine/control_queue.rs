@@ -27,6 +27,7 @@ pub(crate) enum ControlKind {
 /// One acknowledgement to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ControlPacket {
+    /// Number of the stream: the slot, if it is of requests.
     pub slot: u32,
     pub qpn: u32,
     pub kind: ControlKind,

@@ -90,6 +90,8 @@ fn dispatch(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet
         qp::on_acknowledge(qpc, cold, units, packet);
     } else if let Some(request) = RequestPacket::new(packet, ce) {
         qp::on_request(qpc, cold, units, &request);
+    } else if matches!(packet.opcode().kind(), Kind::ReadResponse | Kind::AtomicAck) {
+        qp::on_response(qpc, cold, units, *packet, ce);
     } else {
         units.counters.drop_opcode_class += 1;
     }

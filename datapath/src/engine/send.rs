@@ -2,8 +2,8 @@
 
 use super::{ControlPacket, Engine, TxSlots};
 use crate::port::Port;
-use crate::qp::{self, Grant, TransmitEnd};
-use crate::sched::{SchedFlags, Usage};
+use crate::qp::{self, Grant, Owed, TransmitEnd};
+use crate::sched::{SchedFlags, Turn, Usage};
 use crate::tuning;
 
 impl<P: Port> Engine<P> {
@@ -32,6 +32,12 @@ impl<P: Port> Engine<P> {
             }
             let Some(turn) = self.units.mux.next_ready(self.units.now) else { break };
             let slot = turn.slot;
+            if let Some(slot) = self.units.slot_of_responses(slot) {
+                if !self.respond(slot, turn, &mut batch) {
+                    break;
+                }
+                continue;
+            }
             self.qps.hot(slot).sched.remove(SchedFlags::QUEUED);
             let Some((qpc, cold)) = self.qps.get(slot) else { continue };
             self.units.counters.sched_grants += 1;
@@ -51,6 +57,30 @@ impl<P: Port> Engine<P> {
                     self.units.mux.resume(slot, &mut qpc.sched, usage);
                     break;
                 }
+            }
+        }
+    }
+
+    /// The turn of a queue pair's responses. False if the port has no slot.
+    fn respond(&mut self, slot: u32, turn: Turn, batch: &mut usize) -> bool {
+        self.qps.hot(slot).sched.remove(SchedFlags::RESPONSES_QUEUED);
+        let Some((qpc, cold)) = self.qps.get(slot) else { return true };
+        self.units.counters.sched_grants += 1;
+        let packets = tuning::PACKETS_PER_TURN.min(*batch);
+        let mut grant = Grant { wqes: tuning::WQES_PER_TURN, bytes: turn.bytes, packets };
+        let end = qp::transmit_responses(qpc, cold, &mut self.units, &mut self.wire, &mut grant);
+        let usage = Usage { bytes: turn.bytes - grant.bytes, packets: packets - grant.packets };
+        *batch -= usage.packets;
+        match end {
+            TransmitEnd::Done { ready } => {
+                self.units.mux.settle_responses(turn.slot, &mut qpc.sched, usage, ready);
+                true
+            }
+            TransmitEnd::PortFull => {
+                self.units.counters.tx_ring_full += 1;
+                self.port_was_full = true;
+                self.units.mux.resume_responses(turn.slot, &mut qpc.sched, usage);
+                false
             }
         }
     }
@@ -82,29 +112,48 @@ impl<P: Port> Engine<P> {
     /// True if nothing is owed any more.
     fn settle_ack(&mut self, slot: u32) -> bool {
         let turn = self.units.turn;
+        if let Some(of_responses) = self.units.slot_of_responses(slot) {
+            return self.settle_read_ack(of_responses, slot);
+        }
         let Some((qpc, _)) = self.qps.get(slot) else {
             self.qps.hot(slot).sched.remove(SchedFlags::ACK_LISTED);
             return true;
         };
-        let owes = qpc.rsp.ack_due || qpc.rsp.unacked > 0;
-        let more_may_come = !qpc.rsp.ack_due && qpc.rsp.turn == turn;
-        if owes && (more_may_come || !self.send_ack(slot, None)) {
+        let owed = &qpc.rsp.owed;
+        if owed.is_owed() && (owed.may_wait(turn) || !self.send_ack(slot, None)) {
             return false;
         }
         self.qps.hot(slot).sched.remove(SchedFlags::ACK_LISTED);
         true
     }
 
+    /// The same for a stream of responses.
+    fn settle_read_ack(&mut self, slot: u32, stream: u32) -> bool {
+        let turn = self.units.turn;
+        let owed = self.qps.get(slot).and_then(|(_, cold)| cold.reads.as_deref().map(|reads| reads.owed));
+        let owes = owed.filter(Owed::is_owed);
+        if owes.is_some_and(|owed| owed.may_wait(turn) || !self.send_ack(stream, None)) {
+            return false;
+        }
+        self.qps.hot(slot).sched.remove(SchedFlags::READ_ACK_LISTED);
+        true
+    }
+
     /// Sends one acknowledgement. False if the port has no slot.
-    fn send_ack(&mut self, slot: u32, control: Option<&ControlPacket>) -> bool {
-        let Some((qpc, cold)) = self.qps.get(slot) else { return true };
-        if control.is_some_and(|packet| packet.qpn != qpc.id.qpn) {
+    fn send_ack(&mut self, stream: u32, control: Option<&ControlPacket>) -> bool {
+        let responses = self.units.slot_of_responses(stream);
+        let of_responses = responses.is_some();
+        let Some((qpc, cold)) = self.qps.get(responses.unwrap_or(stream)) else { return true };
+        if control.is_some_and(|packet| packet.qpn != qpc.id.qpn) || (of_responses && cold.reads.is_none()) {
             return true;
         }
-        let answers = qpc.id.state.receives() || cold.refusal.is_some();
+        let answers = qpc.id.state.receives() || (cold.refusal.is_some() && !of_responses);
+        if !answers && of_responses {
+            cold.reads.iter_mut().for_each(|reads| reads.owed.settle());
+            return true;
+        }
         if !answers {
-            qpc.rsp.ack_due = false;
-            qpc.rsp.unacked = 0;
+            qpc.rsp.owed.settle();
             return true;
         }
         let loopback = qpc.id.loopback;
@@ -112,7 +161,8 @@ impl<P: Port> Engine<P> {
             self.port_was_full = true;
             return false;
         };
-        match qp::write_ack(qpc, cold, &mut self.units, control.map(|packet| packet.kind), frame) {
+        let kind = control.map(|packet| packet.kind);
+        match qp::write_ack(qpc, cold, &mut self.units, of_responses, kind, frame) {
             Some(len) => self.wire.commit(loopback, len),
             None => self.wire.cancel(loopback),
         }

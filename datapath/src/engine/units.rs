@@ -7,7 +7,7 @@ use crate::counters::Counters;
 use crate::memory::MemoryTable;
 use crate::qp::{Qpc, RxRecovery, Srqs};
 use crate::queue::{Completion, CompletionWriter};
-use crate::sched::{EventMux, SchedFlags, TimerWheel};
+use crate::sched::{EventMux, SchedAttributes, SchedFlags, TimerWheel};
 use crate::slow_path::CtrlQ;
 use crate::time::Time;
 use sr_recovery::Record;
@@ -23,12 +23,15 @@ pub(crate) struct Units {
     pub srqs: Srqs,
     pub mux: EventMux,
     pub timers: TimerWheel,
-    /// Queue pairs that owe an acknowledgement.
+    max_qps: u32,
+    /// Streams that owe an acknowledgement.
     pub ack_list: Vec<u32>,
     pub control: ControlQueue,
     pub ctrl_q: CtrlQ,
     /// Recovery contexts that are free.
     pub contexts: Vec<RxRecovery>,
+    /// Streams of responses that may still enter Recovery.
+    pub response_contexts: u32,
     pub counters: Counters,
     pub events: EventLog,
 }
@@ -42,12 +45,14 @@ impl Units {
             memory: MemoryTable::new(config.max_mrs),
             cqs: Vec::new(),
             srqs: Srqs::default(),
-            mux: EventMux::new(&config.scheduler, queue_pairs),
-            timers: TimerWheel::new(queue_pairs),
-            ack_list: Vec::with_capacity(queue_pairs),
+            mux: EventMux::new(&config.scheduler, 2 * queue_pairs),
+            timers: TimerWheel::new(2 * queue_pairs),
+            max_qps: config.max_qps,
+            ack_list: Vec::with_capacity(2 * queue_pairs),
             control: ControlQueue::new(),
             ctrl_q: CtrlQ::new(config),
             contexts: (0..config.recovery_contexts).map(|_| RxRecovery::new(config.window_max)).collect(),
+            response_contexts: config.recovery_contexts,
             counters: Counters::default(),
             events: EventLog::default(),
         }
@@ -70,6 +75,39 @@ impl Units {
     pub fn tell_slow_path(&mut self, record: Record) {
         let fits = self.ctrl_q.push(record);
         self.counters.records_lost += u64::from(!fits);
+    }
+
+    /// Number of a queue pair's streams of responses, sent or received, in the schedule queue, the timer wheel and the
+    /// lists of acknowledgements. That of its requests is its slot.
+    pub const fn responses_of(&self, slot: u32) -> u32 {
+        self.max_qps + slot
+    }
+
+    /// The slot whose responses have that number; `None` if it is that of requests.
+    #[inline]
+    pub const fn slot_of_responses(&self, stream: u32) -> Option<u32> {
+        stream.checked_sub(self.max_qps)
+    }
+
+    /// Weight and priority of a queue pair's requests, and of its responses.
+    pub fn set_scheduling(&mut self, slot: u32, attributes: SchedAttributes) {
+        self.mux.set_attributes(slot, attributes);
+        let responses = self.responses_of(slot);
+        self.mux.set_attributes(responses, attributes);
+    }
+
+    /// The stream of a queue pair's responses may have become ready.
+    pub fn wake_responses(&mut self, slot: u32, qpc: &mut Qpc, ready: bool) {
+        let stream = self.responses_of(slot);
+        self.mux.wake_responses(stream, &mut qpc.sched, ready);
+    }
+
+    /// Puts a stream of responses on the list of those that owe an acknowledgement.
+    pub fn owe_read_ack(&mut self, slot: u32, qpc: &mut Qpc) {
+        if !qpc.sched.contains(SchedFlags::READ_ACK_LISTED) {
+            qpc.sched.insert(SchedFlags::READ_ACK_LISTED);
+            self.ack_list.push(self.responses_of(slot));
+        }
     }
 
     /// Puts a queue pair on the list of those that owe an acknowledgement.

@@ -135,6 +135,41 @@ impl<'a> Mapped<'a> {
     }
 }
 
+impl Mapped<'_> {
+    /// The first 8 bytes of the range as one word that the CPUs of this host share; `None` if they are fewer, or not
+    /// aligned in memory.
+    fn word(&self) -> Option<&AtomicU64> {
+        let at = self.start.as_ptr().cast::<u64>();
+        if self.len < size_of::<u64>() || !at.is_aligned() {
+            return None;
+        }
+        // SAFETY: the 8 bytes are inside the range and aligned (checked above), and everyone else reaches them through
+        // raw pointers or atomics, as `Backing` demands.
+        Some(unsafe { AtomicU64::from_ptr(at) })
+    }
+
+    /// Adds `value` to the word at the start, host order, wrapping; returns what was there before. `None` if there is
+    /// no aligned word.
+    #[must_use]
+    pub fn fetch_add(&self, value: u64) -> Option<u64> {
+        Some(self.word()?.fetch_add(value, Ordering::AcqRel))
+    }
+
+    /// Stores `swap` into the word at the start if it is `compare`; returns what was there before. `None` if there is
+    /// no aligned word.
+    #[must_use]
+    pub fn compare_swap(&self, compare: u64, swap: u64) -> Option<u64> {
+        let swapped = self.word()?.compare_exchange(compare, swap, Ordering::AcqRel, Ordering::Acquire);
+        Some(swapped.unwrap_or_else(|before| before))
+    }
+
+    /// Whether the range starts with a word that atomics can work on.
+    #[must_use]
+    pub fn is_atomic(&self) -> bool {
+        self.word().is_some()
+    }
+}
+
 /// Where the last 8-byte word that is aligned in memory starts, or `len` if none ends the range.
 fn last_word_offset(start: NonNull<u8>, len: usize) -> usize {
     if len < 8 || !(start.as_ptr().addr() + len).is_multiple_of(8) { len.saturating_sub(1) } else { len - 8 }

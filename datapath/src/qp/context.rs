@@ -4,8 +4,11 @@
 mod tests;
 
 use super::attr::{QpAttr, RecoveryPolicy};
+use super::feedback::Feedback;
+use super::owed::Owed;
 use super::receives::Receives;
-use super::responder::RxRecovery;
+use super::requester::Reads;
+use super::responder::{Responses, RxRecovery};
 use super::state::{QpState, QpType};
 use crate::memory::{Access, ProtectionDomainId};
 use crate::queue::{QpShared, SendQueueReader, WcStatus};
@@ -13,6 +16,7 @@ use crate::sched::SchedFlags;
 use crate::stream::{RxStream, SlotKind, TxRecovery, TxStream, Watchdog};
 use crate::time::Time;
 use cc_dctcp::Controller;
+use sr_recovery::Generation;
 use std::sync::Arc;
 use wire::{Msn, NakCode, Psn, Ssn, Template, WireMode};
 
@@ -48,10 +52,7 @@ pub(crate) struct RequesterCursor {
     pub msn_base: u32,
     /// SSN of the next request that consumes a receive.
     pub ssn: Ssn,
-    /// CE_CNT of the peer, largest seen.
-    pub ce_seen: u16,
-    /// SACKed packets that the controller was told of and that `una` has not passed.
-    pub credited: u16,
+    pub feedback: Feedback,
 }
 
 /// How far the responder has come.
@@ -67,21 +68,8 @@ pub(crate) struct ResponderCursor {
     pub message_psn: Psn,
     /// What the message in progress is; `None` between messages.
     pub in_progress: Option<SlotKind>,
-    /// An acknowledgement is owed at the end of this turn.
-    pub ack_due: bool,
-    /// The last packet was marked CE.
-    pub ce_last: bool,
-    /// In-order packets not yet acknowledged.
-    pub unacked: u8,
-    /// CE-marked packets received.
-    pub ce_count: u16,
-    /// META of the packet that the next acknowledgement echoes.
-    pub echo_msn: Msn,
-    pub echo_offset: u16,
-    /// Turn in which the last packet arrived, modulo 2^16.
-    pub turn: u16,
-    /// When that packet arrived, for ACK_DELAY.
-    pub arrived_at: Time,
+    /// Acknowledgements of requests.
+    pub owed: Owed,
 }
 
 impl ResponderCursor {
@@ -93,14 +81,7 @@ impl ResponderCursor {
             recv_head,
             message_psn: psn,
             in_progress: None,
-            ack_due: false,
-            ce_last: false,
-            unacked: 0,
-            ce_count: 0,
-            echo_msn: Msn::new(0),
-            echo_offset: 0,
-            turn: 0,
-            arrived_at: Time::ZERO,
+            owed: Owed::new(),
         }
     }
 
@@ -131,10 +112,12 @@ const _: () = assert!(size_of::<Qpc>() <= HOT_BYTES_MAX, "the hot state of a que
 pub(crate) struct SqEntry {
     /// PSN of its first packet.
     pub first_psn: Psn,
-    /// SSN, if it consumes a receive.
+    /// SSN, if it consumes a receive; RSLOT, if it has a response.
     pub ssn: Ssn,
     /// Packets.
     pub packets: u32,
+    /// First PSN of its response, if it has one.
+    pub rpsn_start: Psn,
 }
 
 /// A request that will fail once all before it have completed.
@@ -197,6 +180,21 @@ pub(crate) struct QpCold {
     pub plain_nack_at: Option<Psn>,
     /// The error NAK that answers every request until RESET.
     pub refusal: Option<(Psn, NakCode)>,
+    /// Our READs and atomics under way; `None` if `max_rd_atomic` is 0.
+    pub reads: Option<Box<Reads>>,
+    /// Responses to the peer's; `None` if `max_dest_rd_atomic` is 0.
+    pub responses: Option<Box<Responses>>,
+    /// Newest generations of both streams of responses: they survive RESET and the queue pair.
+    pub response_lives: ResponseLives,
+}
+
+/// Generations of the streams of responses of a queue pair's slot.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ResponseLives {
+    /// Of the stream that is received.
+    pub received: Generation,
+    /// Of the stream that is sent.
+    pub sent: Generation,
 }
 
 impl QpCold {
@@ -215,6 +213,20 @@ impl QpCold {
 
     /// Bytes on the heap, without the shared rings.
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + size_of_val(&*self.sq_entries) + self.tx_recovery.bytes()
+        size_of::<Self>()
+            + size_of_val(&*self.sq_entries)
+            + self.tx_recovery.bytes()
+            + self.reads.as_ref().map_or(0, |reads| reads.bytes())
+            + self.responses.as_ref().map_or(0, |responses| responses.bytes())
+    }
+
+    /// Notes the generations that must not come back, and frees what READs and atomics need.
+    pub fn drop_responses(&mut self) {
+        if let Some(reads) = self.reads.take() {
+            self.response_lives.received = reads.rx.generation();
+        }
+        if let Some(responses) = self.responses.take() {
+            self.response_lives.sent = responses.tx_recovery.generation();
+        }
     }
 }

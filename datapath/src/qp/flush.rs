@@ -1,7 +1,8 @@
 //! The way to ERR: everything outstanding completes, in order, the failing request first.
 
 use super::context::{PendingFailure, QpCold, Qpc};
-use super::responder::close_recovery;
+use super::requester::stop_reads;
+use super::responder::{close_recovery, stop_responses};
 use super::state::QpState;
 use crate::engine::{AsyncEvent, Units};
 use crate::queue::{Completion, SendOpcode, WcFlags, WcOpcode, WcStatus};
@@ -54,8 +55,10 @@ pub(crate) fn stop_streams(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) 
     let was = qpc.rx.in_recovery().then(|| qpc.rx.generation());
     qpc.rx.abandon();
     close_recovery(&mut qpc.rx, cold, units, was);
+    stop_responses(cold, units);
+    stop_reads(cold, units);
     units.timers.disarm(cold.slot);
-    qpc.sched.remove(SchedFlags::PROBE | SchedFlags::RNR_WAIT | SchedFlags::TIMED);
+    qpc.sched.remove(SchedFlags::PROBE | SchedFlags::RNR_WAIT | SchedFlags::READ_WAIT | SchedFlags::TIMED);
     cold.probes = [None; 2];
     cold.rnr = None;
     cold.failure = None;
@@ -109,5 +112,14 @@ const fn flushed(qpn: u32, wr_id: u64, status: WcStatus, opcode: WcOpcode) -> Co
 
 /// What a send request completes as.
 pub(super) const fn opcode_of(opcode: SendOpcode) -> WcOpcode {
-    if opcode.is_write() { WcOpcode::RdmaWrite } else { WcOpcode::Send }
+    const BY_OPCODE: [WcOpcode; 7] = [
+        WcOpcode::Send,
+        WcOpcode::Send,
+        WcOpcode::RdmaWrite,
+        WcOpcode::RdmaWrite,
+        WcOpcode::RdmaRead,
+        WcOpcode::CompSwap,
+        WcOpcode::FetchAdd,
+    ];
+    BY_OPCODE[opcode as usize]
 }

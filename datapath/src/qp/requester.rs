@@ -1,14 +1,22 @@
 //! The requester: sends requests, takes acknowledgements, completes work requests.
 
 mod acknowledged;
+mod ask;
 mod packet;
+mod reads;
+mod refused;
+mod response;
 mod timers;
 mod transmit;
 
 pub(crate) use acknowledged::{on_acknowledge, tell_if_drained};
+pub(crate) use reads::Reads;
+pub(in crate::qp) use response::stop_reads;
+pub(crate) use response::{apply_response_advance, on_response};
 pub(crate) use timers::on_timer;
 pub(crate) use transmit::{Grant, TransmitEnd, rest, transmit};
 
+use super::adopt_window;
 use super::context::{QpCold, Qpc};
 use crate::engine::Units;
 use crate::sched::SchedFlags;
@@ -33,8 +41,9 @@ pub(crate) fn is_ready(qpc: &Qpc, cold: &QpCold) -> bool {
 #[inline]
 pub(super) fn has_new_work(qpc: &Qpc, cold: &QpCold) -> bool {
     let begun = qpc.req.sent > 0;
-    let waiting = qpc.id.state.starts_sends() && qpc.req.next != cold.send_queue.tail();
-    (begun || waiting) && cold.failure.is_none()
+    let posted = qpc.req.next != cold.send_queue.tail();
+    let waits = |qpc: &Qpc| qpc.sched.contains(SchedFlags::READ_WAIT);
+    (begun || (posted && qpc.id.state.starts_sends() && !waits(qpc))) && cold.failure.is_none()
 }
 
 /// Wakes the queue pair if it became ready.
@@ -48,13 +57,7 @@ pub(super) fn wake(qpc: &mut Qpc, cold: &QpCold, units: &mut Units) {
 pub(crate) fn on_command(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, command: &Command) {
     if qpc.tx.on_command(&mut cold.tx_recovery, command) {
         qpc.controller.on_loss_episode(units.now.0);
-        adopt_window(qpc);
+        adopt_window(&mut qpc.tx, &qpc.controller, qpc.id.pmtu);
     }
     wake(qpc, cold, units);
-}
-
-/// The controller's window, in whole packets, becomes the stream's.
-#[inline]
-pub(super) fn adopt_window(qpc: &mut Qpc) {
-    qpc.tx.set_cwnd(qpc.controller.cwnd_bytes() >> qpc.id.pmtu.trailing_zeros());
 }

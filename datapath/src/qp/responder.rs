@@ -3,23 +3,29 @@
 mod acknowledge;
 mod emission;
 mod place;
+mod read;
+mod read_acked;
 mod recovery;
 mod refuse;
+mod respond;
+mod responses;
 
 pub(crate) use acknowledge::write_ack;
+pub(in crate::qp) use read_acked::{on_read_ack, stop_responses};
+pub(crate) use read_acked::{on_response_command, on_response_timer};
 pub(crate) use recovery::{RxRecovery, apply_advance, close_recovery};
+pub(crate) use respond::transmit_responses;
+pub(crate) use responses::{Responses, ResponsesConfig};
 
 use super::context::{QpCold, Qpc};
+use super::owed::Arrived;
 use crate::engine::{ControlKind, ControlPacket, Units};
 use crate::sched::SchedFlags;
-use crate::stream::{Arrival, SlotKind, offset_is};
+use crate::stream::{Arrival, ResponseRequest, SlotKind, offset_is};
 use emission::EndOfMessage;
-use place::{Placement, place};
+use place::place;
 use refuse::Refused;
 use wire::{Kind, Meta, NakCode, Opcode, Packet, Psn, Reth, Ssn};
-
-/// In-order packets that one acknowledgement covers at most (protocol.md 2.5).
-const ACK_EVERY: u8 = 16;
 
 /// What the responder needs of a request packet whose ICRC holds.
 #[derive(Clone, Copy)]
@@ -36,6 +42,8 @@ pub(crate) struct RequestPacket<'a> {
     pub solicited: bool,
     pub ce: bool,
     pub payload: &'a [u8],
+    /// What a READ or atomic asks for.
+    pub request: Option<ResponseRequest>,
 }
 
 impl<'a> RequestPacket<'a> {
@@ -44,9 +52,11 @@ impl<'a> RequestPacket<'a> {
     pub fn new(packet: &Packet<'a>, ce: bool) -> Option<Self> {
         let opcode = packet.opcode();
         let meta = packet.meta()?;
-        if !opcode.is_request() {
-            return None;
-        }
+        let request = match opcode.kind() {
+            Kind::Send | Kind::Write => None,
+            Kind::ReadRequest | Kind::Atomic => read::parse(*packet),
+            _ => return None,
+        };
         let ssnw = packet.ssnw();
         let high = ssnw.map_or(0, |ssnw| u32::from(ssnw.offset_hi));
         Some(Self {
@@ -61,11 +71,16 @@ impl<'a> RequestPacket<'a> {
             solicited: packet.solicited(),
             ce,
             payload: packet.payload(),
+            request,
         })
     }
 
     fn kind(&self) -> SlotKind {
-        if self.opcode.kind() == Kind::Write { SlotKind::Write } else { SlotKind::Send }
+        match self.opcode.kind() {
+            Kind::Write => SlotKind::Write,
+            Kind::ReadRequest | Kind::Atomic => SlotKind::Read,
+            _ => SlotKind::Send,
+        }
     }
 
     /// What its message needs at its end, if this is the end.
@@ -84,11 +99,12 @@ impl<'a> RequestPacket<'a> {
 /// Handles a request packet that passed the checks of protocol.md 1.2.
 #[inline]
 pub(crate) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &RequestPacket<'_>) {
-    if !qpc.id.state.receives() {
-        answer_refused(qpc, cold, units);
+    if !qpc.id.state.receives() || cold.refusal.is_some() {
+        answer_refused(qpc, cold, units, packet);
         return;
     }
-    note_arrival(qpc, units, packet);
+    let arrived = Arrived { meta: packet.meta, ack_req: packet.ack_req, ce: packet.ce };
+    qpc.rsp.owed.note_arrival(units.now, &mut units.counters, &arrived);
     match qpc.rx.classify(packet.psn) {
         Arrival::InOrder => in_order(qpc, cold, units, packet),
         Arrival::AtEpsn => recovery::out_of_order(qpc, cold, units, packet, 0),
@@ -96,6 +112,9 @@ pub(crate) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, pa
         Arrival::Duplicate => {
             units.counters.rx_duplicates += 1;
             queue_control(qpc, cold.slot, units, ControlKind::Duplicate);
+            if packet.request.is_some() {
+                read::remind(qpc, cold, units);
+            }
         }
         Arrival::DuplicateAhead => {
             units.counters.rx_duplicates += 1;
@@ -103,21 +122,6 @@ pub(crate) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, pa
         }
         Arrival::BeyondWindow => units.counters.drop_beyond_window += 1,
     }
-}
-
-/// Counts CE marks and keeps what the next acknowledgement echoes.
-#[inline]
-fn note_arrival(qpc: &mut Qpc, units: &mut Units, packet: &RequestPacket<'_>) {
-    let rsp = &mut qpc.rsp;
-    if packet.ce {
-        rsp.ce_count = rsp.ce_count.wrapping_add(1);
-        units.counters.rx_ce_marked += 1;
-    }
-    rsp.ack_due |= packet.ack_req || packet.ce != rsp.ce_last;
-    rsp.ce_last = packet.ce;
-    rsp.echo_msn = packet.meta.msn;
-    rsp.echo_offset = packet.meta.offset;
-    rsp.arrived_at = units.now;
 }
 
 /// The fast path: nothing is missing and this is the next packet.
@@ -131,9 +135,9 @@ fn in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Reques
         units.counters.drop_ssn += 1;
         return;
     }
-    let placed = check_sequence(qpc, packet).and_then(|()| place(qpc, cold, units, packet, false));
+    let placed = check_sequence(qpc, packet).and_then(|()| place(qpc, cold, units, packet, None));
     match placed {
-        Ok(Placement { byte_len, .. }) => {
+        Ok(byte_len) => {
             qpc.rx.advance_one();
             units.counters.rx_in_order += 1;
             if !packet.opcode.is_end() {
@@ -144,6 +148,7 @@ fn in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Reques
             }
             acknowledge_in_order(qpc, cold, units);
         }
+        Err(_) if packet.request.is_some() => read::in_order(qpc, cold, units, packet),
         Err(refused) => refuse::raise(qpc, cold, units, packet, refused),
     }
 }
@@ -165,9 +170,7 @@ fn check_sequence(qpc: &Qpc, packet: &RequestPacket<'_>) -> Result<(), Refused> 
 /// The acknowledgement policy for packets in order (protocol.md 2.5).
 #[inline]
 fn acknowledge_in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    qpc.rsp.unacked = qpc.rsp.unacked.saturating_add(1);
-    qpc.rsp.ack_due |= qpc.rsp.unacked >= ACK_EVERY;
-    qpc.rsp.turn = units.turn;
+    qpc.rsp.owed.note_in_order(units.turn);
     if qpc.rx.take_dropped() {
         queue_plain_nack(qpc, cold, units);
     }
@@ -189,12 +192,15 @@ fn queue_plain_nack(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     }
 }
 
-/// In ERR after an error NAK every burst of requests is answered by the same NAK; in other states nothing is.
+/// After an error NAK, in ERR too, every burst of requests is answered by the same NAK; in other states nothing is.
 #[cold]
-fn answer_refused(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+fn answer_refused(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &RequestPacket<'_>) {
     units.counters.drop_qp_state += 1;
+    if packet.request.is_some() {
+        read::remind(qpc, cold, units);
+    }
     if cold.refusal.is_some() && !qpc.sched.contains(SchedFlags::ACK_LISTED) {
-        qpc.rsp.ack_due = true;
+        qpc.rsp.owed.insist();
         units.owe_ack(cold.slot, qpc);
     }
 }

@@ -1,6 +1,7 @@
 //! The dense table of queue pairs, indexed by the low bits of the QPN.
 
-use super::context::{QpCold, Qpc};
+use super::context::{QpCold, Qpc, ResponseLives};
+use sr_recovery::Generation;
 use std::collections::VecDeque;
 
 /// QPNs are 24 bits wide; the low bits are the slot, the rest tells lives of a slot apart.
@@ -14,8 +15,8 @@ pub(crate) struct QpTable {
     cold: Vec<Option<Box<QpCold>>>,
     /// Taken from the back; a slot that is given back is used again last.
     free: VecDeque<u32>,
-    /// Generation of the last sender in each slot.
-    lives: Vec<u32>,
+    /// Generations of the last streams in each slot.
+    lives: Vec<(Generation, ResponseLives)>,
     /// Drawn into the upper QPN bits, advanced for each new queue pair.
     salt: u32,
     slot_bits: u32,
@@ -32,7 +33,7 @@ impl QpTable {
             hot: (0..capacity).map(|_| vacant()).collect(),
             cold: (0..capacity).map(|_| None).collect(),
             free: (0..capacity).rev().collect(),
-            lives: vec![0; capacity as usize],
+            lives: vec![Default::default(); capacity as usize],
             salt,
             slot_bits,
         }
@@ -73,8 +74,9 @@ impl QpTable {
     /// Ends a queue pair. Its slot is free for another one, unless `doorbell_due`: then once
     /// [`QpTable::on_late_doorbell`] was told of it. The hot part stays as it is: queues may still name the slot.
     pub fn remove(&mut self, slot: u32, doorbell_due: bool) -> bool {
-        let Some(cold) = self.cold.get_mut(slot as usize).and_then(Option::take) else { return false };
-        self.lives[slot as usize] = cold.tx_recovery.generation();
+        let Some(mut cold) = self.cold.get_mut(slot as usize).and_then(Option::take) else { return false };
+        cold.drop_responses();
+        self.lives[slot as usize] = (cold.tx_recovery.generation(), cold.response_lives);
         if !doorbell_due {
             self.free.push_front(slot);
         }
@@ -88,8 +90,14 @@ impl QpTable {
 
     /// A generation that no sender in this slot has had lately.
     #[must_use]
-    pub fn next_life(&self, slot: u32) -> u32 {
-        self.lives[slot as usize].wrapping_add(1)
+    pub fn next_life(&self, slot: u32) -> Generation {
+        self.lives[slot as usize].0.wrapping_add(1)
+    }
+
+    /// The newest generations of streams of responses in this slot.
+    #[must_use]
+    pub fn response_lives(&self, slot: u32) -> ResponseLives {
+        self.lives[slot as usize].1
     }
 
     /// The slot of an existing queue pair.

@@ -58,6 +58,12 @@ pub enum WcOpcode {
     Send = 0,
     /// An RDMA WRITE of ours.
     RdmaWrite = 1,
+    /// An RDMA READ of ours.
+    RdmaRead = 2,
+    /// A compare-and-swap of ours.
+    CompSwap = 3,
+    /// A fetch-and-add of ours.
+    FetchAdd = 4,
     /// A receive.
     Recv = 128,
     /// A receive that an RDMA WRITE with immediate consumed.
@@ -69,6 +75,9 @@ impl WcOpcode {
         match code {
             0 => Self::Send,
             1 => Self::RdmaWrite,
+            2 => Self::RdmaRead,
+            3 => Self::CompSwap,
+            4 => Self::FetchAdd,
             129 => Self::RecvRdmaWithImm,
             _ => Self::Recv,
         }
@@ -97,7 +106,7 @@ pub struct Completion {
     pub opcode: WcOpcode,
     /// Which of the other fields are valid.
     pub flags: WcFlags,
-    /// Receives: bytes of the message.
+    /// Receives: bytes of the message. READs and atomics: bytes that came back.
     pub byte_len: u32,
     /// Immediate data, if the flags say so.
     pub imm: u32,

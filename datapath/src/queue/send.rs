@@ -4,8 +4,8 @@ use super::doorbell::QpShared;
 use super::sync::AtomicU64;
 use super::word_ring::{WordRing, halves, load, pair, store};
 use super::work_request::{
-    PostError, QueueCaps, SendData, SendFlags, SendOpcode, SendRequest, Sge, WORK_REQUEST_BYTES_MAX,
-    total_length,
+    ATOMIC_BYTES, PostError, QueueCaps, SendData, SendFlags, SendOpcode, SendRequest, Sge,
+    WORK_REQUEST_BYTES_MAX, total_length,
 };
 use crate::qp::state::PostVerdict;
 use std::sync::Arc;
@@ -17,6 +17,9 @@ const SGE_WORDS: usize = 2;
 /// Entries are whole cache lines.
 const LINE_WORDS: usize = 8;
 const INLINE_BIT: u32 = 1 << 24;
+/// Words of an atomic's operands, behind its one element: compare, swap or add. Any entry has room for them.
+const OPERANDS: usize = SGE_WORDS;
+const _: () = assert!(HEAD_WORDS + OPERANDS + 2 <= LINE_WORDS, "an atomic fits the shortest entry");
 
 /// Makes a send queue: the application's end and the engine's.
 #[must_use]
@@ -90,7 +93,7 @@ impl SendQueue {
         if state.post_send() == PostVerdict::Refused {
             return Err(PostError::WrongState { state, what: "send" });
         }
-        let length = self.check_data(&request.data)?;
+        let length = self.check_data(request)?;
         if self.tail.wrapping_sub(self.head_seen) >= self.caps.max_send_wr {
             self.head_seen = self.ring.head();
             if self.tail.wrapping_sub(self.head_seen) >= self.caps.max_send_wr {
@@ -107,6 +110,12 @@ impl SendQueue {
                 write_inline(&entry[HEAD_WORDS..], bytes);
                 INLINE_BIT
             }
+            SendData::Atomic { result, compare, swap_or_add } => {
+                write_sges(&entry[HEAD_WORDS..], &[result]);
+                store(&entry[HEAD_WORDS + OPERANDS], compare);
+                store(&entry[HEAD_WORDS + OPERANDS + 1], swap_or_add);
+                1 << 16
+            }
         };
         store(&entry[0], request.wr_id);
         store(&entry[1], request.remote_addr);
@@ -117,8 +126,16 @@ impl SendQueue {
         Ok(())
     }
 
-    fn check_data(&self, data: &SendData<'_>) -> Result<u32, PostError> {
-        let length = match data {
+    fn check_data(&self, request: &SendRequest<'_>) -> Result<u32, PostError> {
+        let fits = match &request.data {
+            SendData::Gather(_) => !request.opcode.is_atomic(),
+            SendData::Inline(_) => !request.opcode.has_response(),
+            SendData::Atomic { result, .. } => request.opcode.is_atomic() && result.length == ATOMIC_BYTES,
+        };
+        if !fits {
+            return Err(PostError::WrongData { opcode: request.opcode });
+        }
+        let length = match &request.data {
             SendData::Gather(sges) => {
                 if sges.len() > self.caps.max_send_sge as usize {
                     return Err(PostError::TooManySges { given: sges.len(), max: self.caps.max_send_sge });
@@ -131,6 +148,7 @@ impl SendQueue {
                 }
                 bytes.len() as u64
             }
+            SendData::Atomic { result, .. } => result.length.into(),
         };
         if length > WORK_REQUEST_BYTES_MAX {
             return Err(PostError::TooLong { given: length });
@@ -207,9 +225,9 @@ impl SendQueueReader {
 pub struct SendWqe<'a> {
     /// The application's own number.
     pub wr_id: u64,
-    /// WRITE: first address at the peer.
+    /// WRITE, READ, atomics: first address at the peer.
     pub remote_addr: u64,
-    /// WRITE: key at the peer.
+    /// WRITE, READ, atomics: key at the peer.
     pub rkey: u32,
     /// Immediate data.
     pub imm: u32,
@@ -230,6 +248,20 @@ impl SendWqe<'_> {
     #[must_use]
     pub const fn is_inline(&self) -> bool {
         self.inline
+    }
+
+    /// True if READs and atomics before it decide when it may begin.
+    #[inline]
+    #[must_use]
+    pub const fn minds_responses(&self) -> bool {
+        self.opcode.has_response() || self.flags.contains(SendFlags::FENCE)
+    }
+
+    /// The operands of an atomic: compare, and swap or add.
+    #[must_use]
+    pub fn operands(&self) -> (u64, u64) {
+        let word = |at: usize| self.body.get(OPERANDS + at).map_or(0, load);
+        (word(0), word(1))
     }
 
     /// Copies inline data from `offset` on; `target` must not reach behind the message.

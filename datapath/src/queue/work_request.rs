@@ -28,6 +28,12 @@ pub enum SendOpcode {
     Write = 2,
     /// RDMA WRITE with immediate.
     WriteWithImm = 3,
+    /// RDMA READ.
+    Read = 4,
+    /// Atomic compare-and-swap of 8 bytes.
+    CompareSwap = 5,
+    /// Atomic fetch-and-add of 8 bytes.
+    FetchAdd = 6,
 }
 
 impl SendOpcode {
@@ -36,7 +42,10 @@ impl SendOpcode {
             0 => Self::Send,
             1 => Self::SendWithImm,
             2 => Self::Write,
-            _ => Self::WriteWithImm,
+            3 => Self::WriteWithImm,
+            4 => Self::Read,
+            5 => Self::CompareSwap,
+            _ => Self::FetchAdd,
         }
     }
 
@@ -55,7 +64,19 @@ impl SendOpcode {
     /// True if it consumes a receive work request of the peer.
     #[must_use]
     pub const fn consumes_receive(self) -> bool {
-        !matches!(self, Self::Write)
+        matches!(self, Self::Send | Self::SendWithImm | Self::WriteWithImm)
+    }
+
+    /// True if it is done when its response is here, not when it is acknowledged: READ and the atomics.
+    #[must_use]
+    pub const fn has_response(self) -> bool {
+        matches!(self, Self::Read | Self::CompareSwap | Self::FetchAdd)
+    }
+
+    /// True for the atomics.
+    #[must_use]
+    pub const fn is_atomic(self) -> bool {
+        matches!(self, Self::CompareSwap | Self::FetchAdd)
     }
 }
 
@@ -63,6 +84,8 @@ bitflags::bitflags! {
     /// `ibv_send_flags`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct SendFlags: u8 {
+        /// Waits until all READs and atomics before it have completed.
+        const FENCE = 1;
         /// A successful completion is reported.
         const SIGNALED = 2;
         /// The peer's completion is a solicited event.
@@ -81,22 +104,34 @@ pub struct SendRequest<'a> {
     pub flags: SendFlags,
     /// Immediate data, host order; used by the `WithImm` opcodes.
     pub imm: u32,
-    /// WRITE: first address at the peer.
+    /// WRITE, READ, atomics: first address at the peer.
     pub remote_addr: u64,
-    /// WRITE: key at the peer.
+    /// WRITE, READ, atomics: key at the peer.
     pub rkey: u32,
     /// The data.
     pub data: SendData<'a>,
 }
 
-/// Where the bytes of a send work request come from.
+/// Where the bytes of a send work request come from, or go to.
 #[derive(Clone, Copy, Debug)]
 pub enum SendData<'a> {
-    /// Registered memory, read by the engine until the request completes.
+    /// Registered memory, read by the engine until the request completes; of a READ, where the data go.
     Gather(&'a [Sge]),
     /// Bytes copied into the queue by the call itself (`IBV_SEND_INLINE`).
     Inline(&'a [u8]),
+    /// Operands of an atomic.
+    Atomic {
+        /// Where the value goes that was there before: 8 bytes, host order.
+        result: Sge,
+        /// What to compare with; unused by fetch-and-add.
+        compare: u64,
+        /// What to store if it is equal, or to add.
+        swap_or_add: u64,
+    },
 }
+
+/// Bytes that an atomic works on.
+pub const ATOMIC_BYTES: u32 = 8;
 
 /// A receive work request.
 #[derive(Clone, Copy, Debug)]
@@ -167,6 +202,14 @@ pub enum PostError {
         given: usize,
         /// Bytes allowed.
         max: u32,
+    },
+    /// The data do not fit the operation.
+    #[error(
+        "{opcode:?} cannot be posted with these data: a READ needs registered memory, an atomic its operands and a result of 8 bytes"
+    )]
+    WrongData {
+        /// The operation.
+        opcode: SendOpcode,
     },
     /// The message is too long.
     #[error("a message of {given} bytes; at most 2^31 can be sent")]

@@ -10,7 +10,7 @@ use crate::time::Time;
 bitflags::bitflags! {
     /// Scheduling state of a queue pair.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    pub struct SchedFlags: u8 {
+    pub struct SchedFlags: u16 {
         /// Stands in the schedule queue.
         const QUEUED = 1;
         /// Has rung its doorbell and not been put to rest.
@@ -23,7 +23,19 @@ bitflags::bitflags! {
         const TIMED = 16;
         /// Waits for the end of an RNR delay: nothing is sent.
         const RNR_WAIT = 32;
+        /// The next request waits until a READ or atomic completes.
+        const READ_WAIT = 64;
+        /// Its response stream stands in the schedule queue.
+        const RESPONSES_QUEUED = 128;
+        /// Its stream of responses received stands in the list of acknowledgements to send.
+        const READ_ACK_LISTED = 256;
     }
+}
+
+impl SchedFlags {
+    /// Stands in a list of the engine's, which still names the slot when the queue pair is gone.
+    pub const LISTED: Self =
+        Self::QUEUED.union(Self::ACK_LISTED).union(Self::RESPONSES_QUEUED).union(Self::READ_ACK_LISTED);
 }
 
 /// The event mux of one engine.
@@ -48,7 +60,16 @@ impl EventMux {
         }
     }
 
-    /// Takes the queue pair whose turn it is; the caller clears [`SchedFlags::QUEUED`], and says how the turn went.
+    /// The same for a queue pair's stream of responses, under a number of its own.
+    pub fn wake_responses(&mut self, stream: u32, flags: &mut SchedFlags, ready: bool) {
+        if ready && !flags.contains(SchedFlags::RESPONSES_QUEUED) {
+            flags.insert(SchedFlags::RESPONSES_QUEUED);
+            self.scheduler.push(stream);
+        }
+    }
+
+    /// Takes the stream whose turn it is; the caller clears [`SchedFlags::QUEUED`], or
+    /// [`SchedFlags::RESPONSES_QUEUED`], and says how the turn went.
     #[inline]
     pub fn next_ready(&mut self, now: Time) -> Option<Turn> {
         self.scheduler.pop(now)
@@ -72,6 +93,26 @@ impl EventMux {
         if !flags.contains(SchedFlags::QUEUED) {
             flags.insert(SchedFlags::QUEUED);
             self.scheduler.resume(slot);
+        }
+    }
+
+    /// The turn of a stream of responses is over, and it is still ready, or not.
+    pub fn settle_responses(&mut self, stream: u32, flags: &mut SchedFlags, usage: Usage, ready: bool) {
+        self.scheduler.charge(stream, usage);
+        if !ready {
+            self.scheduler.rest(stream);
+        } else if !flags.contains(SchedFlags::RESPONSES_QUEUED) {
+            flags.insert(SchedFlags::RESPONSES_QUEUED);
+            self.scheduler.requeue(stream);
+        }
+    }
+
+    /// The turn of a stream of responses was cut short by the port: it goes on next time.
+    pub fn resume_responses(&mut self, stream: u32, flags: &mut SchedFlags, usage: Usage) {
+        self.scheduler.charge(stream, usage);
+        if !flags.contains(SchedFlags::RESPONSES_QUEUED) {
+            flags.insert(SchedFlags::RESPONSES_QUEUED);
+            self.scheduler.resume(stream);
         }
     }
 

@@ -12,6 +12,8 @@ pub enum SlotKind {
     Send,
     /// WRITE.
     Write,
+    /// READ or atomic.
+    Read,
 }
 
 /// The end of one message.
@@ -33,8 +35,54 @@ pub struct CompletionSlot {
     pub solicited: bool,
     /// Bytes of the whole message.
     pub byte_len: u32,
-    /// A small WRITE that is written at emission.
-    pub parked: Option<ParkedWrite>,
+    /// What is done at emission.
+    pub deferred: Option<Deferred>,
+}
+
+/// What waits for a message's turn.
+#[derive(Clone, Copy, Debug)]
+pub enum Deferred {
+    /// A small WRITE is written.
+    Write(ParkedWrite),
+    /// A READ or atomic is executed.
+    Respond(ResponseRequest),
+}
+
+/// A READ or atomic request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ResponseRequest {
+    /// Slot of its response.
+    pub rslot: u8,
+    /// First PSN of its response.
+    pub rpsn_start: Psn,
+    /// First address.
+    pub va: u64,
+    /// Key.
+    pub rkey: u32,
+    /// What to do there.
+    pub operation: Operation,
+}
+
+/// What a READ or atomic request does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// READ.
+    Read {
+        /// Bytes.
+        len: u32,
+    },
+    /// Compare-and-swap of 8 bytes.
+    CompareSwap {
+        /// What must be there.
+        compare: u64,
+        /// What is stored then.
+        swap: u64,
+    },
+    /// Fetch-and-add of 8 bytes.
+    FetchAdd {
+        /// What is added.
+        add: u64,
+    },
 }
 
 /// A small WRITE, kept back.

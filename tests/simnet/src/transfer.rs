@@ -16,14 +16,25 @@ pub enum Op {
     Write,
     /// RDMA WRITE with immediate.
     WriteImm,
+    /// RDMA READ.
+    Read,
+    /// Fetch-and-add, or compare-and-swap, in turn; the length is not used.
+    Atomic,
 }
 
 impl Op {
-    /// All of them.
+    /// Those that bring data to the peer.
     pub const ALL: [Self; 4] = [Self::Send, Self::SendImm, Self::Write, Self::WriteImm];
+    /// Those, and those that bring data from the peer.
+    pub const WITH_RESPONSES: [Self; 7] =
+        [Self::Send, Self::SendImm, Self::Write, Self::WriteImm, Self::Read, Self::Read, Self::Atomic];
 
     const fn consumes_receive(self) -> bool {
-        !matches!(self, Self::Write)
+        matches!(self, Self::Send | Self::SendImm | Self::WriteImm)
+    }
+
+    const fn has_response(self) -> bool {
+        matches!(self, Self::Read | Self::Atomic)
     }
 
     const fn has_imm(self) -> bool {
@@ -53,17 +64,19 @@ impl Message {
         Self { op, len, signaled: true }
     }
 
-    /// `count` messages of random kinds and of 0 to `len_max` bytes, most of them short; a third unsignaled.
+    /// `count` messages to the peer of random kinds and of 0 to `len_max` bytes, most of them short; a third unsignaled.
     #[must_use]
     pub fn mix(rng: &mut Rng, count: usize, len_max: usize) -> Vec<Self> {
+        Self::mix_of(&Op::ALL, rng, count, len_max)
+    }
+
+    /// The same of the kinds in `ops`.
+    #[must_use]
+    pub fn mix_of(ops: &[Op], rng: &mut Rng, count: usize, len_max: usize) -> Vec<Self> {
         (0..count)
             .map(|_| {
                 let scale = len_max >> (2 * rng.below(4));
-                Self {
-                    op: Op::ALL[rng.index(Op::ALL.len())],
-                    len: rng.index(scale + 1),
-                    signaled: rng.below(3) > 0,
-                }
+                Self { op: ops[rng.index(ops.len())], len: rng.index(scale + 1), signaled: rng.below(3) > 0 }
             })
             .collect()
     }
@@ -71,13 +84,18 @@ impl Message {
 
 /// A transfer under way. Posts as the queues allow; checks every completion the moment it is polled.
 ///
-/// The target of message `i` is its own part of one region, WRITE or SEND, so that a byte in the wrong place is seen.
+/// The target of message `i` is its own part of one region, WRITE, SEND or READ, so that a byte in the wrong place is seen.
+/// All atomics of a transfer work on one word, which counts them: each finds there how many were before it.
 pub struct Transfer {
     from: Qp,
     to: Qp,
     messages: Vec<Message>,
     source: Region,
     target: Region,
+    /// What READs read, at the peer, and the word of the atomics before it.
+    remote: Region,
+    /// Where READs and atomics put what they got.
+    local: Region,
     offsets: Vec<usize>,
     /// Messages by the receives that they consume, in order.
     receives: Vec<usize>,
@@ -94,6 +112,9 @@ pub struct Transfer {
     next_receive_at: Time,
 }
 
+/// Bytes of an atomic's word.
+const WORD: usize = 8;
+
 /// Low bits of a wr_id number the message; the high ones say that it is one of ours.
 const WR_ID_BASE: u64 = 0x7E57 << 32;
 
@@ -105,11 +126,17 @@ impl Transfer {
         let mut end = 0;
         for message in &messages {
             offsets.push(end);
-            end += message.len;
+            end += if message.op == Op::Atomic { WORD } else { message.len };
         }
         let (source, target) = (rig.region(from.node(), end.max(1)), rig.region(to.node(), end.max(1)));
+        let (remote, local) = (rig.region(to.node(), WORD + end), rig.region(from.node(), end.max(1)));
         for (index, message) in messages.iter().enumerate() {
-            rig.fill(source.at(offsets[index], message.len), seed + index as u64);
+            let pattern = seed + index as u64;
+            match message.op {
+                Op::Atomic => {}
+                Op::Read => rig.fill(remote.at(WORD + offsets[index], message.len), pattern),
+                _ => rig.fill(source.at(offsets[index], message.len), pattern),
+            }
         }
         let receives = (0..messages.len()).filter(|&index| messages[index].op.consumes_receive()).collect();
         let (sends_log, receives_log) = (rig.sends(from).len(), rig.recvs(to).len());
@@ -119,6 +146,8 @@ impl Transfer {
             messages,
             source,
             target,
+            remote,
+            local,
             offsets,
             receives,
             posted: 0,
@@ -169,7 +198,10 @@ impl Transfer {
     /// Whether the peer has the data of every message, the unsignaled ones at the end included.
     #[must_use]
     pub fn has_arrived(&self, rig: &Rig) -> bool {
-        (0..self.messages.len()).all(|index| rig.holds(self.place(index), self.seed + index as u64))
+        (0..self.messages.len()).all(|index| match self.messages[index].op {
+            Op::Atomic => rig.bytes(self.place(index)) == self.word_found(index),
+            _ => rig.holds(self.place(index), self.seed + index as u64),
+        })
     }
 
     /// Where the data go.
@@ -216,8 +248,40 @@ impl Transfer {
         Ok(took)
     }
 
+    /// Where the data of a message end up.
     fn place(&self, index: usize) -> Span {
-        self.target.at(self.offsets[index], self.messages[index].len)
+        let Message { op, len, .. } = self.messages[index];
+        let region = if op.has_response() { self.local } else { self.target };
+        region.at(self.offsets[index], if op == Op::Atomic { WORD } else { len })
+    }
+
+    /// What an atomic finds: the number of those before it.
+    fn word_found(&self, index: usize) -> [u8; WORD] {
+        let before = self.messages[..index].iter().filter(|message| message.op == Op::Atomic).count();
+        (before as u64).to_ne_bytes()
+    }
+
+    fn work(&self, index: usize) -> Work {
+        let Message { op, len, .. } = self.messages[index];
+        let (from, place) = (self.source.at(self.offsets[index], len), self.place(index));
+        let word = self.remote.at(0, WORD);
+        let found = u64::from_ne_bytes(self.word_found(index));
+        match op {
+            Op::Send | Op::SendImm => Work::send(from),
+            Op::Write | Op::WriteImm => Work::write(from, place),
+            Op::Read => Work::read(place, self.remote.at(WORD + self.offsets[index], len)),
+            Op::Atomic if found.is_multiple_of(2) => Work::fetch_add(place, word, 1),
+            Op::Atomic => Work::compare_swap(place, word, found, found + 1),
+        }
+    }
+
+    /// Asserts that the data of a message are where they should be.
+    fn verify(&self, rig: &Rig, index: usize) {
+        if self.messages[index].op == Op::Atomic {
+            assert_eq!(rig.bytes(self.place(index)), self.word_found(index), "atomic, message {index}");
+        } else {
+            rig.verify(self.place(index), self.seed + index as u64);
+        }
     }
 
     fn post_receives(&mut self, rig: &mut Rig) {
@@ -241,9 +305,7 @@ impl Transfer {
     fn post_sends(&mut self, rig: &mut Rig) {
         while let Some(message) = self.messages.get(self.posted) {
             let index = self.posted;
-            let from = self.source.at(self.offsets[index], message.len);
-            let mut work =
-                if message.op.is_write() { Work::write(from, self.place(index)) } else { Work::send(from) };
+            let mut work = self.work(index);
             if message.op.has_imm() {
                 work = work.imm(imm_of(index));
             }
@@ -278,7 +340,16 @@ impl Transfer {
         self.sends_seen = index + 1;
         assert_eq!(done.wr_id, WR_ID_BASE + index as u64, "sends complete in order: {done:?}");
         assert_eq!(done.status, WcStatus::Success, "{done:?} of message {index}, {:?}", self.messages[index]);
-        rig.verify(self.place(index), self.seed + index as u64);
+        let place = self.place(index);
+        let (opcode, byte_len) = match self.messages[index].op {
+            Op::Send | Op::SendImm => (&[WcOpcode::Send][..], place.len),
+            Op::Write | Op::WriteImm => (&[WcOpcode::RdmaWrite][..], place.len),
+            Op::Read => (&[WcOpcode::RdmaRead][..], place.len),
+            Op::Atomic => (&[WcOpcode::FetchAdd, WcOpcode::CompSwap][..], WORD),
+        };
+        assert!(opcode.contains(&done.opcode), "message {index}: {done:?}");
+        assert_eq!(done.byte_len as usize, byte_len, "length of message {index}");
+        self.verify(rig, index);
     }
 }
 

@@ -6,9 +6,9 @@ use crate::neighbor::Resolution;
 use crate::port::Port;
 use crate::qp::attr::{AddressVector, QpAttr, QpAttrMask};
 use crate::qp::state::{QpState, QpType, check_transition};
-use crate::qp::{self, QpCold, Qpc, RequesterCursor, ResponderCursor};
+use crate::qp::{self, QpCold, Qpc, Reads, RequesterCursor, ResponderCursor, Responses, ResponsesConfig};
 use crate::sched::SchedFlags;
-use crate::stream::{RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig};
+use crate::stream::{RtoConfig, RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig};
 use cc_dctcp::{Controller, ControllerConfig};
 use sr_recovery::StreamId;
 use wire::{Ecn, Flow, Psn, Template, WireMode, entropy};
@@ -54,12 +54,17 @@ impl<P: Port> Engine<P> {
             _ => {}
         }
         if from == QpState::Init && to == QpState::Rtr {
-            start_receiving(qpc, cold, &merged, window_max);
+            start_receiving(qpc, cold, &merged, window_max, rto);
         }
         let watchdog = WatchdogConfig { timeout: merged.timeout, retry_cnt: merged.retry_cnt, rto };
         cold.watchdog.configure(watchdog);
         if from == QpState::Rtr && to == QpState::Rts {
-            start_sending(qpc, cold, &merged, watchdog);
+            start_sending(qpc, cold, &merged, watchdog, window_max);
+        }
+        if to == QpState::Rts
+            && let Some(responses) = cold.responses.as_deref_mut()
+        {
+            responses.watchdog.configure(watchdog);
         }
         qpc.id.state = to;
         cold.shared.set_state(to);
@@ -67,7 +72,7 @@ impl<P: Port> Engine<P> {
             qp::tell_if_drained(qpc, &mut self.units);
         }
         if mask.contains(QpAttrMask::SCHEDULING) {
-            self.units.mux.set_attributes(slot, merged.scheduling);
+            self.units.set_scheduling(slot, merged.scheduling);
         }
         let ready = qp::is_ready(qpc, cold);
         self.units.mux.wake(slot, &mut qpc.sched, ready);
@@ -169,15 +174,30 @@ fn apply(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr) {
 }
 
 /// The peer's window may be larger than ours: everything is taken that a recovery context has room for.
-fn start_receiving(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, window_max: u16) {
+fn start_receiving(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, window_max: u16, rto: RtoConfig) {
     let psn = Psn::new(attr.rq_psn);
     qpc.rx = RxStream::new(psn, window_max, qpc.rx.generation().wrapping_add(1));
     qpc.rsp = ResponderCursor::new(psn, cold.receives.own_head());
     cold.plain_nack_at = None;
     cold.refusal = None;
+    cold.drop_responses();
+    if attr.max_dest_rd_atomic > 0 {
+        let window = cold.attributes.window;
+        // A queue pair in RTR has no attributes of its own for this yet (protocol.md 2.4).
+        let defaults = QpAttr::default();
+        let (timeout, retry_cnt) = (defaults.timeout, defaults.retry_cnt);
+        cold.responses = Some(Box::new(Responses::new(&ResponsesConfig {
+            attr,
+            slot: cold.slot,
+            window,
+            controller: Controller::new(&controller_config(attr, window)),
+            watchdog: WatchdogConfig { timeout, retry_cnt, rto },
+            generation: cold.response_lives.sent.wrapping_add(1),
+        })));
+    }
 }
 
-fn start_sending(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, watchdog: WatchdogConfig) {
+fn start_sending(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, watchdog: WatchdogConfig, window_max: u16) {
     let (psn, window) = (Psn::new(attr.sq_psn), cold.attributes.window);
     let position = qpc.req.head;
     qpc.req =
@@ -188,7 +208,11 @@ fn start_sending(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, watchdog: Watc
     cold.tx_recovery = TxRecovery::new(stream, generation, window, attr.recovery, psn);
     cold.watchdog = Watchdog::new(watchdog);
     qpc.controller = Controller::new(&controller_config(attr, window));
-    qpc.tx.set_cwnd(qpc.controller.cwnd_bytes() >> qpc.id.pmtu.trailing_zeros());
+    qp::adopt_window(&mut qpc.tx, &qpc.controller, qpc.id.pmtu);
+    if attr.max_rd_atomic > 0 {
+        let generation = cold.response_lives.received.wrapping_add(1);
+        cold.reads = Some(Box::new(Reads::new(attr, window_max, watchdog, generation)));
+    }
 }
 
 /// The controller's window in whole packets is the queue pair's window.
@@ -210,4 +234,5 @@ fn reset(qpc: &mut Qpc, cold: &mut QpCold, units: &mut crate::engine::Units) {
     cold.plain_nack_at = None;
     qpc.sched.remove(SchedFlags::PROBE | SchedFlags::RNR_WAIT);
     qp::rest_for_good(qpc, cold);
+    cold.drop_responses();
 }

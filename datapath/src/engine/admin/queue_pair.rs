@@ -124,7 +124,7 @@ impl<P: Port> Engine<P> {
         let (recv, recv_reader) = recv_queue(&QueueCaps { max_recv_wr: own_recvs, ..config.caps }, &shared);
         let old = self.qps.hot(slot);
         // Queues of the engine may still name the slot; generations outlive the queue pair.
-        let sched = old.sched & (SchedFlags::QUEUED | SchedFlags::ACK_LISTED);
+        let sched = old.sched & SchedFlags::LISTED;
         let generation = old.rx.generation().wrapping_add(1);
         let mut hot = vacant();
         hot.id.qpn = qpn;
@@ -154,8 +154,11 @@ impl<P: Port> Engine<P> {
             rx_recovery: None,
             plain_nack_at: None,
             refusal: None,
+            reads: None,
+            responses: None,
+            response_lives: self.qps.response_lives(slot),
         };
-        self.units.mux.set_attributes(slot, attr.scheduling);
+        self.units.set_scheduling(slot, attr.scheduling);
         self.qps.insert(slot, hot, Box::new(cold));
         Ok(QpHandles { qpn, send, recv, shared })
     }

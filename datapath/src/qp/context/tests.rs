@@ -23,16 +23,16 @@ fn sizes() {
     };
     insta::assert_snapshot!(sizes, @"
     id                   20
-    sched                 1
+    sched                 2
     tx                   40
     req                  24
     rx                   20
-    rsp                  40
+    rsp                  48
     controller           40
     template             56
     QPC                 256
-    cold                464
-    send queue entry     12
+    cold                488
+    send queue entry     16
     ");
     assert!(size_of::<Qpc>() <= HOT_BYTES_MAX);
     assert_eq!(align_of::<Qpc>(), 64, "whole cache lines");

@@ -175,7 +175,7 @@ impl<'a> PacketPlan<'a> {
 
 /// The opcode of packet `index` of `packets`.
 #[inline]
-fn opcode_at(request: SendOpcode, index: u32, packets: u32) -> Opcode {
+pub(super) fn opcode_at(request: SendOpcode, index: u32, packets: u32) -> Opcode {
     let (first, last) = (index == 0, index + 1 == packets);
     match (request, first, last) {
         (SendOpcode::Send, true, true) => Opcode::RcSendOnly,
@@ -190,5 +190,8 @@ fn opcode_at(request: SendOpcode, index: u32, packets: u32) -> Opcode {
         (SendOpcode::WriteWithImm, false, true) => Opcode::RcWriteLastImm,
         (SendOpcode::Write | SendOpcode::WriteWithImm, true, false) => Opcode::RcWriteFirst,
         (SendOpcode::Write | SendOpcode::WriteWithImm, false, false) => Opcode::RcWriteMiddle,
+        (SendOpcode::Read, ..) => Opcode::RcReadRequest,
+        (SendOpcode::CompareSwap, ..) => Opcode::RcCompareSwap,
+        (SendOpcode::FetchAdd, ..) => Opcode::RcFetchAdd,
     }
 }

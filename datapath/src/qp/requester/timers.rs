@@ -1,9 +1,10 @@
 //! A queue pair's timer fired: RNR waits, tail probes, retransmission timeouts, and the end of all retries.
 
-use super::{adopt_window, wake};
+use super::ask::{waits_for_responses, watch_responses};
+use super::wake;
 use crate::engine::Units;
 use crate::qp::context::{PendingFailure, QpCold, Qpc};
-use crate::qp::fail;
+use crate::qp::{adopt_window, fail};
 use crate::queue::WcStatus;
 use crate::sched::SchedFlags;
 use crate::stream::Verdict;
@@ -14,8 +15,15 @@ pub(crate) fn on_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     qpc.sched.remove(SchedFlags::TIMED);
     let next = match wait_of_rnr(qpc, cold, units.now) {
         Some(until) => Some(until),
-        None if qpc.tx.outstanding() == 0 => None,
-        None => watch(qpc, cold, units),
+        None if qpc.tx.outstanding() > 0 => watch(qpc, cold, units),
+        None if waits_for_responses(qpc, cold) => {
+            let next = watch_responses(qpc, cold, units);
+            if next.is_none() {
+                give_up(qpc, cold, units);
+            }
+            next
+        }
+        None => None,
     };
     if let Some(next) = next {
         qpc.sched.insert(SchedFlags::TIMED);
@@ -37,6 +45,13 @@ fn wait_of_rnr(qpc: &mut Qpc, cold: &mut QpCold, now: Time) -> Option<Time> {
     None
 }
 
+/// Retries are exhausted.
+fn give_up(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    units.counters.retry_exceeded += 1;
+    let failure = PendingFailure { position: qpc.req.head, status: WcStatus::RetryExcErr };
+    fail(qpc, cold, units, Some(failure));
+}
+
 /// Asks the watchdog until it is content. Returns when to look again, or `None` if the queue pair failed.
 fn watch(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Option<Time> {
     cold.watchdog.sync(qpc.tx.progress_at());
@@ -52,7 +67,7 @@ fn watch(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Option<Time> {
             Verdict::Rto => {
                 units.counters.rto_fired += 1;
                 qpc.controller.on_rto(units.now.0);
-                adopt_window(qpc);
+                adopt_window(&mut qpc.tx, &qpc.controller, qpc.id.pmtu);
                 let (probes, record) = qpc.tx.on_rto(&mut cold.tx_recovery);
                 cold.probes = probes;
                 if let Some(record) = record {
@@ -60,9 +75,7 @@ fn watch(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Option<Time> {
                 }
             }
             Verdict::Exhausted => {
-                units.counters.retry_exceeded += 1;
-                let failure = PendingFailure { position: qpc.req.head, status: WcStatus::RetryExcErr };
-                fail(qpc, cold, units, Some(failure));
+                give_up(qpc, cold, units);
                 return None;
             }
         }

@@ -1,6 +1,8 @@
 //! One turn of a queue pair: probes, then the RetryQ, then the send queue (paper section 4.2).
 
+use super::ask::emit_request;
 use super::packet::{PacketPlan, Wanted};
+use super::reads::{Turn, take_turn};
 use super::{has_new_work, is_ready};
 use crate::engine::{TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry};
@@ -24,7 +26,7 @@ pub(crate) struct Grant {
 impl Grant {
     /// Whether it covers one more packet, however long.
     #[inline]
-    const fn has_room(&self, pmtu: u16) -> bool {
+    pub const fn has_room(&self, pmtu: u16) -> bool {
         self.packets > 0 && self.bytes >= pmtu as usize
     }
 }
@@ -39,7 +41,7 @@ pub(crate) enum TransmitEnd {
 }
 
 /// A packet was not sent, and the turn is over.
-enum Stop {
+pub(super) enum Stop {
     PortFull,
     Failed,
 }
@@ -83,7 +85,28 @@ fn send_probes<T: TxSlots>(
         }
         cold.probes[index] = None;
     }
+    ask_again(qpc, cold, units, slots)?;
     qpc.sched.remove(SchedFlags::PROBE);
+    Ok(())
+}
+
+/// The response timer fired: the oldest request, which is acknowledged, goes once more.
+fn ask_again<T: TxSlots>(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    slots: &mut T,
+) -> Result<(), Stop> {
+    if cold.reads.as_deref().is_none_or(|reads| !reads.ask_again) {
+        return Ok(());
+    }
+    let psn = cold.entry(qpc.req.head).first_psn;
+    if qpc.req.head != qpc.req.next && psn.is_before(qpc.tx.una()) {
+        send_again(qpc, cold, units, slots, psn)?;
+    }
+    if let Some(reads) = cold.reads.as_deref_mut() {
+        reads.ask_again = false;
+    }
     Ok(())
 }
 
@@ -131,21 +154,37 @@ fn send_new<T: TxSlots>(
             if qpc.req.next == tail || grant.wqes == 0 || !may_start {
                 break;
             }
+            if !begin_message(qpc, cold, units)? {
+                qpc.sched.insert(SchedFlags::READ_WAIT);
+                break;
+            }
             grant.wqes -= 1;
-            begin_message(qpc, cold);
         }
         send_next_packet(qpc, cold, units, slots, grant, tail)?;
     }
     Ok(())
 }
 
-/// Gives the next request its PSNs and, if it consumes a receive, its SSN.
+/// Gives the next request its PSNs and, if it consumes a receive, its SSN. False if it must wait for READs or atomics.
 #[inline]
-fn begin_message(qpc: &mut Qpc, cold: &mut QpCold) {
+fn begin_message(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Result<bool, Stop> {
     let wqe = cold.send_queue.wqe(qpc.req.next);
     let packets = wqe.length.div_ceil(u32::from(qpc.id.pmtu)).max(1);
-    let entry = SqEntry { first_psn: qpc.tx.nxt(), ssn: qpc.req.ssn, packets };
+    let first_psn = qpc.tx.nxt();
+    let mut entry = SqEntry { first_psn, ssn: qpc.req.ssn, packets, rpsn_start: first_psn };
+    if wqe.minds_responses() {
+        match take_turn(qpc, cold, entry) {
+            Turn::Begin(with_response) => entry = with_response,
+            Turn::Wait => return Ok(false),
+            Turn::Never => {
+                let failure = PendingFailure { position: qpc.req.next, status: WcStatus::LocQpOpErr };
+                fail_in_turn(qpc, cold, units, failure);
+                return Err(Stop::Failed);
+            }
+        }
+    }
     *cold.entry_mut(qpc.req.next) = entry;
+    Ok(true)
 }
 
 #[inline]
@@ -203,6 +242,9 @@ fn emit<T: TxSlots>(
     units: &Units,
     slots: &mut T,
 ) -> Result<Result<usize, WcStatus>, Stop> {
+    if wanted.wqe.opcode.has_response() {
+        return emit_request(&wanted, units, slots);
+    }
     let loopback = wanted.id.loopback;
     let plan = match PacketPlan::new(wanted) {
         Ok(plan) => plan,
@@ -219,7 +261,7 @@ fn emit<T: TxSlots>(
 
 /// The request fails once all before it have completed; nothing behind it is sent. Of two that must fail, the first does.
 #[cold]
-fn fail_in_turn(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: PendingFailure) {
+pub(super) fn fail_in_turn(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: PendingFailure) {
     let head = qpc.req.head;
     if head == failure.position {
         fail(qpc, cold, units, Some(failure));
@@ -267,7 +309,7 @@ fn send_again<T: TxSlots>(
 }
 
 /// Position of the message that an outstanding PSN belongs to: messages are in PSN order in the send queue.
-fn find_message(qpc: &Qpc, cold: &QpCold, psn: Psn) -> Option<u32> {
+pub(super) fn find_message(qpc: &Qpc, cold: &QpCold, psn: Psn) -> Option<u32> {
     let begun = qpc.req.next.wrapping_sub(qpc.req.head) + u32::from(qpc.req.sent > 0);
     let (mut low, mut high) = (0, begun);
     while low < high {
@@ -301,7 +343,9 @@ fn arm_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
 
 /// The queue pair has nothing to send: the next post rings the doorbell. True if work came in meanwhile.
 pub(crate) fn rest(qpc: &mut Qpc, cold: &QpCold) -> bool {
-    if has_new_work(qpc, cold) || !qpc.sched.contains(SchedFlags::ACTIVE) {
+    // A request that waits for a READ stays in the queue, and nothing rings for it.
+    let waits = qpc.sched.contains(SchedFlags::READ_WAIT);
+    if waits || has_new_work(qpc, cold) || !qpc.sched.contains(SchedFlags::ACTIVE) {
         return false;
     }
     cold.shared.deactivate();

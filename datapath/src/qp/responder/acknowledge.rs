@@ -1,14 +1,14 @@
-//! Acknowledgement packets: ACK, NACK, RNR NAK, error NAK (protocol.md 2.2).
+//! Acknowledgement packets: ACK, NACK, RNR NAK, error NAK, and the READ-ACKs of responses (protocol.md 2.2).
 
 use crate::engine::{ControlKind, Units};
 use crate::qp::context::{QpCold, Qpc};
+use crate::qp::owed::Owed;
+use crate::stream::RxStream;
 use crate::time::Time;
 use wire::{
-    AckFlags, Ackx, Aeth, Bth, Layout, Meta, NakCode, Opcode, Psn, Syndrome, WireMode, bth, emit, icrc,
+    AckFlags, Ackx, Aeth, Bth, Layout, NakCode, Opcode, Psn, Syndrome, WireMode, bth, emit as write, icrc,
 };
 
-/// Credit code that says nothing about credits.
-const NO_CREDITS: u8 = 0x1F;
 const ICRC_LEN: usize = 4;
 const SACKB_LEN: usize = 8;
 
@@ -21,16 +21,117 @@ struct Answer {
     bitmap: Option<u64>,
 }
 
-/// Writes an acknowledgement of what has arrived by now into `frame`; `kind` is `None` for the plain one. Returns the
-/// frame's length.
+/// Writes an acknowledgement of what has arrived by now into `frame`, of responses if it is `of_responses`; `kind` is
+/// `None` for the plain one. Returns the frame's length.
 pub(crate) fn write_ack(
     qpc: &mut Qpc,
-    cold: &QpCold,
+    cold: &mut QpCold,
     units: &mut Units,
+    of_responses: bool,
     kind: Option<ControlKind>,
     frame: &mut [u8],
 ) -> Option<usize> {
-    let answer = answer(qpc, cold, units, kind)?;
+    let (answer, owed) = if of_responses {
+        answer_responses(cold, units, kind)?
+    } else {
+        let answer = answer_requests(qpc, cold, units, kind)?;
+        (answer, qpc.rsp.owed)
+    };
+    let len = emit(qpc, &owed, &answer, units, frame)?;
+    if !of_responses {
+        qpc.rsp.owed.settle();
+    } else if let Some(reads) = cold.reads.as_deref_mut() {
+        reads.owed.settle();
+    }
+    Some(len)
+}
+
+/// What to say of requests.
+#[inline]
+fn answer_requests(qpc: &Qpc, cold: &QpCold, units: &mut Units, kind: Option<ControlKind>) -> Option<Answer> {
+    if let Some((psn, code)) = cold.refusal {
+        units.counters.tx_error_naks += 1;
+        return Some(Answer { syndrome: Syndrome::Nak(code), psn, ..in_order(qpc.rx.epsn()) });
+    }
+    let Some(kind) = kind else { return Some(in_order(qpc.rx.epsn())) };
+    let advance = cold.rx_recovery.as_ref().and_then(|recovery| recovery.advance);
+    answer(&qpc.rx, advance, units, kind, cold.attributes.attr.min_rnr_timer)
+}
+
+/// What to say of responses, and what is owed to their sender.
+#[cold]
+fn answer_responses(cold: &QpCold, units: &mut Units, kind: Option<ControlKind>) -> Option<(Answer, Owed)> {
+    let reads = cold.reads.as_deref()?;
+    let mut said = match kind {
+        Some(kind) => answer(&reads.rx, reads.advance, units, kind, 0)?,
+        None => in_order(reads.rx.epsn()),
+    };
+    said.flags |= AckFlags::RESPONSE_STREAM;
+    units.counters.tx_read_acks += 1;
+    Some((said, reads.owed))
+}
+
+/// Everything before `epsn` has arrived.
+const fn in_order(epsn: Psn) -> Answer {
+    Answer {
+        syndrome: Syndrome::ACK,
+        psn: epsn.prev(),
+        flags: AckFlags::META_VALID,
+        sack: epsn.prev(),
+        bitmap: None,
+    }
+}
+
+/// What to say of a stream that not all is well with; `advance` is the newest Advance that did not end its Recovery.
+fn answer(
+    rx: &RxStream,
+    advance: Option<(Psn, u64)>,
+    units: &mut Units,
+    kind: ControlKind,
+    min_rnr_timer: u8,
+) -> Option<Answer> {
+    let epsn = rx.epsn();
+    let ack = in_order(epsn);
+    let nack = Syndrome::Nak(NakCode::PsnSequence);
+    Some(match kind {
+        ControlKind::ErrorNak => return None,
+        ControlKind::Duplicate => Answer { flags: ack.flags | AckFlags::DUPLICATE, ..ack },
+        // What it reports or refused was overtaken: everything up to it has arrived by now.
+        ControlKind::Nack { sack: psn, .. } | ControlKind::Rnr { psn } if psn.is_before(epsn) => ack,
+        ControlKind::Nack { first, sack } => {
+            units.counters.tx_nacks += 1;
+            let (bitmap, shape) = sack_bitmap(rx, advance, first, sack);
+            let flags = ack.flags | AckFlags::SACK_VALID | shape;
+            Answer { syndrome: nack, psn: epsn, flags, sack, bitmap }
+        }
+        ControlKind::NackAll => {
+            units.counters.tx_nacks += 1;
+            Answer { syndrome: nack, psn: epsn, ..ack }
+        }
+        ControlKind::Rnr { psn } => {
+            units.counters.tx_rnr_naks += 1;
+            Answer { syndrome: Syndrome::RnrNak { timer: min_rnr_timer }, psn, ..ack }
+        }
+    })
+}
+
+/// What else arrived: the run that ends at `sack`, and no less than what this NACK speaks for, from `first` on; else what
+/// the newest Advance said, if it speaks of the present ePSN.
+fn sack_bitmap(rx: &RxStream, advance: Option<(Psn, u64)>, first: Psn, sack: Psn) -> (Option<u64>, AckFlags) {
+    let packets = sack.steps_from(rx.run_start(sack).unwrap_or(first));
+    if packets > 0 {
+        let run = u64::MAX >> (u64::BITS - packets.min(u64::BITS));
+        return (Some(run), AckFlags::BITMAP | AckFlags::BACKWARD);
+    }
+    match advance {
+        Some((base, bitmap)) if base == rx.epsn() && bitmap != 0 => (Some(bitmap), AckFlags::BITMAP),
+        _ => (None, AckFlags::empty()),
+    }
+}
+
+/// Writes the packet. Returns the frame's length, or `None` if it does not fit.
+#[inline]
+fn emit(qpc: &Qpc, owed: &Owed, answer: &Answer, units: &mut Units, frame: &mut [u8]) -> Option<usize> {
     let layout = Layout::of(WireMode::Srnic, Opcode::RcAck)?;
     let base = qpc.template.len();
     let headers = usize::from(layout.len) + answer.bitmap.map_or(0, |_| SACKB_LEN);
@@ -47,76 +148,20 @@ pub(crate) fn write_ack(
     bth::emit(transport, &header);
     let aeth = Aeth { syndrome: answer.syndrome, msn: qpc.rsp.completed };
     aeth.emit(&mut transport[usize::from(layout.aeth)..]);
-    let meta = Meta { msn: qpc.rsp.echo_msn, offset: qpc.rsp.echo_offset };
-    meta.emit(&mut transport[usize::from(layout.meta)..]);
+    owed.echo().emit(&mut transport[usize::from(layout.meta)..]);
     let ackx = Ackx {
         flags: answer.flags,
         sack_psn: answer.sack,
-        ce_cnt: qpc.rsp.ce_count,
-        ack_delay: ack_delay(units.now, qpc.rsp.arrived_at),
+        ce_cnt: owed.ce_count,
+        ack_delay: ack_delay(units.now, owed.arrived_at),
     };
     ackx.emit(&mut transport[usize::from(layout.ackx)..]);
     if let Some(bitmap) = answer.bitmap {
-        emit::sackb(&mut transport[usize::from(layout.len)..], bitmap);
+        write::sackb(&mut transport[usize::from(layout.len)..], bitmap);
     }
     icrc::seal(&mut frame[qpc.template.l3_offset()..]);
-    qpc.rsp.unacked = 0;
-    qpc.rsp.ack_due = false;
     units.counters.tx_acks += 1;
     Some(end)
-}
-
-fn answer(qpc: &Qpc, cold: &QpCold, units: &mut Units, kind: Option<ControlKind>) -> Option<Answer> {
-    let epsn = qpc.rx.epsn();
-    let ack = Answer {
-        syndrome: Syndrome::Ack { credits: NO_CREDITS },
-        psn: epsn.prev(),
-        flags: AckFlags::META_VALID,
-        sack: epsn.prev(),
-        bitmap: None,
-    };
-    if let Some((psn, code)) = cold.refusal {
-        units.counters.tx_error_naks += 1;
-        return Some(Answer { syndrome: Syndrome::Nak(code), psn, ..ack });
-    }
-    let nack = Syndrome::Nak(NakCode::PsnSequence);
-    Some(match kind {
-        None => ack,
-        Some(ControlKind::ErrorNak) => return None,
-        Some(ControlKind::Duplicate) => Answer { flags: ack.flags | AckFlags::DUPLICATE, ..ack },
-        // What it reports or refused was overtaken: everything up to it has arrived by now.
-        Some(ControlKind::Nack { sack: psn, .. } | ControlKind::Rnr { psn }) if psn.is_before(epsn) => ack,
-        Some(ControlKind::Nack { first, sack }) => {
-            units.counters.tx_nacks += 1;
-            let (bitmap, shape) = sack_bitmap(qpc, cold, first, sack);
-            let flags = ack.flags | AckFlags::SACK_VALID | shape;
-            Answer { syndrome: nack, psn: epsn, flags, sack, bitmap }
-        }
-        Some(ControlKind::NackAll) => {
-            units.counters.tx_nacks += 1;
-            Answer { syndrome: nack, psn: epsn, ..ack }
-        }
-        Some(ControlKind::Rnr { psn }) => {
-            units.counters.tx_rnr_naks += 1;
-            let timer = cold.attributes.attr.min_rnr_timer;
-            Answer { syndrome: Syndrome::RnrNak { timer }, psn, ..ack }
-        }
-    })
-}
-
-/// What else arrived: the run that ends at `sack`, and no less than what this NACK speaks for, from `first` on; else what
-/// the newest Advance said, if it speaks of the present ePSN.
-fn sack_bitmap(qpc: &Qpc, cold: &QpCold, first: Psn, sack: Psn) -> (Option<u64>, AckFlags) {
-    let packets = sack.steps_from(qpc.rx.run_start(sack).unwrap_or(first));
-    if packets > 0 {
-        let run = u64::MAX >> (u64::BITS - packets.min(u64::BITS));
-        return (Some(run), AckFlags::BITMAP | AckFlags::BACKWARD);
-    }
-    let advance = cold.rx_recovery.as_ref().and_then(|recovery| recovery.advance);
-    match advance {
-        Some((base, bitmap)) if base == qpc.rx.epsn() && bitmap != 0 => (Some(bitmap), AckFlags::BITMAP),
-        _ => (None, AckFlags::empty()),
-    }
 }
 
 /// Host time from arrival to acknowledgement, in units of 64 ns, saturating.

@@ -1,11 +1,12 @@
 //! Emission: messages complete in MSN order, whatever order their packets came in.
 
-use super::refuse::refuse;
+use super::read::execute;
+use super::refuse::{Refused, refuse};
 use crate::engine::Units;
 use crate::memory::Access;
 use crate::qp::context::{QpCold, Qpc};
 use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
-use crate::stream::{CompletionSlot, SlotKind};
+use crate::stream::{CompletionSlot, Deferred, SlotKind};
 use wire::{NakCode, Psn, Ssn};
 
 /// The end of a message, ready to be completed.
@@ -59,7 +60,8 @@ pub(super) fn emit_ready(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) ->
         let (msn, epsn) = (qpc.rsp.msn(), qpc.rx.epsn());
         let Some(recovery) = cold.rx_recovery.as_mut() else { return true };
         let Some(slot) = recovery.slots.take_below(msn, epsn) else { return true };
-        if let Err((code, status)) = emit(qpc, cold, units, &slot) {
+        if let Err(refused) = emit(qpc, cold, units, &slot) {
+            let Refused::Nak(code, status) = refused else { return true };
             let held = slot.ssn.is_some().then_some(status);
             refuse(qpc, cold, units, slot.end_psn, code, held);
             return false;
@@ -79,20 +81,27 @@ pub(super) fn emit_ready(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) ->
     }
 }
 
-/// The checks that wait for emission, and a parked WRITE's bytes, whose key may have ended meanwhile.
-fn emit(qpc: &Qpc, cold: &QpCold, units: &Units, slot: &CompletionSlot) -> Result<(), (NakCode, WcStatus)> {
+/// The checks that wait for emission, and what is done only then: a parked WRITE, whose key may have ended meanwhile, a
+/// READ or an atomic.
+fn emit(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, slot: &CompletionSlot) -> Result<(), Refused> {
     let continuous = slot.offset_matches(qpc.rsp.message_psn);
     let in_turn = slot.ssn.is_none_or(|ssn| ssn == qpc.rsp.ssn);
     let posted = slot.ssn.is_none() || cold.receives.has_next(qpc.rsp.recv_head);
     if !continuous || !in_turn || !posted {
-        return Err((NakCode::InvalidRequest, WcStatus::RemInvReqErr));
+        return Err(Refused::INVALID);
     }
-    let Some(parked) = &slot.parked else { return Ok(()) };
+    let parked = match &slot.deferred {
+        None => return Ok(()),
+        Some(Deferred::Respond(request)) => {
+            return execute(qpc, cold, units, request, slot.end_psn, slot.msn);
+        }
+        Some(Deferred::Write(parked)) => parked,
+    };
     let len = parked.payload().len() as u64;
     units
         .memory
         .check(parked.rkey, qpc.id.pd, parked.va, len, Access::REMOTE_WRITE)
-        .map_err(|_| (NakCode::RemoteAccess, WcStatus::LocAccessErr))?
+        .map_err(|_| Refused::ACCESS)?
         .write(parked.payload());
     Ok(())
 }

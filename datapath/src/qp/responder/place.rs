@@ -1,40 +1,40 @@
 //! In-place reordering: every packet's payload goes straight to its final address, in order or not.
 
-use super::RequestPacket;
 use super::refuse::Refused;
+use super::{RequestPacket, read};
 use crate::engine::Units;
-use crate::memory::{Access, MemoryTable, ProtectionDomainId};
+use crate::memory::Access;
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::receives::Found;
-use crate::queue::{RecvWqe, WcStatus};
-use crate::stream::{PARKED_BYTES_MAX, ParkedWrite};
+use crate::qp::scatter::scatter;
+use crate::queue::WcStatus;
+use crate::stream::{Deferred, ParkedWrite};
 use wire::{Kind, NakCode, Position, Reth};
 
-/// What placing a packet brought.
-#[derive(Clone, Copy)]
-pub(super) struct Placement {
-    /// Bytes of the message up to and with this packet.
-    pub byte_len: u32,
-    /// The payload was not written but kept for emission.
-    pub parked: Option<ParkedWrite>,
-}
-
 /// Longest RDMA message, in bytes (protocol.md 1.4).
-const DMA_LEN_MAX: u32 = 1 << 31;
+pub(super) const DMA_LEN_MAX: u32 = 1 << 31;
 
-/// Checks a packet (operation, receive, lengths, key: protocol.md 1.6) and copies its payload to where it belongs. With `may_park`, a small WRITE ONLY is kept instead.
+/// Checks a packet (operation, receive, lengths, key: protocol.md 1.6) and copies its payload to where it belongs. Out of
+/// order there is a place for what is `deferred` to emission: a small WRITE ONLY, which is then kept, or a request for a
+/// response. Returns the bytes of the message up to and with this packet.
 #[inline]
 pub(super) fn place(
     qpc: &Qpc,
     cold: &mut QpCold,
     units: &mut Units,
     packet: &RequestPacket<'_>,
-    may_park: bool,
-) -> Result<Placement, Refused> {
+    deferred: Option<&mut Option<Deferred>>,
+) -> Result<u32, Refused> {
     match packet.opcode.kind() {
-        Kind::Write => place_write(qpc, cold, units, packet, may_park),
+        Kind::Write => place_write(qpc, cold, units, packet, deferred),
         Kind::Send if !packet.opcode.has_inv() => place_send(qpc, cold, units, packet),
-        // READ, atomics and invalidation are not there yet: the peer is told.
+        Kind::ReadRequest | Kind::Atomic => {
+            // In order there is nothing to place: the request is executed.
+            let deferred = deferred.ok_or(Refused::INVALID)?;
+            *deferred = Some(Deferred::Respond(read::check(qpc, cold, units, packet)?));
+            Ok(0)
+        }
+        // Invalidation is not there yet: the peer is told.
         _ => Err(Refused::INVALID),
     }
 }
@@ -57,8 +57,8 @@ fn place_write(
     cold: &mut QpCold,
     units: &mut Units,
     packet: &RequestPacket<'_>,
-    may_park: bool,
-) -> Result<Placement, Refused> {
+    deferred: Option<&mut Option<Deferred>>,
+) -> Result<u32, Refused> {
     let Some(reth) = packet.reth else { return Err(Refused::INVALID) };
     if !qpc.id.access.contains(Access::REMOTE_WRITE) {
         return Err(Refused::INVALID);
@@ -73,14 +73,16 @@ fn place_write(
         .memory
         .check(reth.rkey, qpc.id.pd, reth.va, reth.dma_len.into(), Access::REMOTE_WRITE)
         .map_err(|_| Refused::Nak(NakCode::RemoteAccess, WcStatus::LocAccessErr))?;
-    let parked = (may_park && packet.opcode.position() == Position::Only)
-        .then(|| ParkedWrite::new(reth.va, reth.rkey, packet.payload))
-        .flatten();
-    debug_assert!(parked.is_none() || packet.payload.len() <= PARKED_BYTES_MAX);
-    if parked.is_none() {
-        mapped.write(packet.payload);
+    if let Some(deferred) = deferred
+        && packet.opcode.position() == Position::Only
+    {
+        *deferred = ParkedWrite::new(reth.va, reth.rkey, packet.payload).map(Deferred::Write);
+        if deferred.is_some() {
+            return Ok(message_len(qpc, packet));
+        }
     }
-    Ok(Placement { byte_len: message_len(qpc, packet), parked })
+    mapped.write(packet.payload);
+    Ok(message_len(qpc, packet))
 }
 
 /// DMALen is what remains of the message from this packet on.
@@ -97,7 +99,7 @@ fn place_send(
     cold: &mut QpCold,
     units: &mut Units,
     packet: &RequestPacket<'_>,
-) -> Result<Placement, Refused> {
+) -> Result<u32, Refused> {
     let found = receive_of(qpc, cold, units, packet)?;
     let (wqe, pd) = cold.receives.wqe(units, found, qpc.id.pd).ok_or(Refused::Rnr)?;
     check_payload_len(qpc, packet)?;
@@ -105,8 +107,9 @@ fn place_send(
     if start + packet.payload.len() as u64 > u64::from(wqe.length) {
         return Err(Refused::Nak(NakCode::InvalidRequest, WcStatus::LocLenErr));
     }
-    scatter(&units.memory, pd, &wqe, start, packet.payload)?;
-    Ok(Placement { byte_len: message_len(qpc, packet), parked: None })
+    scatter(&units.memory, pd, wqe.sges(), start, packet.payload)
+        .map_err(|_| Refused::Nak(NakCode::RemoteOperational, WcStatus::LocProtErr))?;
+    Ok(message_len(qpc, packet))
 }
 
 /// The receive that the packet's SSN names, if it is posted.
@@ -130,35 +133,4 @@ fn receive_of(
 fn message_len(qpc: &Qpc, packet: &RequestPacket<'_>) -> u32 {
     let before = packet.offset.saturating_mul(u32::from(qpc.id.pmtu));
     before.saturating_add(u32::try_from(packet.payload.len()).unwrap_or(u32::MAX))
-}
-
-/// Copies `payload` to the elements of a receive, from byte `start` of the message on.
-fn scatter(
-    memory: &MemoryTable,
-    pd: ProtectionDomainId,
-    wqe: &RecvWqe<'_>,
-    start: u64,
-    payload: &[u8],
-) -> Result<(), Refused> {
-    let mut skip = start;
-    let mut rest = payload;
-    for sge in wqe.sges() {
-        if rest.is_empty() {
-            break;
-        }
-        let room = u64::from(sge.length).saturating_sub(skip);
-        if room == 0 {
-            skip -= u64::from(sge.length);
-            continue;
-        }
-        let take = usize::try_from(room).unwrap_or(usize::MAX).min(rest.len());
-        let (now, later) = rest.split_at(take);
-        memory
-            .check(sge.lkey, pd, sge.addr.wrapping_add(skip), now.len() as u64, Access::LOCAL_WRITE)
-            .map_err(|_| Refused::Nak(NakCode::RemoteOperational, WcStatus::LocProtErr))?
-            .write(now);
-        skip = 0;
-        rest = later;
-    }
-    Ok(())
 }

@@ -7,7 +7,7 @@ use super::{RequestPacket, queue_control, queue_plain_nack};
 use crate::engine::{ControlKind, Units};
 use crate::qp::attr::RecoveryPolicy;
 use crate::qp::context::{QpCold, Qpc};
-use crate::stream::{Advanced, CompletionSlot, CompletionSlots, RxStream, SlotKind};
+use crate::stream::{Advanced, CompletionSlot, CompletionSlots, Deferred, RxStream, SlotKind};
 use sr_recovery::{Generation, Record, StreamId};
 use wire::Psn;
 
@@ -60,10 +60,12 @@ pub(super) fn out_of_order(
         queue_plain_nack(qpc, cold, units);
         return;
     }
-    match place(qpc, cold, units, packet, true) {
-        Ok(placed) => {
+    let mut deferred = None;
+    match place(qpc, cold, units, packet, Some(&mut deferred)) {
+        Ok(byte_len) => {
             units.counters.rx_out_of_order += 1;
-            units.counters.parked_writes += u64::from(placed.parked.is_some());
+            let parked = matches!(deferred, Some(Deferred::Write(_)));
+            units.counters.parked_writes += u64::from(parked);
             if packet.opcode.is_end()
                 && let Some(recovery) = cold.rx_recovery.as_mut()
             {
@@ -75,8 +77,8 @@ pub(super) fn out_of_order(
                     ssn: packet.ssn,
                     imm: packet.imm,
                     solicited: packet.solicited,
-                    byte_len: placed.byte_len,
-                    parked: placed.parked,
+                    byte_len,
+                    deferred,
                 });
             }
             note_placed(qpc, cold, units, packet);
@@ -167,7 +169,7 @@ pub(crate) fn apply_advance(
     if qpc.rx.take_dropped() {
         queue_plain_nack(qpc, cold, units);
     }
-    qpc.rsp.ack_due = true;
+    qpc.rsp.owed.insist();
     units.owe_ack(cold.slot, qpc);
 }
 

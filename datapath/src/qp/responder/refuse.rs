@@ -1,6 +1,6 @@
 //! What cannot be placed: RNR NAKs, error NAKs and their effect at the responder (protocol.md 1.6, 2.4).
 
-use super::{RequestPacket, queue_control};
+use super::{RequestPacket, Responses, close_recovery, queue_control};
 use crate::engine::{ControlKind, Units};
 use crate::qp::context::{QpCold, Qpc};
 use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
@@ -18,6 +18,8 @@ pub(super) enum Refused {
 impl Refused {
     /// Opcode sequence, lengths, unsupported operation.
     pub const INVALID: Self = Self::Nak(NakCode::InvalidRequest, WcStatus::RemInvReqErr);
+    /// Key, permission, range, protection domain.
+    pub const ACCESS: Self = Self::Nak(NakCode::RemoteAccess, WcStatus::LocAccessErr);
 }
 
 /// Raises the refusal of the packet at ePSN; all below it has been executed.
@@ -38,7 +40,8 @@ pub(super) fn raise(
     }
 }
 
-/// Refuses everything from `psn` on until RESET, and goes to ERR. `receive_status` ends the receive that the message
+/// Refuses everything from `psn` on until RESET, and goes to ERR, once the responses that were accepted are acknowledged
+/// or given up (protocol.md 2.4, error NAK). `receive_status` ends the receive that the message
 /// held, if it held one.
 #[cold]
 pub(super) fn refuse(
@@ -66,5 +69,11 @@ pub(super) fn refuse(
         units.complete(cold.recv_cq, &completion);
     }
     queue_control(qpc, cold.slot, units, ControlKind::ErrorNak);
-    crate::qp::fail(qpc, cold, units, None);
+    if cold.responses.as_deref().is_none_or(Responses::is_idle) {
+        crate::qp::fail(qpc, cold, units, None);
+        return;
+    }
+    let was = qpc.rx.in_recovery().then(|| qpc.rx.generation());
+    qpc.rx.abandon();
+    close_recovery(&mut qpc.rx, cold, units, was);
 }

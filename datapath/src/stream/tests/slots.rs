@@ -14,7 +14,7 @@ fn slot(msn: u32, end: u32) -> CompletionSlot {
         imm: None,
         solicited: false,
         byte_len: msn,
-        parked: None,
+        deferred: None,
     }
 }
 

@@ -87,6 +87,7 @@ impl Rig {
             path_mtu: options.pmtu,
             dest_qpn: there.handles.qpn,
             rq_psn: there.options.sq_psn,
+            max_dest_rd_atomic: options.max_dest_rd_atomic,
             min_rnr_timer: options.min_rnr_timer,
             wire_mode: options.wire_mode,
             recovery: options.recovery,
@@ -121,6 +122,7 @@ impl Rig {
             timeout: options.timeout,
             retry_cnt: options.retry_cnt,
             rnr_retry: options.rnr_retry,
+            max_rd_atomic: options.max_rd_atomic,
             ..QpAttr::default()
         };
         let mask = QpAttrMask::STATE

@@ -1,5 +1,6 @@
 //! Registered memory between guard bytes, filled and verified by a pattern.
 
+use super::options::REMOTE_EVERYTHING;
 use super::{Registered, Rig};
 use crate::network::NodeId;
 use crate::rng::splitmix64;
@@ -103,13 +104,13 @@ unsafe impl Backing for Inner {
 }
 
 impl Rig {
-    /// Registers `len` zeroed bytes that peers may write.
+    /// Registers `len` zeroed bytes that peers may write and read, and work on with atomics.
     ///
     /// # Panics
     /// If the table is full.
     pub fn region(&mut self, node: NodeId, len: usize) -> Region {
         let pd = self.nodes[node.0].pd;
-        self.region_with(node, len, pd, Access::LOCAL_WRITE | Access::REMOTE_WRITE)
+        self.region_with(node, len, pd, REMOTE_EVERYTHING)
     }
 
     /// Registers `len` zeroed bytes in a protection domain with the given access.

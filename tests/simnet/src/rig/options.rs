@@ -9,6 +9,10 @@ use datapath::sched::{SchedAttributes, SchedulerConfig};
 use datapath::stream::RtoConfig;
 use wire::{Pmtu, WireMode};
 
+/// All that a peer can be allowed.
+pub(super) const REMOTE_EVERYTHING: Access =
+    Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Access::REMOTE_READ).union(Access::REMOTE_ATOMIC);
+
 /// Options of a rig.
 #[derive(Clone, Copy, Debug)]
 pub struct RigOptions {
@@ -84,6 +88,10 @@ pub struct QpOptions {
     pub rnr_retry: u8,
     /// Code of the delay that its RNR NAKs ask for; 1 is 10 us.
     pub min_rnr_timer: u8,
+    /// READs and atomics that it may have outstanding.
+    pub max_rd_atomic: u8,
+    /// READs and atomics of the peer's that it takes at once.
+    pub max_dest_rd_atomic: u8,
     /// What the peer may do.
     pub access: Access,
     /// Partition key.
@@ -116,7 +124,9 @@ impl Default for QpOptions {
             retry_cnt: 7,
             rnr_retry: 7,
             min_rnr_timer: 1,
-            access: Access::LOCAL_WRITE | Access::REMOTE_WRITE,
+            max_rd_atomic: 8,
+            max_dest_rd_atomic: 8,
+            access: REMOTE_EVERYTHING,
             pkey: 0xFFFF,
             caps: QueueCaps {
                 max_send_wr: 256,

@@ -21,6 +21,7 @@ pub struct Work {
 enum Data {
     Gather(Vec<Sge>),
     Inline(Vec<u8>),
+    Atomic { result: Sge, compare: u64, swap_or_add: u64 },
 }
 
 impl Work {
@@ -59,6 +60,40 @@ impl Work {
     #[must_use]
     pub fn send_inline(bytes: &[u8]) -> Self {
         Self::new(SendOpcode::Send, Data::Inline(bytes.to_vec()))
+    }
+
+    /// RDMA READ of the start of `from` into `to`.
+    #[must_use]
+    pub fn read(to: Span, from: Span) -> Self {
+        Self::read_scatter(&[to], from)
+    }
+
+    /// RDMA READ into several elements.
+    #[must_use]
+    pub fn read_scatter(to: &[Span], from: Span) -> Self {
+        let sges = to.iter().map(|span| span.sge()).collect();
+        Self::new(SendOpcode::Read, Data::Gather(sges)).to(from.addr(), from.region.key)
+    }
+
+    /// Adds to the word at the start of `word`; what was there before goes to `result`.
+    #[must_use]
+    pub fn fetch_add(result: Span, word: Span, add: u64) -> Self {
+        let data = Data::Atomic { result: result.sge(), compare: 0, swap_or_add: add };
+        Self::new(SendOpcode::FetchAdd, data).to(word.addr(), word.region.key)
+    }
+
+    /// Stores `swap` to the word at the start of `word` if it is `compare`; what was there before goes to `result`.
+    #[must_use]
+    pub fn compare_swap(result: Span, word: Span, compare: u64, swap: u64) -> Self {
+        let data = Data::Atomic { result: result.sge(), compare, swap_or_add: swap };
+        Self::new(SendOpcode::CompareSwap, data).to(word.addr(), word.region.key)
+    }
+
+    /// The same, but not before all READs and atomics before it are complete.
+    #[must_use]
+    pub fn fenced(mut self) -> Self {
+        self.flags.insert(SendFlags::FENCE);
+        self
     }
 
     /// The same with immediate data.
@@ -100,10 +135,10 @@ impl Work {
     /// The same, its local keys replaced.
     #[must_use]
     pub fn lkey(mut self, lkey: u32) -> Self {
-        if let Data::Gather(sges) = &mut self.data {
-            for sge in sges {
-                sge.lkey = lkey;
-            }
+        match &mut self.data {
+            Data::Gather(sges) => sges.iter_mut().for_each(|sge| sge.lkey = lkey),
+            Data::Atomic { result, .. } => result.lkey = lkey,
+            Data::Inline(_) => {}
         }
         self
     }
@@ -123,6 +158,9 @@ impl Work {
             data: match &self.data {
                 Data::Gather(sges) => SendData::Gather(sges),
                 Data::Inline(bytes) => SendData::Inline(bytes),
+                Data::Atomic { result, compare, swap_or_add } => {
+                    SendData::Atomic { result: *result, compare: *compare, swap_or_add: *swap_or_add }
+                }
             },
         }
     }

@@ -1,0 +1,102 @@
+//! What a receiving stream owes its sender: the same for requests that come in and for responses.
+
+use crate::counters::Counters;
+use crate::time::Time;
+use wire::{Meta, Msn};
+
+/// In-order packets that one acknowledgement covers at most (protocol.md 2.5).
+const ACK_EVERY: u8 = 16;
+
+/// An arrived packet, as acknowledgements see it.
+#[derive(Clone, Copy)]
+pub(super) struct Arrived {
+    pub meta: Meta,
+    pub ack_req: bool,
+    pub ce: bool,
+}
+
+/// The acknowledgements that a stream owes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owed {
+    /// When the last packet arrived, for ACK_DELAY.
+    pub arrived_at: Time,
+    /// META of the packet that the next acknowledgement echoes.
+    echo_msn: Msn,
+    echo_offset: u16,
+    /// CE-marked packets received.
+    pub ce_count: u16,
+    /// Turn in which the last packet in order arrived, modulo 2^16.
+    turn: u16,
+    /// In-order packets not yet acknowledged.
+    unacked: u8,
+    /// An acknowledgement is owed at the end of this turn.
+    due: bool,
+    /// The last packet was marked CE.
+    ce_last: bool,
+}
+
+impl Owed {
+    /// Nothing received, nothing owed.
+    pub const fn new() -> Self {
+        Self {
+            arrived_at: Time::ZERO,
+            echo_msn: Msn::new(0),
+            echo_offset: 0,
+            ce_count: 0,
+            turn: 0,
+            unacked: 0,
+            due: false,
+            ce_last: false,
+        }
+    }
+
+    /// Counts CE marks and keeps what the next acknowledgement echoes.
+    #[inline]
+    pub(super) fn note_arrival(&mut self, now: Time, counters: &mut Counters, packet: &Arrived) {
+        if packet.ce {
+            self.ce_count = self.ce_count.wrapping_add(1);
+            counters.rx_ce_marked += 1;
+        }
+        self.due |= packet.ack_req || packet.ce != self.ce_last;
+        self.ce_last = packet.ce;
+        self.echo_msn = packet.meta.msn;
+        self.echo_offset = packet.meta.offset;
+        self.arrived_at = now;
+    }
+
+    /// A packet in order was taken in this turn.
+    #[inline]
+    pub const fn note_in_order(&mut self, turn: u16) {
+        self.unacked = self.unacked.saturating_add(1);
+        self.due |= self.unacked >= ACK_EVERY;
+        self.turn = turn;
+    }
+
+    /// An acknowledgement goes out in this turn, whatever comes in.
+    pub const fn insist(&mut self) {
+        self.due = true;
+    }
+
+    /// Everything that arrived is acknowledged, or will never be.
+    pub const fn settle(&mut self) {
+        self.unacked = 0;
+        self.due = false;
+    }
+
+    /// Whether the sender waits for an acknowledgement.
+    #[inline]
+    pub const fn is_owed(&self) -> bool {
+        self.due || self.unacked > 0
+    }
+
+    /// Whether the acknowledgement can wait for more packets: the stream has not fallen silent.
+    #[inline]
+    pub const fn may_wait(&self, turn: u16) -> bool {
+        !self.due && self.turn == turn
+    }
+
+    /// META of the packet that the next acknowledgement echoes.
+    pub const fn echo(&self) -> Meta {
+        Meta { msn: self.echo_msn, offset: self.echo_offset }
+    }
+}

@@ -1,0 +1,176 @@
+//! The READs and atomics of a send queue: which responses they wait for, and the stream that brings them.
+
+use crate::qp::attr::QpAttr;
+use crate::qp::context::{QpCold, Qpc, SqEntry};
+use crate::qp::owed::Owed;
+use crate::queue::{SendFlags, SendWqe};
+use crate::sched::SchedFlags;
+use crate::stream::{RxStream, Watchdog, WatchdogConfig};
+use crate::time::Time;
+use sr_recovery::Generation;
+use wire::{Psn, Ssn};
+
+/// Packets that all responses of a queue pair under way may take, so that rPSNs are unambiguous.
+const RESPONSE_SPAN_MAX: u32 = 1 << 23;
+
+/// The response that a request waits for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Expected {
+    /// Position of the request in the send queue.
+    pub position: u32,
+    /// First PSN of the response.
+    pub start: Psn,
+    /// Its packets; 0: no request waits.
+    pub packets: u32,
+}
+
+/// READs and atomics under way, and the stream of their responses. There is one if `max_rd_atomic` is not 0.
+pub(crate) struct Reads {
+    pub rx: RxStream,
+    /// READ-ACKs.
+    pub owed: Owed,
+    /// Of responses that do not come although all requests are acknowledged.
+    pub watchdog: Watchdog,
+    /// When a response came last.
+    pub progress_at: Time,
+    /// The oldest request is to be sent again, so that its response comes.
+    pub ask_again: bool,
+    /// ePSN for which a NACK without SACK was sent.
+    pub plain_nack_at: Option<Psn>,
+    /// The newest Advance: its ePSN and what arrived above it.
+    pub advance: Option<(Psn, u64)>,
+    /// Counted among the response streams in Recovery.
+    pub holds_context: bool,
+    /// By RSLOT.
+    expected: Box<[Expected]>,
+    begun: u32,
+    completed: u32,
+    /// First PSN of the next response.
+    next_psn: Psn,
+}
+
+impl Reads {
+    /// Nothing asked for. The first response has our own first PSN.
+    pub fn new(attr: &QpAttr, window: u16, watchdog: WatchdogConfig, generation: Generation) -> Self {
+        let psn = Psn::new(attr.sq_psn);
+        Self {
+            rx: RxStream::new(psn, window, generation),
+            owed: Owed::new(),
+            watchdog: Watchdog::new(watchdog),
+            progress_at: Time::ZERO,
+            ask_again: false,
+            plain_nack_at: None,
+            advance: None,
+            holds_context: false,
+            expected: vec![Expected::default(); usize::from(attr.max_rd_atomic)].into(),
+            begun: 0,
+            completed: 0,
+            next_psn: psn,
+        }
+    }
+
+    /// Requests under way.
+    pub const fn under_way(&self) -> u32 {
+        self.begun.wrapping_sub(self.completed)
+    }
+
+    /// Whether another request may begin whose response has that many packets.
+    fn has_room(&self, packets: u32) -> bool {
+        let span = self.next_psn.steps_from(self.rx.epsn()) + packets;
+        (self.under_way() as usize) < self.expected.len()
+            && (span <= RESPONSE_SPAN_MAX || self.under_way() == 0)
+    }
+
+    /// RSLOTs are used in turn: requests complete in order, so the oldest slot is free first.
+    fn slot_of(&self, number: u32) -> usize {
+        number as usize % self.expected.len()
+    }
+
+    /// Gives a request its slot and its first rPSN.
+    fn begin(&mut self, position: u32, packets: u32) {
+        let (slot, start) = (self.slot_of(self.begun), self.next_psn);
+        self.expected[slot] = Expected { position, start, packets };
+        self.begun = self.begun.wrapping_add(1);
+        self.next_psn = start.add(packets);
+    }
+
+    /// Slot and first rPSN of the request at `position`, if it is the newest that has them. One that found no transmit
+    /// slot has them already when its turn comes again.
+    fn newest(&self, position: u32) -> Option<(Ssn, Psn)> {
+        let slot = self.slot_of(self.begun.wrapping_sub(1));
+        let expected = &self.expected[slot];
+        let is_newest = self.under_way() > 0 && expected.position == position;
+        is_newest.then_some((Ssn::new(u32::try_from(slot).ok()?), expected.start))
+    }
+
+    /// What waits in `rslot`.
+    pub(super) fn expected(&self, rslot: u32) -> Option<&Expected> {
+        self.expected.get(rslot as usize).filter(|expected| expected.packets > 0)
+    }
+
+    /// Whether the whole response in a slot under way is here.
+    pub(super) fn is_answered(&self, rslot: Ssn) -> bool {
+        self.expected(rslot.get())
+            .is_some_and(|expected| !self.rx.epsn().is_before(expected.start.add(expected.packets)))
+    }
+
+    /// The oldest request under way has completed.
+    fn complete_oldest(&mut self) {
+        let slot = self.slot_of(self.completed);
+        self.expected[slot].packets = 0;
+        self.completed = self.completed.wrapping_add(1);
+    }
+
+    /// Bytes on the heap, its own included.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.expected)
+    }
+}
+
+/// Whether a request that minds READs and atomics may begin.
+pub(super) enum Turn {
+    /// It may; a READ or atomic has this entry, but for its PSN.
+    Begin(SqEntry),
+    /// Not before one of them completes.
+    Wait,
+    /// Never: the queue pair has no READs.
+    Never,
+}
+
+/// Decides about a READ, an atomic, or a fenced request at the front of the queue; `entry` is what it would have without
+/// responses.
+#[cold]
+pub(super) fn take_turn(qpc: &Qpc, cold: &mut QpCold, entry: SqEntry) -> Turn {
+    let wqe = cold.send_queue.wqe(qpc.req.next);
+    let (fenced, asks) = (wqe.flags.contains(SendFlags::FENCE), wqe.opcode.has_response());
+    let (position, packets) = (qpc.req.next, response_packets(qpc, &wqe));
+    let Some(reads) = cold.reads.as_deref_mut() else {
+        return if asks { Turn::Never } else { Turn::Begin(entry) };
+    };
+    if reads.newest(position).is_none() {
+        if (fenced && reads.under_way() > 0) || (asks && !reads.has_room(packets)) {
+            return Turn::Wait;
+        }
+        if asks {
+            reads.begin(position, packets);
+        }
+    }
+    match reads.newest(position) {
+        Some((rslot, rpsn_start)) => Turn::Begin(SqEntry { ssn: rslot, rpsn_start, packets: 1, ..entry }),
+        None => Turn::Begin(entry),
+    }
+}
+
+/// Whether the response of the oldest request under way is here; it is then complete, and others may begin.
+#[cold]
+pub(super) fn take_answer(reads: &mut Option<Box<Reads>>, rslot: Ssn, sched: &mut SchedFlags) -> bool {
+    let Some(reads) = reads.as_deref_mut().filter(|reads| reads.is_answered(rslot)) else { return false };
+    reads.complete_oldest();
+    sched.remove(SchedFlags::READ_WAIT);
+    true
+}
+
+/// Packets of a request's response: at least one.
+pub(super) fn response_packets(qpc: &Qpc, wqe: &SendWqe<'_>) -> u32 {
+    if wqe.opcode.is_atomic() { 1 } else { wqe.length.div_ceil(qpc.id.pmtu.into()).max(1) }
+}

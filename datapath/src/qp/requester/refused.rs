@@ -1,0 +1,121 @@
+//! What a peer refuses: NACKs are only counted, RNR NAKs make the stream wait, error NAKs end a request.
+
+use super::transmit::{fail_in_turn, find_message};
+use crate::engine::Units;
+use crate::qp::context::{PendingFailure, QpCold, Qpc, RnrWait};
+use crate::qp::state::QpState;
+use crate::queue::WcStatus;
+use crate::sched::SchedFlags;
+use wire::{NakCode, Psn, Syndrome, rnr_timer_ns};
+
+/// An `rnr_retry` that means for ever.
+const RNR_FOR_EVER: u8 = 7;
+
+/// NACKs, RNR NAKs and error NAKs, after what they acknowledge was retired.
+#[cold]
+pub(super) fn on_refusal(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    syndrome: Syndrome,
+    refused: Psn,
+) {
+    if qpc.id.state == QpState::Err {
+        return;
+    }
+    let is_oldest = refused == qpc.tx.una() && qpc.tx.outstanding() > 0;
+    match syndrome {
+        Syndrome::Nak(NakCode::PsnSequence) => units.counters.rx_nacks += 1,
+        Syndrome::RnrNak { timer } => {
+            units.counters.rx_rnr_naks += 1;
+            if is_oldest {
+                begin_rnr(qpc, cold, units, timer);
+            }
+        }
+        Syndrome::Nak(code) => {
+            units.counters.rx_error_naks += 1;
+            if is_oldest {
+                fail_from(qpc, cold, units, refused, status_of(code));
+            }
+        }
+        // The caller has seen to both.
+        Syndrome::Ack { .. } | Syndrome::Reserved(_) => {}
+    }
+}
+
+/// An error NAK of a request that is acknowledged: its response cannot be had, because the peer has withdrawn its memory.
+#[cold]
+pub(super) fn on_late_nak(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, code: NakCode, refused: Psn) {
+    let Some(position) = find_message(qpc, cold, refused) else { return };
+    if code == NakCode::PsnSequence || !cold.send_queue.wqe(position).opcode.has_response() {
+        return;
+    }
+    let rslot = cold.entry(position).ssn;
+    if cold.reads.as_deref().is_none_or(|reads| reads.is_answered(rslot)) {
+        return;
+    }
+    units.counters.rx_error_naks += 1;
+    fail_from(qpc, cold, units, refused, status_of(code));
+}
+
+const fn status_of(code: NakCode) -> WcStatus {
+    match code {
+        NakCode::RemoteAccess => WcStatus::RemAccessErr,
+        NakCode::RemoteOperational => WcStatus::RemOpErr,
+        _ => WcStatus::RemInvReqErr,
+    }
+}
+
+/// The request at `psn` fails once all before it have completed. They are acknowledged, but responses may be under way;
+/// nothing from `psn` on is sent any more (protocol.md 2.4, error NAK).
+fn fail_from(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, psn: Psn, status: WcStatus) {
+    let position = find_message(qpc, cold, psn).unwrap_or(qpc.req.head);
+    fail_in_turn(qpc, cold, units, PendingFailure { position, status });
+    if qpc.id.state == QpState::Err {
+        return;
+    }
+    if let Some(record) = qpc.tx.abandon(&mut cold.tx_recovery) {
+        units.tell_slow_path(record);
+    }
+    qpc.req.next = position;
+    qpc.req.sent = 0;
+    cold.rnr = None;
+    cold.probes = [None; 2];
+    qpc.sched.remove(SchedFlags::PROBE | SchedFlags::RNR_WAIT);
+    // From here on only responses are waited for.
+    qpc.sched.insert(SchedFlags::TIMED);
+    units.timers.arm(cold.slot, units.now.after(cold.watchdog.first_look_ns()));
+}
+
+/// The peer has no receive for the message at `una`: nothing is sent until the wait is over.
+fn begin_rnr(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, timer: u8) {
+    let sent_until = match cold.rnr {
+        Some(rnr) if !rnr.probing => return,
+        Some(rnr) => rnr.sent_until,
+        None => qpc.tx.nxt(),
+    };
+    if cold.rnr_retries >= cold.attributes.attr.rnr_retry && cold.attributes.attr.rnr_retry != RNR_FOR_EVER {
+        fail_from(qpc, cold, units, qpc.tx.una(), WcStatus::RnrRetryExcErr);
+        return;
+    }
+    cold.rnr_retries = cold.rnr_retries.saturating_add(1);
+    let until = units.now.after(rnr_timer_ns(timer));
+    cold.rnr = Some(RnrWait { until, sent_until, probing: false });
+    cold.probes = [None; 2];
+    cold.watchdog.progress(units.now);
+    qpc.sched.remove(SchedFlags::PROBE);
+    qpc.sched.insert(SchedFlags::RNR_WAIT | SchedFlags::TIMED);
+    units.timers.arm(cold.slot, until);
+}
+
+/// A receive was there: everything un-SACKed that was sent before the RNR NAK is lost and goes again.
+pub(super) fn end_rnr(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, sent_until: Psn) {
+    cold.rnr_retries = 0;
+    qpc.sched.remove(SchedFlags::RNR_WAIT);
+    // The timer stands at the end of the wait, which may be far off.
+    qpc.sched.insert(SchedFlags::TIMED);
+    units.timers.arm(cold.slot, units.now.after(cold.watchdog.first_look_ns()));
+    if let Some(record) = qpc.tx.resend_until(&mut cold.tx_recovery, sent_until) {
+        units.tell_slow_path(record);
+    }
+}

@@ -1,0 +1,284 @@
+//! Responses: placed straight into the requester's memory, in order or not, and acknowledged (protocol.md 2.4).
+
+use super::acknowledged::complete_answered;
+use super::reads::Reads;
+use super::transmit::fail_in_turn;
+use super::wake;
+use crate::engine::{ControlKind, ControlPacket, Units};
+use crate::qp::attr::RecoveryPolicy;
+use crate::qp::context::{PendingFailure, QpCold, Qpc};
+use crate::qp::owed::Arrived;
+use crate::qp::scatter::scatter;
+use crate::queue::{SendOpcode, SendWqe, WcStatus};
+use crate::stream::{Advanced, Arrival, RxStream};
+use sr_recovery::{Generation, Record, StreamId};
+use wire::{Kind, Meta, Msn, Packet, Position, Psn, Ssnw, Syndrome};
+
+/// What the requester needs of a response packet.
+struct ResponsePacket<'a> {
+    packet: Packet<'a>,
+    psn: Psn,
+    meta: Meta,
+    /// Index of the packet in its response, in full width.
+    index: u32,
+    rslot: u32,
+}
+
+impl<'a> ResponsePacket<'a> {
+    fn new(packet: Packet<'a>) -> Option<Self> {
+        let (meta, Ssnw { offset_hi, ssn }) = (packet.meta()?, packet.ssnw()?);
+        let index = u32::from(offset_hi) << 16 | u32::from(meta.offset);
+        Some(Self { packet, psn: packet.psn(), meta, index, rslot: ssn.get() })
+    }
+}
+
+/// Handles a response packet that passed the checks of protocol.md 1.2.
+#[inline(never)]
+pub(crate) fn on_response(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: Packet<'_>, ce: bool) {
+    if !qpc.id.state.continues_sends() {
+        units.counters.drop_qp_state += 1;
+        return;
+    }
+    let (Some(reads), Some(response)) = (cold.reads.as_deref_mut(), ResponsePacket::new(packet)) else {
+        units.counters.drop_unexpected_response += 1;
+        return;
+    };
+    let arrived = Arrived { meta: response.meta, ack_req: packet.ack_req(), ce };
+    reads.owed.note_arrival(units.now, &mut units.counters, &arrived);
+    match reads.rx.classify(response.psn) {
+        Arrival::Duplicate => {
+            units.counters.rx_duplicates += 1;
+            queue_control(qpc, cold.slot, units, ControlKind::Duplicate);
+        }
+        Arrival::DuplicateAhead => {
+            units.counters.rx_duplicates += 1;
+            let kind = ControlKind::Nack { first: response.psn, sack: response.psn };
+            queue_control(qpc, cold.slot, units, kind);
+        }
+        Arrival::BeyondWindow => units.counters.drop_beyond_window += 1,
+        arrival => take(qpc, cold, units, &response, arrival),
+    }
+}
+
+/// A response that is new: it must fit an outstanding request.
+fn take(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    response: &ResponsePacket<'_>,
+    arrival: Arrival,
+) {
+    let Some(position) = fits(qpc, cold, response) else {
+        units.counters.drop_unexpected_response += 1;
+        return;
+    };
+    let Some(reads) = cold.reads.as_deref_mut() else { return };
+    let in_order = arrival == Arrival::InOrder;
+    if !in_order && !reserve(reads, cold.attributes.recovery(), units, arrival == Arrival::AtEpsn) {
+        reads.rx.note_dropped();
+        queue_plain_nack(qpc, cold, units);
+        return;
+    }
+    let wqe = cold.send_queue.wqe(position);
+    let expected = cold.reads.as_deref().and_then(|reads| reads.expected(response.rslot));
+    let packets = expected.map_or(0, |expected| expected.packets);
+    if let Err(status) = place(qpc, units, &wqe, response, packets) {
+        // It can never be complete, whatever comes: no need to wait for its turn.
+        give_back(cold, units);
+        fail_in_turn(qpc, cold, units, PendingFailure { position, status });
+        return;
+    }
+    if in_order {
+        on_in_order(qpc, cold, units);
+    } else {
+        on_out_of_order(qpc, cold, units, response.psn);
+    }
+}
+
+/// Position of the request that the packet answers: its number, its slot, its first PSN and its length must agree.
+fn fits(qpc: &Qpc, cold: &QpCold, response: &ResponsePacket<'_>) -> Option<u32> {
+    let expected = cold.reads.as_deref()?.expected(response.rslot)?;
+    let msn = Msn::new(expected.position.wrapping_sub(qpc.req.msn_base));
+    let index = response.psn.steps_from(expected.start);
+    let fits = msn == response.meta.msn && index == response.index && index < expected.packets;
+    fits.then_some(expected.position)
+}
+
+/// Makes sure that the packet's metadata can be written, before anything is placed.
+fn reserve(reads: &mut Reads, policy: RecoveryPolicy, units: &mut Units, at_epsn: bool) -> bool {
+    if policy == RecoveryPolicy::GoBackN {
+        units.counters.drop_go_back_n += 1;
+        return false;
+    }
+    let ring = &units.ctrl_q;
+    let room = if at_epsn {
+        ring.has_reserved_room(RxStream::RECORDS_MAX)
+    } else {
+        ring.has_room(RxStream::RECORDS_MAX)
+    };
+    if !room {
+        units.counters.drop_metadata_full += 1;
+        return false;
+    }
+    if !reads.holds_context && units.response_contexts == 0 {
+        units.counters.drop_no_context += 1;
+        return false;
+    }
+    if !reads.holds_context {
+        reads.holds_context = true;
+        units.response_contexts -= 1;
+    }
+    true
+}
+
+/// Copies the payload, or the atomic's result, to where the request wants it.
+fn place(
+    qpc: &Qpc,
+    units: &Units,
+    wqe: &SendWqe<'_>,
+    response: &ResponsePacket<'_>,
+    packets: u32,
+) -> Result<(), WcStatus> {
+    let packet = response.packet;
+    if packet.aeth().is_some_and(|aeth| !matches!(aeth.syndrome, Syndrome::Ack { .. })) {
+        return Err(WcStatus::BadRespErr);
+    }
+    let saved = packet.atomic_ack().map(u64::to_ne_bytes);
+    let start = u64::from(response.index) * u64::from(qpc.id.pmtu);
+    let bytes = match (&saved, packet.opcode().kind()) {
+        (Some(saved), Kind::AtomicAck) if wqe.opcode.is_atomic() && packet.payload().is_empty() => &saved[..],
+        (None, Kind::ReadResponse) if wqe.opcode == SendOpcode::Read => {
+            let rest = u64::from(wqe.length).saturating_sub(start).min(qpc.id.pmtu.into());
+            let whole = packet.payload().len() as u64 == rest;
+            if !whole || packet.opcode().position() != position_at(response.index, packets) {
+                return Err(WcStatus::BadRespErr);
+            }
+            packet.payload()
+        }
+        _ => return Err(WcStatus::BadRespErr),
+    };
+    scatter(&units.memory, qpc.id.pd, wqe.sges(), start, bytes).map_err(|_| WcStatus::LocProtErr)
+}
+
+/// Where packet `index` of `packets` stands.
+const fn position_at(index: u32, packets: u32) -> Position {
+    match (index == 0, index + 1 == packets) {
+        (true, true) => Position::Only,
+        (true, false) => Position::First,
+        (false, false) => Position::Middle,
+        (false, true) => Position::Last,
+    }
+}
+
+fn on_in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    let Some(reads) = cold.reads.as_deref_mut() else { return };
+    reads.rx.advance_one();
+    reads.progress_at = units.now;
+    reads.owed.note_in_order(units.turn);
+    units.counters.rx_responses += 1;
+    let dropped = reads.rx.take_dropped();
+    units.owe_read_ack(cold.slot, qpc);
+    if dropped {
+        queue_plain_nack(qpc, cold, units);
+    }
+    complete_answered(qpc, cold, units);
+    wake(qpc, cold, units);
+}
+
+/// The packet is in place: tell the slow path, and the responder.
+fn on_out_of_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, psn: Psn) {
+    let stream = StreamId { qp: cold.slot, response: true };
+    let Some(reads) = cold.reads.as_deref_mut() else { return };
+    let entered = !reads.rx.in_recovery();
+    units.counters.recoveries += u64::from(entered);
+    units.counters.rx_responses += 1;
+    if entered {
+        reads.advance = None;
+    }
+    reads.progress_at = units.now;
+    reads.rx.on_placed_out_of_order(stream, psn, |record| units.tell_slow_path(record));
+    queue_control(qpc, cold.slot, units, ControlKind::Nack { first: psn, sack: psn });
+}
+
+/// Applies an Advance of the slow path.
+pub(crate) fn apply_response_advance(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    generation: Generation,
+    epsn: Psn,
+    bitmap: u64,
+) {
+    let Some(reads) = cold.reads.as_deref_mut() else { return };
+    let advanced = reads.rx.on_advance(generation, epsn);
+    if advanced == Advanced::Ignored {
+        return;
+    }
+    reads.progress_at = units.now;
+    let dropped = reads.rx.take_dropped();
+    if advanced == Advanced::StillMissing {
+        reads.advance = Some((epsn, bitmap));
+        let right = reads.rx.right();
+        if dropped {
+            queue_plain_nack(qpc, cold, units);
+        } else {
+            queue_control(qpc, cold.slot, units, ControlKind::Nack { first: right, sack: right });
+        }
+    } else {
+        reads.owed.insist();
+        units.owe_read_ack(cold.slot, qpc);
+        close_response_recovery(cold, units, Some(generation));
+        if dropped {
+            queue_plain_nack(qpc, cold, units);
+        }
+    }
+    complete_answered(qpc, cold, units);
+    wake(qpc, cold, units);
+}
+
+/// Lets the slow path forget the episode that ended, if there was one.
+pub(crate) fn close_response_recovery(cold: &mut QpCold, units: &mut Units, generation: Option<Generation>) {
+    give_back(cold, units);
+    if let Some(generation) = generation {
+        let stream = StreamId { qp: cold.slot, response: true };
+        units.tell_slow_path(Record::RxClose { stream, generation });
+    }
+}
+
+/// Outside Recovery, a stream is not counted among those in it.
+fn give_back(cold: &mut QpCold, units: &mut Units) {
+    if let Some(reads) = cold.reads.as_deref_mut()
+        && !reads.rx.in_recovery()
+        && core::mem::take(&mut reads.holds_context)
+    {
+        reads.advance = None;
+        units.response_contexts += 1;
+    }
+}
+
+/// Queues a READ-ACK of its own.
+fn queue_control(qpc: &Qpc, slot: u32, units: &mut Units, kind: ControlKind) {
+    let slot = units.responses_of(slot);
+    if !units.control.push(ControlPacket { slot, qpn: qpc.id.qpn, kind }) {
+        units.counters.tx_acks_dropped += 1;
+    }
+}
+
+/// NACK without SACK, once for each ePSN.
+fn queue_plain_nack(qpc: &Qpc, cold: &mut QpCold, units: &mut Units) {
+    let Some(reads) = cold.reads.as_deref_mut() else { return };
+    if reads.plain_nack_at != Some(reads.rx.epsn()) {
+        reads.plain_nack_at = Some(reads.rx.epsn());
+        queue_control(qpc, cold.slot, units, ControlKind::NackAll);
+    }
+}
+
+/// Ends the stream of responses: nothing late is accepted.
+pub(crate) fn stop_reads(cold: &mut QpCold, units: &mut Units) {
+    let Some(reads) = cold.reads.as_deref_mut() else { return };
+    let was = reads.rx.in_recovery().then(|| reads.rx.generation());
+    reads.rx.abandon();
+    reads.owed.settle();
+    reads.ask_again = false;
+    close_response_recovery(cold, units, was);
+}

@@ -1,0 +1,161 @@
+//! READ and atomic requests: checked when they arrive, executed when it is their turn, never twice (protocol.md 2.4).
+
+use super::emission::complete_message;
+use super::refuse::{Refused, raise, refuse};
+use super::responses::{Response, Source};
+use super::{RequestPacket, acknowledge_in_order, check_sequence};
+use crate::engine::Units;
+use crate::memory::{Access, Mapped};
+use crate::qp::context::{QpCold, Qpc};
+use crate::qp::responder::place::DMA_LEN_MAX;
+use crate::queue::ATOMIC_BYTES;
+use crate::sched::SchedFlags;
+use crate::stream::{Operation, ResponseRequest};
+use wire::{Msn, NakCode, Opcode, Packet, Psn};
+
+/// What the headers of a READ or atomic ask for.
+#[cold]
+pub(super) fn parse(packet: Packet<'_>) -> Option<ResponseRequest> {
+    let rdw = packet.rdw()?;
+    let (va, rkey, operation) = if let Some(reth) = packet.reth() {
+        (reth.va, reth.rkey, Operation::Read { len: reth.dma_len })
+    } else {
+        let atomic = packet.atomic_eth()?;
+        let operation = if packet.opcode() == Opcode::RcCompareSwap {
+            Operation::CompareSwap { compare: atomic.compare, swap: atomic.swap_add }
+        } else {
+            Operation::FetchAdd { add: atomic.swap_add }
+        };
+        (atomic.va, atomic.rkey, operation)
+    };
+    Some(ResponseRequest { rslot: rdw.rslot, rpsn_start: rdw.rpsn_start, va, rkey, operation })
+}
+
+/// A request for a response, nothing before it missing: it is executed.
+#[cold]
+pub(super) fn in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &RequestPacket<'_>) {
+    let msn = qpc.rsp.msn();
+    let request = check_sequence(qpc, packet).and_then(|()| check(qpc, cold, units, packet));
+    let executed = request.and_then(|request| execute(qpc, cold, units, &request, packet.psn, msn));
+    if let Err(refused) = executed {
+        raise(qpc, cold, units, packet, refused);
+        return;
+    }
+    qpc.rx.advance_one();
+    units.counters.rx_in_order += 1;
+    if !complete_message(qpc, cold, units, &packet.end_of_message(0)) {
+        refuse(qpc, cold, units, packet.psn, NakCode::RemoteOperational, None);
+        return;
+    }
+    acknowledge_in_order(qpc, cold, units);
+}
+
+/// Everything about the request that does not depend on its turn: operation, slot, lengths, key (protocol.md 1.6).
+pub(super) fn check(
+    qpc: &Qpc,
+    cold: &QpCold,
+    units: &Units,
+    packet: &RequestPacket<'_>,
+) -> Result<ResponseRequest, Refused> {
+    let request = packet.request.ok_or(Refused::INVALID)?;
+    let (needed, len) = extent(&request);
+    let aligned = needed == Access::REMOTE_READ || request.va.is_multiple_of(ATOMIC_BYTES.into());
+    if !qpc.id.access.contains(needed) || !aligned || len > DMA_LEN_MAX {
+        return Err(Refused::INVALID);
+    }
+    let responses = cold.responses.as_deref().ok_or(Refused::INVALID)?;
+    if !responses.admits(request.rslot, packets(qpc, &request)) || !packet.payload.is_empty() {
+        return Err(Refused::INVALID);
+    }
+    check_memory(qpc, units, &request)?;
+    Ok(request)
+}
+
+/// The access that the request needs, and its bytes.
+const fn extent(request: &ResponseRequest) -> (Access, u32) {
+    match request.operation {
+        Operation::Read { len } => (Access::REMOTE_READ, len),
+        Operation::CompareSwap { .. } | Operation::FetchAdd { .. } => (Access::REMOTE_ATOMIC, ATOMIC_BYTES),
+    }
+}
+
+/// Packets of the response: at least one.
+fn packets(qpc: &Qpc, request: &ResponseRequest) -> u32 {
+    match request.operation {
+        Operation::Read { len } => len.div_ceil(qpc.id.pmtu.into()).max(1),
+        Operation::CompareSwap { .. } | Operation::FetchAdd { .. } => 1,
+    }
+}
+
+fn check_memory(qpc: &Qpc, units: &Units, request: &ResponseRequest) -> Result<(), Refused> {
+    let (needed, len) = extent(request);
+    let mapped = units.memory.check(request.rkey, qpc.id.pd, request.va, len.into(), needed);
+    let mapped = mapped.map_err(|_| Refused::ACCESS)?;
+    // A region may have been registered so that its aligned addresses are not aligned in this host's memory.
+    if needed == Access::REMOTE_ATOMIC && !mapped.is_atomic() {
+        return Err(Refused::INVALID);
+    }
+    Ok(())
+}
+
+/// Executes a request whose turn it is: keys and slot are checked again, and its first rPSN must be the next.
+pub(super) fn execute(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    request: &ResponseRequest,
+    request_psn: Psn,
+    msn: Msn,
+) -> Result<(), Refused> {
+    let packets = packets(qpc, request);
+    let responses = cold.responses.as_deref_mut().ok_or(Refused::INVALID)?;
+    if request.rpsn_start != responses.next_psn() || !responses.admits(request.rslot, packets) {
+        return Err(Refused::INVALID);
+    }
+    check_memory(qpc, units, request)?;
+    let source = match request.operation {
+        Operation::Read { len } => Source::Memory { va: request.va, rkey: request.rkey, len },
+        Operation::CompareSwap { compare, swap } => {
+            Source::Saved(on_word(qpc, units, request, |word| word.compare_swap(compare, swap))?)
+        }
+        Operation::FetchAdd { add } => {
+            Source::Saved(on_word(qpc, units, request, |word| word.fetch_add(add))?)
+        }
+    };
+    let response = Response { request_psn, msn, start: request.rpsn_start, packets, source };
+    if let Some(record) = responses.accept(units.now, request.rslot, response) {
+        units.tell_slow_path(record);
+    }
+    units.counters.rx_reads += u64::from(matches!(source, Source::Memory { .. }));
+    units.counters.rx_atomics += u64::from(matches!(source, Source::Saved(_)));
+    let ready = responses.is_ready();
+    units.wake_responses(cold.slot, qpc, ready);
+    Ok(())
+}
+
+/// Runs an atomic on the word that the request names, and returns what was there before.
+fn on_word(
+    qpc: &Qpc,
+    units: &Units,
+    request: &ResponseRequest,
+    operate: impl FnOnce(Mapped<'_>) -> Option<u64>,
+) -> Result<u64, Refused> {
+    let mapped =
+        units.memory.check(request.rkey, qpc.id.pd, request.va, ATOMIC_BYTES.into(), Access::REMOTE_ATOMIC);
+    operate(mapped.map_err(|_| Refused::ACCESS)?).ok_or(Refused::INVALID)
+}
+
+/// A request for a response came again: something of it may be missing there.
+#[cold]
+pub(super) fn remind(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    let Some(responses) = cold.responses.as_deref_mut() else { return };
+    if responses.tx.outstanding() == 0 || !qpc.id.state.receives() {
+        return;
+    }
+    if responses.probes == [None; 2] {
+        responses.probes = [Some(responses.tx.una()), None];
+    }
+    responses.sched.insert(SchedFlags::PROBE);
+    let ready = responses.is_ready();
+    units.wake_responses(cold.slot, qpc, ready);
+}

@@ -1,0 +1,143 @@
+//! READ-ACKs, and the timers and losses of a response stream.
+
+use super::responses::Responses;
+use crate::engine::Units;
+use crate::qp::context::{QpCold, Qpc};
+use crate::qp::fail;
+use crate::qp::feedback::{Lesson, adopt_window};
+use crate::sched::SchedFlags;
+use crate::stream::{AckInfo, AckRefused, Verdict};
+use sr_recovery::Command;
+use wire::{Ackx, NakCode, Syndrome};
+
+/// Handles an acknowledgement of responses that passed the checks of protocol.md 1.2.
+#[inline(never)]
+pub(crate) fn on_read_ack(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    info: AckInfo,
+    ackx: Ackx,
+    syndrome: Syndrome,
+) {
+    if !qpc.id.state.receives() {
+        units.counters.drop_qp_state += 1;
+        return;
+    }
+    let known = matches!(syndrome, Syndrome::Ack { .. } | Syndrome::Nak(NakCode::PsnSequence));
+    let Some(responses) = cold.responses.as_deref_mut().filter(|_| known) else {
+        units.counters.drop_bad_ack += 1;
+        return;
+    };
+    let effect = match responses.tx.on_ack(&mut responses.tx_recovery, units.now, &info) {
+        Ok(effect) => effect,
+        Err(AckRefused::Stale) => {
+            units.counters.drop_stale_ack += 1;
+            return;
+        }
+        Err(AckRefused::Beyond) => {
+            units.counters.drop_bad_ack += 1;
+            return;
+        }
+    };
+    units.counters.rx_acks += 1;
+    units.counters.rx_nacks += u64::from(!matches!(syndrome, Syndrome::Ack { .. }));
+    if let Some(record) = effect.record
+        && units.ctrl_q.has_room(1)
+    {
+        units.tell_slow_path(record);
+    }
+    let lesson = Lesson {
+        now: units.now,
+        ackx: &ackx,
+        effect: &effect,
+        sacked: info.sack.is_some(),
+        pmtu: qpc.id.pmtu,
+        app_limited: !responses.has_new_work(),
+    };
+    let Responses { tx, feedback, controller, watchdog, .. } = responses;
+    feedback.learn(controller, &mut watchdog.rtt, tx, &lesson);
+    if effect.acked > 0 {
+        responses.release();
+    }
+    settle(qpc, cold, units);
+}
+
+/// Applies a decision of the slow path about responses that were sent.
+pub(crate) fn on_response_command(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, command: &Command) {
+    let Some(responses) = cold.responses.as_deref_mut() else { return };
+    if responses.tx.on_command(&mut responses.tx_recovery, command) {
+        responses.controller.on_loss_episode(units.now.0);
+        adopt_window(&mut responses.tx, &responses.controller, qpc.id.pmtu);
+    }
+    wake(qpc, cold, units);
+}
+
+/// Looks at what is due, and arms the timer again if anything is outstanding.
+pub(crate) fn on_response_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    let (slot, heard_at) = (cold.slot, cold.heard_at);
+    let Some(responses) = cold.responses.as_deref_mut() else { return };
+    responses.sched.remove(SchedFlags::TIMED);
+    if responses.tx.outstanding() == 0 {
+        return;
+    }
+    responses.watchdog.sync(responses.tx.progress_at());
+    loop {
+        match responses.watchdog.check(units.now, heard_at, responses.tx.outstanding()) {
+            Verdict::Wait(until) => {
+                responses.sched.insert(SchedFlags::TIMED);
+                units.timers.arm(units.responses_of(slot), until);
+                wake(qpc, cold, units);
+                return;
+            }
+            Verdict::TailProbe => {
+                units.counters.tail_probes += 1;
+                if responses.probes == [None; 2] {
+                    responses.probes = [Some(responses.tx.tail_psn(&responses.tx_recovery)), None];
+                }
+            }
+            Verdict::Rto => {
+                units.counters.rto_fired += 1;
+                responses.controller.on_rto(units.now.0);
+                adopt_window(&mut responses.tx, &responses.controller, qpc.id.pmtu);
+                let (probes, record) = responses.tx.on_rto(&mut responses.tx_recovery);
+                responses.probes = probes;
+                if let Some(record) = record {
+                    units.tell_slow_path(record);
+                }
+            }
+            Verdict::Exhausted => {
+                units.counters.retry_exceeded += 1;
+                fail(qpc, cold, units, None);
+                return;
+            }
+        }
+        responses.sched.insert(SchedFlags::PROBE);
+    }
+}
+
+/// After an error NAK, responses are served until they are acknowledged; then the queue pair goes to ERR.
+fn settle(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    let Some(responses) = cold.responses.as_deref_mut() else { return };
+    if cold.refusal.is_some() && responses.is_idle() {
+        fail(qpc, cold, units, None);
+    } else {
+        wake(qpc, cold, units);
+    }
+}
+
+/// Ends the stream: nothing is resent.
+pub(in crate::qp) fn stop_responses(cold: &mut QpCold, units: &mut Units) {
+    let timer = units.responses_of(cold.slot);
+    let Some(responses) = cold.responses.as_deref_mut() else { return };
+    if let Some(record) = responses.abandon() {
+        units.tell_slow_path(record);
+    }
+    units.timers.disarm(timer);
+}
+
+/// Wakes the stream if it became ready.
+fn wake(qpc: &mut Qpc, cold: &QpCold, units: &mut Units) {
+    let ready = cold.responses.as_deref().is_some_and(Responses::is_ready);
+    units.wake_responses(cold.slot, qpc, ready);
+}

@@ -1,0 +1,275 @@
+//! One turn of a response stream: probes, then the RetryQ, then responses not yet sent; it is scheduled like the requests.
+
+use super::refuse::refuse;
+use super::responses::{Response, Responses, Source};
+use crate::engine::{TxSlots, Units};
+use crate::memory::{Access, MemoryTable};
+use crate::qp::context::{QpCold, Qpc};
+use crate::qp::requester::{Grant, TransmitEnd};
+use crate::sched::SchedFlags;
+use crate::stream::Resend;
+use wire::{Aeth, Bth, Layout, Meta, NakCode, Opcode, Psn, Ssn, Ssnw, Syndrome, WireMode, bth, emit, icrc};
+
+const ICRC_LEN: usize = 4;
+
+/// A packet was not sent, and the turn is over.
+enum Stop {
+    PortFull,
+    /// The memory of this response may not be read any more.
+    Revoked {
+        request_psn: Psn,
+    },
+}
+
+/// Lets a queue pair send responses. Reduces `grant` by what it used.
+pub(crate) fn transmit_responses<T: TxSlots>(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    slots: &mut T,
+    grant: &mut Grant,
+) -> TransmitEnd {
+    let slot = cold.slot;
+    let Some(responses) = cold.responses.as_deref_mut().filter(|_| qpc.id.state.receives()) else {
+        return TransmitEnd::Done { ready: false };
+    };
+    let result = send_probes(qpc, responses, units, slots)
+        .and_then(|()| send_retries(qpc, responses, units, slots, grant))
+        .and_then(|()| send_new(qpc, responses, units, slots, grant));
+    arm_timer(slot, responses, units);
+    match result {
+        Ok(()) => TransmitEnd::Done { ready: responses.is_ready() },
+        Err(Stop::PortFull) => TransmitEnd::PortFull,
+        Err(Stop::Revoked { request_psn }) => {
+            refuse(qpc, cold, units, request_psn, NakCode::RemoteAccess, None);
+            let ready = cold.responses.as_deref().is_some_and(Responses::is_ready);
+            TransmitEnd::Done { ready }
+        }
+    }
+}
+
+/// Probes pass both gates.
+fn send_probes<T: TxSlots>(
+    qpc: &Qpc,
+    responses: &mut Responses,
+    units: &mut Units,
+    slots: &mut T,
+) -> Result<(), Stop> {
+    if !responses.sched.contains(SchedFlags::PROBE) {
+        return Ok(());
+    }
+    for index in 0..responses.probes.len() {
+        let Some(psn) = responses.probes[index] else { continue };
+        if !psn.is_before(responses.tx.una()) && psn.is_before(responses.tx.nxt()) {
+            send_again(qpc, responses, units, slots, psn)?;
+            units.counters.tx_probes += 1;
+            let probe = responses.tx.probe(&mut responses.tx_recovery, psn);
+            note_resent(units, &probe);
+        }
+        responses.probes[index] = None;
+    }
+    responses.sched.remove(SchedFlags::PROBE);
+    Ok(())
+}
+
+/// The RetryQ comes before new responses.
+fn send_retries<T: TxSlots>(
+    qpc: &Qpc,
+    responses: &mut Responses,
+    units: &mut Units,
+    slots: &mut T,
+    grant: &mut Grant,
+) -> Result<(), Stop> {
+    while responses.tx.retry_pending() > 0
+        && responses.tx.may_resend()
+        && grant.has_room(qpc.id.pmtu)
+        && units.ctrl_q.has_room(1)
+    {
+        let Some(psn) = responses.tx.next_retry(&responses.tx_recovery) else { break };
+        let payload = send_again(qpc, responses, units, slots, psn)?;
+        let resend = responses.tx.take_retry(&mut responses.tx_recovery, psn);
+        note_resent(units, &resend);
+        grant.bytes = grant.bytes.saturating_sub(payload);
+        grant.packets -= 1;
+    }
+    Ok(())
+}
+
+/// New packets, as long as both gates are open and the grant lasts.
+fn send_new<T: TxSlots>(
+    qpc: &Qpc,
+    responses: &mut Responses,
+    units: &mut Units,
+    slots: &mut T,
+    grant: &mut Grant,
+) -> Result<(), Stop> {
+    while responses.has_new_work() && responses.tx.may_send_new() && grant.has_room(qpc.id.pmtu) {
+        let ack_req = responses.empties() || responses.tx.closes_gate();
+        let payload = send(qpc, responses, units, slots, responses.tx.nxt(), ack_req)?;
+        responses.tx.send_new(units.now);
+        units.counters.tx_responses += 1;
+        grant.bytes = grant.bytes.saturating_sub(payload);
+        grant.packets -= 1;
+    }
+    Ok(())
+}
+
+/// Sends a packet once more, unless it belongs to what was cut off.
+fn send_again<T: TxSlots>(
+    qpc: &Qpc,
+    responses: &mut Responses,
+    units: &mut Units,
+    slots: &mut T,
+    psn: Psn,
+) -> Result<usize, Stop> {
+    if !responses.serves(psn) {
+        return Ok(0);
+    }
+    let payload = send(qpc, responses, units, slots, psn, true)?;
+    units.counters.tx_retransmits += 1;
+    Ok(payload)
+}
+
+/// Builds one packet in a frame of the port's and sends it. Returns the bytes of its payload.
+fn send<T: TxSlots>(
+    qpc: &Qpc,
+    responses: &mut Responses,
+    units: &Units,
+    slots: &mut T,
+    psn: Psn,
+    ack_req: bool,
+) -> Result<usize, Stop> {
+    let Some((rslot, response)) = responses.find(psn) else {
+        debug_assert!(false, "a PSN that is sent belongs to a response");
+        return Ok(0);
+    };
+    let Some(plan) = ResponsePlan::new(qpc, rslot, response, psn, ack_req) else { return Ok(0) };
+    let loopback = qpc.id.loopback;
+    let frame = slots.slot(loopback, plan.header_len()).ok_or(Stop::PortFull)?;
+    match plan.build(&units.memory, frame) {
+        Some(len) => {
+            slots.commit(loopback, len);
+            Ok(plan.payload_len)
+        }
+        None => {
+            slots.cancel(loopback);
+            let (start, request_psn) = (response.start, response.request_psn);
+            responses.cut_at(start);
+            Err(Stop::Revoked { request_psn })
+        }
+    }
+}
+
+/// A response packet with all its lengths known, before its frame is.
+struct ResponsePlan<'a> {
+    qpc: &'a Qpc,
+    response: &'a Response,
+    layout: &'static Layout,
+    psn: Psn,
+    /// Index of the packet in its response.
+    index: u32,
+    rslot: u8,
+    ack_req: bool,
+    payload_len: usize,
+}
+
+impl<'a> ResponsePlan<'a> {
+    fn new(qpc: &'a Qpc, rslot: u8, response: &'a Response, psn: Psn, ack_req: bool) -> Option<Self> {
+        let index = psn.steps_from(response.start);
+        let pmtu = u32::from(qpc.id.pmtu);
+        let (opcode, payload) = match response.source {
+            Source::Memory { len, .. } => {
+                let start = index * pmtu;
+                (opcode_at(index, response.packets), len.saturating_sub(start).min(pmtu))
+            }
+            Source::Saved(_) => (Opcode::RcAtomicAck, 0),
+        };
+        let layout = Layout::of(WireMode::Srnic, opcode)?;
+        let payload_len = usize::try_from(payload).ok()?;
+        Some(Self { qpc, response, layout, psn, index, rslot, ack_req, payload_len })
+    }
+
+    /// Bytes before the payload, from the start of the frame.
+    fn header_len(&self) -> usize {
+        self.qpc.template.len() + usize::from(self.layout.len)
+    }
+
+    /// Writes the packet to the start of `frame` and returns its length; `None` if its memory may not be read.
+    fn build(&self, memory: &MemoryTable, frame: &mut [u8]) -> Option<usize> {
+        let pad = usize::from(bth::pad_of(self.payload_len));
+        let header_len = usize::from(self.layout.len);
+        let transport_len = header_len + self.payload_len + pad + ICRC_LEN;
+        let template = &self.qpc.template;
+        let end = template.len() + transport_len;
+        let frame = frame.get_mut(..end)?;
+        template.emit(frame, transport_len);
+        let (headers, body) = frame[template.len()..].split_at_mut(header_len);
+        self.write_headers(headers);
+        let (payload, rest) = body.split_at_mut(self.payload_len);
+        self.copy(memory, payload)?;
+        rest[..pad].fill(0);
+        icrc::seal(&mut frame[template.l3_offset()..]);
+        Some(end)
+    }
+
+    fn write_headers(&self, headers: &mut [u8]) {
+        let Self { qpc, response, layout, .. } = *self;
+        let header = Bth {
+            pad: bth::pad_of(self.payload_len),
+            pkey: qpc.id.pkey,
+            dest_qp: qpc.id.dest_qpn,
+            ack_req: self.ack_req,
+            psn: self.psn,
+            ..Bth::new(WireMode::Srnic, layout.opcode)
+        };
+        bth::emit(headers, &header);
+        if layout.aeth != 0 {
+            let aeth = Aeth { syndrome: Syndrome::ACK, msn: qpc.rsp.completed };
+            aeth.emit(&mut headers[usize::from(layout.aeth)..]);
+        }
+        if let (Source::Saved(value), true) = (response.source, layout.atomic_ack != 0) {
+            emit::atomic_ack(&mut headers[usize::from(layout.atomic_ack)..], value);
+        }
+        let [offset_0, offset_1, offset_hi, _] = self.index.to_le_bytes();
+        let meta = Meta { msn: response.msn, offset: u16::from_le_bytes([offset_0, offset_1]) };
+        meta.emit(&mut headers[usize::from(layout.meta)..]);
+        let ssnw = Ssnw { offset_hi, ssn: Ssn::new(self.rslot.into()) };
+        ssnw.emit(&mut headers[usize::from(layout.ssnw)..]);
+    }
+
+    /// Copies the packet's part of the response: keys are checked whenever data are read.
+    fn copy(&self, memory: &MemoryTable, payload: &mut [u8]) -> Option<()> {
+        let Source::Memory { va, rkey, .. } = self.response.source else { return Some(()) };
+        let id = &self.qpc.id;
+        let start = u64::from(self.index) * u64::from(id.pmtu);
+        let len = payload.len() as u64;
+        let mapped = memory.check(rkey, id.pd, va.wrapping_add(start), len, Access::REMOTE_READ).ok()?;
+        mapped.read(payload);
+        Some(())
+    }
+}
+
+/// The opcode of packet `index` of `packets`.
+const fn opcode_at(index: u32, packets: u32) -> Opcode {
+    match (index == 0, index + 1 == packets) {
+        (true, true) => Opcode::RcReadResponseOnly,
+        (true, false) => Opcode::RcReadResponseFirst,
+        (false, false) => Opcode::RcReadResponseMiddle,
+        (false, true) => Opcode::RcReadResponseLast,
+    }
+}
+
+fn note_resent(units: &mut Units, resend: &Resend) {
+    if let Some(record) = resend.record {
+        units.tell_slow_path(record);
+    }
+}
+
+/// Something is outstanding: its timer must stand in the wheel.
+fn arm_timer(slot: u32, responses: &mut Responses, units: &mut Units) {
+    if responses.tx.outstanding() > 0 && !responses.sched.contains(SchedFlags::TIMED) {
+        responses.sched.insert(SchedFlags::TIMED);
+        let timer = units.responses_of(slot);
+        units.timers.arm(timer, units.now.after(responses.watchdog.first_look_ns()));
+    }
+}

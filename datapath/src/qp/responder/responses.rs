@@ -1,0 +1,208 @@
+//! The responses that a queue pair owes its peer: which they are, and the stream that carries them (protocol.md 2.4).
+
+use crate::qp::attr::QpAttr;
+use crate::qp::feedback::{Feedback, adopt_window};
+use crate::sched::SchedFlags;
+use crate::stream::{AckInfo, TxRecovery, TxStream, Watchdog, WatchdogConfig};
+use crate::time::Time;
+use cc_dctcp::Controller;
+use sr_recovery::{Generation, Record, StreamId};
+use std::collections::VecDeque;
+use wire::{Msn, Psn};
+
+/// Packets that all responses of a queue pair under way may take, so that rPSNs are unambiguous.
+pub(in crate::qp) const RESPONSE_SPAN_MAX: u32 = 1 << 23;
+
+/// Where the bytes of a response come from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Source {
+    /// READ: memory, checked and read again for each packet that is sent.
+    Memory { va: u64, rkey: u32, len: u32 },
+    /// Atomic: what was there before.
+    Saved(u64),
+}
+
+/// The response to one request that was executed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Response {
+    /// PSN of the request.
+    pub request_psn: Psn,
+    /// Its number.
+    pub msn: Msn,
+    /// First PSN of the response.
+    pub start: Psn,
+    /// Packets.
+    pub packets: u32,
+    pub source: Source,
+}
+
+impl Response {
+    const fn end(&self) -> Psn {
+        self.start.add(self.packets)
+    }
+}
+
+/// Responses not yet acknowledged, and their stream. There is one if `max_dest_rd_atomic` is not 0.
+pub(crate) struct Responses {
+    pub tx: TxStream,
+    pub tx_recovery: TxRecovery,
+    pub controller: Controller,
+    pub feedback: Feedback,
+    pub watchdog: Watchdog,
+    /// Probes that are due.
+    pub probes: [Option<Psn>; 2],
+    pub sched: SchedFlags,
+    /// By RSLOT.
+    held: Box<[Option<Response>]>,
+    /// RSLOTs that are held, in the order of their rPSNs.
+    order: VecDeque<u8>,
+    /// Behind the last response accepted.
+    end: Psn,
+    /// First PSN of a response whose memory may not be read any more: nothing from there on is sent.
+    cut: Option<Psn>,
+}
+
+/// What [`Responses`] are made with.
+pub(crate) struct ResponsesConfig<'a> {
+    pub attr: &'a QpAttr,
+    /// Slot of the queue pair.
+    pub slot: u32,
+    /// Packets outstanding at most.
+    pub window: u16,
+    pub controller: Controller,
+    pub watchdog: WatchdogConfig,
+    /// Of the stream's life; newer than any before.
+    pub generation: Generation,
+}
+
+impl Responses {
+    /// Nothing accepted. The first response has the peer's first PSN.
+    pub fn new(config: &ResponsesConfig<'_>) -> Self {
+        let psn = Psn::new(config.attr.rq_psn);
+        let stream = StreamId { qp: config.slot, response: true };
+        let slots = usize::from(config.attr.max_dest_rd_atomic);
+        let mut tx = TxStream::new(psn, config.window);
+        let pmtu = u16::try_from(config.attr.path_mtu.bytes()).unwrap_or(u16::MAX);
+        adopt_window(&mut tx, &config.controller, pmtu);
+        Self {
+            tx,
+            tx_recovery: TxRecovery::new(stream, config.generation, config.window, config.attr.recovery, psn),
+            controller: config.controller,
+            feedback: Feedback::default(),
+            watchdog: Watchdog::new(config.watchdog),
+            probes: [None; 2],
+            sched: SchedFlags::empty(),
+            held: vec![None; slots].into(),
+            order: VecDeque::with_capacity(slots),
+            end: psn,
+            cut: None,
+        }
+    }
+
+    /// Whether a request may use `rslot` for a response of that many packets: the slot exists, and what it held has been
+    /// sent. (The peer reuses a slot only when its response is complete there, so that acknowledges it.)
+    pub(super) fn admits(&self, rslot: u8, packets: u32) -> bool {
+        let Some(held) = self.held.get(usize::from(rslot)) else { return false };
+        let free_from = held.map_or(self.tx.una(), |held| held.end());
+        let sent = held.is_none_or(|held| !self.tx.nxt().is_before(held.end()));
+        sent && self.end.steps_from(free_from) + packets <= RESPONSE_SPAN_MAX
+    }
+
+    /// rPSN of the next response.
+    pub(super) const fn next_psn(&self) -> Psn {
+        self.end
+    }
+
+    /// Takes a response, admitted before, whose first PSN is [`Responses::next_psn`]. Returns what the slow path must
+    /// know.
+    pub(super) fn accept(&mut self, now: Time, rslot: u8, response: Response) -> Option<Record> {
+        let held = self.held[usize::from(rslot)];
+        let record = held.and_then(|held| self.retire(now, held.end()));
+        self.held[usize::from(rslot)] = Some(response);
+        self.order.push_back(rslot);
+        self.end = response.end();
+        record
+    }
+
+    /// All before `next` has arrived, as the reuse of its slot says.
+    fn retire(&mut self, now: Time, next: Psn) -> Option<Record> {
+        let info =
+            AckInfo { next, sack: None, bitmap: 0, bitmap_base: next, resend_all: false, duplicate: false };
+        let effect = self.tx.on_ack(&mut self.tx_recovery, now, &info).ok();
+        self.release();
+        effect.and_then(|effect| effect.record)
+    }
+
+    /// Frees the slots of responses that are acknowledged.
+    pub fn release(&mut self) {
+        let una = self.tx.una();
+        while let Some(&rslot) = self.order.front() {
+            let held = &mut self.held[usize::from(rslot)];
+            if held.is_some_and(|held| una.is_before(held.end())) {
+                break;
+            }
+            *held = None;
+            self.order.pop_front();
+        }
+    }
+
+    /// The slot and the response that a PSN in use belongs to.
+    pub(super) fn find(&self, psn: Psn) -> Option<(u8, &Response)> {
+        let at = self.order.partition_point(|&rslot| {
+            self.held[usize::from(rslot)].is_some_and(|held| !psn.is_before(held.end()))
+        });
+        let rslot = *self.order.get(at)?;
+        let held = self.held[usize::from(rslot)].as_ref()?;
+        (psn.steps_from(held.start) < held.packets).then_some((rslot, held))
+    }
+
+    /// Whether there is a packet that was never sent and may be.
+    pub fn has_new_work(&self) -> bool {
+        self.cut.is_none() && self.tx.nxt() != self.end
+    }
+
+    /// Whether the next new packet is the last for now.
+    pub(super) fn empties(&self) -> bool {
+        self.tx.nxt().next() == self.end
+    }
+
+    /// Ready, as the event mux means it.
+    pub fn is_ready(&self) -> bool {
+        self.sched.contains(SchedFlags::PROBE)
+            || (self.tx.retry_pending() > 0 && self.tx.may_resend())
+            || (self.has_new_work() && self.tx.may_send_new())
+    }
+
+    /// Nothing of the response that starts at `start`, nor of any behind it, is sent any more.
+    pub(super) fn cut_at(&mut self, start: Psn) {
+        if self.cut.is_none_or(|cut| start.is_before(cut)) {
+            self.cut = Some(start);
+        }
+    }
+
+    /// Whether `psn` is sent, and sent again.
+    pub(super) fn serves(&self, psn: Psn) -> bool {
+        self.cut.is_none_or(|cut| psn.is_before(cut))
+    }
+
+    /// Everything that will be sent is acknowledged.
+    pub fn is_idle(&self) -> bool {
+        !self.tx.una().is_before(self.cut.unwrap_or(self.end))
+    }
+
+    /// Forgets everything: RESET or ERR. Returns what the slow path must know.
+    pub fn abandon(&mut self) -> Option<Record> {
+        self.held.fill(None);
+        self.order.clear();
+        self.end = self.tx.nxt();
+        self.cut = None;
+        self.probes = [None; 2];
+        self.sched.remove(SchedFlags::PROBE | SchedFlags::TIMED);
+        self.tx.abandon(&mut self.tx_recovery)
+    }
+
+    /// Bytes on the heap, its own included.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.held) + self.order.capacity() + self.tx_recovery.bytes()
+    }
+}
