@@ -1,3 +1,5 @@
+mod vhost;
+
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};

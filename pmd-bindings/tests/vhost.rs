@@ -1,0 +1,42 @@
+//! What a vhost-user pair leaves behind. In a process of its own: it counts descriptors.
+
+use std::time::{Duration, Instant};
+
+use pmd_bindings::{Eal, EalConfig, VhostConfig};
+
+/// Far longer than it takes, on a busy machine too.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn open_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("Linux").count()
+}
+
+#[test]
+fn pairs_that_come_and_go_leave_no_descriptor() {
+    let eal = Eal::start(&EalConfig::default()).expect("EAL");
+    let socket_path = std::env::temp_dir().join(format!("pmd-vhost-{}", std::process::id()));
+    let config = VhostConfig { socket_path, mac: [2, 0, 0, 0, 0, 1], max_frame: 4608 };
+    let meet = || {
+        let mut front = config.open_front_end(eal).expect("a front end");
+        let back = config.open_back_end(eal).expect("a back end");
+        let (start, mut reconnect) = (Instant::now(), front.reconnect.expect("it connects"));
+        while !(reconnect.tend(&mut front.eth, Instant::now()).expect("it stops") && back.eth.link_up()) {
+            assert!(start.elapsed() < LIMIT, "no link within {LIMIT:?}");
+            std::thread::yield_now();
+        }
+        let can = front.eth.capabilities().expect("it is attached");
+        assert!(can.driver.contains("virtio"), "{can:?}");
+    };
+    // The first sets up what stays, such as the thread of DPDK's vhost library.
+    meet();
+    let before = open_descriptors();
+    (0..5).for_each(|_| meet());
+    // Attempts where nobody listens.
+    let mut alone = config.open_front_end(eal).expect("a front end");
+    for _ in 0..100 {
+        let refused = alone.eth.start().expect_err("nobody listens").to_string();
+        assert!(refused.contains("nobody listens there; start the vhost: end"), "{refused}");
+    }
+    drop(alone);
+    assert_eq!(open_descriptors(), before);
+}
