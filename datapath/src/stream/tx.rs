@@ -165,6 +165,13 @@ impl TxStream {
         Resend { psn, record: cold.resent(self.recovering, psn, self.nxt) }
     }
 
+    /// A probe went out at `now`: the acknowledgement that ends the round trip in progress may be its answer, so the time
+    /// counts from here. Too short a sample makes a probe too many; one with the wait in it makes each wait longer than
+    /// the one before.
+    pub const fn restart_rtt(&mut self, now: Time) {
+        self.rtt_sent = now;
+    }
+
     /// The packet that a tail probe resends: the highest outstanding if it is not known to have arrived, else `una`.
     #[must_use]
     pub fn tail_psn(&self, cold: &TxRecovery) -> Psn {

@@ -81,6 +81,7 @@ fn send_probes<T: TxSlots>(
                 units.counters.tx_probes += 1;
             }
             let probe = qpc.tx.probe(&mut cold.tx_recovery, psn);
+            qpc.tx.restart_rtt(units.now);
             note_resent(units, &probe);
         }
         cold.probes[index] = None;

@@ -412,6 +412,15 @@ fn what_waited_for_a_repair_gives_no_round_trip() {
 }
 
 #[test]
+fn the_wait_for_a_probe_is_no_part_of_the_round_trip() {
+    let (mut stream, mut cold) = sender(3);
+    stream.probe(&mut cold, psn(2));
+    stream.restart_rtt(Time(30_000));
+    let effect = stream.on_ack(&mut cold, Time(32_000), &ack(3)).unwrap();
+    assert_eq!(effect.rtt_sent, Some(Time(30_000)));
+}
+
+#[test]
 fn a_round_trip_ends_with_the_packets_own_sack() {
     let (mut stream, mut cold) = sender_with_a_hole();
     let effect = stream.on_ack(&mut cold, Time(50), &sack(0, 1)).unwrap();
