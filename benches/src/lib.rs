@@ -1,5 +1,6 @@
-//! What the tools in `bin/` share: `srnic_file`, and the perftest-like ones in [`perf`].
+//! What the tools in `bin/` share: `srnic_file`, the perftest-like ones in [`perf`], and `srnic_pcap`.
 
+pub mod capture;
 pub mod channel;
 pub mod congestion;
 pub mod error;

@@ -1,0 +1,46 @@
+//! Looks at captures: packets by opcode, wrong ICRCs, and packets that cannot be parsed or sent again bit for bit.
+
+use clap::Parser;
+use srnic_benches::capture::{self, Census};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use wire::encap::ROCE_UDP_PORT;
+
+/// Counts the RoCEv2 packets of captures by opcode, checks each ICRC, and parses and emits each packet again
+///
+/// Exit status: 0 if everything is as it should be, 1 if a packet is not, 2 if a file cannot be read.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    /// Captures of Ethernet frames, pcap or pcapng
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// UDP port of RoCEv2
+    #[arg(long, default_value_t = ROCE_UDP_PORT)]
+    udp_port: u16,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut clean = true;
+    for path in &cli.files {
+        match census(path, cli.udp_port) {
+            Ok(census) => {
+                print!("{}: {census}", path.display());
+                clean &= census.is_clean();
+            }
+            Err(error) => {
+                eprintln!("srnic_pcap: {}: {error}", path.display());
+                return ExitCode::from(2);
+            }
+        }
+    }
+    if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn census(path: &Path, udp_port: u16) -> Result<Census, Box<dyn std::error::Error>> {
+    let file = std::fs::read(path)?;
+    let mut census = Census::new(udp_port);
+    capture::for_each(&file, |frame| census.add(frame))?;
+    Ok(census)
+}
