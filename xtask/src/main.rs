@@ -10,6 +10,7 @@ mod docs;
 mod error;
 mod interrupt;
 mod lint;
+mod machine;
 mod probe;
 mod process;
 mod repo;
@@ -57,13 +58,13 @@ enum Task {
     },
     /// Show that the crates `capsule` and `dpdk-sys` do not build against this DPDK (docs/adr/0002-pmd-bindings.md)
     ProbeCapsule,
-    /// Send a file from one process to another, without loss and with 1 % loss, and compare its SHA-256
+    /// Measure two processes beside raw frames and TCP, and send a file from one to the other through loss; all verified
     Demo {
         /// The file; without it, one of 384 MiB made of this machine's own files
         file: Option<PathBuf>,
-        /// Program that moves the file, in the place of `srnic_file`
+        /// Directory of programs that take the place of ours
         #[arg(long, hide = true)]
-        tool: Option<PathBuf>,
+        tools: Option<PathBuf>,
     },
     /// Measure: bandwidth, latency and rates beside what else there is
     Bench {
@@ -91,7 +92,7 @@ fn run(task: Task) -> Result<()> {
         Task::Sim { seed, seeds } => sim::run(seed, seeds),
         Task::Bench { task } => bench::run(&task),
         Task::ProbeCapsule => probe::run(),
-        Task::Demo { file, tool } => demo::run(demo::Source::of(file.as_deref()), tool.as_deref()),
+        Task::Demo { file, tools } => demo::run(demo::Source::of(file.as_deref()), tools.as_deref()),
     }
 }
 

@@ -40,12 +40,20 @@ struct LongRun {
 }
 
 /// By name, because not every ignored test is a long one: some are played by hand, or by another test.
-const LONG: &[LongRun] = &[LongRun {
-    name: "model: a million schedules",
-    package: "srnic-model",
-    target: "schedules",
-    test: "million",
-}];
+const LONG: &[LongRun] = &[
+    LongRun {
+        name: "model: a million schedules",
+        package: "srnic-model",
+        target: "schedules",
+        test: "million",
+    },
+    LongRun {
+        name: "peers killed, a hundred each",
+        package: "srnic-benches",
+        target: "kill",
+        test: "a_hundred_victims",
+    },
+];
 
 impl LongRun {
     fn command(&self) -> Command {
@@ -112,6 +120,7 @@ mod tests {
     fn each_long_run_is_there_and_ignored() {
         let member = |package: &str| match package {
             "srnic-model" => "tests/model",
+            "srnic-benches" => "benches",
             other => panic!("where is {other}?"),
         };
         for long in LONG {

@@ -1,10 +1,22 @@
-//! The orchestration of `cargo xtask demo`, with a script in the place of the program that moves the file.
+//! The orchestration of `cargo xtask demo`, with a script in the place of every program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+const TOOLS: [&str; 9] = [
+    "srnic_file",
+    "srnic_write_bw",
+    "srnic_write_lat",
+    "srnic_send_bw",
+    "srnic_send_lat",
+    "srnic_raw_bw",
+    "srnic_raw_lat",
+    "srnic_tcp_bw",
+    "srnic_tcp_lat",
+];
 
 /// A demo whose temporary files all land below a directory of the test.
 struct Demo {
@@ -17,6 +29,10 @@ impl Demo {
         fs::create_dir_all(dir.join("tmp")).expect("a directory of our own");
         let bytes: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
         fs::write(dir.join("file"), bytes).expect("a file to send");
+        let stand_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand_in.sh");
+        for tool in TOOLS {
+            std::os::unix::fs::symlink(&stand_in, dir.join(tool)).expect("a program of its name");
+        }
         Self { dir }
     }
 
@@ -24,8 +40,8 @@ impl Demo {
         Command::new(env!("CARGO_BIN_EXE_xtask"))
             .arg("demo")
             .arg(self.dir.join("file"))
-            .arg("--tool")
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand_in.sh"))
+            .arg("--tools")
+            .arg(&self.dir)
             .env("TMPDIR", self.dir.join("tmp"))
             .env("STAND_IN", stand_in)
             .env("PIDS", self.dir.join("pids"))
@@ -66,15 +82,22 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn both_runs_deliver_the_file() {
+fn the_table_has_every_figure() {
     let demo = Demo::new("equal");
     let output = demo.run("faithful");
     let out = text(&output.stdout);
     assert!(output.status.success(), "{out}{}", text(&output.stderr));
-    let rows: Vec<&str> = out.lines().filter(|line| line.ends_with("equal")).collect();
-    assert_eq!(rows.len(), 2, "{out}");
-    assert!(rows[0].starts_with("no loss") && rows[0].contains(" 0  equal"), "{out}");
-    assert!(rows[1].starts_with("1 % loss") && rows[1].contains(" 50  equal"), "{out}");
+    let cells = |start: &str| -> Vec<String> {
+        let row =
+            out.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{start}: {out}"));
+        row[36..].split_whitespace().map(str::to_owned).collect()
+    };
+    assert_eq!(cells("WRITE, 64 KiB "), ["12.50", "-", "-", "50", "50", "verified"]);
+    assert_eq!(cells("SEND, 64 B "), ["-", "1.50", "2.50", "50", "50", "verified"]);
+    assert_eq!(cells("raw frames, 4200 B"), ["12.50", "-", "-", "-", "-", "-"]);
+    assert_eq!(cells("kernel TCP, 64 B, blocking"), ["-", "1.50", "2.50", "-", "-", "-"]);
+    assert_eq!(cells("file of 1.1 MiB, no loss"), ["8.50", "-", "-", "0", "0", "SHA-256", "equal"]);
+    assert_eq!(cells("file of 1.1 MiB, 1 % loss"), ["8.50", "-", "-", "50", "50", "SHA-256", "equal"]);
     demo.assert_clean();
 }
 
@@ -85,6 +108,16 @@ fn one_wrong_byte_is_seen() {
     assert!(!output.status.success());
     assert_eq!(text(&output.stdout).matches("DIFFERENT").count(), 2, "{}", text(&output.stdout));
     assert!(text(&output.stderr).contains("differs from the source"), "{}", text(&output.stderr));
+    demo.assert_clean();
+}
+
+#[test]
+fn wrong_data_of_a_figure_fails_the_demo() {
+    let demo = Demo::new("wrong-data");
+    let output = demo.run("wrong-data");
+    assert!(!output.status.success());
+    let err = text(&output.stderr);
+    assert!(err.contains("srnic_write_bw") && err.contains("byte 64 of the messages received"), "{err}");
     demo.assert_clean();
 }
 

@@ -1,25 +1,43 @@
 #!/bin/bash
-# Takes the place of srnic_file in the tests of `cargo xtask demo`: moves the file by cp. STAND_IN says what goes wrong.
+# Takes the place of our programs in the tests of `cargo xtask demo`. srnic_file: moves the file by cp; the others say
+# always the same. STAND_IN says what goes wrong.
 set -eu
-verb=$1
-shift
+tool=$(basename "$0")
+host= json= verb=
+if [ "$tool" = srnic_file ]; then
+    verb=$1
+    shift
+fi
 while [ $# -gt 0 ]; do
     case $1 in
         -d) device=$2 ;;
         --in | --out) file=$2 ;;
         --json) json=$2 ;;
-        --port) [ "$2" -gt 0 ] ;;
+        --port | -p) [ "$2" -gt 0 ] ;;
+        -s | -n | -u | --cpu) [ "$2" -ge 0 ] ;;
+        --verify | --spin) shift; continue ;;
+        127.0.0.1) host=$1; shift; continue ;;
         *) echo "unknown option $1" >&2; exit 2 ;;
     esac
     shift 2
 done
-medium=${device#*memif:}
-medium=${medium%,role=*}
 
 if [ "$STAND_IN" = hang ]; then
     echo $$ >>"$PIDS"
     exec sleep 1000
 fi
+if [ "$tool" != srnic_file ]; then
+    if [ -n "$host" ]; then
+        if [ "$STAND_IN" = wrong-data ]; then
+            echo "byte 64 of the messages received is 0x00; it must be 0x2a" >&2
+            exit 1
+        fi
+        printf '{"bw_avg_gbps": 12.5, "lat_us": {"p50": 1.5, "p99": 2.5}, "retransmits": 50, "drops": 50}' >"$json"
+    fi
+    exit 0
+fi
+medium=${device#*memif:}
+medium=${medium%,role=*}
 if [ "$verb" = send ]; then
     case $device in *memif:*,role=client) ;; *) exit 2 ;; esac
     if [ "$STAND_IN" = sender-fails ]; then

@@ -3,7 +3,6 @@
 mod chart;
 mod compare;
 mod loss;
-mod machine;
 mod samples;
 mod table;
 
@@ -11,11 +10,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use machine::Machine;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::machine::Machine;
 use crate::scratch::Scratch;
 use crate::tools::{Run, Tools};
 

@@ -1,6 +1,7 @@
-//! `cargo xtask demo`: a file from one process to another through the whole stack, without loss and with 1 % of the
-//! packets dropped, and its SHA-256 on both sides.
+//! `cargo xtask demo`: bandwidth and latency of verified data between two processes, beside raw frames on the same port
+//! and kernel TCP; then a file, without loss and with 1 % of the packets dropped, and its SHA-256 on both sides.
 
+mod figures;
 mod outcome;
 mod payload;
 mod transfer;
@@ -13,9 +14,8 @@ use transfer::Transfer;
 
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::repo::{self, cargo};
 use crate::scratch::Scratch;
-use crate::setup;
+use crate::tools::Tools;
 
 /// Name of a run, and the device wrapper that the sender puts around its port.
 const RUNS: &[(&str, &str)] = &[("no loss", ""), ("1 % loss", "fault:loss=1%,seed=7:")];
@@ -39,42 +39,40 @@ impl<'a> Source<'a> {
     pub const SMALL: Self = Self::Packed(32 << 20);
 }
 
-/// Sends a file and shows how it went. `tool` replaces the program that moves the file, and then nothing is built.
-pub fn run(source: Source<'_>, tool: Option<&Path>) -> Result<()> {
-    let tool = match tool {
-        Some(tool) => tool.to_path_buf(),
-        None => build()?,
-    };
+/// Measures, sends a file, and shows how it went. `tools` is a directory of other programs than those of the sources,
+/// and then nothing is built.
+pub fn run(source: Source<'_>, tools: Option<&Path>) -> Result<()> {
+    let tools = tools.map_or_else(Tools::build, |directory| Ok(Tools::in_directory(directory)))?;
     interrupt::catch()?;
     let scratch = Scratch::new()?;
     let source = match source {
         Source::File(file) => file.to_path_buf(),
         Source::Packed(size) => pack(&scratch, size)?,
     };
-    let size = size_of(&source)?;
-    scratch.require_space(size)?;
-    let sent = payload::digest(&source)?;
-    println!("SHA-256 {sent}  {} ({})", source.display(), mebibytes(size));
+    let mut rows = figures::measure(&tools, &scratch)?;
+    let outcomes = send(&tools, &scratch, &source)?;
+    rows.extend(outcomes.iter().map(outcome::Row::of_file));
+    println!("\n{}", outcome::table(&rows));
+    outcome::verdict(&outcomes)
+}
 
+/// Sends a file in each of the ways.
+fn send(tools: &Tools, scratch: &Scratch, source: &Path) -> Result<Vec<Outcome>> {
+    let size = size_of(source)?;
+    scratch.require_space(size)?;
+    let sent = payload::digest(source)?;
+    println!("SHA-256 {sent}  {} ({})", source.display(), mebibytes(size));
     let mut outcomes = Vec::new();
     for &(name, wrapper) in RUNS {
         println!("sending: {name}");
         let dir = scratch.subdirectory()?;
-        let transfer = Transfer { tool: &tool, source: &source, size, dir: &dir, wrapper };
+        let transfer = Transfer { tool: &tools.path("srnic_file"), source, size, dir: &dir, wrapper };
         let counts = transfer.run()?;
         let received = payload::digest(&transfer.received())?;
         outcomes.push(Outcome { name, size, injects: !wrapper.is_empty(), counts, equal: received == sent });
         fs::remove_dir_all(&dir).map_err(|e| Error::io("remove", &dir, &e))?;
     }
-    println!("\n{}", outcome::table(&outcomes));
-    outcome::verdict(&outcomes)
-}
-
-/// Builds the program that moves the file, and says where it is.
-fn build() -> Result<PathBuf> {
-    setup::implied(setup::Scope::Build)?;
-    repo::run(cargo(&["build", "--release", "-p", "srnic-benches", "--bin", "srnic_file"]))?;
-    Ok(repo::target_directory()?.join("release/srnic_file"))
+    Ok(outcomes)
 }
 
 fn pack(scratch: &Scratch, size: u64) -> Result<PathBuf> {

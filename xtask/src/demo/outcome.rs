@@ -49,7 +49,7 @@ impl Counts {
     }
 }
 
-/// One run's result.
+/// One file's way.
 pub struct Outcome {
     /// What the table calls it.
     pub name: &'static str,
@@ -69,29 +69,58 @@ pub fn mebibytes(bytes: u64) -> String {
     format!("{}.{} MiB", tenths / 10, tenths % 10)
 }
 
-/// All runs, one a line.
-pub fn table(outcomes: &[Outcome]) -> String {
+/// A line of the table; what does not apply is `None`.
+#[derive(Default)]
+pub struct Row {
+    /// What was measured.
+    pub name: String,
+    /// Payload rate, in 10^9 bits a second.
+    pub gbps: Option<f64>,
+    /// Median and 99th percentile of half a round trip, in microseconds.
+    pub latency: Option<[f64; 2]>,
+    /// Packets sent again, and dropped by fault injection.
+    pub again: Option<[u64; 2]>,
+    /// How the data was checked.
+    pub data: &'static str,
+}
+
+impl Row {
+    /// Of a file.
+    pub fn of_file(outcome: &Outcome) -> Self {
+        let Outcome { name, size, counts, equal, .. } = outcome;
+        Self {
+            name: format!("file of {}, {name}", mebibytes(*size)),
+            gbps: Some(counts.gbps),
+            latency: None,
+            again: Some([counts.retransmitted, counts.injected_drops]),
+            data: if *equal { "SHA-256 equal" } else { "SHA-256 DIFFERENT" },
+        }
+    }
+}
+
+/// All rows.
+pub fn table(rows: &[Row]) -> String {
     let mut table = format!(
-        "{:10} {:>12} {:>9} {:>8} {:>13} {:>14} {:>9}  SHA-256",
-        "run", "size", "seconds", "Gb/s", "packets sent", "retransmitted", "dropped"
+        "{:36} {:>8} {:>8} {:>8} {:>11} {:>8}  data",
+        "", "Gb/s", "p50 us", "p99 us", "sent again", "dropped"
     );
-    for Outcome { name, size, counts, equal, .. } in outcomes {
+    for Row { name, gbps, latency, again, data } in rows {
+        let real = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
+        let count = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
         let _ = write!(
             table,
-            "\n{name:10} {:>12} {:>9.3} {:>8.2} {:>13} {:>14} {:>9}  {}",
-            mebibytes(*size),
-            counts.seconds,
-            counts.gbps,
-            counts.packets_sent,
-            counts.retransmitted,
-            counts.injected_drops,
-            if *equal { "equal" } else { "DIFFERENT" },
+            "\n{name:36} {:>8} {:>8} {:>8} {:>11} {:>8}  {data}",
+            real(*gbps),
+            real(latency.map(|[p50, _]| p50)),
+            real(latency.map(|[_, p99]| p99)),
+            count(again.map(|[again, _]| again)),
+            count(again.map(|[_, dropped]| dropped)),
         );
     }
     table
 }
 
-/// An error unless every run delivered the file, and the lossy ones really lost packets.
+/// An error unless every file arrived, and the lossy runs really lost packets.
 pub fn verdict(outcomes: &[Outcome]) -> Result<()> {
     let mut wrong = Vec::new();
     for Outcome { name, size, injects, counts, equal } in outcomes {
@@ -160,9 +189,16 @@ mod tests {
 
     #[test]
     fn the_table_has_every_figure() {
-        let table = table(&[outcome(true, true), outcome(true, false)]);
+        let latency =
+            Row { name: "WRITE".into(), latency: Some([1.5, 2.25]), data: "verified", ..Row::default() };
+        let table =
+            table(&[Row::of_file(&outcome(true, true)), Row::of_file(&outcome(true, false)), latency]);
         let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(lines[1], ["run", "1.0", "MiB", "0.500", "16.78", "9000", "91", "90", "equal"]);
+        assert_eq!(
+            lines[1][..],
+            ["file", "of", "1.0", "MiB,", "run", "16.78", "-", "-", "91", "90", "SHA-256", "equal"]
+        );
         assert_eq!(lines[2].last(), Some(&"DIFFERENT"));
+        assert_eq!(lines[3][..], ["WRITE", "-", "1.50", "2.25", "-", "-", "verified"]);
     }
 }
