@@ -10,7 +10,7 @@ mod send;
 mod tx_slots;
 mod units;
 
-pub use admin::{QpConfig, QpHandles, QpMemory, SrqAttr};
+pub use admin::{EngineMemory, QpConfig, QpHandles, QpMemory, SrqAttr};
 pub use config::{ConfigError, EngineConfig, QPS_LIMIT, WINDOW_LIMIT};
 pub(crate) use control_queue::{ControlKind, ControlPacket};
 pub use error::{CreateError, ModifyError};

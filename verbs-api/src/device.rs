@@ -12,7 +12,7 @@ use crate::shared::{Call, Shared};
 use crate::spec::DeviceSpec;
 use core::net::IpAddr;
 use datapath::counters::Counters;
-use datapath::engine::{AsyncEvent, EngineConfig, ModifyError, Turn};
+use datapath::engine::{AsyncEvent, EngineConfig, EngineMemory, ModifyError, Turn};
 use datapath::port::fault::FaultStats;
 use datapath::port::{Port, PortCaps, PortStats};
 use std::sync::Arc;
@@ -156,6 +156,18 @@ impl Device {
     #[must_use]
     pub fn window_max(&self) -> u16 {
         self.inner.window_max
+    }
+
+    /// Memory of the engine, in total and by what it is for. Walks over all queue pairs.
+    #[must_use]
+    pub fn engine_memory(&self) -> EngineMemory {
+        self.nic().memory_used()
+    }
+
+    /// Bytes that the fast path touches of one queue pair, idle or not: at most 256.
+    #[must_use]
+    pub fn memory_per_qp(&self) -> usize {
+        self.engine_memory().hot_per_qp()
     }
 
     /// What the engine counted since the device was opened.

@@ -37,7 +37,7 @@ mod work_request;
 
 pub use completion::CompletionQueue;
 pub use datapath::counters::Counters;
-pub use datapath::engine::{AsyncEvent, EngineConfig, SrqAttr, Turn};
+pub use datapath::engine::{AsyncEvent, EngineConfig, EngineMemory, SrqAttr, Turn};
 pub use datapath::memory::{Access, Backing};
 pub use datapath::port::fault::FaultStats;
 pub use datapath::port::options::{Keys, OptionError};

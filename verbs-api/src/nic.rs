@@ -1,7 +1,9 @@
 //! The engine behind a device, whatever its port: one dynamic call a turn, none a packet.
 
 use datapath::counters::Counters;
-use datapath::engine::{AsyncEvent, CreateError, Engine, ModifyError, QpConfig, QpHandles, SrqAttr, Turn};
+use datapath::engine::{
+    AsyncEvent, CreateError, Engine, EngineMemory, ModifyError, QpConfig, QpHandles, SrqAttr, Turn,
+};
 use datapath::memory::{Access, Backing, MemoryKey, ProtectionDomainId, RegisterError};
 use datapath::port::fault::FaultStats;
 use datapath::port::{Port, PortStats};
@@ -18,6 +20,7 @@ pub(crate) trait Nic: Send {
     fn poll_event(&mut self) -> Option<AsyncEvent>;
     fn link_up(&self) -> bool;
     fn counters(&self) -> Counters;
+    fn memory_used(&self) -> EngineMemory;
     fn port_stats(&self) -> PortStats;
     fn fault_stats(&self) -> FaultStats;
     fn allocate_pd(&mut self) -> ProtectionDomainId;
@@ -73,6 +76,10 @@ impl<P: Port + Send> Nic for Driven<P> {
 
     fn counters(&self) -> Counters {
         *self.engine.counters()
+    }
+
+    fn memory_used(&self) -> EngineMemory {
+        self.engine.memory_used()
     }
 
     fn port_stats(&self) -> PortStats {

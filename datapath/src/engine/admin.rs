@@ -1,9 +1,11 @@
 //! The control path: memory, completion queues, queue pairs and their states.
 
+mod memory;
 mod modify;
 mod queue_pair;
 mod shared_receive;
 
+pub use memory::EngineMemory;
 pub(super) use queue_pair::vacant;
 pub use queue_pair::{QpConfig, QpHandles, QpMemory};
 pub use shared_receive::SrqAttr;

@@ -84,4 +84,8 @@ impl Policy for DeficitRoundRobin {
         let weight = attributes.weight.clamp(1, WEIGHT_LIMIT);
         self.accounts[slot as usize] = Account { deficit: 0, weight };
     }
+
+    fn bytes(&self) -> usize {
+        self.queue.bytes() + size_of_val(&*self.accounts)
+    }
 }

@@ -121,6 +121,12 @@ impl EventMux {
         self.scheduler.set_attributes(slot, attributes);
     }
 
+    /// Bytes on the heap.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.scheduler.bytes()
+    }
+
     /// Queue pairs that wait for their turn.
     #[inline]
     #[must_use]

@@ -73,6 +73,8 @@ pub trait Policy {
     fn waiting(&self) -> usize;
     /// Its weight and priority from its next turn on. What it had saved or owed is forgotten.
     fn set_attributes(&mut self, slot: u32, attributes: SchedAttributes);
+    /// Bytes on the heap.
+    fn bytes(&self) -> usize;
 }
 
 /// Round robin is the schedule queue and nothing else.
@@ -108,6 +110,10 @@ impl Policy for ScheduleQueue {
     }
 
     fn set_attributes(&mut self, _slot: u32, _attributes: SchedAttributes) {}
+
+    fn bytes(&self) -> usize {
+        Self::bytes(self)
+    }
 }
 
 /// One of the policies: a branch that always goes the same way, where a generic engine would have to be compiled once
@@ -190,5 +196,9 @@ impl Policy for Scheduler {
 
     fn set_attributes(&mut self, slot: u32, attributes: SchedAttributes) {
         each!(self, policy => policy.set_attributes(slot, attributes));
+    }
+
+    fn bytes(&self) -> usize {
+        each!(self, policy => policy.bytes())
     }
 }

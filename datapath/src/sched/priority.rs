@@ -115,4 +115,8 @@ impl Policy for StrictPriority {
     fn set_attributes(&mut self, slot: u32, attributes: SchedAttributes) {
         self.priorities[slot as usize] = attributes.priority.min(PRIORITY_MAX);
     }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.lists.bytes() + size_of_val(&*self.priorities)
+    }
 }

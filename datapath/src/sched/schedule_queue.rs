@@ -34,6 +34,12 @@ impl ScheduleQueue {
         self.slots.pop_front()
     }
 
+    /// Bytes on the heap.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<u32>()
+    }
+
     /// Queue pairs that wait for their turn.
     #[inline]
     #[must_use]

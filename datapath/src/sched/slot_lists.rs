@@ -63,6 +63,12 @@ impl<const N: usize> SlotLists<N> {
         self.ends[list].head == NONE
     }
 
+    /// Bytes on the heap.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.next)
+    }
+
     /// Slots in all of them.
     #[must_use]
     pub const fn len(&self) -> usize {

@@ -86,6 +86,12 @@ impl TimerWheel {
         self.armed -= 1;
     }
 
+    /// Bytes on the heap.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.heads) + size_of_val(&*self.occupied) + self.links.capacity() * size_of::<Link>()
+    }
+
     /// Takes one timer that is due at `now`. Call until it returns `None`.
     #[inline]
     pub fn pop(&mut self, now: Time) -> Option<u32> {

@@ -76,4 +76,8 @@ impl Policy for Weighted {
         let weight = attributes.weight.clamp(1, WEIGHT_LIMIT);
         self.shares[slot as usize] = Share { weight, left: 0 };
     }
+
+    fn bytes(&self) -> usize {
+        self.queue.bytes() + size_of_val(&*self.shares)
+    }
 }

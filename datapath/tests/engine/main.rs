@@ -4,6 +4,7 @@
 mod common;
 mod lives;
 mod long_messages;
+mod memory;
 mod policies;
 mod scheduler;
 mod wake_ups;
