@@ -25,8 +25,10 @@ use crate::port::Port;
 use crate::qp::{self, QpTable};
 use crate::queue::Doorbells;
 use crate::sched::SchedFlags;
+use crate::slow_path::CtrlQ;
 use crate::time::Time;
 use crate::tuning;
+use sr_recovery::thread::Remote;
 use sr_recovery::{Command, SlowPathStats, StreamId};
 use tx_slots::Wire;
 
@@ -60,6 +62,23 @@ impl<P: Port> Engine<P> {
     /// # Errors
     /// [`ConfigError`] if a size is out of range or the port's frames are too short.
     pub fn new(port: P, config: EngineConfig) -> Result<Self, ConfigError> {
+        Self::over(port, config, CtrlQ::stepped)
+    }
+
+    /// The same with a slow path that runs in another thread: `remote` is the engine's end of it
+    /// ([`sr_recovery::thread::pair`]), made with [`EngineConfig::slow_path`].
+    ///
+    /// # Errors
+    /// As [`Engine::new`].
+    pub fn with_slow_path(port: P, config: EngineConfig, remote: Remote) -> Result<Self, ConfigError> {
+        Self::over(port, config, |_| CtrlQ::threaded(remote))
+    }
+
+    fn over(
+        port: P,
+        config: EngineConfig,
+        ctrl_q: impl FnOnce(&EngineConfig) -> CtrlQ,
+    ) -> Result<Self, ConfigError> {
         config.validate()?;
         let caps = port.caps();
         admin::check_port(&caps)?;
@@ -72,7 +91,7 @@ impl<P: Port> Engine<P> {
             }),
             wire: Wire::new(port),
             qps: QpTable::new(config.max_qps, config.seed, admin::vacant),
-            units: Units::new(&config),
+            units: Units::new(&config, ctrl_q(&config)),
             doorbells: Doorbells::new(config.max_qps as usize),
             config,
             next_pd: 1,

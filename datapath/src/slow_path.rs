@@ -1,80 +1,139 @@
-//! CtrlQ: the pair of queues between the fast path and the slow path, and the slow path itself, stepped by the engine.
+//! CtrlQ: the pair of queues between the fast path and the slow path.
 //!
 //! Metadata of packets out of order goes down, decisions (a new ePSN, retransmissions) come up, both in order. The
 //! engine never waits: where the ring down has no room it drops the packet instead, before anything acknowledged it.
+//! The slow path is stepped by the engine, or runs in a thread of its own (docs/adr/0013). While nothing is missing
+//! anywhere neither is touched: `settled` says so.
 
 use crate::engine::EngineConfig;
+use sr_recovery::thread::Remote;
 use sr_recovery::{Command, Record, SlowPath, SlowPathConfig, SlowPathStats};
 use std::collections::VecDeque;
 
-/// Records that the ring down holds.
+/// Records that the ring down to a stepped slow path holds.
 const RECORDS_MAX: usize = 4096;
-/// An eighth is kept for packets at ePSN and for what ends an episode: they make room, the others take it.
-const RESERVED: usize = RECORDS_MAX / 8;
+/// This part of the ring is kept for packets at ePSN and for what ends an episode: they make room, the others take it.
+const RESERVED_PART: usize = 8;
+
+impl EngineConfig {
+    /// The slow path for an engine of this size.
+    #[must_use]
+    pub const fn slow_path(&self) -> SlowPathConfig {
+        SlowPathConfig {
+            max_streams: self.max_qps * 2,
+            window_max: self.window_max as u32,
+            contexts: self.recovery_contexts * 2,
+        }
+    }
+}
 
 /// The queue pair to the slow path.
 pub struct CtrlQ {
-    records: VecDeque<Record>,
-    slow_path: SlowPath,
+    driver: Driver,
+    /// Records that fit at most.
+    capacity: usize,
+    /// Every record was handled, and every command taken.
+    settled: bool,
+}
+
+/// Who drives the slow path.
+enum Driver {
+    /// The engine, in its turn.
+    Stepped { records: VecDeque<Record>, slow_path: Box<SlowPath> },
+    /// Another thread.
+    Threaded(Box<Remote>),
 }
 
 impl CtrlQ {
-    /// Queues and slow path for an engine of this size.
+    /// A queue to a slow path that the engine steps.
     #[must_use]
-    pub fn new(config: &EngineConfig) -> Self {
-        let slow_path = SlowPath::new(SlowPathConfig {
-            max_streams: config.max_qps * 2,
-            window_max: u32::from(config.window_max),
-            contexts: config.recovery_contexts * 2,
-        });
-        Self { records: VecDeque::with_capacity(RECORDS_MAX), slow_path }
+    pub fn stepped(config: &EngineConfig) -> Self {
+        let slow_path = Box::new(SlowPath::new(config.slow_path()));
+        let records = VecDeque::with_capacity(RECORDS_MAX);
+        Self { driver: Driver::Stepped { records, slow_path }, capacity: RECORDS_MAX, settled: true }
+    }
+
+    /// The queue to a slow path in a thread of its own.
+    #[must_use]
+    pub fn threaded(remote: Remote) -> Self {
+        let capacity = remote.capacity();
+        Self { driver: Driver::Threaded(Box::new(remote)), capacity, settled: true }
     }
 
     /// Whether `count` records fit, for a packet ahead of ePSN or an acknowledgement.
     #[inline]
     #[must_use]
-    pub fn has_room(&self, count: usize) -> bool {
-        self.records.len() + count <= RECORDS_MAX - RESERVED
+    pub fn has_room(&mut self, count: usize) -> bool {
+        self.has_reserved_room(count + self.capacity / RESERVED_PART)
     }
 
     /// Whether `count` records fit, for a packet at ePSN.
     #[inline]
     #[must_use]
-    pub fn has_reserved_room(&self, count: usize) -> bool {
-        self.records.len() + count <= RECORDS_MAX
+    pub fn has_reserved_room(&mut self, count: usize) -> bool {
+        match &mut self.driver {
+            Driver::Stepped { records, .. } => records.len() + count <= self.capacity,
+            Driver::Threaded(remote) => remote.has_room(count),
+        }
     }
 
     /// Writes a record for which the caller checked that there is room. False if it was lost all the same.
     #[inline]
     pub fn push(&mut self, record: Record) -> bool {
-        let fits = self.records.len() < RECORDS_MAX;
-        if fits {
-            self.records.push_back(record);
+        self.settled = false;
+        match &mut self.driver {
+            Driver::Stepped { records, .. } => {
+                let fits = records.len() < self.capacity;
+                if fits {
+                    records.push_back(record);
+                }
+                fits
+            }
+            Driver::Threaded(remote) => remote.push(&record),
         }
-        fits
     }
 
-    /// Runs the slow path until it has a decision or nothing to do.
+    /// The next decision, if there is one by now. A stepped slow path runs until it has one or nothing to do.
     #[inline]
     pub fn step(&mut self) -> Option<Command> {
-        loop {
-            if let Some(command) = self.slow_path.poll() {
-                return Some(command);
+        if self.settled { None } else { self.next_command() }
+    }
+
+    #[cold]
+    fn next_command(&mut self) -> Option<Command> {
+        match &mut self.driver {
+            Driver::Stepped { records, slow_path } => loop {
+                if let Some(command) = slow_path.poll() {
+                    return Some(command);
+                }
+                let Some(record) = records.pop_front() else {
+                    self.settled = true;
+                    return None;
+                };
+                slow_path.handle(&record);
+            },
+            Driver::Threaded(remote) => {
+                let command = remote.pop();
+                self.settled = command.is_none() && remote.is_settled();
+                command
             }
-            self.slow_path.handle(&self.records.pop_front()?);
         }
     }
 
-    /// What the slow path did, and how many streams it keeps state of.
+    /// What the slow path did, and how many streams it keeps state of; one in a thread of its own says it when it has
+    /// nothing left to do.
     #[must_use]
     pub fn stats(&self) -> SlowPathStats {
-        self.slow_path.stats()
+        match &self.driver {
+            Driver::Stepped { slow_path, .. } => slow_path.stats(),
+            Driver::Threaded(remote) => remote.stats(),
+        }
     }
 
     /// True if nothing waits, neither for the slow path nor for the engine.
     #[inline]
     #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.records.is_empty() && self.slow_path.is_idle()
+    pub const fn is_idle(&self) -> bool {
+        self.settled
     }
 }

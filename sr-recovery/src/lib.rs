@@ -5,7 +5,7 @@
 //! packets for the sender. Both directions are plain messages, first in first out per QP, tagged with the generation
 //! of the recovery they belong to, so the two sides may live in one thread or in two.
 //!
-//! No I/O, no clock, no thread. After [`SlowPath::new`] nothing is allocated until more streams are in recovery at
+//! [`SlowPath`] has no I/O, no clock, no thread; [`thread`] puts rings around it, so that it can run in one. After [`SlowPath::new`] nothing is allocated until more streams are in recovery at
 //! once, or with larger windows, than it was made for; [`SlowPathStats`] counts those.
 //!
 //! ```
@@ -23,6 +23,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod bell;
 pub mod bitmap;
 mod contexts;
 mod marks;
@@ -30,7 +31,11 @@ mod message;
 mod outbox;
 mod requester;
 mod responder;
+mod ring;
 mod slow_path;
+mod sync;
+pub mod thread;
+mod words;
 
 pub use message::{Command, Generation, Record, StreamId};
 pub use slow_path::{SlowPath, SlowPathConfig, SlowPathStats};

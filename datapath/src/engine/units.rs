@@ -37,7 +37,7 @@ pub(crate) struct Units {
 }
 
 impl Units {
-    pub fn new(config: &EngineConfig) -> Self {
+    pub fn new(config: &EngineConfig, ctrl_q: CtrlQ) -> Self {
         let queue_pairs = config.max_qps as usize;
         Self {
             now: Time::ZERO,
@@ -50,7 +50,7 @@ impl Units {
             max_qps: config.max_qps,
             ack_list: Vec::with_capacity(2 * queue_pairs),
             control: ControlQueue::new(),
-            ctrl_q: CtrlQ::new(config),
+            ctrl_q,
             contexts: (0..config.recovery_contexts).map(|_| RxRecovery::new(config.window_max)).collect(),
             response_contexts: config.recovery_contexts,
             counters: Counters::default(),

@@ -96,7 +96,7 @@ pub(super) fn out_of_order(
 
 /// Makes sure that the packet's metadata can be written and its completion kept, before anything is placed.
 fn reserve(cold: &mut QpCold, units: &mut Units, at_epsn: bool) -> bool {
-    let ring = &units.ctrl_q;
+    let ring = &mut units.ctrl_q;
     let room = if at_epsn {
         ring.has_reserved_room(RxStream::RECORDS_MAX)
     } else {
