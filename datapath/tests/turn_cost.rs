@@ -65,6 +65,22 @@ fn instructions(what: &str, size: u32, count: u32) -> u64 {
         .unwrap_or_else(|| panic!("no count in {text}"))
 }
 
+/// The functions of a profile that have costs: of the counted turns, or of everything.
+fn functions(what: &str, everything: bool) -> Vec<String> {
+    let profile = std::env::temp_dir().join(format!("srnic-profile-{what}-{}", std::process::id()));
+    let mut command = Command::new("valgrind");
+    command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", profile.display()));
+    if !everything {
+        command.args(["--collect-atstart=no", "--toggle-collect=*counted_turns*"]);
+    }
+    let output = command.arg(example()).args([what, "64", "400"]).output().expect("valgrind runs");
+    assert!(output.status.success(), "turn_cost {what}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(&profile).expect("callgrind wrote its profile");
+    std::fs::remove_file(&profile).expect("it can be removed");
+    let names = text.lines().filter(|line| line.starts_with("fn=") || line.starts_with("cfn="));
+    names.map(str::to_owned).collect()
+}
+
 /// Instructions of one more, whatever the set-up took, in hundredths.
 fn each(what: &str, size: u32, few: u32, many: u32) -> u64 {
     let more = instructions(what, size, many) - instructions(what, size, few);
@@ -80,6 +96,21 @@ fn a_turn_over_ten_thousand_idle_queue_pairs_costs_what_it_costs_with_one() {
     say(&format!("an idle turn: {} instructions, with 10,000 queue pairs {}", one / 100, many / 100));
     assert!(one > 1_000, "{one}: less than ten instructions are no turn");
     assert!(one.abs_diff(many) * 100 <= one, "1 queue pair {one}, 10,000 queue pairs {many}");
+}
+
+#[test]
+fn without_loss_the_slow_path_costs_nothing() {
+    if !have_valgrind() {
+        return;
+    }
+    let of_recovery = |names: &[String]| names.iter().filter(|name| name.contains("sr_recovery")).count();
+    assert!(of_recovery(&functions("send", true)) > 0, "the whole program makes a slow path");
+    for what in ["send", "receive", "ack"] {
+        let names = functions(what, false);
+        assert!(names.iter().any(|name| name.contains("counted_turns")), "{names:?}");
+        let found: Vec<_> = names.iter().filter(|name| name.contains("sr_recovery")).collect();
+        assert!(found.is_empty(), "{what} without a loss: {found:#?}");
+    }
 }
 
 #[test]

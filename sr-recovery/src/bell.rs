@@ -1,8 +1,6 @@
 //! Waking a thread that sleeps, at no cost while it is awake.
 
-use std::sync::OnceLock;
-
-use crate::sync::{AtomicBool, Ordering, Thread, current, fence, park};
+use crate::sync::{AtomicBool, Ordering, Parker, fence};
 
 /// Whether the worker sleeps, and who it is.
 ///
@@ -12,29 +10,27 @@ use crate::sync::{AtomicBool, Ordering, Thread, current, fence, park};
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
     asleep: AtomicBool,
-    worker: OnceLock<Thread>,
+    worker: Parker,
 }
 
 impl Bell {
     /// Worker: sleeps until it is rung for, unless `has_work` finds some now. May return without a reason.
     pub(crate) fn sleep(&self, has_work: impl FnOnce() -> bool) {
-        self.worker.get_or_init(current);
+        self.worker.settle();
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if !has_work() {
-            park();
+            self.worker.park();
         }
-        self.asleep.store(false, Ordering::Relaxed);
+        // Reads what `ring` wrote, so that whatever this thread says next comes after it.
+        self.asleep.swap(false, Ordering::Acquire);
     }
 
     /// The other side: work was published. A system call only if the worker sleeps; never waits.
     pub(crate) fn ring(&self) {
         fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed)
-            && self.asleep.swap(false, Ordering::Relaxed)
-            && let Some(worker) = self.worker.get()
-        {
-            worker.unpark();
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Release) {
+            self.worker.unpark();
         }
     }
 }

@@ -27,3 +27,15 @@ impl Driver {
     /// A thread of the device's own, on any processor.
     pub const THREAD: Self = Self::Thread { cpu: None };
 }
+
+/// Who runs the slow path of a device: bitmaps and decisions while packets are missing. While none is, it costs nothing
+/// either way.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum SlowPath {
+    /// The engine, within its turns. Right where cores are few: a wake-up across cores takes longer than the decisions.
+    #[default]
+    Stepped,
+    /// A thread of its own, which sleeps while nothing is missing. Right where a core is to spare and many connections
+    /// lose packets at once.
+    Thread,
+}

@@ -49,7 +49,7 @@ pub use datapath::queue::{
 };
 pub use datapath::sched::{SchedAttributes, SchedulerConfig};
 pub use device::{Device, DeviceBuilder};
-pub use driver::Driver;
+pub use driver::{Driver, SlowPath};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::Error;
 pub use memory::{FileBacking, MemoryRegion, ProtectionDomain, RemoteRegion, RemoteRegionError};

@@ -80,7 +80,9 @@ pub fn run(all: bool) -> Result<()> {
     for (name, args) in ALONE {
         steps.command(name, test(args));
     }
-    steps.command("datapath under loom", loom());
+    for (package, features) in LOOM {
+        steps.command(&format!("{package} under loom"), loom(package, features));
+    }
     let mut workspace = vec!["--workspace"];
     workspace.extend(SAID.iter().flat_map(|member| ["--exclude", *member]));
     steps.command("workspace", test(&workspace));
@@ -102,10 +104,13 @@ fn test(args: &[&str]) -> Command {
     command
 }
 
-/// The models of datapath/src/queue/tests/loom_models.rs, in a target directory of their own: the flag would have
-/// everything built again.
-fn loom() -> Command {
-    let mut command = cargo(&["test", "-p", "datapath", "--no-default-features", "--lib", "loom_"]);
+/// What has models for loom, and with which features.
+const LOOM: [(&str, &[&str]); 2] = [("datapath", &["--no-default-features"]), ("sr-recovery", &[])];
+
+/// The models of a package, in a target directory of their own: the flag would have everything built again.
+fn loom(package: &str, features: &[&str]) -> Command {
+    let mut command = cargo(&["test", "-p", package, "--lib", "loom_"]);
+    command.args(features);
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", repo::root().join("target/loom"));
     command
 }

@@ -2,36 +2,45 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p sr-recovery --lib loom_`
 
-/// Without one of the two `SeqCst` fences the worker sleeps for ever, which loom reports as a deadlock.
+/// Work is made once: after a ring and the sleep that it ended, flag and worker are as they were. `woken`: a wake of
+/// before is still on its way. Without one of the two `SeqCst` fences the worker sleeps for ever, a deadlock.
 #[cfg(loom)]
-#[test]
-fn loom_work_wakes_the_worker() {
+fn work_wakes_the_worker(woken: bool) {
     use super::Bell;
-    use crate::sync::{Arc, AtomicU32, Ordering};
+    use crate::sync::{Arc, AtomicBool, Ordering};
     use loom::thread;
 
-    const WORK: u32 = 2;
-    loom::model(|| {
-        let (bell, work) = (Arc::new(Bell::default()), Arc::new(AtomicU32::new(0)));
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(4);
+    builder.check(move || {
+        let (bell, work) = (Arc::new(Bell::default()), Arc::new(AtomicBool::new(false)));
+        if woken {
+            bell.worker.unpark();
+        }
         let worker = {
             let (bell, work) = (Arc::clone(&bell), Arc::clone(&work));
             thread::spawn(move || {
-                let mut done = 0;
-                while done < WORK {
-                    let made = work.load(Ordering::Acquire);
-                    if made == done {
-                        bell.sleep(|| work.load(Ordering::Acquire) != done);
-                    }
-                    done = made;
+                while !work.load(Ordering::Acquire) {
+                    bell.sleep(|| work.load(Ordering::Acquire));
                 }
             })
         };
-        for made in 1..=WORK {
-            work.store(made, Ordering::Release);
-            bell.ring();
-        }
+        work.store(true, Ordering::Release);
+        bell.ring();
         worker.join().unwrap();
     });
+}
+
+#[cfg(loom)]
+#[test]
+fn loom_work_wakes_the_worker() {
+    work_wakes_the_worker(false);
+}
+
+#[cfg(loom)]
+#[test]
+fn loom_work_wakes_the_worker_that_was_woken_for_nothing() {
+    work_wakes_the_worker(true);
 }
 
 #[cfg(not(loom))]

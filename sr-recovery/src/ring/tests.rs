@@ -59,7 +59,8 @@ mod alone {
 ///
 /// `RUSTFLAGS="--cfg loom" cargo test -p sr-recovery --lib loom_`
 ///
-/// Fails if `Release` or `Acquire` of either position is weakened.
+/// Fails if `Release` or `Acquire` of `tail` is weakened. Those of `head` keep stores from coming before loads, which loom
+/// does not try.
 #[cfg(loom)]
 mod loom_models {
     use super::{Number, START, ring};

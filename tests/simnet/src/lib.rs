@@ -36,7 +36,7 @@ pub use frame::FrameKind;
 pub use link::{Faults, LinkConfig, PPM};
 pub use network::{LinkId, Network, NodeId, PortOptions};
 pub use port::SimPort;
-pub use rig::{Qp, QpOptions, Region, Rig, RigOptions, Span, Srq, Stuck, Work, pattern};
+pub use rig::{Qp, QpOptions, Region, Rig, RigOptions, SlowPathDriver, Span, Srq, Stuck, Work, pattern};
 pub use rng::Rng;
 pub use stats::{KindCounts, LinkStats};
 pub use trace::TraceHash;

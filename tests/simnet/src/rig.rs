@@ -8,10 +8,11 @@ mod memory;
 mod options;
 mod run;
 mod shared;
+mod slow_path;
 mod work;
 
 pub use memory::{Region, Span, pattern};
-pub use options::{QpOptions, RigOptions};
+pub use options::{QpOptions, RigOptions, SlowPathDriver};
 pub use run::Stuck;
 pub use shared::Srq;
 pub use work::Work;
@@ -25,6 +26,7 @@ use datapath::memory::{Backing, ProtectionDomainId};
 use datapath::qp::state::QpState;
 use datapath::queue::{Completion, CompletionQueue, SharedRecvQueue};
 use datapath::time::Time;
+use slow_path::LateWorker;
 use std::sync::Arc;
 
 /// A queue pair of a rig.
@@ -51,6 +53,8 @@ impl Qp {
 /// An engine and what belongs to it.
 struct Node {
     engine: Engine<SimPort>,
+    /// Its slow path, if the rig runs it.
+    slow_path: Option<LateWorker>,
     ip: IpAddr,
     /// The protection domain of everything that does not ask for another.
     pd: ProtectionDomainId,
@@ -151,10 +155,12 @@ impl Rig {
             seed: crate::rng::splitmix64(self.options.seed ^ id.0 as u64),
             ..EngineConfig::default()
         };
-        let mut engine = Engine::new(port, config).expect("the rig's options make a valid engine");
+        let (mut engine, slow_path) = slow_path::engine_with(self.options.slow_path, port, config)
+            .expect("the rig's options make a valid engine");
         let (pd, inspect) = (engine.allocate_pd(), engine.allocate_pd());
         self.nodes.push(Node {
             engine,
+            slow_path,
             ip,
             pd,
             inspect,

@@ -1,7 +1,7 @@
 //! Opening a device.
 
 use super::{Device, Inner};
-use crate::driver::{Driver, EngineThread};
+use crate::driver::{Driver, EngineThread, SlowPath};
 use crate::error::Error;
 use crate::nic::Driven;
 use crate::shared::Shared;
@@ -12,6 +12,7 @@ use datapath::port::fault::FaultStats;
 use datapath::sched::SchedulerConfig;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::thread;
 
 /// What a device is opened with, beside its string; made by [`Device::builder`].
 ///
@@ -29,6 +30,7 @@ use std::sync::atomic::AtomicU64;
 #[must_use = "a builder opens nothing until `open`"]
 pub struct DeviceBuilder {
     driver: Driver,
+    slow_path: SlowPath,
     sizes: EngineConfig,
 }
 
@@ -47,6 +49,8 @@ impl DeviceBuilder {
     setters! {
         /// Who runs the engine. Default [`Driver::Inline`].
         driver: Driver => driver;
+        /// Who runs the slow path. Default [`SlowPath::Stepped`].
+        slow_path: SlowPath => slow_path;
         /// Queue pairs at most, 1 to 2^20. Default 1024.
         max_qps: u32 => sizes.max_qps;
         /// Completion queues at most, 1 to 2^24. Default 1024.
@@ -122,7 +126,18 @@ impl DeviceBuilder {
         fault_stats: fn(&P) -> FaultStats,
     ) -> Result<Device, Error> {
         let caps = port.caps();
-        let engine = Engine::new(port, config)?;
+        let engine = match self.slow_path {
+            SlowPath::Stepped => Engine::new(port, config)?,
+            SlowPath::Thread => {
+                let (remote, worker) = sr_recovery::thread::pair(config.slow_path());
+                let engine = Engine::with_slow_path(port, config, remote)?;
+                // It ends with the engine, which owns the other end.
+                let thread = thread::Builder::new().name("srnic-recovery".to_owned());
+                let started = thread.spawn(|| worker.run());
+                started.map_err(|source| Error::Thread { doing: "be started", source })?;
+                engine
+            }
+        };
         let shared = Arc::new(Shared::new(Box::new(Driven { engine, fault_stats })));
         let thread = match self.driver {
             Driver::Inline => None,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use verbs_api::{Device, Driver, EngineConfig, Port, PortStats};
+use verbs_api::{Device, Driver, EngineConfig, Port, PortStats, SlowPath};
 
 use datapath::port::fault::{Fault, FaultConfig};
 use datapath::port::{PortCaps, RX_BURST};
@@ -95,7 +95,9 @@ pub fn devices(driver: Driver, faults: &str) -> (Device, Device) {
         stats: PortStats::default(),
     };
     let faults: FaultConfig = faults.parse().expect("faults");
-    let builder = Device::builder().driver(driver);
+    // Threads all the way, or none.
+    let slow_path = if driver == Driver::Inline { SlowPath::Stepped } else { SlowPath::Thread };
+    let builder = Device::builder().driver(driver).slow_path(slow_path);
     let one = builder.from_port(port(1, &there, &back), config(1));
     let two = builder.from_port(Fault::new(port(2, &back, &there), &faults), config(2));
     (one.expect("a device"), two.expect("a device"))

@@ -110,7 +110,7 @@ fn reserve(reads: &mut Reads, policy: RecoveryPolicy, units: &mut Units, at_epsn
         units.counters.drop_go_back_n += 1;
         return false;
     }
-    let ring = &units.ctrl_q;
+    let ring = &mut units.ctrl_q;
     let room = if at_epsn {
         ring.has_reserved_room(RxStream::RECORDS_MAX)
     } else {

@@ -13,6 +13,17 @@ use wire::{Pmtu, WireMode};
 pub(super) const REMOTE_EVERYTHING: Access =
     Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Access::REMOTE_READ).union(Access::REMOTE_ATOMIC);
 
+/// Who runs the slow path of each engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SlowPathDriver {
+    /// The engine, in its turn.
+    Stepped,
+    /// Behind the rings of a thread, but run by the rig: every so many nanoseconds of virtual time.
+    Late(u64),
+    /// A thread, in its own time: nothing repeats exactly.
+    Thread,
+}
+
 /// Options of a rig.
 #[derive(Clone, Copy, Debug)]
 pub struct RigOptions {
@@ -28,6 +39,8 @@ pub struct RigOptions {
     pub window_max: u16,
     /// Streams of an engine that can be in Recovery at once.
     pub recovery_contexts: u32,
+    /// Who runs the slow path.
+    pub slow_path: SlowPathDriver,
     /// Floors of the timers.
     pub rto: RtoConfig,
     /// How the queue pairs of an engine share its turns.
@@ -47,6 +60,7 @@ impl Default for RigOptions {
             max_qps: 64,
             window_max: 512,
             recovery_contexts: 64,
+            slow_path: SlowPathDriver::Stepped,
             rto: RtoConfig::SIMULATION,
             scheduler: SchedulerConfig::default(),
             ipv6: false,

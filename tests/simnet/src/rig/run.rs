@@ -95,6 +95,7 @@ impl Rig {
     /// One turn of one engine, now.
     pub fn turn(&mut self, node: NodeId) {
         self.net.exchange(self.now, node);
+        self.run_slow_path(node);
         self.nodes[node.0].engine.turn(self.now);
         self.net.exchange(self.now, node);
         self.nodes[node.0].busy_until = self.now.after(self.options.turn_cost_ns.max(1));
