@@ -1,7 +1,7 @@
 //! Posting work, and what became of it.
 
 use super::memory::Span;
-use super::{Qp, Rig};
+use super::{Endpoint, Qp, Rig};
 use datapath::queue::{
     Completion, PostError, RecvRequest, SendData, SendFlags, SendOpcode, SendRequest, Sge,
 };
@@ -272,20 +272,27 @@ impl Rig {
         self.auto_poll = on;
     }
 
+    /// Polls the completion queues of one queue pair: those of thousands take longer than all else.
+    pub fn poll_qp(&mut self, qp: Qp) {
+        poll_endpoint(&mut self.endpoints[qp.index]);
+    }
+
     /// Polls all completion queues and event queues into the rig's logs.
     pub fn poll(&mut self) {
-        for endpoint in &mut self.endpoints {
-            while let Some(completion) = endpoint.send_cq.poll() {
-                endpoint.sends.push(completion);
-            }
-            while let Some(completion) = endpoint.recv_cq.poll() {
-                endpoint.recvs.push(completion);
-            }
-        }
+        self.endpoints.iter_mut().for_each(poll_endpoint);
         for node in &mut self.nodes {
             while let Some(event) = node.engine.poll_event() {
                 node.events.push(event);
             }
         }
+    }
+}
+
+fn poll_endpoint(endpoint: &mut Endpoint) {
+    while let Some(completion) = endpoint.send_cq.poll() {
+        endpoint.sends.push(completion);
+    }
+    while let Some(completion) = endpoint.recv_cq.poll() {
+        endpoint.recvs.push(completion);
     }
 }
