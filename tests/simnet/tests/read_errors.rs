@@ -1,0 +1,244 @@
+//! READs and atomics that are refused, withdrawn, or never answered: how each side learns of it.
+
+use datapath::engine::AsyncEvent;
+use datapath::memory::Access;
+use datapath::qp::state::QpState;
+use datapath::queue::WcStatus;
+use simnet::filter::{drop_all, drop_numbers};
+use simnet::{Faults, FrameKind, Passing, Qp, QpOptions, Region, Rig, RigOptions, Work};
+use wire::{Kind, Pmtu};
+
+const LIMIT_NS: u64 = 100_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+
+struct Bench {
+    rig: Rig,
+    a: Qp,
+    b: Qp,
+    local: Region,
+    remote: Region,
+}
+
+fn bench(options: QpOptions) -> Bench {
+    let options = QpOptions { pmtu: Pmtu::B256, sq_psn: 0xFF_FFFC, ..options };
+    let (mut rig, a, b) = Rig::pair(RigOptions::default(), options);
+    let (local, remote) = (rig.region(a.node(), 8000), rig.region(b.node(), 8000));
+    rig.fill(remote.all(), 1);
+    Bench { rig, a, b, local, remote }
+}
+
+/// Two good READs, the bad request, one more of each kind. The first two bring what they should.
+fn fails_between_good_ones(bench: &mut Bench, bad: &Work, status: WcStatus, what: &str) {
+    let Bench { rig, a, local, remote, .. } = bench;
+    rig.post(*a, &Work::read(local.at(0, 1500), remote.at(0, 1500)));
+    rig.post(*a, &Work::read(local.at(1500, 500), remote.at(1500, 500)));
+    rig.post(*a, bad);
+    rig.post(*a, &Work::read(local.at(4000, 100), remote.at(4000, 100)));
+    rig.write(*a, local.at(0, 10), remote.at(6000, 10));
+    rig.run_until(|rig| rig.sends(*a).len() == 5, LIMIT_NS)
+        .unwrap_or_else(|stuck| panic!("{what}: {stuck:?}"));
+    let ends: Vec<_> = rig.sends(*a).iter().map(|done| done.status).collect();
+    let (success, flushed) = (WcStatus::Success, WcStatus::WrFlushErr);
+    assert_eq!(ends, [success, success, status, flushed, flushed], "{what}");
+    assert_eq!(rig.state(*a), QpState::Err, "{what}");
+    rig.verify(local.at(0, 2000), 1);
+    rig.verify_guards();
+}
+
+/// Makes a request that will fail.
+type Make = fn(&mut Bench) -> Work;
+
+const REFUSED: [(&str, Make, WcStatus); 8] = [
+    (
+        "unknown rkey",
+        |bench| Work::read(bench.local.at(3000, 700), bench.remote.all()).to(0x10_0000, 0x00FF_FF01),
+        WcStatus::RemAccessErr,
+    ),
+    (
+        "one byte behind the end",
+        |bench| Work::read(bench.local.at(3000, 701), bench.remote.at(7300, 701)),
+        WcStatus::RemAccessErr,
+    ),
+    (
+        "a region that may not be read",
+        |bench| {
+            let (node, pd) = (bench.b.node(), bench.rig.pd(bench.b.node()));
+            let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
+            let closed = bench.rig.region_with(node, 1000, pd, access);
+            Work::read(bench.local.at(3000, 700), closed.all())
+        },
+        WcStatus::RemAccessErr,
+    ),
+    (
+        "a region without atomics",
+        |bench| {
+            let (node, pd) = (bench.b.node(), bench.rig.pd(bench.b.node()));
+            let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ;
+            let closed = bench.rig.region_with(node, 1000, pd, access);
+            Work::fetch_add(bench.local.at(3000, 8), closed.all(), 1)
+        },
+        WcStatus::RemAccessErr,
+    ),
+    (
+        "another protection domain",
+        |bench| {
+            let node = bench.b.node();
+            let pd = bench.rig.engine_mut(node).allocate_pd();
+            let other = bench.rig.region_with(node, 1000, pd, Access::REMOTE_READ);
+            Work::read(bench.local.at(3000, 700), other.all())
+        },
+        WcStatus::RemAccessErr,
+    ),
+    (
+        "a word that is not aligned",
+        |bench| Work::fetch_add(bench.local.at(3000, 8), bench.remote.at(4, 8), 1),
+        WcStatus::RemInvReqErr,
+    ),
+    (
+        "an atomic behind the end",
+        |bench| Work::compare_swap(bench.local.at(3000, 8), bench.remote.at(8000, 8), 0, 1),
+        WcStatus::RemAccessErr,
+    ),
+    (
+        "a target that may not be written",
+        |bench| {
+            let (node, pd) = (bench.a.node(), bench.rig.pd(bench.a.node()));
+            let closed = bench.rig.region_with(node, 1000, pd, Access::REMOTE_READ);
+            Work::read(closed.all(), bench.remote.at(0, 1000))
+        },
+        WcStatus::LocProtErr,
+    ),
+];
+
+#[test]
+fn what_a_peer_may_not_read() {
+    for (what, make, status) in REFUSED {
+        for reverse_loss in [0, 200_000] {
+            let mut bench = bench(QpOptions::default());
+            let back = bench.rig.up(bench.b);
+            bench.rig.net.set_faults(back, Faults::loss(reverse_loss));
+            let bad = make(&mut bench);
+            fails_between_good_ones(&mut bench, &bad, status, what);
+        }
+    }
+}
+
+#[test]
+fn a_queue_pair_that_allows_no_reads_or_has_no_slot_for_them() {
+    let write_only = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+    let cases = [
+        QpOptions { access: write_only, ..QpOptions::default() },
+        QpOptions { max_dest_rd_atomic: 0, ..QpOptions::default() },
+    ];
+    for options in cases {
+        let Bench { mut rig, a, b, local, remote } = bench(options);
+        rig.post(a, &Work::read(local.at(0, 100), remote.at(0, 100)));
+        rig.run_until(|rig| rig.sends(a).len() == 1, LIMIT_NS).unwrap();
+        assert_eq!(rig.sends(a)[0].status, WcStatus::RemInvReqErr);
+        assert_eq!(rig.state(b), QpState::Err);
+        rig.verify_untouched(local.all());
+    }
+}
+
+#[test]
+fn more_reads_than_the_peer_takes_at_once() {
+    let options = QpOptions { max_rd_atomic: 8, max_dest_rd_atomic: 2, ..QpOptions::default() };
+    let Bench { mut rig, a, local, remote, .. } = bench(options);
+    for index in 0..4 {
+        rig.post(a, &Work::read(local.at(1000 * index, 700), remote.at(1000 * index, 700)));
+    }
+    rig.run_until(|rig| rig.sends(a).len() == 4, LIMIT_NS).unwrap();
+    let ends: Vec<_> = rig.sends(a).iter().map(|done| done.status).collect();
+    let success = WcStatus::Success;
+    assert_eq!(ends, [success, success, WcStatus::RemInvReqErr, WcStatus::WrFlushErr]);
+    rig.verify(local.at(0, 700), 1);
+}
+
+#[test]
+fn memory_withdrawn_while_it_is_read() {
+    for lost in [0, 1, 3] {
+        let mut bench = bench(QpOptions { window: 4, ..QpOptions::default() });
+        let node = bench.b.node();
+        let gone = bench.rig.region(node, 3000);
+        let (a, b) = (bench.a, bench.b);
+        let naks = |passing: &Passing<'_>| passing.kind() == FrameKind::ErrorNak;
+        let up = bench.rig.up(b);
+        bench.rig.net.set_filter(up, drop_numbers(0..lost, naks));
+        let Bench { rig, local, remote, .. } = &mut bench;
+        rig.post(a, &Work::read(local.at(0, 1000), remote.at(0, 1000)));
+        rig.post(a, &Work::read(local.at(1000, 3000), gone.all()));
+        rig.post(a, &Work::read(local.at(4000, 100), remote.at(0, 100)));
+        // Responses of the second have begun.
+        rig.run_until(|rig| rig.counters(b).tx_responses >= 6, LIMIT_NS).unwrap();
+        rig.deregister(gone);
+        rig.run_until(|rig| rig.sends(a).len() == 3, LIMIT_NS)
+            .unwrap_or_else(|stuck| panic!("{lost} NAKs lost: {stuck:?}"));
+        let ends: Vec<_> = rig.sends(a).iter().map(|done| done.status).collect();
+        assert_eq!(ends, [WcStatus::Success, WcStatus::RemAccessErr, WcStatus::WrFlushErr], "{lost}");
+        rig.verify(local.at(0, 1000), 1);
+        assert_eq!(rig.state(b), QpState::Err, "the responder's queue pair ends too");
+        rig.verify_guards();
+    }
+}
+
+#[test]
+fn a_target_withdrawn_while_it_is_filled() {
+    let Bench { mut rig, a, local, remote, .. } = bench(QpOptions { window: 4, ..QpOptions::default() });
+    let gone = rig.region(a.node(), 3000);
+    rig.post(a, &Work::read(local.at(0, 1000), remote.at(0, 1000)));
+    rig.post(a, &Work::read(gone.all(), remote.at(0, 3000)));
+    rig.post(a, &Work::read(local.at(4000, 100), remote.at(0, 100)));
+    rig.run_until(|rig| rig.counters(a).rx_responses >= 6, LIMIT_NS).unwrap();
+    rig.deregister(gone);
+    rig.run_until(|rig| rig.sends(a).len() == 3, LIMIT_NS).unwrap();
+    let ends: Vec<_> = rig.sends(a).iter().map(|done| done.status).collect();
+    assert_eq!(ends, [WcStatus::Success, WcStatus::LocProtErr, WcStatus::WrFlushErr]);
+    rig.verify(local.at(0, 1000), 1);
+}
+
+#[test]
+fn responses_that_never_arrive_end_both_queue_pairs() {
+    let options = QpOptions { timeout: 8, retry_cnt: 2, ..QpOptions::default() };
+    for (what, acks_pass) in [("responses lost", true), ("all lost", false)] {
+        let Bench { mut rig, a, b, local, remote } = bench(options);
+        let response = |passing: &Passing<'_>| {
+            let kind = passing.packet.map(|packet| packet.opcode().kind());
+            matches!(kind, Some(Kind::ReadResponse | Kind::AtomicAck))
+        };
+        let up = rig.up(b);
+        rig.net.set_filter(up, drop_all(move |passing| !acks_pass || response(passing)));
+        rig.post(a, &Work::read(local.at(0, 1000), remote.at(0, 1000)));
+        rig.post(a, &Work::fetch_add(local.at(1000, 8), remote.at(0, 8), 1));
+        rig.run_until(|rig| rig.sends(a).len() == 2, 2 * SECOND_NS)
+            .unwrap_or_else(|stuck| panic!("{what}: {stuck:?}"));
+        let ends: Vec<_> = rig.sends(a).iter().map(|done| done.status).collect();
+        assert_eq!(ends, [WcStatus::RetryExcErr, WcStatus::WrFlushErr], "{what}");
+        rig.run_until(|rig| rig.state(b) == QpState::Err, 2 * SECOND_NS)
+            .unwrap_or_else(|stuck| panic!("{what}: {stuck:?}"));
+        assert_eq!(rig.events(b.node()), [AsyncEvent::QpFatal { qpn: rig.qpn(b) }], "{what}");
+        rig.run_until_quiet(SECOND_NS).expect("dead queue pairs make no more events");
+    }
+}
+
+#[test]
+fn a_reset_in_the_middle_of_reads_leaves_nothing_behind() {
+    for round in 0..6 {
+        let Bench { mut rig, a, b, local, remote } = bench(QpOptions::default());
+        for faults in [rig.up(a), rig.up(b)] {
+            rig.net.set_faults(faults, Faults::loss(50_000));
+        }
+        for life in 0..4 {
+            for index in 0..6 {
+                rig.post(a, &Work::read(local.at(1000 * index, 1000), remote.at(1000 * index, 1000)));
+            }
+            rig.run_for(1500 * (round + life));
+            rig.reconnect(a, 0x10_0000 * u32::try_from(life + 1).unwrap(), b, 7);
+        }
+        rig.take_completions(a);
+        rig.post(a, &Work::read(local.at(0, 6000), remote.at(0, 6000)));
+        rig.run_until(|rig| rig.sends(a).len() == 1, SECOND_NS).unwrap();
+        assert_eq!(rig.sends(a)[0].status, WcStatus::Success);
+        rig.verify(local.at(0, 6000), 1);
+        rig.run_until_quiet(SECOND_NS).expect("nothing of the lives before is left");
+    }
+}
