@@ -14,7 +14,8 @@ use wire::Pmtu;
 /// [`Endpoint::to_bytes`].
 ///
 /// `srnic1,ip=10.77.0.1,mac=02:00:00:00:00:01,qpn=0x1a2b3c,psn=0x00f00d,pmtu=4096,window=512`; the 1 is the version of
-/// the wire format (protocol.md 2.2). `mac` may be missing, and `mtu` is there only if both ends must have the same.
+/// the wire format (protocol.md 2.2). `mac` may be missing, `mtu` is there only if both ends must have the same, and `rd` only
+/// if it is not 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Endpoint {
     /// IP address of the device.
@@ -31,6 +32,8 @@ pub struct Endpoint {
     pub window: u16,
     /// Longest IP packet of the device, in bytes, if its port can be used only with a peer that has the same (memif).
     pub mtu: Option<u16>,
+    /// READs and atomics that it takes at once.
+    pub rd_atomic: u8,
 }
 
 /// Why an endpoint's text or bytes make no sense.
@@ -70,7 +73,7 @@ impl Endpoint {
     }
 
     /// Big-endian: magic and version 4, IP 16 (IPv4 mapped to IPv6), MAC 6 (zero: none), QPN 4, PSN 4, window 2, code
-    /// of the path MTU 1 (`ibv_mtu`), zero 1, MTU 2 (zero: none).
+    /// of the path MTU 1 (`ibv_mtu`), READs and atomics 1, MTU 2 (zero: none).
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let ip = match self.ip {
@@ -85,6 +88,7 @@ impl Endpoint {
         bytes[30..34].copy_from_slice(&self.psn.to_be_bytes());
         bytes[34..36].copy_from_slice(&self.window.to_be_bytes());
         bytes[36] = self.path_mtu.code();
+        bytes[37] = self.rd_atomic;
         bytes[38..40].copy_from_slice(&self.mtu.unwrap_or_default().to_be_bytes());
         bytes
     }
@@ -96,7 +100,7 @@ impl Endpoint {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, EndpointError> {
         let bytes: &[u8; Self::BYTES] =
             bytes.try_into().map_err(|_| EndpointError::Length { given: bytes.len() })?;
-        if bytes[..4] != MAGIC || bytes[37] != 0 {
+        if bytes[..4] != MAGIC {
             return Err(EndpointError::Version);
         }
         let mac: [u8; 6] = field(bytes, 20);
@@ -109,6 +113,7 @@ impl Endpoint {
             window: u16::from_be_bytes(field(bytes, 34)),
             path_mtu: Pmtu::from_code(bytes[36]).ok_or(EndpointError::Field { field: "pmtu" })?,
             mtu: (mtu != 0).then_some(mtu),
+            rd_atomic: bytes[37],
         };
         endpoint.checked()
     }
@@ -140,7 +145,10 @@ impl fmt::Display for Endpoint {
         }
         let (qpn, psn, pmtu, window) = (self.qpn, self.psn, self.path_mtu.bytes(), self.window);
         write!(f, ",qpn={qpn:#08x},psn={psn:#08x},pmtu={pmtu},window={window}")?;
-        self.mtu.map_or(Ok(()), |mtu| write!(f, ",mtu={mtu}"))
+        if let Some(mtu) = self.mtu {
+            write!(f, ",mtu={mtu}")?;
+        }
+        if self.rd_atomic == 0 { Ok(()) } else { write!(f, ",rd={}", self.rd_atomic) }
     }
 }
 
@@ -151,7 +159,7 @@ impl FromStr for Endpoint {
     fn from_str(text: &str) -> Result<Self, EndpointError> {
         let mut fields = text.trim().strip_prefix(TEXT_PREFIX).ok_or(EndpointError::Version)?.split(',');
         let (mut ip, mut mac, mut qpn, mut psn, mut pmtu, mut window) = (None, None, None, None, None, None);
-        let mut mtu = None;
+        let (mut mtu, mut rd_atomic) = (None, None);
         fields.try_for_each(|field| {
             let (key, value) = field.split_once('=').ok_or(EndpointError::Version)?;
             let (known, taken) = match key {
@@ -162,6 +170,7 @@ impl FromStr for Endpoint {
                 "pmtu" => ("pmtu", put(&mut pmtu, value.parse().ok().and_then(Pmtu::from_bytes))),
                 "window" => ("window", put(&mut window, value.parse().ok())),
                 "mtu" => ("mtu", put(&mut mtu, value.parse().ok().filter(|mtu| *mtu != 0))),
+                "rd" => ("rd", put(&mut rd_atomic, value.parse().ok())),
                 _ => return Err(EndpointError::Version),
             };
             if taken { Ok(()) } else { Err(EndpointError::Field { field: known }) }
@@ -175,6 +184,7 @@ impl FromStr for Endpoint {
             path_mtu: pmtu.ok_or_else(|| missing("pmtu"))?,
             window: window.ok_or_else(|| missing("window"))?,
             mtu,
+            rd_atomic: rd_atomic.unwrap_or(0),
         };
         endpoint.checked()
     }

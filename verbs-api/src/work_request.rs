@@ -1,6 +1,6 @@
 //! Send work requests, built from what they do.
 
-use datapath::queue::{self, SendData, SendFlags, SendOpcode};
+use datapath::queue::{self, SendData, SendFlags, SendOpcode, Sge};
 
 /// A byte of the peer's memory, and the key that opens it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -48,12 +48,53 @@ impl<'a> SendRequest<'a> {
         Self::new(SendOpcode::Write, data, to)
     }
 
-    /// With immediate data, in host order: the peer's completion shows them. A WRITE then takes a receive, too.
+    /// RDMA READ: bytes of the peer's memory come into `into`, which must be registered with local write.
+    ///
+    /// ```
+    /// use verbs_api::{RemoteAddr, SendRequest, Sge};
+    ///
+    /// let into = [Sge { addr: 0x2000, length: 4096, lkey: 0x201 }];
+    /// let from = RemoteAddr { addr: 0x1000, rkey: 0x101 };
+    /// let request = SendRequest::read(&into, from).id(2).signaled();
+    /// # let _ = request;
+    /// ```
+    #[must_use]
+    pub const fn read(into: &'a [Sge], from: RemoteAddr) -> Self {
+        Self::new(SendOpcode::Read, SendData::Gather(into), from)
+    }
+
+    /// Atomic: stores `swap` to the 8 bytes at `at`, host order of the peer, if they are `compare`. What was there before
+    /// goes to `result`, 8 bytes as well.
+    #[must_use]
+    pub const fn compare_and_swap(result: Sge, at: RemoteAddr, compare: u64, swap: u64) -> Self {
+        let data = SendData::Atomic { result, compare, swap_or_add: swap };
+        Self::new(SendOpcode::CompareSwap, data, at)
+    }
+
+    /// Atomic: adds to the 8 bytes at `at`, wrapping. What was there before goes to `result`, 8 bytes as well.
+    #[must_use]
+    pub const fn fetch_and_add(result: Sge, at: RemoteAddr, add: u64) -> Self {
+        let data = SendData::Atomic { result, compare: 0, swap_or_add: add };
+        Self::new(SendOpcode::FetchAdd, data, at)
+    }
+
+    /// With immediate data, in host order: the peer's completion shows them. A WRITE then takes a receive, too. READs and
+    /// atomics carry none.
     #[must_use]
     pub const fn with_imm(mut self, imm: u32) -> Self {
-        self.0.opcode =
-            if self.0.opcode.is_write() { SendOpcode::WriteWithImm } else { SendOpcode::SendWithImm };
+        self.0.opcode = match self.0.opcode {
+            SendOpcode::Write | SendOpcode::WriteWithImm => SendOpcode::WriteWithImm,
+            SendOpcode::Send | SendOpcode::SendWithImm => SendOpcode::SendWithImm,
+            response => response,
+        };
         self.0.imm = imm;
+        self
+    }
+
+    /// Waits until all READs and atomics before it have completed (`IBV_SEND_FENCE`).
+    #[must_use]
+    pub const fn fenced(mut self) -> Self {
+        self.0.flags = self.0.flags.union(SendFlags::FENCE);
         self
     }
 

@@ -17,6 +17,9 @@ use datapath::sched::SchedulerConfig;
 use std::sync::Arc;
 use wire::Pmtu;
 
+/// READs and atomics under way, unless told otherwise.
+const RD_ATOMIC: u8 = 16;
+
 /// Sizes and attributes of a reliable connection, with usable defaults; made by [`ProtectionDomain::queue_pair`].
 ///
 /// Values are checked by [`build`](Self::build) and [`connect`](PreparedQueuePair::connect), which name what is wrong.
@@ -58,6 +61,8 @@ impl QueuePairBuilder {
                 access_flags: Access::LOCAL_WRITE.union(Access::REMOTE_WRITE),
                 path_mtu: device.path_mtu_max(),
                 sq_psn: device.new_psn(),
+                max_rd_atomic: RD_ATOMIC,
+                max_dest_rd_atomic: RD_ATOMIC,
                 ..QpAttr::default()
             },
         }
@@ -81,6 +86,11 @@ impl QueuePairBuilder {
         /// Code of the time that the peer waits if it finds no receive here, 0 to 31 (protocol.md 1.5). Default 12,
         /// 0.64 ms.
         min_rnr_timer: u8 => attr.min_rnr_timer;
+        /// READs and atomics that may be under way at once, and no more than the peer takes; others wait. 0 to 255,
+        /// 0: none can be posted. Default 16.
+        max_rd_atomic: u8 => attr.max_rd_atomic;
+        /// READs and atomics of the peer's that are taken at once; 0: none. Default 16.
+        max_dest_rd_atomic: u8 => attr.max_dest_rd_atomic;
         /// Congestion controller. Default DCTCP.
         congestion: CongestionAlgorithm => attr.congestion;
         /// Parameters of the congestion controller: the response to losses, RTT-fair growth, target delays.

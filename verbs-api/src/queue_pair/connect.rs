@@ -42,6 +42,7 @@ impl PreparedQueuePair {
             path_mtu: self.attr.path_mtu,
             window: device.window_max(),
             mtu: device.link_mtu(),
+            rd_atomic: self.attr.max_dest_rd_atomic,
         }
     }
 
@@ -90,6 +91,7 @@ impl PreparedQueuePair {
             path_mtu,
             dest_qpn: remote.qpn,
             rq_psn: remote.psn,
+            max_rd_atomic: self.attr.max_rd_atomic.min(remote.rd_atomic),
             ..self.attr
         };
         self.to_rtr(&attr)?;
