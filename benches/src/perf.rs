@@ -10,6 +10,7 @@ mod memory;
 pub mod meter;
 mod options;
 pub mod pattern;
+pub mod progress;
 pub mod raw;
 mod report;
 pub mod rpc;

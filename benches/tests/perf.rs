@@ -306,6 +306,17 @@ fn rpc_answers_every_request_through_loss() {
 }
 
 #[test]
+fn a_long_run_shows_its_progress_when_asked() {
+    for tool in [WRITE_BW, WRITE_LAT, RPC, RAW_LAT, TCP_LAT] {
+        let pair = Pair::new(tool, "progress");
+        let [client, _] = pair.run("", "-s 64 -D 2 --progress");
+        assert!(client.error().contains(" messages in 1 s"), "{tool}: {}", client.error());
+        let [client, _] = pair.run("", "-s 64 -D 2");
+        assert_eq!(client.error(), "", "nobody asked");
+    }
+}
+
+#[test]
 fn options_that_differ_are_named_on_both_sides() {
     for (tool, ours, theirs, reason) in [
         (WRITE_BW, "-n 10", "-n 20", "--iters is 10 here and 20 at the peer"),

@@ -8,6 +8,7 @@ use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::perf::cli::{self, BandwidthArgs, SendBandwidthArgs};
 use crate::perf::meter::{Meter, Rates};
+use crate::perf::progress::Progress;
 use crate::perf::report::Report;
 use crate::perf::session::{self, Session, Setup};
 use crate::perf::tool::{self, Tool};
@@ -162,7 +163,7 @@ fn measure(
     session.meet("ready", size)?;
     let mut ours = Rates::default();
     if is_client || args.rates.bidirectional {
-        let mut meter = Meter::new(Instant::now());
+        let mut meter = Meter::new(Instant::now()).showing(Progress::of(&args.common.basics));
         let result = Sender::new(verb, args, session, layout, receiver.as_mut())
             .run(args.common.basics.goal(ITERS_DEFAULT), &mut meter);
         ours = meter.rates();

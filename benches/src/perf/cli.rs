@@ -38,6 +38,9 @@ pub struct Basics {
     /// Stays on this CPU
     #[arg(long, value_name = "CPU")]
     pub cpu: Option<usize>,
+    /// Shows what is done so far once a second, on standard error; there a terminal is shown it anyway
+    #[arg(long)]
+    pub progress: bool,
     /// Accepted and without effect, as CPU frequencies are not looked at
     #[arg(short = 'F', long = "CPU-freq")]
     pub cpu_freq: bool,

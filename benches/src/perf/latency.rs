@@ -6,6 +6,7 @@ mod pingpong;
 use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::perf::cli::{self, LatencyArgs};
+use crate::perf::progress::Progress;
 use crate::perf::report::Report;
 use crate::perf::session::{self, Session, Setup};
 use crate::perf::statistics::Latencies;
@@ -94,7 +95,7 @@ fn measure(args: &LatencyArgs, session: &mut Session<'_>, report: &mut Report, p
     session.meet("ready", place.size())?;
     let mut player = Player::new(&args.common, session, place, depth(args));
     let summary = if is_client {
-        let mut latencies = Latencies::default();
+        let mut latencies = Latencies::showing(Progress::of(&args.common.basics));
         let result = player.lead(args.common.basics.goal(ITERS_DEFAULT), &mut latencies);
         let summary = latencies.summary();
         if matches!(result, Err(Error::Interrupted)) && summary.iterations > 0 {

@@ -1,5 +1,6 @@
 //! Measuring a rate while messages complete.
 
+use crate::perf::progress::Progress;
 use crate::perf::table::gbps;
 use core::fmt;
 use core::str::FromStr;
@@ -80,6 +81,7 @@ pub struct Meter {
     /// The last completion, and how many there were.
     last: (Instant, u64),
     peak: f64,
+    progress: Option<Progress>,
 }
 
 impl Meter {
@@ -92,12 +94,27 @@ impl Meter {
     /// Begins now, with `messages` that are counted but belong to no interval.
     #[must_use]
     pub fn beginning_with(messages: u64, start: Instant) -> Self {
-        Self { start: (start, messages), mark: (start, messages), last: (start, messages), peak: 0.0 }
+        Self {
+            start: (start, messages),
+            mark: (start, messages),
+            last: (start, messages),
+            peak: 0.0,
+            progress: None,
+        }
+    }
+
+    /// Shows a person what completed.
+    #[must_use]
+    pub fn showing(self, progress: Option<Progress>) -> Self {
+        Self { progress, ..self }
     }
 
     /// More messages completed by `now`.
     pub fn completed(&mut self, messages: u64, now: Instant) {
         self.last = (now, self.last.1 + messages);
+        if let Some(progress) = &mut self.progress {
+            progress.done(self.last.1, now);
+        }
         if now.saturating_duration_since(self.mark.0) >= PEAK_INTERVAL {
             self.peak = self.peak.max(rate(self.mark, self.last));
             self.mark = self.last;

@@ -7,6 +7,7 @@ use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::perf::cli::{self, RpcArgs};
 use crate::perf::meter::{Meter, Rates};
+use crate::perf::progress::Progress;
 use crate::perf::report::Report;
 use crate::perf::session::{self, Session, Setup};
 use crate::perf::table;
@@ -78,7 +79,7 @@ fn measure(args: &RpcArgs, session: &mut Session<'_>, report: &mut Report, slots
     }
     session.meet("ready", size)?;
     let rates = if args.common.basics.is_client() {
-        let mut meter = Meter::new(Instant::now());
+        let mut meter = Meter::new(Instant::now()).showing(Progress::of(&args.common.basics));
         let result = call(args, session, &mut lanes, &mut meter);
         let rates = meter.rates();
         if matches!(result, Err(Error::Interrupted)) && rates.iterations > 0 {

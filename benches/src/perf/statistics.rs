@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::perf::cli::Goal;
+use crate::perf::progress::Progress;
 use core::fmt;
 use core::str::FromStr;
 use hdrhistogram::Histogram;
@@ -20,6 +21,7 @@ pub struct Latencies {
     mean: f64,
     /// Sum of squared distances from the mean (Welford).
     squares: f64,
+    progress: Option<Progress>,
 }
 
 /// Quantiles and moments, in microseconds.
@@ -47,12 +49,26 @@ impl Default for Latencies {
     fn default() -> Self {
         // Fails only for more than five digits, or a range below 2.
         let histogram = Histogram::new_with_max(NANOS_MAX, 3).expect("constants that are possible");
-        Self { histogram, min: u64::MAX, max: 0, mean: 0.0, squares: 0.0 }
+        Self { histogram, min: u64::MAX, max: 0, mean: 0.0, squares: 0.0, progress: None }
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "nanoseconds to a few digits")]
 impl Latencies {
+    /// None yet; shows a person how many there are.
+    #[must_use]
+    pub fn showing(progress: Option<Progress>) -> Self {
+        Self { progress, ..Self::default() }
+    }
+
+    /// One more, in nanoseconds, that ended now.
+    pub fn record_at(&mut self, nanos: u64, now: Instant) {
+        self.record(nanos);
+        if let Some(progress) = &mut self.progress {
+            progress.done(self.histogram.len(), now);
+        }
+    }
+
     /// One more, in nanoseconds.
     pub fn record(&mut self, nanos: u64) {
         self.histogram.saturating_record(nanos);
@@ -72,7 +88,7 @@ impl Latencies {
         for rounds in 1.. {
             round()?;
             let end = Instant::now();
-            self.record(u64::try_from((end - start).as_nanos() / 2).unwrap_or(u64::MAX));
+            self.record_at(u64::try_from((end - start).as_nanos() / 2).unwrap_or(u64::MAX), end);
             if goal.is_reached(rounds, end) {
                 break;
             }

@@ -6,6 +6,7 @@ use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::perf::cli::{self, Goal, TcpArgs, TcpBandwidthArgs, TcpLatencyArgs};
 use crate::perf::meter::{Meter, Rates};
+use crate::perf::progress::Progress;
 use crate::perf::report::{Lost, Report};
 use crate::perf::statistics::{Latencies, Summary};
 use crate::perf::tool::{self, Tool};
@@ -143,7 +144,7 @@ fn latency(args: &TcpArgs, channel: &mut Channel, report: &mut Report, size: usi
         return channel.hear_at_last(&Nothing, "done");
     }
     let goal: Goal = args.basics.goal(LATENCY_ITERS);
-    let mut latencies = Latencies::default();
+    let mut latencies = Latencies::showing(Progress::of(&args.basics));
     let result = latencies.of_rounds(goal, || {
         stream.write_all(&message)?;
         if stream.read_all(&mut message)? { Ok(()) } else { Err(Error::PeerLeft) }

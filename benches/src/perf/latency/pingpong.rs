@@ -136,7 +136,7 @@ impl<'a> Player<'a> {
                 break;
             }
             let end = Instant::now();
-            latencies.record(u64::try_from((end - start).as_nanos() / 2).unwrap_or(u64::MAX));
+            latencies.record_at(u64::try_from((end - start).as_nanos() / 2).unwrap_or(u64::MAX), end);
             self.check(round)?;
             if goal.is_reached(round, end) {
                 break;

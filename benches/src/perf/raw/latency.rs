@@ -6,6 +6,7 @@ use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::perf::cli::{self, RawLatencyArgs};
+use crate::perf::progress::Progress;
 use crate::perf::report::{Lost, Report};
 use crate::perf::statistics::Latencies;
 use crate::perf::tool::{self, Tool};
@@ -45,7 +46,7 @@ fn run(tool: Tool, args: &RawLatencyArgs, link: &mut Link, channel: &mut Channel
         let (ball, input) = (Burst::new(&link.pool), Burst::new(&link.pool));
         let mut player = Player { link, channel, ball, input };
         let summary = if basics.is_client() {
-            let mut latencies = Latencies::default();
+            let mut latencies = Latencies::showing(Progress::of(basics));
             let result = player.lead(args, size, &mut latencies);
             let summary = latencies.summary();
             if matches!(result, Err(Error::Interrupted)) && summary.iterations > 0 {
