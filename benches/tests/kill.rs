@@ -8,6 +8,7 @@ use datapath::port::dpdk::{DpdkPort, Eal, EalConfig, MemifConfig, MemifRole};
 use dpdk_sys::Mempool;
 use srnic_benches::channel::Channel;
 use srnic_benches::error::Result;
+use srnic_benches::pump::wait_for;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
@@ -24,11 +25,11 @@ const VERSION: &str = "kill 1";
 const LIFE: &str = "SRNIC_VICTIM";
 const SIZE: usize = 4096;
 const DEPTH: u32 = 64;
-/// A try lasts 4.096 us x 2^13, 34 ms.
-const TIMEOUT: u8 = 13;
+/// A try lasts 4.096 us x 2^15, 134 ms: a victim that the machine lets wait for a while is not taken for dead.
+const TIMEOUT: u8 = 15;
 const RETRY_CNT: u8 = 7;
 /// (retry_cnt + 1) x 4.096 us x 2^timeout + 1 s, and what a busy machine may add.
-const VERDICT: Duration = Duration::from_millis(268 + 1000);
+const VERDICT: Duration = Duration::from_millis(1074 + 1000);
 const BUSY: Duration = Duration::from_secs(20);
 /// Buffers that an idle port may hold: those that it has taken in advance.
 const HELD: u32 = 128;
@@ -137,6 +138,8 @@ fn round(place: &Place, nic: &Nic, survivor: Survivor, role: MemifRole, number: 
     let mut channel =
         Channel::accept(&nic.device, VERSION, place.port, Some(5 * BUSY)).expect("the victim comes");
     let mut connection = Connection::new(&nic.device, &mut channel).expect("connected");
+    // Who sends to a peer that is not there yet may give it up before the kill.
+    let _: String = channel.hear(&nic.device, "ready").expect("the victim is there");
     // Some rounds end in the first messages, some in full flight.
     let messages = 1 + (number * 7919) % 3000;
     let took = match survivor {
@@ -236,6 +239,9 @@ fn victim() {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let mut channel = Channel::connect(&nic.device, VERSION, address).expect("the survivor is there");
     let mut connection = Connection::new(&nic.device, &mut channel).expect("connected");
+    let up = || Ok(nic.device.link_up().then_some(()));
+    wait_for(&nic.device, "the link did not come up", up).expect("a link");
+    channel.say("ready", verb).expect("the survivor listens");
     if verb == "send" {
         let _: u32 = channel.hear(&nic.device, "posted").expect("receives");
     }
