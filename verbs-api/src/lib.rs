@@ -53,7 +53,7 @@ pub use driver::{Driver, SlowPath};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::Error;
 pub use memory::{FileBacking, MemoryRegion, ProtectionDomain, RemoteRegion, RemoteRegionError};
-pub use queue_pair::{PreparedQueuePair, QueuePair, QueuePairBuilder};
+pub use queue_pair::{PreparedQueuePair, QueuePair, QueuePairBuilder, SendBatch};
 pub use shared_receive::SharedReceiveQueue;
 pub use spec::{DeviceSpec, Hugepages, Role, SpecError, Transport};
 pub use wire::Pmtu;

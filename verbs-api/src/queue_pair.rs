@@ -72,6 +72,12 @@ impl QueuePair {
         Ok(())
     }
 
+    /// Begins a batch of send requests: one doorbell for all of them, when the batch is dropped.
+    pub fn batch(&mut self) -> SendBatch<'_> {
+        let idle = self.owned.handles.send.outstanding() == 0;
+        SendBatch { owned: &mut self.owned, idle }
+    }
+
     /// Posts a receive request, for one SEND, or one WRITE with immediate, of the peer.
     ///
     /// # Errors
@@ -117,5 +123,31 @@ impl QueuePair {
     #[must_use]
     pub fn path_mtu(&self) -> Pmtu {
         self.path_mtu
+    }
+}
+
+/// Send requests that are posted together, from [`QueuePair::batch`]. The engine sees them when this is dropped; if the
+/// queue pair was idle it then runs a turn at once.
+pub struct SendBatch<'a> {
+    owned: &'a mut Owned,
+    idle: bool,
+}
+
+impl SendBatch<'_> {
+    /// Adds a request.
+    ///
+    /// # Errors
+    /// [`Error::Post`]; the request was not added then, those before it were.
+    pub fn post_send(&mut self, request: &SendRequest<'_>) -> Result<(), Error> {
+        Ok(self.owned.handles.send.stage(&request.0)?)
+    }
+}
+
+impl Drop for SendBatch<'_> {
+    fn drop(&mut self) {
+        let posted = self.owned.handles.send.submit();
+        if posted && self.idle {
+            self.owned.device().progress();
+        }
     }
 }

@@ -66,20 +66,36 @@ impl SendQueue {
     /// Posts requests until one is refused; one publish and one doorbell for all. Returns how many were posted, and
     /// the reason if it was not all of them.
     pub fn post_batch(&mut self, requests: &[SendRequest<'_>]) -> (usize, Result<(), PostError>) {
-        let mut result = Ok(());
         let mut posted = 0;
         for request in requests {
-            result = self.write(request);
-            if result.is_err() {
-                break;
+            if let Err(error) = self.stage(request) {
+                self.submit();
+                return (posted, Err(error));
             }
             posted += 1;
         }
-        if posted > 0 {
+        self.submit();
+        (posted, Ok(()))
+    }
+
+    /// Writes one request, which the engine sees after [`SendQueue::submit`] only.
+    ///
+    /// # Errors
+    /// [`PostError`]; nothing was written then.
+    #[inline]
+    pub fn stage(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        self.write(request)
+    }
+
+    /// Posts what was staged: one publish and one doorbell for all. False if there was nothing.
+    #[inline]
+    pub fn submit(&mut self) -> bool {
+        let staged = self.tail != self.ring.tail();
+        if staged {
             self.ring.publish(self.tail);
             self.shared.ring();
         }
-        (posted, result)
+        staged
     }
 
     /// Requests posted and not yet given back by the engine.

@@ -160,8 +160,10 @@ impl Plan<'_> {
         }
         let tag = (index as u64) << LANE_SHIFT;
         let mut inline = [0; QueueCaps::INLINE_LIMIT as usize];
+        let Lane { queue_pair, posted, signaled, completed } = lane;
+        let mut batch = queue_pair.batch();
         for _ in 0..count {
-            let slot = self.layout.slot(index, lane.posted);
+            let slot = self.layout.slot(index, *posted);
             let gather = [self.source.slice(slot.clone())?];
             let data = if slot.len() <= self.inline {
                 self.source.read(slot.start, &mut inline[..slot.len()])?;
@@ -173,12 +175,12 @@ impl Plan<'_> {
                 Verb::Write => SendRequest::write(data, self.remote.at(slot.start as u64)),
                 Verb::Send { .. } => SendRequest::send(data),
             };
-            let request = request.id(tag | (lane.posted + 1));
-            let signaled = self.is_signaled(lane);
-            lane.queue_pair.post_send(&if signaled { request.signaled() } else { request })?;
-            lane.posted += 1;
-            if signaled {
-                lane.signaled = lane.posted;
+            let request = request.id(tag | (*posted + 1));
+            let is_signaled = self.is_signaled(*posted, *completed);
+            batch.post_send(&if is_signaled { request.signaled() } else { request })?;
+            *posted += 1;
+            if is_signaled {
+                *signaled = *posted;
             }
         }
         Ok(())
@@ -196,10 +198,10 @@ impl Plan<'_> {
         }
     }
 
-    /// Whether the next message is: each `cq_mod`th, the last, and one behind which there is no room for a list.
-    fn is_signaled(&self, lane: &Lane<'_>) -> bool {
-        let posted = lane.posted + 1;
-        let full = posted - lane.completed + self.list > self.depth;
+    /// Whether the message behind the first `posted` is signaled: each `cq_mod`th, the last, and one behind which there is no room for a list.
+    fn is_signaled(&self, posted: u64, completed: u64) -> bool {
+        let posted = posted + 1;
+        let full = posted - completed + self.list > self.depth;
         let last = matches!(self.goal, Goal::Messages(messages) if posted == messages);
         posted.is_multiple_of(self.cq_mod) || full || last || self.over
     }

@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{Immutable, IntoBytes, Unaligned};
 
-use super::raw::{self, Ethernet, Ipv4, Ipv6, Udp, Vlan};
+use super::raw::{self, Ipv4, Ipv6, Udp, Vlan};
 use super::{Datagram, Ecn};
 use crate::bytes;
 
@@ -68,8 +68,8 @@ const V6: u8 = 2;
 /// flow label is 0, the UDP source port being the entropy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Template {
-    dst_mac: [u8; 6],
-    src_mac: [u8; 6],
+    /// Destination and source, as on the wire: copied whole.
+    macs: [u8; 12],
     /// IPv4 addresses use the first 4 bytes.
     src: [u8; 16],
     dst: [u8; 16],
@@ -101,8 +101,7 @@ impl Template {
             (src, dst) => return Err(TemplateError::Families { src, dst }),
         };
         let mut template = Self {
-            dst_mac: flow.dst_mac,
-            src_mac: flow.src_mac,
+            macs: join(flow.dst_mac, flow.src_mac),
             src,
             dst,
             src_port: U16::new(flow.src_port),
@@ -183,9 +182,10 @@ impl Template {
             true => IpAddr::V6(Ipv6Addr::from(octets)),
             false => IpAddr::V4(Ipv4Addr::from(narrow(octets))),
         };
+        let (dst_mac, src_mac) = split(self.macs);
         Flow {
-            src_mac: self.src_mac,
-            dst_mac: self.dst_mac,
+            src_mac,
+            dst_mac,
             vlan: self.is_tagged().then_some(self.tci.get()),
             src: address(self.src),
             dst: address(self.dst),
@@ -220,16 +220,16 @@ impl Template {
     }
 
     #[inline]
-    fn untagged(&self) -> Ethernet {
+    fn untagged(&self) -> Link {
         let ethertype = if self.is_v6() { raw::ETHERTYPE_IPV6 } else { raw::ETHERTYPE_IPV4 };
-        Ethernet { dst: self.dst_mac, src: self.src_mac, ethertype: U16::new(ethertype) }
+        Link { macs: self.macs, ethertype: U16::new(ethertype) }
     }
 
     #[inline]
     fn tagged(&self) -> Tagged {
         let ethernet = self.untagged();
         Tagged {
-            ethernet: Ethernet { ethertype: U16::new(raw::ETHERTYPE_VLAN), ..ethernet },
+            ethernet: Link { ethertype: U16::new(raw::ETHERTYPE_VLAN), ..ethernet },
             vlan: Vlan { tci: self.tci, ethertype: ethernet.ethertype },
         }
     }
@@ -275,11 +275,19 @@ impl Template {
     }
 }
 
+/// Ethernet, with the addresses in one piece: six bytes beside six would go through the stack.
+#[derive(IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct Link {
+    macs: [u8; 12],
+    ethertype: U16,
+}
+
 /// Ethernet with a VLAN tag.
 #[derive(IntoBytes, Immutable, Unaligned)]
 #[repr(C)]
 struct Tagged {
-    ethernet: Ethernet,
+    ethernet: Link,
     vlan: Vlan,
 }
 
@@ -299,6 +307,20 @@ where
     L3: IntoBytes + Immutable + Unaligned,
 {
     bytes::write(&Stack { l2, l3, udp }, frame)
+}
+
+/// Two Ethernet addresses, one after the other.
+fn join(first: [u8; 6], second: [u8; 6]) -> [u8; 12] {
+    let mut both = [0; 12];
+    both[..6].copy_from_slice(&first);
+    both[6..].copy_from_slice(&second);
+    both
+}
+
+/// The two of [`join`].
+fn split(both: [u8; 12]) -> ([u8; 6], [u8; 6]) {
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = both;
+    ([a, b, c, d, e, f], [g, h, i, j, k, l])
 }
 
 /// An IPv4 address in the first four bytes of sixteen.
