@@ -14,29 +14,35 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 const ICRC_LEN: usize = 4;
 
-/// How it is computed.
+/// How it is computed. A value exists only where the processor supports it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kernel(Kind);
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Kernel {
-    /// With `crc32fast`, after the copy.
+enum Kind {
     Portable = 1,
-    /// With 512-bit vectors, together with the copy.
     #[cfg(target_arch = "x86_64")]
     Avx512 = 2,
 }
 
 impl Kernel {
-    /// The best that this processor can run; found out once.
+    /// With `crc32fast`, after the copy: runs everywhere.
+    pub const PORTABLE: Self = Self(Kind::Portable);
+
+    /// The best that this processor can run; found out once. On x86-64 with 512-bit carry-less multiplication: with
+    /// that, together with the copy.
     #[inline]
+    #[must_use]
     pub fn detected() -> Self {
         static FOUND: AtomicU8 = AtomicU8::new(0);
         match FOUND.load(Ordering::Relaxed) {
             #[cfg(target_arch = "x86_64")]
-            2 => Self::Avx512,
-            1 => Self::Portable,
+            2 => Self(Kind::Avx512),
+            1 => Self::PORTABLE,
             _ => {
                 let kernel = Self::detect();
-                FOUND.store(kernel as u8, Ordering::Relaxed);
+                FOUND.store(kernel.0 as u8, Ordering::Relaxed);
                 kernel
             }
         }
@@ -46,9 +52,9 @@ impl Kernel {
     fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         if avx512::is_supported() {
-            return Self::Avx512;
+            return Self(Kind::Avx512);
         }
-        Self::Portable
+        Self::PORTABLE
     }
 
     /// True if the last four bytes of `frame_from_l3` are the ICRC of those before.
@@ -56,9 +62,9 @@ impl Kernel {
     #[must_use]
     pub fn verify(self, frame_from_l3: &[u8]) -> bool {
         #[cfg(target_arch = "x86_64")]
-        if self == Self::Avx512
+        if self.0 == Kind::Avx512
             && let Some((frame, found)) = frame_from_l3.split_last_chunk::<ICRC_LEN>()
-            // SAFETY: the kernel was chosen because the processor supports it.
+            // SAFETY: such a kernel exists only where the processor supports it.
             && let Some(icrc) = unsafe { avx512::compute(frame) }
         {
             return icrc == u32::from_le_bytes(*found);
@@ -82,7 +88,7 @@ impl Kernel {
         let (headers, body) = frame.split_at_mut(at);
         assert!(len <= body.len(), "{len} bytes of payload in {}", body.len());
         #[cfg(target_arch = "x86_64")]
-        if self == Self::Avx512
+        if self.0 == Kind::Avx512
             // SAFETY: the processor supports it; `source` as the caller promises.
             && let Some(computed) = unsafe { avx512::copy(headers, body, source, len) }
         {

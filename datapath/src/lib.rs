@@ -5,7 +5,7 @@
 
 pub mod counters;
 pub mod engine;
-mod icrc;
+pub mod icrc;
 pub mod memory;
 pub mod neighbor;
 pub mod port;

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 /// The kernels that run here.
 fn kernels() -> impl Iterator<Item = Kernel> {
-    [Kernel::Portable, Kernel::detected()].into_iter()
+    [Kernel::PORTABLE, Kernel::detected()].into_iter()
 }
 
 /// An IP packet's first byte.
