@@ -2,7 +2,7 @@
 //!
 //! Metadata of packets out of order goes down, decisions (a new ePSN, retransmissions) come up, both in order. The
 //! engine never waits: where the ring down has no room it drops the packet instead, before anything acknowledged it.
-//! The slow path is stepped by the engine, or runs in a thread of its own (docs/adr/0012). While nothing is missing
+//! The slow path is stepped by the engine, or runs in a thread of its own (docs/adr/0013). While nothing is missing
 //! anywhere neither is touched: `settled` says so.
 
 use crate::engine::EngineConfig;
