@@ -10,7 +10,7 @@ mod send;
 mod tx_slots;
 mod units;
 
-pub use admin::{EngineMemory, QpConfig, QpHandles, QpMemory, SrqAttr};
+pub use admin::{EngineMemory, QpConfig, QpHandles, QpMemory, SrqAttr, Usage};
 pub use config::{ConfigError, EngineConfig, QPS_LIMIT, WINDOW_LIMIT};
 pub(crate) use control_queue::{ControlKind, ControlPacket};
 pub use error::{CreateError, ModifyError};
@@ -23,7 +23,7 @@ use crate::memory::MemoryTable;
 use crate::neighbor::{Neighbor, NeighborConfig};
 use crate::port::Port;
 use crate::qp::{self, QpTable};
-use crate::queue::Doorbells;
+use crate::queue::{CompletionWriter, Doorbells};
 use crate::sched::SchedFlags;
 use crate::slow_path::CtrlQ;
 use crate::time::Time;
@@ -177,7 +177,26 @@ impl<P: Port> Engine<P> {
 
     /// The oldest asynchronous event not yet polled.
     pub fn poll_event(&mut self) -> Option<AsyncEvent> {
-        self.units.events.pop()
+        match self.units.events.pop() {
+            // Those that were lost were younger than all that were kept.
+            None => Some(self.units.events.take_lost())
+                .filter(|count| *count > 0)
+                .map(|count| AsyncEvent::Lost { count }),
+            event => event,
+        }
+    }
+
+    /// A completion queue whose armed wish was answered since it was armed. Ask after each turn, and after calls that
+    /// may complete requests, until there is none.
+    #[inline]
+    pub fn poll_cq_event(&mut self) -> Option<u32> {
+        while let Some(number) = self.units.cqs_to_tell.pop() {
+            let writer = self.units.cqs.get_mut(number as usize).and_then(Option::as_mut);
+            if writer.is_some_and(CompletionWriter::take_event) {
+                return Some(number);
+            }
+        }
+        None
     }
 
     /// Decisions of the slow path.

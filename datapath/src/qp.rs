@@ -16,7 +16,7 @@ mod table;
 pub(crate) use context::{Attributes, QpCold, QpIdentity, RequesterCursor, ResponderCursor, SqEntry};
 pub use context::{HOT_BYTES_MAX, Qpc};
 pub(crate) use feedback::adopt_window;
-pub(crate) use flush::{fail, flush_and_rest, flush_taken, rest_for_good, stop_streams};
+pub(crate) use flush::{abort, fail, flush_and_rest, flush_taken, rest_for_good, stop_streams};
 pub(crate) use owed::Owed;
 pub(crate) use receives::{Receives, Srq, Srqs, Taken};
 pub(crate) use requester::{

@@ -14,7 +14,8 @@ mod word_ring;
 mod work_request;
 
 pub use completion::{
-    Completion, CompletionQueue, CompletionWriter, CqOverflow, WcFlags, WcOpcode, WcStatus, completion_queue,
+    Completion, CompletionQueue, CompletionWriter, CqOverflow, ResizeError, WcFlags, WcOpcode, WcStatus,
+    completion_queue,
 };
 pub use doorbell::{Doorbells, QpShared};
 pub use recv::{RecvQueue, RecvQueueReader, RecvWqe, recv_queue};

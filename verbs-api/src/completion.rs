@@ -1,6 +1,12 @@
 //! Completion queues: polling one drives the engine.
 
+mod channel;
+
+pub(crate) use channel::ChannelShared;
+pub use channel::CompletionChannel;
+
 use crate::device::Device;
+use crate::error::Error;
 use datapath::queue::{self, Completion};
 use std::sync::Arc;
 
@@ -8,6 +14,8 @@ use std::sync::Arc;
 pub struct CompletionQueue {
     ring: queue::CompletionQueue,
     shared: Arc<CqShared>,
+    /// It was created with a channel.
+    listening: bool,
 }
 
 /// The engine's side of a completion queue.
@@ -23,8 +31,43 @@ impl Drop for CqShared {
 }
 
 impl CompletionQueue {
-    pub(crate) fn new(device: Device, number: u32, ring: queue::CompletionQueue) -> Self {
-        Self { ring, shared: Arc::new(CqShared { device, number }) }
+    pub(crate) fn new(device: Device, number: u32, ring: queue::CompletionQueue, listening: bool) -> Self {
+        Self { ring, shared: Arc::new(CqShared { device, number }), listening }
+    }
+
+    /// Its number, as [`CompletionChannel`] and [`AsyncEvent`](crate::AsyncEvent) name it.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.shared.number
+    }
+
+    /// Entries that it has; at least as many as were asked for.
+    #[must_use]
+    pub fn entries(&self) -> u32 {
+        self.ring.capacity()
+    }
+
+    /// Gives it at least `entries` entries, 1 to 2^22 (`ibv_resize_cq`). What waits in it is kept.
+    ///
+    /// # Errors
+    /// [`Error::Create`], also if more completions wait than that.
+    pub fn resize(&mut self, entries: u32) -> Result<(), Error> {
+        Ok(self.shared.device.nic().resize_cq(self.shared.number, &mut self.ring, entries)?)
+    }
+
+    /// Asks for one event on the channel at the next completion; with `solicited_only`, at the next that is solicited or
+    /// a failure (`ibv_req_notify_cq`). A wish for any completion is not taken back by one for solicited ones.
+    ///
+    /// What is there already makes no event: poll until the queue is empty after arming and before waiting.
+    ///
+    /// # Errors
+    /// [`Error::NoChannel`] if the queue was created without one.
+    pub fn arm(&self, solicited_only: bool) -> Result<(), Error> {
+        if !self.listening {
+            return Err(Error::NoChannel);
+        }
+        self.ring.arm(solicited_only);
+        Ok(())
     }
 
     pub(crate) fn shared(&self) -> &Arc<CqShared> {

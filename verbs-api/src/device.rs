@@ -4,15 +4,15 @@ mod builder;
 
 pub use builder::DeviceBuilder;
 
-use crate::completion::CompletionQueue;
-use crate::driver::EngineThread;
+use crate::completion::{CompletionChannel, CompletionQueue};
+use crate::driver::{Driver, EngineThread};
 use crate::error::Error;
 use crate::memory::ProtectionDomain;
 use crate::shared::{Call, Shared};
 use crate::spec::DeviceSpec;
 use core::net::IpAddr;
 use datapath::counters::Counters;
-use datapath::engine::{AsyncEvent, EngineConfig, EngineMemory, ModifyError, Turn};
+use datapath::engine::{AsyncEvent, EngineConfig, EngineMemory, ModifyError, Turn, Usage};
 use datapath::port::fault::FaultStats;
 use datapath::port::{Port, PortCaps, PortStats};
 use std::sync::Arc;
@@ -33,6 +33,7 @@ pub struct Device {
 
 struct Inner {
     shared: Arc<Shared>,
+    driver: Driver,
     /// The thread that drives the engine, if it has one.
     thread: Option<EngineThread>,
     ip: IpAddr,
@@ -47,9 +48,10 @@ struct Inner {
 impl Device {
     /// Opens the device that a string names; [`DeviceSpec`] has the grammar.
     ///
-    /// ```no_run
+    /// ```
     /// # fn main() -> Result<(), verbs_api::Error> {
-    /// let device = verbs_api::Device::open("memif:/run/srnic.sock,role=server")?;
+    /// let device = verbs_api::Device::open("sim:lab,ip=10.77.0.7")?;
+    /// assert_eq!(device.ip().to_string(), "10.77.0.7");
     /// # Ok(()) }
     /// ```
     ///
@@ -101,8 +103,28 @@ impl Device {
     /// # Errors
     /// [`Error::Create`].
     pub fn create_cq(&self, entries: u32) -> Result<CompletionQueue, Error> {
-        let (number, ring) = self.nic().create_cq(entries)?;
-        Ok(CompletionQueue::new(self.clone(), number, ring))
+        let (number, ring) = self.nic().create_cq(entries, None)?;
+        Ok(CompletionQueue::new(self.clone(), number, ring, false))
+    }
+
+    /// A completion channel: a file descriptor that tells of completions.
+    ///
+    /// # Errors
+    /// [`Error::Channel`] if the system has no descriptor to spare.
+    pub fn create_channel(&self) -> Result<CompletionChannel, Error> {
+        CompletionChannel::new(self.clone())
+    }
+
+    /// As [`Device::create_cq`], on a channel of this device: the queue can be armed.
+    ///
+    /// # Errors
+    /// [`Error::Create`], [`Error::OtherDevice`].
+    pub fn create_cq_on(&self, channel: &CompletionChannel, entries: u32) -> Result<CompletionQueue, Error> {
+        if !channel.device().is(self) {
+            return Err(Error::OtherDevice { what: "completion channel" });
+        }
+        let (number, ring) = self.nic().create_cq(entries, Some(Arc::clone(channel.shared())))?;
+        Ok(CompletionQueue::new(self.clone(), number, ring, true))
     }
 
     /// The oldest asynchronous event not yet polled.
@@ -174,6 +196,18 @@ impl Device {
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.nic().counters()
+    }
+
+    /// How much of the device is in use.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.nic().usage()
+    }
+
+    /// Who runs the engine.
+    #[must_use]
+    pub fn driver(&self) -> Driver {
+        self.inner.driver
     }
 
     /// What the port counted.

@@ -8,6 +8,16 @@ use datapath::queue::PostError;
 use std::io;
 use std::path::PathBuf;
 
+/// A work request of a batch was not accepted: it and those behind it are not posted, those before it are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("work request {posted} of the batch: {source}")]
+pub struct BatchError {
+    /// Requests that were posted, so the index of the first that was not.
+    pub posted: usize,
+    /// What is wrong with it.
+    pub source: PostError,
+}
+
 /// Why a call failed. Nothing has changed then, unless the variant says otherwise.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -26,6 +36,9 @@ pub enum Error {
     #[cfg(feature = "dpdk")]
     #[error("the port cannot be opened: {0}")]
     Port(#[from] datapath::port::dpdk::PortError),
+    /// A `sim:` device finds no place on its segment.
+    #[error(transparent)]
+    Sim(#[from] datapath::port::sim::SimError),
     /// The engine refused its sizes or its port.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -49,9 +62,12 @@ pub enum Error {
     /// A queue pair was not connected.
     #[error(transparent)]
     Connect(#[from] ModifyError),
-    /// A work request was not accepted; with several, those before it were.
+    /// A work request was not accepted.
     #[error(transparent)]
     Post(#[from] PostError),
+    /// A work request of a batch was not accepted.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
     /// An endpoint's text or bytes make no sense.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
@@ -66,6 +82,16 @@ pub enum Error {
         theirs: u32,
         /// What to do.
         remedy: &'static str,
+    },
+    /// The system has no hugepages for a region.
+    #[error(
+        "no hugepages for a region of {len} bytes: {source}; reserve some with `sysctl vm.nr_hugepages=N`, or take HugepagePolicy::Prefer"
+    )]
+    Hugepages {
+        /// Its length in bytes.
+        len: usize,
+        /// What the operating system said.
+        source: io::Error,
     },
     /// A range that is not inside its region.
     #[error("bytes {start}..{end} are not inside a region of {len} bytes")]
@@ -91,6 +117,14 @@ pub enum Error {
         /// Its length in bytes.
         len: u64,
     },
+    /// The completion queue was created without a channel.
+    #[error(
+        "the completion queue has no channel to tell of completions; create it with Device::create_cq_on"
+    )]
+    NoChannel,
+    /// A completion channel cannot be had or waited for.
+    #[error("completion channel: {0}")]
+    Channel(#[source] io::Error),
     /// Two objects of different devices.
     #[error("the {what} belongs to another device")]
     OtherDevice {

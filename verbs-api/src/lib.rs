@@ -6,9 +6,46 @@
 //! | `ibv_alloc_pd`, `ibv_reg_mr` | [`Device::alloc_pd`], [`ProtectionDomain::register`] and its siblings |
 //! | `ibv_create_cq`, `ibv_poll_cq` | [`Device::create_cq`], [`CompletionQueue::poll`] |
 //! | `ibv_create_qp`, `ibv_modify_qp` | [`ProtectionDomain::queue_pair`], then [`PreparedQueuePair::connect`] |
-//! | `ibv_post_send`, `ibv_post_recv` | [`QueuePair::post_send`], [`QueuePair::post_recv`] |
+//! | `ibv_post_send`, `ibv_post_recv` | [`QueuePair::post_send`], [`QueuePair::post_recv`]; lists: [`QueuePair::post_send_batch`], [`QueuePair::post_recv_batch`] |
 //! | `ibv_create_srq`, `ibv_post_srq_recv` | [`ProtectionDomain::create_srq`], [`SharedReceiveQueue::post_recv`] |
 //! | `ibv_modify_srq`, `ibv_query_srq` | [`SharedReceiveQueue::arm_limit`], [`SharedReceiveQueue::query`] |
+//!
+//! # A program, whole
+//! Two devices of this process on a segment of their own; in real programs they are two processes, each with a string
+//! that names its port, and the endpoints travel over whatever the two share.
+//!
+//! ```
+//! use verbs_api::{Access, Device, Driver, SendData, SendRequest, WcStatus};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let here = Device::open("sim:program")?;
+//! let there = Device::builder().driver(Driver::THREAD).open("sim:program")?;
+//!
+//! // The passive side: memory that its peer may write to.
+//! let (its_pd, its_cq) = (there.alloc_pd(), there.create_cq(16)?);
+//! let memory = its_pd.register(4096, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
+//! let its_pair = its_pd.queue_pair(&its_cq, &its_cq).build()?;
+//!
+//! // The active side.
+//! let (pd, mut cq) = (here.alloc_pd(), here.create_cq(16)?);
+//! let pair = pd.queue_pair(&cq, &cq).build()?;
+//!
+//! let (endpoint, its_endpoint) = (pair.endpoint(), its_pair.endpoint());
+//! let mut pair = pair.connect(&its_endpoint)?;
+//! let _its_pair = its_pair.connect(&endpoint)?;
+//!
+//! pair.post_send(&SendRequest::write(SendData::Inline(b"hello"), memory.remote().at(0)).signaled())?;
+//! let done = loop {
+//!     if let Some(completion) = cq.poll() {
+//!         break completion;
+//!     }
+//! };
+//! assert_eq!(done.status, WcStatus::Success);
+//! let mut received = [0; 5];
+//! memory.read(0, &mut received)?;
+//! assert_eq!(&received, b"hello");
+//! # Ok(()) }
+//! ```
 //!
 //! # Who runs the engine
 //! By default whoever polls a completion queue or calls [`Device::progress`]; there is no other thread. A passive side,
@@ -32,12 +69,13 @@ mod open;
 mod queue_pair;
 mod shared;
 mod shared_receive;
+mod sim;
 mod spec;
 mod work_request;
 
-pub use completion::CompletionQueue;
+pub use completion::{CompletionChannel, CompletionQueue};
 pub use datapath::counters::Counters;
-pub use datapath::engine::{AsyncEvent, EngineConfig, EngineMemory, SrqAttr, Turn};
+pub use datapath::engine::{AsyncEvent, EngineConfig, EngineMemory, SrqAttr, Turn, Usage};
 pub use datapath::memory::{Access, Backing};
 pub use datapath::port::fault::FaultStats;
 pub use datapath::port::options::{Keys, OptionError};
@@ -51,8 +89,10 @@ pub use datapath::sched::{SchedAttributes, SchedulerConfig};
 pub use device::{Device, DeviceBuilder};
 pub use driver::{Driver, SlowPath};
 pub use endpoint::{Endpoint, EndpointError};
-pub use error::Error;
-pub use memory::{FileBacking, MemoryRegion, ProtectionDomain, RemoteRegion, RemoteRegionError};
+pub use error::{BatchError, Error};
+pub use memory::{
+    FileBacking, HugeBacking, HugepagePolicy, MemoryRegion, ProtectionDomain, RemoteRegion, RemoteRegionError,
+};
 pub use queue_pair::{PreparedQueuePair, QueuePair, QueuePairBuilder, SendBatch};
 pub use shared_receive::SharedReceiveQueue;
 pub use spec::{DeviceSpec, Hugepages, Role, SpecError, Transport};

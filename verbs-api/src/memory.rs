@@ -1,11 +1,14 @@
 //! Protection domains and memory regions.
 
 mod file;
+mod huge;
 mod remote;
 #[cfg(test)]
 mod tests;
+mod words;
 
 pub use file::FileBacking;
+pub use huge::{HugeBacking, HugepagePolicy};
 pub use remote::{RemoteRegion, RemoteRegionError};
 
 use crate::completion::CompletionQueue;
@@ -14,7 +17,6 @@ use crate::error::Error;
 use crate::queue_pair::QueuePairBuilder;
 use crate::shared_receive::SharedReceiveQueue;
 use core::ops::{Bound, RangeBounds};
-use core::sync::atomic::{AtomicU64, Ordering};
 use datapath::memory::{Access, Backing, HeapBacking, MemoryKey, ProtectionDomainId};
 use datapath::queue::{Sge, SrqCaps};
 use std::sync::Arc;
@@ -45,6 +47,19 @@ impl ProtectionDomain {
     /// [`Error::Register`].
     pub fn register(&self, len: usize, access: Access) -> Result<MemoryRegion, Error> {
         self.register_backing(Arc::new(HeapBacking::new(len)), access)
+    }
+
+    /// Registers `len` zeroed bytes in hugepages: large buffers move about a tenth faster in them.
+    ///
+    /// # Errors
+    /// [`Error::Hugepages`] if the policy requires them and there are none; [`Error::Register`].
+    pub fn register_huge(
+        &self,
+        len: usize,
+        policy: HugepagePolicy,
+        access: Access,
+    ) -> Result<MemoryRegion, Error> {
+        self.register_backing(Arc::new(HugeBacking::new(len, policy)?), access)
     }
 
     /// Registers a mapped file.
@@ -80,7 +95,29 @@ impl ProtectionDomain {
     }
 }
 
-/// Registered memory. Clones name the same region; dropping the last one deregisters it, and work requests of ours or
+/// Registered memory.
+///
+/// It is never lent as a slice, and after deregistration there is nothing left to use:
+///
+/// ```compile_fail,E0382
+/// # use verbs_api::{Error, MemoryRegion, Sge};
+/// fn after(region: MemoryRegion) -> Result<Sge, Error> {
+///     drop(region);
+///     region.slice(..)
+/// }
+/// ```
+///
+/// Inline data are copied by the post. Bytes that a request could outlive are not accepted:
+///
+/// ```compile_fail,E0597
+/// # use verbs_api::{SendData, SendRequest};
+/// fn dangling() -> SendRequest<'static> {
+///     let buffer = vec![0; 64];
+///     SendRequest::send(SendData::Inline(&buffer))
+/// }
+/// ```
+///
+/// Clones name the same region; dropping the last one deregisters it, and work requests of ours or
 /// of peers that still name it then fail with a protection error.
 ///
 /// Peers with its rkey may write to it at any time, so all access is by copies or atomic loads (docs/adr/0009). A copy that meets a
@@ -189,24 +226,6 @@ impl MemoryRegion {
             target.as_ptr().copy_from_nonoverlapping(source.as_ptr(), len);
         }
         Ok(())
-    }
-
-    /// Loads the 8 bytes at `offset`, in the host's byte order, with acquire order: for polling on a word that a peer
-    /// writes. What the packet that wrote it brought besides is visible afterwards; other packets may still be under
-    /// way (protocol.md 2.4), so give the word a WRITE of its own.
-    ///
-    /// # Errors
-    /// [`Error::OutOfBounds`]; [`Error::Misaligned`] if its address is not a multiple of 8.
-    pub fn load_acquire_u64(&self, offset: usize) -> Result<u64, Error> {
-        const WORD: usize = size_of::<u64>();
-        self.check(offset, offset.saturating_add(WORD))?;
-        // SAFETY: the offset is inside the backing.
-        let word = unsafe { self.inner.backing.base().add(offset) }.cast::<u64>();
-        if !word.is_aligned() {
-            return Err(Error::Misaligned { offset, align: WORD });
-        }
-        // SAFETY: 8 aligned bytes inside the backing; everybody reaches them through atomics or raw pointers.
-        Ok(unsafe { AtomicU64::from_ptr(word.as_ptr()) }.load(Ordering::Acquire))
     }
 
     /// The length of a range of offsets, if it is inside.

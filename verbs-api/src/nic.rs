@@ -1,8 +1,9 @@
 //! The engine behind a device, whatever its port: one dynamic call a turn, none a packet.
 
+use crate::completion::ChannelShared;
 use datapath::counters::Counters;
 use datapath::engine::{
-    AsyncEvent, CreateError, Engine, EngineMemory, ModifyError, QpConfig, QpHandles, SrqAttr, Turn,
+    AsyncEvent, CreateError, Engine, EngineMemory, ModifyError, QpConfig, QpHandles, SrqAttr, Turn, Usage,
 };
 use datapath::memory::{Access, Backing, MemoryKey, ProtectionDomainId, RegisterError};
 use datapath::port::fault::FaultStats;
@@ -21,6 +22,7 @@ pub(crate) trait Nic: Send {
     fn link_up(&self) -> bool;
     fn counters(&self) -> Counters;
     fn memory_used(&self) -> EngineMemory;
+    fn usage(&self) -> Usage;
     fn port_stats(&self) -> PortStats;
     fn fault_stats(&self) -> FaultStats;
     fn allocate_pd(&mut self) -> ProtectionDomainId;
@@ -32,7 +34,18 @@ pub(crate) trait Nic: Send {
         access: Access,
     ) -> Result<MemoryKey, RegisterError>;
     fn deregister_memory(&mut self, key: MemoryKey);
-    fn create_cq(&mut self, entries: u32) -> Result<(u32, CompletionQueue), CreateError>;
+    /// With a channel, the queue's events go to it.
+    fn create_cq(
+        &mut self,
+        entries: u32,
+        channel: Option<Arc<ChannelShared>>,
+    ) -> Result<(u32, CompletionQueue), CreateError>;
+    fn resize_cq(
+        &mut self,
+        number: u32,
+        reader: &mut CompletionQueue,
+        entries: u32,
+    ) -> Result<(), CreateError>;
     fn destroy_cq(&mut self, number: u32);
     fn create_srq(
         &mut self,
@@ -44,18 +57,35 @@ pub(crate) trait Nic: Send {
     fn destroy_srq(&mut self, number: u32);
     fn create_qp(&mut self, config: &QpConfig) -> Result<QpHandles, CreateError>;
     fn modify_qp(&mut self, qpn: u32, attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError>;
+    fn limit_window(&mut self, qpn: u32, window: u16) -> u16;
     fn destroy_qp(&mut self, qpn: u32);
 }
 
 /// An engine, and how its port tells what its faults did.
 pub(crate) struct Driven<P: Port> {
     pub engine: Engine<P>,
+    /// Who is told of completions, by the number of the completion queue.
+    pub channels: Vec<Option<Arc<ChannelShared>>>,
     pub fault_stats: fn(&P) -> FaultStats,
+}
+
+impl<P: Port> Driven<P> {
+    /// Tells the channels what the engine completed.
+    #[inline]
+    fn tell(&mut self) {
+        while let Some(number) = self.engine.poll_cq_event() {
+            if let Some(Some(channel)) = self.channels.get(number as usize) {
+                channel.tell(number);
+            }
+        }
+    }
 }
 
 impl<P: Port + Send> Nic for Driven<P> {
     fn turn(&mut self, now: Time) -> Turn {
-        self.engine.turn(now)
+        let turn = self.engine.turn(now);
+        self.tell();
+        turn
     }
 
     fn next_deadline(&self) -> Option<Time> {
@@ -80,6 +110,10 @@ impl<P: Port + Send> Nic for Driven<P> {
 
     fn memory_used(&self) -> EngineMemory {
         self.engine.memory_used()
+    }
+
+    fn usage(&self) -> Usage {
+        self.engine.usage()
     }
 
     fn port_stats(&self) -> PortStats {
@@ -108,12 +142,37 @@ impl<P: Port + Send> Nic for Driven<P> {
         self.engine.deregister_memory(key);
     }
 
-    fn create_cq(&mut self, entries: u32) -> Result<(u32, CompletionQueue), CreateError> {
-        self.engine.create_cq(entries)
+    fn create_cq(
+        &mut self,
+        entries: u32,
+        channel: Option<Arc<ChannelShared>>,
+    ) -> Result<(u32, CompletionQueue), CreateError> {
+        let (number, reader) = self.engine.create_cq(entries)?;
+        if channel.is_some() {
+            self.engine.listen_to_cq(number);
+        }
+        let index = number as usize;
+        if index >= self.channels.len() {
+            self.channels.resize_with(index + 1, || None);
+        }
+        self.channels[index] = channel;
+        Ok((number, reader))
+    }
+
+    fn resize_cq(
+        &mut self,
+        number: u32,
+        reader: &mut CompletionQueue,
+        entries: u32,
+    ) -> Result<(), CreateError> {
+        self.engine.resize_cq(number, reader, entries)
     }
 
     fn destroy_cq(&mut self, number: u32) {
         self.engine.destroy_cq(number);
+        if let Some(channel) = self.channels.get_mut(number as usize).and_then(Option::take) {
+            channel.forget(number);
+        }
     }
 
     fn create_srq(
@@ -141,7 +200,13 @@ impl<P: Port + Send> Nic for Driven<P> {
     }
 
     fn modify_qp(&mut self, qpn: u32, attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError> {
-        self.engine.modify_qp(qpn, attr, mask)
+        let result = self.engine.modify_qp(qpn, attr, mask);
+        self.tell();
+        result
+    }
+
+    fn limit_window(&mut self, qpn: u32, window: u16) -> u16 {
+        self.engine.limit_window(qpn, window).unwrap_or(window)
     }
 
     fn destroy_qp(&mut self, qpn: u32) {

@@ -20,6 +20,7 @@ pub fn port(spec: &DeviceSpec) -> Result<DpdkPort, Error> {
         Transport::Pci { address } => {
             NicConfig { address: address.clone(), mac: spec.mac, mtu: spec.mtu }.open(eal)?
         }
+        Transport::Sim { .. } => return Err(Error::Unsupported("a sim: device over DPDK")),
     };
     Ok(DpdkPort::over(port))
 }

@@ -9,14 +9,14 @@ pub use connect::PreparedQueuePair;
 use crate::completion::CqShared;
 use crate::device::Device;
 use crate::endpoint::Endpoint;
-use crate::error::Error;
+use crate::error::{BatchError, Error};
 use crate::memory::ProtectionDomain;
 use crate::shared_receive::SrqShared;
 use crate::work_request::SendRequest;
 use datapath::engine::QpHandles;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::QpState;
-use datapath::queue::RecvRequest;
+use datapath::queue::{PostError, RecvRequest};
 use std::sync::Arc;
 use wire::Pmtu;
 
@@ -38,6 +38,11 @@ impl Owned {
         self.device().nic().modify_qp(self.handles.qpn, attr, mask)
     }
 
+    /// Takes the window down to what the peer takes; returns it.
+    fn limit_window(&self, window: u16) -> u16 {
+        self.device().nic().limit_window(self.handles.qpn, window)
+    }
+
     fn post_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), Error> {
         Ok(self.handles.recv.post(request)?)
     }
@@ -49,12 +54,32 @@ impl Drop for Owned {
     }
 }
 
-/// A connected queue pair (RC, state RTS). Dropping it destroys it: what is outstanding ends without completions, and
+/// A connected queue pair (RC, state RTS).
+///
+/// One thread posts at a time, which the compiler sees to:
+///
+/// ```compile_fail,E0499
+/// # use verbs_api::{QueuePair, SendData, SendRequest};
+/// fn two_threads(pair: &mut QueuePair) {
+///     std::thread::scope(|scope| {
+///         scope.spawn(|| pair.post_send(&SendRequest::send(SendData::Inline(b"one"))));
+///         scope.spawn(|| pair.post_send(&SendRequest::send(SendData::Inline(b"two"))));
+///     });
+/// }
+/// ```
+///
+/// Dropping it destroys it: what is outstanding ends without completions, and
 /// the peer's requests time out.
 pub struct QueuePair {
     owned: Owned,
     remote: Endpoint,
     path_mtu: Pmtu,
+    window: u16,
+}
+
+/// All were posted, or an error.
+fn whole_batch((posted, result): (usize, Result<(), PostError>)) -> Result<(), Error> {
+    Ok(result.map_err(|source| BatchError { posted, source })?)
 }
 
 impl QueuePair {
@@ -76,6 +101,28 @@ impl QueuePair {
     pub fn batch(&mut self) -> SendBatch<'_> {
         let idle = self.owned.handles.send.outstanding() == 0;
         SendBatch { owned: &mut self.owned, idle }
+    }
+
+    /// Posts several send requests, in order, with one doorbell. What one of them cannot be ends the batch.
+    ///
+    /// # Errors
+    /// [`Error::Batch`] has the index of the first request that was not posted; those before it were
+    /// (`bad_wr` of `ibv_post_send`).
+    pub fn post_send_batch(&mut self, requests: &[SendRequest<'_>]) -> Result<(), Error> {
+        let idle = self.owned.handles.send.outstanding() == 0;
+        let outcome = self.owned.handles.send.post_batch(requests.iter().map(|request| &request.0));
+        if idle && outcome.0 > 0 {
+            self.owned.device().progress();
+        }
+        whole_batch(outcome)
+    }
+
+    /// Posts several receive requests, in order.
+    ///
+    /// # Errors
+    /// As [`QueuePair::post_send_batch`].
+    pub fn post_recv_batch(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), Error> {
+        whole_batch(self.owned.handles.recv.post_batch(requests))
     }
 
     /// Posts a receive request, for one SEND, or one WRITE with immediate, of the peer.
@@ -117,6 +164,12 @@ impl QueuePair {
     #[must_use]
     pub fn remote(&self) -> &Endpoint {
         &self.remote
+    }
+
+    /// Packets outstanding at most: the smaller of both ends' windows.
+    #[must_use]
+    pub fn window(&self) -> u16 {
+        self.window
     }
 
     /// Largest payload of its packets.

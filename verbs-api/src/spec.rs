@@ -6,6 +6,7 @@ mod tests;
 
 pub(crate) use parse::parse_mac;
 
+use crate::driver::Driver;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
 use datapath::port::fault::FaultConfig;
@@ -72,6 +73,11 @@ pub enum Transport {
         /// Its name.
         interface: String,
     },
+    /// A port of an Ethernet segment inside the process; needs no DPDK.
+    Sim {
+        /// Name of the segment.
+        segment: String,
+    },
     /// A NIC that is bound to DPDK.
     Pci {
         /// Its address on the bus, as in `0000:17:00.0`.
@@ -89,6 +95,7 @@ impl Transport {
             Self::Virtio { .. } => "virtio",
             Self::AfPacket { .. } => "af_packet",
             Self::AfXdp { .. } => "af_xdp",
+            Self::Sim { .. } => "sim",
             Self::Pci { .. } => "pci",
         }
     }
@@ -114,15 +121,17 @@ pub enum Hugepages {
 /// | `vhost:PATH`, `virtio:PATH` | the two ends of a vhost-user pair: `vhost` makes the socket, `virtio` connects |
 /// | `af_packet:INTERFACE`, `af_xdp:INTERFACE` | an interface of the kernel's |
 /// | `pci:ADDRESS` | a NIC that is bound to DPDK |
+/// | `sim:SEGMENT` | a port of an Ethernet segment inside the process, without DPDK: all devices of that name reach each other |
 ///
 /// | key | value | default |
 /// |---|---|---|
 /// | `role` | `server`, `client`; `memif` only | [`DeviceSpec::or_role`], else an error when opened |
-/// | `ip` | IPv4 or IPv6 address of the device | 10.77.0.1 for a server, 10.77.0.2 for a client; must be given for an interface and a NIC |
-/// | `mac` | Ethernet address | 02:00:00:00:00:01, 02:00:00:00:00:02; that of the interface or NIC |
-/// | `mtu` | 348..=9216: longest IP packet in bytes, **the same at both ends** of a `memif` | 4590; that of the interface or NIC |
+/// | `ip` | IPv4 or IPv6 address of the device | 10.77.0.1 for a server, 10.77.0.2 for a client, 10.77.0.N for the Nth of a segment; must be given for an interface and a NIC |
+/// | `mac` | Ethernet address | 02:00:00:00:00:01, 02:00:00:00:00:02, ending in N; that of the interface or NIC |
+/// | `mtu` | 348..=9216: longest IP packet in bytes, **the same at both ends** of a `memif` and on a segment | 4590; that of the interface or NIC |
 /// | `vlan` | 1..=4094 | no VLAN tag |
-/// | `hugepages` | `auto`, `on`, `off` | `auto` |
+/// | `hugepages` | `auto`, `on`, `off`; not `sim` | `auto` |
+/// | `driver` | `inline`, `thread`, `thread@CPU`: who runs the engine ([`Driver`]) | the program's choice, else `inline` |
 ///
 /// `FAULTS` are those of [`FaultConfig`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -139,6 +148,8 @@ pub struct DeviceSpec {
     pub vlan: Option<u16>,
     /// Where its packet buffers are.
     pub hugepages: Hugepages,
+    /// Who runs the engine; `None`: the program says.
+    pub driver: Option<Driver>,
     /// Faults around the port.
     pub faults: Option<FaultConfig>,
 }
@@ -231,11 +242,14 @@ impl DeviceSpec {
             Transport::Memif { role, .. } => Ok(*role),
             Transport::Vhost { .. } => Ok(Some(Role::Server)),
             Transport::Virtio { .. } => Ok(Some(Role::Client)),
-            Transport::AfPacket { .. } | Transport::AfXdp { .. } | Transport::Pci { .. } => Ok(None),
+            Transport::AfPacket { .. }
+            | Transport::AfXdp { .. }
+            | Transport::Pci { .. }
+            | Transport::Sim { .. } => Ok(None),
         }
     }
 
-    /// Address of the device: as given, or the role's default.
+    /// Address of the device: as given, or the role's default. A `sim:` device gets its default when it opens.
     ///
     /// # Errors
     /// [`SpecError::NoIp`] if there is neither; [`SpecError::NoRole`].
@@ -246,7 +260,7 @@ impl DeviceSpec {
         match (self.role()?, &self.transport) {
             (Some(role), _) => Ok(IpAddr::V4(Ipv4Addr::new(10, 77, 0, role.host()))),
             (None, Transport::AfPacket { interface: name } | Transport::AfXdp { interface: name })
-            | (None, Transport::Pci { address: name }) => {
+            | (None, Transport::Pci { address: name } | Transport::Sim { segment: name }) => {
                 Err(SpecError::NoIp { scheme: self.transport.scheme(), name: name.clone() })
             }
             (
@@ -272,7 +286,7 @@ impl DeviceSpec {
         matches!(self.transport, Transport::Memif { .. }).then(|| self.mtu.unwrap_or(MTU_DEFAULT))
     }
 
-    /// Longest frame of a shared-memory device, in bytes: the MTU, an Ethernet header and a VLAN tag.
+    /// Longest frame of a shared-memory or `sim:` device, in bytes: the MTU, an Ethernet header and a VLAN tag.
     #[must_use]
     pub fn max_frame(&self) -> u16 {
         self.mtu.unwrap_or(MTU_DEFAULT) + ETHERNET_LEN

@@ -1,15 +1,17 @@
 //! Two devices in one process, as a program uses them.
 
 #[macro_use]
+#[path = "support/drivers.rs"]
+mod drivers;
 mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::devices;
 use verbs_api::{
-    Access, AsyncEvent, Completion, CompletionQueue, CongestionAlgorithm, Device, Driver, Endpoint, Error,
-    MemoryRegion, Pmtu, PostError, PreparedQueuePair, ProtectionDomain, QpState, QueueCaps, QueuePair,
-    RecvRequest, SendData, SendRequest, SrqCaps, WcFlags, WcOpcode, WcStatus,
+    Access, AsyncEvent, BatchError, Completion, CompletionQueue, CongestionAlgorithm, Device, Driver,
+    Endpoint, Error, MemoryRegion, Pmtu, PostError, PreparedQueuePair, ProtectionDomain, QpState, QueueCaps,
+    QueuePair, RecvRequest, SendData, SendRequest, SrqCaps, WcFlags, WcOpcode, WcStatus,
 };
 
 const REMOTE: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE);
@@ -249,6 +251,8 @@ fn a_write_outside_the_region_is_refused_and_ends_both_queue_pairs(driver: Drive
     let failed = complete(&mut one, &mut two);
     assert_eq!((failed.wr_id, failed.status), (1, WcStatus::RemAccessErr));
     assert_eq!((a.state(), b.state()), (QpState::Err, QpState::Err));
+    assert_eq!(one.device.poll_event(), Some(AsyncEvent::QpFatal { qpn: a.qpn() }));
+    assert_eq!(two.device.poll_event(), Some(AsyncEvent::QpFatal { qpn: b.qpn() }));
     let mut found = [0xFF; 64];
     target.read(0, &mut found).expect("inside");
     assert_eq!(found, [0; 64]);
@@ -292,6 +296,7 @@ fn an_abort_flushes_what_is_posted(driver: Driver) {
         let flushed = complete(&mut two, &mut one);
         assert_eq!((flushed.wr_id, flushed.status), (wr_id, WcStatus::WrFlushErr));
     }
+    assert_eq!(two.device.poll_event(), None, "who aborts knows it");
 }
 
 fn the_peer_is_found_by_its_ip_address(driver: Driver) {
@@ -333,12 +338,55 @@ fn the_smaller_path_mtu_counts(driver: Driver) {
     assert_eq!(b.connect(&to_a).expect("connected").path_mtu(), Pmtu::B512);
 }
 
-fn a_window_that_the_peer_does_not_take_is_named(driver: Driver) {
-    let (one, _two) = hosts(driver, "");
-    let a = one.prepare();
-    let small = Endpoint { window: 64, ..a.endpoint() };
-    let error = a.connect(&small).err().expect("512 > 64");
-    assert!(matches!(error, Error::Incompatible { ours: 512, theirs: 64, .. }), "{error}");
+fn the_smaller_window_counts(driver: Driver) {
+    let (mut one, mut two) = hosts(driver, "");
+    let (a, b) = (one.prepare(), two.pd.queue_pair(&two.cq, &two.cq).window(7).build().expect("a queue pair"));
+    let (to_a, to_b) = (Endpoint { window: 3, ..a.endpoint() }, Endpoint { window: 64, ..b.endpoint() });
+    let (mut a, b) = (a.connect(&to_b).expect("connected"), b.connect(&to_a).expect("connected"));
+    assert_eq!((a.window(), b.window()), (64, 3));
+    // More packets than that: they all arrive.
+    let (source, target) = (one.region(1 << 17), two.region(1 << 17));
+    source.write(0, &pattern(1 << 17)).expect("inside");
+    let gather = [source.slice(..).expect("inside")];
+    let write = SendRequest::write(SendData::Gather(&gather), target.remote().at(0));
+    a.post_send(&write.signaled()).expect("posted");
+    assert_eq!(complete(&mut one, &mut two).status, WcStatus::Success);
+    let mut found = vec![0; 1 << 17];
+    target.read(0, &mut found).expect("inside");
+    assert!(found == pattern(1 << 17), "the bytes differ");
+}
+
+fn a_batch_is_posted_up_to_the_first_that_cannot_be(driver: Driver) {
+    let (mut one, mut two) = hosts(driver, "");
+    let (mut a, mut b) = connect(&one, &two);
+    let target = two.region(64);
+    let write = |wr_id: u64| {
+        let to = target.remote().at(wr_id * 8);
+        SendRequest::write(SendData::Inline(b"eight by"), to).id(wr_id).signaled()
+    };
+    let long = [0; 33];
+    let bad = SendRequest::send(SendData::Inline(&long));
+    a.post_send_batch(&[]).expect("nothing is always possible");
+    a.post_send_batch(&[write(0), write(1)]).expect("posted");
+    let error = a.post_send_batch(&[write(2), bad, write(3)]).expect_err("33 > 32");
+    let PostError::InlineTooLong { given: 33, max: 32 } = (match error {
+        Error::Batch(BatchError { posted: 1, source }) => source,
+        other => panic!("{other}"),
+    }) else {
+        panic!("{error}")
+    };
+    for wr_id in 0..3 {
+        assert_eq!(complete(&mut one, &mut two).wr_id, wr_id);
+    }
+    assert_eq!(target.load_acquire_u64(24).expect("aligned"), 0, "what is behind the bad one is not posted");
+
+    let receives: Vec<_> = (0..129).map(|wr_id| receive(wr_id, &[])).collect();
+    let error = b.post_recv_batch(&receives).expect_err("128 fit");
+    assert!(matches!(error, Error::Batch(BatchError { posted: 128, .. })), "{error}");
+    b.abort().expect("any state goes to ERR");
+    for wr_id in 0..128 {
+        assert_eq!(complete(&mut two, &mut one).wr_id, wr_id);
+    }
 }
 
 fn a_value_out_of_range_is_named_before_the_peer_hears_of_it(driver: Driver) {

@@ -13,7 +13,7 @@ pub use shared_receive::SrqAttr;
 use super::{ConfigError, CreateError, Engine};
 use crate::memory::{Access, Backing, MemoryKey, ProtectionDomainId, RegisterError};
 use crate::port::{Port, PortCaps};
-use crate::queue::{CompletionQueue, completion_queue};
+use crate::queue::{CompletionQueue, CompletionWriter, completion_queue};
 use std::sync::Arc;
 use wire::encap::HEADER_LEN_MAX;
 use wire::{Layout, Opcode, Pmtu, WireMode};
@@ -21,6 +21,19 @@ use wire::{Layout, Opcode, Pmtu, WireMode};
 const ICRC_LEN: usize = 4;
 /// Largest completion queue.
 const CQ_ENTRIES_MAX: u32 = 1 << 22;
+
+/// Objects of an engine that are in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    /// Queue pairs.
+    pub queue_pairs: usize,
+    /// Completion queues.
+    pub completion_queues: usize,
+    /// Memory regions.
+    pub memory_regions: usize,
+    /// Streams that have a loss to repair.
+    pub recovery_contexts: usize,
+}
 
 /// Longest frame that a path MTU can need.
 pub(super) fn frame_len_max(pmtu: Pmtu) -> usize {
@@ -36,6 +49,13 @@ pub(super) fn check_port(caps: &PortCaps) -> Result<(), ConfigError> {
         return Err(ConfigError::FramesTooShort { max_frame: caps.max_frame, needed });
     }
     Ok(())
+}
+
+fn check_cq_entries(entries: u32) -> Result<(), CreateError> {
+    if (1..=CQ_ENTRIES_MAX).contains(&entries) {
+        return Ok(());
+    }
+    Err(CreateError::OutOfRange { what: "entries", given: entries, min: 1, max: CQ_ENTRIES_MAX })
 }
 
 impl<P: Port> Engine<P> {
@@ -71,14 +91,7 @@ impl<P: Port> Engine<P> {
     /// # Errors
     /// [`CreateError`] if there are too many, or `entries` is 0 or above 2^22.
     pub fn create_cq(&mut self, entries: u32) -> Result<(u32, CompletionQueue), CreateError> {
-        if !(1..=CQ_ENTRIES_MAX).contains(&entries) {
-            return Err(CreateError::OutOfRange {
-                what: "entries",
-                given: entries,
-                min: 1,
-                max: CQ_ENTRIES_MAX,
-            });
-        }
+        check_cq_entries(entries)?;
         let cqs = &mut self.units.cqs;
         let capacity = self.config.max_cqs;
         let index = cqs.iter().position(Option::is_none).unwrap_or(cqs.len());
@@ -92,12 +105,48 @@ impl<P: Port> Engine<P> {
         Ok((number, reader))
     }
 
+    /// Lets the application arm a completion queue. False if it does not exist.
+    pub fn listen_to_cq(&mut self, number: u32) -> bool {
+        // Each queue is on the list at most once: pushing must not allocate in a turn.
+        let room = self.units.cqs.len().saturating_sub(self.units.cqs_to_tell.len());
+        self.units.cqs_to_tell.reserve(room);
+        let writer = self.units.cqs.get_mut(number as usize).and_then(Option::as_mut);
+        writer.map(CompletionWriter::listen).is_some()
+    }
+
+    /// Gives a completion queue at least `entries` entries; what waits in it is kept. `reader` must be its other end.
+    ///
+    /// # Errors
+    /// [`CreateError`] if it does not exist, `entries` is 0 or above 2^22, or more waits than that.
+    pub fn resize_cq(
+        &mut self,
+        number: u32,
+        reader: &mut CompletionQueue,
+        entries: u32,
+    ) -> Result<(), CreateError> {
+        check_cq_entries(entries)?;
+        let writer = self.units.cqs.get_mut(number as usize).and_then(Option::as_mut);
+        Ok(writer.ok_or(CreateError::UnknownCq(number))?.resize(reader, entries)?)
+    }
+
+    /// How much is in use.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        Usage {
+            queue_pairs: self.qps.len(),
+            completion_queues: self.units.cqs.iter().flatten().count(),
+            memory_regions: self.units.memory.len(),
+            recovery_contexts: self.config.recovery_contexts as usize - self.units.contexts.len(),
+        }
+    }
+
     /// Destroys a completion queue. False if it does not exist or a queue pair still uses it.
     pub fn destroy_cq(&mut self, number: u32) -> bool {
         let used = self.qps.slots().any(|slot| {
             self.qps.peek(slot).is_some_and(|(_, cold)| cold.send_cq == number || cold.recv_cq == number)
         });
         let Some(entry) = self.units.cqs.get_mut(number as usize).filter(|_| !used) else { return false };
+        self.units.cqs_to_tell.retain(|told| *told != number);
         entry.take().is_some()
     }
 }

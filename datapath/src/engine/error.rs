@@ -2,6 +2,7 @@
 
 use crate::qp::attr::AttrError;
 use crate::qp::state::{QpState, TransitionError};
+use crate::queue::ResizeError;
 use core::net::IpAddr;
 
 /// Why an object was not created.
@@ -34,6 +35,9 @@ pub enum CreateError {
     /// No such shared receive queue.
     #[error("shared receive queue {0} does not exist on this device")]
     UnknownSrq(u32),
+    /// A completion queue holds more than its new size.
+    #[error(transparent)]
+    Resize(#[from] ResizeError),
     /// The feature is not there yet.
     #[error("{0} is not supported yet")]
     Unsupported(&'static str),

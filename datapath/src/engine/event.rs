@@ -32,6 +32,11 @@ pub enum AsyncEvent {
         /// Which queue pair.
         qpn: u32,
     },
+    /// So many events came while nobody polled that later ones were dropped; this stands where they would.
+    Lost {
+        /// How many.
+        count: u64,
+    },
     /// A completion queue had no room for a completion.
     CqOverrun {
         /// Which queue.
@@ -45,7 +50,7 @@ pub enum AsyncEvent {
 #[derive(Debug)]
 pub(crate) struct EventLog {
     events: VecDeque<AsyncEvent>,
-    pub lost: u64,
+    lost: u64,
 }
 
 impl Default for EventLog {
@@ -61,6 +66,11 @@ impl EventLog {
         } else {
             self.lost += 1;
         }
+    }
+
+    /// Events that found no room since the last call.
+    pub const fn take_lost(&mut self) -> u64 {
+        core::mem::replace(&mut self.lost, 0)
     }
 
     pub fn pop(&mut self) -> Option<AsyncEvent> {

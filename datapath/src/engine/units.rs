@@ -21,6 +21,8 @@ pub(crate) struct Units {
     pub memory: MemoryTable,
     pub cqs: Vec<Option<CompletionWriter>>,
     pub srqs: Srqs,
+    /// Queues with completions that somebody may want to be told of, each at most once.
+    pub cqs_to_tell: Vec<u32>,
     pub mux: EventMux,
     pub timers: TimerWheel,
     max_qps: u32,
@@ -42,9 +44,10 @@ impl Units {
         Self {
             now: Time::ZERO,
             turn: 0,
-            memory: MemoryTable::new(config.max_mrs),
+            memory: MemoryTable::new(config.max_mrs, config.seed),
             cqs: Vec::new(),
             srqs: Srqs::default(),
+            cqs_to_tell: Vec::new(),
             mux: EventMux::new(&config.scheduler, 2 * queue_pairs),
             timers: TimerWheel::new(2 * queue_pairs),
             max_qps: config.max_qps,
@@ -61,8 +64,27 @@ impl Units {
     /// Writes a completion; false if its queue had no room, which must end the queue pair.
     #[inline]
     pub fn complete(&mut self, cq: u32, completion: &Completion) -> bool {
+        let fits = self.complete_later(cq, completion);
+        self.show_completions(cq);
+        fits
+    }
+
+    /// Shows the application the completions of a queue that [`Units::complete_later`] wrote.
+    #[inline]
+    pub fn show_completions(&self, cq: u32) {
+        if let Some(Some(writer)) = self.cqs.get(cq as usize) {
+            writer.publish();
+        }
+    }
+
+    /// The same without showing it yet.
+    #[inline]
+    pub fn complete_later(&mut self, cq: u32, completion: &Completion) -> bool {
         let Some(Some(writer)) = self.cqs.get_mut(cq as usize) else { return false };
-        let fits = writer.push(completion).is_ok();
+        let fits = writer.write(completion).is_ok();
+        if writer.note(completion) {
+            self.cqs_to_tell.push(cq);
+        }
         if !fits {
             self.counters.drop_cq_overflow += 1;
             self.events.push(AsyncEvent::CqOverrun { cq, qpn: completion.qpn });

@@ -5,7 +5,7 @@ const PD: ProtectionDomainId = ProtectionDomainId(1);
 const RW: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE);
 
 fn table_with(len: usize, iova: u64, access: Access) -> (MemoryTable, MemoryKey) {
-    let mut table = MemoryTable::new(4);
+    let mut table = MemoryTable::new(4, 7);
     let key = table.register(PD, Arc::new(HeapBacking::new(len)), iova, access).unwrap();
     (table, key)
 }
@@ -59,7 +59,7 @@ fn keys_domains_and_permissions_are_checked() {
 
 #[test]
 fn registration_refuses_what_cannot_be() {
-    let mut table = MemoryTable::new(1);
+    let mut table = MemoryTable::new(1, 7);
     let backing = || Arc::new(HeapBacking::new(8));
     let refused = table.register(PD, backing(), 0, Access::REMOTE_WRITE);
     assert_eq!(refused, Err(RegisterError::InconsistentAccess(Access::REMOTE_WRITE)));
@@ -67,4 +67,28 @@ fn registration_refuses_what_cannot_be() {
     table.register(PD, backing(), 0, RW).unwrap();
     assert_eq!(table.register(PD, backing(), 0, RW), Err(MemoryTableFull { capacity: 1 }.into()));
     assert_eq!(table.len(), 1);
+}
+
+#[test]
+fn keys_cannot_be_counted_and_are_never_zero_nor_used_twice_in_a_row() {
+    let draw = |seed| {
+        let mut table = MemoryTable::new(4096, seed);
+        let register = |_| table.register(PD, Arc::new(HeapBacking::new(8)), 0, RW).unwrap().0;
+        (0..4096).map(register).collect::<Vec<_>>()
+    };
+    let keys = draw(1);
+    assert_ne!(keys, draw(2));
+    assert_eq!(keys, draw(1), "the same seed, the same keys");
+    let steps: std::collections::HashSet<_> =
+        keys.windows(2).map(|two| two[1].wrapping_sub(two[0])).collect();
+    assert!(steps.len() > 3500, "only {} steps between 4096 keys", steps.len());
+    assert!(keys.iter().all(|key| key & 0xFF != 0));
+    let mut table = MemoryTable::new(1, 3);
+    let mut last = MemoryKey(0);
+    for _ in 0..2000 {
+        let key = table.register(PD, Arc::new(HeapBacking::new(8)), 0, RW).unwrap();
+        assert_ne!(key, last);
+        assert!(table.deregister(key));
+        last = key;
+    }
 }

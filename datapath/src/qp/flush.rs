@@ -11,13 +11,24 @@ use crate::sched::SchedFlags;
 /// Takes the queue pair to ERR. `failure` names the send request that is to blame and its status.
 #[cold]
 pub(crate) fn fail(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Option<PendingFailure>) {
-    if qpc.id.state == QpState::Err {
-        return;
+    if qpc.id.state != QpState::Err {
+        units.events.push(AsyncEvent::QpFatal { qpn: qpc.id.qpn });
+        enter_err(qpc, cold, units, failure);
     }
+}
+
+/// Takes the queue pair to ERR because the application wants it: no event tells it what it knows.
+#[cold]
+pub(crate) fn abort(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    if qpc.id.state != QpState::Err {
+        enter_err(qpc, cold, units, None);
+    }
+}
+
+fn enter_err(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Option<PendingFailure>) {
     qpc.id.state = QpState::Err;
     cold.shared.set_state(QpState::Err);
     stop_streams(qpc, cold, units);
-    units.events.push(AsyncEvent::QpFatal { qpn: qpc.id.qpn });
     flush_and_rest(qpc, cold, units, failure);
     if cold.receives.srq().is_some() {
         units.events.push(AsyncEvent::LastWqeReached { qpn: qpc.id.qpn });

@@ -1,5 +1,6 @@
 //! The completion queue: written by the engine, read by the application.
 
+use super::sync::{AtomicU8, Ordering, fence};
 use super::word_ring::{WordRing, halves, load, pair, store};
 use std::sync::Arc;
 
@@ -114,6 +115,22 @@ pub struct Completion {
     pub qpn: u32,
 }
 
+/// Which completions the application wants to be told of.
+const NONE: u8 = 0;
+const SOLICITED: u8 = 1;
+const ANY: u8 = 2;
+
+/// What came: a completion that answers only the wish for any, or one that answers both.
+const PLAIN_CAME: u8 = 1;
+const SOLICITED_CAME: u8 = 2;
+
+/// What both ends share.
+struct Shared {
+    ring: WordRing,
+    /// [`NONE`], [`SOLICITED`] or [`ANY`].
+    armed: AtomicU8,
+}
+
 /// Makes a completion queue of at least `capacity` entries: the application's end and the engine's.
 #[must_use]
 pub fn completion_queue(capacity: u32) -> (CompletionQueue, CompletionWriter) {
@@ -122,14 +139,21 @@ pub fn completion_queue(capacity: u32) -> (CompletionQueue, CompletionWriter) {
 
 /// A completion queue whose first completion has the position `start`.
 pub(super) fn completion_queue_from(start: u32, capacity: u32) -> (CompletionQueue, CompletionWriter) {
-    let ring = Arc::new(WordRing::new(capacity, CQE_WORDS, start));
-    let reader = CompletionQueue { ring: Arc::clone(&ring), head: start };
-    (reader, CompletionWriter { ring, tail: start, head_seen: start })
+    let shared = Arc::new(Shared::new(start, capacity));
+    let reader = CompletionQueue { shared: Arc::clone(&shared), head: start };
+    let writer = CompletionWriter { shared, tail: start, head_seen: start, listening: false, unheard: NONE };
+    (reader, writer)
+}
+
+impl Shared {
+    fn new(start: u32, capacity: u32) -> Self {
+        Self { ring: WordRing::new(capacity, CQE_WORDS, start), armed: AtomicU8::new(NONE) }
+    }
 }
 
 /// The application's end of a completion queue.
 pub struct CompletionQueue {
-    ring: Arc<WordRing>,
+    shared: Arc<Shared>,
     head: u32,
 }
 
@@ -143,14 +167,15 @@ impl CompletionQueue {
 
     /// Fills `out` from its start with the oldest completions; returns how many.
     pub fn poll_into(&mut self, out: &mut [Option<Completion>]) -> usize {
-        let ready = self.ring.tail().wrapping_sub(self.head) as usize;
+        let ring = &self.shared.ring;
+        let ready = ring.tail().wrapping_sub(self.head) as usize;
         let count = ready.min(out.len());
         for slot in &mut out[..count] {
-            *slot = Some(decode(self.ring.entry(self.head)));
+            *slot = Some(decode(ring.entry(self.head)));
             self.head = self.head.wrapping_add(1);
         }
         if count > 0 {
-            self.ring.release(self.head);
+            ring.release(self.head);
         }
         count
     }
@@ -158,7 +183,24 @@ impl CompletionQueue {
     /// Completions that wait.
     #[must_use]
     pub fn len(&self) -> u32 {
-        self.ring.tail().wrapping_sub(self.head)
+        self.shared.ring.tail().wrapping_sub(self.head)
+    }
+
+    /// Completions that fit.
+    #[must_use]
+    pub fn capacity(&self) -> u32 {
+        self.shared.ring.capacity()
+    }
+
+    /// Asks to be told, once, of the next completion, or of the next that is solicited or a failure
+    /// (`ibv_req_notify_cq`). A wish for any completion is not taken back by one for solicited ones. What came before is
+    /// not told of: poll once more afterwards.
+    ///
+    /// The fence pairs with the one in [`CompletionWriter::take_event`]: either the engine sees the wish, or that poll
+    /// sees the completion.
+    pub fn arm(&self, solicited_only: bool) {
+        self.shared.armed.fetch_max(if solicited_only { SOLICITED } else { ANY }, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
     }
 
     /// True if no completion waits.
@@ -174,9 +216,21 @@ pub struct CqOverflow;
 
 /// The engine's end of a completion queue.
 pub struct CompletionWriter {
-    ring: Arc<WordRing>,
+    shared: Arc<Shared>,
     tail: u32,
     head_seen: u32,
+    /// The application may ask to be told of completions.
+    listening: bool,
+    /// The strongest reason to tell since [`CompletionWriter::take_event`].
+    unheard: u8,
+}
+
+/// More completions wait than a smaller queue would hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{waiting} completions wait; poll them first, or give the queue that many entries")]
+pub struct ResizeError {
+    /// Completions that wait.
+    pub waiting: u32,
 }
 
 impl CompletionWriter {
@@ -186,13 +240,31 @@ impl CompletionWriter {
     /// [`CqOverflow`] if the application left no room.
     #[inline]
     pub fn push(&mut self, completion: &Completion) -> Result<(), CqOverflow> {
-        if self.tail.wrapping_sub(self.head_seen) >= self.ring.capacity() {
-            self.head_seen = self.ring.head();
-            if self.tail.wrapping_sub(self.head_seen) >= self.ring.capacity() {
+        self.write(completion)?;
+        self.publish();
+        Ok(())
+    }
+
+    /// Shows the application everything written.
+    #[inline]
+    pub fn publish(&self) {
+        self.shared.ring.publish(self.tail);
+    }
+
+    /// Writes one completion, which shows when it is published.
+    ///
+    /// # Errors
+    /// [`CqOverflow`] if the application left no room.
+    #[inline]
+    pub fn write(&mut self, completion: &Completion) -> Result<(), CqOverflow> {
+        let ring = &self.shared.ring;
+        if self.tail.wrapping_sub(self.head_seen) >= ring.capacity() {
+            self.head_seen = ring.head();
+            if self.tail.wrapping_sub(self.head_seen) >= ring.capacity() {
                 return Err(CqOverflow);
             }
         }
-        let entry = self.ring.entry(self.tail);
+        let entry = ring.entry(self.tail);
         store(&entry[0], completion.wr_id);
         store(&entry[1], pair(completion.byte_len, completion.imm));
         let code = u32::from_le_bytes([
@@ -203,7 +275,71 @@ impl CompletionWriter {
         ]);
         store(&entry[2], pair(completion.qpn, code));
         self.tail = self.tail.wrapping_add(1);
-        self.ring.publish(self.tail);
+        Ok(())
+    }
+
+    /// The application may arm the queue from now on.
+    pub const fn listen(&mut self) {
+        self.listening = true;
+    }
+
+    /// After a push: true if the queue must be looked at with [`CompletionWriter::take_event`], for the first time since
+    /// it was. Nobody listens to most queues, which costs them one test.
+    #[inline]
+    pub fn note(&mut self, completion: &Completion) -> bool {
+        // By value: a reference would keep every completion from living in registers.
+        self.listening && self.note_reason(completion.status, completion.flags)
+    }
+
+    #[cold]
+    fn note_reason(&mut self, status: WcStatus, flags: WcFlags) -> bool {
+        let first = self.unheard == NONE;
+        let solicited = flags.contains(WcFlags::SOLICITED) || status != WcStatus::Success;
+        self.unheard = self.unheard.max(if solicited { SOLICITED_CAME } else { PLAIN_CAME });
+        first
+    }
+
+    /// Whether the application must be told of what was pushed since the last call. It then must arm the queue again.
+    pub fn take_event(&mut self) -> bool {
+        let reason = core::mem::replace(&mut self.unheard, NONE);
+        fence(Ordering::SeqCst);
+        let armed = self.shared.armed.load(Ordering::Relaxed);
+        let answers = match reason {
+            NONE => false,
+            PLAIN_CAME => armed == ANY,
+            _ => armed != NONE,
+        };
+        if answers {
+            self.shared.armed.store(NONE, Ordering::Relaxed);
+        }
+        answers
+    }
+
+    /// Gives the queue another size, at least `capacity`; what waits in it is kept. Needs both ends at once.
+    ///
+    /// # Errors
+    /// [`ResizeError`] if more waits than fits; nothing has changed then.
+    ///
+    /// # Panics
+    /// If `reader` is the end of another queue.
+    pub fn resize(&mut self, reader: &mut CompletionQueue, capacity: u32) -> Result<(), ResizeError> {
+        assert!(Arc::ptr_eq(&self.shared, &reader.shared), "the ends of two completion queues");
+        let waiting = reader.len();
+        if waiting > capacity {
+            return Err(ResizeError { waiting });
+        }
+        let next = Shared::new(reader.head, capacity);
+        for position in (0..waiting).map(|index| reader.head.wrapping_add(index)) {
+            let old = self.shared.ring.entry(position);
+            for (to, from) in next.ring.entry(position).iter().zip(old) {
+                store(to, load(from));
+            }
+        }
+        next.ring.publish(self.tail);
+        next.armed.store(self.shared.armed.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.head_seen = reader.head;
+        self.shared = Arc::new(next);
+        reader.shared = Arc::clone(&self.shared);
         Ok(())
     }
 }

@@ -98,7 +98,8 @@ impl QpShared {
 
     /// After publishing work: rings unless the queue pair is active already.
     ///
-    /// The fence pairs with the one in [`QpShared::deactivate`]: either this side sees that it rests and rings, or the engine's look at the ring after its fence sees the new tail. Work cannot be left unseen.
+    /// The fence pairs with the one in [`QpShared::deactivate`]: either this side sees that it rests and rings, or the
+    /// engine's look at the ring after its fence sees the new tail. Work cannot be left unseen.
     #[inline]
     pub fn ring(&self) {
         fence(Ordering::SeqCst);

@@ -72,6 +72,32 @@ impl RecvQueue {
     /// # Errors
     /// [`PostError`]; nothing was posted then.
     pub fn post(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        self.write(request)?;
+        self.ring.publish(self.tail);
+        self.shared.ring_if_flushing();
+        Ok(())
+    }
+
+    /// Posts requests until one is refused; one publish for all. Returns how many were posted, and the reason if it was
+    /// not all of them.
+    pub fn post_batch(&mut self, requests: &[RecvRequest<'_>]) -> (usize, Result<(), PostError>) {
+        let mut result = Ok(());
+        let mut posted = 0;
+        for request in requests {
+            result = self.write(request);
+            if result.is_err() {
+                break;
+            }
+            posted += 1;
+        }
+        if posted > 0 {
+            self.ring.publish(self.tail);
+            self.shared.ring_if_flushing();
+        }
+        (posted, result)
+    }
+
+    fn write(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
         let state = self.shared.state();
         if state.post_recv() == PostVerdict::Refused {
             return Err(PostError::WrongState { state, what: "receive" });
@@ -85,8 +111,6 @@ impl RecvQueue {
         }
         store_request(self.ring.entry(self.tail), request, length);
         self.tail = self.tail.wrapping_add(1);
-        self.ring.publish(self.tail);
-        self.shared.ring_if_flushing();
         Ok(())
     }
 }

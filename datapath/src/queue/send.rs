@@ -65,7 +65,10 @@ impl SendQueue {
 
     /// Posts requests until one is refused; one publish and one doorbell for all. Returns how many were posted, and
     /// the reason if it was not all of them.
-    pub fn post_batch(&mut self, requests: &[SendRequest<'_>]) -> (usize, Result<(), PostError>) {
+    pub fn post_batch<'a, 'b: 'a>(
+        &mut self,
+        requests: impl IntoIterator<Item = &'a SendRequest<'b>>,
+    ) -> (usize, Result<(), PostError>) {
         let mut posted = 0;
         for request in requests {
             if let Err(error) = self.stage(request) {

@@ -2,6 +2,7 @@
 
 use datapath::engine::AsyncEvent;
 use datapath::memory::Access;
+use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::QpState;
 use datapath::queue::WcStatus;
 use simnet::filter::{drop_psn, hold};
@@ -53,6 +54,19 @@ fn sqd_finishes_what_has_begun_and_starts_nothing() {
 #[test]
 fn sqd_of_an_idle_queue_pair_is_drained_at_once() {
     let (mut rig, a, _, _, _) = pair(8);
+    rig.to_state(a, QpState::Sqd);
+    rig.run_for(1000);
+    assert_eq!(drained(&rig, a), 1);
+}
+
+#[test]
+fn who_did_not_ask_is_not_told_that_sqd_is_drained() {
+    let (mut rig, a, _, _, _) = pair(8);
+    let attr = QpAttr { state: QpState::Sqd, en_sqd_async_notify: true, ..QpAttr::default() };
+    rig.modify(a, &attr, QpAttrMask::STATE).expect("without the mask's bit the flag does not count");
+    rig.run_for(1000);
+    assert_eq!((rig.state(a), drained(&rig, a)), (QpState::Sqd, 0));
+    rig.to_state(a, QpState::Rts);
     rig.to_state(a, QpState::Sqd);
     rig.run_for(1000);
     assert_eq!(drained(&rig, a), 1);

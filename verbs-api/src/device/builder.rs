@@ -5,10 +5,11 @@ use crate::driver::{Driver, EngineThread, SlowPath};
 use crate::error::Error;
 use crate::nic::Driven;
 use crate::shared::Shared;
-use crate::spec::DeviceSpec;
+use crate::spec::{DeviceSpec, Transport};
+use core::net::{IpAddr, Ipv4Addr};
 use datapath::engine::{Engine, EngineConfig};
 use datapath::port::Port;
-use datapath::port::fault::FaultStats;
+use datapath::port::fault::{Fault, FaultStats};
 use datapath::sched::SchedulerConfig;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -16,14 +17,11 @@ use std::thread;
 
 /// What a device is opened with, beside its string; made by [`Device::builder`].
 ///
-/// ```no_run
+/// ```
 /// use verbs_api::{Device, Driver};
 ///
 /// # fn main() -> Result<(), verbs_api::Error> {
-/// let device = Device::builder()
-///     .driver(Driver::Thread { cpu: Some(1) })
-///     .max_qps(10_000)
-///     .open("memif:/run/srnic.sock,role=server")?;
+/// let device = Device::builder().driver(Driver::Thread { cpu: Some(0) }).max_qps(10_000).open("sim:builder")?;
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,7 +45,7 @@ macro_rules! setters {
 
 impl DeviceBuilder {
     setters! {
-        /// Who runs the engine. Default [`Driver::Inline`].
+        /// Who runs the engine, unless the device string says. Default [`Driver::Inline`].
         driver: Driver => driver;
         /// Who runs the slow path. Default [`SlowPath::Stepped`].
         slow_path: SlowPath => slow_path;
@@ -79,13 +77,38 @@ impl DeviceBuilder {
     ///
     /// # Errors
     /// As [`DeviceBuilder::open`].
-    #[cfg(feature = "dpdk")]
     pub fn open_spec(&self, spec: &DeviceSpec) -> Result<Device, Error> {
-        use datapath::port::fault::Fault;
-
+        let builder = Self { driver: spec.driver.unwrap_or(self.driver), ..*self };
         let seed = getrandom::u64().map_err(Error::Random)?;
-        let config = EngineConfig { ip: spec.ip_or_default()?, vlan: spec.vlan, seed, ..self.sizes };
-        let port = crate::open::port(spec)?;
+        let config = EngineConfig { vlan: spec.vlan, seed, ..self.sizes };
+        if let Transport::Sim { segment } = &spec.transport {
+            let port = crate::sim::attach(segment, spec)?;
+            let ip = spec.ip.unwrap_or(IpAddr::V4(Ipv4Addr::new(10, 77, 0, port.host())));
+            return builder.with_faults(port, EngineConfig { ip, ..config }, spec);
+        }
+        builder.open_dpdk(spec, config)
+    }
+
+    #[cfg(feature = "dpdk")]
+    fn open_dpdk(&self, spec: &DeviceSpec, config: EngineConfig) -> Result<Device, Error> {
+        let ip = spec.ip_or_default()?;
+        self.with_faults(crate::open::port(spec)?, EngineConfig { ip, ..config }, spec)
+    }
+
+    #[cfg(not(feature = "dpdk"))]
+    fn open_dpdk(&self, spec: &DeviceSpec, _config: EngineConfig) -> Result<Device, Error> {
+        spec.ip_or_default()?;
+        Err(Error::Unsupported(
+            "this build has no DPDK, so it has sim: devices only; switch on the feature `dpdk` of verbs-api",
+        ))
+    }
+
+    fn with_faults<P: Port + Send + 'static>(
+        &self,
+        port: P,
+        config: EngineConfig,
+        spec: &DeviceSpec,
+    ) -> Result<Device, Error> {
         let mut device = match &spec.faults {
             Some(faults) => self.over(Fault::new(port, faults), config, Fault::fault_stats),
             None => self.over(port, config, |_| FaultStats::default()),
@@ -94,16 +117,6 @@ impl DeviceBuilder {
             inner.link_mtu = spec.link_mtu();
         }
         Ok(device)
-    }
-
-    /// The same from a parsed string; this build has no DPDK, so it fails.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`].
-    #[cfg(not(feature = "dpdk"))]
-    pub fn open_spec(&self, spec: &DeviceSpec) -> Result<Device, Error> {
-        spec.ip_or_default()?;
-        Err(Error::Unsupported("this build has no DPDK: switch on the feature `dpdk` of verbs-api"))
     }
 
     /// A device over a port of the caller's. The sizes are those of `config`, not the builder's; the same
@@ -138,13 +151,14 @@ impl DeviceBuilder {
                 engine
             }
         };
-        let shared = Arc::new(Shared::new(Box::new(Driven { engine, fault_stats })));
+        let shared = Arc::new(Shared::new(Box::new(Driven { engine, channels: Vec::new(), fault_stats })));
         let thread = match self.driver {
             Driver::Inline => None,
             Driver::Thread { cpu } => Some(EngineThread::start(&shared, cpu)?),
         };
         let inner = Inner {
             shared,
+            driver: self.driver,
             thread,
             ip: config.ip,
             caps,

@@ -150,3 +150,45 @@ fn a_remote_region_travels_as_text() {
     assert!(format!("{text},more=1").parse::<RemoteRegion>().is_err());
     assert!(text.replace("00000301", "100000000").parse::<RemoteRegion>().is_err());
 }
+
+#[test]
+fn every_width_is_loaded_stored_and_added_in_place() {
+    let region = region(24);
+    region.store_release_u64(8, 0x1122_3344_5566_7788).expect("aligned");
+    assert_eq!(region.fetch_add_u64(8, 1).expect("aligned"), 0x1122_3344_5566_7788);
+    assert_eq!(region.load_acquire_u64(8).expect("aligned"), 0x1122_3344_5566_7789);
+    region.store_release_u32(8, 7).expect("aligned");
+    region.store_release_u8(23, 9).expect("inside");
+    let mut bytes = [0; 24];
+    region.read(0, &mut bytes).expect("inside");
+    let mut expected = [0; 24];
+    expected[8..16].copy_from_slice(&0x1122_3344_5566_7789_u64.to_ne_bytes());
+    expected[8..12].copy_from_slice(&7_u32.to_ne_bytes());
+    expected[23] = 9;
+    assert_eq!(bytes, expected);
+    assert_eq!(region.load_acquire_u32(8).expect("aligned"), 7);
+    assert_eq!(region.load_acquire_u8(23).expect("inside"), 9);
+    assert!(matches!(region.load_acquire_u32(6), Err(Error::Misaligned { offset: 6, align: 4 })));
+    assert!(matches!(region.store_release_u64(17, 0), Err(Error::OutOfBounds { .. })));
+    assert!(matches!(region.store_release_u8(24, 0), Err(Error::OutOfBounds { .. })));
+    assert!(matches!(region.fetch_add_u64(usize::MAX, 0), Err(Error::OutOfBounds { .. })));
+}
+
+#[test]
+fn huge_memory_is_had_or_refused_by_policy() {
+    let preferred = HugeBacking::new(5 << 20, HugepagePolicy::Prefer).expect("ordinary pages at least");
+    assert_eq!(preferred.len(), 5 << 20);
+    match HugeBacking::new(5 << 20, HugepagePolicy::Require) {
+        Ok(huge) => assert!(huge.is_huge() && huge.base().as_ptr().addr().is_multiple_of(2 << 20)),
+        Err(error) => {
+            assert!(!preferred.is_huge(), "there were three, and now there are none");
+            assert!(error.to_string().starts_with("no hugepages for a region of 5242880 bytes: "), "{error}");
+        }
+    }
+    let error = HugeBacking::new(usize::MAX, HugepagePolicy::Prefer).err().expect("too much");
+    assert!(matches!(error, Error::Hugepages { len: usize::MAX, .. }), "{error}");
+    let region = domain().register_huge(100, HugepagePolicy::Prefer, Access::LOCAL_WRITE).expect("memory");
+    assert_eq!(region.len(), 100, "and no more is registered");
+    region.write(90, &[1; 10]).expect("inside");
+    assert!(matches!(region.write(90, &[1; 11]), Err(Error::OutOfBounds { .. })));
+}

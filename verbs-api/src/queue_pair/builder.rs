@@ -71,7 +71,8 @@ impl QueuePairBuilder {
     setters! {
         /// Sizes of the queues (`ibv_qp_cap`).
         caps: QueueCaps => caps;
-        /// Packets outstanding at most, 1 up to the device's `window_max`, which is the default.
+        /// Packets outstanding at most, 1 up to the device's `window_max`, which is the default. The connection uses the
+        /// smaller of this and of what the peer takes.
         window: u16 => window;
         /// Largest path MTU; the connection uses the smaller of both ends'. By default the largest that fits the port.
         path_mtu: Pmtu => attr.path_mtu;
@@ -137,7 +138,7 @@ impl QueuePairBuilder {
         let owned = Owned { handles, domain: self.domain, _cqs: self.cqs, _srq: self.srq };
         let mask = QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | QpAttrMask::ACCESS_FLAGS;
         owned.modify(&QpAttr { state: QpState::Init, ..self.attr }, mask)?;
-        Ok(PreparedQueuePair::new(owned, self.attr, self.window))
+        Ok(PreparedQueuePair::new(owned, self.attr))
     }
 
     /// Checks now what the engine will take only when connecting: by then the peer has heard of this queue pair.

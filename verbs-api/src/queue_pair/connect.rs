@@ -22,12 +22,11 @@ use datapath::queue::RecvRequest;
 pub struct PreparedQueuePair {
     owned: Owned,
     attr: QpAttr,
-    window: u16,
 }
 
 impl PreparedQueuePair {
-    pub(super) const fn new(owned: Owned, attr: QpAttr, window: u16) -> Self {
-        Self { owned, attr, window }
+    pub(super) const fn new(owned: Owned, attr: QpAttr) -> Self {
+        Self { owned, attr }
     }
 
     /// What the peer must know to connect.
@@ -54,22 +53,14 @@ impl PreparedQueuePair {
         self.owned.post_recv(request)
     }
 
-    /// Connects to the peer. Needs nothing of the peer, unless its endpoint has no Ethernet address: then this runs
+    /// Connects to the peer, with the smaller of both path MTUs and of both windows. Needs nothing of the peer, unless its endpoint has no Ethernet address: then this runs
     /// the engine until the address is resolved.
     ///
     /// The peer must have connected, too, before what is sent to it arrives; what comes too early is sent again.
     ///
     /// # Errors
-    /// [`Error::Connect`], [`Error::Incompatible`]. The queue pair is gone then.
+    /// [`Error::Connect`]. The queue pair is gone then.
     pub fn connect(self, remote: &Endpoint) -> Result<QueuePair, Error> {
-        if self.window > remote.window {
-            return Err(Error::Incompatible {
-                what: "the window, in packets,",
-                ours: self.window.into(),
-                theirs: remote.window.into(),
-                remedy: "build the queue pair with a window that the peer's device takes",
-            });
-        }
         if let (Some(ours), Some(theirs)) = (self.owned.device().link_mtu(), remote.mtu)
             && ours != theirs
         {
@@ -80,6 +71,7 @@ impl PreparedQueuePair {
                 remedy: "give both ends of a memif pair the same mtu=",
             });
         }
+        let window = self.owned.limit_window(remote.window);
         let path_mtu = self.attr.path_mtu.min(remote.path_mtu);
         let attr = QpAttr {
             av: AddressVector {
@@ -96,7 +88,7 @@ impl PreparedQueuePair {
         };
         self.to_rtr(&attr)?;
         self.to_rts(&attr)?;
-        Ok(QueuePair { owned: self.owned, remote: *remote, path_mtu })
+        Ok(QueuePair { owned: self.owned, remote: *remote, path_mtu, window })
     }
 
     fn to_rtr(&self, attr: &QpAttr) -> Result<(), Error> {

@@ -1,19 +1,29 @@
 //! Reading a device string.
 
 use super::{DeviceSpec, Hugepages, Role, SpecError, Transport};
+use crate::driver::Driver;
 use core::net::IpAddr;
 use core::str::FromStr;
 use datapath::port::options::Keys;
 
 /// What a device string may begin with.
-pub const SCHEMES: [&str; 6] = ["memif", "vhost", "virtio", "af_packet", "af_xdp", "pci"];
+pub const SCHEMES: [&str; 7] = ["memif", "vhost", "virtio", "af_packet", "af_xdp", "pci", "sim"];
 
 /// Keys of every device.
-const KEYS: Keys =
-    Keys { of: "device", names: &["ip", "mac", "mtu", "vlan", "hugepages"], example: "ip=10.77.0.1" };
+const KEYS: Keys = Keys {
+    of: "device",
+    names: &["ip", "mac", "mtu", "vlan", "driver", "hugepages"],
+    example: "ip=10.77.0.1",
+};
 /// Those of a memif device.
-const MEMIF_KEYS: Keys =
-    Keys { of: "device", names: &["role", "ip", "mac", "mtu", "vlan", "hugepages"], example: "role=server" };
+const MEMIF_KEYS: Keys = Keys {
+    of: "device",
+    names: &["role", "ip", "mac", "mtu", "vlan", "driver", "hugepages"],
+    example: "role=server",
+};
+/// Those of a device without DPDK.
+const SIM_KEYS: Keys =
+    Keys { of: "device", names: &["ip", "mac", "mtu", "vlan", "driver"], example: "ip=10.77.0.1" };
 
 /// A path MTU of 256 with every header, and jumbo frames.
 const MTU_RANGE: core::ops::RangeInclusive<u16> = 348..=9216;
@@ -33,7 +43,11 @@ impl FromStr for DeviceSpec {
         let scheme = known.ok_or_else(|| SpecError::UnknownScheme { scheme: scheme.to_owned() })?;
         let mut items = rest.split(',');
         let transport = transport(scheme, items.next().unwrap_or_default())?;
-        let keys = if matches!(transport, Transport::Memif { .. }) { MEMIF_KEYS } else { KEYS };
+        let keys = match transport {
+            Transport::Memif { .. } => MEMIF_KEYS,
+            Transport::Sim { .. } => SIM_KEYS,
+            _ => KEYS,
+        };
         let mut spec = Self {
             transport,
             ip: None,
@@ -41,6 +55,7 @@ impl FromStr for DeviceSpec {
             mtu: None,
             vlan: None,
             hugepages: Hugepages::Auto,
+            driver: None,
             faults: None,
         };
         keys.read(items, |key, value| spec.set(key, value)).map_err(SpecError::Option)?;
@@ -65,6 +80,7 @@ fn transport(scheme: &'static str, name: &str) -> Result<Transport, SpecError> {
         "vhost" => ("socket", "vhost:/run/srnic.sock"),
         "virtio" => ("socket", "virtio:/run/srnic.sock"),
         "af_packet" => ("interface", "af_packet:eth1,ip=192.168.7.1"),
+        "sim" => ("segment", "sim:test"),
         "af_xdp" => ("interface", "af_xdp:eth1,ip=192.168.7.1"),
         _ => ("NIC", "pci:0000:17:00.0,ip=192.168.7.1"),
     };
@@ -78,6 +94,7 @@ fn transport(scheme: &'static str, name: &str) -> Result<Transport, SpecError> {
         "virtio" => Transport::Virtio { path: name.into() },
         "af_packet" => Transport::AfPacket { interface: interface(name).map_err(fails)? },
         "af_xdp" => Transport::AfXdp { interface: interface(name).map_err(fails)? },
+        "sim" => Transport::Sim { segment: name.to_owned() },
         _ => Transport::Pci { address: pci_address(name).map_err(fails)? },
     })
 }
@@ -126,6 +143,9 @@ impl DeviceSpec {
                 let mtu = value.parse().ok().filter(|mtu| MTU_RANGE.contains(mtu));
                 self.mtu = Some(mtu.ok_or("a number of bytes from 348 to 9216, the same at both ends")?);
             }
+            "driver" => {
+                self.driver = Some(parse_driver(value).ok_or("inline, thread, or thread@ and a processor")?);
+            }
             "hugepages" => self.hugepages = parse_hugepages(value).ok_or("auto, on or off")?,
             _ => {
                 let vlan = value.parse().ok().filter(|vlan| (1..=4094).contains(vlan));
@@ -138,6 +158,15 @@ impl DeviceSpec {
 
 fn parse_role(value: &str) -> Option<Role> {
     [Role::Server, Role::Client].into_iter().find(|role| role.to_string() == value)
+}
+
+fn parse_driver(value: &str) -> Option<Driver> {
+    match value.split_once('@') {
+        Some(("thread", cpu)) => Some(Driver::Thread { cpu: Some(cpu.parse().ok()?) }),
+        Some(_) => None,
+        None if value == "inline" => Some(Driver::Inline),
+        None => (value == "thread").then_some(Driver::THREAD),
+    }
 }
 
 fn parse_hugepages(value: &str) -> Option<Hugepages> {

@@ -50,6 +50,27 @@ fn only_the_ends_of_a_memif_pair_must_have_the_same_mtu() {
 }
 
 #[test]
+fn a_segment_needs_no_more_than_a_name() {
+    let spec = parse("sim:lab");
+    assert_eq!(spec.transport, Transport::Sim { segment: "lab".into() });
+    assert_eq!((spec.role(), spec.max_frame(), spec.driver), (Ok(None), 4608, None));
+    assert_eq!(error("sim:"), "sim: names no segment; give it, as in sim:test");
+    assert!(error("sim:a,hugepages=on").starts_with("unknown device key `hugepages`"));
+}
+
+#[test]
+fn the_driver_may_be_named() {
+    let driver = |text: &str| parse(&format!("sim:a,driver={text}")).driver;
+    assert_eq!(driver("inline"), Some(Driver::Inline));
+    assert_eq!(driver("thread"), Some(Driver::THREAD));
+    assert_eq!(driver("thread@3"), Some(Driver::Thread { cpu: Some(3) }));
+    for wrong in ["", "threads", "thread@", "thread@-1", "inline@1"] {
+        let text = error(&format!("sim:a,driver={wrong}"));
+        assert!(text.ends_with("driver must be inline, thread, or thread@ and a processor"), "{text}");
+    }
+}
+
+#[test]
 fn a_pci_address_may_leave_the_domain_out() {
     for text in ["pci:0000:17:00.0,ip=10.0.0.1", "pci:17:00.0,ip=10.0.0.1"] {
         assert_eq!(parse(text).transport, Transport::Pci { address: "0000:17:00.0".into() });
@@ -63,8 +84,9 @@ fn a_role_in_the_string_is_stronger_than_the_programs() {
 
 #[test]
 fn every_key_is_taken() {
-    let spec =
-        parse("memif:/run/a,mtu=1500,vlan=7,mac=02:aB:00:00:00:09,hugepages=off,ip=fd00::1,role=client");
+    let spec = parse(
+        "memif:/run/a,mtu=1500,vlan=7,mac=02:aB:00:00:00:09,hugepages=off,ip=fd00::1,driver=thread@2,role=client",
+    );
     let expected = DeviceSpec {
         transport: Transport::Memif { path: "/run/a".into(), role: Some(Role::Client) },
         ip: "fd00::1".parse().ok(),
@@ -72,6 +94,7 @@ fn every_key_is_taken() {
         mtu: Some(1500),
         vlan: Some(7),
         hugepages: Hugepages::Off,
+        driver: Some(Driver::Thread { cpu: Some(2) }),
         faults: None,
     };
     assert_eq!(spec, expected);
@@ -94,7 +117,7 @@ fn an_error_names_the_key_and_what_is_allowed() {
         ("/run/a", "device `/run/a` has no scheme; give one such as memif:/run/srnic.sock,role=server"),
         (
             "ethernet:a",
-            "unknown device scheme `ethernet`; supported: memif, vhost, virtio, af_packet, af_xdp, pci, and \
+            "unknown device scheme `ethernet`; supported: memif, vhost, virtio, af_packet, af_xdp, pci, sim, and \
              fault:..: before each",
         ),
         ("af_packet:", "af_packet: names no interface; give it, as in af_packet:eth1,ip=192.168.7.1"),
@@ -102,11 +125,14 @@ fn an_error_names_the_key_and_what_is_allowed() {
         ("af_packet:sixteen-letters.", "af_packet:sixteen-letters.: this cannot be an interface"),
         ("pci:17", "pci:17: this is no address on the PCI bus; `lspci -D` lists those"),
         ("pci:0000:17:00.0:1", "pci:0000:17:00.0:1: this is no address on the PCI bus"),
-        ("vhost:/a,role=server", "unknown device key `role`; keys are ip, mac, mtu, vlan, hugepages"),
+        ("vhost:/a,role=server", "unknown device key `role`; keys are ip, mac, mtu, vlan, driver, hugepages"),
         ("virtio:/a,hugepages=yes", "`hugepages=yes`: hugepages must be auto, on or off"),
         ("memif:,role=server", "memif: names no socket; give it, as in memif:/run/srnic.sock"),
         ("memif:/a,server", "`server` is not of the form key=value, as in `role=server`"),
-        ("memif:/a,rolle=server", "unknown device key `rolle`; keys are role, ip, mac, mtu, vlan, hugepages"),
+        (
+            "memif:/a,rolle=server",
+            "unknown device key `rolle`; keys are role, ip, mac, mtu, vlan, driver, hugepages",
+        ),
         ("memif:/a,mtu=1500,mtu=1500", "device key `mtu` is given twice"),
         ("memif:/a,role=master", "`role=master`: role must be server or client"),
         (

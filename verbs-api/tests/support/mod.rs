@@ -67,22 +67,6 @@ impl Port for WirePort {
     }
 }
 
-/// Each test twice: with engines that whoever polls drives, and with engines that have a thread.
-#[macro_export]
-macro_rules! with_both_drivers {
-    ($($(#[$attribute:meta])* fn $name:ident($driver:ident: Driver) $body:block)+) => {
-        $($(#[$attribute])* fn $name($driver: Driver) $body)+
-
-        mod inline {
-            $(#[test] fn $name() { super::$name(super::Driver::Inline); })+
-        }
-
-        mod thread {
-            $(#[test] fn $name() { super::$name(super::Driver::THREAD); })+
-        }
-    };
-}
-
 /// Two devices, 10.77.0.1 and 10.77.0.2; the second one's port has these faults.
 pub fn devices(driver: Driver, faults: &str) -> (Device, Device) {
     let (there, back) = (Frames::default(), Frames::default());

@@ -50,7 +50,7 @@ impl<P: Port> Engine<P> {
                 cold.shared.set_state(QpState::Reset);
                 reset(qpc, cold, &mut self.units);
             }
-            QpState::Err => qp::fail(qpc, cold, &mut self.units, None),
+            QpState::Err => qp::abort(qpc, cold, &mut self.units),
             _ => {}
         }
         if from == QpState::Init && to == QpState::Rtr {
@@ -69,7 +69,7 @@ impl<P: Port> Engine<P> {
         qpc.id.state = to;
         cold.shared.set_state(to);
         if from != to {
-            qp::tell_if_drained(qpc, &mut self.units);
+            qp::tell_if_drained(qpc, cold, &mut self.units);
         }
         if mask.contains(QpAttrMask::SCHEDULING) {
             self.units.set_scheduling(slot, merged.scheduling);
@@ -144,6 +144,11 @@ fn check_supported(qp_type: QpType, attr: &QpAttr) -> Result<(), ModifyError> {
 /// `old` with the fields that `mask` names taken from `new`.
 fn merge(old: &QpAttr, new: &QpAttr, mask: QpAttrMask) -> QpAttr {
     let mut merged = *old;
+    // Asked for anew by each transition to SQD.
+    if mask.contains(QpAttrMask::STATE) {
+        merged.en_sqd_async_notify =
+            mask.contains(QpAttrMask::EN_SQD_ASYNC_NOTIFY) && new.en_sqd_async_notify;
+    }
     macro_rules! take {
         ($($flag:ident => $field:ident),+ $(,)?) => {
             $(if mask.contains(QpAttrMask::$flag) { merged.$field = new.$field; })+

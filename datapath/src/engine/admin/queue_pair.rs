@@ -196,6 +196,15 @@ impl<P: Port> Engine<P> {
         Ok(())
     }
 
+    /// Takes the window of a queue pair down to `window` packets, if it is larger: the peer takes no more. Counts from
+    /// the next transition to RTS. Returns the window, or `None` if there is no such queue pair.
+    pub fn limit_window(&mut self, qpn: u32, window: u16) -> Option<u16> {
+        let slot = self.qps.find(qpn)?;
+        let (_, cold) = self.qps.get(slot)?;
+        cold.attributes.window = cold.attributes.window.min(window.max(1));
+        Some(cold.attributes.window)
+    }
+
     /// The attributes and the state of a queue pair.
     #[must_use]
     pub fn query_qp(&self, qpn: u32) -> Option<QpAttr> {

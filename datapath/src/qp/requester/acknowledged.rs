@@ -108,12 +108,14 @@ fn on_progress(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     if let Some(rnr) = cold.rnr.take() {
         end_rnr(qpc, cold, units, rnr.sent_until);
     }
-    tell_if_drained(qpc, units);
+    tell_if_drained(qpc, cold, units);
 }
 
-/// In SQD, with no request begun: the application is told. Called when the last one is done, and on entry.
-pub(crate) fn tell_if_drained(qpc: &Qpc, units: &mut Units) {
-    if qpc.id.state == QpState::Sqd && qpc.req.sent == 0 && qpc.req.head == qpc.req.next {
+/// In SQD, with no request begun: the application is told if it asked for it. Called when the last one is done, and on
+/// entry.
+pub(crate) fn tell_if_drained(qpc: &Qpc, cold: &QpCold, units: &mut Units) {
+    let drained = qpc.id.state == QpState::Sqd && qpc.req.sent == 0 && qpc.req.head == qpc.req.next;
+    if drained && cold.attributes.attr.en_sqd_async_notify {
         units.events.push(AsyncEvent::SqDrained { qpn: qpc.id.qpn });
     }
 }
@@ -121,7 +123,7 @@ pub(crate) fn tell_if_drained(qpc: &Qpc, units: &mut Units) {
 /// A response came: complete what is done.
 pub(super) fn complete_answered(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     complete_acknowledged(qpc, cold, units);
-    tell_if_drained(qpc, units);
+    tell_if_drained(qpc, cold, units);
 }
 
 /// Completes the requests whose last packet is acknowledged, and whose response is here.
@@ -129,6 +131,7 @@ pub(super) fn complete_answered(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Un
 fn complete_acknowledged(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     let una = qpc.tx.una();
     let before = qpc.req.head;
+    let mut overflowed = false;
     while qpc.req.head != qpc.req.next {
         let entry = cold.entry(qpc.req.head);
         if una.is_before(entry.first_psn.add(entry.packets)) {
@@ -149,18 +152,22 @@ fn complete_acknowledged(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
                 imm: 0,
                 qpn: qpc.id.qpn,
             };
-            // Before the completion shows: who polls it may post into the place at once.
-            cold.send_queue.release(qpc.req.head.wrapping_add(1));
-            if !units.complete(cold.send_cq, &completion) {
+            if !units.complete_later(cold.send_cq, &completion) {
                 qpc.req.head = qpc.req.head.wrapping_add(1);
-                fail(qpc, cold, units, None);
-                return;
+                overflowed = true;
+                break;
             }
         }
         qpc.req.head = qpc.req.head.wrapping_add(1);
     }
     if qpc.req.head != before {
+        // In this order: who polls a completion may post into its place at once.
         cold.send_queue.release(qpc.req.head);
+        units.show_completions(cold.send_cq);
+    }
+    if overflowed {
+        fail(qpc, cold, units, None);
+        return;
     }
     if let Some(failure) = cold.failure {
         settle_failure(qpc, cold, units, failure);

@@ -83,3 +83,57 @@ fn the_room_is_at_least_what_was_asked_for() {
         assert_eq!(fits, asked.next_power_of_two() as usize);
     }
 }
+
+#[test]
+fn a_wish_is_answered_once_by_what_it_was_for() {
+    let solicited = Completion { flags: WcFlags::SOLICITED, ..completion(1) };
+    let failed = Completion { status: WcStatus::WrFlushErr, ..completion(1) };
+    // Which wish, what comes, whether it is told of.
+    for (solicited_only, comes, told) in [
+        (Some(false), completion(1), true),
+        (Some(false), solicited, true),
+        (Some(true), completion(1), false),
+        (Some(true), solicited, true),
+        (Some(true), failed, true),
+        (None, solicited, false),
+    ] {
+        let (cq, mut writer) = completion_queue(4);
+        writer.push(&comes).unwrap();
+        assert!(!writer.note(&comes), "nobody listens");
+        writer.listen();
+        if let Some(solicited_only) = solicited_only {
+            cq.arm(solicited_only);
+        }
+        assert!(!writer.take_event(), "what came before nobody is told of");
+        writer.push(&comes).unwrap();
+        assert!(writer.note(&comes));
+        assert!(!writer.note(&comes), "the engine knows already");
+        assert_eq!(writer.take_event(), told, "{solicited_only:?} {comes:?}");
+        writer.push(&comes).unwrap();
+        assert!(writer.note(&comes));
+        assert!(!writer.take_event(), "the wish was for one");
+    }
+}
+
+#[test]
+fn a_new_size_keeps_what_waits_wherever_it_stands() {
+    for start in [0, 3, u32::MAX - 1] {
+        let (mut cq, mut writer) = completion_queue_from(start, 4);
+        for wr_id in 0..3 {
+            writer.push(&completion(wr_id)).unwrap();
+        }
+        assert_eq!(cq.poll(), Some(completion(0)));
+        assert_eq!(writer.resize(&mut cq, 1), Err(ResizeError { waiting: 2 }));
+        writer.resize(&mut cq, 2).unwrap();
+        assert_eq!(writer.push(&completion(9)), Err(CqOverflow), "two fit, and two wait");
+        writer.resize(&mut cq, 8).unwrap();
+        for wr_id in 3..9 {
+            writer.push(&completion(wr_id)).unwrap();
+        }
+        assert_eq!(writer.push(&completion(9)), Err(CqOverflow));
+        for wr_id in 1..9 {
+            assert_eq!(cq.poll(), Some(completion(wr_id)), "from {start}");
+        }
+        assert_eq!(cq.poll(), None);
+    }
+}

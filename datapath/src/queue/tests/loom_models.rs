@@ -4,7 +4,8 @@
 //!
 //! Each model fails if one of the orders that it is about is weakened: `Release` in `WordRing::publish` and `release`,
 //! `Acquire` in `tail` and `head`, the `SeqCst` fences of `ring`, `deactivate`, `set_state`,
-//! `ring_if_flushing`, `Sleep::wake` and `Sleep::sleep`.
+//! `ring_if_flushing`, `Sleep::wake`, `Sleep::sleep`, `CompletionQueue::arm`
+//! and `CompletionWriter::take_event`.
 
 use super::shared_in;
 use crate::qp::state::QpState;
@@ -180,6 +181,31 @@ fn loom_no_wake_up_is_lost_by_a_thread_that_sleeps() {
 #[test]
 fn loom_two_that_wake_the_sleeper_are_both_seen() {
     rings_for_a_sleeper(2);
+}
+
+/// The application arms a completion queue, polls it once more and waits; the engine completes meanwhile.
+#[test]
+fn loom_an_armed_queue_is_polled_full_or_tells() {
+    loom::model(|| {
+        let (mut cq, mut writer) = completion_queue(2);
+        writer.listen();
+        let engine = thread::spawn(move || {
+            let completion = Completion {
+                wr_id: 1,
+                status: WcStatus::Success,
+                opcode: WcOpcode::Send,
+                flags: WcFlags::empty(),
+                byte_len: 0,
+                imm: 0,
+                qpn: 2,
+            };
+            writer.push(&completion).unwrap();
+            writer.note(&completion) && writer.take_event()
+        });
+        cq.arm(false);
+        let polled = cq.poll().is_some();
+        assert!(engine.join().unwrap() || polled, "completed, and the application waits for ever");
+    });
 }
 
 /// A queue pair is destroyed while a thread posts to it: its slot waits for the doorbell, if there is one.

@@ -155,8 +155,10 @@ impl Rig {
     /// # Panics
     /// If that transition needs attributes.
     pub fn to_state(&mut self, qp: Qp, state: QpState) {
-        let attr = QpAttr { state, ..QpAttr::default() };
-        self.modify(qp, &attr, QpAttrMask::STATE).expect("the transition needs no attributes");
+        let attr = QpAttr { state, en_sqd_async_notify: true, ..QpAttr::default() };
+        let told = state == QpState::Sqd && self.state(qp) == QpState::Rts;
+        let notify = if told { QpAttrMask::EN_SQD_ASYNC_NOTIFY } else { QpAttrMask::empty() };
+        self.modify(qp, &attr, QpAttrMask::STATE | notify).expect("the transition needs no attributes");
     }
 
     /// Resets both ends and connects them again, with new first PSNs.

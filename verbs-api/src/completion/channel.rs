@@ -1,0 +1,146 @@
+//! Completion channels: waiting for completions without polling.
+
+use crate::device::Device;
+use crate::driver::Driver;
+use crate::error::Error;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A file descriptor that is readable while armed completion queues have something to tell (`ibv_comp_channel`). Give it
+/// to `epoll`, or [`wait`](Self::wait).
+///
+/// Arm the queue ([`CompletionQueue::arm`](crate::CompletionQueue::arm)), poll it until it is empty, and only then wait:
+/// what came before the arming is told of by no event. Each event takes the arming back. One may
+/// come for a completion that was polled just before the arming: then there is nothing to poll, and the queue is to be
+/// armed again.
+///
+/// Something must drive the engine meanwhile. With [`Driver::Thread`](crate::Driver::Thread) its thread does; with
+/// [`Driver::Inline`](crate::Driver::Inline) `wait` does it itself, and keeps its core busy, but a program that blocks
+/// in its own `epoll` is woken only by what another thread's polling or [`Device::progress`](crate::Device::progress)
+/// brings in.
+pub struct CompletionChannel {
+    device: Device,
+    shared: Arc<ChannelShared>,
+}
+
+/// What the engine's side tells, and how it wakes who waits.
+pub(crate) struct ChannelShared {
+    bell: OwnedFd,
+    /// Queues that have something to tell, each once. The descriptor is readable while there are any: both change under
+    /// the lock.
+    events: Mutex<VecDeque<u32>>,
+}
+
+impl ChannelShared {
+    fn events(&self) -> MutexGuard<'_, VecDeque<u32>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A completion queue has something to tell.
+    pub fn tell(&self, number: u32) {
+        let mut events = self.events();
+        if events.contains(&number) {
+            return;
+        }
+        if events.is_empty() {
+            // Fails only if the counter is at its end, far above the one that it holds at most.
+            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        }
+        events.push_back(number);
+    }
+
+    /// A completion queue is gone.
+    pub fn forget(&self, number: u32) {
+        let mut events = self.events();
+        let before = events.len();
+        events.retain(|event| *event != number);
+        if before > 0 && events.is_empty() {
+            self.silence();
+        }
+    }
+
+    fn take(&self) -> Option<u32> {
+        let mut events = self.events();
+        let number = events.pop_front()?;
+        if events.is_empty() {
+            self.silence();
+        }
+        Some(number)
+    }
+
+    /// With the lock held: nothing is left to tell.
+    fn silence(&self) {
+        // Fails only if nobody rang, and then it is silent.
+        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+    }
+}
+
+impl CompletionChannel {
+    pub(crate) fn new(device: Device) -> Result<Self, Error> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let bell = bell.map_err(|errno| Error::Channel(errno.into()))?;
+        Ok(Self { device, shared: Arc::new(ChannelShared { bell, events: Mutex::default() }) })
+    }
+
+    pub(crate) const fn shared(&self) -> &Arc<ChannelShared> {
+        &self.shared
+    }
+
+    pub(crate) const fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The number ([`CompletionQueue::number`](crate::CompletionQueue::number)) of a queue that has something to tell, if
+    /// there is one. The descriptor is readable while there are more.
+    #[must_use]
+    pub fn take_event(&self) -> Option<u32> {
+        self.shared.take()
+    }
+
+    /// Waits for an event, `limit` at most.
+    ///
+    /// # Errors
+    /// [`Error::Channel`] if the system cannot wait.
+    pub fn wait(&self, limit: Duration) -> Result<Option<u32>, Error> {
+        let end = Instant::now().checked_add(limit);
+        loop {
+            if let Some(number) = self.take_event() {
+                return Ok(Some(number));
+            }
+            let left = end.map_or(limit, |end| end.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return Ok(None);
+            }
+            if self.device.driver() == Driver::Inline {
+                self.device.progress();
+                std::thread::yield_now();
+            } else {
+                self.sleep(left)?;
+            }
+        }
+    }
+
+    fn sleep(&self, left: Duration) -> Result<(), Error> {
+        let limit = Timespec::try_from(left).ok();
+        match poll(&mut [PollFd::new(&self.shared.bell, PollFlags::IN)], limit.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(Error::Channel(errno.into())),
+        }
+    }
+}
+
+impl AsFd for CompletionChannel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.shared.bell.as_fd()
+    }
+}
+
+impl AsRawFd for CompletionChannel {
+    fn as_raw_fd(&self) -> RawFd {
+        self.shared.bell.as_raw_fd()
+    }
+}

@@ -1,0 +1,63 @@
+//! Words of registered memory, for those who poll on it and those who flag in it.
+
+use super::MemoryRegion;
+use crate::error::Error;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// Loads and stores of one width each.
+macro_rules! words {
+    ($($type:ident, $atomic:ident, $load:ident, $store:ident;)+) => {
+        $(#[doc = concat!("Loads the `", stringify!($type), "` at `offset`, in the host's byte order, with acquire order:")]
+        /// for polling on a word that a peer writes. What the packet that wrote it brought besides is visible afterwards;
+        /// other packets may still be under way (protocol.md 2.4), so give the word a WRITE of its own.
+        ///
+        /// # Errors
+        /// [`Error::OutOfBounds`]; [`Error::Misaligned`] if its address is not a multiple of its size.
+        pub fn $load(&self, offset: usize) -> Result<$type, Error> {
+            let word = self.word::<$type>(offset)?;
+            // SAFETY: `word` checked that it is aligned and inside the backing, which is valid as long as `self` is;
+            // everybody reaches it through atomics or raw pointers.
+            Ok(unsafe { $atomic::from_ptr(word.as_ptr()) }.load(Ordering::Acquire))
+        }
+
+        #[doc = concat!("Stores the `", stringify!($type), "` at `offset`, in the host's byte order, with release order:")]
+        /// who loads it with acquire order, in this process, sees what was written to the region before.
+        ///
+        /// # Errors
+        #[doc = concat!("As [`MemoryRegion::", stringify!($load), "`]; nothing was stored then.")]
+        pub fn $store(&self, offset: usize, value: $type) -> Result<(), Error> {
+            let word = self.word::<$type>(offset)?;
+            // SAFETY: as for the load; the backing is writable.
+            unsafe { $atomic::from_ptr(word.as_ptr()) }.store(value, Ordering::Release);
+            Ok(())
+        })+
+    };
+}
+
+impl MemoryRegion {
+    words! {
+        u8, AtomicU8, load_acquire_u8, store_release_u8;
+        u32, AtomicU32, load_acquire_u32, store_release_u32;
+        u64, AtomicU64, load_acquire_u64, store_release_u64;
+    }
+
+    /// Adds to the `u64` at `offset`, wrapping, and returns what was there, with acquire and release order. Atomic for
+    /// all threads of this process.
+    ///
+    /// # Errors
+    /// As [`MemoryRegion::load_acquire_u64`]; nothing was added then.
+    pub fn fetch_add_u64(&self, offset: usize, value: u64) -> Result<u64, Error> {
+        let word = self.word::<u64>(offset)?;
+        // SAFETY: as for `load_acquire_u64`; the backing is writable.
+        Ok(unsafe { AtomicU64::from_ptr(word.as_ptr()) }.fetch_add(value, Ordering::AcqRel))
+    }
+
+    /// The word at `offset`, inside the region and aligned.
+    fn word<T>(&self, offset: usize) -> Result<NonNull<T>, Error> {
+        self.check(offset, offset.saturating_add(size_of::<T>()))?;
+        // SAFETY: the offset is inside the backing.
+        let word = unsafe { self.inner.backing.base().add(offset) }.cast::<T>();
+        if word.is_aligned() { Ok(word) } else { Err(Error::Misaligned { offset, align: align_of::<T>() }) }
+    }
+}

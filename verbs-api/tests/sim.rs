@@ -1,0 +1,166 @@
+//! `sim:` devices, as a program's own tests use them: no DPDK, no privileges, nothing outside the process.
+
+#[macro_use]
+#[path = "support/drivers.rs"]
+mod drivers;
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use verbs_api::{
+    Access, CompletionQueue, CongestionAlgorithm, Device, Driver, Error, FaultStats, MemoryRegion,
+    ProtectionDomain, QueuePair, RecvRequest, SendData, SendRequest, WcStatus,
+};
+
+const REMOTE: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE);
+
+/// A device with what a program makes of it.
+struct Host {
+    device: Device,
+    pd: ProtectionDomain,
+    cq: CompletionQueue,
+    memory: MemoryRegion,
+}
+
+fn host(driver: Driver, text: &str) -> Host {
+    let device =
+        Device::builder().driver(driver).open(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let (pd, cq) = (device.alloc_pd(), device.create_cq(64).expect("a queue"));
+    let memory = pd.register(4096, REMOTE).expect("memory");
+    Host { device, pd, cq, memory }
+}
+
+/// A queue pair between two hosts that gives up late.
+fn connect(one: &Host, two: &Host) -> (QueuePair, QueuePair) {
+    let prepare = |host: &Host| {
+        let pair = host.pd.queue_pair(&host.cq, &host.cq).congestion(CongestionAlgorithm::Fixed);
+        pair.timeout(18).build().expect("a queue pair")
+    };
+    let (a, b) = (prepare(one), prepare(two));
+    let (to_a, to_b) = (a.endpoint(), b.endpoint());
+    (a.connect(&to_b).expect("connected"), b.connect(&to_a).expect("connected"))
+}
+
+/// The status of the next completion of `host`.
+fn complete(host: &mut Host, other: &Host) -> WcStatus {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(completion) = host.cq.poll() {
+            return completion.status;
+        }
+        other.device.progress();
+        assert!(Instant::now() < deadline, "no completion within a minute");
+    }
+}
+
+/// Sends 8 bytes and WRITEs 8 bytes, which arrive.
+fn talk(one: &mut Host, two: &mut Host, (a, b): &mut (QueuePair, QueuePair), number: u64) {
+    let scatter = [two.memory.slice(0..8).expect("inside")];
+    b.post_recv(&RecvRequest { wr_id: number, scatter: &scatter }).expect("posted");
+    let bytes = number.to_ne_bytes();
+    let write = SendRequest::write(SendData::Inline(&bytes), two.memory.remote().at(8));
+    a.post_send_batch(&[write, SendRequest::send(SendData::Inline(&bytes)).signaled()]).expect("posted");
+    assert_eq!(complete(two, one), WcStatus::Success);
+    assert_eq!(complete(one, two), WcStatus::Success);
+    assert_eq!(two.memory.load_acquire_u64(0).expect("aligned"), number);
+    assert_eq!(two.memory.load_acquire_u64(8).expect("aligned"), number);
+}
+
+with_both_drivers! {
+
+fn three_hosts_of_a_segment_talk_through_faults(driver: Driver) {
+    let name = format!("sim:three-{driver:?}");
+    let mut hosts = [&name, &format!("fault:loss=5%,reorder=5%,seed=3:{name}"), &name].map(|text| host(driver, text));
+    assert_eq!(hosts[2].device.ip().to_string(), "10.77.0.3");
+    assert_eq!(hosts[1].device.mac(), [2, 0, 0, 0, 0, 2]);
+    for (first, second) in [(0, 1), (1, 2), (0, 2)] {
+        let [one, two] = hosts.get_disjoint_mut([first, second]).expect("two");
+        let mut pairs = connect(one, two);
+        for number in 1..100 {
+            talk(one, two, &mut pairs, number);
+        }
+    }
+    assert_ne!(hosts[1].device.fault_stats(), FaultStats::default(), "nothing was lost, so this shows nothing");
+}
+
+/// A thousand connects and disconnects in one process. Whatever is taken is given back, so that nothing grows by which
+/// the last could be slower than the first.
+fn a_thousand_connections_leave_nothing_behind(driver: Driver) {
+    const ROUNDS: u64 = 1000;
+    let name = format!("sim:thousand-{driver:?}");
+    let mut left = Vec::new();
+    let (mut one, mut two) = (host(driver, &name), host(driver, &name));
+    for round in 0..ROUNDS {
+        // Fresh objects of every kind.
+        for host in [&mut one, &mut two] {
+            host.cq = host.device.create_cq(64).expect("a free place");
+            host.pd = host.device.alloc_pd();
+            host.memory = host.pd.register(4096, REMOTE).expect("a free place");
+        }
+        let mut pairs = connect(&one, &two);
+        talk(&mut one, &mut two, &mut pairs, round);
+        drop(pairs);
+        if round % (ROUNDS / 10) == ROUNDS / 20 {
+            left.push((open_files(), [&one, &two].map(|host| host.device.usage())));
+        }
+    }
+    assert!(left.iter().all(|now| *now == left[0]), "{left:?}");
+}
+
+fn a_device_opens_and_closes_a_hundred_times(driver: Driver) {
+    let name = format!("sim:reopened-{driver:?}");
+    let before = open_files();
+    for round in 0..100 {
+        let (mut one, mut two) = (host(driver, &name), host(driver, &name));
+        assert_eq!(one.device.ip().to_string(), "10.77.0.1", "the last one's number is free again");
+        let mut pairs = connect(&one, &two);
+        talk(&mut one, &mut two, &mut pairs, round);
+    }
+    assert_eq!(open_files(), before);
+}
+
+fn an_address_in_use_and_another_mtu_are_refused(driver: Driver) {
+    let name = format!("sim:refused-{driver:?}");
+    let _first = host(driver, &name);
+    let error = |text: String| Device::builder().driver(driver).open(&text).err().expect("refused").to_string();
+    assert_eq!(
+        error(format!("{name},mac=02:00:00:00:00:01")),
+        "another port of the segment has the Ethernet address 02:00:00:00:00:01"
+    );
+    assert!(error(format!("{name},mtu=1500")).contains("give all devices of a segment the same mtu"));
+}
+
+}
+
+/// Descriptors that this process has open. Looking at them takes one, so one test looks at a time.
+fn open_files() -> usize {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    std::fs::read_dir("/proc/self/fd").expect("this is Linux").count()
+}
+
+#[test]
+fn a_processor_that_is_not_there_is_named() {
+    let builder = Device::builder().driver(Driver::Thread { cpu: Some(100_000) });
+    let error = builder.open("sim:nowhere").err().expect("no machine has that many");
+    assert!(matches!(error, Error::Thread { .. }), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "the engine's thread cannot run on the processor asked for: there is no processor 100000"
+    );
+}
+
+#[test]
+fn a_size_beyond_the_limit_is_named() {
+    let error = Device::builder().max_qps(1 << 21).open("sim:limit").err().expect("too many").to_string();
+    assert_eq!(error, "max_qps is 2097152; it must be between 1 and 1048576");
+    let device = Device::open("sim:limit").expect("a device");
+    let error = device.create_cq(1 << 23).err().expect("too many").to_string();
+    assert_eq!(error, "entries is 8388608; it must be between 1 and 4194304");
+}
+
+#[test]
+fn the_string_may_choose_the_driver() {
+    let device = Device::open("sim:chosen,driver=thread").expect("a device");
+    assert_eq!(device.driver(), Driver::THREAD);
+    assert_eq!(device.progress(), verbs_api::Turn::default());
+}
