@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use support::{Ended, Place, Running};
 
 const WRITE_BW: &str = env!("CARGO_BIN_EXE_srnic_write_bw");
+const READ_BW: &str = env!("CARGO_BIN_EXE_srnic_read_bw");
 const SEND_BW: &str = env!("CARGO_BIN_EXE_srnic_send_bw");
 const SEND_LAT: &str = env!("CARGO_BIN_EXE_srnic_send_lat");
 const WRITE_LAT: &str = env!("CARGO_BIN_EXE_srnic_write_lat");
@@ -17,7 +18,8 @@ const RAW_LAT: &str = env!("CARGO_BIN_EXE_srnic_raw_lat");
 const TCP_BW: &str = env!("CARGO_BIN_EXE_srnic_tcp_bw");
 const TCP_LAT: &str = env!("CARGO_BIN_EXE_srnic_tcp_lat");
 const RPC: &str = env!("CARGO_BIN_EXE_srnic_rpc");
-const ALL: [&str; 9] = [WRITE_BW, SEND_BW, WRITE_LAT, SEND_LAT, RAW_BW, RAW_LAT, TCP_BW, TCP_LAT, RPC];
+const ALL: [&str; 10] =
+    [READ_BW, WRITE_BW, SEND_BW, WRITE_LAT, SEND_LAT, RAW_BW, RAW_LAT, TCP_BW, TCP_LAT, RPC];
 
 /// Both sides of a tool. One pair at a time: each keeps two cores busy.
 struct Pair {
@@ -40,7 +42,7 @@ impl Pair {
         if ![TCP_BW, TCP_LAT].contains(&self.tool) {
             command.args(["-d", &format!("{wrapper}memif:{}", self.place.path("memif").display())]);
         }
-        if [WRITE_BW, SEND_BW, WRITE_LAT, SEND_LAT, RPC].contains(&self.tool) {
+        if [WRITE_BW, READ_BW, SEND_BW, WRITE_LAT, SEND_LAT, RPC].contains(&self.tool) {
             // A pause of the whole machine is no failure of the peer.
             command.args(["-u", "18"]);
         }
@@ -107,6 +109,20 @@ fn write_bw_measures_every_size() {
     let [client, server] = pair.run("", "-a -n 5 -I 64 --verify");
     let expected: Vec<[u64; 2]> = (1..=23).map(|power| [1 << power, 5]).collect();
     assert_eq!((table(&client).1, table(&server).1), (expected.clone(), expected));
+}
+
+#[test]
+fn read_bw_fetches_every_byte() {
+    let pair = Pair::new(READ_BW, "read");
+    for (wrapper, options, size) in [
+        ("", "-s 10000 -n 300 -q 2", 10_000),
+        ("fault:loss=2%,dup=1%,reorder=1%,seed=6:", "-s 20000 -n 150 -b -q 2", 20_000),
+    ] {
+        for ended in pair.run(wrapper, &format!("{options} --verify")) {
+            assert_eq!(table(&ended).1, [[size, 600]]);
+        }
+    }
+    assert!(pair.json("client")["drops"].as_u64() > Some(10));
 }
 
 #[test]

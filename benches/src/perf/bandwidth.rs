@@ -1,4 +1,4 @@
-//! `srnic_write_bw`, `srnic_send_bw`: as many messages as the connection takes.
+//! `srnic_write_bw`, `srnic_read_bw`, `srnic_send_bw`: as many messages as the connection takes.
 
 mod layout;
 mod receiver;
@@ -19,7 +19,7 @@ use sender::Sender;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Instant;
-use verbs_api::{Device, QueueCaps};
+use verbs_api::{Device, MemoryRegion, QueueCaps};
 
 const SIZE_DEFAULT: u32 = 65_536;
 const ITERS_DEFAULT: u64 = 5000;
@@ -34,6 +34,18 @@ pub fn write_main() -> ExitCode {
     };
     let args: BandwidthArgs = cli::parse(tool.name, tool.about);
     start(tool, Verb::Write, &args)
+}
+
+/// `srnic_read_bw` from its command line to its end.
+#[must_use]
+pub fn read_main() -> ExitCode {
+    let tool = Tool {
+        name: "srnic_read_bw",
+        about: "Bandwidth of RDMA READs: start a server without a host, then a client with one",
+        version: "srnic_read_bw 1",
+    };
+    let args: BandwidthArgs = cli::parse(tool.name, tool.about);
+    start(tool, Verb::Read, &args)
 }
 
 /// `srnic_send_bw` from its command line to its end.
@@ -59,6 +71,7 @@ fn start(tool: Tool, verb: Verb, args: &BandwidthArgs) -> ExitCode {
 #[derive(Clone, Copy, Debug)]
 enum Verb {
     Write,
+    Read,
     /// With so many receives outstanding at the other side, for each queue pair or for all.
     Send {
         rx_depth: u32,
@@ -70,13 +83,14 @@ impl Verb {
     const fn what(self) -> &'static str {
         match self {
             Self::Write => "a WRITE",
+            Self::Read => "a READ",
             Self::Send { .. } => "a SEND or a receive",
         }
     }
 
     const fn rx_depth(self) -> u32 {
         match self {
-            Self::Write => 1,
+            Self::Write | Self::Read => 1,
             Self::Send { rx_depth, .. } => rx_depth,
         }
     }
@@ -153,8 +167,10 @@ fn measure(
     let layout = Layout::new(size, args);
     let is_client = args.common.basics.is_client();
     if args.common.verify {
-        memory::fill(&session.source, 0..layout.len(), pattern(size, is_client))?;
-        memory::clear(&session.target, 0..layout.len())?;
+        let Session { source, target, .. } = &*session;
+        let (ours, theirs) = if matches!(verb, Verb::Read) { (target, source) } else { (source, target) };
+        memory::fill(ours, 0..layout.len(), pattern(size, is_client))?;
+        memory::clear(theirs, 0..layout.len())?;
     }
     let mut receiver = receiver(verb, args, layout);
     if let Some(receiver) = &mut receiver {
@@ -171,6 +187,9 @@ fn measure(
             add(args, session, report, size, ours);
         }
         result?;
+        if matches!(verb, Verb::Read) {
+            verify(args, &session.source, &layout, ours, pattern(size, !is_client))?;
+        }
         session.channel.say("done", ours)?;
     }
     let mut theirs = Rates::default();
@@ -180,11 +199,8 @@ fn measure(
         }
         theirs = session.channel.hear_at_last(session.device, "done")?;
         Sender::new(verb, args, session, layout, receiver.as_mut()).finish(theirs.iterations)?;
-        if args.common.verify {
-            let messages = theirs.iterations / u64::from(args.qps);
-            // Until a time limit each queue pair sends what it can, but each slot once at least.
-            let messages = args.common.basics.duration.map_or(messages, |_| u64::MAX);
-            verify(session, &layout, messages, pattern(size, !is_client))?;
+        if !matches!(verb, Verb::Read) {
+            verify(args, &session.target, &layout, theirs, pattern(size, !is_client))?;
         }
     }
     // All that was sent is acknowledged by now: from here on nobody needs the other's engine.
@@ -214,17 +230,28 @@ fn pattern(size: usize, from_client: bool) -> Pattern {
     Pattern::new((size as u64) << 1 | u64::from(from_client))
 }
 
-/// That many messages of each queue pair are there, and nothing around them.
-fn verify(session: &Session<'_>, layout: &Layout, messages: u64, pattern: Pattern) -> Result<()> {
-    let target = &session.target;
+/// If it was asked for: so many messages are in the region, and nothing is around them.
+fn verify(
+    args: &BandwidthArgs,
+    region: &MemoryRegion,
+    layout: &Layout,
+    rates: Rates,
+    pattern: Pattern,
+) -> Result<()> {
+    if !args.common.verify {
+        return Ok(());
+    }
+    let messages = rates.iterations / u64::from(args.qps);
+    // Until a time limit each queue pair sends what it can, but each slot once at least.
+    let messages = args.common.basics.duration.map_or(messages, |_| u64::MAX);
     let mut checked = 0;
     for lane in 0..layout.lanes() {
         let messages = layout.written(lane, messages);
-        memory::check(target, checked..messages.start, None, "bytes around the messages")?;
-        memory::check(target, messages.clone(), Some(pattern), "messages received")?;
+        memory::check(region, checked..messages.start, None, "bytes around the messages")?;
+        memory::check(region, messages.clone(), Some(pattern), "messages received")?;
         checked = messages.end;
     }
-    memory::check(target, checked..layout.len(), None, "bytes around the messages")
+    memory::check(region, checked..layout.len(), None, "bytes around the messages")
 }
 
 fn add(args: &BandwidthArgs, session: &mut Session<'_>, report: &mut Report, size: usize, rates: Rates) {

@@ -65,11 +65,11 @@ impl<'a> Session<'a> {
         let cq = device.create_cq(setup.qps * setup.caps.max_send_wr + recvs)?;
         let srq_caps = SrqCaps { max_wr: setup.caps.max_recv_wr, max_sge: 1 };
         let srq = setup.use_srq.then(|| pd.create_srq(srq_caps)).transpose()?;
-        let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+        let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ;
         let (source, target) = (pd.register(setup.memory, access)?, pd.register(setup.memory, access)?);
         let mut queue_pairs = Vec::new();
         for _ in 0..setup.qps {
-            let builder = pd.queue_pair(&cq, &cq).caps(setup.caps).path_mtu(setup.mtu);
+            let builder = pd.queue_pair(&cq, &cq).caps(setup.caps).path_mtu(setup.mtu).access(access);
             let builder = attributes(builder, setup.common);
             let prepared = match &srq {
                 Some(srq) => builder.srq(srq).build()?,

@@ -172,6 +172,7 @@ impl Plan<'_> {
                 SendData::Gather(&gather)
             };
             let request = match self.verb {
+                Verb::Read => SendRequest::read(&gather, self.remote.at(slot.start as u64)),
                 Verb::Write => SendRequest::write(data, self.remote.at(slot.start as u64)),
                 Verb::Send { .. } => SendRequest::send(data),
             };
