@@ -6,7 +6,10 @@ mod table;
 
 pub use access::Access;
 pub use region::{Backing, HeapBacking, Mapped};
-pub use table::{AccessError, MemoryKey, MemoryTable, MemoryTableFull, ProtectionDomainId, RegisterError};
+pub use table::{
+    AccessError, BindError, Binding, MemoryKey, MemoryTable, MemoryTableFull, ProtectionDomainId,
+    RegisterError, WindowType,
+};
 
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@
 //! | `ibv_create_cq`, `ibv_poll_cq` | [`Device::create_cq`], [`CompletionQueue::poll`] |
 //! | `ibv_create_qp`, `ibv_modify_qp` | [`ProtectionDomain::queue_pair`], then [`PreparedQueuePair::connect`] |
 //! | `ibv_post_send`, `ibv_post_recv` | [`QueuePair::post_send`], [`QueuePair::post_recv`]; lists: [`QueuePair::post_send_batch`], [`QueuePair::post_recv_batch`] |
+//! | `ibv_alloc_mw`, `ibv_bind_mw` | [`ProtectionDomain::alloc_window`], [`MemoryWindow::bind`] |
 //! | `ibv_create_srq`, `ibv_post_srq_recv` | [`ProtectionDomain::create_srq`], [`SharedReceiveQueue::post_recv`] |
 //! | `ibv_modify_srq`, `ibv_query_srq` | [`SharedReceiveQueue::arm_limit`], [`SharedReceiveQueue::query`] |
 //!
@@ -76,7 +77,7 @@ mod work_request;
 pub use completion::{CompletionChannel, CompletionQueue};
 pub use datapath::counters::Counters;
 pub use datapath::engine::{AsyncEvent, EngineConfig, EngineMemory, SrqAttr, Turn, Usage};
-pub use datapath::memory::{Access, Backing};
+pub use datapath::memory::{Access, Backing, WindowType};
 pub use datapath::port::fault::FaultStats;
 pub use datapath::port::options::{Keys, OptionError};
 pub use datapath::port::{Port, PortStats};
@@ -91,7 +92,8 @@ pub use driver::{Driver, SlowPath};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{BatchError, Error};
 pub use memory::{
-    FileBacking, HugeBacking, HugepagePolicy, MemoryRegion, ProtectionDomain, RemoteRegion, RemoteRegionError,
+    FileBacking, HugeBacking, HugepagePolicy, MemoryRegion, MemoryWindow, ProtectionDomain, RemoteRegion,
+    RemoteRegionError,
 };
 pub use queue_pair::{PreparedQueuePair, QueuePair, QueuePairBuilder, SendBatch};
 pub use shared_receive::SharedReceiveQueue;

@@ -5,11 +5,13 @@ mod huge;
 mod remote;
 #[cfg(test)]
 mod tests;
+mod window;
 mod words;
 
 pub use file::FileBacking;
 pub use huge::{HugeBacking, HugepagePolicy};
 pub use remote::{RemoteRegion, RemoteRegionError};
+pub use window::MemoryWindow;
 
 use crate::completion::CompletionQueue;
 use crate::device::Device;
@@ -169,6 +171,11 @@ impl MemoryRegion {
     #[must_use]
     pub fn rkey(&self) -> u32 {
         self.inner.key.0
+    }
+
+    /// The device that it is registered with.
+    pub(crate) fn device(&self) -> &Device {
+        &self.inner.device
     }
 
     /// What a peer must know to write to it.

@@ -5,7 +5,9 @@ use datapath::counters::Counters;
 use datapath::engine::{
     AsyncEvent, CreateError, Engine, EngineMemory, ModifyError, QpConfig, QpHandles, SrqAttr, Turn, Usage,
 };
-use datapath::memory::{Access, Backing, MemoryKey, ProtectionDomainId, RegisterError};
+use datapath::memory::{
+    Access, Backing, MemoryKey, MemoryTableFull, ProtectionDomainId, RegisterError, WindowType,
+};
 use datapath::port::fault::FaultStats;
 use datapath::port::{Port, PortStats};
 use datapath::qp::attr::{QpAttr, QpAttrMask};
@@ -34,6 +36,12 @@ pub(crate) trait Nic: Send {
         access: Access,
     ) -> Result<MemoryKey, RegisterError>;
     fn deregister_memory(&mut self, key: MemoryKey);
+    fn allocate_window(
+        &mut self,
+        pd: ProtectionDomainId,
+        kind: WindowType,
+    ) -> Result<MemoryKey, MemoryTableFull>;
+    fn deallocate_window(&mut self, key: MemoryKey);
     /// With a channel, the queue's events go to it.
     fn create_cq(
         &mut self,
@@ -140,6 +148,18 @@ impl<P: Port + Send> Nic for Driven<P> {
 
     fn deregister_memory(&mut self, key: MemoryKey) {
         self.engine.deregister_memory(key);
+    }
+
+    fn allocate_window(
+        &mut self,
+        pd: ProtectionDomainId,
+        kind: WindowType,
+    ) -> Result<MemoryKey, MemoryTableFull> {
+        self.engine.allocate_window(pd, kind)
+    }
+
+    fn deallocate_window(&mut self, key: MemoryKey) {
+        self.engine.deallocate_window(key);
     }
 
     fn create_cq(

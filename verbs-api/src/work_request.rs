@@ -42,6 +42,22 @@ impl<'a> SendRequest<'a> {
         Self::new(SendOpcode::Send, data, RemoteAddr { addr: 0, rkey: 0 })
     }
 
+    /// What the engine does by itself: `window` is bound, or `ended` is invalidated.
+    pub(crate) const fn local(opcode: SendOpcode, window: u32, ended: u32, data: SendData<'a>) -> Self {
+        let mut request = Self::new(opcode, data, RemoteAddr { addr: 0, rkey: window });
+        request.0.imm = ended;
+        request
+    }
+
+    /// A SEND that ends the peer's memory window of this key, once its data are placed: the peer's completion shows the
+    /// key and [`WcFlags::WITH_INV`](crate::WcFlags).
+    #[must_use]
+    pub const fn send_with_invalidate(data: SendData<'a>, rkey: u32) -> Self {
+        let mut request = Self::new(SendOpcode::SendWithInv, data, RemoteAddr { addr: 0, rkey: 0 });
+        request.0.imm = rkey;
+        request
+    }
+
     /// RDMA WRITE: the data go to the peer's memory, and its program learns nothing.
     #[must_use]
     pub const fn write(data: SendData<'a>, to: RemoteAddr) -> Self {

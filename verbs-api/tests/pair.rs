@@ -11,7 +11,8 @@ use support::devices;
 use verbs_api::{
     Access, AsyncEvent, BatchError, Completion, CompletionQueue, CongestionAlgorithm, Device, Driver,
     Endpoint, Error, MemoryRegion, Pmtu, PostError, PreparedQueuePair, ProtectionDomain, QpState, QueueCaps,
-    QueuePair, RecvRequest, SendData, SendRequest, SrqCaps, WcFlags, WcOpcode, WcStatus,
+    QueuePair, RecvRequest, RemoteAddr, SendData, SendRequest, SrqCaps, WcFlags, WcOpcode, WcStatus,
+    WindowType,
 };
 
 const REMOTE: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE);
@@ -240,6 +241,35 @@ fn queue_pairs_share_receives_and_the_program_hears_when_they_run_low(driver: Dr
         0,
         "the first is gone"
     );
+}
+
+fn a_window_lets_the_peer_write_until_a_send_ends_it(driver: Driver) {
+    let (mut one, mut two) = hosts(driver, "");
+    let (mut a, mut b) = connect(&one, &two);
+    let region = two.pd.register(256, Access::LOCAL_WRITE | Access::MW_BIND).expect("memory");
+    let mut window = two.pd.alloc_window(WindowType::Two).expect("a window");
+    let rkey = window.bind(&mut b, 5, &region, 64..96, Access::REMOTE_WRITE).expect("posted");
+    assert_eq!(rkey, window.rkey());
+    let bound = complete(&mut two, &mut one);
+    assert_eq!((bound.wr_id, bound.status, bound.opcode), (5, WcStatus::Success, WcOpcode::BindMw));
+    let to = RemoteAddr { addr: region.addr() + 64, rkey };
+    a.post_send(&SendRequest::write(SendData::Inline(&[9; 32]), to)).expect("posted");
+    b.post_recv(&receive(6, &[])).expect("posted");
+    a.post_send(&SendRequest::send_with_invalidate(SendData::Inline(&[]), rkey)).expect("posted");
+    let received = complete(&mut two, &mut one);
+    assert_eq!((received.wr_id, received.flags, received.imm), (6, WcFlags::WITH_INV, rkey));
+    let mut bytes = [0; 256];
+    region.read(0, &mut bytes).expect("inside");
+    assert_eq!((&bytes[..64], &bytes[64..96], &bytes[96..]), (&[0; 64][..], &[9; 32][..], &[0; 160][..]));
+    window.bind(&mut b, 7, &region, .., Access::REMOTE_WRITE).expect("posted");
+    assert_eq!(complete(&mut two, &mut one).status, WcStatus::Success, "it was free again");
+    drop(region);
+    let to = RemoteAddr { addr: to.addr, rkey: window.rkey() };
+    a.post_send(&SendRequest::write(SendData::Inline(&[1; 8]), to).signaled()).expect("posted");
+    assert_eq!(complete(&mut one, &mut two).status, WcStatus::Success, "the window keeps the region");
+    drop(window);
+    a.post_send(&SendRequest::write(SendData::Inline(&[1; 8]), to).signaled()).expect("posted");
+    assert_eq!(complete(&mut one, &mut two).status, WcStatus::RemAccessErr);
 }
 
 fn a_write_outside_the_region_is_refused_and_ends_both_queue_pairs(driver: Driver) {

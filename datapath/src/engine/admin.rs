@@ -11,7 +11,9 @@ pub use queue_pair::{QpConfig, QpHandles, QpMemory};
 pub use shared_receive::SrqAttr;
 
 use super::{ConfigError, CreateError, Engine};
-use crate::memory::{Access, Backing, MemoryKey, ProtectionDomainId, RegisterError};
+use crate::memory::{
+    Access, Backing, MemoryKey, MemoryTableFull, ProtectionDomainId, RegisterError, WindowType,
+};
 use crate::port::{Port, PortCaps};
 use crate::queue::{CompletionQueue, CompletionWriter, completion_queue};
 use std::sync::Arc;
@@ -84,6 +86,37 @@ impl<P: Port> Engine<P> {
     /// names none.
     pub fn deregister_memory(&mut self, key: MemoryKey) -> bool {
         self.units.memory.deregister(key)
+    }
+
+    /// Changes a region in place (`ibv_rereg_mr`): what is `None` stays. Its old key ends; the new one is returned.
+    ///
+    /// # Errors
+    /// `None` if the key names no region, or windows are bound to it; else why it cannot be so. Nothing has changed then.
+    pub fn reregister_memory(
+        &mut self,
+        key: MemoryKey,
+        pd: Option<ProtectionDomainId>,
+        memory: Option<(Arc<dyn Backing>, u64)>,
+        access: Option<Access>,
+    ) -> Result<MemoryKey, Option<RegisterError>> {
+        self.units.memory.reregister(key, pd, memory, access)
+    }
+
+    /// A memory window that shows nothing yet; a request with [`SendOpcode::BindWindow`](crate::queue::SendOpcode) binds it.
+    ///
+    /// # Errors
+    /// [`MemoryTableFull`]: windows and regions share the table.
+    pub fn allocate_window(
+        &mut self,
+        pd: ProtectionDomainId,
+        kind: WindowType,
+    ) -> Result<MemoryKey, MemoryTableFull> {
+        self.units.memory.allocate_window(pd, kind)
+    }
+
+    /// Ends a memory window, by any key that it has had. False if there is none.
+    pub fn deallocate_window(&mut self, key: MemoryKey) -> bool {
+        self.units.memory.deallocate_window(key)
     }
 
     /// Creates a completion queue of at least `entries` entries. Returns its number and the application's end.

@@ -1,7 +1,13 @@
 //! Keys to regions: the table that every local and remote access goes through.
 
+mod window;
+
+pub use window::{BindError, Binding, WindowType};
+
 use super::{Access, Backing, Mapped};
+use core::ptr::NonNull;
 use std::sync::Arc;
+use window::Window;
 
 /// A protection domain: regions and queue pairs of different domains never meet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -73,8 +79,31 @@ pub enum RegisterError {
     },
 }
 
+/// What a key is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Holder {
+    /// A region, with so many windows bound to it.
+    Region { windows: u32 },
+    /// A window that every queue pair of the domain may use, on the region in that entry.
+    AnyQp { region: u32 },
+    /// A window of one queue pair.
+    Qp { region: u32, qpn: u32 },
+}
+
+/// An address inside a backing that the same [`Region`] keeps alive: asked for once, not for each packet.
+#[derive(Clone, Copy)]
+struct Base(NonNull<u8>);
+
+// SAFETY: a backing is `Send` and `Sync`, and its bytes are reached only as it allows, wherever the pointer is.
+unsafe impl Send for Base {}
+// SAFETY: as above.
+unsafe impl Sync for Base {}
+
 struct Region {
     key: u8,
+    holder: Holder,
+    /// Its first byte, inside the backing.
+    base: Base,
     pd: ProtectionDomainId,
     access: Access,
     iova: u64,
@@ -103,8 +132,20 @@ pub struct MemoryTable {
 
 #[derive(Default)]
 struct Slot {
+    /// A region, or what a window is bound to.
     region: Option<Region>,
+    /// The window that has this entry, if one does.
+    window: Option<Window>,
     last_key: u8,
+}
+
+impl Slot {
+    /// A key made of `random` that is neither 0 nor the last one.
+    fn next_key(&mut self, random: u16) -> u8 {
+        let key = key_byte(u32::from(random) % 255) + 1;
+        self.last_key = if key == self.last_key { key % 255 + 1 } else { key };
+        self.last_key
+    }
 }
 
 impl MemoryTable {
@@ -125,10 +166,7 @@ impl MemoryTable {
         let pick = u32::from_le_bytes([i0, i1, i2, i3]) as usize % self.free.len().max(1);
         let index = (pick < self.free.len()).then(|| self.free.swap_remove(pick))?;
         let slot = &mut self.entries[index as usize];
-        let key = key_byte(u32::from_le_bytes([k0, k1, 0, 0]) % 255) + 1;
-        let key = if key == slot.last_key { key % 255 + 1 } else { key };
-        slot.last_key = key;
-        Some((index, key))
+        Some((index, slot.next_key(u16::from_le_bytes([k0, k1]))))
     }
 
     /// Registers `backing` at `iova` (the address that work requests and peers use).
@@ -149,17 +187,21 @@ impl MemoryTable {
         if iova.checked_add(len).is_none() {
             return Err(RegisterError::Wraps { iova, len });
         }
+        let base = Base(backing.base());
         let capacity = self.entries.len();
         let (index, key) = self.draw().ok_or(MemoryTableFull { capacity })?;
-        self.entries[index as usize].region = Some(Region { key, pd, access, iova, len, backing });
+        self.entries[index as usize].region =
+            Some(Region { key, holder: Holder::Region { windows: 0 }, base, pd, access, iova, len, backing });
         Ok(MemoryKey(index << 8 | u32::from(key)))
     }
 
-    /// Ends the region: its keys are refused from now on. Returns false if the key names no region.
+    /// Ends the region: its keys are refused from now on. Returns false if the key names no region, or windows are
+    /// bound to it (protocol.md 1.11).
     pub fn deregister(&mut self, key: MemoryKey) -> bool {
         let index = key.0 >> 8;
         let Some(slot) = self.entries.get_mut(index as usize) else { return false };
-        if slot.region.as_ref().is_none_or(|region| region.key != key_byte(key.0)) {
+        let free = Holder::Region { windows: 0 };
+        if slot.region.as_ref().is_none_or(|region| region.key != key_byte(key.0) || region.holder != free) {
             return false;
         }
         slot.region = None;
@@ -179,14 +221,43 @@ impl MemoryTable {
         self.len() == 0
     }
 
-    /// Checks an access of `len` bytes at `va` and returns the memory behind it. A zero-length access is always
-    /// allowed and validates nothing (protocol.md 1.4).
+    /// Checks an access of `len` bytes at `va` by the owner of a region and returns the memory behind it. A zero-length
+    /// access is always allowed and validates nothing (protocol.md 1.4).
     ///
     /// # Errors
     /// [`AccessError`] says which check failed.
     #[inline]
     pub fn check(
         &self,
+        key: u32,
+        pd: ProtectionDomainId,
+        va: u64,
+        len: u64,
+        wanted: Access,
+    ) -> Result<Mapped<'_>, AccessError> {
+        self.check_as(None, key, pd, va, len, wanted)
+    }
+
+    /// The same by the peer of queue pair `qpn`, who may have the key of a window as well.
+    ///
+    /// # Errors
+    /// As [`MemoryTable::check`].
+    #[inline]
+    pub fn check_remote(
+        &self,
+        key: u32,
+        (qpn, pd): (u32, ProtectionDomainId),
+        va: u64,
+        len: u64,
+        wanted: Access,
+    ) -> Result<Mapped<'_>, AccessError> {
+        self.check_as(Some(qpn), key, pd, va, len, wanted)
+    }
+
+    #[inline]
+    fn check_as(
+        &self,
+        peer_of: Option<u32>,
         key: u32,
         pd: ProtectionDomainId,
         va: u64,
@@ -200,7 +271,7 @@ impl MemoryTable {
             .entries
             .get((key >> 8) as usize)
             .and_then(|slot| slot.region.as_ref())
-            .filter(|region| region.key == key_byte(key))
+            .filter(|region| region.key == key_byte(key) && region.holder.admits(peer_of))
             .ok_or(AccessError::UnknownKey { key })?;
         if region.pd != pd {
             return Err(AccessError::ProtectionDomain { key });
@@ -218,9 +289,21 @@ impl MemoryTable {
             usize::try_from(offset).map_err(|_| range_error)?,
             usize::try_from(len).map_err(|_| range_error)?,
         );
-        // SAFETY: offset + len <= region.len, the backing's length, so both pointer and range are inside the
-        // backing, which the table keeps alive while it is borrowed.
-        Ok(unsafe { Mapped::new(region.backing.base().add(offset), len) })
+        // SAFETY: offset + len <= region.len, and that many bytes follow the base in the backing, which the table keeps
+        // alive while it is borrowed and which does not move.
+        Ok(unsafe { Mapped::new(region.base.0.add(offset), len) })
+    }
+}
+
+impl Holder {
+    /// Whether the owner (`None`) or the peer of a queue pair may use the key.
+    #[inline]
+    fn admits(self, peer_of: Option<u32>) -> bool {
+        match self {
+            Self::Region { .. } => true,
+            Self::AnyQp { .. } => peer_of.is_some(),
+            Self::Qp { qpn, .. } => peer_of == Some(qpn),
+        }
     }
 }
 

@@ -39,6 +39,14 @@ pub(crate) struct QpIdentity {
     pub loopback: bool,
 }
 
+impl QpIdentity {
+    /// Whose peer asks for an access: queue pair and protection domain.
+    #[inline]
+    pub const fn peer(&self) -> (u32, ProtectionDomainId) {
+        (self.qpn, self.pd)
+    }
+}
+
 /// How far the requester has come in its send queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RequesterCursor {

@@ -123,14 +123,17 @@ const fn flushed(qpn: u32, wr_id: u64, status: WcStatus, opcode: WcOpcode) -> Co
 
 /// What a send request completes as.
 pub(super) const fn opcode_of(opcode: SendOpcode) -> WcOpcode {
-    const BY_OPCODE: [WcOpcode; 7] = [
+    const BY_OPCODE: [WcOpcode; 10] = [
         WcOpcode::Send,
         WcOpcode::Send,
         WcOpcode::RdmaWrite,
         WcOpcode::RdmaWrite,
+        WcOpcode::Send,
         WcOpcode::RdmaRead,
         WcOpcode::CompSwap,
         WcOpcode::FetchAdd,
+        WcOpcode::LocalInv,
+        WcOpcode::BindMw,
     ];
     BY_OPCODE[opcode as usize]
 }

@@ -2,6 +2,7 @@
 
 mod acknowledged;
 mod ask;
+mod local;
 mod packet;
 mod reads;
 mod refused;

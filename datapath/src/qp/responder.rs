@@ -37,6 +37,7 @@ pub(crate) struct RequestPacket<'a> {
     pub offset: u32,
     pub ssn: Option<Ssn>,
     pub reth: Option<Reth>,
+    /// Immediate data, or the key to invalidate.
     pub imm: Option<u32>,
     pub ack_req: bool,
     pub solicited: bool,
@@ -66,7 +67,7 @@ impl<'a> RequestPacket<'a> {
             offset: high << 16 | u32::from(meta.offset),
             ssn: ssnw.map(|ssnw| ssnw.ssn),
             reth: packet.reth(),
-            imm: packet.imm(),
+            imm: packet.imm().or_else(|| packet.ieth()),
             ack_req: packet.ack_req(),
             solicited: packet.solicited(),
             ce,
@@ -90,6 +91,7 @@ impl<'a> RequestPacket<'a> {
             kind: self.kind(),
             ssn: self.ssn,
             imm: self.imm,
+            invalidates: self.opcode.has_inv(),
             solicited: self.solicited,
             byte_len,
         }

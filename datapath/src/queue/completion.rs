@@ -17,6 +17,7 @@ pub enum WcStatus {
     LocQpOpErr = 2,
     LocProtErr = 4,
     WrFlushErr = 5,
+    MwBindErr = 6,
     BadRespErr = 7,
     LocAccessErr = 8,
     RemInvReqErr = 9,
@@ -29,12 +30,13 @@ pub enum WcStatus {
 }
 
 impl WcStatus {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Success,
         Self::LocLenErr,
         Self::LocQpOpErr,
         Self::LocProtErr,
         Self::WrFlushErr,
+        Self::MwBindErr,
         Self::BadRespErr,
         Self::LocAccessErr,
         Self::RemInvReqErr,
@@ -65,6 +67,10 @@ pub enum WcOpcode {
     CompSwap = 3,
     /// A fetch-and-add of ours.
     FetchAdd = 4,
+    /// A memory window bound.
+    BindMw = 5,
+    /// A key of ours invalidated.
+    LocalInv = 6,
     /// A receive.
     Recv = 128,
     /// A receive that an RDMA WRITE with immediate consumed.
@@ -79,6 +85,8 @@ impl WcOpcode {
             2 => Self::RdmaRead,
             3 => Self::CompSwap,
             4 => Self::FetchAdd,
+            5 => Self::BindMw,
+            6 => Self::LocalInv,
             129 => Self::RecvRdmaWithImm,
             _ => Self::Recv,
         }
@@ -91,6 +99,8 @@ bitflags::bitflags! {
     pub struct WcFlags: u8 {
         /// `imm` is valid.
         const WITH_IMM = 2;
+        /// `imm` is the key that a SEND with invalidate ended.
+        const WITH_INV = 8;
         /// The sender asked for a solicited event.
         const SOLICITED = 0x80;
     }

@@ -7,6 +7,7 @@ use super::work_request::{
     ATOMIC_BYTES, PostError, QueueCaps, SendData, SendFlags, SendOpcode, SendRequest, Sge,
     WORK_REQUEST_BYTES_MAX, total_length,
 };
+use crate::memory::{Access, Binding};
 use crate::qp::state::PostVerdict;
 use std::sync::Arc;
 
@@ -129,6 +130,10 @@ impl SendQueue {
                 write_inline(&entry[HEAD_WORDS..], bytes);
                 INLINE_BIT
             }
+            SendData::Bind(binding) => {
+                write_sges(&entry[HEAD_WORDS..], &[binding.range]);
+                1 << 16
+            }
             SendData::Atomic { result, compare, swap_or_add } => {
                 write_sges(&entry[HEAD_WORDS..], &[result]);
                 store(&entry[HEAD_WORDS + OPERANDS], compare);
@@ -137,8 +142,12 @@ impl SendQueue {
             }
         };
         store(&entry[0], request.wr_id);
-        store(&entry[1], request.remote_addr);
-        store(&entry[2], pair(request.rkey, request.imm));
+        let (addr, imm) = match request.data {
+            SendData::Bind(binding) => (binding.access.bits().into(), binding.new_key),
+            _ => (request.remote_addr, request.imm),
+        };
+        store(&entry[1], addr);
+        store(&entry[2], pair(request.rkey, imm));
         let code = request.opcode as u32 | u32::from(request.flags.bits()) << 8 | kind;
         store(&entry[3], pair(length, code));
         self.tail = self.tail.wrapping_add(1);
@@ -147,8 +156,10 @@ impl SendQueue {
 
     fn check_data(&self, request: &SendRequest<'_>) -> Result<u32, PostError> {
         let fits = match &request.data {
-            SendData::Gather(_) => !request.opcode.is_atomic(),
-            SendData::Inline(_) => !request.opcode.has_response(),
+            SendData::Gather(sges) if request.opcode == SendOpcode::LocalInv => sges.is_empty(),
+            SendData::Gather(_) => !request.opcode.is_atomic() && request.opcode != SendOpcode::BindWindow,
+            SendData::Inline(_) => !request.opcode.has_response() && !request.opcode.is_local(),
+            SendData::Bind(_) => request.opcode == SendOpcode::BindWindow,
             SendData::Atomic { result, .. } => request.opcode.is_atomic() && result.length == ATOMIC_BYTES,
         };
         if !fits {
@@ -168,6 +179,7 @@ impl SendQueue {
                 bytes.len() as u64
             }
             SendData::Atomic { result, .. } => result.length.into(),
+            SendData::Bind(_) => 0,
         };
         if length > WORK_REQUEST_BYTES_MAX {
             return Err(PostError::TooLong { given: length });
@@ -273,7 +285,16 @@ impl SendWqe<'_> {
     #[inline]
     #[must_use]
     pub const fn minds_responses(&self) -> bool {
-        self.opcode.has_response() || self.flags.contains(SendFlags::FENCE)
+        // Those with a response and those without a packet come last in the enum: one comparison for all.
+        self.opcode as u8 >= SendOpcode::Read as u8 || self.flags.contains(SendFlags::FENCE)
+    }
+
+    /// What a window is to show.
+    #[must_use]
+    pub fn binding(&self) -> Option<Binding> {
+        let [bits, ..] = self.remote_addr.to_le_bytes();
+        let access = Access::from_bits_truncate(bits);
+        self.sges().next().map(|range| Binding { range, access, new_key: self.imm })
     }
 
     /// The operands of an atomic: compare, and swap or add.

@@ -1,5 +1,6 @@
 //! Work requests as the application hands them over.
 
+use crate::memory::Binding;
 use crate::qp::state::QpState;
 
 /// Longest message, in bytes (protocol.md 1.4).
@@ -28,12 +29,18 @@ pub enum SendOpcode {
     Write = 2,
     /// RDMA WRITE with immediate.
     WriteWithImm = 3,
+    /// SEND that ends a window of the peer's.
+    SendWithInv = 4,
     /// RDMA READ.
-    Read = 4,
+    Read = 5,
     /// Atomic compare-and-swap of 8 bytes.
-    CompareSwap = 5,
+    CompareSwap = 6,
     /// Atomic fetch-and-add of 8 bytes.
-    FetchAdd = 6,
+    FetchAdd = 7,
+    /// Ends a window of ours, once everything before it has completed.
+    LocalInv = 8,
+    /// Binds a memory window, once everything before it has completed.
+    BindWindow = 9,
 }
 
 impl SendOpcode {
@@ -43,9 +50,12 @@ impl SendOpcode {
             1 => Self::SendWithImm,
             2 => Self::Write,
             3 => Self::WriteWithImm,
-            4 => Self::Read,
-            5 => Self::CompareSwap,
-            _ => Self::FetchAdd,
+            4 => Self::SendWithInv,
+            5 => Self::Read,
+            6 => Self::CompareSwap,
+            7 => Self::FetchAdd,
+            8 => Self::LocalInv,
+            _ => Self::BindWindow,
         }
     }
 
@@ -64,13 +74,19 @@ impl SendOpcode {
     /// True if it consumes a receive work request of the peer.
     #[must_use]
     pub const fn consumes_receive(self) -> bool {
-        matches!(self, Self::Send | Self::SendWithImm | Self::WriteWithImm)
+        matches!(self, Self::Send | Self::SendWithImm | Self::SendWithInv | Self::WriteWithImm)
     }
 
     /// True if it is done when its response is here, not when it is acknowledged: READ and the atomics.
     #[must_use]
     pub const fn has_response(self) -> bool {
         matches!(self, Self::Read | Self::CompareSwap | Self::FetchAdd)
+    }
+
+    /// True for what the engine does by itself, without a packet.
+    #[must_use]
+    pub const fn is_local(self) -> bool {
+        matches!(self, Self::LocalInv | Self::BindWindow)
     }
 
     /// True for the atomics.
@@ -102,11 +118,11 @@ pub struct SendRequest<'a> {
     pub opcode: SendOpcode,
     /// How.
     pub flags: SendFlags,
-    /// Immediate data, host order; used by the `WithImm` opcodes.
+    /// Immediate data, host order, of the `WithImm` opcodes; the key to invalidate of `SendWithInv` and `LocalInv`.
     pub imm: u32,
     /// WRITE, READ, atomics: first address at the peer.
     pub remote_addr: u64,
-    /// WRITE, READ, atomics: key at the peer.
+    /// WRITE, READ, atomics: key at the peer. `BindWindow`: the window's present key.
     pub rkey: u32,
     /// The data.
     pub data: SendData<'a>,
@@ -119,6 +135,8 @@ pub enum SendData<'a> {
     Gather(&'a [Sge]),
     /// Bytes copied into the queue by the call itself (`IBV_SEND_INLINE`).
     Inline(&'a [u8]),
+    /// What a window is to show, for `BindWindow`.
+    Bind(&'a Binding),
     /// Operands of an atomic.
     Atomic {
         /// Where the value goes that was there before: 8 bytes, host order.
@@ -205,7 +223,8 @@ pub enum PostError {
     },
     /// The data do not fit the operation.
     #[error(
-        "{opcode:?} cannot be posted with these data: a READ needs registered memory, an atomic its operands and a result of 8 bytes"
+        "{opcode:?} cannot be posted with these data: a READ needs registered memory, an atomic its operands and a result of 8 bytes, \
+         LOCAL_INV nothing, BIND_MW a binding"
     )]
     WrongData {
         /// The operation.

@@ -44,6 +44,8 @@ pub struct CompletionSlot {
 pub enum Deferred {
     /// A small WRITE is written.
     Write(ParkedWrite),
+    /// A key is invalidated: that of a SEND with invalidate.
+    Invalidate(u32),
     /// A READ or atomic is executed.
     Respond(ResponseRequest),
 }

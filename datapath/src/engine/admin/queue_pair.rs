@@ -223,6 +223,7 @@ impl<P: Port> Engine<P> {
         let Some((qpc, cold)) = self.qps.get(slot) else { return false };
         qp::stop_streams(qpc, cold, &mut self.units);
         qp::flush_taken(qpc, cold, &mut self.units);
+        self.units.memory.unbind_queue_pair(qpn);
         qpc.id.state = QpState::Reset;
         cold.shared.set_state(QpState::Reset);
         // The one that a thread is about to ring holds the slot until it comes.

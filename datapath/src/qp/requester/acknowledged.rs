@@ -11,6 +11,7 @@ use crate::qp::responder::on_read_ack;
 use crate::qp::state::QpState;
 use crate::qp::{fail, requester::has_new_work};
 use crate::queue::{Completion, SendFlags, WcFlags, WcStatus};
+use crate::sched::SchedFlags;
 use crate::stream::{AckInfo, AckRefused};
 use wire::{AckFlags, Ackx, NakCode, Packet, Syndrome};
 
@@ -164,6 +165,10 @@ fn complete_acknowledged(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
         // In this order: who polls a completion may post into its place at once.
         cold.send_queue.release(qpc.req.head);
         units.show_completions(cold.send_cq);
+        // What waited for all of them may begin.
+        if qpc.req.head == qpc.req.next {
+            qpc.sched.remove(SchedFlags::READ_WAIT);
+        }
     }
     if overflowed {
         fail(qpc, cold, units, None);

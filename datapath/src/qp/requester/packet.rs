@@ -136,6 +136,9 @@ impl<'a> PacketPlan<'a> {
             emit::imm(&mut headers[usize::from(layout.imm)..], wqe.imm);
         }
         if layout.ssnw != 0 {
+            if layout.ieth != 0 {
+                emit::ieth(&mut headers[usize::from(layout.ieth)..], wqe.imm);
+            }
             let ssnw = Ssnw { offset_hi, ssn: entry.ssn };
             ssnw.emit(&mut headers[usize::from(layout.ssnw)..]);
         }
@@ -182,8 +185,14 @@ pub(super) fn opcode_at(request: SendOpcode, index: u32, packets: u32) -> Opcode
         (SendOpcode::Send, false, true) => Opcode::RcSendLast,
         (SendOpcode::SendWithImm, true, true) => Opcode::RcSendOnlyImm,
         (SendOpcode::SendWithImm, false, true) => Opcode::RcSendLastImm,
-        (SendOpcode::Send | SendOpcode::SendWithImm, true, false) => Opcode::RcSendFirst,
-        (SendOpcode::Send | SendOpcode::SendWithImm, false, false) => Opcode::RcSendMiddle,
+        (SendOpcode::SendWithInv, true, true) => Opcode::RcSendOnlyInv,
+        (SendOpcode::SendWithInv, false, true) => Opcode::RcSendLastInv,
+        (SendOpcode::Send | SendOpcode::SendWithImm | SendOpcode::SendWithInv, true, false) => {
+            Opcode::RcSendFirst
+        }
+        (SendOpcode::Send | SendOpcode::SendWithImm | SendOpcode::SendWithInv, false, false) => {
+            Opcode::RcSendMiddle
+        }
         (SendOpcode::Write, true, true) => Opcode::RcWriteOnly,
         (SendOpcode::Write, false, true) => Opcode::RcWriteLast,
         (SendOpcode::WriteWithImm, true, true) => Opcode::RcWriteOnlyImm,
@@ -193,5 +202,7 @@ pub(super) fn opcode_at(request: SendOpcode, index: u32, packets: u32) -> Opcode
         (SendOpcode::Read, ..) => Opcode::RcReadRequest,
         (SendOpcode::CompareSwap, ..) => Opcode::RcCompareSwap,
         (SendOpcode::FetchAdd, ..) => Opcode::RcFetchAdd,
+        // They have no packets.
+        (SendOpcode::LocalInv | SendOpcode::BindWindow, ..) => Opcode::Cnp,
     }
 }

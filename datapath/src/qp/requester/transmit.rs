@@ -1,6 +1,7 @@
 //! One turn of a queue pair: probes, then the RetryQ, then the send queue (paper section 4.2).
 
 use super::ask::emit_request;
+use super::local;
 use super::packet::{PacketPlan, Wanted};
 use super::reads::{Turn, take_turn};
 use super::{has_new_work, is_ready};
@@ -155,37 +156,68 @@ fn send_new<T: TxSlots>(
             if qpc.req.next == tail || grant.wqes == 0 || !may_start {
                 break;
             }
-            if !begin_message(qpc, cold, units)? {
-                qpc.sched.insert(SchedFlags::READ_WAIT);
-                break;
+            match begin_message(qpc, cold, units) {
+                Ok(()) => grant.wqes -= 1,
+                Err(NotBegun::Done) => {
+                    grant.wqes -= 1;
+                    continue;
+                }
+                Err(NotBegun::Waits) => {
+                    qpc.sched.insert(SchedFlags::READ_WAIT);
+                    break;
+                }
+                Err(NotBegun::Failed) => return Err(Stop::Failed),
             }
-            grant.wqes -= 1;
         }
         send_next_packet(qpc, cold, units, slots, grant, tail)?;
     }
     Ok(())
 }
 
-/// Gives the next request its PSNs and, if it consumes a receive, its SSN. False if it must wait for READs or atomics.
+/// Why the request at the front has no packets to send now.
+enum NotBegun {
+    /// It needs none, and is done.
+    Done,
+    /// It must wait for those before it.
+    Waits,
+    Failed,
+}
+
+/// Gives the next request its PSNs and, if it consumes a receive, its SSN.
 #[inline]
-fn begin_message(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Result<bool, Stop> {
+fn begin_message(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Result<(), NotBegun> {
     let wqe = cold.send_queue.wqe(qpc.req.next);
     let packets = wqe.length.div_ceil(u32::from(qpc.id.pmtu)).max(1);
     let first_psn = qpc.tx.nxt();
     let mut entry = SqEntry { first_psn, ssn: qpc.req.ssn, packets, rpsn_start: first_psn };
     if wqe.minds_responses() {
+        if wqe.opcode.is_local() {
+            return Err(try_local(qpc, cold, units));
+        }
         match take_turn(qpc, cold, entry) {
             Turn::Begin(with_response) => entry = with_response,
-            Turn::Wait => return Ok(false),
+            Turn::Wait => return Err(NotBegun::Waits),
             Turn::Never => {
                 let failure = PendingFailure { position: qpc.req.next, status: WcStatus::LocQpOpErr };
                 fail_in_turn(qpc, cold, units, failure);
-                return Err(Stop::Failed);
+                return Err(NotBegun::Failed);
             }
         }
     }
     *cold.entry_mut(qpc.req.next) = entry;
-    Ok(true)
+    Ok(())
+}
+
+/// LOCAL_INV and BIND_MW are done when nothing is before them.
+#[cold]
+fn try_local(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> NotBegun {
+    if qpc.req.head != qpc.req.next {
+        NotBegun::Waits
+    } else if local::run(qpc, cold, units) {
+        NotBegun::Done
+    } else {
+        NotBegun::Failed
+    }
 }
 
 #[inline]

@@ -1,5 +1,6 @@
 //! Emission: messages complete in MSN order, whatever order their packets came in.
 
+use super::place::invalidate;
 use super::read::execute;
 use super::refuse::{Refused, refuse};
 use crate::engine::Units;
@@ -15,7 +16,9 @@ pub(super) struct EndOfMessage {
     pub psn: Psn,
     pub kind: SlotKind,
     pub ssn: Option<Ssn>,
+    /// Immediate data, or the key that is no more.
     pub imm: Option<u32>,
+    pub invalidates: bool,
     pub solicited: bool,
     pub byte_len: u32,
 }
@@ -39,7 +42,8 @@ pub(super) fn complete_message(
     let wr_id = cold.receives.finish_next(units, &mut rsp.recv_head);
     rsp.ssn = rsp.ssn.next();
     let mut flags = WcFlags::empty();
-    flags.set(WcFlags::WITH_IMM, end.imm.is_some());
+    flags.set(WcFlags::WITH_IMM, end.imm.is_some() && !end.invalidates);
+    flags.set(WcFlags::WITH_INV, end.invalidates);
     flags.set(WcFlags::SOLICITED, end.solicited);
     let opcode = if end.kind == SlotKind::Write { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv };
     let completion = Completion {
@@ -71,6 +75,7 @@ pub(super) fn emit_ready(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) ->
             kind: slot.kind,
             ssn: slot.ssn,
             imm: slot.imm,
+            invalidates: matches!(slot.deferred, Some(Deferred::Invalidate(_))),
             solicited: slot.solicited,
             byte_len: slot.byte_len,
         };
@@ -95,12 +100,13 @@ fn emit(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, slot: &CompletionSl
         Some(Deferred::Respond(request)) => {
             return execute(qpc, cold, units, request, slot.end_psn, slot.msn);
         }
+        Some(Deferred::Invalidate(key)) => return invalidate(qpc, units, *key),
         Some(Deferred::Write(parked)) => parked,
     };
     let len = parked.payload().len() as u64;
     units
         .memory
-        .check(parked.rkey, qpc.id.pd, parked.va, len, Access::REMOTE_WRITE)
+        .check_remote(parked.rkey, qpc.id.peer(), parked.va, len, Access::REMOTE_WRITE)
         .map_err(|_| Refused::ACCESS)?
         .write(parked.payload());
     Ok(())

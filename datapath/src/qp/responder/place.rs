@@ -27,14 +27,13 @@ pub(super) fn place(
 ) -> Result<u32, Refused> {
     match packet.opcode.kind() {
         Kind::Write => place_write(qpc, cold, units, packet, deferred),
-        Kind::Send if !packet.opcode.has_inv() => place_send(qpc, cold, units, packet),
+        Kind::Send => place_send(qpc, cold, units, packet, deferred),
         Kind::ReadRequest | Kind::Atomic => {
             // In order there is nothing to place: the request is executed.
             let deferred = deferred.ok_or(Refused::INVALID)?;
             *deferred = Some(Deferred::Respond(read::check(qpc, cold, units, packet)?));
             Ok(0)
         }
-        // Invalidation is not there yet: the peer is told.
         _ => Err(Refused::INVALID),
     }
 }
@@ -71,7 +70,7 @@ fn place_write(
     check_dma_len(packet, &reth)?;
     let mapped = units
         .memory
-        .check(reth.rkey, qpc.id.pd, reth.va, reth.dma_len.into(), Access::REMOTE_WRITE)
+        .check_remote(reth.rkey, qpc.id.peer(), reth.va, reth.dma_len.into(), Access::REMOTE_WRITE)
         .map_err(|_| Refused::Nak(NakCode::RemoteAccess, WcStatus::LocAccessErr))?;
     if let Some(deferred) = deferred
         && packet.opcode.position() == Position::Only
@@ -99,6 +98,7 @@ fn place_send(
     cold: &mut QpCold,
     units: &mut Units,
     packet: &RequestPacket<'_>,
+    deferred: Option<&mut Option<Deferred>>,
 ) -> Result<u32, Refused> {
     let found = receive_of(qpc, cold, units, packet)?;
     let (wqe, pd) = cold.receives.wqe(units, found, qpc.id.pd).ok_or(Refused::Rnr)?;
@@ -109,7 +109,20 @@ fn place_send(
     }
     scatter(&units.memory, pd, wqe.sges(), start, packet.payload)
         .map_err(|_| Refused::Nak(NakCode::RemoteOperational, WcStatus::LocProtErr))?;
+    if packet.opcode.has_inv() {
+        let key = packet.imm.unwrap_or_default();
+        match deferred {
+            Some(deferred) => *deferred = Some(Deferred::Invalidate(key)),
+            None => invalidate(qpc, units, key)?,
+        }
+    }
     Ok(message_len(qpc, packet))
+}
+
+/// A SEND with invalidate whose turn it is: its data are placed, and it completes next (protocol.md 1.11).
+#[cold]
+pub(super) fn invalidate(qpc: &Qpc, units: &mut Units, key: u32) -> Result<(), Refused> {
+    units.memory.invalidate(key, qpc.id.qpn).map_err(|_| Refused::ACCESS)
 }
 
 /// The receive that the packet's SSN names, if it is posted.

@@ -89,7 +89,7 @@ fn packets(qpc: &Qpc, request: &ResponseRequest) -> u32 {
 
 fn check_memory(qpc: &Qpc, units: &Units, request: &ResponseRequest) -> Result<(), Refused> {
     let (needed, len) = extent(request);
-    let mapped = units.memory.check(request.rkey, qpc.id.pd, request.va, len.into(), needed);
+    let mapped = units.memory.check_remote(request.rkey, qpc.id.peer(), request.va, len.into(), needed);
     let mapped = mapped.map_err(|_| Refused::ACCESS)?;
     // A region may have been registered so that its aligned addresses are not aligned in this host's memory.
     if needed == Access::REMOTE_ATOMIC && !mapped.is_atomic() {
@@ -140,8 +140,13 @@ fn on_word(
     request: &ResponseRequest,
     operate: impl FnOnce(Mapped<'_>) -> Option<u64>,
 ) -> Result<u64, Refused> {
-    let mapped =
-        units.memory.check(request.rkey, qpc.id.pd, request.va, ATOMIC_BYTES.into(), Access::REMOTE_ATOMIC);
+    let mapped = units.memory.check_remote(
+        request.rkey,
+        qpc.id.peer(),
+        request.va,
+        ATOMIC_BYTES.into(),
+        Access::REMOTE_ATOMIC,
+    );
     operate(mapped.map_err(|_| Refused::ACCESS)?).ok_or(Refused::INVALID)
 }
 

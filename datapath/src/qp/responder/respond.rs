@@ -243,7 +243,8 @@ impl<'a> ResponsePlan<'a> {
         let id = &self.qpc.id;
         let start = u64::from(self.index) * u64::from(id.pmtu);
         let len = payload.len() as u64;
-        let mapped = memory.check(rkey, id.pd, va.wrapping_add(start), len, Access::REMOTE_READ).ok()?;
+        let mapped =
+            memory.check_remote(rkey, id.peer(), va.wrapping_add(start), len, Access::REMOTE_READ).ok()?;
         mapped.read(payload);
         Some(())
     }

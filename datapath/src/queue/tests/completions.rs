@@ -3,12 +3,13 @@
 use super::super::completion::{CqOverflow, completion_queue_from};
 use crate::queue::*;
 
-const STATUSES: [(WcStatus, u8); 14] = [
+const STATUSES: [(WcStatus, u8); 15] = [
     (WcStatus::Success, 0),
     (WcStatus::LocLenErr, 1),
     (WcStatus::LocQpOpErr, 2),
     (WcStatus::LocProtErr, 4),
     (WcStatus::WrFlushErr, 5),
+    (WcStatus::MwBindErr, 6),
     (WcStatus::BadRespErr, 7),
     (WcStatus::LocAccessErr, 8),
     (WcStatus::RemInvReqErr, 9),

@@ -2,6 +2,7 @@
 
 use super::memory::Span;
 use super::{Endpoint, Qp, Rig};
+use datapath::memory::{Access, Binding};
 use datapath::queue::{
     Completion, PostError, RecvRequest, SendData, SendFlags, SendOpcode, SendRequest, Sge,
 };
@@ -22,6 +23,7 @@ enum Data {
     Gather(Vec<Sge>),
     Inline(Vec<u8>),
     Atomic { result: Sge, compare: u64, swap_or_add: u64 },
+    Bind(Binding),
 }
 
 impl Work {
@@ -35,6 +37,28 @@ impl Work {
     #[must_use]
     pub fn send(from: Span) -> Self {
         Self::new(SendOpcode::Send, Data::Gather(vec![from.sge()]))
+    }
+
+    /// The same as a SEND that ends the peer's window of this key.
+    #[must_use]
+    pub const fn invalidating(mut self, key: u32) -> Self {
+        (self.opcode, self.imm) = (SendOpcode::SendWithInv, key);
+        self
+    }
+
+    /// LOCAL_INV of a window of ours.
+    #[must_use]
+    pub const fn local_inv(key: u32) -> Self {
+        let mut work = Self::new(SendOpcode::LocalInv, Data::Gather(Vec::new()));
+        work.imm = key;
+        work
+    }
+
+    /// BIND_MW: the window with `key` shows `part` under `new_key`.
+    #[must_use]
+    pub fn bind(key: u32, new_key: u32, part: Span, access: Access) -> Self {
+        let binding = Binding { range: part.sge(), access, new_key };
+        Self::new(SendOpcode::BindWindow, Data::Bind(binding)).to(0, key)
     }
 
     /// RDMA WRITE of several elements.
@@ -138,12 +162,13 @@ impl Work {
         match &mut self.data {
             Data::Gather(sges) => sges.iter_mut().for_each(|sge| sge.lkey = lkey),
             Data::Atomic { result, .. } => result.lkey = lkey,
+            Data::Bind(binding) => binding.range.lkey = lkey,
             Data::Inline(_) => {}
         }
         self
     }
 
-    fn new(opcode: SendOpcode, data: Data) -> Self {
+    const fn new(opcode: SendOpcode, data: Data) -> Self {
         Self { opcode, data, remote: (0, 0), imm: 0, flags: SendFlags::SIGNALED, wr_id: None }
     }
 
@@ -158,6 +183,7 @@ impl Work {
             data: match &self.data {
                 Data::Gather(sges) => SendData::Gather(sges),
                 Data::Inline(bytes) => SendData::Inline(bytes),
+                Data::Bind(binding) => SendData::Bind(binding),
                 Data::Atomic { result, compare, swap_or_add } => {
                     SendData::Atomic { result: *result, compare: *compare, swap_or_add: *swap_or_add }
                 }
