@@ -28,12 +28,14 @@ impl RtoConfig {
 pub struct RttEstimator {
     srtt_ns: u64,
     variation_ns: u64,
+    samples: u32,
 }
 
 impl RttEstimator {
     /// Takes a sample in nanoseconds.
     pub fn sample(&mut self, rtt_ns: u64) {
         let rtt_ns = rtt_ns.max(1);
+        self.samples = self.samples.wrapping_add(1);
         if self.srtt_ns == 0 {
             self.srtt_ns = rtt_ns;
             self.variation_ns = rtt_ns / 2;
@@ -48,6 +50,12 @@ impl RttEstimator {
     #[must_use]
     pub const fn srtt_ns(&self) -> u64 {
         self.srtt_ns
+    }
+
+    /// How many samples it took, mod 2^32.
+    #[must_use]
+    pub const fn samples(&self) -> u32 {
+        self.samples
     }
 
     /// Low RTO in nanoseconds: for streams with few packets outstanding.

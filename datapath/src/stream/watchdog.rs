@@ -42,6 +42,19 @@ pub enum Verdict {
     Exhausted,
 }
 
+/// How often the timers have doubled.
+#[derive(Clone, Copy, Debug, Default)]
+struct Backoff {
+    rto: u8,
+    tail: u8,
+}
+
+impl Backoff {
+    fn max(one: Self, other: Self) -> Self {
+        Self { rto: one.rto.max(other.rto), tail: one.tail.max(other.tail) }
+    }
+}
+
 /// The timers of one TxStream that has something outstanding.
 #[derive(Clone, Copy, Debug)]
 pub struct Watchdog {
@@ -52,8 +65,13 @@ pub struct Watchdog {
     period_start: Time,
     rto_from: Time,
     tail_from: Time,
-    rto_backoff: u8,
-    tail_backoff: u8,
+    backoff: Backoff,
+    /// How slow the timers had become before the last progress, since `samples`.
+    fired: Backoff,
+    /// Samples that `rtt` had when a timer last fired.
+    samples: u32,
+    /// The peer has since received a packet twice.
+    too_fast: bool,
     silent_periods: u8,
     stuck_periods: u8,
 }
@@ -69,8 +87,10 @@ impl Watchdog {
             period_start: Time::ZERO,
             rto_from: Time::ZERO,
             tail_from: Time::ZERO,
-            rto_backoff: 0,
-            tail_backoff: 0,
+            backoff: Backoff::default(),
+            fired: Backoff::default(),
+            samples: 0,
+            too_fast: false,
             silent_periods: 0,
             stuck_periods: 0,
         }
@@ -81,13 +101,31 @@ impl Watchdog {
         self.config = config;
     }
 
-    /// The stream made progress, or became busy, at `now`: all counts start again.
+    /// The stream made progress, or became busy, at `now`: all counts start again, but for timers known to be too fast.
     pub fn progress(&mut self, now: Time) {
-        *self = Self { rtt: self.rtt, ..Self::new(self.config) };
+        let mut fresh = Self { rtt: self.rtt, ..Self::new(self.config) };
+        if self.rtt.samples() == self.samples {
+            fresh.samples = self.samples;
+            fresh.fired = Backoff::max(self.fired, self.backoff);
+            fresh.too_fast = self.too_fast;
+            fresh.backoff = if self.too_fast { fresh.fired } else { Backoff::default() };
+        }
+        *self = fresh;
         self.synced = now;
         self.period_start = now;
         self.rto_from = now;
         self.tail_from = now;
+    }
+
+    /// The peer has received a packet twice. If a timer resent it, the timer was too fast: the path is longer than it
+    /// believes, and it will fire before every answer, so that no round trip is ever measured (RFC 6298, Karn). So the
+    /// timers stay as slow as they had become, until a round trip is measured.
+    #[cold]
+    pub fn received_twice(&mut self) {
+        if self.rtt.samples() == self.samples {
+            self.too_fast = true;
+            self.backoff = Backoff::max(self.fired, self.backoff);
+        }
     }
 
     /// Takes over progress that the fast path noted, if it is news.
@@ -112,18 +150,29 @@ impl Watchdog {
         let rto_at = self.rto_from.after(self.rto_ns(outstanding));
         if now >= rto_at {
             self.rto_from = now;
-            self.rto_backoff = self.rto_backoff.saturating_add(1).min(32);
+            self.backoff.rto = self.backoff.rto.saturating_add(1).min(32);
+            self.note_firing();
             return Verdict::Rto;
         }
         let tail_at = self.tail_from.after(self.tail_ns());
         if now >= tail_at && tail_at < rto_at {
             self.tail_from = now;
-            self.tail_backoff = self.tail_backoff.saturating_add(1).min(32);
+            self.backoff.tail = self.backoff.tail.saturating_add(1).min(32);
+            self.note_firing();
             return Verdict::TailProbe;
         }
         let period_at = self.period_start.after(self.config.period_ns());
         let tail_at = if tail_at < rto_at { tail_at } else { rto_at };
         Verdict::Wait(rto_at.min(tail_at).min(period_at))
+    }
+
+    /// A timer fired: what was known of earlier firings ends with a sample.
+    const fn note_firing(&mut self) {
+        if self.samples != self.rtt.samples() {
+            self.samples = self.rtt.samples();
+            self.fired = Backoff { rto: 0, tail: 0 };
+            self.too_fast = false;
+        }
     }
 
     fn close_period(&mut self, now: Time, heard_at: Time) -> Option<Verdict> {
@@ -147,11 +196,11 @@ impl Watchdog {
         } else {
             self.rtt.rto_high_ns(&self.config.rto)
         };
-        shifted(base, self.rto_backoff).min(self.config.period_ns().max(self.config.rto.low_floor_ns))
+        shifted(base, self.backoff.rto).min(self.config.period_ns().max(self.config.rto.low_floor_ns))
     }
 
     fn tail_ns(&self) -> u64 {
-        shifted(self.rtt.tail_ns(&self.config.rto), self.tail_backoff)
+        shifted(self.rtt.tail_ns(&self.config.rto), self.backoff.tail)
     }
 }
 

@@ -29,6 +29,9 @@ pub(crate) fn on_read_ack(
         units.counters.drop_bad_ack += 1;
         return;
     };
+    if info.duplicate {
+        responses.watchdog.received_twice();
+    }
     let effect = match responses.tx.on_ack(&mut responses.tx_recovery, units.now, &info) {
         Ok(effect) => effect,
         Err(AckRefused::Stale) => {

@@ -110,6 +110,37 @@ fn tail_probes_double_until_the_rto_and_the_rto_doubles_up_to_the_period() {
     assert_eq!(rtos[..4], [100_000, 300_000, 700_000, 1_500_000], "progress starts it all again");
 }
 
+/// How often the timers of a stream that is answered after 4 ms fire before the answer.
+fn early(dog: &mut Watchdog, round: u64) -> usize {
+    let from = 10 * round * MS;
+    let said = verdicts(dog, from, from + 4 * MS, 100, |now| now);
+    times(&said, Verdict::Rto).len() + times(&said, Verdict::TailProbe).len()
+}
+
+#[test]
+fn timers_that_were_too_fast_stay_slow_until_a_round_trip_is_measured() {
+    let mut dog = watchdog(14, 7);
+    assert!(early(&mut dog, 1) > 5, "nothing is known of the path yet");
+    // The answer to the first copies ends the wait; that to the probes says that they were not needed.
+    dog.progress(Time(14 * MS));
+    dog.received_twice();
+    assert!(early(&mut dog, 2) <= 2, "each timer is at most one doubling short");
+    dog.received_twice();
+    assert_eq!(early(&mut dog, 3), 0, "the first packet that is sent but once can be measured");
+    dog.rtt.sample(4 * MS);
+    assert_eq!(early(&mut dog, 4), 0, "the estimate itself is right now");
+}
+
+#[test]
+fn timers_that_repaired_a_loss_start_fast_again() {
+    let mut dog = watchdog(14, 7);
+    let first = early(&mut dog, 1);
+    assert_eq!(early(&mut dog, 2), first, "nothing came twice: what they sent again was missing");
+    dog.received_twice();
+    dog.rtt.sample(2_000);
+    assert_eq!(early(&mut dog, 3), first, "the path is as short as it was");
+}
+
 #[test]
 fn streams_with_few_packets_outstanding_use_the_low_rto() {
     for (outstanding, expected) in [(1, 100_000), (3, 100_000), (4, 320_000), (500, 320_000)] {
