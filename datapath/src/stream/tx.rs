@@ -200,7 +200,7 @@ impl TxStream {
         if acked > 0 {
             self.retire(cold, ack.next, now, &mut effect);
         }
-        if self.recovering || ack.sack.is_some() || ack.resend_all || ack.duplicate {
+        if self.recovering || ack.is_special() {
             self.on_ack_in_trouble(cold, ack, &mut effect);
         }
         Ok(effect)

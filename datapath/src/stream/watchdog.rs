@@ -128,6 +128,13 @@ impl Watchdog {
         }
     }
 
+    /// Something is missing at the peer: then packets come twice for other reasons, and timers had better be fast.
+    #[cold]
+    pub const fn something_is_missing(&mut self) {
+        self.too_fast = false;
+        self.fired = Backoff { rto: 0, tail: 0 };
+    }
+
     /// Takes over progress that the fast path noted, if it is news.
     pub fn sync(&mut self, progress_at: Time) {
         if progress_at > self.synced {

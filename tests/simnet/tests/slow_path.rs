@@ -21,8 +21,10 @@ fn transfer_both_ways(slow_path: SlowPathDriver, seed: u64) -> Rig {
     let (mut rig, a, b) = Rig::pair(options(slow_path, seed), QpOptions::default());
     lossy_both_ways(&mut rig, [a, b]);
     let messages = || vec![Message::new(Op::Write, 3000); 300];
-    let mut transfers =
-        [Transfer::new(&mut rig, a, b, messages(), seed), Transfer::new(&mut rig, b, a, messages(), !seed)];
+    let mut transfers = [
+        Transfer::new(&mut rig, a, b, messages(), seed),
+        Transfer::new(&mut rig, b, a, messages(), seed + 1000),
+    ];
     Transfer::run_all(&mut transfers, &mut rig, LIMIT_NS)
         .unwrap_or_else(|stuck| panic!("{slow_path:?}: {stuck:?}"));
     rig.net.heal();

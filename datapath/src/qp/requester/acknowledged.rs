@@ -36,8 +36,8 @@ pub(crate) fn on_acknowledge(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units
         return;
     }
     let info = read_info(aeth.syndrome, &ackx, packet);
-    if info.duplicate {
-        cold.watchdog.received_twice();
+    if info.is_special() {
+        info.teach(&mut cold.watchdog);
     }
     let effect = match qpc.tx.on_ack(&mut cold.tx_recovery, units.now, &info) {
         Ok(effect) => effect,

@@ -29,8 +29,8 @@ pub(crate) fn on_read_ack(
         units.counters.drop_bad_ack += 1;
         return;
     };
-    if info.duplicate {
-        responses.watchdog.received_twice();
+    if info.is_special() {
+        info.teach(&mut responses.watchdog);
     }
     let effect = match responses.tx.on_ack(&mut responses.tx_recovery, units.now, &info) {
         Ok(effect) => effect,

@@ -1,5 +1,6 @@
 //! What goes into a TxStream with an acknowledgement, and what comes out.
 
+use crate::stream::Watchdog;
 use crate::time::Time;
 use sr_recovery::Record;
 use wire::Psn;
@@ -19,6 +20,25 @@ pub struct AckInfo {
     pub resend_all: bool,
     /// The packet that triggered it was a duplicate.
     pub duplicate: bool,
+}
+
+impl AckInfo {
+    /// It says more than how far everything arrived.
+    #[inline]
+    #[must_use]
+    pub const fn is_special(&self) -> bool {
+        self.sack.is_some() || self.resend_all || self.duplicate
+    }
+
+    /// Tells the stream's timers what it says about them.
+    #[cold]
+    pub fn teach(&self, watchdog: &mut Watchdog) {
+        if self.sack.is_some() || self.resend_all {
+            watchdog.something_is_missing();
+        } else {
+            watchdog.received_twice();
+        }
+    }
 }
 
 /// What an acknowledgement did.
