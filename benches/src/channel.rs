@@ -6,7 +6,7 @@
 use crate::error::{Error, Result};
 use crate::pump::{Drive, PEER_WAIT, wait_for, wait_until};
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -25,17 +25,16 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Waits on 127.0.0.1 for the peer, at most `limit`, and exchanges versions: the tool's name and a number.
+    /// Waits at `address` for the peer, at most `limit`, and exchanges versions: the tool's name and a number.
     ///
     /// # Errors
     /// [`Error::Channel`], [`Error::Late`], [`Error::Unexpected`].
     pub fn accept(
         engine: &impl Drive,
         version: &'static str,
-        port: u16,
+        address: SocketAddr,
         limit: Option<Duration>,
     ) -> Result<Self> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let fails = |doing| move |source| Error::Channel { address, doing, source };
         let listener = TcpListener::bind(address).map_err(fails("listen"))?;
         listener.set_nonblocking(true).map_err(fails("listen"))?;
@@ -79,6 +78,16 @@ impl Channel {
             return Err(Error::Unexpected { said, expected: version });
         }
         Ok(channel)
+    }
+
+    /// The addresses of both ends, ours and the peer's: further connections between them go the same way.
+    ///
+    /// # Errors
+    /// [`Error::Channel`].
+    pub fn ends(&self) -> Result<[IpAddr; 2]> {
+        let fails = |source| Error::Channel { address: self.address, doing: "look at it", source };
+        let (ours, theirs) = (self.stream.local_addr(), self.stream.peer_addr());
+        Ok([ours.map_err(fails)?.ip(), theirs.map_err(fails)?.ip()])
     }
 
     /// Says `key` with a value.

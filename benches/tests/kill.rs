@@ -136,7 +136,8 @@ impl Connection {
 fn round(place: &Place, nic: &Nic, survivor: Survivor, role: MemifRole, number: u64) -> Duration {
     let victim = Running::start(victim_command(place, survivor, role, number));
     let mut channel =
-        Channel::accept(&nic.device, VERSION, place.port, Some(5 * BUSY)).expect("the victim comes");
+        Channel::accept(&nic.device, VERSION, ([127, 0, 0, 1], place.port).into(), Some(5 * BUSY))
+            .expect("the victim comes");
     let mut connection = Connection::new(&nic.device, &mut channel).expect("connected");
     // Who sends to a peer that is not there yet may give it up before the kill.
     let _: String = channel.hear(&nic.device, "ready").expect("the victim is there");

@@ -4,7 +4,6 @@ mod support;
 
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 use support::{Ended, Place, Running};
 
@@ -36,6 +35,10 @@ impl Pair {
     }
 
     fn start(&self, side: &str, wrapper: &str, options: &str) -> Running {
+        self.start_at("127.0.0.1", side, wrapper, options)
+    }
+
+    fn start_at(&self, host: &str, side: &str, wrapper: &str, options: &str) -> Running {
         let mut command = Command::new(self.tool);
         command.args(["-p", &self.place.port.to_string(), "--json"]);
         command.arg(self.place.path(side)).args(options.split_whitespace());
@@ -46,7 +49,7 @@ impl Pair {
             // A pause of the whole machine is no failure of the peer.
             command.args(["-u", "18"]);
         }
-        command.args((side == "client").then_some("127.0.0.1"));
+        command.args((side == "client").then_some(host));
         Running::start(command)
     }
 
@@ -323,13 +326,13 @@ fn rpc_answers_every_request_through_loss() {
 
 #[test]
 fn a_long_run_shows_its_progress_when_asked() {
-    for tool in [WRITE_BW, WRITE_LAT, RPC, RAW_LAT, TCP_LAT] {
+    for tool in ALL {
         let pair = Pair::new(tool, "progress");
         let [client, _] = pair.run("", "-s 64 -D 2 --progress");
         assert!(client.error().contains(" messages in 1 s"), "{tool}: {}", client.error());
-        let [client, _] = pair.run("", "-s 64 -D 2");
-        assert_eq!(client.error(), "", "nobody asked");
     }
+    let [client, _] = Pair::new(WRITE_BW, "silence").run("", "-s 64 -D 2");
+    assert_eq!(client.error(), "", "nobody asked");
 }
 
 #[test]
@@ -375,13 +378,22 @@ fn options_that_do_not_fit_are_refused() {
     pair.start("server", "", "--rdma_cm").end().assert_failed(2, "unexpected argument '--rdma_cm'");
 }
 
-/// Both sides in the middle of ten minutes of traffic.
+#[test]
+fn a_server_listens_where_it_is_told_to() {
+    for tool in [WRITE_BW, TCP_LAT] {
+        let pair = Pair::new(tool, "bind");
+        let server = pair.start("server", "", "-n 10 --bind 127.0.0.9");
+        let client = pair.start_at("127.0.0.9", "client", "", "-n 10");
+        [client.end(), server.end()].iter().for_each(Ended::assert_success);
+    }
+}
+
+/// Both sides in the middle of traffic.
 fn endless(pair: &Pair) -> (Running, Running) {
-    let options = "-D 600 -s 4096";
-    let both = (pair.start("server", "", options), pair.start("client", "", options));
-    // What is measured too early fails none of the tests: nobody is there yet, or connects.
-    sleep(Duration::from_secs(2));
-    both
+    let options = "-D 100 -s 4096 --progress";
+    let (server, mut client) = (pair.start("server", "", options), pair.start("client", "", options));
+    client.wait_for(" messages in ");
+    (server, client)
 }
 
 #[test]

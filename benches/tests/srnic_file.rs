@@ -1,6 +1,7 @@
 //! `srnic_file` as two processes over memif: files arrive whole, and every way to fail ends, says why and leaves
 //! nothing behind.
 
+#[expect(dead_code, reason = "what other tests need of it")]
 mod support;
 
 use std::fs::{self, File};

@@ -95,6 +95,8 @@ pub use memory::{
     FileBacking, HugeBacking, HugepagePolicy, MemoryRegion, MemoryWindow, ProtectionDomain, RemoteRegion,
     RemoteRegionError,
 };
+#[cfg(feature = "dpdk")]
+pub use open::open_port;
 pub use queue_pair::{PreparedQueuePair, QueuePair, QueuePairBuilder, SendBatch};
 pub use shared_receive::SharedReceiveQueue;
 pub use spec::{DeviceSpec, Hugepages, Role, SpecError, Transport};

@@ -8,21 +8,29 @@ use datapath::port::dpdk::{
 };
 use std::path::Path;
 
-/// Opens the port that `spec` names, and starts DPDK for it if need be.
-pub fn port(spec: &DeviceSpec) -> Result<DpdkPort, Error> {
+/// The same for an engine.
+pub fn engine_port(spec: &DeviceSpec) -> Result<DpdkPort, Error> {
+    Ok(DpdkPort::over(open_port(spec)?))
+}
+
+/// Opens the port that `spec` names, and starts DPDK for it if need be. No engine runs on it and no faults are
+/// injected: it is for frames of the caller's own, as to measure what the port alone can do.
+///
+/// # Errors
+/// [`Error::Eal`], [`Error::Port`], [`Error::Spec`]; [`Error::Unsupported`] for a `sim:` device.
+pub fn open_port(spec: &DeviceSpec) -> Result<OpenPort, Error> {
     let eal = Eal::start(&eal(spec))?;
-    let port = match &spec.transport {
-        Transport::Memif { path, .. } => memif(spec, path)?.open(eal)?,
-        Transport::Vhost { path } => vhost(spec, path)?.open_back_end(eal)?,
-        Transport::Virtio { path } => vhost(spec, path)?.open_front_end(eal)?,
-        Transport::AfPacket { interface } => self::interface(spec, SocketKind::Packet, interface, eal)?,
-        Transport::AfXdp { interface } => self::interface(spec, SocketKind::Xdp, interface, eal)?,
+    match &spec.transport {
+        Transport::Memif { path, .. } => Ok(memif(spec, path)?.open(eal)?),
+        Transport::Vhost { path } => Ok(vhost(spec, path)?.open_back_end(eal)?),
+        Transport::Virtio { path } => Ok(vhost(spec, path)?.open_front_end(eal)?),
+        Transport::AfPacket { interface } => self::interface(spec, SocketKind::Packet, interface, eal),
+        Transport::AfXdp { interface } => self::interface(spec, SocketKind::Xdp, interface, eal),
         Transport::Pci { address } => {
-            NicConfig { address: address.clone(), mac: spec.mac, mtu: spec.mtu }.open(eal)?
+            Ok(NicConfig { address: address.clone(), mac: spec.mac, mtu: spec.mtu }.open(eal)?)
         }
-        Transport::Sim { .. } => return Err(Error::Unsupported("a sim: device over DPDK")),
-    };
-    Ok(DpdkPort::over(port))
+        Transport::Sim { .. } => Err(Error::Unsupported("a sim: device is no port of DPDK's")),
+    }
 }
 
 fn eal(spec: &DeviceSpec) -> EalConfig {

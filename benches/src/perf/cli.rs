@@ -6,6 +6,7 @@ mod tests;
 use crate::congestion::Congestion;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use serde_json::{Value, json};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use verbs_api::{DeviceSpec, Pmtu, RecoveryPolicy};
@@ -16,11 +17,15 @@ const SIZE_MAX: i64 = 1 << 30;
 /// What every tool takes.
 #[derive(Args, Debug)]
 pub struct Basics {
-    /// Server to connect to; without it this is the server, which listens on 127.0.0.1
+    /// Server to connect to; without it this is the server
     pub host: Option<String>,
     /// TCP port of the server's side channel
     #[arg(short, long, default_value_t = 18515)]
     pub port: u16,
+    /// Address where the server's side channel listens, such as 0.0.0.0 for all of this machine's. Whoever can connect to
+    /// it can use up the server's one run
+    #[arg(long, value_name = "ADDRESS", default_value_t = Ipv4Addr::LOCALHOST, conflicts_with = "host")]
+    pub bind: Ipv4Addr,
     /// Bytes of a message [default: 65536 for bandwidth, 2 for latency; raw frames: 4200 and 64]
     #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=SIZE_MAX))]
     pub size: Option<u32>,

@@ -103,19 +103,7 @@ fn bandwidth(args: &TcpArgs, channel: &mut Channel, size: usize) -> Result<(Rate
     let mut stream = Stream::open(args, channel)?;
     let mut message = vec![0x5A; size];
     if args.basics.is_client() {
-        let (goal, start, mut sent) = (args.basics.goal(BANDWIDTH_ITERS), Instant::now(), 0);
-        // The clock is cheap beside a system call.
-        while !goal.is_reached(sent, Instant::now()) {
-            match stream.write_all(&message) {
-                Ok(()) => sent += 1,
-                Err(Error::Interrupted) => {
-                    return Ok((Rates::handed_over(sent, start.elapsed()), Err(Error::Interrupted)));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        stream.end()?;
-        return Ok((channel.hear_at_last(&Nothing, "done")?, Ok(())));
+        return send(args, channel, stream, &message);
     }
     let (mut meter, mut pending) = (None::<Meter>, 0);
     while stream.read_all(&mut message)? {
@@ -131,6 +119,34 @@ fn bandwidth(args: &TcpArgs, channel: &mut Channel, size: usize) -> Result<(Rate
     let rates = meter.rates();
     channel.say("done", rates)?;
     Ok((rates, Ok(())))
+}
+
+/// The client's part.
+fn send(
+    args: &TcpArgs,
+    channel: &mut Channel,
+    mut stream: Stream,
+    message: &[u8],
+) -> Result<(Rates, Result<()>)> {
+    let mut progress = Progress::of(&args.basics);
+    let (goal, start, mut sent) = (args.basics.goal(BANDWIDTH_ITERS), Instant::now(), 0);
+    let mut now = start;
+    while !goal.is_reached(sent, now) {
+        match stream.write_all(message) {
+            Ok(()) => sent += 1,
+            Err(Error::Interrupted) => {
+                return Ok((Rates::handed_over(sent, start.elapsed()), Err(Error::Interrupted)));
+            }
+            Err(error) => return Err(error),
+        }
+        // The clock is cheap beside a system call.
+        now = Instant::now();
+        if let Some(progress) = &mut progress {
+            progress.done(sent, now);
+        }
+    }
+    stream.end()?;
+    Ok((channel.hear_at_last(&Nothing, "done")?, Ok(())))
 }
 
 /// The client measures.

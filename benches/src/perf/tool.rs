@@ -51,8 +51,9 @@ fn run<D: Drive>(
     let mut channel = match address {
         Some(address) => Channel::connect(&device, tool.version, address)?,
         None => {
-            eprintln!("{}: waiting for a client on 127.0.0.1:{}", tool.name, basics.port);
-            Channel::accept(&device, tool.version, basics.port, None)?
+            let address = SocketAddr::from((basics.bind, basics.port));
+            eprintln!("{}: waiting for a client on {address}", tool.name);
+            Channel::accept(&device, tool.version, address, None)?
         }
     };
     let result = body(&mut device, &mut channel);

@@ -16,6 +16,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::{Ended, Place, Running};
 
 const FILE: &str = env!("CARGO_BIN_EXE_srnic_file");
+const RAW_BW: &str = env!("CARGO_BIN_EXE_srnic_raw_bw");
+const RAW_LAT: &str = env!("CARGO_BIN_EXE_srnic_raw_lat");
 const WRITE_BW: &str = env!("CARGO_BIN_EXE_srnic_write_bw");
 /// A user without privileges.
 const NOBODY: u32 = 65534;
@@ -96,8 +98,12 @@ impl Pair {
     }
 
     fn start_write_bw(&self, side: usize, options: &str) -> Running {
-        let mut command = self.command(WRITE_BW);
-        command.args(["-d", &self.devices[side], "-p", &self.place.port.to_string(), "-u", "18"]);
+        self.start(WRITE_BW, side, &format!("-u 18 {options}"))
+    }
+
+    fn start(&self, tool: &str, side: usize, options: &str) -> Running {
+        let mut command = self.command(tool);
+        command.args(["-d", &self.devices[side], "-p", &self.place.port.to_string()]);
         command.args(options.split_whitespace()).args((side == 1).then_some("127.0.0.1"));
         Running::start(command)
     }
@@ -109,6 +115,15 @@ impl Pair {
         let ended = [client.end(), server.end()];
         ended.iter().for_each(Ended::assert_success);
     }
+
+    /// Frames without an engine; on an interface the kernel's are among them.
+    fn raw_frames(&self) {
+        for (tool, options) in [(RAW_BW, "-s 1500 -D 1 -b --copy --crc"), (RAW_LAT, "-n 300")] {
+            let (server, client) = (self.start(tool, 0, options), self.start(tool, 1, options));
+            let ended = [client.end(), server.end()];
+            ended.iter().for_each(Ended::assert_success);
+        }
+    }
 }
 
 #[test]
@@ -118,6 +133,7 @@ fn vhost_user_delivers_every_byte() {
     pair.transfer(3_000_001, "");
     pair.transfer(3_000_001, "fault:loss=2%,dup=1%,reorder=1%,seed=3:");
     pair.write_both_ways("");
+    pair.raw_frames();
     // The client is the back end, and comes first or second.
     Pair::sockets("virtio", ["virtio", "vhost"], ",mtu=1500").write_both_ways("-m 1024");
 }
@@ -127,10 +143,9 @@ fn a_vhost_user_peer_that_is_killed_ends_the_other() {
     let _alone = alone();
     for killed in [0, 1] {
         let pair = Pair::sockets("vhost-kill", ["vhost", "virtio"], "");
-        let length = "-D 600 -s 65536";
-        let both = [pair.start_write_bw(0, length), pair.start_write_bw(1, length)];
-        // What is killed too early fails nothing: nobody is there yet, or connects.
-        std::thread::sleep(std::time::Duration::from_secs(2));
+        let length = "-D 100 -s 65536 --progress";
+        let mut both = [pair.start_write_bw(0, length), pair.start_write_bw(1, length)];
+        both[1].wait_for(" messages in ");
         both[killed].signal("-KILL");
         let [server, client] = both;
         let survivor = if killed == 0 { client } else { server };
@@ -148,6 +163,7 @@ fn a_packet_socket_delivers_every_byte_as_rocev2() {
     pair.transfer(3_000_001, "");
     pair.transfer(3_000_001, "fault:loss=2%,dup=1%,reorder=1%,seed=3:");
     pair.write_both_ways("");
+    pair.raw_frames();
     for line in capture.map(namespace::Capture::lines).unwrap_or_default() {
         assert!(line.contains("IP 10.9.0.1.") && line.contains(" > 10.9.0.2.4791: UDP, length"), "{line}");
     }
@@ -186,6 +202,7 @@ fn an_xdp_socket_delivers_every_byte() {
     receiver.assert_success();
     pair.transfer(3_000_001, "");
     pair.write_both_ways("-m 2048");
+    pair.raw_frames();
 }
 
 /// Root tries as an ordinary user, too.

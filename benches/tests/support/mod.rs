@@ -1,6 +1,7 @@
 //! Two processes of our own, and what tests say of them.
 
 use std::fs;
+use std::io::Read as _;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -56,6 +57,19 @@ impl Running {
         // The shell's own: a small system has no program of this name.
         let kill = Command::new("sh").args(["-c", "kill \"$@\"", "sh", name, &id]).status();
         assert!(kill.expect("a shell runs").success());
+    }
+
+    /// Waits until it says `text` on standard error.
+    pub fn wait_for(&mut self, text: &str) {
+        let stderr = self.0.as_mut().and_then(|child| child.stderr.as_mut()).expect("it runs");
+        // Byte by byte: what comes behind is for `end`.
+        let mut said = Vec::new();
+        while !String::from_utf8_lossy(&said).contains(text) {
+            let mut byte = [0];
+            let count = stderr.read(&mut byte).expect("our pipe");
+            assert!(count > 0, "it ended before it said `{text}`: {}", String::from_utf8_lossy(&said));
+            said.push(byte[0]);
+        }
     }
 
     /// Waits for its end.

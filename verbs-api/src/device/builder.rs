@@ -92,7 +92,7 @@ impl DeviceBuilder {
     #[cfg(feature = "dpdk")]
     fn open_dpdk(&self, spec: &DeviceSpec, config: EngineConfig) -> Result<Device, Error> {
         let ip = spec.ip_or_default()?;
-        self.with_faults(crate::open::port(spec)?, EngineConfig { ip, ..config }, spec)
+        self.with_faults(crate::open::engine_port(spec)?, EngineConfig { ip, ..config }, spec)
     }
 
     #[cfg(not(feature = "dpdk"))]

@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use srnic_benches::congestion::Congestion;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use verbs_api::DeviceSpec;
 
@@ -29,7 +30,7 @@ pub struct Common {
     /// The device, as in memif:/tmp/a.sock or fault:loss=1%,seed=7:memif:/tmp/a.sock,mtu=1500
     #[arg(short, long)]
     pub device: DeviceSpec,
-    /// TCP port on 127.0.0.1 where the two sides find each other
+    /// TCP port of the receiver, where the two sides find each other
     #[arg(long, default_value_t = 18515)]
     pub port: u16,
     /// Writes what was counted to this file
@@ -49,6 +50,9 @@ pub struct RecvArgs {
     /// What both sides take.
     #[command(flatten)]
     pub common: Common,
+    /// Address where the receiver listens for the sender
+    #[arg(long, value_name = "ADDRESS", default_value_t = Ipv4Addr::LOCALHOST)]
+    pub bind: Ipv4Addr,
     /// Where the file goes; complete or not at all
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
@@ -60,6 +64,9 @@ pub struct SendArgs {
     /// What both sides take.
     #[command(flatten)]
     pub common: Common,
+    /// Address of the receiver
+    #[arg(long, value_name = "ADDRESS", default_value_t = Ipv4Addr::LOCALHOST)]
+    pub host: Ipv4Addr,
     /// The file to send
     #[arg(long = "in", value_name = "FILE")]
     pub input: PathBuf,

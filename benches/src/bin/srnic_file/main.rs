@@ -1,6 +1,6 @@
 //! Sends a file to another process by RDMA WRITEs, straight into the mapped output file.
 //!
-//! The two sides agree over TCP on 127.0.0.1 (queue pairs, memory, length); the bytes go over the device.
+//! The two sides agree over TCP (queue pairs, memory, length); the bytes go over the device.
 
 mod cli;
 mod recv;

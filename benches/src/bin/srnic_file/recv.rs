@@ -6,6 +6,7 @@ use srnic_benches::channel::Channel;
 use srnic_benches::error::{Error, Result};
 use srnic_benches::pump::{Completions, PEER_WAIT, wait_for};
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use verbs_api::{Access, Device, Endpoint, FileBacking, RecvRequest, Role};
@@ -13,7 +14,8 @@ use verbs_api::{Access, Device, Endpoint, FileBacking, RecvRequest, Role};
 /// Receives one file.
 pub fn run(args: &RecvArgs) -> Result<()> {
     let device = Device::open_spec(&args.common.device.clone().or_role(Role::Server))?;
-    let mut channel = Channel::accept(&device, crate::VERSION, args.common.port, Some(PEER_WAIT))?;
+    let address = SocketAddr::from((args.bind, args.common.port));
+    let mut channel = Channel::accept(&device, crate::VERSION, address, Some(PEER_WAIT))?;
     let result = receive(args, &device, &mut channel);
     if let Err(error) = &result {
         channel.say_failed(error);

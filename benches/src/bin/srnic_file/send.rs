@@ -6,6 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use srnic_benches::channel::Channel;
 use srnic_benches::error::{Error, Result};
 use srnic_benches::pump::{Completions, wait_for};
+use std::net::SocketAddr;
 use std::time::Instant;
 use verbs_api::{
     Access, CompletionQueue, Device, Endpoint, FileBacking, MemoryRegion, ProtectionDomain, QueuePair,
@@ -24,7 +25,8 @@ pub fn run(args: &SendArgs) -> Result<()> {
     // What can go wrong without the peer goes wrong first.
     let file = FileBacking::open(&args.input)?;
     let device = Device::open_spec(&args.common.device.clone().or_role(Role::Client))?;
-    let mut channel = Channel::connect(&device, crate::VERSION, ([127, 0, 0, 1], args.common.port).into())?;
+    let address = SocketAddr::from((args.host, args.common.port));
+    let mut channel = Channel::connect(&device, crate::VERSION, address)?;
     let result = transfer(args, &device, file, &mut channel);
     if let Err(error) = &result {
         channel.say_failed(error);

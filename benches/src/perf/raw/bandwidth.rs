@@ -9,6 +9,7 @@ use crate::interrupt;
 use crate::perf::cli::{self, Goal, RawBandwidthArgs};
 use crate::perf::meter::{Meter, Rates};
 use crate::perf::options;
+use crate::perf::progress::Progress;
 use crate::perf::report::{Lost, Report};
 use crate::perf::table;
 use crate::perf::tool::{self, Tool};
@@ -68,7 +69,8 @@ fn measure(
     let is_client = args.basics.is_client();
     let payload = Payload::new(size, args.copy, args.crc);
     let goal = args.basics.goal(ITERS_DEFAULT);
-    let mut sender = (is_client || args.rates.bidirectional).then(|| Sender::new(link, size, &payload, goal));
+    let mut sender = (is_client || args.rates.bidirectional)
+        .then(|| Sender::new(link, size, &payload, goal).showing(Progress::of(&args.basics)));
     let mut receiver = (!is_client || args.rates.bidirectional).then(|| Receiver::new(link, &payload));
     let result = exchange(link, channel, sender.as_mut(), receiver.as_mut());
     let sent = sender.as_ref().map(Sender::rates).unwrap_or_default();
@@ -113,6 +115,9 @@ fn exchange(
         if turn.is_multiple_of(INTERVAL) {
             interrupt::check()?;
             channel.check()?;
+            if let Some(busy) = &mut sender {
+                busy.show();
+            }
             if let Some(busy) = &mut receiver {
                 if expected == 0 && channel.has_line() {
                     expected = channel.hear(&Nothing, "sent")?;
@@ -137,11 +142,24 @@ struct Sender<'a> {
     goal: Goal,
     sent: u64,
     start: Instant,
+    progress: Option<Progress>,
 }
 
 impl<'a> Sender<'a> {
     fn new(link: &Link, size: usize, payload: &'a Payload, goal: Goal) -> Self {
-        Self { size, payload, burst: Burst::new(&link.pool), goal, sent: 0, start: Instant::now() }
+        let start = Instant::now();
+        Self { size, payload, burst: Burst::new(link.eth.pool()), goal, sent: 0, start, progress: None }
+    }
+
+    fn showing(self, progress: Option<Progress>) -> Self {
+        Self { progress, ..self }
+    }
+
+    /// Shows a person what was handed over so far.
+    fn show(&mut self) {
+        if let Some(progress) = &mut self.progress {
+            progress.done(self.sent, Instant::now());
+        }
     }
 
     /// Hands over what the driver takes of a burst; false once the goal is reached.
@@ -207,7 +225,7 @@ impl Receiver {
         let now = Instant::now();
         Self {
             payload: payload.clone(),
-            burst: Burst::new(&link.pool),
+            burst: Burst::new(link.eth.pool()),
             pending: 0,
             received: 0,
             wrong: 0,
@@ -219,7 +237,10 @@ impl Receiver {
     /// Takes a burst.
     #[inline]
     fn turn(&mut self, link: &mut Link) {
-        let count = link.eth.rx_burst(&mut self.burst);
+        let mut count = link.eth.rx_burst(&mut self.burst);
+        if link.others && count > 0 {
+            count -= self.burst.retain(|mbuf| Link::is_ours(mbuf.frame()));
+        }
         if self.payload.is_used() {
             for mbuf in self.burst.iter() {
                 self.wrong += u64::from(!self.payload.receive(&mbuf.frame()[HEADER..]));

@@ -43,7 +43,7 @@ fn run(tool: Tool, args: &RawLatencyArgs, link: &mut Link, channel: &mut Channel
     let (heading, described) = (table::latency_heading(), json!({ "tool": tool.name }));
     Report::of_each(&sizes, &heading, basics.json.as_deref(), described, |report, size| {
         tool::meet(&Nothing, channel, "ready", size)?;
-        let (ball, input) = (Burst::new(&link.pool), Burst::new(&link.pool));
+        let (ball, input) = (Burst::new(link.eth.pool()), Burst::new(link.eth.pool()));
         let mut player = Player { link, channel, ball, input };
         let summary = if basics.is_client() {
             let mut latencies = Latencies::showing(Progress::of(basics));

@@ -5,10 +5,10 @@ use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::perf::cli::{Basics, DeviceArg};
 use crate::pump::{Drive, Nothing, wait_for};
-use dpdk_sys::{Eal, EalConfig, EthPort, Mbuf, MemifConfig, MemifRole, Mempool, Reconnect};
+use dpdk_sys::{EthPort, Mbuf, OpenPort, Reconnect};
 use std::fmt::Write as _;
 use std::time::Instant;
-use verbs_api::{Error as VerbsError, Role, Transport};
+use verbs_api::{Error as VerbsError, Role, Transport, open_port};
 
 /// Frames that cross the border to the driver at once.
 pub const BURST: usize = 32;
@@ -16,17 +16,16 @@ pub const BURST: usize = 32;
 pub const HEADER: usize = 14;
 /// The shortest frame, without its FCS.
 pub const FRAME_MIN: usize = 60;
-/// As many buffers as the engine's own port has.
-const BUFFERS: u32 = 4096;
 /// For local experiments (IEEE 802).
 const ETHERTYPE: [u8; 2] = [0x88, 0xB5];
 
-/// A port, its buffers, and the header of every frame that it sends.
+/// A port, and the header of every frame that it sends.
 pub struct Link {
     pub eth: EthPort,
-    pub pool: Mempool,
     /// Longest frame.
     pub frame_max: usize,
+    /// Whether frames of others can come, too: an operating system speaks on its interfaces.
+    pub others: bool,
     reconnect: Option<Reconnect>,
     header: [u8; HEADER],
 }
@@ -46,26 +45,15 @@ impl Link {
             let text = "raw frames pass no `fault:`; give the device behind it";
             return Err(Error::Options(text.to_owned()));
         }
-        let Transport::Memif { path, .. } = &spec.transport else {
-            return Err(Error::Options("raw frames pass memif devices alone".to_owned()));
-        };
-        let (role, reconnect) = match spec.role().map_err(VerbsError::from)?.unwrap_or(role) {
-            Role::Server => (MemifRole::Server, None),
-            Role::Client => (MemifRole::Client, Some(Reconnect::default())),
-        };
-        let mut config = MemifConfig::new(path, role);
-        config.mac = spec.mac_or_default().map_err(VerbsError::from)?;
-        config.max_frame = spec.max_frame();
-        let eal = Eal::start(&EalConfig::default()).map_err(VerbsError::from)?;
-        let pool = Mempool::new(eal, BUFFERS, config.max_frame).map_err(VerbsError::from)?;
-        let mut eth = EthPort::memif(eal, &config, &pool).map_err(VerbsError::from)?;
-        if reconnect.is_none() {
-            eth.start().map_err(VerbsError::from)?;
-        }
+        let OpenPort { eth, max_frame, mac, reconnect } = open_port(&spec)?;
         let mut header = [0; HEADER];
-        header[6..12].copy_from_slice(&eth.mac().map_err(VerbsError::from)?);
+        header[6..12].copy_from_slice(&mac);
         header[12..].copy_from_slice(&ETHERTYPE);
-        Ok(Self { eth, pool, frame_max: spec.max_frame().into(), reconnect, header })
+        let others = matches!(
+            spec.transport,
+            Transport::AfPacket { .. } | Transport::AfXdp { .. } | Transport::Pci { .. }
+        );
+        Ok(Self { eth, frame_max: max_frame.into(), others, reconnect, header })
     }
 
     /// Waits until frames can pass, and learns the peer's address.

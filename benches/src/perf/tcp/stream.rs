@@ -6,7 +6,7 @@ use crate::interrupt;
 use crate::perf::cli::TcpArgs;
 use crate::pump::{Nothing, wait_for};
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// How long a blocking call may take before Ctrl-C is looked for.
@@ -14,7 +14,7 @@ const BLOCKED: Duration = Duration::from_millis(200);
 /// Calls for nothing, of a spinning socket, between two looks for Ctrl-C.
 const INTERVAL: u32 = 1 << 14;
 
-/// A TCP connection on the loopback interface.
+/// A TCP connection, between the addresses of the side channel.
 pub struct Stream {
     stream: TcpStream,
     /// Calls for nothing between two looks for Ctrl-C.
@@ -29,11 +29,12 @@ fn fails(doing: &'static str) -> impl FnOnce(io::Error) -> Error {
 impl Stream {
     /// The server says where it listens, and the client connects.
     pub fn open(args: &TcpArgs, channel: &mut Channel) -> Result<Self> {
+        let [ours, theirs] = channel.ends()?;
         let stream = if args.basics.is_client() {
             let port: u16 = channel.hear(&Nothing, "data")?;
-            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(fails("connect"))?
+            TcpStream::connect((theirs, port)).map_err(fails("connect"))?
         } else {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(fails("listen"))?;
+            let listener = TcpListener::bind((ours, 0)).map_err(fails("listen"))?;
             listener.set_nonblocking(true).map_err(fails("listen"))?;
             channel.say("data", listener.local_addr().map_err(fails("listen"))?.port())?;
             wait_for(&Nothing, "the peer did not connect", || match listener.accept() {
