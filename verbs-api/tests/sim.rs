@@ -82,6 +82,43 @@ fn three_hosts_of_a_segment_talk_through_faults(driver: Driver) {
     assert_ne!(hosts[1].device.fault_stats(), FaultStats::default(), "nothing was lost, so this shows nothing");
 }
 
+/// Frames lost by rule at the first host: what was sent, what was received, and all is well again.
+fn chosen_frames_are_lost_and_nothing_else_is(driver: Driver) {
+    for (number, (rules, picked)) in [
+        ("data@3", (1, 0)),
+        ("ack@1-2", (0, 2)),
+        // A packet, its first two resends, and an acknowledgement.
+        ("data@1/resend@1-2/ack@5", (3, 1)),
+        // A black hole that heals by packets.
+        ("any@5-9", (5, 5)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("sim:rules-{driver:?}-{number}");
+        let mut one = host(driver, &format!("fault:drop={rules}:{name}"));
+        let mut two = host(driver, &name);
+        let mut pairs = connect(&one, &two);
+        for number in 1..20 {
+            talk(&mut one, &mut two, &mut pairs, number);
+        }
+        let FaultStats { tx, rx } = one.device.fault_stats();
+        assert_eq!((tx.picked, rx.picked), picked, "{rules}");
+        assert_eq!((tx.dropped(), rx.dropped()), picked, "{rules}");
+    }
+}
+
+fn a_black_hole_heals_in_time(driver: Driver) {
+    let name = format!("sim:hole-{driver:?}");
+    let (mut one, mut two) = (host(driver, &format!("fault:hole=0ns-5ms,loss_rx=10%:{name}")), host(driver, &name));
+    let mut pairs = connect(&one, &two);
+    for number in 1..100 {
+        talk(&mut one, &mut two, &mut pairs, number);
+    }
+    let FaultStats { tx, rx } = one.device.fault_stats();
+    assert!(tx.hole_lost > 0 && tx.lost == 0 && rx.lost > 0, "{tx:?} {rx:?}");
+}
+
 /// A thousand connects and disconnects in one process. Whatever is taken is given back, so that nothing grows by which
 /// the last could be slower than the first.
 fn a_thousand_connections_leave_nothing_behind(driver: Driver) {

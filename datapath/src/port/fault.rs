@@ -5,20 +5,25 @@
 //! straight through. A full transmit ring of the port below is a queue that fills, and a full queue drops.
 
 mod alter;
+mod class;
 mod config;
 mod judge;
 mod lane;
 mod pool;
+mod rule;
 mod stats;
 #[cfg(test)]
 mod tests;
 
+pub use class::FrameClass;
 pub use config::{Direction, FaultConfig, Probability};
+pub use rule::{BlackHole, DropRule, DropRules};
 pub use stats::{FaultStats, LaneStats};
 
 use super::{Port, PortCaps, PortStats, RX_BURST};
 use crate::time::Time;
 use arrayvec::ArrayVec;
+use judge::Side;
 use lane::{Frame, Lane};
 use pool::Buffer;
 
@@ -45,8 +50,8 @@ impl<P: Port> Fault<P> {
         Self {
             inner,
             now: Time::ZERO,
-            tx: tx.then(|| Lane::new(config, 1, max_frame)),
-            rx: rx.then(|| Lane::new(config, 2, max_frame)),
+            tx: tx.then(|| Lane::new(config, Side::Tx, max_frame)),
+            rx: rx.then(|| Lane::new(config, Side::Rx, max_frame)),
             lent: None,
             blocked: None,
             burst: ArrayVec::new(),

@@ -1,5 +1,6 @@
 //! Which faults, how often: `loss=1%,reorder=0.5%,delay=20us,seed=7,dir=rx`.
 
+use super::rule::{BlackHole, DropRules};
 use crate::port::options::{Keys, OptionError};
 use core::str::FromStr;
 
@@ -54,6 +55,9 @@ pub enum Direction {
 /// | key | value | meaning |
 /// |---|---|---|
 /// | `loss` | probability | a frame is lost |
+/// | `loss_tx`, `loss_rx` | probability | the same for frames sent, or received, in the place of `loss` |
+/// | `drop` | `CLASS@K`, `CLASS@K-L`, `CLASS@K-` | the K-th frame of a class is lost, the K-th to the L-th, or all from the K-th |
+/// | `hole` | `TIME-TIME`, `TIME-` | all frames are lost in this time after the direction's first frame |
 /// | `burst` | probability | a frame begins a burst of losses |
 /// | `burst_len` | 1.. | mean number of frames lost in a burst (8) |
 /// | `burst_max` | time | but a burst ends after this at the latest (1ms), however few frames came |
@@ -68,11 +72,25 @@ pub enum Direction {
 /// | `seed` | 0.. | of the random numbers (0) |
 /// | `dir` | `tx`, `rx`, `both` | which frames are touched (both) |
 ///
+/// Rules of `drop` are written with a `/` between, up to eight: `drop=ack@3/resend@1-2`. Each counts the frames of its class
+/// from 1, in each direction by itself: `any`; `data` (SEND and WRITE), `read_request`, `atomic`, `response` (to READs and
+/// atomics); `resend`, one of these with a PSN sent before; `ack`, `nack`, `rnr`, `error_nak`; `read_ack`, whatever
+/// acknowledges responses. So `drop=any@100-199` is a black hole that heals by packets, `hole=10ms-30ms` one that heals by
+/// time.
+///
 /// A probability is a percentage (`1%`) or a fraction (`0.01`), a time a whole number of `ns`, `us`, `ms` or `s`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FaultConfig {
     /// Independent loss.
     pub loss: Probability,
+    /// Independent loss of what the engine sends, if it is not `loss`.
+    pub loss_tx: Option<Probability>,
+    /// Independent loss of what the engine receives, if it is not `loss`.
+    pub loss_rx: Option<Probability>,
+    /// Frames that are lost by their number.
+    pub drop: DropRules,
+    /// A time in which all frames are lost.
+    pub hole: Option<BlackHole>,
     /// That a frame begins a burst of losses (Gilbert model).
     pub burst: Probability,
     /// Mean number of frames lost in a burst, at least 1.
@@ -111,6 +129,10 @@ impl Default for FaultConfig {
     fn default() -> Self {
         Self {
             loss: Probability::NEVER,
+            loss_tx: None,
+            loss_rx: None,
+            drop: DropRules::default(),
+            hole: None,
             burst: Probability::NEVER,
             burst_len: 8,
             burst_max_ns: 1_000_000,
@@ -132,6 +154,10 @@ const KEYS: Keys = Keys {
     of: "fault",
     names: &[
         "loss",
+        "loss_tx",
+        "loss_rx",
+        "drop",
+        "hole",
         "burst",
         "burst_len",
         "burst_max",
@@ -172,6 +198,13 @@ impl FaultConfig {
     fn set(&mut self, key: &str, value: &str) -> Result<(), &'static str> {
         match key {
             "loss" => self.loss = probability(value)?,
+            "loss_tx" => self.loss_tx = Some(probability(value)?),
+            "loss_rx" => self.loss_rx = Some(probability(value)?),
+            "drop" => self.drop = DropRules::parse(value).ok_or(DropRules::ALLOWED)?,
+            "hole" => {
+                let hole = BlackHole::parse(value, |time| duration_ns(time).ok());
+                self.hole = Some(hole.ok_or(BlackHole::ALLOWED)?);
+            }
             "burst" => self.burst = probability(value)?,
             "burst_len" => self.burst_len = count(value)?,
             "burst_max" => self.burst_max_ns = duration_ns(value)?,

@@ -1,6 +1,7 @@
 //! Decides what happens to each frame: the only place that draws random numbers.
 
 use super::config::{FaultConfig, Probability};
+use super::rule::{BlackHole, Picker};
 use super::stats::LaneStats;
 use crate::time::Time;
 
@@ -38,11 +39,24 @@ pub struct Pass {
     pub flip: Option<u64>,
 }
 
+/// The two directions: their random numbers are told apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// What the engine sends.
+    Tx,
+    /// What it receives.
+    Rx,
+}
+
 /// The faults of one direction. Every frame draws the same count of random numbers, so which frames are lost does
 /// not depend on which other faults are on.
 #[derive(Debug)]
 pub struct Judge {
     random: SplitMix64,
+    picker: Picker,
+    hole: Option<BlackHole>,
+    /// When the first frame came.
+    began: Option<Time>,
     loss: Probability,
     burst: Probability,
     burst_end: Probability,
@@ -56,12 +70,19 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// The judge of one direction; `stream` tells the directions' random numbers apart.
-    pub fn new(config: &FaultConfig, stream: u64) -> Self {
+    /// The judge of one direction.
+    pub fn new(config: &FaultConfig, side: Side) -> Self {
+        let (stream, loss) = match side {
+            Side::Tx => (1, config.loss_tx),
+            Side::Rx => (2, config.loss_rx),
+        };
         let stream_seed = SplitMix64::new(config.seed ^ SplitMix64::new(stream).draw()).draw();
         Self {
             random: SplitMix64::new(stream_seed),
-            loss: config.loss,
+            picker: Picker::new(&config.drop),
+            hole: config.hole,
+            began: None,
+            loss: loss.unwrap_or(config.loss),
             burst: config.burst,
             burst_end: Probability::one_in(config.burst_len),
             burst_max_ns: config.burst_max_ns,
@@ -74,7 +95,7 @@ impl Judge {
     }
 
     /// The fate of the next frame, which comes `now`; `None`: it is lost, and `stats` says by what.
-    pub fn judge(&mut self, now: Time, stats: &mut LaneStats) -> Option<Pass> {
+    pub fn judge(&mut self, now: Time, frame: &[u8], stats: &mut LaneStats) -> Option<Pass> {
         let [loss, burst, dup, reorder, ecn, corrupt, bit] = core::array::from_fn(|_| self.random.draw());
         let pass = Pass {
             duplicate: self.dup.hits(dup),
@@ -82,6 +103,15 @@ impl Judge {
             mark: self.ecn.hits(ecn),
             flip: self.corrupt.hits(corrupt).then_some(bit),
         };
+        let elapsed_ns = now.since(*self.began.get_or_insert(now));
+        if self.picker.picks(frame) {
+            stats.picked += 1;
+            return None;
+        }
+        if self.hole.is_some_and(|hole| hole.swallows(elapsed_ns)) {
+            stats.hole_lost += 1;
+            return None;
+        }
         // A burst loses the frame that begins it and ends with the first loss that says so, a mean of `burst_len`, or
         // when its time is over.
         let begun = self.burst_until.filter(|until| now < *until);

@@ -2,7 +2,7 @@
 
 use super::alter;
 use super::config::FaultConfig;
-use super::judge::Judge;
+use super::judge::{Judge, Side};
 use super::pool::{Buffer, FramePool};
 use super::stats::LaneStats;
 use crate::port::RX_BURST;
@@ -51,10 +51,10 @@ pub struct Lane {
 
 impl Lane {
     /// A lane for frames of at most `max_frame` bytes.
-    pub fn new(config: &FaultConfig, stream: u64, max_frame: usize) -> Self {
+    pub fn new(config: &FaultConfig, side: Side, max_frame: usize) -> Self {
         let queue_max = config.queue.clamp(1, FaultConfig::QUEUE_MAX) as usize;
         Self {
-            judge: Judge::new(config, stream),
+            judge: Judge::new(config, side),
             // Beyond the queue: a burst lent to the engine; or a frame being written, a blocked one and a copy.
             pool: FramePool::new(queue_max + RX_BURST, max_frame),
             line: VecDeque::with_capacity(queue_max),
@@ -123,7 +123,7 @@ impl Lane {
     pub fn enter(&mut self, now: Time, buffer: Buffer, len: usize, align_at: usize) {
         let bytes = &mut self.pool.get_mut(&buffer)[..len];
         self.stats.frames += 1;
-        let Some(pass) = self.judge.judge(now, &mut self.stats) else {
+        let Some(pass) = self.judge.judge(now, bytes, &mut self.stats) else {
             self.pool.give(buffer);
             return;
         };

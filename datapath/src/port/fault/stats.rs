@@ -13,6 +13,10 @@ pub struct LaneStats {
     pub lost: u64,
     /// Lost in bursts.
     pub burst_lost: u64,
+    /// Lost because a rule picked them.
+    pub picked: u64,
+    /// Lost in a black hole.
+    pub hole_lost: u64,
     /// Sent twice.
     pub duplicated: u64,
     /// Held back.
@@ -31,7 +35,7 @@ impl LaneStats {
     /// All that did not get through.
     #[must_use]
     pub const fn dropped(&self) -> u64 {
-        self.lost + self.burst_lost + self.queue_full + self.oversize
+        self.lost + self.burst_lost + self.picked + self.hole_lost + self.queue_full + self.oversize
     }
 }
 

@@ -1,6 +1,7 @@
 mod alter;
 mod config;
 mod faults;
+mod rules;
 
 use super::*;
 use crate::port::test_port::{TestPort, receive, send};

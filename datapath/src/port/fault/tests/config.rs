@@ -6,10 +6,17 @@ fn error(text: &str) -> String {
 
 #[test]
 fn every_key_is_read() {
-    let text = "loss=1%, burst=0.001,burst_len=4,burst_max=3us,dup=100%,reorder=2.5%,reorder_by=7,reorder_max=2ms,corrupt=0,\
+    let text = "loss=1%,loss_tx=0,loss_rx=100%,drop=ack@3/any@7-9/read_ack@2-,hole=10ms-1s, burst=0.001,burst_len=4,burst_max=3us,dup=100%,reorder=2.5%,reorder_by=7,reorder_max=2ms,corrupt=0,\
                 delay=20us,ecn=1,queue=65536,seed=18446744073709551615,dir=rx";
+    let rule = |class, first, last| DropRule { class, first, last };
+    let rules =
+        [rule(FrameClass::Ack, 3, 3), rule(FrameClass::Any, 7, 9), rule(FrameClass::ReadAck, 2, u64::MAX)];
     let expected = FaultConfig {
         loss: Probability::from_ratio(0.01).unwrap(),
+        loss_tx: Some(Probability::NEVER),
+        loss_rx: Some(Probability::ALWAYS),
+        drop: DropRules::new(&rules).unwrap(),
+        hole: Some(BlackHole { from_ns: 10_000_000, until_ns: 1_000_000_000 }),
         burst: Probability::from_ratio(0.001).unwrap(),
         burst_len: 4,
         burst_max_ns: 3_000,
@@ -25,6 +32,12 @@ fn every_key_is_read() {
         dir: Direction::Rx,
     };
     assert_eq!(text.parse(), Ok(expected));
+}
+
+#[test]
+fn a_hole_may_stay() {
+    let hole = "hole=5us-".parse::<FaultConfig>().unwrap().hole;
+    assert_eq!(hole, Some(BlackHole { from_ns: 5_000, until_ns: u64::MAX }));
 }
 
 #[test]
@@ -66,6 +79,17 @@ fn errors_name_the_key_and_what_is_allowed() {
         "queue=0",
         "seed=-1",
         "dir=up",
+        "loss_tx=2",
+        "drop=",
+        "drop=ack",
+        "drop=ack@0",
+        "drop=ack@3-2",
+        "drop=acks@1",
+        "drop=ack@1/",
+        "drop=any@1/any@2/any@3/any@4/any@5/any@6/any@7/any@8/any@9",
+        "hole=10ms",
+        "hole=10ms-10ms",
+        "hole=10ms-5",
     ];
     let messages: Vec<String> = texts.into_iter().map(error).collect();
     insta::assert_snapshot!("config_errors", messages.join("\n"));
