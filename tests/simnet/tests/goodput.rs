@@ -9,6 +9,12 @@ use wire::Pmtu;
 
 const MESSAGE: usize = 4096;
 const MESSAGES: usize = 4096;
+/// Seed of the first run.
+const SEED: u64 = 11;
+/// From this loss on selective repeat is the median of [`RUNS`] seeds: at 5 % in both directions one run is 65 Gb/s with a
+/// standard deviation of 5 (300 seeds).
+const MEDIAN_FROM_PPM: u32 = 20_000;
+const RUNS: usize = 9;
 /// Losses in parts per million: 0 to 5 %.
 const LOSSES_PPM: [u32; 8] = [0, 10, 100, 1_000, 5_000, 10_000, 20_000, 50_000];
 
@@ -26,7 +32,7 @@ enum Lossy {
 }
 
 /// Writes [`MESSAGES`] messages over a 100 Gb/s path with a round trip of 10 us.
-fn transfer(recovery: RecoveryPolicy, loss_ppm: u32, lossy: Lossy) -> Outcome {
+fn transfer(seed: u64, recovery: RecoveryPolicy, loss_ppm: u32, lossy: Lossy) -> Outcome {
     let link = LinkConfig { propagation_ns: 2_500, ..LinkConfig::default() };
     let port = PortOptions { up: link, down: link, ..PortOptions::default() };
     let caps = QueueCaps { max_send_wr: 256, ..QueueCaps::default() };
@@ -38,7 +44,7 @@ fn transfer(recovery: RecoveryPolicy, loss_ppm: u32, lossy: Lossy) -> Outcome {
         caps,
         ..QpOptions::default()
     };
-    let (mut rig, a, b) = Rig::pair(RigOptions { port, ..RigOptions::seeded(11) }, qp);
+    let (mut rig, a, b) = Rig::pair(RigOptions { port, ..RigOptions::seeded(seed) }, qp);
     rig.net.set_faults(LinkId::Up(a.node()), Faults::loss(loss_ppm));
     if lossy == Lossy::Both {
         rig.net.set_faults(LinkId::Up(b.node()), Faults::loss(loss_ppm));
@@ -63,16 +69,25 @@ fn transfer(recovery: RecoveryPolicy, loss_ppm: u32, lossy: Lossy) -> Outcome {
     }
 }
 
+/// Selective repeat, by the median seed.
+fn selective_repeat(loss_ppm: u32, lossy: Lossy) -> Outcome {
+    let runs = if loss_ppm < MEDIAN_FROM_PPM { 1 } else { RUNS };
+    let run = |seed| transfer(seed, RecoveryPolicy::SelectiveRepeat, loss_ppm, lossy);
+    let mut outcomes: Vec<Outcome> = (SEED..).take(runs).map(run).collect();
+    outcomes.sort_by(|a, b| a.gbps.total_cmp(&b.gbps));
+    outcomes[runs / 2]
+}
+
 /// The table, and the outcomes of selective repeat at 0 and at 1 % loss and of go-back-N at 1 %.
 fn table(lossy: Lossy) -> (String, [Outcome; 3]) {
     let mut text = String::from(
         "loss %    SR Gb/s  of lossless  resent/lost    GBN Gb/s  of lossless  resent/lost  SR/GBN\n",
     );
     let (sr, gbn) = (RecoveryPolicy::SelectiveRepeat, RecoveryPolicy::GoBackN);
-    let lossless = [transfer(sr, 0, lossy), transfer(gbn, 0, lossy)];
+    let lossless = [transfer(SEED, sr, 0, lossy), transfer(SEED, gbn, 0, lossy)];
     let mut at_1_percent = lossless;
     for loss_ppm in LOSSES_PPM {
-        let [sr, gbn] = [transfer(sr, loss_ppm, lossy), transfer(gbn, loss_ppm, lossy)];
+        let [sr, gbn] = [selective_repeat(loss_ppm, lossy), transfer(SEED, gbn, loss_ppm, lossy)];
         if loss_ppm == 10_000 {
             at_1_percent = [sr, gbn];
         }
