@@ -22,14 +22,17 @@ impl Bell {
         if !has_work() {
             self.worker.park();
         }
-        // Reads what `ring` wrote, so that whatever this thread says next comes after it.
-        self.asleep.swap(false, Ordering::Acquire);
+        self.asleep.store(false, Ordering::Relaxed);
     }
 
     /// The other side: work was published. A system call only if the worker sleeps; never waits.
     pub(crate) fn ring(&self) {
         fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Release) {
+        // Who takes the flag down wakes the worker. It is taken down only where it stands, so that what the worker says
+        // next is not overwritten by a ring of before.
+        if self.asleep.load(Ordering::Relaxed)
+            && self.asleep.compare_exchange(true, false, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
             self.worker.unpark();
         }
     }

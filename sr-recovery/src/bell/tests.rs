@@ -2,31 +2,35 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p sr-recovery --lib loom_`
 
-/// Work is made once: after a ring and the sleep that it ended, flag and worker are as they were. `woken`: a wake of
-/// before is still on its way. Without one of the two `SeqCst` fences the worker sleeps for ever, a deadlock.
+/// So many pieces of work are made, one after the other, and the worker waits for them all. `woken`: a wake of before is
+/// still on its way. Without one of the two `SeqCst` fences the worker sleeps for ever, a deadlock.
 #[cfg(loom)]
-fn work_wakes_the_worker(woken: bool) {
+fn work_wakes_the_worker(pieces: u32, woken: bool) {
     use super::Bell;
-    use crate::sync::{Arc, AtomicBool, Ordering};
+    use crate::sync::{Arc, AtomicU32, Ordering};
     use loom::thread;
 
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(4);
     builder.check(move || {
-        let (bell, work) = (Arc::new(Bell::default()), Arc::new(AtomicBool::new(false)));
+        let (bell, work) = (Arc::new(Bell::default()), Arc::new(AtomicU32::new(0)));
         if woken {
             bell.worker.unpark();
         }
         let worker = {
             let (bell, work) = (Arc::clone(&bell), Arc::clone(&work));
             thread::spawn(move || {
-                while !work.load(Ordering::Acquire) {
-                    bell.sleep(|| work.load(Ordering::Acquire));
+                let mut done = 0;
+                while done < pieces {
+                    bell.sleep(|| work.load(Ordering::Acquire) > done);
+                    done = work.load(Ordering::Acquire);
                 }
             })
         };
-        work.store(true, Ordering::Release);
-        bell.ring();
+        for made in 1..=pieces {
+            work.store(made, Ordering::Release);
+            bell.ring();
+        }
         worker.join().unwrap();
     });
 }
@@ -34,13 +38,19 @@ fn work_wakes_the_worker(woken: bool) {
 #[cfg(loom)]
 #[test]
 fn loom_work_wakes_the_worker() {
-    work_wakes_the_worker(false);
+    work_wakes_the_worker(1, false);
 }
 
 #[cfg(loom)]
 #[test]
 fn loom_work_wakes_the_worker_that_was_woken_for_nothing() {
-    work_wakes_the_worker(true);
+    work_wakes_the_worker(1, true);
+}
+
+#[cfg(loom)]
+#[test]
+fn loom_a_worker_that_was_woken_sleeps_and_is_woken_again() {
+    work_wakes_the_worker(2, false);
 }
 
 #[cfg(not(loom))]
