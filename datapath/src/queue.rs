@@ -19,7 +19,7 @@ pub use completion::{
 };
 pub use doorbell::{Doorbells, QpShared};
 pub use recv::{RecvQueue, RecvQueueReader, RecvWqe, recv_queue};
-pub use send::{SendQueue, SendQueueReader, SendWqe, send_queue};
+pub use send::{Freed, SendQueue, SendQueueReader, SendWqe, send_queue};
 pub use shared_recv::{SharedRecvQueue, SharedRecvReader, SrqCaps, shared_recv_queue};
 pub use sleep::Sleep;
 pub use word_ring::WordRing;

@@ -6,7 +6,7 @@
 //! | `ibv_alloc_pd`, `ibv_reg_mr` | [`Device::alloc_pd`], [`ProtectionDomain::register`] and its siblings |
 //! | `ibv_create_cq`, `ibv_poll_cq` | [`Device::create_cq`], [`CompletionQueue::poll`] |
 //! | `ibv_create_qp`, `ibv_modify_qp` | [`ProtectionDomain::queue_pair`], then [`PreparedQueuePair::connect`] |
-//! | `ibv_post_send`, `ibv_post_recv` | [`QueuePair::post_send`], [`QueuePair::post_recv`]; lists: [`QueuePair::post_send_batch`], [`QueuePair::post_recv_batch`] |
+//! | `ibv_post_send`, `ibv_post_recv` | [`QueuePair::post_send`], [`QueuePair::post_recv`]; lists: [`QueuePair::batch`], [`QueuePair::post_recv_batch`] |
 //! | `ibv_alloc_mw`, `ibv_bind_mw` | [`ProtectionDomain::alloc_window`], [`MemoryWindow::bind`] |
 //! | `ibv_create_srq`, `ibv_post_srq_recv` | [`ProtectionDomain::create_srq`], [`SharedReceiveQueue::post_recv`] |
 //! | `ibv_modify_srq`, `ibv_query_srq` | [`SharedReceiveQueue::arm_limit`], [`SharedReceiveQueue::query`] |

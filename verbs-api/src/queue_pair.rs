@@ -16,7 +16,7 @@ use crate::work_request::SendRequest;
 use datapath::engine::QpHandles;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::QpState;
-use datapath::queue::{PostError, RecvRequest};
+use datapath::queue::RecvRequest;
 use std::sync::Arc;
 use wire::Pmtu;
 
@@ -77,11 +77,6 @@ pub struct QueuePair {
     window: u16,
 }
 
-/// All were posted, or an error.
-fn whole_batch((posted, result): (usize, Result<(), PostError>)) -> Result<(), Error> {
-    Ok(result.map_err(|source| BatchError { posted, source })?)
-}
-
 impl QueuePair {
     /// Posts a send request. On a queue pair that was idle the engine runs a turn at once; otherwise it sends when
     /// someone polls.
@@ -97,32 +92,33 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Begins a batch of send requests: one doorbell for all of them, when the batch is dropped.
+    /// Begins a batch of send requests: one doorbell for all of them, when the batch is dropped. Requests are written
+    /// as they are added, so that their data need to live no longer than that.
+    ///
+    /// ```
+    /// use verbs_api::{Error, QueuePair, SendData, SendRequest};
+    ///
+    /// fn send_all(pair: &mut QueuePair, texts: &[String]) -> Result<(), Error> {
+    ///     let mut batch = pair.batch();
+    ///     for text in texts {
+    ///         // What an error ends before the last has posted all before it.
+    ///         batch.post_send(&SendRequest::send(SendData::Inline(text.as_bytes())))?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
     pub fn batch(&mut self) -> SendBatch<'_> {
         let idle = self.owned.handles.send.outstanding() == 0;
         SendBatch { owned: &mut self.owned, idle }
     }
 
-    /// Posts several send requests, in order, with one doorbell. What one of them cannot be ends the batch.
-    ///
-    /// # Errors
-    /// [`Error::Batch`] has the index of the first request that was not posted; those before it were
-    /// (`bad_wr` of `ibv_post_send`).
-    pub fn post_send_batch(&mut self, requests: &[SendRequest<'_>]) -> Result<(), Error> {
-        let idle = self.owned.handles.send.outstanding() == 0;
-        let outcome = self.owned.handles.send.post_batch(requests.iter().map(|request| &request.0));
-        if idle && outcome.0 > 0 {
-            self.owned.device().progress();
-        }
-        whole_batch(outcome)
-    }
-
     /// Posts several receive requests, in order.
     ///
     /// # Errors
-    /// As [`QueuePair::post_send_batch`].
+    /// [`Error::Batch`] has the index of the first request that was not posted; those before it were.
     pub fn post_recv_batch(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), Error> {
-        whole_batch(self.owned.handles.recv.post_batch(requests))
+        let (posted, result) = self.owned.handles.recv.post_batch(requests);
+        Ok(result.map_err(|source| BatchError { posted, source })?)
     }
 
     /// Posts a receive request, for one SEND, or one WRITE with immediate, of the peer.

@@ -58,7 +58,10 @@ fn talk(one: &mut Host, two: &mut Host, (a, b): &mut (QueuePair, QueuePair), num
     b.post_recv(&RecvRequest { wr_id: number, scatter: &scatter }).expect("posted");
     let bytes = number.to_ne_bytes();
     let write = SendRequest::write(SendData::Inline(&bytes), two.memory.remote().at(8));
-    a.post_send_batch(&[write, SendRequest::send(SendData::Inline(&bytes)).signaled()]).expect("posted");
+    let mut batch = a.batch();
+    batch.post_send(&write).expect("room");
+    batch.post_send(&SendRequest::send(SendData::Inline(&bytes)).signaled()).expect("room");
+    drop(batch);
     assert_eq!(complete(two, one), WcStatus::Success);
     assert_eq!(complete(one, two), WcStatus::Success);
     assert_eq!(two.memory.load_acquire_u64(0).expect("aligned"), number);

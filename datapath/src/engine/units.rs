@@ -6,7 +6,7 @@ use super::event::{AsyncEvent, EventLog};
 use crate::counters::Counters;
 use crate::memory::MemoryTable;
 use crate::qp::{Qpc, RxRecovery, Srqs};
-use crate::queue::{Completion, CompletionWriter};
+use crate::queue::{Completion, CompletionWriter, Freed};
 use crate::sched::{EventMux, SchedAttributes, SchedFlags, TimerWheel};
 use crate::slow_path::CtrlQ;
 use crate::time::Time;
@@ -65,13 +65,18 @@ impl Units {
     #[inline]
     pub fn complete(&mut self, cq: u32, completion: &Completion) -> bool {
         let fits = self.complete_later(cq, completion);
-        self.show_completions(cq);
+        self.publish(cq);
         fits
     }
 
     /// Shows the application the completions of a queue that [`Units::complete_later`] wrote.
     #[inline]
-    pub fn show_completions(&self, cq: u32) {
+    pub fn show_completions(&self, cq: u32, _places: Freed) {
+        self.publish(cq);
+    }
+
+    #[inline]
+    fn publish(&self, cq: u32) {
         if let Some(Some(writer)) = self.cqs.get(cq as usize) {
             writer.publish();
         }

@@ -208,6 +208,10 @@ pub struct SendQueueReader {
     ring: Arc<WordRing>,
 }
 
+/// Proof that the places of requests are free, without which their completions do not show: who polls one may post
+/// into its place at once.
+pub struct Freed(());
+
 impl SendQueueReader {
     /// Position behind the last posted request.
     #[inline]
@@ -240,8 +244,9 @@ impl SendQueueReader {
 
     /// Gives all requests below `head` back to the application.
     #[inline]
-    pub fn release(&self, head: u32) {
+    pub fn release(&self, head: u32) -> Freed {
         self.ring.release(head);
+        Freed(())
     }
 
     /// Bytes of the ring.

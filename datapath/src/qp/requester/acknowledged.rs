@@ -165,9 +165,7 @@ fn complete_acknowledged(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
         qpc.req.head = qpc.req.head.wrapping_add(1);
     }
     if qpc.req.head != before {
-        // In this order: who polls a completion may post into its place at once.
-        cold.send_queue.release(qpc.req.head);
-        units.show_completions(cold.send_cq);
+        units.show_completions(cold.send_cq, cold.send_queue.release(qpc.req.head));
         // What waited for all of them may begin.
         if qpc.req.head == qpc.req.next {
             qpc.sched.remove(SchedFlags::READ_WAIT);
