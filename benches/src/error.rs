@@ -90,6 +90,16 @@ pub enum Error {
         /// What the operating system said.
         source: io::Error,
     },
+    /// Atomics that were not executed exactly once.
+    #[error("{what} tell of {found} atomics; {executed} were executed")]
+    Atomics {
+        /// Which words.
+        what: &'static str,
+        /// What they add up to.
+        found: u64,
+        /// What they must.
+        executed: u64,
+    },
     /// Raw frames that came damaged.
     #[error("{wrong} of {received} frames came with a wrong CRC")]
     Frames {

@@ -3,8 +3,10 @@
 //! Both sides say `options`, then what the other must know to connect; then, for each size, `ready`, `done` with what
 //! was measured, and `checked`.
 
+pub mod atomic;
 pub mod bandwidth;
 pub mod cli;
+pub mod fetch;
 pub mod latency;
 mod memory;
 pub mod meter;

@@ -9,6 +9,9 @@ use support::{Ended, Place, Running};
 
 const WRITE_BW: &str = env!("CARGO_BIN_EXE_srnic_write_bw");
 const READ_BW: &str = env!("CARGO_BIN_EXE_srnic_read_bw");
+const READ_LAT: &str = env!("CARGO_BIN_EXE_srnic_read_lat");
+const ATOMIC_BW: &str = env!("CARGO_BIN_EXE_srnic_atomic_bw");
+const ATOMIC_LAT: &str = env!("CARGO_BIN_EXE_srnic_atomic_lat");
 const SEND_BW: &str = env!("CARGO_BIN_EXE_srnic_send_bw");
 const SEND_LAT: &str = env!("CARGO_BIN_EXE_srnic_send_lat");
 const WRITE_LAT: &str = env!("CARGO_BIN_EXE_srnic_write_lat");
@@ -17,8 +20,10 @@ const RAW_LAT: &str = env!("CARGO_BIN_EXE_srnic_raw_lat");
 const TCP_BW: &str = env!("CARGO_BIN_EXE_srnic_tcp_bw");
 const TCP_LAT: &str = env!("CARGO_BIN_EXE_srnic_tcp_lat");
 const RPC: &str = env!("CARGO_BIN_EXE_srnic_rpc");
-const ALL: [&str; 10] =
-    [READ_BW, WRITE_BW, SEND_BW, WRITE_LAT, SEND_LAT, RAW_BW, RAW_LAT, TCP_BW, TCP_LAT, RPC];
+const ALL: [&str; 13] = [
+    READ_BW, READ_LAT, ATOMIC_BW, ATOMIC_LAT, WRITE_BW, WRITE_LAT, SEND_BW, SEND_LAT, RPC, RAW_BW, RAW_LAT,
+    TCP_BW, TCP_LAT,
+];
 
 /// Both sides of a tool. One pair at a time: each keeps two cores busy.
 struct Pair {
@@ -45,7 +50,7 @@ impl Pair {
         if ![TCP_BW, TCP_LAT].contains(&self.tool) {
             command.args(["-d", &format!("{wrapper}memif:{}", self.place.path("memif").display())]);
         }
-        if [WRITE_BW, READ_BW, SEND_BW, WRITE_LAT, SEND_LAT, RPC].contains(&self.tool) {
+        if ![TCP_BW, TCP_LAT, RAW_BW, RAW_LAT].contains(&self.tool) {
             // A pause of the whole machine is no failure of the peer.
             command.args(["-u", "18"]);
         }
@@ -126,6 +131,45 @@ fn read_bw_fetches_every_byte() {
         }
     }
     assert!(pair.json("client")["drops"].as_u64() > Some(10));
+}
+
+#[test]
+fn read_lat_fetches_every_byte() {
+    let pair = Pair::new(READ_LAT, "read-lat");
+    for (wrapper, options, rows) in [
+        ("", "-s 10000 -n 200", vec![[10_000, 200]]),
+        ("fault:loss=1%,dup=1%,seed=6:", "-s 20000 -m 1024 -n 100", vec![[20_000, 100]]),
+        ("", "-a -n 3", (1..=23).map(|power| [1 << power, 3]).collect()),
+    ] {
+        for ended in pair.run(wrapper, &format!("{options} --verify")) {
+            assert_eq!(table(&ended).1, rows);
+        }
+    }
+}
+
+#[test]
+fn every_atomic_is_executed_once() {
+    let wrapper = "fault:loss=2%,dup=2%,reorder=1%,seed=8:";
+    for kind in ["FETCH_AND_ADD", "CMP_AND_SWAP"] {
+        for (tool, options, count) in [
+            (ATOMIC_BW, "-n 1500 -q 2 -b -o 4", 6000),
+            (ATOMIC_BW, "-n 1500 -q 3", 4500),
+            (ATOMIC_LAT, "-n 400", 400),
+        ] {
+            let pair = Pair::new(tool, "atomic");
+            for ended in pair.run(wrapper, &format!("{options} -A {kind} --verify")) {
+                assert_eq!(table(&ended).1, [[8, count]]);
+            }
+            assert!(pair.json("client")["drops"].as_u64() > Some(3));
+        }
+    }
+    let pair = Pair::new(ATOMIC_BW, "atomic-time");
+    pair.run("", "-D 1 -q 3 --verify");
+    let (server, client) = (pair.start("server", "", "-s 16"), pair.start("client", "", "-s 16"));
+    [server, client]
+        .map(Running::end)
+        .iter()
+        .for_each(|ended| ended.assert_failed(1, "an atomic has 8 bytes"));
 }
 
 #[test]
@@ -328,7 +372,7 @@ fn rpc_answers_every_request_through_loss() {
 fn a_long_run_shows_its_progress_when_asked() {
     for tool in ALL {
         let pair = Pair::new(tool, "progress");
-        let [client, _] = pair.run("", "-s 64 -D 2 --progress");
+        let [client, _] = pair.run("", "-D 2 --progress");
         assert!(client.error().contains(" messages in 1 s"), "{tool}: {}", client.error());
     }
     let [client, _] = Pair::new(WRITE_BW, "silence").run("", "-s 64 -D 2");
@@ -388,9 +432,15 @@ fn a_server_listens_where_it_is_told_to() {
     }
 }
 
+/// Bytes of a message that costs a while.
+fn size_of(tool: &str) -> u64 {
+    if [ATOMIC_BW, ATOMIC_LAT].contains(&tool) { 8 } else { 4096 }
+}
+
 /// Both sides in the middle of traffic.
 fn endless(pair: &Pair) -> (Running, Running) {
-    let options = "-D 100 -s 4096 --progress";
+    let size = format!("-s {}", size_of(pair.tool));
+    let options = &format!("-D 100 {size} --progress");
     let (server, mut client) = (pair.start("server", "", options), pair.start("client", "", options));
     client.wait_for(" messages in ");
     (server, client)
@@ -425,7 +475,7 @@ fn an_interrupt_prints_the_table_so_far() {
         let client = client.end();
         client.assert_failed(130, "interrupted");
         let rows = table(&client).1;
-        assert!(rows.len() == 1 && rows[0][0] == 4096 && rows[0][1] > 0, "{tool}: {rows:?}");
+        assert!(rows.len() == 1 && rows[0][0] == size_of(tool) && rows[0][1] > 0, "{tool}: {rows:?}");
         assert_eq!(pair.json("client")["results"][0]["iterations"], rows[0][1]);
         server.end().assert_failed(1, "the peer failed: interrupted");
     }

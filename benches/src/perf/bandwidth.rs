@@ -1,27 +1,29 @@
-//! `srnic_write_bw`, `srnic_read_bw`, `srnic_send_bw`: as many messages as the connection takes.
+//! `srnic_write_bw`, `srnic_read_bw`, `srnic_atomic_bw`, `srnic_send_bw`: as many messages as the connection takes.
 
+mod check;
 mod layout;
 mod receiver;
 mod sender;
 
 use crate::channel::Channel;
 use crate::error::{Error, Result};
-use crate::perf::cli::{self, BandwidthArgs, SendBandwidthArgs};
+use crate::perf::atomic::{self, AtomicOp};
+use crate::perf::cli::{self, AtomicBandwidthArgs, BandwidthArgs, ReadBandwidthArgs, SendBandwidthArgs};
 use crate::perf::meter::{Meter, Rates};
 use crate::perf::progress::Progress;
 use crate::perf::report::Report;
 use crate::perf::session::{self, Session, Setup};
+use crate::perf::table;
 use crate::perf::tool::{self, Tool};
-use crate::perf::{memory, pattern::Pattern, table};
+use check::Check;
 use layout::Layout;
 use receiver::Receiver;
 use sender::Sender;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Instant;
-use verbs_api::{Device, MemoryRegion, QueueCaps};
+use verbs_api::{Device, QueueCaps};
 
-const SIZE_DEFAULT: u32 = 65_536;
 const ITERS_DEFAULT: u64 = 5000;
 
 /// `srnic_write_bw` from its command line to its end.
@@ -44,8 +46,21 @@ pub fn read_main() -> ExitCode {
         about: "Bandwidth of RDMA READs: start a server without a host, then a client with one",
         version: "srnic_read_bw 1",
     };
-    let args: BandwidthArgs = cli::parse(tool.name, tool.about);
-    start(tool, Verb::Read, &args)
+    let args: ReadBandwidthArgs = cli::parse(tool.name, tool.about);
+    start(tool, Verb::Read { outs: args.outstanding.outs }, &args.bandwidth)
+}
+
+/// `srnic_atomic_bw` from its command line to its end.
+#[must_use]
+pub fn atomic_main() -> ExitCode {
+    let tool = Tool {
+        name: "srnic_atomic_bw",
+        about: "Rate of RDMA atomics of 8 bytes: start a server without a host, then a client with one",
+        version: "srnic_atomic_bw 1",
+    };
+    let args: AtomicBandwidthArgs = cli::parse(tool.name, tool.about);
+    let verb = Verb::Atomic { op: args.atomic.atomic_type, outs: args.outstanding.outs };
+    start(tool, verb, &args.bandwidth)
 }
 
 /// `srnic_send_bw` from its command line to its end.
@@ -63,7 +78,7 @@ pub fn send_main() -> ExitCode {
 
 fn start(tool: Tool, verb: Verb, args: &BandwidthArgs) -> ExitCode {
     let common = &args.common;
-    let open = |role| session::open(&common.device, role);
+    let open = |role| session::open(&common.device, args.qps, role);
     tool::main(tool, &common.basics, open, |device, channel| run(tool, verb, args, device, channel))
 }
 
@@ -71,7 +86,15 @@ fn start(tool: Tool, verb: Verb, args: &BandwidthArgs) -> ExitCode {
 #[derive(Clone, Copy, Debug)]
 enum Verb {
     Write,
-    Read,
+    /// With so many under way at once.
+    Read {
+        outs: u8,
+    },
+    /// The same.
+    Atomic {
+        op: AtomicOp,
+        outs: u8,
+    },
     /// With so many receives outstanding at the other side, for each queue pair or for all.
     Send {
         rx_depth: u32,
@@ -83,16 +106,29 @@ impl Verb {
     const fn what(self) -> &'static str {
         match self {
             Self::Write => "a WRITE",
-            Self::Read => "a READ",
+            Self::Read { .. } => "a READ",
+            Self::Atomic { .. } => "an atomic",
             Self::Send { .. } => "a SEND or a receive",
         }
     }
 
     const fn rx_depth(self) -> u32 {
         match self {
-            Self::Write | Self::Read => 1,
             Self::Send { rx_depth, .. } => rx_depth,
+            _ => 1,
         }
+    }
+
+    const fn rd_atomic(self) -> Option<u8> {
+        match self {
+            Self::Read { outs } | Self::Atomic { outs, .. } => Some(outs),
+            _ => None,
+        }
+    }
+
+    /// Bytes of a message, unless told otherwise.
+    const fn size_default(self) -> u32 {
+        if matches!(self, Self::Atomic { .. }) { 8 } else { 65_536 }
     }
 
     const fn uses_srq(self) -> bool {
@@ -104,10 +140,13 @@ fn run(tool: Tool, verb: Verb, args: &BandwidthArgs, device: &Device, channel: &
     check(verb, args)?;
     let common = &args.common;
     let mtu = common.mtu.unwrap_or_else(|| device.path_mtu_max());
-    let mut agreed = common.agreed(SIZE_DEFAULT, ITERS_DEFAULT, mtu);
+    let mut agreed = common.agreed(verb.size_default(), ITERS_DEFAULT, mtu);
+    if let Verb::Atomic { op, .. } = verb {
+        agreed.push(("atomic_type", cli::name_of(op)));
+    }
     agreed.push(("qp", args.qps.to_string()));
     agreed.push(("bidirectional", args.rates.bidirectional.to_string()));
-    let sizes = common.basics.sizes(SIZE_DEFAULT);
+    let sizes = common.basics.sizes(verb.size_default());
     let layouts = sizes.iter().map(|&size| Layout::new(size, args));
     let setup = Setup {
         common,
@@ -120,6 +159,7 @@ fn run(tool: Tool, verb: Verb, args: &BandwidthArgs, device: &Device, channel: &
             max_inline: common.inline_size.unwrap_or(0),
             ..QueueCaps::default()
         },
+        rd_atomic: verb.rd_atomic(),
         use_srq: verb.uses_srq(),
         memory: layouts.map(|layout| layout.len()).max().unwrap_or_default(),
     };
@@ -128,6 +168,9 @@ fn run(tool: Tool, verb: Verb, args: &BandwidthArgs, device: &Device, channel: &
     let mut described = common.described(tool.name, mtu);
     described["qps"] = json!(args.qps);
     described["use_srq"] = json!(verb.uses_srq());
+    let memory = device.engine_memory();
+    described["engine_bytes"] = json!(memory.total());
+    described["hot_bytes_per_qp"] = json!(memory.hot_per_qp());
     described["bidirectional"] = json!(args.rates.bidirectional);
     Report::of_each(&sizes, &heading, common.basics.json.as_deref(), described, |report, size| {
         measure(verb, args, &mut session, report, size)
@@ -136,6 +179,9 @@ fn run(tool: Tool, verb: Verb, args: &BandwidthArgs, device: &Device, channel: &
 
 /// Options that clap cannot compare.
 fn check(verb: Verb, args: &BandwidthArgs) -> Result<()> {
+    if matches!(verb, Verb::Atomic { .. }) {
+        atomic::check_size(&args.common.basics)?;
+    }
     if matches!(verb, Verb::Send { .. }) && args.common.basics.all && args.common.basics.duration.is_some() {
         // Receives for an unknown number of messages would be left over for those of the next size.
         let text = "SENDs of all sizes need a number of messages: --all and --duration do not go together";
@@ -166,12 +212,8 @@ fn measure(
 ) -> Result<()> {
     let layout = Layout::new(size, args);
     let is_client = args.common.basics.is_client();
-    if args.common.verify {
-        let Session { source, target, .. } = &*session;
-        let (ours, theirs) = if matches!(verb, Verb::Read) { (target, source) } else { (source, target) };
-        memory::fill(ours, 0..layout.len(), pattern(size, is_client))?;
-        memory::clear(theirs, 0..layout.len())?;
-    }
+    let check = Check { verb, args, layout };
+    check.prepare(session)?;
     let mut receiver = receiver(verb, args, layout);
     if let Some(receiver) = &mut receiver {
         receiver.begin(session)?;
@@ -187,9 +229,7 @@ fn measure(
             add(args, session, report, size, ours);
         }
         result?;
-        if matches!(verb, Verb::Read) {
-            verify(args, &session.source, &layout, ours, pattern(size, !is_client))?;
-        }
+        check.fetched(&session.source, ours.iterations)?;
         session.channel.say("done", ours)?;
     }
     let mut theirs = Rates::default();
@@ -199,9 +239,7 @@ fn measure(
         }
         theirs = session.channel.hear_at_last(session.device, "done")?;
         Sender::new(verb, args, session, layout, receiver.as_mut()).finish(theirs.iterations)?;
-        if !matches!(verb, Verb::Read) {
-            verify(args, &session.target, &layout, theirs, pattern(size, !is_client))?;
-        }
+        check.arrived(&session.target, theirs.iterations)?;
     }
     // All that was sent is acknowledged by now: from here on nobody needs the other's engine.
     session.meet("checked", size)?;
@@ -223,35 +261,6 @@ fn receiver(verb: Verb, args: &BandwidthArgs, layout: Layout) -> Option<Receiver
     let receives = !basics.is_client() || args.rates.bidirectional;
     let messages = basics.duration.map_or(basics.iters.unwrap_or(ITERS_DEFAULT), |_| u64::MAX);
     receives.then(|| Receiver::new(layout, rx_depth, messages, use_srq))
-}
-
-/// Other bytes for each size and direction, so that none that were left behind pass.
-fn pattern(size: usize, from_client: bool) -> Pattern {
-    Pattern::new((size as u64) << 1 | u64::from(from_client))
-}
-
-/// If it was asked for: so many messages are in the region, and nothing is around them.
-fn verify(
-    args: &BandwidthArgs,
-    region: &MemoryRegion,
-    layout: &Layout,
-    rates: Rates,
-    pattern: Pattern,
-) -> Result<()> {
-    if !args.common.verify {
-        return Ok(());
-    }
-    let messages = rates.iterations / u64::from(args.qps);
-    // Until a time limit each queue pair sends what it can, but each slot once at least.
-    let messages = args.common.basics.duration.map_or(messages, |_| u64::MAX);
-    let mut checked = 0;
-    for lane in 0..layout.lanes() {
-        let messages = layout.written(lane, messages);
-        memory::check(region, checked..messages.start, None, "bytes around the messages")?;
-        memory::check(region, messages.clone(), Some(pattern), "messages received")?;
-        checked = messages.end;
-    }
-    memory::check(region, checked..layout.len(), None, "bytes around the messages")
 }
 
 fn add(args: &BandwidthArgs, session: &mut Session<'_>, report: &mut Report, size: usize, rates: Rates) {

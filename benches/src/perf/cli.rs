@@ -1,8 +1,10 @@
 //! The command lines: perftest's options, as far as they mean something here.
 
+mod fetching;
 #[cfg(test)]
 mod tests;
 
+pub use self::fetching::{AtomicBandwidthArgs, AtomicLatencyArgs, ReadBandwidthArgs};
 use crate::congestion::Congestion;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use serde_json::{Value, json};
@@ -13,6 +15,8 @@ use verbs_api::{DeviceSpec, Pmtu, RecoveryPolicy};
 
 /// Largest message, in bytes.
 const SIZE_MAX: i64 = 1 << 30;
+/// Most queue pairs.
+const QPS_MAX: i64 = 16_000;
 
 /// What every tool takes.
 #[derive(Args, Debug)]
@@ -142,7 +146,7 @@ pub struct BandwidthArgs {
     pub common: Common,
     /// Queue pairs
     #[arg(short = 'q', long = "qp", value_name = "NUMBER", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=1000))]
+          value_parser = clap::value_parser!(u32).range(1..=QPS_MAX))]
     pub qps: u32,
     /// Messages for which there is one completion [default: a quarter of the depth, 100 at most]
     #[arg(short = 'Q', long = "cq-mod", value_name = "MESSAGES", value_parser = clap::value_parser!(u32).range(1..))]
@@ -255,7 +259,7 @@ pub struct RpcArgs {
     pub common: Common,
     /// Queue pairs
     #[arg(short = 'q', long = "qp", value_name = "NUMBER", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=1000))]
+          value_parser = clap::value_parser!(u32).range(1..=QPS_MAX))]
     pub qps: u32,
     /// Requests outstanding, of each queue pair
     #[arg(short = 'w', long, value_name = "NUMBER", default_value_t = 64,
@@ -345,7 +349,7 @@ impl Goal {
 }
 
 /// What the command line calls it.
-fn name_of(value: impl ValueEnum) -> String {
+pub(super) fn name_of(value: impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 

@@ -48,7 +48,7 @@ pub fn send_main() -> ExitCode {
 
 fn start(tool: Tool, verb: Verb, args: &LatencyArgs) -> ExitCode {
     let common = &args.common;
-    let open = |role| session::open(&common.device, role);
+    let open = |role| session::open(&common.device, 1, role);
     tool::main(tool, &common.basics, open, |device, channel| run(tool, verb, args, device, channel))
 }
 
@@ -75,6 +75,7 @@ fn run(tool: Tool, verb: Verb, args: &LatencyArgs, device: &Device, channel: &mu
             max_inline: inline.max(INLINE_MIN),
             ..QueueCaps::default()
         },
+        rd_atomic: None,
         use_srq: false,
         memory: sizes.iter().map(|&size| Place::new(verb, size, mtu).len()).max().unwrap_or_default(),
     };

@@ -21,9 +21,14 @@ pub fn fill(region: &MemoryRegion, range: Range<usize>, pattern: Pattern) -> Res
 
 /// Writes zeros.
 pub fn clear(region: &MemoryRegion, range: Range<usize>) -> Result<()> {
-    let zeros = vec![0; CHUNK.min(range.len())];
+    set(region, range, 0)
+}
+
+/// Writes one byte again and again.
+pub fn set(region: &MemoryRegion, range: Range<usize>, byte: u8) -> Result<()> {
+    let bytes = vec![byte; CHUNK.min(range.len())];
     for start in range.clone().step_by(CHUNK) {
-        region.write(start, &zeros[..CHUNK.min(range.end - start)])?;
+        region.write(start, &bytes[..CHUNK.min(range.end - start)])?;
     }
     Ok(())
 }

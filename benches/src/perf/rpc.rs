@@ -34,7 +34,7 @@ pub fn main() -> ExitCode {
         version: "srnic_rpc 1",
     };
     let args: RpcArgs = cli::parse(tool.name, tool.about);
-    let open = |role| session::open(&args.common.device, role);
+    let open = |role| session::open(&args.common.device, args.qps, role);
     tool::main(tool, &args.common.basics, open, |device, channel| run(tool, &args, device, channel))
 }
 
@@ -57,6 +57,7 @@ fn run(tool: Tool, args: &RpcArgs, device: &Device, channel: &mut Channel) -> Re
             max_inline: QueueCaps::INLINE_LIMIT,
             ..QueueCaps::default()
         },
+        rd_atomic: None,
         use_srq: false,
         memory: sizes.iter().map(|&size| slots(size).len()).max().unwrap_or_default(),
     };

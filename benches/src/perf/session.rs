@@ -23,6 +23,8 @@ pub struct Setup<'a> {
     pub mtu: Pmtu,
     pub qps: u32,
     pub caps: QueueCaps,
+    /// READs and atomics under way at most, of each queue pair.
+    pub rd_atomic: Option<u8>,
     /// All queue pairs take their receives from one shared queue, of `max_recv_wr` receives.
     pub use_srq: bool,
     /// Bytes of each side's source and target.
@@ -46,9 +48,9 @@ pub struct Session<'a> {
     pub losses: Losses,
 }
 
-/// Opens the device that the command line names.
-pub fn open(device: &DeviceArg, role: Role) -> Result<Device> {
-    Ok(Device::open_spec(&device.device.clone().or_role(role))?)
+/// Opens the device that the command line names, with room for so many queue pairs.
+pub fn open(device: &DeviceArg, qps: u32, role: Role) -> Result<Device> {
+    Ok(Device::builder().max_qps(qps).open_spec(&device.device.clone().or_role(role))?)
 }
 
 impl<'a> Session<'a> {
@@ -65,12 +67,15 @@ impl<'a> Session<'a> {
         let cq = device.create_cq(setup.qps * setup.caps.max_send_wr + recvs)?;
         let srq_caps = SrqCaps { max_wr: setup.caps.max_recv_wr, max_sge: 1 };
         let srq = setup.use_srq.then(|| pd.create_srq(srq_caps)).transpose()?;
-        let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ;
+        let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
         let (source, target) = (pd.register(setup.memory, access)?, pd.register(setup.memory, access)?);
         let mut queue_pairs = Vec::new();
         for _ in 0..setup.qps {
             let builder = pd.queue_pair(&cq, &cq).caps(setup.caps).path_mtu(setup.mtu).access(access);
-            let builder = attributes(builder, setup.common);
+            let mut builder = attributes(builder, setup.common);
+            if let Some(most) = setup.rd_atomic {
+                builder = builder.max_rd_atomic(most).max_dest_rd_atomic(most);
+            }
             let prepared = match &srq {
                 Some(srq) => builder.srq(srq).build()?,
                 None => builder.build()?,

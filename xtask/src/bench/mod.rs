@@ -4,6 +4,7 @@ mod chart;
 mod compare;
 mod loss;
 mod samples;
+mod scale;
 mod table;
 
 use std::fs;
@@ -25,6 +26,8 @@ pub enum Task {
     Compare(Options),
     /// Goodput against loss, with selective repeat and with go-back-N
     Loss(Options),
+    /// The rate of SENDs against the number of queue pairs, up to 16,000
+    Scale(Options),
 }
 
 /// How, and where the results go.
@@ -57,6 +60,7 @@ pub fn run(task: &Task) -> Result<()> {
     match task {
         Task::Compare(options) => compare::run(&Bench::new(options)?),
         Task::Loss(options) => loss::run(&Bench::new(options)?),
+        Task::Scale(options) => scale::run(&Bench::new(options)?),
     }
 }
 

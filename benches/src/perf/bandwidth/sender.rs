@@ -172,7 +172,11 @@ impl Plan<'_> {
                 SendData::Gather(&gather)
             };
             let request = match self.verb {
-                Verb::Read => SendRequest::read(&gather, self.remote.at(slot.start as u64)),
+                Verb::Atomic { op, .. } => {
+                    let at = self.remote.at(slot.start as u64);
+                    op.request(gather[0], at, *posted / self.layout.slots())
+                }
+                Verb::Read { .. } => SendRequest::read(&gather, self.remote.at(slot.start as u64)),
                 Verb::Write => SendRequest::write(data, self.remote.at(slot.start as u64)),
                 Verb::Send { .. } => SendRequest::send(data),
             };
