@@ -8,13 +8,16 @@
 mod audit;
 mod campaign;
 mod connection;
+mod describe;
 mod economy;
 mod flow;
 mod image;
 mod message;
 mod oracle;
 mod plan;
+mod reads;
 mod report;
+mod results;
 mod shares;
 mod weather;
 mod world;

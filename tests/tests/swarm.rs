@@ -65,6 +65,9 @@ fn the_seeds_together_draw_everything() {
         "Some(Withdrawal { flow: 0, source: true",
         "Some(Withdrawal { flow: 1, source: false",
         "None, replaced",
+        "max_dest_rd_atomic: 1,",
+        "max_dest_rd_atomic: 128,",
+        "READs and atomics [0, 1",
     ];
     for what in wanted {
         assert!(plans.iter().any(|plan| plan.contains(what)), "no seed draws {what}");

@@ -182,6 +182,24 @@ fn memory_withdrawn_while_it_is_read() {
 }
 
 #[test]
+fn memory_withdrawn_while_a_request_waits_for_one_before_it() {
+    let Bench { mut rig, a, b, local, remote } = bench(QpOptions::default());
+    let gone = rig.region(b.node(), 1000);
+    let up = rig.up(a);
+    rig.net.set_filter(up, drop_numbers(0..1, |passing| passing.kind() == FrameKind::Data));
+    rig.write(a, local.at(0, 100), remote.at(5000, 100));
+    rig.post(a, &Work::read(local.at(1000, 1000), gone.all()));
+    rig.run_until(|rig| rig.counters(b).rx_out_of_order == 1, LIMIT_NS).unwrap();
+    rig.deregister(gone);
+    rig.run_until(|rig| rig.sends(a).len() == 2, LIMIT_NS).unwrap();
+    let ends: Vec<_> = rig.sends(a).iter().map(|done| done.status).collect();
+    assert_eq!(ends, [WcStatus::Success, WcStatus::RemAccessErr]);
+    rig.run_until_quiet(SECOND_NS).expect("both queue pairs are in ERR");
+    let slow_path = rig.engine(b.node()).slow_path_stats();
+    assert_eq!(slow_path.receivers_open, 0, "the slow path forgets what ended: {slow_path:?}");
+}
+
+#[test]
 fn a_target_withdrawn_while_it_is_filled() {
     let Bench { mut rig, a, local, remote, .. } = bench(QpOptions { window: 4, ..QpOptions::default() });
     let gone = rig.region(a.node(), 3000);

@@ -34,7 +34,11 @@ fn check_node(world: &World<'_>, node: NodeId) {
     assert_eq!(counters.drop_cq_overflow, 0, "{node:?}: the completion queues are long enough");
     let talks_to_itself = world.plan.connections.iter().any(|pair| pair.nodes == [node.0; 2]);
     if !talks_to_itself {
-        let sent = counters.tx_requests + counters.tx_retransmits + counters.tx_acks + counters.tx_neighbor;
+        let sent = counters.tx_requests
+            + counters.tx_responses
+            + counters.tx_retransmits
+            + counters.tx_acks
+            + counters.tx_neighbor;
         let entered = world.rig.net.stats(LinkId::Up(node)).sent - world.replayed[node.0];
         assert_eq!(sent, entered, "{node:?}: frames that the engine counted, and that the link saw");
     }
@@ -45,6 +49,11 @@ fn check_clean(world: &World<'_>) {
     let planned: u64 = world.plan.connections.iter().map(packets_of).sum();
     let sent = sum(world, |counters| counters.tx_requests);
     assert_eq!(sent, planned, "each packet is new once");
+    let responses: u64 = world.plan.connections.iter().map(responses_of).sum();
+    assert_eq!(sum(world, |counters| counters.tx_responses), responses, "each response is new once");
+    let executed = sum(world, |counters| counters.rx_reads + counters.rx_atomics);
+    let answered: u64 = world.plan.connections.iter().map(answered_of).sum();
+    assert_eq!(executed, answered, "READs and atomics are executed once");
     let in_order = sum(world, |counters| counters.rx_in_order);
     let out_of_order = sum(world, |counters| counters.rx_out_of_order);
     assert!(
@@ -91,6 +100,17 @@ fn check_calm(world: &World<'_>) {
         let only_by_loss = ["recoveries", "parked_writes", "tx_nacks"].contains(&name);
         assert!(!only_by_loss || value == 0 || !undisturbed, "{name} is {value}, and nothing was lost");
     }
+}
+
+fn responses_of(pair: &ConnectionPlan) -> u64 {
+    let pmtu = pair.options[0].pmtu.bytes() as usize;
+    let flows = pair.lives.iter().flat_map(|life| &life.flows);
+    flows.map(|flow| flow.script.responses(pmtu) as u64).sum()
+}
+
+fn answered_of(pair: &ConnectionPlan) -> u64 {
+    let flows = pair.lives.iter().flat_map(|life| &life.flows);
+    flows.map(|flow| flow.script.answered() as u64).sum()
 }
 
 fn packets_of(pair: &ConnectionPlan) -> u64 {

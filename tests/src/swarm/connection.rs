@@ -310,7 +310,7 @@ impl Connection {
 
     fn packets_of(&self, flow: &Flow) -> u32 {
         let pmtu = self.plan.options[0].pmtu.bytes() as usize;
-        let packets: usize = flow.messages.iter().map(|message| message.len.div_ceil(pmtu).max(1)).sum();
+        let packets: usize = flow.messages.iter().map(|message| message.packets(pmtu)).sum();
         u32::try_from(packets).expect("a life has fewer than 2^32 packets")
     }
 }

@@ -33,6 +33,8 @@ struct Ledger {
     probes: u64,
     tail_probes: u64,
     timeouts: u64,
+    /// Requests sent again because their responses did not come.
+    asked_again: u64,
     duplicates: u64,
     /// Packets that a receiver could not take when they came: asked for again, at times more than once.
     refused: u64,
@@ -78,6 +80,7 @@ impl Ledger {
             probes,
             tail_probes: of_engines(|counters| counters.tail_probes),
             timeouts: of_engines(|counters| counters.rto_fired),
+            asked_again: of_engines(|counters| counters.response_timeouts),
             duplicates: of_engines(|counters| counters.rx_duplicates),
             refused: of_engines(|counters| {
                 counters.tx_rnr_naks
@@ -94,7 +97,7 @@ impl Ledger {
     /// first copy, and may declare lost what was resent before the probe, once more (docs/adr/0008).
     fn check_resends(&self) {
         let by_losses = self.data_lost * (1 + self.probes);
-        let by_silence = self.nacks_lost * PACKETS_PER_NACK;
+        let by_silence = self.nacks_lost * PACKETS_PER_NACK + self.asked_again;
         assert!(self.resent <= by_losses + by_silence, "resent without a loss: {self:?}");
     }
 
@@ -106,6 +109,7 @@ impl Ledger {
         }
         if ROUND_TRIPS_BEFORE_RTO * round_trip < plan.rig.rto.low_floor_ns {
             assert!(2 * self.timeouts <= self.lost, "timed out without losses: {self:?}");
+            assert!(self.asked_again <= self.lost, "asked again without a loss: {self:?}");
         }
     }
 }
@@ -113,9 +117,13 @@ impl Ledger {
 /// How long a round trip can be with all windows full, in nanoseconds.
 fn round_trip_ns_max(plan: &Plan) -> u64 {
     let (mut packets, mut bytes) = (0, 0);
-    for end in plan.connections.iter().flat_map(|connection| &connection.options) {
-        packets += u64::from(end.window);
-        bytes += u64::from(end.window) * (u64::from(end.pmtu.bytes()) + OVERHEAD);
+    for connection in &plan.connections {
+        // An end that answers READs sends two streams.
+        let streams = if connection.has_responses() { 2 } else { 1 };
+        for end in &connection.options {
+            packets += streams * u64::from(end.window);
+            bytes += streams * u64::from(end.window) * (u64::from(end.pmtu.bytes()) + OVERHEAD);
+        }
     }
     let port = &plan.rig.port;
     let on_the_wire = bytes * (port.up.ps_per_byte + port.down.ps_per_byte) / 1000;

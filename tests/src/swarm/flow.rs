@@ -5,7 +5,8 @@ use super::plan::FlowPlan;
 use datapath::queue::{Completion, PostError};
 use simnet::{Qp, Region, Rig, Rng, Span, Work, pattern};
 
-/// What the application puts over the bytes of sources whose message completed: a late resend would carry it.
+/// What the application puts over the bytes of sources whose message completed: a late resend would carry it, and a late
+/// response would undo it.
 pub const SPENT: u8 = 0xEE;
 /// What the application puts over the bytes of messages that arrived: a late write would undo it.
 pub const CONSUMED: u8 = 0xC5;
@@ -26,9 +27,9 @@ pub struct Danger {
 /// A region of the flow was deregistered.
 #[derive(Clone, Debug)]
 pub enum Withdrawn {
-    /// Where the data come from.
-    Source,
-    /// Where they go, and what stood there then: nobody writes it any more.
+    /// The sender's memory, and what stood there then.
+    Source(Vec<u8>),
+    /// The receiver's memory, and what stood there then: nobody writes it any more.
     Target(Vec<u8>),
 }
 
@@ -51,9 +52,9 @@ pub struct Flow {
     pub messages: Vec<Message>,
     /// Messages by the receives that they consume, in order.
     pub receives: Vec<usize>,
-    /// Where the data come from.
+    /// Where the data come from, and those of READs and atomics go.
     pub source: Region,
-    /// Where the data go.
+    /// Where the data go, and those of READs and atomics come from.
     pub target: Region,
     /// First wr_id, and seed of the first message's bytes.
     pub tag: u64,
@@ -69,6 +70,8 @@ pub struct Flow {
     pub received: usize,
     /// Messages known to have arrived, all before them included.
     pub arrived: usize,
+    /// Messages that are complete at the sender, all before them included.
+    pub succeeded: usize,
     /// A send ended with an error.
     pub send_failed: bool,
     /// A receive ended with an error.
@@ -104,6 +107,7 @@ impl Flow {
             sent: 0,
             received: 0,
             arrived: 0,
+            succeeded: 0,
             send_failed: false,
             receive_failed: false,
             groups: vec![Group::default(); groups],
@@ -117,7 +121,12 @@ impl Flow {
         };
         for index in 0..flow.messages.len() {
             let bytes = flow.bytes_of(index);
-            write_pieces(rig, source, &flow.messages[index].source, &bytes);
+            let message = &flow.messages[index];
+            match message.kind {
+                Kind::Send | Kind::Write => write_pieces(rig, source, &message.source, &bytes),
+                Kind::Read(None) => write_pieces(rig, target, &message.target, &bytes),
+                _ => {}
+            }
             if let Some(group) = flow.messages[index].group {
                 flow.groups[group].members.push((index, bytes));
             }
@@ -159,7 +168,7 @@ impl Flow {
     /// Deregisters one of its regions, whatever is under way.
     pub fn withdraw(&mut self, rig: &mut Rig, source: bool) {
         let (region, withdrawn) = if source {
-            (self.source, Withdrawn::Source)
+            (self.source, Withdrawn::Source(rig.bytes(self.source.all())))
         } else {
             (self.target, Withdrawn::Target(rig.bytes(self.target.all())))
         };
@@ -214,6 +223,9 @@ impl Flow {
 
     /// Whether a message was executed.
     fn has_arrived(&self, rig: &Rig, index: usize) -> bool {
+        if self.messages[index].kind.has_response() {
+            return self.brought(rig, index);
+        }
         let Some(group) = self.messages[index].group else {
             return index < self.arrived || self.holds(rig, index);
         };
@@ -241,7 +253,7 @@ impl Flow {
         write_pieces(rig, self.target, &message.target, &vec![CONSUMED; message.len]);
     }
 
-    /// The application is done with the source bytes of a message.
+    /// The application is done with the bytes of a message at the sender's end.
     pub fn spend(&self, rig: &mut Rig, index: usize) {
         let message = &self.messages[index];
         write_pieces(rig, self.source, &message.source, &vec![SPENT; message.len]);
@@ -268,7 +280,7 @@ impl Flow {
             let span = |piece: &Piece| region.at(piece.offset, piece.len);
             let spans: Vec<Span> = match message.kind {
                 Kind::Send => message.target.iter().map(span).collect(),
-                Kind::Write => message.bystander.iter().map(span).collect(),
+                _ => message.bystander.iter().map(span).collect(),
             };
             match rig.try_post_recv_as(self.to, &spans, self.tag + index as u64) {
                 Ok(()) => self.receives_posted += 1,
@@ -300,9 +312,17 @@ impl Flow {
         let mut work = match (message.kind, message.inline) {
             (Kind::Send, true) => Work::send_inline(&self.bytes_of(index)),
             (Kind::Send, false) => Work::send_gather(&spans),
-            (Kind::Write, true) => Work::write_inline(&self.bytes_of(index), self.write_span(message)),
-            (Kind::Write, false) => Work::write_gather(&spans, self.write_span(message)),
+            (Kind::Write, true) => Work::write_inline(&self.bytes_of(index), self.remote_span(message)),
+            (Kind::Write, false) => Work::write_gather(&spans, self.remote_span(message)),
+            (Kind::Read(_), _) => Work::read_scatter(&spans, self.remote_span(message)),
+            (Kind::FetchAdd(add), _) => Work::fetch_add(spans[0], self.remote_span(message), add),
+            (Kind::CompareSwap(expected, stored), _) => {
+                Work::compare_swap(spans[0], self.remote_span(message), expected, stored)
+            }
         };
+        if message.fenced {
+            work = work.fenced();
+        }
         if message.imm {
             work = work.imm(self.imm_of(index));
         }
@@ -314,7 +334,7 @@ impl Flow {
         }
         match message.defect {
             Some(Defect::RemoteKey) => {
-                let to = self.write_span(message);
+                let to = self.remote_span(message);
                 work = work.to(to.addr(), self.target.key ^ KEY_SPOILER);
             }
             Some(Defect::LocalKey) => work = work.lkey(self.source.key ^ KEY_SPOILER),
@@ -323,9 +343,12 @@ impl Flow {
         work.wr_id(self.tag + index as u64)
     }
 
-    fn write_span(&self, message: &Message) -> Span {
+    fn remote_span(&self, message: &Message) -> Span {
         if message.defect == Some(Defect::RemoteRange) {
             return self.target.at(self.target.len - message.len + 1, message.len);
+        }
+        if message.defect == Some(Defect::Crooked) {
+            return self.target.at(message.target[0].offset + 1, message.len);
         }
         let piece = message.target.first().copied().unwrap_or(Piece { offset: 0, len: 0 });
         self.target_span(piece)

@@ -1,6 +1,7 @@
 //! The whole target region of a flow against what may stand in it.
 
 use super::flow::{CONSUMED, Flow, Withdrawn};
+use super::message::Kind;
 use simnet::Rig;
 
 /// What a byte of the target may be.
@@ -10,7 +11,7 @@ enum Byte {
     Is(u8),
     /// This, or still 0.
     Maybe(u8),
-    /// It belongs to WRITEs that share an address, which are watched elsewhere.
+    /// It belongs to WRITEs that share an address or to atomics, which are watched elsewhere.
     Shared,
 }
 
@@ -30,6 +31,8 @@ impl Flow {
             };
             assert!(good, "byte {offset} of the target is {byte:#04x}: {}", self.owner_of(offset));
         }
+        self.check_words(rig, settled);
+        self.check_sinks(rig, settled);
         if let Some(Withdrawn::Target(before)) = &self.withdrawn {
             for (offset, (&byte, &then)) in bytes.iter().zip(before).enumerate() {
                 let consumed = image[offset] == Byte::Is(CONSUMED);
@@ -52,9 +55,14 @@ impl Flow {
         for (index, message) in self.messages.iter().enumerate() {
             let bytes = self.bytes_of(index);
             let places = message.target.iter().flat_map(|piece| piece.offset..piece.offset + piece.len);
+            if matches!(message.kind, Kind::Read(Some(_))) {
+                continue;
+            }
             for (offset, value) in places.zip(bytes) {
-                image[offset] = if message.group.is_some() {
+                image[offset] = if message.group.is_some() || message.kind.is_atomic() {
                     Byte::Shared
+                } else if message.kind.has_response() {
+                    Byte::Is(value)
                 } else if index < self.arrived {
                     Byte::Is(CONSUMED)
                 } else if index >= self.posted {

@@ -23,15 +23,35 @@ pub enum Kind {
     Send,
     /// WRITE.
     Write,
+    /// READ of bytes that are the READ's own, or of what the WRITE of that index wrote.
+    Read(Option<usize>),
+    /// FETCH_AND_ADD of this.
+    FetchAdd(u64),
+    /// CMP_AND_SWP: expects the first, stores the second.
+    CompareSwap(u64, u64),
+}
+
+impl Kind {
+    /// True if it brings data from the peer.
+    pub const fn has_response(self) -> bool {
+        !matches!(self, Self::Send | Self::Write)
+    }
+
+    /// True of FETCH_AND_ADD and CMP_AND_SWP.
+    pub const fn is_atomic(self) -> bool {
+        matches!(self, Self::FetchAdd(_) | Self::CompareSwap(..))
+    }
 }
 
 /// What is wrong with a message, and so how it must end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Defect {
-    /// A WRITE with a key that names nothing.
+    /// A WRITE, a READ or an atomic with a key that names nothing.
     RemoteKey,
-    /// A WRITE that ends behind its region.
+    /// A WRITE or a READ that ends behind its region.
     RemoteRange,
+    /// An atomic whose word is not aligned.
+    Crooked,
     /// Local data with a key that names nothing.
     LocalKey,
     /// A SEND that is longer than its receive.
@@ -53,11 +73,13 @@ pub struct Message {
     pub signaled: bool,
     /// The peer's completion is a solicited event.
     pub solicited: bool,
+    /// It waits for all READs and atomics before it.
+    pub fenced: bool,
     /// The data travel in the send queue.
     pub inline: bool,
-    /// Where the data come from.
+    /// The sender's end: where the data come from, or where those of a READ or atomic go.
     pub source: Vec<Piece>,
-    /// Where the data go: the receive's elements, or the one range of a WRITE.
+    /// The receiver's end: the receive's elements, the one range of a WRITE or READ, or the word of an atomic.
     pub target: Vec<Piece>,
     /// The receive that a WRITE with immediate consumes, which must stay untouched.
     pub bystander: Option<Piece>,
@@ -71,6 +93,11 @@ impl Message {
     /// True if it consumes a receive.
     pub fn consumes_receive(&self) -> bool {
         self.kind == Kind::Send || self.imm
+    }
+
+    /// Packets that its data fill.
+    pub fn packets(&self, pmtu: usize) -> usize {
+        self.len.div_ceil(pmtu).max(1)
     }
 }
 
@@ -121,9 +148,23 @@ impl Script {
         script
     }
 
-    /// Packets of all messages.
+    /// Request packets of all messages.
     pub fn packets(&self, pmtu: usize) -> usize {
-        self.messages.iter().map(|message| message.len.div_ceil(pmtu).max(1)).sum()
+        self.messages
+            .iter()
+            .map(|message| if message.kind.has_response() { 1 } else { message.packets(pmtu) })
+            .sum()
+    }
+
+    /// READs and atomics among the messages.
+    pub fn answered(&self) -> usize {
+        self.messages.iter().filter(|message| message.kind.has_response()).count()
+    }
+
+    /// Response packets of all messages.
+    pub fn responses(&self, pmtu: usize) -> usize {
+        let answered = self.messages.iter().filter(|message| message.kind.has_response());
+        answered.map(|message| message.packets(pmtu)).sum()
     }
 
     /// Spoils one message.
@@ -141,6 +182,9 @@ impl Script {
             (Kind::Write, _) => Defect::RemoteRange,
             (Kind::Send, 0 | 1) => Defect::ShortReceive,
             (Kind::Send, _) => Defect::ReceiveKey,
+            (Kind::Read(_), 1) => Defect::RemoteRange,
+            (Kind::FetchAdd(_) | Kind::CompareSwap(..), 1) => Defect::Crooked,
+            _ => Defect::RemoteKey,
         };
         if defect == Defect::ShortReceive {
             let len = rng.index(message.len);
@@ -167,6 +211,7 @@ impl Script {
                 imm: false,
                 signaled: rng.below(3) == 0,
                 solicited: false,
+                fenced: false,
                 inline,
                 source,
                 target: vec![target],
@@ -187,7 +232,7 @@ impl Script {
         let slack = if rng.below(2) == 0 { 0 } else { rng.index(100) };
         let target = match kind {
             Kind::Send => scatter(rng, &mut self.target_len, len + slack, limits.recv_sges),
-            Kind::Write => vec![place(&mut self.target_len, len)],
+            _ => vec![place(&mut self.target_len, len)],
         };
         let bystander =
             (kind == Kind::Write && imm && rng.below(2) == 0).then(|| place(&mut self.target_len, 16));
@@ -197,6 +242,7 @@ impl Script {
             imm,
             signaled: rng.below(4) > 0,
             solicited: rng.below(4) == 0,
+            fenced: false,
             inline,
             source,
             target,
@@ -207,7 +253,7 @@ impl Script {
     }
 }
 
-fn draw_len(rng: &mut Rng, limits: &Limits) -> usize {
+pub(super) fn draw_len(rng: &mut Rng, limits: &Limits) -> usize {
     let pmtu = limits.pmtu;
     match rng.below(40) {
         0 | 1 => 0,
@@ -221,14 +267,14 @@ fn draw_len(rng: &mut Rng, limits: &Limits) -> usize {
 }
 
 /// A new piece at the end of a region.
-fn place(end: &mut usize, len: usize) -> Piece {
+pub(super) fn place(end: &mut usize, len: usize) -> Piece {
     let offset = *end;
     *end += len + GAP;
     Piece { offset, len }
 }
 
 /// `len` bytes in up to `pieces_max` pieces, some of them empty.
-fn scatter(rng: &mut Rng, end: &mut usize, len: usize, pieces_max: usize) -> Vec<Piece> {
+pub(super) fn scatter(rng: &mut Rng, end: &mut usize, len: usize, pieces_max: usize) -> Vec<Piece> {
     let count = if rng.below(2) == 0 { 1 } else { 1 + rng.index(pieces_max) };
     if len == 0 && rng.below(2) == 0 {
         return Vec::new();

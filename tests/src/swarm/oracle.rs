@@ -26,11 +26,14 @@ impl Flow {
         if done.status == WcStatus::Success {
             self.check_send_success(index, done);
             self.arrive(rig, index + 1);
+            (before..=index).for_each(|index| self.check_result(rig, index));
             (before..=index).for_each(|index| self.spend(rig, index));
+            self.succeeded = index + 1;
             return;
         }
         self.send_failed = true;
         self.arrive(rig, index);
+        (before..index).for_each(|index| self.check_result(rig, index));
         assert!(self.may_fail_as(index, done.status), "{}", self.describe(index, done));
     }
 
@@ -74,13 +77,16 @@ impl Flow {
     pub fn arrive(&mut self, rig: &mut Rig, end: usize) {
         for index in self.arrived..end {
             let message = &self.messages[index];
-            assert_eq!(message.defect, None, "message {index} must fail, and did not");
-            if message.group.is_none() {
+            let fails_later = message.kind.has_response() && message.defect == Some(Defect::LocalKey);
+            assert!(message.defect.is_none() || fails_later, "message {index} must fail, and did not");
+            self.check_fence(rig, index);
+            if message.group.is_none() && !message.kind.has_response() {
                 assert!(self.holds(rig, index), "message {index} has not arrived whole: {message:?}");
                 self.consume(rig, index);
             }
         }
         self.arrived = self.arrived.max(end);
+        self.check_words(rig, false);
         self.watch_groups(rig);
     }
 
@@ -124,9 +130,11 @@ impl Flow {
 
     fn check_before(&self, rig: &Rig, end: usize) {
         for index in self.arrived..end {
-            let whole = self.messages[index].group.is_some() || self.holds(rig, index);
+            let message = &self.messages[index];
+            let whole = message.group.is_some() || message.kind.has_response() || self.holds(rig, index);
             assert!(whole, "message {index} is not whole, and small WRITE {end} behind it is visible");
         }
+        self.check_fence(rig, end);
     }
 
     fn index_of(&self, done: &Completion, end: usize) -> usize {
@@ -137,8 +145,17 @@ impl Flow {
 
     fn check_send_success(&self, index: usize, done: &Completion) {
         let message = &self.messages[index];
-        let opcode = if message.kind == Kind::Write { WcOpcode::RdmaWrite } else { WcOpcode::Send };
-        let good = message.signaled && done.opcode == opcode && done.byte_len as usize == message.len;
+        let opcode = match message.kind {
+            Kind::Send => WcOpcode::Send,
+            Kind::Write => WcOpcode::RdmaWrite,
+            Kind::Read(_) => WcOpcode::RdmaRead,
+            Kind::FetchAdd(_) => WcOpcode::FetchAdd,
+            Kind::CompareSwap(..) => WcOpcode::CompSwap,
+        };
+        let good = message.signaled
+            && message.defect.is_none()
+            && done.opcode == opcode
+            && done.byte_len as usize == message.len;
         assert!(good, "{}", self.describe(index, done));
     }
 
@@ -158,9 +175,9 @@ impl Flow {
     /// How message `index` fails at the sender if it does because a region is gone.
     fn withdrawn_status(&self, index: usize) -> Option<WcStatus> {
         Some(match (self.withdrawn.as_ref()?, self.messages[index].kind) {
-            (Withdrawn::Source, _) => WcStatus::LocProtErr,
-            (Withdrawn::Target(_), Kind::Write) => WcStatus::RemAccessErr,
+            (Withdrawn::Source(_), _) => WcStatus::LocProtErr,
             (Withdrawn::Target(_), Kind::Send) => WcStatus::RemOpErr,
+            (Withdrawn::Target(_), _) => WcStatus::RemAccessErr,
         })
     }
 
@@ -173,7 +190,7 @@ impl Flow {
                 let is_write = self.messages[index].kind == Kind::Write;
                 Some(if is_write { WcStatus::LocAccessErr } else { WcStatus::LocProtErr })
             }
-            Some(Defect::LocalKey) | None => None,
+            Some(Defect::LocalKey | Defect::Crooked) | None => None,
         };
         if own == Some(status) {
             return true;
@@ -187,7 +204,7 @@ const fn sender_status(defect: Defect) -> WcStatus {
     match defect {
         Defect::RemoteKey | Defect::RemoteRange => WcStatus::RemAccessErr,
         Defect::LocalKey => WcStatus::LocProtErr,
-        Defect::ShortReceive => WcStatus::RemInvReqErr,
+        Defect::ShortReceive | Defect::Crooked => WcStatus::RemInvReqErr,
         Defect::ReceiveKey => WcStatus::RemOpErr,
     }
 }

@@ -1,9 +1,9 @@
 //! Everything that a seed decides.
 
 use super::message::{Limits, Script};
+use super::reads;
 use super::shares;
 use super::weather::{self, Change};
-use core::fmt;
 use datapath::qp::attr::{CongestionAlgorithm, RecoveryPolicy};
 use datapath::queue::QueueCaps;
 use datapath::stream::RtoConfig;
@@ -147,6 +147,7 @@ impl Plan {
         }
         weather.sort_by_key(|(at, _)| *at);
         shares::draw(extras, &mut rig, &mut connections);
+        reads::draw(extras, &mut connections, tidy);
         Self { seed, rig, nodes, connections, weather, storm_ns, tidy }
     }
 
@@ -158,6 +159,12 @@ impl Plan {
 }
 
 impl ConnectionPlan {
+    /// True if READs or atomics are among its messages.
+    pub fn has_responses(&self) -> bool {
+        let flows = self.lives.iter().flat_map(|life| &life.flows);
+        flows.flat_map(|flow| &flow.script.messages).any(|message| message.kind.has_response())
+    }
+
     /// True if neither an error nor a RESET belongs to its lives.
     pub fn is_clean(&self) -> bool {
         !self.lethal && self.lives.len() == 1 && !self.lives[0].may_fail(self)
@@ -334,19 +341,25 @@ fn draw_flow(rng: &mut Rng, from: &QpOptions, to: &QpOptions, storm_ns: u64) -> 
         1..=5 => 1 + rng.index(24),
         _ => rng.index(120),
     };
-    let limits = Limits {
-        pmtu: from.pmtu.bytes() as usize,
-        inline_max: from.caps.max_inline as usize,
-        send_sges: from.caps.max_send_sge as usize,
-        recv_sges: to.caps.max_recv_sge as usize,
-        count,
-        bytes: if rng.below(8) == 0 { 300_000 } else { 60_000 },
-    };
+    let bytes = if rng.below(8) == 0 { 300_000 } else { 60_000 };
+    let limits = Limits { count, bytes, ..limits_of(from, to) };
     let script = Script::draw(rng, &limits);
     let receives = script.messages.iter().filter(|message| message.consumes_receive()).count();
     let posts = draw_lumps(rng, script.messages.len(), storm_ns, 3);
     let receives = draw_lumps(rng, receives, storm_ns, 2);
     FlowPlan { script, posts, receives }
+}
+
+/// What two ends set to the messages from one to the other.
+pub(super) fn limits_of(from: &QpOptions, to: &QpOptions) -> Limits {
+    Limits {
+        pmtu: from.pmtu.bytes() as usize,
+        inline_max: from.caps.max_inline as usize,
+        send_sges: from.caps.max_send_sge as usize,
+        recv_sges: to.caps.max_recv_sge as usize,
+        count: 0,
+        bytes: 60_000,
+    }
 }
 
 /// Splits `total` over points of time; often all at once.
@@ -367,37 +380,4 @@ fn draw_lumps(rng: &mut Rng, total: usize, storm_ns: u64, one_in: u64) -> Vec<(u
 
 fn small(rng: &mut Rng, bound: u64) -> u8 {
     u8::try_from(rng.below(bound)).unwrap_or(0)
-}
-
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tidy = if self.tidy { "tidy, " } else { "" };
-        writeln!(f, "{tidy}{} nodes, faults until {} ns, {:?}", self.nodes, self.storm_ns, self.rig)?;
-        for (at, change) in &self.weather {
-            writeln!(f, "  at {at}: {change:?}")?;
-        }
-        for (index, connection) in self.connections.iter().enumerate() {
-            let ConnectionPlan { nodes, options, lethal, lives } = connection;
-            writeln!(f, "pair {index} on nodes {nodes:?}{}", if *lethal { ", lethal" } else { "" })?;
-            for end in options {
-                writeln!(f, "  {end:?}")?;
-            }
-            for (number, life) in lives.iter().enumerate() {
-                let sizes = life.flows.each_ref().map(|flow| {
-                    let bytes: usize = flow.script.messages.iter().map(|message| message.len).sum();
-                    (flow.script.messages.len(), bytes)
-                });
-                let defects = life.defects();
-                writeln!(
-                    f,
-                    "  life {number}: (messages, bytes) {sizes:?}, {defects} defects, {:?}, {:?}, {:?}{}",
-                    life.end,
-                    life.pause,
-                    life.withdrawal,
-                    if life.replaced { ", replaced" } else { "" },
-                )?;
-            }
-        }
-        Ok(())
-    }
 }

@@ -147,6 +147,10 @@ pub(crate) fn apply_advance(
         return;
     }
     if !emit_ready(qpc, cold, units) {
+        // Refused: the episode ended with this Advance, and no longer looks as if there had been one.
+        if advanced != Advanced::StillMissing {
+            close_recovery(&mut qpc.rx, cold, units, Some(generation));
+        }
         return;
     }
     if advanced == Advanced::StillMissing {
