@@ -6,7 +6,9 @@ use datapath::qp::state::QpState;
 use datapath::queue::WcStatus;
 use simnet::{Forger, Message, Op, Passing, Qp, QpOptions, Region, Rig, RigOptions, Rng, Transfer};
 use simnet::{FrameKind, Work, filter};
-use wire::{AckFlags, Meta, NakCode, Opcode, Pmtu, Psn, Repr, Reth, Ssn, Ssnw, Syndrome, WireMode};
+use wire::{
+    AckFlags, AtomicEth, Meta, NakCode, Opcode, Pmtu, Psn, Rdw, Repr, Reth, Ssn, Ssnw, Syndrome, WireMode,
+};
 
 const LIMIT_NS: u64 = 1_000_000_000;
 const PSN: u32 = 0x00_1000;
@@ -148,14 +150,22 @@ fn a_guessed_key_ahead_of_the_epsn_is_dropped_and_not_acknowledged() {
 }
 
 #[test]
-fn what_is_not_there_yet_is_refused_at_the_epsn() {
-    for opcode in [Opcode::RcReadRequest, Opcode::RcCompareSwap, Opcode::RcFetchAdd, Opcode::RcSendOnlyInv] {
+fn what_may_not_be_read_is_refused_at_the_epsn() {
+    for opcode in [Opcode::RcReadRequest, Opcode::RcCompareSwap, Opcode::RcFetchAdd] {
         let mut bench = bench();
+        let (va, rkey) = (bench.secret.iova, bench.secret.key);
         let mut repr = bench.forger.repr(WireMode::Srnic, opcode, Psn::new(PSN));
         repr.meta = Some(Meta { msn: wire::Msn::new(0), offset: 0 });
+        repr.rdw = Some(Rdw { rslot: 0, rpsn_start: Psn::new(PSN) });
+        if opcode == Opcode::RcReadRequest {
+            repr.reth = Some(Reth { va, rkey, dma_len: 8 });
+        } else {
+            repr.atomic_eth = Some(AtomicEth { va, rkey, swap_add: 1, compare: 0 });
+        }
         bench.inject(&repr, &[]);
         let counters = *bench.rig.counters(bench.b);
         assert_eq!(counters.tx_error_naks, 1, "{opcode:?}: {counters:?}");
+        assert_eq!(counters.rx_reads + counters.rx_atomics + counters.tx_responses, 0, "{opcode:?}");
         assert_eq!(bench.rig.state(bench.b), QpState::Err, "{opcode:?}");
         bench.verify();
     }
