@@ -5,7 +5,9 @@
 //! | `ibv_open_device` | [`Device::open`], by a string such as `memif:/run/srnic.sock,role=client` ([`DeviceSpec`]) |
 //! | `ibv_alloc_pd`, `ibv_reg_mr` | [`Device::alloc_pd`], [`ProtectionDomain::register`] and its siblings |
 //! | `ibv_create_cq`, `ibv_poll_cq` | [`Device::create_cq`], [`CompletionQueue::poll`] |
-//! | `ibv_create_qp`, `ibv_modify_qp` | [`ProtectionDomain::queue_pair`], then [`PreparedQueuePair::connect`] |
+//! | `ibv_create_qp` | [`ProtectionDomain::queue_pair`], then [`PreparedQueuePair::connect`] |
+//! | `ibv_modify_qp`, `ibv_query_qp` | [`QueuePair::modify`], [`QueuePair::query`]; from RESET on: [`ManualQueuePair`] |
+//! | `ibv_query_port`, `ibv_query_gid`, `ibv_query_pkey` | [`Device::query_port`], [`Device::query_gid`], [`Device::query_pkey`] |
 //! | `ibv_post_send`, `ibv_post_recv` | [`QueuePair::post_send`], [`QueuePair::post_recv`]; lists: [`QueuePair::batch`], [`QueuePair::post_recv_batch`] |
 //! | `ibv_alloc_mw`, `ibv_bind_mw` | [`ProtectionDomain::alloc_window`], [`MemoryWindow::bind`] |
 //! | `ibv_create_srq`, `ibv_post_srq_recv` | [`ProtectionDomain::create_srq`], [`SharedReceiveQueue::post_recv`] |
@@ -67,6 +69,7 @@ mod memory;
 mod nic;
 #[cfg(feature = "dpdk")]
 mod open;
+mod port;
 mod queue_pair;
 mod shared;
 mod shared_receive;
@@ -76,12 +79,16 @@ mod work_request;
 
 pub use completion::{CompletionChannel, CompletionQueue};
 pub use datapath::counters::Counters;
-pub use datapath::engine::{AsyncEvent, EngineConfig, EngineMemory, SrqAttr, Turn, Usage};
-pub use datapath::memory::{Access, Backing, WindowType};
+pub use datapath::engine::{
+    AsyncEvent, ConfigError, CreateError, EngineConfig, EngineMemory, ModifyError, SrqAttr, Turn, Usage,
+};
+pub use datapath::memory::{Access, Backing, RegisterError, WindowType};
 pub use datapath::port::fault::FaultStats;
 pub use datapath::port::options::{Keys, OptionError};
 pub use datapath::port::{Port, PortStats};
-pub use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, LossResponse, RecoveryPolicy};
+pub use datapath::qp::attr::{
+    AddressVector, CongestionAlgorithm, CongestionTuning, LossResponse, QpAttr, QpAttrMask, RecoveryPolicy,
+};
 pub use datapath::qp::state::QpState;
 pub use datapath::queue::{
     Completion, PostError, QueueCaps, RecvRequest, SendData, Sge, SrqCaps, WcFlags, WcOpcode, WcStatus,
@@ -97,8 +104,9 @@ pub use memory::{
 };
 #[cfg(feature = "dpdk")]
 pub use open::open_port;
-pub use queue_pair::{PreparedQueuePair, QueuePair, QueuePairBuilder, SendBatch};
+pub use port::{Gid, PortAttr};
+pub use queue_pair::{ManualQueuePair, PreparedQueuePair, QueuePair, QueuePairBuilder, SendBatch};
 pub use shared_receive::SharedReceiveQueue;
 pub use spec::{DeviceSpec, Hugepages, Role, SpecError, Transport};
-pub use wire::Pmtu;
+pub use wire::{Pmtu, WireMode};
 pub use work_request::{RemoteAddr, SendRequest};

@@ -65,6 +65,7 @@ pub(crate) trait Nic: Send {
     fn destroy_srq(&mut self, number: u32);
     fn create_qp(&mut self, config: &QpConfig) -> Result<QpHandles, CreateError>;
     fn modify_qp(&mut self, qpn: u32, attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError>;
+    fn query_qp(&self, qpn: u32) -> Option<QpAttr>;
     fn limit_window(&mut self, qpn: u32, window: u16) -> u16;
     fn destroy_qp(&mut self, qpn: u32);
 }
@@ -223,6 +224,10 @@ impl<P: Port + Send> Nic for Driven<P> {
         let result = self.engine.modify_qp(qpn, attr, mask);
         self.tell();
         result
+    }
+
+    fn query_qp(&self, qpn: u32) -> Option<QpAttr> {
+        self.engine.query_qp(qpn)
     }
 
     fn limit_window(&mut self, qpn: u32, window: u16) -> u16 {

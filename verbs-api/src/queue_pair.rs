@@ -2,9 +2,11 @@
 
 mod builder;
 mod connect;
+mod manual;
 
 pub use builder::QueuePairBuilder;
 pub use connect::PreparedQueuePair;
+pub use manual::ManualQueuePair;
 
 use crate::completion::CqShared;
 use crate::device::Device;
@@ -41,6 +43,26 @@ impl Owned {
     /// Takes the window down to what the peer takes; returns it.
     fn limit_window(&self, window: u16) -> u16 {
         self.device().nic().limit_window(self.handles.qpn, window)
+    }
+
+    /// Its attributes and its state.
+    fn query(&self) -> QpAttr {
+        // It is destroyed by our drop and nothing else.
+        self.device().nic().query_qp(self.handles.qpn).unwrap_or_default()
+    }
+
+    fn post_send(&mut self, request: &SendRequest<'_>) -> Result<(), Error> {
+        let idle = self.handles.send.outstanding() == 0;
+        self.handles.send.post(&request.0)?;
+        if idle {
+            self.device().progress();
+        }
+        Ok(())
+    }
+
+    fn batch(&mut self) -> SendBatch<'_> {
+        let idle = self.handles.send.outstanding() == 0;
+        SendBatch { owned: self, idle }
     }
 
     fn post_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), Error> {
@@ -84,12 +106,7 @@ impl QueuePair {
     /// # Errors
     /// [`Error::Post`]; nothing was posted then. A full queue empties by polling its completion queue.
     pub fn post_send(&mut self, request: &SendRequest<'_>) -> Result<(), Error> {
-        let idle = self.owned.handles.send.outstanding() == 0;
-        self.owned.handles.send.post(&request.0)?;
-        if idle {
-            self.owned.device().progress();
-        }
-        Ok(())
+        self.owned.post_send(request)
     }
 
     /// Begins a batch of send requests: one doorbell for all of them, when the batch is dropped. Requests are written
@@ -108,8 +125,7 @@ impl QueuePair {
     /// }
     /// ```
     pub fn batch(&mut self) -> SendBatch<'_> {
-        let idle = self.owned.handles.send.outstanding() == 0;
-        SendBatch { owned: &mut self.owned, idle }
+        self.owned.batch()
     }
 
     /// Posts several receive requests, in order.
@@ -148,6 +164,21 @@ impl QueuePair {
     pub fn abort(&mut self) -> Result<(), Error> {
         let attr = QpAttr { state: QpState::Err, ..QpAttr::default() };
         Ok(self.owned.modify(&attr, QpAttrMask::STATE)?)
+    }
+
+    /// Changes the attributes that `mask` names, and the state if it names that (`ibv_modify_qp`; protocol.md 1.9 has the
+    /// transitions and their masks).
+    ///
+    /// # Errors
+    /// [`Error::Connect`] says what the mask lacks or must not hold; nothing has changed then.
+    pub fn modify(&mut self, attr: &QpAttr, mask: QpAttrMask) -> Result<(), Error> {
+        Ok(self.owned.modify(attr, mask)?)
+    }
+
+    /// Its attributes and its state (`ibv_query_qp`); the PSNs are those that it began with.
+    #[must_use]
+    pub fn query(&self) -> QpAttr {
+        self.owned.query()
     }
 
     /// Its number.

@@ -2,6 +2,7 @@
 
 use super::Owned;
 use super::connect::PreparedQueuePair;
+use super::manual::ManualQueuePair;
 use crate::completion::{CompletionQueue, CqShared};
 use crate::error::Error;
 use crate::memory::ProtectionDomain;
@@ -116,6 +117,24 @@ impl QueuePairBuilder {
     /// # Errors
     /// [`Error::Create`], [`Error::Connect`], [`Error::OtherDevice`].
     pub fn build(self) -> Result<PreparedQueuePair, Error> {
+        self.validate()?;
+        let attr = self.attr;
+        let owned = self.reset()?;
+        let mask = QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | QpAttrMask::ACCESS_FLAGS;
+        owned.modify(&QpAttr { state: QpState::Init, ..attr }, mask)?;
+        Ok(PreparedQueuePair::new(owned, attr))
+    }
+
+    /// Makes a queue pair in RESET, for programs that drive its states themselves. Of the builder's settings its sizes,
+    /// its window and its shared receive queue count; the attributes are the program's.
+    ///
+    /// # Errors
+    /// [`Error::Create`], [`Error::OtherDevice`].
+    pub fn create(self) -> Result<ManualQueuePair, Error> {
+        Ok(ManualQueuePair::new(self.reset()?))
+    }
+
+    fn reset(self) -> Result<Owned, Error> {
         let device = self.domain.device();
         if !self.cqs.iter().all(|cq| cq.device.is(device)) {
             return Err(Error::OtherDevice { what: "completion queue" });
@@ -123,7 +142,6 @@ impl QueuePairBuilder {
         if self.srq.as_ref().is_some_and(|srq| !srq.device.is(device)) {
             return Err(Error::OtherDevice { what: "shared receive queue" });
         }
-        self.validate()?;
         let [send_cq, recv_cq] = [self.cqs[0].number, self.cqs[1].number];
         let config = QpConfig {
             qp_type: QpType::Rc,
@@ -135,10 +153,7 @@ impl QueuePairBuilder {
             window: self.window,
         };
         let handles = device.nic().create_qp(&config)?;
-        let owned = Owned { handles, domain: self.domain, _cqs: self.cqs, _srq: self.srq };
-        let mask = QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | QpAttrMask::ACCESS_FLAGS;
-        owned.modify(&QpAttr { state: QpState::Init, ..self.attr }, mask)?;
-        Ok(PreparedQueuePair::new(owned, self.attr))
+        Ok(Owned { handles, domain: self.domain, _cqs: self.cqs, _srq: self.srq })
     }
 
     /// Checks now what the engine will take only when connecting: by then the peer has heard of this queue pair.

@@ -1,0 +1,97 @@
+//! A queue pair whose states the program drives itself.
+
+use super::{Owned, SendBatch};
+use crate::error::Error;
+use crate::work_request::SendRequest;
+use datapath::qp::attr::{QpAttr, QpAttrMask};
+use datapath::qp::state::QpState;
+use datapath::queue::RecvRequest;
+
+/// A queue pair (RC) that begins in RESET, with every transition and mask of `ibv_modify_qp` (protocol.md 1.9), from
+/// [`QueuePairBuilder::create`](super::QueuePairBuilder::create). [`QueuePair`](super::QueuePair) is the easy way.
+///
+/// What a state does not permit is an error when called, not when compiled. A `Device` resolves an address vector without
+/// an Ethernet address while it runs: a transition that fails with
+/// [`ModifyError::ResolvingNeighbor`](crate::ModifyError) is to be tried again.
+///
+/// ```
+/// use verbs_api::{Device, QpAttr, QpAttrMask, QpState};
+///
+/// # fn main() -> Result<(), verbs_api::Error> {
+/// let device = Device::open("sim:manual")?;
+/// let (pd, cq) = (device.alloc_pd(), device.create_cq(16)?);
+/// let mut pair = pd.queue_pair(&cq, &cq).create()?;
+/// let init = QpAttr { state: QpState::Init, ..pair.query() };
+/// let mask = QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT;
+/// let error = pair.modify(&init, mask).err().map(|error| error.to_string());
+/// assert_eq!(
+///     error.as_deref(),
+///     Some("RC QP RESET to INIT: missing ACCESS_FLAGS: set them and add them to the mask")
+/// );
+/// pair.modify(&init, mask | QpAttrMask::ACCESS_FLAGS)?;
+/// assert_eq!(pair.state(), QpState::Init);
+/// # Ok(()) }
+/// ```
+///
+/// Dropping it destroys it: what is outstanding ends without completions, and the peer's requests time out.
+pub struct ManualQueuePair {
+    owned: Owned,
+}
+
+impl ManualQueuePair {
+    pub(super) const fn new(owned: Owned) -> Self {
+        Self { owned }
+    }
+
+    /// Changes the attributes that `mask` names, and the state if it names that (`ibv_modify_qp`).
+    ///
+    /// # Errors
+    /// [`Error::Connect`] says what the mask lacks or must not hold, or which value is wrong; nothing has changed then.
+    pub fn modify(&mut self, attr: &QpAttr, mask: QpAttrMask) -> Result<(), Error> {
+        Ok(self.owned.modify(attr, mask)?)
+    }
+
+    /// Its attributes and its state (`ibv_query_qp`); the PSNs are those that it was given.
+    #[must_use]
+    pub fn query(&self) -> QpAttr {
+        self.owned.query()
+    }
+
+    /// Takes its window down to what the peer takes, 1 at least; before RTS. Returns the window.
+    pub fn limit_window(&mut self, window: u16) -> u16 {
+        self.owned.limit_window(window)
+    }
+
+    /// Posts a send request.
+    ///
+    /// # Errors
+    /// [`Error::Post`], also in a state that takes none; nothing was posted then.
+    pub fn post_send(&mut self, request: &SendRequest<'_>) -> Result<(), Error> {
+        self.owned.post_send(request)
+    }
+
+    /// Begins a batch of send requests, as [`QueuePair::batch`](super::QueuePair::batch).
+    pub fn batch(&mut self) -> SendBatch<'_> {
+        self.owned.batch()
+    }
+
+    /// Posts a receive request.
+    ///
+    /// # Errors
+    /// [`Error::Post`], also in RESET; nothing was posted then.
+    pub fn post_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), Error> {
+        self.owned.post_recv(request)
+    }
+
+    /// Its state, which a failure changes, too.
+    #[must_use]
+    pub fn state(&self) -> QpState {
+        self.owned.handles.shared.state()
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn qpn(&self) -> u32 {
+        self.owned.handles.qpn
+    }
+}

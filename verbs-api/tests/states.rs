@@ -1,0 +1,286 @@
+//! The states of a queue pair as `ibv_modify_qp` has them (protocol.md 1.9, written out here once more), its attributes,
+//! and those of the port.
+
+#[macro_use]
+#[path = "support/drivers.rs"]
+mod drivers;
+
+use std::time::{Duration, Instant};
+use verbs_api::{
+    Access, AddressVector, AsyncEvent, Completion, CompletionQueue, CongestionAlgorithm, Device, Driver,
+    Error, ManualQueuePair, PostError, ProtectionDomain, QpAttr, QpAttrMask, QpState, RecvRequest, SendData,
+    SendRequest, WcStatus,
+};
+
+use QpState::{Err, Init, Reset, Rtr, Rts, Sqd, Sqe};
+
+struct Host {
+    device: Device,
+    pd: ProtectionDomain,
+    cq: CompletionQueue,
+    pair: ManualQueuePair,
+}
+
+fn host(driver: Driver, name: &str) -> Host {
+    let device = Device::builder().driver(driver).open(&format!("sim:{name}-{driver:?}")).expect("a device");
+    let (pd, cq) = (device.alloc_pd(), device.create_cq(64).expect("a queue"));
+    let pair = pd.queue_pair(&cq, &cq).create().expect("a queue pair");
+    Host { device, pd, cq, pair }
+}
+
+/// Attributes of a connection from `from` to `to`; which of them count, a mask says.
+fn attributes(from: &Host, to: &Host) -> QpAttr {
+    QpAttr {
+        access_flags: Access::LOCAL_WRITE | Access::REMOTE_WRITE,
+        av: AddressVector {
+            src_ip: from.device.ip(),
+            dst_ip: to.device.ip(),
+            dst_mac: Some(to.device.mac()),
+            ..AddressVector::default()
+        },
+        dest_qpn: to.pair.qpn(),
+        rq_psn: to.pair.qpn() ^ 0x55,
+        sq_psn: from.pair.qpn() ^ 0x55,
+        timeout: 18,
+        congestion: CongestionAlgorithm::Fixed,
+        ..QpAttr::default()
+    }
+}
+
+/// What a transition of an RC queue pair must have set, besides STATE.
+fn required(from: QpState, to: QpState) -> Option<QpAttrMask> {
+    let mask = |names: &[QpAttrMask]| Some(names.iter().copied().collect());
+    match (from, to) {
+        (_, Reset | Err) | (Rts, Sqd | Rts) | (Sqd, Rts | Sqd) | (Init, Init) => mask(&[]),
+        (Reset, Init) => mask(&[QpAttrMask::PKEY_INDEX, QpAttrMask::PORT, QpAttrMask::ACCESS_FLAGS]),
+        (Init, Rtr) => mask(&[
+            QpAttrMask::AV,
+            QpAttrMask::PATH_MTU,
+            QpAttrMask::DEST_QPN,
+            QpAttrMask::RQ_PSN,
+            QpAttrMask::MAX_DEST_RD_ATOMIC,
+            QpAttrMask::MIN_RNR_TIMER,
+        ]),
+        (Rtr, Rts) => mask(&[
+            QpAttrMask::TIMEOUT,
+            QpAttrMask::RETRY_CNT,
+            QpAttrMask::RNR_RETRY,
+            QpAttrMask::SQ_PSN,
+            QpAttrMask::MAX_QP_RD_ATOMIC,
+        ]),
+        _ => None,
+    }
+}
+
+fn go(pair: &mut ManualQueuePair, attr: &QpAttr, to: QpState) {
+    let mask = required(pair.state(), to).expect("there is such a transition");
+    pair.modify(&QpAttr { state: to, ..*attr }, mask | QpAttrMask::STATE).expect("it has what it needs");
+    assert_eq!((pair.state(), pair.query().state, pair.query().cur_state), (to, to, to));
+}
+
+/// Takes both to RTS.
+fn connect([one, two]: &mut [Host; 2]) -> [QpAttr; 2] {
+    let attrs = [attributes(one, two), attributes(two, one)];
+    for state in [Init, Rtr, Rts] {
+        go(&mut one.pair, &attrs[0], state);
+        go(&mut two.pair, &attrs[1], state);
+    }
+    attrs
+}
+
+fn complete(host: &mut Host, other: &Host) -> Completion {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(completion) = host.cq.poll() {
+            return completion;
+        }
+        other.device.progress();
+        assert!(Instant::now() < deadline, "no completion within a minute");
+    }
+}
+
+fn event(host: &Host, other: &Host) -> AsyncEvent {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(event) = host.device.poll_event() {
+            return event;
+        }
+        host.device.progress();
+        other.device.progress();
+        assert!(Instant::now() < deadline, "no event within a minute");
+    }
+}
+
+fn nothing() -> SendRequest<'static> {
+    SendRequest::send(SendData::Inline(&[])).signaled()
+}
+
+const NO_SGE: RecvRequest<'static> = RecvRequest { wr_id: 0, scatter: &[] };
+
+/// Every state to every state, with every mask that lacks one attribute or has one too many: refused by name, and nothing
+/// changes.
+#[test]
+fn a_transition_needs_its_mask_and_changes_nothing_without() {
+    let hosts = &mut ["one", "two"].map(|_| host(Driver::Inline, "masks"));
+    let attr = attributes(&hosts[0], &hosts[1]);
+    for (from, way) in [
+        (Reset, &[][..]),
+        (Init, &[Init]),
+        (Rtr, &[Init, Rtr]),
+        (Rts, &[Init, Rtr, Rts]),
+        (Sqd, &[Init, Rtr, Rts, Sqd]),
+        (Err, &[Err]),
+    ] {
+        for to in QpState::ALL {
+            let pair = &mut hosts[0].pair;
+            go(pair, &attr, Reset);
+            way.iter().for_each(|state| go(pair, &attr, *state));
+            let before = pair.query();
+            let attr = QpAttr { state: to, ..attr };
+            let mut refused = |mask: QpAttrMask, why: &str| {
+                let error = pair.modify(&attr, mask).expect_err(why).to_string();
+                assert!(error.contains(why), "{from} to {to} with {mask}: {error}");
+                assert_eq!(pair.query(), before, "{from} to {to} with {mask}");
+            };
+            let Some(mask) = required(from, to) else {
+                refused(QpAttrMask::STATE, &format!("cannot go from {from} to {to}"));
+                continue;
+            };
+            for missing in mask.iter() {
+                let name = format!("missing {missing}: set them");
+                refused(mask.difference(missing) | QpAttrMask::STATE, &name);
+            }
+            // No transition takes a Q_Key, nor the state that it is believed to be in if that is another.
+            refused(mask | QpAttrMask::STATE | QpAttrMask::QKEY, "not allowed here QKEY: take them out");
+            if from != Rtr {
+                let wrong = mask | QpAttrMask::STATE | QpAttrMask::CUR_STATE;
+                let attr = QpAttr { cur_state: Rtr, ..attr };
+                let error = pair.modify(&attr, wrong).expect_err("it is not in RTR").to_string();
+                assert!(error.contains("cur_state says RTR"), "{error}");
+                assert_eq!(pair.query(), before);
+            }
+            pair.modify(&attr, mask | QpAttrMask::STATE).expect("all that is required");
+            assert_eq!(pair.query().state, to);
+        }
+    }
+}
+
+#[test]
+fn a_state_says_what_may_be_posted() {
+    let hosts = &mut ["one", "two"].map(|_| host(Driver::Inline, "posting"));
+    let attr = attributes(&hosts[0], &hosts[1]);
+    let pair = &mut hosts[0].pair;
+    let refused = |result: Result<(), Error>, state| {
+        let error = result.expect_err("refused");
+        assert!(
+            matches!(error, Error::Post(PostError::WrongState { state: is, .. }) if is == state),
+            "{error}"
+        );
+    };
+    refused(pair.post_recv(&NO_SGE), Reset);
+    refused(pair.post_send(&nothing()), Reset);
+    for state in [Init, Rtr] {
+        go(pair, &attr, state);
+        pair.post_recv(&NO_SGE).expect("receives may be posted");
+        refused(pair.post_send(&nothing()), state);
+    }
+    for state in [Rts, Sqd] {
+        go(pair, &attr, state);
+        pair.post_recv(&NO_SGE).expect("everything may be posted");
+        pair.post_send(&nothing()).expect("everything may be posted");
+    }
+    // In ERR, all of it comes back, and what is posted now, too.
+    go(pair, &attr, Err);
+    pair.post_recv(&NO_SGE).expect("it will be flushed");
+    pair.post_send(&nothing()).expect("it will be flushed");
+    let [one, two] = hosts;
+    for _ in 0..8 {
+        assert_eq!(complete(one, two).status, WcStatus::WrFlushErr);
+    }
+    // RESET forgets without a completion.
+    one.pair.modify(&QpAttr::default(), QpAttrMask::STATE).expect("always possible");
+    one.device.progress();
+    assert_eq!(one.cq.poll(), None);
+    let sqe = QpAttr { state: Sqe, ..attr };
+    one.pair.modify(&sqe, QpAttrMask::STATE).expect_err("RC has no such state");
+}
+
+with_both_drivers! {
+
+fn a_drained_queue_says_so_and_goes_on(driver: Driver) {
+    let hosts = &mut ["one", "two"].map(|_| host(driver, "drained"));
+    let [attr, _] = connect(hosts);
+    let [one, two] = hosts;
+    for _ in 0..2 {
+        two.pair.post_recv(&NO_SGE).expect("posted");
+    }
+    one.pair.post_send(&nothing().id(1)).expect("posted");
+    let sqd = QpAttr { state: Sqd, en_sqd_async_notify: true, ..attr };
+    one.pair.modify(&sqd, QpAttrMask::STATE | QpAttrMask::EN_SQD_ASYNC_NOTIFY).expect("RTS to SQD");
+    assert_eq!(event(one, two), AsyncEvent::SqDrained { qpn: one.pair.qpn() });
+    // A request of its own turn waits until the queue goes on.
+    one.pair.post_send(&nothing().id(2)).expect("posted");
+    one.pair.modify(&QpAttr { rnr_retry: 3, ..sqd }, QpAttrMask::RNR_RETRY).expect("SQD takes it");
+    assert_eq!((one.pair.query().rnr_retry, one.pair.query().timeout), (3, 18));
+    go(&mut one.pair, &attr, Rts);
+    for wr_id in [1, 2] {
+        let done = complete(one, two);
+        assert_eq!((done.wr_id, done.status), (wr_id, WcStatus::Success));
+    }
+}
+
+fn a_queue_pair_lives_again_after_reset(driver: Driver) {
+    let hosts = &mut ["one", "two"].map(|_| host(driver, "again"));
+    for life in 0..20 {
+        let attrs = connect(hosts);
+        let [one, two] = hosts;
+        two.pair.post_recv(&NO_SGE).expect("posted");
+        one.pair.post_send(&nothing().id(life)).expect("posted");
+        assert_eq!(complete(two, one).status, WcStatus::Success);
+        assert_eq!((complete(one, two).wr_id, one.pair.query().dest_qpn), (life, two.pair.qpn()));
+        for (host, attr) in [one, two].into_iter().zip(&attrs) {
+            go(&mut host.pair, attr, if life % 2 == 0 { Err } else { Reset });
+            go(&mut host.pair, attr, Reset);
+        }
+    }
+}
+
+/// More completions than the queue has entries, and nobody polls: the program hears of both queue pair and queue, and what
+/// was completed before is there.
+fn a_completion_queue_that_runs_over_says_so(driver: Driver) {
+    let hosts = &mut ["one", "two"].map(|_| host(driver, "overrun"));
+    let small = hosts[1].device.create_cq(4).expect("a queue");
+    hosts[1].pair = hosts[1].pd.queue_pair(&small, &small).create().expect("a queue pair");
+    hosts[1].cq = small;
+    connect(hosts);
+    let [one, two] = hosts;
+    let entries = two.cq.entries();
+    for wr_id in 0..=entries {
+        two.pair.post_recv(&RecvRequest { wr_id: wr_id.into(), scatter: &[] }).expect("posted");
+    }
+    for _ in 0..=entries {
+        one.pair.post_send(&nothing()).expect("posted");
+    }
+    let (cq, qpn) = (two.cq.number(), two.pair.qpn());
+    assert_eq!(event(two, one), AsyncEvent::CqOverrun { cq, qpn });
+    assert_eq!(event(two, one), AsyncEvent::QpFatal { qpn });
+    assert_eq!((two.pair.state(), two.device.counters().drop_cq_overflow), (Err, 1));
+    for wr_id in 0..u64::from(entries) {
+        let done = two.cq.poll().expect("it was there before");
+        assert_eq!((done.wr_id, done.status), (wr_id, WcStatus::Success));
+    }
+    assert_eq!(two.cq.poll(), None);
+}
+
+}
+
+#[test]
+fn the_port_says_what_it_is() {
+    let device = Device::open("sim:port,ip=10.77.3.4,mtu=1500").expect("a device");
+    let port = device.query_port();
+    assert_eq!((port.active, port.max_mtu, port.mac), (true, device.path_mtu_max(), device.mac()));
+    assert_eq!((port.gid_tbl_len, port.pkey_tbl_len, port.max_msg_sz), (1, 1, 1 << 31));
+    let gid = device.query_gid(0).expect("the device's address");
+    assert_eq!(gid, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 10, 77, 3, 4]);
+    assert_eq!((device.query_gid(1), device.query_pkey(0), device.query_pkey(1)), (None, Some(0xFFFF), None));
+}
