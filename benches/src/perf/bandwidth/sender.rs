@@ -25,6 +25,8 @@ struct Lane<'a> {
     posted: u64,
     signaled: u64,
     completed: u64,
+    /// Stands in [`Sender::ready`].
+    is_ready: bool,
 }
 
 /// What all queue pairs have in common.
@@ -48,6 +50,8 @@ struct Plan<'a> {
 /// The sending side of a run.
 pub struct Sender<'a> {
     lanes: Vec<Lane<'a>>,
+    /// Indices of those that may have room: with ten thousand of them, looking at each would take longer than the traffic.
+    ready: Vec<usize>,
     plan: Plan<'a>,
     receiver: Option<&'a mut Receiver>,
     target: &'a MemoryRegion,
@@ -63,7 +67,7 @@ impl<'a> Sender<'a> {
         layout: Layout,
         receiver: Option<&'a mut Receiver>,
     ) -> Self {
-        let lane = |queue_pair| Lane { queue_pair, posted: 0, signaled: 0, completed: 0 };
+        let lane = |queue_pair| Lane { queue_pair, posted: 0, signaled: 0, completed: 0, is_ready: true };
         let depth = args.common.tx_depth;
         let plan = Plan {
             verb,
@@ -78,6 +82,7 @@ impl<'a> Sender<'a> {
             over: false,
         };
         Self {
+            ready: (0..session.queue_pairs.len()).collect(),
             lanes: session.queue_pairs.iter_mut().map(lane).collect(),
             plan,
             receiver,
@@ -90,23 +95,40 @@ impl<'a> Sender<'a> {
     /// Sends until the goal is reached and everything is acknowledged; receives meanwhile what comes.
     pub fn run(&mut self, goal: Goal, meter: &mut Meter) -> Result<()> {
         self.plan.goal = goal;
+        let mut outstanding = 0;
         loop {
             if let Goal::Until(end) = self.plan.goal {
                 self.plan.over = Instant::now() >= end;
             }
-            let mut outstanding = 0;
-            for (index, lane) in self.lanes.iter_mut().enumerate() {
-                self.plan.post(index, lane)?;
-                outstanding += lane.posted - lane.completed;
-            }
+            outstanding += self.post()?;
             if outstanding == 0 {
                 return Ok(());
             }
             let messages = self.poll()?;
+            outstanding -= messages;
             if messages > 0 {
                 meter.completed(messages, Instant::now());
             }
         }
+    }
+
+    /// Posts a list to each queue pair that may have room; how many messages that were. One that took none waits for a
+    /// completion.
+    fn post(&mut self) -> Result<u64> {
+        let (mut total, mut kept) = (0, 0);
+        for position in 0..self.ready.len() {
+            let index = self.ready[position];
+            let lane = &mut self.lanes[index];
+            let count = self.plan.post(index, lane)?;
+            total += count;
+            lane.is_ready = count > 0;
+            if lane.is_ready {
+                self.ready[kept] = index;
+                kept += 1;
+            }
+        }
+        self.ready.truncate(kept);
+        Ok(total)
     }
 
     /// Only receives, until the peer says that it is done.
@@ -146,21 +168,24 @@ impl<'a> Sender<'a> {
             }
             return Ok(0);
         }
+        if !std::mem::replace(&mut lane.is_ready, true) {
+            self.ready.push(index);
+        }
         let completed = done.wr_id & ((1 << LANE_SHIFT) - 1);
         Ok(completed - std::mem::replace(&mut lane.completed, completed))
     }
 }
 
 impl Plan<'_> {
-    /// Posts the next list of messages if there is room for all of it.
-    fn post(&self, index: usize, lane: &mut Lane<'_>) -> Result<()> {
+    /// Posts the next list of messages if there is room for all of it; how many.
+    fn post(&self, index: usize, lane: &mut Lane<'_>) -> Result<u64> {
         let count = self.due(lane);
-        if lane.posted - lane.completed + count > self.depth {
-            return Ok(());
+        if count == 0 || lane.posted - lane.completed + count > self.depth {
+            return Ok(0);
         }
         let tag = (index as u64) << LANE_SHIFT;
         let mut inline = [0; QueueCaps::INLINE_LIMIT as usize];
-        let Lane { queue_pair, posted, signaled, completed } = lane;
+        let Lane { queue_pair, posted, signaled, completed, .. } = lane;
         let mut batch = queue_pair.batch();
         for _ in 0..count {
             let slot = self.layout.slot(index, *posted);
@@ -188,7 +213,7 @@ impl Plan<'_> {
                 *signaled = *posted;
             }
         }
-        Ok(())
+        Ok(count)
     }
 
     /// Messages to post next, as soon as there is room for them.
