@@ -3,6 +3,9 @@
 //! `turn_cost idle <queue pairs> <turns>`: turns with nothing to do.
 //! `turn_cost send|receive|ack <bytes> <packets>`: WRITEs of one packet each, in batches of four with one
 //! acknowledgement; the turns that send, receive or take the acknowledgement are what is counted.
+//! `turn_cost respond|take <bytes> <packets>`: READs with a response of one packet each, in batches of four; the turns
+//! that execute them and send the responses, or those that take the responses and send their acknowledgement.
+//! `turn_cost atomic|taken 8 <packets>`: the same with FETCH_AND_ADD.
 
 #[path = "../tests/common/memory_port.rs"]
 #[allow(dead_code, reason = "the integration tests use the rest")]
@@ -12,7 +15,8 @@ mod memory_port;
 mod rig;
 
 use datapath::engine::Engine;
-use datapath::queue::QueueCaps;
+use datapath::memory::Access;
+use datapath::queue::{QueueCaps, SendData, SendOpcode, SendRequest};
 use datapath::time::Time;
 use memory_port::MemoryPort;
 use rig::{Options, Rig, TURN_NS, write};
@@ -26,6 +30,17 @@ enum Phase {
     Send,
     Receive,
     Ack,
+    Respond,
+    Take,
+}
+
+/// One turn of an engine, counted if this is the phase to count.
+fn turn(phase: Phase, counted: Phase, engine: &mut Engine<MemoryPort>, now: Time) {
+    if phase == counted {
+        counted_turns(engine, now, 1);
+    } else {
+        engine.turn(now);
+    }
 }
 
 /// Callgrind collects inside this function only.
@@ -53,24 +68,48 @@ fn writes(counted: Phase, bytes: u32, packets: u32) {
     let mut handles = rig.connect(&options);
     let gather = [rig.sides[0].sge(0, bytes)];
     let key = rig.sides[1].key;
-    let turn = |phase, engine: &mut Engine<MemoryPort>, now| {
-        if phase == counted {
-            counted_turns(engine, now, 1);
-        } else {
-            engine.turn(now);
-        }
-    };
     for _ in 0..packets / BATCH {
         for wr_id in 0..BATCH {
             let posted = handles[0].send.post(&write(wr_id.into(), &gather, 0, key));
             posted.expect("the batch before is complete");
         }
-        turn(Phase::Send, &mut rig.sides[0].engine, rig.now);
+        turn(Phase::Send, counted, &mut rig.sides[0].engine, rig.now);
         assert_eq!(rig.carry(), 4, "a batch goes in one turn");
-        turn(Phase::Receive, &mut rig.sides[1].engine, rig.now);
+        turn(Phase::Receive, counted, &mut rig.sides[1].engine, rig.now);
         assert_eq!(rig.carry(), 1, "one acknowledgement answers it");
-        turn(Phase::Ack, &mut rig.sides[0].engine, rig.now);
+        turn(Phase::Ack, counted, &mut rig.sides[0].engine, rig.now);
         assert_eq!(rig.sides[0].drain(), 4, "all are complete");
+        rig.now = rig.now.after(TURN_NS);
+    }
+}
+
+fn reads(counted: Phase, atomic: bool, bytes: u32, packets: u32) {
+    let mut options = Options::default();
+    options.attr.path_mtu = Pmtu::B4096;
+    options.attr.access_flags |= Access::REMOTE_READ | Access::REMOTE_ATOMIC;
+    (options.attr.max_rd_atomic, options.attr.max_dest_rd_atomic) = (16, 16);
+    let mut rig = Rig::new(1, 64);
+    let mut handles = rig.connect(&options);
+    let scatter = [rig.sides[0].sge(0, bytes)];
+    let key = rig.sides[1].key;
+    let (opcode, data) = if atomic {
+        (SendOpcode::FetchAdd, SendData::Atomic { result: scatter[0], compare: 0, swap_or_add: 1 })
+    } else {
+        (SendOpcode::Read, SendData::Gather(&scatter))
+    };
+    for _ in 0..packets / BATCH {
+        for wr_id in 0..BATCH {
+            let request = SendRequest { opcode, data, ..write(wr_id.into(), &scatter, 0, key) };
+            handles[0].send.post(&request).expect("the batch before is complete");
+        }
+        turn(Phase::Send, counted, &mut rig.sides[0].engine, rig.now);
+        assert_eq!(rig.carry(), 4, "a batch goes in one turn");
+        turn(Phase::Respond, counted, &mut rig.sides[1].engine, rig.now);
+        assert_eq!(rig.carry(), 5, "four responses, and one acknowledgement of the requests");
+        turn(Phase::Take, counted, &mut rig.sides[0].engine, rig.now);
+        assert_eq!(rig.carry(), 1, "one acknowledgement of the responses");
+        assert_eq!(rig.sides[0].drain(), 4, "all are complete");
+        turn(Phase::Ack, counted, &mut rig.sides[1].engine, rig.now);
         rig.now = rig.now.after(TURN_NS);
     }
 }
@@ -83,8 +122,15 @@ fn main() {
         (Some("send"), Some(bytes), Some(packets)) => writes(Phase::Send, bytes, packets),
         (Some("receive"), Some(bytes), Some(packets)) => writes(Phase::Receive, bytes, packets),
         (Some("ack"), Some(bytes), Some(packets)) => writes(Phase::Ack, bytes, packets),
+        (Some("respond"), Some(bytes), Some(packets)) => reads(Phase::Respond, false, bytes, packets),
+        (Some("take"), Some(bytes), Some(packets)) => reads(Phase::Take, false, bytes, packets),
+        (Some("atomic"), Some(8), Some(packets)) => reads(Phase::Respond, true, 8, packets),
+        (Some("taken"), Some(8), Some(packets)) => reads(Phase::Take, true, 8, packets),
         _ => {
-            eprintln!("usage: turn_cost idle <queue pairs> <turns> | send|receive|ack <bytes> <packets>");
+            eprintln!(
+                "usage: turn_cost idle <queue pairs> <turns> | send|receive|ack|respond|take <bytes> <packets> | \
+                 atomic|taken 8 <packets>"
+            );
             std::process::exit(2);
         }
     }

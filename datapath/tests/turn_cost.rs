@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// `<what> <bytes> <instructions at most>`: of a packet sent, a packet received, an acknowledgement taken.
+/// `<what> <bytes> <instructions at most>`; what each word means stands at its head.
 const LIMITS: &str = include_str!("turn_cost.limits");
 
 /// False, with a word about it, if there is no valgrind.

@@ -59,7 +59,7 @@ impl Side {
         let mac = port.caps().mac;
         let mut engine = Engine::new(port, EngineConfig { ip, ..config }).unwrap();
         let pd = engine.allocate_pd();
-        let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+        let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
         let key = engine.register_memory(pd, Arc::new(HeapBacking::new(REGION)), 0, access).unwrap();
         let (cq_number, cq) = engine.create_cq(1 << 16).unwrap();
         Self { engine, pd, key, cq, cq_number, ip, mac }
