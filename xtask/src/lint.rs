@@ -3,9 +3,10 @@
 use crate::error::Result;
 use crate::repo::cargo;
 use crate::steps::Steps;
-use crate::{docs, setup};
+use crate::{api, docs, setup};
 
-/// Formatting, clippy on the whole workspace and on what builds without DPDK, rustdoc, the documents' references.
+/// Formatting, clippy on the whole workspace and on what builds without DPDK, rustdoc, the documents' references, the
+/// public API.
 pub fn run() -> Result<()> {
     setup::implied(setup::Scope::Build)?;
     let mut steps = Steps::default();
@@ -20,5 +21,6 @@ pub fn run() -> Result<()> {
     doc.env("RUSTDOCFLAGS", "-D warnings");
     steps.command("rustdoc", doc);
     steps.check("documents", docs::check);
+    steps.check("public API", api::check);
     steps.finish()
 }

@@ -1,9 +1,10 @@
-//! One door to everything a person runs: `cargo xtask setup | lint | test | sim | demo | bench | probe-capsule`.
+//! One door to everything a person runs: `cargo xtask setup | lint | api | test | sim | demo | bench | probe-capsule`.
 //!
 //! This crate has few dependencies, because it must build on a machine that has nothing but Rust and a linker:
 //! installing the rest is its own first task.
 #![forbid(unsafe_code)]
 
+mod api;
 mod bench;
 mod demo;
 mod docs;
@@ -56,6 +57,8 @@ enum Task {
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
         seeds: u64,
     },
+    /// Record the public API of verbs-api, which `lint` compares
+    Api,
     /// Show that the crates `capsule` and `dpdk-sys` do not build against this DPDK (docs/adr/0002-pmd-bindings.md)
     ProbeCapsule,
     /// Measure two processes beside raw frames and TCP, and send a file from one to the other through loss; all verified
@@ -91,6 +94,7 @@ fn run(task: Task) -> Result<()> {
         Task::Test { all } => test::run(all),
         Task::Sim { seed, seeds } => sim::run(seed, seeds),
         Task::Bench { task } => bench::run(&task),
+        Task::Api => api::record(),
         Task::ProbeCapsule => probe::run(),
         Task::Demo { file, tools } => demo::run(demo::Source::of(file.as_deref()), tools.as_deref()),
     }
