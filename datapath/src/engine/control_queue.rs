@@ -1,7 +1,7 @@
 //! Acknowledgements that must go out one by one: NACKs, duplicates' ACKs, RNR and error NAKs.
 
 use std::collections::VecDeque;
-use wire::Psn;
+use wire::{Meta, Psn};
 
 /// Acknowledgements that wait at most. A full queue drops the newest, as a lossy network might.
 const CONTROL_MAX: usize = 1024;
@@ -12,8 +12,8 @@ const LOOKS_BACK: u32 = 64;
 /// What to say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ControlKind {
-    /// A duplicate arrived: everything below ePSN is acknowledged again.
-    Duplicate,
+    /// A duplicate arrived, with this META: everything below ePSN is acknowledged again.
+    Duplicate { meta: Meta },
     /// Something is missing at ePSN; `sack` arrived, and all from `first` on in the same run.
     Nack { first: Psn, sack: Psn },
     /// Something is missing at ePSN, and what was not SACKed must be sent again.

@@ -113,7 +113,7 @@ pub(crate) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, pa
         Arrival::Ahead(distance) => recovery::out_of_order(qpc, cold, units, packet, distance),
         Arrival::Duplicate => {
             units.counters.rx_duplicates += 1;
-            queue_control(qpc, cold.slot, units, ControlKind::Duplicate);
+            queue_control(qpc, cold.slot, units, ControlKind::Duplicate { meta: packet.meta });
             if packet.request.is_some() {
                 read::remind(qpc, cold, units);
             }

@@ -283,6 +283,7 @@ impl TxStream {
         cold.retry.clear();
         cold.highest_sack = None;
         cold.episode_end = None;
+        cold.forget_probes();
         *self = Self { cwnd: self.cwnd, ..Self::new(self.nxt, self.cap) };
         record
     }
@@ -303,7 +304,7 @@ impl TxStream {
 
     #[cold]
     fn on_ack_in_trouble(&mut self, cold: &mut TxRecovery, ack: &AckInfo, effect: &mut AckEffect) {
-        cold.adapt_threshold(self, ack.duplicate);
+        cold.adapt_threshold(self, cold.is_news_of_duplicate(ack));
         if ack.resend_all && cold.obeyed_at != Some(self.una) && self.una != self.nxt {
             cold.obeyed_at = Some(self.una);
             if cold.policy == RecoveryPolicy::GoBackN {

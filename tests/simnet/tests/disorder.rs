@@ -3,7 +3,9 @@
 use datapath::qp::attr::RecoveryPolicy::{self, GoBackN, SelectiveRepeat};
 use simnet::filter::Verdict;
 use simnet::{Faults, FrameKind, Message, Op, Qp, QpOptions, Rig, RigOptions, Rng, Transfer, Work};
-use wire::Pmtu;
+use std::cell::RefCell;
+use std::rc::Rc;
+use wire::{AckFlags, Meta, Msn, Pmtu};
 
 const LIMIT_NS: u64 = 2_000_000_000;
 
@@ -175,4 +177,32 @@ fn a_hundred_small_writes_to_one_address_end_with_the_last_value() {
             }
         }
     }
+}
+
+#[test]
+fn the_answer_to_a_duplicate_echoes_the_duplicate() {
+    let (mut rig, a, b) = pair(1, SelectiveRepeat);
+    // The fourth of sixteen packets comes twice, and those behind it in the same burst.
+    let (mut number, echoes) = (0, Rc::new(RefCell::new(Vec::new())));
+    rig.net.set_filter(
+        rig.up(a),
+        Box::new(move |passing| {
+            number += u64::from(passing.kind() == FrameKind::Data);
+            if number == 4 && passing.kind() == FrameKind::Data { Verdict::Duplicate } else { Verdict::Pass }
+        }),
+    );
+    let seen = Rc::clone(&echoes);
+    rig.net.set_filter(
+        rig.up(b),
+        Box::new(move |passing| {
+            let ack = passing
+                .packet
+                .filter(|packet| packet.ackx().is_some_and(|ackx| ackx.flags.contains(AckFlags::DUPLICATE)));
+            seen.borrow_mut().extend(ack.and_then(|ack| ack.meta()));
+            Verdict::Pass
+        }),
+    );
+    let messages = vec![Message::new(Op::Write, 16 * 256)];
+    Transfer::new(&mut rig, a, b, messages, 1).run(&mut rig, LIMIT_NS).unwrap();
+    assert_eq!(echoes.borrow().as_slice(), [Meta { msn: Msn::new(0), offset: 3 }]);
 }

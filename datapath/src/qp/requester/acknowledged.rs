@@ -13,7 +13,7 @@ use crate::qp::{fail, requester::has_new_work};
 use crate::queue::{Completion, SendFlags, WcFlags, WcStatus};
 use crate::sched::SchedFlags;
 use crate::stream::{AckInfo, AckRefused};
-use wire::{AckFlags, Ackx, NakCode, Packet, Syndrome};
+use wire::{AckFlags, Ackx, Meta, NakCode, Packet, Syndrome};
 
 /// Handles an acknowledgement that passed the checks of protocol.md 1.2.
 #[inline]
@@ -91,14 +91,22 @@ fn read_info(syndrome: Syndrome, ackx: &Ackx, packet: &Packet<'_>) -> AckInfo {
     } else {
         (bitmap, next.next())
     };
+    let duplicate = ackx.flags.contains(AckFlags::DUPLICATE);
     AckInfo {
         next,
         sack: sack_valid.then_some(ackx.sack_psn),
         bitmap,
         bitmap_base,
         resend_all: nack && !sack_valid,
-        duplicate: ackx.flags.contains(AckFlags::DUPLICATE),
+        duplicate,
+        echo: if duplicate { echo_of(ackx, packet) } else { None },
     }
+}
+
+/// META of the packet that triggered an acknowledgement, if it says so.
+#[cold]
+fn echo_of(ackx: &Ackx, packet: &Packet<'_>) -> Option<Meta> {
+    packet.meta().filter(|_| ackx.flags.contains(AckFlags::META_VALID))
 }
 
 /// `una` moved: complete what is done, and go on after an RNR wait.

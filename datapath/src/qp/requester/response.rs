@@ -48,7 +48,7 @@ pub(crate) fn on_response(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, p
     match reads.rx.classify(response.psn) {
         Arrival::Duplicate => {
             units.counters.rx_duplicates += 1;
-            queue_control(qpc, cold.slot, units, ControlKind::Duplicate);
+            queue_control(qpc, cold.slot, units, ControlKind::Duplicate { meta: response.meta });
         }
         Arrival::DuplicateAhead => {
             units.counters.rx_duplicates += 1;

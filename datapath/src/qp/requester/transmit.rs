@@ -11,7 +11,7 @@ use crate::qp::fail;
 use crate::queue::WcStatus;
 use crate::sched::SchedFlags;
 use crate::stream::Resend;
-use wire::{Msn, Psn};
+use wire::{Meta, Msn, Psn};
 
 /// What a queue pair may send in one turn.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +82,9 @@ fn send_probes<T: TxSlots>(
                 units.counters.tx_probes += 1;
             }
             let probe = qpc.tx.probe(&mut cold.tx_recovery, psn);
+            if let Some(meta) = meta_of(qpc, cold, psn) {
+                cold.tx_recovery.note_probe(meta);
+            }
             qpc.tx.restart_rtt(units.now);
             note_resent(units, &probe);
         }
@@ -357,6 +360,14 @@ pub(super) fn find_message(qpc: &Qpc, cold: &QpCold, psn: Psn) -> Option<u32> {
         }
     }
     None
+}
+
+/// META of an outstanding packet.
+fn meta_of(qpc: &Qpc, cold: &QpCold, psn: Psn) -> Option<Meta> {
+    let position = find_message(qpc, cold, psn)?;
+    let [offset_0, offset_1, ..] = psn.steps_from(cold.entry(position).first_psn).to_le_bytes();
+    let msn = Msn::new(position.wrapping_sub(qpc.req.msn_base));
+    Some(Meta { msn, offset: u16::from_le_bytes([offset_0, offset_1]) })
 }
 
 fn note_resent(units: &mut Units, resend: &Resend) {

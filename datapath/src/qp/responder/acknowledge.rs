@@ -6,7 +6,8 @@ use crate::qp::owed::Owed;
 use crate::stream::RxStream;
 use crate::time::Time;
 use wire::{
-    AckFlags, Ackx, Aeth, Bth, Layout, NakCode, Opcode, Psn, Syndrome, WireMode, bth, emit as write, icrc,
+    AckFlags, Ackx, Aeth, Bth, Layout, Meta, NakCode, Opcode, Psn, Syndrome, WireMode, bth, emit as write,
+    icrc,
 };
 
 const ICRC_LEN: usize = 4;
@@ -19,6 +20,8 @@ struct Answer {
     flags: AckFlags,
     sack: Psn,
     bitmap: Option<u64>,
+    /// META of the packet that is answered, if it is not that of the last one.
+    echo: Option<Meta>,
 }
 
 /// Writes an acknowledgement of what has arrived by now into `frame`, of responses if it is `of_responses`; `kind` is
@@ -79,6 +82,7 @@ const fn in_order(epsn: Psn) -> Answer {
         flags: AckFlags::META_VALID,
         sack: epsn.prev(),
         bitmap: None,
+        echo: None,
     }
 }
 
@@ -95,14 +99,16 @@ fn answer(
     let nack = Syndrome::Nak(NakCode::PsnSequence);
     Some(match kind {
         ControlKind::ErrorNak => return None,
-        ControlKind::Duplicate => Answer { flags: ack.flags | AckFlags::DUPLICATE, ..ack },
+        ControlKind::Duplicate { meta } => {
+            Answer { flags: ack.flags | AckFlags::DUPLICATE, echo: Some(meta), ..ack }
+        }
         // What it reports or refused was overtaken: everything up to it has arrived by now.
         ControlKind::Nack { sack: psn, .. } | ControlKind::Rnr { psn } if psn.is_before(epsn) => ack,
         ControlKind::Nack { first, sack } => {
             units.counters.tx_nacks += 1;
             let (bitmap, shape) = sack_bitmap(rx, advance, first, sack);
             let flags = ack.flags | AckFlags::SACK_VALID | shape;
-            Answer { syndrome: nack, psn: epsn, flags, sack, bitmap }
+            Answer { syndrome: nack, psn: epsn, flags, sack, bitmap, ..ack }
         }
         ControlKind::NackAll => {
             units.counters.tx_nacks += 1;
@@ -148,7 +154,7 @@ fn emit(qpc: &Qpc, owed: &Owed, answer: &Answer, units: &mut Units, frame: &mut 
     bth::emit(transport, &header);
     let aeth = Aeth { syndrome: answer.syndrome, msn: qpc.rsp.completed };
     aeth.emit(&mut transport[usize::from(layout.aeth)..]);
-    owed.echo().emit(&mut transport[usize::from(layout.meta)..]);
+    answer.echo.unwrap_or_else(|| owed.echo()).emit(&mut transport[usize::from(layout.meta)..]);
     let ackx = Ackx {
         flags: answer.flags,
         sack_psn: answer.sack,

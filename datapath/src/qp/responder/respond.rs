@@ -8,7 +8,7 @@ use crate::qp::context::{QpCold, Qpc};
 use crate::qp::requester::{Grant, TransmitEnd};
 use crate::sched::SchedFlags;
 use crate::stream::Resend;
-use wire::{Aeth, Bth, Layout, Meta, NakCode, Opcode, Psn, Ssn, Ssnw, Syndrome, WireMode, bth, emit, icrc};
+use wire::{Aeth, Bth, Layout, NakCode, Opcode, Psn, Ssn, Ssnw, Syndrome, WireMode, bth, emit, icrc};
 
 const ICRC_LEN: usize = 4;
 
@@ -64,6 +64,9 @@ fn send_probes<T: TxSlots>(
             send_again(qpc, responses, units, slots, psn)?;
             units.counters.tx_probes += 1;
             let probe = responses.tx.probe(&mut responses.tx_recovery, psn);
+            if let Some(meta) = responses.meta_of(psn) {
+                responses.tx_recovery.note_probe(meta);
+            }
             note_resent(units, &probe);
         }
         responses.probes[index] = None;
@@ -230,9 +233,8 @@ impl<'a> ResponsePlan<'a> {
         if let (Source::Saved(value), true) = (response.source, layout.atomic_ack != 0) {
             emit::atomic_ack(&mut headers[usize::from(layout.atomic_ack)..], value);
         }
-        let [offset_0, offset_1, offset_hi, _] = self.index.to_le_bytes();
-        let meta = Meta { msn: response.msn, offset: u16::from_le_bytes([offset_0, offset_1]) };
-        meta.emit(&mut headers[usize::from(layout.meta)..]);
+        let [_, _, offset_hi, _] = self.index.to_le_bytes();
+        response.meta_of(self.psn).emit(&mut headers[usize::from(layout.meta)..]);
         let ssnw = Ssnw { offset_hi, ssn: Ssn::new(self.rslot.into()) };
         ssnw.emit(&mut headers[usize::from(layout.ssnw)..]);
     }

@@ -8,7 +8,7 @@ use crate::time::Time;
 use cc_dctcp::Controller;
 use sr_recovery::{Generation, Record, StreamId};
 use std::collections::VecDeque;
-use wire::{Msn, Psn};
+use wire::{Meta, Msn, Psn};
 
 /// Packets that all responses of a queue pair under way may take, so that rPSNs are unambiguous.
 pub(in crate::qp) const RESPONSE_SPAN_MAX: u32 = 1 << 23;
@@ -39,6 +39,12 @@ pub(super) struct Response {
 impl Response {
     const fn end(&self) -> Psn {
         self.start.add(self.packets)
+    }
+
+    /// META of one of its packets.
+    pub(super) const fn meta_of(&self, psn: Psn) -> Meta {
+        let [offset_0, offset_1, ..] = psn.steps_from(self.start).to_le_bytes();
+        Meta { msn: self.msn, offset: u16::from_le_bytes([offset_0, offset_1]) }
     }
 }
 
@@ -126,8 +132,15 @@ impl Responses {
 
     /// All before `next` has arrived, as the reuse of its slot says.
     fn retire(&mut self, now: Time, next: Psn) -> Option<Record> {
-        let info =
-            AckInfo { next, sack: None, bitmap: 0, bitmap_base: next, resend_all: false, duplicate: false };
+        let info = AckInfo {
+            next,
+            sack: None,
+            bitmap: 0,
+            bitmap_base: next,
+            resend_all: false,
+            duplicate: false,
+            echo: None,
+        };
         let effect = self.tx.on_ack(&mut self.tx_recovery, now, &info).ok();
         self.release();
         effect.and_then(|effect| effect.record)
@@ -154,6 +167,11 @@ impl Responses {
         let rslot = *self.order.get(at)?;
         let held = self.held[usize::from(rslot)].as_ref()?;
         (psn.steps_from(held.start) < held.packets).then_some((rslot, held))
+    }
+
+    /// META of a packet in use.
+    pub(super) fn meta_of(&self, psn: Psn) -> Option<Meta> {
+        self.find(psn).map(|(_, response)| response.meta_of(psn))
     }
 
     /// Whether there is a packet that was never sent and may be.

@@ -5,6 +5,7 @@ use crate::qp::attr::RecoveryPolicy;
 use crate::stream::{AckInfo, AckRefused, TxRecovery, TxStream};
 use crate::time::Time;
 use sr_recovery::{Command, Record, SlowPath};
+use wire::{Meta, Msn};
 
 const CAP: u16 = 8;
 const LIFE: u32 = 5;
@@ -27,6 +28,7 @@ fn ack(next: u32) -> AckInfo {
         bitmap_base: psn(next).next(),
         resend_all: false,
         duplicate: false,
+        echo: None,
     }
 }
 
@@ -320,6 +322,26 @@ fn a_duplicate_after_a_probe_does_not_raise_the_threshold() {
     stream.probe(&mut cold, psn(3));
     stream.on_ack(&mut cold, Time::ZERO, &AckInfo { duplicate: true, ..ack(0) }).unwrap();
     assert_eq!(threshold(&mut stream, &mut cold), 0);
+}
+
+#[test]
+fn the_answer_to_a_probe_does_not_raise_the_threshold_after_a_resend_either() {
+    let meta = |offset| Meta { msn: Msn::new(7), offset };
+    // A timeout sends two probes; of three, the first is forgotten.
+    for (probed, echo, expected) in [
+        (&[][..], Some(meta(3)), 1),
+        (&[3], None, 1),
+        (&[3], Some(meta(3)), 0),
+        (&[3], Some(meta(2)), 1),
+        (&[2, 3], Some(meta(2)), 0),
+        (&[2, 3, 1], Some(meta(2)), 1),
+    ] {
+        let (mut stream, mut cold) = sender(4);
+        stream.take_retry(&mut cold, psn(0));
+        probed.iter().for_each(|offset| cold.note_probe(meta(*offset)));
+        stream.on_ack(&mut cold, Time::ZERO, &AckInfo { duplicate: true, echo, ..ack(0) }).unwrap();
+        assert_eq!(threshold(&mut stream, &mut cold), expected, "{probed:?} {echo:?}");
+    }
 }
 
 #[test]

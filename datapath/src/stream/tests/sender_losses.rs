@@ -53,6 +53,7 @@ impl Link {
             bitmap_base: psn(epsn).next(),
             resend_all: false,
             duplicate,
+            echo: None,
         };
         let effect = self.stream.on_ack(&mut self.cold, Time::ZERO, &info).unwrap();
         self.tell(effect.record);

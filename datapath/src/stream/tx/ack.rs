@@ -3,7 +3,7 @@
 use crate::stream::Watchdog;
 use crate::time::Time;
 use sr_recovery::Record;
-use wire::Psn;
+use wire::{Meta, Psn};
 
 /// What an acknowledgement says about a stream.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,8 @@ pub struct AckInfo {
     pub resend_all: bool,
     /// The packet that triggered it was a duplicate.
     pub duplicate: bool,
+    /// META of the packet that triggered it, if it says so.
+    pub echo: Option<Meta>,
 }
 
 impl AckInfo {

@@ -1,10 +1,10 @@
 //! The cold part of a TxStream: what it needs when something went wrong.
 
-use super::TxStream;
+use super::{AckInfo, TxStream};
 use crate::qp::attr::RecoveryPolicy;
 use crate::stream::RetryQueue;
 use sr_recovery::{Generation, Record, StreamId};
-use wire::Psn;
+use wire::{Meta, Psn};
 
 /// Highest reorder threshold, in packets.
 const THRESHOLD_MAX: u8 = 31;
@@ -28,6 +28,8 @@ pub struct TxRecovery {
     pub(super) obeyed_at: Option<Psn>,
     /// `nxt` at the last retransmission; a duplicate reported until one window later was our doing.
     pub(super) resent_until: Option<Psn>,
+    /// META of the two packets that were probed last, which is as many as one timeout sends.
+    probed: [Option<Meta>; 2],
 }
 
 impl TxRecovery {
@@ -52,6 +54,7 @@ impl TxRecovery {
             episode_end: None,
             obeyed_at: None,
             resent_until: None,
+            probed: [None; 2],
         }
     }
 
@@ -65,6 +68,21 @@ impl TxRecovery {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.retry.bytes()
+    }
+
+    /// A probe with this META went out: a duplicate that its answer reports says nothing about the network.
+    pub const fn note_probe(&mut self, meta: Meta) {
+        self.probed = [Some(meta), self.probed[0]];
+    }
+
+    /// The life of these probes is over.
+    pub(super) const fn forget_probes(&mut self) {
+        self.probed = [None; 2];
+    }
+
+    /// Whether an acknowledgement reports a duplicate that was no probe of ours (docs/adr/0003, rule 8).
+    pub(super) fn is_news_of_duplicate(&self, ack: &AckInfo) -> bool {
+        ack.duplicate && !(ack.echo.is_some() && self.probed.contains(&ack.echo))
     }
 
     /// A duplicate after a retransmission means that the network reorders: wait longer next time; forget slowly.
