@@ -9,6 +9,7 @@ use crate::qp::{Qpc, RxRecovery, Srqs};
 use crate::queue::{Completion, CompletionWriter, Freed};
 use crate::sched::{EventMux, SchedAttributes, SchedFlags, TimerWheel};
 use crate::slow_path::CtrlQ;
+use crate::stream::RxStream;
 use crate::time::Time;
 use sr_recovery::Record;
 
@@ -102,6 +103,18 @@ impl Units {
     pub fn tell_slow_path(&mut self, record: Record) {
         let fits = self.ctrl_q.push(record);
         self.counters.records_lost += u64::from(!fits);
+    }
+
+    /// Whether the metadata of a packet out of order can be written; the reserved part of the ring is for the packet at
+    /// ePSN. A packet that finds no room is counted as dropped.
+    pub fn has_metadata_room(&mut self, at_epsn: bool) -> bool {
+        let room = if at_epsn {
+            self.ctrl_q.has_reserved_room(RxStream::RECORDS_MAX)
+        } else {
+            self.ctrl_q.has_room(RxStream::RECORDS_MAX)
+        };
+        self.counters.drop_metadata_full += u64::from(!room);
+        room
     }
 
     /// Number of a queue pair's streams of responses, sent or received, in the schedule queue, the timer wheel and the

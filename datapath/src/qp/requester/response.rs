@@ -10,7 +10,7 @@ use crate::qp::context::{PendingFailure, QpCold, Qpc};
 use crate::qp::owed::Arrived;
 use crate::qp::scatter::scatter;
 use crate::queue::{SendOpcode, SendWqe, WcStatus};
-use crate::stream::{Advanced, Arrival, RxStream};
+use crate::stream::{Advanced, Arrival};
 use sr_recovery::{Generation, Record, StreamId};
 use wire::{Kind, Meta, Msn, Packet, Position, Psn, Ssnw, Syndrome};
 
@@ -110,14 +110,7 @@ fn reserve(reads: &mut Reads, policy: RecoveryPolicy, units: &mut Units, at_epsn
         units.counters.drop_go_back_n += 1;
         return false;
     }
-    let ring = &mut units.ctrl_q;
-    let room = if at_epsn {
-        ring.has_reserved_room(RxStream::RECORDS_MAX)
-    } else {
-        ring.has_room(RxStream::RECORDS_MAX)
-    };
-    if !room {
-        units.counters.drop_metadata_full += 1;
+    if !units.has_metadata_room(at_epsn) {
         return false;
     }
     if !reads.holds_context && units.response_contexts == 0 {

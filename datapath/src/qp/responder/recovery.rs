@@ -96,14 +96,7 @@ pub(super) fn out_of_order(
 
 /// Makes sure that the packet's metadata can be written and its completion kept, before anything is placed.
 fn reserve(cold: &mut QpCold, units: &mut Units, at_epsn: bool) -> bool {
-    let ring = &mut units.ctrl_q;
-    let room = if at_epsn {
-        ring.has_reserved_room(RxStream::RECORDS_MAX)
-    } else {
-        ring.has_room(RxStream::RECORDS_MAX)
-    };
-    if !room {
-        units.counters.drop_metadata_full += 1;
+    if !units.has_metadata_room(at_epsn) {
         return false;
     }
     if cold.rx_recovery.is_none() {
