@@ -108,6 +108,14 @@ pub enum Error {
         /// Of so many.
         received: u64,
     },
+    /// A device cannot be looked into.
+    #[error("{address}: {source}; is the device open, with stat={address}?")]
+    Stat {
+        /// Where.
+        address: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
     /// Something does not happen.
     #[error("{0} within {1} seconds")]
     Late(&'static str, u64),

@@ -1,9 +1,17 @@
-//! What the tools in `bin/` share: `srnic_file`, the perftest-like ones in [`perf`], and `srnic_pcap`.
+//! What the tools in `bin/` share: `srnic_file`, the perftest-like ones in [`perf`], `srnic_pcap`,
+//! `srnic_stat` and `srnic_switch`.
 
+pub mod blocking;
 pub mod capture;
 pub mod channel;
+pub mod completions;
 pub mod congestion;
 pub mod error;
 pub mod interrupt;
+pub mod lan;
 pub mod perf;
+pub mod ping;
 pub mod pump;
+pub mod stat;
+pub mod stock;
+pub mod switch;

@@ -20,4 +20,4 @@ mod session;
 pub mod statistics;
 pub mod table;
 pub mod tcp;
-mod tool;
+pub(crate) mod tool;

@@ -1,31 +1,29 @@
 //! Waiting, the only way there is here: running the engine, where there is one.
 
-use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
-use verbs_api::{Completion, CompletionQueue, Device, WcStatus};
+use verbs_api::Device;
 
 /// How long the peer may take for what it does at once when it is there.
 pub const PEER_WAIT: Duration = Duration::from_secs(60);
 /// Polls in a row that did nothing before the processor is offered to others: the peer may need this very one. Long enough
 /// (some 30 us) that no round trip pays for it.
 const IDLE_POLLS: u32 = 1024;
-/// Polls for completions between two looks at the side channel.
-const CHANNEL_INTERVAL: u32 = 1024;
 /// Turns of the engine between two looks at what is waited for: most looks are system calls.
 const LOOK_INTERVAL: u32 = 64;
 
 /// Spins while something happens, and for a while after; then offers the processor to others.
 #[derive(Default)]
-struct Patience {
+pub(crate) struct Patience {
     /// Polls in a row that did nothing.
     idle: u32,
 }
 
 impl Patience {
-    fn polled(&mut self, did_something: bool) {
+    /// After a poll.
+    pub(crate) fn polled(&mut self, did_something: bool) {
         self.idle = if did_something { 0 } else { self.idle.saturating_add(1) };
         if self.idle > IDLE_POLLS {
             yield_now();
@@ -91,60 +89,5 @@ pub fn wait_until<T>(
         for _ in 0..LOOK_INTERVAL {
             patience.polled(engine.drive());
         }
-    }
-}
-
-/// Completions of a queue, and what else must be seen while waiting for them.
-pub struct Completions<'a> {
-    cq: &'a mut CompletionQueue,
-    channel: &'a mut Channel,
-    /// Polls so far.
-    polls: u32,
-    patience: Patience,
-}
-
-impl<'a> Completions<'a> {
-    /// Polls `cq`, and looks at `channel` in between for a peer that failed or left.
-    pub fn new(cq: &'a mut CompletionQueue, channel: &'a mut Channel) -> Self {
-        Self { cq, channel, polls: 0, patience: Patience::default() }
-    }
-
-    /// The next completion, which must be a success; `what` names the request in the error.
-    ///
-    /// # Errors
-    /// [`Error::Completion`]; [`Error::Interrupted`], and those of [`Channel::check`].
-    pub fn next(&mut self, what: &'static str) -> Result<Completion> {
-        let mut one = [None];
-        loop {
-            self.poll_into(what, &mut one)?;
-            if let Some(completion) = one[0] {
-                return Ok(completion);
-            }
-        }
-    }
-
-    /// Fills `out` from its start with completions, all of which must be successes, and returns how many. Does not
-    /// wait, but lets others have the processor if there was nothing for a while.
-    ///
-    /// # Errors
-    /// As [`Completions::next`].
-    pub fn poll_into(&mut self, what: &'static str, out: &mut [Option<Completion>]) -> Result<usize> {
-        let count = self.cq.poll_into(out);
-        self.polls = self.polls.wrapping_add(1);
-        if self.polls.is_multiple_of(CHANNEL_INTERVAL) {
-            interrupt::check()?;
-            self.channel.check()?;
-        }
-        if let Some(failed) = out[..count].iter().flatten().find(|done| done.status != WcStatus::Success) {
-            return Err(Error::Completion { what, status: failed.status });
-        }
-        self.patience.polled(count > 0);
-        Ok(count)
-    }
-
-    /// Whether the peer said something, as of the last look at the side channel.
-    #[must_use]
-    pub fn peer_spoke(&self) -> bool {
-        self.channel.has_line()
     }
 }

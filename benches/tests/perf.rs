@@ -148,6 +148,25 @@ fn read_lat_fetches_every_byte() {
 }
 
 #[test]
+fn tools_deliver_every_byte_in_plain_rocev2_through_loss() {
+    let wrapper = "fault:loss=1%,dup=1%,reorder=1%,seed=5:";
+    for (tool, options, row) in [
+        (WRITE_BW, "-s 9000 -n 300 -b", [9000, 600]),
+        (SEND_BW, "-s 9000 -n 300 -q 2", [9000, 600]),
+        (READ_BW, "-s 9000 -n 200 -q 2 -o 4", [9000, 400]),
+        (ATOMIC_BW, "-n 500 -q 2 -b -o 4", [8, 2000]),
+        (WRITE_LAT, "-s 9000 -n 100", [9000, 100]),
+        (SEND_LAT, "-s 64 -n 100", [64, 100]),
+    ] {
+        let pair = Pair::new(tool, "plain");
+        for ended in pair.run(wrapper, &format!("{options} --plain --verify")) {
+            assert_eq!(table(&ended).1, [row], "{tool}");
+        }
+        assert_eq!(pair.json("client")["plain"], true, "{tool}");
+    }
+}
+
+#[test]
 fn every_atomic_is_executed_once() {
     let wrapper = "fault:loss=2%,dup=2%,reorder=1%,seed=8:";
     for kind in ["FETCH_AND_ADD", "CMP_AND_SWAP"] {

@@ -9,6 +9,11 @@ macro_rules! counters {
         }
 
         impl Counters {
+            /// Adds those of another engine, or of another time.
+            pub const fn add(&mut self, other: &Self) {
+                $(self.$name += other.$name;)+
+            }
+
             /// Name and value of each counter, in the order of declaration.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name),)+].into_iter()
@@ -64,6 +69,12 @@ counters! {
     rx_rnr_naks,
     /// Of those, error NAKs.
     rx_error_naks,
+    /// Packets of UC and UD queue pairs sent.
+    tx_unreliable,
+    /// Packets of UC and UD queue pairs placed.
+    rx_unreliable,
+    /// UC messages that had begun and that a hole ended.
+    uc_messages_lost,
     /// Frames that are neither ours nor of the neighbor protocols.
     drop_not_ours,
     /// Frames whose Ethernet, IP or UDP header is malformed.
@@ -82,6 +93,16 @@ counters! {
     drop_address,
     /// Packets of another partition.
     drop_pkey,
+    /// Datagrams with another Q_Key.
+    drop_qkey,
+    /// UC and UD packets whose message found no receive.
+    drop_no_receive,
+    /// UC and UD packets that the receive has no room for.
+    drop_receive_too_short,
+    /// UC packets that do not go on where the message stopped.
+    drop_uc_sequence,
+    /// UC WRITEs that may not go where they say, or are not as long as they say.
+    drop_uc_access,
     /// Packets that the queue pair's state does not take.
     drop_qp_state,
     /// Requests behind the end of the window.
@@ -96,14 +117,18 @@ counters! {
     drop_metadata_full,
     /// Requests out of order for which no recovery context was free.
     drop_no_context,
-    /// Requests out of order that go-back-N does not keep.
+    /// Requests and responses out of order that go-back-N does not keep.
     drop_go_back_n,
+    /// Requests out of order that strict placement does not keep.
+    drop_strict_placement,
     /// Acknowledgements older than one applied before.
     drop_stale_ack,
     /// Acknowledgements of what was never sent, or malformed.
     drop_bad_ack,
     /// Responses that fit no request under way.
     drop_unexpected_response,
+    /// Responses that are not what their request asked for, or find its memory gone: the request fails.
+    drop_bad_response,
     /// Completions that their queue had no room for.
     drop_cq_overflow,
     /// Records for the slow path that their ring had no room for.

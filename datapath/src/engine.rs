@@ -10,8 +10,10 @@ mod send;
 mod tx_slots;
 mod units;
 
-pub use admin::{EngineMemory, QpConfig, QpHandles, QpMemory, SrqAttr, Usage};
-pub use config::{ConfigError, EngineConfig, QPS_LIMIT, WINDOW_LIMIT};
+pub use admin::{
+    CQ_ENTRIES_MAX, EngineMemory, QpConfig, QpHandles, QpLimit, QpMemory, QpReport, SrqAttr, Usage,
+};
+pub use config::{AckTiming, ConfigError, EngineConfig, QPS_LIMIT, WINDOW_LIMIT};
 pub(crate) use control_queue::{ControlKind, ControlPacket};
 pub use error::{CreateError, ModifyError};
 pub use event::AsyncEvent;
@@ -23,7 +25,7 @@ use crate::memory::MemoryTable;
 use crate::neighbor::{Neighbor, NeighborConfig};
 use crate::port::Port;
 use crate::qp::{self, QpTable};
-use crate::queue::{CompletionWriter, Doorbells};
+use crate::queue::{CompletionWriter, Doorbells, Handed};
 use crate::sched::SchedFlags;
 use crate::slow_path::CtrlQ;
 use crate::time::Time;
@@ -102,16 +104,49 @@ impl<P: Port> Engine<P> {
     /// One turn of the loop, at time `now`, which must not go backwards. Allocates nothing, locks nothing, waits for
     /// nothing.
     pub fn turn(&mut self, now: Time) -> Turn {
-        self.units.now = self.units.now.max(now);
+        self.set_now(now);
         self.units.turn = self.units.turn.wrapping_add(1);
-        self.wire.port.set_now(self.units.now);
         let received = self.receive();
         self.step_slow_path();
         self.take_doorbells();
         self.fire_timers();
-        let sent = self.send();
+        let hold = self.config.acks == AckTiming::BehindPosts && received <= tuning::HOLD_BURST;
+        let sent = self.send(hold);
         self.wire.port.tx_flush();
         Turn { received, sent }
+    }
+
+    /// The sending half of a turn, for who has just posted to one queue pair and waits for this to return: nothing is
+    /// taken in. Acknowledgements that were held back go out behind what was posted. Else as [`Engine::turn`].
+    pub fn push(&mut self, handed: Option<Handed>, now: Time) -> Turn {
+        self.set_now(now);
+        self.take_doorbells();
+        let slot = handed.map(|handed| handed.slot);
+        if let Some(slot) = slot {
+            self.take_handed(slot);
+        }
+        let sent = self.send_ahead(slot);
+        self.wire.port.tx_flush();
+        Turn { received: 0, sent }
+    }
+
+    /// As a doorbell, but for the fences.
+    fn take_handed(&mut self, slot: u32) {
+        let Some((qpc, cold)) = self.qps.get(slot) else { return };
+        if qpc.sched.contains(SchedFlags::ACTIVE) || cold.shared.take_quietly() {
+            self.on_doorbell(slot);
+        }
+    }
+
+    /// Whether acknowledgements wait for the next turn, or for [`Engine::push`].
+    #[must_use]
+    pub fn owes_acks(&self) -> bool {
+        !self.units.ack_list.is_empty()
+    }
+
+    fn set_now(&mut self, now: Time) {
+        self.units.now = self.units.now.max(now);
+        self.wire.port.set_now(self.units.now);
     }
 
     /// The earliest time at which a turn has something to do even if nothing arrives and nobody posts.
@@ -212,10 +247,10 @@ impl<P: Port> Engine<P> {
                 Command::Advance { generation, epsn, bitmap, .. } => {
                     qp::apply_advance(qpc, cold, &mut self.units, generation, epsn, bitmap);
                 }
-                Command::Lost { .. } | Command::Scoreboard { .. } if response => {
+                _ if response => {
                     qp::on_response_command(qpc, cold, &mut self.units, &command);
                 }
-                Command::Lost { .. } | Command::Scoreboard { .. } => {
+                Command::Lost { .. } | Command::Found { .. } | Command::Scoreboard { .. } => {
                     qp::on_command(qpc, cold, &mut self.units, &command);
                 }
             }
@@ -237,12 +272,12 @@ impl<P: Port> Engine<P> {
         };
         self.units.counters.doorbells += 1;
         qpc.sched.insert(SchedFlags::ACTIVE);
-        if qpc.id.state.flushes_recvs() {
+        if qpc.id.state.flushes_sends() {
             qp::flush_and_rest(qpc, cold, &mut self.units, None);
             return;
         }
         let ready = qp::is_ready(qpc, cold);
-        if !ready && !qp::rest(qpc, cold) {
+        if !ready && !qp::rest(qpc, cold, false) {
             return;
         }
         let ready = qp::is_ready(qpc, cold);
@@ -268,6 +303,7 @@ const fn stream_of(command: &Command) -> StreamId {
     match command {
         Command::Advance { stream, .. }
         | Command::Lost { stream, .. }
+        | Command::Found { stream, .. }
         | Command::Scoreboard { stream, .. } => *stream,
     }
 }

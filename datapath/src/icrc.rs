@@ -1,10 +1,12 @@
 //! The ICRC (protocol.md 1.7) at the speed of memory: computed while the payload is copied, with the widest
-//! carry-less multiplication that the processor has.
+//! carry-less multiplication that the processor has, or with products of bit matrices where those are faster.
 //!
 //! `wire::icrc` says what the ICRC is, and is what every other processor runs.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod columns;
 
 #[cfg(test)]
 mod tests;
@@ -24,6 +26,9 @@ enum Kind {
     Portable = 1,
     #[cfg(target_arch = "x86_64")]
     Avx512 = 2,
+    /// The same, and matrix products where they are faster.
+    #[cfg(target_arch = "x86_64")]
+    Gfni = 3,
 }
 
 impl Kernel {
@@ -37,9 +42,11 @@ impl Kernel {
     pub fn detected() -> Self {
         static FOUND: AtomicU8 = AtomicU8::new(0);
         match FOUND.load(Ordering::Relaxed) {
+            1 => Self::PORTABLE,
             #[cfg(target_arch = "x86_64")]
             2 => Self(Kind::Avx512),
-            1 => Self::PORTABLE,
+            #[cfg(target_arch = "x86_64")]
+            3 => Self(Kind::Gfni),
             _ => {
                 let kernel = Self::detect();
                 FOUND.store(kernel.0 as u8, Ordering::Relaxed);
@@ -52,24 +59,66 @@ impl Kernel {
     fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         if avx512::is_supported() {
-            return Self(Kind::Avx512);
+            return Self(if columns::is_faster() { Kind::Gfni } else { Kind::Avx512 });
         }
         Self::PORTABLE
     }
 
+    /// The ICRC by vectors, or `None` if these headers are none for them.
+    #[cfg(target_arch = "x86_64")]
+    fn compute(self, frame_from_l3: &[u8]) -> Option<u32> {
+        // SAFETY: such a kernel exists only where the processor supports it.
+        unsafe {
+            match self.0 {
+                Kind::Portable => None,
+                Kind::Avx512 => avx512::compute::<false>(frame_from_l3),
+                Kind::Gfni => avx512::compute::<true>(frame_from_l3),
+            }
+        }
+    }
+
+    /// The same of a payload that it copies, and pads.
+    ///
+    /// # Safety
+    /// `source` must be valid for reads of `len` bytes, none of which is part of `frame`.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn copy(self, frame: &mut [u8], at: usize, source: NonNull<u8>, len: usize) -> Option<u32> {
+        // SAFETY: the processor supports it; `source` as the caller promises.
+        unsafe {
+            match self.0 {
+                Kind::Portable => None,
+                Kind::Avx512 => avx512::copy::<false>(frame, at, source, len),
+                Kind::Gfni => avx512::copy::<true>(frame, at, source, len),
+            }
+        }
+    }
+
     /// True if the last four bytes of `frame_from_l3` are the ICRC of those before.
-    #[inline]
+    #[inline(never)]
     #[must_use]
     pub fn verify(self, frame_from_l3: &[u8]) -> bool {
         #[cfg(target_arch = "x86_64")]
-        if self.0 == Kind::Avx512
+        if self.0 != Kind::Portable
             && let Some((frame, found)) = frame_from_l3.split_last_chunk::<ICRC_LEN>()
-            // SAFETY: such a kernel exists only where the processor supports it.
-            && let Some(icrc) = unsafe { avx512::compute(frame) }
+            && let Some(icrc) = self.compute(frame)
         {
             return icrc == u32::from_le_bytes(*found);
         }
         wire::icrc::verify(frame_from_l3)
+    }
+
+    /// Writes the ICRC to the last four bytes of `frame_from_l3`, as `wire::icrc::seal` does.
+    #[inline]
+    pub fn seal(self, frame_from_l3: &mut [u8]) {
+        #[cfg(target_arch = "x86_64")]
+        if self.0 != Kind::Portable
+            && let Some((frame, icrc)) = frame_from_l3.split_last_chunk_mut::<ICRC_LEN>()
+            && let Some(computed) = self.compute(frame)
+        {
+            *icrc = computed.to_le_bytes();
+            return;
+        }
+        wire::icrc::seal(frame_from_l3);
     }
 
     /// Copies the `len` bytes at `source` to `frame_from_l3` from byte `at` on, behind the headers; zeroes the pad
@@ -85,17 +134,17 @@ impl Kernel {
         let Some((frame, icrc)) = frame_from_l3.split_last_chunk_mut::<ICRC_LEN>() else {
             panic!("a frame without an ICRC")
         };
-        let (headers, body) = frame.split_at_mut(at);
-        assert!(len <= body.len(), "{len} bytes of payload in {}", body.len());
+        let room = frame.len().saturating_sub(at);
+        assert!(len <= room, "{len} bytes of payload in {room}");
         #[cfg(target_arch = "x86_64")]
-        if self.0 == Kind::Avx512
-            // SAFETY: the processor supports it; `source` as the caller promises.
-            && let Some(computed) = unsafe { avx512::copy(headers, body, source, len) }
+        if self.0 != Kind::Portable
+            // SAFETY: `source` as the caller promises.
+            && let Some(computed) = unsafe { self.copy(frame, at, source, len) }
         {
             *icrc = computed.to_le_bytes();
             return;
         }
-        let (payload, pad) = body.split_at_mut(len);
+        let (payload, pad) = frame[at..].split_at_mut(len);
         // SAFETY: `payload` is `len` bytes long, and `source` as the caller promises.
         unsafe { payload.as_mut_ptr().copy_from_nonoverlapping(source.as_ptr(), len) };
         pad.fill(0);

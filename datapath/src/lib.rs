@@ -3,12 +3,14 @@
 //! The engine is generic over a [`port::Port`] and takes the time as an argument; the same code runs on DPDK and
 //! on the deterministic network of the tests.
 
+pub mod address;
 pub mod counters;
 pub mod engine;
 pub mod icrc;
 pub mod memory;
 pub mod neighbor;
 pub mod port;
+mod prefetch;
 pub mod qp;
 pub mod queue;
 pub mod sched;

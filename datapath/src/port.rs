@@ -72,9 +72,8 @@ pub trait Port {
     fn rx_release(&mut self);
 
     /// Lends a slot of at least `caps().max_frame` writable bytes, or `None` when the transmit ring is full. Its old
-    /// content is undefined. A port that can places the byte at `align_at` on a 64-byte boundary, so that the
-    /// payload behind the headers is copied aligned.
-    fn tx_slot(&mut self, align_at: usize) -> Option<&mut [u8]>;
+    /// content is undefined. A port that can begins it on a 64-byte boundary: drivers that copy frames are fastest then.
+    fn tx_slot(&mut self) -> Option<&mut [u8]>;
 
     /// Queues the first `len` bytes of the slot lent last.
     ///
@@ -94,4 +93,51 @@ pub trait Port {
 
     /// Counters since the port was made.
     fn stats(&self) -> PortStats;
+}
+
+/// A port whose kind is known only at run time, at the price of a dynamic call for each method.
+impl<P: Port + ?Sized> Port for Box<P> {
+    fn caps(&self) -> PortCaps {
+        (**self).caps()
+    }
+
+    fn link_up(&self) -> bool {
+        (**self).link_up()
+    }
+
+    fn rx_burst(&mut self) -> usize {
+        (**self).rx_burst()
+    }
+
+    fn rx_frame(&self, index: usize) -> &[u8] {
+        (**self).rx_frame(index)
+    }
+
+    fn rx_release(&mut self) {
+        (**self).rx_release();
+    }
+
+    fn tx_slot(&mut self) -> Option<&mut [u8]> {
+        (**self).tx_slot()
+    }
+
+    fn tx_commit(&mut self, len: usize) {
+        (**self).tx_commit(len);
+    }
+
+    fn tx_cancel(&mut self) {
+        (**self).tx_cancel();
+    }
+
+    fn tx_flush(&mut self) {
+        (**self).tx_flush();
+    }
+
+    fn set_now(&mut self, now: crate::time::Time) {
+        (**self).set_now(now);
+    }
+
+    fn stats(&self) -> PortStats {
+        (**self).stats()
+    }
 }

@@ -7,24 +7,28 @@ mod context;
 mod feedback;
 mod flush;
 mod owed;
+mod payload;
+pub(crate) mod plain;
 mod receives;
 mod requester;
 mod responder;
 mod scatter;
 mod table;
+mod unreliable;
 
 pub(crate) use context::{Attributes, QpCold, QpIdentity, RequesterCursor, ResponderCursor, SqEntry};
 pub use context::{HOT_BYTES_MAX, Qpc};
 pub(crate) use feedback::adopt_window;
-pub(crate) use flush::{abort, fail, flush_and_rest, flush_taken, rest_for_good, stop_streams};
+pub(crate) use flush::{abort, fail, fail_sends, flush_and_rest, flush_taken, rest_for_good, stop_streams};
 pub(crate) use owed::Owed;
 pub(crate) use receives::{Receives, Srq, Srqs, Taken};
 pub(crate) use requester::{
-    Grant, Reads, TransmitEnd, apply_response_advance, is_ready, on_acknowledge, on_command, on_response,
-    on_timer, rest, tell_if_drained, transmit,
+    Grant, Hull, Reads, TransmitEnd, apply_response_advance, is_ready, on_acknowledge, on_command,
+    on_response, on_timer, rest, tell_if_drained, transmit,
 };
 pub(crate) use responder::{
     RequestPacket, Responses, ResponsesConfig, RxRecovery, apply_advance, on_request, on_response_command,
     on_response_timer, transmit_responses, write_ack,
 };
-pub(crate) use table::QpTable;
+pub(crate) use table::{QPN_GSI, QpTable};
+pub(crate) use unreliable::{Incoming, on_datagram, on_unreliable, transmit_unreliable};

@@ -19,13 +19,13 @@ pub use completion::{
 };
 pub use doorbell::{Doorbells, QpShared};
 pub use recv::{RecvQueue, RecvQueueReader, RecvWqe, recv_queue};
-pub use send::{Freed, SendQueue, SendQueueReader, SendWqe, send_queue};
+pub use send::{Freed, Handed, SendQueue, SendQueueReader, SendWqe, send_queue};
 pub use shared_recv::{SharedRecvQueue, SharedRecvReader, SrqCaps, shared_recv_queue};
 pub use sleep::Sleep;
 pub use word_ring::WordRing;
 pub use work_request::{
-    ATOMIC_BYTES, PostError, QueueCaps, RecvRequest, SendData, SendFlags, SendOpcode, SendRequest, Sge,
-    WORK_REQUEST_BYTES_MAX,
+    ATOMIC_BYTES, DatagramAddress, PostError, QueueCaps, RecvRequest, SendData, SendFlags, SendOpcode,
+    SendRequest, Sge, WORK_REQUEST_BYTES_MAX,
 };
 
 #[cfg(test)]

@@ -14,6 +14,9 @@ pub const PACKET_OVERHEAD: usize = 100;
 pub const TX_BATCH: usize = 32;
 /// Acknowledgements in one transmit batch, beside the requests.
 pub const ACK_BATCH: usize = 64;
+/// A burst of more frames is traffic whose acknowledgements are not held back for what the application may post: bandwidth
+/// comes before latency there.
+pub const HOLD_BURST: usize = 4;
 /// Doorbells taken in one turn of the engine.
 pub const DOORBELLS_PER_TURN: usize = 64;
 /// Decisions of the slow path applied in one turn of the engine.

@@ -13,6 +13,8 @@ struct Node {
     mark: Psn,
     /// Number of the resend, counted up and wrapping.
     order: u32,
+    /// The packet had been declared lost: what arrives is the resend, not a copy sent before.
+    was_lost: bool,
     prev: u16,
     next: u16,
 }
@@ -36,7 +38,14 @@ impl MarkList {
     /// For windows of `capacity` packets, a power of two up to 2^15.
     pub(crate) fn new(capacity: u32) -> Self {
         debug_assert!(capacity.is_power_of_two() && capacity <= 1 << 15);
-        let unmarked = Node { psn: Psn::new(0), mark: Psn::new(0), order: 0, prev: UNMARKED, next: END };
+        let unmarked = Node {
+            psn: Psn::new(0),
+            mark: Psn::new(0),
+            order: 0,
+            was_lost: false,
+            prev: UNMARKED,
+            next: END,
+        };
         Self {
             nodes: vec![unmarked; capacity as usize].into_boxed_slice(),
             head: END,
@@ -73,14 +82,15 @@ impl MarkList {
         front.is_some_and(|node| node.order.wrapping_sub(order).cast_signed() < 0)
     }
 
-    /// Gives the PSN a mark, in place of one that it had. A mark before the newest one counts as the newest one.
-    pub(crate) fn mark(&mut self, psn: Psn, mark: Psn) {
+    /// Gives the PSN a mark, in place of one that it had. A mark before the newest one counts as the newest one. `was_lost`:
+    /// it was resent because it had been declared lost.
+    pub(crate) fn mark(&mut self, psn: Psn, mark: Psn, was_lost: bool) {
         let newest = self.nodes.get(usize::from(self.tail)).map_or(mark, |node| node.mark);
         let mark = if mark.is_before(newest) { newest } else { mark };
         let index = self.index(psn);
         self.unlink(index);
         self.resends = self.resends.wrapping_add(1);
-        self.nodes[index] = Node { psn, mark, order: self.resends, prev: self.tail, next: END };
+        self.nodes[index] = Node { psn, mark, order: self.resends, was_lost, prev: self.tail, next: END };
         let link = self.link(index);
         match self.nodes.get_mut(usize::from(self.tail)) {
             Some(tail) => tail.next = link,
@@ -90,13 +100,16 @@ impl MarkList {
         self.len += 1;
     }
 
-    /// Takes the PSN's mark away, if it has one, and returns the number of its resend.
+    /// Takes the PSN's mark away, if it has one. Returns the number of its resend if it had been declared lost before: of
+    /// others it is not known which copy arrived.
     pub(crate) fn remove(&mut self, psn: Psn) -> Option<u32> {
         let index = self.index(psn);
-        self.contains(psn).then(|| {
-            self.unlink(index);
-            self.nodes[index].order
-        })
+        if !self.contains(psn) {
+            return None;
+        }
+        self.unlink(index);
+        let Node { order, was_lost, .. } = self.nodes[index];
+        was_lost.then_some(order)
     }
 
     /// Takes all marks away.
@@ -109,11 +122,10 @@ impl MarkList {
     /// Makes room for windows of `capacity` packets.
     pub(crate) fn grow(&mut self, capacity: u32) {
         let mut larger = Self::new(capacity);
-        while let Some((psn, mark)) = self.front() {
-            if let Some(order) = self.remove(psn) {
-                larger.resends = order.wrapping_sub(1);
-                larger.mark(psn, mark);
-            }
+        while let Some(&Node { psn, mark, order, was_lost, .. }) = self.nodes.get(usize::from(self.head)) {
+            self.remove(psn);
+            larger.resends = order.wrapping_sub(1);
+            larger.mark(psn, mark, was_lost);
         }
         larger.resends = self.resends;
         *self = larger;

@@ -151,6 +151,17 @@ pub enum Command {
         /// Last lost PSN.
         last: Psn,
     },
+    /// Sender: these were declared lost, waited, and have arrived after all; they leave the RetryQ.
+    Found {
+        /// The stream.
+        stream: StreamId,
+        /// Life of the sender.
+        generation: Generation,
+        /// First PSN found.
+        first: Psn,
+        /// Last PSN found.
+        last: Psn,
+    },
     /// Sender: the answer to each of its records, after the losses that it brought; one may answer several.
     Scoreboard {
         /// The stream.

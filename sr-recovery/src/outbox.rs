@@ -9,8 +9,8 @@ use crate::message::{Command, Generation, StreamId};
 /// A bounded first-in-first-out queue of commands.
 ///
 /// The bound is `per_record` free places before each record. A receiver's record makes one command. A sender's makes
-/// one `Scoreboard`, and `Lost` commands for disjoint parts of the window, since a PSN that was declared lost waits
-/// until it is resent: at most one per packet of the window, far fewer as neighbours share one.
+/// one `Scoreboard`, and `Lost` and `Found` commands for disjoint parts of the window, since a PSN that was declared lost
+/// waits until it is resent or SACKed: at most one per packet of the window, far fewer as neighbours share one.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     queue: VecDeque<Command>,
@@ -69,6 +69,19 @@ impl Outbox {
         }
         self.push(Command::Lost { stream, generation, first: psn, last: psn });
         true
+    }
+
+    /// One more PSN that waited and was SACKed.
+    pub(crate) fn push_found(&mut self, stream: StreamId, generation: Generation, psn: Psn) {
+        if let Some(Command::Found { stream: s, generation: g, last, .. }) = self.queue.back_mut()
+            && *s == stream
+            && *g == generation
+            && last.next() == psn
+        {
+            *last = psn;
+            return;
+        }
+        self.push(Command::Found { stream, generation, first: psn, last: psn });
     }
 
     /// The newest state of a scoreboard; it replaces the one before if nothing came in between.

@@ -2,7 +2,7 @@
 //!
 //! A PSN `q` of the window is lost when it is un-SACKed, does not wait in the RetryQ already,
 //! `highest_sack - q > threshold`, and it has no mark or `highest_sack - mark[q] >= threshold`; or, with a threshold of 0,
-//! when it was resent and a packet that was resent after it has arrived (docs/adr/0008). Nobody searches for such
+//! when it was resent and a packet that was lost and resent after it has arrived (docs/adr/0008). Nobody searches for such
 //! PSNs. Those without a mark are found by a pointer that only moves forward: everything before it is SACKed, waits or
 //! is marked. Those with a mark are found at the front of the list of marks, the oldest first. Hence a PSN costs
 //! constant work for each time that it is sent.
@@ -44,7 +44,7 @@ pub(crate) struct Sacks {
     pub(crate) bitmap: u64,
 }
 
-/// Where the losses of one record go, and what finding them cost.
+/// Where what one record says of losses goes, and what finding them cost.
 pub(crate) struct Losses<'a> {
     pub(crate) stream: StreamId,
     pub(crate) generation: Generation,
@@ -57,6 +57,11 @@ impl Losses<'_> {
     fn push(&mut self, psn: Psn) {
         self.outbox.push_lost(self.stream, self.generation, psn);
         self.packets += 1;
+    }
+
+    /// What was declared lost has arrived.
+    fn found(&mut self, psn: Psn) {
+        self.outbox.push_found(self.stream, self.generation, psn);
     }
 }
 
@@ -134,7 +139,7 @@ impl Scoreboard {
     ) {
         self.anchor(una);
         self.slide(una, snd_nxt, losses);
-        self.record_sacks(sacks);
+        self.record_sacks(sacks, losses);
         self.detect_again(u32::from(threshold), losses);
         self.detect_first(u32::from(threshold), losses);
     }
@@ -170,9 +175,9 @@ impl Scoreboard {
         if psn.is_before(self.una) {
             return;
         }
-        self.waiting.clear(psn);
+        let was_lost = self.waiting.clear(psn);
         if !self.sacked.test(psn) {
-            self.marks.mark(psn, snd_nxt);
+            self.marks.mark(psn, snd_nxt, was_lost);
         }
     }
 
@@ -222,28 +227,31 @@ impl Scoreboard {
         (self.una, self.examined, self.sack_end) = (una, una, una);
     }
 
-    fn record_sacks(&mut self, sacks: Sacks) {
+    fn record_sacks(&mut self, sacks: Sacks, losses: &mut Losses<'_>) {
         if let Some(psn) = sacks.sack {
-            self.sack(psn);
+            self.sack(psn, losses);
         }
         let mut bits = sacks.bitmap;
         while bits != 0 {
-            self.sack(sacks.bitmap_base.add(bits.trailing_zeros()));
+            self.sack(sacks.bitmap_base.add(bits.trailing_zeros()), losses);
             bits &= bits - 1;
         }
     }
 
-    fn sack(&mut self, psn: Psn) {
+    fn sack(&mut self, psn: Psn, losses: &mut Losses<'_>) {
         if psn.is_before(self.una) || !psn.is_before(self.snd_nxt) {
             return;
         }
         if self.sacked.set(psn) {
             self.note_arrived(psn);
             self.sack_end = later(self.sack_end, psn.next());
+            if self.waiting.clear(psn) {
+                losses.found(psn);
+            }
         }
     }
 
-    /// A packet arrived: it needs no mark, and if it had one, its resend is the latest that is known to have arrived.
+    /// A packet arrived: it needs no mark, and if its resend is what arrived, that one is the latest known to have done so.
     fn note_arrived(&mut self, psn: Psn) {
         let Some(order) = self.marks.remove(psn) else { return };
         let later = |seen: u32| order.wrapping_sub(seen).cast_signed() > 0;

@@ -133,6 +133,9 @@ impl Words for Command {
             Self::Lost { stream, generation, first, last } => {
                 Fields { kind: 2, psns: [first.get(), last.get(), 0, 0], ..none }.pack(stream, generation)
             }
+            Self::Found { stream, generation, first, last } => {
+                Fields { kind: 4, psns: [first.get(), last.get(), 0, 0], ..none }.pack(stream, generation)
+            }
             Self::Scoreboard { stream, generation, seq, sacked, clean } => {
                 Fields { kind: 3, flag: clean, seq, psns: [sacked, 0, 0, 0], ..none }.pack(stream, generation)
             }
@@ -146,6 +149,7 @@ impl Words for Command {
             1 => Self::Advance { stream, generation, epsn: Psn::new(a), bitmap },
             2 => Self::Lost { stream, generation, first: Psn::new(a), last: Psn::new(b) },
             3 => Self::Scoreboard { stream, generation, seq, sacked: a, clean },
+            4 => Self::Found { stream, generation, first: Psn::new(a), last: Psn::new(b) },
             _ => return None,
         })
     }

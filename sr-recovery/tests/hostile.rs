@@ -71,7 +71,7 @@ proptest! {
                 match command {
                     Command::Lost { first, last, .. } => packets += last.steps_from(first) + 1,
                     Command::Scoreboard { sacked, .. } => prop_assert!(sacked <= WINDOW),
-                    Command::Advance { .. } => {}
+                    Command::Advance { .. } | Command::Found { .. } => {}
                 }
             }
             prop_assert!(packets <= WINDOW, "{packets} lost at once by {record:?}");

@@ -90,7 +90,10 @@ impl CompletionQueue {
                 self.shared.device.progress();
                 self.ring.poll_into(out)
             }
-            count => count,
+            count => {
+                self.shared.device.settle();
+                count
+            }
         }
     }
 }

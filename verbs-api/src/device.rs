@@ -1,7 +1,9 @@
 //! The device: an engine on a port, and who drives it.
 
+mod attributes;
 mod builder;
 
+pub use attributes::DeviceAttr;
 pub use builder::DeviceBuilder;
 
 use crate::completion::{CompletionChannel, CompletionQueue};
@@ -10,11 +12,13 @@ use crate::error::Error;
 use crate::memory::ProtectionDomain;
 use crate::shared::{Call, Shared};
 use crate::spec::DeviceSpec;
+use crate::stat::StatServer;
 use core::net::IpAddr;
 use datapath::counters::Counters;
-use datapath::engine::{AsyncEvent, EngineConfig, EngineMemory, ModifyError, Turn, Usage};
+use datapath::engine::{AsyncEvent, EngineConfig, EngineMemory, ModifyError, QpReport, Turn, Usage};
 use datapath::port::fault::FaultStats;
 use datapath::port::{Port, PortCaps, PortStats};
+use datapath::queue::Handed;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::Pmtu;
@@ -43,6 +47,14 @@ struct Inner {
     link_mtu: Option<u16>,
     /// State of the generator of first PSNs.
     psns: AtomicU64,
+    /// Tells who asks what goes on here.
+    stat: Option<StatServer>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shared.settle();
+    }
 }
 
 impl Device {
@@ -88,6 +100,19 @@ impl Device {
     #[inline]
     pub fn progress(&self) -> Turn {
         if self.inner.thread.is_some() { Turn::default() } else { self.inner.shared.try_turn() }
+    }
+
+    /// Sends what `hand_over` posts, and the acknowledgements that were held back for it. False, and nothing is posted, if
+    /// the engine is not at hand.
+    #[inline]
+    pub(crate) fn push(&self, hand_over: impl FnOnce() -> Option<Handed>) -> bool {
+        self.inner.thread.is_none() && self.inner.shared.try_push(hand_over)
+    }
+
+    /// Sends the acknowledgements that were held back.
+    #[inline]
+    pub(crate) fn settle(&self) {
+        self.inner.shared.settle();
     }
 
     /// A new protection domain.
@@ -196,6 +221,14 @@ impl Device {
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.nic().counters()
+    }
+
+    /// Every queue pair as it is now, and what keeps it from sending more. Walks over all of them.
+    #[must_use]
+    pub fn reports(&self) -> Vec<QpReport> {
+        let mut nic = self.nic();
+        let now = nic.now();
+        nic.reports(now)
     }
 
     /// How much of the device is in use.

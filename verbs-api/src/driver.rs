@@ -3,6 +3,7 @@
 mod idle;
 mod thread;
 
+pub use idle::{Idle, Rest};
 pub(crate) use thread::EngineThread;
 
 /// Who runs the engine of a device.

@@ -8,14 +8,14 @@ use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
 use core::str::FromStr;
 use datapath::engine::WINDOW_LIMIT;
-use wire::Pmtu;
+use wire::{Pmtu, WireMode};
 
 /// One end of a connection: give it to the peer over any channel, as text ([`fmt::Display`], [`FromStr`]) or as
 /// [`Endpoint::to_bytes`].
 ///
 /// `srnic1,ip=10.77.0.1,mac=02:00:00:00:00:01,qpn=0x1a2b3c,psn=0x00f00d,pmtu=4096,window=512`; the 1 is the version of
-/// the wire format (protocol.md 2.2). `mac` may be missing, `mtu` is there only if both ends must have the same, and `rd` only
-/// if it is not 0.
+/// the wire format (protocol.md 2.2). `mac` may be missing, `mtu` is there only if both ends must have the same, `rd` only
+/// if it is not 0, `mode=plain` only for standard RoCEv2, and `order=strict` only if it wants strict placement.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Endpoint {
     /// IP address of the device.
@@ -34,6 +34,10 @@ pub struct Endpoint {
     pub mtu: Option<u16>,
     /// READs and atomics that it takes at once.
     pub rd_atomic: u8,
+    /// The dialect that it speaks; both ends must speak the same.
+    pub wire_mode: WireMode,
+    /// Both ends are to place requests strictly in order.
+    pub strict_placement: bool,
 }
 
 /// Why an endpoint's text or bytes make no sense.
@@ -59,6 +63,10 @@ pub enum EndpointError {
 
 const TEXT_PREFIX: &str = "srnic1,";
 const MAGIC: [u8; 4] = *b"SRN\x01";
+/// Marks wire mode Plain in the byte of the path MTU, so that who does not know of it does not connect.
+const PLAIN: u8 = 0x80;
+/// Marks a wish for strict placement there.
+const STRICT: u8 = 0x40;
 const QPN_MAX: u32 = 0xFF_FFFE;
 const PSN_MAX: u32 = 0xFF_FFFF;
 
@@ -73,7 +81,8 @@ impl Endpoint {
     }
 
     /// Big-endian: magic and version 4, IP 16 (IPv4 mapped to IPv6), MAC 6 (zero: none), QPN 4, PSN 4, window 2, code
-    /// of the path MTU 1 (`ibv_mtu`), READs and atomics 1, MTU 2 (zero: none).
+    /// of the path MTU 1 (`ibv_mtu`; bit 7: wire mode Plain, bit 6: strict placement), READs and atomics 1, MTU 2 (zero:
+    /// none).
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let ip = match self.ip {
@@ -87,7 +96,9 @@ impl Endpoint {
         bytes[26..30].copy_from_slice(&self.qpn.to_be_bytes());
         bytes[30..34].copy_from_slice(&self.psn.to_be_bytes());
         bytes[34..36].copy_from_slice(&self.window.to_be_bytes());
-        bytes[36] = self.path_mtu.code();
+        let plain = if self.wire_mode == WireMode::Plain { PLAIN } else { 0 };
+        let strict = if self.strict_placement { STRICT } else { 0 };
+        bytes[36] = self.path_mtu.code() | plain | strict;
         bytes[37] = self.rd_atomic;
         bytes[38..40].copy_from_slice(&self.mtu.unwrap_or_default().to_be_bytes());
         bytes
@@ -111,9 +122,12 @@ impl Endpoint {
             qpn: u32::from_be_bytes(field(bytes, 26)),
             psn: u32::from_be_bytes(field(bytes, 30)),
             window: u16::from_be_bytes(field(bytes, 34)),
-            path_mtu: Pmtu::from_code(bytes[36]).ok_or(EndpointError::Field { field: "pmtu" })?,
+            path_mtu: Pmtu::from_code(bytes[36] & !(PLAIN | STRICT))
+                .ok_or(EndpointError::Field { field: "pmtu" })?,
             mtu: (mtu != 0).then_some(mtu),
             rd_atomic: bytes[37],
+            wire_mode: if bytes[36] & PLAIN != 0 { WireMode::Plain } else { WireMode::Srnic },
+            strict_placement: bytes[36] & STRICT != 0,
         };
         endpoint.checked()
     }
@@ -148,7 +162,13 @@ impl fmt::Display for Endpoint {
         if let Some(mtu) = self.mtu {
             write!(f, ",mtu={mtu}")?;
         }
-        if self.rd_atomic == 0 { Ok(()) } else { write!(f, ",rd={}", self.rd_atomic) }
+        if self.rd_atomic != 0 {
+            write!(f, ",rd={}", self.rd_atomic)?;
+        }
+        if self.wire_mode == WireMode::Plain {
+            f.write_str(",mode=plain")?;
+        }
+        if self.strict_placement { f.write_str(",order=strict") } else { Ok(()) }
     }
 }
 
@@ -159,7 +179,7 @@ impl FromStr for Endpoint {
     fn from_str(text: &str) -> Result<Self, EndpointError> {
         let mut fields = text.trim().strip_prefix(TEXT_PREFIX).ok_or(EndpointError::Version)?.split(',');
         let (mut ip, mut mac, mut qpn, mut psn, mut pmtu, mut window) = (None, None, None, None, None, None);
-        let (mut mtu, mut rd_atomic) = (None, None);
+        let (mut mtu, mut rd_atomic, mut wire_mode, mut strict) = (None, None, None, None);
         fields.try_for_each(|field| {
             let (key, value) = field.split_once('=').ok_or(EndpointError::Version)?;
             let (known, taken) = match key {
@@ -171,6 +191,8 @@ impl FromStr for Endpoint {
                 "window" => ("window", put(&mut window, value.parse().ok())),
                 "mtu" => ("mtu", put(&mut mtu, value.parse().ok().filter(|mtu| *mtu != 0))),
                 "rd" => ("rd", put(&mut rd_atomic, value.parse().ok())),
+                "mode" => ("mode", put(&mut wire_mode, (value == "plain").then_some(WireMode::Plain))),
+                "order" => ("order", put(&mut strict, (value == "strict").then_some(true))),
                 _ => return Err(EndpointError::Version),
             };
             if taken { Ok(()) } else { Err(EndpointError::Field { field: known }) }
@@ -185,6 +207,8 @@ impl FromStr for Endpoint {
             window: window.ok_or_else(|| missing("window"))?,
             mtu,
             rd_atomic: rd_atomic.unwrap_or(0),
+            wire_mode: wire_mode.unwrap_or(WireMode::Srnic),
+            strict_placement: strict.unwrap_or(false),
         };
         endpoint.checked()
     }

@@ -4,9 +4,11 @@ use crate::endpoint::EndpointError;
 use crate::spec::SpecError;
 use datapath::engine::{ConfigError, CreateError, ModifyError};
 use datapath::memory::RegisterError;
+use datapath::qp::state::QpType;
 use datapath::queue::PostError;
 use std::io;
 use std::path::PathBuf;
+use wire::WireMode;
 
 /// A work request of a batch was not accepted: it and those behind it are not posted, those before it are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -42,6 +44,18 @@ pub enum Error {
     /// The engine refused its sizes or its port.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The queue pair was dropped while an operation of it was awaited.
+    #[cfg(feature = "async")]
+    #[error("the queue pair was dropped while the operation was under way")]
+    QueuePairGone,
+    /// Nobody can look into the device.
+    #[error("what the device tells cannot be had at {address}: {source}")]
+    Stat {
+        /// The place.
+        address: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
     /// The operating system gave no random numbers.
     #[error("the operating system gives no random numbers: {0}")]
     Random(getrandom::Error),
@@ -82,6 +96,16 @@ pub enum Error {
         theirs: u32,
         /// What to do.
         remedy: &'static str,
+    },
+    /// The two ends of a connection speak different dialects.
+    #[error(
+        "this end speaks {ours:?} and the peer {theirs:?}: build both queue pairs with the same wire_mode"
+    )]
+    WireMode {
+        /// What this end speaks.
+        ours: WireMode,
+        /// What the peer speaks.
+        theirs: WireMode,
     },
     /// The system has no hugepages for a region.
     #[error(
@@ -131,7 +155,18 @@ pub enum Error {
         /// Which object.
         what: &'static str,
     },
-    /// A file could not be used as memory.
+    /// A region cannot change while others name it.
+    #[error("the region has clones, or windows on it; drop those first")]
+    RegionShared,
+    /// A request of another service than the queue pair's.
+    #[error("a queue pair of type {qp_type} takes no {what}; create one of the other type")]
+    WrongService {
+        /// Requests of that kind.
+        what: &'static str,
+        /// The queue pair's type.
+        qp_type: QpType,
+    },
+    /// A file could not be used: as memory, or for what a device records.
     #[error("cannot {doing} {path}: {source}")]
     File {
         /// What was tried.

@@ -7,8 +7,11 @@
 //! | `ibv_create_cq`, `ibv_poll_cq` | [`Device::create_cq`], [`CompletionQueue::poll`] |
 //! | `ibv_create_qp` | [`ProtectionDomain::queue_pair`], then [`PreparedQueuePair::connect`] |
 //! | `ibv_modify_qp`, `ibv_query_qp` | [`QueuePair::modify`], [`QueuePair::query`]; from RESET on: [`ManualQueuePair`] |
+//! | `ibv_query_device` | [`Device::query`] |
+//! | `ibv_rereg_mr` | [`MemoryRegion::change_access`], [`MemoryRegion::change_domain`], [`MemoryRegion::change_backing`] |
 //! | `ibv_query_port`, `ibv_query_gid`, `ibv_query_pkey` | [`Device::query_port`], [`Device::query_gid`], [`Device::query_pkey`] |
 //! | `ibv_post_send`, `ibv_post_recv` | [`QueuePair::post_send`], [`QueuePair::post_recv`]; lists: [`QueuePair::batch`], [`QueuePair::post_recv_batch`] |
+//! | `ibv_create_ah`, `IBV_QPT_UD` | [`ProtectionDomain::create_ah`], [`ProtectionDomain::ud_queue_pair`], [`UdQueuePair::post_send`] |
 //! | `ibv_alloc_mw`, `ibv_bind_mw` | [`ProtectionDomain::alloc_window`], [`MemoryWindow::bind`] |
 //! | `ibv_create_srq`, `ibv_post_srq_recv` | [`ProtectionDomain::create_srq`], [`SharedReceiveQueue::post_recv`] |
 //! | `ibv_modify_srq`, `ibv_query_srq` | [`SharedReceiveQueue::arm_limit`], [`SharedReceiveQueue::query`] |
@@ -60,6 +63,10 @@
 //! requests name ranges of keys, not pointers; a key whose region is gone is refused. Peers may write at any time, so
 //! nothing hands out a Rust reference to registered bytes: access goes through copies and atomic loads.
 
+mod address;
+#[cfg(feature = "async")]
+mod asynchronous;
+mod clock;
 mod completion;
 mod device;
 mod driver;
@@ -75,12 +82,17 @@ mod shared;
 mod shared_receive;
 mod sim;
 mod spec;
+mod stat;
 mod work_request;
 
+pub use address::{AddressHandle, Grh};
+#[cfg(feature = "async")]
+pub use asynchronous::{AsyncQueuePair, Buffer, BufferPool, Completions, Done, Operation, Receives};
 pub use completion::{CompletionChannel, CompletionQueue};
 pub use datapath::counters::Counters;
 pub use datapath::engine::{
-    AsyncEvent, ConfigError, CreateError, EngineConfig, EngineMemory, ModifyError, SrqAttr, Turn, Usage,
+    AckTiming, AsyncEvent, ConfigError, CreateError, EngineConfig, EngineMemory, ModifyError, QpLimit,
+    QpReport, SrqAttr, Turn, Usage,
 };
 pub use datapath::memory::{Access, Backing, RegisterError, WindowType};
 pub use datapath::port::fault::FaultStats;
@@ -88,14 +100,16 @@ pub use datapath::port::options::{Keys, OptionError};
 pub use datapath::port::{Port, PortStats};
 pub use datapath::qp::attr::{
     AddressVector, CongestionAlgorithm, CongestionTuning, LossResponse, QpAttr, QpAttrMask, RecoveryPolicy,
+    WriteOrder,
 };
-pub use datapath::qp::state::QpState;
+pub use datapath::qp::state::{QpState, QpType};
 pub use datapath::queue::{
     Completion, PostError, QueueCaps, RecvRequest, SendData, Sge, SrqCaps, WcFlags, WcOpcode, WcStatus,
 };
 pub use datapath::sched::{SchedAttributes, SchedulerConfig};
-pub use device::{Device, DeviceBuilder};
-pub use driver::{Driver, SlowPath};
+pub use datapath::time::Time;
+pub use device::{Device, DeviceAttr, DeviceBuilder};
+pub use driver::{Driver, Idle, Rest, SlowPath};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{BatchError, Error};
 pub use memory::{
@@ -105,8 +119,17 @@ pub use memory::{
 #[cfg(feature = "dpdk")]
 pub use open::open_port;
 pub use port::{Gid, PortAttr};
-pub use queue_pair::{ManualQueuePair, PreparedQueuePair, QueuePair, QueuePairBuilder, SendBatch};
+pub use queue_pair::{
+    ManualQueuePair, PreparedQueuePair, QueuePair, QueuePairBuilder, SendBatch, UdQueuePair,
+    UdQueuePairBuilder,
+};
 pub use shared_receive::SharedReceiveQueue;
 pub use spec::{DeviceSpec, Hugepages, Role, SpecError, Transport};
+pub use stat::StatAddress;
 pub use wire::{Pmtu, WireMode};
-pub use work_request::{RemoteAddr, SendRequest};
+pub use work_request::{Datagram, RemoteAddr, SendRequest};
+
+/// The programs of the guide run as they stand there.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide.md")]
+struct Guide;

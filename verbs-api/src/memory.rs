@@ -3,6 +3,7 @@
 mod file;
 mod huge;
 mod remote;
+mod reregister;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -16,7 +17,7 @@ pub use window::MemoryWindow;
 use crate::completion::CompletionQueue;
 use crate::device::Device;
 use crate::error::Error;
-use crate::queue_pair::QueuePairBuilder;
+use crate::queue_pair::{QueuePairBuilder, UdQueuePairBuilder};
 use crate::shared_receive::SharedReceiveQueue;
 use core::ops::{Bound, RangeBounds};
 use datapath::memory::{Access, Backing, HeapBacking, MemoryKey, ProtectionDomainId};
@@ -94,6 +95,11 @@ impl ProtectionDomain {
     /// Begins a reliable connection whose sends and receives complete on these queues.
     pub fn queue_pair(&self, send_cq: &CompletionQueue, recv_cq: &CompletionQueue) -> QueuePairBuilder {
         QueuePairBuilder::new(self, send_cq, recv_cq)
+    }
+
+    /// Begins an unreliable datagram queue pair whose sends and receives complete on these queues.
+    pub fn ud_queue_pair(&self, send_cq: &CompletionQueue, recv_cq: &CompletionQueue) -> UdQueuePairBuilder {
+        UdQueuePairBuilder::new(self, send_cq, recv_cq)
     }
 }
 

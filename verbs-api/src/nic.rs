@@ -1,27 +1,32 @@
 //! The engine behind a device, whatever its port: one dynamic call a turn, none a packet.
 
 use crate::completion::ChannelShared;
+use datapath::address::AddressKey;
 use datapath::counters::Counters;
 use datapath::engine::{
-    AsyncEvent, CreateError, Engine, EngineMemory, ModifyError, QpConfig, QpHandles, SrqAttr, Turn, Usage,
+    AsyncEvent, CreateError, Engine, EngineConfig, EngineMemory, ModifyError, QpConfig, QpHandles, QpReport,
+    SrqAttr, Turn, Usage,
 };
 use datapath::memory::{
     Access, Backing, MemoryKey, MemoryTableFull, ProtectionDomainId, RegisterError, WindowType,
 };
 use datapath::port::fault::FaultStats;
 use datapath::port::{Port, PortStats};
-use datapath::qp::attr::{QpAttr, QpAttrMask};
-use datapath::queue::{CompletionQueue, Doorbells, SharedRecvQueue, SrqCaps};
+use datapath::qp::attr::{AddressVector, QpAttr, QpAttrMask};
+use datapath::queue::{CompletionQueue, Doorbells, Handed, SharedRecvQueue, SrqCaps};
 use datapath::time::Time;
 use std::sync::Arc;
 
 /// What a device asks of its engine; each method is that of [`Engine`].
 pub(crate) trait Nic: Send {
     fn turn(&mut self, now: Time) -> Turn;
+    fn push(&mut self, handed: Option<Handed>, now: Time) -> Turn;
+    fn owes_acks(&self) -> bool;
     fn next_deadline(&self) -> Option<Time>;
     fn doorbells(&self) -> Doorbells;
     fn poll_event(&mut self) -> Option<AsyncEvent>;
     fn link_up(&self) -> bool;
+    fn config(&self) -> EngineConfig;
     fn counters(&self) -> Counters;
     fn memory_used(&self) -> EngineMemory;
     fn usage(&self) -> Usage;
@@ -36,6 +41,13 @@ pub(crate) trait Nic: Send {
         access: Access,
     ) -> Result<MemoryKey, RegisterError>;
     fn deregister_memory(&mut self, key: MemoryKey);
+    fn reregister_memory(
+        &mut self,
+        key: MemoryKey,
+        pd: Option<ProtectionDomainId>,
+        memory: Option<(Arc<dyn Backing>, u64)>,
+        access: Option<Access>,
+    ) -> Result<MemoryKey, Option<RegisterError>>;
     fn allocate_window(
         &mut self,
         pd: ProtectionDomainId,
@@ -62,7 +74,10 @@ pub(crate) trait Nic: Send {
     ) -> Result<(u32, SharedRecvQueue), CreateError>;
     fn arm_srq_limit(&mut self, number: u32, limit: u32) -> Result<(), ModifyError>;
     fn query_srq(&self, number: u32) -> Option<SrqAttr>;
+    fn reports(&self, now: Time) -> Vec<QpReport>;
     fn destroy_srq(&mut self, number: u32);
+    fn create_ah(&mut self, pd: ProtectionDomainId, av: &AddressVector) -> Result<AddressKey, CreateError>;
+    fn destroy_ah(&mut self, key: AddressKey);
     fn create_qp(&mut self, config: &QpConfig) -> Result<QpHandles, CreateError>;
     fn modify_qp(&mut self, qpn: u32, attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError>;
     fn query_qp(&self, qpn: u32) -> Option<QpAttr>;
@@ -97,6 +112,16 @@ impl<P: Port + Send> Nic for Driven<P> {
         turn
     }
 
+    fn push(&mut self, handed: Option<Handed>, now: Time) -> Turn {
+        let turn = self.engine.push(handed, now);
+        self.tell();
+        turn
+    }
+
+    fn owes_acks(&self) -> bool {
+        self.engine.owes_acks()
+    }
+
     fn next_deadline(&self) -> Option<Time> {
         self.engine.next_deadline()
     }
@@ -111,6 +136,10 @@ impl<P: Port + Send> Nic for Driven<P> {
 
     fn link_up(&self) -> bool {
         self.engine.port().link_up()
+    }
+
+    fn config(&self) -> EngineConfig {
+        *self.engine.config()
     }
 
     fn counters(&self) -> Counters {
@@ -149,6 +178,16 @@ impl<P: Port + Send> Nic for Driven<P> {
 
     fn deregister_memory(&mut self, key: MemoryKey) {
         self.engine.deregister_memory(key);
+    }
+
+    fn reregister_memory(
+        &mut self,
+        key: MemoryKey,
+        pd: Option<ProtectionDomainId>,
+        memory: Option<(Arc<dyn Backing>, u64)>,
+        access: Option<Access>,
+    ) -> Result<MemoryKey, Option<RegisterError>> {
+        self.engine.reregister_memory(key, pd, memory, access)
     }
 
     fn allocate_window(
@@ -208,12 +247,24 @@ impl<P: Port + Send> Nic for Driven<P> {
         self.engine.arm_srq_limit(number, limit)
     }
 
+    fn reports(&self, now: Time) -> Vec<QpReport> {
+        self.engine.reports(now)
+    }
+
     fn query_srq(&self, number: u32) -> Option<SrqAttr> {
         self.engine.query_srq(number)
     }
 
     fn destroy_srq(&mut self, number: u32) {
         self.engine.destroy_srq(number);
+    }
+
+    fn create_ah(&mut self, pd: ProtectionDomainId, av: &AddressVector) -> Result<AddressKey, CreateError> {
+        self.engine.create_ah(pd, av)
+    }
+
+    fn destroy_ah(&mut self, key: AddressKey) {
+        self.engine.destroy_ah(key);
     }
 
     fn create_qp(&mut self, config: &QpConfig) -> Result<QpHandles, CreateError> {

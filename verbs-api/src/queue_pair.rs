@@ -1,11 +1,14 @@
-//! Reliable connections: build, exchange endpoints, connect, post.
+//! Queue pairs. Reliable connections: build, exchange endpoints, connect, post. Datagrams: build, post.
 
 mod builder;
 mod connect;
+mod datagram;
 mod manual;
+mod parts;
 
 pub use builder::QueuePairBuilder;
 pub use connect::PreparedQueuePair;
+pub use datagram::{UdQueuePair, UdQueuePairBuilder};
 pub use manual::ManualQueuePair;
 
 use crate::completion::CqShared;
@@ -14,13 +17,17 @@ use crate::endpoint::Endpoint;
 use crate::error::{BatchError, Error};
 use crate::memory::ProtectionDomain;
 use crate::shared_receive::SrqShared;
-use crate::work_request::SendRequest;
+use crate::work_request::{Datagram, SendRequest};
 use datapath::engine::QpHandles;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
-use datapath::qp::state::QpState;
+use datapath::qp::state::{QpState, QpType};
 use datapath::queue::RecvRequest;
 use std::sync::Arc;
 use wire::Pmtu;
+
+/// Requests outstanding below which the next is sent at once: none, or one that the peer has answered already while its
+/// acknowledgement is under way.
+const SENT_AT_ONCE: u32 = 2;
 
 /// A queue pair of the engine, and everything that must outlive it. Destroyed when dropped.
 struct Owned {
@@ -52,20 +59,47 @@ impl Owned {
     }
 
     fn post_send(&mut self, request: &SendRequest<'_>) -> Result<(), Error> {
-        let idle = self.handles.send.outstanding() == 0;
-        self.handles.send.post(&request.0)?;
-        if idle {
-            self.device().progress();
-        }
+        let goes_now = self.goes_now();
+        self.handles.send.stage(&request.0)?;
+        self.submit(goes_now);
         Ok(())
     }
 
+    fn post_datagram(&mut self, datagram: &Datagram<'_>) -> Result<(), Error> {
+        let qp_type = self.handles.send.service();
+        if qp_type != QpType::Ud {
+            return Err(Error::WrongService { what: "datagrams", qp_type });
+        }
+        if !datagram.to.device().is(self.device()) {
+            return Err(Error::OtherDevice { what: "address handle" });
+        }
+        self.post_send(&datagram.request)
+    }
+
     fn batch(&mut self) -> SendBatch<'_> {
-        let idle = self.handles.send.outstanding() == 0;
-        SendBatch { owned: self, idle }
+        let goes_now = self.goes_now();
+        SendBatch { owned: self, goes_now }
+    }
+
+    /// Whether what is posted next is sent at once. Where more is outstanding it goes with what others post, as soon as
+    /// someone polls.
+    fn goes_now(&self) -> bool {
+        self.handles.send.outstanding() < SENT_AT_ONCE
+    }
+
+    /// Posts what was staged: hands it to the engine, or rings.
+    fn submit(&mut self, goes_now: bool) {
+        let Self { handles, domain, .. } = self;
+        let (device, send) = (domain.device(), &mut handles.send);
+        if goes_now && device.push(|| send.hand_over()) {
+            return;
+        }
+        send.submit();
+        device.settle();
     }
 
     fn post_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), Error> {
+        self.device().settle();
         Ok(self.handles.recv.post(request)?)
     }
 }
@@ -100,8 +134,8 @@ pub struct QueuePair {
 }
 
 impl QueuePair {
-    /// Posts a send request. On a queue pair that was idle the engine runs a turn at once; otherwise it sends when
-    /// someone polls.
+    /// Posts a send request. With at most one outstanding on the queue pair it is sent at once; otherwise when someone
+    /// polls.
     ///
     /// # Errors
     /// [`Error::Post`]; nothing was posted then. A full queue empties by polling its completion queue.
@@ -133,6 +167,7 @@ impl QueuePair {
     /// # Errors
     /// [`Error::Batch`] has the index of the first request that was not posted; those before it were.
     pub fn post_recv_batch(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), Error> {
+        self.owned.device().settle();
         let (posted, result) = self.owned.handles.recv.post_batch(requests);
         Ok(result.map_err(|source| BatchError { posted, source })?)
     }
@@ -207,10 +242,10 @@ impl QueuePair {
 }
 
 /// Send requests that are posted together, from [`QueuePair::batch`]. The engine sees them when this is dropped; if the
-/// queue pair was idle it then runs a turn at once.
+/// queue pair had at most one outstanding they are sent at once.
 pub struct SendBatch<'a> {
     owned: &'a mut Owned,
-    idle: bool,
+    goes_now: bool,
 }
 
 impl SendBatch<'_> {
@@ -225,9 +260,6 @@ impl SendBatch<'_> {
 
 impl Drop for SendBatch<'_> {
     fn drop(&mut self) {
-        let posted = self.owned.handles.send.submit();
-        if posted && self.idle {
-            self.owned.device().progress();
-        }
+        self.owned.submit(self.goes_now);
     }
 }

@@ -1,44 +1,59 @@
 //! The engine of a device, its lock and its clock, as the application's threads and the engine's share them.
 
+use crate::clock::Clock;
 use crate::nic::Nic;
 use core::ops::{Deref, DerefMut};
 use core::time::Duration;
 use datapath::engine::Turn;
-use datapath::queue::Doorbells;
+use datapath::queue::{Doorbells, Handed};
 use datapath::time::Time;
+use spin::Yield;
+use spin::mutex::{SpinMutex, SpinMutexGuard};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::yield_now;
-use std::time::Instant;
 
 /// The lock, held.
-pub(crate) type Held<'a> = MutexGuard<'a, Box<dyn Nic>>;
+///
+/// A turn takes it and lets go of it again with one atomic operation and one plain store: `std::sync::Mutex` needs a
+/// second operation, which waits until everything that the turn wrote, into rings that another core reads, has left this
+/// core. Who finds it taken offers its processor to others and looks again; turns are short.
+pub(crate) type Held<'a> = SpinMutexGuard<'a, Clocked>;
+
+/// An engine, and its clock. Both are used under the lock, so that no turn's time is before that of an earlier turn.
+pub(crate) struct Clocked {
+    pub nic: Box<dyn Nic>,
+    pub clock: Clock,
+}
 
 /// An engine that several threads use.
 ///
 /// A call of the control path takes the lock for itself. The engine's thread, if there is one, holds it from turn to
-/// turn, and gives way when a caller has shown itself.
+/// turn, and gives way when a caller has shown itself; so does who drives an engine without a thread.
 pub(crate) struct Shared {
-    nic: Mutex<Box<dyn Nic>>,
+    clocked: SpinMutex<Clocked, Yield>,
     doorbells: Doorbells,
-    /// The engine's time is counted from here.
-    opened: Instant,
     /// Callers of the control path that wait for the lock or hold it.
     callers: AtomicU32,
     /// Calls of the control path done, modulo 2^32.
     served: AtomicU32,
+    /// Turns may hold acknowledgements back.
+    holds_acks: bool,
+    /// One did. Written under the lock.
+    owes_acks: AtomicBool,
     stop: AtomicBool,
     died: AtomicBool,
 }
 
 impl Shared {
-    pub fn new(nic: Box<dyn Nic>) -> Self {
+    /// With `holds_acks`, each call made of the device sends what the engine held back before.
+    pub fn new(nic: Box<dyn Nic>, holds_acks: bool) -> Self {
         Self {
             doorbells: nic.doorbells(),
-            nic: Mutex::new(nic),
-            opened: Instant::now(),
+            clocked: SpinMutex::new(Clocked { nic, clock: Clock::new() }),
             callers: AtomicU32::new(0),
             served: AtomicU32::new(0),
+            holds_acks,
+            owes_acks: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             died: AtomicBool::new(false),
         }
@@ -48,34 +63,52 @@ impl Shared {
         &self.doorbells
     }
 
-    /// The engine's time.
-    pub fn now(&self) -> Time {
-        Time(u64::try_from(self.opened.elapsed().as_nanos()).unwrap_or(u64::MAX))
-    }
-
-    /// One turn, if no other thread has the engine.
+    /// One turn, if no other thread has the engine or waits for it.
     #[inline]
     pub fn try_turn(&self) -> Turn {
-        let mut nic = match self.nic.try_lock() {
-            Ok(nic) => nic,
-            Err(TryLockError::Poisoned(nic)) => nic.into_inner(),
-            Err(TryLockError::WouldBlock) => return Turn::default(),
-        };
-        // Read under the lock, so that no turn's time is before that of an earlier turn.
-        nic.turn(self.now())
+        self.attempt(|nic, now| nic.turn(now)).unwrap_or_default()
+    }
+
+    /// The sending half of one, with what `hand_over` posts; false if that was not called.
+    #[inline]
+    pub fn try_push(&self, hand_over: impl FnOnce() -> Option<Handed>) -> bool {
+        self.attempt(|nic, now| nic.push(hand_over(), now)).is_some()
+    }
+
+    /// Sends the acknowledgements that a turn held back.
+    #[inline]
+    pub fn settle(&self) {
+        if self.owes_acks.load(Ordering::Relaxed) {
+            self.try_push(|| None);
+        }
+    }
+
+    #[inline]
+    fn attempt(&self, turn: impl FnOnce(&mut dyn Nic, Time) -> Turn) -> Option<Turn> {
+        if self.is_wanted() {
+            return None;
+        }
+        let mut held = self.clocked.try_lock()?;
+        let now = held.clock.now();
+        let turn = turn(&mut *held.nic, now);
+        if self.holds_acks {
+            self.owes_acks.store(held.nic.owes_acks(), Ordering::Relaxed);
+        }
+        Some(turn)
     }
 
     /// The engine, for a call of the control path.
     pub fn call(&self) -> Call<'_> {
+        self.settle();
         self.callers.fetch_add(1, Ordering::Relaxed);
-        Call { nic: self.hold(), _done: Done(self) }
+        Call { clocked: self.hold(), _done: Done(self) }
     }
 
     /// The engine, for its thread.
     ///
-    /// A panic in a turn has shown itself in the thread that ran it, and leaves nothing unsafe behind.
+    /// A panic in a turn has shown itself in the thread that ran it, and leaves nothing unsafe behind: the next has it.
     pub fn hold(&self) -> Held<'_> {
-        self.nic.lock().unwrap_or_else(PoisonError::into_inner)
+        self.clocked.lock()
     }
 
     /// Whether a caller waits for the engine.
@@ -84,11 +117,11 @@ impl Shared {
         self.callers.load(Ordering::Relaxed) > 0
     }
 
-    /// Lets one caller have the engine. A mutex alone would not: who unlocks it and locks it again is mostly faster
+    /// Lets one caller have the engine. The lock alone would not: who lets it go and takes it again is mostly faster
     /// than who waits.
-    pub fn give_way<'a>(&'a self, nic: Held<'a>) -> Held<'a> {
+    pub fn give_way<'a>(&'a self, held: Held<'a>) -> Held<'a> {
         let served = self.served.load(Ordering::Relaxed);
-        drop(nic);
+        drop(held);
         while self.is_wanted() && self.served.load(Ordering::Relaxed) == served {
             yield_now();
         }
@@ -96,10 +129,10 @@ impl Shared {
     }
 
     /// Lets go of the engine and sleeps until there is work, `limit` at most.
-    pub fn sleep<'a>(&'a self, nic: Held<'a>, limit: Duration) -> Held<'a> {
+    pub fn sleep<'a>(&'a self, held: Held<'a>, limit: Duration) -> Held<'a> {
         // Read under the lock: what is done after it may have made work for the engine.
         let served = self.served.load(Ordering::Relaxed);
-        drop(nic);
+        drop(held);
         self.doorbells.sleep().sleep(limit, || {
             self.doorbells.is_empty() && self.served.load(Ordering::Relaxed) == served && !self.stopping()
         });
@@ -131,8 +164,15 @@ impl Shared {
 /// The engine, as a call of the control path has it. When it goes, the engine's thread learns that there may be work.
 pub(crate) struct Call<'a> {
     // Dropped in this order: the lock is free before the thread is told.
-    nic: Held<'a>,
+    clocked: Held<'a>,
     _done: Done<'a>,
+}
+
+impl Call<'_> {
+    /// The engine's time.
+    pub fn now(&mut self) -> Time {
+        self.clocked.clock.now()
+    }
 }
 
 struct Done<'a>(&'a Shared);
@@ -149,12 +189,12 @@ impl Deref for Call<'_> {
     type Target = dyn Nic;
 
     fn deref(&self) -> &Self::Target {
-        &**self.nic
+        &*self.clocked.nic
     }
 }
 
 impl DerefMut for Call<'_> {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut **self.nic
+        &mut *self.clocked.nic
     }
 }

@@ -44,6 +44,7 @@ impl SharedReceiveQueue {
     /// # Errors
     /// [`Error::Post`]; nothing was posted then. A full queue has room again when a receive has completed.
     pub fn post_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), Error> {
+        self.shared.device.settle();
         Ok(self.ring.post(request)?)
     }
 

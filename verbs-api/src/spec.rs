@@ -7,6 +7,7 @@ mod tests;
 pub(crate) use parse::parse_mac;
 
 use crate::driver::Driver;
+use crate::stat::StatAddress;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
 use datapath::port::fault::FaultConfig;
@@ -127,11 +128,13 @@ pub enum Hugepages {
 /// |---|---|---|
 /// | `role` | `server`, `client`; `memif` only | [`DeviceSpec::or_role`], else an error when opened |
 /// | `ip` | IPv4 or IPv6 address of the device | 10.77.0.1 for a server, 10.77.0.2 for a client, 10.77.0.N for the Nth of a segment; must be given for an interface and a NIC |
-/// | `mac` | Ethernet address | 02:00:00:00:00:01, 02:00:00:00:00:02, ending in N; that of the interface or NIC |
+/// | `mac` | Ethernet address | 02:00 and the last four bytes of a given `ip`, so that hosts on a switch differ; else 02:00:00:00:00:01, 02:00:00:00:00:02; ending in N on a segment; that of the interface or NIC |
 /// | `mtu` | 348..=9216: longest IP packet in bytes, **the same at both ends** of a `memif` and on a segment | 4590; that of the interface or NIC |
 /// | `vlan` | 1..=4094 | no VLAN tag |
 /// | `hugepages` | `auto`, `on`, `off`; not `sim` | `auto` |
 /// | `driver` | `inline`, `thread`, `thread@CPU`: who runs the engine ([`Driver`]) | the program's choice, else `inline` |
+/// | `pcap` | a file: every frame that the engine sends and receives, behind the faults, in pcap format; replaced if it is there | none |
+/// | `stat` | a path such as `/run/srnic.stat`, or a TCP address ([`StatAddress`]): where `srnic_stat` and Prometheus look in | nowhere |
 ///
 /// `FAULTS` are those of [`FaultConfig`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -150,6 +153,10 @@ pub struct DeviceSpec {
     pub hugepages: Hugepages,
     /// Who runs the engine; `None`: the program says.
     pub driver: Option<Driver>,
+    /// The file that takes a copy of every frame.
+    pub pcap: Option<PathBuf>,
+    /// Where it tells what goes on in it.
+    pub stat: Option<StatAddress>,
     /// Faults around the port.
     pub faults: Option<FaultConfig>,
 }
@@ -270,13 +277,22 @@ impl DeviceSpec {
         }
     }
 
-    /// Ethernet address of the device: as given, or the role's default; `None`: that of the hardware.
+    /// Ethernet address of the device: as given; on a shared-memory pair else that of its `ip`, or the role's default;
+    /// `None`: that of the hardware.
     ///
     /// # Errors
     /// [`SpecError::NoRole`].
     pub fn mac_or_default(&self) -> Result<Option<[u8; 6]>, SpecError> {
-        let by_role = self.role()?.map(|role| [2, 0, 0, 0, 0, role.host()]);
-        Ok(self.mac.or(by_role))
+        let role = self.role()?;
+        let by_ip = |ip: IpAddr| {
+            let [.., a, b, c, d] = match ip {
+                IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+                IpAddr::V6(ip) => ip.octets(),
+            };
+            [2, 0, a, b, c, d]
+        };
+        let default = |role: Role| self.ip.map_or([2, 0, 0, 0, 0, role.host()], by_ip);
+        Ok(self.mac.or(role.map(default)))
     }
 
     /// The MTU that the other end must have, too, in bytes: on a memif pair, whose driver spreads a longer frame over

@@ -1,6 +1,7 @@
 //! Send work requests, built from what they do.
 
-use datapath::queue::{self, SendData, SendFlags, SendOpcode, Sge};
+use crate::address::AddressHandle;
+use datapath::queue::{self, DatagramAddress, SendData, SendFlags, SendOpcode, Sge};
 
 /// A byte of the peer's memory, and the key that opens it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -134,5 +135,46 @@ impl<'a> SendRequest<'a> {
     pub const fn solicited(mut self) -> Self {
         self.0.flags = self.0.flags.union(SendFlags::SOLICITED);
         self
+    }
+}
+
+/// A datagram to send, for [`UdQueuePair::post_send`](crate::UdQueuePair::post_send).
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram<'a> {
+    pub(crate) request: SendRequest<'a>,
+    pub(crate) to: &'a AddressHandle,
+}
+
+impl<'a> Datagram<'a> {
+    /// `data`, to queue pair `qpn` of the host that `to` names. It is taken if `qkey` is that of the queue pair.
+    #[must_use]
+    pub const fn new(data: SendData<'a>, to: &'a AddressHandle, qpn: u32, qkey: u32) -> Self {
+        let address = DatagramAddress { handle: to.key(), qpn };
+        let addr = RemoteAddr { addr: address.to_word(), rkey: qkey };
+        Self { request: SendRequest::new(SendOpcode::Send, data, addr), to }
+    }
+
+    /// With immediate data, in host order: the receiver's completion shows them.
+    #[must_use]
+    pub const fn with_imm(self, imm: u32) -> Self {
+        Self { request: self.request.with_imm(imm), ..self }
+    }
+
+    /// The number that its completion shows; 0 if not set.
+    #[must_use]
+    pub const fn id(self, wr_id: u64) -> Self {
+        Self { request: self.request.id(wr_id), ..self }
+    }
+
+    /// Reports success, too; without it only a failure completes.
+    #[must_use]
+    pub const fn signaled(self) -> Self {
+        Self { request: self.request.signaled(), ..self }
+    }
+
+    /// The receiver's completion is a solicited event.
+    #[must_use]
+    pub const fn solicited(self) -> Self {
+        Self { request: self.request.solicited(), ..self }
     }
 }

@@ -198,7 +198,7 @@ impl Raw {
     /// Sends a frame, which `to` takes in.
     fn send(&mut self, frame: &[u8], to: &Device) {
         let before = to.port_stats().rx_frames;
-        self.0.tx_slot(0).expect("room")[..frame.len()].copy_from_slice(frame);
+        self.0.tx_slot().expect("room")[..frame.len()].copy_from_slice(frame);
         self.0.tx_commit(frame.len());
         self.0.tx_flush();
         to.progress();

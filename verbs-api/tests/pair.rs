@@ -12,7 +12,7 @@ use verbs_api::{
     Access, AsyncEvent, BatchError, Completion, CompletionQueue, CongestionAlgorithm, Device, Driver,
     Endpoint, Error, MemoryRegion, Pmtu, PostError, PreparedQueuePair, ProtectionDomain, QpState, QueueCaps,
     QueuePair, RecvRequest, RemoteAddr, SendBatch, SendData, SendRequest, SrqCaps, WcFlags, WcOpcode,
-    WcStatus, WindowType,
+    WcStatus, WindowType, WireMode,
 };
 
 const REMOTE: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE);
@@ -139,6 +139,56 @@ fn full_queues_take_a_request_for_each_completion() {
     }
 }
 
+/// READs and atomics of one dialect, through faults.
+fn bring_what_is_there(driver: Driver, mode: WireMode) {
+    let (mut one, mut two) = hosts(driver, "loss=3%,reorder=3%,dup=1%,seed=11");
+    let everything = REMOTE.union(Access::REMOTE_READ).union(Access::REMOTE_ATOMIC);
+    let build = |host: &Host| {
+        let pair = host.pd.queue_pair(&host.cq, &host.cq).wire_mode(mode).timeout(18).access(everything);
+        pair.max_rd_atomic(4).max_dest_rd_atomic(4).build().expect("a queue pair")
+    };
+    let (a, b) = (build(&one), build(&two));
+    let (to_a, to_b) = (a.endpoint(), b.endpoint());
+    assert_eq!(to_a.rd_atomic, 4);
+    let (mut a, _b) = (a.connect(&to_b).expect("connected"), b.connect(&to_a).expect("connected"));
+    const LEN: usize = 1 << 18;
+    let source = two.pd.register(LEN, everything).expect("memory");
+    let word = two.pd.register(8, everything).expect("memory");
+    let (target, results) = (one.region(LEN), one.region(16));
+    source.write(0, &pattern(LEN)).expect("inside");
+    word.write(0, &40_u64.to_ne_bytes()).expect("inside");
+    for start in (0..LEN).step_by(LEN / 16) {
+        let into = [target.slice(start..start + LEN / 16).expect("inside")];
+        a.post_send(&SendRequest::read(&into, source.remote().at(start as u64)).id(1).signaled())
+            .expect("posted");
+    }
+    let [first, second] = [0..8, 8..16].map(|range| results.slice(range).expect("inside"));
+    let at = word.remote().at(0);
+    a.post_send(&SendRequest::fetch_and_add(first, at, 2).id(2).signaled()).expect("posted");
+    a.post_send(&SendRequest::compare_and_swap(second, at, 42, 7).id(3).fenced().signaled()).expect("posted");
+    for index in 0..16 {
+        let done = complete(&mut one, &mut two);
+        assert_eq!(
+            (done.wr_id, done.status, done.opcode),
+            (1, WcStatus::Success, WcOpcode::RdmaRead),
+            "{index}"
+        );
+        assert_eq!(done.byte_len as usize, LEN / 16);
+    }
+    for (id, opcode) in [(2, WcOpcode::FetchAdd), (3, WcOpcode::CompSwap)] {
+        let done = complete(&mut one, &mut two);
+        assert_eq!((done.wr_id, done.status, done.opcode, done.byte_len), (id, WcStatus::Success, opcode, 8));
+    }
+    let mut found = vec![0; LEN];
+    target.read(0, &mut found).expect("inside");
+    assert!(found == pattern(LEN), "the bytes differ");
+    let mut words = [[0; 8]; 3];
+    results.read(0, &mut words[0]).expect("inside");
+    results.read(8, &mut words[1]).expect("inside");
+    word.read(0, &mut words[2]).expect("inside");
+    assert_eq!(words.map(u64::from_ne_bytes), [40, 42, 7]);
+}
+
 with_both_drivers! {
 fn a_send_arrives_where_the_receive_says(driver: Driver) {
     let (mut one, mut two) = hosts(driver, "");
@@ -191,47 +241,21 @@ fn writes_arrive_whole_through_loss_and_reordering(driver: Driver) {
 }
 
 fn reads_and_atomics_bring_what_is_there(driver: Driver) {
-    let (mut one, mut two) = hosts(driver, "loss=3%,reorder=3%,dup=1%,seed=11");
-    let everything = REMOTE.union(Access::REMOTE_READ).union(Access::REMOTE_ATOMIC);
-    let build = |host: &Host| {
-        let pair = host.pd.queue_pair(&host.cq, &host.cq).timeout(18).access(everything);
-        pair.max_rd_atomic(4).max_dest_rd_atomic(4).build().expect("a queue pair")
-    };
-    let (a, b) = (build(&one), build(&two));
-    let (to_a, to_b) = (a.endpoint(), b.endpoint());
-    assert_eq!(to_a.rd_atomic, 4);
-    let (mut a, _b) = (a.connect(&to_b).expect("connected"), b.connect(&to_a).expect("connected"));
-    const LEN: usize = 1 << 18;
-    let source = two.pd.register(LEN, everything).expect("memory");
-    let word = two.pd.register(8, everything).expect("memory");
-    let (target, results) = (one.region(LEN), one.region(16));
-    source.write(0, &pattern(LEN)).expect("inside");
-    word.write(0, &40_u64.to_ne_bytes()).expect("inside");
-    for start in (0..LEN).step_by(LEN / 16) {
-        let into = [target.slice(start..start + LEN / 16).expect("inside")];
-        a.post_send(&SendRequest::read(&into, source.remote().at(start as u64)).id(1).signaled()).expect("posted");
-    }
-    let [first, second] = [0..8, 8..16].map(|range| results.slice(range).expect("inside"));
-    let at = word.remote().at(0);
-    a.post_send(&SendRequest::fetch_and_add(first, at, 2).id(2).signaled()).expect("posted");
-    a.post_send(&SendRequest::compare_and_swap(second, at, 42, 7).id(3).fenced().signaled()).expect("posted");
-    for index in 0..16 {
-        let done = complete(&mut one, &mut two);
-        assert_eq!((done.wr_id, done.status, done.opcode), (1, WcStatus::Success, WcOpcode::RdmaRead), "{index}");
-        assert_eq!(done.byte_len as usize, LEN / 16);
-    }
-    for (id, opcode) in [(2, WcOpcode::FetchAdd), (3, WcOpcode::CompSwap)] {
-        let done = complete(&mut one, &mut two);
-        assert_eq!((done.wr_id, done.status, done.opcode, done.byte_len), (id, WcStatus::Success, opcode, 8));
-    }
-    let mut found = vec![0; LEN];
-    target.read(0, &mut found).expect("inside");
-    assert!(found == pattern(LEN), "the bytes differ");
-    let mut words = [[0; 8]; 3];
-    results.read(0, &mut words[0]).expect("inside");
-    results.read(8, &mut words[1]).expect("inside");
-    word.read(0, &mut words[2]).expect("inside");
-    assert_eq!(words.map(u64::from_ne_bytes), [40, 42, 7]);
+    bring_what_is_there(driver, WireMode::Srnic);
+}
+
+fn reads_and_atomics_do_so_in_plain_rocev2(driver: Driver) {
+    bring_what_is_there(driver, WireMode::Plain);
+}
+
+fn both_ends_speak_the_same_dialect(driver: Driver) {
+    let (one, two) = hosts(driver, "");
+    let plain = two.pd.queue_pair(&two.cq, &two.cq).wire_mode(WireMode::Plain).build().expect("a queue pair");
+    let (srnic, to_plain) = (one.prepare(), plain.endpoint());
+    assert_eq!(to_plain.wire_mode, WireMode::Plain);
+    let error = srnic.connect(&to_plain).err().expect("refused");
+    assert!(matches!(error, Error::WireMode { ours: WireMode::Srnic, theirs: WireMode::Plain }), "{error}");
+    assert!(error.to_string().contains("the same wire_mode"), "{error}");
 }
 
 fn inline_data_may_change_after_the_post(driver: Driver) {

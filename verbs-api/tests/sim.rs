@@ -31,11 +31,16 @@ fn host(driver: Driver, text: &str) -> Host {
 
 /// A queue pair between two hosts that gives up late.
 fn connect(one: &Host, two: &Host) -> (QueuePair, QueuePair) {
-    let prepare = |host: &Host| {
+    connect_strictly(one, two, [false; 2])
+}
+
+/// The same; `strict`: which ends ask for strict placement.
+fn connect_strictly(one: &Host, two: &Host, strict: [bool; 2]) -> (QueuePair, QueuePair) {
+    let prepare = |host: &Host, strict: bool| {
         let pair = host.pd.queue_pair(&host.cq, &host.cq).congestion(CongestionAlgorithm::Fixed);
-        pair.timeout(18).build().expect("a queue pair")
+        pair.timeout(18).strict_placement(strict).build().expect("a queue pair")
     };
-    let (a, b) = (prepare(one), prepare(two));
+    let (a, b) = (prepare(one, strict[0]), prepare(two, strict[1]));
     let (to_a, to_b) = (a.endpoint(), b.endpoint());
     (a.connect(&to_b).expect("connected"), b.connect(&to_a).expect("connected"))
 }
@@ -66,6 +71,33 @@ fn talk(one: &mut Host, two: &mut Host, (a, b): &mut (QueuePair, QueuePair), num
     assert_eq!(complete(one, two), WcStatus::Success);
     assert_eq!(two.memory.load_acquire_u64(0).expect("aligned"), number);
     assert_eq!(two.memory.load_acquire_u64(8).expect("aligned"), number);
+}
+
+#[test]
+fn either_end_may_ask_for_strict_placement() {
+    for strict in [[false, false], [true, false], [false, true], [true, true]] {
+        let name = format!("sim:strict-{strict:?}").replace([' ', ','], "");
+        let texts = [&name, &format!("fault:loss=10%,seed=3:{name}")];
+        let [mut one, mut two] = texts.map(|text| host(Driver::Inline, text));
+        let (mut a, _b) = connect_strictly(&one, &two, strict);
+        let bytes = [7; 8];
+        for _ in 0..20 {
+            let mut batch = a.batch();
+            for place in 0..8 {
+                let write = SendRequest::write(SendData::Inline(&bytes), two.memory.remote().at(place * 8));
+                batch.post_send(&write.signaled()).expect("room");
+            }
+            drop(batch);
+            for _ in 0..8 {
+                assert_eq!(complete(&mut one, &two), WcStatus::Success);
+            }
+        }
+        two.device.progress();
+        let counters = two.device.counters();
+        let (kept, dropped) = (counters.rx_out_of_order > 0, counters.drop_strict_placement > 0);
+        let agreed = strict.contains(&true);
+        assert_eq!((kept, dropped), (!agreed, agreed), "{strict:?}: {:?}", two.cq.poll());
+    }
 }
 
 with_both_drivers! {
@@ -203,4 +235,32 @@ fn the_string_may_choose_the_driver() {
     let device = Device::open("sim:chosen,driver=thread").expect("a device");
     assert_eq!(device.driver(), Driver::THREAD);
     assert_eq!(device.progress(), verbs_api::Turn::default());
+}
+
+#[test]
+fn a_device_records_every_frame_that_passes_its_faults() {
+    let path = std::env::temp_dir().join(format!("srnic-sim-{}.pcap", std::process::id()));
+    let mut one = host(Driver::Inline, &format!("fault:loss=20%,seed=4:sim:pcap,pcap={}", path.display()));
+    let mut two = host(Driver::Inline, "sim:pcap");
+    let mut pairs = connect(&one, &two);
+    for number in 1..50 {
+        talk(&mut one, &mut two, &mut pairs, number);
+    }
+    let (port, faults) = (one.device.port_stats(), one.device.fault_stats());
+    assert!(faults.tx.dropped() > 0, "the faults did nothing");
+    drop((pairs, one, two));
+    let bytes = std::fs::read(&path).expect("it was written");
+    std::fs::remove_file(&path).expect("ours");
+    // Nanosecond pcap: a header of 24 bytes, and one of 16 before each frame.
+    assert_eq!(bytes[..4], 0xA1B2_3C4D_u32.to_ne_bytes());
+    let (mut at, mut frames) = (24, 0);
+    while let Some(len) = bytes.get(at + 8..at + 12) {
+        at += 16 + u32::from_ne_bytes(len.try_into().expect("four bytes")) as usize;
+        frames += 1;
+    }
+    assert_eq!(at, bytes.len());
+    // What the engine sent is there, also what was lost behind it.
+    assert_eq!(frames, port.rx_frames + port.tx_frames + faults.tx.dropped());
+    let error = Device::open("sim:pcap,pcap=/nowhere/a.pcap").err().expect("no such directory");
+    assert!(error.to_string().contains("/nowhere/a.pcap"), "{error}");
 }

@@ -7,12 +7,13 @@ mod drivers;
 
 use std::time::{Duration, Instant};
 use verbs_api::{
-    Access, AddressVector, AsyncEvent, Completion, CompletionQueue, CongestionAlgorithm, Device, Driver,
-    Error, ManualQueuePair, PostError, ProtectionDomain, QpAttr, QpAttrMask, QpState, RecvRequest, SendData,
-    SendRequest, WcStatus,
+    Access, AddressVector, AsyncEvent, Completion, CompletionQueue, CongestionAlgorithm, Datagram, Device,
+    Driver, Error, ManualQueuePair, PostError, ProtectionDomain, QpAttr, QpAttrMask, QpState, QpType,
+    RecvRequest, SendData, SendRequest, Sge, WcStatus,
 };
 
 use QpState::{Err, Init, Reset, Rtr, Rts, Sqd, Sqe};
+use QpType::{Rc, Uc, Ud};
 
 struct Host {
     device: Device,
@@ -26,6 +27,13 @@ fn host(driver: Driver, name: &str) -> Host {
     let (pd, cq) = (device.alloc_pd(), device.create_cq(64).expect("a queue"));
     let pair = pd.queue_pair(&cq, &cq).create().expect("a queue pair");
     Host { device, pd, cq, pair }
+}
+
+/// The same with a queue pair of another type.
+fn host_of(qp_type: QpType, name: &str) -> Host {
+    let mut host = host(Driver::Inline, name);
+    host.pair = host.pd.queue_pair(&host.cq, &host.cq).create_of(qp_type).expect("a queue pair");
+    host
 }
 
 /// Attributes of a connection from `from` to `to`; which of them count, a mask says.
@@ -47,21 +55,21 @@ fn attributes(from: &Host, to: &Host) -> QpAttr {
     }
 }
 
-/// What a transition of an RC queue pair must have set, besides STATE.
-fn required(from: QpState, to: QpState) -> Option<QpAttrMask> {
+/// What a transition must have set, besides STATE.
+fn required(qp_type: QpType, from: QpState, to: QpState) -> Option<QpAttrMask> {
     let mask = |names: &[QpAttrMask]| Some(names.iter().copied().collect());
-    match (from, to) {
-        (_, Reset | Err) | (Rts, Sqd | Rts) | (Sqd, Rts | Sqd) | (Init, Init) => mask(&[]),
-        (Reset, Init) => mask(&[QpAttrMask::PKEY_INDEX, QpAttrMask::PORT, QpAttrMask::ACCESS_FLAGS]),
-        (Init, Rtr) => mask(&[
-            QpAttrMask::AV,
-            QpAttrMask::PATH_MTU,
-            QpAttrMask::DEST_QPN,
-            QpAttrMask::RQ_PSN,
-            QpAttrMask::MAX_DEST_RD_ATOMIC,
-            QpAttrMask::MIN_RNR_TIMER,
-        ]),
-        (Rtr, Rts) => mask(&[
+    let connects = [QpAttrMask::AV, QpAttrMask::PATH_MTU, QpAttrMask::DEST_QPN, QpAttrMask::RQ_PSN];
+    match (qp_type, from, to) {
+        (_, _, Reset | Err) | (_, Rts, Sqd | Rts) | (_, Sqd, Rts | Sqd) | (_, Init, Init) => mask(&[]),
+        (Uc | Ud, Sqe, Rts) | (Ud, Init, Rtr) => mask(&[]),
+        (Ud, Reset, Init) => mask(&[QpAttrMask::PKEY_INDEX, QpAttrMask::PORT, QpAttrMask::QKEY]),
+        (_, Reset, Init) => mask(&[QpAttrMask::PKEY_INDEX, QpAttrMask::PORT, QpAttrMask::ACCESS_FLAGS]),
+        (Uc, Init, Rtr) => mask(&connects),
+        (Rc, Init, Rtr) => {
+            mask(&connects).map(|mask| mask | QpAttrMask::MAX_DEST_RD_ATOMIC | QpAttrMask::MIN_RNR_TIMER)
+        }
+        (Uc | Ud, Rtr, Rts) => mask(&[QpAttrMask::SQ_PSN]),
+        (Rc, Rtr, Rts) => mask(&[
             QpAttrMask::TIMEOUT,
             QpAttrMask::RETRY_CNT,
             QpAttrMask::RNR_RETRY,
@@ -73,7 +81,7 @@ fn required(from: QpState, to: QpState) -> Option<QpAttrMask> {
 }
 
 fn go(pair: &mut ManualQueuePair, attr: &QpAttr, to: QpState) {
-    let mask = required(pair.state(), to).expect("there is such a transition");
+    let mask = required(pair.qp_type(), pair.state(), to).expect("there is such a transition");
     pair.modify(&QpAttr { state: to, ..*attr }, mask | QpAttrMask::STATE).expect("it has what it needs");
     assert_eq!((pair.state(), pair.query().state, pair.query().cur_state), (to, to, to));
 }
@@ -121,19 +129,54 @@ const NO_SGE: RecvRequest<'static> = RecvRequest { wr_id: 0, scatter: &[] };
 /// changes.
 #[test]
 fn a_transition_needs_its_mask_and_changes_nothing_without() {
-    let hosts = &mut ["one", "two"].map(|_| host(Driver::Inline, "masks"));
+    for qp_type in QpType::ALL {
+        every_transition(qp_type);
+    }
+}
+
+/// A send that cannot be sent takes UC and UD to SQE.
+fn break_sends(host: &mut Host, attr: &QpAttr) {
+    [Init, Rtr, Rts].iter().for_each(|state| go(&mut host.pair, attr, *state));
+    let gone = [Sge { addr: 0, length: 1, lkey: 0 }];
+    let posted = match host.pair.qp_type() {
+        Ud => {
+            let to = host.pd.create_ah_to(host.device.ip()).expect("its own host");
+            host.pair.post_datagram(&Datagram::new(SendData::Gather(&gone), &to, 2, 0))
+        }
+        _ => host.pair.post_send(&SendRequest::send(SendData::Gather(&gone))),
+    };
+    posted.expect("keys are checked by the engine");
+    let failed = loop {
+        if let Some(done) = host.cq.poll() {
+            break done;
+        }
+    };
+    assert_eq!((failed.status, host.pair.state()), (WcStatus::LocProtErr, Sqe));
+}
+
+fn every_transition(qp_type: QpType) {
+    let hosts = &mut ["one", "two"].map(|_| host_of(qp_type, "masks"));
     let attr = attributes(&hosts[0], &hosts[1]);
+    // What no transition of that type takes.
+    let alien = if qp_type == Ud { QpAttrMask::ACCESS_FLAGS } else { QpAttrMask::QKEY };
     for (from, way) in [
         (Reset, &[][..]),
         (Init, &[Init]),
         (Rtr, &[Init, Rtr]),
         (Rts, &[Init, Rtr, Rts]),
         (Sqd, &[Init, Rtr, Rts, Sqd]),
+        (Sqe, &[]),
         (Err, &[Err]),
     ] {
+        if from == Sqe && qp_type == Rc {
+            continue;
+        }
         for to in QpState::ALL {
+            go(&mut hosts[0].pair, &attr, Reset);
+            if from == Sqe {
+                break_sends(&mut hosts[0], &attr);
+            }
             let pair = &mut hosts[0].pair;
-            go(pair, &attr, Reset);
             way.iter().for_each(|state| go(pair, &attr, *state));
             let before = pair.query();
             let attr = QpAttr { state: to, ..attr };
@@ -142,7 +185,7 @@ fn a_transition_needs_its_mask_and_changes_nothing_without() {
                 assert!(error.contains(why), "{from} to {to} with {mask}: {error}");
                 assert_eq!(pair.query(), before, "{from} to {to} with {mask}");
             };
-            let Some(mask) = required(from, to) else {
+            let Some(mask) = required(qp_type, from, to) else {
                 refused(QpAttrMask::STATE, &format!("cannot go from {from} to {to}"));
                 continue;
             };
@@ -150,8 +193,9 @@ fn a_transition_needs_its_mask_and_changes_nothing_without() {
                 let name = format!("missing {missing}: set them");
                 refused(mask.difference(missing) | QpAttrMask::STATE, &name);
             }
-            // No transition takes a Q_Key, nor the state that it is believed to be in if that is another.
-            refused(mask | QpAttrMask::STATE | QpAttrMask::QKEY, "not allowed here QKEY: take them out");
+            let name = format!("not allowed here {alien}: take them out");
+            refused(mask | QpAttrMask::STATE | alien, &name);
+            // Nor does it take the state that it is believed to be in if that is another.
             if from != Rtr {
                 let wrong = mask | QpAttrMask::STATE | QpAttrMask::CUR_STATE;
                 let attr = QpAttr { cur_state: Rtr, ..attr };

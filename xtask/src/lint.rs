@@ -5,10 +5,10 @@ use crate::repo::cargo;
 use crate::steps::Steps;
 use crate::{api, docs, setup};
 
-/// Formatting, clippy on the whole workspace and on what builds without DPDK, rustdoc, the documents' references, the
+/// Formatting, clippy on the whole workspace, on what builds without DPDK and on features that are off, rustdoc, the documents' references, the
 /// public API.
 pub fn run() -> Result<()> {
-    setup::implied(setup::Scope::Build)?;
+    setup::implied(setup::BUILD)?;
     let mut steps = Steps::default();
     steps.command("format", cargo(&["fmt", "--all", "--check"]));
     steps.command("clippy", cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]));
@@ -17,6 +17,9 @@ pub fn run() -> Result<()> {
     let mut without_dpdk = cargo(&members);
     without_dpdk.args(["--", "-D", "warnings"]);
     steps.command("clippy without dpdk", without_dpdk);
+    let with_async =
+        ["clippy", "-p", "verbs-api", "--features", "async", "--all-targets", "--", "-D", "warnings"];
+    steps.command("clippy with async", cargo(&with_async));
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     steps.command("rustdoc", doc);

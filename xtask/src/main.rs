@@ -1,4 +1,4 @@
-//! One door to everything a person runs: `cargo xtask setup | lint | api | test | sim | demo | bench | probe-capsule`.
+//! One door to everything a person runs: `cargo xtask setup | lint | api | test | sim | fuzz | demo | bench | probe-capsule`.
 //!
 //! This crate has few dependencies, because it must build on a machine that has nothing but Rust and a linker:
 //! installing the rest is its own first task.
@@ -9,6 +9,8 @@ mod bench;
 mod demo;
 mod docs;
 mod error;
+mod fuzz;
+mod interop;
 mod interrupt;
 mod lint;
 mod machine;
@@ -39,7 +41,14 @@ struct Cli {
 #[derive(Subcommand)]
 enum Task {
     /// Check what the build needs, and install what is missing (Debian packages: as root or by `sudo -n`)
-    Setup,
+    Setup {
+        /// Also the programs of others that `bench compare` measures us beside
+        #[arg(long)]
+        bench: bool,
+        /// Also QEMU and what else the runs against Linux soft-RoCE take
+        #[arg(long)]
+        interop: bool,
+    },
     /// Formatting, clippy with warnings as errors, rustdoc, and the paths that the documents name
     Lint,
     /// Run the tests, each crate as it is used
@@ -47,6 +56,10 @@ enum Task {
         /// Add the long runs: hours of schedules and seeds instead of minutes
         #[arg(long)]
         all: bool,
+        /// Only the runs against Linux soft-RoCE in a virtual machine, which take root and QEMU; of them those whose name
+        /// contains NAME, if it is given
+        #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with = "all")]
+        interop: Option<String>,
     },
     /// Run the seeded swarm on the deterministic network; a seed replays its run exactly
     Sim {
@@ -56,6 +69,15 @@ enum Task {
         /// How many seeds, counting up from the first
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
         seeds: u64,
+    },
+    /// Let a hostile peer speak raw packets to live engines on the deterministic network
+    Fuzz {
+        /// First seed
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// As many rounds as fit; one without it
+        #[arg(long)]
+        seconds: Option<u64>,
     },
     /// Record the public API of verbs-api, which `lint` compares
     Api,
@@ -70,11 +92,7 @@ enum Task {
         tools: Option<PathBuf>,
     },
     /// Measure: bandwidth, latency and rates beside what else there is
-    Bench {
-        /// What to measure.
-        #[command(subcommand)]
-        task: bench::Task,
-    },
+    Bench(bench::Request),
 }
 
 fn main() -> ExitCode {
@@ -89,11 +107,13 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<()> {
     match task {
-        Task::Setup => setup::explicit(),
+        Task::Setup { bench, interop } => setup::explicit(bench, interop),
         Task::Lint => lint::run(),
-        Task::Test { all } => test::run(all),
+        Task::Test { interop: Some(part), .. } => interop::run(&part),
+        Task::Test { all, interop: None } => test::run(all),
         Task::Sim { seed, seeds } => sim::run(seed, seeds),
-        Task::Bench { task } => bench::run(&task),
+        Task::Fuzz { seed, seconds } => fuzz::run(seed, seconds),
+        Task::Bench(request) => bench::run(&request),
         Task::Api => api::record(),
         Task::ProbeCapsule => probe::run(),
         Task::Demo { file, tools } => demo::run(demo::Source::of(file.as_deref()), tools.as_deref()),
@@ -113,6 +133,14 @@ mod tests {
     #[test]
     fn an_unknown_task_is_an_error() {
         assert!(Cli::try_parse_from(["cargo xtask", "frobnicate"]).is_err());
+    }
+
+    #[test]
+    fn a_bench_has_a_task_or_another_commit() {
+        let parses = |args: &[&str]| Cli::try_parse_from([&["cargo xtask", "bench"], args].concat()).is_ok();
+        assert!(parses(&["compare", "--quick"]) && parses(&["--against", "v0.1", "--quick"]));
+        assert!(!parses(&[]) && !parses(&["--quick"]) && !parses(&["--against"]));
+        assert!(!parses(&["--against", "v0.1", "compare"]));
     }
 
     #[test]

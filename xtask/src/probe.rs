@@ -40,7 +40,7 @@ const SHOWN: (usize, usize) = (6, 120);
 
 /// Tries each; an error if one builds, or fails in another way.
 pub fn run() -> Result<()> {
-    setup::implied(setup::Scope::Build)?;
+    setup::implied(setup::BUILD)?;
     let scratch = Scratch::new()?;
     let mut surprises = Vec::new();
     for attempt in ATTEMPTS {

@@ -8,7 +8,7 @@ use crate::setup;
 
 /// Runs `seeds` seeds from `seed` on, and stops at the first that fails.
 pub fn run(seed: u64, seeds: u64) -> Result<()> {
-    setup::implied(setup::Scope::Build)?;
+    setup::implied(setup::BUILD)?;
     repo::run(swarm(seed, seeds))
 }
 

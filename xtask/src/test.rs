@@ -18,6 +18,7 @@ const ALONE: &[(&str, &[&str])] = &[
     ("datapath without dpdk", &["-p", "datapath", "--no-default-features"]),
     ("simnet", &["-p", "simnet"]),
     ("verbs-api without dpdk", &["-p", "verbs-api", "--no-default-features"]),
+    ("verbs-api with async", &["-p", "verbs-api", "--features", "async"]),
     // Optimised: it lives on the number of schedules that it gets through.
     ("model", &["-p", "srnic-model", "--release"]),
 ];
@@ -33,7 +34,7 @@ struct LongRun {
     /// What the table calls it.
     name: &'static str,
     package: &'static str,
-    /// The file in the package's `tests/`, without `.rs`.
+    /// The file in the package's `tests/`, without `.rs`, or the directory.
     target: &'static str,
     /// The function.
     test: &'static str,
@@ -52,6 +53,12 @@ const LONG: &[LongRun] = &[
         package: "srnic-benches",
         target: "kill",
         test: "a_hundred_victims",
+    },
+    LongRun {
+        name: "every operation, a gibibyte, 1 % loss",
+        package: "srnic-benches",
+        target: "operations",
+        test: "a_gibibyte",
     },
 ];
 
@@ -75,7 +82,7 @@ impl LongRun {
 
 /// All tests; `all` adds those marked `#[ignore]` because they are long.
 pub fn run(all: bool) -> Result<()> {
-    setup::implied(setup::Scope::Everything)?;
+    setup::implied(setup::TESTS)?;
     let mut steps = Steps::default();
     for (name, args) in ALONE {
         steps.command(name, test(args));
@@ -129,8 +136,9 @@ mod tests {
             other => panic!("where is {other}?"),
         };
         for long in LONG {
-            let file =
-                repo::root().join(member(long.package)).join("tests").join(long.target).with_extension("rs");
+            let tests = repo::root().join(member(long.package)).join("tests");
+            let one_file = tests.join(long.target).with_extension("rs");
+            let file = if one_file.exists() { one_file } else { tests.join(long.target).join("main.rs") };
             let source = std::fs::read_to_string(&file).expect("the file of a long run");
             let (before, _) =
                 source.split_once(&format!("fn {}()", long.test)).expect("the function of a long run");

@@ -37,7 +37,7 @@ pub struct Run<'a> {
 impl Tools {
     /// Builds the programs of the checked-out sources.
     pub fn build() -> Result<Self> {
-        setup::implied(setup::Scope::Build)?;
+        setup::implied(setup::BUILD)?;
         repo::run(cargo(&["build", "--release", "-p", "srnic-benches", "--bins"]))?;
         Ok(Self { directory: repo::target_directory()?.join("release") })
     }

@@ -100,6 +100,9 @@ pub struct Common {
     /// How losses are repaired
     #[arg(long, value_enum, default_value = "selective-repeat")]
     pub recovery: Recovery,
+    /// Standard RoCEv2 instead of the SRNIC dialect, on both sides; losses are repaired by go-back-N
+    #[arg(long)]
+    pub plain: bool,
     /// Congestion control
     #[arg(long, value_enum, default_value = "fixed")]
     pub cc: Congestion,
@@ -312,6 +315,7 @@ impl Common {
         agreed.extend([
             ("mtu", mtu.bytes().to_string()),
             ("recovery", name_of(self.recovery)),
+            ("plain", self.plain.to_string()),
             ("verify", self.verify.to_string()),
         ]);
         agreed
@@ -321,7 +325,7 @@ impl Common {
     pub(super) fn described(&self, tool: &str, mtu: Pmtu) -> Value {
         json!({
             "tool": tool, "mtu": mtu.bytes(), "tx_depth": self.tx_depth, "cc": name_of(self.cc),
-            "recovery": name_of(self.recovery),
+            "recovery": name_of(self.recovery), "plain": self.plain,
         })
     }
 }

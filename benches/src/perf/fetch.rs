@@ -2,6 +2,7 @@
 //! a whole round trip. The server's engine answers; its program has no part in it.
 
 use crate::channel::Channel;
+use crate::completions::Completions;
 use crate::error::{Error, Result};
 use crate::perf::atomic::{self, AtomicOp};
 use crate::perf::cli::{self, AtomicLatencyArgs, Common, LatencyArgs};
@@ -12,7 +13,6 @@ use crate::perf::session::{self, Session, Setup};
 use crate::perf::statistics::Latencies;
 use crate::perf::tool::{self, Tool};
 use crate::perf::{memory, table};
-use crate::pump::Completions;
 use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;

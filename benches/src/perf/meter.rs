@@ -1,7 +1,6 @@
 //! Measuring a rate while messages complete.
 
 use crate::perf::progress::Progress;
-use crate::perf::table::gbps;
 use core::fmt;
 use core::str::FromStr;
 use serde_json::{Value, json};
@@ -48,6 +47,13 @@ impl Rates {
             peak: self.peak + other.peak,
         }
     }
+}
+
+/// 10^9 bits a second, of messages of `size` bytes.
+#[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
+#[must_use]
+pub fn gbps(size: usize, messages: f64) -> f64 {
+    size as f64 * 8e-9 * messages
 }
 
 impl fmt::Display for Rates {

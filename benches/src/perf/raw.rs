@@ -2,6 +2,7 @@
 //! `srnic_raw_lat` measure is what the others are compared with.
 
 pub mod bandwidth;
+mod frame;
 pub mod latency;
 mod link;
 mod payload;

@@ -4,6 +4,7 @@
 mod lane;
 
 use crate::channel::Channel;
+use crate::completions::Completions;
 use crate::error::{Error, Result};
 use crate::perf::cli::{self, RpcArgs};
 use crate::perf::meter::{Meter, Rates};
@@ -12,7 +13,6 @@ use crate::perf::report::Report;
 use crate::perf::session::{self, Session, Setup};
 use crate::perf::table;
 use crate::perf::tool::{self, Tool};
-use crate::pump::Completions;
 use lane::{Lane, Slots};
 use serde_json::json;
 use std::process::ExitCode;

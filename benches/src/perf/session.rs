@@ -8,8 +8,8 @@ use crate::perf::report::Losses;
 use crate::perf::tool;
 use crate::pump::wait_for;
 use verbs_api::{
-    Access, CompletionQueue, Device, Endpoint, MemoryRegion, Pmtu, QueueCaps, QueuePair, QueuePairBuilder,
-    RemoteRegion, Role, SharedReceiveQueue, SrqCaps,
+    Access, AckTiming, CompletionQueue, Device, Endpoint, MemoryRegion, Pmtu, QueueCaps, QueuePair,
+    QueuePairBuilder, RemoteRegion, Role, SharedReceiveQueue, SrqCaps, WireMode,
 };
 
 /// Most memory that one side registers for one direction, in bytes.
@@ -48,9 +48,11 @@ pub struct Session<'a> {
     pub losses: Losses,
 }
 
-/// Opens the device that the command line names, with room for so many queue pairs.
+/// Opens the device that the command line names, with room for so many queue pairs. The tools call it all the time, so
+/// acknowledgements can wait for the next call.
 pub fn open(device: &DeviceArg, qps: u32, role: Role) -> Result<Device> {
-    Ok(Device::builder().max_qps(qps).open_spec(&device.device.clone().or_role(role))?)
+    let builder = Device::builder().max_qps(qps).acks(AckTiming::BehindPosts);
+    Ok(builder.open_spec(&device.device.clone().or_role(role))?)
 }
 
 impl<'a> Session<'a> {
@@ -99,7 +101,11 @@ impl<'a> Session<'a> {
 
 /// What the command line says of each queue pair.
 fn attributes(builder: QueuePairBuilder, common: &Common) -> QueuePairBuilder {
-    let builder = builder.congestion(common.cc.into()).recovery(common.recovery.into());
+    let builder = if common.plain {
+        builder.wire_mode(WireMode::Plain).congestion(common.cc.into())
+    } else {
+        builder.congestion(common.cc.into()).recovery(common.recovery.into())
+    };
     let builder = builder.timeout(common.qp_timeout).retry_cnt(common.retry_cnt);
     match common.window {
         Some(window) => builder.window(window),

@@ -1,6 +1,6 @@
 //! perftest's tables.
 
-use crate::perf::meter::Rates;
+use crate::perf::meter::{Rates, gbps};
 use crate::perf::statistics::Summary;
 
 /// Titles, each behind the blanks before it. A value begins where its title does.
@@ -54,13 +54,6 @@ pub fn latency_row(size: usize, summary: &Summary) -> String {
     let mut cells = vec![size.to_string(), summary.iterations.to_string()];
     cells.extend(times.iter().map(|time| format!("{time:.2}")));
     row(&LATENCY, &cells)
-}
-
-/// 10^9 bits a second.
-#[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
-#[must_use]
-pub fn gbps(size: usize, messages: f64) -> f64 {
-    size as f64 * 8e-9 * messages
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]

@@ -73,7 +73,8 @@ fn stay_on(cpu: usize) -> Result<()> {
     sched_setaffinity(None, &set).map_err(|_| refused())
 }
 
-fn resolve(host: &str, port: u16) -> Result<SocketAddr> {
+/// The address of a server.
+pub(crate) fn resolve(host: &str, port: u16) -> Result<SocketAddr> {
     let fails = |source| Error::Host { host: host.to_owned(), source };
     // The server listens on an IPv4 address.
     let found = (host, port).to_socket_addrs().map_err(fails)?.find(SocketAddr::is_ipv4);

@@ -18,6 +18,7 @@ use support::{Ended, Place, Running};
 const FILE: &str = env!("CARGO_BIN_EXE_srnic_file");
 const RAW_BW: &str = env!("CARGO_BIN_EXE_srnic_raw_bw");
 const RAW_LAT: &str = env!("CARGO_BIN_EXE_srnic_raw_lat");
+const SWITCH: &str = env!("CARGO_BIN_EXE_srnic_switch");
 const WRITE_BW: &str = env!("CARGO_BIN_EXE_srnic_write_bw");
 /// A user without privileges.
 const NOBODY: u32 = 65534;
@@ -233,4 +234,22 @@ fn shared_memory_takes_hugepages() {
     }
     let Some(_borrowed) = Hugepages::borrow() else { return };
     with_and_without_privileges(",hugepages=on");
+}
+
+#[test]
+fn the_switch_joins_an_interface_and_a_socket() {
+    let _alone = alone();
+    let Some(veth) = Veth::new(4200) else { return };
+    let mut pair = Pair::interfaces("switch", "af_packet", veth);
+    let socket = pair.place.path("host.sock").display().to_string();
+    let mut command = pair.command(SWITCH);
+    command.args(["af_packet:right", &format!("memif:{socket},mtu=4200")]);
+    let mut switch = Running::start(command);
+    switch.wait_for("switching 2 ports");
+    pair.devices[1] = format!("memif:{socket},role=client,mtu=4200,ip=10.9.0.2");
+    pair.write_both_ways("");
+    // One that connects by ARP finds its peer behind the switch, too.
+    pair.transfer(1_000_000, "fault:loss=1%,seed=2:");
+    switch.signal("-INT");
+    switch.end().assert_success();
 }

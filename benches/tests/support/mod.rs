@@ -73,9 +73,14 @@ impl Running {
     }
 
     /// Waits for its end.
-    pub fn end(mut self) -> Ended {
+    pub fn end(self) -> Ended {
+        self.end_within(LIMIT)
+    }
+
+    /// Waits for an end that takes longer.
+    pub fn end_within(mut self, limit: Duration) -> Ended {
         let mut child = self.0.take().expect("it runs");
-        let deadline = Instant::now() + LIMIT;
+        let deadline = Instant::now() + limit;
         while child.try_wait().expect("our child").is_none() {
             if Instant::now() > deadline {
                 child.kill().expect("our child");

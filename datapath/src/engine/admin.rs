@@ -1,13 +1,16 @@
 //! The control path: memory, completion queues, queue pairs and their states.
 
+mod address;
 mod memory;
 mod modify;
 mod queue_pair;
+mod report;
 mod shared_receive;
 
 pub use memory::EngineMemory;
 pub(super) use queue_pair::vacant;
 pub use queue_pair::{QpConfig, QpHandles, QpMemory};
+pub use report::{QpLimit, QpReport};
 pub use shared_receive::SrqAttr;
 
 use super::{ConfigError, CreateError, Engine};
@@ -22,7 +25,7 @@ use wire::{Layout, Opcode, Pmtu, WireMode};
 
 const ICRC_LEN: usize = 4;
 /// Largest completion queue.
-const CQ_ENTRIES_MAX: u32 = 1 << 22;
+pub const CQ_ENTRIES_MAX: u32 = 1 << 22;
 
 /// Objects of an engine that are in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -33,6 +36,8 @@ pub struct Usage {
     pub completion_queues: usize,
     /// Memory regions.
     pub memory_regions: usize,
+    /// Address handles.
+    pub address_handles: usize,
     /// Streams that have a loss to repair.
     pub recovery_contexts: usize,
 }
@@ -42,6 +47,12 @@ pub(super) fn frame_len_max(pmtu: Pmtu) -> usize {
     let longest =
         Layout::of(WireMode::Srnic, Opcode::RcWriteLastImm).map_or(0, |layout| usize::from(layout.len));
     HEADER_LEN_MAX + longest + pmtu.bytes() as usize + ICRC_LEN
+}
+
+/// The largest path MTU whose packets fit a port that [`check_port`] took.
+pub(super) fn path_mtu_max(caps: &PortCaps) -> Pmtu {
+    let fits = |pmtu: &&Pmtu| frame_len_max(**pmtu) <= caps.max_frame;
+    Pmtu::ALL.iter().rev().find(fits).copied().unwrap_or(Pmtu::B256)
 }
 
 /// A port must carry at least the smallest path MTU.
@@ -169,6 +180,7 @@ impl<P: Port> Engine<P> {
             queue_pairs: self.qps.len(),
             completion_queues: self.units.cqs.iter().flatten().count(),
             memory_regions: self.units.memory.len(),
+            address_handles: self.units.addresses.len(),
             recovery_contexts: self.config.recovery_contexts as usize - self.units.contexts.len(),
         }
     }

@@ -9,6 +9,16 @@ pub const WINDOW_LIMIT: u16 = 1 << 14;
 /// Largest number of queue pairs of one engine.
 pub const QPS_LIMIT: u32 = 1 << 20;
 
+/// When an acknowledgement that a sender asks for goes out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AckTiming {
+    /// In the turn that took the packet in.
+    #[default]
+    AtOnce,
+    /// Behind what is posted next ([`Engine::push`](super::Engine::push)), in the next turn if nothing is.
+    BehindPosts,
+}
+
 /// Addresses and sizes of an engine. Everything is allocated when it is made.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineConfig {
@@ -26,6 +36,8 @@ pub struct EngineConfig {
     pub max_srqs: usize,
     /// Memory regions at most.
     pub max_mrs: usize,
+    /// Address handles at most.
+    pub max_ahs: u32,
     /// Largest window of a queue pair, in packets; at most 2^14.
     pub window_max: u16,
     /// Streams that can be in Recovery at the same time; more drop what is out of order.
@@ -34,6 +46,8 @@ pub struct EngineConfig {
     pub rto: RtoConfig,
     /// How queue pairs share the transmit batches.
     pub scheduler: SchedulerConfig,
+    /// When acknowledgements go out.
+    pub acks: AckTiming,
     /// Makes the QPNs.
     pub seed: u64,
 }
@@ -48,10 +62,12 @@ impl Default for EngineConfig {
             max_cqs: 1024,
             max_srqs: 1024,
             max_mrs: 4096,
+            max_ahs: 4096,
             window_max: 512,
             recovery_contexts: 64,
             rto: RtoConfig::default(),
             scheduler: SchedulerConfig::default(),
+            acks: AckTiming::default(),
             seed: 0,
         }
     }
@@ -100,6 +116,7 @@ impl EngineConfig {
         check("max_cqs", self.max_cqs as u64, 1, 1 << 24)?;
         check("max_srqs", self.max_srqs as u64, 0, 1 << 24)?;
         check("max_mrs", self.max_mrs as u64, 1, 1 << 24)?;
+        check("max_ahs", self.max_ahs.into(), 0, 1 << 24)?;
         check("window_max", self.window_max.into(), 1, WINDOW_LIMIT.into())?;
         check("recovery_contexts", self.recovery_contexts.into(), 1, 1 << 20)?;
         check("udp_port", self.udp_port.into(), 1, 65_535)

@@ -38,6 +38,9 @@ pub enum CreateError {
     /// A completion queue holds more than its new size.
     #[error(transparent)]
     Resize(#[from] ResizeError),
+    /// An address vector that names no host that can be reached.
+    #[error(transparent)]
+    Address(ModifyError),
     /// The feature is not there yet.
     #[error("{0} is not supported yet")]
     Unsupported(&'static str),

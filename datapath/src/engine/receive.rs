@@ -1,37 +1,82 @@
 //! A packet's way in, up to its queue pair: encapsulation, lengths, QPN, the checks of protocol.md 1.2, ICRC.
 
-use super::{Engine, Units};
+use super::{Engine, EngineConfig, Units};
 use crate::icrc::Kernel;
 use crate::neighbor::{Handled, Neighbor};
 use crate::port::Port;
+use crate::qp::state::QpType;
 use crate::qp::{self, QpCold, QpTable, Qpc, RequestPacket};
-use wire::{Datagram, Ecn, EncapError, Kind, Packet, ParseError};
+use wire::{Datagram, Ecn, EncapError, Kind, Packet, ParseError, Transport, WireMode};
+
+/// Bytes of a UDP header.
+const UDP_LEN: usize = 8;
+/// The identifier in a VLAN tag's TCI.
+const VID: u16 = 0x0FFF;
+
+/// Frames between the one that is handled and those whose queue pair is fetched, its hot and its cold part.
+const HOT_AHEAD: usize = 8;
+const COLD_AHEAD: usize = 4;
+/// Where a frame has its destination QPN: behind Ethernet, IP, UDP and five bytes of BTH.
+const DEST_QP_V4: usize = 14 + 20 + 8 + 5;
+const DEST_QP_V6: usize = 14 + 40 + 8 + 5;
 
 impl<P: Port> Engine<P> {
     /// Takes one burst from the port and what waits in the loopback ring. Returns the number of frames.
     pub(super) fn receive(&mut self) -> usize {
+        let config = &self.config;
         let looped = self.wire.loopback_waiting();
         for _ in 0..looped {
             let frame = self.wire.loopback_frame();
-            receive_frame(&mut self.qps, &mut self.units, &mut self.neighbor, self.config.udp_port, frame);
+            receive_frame(&mut self.qps, &mut self.units, &mut self.neighbor, config, frame);
             self.wire.loopback_release();
         }
         let burst = self.wire.port.rx_burst();
+        let ahead = self.qps.is_large();
         for index in 0..burst {
+            if ahead {
+                self.expect(index, burst);
+            }
             let frame = self.wire.port.rx_frame(index);
-            receive_frame(&mut self.qps, &mut self.units, &mut self.neighbor, self.config.udp_port, frame);
+            receive_frame(&mut self.qps, &mut self.units, &mut self.neighbor, config, frame);
         }
         if burst > 0 {
             self.wire.port.rx_release();
         }
         looped + burst
     }
+
+    /// With many queue pairs, those of the frames to come are fetched while this one is handled.
+    #[inline]
+    fn expect(&self, index: usize, burst: usize) {
+        let qpn = |index: usize| destination(self.wire.port.rx_frame(index));
+        let first = if index == 0 { 0 } else { index + HOT_AHEAD };
+        for next in first..(index + HOT_AHEAD + 1).min(burst) {
+            self.qps.expect_hot(qpn(next));
+        }
+        if index + COLD_AHEAD < burst {
+            self.qps.expect_cold(qpn(index + COLD_AHEAD));
+        }
+    }
+}
+
+/// The destination QPN, if the frame is a packet of RoCE without a VLAN tag; else any number, as it is no more than a hint.
+#[inline]
+fn destination(frame: &[u8]) -> u32 {
+    let at = if frame.get(12) == Some(&0x86) { DEST_QP_V6 } else { DEST_QP_V4 };
+    let bytes = frame.get(at..).and_then(<[u8]>::first_chunk::<3>);
+    bytes.map_or(0, |&[high, middle, low]| u32::from_be_bytes([0, high, middle, low]))
 }
 
 /// One frame.
 #[inline]
-fn receive_frame(qps: &mut QpTable, units: &mut Units, neighbor: &mut Neighbor, udp_port: u16, frame: &[u8]) {
-    let datagram = match Datagram::parse(frame, udp_port) {
+fn receive_frame(
+    qps: &mut QpTable,
+    units: &mut Units,
+    neighbor: &mut Neighbor,
+    config: &EngineConfig,
+    frame: &[u8],
+) {
+    let datagram = match Datagram::parse(frame, config.udp_port) {
         Ok(datagram) => datagram,
         Err(EncapError::NotRoce) => {
             let ignored = neighbor.handle_frame(units.now, frame) == Handled::Ignored;
@@ -60,7 +105,11 @@ fn receive_frame(qps: &mut QpTable, units: &mut Units, neighbor: &mut Neighbor, 
         return;
     };
     if accept(qpc, units, &packet, &datagram, frame) {
-        dispatch(qpc, cold, units, &packet, datagram.ecn == Ecn::Ce);
+        if qpc.service == QpType::Rc {
+            dispatch(qpc, cold, units, &packet, datagram.ecn == Ecn::Ce);
+        } else {
+            dispatch_unreliable(qpc, cold, units, config, frame);
+        }
     }
 }
 
@@ -70,7 +119,7 @@ fn accept(qpc: &Qpc, units: &mut Units, packet: &Packet<'_>, datagram: &Datagram
     let counters = &mut units.counters;
     if packet.mode() != qpc.id.mode {
         counters.drop_wire_mode += 1;
-    } else if !qpc.template.is_answered_by(datagram) {
+    } else if qpc.service != QpType::Ud && !qpc.template.is_answered_by(datagram) {
         counters.drop_address += 1;
     } else if packet.pkey() != qpc.id.pkey {
         counters.drop_pkey += 1;
@@ -82,10 +131,42 @@ fn accept(qpc: &Qpc, units: &mut Units, packet: &Packet<'_>, datagram: &Datagram
     false
 }
 
+/// To what receives UC or UD. Parses the frame once more, so that what these need of it costs RC nothing.
+#[cold]
+fn dispatch_unreliable(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    config: &EngineConfig,
+    frame: &[u8],
+) {
+    let Ok(datagram) = Datagram::parse(frame, config.udp_port) else { return };
+    let Ok(packet) = Packet::parse(&frame[datagram.transport.clone()]) else { return };
+    match (qpc.service, packet.opcode().transport()) {
+        (QpType::Uc, Transport::Uc) => qp::on_unreliable(qpc, cold, units, &packet),
+        (QpType::Ud, Transport::Ud) if is_to_us(config, &datagram) => {
+            let udp = datagram.transport.start - UDP_LEN;
+            qp::on_datagram(qpc, cold, units, &packet, &frame[datagram.l3_offset..udp]);
+        }
+        (QpType::Ud, Transport::Ud) => units.counters.drop_address += 1,
+        _ => units.counters.drop_opcode_class += 1,
+    }
+}
+
+/// A datagram may come from anybody, but it must be to this host.
+fn is_to_us(config: &EngineConfig, datagram: &Datagram) -> bool {
+    let vlan = config.vlan.map_or(0, |tci| tci & VID);
+    datagram.dst == config.ip && datagram.vlan.unwrap_or(0) == vlan
+}
+
 /// To the requester or the responder.
 #[inline]
 fn dispatch(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>, ce: bool) {
     cold.heard_at = units.now;
+    if qpc.id.mode == WireMode::Plain {
+        qp::plain::on_packet(qpc, cold, units, packet, ce);
+        return;
+    }
     if packet.opcode().kind() == Kind::Ack {
         qp::on_acknowledge(qpc, cold, units, packet);
     } else if let Some(request) = RequestPacket::new(packet, ce) {

@@ -2,29 +2,48 @@
 
 use super::{ControlPacket, Engine, TxSlots};
 use crate::port::Port;
+use crate::qp::state::QpType;
 use crate::qp::{self, Grant, Owed, TransmitEnd};
 use crate::sched::{SchedFlags, Turn, Usage};
 use crate::tuning;
 
 impl<P: Port> Engine<P> {
     /// Fills the transmit batch: data first, acknowledgements in the same batch behind them. Where the port had no slot
-    /// last time, acknowledgements go first, or both directions could starve behind each other's data. Returns the
-    /// number of frames.
-    pub(super) fn send(&mut self) -> usize {
-        if core::mem::take(&mut self.port_was_full) {
-            self.send_control();
-            self.send_owed_acks();
-        }
-        self.schedule();
-        self.send_control();
-        self.send_owed_acks();
+    /// last time, acknowledgements go first, or both directions could starve behind each other's data. With `hold`,
+    /// acknowledgements that were asked for in this turn may wait for the next. Returns the number of frames.
+    pub(super) fn send(&mut self, hold: bool) -> usize {
+        self.make_up_for_a_full_port();
+        self.schedule(None);
+        self.send_acks(hold);
         self.send_neighbor();
         self.wire.take_sent()
     }
 
+    /// The same, but what is scheduled is on its way before the acknowledgements behind it are built. Whoever posts to the
+    /// queue pair `handed` waits meanwhile.
+    pub(super) fn send_ahead(&mut self, handed: Option<u32>) -> usize {
+        self.make_up_for_a_full_port();
+        self.schedule(handed);
+        self.wire.port.tx_flush();
+        self.send_acks(false);
+        self.wire.take_sent()
+    }
+
+    fn make_up_for_a_full_port(&mut self) {
+        if core::mem::take(&mut self.port_was_full) {
+            self.send_acks(false);
+        }
+    }
+
+    fn send_acks(&mut self, hold: bool) {
+        self.send_control();
+        self.send_owed_acks(hold);
+    }
+
     /// Turns of ready queue pairs until the batch is full, nobody is ready, or the port has no slot.
-    fn schedule(&mut self) {
+    fn schedule(&mut self, handed: Option<u32>) {
         let mut batch = tuning::TX_BATCH;
+        let ahead = self.qps.is_large();
         // As many grants as packets at most: one that finds nothing to send after all uses none.
         for _ in 0..tuning::TX_BATCH {
             if batch == 0 {
@@ -32,6 +51,9 @@ impl<P: Port> Engine<P> {
             }
             let Some(turn) = self.units.mux.next_ready(self.units.now) else { break };
             let slot = turn.slot;
+            if ahead {
+                self.expect_turns();
+            }
             if let Some(slot) = self.units.slot_of_responses(slot) {
                 if !self.respond(slot, turn, &mut batch) {
                     break;
@@ -43,12 +65,16 @@ impl<P: Port> Engine<P> {
             self.units.counters.sched_grants += 1;
             let packets = tuning::PACKETS_PER_TURN.min(batch);
             let mut grant = Grant { wqes: tuning::WQES_PER_TURN, bytes: turn.bytes, packets };
-            let end = qp::transmit(qpc, cold, &mut self.units, &mut self.wire, &mut grant);
+            let end = if qpc.service == QpType::Rc {
+                qp::transmit(qpc, cold, &mut self.units, &mut self.wire, &mut grant)
+            } else {
+                qp::transmit_unreliable(qpc, cold, &mut self.units, &mut self.wire, &mut grant)
+            };
             let usage = Usage { bytes: turn.bytes - grant.bytes, packets: packets - grant.packets };
             batch -= usage.packets;
             match end {
                 TransmitEnd::Done { ready } => {
-                    let awake = ready || qp::rest(qpc, cold);
+                    let awake = ready || qp::rest(qpc, cold, handed == Some(slot));
                     self.units.mux.settle(slot, &mut qpc.sched, usage, awake);
                 }
                 TransmitEnd::PortFull => {
@@ -58,6 +84,19 @@ impl<P: Port> Engine<P> {
                     break;
                 }
             }
+        }
+    }
+
+    /// With many queue pairs, those whose turns come next are fetched during this one.
+    #[inline]
+    fn expect_turns(&self) {
+        const HOT_AHEAD: usize = 8;
+        const COLD_AHEAD: usize = 4;
+        if let Some(slot) = self.units.mux.ahead(HOT_AHEAD) {
+            self.qps.expect_hot(slot);
+        }
+        if let Some(slot) = self.units.mux.ahead(COLD_AHEAD) {
+            self.qps.expect_cold(slot);
         }
     }
 
@@ -97,11 +136,11 @@ impl<P: Port> Engine<P> {
     }
 
     /// Acknowledgements of packets in order: those that are due, and those of streams that fell silent.
-    fn send_owed_acks(&mut self) {
+    fn send_owed_acks(&mut self, hold: bool) {
         let mut kept = 0;
         for index in 0..self.units.ack_list.len() {
             let slot = self.units.ack_list[index];
-            if !self.settle_ack(slot) {
+            if !self.settle_ack(slot, hold) {
                 self.units.ack_list[kept] = slot;
                 kept += 1;
             }
@@ -110,7 +149,7 @@ impl<P: Port> Engine<P> {
     }
 
     /// True if nothing is owed any more.
-    fn settle_ack(&mut self, slot: u32) -> bool {
+    fn settle_ack(&mut self, slot: u32, hold: bool) -> bool {
         let turn = self.units.turn;
         if let Some(of_responses) = self.units.slot_of_responses(slot) {
             return self.settle_read_ack(of_responses, slot);
@@ -119,8 +158,8 @@ impl<P: Port> Engine<P> {
             self.qps.hot(slot).sched.remove(SchedFlags::ACK_LISTED);
             return true;
         };
-        let owed = &qpc.rsp.owed;
-        if owed.is_owed() && (owed.may_wait(turn) || !self.send_ack(slot, None)) {
+        let owed = &mut qpc.rsp.owed;
+        if owed.is_owed() && (owed.may_wait(turn) || (hold && owed.hold()) || !self.send_ack(slot, None)) {
             return false;
         }
         self.qps.hot(slot).sched.remove(SchedFlags::ACK_LISTED);
@@ -157,7 +196,7 @@ impl<P: Port> Engine<P> {
             return true;
         }
         let loopback = qpc.id.loopback;
-        let Some(frame) = self.wire.slot(loopback, 0) else {
+        let Some(frame) = self.wire.slot(loopback) else {
             self.port_was_full = true;
             return false;
         };
@@ -173,7 +212,7 @@ impl<P: Port> Engine<P> {
     fn send_neighbor(&mut self) {
         let now = self.units.now;
         while self.neighbor.has_output() || self.neighbor.next_deadline().is_some_and(|due| due <= now) {
-            let Some(frame) = self.wire.slot(false, 0) else { break };
+            let Some(frame) = self.wire.slot(false) else { break };
             match self.neighbor.poll_transmit(now, frame) {
                 Some(len) => {
                     self.wire.commit(false, len);

@@ -6,7 +6,7 @@ use crate::tuning::LOOPBACK_FRAMES;
 /// Lends frames to write; what queue pairs need of [`Wire`], whatever its port.
 pub(crate) trait TxSlots {
     /// A frame to write, from the port or, for self-loopback, from the engine; `None` if there is none now.
-    fn slot(&mut self, loopback: bool, align_at: usize) -> Option<&mut [u8]>;
+    fn slot(&mut self, loopback: bool) -> Option<&mut [u8]>;
     /// Sends the first `len` bytes of the frame lent last.
     fn commit(&mut self, loopback: bool, len: usize);
     /// Takes the frame lent last back.
@@ -72,9 +72,9 @@ impl Loopback {
 
 impl<P: Port> TxSlots for Wire<P> {
     #[inline]
-    fn slot(&mut self, loopback: bool, align_at: usize) -> Option<&mut [u8]> {
+    fn slot(&mut self, loopback: bool) -> Option<&mut [u8]> {
         if !loopback {
-            return self.port.tx_slot(align_at);
+            return self.port.tx_slot();
         }
         let tail = self.loopback.tail();
         let free = self.loopback.waiting < self.loopback.frames.len();

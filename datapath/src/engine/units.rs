@@ -3,6 +3,7 @@
 use super::config::EngineConfig;
 use super::control_queue::ControlQueue;
 use super::event::{AsyncEvent, EventLog};
+use crate::address::AddressTable;
 use crate::counters::Counters;
 use crate::memory::MemoryTable;
 use crate::qp::{Qpc, RxRecovery, Srqs};
@@ -20,6 +21,7 @@ pub(crate) struct Units {
     /// Number of this turn, modulo 2^16.
     pub turn: u16,
     pub memory: MemoryTable,
+    pub addresses: AddressTable,
     pub cqs: Vec<Option<CompletionWriter>>,
     pub srqs: Srqs,
     /// Queues with completions that somebody may want to be told of, each at most once.
@@ -46,6 +48,7 @@ impl Units {
             now: Time::ZERO,
             turn: 0,
             memory: MemoryTable::new(config.max_mrs, config.seed),
+            addresses: AddressTable::new(config.max_ahs),
             cqs: Vec::new(),
             srqs: Srqs::default(),
             cqs_to_tell: Vec::new(),

@@ -4,17 +4,21 @@
 //! Zeros in front of a message do not change a register that is clear. So blocks are filled from their end: the ones
 //! that ICRC begins with and the headers stand at the end of one or two blocks, and the payload begins a new one.
 
+use super::columns;
 use core::arch::x86_64::*;
 use core::ptr::NonNull;
 use wire::icrc::{HEAD_V4, HEAD_V6, MASK_V4, MASK_V6, ONES};
 
-const LINE: usize = 64;
+pub(super) const LINE: usize = 64;
+/// Blocks of payload from which on the columns are faster: those that are left of them cost as much as half of this.
+const COLUMNS_MIN: usize = 2 * columns::HISTORY;
+/// Multipliers that move ahead by as many blocks, up to the longest payload of a packet.
+static DISTANCES: [(i64, i64); 65] = distances();
 /// Longest run of headers: two blocks, less the ones.
 const HEADERS_MAX: usize = 2 * LINE - ONES;
 
-/// x^n modulo the polynomial, bits reversed, as the multiplications want it.
-const fn fold_constant(n: u32) -> i64 {
-    let mut rest: u64 = 1;
+/// `rest` times x^n modulo the polynomial.
+const fn times_power(mut rest: u64, n: u32) -> u64 {
     let mut i = 0;
     while i < n {
         rest <<= 1;
@@ -23,7 +27,29 @@ const fn fold_constant(n: u32) -> i64 {
         }
         i += 1;
     }
+    rest
+}
+
+/// Bits reversed, as the multiplications want it.
+const fn multiplier(rest: u64) -> i64 {
     (rest.reverse_bits() >> 31).cast_signed()
+}
+
+/// x^n modulo the polynomial.
+const fn fold_constant(n: u32) -> i64 {
+    multiplier(times_power(1, n))
+}
+
+const fn distances<const N: usize>() -> [(i64, i64); N] {
+    let mut all = [(0, 0); N];
+    let (mut first, mut last) = (times_power(1, 512 + 32), times_power(1, 512 - 32));
+    let mut blocks = 1;
+    while blocks < N {
+        all[blocks] = (multiplier(first), multiplier(last));
+        (first, last) = (times_power(first, 512), times_power(last, 512));
+        blocks += 1;
+    }
+    all
 }
 
 /// Multipliers that move 128 bits ahead by `bits`: of the first 64 and of the last 64.
@@ -31,8 +57,8 @@ const fn fold_by(bits: u32) -> (i64, i64) {
     (fold_constant(bits + 32), fold_constant(bits - 32))
 }
 
-const FOLD_2048: (i64, i64) = fold_by(2048);
-const FOLD_512: (i64, i64) = fold_by(512);
+pub(super) const FOLD_2048: (i64, i64) = fold_by(2048);
+pub(super) const FOLD_512: (i64, i64) = fold_by(512);
 const FOLD_384: (i64, i64) = fold_by(384);
 const FOLD_256: (i64, i64) = fold_by(256);
 const FOLD_128: (i64, i64) = fold_by(128);
@@ -76,9 +102,9 @@ pub(super) fn is_supported() -> bool {
 /// The ICRC of `frame_from_l3`, or `None` if it has none that this kernel can compute.
 ///
 /// # Safety
-/// [`is_supported`].
+/// [`is_supported`], and GFNI if so.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
-pub(super) unsafe fn compute(frame_from_l3: &[u8]) -> Option<u32> {
+pub(super) unsafe fn compute<const GFNI: bool>(frame_from_l3: &[u8]) -> Option<u32> {
     let (masks, masked) = masks_of(frame_from_l3)?;
     // What is left of whole blocks is headers, as long as those that are masked are among it.
     let odd = (frame_from_l3.len() + ONES) % LINE;
@@ -91,27 +117,60 @@ pub(super) unsafe fn compute(frame_from_l3: &[u8]) -> Option<u32> {
     // SAFETY: `headers` hold at most two blocks with the ones; `body` is readable and not written.
     unsafe {
         let begun = begin(headers, masks);
-        Some(finish(fold::<false>(begun, body.as_ptr(), core::ptr::null_mut(), body.len(), 0)))
+        Some(finish(fold::<GFNI, false>(begun, body.as_ptr(), core::ptr::null_mut(), body.len(), 0)))
     }
 }
 
-/// Copies `len` bytes from `source` to the start of `body`, zeroes the rest of it (the pad, at most three bytes), and
-/// returns the ICRC of it all; `None` if the headers are none that this kernel knows, and nothing was written then.
+/// Copies `len` bytes from `source` to `frame` from byte `at` on, zeroes the rest of it (the pad, at most three bytes),
+/// and returns the ICRC of it all; `None` if the headers are none that this kernel knows, and nothing was written then.
 ///
 /// # Safety
-/// [`is_supported`]; `source` is valid for reads of `len` bytes outside of `headers` and `body`.
+/// [`is_supported`], and GFNI if so; `source` is valid for reads of `len` bytes outside of `frame`.
+///
+/// # Panics
+/// If `at` and `len` are not within `frame`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
-pub(super) unsafe fn copy(headers: &[u8], body: &mut [u8], source: NonNull<u8>, len: usize) -> Option<u32> {
-    let (masks, masked) = masks_of(headers)?;
-    let pad = body.len() - len;
-    if headers.len() < masked || headers.len() > HEADERS_MAX || pad > 3 || !body.len().is_multiple_of(4) {
+pub(super) unsafe fn copy<const GFNI: bool>(
+    frame: &mut [u8],
+    at: usize,
+    source: NonNull<u8>,
+    len: usize,
+) -> Option<u32> {
+    let (masks, masked) = masks_of(&frame[..at])?;
+    let rest = frame.len() - at;
+    let pad = rest - len;
+    if at < masked || at > HEADERS_MAX || pad > 3 || !rest.is_multiple_of(4) {
         return None;
     }
-    // SAFETY: the lengths were checked; `body` is writable for `len` and the pad.
+    let lead = lead(&frame[at..], at, len);
+    let (headers, body) = frame.split_at_mut(at + lead);
+    let mask = below(lead);
+    // SAFETY: the lengths were checked; only bytes below `lead` are read, and written between the headers and `body`,
+    // through a pointer to all that is in front of `body`, which is writable for what is left of `len` and the pad; with
+    // GFNI the columns take its whole blocks.
     unsafe {
-        let begun = begin(headers, masks);
-        Some(finish(fold::<true>(begun, source.as_ptr(), body.as_mut_ptr(), len, pad)))
+        let bytes = _mm512_maskz_loadu_epi8(mask, source.as_ptr().cast());
+        _mm512_mask_storeu_epi8(headers.as_mut_ptr().add(at).cast(), mask, bytes);
+        let (source, target) = (source.as_ptr().add(lead), body.as_mut_ptr());
+        let (len, blocks) = (len - lead, (len - lead) / LINE);
+        if !GFNI || !(COLUMNS_MIN..DISTANCES.len()).contains(&blocks) {
+            return Some(finish(fold::<GFNI, true>(begin(headers, masks), source, target, len, pad)));
+        }
+        // The headers were stored in small pieces just now, and a load of them all waits until the stores are through.
+        let payload = columns::fold::<true>(_mm512_setzero_si512(), source, target, blocks);
+        let whole = then(begin(headers, masks), everywhere(DISTANCES[blocks]), payload);
+        let (source, target) = (source.add(blocks * LINE), target.add(blocks * LINE));
+        Some(finish(fold::<false, true>(whole, source, target, len % LINE, pad)))
     }
+}
+
+/// How much of a payload of `len` bytes behind `at` bytes of headers is counted among those, so that the rest is stored
+/// by whole lines: a store into two lines takes as long as two, a load from two often costs nothing. Nothing of a payload
+/// that is padded, so that its last block and the pad are one.
+#[inline]
+fn lead(body: &[u8], at: usize, len: usize) -> usize {
+    let lead = body.as_ptr().addr().wrapping_neg() % LINE;
+    if len < 4 * LINE || !len.is_multiple_of(4) || at + lead > HEADERS_MAX { 0 } else { lead }
 }
 
 /// The masks for the IP version, and how many bytes of headers they cover.
@@ -140,7 +199,7 @@ fn moved(acc: __m512i, constants: __m512i) -> (__m512i, __m512i) {
 /// `acc` moved ahead, and `next` behind it.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
-fn then(acc: __m512i, constants: __m512i, next: __m512i) -> __m512i {
+pub(super) fn then(acc: __m512i, constants: __m512i, next: __m512i) -> __m512i {
     const XOR3: i32 = 0x96;
     let (first, last) = moved(acc, constants);
     _mm512_ternarylogic_epi64::<XOR3>(first, last, next)
@@ -148,7 +207,7 @@ fn then(acc: __m512i, constants: __m512i, next: __m512i) -> __m512i {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
-fn everywhere((first, last): (i64, i64)) -> __m512i {
+pub(super) fn everywhere((first, last): (i64, i64)) -> __m512i {
     _mm512_set_epi64(last, first, last, first, last, first, last, first)
 }
 
@@ -177,13 +236,13 @@ unsafe fn begin(headers: &[u8], masks: &Masks) -> __m512i {
     then(block(LINE), everywhere(FOLD_512), block(0))
 }
 
-/// Folds `len` bytes at `source`, and `pad` zeros, into `acc`; copies them to `target` if `COPY`.
+/// Folds `len` bytes at `source`, the most of a long run by [`columns`] if `GFNI`, and `pad` zeros, into `acc`; copies them to `target` if `COPY`.
 ///
 /// # Safety
-/// `source` is readable for `len` bytes, `target` writable for `len + pad` if `COPY`; they do not overlap.
+/// The processor has GFNI if so; `source` is readable for `len` bytes, `target` writable for `len + pad` if `COPY`; they do not overlap.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
-unsafe fn fold<const COPY: bool>(
+unsafe fn fold<const GFNI: bool, const COPY: bool>(
     mut acc: __m512i,
     source: *const u8,
     target: *mut u8,
@@ -192,6 +251,11 @@ unsafe fn fold<const COPY: bool>(
 ) -> __m512i {
     let fold_512 = everywhere(FOLD_512);
     let mut at = 0;
+    if GFNI && len / LINE >= COLUMNS_MIN {
+        at = len / LINE * LINE;
+        // SAFETY: the processor has GFNI; these are the whole blocks of `len`.
+        acc = unsafe { columns::fold::<COPY>(acc, source, target, at / LINE) };
+    }
     // Reads the next block, and copies it.
     let take = |at: usize| {
         // SAFETY: the callers below stay within `len`.
@@ -203,7 +267,7 @@ unsafe fn fold<const COPY: bool>(
             block
         }
     };
-    if len >= 4 * LINE {
+    if len - at >= 4 * LINE {
         // Four chains, because a multiplication takes longer than four of them take to start.
         let fold_2048 = everywhere(FOLD_2048);
         let mut chains = [then(acc, fold_512, take(0)), take(LINE), take(2 * LINE), take(3 * LINE)];

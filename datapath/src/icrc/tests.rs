@@ -5,7 +5,14 @@ use proptest::prelude::*;
 
 /// The kernels that run here.
 fn kernels() -> impl Iterator<Item = Kernel> {
-    [Kernel::PORTABLE, Kernel::detected()].into_iter()
+    let mut kernels = vec![Kernel::PORTABLE, Kernel::detected()];
+    #[cfg(target_arch = "x86_64")]
+    {
+        kernels.extend(avx512::is_supported().then_some(Kernel(Kind::Avx512)));
+        let gfni = avx512::is_supported() && is_x86_feature_detected!("gfni");
+        kernels.extend(gfni.then_some(Kernel(Kind::Gfni)));
+    }
+    kernels.into_iter()
 }
 
 /// An IP packet's first byte.
@@ -38,6 +45,12 @@ proptest! {
         let expected = wire::icrc::verify(frame);
         for kernel in kernels() {
             prop_assert_eq!(kernel.verify(frame), expected, "{:?}", kernel);
+            let mut sealed = frame.to_vec();
+            sealed[len..].fill(0);
+            let mut by_wire = sealed.clone();
+            wire::icrc::seal(&mut by_wire);
+            kernel.seal(&mut sealed);
+            prop_assert_eq!(sealed, by_wire, "{:?}", kernel);
             for bit in [8 * 41, 8 * (len / 2), 8 * len, 8 * len + 31].map(|bit| bit % (8 * (len + ICRC_LEN))) {
                 frame[bit / 8] ^= 1 << (bit % 8);
                 prop_assert_eq!(kernel.verify(frame), wire::icrc::verify(frame), "{:?}, bit {}", kernel, bit);

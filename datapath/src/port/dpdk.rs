@@ -183,7 +183,7 @@ impl Port for DpdkPort {
     }
 
     #[inline]
-    fn tx_slot(&mut self, align_at: usize) -> Option<&mut [u8]> {
+    fn tx_slot(&mut self) -> Option<&mut [u8]> {
         self.tx_cancel();
         if self.queue.is_full() {
             self.tx_flush();
@@ -196,7 +196,7 @@ impl Port for DpdkPort {
         }
         let slot = self.slot.insert(self.stash.pop()?);
         // There is room: the buffer holds `max_frame` behind the whole headroom, of which some stays unused.
-        slot.writable(align_at).get_mut(..self.caps.max_frame)
+        slot.writable(0).get_mut(..self.caps.max_frame)
     }
 
     #[inline]

@@ -15,6 +15,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
+pub use alter::mark_ce;
 pub use class::FrameClass;
 pub use config::{Direction, FaultConfig, Probability};
 pub use rule::{BlackHole, DropRule, DropRules};
@@ -34,8 +35,8 @@ pub struct Fault<P: Port> {
     now: Time,
     tx: Option<Lane>,
     rx: Option<Lane>,
-    /// The slot lent last, and where its content wants to be aligned.
-    lent: Option<(Buffer, usize)>,
+    /// The slot lent last.
+    lent: Option<Buffer>,
     /// A frame that has left its lane, but found the port below full.
     blocked: Option<Frame>,
     burst: ArrayVec<Frame, RX_BURST>,
@@ -85,7 +86,7 @@ impl<P: Port> Fault<P> {
     fn pump_tx(&mut self) {
         let Some(lane) = &mut self.tx else { return };
         while let Some(frame) = self.blocked.take().or_else(|| lane.poll(self.now)) {
-            let Some(slot) = self.inner.tx_slot(frame.align_at) else {
+            let Some(slot) = self.inner.tx_slot() else {
                 self.blocked = Some(frame);
                 return;
             };
@@ -134,27 +135,26 @@ impl<P: Port> Port for Fault<P> {
         }
     }
 
-    fn tx_slot(&mut self, align_at: usize) -> Option<&mut [u8]> {
-        let Some(lane) = &mut self.tx else { return self.inner.tx_slot(align_at) };
+    fn tx_slot(&mut self) -> Option<&mut [u8]> {
+        let Some(lane) = &mut self.tx else { return self.inner.tx_slot() };
         let buffer = match self.lent.take() {
-            Some((buffer, _)) => buffer,
+            Some(buffer) => buffer,
             None => lane.take()?,
         };
-        let (buffer, _) = self.lent.insert((buffer, align_at));
-        Some(lane.buffer_mut(buffer))
+        Some(lane.buffer_mut(self.lent.insert(buffer)))
     }
 
     fn tx_commit(&mut self, len: usize) {
         let Some(lane) = &mut self.tx else { return self.inner.tx_commit(len) };
-        let (buffer, align_at) = self.lent.take().expect("tx_commit without a slot");
-        lane.enter(self.now, buffer, len, align_at);
+        let buffer = self.lent.take().expect("tx_commit without a slot");
+        lane.enter(self.now, buffer, len);
         self.pump_tx();
     }
 
     fn tx_cancel(&mut self) {
         match &mut self.tx {
             Some(lane) => {
-                if let Some((buffer, _)) = self.lent.take() {
+                if let Some(buffer) = self.lent.take() {
                     lane.give(buffer);
                 }
             }

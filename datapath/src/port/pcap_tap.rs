@@ -31,8 +31,8 @@ pub struct PcapTap<P: Port, W: Write> {
     pcap: PcapWriter<W>,
     /// What the slot of the port below will hold: that slot cannot be read once it is written.
     staging: Box<[u8]>,
-    /// Alignment asked for, while a slot is lent.
-    lent: Option<usize>,
+    /// Whether a slot is lent.
+    lent: bool,
     /// Frames that the port below had no slot for after all.
     tx_dropped: u64,
 }
@@ -46,7 +46,7 @@ impl<P: Port, W: Write> PcapTap<P, W> {
             now: Time::ZERO,
             pcap: PcapWriter::new(writer, max_frame),
             staging: vec![0; max_frame].into_boxed_slice(),
-            lent: None,
+            lent: false,
             tx_dropped: 0,
         }
     }
@@ -105,19 +105,19 @@ impl<P: Port, W: Write> Port for PcapTap<P, W> {
         self.inner.rx_release();
     }
 
-    fn tx_slot(&mut self, align_at: usize) -> Option<&mut [u8]> {
+    fn tx_slot(&mut self) -> Option<&mut [u8]> {
         // Only whether there is room; the slot itself is taken again at the commit.
-        self.lent = None;
-        self.inner.tx_slot(align_at)?;
+        self.lent = false;
+        self.inner.tx_slot()?;
         self.inner.tx_cancel();
-        self.lent = Some(align_at);
+        self.lent = true;
         Some(&mut self.staging)
     }
 
     fn tx_commit(&mut self, len: usize) {
-        let align_at = self.lent.take().expect("tx_commit without a slot");
+        assert!(std::mem::take(&mut self.lent), "tx_commit without a slot");
         let frame = &self.staging[..len];
-        let Some(slot) = self.inner.tx_slot(align_at) else {
+        let Some(slot) = self.inner.tx_slot() else {
             self.tx_dropped += 1;
             return;
         };
@@ -127,7 +127,7 @@ impl<P: Port, W: Write> Port for PcapTap<P, W> {
     }
 
     fn tx_cancel(&mut self) {
-        self.lent = None;
+        self.lent = false;
     }
 
     fn tx_flush(&mut self) {

@@ -73,6 +73,8 @@ impl Inbox {
 /// A port as the others see it.
 struct Station {
     mac: [u8; 6],
+    /// It takes what is for addresses that no station has, too.
+    promiscuous: bool,
     inbox: Mutex<Inbox>,
 }
 
@@ -122,6 +124,18 @@ impl Segment {
     /// # Errors
     /// [`SimError`].
     pub fn attach(self: &Arc<Self>, mac: Option<[u8; 6]>) -> Result<SimPort, SimError> {
+        self.join(mac, false)
+    }
+
+    /// A new port that also gets frames for addresses that no port of the segment has, as that of a switch must.
+    ///
+    /// # Errors
+    /// [`SimError`].
+    pub fn attach_promiscuous(self: &Arc<Self>, mac: Option<[u8; 6]>) -> Result<SimPort, SimError> {
+        self.join(mac, true)
+    }
+
+    fn join(self: &Arc<Self>, mac: Option<[u8; 6]>, promiscuous: bool) -> Result<SimPort, SimError> {
         let mut stations = self.stations();
         let index = stations.iter().position(Option::is_none).unwrap_or(stations.len());
         let host = u8::try_from(index + 1).ok().filter(|_| index < PORTS_MAX).ok_or(SimError::Full)?;
@@ -129,7 +143,7 @@ impl Segment {
         if stations.iter().flatten().any(|station| station.mac == mac) {
             return Err(SimError::MacInUse(mac));
         }
-        let station = Arc::new(Station { mac, inbox: Mutex::new(Inbox::new(self.max_frame)) });
+        let station = Arc::new(Station { mac, promiscuous, inbox: Mutex::new(Inbox::new(self.max_frame)) });
         if index == stations.len() {
             stations.push(None);
         }
@@ -190,7 +204,8 @@ fn deliver(frame: &mut Frame, from: &Arc<Station>, stations: &[Option<Arc<Statio
     let others = || stations.iter().flatten().filter(|station| !Arc::ptr_eq(station, from));
     let Some(&[first, ..]) = frame.bytes().first_chunk::<6>() else { return false };
     if first & 1 == 0 {
-        let Some(station) = others().find(|station| frame.bytes().starts_with(&station.mac)) else {
+        let named = others().find(|station| frame.bytes().starts_with(&station.mac));
+        let Some(station) = named.or_else(|| others().find(|station| station.promiscuous)) else {
             return false;
         };
         if let Some(place) = station.inbox().reserve() {
@@ -235,7 +250,7 @@ impl Port for SimPort {
         self.burst = 0;
     }
 
-    fn tx_slot(&mut self, _align_at: usize) -> Option<&mut [u8]> {
+    fn tx_slot(&mut self) -> Option<&mut [u8]> {
         self.queued.get_mut(self.waiting).map(|frame| &mut *frame.bytes)
     }
 

@@ -15,11 +15,9 @@ pub struct TestPort {
     pub ring: usize,
     /// What `set_now` said last.
     pub now: Time,
-    /// Alignment asked for by each slot that was committed.
-    pub aligned: Vec<usize>,
     max_frame: usize,
     burst: Vec<Vec<u8>>,
-    slot: Option<(Vec<u8>, usize)>,
+    slot: Option<Vec<u8>>,
     queued: Vec<Vec<u8>>,
     stats: PortStats,
 }
@@ -31,7 +29,6 @@ impl TestPort {
             wire: Vec::new(),
             ring: usize::MAX,
             now: Time::ZERO,
-            aligned: Vec::new(),
             max_frame,
             burst: Vec::new(),
             slot: None,
@@ -67,21 +64,20 @@ impl Port for TestPort {
         self.burst.clear();
     }
 
-    fn tx_slot(&mut self, align_at: usize) -> Option<&mut [u8]> {
+    fn tx_slot(&mut self) -> Option<&mut [u8]> {
         if self.queued.len() >= self.ring {
             return None;
         }
-        Some(&mut self.slot.insert((vec![0xEE; self.max_frame], align_at)).0)
+        Some(self.slot.insert(vec![0xEE; self.max_frame]))
     }
 
     fn tx_commit(&mut self, len: usize) {
-        let (mut frame, align_at) = self.slot.take().expect("a slot is lent");
+        let mut frame = self.slot.take().expect("a slot is lent");
         assert!(len <= frame.len());
         frame.truncate(len);
         self.stats.tx_frames += 1;
         self.stats.tx_bytes += len as u64;
         self.queued.push(frame);
-        self.aligned.push(align_at);
     }
 
     fn tx_cancel(&mut self) {
@@ -103,7 +99,7 @@ impl Port for TestPort {
 
 /// Sends one frame; false if the port is full.
 pub fn send<P: Port>(port: &mut P, frame: &[u8]) -> bool {
-    let Some(slot) = port.tx_slot(0) else { return false };
+    let Some(slot) = port.tx_slot() else { return false };
     slot[..frame.len()].copy_from_slice(frame);
     port.tx_commit(frame.len());
     true

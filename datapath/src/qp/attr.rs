@@ -5,10 +5,12 @@ mod error;
 mod mask;
 #[cfg(test)]
 mod tests;
+mod write_order;
 
 pub use congestion::{CongestionAlgorithm, CongestionTuning, LossResponse};
 pub use error::AttrError;
 pub use mask::QpAttrMask;
+pub use write_order::WriteOrder;
 
 use super::state::QpState;
 use crate::memory::Access;
@@ -97,6 +99,8 @@ pub struct QpAttr {
     pub wire_mode: WireMode,
     /// How losses are recovered.
     pub recovery: RecoveryPolicy,
+    /// What WRITEs promise about their order in memory.
+    pub write_order: WriteOrder,
     /// Which congestion controller runs.
     pub congestion: CongestionAlgorithm,
     /// Its parameters; they go with `congestion`.
@@ -129,6 +133,7 @@ impl Default for QpAttr {
             max_dest_rd_atomic: 0,
             wire_mode: WireMode::Srnic,
             recovery: RecoveryPolicy::SelectiveRepeat,
+            write_order: WriteOrder::empty(),
             congestion: CongestionAlgorithm::Dctcp,
             congestion_tuning: CongestionTuning::default(),
             scheduling: SchedAttributes::default(),

@@ -6,10 +6,12 @@ mod tests;
 use super::attr::{QpAttr, RecoveryPolicy};
 use super::feedback::Feedback;
 use super::owed::Owed;
+use super::plain::Plain;
 use super::receives::Receives;
-use super::requester::Reads;
+use super::requester::{Hull, Reads};
 use super::responder::{Responses, RxRecovery};
 use super::state::{QpState, QpType};
+use super::unreliable::Incoming;
 use crate::memory::{Access, ProtectionDomainId};
 use crate::queue::{QpShared, SendQueueReader, WcStatus};
 use crate::sched::SchedFlags;
@@ -105,6 +107,7 @@ impl ResponderCursor {
 pub struct Qpc {
     pub(crate) id: QpIdentity,
     pub(crate) sched: SchedFlags,
+    pub(crate) service: QpType,
     pub(crate) tx: TxStream,
     pub(crate) req: RequesterCursor,
     pub(crate) rx: RxStream,
@@ -173,6 +176,8 @@ pub(crate) struct QpCold {
     pub recv_cq: u32,
     /// By send-queue position, as many as the ring has entries.
     pub sq_entries: Box<[SqEntry]>,
+    /// Where unacknowledged WRITEs go, if the order of those that overlap counts.
+    pub writes: Hull,
     pub tx_recovery: TxRecovery,
     pub watchdog: Watchdog,
     /// When the peer was heard last.
@@ -192,6 +197,10 @@ pub(crate) struct QpCold {
     pub reads: Option<Box<Reads>>,
     /// Responses to the peer's; `None` if `max_dest_rd_atomic` is 0.
     pub responses: Option<Box<Responses>>,
+    /// What a UC queue pair is receiving.
+    pub incoming: Option<Box<Incoming>>,
+    /// What wire mode Plain needs; `None` in the SRNIC dialect.
+    pub plain: Option<Box<Plain>>,
     /// Newest generations of both streams of responses: they survive RESET and the queue pair.
     pub response_lives: ResponseLives,
 }
@@ -226,10 +235,12 @@ impl QpCold {
             + self.tx_recovery.bytes()
             + self.reads.as_ref().map_or(0, |reads| reads.bytes())
             + self.responses.as_ref().map_or(0, |responses| responses.bytes())
+            + self.plain.as_ref().map_or(0, |plain| plain.bytes())
     }
 
-    /// Notes the generations that must not come back, and frees what READs and atomics need.
+    /// Notes the generations that must not come back, and frees what READs and atomics, or wire mode Plain, need.
     pub fn drop_responses(&mut self) {
+        self.plain = None;
         if let Some(reads) = self.reads.take() {
             self.response_lives.received = reads.rx.generation();
         }

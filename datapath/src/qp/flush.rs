@@ -25,6 +25,15 @@ pub(crate) fn abort(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     }
 }
 
+/// Takes a UC or UD queue pair to SQE: `failure` completes with its status, the sends behind it are flushed, and receives
+/// go on.
+#[cold]
+pub(crate) fn fail_sends(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: PendingFailure) {
+    qpc.id.state = QpState::Sqe;
+    cold.shared.set_state(QpState::Sqe);
+    flush_and_rest(qpc, cold, units, Some(failure));
+}
+
 fn enter_err(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Option<PendingFailure>) {
     qpc.id.state = QpState::Err;
     cold.shared.set_state(QpState::Err);
@@ -35,7 +44,7 @@ fn enter_err(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Optio
     }
 }
 
-/// Flushes both queues and puts the queue pair to rest: whatever is posted to ERR later rings.
+/// Flushes both queues, in SQE that of sends, and puts the queue pair to rest: whatever is posted later rings.
 pub(crate) fn flush_and_rest(
     qpc: &mut Qpc,
     cold: &mut QpCold,
@@ -44,7 +53,8 @@ pub(crate) fn flush_and_rest(
 ) {
     flush_queues(qpc, cold, units, failure);
     rest_for_good(qpc, cold);
-    if qpc.req.head != cold.send_queue.tail() || has_own_receive(qpc, cold) {
+    let receives_left = qpc.id.state.flushes_recvs() && has_own_receive(qpc, cold);
+    if qpc.req.head != cold.send_queue.tail() || receives_left {
         cold.shared.ring();
     }
 }
@@ -68,14 +78,17 @@ pub(crate) fn stop_streams(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) 
     close_recovery(&mut qpc.rx, cold, units, was);
     stop_responses(cold, units);
     stop_reads(cold, units);
+    if let Some(plain) = cold.plain.as_deref_mut() {
+        plain.stop();
+    }
     units.timers.disarm(cold.slot);
-    qpc.sched.remove(SchedFlags::PROBE | SchedFlags::RNR_WAIT | SchedFlags::READ_WAIT | SchedFlags::TIMED);
+    qpc.sched.remove(SchedFlags::LIFE);
     cold.probes = [None; 2];
     cold.rnr = None;
     cold.failure = None;
 }
 
-/// Completes all posted requests of both queues with WR_FLUSH_ERR, or the failing one's own status. A place is free
+/// Completes all posted requests of the queues that the state flushes with WR_FLUSH_ERR, or the failing one's own status. A place is free
 /// before its completion shows.
 #[cold]
 fn flush_queues(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Option<PendingFailure>) {
@@ -93,7 +106,9 @@ fn flush_queues(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Op
     }
     qpc.req.next = qpc.req.head;
     qpc.req.sent = 0;
-    flush_receives(qpc, cold, units);
+    if qpc.id.state.flushes_recvs() {
+        flush_receives(qpc, cold, units);
+    }
 }
 
 /// Completes the receives of the own queue, or those taken of a shared one, with WR_FLUSH_ERR.
@@ -118,7 +133,7 @@ fn has_own_receive(qpc: &Qpc, cold: &QpCold) -> bool {
 }
 
 const fn flushed(qpn: u32, wr_id: u64, status: WcStatus, opcode: WcOpcode) -> Completion {
-    Completion { wr_id, status, opcode, flags: WcFlags::empty(), byte_len: 0, imm: 0, qpn }
+    Completion { wr_id, status, opcode, flags: WcFlags::empty(), byte_len: 0, imm: 0, qpn, src_qp: 0 }
 }
 
 /// What a send request completes as.

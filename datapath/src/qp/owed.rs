@@ -15,6 +15,17 @@ pub(super) struct Arrived {
     pub ce: bool,
 }
 
+/// Whether an acknowledgement goes out in this turn.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Due {
+    /// It may wait for more packets.
+    No,
+    /// The sender asked for it: it may be held back, once.
+    Asked,
+    /// Whatever comes in.
+    Now,
+}
+
 /// The acknowledgements that a stream owes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owed {
@@ -29,8 +40,8 @@ pub(crate) struct Owed {
     turn: u16,
     /// In-order packets not yet acknowledged.
     unacked: u8,
-    /// An acknowledgement is owed at the end of this turn.
-    due: bool,
+    /// Whether an acknowledgement is owed at the end of this turn.
+    due: Due,
     /// The last packet was marked CE.
     ce_last: bool,
 }
@@ -45,7 +56,7 @@ impl Owed {
             ce_count: 0,
             turn: 0,
             unacked: 0,
-            due: false,
+            due: Due::No,
             ce_last: false,
         }
     }
@@ -57,8 +68,12 @@ impl Owed {
             self.ce_count = self.ce_count.wrapping_add(1);
             counters.rx_ce_marked += 1;
         }
-        self.due |= packet.ack_req || packet.ce != self.ce_last;
-        self.ce_last = packet.ce;
+        if packet.ce != self.ce_last {
+            self.ce_last = packet.ce;
+            self.due = Due::Now;
+        } else if packet.ack_req {
+            self.due = self.due.max(Due::Asked);
+        }
         self.echo_msn = packet.meta.msn;
         self.echo_offset = packet.meta.offset;
         self.arrived_at = now;
@@ -68,31 +83,42 @@ impl Owed {
     #[inline]
     pub const fn note_in_order(&mut self, turn: u16) {
         self.unacked = self.unacked.saturating_add(1);
-        self.due |= self.unacked >= ACK_EVERY;
+        if self.unacked >= ACK_EVERY {
+            self.due = Due::Now;
+        }
         self.turn = turn;
     }
 
     /// An acknowledgement goes out in this turn, whatever comes in.
     pub const fn insist(&mut self) {
-        self.due = true;
+        self.due = Due::Now;
+    }
+
+    /// Holds it back, once. False if it must not wait, or has waited.
+    pub const fn hold(&mut self) -> bool {
+        let may = matches!(self.due, Due::Asked);
+        if may {
+            self.due = Due::Now;
+        }
+        may
     }
 
     /// Everything that arrived is acknowledged, or will never be.
     pub const fn settle(&mut self) {
         self.unacked = 0;
-        self.due = false;
+        self.due = Due::No;
     }
 
     /// Whether the sender waits for an acknowledgement.
     #[inline]
     pub const fn is_owed(&self) -> bool {
-        self.due || self.unacked > 0
+        !matches!(self.due, Due::No) || self.unacked > 0
     }
 
     /// Whether the acknowledgement can wait for more packets: the stream has not fallen silent.
     #[inline]
     pub const fn may_wait(&self, turn: u16) -> bool {
-        !self.due && self.turn == turn
+        matches!(self.due, Due::No) && self.turn == turn
     }
 
     /// META of the packet that the next acknowledgement echoes.

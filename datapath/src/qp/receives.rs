@@ -56,6 +56,14 @@ impl Receives {
         }
     }
 
+    /// Receives that are posted and not completed, behind `head`; `None` of a shared queue, where all are everybody's.
+    pub fn posted(&self, head: u32) -> Option<u32> {
+        match self {
+            Self::Own(queue) => Some(queue.tail().wrapping_sub(head)),
+            Self::Shared(_) => None,
+        }
+    }
+
     /// Gives the next receive, which must be there, back to the application and moves `head` behind it. Returns its
     /// number.
     #[inline]

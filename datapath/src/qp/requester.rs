@@ -3,6 +3,7 @@
 mod acknowledged;
 mod ask;
 mod local;
+mod overlap;
 mod packet;
 mod reads;
 mod refused;
@@ -11,11 +12,22 @@ mod timers;
 mod transmit;
 
 pub(crate) use acknowledged::{on_acknowledge, tell_if_drained};
+pub(in crate::qp) use local::run as run_local;
+pub(crate) use overlap::Hull;
+pub(in crate::qp) use packet::opcode_at;
 pub(crate) use reads::Reads;
 pub(in crate::qp) use response::stop_reads;
 pub(crate) use response::{apply_response_advance, on_response};
 pub(crate) use timers::on_timer;
 pub(crate) use transmit::{Grant, TransmitEnd, rest, transmit};
+// What a Plain requester shares.
+pub(in crate::qp) use acknowledged::complete_answered;
+pub(in crate::qp) use ask::check_target;
+pub(in crate::qp) use packet::{PacketPlan, Wanted};
+pub(in crate::qp) use reads::response_packets;
+pub(in crate::qp) use refused::{RNR_FOR_EVER, status_of};
+pub(in crate::qp) use timers::give_up;
+pub(in crate::qp) use transmit::{Stop, arm_timer, fail_in_turn, find_among};
 
 use super::adopt_window;
 use super::context::{QpCold, Qpc};
@@ -44,12 +56,15 @@ pub(super) fn has_new_work(qpc: &Qpc, cold: &QpCold) -> bool {
     let begun = qpc.req.sent > 0;
     let posted = qpc.req.next != cold.send_queue.tail();
     let waits = |qpc: &Qpc| qpc.sched.contains(SchedFlags::READ_WAIT);
-    (begun || (posted && qpc.id.state.starts_sends() && !waits(qpc))) && cold.failure.is_none()
+    // What a Plain requester sends again has begun, whatever happened since.
+    let again = |qpc: &Qpc| qpc.sched.contains(SchedFlags::REWOUND);
+    let may_start = |qpc: &Qpc| qpc.id.state.starts_sends() || again(qpc);
+    (begun || (posted && may_start(qpc) && !waits(qpc))) && (cold.failure.is_none() || again(qpc))
 }
 
 /// Wakes the queue pair if it became ready.
 #[inline]
-pub(super) fn wake(qpc: &mut Qpc, cold: &QpCold, units: &mut Units) {
+pub(in crate::qp) fn wake(qpc: &mut Qpc, cold: &QpCold, units: &mut Units) {
     let ready = is_ready(qpc, cold);
     units.mux.wake(cold.slot, &mut qpc.sched, ready);
 }

@@ -16,15 +16,19 @@ pub(crate) use read_acked::{on_response_command, on_response_timer};
 pub(crate) use recovery::{RxRecovery, apply_advance, close_recovery};
 pub(crate) use respond::transmit_responses;
 pub(crate) use responses::{Responses, ResponsesConfig};
+// What a Plain responder shares.
+pub(in crate::qp) use emission::{EndOfMessage, complete_message};
+pub(in crate::qp) use place::place;
+pub(in crate::qp) use read::{carry_out, check_operation, operation_of, packets_of_response};
+pub(in crate::qp) use refuse::{Refused, refuse_receive};
+pub(in crate::qp) use respond::opcode_at as response_opcode_at;
 
 use super::context::{QpCold, Qpc};
 use super::owed::Arrived;
 use crate::engine::{ControlKind, ControlPacket, Units};
 use crate::sched::SchedFlags;
 use crate::stream::{Arrival, ResponseRequest, SlotKind, offset_is};
-use emission::EndOfMessage;
-use place::place;
-use refuse::Refused;
+pub(in crate::qp) use place::DMA_LEN_MAX;
 use wire::{Kind, Meta, NakCode, Opcode, Packet, Psn, Reth, Ssn};
 
 /// What the responder needs of a request packet whose ICRC holds.
@@ -76,6 +80,7 @@ impl<'a> RequestPacket<'a> {
         })
     }
 
+    #[inline]
     fn kind(&self) -> SlotKind {
         match self.opcode.kind() {
             Kind::Write => SlotKind::Write,
@@ -85,7 +90,8 @@ impl<'a> RequestPacket<'a> {
     }
 
     /// What its message needs at its end, if this is the end.
-    fn end_of_message(&self, byte_len: u32) -> EndOfMessage {
+    #[inline]
+    pub(in crate::qp) fn end_of_message(&self, byte_len: u32) -> EndOfMessage {
         EndOfMessage {
             psn: self.psn,
             kind: self.kind(),
@@ -180,7 +186,7 @@ fn acknowledge_in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
 }
 
 /// Queues an acknowledgement of its own.
-fn queue_control(qpc: &Qpc, slot: u32, units: &mut Units, kind: ControlKind) {
+pub(in crate::qp) fn queue_control(qpc: &Qpc, slot: u32, units: &mut Units, kind: ControlKind) {
     if !units.control.push(ControlPacket { slot, qpn: qpc.id.qpn, kind }) {
         units.counters.tx_acks_dropped += 1;
     }

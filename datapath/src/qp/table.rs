@@ -1,6 +1,7 @@
 //! The dense table of queue pairs, indexed by the low bits of the QPN.
 
 use super::context::{QpCold, Qpc, ResponseLives};
+use crate::prefetch;
 use sr_recovery::Generation;
 use std::collections::VecDeque;
 
@@ -8,6 +9,8 @@ use std::collections::VecDeque;
 const QPN_BITS: u32 = 24;
 /// QPN 0 and 1 are special queue pairs.
 const FIRST_FREE_QPN: u32 = 2;
+/// The general services queue pair, which connection managers talk to.
+pub(crate) const QPN_GSI: u32 = 1;
 
 /// All queue pairs of an engine.
 pub(crate) struct QpTable {
@@ -20,6 +23,8 @@ pub(crate) struct QpTable {
     /// Drawn into the upper QPN bits, advanced for each new queue pair.
     salt: u32,
     slot_bits: u32,
+    /// The slot of QPN 1, if there is such a queue pair.
+    gsi: Option<u32>,
 }
 
 impl QpTable {
@@ -36,6 +41,7 @@ impl QpTable {
             lives: vec![Default::default(); capacity as usize],
             salt,
             slot_bits,
+            gsi: None,
         }
     }
 
@@ -65,6 +71,21 @@ impl QpTable {
         }
     }
 
+    /// Takes a free slot for QPN 1; `None` also if it exists.
+    pub fn allocate_gsi(&mut self) -> Option<(u32, u32)> {
+        if self.gsi.is_some() {
+            return None;
+        }
+        let slot = self.free.pop_back()?;
+        self.gsi = Some(slot);
+        Some((slot, QPN_GSI))
+    }
+
+    /// Whether QPN 1 exists.
+    pub const fn has_gsi(&self) -> bool {
+        self.gsi.is_some()
+    }
+
     /// Puts a queue pair into its slot.
     pub fn insert(&mut self, slot: u32, hot: Qpc, cold: Box<QpCold>) {
         self.hot[slot as usize] = hot;
@@ -76,6 +97,7 @@ impl QpTable {
     pub fn remove(&mut self, slot: u32, doorbell_due: bool) -> bool {
         let Some(mut cold) = self.cold.get_mut(slot as usize).and_then(Option::take) else { return false };
         cold.drop_responses();
+        self.gsi = self.gsi.filter(|gsi| *gsi != slot);
         self.lives[slot as usize] = (cold.tx_recovery.generation(), cold.response_lives);
         if !doorbell_due {
             self.free.push_front(slot);
@@ -106,7 +128,13 @@ impl QpTable {
     pub fn find(&self, qpn: u32) -> Option<u32> {
         let slot = qpn & ((1 << self.slot_bits) - 1);
         let hot = self.hot.get(slot as usize)?;
-        (hot.id.qpn == qpn && self.cold[slot as usize].is_some()).then_some(slot)
+        if hot.id.qpn == qpn && self.cold[slot as usize].is_some() { Some(slot) } else { self.find_gsi(qpn) }
+    }
+
+    /// QPN 1 does not name its slot.
+    #[cold]
+    fn find_gsi(&self, qpn: u32) -> Option<u32> {
+        self.gsi.filter(|_| qpn == QPN_GSI)
     }
 
     /// Both parts of the queue pair in a slot.
@@ -114,6 +142,32 @@ impl QpTable {
     pub(crate) fn get(&mut self, slot: u32) -> Option<(&mut Qpc, &mut QpCold)> {
         let cold = self.cold.get_mut(slot as usize)?.as_deref_mut()?;
         Some((&mut self.hot[slot as usize], cold))
+    }
+
+    /// More queue pairs than stay in the first caches.
+    #[inline]
+    pub(crate) fn is_large(&self) -> bool {
+        const FEW: usize = 256;
+        self.len() > FEW
+    }
+
+    /// The queue pair of that slot or QPN is needed in a while.
+    #[inline]
+    pub(crate) fn expect_hot(&self, slot: u32) {
+        let slot = (slot & ((1 << self.slot_bits) - 1)) as usize;
+        if let (Some(hot), Some(cold)) = (self.hot.get(slot), self.cold.get(slot)) {
+            prefetch::read_all(hot);
+            prefetch::read(cold);
+        }
+    }
+
+    /// The same soon after [`QpTable::expect_hot`].
+    #[inline]
+    pub(crate) fn expect_cold(&self, slot: u32) {
+        let slot = (slot & ((1 << self.slot_bits) - 1)) as usize;
+        if let Some(Some(cold)) = self.cold.get(slot) {
+            prefetch::read_all(&**cold);
+        }
     }
 
     /// Both parts, to read.

@@ -4,7 +4,7 @@ use super::sync::{AtomicU8, Ordering, fence};
 use super::word_ring::{WordRing, halves, load, pair, store};
 use std::sync::Arc;
 
-/// Words of an entry: wr_id, (byte_len, imm), (qpn, status | opcode | flags).
+/// Words of an entry: wr_id, (byte_len, imm), (qpn, status | opcode | flags), sender's QPN.
 const CQE_WORDS: usize = 4;
 
 /// Completion status, the values of `ibv_wc_status` (protocol.md 1.10).
@@ -97,6 +97,8 @@ bitflags::bitflags! {
     /// `ibv_wc_flags`, and whether the completion is solicited.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct WcFlags: u8 {
+        /// A receive of a datagram: `src_qp` is valid, and the first 40 bytes of the buffer are the GRH area.
+        const GRH = 1;
         /// `imm` is valid.
         const WITH_IMM = 2;
         /// `imm` is the key that a SEND with invalidate ended.
@@ -117,12 +119,14 @@ pub struct Completion {
     pub opcode: WcOpcode,
     /// Which of the other fields are valid.
     pub flags: WcFlags,
-    /// Receives: bytes of the message. READs and atomics: bytes that came back.
+    /// Receives: bytes of the message, of a datagram the 40 of the GRH area, too. READs and atomics: bytes that came back.
     pub byte_len: u32,
     /// Immediate data, if the flags say so.
     pub imm: u32,
     /// Local queue pair.
     pub qpn: u32,
+    /// Receives of datagrams: the sender's queue pair.
+    pub src_qp: u32,
 }
 
 /// Which completions the application wants to be told of.
@@ -284,6 +288,7 @@ impl CompletionWriter {
             0,
         ]);
         store(&entry[2], pair(completion.qpn, code));
+        store(&entry[3], completion.src_qp.into());
         self.tail = self.tail.wrapping_add(1);
         Ok(())
     }
@@ -358,6 +363,7 @@ fn decode(entry: &[super::sync::AtomicU64]) -> Completion {
     let (byte_len, imm) = halves(load(&entry[1]));
     let (qpn, code) = halves(load(&entry[2]));
     let [status, opcode, flags, _] = code.to_le_bytes();
+    let (src_qp, _) = halves(load(&entry[3]));
     Completion {
         wr_id: load(&entry[0]),
         status: WcStatus::from_code(status),
@@ -366,5 +372,6 @@ fn decode(entry: &[super::sync::AtomicU64]) -> Completion {
         byte_len,
         imm,
         qpn,
+        src_qp,
     }
 }

@@ -73,6 +73,11 @@ impl QpShared {
         Self { slot, activity: AtomicU8::new(RESTING), state, doorbells }
     }
 
+    /// Where the engine has the queue pair.
+    pub(crate) const fn slot(&self) -> u32 {
+        self.slot
+    }
+
     /// The state that the engine published last.
     #[inline]
     #[must_use]
@@ -122,6 +127,26 @@ impl QpShared {
     #[must_use]
     pub fn reactivate(&self) -> bool {
         self.activity.compare_exchange(RESTING, ACTIVE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Engine only, while the application waits for it and so cannot post: takes the step to active for it. False if
+    /// its doorbell is under way. Neither this nor [`QpShared::rest_quietly`] needs a fence: what the application does
+    /// next is ordered behind both by that which it waited for.
+    #[inline]
+    #[must_use]
+    pub fn take_quietly(&self) -> bool {
+        let rests = self.activity.load(Ordering::Relaxed) == RESTING;
+        if rests {
+            self.activity.store(ACTIVE, Ordering::Relaxed);
+        }
+        rests
+    }
+
+    /// Engine only, as [`QpShared::deactivate`] while the application waits for it: nothing can have been posted since the
+    /// last look at the rings.
+    #[inline]
+    pub fn rest_quietly(&self) {
+        self.activity.store(RESTING, Ordering::Relaxed);
     }
 
     /// Engine only, when the queue pair is destroyed: it never rings again. True if it was active: unless the engine

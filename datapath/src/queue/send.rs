@@ -8,7 +8,7 @@ use super::work_request::{
     WORK_REQUEST_BYTES_MAX, total_length,
 };
 use crate::memory::{Access, Binding};
-use crate::qp::state::PostVerdict;
+use crate::qp::state::{PostVerdict, QpType};
 use std::sync::Arc;
 
 /// Words of the head of an entry: wr_id, remote address, (rkey, imm), (length, opcode | flags | sges | inline).
@@ -39,7 +39,17 @@ pub(super) fn send_queue_from(
     let stride = (HEAD_WORDS + body).next_multiple_of(LINE_WORDS);
     let ring = Arc::new(WordRing::new(caps.max_send_wr, stride, start));
     let (shared, reader) = (Arc::clone(shared), SendQueueReader { ring: Arc::clone(&ring) });
-    (SendQueue { ring, shared, caps: *caps, tail: start, head_seen: start }, reader)
+    let service = QpType::Rc;
+    let queue = SendQueue {
+        ring,
+        shared,
+        caps: *caps,
+        service,
+        max_message: WORK_REQUEST_BYTES_MAX,
+        tail: start,
+        head_seen: start,
+    };
+    (queue, reader)
 }
 
 /// The application's end of a send queue.
@@ -47,11 +57,27 @@ pub struct SendQueue {
     ring: Arc<WordRing>,
     shared: Arc<QpShared>,
     caps: QueueCaps,
+    service: QpType,
+    /// Longest message, in bytes.
+    max_message: u64,
     tail: u32,
     head_seen: u32,
 }
 
 impl SendQueue {
+    /// The send queue of a queue pair of another type than RC; a datagram has `packet` bytes at most.
+    #[must_use]
+    pub fn of_service(self, service: QpType, packet: u32) -> Self {
+        let max_message = if service == QpType::Ud { packet.into() } else { WORK_REQUEST_BYTES_MAX };
+        Self { service, max_message, ..self }
+    }
+
+    /// The queue pair's type.
+    #[must_use]
+    pub const fn service(&self) -> QpType {
+        self.service
+    }
+
     /// Posts one request and rings the doorbell if the queue pair was idle.
     ///
     /// # Errors
@@ -100,6 +126,17 @@ impl SendQueue {
             self.shared.ring();
         }
         staged
+    }
+
+    /// Posts what was staged without a doorbell, for who has the engine at hand and tells it by
+    /// [`Engine::push`](crate::engine::Engine::push) at once: a doorbell costs several fences. `None` if nothing was staged.
+    #[inline]
+    pub fn hand_over(&mut self) -> Option<Handed> {
+        let staged = self.tail != self.ring.tail();
+        staged.then(|| {
+            self.ring.publish(self.tail);
+            Handed { slot: self.shared.slot() }
+        })
     }
 
     /// Requests posted and not yet given back by the engine.
@@ -165,6 +202,9 @@ impl SendQueue {
         if !fits {
             return Err(PostError::WrongData { opcode: request.opcode });
         }
+        if !request.opcode.is_carried_by(self.service) {
+            return Err(PostError::WrongService { opcode: request.opcode, qp_type: self.service });
+        }
         let length = match &request.data {
             SendData::Gather(sges) => {
                 if sges.len() > self.caps.max_send_sge as usize {
@@ -181,10 +221,18 @@ impl SendQueue {
             SendData::Atomic { result, .. } => result.length.into(),
             SendData::Bind(_) => 0,
         };
-        if length > WORK_REQUEST_BYTES_MAX {
-            return Err(PostError::TooLong { given: length });
+        if length > self.max_message {
+            return Err(self.too_long(length));
         }
         u32::try_from(length).map_err(|_| PostError::TooLong { given: length })
+    }
+
+    #[cold]
+    fn too_long(&self, given: u64) -> PostError {
+        match u32::try_from(self.max_message) {
+            Ok(max) if self.service == QpType::Ud => PostError::DatagramTooLong { given, max },
+            _ => PostError::TooLong { given },
+        }
     }
 }
 
@@ -201,6 +249,13 @@ fn write_inline(words: &[AtomicU64], bytes: &[u8]) {
         buffer[..chunk.len()].copy_from_slice(chunk);
         store(word, u64::from_le_bytes(buffer));
     }
+}
+
+/// A queue pair with requests posted that no doorbell tells of: the engine must be told before it is let go.
+#[derive(Debug)]
+#[must_use = "nothing else tells the engine of what was posted"]
+pub struct Handed {
+    pub(crate) slot: u32,
 }
 
 /// The engine's end of a send queue.

@@ -1,7 +1,9 @@
 //! Work requests as the application hands them over.
 
+use super::word_ring::{halves, pair};
+use crate::address::AddressKey;
 use crate::memory::Binding;
-use crate::qp::state::QpState;
+use crate::qp::state::{QpState, QpType};
 
 /// Longest message, in bytes (protocol.md 1.4).
 pub const WORK_REQUEST_BYTES_MAX: u64 = 1 << 31;
@@ -56,6 +58,18 @@ impl SendOpcode {
             7 => Self::FetchAdd,
             8 => Self::LocalInv,
             _ => Self::BindWindow,
+        }
+    }
+
+    /// True if queue pairs of that type carry it.
+    #[must_use]
+    pub const fn is_carried_by(self, service: QpType) -> bool {
+        match service {
+            QpType::Rc => true,
+            QpType::Uc => {
+                matches!(self, Self::Send | Self::SendWithImm) || self.is_write() || self.is_local()
+            }
+            QpType::Ud => matches!(self, Self::Send | Self::SendWithImm),
         }
     }
 
@@ -120,9 +134,9 @@ pub struct SendRequest<'a> {
     pub flags: SendFlags,
     /// Immediate data, host order, of the `WithImm` opcodes; the key to invalidate of `SendWithInv` and `LocalInv`.
     pub imm: u32,
-    /// WRITE, READ, atomics: first address at the peer.
+    /// WRITE, READ, atomics: first address at the peer. Datagrams: [`DatagramAddress::to_word`].
     pub remote_addr: u64,
-    /// WRITE, READ, atomics: key at the peer. `BindWindow`: the window's present key.
+    /// WRITE, READ, atomics: key at the peer. `BindWindow`: the window's present key. Datagrams: the peer's Q_Key.
     pub rkey: u32,
     /// The data.
     pub data: SendData<'a>,
@@ -146,6 +160,30 @@ pub enum SendData<'a> {
         /// What to store if it is equal, or to add.
         swap_or_add: u64,
     },
+}
+
+/// Where a datagram goes, as `remote_addr` of its request has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DatagramAddress {
+    /// The address handle.
+    pub handle: AddressKey,
+    /// The peer's queue pair.
+    pub qpn: u32,
+}
+
+impl DatagramAddress {
+    /// As one word.
+    #[must_use]
+    pub const fn to_word(self) -> u64 {
+        pair(self.handle.0, self.qpn)
+    }
+
+    /// What [`DatagramAddress::to_word`] made.
+    #[must_use]
+    pub const fn from_word(word: u64) -> Self {
+        let (handle, qpn) = halves(word);
+        Self { handle: AddressKey(handle), qpn }
+    }
 }
 
 /// Bytes that an atomic works on.
@@ -229,6 +267,22 @@ pub enum PostError {
     WrongData {
         /// The operation.
         opcode: SendOpcode,
+    },
+    /// The queue pair's service has no such operation.
+    #[error("{qp_type} queue pairs carry no {opcode:?}; protocol.md 1.3 says which service carries what")]
+    WrongService {
+        /// The operation.
+        opcode: SendOpcode,
+        /// The queue pair's type.
+        qp_type: QpType,
+    },
+    /// A datagram is one packet.
+    #[error("a datagram of {given} bytes; one is a single packet, here of {max} bytes at most")]
+    DatagramTooLong {
+        /// Bytes of the request.
+        given: u64,
+        /// Bytes that a packet carries.
+        max: u32,
     },
     /// The message is too long.
     #[error("a message of {given} bytes; at most 2^31 can be sent")]

@@ -23,12 +23,16 @@ bitflags::bitflags! {
         const TIMED = 16;
         /// Waits for the end of an RNR delay: nothing is sent.
         const RNR_WAIT = 32;
-        /// The next request waits until a READ or atomic completes.
+        /// The next request waits until a READ or atomic completes, or until WRITEs that it overlaps are acknowledged.
         const READ_WAIT = 64;
         /// Its response stream stands in the schedule queue.
         const RESPONSES_QUEUED = 128;
         /// Its stream of responses received stands in the list of acknowledgements to send.
         const READ_ACK_LISTED = 256;
+        /// Plain: has gone back, and sends again what it has sent before.
+        const REWOUND = 512;
+        /// WRITEs wait for those before them that they overlap: an attribute, asked for with each request.
+        const ORDERED_OVERLAP = 1024;
     }
 }
 
@@ -36,6 +40,9 @@ impl SchedFlags {
     /// Stands in a list of the engine's, which still names the slot when the queue pair is gone.
     pub const LISTED: Self =
         Self::QUEUED.union(Self::ACK_LISTED).union(Self::RESPONSES_QUEUED).union(Self::READ_ACK_LISTED);
+    /// What the streams of one life leave behind: nothing of it is true of the next.
+    pub const LIFE: Self =
+        Self::PROBE.union(Self::RNR_WAIT).union(Self::READ_WAIT).union(Self::TIMED).union(Self::REWOUND);
 }
 
 /// The event mux of one engine.
@@ -73,6 +80,12 @@ impl EventMux {
     #[inline]
     pub fn next_ready(&mut self, now: Time) -> Option<Turn> {
         self.scheduler.pop(now)
+    }
+
+    /// Who comes after so many others, where the policy knows it.
+    #[inline]
+    pub fn ahead(&self, turns: usize) -> Option<u32> {
+        self.scheduler.ahead(turns)
     }
 
     /// A turn is over, and the queue pair is still ready, or not.

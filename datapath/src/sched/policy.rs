@@ -61,6 +61,11 @@ pub trait Policy {
     fn push(&mut self, slot: u32);
     /// Takes the queue pair whose turn it is.
     fn pop(&mut self, now: Time) -> Option<Turn>;
+    /// The queue pair whose turn comes after so many others, where that is known.
+    #[inline]
+    fn ahead(&self, _turns: usize) -> Option<u32> {
+        None
+    }
     /// Its turn is over: what it sent.
     fn charge(&mut self, slot: u32, usage: Usage);
     /// It is still ready.
@@ -87,6 +92,11 @@ impl Policy for ScheduleQueue {
     #[inline]
     fn pop(&mut self, _now: Time) -> Option<Turn> {
         self.pop_front().map(|slot| Turn { slot, bytes: tuning::BYTES_PER_TURN })
+    }
+
+    #[inline]
+    fn ahead(&self, turns: usize) -> Option<u32> {
+        self.get(turns)
     }
 
     #[inline]
@@ -168,6 +178,11 @@ impl Policy for Scheduler {
     #[inline]
     fn pop(&mut self, now: Time) -> Option<Turn> {
         each!(self, policy => policy.pop(now))
+    }
+
+    #[inline]
+    fn ahead(&self, turns: usize) -> Option<u32> {
+        each!(self, policy => policy.ahead(turns))
     }
 
     #[inline]

@@ -34,6 +34,13 @@ impl ScheduleQueue {
         self.slots.pop_front()
     }
 
+    /// The one behind so many others.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<u32> {
+        self.slots.get(index).copied()
+    }
+
     /// Bytes on the heap.
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -81,7 +81,7 @@ impl RetryQueue {
         waited
     }
 
-    /// Forgets everything in `from..to`: it was acknowledged.
+    /// Forgets everything in `from..to`: it has arrived.
     pub fn retire(&mut self, from: Psn, to: Psn) {
         if self.waiting > 0 {
             for step in 0..to.steps_from(from).min(self.mask + 1) {

@@ -104,10 +104,21 @@ impl RxStream {
         }
     }
 
+    /// Expects `psn` next, whatever was missing (UC).
+    #[inline]
+    pub const fn resume_at(&mut self, psn: Psn) {
+        self.epsn = psn;
+    }
+
     /// An in-order packet was placed.
     #[inline]
     pub const fn advance_one(&mut self) {
         self.epsn = self.epsn.next();
+    }
+
+    /// A request that takes `packets` PSNs was executed: a READ of the Plain mode.
+    pub const fn advance(&mut self, packets: u32) {
+        self.epsn = self.epsn.add(packets);
     }
 
     /// Something was dropped un-SACKed that must be asked for again when Recovery ends.

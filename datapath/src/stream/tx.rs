@@ -3,6 +3,7 @@
 //! The fast path keeps `una`, `nxt` and three counts; which PSNs are SACKed or lost is the slow path's knowledge.
 
 mod ack;
+mod go_back;
 mod recovery;
 
 pub use ack::{AckEffect, AckInfo, AckRefused, Resend};
@@ -74,6 +75,18 @@ impl TxStream {
         self.nxt.steps_from(self.una)
     }
 
+    /// Outstanding packets at most.
+    #[must_use]
+    pub const fn cap(&self) -> u32 {
+        self.cap as u32
+    }
+
+    /// Packets that the congestion window allows.
+    #[must_use]
+    pub const fn cwnd(&self) -> u32 {
+        self.cwnd as u32
+    }
+
     /// Packets in the network, as far as known: sent, not acknowledged, not SACKed, not declared lost.
     #[inline]
     #[must_use]
@@ -133,6 +146,15 @@ impl TxStream {
             self.rtt_sent = now;
         }
         self.nxt = psn.next();
+        psn
+    }
+
+    /// Takes the next PSN for a packet that nobody acknowledges (UC, UD): nothing becomes outstanding.
+    #[inline]
+    pub const fn send_unacknowledged(&mut self) -> Psn {
+        let psn = self.nxt;
+        self.nxt = psn.next();
+        self.una = self.nxt;
         psn
     }
 
@@ -211,11 +233,7 @@ impl TxStream {
     pub fn on_command(&mut self, cold: &mut TxRecovery, command: &Command) -> bool {
         match *command {
             Command::Lost { generation, first, last, .. } if generation == cold.generation => {
-                let first = if first.is_before(self.una) { self.una } else { first };
-                let last = if last.is_before(self.nxt) { last } else { self.nxt.prev() };
-                if last.is_before(first) {
-                    return false;
-                }
+                let Some((first, last)) = self.outstanding_part(first, last) else { return false };
                 cold.retry.insert(first, last);
                 self.count_retries(cold);
                 let begins = cold.episode_end.is_none_or(|end| !self.una.is_before(end));
@@ -223,6 +241,13 @@ impl TxStream {
                     cold.episode_end = Some(self.nxt);
                 }
                 begins
+            }
+            Command::Found { generation, first, last, .. } if generation == cold.generation => {
+                if let Some((first, last)) = self.outstanding_part(first, last) {
+                    cold.retry.retire(first, last.next());
+                    self.count_retries(cold);
+                }
+                false
             }
             Command::Scoreboard { generation, seq, sacked, clean, .. } if generation == cold.generation => {
                 self.sacked = u16::try_from(sacked.min(self.outstanding())).unwrap_or(u16::MAX);
@@ -332,9 +357,6 @@ impl TxStream {
         {
             cold.highest_sack = Some(psn);
         }
-        if self.retry_pending > 0 {
-            self.forget_retries(cold, sack, ack);
-        }
         effect.record = Some(Record::Ack {
             stream: cold.stream,
             generation: cold.generation,
@@ -348,15 +370,11 @@ impl TxStream {
         });
     }
 
-    /// What arrived after all, only late, is not sent again. (The slow path knows it as SACKed from the record.)
-    fn forget_retries(&mut self, cold: &mut TxRecovery, sack: Option<Psn>, ack: &AckInfo) {
-        let bits = (0..u64::BITS).filter(|bit| ack.bitmap >> bit & 1 == 1);
-        for psn in sack.into_iter().chain(bits.map(|bit| ack.bitmap_base.add(bit))) {
-            if !psn.is_before(self.una) && psn.is_before(self.nxt) {
-                cold.retry.remove(psn);
-            }
-        }
-        self.count_retries(cold);
+    /// What of `first..=last` is outstanding.
+    fn outstanding_part(&self, first: Psn, last: Psn) -> Option<(Psn, Psn)> {
+        let first = if first.is_before(self.una) { self.una } else { first };
+        let last = if last.is_before(self.nxt) { last } else { self.nxt.prev() };
+        (!last.is_before(first)).then_some((first, last))
     }
 
     /// Go-back-N: everything outstanding is to be sent again.

@@ -86,7 +86,7 @@ impl Port for MemoryPort {
         self.free.extend(self.arriving.drain(..self.burst));
     }
 
-    fn tx_slot(&mut self, _align_at: usize) -> Option<&mut [u8]> {
+    fn tx_slot(&mut self) -> Option<&mut [u8]> {
         if self.room == 0 {
             return None;
         }

@@ -74,6 +74,7 @@ impl Side {
     pub fn try_create(&mut self, options: &Options) -> Result<QpHandles, CreateError> {
         let config = QpConfig {
             qp_type: QpType::Rc,
+            gsi: false,
             pd: self.pd,
             send_cq: self.cq_number,
             recv_cq: self.cq_number,
@@ -105,6 +106,7 @@ impl Side {
                     | M::MIN_RNR_TIMER
                     | M::WIRE_MODE
                     | M::RECOVERY
+                    | M::WRITE_ORDER
                     | M::CONGESTION
                     | M::SCHEDULING,
             ),
@@ -160,8 +162,12 @@ impl Rig {
 
     /// The same, with engines that share their turns in another way.
     pub fn with_scheduler(max_qps: u32, frames: usize, scheduler: SchedulerConfig) -> Self {
-        let rto = RtoConfig::SIMULATION;
-        let config = EngineConfig { max_qps, rto, scheduler, ..EngineConfig::default() };
+        Self::with_config(frames, EngineConfig { max_qps, scheduler, ..EngineConfig::default() })
+    }
+
+    /// The same, with engines made as `config` says, but for addresses and timers.
+    pub fn with_config(frames: usize, config: EngineConfig) -> Self {
+        let config = EngineConfig { rto: RtoConfig::SIMULATION, ..config };
         let sides = [1, 2].map(|host| Side::new(host, config, frames));
         Self { sides, now: Time(1_000_000), drops: Box::new(|_, _| false) }
     }

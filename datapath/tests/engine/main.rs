@@ -1,5 +1,6 @@
 //! Two engines and a cable: grants, fairness, wake-ups, lives of queue pairs, long messages.
 
+mod acks;
 #[path = "../common/mod.rs"]
 mod common;
 mod lives;

@@ -196,6 +196,19 @@ impl Opcode {
         FROM_U8[byte as usize]
     }
 
+    /// The same operation and position in another service; `None` if that has no such packet.
+    #[inline]
+    #[must_use]
+    pub const fn in_transport(self, transport: Transport) -> Option<Self> {
+        let service = match transport {
+            Transport::Rc => 0b000,
+            Transport::Uc => 0b001,
+            Transport::Ud => 0b011,
+            Transport::Cnp => 0b100,
+        };
+        Self::from_u8(self as u8 & 0x1F | service << 5)
+    }
+
     /// True for the first packet of a message: First or Only.
     #[inline]
     #[must_use]

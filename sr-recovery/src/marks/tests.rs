@@ -28,7 +28,7 @@ proptest! {
             snd_nxt += advance;
             match kind {
                 0..=5 => {
-                    list.mark(psn(position), psn(snd_nxt));
+                    list.mark(psn(position), psn(snd_nxt), true);
                     model.retain(|entry| entry.0 != psn(position));
                     model.push((psn(position), psn(snd_nxt)));
                 }
@@ -57,16 +57,26 @@ proptest! {
 #[test]
 fn marks_never_decrease() {
     let mut list = MarkList::new(64);
-    list.mark(psn(0), psn(10));
-    list.mark(psn(1), psn(7));
+    list.mark(psn(0), psn(10), true);
+    list.mark(psn(1), psn(7), true);
     assert_eq!(drain(&mut list), [(psn(0), psn(10)), (psn(1), psn(10))]);
 }
 
 #[test]
 fn a_psn_of_another_turn_of_the_ring_is_not_marked() {
     let mut list = MarkList::new(64);
-    list.mark(psn(3), psn(10));
+    list.mark(psn(3), psn(10), true);
     assert!(!list.contains(psn(3 + 64)));
     list.remove(psn(3 + 64));
     assert_eq!(list.len(), 1);
+}
+
+#[test]
+fn only_the_resend_of_a_lost_packet_has_a_number_to_tell() {
+    let mut list = MarkList::new(64);
+    list.mark(psn(3), psn(10), true);
+    list.mark(psn(4), psn(10), false);
+    list.mark(psn(5), psn(10), true);
+    list.grow(128);
+    assert_eq!([3, 4, 5].map(|position| list.remove(psn(position))), [Some(1), None, Some(3)]);
 }

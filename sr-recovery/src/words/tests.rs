@@ -33,10 +33,11 @@ fn record() -> impl Strategy<Value = Record> {
 }
 
 fn command() -> impl Strategy<Value = Command> {
-    (head(), psn(), psn(), any::<u64>(), any::<u32>(), any::<bool>(), 0..3).prop_map(
+    (head(), psn(), psn(), any::<u64>(), any::<u32>(), any::<bool>(), 0..4).prop_map(
         |((stream, generation, seq), first, last, bitmap, sacked, clean, kind)| match kind {
             0 => Command::Advance { stream, generation, epsn: first, bitmap },
             1 => Command::Lost { stream, generation, first, last },
+            2 => Command::Found { stream, generation, first, last },
             _ => Command::Scoreboard { stream, generation, seq, sacked, clean },
         },
     )

@@ -212,6 +212,9 @@ impl Sender {
                     self.retry_queue.push_back(p);
                 }
             }
+            Command::Found { first, last, .. } => {
+                self.retry_queue.retain(|p| !(position(first)..=position(last)).contains(p));
+            }
             Command::Scoreboard { seq, clean, .. } => {
                 if clean && seq == self.seq {
                     self.recovering = false;

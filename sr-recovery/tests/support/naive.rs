@@ -37,14 +37,23 @@ impl NaiveReceiver {
     }
 }
 
+#[derive(Clone, Copy)]
+struct Mark {
+    /// `snd_nxt` at the resend.
+    at: u32,
+    /// Number of the resend.
+    order: u32,
+    /// It was resent because it had been declared lost.
+    was_lost: bool,
+}
+
 #[derive(Default)]
 pub struct NaiveSender {
     una: u32,
     snd_nxt: u32,
     sacked: BTreeSet<u32>,
     waiting: BTreeSet<u32>,
-    /// Mark and number of the resend.
-    marks: BTreeMap<u32, (u32, u32)>,
+    marks: BTreeMap<u32, Mark>,
     resends: u32,
     resend_arrived: u32,
 }
@@ -52,6 +61,7 @@ pub struct NaiveSender {
 impl NaiveSender {
     /// Applies the record and compares the commands that answered it.
     pub fn check(&mut self, record: &Record, commands: &[Command]) {
+        let waited = self.waiting.clone();
         let lost = self.apply(record);
         let (Record::Ack { generation, seq, .. }
         | Record::ResendAll { generation, seq, .. }
@@ -61,22 +71,29 @@ impl NaiveSender {
             assert_eq!(commands, [], "after {record:?}");
             return;
         };
+        let found: BTreeSet<u32> = waited.intersection(&self.sacked).copied().collect();
         let (last, losses) = commands.split_last().expect("each of these records is answered");
         let sacked = u32::try_from(self.sacked.len()).unwrap();
         let clean = self.sacked.is_empty() && self.waiting.is_empty() && self.marks.is_empty();
         let scoreboard = Command::Scoreboard { stream: STREAM, generation, seq, sacked, clean };
         assert_eq!(*last, scoreboard, "after {record:?}");
-        let mut declared = BTreeSet::new();
+        let (mut declared, mut taken_back) = (BTreeSet::new(), BTreeSet::new());
         for command in losses {
-            let Command::Lost { stream: STREAM, generation: g, first, last } = *command else {
-                panic!("{command:?} after {record:?}")
+            let (set, g, first, last) = match *command {
+                Command::Lost { stream: STREAM, generation, first, last } => {
+                    (&mut declared, generation, first, last)
+                }
+                Command::Found { stream: STREAM, generation, first, last } => {
+                    (&mut taken_back, generation, first, last)
+                }
+                _ => panic!("{command:?} after {record:?}"),
             };
             assert_eq!(g, generation);
             for position in position(first)..=position(last) {
-                assert!(declared.insert(position), "{position} twice after {record:?}");
+                assert!(set.insert(position), "{position} twice after {record:?}");
             }
         }
-        assert_eq!(declared, lost, "after {record:?}");
+        assert_eq!((declared, taken_back), (lost, found), "after {record:?}");
     }
 
     fn apply(&mut self, record: &Record) -> BTreeSet<u32> {
@@ -97,10 +114,11 @@ impl NaiveSender {
             }
             Record::Resent { psn, snd_nxt, .. } => {
                 self.snd_nxt = self.snd_nxt.max(position(snd_nxt));
-                self.waiting.remove(&position(psn));
+                let was_lost = self.waiting.remove(&position(psn));
                 if !self.sacked.contains(&position(psn)) {
                     self.resends += 1;
-                    self.marks.insert(position(psn), (position(snd_nxt), self.resends));
+                    let mark = Mark { at: position(snd_nxt), order: self.resends, was_lost };
+                    self.marks.insert(position(psn), mark);
                 }
             }
             Record::Rto { .. } => self.marks.clear(),
@@ -121,14 +139,16 @@ impl NaiveSender {
 
     fn forget_arrived(&mut self) {
         let arrived = |p: &u32| *p < self.una || self.sacked.contains(p);
-        let latest = self.marks.iter().filter(|(p, _)| arrived(p)).map(|(_, &(_, order))| order).max();
+        let proof = |(p, mark): &(&u32, &Mark)| arrived(p) && mark.was_lost;
+        let latest = self.marks.iter().filter(proof).map(|(_, mark)| mark.order).max();
         self.resend_arrived = self.resend_arrived.max(latest.unwrap_or(0));
         self.marks.retain(|p, _| !arrived(p));
+        self.waiting.retain(|p| !self.sacked.contains(p));
     }
 
     /// `lost(q)`, as the protocol has it.
     fn is_lost(&self, q: u32, threshold: u8) -> bool {
-        let outrun = self.marks.get(&q).is_some_and(|&(_, order)| order < self.resend_arrived);
+        let outrun = self.marks.get(&q).is_some_and(|mark| mark.order < self.resend_arrived);
         threshold == 0 && outrun || self.is_overtaken(q, threshold)
     }
 
@@ -139,6 +159,6 @@ impl NaiveSender {
         !self.sacked.contains(&q)
             && !self.waiting.contains(&q)
             && beyond(q) > threshold
-            && self.marks.get(&q).is_none_or(|&(mark, _)| beyond(mark) >= threshold)
+            && self.marks.get(&q).is_none_or(|mark| beyond(mark.at) >= threshold)
     }
 }

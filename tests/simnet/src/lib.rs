@@ -32,7 +32,7 @@ mod transfer;
 
 pub use filter::{Passing, Verdict};
 pub use forge::Forger;
-pub use frame::FrameKind;
+pub use frame::{Describe, FrameKind};
 pub use link::{Faults, LinkConfig, PPM};
 pub use network::{LinkId, Network, NodeId, PortOptions};
 pub use port::SimPort;

@@ -37,7 +37,7 @@ impl SimPort {
 
     /// Sends one frame; false if the ring is full. For peers without an engine.
     pub fn send(&mut self, frame: &[u8]) -> bool {
-        let Some(slot) = self.tx_slot(0) else { return false };
+        let Some(slot) = self.tx_slot() else { return false };
         slot[..frame.len()].copy_from_slice(frame);
         self.tx_commit(frame.len());
         self.tx_flush();
@@ -82,7 +82,7 @@ impl Port for SimPort {
         self.mailbox.borrow_mut().spare.append(&mut self.burst);
     }
 
-    fn tx_slot(&mut self, _align_at: usize) -> Option<&mut [u8]> {
+    fn tx_slot(&mut self) -> Option<&mut [u8]> {
         if self.lent.is_none() {
             let mut mailbox = self.mailbox.borrow_mut();
             if mailbox.sent.len() + self.queued.len() >= mailbox.room {

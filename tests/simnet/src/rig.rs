@@ -184,7 +184,8 @@ impl Rig {
         let (recv_number, recv_cq) =
             engine.create_cq(options.cq_entries).expect("a completion queue is free");
         let config = QpConfig {
-            qp_type: datapath::qp::state::QpType::Rc,
+            qp_type: options.qp_type,
+            gsi: false,
             pd,
             send_cq: send_number,
             recv_cq: recv_number,

@@ -50,6 +50,13 @@ impl Bench {
         repr
     }
 
+    fn send(&self, psn: u32, opcode: Opcode, (msn, offset): (u32, u16), ssn: u32) -> Repr {
+        let mut repr = self.forger.repr(WireMode::Srnic, opcode, Psn::new(psn));
+        repr.meta = Some(Meta { msn: wire::Msn::new(msn), offset });
+        repr.ssnw = Some(Ssnw { offset_hi: 0, ssn: Ssn::new(ssn) });
+        repr
+    }
+
     /// The secret is as it was, and so are the guards.
     fn verify(&self) {
         self.rig.verify(self.secret.all(), 99);
@@ -221,12 +228,6 @@ fn a_send_far_ahead_in_the_receive_queue() {
 
 #[test]
 fn what_only_the_end_of_recovery_can_see_is_refused_there() {
-    let send = |bench: &Bench, opcode, msn, offset, ssn| {
-        let mut repr = bench.forger.repr(WireMode::Srnic, opcode, Psn::new(PSN + 1));
-        repr.meta = Some(Meta { msn: wire::Msn::new(msn), offset });
-        repr.ssnw = Some(Ssnw { offset_hi: 0, ssn: Ssn::new(ssn) });
-        repr
-    };
     // Each is the END of a message, one packet ahead: further in its message than packets came, or not the next SSN.
     let cases = [
         ("an ONLY with an offset", Opcode::RcSendOnly, 1, 1, 0),
@@ -239,20 +240,51 @@ fn what_only_the_end_of_recovery_can_see_is_refused_there() {
         for offset in [0, 1000] {
             bench.rig.post_recv(bench.b, buffer.at(offset, 1000));
         }
-        let second = send(&bench, opcode, msn, offset, ssn);
+        let second = bench.send(PSN + 1, opcode, (msn, offset), ssn);
         bench.inject(&second, &[7; 100]);
         assert_eq!(bench.rig.counters(bench.b).rx_out_of_order, 1, "{what}: it looks well by itself");
-        let mut first = send(&bench, Opcode::RcSendFirst, 0, 0, 0);
-        if msn == 1 {
-            first = bench.write(PSN, Opcode::RcWriteOnly, bench.open.iova, bench.open.key, 256, (0, 0));
-        }
-        first.bth.psn = Psn::new(PSN);
+        let first = if msn == 1 {
+            bench.write(PSN, Opcode::RcWriteOnly, bench.open.iova, bench.open.key, 256, (0, 0))
+        } else {
+            bench.send(PSN, Opcode::RcSendFirst, (0, 0), 0)
+        };
         bench.inject(&first, &[7; 256]);
         assert_eq!(bench.rig.state(bench.b), QpState::Err, "{what}");
         assert!(bench.rig.counters(bench.b).tx_error_naks > 0, "{what}: the peer is told");
         let succeeded =
             bench.rig.recvs(bench.b).iter().filter(|done| done.status == WcStatus::Success).count();
         assert_eq!(succeeded, 0, "{what}");
+        bench.verify();
+    }
+}
+
+#[test]
+fn what_comes_in_order_and_lies_is_refused() {
+    // A packet at the ePSN that is elsewhere in its message than its PSN says, or is for another receive than the next.
+    let cases = [
+        ("a MIDDLE further on", Opcode::RcSendMiddle, 0, 2, 0),
+        ("a MIDDLE of no offset", Opcode::RcSendMiddle, 0, 0, 0),
+        ("a LAST further on", Opcode::RcSendLast, 0, 3, 0),
+        ("a receive left out", Opcode::RcSendOnly, 0, 0, 1),
+    ];
+    for (what, opcode, msn, offset, ssn) in cases {
+        let mut bench = bench();
+        let buffer = bench.rig.region(bench.b.node(), 4096);
+        for offset in [0, 2048] {
+            bench.rig.post_recv(bench.b, buffer.at(offset, 2048));
+        }
+        let mut psn = PSN;
+        if !opcode.is_start() {
+            let first = bench.send(psn, Opcode::RcSendFirst, (msn, 0), 0);
+            bench.inject(&first, &[7; 256]);
+            assert_eq!(bench.rig.counters(bench.b).rx_in_order, 1, "{what}: its message began well");
+            psn += 1;
+        }
+        let lie = bench.send(psn, opcode, (msn, offset), ssn);
+        bench.inject(&lie, &[7; 256]);
+        assert_eq!(bench.rig.state(bench.b), QpState::Err, "{what}");
+        assert_eq!(bench.rig.counters(bench.b).tx_error_naks, 1, "{what}: the peer is told");
+        bench.rig.verify_untouched(buffer.at(256, 4096 - 256));
         bench.verify();
     }
 }

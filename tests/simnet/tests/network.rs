@@ -229,7 +229,7 @@ fn a_port_lends_slots_and_shows_its_link() {
     let mut two = two(1, &slow_up());
     let port = &mut two.left.1;
     assert!(port.link_up());
-    assert_eq!(port.tx_slot(0).map(|slot| slot.len()), Some(port.caps().max_frame));
+    assert_eq!(port.tx_slot().map(|slot| slot.len()), Some(port.caps().max_frame));
     port.tx_cancel();
     port.tx_flush();
     assert_eq!(port.stats().tx_frames, 0, "a slot taken back is not sent");

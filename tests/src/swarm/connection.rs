@@ -145,6 +145,14 @@ impl Connection {
         }
     }
 
+    /// After the last life a request may still fail that nobody waited for, an unsignaled one. With `timeout` 0 the other end
+    /// never notices, and resends its response for ever: its application takes it to ERR, too.
+    pub fn follow_to_err(&self, rig: &mut Rig) {
+        if self.ends.iter().any(|&end| rig.state(end) == QpState::Err) {
+            self.ends.iter().for_each(|&end| rig.to_err(end));
+        }
+    }
+
     /// Checks all memory after the last life, when nothing moves any more.
     ///
     /// # Panics

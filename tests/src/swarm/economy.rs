@@ -93,10 +93,10 @@ impl Ledger {
         }
     }
 
-    /// With a clean way back each loss costs one resend. The answer to a probe cannot be told from that to the packet's
-    /// first copy, and may declare lost what was resent before the probe, once more (docs/adr/0008).
+    /// With a clean way back each loss costs one resend. A timeout takes all marks away: what is under way for the second
+    /// time may then be declared lost once more.
     fn check_resends(&self) {
-        let by_losses = self.data_lost * (1 + self.probes);
+        let by_losses = self.data_lost * (1 + self.timeouts);
         let by_silence = self.nacks_lost * PACKETS_PER_NACK + self.asked_again;
         assert!(self.resent <= by_losses + by_silence, "resent without a loss: {self:?}");
     }

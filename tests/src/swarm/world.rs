@@ -74,7 +74,7 @@ impl<'a> World<'a> {
         self.pass_storm();
         self.heal();
         self.finish();
-        self.rig.run_until_quiet(HEAL_LIMIT_NS).expect("when all is done, silence falls");
+        self.fall_silent();
         self.observe();
         self.rig.verify_guards();
         for connection in &self.connections {
@@ -122,6 +122,15 @@ impl<'a> World<'a> {
             );
         }
         self.healed_ns = self.rig.now().since(healed);
+    }
+
+    fn fall_silent(&mut self) {
+        let mut silence = self.rig.run_until_quiet(HEAL_LIMIT_NS);
+        if silence.is_err() {
+            self.connections.iter().for_each(|connection| connection.follow_to_err(&mut self.rig));
+            silence = self.rig.run_until_quiet(HEAL_LIMIT_NS);
+        }
+        silence.expect("when all is done, silence falls");
     }
 
     fn run_to(&mut self, end: Time) {

@@ -6,11 +6,16 @@ use crate::error::Error;
 use crate::nic::Driven;
 use crate::shared::Shared;
 use crate::spec::{DeviceSpec, Transport};
+use crate::stat::{Facts, StatServer};
 use core::net::{IpAddr, Ipv4Addr};
-use datapath::engine::{Engine, EngineConfig};
+use datapath::engine::{AckTiming, Engine, EngineConfig};
 use datapath::port::Port;
-use datapath::port::fault::{Fault, FaultStats};
+use datapath::port::fault::{Fault, FaultConfig, FaultStats};
+use datapath::port::pcap_tap::PcapTap;
 use datapath::sched::SchedulerConfig;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread;
@@ -55,6 +60,8 @@ impl DeviceBuilder {
         max_cqs: usize => sizes.max_cqs;
         /// Memory regions at most, 1 to 2^24. Default 4096.
         max_mrs: usize => sizes.max_mrs;
+        /// Address handles at most, 0 to 2^24. Default 4096.
+        max_ahs: u32 => sizes.max_ahs;
         /// Largest window of a queue pair, in packets, 1 to 2^14. Default 512.
         window_max: u16 => sizes.window_max;
         /// Connections that can have losses to repair at the same time, 1 to 2^20; further ones drop what comes out of
@@ -62,6 +69,12 @@ impl DeviceBuilder {
         recovery_contexts: u32 => sizes.recovery_contexts;
         /// How queue pairs share the engine's turns. Default [`SchedulerConfig::RoundRobin`].
         scheduler: SchedulerConfig => sizes.scheduler;
+        /// When acknowledgements go out; the default is [`AckTiming::AtOnce`]. [`AckTiming::BehindPosts`] takes the making of
+        /// an acknowledgement out of the time to an answer: it goes out behind what is posted next, or in the next call of
+        /// the device's or one of its objects'. That is for programs that keep calling. Where one computes for longer than
+        /// its peer waits for a sign of life, after a message that it took and before its next call, the peer gives up.
+        /// A device with a thread acknowledges at once in any case.
+        acks: AckTiming => sizes.acks;
     }
 
     /// Opens the device that a string names; [`DeviceSpec`] has the grammar.
@@ -109,14 +122,36 @@ impl DeviceBuilder {
         config: EngineConfig,
         spec: &DeviceSpec,
     ) -> Result<Device, Error> {
-        let mut device = match &spec.faults {
-            Some(faults) => self.over(Fault::new(port, faults), config, Fault::fault_stats),
-            None => self.over(port, config, |_| FaultStats::default()),
+        let mut device = match (&spec.pcap, &spec.faults) {
+            (Some(path), faults) => self.tapped(port, config, faults.as_ref(), path),
+            (None, Some(faults)) => self.over(Fault::new(port, faults), config, Fault::fault_stats),
+            (None, None) => self.over(port, config, |_| FaultStats::default()),
         }?;
         if let Some(inner) = Arc::get_mut(&mut device.inner) {
             inner.link_mtu = spec.link_mtu();
+            if let Some(address) = &spec.stat {
+                let shared = Arc::clone(&inner.shared);
+                inner.stat =
+                    Some(StatServer::start(address, Facts { shared, ip: inner.ip, driver: inner.driver })?);
+            }
         }
         Ok(device)
+    }
+
+    /// Behind the tap every port is of one type: an engine of its own for each would double what is compiled.
+    fn tapped<P: Port + Send + 'static>(
+        &self,
+        port: P,
+        config: EngineConfig,
+        faults: Option<&FaultConfig>,
+        path: &Path,
+    ) -> Result<Device, Error> {
+        let fails = |source| Error::File { path: path.to_owned(), doing: "create", source };
+        let file = BufWriter::new(File::create(path).map_err(fails)?);
+        let nothing = FaultConfig::default();
+        let port: Box<dyn Port + Send> = Box::new(port);
+        let port = PcapTap::new(Fault::new(port, faults.unwrap_or(&nothing)), file);
+        self.over(port, config, |tap| tap.inner().fault_stats())
     }
 
     /// A device over a port of the caller's. The sizes are those of `config`, not the builder's; the same
@@ -139,6 +174,9 @@ impl DeviceBuilder {
         fault_stats: fn(&P) -> FaultStats,
     ) -> Result<Device, Error> {
         let caps = port.caps();
+        // A thread of the device's own does not know when the application posts.
+        let acks = if self.driver == Driver::Inline { config.acks } else { AckTiming::AtOnce };
+        let config = EngineConfig { acks, ..config };
         let engine = match self.slow_path {
             SlowPath::Stepped => Engine::new(port, config)?,
             SlowPath::Thread => {
@@ -151,7 +189,8 @@ impl DeviceBuilder {
                 engine
             }
         };
-        let shared = Arc::new(Shared::new(Box::new(Driven { engine, channels: Vec::new(), fault_stats })));
+        let nic = Box::new(Driven { engine, channels: Vec::new(), fault_stats });
+        let shared = Arc::new(Shared::new(nic, config.acks == AckTiming::BehindPosts));
         let thread = match self.driver {
             Driver::Inline => None,
             Driver::Thread { cpu } => Some(EngineThread::start(&shared, cpu)?),
@@ -165,6 +204,7 @@ impl DeviceBuilder {
             window_max: config.window_max,
             link_mtu: None,
             psns: AtomicU64::new(config.seed),
+            stat: None,
         };
         Ok(Device { inner: Arc::new(inner) })
     }

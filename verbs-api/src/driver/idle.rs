@@ -15,7 +15,7 @@ const SLEEP_MIN: Duration = Duration::from_micros(50);
 /// The longest: ports have no interrupts, so this is how long a frame may wait for an engine that was idle.
 const SLEEP_MAX: Duration = Duration::from_millis(1);
 
-/// What to do next.
+/// What a thread that found nothing to do does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rest {
     /// Look again at once.
@@ -26,7 +26,17 @@ pub enum Rest {
     Sleep(Duration),
 }
 
-/// How long nothing has happened.
+/// How long nothing has happened, for a loop that polls: it spins for 50 us, yields until 200 us, and then sleeps, from 50 us
+/// up to 1 ms.
+///
+/// ```
+/// use verbs_api::{Idle, Rest, Time};
+///
+/// let mut idle = Idle::new(Time(0));
+/// assert_eq!(idle.rest(Time(10_000), None), Rest::Spin);
+/// assert_eq!(idle.rest(Time(60_000), None), Rest::Yield);
+/// assert!(matches!(idle.rest(Time(300_000), None), Rest::Sleep(_)));
+/// ```
 #[derive(Debug)]
 pub struct Idle {
     busy_at: Time,
@@ -34,6 +44,8 @@ pub struct Idle {
 }
 
 impl Idle {
+    /// Something happened at `now`.
+    #[must_use]
     pub const fn new(now: Time) -> Self {
         Self { busy_at: now, sleep: SLEEP_MIN }
     }
@@ -43,7 +55,7 @@ impl Idle {
         *self = Self::new(now);
     }
 
-    /// Nothing happened; the engine wants its next turn at `deadline`.
+    /// Nothing happened; the next thing that will, if nothing comes from outside, does at `deadline`.
     pub fn rest(&mut self, now: Time, deadline: Option<Time>) -> Rest {
         let idle = now.0.saturating_sub(self.busy_at.0);
         if idle < SPIN_NS {

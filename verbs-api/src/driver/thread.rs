@@ -73,22 +73,22 @@ fn pin(cpu: usize) -> io::Result<()> {
 
 /// Turn after turn, until told to stop. The engine stays locked meanwhile, but for calls of the control path and sleep.
 fn run(shared: &Shared) {
-    let mut nic = shared.hold();
-    let mut idle = Idle::new(shared.now());
+    let mut held = shared.hold();
+    let mut idle = Idle::new(held.clock.now());
     while !shared.stopping() {
         if shared.is_wanted() {
-            nic = shared.give_way(nic);
+            held = shared.give_way(held);
         }
-        let now = shared.now();
-        let turn = nic.turn(now);
+        let now = held.clock.now();
+        let turn = held.nic.turn(now);
         if turn.received > 0 || turn.sent > 0 {
             idle.busy(now);
             continue;
         }
-        match idle.rest(now, nic.next_deadline()) {
+        match idle.rest(now, held.nic.next_deadline()) {
             Rest::Spin => core::hint::spin_loop(),
             Rest::Yield => thread::yield_now(),
-            Rest::Sleep(limit) => nic = shared.sleep(nic, limit),
+            Rest::Sleep(limit) => held = shared.sleep(held, limit),
         }
     }
 }

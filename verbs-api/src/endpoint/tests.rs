@@ -10,6 +10,8 @@ fn endpoint() -> Endpoint {
         window: 512,
         mtu: None,
         rd_atomic: 0,
+        wire_mode: WireMode::Srnic,
+        strict_placement: false,
     }
 }
 
@@ -29,6 +31,16 @@ fn the_text_is_as_documented_and_reads_back() {
     let reading = Endpoint { rd_atomic: 16, ..memif };
     assert_eq!(reading.to_string(), format!("{TEXT},mtu=4590,rd=16"));
     assert_eq!(reading.to_string().parse(), Ok(reading));
+    let plain = Endpoint { wire_mode: WireMode::Plain, ..endpoint() };
+    assert_eq!(plain.to_string(), format!("{TEXT},mode=plain"));
+    assert_eq!(plain.to_string().parse(), Ok(plain));
+    let unknown = format!("{TEXT},mode=fancy").parse::<Endpoint>();
+    assert_eq!(unknown, Err(EndpointError::Field { field: "mode" }));
+    let strict = Endpoint { strict_placement: true, ..reading };
+    assert_eq!(strict.to_string(), format!("{TEXT},mtu=4590,rd=16,order=strict"));
+    assert_eq!(strict.to_string().parse(), Ok(strict));
+    let loose = format!("{TEXT},order=loose").parse::<Endpoint>();
+    assert_eq!(loose, Err(EndpointError::Field { field: "order" }));
     let too_many = format!("{TEXT},rd=256").parse::<Endpoint>();
     assert_eq!(too_many, Err(EndpointError::Field { field: "rd" }));
     let zero = format!("{TEXT},mtu=0").parse::<Endpoint>();
@@ -40,7 +52,9 @@ fn bytes_read_back() {
     let v6 = Endpoint { ip: "fd00::1".parse().expect("an address"), ..endpoint() };
     let memif = Endpoint { mtu: Some(4590), ..endpoint() };
     let reading = Endpoint { rd_atomic: 255, ..endpoint() };
-    for endpoint in [endpoint(), endpoint().routed(), v6, memif, reading] {
+    let plain = Endpoint { wire_mode: WireMode::Plain, ..endpoint() };
+    let strict = Endpoint { strict_placement: true, path_mtu: Pmtu::B256, ..endpoint() };
+    for endpoint in [endpoint(), endpoint().routed(), v6, memif, reading, plain, strict] {
         assert_eq!(Endpoint::from_bytes(&endpoint.to_bytes()), Ok(endpoint));
     }
     for pmtu in Pmtu::ALL {

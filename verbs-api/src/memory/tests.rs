@@ -21,7 +21,7 @@ impl Port for NoPort {
         &[]
     }
     fn rx_release(&mut self) {}
-    fn tx_slot(&mut self, _align_at: usize) -> Option<&mut [u8]> {
+    fn tx_slot(&mut self) -> Option<&mut [u8]> {
         None
     }
     fn tx_commit(&mut self, _len: usize) {}

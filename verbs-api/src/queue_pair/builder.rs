@@ -1,22 +1,24 @@
 //! What a queue pair is made with.
 
-use super::Owned;
 use super::connect::PreparedQueuePair;
 use super::manual::ManualQueuePair;
-use crate::completion::{CompletionQueue, CqShared};
+use super::parts::Parts;
+use crate::completion::CompletionQueue;
 use crate::error::Error;
 use crate::memory::ProtectionDomain;
-use crate::shared_receive::{SharedReceiveQueue, SrqShared};
-use datapath::engine::{ModifyError, QpConfig};
+use crate::shared_receive::SharedReceiveQueue;
+use datapath::engine::ModifyError;
 use datapath::memory::Access;
-use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, QpAttr, QpAttrMask, RecoveryPolicy};
+use datapath::qp::attr::{
+    CongestionAlgorithm, CongestionTuning, QpAttr, QpAttrMask, RecoveryPolicy, WriteOrder,
+};
 use datapath::qp::state::{QpState, QpType};
 use datapath::queue::QueueCaps;
 use datapath::sched::SchedAttributes;
 #[cfg(doc)]
 use datapath::sched::SchedulerConfig;
 use std::sync::Arc;
-use wire::Pmtu;
+use wire::{Pmtu, WireMode};
 
 /// READs and atomics under way, unless told otherwise.
 const RD_ATOMIC: u8 = 16;
@@ -26,11 +28,7 @@ const RD_ATOMIC: u8 = 16;
 /// Values are checked by [`build`](Self::build) and [`connect`](PreparedQueuePair::connect), which name what is wrong.
 #[must_use = "a builder makes nothing until `build`"]
 pub struct QueuePairBuilder {
-    domain: ProtectionDomain,
-    cqs: [Arc<CqShared>; 2],
-    srq: Option<Arc<SrqShared>>,
-    caps: QueueCaps,
-    window: u16,
+    parts: Parts,
     attr: QpAttr,
 }
 
@@ -53,11 +51,7 @@ impl QueuePairBuilder {
     ) -> Self {
         let device = domain.device();
         Self {
-            domain: domain.clone(),
-            cqs: [Arc::clone(send_cq.shared()), Arc::clone(recv_cq.shared())],
-            srq: None,
-            caps: QueueCaps::default(),
-            window: device.window_max(),
+            parts: Parts::new(domain, send_cq, recv_cq),
             attr: QpAttr {
                 access_flags: Access::LOCAL_WRITE.union(Access::REMOTE_WRITE),
                 path_mtu: device.path_mtu_max(),
@@ -71,10 +65,10 @@ impl QueuePairBuilder {
 
     setters! {
         /// Sizes of the queues (`ibv_qp_cap`).
-        caps: QueueCaps => caps;
+        caps: QueueCaps => parts.caps;
         /// Packets outstanding at most, 1 up to the device's `window_max`, which is the default. The connection uses the
         /// smaller of this and of what the peer takes.
-        window: u16 => window;
+        window: u16 => parts.window;
         /// Largest path MTU; the connection uses the smaller of both ends'. By default the largest that fits the port.
         path_mtu: Pmtu => attr.path_mtu;
         /// What the peer may do. By default it may WRITE.
@@ -106,9 +100,35 @@ impl QueuePairBuilder {
         first_psn: u32 => attr.sq_psn;
     }
 
+    /// The dialect on the wire, which the peer must speak as well. Default [`WireMode::Srnic`]; [`WireMode::Plain`] is
+    /// standard RoCEv2, for peers that know no other: it recovers by go-back-N, and its default controller is DCQCN.
+    pub const fn wire_mode(mut self, wire_mode: WireMode) -> Self {
+        self.attr.wire_mode = wire_mode;
+        if matches!(wire_mode, WireMode::Plain) {
+            self.attr.recovery = RecoveryPolicy::GoBackN;
+            self.attr.congestion = CongestionAlgorithm::Dcqcn;
+        }
+        self
+    }
+
+    /// Keeps WRITEs that overlap in order: one of more than 64 bytes waits until those before it that it overlaps are
+    /// acknowledged, so that the last one posted stands. Without it, which is the default, WRITEs of at most 64 bytes are in
+    /// order, and larger ones may land in either (protocol.md 2.4). See [`WriteOrder::ORDERED_OVERLAP`].
+    pub const fn ordered_overlap(mut self, ordered: bool) -> Self {
+        self.attr.write_order = with(self.attr.write_order, WriteOrder::ORDERED_OVERLAP, ordered);
+        self
+    }
+
+    /// Places requests strictly in the order in which they were posted, at both ends: the endpoint tells the peer. What
+    /// comes out of order is dropped and asked for again, so that a loss costs a window, as with go-back-N. Default off.
+    pub const fn strict_placement(mut self, strict: bool) -> Self {
+        self.attr.write_order = with(self.attr.write_order, WriteOrder::STRICT_PLACEMENT, strict);
+        self
+    }
+
     /// Takes receives from a shared queue instead of one of its own.
     pub fn srq(mut self, srq: &SharedReceiveQueue) -> Self {
-        self.srq = Some(Arc::clone(srq.shared()));
+        self.parts.srq = Some(Arc::clone(srq.shared()));
         self
     }
 
@@ -119,10 +139,19 @@ impl QueuePairBuilder {
     pub fn build(self) -> Result<PreparedQueuePair, Error> {
         self.validate()?;
         let attr = self.attr;
-        let owned = self.reset()?;
+        let owned = self.parts.create()?;
         let mask = QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | QpAttrMask::ACCESS_FLAGS;
         owned.modify(&QpAttr { state: QpState::Init, ..attr }, mask)?;
         Ok(PreparedQueuePair::new(owned, attr))
+    }
+
+    /// The same of another type than RC.
+    ///
+    /// # Errors
+    /// As [`QueuePairBuilder::create`].
+    pub fn create_of(mut self, qp_type: QpType) -> Result<ManualQueuePair, Error> {
+        self.parts.qp_type = qp_type;
+        self.create()
     }
 
     /// Makes a queue pair in RESET, for programs that drive its states themselves. Of the builder's settings its sizes,
@@ -131,29 +160,7 @@ impl QueuePairBuilder {
     /// # Errors
     /// [`Error::Create`], [`Error::OtherDevice`].
     pub fn create(self) -> Result<ManualQueuePair, Error> {
-        Ok(ManualQueuePair::new(self.reset()?))
-    }
-
-    fn reset(self) -> Result<Owned, Error> {
-        let device = self.domain.device();
-        if !self.cqs.iter().all(|cq| cq.device.is(device)) {
-            return Err(Error::OtherDevice { what: "completion queue" });
-        }
-        if self.srq.as_ref().is_some_and(|srq| !srq.device.is(device)) {
-            return Err(Error::OtherDevice { what: "shared receive queue" });
-        }
-        let [send_cq, recv_cq] = [self.cqs[0].number, self.cqs[1].number];
-        let config = QpConfig {
-            qp_type: QpType::Rc,
-            pd: self.domain.id(),
-            send_cq,
-            recv_cq,
-            srq: self.srq.as_ref().map(|srq| srq.number),
-            caps: self.caps,
-            window: self.window,
-        };
-        let handles = device.nic().create_qp(&config)?;
-        Ok(Owned { handles, domain: self.domain, _cqs: self.cqs, _srq: self.srq })
+        Ok(ManualQueuePair::new(self.parts.create()?))
     }
 
     /// Checks now what the engine will take only when connecting: by then the peer has heard of this queue pair.
@@ -164,12 +171,19 @@ impl QueuePairBuilder {
             | QpAttrMask::TIMEOUT
             | QpAttrMask::RETRY_CNT
             | QpAttrMask::RNR_RETRY
-            | QpAttrMask::MIN_RNR_TIMER;
+            | QpAttrMask::MIN_RNR_TIMER
+            | QpAttrMask::WIRE_MODE
+            | QpAttrMask::RECOVERY;
         self.attr.validate(mask)?;
-        let device = self.domain.device();
+        let device = self.parts.domain.device();
         if self.attr.path_mtu > device.path_mtu_max() {
             return Err(device.path_mtu_error(self.attr.path_mtu));
         }
         Ok(())
     }
+}
+
+/// `order` with one promise made or not.
+const fn with(order: WriteOrder, promise: WriteOrder, made: bool) -> WriteOrder {
+    if made { order.union(promise) } else { order.difference(promise) }
 }

@@ -4,7 +4,7 @@ use super::{Owned, QueuePair};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use datapath::engine::ModifyError;
-use datapath::qp::attr::{AddressVector, QpAttr, QpAttrMask};
+use datapath::qp::attr::{AddressVector, QpAttr, QpAttrMask, WriteOrder};
 use datapath::qp::state::QpState;
 use datapath::queue::RecvRequest;
 
@@ -42,6 +42,8 @@ impl PreparedQueuePair {
             window: device.window_max(),
             mtu: device.link_mtu(),
             rd_atomic: self.attr.max_dest_rd_atomic,
+            wire_mode: self.attr.wire_mode,
+            strict_placement: self.attr.write_order.contains(WriteOrder::STRICT_PLACEMENT),
         }
     }
 
@@ -53,13 +55,14 @@ impl PreparedQueuePair {
         self.owned.post_recv(request)
     }
 
-    /// Connects to the peer, with the smaller of both path MTUs and of both windows. Needs nothing of the peer, unless its endpoint has no Ethernet address: then this runs
-    /// the engine until the address is resolved.
+    /// Connects to the peer, with the smaller of both path MTUs and of both windows, and with strict placement if either end
+    /// asks for it. Needs nothing of the peer, unless its endpoint has no Ethernet address: then this runs the engine until
+    /// the address is resolved.
     ///
     /// The peer must have connected, too, before what is sent to it arrives; what comes too early is sent again.
     ///
     /// # Errors
-    /// [`Error::Connect`]. The queue pair is gone then.
+    /// [`Error::Connect`], [`Error::WireMode`], [`Error::Incompatible`]. The queue pair is gone then.
     pub fn connect(self, remote: &Endpoint) -> Result<QueuePair, Error> {
         if let (Some(ours), Some(theirs)) = (self.owned.device().link_mtu(), remote.mtu)
             && ours != theirs
@@ -71,9 +74,17 @@ impl PreparedQueuePair {
                 remedy: "give both ends of a memif pair the same mtu=",
             });
         }
+        if self.attr.wire_mode != remote.wire_mode {
+            return Err(Error::WireMode { ours: self.attr.wire_mode, theirs: remote.wire_mode });
+        }
         let window = self.owned.limit_window(remote.window);
         let path_mtu = self.attr.path_mtu.min(remote.path_mtu);
+        let mut write_order = self.attr.write_order;
+        if remote.strict_placement {
+            write_order |= WriteOrder::STRICT_PLACEMENT;
+        }
         let attr = QpAttr {
+            write_order,
             av: AddressVector {
                 src_ip: self.owned.device().ip(),
                 dst_ip: remote.ip,
@@ -102,6 +113,7 @@ impl PreparedQueuePair {
             | QpAttrMask::MIN_RNR_TIMER
             | QpAttrMask::WIRE_MODE
             | QpAttrMask::RECOVERY
+            | QpAttrMask::WRITE_ORDER
             | QpAttrMask::CONGESTION
             | QpAttrMask::SCHEDULING;
         loop {

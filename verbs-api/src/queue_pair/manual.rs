@@ -2,12 +2,12 @@
 
 use super::{Owned, SendBatch};
 use crate::error::Error;
-use crate::work_request::SendRequest;
+use crate::work_request::{Datagram, SendRequest};
 use datapath::qp::attr::{QpAttr, QpAttrMask};
-use datapath::qp::state::QpState;
+use datapath::qp::state::{QpState, QpType};
 use datapath::queue::RecvRequest;
 
-/// A queue pair (RC) that begins in RESET, with every transition and mask of `ibv_modify_qp` (protocol.md 1.9), from
+/// A queue pair that begins in RESET, with every transition and mask of `ibv_modify_qp` (protocol.md 1.9), from
 /// [`QueuePairBuilder::create`](super::QueuePairBuilder::create). [`QueuePair`](super::QueuePair) is the easy way.
 ///
 /// What a state does not permit is an error when called, not when compiled. A `Device` resolves an address vector without
@@ -65,9 +65,22 @@ impl ManualQueuePair {
     /// Posts a send request.
     ///
     /// # Errors
-    /// [`Error::Post`], also in a state that takes none; nothing was posted then.
+    /// [`Error::Post`], also in a state that takes none; [`Error::WrongService`] on a queue pair of type UD; nothing was
+    /// posted then.
     pub fn post_send(&mut self, request: &SendRequest<'_>) -> Result<(), Error> {
+        let qp_type = self.qp_type();
+        if qp_type == QpType::Ud {
+            return Err(Error::WrongService { what: "requests without an address", qp_type });
+        }
         self.owned.post_send(request)
+    }
+
+    /// Posts a datagram, on a queue pair of type UD.
+    ///
+    /// # Errors
+    /// [`Error::Post`], [`Error::OtherDevice`], and [`Error::WrongService`] on another type; nothing was posted then.
+    pub fn post_datagram(&mut self, datagram: &Datagram<'_>) -> Result<(), Error> {
+        self.owned.post_datagram(datagram)
     }
 
     /// Begins a batch of send requests, as [`QueuePair::batch`](super::QueuePair::batch).
@@ -87,6 +100,12 @@ impl ManualQueuePair {
     #[must_use]
     pub fn state(&self) -> QpState {
         self.owned.handles.shared.state()
+    }
+
+    /// Its type.
+    #[must_use]
+    pub const fn qp_type(&self) -> QpType {
+        self.owned.handles.send.service()
     }
 
     /// Its number.

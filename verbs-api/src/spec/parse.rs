@@ -12,18 +12,21 @@ pub const SCHEMES: [&str; 7] = ["memif", "vhost", "virtio", "af_packet", "af_xdp
 /// Keys of every device.
 const KEYS: Keys = Keys {
     of: "device",
-    names: &["ip", "mac", "mtu", "vlan", "driver", "hugepages"],
+    names: &["ip", "mac", "mtu", "vlan", "driver", "stat", "pcap", "hugepages"],
     example: "ip=10.77.0.1",
 };
 /// Those of a memif device.
 const MEMIF_KEYS: Keys = Keys {
     of: "device",
-    names: &["role", "ip", "mac", "mtu", "vlan", "driver", "hugepages"],
+    names: &["role", "ip", "mac", "mtu", "vlan", "driver", "stat", "pcap", "hugepages"],
     example: "role=server",
 };
 /// Those of a device without DPDK.
-const SIM_KEYS: Keys =
-    Keys { of: "device", names: &["ip", "mac", "mtu", "vlan", "driver"], example: "ip=10.77.0.1" };
+const SIM_KEYS: Keys = Keys {
+    of: "device",
+    names: &["ip", "mac", "mtu", "vlan", "driver", "stat", "pcap"],
+    example: "ip=10.77.0.1",
+};
 
 /// A path MTU of 256 with every header, and jumbo frames.
 const MTU_RANGE: core::ops::RangeInclusive<u16> = 348..=9216;
@@ -56,6 +59,8 @@ impl FromStr for DeviceSpec {
             vlan: None,
             hugepages: Hugepages::Auto,
             driver: None,
+            pcap: None,
+            stat: None,
             faults: None,
         };
         keys.read(items, |key, value| spec.set(key, value)).map_err(SpecError::Option)?;
@@ -146,6 +151,8 @@ impl DeviceSpec {
             "driver" => {
                 self.driver = Some(parse_driver(value).ok_or("inline, thread, or thread@ and a processor")?);
             }
+            "pcap" => self.pcap = Some(value.into()),
+            "stat" => self.stat = Some(value.parse()?),
             "hugepages" => self.hugepages = parse_hugepages(value).ok_or("auto, on or off")?,
             _ => {
                 let vlan = value.parse().ok().filter(|vlan| (1..=4094).contains(vlan));

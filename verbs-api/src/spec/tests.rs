@@ -26,6 +26,17 @@ fn the_defaults_follow_the_role() {
 }
 
 #[test]
+fn hosts_that_are_given_an_ip_have_ethernet_addresses_of_their_own() {
+    for (text, mac) in [
+        ("memif:/run/a,role=client,ip=10.77.0.3", [2, 0, 10, 77, 0, 3]),
+        ("virtio:/run/a,ip=fd00::1:203", [2, 0, 0, 1, 2, 3]),
+        ("memif:/run/a,role=client,ip=10.77.0.3,mac=02:00:00:00:00:09", [2, 0, 0, 0, 0, 9]),
+    ] {
+        assert_eq!(parse(text).mac_or_default(), Ok(Some(mac)), "{text}");
+    }
+}
+
+#[test]
 fn an_interface_keeps_its_addresses_and_must_be_told_its_ip() {
     for text in ["af_packet:eth1", "af_xdp:eth1", "pci:0000:17:00.0"] {
         let spec = parse(text).or_role(Role::Server);
@@ -85,7 +96,7 @@ fn a_role_in_the_string_is_stronger_than_the_programs() {
 #[test]
 fn every_key_is_taken() {
     let spec = parse(
-        "memif:/run/a,mtu=1500,vlan=7,mac=02:aB:00:00:00:09,hugepages=off,ip=fd00::1,driver=thread@2,role=client",
+        "memif:/run/a,mtu=1500,vlan=7,mac=02:aB:00:00:00:09,hugepages=off,ip=fd00::1,driver=thread@2,role=client,stat=/run/a.stat,pcap=/tmp/a.pcap",
     );
     let expected = DeviceSpec {
         transport: Transport::Memif { path: "/run/a".into(), role: Some(Role::Client) },
@@ -95,6 +106,8 @@ fn every_key_is_taken() {
         vlan: Some(7),
         hugepages: Hugepages::Off,
         driver: Some(Driver::Thread { cpu: Some(2) }),
+        pcap: Some("/tmp/a.pcap".into()),
+        stat: Some(StatAddress::Unix("/run/a.stat".into())),
         faults: None,
     };
     assert_eq!(spec, expected);
@@ -125,13 +138,16 @@ fn an_error_names_the_key_and_what_is_allowed() {
         ("af_packet:sixteen-letters.", "af_packet:sixteen-letters.: this cannot be an interface"),
         ("pci:17", "pci:17: this is no address on the PCI bus; `lspci -D` lists those"),
         ("pci:0000:17:00.0:1", "pci:0000:17:00.0:1: this is no address on the PCI bus"),
-        ("vhost:/a,role=server", "unknown device key `role`; keys are ip, mac, mtu, vlan, driver, hugepages"),
+        (
+            "vhost:/a,role=server",
+            "unknown device key `role`; keys are ip, mac, mtu, vlan, driver, stat, pcap, hugepages",
+        ),
         ("virtio:/a,hugepages=yes", "`hugepages=yes`: hugepages must be auto, on or off"),
         ("memif:,role=server", "memif: names no socket; give it, as in memif:/run/srnic.sock"),
         ("memif:/a,server", "`server` is not of the form key=value, as in `role=server`"),
         (
             "memif:/a,rolle=server",
-            "unknown device key `rolle`; keys are role, ip, mac, mtu, vlan, driver, hugepages",
+            "unknown device key `rolle`; keys are role, ip, mac, mtu, vlan, driver, stat, pcap, hugepages",
         ),
         ("memif:/a,mtu=1500,mtu=1500", "device key `mtu` is given twice"),
         ("memif:/a,role=master", "`role=master`: role must be server or client"),

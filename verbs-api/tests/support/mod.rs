@@ -47,7 +47,7 @@ impl Port for WirePort {
         self.burst.clear();
     }
 
-    fn tx_slot(&mut self, _align_at: usize) -> Option<&mut [u8]> {
+    fn tx_slot(&mut self) -> Option<&mut [u8]> {
         self.slot.resize(MAX_FRAME, 0);
         Some(&mut self.slot)
     }

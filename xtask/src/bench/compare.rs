@@ -1,133 +1,155 @@
-//! `cargo xtask bench compare`: srnic beside raw frames on the same port and TCP on the same machine, in turn.
+//! `cargo xtask bench compare`: srnic beside raw frames on the same port, TCP and UCX on the same machine, in turn.
 
 use serde_json::{Map, Value, json};
 
-use super::samples::Samples;
+use super::bracket::{self, Bracket};
+use super::contender::{CONTENDERS, Contender, Metric};
+use super::samples::{Samples, median};
 use super::{Bench, chart, table};
 use crate::error::Result;
-use crate::tools::{Run, number};
 
-/// What is measured in each round.
-struct Contender {
+/// A figure of ours over another that is measured before and after it.
+struct Ratio {
     key: &'static str,
-    label: &'static str,
-    tool: &'static str,
-    options: &'static str,
-    /// Messages of a short round: some tenths of a second.
-    iters: u64,
-    metric: Metric,
+    of: &'static str,
+    over: &'static str,
 }
-
-/// Which of a result's numbers counts.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Metric {
-    Gbps,
-    Micros,
-    Mpps,
-}
-
-impl Metric {
-    pub const ALL: [Self; 3] = [Self::Gbps, Self::Micros, Self::Mpps];
-
-    const fn key(self) -> &'static str {
-        match self {
-            Self::Gbps => "bw_avg_gbps",
-            Self::Micros => "lat_us/p50",
-            Self::Mpps => "msg_rate_mpps",
-        }
-    }
-
-    pub const fn unit(self) -> &'static str {
-        match self {
-            Self::Gbps => "Gb/s",
-            Self::Micros => "us",
-            Self::Mpps => "M/s",
-        }
-    }
-}
-
-use Metric::{Gbps, Micros, Mpps};
 
 #[rustfmt::skip]
-const CONTENDERS: &[Contender] = &[
-    Contender { key: "raw_bw", label: "raw frames, 4200 B", tool: "srnic_raw_bw",
-                options: "-s 4200", iters: 800_000, metric: Gbps },
-    Contender { key: "bw", label: "srnic WRITE, 64 KiB", tool: "srnic_write_bw",
-                options: "-s 65536 -m 4096", iters: 40_000, metric: Gbps },
-    Contender { key: "raw_copy_crc_bw", label: "raw frames, copy and CRC", tool: "srnic_raw_bw",
-                options: "-s 4200 --copy --crc", iters: 600_000, metric: Gbps },
-    Contender { key: "tcp_bw", label: "kernel TCP, one stream", tool: "srnic_tcp_bw",
-                options: "-s 65536", iters: 30_000, metric: Gbps },
-    Contender { key: "raw_lat", label: "raw frames, 64 B", tool: "srnic_raw_lat",
-                options: "-s 64", iters: 200_000, metric: Micros },
-    Contender { key: "lat", label: "srnic WRITE, 64 B", tool: "srnic_write_lat",
-                options: "-s 64", iters: 100_000, metric: Micros },
-    Contender { key: "tcp_lat_spin", label: "kernel TCP, 64 B, spinning", tool: "srnic_tcp_lat",
-                options: "-s 64 --spin", iters: 20_000, metric: Micros },
-    Contender { key: "tcp_lat", label: "kernel TCP, 64 B, blocking", tool: "srnic_tcp_lat",
-                options: "-s 64", iters: 20_000, metric: Micros },
-    Contender { key: "rate_1qp", label: "srnic WRITE, 64 B, 1 QP", tool: "srnic_write_bw",
-                options: "-s 64 -t 256 -l 32 -Q 64", iters: 1_500_000, metric: Mpps },
-    Contender { key: "rate_64qp", label: "srnic WRITE, 64 B, 64 QPs", tool: "srnic_write_bw",
-                options: "-s 64 -q 64 -t 64 -l 16 -Q 32", iters: 25_000, metric: Mpps },
-    Contender { key: "rpc_1qp", label: "srnic SEND there and back, 32 B", tool: "srnic_rpc",
-                options: "-s 32 -w 64", iters: 1_000_000, metric: Mpps },
+const RATIOS: &[Ratio] = &[
+    Ratio { key: "bw_vs_raw", of: "bw", over: "raw_bw" },
+    Ratio { key: "bw_vs_raw_copy_crc", of: "bw", over: "raw_copy_crc_bw" },
+    Ratio { key: "bw_vs_tcp", of: "bw", over: "tcp_bw" },
+    Ratio { key: "bw_vs_iperf3", of: "bw", over: "iperf3_bw" },
+    Ratio { key: "bw_vs_ucx", of: "bw", over: "ucx_bw" },
+    Ratio { key: "lat_vs_raw", of: "lat", over: "raw_lat" },
+    Ratio { key: "lat_vs_tcp", of: "lat", over: "tcp_lat" },
+    Ratio { key: "lat_vs_tcp_spinning", of: "lat", over: "tcp_lat_spin" },
+    Ratio { key: "lat_vs_ucx", of: "lat", over: "ucx_lat" },
 ];
 
+/// Figures that stand for themselves, and what they are called.
+const FIGURES: &[(&str, &str)] = &[
+    ("bw_gbps", "bw"),
+    ("lat_us", "lat"),
+    ("rate_1qp_mps", "rate_1qp"),
+    ("rate_64qp_mps", "rate_64qp"),
+    ("rpc_1qp_mps", "rpc_1qp"),
+];
+
+/// What was measured.
+#[derive(Default)]
+struct Measured {
+    samples: Samples,
+    /// By the index of its ratio.
+    brackets: Vec<(usize, Bracket)>,
+    /// Times that the machine changed its speed under a ratio again and again.
+    unsteady: u64,
+}
+
 /// Runs it, prints the table, and writes the files.
-pub fn run(bench: &Bench) -> Result<()> {
+pub fn run(bench: &Bench<'_>) -> Result<()> {
     let rounds = bench.pick(3, 9);
-    let mut samples = Samples::default();
+    report_missing();
+    let mut measured = Measured::default();
     for round in 1..=rounds {
         eprintln!("round {round} of {rounds}");
-        for contender in CONTENDERS {
-            let options = format!("{} -n {}", contender.options, contender.iters * bench.pick(1, 3));
-            let device = !contender.tool.starts_with("srnic_tcp");
-            let run = Run { tool: contender.tool, options: &options, wrapper: "", device };
-            samples.add(contender.key, number(&bench.run(&run)?, contender.metric.key())?);
-        }
+        measured.round(bench)?;
     }
-    let keys = keys(&samples);
-    let rows = CONTENDERS.iter().map(|contender| {
-        let values = samples.of(contender.key);
-        table::Row { label: contender.label, unit: contender.metric.unit(), values }
-    });
-    println!("{}\n", table::of_samples(rows));
+    let keys = measured.keys();
+    println!("{}\n", table::of_samples(measured.rows()));
     println!("{}\n{}", table::of_keys(&keys), bench.machine.line());
-    bench.write_json(&json!({ "rounds": rounds, "samples": samples_json(&samples) }), &keys)?;
-    bench.write_svg(|path| chart::bars(path, "srnic beside raw frames and TCP", &panels(&samples)))
+    if measured.unsteady > 0 {
+        println!(
+            "{} ratios left out: the machine's speed changed while they were measured",
+            measured.unsteady
+        );
+    }
+    bench.write_json(&measured.to_json(rounds), &keys)?;
+    bench.write_svg(|path| chart::bars(path, "srnic beside raw frames, TCP and UCX", &measured.panels()))
 }
 
-/// The figures that are asked for: medians, and medians of the rounds' ratios.
-fn keys(samples: &Samples) -> Map<String, Value> {
-    let mut keys = Map::new();
-    let mut put = |key: &str, value: Option<f64>| {
-        keys.insert(key.to_owned(), json!(value));
-    };
-    put("bw_vs_raw", samples.ratio("bw", "raw_bw"));
-    put("bw_vs_raw_copy_crc", samples.ratio("bw", "raw_copy_crc_bw"));
-    put("bw_gbps", samples.median("bw"));
-    put("lat_vs_raw", samples.ratio("lat", "raw_lat"));
-    put("lat_us", samples.median("lat"));
-    put("rate_1qp_mps", samples.median("rate_1qp"));
-    put("rate_64qp_mps", samples.median("rate_64qp"));
-    put("rpc_1qp_mps", samples.median("rpc_1qp"));
-    put("bw_vs_tcp", samples.ratio("bw", "tcp_bw"));
-    put("lat_vs_tcp", samples.ratio("lat", "tcp_lat"));
-    put("lat_vs_tcp_spinning", samples.ratio("lat", "tcp_lat_spin"));
-    keys
+/// Says what is left out, and how it comes in.
+fn report_missing() {
+    let mut missing: Vec<_> = CONTENDERS.iter().filter_map(Contender::missing).collect();
+    missing.dedup();
+    for program in missing {
+        eprintln!("without {program}, which is not here: `cargo xtask setup --bench` installs it");
+    }
 }
 
-fn samples_json(samples: &Samples) -> Value {
-    CONTENDERS.iter().map(|contender| (contender.key.to_owned(), json!(samples.of(contender.key)))).collect()
-}
+impl Measured {
+    fn round(&mut self, bench: &Bench<'_>) -> Result<()> {
+        for (index, ratio) in RATIOS.iter().enumerate() {
+            let [Some(of), Some(over)] = [ratio.of, ratio.over].map(Contender::of) else { continue };
+            if of.missing().or(over.missing()).is_some() {
+                continue;
+            }
+            let bracket =
+                bracket::measure(|| over.measure(bench, &bench.tools), || of.measure(bench, &bench.tools))?;
+            match bracket {
+                Some(bracket) => self.take(index, bracket),
+                None => self.unsteady += 1,
+            }
+        }
+        for (_, key) in FIGURES {
+            let alone = !RATIOS.iter().any(|ratio| ratio.of == *key);
+            if let Some(contender) = Contender::of(key).filter(|_| alone) {
+                self.samples.add(key, contender.measure(bench, &bench.tools)?);
+            }
+        }
+        Ok(())
+    }
 
-fn panels(samples: &Samples) -> Vec<chart::Panel<'static>> {
-    let of = |metric: Metric| {
-        let bars = CONTENDERS.iter().filter(move |contender| contender.metric == metric);
-        bars.filter_map(|contender| Some((contender.label, samples.median(contender.key)?))).collect()
-    };
-    Metric::ALL.into_iter().map(|metric| chart::Panel { unit: metric.unit(), bars: of(metric) }).collect()
+    fn take(&mut self, index: usize, bracket: Bracket) {
+        let Ratio { of, over, .. } = RATIOS[index];
+        self.samples.add(of, bracket.of);
+        self.samples.add(over, bracket.before);
+        self.samples.add(over, bracket.after);
+        self.brackets.push((index, bracket));
+    }
+
+    fn brackets_of(&self, index: usize) -> impl Iterator<Item = &Bracket> {
+        self.brackets.iter().filter(move |(of, _)| *of == index).map(|(_, bracket)| bracket)
+    }
+
+    /// The figures that are asked for: medians, and medians of the brackets' ratios.
+    fn keys(&self) -> Map<String, Value> {
+        let ratio = |index: usize| {
+            let ratios: Vec<f64> = self.brackets_of(index).map(Bracket::ratio).collect();
+            median(&ratios)
+        };
+        let ratios = RATIOS.iter().enumerate().map(|(index, of)| (of.key, ratio(index)));
+        let figures = FIGURES.iter().map(|(key, of)| (*key, self.samples.median(of)));
+        figures.chain(ratios).map(|(key, value)| (key.to_owned(), json!(value))).collect()
+    }
+
+    fn rows(&self) -> impl Iterator<Item = table::Row<'_>> {
+        CONTENDERS.iter().map(|contender| {
+            let values = self.samples.of(contender.key);
+            table::Row { label: contender.label, unit: contender.metric.unit(), values }
+        })
+    }
+
+    fn to_json(&self, rounds: u64) -> Value {
+        let samples: Value = CONTENDERS
+            .iter()
+            .map(|contender| (contender.key.to_owned(), json!(self.samples.of(contender.key))))
+            .collect();
+        let of = |index| self.brackets_of(index).map(|b| json!([b.before, b.of, b.after])).collect::<Value>();
+        let brackets: Value =
+            RATIOS.iter().enumerate().map(|(index, ratio)| (ratio.key.to_owned(), of(index))).collect();
+        json!({ "rounds": rounds, "samples": samples, "brackets": brackets, "unsteady": self.unsteady })
+    }
+
+    fn panels(&self) -> Vec<chart::Panel<'static>> {
+        let of = |metric: Metric| {
+            let bars = CONTENDERS.iter().filter(move |contender| contender.metric == metric);
+            bars.filter_map(|contender| Some((contender.label, self.samples.median(contender.key)?)))
+                .collect()
+        };
+        Metric::ALL.into_iter().map(|metric| chart::Panel { unit: metric.unit(), bars: of(metric) }).collect()
+    }
 }
 
 #[cfg(test)]
@@ -136,12 +158,31 @@ mod tests {
 
     #[test]
     fn every_figure_has_its_contenders() {
-        let mut samples = Samples::default();
-        for (index, contender) in (1_u8..).zip(CONTENDERS) {
-            samples.add(contender.key, index.into());
+        let mut measured = Measured::default();
+        for (index, ratio) in RATIOS.iter().enumerate() {
+            for key in [ratio.of, ratio.over] {
+                assert!(Contender::of(key).is_some(), "{key}");
+            }
+            measured.take(index, Bracket { before: 2.0, of: 3.0, after: 4.0 });
         }
-        let keys = keys(&samples);
+        for (_, key) in FIGURES {
+            assert!(Contender::of(key).is_some(), "{key}");
+            measured.samples.add(key, 3.0);
+        }
+        let keys = measured.keys();
         assert!(keys.values().all(Value::is_f64), "{keys:?}");
-        assert_eq!(keys["bw_vs_raw"], 2.0);
+        assert_eq!((&keys["bw_vs_raw"], &keys["bw_gbps"]), (&json!(1.0), &json!(3.0)));
+        assert!(measured.rows().all(|row| !row.values.is_empty()));
+    }
+
+    #[test]
+    fn a_ratio_compares_what_stood_side_by_side() {
+        let mut measured = Measured::default();
+        for speed in [1.0, 5.0, 1.1] {
+            measured.take(0, Bracket { before: 100.0 * speed, of: 60.0 * speed, after: 100.0 * speed });
+        }
+        let keys = measured.keys();
+        assert!((keys["bw_vs_raw"].as_f64().expect("three brackets") - 0.6).abs() < 1e-9);
+        assert!(keys["bw_vs_ucx"].is_null());
     }
 }

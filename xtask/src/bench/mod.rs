@@ -1,8 +1,12 @@
 //! `cargo xtask bench`: figures, each from interleaved runs of two processes that have a CPU each.
 
+mod against;
+mod bracket;
 mod chart;
 mod compare;
+mod contender;
 mod loss;
+mod others;
 mod samples;
 mod scale;
 mod table;
@@ -19,10 +23,23 @@ use crate::machine::Machine;
 use crate::scratch::Scratch;
 use crate::tools::{Run, Tools};
 
+/// What to measure: one of the tasks, or this checkout beside another commit.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub struct Request {
+    #[command(subcommand)]
+    task: Option<Task>,
+    /// Measures the programs of this checkout beside those of another commit, which is built too
+    #[arg(long, value_name = "REVISION", required = true)]
+    against: Option<String>,
+    #[command(flatten)]
+    options: Options,
+}
+
 /// What to measure.
 #[derive(Subcommand)]
-pub enum Task {
-    /// srnic beside raw frames on the same port and TCP on the same machine
+enum Task {
+    /// srnic beside raw frames on the same port, TCP and UCX on the same machine
     Compare(Options),
     /// Goodput against loss, with selective repeat and with go-back-N
     Loss(Options),
@@ -32,7 +49,7 @@ pub enum Task {
 
 /// How, and where the results go.
 #[derive(Args)]
-pub struct Options {
+struct Options {
     /// Fewer and shorter rounds: half a minute in all
     #[arg(long)]
     quick: bool,
@@ -56,11 +73,13 @@ struct Bench<'a> {
 }
 
 /// Builds the programs, and measures.
-pub fn run(task: &Task) -> Result<()> {
-    match task {
-        Task::Compare(options) => compare::run(&Bench::new(options)?),
-        Task::Loss(options) => loss::run(&Bench::new(options)?),
-        Task::Scale(options) => scale::run(&Bench::new(options)?),
+pub fn run(request: &Request) -> Result<()> {
+    match (&request.task, &request.against) {
+        (Some(Task::Compare(options)), _) => compare::run(&Bench::new(options)?),
+        (Some(Task::Loss(options)), _) => loss::run(&Bench::new(options)?),
+        (Some(Task::Scale(options)), _) => scale::run(&Bench::new(options)?),
+        (None, Some(revision)) => against::run(&Bench::new(&request.options)?, revision),
+        (None, None) => Err(Error::new("name what to measure: see `cargo xtask bench --help`")),
     }
 }
 

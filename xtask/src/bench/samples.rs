@@ -21,12 +21,6 @@ impl Samples {
     pub fn median(&self, name: &str) -> Option<f64> {
         median(self.of(name))
     }
-
-    /// The median of the rounds' ratios: what changed from one round to the next changed both.
-    pub fn ratio(&self, name: &str, to: &str) -> Option<f64> {
-        let ratios: Vec<f64> = self.of(name).iter().zip(self.of(to)).map(|(one, two)| one / two).collect();
-        median(&ratios)
-    }
 }
 
 /// The value in the middle, or the mean of the two there; `None` if there is none.
@@ -50,17 +44,5 @@ mod tests {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
-    }
-
-    #[test]
-    fn a_slow_round_does_not_change_a_ratio() {
-        let mut samples = Samples::default();
-        for (one, two) in [(60.0, 100.0), (6.0, 10.0), (66.0, 110.0)] {
-            samples.add("one", one);
-            samples.add("two", two);
-        }
-        assert_eq!(samples.median("one"), Some(60.0));
-        assert!((samples.ratio("one", "two").expect("three rounds") - 0.6).abs() < 1e-9);
-        assert_eq!(samples.ratio("one", "three"), None);
     }
 }

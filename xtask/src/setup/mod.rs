@@ -10,15 +10,25 @@ use plan::Plan;
 
 use crate::error::{Error, Result};
 
-/// Which needs a task has.
+/// What a need is for. Only the build cannot do without.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// What the build cannot do without.
+    /// The build.
     Build,
-    /// That, and the tools which some tests use when they are there.
-    Everything,
+    /// Tests that use a tool when it is there.
+    Tests,
+    /// Programs of others that `bench compare` measures us beside.
+    Bench,
+    /// The virtual machine that Linux soft-RoCE runs in.
+    Interop,
 }
 
+/// What every task needs.
+pub const BUILD: &[Scope] = &[Scope::Build];
+/// What the tests need, if all are to run.
+pub const TESTS: &[Scope] = &[Scope::Build, Scope::Tests];
+/// What the runs against Linux soft-RoCE need.
+pub const INTEROP: &[Scope] = &[Scope::Build, Scope::Tests, Scope::Interop];
 /// A need and what the machine has for it: a version or a place, or why it is missing.
 struct Finding {
     need: &'static Need,
@@ -26,8 +36,11 @@ struct Finding {
 }
 
 /// The task that the user called: shows each need, installs what is missing.
-pub fn explicit() -> Result<()> {
-    let findings = satisfy(Scope::Everything)?;
+pub fn explicit(bench: bool, interop: bool) -> Result<()> {
+    let mut scopes = TESTS.to_vec();
+    scopes.extend(bench.then_some(Scope::Bench));
+    scopes.extend(interop.then_some(Scope::Interop));
+    let findings = satisfy(&scopes)?;
     for finding in &findings {
         match &finding.found {
             Ok(found) => println!("{:18} {found}", finding.need.name),
@@ -39,13 +52,18 @@ pub fn explicit() -> Result<()> {
     Ok(())
 }
 
-/// The first step of another task: silent when nothing is missing.
-pub fn implied(scope: Scope) -> Result<()> {
-    satisfy(scope).map(drop)
+/// Whether this process may do everything.
+pub fn is_root() -> bool {
+    Privilege::of_this_process() == Some(Privilege::Root)
 }
 
-fn satisfy(scope: Scope) -> Result<Vec<Finding>> {
-    let findings = probe(scope);
+/// The first step of another task: silent when nothing is missing.
+pub fn implied(scopes: &[Scope]) -> Result<()> {
+    satisfy(scopes).map(drop)
+}
+
+fn satisfy(scopes: &[Scope]) -> Result<Vec<Finding>> {
+    let findings = probe(scopes);
     match plan::decide(&findings, Privilege::of_this_process, apt::is_here()) {
         Plan::Nothing => return Ok(findings),
         Plan::Install { packages, privilege } => apt::install(&packages, privilege, &findings)?,
@@ -55,7 +73,7 @@ fn satisfy(scope: Scope) -> Result<Vec<Finding>> {
             return Ok(findings);
         }
     }
-    let findings = probe(scope);
+    let findings = probe(scopes);
     match findings.iter().find(|finding| finding.is_required_and_missing()) {
         None => Ok(findings),
         Some(finding) => Err(Error(format!(
@@ -67,17 +85,14 @@ fn satisfy(scope: Scope) -> Result<Vec<Finding>> {
     }
 }
 
-fn probe(scope: Scope) -> Vec<Finding> {
-    NEEDS
-        .iter()
-        .filter(|need| scope == Scope::Everything || !need.optional)
-        .map(|need| Finding { need, found: (need.probe)() })
-        .collect()
+fn probe(scopes: &[Scope]) -> Vec<Finding> {
+    let needs = NEEDS.iter().filter(|need| scopes.contains(&need.scope));
+    needs.map(|need| Finding { need, found: (need.probe)() }).collect()
 }
 
 impl Finding {
     fn is_required_and_missing(&self) -> bool {
-        self.found.is_err() && !self.need.optional
+        self.found.is_err() && self.need.scope == Scope::Build
     }
 
     /// Why it is missing; empty if it is there.

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::Scope;
 use crate::error::{Error, Result};
 
 /// DPDK releases that the bindings are written for: (year, month), both ends included.
@@ -19,8 +20,8 @@ pub struct Need {
     pub purpose: &'static str,
     /// Debian packages that bring it.
     pub packages: &'static [&'static str],
-    /// Whether the build can do without it.
-    pub optional: bool,
+    /// What cannot do without it.
+    pub scope: Scope,
     /// What a person does where the packages do not help.
     pub by_hand: &'static str,
     /// Its version or place, or why it is missing.
@@ -33,7 +34,7 @@ pub const NEEDS: &[Need] = &[
         name: "C compiler",
         purpose: "the C part of the DPDK bindings, and the linker",
         packages: &["gcc", "libc6-dev"],
-        optional: false,
+        scope: Scope::Build,
         by_hand: "Install a C compiler, called `cc`, and the C library's headers.",
         probe: c_compiler,
     },
@@ -41,7 +42,7 @@ pub const NEEDS: &[Need] = &[
         name: "pkg-config",
         purpose: "to find DPDK",
         packages: &["pkg-config"],
-        optional: false,
+        scope: Scope::Build,
         by_hand: "Install pkg-config.",
         probe: pkg_config,
     },
@@ -49,7 +50,7 @@ pub const NEEDS: &[Need] = &[
         name: "DPDK",
         purpose: "ports: memif and everything else that moves frames",
         packages: &["libdpdk-dev"],
-        optional: false,
+        scope: Scope::Build,
         by_hand: "Install DPDK 22.11 to 24.11 with its headers, and let PKG_CONFIG_PATH name the directory of \
                   libdpdk.pc.",
         probe: dpdk,
@@ -58,7 +59,7 @@ pub const NEEDS: &[Need] = &[
         name: "libclang",
         purpose: "bindgen, which reads DPDK's headers",
         packages: &["libclang-dev"],
-        optional: false,
+        scope: Scope::Build,
         by_hand: "Install libclang, and let LIBCLANG_PATH name the directory of libclang.so.",
         probe: libclang,
     },
@@ -66,15 +67,23 @@ pub const NEEDS: &[Need] = &[
         name: "tshark",
         purpose: "tests that let Wireshark read our packets",
         packages: &["tshark"],
-        optional: true,
+        scope: Scope::Tests,
         by_hand: "Install tshark.",
         probe: || first_line("tshark", &["--version"]),
+    },
+    Need {
+        name: "QEMU",
+        purpose: "runs against Linux soft-RoCE, in a virtual machine",
+        packages: &["qemu-system-x86", "busybox-static", "kmod"],
+        scope: Scope::Interop,
+        by_hand: "Install qemu-system-x86_64, a static busybox, and modprobe (kmod).",
+        probe: virtual_machine,
     },
     Need {
         name: "network tools",
         purpose: "tests of ports over interfaces of the kernel's: ip, ping, tcpdump",
         packages: &["iproute2", "iputils-ping", "tcpdump"],
-        optional: true,
+        scope: Scope::Tests,
         by_hand: "Install ip (iproute2), ping and tcpdump.",
         probe: network_tools,
     },
@@ -82,9 +91,25 @@ pub const NEEDS: &[Need] = &[
         name: "valgrind",
         purpose: "instruction counts",
         packages: &["valgrind"],
-        optional: true,
+        scope: Scope::Tests,
         by_hand: "Install valgrind.",
         probe: || first_line("valgrind", &["--version"]),
+    },
+    Need {
+        name: "iperf3",
+        purpose: "kernel TCP beside us in `bench compare`",
+        packages: &["iperf3"],
+        scope: Scope::Bench,
+        by_hand: "Install iperf3.",
+        probe: || first_line("iperf3", &["--version"]),
+    },
+    Need {
+        name: "UCX",
+        purpose: "UCX over TCP beside us in `bench compare`",
+        packages: &["ucx-utils"],
+        scope: Scope::Bench,
+        by_hand: "Install ucx_perftest, of UCX.",
+        probe: || first_line("ucx_info", &["-v"]),
     },
 ];
 
@@ -93,6 +118,13 @@ fn c_compiler() -> Result<String> {
     // A compiler without the C library's headers is of no use, and on Debian those are another package.
     first_line("cc", &["-E", "-include", "stdio.h", "-x", "c", "/dev/null"])
         .map_err(|_| Error::new("cc is here, the C library's headers are not"))?;
+    Ok(version)
+}
+
+fn virtual_machine() -> Result<String> {
+    let version = first_line("qemu-system-x86_64", &["--version"])?;
+    first_line("busybox", &["true"])?;
+    first_line("modprobe", &["--version"])?;
     Ok(version)
 }
 

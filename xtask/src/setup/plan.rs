@@ -38,7 +38,7 @@ pub fn decide(findings: &[Finding], privilege: impl FnOnce() -> Option<Privilege
     let mut text = String::from("missing on this machine:");
     for finding in &missing {
         let Finding { need, .. } = finding;
-        let optional = if need.optional { ", optional" } else { "" };
+        let optional = if finding.is_required_and_missing() { "" } else { ", optional" };
         let _ = write!(text, "\n  {}: {} (for {}{optional})", need.name, finding.reason(), need.purpose);
     }
     if has_apt {

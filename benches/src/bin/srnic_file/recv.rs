@@ -3,8 +3,9 @@
 use crate::cli::RecvArgs;
 use crate::report::{self, Transfer};
 use srnic_benches::channel::Channel;
+use srnic_benches::completions::Completions;
 use srnic_benches::error::{Error, Result};
-use srnic_benches::pump::{Completions, PEER_WAIT, wait_for};
+use srnic_benches::pump::{PEER_WAIT, wait_for};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -4,8 +4,9 @@ use crate::cli::{Common, SendArgs};
 use crate::report::{self, Transfer};
 use indicatif::{ProgressBar, ProgressStyle};
 use srnic_benches::channel::Channel;
+use srnic_benches::completions::Completions;
 use srnic_benches::error::{Error, Result};
-use srnic_benches::pump::{Completions, wait_for};
+use srnic_benches::pump::wait_for;
 use std::net::SocketAddr;
 use std::time::Instant;
 use verbs_api::{

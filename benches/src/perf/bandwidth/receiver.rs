@@ -1,7 +1,6 @@
 //! Keeps every queue pair's receive queue full, or the one that they share, for SENDs.
 
-use super::layout::Layout;
-use super::sender::LANE_SHIFT;
+use super::layout::{LANE_SHIFT, Layout};
 use crate::error::Result;
 use crate::perf::session::Session;
 use verbs_api::{MemoryRegion, QueuePair, RecvRequest, SharedReceiveQueue};

@@ -1,13 +1,13 @@
 //! Keeps every queue pair's send queue full, and its receive queue as well where there is one to fill.
 
 use super::Verb;
-use super::layout::Layout;
+use super::layout::{LANE_SHIFT, Layout};
 use super::receiver::{Queue, Receiver};
+use crate::completions::Completions;
 use crate::error::Result;
 use crate::perf::cli::{BandwidthArgs, Goal};
 use crate::perf::meter::Meter;
 use crate::perf::session::Session;
-use crate::pump::Completions;
 use std::time::Instant;
 use verbs_api::{
     Completion, MemoryRegion, QueueCaps, QueuePair, RemoteRegion, SendData, SendRequest, SharedReceiveQueue,
@@ -16,8 +16,6 @@ use verbs_api::{
 
 /// Completions taken at a time.
 const BATCH: usize = 32;
-/// Where a `wr_id` has the queue pair's index; below is the number of messages up to this one.
-pub const LANE_SHIFT: u32 = 48;
 
 /// A queue pair, and how many of its messages were posted, posted signaled, and completed.
 struct Lane<'a> {

@@ -1,12 +1,12 @@
 //! One message there, one back.
 
 use super::Verb;
+use crate::completions::Completions;
 use crate::error::Result;
 use crate::perf::cli::{Common, Goal};
 use crate::perf::session::Session;
 use crate::perf::statistics::Latencies;
 use crate::perf::{memory, pattern::Pattern};
-use crate::pump::Completions;
 use std::ops::Range;
 use std::time::Instant;
 use verbs_api::{

@@ -1,7 +1,8 @@
 //! `srnic_raw_bw`: as many frames as the port takes. The receiver measures: to the sender, a frame that is handed over
 //! is gone.
 
-use super::link::{BURST, HEADER, Link};
+use super::frame::{self, HEADER};
+use super::link::{BURST, Link};
 use super::payload::Payload;
 use crate::channel::Channel;
 use crate::error::{Error, Result};
@@ -239,7 +240,7 @@ impl Receiver {
     fn turn(&mut self, link: &mut Link) {
         let mut count = link.eth.rx_burst(&mut self.burst);
         if link.others && count > 0 {
-            count -= self.burst.retain(|mbuf| Link::is_ours(mbuf.frame()));
+            count -= self.burst.retain(|mbuf| frame::is_ours(mbuf.frame()));
         }
         if self.payload.is_used() {
             for mbuf in self.burst.iter() {

@@ -1,5 +1,6 @@
 //! `srnic_raw_lat`: one frame there, the same frame back.
 
+use super::frame;
 use super::link::{BURST, Link};
 use super::payload::Payload;
 use crate::channel::Channel;
@@ -137,9 +138,9 @@ impl Player<'_> {
     /// Takes the peer's frame out of the burst, if it is there.
     #[inline]
     fn keep(&mut self) -> bool {
-        if !self.input.iter().all(|mbuf| Link::is_ours(mbuf.frame())) {
+        if !self.input.iter().all(|mbuf| frame::is_ours(mbuf.frame())) {
             // The operating system has something to say, too.
-            self.input.retain(|mbuf| Link::is_ours(mbuf.frame()));
+            self.input.retain(|mbuf| frame::is_ours(mbuf.frame()));
         }
         let Some(mbuf) = self.input.pop() else { return false };
         // There is room: the ball was thrown.

@@ -1,5 +1,6 @@
 //! A port without an engine.
 
+use super::frame::{ETHERTYPE, FRAME_MIN, HEADER};
 use super::payload::Payload;
 use crate::channel::Channel;
 use crate::error::{Error, Result};
@@ -12,12 +13,6 @@ use verbs_api::{Error as VerbsError, Role, Transport, open_port};
 
 /// Frames that cross the border to the driver at once.
 pub const BURST: usize = 32;
-/// Bytes of an Ethernet header.
-pub const HEADER: usize = 14;
-/// The shortest frame, without its FCS.
-pub const FRAME_MIN: usize = 60;
-/// For local experiments (IEEE 802).
-const ETHERTYPE: [u8; 2] = [0x88, 0xB5];
 
 /// A port, and the header of every frame that it sends.
 pub struct Link {
@@ -103,10 +98,5 @@ impl Link {
                 Err(Error::Options(text))
             }
         }
-    }
-
-    /// Whether a frame is the peer's, and not the operating system's.
-    pub fn is_ours(frame: &[u8]) -> bool {
-        frame.get(12..HEADER) == Some(&ETHERTYPE)
     }
 }

@@ -1,6 +1,6 @@
 //! What `--copy` and `--crc` do with each frame: the work that no reliable transport can do without.
 
-use super::link::HEADER;
+use super::frame::HEADER;
 
 /// Bytes of the CRC at the end of a frame.
 const CRC: usize = 4;

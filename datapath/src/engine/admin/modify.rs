@@ -4,9 +4,12 @@ use super::frame_len_max;
 use crate::engine::{Engine, ModifyError};
 use crate::neighbor::Resolution;
 use crate::port::Port;
-use crate::qp::attr::{AddressVector, QpAttr, QpAttrMask};
+use crate::qp::attr::{AddressVector, QpAttr, QpAttrMask, RecoveryPolicy, WriteOrder};
+use crate::qp::plain::Plain;
 use crate::qp::state::{QpState, QpType, check_transition};
-use crate::qp::{self, QpCold, Qpc, Reads, RequesterCursor, ResponderCursor, Responses, ResponsesConfig};
+use crate::qp::{
+    self, Incoming, QpCold, Qpc, Reads, RequesterCursor, ResponderCursor, Responses, ResponsesConfig,
+};
 use crate::sched::SchedFlags;
 use crate::stream::{RtoConfig, RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig};
 use cc_dctcp::{Controller, ControllerConfig};
@@ -29,9 +32,8 @@ impl<P: Port> Engine<P> {
         check_transition(qp_type, from, to, mask)?;
         attr.validate(mask)?;
         let merged = merge(&cold.attributes.attr, attr, mask);
-        check_supported(qp_type, &merged)?;
         let template = if mask.contains(QpAttrMask::AV) || mask.contains(QpAttrMask::PATH_MTU) {
-            Some(self.template_for(&merged, qpn)?)
+            Some(self.template_for(qp_type, &merged, qpn)?)
         } else {
             None
         };
@@ -80,27 +82,40 @@ impl<P: Port> Engine<P> {
     }
 
     /// Headers of the flow to the peer, if its Ethernet address is known and its packets fit the port.
-    fn template_for(&mut self, attr: &QpAttr, qpn: u32) -> Result<Template, ModifyError> {
+    fn template_for(&mut self, qp_type: QpType, attr: &QpAttr, qpn: u32) -> Result<Template, ModifyError> {
         let caps = self.wire.port.caps();
         let needed = frame_len_max(attr.path_mtu);
         if needed > caps.max_frame {
             let pmtu = attr.path_mtu.bytes();
             return Err(ModifyError::PathMtu { pmtu, needed, max_frame: caps.max_frame });
         }
-        if attr.av.src_ip != self.config.ip {
-            return Err(ModifyError::SourceAddress { given: attr.av.src_ip, own: self.config.ip });
+        // Only who reacts to marks may ask for them.
+        let ecn = if qp_type == QpType::Rc { Ecn::Ect0 } else { Ecn::NotEct };
+        self.template_to(&attr.av, flow_label(attr, qpn), ecn)
+    }
+
+    /// Headers of packets to the host of an address vector, if its Ethernet address is known.
+    pub(super) fn template_to(
+        &mut self,
+        av: &AddressVector,
+        flow_label: u32,
+        ecn: Ecn,
+    ) -> Result<Template, ModifyError> {
+        let own_mac = self.wire.port.caps().mac;
+        if av.src_ip != self.config.ip {
+            return Err(ModifyError::SourceAddress { given: av.src_ip, own: self.config.ip });
         }
         let flow = Flow {
-            src_mac: caps.mac,
-            dst_mac: self.next_hop(&attr.av, caps.mac)?,
+            src_mac: own_mac,
+            dst_mac: self.next_hop(av, own_mac)?,
             vlan: self.config.vlan,
-            src: attr.av.src_ip,
-            dst: attr.av.dst_ip,
-            src_port: entropy::sport_from_flow_label(flow_label(attr, qpn)),
+            src: av.src_ip,
+            dst: av.dst_ip,
+            src_port: entropy::sport_from_flow_label(flow_label),
             dst_port: self.config.udp_port,
-            dscp: attr.av.dscp,
-            ecn: Ecn::Ect0,
-            ttl: attr.av.hop_limit,
+            dscp: av.dscp,
+            ecn,
+            ttl: av.hop_limit,
         };
         Template::new(&flow).map_err(|_| ModifyError::Unsupported("an address vector of two families"))
     }
@@ -130,18 +145,7 @@ fn flow_label(attr: &QpAttr, qpn: u32) -> u32 {
     }
 }
 
-/// What cannot be had yet is refused, not ignored.
-fn check_supported(qp_type: QpType, attr: &QpAttr) -> Result<(), ModifyError> {
-    if qp_type != QpType::Rc {
-        return Err(ModifyError::Unsupported("a transport service other than RC"));
-    }
-    if attr.wire_mode != WireMode::Srnic {
-        return Err(ModifyError::Unsupported("wire mode Plain"));
-    }
-    Ok(())
-}
-
-/// `old` with the fields that `mask` names taken from `new`.
+/// `old` with the fields that `mask` names taken from `new`. Plain has one way to recover, whatever was asked for.
 fn merge(old: &QpAttr, new: &QpAttr, mask: QpAttrMask) -> QpAttr {
     let mut merged = *old;
     // Asked for anew by each transition to SQD.
@@ -159,11 +163,14 @@ fn merge(old: &QpAttr, new: &QpAttr, mask: QpAttrMask) -> QpAttr {
         PATH_MTU => path_mtu, DEST_QPN => dest_qpn, RQ_PSN => rq_psn, SQ_PSN => sq_psn, TIMEOUT => timeout,
         RETRY_CNT => retry_cnt, RNR_RETRY => rnr_retry, MIN_RNR_TIMER => min_rnr_timer,
         MAX_QP_RD_ATOMIC => max_rd_atomic, MAX_DEST_RD_ATOMIC => max_dest_rd_atomic, WIRE_MODE => wire_mode,
-        RECOVERY => recovery, CONGESTION => congestion,
+        RECOVERY => recovery, WRITE_ORDER => write_order, CONGESTION => congestion,
         SCHEDULING => scheduling,
     }
     if mask.contains(QpAttrMask::CONGESTION) {
         merged.congestion_tuning = new.congestion_tuning;
+    }
+    if merged.wire_mode == WireMode::Plain {
+        merged.recovery = RecoveryPolicy::GoBackN;
     }
     merged
 }
@@ -174,6 +181,8 @@ fn apply(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr) {
     qpc.id.pkey = attr.pkey;
     qpc.id.dest_qpn = attr.dest_qpn;
     qpc.id.mode = attr.wire_mode;
+    let ordered = attr.write_order.contains(WriteOrder::ORDERED_OVERLAP);
+    qpc.sched.set(SchedFlags::ORDERED_OVERLAP, ordered);
     qpc.id.pmtu = u16::try_from(attr.path_mtu.bytes()).unwrap_or(u16::MAX);
     cold.rnr_retries = 0;
 }
@@ -185,8 +194,11 @@ fn start_receiving(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, window_max: 
     qpc.rsp = ResponderCursor::new(psn, cold.receives.own_head());
     cold.plain_nack_at = None;
     cold.refusal = None;
+    cold.incoming.iter_mut().for_each(|incoming| **incoming = Incoming::default());
     cold.drop_responses();
-    if attr.max_dest_rd_atomic > 0 {
+    if attr.wire_mode == WireMode::Plain && cold.attributes.qp_type == QpType::Rc {
+        cold.plain = Some(Box::new(Plain::new(attr.max_dest_rd_atomic)));
+    } else if attr.max_dest_rd_atomic > 0 {
         let window = cold.attributes.window;
         // A queue pair in RTR has no attributes of its own for this yet (protocol.md 2.4).
         let defaults = QpAttr::default();
@@ -214,7 +226,9 @@ fn start_sending(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, watchdog: Watc
     cold.watchdog = Watchdog::new(watchdog);
     qpc.controller = Controller::new(&controller_config(attr, window));
     qp::adopt_window(&mut qpc.tx, &qpc.controller, qpc.id.pmtu);
-    if attr.max_rd_atomic > 0 {
+    if let Some(plain) = cold.plain.as_deref_mut() {
+        plain.start_sending(psn, position);
+    } else if attr.max_rd_atomic > 0 {
         let generation = cold.response_lives.received.wrapping_add(1);
         cold.reads = Some(Box::new(Reads::new(attr, window_max, watchdog, generation)));
     }

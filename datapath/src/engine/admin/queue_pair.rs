@@ -3,13 +3,16 @@
 #[cfg(test)]
 mod tests;
 
+use super::path_mtu_max;
 use crate::engine::{CreateError, Engine, WINDOW_LIMIT};
 use crate::memory::{Access, ProtectionDomainId};
 use crate::port::Port;
-use crate::qp::attr::QpAttr;
+
+use crate::qp::attr::{QpAttr, RecoveryPolicy};
 use crate::qp::state::{QpState, QpType};
 use crate::qp::{
-    self, Attributes, QpCold, QpIdentity, Qpc, Receives, RequesterCursor, ResponderCursor, SqEntry, Taken,
+    self, Attributes, Hull, QpCold, QpIdentity, Qpc, Receives, RequesterCursor, ResponderCursor, SqEntry,
+    Taken,
 };
 use crate::queue::{QpShared, QueueCaps, RecvQueue, SendQueue, recv_queue, send_queue};
 use crate::sched::SchedFlags;
@@ -24,8 +27,10 @@ use wire::{Ecn, Flow, Psn, Template, WireMode};
 /// What a queue pair is created with (`ibv_qp_init_attr`).
 #[derive(Clone, Copy, Debug)]
 pub struct QpConfig {
-    /// Transport service. Only RC is supported yet.
+    /// Transport service.
     pub qp_type: QpType,
+    /// A UD queue pair with QPN 1, for connection management (protocol.md 1.12). There is one at most.
+    pub gsi: bool,
     /// Its protection domain.
     pub pd: ProtectionDomainId,
     /// Completion queue of sends.
@@ -81,6 +86,7 @@ pub(in crate::engine) fn vacant() -> Qpc {
             loopback: false,
         },
         sched: SchedFlags::empty(),
+        service: QpType::Rc,
         tx: TxStream::new(psn, 1),
         req: RequesterCursor::default(),
         rx: RxStream::new(psn, 1, 0),
@@ -117,9 +123,15 @@ impl<P: Port> Engine<P> {
         self.check_qp_config(config)?;
         let capacity = self.qps.capacity();
         let exhausted = CreateError::Exhausted { what: "queue pairs", capacity };
-        let (slot, qpn) = self.qps.allocate().ok_or(exhausted)?;
+        if config.gsi && self.qps.has_gsi() {
+            return Err(CreateError::Exhausted { what: "general services queue pairs", capacity: 1 });
+        }
+        let place = if config.gsi { self.qps.allocate_gsi() } else { self.qps.allocate() };
+        let (slot, qpn) = place.ok_or(exhausted)?;
         let shared = Arc::new(QpShared::new(slot, self.doorbells.clone()));
+        let attr = self.first_attributes(config.qp_type);
         let (send, send_reader) = send_queue(&config.caps, &shared);
+        let send = send.of_service(config.qp_type, attr.path_mtu.bytes());
         let own_recvs = if config.srq.is_some() { 0 } else { config.caps.max_recv_wr };
         let (recv, recv_reader) = recv_queue(&QueueCaps { max_recv_wr: own_recvs, ..config.caps }, &shared);
         let old = self.qps.hot(slot);
@@ -129,10 +141,11 @@ impl<P: Port> Engine<P> {
         let mut hot = vacant();
         hot.id.qpn = qpn;
         hot.id.pd = config.pd;
+        hot.id.mode = attr.wire_mode;
         hot.sched = sched;
+        hot.service = config.qp_type;
         hot.rx = RxStream::new(Psn::new(0), config.window, generation);
         let life = self.qps.next_life(slot);
-        let attr = QpAttr::default();
         let stream = StreamId { qp: slot, response: false };
         let entries = config.caps.max_send_wr.next_power_of_two() as usize;
         let cold = QpCold {
@@ -144,6 +157,7 @@ impl<P: Port> Engine<P> {
             send_cq: config.send_cq,
             recv_cq: config.recv_cq,
             sq_entries: vec![SqEntry::default(); entries].into(),
+            writes: Hull::default(),
             tx_recovery: TxRecovery::new(stream, life, config.window, attr.recovery, Psn::new(0)),
             watchdog: Watchdog::new(WatchdogConfig { timeout: 0, retry_cnt: 0, rto: self.config.rto }),
             heard_at: Time::ZERO,
@@ -156,6 +170,8 @@ impl<P: Port> Engine<P> {
             refusal: None,
             reads: None,
             responses: None,
+            incoming: (config.qp_type == QpType::Uc).then(Box::default),
+            plain: None,
             response_lives: self.qps.response_lives(slot),
         };
         self.units.set_scheduling(slot, attr.scheduling);
@@ -163,9 +179,20 @@ impl<P: Port> Engine<P> {
         Ok(QpHandles { qpn, send, recv, shared })
     }
 
+    /// Attributes of a new queue pair. UC and UD have one dialect, and a datagram may fill a packet.
+    fn first_attributes(&self, qp_type: QpType) -> QpAttr {
+        let default = QpAttr::default();
+        let plain = QpAttr { wire_mode: WireMode::Plain, recovery: RecoveryPolicy::GoBackN, ..default };
+        match qp_type {
+            QpType::Rc => default,
+            QpType::Uc => plain,
+            QpType::Ud => QpAttr { path_mtu: path_mtu_max(&self.wire.port.caps()), ..plain },
+        }
+    }
+
     fn check_qp_config(&self, config: &QpConfig) -> Result<(), CreateError> {
-        if config.qp_type != QpType::Rc {
-            return Err(CreateError::Unsupported("a transport service other than RC"));
+        if config.gsi && config.qp_type != QpType::Ud {
+            return Err(CreateError::Unsupported("a general services queue pair of another type than UD"));
         }
         for cq in [config.send_cq, config.recv_cq] {
             if !matches!(self.units.cqs.get(cq as usize), Some(Some(_))) {

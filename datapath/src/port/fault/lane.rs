@@ -14,8 +14,6 @@ use std::collections::VecDeque;
 pub struct Frame {
     buffer: Buffer,
     len: usize,
-    /// What the sender asked of [`Port::tx_slot`](crate::port::Port::tx_slot).
-    pub align_at: usize,
 }
 
 /// A frame in the delay line.
@@ -107,7 +105,7 @@ impl Lane {
         match self.pool.take() {
             Some(buffer) => {
                 self.pool.get_mut(&buffer)[..bytes.len()].copy_from_slice(bytes);
-                self.enter(now, buffer, bytes.len(), 0);
+                self.enter(now, buffer, bytes.len());
             }
             None => {
                 self.stats.frames += 1;
@@ -120,7 +118,7 @@ impl Lane {
     ///
     /// # Panics
     /// If `len` is longer than the buffer.
-    pub fn enter(&mut self, now: Time, buffer: Buffer, len: usize, align_at: usize) {
+    pub fn enter(&mut self, now: Time, buffer: Buffer, len: usize) {
         let bytes = &mut self.pool.get_mut(&buffer)[..len];
         self.stats.frames += 1;
         let Some(pass) = self.judge.judge(now, bytes, &mut self.stats) else {
@@ -137,11 +135,7 @@ impl Lane {
         let due = now.after(self.delay_ns);
         // The copy is not held back: of a frame both duplicated and held back, one comes late.
         let copy = if pass.duplicate { self.pool.duplicate(&buffer, len) } else { None };
-        self.line.push_back(Delayed {
-            frame: Frame { buffer, len, align_at },
-            due,
-            hold_back: pass.hold_back,
-        });
+        self.line.push_back(Delayed { frame: Frame { buffer, len }, due, hold_back: pass.hold_back });
         self.stats.reordered += u64::from(pass.hold_back);
         match copy {
             Some(copy) if self.is_full() => {
@@ -150,7 +144,7 @@ impl Lane {
             }
             Some(copy) => {
                 self.stats.duplicated += 1;
-                let frame = Frame { buffer: copy, len, align_at };
+                let frame = Frame { buffer: copy, len };
                 self.line.push_back(Delayed { frame, due, hold_back: false });
             }
             None => self.stats.queue_full += u64::from(pass.duplicate),

@@ -8,7 +8,7 @@ fn segment() -> Arc<Segment> {
 
 /// A frame to `to` whose last byte is `mark`.
 fn send(port: &mut SimPort, to: [u8; 6], mark: u8) {
-    let slot = port.tx_slot(0).expect("a slot");
+    let slot = port.tx_slot().expect("a slot");
     slot[..6].copy_from_slice(&to);
     slot[6..60].fill(0);
     slot[59] = mark;
@@ -76,9 +76,9 @@ fn a_full_batch_lends_no_slot_until_it_is_flushed() {
     for _ in 0..TX_FRAMES {
         send(&mut a, [0xFF; 6], 0);
     }
-    assert!(a.tx_slot(0).is_none());
+    assert!(a.tx_slot().is_none());
     a.tx_flush();
-    assert!(a.tx_slot(0).is_some());
+    assert!(a.tx_slot().is_some());
 }
 
 #[test]
@@ -97,4 +97,22 @@ fn addresses_are_unique_and_free_again_when_a_port_goes() {
     let rest: Vec<_> = (1..PORTS_MAX).map(|_| segment.attach(None).expect("a port")).collect();
     assert_eq!(segment.attach(None).err(), Some(SimError::Full));
     drop(rest);
+}
+
+#[test]
+fn what_is_for_nobody_goes_to_a_promiscuous_port() {
+    let segment = segment();
+    let mut a = segment.attach(None).expect("a port");
+    let mut switch = segment.attach_promiscuous(None).expect("a port");
+    let mut c = segment.attach(None).expect("a port");
+    send(&mut a, [2, 0, 0, 0, 0, 3], 1);
+    send(&mut a, [2, 0, 0, 0, 0, 9], 2);
+    send(&mut a, [2, 0, 0, 0, 0, 2], 3);
+    a.tx_flush();
+    assert_eq!(receive(&mut switch), [2, 3]);
+    assert_eq!(receive(&mut c), [1]);
+    // Its own frames do not come back to it.
+    send(&mut switch, [2, 0, 0, 0, 0, 9], 4);
+    switch.tx_flush();
+    assert_eq!((receive(&mut switch).len(), switch.stats().tx_dropped), (0, 1));
 }

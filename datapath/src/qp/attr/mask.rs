@@ -4,7 +4,7 @@ use core::fmt;
 
 bitflags::bitflags! {
     /// Names the fields of [`QpAttr`](super::QpAttr) that a modify call sets. Values as `ibv_qp_attr_mask`, except
-    /// the four highest, which are ours.
+    /// the five highest, which are ours.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct QpAttrMask: u32 {
         /// `state`: the state to go to.
@@ -43,6 +43,8 @@ bitflags::bitflags! {
         const MAX_DEST_RD_ATOMIC = 1 << 17;
         /// `dest_qpn`.
         const DEST_QPN = 1 << 20;
+        /// `write_order`.
+        const WRITE_ORDER = 1 << 26;
         /// `scheduling`.
         const SCHEDULING = 1 << 27;
         /// `wire_mode`.

@@ -112,6 +112,10 @@ fn echo_of(ackx: &Ackx, packet: &Packet<'_>) -> Option<Meta> {
 /// `una` moved: complete what is done, and go on after an RNR wait.
 #[inline]
 fn on_progress(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    if qpc.sched.contains(SchedFlags::ORDERED_OVERLAP) {
+        // It may have been waiting for what is acknowledged now; if not, it goes on waiting.
+        qpc.sched.remove(SchedFlags::READ_WAIT);
+    }
     complete_acknowledged(qpc, cold, units);
     if qpc.id.state == QpState::Err {
         return;
@@ -133,7 +137,7 @@ pub(crate) fn tell_if_drained(qpc: &Qpc, cold: &QpCold, units: &mut Units) {
 }
 
 /// A response came: complete what is done.
-pub(super) fn complete_answered(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+pub(in crate::qp) fn complete_answered(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     complete_acknowledged(qpc, cold, units);
     tell_if_drained(qpc, cold, units);
 }
@@ -151,8 +155,13 @@ fn complete_acknowledged(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
         }
         let rslot = entry.ssn;
         let wqe = cold.send_queue.wqe(qpc.req.head);
-        if wqe.opcode.has_response() && !take_answer(&mut cold.reads, rslot, &mut qpc.sched) {
-            break;
+        if wqe.opcode.has_response() {
+            // Plain: `una` passes a READ only with its response.
+            if let Some(plain) = cold.plain.as_deref_mut() {
+                plain.take_answer(&mut qpc.sched);
+            } else if !take_answer(&mut cold.reads, rslot, &mut qpc.sched) {
+                break;
+            }
         }
         if wqe.flags.contains(SendFlags::SIGNALED) {
             let completion = Completion {
@@ -163,6 +172,7 @@ fn complete_acknowledged(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
                 byte_len: wqe.length,
                 imm: 0,
                 qpn: qpc.id.qpn,
+                src_qp: 0,
             };
             if !units.complete_later(cold.send_cq, &completion) {
                 qpc.req.head = qpc.req.head.wrapping_add(1);

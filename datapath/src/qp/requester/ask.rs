@@ -26,7 +26,7 @@ pub(super) fn emit_request<T: TxSlots>(
         return Ok(Err(status));
     }
     let loopback = wanted.id.loopback;
-    let frame = slots.slot(loopback, 0).ok_or(Stop::PortFull)?;
+    let frame = slots.slot(loopback).ok_or(Stop::PortFull)?;
     match build(wanted, frame) {
         Some(len) => {
             slots.commit(loopback, len);
@@ -39,7 +39,7 @@ pub(super) fn emit_request<T: TxSlots>(
     }
 }
 
-fn check_target(wanted: &Wanted<'_>, memory: &MemoryTable) -> Result<(), WcStatus> {
+pub(in crate::qp) fn check_target(wanted: &Wanted<'_>, memory: &MemoryTable) -> Result<(), WcStatus> {
     for sge in wanted.wqe.sges() {
         memory
             .check(sge.lkey, wanted.id.pd, sge.addr, sge.length.into(), Access::LOCAL_WRITE)

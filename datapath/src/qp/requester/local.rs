@@ -8,7 +8,7 @@ use crate::queue::{Completion, SendFlags, SendOpcode, WcFlags, WcStatus};
 
 /// Carries out the request at the front, before which nothing is outstanding. It has no message number, so all behind it
 /// move up by one. False if the queue pair went to ERR.
-pub(super) fn run(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> bool {
+pub(in crate::qp) fn run(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> bool {
     let position = qpc.req.head;
     let wqe = cold.send_queue.wqe(position);
     let status = match (wqe.opcode, wqe.binding()) {
@@ -30,6 +30,7 @@ pub(super) fn run(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> bool {
         byte_len: 0,
         imm: 0,
         qpn: qpc.id.qpn,
+        src_qp: 0,
     };
     let signaled = wqe.flags.contains(SendFlags::SIGNALED);
     qpc.req.head = position.wrapping_add(1);

@@ -3,17 +3,17 @@
 #[cfg(test)]
 mod tests;
 
-use crate::icrc::Kernel;
-use crate::memory::{Access, Mapped, MemoryTable};
+use crate::memory::MemoryTable;
 use crate::qp::context::{QpIdentity, SqEntry};
+use crate::qp::payload::Payload;
 use crate::queue::{SendFlags, SendOpcode, SendWqe, WcStatus};
-use wire::{Bth, Layout, Meta, Msn, Opcode, Reth, Ssnw, Template, WireMode, bth, emit, icrc};
+use wire::{Bth, Layout, Meta, Msn, Opcode, Reth, Ssnw, Template, WireMode, bth, emit};
 
 const ICRC_LEN: usize = 4;
 
 /// Which packet of which message to build.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(in crate::qp) struct Wanted<'a> {
     pub id: &'a QpIdentity,
     pub template: &'a Template,
     pub wqe: &'a SendWqe<'a>,
@@ -24,8 +24,9 @@ pub(super) struct Wanted<'a> {
     pub ack_req: bool,
 }
 
-/// A packet with all its lengths known, before its frame is.
-pub(super) struct PacketPlan<'a> {
+/// A packet with all its lengths known, before its frame is. `PLAIN` chooses the dialect when it is compiled, so that
+/// neither pays for the other.
+pub(in crate::qp) struct PacketPlan<'a, const PLAIN: bool = false> {
     wanted: Wanted<'a>,
     layout: &'static Layout,
     /// Bytes of the message before this packet.
@@ -33,11 +34,13 @@ pub(super) struct PacketPlan<'a> {
     payload_len: usize,
 }
 
-impl<'a> PacketPlan<'a> {
+impl<'a, const PLAIN: bool> PacketPlan<'a, PLAIN> {
+    const MODE: WireMode = if PLAIN { WireMode::Plain } else { WireMode::Srnic };
+
     /// Works out the opcode and the lengths.
     ///
     /// # Errors
-    /// The status with which the work request fails, if the SRNIC dialect has no such packet.
+    /// The status with which the work request fails, if the dialect has no such packet.
     #[inline]
     pub fn new(wanted: Wanted<'a>) -> Result<Self, WcStatus> {
         let opcode = opcode_at(wanted.wqe.opcode, wanted.index, wanted.entry.packets);
@@ -45,14 +48,8 @@ impl<'a> PacketPlan<'a> {
         let start = u64::from(wanted.index) * pmtu;
         let rest = u64::from(wanted.wqe.length).saturating_sub(start).min(pmtu);
         let payload_len = usize::try_from(rest).unwrap_or(0);
-        let layout = Layout::of(WireMode::Srnic, opcode).ok_or(WcStatus::LocQpOpErr)?;
+        let layout = Layout::of(Self::MODE, opcode).ok_or(WcStatus::LocQpOpErr)?;
         Ok(Self { wanted, layout, start, payload_len })
-    }
-
-    /// Bytes before the payload, from the start of the frame.
-    #[inline]
-    pub fn header_len(&self) -> usize {
-        self.wanted.template.len() + usize::from(self.layout.len)
     }
 
     /// Bytes of the payload.
@@ -76,34 +73,10 @@ impl<'a> PacketPlan<'a> {
         self.wanted.template.emit(frame, transport_len);
         self.write_headers(&mut frame[base..base + header_len]);
         let l3 = self.wanted.template.l3_offset();
-        let at = base + header_len - l3;
-        let frame_from_l3 = &mut frame[l3..];
-        if let Some(whole) = self.whole(memory)? {
-            whole.read_sealed(Kernel::detected(), frame_from_l3, at, self.payload_len);
-        } else {
-            let (payload, rest) = frame_from_l3[at..].split_at_mut(self.payload_len);
-            self.gather(memory, payload)?;
-            rest[..pad].fill(0);
-            icrc::seal(frame_from_l3);
-        }
-        Ok(end)
-    }
-
-    /// The payload, if it is one piece of registered memory: copied and sealed in one pass.
-    #[inline]
-    fn whole<'m>(&self, memory: &'m MemoryTable) -> Result<Option<Mapped<'m>>, WcStatus> {
         let Wanted { wqe, id, .. } = self.wanted;
-        let Some(sge) = wqe.only_sge() else { return Ok(None) };
-        memory
-            .check(
-                sge.lkey,
-                id.pd,
-                sge.addr.wrapping_add(self.start),
-                self.payload_len as u64,
-                Access::empty(),
-            )
-            .map(Some)
-            .map_err(|_| WcStatus::LocProtErr)
+        let payload = Payload { wqe, pd: id.pd, start: self.start, len: self.payload_len };
+        payload.write_sealed(memory, &mut frame[l3..], base + header_len - l3)?;
+        Ok(end)
     }
 
     #[inline]
@@ -117,12 +90,14 @@ impl<'a> PacketPlan<'a> {
             dest_qp: id.dest_qpn,
             ack_req,
             psn: entry.first_psn.add(index),
-            ..Bth::new(WireMode::Srnic, layout.opcode)
+            ..Bth::new(Self::MODE, layout.opcode)
         };
         bth::emit(headers, &header);
         let [offset_0, offset_1, offset_hi, _] = index.to_le_bytes();
-        let meta = Meta { msn, offset: u16::from_le_bytes([offset_0, offset_1]) };
-        meta.emit(&mut headers[usize::from(layout.meta)..]);
+        if !PLAIN {
+            let meta = Meta { msn, offset: u16::from_le_bytes([offset_0, offset_1]) };
+            meta.emit(&mut headers[usize::from(layout.meta)..]);
+        }
         if layout.reth != 0 {
             let rest = u64::from(wqe.length).saturating_sub(self.start);
             let reth = Reth {
@@ -135,6 +110,9 @@ impl<'a> PacketPlan<'a> {
         if layout.imm != 0 {
             emit::imm(&mut headers[usize::from(layout.imm)..], wqe.imm);
         }
+        if PLAIN && layout.ieth != 0 {
+            emit::ieth(&mut headers[usize::from(layout.ieth)..], wqe.imm);
+        }
         if layout.ssnw != 0 {
             if layout.ieth != 0 {
                 emit::ieth(&mut headers[usize::from(layout.ieth)..], wqe.imm);
@@ -143,42 +121,11 @@ impl<'a> PacketPlan<'a> {
             ssnw.emit(&mut headers[usize::from(layout.ssnw)..]);
         }
     }
-
-    /// Copies the packet's part of the message to `target`.
-    #[inline]
-    fn gather(&self, memory: &MemoryTable, target: &mut [u8]) -> Result<(), WcStatus> {
-        let Wanted { wqe, id, .. } = self.wanted;
-        if wqe.is_inline() {
-            wqe.read_inline(usize::try_from(self.start).unwrap_or(usize::MAX), target);
-            return Ok(());
-        }
-        let mut skip = self.start;
-        let mut rest = target;
-        for sge in wqe.sges() {
-            if rest.is_empty() {
-                break;
-            }
-            let room = u64::from(sge.length).saturating_sub(skip);
-            if room == 0 {
-                skip -= u64::from(sge.length);
-                continue;
-            }
-            let take = usize::try_from(room).unwrap_or(usize::MAX).min(rest.len());
-            let (now, later) = rest.split_at_mut(take);
-            memory
-                .check(sge.lkey, id.pd, sge.addr.wrapping_add(skip), now.len() as u64, Access::empty())
-                .map_err(|_| WcStatus::LocProtErr)?
-                .read(now);
-            skip = 0;
-            rest = later;
-        }
-        Ok(())
-    }
 }
 
 /// The opcode of packet `index` of `packets`.
 #[inline]
-pub(super) fn opcode_at(request: SendOpcode, index: u32, packets: u32) -> Opcode {
+pub(in crate::qp) fn opcode_at(request: SendOpcode, index: u32, packets: u32) -> Opcode {
     let (first, last) = (index == 0, index + 1 == packets);
     match (request, first, last) {
         (SendOpcode::Send, true, true) => Opcode::RcSendOnly,

@@ -171,6 +171,6 @@ pub(super) fn take_answer(reads: &mut Option<Box<Reads>>, rslot: Ssn, sched: &mu
 }
 
 /// Packets of a request's response: at least one.
-pub(super) fn response_packets(qpc: &Qpc, wqe: &SendWqe<'_>) -> u32 {
+pub(in crate::qp) fn response_packets(qpc: &Qpc, wqe: &SendWqe<'_>) -> u32 {
     if wqe.opcode.is_atomic() { 1 } else { wqe.length.div_ceil(qpc.id.pmtu.into()).max(1) }
 }

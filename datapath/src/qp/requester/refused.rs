@@ -9,7 +9,7 @@ use crate::sched::SchedFlags;
 use wire::{NakCode, Psn, Syndrome, rnr_timer_ns};
 
 /// An `rnr_retry` that means for ever.
-const RNR_FOR_EVER: u8 = 7;
+pub(in crate::qp) const RNR_FOR_EVER: u8 = 7;
 
 /// NACKs, RNR NAKs and error NAKs, after what they acknowledge was retired.
 #[cold]
@@ -58,7 +58,7 @@ pub(super) fn on_late_nak(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, c
     fail_from(qpc, cold, units, refused, status_of(code));
 }
 
-const fn status_of(code: NakCode) -> WcStatus {
+pub(in crate::qp) const fn status_of(code: NakCode) -> WcStatus {
     match code {
         NakCode::RemoteAccess => WcStatus::RemAccessErr,
         NakCode::RemoteOperational => WcStatus::RemOpErr,

@@ -83,6 +83,7 @@ fn take(
     let expected = cold.reads.as_deref().and_then(|reads| reads.expected(response.rslot));
     let packets = expected.map_or(0, |expected| expected.packets);
     if let Err(status) = place(qpc, units, &wqe, response, packets) {
+        units.counters.drop_bad_response += 1;
         // It can never be complete, whatever comes: no need to wait for its turn.
         give_back(cold, units);
         fail_in_turn(qpc, cold, units, PendingFailure { position, status });

@@ -4,14 +4,19 @@ use super::ask::{waits_for_responses, watch_responses};
 use super::wake;
 use crate::engine::Units;
 use crate::qp::context::{PendingFailure, QpCold, Qpc};
-use crate::qp::{adopt_window, fail};
+use crate::qp::{adopt_window, fail, plain};
 use crate::queue::WcStatus;
 use crate::sched::SchedFlags;
 use crate::stream::Verdict;
 use crate::time::Time;
+use wire::WireMode;
 
 /// Looks at what is due, and arms the timer again if anything is outstanding.
 pub(crate) fn on_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    if qpc.id.mode == WireMode::Plain {
+        plain::on_timer(qpc, cold, units);
+        return;
+    }
     qpc.sched.remove(SchedFlags::TIMED);
     let next = match wait_of_rnr(qpc, cold, units.now) {
         Some(until) => Some(until),
@@ -46,7 +51,7 @@ fn wait_of_rnr(qpc: &mut Qpc, cold: &mut QpCold, now: Time) -> Option<Time> {
 }
 
 /// Retries are exhausted.
-fn give_up(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+pub(in crate::qp) fn give_up(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     units.counters.retry_exceeded += 1;
     let failure = PendingFailure { position: qpc.req.head, status: WcStatus::RetryExcErr };
     fail(qpc, cold, units, Some(failure));

@@ -2,16 +2,17 @@
 
 use super::ask::emit_request;
 use super::local;
+use super::overlap;
 use super::packet::{PacketPlan, Wanted};
 use super::reads::{Turn, take_turn};
 use super::{has_new_work, is_ready};
 use crate::engine::{TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry};
-use crate::qp::fail;
+use crate::qp::{fail, plain};
 use crate::queue::WcStatus;
 use crate::sched::SchedFlags;
 use crate::stream::Resend;
-use wire::{Meta, Msn, Psn};
+use wire::{Meta, Msn, Psn, WireMode};
 
 /// What a queue pair may send in one turn.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +43,7 @@ pub(crate) enum TransmitEnd {
 }
 
 /// A packet was not sent, and the turn is over.
-pub(super) enum Stop {
+pub(in crate::qp) enum Stop {
     PortFull,
     Failed,
 }
@@ -55,10 +56,15 @@ pub(crate) fn transmit<T: TxSlots>(
     slots: &mut T,
     grant: &mut Grant,
 ) -> TransmitEnd {
+    if qpc.id.mode == WireMode::Plain {
+        return plain::transmit(qpc, cold, units, slots, grant);
+    }
     let result = send_probes(qpc, cold, units, slots)
         .and_then(|()| send_retries(qpc, cold, units, slots, grant))
         .and_then(|()| send_new(qpc, cold, units, slots, grant));
-    arm_timer(qpc, cold, units);
+    if qpc.tx.outstanding() > 0 {
+        arm_timer(qpc, cold, units);
+    }
     match result {
         Err(Stop::PortFull) => TransmitEnd::PortFull,
         Ok(()) | Err(Stop::Failed) => TransmitEnd::Done { ready: is_ready(qpc, cold) },
@@ -189,13 +195,16 @@ enum NotBegun {
 /// Gives the next request its PSNs and, if it consumes a receive, its SSN.
 #[inline]
 fn begin_message(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Result<(), NotBegun> {
+    if qpc.sched.contains(SchedFlags::ORDERED_OVERLAP) && overlap::must_wait(qpc, cold) {
+        return Err(NotBegun::Waits);
+    }
     let wqe = cold.send_queue.wqe(qpc.req.next);
     let packets = wqe.length.div_ceil(u32::from(qpc.id.pmtu)).max(1);
     let first_psn = qpc.tx.nxt();
     let mut entry = SqEntry { first_psn, ssn: qpc.req.ssn, packets, rpsn_start: first_psn };
     if wqe.minds_responses() {
         if wqe.opcode.is_local() {
-            return Err(try_local(qpc, cold, units));
+            return Err(run_local(qpc, cold, units));
         }
         match take_turn(qpc, cold, entry) {
             Turn::Begin(with_response) => entry = with_response,
@@ -213,7 +222,7 @@ fn begin_message(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Result<
 
 /// LOCAL_INV and BIND_MW are done when nothing is before them.
 #[cold]
-fn try_local(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> NotBegun {
+fn run_local(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> NotBegun {
     if qpc.req.head != qpc.req.next {
         NotBegun::Waits
     } else if local::run(qpc, cold, units) {
@@ -282,11 +291,11 @@ fn emit<T: TxSlots>(
         return emit_request(&wanted, units, slots);
     }
     let loopback = wanted.id.loopback;
-    let plan = match PacketPlan::new(wanted) {
+    let plan = match PacketPlan::<false>::new(wanted) {
         Ok(plan) => plan,
         Err(status) => return Ok(Err(status)),
     };
-    let frame = slots.slot(loopback, plan.header_len()).ok_or(Stop::PortFull)?;
+    let frame = slots.slot(loopback).ok_or(Stop::PortFull)?;
     let built = plan.build(&units.memory, frame);
     match built {
         Ok(len) => slots.commit(loopback, len),
@@ -297,7 +306,12 @@ fn emit<T: TxSlots>(
 
 /// The request fails once all before it have completed; nothing behind it is sent. Of two that must fail, the first does.
 #[cold]
-pub(super) fn fail_in_turn(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: PendingFailure) {
+pub(in crate::qp) fn fail_in_turn(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    failure: PendingFailure,
+) {
     let head = qpc.req.head;
     if head == failure.position {
         fail(qpc, cold, units, Some(failure));
@@ -347,14 +361,19 @@ fn send_again<T: TxSlots>(
 /// Position of the message that an outstanding PSN belongs to: messages are in PSN order in the send queue.
 pub(super) fn find_message(qpc: &Qpc, cold: &QpCold, psn: Psn) -> Option<u32> {
     let begun = qpc.req.next.wrapping_sub(qpc.req.head) + u32::from(qpc.req.sent > 0);
-    let (mut low, mut high) = (0, begun);
+    find_among(cold, qpc.req.head, begun, psn)
+}
+
+/// The same among the `count` messages from position `head` on.
+pub(in crate::qp) fn find_among(cold: &QpCold, head: u32, count: u32, psn: Psn) -> Option<u32> {
+    let (mut low, mut high) = (0, count);
     while low < high {
         let middle = low.midpoint(high);
-        let entry = cold.entry(qpc.req.head.wrapping_add(middle));
+        let entry = cold.entry(head.wrapping_add(middle));
         if psn.is_before(entry.first_psn) {
             high = middle;
         } else if psn.steps_from(entry.first_psn) < entry.packets {
-            return Some(qpc.req.head.wrapping_add(middle));
+            return Some(head.wrapping_add(middle));
         } else {
             low = middle + 1;
         }
@@ -378,18 +397,25 @@ fn note_resent(units: &mut Units, resend: &Resend) {
 
 /// Something is outstanding: its timer must stand in the wheel. It is looked at when it fires, not before.
 #[inline]
-fn arm_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    if qpc.tx.outstanding() > 0 && !qpc.sched.contains(SchedFlags::TIMED) {
+pub(in crate::qp) fn arm_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    if !qpc.sched.contains(SchedFlags::TIMED) {
         qpc.sched.insert(SchedFlags::TIMED);
         units.timers.arm(cold.slot, units.now.after(cold.watchdog.first_look_ns()));
     }
 }
 
-/// The queue pair has nothing to send: the next post rings the doorbell. True if work came in meanwhile.
-pub(crate) fn rest(qpc: &mut Qpc, cold: &QpCold) -> bool {
+/// The queue pair has nothing to send: the next post rings the doorbell. True if work came in meanwhile, which cannot be
+/// while who posts to it waits for the engine (`quietly`).
+#[inline]
+pub(crate) fn rest(qpc: &mut Qpc, cold: &QpCold, quietly: bool) -> bool {
     // A request that waits for a READ stays in the queue, and nothing rings for it.
     let waits = qpc.sched.contains(SchedFlags::READ_WAIT);
     if waits || has_new_work(qpc, cold) || !qpc.sched.contains(SchedFlags::ACTIVE) {
+        return false;
+    }
+    if quietly {
+        cold.shared.rest_quietly();
+        qpc.sched.remove(SchedFlags::ACTIVE);
         return false;
     }
     cold.shared.deactivate();

@@ -1,13 +1,14 @@
 //! Acknowledgement packets: ACK, NACK, RNR NAK, error NAK, and the READ-ACKs of responses (protocol.md 2.2).
 
 use crate::engine::{ControlKind, Units};
+use crate::icrc::Kernel;
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::owed::Owed;
+use crate::qp::plain;
 use crate::stream::RxStream;
 use crate::time::Time;
 use wire::{
     AckFlags, Ackx, Aeth, Bth, Layout, Meta, NakCode, Opcode, Psn, Syndrome, WireMode, bth, emit as write,
-    icrc,
 };
 
 const ICRC_LEN: usize = 4;
@@ -34,6 +35,9 @@ pub(crate) fn write_ack(
     kind: Option<ControlKind>,
     frame: &mut [u8],
 ) -> Option<usize> {
+    if qpc.id.mode == WireMode::Plain {
+        return plain::write_ack(qpc, cold, units, kind, frame);
+    }
     let (answer, owed) = if of_responses {
         answer_responses(cold, units, kind)?
     } else {
@@ -165,7 +169,7 @@ fn emit(qpc: &Qpc, owed: &Owed, answer: &Answer, units: &mut Units, frame: &mut 
     if let Some(bitmap) = answer.bitmap {
         write::sackb(&mut transport[usize::from(layout.len)..], bitmap);
     }
-    icrc::seal(&mut frame[qpc.template.l3_offset()..]);
+    Kernel::detected().seal(&mut frame[qpc.template.l3_offset()..]);
     units.counters.tx_acks += 1;
     Some(end)
 }

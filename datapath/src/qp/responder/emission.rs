@@ -12,7 +12,7 @@ use wire::{NakCode, Psn, Ssn};
 
 /// The end of a message, ready to be completed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct EndOfMessage {
+pub(in crate::qp) struct EndOfMessage {
     pub psn: Psn,
     pub kind: SlotKind,
     pub ssn: Option<Ssn>,
@@ -26,7 +26,7 @@ pub(super) struct EndOfMessage {
 /// Completes the oldest message: MSN advances, and the receive that it consumed is reported. False if the completion
 /// queue overflowed.
 #[inline]
-pub(super) fn complete_message(
+pub(in crate::qp) fn complete_message(
     qpc: &mut Qpc,
     cold: &mut QpCold,
     units: &mut Units,
@@ -54,6 +54,7 @@ pub(super) fn complete_message(
         byte_len: end.byte_len,
         imm: end.imm.unwrap_or(0),
         qpn: qpc.id.qpn,
+        src_qp: 0,
     };
     units.complete(cold.recv_cq, &completion)
 }

@@ -12,13 +12,13 @@ use crate::stream::{Deferred, ParkedWrite};
 use wire::{Kind, NakCode, Position, Reth};
 
 /// Longest RDMA message, in bytes (protocol.md 1.4).
-pub(super) const DMA_LEN_MAX: u32 = 1 << 31;
+pub(in crate::qp) const DMA_LEN_MAX: u32 = 1 << 31;
 
 /// Checks a packet (operation, receive, lengths, key: protocol.md 1.6) and copies its payload to where it belongs. Out of
 /// order there is a place for what is `deferred` to emission: a small WRITE ONLY, which is then kept, or a request for a
 /// response. Returns the bytes of the message up to and with this packet.
 #[inline]
-pub(super) fn place(
+pub(in crate::qp) fn place(
     qpc: &Qpc,
     cold: &mut QpCold,
     units: &mut Units,

@@ -17,18 +17,22 @@ use wire::{Msn, NakCode, Opcode, Packet, Psn};
 #[cold]
 pub(super) fn parse(packet: Packet<'_>) -> Option<ResponseRequest> {
     let rdw = packet.rdw()?;
-    let (va, rkey, operation) = if let Some(reth) = packet.reth() {
-        (reth.va, reth.rkey, Operation::Read { len: reth.dma_len })
-    } else {
-        let atomic = packet.atomic_eth()?;
-        let operation = if packet.opcode() == Opcode::RcCompareSwap {
-            Operation::CompareSwap { compare: atomic.compare, swap: atomic.swap_add }
-        } else {
-            Operation::FetchAdd { add: atomic.swap_add }
-        };
-        (atomic.va, atomic.rkey, operation)
-    };
+    let (va, rkey, operation) = operation_of(packet)?;
     Some(ResponseRequest { rslot: rdw.rslot, rpsn_start: rdw.rpsn_start, va, rkey, operation })
+}
+
+/// Address, key and operation of a READ or atomic, in either dialect.
+pub(in crate::qp) fn operation_of(packet: Packet<'_>) -> Option<(u64, u32, Operation)> {
+    if let Some(reth) = packet.reth() {
+        return Some((reth.va, reth.rkey, Operation::Read { len: reth.dma_len }));
+    }
+    let atomic = packet.atomic_eth()?;
+    let operation = if packet.opcode() == Opcode::RcCompareSwap {
+        Operation::CompareSwap { compare: atomic.compare, swap: atomic.swap_add }
+    } else {
+        Operation::FetchAdd { add: atomic.swap_add }
+    };
+    Some((atomic.va, atomic.rkey, operation))
 }
 
 /// A request for a response, nothing before it missing: it is executed.
@@ -58,17 +62,21 @@ pub(super) fn check(
     packet: &RequestPacket<'_>,
 ) -> Result<ResponseRequest, Refused> {
     let request = packet.request.ok_or(Refused::INVALID)?;
-    let (needed, len) = extent(&request);
-    let aligned = needed == Access::REMOTE_READ || request.va.is_multiple_of(ATOMIC_BYTES.into());
-    if !qpc.id.access.contains(needed) || !aligned || len > DMA_LEN_MAX {
-        return Err(Refused::INVALID);
-    }
+    check_operation(qpc, &request)?;
     let responses = cold.responses.as_deref().ok_or(Refused::INVALID)?;
-    if !responses.admits(request.rslot, packets(qpc, &request)) || !packet.payload.is_empty() {
+    if !responses.admits(request.rslot, packets_of_response(qpc, &request)) || !packet.payload.is_empty() {
         return Err(Refused::INVALID);
     }
     check_memory(qpc, units, &request)?;
     Ok(request)
+}
+
+/// The operation itself: allowed, aligned, not too long.
+pub(in crate::qp) fn check_operation(qpc: &Qpc, request: &ResponseRequest) -> Result<(), Refused> {
+    let (needed, len) = extent(request);
+    let aligned = needed == Access::REMOTE_READ || request.va.is_multiple_of(ATOMIC_BYTES.into());
+    let fits = qpc.id.access.contains(needed) && aligned && len <= DMA_LEN_MAX;
+    if fits { Ok(()) } else { Err(Refused::INVALID) }
 }
 
 /// The access that the request needs, and its bytes.
@@ -80,7 +88,7 @@ const fn extent(request: &ResponseRequest) -> (Access, u32) {
 }
 
 /// Packets of the response: at least one.
-fn packets(qpc: &Qpc, request: &ResponseRequest) -> u32 {
+pub(in crate::qp) fn packets_of_response(qpc: &Qpc, request: &ResponseRequest) -> u32 {
     match request.operation {
         Operation::Read { len } => len.div_ceil(qpc.id.pmtu.into()).max(1),
         Operation::CompareSwap { .. } | Operation::FetchAdd { .. } => 1,
@@ -107,20 +115,14 @@ pub(super) fn execute(
     request_psn: Psn,
     msn: Msn,
 ) -> Result<(), Refused> {
-    let packets = packets(qpc, request);
+    let packets = packets_of_response(qpc, request);
     let responses = cold.responses.as_deref_mut().ok_or(Refused::INVALID)?;
     if request.rpsn_start != responses.next_psn() || !responses.admits(request.rslot, packets) {
         return Err(Refused::INVALID);
     }
-    check_memory(qpc, units, request)?;
-    let source = match request.operation {
-        Operation::Read { len } => Source::Memory { va: request.va, rkey: request.rkey, len },
-        Operation::CompareSwap { compare, swap } => {
-            Source::Saved(on_word(qpc, units, request, |word| word.compare_swap(compare, swap))?)
-        }
-        Operation::FetchAdd { add } => {
-            Source::Saved(on_word(qpc, units, request, |word| word.fetch_add(add))?)
-        }
+    let source = match (request.operation, carry_out(qpc, units, request)?) {
+        (Operation::Read { len }, _) => Source::Memory { va: request.va, rkey: request.rkey, len },
+        (_, before) => Source::Saved(before.unwrap_or_default()),
     };
     let response = Response { request_psn, msn, start: request.rpsn_start, packets, source };
     if let Some(record) = responses.accept(units.now, request.rslot, response) {
@@ -131,6 +133,23 @@ pub(super) fn execute(
     let ready = responses.is_ready();
     units.wake_responses(cold.slot, qpc, ready);
     Ok(())
+}
+
+/// Does what can be done before the response is sent, the keys checked again: an atomic works on its word, and what was
+/// there before is returned.
+pub(in crate::qp) fn carry_out(
+    qpc: &Qpc,
+    units: &Units,
+    request: &ResponseRequest,
+) -> Result<Option<u64>, Refused> {
+    check_memory(qpc, units, request)?;
+    match request.operation {
+        Operation::Read { .. } => Ok(None),
+        Operation::CompareSwap { compare, swap } => {
+            on_word(qpc, units, request, |word| word.compare_swap(compare, swap)).map(Some)
+        }
+        Operation::FetchAdd { add } => on_word(qpc, units, request, |word| word.fetch_add(add)).map(Some),
+    }
 }
 
 /// Runs an atomic on the word that the request names, and returns what was there before.

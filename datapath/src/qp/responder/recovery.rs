@@ -5,7 +5,7 @@ use super::place::place;
 use super::refuse::raise;
 use super::{RequestPacket, queue_control, queue_plain_nack};
 use crate::engine::{ControlKind, Units};
-use crate::qp::attr::RecoveryPolicy;
+use crate::qp::attr::{RecoveryPolicy, WriteOrder};
 use crate::qp::context::{QpCold, Qpc};
 use crate::stream::{Advanced, CompletionSlot, CompletionSlots, Deferred, RxStream, SlotKind};
 use sr_recovery::{Generation, Record, StreamId};
@@ -43,6 +43,11 @@ pub(super) fn out_of_order(
 ) {
     if cold.attributes.recovery() == RecoveryPolicy::GoBackN {
         units.counters.drop_go_back_n += 1;
+        queue_plain_nack(qpc, cold, units);
+        return;
+    }
+    if distance > 0 && cold.attributes.attr.write_order.contains(WriteOrder::STRICT_PLACEMENT) {
+        units.counters.drop_strict_placement += 1;
         queue_plain_nack(qpc, cold, units);
         return;
     }

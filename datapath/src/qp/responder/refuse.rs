@@ -8,7 +8,7 @@ use wire::{Kind, NakCode, Psn};
 
 /// Why a packet was not placed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Refused {
+pub(in crate::qp) enum Refused {
     /// No receive is posted for its message.
     Rnr,
     /// The request is wrong: what the peer is told, and the status of the receive that it held.
@@ -52,6 +52,26 @@ pub(super) fn refuse(
     code: NakCode,
     receive_status: Option<WcStatus>,
 ) {
+    refuse_receive(qpc, cold, units, psn, code, receive_status);
+    queue_control(qpc, cold.slot, units, ControlKind::ErrorNak);
+    if cold.responses.as_deref().is_none_or(Responses::is_idle) {
+        crate::qp::fail(qpc, cold, units, None);
+        return;
+    }
+    let was = qpc.rx.in_recovery().then(|| qpc.rx.generation());
+    qpc.rx.abandon();
+    close_recovery(&mut qpc.rx, cold, units, was);
+}
+
+/// Notes the refusal, and ends the receive that its message held.
+pub(in crate::qp) fn refuse_receive(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    psn: Psn,
+    code: NakCode,
+    receive_status: Option<WcStatus>,
+) {
     cold.refusal = Some((psn, code));
     if let Some(status) = receive_status
         && cold.receives.has_next(qpc.rsp.recv_head)
@@ -65,15 +85,8 @@ pub(super) fn refuse(
             byte_len: 0,
             imm: 0,
             qpn: qpc.id.qpn,
+            src_qp: 0,
         };
         units.complete(cold.recv_cq, &completion);
     }
-    queue_control(qpc, cold.slot, units, ControlKind::ErrorNak);
-    if cold.responses.as_deref().is_none_or(Responses::is_idle) {
-        crate::qp::fail(qpc, cold, units, None);
-        return;
-    }
-    let was = qpc.rx.in_recovery().then(|| qpc.rx.generation());
-    qpc.rx.abandon();
-    close_recovery(&mut qpc.rx, cold, units, was);
 }

@@ -3,12 +3,14 @@
 use super::refuse::refuse;
 use super::responses::{Response, Responses, Source};
 use crate::engine::{TxSlots, Units};
-use crate::memory::{Access, MemoryTable};
+use crate::icrc::Kernel;
+use crate::memory::{Access, Mapped, MemoryTable};
 use crate::qp::context::{QpCold, Qpc};
+use crate::qp::plain;
 use crate::qp::requester::{Grant, TransmitEnd};
 use crate::sched::SchedFlags;
 use crate::stream::Resend;
-use wire::{Aeth, Bth, Layout, NakCode, Opcode, Psn, Ssn, Ssnw, Syndrome, WireMode, bth, emit, icrc};
+use wire::{Aeth, Bth, Layout, NakCode, Opcode, Psn, Ssn, Ssnw, Syndrome, WireMode, bth, emit};
 
 const ICRC_LEN: usize = 4;
 
@@ -29,6 +31,9 @@ pub(crate) fn transmit_responses<T: TxSlots>(
     slots: &mut T,
     grant: &mut Grant,
 ) -> TransmitEnd {
+    if qpc.id.mode == WireMode::Plain {
+        return plain::transmit_responses(qpc, cold, units, slots, grant);
+    }
     let slot = cold.slot;
     let Some(responses) = cold.responses.as_deref_mut().filter(|_| qpc.id.state.receives()) else {
         return TransmitEnd::Done { ready: false };
@@ -148,7 +153,7 @@ fn send<T: TxSlots>(
     };
     let Some(plan) = ResponsePlan::new(qpc, rslot, response, psn, ack_req) else { return Ok(0) };
     let loopback = qpc.id.loopback;
-    let frame = slots.slot(loopback, plan.header_len()).ok_or(Stop::PortFull)?;
+    let frame = slots.slot(loopback).ok_or(Stop::PortFull)?;
     match plan.build(&units.memory, frame) {
         Some(len) => {
             slots.commit(loopback, len);
@@ -192,11 +197,6 @@ impl<'a> ResponsePlan<'a> {
         Some(Self { qpc, response, layout, psn, index, rslot, ack_req, payload_len })
     }
 
-    /// Bytes before the payload, from the start of the frame.
-    fn header_len(&self) -> usize {
-        self.qpc.template.len() + usize::from(self.layout.len)
-    }
-
     /// Writes the packet to the start of `frame` and returns its length; `None` if its memory may not be read.
     fn build(&self, memory: &MemoryTable, frame: &mut [u8]) -> Option<usize> {
         let pad = usize::from(bth::pad_of(self.payload_len));
@@ -206,12 +206,11 @@ impl<'a> ResponsePlan<'a> {
         let end = template.len() + transport_len;
         let frame = frame.get_mut(..end)?;
         template.emit(frame, transport_len);
-        let (headers, body) = frame[template.len()..].split_at_mut(header_len);
-        self.write_headers(headers);
-        let (payload, rest) = body.split_at_mut(self.payload_len);
-        self.copy(memory, payload)?;
-        rest[..pad].fill(0);
-        icrc::seal(&mut frame[template.l3_offset()..]);
+        let payload_at = template.len() + header_len;
+        self.write_headers(&mut frame[template.len()..payload_at]);
+        let l3 = template.l3_offset();
+        let source = self.source(memory)?;
+        source.read_sealed(Kernel::detected(), &mut frame[l3..], payload_at - l3, self.payload_len);
         Some(end)
     }
 
@@ -239,21 +238,18 @@ impl<'a> ResponsePlan<'a> {
         ssnw.emit(&mut headers[usize::from(layout.ssnw)..]);
     }
 
-    /// Copies the packet's part of the response: keys are checked whenever data are read.
-    fn copy(&self, memory: &MemoryTable, payload: &mut [u8]) -> Option<()> {
-        let Source::Memory { va, rkey, .. } = self.response.source else { return Some(()) };
+    /// The packet's part of the response, if it may be read: keys are checked for each packet.
+    fn source<'m>(&self, memory: &'m MemoryTable) -> Option<Mapped<'m>> {
+        let Source::Memory { va, rkey, .. } = self.response.source else { return Some(Mapped::empty()) };
         let id = &self.qpc.id;
         let start = u64::from(self.index) * u64::from(id.pmtu);
-        let len = payload.len() as u64;
-        let mapped =
-            memory.check_remote(rkey, id.peer(), va.wrapping_add(start), len, Access::REMOTE_READ).ok()?;
-        mapped.read(payload);
-        Some(())
+        let len = self.payload_len as u64;
+        memory.check_remote(rkey, id.peer(), va.wrapping_add(start), len, Access::REMOTE_READ).ok()
     }
 }
 
 /// The opcode of packet `index` of `packets`.
-const fn opcode_at(index: u32, packets: u32) -> Opcode {
+pub(in crate::qp) const fn opcode_at(index: u32, packets: u32) -> Opcode {
     match (index == 0, index + 1 == packets) {
         (true, true) => Opcode::RcReadResponseOnly,
         (true, false) => Opcode::RcReadResponseFirst,

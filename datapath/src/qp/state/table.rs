@@ -2,7 +2,7 @@
 //!
 //! Masks are those of verbs without alternate paths, which RoCE lacks. Two rows follow protocol.md 1.9 rather than
 //! Linux: ERR is reached from RESET too, and RC, which never enters SQE, cannot leave it for RTS. The attributes of
-//! our own (wire mode, recovery, congestion) are fixed at INIT to RTR, where the responder's streams are made; only
+//! our own (wire mode, recovery, order of WRITEs, congestion) are fixed at INIT to RTR, where the responder's streams are made; only
 //! the scheduling attributes may change later, as the rate limit of verbs does.
 
 use super::{QpState, QpType};
@@ -78,7 +78,7 @@ pub const TRANSITIONS: &[TransitionRule] = &[
         &[Init],
         Rtr,
         mask!(AV | PATH_MTU | DEST_QPN | RQ_PSN | MAX_DEST_RD_ATOMIC | MIN_RNR_TIMER),
-        mask!(ACCESS_FLAGS | PKEY_INDEX | WIRE_MODE | RECOVERY | CONGESTION | SCHEDULING),
+        mask!(ACCESS_FLAGS | PKEY_INDEX | WIRE_MODE | RECOVERY | WRITE_ORDER | CONGESTION | SCHEDULING),
     ),
     row(&[Uc], &[Init], Rtr, mask!(AV | PATH_MTU | DEST_QPN | RQ_PSN), mask!(ACCESS_FLAGS | PKEY_INDEX)),
     row(&[Ud], &[Init], Rtr, mask!(), mask!(PKEY_INDEX | QKEY)),

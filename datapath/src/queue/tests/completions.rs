@@ -32,6 +32,7 @@ fn completion(wr_id: u64) -> Completion {
         byte_len: 0x8000_0001,
         imm: 0xFEDC_BA98,
         qpn: 0x00FF_FFFE,
+        src_qp: 0x00AB_CDEF,
     }
 }
 

@@ -198,6 +198,7 @@ fn loom_an_armed_queue_is_polled_full_or_tells() {
                 byte_len: 0,
                 imm: 0,
                 qpn: 2,
+                src_qp: 0,
             };
             writer.push(&completion).unwrap();
             writer.note(&completion) && writer.take_event()

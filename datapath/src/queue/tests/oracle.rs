@@ -135,6 +135,7 @@ proptest! {
                         byte_len: length_of(number),
                         imm: !0,
                         qpn: 3,
+                        src_qp: 0,
                     };
                     let pushed = writer.push(&completion);
                     prop_assert_eq!(pushed.is_ok(), oracle.len() < capacity);

@@ -385,6 +385,36 @@ fn losses_are_clipped_to_what_is_outstanding() {
 
 /// Where something is always missing, the scoreboard is never clean; the controller must hear of new losses all the same.
 #[test]
+fn what_turns_out_to_have_arrived_is_not_sent_again() {
+    let (mut stream, mut cold) = sender(8);
+    let mut slow = slow_path();
+    // Two SACKs in one burst: the slow path hears of the second when it has declared 0 to 5 lost.
+    let records = [(0, 6), (0, 3)].map(|(next, at)| {
+        let effect = stream.on_ack(&mut cold, Time(100), &sack(next, at)).unwrap();
+        effect.record
+    });
+    records.into_iter().for_each(|record| {
+        tell(&mut stream, &mut cold, &mut slow, record);
+    });
+    assert_eq!(stream.retry_pending(), 5);
+    let mut resent = Vec::new();
+    while let Some(at) = stream.next_retry(&cold) {
+        resent.push(at.steps_from(psn(0)));
+        stream.take_retry(&mut cold, at);
+    }
+    assert_eq!(resent, [0, 1, 2, 4, 5]);
+    // One that comes later than the packets that it speaks of are acknowledged takes nothing else out.
+    let found =
+        |first, last| Command::Found { stream: STREAM, generation: LIFE, first: psn(first), last: psn(last) };
+    stream.on_ack(&mut cold, Time(100), &ack(4)).unwrap();
+    stream.on_command(&mut cold, &lost(4, 5));
+    stream.on_command(&mut cold, &found(0, 3));
+    assert_eq!(stream.retry_pending(), 2);
+    stream.on_command(&mut cold, &found(0, 4));
+    assert_eq!(stream.retry_pending(), 1);
+}
+
+#[test]
 fn a_loss_a_window_later_is_another_episode() {
     let (mut stream, mut cold) = sender(4);
     assert!(stream.on_command(&mut cold, &lost(0, 0)));

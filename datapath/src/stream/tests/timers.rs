@@ -50,8 +50,11 @@ fn the_first_sample_counts_whole_and_later_ones_an_eighth() {
     assert_eq!(rtt.srtt_ns(), 0);
     rtt.sample(80_000);
     assert_eq!(rtt.srtt_ns(), 80_000);
-    // SRTT + 4 x 40 us, against three times the low RTO of 4 x SRTT.
-    assert_eq!(rtt.rto_high_ns(&RtoConfig { low_floor_ns: 1, high_floor_ns: 1, tail_floor_ns: 1 }), 960_000);
+    // SRTT + 4 x 40 us, against three times the low RTO of 6 x SRTT.
+    assert_eq!(
+        rtt.rto_high_ns(&RtoConfig { low_floor_ns: 1, high_floor_ns: 1, tail_floor_ns: 1 }),
+        1_440_000
+    );
     rtt.sample(160_000);
     assert_eq!(rtt.srtt_ns(), 90_000);
     rtt.sample(0);
@@ -68,13 +71,13 @@ fn a_varying_round_trip_raises_the_high_rto_and_a_steady_one_lowers_it() {
     let srtt = rtt.srtt_ns();
     assert!((200_000..320_000).contains(&srtt), "{srtt}");
     let varying = rtt.rto_high_ns(&config);
-    assert!(varying >= 12 * srtt && varying > 900_000, "{varying}");
+    assert!(varying >= 18 * srtt && varying > 900_000, "{varying}");
     for _ in 0..100 {
         rtt.sample(50_000);
     }
     let srtt = rtt.srtt_ns();
     assert!((49_900..=50_100).contains(&srtt), "{srtt}");
-    assert_eq!(rtt.rto_high_ns(&config), 12 * srtt, "three times the low RTO");
+    assert_eq!(rtt.rto_high_ns(&config), 18 * srtt, "three times the low RTO");
 }
 
 #[test]
@@ -90,7 +93,18 @@ fn the_floors_hold_before_the_first_sample_and_for_short_paths() {
         rtt.sample(50_000);
     }
     assert_eq!(rtt.tail_ns(&RTO), 4 * rtt.srtt_ns());
-    assert_eq!(rtt.rto_low_ns(&RTO), 4 * rtt.srtt_ns());
+    assert_eq!(rtt.rto_low_ns(&RTO), 6 * rtt.srtt_ns());
+}
+
+#[test]
+fn the_answer_to_a_tail_probe_comes_before_the_rto() {
+    for rtt in [2_000, 8_000, 20_000, 26_000, 50_000, 1_000_000] {
+        let mut dog = watchdog(14, 7);
+        (0..100).for_each(|_| dog.rtt.sample(rtt));
+        let said = verdicts(&mut dog, 0, 100 * MS, 1, |now| now);
+        let (tail, rto) = (times(&said, Verdict::TailProbe)[0], times(&said, Verdict::Rto)[0]);
+        assert!(tail + rtt + rtt / 2 < rto, "round trip {rtt} ns: probe at {tail}, timeout at {rto}");
+    }
 }
 
 #[test]

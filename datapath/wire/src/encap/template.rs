@@ -175,6 +175,13 @@ impl Template {
         if self.is_tagged() { self.tci.get() & raw::VID } else { 0 }
     }
 
+    /// The same flow from another UDP source port.
+    #[inline]
+    #[must_use]
+    pub const fn with_src_port(self, port: u16) -> Self {
+        Self { src_port: U16::new(port), ..self }
+    }
+
     /// The flow this template was built from.
     #[must_use]
     pub fn flow(&self) -> Flow {

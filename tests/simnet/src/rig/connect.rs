@@ -4,7 +4,7 @@ use super::{Qp, QpOptions, Rig};
 use crate::network::NodeId;
 use datapath::engine::ModifyError;
 use datapath::qp::attr::{AddressVector, QpAttr, QpAttrMask};
-use datapath::qp::state::QpState;
+use datapath::qp::state::{QpState, QpType};
 
 /// Longest time that address resolution may take, in nanoseconds.
 const RESOLVE_NS_MAX: u64 = 10_000_000_000;
@@ -91,23 +91,26 @@ impl Rig {
             min_rnr_timer: options.min_rnr_timer,
             wire_mode: options.wire_mode,
             recovery: options.recovery,
+            write_order: options.write_order,
             congestion: options.congestion,
             congestion_tuning: options.congestion_tuning,
             scheduling: options.scheduling,
             ..QpAttr::default()
         };
-        let mask = QpAttrMask::STATE
+        let unreliable = QpAttrMask::STATE
             | QpAttrMask::AV
             | QpAttrMask::PATH_MTU
             | QpAttrMask::DEST_QPN
-            | QpAttrMask::RQ_PSN
+            | QpAttrMask::RQ_PSN;
+        let reliable = unreliable
             | QpAttrMask::MAX_DEST_RD_ATOMIC
             | QpAttrMask::MIN_RNR_TIMER
             | QpAttrMask::WIRE_MODE
             | QpAttrMask::RECOVERY
+            | QpAttrMask::WRITE_ORDER
             | QpAttrMask::CONGESTION
             | QpAttrMask::SCHEDULING;
-        (attr, mask)
+        (attr, if options.qp_type == QpType::Rc { reliable } else { unreliable })
     }
 
     /// RTR to RTS.
@@ -125,12 +128,13 @@ impl Rig {
             max_rd_atomic: options.max_rd_atomic,
             ..QpAttr::default()
         };
-        let mask = QpAttrMask::STATE
+        let unreliable = QpAttrMask::STATE | QpAttrMask::SQ_PSN;
+        let reliable = unreliable
             | QpAttrMask::TIMEOUT
             | QpAttrMask::RETRY_CNT
             | QpAttrMask::RNR_RETRY
-            | QpAttrMask::SQ_PSN
             | QpAttrMask::MAX_QP_RD_ATOMIC;
+        let mask = if options.qp_type == QpType::Rc { reliable } else { unreliable };
         self.modify(qp, &attr, mask).expect("RTR to RTS");
     }
 

@@ -3,7 +3,8 @@
 use super::Srq;
 use crate::network::PortOptions;
 use datapath::memory::{Access, ProtectionDomainId};
-use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, RecoveryPolicy};
+use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, RecoveryPolicy, WriteOrder};
+use datapath::qp::state::QpType;
 use datapath::queue::QueueCaps;
 use datapath::sched::{SchedAttributes, SchedulerConfig};
 use datapath::stream::RtoConfig;
@@ -80,6 +81,8 @@ impl RigOptions {
 /// Options of a queue pair; both ends of a connection take the same unless they are made one by one.
 #[derive(Clone, Copy, Debug)]
 pub struct QpOptions {
+    /// Its service, RC or UC.
+    pub qp_type: QpType,
     /// Path MTU.
     pub pmtu: Pmtu,
     /// Window in packets.
@@ -88,6 +91,8 @@ pub struct QpOptions {
     pub sq_psn: u32,
     /// How losses are recovered.
     pub recovery: RecoveryPolicy,
+    /// What WRITEs promise about their order in memory.
+    pub write_order: WriteOrder,
     /// Congestion control.
     pub congestion: CongestionAlgorithm,
     /// Its parameters.
@@ -127,10 +132,12 @@ pub struct QpOptions {
 impl Default for QpOptions {
     fn default() -> Self {
         Self {
+            qp_type: QpType::Rc,
             pmtu: Pmtu::B1024,
             window: 128,
             sq_psn: 0x00_1000,
             recovery: RecoveryPolicy::SelectiveRepeat,
+            write_order: WriteOrder::empty(),
             congestion: CongestionAlgorithm::Fixed,
             congestion_tuning: CongestionTuning::default(),
             scheduling: SchedAttributes::default(),

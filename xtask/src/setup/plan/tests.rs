@@ -43,10 +43,15 @@ fn a_bare_machine_gets_all_packages_once() {
             "libdpdk-dev",
             "libclang-dev",
             "tshark",
+            "qemu-system-x86",
+            "busybox-static",
+            "kmod",
             "iproute2",
             "iputils-ping",
             "tcpdump",
-            "valgrind"
+            "valgrind",
+            "iperf3",
+            "ucx-utils"
         ]
     );
 }

@@ -12,6 +12,7 @@ fn create(engine: &mut Engine<SimPort>) -> Result<QpHandles, CreateError> {
     let (cq, _) = engine.create_cq(1)?;
     engine.create_qp(&QpConfig {
         qp_type: QpType::Rc,
+        gsi: false,
         pd: ProtectionDomainId(1),
         send_cq: cq,
         recv_cq: cq,

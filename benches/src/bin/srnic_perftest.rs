@@ -1,0 +1,5 @@
+//! One end of a run against the stock tools of perftest and libibverbs.
+
+fn main() -> std::process::ExitCode {
+    srnic_benches::stock::main()
+}

@@ -1,0 +1,91 @@
+//! Datagrams there and back, with statistics.
+
+use clap::Parser;
+use core::net::IpAddr;
+use srnic_benches::error::{self, Error};
+use srnic_benches::interrupt;
+use srnic_benches::ping::{HEADER, Pinger};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use verbs_api::Device;
+
+/// Sends datagrams (UD) to another srnic_ping, which answers each; without a host, only answers
+///
+/// Exit status: 0 if a datagram was answered, 1 if none was, 2 if it could not be tried.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    /// The device; docs/ports.md has the grammar
+    #[arg(short, long)]
+    device: String,
+    /// The peer's address
+    host: Option<IpAddr>,
+    /// Datagrams to send; without it, until Ctrl-C
+    #[arg(short, long)]
+    count: Option<u64>,
+    /// Seconds between two datagrams
+    #[arg(short, long, default_value_t = 1.0)]
+    interval: f64,
+    /// Bytes of a datagram, 16 up to what a packet carries
+    #[arg(short, long, default_value_t = 56)]
+    size: usize,
+    /// Seconds to wait for the last answers
+    #[arg(short = 'W', long, default_value_t = 1.0)]
+    timeout: f64,
+    /// Only the summary
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(answered) if answered => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("srnic_ping: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(cli: &Cli) -> error::Result<bool> {
+    interrupt::catch()?;
+    let device = Device::open(&cli.device)?;
+    let mut pinger = Pinger::new(&device)?;
+    let Some(host) = cli.host else {
+        println!("answering at {}", device.ip());
+        while interrupt::check().is_ok() {
+            pinger.step()?;
+        }
+        return Ok(true);
+    };
+    println!("PING {host} from {}: {} bytes", device.ip(), cli.size.max(HEADER));
+    let ended = ping(cli, host, &mut pinger);
+    println!("--- {host} ---\n{}", pinger.statistics());
+    match ended {
+        Ok(()) | Err(Error::Interrupted) => Ok(pinger.statistics().received > 0),
+        Err(error) => Err(error),
+    }
+}
+
+fn ping(cli: &Cli, host: IpAddr, pinger: &mut Pinger) -> error::Result<()> {
+    let seconds = |value: f64| Duration::try_from_secs_f64(value).unwrap_or(Duration::MAX);
+    let mut number = 0;
+    while cli.count.is_none_or(|count| number < count) {
+        pinger.ask(host, number, cli.size)?;
+        number += 1;
+        let last = cli.count == Some(number);
+        let limit = seconds(if last { cli.timeout } else { cli.interval });
+        let asked = Instant::now();
+        while asked.elapsed() < limit && !(last && pinger.unanswered() == 0) {
+            interrupt::check()?;
+            let Some(answer) = pinger.step()? else { continue };
+            if !cli.quiet {
+                let (from, number, micros) = (answer.from, answer.number, answer.time.as_secs_f64() * 1e6);
+                let again = if answer.duplicate { " (again)" } else { "" };
+                println!("from {from}: number {number}, {micros:.1} us{again}");
+            }
+        }
+    }
+    Ok(())
+}

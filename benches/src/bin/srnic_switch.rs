@@ -1,0 +1,57 @@
+//! An Ethernet switch over memif sockets and interfaces, without root: more than two hosts on one machine.
+
+use clap::Parser;
+use srnic_benches::error::{Error, Result};
+use srnic_benches::interrupt;
+use srnic_benches::switch::{PortSpec, Row, Switch, table};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Switches Ethernet frames between its ports until Ctrl-C, then prints what it counted
+///
+/// Each port is a device: memif:PATH makes a socket that one host joins as client, af_packet:INTERFACE is an interface of
+/// the kernel's. Before it may stand `queue:frames=256,mark=65,rate=10G:`, a queue of so many frames that marks packets CE
+/// above a threshold and lets out so many bits a second, and `fault:loss=1%:`.
+#[derive(Parser, Debug)]
+#[command(version)]
+struct Cli {
+    /// The ports, as in memif:/tmp/1.sock or queue:frames=256,mark=65,rate=10G:fault:loss=1%:memif:/tmp/2.sock
+    #[arg(required = true, num_args = 2.., value_name = "PORT")]
+    ports: Vec<PortSpec>,
+    /// Writes the counters to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match interrupt::catch().and_then(|()| run(&Cli::parse())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("srnic_switch: {error}");
+            error.exit_code()
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<()> {
+    let mut switch = Switch::default();
+    for spec in &cli.ports {
+        switch.attach(spec.open()?, spec.queue);
+    }
+    // Hosts may come before; who starts them wants to know that they can.
+    eprintln!("switching {} ports", cli.ports.len());
+    switch.run(|| interrupt::check().is_err());
+    let rows: Vec<Row> = switch
+        .lanes()
+        .zip(&cli.ports)
+        .map(|((link_up, stats), spec)| Row { port: spec.text.clone(), link_up, stats })
+        .collect();
+    print!("{}", table(&rows));
+    cli.json.as_deref().map_or(Ok(()), |path| write(path, &rows))
+}
+
+fn write(path: &Path, rows: &[Row]) -> Result<()> {
+    let ports: Vec<_> = rows.iter().map(Row::json).collect();
+    std::fs::write(path, format!("{:#}\n", serde_json::json!({ "ports": ports })))
+        .map_err(Error::file("write", path))
+}

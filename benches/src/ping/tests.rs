@@ -1,0 +1,116 @@
+use super::*;
+use verbs_api::Driver;
+
+fn device(text: &str) -> Device {
+    Device::builder().driver(Driver::Inline).open(text).expect("a device")
+}
+
+#[test]
+fn a_message_is_read_as_it_was_written_and_not_if_a_bit_turned() {
+    for len in [HEADER, HEADER + 1, 100, 1024] {
+        let bytes = encode(Kind::Request, 0x0123_4567_89AB, len);
+        assert_eq!((bytes.len(), decode(&bytes)), (len, Some((Kind::Request, 0x0123_4567_89AB))));
+        for at in 0..len {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x10;
+            assert_ne!(decode(&damaged), Some((Kind::Request, 0x0123_4567_89AB)), "byte {at} of {len}");
+        }
+        assert_eq!(decode(&bytes[..HEADER - 1]), None);
+    }
+}
+
+#[test]
+fn statistics_are_those_of_ping() {
+    let mut statistics = Statistics { sent: 4, ..Statistics::default() };
+    for micros in [1, 2, 6] {
+        statistics.record(Duration::from_micros(micros));
+    }
+    assert_eq!(
+        statistics.to_string(),
+        "4 datagrams sent, 3 answered, 25.0% lost\nrtt min/avg/max/mdev = 1.0/3.0/6.0/2.2 us"
+    );
+    let silent = Statistics { sent: 2, ..Statistics::default() };
+    assert_eq!(silent.to_string(), "2 datagrams sent, 0 answered, 100.0% lost");
+    let strange = Statistics { duplicates: 1, strange: 2, ..silent };
+    assert_eq!(strange.to_string(), "2 datagrams sent, 0 answered, +1 duplicates, +2 strange, 100.0% lost");
+}
+
+/// Both ends ask and answer, until nothing moves any more: the answers of the first.
+fn exchange(ends: &mut [Pinger; 2]) -> Vec<Answer> {
+    let mut answers = Vec::new();
+    for _ in 0..2000 {
+        answers.extend(ends[0].step().expect("it goes on"));
+        ends[1].step().expect("it goes on");
+    }
+    answers
+}
+
+#[test]
+fn who_asks_is_answered_and_answers() {
+    let devices = [device("sim:ping,mtu=1500"), device("sim:ping,mtu=1500")];
+    let mut ends = [0, 1].map(|end: usize| Pinger::new(&devices[end]).expect("an end"));
+    // The addresses are known beforehand: inline engines do not answer while the other one waits.
+    for (end, other) in [(0, 1), (1, 0)] {
+        let av = verbs_api::AddressVector {
+            src_ip: devices[end].ip(),
+            dst_ip: devices[other].ip(),
+            dst_mac: Some(devices[other].mac()),
+            ..verbs_api::AddressVector::default()
+        };
+        let way = ends[end].pd.create_ah(&av).expect("a way");
+        ends[end].ways.insert(devices[other].ip(), way);
+    }
+    let lengths = [0, HEADER, 56, 1000, ends[0].longest()];
+    for (number, len) in (0..).zip(lengths) {
+        ends[0].ask(devices[1].ip(), number, len).expect("sent");
+        ends[1].ask(devices[0].ip(), number, len).expect("sent");
+    }
+    let answers = exchange(&mut ends);
+    let numbers: Vec<_> =
+        answers.iter().map(|answer| (answer.from, answer.number, answer.duplicate)).collect();
+    assert_eq!(numbers, [0, 1, 2, 3, 4].map(|number| (devices[1].ip(), number, false)));
+    for end in &ends {
+        let statistics = end.statistics();
+        assert_eq!(
+            (statistics.sent, statistics.received, statistics.strange, end.unanswered()),
+            (5, 5, 0, 0)
+        );
+    }
+    let too_long = ends[0].longest() + 1;
+    ends[0].ask(devices[1].ip(), 9, too_long).expect_err("a datagram is one packet");
+}
+
+#[test]
+fn what_is_lost_is_not_answered_and_what_comes_twice_is_said() {
+    for (faults, lost) in [("loss_tx=30%,seed=3", true), ("dup=100%,seed=3", false)] {
+        let device = device(&format!("fault:{faults}:sim:ping-faults-{lost}"));
+        let other = self::device(&format!("sim:ping-faults-{lost}"));
+        let mut ends = [Pinger::new(&device).expect("an end"), Pinger::new(&other).expect("an end")];
+        for (end, from, to) in [(0, &device, &other), (1, &other, &device)] {
+            let av = verbs_api::AddressVector {
+                src_ip: from.ip(),
+                dst_ip: to.ip(),
+                dst_mac: Some(to.mac()),
+                ..verbs_api::AddressVector::default()
+            };
+            let way = ends[end].pd.create_ah(&av).expect("a way");
+            ends[end].ways.insert(to.ip(), way);
+        }
+        for number in 0..50 {
+            ends[0].ask(other.ip(), number, 56).expect("sent");
+            exchange(&mut ends);
+        }
+        let statistics = *ends[0].statistics();
+        let dropped = device.fault_stats().tx.dropped();
+        assert_eq!((statistics.sent, ends[0].unanswered() as u64), (50, 50 - statistics.received));
+        if lost {
+            assert_eq!(
+                (50 - statistics.received, dropped > 5),
+                (dropped, true),
+                "each drop is one answer less"
+            );
+        } else {
+            assert_eq!((statistics.received, statistics.duplicates > 40), (50, true), "{statistics}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! An Ethernet switch between ports of this process: hosts meet on it that would else only come in pairs.
+//!
+//! It learns where addresses are, sends frames there and others everywhere, and drops and marks where a queue fills. Its
+//! turn does no I/O of its own and reads no clock; `run.rs` does both.
+
+mod config;
+mod egress;
+mod report;
+mod run;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use config::{PortSpec, PortSpecError, QueueConfig};
+pub use egress::EgressStats;
+pub use report::{Row, table};
+
+use datapath::port::{Port, PortStats};
+use egress::Egress;
+use table::{Mac, MacTable};
+use verbs_api::Time;
+
+/// Destination and source address and EtherType.
+const ETHERNET_LEN: usize = 14;
+/// 01:80:C2:00:00:00 to :0F never pass a bridge (IEEE 802.1D).
+const LINK_LOCAL: [u8; 5] = [0x01, 0x80, 0xC2, 0, 0];
+
+/// What a port counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LaneStats {
+    /// The port itself, faults included.
+    pub port: PortStats,
+    /// Frames to it.
+    pub egress: EgressStats,
+    /// Frames from it that went to all other ports.
+    pub flooded: u64,
+    /// Frames from it that go nowhere: too short, from a group address, or to an address at the same port.
+    pub filtered: u64,
+}
+
+struct Lane {
+    port: Box<dyn Port + Send>,
+    egress: Egress,
+    flooded: u64,
+    filtered: u64,
+}
+
+/// What a turn did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Turn {
+    /// Frames that came in.
+    pub received: usize,
+    /// When what waits in a queue can go on; `None` if nothing waits.
+    pub next_due: Option<Time>,
+}
+
+/// Where a frame goes.
+enum Way {
+    Out(usize),
+    Flood,
+    Nowhere,
+}
+
+/// The switch.
+#[derive(Default)]
+pub struct Switch {
+    lanes: Vec<Lane>,
+    table: MacTable,
+}
+
+impl Switch {
+    /// Adds a port.
+    pub fn attach(&mut self, port: Box<dyn Port + Send>, queue: QueueConfig) {
+        self.lanes.push(Lane { port, egress: Egress::new(queue), flooded: 0, filtered: 0 });
+    }
+
+    /// Moves what is there: a burst of each port, and what waits in queues.
+    pub fn turn(&mut self, now: Time) -> Turn {
+        for lane in &mut self.lanes {
+            lane.port.set_now(now);
+            lane.egress.drain(&mut *lane.port, now);
+        }
+        let received = (0..self.lanes.len()).map(|from| self.receive(from, now)).sum();
+        for lane in &mut self.lanes {
+            lane.port.tx_flush();
+        }
+        let next_due = self.lanes.iter().filter_map(|lane| lane.egress.next_due()).min();
+        Turn { received, next_due }
+    }
+
+    /// Whether each port has a link, and what it counted.
+    pub fn lanes(&self) -> impl Iterator<Item = (bool, LaneStats)> {
+        self.lanes.iter().map(|lane| {
+            let (port, egress) = (lane.port.stats(), lane.egress.stats());
+            let stats = LaneStats { port, egress, flooded: lane.flooded, filtered: lane.filtered };
+            (lane.port.link_up(), stats)
+        })
+    }
+
+    fn receive(&mut self, from: usize, now: Time) -> usize {
+        let count = self.lanes[from].port.rx_burst();
+        for index in 0..count {
+            match self.way(from, index, now) {
+                Way::Out(to) => self.pass(from, index, to, now),
+                Way::Flood => {
+                    self.lanes[from].flooded += 1;
+                    for to in (0..self.lanes.len()).filter(|to| *to != from) {
+                        self.pass(from, index, to, now);
+                    }
+                }
+                Way::Nowhere => self.lanes[from].filtered += 1,
+            }
+        }
+        self.lanes[from].port.rx_release();
+        count
+    }
+
+    fn way(&mut self, from: usize, index: usize, now: Time) -> Way {
+        let frame = self.lanes[from].port.rx_frame(index);
+        let Some((to, source)) = addresses(frame) else { return Way::Nowhere };
+        if is_group(source) || to.starts_with(&LINK_LOCAL) && to[5] < 16 {
+            return Way::Nowhere;
+        }
+        self.table.learn(source, from, now);
+        if is_group(to) {
+            return Way::Flood;
+        }
+        match self.table.port_of(to, now) {
+            Some(port) if port == from => Way::Nowhere,
+            Some(port) => Way::Out(port),
+            None => Way::Flood,
+        }
+    }
+
+    /// Copies a frame of the burst of `from` to another port.
+    fn pass(&mut self, from: usize, index: usize, to: usize, now: Time) {
+        if let Ok([source, target]) = self.lanes.get_disjoint_mut([from, to]) {
+            target.egress.offer(&mut *target.port, source.port.rx_frame(index), now);
+        }
+    }
+}
+
+/// Destination and source of a frame that has a whole header.
+fn addresses(frame: &[u8]) -> Option<(Mac, Mac)> {
+    let header = frame.first_chunk::<ETHERNET_LEN>()?;
+    let (to, rest) = header.split_first_chunk::<6>()?;
+    Some((*to, *rest.first_chunk::<6>()?))
+}
+
+const fn is_group(mac: Mac) -> bool {
+    mac[0] & 1 == 1
+}

@@ -1,0 +1,53 @@
+//! The switch on real ports and in real time.
+
+use super::{PortSpec, Switch};
+use datapath::port::Port;
+use datapath::port::dpdk::DpdkPort;
+use datapath::port::fault::Fault;
+use std::time::Instant;
+use verbs_api::{Error, Idle, Rest, Time, open_port};
+
+/// Turns between two looks at whether to stop.
+const LOOK_INTERVAL: u32 = 256;
+
+impl PortSpec {
+    /// Opens the port. An interface takes in frames for whoever is behind the switch.
+    ///
+    /// # Errors
+    /// Those of [`open_port`].
+    pub fn open(&self) -> Result<Box<dyn Port + Send>, Error> {
+        let mut open = open_port(&self.device)?;
+        if self.device.role()?.is_none() {
+            open.eth.set_promiscuous()?;
+        }
+        let port = DpdkPort::over(open);
+        Ok(match &self.device.faults {
+            Some(faults) => Box::new(Fault::new(port, faults)),
+            None => Box::new(port),
+        })
+    }
+}
+
+impl Switch {
+    /// Turn after turn, until `stop` says so; with nothing to do it gives its processor to others, and sleeps at last.
+    pub fn run(&mut self, mut stop: impl FnMut() -> bool) {
+        let start = Instant::now();
+        let now = || Time(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let mut idle = Idle::new(now());
+        while !stop() {
+            for _ in 0..LOOK_INTERVAL {
+                let at = now();
+                let turn = self.turn(at);
+                if turn.received > 0 {
+                    idle.busy(at);
+                    continue;
+                }
+                match idle.rest(at, turn.next_due) {
+                    Rest::Spin => std::hint::spin_loop(),
+                    Rest::Yield => std::thread::yield_now(),
+                    Rest::Sleep(limit) => std::thread::sleep(limit),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! `srnic_ping` and `srnic_devinfo` as programs.
+
+use std::process::{Command, Output};
+
+fn run(program: &str, arguments: &[&str]) -> (Output, String) {
+    let output = Command::new(program).args(arguments).output().expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output, text)
+}
+
+#[test]
+fn a_device_that_pings_itself_is_answered() {
+    let arguments = ["-d", "sim:itself,ip=10.77.0.9", "10.77.0.9", "-c", "3", "-i", "0.001", "-s", "100"];
+    let (output, text) = run(env!("CARGO_BIN_EXE_srnic_ping"), &arguments);
+    assert!(output.status.success(), "{output:?}");
+    assert!(text.starts_with("PING 10.77.0.9 from 10.77.0.9: 100 bytes\n"), "{text}");
+    for number in 0..3 {
+        assert!(text.contains(&format!("\nfrom 10.77.0.9: number {number}, ")), "{text}");
+    }
+    assert!(text.contains("\n3 datagrams sent, 3 answered, 0.0% lost\nrtt min/avg/max/mdev = "), "{text}");
+}
+
+#[test]
+fn what_cannot_be_tried_is_an_error_and_says_why() {
+    let (output, _) =
+        run(env!("CARGO_BIN_EXE_srnic_ping"), &["-d", "sim:long", "10.77.0.1", "-s", "100000", "-c", "1"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(error.starts_with("srnic_ping: "), "{error}");
+}
+
+#[test]
+fn a_device_says_what_it_is() {
+    let (output, text) =
+        run(env!("CARGO_BIN_EXE_srnic_devinfo"), &["-d", "sim:info,ip=10.77.3.4,mac=02:00:00:aa:bb:cc"]);
+    assert!(output.status.success(), "{output:?}");
+    for line in [
+        "max_qp:                 1024",
+        "state:",
+        "PORT_ACTIVE",
+        "::ffff:10.77.3.4",
+        "0xffff",
+        "0000:00ff:feaa:bbcc",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    let (output, _) = run(env!("CARGO_BIN_EXE_srnic_devinfo"), &["-d", "sim:"]);
+    assert!(!output.status.success());
+}

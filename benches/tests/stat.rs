@@ -1,0 +1,64 @@
+//! `srnic_stat` looks at running tools.
+
+#[expect(dead_code, reason = "what other tests need of it")]
+mod support;
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+use support::{LIMIT, Place, Running};
+
+/// What `srnic_stat` shows of the device of `side`.
+fn look(place: &Place, side: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_stat"));
+    command.arg("--once").arg(place.path(&format!("{side}.stat")));
+    let ended = Running::start(command).end();
+    ended.assert_success();
+    String::from_utf8_lossy(&ended.0.stdout).into_owned()
+}
+
+#[test]
+fn a_peer_that_hangs_is_shown_and_one_that_goes_on_is_not() {
+    let place = Place::new("stat");
+    let start = |side: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_write_bw"));
+        let [socket, stat] =
+            ["memif".to_owned(), format!("{side}.stat")].map(|name| place.path(&name).display().to_string());
+        command.args(["-d", &format!("memif:{socket},stat={stat}"), "-p", &place.port.to_string()]);
+        command.args(["-D", "600", "-u", "20", "--progress"]).args((side == "client").then_some("127.0.0.1"));
+        Running::start(command)
+    };
+    let (server, mut client) = (start("server"), start("client"));
+    client.wait_for("messages in");
+    let busy = look(&place, "client");
+    assert!(busy.contains("link up, 1 queue pairs") && busy.contains(" RTS "), "{busy}");
+    server.signal("-STOP");
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let table = look(&place, "client");
+        if table.contains("peer silent") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{table}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    server.signal("-CONT");
+    loop {
+        let table = look(&place, "client");
+        if !table.contains("peer silent") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{table}");
+    }
+    client.signal("-INT");
+    drop((server, client));
+}
+
+#[test]
+fn a_device_that_is_not_there_is_named() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_stat"));
+    command.arg("/nowhere/a.stat");
+    Running::start(command).end().assert_failed(1, "is the device open, with stat=/nowhere/a.stat?");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_stat"));
+    command.arg("nowhere");
+    Running::start(command).end().assert_failed(2, "a path that begins with / or .");
+}

@@ -1,0 +1,35 @@
+//! Address handles: creating and destroying them.
+
+use crate::address::{Address, AddressKey};
+use crate::engine::{CreateError, Engine};
+use crate::memory::ProtectionDomainId;
+use crate::port::Port;
+use crate::qp::attr::AddressVector;
+use wire::Ecn;
+
+impl<P: Port> Engine<P> {
+    /// Makes a handle of an address vector, for datagrams of queue pairs of `pd` (`ibv_create_ah`).
+    ///
+    /// # Errors
+    /// [`CreateError::Address`], of which
+    /// [`ModifyError::ResolvingNeighbor`](crate::engine::ModifyError::ResolvingNeighbor) passes: run turns, and try
+    /// again; [`CreateError::Exhausted`].
+    pub fn create_ah(
+        &mut self,
+        pd: ProtectionDomainId,
+        av: &AddressVector,
+    ) -> Result<AddressKey, CreateError> {
+        av.validate().map_err(|error| CreateError::Address(error.into()))?;
+        let template = self.template_to(av, av.flow_label, Ecn::NotEct).map_err(CreateError::Address)?;
+        let loopback = av.dst_ip == self.config.ip;
+        let address = Address { pd, template, loopback, has_label: av.flow_label != 0 };
+        let capacity = self.units.addresses.capacity();
+        let exhausted = CreateError::Exhausted { what: "address handles", capacity };
+        self.units.addresses.insert(address).ok_or(exhausted)
+    }
+
+    /// Ends a handle: datagrams that still wait to be sent by it fail. False if there is none.
+    pub fn destroy_ah(&mut self, key: AddressKey) -> bool {
+        self.units.addresses.remove(key)
+    }
+}

@@ -1,0 +1,82 @@
+//! The payload of a request packet: from the memory of its work request to the frame, in one copy.
+
+use crate::icrc::Kernel;
+use crate::memory::{Access, Mapped, MemoryTable, ProtectionDomainId};
+use crate::queue::{SendWqe, WcStatus};
+use wire::bth;
+
+/// A part of a work request's message.
+#[derive(Clone, Copy)]
+pub(super) struct Payload<'a> {
+    pub wqe: &'a SendWqe<'a>,
+    /// Whose memory the work request may name.
+    pub pd: ProtectionDomainId,
+    /// Bytes of the message before it.
+    pub start: u64,
+    /// Its bytes.
+    pub len: usize,
+}
+
+impl Payload<'_> {
+    /// Copies it to byte `at` of a frame that begins with the IP header, has its other headers, and ends with the ICRC;
+    /// writes pad bytes and ICRC.
+    ///
+    /// # Errors
+    /// The status with which the work request fails, if its memory may not be read.
+    #[inline]
+    pub fn write_sealed(
+        &self,
+        memory: &MemoryTable,
+        frame_from_l3: &mut [u8],
+        at: usize,
+    ) -> Result<(), WcStatus> {
+        if let Some(whole) = self.whole(memory)? {
+            whole.read_sealed(Kernel::detected(), frame_from_l3, at, self.len);
+            return Ok(());
+        }
+        let (payload, rest) = frame_from_l3[at..].split_at_mut(self.len);
+        self.gather(memory, payload)?;
+        rest[..usize::from(bth::pad_of(self.len))].fill(0);
+        Kernel::detected().seal(frame_from_l3);
+        Ok(())
+    }
+
+    /// If it is one piece of registered memory: copied and sealed in one pass.
+    #[inline]
+    fn whole<'m>(&self, memory: &'m MemoryTable) -> Result<Option<Mapped<'m>>, WcStatus> {
+        let Some(sge) = self.wqe.only_sge() else { return Ok(None) };
+        memory
+            .check(sge.lkey, self.pd, sge.addr.wrapping_add(self.start), self.len as u64, Access::empty())
+            .map(Some)
+            .map_err(|_| WcStatus::LocProtErr)
+    }
+
+    #[inline]
+    fn gather(&self, memory: &MemoryTable, target: &mut [u8]) -> Result<(), WcStatus> {
+        if self.wqe.is_inline() {
+            self.wqe.read_inline(usize::try_from(self.start).unwrap_or(usize::MAX), target);
+            return Ok(());
+        }
+        let mut skip = self.start;
+        let mut rest = target;
+        for sge in self.wqe.sges() {
+            if rest.is_empty() {
+                break;
+            }
+            let room = u64::from(sge.length).saturating_sub(skip);
+            if room == 0 {
+                skip -= u64::from(sge.length);
+                continue;
+            }
+            let take = usize::try_from(room).unwrap_or(usize::MAX).min(rest.len());
+            let (now, later) = rest.split_at_mut(take);
+            memory
+                .check(sge.lkey, self.pd, sge.addr.wrapping_add(skip), now.len() as u64, Access::empty())
+                .map_err(|_| WcStatus::LocProtErr)?
+                .read(now);
+            skip = 0;
+            rest = later;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! Wire mode Plain: a reliable connection in standard RoCEv2, for peers that know nothing of SRNIC (protocol.md 1.6).
+//!
+//! It lives beside the SRNIC streams and shares with them what is the same: work queues, completions, memory checks, the
+//! placement and completion of messages in order, timers, window and scheduling. What differs is here: one PSN space for
+//! requests and responses, go-back-N, and a responder that keeps its results for duplicates. See docs/adr/0016.
+
+mod acknowledge;
+mod acknowledged;
+mod ask;
+mod read;
+mod requester;
+mod resources;
+mod respond;
+mod responder;
+mod response;
+mod timers;
+mod transmit;
+
+pub(crate) use acknowledge::write_ack;
+pub(crate) use respond::transmit_responses;
+pub(crate) use timers::on_timer;
+pub(crate) use transmit::transmit;
+
+use super::context::{QpCold, Qpc};
+use crate::engine::Units;
+use crate::sched::SchedFlags;
+use requester::Requester;
+use responder::Responder;
+use wire::{Kind, Packet, Psn, Transport};
+
+/// What a queue pair in wire mode Plain has beside the state that all have. There is one from RTR on.
+pub(crate) struct Plain {
+    req: Requester,
+    rsp: Responder,
+}
+
+impl Plain {
+    /// Nothing received, nothing sent; the peer may have `max_dest_rd_atomic` READs and atomics outstanding.
+    pub fn new(max_dest_rd_atomic: u8) -> Self {
+        Self { req: Requester::new(Psn::new(0), 0), rsp: Responder::new(max_dest_rd_atomic) }
+    }
+
+    /// The queue pair goes to RTS: its first packet is `psn`, its next request stands at `position`.
+    pub fn start_sending(&mut self, psn: Psn, position: u32) {
+        self.req = Requester::new(psn, position);
+    }
+
+    /// Ends both directions: nothing is resent, no response is owed.
+    pub fn stop(&mut self) {
+        self.req.stop();
+        self.rsp.stop();
+    }
+
+    /// The oldest READ or atomic has its response: others may begin.
+    pub fn take_answer(&mut self, sched: &mut SchedFlags) {
+        self.req.reads = self.req.reads.saturating_sub(1);
+        sched.remove(SchedFlags::READ_WAIT);
+    }
+
+    /// Bytes on the heap, its own included.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.rsp.resources.bytes()
+    }
+}
+
+/// A packet that passed the checks of protocol.md 1.2.
+#[cold]
+pub(crate) fn on_packet(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>, ce: bool) {
+    let opcode = packet.opcode();
+    if opcode.transport() != Transport::Rc {
+        units.counters.drop_opcode_class += 1;
+        return;
+    }
+    units.counters.rx_ce_marked += u64::from(ce);
+    match opcode.kind() {
+        Kind::Ack => acknowledged::on_acknowledge(qpc, cold, units, packet),
+        Kind::ReadResponse | Kind::AtomicAck => response::on_response(qpc, cold, units, packet),
+        _ => responder::on_request(qpc, cold, units, packet),
+    }
+}

@@ -1,0 +1,190 @@
+//! What the peer answers: ACKs, NAKs and RNR NAKs, and what each makes of the requests before it.
+
+use super::requester::{go_back, outstanding, seek};
+use crate::engine::Units;
+use crate::qp::adopt_window;
+use crate::qp::context::{PendingFailure, QpCold, Qpc, RnrWait};
+use crate::qp::fail;
+use crate::qp::requester::{RNR_FOR_EVER, complete_answered, has_new_work, status_of, wake};
+use crate::qp::state::QpState;
+use crate::queue::WcStatus;
+use crate::sched::SchedFlags;
+use cc_dctcp::AckEvent;
+use wire::{NakCode, Packet, Psn, Syndrome, rnr_timer_ns};
+
+/// Handles an ACK, NAK or RNR NAK.
+pub(super) fn on_acknowledge(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>) {
+    let Some(aeth) = packet.aeth().filter(|aeth| !matches!(aeth.syndrome, Syndrome::Reserved(_))) else {
+        units.counters.drop_bad_ack += 1;
+        return;
+    };
+    let positive = matches!(aeth.syndrome, Syndrome::Ack { .. });
+    let next = if positive { packet.psn().next() } else { packet.psn() };
+    let Some(implied) = advance(qpc, cold, units, next) else { return };
+    units.counters.rx_acks += 1;
+    if qpc.id.state == QpState::Err {
+        return;
+    }
+    if implied {
+        on_gap(qpc, cold, units);
+    } else if !positive && next == qpc.tx.una() {
+        on_refusal(qpc, cold, units, aeth.syndrome);
+    }
+    wake(qpc, cold, units);
+}
+
+/// All before `next` has arrived: retires and completes it. Stops at a READ or atomic without response, which only its
+/// response acknowledges. Returns whether there was one: what was heard of lies behind it, so it is lost. `None` if it is
+/// of the past, or of what was never sent.
+pub(super) fn advance(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, next: Psn) -> Option<bool> {
+    let req = &cold.plain.as_deref()?.req;
+    if !qpc.id.state.continues_sends() {
+        units.counters.drop_qp_state += 1;
+        return None;
+    }
+    let una = qpc.tx.una();
+    let Ok(steps) = u32::try_from(next.distance_from(una)) else {
+        units.counters.drop_stale_ack += 1;
+        return None;
+    };
+    if steps > outstanding(qpc, req) {
+        units.counters.drop_bad_ack += 1;
+        return None;
+    }
+    let unanswered = first_unanswered(qpc, cold, req.begun, req.reads, next);
+    retire(qpc, cold, units, unanswered.unwrap_or(next));
+    Some(unanswered.is_some())
+}
+
+/// The first PSN before `next` that only a response acknowledges: of the oldest READ or atomic under way, what is missing.
+fn first_unanswered(qpc: &Qpc, cold: &QpCold, begun: u32, reads: u32, next: Psn) -> Option<Psn> {
+    if reads == 0 {
+        return None;
+    }
+    let mut position = qpc.req.head;
+    while position != begun {
+        let first_psn = cold.entry(position).first_psn;
+        if !first_psn.is_before(next) {
+            return None;
+        }
+        if cold.send_queue.wqe(position).opcode.has_response() {
+            let una = qpc.tx.una();
+            let missing = if first_psn.is_before(una) { una } else { first_psn };
+            return missing.is_before(next).then_some(missing);
+        }
+        position = position.wrapping_add(1);
+    }
+    None
+}
+
+/// Moves `una` to `next`, learns from it, and completes what is done.
+pub(super) fn retire(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, next: Psn) {
+    let una = qpc.tx.una();
+    let acked = next.steps_from(una);
+    if acked == 0 {
+        return;
+    }
+    let jumps = qpc.tx.nxt().is_before(next) || qpc.sched.contains(SchedFlags::REWOUND);
+    let sent_at = qpc.tx.acknowledge(next, units.now);
+    learn(qpc, cold, units, acked, sent_at.map(|sent| units.now.since(sent)));
+    if jumps {
+        seek(qpc, cold);
+    }
+    if cold.rnr.is_some() {
+        // It was a late copy. The timer stands at the end of the wait, which may be far off.
+        end_rnr(qpc, cold);
+        qpc.sched.insert(SchedFlags::TIMED);
+        units.timers.arm(cold.slot, units.now.after(cold.watchdog.first_look_ns()));
+    }
+    cold.rnr_retries = 0;
+    complete_answered(qpc, cold, units);
+}
+
+fn learn(qpc: &mut Qpc, cold: &mut QpCold, units: &Units, acked: u32, rtt_ns: Option<u64>) {
+    if let Some(rtt_ns) = rtt_ns {
+        cold.watchdog.rtt.sample(rtt_ns);
+    }
+    let app_limited = !has_new_work(qpc, cold);
+    qpc.controller.on_ack(&AckEvent {
+        now_ns: units.now.0,
+        acked_bytes: acked.saturating_mul(qpc.id.pmtu.into()),
+        acked_packets: acked,
+        rtt_ns: rtt_ns.map(|rtt| u32::try_from(rtt).unwrap_or(u32::MAX)),
+        app_limited,
+        ..AckEvent::default()
+    });
+    adopt_window(&mut qpc.tx, &qpc.controller, qpc.id.pmtu);
+}
+
+/// Something at `una` did not arrive: it goes again, and all behind it. Once: what else is heard of the same gap is of
+/// packets that were under way.
+pub(super) fn on_gap(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    let una = qpc.tx.una();
+    let obeyed = cold.plain.as_deref().is_none_or(|plain| plain.req.obeyed_at == Some(una));
+    if obeyed || qpc.sched.contains(SchedFlags::RNR_WAIT) {
+        return;
+    }
+    cold.watchdog.something_is_missing();
+    qpc.controller.on_loss_episode(units.now.0);
+    adopt_window(&mut qpc.tx, &qpc.controller, qpc.id.pmtu);
+    go_back(qpc, cold, units);
+}
+
+/// A NAK of the packet at `una`; all before it is done.
+fn on_refusal(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, syndrome: Syndrome) {
+    let outstanding = cold.plain.as_deref().map_or(0, |plain| outstanding(qpc, &plain.req));
+    if outstanding == 0 {
+        units.counters.drop_stale_ack += 1;
+        return;
+    }
+    match syndrome {
+        Syndrome::Nak(NakCode::PsnSequence) => {
+            units.counters.rx_nacks += 1;
+            on_gap(qpc, cold, units);
+        }
+        Syndrome::RnrNak { timer } => {
+            units.counters.rx_rnr_naks += 1;
+            begin_rnr(qpc, cold, units, timer);
+        }
+        Syndrome::Nak(code) => {
+            units.counters.rx_error_naks += 1;
+            fail_head(qpc, cold, units, status_of(code));
+        }
+        // Neither comes here.
+        Syndrome::Ack { .. } | Syndrome::Reserved(_) => {}
+    }
+}
+
+/// The request at the head of the queue fails, and the queue pair with it.
+pub(super) fn fail_head(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, status: WcStatus) {
+    let failure = PendingFailure { position: qpc.req.head, status };
+    fail(qpc, cold, units, Some(failure));
+}
+
+/// The peer has no receive for the message at `una`: nothing is sent until the wait is over.
+fn begin_rnr(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, timer: u8) {
+    if cold.rnr.is_some() {
+        return;
+    }
+    let allowed = cold.attributes.attr.rnr_retry;
+    if cold.rnr_retries >= allowed && allowed != RNR_FOR_EVER {
+        fail_head(qpc, cold, units, WcStatus::RnrRetryExcErr);
+        return;
+    }
+    cold.rnr_retries = cold.rnr_retries.saturating_add(1);
+    let until = units.now.after(rnr_timer_ns(timer));
+    cold.rnr = Some(RnrWait { until, sent_until: qpc.tx.nxt(), probing: false });
+    cold.watchdog.progress(units.now);
+    go_back(qpc, cold, units);
+    qpc.sched.insert(SchedFlags::RNR_WAIT | SchedFlags::TIMED);
+    units.timers.arm(cold.slot, until);
+}
+
+/// The wait is over, or was for nothing: the stream goes on where it went back to.
+pub(super) fn end_rnr(qpc: &mut Qpc, cold: &mut QpCold) {
+    cold.rnr = None;
+    qpc.sched.remove(SchedFlags::RNR_WAIT);
+    if let Some(plain) = cold.plain.as_deref_mut() {
+        plain.req.obeyed_at = None;
+    }
+}

@@ -1,0 +1,105 @@
+//! READ and atomic requests: executed in order, and answered again from what was kept.
+
+use super::resources::{Reply, Resource, Source};
+use crate::engine::Units;
+use crate::qp::context::{QpCold, Qpc};
+use crate::qp::responder::{
+    EndOfMessage, Refused, carry_out, check_operation, complete_message, operation_of, packets_of_response,
+    refuse_receive,
+};
+use crate::stream::{Operation, ResponseRequest, SlotKind};
+use wire::{NakCode, Packet, Psn};
+
+/// Executes the request at ePSN: an atomic works on its word now, a READ's memory is read as its packets are sent.
+pub(super) fn execute(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    packet: &Packet<'_>,
+) -> Result<(), Refused> {
+    let request = parse(packet).ok_or(Refused::INVALID)?;
+    check_operation(qpc, &request)?;
+    let resources = cold.plain.as_deref().map(|plain| &plain.rsp.resources);
+    if !packet.payload().is_empty() || !resources.is_some_and(|resources| resources.admit()) {
+        return Err(Refused::INVALID);
+    }
+    let source = match carry_out(qpc, units, &request)? {
+        Some(before) => Source::Saved(before),
+        None => source_of(&request),
+    };
+    let packets = packets_of_response(qpc, &request);
+    qpc.rx.advance(packets);
+    units.counters.rx_in_order += 1;
+    units.counters.rx_reads += u64::from(matches!(source, Source::Memory { .. }));
+    units.counters.rx_atomics += u64::from(matches!(source, Source::Saved(_)));
+    if let Some(plain) = cold.plain.as_deref_mut() {
+        plain.rsp.resources.push(Resource::new(packet.psn(), packets, source));
+    }
+    let end = EndOfMessage {
+        psn: packet.psn().add(packets - 1),
+        kind: SlotKind::Read,
+        ssn: None,
+        imm: None,
+        invalidates: false,
+        solicited: false,
+        byte_len: 0,
+    };
+    complete_message(qpc, cold, units, &end);
+    units.wake_responses(cold.slot, qpc, true);
+    Ok(())
+}
+
+/// A request that was executed before: its response goes once more, of a READ from where it was asked for again. What is
+/// not kept any more, or asks for something else, is dropped.
+pub(super) fn replay(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>) {
+    let reply = parse(packet).and_then(|request| again(qpc, cold, &request, packet.psn()));
+    let Some((reply, plain)) = reply.zip(cold.plain.as_deref_mut()) else {
+        units.counters.drop_unexpected_response += 1;
+        return;
+    };
+    if plain.rsp.resources.replay(reply) {
+        units.wake_responses(cold.slot, qpc, true);
+    }
+}
+
+/// The reply to a duplicate, if it asks for a part of what it asked for before.
+fn again(qpc: &Qpc, cold: &QpCold, request: &ResponseRequest, psn: Psn) -> Option<Reply> {
+    let resource = cold.plain.as_deref()?.rsp.resources.find(psn)?;
+    let index = psn.steps_from(resource.first);
+    let source = match (resource.source, request.operation) {
+        (Source::Saved(value), Operation::CompareSwap { .. } | Operation::FetchAdd { .. }) => {
+            Source::Saved(value)
+        }
+        (Source::Memory { va, rkey, len }, Operation::Read { len: part }) => {
+            let start = index.checked_mul(qpc.id.pmtu.into())?;
+            let inside = request.rkey == rkey
+                && request.va == va.wrapping_add(start.into())
+                && start.checked_add(part)? <= len;
+            inside.then(|| source_of(request))?
+        }
+        _ => return None,
+    };
+    let end = psn.add(packets_of_response(qpc, request));
+    Some(Reply { from: psn, next: psn, end, source })
+}
+
+/// What the headers ask for. Of the SRNIC dialect's own words there is nothing.
+fn parse(packet: &Packet<'_>) -> Option<ResponseRequest> {
+    let (va, rkey, operation) = operation_of(*packet)?;
+    Some(ResponseRequest { rslot: 0, rpsn_start: packet.psn(), va, rkey, operation })
+}
+
+const fn source_of(request: &ResponseRequest) -> Source {
+    let ResponseRequest { va, rkey, operation, .. } = *request;
+    let len = if let Operation::Read { len } = operation { len } else { 0 };
+    Source::Memory { va, rkey, len }
+}
+
+/// The memory of a response may not be read any more: from `psn` on nothing can be answered.
+pub(super) fn revoke(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, psn: Psn) {
+    if let Some(plain) = cold.plain.as_deref_mut() {
+        plain.rsp.resources.clear();
+    }
+    refuse_receive(qpc, cold, units, psn, NakCode::RemoteAccess, None);
+    super::responder::finish_refusal(qpc, cold, units);
+}

@@ -1,0 +1,191 @@
+//! Requests that come in: in order, or asked for again once; duplicates are answered and not executed.
+
+use super::read;
+use super::resources::Resources;
+use crate::engine::{ControlKind, Units};
+use crate::qp::context::{QpCold, Qpc};
+use crate::qp::owed::Arrived;
+use crate::qp::responder::{Refused, RequestPacket, complete_message, place, queue_control, refuse_receive};
+use crate::stream::SlotKind;
+use wire::{Kind, Meta, NakCode, Packet, Reth};
+
+/// What the responder of a Plain queue pair remembers.
+#[derive(Debug)]
+pub(super) struct Responder {
+    pub resources: Resources,
+    /// The packet at ePSN was asked for, or its message told to wait: what comes behind it is dropped silently.
+    pub gap_reported: bool,
+    /// Of the WRITE in progress: where its next packet goes.
+    write: Option<Reth>,
+    /// A NAK that waits until the responses before it are sent.
+    pub held: Option<ControlKind>,
+}
+
+impl Responder {
+    pub fn new(resources: u8) -> Self {
+        Self { resources: Resources::new(resources), gap_reported: false, write: None, held: None }
+    }
+
+    pub fn stop(&mut self) {
+        self.resources.clear();
+        self.gap_reported = false;
+        self.write = None;
+        self.held = None;
+    }
+}
+
+/// Handles a request.
+pub(super) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>) {
+    if !qpc.id.state.receives() || cold.refusal.is_some() || cold.plain.is_none() {
+        units.counters.drop_qp_state += 1;
+        return;
+    }
+    // Marks are answered by CNPs, not by acknowledgements.
+    let arrived = Arrived { meta: Meta::default(), ack_req: packet.ack_req(), ce: false };
+    let ahead = packet.psn().distance_from(qpc.rx.epsn());
+    if ahead > 0 {
+        units.counters.drop_go_back_n += 1;
+        report_gap(qpc, cold, units);
+        return;
+    }
+    qpc.rsp.owed.note_arrival(units.now, &mut units.counters, &arrived);
+    if ahead < 0 {
+        units.counters.rx_duplicates += 1;
+        answer_duplicate(qpc, cold, units, packet);
+        return;
+    }
+    if let Some(plain) = cold.plain.as_deref_mut() {
+        plain.rsp.gap_reported = false;
+        plain.rsp.held = None;
+    }
+    if let Err(refused) = in_order(qpc, cold, units, packet) {
+        raise(qpc, cold, units, packet, refused);
+    }
+}
+
+/// The next request packet.
+fn in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>) -> Result<(), Refused> {
+    let opcode = packet.opcode();
+    let kind = match opcode.kind() {
+        Kind::Send => SlotKind::Send,
+        Kind::Write => SlotKind::Write,
+        _ => SlotKind::Read,
+    };
+    let fits =
+        if opcode.is_start() { qpc.rsp.in_progress.is_none() } else { qpc.rsp.in_progress == Some(kind) };
+    if !fits {
+        return Err(Refused::INVALID);
+    }
+    if kind == SlotKind::Read {
+        return read::execute(qpc, cold, units, packet);
+    }
+    let request = as_request(qpc, cold, packet);
+    let byte_len = place(qpc, cold, units, &request, None)?;
+    qpc.rx.advance_one();
+    units.counters.rx_in_order += 1;
+    note_placed(cold, &request);
+    if !opcode.is_end() {
+        qpc.rsp.in_progress = Some(kind);
+    } else if !complete_message(qpc, cold, units, &request.end_of_message(byte_len)) {
+        refuse(qpc, cold, units, &request, NakCode::RemoteOperational);
+        return Ok(());
+    }
+    // Standard peers ask for what they want to hear.
+    if qpc.rsp.owed.is_owed() {
+        units.owe_ack(cold.slot, qpc);
+    }
+    Ok(())
+}
+
+/// The packet as the shared placement wants it: what the SRNIC dialect says in each packet follows here from the packets
+/// before.
+fn as_request<'a>(qpc: &Qpc, cold: &QpCold, packet: &Packet<'a>) -> RequestPacket<'a> {
+    let opcode = packet.opcode();
+    let consumes = opcode.kind() == Kind::Send || opcode.consumes_rwqe();
+    let write = cold.plain.as_deref().and_then(|plain| plain.rsp.write);
+    RequestPacket {
+        opcode,
+        psn: packet.psn(),
+        meta: Meta { msn: qpc.rsp.msn(), offset: 0 },
+        offset: packet.psn().steps_from(qpc.rsp.message_psn),
+        ssn: consumes.then_some(qpc.rsp.ssn),
+        reth: packet.reth().or(write),
+        imm: packet.imm().or_else(|| packet.ieth()),
+        ack_req: packet.ack_req(),
+        solicited: packet.solicited(),
+        ce: false,
+        payload: packet.payload(),
+        request: None,
+    }
+}
+
+/// Where the next packet of a WRITE goes.
+fn note_placed(cold: &mut QpCold, request: &RequestPacket<'_>) {
+    let Some(plain) = cold.plain.as_deref_mut() else { return };
+    let len = u32::try_from(request.payload.len()).unwrap_or(u32::MAX);
+    plain.rsp.write = request.reth.filter(|_| !request.opcode.is_end()).map(|reth| Reth {
+        va: reth.va.wrapping_add(len.into()),
+        dma_len: reth.dma_len.saturating_sub(len),
+        ..reth
+    });
+}
+
+/// Something is missing at ePSN: the peer is told once, until it comes.
+fn report_gap(qpc: &Qpc, cold: &mut QpCold, units: &mut Units) {
+    let Some(plain) = cold.plain.as_deref_mut() else { return };
+    if !core::mem::replace(&mut plain.rsp.gap_reported, true) {
+        answer(qpc, cold, units, ControlKind::NackAll);
+    }
+}
+
+/// A NAK acknowledges everything before it, so it must not overtake a response.
+fn answer(qpc: &Qpc, cold: &mut QpCold, units: &mut Units, kind: ControlKind) {
+    match cold.plain.as_deref_mut() {
+        Some(plain) if plain.rsp.resources.is_pending() => plain.rsp.held = Some(kind),
+        _ => queue_control(qpc, cold.slot, units, kind),
+    }
+}
+
+/// SEND and WRITE are acknowledged again, READs and atomics answered again.
+fn answer_duplicate(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>) {
+    if matches!(packet.opcode().kind(), Kind::ReadRequest | Kind::Atomic) {
+        read::replay(qpc, cold, units, packet);
+        return;
+    }
+    qpc.rsp.owed.insist();
+    units.owe_ack(cold.slot, qpc);
+}
+
+/// What cannot be done at ePSN.
+fn raise(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>, refused: Refused) {
+    match refused {
+        Refused::Rnr => {
+            if let Some(plain) = cold.plain.as_deref_mut() {
+                plain.rsp.gap_reported = true;
+            }
+            answer(qpc, cold, units, ControlKind::Rnr { psn: packet.psn() });
+        }
+        Refused::Nak(code, status) => {
+            let opcode = packet.opcode();
+            let holds_receive = opcode.kind() == Kind::Send || opcode.consumes_rwqe();
+            refuse_receive(qpc, cold, units, packet.psn(), code, holds_receive.then_some(status));
+            finish_refusal(qpc, cold, units);
+        }
+    }
+}
+
+/// The same for a message that was executed and could not be reported.
+fn refuse(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, request: &RequestPacket<'_>, code: NakCode) {
+    refuse_receive(qpc, cold, units, request.psn, code, None);
+    finish_refusal(qpc, cold, units);
+}
+
+/// After a refusal: once the responses before it are sent, the NAK goes out and the queue pair to ERR.
+pub(super) fn finish_refusal(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    let waits = cold.plain.as_deref().is_some_and(|plain| plain.rsp.resources.is_pending());
+    if cold.refusal.is_none() || waits {
+        return;
+    }
+    queue_control(qpc, cold.slot, units, ControlKind::ErrorNak);
+    crate::qp::fail(qpc, cold, units, None);
+}

@@ -1,0 +1,257 @@
+//! One turn of a Plain queue pair: a tail probe if one is due, then packets from the cursor on, new or again.
+
+use super::ask;
+use super::requester::{find, note_rewound, outstanding};
+use crate::engine::{TxSlots, Units};
+use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry};
+use crate::qp::requester::{
+    self, Grant, PacketPlan, Stop, TransmitEnd, Wanted, arm_timer, fail_in_turn, is_ready, response_packets,
+};
+use crate::queue::{SendFlags, WcStatus};
+use crate::sched::SchedFlags;
+use wire::Msn;
+
+/// A packet at least this often asks for an acknowledgement: peers need not send any unasked.
+const ACK_REQ_EVERY: u8 = 16;
+/// PSNs that may be outstanding: half of them, less one (protocol.md 1.6).
+const SPAN_MAX: u32 = (1 << 23) - 1;
+
+/// Lets a queue pair send. Reduces `grant` by what it used.
+#[cold]
+pub(crate) fn transmit<T: TxSlots>(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    slots: &mut T,
+    grant: &mut Grant,
+) -> TransmitEnd {
+    if cold.plain.is_none() {
+        return TransmitEnd::Done { ready: false };
+    }
+    let result =
+        send_probe(qpc, cold, units, slots).and_then(|()| send_from_cursor(qpc, cold, units, slots, grant));
+    if cold.plain.as_deref().is_some_and(|plain| outstanding(qpc, &plain.req) > 0) {
+        arm_timer(qpc, cold, units);
+    }
+    match result {
+        Err(Stop::PortFull) => TransmitEnd::PortFull,
+        Ok(()) | Err(Stop::Failed) => TransmitEnd::Done { ready: is_ready(qpc, cold) },
+    }
+}
+
+/// A tail probe: one packet once more, past both gates.
+fn send_probe<T: TxSlots>(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    slots: &mut T,
+) -> Result<(), Stop> {
+    if !qpc.sched.contains(SchedFlags::PROBE) {
+        return Ok(());
+    }
+    let due = cold.plain.as_deref().and_then(|plain| Some((plain.req.begun, plain.req.probe?)));
+    if let Some((begun, psn)) = due.filter(|(_, psn)| !psn.is_before(qpc.tx.una()))
+        && let Some(position) = find(qpc, cold, begun, psn)
+    {
+        let index = psn.steps_from(cold.entry(position).first_psn);
+        // What can no longer be sent again fails when the timers go back to it.
+        if emit(qpc, cold, units, slots, position, index, true)?.is_ok() {
+            units.counters.tx_retransmits += 1;
+            units.counters.tx_probes += 1;
+            qpc.tx.restart_rtt(units.now);
+        }
+    }
+    if let Some(plain) = cold.plain.as_deref_mut() {
+        plain.req.probe = None;
+    }
+    qpc.sched.remove(SchedFlags::PROBE);
+    Ok(())
+}
+
+fn send_from_cursor<T: TxSlots>(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    slots: &mut T,
+    grant: &mut Grant,
+) -> Result<(), Stop> {
+    let tail = cold.send_queue.tail();
+    while grant.has_room(qpc.id.pmtu) && qpc.tx.may_send_new() && !qpc.sched.contains(SchedFlags::RNR_WAIT) {
+        let rewound = qpc.sched.contains(SchedFlags::REWOUND);
+        if cold.failure.is_some() && !rewound {
+            break;
+        }
+        if qpc.req.sent == 0 {
+            let may_start = rewound || qpc.id.state.starts_sends();
+            if qpc.req.next == tail || grant.wqes == 0 || !may_start {
+                break;
+            }
+            grant.wqes -= 1;
+            match begin(qpc, cold, units)? {
+                Begun::Yes => {}
+                Begun::DoneAlready => continue,
+                Begun::Waits => {
+                    qpc.sched.insert(SchedFlags::READ_WAIT);
+                    break;
+                }
+            }
+        }
+        send_packet(qpc, cold, units, slots, grant, tail)?;
+    }
+    Ok(())
+}
+
+/// Whether the request at the cursor has packets to send.
+enum Begun {
+    Yes,
+    /// It needed none.
+    DoneAlready,
+    /// It must wait for those before it.
+    Waits,
+}
+
+/// Gives the request at the cursor its PSNs, unless it has them.
+fn begin(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Result<Begun, Stop> {
+    let position = qpc.req.next;
+    let Some(plain) = cold.plain.as_deref_mut() else { return Err(Stop::Failed) };
+    if position != plain.req.begun {
+        return Ok(Begun::Yes);
+    }
+    let wqe = cold.send_queue.wqe(position);
+    if wqe.opcode.is_local() {
+        return run_local(qpc, cold, units);
+    }
+    let asks = wqe.opcode.has_response();
+    let limit = u32::from(cold.attributes.attr.max_rd_atomic);
+    let reads = plain.req.reads;
+    if (asks && limit > 0 && reads >= limit) || (reads > 0 && wqe.flags.contains(SendFlags::FENCE)) {
+        return Ok(Begun::Waits);
+    }
+    let packets = response_packets(qpc, &wqe);
+    let span = plain.req.max.steps_from(qpc.tx.una());
+    if span > 0 && span + packets > SPAN_MAX {
+        return Ok(Begun::Waits);
+    }
+    let status = match () {
+        () if asks && limit == 0 => Some(WcStatus::LocQpOpErr),
+        () if packets > SPAN_MAX => Some(WcStatus::LocLenErr),
+        () => None,
+    };
+    if let Some(status) = status {
+        fail_in_turn(qpc, cold, units, PendingFailure { position, status });
+        return Err(Stop::Failed);
+    }
+    plain.req.begun = position.wrapping_add(1);
+    plain.req.reads += u32::from(asks);
+    let (first_psn, ssn) = (qpc.tx.nxt(), qpc.req.ssn);
+    *cold.entry_mut(position) = SqEntry { first_psn, ssn, packets, rpsn_start: first_psn };
+    Ok(Begun::Yes)
+}
+
+/// LOCAL_INV and BIND_MW are done when nothing is before them.
+fn run_local(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Result<Begun, Stop> {
+    if qpc.req.head != qpc.req.next {
+        return Ok(Begun::Waits);
+    }
+    if !requester::run_local(qpc, cold, units) {
+        return Err(Stop::Failed);
+    }
+    if let Some(plain) = cold.plain.as_deref_mut() {
+        plain.req.begun = qpc.req.next;
+    }
+    Ok(Begun::DoneAlready)
+}
+
+/// Sends the packet at the cursor and moves the cursor behind it.
+fn send_packet<T: TxSlots>(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    slots: &mut T,
+    grant: &mut Grant,
+    tail: u32,
+) -> Result<(), Stop> {
+    let (position, index) = (qpc.req.next, qpc.req.sent);
+    let Some(plain) = cold.plain.as_deref() else { return Err(Stop::Failed) };
+    let (max, since) = (plain.req.max, plain.req.since_ack_req);
+    let asks = cold.send_queue.wqe(position).opcode.has_response();
+    let packets = cold.entry(position).packets;
+    // A request for a response takes all PSNs of the response with its one packet.
+    let span = if asks { packets - index } else { 1 };
+    let last = index + span == packets;
+    let queue_empties = last && position.wrapping_add(1) == tail;
+    let next = qpc.tx.nxt().add(span);
+    let catches_up = qpc.sched.contains(SchedFlags::REWOUND) && !next.is_before(max);
+    let due = queue_empties || catches_up || qpc.tx.closes_gate() || since + 1 >= ACK_REQ_EVERY;
+    let ack_req = due && !asks;
+    match emit(qpc, cold, units, slots, position, index, ack_req)? {
+        Ok(payload) => grant.bytes = grant.bytes.saturating_sub(payload),
+        Err(status) => {
+            give_up_from(qpc, cold, units, PendingFailure { position, status });
+            return Err(Stop::Failed);
+        }
+    }
+    grant.packets -= 1;
+    qpc.tx.send_span(units.now, span, qpc.tx.una() == max);
+    let again = next.distance_from(max) <= 0;
+    units.counters.tx_requests += u64::from(!again);
+    units.counters.tx_retransmits += u64::from(again);
+    if let Some(plain) = cold.plain.as_deref_mut() {
+        plain.req.since_ack_req = if ack_req || asks { 0 } else { since.saturating_add(1) };
+        if !again {
+            plain.req.max = next;
+        }
+    }
+    (qpc.req.next, qpc.req.sent) =
+        if last { (position.wrapping_add(1), 0) } else { (position, index + span) };
+    note_rewound(qpc, cold);
+    Ok(())
+}
+
+/// A request cannot be sent, or not again: it fails in its turn, and nothing from it on is outstanding any more.
+fn give_up_from(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: PendingFailure) {
+    fail_in_turn(qpc, cold, units, failure);
+    let nxt = qpc.tx.nxt();
+    if let Some(plain) = cold.plain.as_deref_mut() {
+        plain.req.max = nxt;
+        plain.req.begun = failure.position.wrapping_add(u32::from(qpc.req.sent > 0));
+    }
+    note_rewound(qpc, cold);
+}
+
+/// Builds packet `index` of the request at `position` in a frame of the port's and sends it. Returns the bytes of its
+/// payload, or the status with which the request fails.
+fn emit<T: TxSlots>(
+    qpc: &Qpc,
+    cold: &QpCold,
+    units: &Units,
+    slots: &mut T,
+    position: u32,
+    index: u32,
+    ack_req: bool,
+) -> Result<Result<usize, WcStatus>, Stop> {
+    let wqe = cold.send_queue.wqe(position);
+    let wanted = Wanted {
+        id: &qpc.id,
+        template: &qpc.template,
+        wqe: &wqe,
+        entry: cold.entry(position),
+        msn: Msn::new(0),
+        index,
+        ack_req,
+    };
+    if wqe.opcode.has_response() {
+        return ask::emit(&wanted, units, slots);
+    }
+    let plan = match PacketPlan::<true>::new(wanted) {
+        Ok(plan) => plan,
+        Err(status) => return Ok(Err(status)),
+    };
+    let frame = slots.slot(qpc.id.loopback).ok_or(Stop::PortFull)?;
+    let built = plan.build(&units.memory, frame);
+    match built {
+        Ok(len) => slots.commit(qpc.id.loopback, len),
+        Err(_) => slots.cancel(qpc.id.loopback),
+    }
+    Ok(built.map(|_| plan.payload_len()))
+}

@@ -1,0 +1,75 @@
+//! WRITEs that overlap, kept in order (`ordered_overlap`, protocol.md 2.4).
+//!
+//! A packet that comes out of order is placed at once, and one that comes twice may be placed twice while something is
+//! missing, so two WRITEs to the same bytes may end in either order. Only when the first is acknowledged can no copy of it
+//! be placed any more.
+
+use crate::qp::context::{QpCold, Qpc};
+use crate::queue::{SendOpcode, SendWqe};
+use crate::stream::PARKED_BYTES_MAX;
+
+/// Addresses that the unacknowledged WRITEs of a queue pair lie in, and more: a WRITE outside overlaps none of them, and
+/// nobody needs to look at each.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hull {
+    start: u64,
+    /// One past the last address.
+    end: u64,
+}
+
+impl Hull {
+    fn of(wqe: &SendWqe<'_>) -> Option<Self> {
+        let writes = matches!(wqe.opcode, SendOpcode::Write | SendOpcode::WriteWithImm) && wqe.length > 0;
+        let start = wqe.remote_addr;
+        writes.then(|| Self { start, end: start.saturating_add(wqe.length.into()) })
+    }
+
+    const fn overlaps(self, other: Self) -> bool {
+        self.start < other.end && other.start < self.end
+    }
+
+    fn with(self, other: Self) -> Self {
+        if self.start == self.end {
+            return other;
+        }
+        Self { start: self.start.min(other.start), end: self.end.max(other.end) }
+    }
+}
+
+/// Whether the request at the front must wait for a WRITE that is not acknowledged. If not, it counts among them from here
+/// on.
+#[cold]
+pub(super) fn must_wait(qpc: &Qpc, cold: &mut QpCold) -> bool {
+    let wqe = cold.send_queue.wqe(qpc.req.next);
+    let Some(range) = Hull::of(&wqe) else { return false };
+    // The responder parks a small one that comes out of order: it waits there.
+    let small = wqe.length as usize <= PARKED_BYTES_MAX;
+    if !small && range.overlaps(cold.writes) {
+        let (hull, overlaps) = look_at_each(qpc, cold, range);
+        cold.writes = hull;
+        if overlaps {
+            return true;
+        }
+    }
+    cold.writes = cold.writes.with(range);
+    false
+}
+
+/// The hull of all unacknowledged WRITEs, and whether one of them overlaps `range`.
+fn look_at_each(qpc: &Qpc, cold: &QpCold, range: Hull) -> (Hull, bool) {
+    let (mut hull, mut overlaps) = (Hull::default(), false);
+    let mut position = qpc.req.next;
+    while position != qpc.req.head {
+        position = position.wrapping_sub(1);
+        let entry = cold.entry(position);
+        if !qpc.tx.una().is_before(entry.first_psn.add(entry.packets)) {
+            // Nor is any before it: acknowledgements are cumulative.
+            break;
+        }
+        if let Some(other) = Hull::of(&cold.send_queue.wqe(position)) {
+            hull = hull.with(other);
+            overlaps |= range.overlaps(other);
+        }
+    }
+    (hull, overlaps)
+}

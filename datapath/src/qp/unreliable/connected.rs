@@ -1,0 +1,192 @@
+//! A UC packet's way in. A message with a hole is dropped without a word, what comes of it later too, and the next packet
+//! that begins a message is taken whatever its PSN (IBA 9.9.2; protocol.md 1.11).
+
+use super::datagram::fail_receive;
+use crate::engine::Units;
+use crate::memory::Access;
+use crate::qp::context::{QpCold, Qpc};
+use crate::qp::fail;
+use crate::qp::responder::DMA_LEN_MAX;
+use crate::qp::scatter::scatter;
+use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
+use wire::{Kind, Packet, Position};
+
+/// The message that a UC queue pair is receiving.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Incoming {
+    message: Option<Message>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    kind: Kind,
+    /// Bytes that were placed.
+    placed: u32,
+    /// Of a WRITE, where its first byte goes, how many there are, and the key.
+    va: u64,
+    length: u32,
+    rkey: u32,
+}
+
+/// Why a packet, and with it its message, was dropped.
+enum Dropped {
+    /// It does not continue the message in progress.
+    Sequence,
+    NoReceive,
+    TooShort,
+    /// A WRITE may not go where it says, or is not as long as it says.
+    Access,
+    /// The receive may not be written: this is our own program's fault.
+    OwnReceive,
+}
+
+/// Handles a packet from the peer of a UC queue pair whose P_Key and ICRC are right.
+pub(crate) fn on_unreliable(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>) {
+    if !qpc.id.state.receives() {
+        units.counters.drop_qp_state += 1;
+        return;
+    }
+    match take(qpc, cold, units, packet) {
+        Ok(()) => units.counters.rx_unreliable += 1,
+        Err(dropped) => drop_message(qpc, cold, units, &dropped),
+    }
+}
+
+#[cold]
+fn drop_message(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, dropped: &Dropped) {
+    abandon(cold, units);
+    let counters = &mut units.counters;
+    match dropped {
+        Dropped::Sequence => counters.drop_uc_sequence += 1,
+        Dropped::NoReceive => counters.drop_no_receive += 1,
+        Dropped::TooShort => counters.drop_receive_too_short += 1,
+        Dropped::Access => counters.drop_uc_access += 1,
+        Dropped::OwnReceive => fail_receive(qpc, cold, units, WcStatus::LocProtErr),
+    }
+}
+
+/// The message in progress, if there is one, will not complete. The receive that it was using is the next one's.
+fn abandon(cold: &mut QpCold, units: &mut Units) {
+    if let Some(incoming) = cold.incoming.as_deref_mut()
+        && incoming.message.take().is_some()
+    {
+        units.counters.uc_messages_lost += 1;
+    }
+}
+
+fn take(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>) -> Result<(), Dropped> {
+    let opcode = packet.opcode();
+    let expected = packet.psn() == qpc.rx.epsn();
+    if opcode.is_start() {
+        abandon(cold, units);
+    } else if !expected {
+        return Err(Dropped::Sequence);
+    }
+    qpc.rx.resume_at(packet.psn().next());
+    let message = if opcode.is_start() {
+        begin(packet)?
+    } else {
+        let in_progress = cold.incoming.as_deref().and_then(|incoming| incoming.message);
+        in_progress.filter(|message| message.kind == opcode.kind()).ok_or(Dropped::Sequence)?
+    };
+    check_length(qpc, packet)?;
+    if opcode.consumes_rwqe() && cold.receives.find(units, qpc.rsp.recv_head, 0).is_none() {
+        return Err(Dropped::NoReceive);
+    }
+    if opcode.kind() == Kind::Write {
+        place_write(qpc, units, packet, &message)?;
+    } else {
+        place_send(qpc, cold, units, packet, &message)?;
+    }
+    let len = u32::try_from(packet.payload().len()).unwrap_or(u32::MAX);
+    let message = Message { placed: message.placed.saturating_add(len), ..message };
+    if opcode.is_end() {
+        end(qpc, cold, units, packet, &message);
+    }
+    if let Some(incoming) = cold.incoming.as_deref_mut() {
+        incoming.message = (!opcode.is_end()).then_some(message);
+    }
+    Ok(())
+}
+
+fn begin(packet: &Packet<'_>) -> Result<Message, Dropped> {
+    let kind = packet.opcode().kind();
+    let reth = packet.reth();
+    if kind == Kind::Write && reth.is_none() {
+        return Err(Dropped::Sequence);
+    }
+    let reth = reth.unwrap_or_default();
+    Ok(Message { kind, placed: 0, va: reth.va, length: reth.dma_len, rkey: reth.rkey })
+}
+
+/// FIRST and MIDDLE are exactly one path MTU, LAST 1 to one, ONLY at most one.
+fn check_length(qpc: &Qpc, packet: &Packet<'_>) -> Result<(), Dropped> {
+    let (len, pmtu) = (packet.payload().len(), usize::from(qpc.id.pmtu));
+    let fits = match packet.opcode().position() {
+        Position::First | Position::Middle => len == pmtu,
+        Position::Last => (1..=pmtu).contains(&len),
+        Position::Only => len <= pmtu,
+    };
+    if fits { Ok(()) } else { Err(Dropped::Sequence) }
+}
+
+/// The key and the whole rest of the range are checked for each packet: the region may be gone meanwhile.
+fn place_write(qpc: &Qpc, units: &Units, packet: &Packet<'_>, message: &Message) -> Result<(), Dropped> {
+    let payload = packet.payload();
+    let rest = message.length.checked_sub(message.placed).ok_or(Dropped::Access)?;
+    let fits = if packet.opcode().is_end() {
+        payload.len() as u64 == u64::from(rest)
+    } else {
+        (payload.len() as u64) < u64::from(rest)
+    };
+    if !fits || message.length > DMA_LEN_MAX || !qpc.id.access.contains(Access::REMOTE_WRITE) {
+        return Err(Dropped::Access);
+    }
+    let va = message.va.wrapping_add(message.placed.into());
+    let mapped =
+        units.memory.check_remote(message.rkey, qpc.id.peer(), va, rest.into(), Access::REMOTE_WRITE);
+    mapped.map_err(|_| Dropped::Access)?.write(payload);
+    Ok(())
+}
+
+fn place_send(
+    qpc: &Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    packet: &Packet<'_>,
+    message: &Message,
+) -> Result<(), Dropped> {
+    let found = cold.receives.find(units, qpc.rsp.recv_head, 0);
+    let receive = found.and_then(|found| cold.receives.wqe(units, found, qpc.id.pd));
+    let (wqe, pd) = receive.ok_or(Dropped::NoReceive)?;
+    let (start, payload) = (u64::from(message.placed), packet.payload());
+    if start + payload.len() as u64 > u64::from(wqe.length) {
+        return Err(Dropped::TooShort);
+    }
+    scatter(&units.memory, pd, wqe.sges(), start, payload).map_err(|_| Dropped::OwnReceive)
+}
+
+/// The last packet was placed: the receive completes, if there is one.
+fn end(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>, message: &Message) {
+    if !packet.opcode().consumes_rwqe() {
+        return;
+    }
+    let imm = packet.imm();
+    let mut flags = WcFlags::empty();
+    flags.set(WcFlags::WITH_IMM, imm.is_some());
+    flags.set(WcFlags::SOLICITED, packet.solicited());
+    let opcode = if message.kind == Kind::Write { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv };
+    let completion = Completion {
+        wr_id: cold.receives.finish_next(units, &mut qpc.rsp.recv_head),
+        status: WcStatus::Success,
+        opcode,
+        flags,
+        byte_len: message.placed,
+        imm: imm.unwrap_or(0),
+        qpn: qpc.id.qpn,
+        src_qp: 0,
+    };
+    if !units.complete(cold.recv_cq, &completion) {
+        fail(qpc, cold, units, None);
+    }
+}

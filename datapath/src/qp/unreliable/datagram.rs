@@ -1,0 +1,118 @@
+//! A datagram's way in (protocol.md 1.11).
+
+use super::QKEY_GSI;
+use crate::engine::Units;
+use crate::memory::AccessError;
+use crate::qp::context::{QpCold, Qpc};
+use crate::qp::scatter::scatter;
+use crate::qp::{QPN_GSI, fail};
+use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
+use wire::{Deth, Packet};
+
+/// Bytes at the start of a datagram's receive that hold the sender's IP header: an IPv6 one, or 20 bytes of nothing and
+/// an IPv4 one.
+const GRH_LEN: usize = 40;
+
+/// Handles a datagram whose address, P_Key and ICRC are right. `ip` is its IP header.
+pub(crate) fn on_datagram(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    packet: &Packet<'_>,
+    ip: &[u8],
+) {
+    let Some(deth) = packet.deth() else {
+        units.counters.drop_opcode_class += 1;
+        return;
+    };
+    if !qpc.id.state.receives() {
+        units.counters.drop_qp_state += 1;
+        return;
+    }
+    if deth.qkey != qkey_of(qpc, cold) {
+        units.counters.drop_qkey += 1;
+        return;
+    }
+    match place(qpc, cold, units, packet, ip) {
+        Ok(Some(byte_len)) => complete(qpc, cold, units, packet, &deth, byte_len),
+        Ok(None) => {}
+        Err(_) => fail_receive(qpc, cold, units, WcStatus::LocProtErr),
+    }
+}
+
+fn qkey_of(qpc: &Qpc, cold: &QpCold) -> u32 {
+    if qpc.id.qpn == QPN_GSI { QKEY_GSI } else { cold.attributes.attr.qkey }
+}
+
+/// Copies the GRH area and the payload to the next receive. Returns the bytes of both; `None` if it was dropped.
+fn place(
+    qpc: &Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    packet: &Packet<'_>,
+    ip: &[u8],
+) -> Result<Option<u32>, AccessError> {
+    let found = cold.receives.find(units, qpc.rsp.recv_head, 0);
+    let receive = found.and_then(|found| cold.receives.wqe(units, found, qpc.id.pd));
+    let Some((wqe, pd)) = receive else {
+        units.counters.drop_no_receive += 1;
+        return Ok(None);
+    };
+    let payload = packet.payload();
+    let byte_len = u32::try_from(GRH_LEN + payload.len()).unwrap_or(u32::MAX);
+    if byte_len > wqe.length {
+        units.counters.drop_receive_too_short += 1;
+        return Ok(None);
+    }
+    let mut grh = [0; GRH_LEN];
+    let ip = &ip[..ip.len().min(GRH_LEN)];
+    grh[GRH_LEN - ip.len()..].copy_from_slice(ip);
+    scatter(&units.memory, pd, wqe.sges(), 0, &grh)?;
+    scatter(&units.memory, pd, wqe.sges(), GRH_LEN as u64, payload)?;
+    Ok(Some(byte_len))
+}
+
+fn complete(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    packet: &Packet<'_>,
+    deth: &Deth,
+    byte_len: u32,
+) {
+    let imm = packet.imm();
+    let mut flags = WcFlags::GRH;
+    flags.set(WcFlags::WITH_IMM, imm.is_some());
+    flags.set(WcFlags::SOLICITED, packet.solicited());
+    let completion = Completion {
+        wr_id: cold.receives.finish_next(units, &mut qpc.rsp.recv_head),
+        status: WcStatus::Success,
+        opcode: WcOpcode::Recv,
+        flags,
+        byte_len,
+        imm: imm.unwrap_or(0),
+        qpn: qpc.id.qpn,
+        src_qp: deth.src_qp,
+    };
+    units.counters.rx_unreliable += 1;
+    if !units.complete(cold.recv_cq, &completion) {
+        fail(qpc, cold, units, None);
+    }
+}
+
+/// The next receive names memory that may not be written: it ends with that status, and the queue pair in ERR.
+#[cold]
+pub(super) fn fail_receive(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, status: WcStatus) {
+    let completion = Completion {
+        wr_id: cold.receives.finish_next(units, &mut qpc.rsp.recv_head),
+        status,
+        opcode: WcOpcode::Recv,
+        flags: WcFlags::empty(),
+        byte_len: 0,
+        imm: 0,
+        qpn: qpc.id.qpn,
+        src_qp: 0,
+    };
+    units.complete(cold.recv_cq, &completion);
+    fail(qpc, cold, units, None);
+}

@@ -1,0 +1,116 @@
+//! The wall between the dialects: in every state, a queue pair takes nothing of the other one, and counts it.
+
+use datapath::counters::Counters;
+use datapath::qp::attr::RecoveryPolicy;
+use datapath::qp::state::QpState;
+use simnet::{Forger, Qp, QpOptions, Region, Rig, RigOptions};
+use wire::{Aeth, AtomicEth, Meta, Opcode, Psn, Reth, Syndrome, Transport, WireMode};
+
+const PSN: u32 = 0x00_1000;
+
+fn options(mode: WireMode) -> QpOptions {
+    let recovery = match mode {
+        WireMode::Plain => RecoveryPolicy::GoBackN,
+        WireMode::Srnic => RecoveryPolicy::SelectiveRepeat,
+    };
+    QpOptions { sq_psn: PSN, wire_mode: mode, recovery, ..QpOptions::default() }
+}
+
+/// Two queue pairs, the second, in `state`, the victim of frames that claim to be of the first.
+fn victim(mode: WireMode, state: QpState) -> (Rig, Qp, Qp, Region) {
+    let mut rig = Rig::new(RigOptions::default());
+    let (left, right) = (rig.add_node(), rig.add_node());
+    let (a, b) = (rig.create_qp(left, options(mode)), rig.create_qp(right, options(mode)));
+    let open = rig.region(right, 4096);
+    rig.fill(open.all(), 7);
+    if state != QpState::Reset {
+        rig.to_init(b);
+    }
+    if !matches!(state, QpState::Reset | QpState::Init) {
+        rig.to_rtr(b, a);
+    }
+    if matches!(state, QpState::Rts | QpState::Sqd | QpState::Err) {
+        rig.to_rts(b);
+    }
+    if matches!(state, QpState::Sqd | QpState::Err) {
+        rig.to_state(b, state);
+    }
+    if state != QpState::Reset {
+        rig.post_recv(b, open.at(0, 256));
+        // In ERR it is flushed.
+        rig.run_for(10_000);
+        rig.poll();
+        rig.take_completions(b);
+    }
+    (rig, a, b, open)
+}
+
+/// One frame of every RC packet type of `mode`, each as valid as can be, and half with a receive or region to hit.
+fn frames(forger: &Forger, mode: WireMode, open: &Region) -> Vec<Vec<u8>> {
+    let types = Opcode::ALL.iter().filter(|opcode| opcode.transport() == Transport::Rc);
+    types
+        .map(|&opcode| {
+            let mut repr = forger.repr(mode, opcode, Psn::new(PSN));
+            let (va, rkey) = (open.iova, open.key);
+            repr.reth = repr.reth.map(|_| Reth { va, rkey, dma_len: 64 });
+            repr.atomic_eth = repr.atomic_eth.map(|_| AtomicEth { va, rkey, swap_add: 1, compare: 0 });
+            repr.aeth = repr.aeth.map(|_| Aeth { syndrome: Syndrome::ACK, msn: 0 });
+            repr.meta = repr.meta.map(|_| Meta::default());
+            let silent = repr.reth.is_none() && repr.aeth.is_some() || repr.atomic_eth.is_some();
+            let payload: &[u8] = if silent || opcode == Opcode::RcReadRequest { &[] } else { &[0xEE; 64] };
+            forger.frame(&repr, payload)
+        })
+        .collect()
+}
+
+#[test]
+fn nothing_of_the_other_dialect_is_taken_in_any_state() {
+    let states = [QpState::Reset, QpState::Init, QpState::Rtr, QpState::Rts, QpState::Sqd, QpState::Err];
+    for (mine, theirs) in [(WireMode::Plain, WireMode::Srnic), (WireMode::Srnic, WireMode::Plain)] {
+        for state in states {
+            // Before RTR a queue pair has no dialect yet: it is the default one, and takes nothing anyway.
+            let undecided = matches!(state, QpState::Reset | QpState::Init);
+            let (mut rig, a, b, open) = victim(mine, state);
+            let forger = Forger::new(&rig, a, b);
+            let frames = frames(&forger, theirs, &open);
+            let count = frames.len() as u64;
+            assert!(count >= 20, "all packet types of RC");
+            let before = *rig.counters(b);
+            for frame in frames {
+                let now = rig.now();
+                rig.net.deliver(now, b.node(), frame);
+                rig.run_for(2000);
+            }
+            rig.run_for(1_000_000);
+            let what = format!("{mine:?} in {state:?}");
+            let counters = *rig.counters(b);
+            let dropped = |read: fn(&Counters) -> u64| read(&counters) - read(&before);
+            let at_the_wall = dropped(|counters| counters.drop_wire_mode);
+            let anywhere = at_the_wall + dropped(|counters| counters.drop_address + counters.drop_qp_state);
+            assert_eq!(anywhere, count, "{what}: each is counted: {counters:?}");
+            assert!(undecided || at_the_wall == count, "{what}: at the wall: {counters:?}");
+            assert_eq!(dropped(|counters| counters.tx_acks + counters.tx_responses), 0, "{what}");
+            assert_eq!(rig.state(b), state, "{what}");
+            assert!(rig.recvs(b).is_empty() && rig.sends(b).is_empty(), "{what}: nothing completes");
+            rig.verify(open.all(), 7);
+            rig.verify_guards();
+        }
+    }
+}
+
+/// The same frames in the queue pair's own dialect do something: the test above would fail if it could.
+#[test]
+fn what_is_refused_for_its_dialect_alone_would_have_been_taken() {
+    for mode in WireMode::ALL {
+        let (mut rig, a, b, open) = victim(mode, QpState::Rtr);
+        let forger = Forger::new(&rig, a, b);
+        let mut repr = forger.repr(mode, Opcode::RcWriteOnly, Psn::new(PSN));
+        repr.reth = Some(Reth { va: open.iova, rkey: open.key, dma_len: 64 });
+        repr.meta = repr.meta.map(|_| Meta::default());
+        let (now, frame) = (rig.now(), forger.frame(&repr, &[0xEE; 64]));
+        rig.net.deliver(now, b.node(), frame);
+        rig.run_for(1_000_000);
+        assert_eq!(rig.bytes(open.at(0, 64)), [0xEE; 64], "{mode:?}");
+        assert_eq!(rig.counters(b).rx_in_order, 1, "{mode:?}");
+    }
+}

@@ -1,0 +1,49 @@
+//! Completions as futures, for any executor that can wait for a file descriptor (feature `async`).
+//!
+//! A [`Completions`] is a completion queue on a channel. One task of the program waits until its descriptor is readable
+//! and calls [`Completions::process`]; every other task awaits [`Operation`]s, or the [`Receives`] of an
+//! [`AsyncQueuePair`]. With tokio that task is:
+//!
+//! ```
+//! use tokio::io::unix::AsyncFd;
+//! use verbs_api::{Completions, Error};
+//!
+//! async fn drive(completions: Completions) -> Result<(), Box<dyn std::error::Error>> {
+//!     // SAFETY: the clone keeps the descriptor open, and always names the same one.
+//!     let readable = unsafe { AsyncFd::register(completions.clone()) }.map_err(std::io::Error::from)?;
+//!     loop {
+//!         let mut ready = readable.readable().await?;
+//!         ready.clear_ready();
+//!         completions.process()?;
+//!     }
+//! }
+//! # let _ = drive;
+//! ```
+//!
+//! # Cancellation
+//! An operation owns its [`Buffer`]. A future that is dropped leaves it with the engine, until the work request completes:
+//! then it goes back to its pool, and not before. What a dropped receive takes in is lost with it, so who cancels
+//! receives, as `select!` does, takes them from [`Receives`], where messages wait until they are asked for.
+//!
+//! # What it costs
+//! A lock, an entry of a hash table and a wake-up for each operation, and an event of the channel for each batch of
+//! completions. A service that waits uses some 2 % of a core, which its device's thread takes to look at the port a thousand
+//! times a second; a frame that finds it asleep waits 1 ms at most. Who counts microseconds
+//! polls, by [`CompletionQueue::poll`](crate::CompletionQueue::poll).
+
+mod buffer;
+mod completions;
+mod pair;
+mod receives;
+
+pub use buffer::{Buffer, BufferPool};
+pub use completions::{Completions, Done, Operation};
+pub use pair::AsyncQueuePair;
+pub use receives::Receives;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A panic while a lock was held has shown itself, and leaves nothing half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,257 @@
+//! Operations under way, and the queue that tells how they end.
+
+use super::buffer::Buffer;
+use super::lock;
+use crate::completion::{CompletionChannel, CompletionQueue};
+use crate::device::Device;
+use crate::driver::Driver;
+use crate::error::Error;
+use crate::memory::ProtectionDomain;
+use crate::queue_pair::QueuePairBuilder;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use datapath::queue::{Completion, WcOpcode, WcStatus};
+use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::{Arc, Mutex};
+
+/// A completion queue whose completions are futures. Clones name the same one.
+#[derive(Clone)]
+pub struct Completions {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    channel: CompletionChannel,
+    state: Mutex<State>,
+}
+
+struct State {
+    cq: CompletionQueue,
+    under_way: HashMap<u64, UnderWay>,
+    next_id: u64,
+}
+
+/// An operation that the engine has.
+struct UnderWay {
+    qpn: u32,
+    buffer: Buffer,
+    waker: Option<Waker>,
+    end: End,
+}
+
+enum End {
+    /// Not yet, and somebody wants to know.
+    Awaited,
+    /// Not yet, and nobody does: the buffer goes back when it ends.
+    Forgotten,
+    /// As the completion says.
+    Completed(Completion),
+    /// Its queue pair went before it ended.
+    Gone,
+}
+
+/// How an operation ended.
+#[derive(Debug)]
+pub struct Done {
+    /// The completion; its `status` says whether it succeeded.
+    pub completion: Completion,
+    /// The buffer that the operation had.
+    pub buffer: Buffer,
+}
+
+impl Completions {
+    /// A completion queue of at least `entries` entries.
+    ///
+    /// # Errors
+    /// [`Error::Create`], [`Error::Channel`]; [`Error::Unsupported`] for a device that nobody drives while tasks wait.
+    pub fn new(device: &Device, entries: u32) -> Result<Self, Error> {
+        if device.driver() == Driver::Inline {
+            return Err(Error::Unsupported(
+                "nobody drives the engine of this device while tasks wait; open it with Driver::THREAD or driver=thread",
+            ));
+        }
+        let channel = device.create_channel()?;
+        let cq = device.create_cq_on(&channel, entries)?;
+        cq.arm(false)?;
+        let state = Mutex::new(State { cq, under_way: HashMap::new(), next_id: 0 });
+        Ok(Self { inner: Arc::new(Inner { channel, state }) })
+    }
+
+    /// Begins a reliable connection that completes here.
+    pub fn queue_pair(&self, pd: &ProtectionDomain) -> QueuePairBuilder {
+        let state = lock(&self.inner.state);
+        pd.queue_pair(&state.cq, &state.cq)
+    }
+
+    /// Wakes who waits for what has completed; to be called when the descriptor is readable, or at any time. Returns how
+    /// many operations have ended.
+    ///
+    /// # Errors
+    /// [`Error::NoChannel`], which cannot happen.
+    pub fn process(&self) -> Result<usize, Error> {
+        let mut woken = Vec::new();
+        let mut buffers = Vec::new();
+        let ended = {
+            let mut state = lock(&self.inner.state);
+            while self.inner.channel.take_event().is_some() {}
+            // Armed first: what comes while this looks makes another event.
+            state.cq.arm(false)?;
+            let mut ended = 0;
+            while let Some(completion) = state.cq.poll() {
+                ended += 1;
+                state.complete(completion, &mut woken, &mut buffers);
+            }
+            ended
+        };
+        // Both may call into what is locked above.
+        drop(buffers);
+        woken.into_iter().for_each(Waker::wake);
+        Ok(ended)
+    }
+
+    /// Posts what `post` posts under the number that it is given. The lock is held meanwhile, so that it cannot complete
+    /// before it is known.
+    pub(super) fn begin(
+        &self,
+        qpn: u32,
+        buffer: Buffer,
+        post: impl FnOnce(u64, &Buffer) -> Result<(), Error>,
+    ) -> Operation {
+        let mut state = lock(&self.inner.state);
+        let id = state.next_id;
+        if let Err(error) = post(id, &buffer) {
+            return Operation { completions: self.clone(), begun: Begun::Refused(Some(error)) };
+        }
+        state.next_id += 1;
+        state.under_way.insert(id, UnderWay { qpn, buffer, waker: None, end: End::Awaited });
+        Operation { completions: self.clone(), begun: Begun::UnderWay(id) }
+    }
+
+    /// The queue pair is gone: what it had ends without completions.
+    pub(super) fn abandon(&self, qpn: u32) {
+        let (mut woken, mut forgotten) = (Vec::new(), Vec::new());
+        let mut state = lock(&self.inner.state);
+        let ids: Vec<u64> =
+            state.under_way.iter().filter(|(_, op)| op.qpn == qpn).map(|(id, _)| *id).collect();
+        for id in ids {
+            let Some(op) = state.under_way.get_mut(&id) else { continue };
+            match op.end {
+                End::Awaited => {
+                    op.end = End::Gone;
+                    woken.extend(op.waker.take());
+                }
+                End::Forgotten => forgotten.extend(state.under_way.remove(&id)),
+                End::Completed(_) | End::Gone => {}
+            }
+        }
+        drop(state);
+        drop(forgotten);
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    fn poll(&self, id: u64, context: &Context<'_>) -> Poll<Result<Done, Error>> {
+        let mut state = lock(&self.inner.state);
+        let Some(op) = state.under_way.get_mut(&id) else {
+            return Poll::Ready(Err(Error::QueuePairGone));
+        };
+        if matches!(op.end, End::Awaited) {
+            op.waker = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        let ended = state.under_way.remove(&id);
+        drop(state);
+        Poll::Ready(match ended {
+            Some(UnderWay { end: End::Completed(completion), mut buffer, .. }) => {
+                let receive = matches!(completion.opcode, WcOpcode::Recv | WcOpcode::RecvRdmaWithImm);
+                if receive && completion.status == WcStatus::Success {
+                    buffer.received(completion.byte_len);
+                }
+                Ok(Done { completion, buffer })
+            }
+            _ => Err(Error::QueuePairGone),
+        })
+    }
+
+    fn forget(&self, id: u64) {
+        let mut state = lock(&self.inner.state);
+        let Some(op) = state.under_way.get_mut(&id) else { return };
+        let ended = match op.end {
+            End::Awaited => {
+                op.end = End::Forgotten;
+                op.waker = None;
+                None
+            }
+            _ => state.under_way.remove(&id),
+        };
+        drop(state);
+        // Its buffer may wake who waits for one.
+        drop(ended);
+    }
+}
+
+impl State {
+    fn complete(&mut self, completion: Completion, woken: &mut Vec<Waker>, buffers: &mut Vec<Buffer>) {
+        let Some(op) = self.under_way.get_mut(&completion.wr_id) else { return };
+        if matches!(op.end, End::Forgotten) {
+            buffers.extend(self.under_way.remove(&completion.wr_id).map(|op| op.buffer));
+            return;
+        }
+        op.end = End::Completed(completion);
+        woken.extend(op.waker.take());
+    }
+}
+
+impl AsFd for Completions {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.channel.as_fd()
+    }
+}
+
+impl AsRawFd for Completions {
+    fn as_raw_fd(&self) -> RawFd {
+        self.inner.channel.as_raw_fd()
+    }
+}
+
+/// A posted work request; it is posted when this is made, not when it is polled first. Dropping it lets the operation go
+/// on, and its buffer goes back to the pool when it has ended.
+#[must_use = "without awaiting it nobody learns how it ends"]
+pub struct Operation {
+    completions: Completions,
+    begun: Begun,
+}
+
+enum Begun {
+    UnderWay(u64),
+    /// It could not be posted; `None` once that was said.
+    Refused(Option<Error>),
+}
+
+impl Future for Operation {
+    /// An error if it was not posted ([`Error::Post`]) or its queue pair is gone ([`Error::QueuePairGone`]); else how it
+    /// ended, which may be a failure as well.
+    type Output = Result<Done, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.begun {
+            Begun::Refused(error) => Poll::Ready(Err(error.take().unwrap_or(Error::QueuePairGone))),
+            Begun::UnderWay(id) => {
+                let id = *id;
+                let end = self.completions.poll(id, context);
+                if end.is_ready() {
+                    self.begun = Begun::Refused(None);
+                }
+                end
+            }
+        }
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        if let Begun::UnderWay(id) = self.begun {
+            self.completions.forget(id);
+        }
+    }
+}

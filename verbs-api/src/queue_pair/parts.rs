@@ -1,0 +1,65 @@
+//! What every queue pair is created of, whatever its type.
+
+use super::Owned;
+use crate::completion::{CompletionQueue, CqShared};
+use crate::error::Error;
+use crate::memory::ProtectionDomain;
+use crate::shared_receive::SrqShared;
+use datapath::engine::QpConfig;
+use datapath::qp::state::QpType;
+use datapath::queue::QueueCaps;
+use std::sync::Arc;
+
+/// `ibv_qp_init_attr`, and the objects that it names.
+pub(super) struct Parts {
+    pub qp_type: QpType,
+    /// It is to have QPN 1.
+    pub gsi: bool,
+    pub domain: ProtectionDomain,
+    pub cqs: [Arc<CqShared>; 2],
+    pub srq: Option<Arc<SrqShared>>,
+    pub caps: QueueCaps,
+    pub window: u16,
+}
+
+impl Parts {
+    /// Of a reliable connection, with default sizes.
+    pub fn new(domain: &ProtectionDomain, send_cq: &CompletionQueue, recv_cq: &CompletionQueue) -> Self {
+        Self {
+            qp_type: QpType::Rc,
+            gsi: false,
+            domain: domain.clone(),
+            cqs: [Arc::clone(send_cq.shared()), Arc::clone(recv_cq.shared())],
+            srq: None,
+            caps: QueueCaps::default(),
+            window: domain.device().window_max(),
+        }
+    }
+
+    /// The queue pair, in RESET.
+    ///
+    /// # Errors
+    /// [`Error::Create`], [`Error::OtherDevice`].
+    pub fn create(self) -> Result<Owned, Error> {
+        let device = self.domain.device();
+        if !self.cqs.iter().all(|cq| cq.device.is(device)) {
+            return Err(Error::OtherDevice { what: "completion queue" });
+        }
+        if self.srq.as_ref().is_some_and(|srq| !srq.device.is(device)) {
+            return Err(Error::OtherDevice { what: "shared receive queue" });
+        }
+        let [send_cq, recv_cq] = [self.cqs[0].number, self.cqs[1].number];
+        let config = QpConfig {
+            qp_type: self.qp_type,
+            gsi: self.gsi,
+            pd: self.domain.id(),
+            send_cq,
+            recv_cq,
+            srq: self.srq.as_ref().map(|srq| srq.number),
+            caps: self.caps,
+            window: self.window,
+        };
+        let handles = device.nic().create_qp(&config)?;
+        Ok(Owned { handles, domain: self.domain, _cqs: self.cqs, _srq: self.srq })
+    }
+}

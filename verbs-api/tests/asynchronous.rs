@@ -1,0 +1,276 @@
+//! Completions as futures, with tokio over `sim:` devices; and what a cancelled one leaves.
+
+use std::fs;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::process::{Child, Command, Stdio};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::io::unix::AsyncFd;
+use tokio::time::timeout;
+use verbs_api::{
+    Access, AsyncQueuePair, BufferPool, Completions, Device, Driver, Error, MemoryRegion, ProtectionDomain,
+    WcStatus,
+};
+
+const MESSAGE: usize = 4096;
+const LIMIT: Duration = Duration::from_secs(60);
+
+struct End {
+    _device: Device,
+    _pd: ProtectionDomain,
+    completions: Completions,
+    memory: MemoryRegion,
+    pool: BufferPool,
+    pair: AsyncQueuePair,
+}
+
+/// Two ends that are connected, with `buffers` buffers each.
+fn ends(name: &str, faults: &str, buffers: usize) -> [End; 2] {
+    let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ;
+    let prepare = |text: String| {
+        let device = Device::builder().driver(Driver::THREAD).open(&text).expect("a device");
+        let (pd, completions) = (device.alloc_pd(), Completions::new(&device, 1024).expect("a queue"));
+        let memory = pd.register(MESSAGE, access).expect("memory");
+        let pool = BufferPool::new(pd.register(MESSAGE * buffers, access).expect("memory"), MESSAGE);
+        let prepared = completions.queue_pair(&pd).access(access).timeout(18).build().expect("a queue pair");
+        (device, pd, completions, memory, pool.expect("buffers"), prepared)
+    };
+    let (one, two) = (prepare(format!("{faults}sim:{name}")), prepare(format!("sim:{name}")));
+    let (to_one, to_two) = (one.5.endpoint(), two.5.endpoint());
+    [(one, to_two), (two, to_one)].map(|((_device, _pd, completions, memory, pool, prepared), peer)| {
+        let pair = AsyncQueuePair::new(&completions, prepared.connect(&peer).expect("connected"));
+        End { _device, _pd, completions, memory, pool, pair }
+    })
+}
+
+/// Runs `program` beside the tasks that wake it.
+fn run<F: Future>(ends: &[End; 2], program: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        for end in ends {
+            let completions = end.completions.clone();
+            tokio::spawn(async move {
+                // SAFETY: the clone keeps the descriptor open, and always names the same one.
+                let readable = unsafe { AsyncFd::register(completions.clone()) }.expect("a descriptor");
+                loop {
+                    readable.readable().await.expect("it stays open").clear_ready();
+                    completions.process().expect("it is armed");
+                }
+            });
+        }
+        timeout(LIMIT, program).await.expect("it ends within a minute")
+    })
+}
+
+#[test]
+fn messages_come_back_through_loss_and_all_buffers_with_them() {
+    let ends = ends("async-echo", "fault:loss=5%,seed=3:", 16);
+    let [one, two] = &ends;
+    run(&ends, async {
+        let mut questions = two.pair.receives(&two.pool, 8);
+        let mut answers = one.pair.receives(&one.pool, 8);
+        for number in 0_u32..200 {
+            let mut question = one.pool.take().expect("half are free");
+            question.set(&number.to_le_bytes().repeat(500)).expect("it fits");
+            let sent = one.pair.send(question);
+            let asked = questions.next().await.expect("a message").expect("posted");
+            drop(two.pair.send(asked.buffer));
+            let answer = answers.next().await.expect("a message").expect("posted").buffer;
+            assert_eq!(answer.to_vec().expect("inside"), number.to_le_bytes().repeat(500));
+            assert_eq!(sent.await.expect("posted").completion.status, WcStatus::Success);
+        }
+    });
+    // What was dropped unfinished goes back when the engine has done with it.
+    run(&ends, async {
+        while two.pool.free() + one.pool.free() < 16 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+}
+
+#[test]
+fn reads_and_writes_are_awaited() {
+    let ends = ends("async-rdma", "", 2);
+    let [one, two] = &ends;
+    run(&ends, async {
+        let mut buffer = one.pool.take().expect("free");
+        buffer.set(b"one-sided").expect("it fits");
+        let done = one.pair.write(buffer, two.memory.remote().at(8)).await.expect("posted");
+        assert_eq!(done.completion.status, WcStatus::Success);
+        let mut buffer = done.buffer;
+        buffer.set(&[0; 5]).expect("it fits");
+        let done = one.pair.read(buffer, two.memory.remote().at(12)).await.expect("posted");
+        assert_eq!(done.buffer.to_vec().expect("inside"), b"sided");
+        // Outside of the peer's region: an end like others, and the buffer comes back.
+        let done = one.pair.write(done.buffer, two.memory.remote().at(1 << 20)).await.expect("posted");
+        assert_eq!((done.completion.status, done.buffer.len()), (WcStatus::RemAccessErr, 5));
+    });
+}
+
+/// Polls once, without anybody to wake.
+fn poll_once<F: Future>(future: F) -> Poll<F::Output> {
+    pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn a_cancelled_receive_keeps_its_buffer_until_the_engine_has_done_with_it() {
+    let ends = ends("async-cancel", "", 1);
+    let [one, two] = &ends;
+    assert!(poll_once(two.pair.recv(two.pool.take().expect("free"))).is_pending());
+    // The future is gone, the receive is not: nobody else gets its buffer.
+    assert!(two.pool.take().is_none());
+    run(&ends, async {
+        let mut buffer = one.pool.take().expect("free");
+        buffer.set(b"for nobody").expect("it fits");
+        one.pair.send(buffer).await.expect("posted");
+        let again = loop {
+            match two.pool.take() {
+                Some(buffer) => break buffer,
+                None => tokio::time::sleep(Duration::from_millis(1)).await,
+            }
+        };
+        let next = two.pair.recv(again);
+        let mut buffer = one.pool.take().expect("it came back");
+        buffer.set(b"for somebody").expect("it fits");
+        one.pair.send(buffer).await.expect("posted");
+        assert_eq!(next.await.expect("posted").buffer.to_vec().expect("inside"), b"for somebody");
+    });
+}
+
+#[test]
+fn a_stream_that_is_waited_for_in_vain_loses_nothing() {
+    let ends = ends("async-stream", "", 4);
+    let [one, two] = &ends;
+    run(&ends, async {
+        let mut messages = two.pair.receives(&two.pool, 2);
+        for number in 0_u8..20 {
+            // As `select!` does with the branch that is not ready.
+            assert!(poll_once(messages.next()).is_pending());
+            let mut buffer = one.pool.take().expect("free");
+            buffer.set(&[number]).expect("it fits");
+            one.pair.send(buffer).await.expect("posted");
+            let message = messages.next().await.expect("a message").expect("posted");
+            assert_eq!(message.buffer.to_vec().expect("inside"), [number]);
+        }
+    });
+}
+
+#[test]
+fn a_stream_without_buffers_goes_on_when_one_comes_back() {
+    let ends = ends("async-starved", "", 1);
+    let [one, two] = &ends;
+    let held = two.pool.take().expect("free");
+    run(&ends, async {
+        let mut messages = two.pair.receives(&two.pool, 1);
+        let mut buffer = one.pool.take().expect("free");
+        buffer.set(b"late").expect("it fits");
+        let sent = one.pair.send(buffer);
+        let give_back = async {
+            tokio::task::yield_now().await;
+            drop(held);
+        };
+        let receive = async { messages.next().await.expect("a message").expect("posted").buffer.to_vec() };
+        let (received, ()) = join(receive, give_back).await;
+        assert_eq!(received.expect("inside"), b"late");
+        sent.await.expect("posted");
+    });
+}
+
+/// Both, side by side.
+async fn join<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
+    let (mut a, mut b) = (pin!(a), pin!(b));
+    let (mut first, mut second) = (None, None);
+    std::future::poll_fn(|context| {
+        if first.is_none()
+            && let Poll::Ready(end) = a.as_mut().poll(context)
+        {
+            first = Some(end);
+        }
+        if second.is_none()
+            && let Poll::Ready(end) = b.as_mut().poll(context)
+        {
+            second = Some(end);
+        }
+        if first.is_some() && second.is_some() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    (first.expect("both are ready"), second.expect("both are ready"))
+}
+
+#[test]
+fn what_a_dropped_queue_pair_had_ends() {
+    let [one, two] = ends("async-gone", "", 2);
+    let awaited = two.pair.recv(two.pool.take().expect("free"));
+    drop(two.pair.recv(two.pool.take().expect("free")));
+    assert_eq!(two.pool.free(), 0);
+    drop(two.pair);
+    assert_eq!(two.pool.free(), 1, "nobody awaited the other");
+    let Poll::Ready(Err(error)) = poll_once(awaited) else { panic!("it has ended") };
+    assert!(matches!(error, Error::QueuePairGone), "{error}");
+    assert_eq!(two.pool.free(), 2);
+    drop(one);
+}
+
+#[test]
+fn a_device_that_nobody_drives_is_refused() {
+    let device = Device::open("sim:async-inline").expect("a device");
+    let error = Completions::new(&device, 16).err().expect("it would wait for ever").to_string();
+    assert!(error.contains("Driver::THREAD"), "{error}");
+    let memory = device.alloc_pd().register(10, Access::empty()).expect("memory");
+    assert!(BufferPool::new(memory.clone(), 11).is_err() && BufferPool::new(memory.clone(), 0).is_err());
+    let mut buffer = BufferPool::new(memory, 10).expect("one fits").take().expect("free");
+    assert!(buffer.set(&[0; 11]).is_err() && buffer.resize(11).is_err() && buffer.is_empty());
+}
+
+/// The example's program.
+#[cfg(feature = "dpdk")]
+fn service(role: &str, place: &Path, meet: &str) -> Child {
+    let test = std::env::current_exe().expect("we run");
+    let profile: PathBuf = test.parent().and_then(Path::parent).expect("target/PROFILE/deps/..").into();
+    let mut command = Command::new(profile.join("examples/service"));
+    command.arg(role).arg(place.join("socket")).arg(meet);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+}
+
+/// Processor time of a process so far, in ticks of 10 ms.
+#[cfg(feature = "dpdk")]
+fn ticks(child: &Child) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it runs");
+    let fields: Vec<&str> = stat.rsplit(')').next().expect("a name").split_whitespace().collect();
+    [11, 12].iter().map(|field| fields[*field].parse::<u64>().expect("a number")).sum()
+}
+
+#[cfg(feature = "dpdk")]
+#[test]
+fn the_service_answers_and_waits_without_a_core() {
+    let place = std::env::temp_dir().join(format!("srnic-service-{}", std::process::id()));
+    fs::create_dir_all(&place).expect("a directory");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let meet = free.expect("a free port").to_string();
+    let mut server = service("serve", &place, &meet);
+    let mut line = String::new();
+    let stdout = server.stdout.take().expect("piped");
+    let mut stdout = std::io::BufReader::new(stdout);
+    std::io::BufRead::read_line(&mut stdout, &mut line).expect("text");
+    assert!(line.starts_with("waiting"), "{line}");
+    // What others do on the machine is not counted, so a pause makes this no larger.
+    std::thread::sleep(Duration::from_millis(500));
+    let before = ticks(&server);
+    std::thread::sleep(Duration::from_secs(4));
+    let used = ticks(&server) - before;
+    let asked = service("call", &place, &meet).wait_with_output().expect("our child");
+    let said = String::from_utf8_lossy(&asked.stdout).into_owned();
+    let wrong = String::from_utf8_lossy(&asked.stderr).into_owned();
+    if !asked.status.success() {
+        let _ = server.kill();
+    }
+    assert_eq!((said.as_str(), wrong.as_str()), ("asked 1000 times\n", ""));
+    assert!(server.wait().expect("our child").success());
+    std::io::Read::read_to_string(&mut stdout, &mut line).expect("text");
+    assert!(line.contains("answered 1000 messages"), "{line}");
+    let _ = fs::remove_dir_all(&place);
+    println!("{used} of 400 ticks while it waited");
+    assert!(used < 20, "it used {used} of 400 ticks, which is 5 % of a core");
+}

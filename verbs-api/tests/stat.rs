@@ -1,0 +1,224 @@
+//! What a device tells of its queue pairs: each reason for which one does not send more.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use verbs_api::{
+    Access, CompletionQueue, CongestionAlgorithm, Device, Driver, MemoryRegion, QpLimit, QpReport, QpState,
+    QueuePair, QueuePairBuilder, RecvRequest, SendData, SendRequest, StatAddress,
+};
+
+/// One end of a connection.
+struct End {
+    device: Device,
+    cq: CompletionQueue,
+    memory: MemoryRegion,
+    pair: QueuePair,
+}
+
+/// Two ends, of which `faults` goes before the first one's device; `build` says how both queue pairs are made.
+fn ends(name: &str, faults: &str, build: impl Fn(QueuePairBuilder) -> QueuePairBuilder) -> [End; 2] {
+    let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ;
+    let [one, two] = [format!("{faults}sim:{name}"), format!("sim:{name}")].map(|text| {
+        let device = Device::open(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let (pd, cq) = (device.alloc_pd(), device.create_cq(1024).expect("a queue"));
+        let memory = pd.register(1 << 20, access).expect("memory");
+        let prepared =
+            build(pd.queue_pair(&cq, &cq).access(access).timeout(18)).build().expect("a queue pair");
+        (device, cq, memory, prepared)
+    });
+    let (to_one, to_two) = (one.3.endpoint(), two.3.endpoint());
+    let end = |(device, cq, memory, prepared): (_, _, _, verbs_api::PreparedQueuePair), peer| End {
+        device,
+        cq,
+        memory,
+        pair: prepared.connect(peer).expect("connected"),
+    };
+    [end(one, &to_two), end(two, &to_one)]
+}
+
+impl End {
+    fn report(&self) -> QpReport {
+        let [report] = self.device.reports()[..] else { panic!("one queue pair") };
+        report
+    }
+
+    /// Looks until it is limited by `limit`, and runs the devices meanwhile.
+    #[track_caller]
+    fn wait_for(&self, limit: QpLimit, others: &[&Self]) -> QpReport {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut seen = Vec::new();
+        loop {
+            let report = self.report();
+            if report.limit == limit {
+                return report;
+            }
+            seen.push(report.limit);
+            seen.dedup();
+            assert!(Instant::now() < deadline, "never {limit}: {seen:?}");
+            self.device.progress();
+            for other in others {
+                other.device.progress();
+            }
+        }
+    }
+
+    fn write(&mut self, other: &Self, len: usize, count: usize) {
+        let source = [self.memory.slice(..len).expect("inside")];
+        for _ in 0..count {
+            let write = SendRequest::write(SendData::Gather(&source), other.memory.remote().at(0));
+            self.pair.post_send(&write.signaled()).expect("posted");
+        }
+    }
+}
+
+#[test]
+fn a_queue_pair_with_nothing_to_do_says_so() {
+    let [mut one, two] = ends("stat-idle", "", |pair| pair);
+    let report = one.report();
+    assert_eq!((report.limit, report.requests, report.state), (QpLimit::NothingToSend, 0, QpState::Rts));
+    assert_eq!((report.peer, report.dest_qpn), (two.device.ip(), two.pair.qpn()));
+    one.pair.post_recv(&RecvRequest { wr_id: 0, scatter: &[] }).expect("posted");
+    assert_eq!(one.report().receives, Some(1));
+    one.write(&two, 64, 1);
+    one.wait_for(QpLimit::NothingToSend, &[&two]);
+    assert_eq!(one.report().requests, 0);
+}
+
+#[test]
+fn no_receive_at_the_peer_is_named() {
+    let [mut one, mut two] = ends("stat-rnr", "", |pair| pair);
+    one.pair.post_send(&SendRequest::send(SendData::Inline(b"anybody there?")).signaled()).expect("posted");
+    let report = one.wait_for(QpLimit::NoReceive, &[&two]);
+    assert_eq!(report.requests, 1);
+    assert_eq!(two.report().receives, Some(0));
+    let scatter = [two.memory.slice(..64).expect("inside")];
+    two.pair.post_recv(&RecvRequest { wr_id: 0, scatter: &scatter }).expect("posted");
+    one.wait_for(QpLimit::NothingToSend, &[&two]);
+}
+
+#[test]
+fn a_peer_that_says_nothing_is_named_within_a_second() {
+    let [mut one, two] = ends("stat-silent", "", |pair| pair);
+    one.write(&two, 64, 1);
+    let report = one.wait_for(QpLimit::PeerSilent, &[]);
+    // By the engine's own clock, so this does not depend on who else runs here but by more than half a second.
+    assert!(report.silent_ns >= 200_000_000, "{report:?}");
+    assert_eq!((report.outstanding, report.requests), (1, 1));
+    one.wait_for(QpLimit::NothingToSend, &[&two]);
+}
+
+#[test]
+fn losses_that_are_repaired_are_named() {
+    // The second packet is lost each time that it is sent.
+    let [mut one, two] = ends("stat-lost", "fault:drop=data@2/resend@1-,dir=tx:", |pair| pair);
+    one.write(&two, 1 << 16, 1);
+    let report = one.wait_for(QpLimit::Recovery, &[&two]);
+    assert!(report.repairing_tx && report.outstanding > 0, "{report:?}");
+    assert!(two.report().repairing_rx);
+}
+
+#[test]
+fn a_full_window_and_a_full_congestion_window_are_told_apart() {
+    for (name, algorithm, limit) in [
+        ("stat-credit", CongestionAlgorithm::Fixed, QpLimit::Credit),
+        ("stat-cwnd", CongestionAlgorithm::Dctcp, QpLimit::Congestion),
+    ] {
+        let window = if limit == QpLimit::Credit { 4 } else { 512 };
+        let build = |pair: QueuePairBuilder| pair.window(window).congestion(algorithm);
+        let [mut one, two] = ends(name, "fault:delay=20ms,ecn=100%:", build);
+        // Marked throughout, so that the congestion window does not grow to the other.
+        one.write(&two, 1 << 20, 4);
+        let report = one.wait_for(limit, &[&two]);
+        assert_eq!(report.window, u32::from(window));
+        assert!(report.outstanding <= report.window && report.requests > 0, "{report:?}");
+        assert_eq!(limit == QpLimit::Congestion, report.cwnd < report.window, "{report:?}");
+    }
+}
+
+#[test]
+fn reads_that_wait_for_reads_are_named() {
+    let [mut one, two] = ends("stat-reads", "fault:delay=20ms:", |pair| pair.max_rd_atomic(1));
+    let into = [one.memory.slice(..64).expect("inside")];
+    for _ in 0..2 {
+        one.pair.post_send(&SendRequest::read(&into, two.memory.remote().at(0)).signaled()).expect("posted");
+    }
+    one.wait_for(QpLimit::Reads, &[&two]);
+    one.wait_for(QpLimit::NothingToSend, &[&two]);
+}
+
+#[test]
+fn acknowledgements_under_way_and_an_error_are_named() {
+    let [mut one, two] = ends("stat-flight", "fault:delay=20ms:", |pair| pair.timeout(8).retry_cnt(0));
+    one.write(&two, 64, 1);
+    one.wait_for(QpLimit::Acknowledgement, &[&two]);
+    // Nobody drives the peer any more, and one retry is all there is.
+    let report = one.wait_for(QpLimit::State, &[]);
+    assert_eq!(report.state, QpState::Err);
+    assert!(one.cq.poll().is_some());
+}
+
+fn path(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("srnic-{name}-{}.stat", std::process::id()))
+}
+
+#[test]
+fn whoever_connects_reads_it_whatever_the_program_does() {
+    for driver in [Driver::Inline, Driver::THREAD] {
+        let path = path(&format!("{driver:?}").replace(' ', ""));
+        let text = format!("sim:stat-text-{driver:?},stat={}", path.display());
+        let device = Device::builder().driver(driver).open(&text).expect("a device");
+        let (pd, cq) = (device.alloc_pd(), device.create_cq(16).expect("a queue"));
+        let pair = pd.queue_pair(&cq, &cq).create().expect("a queue pair");
+        let address = StatAddress::Unix(path.clone());
+        for _ in 0..3 {
+            let said = address.read().expect("an answer");
+            let info = format!("srnic_qp_info{{qpn=\"{}\",type=\"RC\",state=\"RESET\"", pair.qpn());
+            assert!(said.contains(&info) && said.contains("limit=\"state\"} 1\n"), "{said}");
+            assert!(
+                said.contains("\nsrnic_local_ack_timeout_err 0\n")
+                    && said.contains("\nsrnic_port_rx_packets 0\n")
+            );
+            // Each line is a comment, or a name, perhaps with labels, and a number.
+            for line in said.lines().filter(|line| !line.starts_with("# TYPE ")) {
+                let value = line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok());
+                assert!(line.starts_with("srnic_") && value.is_some(), "{line}");
+            }
+        }
+        let error =
+            Device::builder().open(&format!("sim:other,stat={}", path.display())).err().expect("taken");
+        assert!(error.to_string().starts_with("what the device tells cannot be had at /"), "{error}");
+        drop((pair, pd, cq, device));
+        assert!(!path.exists(), "the socket goes with the device");
+    }
+}
+
+#[test]
+fn what_is_no_question_gets_no_answer() {
+    let path = path("rude");
+    // A socket that a program left behind when it was killed is no obstacle.
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("free"));
+    let device = Device::open(&format!("sim:stat-rude,stat={}", path.display())).expect("a device");
+    let mut post = UnixStream::connect(&path).expect("it listens");
+    post.write_all(b"POST / HTTP/1.1\r\n\r\n").expect("written");
+    let mut said = String::new();
+    post.read_to_string(&mut said).expect("text");
+    assert!(said.starts_with("HTTP/1.1 405 "), "{said}");
+    let mut endless = UnixStream::connect(&path).expect("it listens");
+    // It hangs up on the way.
+    let _ = endless.write_all(&[b'x'; 100_000]);
+    drop(UnixStream::connect(&path).expect("it listens"));
+    assert!(StatAddress::Unix(path).read().is_ok());
+    drop(device);
+}
+
+#[test]
+fn a_tcp_address_serves_prometheus() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let address = free.expect("a free port");
+    let device = Device::open(&format!("sim:stat-tcp,stat={address}")).expect("a device");
+    assert!(StatAddress::Tcp(address).read().expect("an answer").contains("# TYPE srnic_rx_acks counter\n"));
+    drop(device);
+    assert!(StatAddress::Tcp(address).read().is_err(), "nobody listens any more");
+}

@@ -1,0 +1,119 @@
+//! The guest: QEMU with a serial line, and a shell at its other end.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::namespace::{GUEST_IP, GUEST_MAC, HOST_IP, HOST_MAC, MTU, Namespace, TAP};
+use crate::error::{Error, Result};
+use crate::interrupt;
+
+/// Longest time to boot, on a machine that is busy with other things.
+const BOOT: Duration = Duration::from_secs(180);
+/// Longest time of one command.
+const COMMAND: Duration = Duration::from_secs(90);
+/// How often a Ctrl-C is looked for.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// A guest that was booted. It ends when this is dropped.
+pub struct Guest {
+    qemu: Child,
+    keyboard: ChildStdin,
+    screen: Receiver<String>,
+}
+
+impl Guest {
+    /// Boots the guest on the namespace's tap.
+    pub fn boot(namespace: &Namespace, kernel: &Path, image: &Path, place: &Path) -> Result<Self> {
+        let mut command = namespace.command(Path::new("nice"));
+        command.arg("qemu-system-x86_64");
+        // Software emulation: where there is a /dev/kvm at all, the stock kernel has been seen to hang under it.
+        command.args("-accel tcg -cpu max -machine q35 -m 512 -smp 1 -display none".split(' '));
+        command.args("-nodefaults -no-reboot -serial stdio".split(' '));
+        command.arg("-kernel").arg(kernel).arg("-initrd").arg(image).arg("-append").arg(format!(
+            "console=ttyS0 quiet loglevel=1 mitigations=off panic=-1 tsc=reliable srnic.address={GUEST_IP} \
+             srnic.mtu={MTU} srnic.host={HOST_IP} srnic.host_mac={HOST_MAC}"
+        ));
+        let netdev = format!("tap,id=n0,ifname={TAP},script=no,downscript=no");
+        let device = format!("virtio-net-pci,netdev=n0,mac={GUEST_MAC},romfile=,host_mtu=9000");
+        command.args(["-netdev", &netdev, "-device", &device]);
+        let errors = place.join("qemu.err");
+        let log = std::fs::File::create(&errors).map_err(|e| Error::io("create", &errors, &e))?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+        let mut qemu = command.spawn().map_err(|e| Error(format!("cannot start QEMU: {e}")))?;
+        let (Some(keyboard), Some(stdout)) = (qemu.stdin.take(), qemu.stdout.take()) else {
+            return Err(Error::new("QEMU has no serial line"));
+        };
+        let (line, screen) = channel();
+        thread::spawn(move || {
+            for text in BufReader::new(stdout).split(b'\n').map_while(std::result::Result::ok) {
+                if line.send(String::from_utf8_lossy(&text).trim_end().to_owned()).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut guest = Self { qemu, keyboard, screen };
+        let said = guest.wait_for("@@ready", BOOT)?;
+        println!(
+            "the guest is up, its rxe0 in state{}",
+            said.last().map_or("", |last| &last["@@ready".len()..])
+        );
+        Ok(guest)
+    }
+
+    /// Starts a command in the guest.
+    pub fn begin(&mut self, command: &str) -> Result<()> {
+        println!("guest: {command}");
+        let line = format!("{{ {command} ; }} < /dev/null 2>&1 ; echo \"@@end $?\"\n");
+        self.keyboard
+            .write_all(line.as_bytes())
+            .and_then(|()| self.keyboard.flush())
+            .map_err(|e| Error(format!("the guest's serial line: {e}")))
+    }
+
+    /// Waits for the successful end of the command; returns what it said.
+    pub fn end(&mut self) -> Result<String> {
+        let mut said = self.wait_for("@@end", COMMAND)?;
+        let end = said.pop().unwrap_or_default();
+        let text = said.join("\n");
+        if end.trim() == "@@end 0" {
+            return Ok(text);
+        }
+        Err(Error(format!("in the guest, the tool said, up to its exit status:\n{text}\n{end}")))
+    }
+
+    /// All lines up to the one that begins with `word`.
+    fn wait_for(&mut self, word: &str, limit: Duration) -> Result<Vec<String>> {
+        let deadline = Instant::now() + limit;
+        let mut said = Vec::new();
+        loop {
+            interrupt::check()?;
+            match self.screen.recv_timeout(LOOK) {
+                Ok(line) => {
+                    let found = line.starts_with(word);
+                    said.push(line);
+                    if found {
+                        return Ok(said);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
+                Err(_) => {
+                    return Err(Error(format!(
+                        "the guest does not say `{word}`; it said:\n{}",
+                        said.join("\n")
+                    )));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
+    }
+}

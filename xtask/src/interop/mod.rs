@@ -1,0 +1,107 @@
+//! `cargo xtask test --interop`: our programs against Linux soft-RoCE, which none of us wrote.
+//!
+//! QEMU boots Debian's stock kernel with `rdma_rxe` and the stock perftest and libibverbs tools, from packages that are
+//! unpacked and not installed; a tap in a network namespace of its own joins the guest with our `af_packet` port.
+
+mod cases;
+mod cpio;
+mod guest;
+mod image;
+mod namespace;
+mod packages;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::{Error, Result};
+use crate::repo::{self, cargo};
+use crate::setup::{self, INTEROP};
+use crate::steps::Steps;
+use cases::Case;
+use guest::Guest;
+use namespace::Namespace;
+
+/// All cases, or one line that says why there are none. Those are played whose name contains `part`.
+pub fn run(part: &str) -> Result<()> {
+    setup::implied(INTEROP)?;
+    if let Some(reason) = cannot_run() {
+        println!("skipped: {reason}");
+        return Ok(());
+    }
+    let place = repo::target_directory()?.join("interop");
+    let Ok(files) = packages::unpack(&place) else {
+        println!("skipped: Debian's packages of the guest cannot be had here (apt-get download)");
+        return Ok(());
+    };
+    let image = image::build(&place, &files)?;
+    repo::run(cargo(&["build", "--release", "-p", "srnic-benches", "--bin", "srnic_perftest"]))?;
+    let tool = repo::target_directory()?.join("release/srnic_perftest");
+    let namespace = Namespace::new()?;
+    let mut guest = Guest::boot(&namespace, &files.kernel, &image, &place)?;
+    let mut steps = Steps::default();
+    for case in Case::all().filter(|case| case.name().contains(part)) {
+        steps.check(&case.name(), || play(&case, &namespace, &mut guest, &tool));
+    }
+    steps.finish()
+}
+
+/// One case: a stock tool in the guest, ours beside it, both to their successful end.
+fn play(case: &Case, namespace: &Namespace, guest: &mut Guest, tool: &Path) -> Result<()> {
+    let ours = case.ours(namespace.command(tool));
+    if case.guest_serves {
+        guest.begin(&case.theirs())?;
+        let said = run_to_end(ours);
+        let theirs = guest.end();
+        println!("ours: {}", said?);
+        return theirs.map(drop);
+    }
+    let child = namespace::spawn(ours)?;
+    namespace.wait_for_listener()?;
+    guest.begin(&case.theirs())?;
+    let theirs = guest.end();
+    let said = child.end();
+    match (theirs, said) {
+        (Ok(_), Ok(said)) => println!("ours: {said}"),
+        (Err(theirs), Err(ours)) => return Err(Error(format!("{theirs}\n{ours}"))),
+        (Err(error), Ok(_)) | (Ok(_), Err(error)) => return Err(error),
+    }
+    Ok(())
+}
+
+/// Runs a command to its successful end; returns what it said.
+fn run_to_end(command: Command) -> Result<String> {
+    namespace::spawn(command)?.end()
+}
+
+/// Why no guest can run here.
+fn cannot_run() -> Option<String> {
+    if std::env::consts::ARCH != "x86_64" {
+        return Some("the soft-RoCE guest is an x86-64 one".to_owned());
+    }
+    if !setup::is_root() {
+        return Some("the soft-RoCE peer takes root, for a network namespace with a tap".to_owned());
+    }
+    let missing = ["qemu-system-x86_64", "busybox", "modprobe", "ip", "apt-get", "dpkg"]
+        .into_iter()
+        .find(|program| find(program).is_none());
+    missing.map(|program| format!("the soft-RoCE peer takes `{program}`; see `cargo xtask setup --interop`"))
+}
+
+/// Where a program is.
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(more).map(|dir| dir.join(program)).find(|file| file.is_file())
+}
+
+/// What a command says, if it succeeds.
+fn output(command: &mut Command) -> Result<String> {
+    let output = command
+        .output()
+        .map_err(|e| Error(format!("cannot start `{}`: {e}", command.get_program().display())))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(Error(format!("`{}` failed: {}: {said}", repo::shown(command), output.status)))
+}
