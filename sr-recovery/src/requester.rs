@@ -107,10 +107,11 @@ impl Scoreboard {
         self.sacked.count() == 0 && self.waiting.count() == 0 && self.marks.len() == 0
     }
 
-    /// The window after a record that says `una` (if it says) and `snd_nxt`; neither goes back.
+    /// The window after a record that says `una` (if it says) and `snd_nxt`; neither goes back. Where PSNs half the
+    /// space apart leave `una` ahead of `snd_nxt`, it is larger than any window.
     pub(crate) fn window_with(&self, una: Psn, snd_nxt: Psn) -> u32 {
         let una = if self.anchored { later(una, self.una) } else { una };
-        u32::try_from(later(snd_nxt, self.snd_nxt).distance_from(una)).unwrap_or(0)
+        later(snd_nxt, self.snd_nxt).steps_from(una)
     }
 
     /// The lowest PSN that may be `una` as far as this scoreboard knows.

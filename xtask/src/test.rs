@@ -26,6 +26,9 @@ const ALONE: &[(&str, &[&str])] = &[
 /// Members of the workspace that depend on no optional feature of another member: the run alone says it all.
 const SAID: &[&str] = &["wire", "cc-dctcp", "sr-recovery", "simnet", "srnic-model"];
 
+/// The variable that fixes the cases of property tests.
+const PROPTEST_SEED: &str = "PROPTEST_RNG_SEED";
+
 /// Seeds of the short swarm and of the long one.
 const SWARM_SEEDS: (u64, u64) = (1_000, 10_000);
 
@@ -105,9 +108,15 @@ pub fn run(all: bool) -> Result<()> {
 }
 
 /// `cargo test`, and not nextest: a fresh machine has only the former, and it runs the doc tests.
+///
+/// Property tests draw the same cases in each run, or a commit would pass today and fail tomorrow; set
+/// `PROPTEST_RNG_SEED`, or run `cargo test`, for others.
 fn test(args: &[&str]) -> Command {
     let mut command = cargo(&["test", "--no-fail-fast"]);
     command.args(args);
+    if std::env::var_os(PROPTEST_SEED).is_none() {
+        command.env(PROPTEST_SEED, "1");
+    }
     command
 }
 

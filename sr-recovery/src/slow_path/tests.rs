@@ -278,3 +278,23 @@ fn resend_all_declares_each_packet_once() {
     assert_eq!(commands[100..], [scoreboard(1, 1, 100, false)]);
     assert_eq!(answers(&mut slow_path, &resend(2)), [scoreboard(1, 2, 100, false)], "they wait already");
 }
+
+/// A fast path never says this; found by `tests/hostile.rs`.
+#[test]
+fn a_window_that_half_the_psn_space_turns_around_is_refused() {
+    let mut slow_path = slow_path();
+    let resent =
+        Record::Resent { stream: STREAM, generation: 1, seq: 0, psn: Psn::new(563), snd_nxt: Psn::new(564) };
+    answers(&mut slow_path, &resent);
+    let resend_all = Record::ResendAll {
+        stream: STREAM,
+        generation: 1,
+        seq: 1,
+        una: Psn::new(123_051),
+        snd_nxt: Psn::new(564 + (1 << 23)),
+        first: Psn::new(16_777_200),
+        last: Psn::new(1_459_512),
+    };
+    assert_eq!(answers(&mut slow_path, &resend_all), []);
+    assert_eq!(slow_path.stats().records_invalid, 1);
+}
