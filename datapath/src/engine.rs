@@ -64,7 +64,7 @@ impl<P: Port> Engine<P> {
     /// # Errors
     /// [`ConfigError`] if a size is out of range or the port's frames are too short.
     pub fn new(port: P, config: EngineConfig) -> Result<Self, ConfigError> {
-        Self::over(port, config, CtrlQ::stepped)
+        Self::over(port, config, |config| CtrlQ::stepped(config.slow_path()))
     }
 
     /// The same with a slow path that runs in another thread: `remote` is the engine's end of it

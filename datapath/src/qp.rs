@@ -14,6 +14,7 @@ mod requester;
 mod responder;
 mod scatter;
 mod table;
+pub mod transition;
 mod unreliable;
 
 pub(crate) use context::{Attributes, QpCold, QpIdentity, RequesterCursor, ResponderCursor, SqEntry};

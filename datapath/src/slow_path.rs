@@ -5,7 +5,6 @@
 //! The slow path is stepped by the engine, or runs in a thread of its own (docs/adr/0013). While nothing is missing
 //! anywhere neither is touched: `settled` says so.
 
-use crate::engine::EngineConfig;
 use sr_recovery::thread::Remote;
 use sr_recovery::{Command, Record, SlowPath, SlowPathConfig, SlowPathStats};
 use std::collections::VecDeque;
@@ -14,18 +13,6 @@ use std::collections::VecDeque;
 const RECORDS_MAX: usize = 4096;
 /// This part of the ring is kept for packets at ePSN and for what ends an episode: they make room, the others take it.
 const RESERVED_PART: usize = 8;
-
-impl EngineConfig {
-    /// The slow path for an engine of this size.
-    #[must_use]
-    pub const fn slow_path(&self) -> SlowPathConfig {
-        SlowPathConfig {
-            max_streams: self.max_qps * 2,
-            window_max: self.window_max as u32,
-            contexts: self.recovery_contexts * 2,
-        }
-    }
-}
 
 /// The queue pair to the slow path.
 pub struct CtrlQ {
@@ -47,8 +34,8 @@ enum Driver {
 impl CtrlQ {
     /// A queue to a slow path that the engine steps.
     #[must_use]
-    pub fn stepped(config: &EngineConfig) -> Self {
-        let slow_path = Box::new(SlowPath::new(config.slow_path()));
+    pub fn stepped(config: SlowPathConfig) -> Self {
+        let slow_path = Box::new(SlowPath::new(config));
         let records = VecDeque::with_capacity(RECORDS_MAX);
         Self { driver: Driver::Stepped { records, slow_path }, capacity: RECORDS_MAX, settled: true }
     }

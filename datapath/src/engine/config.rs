@@ -3,6 +3,7 @@
 use crate::sched::SchedulerConfig;
 use crate::stream::RtoConfig;
 use core::net::{IpAddr, Ipv4Addr};
+use sr_recovery::SlowPathConfig;
 
 /// Largest window: META must stay unambiguous (protocol.md 2.2).
 pub const WINDOW_LIMIT: u16 = 1 << 14;
@@ -100,6 +101,16 @@ pub enum ConfigError {
 }
 
 impl EngineConfig {
+    /// The slow path for an engine of this size.
+    #[must_use]
+    pub const fn slow_path(&self) -> SlowPathConfig {
+        SlowPathConfig {
+            max_streams: self.max_qps * 2,
+            window_max: self.window_max as u32,
+            contexts: self.recovery_contexts * 2,
+        }
+    }
+
     /// Checks the sizes.
     ///
     /// # Errors

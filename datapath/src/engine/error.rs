@@ -1,7 +1,8 @@
 //! Why the control path refused something; nothing has changed then.
 
 use crate::qp::attr::AttrError;
-use crate::qp::state::{QpState, TransitionError};
+use crate::qp::state::QpState;
+use crate::qp::transition::TransitionError;
 use crate::queue::ResizeError;
 use core::net::IpAddr;
 

@@ -143,7 +143,7 @@ impl Default for QpAttr {
 
 impl QpAttr {
     /// Checks the values of the attributes that `mask` names. Whether they may be set in some state is another
-    /// question: [`check_transition`](super::state::check_transition).
+    /// question: [`check_transition`](super::transition::check_transition).
     ///
     /// # Errors
     /// The first value found wrong.

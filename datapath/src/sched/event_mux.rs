@@ -4,7 +4,8 @@
 //! is both, or if a probe is due. Only ready queue pairs stand in the schedule queue.
 
 use super::SchedAttributes;
-use super::policy::{Policy, Scheduler, SchedulerConfig, Turn, Usage};
+use super::policy::{Policy, Turn, Usage};
+use super::scheduler::{Scheduler, SchedulerConfig};
 use crate::time::Time;
 
 bitflags::bitflags! {

@@ -6,7 +6,8 @@ use crate::neighbor::Resolution;
 use crate::port::Port;
 use crate::qp::attr::{AddressVector, QpAttr, QpAttrMask, RecoveryPolicy, WriteOrder};
 use crate::qp::plain::Plain;
-use crate::qp::state::{QpState, QpType, check_transition};
+use crate::qp::state::{QpState, QpType};
+use crate::qp::transition::check_transition;
 use crate::qp::{
     self, Incoming, QpCold, Qpc, Reads, RequesterCursor, ResponderCursor, Responses, ResponsesConfig,
 };

@@ -5,8 +5,8 @@
 //! our own (wire mode, recovery, order of WRITEs, congestion) are fixed at INIT to RTR, where the responder's streams are made; only
 //! the scheduling attributes may change later, as the rate limit of verbs does.
 
-use super::{QpState, QpType};
 use crate::qp::attr::QpAttrMask;
+use crate::qp::state::{QpState, QpType};
 use QpState::{Err, Init, Reset, Rtr, Rts, Sqd, Sqe};
 use QpType::{Rc, Uc, Ud};
 

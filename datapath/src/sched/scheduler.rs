@@ -1,0 +1,165 @@
+//! The four policies behind one type, chosen when the engine is made.
+
+use super::deficit::DeficitRoundRobin;
+use super::policy::{Policy, Turn, Usage};
+use super::priority::StrictPriority;
+use super::schedule_queue::ScheduleQueue;
+use super::weighted::Weighted;
+use super::{PRIORITIES, SchedAttributes};
+use crate::time::Time;
+use crate::tuning;
+
+/// How the engine shares its transmit batches among ready queue pairs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SchedulerConfig {
+    /// One turn each, as the paper does it (section 4.2).
+    #[default]
+    RoundRobin,
+    /// As many turns in a row as the queue pair's weight says.
+    Weighted,
+    /// The highest priority first. `cap_mbps` caps each priority, in megabits a second of frames: what is above its cap
+    /// waits until nobody below is ready. 0: no cap. Lower priorities starve unless the caps above them leave
+    /// something of the link.
+    StrictPriority {
+        /// By priority, from 0, the lowest.
+        cap_mbps: [u32; PRIORITIES],
+    },
+    /// Equal bytes, whatever the size of the messages; a queue pair of weight n has n times as many.
+    DeficitRoundRobin,
+}
+
+/// Round robin is the schedule queue and nothing else.
+impl Policy for ScheduleQueue {
+    #[inline]
+    fn push(&mut self, slot: u32) {
+        self.push_back(slot);
+    }
+
+    #[inline]
+    fn pop(&mut self, _now: Time) -> Option<Turn> {
+        self.pop_front().map(|slot| Turn { slot, bytes: tuning::BYTES_PER_TURN })
+    }
+
+    #[inline]
+    fn ahead(&self, turns: usize) -> Option<u32> {
+        self.get(turns)
+    }
+
+    #[inline]
+    fn charge(&mut self, _slot: u32, _usage: Usage) {}
+
+    #[inline]
+    fn requeue(&mut self, slot: u32) {
+        self.push_back(slot);
+    }
+
+    fn resume(&mut self, slot: u32) {
+        self.push_front(slot);
+    }
+
+    #[inline]
+    fn rest(&mut self, _slot: u32) {}
+
+    #[inline]
+    fn waiting(&self) -> usize {
+        self.len()
+    }
+
+    fn set_attributes(&mut self, _slot: u32, _attributes: SchedAttributes) {}
+
+    fn bytes(&self) -> usize {
+        Self::bytes(self)
+    }
+}
+
+/// One of the policies: a branch that always goes the same way, where a generic engine would have to be compiled once
+/// for each.
+#[derive(Debug)]
+pub enum Scheduler {
+    /// [`SchedulerConfig::RoundRobin`].
+    RoundRobin(ScheduleQueue),
+    /// [`SchedulerConfig::Weighted`].
+    Weighted(Weighted),
+    /// [`SchedulerConfig::StrictPriority`].
+    StrictPriority(Box<StrictPriority>),
+    /// [`SchedulerConfig::DeficitRoundRobin`].
+    DeficitRoundRobin(DeficitRoundRobin),
+}
+
+impl Scheduler {
+    /// For `queue_pairs` queue pairs.
+    #[must_use]
+    pub fn new(config: &SchedulerConfig, queue_pairs: usize) -> Self {
+        match config {
+            SchedulerConfig::RoundRobin => Self::RoundRobin(ScheduleQueue::new(queue_pairs)),
+            SchedulerConfig::Weighted => Self::Weighted(Weighted::new(queue_pairs)),
+            SchedulerConfig::StrictPriority { cap_mbps } => {
+                Self::StrictPriority(Box::new(StrictPriority::new(queue_pairs, cap_mbps)))
+            }
+            SchedulerConfig::DeficitRoundRobin => {
+                Self::DeficitRoundRobin(DeficitRoundRobin::new(queue_pairs))
+            }
+        }
+    }
+}
+
+/// The same call on whichever it is.
+macro_rules! each {
+    ($self:expr, $policy:ident => $call:expr) => {
+        match $self {
+            Scheduler::RoundRobin($policy) => $call,
+            Scheduler::Weighted($policy) => $call,
+            Scheduler::StrictPriority($policy) => $call,
+            Scheduler::DeficitRoundRobin($policy) => $call,
+        }
+    };
+}
+
+impl Policy for Scheduler {
+    #[inline]
+    fn push(&mut self, slot: u32) {
+        each!(self, policy => policy.push(slot));
+    }
+
+    #[inline]
+    fn pop(&mut self, now: Time) -> Option<Turn> {
+        each!(self, policy => policy.pop(now))
+    }
+
+    #[inline]
+    fn ahead(&self, turns: usize) -> Option<u32> {
+        each!(self, policy => policy.ahead(turns))
+    }
+
+    #[inline]
+    fn charge(&mut self, slot: u32, usage: Usage) {
+        each!(self, policy => policy.charge(slot, usage));
+    }
+
+    #[inline]
+    fn requeue(&mut self, slot: u32) {
+        each!(self, policy => policy.requeue(slot));
+    }
+
+    fn resume(&mut self, slot: u32) {
+        each!(self, policy => policy.resume(slot));
+    }
+
+    #[inline]
+    fn rest(&mut self, slot: u32) {
+        each!(self, policy => policy.rest(slot));
+    }
+
+    #[inline]
+    fn waiting(&self) -> usize {
+        each!(self, policy => policy.waiting())
+    }
+
+    fn set_attributes(&mut self, slot: u32, attributes: SchedAttributes) {
+        each!(self, policy => policy.set_attributes(slot, attributes));
+    }
+
+    fn bytes(&self) -> usize {
+        each!(self, policy => policy.bytes())
+    }
+}
