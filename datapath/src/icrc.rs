@@ -147,7 +147,10 @@ impl Kernel {
         let (payload, pad) = frame[at..].split_at_mut(len);
         // SAFETY: `payload` is `len` bytes long, and `source` as the caller promises.
         unsafe { payload.as_mut_ptr().copy_from_nonoverlapping(source.as_ptr(), len) };
-        pad.fill(0);
+        // Mostly there is none, and a call to find that out.
+        if !pad.is_empty() {
+            pad.fill(0);
+        }
         wire::icrc::seal(frame_from_l3);
     }
 }

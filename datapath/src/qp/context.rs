@@ -214,6 +214,13 @@ pub(crate) struct ResponseLives {
     pub sent: Generation,
 }
 
+/// The entry of the request at a send-queue position, among as many as the ring has.
+#[inline]
+pub(crate) fn entry_of(entries: &mut [SqEntry], position: u32) -> &mut SqEntry {
+    let index = position as usize & (entries.len() - 1);
+    &mut entries[index]
+}
+
 impl QpCold {
     /// The entry of the request at a send-queue position.
     #[inline]
@@ -224,8 +231,7 @@ impl QpCold {
     /// The same, to write it.
     #[inline]
     pub fn entry_mut(&mut self, position: u32) -> &mut SqEntry {
-        let index = position as usize & (self.sq_entries.len() - 1);
-        &mut self.sq_entries[index]
+        entry_of(&mut self.sq_entries, position)
     }
 
     /// Bytes on the heap, without the shared rings.

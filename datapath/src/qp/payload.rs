@@ -8,7 +8,7 @@ use wire::bth;
 /// A part of a work request's message.
 #[derive(Clone, Copy)]
 pub(super) struct Payload<'a> {
-    pub wqe: &'a SendWqe<'a>,
+    pub wqe: SendWqe<'a>,
     /// Whose memory the work request may name.
     pub pd: ProtectionDomainId,
     /// Bytes of the message before it.
@@ -23,17 +23,30 @@ impl Payload<'_> {
     ///
     /// # Errors
     /// The status with which the work request fails, if its memory may not be read.
-    #[inline]
+    #[inline(always)]
     pub fn write_sealed(
         &self,
         memory: &MemoryTable,
         frame_from_l3: &mut [u8],
         at: usize,
     ) -> Result<(), WcStatus> {
-        if let Some(whole) = self.whole(memory)? {
-            whole.read_sealed(Kernel::detected(), frame_from_l3, at, self.len);
-            return Ok(());
+        match self.whole(memory)? {
+            Some(whole) => {
+                whole.read_sealed(Kernel::detected(), frame_from_l3, at, self.len);
+                Ok(())
+            }
+            None => self.write_in_pieces(memory, frame_from_l3, at),
         }
+    }
+
+    /// The same of a payload that lies in the work request, or in several pieces.
+    #[inline(never)]
+    fn write_in_pieces(
+        self,
+        memory: &MemoryTable,
+        frame_from_l3: &mut [u8],
+        at: usize,
+    ) -> Result<(), WcStatus> {
         let (payload, rest) = frame_from_l3[at..].split_at_mut(self.len);
         self.gather(memory, payload)?;
         rest[..usize::from(bth::pad_of(self.len))].fill(0);
@@ -42,7 +55,7 @@ impl Payload<'_> {
     }
 
     /// If it is one piece of registered memory: copied and sealed in one pass.
-    #[inline]
+    #[inline(always)]
     fn whole<'m>(&self, memory: &'m MemoryTable) -> Result<Option<Mapped<'m>>, WcStatus> {
         let Some(sge) = self.wqe.only_sge() else { return Ok(None) };
         memory

@@ -244,10 +244,15 @@ fn write_sges(words: &[AtomicU64], sges: &[Sge]) {
 }
 
 fn write_inline(words: &[AtomicU64], bytes: &[u8]) {
-    for (chunk, word) in bytes.chunks(8).zip(words) {
-        let mut buffer = [0; 8];
-        buffer[..chunk.len()].copy_from_slice(chunk);
-        store(word, u64::from_le_bytes(buffer));
+    let (whole, rest) = bytes.as_chunks();
+    let mut words = words.iter();
+    for (chunk, word) in whole.iter().zip(&mut words) {
+        store(word, u64::from_le_bytes(*chunk));
+    }
+    if let (false, Some(word)) = (rest.is_empty(), words.next()) {
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        store(word, u64::from_le_bytes(last));
     }
 }
 
@@ -366,14 +371,23 @@ impl SendWqe<'_> {
 
     /// Copies inline data from `offset` on; `target` must not reach behind the message.
     pub fn read_inline(&self, offset: usize, target: &mut [u8]) {
-        let word = |index: usize| self.body.get(index).map_or(0, load).to_le_bytes();
-        let (mut index, mut skip, mut rest) = (offset / 8, offset % 8, target);
-        while !rest.is_empty() {
-            let bytes = word(index);
-            let take = (bytes.len() - skip).min(rest.len());
-            let (now, later) = rest.split_at_mut(take);
-            now.copy_from_slice(&bytes[skip..skip + take]);
-            (index, skip, rest) = (index + 1, 0, later);
+        let (first, skip) = (offset / 8, offset % 8);
+        let mut words =
+            self.body.get(first..).unwrap_or_default().iter().map(|word| load(word).to_le_bytes());
+        // Nothing, as packets begin where words do; but no caller promises that.
+        let head = if skip == 0 { 0 } else { (8 - skip).min(target.len()) };
+        let (head, rest) = target.split_at_mut(head);
+        if !head.is_empty() {
+            let word = words.next().unwrap_or_default();
+            head.copy_from_slice(&word[skip..skip + head.len()]);
+        }
+        let (whole, rest) = rest.as_chunks_mut();
+        for (chunk, word) in whole.iter_mut().zip(&mut words) {
+            *chunk = word;
+        }
+        if !rest.is_empty() {
+            let word = words.next().unwrap_or_default();
+            rest.copy_from_slice(&word[..rest.len()]);
         }
     }
 

@@ -46,6 +46,9 @@ pub enum SendOpcode {
 }
 
 impl SendOpcode {
+    /// How many there are.
+    pub(crate) const COUNT: usize = Self::BindWindow as usize + 1;
+
     pub(super) const fn from_code(code: u8) -> Self {
         match code {
             0 => Self::Send,

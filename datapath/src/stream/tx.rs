@@ -126,6 +126,14 @@ impl TxStream {
         self.outstanding() < u32::from(self.cap) && self.may_resend()
     }
 
+    /// New packets that both gates let through now. The last of them closes one: it asks for an acknowledgement.
+    #[inline]
+    #[must_use]
+    pub fn room(&self) -> u32 {
+        let numbers = u32::from(self.cap).saturating_sub(self.outstanding());
+        numbers.min(u32::from(self.cwnd).saturating_sub(self.pipe()))
+    }
+
     /// The pipe gate alone; one packet may always go when the pipe is empty.
     #[inline]
     #[must_use]

@@ -19,7 +19,7 @@ pub struct Reth {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct RawReth {
+pub(crate) struct RawReth {
     va: U64,
     rkey: U32,
     dma_len: U32,

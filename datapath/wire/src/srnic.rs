@@ -17,7 +17,7 @@ pub struct Meta {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct RawMeta {
+pub(crate) struct RawMeta {
     msn: U16,
     offset: U16,
 }
@@ -52,7 +52,7 @@ pub struct Ssnw {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct RawSsnw {
+pub(crate) struct RawSsnw {
     offset_hi_ssn: U32,
 }
 

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use strategy::{any_repr, payload, repr_of};
 use wire::encap::{HEADER_LEN_MAX, ROCE_UDP_PORT};
-use wire::{Datagram, Headers, Opcode, Packet, ParseError, Psn, Repr, WireMode, icrc};
+use wire::{Bth, Datagram, Headers, Opcode, Packet, ParseError, Psn, Repr, WireMode, emit, icrc};
 
 /// Bytes whose front is a BTH of a known packet type, all else arbitrary.
 fn plausible_bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -50,6 +50,35 @@ fn every_packet_type_survives_emit_and_parse() {
             Ok(())
         });
         outcome.unwrap_or_else(|error| panic!("{mode:?} {opcode:?}: {error}"));
+    }
+}
+
+/// All headers in one run of stores are those that are written one by one.
+#[test]
+fn the_commonest_packets_are_written_at_once_as_they_are_piece_by_piece() {
+    use Opcode::{RcSendFirst, RcSendLast, RcSendMiddle, RcSendOnly};
+    use Opcode::{RcWriteFirst, RcWriteLast, RcWriteMiddle, RcWriteOnly};
+    let writes = [RcWriteFirst, RcWriteMiddle, RcWriteLast, RcWriteOnly];
+    let sends = [RcSendFirst, RcSendMiddle, RcSendLast, RcSendOnly];
+    for opcode in writes.into_iter().chain(sends) {
+        let mut runner = TestRunner::new(Config::with_cases(32));
+        let outcome = runner.run(&repr_of(WireMode::Srnic, opcode), |repr| {
+            // What is sent has no reserved bits.
+            let bth = Bth { tver: WireMode::Srnic.tver(), ..repr.bth };
+            let repr = Repr { bth, resv6a: 0, resv7: 0, ..repr };
+            let mut pieces = vec![0xEE; repr.header_len()];
+            repr.emit(&mut pieces);
+            let mut at_once = vec![0xEE; repr.header_len()];
+            let meta = repr.meta.unwrap_or_default();
+            match (repr.reth, repr.ssnw) {
+                (Some(reth), None) => emit::write(&mut at_once, &bth, &reth, &meta),
+                (None, Some(ssnw)) => emit::send(&mut at_once, &bth, &meta, &ssnw),
+                other => return Err(TestCaseError::fail(format!("{other:?}"))),
+            }
+            prop_assert_eq!(pieces, at_once);
+            Ok(())
+        });
+        outcome.unwrap_or_else(|error| panic!("{opcode:?}: {error}"));
     }
 }
 

@@ -234,8 +234,8 @@ fn emit<T: TxSlots>(
     let wanted = Wanted {
         id: &qpc.id,
         template: &qpc.template,
-        wqe: &wqe,
-        entry: cold.entry(position),
+        wqe,
+        entry: *cold.entry(position),
         msn: Msn::new(0),
         index,
         ack_req,

@@ -16,18 +16,19 @@ const ICRC_LEN: usize = 4;
 /// Builds a READ or atomic request in a frame of the port's and sends it. Returns the bytes of its payload, none, or the
 /// status with which its work request fails.
 #[cold]
+#[inline(never)]
 pub(super) fn emit_request<T: TxSlots>(
-    wanted: &Wanted<'_>,
+    wanted: Wanted<'_>,
     units: &Units,
     slots: &mut T,
 ) -> Result<Result<usize, WcStatus>, Stop> {
     // What the response could not be placed into is not asked for.
-    if let Err(status) = check_target(wanted, &units.memory) {
+    if let Err(status) = check_target(&wanted, &units.memory) {
         return Ok(Err(status));
     }
     let loopback = wanted.id.loopback;
     let frame = slots.slot(loopback).ok_or(Stop::PortFull)?;
-    match build(wanted, frame) {
+    match build(&wanted, frame) {
         Some(len) => {
             slots.commit(loopback, len);
             Ok(Ok(0))

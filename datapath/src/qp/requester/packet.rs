@@ -16,8 +16,8 @@ const ICRC_LEN: usize = 4;
 pub(in crate::qp) struct Wanted<'a> {
     pub id: &'a QpIdentity,
     pub template: &'a Template,
-    pub wqe: &'a SendWqe<'a>,
-    pub entry: &'a SqEntry,
+    pub wqe: SendWqe<'a>,
+    pub entry: SqEntry,
     pub msn: Msn,
     /// Index of the packet in its message.
     pub index: u32,
@@ -41,7 +41,7 @@ impl<'a, const PLAIN: bool> PacketPlan<'a, PLAIN> {
     ///
     /// # Errors
     /// The status with which the work request fails, if the dialect has no such packet.
-    #[inline]
+    #[inline(always)]
     pub fn new(wanted: Wanted<'a>) -> Result<Self, WcStatus> {
         let opcode = opcode_at(wanted.wqe.opcode, wanted.index, wanted.entry.packets);
         let pmtu = u64::from(wanted.id.pmtu);
@@ -62,7 +62,7 @@ impl<'a, const PLAIN: bool> PacketPlan<'a, PLAIN> {
     ///
     /// # Errors
     /// The status with which the work request fails, if its local memory may not be read.
-    #[inline]
+    #[inline(always)]
     pub fn build(&self, memory: &MemoryTable, frame: &mut [u8]) -> Result<usize, WcStatus> {
         let pad = usize::from(bth::pad_of(self.payload_len));
         let header_len = usize::from(self.layout.len);
@@ -79,12 +79,13 @@ impl<'a, const PLAIN: bool> PacketPlan<'a, PLAIN> {
         Ok(end)
     }
 
-    #[inline]
+    #[inline(always)]
     fn write_headers(&self, headers: &mut [u8]) {
         let Wanted { id, wqe, entry, msn, index, ack_req, .. } = self.wanted;
         let layout = self.layout;
+        let last = index + 1 == entry.packets;
         let header = Bth {
-            solicited: layout.opcode.is_end() && wqe.flags.contains(SendFlags::SOLICITED),
+            solicited: last && wqe.flags.contains(SendFlags::SOLICITED),
             pad: bth::pad_of(self.payload_len),
             pkey: id.pkey,
             dest_qp: id.dest_qpn,
@@ -92,33 +93,42 @@ impl<'a, const PLAIN: bool> PacketPlan<'a, PLAIN> {
             psn: entry.first_psn.add(index),
             ..Bth::new(Self::MODE, layout.opcode)
         };
-        bth::emit(headers, &header);
         let [offset_0, offset_1, offset_hi, _] = index.to_le_bytes();
-        if !PLAIN {
-            let meta = Meta { msn, offset: u16::from_le_bytes([offset_0, offset_1]) };
-            meta.emit(&mut headers[usize::from(layout.meta)..]);
+        let meta = Meta { msn, offset: u16::from_le_bytes([offset_0, offset_1]) };
+        let ssnw = Ssnw { offset_hi, ssn: entry.ssn };
+        // The two that nearly all packets are: all headers in one run of stores.
+        match wqe.opcode {
+            SendOpcode::Write if !PLAIN => return emit::write(headers, &header, &self.reth(), &meta),
+            SendOpcode::Send if !PLAIN => return emit::send(headers, &header, &meta, &ssnw),
+            _ => {}
         }
+        bth::emit(headers, &header);
         if layout.reth != 0 {
-            let rest = u64::from(wqe.length).saturating_sub(self.start);
-            let reth = Reth {
-                va: wqe.remote_addr.wrapping_add(self.start),
-                rkey: wqe.rkey,
-                dma_len: u32::try_from(rest).unwrap_or(u32::MAX),
-            };
-            reth.emit(&mut headers[usize::from(layout.reth)..]);
+            self.reth().emit(&mut headers[usize::from(layout.reth)..]);
         }
         if layout.imm != 0 {
             emit::imm(&mut headers[usize::from(layout.imm)..], wqe.imm);
         }
-        if PLAIN && layout.ieth != 0 {
+        if layout.ieth != 0 {
             emit::ieth(&mut headers[usize::from(layout.ieth)..], wqe.imm);
         }
+        if layout.meta != 0 {
+            meta.emit(&mut headers[usize::from(layout.meta)..]);
+        }
         if layout.ssnw != 0 {
-            if layout.ieth != 0 {
-                emit::ieth(&mut headers[usize::from(layout.ieth)..], wqe.imm);
-            }
-            let ssnw = Ssnw { offset_hi, ssn: entry.ssn };
             ssnw.emit(&mut headers[usize::from(layout.ssnw)..]);
+        }
+    }
+
+    /// Where this packet's payload goes, and what of the message remains from it on.
+    #[inline]
+    fn reth(&self) -> Reth {
+        let wqe = self.wanted.wqe;
+        let rest = u64::from(wqe.length).saturating_sub(self.start);
+        Reth {
+            va: wqe.remote_addr.wrapping_add(self.start),
+            rkey: wqe.rkey,
+            dma_len: u32::try_from(rest).unwrap_or(u32::MAX),
         }
     }
 }
@@ -127,29 +137,22 @@ impl<'a, const PLAIN: bool> PacketPlan<'a, PLAIN> {
 #[inline]
 pub(in crate::qp) fn opcode_at(request: SendOpcode, index: u32, packets: u32) -> Opcode {
     let (first, last) = (index == 0, index + 1 == packets);
-    match (request, first, last) {
-        (SendOpcode::Send, true, true) => Opcode::RcSendOnly,
-        (SendOpcode::Send, false, true) => Opcode::RcSendLast,
-        (SendOpcode::SendWithImm, true, true) => Opcode::RcSendOnlyImm,
-        (SendOpcode::SendWithImm, false, true) => Opcode::RcSendLastImm,
-        (SendOpcode::SendWithInv, true, true) => Opcode::RcSendOnlyInv,
-        (SendOpcode::SendWithInv, false, true) => Opcode::RcSendLastInv,
-        (SendOpcode::Send | SendOpcode::SendWithImm | SendOpcode::SendWithInv, true, false) => {
-            Opcode::RcSendFirst
-        }
-        (SendOpcode::Send | SendOpcode::SendWithImm | SendOpcode::SendWithInv, false, false) => {
-            Opcode::RcSendMiddle
-        }
-        (SendOpcode::Write, true, true) => Opcode::RcWriteOnly,
-        (SendOpcode::Write, false, true) => Opcode::RcWriteLast,
-        (SendOpcode::WriteWithImm, true, true) => Opcode::RcWriteOnlyImm,
-        (SendOpcode::WriteWithImm, false, true) => Opcode::RcWriteLastImm,
-        (SendOpcode::Write | SendOpcode::WriteWithImm, true, false) => Opcode::RcWriteFirst,
-        (SendOpcode::Write | SendOpcode::WriteWithImm, false, false) => Opcode::RcWriteMiddle,
-        (SendOpcode::Read, ..) => Opcode::RcReadRequest,
-        (SendOpcode::CompareSwap, ..) => Opcode::RcCompareSwap,
-        (SendOpcode::FetchAdd, ..) => Opcode::RcFetchAdd,
-        // They have no packets.
-        (SendOpcode::LocalInv | SendOpcode::BindWindow, ..) => Opcode::Cnp,
-    }
+    OPCODES[request as usize][usize::from(first) | usize::from(last) << 1]
 }
+
+/// By request: a packet in the middle, the first, the last, the only one. READs and atomics have one for each of our
+/// packets, and what is local has none.
+const OPCODES: [[Opcode; 4]; SendOpcode::COUNT] = {
+    use Opcode::*;
+    let mut opcodes = [[Cnp; 4]; SendOpcode::COUNT];
+    opcodes[SendOpcode::Send as usize] = [RcSendMiddle, RcSendFirst, RcSendLast, RcSendOnly];
+    opcodes[SendOpcode::SendWithImm as usize] = [RcSendMiddle, RcSendFirst, RcSendLastImm, RcSendOnlyImm];
+    opcodes[SendOpcode::SendWithInv as usize] = [RcSendMiddle, RcSendFirst, RcSendLastInv, RcSendOnlyInv];
+    opcodes[SendOpcode::Write as usize] = [RcWriteMiddle, RcWriteFirst, RcWriteLast, RcWriteOnly];
+    opcodes[SendOpcode::WriteWithImm as usize] =
+        [RcWriteMiddle, RcWriteFirst, RcWriteLastImm, RcWriteOnlyImm];
+    opcodes[SendOpcode::Read as usize] = [RcReadRequest; 4];
+    opcodes[SendOpcode::CompareSwap as usize] = [RcCompareSwap; 4];
+    opcodes[SendOpcode::FetchAdd as usize] = [RcFetchAdd; 4];
+    opcodes
+};

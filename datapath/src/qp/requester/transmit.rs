@@ -7,9 +7,9 @@ use super::packet::{PacketPlan, Wanted};
 use super::reads::{Turn, take_turn};
 use super::{has_new_work, is_ready};
 use crate::engine::{TxSlots, Units};
-use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry};
+use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry, entry_of};
 use crate::qp::{fail, plain};
-use crate::queue::WcStatus;
+use crate::queue::{SendWqe, WcStatus};
 use crate::sched::SchedFlags;
 use crate::stream::Resend;
 use wire::{Meta, Msn, Psn, WireMode};
@@ -160,31 +160,95 @@ fn send_new<T: TxSlots>(
     }
     let may_start = qpc.id.state.starts_sends();
     let tail = cold.send_queue.tail();
-    while grant.has_room(qpc.id.pmtu) && qpc.tx.may_send_new() {
-        if qpc.req.sent == 0 {
-            if qpc.req.next == tail || grant.wqes == 0 || !may_start {
-                break;
+    // Only what is sent here changes it before the turn is over.
+    let mut room = qpc.tx.room();
+    let mut begun = qpc.req.sent > 0;
+    while room > 0 && grant.has_room(qpc.id.pmtu) {
+        let position = qpc.req.next;
+        if !begun && (position == tail || grant.wqes == 0 || !may_start) {
+            break;
+        }
+        let wqe = cold.send_queue.wqe(position);
+        let entry = if begun {
+            *cold.entry(position)
+        } else {
+            grant.wqes -= 1;
+            let entry = plain_entry(qpc, &wqe);
+            if wqe.minds_responses() || qpc.sched.contains(SchedFlags::ORDERED_OVERLAP) {
+                match begin_in_turn(qpc, cold, units, entry) {
+                    Begun::Ready => begun = true,
+                    Begun::Done => {}
+                    Begun::Waits => {
+                        qpc.sched.insert(SchedFlags::READ_WAIT);
+                        break;
+                    }
+                    Begun::Failed => return Err(Stop::Failed),
+                }
+                continue;
             }
-            match begin_message(qpc, cold, units) {
-                Ok(()) => grant.wqes -= 1,
-                Err(NotBegun::Done) => {
-                    grant.wqes -= 1;
-                    continue;
-                }
-                Err(NotBegun::Waits) => {
-                    qpc.sched.insert(SchedFlags::READ_WAIT);
-                    break;
-                }
-                Err(NotBegun::Failed) => return Err(Stop::Failed),
+            *entry_of(&mut cold.sq_entries, position) = entry;
+            entry
+        };
+        let last = qpc.req.sent + 1 == entry.packets;
+        let wanted = Wanted {
+            id: &qpc.id,
+            template: &qpc.template,
+            wqe,
+            entry,
+            msn: Msn::new(position.wrapping_sub(qpc.req.msn_base)),
+            index: qpc.req.sent,
+            ack_req: (last && position.wrapping_add(1) == tail) || room == 1,
+        };
+        let sent = if wqe.opcode.has_response() {
+            emit_request(wanted, units, slots)?
+        } else {
+            emit(wanted, units, slots)?
+        };
+        let consumes_receive = wqe.opcode.consumes_receive();
+        match sent {
+            Ok(payload) => grant.bytes = grant.bytes.saturating_sub(payload),
+            Err(status) => {
+                fail_in_turn(qpc, cold, units, PendingFailure { position, status });
+                return Err(Stop::Failed);
             }
         }
-        send_next_packet(qpc, cold, units, slots, grant, tail)?;
+        qpc.tx.send_new(units.now);
+        units.counters.tx_requests += 1;
+        grant.packets -= 1;
+        room -= 1;
+        begun = !last;
+        advance(qpc, position, last, consumes_receive);
     }
     Ok(())
 }
 
-/// Why the request at the front has no packets to send now.
-enum NotBegun {
+/// The cursor goes behind the packet that was sent.
+#[inline]
+fn advance(qpc: &mut Qpc, position: u32, last: bool, consumes_receive: bool) {
+    if !last {
+        qpc.req.sent += 1;
+        return;
+    }
+    qpc.req.sent = 0;
+    qpc.req.next = position.wrapping_add(1);
+    if consumes_receive {
+        qpc.req.ssn = qpc.req.ssn.next();
+    }
+}
+
+/// The PSNs of the next request and, if it consumes a receive, its SSN.
+#[inline]
+fn plain_entry(qpc: &Qpc, wqe: &SendWqe<'_>) -> SqEntry {
+    let pmtu = u32::from(qpc.id.pmtu);
+    let packets = if wqe.length <= pmtu { 1 } else { wqe.length.div_ceil(pmtu) };
+    let first_psn = qpc.tx.nxt();
+    SqEntry { first_psn, ssn: qpc.req.ssn, packets, rpsn_start: first_psn }
+}
+
+/// How the request at the front begins.
+enum Begun {
+    /// It has packets to send.
+    Ready,
     /// It needs none, and is done.
     Done,
     /// It must wait for those before it.
@@ -192,104 +256,51 @@ enum NotBegun {
     Failed,
 }
 
-/// Gives the next request its PSNs and, if it consumes a receive, its SSN.
-#[inline]
-fn begin_message(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Result<(), NotBegun> {
+/// Begins a request that those before it may hold back, or that has no packets. `entry` is what it gets if it has no
+/// response.
+#[cold]
+fn begin_in_turn(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, entry: SqEntry) -> Begun {
     if qpc.sched.contains(SchedFlags::ORDERED_OVERLAP) && overlap::must_wait(qpc, cold) {
-        return Err(NotBegun::Waits);
+        return Begun::Waits;
     }
     let wqe = cold.send_queue.wqe(qpc.req.next);
-    let packets = wqe.length.div_ceil(u32::from(qpc.id.pmtu)).max(1);
-    let first_psn = qpc.tx.nxt();
-    let mut entry = SqEntry { first_psn, ssn: qpc.req.ssn, packets, rpsn_start: first_psn };
-    if wqe.minds_responses() {
-        if wqe.opcode.is_local() {
-            return Err(run_local(qpc, cold, units));
+    if wqe.opcode.is_local() {
+        return run_local(qpc, cold, units);
+    }
+    let turn = if wqe.minds_responses() { take_turn(qpc, cold, entry) } else { Turn::Begin(entry) };
+    match turn {
+        Turn::Begin(entry) => {
+            *cold.entry_mut(qpc.req.next) = entry;
+            Begun::Ready
         }
-        match take_turn(qpc, cold, entry) {
-            Turn::Begin(with_response) => entry = with_response,
-            Turn::Wait => return Err(NotBegun::Waits),
-            Turn::Never => {
-                let failure = PendingFailure { position: qpc.req.next, status: WcStatus::LocQpOpErr };
-                fail_in_turn(qpc, cold, units, failure);
-                return Err(NotBegun::Failed);
-            }
+        Turn::Wait => Begun::Waits,
+        Turn::Never => {
+            let failure = PendingFailure { position: qpc.req.next, status: WcStatus::LocQpOpErr };
+            fail_in_turn(qpc, cold, units, failure);
+            Begun::Failed
         }
     }
-    *cold.entry_mut(qpc.req.next) = entry;
-    Ok(())
 }
 
 /// LOCAL_INV and BIND_MW are done when nothing is before them.
-#[cold]
-fn run_local(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> NotBegun {
+fn run_local(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Begun {
     if qpc.req.head != qpc.req.next {
-        NotBegun::Waits
+        Begun::Waits
     } else if local::run(qpc, cold, units) {
-        NotBegun::Done
+        Begun::Done
     } else {
-        NotBegun::Failed
+        Begun::Failed
     }
 }
 
-#[inline]
-fn send_next_packet<T: TxSlots>(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    slots: &mut T,
-    grant: &mut Grant,
-    tail: u32,
-) -> Result<(), Stop> {
-    let position = qpc.req.next;
-    let wqe = cold.send_queue.wqe(position);
-    let entry = cold.entry(position);
-    let last = qpc.req.sent + 1 == entry.packets;
-    let queue_empties = last && position.wrapping_add(1) == tail;
-    let wanted = Wanted {
-        id: &qpc.id,
-        template: &qpc.template,
-        wqe: &wqe,
-        entry,
-        msn: Msn::new(position.wrapping_sub(qpc.req.msn_base)),
-        index: qpc.req.sent,
-        ack_req: queue_empties || qpc.tx.closes_gate(),
-    };
-    let payload = match emit(wanted, units, slots)? {
-        Ok(payload) => payload,
-        Err(status) => {
-            let failure = PendingFailure { position, status };
-            fail_in_turn(qpc, cold, units, failure);
-            return Err(Stop::Failed);
-        }
-    };
-    let consumes_receive = wqe.opcode.consumes_receive();
-    qpc.tx.send_new(units.now);
-    units.counters.tx_requests += 1;
-    grant.bytes = grant.bytes.saturating_sub(payload);
-    grant.packets -= 1;
-    qpc.req.sent += 1;
-    if last {
-        qpc.req.sent = 0;
-        qpc.req.next = position.wrapping_add(1);
-        if consumes_receive {
-            qpc.req.ssn = qpc.req.ssn.next();
-        }
-    }
-    Ok(())
-}
-
-/// Builds a packet in a frame of the port's and sends it. Returns the bytes of its payload, or the status with which
-/// its work request fails.
-#[inline]
+/// Builds a packet of a request without a response in a frame of the port's and sends it. Returns the bytes of its
+/// payload, or the status with which its work request fails.
+#[inline(always)]
 fn emit<T: TxSlots>(
     wanted: Wanted<'_>,
     units: &Units,
     slots: &mut T,
 ) -> Result<Result<usize, WcStatus>, Stop> {
-    if wanted.wqe.opcode.has_response() {
-        return emit_request(&wanted, units, slots);
-    }
     let loopback = wanted.id.loopback;
     let plan = match PacketPlan::<false>::new(wanted) {
         Ok(plan) => plan,
@@ -302,6 +313,21 @@ fn emit<T: TxSlots>(
         Err(_) => slots.cancel(loopback),
     }
     Ok(built.map(|_| plan.payload_len()))
+}
+
+/// The same of any request once more, which is rare.
+#[cold]
+#[inline(never)]
+fn emit_again<T: TxSlots>(
+    wanted: Wanted<'_>,
+    units: &Units,
+    slots: &mut T,
+) -> Result<Result<usize, WcStatus>, Stop> {
+    if wanted.wqe.opcode.has_response() {
+        emit_request(wanted, units, slots)
+    } else {
+        emit(wanted, units, slots)
+    }
 }
 
 /// The request fails once all before it have completed; nothing behind it is sent. Of two that must fail, the first does.
@@ -337,17 +363,17 @@ fn send_again<T: TxSlots>(
         return Ok(None);
     };
     let wqe = cold.send_queue.wqe(position);
-    let entry = cold.entry(position);
+    let entry = *cold.entry(position);
     let wanted = Wanted {
         id: &qpc.id,
         template: &qpc.template,
-        wqe: &wqe,
+        wqe,
         entry,
         msn: Msn::new(position.wrapping_sub(qpc.req.msn_base)),
         index: psn.steps_from(entry.first_psn),
         ack_req: true,
     };
-    let payload = match emit(wanted, units, slots)? {
+    let payload = match emit_again(wanted, units, slots)? {
         Ok(payload) => payload,
         Err(status) => {
             fail_in_turn(qpc, cold, units, PendingFailure { position, status });

@@ -91,7 +91,7 @@ impl<'a> Plan<'a> {
             psn: wanted.psn,
             ..Bth::new(WireMode::Plain, opcode)
         };
-        let payload = Payload { wqe, pd: id.pd, start, len };
+        let payload = Payload { wqe: *wqe, pd: id.pd, start, len };
         Ok(Self { way, layout, bth, deth: None, reth: None, payload })
     }
 

@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use zerocopy::byteorder::network_endian::{U16, U32};
-use zerocopy::{Immutable, IntoBytes, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::raw::{self, Ipv4, Ipv6, Udp, Vlan};
 use super::{Datagram, Ecn};
@@ -60,28 +60,50 @@ const IPV4_UDP: u16 = (raw::IPV4 + raw::UDP) as u16;
 const TAGGED: u8 = 1;
 const V6: u8 = 2;
 
-/// The Ethernet to UDP headers of a flow, compact: 56 bytes even for IPv6 with a VLAN tag, where the headers
-/// themselves take 66. It stores what differs between flows, in wire order, and [`Template::emit`] writes the
-/// constants in between.
+/// Room for the headers of a flow, stored by family.
+const STORED: usize = size_of::<CompactV6>();
+/// The longest link header.
+const LINK_MAX: usize = raw::ETHERNET + raw::VLAN;
+
+/// The Ethernet to UDP headers of a flow in 56 bytes. Those of IPv4 are stored as they go out, with lengths and checksum
+/// zero, and [`Template::emit`] copies them; those of IPv6, 62 or 66 bytes, are put together from what differs between flows.
 ///
 /// IPv4 packets have DF set and identification 0 (an atomic datagram, RFC 6864); the UDP checksum is 0; the IPv6
 /// flow label is 0, the UDP source port being the entropy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Template {
-    /// Destination and source, as on the wire: copied whole.
+    /// [`StoredV4`] or [`CompactV6`].
+    stored: [u8; STORED],
+    /// One's complement sum of the IPv4 header with total length and checksum zero.
+    sum: u16,
+    shape: u8,
+    len: u8,
+}
+
+/// The headers of an IPv4 flow as they go out, lengths and checksum zero.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct StoredV4 {
+    /// Ethernet, at the end.
+    l2: [u8; LINK_MAX],
+    l3: Ipv4,
+    udp: Udp,
+    unused: [u8; 6],
+}
+
+/// What differs between IPv6 flows.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct CompactV6 {
+    /// Destination and source, as on the wire.
     macs: [u8; 12],
-    /// IPv4 addresses use the first 4 bytes.
     src: [u8; 16],
     dst: [u8; 16],
     src_port: U16,
     dst_port: U16,
     tci: U16,
-    /// One's complement sum of the IPv4 header with total length and checksum zero.
-    sum: u16,
     tos: u8,
-    ttl: u8,
-    shape: u8,
-    len: u8,
+    hop_limit: u8,
 }
 
 const _: () = assert!(size_of::<Template>() == 56, "the template is part of the 256-byte QPC");
@@ -95,28 +117,78 @@ impl Template {
         if flow.dscp > 63 {
             return Err(TemplateError::Dscp(flow.dscp));
         }
-        let (src, dst, family) = match (flow.src, flow.dst) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => (widen(src), widen(dst), 0),
-            (IpAddr::V6(src), IpAddr::V6(dst)) => (src.octets(), dst.octets(), V6),
+        let family = match (flow.src, flow.dst) {
+            (IpAddr::V4(_), IpAddr::V4(_)) => 0,
+            (IpAddr::V6(_), IpAddr::V6(_)) => V6,
             (src, dst) => return Err(TemplateError::Families { src, dst }),
         };
-        let mut template = Self {
+        let shape = family | if flow.vlan.is_some() { TAGGED } else { 0 };
+        let mut template = Self { stored: [0; STORED], sum: 0, shape, len: 0 };
+        template.len = template.total_len();
+        match (flow.src, flow.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => template.store_v4(flow, src, dst),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => template.store_v6(flow, src, dst),
+            _ => {}
+        }
+        Ok(template)
+    }
+
+    fn store_v4(&mut self, flow: &Flow, src: Ipv4Addr, dst: Ipv4Addr) {
+        let l3 = Ipv4 {
+            version_ihl: raw::IPV4_VERSION_IHL,
+            tos: tos_of(flow),
+            total_len: U16::ZERO,
+            id: U16::ZERO,
+            flags_fragment: U16::new(raw::IPV4_DONT_FRAGMENT),
+            ttl: flow.ttl,
+            protocol: raw::PROTOCOL_UDP,
+            checksum: U16::ZERO,
+            src: src.octets(),
+            dst: dst.octets(),
+        };
+        self.sum = raw::fold(raw::ipv4_sum(&l3));
+        let macs = join(flow.dst_mac, flow.src_mac);
+        let link = Link { macs, ethertype: U16::new(raw::ETHERTYPE_IPV4) };
+        let at = LINK_MAX - self.l3_offset();
+        let stored = self.v4_mut();
+        stored.l3 = l3;
+        stored.udp = udp(U16::new(flow.src_port), U16::new(flow.dst_port), 0);
+        let fits = match flow.vlan {
+            None => bytes::write(&link, &mut stored.l2[at..]),
+            Some(tci) => bytes::write(&link.tagged(U16::new(tci)), &mut stored.l2[at..]),
+        };
+        debug_assert!(fits, "there is room for the longest");
+    }
+
+    fn store_v6(&mut self, flow: &Flow, src: Ipv6Addr, dst: Ipv6Addr) {
+        *self.v6_mut() = CompactV6 {
             macs: join(flow.dst_mac, flow.src_mac),
-            src,
-            dst,
+            src: src.octets(),
+            dst: dst.octets(),
             src_port: U16::new(flow.src_port),
             dst_port: U16::new(flow.dst_port),
             tci: U16::new(flow.vlan.unwrap_or(0)),
-            sum: 0,
-            tos: flow.dscp << 2 | flow.ecn as u8,
-            ttl: flow.ttl,
-            shape: family | if flow.vlan.is_some() { TAGGED } else { 0 },
-            len: 0,
+            tos: tos_of(flow),
+            hop_limit: flow.ttl,
         };
-        let header = Ipv4 { total_len: U16::ZERO, checksum: U16::ZERO, ..template.ipv4(0) };
-        template.sum = raw::fold(raw::ipv4_sum(&header));
-        template.len = template.total_len();
-        Ok(template)
+    }
+
+    #[inline]
+    fn v4(&self) -> &StoredV4 {
+        zerocopy::transmute_ref!(&self.stored)
+    }
+
+    fn v4_mut(&mut self) -> &mut StoredV4 {
+        zerocopy::transmute_mut!(&mut self.stored)
+    }
+
+    #[inline]
+    fn v6(&self) -> &CompactV6 {
+        zerocopy::transmute_ref!(&self.stored)
+    }
+
+    fn v6_mut(&mut self) -> &mut CompactV6 {
+        zerocopy::transmute_mut!(&mut self.stored)
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "at most HEADER_LEN_MAX, 66")]
@@ -160,10 +232,12 @@ impl Template {
         }
         match (datagram.src, datagram.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                !self.is_v6() && widen(src) == self.dst && widen(dst) == self.src
+                let l3 = &self.v4().l3;
+                !self.is_v6() && src.octets() == l3.dst && dst.octets() == l3.src
             }
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                self.is_v6() && src.octets() == self.dst && dst.octets() == self.src
+                let stored = self.v6();
+                self.is_v6() && src.octets() == stored.dst && dst.octets() == stored.src
             }
             _ => false,
         }
@@ -172,35 +246,54 @@ impl Template {
     /// VLAN identifier; 0: none, or a priority tag only.
     #[inline]
     fn vid(&self) -> u16 {
-        if self.is_tagged() { self.tci.get() & raw::VID } else { 0 }
+        if self.is_tagged() { self.tci().get() & raw::VID } else { 0 }
+    }
+
+    /// TCI of a tagged flow.
+    #[inline]
+    fn tci(&self) -> U16 {
+        if self.is_v6() { self.v6().tci } else { Tagged::from_stored(&self.v4().l2).vlan.tci }
     }
 
     /// The same flow from another UDP source port.
     #[inline]
     #[must_use]
-    pub const fn with_src_port(self, port: u16) -> Self {
-        Self { src_port: U16::new(port), ..self }
+    pub fn with_src_port(mut self, port: u16) -> Self {
+        let port = U16::new(port);
+        if self.is_v6() {
+            self.v6_mut().src_port = port
+        } else {
+            self.v4_mut().udp.src_port = port
+        }
+        self
     }
 
     /// The flow this template was built from.
     #[must_use]
     pub fn flow(&self) -> Flow {
-        let address = |octets: [u8; 16]| match self.is_v6() {
-            true => IpAddr::V6(Ipv6Addr::from(octets)),
-            false => IpAddr::V4(Ipv4Addr::from(narrow(octets))),
+        let (macs, src, dst, ports, tos, ttl) = if self.is_v6() {
+            let v6 = self.v6();
+            let (src, dst) = (Ipv6Addr::from(v6.src).into(), Ipv6Addr::from(v6.dst).into());
+            (v6.macs, src, dst, (v6.src_port, v6.dst_port), v6.tos, v6.hop_limit)
+        } else {
+            let StoredV4 { l2, l3, udp, .. } = self.v4();
+            let (src, dst) = (Ipv4Addr::from(l3.src).into(), Ipv4Addr::from(l3.dst).into());
+            let macs = Tagged::from_stored(l2).ethernet.macs;
+            let macs = if self.is_tagged() { macs } else { Link::from_stored(l2).macs };
+            (macs, src, dst, (udp.src_port, udp.dst_port), l3.tos, l3.ttl)
         };
-        let (dst_mac, src_mac) = split(self.macs);
+        let (dst_mac, src_mac) = split(macs);
         Flow {
             src_mac,
             dst_mac,
-            vlan: self.is_tagged().then_some(self.tci.get()),
-            src: address(self.src),
-            dst: address(self.dst),
-            src_port: self.src_port.get(),
-            dst_port: self.dst_port.get(),
-            dscp: self.tos >> 2,
-            ecn: Ecn::of_tos(self.tos),
-            ttl: self.ttl,
+            vlan: self.is_tagged().then_some(self.tci().get()),
+            src,
+            dst,
+            src_port: ports.0.get(),
+            dst_port: ports.1.get(),
+            dscp: tos >> 2,
+            ecn: Ecn::of_tos(tos),
+            ttl,
         }
     }
 
@@ -209,111 +302,135 @@ impl Template {
     ///
     /// # Panics
     /// If `frame` is shorter than [`Template::len`].
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub fn emit(&self, frame: &mut [u8], transport_len: usize) {
         debug_assert!(transport_len <= usize::from(u16::MAX) - raw::IPV4 - raw::UDP, "{transport_len} bytes");
         #[expect(clippy::cast_possible_truncation, reason = "stated above")]
         let transport_len = transport_len as u16;
         let written = match (self.is_tagged(), self.is_v6()) {
-            (false, false) => put(frame, self.untagged(), self.ipv4(transport_len), self.udp(transport_len)),
-            (false, true) => put(frame, self.untagged(), self.ipv6(transport_len), self.udp(transport_len)),
-            (true, false) => put(frame, self.tagged(), self.ipv4(transport_len), self.udp(transport_len)),
-            (true, true) => put(frame, self.tagged(), self.ipv6(transport_len), self.udp(transport_len)),
+            (false, false) => self.put_v4::<Link>(frame, transport_len),
+            (true, false) => self.put_v4::<Tagged>(frame, transport_len),
+            (false, true) => self.put_v6(frame, self.link(), transport_len),
+            (true, true) => self.put_v6(frame, self.link().tagged(self.tci()), transport_len),
         };
         if !written {
             bytes::short("encapsulation");
         }
     }
 
-    #[inline]
-    fn untagged(&self) -> Link {
-        let ethertype = if self.is_v6() { raw::ETHERTYPE_IPV6 } else { raw::ETHERTYPE_IPV4 };
-        Link { macs: self.macs, ethertype: U16::new(ethertype) }
-    }
-
-    #[inline]
-    fn tagged(&self) -> Tagged {
-        let ethernet = self.untagged();
-        Tagged {
-            ethernet: Link { ethertype: U16::new(raw::ETHERTYPE_VLAN), ..ethernet },
-            vlan: Vlan { tci: self.tci, ethertype: ethernet.ethertype },
-        }
-    }
-
-    /// The IPv4 header; its checksum continues from the precomputed sum of everything but the length.
-    #[inline]
-    fn ipv4(&self, transport_len: u16) -> Ipv4 {
+    /// The stored headers, with their lengths; the checksum continues from the precomputed sum of everything else.
+    #[inline(always)]
+    fn put_v4<L2: Stored>(&self, frame: &mut [u8], transport_len: u16) -> bool {
+        let Ok((headers, _)) = Stack::<L2, Ipv4>::mut_from_prefix(frame) else { return false };
+        let stored = self.v4();
         let total_len = transport_len.wrapping_add(IPV4_UDP);
-        Ipv4 {
-            version_ihl: raw::IPV4_VERSION_IHL,
-            tos: self.tos,
-            total_len: U16::new(total_len),
-            id: U16::ZERO,
-            flags_fragment: U16::new(raw::IPV4_DONT_FRAGMENT),
-            ttl: self.ttl,
-            protocol: raw::PROTOCOL_UDP,
-            checksum: U16::new(!raw::fold(u64::from(self.sum) + u64::from(total_len))),
-            src: narrow(self.src),
-            dst: narrow(self.dst),
-        }
+        // One by one: as one value they would go through the stack.
+        headers.l2 = *L2::from_stored(&stored.l2);
+        headers.l3 = stored.l3;
+        headers.udp = stored.udp;
+        headers.l3.total_len = U16::new(total_len);
+        headers.l3.checksum = U16::new(!raw::fold(u64::from(self.sum) + u64::from(total_len)));
+        headers.udp.len = U16::new(transport_len.wrapping_add(UDP));
+        true
     }
 
-    #[inline]
-    fn ipv6(&self, transport_len: u16) -> Ipv6 {
-        Ipv6 {
-            version_class_flow: U32::new(6 << 28 | u32::from(self.tos) << 20),
+    fn put_v6<L2: IntoBytes + Immutable + Unaligned>(
+        &self,
+        frame: &mut [u8],
+        l2: L2,
+        transport_len: u16,
+    ) -> bool {
+        let stored = self.v6();
+        let l3 = Ipv6 {
+            version_class_flow: U32::new(6 << 28 | u32::from(stored.tos) << 20),
             payload_len: U16::new(transport_len.wrapping_add(UDP)),
             next_header: raw::PROTOCOL_UDP,
-            hop_limit: self.ttl,
-            src: self.src,
-            dst: self.dst,
-        }
+            hop_limit: stored.hop_limit,
+            src: stored.src,
+            dst: stored.dst,
+        };
+        let udp = udp(stored.src_port, stored.dst_port, transport_len.wrapping_add(UDP));
+        bytes::write(&Stack { l2, l3, udp }, frame)
     }
 
+    /// The Ethernet header of an IPv6 flow.
     #[inline]
-    fn udp(&self, transport_len: u16) -> Udp {
-        Udp {
-            src_port: self.src_port,
-            dst_port: self.dst_port,
-            len: U16::new(transport_len.wrapping_add(UDP)),
-            checksum: U16::ZERO,
-        }
+    fn link(&self) -> Link {
+        Link { macs: self.v6().macs, ethertype: U16::new(raw::ETHERTYPE_IPV6) }
     }
 }
 
+/// ToS or traffic class: DSCP and ECN.
+const fn tos_of(flow: &Flow) -> u8 {
+    flow.dscp << 2 | flow.ecn as u8
+}
+
+#[inline]
+fn udp(src_port: U16, dst_port: U16, len: u16) -> Udp {
+    Udp { src_port, dst_port, len: U16::new(len), checksum: U16::ZERO }
+}
+
 /// Ethernet, with the addresses in one piece: six bytes beside six would go through the stack.
-#[derive(IntoBytes, Immutable, Unaligned)]
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Link {
     macs: [u8; 12],
     ethertype: U16,
 }
 
+impl Link {
+    /// The same with a VLAN tag.
+    #[inline]
+    fn tagged(self, tci: U16) -> Tagged {
+        let ethernet = Self { ethertype: U16::new(raw::ETHERTYPE_VLAN), ..self };
+        Tagged { ethernet, vlan: Vlan { tci, ethertype: self.ethertype } }
+    }
+}
+
 /// Ethernet with a VLAN tag.
-#[derive(IntoBytes, Immutable, Unaligned)]
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Tagged {
     ethernet: Link,
     vlan: Vlan,
 }
 
+/// Where it stands in [`StoredV4::l2`].
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Room {
+    unused: [u8; raw::VLAN],
+    link: Link,
+}
+
+/// A link header as [`StoredV4`] has it.
+trait Stored: Copy + FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned {
+    fn from_stored(l2: &[u8; LINK_MAX]) -> &Self;
+}
+
+impl Stored for Tagged {
+    #[inline]
+    fn from_stored(l2: &[u8; LINK_MAX]) -> &Self {
+        zerocopy::transmute_ref!(l2)
+    }
+}
+
+impl Stored for Link {
+    #[inline]
+    fn from_stored(l2: &[u8; LINK_MAX]) -> &Self {
+        let room: &Room = zerocopy::transmute_ref!(l2);
+        &room.link
+    }
+}
+
 /// The whole encapsulation, so that one length check and a run of stores write it.
-#[derive(IntoBytes, Immutable)]
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Stack<L2, L3> {
     l2: L2,
     l3: L3,
     udp: Udp,
-}
-
-#[inline]
-fn put<L2, L3>(frame: &mut [u8], l2: L2, l3: L3, udp: Udp) -> bool
-where
-    L2: IntoBytes + Immutable + Unaligned,
-    L3: IntoBytes + Immutable + Unaligned,
-{
-    bytes::write(&Stack { l2, l3, udp }, frame)
 }
 
 /// Two Ethernet addresses, one after the other.
@@ -328,18 +445,4 @@ fn join(first: [u8; 6], second: [u8; 6]) -> [u8; 12] {
 fn split(both: [u8; 12]) -> ([u8; 6], [u8; 6]) {
     let [a, b, c, d, e, f, g, h, i, j, k, l] = both;
     ([a, b, c, d, e, f], [g, h, i, j, k, l])
-}
-
-/// An IPv4 address in the first four bytes of sixteen.
-#[inline]
-fn widen(address: Ipv4Addr) -> [u8; 16] {
-    let [a, b, c, d] = address.octets();
-    [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
-}
-
-/// The first four bytes.
-#[inline]
-fn narrow(octets: [u8; 16]) -> [u8; 4] {
-    let [a, b, c, d, ..] = octets;
-    [a, b, c, d]
 }
