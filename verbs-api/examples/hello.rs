@@ -1,8 +1,6 @@
 //! Two processes that write into each other's memory.
-use std::io::{BufRead, BufReader, Error, Write};
-use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
-use verbs_api::{Access, Device, Endpoint, RecvRequest, RemoteRegion, SendData, SendRequest};
+use verbs_api::{Access, Connector, Device, Listener, RecvRequest, RemoteRegion, SendData, SendRequest};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().collect();
@@ -12,14 +10,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let memory = pd.register(4096, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
     let mut prepared = pd.queue_pair(&cq, &cq).build()?;
     prepared.post_recv(&RecvRequest { wr_id: 1, scatter: &[] })?;
-
-    let theirs = exchange(role == "server", &format!("{} {}", prepared.endpoint(), memory.remote()))?;
-    let (endpoint, region) = theirs.trim().split_once(' ').ok_or("the peer said nothing")?;
-    let mut pair = prepared.connect(&endpoint.parse::<Endpoint>()?)?;
-    let target = region.parse::<RemoteRegion>()?.at(0);
     while !device.link_up() {
         device.progress();
     }
+
+    // Each side tells the other where it may write.
+    let (ours, limit) = (memory.remote().to_string(), Duration::from_secs(60));
+    let connecting = if role == "server" {
+        let request = Listener::bind(&device, 7471)?.get_request(limit)?;
+        request.with_private_data(ours.as_bytes()).accept(prepared)?
+    } else {
+        let connector = Connector::new().private_data(ours.as_bytes());
+        connector.connect(prepared, "10.77.0.1:7471".parse()?)?
+    };
+    let mut pair = connecting.wait(limit)?;
+    let target = std::str::from_utf8(pair.private_data())?.parse::<RemoteRegion>()?.at(0);
 
     let text = format!("hello from the {role}");
     pair.post_send(
@@ -35,15 +40,4 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     memory.read(0, &mut received)?;
     println!("{}", String::from_utf8_lossy(&received));
     Ok(())
-}
-
-/// What each side must know of the other goes over any other channel.
-fn exchange(server: bool, ours: &str) -> Result<String, Error> {
-    const MEETING: &str = "127.0.0.1:18516";
-    let mut peer =
-        if server { TcpListener::bind(MEETING)?.accept()?.0 } else { TcpStream::connect(MEETING)? };
-    writeln!(peer, "{ours}")?;
-    let mut theirs = String::new();
-    BufReader::new(peer).read_line(&mut theirs)?;
-    Ok(theirs)
 }

@@ -6,10 +6,12 @@ mod builder;
 pub use attributes::DeviceAttr;
 pub use builder::DeviceBuilder;
 
+use crate::cm::{ConnectionStats, Service};
 use crate::completion::{CompletionChannel, CompletionQueue};
 use crate::driver::{Driver, EngineThread};
 use crate::error::Error;
 use crate::memory::ProtectionDomain;
+use crate::nic::Hears;
 use crate::shared::{Call, Shared};
 use crate::spec::DeviceSpec;
 use crate::stat::StatServer;
@@ -19,8 +21,8 @@ use datapath::engine::{AsyncEvent, EngineConfig, EngineMemory, ModifyError, QpRe
 use datapath::port::fault::FaultStats;
 use datapath::port::{Port, PortCaps, PortStats};
 use datapath::queue::Handed;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use wire::Pmtu;
 
 /// Ethernet header with a VLAN tag: what a frame is longer than its IP packet.
@@ -49,6 +51,8 @@ struct Inner {
     psns: AtomicU64,
     /// Tells who asks what goes on here.
     stat: Option<StatServer>,
+    /// Its connection manager, once it has one.
+    connections: Mutex<Option<Arc<Service>>>,
 }
 
 impl Drop for Inner {
@@ -148,7 +152,8 @@ impl Device {
         if !channel.device().is(self) {
             return Err(Error::OtherDevice { what: "completion channel" });
         }
-        let (number, ring) = self.nic().create_cq(entries, Some(Arc::clone(channel.shared())))?;
+        let (number, ring) =
+            self.nic().create_cq(entries, Some(Hears::Channel(Arc::clone(channel.shared()))))?;
         Ok(CompletionQueue::new(self.clone(), number, ring, true))
     }
 
@@ -243,6 +248,13 @@ impl Device {
         self.inner.driver
     }
 
+    /// What its connection manager counted; zeros if nothing was connected or listened to by address.
+    #[must_use]
+    pub fn connection_stats(&self) -> ConnectionStats {
+        let connections = self.inner.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        connections.as_ref().map(|service| service.stats()).unwrap_or_default()
+    }
+
     /// What the port counted.
     #[must_use]
     pub fn port_stats(&self) -> PortStats {
@@ -253,6 +265,32 @@ impl Device {
     #[must_use]
     pub fn fault_stats(&self) -> FaultStats {
         self.nic().fault_stats()
+    }
+
+    /// Fails if nobody drives the engine while tasks wait.
+    #[cfg(feature = "async")]
+    pub(crate) fn needs_thread(&self) -> Result<(), Error> {
+        if self.driver() != Driver::Inline {
+            return Ok(());
+        }
+        Err(Error::Unsupported(
+            "nobody drives the engine of this device while tasks wait; open it with Driver::THREAD or driver=thread",
+        ))
+    }
+
+    /// The engine, its lock and its clock.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.inner.shared
+    }
+
+    /// The connection manager, which takes queue pair 1; made when it is first asked for.
+    pub(crate) fn connections(&self) -> Result<Arc<Service>, Error> {
+        let mut connections = self.inner.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(service) = &*connections {
+            return Ok(Arc::clone(service));
+        }
+        let service = Service::start(self)?;
+        Ok(Arc::clone(connections.insert(service)))
     }
 
     /// The engine, for a call of the control path.

@@ -1,5 +1,6 @@
 //! The one error type of this crate.
 
+use crate::cm::ConnectionError;
 use crate::endpoint::EndpointError;
 use crate::spec::SpecError;
 use datapath::engine::{ConfigError, CreateError, ModifyError};
@@ -76,6 +77,9 @@ pub enum Error {
     /// A queue pair was not connected.
     #[error(transparent)]
     Connect(#[from] ModifyError),
+    /// A connection by address was not made.
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
     /// A work request was not accepted.
     #[error(transparent)]
     Post(#[from] PostError),

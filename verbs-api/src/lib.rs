@@ -15,6 +15,10 @@
 //! | `ibv_alloc_mw`, `ibv_bind_mw` | [`ProtectionDomain::alloc_window`], [`MemoryWindow::bind`] |
 //! | `ibv_create_srq`, `ibv_post_srq_recv` | [`ProtectionDomain::create_srq`], [`SharedReceiveQueue::post_recv`] |
 //! | `ibv_modify_srq`, `ibv_query_srq` | [`SharedReceiveQueue::arm_limit`], [`SharedReceiveQueue::query`] |
+//! | `rdma_resolve_addr`, `rdma_resolve_route`, `rdma_connect` | [`PreparedQueuePair::connect_to`], or [`Connector::connect`] and [`Connecting`] |
+//! | `rdma_bind_addr`, `rdma_listen`, `rdma_get_request` | [`Listener::bind`], [`Listener::get_request`] |
+//! | `rdma_accept`, `rdma_reject` | [`ConnectionRequest::accept`], [`ConnectionRequest::reject`] |
+//! | `rdma_disconnect`, `RDMA_CM_EVENT_DISCONNECTED` | [`QueuePair::disconnect`], [`QueuePair::is_disconnected`] |
 //!
 //! # A program, whole
 //! Two devices of this process on a segment of their own; in real programs they are two processes, each with a string
@@ -66,7 +70,9 @@
 mod address;
 #[cfg(feature = "async")]
 mod asynchronous;
+mod attention;
 mod clock;
+mod cm;
 mod completion;
 mod device;
 mod driver;
@@ -88,6 +94,7 @@ mod work_request;
 pub use address::{AddressHandle, Grh};
 #[cfg(feature = "async")]
 pub use asynchronous::{AsyncQueuePair, Buffer, BufferPool, Completions, Done, Operation, Receives};
+pub use cm::{Connecting, ConnectionError, ConnectionRequest, ConnectionStats, Connector, Listener};
 pub use completion::{CompletionChannel, CompletionQueue};
 pub use datapath::counters::Counters;
 pub use datapath::engine::{
@@ -123,9 +130,11 @@ pub use queue_pair::{
     ManualQueuePair, PreparedQueuePair, QueuePair, QueuePairBuilder, SendBatch, UdQueuePair,
     UdQueuePairBuilder,
 };
+pub use rdma_cm::{Dialect, Disagreement};
 pub use shared_receive::SharedReceiveQueue;
 pub use spec::{DeviceSpec, Hugepages, Role, SpecError, Transport};
 pub use stat::StatAddress;
+pub use wire::cm::RejReason;
 pub use wire::{Pmtu, WireMode};
 pub use work_request::{Datagram, RemoteAddr, SendRequest};
 

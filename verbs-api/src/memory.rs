@@ -217,14 +217,7 @@ impl MemoryRegion {
     /// # Errors
     /// [`Error::OutOfBounds`]; nothing was copied then.
     pub fn read(&self, offset: usize, target: &mut [u8]) -> Result<(), Error> {
-        let len = self.check(offset, offset.saturating_add(target.len()))?;
-        // SAFETY: the range is inside the backing, which is valid as long as `self` is; `target` is a Rust reference,
-        // so it is not registered memory.
-        unsafe {
-            let source = self.inner.backing.base().add(offset);
-            target.as_mut_ptr().copy_from_nonoverlapping(source.as_ptr(), len);
-        }
-        Ok(())
+        copy_out(&*self.inner.backing, offset, target)
     }
 
     /// Copies `source` to the bytes from `offset` on.
@@ -232,21 +225,43 @@ impl MemoryRegion {
     /// # Errors
     /// [`Error::OutOfBounds`]; nothing was copied then.
     pub fn write(&self, offset: usize, source: &[u8]) -> Result<(), Error> {
-        let len = self.check(offset, offset.saturating_add(source.len()))?;
-        // SAFETY: as in `read`.
-        unsafe {
-            let target = self.inner.backing.base().add(offset);
-            target.as_ptr().copy_from_nonoverlapping(source.as_ptr(), len);
-        }
-        Ok(())
+        copy_in(&*self.inner.backing, offset, source)
     }
 
     /// The length of a range of offsets, if it is inside.
     fn check(&self, start: usize, end: usize) -> Result<usize, Error> {
-        let len = self.len();
-        match end.checked_sub(start) {
-            Some(count) if end <= len => Ok(count),
-            _ => Err(Error::OutOfBounds { start: start as u64, end: end as u64, len: len as u64 }),
-        }
+        check(&*self.inner.backing, start, end)
+    }
+}
+
+/// Copies bytes of registered memory, from `offset` on, into `target`.
+pub(crate) fn copy_out(backing: &dyn Backing, offset: usize, target: &mut [u8]) -> Result<(), Error> {
+    let len = check(backing, offset, offset.saturating_add(target.len()))?;
+    // SAFETY: the range is inside the backing, which is valid as long as it is borrowed; `target` is a Rust reference,
+    // so it is not registered memory.
+    unsafe {
+        let source = backing.base().add(offset);
+        target.as_mut_ptr().copy_from_nonoverlapping(source.as_ptr(), len);
+    }
+    Ok(())
+}
+
+/// Copies `source` to registered memory, from `offset` on.
+pub(crate) fn copy_in(backing: &dyn Backing, offset: usize, source: &[u8]) -> Result<(), Error> {
+    let len = check(backing, offset, offset.saturating_add(source.len()))?;
+    // SAFETY: as in `copy_out`.
+    unsafe {
+        let target = backing.base().add(offset);
+        target.as_ptr().copy_from_nonoverlapping(source.as_ptr(), len);
+    }
+    Ok(())
+}
+
+/// The length of a range of offsets, if it is inside.
+fn check(backing: &dyn Backing, start: usize, end: usize) -> Result<usize, Error> {
+    let len = backing.len();
+    match end.checked_sub(start) {
+        Some(count) if end <= len => Ok(count),
+        _ => Err(Error::OutOfBounds { start: start as u64, end: end as u64, len: len as u64 }),
     }
 }

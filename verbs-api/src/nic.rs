@@ -1,5 +1,6 @@
 //! The engine behind a device, whatever its port: one dynamic call a turn, none a packet.
 
+use crate::attention::Attention;
 use crate::completion::ChannelShared;
 use datapath::address::AddressKey;
 use datapath::counters::Counters;
@@ -16,6 +17,14 @@ use datapath::qp::attr::{AddressVector, QpAttr, QpAttrMask};
 use datapath::queue::{CompletionQueue, Doorbells, Handed, SharedRecvQueue, SrqCaps};
 use datapath::time::Time;
 use std::sync::Arc;
+
+/// Who hears of a completion queue's events.
+pub(crate) enum Hears {
+    /// The program.
+    Channel(Arc<ChannelShared>),
+    /// Who is called after a turn.
+    Attendant(Arc<Attention>),
+}
 
 /// What a device asks of its engine; each method is that of [`Engine`].
 pub(crate) trait Nic: Send {
@@ -54,11 +63,11 @@ pub(crate) trait Nic: Send {
         kind: WindowType,
     ) -> Result<MemoryKey, MemoryTableFull>;
     fn deallocate_window(&mut self, key: MemoryKey);
-    /// With a channel, the queue's events go to it.
+    /// The queue's events go to who hears them.
     fn create_cq(
         &mut self,
         entries: u32,
-        channel: Option<Arc<ChannelShared>>,
+        hears: Option<Hears>,
     ) -> Result<(u32, CompletionQueue), CreateError>;
     fn resize_cq(
         &mut self,
@@ -89,17 +98,19 @@ pub(crate) trait Nic: Send {
 pub(crate) struct Driven<P: Port> {
     pub engine: Engine<P>,
     /// Who is told of completions, by the number of the completion queue.
-    pub channels: Vec<Option<Arc<ChannelShared>>>,
+    pub hears: Vec<Option<Hears>>,
     pub fault_stats: fn(&P) -> FaultStats,
 }
 
 impl<P: Port> Driven<P> {
-    /// Tells the channels what the engine completed.
+    /// Tells who hears it what the engine completed.
     #[inline]
     fn tell(&mut self) {
         while let Some(number) = self.engine.poll_cq_event() {
-            if let Some(Some(channel)) = self.channels.get(number as usize) {
-                channel.tell(number);
+            match self.hears.get(number as usize) {
+                Some(Some(Hears::Channel(channel))) => channel.tell(number),
+                Some(Some(Hears::Attendant(attention))) => attention.want_now(),
+                Some(None) | None => {}
             }
         }
     }
@@ -205,17 +216,17 @@ impl<P: Port + Send> Nic for Driven<P> {
     fn create_cq(
         &mut self,
         entries: u32,
-        channel: Option<Arc<ChannelShared>>,
+        hears: Option<Hears>,
     ) -> Result<(u32, CompletionQueue), CreateError> {
         let (number, reader) = self.engine.create_cq(entries)?;
-        if channel.is_some() {
+        if hears.is_some() {
             self.engine.listen_to_cq(number);
         }
         let index = number as usize;
-        if index >= self.channels.len() {
-            self.channels.resize_with(index + 1, || None);
+        if index >= self.hears.len() {
+            self.hears.resize_with(index + 1, || None);
         }
-        self.channels[index] = channel;
+        self.hears[index] = hears;
         Ok((number, reader))
     }
 
@@ -230,7 +241,7 @@ impl<P: Port + Send> Nic for Driven<P> {
 
     fn destroy_cq(&mut self, number: u32) {
         self.engine.destroy_cq(number);
-        if let Some(channel) = self.channels.get_mut(number as usize).and_then(Option::take) {
+        if let Some(Hears::Channel(channel)) = self.hears.get_mut(number as usize).and_then(Option::take) {
             channel.forget(number);
         }
     }

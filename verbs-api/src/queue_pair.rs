@@ -8,9 +8,11 @@ mod parts;
 
 pub use builder::QueuePairBuilder;
 pub use connect::PreparedQueuePair;
+pub(crate) use datagram::UD_TRANSITIONS;
 pub use datagram::{UdQueuePair, UdQueuePairBuilder};
 pub use manual::ManualQueuePair;
 
+use crate::cm::Link;
 use crate::completion::CqShared;
 use crate::device::Device;
 use crate::endpoint::Endpoint;
@@ -18,6 +20,8 @@ use crate::error::{BatchError, Error};
 use crate::memory::ProtectionDomain;
 use crate::shared_receive::SrqShared;
 use crate::work_request::{Datagram, SendRequest};
+use core::net::SocketAddr;
+use core::time::Duration;
 use datapath::engine::QpHandles;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::{QpState, QpType};
@@ -35,12 +39,16 @@ struct Owned {
     domain: ProtectionDomain,
     /// Kept for as long as the engine may report to them.
     _cqs: [Arc<CqShared>; 2],
-    _srq: Option<Arc<SrqShared>>,
+    srq: Option<Arc<SrqShared>>,
 }
 
 impl Owned {
     fn device(&self) -> &Device {
         self.domain.device()
+    }
+
+    fn has_srq(&self) -> bool {
+        self.srq.is_some()
     }
 
     fn modify(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<(), datapath::engine::ModifyError> {
@@ -124,9 +132,11 @@ impl Drop for Owned {
 /// }
 /// ```
 ///
-/// Dropping it destroys it: what is outstanding ends without completions, and
-/// the peer's requests time out.
+/// Dropping it destroys it: what is outstanding ends without completions. If it was connected by address the peer is told, and
+/// its end goes to ERR; else the peer's requests time out.
 pub struct QueuePair {
+    // Goes first: what happens to the connection concerns no queue pair of a number that another may have by then.
+    link: Option<Link>,
     owned: Owned,
     remote: Endpoint,
     path_mtu: Pmtu,
@@ -220,6 +230,42 @@ impl QueuePair {
     #[must_use]
     pub fn qpn(&self) -> u32 {
         self.owned.handles.qpn
+    }
+
+    /// Ends a connection that was made by address (`rdma_disconnect`): the queue pair goes to ERR, as [`abort`](Self::abort)
+    /// has it, and so does the peer's, as soon as its device makes progress. Waits for the peer's answer, `limit` at most; true
+    /// if it came, or if the peer does not answer at all. What was sent is to be complete before.
+    ///
+    /// A queue pair that was connected by endpoints is only aborted, and the answer is true: the peer is not told.
+    ///
+    /// # Errors
+    /// [`Error::Connect`] if the engine refuses.
+    pub fn disconnect(&mut self, limit: Duration) -> Result<bool, Error> {
+        self.abort()?;
+        Ok(self.link.as_ref().is_none_or(|link| link.disconnect(limit)))
+    }
+
+    /// Whether a connection that was made by address is over: either end has disconnected. Does not run the engine.
+    #[must_use]
+    pub fn is_disconnected(&self) -> bool {
+        self.link.as_ref().is_some_and(Link::is_over)
+    }
+
+    /// What the peer's program said when the connection was made by address, without zeros at its end; else nothing.
+    #[must_use]
+    pub fn private_data(&self) -> &[u8] {
+        self.link.as_ref().map_or(&[], |link| link.private_data())
+    }
+
+    /// Whom it was connected to by address (`rdma_get_peer_addr`).
+    #[must_use]
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.link.as_ref().map(Link::peer)
+    }
+
+    /// It is the end of this connection.
+    pub(crate) fn linked(self, link: Link) -> Self {
+        Self { link: Some(link), ..self }
     }
 
     /// The other end.

@@ -1,5 +1,6 @@
 //! The engine of a device, its lock and its clock, as the application's threads and the engine's share them.
 
+use crate::attention::Attention;
 use crate::clock::Clock;
 use crate::nic::Nic;
 use core::ops::{Deref, DerefMut};
@@ -10,6 +11,7 @@ use datapath::time::Time;
 use spin::Yield;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::yield_now;
 
 /// The lock, held.
@@ -23,6 +25,12 @@ pub(crate) type Held<'a> = SpinMutexGuard<'a, Clocked>;
 pub(crate) struct Clocked {
     pub nic: Box<dyn Nic>,
     pub clock: Clock,
+}
+
+/// Who is called by whoever drives the engine, after a turn, when it wants to be.
+pub(crate) trait Attendant: Send + Sync {
+    /// Does what is to be done, or nothing if another thread does so now. The engine is not locked.
+    fn attend(&self, shared: &Shared);
 }
 
 /// An engine that several threads use.
@@ -42,6 +50,9 @@ pub(crate) struct Shared {
     owes_acks: AtomicBool,
     stop: AtomicBool,
     died: AtomicBool,
+    /// When the attendant is to be called.
+    attention: Arc<Attention>,
+    attendant: OnceLock<Arc<dyn Attendant>>,
 }
 
 impl Shared {
@@ -56,7 +67,36 @@ impl Shared {
             owes_acks: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             died: AtomicBool::new(false),
+            attention: Arc::new(Attention::never()),
+            attendant: OnceLock::new(),
         }
+    }
+
+    /// When the attendant is to be called.
+    pub const fn attention(&self) -> &Arc<Attention> {
+        &self.attention
+    }
+
+    /// Has `attendant` called from now on; there is one at most.
+    pub fn set_attendant(&self, attendant: Arc<dyn Attendant>) {
+        // A device has one connection manager, made once.
+        let _ = self.attendant.set(attendant);
+    }
+
+    /// Calls the attendant.
+    #[cold]
+    pub fn attend(&self) {
+        if let Some(attendant) = self.attendant.get() {
+            attendant.attend(self);
+        }
+    }
+
+    /// The same for the engine's thread, which has the engine.
+    #[cold]
+    pub fn attend_without<'a>(&'a self, held: Held<'a>) -> Held<'a> {
+        drop(held);
+        self.attend();
+        self.hold()
     }
 
     pub const fn doorbells(&self) -> &Doorbells {
@@ -66,7 +106,11 @@ impl Shared {
     /// One turn, if no other thread has the engine or waits for it.
     #[inline]
     pub fn try_turn(&self) -> Turn {
-        self.attempt(|nic, now| nic.turn(now)).unwrap_or_default()
+        let Some((turn, now)) = self.attempt(|nic, now| nic.turn(now)) else { return Turn::default() };
+        if self.attention.is_due(now) {
+            self.attend();
+        }
+        turn
     }
 
     /// The sending half of one, with what `hand_over` posts; false if that was not called.
@@ -84,7 +128,7 @@ impl Shared {
     }
 
     #[inline]
-    fn attempt(&self, turn: impl FnOnce(&mut dyn Nic, Time) -> Turn) -> Option<Turn> {
+    fn attempt(&self, turn: impl FnOnce(&mut dyn Nic, Time) -> Turn) -> Option<(Turn, Time)> {
         if self.is_wanted() {
             return None;
         }
@@ -94,7 +138,7 @@ impl Shared {
         if self.holds_acks {
             self.owes_acks.store(held.nic.owes_acks(), Ordering::Relaxed);
         }
-        Some(turn)
+        Some((turn, now))
     }
 
     /// The engine, for a call of the control path.

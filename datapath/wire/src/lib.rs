@@ -55,6 +55,7 @@
 mod bytes;
 
 pub mod bth;
+pub mod cm;
 pub mod emit;
 pub mod encap;
 pub mod entropy;

@@ -4,7 +4,6 @@ use super::buffer::Buffer;
 use super::lock;
 use crate::completion::{CompletionChannel, CompletionQueue};
 use crate::device::Device;
-use crate::driver::Driver;
 use crate::error::Error;
 use crate::memory::ProtectionDomain;
 use crate::queue_pair::QueuePairBuilder;
@@ -66,11 +65,7 @@ impl Completions {
     /// # Errors
     /// [`Error::Create`], [`Error::Channel`]; [`Error::Unsupported`] for a device that nobody drives while tasks wait.
     pub fn new(device: &Device, entries: u32) -> Result<Self, Error> {
-        if device.driver() == Driver::Inline {
-            return Err(Error::Unsupported(
-                "nobody drives the engine of this device while tasks wait; open it with Driver::THREAD or driver=thread",
-            ));
-        }
+        device.needs_thread()?;
         let channel = device.create_channel()?;
         let cq = device.create_cq_on(&channel, entries)?;
         cq.arm(false)?;

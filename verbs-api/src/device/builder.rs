@@ -16,8 +16,8 @@ use datapath::sched::SchedulerConfig;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 /// What a device is opened with, beside its string; made by [`Device::builder`].
@@ -189,7 +189,7 @@ impl DeviceBuilder {
                 engine
             }
         };
-        let nic = Box::new(Driven { engine, channels: Vec::new(), fault_stats });
+        let nic = Box::new(Driven { engine, hears: Vec::new(), fault_stats });
         let shared = Arc::new(Shared::new(nic, config.acks == AckTiming::BehindPosts));
         let thread = match self.driver {
             Driver::Inline => None,
@@ -205,6 +205,7 @@ impl DeviceBuilder {
             link_mtu: None,
             psns: AtomicU64::new(config.seed),
             stat: None,
+            connections: Mutex::new(None),
         };
         Ok(Device { inner: Arc::new(inner) })
     }

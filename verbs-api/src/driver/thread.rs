@@ -81,11 +81,15 @@ fn run(shared: &Shared) {
         }
         let now = held.clock.now();
         let turn = held.nic.turn(now);
+        if shared.attention().is_due(now) {
+            held = shared.attend_without(held);
+        }
         if turn.received > 0 || turn.sent > 0 {
             idle.busy(now);
             continue;
         }
-        match idle.rest(now, held.nic.next_deadline()) {
+        let deadline = [held.nic.next_deadline(), shared.attention().when()].into_iter().flatten().min();
+        match idle.rest(now, deadline) {
             Rest::Spin => core::hint::spin_loop(),
             Rest::Yield => thread::yield_now(),
             Rest::Sleep(limit) => held = shared.sleep(held, limit),

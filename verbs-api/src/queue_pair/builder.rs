@@ -103,11 +103,7 @@ impl QueuePairBuilder {
     /// The dialect on the wire, which the peer must speak as well. Default [`WireMode::Srnic`]; [`WireMode::Plain`] is
     /// standard RoCEv2, for peers that know no other: it recovers by go-back-N, and its default controller is DCQCN.
     pub const fn wire_mode(mut self, wire_mode: WireMode) -> Self {
-        self.attr.wire_mode = wire_mode;
-        if matches!(wire_mode, WireMode::Plain) {
-            self.attr.recovery = RecoveryPolicy::GoBackN;
-            self.attr.congestion = CongestionAlgorithm::Dcqcn;
-        }
+        self.attr = speaking(self.attr, wire_mode);
         self
     }
 
@@ -186,4 +182,14 @@ impl QueuePairBuilder {
 /// `order` with one promise made or not.
 const fn with(order: WriteOrder, promise: WriteOrder, made: bool) -> WriteOrder {
     if made { order.union(promise) } else { order.difference(promise) }
+}
+
+/// `attr` with a dialect, and what goes with it.
+pub(super) const fn speaking(mut attr: QpAttr, wire_mode: WireMode) -> QpAttr {
+    attr.wire_mode = wire_mode;
+    if matches!(wire_mode, WireMode::Plain) {
+        attr.recovery = RecoveryPolicy::GoBackN;
+        attr.congestion = CongestionAlgorithm::Dcqcn;
+    }
+    attr
 }

@@ -1,12 +1,18 @@
 //! A queue pair that waits for its peer's endpoint.
 
+use super::builder::speaking;
 use super::{Owned, QueuePair};
+use crate::cm::ConnectionError;
+use crate::device::Device;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
+use core::net::IpAddr;
 use datapath::engine::ModifyError;
 use datapath::qp::attr::{AddressVector, QpAttr, QpAttrMask, WriteOrder};
 use datapath::qp::state::QpState;
 use datapath::queue::RecvRequest;
+use rdma_cm::{Agreed, Dialect, Terms};
+use wire::WireMode;
 
 /// A queue pair in state INIT: give [`endpoint`](Self::endpoint) to the peer, and [`connect`](Self::connect) with the
 /// peer's.
@@ -99,7 +105,61 @@ impl PreparedQueuePair {
         };
         self.to_rtr(&attr)?;
         self.to_rts(&attr)?;
-        Ok(QueuePair { owned: self.owned, remote: *remote, path_mtu, window })
+        Ok(QueuePair { link: None, owned: self.owned, remote: *remote, path_mtu, window })
+    }
+
+    /// Connects as two connection managers have agreed.
+    pub(crate) fn connect_as(self, agreed: &Agreed, peer: IpAddr) -> Result<QueuePair, Error> {
+        let remote = Endpoint {
+            ip: peer,
+            mac: None,
+            qpn: agreed.remote_qpn,
+            psn: agreed.remote_psn,
+            path_mtu: agreed.path_mtu,
+            window: agreed.window.unwrap_or(self.owned.device().window_max()),
+            mtu: None,
+            rd_atomic: agreed.initiator_depth,
+            wire_mode: agreed.wire_mode,
+            strict_placement: agreed.strict_placement,
+        };
+        let attr = speaking(self.attr, agreed.wire_mode);
+        Self { attr, ..self }.connect(&remote)
+    }
+
+    /// What it brings to a connection that the connection managers make.
+    pub(crate) fn terms(&self, dialect: Option<Dialect>) -> Result<Terms, ConnectionError> {
+        let plain = self.attr.wire_mode == WireMode::Plain;
+        let dialect = match dialect {
+            Some(Dialect::Require) if plain => return Err(ConnectionError::PlainPair),
+            _ if plain => Dialect::Off,
+            other => other.unwrap_or_default(),
+        };
+        let endpoint = self.endpoint();
+        Ok(Terms {
+            qpn: endpoint.qpn,
+            psn: endpoint.psn,
+            path_mtu: endpoint.path_mtu,
+            responder_resources: endpoint.rd_atomic,
+            initiator_depth: self.attr.max_rd_atomic,
+            retry_count: self.attr.retry_cnt,
+            rnr_retry_count: self.attr.rnr_retry,
+            ack_timeout: self.attr.timeout,
+            srq: self.owned.has_srq(),
+            window: endpoint.window,
+            strict_placement: endpoint.strict_placement,
+            dialect,
+        })
+    }
+
+    /// The device that it is of.
+    pub(crate) fn device(&self) -> &Device {
+        self.owned.device()
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn qpn(&self) -> u32 {
+        self.owned.handles.qpn
     }
 
     fn to_rtr(&self, attr: &QpAttr) -> Result<(), Error> {

@@ -12,6 +12,13 @@ use datapath::qp::state::{QpState, QpType};
 use datapath::queue::{QueueCaps, RecvRequest};
 use std::sync::Arc;
 
+/// How a queue pair of type UD comes from RESET to RTS: the states, and what each transition must be given besides.
+pub(crate) const UD_TRANSITIONS: [(QpState, QpAttrMask); 3] = [
+    (QpState::Init, QpAttrMask::PKEY_INDEX.union(QpAttrMask::PORT).union(QpAttrMask::QKEY)),
+    (QpState::Rtr, QpAttrMask::empty()),
+    (QpState::Rts, QpAttrMask::SQ_PSN),
+];
+
 /// Sizes and the Q_Key of a [`UdQueuePair`]; made by [`ProtectionDomain::ud_queue_pair`].
 #[must_use = "a builder makes nothing until `build`"]
 pub struct UdQueuePairBuilder {
@@ -61,11 +68,7 @@ impl UdQueuePairBuilder {
     /// [`Error::Create`], [`Error::OtherDevice`].
     pub fn build(self) -> Result<UdQueuePair, Error> {
         let owned = self.parts.create()?;
-        for (state, mask) in [
-            (QpState::Init, QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | QpAttrMask::QKEY),
-            (QpState::Rtr, QpAttrMask::empty()),
-            (QpState::Rts, QpAttrMask::SQ_PSN),
-        ] {
+        for (state, mask) in UD_TRANSITIONS {
             owned.modify(&QpAttr { state, ..self.attr }, mask | QpAttrMask::STATE)?;
         }
         Ok(UdQueuePair { owned })

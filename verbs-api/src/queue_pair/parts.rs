@@ -60,6 +60,6 @@ impl Parts {
             window: self.window,
         };
         let handles = device.nic().create_qp(&config)?;
-        Ok(Owned { handles, domain: self.domain, _cqs: self.cqs, _srq: self.srq })
+        Ok(Owned { handles, domain: self.domain, _cqs: self.cqs, srq: self.srq })
     }
 }

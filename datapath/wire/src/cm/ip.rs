@@ -1,0 +1,97 @@
+//! What rdma_cm adds to the connection manager: TCP-like ports and IP addresses.
+
+use super::Req;
+use super::fields::{get, put};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Service IDs of the port space RDMA_PS_TCP, less the port.
+const PS_TCP: u64 = 0x0000_0000_0106_0000;
+
+/// A port of RDMA_PS_TCP, as a service ID names it.
+///
+/// ```
+/// use wire::cm::TcpPort;
+///
+/// assert_eq!(TcpPort(7174).service_id(), 0x0106_1C06);
+/// assert_eq!(TcpPort::of(0x0106_1C06), Some(TcpPort(7174)));
+/// assert_eq!(TcpPort::of(0x0111_1C06), None, "a port of UDP");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TcpPort(pub u16);
+
+impl TcpPort {
+    /// Its service ID.
+    #[must_use]
+    pub const fn service_id(self) -> u64 {
+        PS_TCP | self.0 as u64
+    }
+
+    /// The port that a service ID names; `None` if it is of another kind.
+    #[must_use]
+    pub fn of(service_id: u64) -> Option<Self> {
+        let port = u16::try_from(service_id & 0xFFFF).ok()?;
+        (service_id & !0xFFFF == PS_TCP).then_some(Self(port))
+    }
+}
+
+/// The first [`IpCmHeader::LEN`] bytes of a REQ's private data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IpCmHeader {
+    /// The sender's port.
+    pub src_port: u16,
+    /// The sender's address.
+    pub src: IpAddr,
+    /// The address that it connects to, of the same family.
+    pub dst: IpAddr,
+}
+
+/// Why private data do not begin with a header that is known here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("IP CM version {version:#04x}, IP version {ip_version} is not supported")]
+pub struct IpCmError {
+    /// Version of the header: 0.
+    pub version: u8,
+    /// Version of IP: 4 or 6.
+    pub ip_version: u8,
+}
+
+impl IpCmHeader {
+    /// Bytes of it.
+    pub const LEN: usize = 36;
+    /// What is left of a REQ's private data for the program.
+    pub const PRIVATE_DATA: usize = Req::PRIVATE_DATA - Self::LEN;
+
+    /// Reads a REQ's private data: the header, and what the program has to say.
+    ///
+    /// # Errors
+    /// [`IpCmError`].
+    pub fn parse(data: &[u8; Req::PRIVATE_DATA]) -> Result<(Self, [u8; Self::PRIVATE_DATA]), IpCmError> {
+        let (version, ip_version) = (data[0], data[1] >> 4);
+        let address = |at| match ip_version {
+            4 => Some(IpAddr::V4(Ipv4Addr::from(get::<4>(data, at + 12)))),
+            6 => Some(IpAddr::V6(Ipv6Addr::from(get::<16>(data, at)))),
+            _ => None,
+        };
+        let (0, Some(src), Some(dst)) = (version, address(4), address(20)) else {
+            return Err(IpCmError { version, ip_version });
+        };
+        let header = Self { src_port: u16::from_be_bytes(get(data, 2)), src, dst };
+        Ok((header, get(data, Self::LEN)))
+    }
+
+    /// A REQ's private data: this, and what the program has to say.
+    #[must_use]
+    pub fn emit(&self, program: &[u8; Self::PRIVATE_DATA]) -> [u8; Req::PRIVATE_DATA] {
+        let mut data = [0; Req::PRIVATE_DATA];
+        data[1] = if self.src.is_ipv4() { 4 << 4 } else { 6 << 4 };
+        put(&mut data, 2, self.src_port.to_be_bytes());
+        for (at, address) in [(4, self.src), (20, self.dst)] {
+            match address {
+                IpAddr::V4(v4) => put(&mut data, at + 12, v4.octets()),
+                IpAddr::V6(v6) => put(&mut data, at, v6.octets()),
+            }
+        }
+        put(&mut data, Self::LEN, *program);
+        data
+    }
+}

@@ -1,0 +1,81 @@
+//! Times and limits.
+
+use core::net::IpAddr;
+use core::time::Duration;
+
+/// Who a [`Manager`](crate::Manager) is, and its times and limits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// The host's address.
+    pub ip: IpAddr,
+    /// GUID of its device.
+    pub ca_guid: u64,
+    /// State of the generator of connection numbers and transactions; take it from the operating system's.
+    pub seed: u64,
+    /// Time after which an unanswered message is sent again the first time; it doubles each time. Default 20 ms.
+    pub retry_first: Duration,
+    /// The longest such time, which peers are told as the time in which they are to answer. Default 1 s.
+    pub retry_max: Duration,
+    /// How often an unanswered message is sent again, 0 to 15. Default 15: about 12 s with the default times.
+    pub retries: u8,
+    /// How long the end of a connection is remembered, to answer what comes late. Default 500 ms.
+    pub time_wait: Duration,
+    /// How long a request waits for the program without the peer repeating it. Default 30 s.
+    pub request_lifetime: Duration,
+    /// Connections at most, in any state. Default 65,536.
+    pub connections_max: usize,
+    /// Ends of connections that are remembered at once; beyond that the oldest are forgotten. Default 4096.
+    pub ended_max: usize,
+    /// Messages that wait to be sent; more are dropped. Default 1024.
+    pub output_max: usize,
+}
+
+impl Config {
+    /// Usable times and limits.
+    #[must_use]
+    pub const fn new(ip: IpAddr, ca_guid: u64, seed: u64) -> Self {
+        Self {
+            ip,
+            ca_guid,
+            seed,
+            retry_first: Duration::from_millis(20),
+            retry_max: Duration::from_secs(1),
+            retries: 15,
+            time_wait: Duration::from_millis(500),
+            request_lifetime: Duration::from_secs(30),
+            connections_max: 1 << 16,
+            ended_max: 1 << 12,
+            output_max: 1 << 10,
+        }
+    }
+}
+
+/// The unit of times in messages, in nanoseconds.
+const TICK_NS: u128 = 4096;
+/// The largest code of a time.
+const CODE_MAX: u8 = 31;
+
+/// The smallest code of a time that is at least `time`: 4.096 us x 2^code.
+pub(crate) fn timeout_code(time: Duration) -> u8 {
+    (0..CODE_MAX).find(|code| TICK_NS << code >= time.as_nanos()).unwrap_or(CODE_MAX)
+}
+
+/// The time of a code.
+pub(crate) fn timeout(code: u8) -> Duration {
+    Duration::from_nanos(4096 << code.min(CODE_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_times() {
+        for (ns, code) in [(0, 0), (4096, 0), (4097, 1), (8192, 1), (1_000_000_000, 18), (u64::MAX, 31)] {
+            assert_eq!(timeout_code(Duration::from_nanos(ns)), code, "{ns} ns");
+        }
+        for code in 0..=31 {
+            assert_eq!(timeout_code(timeout(code)), code);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! A connection's state.
+
+use crate::event::Request;
+use crate::terms::Terms;
+use core::net::IpAddr;
+use core::time::Duration;
+use wire::cm::MAD_LEN;
+
+/// A message that is sent again until it is answered.
+pub struct Retry {
+    pub mad: Box<[u8; MAD_LEN]>,
+    /// How often it was sent again.
+    pub resent: u8,
+    /// How often the peer said that its answer takes longer.
+    pub delayed: u8,
+    /// The time until the next copy.
+    pub interval: Duration,
+}
+
+/// Where a connection is. Names are those of InfiniBand's connection manager.
+pub enum State {
+    /// Active: a REQ was sent.
+    ReqSent { retry: Retry, terms: Terms },
+    /// Active: the REP is here, and the program has not said yet that its queue pair is ready.
+    RepRcvd,
+    /// Passive: the program has not accepted yet.
+    ReqRcvd { request: Box<Request> },
+    /// Passive: a REP was sent.
+    RepSent { retry: Retry },
+    /// Both ends are ready. `active`: a REP that comes again is answered.
+    Established { active: bool },
+    /// A DREQ was sent.
+    DreqSent { retry: Retry },
+    /// The peer's REQ or REP was rejected by this: it is answered so again.
+    Rejected { rej: Box<[u8; MAD_LEN]> },
+    /// It is over: what comes late is answered.
+    TimeWait,
+}
+
+/// A connection.
+pub struct Connection {
+    /// The other host.
+    pub peer: IpAddr,
+    /// Its number of the connection; 0: not known yet.
+    pub remote_id: u32,
+    /// Its queue pair; 0: not known yet.
+    pub remote_qpn: u32,
+    /// Its first PSN, of a request.
+    pub remote_psn: u32,
+    /// Our queue pair; 0: not known yet.
+    pub qpn: u32,
+    /// The transaction of the REQ.
+    pub tid: u64,
+    /// The port of the listener, if there is one.
+    pub port: Option<u16>,
+    pub state: State,
+    /// When something happens by itself.
+    pub deadline: Option<Duration>,
+}
+
+impl State {
+    /// Nothing is left to happen but to answer what comes late.
+    pub const fn has_ended(&self) -> bool {
+        matches!(self, Self::Rejected { .. } | Self::TimeWait)
+    }
+}

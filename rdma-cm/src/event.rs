@@ -1,0 +1,99 @@
+//! What a manager tells, and what it sends.
+
+use crate::dialect::Options;
+use crate::manager::CommId;
+use crate::terms::{Agreed, Disagreement};
+use core::net::{IpAddr, SocketAddr};
+use wire::Pmtu;
+use wire::cm::{IpCmHeader, MAD_LEN, Rej, RejReason, Rep};
+
+/// Something that the program is to know.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A peer asks for a connection with this port; [`Manager::request`](crate::Manager::request) has the request.
+    Requested {
+        /// The connection.
+        id: CommId,
+        /// The port.
+        port: u16,
+    },
+    /// Active: the peer grants the connection. Take the queue pair to RTS, and call
+    /// [`Manager::established`](crate::Manager::established).
+    Replied {
+        /// The connection.
+        id: CommId,
+        /// What the queue pair is to be given.
+        agreed: Agreed,
+        /// What the peer's program has to say.
+        private_data: Box<[u8; Rep::PRIVATE_DATA]>,
+    },
+    /// Passive: the peer has taken what was granted.
+    Established {
+        /// The connection.
+        id: CommId,
+    },
+    /// There will be no connection, and it is forgotten here.
+    Failed {
+        /// The connection.
+        id: CommId,
+        /// Why.
+        failure: Failure,
+    },
+    /// An established connection is over; its queue pair is to go to ERR.
+    Disconnected {
+        /// The connection.
+        id: CommId,
+    },
+}
+
+/// Why a connection was not established.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// The peer rejected it, or took its request back.
+    Rejected {
+        /// Why.
+        reason: RejReason,
+        /// What the peer's program has to say.
+        private_data: Box<[u8; Rej::PRIVATE_DATA]>,
+    },
+    /// The peer did not answer.
+    TimedOut,
+    /// Nobody has the peer's address.
+    Unreachable,
+    /// The peer's terms are none for us; it was told so.
+    Disagreed(Disagreement),
+    /// A request that nobody accepted while the peer still wanted it.
+    Expired,
+}
+
+/// A peer's wish to connect.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// Who: the address that its MADs come from, and the port that it says.
+    pub peer: SocketAddr,
+    /// The port that it wants.
+    pub port: u16,
+    /// Its queue pair.
+    pub qpn: u32,
+    /// First PSN that it sends.
+    pub psn: u32,
+    /// The path MTU that it wants.
+    pub path_mtu: Pmtu,
+    /// READs and atomics that it takes at once.
+    pub responder_resources: u8,
+    /// READs and atomics that it wants to have outstanding.
+    pub initiator_depth: u8,
+    /// What it offers of the SRNIC dialect; `None`: it speaks plain RoCEv2.
+    pub offer: Option<Options>,
+    /// What its program has to say.
+    pub private_data: [u8; IpCmHeader::PRIVATE_DATA],
+}
+
+/// A MAD to be sent, from queue pair 1 to queue pair 1.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Transmit {
+    /// The host.
+    pub to: IpAddr,
+    /// Its bytes.
+    pub mad: Box<[u8; MAD_LEN]>,
+}

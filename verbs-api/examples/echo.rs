@@ -1,0 +1,109 @@
+//! A server that sends back what it gets, to any number of clients, and a client: connections by address and port.
+//!
+//! `echo server memif:/tmp/echo.sock,role=server`, and in another terminal
+//! `echo client memif:/tmp/echo.sock,role=client 10.77.0.1 one two three`. With more than one client the devices are ports of a
+//! `srnic_switch`, or interfaces.
+use std::collections::HashMap;
+use std::error::Error;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use verbs_api::{
+    Access, Device, Listener, MemoryRegion, PreparedQueuePair, ProtectionDomain, QueuePair, RecvRequest,
+    SendData, SendRequest, WcOpcode, WcStatus,
+};
+
+const PORT: u16 = 7471;
+const MESSAGE: usize = 1024;
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match &args[..] {
+        [role, device] if role == "server" => serve(&Device::open(device)?),
+        [role, device, server, words @ ..] if role == "client" => {
+            ask(&Device::open(device)?, server.parse()?, words)
+        }
+        _ => Err("usage: echo server DEVICE | echo client DEVICE SERVER WORD..".into()),
+    }
+}
+
+/// A connection, and where its messages go.
+struct Client {
+    pair: QueuePair,
+    inbox: MemoryRegion,
+}
+
+fn serve(device: &Device) -> Result<(), Box<dyn Error>> {
+    let (pd, mut cq) = (device.alloc_pd(), device.create_cq(4096)?);
+    let listener = Listener::bind(device, PORT)?;
+    println!("listening on {}", listener.local_addr());
+    let mut clients: HashMap<u32, Client> = HashMap::new();
+    loop {
+        // Polling runs the engine, and so the listener, too.
+        while let Some(done) = cq.poll() {
+            let Some(Client { pair, inbox }) = clients.get_mut(&done.qpn) else { continue };
+            match (done.status, done.opcode) {
+                (WcStatus::Success, WcOpcode::Recv) => {
+                    let echo = [inbox.slice(..done.byte_len as usize)?];
+                    pair.post_send(&SendRequest::send(SendData::Gather(&echo)).signaled())?;
+                }
+                (WcStatus::Success, _) => {
+                    pair.post_recv(&RecvRequest { wr_id: 0, scatter: &[inbox.slice(..)?] })?;
+                }
+                // The receive that waited: the client has disconnected, or is gone.
+                _ => {
+                    clients.remove(&done.qpn);
+                    println!("one disconnects: {} clients", clients.len());
+                }
+            }
+        }
+        if let Some(request) = listener.poll() {
+            let peer = request.peer();
+            let (pair, inbox) = prepare(&pd, pd.queue_pair(&cq, &cq).build()?)?;
+            // What the client sends at once waits in the completion queue meanwhile.
+            match request.accept(pair).and_then(|accepted| accepted.wait(LIMIT)) {
+                Ok(pair) => drop(clients.insert(pair.qpn(), Client { pair, inbox })),
+                Err(error) => println!("{error}"),
+            }
+            println!("{peer} connects: {} clients", clients.len());
+        }
+    }
+}
+
+/// Posts a receive before the peer can send.
+fn prepare(
+    pd: &ProtectionDomain,
+    mut pair: PreparedQueuePair,
+) -> Result<(PreparedQueuePair, MemoryRegion), verbs_api::Error> {
+    let inbox = pd.register(MESSAGE, Access::LOCAL_WRITE)?;
+    pair.post_recv(&RecvRequest { wr_id: 0, scatter: &[inbox.slice(..)?] })?;
+    Ok((pair, inbox))
+}
+
+fn ask(device: &Device, server: IpAddr, words: &[String]) -> Result<(), Box<dyn Error>> {
+    let (pd, mut cq) = (device.alloc_pd(), device.create_cq(16)?);
+    while !device.link_up() {
+        device.progress();
+    }
+    let (pair, inbox) = prepare(&pd, pd.queue_pair(&cq, &cq).build()?)?;
+    let mut pair = pair.connect_to(SocketAddr::new(server, PORT), LIMIT)?;
+    let outbox = pd.register(MESSAGE, Access::LOCAL_WRITE)?;
+    for word in words {
+        outbox.write(0, word.as_bytes())?;
+        pair.post_send(&SendRequest::send(SendData::Gather(&[outbox.slice(..word.len())?])))?;
+        let echo = loop {
+            if let Some(done) = cq.poll() {
+                break done;
+            }
+        };
+        if echo.status != WcStatus::Success {
+            return Err(format!("{:?}", echo.status).into());
+        }
+        let mut bytes = vec![0; echo.byte_len as usize];
+        inbox.read(0, &mut bytes)?;
+        println!("{}", String::from_utf8_lossy(&bytes));
+        pair.post_recv(&RecvRequest { wr_id: 0, scatter: &[inbox.slice(..)?] })?;
+    }
+    pair.disconnect(LIMIT)?;
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! A connection that is being made.
+
+use super::error::ConnectionError;
+use super::link::Link;
+use super::service::{Phase, State};
+use crate::error::Error;
+use crate::queue_pair::{PreparedQueuePair, QueuePair};
+use core::time::Duration;
+#[cfg(feature = "async")]
+use core::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+use rdma_cm::{Agreed, Failure};
+use std::time::Instant;
+
+/// A connection that is being made, from [`Connector::connect`](super::Connector::connect) or
+/// [`ConnectionRequest::accept`](super::ConnectionRequest::accept). [`wait`](Self::wait) for it, or [`poll`](Self::poll) it.
+/// Dropping it takes it back.
+///
+/// With the feature `async` it is a future as well, on a device with a thread of its own.
+#[must_use = "dropping it takes the connection back"]
+pub struct Connecting {
+    // Goes first: what happens to the connection concerns no queue pair of a number that another may have by then.
+    link: Option<Link>,
+    end: End,
+}
+
+enum End {
+    /// The queue pair becomes ready when the peer has answered.
+    Active(PreparedQueuePair),
+    /// It is ready, and the peer may not be yet.
+    Passive(QueuePair),
+    /// It was given to the program, or there is an error.
+    Taken,
+}
+
+/// What has happened.
+enum Step {
+    Reply(Agreed, Vec<u8>),
+    Established,
+    Failed(Failure),
+    Over,
+}
+
+impl Connecting {
+    pub(super) const fn active(pair: PreparedQueuePair, link: Link) -> Self {
+        Self { end: End::Active(pair), link: Some(link) }
+    }
+
+    pub(super) const fn passive(pair: QueuePair, link: Link) -> Self {
+        Self { end: End::Passive(pair), link: Some(link) }
+    }
+
+    /// The connected queue pair, once it is there; never waits. Runs a turn of the engine.
+    ///
+    /// # Errors
+    /// [`Error::Connection`] says why there is none, [`Error::Connect`] what the engine refuses. What this returned once it
+    /// does not return again: then, too, [`Error::Connection`].
+    pub fn poll(&mut self) -> Result<Option<QueuePair>, Error> {
+        let Some(link) = &self.link else { return Err(ConnectionError::Withdrawn.into()) };
+        link.device.progress();
+        match link.service.look(|state| step(state, link)) {
+            None => Ok(None),
+            Some(step) => self.advance(step).map(Some),
+        }
+    }
+
+    /// Waits for the connected queue pair, `limit` at most.
+    ///
+    /// # Errors
+    /// As [`poll`](Self::poll); [`ConnectionError::Deadline`] if there was none in time: the peer is told.
+    pub fn wait(mut self, limit: Duration) -> Result<QueuePair, Error> {
+        let Some(link) = &self.link else { return Err(ConnectionError::Withdrawn.into()) };
+        let end = Instant::now().checked_add(limit);
+        let step = link.service.wait(&link.device, end, |state| step(state, link));
+        self.advance(step.ok_or(ConnectionError::Deadline(limit))?)
+    }
+
+    fn advance(&mut self, step: Step) -> Result<QueuePair, Error> {
+        let Some(mut link) = self.link.take() else { return Err(ConnectionError::Withdrawn.into()) };
+        let end = core::mem::replace(&mut self.end, End::Taken);
+        match (step, end) {
+            (Step::Reply(agreed, private_data), End::Active(pair)) => {
+                link.private_data = private_data;
+                let pair = pair.connect_as(&agreed, link.peer.ip())?;
+                // The peer may have ended it by now: the queue pair is in ERR then, as it would be a moment later.
+                let _ = link.service.call(&link.device, |state, _| state.manager.established(link.id));
+                // What this has posted leaves at once, if nobody else drives the engine.
+                link.device.progress();
+                Ok(pair.linked(link))
+            }
+            (Step::Established | Step::Over, End::Passive(pair)) => Ok(pair.linked(link)),
+            (Step::Failed(failure), _) => Err(ConnectionError::of(failure, link.peer.ip()).into()),
+            _ => Err(ConnectionError::Withdrawn.into()),
+        }
+    }
+}
+
+/// What the program is to do next, if anything has happened.
+fn step(state: &mut State, link: &Link) -> Option<Step> {
+    let phase = state.phase(link.id)?;
+    match phase {
+        Phase::Begun => None,
+        Phase::Replied(agreed, private_data) => {
+            let step = Step::Reply(*agreed, core::mem::take(private_data));
+            *phase = Phase::Established;
+            Some(step)
+        }
+        Phase::Established => Some(Step::Established),
+        Phase::Failed(failure) => Some(Step::Failed(failure.clone())),
+        Phase::Disconnected => Some(Step::Over),
+    }
+}
+
+#[cfg(feature = "async")]
+impl Future for Connecting {
+    /// As of [`Connecting::wait`].
+    type Output = Result<QueuePair, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(link) = &self.link else {
+            return Poll::Ready(Err(ConnectionError::Withdrawn.into()));
+        };
+        if let Err(error) = link.device.needs_thread() {
+            return Poll::Ready(Err(error));
+        }
+        let step = link.service.look(|state| {
+            let step = step(state, link);
+            if step.is_none() {
+                state.wake_for(link.id, context.waker());
+            }
+            step
+        });
+        step.map_or(Poll::Pending, |step| Poll::Ready(self.advance(step)))
+    }
+}

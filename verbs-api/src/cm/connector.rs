@@ -1,0 +1,96 @@
+//! The active side.
+
+use super::connecting::Connecting;
+use super::error::ConnectionError;
+use super::link::Link;
+use crate::error::Error;
+use crate::queue_pair::{PreparedQueuePair, QueuePair};
+use core::net::SocketAddr;
+use core::time::Duration;
+use rdma_cm::{CmError, Dialect};
+
+/// How to connect by address (`rdma_conn_param`): what to say to the peer's program, and which dialect to speak.
+///
+/// ```
+/// use std::time::Duration;
+/// use verbs_api::{Connector, Device, Dialect, Driver, Listener};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (here, there) = (Device::open("sim:connector")?, Device::builder().driver(Driver::THREAD).open("sim:connector")?);
+/// let listener = Listener::bind(&there, 7471)?;
+/// let server = std::thread::spawn(move || -> Result<String, verbs_api::Error> {
+///     let (pd, cq) = (there.alloc_pd(), there.create_cq(16)?);
+///     let request = listener.get_request(Duration::from_secs(60))?;
+///     let said = String::from_utf8_lossy(request.private_data()).into_owned();
+///     let pair = pd.queue_pair(&cq, &cq).build()?;
+///     let mut pair = request.with_private_data(b"welcome").accept(pair)?.wait(Duration::from_secs(60))?;
+///     pair.disconnect(Duration::from_secs(60))?;
+///     Ok(said)
+/// });
+///
+/// let (pd, cq) = (here.alloc_pd(), here.create_cq(16)?);
+/// let pair = pd.queue_pair(&cq, &cq).build()?;
+/// let connector = Connector::new().private_data(b"it is me").dialect(Dialect::Require);
+/// let pair = connector.connect(pair, (listener_ip(), 7471).into())?.wait(Duration::from_secs(60))?;
+/// assert_eq!(pair.private_data(), b"welcome");
+/// while !pair.is_disconnected() {
+///     here.progress();
+/// }
+/// assert_eq!(server.join().expect("no panic")?, "it is me");
+/// # fn listener_ip() -> std::net::IpAddr { [10, 77, 0, 2].into() }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Connector<'a> {
+    private_data: &'a [u8],
+    dialect: Option<Dialect>,
+}
+
+impl<'a> Connector<'a> {
+    /// Says nothing to the peer's program, and prefers the SRNIC dialect.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What the peer's program is told with the request, at most 56 bytes. Zeros at its end are not seen.
+    #[must_use]
+    pub const fn private_data(self, data: &'a [u8]) -> Self {
+        Self { private_data: data, ..self }
+    }
+
+    /// Whether to speak the SRNIC dialect: default [`Dialect::Prefer`], or [`Dialect::Off`] with a queue pair that was built for
+    /// [`WireMode::Plain`](crate::WireMode::Plain).
+    #[must_use]
+    pub const fn dialect(self, dialect: Dialect) -> Self {
+        Self { dialect: Some(dialect), ..self }
+    }
+
+    /// Begins to connect to a listener (`rdma_connect`).
+    ///
+    /// # Errors
+    /// [`Error::Connection`], [`Error::Create`] if the device's queue pair 1 is in use. The queue pair is gone then.
+    pub fn connect(self, pair: PreparedQueuePair, to: SocketAddr) -> Result<Connecting, Error> {
+        let device = pair.device().clone();
+        let service = device.connections()?;
+        let terms = pair.terms(self.dialect)?;
+        let id = service.call(&device, |state, now| -> Result<_, CmError> {
+            let id = state.manager.connect(now, to.ip(), to.port(), &terms, self.private_data)?;
+            state.hold(id, Some(pair.qpn()));
+            Ok(id)
+        });
+        let id = id.map_err(ConnectionError::from)?;
+        let link = Link { device, service, id, peer: to, private_data: Vec::new() };
+        Ok(Connecting::active(pair, link))
+    }
+}
+
+impl PreparedQueuePair {
+    /// Connects to a listener and waits until it has accepted, `limit` at most: [`Connector`] has more to choose.
+    ///
+    /// # Errors
+    /// As [`Connector::connect`] and [`Connecting::wait`]. The queue pair is gone then.
+    pub fn connect_to(self, to: SocketAddr, limit: Duration) -> Result<QueuePair, Error> {
+        Connector::new().connect(self, to)?.wait(limit)
+    }
+}

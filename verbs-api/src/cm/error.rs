@@ -1,0 +1,67 @@
+//! Why there is no connection.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use rdma_cm::{CmError, Disagreement, Failure};
+use wire::cm::RejReason;
+
+/// Why a connection by address was not made.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectionError {
+    /// The peer rejected it. Of [`RejReason::CONSUMER`] its program did, and may have said more.
+    #[error("the peer rejected the connection: {reason}")]
+    Rejected {
+        /// Why.
+        reason: RejReason,
+        /// What the peer's program says, without the zeros behind it.
+        private_data: Vec<u8>,
+    },
+    /// The peer's host is there, and its connection manager does not answer.
+    #[error(
+        "the peer does not answer; is a program running there that listens, and does its device make progress?"
+    )]
+    TimedOut,
+    /// No host has the peer's address.
+    #[error("nobody answers for {0}: is it on the same link, and up?")]
+    Unreachable(IpAddr),
+    /// There was no connection within the time that the caller gave.
+    #[error("no connection within {0:?}")]
+    Deadline(Duration),
+    /// The peer has taken back its request, or does not take what it was granted.
+    #[error("the peer has given up; the next request may be another")]
+    Withdrawn,
+    /// The two ends do not go together; the peer was told so.
+    #[error(transparent)]
+    Disagreement(#[from] Disagreement),
+    /// The queue pair speaks plain RoCEv2, and the SRNIC dialect is required.
+    #[error(
+        "the queue pair was built for WireMode::Plain, and Dialect::Require asks for the SRNIC dialect: build it without wire_mode, or take another Dialect"
+    )]
+    PlainPair,
+    /// The call itself cannot be.
+    #[error(transparent)]
+    Call(#[from] CmError),
+}
+
+impl ConnectionError {
+    /// Of a connection with the host `peer`.
+    pub(super) fn of(failure: Failure, peer: IpAddr) -> Self {
+        match failure {
+            Failure::Rejected { reason: RejReason::TIMEOUT, .. } => Self::Withdrawn,
+            Failure::Rejected { reason, private_data } => {
+                Self::Rejected { reason, private_data: without_padding(&private_data[..]) }
+            }
+            Failure::TimedOut => Self::TimedOut,
+            Failure::Unreachable => Self::Unreachable(peer),
+            Failure::Disagreed(disagreement) => Self::Disagreement(disagreement),
+            Failure::Expired => Self::Withdrawn,
+        }
+    }
+}
+
+/// Private data are as long as their message has room; what the peer's program did not fill is zeros.
+pub(super) fn without_padding(data: &[u8]) -> Vec<u8> {
+    let len = data.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    data[..len].to_vec()
+}

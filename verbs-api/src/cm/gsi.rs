@@ -1,0 +1,295 @@
+//! Queue pair 1: where MADs come from and go to.
+//!
+//! It is made of the engine's own handles, not of the verbs' objects: those keep their device alive, and this belongs to it.
+
+use crate::Grh;
+use crate::error::Error;
+use crate::memory::{copy_in, copy_out};
+use crate::nic::Hears;
+use crate::queue_pair::UD_TRANSITIONS;
+use crate::shared::Shared;
+use core::net::IpAddr;
+use core::time::Duration;
+use datapath::address::AddressKey;
+use datapath::engine::{CreateError, ModifyError, QpConfig, QpHandles};
+use datapath::memory::{Access, HeapBacking, MemoryKey, ProtectionDomainId};
+use datapath::qp::attr::{AddressVector, QpAttr, QpAttrMask};
+use datapath::qp::state::{QpState, QpType};
+use datapath::queue::{
+    Completion, CompletionQueue, DatagramAddress, QueueCaps, RecvRequest, SendData, SendFlags, SendOpcode,
+    SendRequest, Sge, WcOpcode, WcStatus,
+};
+use rdma_cm::Transmit;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use wire::cm::{GSI_QKEY, GSI_QPN, MAD_LEN};
+
+/// Receives that wait; what comes in faster is lost, and sent again by its sender.
+const RECEIVES: usize = 256;
+/// MADs that are being sent.
+const SENDS: usize = 64;
+/// Bytes of a receive: the GRH area and a MAD.
+const RECEIVE_LEN: usize = Grh::LEN + MAD_LEN;
+/// MADs that wait for a place or for a host's Ethernet address; more are dropped.
+const WAITING_MAX: usize = 1024;
+/// Hosts whose address handles are kept.
+const HOSTS_MAX: usize = 256;
+/// How long an address handle is used: a host may get another Ethernet address.
+const HANDLE_LIFETIME: Duration = Duration::from_secs(5);
+
+/// A host that MADs go to.
+struct Host {
+    key: AddressKey,
+    made: Duration,
+    /// MADs that are being sent by it; it must not go before them.
+    in_flight: usize,
+}
+
+/// The queue pair, its buffers, and what waits to be sent.
+pub(super) struct Gsi {
+    ip: IpAddr,
+    pd: ProtectionDomainId,
+    cq: CompletionQueue,
+    pair: QpHandles,
+    memory: Arc<HeapBacking>,
+    key: MemoryKey,
+    addr: u64,
+    /// Places for sends that are free.
+    free: Vec<usize>,
+    /// Of each place in use, whom it goes to.
+    sending: [Option<IpAddr>; SENDS],
+    hosts: HashMap<IpAddr, Host>,
+    waiting: VecDeque<Transmit>,
+    dropped: u64,
+}
+
+impl Gsi {
+    pub fn new(shared: &Shared, ip: IpAddr) -> Result<Self, Error> {
+        let mut nic = shared.call();
+        let pd = nic.allocate_pd();
+        let hears = Hears::Attendant(Arc::clone(shared.attention()));
+        let (number, cq) = nic.create_cq(u32::try_from(RECEIVES + SENDS).unwrap_or(u32::MAX), Some(hears))?;
+        let count = |entries: usize| u32::try_from(entries).unwrap_or(u32::MAX);
+        let caps = QueueCaps {
+            max_send_wr: count(SENDS),
+            max_recv_wr: count(RECEIVES),
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline: 0,
+        };
+        let config = QpConfig {
+            qp_type: QpType::Ud,
+            gsi: true,
+            pd,
+            send_cq: number,
+            recv_cq: number,
+            srq: None,
+            caps,
+            window: 1,
+        };
+        let pair = match nic.create_qp(&config) {
+            Ok(pair) => pair,
+            Err(error) => {
+                nic.destroy_cq(number);
+                return Err(error.into());
+            }
+        };
+        let made = UD_TRANSITIONS.into_iter().try_for_each(|(state, mask)| {
+            let attr = QpAttr { state, ..QpAttr::default() };
+            nic.modify_qp(pair.qpn, &attr, mask | QpAttrMask::STATE)
+        });
+        let memory = Arc::new(HeapBacking::new(RECEIVES * RECEIVE_LEN + SENDS * MAD_LEN));
+        let backing: Arc<dyn datapath::memory::Backing> = Arc::clone(&memory) as _;
+        let addr = backing.base().as_ptr().addr() as u64;
+        let key = nic.register_memory(pd, backing, addr, Access::LOCAL_WRITE).map_err(Error::from);
+        let key = match made.map_err(Error::from).and(key) {
+            Ok(key) => key,
+            Err(error) => {
+                nic.destroy_qp(pair.qpn);
+                nic.destroy_cq(number);
+                return Err(error);
+            }
+        };
+        drop(nic);
+        let mut gsi = Self {
+            ip,
+            pd,
+            cq,
+            pair,
+            memory,
+            key,
+            addr,
+            free: (0..SENDS).collect(),
+            sending: [None; SENDS],
+            hosts: HashMap::new(),
+            waiting: VecDeque::new(),
+            dropped: 0,
+        };
+        for index in 0..RECEIVES {
+            gsi.post_receive(index)?;
+        }
+        gsi.cq.arm(false);
+        Ok(gsi)
+    }
+
+    /// MADs that were not sent: nobody has the address, or too many waited.
+    pub const fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    fn sge(&self, offset: usize, length: usize) -> Sge {
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
+        Sge { addr: self.addr + offset as u64, length, lkey: self.key.0 }
+    }
+
+    fn post_receive(&mut self, index: usize) -> Result<(), Error> {
+        let scatter = [self.sge(index * RECEIVE_LEN, RECEIVE_LEN)];
+        Ok(self.pair.recv.post(&RecvRequest { wr_id: index as u64, scatter: &scatter })?)
+    }
+
+    /// Takes what has completed; `take` gets each MAD and the host that it came from.
+    pub fn receive(&mut self, shared: &Shared, mut take: impl FnMut(IpAddr, &[u8])) {
+        // What comes from now on makes another event.
+        self.cq.arm(false);
+        while let Some(completion) = self.cq.poll() {
+            let Ok(index) = usize::try_from(completion.wr_id) else { continue };
+            if completion.opcode == WcOpcode::Recv {
+                self.received(index, &completion, &mut take);
+            } else {
+                self.sent(shared, index, &completion);
+            }
+        }
+    }
+
+    fn received(&mut self, index: usize, completion: &Completion, take: &mut impl FnMut(IpAddr, &[u8])) {
+        let len = usize::try_from(completion.byte_len).unwrap_or(0).min(RECEIVE_LEN);
+        let mut bytes = [0; RECEIVE_LEN];
+        let copied = copy_out(&*self.memory, index * RECEIVE_LEN, &mut bytes);
+        if completion.status == WcStatus::Success
+            && copied.is_ok()
+            && let Some((area, mad)) = bytes[..len].split_first_chunk()
+            && let Some(grh) = Grh::parse(area)
+        {
+            take(grh.src, mad);
+        }
+        // It has just given back its place in the queue.
+        let _ = self.post_receive(index);
+    }
+
+    fn sent(&mut self, shared: &Shared, index: usize, completion: &Completion) {
+        let Some(host) = self.sending.get_mut(index).and_then(Option::take) else { return };
+        self.free.push(index);
+        if let Some(host) = self.hosts.get_mut(&host) {
+            host.in_flight = host.in_flight.saturating_sub(1);
+        }
+        if completion.status != WcStatus::Success {
+            self.dropped += 1;
+            // A send that cannot be sent takes it to SQE; fails if it is there no more.
+            let attr = QpAttr { state: QpState::Rts, ..QpAttr::default() };
+            let _ = shared.call().modify_qp(self.pair.qpn, &attr, QpAttrMask::STATE);
+        }
+    }
+
+    /// Puts a MAD behind those that wait.
+    pub fn queue(&mut self, transmit: Transmit) {
+        if self.waiting.len() < WAITING_MAX {
+            self.waiting.push_back(transmit);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// Sends what can be sent. Returns the hosts that cannot be reached; what was for them is dropped.
+    pub fn transmit(&mut self, shared: &Shared, now: Duration) -> BTreeSet<IpAddr> {
+        let (mut unreachable, mut resolving) = (BTreeSet::new(), BTreeSet::new());
+        for transmit in core::mem::take(&mut self.waiting) {
+            if unreachable.contains(&transmit.to) {
+                self.dropped += 1;
+                continue;
+            }
+            if self.free.is_empty() || resolving.contains(&transmit.to) {
+                self.waiting.push_back(transmit);
+                continue;
+            }
+            match self.handle(shared, now, transmit.to) {
+                Ok(handle) => {
+                    if !self.send(&transmit, handle) {
+                        self.dropped += 1;
+                    }
+                }
+                // The engine asks for the address, and counts its questions.
+                Err(
+                    CreateError::Address(ModifyError::ResolvingNeighbor(_)) | CreateError::Exhausted { .. },
+                ) => {
+                    resolving.insert(transmit.to);
+                    self.waiting.push_back(transmit);
+                }
+                Err(_) => {
+                    self.dropped += 1;
+                    unreachable.insert(transmit.to);
+                }
+            }
+        }
+        self.pair.send.submit();
+        unreachable
+    }
+
+    /// Something waits that [`transmit`](Self::transmit) may send later.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// The address handle of a host.
+    fn handle(&mut self, shared: &Shared, now: Duration, host: IpAddr) -> Result<AddressKey, CreateError> {
+        if let Some(known) = self.hosts.get(&host) {
+            if known.in_flight > 0 || now.saturating_sub(known.made) < HANDLE_LIFETIME {
+                return Ok(known.key);
+            }
+            shared.call().destroy_ah(known.key);
+            self.hosts.remove(&host);
+        }
+        if self.hosts.len() >= HOSTS_MAX {
+            self.forget_oldest(shared)?;
+        }
+        let av = AddressVector { src_ip: self.ip, dst_ip: host, ..AddressVector::default() };
+        let key = shared.call().create_ah(self.pd, &av)?;
+        self.hosts.insert(host, Host { key, made: now, in_flight: 0 });
+        Ok(key)
+    }
+
+    fn forget_oldest(&mut self, shared: &Shared) -> Result<(), CreateError> {
+        let idle = self.hosts.iter().filter(|(_, host)| host.in_flight == 0);
+        let Some((ip, key)) = idle.min_by_key(|(_, host)| host.made).map(|(ip, host)| (*ip, host.key)) else {
+            return Err(CreateError::Exhausted { what: "hosts that MADs are sent to", capacity: HOSTS_MAX });
+        };
+        shared.call().destroy_ah(key);
+        self.hosts.remove(&ip);
+        Ok(())
+    }
+
+    fn send(&mut self, transmit: &Transmit, handle: AddressKey) -> bool {
+        let Some(place) = self.free.pop() else { return false };
+        let offset = RECEIVES * RECEIVE_LEN + place * MAD_LEN;
+        let gather = [self.sge(offset, MAD_LEN)];
+        let request = SendRequest {
+            wr_id: place as u64,
+            opcode: SendOpcode::Send,
+            flags: SendFlags::SIGNALED,
+            imm: 0,
+            remote_addr: DatagramAddress { handle, qpn: GSI_QPN }.to_word(),
+            rkey: GSI_QKEY,
+            data: SendData::Gather(&gather),
+        };
+        let posted = copy_in(&*self.memory, offset, &transmit.mad[..]).is_ok()
+            && self.pair.send.stage(&request).is_ok();
+        if !posted {
+            self.free.push(place);
+            return false;
+        }
+        self.sending[place] = Some(transmit.to);
+        if let Some(host) = self.hosts.get_mut(&transmit.to) {
+            host.in_flight += 1;
+        }
+        true
+    }
+}

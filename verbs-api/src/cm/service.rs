@@ -1,0 +1,287 @@
+//! The connection manager of a device: the state machine of `rdma-cm` on queue pair 1, and what its users are told.
+//!
+//! Whoever drives the engine calls it after a turn in which a MAD came, or when a timer is due ([`Attendant`]); calls of the
+//! program do its work at once. The lock of its state comes before that of the engine.
+
+use super::gsi::Gsi;
+use crate::device::Device;
+use crate::driver::Driver;
+use crate::error::Error;
+use crate::shared::{Attendant, Shared};
+use core::task::Waker;
+use core::time::Duration;
+use datapath::qp::attr::{QpAttr, QpAttrMask};
+use datapath::qp::state::QpState;
+use datapath::time::Time;
+use rdma_cm::{Agreed, CommId, Config, Event, Failure, Manager, Stats};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// What the connection manager of a device counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct ConnectionStats {
+    /// Of its messages and connections.
+    pub manager: Stats,
+    /// Connections in any state now, those that have just ended included.
+    pub connections: usize,
+    /// Messages dropped because nobody has the address that they go to, or too many waited.
+    pub unsent: u64,
+}
+
+/// How soon a MAD is tried again that waits for an Ethernet address.
+const RESOLVING: u64 = 1_000_000;
+
+/// How far a connection has come that a program holds.
+pub(super) enum Phase {
+    /// Nothing has happened yet.
+    Begun,
+    /// Active: the peer grants it.
+    Replied(Agreed, Vec<u8>),
+    /// It is there.
+    Established,
+    /// It will not be.
+    Failed(Failure),
+    /// It is over.
+    Disconnected,
+}
+
+/// A connection that a program holds.
+struct Held {
+    phase: Phase,
+    /// Its queue pair, which goes to ERR at the end.
+    qpn: Option<u32>,
+    waker: Option<Waker>,
+}
+
+/// A port's requests that the program has not taken yet.
+#[derive(Default)]
+struct Port {
+    requests: VecDeque<CommId>,
+    waker: Option<Waker>,
+}
+
+/// What the lock protects.
+pub(super) struct State {
+    pub manager: Manager,
+    gsi: Gsi,
+    held: BTreeMap<CommId, Held>,
+    ports: BTreeMap<u16, Port>,
+}
+
+/// The connection manager of a device.
+pub(crate) struct Service {
+    state: Mutex<State>,
+    /// Something has happened to a connection or a port.
+    changed: Condvar,
+}
+
+impl Service {
+    /// Takes queue pair 1.
+    pub fn start(device: &Device) -> Result<Arc<Self>, Error> {
+        let seed = getrandom::u64().map_err(Error::Random)?;
+        let config = Config::new(device.ip(), device.query().node_guid, seed);
+        let state = State {
+            manager: Manager::new(config),
+            gsi: Gsi::new(device.shared(), device.ip())?,
+            held: BTreeMap::new(),
+            ports: BTreeMap::new(),
+        };
+        let service = Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() });
+        device.shared().set_attendant(Arc::clone(&service) as Arc<dyn Attendant>);
+        Ok(service)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call of the program's, and what follows from it.
+    pub(super) fn call<R>(&self, device: &Device, call: impl FnOnce(&mut State, Duration) -> R) -> R {
+        let shared = device.shared();
+        let mut state = self.lock();
+        let result = call(&mut state, now(shared));
+        self.work(state, shared);
+        result
+    }
+
+    /// Does all that is to be done, and lets go of the lock.
+    fn work(&self, mut state: MutexGuard<'_, State>, shared: &Shared) {
+        let wakers = state.work(shared);
+        drop(state);
+        if let Some(wakers) = wakers {
+            self.changed.notify_all();
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Waits until `look` finds something, or until `end`, or an error.
+    pub(super) fn wait<R>(
+        &self,
+        device: &Device,
+        end: Option<Instant>,
+        mut look: impl FnMut(&mut State) -> Option<R>,
+    ) -> Option<R> {
+        loop {
+            device.progress();
+            let mut state = self.lock();
+            if let Some(found) = look(&mut state) {
+                return Some(found);
+            }
+            let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return None;
+            }
+            if device.driver() == Driver::Inline {
+                drop(state);
+                std::thread::yield_now();
+            } else {
+                // Longer than this only who changes the state and does not say so would have us wait.
+                let left = left.min(Duration::from_secs(1));
+                drop(self.changed.wait_timeout(state, left));
+            }
+        }
+    }
+
+    /// What was counted.
+    pub fn stats(&self) -> ConnectionStats {
+        self.look(|state| ConnectionStats {
+            manager: *state.manager.stats(),
+            connections: state.manager.connections(),
+            unsent: state.gsi.dropped(),
+        })
+    }
+
+    /// Looks once.
+    pub(super) fn look<R>(&self, look: impl FnOnce(&mut State) -> R) -> R {
+        look(&mut self.lock())
+    }
+}
+
+impl Attendant for Service {
+    fn attend(&self, shared: &Shared) {
+        // Who has the lock does what is to be done before it lets go; what it misses keeps asking for attention.
+        let state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(std::sync::TryLockError::WouldBlock) => return,
+        };
+        self.work(state, shared);
+    }
+}
+
+/// The engine's time, as the manager has it.
+fn now(shared: &Shared) -> Duration {
+    Duration::from_nanos(shared.call().now().0)
+}
+
+impl State {
+    /// Takes in what came, lets timers fire, sends. Who is to be told, if something has happened.
+    fn work(&mut self, shared: &Shared) -> Option<Vec<Waker>> {
+        shared.attention().take();
+        let now = now(shared);
+        let Self { manager, gsi, .. } = self;
+        gsi.receive(shared, |from, mad| manager.handle_mad(now, from, mad));
+        manager.handle_timeouts(now);
+        while let Some(transmit) = manager.poll_transmit() {
+            gsi.queue(transmit);
+        }
+        for host in gsi.transmit(shared, now) {
+            manager.handle_unreachable(host);
+        }
+        let mut told = None;
+        while let Some(event) = self.manager.poll_event() {
+            told.get_or_insert_with(Vec::new).extend(self.tell(shared, now, event));
+        }
+        let nanos = |time: Duration| Time(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        if let Some(deadline) = self.manager.next_deadline() {
+            shared.attention().want_by(nanos(deadline));
+        }
+        if self.gsi.has_waiting() {
+            shared.attention().want_by(nanos(now).after(RESOLVING));
+        }
+        told
+    }
+
+    /// Puts an event where its program finds it; returns who waits for it.
+    fn tell(&mut self, shared: &Shared, now: Duration, event: Event) -> Option<Waker> {
+        let (id, phase) = match event {
+            Event::Requested { id, port } => {
+                let Some(port) = self.ports.get_mut(&port) else {
+                    self.manager.close(now, id);
+                    return None;
+                };
+                port.requests.push_back(id);
+                return port.waker.take();
+            }
+            Event::Replied { id, agreed, private_data } => {
+                (id, Phase::Replied(agreed, super::error::without_padding(&private_data[..])))
+            }
+            Event::Established { id } => (id, Phase::Established),
+            Event::Failed { id, failure } => {
+                self.ports.values_mut().for_each(|port| port.requests.retain(|request| *request != id));
+                (id, Phase::Failed(failure))
+            }
+            Event::Disconnected { id } => (id, Phase::Disconnected),
+        };
+        let held = self.held.get_mut(&id)?;
+        if matches!(phase, Phase::Failed(_) | Phase::Disconnected)
+            && let Some(qpn) = held.qpn
+        {
+            let attr = QpAttr { state: QpState::Err, ..QpAttr::default() };
+            // It may be there by itself.
+            let _ = shared.call().modify_qp(qpn, &attr, QpAttrMask::STATE);
+        }
+        held.phase = phase;
+        held.waker.take()
+    }
+
+    /// A program begins to hold a connection.
+    pub fn hold(&mut self, id: CommId, qpn: Option<u32>) {
+        self.held.insert(id, Held { phase: Phase::Begun, qpn, waker: None });
+    }
+
+    /// How far it is.
+    pub fn phase(&mut self, id: CommId) -> Option<&mut Phase> {
+        self.held.get_mut(&id).map(|held| &mut held.phase)
+    }
+
+    /// Its program learns of the next thing that happens to it.
+    pub fn wake_for(&mut self, id: CommId, waker: &Waker) {
+        if let Some(held) = self.held.get_mut(&id) {
+            held.waker = Some(waker.clone());
+        }
+    }
+
+    /// The program holds it no more: it is ended, and nothing of it concerns a queue pair.
+    pub fn release(&mut self, now: Duration, id: CommId) {
+        self.held.remove(&id);
+        self.manager.close(now, id);
+    }
+
+    /// A listener begins.
+    pub fn open_port(&mut self, port: u16) {
+        self.ports.insert(port, Port::default());
+    }
+
+    /// A listener ends; who waits is rejected.
+    pub fn close_port(&mut self, now: Duration, port: u16) {
+        self.manager.unlisten(port);
+        for id in self.ports.remove(&port).into_iter().flat_map(|port| port.requests) {
+            self.manager.close(now, id);
+        }
+    }
+
+    /// The oldest request that waits.
+    pub fn next_request(&mut self, port: u16) -> Option<CommId> {
+        self.ports.get_mut(&port)?.requests.pop_front()
+    }
+
+    /// The listener learns of the next request.
+    pub fn wake_for_request(&mut self, port: u16, waker: &Waker) {
+        if let Some(port) = self.ports.get_mut(&port) {
+            port.waker = Some(waker.clone());
+        }
+    }
+}
