@@ -130,7 +130,7 @@ pub use queue_pair::{
     ManualQueuePair, PreparedQueuePair, QueuePair, QueuePairBuilder, SendBatch, UdQueuePair,
     UdQueuePairBuilder,
 };
-pub use rdma_cm::{Dialect, Disagreement};
+pub use rdma_cm::{CmError, Dialect, Disagreement, Stats as CmStats};
 pub use shared_receive::SharedReceiveQueue;
 pub use spec::{DeviceSpec, Hugepages, Role, SpecError, Transport};
 pub use stat::StatAddress;

@@ -10,7 +10,7 @@ pub use address::StatAddress;
 pub(crate) use text::Facts;
 
 use crate::error::Error;
-use address::{Listener, Stream};
+use address::{StatListener, Stream};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -35,7 +35,7 @@ impl StatServer {
         let fails = |source| Error::Stat { address: address.to_string(), source };
         let bell = eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| fails(errno.into()))?;
         let bell = Arc::new(bell);
-        let listener = Listener::bind(address).map_err(fails)?;
+        let listener = StatListener::bind(address).map_err(fails)?;
         let stop = Arc::clone(&bell);
         let thread = thread::Builder::new().name("srnic-stat".to_owned());
         let thread = thread.spawn(move || serve(&listener, &stop, &facts)).map_err(fails)?;
@@ -55,7 +55,7 @@ impl Drop for StatServer {
 }
 
 /// One visitor after the other, until the bell rings.
-fn serve(listener: &Listener, stop: &OwnedFd, facts: &Facts) {
+fn serve(listener: &StatListener, stop: &OwnedFd, facts: &Facts) {
     loop {
         let mut ready =
             [PollFd::new(stop, PollFlags::IN), PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];

@@ -75,12 +75,12 @@ impl StatAddress {
 }
 
 /// Where visitors come.
-pub enum Listener {
+pub enum StatListener {
     Unix(UnixListener, PathBuf),
     Tcp(TcpListener),
 }
 
-impl Listener {
+impl StatListener {
     /// A socket that nobody listens at any more is replaced.
     pub fn bind(address: &StatAddress) -> io::Result<Self> {
         match address {
@@ -104,7 +104,7 @@ impl Listener {
     }
 }
 
-impl AsFd for Listener {
+impl AsFd for StatListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Unix(listener, _) => listener.as_fd(),
@@ -113,7 +113,7 @@ impl AsFd for Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for StatListener {
     fn drop(&mut self) {
         if let Self::Unix(_, path) = self {
             // Somebody may have removed it.
