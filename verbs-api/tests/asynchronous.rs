@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::time::timeout;
 use verbs_api::{
-    Access, AsyncQueuePair, BufferPool, Completions, Device, Driver, Error, MemoryRegion, ProtectionDomain,
-    WcStatus,
+    Access, AsyncQueuePair, BufferPool, Completions, Connector, Device, Driver, Error, Listener,
+    MemoryRegion, ProtectionDomain, WcStatus,
 };
 
 const MESSAGE: usize = 4096;
@@ -273,4 +273,39 @@ fn the_service_answers_and_waits_without_a_core() {
     let _ = fs::remove_dir_all(&place);
     println!("{used} of 400 ticks while it waited");
     assert!(used < 20, "it used {used} of 400 ticks, which is 5 % of a core");
+}
+
+/// Requests and connections, through loss; a future that is dropped takes its connection back.
+#[test]
+fn connections_by_address_are_awaited() {
+    let ends = ends("async-connect", "fault:loss=5%,seed=4:", 4);
+    let [one, two] = &ends;
+    let listener = Listener::bind(&two._device, 7471).expect("a listener");
+    let build = |end: &End| end.completions.queue_pair(&end._pd).build().expect("a queue pair");
+    run(&ends, async {
+        let hello = Connector::new().private_data(b"hello");
+        let connecting = hello.connect(build(one), listener.local_addr()).expect("begun");
+        let request = listener.request().await.expect("a thread drives it");
+        assert_eq!(request.private_data(), b"hello");
+        let accepting = request.accept(build(two)).expect("accepted");
+        let (ours, its) = (connecting.await.expect("connected"), accepting.await.expect("connected"));
+        let ours = AsyncQueuePair::new(&one.completions, ours);
+        let its = AsyncQueuePair::new(&two.completions, its);
+        let received = its.recv(two.pool.take().expect("free"));
+        let mut buffer = one.pool.take().expect("free");
+        buffer.set(b"by address").expect("it fits");
+        assert_eq!(ours.send(buffer).await.expect("posted").completion.status, WcStatus::Success);
+        let received = received.await.expect("posted").buffer;
+        assert_eq!(received.to_vec().expect("inside"), b"by address");
+
+        // The peer's end of it is told when ours goes, and what waits there is flushed.
+        let waits = its.recv(received);
+        drop(ours);
+        assert_eq!(waits.await.expect("posted").completion.status, WcStatus::WrFlushErr);
+
+        drop(Connector::new().connect(build(one), listener.local_addr()).expect("begun"));
+        let inline = Device::open("sim:async-connect").expect("a device");
+        let nobody_drives = Listener::bind(&inline, 1).expect("a listener").request().await;
+        assert!(matches!(nobody_drives, Err(Error::Unsupported(_))));
+    });
 }

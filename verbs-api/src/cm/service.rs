@@ -248,6 +248,7 @@ impl State {
     }
 
     /// Its program learns of the next thing that happens to it.
+    #[cfg(feature = "async")]
     pub fn wake_for(&mut self, id: CommId, waker: &Waker) {
         if let Some(held) = self.held.get_mut(&id) {
             held.waker = Some(waker.clone());
@@ -279,6 +280,7 @@ impl State {
     }
 
     /// The listener learns of the next request.
+    #[cfg(feature = "async")]
     pub fn wake_for_request(&mut self, port: u16, waker: &Waker) {
         if let Some(port) = self.ports.get_mut(&port) {
             port.waker = Some(waker.clone());
