@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A time of the engine's clock from which on somebody wants to be called. Asking costs one relaxed load.
 ///
-/// Nothing is published by it: who is called takes a lock before it looks for work.
+/// What there is to do is published before it is wanted, and looked for after it was taken: either it is seen, or it is wanted
+/// again.
 pub(crate) struct Attention(AtomicU64);
 
 impl Attention {
@@ -16,7 +17,7 @@ impl Attention {
 
     /// At once.
     pub fn want_now(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        self.0.store(0, Ordering::Release);
     }
 
     /// At `time`, if not before.
