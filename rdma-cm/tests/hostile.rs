@@ -119,7 +119,7 @@ proptest! {
     }
 }
 
-/// A hundred thousand requests of hosts that never answer: what is kept stays below the limits.
+/// Thirty thousand requests of hosts that never answer: what is kept stays below the limits.
 #[test]
 fn a_flood_of_requests_is_bounded() {
     let limits = Config { connections_max: 500, ended_max: 100, output_max: 200, ..config(2) };
@@ -127,7 +127,7 @@ fn a_flood_of_requests_is_bounded() {
     cm.listen(PORT, 64).expect("a listener");
     let mut peer = Manager::new(Config { connections_max: usize::MAX, output_max: usize::MAX, ..config(1) });
     let (mut now, mut requested) = (MS, 0);
-    for index in 0..100_000_u32 {
+    for index in 0..30_000_u32 {
         let [.., a, b] = index.to_be_bytes();
         let from = [10, 1, a, b].into();
         let mut bytes = req(&mut peer, index % 0xFF_0000);
@@ -150,8 +150,8 @@ fn a_flood_of_requests_is_bounded() {
         assert!(cm.connections() <= 64 + 100, "{} connections", cm.connections());
     }
     let stats = *cm.stats();
-    assert_eq!(stats.received, 100_000);
-    assert_eq!(stats.requests + stats.backlog_full + (100_000_u64).div_ceil(7), 100_000, "{stats:?}");
+    assert_eq!(stats.received, 30_000);
+    assert_eq!(stats.requests + stats.backlog_full + (30_000_u64).div_ceil(7), 30_000, "{stats:?}");
     assert!(stats.output_full > 0 && stats.backlog_full > 0, "{stats:?}");
     let mut waiting = 0;
     while cm.poll_transmit().is_some() {

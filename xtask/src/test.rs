@@ -15,6 +15,7 @@ const ALONE: &[(&str, &[&str])] = &[
     ("wire", &["-p", "wire"]),
     ("cc-dctcp", &["-p", "cc-dctcp"]),
     ("sr-recovery", &["-p", "sr-recovery"]),
+    ("rdma-cm", &["-p", "rdma-cm"]),
     ("datapath without dpdk", &["-p", "datapath", "--no-default-features"]),
     ("simnet", &["-p", "simnet"]),
     ("verbs-api without dpdk", &["-p", "verbs-api", "--no-default-features"]),
@@ -24,7 +25,7 @@ const ALONE: &[(&str, &[&str])] = &[
 ];
 
 /// Members of the workspace that depend on no optional feature of another member: the run alone says it all.
-const SAID: &[&str] = &["wire", "cc-dctcp", "sr-recovery", "simnet", "srnic-model"];
+const SAID: &[&str] = &["wire", "cc-dctcp", "sr-recovery", "rdma-cm", "simnet", "srnic-model"];
 
 /// The variable that fixes the cases of property tests.
 const PROPTEST_SEED: &str = "PROPTEST_RNG_SEED";
