@@ -6,6 +6,7 @@
 mod cli;
 mod link;
 mod messages;
+mod pair;
 mod perftest;
 mod pingpong;
 mod side;

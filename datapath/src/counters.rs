@@ -43,6 +43,8 @@ counters! {
     tx_read_acks,
     /// Acknowledgements that were not sent because their queue was full.
     tx_acks_dropped,
+    /// Congestion notifications sent (wire mode Plain).
+    tx_cnps,
     /// ARP and ICMP frames sent.
     tx_neighbor,
     /// Frames received for this engine's UDP port.
@@ -69,6 +71,8 @@ counters! {
     rx_rnr_naks,
     /// Of those, error NAKs.
     rx_error_naks,
+    /// Congestion notifications taken (wire mode Plain).
+    rx_cnps,
     /// Packets of UC and UD queue pairs sent.
     tx_unreliable,
     /// Packets of UC and UD queue pairs placed.

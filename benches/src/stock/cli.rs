@@ -4,11 +4,11 @@ use clap::{Parser, ValueEnum};
 use std::net::Ipv4Addr;
 use verbs_api::{DeviceSpec, Pmtu};
 
-/// Plays one end of a stock perftest or ibv_rc_pingpong over plain RoCEv2: a client of HOST, or a server without it
+/// Plays one end of a stock perftest or pingpong over plain RoCEv2: a client of HOST, or a server without it
 #[derive(Parser, Debug)]
 #[command(name = "srnic_perftest", version)]
 pub struct Args {
-    /// Which tool the peer runs
+    /// Which tool the peer runs; of ibv_rc_pingpong, ibv_uc_pingpong and ibv_ud_pingpong the one of the connection
     #[arg(value_enum)]
     pub test: Test,
     /// Server to connect to; without it this is the server
@@ -16,6 +16,9 @@ pub struct Args {
     /// TCP port of the side channel
     #[arg(short, long, default_value_t = 18515)]
     pub port: u16,
+    /// Service: RC, UC or UD
+    #[arg(short, long, value_enum, ignore_case = true, default_value = "rc")]
+    pub connection: Connection,
     /// Address where a server's side channel listens
     #[arg(long, value_name = "ADDRESS", default_value_t = Ipv4Addr::LOCALHOST, conflicts_with = "host")]
     pub bind: Ipv4Addr,
@@ -45,7 +48,7 @@ pub struct Args {
 /// A stock tool.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Test {
-    /// ibv_rc_pingpong
+    /// ibv_rc_pingpong and its siblings
     Pingpong,
     /// ib_send_bw
     SendBw,
@@ -63,6 +66,17 @@ pub enum Test {
     AtomicBw,
     /// ib_atomic_lat, fetch and add
     AtomicLat,
+}
+
+/// A service.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Connection {
+    /// Reliable connection
+    Rc,
+    /// Unreliable connection
+    Uc,
+    /// Unreliable datagrams
+    Ud,
 }
 
 impl Args {

@@ -22,15 +22,6 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Of our end.
-    pub fn of(endpoint: &Endpoint, rkey: u32, vaddr: u64) -> Self {
-        let gid = match endpoint.ip {
-            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-            IpAddr::V6(v6) => v6,
-        };
-        Self { out_reads: endpoint.rd_atomic, qpn: endpoint.qpn, psn: endpoint.psn, rkey, vaddr, gid }
-    }
-
     /// The peer's end, to connect to.
     pub fn endpoint(&self, path_mtu: Pmtu) -> Endpoint {
         Endpoint {

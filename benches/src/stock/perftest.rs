@@ -51,7 +51,7 @@ fn connect(device: &Device, side: &mut Side, args: &Args) -> Result<(Link, Vec<u
         });
     }
     let half = Half::new(device, args)?;
-    let ours = half.keys().to_perftest();
+    let ours = half.keys(device).to_perftest();
     let theirs = side.exchange(device, &ours)?;
     let keys = Keys::from_perftest(&theirs).ok_or_else(|| Error::Unexpected {
         said: theirs.escape_ascii().to_string(),
@@ -61,7 +61,7 @@ fn connect(device: &Device, side: &mut Side, args: &Args) -> Result<(Link, Vec<u
         Test::SendBw | Test::SendLat => RECEIVES,
         _ => 0,
     };
-    let link = half.connect(args, &keys, receives)?;
+    let link = half.connect(device, args, &keys, receives)?;
     for _ in 0..barriers(args.test) {
         side.exchange(device, &ours)?;
     }

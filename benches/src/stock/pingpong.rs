@@ -1,4 +1,4 @@
-//! ibv_rc_pingpong: one message there, one back, each after the other's.
+//! ibv_rc_pingpong, ibv_uc_pingpong and ibv_ud_pingpong: one message there, one back, each after the other's.
 
 use super::cli::Args;
 use super::link::{Half, Link};
@@ -6,7 +6,7 @@ use super::messages::Keys;
 use super::side::Side;
 use crate::error::{Error, Result};
 use crate::pump::Drive as _;
-use verbs_api::{Device, SendData, SendRequest, WcOpcode};
+use verbs_api::{Device, SendData, WcOpcode};
 
 /// Bytes of a message about an end.
 const KEYS_LEN: usize = 52;
@@ -36,7 +36,7 @@ pub fn run(device: &Device, side: &mut Side, args: &Args) -> Result<String> {
 
 fn connect(device: &Device, side: &mut Side, args: &Args) -> Result<Link> {
     let half = Half::new(device, args)?;
-    let ours = half.keys().to_pingpong();
+    let ours = half.keys(device).to_pingpong();
     let mut theirs = vec![0; KEYS_LEN];
     if side.is_client() {
         side.say(&ours)?;
@@ -44,9 +44,9 @@ fn connect(device: &Device, side: &mut Side, args: &Args) -> Result<Link> {
     side.hear(device, &mut theirs)?;
     let keys = Keys::from_pingpong(&theirs).ok_or_else(|| Error::Unexpected {
         said: theirs.escape_ascii().to_string(),
-        expected: "the 52 bytes of ibv_rc_pingpong",
+        expected: "the 52 bytes of a pingpong",
     })?;
-    let link = half.connect(args, &keys, RECEIVES)?;
+    let link = half.connect(device, args, &keys, RECEIVES)?;
     if side.is_client() {
         side.say(DONE)?;
     } else {
@@ -64,7 +64,7 @@ fn play(link: &mut Link, args: &Args, is_client: bool) -> Result<[u32; 2]> {
         let answered = received + u32::from(is_client);
         if posted < args.iters && posted == sent && posted < answered {
             let source = [link.source()?];
-            link.qp.post_send(&SendRequest::send(SendData::Gather(&source)).signaled())?;
+            link.pair.send(SendData::Gather(&source))?;
             posted += 1;
         }
         match link.poll()? {

@@ -46,12 +46,15 @@ fn keep_busy(link: &mut Link, args: &Args, depth: u32) -> Result<String> {
     while done < args.iters {
         while posted < args.iters && posted - done < depth {
             let request = match args.test {
-                Test::SendBw => SendRequest::send(SendData::Gather(&source)),
-                Test::WriteBw => SendRequest::write(SendData::Gather(&source), remote),
-                Test::ReadBw | Test::ReadLat => SendRequest::read(&target, remote),
-                _ => SendRequest::fetch_and_add(target[0], remote, ADD),
+                Test::SendBw => None,
+                Test::WriteBw => Some(SendRequest::write(SendData::Gather(&source), remote)),
+                Test::ReadBw | Test::ReadLat => Some(SendRequest::read(&target, remote)),
+                _ => Some(SendRequest::fetch_and_add(target[0], remote, ADD)),
             };
-            link.qp.post_send(&request.signaled())?;
+            match request {
+                Some(request) => link.pair.post(&request.signaled())?,
+                None => link.pair.send(SendData::Gather(&source))?,
+            }
             posted += 1;
         }
         while link.poll()?.is_some() {
@@ -93,11 +96,11 @@ fn receive_all(link: &mut Link, args: &Args) -> Result<String> {
 }
 
 fn expect_length(link: &Link, found: u32) -> Result<()> {
-    if found as usize == link.size() {
+    if found as usize == link.received_len() {
         return Ok(());
     }
     let (option, ours, theirs) =
-        ("the size of a message".to_owned(), link.size().to_string(), found.to_string());
+        ("the size of a message".to_owned(), link.received_len().to_string(), found.to_string());
     Err(Error::Mismatch { option, ours, theirs })
 }
 
@@ -125,13 +128,13 @@ fn take_turns(link: &mut Link, args: &Args, is_client: bool) -> Result<String> {
     while sent < args.iters || received < args.iters {
         if posted < args.iters && posted < received + u32::from(begins) && posted - sent < args.tx_depth {
             posted += 1;
-            let request = if args.test == Test::SendLat {
-                SendRequest::send(SendData::Gather(&source))
+            if args.test == Test::SendLat {
+                link.pair.send(SendData::Gather(&source))?;
             } else {
                 link.memory.write(link.size() - 1, &posted.to_le_bytes()[..1])?;
-                SendRequest::write(SendData::Gather(&source), link.remote)
-            };
-            link.qp.post_send(&request.signaled())?;
+                let request = SendRequest::write(SendData::Gather(&source), link.remote);
+                link.pair.post(&request.signaled())?;
+            }
         }
         match link.poll()? {
             Some(done) if done.opcode == WcOpcode::Recv => {

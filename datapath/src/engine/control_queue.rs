@@ -22,6 +22,8 @@ pub(crate) enum ControlKind {
     Rnr { psn: Psn },
     /// The queue pair's refusal.
     ErrorNak,
+    /// Wire mode Plain: what the peer sends is marked on its way.
+    Cnp,
 }
 
 /// One acknowledgement to send.

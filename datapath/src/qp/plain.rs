@@ -7,6 +7,7 @@
 mod acknowledge;
 mod acknowledged;
 mod ask;
+mod cnp;
 mod read;
 mod requester;
 mod resources;
@@ -24,6 +25,7 @@ pub(crate) use transmit::transmit;
 use super::context::{QpCold, Qpc};
 use crate::engine::Units;
 use crate::sched::SchedFlags;
+use crate::time::Time;
 use requester::Requester;
 use responder::Responder;
 use wire::{Kind, Packet, Psn, Transport};
@@ -32,12 +34,16 @@ use wire::{Kind, Packet, Psn, Transport};
 pub(crate) struct Plain {
     req: Requester,
     rsp: Responder,
+    /// When the peer may be notified of marks again.
+    cnp_at: Option<Time>,
 }
 
 impl Plain {
-    /// Nothing received, nothing sent; the peer may have `max_dest_rd_atomic` READs and atomics outstanding.
-    pub fn new(max_dest_rd_atomic: u8) -> Self {
-        Self { req: Requester::new(Psn::new(0), 0), rsp: Responder::new(max_dest_rd_atomic) }
+    /// Nothing received, nothing sent; the peer's first packet is `psn`, and it may have `max_dest_rd_atomic` READs and
+    /// atomics outstanding.
+    pub fn new(max_dest_rd_atomic: u8, psn: Psn) -> Self {
+        let rsp = Responder::new(max_dest_rd_atomic, psn);
+        Self { req: Requester::new(Psn::new(0), 0), rsp, cnp_at: None }
     }
 
     /// The queue pair goes to RTS: its first packet is `psn`, its next request stands at `position`.
@@ -67,11 +73,21 @@ impl Plain {
 #[cold]
 pub(crate) fn on_packet(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>, ce: bool) {
     let opcode = packet.opcode();
-    if opcode.transport() != Transport::Rc {
-        units.counters.drop_opcode_class += 1;
-        return;
+    match opcode.transport() {
+        Transport::Rc => {}
+        Transport::Cnp => return cnp::on_notification(qpc, cold, units, packet),
+        _ => {
+            units.counters.drop_opcode_class += 1;
+            return;
+        }
     }
-    units.counters.rx_ce_marked += u64::from(ce);
+    if ce {
+        units.counters.rx_ce_marked += 1;
+        // An acknowledgement's sender could not send less of them.
+        if opcode.kind() != Kind::Ack {
+            cnp::on_mark(qpc, cold, units);
+        }
+    }
     match opcode.kind() {
         Kind::Ack => acknowledged::on_acknowledge(qpc, cold, units, packet),
         Kind::ReadResponse | Kind::AtomicAck => response::on_response(qpc, cold, units, packet),

@@ -17,7 +17,7 @@ pub struct Facts {
 }
 
 /// Counters of ours that `rdma statistic` knows from other NICs, by its name for them (mlx5, and `retry_exceeded_err` rxe).
-const RDMA_NAMES: [(&str, &str); 11] = [
+const RDMA_NAMES: [(&str, &str); 13] = [
     ("rx_reads", "rx_read_requests"),
     ("rx_atomics", "rx_atomic_requests"),
     ("rx_out_of_order", "out_of_sequence"),
@@ -27,6 +27,8 @@ const RDMA_NAMES: [(&str, &str); 11] = [
     ("tx_rnr_naks", "out_of_buffer"),
     ("rto_fired", "local_ack_timeout_err"),
     ("rx_ce_marked", "np_ecn_marked_roce_packets"),
+    ("tx_cnps", "np_cnp_sent"),
+    ("rx_cnps", "rp_cnp_handled"),
     ("drop_icrc", "rx_icrc_encapsulated"),
     ("retry_exceeded", "retry_exceeded_err"),
 ];

@@ -34,7 +34,7 @@ impl Guest {
         command.args("-accel tcg -cpu max -machine q35 -m 512 -smp 1 -display none".split(' '));
         command.args("-nodefaults -no-reboot -serial stdio".split(' '));
         command.arg("-kernel").arg(kernel).arg("-initrd").arg(image).arg("-append").arg(format!(
-            "console=ttyS0 quiet loglevel=1 mitigations=off panic=-1 tsc=reliable srnic.address={GUEST_IP} \
+            "console=ttyS0 quiet loglevel=1 mitigations=off panic=-1 tsc=reliable no_timer_check srnic.address={GUEST_IP} \
              srnic.mtu={MTU} srnic.host={HOST_IP} srnic.host_mac={HOST_MAC}"
         ));
         let netdev = format!("tap,id=n0,ifname={TAP},script=no,downscript=no");

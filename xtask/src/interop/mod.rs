@@ -7,6 +7,7 @@ mod cases;
 mod cpio;
 mod guest;
 mod image;
+mod leftovers;
 mod namespace;
 mod packages;
 

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::output;
+use super::{leftovers, output};
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::repo;
@@ -37,9 +37,10 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Makes it. Neighbors are told of each other: an ARP that is slow or lost would be a failure of the side channel.
+    /// Makes it, once those of killed runs are gone. Neighbors are told of each other: an ARP that is slow or lost would be a failure of the side channel.
     pub fn new() -> Result<Self> {
-        let name = format!("srnic-interop-{}", std::process::id());
+        leftovers::clean_up()?;
+        let name = leftovers::own_name()?;
         output(Command::new("ip").args(["netns", "add", &name]))?;
         let namespace = Self { name };
         for line in [

@@ -198,7 +198,7 @@ fn start_receiving(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, window_max: 
     cold.incoming.iter_mut().for_each(|incoming| **incoming = Incoming::default());
     cold.drop_responses();
     if attr.wire_mode == WireMode::Plain && cold.attributes.qp_type == QpType::Rc {
-        cold.plain = Some(Box::new(Plain::new(attr.max_dest_rd_atomic)));
+        cold.plain = Some(Box::new(Plain::new(attr.max_dest_rd_atomic, Psn::new(attr.rq_psn))));
     } else if attr.max_dest_rd_atomic > 0 {
         let window = cold.attributes.window;
         // A queue pair in RTR has no attributes of its own for this yet (protocol.md 2.4).

@@ -1,8 +1,9 @@
-//! ACKs, NAKs and RNR NAKs as standard peers know them.
+//! ACKs, NAKs and RNR NAKs as standard peers know them; notifications go the same way.
 
+use super::cnp;
 use crate::engine::{ControlKind, Units};
 use crate::qp::context::{QpCold, Qpc};
-use wire::{Aeth, Bth, Layout, NakCode, Opcode, Psn, Syndrome, WireMode, bth, icrc};
+use wire::{Aeth, Bth, NakCode, Opcode, Syndrome, WireMode, bth, icrc};
 
 const ICRC_LEN: usize = 4;
 
@@ -16,9 +17,12 @@ pub(crate) fn write_ack(
     kind: Option<ControlKind>,
     frame: &mut [u8],
 ) -> Option<usize> {
+    if kind == Some(ControlKind::Cnp) {
+        return cnp::write(qpc, units, frame);
+    }
     let epsn = qpc.rx.epsn();
-    let ack = (Syndrome::ACK, epsn.prev());
     let rsp = &cold.plain.as_deref()?.rsp;
+    let ack = (Syndrome::ACK, rsp.taken.prev());
     if rsp.resources.is_pending() {
         return None;
     }
@@ -39,23 +43,30 @@ pub(crate) fn write_ack(
         }
         (None, _) => ack,
     };
-    let len = emit(qpc, syndrome, psn, frame)?;
+    let header = Bth { psn, ..Bth::new(WireMode::Plain, Opcode::RcAck) };
+    let aeth = Aeth { syndrome, msn: qpc.rsp.completed };
+    let len = emit(qpc, header, Aeth::LEN, frame, |bytes| aeth.emit(bytes))?;
     units.counters.tx_acks += 1;
     qpc.rsp.owed.settle();
     Some(len)
 }
 
-fn emit(qpc: &Qpc, syndrome: Syndrome, psn: Psn, frame: &mut [u8]) -> Option<usize> {
-    let layout = Layout::of(WireMode::Plain, Opcode::RcAck)?;
+/// Writes a packet without payload: `header`, with what is the queue pair's put in, and `more` bytes behind it, which
+/// `fill` writes. Returns the frame's length.
+pub(super) fn emit(
+    qpc: &Qpc,
+    header: Bth,
+    more: usize,
+    frame: &mut [u8],
+    fill: impl FnOnce(&mut [u8]),
+) -> Option<usize> {
     let base = qpc.template.len();
-    let transport_len = usize::from(layout.len) + ICRC_LEN;
+    let transport_len = Bth::LEN + more + ICRC_LEN;
     let frame = frame.get_mut(..base + transport_len)?;
     qpc.template.emit(frame, transport_len);
     let transport = &mut frame[base..];
-    let header =
-        Bth { pkey: qpc.id.pkey, dest_qp: qpc.id.dest_qpn, psn, ..Bth::new(WireMode::Plain, Opcode::RcAck) };
-    bth::emit(transport, &header);
-    Aeth { syndrome, msn: qpc.rsp.completed }.emit(&mut transport[usize::from(layout.aeth)..]);
+    bth::emit(transport, &Bth { pkey: qpc.id.pkey, dest_qp: qpc.id.dest_qpn, ..header });
+    fill(&mut transport[Bth::LEN..Bth::LEN + more]);
     icrc::seal(&mut frame[qpc.template.l3_offset()..]);
     Some(base + transport_len)
 }

@@ -1,8 +1,7 @@
 //! What the peer answers: ACKs, NAKs and RNR NAKs, and what each makes of the requests before it.
 
-use super::requester::{go_back, outstanding, seek};
+use super::requester::{adopt_window, go_back, outstanding, seek};
 use crate::engine::Units;
-use crate::qp::adopt_window;
 use crate::qp::context::{PendingFailure, QpCold, Qpc, RnrWait};
 use crate::qp::fail;
 use crate::qp::requester::{RNR_FOR_EVER, complete_answered, has_new_work, status_of, wake};
@@ -113,7 +112,10 @@ fn learn(qpc: &mut Qpc, cold: &mut QpCold, units: &Units, acked: u32, rtt_ns: Op
         app_limited,
         ..AckEvent::default()
     });
-    adopt_window(&mut qpc.tx, &qpc.controller, qpc.id.pmtu);
+    if let Some(plain) = cold.plain.as_deref_mut() {
+        plain.req.restart = plain.req.restart.saturating_add(acked);
+        adopt_window(qpc, &plain.req);
+    }
 }
 
 /// Something at `una` did not arrive: it goes again, and all behind it. Once: what else is heard of the same gap is of
@@ -126,7 +128,9 @@ pub(super) fn on_gap(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     }
     cold.watchdog.something_is_missing();
     qpc.controller.on_loss_episode(units.now.0);
-    adopt_window(&mut qpc.tx, &qpc.controller, qpc.id.pmtu);
+    if let Some(plain) = cold.plain.as_deref() {
+        adopt_window(qpc, &plain.req);
+    }
     go_back(qpc, cold, units);
 }
 

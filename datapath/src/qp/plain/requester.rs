@@ -1,6 +1,7 @@
 //! Where the requester stands in its PSNs and its send queue, and how it goes back.
 
 use crate::engine::Units;
+use crate::qp;
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::requester::{find_among, wake};
 use crate::sched::SchedFlags;
@@ -21,18 +22,37 @@ pub(super) struct Requester {
     pub obeyed_at: Option<Psn>,
     /// The tail probe that is due.
     pub probe: Option<Psn>,
+    /// PSNs that may be outstanding since the last timeout: one packet, and one more for each that is acknowledged. What
+    /// does not answer may be slow, and a window sent again with each timeout would keep it busy with what it has.
+    pub restart: u32,
 }
 
 impl Requester {
     /// Nothing sent; the first packet is `psn`, the first request stands at `position`.
     pub const fn new(psn: Psn, position: u32) -> Self {
-        Self { max: psn, begun: position, reads: 0, since_ack_req: 0, obeyed_at: None, probe: None }
+        Self {
+            max: psn,
+            begun: position,
+            reads: 0,
+            since_ack_req: 0,
+            obeyed_at: None,
+            probe: None,
+            restart: u32::MAX,
+        }
     }
 
     pub const fn stop(&mut self) {
         self.reads = 0;
         self.obeyed_at = None;
         self.probe = None;
+    }
+}
+
+/// Adopts the window of the congestion controller, or as much of it as a timeout leaves.
+pub(super) fn adopt_window(qpc: &mut Qpc, req: &Requester) {
+    qp::adopt_window(&mut qpc.tx, &qpc.controller, qpc.id.pmtu);
+    if qpc.tx.cwnd() > req.restart {
+        qpc.tx.set_cwnd(req.restart);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::qp::context::{QpCold, Qpc};
 use crate::qp::owed::Arrived;
 use crate::qp::responder::{Refused, RequestPacket, complete_message, place, queue_control, refuse_receive};
 use crate::stream::SlotKind;
-use wire::{Kind, Meta, NakCode, Packet, Reth};
+use wire::{Kind, Meta, NakCode, Packet, Psn, Reth};
 
 /// What the responder of a Plain queue pair remembers.
 #[derive(Debug)]
@@ -19,11 +19,16 @@ pub(super) struct Responder {
     write: Option<Reth>,
     /// A NAK that waits until the responses before it are sent.
     pub held: Option<ControlKind>,
+    /// Behind the newest SEND or WRITE packet taken: what acknowledgements tell of. Of READs and atomics their responses
+    /// tell, and nothing else: rxe takes an acknowledgement with a READ's last PSN for the end of its data.
+    pub taken: Psn,
 }
 
 impl Responder {
-    pub fn new(resources: u8) -> Self {
-        Self { resources: Resources::new(resources), gap_reported: false, write: None, held: None }
+    /// Nothing received; the first packet is `psn`.
+    pub fn new(resources: u8, psn: Psn) -> Self {
+        let resources = Resources::new(resources);
+        Self { resources, gap_reported: false, write: None, held: None, taken: psn }
     }
 
     pub fn stop(&mut self) {
@@ -41,7 +46,9 @@ pub(super) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, pa
         return;
     }
     // Marks are answered by CNPs, not by acknowledgements.
-    let arrived = Arrived { meta: Meta::default(), ack_req: packet.ack_req(), ce: false };
+    let is_acknowledged = !matches!(packet.opcode().kind(), Kind::ReadRequest | Kind::Atomic);
+    let ack_req = packet.ack_req() && is_acknowledged;
+    let arrived = Arrived { meta: Meta::default(), ack_req, ce: false };
     let ahead = packet.psn().distance_from(qpc.rx.epsn());
     if ahead > 0 {
         units.counters.drop_go_back_n += 1;
@@ -119,10 +126,11 @@ fn as_request<'a>(qpc: &Qpc, cold: &QpCold, packet: &Packet<'a>) -> RequestPacke
     }
 }
 
-/// Where the next packet of a WRITE goes.
+/// A packet of a SEND or WRITE was placed: where the next one goes, and what is acknowledged.
 fn note_placed(cold: &mut QpCold, request: &RequestPacket<'_>) {
     let Some(plain) = cold.plain.as_deref_mut() else { return };
     let len = u32::try_from(request.payload.len()).unwrap_or(u32::MAX);
+    plain.rsp.taken = request.psn.next();
     plain.rsp.write = request.reth.filter(|_| !request.opcode.is_end()).map(|reth| Reth {
         va: reth.va.wrapping_add(len.into()),
         dma_len: reth.dma_len.saturating_sub(len),

@@ -1,9 +1,8 @@
 //! A Plain queue pair's timer fired: the end of an RNR wait, tail probes, timeouts, and the end of all retries.
 
 use super::acknowledged::end_rnr;
-use super::requester::{find, go_back, outstanding};
+use super::requester::{adopt_window, find, go_back, outstanding};
 use crate::engine::Units;
-use crate::qp::adopt_window;
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::requester::{give_up, wake};
 use crate::sched::SchedFlags;
@@ -46,7 +45,10 @@ fn watch(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Option<Time> {
             Verdict::Rto => {
                 units.counters.rto_fired += 1;
                 qpc.controller.on_rto(units.now.0);
-                adopt_window(&mut qpc.tx, &qpc.controller, qpc.id.pmtu);
+                if let Some(plain) = cold.plain.as_deref_mut() {
+                    plain.req.restart = 1;
+                    adopt_window(qpc, &plain.req);
+                }
                 go_back(qpc, cold, units);
             }
             Verdict::Exhausted => {

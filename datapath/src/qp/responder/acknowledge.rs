@@ -102,7 +102,7 @@ fn answer(
     let ack = in_order(epsn);
     let nack = Syndrome::Nak(NakCode::PsnSequence);
     Some(match kind {
-        ControlKind::ErrorNak => return None,
+        ControlKind::ErrorNak | ControlKind::Cnp => return None,
         ControlKind::Duplicate { meta } => {
             Answer { flags: ack.flags | AckFlags::DUPLICATE, echo: Some(meta), ..ack }
         }

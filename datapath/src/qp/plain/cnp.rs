@@ -1,0 +1,46 @@
+//! Congestion notification packets: who receives a mark tells the sender, whose controller reacts (protocol.md 1.8).
+
+use super::acknowledge::emit;
+use super::requester::adopt_window;
+use crate::engine::{ControlKind, Units};
+use crate::qp::context::{QpCold, Qpc};
+use crate::qp::responder::queue_control;
+use crate::time::Time;
+use wire::emit::CNP_RESERVED_LEN;
+use wire::{Bth, Opcode, Packet, WireMode};
+
+/// Least time between two notifications of a queue pair's.
+const INTERVAL_NS: u64 = 50_000;
+
+/// A request or response came with a mark: its sender is told, unless it was just now.
+pub(super) fn on_mark(qpc: &Qpc, cold: &mut QpCold, units: &mut Units) {
+    let now = units.now;
+    let Some(plain) = cold.plain.as_deref_mut().filter(|_| qpc.id.state.receives()) else { return };
+    if plain.cnp_at.is_none_or(|next: Time| next <= now) {
+        plain.cnp_at = Some(now.after(INTERVAL_NS));
+        queue_control(qpc, cold.slot, units, ControlKind::Cnp);
+    }
+}
+
+/// A notification came: what we send is marked on its way.
+pub(super) fn on_notification(qpc: &mut Qpc, cold: &QpCold, units: &mut Units, packet: &Packet<'_>) {
+    let Some(plain) = cold.plain.as_deref().filter(|_| qpc.id.state.continues_sends()) else {
+        units.counters.drop_qp_state += 1;
+        return;
+    };
+    if !packet.becn() {
+        units.counters.drop_malformed += 1;
+    } else {
+        units.counters.rx_cnps += 1;
+        qpc.controller.on_cnp(units.now.0);
+        adopt_window(qpc, &plain.req);
+    }
+}
+
+/// Writes a notification into `frame` and returns the frame's length.
+pub(super) fn write(qpc: &Qpc, units: &mut Units, frame: &mut [u8]) -> Option<usize> {
+    let header = Bth { becn: true, ..Bth::new(WireMode::Plain, Opcode::Cnp) };
+    let len = emit(qpc, header, CNP_RESERVED_LEN, frame, |reserved| reserved.fill(0))?;
+    units.counters.tx_cnps += 1;
+    Some(len)
+}

@@ -1,0 +1,73 @@
+//! Network namespaces that a killed run left behind: told by a name that says who made them, and ended.
+
+use std::fs;
+use std::process::Command;
+
+use super::output;
+use crate::error::{Error, Result};
+
+const PREFIX: &str = "srnic-interop-";
+/// Field of /proc/PID/stat behind the command's name: when the process began, in ticks since boot.
+const STARTED: usize = 19;
+
+/// The name of this process's namespace. A process number comes back, together with the time of its start it does not.
+pub fn own_name() -> Result<String> {
+    let pid = std::process::id();
+    let started = started(pid).ok_or_else(|| Error::new("/proc does not say when this process began"))?;
+    Ok(format!("{PREFIX}{pid}-{started}"))
+}
+
+/// Ends what is left of runs whose process is gone: what runs in their namespaces, and those. Those of others stay.
+pub fn clean_up() -> Result<()> {
+    let listed = output(Command::new("ip").args(["netns", "list"]))?;
+    let names = listed.lines().filter_map(|line| line.split_whitespace().next());
+    for name in names.filter(|name| is_abandoned(name, started)) {
+        println!("the namespace {name} is left of a run that was killed: it goes");
+        let pids = output(Command::new("ip").args(["netns", "pids", name]))?;
+        for pid in pids.split_whitespace() {
+            // It may have ended by itself.
+            let _ = output(Command::new("kill").args(["-KILL", pid]));
+        }
+        output(Command::new("ip").args(["netns", "delete", name]))?;
+    }
+    Ok(())
+}
+
+/// Whether a namespace is one of ours whose maker, by what `started` says of processes, is gone.
+fn is_abandoned(name: &str, started: impl Fn(u32) -> Option<u64>) -> bool {
+    let owner = name.strip_prefix(PREFIX).and_then(|owner| owner.split_once('-'));
+    let Some((Ok(pid), Ok(at))) = owner.map(|(pid, at)| (pid.parse::<u32>(), at.parse::<u64>())) else {
+        return false;
+    };
+    started(pid) != Some(at)
+}
+
+/// When a process began, if it lives.
+fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command's name may have spaces and parentheses.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.split(' ').nth(STARTED)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_namespaces_of_ours_whose_maker_is_gone_are_abandoned() {
+        let alive = |pid| (pid == 7).then_some(100);
+        assert!(is_abandoned("srnic-interop-8-100", alive), "the process is gone");
+        assert!(is_abandoned("srnic-interop-7-99", alive), "another process has its number");
+        for name in ["srnic-interop-7-100", "srnic-interop-7", "srnic-interop-x-y", "somebody-else", ""] {
+            assert!(!is_abandoned(name, alive), "{name}");
+        }
+    }
+
+    #[test]
+    fn this_process_is_not_gone() {
+        let name = own_name().expect("/proc is there");
+        assert!(!is_abandoned(&name, started), "{name}");
+        assert_eq!(started(std::process::id()), started(std::process::id()));
+    }
+}
