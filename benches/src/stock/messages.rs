@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 use verbs_api::{Endpoint, Pmtu, WireMode};
 
-/// Packets in flight that any peer takes: it takes them in order only.
-const WINDOW: u16 = 512;
+/// Packets in flight: as many as rxe itself allows, whose receiver may be slow.
+const WINDOW: u16 = 128;
 
 /// One end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -181,34 +181,24 @@ fn a_slow_receiver_is_waited_for() {
     assert!(rig.counters(a).rx_rnr_naks > 10, "{:?}", rig.counters(a));
 }
 
-/// A peer that takes a few thousand packets a second behind a short queue, as an emulated one does on a busy machine: a window
-/// that goes again with each timeout would fill the queue for ever with what the peer has, and leave no room for what it
-/// misses. Seen with soft-RoCE: 58,282 packets sent again for 1,460, and `RetryExcErr`.
+/// A peer that takes 250 packets a second from a short queue, as an emulated one may on a busy machine: a window that goes again
+/// with each timeout fills the queue with what the peer has, and leaves no room for what it misses. Seen with soft-RoCE:
+/// 58,282 packets sent again for 1,460, and `RetryExcErr`; without the rule, here 43,805 for 540.
 #[test]
-fn a_slow_path_is_not_flooded_by_repairs() {
+fn a_slow_peer_is_not_flooded_by_repairs() {
     for (seed, op) in (0..).zip([Op::Send, Op::Read]) {
         let mut options = RigOptions::seeded(seed);
-        for link in [&mut options.port.up, &mut options.port.down] {
-            link.ps_per_byte = 400_000;
-            link.queue_frames_max = 300;
-            link.faults.loss_ppm = 10_000;
-        }
-        let (mut rig, a, b) = Rig::pair(
-            options,
-            QpOptions {
-                window: 512,
-                pmtu: Pmtu::B1024,
-                max_rd_atomic: 16,
-                max_dest_rd_atomic: 16,
-                ..plain()
-            },
-        );
-        let messages = vec![Message::new(op, 9000); 60];
-        let mut transfer = Transfer::new(&mut rig, a, b, messages, 1);
-        let outcome = transfer.run(&mut rig, 5_000_000_000);
-        outcome.unwrap_or_else(|stuck| panic!("{op:?}: {stuck:?} {:?}", rig.counters(a)));
-        let counters = rig.counters(a);
-        assert!(counters.tx_retransmits < 6 * counters.tx_requests, "{op:?}: {counters:?}");
+        options.port.up.ps_per_byte = 4_000_000;
+        options.port.up.queue_frames_max = 100;
+        options.port.up.faults.loss_ppm = 10_000;
+        let qp = QpOptions { window: 512, pmtu: Pmtu::B1024, ..plain() };
+        let (mut rig, a, b) = Rig::pair(options, qp);
+        let mut transfer = Transfer::new(&mut rig, a, b, vec![Message::new(op, 9000); 60], 1);
+        let outcome = transfer.run(&mut rig, 20_000_000_000);
+        outcome.unwrap_or_else(|stuck| panic!("{op:?}: {stuck:?}"));
+        let [sender, receiver] = [a, b].map(|qp| *rig.counters(qp));
+        let data = sender.tx_requests + sender.tx_retransmits + receiver.tx_responses;
+        assert!(data < 4 * 540, "{op:?}: {data} packets for 540");
     }
 }
 

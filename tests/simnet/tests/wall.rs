@@ -2,8 +2,8 @@
 
 use datapath::counters::Counters;
 use datapath::qp::attr::RecoveryPolicy;
-use datapath::qp::state::QpState;
-use simnet::{Forger, Qp, QpOptions, Region, Rig, RigOptions};
+use datapath::qp::state::{QpState, QpType};
+use simnet::{Forger, Qp, QpOptions, Region, Rig, RigOptions, Work};
 use wire::{Aeth, AtomicEth, Meta, Opcode, Psn, Reth, Syndrome, Transport, WireMode};
 
 const PSN: u32 = 0x00_1000;
@@ -17,10 +17,11 @@ fn options(mode: WireMode) -> QpOptions {
 }
 
 /// Two queue pairs, the second, in `state`, the victim of frames that claim to be of the first.
-fn victim(mode: WireMode, state: QpState) -> (Rig, Qp, Qp, Region) {
+fn victim(mode: WireMode, qp_type: QpType, state: QpState) -> (Rig, Qp, Qp, Region) {
     let mut rig = Rig::new(RigOptions::default());
     let (left, right) = (rig.add_node(), rig.add_node());
-    let (a, b) = (rig.create_qp(left, options(mode)), rig.create_qp(right, options(mode)));
+    let options = QpOptions { qp_type, ..options(mode) };
+    let (a, b) = (rig.create_qp(left, options), rig.create_qp(right, options));
     let open = rig.region(right, 4096);
     rig.fill(open.all(), 7);
     if state != QpState::Reset {
@@ -29,11 +30,17 @@ fn victim(mode: WireMode, state: QpState) -> (Rig, Qp, Qp, Region) {
     if !matches!(state, QpState::Reset | QpState::Init) {
         rig.to_rtr(b, a);
     }
-    if matches!(state, QpState::Rts | QpState::Sqd | QpState::Err) {
+    if matches!(state, QpState::Rts | QpState::Sqd | QpState::Sqe | QpState::Err) {
         rig.to_rts(b);
     }
     if matches!(state, QpState::Sqd | QpState::Err) {
         rig.to_state(b, state);
+    }
+    if state == QpState::Sqe {
+        // A request that cannot be sent.
+        rig.post(b, &Work::send(open.at(0, 8)).lkey(open.key ^ 1));
+        rig.run_for(10_000);
+        assert_eq!(rig.state(b), state);
     }
     if state != QpState::Reset {
         rig.post_recv(b, open.at(0, 256));
@@ -45,9 +52,14 @@ fn victim(mode: WireMode, state: QpState) -> (Rig, Qp, Qp, Region) {
     (rig, a, b, open)
 }
 
-/// One frame of every RC packet type of `mode`, each as valid as can be, and half with a receive or region to hit.
+/// One frame of every packet type of `mode` for reliable connections, each as valid as can be, and half with a receive or region to hit.
 fn frames(forger: &Forger, mode: WireMode, open: &Region) -> Vec<Vec<u8>> {
-    let types = Opcode::ALL.iter().filter(|opcode| opcode.transport() == Transport::Rc);
+    // Notifications are known in the standard dialect only.
+    let types = Opcode::ALL.iter().filter(|opcode| match opcode.transport() {
+        Transport::Rc => true,
+        Transport::Cnp => mode == WireMode::Plain,
+        _ => false,
+    });
     types
         .map(|&opcode| {
             let mut repr = forger.repr(mode, opcode, Psn::new(PSN));
@@ -66,11 +78,15 @@ fn frames(forger: &Forger, mode: WireMode, open: &Region) -> Vec<Vec<u8>> {
 #[test]
 fn nothing_of_the_other_dialect_is_taken_in_any_state() {
     let states = [QpState::Reset, QpState::Init, QpState::Rtr, QpState::Rts, QpState::Sqd, QpState::Err];
+    // SQE is a state of unreliable services, which are standard RoCEv2 always.
+    let unreliable = states.into_iter().chain([QpState::Sqe]).map(|state| (QpType::Uc, state));
+    let reliable = states.map(|state| (QpType::Rc, state));
     for (mine, theirs) in [(WireMode::Plain, WireMode::Srnic), (WireMode::Srnic, WireMode::Plain)] {
-        for state in states {
+        let others = unreliable.clone().filter(|_| mine == WireMode::Plain);
+        for (qp_type, state) in reliable.into_iter().chain(others) {
             // Before RTR a queue pair has no dialect yet: it is the default one, and takes nothing anyway.
             let undecided = matches!(state, QpState::Reset | QpState::Init);
-            let (mut rig, a, b, open) = victim(mine, state);
+            let (mut rig, a, b, open) = victim(mine, qp_type, state);
             let forger = Forger::new(&rig, a, b);
             let frames = frames(&forger, theirs, &open);
             let count = frames.len() as u64;
@@ -82,7 +98,7 @@ fn nothing_of_the_other_dialect_is_taken_in_any_state() {
                 rig.run_for(2000);
             }
             rig.run_for(1_000_000);
-            let what = format!("{mine:?} in {state:?}");
+            let what = format!("{qp_type:?} {mine:?} in {state:?}");
             let counters = *rig.counters(b);
             let dropped = |read: fn(&Counters) -> u64| read(&counters) - read(&before);
             let at_the_wall = dropped(|counters| counters.drop_wire_mode);
@@ -102,7 +118,7 @@ fn nothing_of_the_other_dialect_is_taken_in_any_state() {
 #[test]
 fn what_is_refused_for_its_dialect_alone_would_have_been_taken() {
     for mode in WireMode::ALL {
-        let (mut rig, a, b, open) = victim(mode, QpState::Rtr);
+        let (mut rig, a, b, open) = victim(mode, QpType::Rc, QpState::Rtr);
         let forger = Forger::new(&rig, a, b);
         let mut repr = forger.repr(mode, Opcode::RcWriteOnly, Psn::new(PSN));
         repr.reth = Some(Reth { va: open.iova, rkey: open.key, dma_len: 64 });

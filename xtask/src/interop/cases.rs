@@ -107,6 +107,8 @@ impl Case {
         for (option, value) in [("-n", self.tool.iters), ("-s", self.size()), ("-m", self.mtu)] {
             command.args([option, &value.to_string()]);
         }
+        // An emulated guest on a busy machine may not be heard of for longer than it takes to give up by default.
+        command.args(["-u", "18"]);
         if self.guest_serves {
             command.arg(GUEST_IP);
         } else {
