@@ -214,8 +214,16 @@ fn as_we_would(theirs: &[&Captured]) -> Vec<Answer> {
     kept
 }
 
-/// Plays the requests from `src` of a capture; returns how many answers were the same.
-fn replay(packets: &[Captured], src: IpAddr) -> usize {
+/// Whether a capture has all answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answers {
+    All,
+    /// Some were lost before they were captured.
+    Some,
+}
+
+/// Plays the requests from `src` of a capture; returns how many of its answers ours gave, in their order.
+fn replay(packets: &[Captured], src: IpAddr, captured: Answers) -> usize {
     let requests: Vec<&Captured> =
         packets.iter().filter(|packet| packet.src == src && packet.is_request()).collect();
     let answers: Vec<&Captured> =
@@ -229,7 +237,7 @@ fn replay(packets: &[Captured], src: IpAddr) -> usize {
     let mut epsn = requests[0].psn();
     for request in requests {
         // A receive is there if rxe had one: if what it says next of this packet is no RNR NAK.
-        let next = expected.get(said.len());
+        let next = expected.get(said.len()).filter(|_| captured == Answers::All);
         let waits = next.is_some_and(|answer| {
             answer.psn == request.psn() && answer.syndrome.is_some_and(|syndrome| syndrome & 0xE0 == 0x20)
         });
@@ -243,21 +251,27 @@ fn replay(packets: &[Captured], src: IpAddr) -> usize {
         replay.prepare(request, &answers);
         said.extend(replay.play(request));
     }
-    for (number, (ours, theirs)) in said.iter().zip(&expected).enumerate() {
-        assert_eq!(ours, theirs, "answer {number}");
+    if captured == Answers::All {
+        for (number, (ours, theirs)) in said.iter().zip(&expected).enumerate() {
+            assert_eq!(ours, theirs, "answer {number}");
+        }
+        assert_eq!(said.len(), expected.len(), "as many answers");
     }
-    assert_eq!(said.len(), expected.len(), "as many answers");
+    let mut ours = said.iter();
+    for (number, theirs) in expected.iter().enumerate() {
+        assert!(ours.any(|answer| answer == theirs), "answer {number}: {theirs:?}");
+    }
     let counters = replay.rig.counters(replay.b);
     assert_eq!(counters.drop_malformed + counters.drop_icrc + counters.drop_opcode_class, 0, "{counters:?}");
     assert_eq!(replay.rig.counters(replay.a).rx_packets, 0, "nothing reached the other end");
-    said.len()
+    expected.len()
 }
 
-fn both_ways(name: &str) -> usize {
+fn both_ways(name: &str, answers: Answers) -> usize {
     let packets = captured(name);
     let ends: BTreeSet<IpAddr> = packets.iter().map(|packet| packet.src).collect();
     assert_eq!(ends.len(), 2, "{name}: two ends");
-    ends.into_iter().map(|src| replay(&packets, src)).sum()
+    ends.into_iter().map(|src| replay(&packets, src, answers)).sum()
 }
 
 #[test]
@@ -273,12 +287,18 @@ fn answers_are_those_of_soft_roce() {
         ("rc_pingpong.pcap", 44),
         ("rping.pcap", 18),
     ] {
-        assert_eq!(both_ways(name), answers, "{name}");
+        assert_eq!(both_ways(name, Answers::All), answers, "{name}");
     }
 }
 
 /// 93 of its 386 answers are RNR NAKs, each followed by a 0x60 that we leave out.
 #[test]
 fn a_sender_that_is_told_to_wait_is_told_so_as_by_soft_roce() {
-    assert_eq!(both_ways("rc_rnr.pcap"), 386 - 93);
+    assert_eq!(both_ways("rc_rnr.pcap", Answers::All), 386 - 93);
+}
+
+/// 5 % of the packets were lost before the capture, either way: gaps, one NAK for each, and what came again.
+#[test]
+fn gaps_are_answered_as_by_soft_roce() {
+    assert_eq!(both_ways("rc_pingpong_loss5.pcap", Answers::Some), 121 + 15);
 }

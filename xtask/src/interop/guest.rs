@@ -13,8 +13,10 @@ use crate::interrupt;
 
 /// Longest time to boot, on a machine that is busy with other things.
 const BOOT: Duration = Duration::from_secs(180);
-/// Longest time of one command.
-const COMMAND: Duration = Duration::from_secs(90);
+/// Longest time of one command: then the guest ends it, so that it does not spoil the next one.
+const COMMAND: Duration = Duration::from_secs(75);
+/// Longest time until the guest has said how a command ended.
+const ANSWER: Duration = Duration::from_secs(100);
 /// How often a Ctrl-C is looked for.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -67,7 +69,9 @@ impl Guest {
     /// Starts a command in the guest.
     pub fn begin(&mut self, command: &str) -> Result<()> {
         println!("guest: {command}");
-        let line = format!("{{ {command} ; }} < /dev/null 2>&1 ; echo \"@@end $?\"\n");
+        let limit = COMMAND.as_secs();
+        let line =
+            format!("{{ timeout -s KILL {limit} {command} ; }} < /dev/null 2>&1 ; echo \"@@end $?\"\n");
         self.keyboard
             .write_all(line.as_bytes())
             .and_then(|()| self.keyboard.flush())
@@ -76,7 +80,7 @@ impl Guest {
 
     /// Waits for the successful end of the command; returns what it said.
     pub fn end(&mut self) -> Result<String> {
-        let mut said = self.wait_for("@@end", COMMAND)?;
+        let mut said = self.wait_for("@@end", ANSWER)?;
         let end = said.pop().unwrap_or_default();
         let text = said.join("\n");
         if end.trim() == "@@end 0" {
