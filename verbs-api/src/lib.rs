@@ -78,6 +78,7 @@ mod device;
 mod driver;
 mod endpoint;
 mod error;
+mod favour;
 mod memory;
 mod nic;
 #[cfg(feature = "dpdk")]

@@ -2,24 +2,19 @@
 
 use crate::attention::Attention;
 use crate::clock::Clock;
+use crate::favour::{self, Favouring};
 use crate::nic::Nic;
 use core::ops::{Deref, DerefMut};
 use core::time::Duration;
 use datapath::engine::Turn;
 use datapath::queue::{Doorbells, Handed};
 use datapath::time::Time;
-use spin::Yield;
-use spin::mutex::{SpinMutex, SpinMutexGuard};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::yield_now;
 
-/// The lock, held.
-///
-/// A turn takes it and lets go of it again with one atomic operation and one plain store: `std::sync::Mutex` needs a
-/// second operation, which waits until everything that the turn wrote, into rings that another core reads, has left this
-/// core. Who finds it taken offers its processor to others and looks again; turns are short.
-pub(crate) type Held<'a> = SpinMutexGuard<'a, Clocked>;
+/// The lock, held. Who drives the engine alone takes it and lets go of it with plain stores.
+pub(crate) type Held<'a> = favour::Held<'a, Clocked>;
 
 /// An engine, and its clock. Both are used under the lock, so that no turn's time is before that of an earlier turn.
 pub(crate) struct Clocked {
@@ -38,7 +33,7 @@ pub(crate) trait Attendant: Send + Sync {
 /// A call of the control path takes the lock for itself. The engine's thread, if there is one, holds it from turn to
 /// turn, and gives way when a caller has shown itself; so does who drives an engine without a thread.
 pub(crate) struct Shared {
-    clocked: SpinMutex<Clocked, Yield>,
+    clocked: Favouring<Clocked>,
     doorbells: Doorbells,
     /// Callers of the control path that wait for the lock or hold it.
     callers: AtomicU32,
@@ -60,7 +55,7 @@ impl Shared {
     pub fn new(nic: Box<dyn Nic>, holds_acks: bool) -> Self {
         Self {
             doorbells: nic.doorbells(),
-            clocked: SpinMutex::new(Clocked { nic, clock: Clock::new() }),
+            clocked: Favouring::new(Clocked { nic, clock: Clock::new() }),
             callers: AtomicU32::new(0),
             served: AtomicU32::new(0),
             holds_acks,
