@@ -210,3 +210,39 @@ fn who_promises_an_answer_for_ever_is_given_up() {
     }
     assert!(matches!(cm.poll_event(), Some(Event::Failed { .. })), "given up within hours");
 }
+
+/// From the peer's own address, with some of the numbers of an established connection: only all of them end it.
+#[test]
+fn who_does_not_know_all_numbers_ends_nothing() {
+    let mut net = Net::listening(1);
+    let ours = net.connect(0);
+    net.run(MS);
+    let theirs = net.hosts[1].requests[0];
+    let qpn = net.hosts[0].agreed[&ours].remote_qpn;
+    let mut say = |attribute, local: u32, remote: u32, qpn: u32| {
+        let mut bytes = [0; 256];
+        bytes[..4].copy_from_slice(&[1, 7, 2, 3]);
+        bytes[17] = attribute;
+        bytes[24..28].copy_from_slice(&local.to_be_bytes());
+        bytes[28..32].copy_from_slice(&remote.to_be_bytes());
+        if attribute == 0x15 {
+            bytes[32..35].copy_from_slice(&qpn.to_be_bytes()[1..]);
+        }
+        let now = net.now;
+        net.hosts[1].cm.handle_mad(now, ip(1), &bytes);
+        net.run(MS);
+        net.hosts[1].seen[&theirs].clone()
+    };
+    for (attribute, local, remote, qpn) in [
+        (0x12, 0, theirs.0, 0),
+        (0x12, ours.0 ^ 1, theirs.0, 0),
+        (0x12, 0, 0, 0),
+        (0x15, ours.0 ^ 1, theirs.0, qpn),
+        (0x15, ours.0, theirs.0 ^ 1, qpn),
+        (0x15, ours.0, theirs.0, qpn ^ 1),
+        (0x16, ours.0, theirs.0, 0),
+    ] {
+        assert_eq!(say(attribute, local, remote, qpn), Seen::Up, "{attribute:#x}");
+    }
+    assert_eq!(say(0x15, ours.0, theirs.0, qpn), Seen::Down);
+}
