@@ -78,7 +78,9 @@ fn generate_bindings(cflags: &[String]) {
         .allowlist_function("rte_strerror|rte_log_set_level_pattern")
         .allowlist_function("rte_eal_hotplug_remove")
         .allowlist_function("rte_thread_(un)?register")
-        .allowlist_function("rte_eth_dev_(start|stop|get_port_by_name)|rte_eth_promiscuous_enable")
+        .allowlist_function(
+            "rte_eth_dev_(start|stop|get_port_by_name)|rte_eth_(promiscuous|allmulticast)_enable",
+        )
         .allowlist_function("rte_pktmbuf_pool_create|rte_mempool_free")
         .allowlist_function("rte_mempool_(avail|in_use)_count")
         .allowlist_type("pmd_.*")

@@ -8,10 +8,11 @@ use crate::error::{Error, Result};
 use core::fmt;
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
 use std::time::{Duration, Instant};
 use verbs_api::{
-    Access, AddressHandle, Completion, CompletionQueue, Datagram, Device, Grh, MemoryRegion,
-    ProtectionDomain, QueueCaps, RecvRequest, SendData, UdQueuePair, WcOpcode, WcStatus,
+    Access, AddressHandle, Completion, CompletionQueue, Datagram, Device, Grh, Idle, MemoryRegion,
+    ProtectionDomain, QueueCaps, RecvRequest, Rest, SendData, Time, UdQueuePair, WcOpcode, WcStatus,
 };
 
 /// The queue pair that answers.
@@ -63,6 +64,8 @@ pub struct Pinger {
     ways: BTreeMap<IpAddr, AddressHandle>,
     /// When each request without an answer went out.
     waiting: BTreeMap<u64, Instant>,
+    /// Since when nothing has come.
+    quiet: Quiet,
     answered: BTreeSet<u64>,
     statistics: Statistics,
 }
@@ -102,6 +105,7 @@ impl Pinger {
             stride,
             ways: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            quiet: Quiet::new(),
             answered: BTreeSet::new(),
             statistics: Statistics::default(),
         };
@@ -144,6 +148,7 @@ impl Pinger {
     /// [`Error::Completion`], [`Error::Verbs`].
     pub fn step(&mut self) -> Result<Option<Answer>> {
         let Some(done) = self.cq.poll() else { return Ok(None) };
+        self.quiet.ended();
         if done.status != WcStatus::Success {
             return Err(Error::Completion { what: "a datagram", status: done.status });
         }
@@ -153,6 +158,12 @@ impl Pinger {
         let answer = self.take(&done);
         self.receive(done.wr_id)?;
         answer
+    }
+
+    /// Between two looks: gives the processor away the longer the longer nothing has come, as an engine's thread does. A frame
+    /// that comes to one that sleeps waits for 1 ms at most.
+    pub fn rest(&mut self) {
+        self.quiet.rest();
     }
 
     fn receive(&mut self, place: u64) -> Result<()> {
@@ -195,6 +206,34 @@ impl Pinger {
         let gather = [self.memory.slice(start..start + len)?];
         let datagram = Datagram::new(SendData::Gather(&gather), way, QPN, QKEY);
         Ok(self.pair.post_send(&datagram.signaled())?)
+    }
+}
+
+/// How long nothing has come.
+struct Quiet {
+    clock: Instant,
+    idle: Idle,
+}
+
+impl Quiet {
+    fn new() -> Self {
+        Self { clock: Instant::now(), idle: Idle::new(Time::ZERO) }
+    }
+
+    fn now(&self) -> Time {
+        Time(u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    fn ended(&mut self) {
+        self.idle.busy(self.now());
+    }
+
+    fn rest(&mut self) {
+        match self.idle.rest(self.now(), None) {
+            Rest::Spin => core::hint::spin_loop(),
+            Rest::Yield => thread::yield_now(),
+            Rest::Sleep(limit) => thread::sleep(limit),
+        }
     }
 }
 

@@ -1,7 +1,9 @@
-//! Finding and being found: ARP, and the answer to ping, through smoltcp's packet formats.
+//! Finding and being found: ARP or, with an IPv6 address, neighbor discovery; and the answer to ping. Through smoltcp's
+//! packet formats.
 //!
-//! Sans I/O: frames and the time go in, frames come out. Everything is on one link (no gateway), and IPv4 only so
-//! far. All memory is taken at the start.
+//! Sans I/O: frames and the time go in, frames come out. Everything is on one link (no gateway). An IPv6 address is
+//! taken as it is given: whether another host has it is not asked before (no duplicate address detection), but who
+//! asks is told. All memory is taken at the start.
 
 mod frames;
 mod replies;
@@ -12,23 +14,35 @@ mod tests;
 pub use table::{ENTRY_LIFETIME_NS, FAILURE_HOLD_NS, RETRY_NS, TRIES};
 
 use crate::time::Time;
-use core::net::{IpAddr, Ipv4Addr};
-use frames::{Incoming, Link};
+use core::net::IpAddr;
+use frames::{Discovery, DiscoveryKind, Incoming, Link, is_host};
 use replies::Replies;
-use smoltcp::wire::{ArpOperation, ArpRepr, EthernetAddress};
+use smoltcp::wire::EthernetAddress;
 use table::{Lookup, Table};
 
-/// Longest echo data that is answered: that of a 1500-byte packet.
+/// Longest echo data that is answered over IPv4: that of a 1500-byte packet.
 pub const ECHO_DATA_MAX: usize = 1500 - 20 - 8;
+/// The same over IPv6.
+pub const ECHO_DATA_MAX_V6: usize = 1500 - 40 - 8;
 /// Replies that wait to be sent; one more is dropped.
 pub const REPLY_QUEUE: usize = 16;
+
+/// The multicast Ethernet addresses that a host with this address must receive: those of neighbor discovery. None for
+/// IPv4, whose questions are broadcast.
+#[must_use]
+pub fn multicast_macs(ip: IpAddr) -> Vec<[u8; 6]> {
+    match ip {
+        IpAddr::V4(_) => Vec::new(),
+        IpAddr::V6(ip) => frames::multicast_macs(ip).to_vec(),
+    }
+}
 
 /// Who we are on the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NeighborConfig {
     /// Our Ethernet address.
     pub mac: [u8; 6],
-    /// Our IP address. With an IPv6 address nothing is answered or resolved yet.
+    /// Our IP address. Neighbors are of the same family.
     pub ip: IpAddr,
     /// VLAN of all our frames, 1..=4094; `None`: untagged.
     pub vlan: Option<u16>,
@@ -39,7 +53,7 @@ pub struct NeighborConfig {
 /// Whether a frame was for this module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Handled {
-    /// No: neither ARP nor an ICMP packet to us.
+    /// No: neither ARP, neighbor discovery nor an ICMP packet to us, or not of our family.
     Ignored,
     /// Yes; if it was malformed it is counted and had no other effect.
     Consumed,
@@ -54,32 +68,33 @@ pub enum Resolution {
     Pending,
     /// Nobody answered [`TRIES`] requests, or it is not a host's address. Asking again later tries again.
     Unreachable,
-    /// It is IPv6, or we are: neighbor discovery is not there yet.
-    Unsupported,
+    /// It is IPv6 and we are IPv4, or the other way.
+    OtherFamily,
 }
 
 /// Counters since creation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NeighborStats {
-    /// ARP requests sent.
-    pub arp_requests_tx: u64,
-    /// ARP requests for our address.
-    pub arp_requests_rx: u64,
-    /// ARP replies to us.
-    pub arp_replies_rx: u64,
-    /// ARP packets that claim our address for another host; they change nothing.
-    pub arp_conflicts: u64,
+    /// Questions sent: ARP requests or neighbor solicitations.
+    pub requests_tx: u64,
+    /// Questions for our address.
+    pub requests_rx: u64,
+    /// Answers to us: ARP replies or neighbor advertisements.
+    pub answers_rx: u64,
+    /// Claims that our address is another host's; they change nothing.
+    pub conflicts: u64,
     /// Echo requests to us.
     pub echo_requests_rx: u64,
     /// ICMP packets to us that are no echo requests.
     pub icmp_other_rx: u64,
-    /// ARP or ICMP packets that are truncated, inconsistent, fragments, or have a wrong checksum.
+    /// ARP or ICMP packets that are truncated, inconsistent, fragments, have a wrong checksum, or come from off the link
+    /// where they must not.
     pub malformed_rx: u64,
-    /// ARP and echo replies sent.
+    /// Answers to questions and echo requests sent.
     pub replies_tx: u64,
     /// Replies dropped because [`REPLY_QUEUE`] of them were waiting.
     pub reply_queue_full: u64,
-    /// Echo requests with more than [`ECHO_DATA_MAX`] bytes, and frames longer than the slot they were to go to.
+    /// Echo requests with more than [`ECHO_DATA_MAX`] or [`ECHO_DATA_MAX_V6`] bytes, and frames longer than the slot they were to go to.
     pub oversize: u64,
     /// Addresses given up after [`TRIES`] requests.
     pub unreachable: u64,
@@ -87,11 +102,10 @@ pub struct NeighborStats {
     pub table_full: u64,
 }
 
-/// ARP table, ARP responder and echo responder of one address.
+/// Table of neighbors, and responder, of one address.
 #[derive(Debug)]
 pub struct Neighbor {
-    /// `None` if our address is IPv6.
-    link: Option<Link>,
+    link: Link,
     table: Table,
     replies: Replies,
     /// The latest time that any call told.
@@ -103,12 +117,8 @@ impl Neighbor {
     /// A responder that knows nobody.
     #[must_use]
     pub fn new(config: &NeighborConfig) -> Self {
-        let link = match config.ip {
-            IpAddr::V4(ip) => Some(Link { mac: EthernetAddress(config.mac), ip, vlan: config.vlan }),
-            IpAddr::V6(_) => None,
-        };
         Self {
-            link,
+            link: Link { mac: EthernetAddress(config.mac), ip: config.ip, vlan: config.vlan },
             table: Table::new(config.capacity),
             replies: Replies::new(),
             now: Time::ZERO,
@@ -119,14 +129,15 @@ impl Neighbor {
     /// Takes a received frame, from the Ethernet header on. May queue a reply.
     pub fn handle_frame(&mut self, now: Time, frame: &[u8]) -> Handled {
         self.now = self.now.max(now);
-        let Some(link) = self.link else { return Handled::Ignored };
+        let link = self.link;
         match link.parse(frame) {
             Incoming::Other => return Handled::Ignored,
             Incoming::Malformed => self.stats.malformed_rx += 1,
-            Incoming::Arp(arp) => self.handle_arp(&link, &arp),
+            Incoming::Discovery(said) => self.handle_discovery(&link, &said),
             Incoming::EchoRequest(echo) => {
                 self.stats.echo_requests_rx += 1;
-                if echo.data.len() > ECHO_DATA_MAX {
+                let longest = if link.ip.is_ipv4() { ECHO_DATA_MAX } else { ECHO_DATA_MAX_V6 };
+                if echo.data.len() > longest {
                     self.stats.oversize += 1;
                 } else {
                     self.queue(|buf| link.emit_echo_reply(buf, &echo));
@@ -137,31 +148,20 @@ impl Neighbor {
         Handled::Consumed
     }
 
-    fn handle_arp(&mut self, link: &Link, arp: &ArpRepr) {
-        let ArpRepr::EthernetIpv4 {
-            operation,
-            source_hardware_addr: mac,
-            source_protocol_addr: ip,
-            target_protocol_addr: target,
-            ..
-        } = *arp
-        else {
-            return;
-        };
-        if ip == link.ip {
-            self.stats.arp_conflicts += u64::from(mac != link.mac);
+    fn handle_discovery(&mut self, link: &Link, said: &Discovery) {
+        if said.ip == link.ip {
+            self.stats.conflicts += u64::from(said.mac != link.mac);
             return;
         }
         // What we did not ask for updates an entry, but makes none: a stranger cannot fill the table.
-        self.table.learn(self.now, ip, mac.0);
-        if target != link.ip {
-            return;
-        }
-        if operation == ArpOperation::Request {
-            self.stats.arp_requests_rx += 1;
-            self.queue(|buf| link.emit_arp(buf, ArpOperation::Reply, mac, ip));
-        } else {
-            self.stats.arp_replies_rx += 1;
+        self.table.learn(self.now, said.ip, said.mac.0, said.overrides);
+        match said.kind {
+            _ if !said.to_us => {}
+            DiscoveryKind::Request => {
+                self.stats.requests_rx += 1;
+                self.queue(|buf| link.emit_reply(buf, said));
+            }
+            DiscoveryKind::Reply => self.stats.answers_rx += 1,
         }
     }
 
@@ -174,7 +174,7 @@ impl Neighbor {
     /// Writes the next frame that is due into `slot` and returns its length.
     pub fn poll_transmit(&mut self, now: Time, slot: &mut [u8]) -> Option<usize> {
         self.now = self.now.max(now);
-        let link = self.link?;
+        let link = self.link;
         while let Some(reply) = self.replies.front() {
             let len = reply.len();
             let copied = slot.get_mut(..len).map(|slot| slot.copy_from_slice(reply)).is_some();
@@ -186,8 +186,8 @@ impl Neighbor {
             self.stats.oversize += 1;
         }
         while let Some(ip) = self.table.poll_request(self.now, &mut self.stats.unreachable) {
-            if let Some(len) = link.emit_arp(slot, ArpOperation::Request, EthernetAddress::BROADCAST, ip) {
-                self.stats.arp_requests_tx += 1;
+            if let Some(len) = link.emit_request(slot, ip) {
+                self.stats.requests_tx += 1;
                 return Some(len);
             }
             self.stats.oversize += 1;
@@ -198,9 +198,11 @@ impl Neighbor {
     /// The Ethernet address of `ip`, as far as known. Begins to look for it if it is not.
     pub fn resolve(&mut self, now: Time, ip: IpAddr) -> Resolution {
         self.now = self.now.max(now);
-        let (Some(link), IpAddr::V4(ip)) = (self.link, ip) else { return Resolution::Unsupported };
-        if ip == link.ip {
-            return Resolution::Known(link.mac.0);
+        if ip.is_ipv4() != self.link.ip.is_ipv4() {
+            return Resolution::OtherFamily;
+        }
+        if ip == self.link.ip {
+            return Resolution::Known(self.link.mac.0);
         }
         if !is_host(ip) {
             return Resolution::Unreachable;
@@ -233,9 +235,4 @@ impl Neighbor {
     pub const fn stats(&self) -> &NeighborStats {
         &self.stats
     }
-}
-
-/// Whether one host can have this address.
-const fn is_host(ip: Ipv4Addr) -> bool {
-    !(ip.is_unspecified() || ip.is_multicast() || ip.is_broadcast())
 }

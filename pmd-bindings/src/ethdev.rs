@@ -241,6 +241,28 @@ impl EthPort {
         Ok(())
     }
 
+    /// Takes in frames for these multicast addresses, too. A NIC then takes in those for every group, or for every
+    /// address if its driver knows no better; shared memory filters nothing in the first place.
+    ///
+    /// # Errors
+    /// [`PortError::Operation`], [`PortError::Interface`].
+    pub fn join(&mut self, groups: &[[u8; 6]]) -> Result<(), PortError> {
+        if groups.is_empty() {
+            return Ok(());
+        }
+        if let Some(interface) = &mut self.wiring.carrier {
+            return interface.join(groups);
+        }
+        if !matches!(self.wiring.device, Device::Pci { .. }) {
+            return Ok(());
+        }
+        let pass = self.pass();
+        // SAFETY: as for promiscuous mode.
+        let taken = check(unsafe { ffi::rte_eth_allmulticast_enable(self.id) });
+        drop(pass);
+        taken.map_or_else(|_| self.set_promiscuous(), |_| Ok(()))
+    }
+
     /// What the driver can do.
     ///
     /// # Errors

@@ -15,6 +15,8 @@ pub struct Interface {
     name: String,
     /// Asks the kernel about interfaces; bound to the namespace, not to the interface.
     socket: OwnedFd,
+    /// Keeps it listening to multicast addresses.
+    groups: Option<OwnedFd>,
 }
 
 impl Interface {
@@ -28,7 +30,7 @@ impl Interface {
             .map_err(|cause| error(name, &cause.to_string()))?;
         // SAFETY: just made, and nobody else's.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-        let found = Self { name: name.into(), socket };
+        let found = Self { name: name.into(), socket, groups: None };
         if name.is_empty() || name.len() > NAME_MAX || name.contains(crate::socket_path::is_special) {
             return Err(error(name, "this cannot be the name of one; `ip link` lists those that there are"));
         }
@@ -75,6 +77,44 @@ impl Interface {
     pub fn is_running(&self) -> bool {
         const BOTH: i32 = libc::IFF_UP | libc::IFF_RUNNING;
         self.flags().is_ok_and(|flags| flags & BOTH == BOTH)
+    }
+
+    /// Lets frames for these Ethernet addresses, of multicast groups, through its filter for as long as this lives.
+    ///
+    /// # Errors
+    /// [`PortError::Interface`] if the kernel refuses: it takes the right to use packet sockets.
+    pub fn join(&mut self, groups: &[[u8; 6]]) -> Result<(), PortError> {
+        self.groups = Some(self.member(groups).map_err(|cause| {
+            error(&self.name, &format!("it cannot listen to multicast addresses, which IPv6 needs: {cause}"))
+        })?);
+        Ok(())
+    }
+
+    /// A packet socket that receives nothing, of no protocol, and is a member of the groups.
+    fn member(&self, groups: &[[u8; 6]]) -> io::Result<OwnedFd> {
+        // SAFETY: no pointers.
+        let fd = check(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
+        // SAFETY: just made, and nobody else's.
+        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: the request fills in the index.
+        let mr_ifindex = unsafe { self.ask(libc::SIOCGIFINDEX)?.ifr_ifru.ifru_ifindex };
+        for group in groups {
+            let mut mr_address = [0; 8];
+            mr_address[..6].copy_from_slice(group);
+            let wish = libc::packet_mreq {
+                mr_ifindex,
+                mr_type: libc::PACKET_MR_MULTICAST.try_into().unwrap_or_default(),
+                mr_alen: 6,
+                mr_address,
+            };
+            #[expect(clippy::cast_possible_truncation, reason = "a constant, 16")]
+            let len = size_of_val(&wish) as libc::socklen_t;
+            let wish = (&raw const wish).cast();
+            let (level, name) = (libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP);
+            // SAFETY: the option takes a packet_mreq, whose length this is.
+            check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, wish, len) })?;
+        }
+        Ok(socket)
     }
 
     fn flags(&self) -> io::Result<i32> {

@@ -15,7 +15,8 @@ use wire::{Pmtu, WireMode};
 ///
 /// `srnic1,ip=10.77.0.1,mac=02:00:00:00:00:01,qpn=0x1a2b3c,psn=0x00f00d,pmtu=4096,window=512`; the 1 is the version of
 /// the wire format (protocol.md 2.2). `mac` may be missing, `mtu` is there only if both ends must have the same, `rd` only
-/// if it is not 0, `mode=plain` only for standard RoCEv2, and `order=strict` only if it wants strict placement.
+/// if it is not 0, `mode=plain` only for standard RoCEv2, `order=strict` only if it wants strict placement, and `type=uc` only for an
+/// unreliable connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Endpoint {
     /// IP address of the device.
@@ -38,6 +39,8 @@ pub struct Endpoint {
     pub wire_mode: WireMode,
     /// Both ends are to place requests strictly in order.
     pub strict_placement: bool,
+    /// It is an unreliable connection (UC); both ends must be of the same kind.
+    pub unreliable: bool,
 }
 
 /// Why an endpoint's text or bytes make no sense.
@@ -67,6 +70,8 @@ const MAGIC: [u8; 4] = *b"SRN\x01";
 const PLAIN: u8 = 0x80;
 /// Marks a wish for strict placement there.
 const STRICT: u8 = 0x40;
+/// Marks an unreliable connection there.
+const UNRELIABLE: u8 = 0x20;
 const QPN_MAX: u32 = 0xFF_FFFE;
 const PSN_MAX: u32 = 0xFF_FFFF;
 
@@ -81,7 +86,7 @@ impl Endpoint {
     }
 
     /// Big-endian: magic and version 4, IP 16 (IPv4 mapped to IPv6), MAC 6 (zero: none), QPN 4, PSN 4, window 2, code
-    /// of the path MTU 1 (`ibv_mtu`; bit 7: wire mode Plain, bit 6: strict placement), READs and atomics 1, MTU 2 (zero:
+    /// of the path MTU 1 (`ibv_mtu`; bit 7: wire mode Plain, bit 6: strict placement, bit 5: unreliable), READs and atomics 1, MTU 2 (zero:
     /// none).
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
@@ -98,7 +103,8 @@ impl Endpoint {
         bytes[34..36].copy_from_slice(&self.window.to_be_bytes());
         let plain = if self.wire_mode == WireMode::Plain { PLAIN } else { 0 };
         let strict = if self.strict_placement { STRICT } else { 0 };
-        bytes[36] = self.path_mtu.code() | plain | strict;
+        let unreliable = if self.unreliable { UNRELIABLE } else { 0 };
+        bytes[36] = self.path_mtu.code() | plain | strict | unreliable;
         bytes[37] = self.rd_atomic;
         bytes[38..40].copy_from_slice(&self.mtu.unwrap_or_default().to_be_bytes());
         bytes
@@ -122,12 +128,13 @@ impl Endpoint {
             qpn: u32::from_be_bytes(field(bytes, 26)),
             psn: u32::from_be_bytes(field(bytes, 30)),
             window: u16::from_be_bytes(field(bytes, 34)),
-            path_mtu: Pmtu::from_code(bytes[36] & !(PLAIN | STRICT))
+            path_mtu: Pmtu::from_code(bytes[36] & !(PLAIN | STRICT | UNRELIABLE))
                 .ok_or(EndpointError::Field { field: "pmtu" })?,
             mtu: (mtu != 0).then_some(mtu),
             rd_atomic: bytes[37],
             wire_mode: if bytes[36] & PLAIN != 0 { WireMode::Plain } else { WireMode::Srnic },
             strict_placement: bytes[36] & STRICT != 0,
+            unreliable: bytes[36] & UNRELIABLE != 0,
         };
         endpoint.checked()
     }
@@ -168,7 +175,10 @@ impl fmt::Display for Endpoint {
         if self.wire_mode == WireMode::Plain {
             f.write_str(",mode=plain")?;
         }
-        if self.strict_placement { f.write_str(",order=strict") } else { Ok(()) }
+        if self.strict_placement {
+            f.write_str(",order=strict")?;
+        }
+        if self.unreliable { f.write_str(",type=uc") } else { Ok(()) }
     }
 }
 
@@ -179,7 +189,8 @@ impl FromStr for Endpoint {
     fn from_str(text: &str) -> Result<Self, EndpointError> {
         let mut fields = text.trim().strip_prefix(TEXT_PREFIX).ok_or(EndpointError::Version)?.split(',');
         let (mut ip, mut mac, mut qpn, mut psn, mut pmtu, mut window) = (None, None, None, None, None, None);
-        let (mut mtu, mut rd_atomic, mut wire_mode, mut strict) = (None, None, None, None);
+        let (mut mtu, mut rd_atomic, mut wire_mode) = (None, None, None);
+        let (mut strict, mut unreliable) = (None, None);
         fields.try_for_each(|field| {
             let (key, value) = field.split_once('=').ok_or(EndpointError::Version)?;
             let (known, taken) = match key {
@@ -193,6 +204,7 @@ impl FromStr for Endpoint {
                 "rd" => ("rd", put(&mut rd_atomic, value.parse().ok())),
                 "mode" => ("mode", put(&mut wire_mode, (value == "plain").then_some(WireMode::Plain))),
                 "order" => ("order", put(&mut strict, (value == "strict").then_some(true))),
+                "type" => ("type", put(&mut unreliable, (value == "uc").then_some(true))),
                 _ => return Err(EndpointError::Version),
             };
             if taken { Ok(()) } else { Err(EndpointError::Field { field: known }) }
@@ -209,6 +221,7 @@ impl FromStr for Endpoint {
             rd_atomic: rd_atomic.unwrap_or(0),
             wire_mode: wire_mode.unwrap_or(WireMode::Srnic),
             strict_placement: strict.unwrap_or(false),
+            unreliable: unreliable.unwrap_or(false),
         };
         endpoint.checked()
     }

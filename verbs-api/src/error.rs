@@ -111,6 +111,15 @@ pub enum Error {
         /// What the peer speaks.
         theirs: WireMode,
     },
+    /// One end is a reliable connection and the other an unreliable one.
+    #[error(
+        "this end is {} connection and the peer's is not: build both with `unreliable()`, or none",
+        if *reliable { "a reliable" } else { "an unreliable" }
+    )]
+    Service {
+        /// This end is the reliable one.
+        reliable: bool,
+    },
     /// The system has no hugepages for a region.
     #[error(
         "no hugepages for a region of {len} bytes: {source}; reserve some with `sysctl vm.nr_hugepages=N`, or take HugepagePolicy::Prefer"

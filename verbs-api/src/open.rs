@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::spec::{DeviceSpec, Hugepages, Role, Transport};
+use datapath::neighbor;
 use datapath::port::dpdk::{
     DpdkPort, Eal, EalConfig, InterfaceConfig, MemifConfig, MemifRole, Memory, NicConfig, OpenPort,
     SocketKind, VhostConfig,
@@ -10,7 +11,9 @@ use std::path::Path;
 
 /// The same for an engine.
 pub fn engine_port(spec: &DeviceSpec) -> Result<DpdkPort, Error> {
-    Ok(DpdkPort::over(open_port(spec)?))
+    let mut port = open_port(spec)?;
+    port.eth.join(&neighbor::multicast_macs(spec.ip_or_default()?))?;
+    Ok(DpdkPort::over(port))
 }
 
 /// Opens the port that `spec` names, and starts DPDK for it if need be. No engine runs on it and no faults are

@@ -118,7 +118,7 @@ impl Drop for Owned {
     }
 }
 
-/// A connected queue pair (RC, state RTS).
+/// A connected queue pair (RC, or UC if it was built as `unreliable`; state RTS).
 ///
 /// One thread posts at a time, which the compiler sees to:
 ///

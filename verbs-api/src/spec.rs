@@ -214,6 +214,14 @@ pub enum SpecError {
     /// Faults without a device behind them, or twice.
     #[error("`fault:` must be followed by its faults, a colon and a device: fault:loss=1%,seed=7:memif:..")]
     FaultForm,
+    /// No faults at all.
+    #[error(
+        "`fault::{device}` names no faults; give some, as in fault:loss=1%:{device}, or leave `fault::` out"
+    )]
+    NoFaults {
+        /// What stands behind.
+        device: String,
+    },
     /// The faults themselves.
     #[error("in `fault:`: {0}")]
     Fault(#[source] OptionError),

@@ -6,37 +6,18 @@
 mod drivers;
 #[path = "support/arena.rs"]
 mod arena;
+#[path = "support/host.rs"]
+mod host;
 
 use arena::{Arena, Part};
 use datapath::port::sim::{Segment, SimPort};
+use host::{Host, PATIENCE, REMOTE, complete};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use verbs_api::{
-    Access, Completion, CompletionQueue, CongestionAlgorithm, Counters, Device, Driver, EngineConfig,
-    MemoryRegion, Port, PostError, ProtectionDomain, QpState, QueueCaps, QueuePair, RecvRequest, RemoteAddr,
-    SendData, SendRequest, Sge, WcStatus,
+    Access, CongestionAlgorithm, Counters, Device, Driver, EngineConfig, Port, PostError, QpState, QueueCaps,
+    QueuePair, RecvRequest, RemoteAddr, SendData, SendRequest, Sge, WcStatus,
 };
-
-const REMOTE: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE);
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A device with what a program makes of it.
-struct Host {
-    device: Device,
-    pd: ProtectionDomain,
-    cq: CompletionQueue,
-}
-
-impl Host {
-    fn new(device: Device) -> Self {
-        let (pd, cq) = (device.alloc_pd(), device.create_cq(64).expect("a queue"));
-        Self { device, pd, cq }
-    }
-
-    fn region(&self, len: usize) -> MemoryRegion {
-        self.pd.register(len, REMOTE).expect("memory")
-    }
-}
 
 fn hosts(driver: Driver, name: &str) -> [Host; 2] {
     let builder = Device::builder().driver(driver);
@@ -56,18 +37,6 @@ fn connect_by([one, two]: &[Host; 2], to: Option<[u8; 6]>) -> [QueuePair; 2] {
 
 fn connect(hosts: &[Host; 2]) -> [QueuePair; 2] {
     connect_by(hosts, None)
-}
-
-/// The next completion of `host`.
-fn complete(host: &mut Host, other: &Host) -> Completion {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(completion) = host.cq.poll() {
-            return completion;
-        }
-        other.device.progress();
-        assert!(Instant::now() < deadline, "no completion within a minute");
-    }
 }
 
 /// Frames and packets that the engine dropped, for whatever reason.

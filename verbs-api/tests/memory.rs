@@ -4,27 +4,19 @@
 #[macro_use]
 #[path = "support/drivers.rs"]
 mod drivers;
+#[path = "support/host.rs"]
+mod host;
 
+use host::{Host, REMOTE, complete};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use verbs_api::{
-    Access, Completion, CompletionQueue, CongestionAlgorithm, Device, Driver, Error, MemoryRegion,
-    ProtectionDomain, QueuePair, RegisterError, SendData, SendRequest, WcStatus, WindowType,
+    Access, CongestionAlgorithm, Device, Driver, Error, MemoryRegion, QueuePair, RegisterError, SendData,
+    SendRequest, WcStatus, WindowType,
 };
 
-struct Host {
-    device: Device,
-    pd: ProtectionDomain,
-    cq: CompletionQueue,
-}
-
 fn hosts(driver: Driver, name: &str) -> [Host; 2] {
-    [(); 2].map(|()| {
-        let device =
-            Device::builder().driver(driver).open(&format!("sim:{name}-{driver:?}")).expect("a device");
-        let (pd, cq) = (device.alloc_pd(), device.create_cq(64).expect("a queue"));
-        Host { device, pd, cq }
-    })
+    let builder = Device::builder().driver(driver);
+    [(); 2].map(|()| Host::new(builder.open(&format!("sim:{name}-{driver:?}")).expect("a device")))
 }
 
 /// Queue pairs whose peers may do everything that the regions permit.
@@ -36,17 +28,6 @@ fn connect([one, two]: &[Host; 2]) -> [QueuePair; 2] {
     });
     let endpoints = [a.endpoint(), b.endpoint()];
     [a.connect(&endpoints[1]).expect("connected"), b.connect(&endpoints[0]).expect("connected")]
-}
-
-fn complete(host: &mut Host, other: &Host) -> Completion {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(completion) = host.cq.poll() {
-            return completion;
-        }
-        other.device.progress();
-        assert!(Instant::now() < deadline, "no completion within a minute");
-    }
 }
 
 /// How a WRITE of one byte to `target` ends; the queue pairs are new each time.
@@ -70,7 +51,7 @@ fn a_region_changes_its_rights_and_its_key(driver: Driver) {
     let mut region = hosts[1].pd.register(64, Access::LOCAL_WRITE).expect("memory");
     let closed = region.remote();
     assert_eq!(write(&mut hosts, closed), WcStatus::RemAccessErr);
-    region.change_access(Access::LOCAL_WRITE | Access::REMOTE_WRITE).expect("nobody else names it");
+    region.change_access(REMOTE).expect("nobody else names it");
     assert_eq!(write(&mut hosts, closed), WcStatus::RemAccessErr, "the old key is no more");
     assert_eq!(byte(&region), 0);
     let open = region.remote();
@@ -83,8 +64,7 @@ fn a_region_changes_its_rights_and_its_key(driver: Driver) {
 
 fn a_region_moves_to_another_domain_and_to_other_memory(driver: Driver) {
     let mut hosts = hosts(driver, "moves");
-    let open = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
-    let mut region = hosts[1].pd.register(64, open).expect("memory");
+    let mut region = hosts[1].region(64);
     let elsewhere = hosts[1].device.alloc_pd();
     region.change_domain(&elsewhere).expect("nobody else names it");
     assert_eq!(write(&mut hosts, region.remote()), WcStatus::RemAccessErr, "not the queue pair's domain");

@@ -8,7 +8,7 @@ pub use self::fetching::{AtomicBandwidthArgs, AtomicLatencyArgs, ReadBandwidthAr
 use crate::congestion::Congestion;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use serde_json::{Value, json};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use verbs_api::{DeviceSpec, Pmtu, RecoveryPolicy};
@@ -28,8 +28,8 @@ pub struct Basics {
     pub port: u16,
     /// Address where the server's side channel listens, such as 0.0.0.0 for all of this machine's. Whoever can connect to
     /// it can use up the server's one run
-    #[arg(long, value_name = "ADDRESS", default_value_t = Ipv4Addr::LOCALHOST, conflicts_with = "host")]
-    pub bind: Ipv4Addr,
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), conflicts_with = "host")]
+    pub bind: IpAddr,
     /// Bytes of a message [default: 65536 for bandwidth, 2 for latency; raw frames: 4200 and 64]
     #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=SIZE_MAX))]
     pub size: Option<u32>,

@@ -76,9 +76,10 @@ fn stay_on(cpu: usize) -> Result<()> {
 /// The address of a server.
 pub(crate) fn resolve(host: &str, port: u16) -> Result<SocketAddr> {
     let fails = |source| Error::Host { host: host.to_owned(), source };
-    // The server listens on an IPv4 address.
-    let found = (host, port).to_socket_addrs().map_err(fails)?.find(SocketAddr::is_ipv4);
-    found.ok_or_else(|| fails(std::io::Error::other("it has no IPv4 address")))
+    // A server listens on an IPv4 address unless told otherwise.
+    let found = || (host, port).to_socket_addrs().map_err(fails);
+    let found = found()?.find(SocketAddr::is_ipv4).or(found()?.next());
+    found.ok_or_else(|| fails(std::io::Error::other("it has no address")))
 }
 
 /// Waits until the peer is as far as we are: `key` and a number that both must say alike.

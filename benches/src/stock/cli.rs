@@ -1,7 +1,7 @@
 //! The command line.
 
 use clap::{Parser, ValueEnum};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use verbs_api::{DeviceSpec, Pmtu};
 
 /// Plays one end of a stock perftest or pingpong over plain RoCEv2: a client of HOST, or a server without it
@@ -20,8 +20,8 @@ pub struct Args {
     #[arg(short, long, value_enum, ignore_case = true, default_value = "rc")]
     pub connection: Connection,
     /// Address where a server's side channel listens
-    #[arg(long, value_name = "ADDRESS", default_value_t = Ipv4Addr::LOCALHOST, conflicts_with = "host")]
-    pub bind: Ipv4Addr,
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), conflicts_with = "host")]
+    pub bind: IpAddr,
     /// The device, such as af_packet:eth1,ip=192.168.7.3
     #[arg(short = 'd', long = "ib-dev", value_name = "DEVICE")]
     pub device: DeviceSpec,

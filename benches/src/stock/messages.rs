@@ -35,6 +35,7 @@ impl Keys {
             rd_atomic: self.out_reads,
             wire_mode: WireMode::Plain,
             strict_placement: false,
+            unreliable: false,
         }
     }
 

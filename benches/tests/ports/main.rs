@@ -1,6 +1,7 @@
 //! Every kind of port under traffic between two processes, and every way in which one cannot be opened.
 
 mod hugepages;
+mod ipv6;
 mod namespace;
 mod refusals;
 #[path = "../support/mod.rs"]

@@ -1,12 +1,12 @@
-//! Frames in and out, by smoltcp's formats.
+//! Frames in and out, by smoltcp's formats: what both families share.
 
-use super::is_host;
-use core::net::Ipv4Addr;
-use smoltcp::phy::ChecksumCapabilities;
-use smoltcp::wire::{
-    ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr,
-    Icmpv4Message, Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet, Ipv4Repr,
-};
+mod v4;
+mod v6;
+
+pub use v6::multicast_macs;
+
+use core::net::IpAddr;
+use smoltcp::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr};
 
 const ETHERNET: usize = 14;
 const TAG: usize = 4;
@@ -18,7 +18,7 @@ const FRAME_MIN: usize = 60;
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
     pub mac: EthernetAddress,
-    pub ip: Ipv4Addr,
+    pub ip: IpAddr,
     pub vlan: Option<u16>,
 }
 
@@ -26,11 +26,30 @@ pub struct Link {
 #[derive(Debug)]
 pub struct Echo<'a> {
     mac: EthernetAddress,
-    ip: Ipv4Addr,
+    ip: IpAddr,
     ident: u16,
     seq_no: u16,
     /// What to send back.
     pub data: &'a [u8],
+}
+
+/// What a packet of ARP or of neighbor discovery says: that `ip` is at `mac`, and more.
+#[derive(Clone, Copy, Debug)]
+pub struct Discovery {
+    pub kind: DiscoveryKind,
+    pub mac: EthernetAddress,
+    /// Unspecified: somebody asks whether the address that it wants is free.
+    pub ip: IpAddr,
+    /// A question for our address, or an answer to us.
+    pub to_us: bool,
+    /// It counts more than what was known before.
+    pub overrides: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DiscoveryKind {
+    Request,
+    Reply,
 }
 
 /// What a frame is.
@@ -39,27 +58,48 @@ pub enum Incoming<'a> {
     /// Not for this module.
     Other,
     Malformed,
-    Arp(ArpRepr),
+    Discovery(Discovery),
     EchoRequest(Echo<'a>),
     OtherIcmp,
+}
+
+/// Whom a frame is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cast {
+    Us,
+    /// Everybody, or the multicast groups of an IPv6 host with our address.
+    Group,
 }
 
 impl Link {
     /// Tells what a frame is.
     pub fn parse<'a>(&self, bytes: &'a [u8]) -> Incoming<'a> {
         let Ok(frame) = EthernetFrame::new_checked(bytes) else { return Incoming::Other };
-        let broadcast = frame.dst_addr().is_broadcast();
-        if frame.dst_addr() != self.mac && !broadcast {
-            return Incoming::Other;
-        }
+        let cast = match frame.dst_addr() {
+            mac if mac == self.mac => Cast::Us,
+            mac if self.is_group(mac) => Cast::Group,
+            _ => return Incoming::Other,
+        };
         let Some((protocol, payload)) = self.untag(frame.ethertype(), &bytes[ETHERNET..]) else {
             return Incoming::Other;
         };
-        match protocol {
-            EthernetProtocol::Arp => parse_arp(payload),
-            // A broadcast ping has no answer: it would make every host answer at once.
-            EthernetProtocol::Ipv4 if !broadcast => self.parse_ipv4(frame.src_addr(), payload),
+        match (protocol, self.ip) {
+            (EthernetProtocol::Arp, IpAddr::V4(own)) => v4::parse_arp(own, payload),
+            // A ping of everybody has no answer: it would make every host answer at once.
+            (EthernetProtocol::Ipv4, IpAddr::V4(own)) if cast == Cast::Us => {
+                v4::parse_packet(own, frame.src_addr(), payload)
+            }
+            (EthernetProtocol::Ipv6, IpAddr::V6(own)) => {
+                v6::parse_packet(own, cast, frame.src_addr(), payload)
+            }
             _ => Incoming::Other,
+        }
+    }
+
+    fn is_group(&self, mac: EthernetAddress) -> bool {
+        match self.ip {
+            IpAddr::V4(_) => mac.is_broadcast(),
+            IpAddr::V6(own) => v6::multicast_macs(own).contains(&mac.0),
         }
     }
 
@@ -78,66 +118,31 @@ impl Link {
         (vlan == self.vlan.unwrap_or(0)).then_some((inner, payload))
     }
 
-    fn parse_ipv4<'a>(&self, mac: EthernetAddress, payload: &'a [u8]) -> Incoming<'a> {
-        let Ok(packet) = Ipv4Packet::new_checked(payload) else { return Incoming::Other };
-        if packet.dst_addr() != self.ip || packet.next_header() != IpProtocol::Icmp {
-            return Incoming::Other;
-        }
-        if packet.more_frags() || packet.frag_offset() != 0 {
-            return Incoming::Malformed;
-        }
-        let checksums = ChecksumCapabilities::default();
-        let Ok(ip) = Ipv4Repr::parse(&packet, &checksums) else { return Incoming::Malformed };
-        let Ok(icmp) = Icmpv4Packet::new_checked(packet.payload()) else { return Incoming::Malformed };
-        if icmp.msg_type() != Icmpv4Message::EchoRequest {
-            return Incoming::OtherIcmp;
-        }
-        match Icmpv4Repr::parse(&icmp, &checksums) {
-            Ok(Icmpv4Repr::EchoRequest { ident, seq_no, data }) if is_host(ip.src_addr) && is_one(mac) => {
-                Incoming::EchoRequest(Echo { mac, ip: ip.src_addr, ident, seq_no, data })
-            }
-            _ => Incoming::Malformed,
+    /// Writes the question where `ip`, of our family, is, and returns the frame's length; `None` if it does not fit.
+    pub fn emit_request(&self, buf: &mut [u8], ip: IpAddr) -> Option<usize> {
+        match (self.ip, ip) {
+            (IpAddr::V4(own), IpAddr::V4(ip)) => self.emit_arp_request(buf, own, ip),
+            (IpAddr::V6(own), IpAddr::V6(ip)) => self.emit_solicitation(buf, own, ip),
+            _ => None,
         }
     }
 
-    /// Writes an ARP packet to the host at `mac` and `ip` and returns the frame's length; `None` if it does not fit.
-    pub fn emit_arp(
-        &self,
-        buf: &mut [u8],
-        operation: ArpOperation,
-        mac: EthernetAddress,
-        ip: Ipv4Addr,
-    ) -> Option<usize> {
-        let target_hardware_addr = if mac.is_broadcast() { EthernetAddress::default() } else { mac };
-        let repr = ArpRepr::EthernetIpv4 {
-            operation,
-            source_hardware_addr: self.mac,
-            source_protocol_addr: self.ip,
-            target_hardware_addr,
-            target_protocol_addr: ip,
-        };
-        let (payload, len) = self.emit_ethernet(buf, mac, EthernetProtocol::Arp, repr.buffer_len())?;
-        repr.emit(&mut ArpPacket::new_unchecked(payload));
-        Some(len)
+    /// Writes the answer to a question for our address, as [`Link::emit_request`].
+    pub fn emit_reply(&self, buf: &mut [u8], to: &Discovery) -> Option<usize> {
+        match (self.ip, to.ip) {
+            (IpAddr::V4(own), IpAddr::V4(ip)) => self.emit_arp_reply(buf, own, to.mac, ip),
+            (IpAddr::V6(own), IpAddr::V6(ip)) => self.emit_advertisement(buf, own, to.mac, ip),
+            _ => None,
+        }
     }
 
-    /// Writes the reply to `echo` and returns the frame's length; `None` if it does not fit.
+    /// Writes the reply to `echo`, as [`Link::emit_request`].
     pub fn emit_echo_reply(&self, buf: &mut [u8], echo: &Echo<'_>) -> Option<usize> {
-        let checksums = ChecksumCapabilities::default();
-        let icmp = Icmpv4Repr::EchoReply { ident: echo.ident, seq_no: echo.seq_no, data: echo.data };
-        let ip = Ipv4Repr {
-            src_addr: self.ip,
-            dst_addr: echo.ip,
-            next_header: IpProtocol::Icmp,
-            payload_len: icmp.buffer_len(),
-            hop_limit: 64,
-        };
-        let packet_len = ip.buffer_len() + ip.payload_len;
-        let (payload, len) = self.emit_ethernet(buf, echo.mac, EthernetProtocol::Ipv4, packet_len)?;
-        let mut packet = Ipv4Packet::new_unchecked(payload);
-        ip.emit(&mut packet, &checksums);
-        icmp.emit(&mut Icmpv4Packet::new_unchecked(packet.payload_mut()), &checksums);
-        Some(len)
+        match (self.ip, echo.ip) {
+            (IpAddr::V4(own), IpAddr::V4(ip)) => self.emit_echo_reply_v4(buf, own, ip, echo),
+            (IpAddr::V6(own), IpAddr::V6(ip)) => self.emit_echo_reply_v6(buf, own, ip, echo),
+            _ => None,
+        }
     }
 
     /// Writes the Ethernet header and padding; returns where `payload_len` bytes go, and the frame's length.
@@ -163,19 +168,11 @@ impl Link {
     }
 }
 
-/// An ARP request or reply whose sender can be one host. Its address may be 0.0.0.0: a probe asks before it has one.
-fn parse_arp(payload: &[u8]) -> Incoming<'_> {
-    let Ok(packet) = ArpPacket::new_checked(payload) else { return Incoming::Malformed };
-    match ArpRepr::parse(&packet) {
-        Ok(
-            arp @ ArpRepr::EthernetIpv4 {
-                operation: ArpOperation::Request | ArpOperation::Reply,
-                source_hardware_addr: mac,
-                source_protocol_addr: ip,
-                ..
-            },
-        ) if is_one(mac) && (is_host(ip) || ip.is_unspecified()) => Incoming::Arp(arp),
-        _ => Incoming::Malformed,
+/// Whether one host on a link can have this address.
+pub const fn is_host(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => !(ip.is_unspecified() || ip.is_multicast() || ip.is_broadcast()),
+        IpAddr::V6(ip) => !(ip.is_unspecified() || ip.is_multicast() || ip.is_loopback()),
     }
 }
 

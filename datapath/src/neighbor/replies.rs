@@ -2,7 +2,7 @@
 
 use super::{ECHO_DATA_MAX, REPLY_QUEUE};
 
-/// Longest reply: Ethernet with a VLAN tag, IPv4, ICMP, echo data.
+/// Longest reply: Ethernet with a VLAN tag, IPv4, ICMP, echo data; over IPv6 it is as long.
 const FRAME_MAX: usize = 18 + 20 + 8 + ECHO_DATA_MAX;
 
 /// A ring of frames.

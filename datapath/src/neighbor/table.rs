@@ -1,7 +1,7 @@
 //! Who is where: addresses known, looked for, given up.
 
 use crate::time::Time;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 
 /// Nanoseconds between two requests for an address.
 pub const RETRY_NS: u64 = 1_000_000_000;
@@ -40,7 +40,7 @@ enum State {
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    ip: Ipv4Addr,
+    ip: IpAddr,
     state: State,
 }
 
@@ -65,7 +65,7 @@ impl Table {
     }
 
     /// What is known of `ip` now; begins to look for it if that is nothing.
-    pub fn lookup(&mut self, now: Time, ip: Ipv4Addr) -> Lookup {
+    pub fn lookup(&mut self, now: Time, ip: IpAddr) -> Lookup {
         let found = self.entries.iter().position(|entry| entry.ip == ip);
         match found.map(|index| self.entries[index].state) {
             Some(State::Looking { .. }) => return Lookup::Pending,
@@ -97,16 +97,20 @@ impl Table {
         expiring.min().map(|(_, index)| index)
     }
 
-    /// Notes where `ip` is, if it has an entry.
-    pub fn learn(&mut self, now: Time, ip: Ipv4Addr, mac: [u8; 6]) {
-        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.ip == ip) {
+    /// Notes where `ip` is, if it has an entry; one that is known to be elsewhere stays there unless `overrides`.
+    pub fn learn(&mut self, now: Time, ip: IpAddr, mac: [u8; 6], overrides: bool) {
+        let elsewhere =
+            |state| matches!(state, State::Known { mac: known, until } if known != mac && now < until);
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.ip == ip)
+            && (overrides || !elsewhere(entry.state))
+        {
             entry.state = State::Known { mac, until: now.after(ENTRY_LIFETIME_NS) };
             self.update_deadline();
         }
     }
 
     /// The next address to ask for now. Gives up those asked for often enough, and counts them in `given_up`.
-    pub fn poll_request(&mut self, now: Time, given_up: &mut u64) -> Option<Ipv4Addr> {
+    pub fn poll_request(&mut self, now: Time, given_up: &mut u64) -> Option<IpAddr> {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return None;
         }

@@ -1,10 +1,11 @@
 mod arp;
 mod echo;
 mod hostile;
+mod ndp;
 mod resolve;
 
 use super::*;
-use core::net::Ipv6Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0x0A];
 const OUR_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);

@@ -1,4 +1,4 @@
-//! ARP and ICMP on the wire.
+//! ARP, neighbor discovery and ICMP on the wire.
 
 use datapath::port::Port;
 use etherparse::{Icmpv4Type, PacketBuilder, SlicedPacket, TransportSlice};
@@ -9,17 +9,19 @@ const LIMIT_NS: u64 = 1_000_000_000;
 
 #[test]
 fn the_peers_address_is_resolved_at_connect() {
-    let options = QpOptions { resolve: true, ..QpOptions::default() };
-    let (mut rig, a, b) = Rig::pair(RigOptions::default(), options);
-    let messages = vec![Message::new(Op::Write, 3000), Message::new(Op::Send, 10)];
-    Transfer::new(&mut rig, a, b, messages, 1).run(&mut rig, LIMIT_NS).unwrap();
-    assert!(rig.net.stats(LinkId::Up(a.node())).sent_by.other > 0, "an ARP request went out");
+    for ipv6 in [false, true] {
+        let options = QpOptions { resolve: true, ..QpOptions::default() };
+        let (mut rig, a, b) = Rig::pair(RigOptions { ipv6, ..RigOptions::default() }, options);
+        let messages = vec![Message::new(Op::Write, 3000), Message::new(Op::Send, 10)];
+        Transfer::new(&mut rig, a, b, messages, 1).run(&mut rig, LIMIT_NS).unwrap();
+        assert!(rig.net.stats(LinkId::Up(a.node())).sent_by.other > 0, "a question went out");
+    }
 }
 
 #[test]
 fn resolution_survives_loss() {
-    for seed in 0..10 {
-        let mut rig = Rig::new(RigOptions::seeded(seed));
+    for seed in 0..20 {
+        let mut rig = Rig::new(RigOptions { ipv6: seed % 2 == 1, ..RigOptions::seeded(seed / 2) });
         let (left, right) = (rig.add_node(), rig.add_node());
         rig.net.set_faults_of(left, Faults::loss(200_000), Faults::loss(200_000));
         let (a, b) = rig.connected(left, right, QpOptions { resolve: true, ..QpOptions::default() });

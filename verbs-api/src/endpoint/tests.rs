@@ -12,6 +12,7 @@ fn endpoint() -> Endpoint {
         rd_atomic: 0,
         wire_mode: WireMode::Srnic,
         strict_placement: false,
+        unreliable: false,
     }
 }
 
@@ -41,6 +42,11 @@ fn the_text_is_as_documented_and_reads_back() {
     assert_eq!(strict.to_string().parse(), Ok(strict));
     let loose = format!("{TEXT},order=loose").parse::<Endpoint>();
     assert_eq!(loose, Err(EndpointError::Field { field: "order" }));
+    let uc = Endpoint { unreliable: true, ..plain };
+    assert_eq!(uc.to_string(), format!("{TEXT},mode=plain,type=uc"));
+    assert_eq!(uc.to_string().parse(), Ok(uc));
+    let rc = format!("{TEXT},type=rc").parse::<Endpoint>();
+    assert_eq!(rc, Err(EndpointError::Field { field: "type" }));
     let too_many = format!("{TEXT},rd=256").parse::<Endpoint>();
     assert_eq!(too_many, Err(EndpointError::Field { field: "rd" }));
     let zero = format!("{TEXT},mtu=0").parse::<Endpoint>();
@@ -54,7 +60,8 @@ fn bytes_read_back() {
     let reading = Endpoint { rd_atomic: 255, ..endpoint() };
     let plain = Endpoint { wire_mode: WireMode::Plain, ..endpoint() };
     let strict = Endpoint { strict_placement: true, path_mtu: Pmtu::B256, ..endpoint() };
-    for endpoint in [endpoint(), endpoint().routed(), v6, memif, reading, plain, strict] {
+    let uc = Endpoint { unreliable: true, ..plain };
+    for endpoint in [endpoint(), endpoint().routed(), v6, memif, reading, plain, strict, uc] {
         assert_eq!(Endpoint::from_bytes(&endpoint.to_bytes()), Ok(endpoint));
     }
     for pmtu in Pmtu::ALL {

@@ -23,7 +23,8 @@ use wire::{Pmtu, WireMode};
 /// READs and atomics under way, unless told otherwise.
 const RD_ATOMIC: u8 = 16;
 
-/// Sizes and attributes of a reliable connection, with usable defaults; made by [`ProtectionDomain::queue_pair`].
+/// Sizes and attributes of a connection, reliable unless told otherwise, with usable defaults; made by
+/// [`ProtectionDomain::queue_pair`].
 ///
 /// Values are checked by [`build`](Self::build) and [`connect`](PreparedQueuePair::connect), which name what is wrong.
 #[must_use = "a builder makes nothing until `build`"]
@@ -96,6 +97,14 @@ impl QueuePairBuilder {
         scheduling: SchedAttributes => attr.scheduling;
         /// How losses are repaired. Default selective repeat.
         recovery: RecoveryPolicy => attr.recovery;
+        /// Differentiated services code point of its packets, 0 to 63, in the IPv4 ToS or the IPv6 traffic class beside the
+        /// ECN bits. Default 0.
+        dscp: u8 => attr.av.dscp;
+        /// IPv4 TTL or IPv6 hop limit of its packets, 1 to 255. Default 64.
+        hop_limit: u8 => attr.av.hop_limit;
+        /// 20 bits from which the UDP source port derives, and with it the path through switches that spread by it; 0, the
+        /// default: derived from both queue pair numbers (protocol.md 1.8).
+        flow_label: u32 => attr.av.flow_label;
         /// First PSN, 24 bits. By default one that late packets of other connections are unlikely to fit.
         first_psn: u32 => attr.sq_psn;
     }
@@ -104,6 +113,39 @@ impl QueuePairBuilder {
     /// standard RoCEv2, for peers that know no other: it recovers by go-back-N, and its default controller is DCQCN.
     pub const fn wire_mode(mut self, wire_mode: WireMode) -> Self {
         self.attr = speaking(self.attr, wire_mode);
+        self
+    }
+
+    /// Makes it an unreliable connection (UC): SEND and WRITE in standard RoCEv2 packets that nobody acknowledges, both
+    /// ends alike. A message arrives whole or not at all, and a request completes when its last packet is on its way
+    /// (protocol.md 1.3). Nothing is sent again, so that timeouts, retries, recovery and congestion control mean nothing;
+    /// READs, atomics and fences cannot be posted.
+    ///
+    /// ```
+    /// use verbs_api::{Device, Driver, RecvRequest, SendData, SendRequest};
+    ///
+    /// # fn main() -> Result<(), verbs_api::Error> {
+    /// let here = Device::open("sim:unreliable")?;
+    /// let there = Device::builder().driver(Driver::THREAD).open("sim:unreliable")?;
+    /// let (pd, cq) = (here.alloc_pd(), here.create_cq(16)?);
+    /// let (its_pd, mut its_cq) = (there.alloc_pd(), there.create_cq(16)?);
+    /// let pair = pd.queue_pair(&cq, &cq).unreliable().build()?;
+    /// let its_pair = its_pd.queue_pair(&its_cq, &its_cq).unreliable().build()?;
+    /// let (one, two) = (pair.endpoint(), its_pair.endpoint());
+    /// let (mut pair, mut its_pair) = (pair.connect(&two)?, its_pair.connect(&one)?);
+    ///
+    /// its_pair.post_recv(&RecvRequest { wr_id: 1, scatter: &[] })?;
+    /// pair.post_send(&SendRequest::send(SendData::Inline(&[])).with_imm(7))?;
+    /// let received = loop {
+    ///     if let Some(completion) = its_cq.poll() {
+    ///         break completion;
+    ///     }
+    /// };
+    /// assert_eq!((received.wr_id, received.imm), (1, 7));
+    /// # Ok(()) }
+    /// ```
+    pub const fn unreliable(mut self) -> Self {
+        self.parts.qp_type = QpType::Uc;
         self
     }
 
@@ -134,7 +176,12 @@ impl QueuePairBuilder {
     /// [`Error::Create`], [`Error::Connect`], [`Error::OtherDevice`].
     pub fn build(self) -> Result<PreparedQueuePair, Error> {
         self.validate()?;
-        let attr = self.attr;
+        let mut attr = self.attr;
+        if self.parts.qp_type == QpType::Uc {
+            // Whatever was asked for: it knows no other, and reads nothing.
+            (attr.wire_mode, attr.recovery) = (WireMode::Plain, RecoveryPolicy::GoBackN);
+            (attr.max_rd_atomic, attr.max_dest_rd_atomic) = (0, 0);
+        }
         let owned = self.parts.create()?;
         let mask = QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | QpAttrMask::ACCESS_FLAGS;
         owned.modify(&QpAttr { state: QpState::Init, ..attr }, mask)?;

@@ -9,7 +9,7 @@ use crate::error::Error;
 use core::net::IpAddr;
 use datapath::engine::ModifyError;
 use datapath::qp::attr::{AddressVector, QpAttr, QpAttrMask, WriteOrder};
-use datapath::qp::state::QpState;
+use datapath::qp::state::{QpState, QpType};
 use datapath::queue::RecvRequest;
 use rdma_cm::{Agreed, Dialect, Terms};
 use wire::WireMode;
@@ -50,7 +50,12 @@ impl PreparedQueuePair {
             rd_atomic: self.attr.max_dest_rd_atomic,
             wire_mode: self.attr.wire_mode,
             strict_placement: self.attr.write_order.contains(WriteOrder::STRICT_PLACEMENT),
+            unreliable: self.unreliable(),
         }
+    }
+
+    fn unreliable(&self) -> bool {
+        self.owned.handles.send.service() == QpType::Uc
     }
 
     /// Posts a receive request ahead of the connection, so that the peer's first message finds it.
@@ -61,14 +66,14 @@ impl PreparedQueuePair {
         self.owned.post_recv(request)
     }
 
-    /// Connects to the peer, with the smaller of both path MTUs and of both windows, and with strict placement if either end
-    /// asks for it. Needs nothing of the peer, unless its endpoint has no Ethernet address: then this runs the engine until
-    /// the address is resolved.
+    /// Connects to the peer, which must be of the same service, with the smaller of both path MTUs and of both windows, and
+    /// with strict placement if either end asks for it. Needs nothing of the peer, unless its endpoint has no Ethernet
+    /// address: then this runs the engine until the address is resolved.
     ///
     /// The peer must have connected, too, before what is sent to it arrives; what comes too early is sent again.
     ///
     /// # Errors
-    /// [`Error::Connect`], [`Error::WireMode`], [`Error::Incompatible`]. The queue pair is gone then.
+    /// [`Error::Connect`], [`Error::Service`], [`Error::WireMode`], [`Error::Incompatible`]. The queue pair is gone then.
     pub fn connect(self, remote: &Endpoint) -> Result<QueuePair, Error> {
         if let (Some(ours), Some(theirs)) = (self.owned.device().link_mtu(), remote.mtu)
             && ours != theirs
@@ -79,6 +84,9 @@ impl PreparedQueuePair {
                 theirs: theirs.into(),
                 remedy: "give both ends of a memif pair the same mtu=",
             });
+        }
+        if self.unreliable() != remote.unreliable {
+            return Err(Error::Service { reliable: !self.unreliable() });
         }
         if self.attr.wire_mode != remote.wire_mode {
             return Err(Error::WireMode { ours: self.attr.wire_mode, theirs: remote.wire_mode });
@@ -95,7 +103,7 @@ impl PreparedQueuePair {
                 src_ip: self.owned.device().ip(),
                 dst_ip: remote.ip,
                 dst_mac: remote.mac,
-                ..AddressVector::default()
+                ..self.attr.av
             },
             path_mtu,
             dest_qpn: remote.qpn,
@@ -121,6 +129,8 @@ impl PreparedQueuePair {
             rd_atomic: agreed.initiator_depth,
             wire_mode: agreed.wire_mode,
             strict_placement: agreed.strict_placement,
+            // Connection managers know no other connections here.
+            unreliable: false,
         };
         let attr = speaking(self.attr, agreed.wire_mode);
         Self { attr, ..self }.connect(&remote)
@@ -164,18 +174,19 @@ impl PreparedQueuePair {
 
     fn to_rtr(&self, attr: &QpAttr) -> Result<(), Error> {
         let attr = QpAttr { state: QpState::Rtr, ..*attr };
-        let mask = QpAttrMask::STATE
+        let path = QpAttrMask::STATE
             | QpAttrMask::AV
             | QpAttrMask::PATH_MTU
             | QpAttrMask::DEST_QPN
-            | QpAttrMask::RQ_PSN
-            | QpAttrMask::MAX_DEST_RD_ATOMIC
+            | QpAttrMask::RQ_PSN;
+        let reliable = QpAttrMask::MAX_DEST_RD_ATOMIC
             | QpAttrMask::MIN_RNR_TIMER
             | QpAttrMask::WIRE_MODE
             | QpAttrMask::RECOVERY
             | QpAttrMask::WRITE_ORDER
             | QpAttrMask::CONGESTION
             | QpAttrMask::SCHEDULING;
+        let mask = if self.unreliable() { path } else { path | reliable };
         loop {
             match self.owned.modify(&attr, mask) {
                 // Ends as known or unreachable: the engine counts its questions.
@@ -190,12 +201,12 @@ impl PreparedQueuePair {
 
     fn to_rts(&self, attr: &QpAttr) -> Result<(), Error> {
         let attr = QpAttr { state: QpState::Rts, ..*attr };
-        let mask = QpAttrMask::STATE
-            | QpAttrMask::TIMEOUT
+        let start = QpAttrMask::STATE | QpAttrMask::SQ_PSN;
+        let reliable = QpAttrMask::TIMEOUT
             | QpAttrMask::RETRY_CNT
             | QpAttrMask::RNR_RETRY
-            | QpAttrMask::SQ_PSN
             | QpAttrMask::MAX_QP_RD_ATOMIC;
+        let mask = if self.unreliable() { start } else { start | reliable };
         Ok(self.owned.modify(&attr, mask)?)
     }
 }

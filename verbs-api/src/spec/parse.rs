@@ -70,6 +70,9 @@ impl FromStr for DeviceSpec {
 
 fn with_faults(text: &str) -> Result<DeviceSpec, SpecError> {
     let (faults, device) = text.split_once(':').ok_or(SpecError::FaultForm)?;
+    if faults.is_empty() {
+        return Err(SpecError::NoFaults { device: device.to_owned() });
+    }
     let faults = faults.parse().map_err(SpecError::Fault)?;
     let spec: DeviceSpec = device.parse()?;
     if spec.faults.is_some() {

@@ -171,6 +171,10 @@ fn an_error_names_the_key_and_what_is_allowed() {
         ("fault:loss=2:memif:/a", "in `fault:`: `loss=2`: loss must be"),
         ("fault:lost=1%:memif:/a", "in `fault:`: unknown fault key `lost`"),
         ("fault:dup=1%:fault:loss=1%:memif:/a", "`fault:` must be followed by"),
+        (
+            "fault::memif:/a",
+            "`fault::memif:/a` names no faults; give some, as in fault:loss=1%:memif:/a, or leave `fault::` out",
+        ),
     ] {
         assert!(error(text).starts_with(expected), "{text}: {}", error(text));
     }

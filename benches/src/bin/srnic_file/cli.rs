@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use srnic_benches::congestion::Congestion;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use verbs_api::DeviceSpec;
 
@@ -51,8 +51,8 @@ pub struct RecvArgs {
     #[command(flatten)]
     pub common: Common,
     /// Address where the receiver listens for the sender
-    #[arg(long, value_name = "ADDRESS", default_value_t = Ipv4Addr::LOCALHOST)]
-    pub bind: Ipv4Addr,
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    pub bind: IpAddr,
     /// Where the file goes; complete or not at all
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
@@ -65,8 +65,8 @@ pub struct SendArgs {
     #[command(flatten)]
     pub common: Common,
     /// Address of the receiver
-    #[arg(long, value_name = "ADDRESS", default_value_t = Ipv4Addr::LOCALHOST)]
-    pub host: Ipv4Addr,
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    pub host: IpAddr,
     /// The file to send
     #[arg(long = "in", value_name = "FILE")]
     pub input: PathBuf,

@@ -132,7 +132,7 @@ impl<P: Port> Engine<P> {
             Resolution::Known(mac) => Ok(mac),
             Resolution::Pending => Err(ModifyError::ResolvingNeighbor(av.dst_ip)),
             Resolution::Unreachable => Err(ModifyError::Unreachable(av.dst_ip)),
-            Resolution::Unsupported => Err(ModifyError::Unsupported("resolving IPv6 neighbors")),
+            Resolution::OtherFamily => Err(ModifyError::Unsupported("an address vector of two families")),
         }
     }
 }

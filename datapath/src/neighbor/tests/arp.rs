@@ -12,7 +12,7 @@ fn a_request_is_broadcast_and_padded() {
     expected.resize(60, 0);
     assert_eq!(transmit(&mut neighbor, Time(5)), Some(expected));
     assert_eq!(transmit(&mut neighbor, Time(5)), None);
-    assert_eq!(neighbor.stats().arp_requests_tx, 1);
+    assert_eq!(neighbor.stats().requests_tx, 1);
 }
 
 /// The reply to a request that the Linux kernel sends: Ethernet broadcast, target address zero.
@@ -33,7 +33,7 @@ fn a_request_for_us_is_answered_to_its_sender() {
     assert_eq!(transmit(&mut neighbor, Time::ZERO), Some(expected));
     assert!(!neighbor.has_output());
     let stats = neighbor.stats();
-    assert_eq!((stats.arp_requests_rx, stats.replies_tx), (1, 1));
+    assert_eq!((stats.requests_rx, stats.replies_tx), (1, 1));
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn requests_for_others_are_not_answered() {
     let to_another_host = arp([2, 0, 0, 0, 0, 9], 1, (PEER_MAC, PEER_IP), ([0; 6], OUR_IP));
     assert_eq!(neighbor.handle_frame(Time::ZERO, &to_another_host), Handled::Ignored);
     assert_eq!(transmit(&mut neighbor, Time::ZERO), None);
-    assert_eq!(neighbor.stats().arp_requests_rx, 0);
+    assert_eq!(neighbor.stats().requests_rx, 0);
 }
 
 /// RFC 5227: a host that is about to take an address asks without one of its own.
@@ -102,7 +102,7 @@ fn whoever_claims_our_address_is_counted_and_ignored() {
     }
     let echo_of_ours = arp([0xFF; 6], 1, (OUR_MAC, OUR_IP), ([0; 6], PEER_IP));
     neighbor.handle_frame(Time::ZERO, &echo_of_ours);
-    assert_eq!(neighbor.stats().arp_conflicts, 2);
+    assert_eq!(neighbor.stats().conflicts, 2);
     assert_eq!(neighbor.resolve(Time::ZERO, IpAddr::V4(OUR_IP)), Resolution::Known(OUR_MAC));
     assert_eq!(transmit(&mut neighbor, Time::ZERO), None);
 }

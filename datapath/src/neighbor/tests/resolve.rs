@@ -31,7 +31,7 @@ fn an_answer_makes_a_neighbor_known_for_its_lifetime() {
     assert_eq!(neighbor.resolve(Time(100), host(0)), known);
     assert_eq!(neighbor.resolve(Time(100 + ENTRY_LIFETIME_NS - 1), host(0)), known);
     assert_eq!(neighbor.resolve(Time(100 + ENTRY_LIFETIME_NS), host(0)), Resolution::Pending);
-    assert_eq!(neighbor.stats().arp_replies_rx, 1);
+    assert_eq!(neighbor.stats().answers_rx, 1);
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn three_tries_a_second_apart_then_unreachable_then_again() {
     assert_eq!(neighbor.next_deadline(), None);
     assert_eq!(neighbor.resolve(end, host(0)), Resolution::Unreachable);
     let stats = neighbor.stats();
-    assert_eq!((stats.arp_requests_tx, stats.unreachable), (3, 1));
+    assert_eq!((stats.requests_tx, stats.unreachable), (3, 1));
     let again = end.after(FAILURE_HOLD_NS);
     assert_eq!(neighbor.resolve(Time(again.0 - 1), host(0)), Resolution::Unreachable);
     assert_eq!(neighbor.resolve(again, host(0)), Resolution::Pending);
@@ -127,14 +127,11 @@ fn our_own_address_is_known_and_no_host_has_some_addresses() {
 }
 
 #[test]
-fn ipv6_is_unsupported_on_either_side() {
-    let v6 = IpAddr::V6(Ipv6Addr::LOCALHOST);
-    assert_eq!(neighbor().resolve(Time::ZERO, v6), Resolution::Unsupported);
+fn a_neighbor_is_of_our_family() {
+    let v6 = IpAddr::V6(Ipv6Addr::new(0xFD00, 0, 0, 0, 0, 0, 0, 1));
+    assert_eq!(neighbor().resolve(Time::ZERO, v6), Resolution::OtherFamily);
     let mut neighbor = Neighbor::new(&NeighborConfig { ip: v6, ..config() });
-    assert_eq!(neighbor.resolve(Time::ZERO, IpAddr::V4(PEER_IP)), Resolution::Unsupported);
-    assert_eq!(neighbor.resolve(Time::ZERO, v6), Resolution::Unsupported);
-    let request = arp([0xFF; 6], 1, (PEER_MAC, PEER_IP), ([0; 6], OUR_IP));
-    assert_eq!(neighbor.handle_frame(Time::ZERO, &request), Handled::Ignored);
+    assert_eq!(neighbor.resolve(Time::ZERO, IpAddr::V4(PEER_IP)), Resolution::OtherFamily);
     assert_eq!(transmit(&mut neighbor, Time::ZERO), None);
 }
 

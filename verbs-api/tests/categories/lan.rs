@@ -1,0 +1,69 @@
+//! Links between two devices of this process.
+
+use crate::host::{Host, PATIENCE};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+use verbs_api::{Device, DeviceBuilder, Driver};
+
+/// What is between two hosts, and who drives them.
+#[derive(Clone, Copy, Debug)]
+pub struct Lan {
+    pub memif: bool,
+    pub driver: Driver,
+}
+
+/// Each test once for every kind of link.
+macro_rules! on_every_lan {
+    ($($(#[$attribute:meta])* fn $name:ident($lan:ident: Lan) $body:block)+) => {
+        $($(#[$attribute])* fn $name($lan: $crate::lan::Lan) $body)+
+
+        on_every_lan!(@ sim_inline { memif: false, driver: Inline } $($name)+);
+        on_every_lan!(@ sim_thread { memif: false, driver: THREAD } $($name)+);
+        #[cfg(feature = "dpdk")]
+        on_every_lan!(@ memif_inline { memif: true, driver: Inline } $($name)+);
+        #[cfg(feature = "dpdk")]
+        on_every_lan!(@ memif_thread { memif: true, driver: THREAD } $($name)+);
+    };
+    (@ $module:ident { memif: $memif:expr, driver: $driver:ident } $($name:ident)+) => {
+        mod $module {
+            $(#[test]
+            fn $name() {
+                let driver = verbs_api::Driver::$driver;
+                super::$name($crate::lan::Lan { memif: $memif, driver });
+            })+
+        }
+    };
+}
+
+impl Lan {
+    /// Two hosts with a link.
+    pub fn hosts(self) -> [Host; 2] {
+        self.hosts_of(|builder| builder)
+    }
+
+    /// Two hosts of other sizes than the usual.
+    pub fn hosts_of(self, tune: impl Fn(DeviceBuilder) -> DeviceBuilder) -> [Host; 2] {
+        let builder = tune(Device::builder().driver(self.driver));
+        let hosts = self.devices().map(|text| Host::new(builder.open(&text).expect("a device")));
+        let deadline = Instant::now() + PATIENCE;
+        while !hosts.iter().all(|host| host.device.link_up()) {
+            hosts.iter().for_each(|host| {
+                host.device.progress();
+            });
+            std::thread::yield_now();
+            assert!(Instant::now() < deadline, "no link within a minute");
+        }
+        hosts
+    }
+
+    fn devices(self) -> [String; 2] {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        if !self.memif {
+            return [1, 2].map(|_| format!("sim:lan-{number}"));
+        }
+        let name = format!("srnic-lan-{}-{number}.sock", std::process::id());
+        let socket = std::env::temp_dir().join(name).display().to_string();
+        ["server", "client"].map(|role| format!("memif:{socket},role={role},hugepages=off"))
+    }
+}

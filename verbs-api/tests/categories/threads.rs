@@ -1,0 +1,71 @@
+//! Threads: each has a queue pair and a completion queue of its own, on devices that all of them share (protocol.md 1.10).
+
+use crate::host::Host;
+use crate::net::{bytes, connect};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+use verbs_api::{QueuePair, SendData, SendRequest, WcStatus};
+
+const THREADS: usize = 3;
+const MESSAGES: u64 = 300;
+const DEPTH: u64 = 8;
+
+/// WRITEs numbers one after the other, `DEPTH` of them under way; each completes at its own queue, in order.
+fn write_numbers(host: &mut Host, pair: &mut QueuePair, to: verbs_api::RemoteRegion) {
+    let deadline = Instant::now() + crate::host::PATIENCE;
+    let (mut posted, mut done) = (0, 0);
+    while done < MESSAGES {
+        if posted < MESSAGES && posted < done + DEPTH {
+            let (number, slot) = (posted.to_ne_bytes(), posted % DEPTH * 8);
+            let request = SendRequest::write(SendData::Inline(&number), to.at(slot));
+            pair.post_send(&request.id(posted).signaled()).expect("room");
+            posted += 1;
+        }
+        while let Some(completion) = host.cq.poll() {
+            let found = (completion.wr_id, completion.status, completion.qpn);
+            assert_eq!(found, (done, WcStatus::Success, pair.qpn()));
+            done += 1;
+        }
+        assert!(Instant::now() < deadline, "{done} messages within a minute");
+    }
+}
+
+on_every_lan! {
+
+/// Threads post, poll and drive the same device at once.
+fn threads_share_a_device(lan: Lan) {
+    let shared = lan.hosts();
+    let mut lanes: Vec<_> = (0..THREADS)
+        .map(|_| {
+            let hosts = shared.each_ref().map(|host| Host::new(host.device.clone()));
+            let pairs = connect(&hosts, |_, builder| builder);
+            let target = hosts[1].region(8 * usize::try_from(DEPTH).expect("small"));
+            (hosts, pairs, target)
+        })
+        .collect();
+    let left = AtomicUsize::new(THREADS);
+    std::thread::scope(|scope| {
+        for ([host, _], [pair, _], target) in &mut lanes {
+            let (to, left) = (target.remote(), &left);
+            scope.spawn(move || {
+                write_numbers(host, pair, to);
+                left.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        // Who is written to runs, too. (A thread that fails shows it by itself, after its minute.)
+        let deadline = Instant::now() + 2 * crate::host::PATIENCE;
+        while left.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
+            shared[1].device.progress();
+            std::thread::yield_now();
+        }
+    });
+    for (_, _, target) in &lanes {
+        let found = bytes(target);
+        let words = found.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
+        for (slot, last) in (0..DEPTH).zip(words) {
+            assert_eq!((last % DEPTH, last >= MESSAGES - DEPTH), (slot, true), "{last}");
+        }
+    }
+}
+
+}
