@@ -94,7 +94,7 @@ impl Kernel {
     }
 
     /// True if the last four bytes of `frame_from_l3` are the ICRC of those before.
-    #[inline(never)]
+    #[inline]
     #[must_use]
     pub fn verify(self, frame_from_l3: &[u8]) -> bool {
         #[cfg(target_arch = "x86_64")]

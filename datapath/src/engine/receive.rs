@@ -5,8 +5,8 @@ use crate::icrc::Kernel;
 use crate::neighbor::{Handled, Neighbor};
 use crate::port::Port;
 use crate::qp::state::QpType;
-use crate::qp::{self, QpCold, QpTable, Qpc, RequestPacket};
-use wire::{Datagram, Ecn, EncapError, Kind, Packet, ParseError, Transport, WireMode};
+use crate::qp::{self, Acknowledgement, QpCold, QpTable, Qpc, RequestPacket};
+use wire::{Body, CommonFrame, Datagram, Ecn, EncapError, Kind, Packet, ParseError, Transport, WireMode};
 
 /// Bytes of a UDP header.
 const UDP_LEN: usize = 8;
@@ -22,27 +22,39 @@ const DEST_QP_V6: usize = 14 + 40 + 8 + 5;
 
 impl<P: Port> Engine<P> {
     /// Takes one burst from the port and what waits in the loopback ring. Returns the number of frames.
+    #[inline]
     pub(super) fn receive(&mut self) -> usize {
-        let config = &self.config;
         let looped = self.wire.loopback_waiting();
-        for _ in 0..looped {
-            let frame = self.wire.loopback_frame();
-            receive_frame(&mut self.qps, &mut self.units, &mut self.neighbor, config, frame);
-            self.wire.loopback_release();
+        if looped > 0 {
+            self.receive_looped(looped);
         }
         let burst = self.wire.port.rx_burst();
+        if burst > 0 {
+            self.receive_burst(burst);
+        }
+        looped + burst
+    }
+
+    #[inline(never)]
+    fn receive_burst(&mut self, burst: usize) {
         let ahead = self.qps.is_large();
         for index in 0..burst {
             if ahead {
                 self.expect(index, burst);
             }
             let frame = self.wire.port.rx_frame(index);
-            receive_frame(&mut self.qps, &mut self.units, &mut self.neighbor, config, frame);
+            receive_frame(&mut self.qps, &mut self.units, &mut self.neighbor, &self.config, frame);
         }
-        if burst > 0 {
-            self.wire.port.rx_release();
+        self.wire.port.rx_release();
+    }
+
+    #[inline(never)]
+    fn receive_looped(&mut self, frames: usize) {
+        for _ in 0..frames {
+            let frame = self.wire.loopback_frame();
+            receive_frame(&mut self.qps, &mut self.units, &mut self.neighbor, &self.config, frame);
+            self.wire.loopback_release();
         }
-        looped + burst
     }
 
     /// With many queue pairs, those of the frames to come are fetched while this one is handled.
@@ -67,9 +79,66 @@ fn destination(frame: &[u8]) -> u32 {
     bytes.map_or(0, |&[high, middle, low]| u32::from_be_bytes([0, high, middle, low]))
 }
 
-/// One frame.
-#[inline]
+/// One frame: the short way, if everything about it is as it mostly is; else the long way, which says what is not.
+#[inline(always)]
 fn receive_frame(
+    qps: &mut QpTable,
+    units: &mut Units,
+    neighbor: &mut Neighbor,
+    config: &EngineConfig,
+    frame: &[u8],
+) {
+    if let Some(common) = CommonFrame::recognize(frame, config.udp_port)
+        && receive_common(qps, units, &common)
+    {
+        return;
+    }
+    receive_any(qps, units, neighbor, config, frame);
+}
+
+/// A WRITE or SEND with nothing but data, or an ACK, for a queue pair that takes it. False, and nothing has happened, if
+/// it is something else or a check of protocol.md 1.2 fails.
+#[inline(always)]
+fn receive_common(qps: &mut QpTable, units: &mut Units, frame: &CommonFrame<'_>) -> bool {
+    let Some((qpc, cold)) = qps.by_qpn(frame.dest_qp()) else { return false };
+    let expected = qpc.service == QpType::Rc
+        && qpc.id.mode == WireMode::Srnic
+        && qpc.id.pkey == frame.pkey()
+        && qpc.template.is_answered_by_common(frame);
+    if !expected || !Kernel::detected().verify(frame.from_l3()) {
+        return false;
+    }
+    match frame.body() {
+        Some(Body::Write { reth, meta, payload }) => {
+            note_packet(cold, units);
+            let request = RequestPacket::of_write(frame, reth, meta, payload);
+            qp::on_request(qpc, cold, units, &request);
+        }
+        Some(Body::Send { meta, ssnw, payload }) => {
+            note_packet(cold, units);
+            let request = RequestPacket::of_send(frame, meta, ssnw, payload);
+            qp::on_request(qpc, cold, units, &request);
+        }
+        Some(Body::Ack { aeth, meta, ackx }) => {
+            note_packet(cold, units);
+            let ack = Acknowledgement { psn: frame.psn(), aeth, meta, ackx, bitmap: 0 };
+            qp::on_acknowledge(qpc, cold, units, &ack);
+        }
+        None => return false,
+    }
+    true
+}
+
+/// A packet passed the checks of protocol.md 1.2.
+#[inline]
+const fn note_packet(cold: &mut QpCold, units: &mut Units) {
+    units.counters.rx_packets += 1;
+    cold.heard_at = units.now;
+}
+
+/// Any frame whatever.
+#[inline(never)]
+fn receive_any(
     qps: &mut QpTable,
     units: &mut Units,
     neighbor: &mut Neighbor,
@@ -104,12 +173,18 @@ fn receive_frame(
         units.counters.drop_unknown_qp += 1;
         return;
     };
-    if accept(qpc, units, &packet, &datagram, frame) {
-        if qpc.service == QpType::Rc {
-            dispatch(qpc, cold, units, &packet, datagram.ecn == Ecn::Ce);
-        } else {
-            dispatch_unreliable(qpc, cold, units, config, frame);
+    if !accept(qpc, units, &packet, &datagram, frame) {
+        return;
+    }
+    match (qpc.service, packet.opcode().transport()) {
+        (QpType::Rc, _) => dispatch(qpc, cold, units, &packet, datagram.ecn == Ecn::Ce),
+        (QpType::Uc, Transport::Uc) => qp::on_unreliable(qpc, cold, units, &packet),
+        (QpType::Ud, Transport::Ud) if is_to_us(config, &datagram) => {
+            let udp = datagram.transport.start - UDP_LEN;
+            qp::on_datagram(qpc, cold, units, &packet, &frame[datagram.l3_offset..udp]);
         }
+        (QpType::Ud, Transport::Ud) => units.counters.drop_address += 1,
+        _ => units.counters.drop_opcode_class += 1,
     }
 }
 
@@ -131,28 +206,6 @@ fn accept(qpc: &Qpc, units: &mut Units, packet: &Packet<'_>, datagram: &Datagram
     false
 }
 
-/// To what receives UC or UD. Parses the frame once more, so that what these need of it costs RC nothing.
-#[cold]
-fn dispatch_unreliable(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    config: &EngineConfig,
-    frame: &[u8],
-) {
-    let Ok(datagram) = Datagram::parse(frame, config.udp_port) else { return };
-    let Ok(packet) = Packet::parse(&frame[datagram.transport.clone()]) else { return };
-    match (qpc.service, packet.opcode().transport()) {
-        (QpType::Uc, Transport::Uc) => qp::on_unreliable(qpc, cold, units, &packet),
-        (QpType::Ud, Transport::Ud) if is_to_us(config, &datagram) => {
-            let udp = datagram.transport.start - UDP_LEN;
-            qp::on_datagram(qpc, cold, units, &packet, &frame[datagram.l3_offset..udp]);
-        }
-        (QpType::Ud, Transport::Ud) => units.counters.drop_address += 1,
-        _ => units.counters.drop_opcode_class += 1,
-    }
-}
-
 /// A datagram may come from anybody, but it must be to this host.
 fn is_to_us(config: &EngineConfig, datagram: &Datagram) -> bool {
     let vlan = config.vlan.map_or(0, |tci| tci & VID);
@@ -168,7 +221,10 @@ fn dispatch(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet
         return;
     }
     if packet.opcode().kind() == Kind::Ack {
-        qp::on_acknowledge(qpc, cold, units, packet);
+        match Acknowledgement::new(packet) {
+            Some(ack) => qp::on_acknowledge(qpc, cold, units, &ack),
+            None => units.counters.drop_bad_ack += 1,
+        }
     } else if let Some(request) = RequestPacket::new(packet, ce) {
         qp::on_request(qpc, cold, units, &request);
     } else if matches!(packet.opcode().kind(), Kind::ReadResponse | Kind::AtomicAck) {

@@ -1,9 +1,9 @@
 //! A packet's way out: the schedule queue's round, then the acknowledgements, in one transmit batch.
 
-use super::{ControlPacket, Engine, TxSlots};
+use super::{ControlKind, ControlPacket, Engine, TxSlots, Units};
 use crate::port::Port;
 use crate::qp::state::QpType;
-use crate::qp::{self, Grant, Owed, TransmitEnd};
+use crate::qp::{self, Grant, Owed, QpCold, Qpc, TransmitEnd};
 use crate::sched::{SchedFlags, Turn, Usage};
 use crate::tuning;
 
@@ -35,9 +35,14 @@ impl<P: Port> Engine<P> {
         }
     }
 
+    #[inline]
     fn send_acks(&mut self, hold: bool) {
-        self.send_control();
-        self.send_owed_acks(hold);
+        if !self.units.control.is_empty() {
+            self.send_control();
+        }
+        if !self.units.ack_list.is_empty() {
+            self.send_owed_acks(hold);
+        }
     }
 
     /// Turns of ready queue pairs until the batch is full, nobody is ready, or the port has no slot.
@@ -150,19 +155,24 @@ impl<P: Port> Engine<P> {
 
     /// True if nothing is owed any more.
     fn settle_ack(&mut self, slot: u32, hold: bool) -> bool {
-        let turn = self.units.turn;
         if let Some(of_responses) = self.units.slot_of_responses(slot) {
             return self.settle_read_ack(of_responses, slot);
         }
-        let Some((qpc, _)) = self.qps.get(slot) else {
+        let Some((qpc, cold)) = self.qps.get(slot) else {
             self.qps.hot(slot).sched.remove(SchedFlags::ACK_LISTED);
             return true;
         };
         let owed = &mut qpc.rsp.owed;
-        if owed.is_owed() && (owed.may_wait(turn) || (hold && owed.hold()) || !self.send_ack(slot, None)) {
-            return false;
+        if owed.is_owed() {
+            if owed.may_wait(self.units.turn) || (hold && owed.hold()) {
+                return false;
+            }
+            if !acknowledge(qpc, cold, &mut self.units, &mut self.wire, false, None) {
+                self.port_was_full = true;
+                return false;
+            }
         }
-        self.qps.hot(slot).sched.remove(SchedFlags::ACK_LISTED);
+        qpc.sched.remove(SchedFlags::ACK_LISTED);
         true
     }
 
@@ -181,31 +191,14 @@ impl<P: Port> Engine<P> {
     /// Sends one acknowledgement. False if the port has no slot.
     fn send_ack(&mut self, stream: u32, control: Option<&ControlPacket>) -> bool {
         let responses = self.units.slot_of_responses(stream);
-        let of_responses = responses.is_some();
         let Some((qpc, cold)) = self.qps.get(responses.unwrap_or(stream)) else { return true };
-        if control.is_some_and(|packet| packet.qpn != qpc.id.qpn) || (of_responses && cold.reads.is_none()) {
+        if control.is_some_and(|packet| packet.qpn != qpc.id.qpn) {
             return true;
         }
-        let answers = qpc.id.state.receives() || (cold.refusal.is_some() && !of_responses);
-        if !answers && of_responses {
-            cold.reads.iter_mut().for_each(|reads| reads.owed.settle());
-            return true;
-        }
-        if !answers {
-            qpc.rsp.owed.settle();
-            return true;
-        }
-        let loopback = qpc.id.loopback;
-        let Some(frame) = self.wire.slot(loopback) else {
-            self.port_was_full = true;
-            return false;
-        };
         let kind = control.map(|packet| packet.kind);
-        match qp::write_ack(qpc, cold, &mut self.units, of_responses, kind, frame) {
-            Some(len) => self.wire.commit(loopback, len),
-            None => self.wire.cancel(loopback),
-        }
-        true
+        let sent = acknowledge(qpc, cold, &mut self.units, &mut self.wire, responses.is_some(), kind);
+        self.port_was_full |= !sent;
+        sent
     }
 
     /// ARP and ICMP.
@@ -225,4 +218,29 @@ impl<P: Port> Engine<P> {
             }
         }
     }
+}
+
+/// Sends one acknowledgement, if the queue pair gives answers. False if the port has no slot.
+#[inline]
+fn acknowledge(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    wire: &mut impl TxSlots,
+    of_responses: bool,
+    kind: Option<ControlKind>,
+) -> bool {
+    if !qpc.id.state.receives() && (of_responses || cold.refusal.is_none()) {
+        let of_reads = cold.reads.as_deref_mut().map(|reads| &mut reads.owed);
+        let owed = if of_responses { of_reads } else { Some(&mut qpc.rsp.owed) };
+        owed.into_iter().for_each(Owed::settle);
+        return true;
+    }
+    let loopback = qpc.id.loopback;
+    let Some(frame) = wire.slot(loopback) else { return false };
+    match qp::write_ack(qpc, cold, units, of_responses, kind, frame) {
+        Some(len) => wire.commit(loopback, len),
+        None => wire.cancel(loopback),
+    }
+    true
 }

@@ -89,16 +89,15 @@ impl Units {
     /// The same without showing it yet.
     #[inline]
     pub fn complete_later(&mut self, cq: u32, completion: &Completion) -> bool {
-        let Some(Some(writer)) = self.cqs.get_mut(cq as usize) else { return false };
-        let fits = writer.write(completion).is_ok();
-        if writer.note(completion) {
-            self.cqs_to_tell.push(cq);
-        }
-        if !fits {
-            self.counters.drop_cq_overflow += 1;
-            self.events.push(AsyncEvent::CqOverrun { cq, qpn: completion.qpn });
-        }
-        fits
+        self.completions(cq).write(completion)
+    }
+
+    /// A queue to write several completions to.
+    #[inline]
+    pub fn completions(&mut self, cq: u32) -> Completions<'_> {
+        let writer = self.cqs.get_mut(cq as usize).and_then(Option::as_mut);
+        let Self { cqs_to_tell: to_tell, counters, events, .. } = self;
+        Completions { cq, writer, to_tell, counters, events }
     }
 
     /// Writes a record for the slow path. One that finds no room is counted; timers make up for it.
@@ -160,5 +159,37 @@ impl Units {
             qpc.sched.insert(SchedFlags::ACK_LISTED);
             self.ack_list.push(slot);
         }
+    }
+}
+
+/// A completion queue, and what must be noted of what is written to it.
+pub(crate) struct Completions<'a> {
+    cq: u32,
+    writer: Option<&'a mut CompletionWriter>,
+    to_tell: &'a mut Vec<u32>,
+    counters: &'a mut Counters,
+    events: &'a mut EventLog,
+}
+
+impl Completions<'_> {
+    /// Writes a completion, without showing it yet; false if the queue had no room, which must end the queue pair.
+    #[inline(always)]
+    pub fn write(&mut self, completion: &Completion) -> bool {
+        let Some(writer) = &mut self.writer else { return false };
+        let fits = writer.write(completion).is_ok();
+        if writer.note(completion) {
+            self.to_tell.push(self.cq);
+        }
+        if !fits {
+            self.overflow(completion.qpn);
+        }
+        fits
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn overflow(&mut self, qpn: u32) {
+        self.counters.drop_cq_overflow += 1;
+        self.events.push(AsyncEvent::CqOverrun { cq: self.cq, qpn });
     }
 }

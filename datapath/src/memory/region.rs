@@ -98,7 +98,7 @@ impl<'a> Mapped<'a> {
     ///
     /// # Panics
     /// If `source` is longer than the range.
-    #[inline]
+    #[inline(always)]
     pub fn write(&self, source: &[u8]) {
         assert!(source.len() <= self.len, "the caller checked the length");
         let split = last_word_offset(self.start, source.len());
@@ -171,11 +171,13 @@ impl Mapped<'_> {
 }
 
 /// Where the last 8-byte word that is aligned in memory starts, or `len` if none ends the range.
+#[inline(always)]
 fn last_word_offset(start: NonNull<u8>, len: usize) -> usize {
     if len < 8 || !(start.as_ptr().addr() + len).is_multiple_of(8) { len.saturating_sub(1) } else { len - 8 }
 }
 
 /// Stores the last word, or the last byte, with release order.
+#[inline(always)]
 fn store_tail(at: NonNull<u8>, tail: &[u8]) {
     fence(Ordering::Release);
     match (tail.len(), <[u8; 8]>::try_from(tail)) {

@@ -226,7 +226,7 @@ impl MemoryTable {
     ///
     /// # Errors
     /// [`AccessError`] says which check failed.
-    #[inline]
+    #[inline(always)]
     pub fn check(
         &self,
         key: u32,
@@ -242,7 +242,7 @@ impl MemoryTable {
     ///
     /// # Errors
     /// As [`MemoryTable::check`].
-    #[inline]
+    #[inline(always)]
     pub fn check_remote(
         &self,
         key: u32,
@@ -254,7 +254,7 @@ impl MemoryTable {
         self.check_as(Some(qpn), key, pd, va, len, wanted)
     }
 
-    #[inline]
+    #[inline(always)]
     fn check_as(
         &self,
         peer_of: Option<u32>,

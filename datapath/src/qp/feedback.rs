@@ -32,7 +32,7 @@ pub(super) struct Lesson<'a> {
 
 impl Feedback {
     /// Round-trip time, congestion marks, and the controller's window.
-    #[inline]
+    #[inline(always)]
     pub(super) fn learn(
         &mut self,
         controller: &mut Controller,

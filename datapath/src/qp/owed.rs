@@ -62,7 +62,7 @@ impl Owed {
     }
 
     /// Counts CE marks and keeps what the next acknowledgement echoes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn note_arrival(&mut self, now: Time, counters: &mut Counters, packet: &Arrived) {
         if packet.ce {
             self.ce_count = self.ce_count.wrapping_add(1);

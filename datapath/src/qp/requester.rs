@@ -11,7 +11,7 @@ mod response;
 mod timers;
 mod transmit;
 
-pub(crate) use acknowledged::{on_acknowledge, tell_if_drained};
+pub(crate) use acknowledged::{Acknowledgement, on_acknowledge, tell_if_drained};
 pub(in crate::qp) use local::run as run_local;
 pub(crate) use overlap::Hull;
 pub(in crate::qp) use packet::opcode_at;

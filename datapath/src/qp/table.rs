@@ -131,6 +131,14 @@ impl QpTable {
         if hot.id.qpn == qpn && self.cold[slot as usize].is_some() { Some(slot) } else { self.find_gsi(qpn) }
     }
 
+    /// Both parts of the queue pair whose QPN this is, unless it is QPN 1.
+    #[inline]
+    pub(crate) fn by_qpn(&mut self, qpn: u32) -> Option<(&mut Qpc, &mut QpCold)> {
+        let slot = (qpn & ((1 << self.slot_bits) - 1)) as usize;
+        let hot = self.hot.get_mut(slot).filter(|hot| hot.id.qpn == qpn)?;
+        Some((hot, self.cold.get_mut(slot)?.as_deref_mut()?))
+    }
+
     /// QPN 1 does not name its slot.
     #[cold]
     fn find_gsi(&self, qpn: u32) -> Option<u32> {

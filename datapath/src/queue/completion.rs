@@ -269,7 +269,7 @@ impl CompletionWriter {
     ///
     /// # Errors
     /// [`CqOverflow`] if the application left no room.
-    #[inline]
+    #[inline(always)]
     pub fn write(&mut self, completion: &Completion) -> Result<(), CqOverflow> {
         let ring = &self.shared.ring;
         if self.tail.wrapping_sub(self.head_seen) >= ring.capacity() {
@@ -278,17 +278,17 @@ impl CompletionWriter {
                 return Err(CqOverflow);
             }
         }
-        let entry = ring.entry(self.tail);
-        store(&entry[0], completion.wr_id);
-        store(&entry[1], pair(completion.byte_len, completion.imm));
+        let [wr_id, length, code_word, sender] = ring.words(self.tail);
+        store(wr_id, completion.wr_id);
+        store(length, pair(completion.byte_len, completion.imm));
         let code = u32::from_le_bytes([
             completion.status as u8,
             completion.opcode as u8,
             completion.flags.bits(),
             0,
         ]);
-        store(&entry[2], pair(completion.qpn, code));
-        store(&entry[3], completion.src_qp.into());
+        store(code_word, pair(completion.qpn, code));
+        store(sender, completion.src_qp.into());
         self.tail = self.tail.wrapping_add(1);
         Ok(())
     }
@@ -307,6 +307,7 @@ impl CompletionWriter {
     }
 
     #[cold]
+    #[inline(never)]
     fn note_reason(&mut self, status: WcStatus, flags: WcFlags) -> bool {
         let first = self.unheard == NONE;
         let solicited = flags.contains(WcFlags::SOLICITED) || status != WcStatus::Success;

@@ -302,6 +302,21 @@ impl SendQueueReader {
         }
     }
 
+    /// What of the request at `position` its completion says: no more than that is read.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn sent(&self, position: u32) -> SentRequest {
+        let [wr_id, _, _, code] = self.ring.words(position);
+        let (length, code) = halves(load(code));
+        let [opcode, flags, ..] = code.to_le_bytes();
+        SentRequest {
+            wr_id: load(wr_id),
+            length,
+            opcode: SendOpcode::from_code(opcode),
+            flags: SendFlags::from_bits_truncate(flags),
+        }
+    }
+
     /// Gives all requests below `head` back to the application.
     #[inline]
     pub fn release(&self, head: u32) -> Freed {
@@ -314,6 +329,15 @@ impl SendQueueReader {
     pub fn bytes(&self) -> usize {
         self.ring.bytes()
     }
+}
+
+/// What a completion says of its request.
+#[derive(Clone, Copy)]
+pub(crate) struct SentRequest {
+    pub wr_id: u64,
+    pub length: u32,
+    pub opcode: SendOpcode,
+    pub flags: SendFlags,
 }
 
 /// A send request, read in place.

@@ -47,6 +47,18 @@ impl WordRing {
         &self.words[start..start + self.stride]
     }
 
+    /// The first `N` words of the entry at `position`, which must have as many.
+    #[inline(always)]
+    #[must_use]
+    pub fn words<const N: usize>(&self, position: u32) -> &[AtomicU64; N] {
+        debug_assert!(N <= self.stride, "{N} of {} words", self.stride);
+        let start = (position & self.mask) as usize * self.stride;
+        let Some(words) = self.words[start..].first_chunk() else {
+            unreachable!("the last entry ends the ring")
+        };
+        words
+    }
+
     /// Position behind the last published entry.
     #[inline]
     #[must_use]

@@ -87,7 +87,7 @@ impl RxStream {
     }
 
     /// Where `psn` stands.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn classify(&self, psn: Psn) -> Arrival {
         let ahead = psn.distance_from(self.epsn);

@@ -213,7 +213,7 @@ impl TxStream {
     ///
     /// # Errors
     /// [`AckRefused`] if it lies outside what is outstanding; nothing changed then.
-    #[inline]
+    #[inline(always)]
     pub fn on_ack(
         &mut self,
         cold: &mut TxRecovery,
@@ -228,10 +228,10 @@ impl TxStream {
         }
         let mut effect = AckEffect { acked, ..AckEffect::default() };
         if acked > 0 {
-            self.retire(cold, ack.next, now, &mut effect);
+            effect.rtt_sent = self.retire(cold, ack.next, now);
         }
         if self.recovering || ack.is_special() {
-            self.on_ack_in_trouble(cold, ack, &mut effect);
+            effect = self.on_ack_in_trouble(cold, *ack, effect);
         }
         Ok(effect)
     }
@@ -321,23 +321,33 @@ impl TxStream {
         record
     }
 
-    fn retire(&mut self, cold: &mut TxRecovery, next: Psn, now: Time, effect: &mut AckEffect) {
+    /// Everything below `next` is acknowledged. Returns when the packet was sent whose round trip ends with it.
+    #[inline(always)]
+    fn retire(&mut self, cold: &mut TxRecovery, next: Psn, now: Time) -> Option<Time> {
         if self.retry_pending > 0 {
-            cold.retry.retire(self.una, next);
-            self.count_retries(cold);
+            self.retire_retries(cold, next);
         }
-        if self.rtt_timing && self.rtt_psn.is_before(next) {
-            self.end_rtt(effect);
-        }
+        let ended = self.rtt_timing && self.rtt_psn.is_before(next);
+        self.rtt_timing &= !ended;
         self.una = next;
         self.progress_at = now;
         // The slow path recounts; until then the SACKed may not outnumber the outstanding.
         self.sacked = self.sacked.min(u16::try_from(self.outstanding()).unwrap_or(u16::MAX));
+        ended.then_some(self.rtt_sent)
     }
 
     #[cold]
-    fn on_ack_in_trouble(&mut self, cold: &mut TxRecovery, ack: &AckInfo, effect: &mut AckEffect) {
-        cold.adapt_threshold(self, cold.is_news_of_duplicate(ack));
+    #[inline(never)]
+    fn retire_retries(&mut self, cold: &mut TxRecovery, next: Psn) {
+        cold.retry.retire(self.una, next);
+        self.count_retries(cold);
+    }
+
+    /// By value: references would keep what every acknowledgement says and does from living in registers.
+    #[cold]
+    #[inline(never)]
+    fn on_ack_in_trouble(&mut self, cold: &mut TxRecovery, ack: AckInfo, mut effect: AckEffect) -> AckEffect {
+        cold.adapt_threshold(self, cold.is_news_of_duplicate(&ack));
         if ack.resend_all && cold.obeyed_at != Some(self.una) && self.una != self.nxt {
             cold.obeyed_at = Some(self.una);
             if cold.policy == RecoveryPolicy::GoBackN {
@@ -347,18 +357,19 @@ impl TxStream {
                 self.recovering = true;
                 effect.record = Some(cold.resend_all(self, self.una, self.nxt.prev()));
             }
-            return;
+            return effect;
         }
         if cold.policy == RecoveryPolicy::GoBackN {
-            return;
+            return effect;
         }
         let sack = ack.sack.filter(|psn| !psn.is_before(self.una) && psn.is_before(self.nxt));
         if sack.is_none() && !self.recovering {
-            return;
+            return effect;
         }
         self.recovering = true;
         if self.rtt_timing && sack == Some(self.rtt_psn) {
-            self.end_rtt(effect);
+            self.rtt_timing = false;
+            effect.rtt_sent = Some(self.rtt_sent);
         }
         if let Some(psn) = sack
             && cold.highest_sack.is_none_or(|highest| highest.is_before(psn))
@@ -376,6 +387,7 @@ impl TxStream {
             bitmap: ack.bitmap,
             threshold: cold.threshold,
         });
+        effect
     }
 
     /// What of `first..=last` is outstanding.
@@ -401,12 +413,6 @@ impl TxStream {
     /// waits for the repair, and a timeout learned from timeouts would only grow.
     fn void_rtt(&mut self, psn: Psn) {
         self.rtt_timing &= self.rtt_psn.is_before(psn);
-    }
-
-    /// Ends the round trip in progress.
-    fn end_rtt(&mut self, effect: &mut AckEffect) {
-        effect.rtt_sent = Some(self.rtt_sent);
-        self.rtt_timing = false;
     }
 
     fn count_retries(&mut self, cold: &TxRecovery) {

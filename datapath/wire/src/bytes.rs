@@ -48,7 +48,7 @@ macro_rules! wire_header {
             ///
             /// # Panics
             /// If `buf` is shorter than [`Self::LEN`]. [`Headers`](crate::Headers) never panics.
-            #[inline]
+            #[inline(always)]
             #[must_use]
             #[track_caller]
             pub fn parse(buf: &[u8]) -> Self {

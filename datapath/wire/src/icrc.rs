@@ -3,6 +3,8 @@
 //! CRC-32/ISO-HDLC over eight 0xFF bytes and the packet from the IP header to the pad, in which every field that
 //! may change on the way counts as ones. It is sent little-endian.
 
+use std::sync::LazyLock;
+
 use crc32fast::Hasher;
 
 use crate::Bth;
@@ -41,6 +43,9 @@ const fn mask<const LEN: usize>(bytes: &[usize]) -> [u8; LEN] {
 /// The eight bytes of ones that come first meet a register of ones: four of them clear it, four are left.
 pub const ONES: usize = 4;
 const REGISTER_CLEAR: u32 = u32::MAX;
+
+/// A hasher that has read nothing, with a register that is clear. Each that is made asks what the processor can do.
+static FRESH: LazyLock<Hasher> = LazyLock::new(|| Hasher::new_with_initial(REGISTER_CLEAR));
 
 /// What is hashed as one piece: the headers and, if it fits, all the rest, which with 64 bytes of payload it does.
 /// Zeros in front do not change a clear register, so a piece is filled from its end: the CRC instructions work on
@@ -89,7 +94,7 @@ fn begin<const HEAD: usize, const BLOCK: usize>(frame: &[u8], mask: &[u8; HEAD])
     *space = masked;
     *front.last_chunk_mut::<ONES>()? = [0xFF; ONES];
 
-    let mut hasher = Hasher::new_with_initial(REGISTER_CLEAR);
+    let mut hasher = FRESH.clone();
     hasher.update(block.get(BLOCK - filled..)?);
     if !fits {
         hasher.update(far);

@@ -73,7 +73,7 @@ pub mod srnic;
 pub mod syndrome;
 
 pub use bth::Bth;
-pub use encap::{Datagram, Ecn, EncapError, Flow, Template};
+pub use encap::{Body, CommonFrame, Datagram, Ecn, EncapError, Flow, Template};
 pub use ext::{Aeth, AtomicEth, Deth, Reth};
 pub use headers::Headers;
 pub use layout::Layout;

@@ -61,34 +61,39 @@ macro_rules! opcodes {
             /// All opcodes, in ascending order of their bytes.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// The service this opcode belongs to.
-            #[inline]
-            #[must_use]
-            pub const fn transport(self) -> Transport {
-                match self { $(Self::$name => Transport::$transport,)+ }
-            }
-
-            /// What the packet does.
-            #[inline]
-            #[must_use]
-            pub const fn kind(self) -> Kind {
-                match self { $(Self::$name => Kind::$kind,)+ }
-            }
-
-            /// Where the packet stands in its message.
-            #[inline]
-            #[must_use]
-            pub const fn position(self) -> Position {
-                match self { $(Self::$name => Position::$position,)+ }
-            }
-
-            #[inline]
-            const fn tail(self) -> Tail {
-                match self { $(Self::$name => Tail::$tail,)+ }
+            const fn describe(self) -> Description {
+                match self {
+                    $(Self::$name => Description {
+                        transport: Transport::$transport,
+                        kind: Kind::$kind,
+                        position: Position::$position,
+                        tail: Tail::$tail,
+                    },)+
+                }
             }
         }
     };
 }
+
+/// What an opcode stands for.
+#[derive(Clone, Copy)]
+struct Description {
+    transport: Transport,
+    kind: Kind,
+    position: Position,
+    tail: Tail,
+}
+
+/// By the opcode's byte, so that no question costs a search.
+static DESCRIPTIONS: [Description; 256] = {
+    let mut table = [Opcode::Cnp.describe(); 256];
+    let mut i = 0;
+    while i < Opcode::ALL.len() {
+        table[Opcode::ALL[i] as usize] = Opcode::ALL[i].describe();
+        i += 1;
+    }
+    table
+};
 
 /// What the END packet of a message delivers besides payload.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -194,6 +199,32 @@ impl Opcode {
     #[must_use]
     pub const fn from_u8(byte: u8) -> Option<Self> {
         FROM_U8[byte as usize]
+    }
+
+    /// The service this opcode belongs to.
+    #[inline]
+    #[must_use]
+    pub const fn transport(self) -> Transport {
+        DESCRIPTIONS[self as usize].transport
+    }
+
+    /// What the packet does.
+    #[inline]
+    #[must_use]
+    pub const fn kind(self) -> Kind {
+        DESCRIPTIONS[self as usize].kind
+    }
+
+    /// Where the packet stands in its message.
+    #[inline]
+    #[must_use]
+    pub const fn position(self) -> Position {
+        DESCRIPTIONS[self as usize].position
+    }
+
+    #[inline]
+    const fn tail(self) -> Tail {
+        DESCRIPTIONS[self as usize].tail
     }
 
     /// The same operation and position in another service; `None` if that has no such packet.

@@ -111,13 +111,15 @@ fn as_request<'a>(qpc: &Qpc, cold: &QpCold, packet: &Packet<'a>) -> RequestPacke
     let consumes = opcode.kind() == Kind::Send || opcode.consumes_rwqe();
     let write = cold.plain.as_deref().and_then(|plain| plain.rsp.write);
     RequestPacket {
-        opcode,
+        kind: opcode.kind(),
+        position: opcode.position(),
         psn: packet.psn(),
         meta: Meta { msn: qpc.rsp.msn(), offset: 0 },
         offset: packet.psn().steps_from(qpc.rsp.message_psn),
         ssn: consumes.then_some(qpc.rsp.ssn),
         reth: packet.reth().or(write),
         imm: packet.imm().or_else(|| packet.ieth()),
+        invalidates: opcode.has_inv(),
         ack_req: packet.ack_req(),
         solicited: packet.solicited(),
         ce: false,
@@ -131,7 +133,7 @@ fn note_placed(cold: &mut QpCold, request: &RequestPacket<'_>) {
     let Some(plain) = cold.plain.as_deref_mut() else { return };
     let len = u32::try_from(request.payload.len()).unwrap_or(u32::MAX);
     plain.rsp.taken = request.psn.next();
-    plain.rsp.write = request.reth.filter(|_| !request.opcode.is_end()).map(|reth| Reth {
+    plain.rsp.write = request.reth.filter(|_| !request.is_end()).map(|reth| Reth {
         va: reth.va.wrapping_add(len.into()),
         dma_len: reth.dma_len.saturating_sub(len),
         ..reth

@@ -1,33 +1,54 @@
 //! Acknowledgements: retire, complete, learn what is missing, react to refusals.
 
-use super::reads::take_answer;
+use super::reads::{Reads, take_answer};
 use super::refused::{end_rnr, on_late_nak, on_refusal};
 use super::wake;
 use crate::engine::{AsyncEvent, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc};
 use crate::qp::feedback::Lesson;
 use crate::qp::flush::opcode_of;
+use crate::qp::plain::Plain;
 use crate::qp::responder::on_read_ack;
 use crate::qp::state::QpState;
 use crate::qp::{fail, requester::has_new_work};
 use crate::queue::{Completion, SendFlags, WcFlags, WcStatus};
 use crate::sched::SchedFlags;
 use crate::stream::{AckInfo, AckRefused};
-use wire::{AckFlags, Ackx, Meta, NakCode, Packet, Syndrome};
+use wire::{AckFlags, Ackx, Aeth, Meta, NakCode, Packet, Psn, Ssn, Syndrome};
+
+/// An acknowledgement, as its headers say it.
+#[derive(Clone, Copy)]
+pub(crate) struct Acknowledgement {
+    pub psn: Psn,
+    pub aeth: Aeth,
+    pub meta: Meta,
+    pub ackx: Ackx,
+    pub bitmap: u64,
+}
+
+impl Acknowledgement {
+    /// `None` if it is none of the SRNIC dialect.
+    pub fn new(packet: &Packet<'_>) -> Option<Self> {
+        Some(Self {
+            psn: packet.psn(),
+            aeth: packet.aeth()?,
+            meta: packet.meta()?,
+            ackx: packet.ackx()?,
+            bitmap: packet.sackb().unwrap_or(0),
+        })
+    }
+}
 
 /// Handles an acknowledgement that passed the checks of protocol.md 1.2.
-#[inline]
-pub(crate) fn on_acknowledge(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>) {
-    let (Some(aeth), Some(ackx)) = (packet.aeth(), packet.ackx()) else {
-        units.counters.drop_bad_ack += 1;
-        return;
-    };
+#[inline(never)]
+pub(crate) fn on_acknowledge(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, ack: &Acknowledgement) {
+    let Acknowledgement { aeth, ackx, .. } = *ack;
     if matches!(aeth.syndrome, Syndrome::Reserved(_)) {
         units.counters.drop_bad_ack += 1;
         return;
     }
+    let info = read_info(ack);
     if ackx.flags.contains(AckFlags::RESPONSE_STREAM) {
-        let info = read_info(aeth.syndrome, &ackx, packet);
         on_read_ack(qpc, cold, units, info, ackx, aeth.syndrome);
         return;
     }
@@ -35,7 +56,6 @@ pub(crate) fn on_acknowledge(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units
         units.counters.drop_qp_state += 1;
         return;
     }
-    let info = read_info(aeth.syndrome, &ackx, packet);
     if info.is_special() {
         info.teach(&mut cold.watchdog);
     }
@@ -79,13 +99,12 @@ pub(crate) fn on_acknowledge(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units
 }
 
 /// What an acknowledgement says about its stream.
-#[inline]
-fn read_info(syndrome: Syndrome, ackx: &Ackx, packet: &Packet<'_>) -> AckInfo {
-    let psn = packet.psn();
-    let nack = syndrome == Syndrome::Nak(NakCode::PsnSequence);
+#[inline(always)]
+fn read_info(ack: &Acknowledgement) -> AckInfo {
+    let Acknowledgement { psn, aeth, meta, ackx, bitmap } = *ack;
+    let nack = aeth.syndrome == Syndrome::Nak(NakCode::PsnSequence);
     let sack_valid = ackx.flags.contains(AckFlags::SACK_VALID);
-    let next = if matches!(syndrome, Syndrome::Ack { .. }) { psn.next() } else { psn };
-    let bitmap = packet.sackb().unwrap_or(0);
+    let next = if matches!(aeth.syndrome, Syndrome::Ack { .. }) { psn.next() } else { psn };
     let (bitmap, bitmap_base) = if ackx.flags.contains(AckFlags::BACKWARD) {
         (bitmap.reverse_bits(), ackx.sack_psn.sub(u64::BITS))
     } else {
@@ -99,18 +118,12 @@ fn read_info(syndrome: Syndrome, ackx: &Ackx, packet: &Packet<'_>) -> AckInfo {
         bitmap_base,
         resend_all: nack && !sack_valid,
         duplicate,
-        echo: if duplicate { echo_of(ackx, packet) } else { None },
+        echo: (duplicate && ackx.flags.contains(AckFlags::META_VALID)).then_some(meta),
     }
 }
 
-/// META of the packet that triggered an acknowledgement, if it says so.
-#[cold]
-fn echo_of(ackx: &Ackx, packet: &Packet<'_>) -> Option<Meta> {
-    packet.meta().filter(|_| ackx.flags.contains(AckFlags::META_VALID))
-}
-
 /// `una` moved: complete what is done, and go on after an RNR wait.
-#[inline]
+#[inline(always)]
 fn on_progress(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     if qpc.sched.contains(SchedFlags::ORDERED_OVERLAP) {
         // It may have been waiting for what is acknowledged now; if not, it goes on waiting.
@@ -143,64 +156,71 @@ pub(in crate::qp) fn complete_answered(qpc: &mut Qpc, cold: &mut QpCold, units: 
 }
 
 /// Completes the requests whose last packet is acknowledged, and whose response is here.
-#[inline]
+#[inline(always)]
 fn complete_acknowledged(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    let una = qpc.tx.una();
-    let before = qpc.req.head;
-    let mut overflowed = false;
-    while qpc.req.head != qpc.req.next {
-        let entry = cold.entry(qpc.req.head);
+    let (una, first, next) = (qpc.tx.una(), qpc.req.head, qpc.req.next);
+    let mut completions = units.completions(cold.send_cq);
+    let (entries, queue) = (&*cold.sq_entries, &cold.send_queue);
+    let (mut head, mut fits) = (first, true);
+    while fits && head != next {
+        let entry = &entries[head as usize & (entries.len() - 1)];
         if una.is_before(entry.first_psn.add(entry.packets)) {
             break;
         }
-        let rslot = entry.ssn;
-        let wqe = cold.send_queue.wqe(qpc.req.head);
-        if wqe.opcode.has_response() {
-            // Plain: `una` passes a READ only with its response.
-            if let Some(plain) = cold.plain.as_deref_mut() {
-                plain.take_answer(&mut qpc.sched);
-            } else if !take_answer(&mut cold.reads, rslot, &mut qpc.sched) {
+        let sent = queue.sent(head);
+        if sent.opcode.has_response() {
+            let rslot = entry.ssn;
+            if !is_answered(&mut cold.plain, &mut cold.reads, rslot, &mut qpc.sched) {
                 break;
             }
         }
-        if wqe.flags.contains(SendFlags::SIGNALED) {
-            let completion = Completion {
-                wr_id: wqe.wr_id,
+        if sent.flags.contains(SendFlags::SIGNALED) {
+            fits = completions.write(&Completion {
+                wr_id: sent.wr_id,
                 status: WcStatus::Success,
-                opcode: opcode_of(wqe.opcode),
+                opcode: opcode_of(sent.opcode),
                 flags: WcFlags::empty(),
-                byte_len: wqe.length,
+                byte_len: sent.length,
                 imm: 0,
                 qpn: qpc.id.qpn,
                 src_qp: 0,
-            };
-            if !units.complete_later(cold.send_cq, &completion) {
-                qpc.req.head = qpc.req.head.wrapping_add(1);
-                overflowed = true;
-                break;
-            }
+            });
         }
-        qpc.req.head = qpc.req.head.wrapping_add(1);
+        head = head.wrapping_add(1);
     }
-    if qpc.req.head != before {
-        units.show_completions(cold.send_cq, cold.send_queue.release(qpc.req.head));
+    qpc.req.head = head;
+    if head != first {
+        units.show_completions(cold.send_cq, cold.send_queue.release(head));
         // What waited for all of them may begin.
-        if qpc.req.head == qpc.req.next {
+        if head == next {
             qpc.sched.remove(SchedFlags::READ_WAIT);
         }
     }
-    if overflowed {
+    if !fits {
         fail(qpc, cold, units, None);
-        return;
-    }
-    if let Some(failure) = cold.failure {
+    } else if let Some(failure) = cold.failure {
         settle_failure(qpc, cold, units, failure);
     }
+}
+
+/// Takes the response of an acknowledged READ or atomic, in slot `rslot`; false if it is not here.
+#[inline(never)]
+fn is_answered(
+    plain: &mut Option<Box<Plain>>,
+    reads: &mut Option<Box<Reads>>,
+    rslot: Ssn,
+    sched: &mut SchedFlags,
+) -> bool {
+    let Some(plain) = plain.as_deref_mut() else { return take_answer(reads, rslot, sched) };
+    // Plain: `una` passes a READ only with its response.
+    plain.take_answer(sched);
+    true
 }
 
 /// A request that could not be sent, or not again, fails when all before it have completed; one that turns out to have
 /// arrived does not.
 #[cold]
+#[inline(never)]
 fn settle_failure(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: PendingFailure) {
     if failure.position == qpc.req.head {
         fail(qpc, cold, units, Some(failure));

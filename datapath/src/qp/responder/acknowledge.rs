@@ -27,7 +27,26 @@ struct Answer {
 
 /// Writes an acknowledgement of what has arrived by now into `frame`, of responses if it is `of_responses`; `kind` is
 /// `None` for the plain one. Returns the frame's length.
+#[inline]
 pub(crate) fn write_ack(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    of_responses: bool,
+    kind: Option<ControlKind>,
+    frame: &mut [u8],
+) -> Option<usize> {
+    if of_responses || kind.is_some() || cold.refusal.is_some() || qpc.id.mode == WireMode::Plain {
+        return write_other(qpc, cold, units, of_responses, kind, frame);
+    }
+    let len = emit(qpc, &qpc.rsp.owed, &in_order(qpc.rx.epsn()), units, frame)?;
+    qpc.rsp.owed.settle();
+    Some(len)
+}
+
+/// Any acknowledgement but the plain one of requests.
+#[inline(never)]
+fn write_other(
     qpc: &mut Qpc,
     cold: &mut QpCold,
     units: &mut Units,
@@ -54,7 +73,6 @@ pub(crate) fn write_ack(
 }
 
 /// What to say of requests.
-#[inline]
 fn answer_requests(qpc: &Qpc, cold: &QpCold, units: &mut Units, kind: Option<ControlKind>) -> Option<Answer> {
     if let Some((psn, code)) = cold.refusal {
         units.counters.tx_error_naks += 1;
@@ -66,7 +84,6 @@ fn answer_requests(qpc: &Qpc, cold: &QpCold, units: &mut Units, kind: Option<Con
 }
 
 /// What to say of responses, and what is owed to their sender.
-#[cold]
 fn answer_responses(cold: &QpCold, units: &mut Units, kind: Option<ControlKind>) -> Option<(Answer, Owed)> {
     let reads = cold.reads.as_deref()?;
     let mut said = match kind {
@@ -140,7 +157,7 @@ fn sack_bitmap(rx: &RxStream, advance: Option<(Psn, u64)>, first: Psn, sack: Psn
 }
 
 /// Writes the packet. Returns the frame's length, or `None` if it does not fit.
-#[inline]
+#[inline(always)]
 fn emit(qpc: &Qpc, owed: &Owed, answer: &Answer, units: &mut Units, frame: &mut [u8]) -> Option<usize> {
     let layout = Layout::of(WireMode::Srnic, Opcode::RcAck)?;
     let base = qpc.template.len();

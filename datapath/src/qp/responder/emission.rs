@@ -25,7 +25,7 @@ pub(in crate::qp) struct EndOfMessage {
 
 /// Completes the oldest message: MSN advances, and the receive that it consumed is reported. False if the completion
 /// queue overflowed.
-#[inline]
+#[inline(always)]
 pub(in crate::qp) fn complete_message(
     qpc: &mut Qpc,
     cold: &mut QpCold,

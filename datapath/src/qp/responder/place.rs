@@ -17,7 +17,7 @@ pub(in crate::qp) const DMA_LEN_MAX: u32 = 1 << 31;
 /// Checks a packet (operation, receive, lengths, key: protocol.md 1.6) and copies its payload to where it belongs. Out of
 /// order there is a place for what is `deferred` to emission: a small WRITE ONLY, which is then kept, or a request for a
 /// response. Returns the bytes of the message up to and with this packet.
-#[inline]
+#[inline(always)]
 pub(in crate::qp) fn place(
     qpc: &Qpc,
     cold: &mut QpCold,
@@ -25,7 +25,7 @@ pub(in crate::qp) fn place(
     packet: &RequestPacket<'_>,
     deferred: Option<&mut Option<Deferred>>,
 ) -> Result<u32, Refused> {
-    match packet.opcode.kind() {
+    match packet.kind {
         Kind::Write => place_write(qpc, cold, units, packet, deferred),
         Kind::Send => place_send(qpc, cold, units, packet, deferred),
         Kind::ReadRequest | Kind::Atomic => {
@@ -42,7 +42,7 @@ pub(in crate::qp) fn place(
 #[inline]
 fn check_payload_len(qpc: &Qpc, packet: &RequestPacket<'_>) -> Result<(), Refused> {
     let (len, pmtu) = (packet.payload.len(), usize::from(qpc.id.pmtu));
-    let fits = match packet.opcode.position() {
+    let fits = match packet.position {
         Position::First | Position::Middle => len == pmtu,
         Position::Last => (1..=pmtu).contains(&len),
         Position::Only => len <= pmtu,
@@ -50,7 +50,7 @@ fn check_payload_len(qpc: &Qpc, packet: &RequestPacket<'_>) -> Result<(), Refuse
     if fits { Ok(()) } else { Err(Refused::INVALID) }
 }
 
-#[inline]
+#[inline(always)]
 fn place_write(
     qpc: &Qpc,
     cold: &mut QpCold,
@@ -62,7 +62,7 @@ fn place_write(
     if !qpc.id.access.contains(Access::REMOTE_WRITE) {
         return Err(Refused::INVALID);
     }
-    if packet.opcode.consumes_rwqe() {
+    if packet.consumes_receive() {
         // A receive must be there; its buffer is not used.
         receive_of(qpc, cold, units, packet)?;
     }
@@ -73,7 +73,7 @@ fn place_write(
         .check_remote(reth.rkey, qpc.id.peer(), reth.va, reth.dma_len.into(), Access::REMOTE_WRITE)
         .map_err(|_| Refused::Nak(NakCode::RemoteAccess, WcStatus::LocAccessErr))?;
     if let Some(deferred) = deferred
-        && packet.opcode.position() == Position::Only
+        && packet.position == Position::Only
     {
         *deferred = ParkedWrite::new(reth.va, reth.rkey, packet.payload).map(Deferred::Write);
         if deferred.is_some() {
@@ -89,10 +89,11 @@ fn place_write(
 fn check_dma_len(packet: &RequestPacket<'_>, reth: &Reth) -> Result<(), Refused> {
     let len = packet.payload.len() as u64;
     let remaining = u64::from(reth.dma_len);
-    let fits = if packet.opcode.is_end() { remaining == len } else { remaining > len };
+    let fits = if packet.is_end() { remaining == len } else { remaining > len };
     if fits && reth.dma_len <= DMA_LEN_MAX { Ok(()) } else { Err(Refused::INVALID) }
 }
 
+#[inline(always)]
 fn place_send(
     qpc: &Qpc,
     cold: &mut QpCold,
@@ -109,7 +110,7 @@ fn place_send(
     }
     scatter(&units.memory, pd, wqe.sges(), start, packet.payload)
         .map_err(|_| Refused::Nak(NakCode::RemoteOperational, WcStatus::LocProtErr))?;
-    if packet.opcode.has_inv() {
+    if packet.invalidates {
         let key = packet.imm.unwrap_or_default();
         match deferred {
             Some(deferred) => *deferred = Some(Deferred::Invalidate(key)),
@@ -121,11 +122,13 @@ fn place_send(
 
 /// A SEND with invalidate whose turn it is: its data are placed, and it completes next (protocol.md 1.11).
 #[cold]
+#[inline(never)]
 pub(super) fn invalidate(qpc: &Qpc, units: &mut Units, key: u32) -> Result<(), Refused> {
     units.memory.invalidate(key, qpc.id.qpn).map_err(|_| Refused::ACCESS)
 }
 
 /// The receive that the packet's SSN names, if it is posted.
+#[inline(always)]
 fn receive_of(
     qpc: &Qpc,
     cold: &mut QpCold,

@@ -37,12 +37,13 @@ pub(in crate::qp) fn operation_of(packet: Packet<'_>) -> Option<(u64, u32, Opera
 
 /// A request for a response, nothing before it missing: it is executed.
 #[cold]
-pub(super) fn in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &RequestPacket<'_>) {
+#[inline(never)]
+pub(super) fn in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: RequestPacket<'_>) {
     let msn = qpc.rsp.msn();
-    let request = check_sequence(qpc, packet).and_then(|()| check(qpc, cold, units, packet));
+    let request = check_sequence(qpc, &packet).and_then(|()| check(qpc, cold, units, &packet));
     let executed = request.and_then(|request| execute(qpc, cold, units, &request, packet.psn, msn));
     if let Err(refused) = executed {
-        raise(qpc, cold, units, packet, refused);
+        raise(qpc, cold, units, packet.psn, false, refused);
         return;
     }
     qpc.rx.advance_one();

@@ -34,11 +34,12 @@ impl RxRecovery {
 
 /// A packet ahead of ePSN, or at ePSN in Recovery.
 #[cold]
+#[inline(never)]
 pub(super) fn out_of_order(
     qpc: &mut Qpc,
     cold: &mut QpCold,
     units: &mut Units,
-    packet: &RequestPacket<'_>,
+    packet: RequestPacket<'_>,
     distance: u32,
 ) {
     if cold.attributes.recovery() == RecoveryPolicy::GoBackN {
@@ -66,19 +67,19 @@ pub(super) fn out_of_order(
         return;
     }
     let mut deferred = None;
-    match place(qpc, cold, units, packet, Some(&mut deferred)) {
+    match place(qpc, cold, units, &packet, Some(&mut deferred)) {
         Ok(byte_len) => {
             units.counters.rx_out_of_order += 1;
             let parked = matches!(deferred, Some(Deferred::Write(_)));
             units.counters.parked_writes += u64::from(parked);
-            if packet.opcode.is_end()
+            if packet.is_end()
                 && let Some(recovery) = cold.rx_recovery.as_mut()
             {
                 recovery.slots.put(CompletionSlot {
                     msn: packet.meta.msn,
                     end_psn: packet.psn,
                     offset: packet.offset,
-                    kind: packet.kind(),
+                    kind: packet.slot_kind(),
                     ssn: packet.ssn,
                     imm: packet.imm,
                     solicited: packet.solicited,
@@ -86,9 +87,11 @@ pub(super) fn out_of_order(
                     deferred,
                 });
             }
-            note_placed(qpc, cold, units, packet);
+            note_placed(qpc, cold, units, &packet);
         }
-        Err(refused) if distance == 0 => raise(qpc, cold, units, packet, refused),
+        Err(refused) if distance == 0 => {
+            raise(qpc, cold, units, packet.psn, packet.consumes_receive(), refused);
+        }
         Err(_) => {
             units.counters.drop_unplaceable += 1;
             qpc.rx.note_dropped();
@@ -125,7 +128,7 @@ fn note_placed(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Req
             recovery.advance = None;
         }
         if highest {
-            recovery.after_right = (!packet.opcode.is_end()).then_some(packet.kind());
+            recovery.after_right = (!packet.is_end()).then_some(packet.slot_kind());
         }
     }
     queue_control(qpc, cold.slot, units, ControlKind::Nack { first: packet.psn, sack: packet.psn });

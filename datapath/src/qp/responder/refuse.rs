@@ -1,10 +1,10 @@
 //! What cannot be placed: RNR NAKs, error NAKs and their effect at the responder (protocol.md 1.6, 2.4).
 
-use super::{RequestPacket, Responses, close_recovery, queue_control};
+use super::{Responses, close_recovery, queue_control};
 use crate::engine::{ControlKind, Units};
 use crate::qp::context::{QpCold, Qpc};
 use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
-use wire::{Kind, NakCode, Psn};
+use wire::{NakCode, Psn};
 
 /// Why a packet was not placed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,20 +22,21 @@ impl Refused {
     pub const ACCESS: Self = Self::Nak(NakCode::RemoteAccess, WcStatus::LocAccessErr);
 }
 
-/// Raises the refusal of the packet at ePSN; all below it has been executed.
+/// Raises the refusal of the packet at ePSN, `psn`, which may hold a receive; all below it has been executed.
 #[cold]
+#[inline(never)]
 pub(super) fn raise(
     qpc: &mut Qpc,
     cold: &mut QpCold,
     units: &mut Units,
-    packet: &RequestPacket<'_>,
+    psn: Psn,
+    holds_receive: bool,
     refused: Refused,
 ) {
     match refused {
-        Refused::Rnr => queue_control(qpc, cold.slot, units, ControlKind::Rnr { psn: packet.psn }),
+        Refused::Rnr => queue_control(qpc, cold.slot, units, ControlKind::Rnr { psn }),
         Refused::Nak(code, status) => {
-            let holds_receive = packet.opcode.kind() == Kind::Send || packet.opcode.consumes_rwqe();
-            refuse(qpc, cold, units, packet.psn, code, holds_receive.then_some(status));
+            refuse(qpc, cold, units, psn, code, holds_receive.then_some(status));
         }
     }
 }
@@ -44,6 +45,7 @@ pub(super) fn raise(
 /// or given up (protocol.md 2.4, error NAK). `receive_status` ends the receive that the message
 /// held, if it held one.
 #[cold]
+#[inline(never)]
 pub(super) fn refuse(
     qpc: &mut Qpc,
     cold: &mut QpCold,

@@ -34,7 +34,8 @@ impl AckInfo {
 
     /// Tells the stream's timers what it says about them.
     #[cold]
-    pub fn teach(&self, watchdog: &mut Watchdog) {
+    #[inline(never)]
+    pub fn teach(self, watchdog: &mut Watchdog) {
         if self.sack.is_some() || self.resend_all {
             watchdog.something_is_missing();
         } else {

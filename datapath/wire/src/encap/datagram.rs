@@ -152,7 +152,7 @@ fn ipv4(frame: &[u8], offset: usize) -> Result<Network, EncapError> {
     if ip.version_ihl != raw::IPV4_VERSION_IHL {
         return Err(EncapError::Options { words: ip.version_ihl & 0x0F });
     }
-    if raw::fold(raw::ipv4_sum(ip)) != 0xFFFF {
+    if !raw::is_intact(ip) {
         return Err(EncapError::Checksum);
     }
     if ip.flags_fragment.get() & raw::IPV4_FRAGMENT != 0 {

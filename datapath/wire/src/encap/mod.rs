@@ -1,11 +1,13 @@
 //! Ethernet, VLAN, IP and UDP around a transport packet (protocol.md 1.1).
 
 mod checksum;
+mod common;
 mod datagram;
 mod raw;
 mod template;
 
 pub use checksum::seal_udp;
+pub use common::{Body, CommonFrame};
 pub use datagram::{Datagram, EncapError};
 pub use template::{Flow, Template, TemplateError};
 

@@ -78,11 +78,18 @@ pub(super) struct Udp {
     pub checksum: U16,
 }
 
-/// The sum of the words of an IPv4 header without options; folded it is 0xFFFF when the header is intact.
+/// The sum of the words of an IPv4 header without options.
 #[inline]
 pub(super) fn ipv4_sum(header: &Ipv4) -> u64 {
     let words: &[U32; IPV4 / 4] = zerocopy::transmute_ref!(header);
     words.iter().map(|word| u64::from(word.get())).sum()
+}
+
+/// Whether the checksum of an IPv4 header without options is right. One's complement sums do not depend on the byte order.
+#[inline(always)]
+pub(super) fn is_intact(header: &Ipv4) -> bool {
+    let words: &[[u8; 4]; IPV4 / 4] = zerocopy::transmute_ref!(header);
+    fold(words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum()) == 0xFFFF
 }
 
 /// Folds a sum of 16-bit or 32-bit words, below 2^48, to the one's complement sum of 16 bits that checksums use.

@@ -6,7 +6,7 @@ use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::raw::{self, Ipv4, Ipv6, Udp, Vlan};
-use super::{Datagram, Ecn};
+use super::{CommonFrame, Datagram, Ecn};
 use crate::bytes;
 
 /// Everything the encapsulation of a flow depends on.
@@ -241,6 +241,14 @@ impl Template {
             }
             _ => false,
         }
+    }
+
+    /// The same of a frame without a VLAN tag.
+    #[inline]
+    #[must_use]
+    pub fn is_answered_by_common(&self, frame: &CommonFrame<'_>) -> bool {
+        let ((src, dst), l3) = (frame.addresses(), &self.v4().l3);
+        !self.is_v6() && self.vid() == 0 && *src == l3.dst && *dst == l3.src
     }
 
     /// VLAN identifier; 0: none, or a priority tag only.

@@ -1,0 +1,119 @@
+//! What is recognised as a common frame is exactly what the general parsers make of it, and those that should be are.
+
+#[path = "common/packets.rs"]
+mod packets;
+#[path = "common/strategy.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod strategy;
+
+use packets::{around, flow, packet_types, transport};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use strategy::{payload, repr_of};
+use wire::encap::ROCE_UDP_PORT;
+use wire::{AckFlags, Body, CommonFrame, Datagram, Kind, Opcode, Packet, Template, WireMode};
+
+/// Where the BTH starts in a frame without a VLAN tag, IPv4.
+const BTH: usize = 42;
+
+/// What both ways say of a frame, if it is recognised.
+fn compare(frame: &[u8]) -> Result<bool, TestCaseError> {
+    let found = CommonFrame::recognize(frame, ROCE_UDP_PORT);
+    let Some((common, body)) = found.and_then(|common| Some((common, common.body()?))) else {
+        return Ok(false);
+    };
+    let datagram = Datagram::parse(frame, ROCE_UDP_PORT).map_err(|e| TestCaseError::fail(e.to_string()))?;
+    let packet =
+        Packet::parse(&frame[datagram.transport.clone()]).map_err(|e| TestCaseError::fail(e.to_string()))?;
+    prop_assert_eq!(common.from_l3(), &frame[datagram.l3_offset..datagram.transport.end]);
+    prop_assert_eq!((common.ecn(), WireMode::Srnic), (datagram.ecn, packet.mode()));
+    prop_assert_eq!((common.dest_qp(), common.psn()), (packet.dest_qp(), packet.psn()));
+    prop_assert_eq!((common.pkey(), common.position()), (packet.pkey(), packet.opcode().position()));
+    prop_assert_eq!((common.ack_req(), common.solicited()), (packet.ack_req(), packet.solicited()));
+    prop_assert!(packet.imm().is_none() && packet.ieth().is_none());
+    let expected = match packet.opcode().kind() {
+        Kind::Write => packet.reth().zip(packet.meta()).map(|(reth, meta)| Body::Write {
+            reth,
+            meta,
+            payload: packet.payload(),
+        }),
+        Kind::Send => packet.meta().zip(packet.ssnw()).map(|(meta, ssnw)| Body::Send {
+            meta,
+            ssnw,
+            payload: packet.payload(),
+        }),
+        _ => packet.aeth().zip(packet.meta().zip(packet.ackx())).map(|(aeth, (meta, ackx))| Body::Ack {
+            aeth,
+            meta,
+            ackx,
+        }),
+    };
+    prop_assert_eq!(Some(body), expected);
+    prop_assert_eq!(packet.sackb(), None);
+    // The template of who is answered, and of somebody else.
+    let template = Template::new(&flow(false)).map_err(|e| TestCaseError::fail(e.to_string()))?;
+    prop_assert_eq!(template.is_answered_by_common(&common), template.is_answered_by(&datagram));
+    Ok(true)
+}
+
+/// Nothing but data of an RC message, or an ACK: what has a common form.
+fn is_common(mode: WireMode, opcode: Opcode) -> bool {
+    let bare = !opcode.has_imm() && !opcode.has_inv();
+    mode == WireMode::Srnic && bare && matches!(opcode.kind(), Kind::Write | Kind::Send | Kind::Ack)
+}
+
+#[test]
+fn every_packet_type_is_recognised_if_it_is_common_and_only_then() {
+    for (mode, opcode) in packet_types() {
+        let mut runner = TestRunner::new(Config::with_cases(64));
+        let case = (repr_of(mode, opcode), payload(opcode), any::<bool>());
+        let outcome = runner.run(&case, |(mut repr, payload, v6)| {
+            let frame = around(&transport(&mut repr, &payload, 0), v6);
+            let has_bitmap = repr.ackx.is_some_and(|ackx| ackx.flags.contains(AckFlags::BITMAP));
+            let whole_ack = opcode.kind() != Kind::Ack || payload.is_empty();
+            prop_assert_eq!(compare(&frame)?, is_common(mode, opcode) && !v6 && !has_bitmap && whole_ack);
+            Ok(())
+        });
+        outcome.unwrap_or_else(|error| panic!("{mode:?} {opcode:?}: {error}"));
+    }
+}
+
+/// In the dialect's version, which only RC speaks.
+#[test]
+fn an_opcode_of_another_service_is_not_recognised() {
+    for opcode in [Opcode::UcSendOnly, Opcode::UcWriteOnly, Opcode::UdSendOnly] {
+        let mut runner = TestRunner::new(Config::with_cases(64));
+        let case = (repr_of(WireMode::Srnic, Opcode::RcWriteOnly), payload(Opcode::RcWriteOnly));
+        let outcome = runner.run(&case, |(mut repr, payload)| {
+            let mut frame = around(&transport(&mut repr, &payload, 0), false);
+            prop_assert!(compare(&frame)?);
+            frame[BTH] = opcode as u8;
+            prop_assert!(!compare(&frame)?);
+            Ok(())
+        });
+        outcome.unwrap_or_else(|error| panic!("{opcode:?}: {error}"));
+    }
+}
+
+proptest! {
+    #![proptest_config(Config::with_cases(8192))]
+
+    /// Damaged, cut, or with bytes behind it.
+    #[test]
+    fn a_changed_frame_is_read_as_the_general_parsers_read_it(
+        (mut repr, payload) in prop::sample::select(packet_types()).prop_flat_map(|(mode, opcode)| (repr_of(mode, opcode), payload(opcode))),
+        at in any::<prop::sample::Index>(),
+        flip in any::<u8>(),
+        cut in 0usize..90,
+        more in 0usize..20,
+    ) {
+        let mut frame = around(&transport(&mut repr, &payload, 0), false);
+        let at = at.index(frame.len());
+        frame[at] ^= flip;
+        compare(&frame)?;
+        frame.resize(frame.len() + more, 0);
+        compare(&frame)?;
+        frame.truncate(frame.len() - cut.min(frame.len()));
+        compare(&frame)?;
+    }
+}
