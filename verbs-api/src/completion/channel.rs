@@ -22,6 +22,11 @@ use std::time::{Duration, Instant};
 /// [`Driver::Inline`] `wait` does it itself, and keeps its core busy, but a program that blocks
 /// in its own `epoll` is woken only by what another thread's polling or [`Device::progress`](crate::Device::progress)
 /// brings in.
+///
+/// How late that is: with [`Driver::Thread`], 0.07 ms in the median while messages follow each other within 50 us, and 0.8 to
+/// 1 ms after a millisecond of quiet or more; 1 to 2.5 ms at the 99th percentile. Nearly all of it is the sleep of the engine's
+/// thread, 1 ms at most, since ports have no interrupts; who polls such a device waits about as long. (From a post to its
+/// receiver being awake, `sim:` devices on two cores, not optimised: `cargo run -p verbs-api --example wake_up`.)
 pub struct CompletionChannel {
     device: Device,
     shared: Arc<ChannelShared>,
