@@ -75,7 +75,7 @@ pub struct Request {
     pub port: u16,
     /// Its queue pair.
     pub qpn: u32,
-    /// First PSN that it sends.
+    /// First PSN that we are to send.
     pub psn: u32,
     /// The path MTU that it wants.
     pub path_mtu: Pmtu,

@@ -10,8 +10,8 @@ use wire::{Pmtu, WireMode};
 pub struct Terms {
     /// Number of the queue pair, 1 to 0xFF_FFFE.
     pub qpn: u32,
-    /// First PSN that it sends, 24 bits.
-    pub psn: u32,
+    /// First PSN that it takes, 24 bits: the peer is told to start there.
+    pub rq_psn: u32,
     /// Largest path MTU that it takes.
     pub path_mtu: Pmtu,
     /// READs and atomics that it takes at once.
@@ -39,8 +39,8 @@ pub struct Terms {
 pub struct Agreed {
     /// The peer's queue pair.
     pub remote_qpn: u32,
-    /// First PSN that the peer sends.
-    pub remote_psn: u32,
+    /// First PSN to send, as the peer says.
+    pub sq_psn: u32,
     /// The path MTU.
     pub path_mtu: Pmtu,
     /// READs and atomics that we may have outstanding.
@@ -116,7 +116,7 @@ impl Terms {
         Ok((
             Agreed {
                 remote_qpn: request.qpn,
-                remote_psn: request.psn,
+                sq_psn: request.psn,
                 initiator_depth: self.initiator_depth.min(request.responder_resources),
                 responder_resources: self.responder_resources.min(request.initiator_depth),
                 ..agreed
@@ -134,7 +134,7 @@ impl Terms {
         }
         Ok(Agreed {
             remote_qpn: rep.qpn,
-            remote_psn: rep.starting_psn,
+            sq_psn: rep.starting_psn,
             initiator_depth: self.initiator_depth.min(rep.responder_resources),
             responder_resources: self.responder_resources,
             ..self.agreed(options, self.path_mtu)
@@ -145,7 +145,7 @@ impl Terms {
     fn agreed(&self, options: Option<Options>, asked: Pmtu) -> Agreed {
         Agreed {
             remote_qpn: 0,
-            remote_psn: 0,
+            sq_psn: 0,
             path_mtu: options.map_or(asked, |options| options.path_mtu),
             initiator_depth: self.initiator_depth,
             responder_resources: self.responder_resources,

@@ -46,8 +46,8 @@ fn both_ends_agree() {
     net.run(10 * MS);
     let [active, passive] =
         [0, 1].map(|host: usize| *net.hosts[host].agreed.values().next().expect("agreed"));
-    assert_eq!((passive.remote_qpn, passive.remote_psn), (5, 15));
-    assert_eq!((active.remote_qpn, active.remote_psn), (0x202, 0x606));
+    assert_eq!((passive.remote_qpn, passive.sq_psn), (5, 15));
+    assert_eq!((active.remote_qpn, active.sq_psn), (0x202, 0x606));
     for agreed in [active, passive] {
         assert_eq!(
             (agreed.wire_mode, agreed.path_mtu, agreed.window),

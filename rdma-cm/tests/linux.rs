@@ -35,7 +35,7 @@ fn manager(ip: [u8; 4]) -> Manager {
 fn terms() -> Terms {
     Terms {
         qpn: 0x123,
-        psn: 0x456,
+        rq_psn: 0x456,
         path_mtu: Pmtu::B4096,
         responder_resources: 16,
         initiator_depth: 16,
@@ -50,10 +50,10 @@ fn terms() -> Terms {
 }
 
 /// What two ends agree on of which one is Linux: plain RoCEv2, its path MTU, one READ at a time.
-fn plain(remote_qpn: u32, remote_psn: u32, path_mtu: Pmtu) -> Agreed {
+fn plain(remote_qpn: u32, sq_psn: u32, path_mtu: Pmtu) -> Agreed {
     Agreed {
         remote_qpn,
-        remote_psn,
+        sq_psn,
         path_mtu,
         initiator_depth: 1,
         responder_resources: 16,

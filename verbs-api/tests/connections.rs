@@ -160,6 +160,23 @@ fn messages_pass_and_a_disconnect_ends_both_sides(driver: Driver) {
     there.assert_empty();
 }
 
+/// 1.12: REQ and REP name the PSN that their receiver starts at, as Linux has it, not the one that their sender does.
+fn each_end_starts_where_the_other_says(driver: Driver) {
+    let [here, there] = hosts(driver, "psn", "");
+    let pair_from = |host: &Host, psn: u32| {
+        host.pd.queue_pair(&host.cq, &host.cq).first_psn(psn).build().expect("a queue pair")
+    };
+    let to = there.addr();
+    let server = server(there, move |host, listener| {
+        let request = listener.get_request(LIMIT).expect("a request");
+        request.accept(pair_from(host, 0x222)).expect("accepted").wait(LIMIT).expect("connected")
+    });
+    let pair = pair_from(&here, 0x111).connect_to(to, LIMIT).expect("connected");
+    let (_there, its_pair) = server.join().expect("no panic");
+    let psns = |pair: &QueuePair| (pair.query().sq_psn, pair.query().rq_psn);
+    assert_eq!((psns(&pair), psns(&its_pair)), ((0x222, 0x111), (0x111, 0x222)));
+}
+
 fn both_programs_have_something_to_say(driver: Driver) {
     let [here, there] = hosts(driver, "private", "");
     let to = there.addr();

@@ -25,7 +25,7 @@ pub fn config(host: u8) -> Config {
 pub fn terms(qpn: u32) -> Terms {
     Terms {
         qpn,
-        psn: (qpn * 3) & 0xFF_FFFF,
+        rq_psn: (qpn * 3) & 0xFF_FFFF,
         path_mtu: Pmtu::B4096,
         responder_resources: 16,
         initiator_depth: 16,

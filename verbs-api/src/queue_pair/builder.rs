@@ -105,7 +105,8 @@ impl QueuePairBuilder {
         /// 20 bits from which the UDP source port derives, and with it the path through switches that spread by it; 0, the
         /// default: derived from both queue pair numbers (protocol.md 1.8).
         flow_label: u32 => attr.av.flow_label;
-        /// First PSN, 24 bits. By default one that late packets of other connections are unlikely to fit.
+        /// First PSN, 24 bits: that it sends, or, of a connection by address, that the peer sends. By default one that late
+        /// packets of other connections are unlikely to fit.
         first_psn: u32 => attr.sq_psn;
     }
 

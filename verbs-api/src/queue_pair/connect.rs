@@ -122,7 +122,7 @@ impl PreparedQueuePair {
             ip: peer,
             mac: None,
             qpn: agreed.remote_qpn,
-            psn: agreed.remote_psn,
+            psn: self.attr.sq_psn,
             path_mtu: agreed.path_mtu,
             window: agreed.window.unwrap_or(self.owned.device().window_max()),
             mtu: None,
@@ -132,7 +132,7 @@ impl PreparedQueuePair {
             // Connection managers know no other connections here.
             unreliable: false,
         };
-        let attr = speaking(self.attr, agreed.wire_mode);
+        let attr = QpAttr { sq_psn: agreed.sq_psn, ..speaking(self.attr, agreed.wire_mode) };
         Self { attr, ..self }.connect(&remote)
     }
 
@@ -147,7 +147,8 @@ impl PreparedQueuePair {
         let endpoint = self.endpoint();
         Ok(Terms {
             qpn: endpoint.qpn,
-            psn: endpoint.psn,
+            // Connection managers name the PSN that the other end starts at (protocol.md 1.12).
+            rq_psn: endpoint.psn,
             path_mtu: endpoint.path_mtu,
             responder_resources: endpoint.rd_atomic,
             initiator_depth: self.attr.max_rd_atomic,

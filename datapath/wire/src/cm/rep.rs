@@ -15,7 +15,7 @@ pub struct Rep {
     pub qpn: u32,
     /// Whose options are in the header's modifier (ECE), 24 bits; 0: none.
     pub vendor_id: u32,
-    /// First PSN that the sender sends, 24 bits.
+    /// First PSN that the receiver of this message is to send, 24 bits.
     pub starting_psn: u32,
     /// READs and atomics that the sender takes at once.
     pub responder_resources: u8,

@@ -25,7 +25,7 @@ pub struct Req {
     pub remote_response_timeout: u8,
     /// Transport service, 2 bits: 0 is RC.
     pub transport: u8,
-    /// First PSN that the sender sends, 24 bits.
+    /// First PSN that the receiver of this message is to send, 24 bits.
     pub starting_psn: u32,
     /// Code of the time in which the sender answers, 5 bits.
     pub local_response_timeout: u8,
