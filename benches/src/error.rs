@@ -36,6 +36,9 @@ pub enum Error {
     /// The peer closed the side channel before the end.
     #[error("the peer closed the side channel before the transfer was complete; see what it said")]
     PeerLeft,
+    /// The peer ended the connection before the last ping was back.
+    #[error("the peer disconnected before the last ping was back; see what it said")]
+    Disconnected,
     /// The peer says that it failed.
     #[error("the peer failed: {0}")]
     PeerFailed(String),

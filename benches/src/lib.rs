@@ -12,6 +12,7 @@ pub mod lan;
 pub mod perf;
 pub mod ping;
 pub mod pump;
+pub mod rping;
 pub mod stat;
 pub mod stock;
 pub mod switch;
