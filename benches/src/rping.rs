@@ -92,6 +92,16 @@ fn connect(device: &Device, prepared: PreparedQueuePair, args: &Args) -> Result<
     Ok(listener.get_request(PATIENCE)?.accept(prepared)?.wait(PATIENCE)?)
 }
 
+/// A ping: letters, and a zero at its end, as the stock server WRITEs back no more than a string.
+fn text(number: u32, size: usize) -> Vec<u8> {
+    let first = number.to_le_bytes()[0];
+    let mut ping: Vec<u8> = (b'A'..=b'z').cycle().skip(usize::from(first)).take(size).collect();
+    if let Some(last) = ping.last_mut() {
+        *last = 0;
+    }
+    ping
+}
+
 /// What a message says.
 struct Told {
     memory: RemoteAddr,
@@ -113,8 +123,7 @@ impl End {
     /// The client's part: names its memory, and finds in the second half what stood in the first.
     fn lead(&mut self, count: u32) -> Result<u32> {
         for number in 0..count {
-            let seed = number.to_le_bytes()[0];
-            let ping: Vec<u8> = (0..self.size).map(|at| at.to_le_bytes()[0] ^ seed).collect();
+            let ping = text(number, self.size);
             self.memory.write(0, &ping)?;
             for start in [0, self.size] {
                 if !self.say(self.memory.addr() + start as u64)? {
