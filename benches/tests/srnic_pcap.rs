@@ -76,7 +76,7 @@ fn every_capture_of_soft_roce_is_clean_and_counted_as_another_tool_did() {
         assert!(text.contains(&format!("{total} RoCEv2 packets")), "{text}");
         captures += 1;
     }
-    assert_eq!(captures, 12);
+    assert_eq!(captures, 13);
 }
 
 #[test]

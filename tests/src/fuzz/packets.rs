@@ -85,8 +85,12 @@ fn packet(rng: &mut Rng, target: &Target, forger: &Forger, psn: Psn) -> Repr {
         QpType::Ud => Transport::Ud,
     };
     let any = rng.hits(50_000);
-    let fits =
-        |opcode: &&Opcode| (any || opcode.transport() == service) && Repr::new(mode, **opcode).is_some();
+    // Notifications are of no service; they are for reliable connections in standard packets.
+    let notified = service == Transport::Rc && mode == WireMode::Plain;
+    let fits = |opcode: &&Opcode| {
+        let served = opcode.transport() == service || (notified && **opcode == Opcode::Cnp);
+        (any || served) && Repr::new(mode, **opcode).is_some()
+    };
     let candidates: Vec<Opcode> = Opcode::ALL.iter().filter(fits).copied().collect();
     match candidates.get(rng.index(candidates.len())) {
         Some(opcode) => forger.repr(mode, *opcode, psn),
@@ -169,6 +173,7 @@ fn length(rng: &mut Rng, opcode: Opcode) -> usize {
 fn fill(rng: &mut Rng, scene: &Scene, repr: &mut Repr, len: usize, psn: Psn) {
     repr.bth.ack_req = rng.hits(500_000);
     repr.bth.solicited = rng.hits(300_000);
+    repr.bth.becn = repr.bth.opcode == Opcode::Cnp && rng.hits(900_000);
     let (va, rkey) = place(rng, scene);
     let left = pick(rng, &[0, 0, 0, 256, 1, 512, u32::MAX]);
     let len = u32::try_from(len).unwrap_or(u32::MAX);
