@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use crate::error::Result;
+use crate::lint::EVERY_FEATURE;
 use crate::repo::{self, cargo};
 use crate::steps::Steps;
 use crate::{demo, setup, sim};
@@ -19,13 +20,12 @@ const ALONE: &[(&str, &[&str])] = &[
     ("datapath without dpdk", &["-p", "datapath", "--no-default-features"]),
     ("simnet", &["-p", "simnet"]),
     ("verbs-api without dpdk", &["-p", "verbs-api", "--no-default-features"]),
-    ("verbs-api with async", &["-p", "verbs-api", "--features", "async"]),
     // Optimised: it lives on the number of schedules that it gets through.
     ("model", &["-p", "srnic-model", "--release"]),
 ];
 
 /// Members of the workspace to which the others add no feature: the run alone says it all.
-const SAID: &[&str] = &["wire", "cc-dctcp", "sr-recovery", "rdma-cm", "simnet", "verbs-api", "srnic-model"];
+const SAID: &[&str] = &["wire", "cc-dctcp", "sr-recovery", "rdma-cm", "simnet", "srnic-model"];
 
 /// The variable that fixes the cases of property tests.
 const PROPTEST_SEED: &str = "PROPTEST_RNG_SEED";
@@ -95,6 +95,7 @@ pub fn run(all: bool) -> Result<()> {
         steps.command(&format!("{package} under loom"), loom(package, features));
     }
     let mut workspace = vec!["--workspace"];
+    workspace.extend(EVERY_FEATURE);
     workspace.extend(SAID.iter().flat_map(|member| ["--exclude", *member]));
     steps.command("workspace", test(&workspace));
     steps.command("swarm", sim::swarm(1, if all { SWARM_SEEDS.1 } else { SWARM_SEEDS.0 }));
