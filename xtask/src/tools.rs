@@ -1,5 +1,6 @@
 //! The perftest-like programs, run as pairs of processes.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,10 +36,22 @@ pub struct Run<'a> {
 }
 
 impl Tools {
-    /// Builds the programs of the checked-out sources.
+    /// Builds all programs of the checked-out sources.
     pub fn build() -> Result<Self> {
+        Self::build_those(&["--bins"])
+    }
+
+    /// Builds no more than these: each is linked and optimised as a whole, which takes longer than to run it.
+    pub fn build_only(programs: &BTreeSet<&str>) -> Result<Self> {
+        let selected: Vec<&str> = programs.iter().flat_map(|program| ["--bin", program]).collect();
+        Self::build_those(&selected)
+    }
+
+    fn build_those(selected: &[&str]) -> Result<Self> {
         setup::implied(setup::BUILD)?;
-        repo::run(cargo(&["build", "--release", "-p", "srnic-benches", "--bins"]))?;
+        let mut build = cargo(&["build", "--release", "-p", "srnic-benches"]);
+        build.args(selected);
+        repo::run(build)?;
         Ok(Self { directory: repo::target_directory()?.join("release") })
     }
 

@@ -44,6 +44,11 @@ const FIGURES: &[Figure] = &[
 ];
 const LOSSY: &str = "fault:loss=1%,seed=7:";
 
+/// The programs that measure.
+pub fn programs() -> impl Iterator<Item = &'static str> {
+    FIGURES.iter().map(|figure| figure.run.tool)
+}
+
 /// Measures each of them.
 pub fn measure(tools: &Tools, scratch: &Scratch) -> Result<Vec<Row>> {
     let cpus = Machine::here().two_cpus();

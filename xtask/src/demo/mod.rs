@@ -39,10 +39,16 @@ impl<'a> Source<'a> {
     pub const SMALL: Self = Self::Packed(32 << 20);
 }
 
+/// The program that sends a file.
+const TRANSFER: &str = "srnic_file";
+
 /// Measures, sends a file, and shows how it went. `tools` is a directory of other programs than those of the sources,
 /// and then nothing is built.
 pub fn run(source: Source<'_>, tools: Option<&Path>) -> Result<()> {
-    let tools = tools.map_or_else(Tools::build, |directory| Ok(Tools::in_directory(directory)))?;
+    let tools = match tools {
+        Some(directory) => Tools::in_directory(directory),
+        None => Tools::build_only(&figures::programs().chain([TRANSFER]).collect())?,
+    };
     interrupt::catch()?;
     let scratch = Scratch::new()?;
     let source = match source {
@@ -66,7 +72,7 @@ fn send(tools: &Tools, scratch: &Scratch, source: &Path) -> Result<Vec<Outcome>>
     for &(name, wrapper) in RUNS {
         println!("sending: {name}");
         let dir = scratch.subdirectory()?;
-        let transfer = Transfer { tool: &tools.path("srnic_file"), source, size, dir: &dir, wrapper };
+        let transfer = Transfer { tool: &tools.path(TRANSFER), source, size, dir: &dir, wrapper };
         let counts = transfer.run()?;
         let received = payload::digest(&transfer.received())?;
         outcomes.push(Outcome { name, size, injects: !wrapper.is_empty(), counts, equal: received == sent });
