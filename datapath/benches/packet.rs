@@ -40,21 +40,17 @@ fn frame(payload: usize) -> Vec<u8> {
     frame
 }
 
-fn kernels() -> [(&'static str, Kernel); 2] {
-    [("portable", Kernel::PORTABLE), ("detected", Kernel::detected())]
-}
-
 fn icrc(criterion: &mut Criterion) {
     for size in SIZES {
         let mut group = criterion.benchmark_group(format!("icrc/{size}"));
         group.throughput(Throughput::Bytes(size as u64));
         let mut frame = frame(size);
         let source = vec![7u8; size];
-        for (name, kernel) in kernels() {
-            group.bench_function(format!("verify/{name}"), |bencher| {
+        for kernel in Kernel::supported() {
+            group.bench_function(format!("verify/{kernel:?}"), |bencher| {
                 bencher.iter(|| kernel.verify(black_box(&frame[L3..])));
             });
-            group.bench_function(format!("copy and seal/{name}"), |bencher| {
+            group.bench_function(format!("copy and seal/{kernel:?}"), |bencher| {
                 let payload = NonNull::from(&source[..]).cast();
                 bencher.iter(|| {
                     let frame = black_box(&mut frame[L3..]);

@@ -7,6 +7,12 @@
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod columns;
+#[cfg(target_arch = "x86_64")]
+mod masks;
+#[cfg(target_arch = "x86_64")]
+mod pclmul;
+#[cfg(target_arch = "x86_64")]
+mod polynomial;
 
 #[cfg(test)]
 mod tests;
@@ -24,19 +30,56 @@ pub struct Kernel(Kind);
 #[repr(u8)]
 enum Kind {
     Portable = 1,
+    /// By 128 bits.
     #[cfg(target_arch = "x86_64")]
-    Avx512 = 2,
+    Pclmul = 2,
+    /// By 512 bits.
+    #[cfg(target_arch = "x86_64")]
+    Avx512 = 3,
     /// The same, and matrix products where they are faster.
     #[cfg(target_arch = "x86_64")]
-    Gfni = 3,
+    Gfni = 4,
+}
+
+impl Kind {
+    /// Each is faster than those before it, where it [is worth it](Self::is_worth_it).
+    const ALL: &[Self] = &[
+        Self::Portable,
+        #[cfg(target_arch = "x86_64")]
+        Self::Pclmul,
+        #[cfg(target_arch = "x86_64")]
+        Self::Avx512,
+        #[cfg(target_arch = "x86_64")]
+        Self::Gfni,
+    ];
+
+    fn is_supported(self) -> bool {
+        match self {
+            Self::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Pclmul => pclmul::is_supported(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => avx512::is_supported(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Gfni => avx512::is_supported() && columns::is_supported(),
+        }
+    }
+
+    fn is_worth_it(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Gfni => columns::is_faster(),
+            _ => true,
+        }
+    }
 }
 
 impl Kernel {
     /// With `crc32fast`, after the copy: runs everywhere.
     pub const PORTABLE: Self = Self(Kind::Portable);
 
-    /// The best that this processor can run; found out once. On x86-64 with 512-bit carry-less multiplication: with
-    /// that, together with the copy.
+    /// The best that this processor can run; found out once. On x86-64 with carry-less multiplication, of 512 bits or of
+    /// 128: with that, together with the copy.
     #[inline]
     #[must_use]
     pub fn detected() -> Self {
@@ -44,9 +87,11 @@ impl Kernel {
         match FOUND.load(Ordering::Relaxed) {
             1 => Self::PORTABLE,
             #[cfg(target_arch = "x86_64")]
-            2 => Self(Kind::Avx512),
+            2 => Self(Kind::Pclmul),
             #[cfg(target_arch = "x86_64")]
-            3 => Self(Kind::Gfni),
+            3 => Self(Kind::Avx512),
+            #[cfg(target_arch = "x86_64")]
+            4 => Self(Kind::Gfni),
             _ => {
                 let kernel = Self::detect();
                 FOUND.store(kernel.0 as u8, Ordering::Relaxed);
@@ -57,11 +102,12 @@ impl Kernel {
 
     #[cold]
     fn detect() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if avx512::is_supported() {
-            return Self(if columns::is_faster() { Kind::Gfni } else { Kind::Avx512 });
-        }
-        Self::PORTABLE
+        Self::supported().filter(|kernel| kernel.0.is_worth_it()).last().unwrap_or(Self::PORTABLE)
+    }
+
+    /// All that this processor can run.
+    pub fn supported() -> impl Iterator<Item = Self> {
+        Kind::ALL.iter().copied().filter(|kind| kind.is_supported()).map(Self)
     }
 
     /// The ICRC by vectors, or `None` if these headers are none for them.
@@ -71,6 +117,7 @@ impl Kernel {
         unsafe {
             match self.0 {
                 Kind::Portable => None,
+                Kind::Pclmul => pclmul::compute(frame_from_l3),
                 Kind::Avx512 => avx512::compute::<false>(frame_from_l3),
                 Kind::Gfni => avx512::compute::<true>(frame_from_l3),
             }
@@ -87,6 +134,7 @@ impl Kernel {
         unsafe {
             match self.0 {
                 Kind::Portable => None,
+                Kind::Pclmul => pclmul::copy(frame, at, source, len),
                 Kind::Avx512 => avx512::copy::<false>(frame, at, source, len),
                 Kind::Gfni => avx512::copy::<true>(frame, at, source, len),
             }

@@ -4,41 +4,17 @@
 //! Zeros in front of a message do not change a register that is clear. So blocks are filled from their end: the ones
 //! that ICRC begins with and the headers stand at the end of one or two blocks, and the payload begins a new one.
 
-use super::columns;
+use super::masks::{HEADERS_MAX, LINE, Masks};
+use super::polynomial::{FOLD_128, FOLD_256, FOLD_384, FOLD_512, FOLD_2048, multiplier, times_power};
+use super::{columns, pclmul};
 use core::arch::x86_64::*;
 use core::ptr::NonNull;
-use wire::icrc::{HEAD_V4, HEAD_V6, MASK_V4, MASK_V6, ONES};
+use wire::icrc::ONES;
 
-pub(super) const LINE: usize = 64;
 /// Blocks of payload from which on the columns are faster: those that are left of them cost as much as half of this.
 const COLUMNS_MIN: usize = 2 * columns::HISTORY;
 /// Multipliers that move ahead by as many blocks, up to the longest payload of a packet.
 static DISTANCES: [(i64, i64); 65] = distances();
-/// Longest run of headers: two blocks, less the ones.
-const HEADERS_MAX: usize = 2 * LINE - ONES;
-
-/// `rest` times x^n modulo the polynomial.
-const fn times_power(mut rest: u64, n: u32) -> u64 {
-    let mut i = 0;
-    while i < n {
-        rest <<= 1;
-        if rest >> 32 != 0 {
-            rest ^= 0x1_04C1_1DB7;
-        }
-        i += 1;
-    }
-    rest
-}
-
-/// Bits reversed, as the multiplications want it.
-const fn multiplier(rest: u64) -> i64 {
-    (rest.reverse_bits() >> 31).cast_signed()
-}
-
-/// x^n modulo the polynomial.
-const fn fold_constant(n: u32) -> i64 {
-    multiplier(times_power(1, n))
-}
 
 const fn distances<const N: usize>() -> [(i64, i64); N] {
     let mut all = [(0, 0); N];
@@ -52,48 +28,12 @@ const fn distances<const N: usize>() -> [(i64, i64); N] {
     all
 }
 
-/// Multipliers that move 128 bits ahead by `bits`: of the first 64 and of the last 64.
-const fn fold_by(bits: u32) -> (i64, i64) {
-    (fold_constant(bits + 32), fold_constant(bits - 32))
-}
-
-pub(super) const FOLD_2048: (i64, i64) = fold_by(2048);
-pub(super) const FOLD_512: (i64, i64) = fold_by(512);
-const FOLD_384: (i64, i64) = fold_by(384);
-const FOLD_256: (i64, i64) = fold_by(256);
-const FOLD_128: (i64, i64) = fold_by(128);
-const FOLD_64: i64 = fold_constant(64);
-/// The polynomial and its Barrett quotient, bits reversed.
-const POLYNOMIAL: i64 = 0x1_DB71_0641;
-const QUOTIENT: i64 = 0x1_F701_1641;
-
-/// What counts as ones, behind two blocks of nothing and before two more: a block that ends where the headers do.
-#[repr(align(64))]
-struct Masks([u8; 4 * LINE]);
-
-const fn masks<const N: usize>(mask: &[u8; N]) -> Masks {
-    let mut all = [0; 4 * LINE];
-    let mut i = 0;
-    while i < ONES {
-        all[2 * LINE - ONES + i] = 0xFF;
-        i += 1;
-    }
-    i = 0;
-    while i < N {
-        all[2 * LINE + i] = mask[i];
-        i += 1;
-    }
-    Masks(all)
-}
-
-static ONES_V4: Masks = masks(&MASK_V4);
-static ONES_V6: Masks = masks(&MASK_V6);
-
 /// Whether the processor has what the functions here need.
 pub(super) fn is_supported() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512vbmi")
         && is_x86_feature_detected!("vpclmulqdq")
         && is_x86_feature_detected!("pclmulqdq")
         && is_x86_feature_detected!("sse4.1")
@@ -103,9 +43,9 @@ pub(super) fn is_supported() -> bool {
 ///
 /// # Safety
 /// [`is_supported`], and GFNI if so.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 pub(super) unsafe fn compute<const GFNI: bool>(frame_from_l3: &[u8]) -> Option<u32> {
-    let (masks, masked) = masks_of(frame_from_l3)?;
+    let (masks, masked) = Masks::of(frame_from_l3)?;
     // What is left of whole blocks is headers, as long as those that are masked are among it.
     let odd = (frame_from_l3.len() + ONES) % LINE;
     let first =
@@ -129,14 +69,14 @@ pub(super) unsafe fn compute<const GFNI: bool>(frame_from_l3: &[u8]) -> Option<u
 ///
 /// # Panics
 /// If `at` and `len` are not within `frame`.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 pub(super) unsafe fn copy<const GFNI: bool>(
     frame: &mut [u8],
     at: usize,
     source: NonNull<u8>,
     len: usize,
 ) -> Option<u32> {
-    let (masks, masked) = masks_of(&frame[..at])?;
+    let (masks, masked) = Masks::of(&frame[..at])?;
     let rest = frame.len() - at;
     let pad = rest - len;
     if at < masked || at > HEADERS_MAX || pad > 3 || !rest.is_multiple_of(4) {
@@ -173,16 +113,6 @@ fn lead(body: &[u8], at: usize, len: usize) -> usize {
     if len < 4 * LINE || !len.is_multiple_of(4) || at + lead > HEADERS_MAX { 0 } else { lead }
 }
 
-/// The masks for the IP version, and how many bytes of headers they cover.
-#[inline]
-fn masks_of(frame: &[u8]) -> Option<(&'static Masks, usize)> {
-    match frame.first()? >> 4 {
-        4 => Some((&ONES_V4, HEAD_V4)),
-        6 => Some((&ONES_V6, HEAD_V6)),
-        _ => None,
-    }
-}
-
 /// The bytes of a block below `count`.
 #[inline]
 const fn below(count: usize) -> __mmask64 {
@@ -191,14 +121,14 @@ const fn below(count: usize) -> __mmask64 {
 
 /// `acc` moved ahead by the distance of `constants`.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 fn moved(acc: __m512i, constants: __m512i) -> (__m512i, __m512i) {
     (_mm512_clmulepi64_epi128::<0x00>(acc, constants), _mm512_clmulepi64_epi128::<0x11>(acc, constants))
 }
 
 /// `acc` moved ahead, and `next` behind it.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 pub(super) fn then(acc: __m512i, constants: __m512i, next: __m512i) -> __m512i {
     const XOR3: i32 = 0x96;
     let (first, last) = moved(acc, constants);
@@ -206,7 +136,7 @@ pub(super) fn then(acc: __m512i, constants: __m512i, next: __m512i) -> __m512i {
 }
 
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 pub(super) fn everywhere((first, last): (i64, i64)) -> __m512i {
     _mm512_set_epi64(last, first, last, first, last, first, last, first)
 }
@@ -216,18 +146,19 @@ pub(super) fn everywhere((first, last): (i64, i64)) -> __m512i {
 /// # Safety
 /// `headers` is at most [`HEADERS_MAX`] long.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 unsafe fn begin(headers: &[u8], masks: &Masks) -> __m512i {
     // The block that ends `before` bytes before the end of the headers.
     let block = |before: usize| {
         // What would lie before the first byte is left out.
         let missing = (LINE + before).saturating_sub(headers.len());
         let present = if missing < LINE { u64::MAX << missing } else { 0 };
-        let from = headers.as_ptr().wrapping_add(headers.len()).wrapping_sub(LINE + before).cast();
+        let at = |first: *const u8| first.wrapping_add(headers.len()).wrapping_sub(LINE + before);
         // SAFETY: bytes that are masked out are not accessed; the others are in `headers`.
-        let bytes = unsafe { _mm512_maskz_loadu_epi8(present, from) };
-        // SAFETY: before <= LINE and the length is below 2 * LINE, so this block is inside the table of 4 * LINE.
-        let ones = unsafe { _mm512_loadu_si512(masks.0.as_ptr().add(LINE + headers.len() - before).cast()) };
+        let bytes = unsafe { _mm512_maskz_loadu_epi8(present, at(headers.as_ptr()).cast()) };
+        // SAFETY: before <= LINE and the length is below 2 * LINE, so it begins two blocks before the masks or later,
+        // and ends one behind them or earlier.
+        let ones = unsafe { _mm512_loadu_si512(at(masks.headers()).cast()) };
         _mm512_or_si512(bytes, ones)
     };
     if headers.len() + ONES <= LINE {
@@ -241,7 +172,7 @@ unsafe fn begin(headers: &[u8], masks: &Masks) -> __m512i {
 /// # Safety
 /// The processor has GFNI if so; `source` is readable for `len` bytes, `target` writable for `len + pad` if `COPY`; they do not overlap.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 unsafe fn fold<const GFNI: bool, const COPY: bool>(
     mut acc: __m512i,
     source: *const u8,
@@ -303,25 +234,30 @@ unsafe fn fold<const GFNI: bool, const COPY: bool>(
 /// The first `count` bytes of `block`, 1 to 64, behind `acc`: the two are one run of bytes, which is cut anew so that
 /// its last block is full.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
+#[expect(clippy::cast_possible_truncation, reason = "at most 64")]
 fn behind(acc: __m512i, block: __m512i, count: usize) -> __m512i {
-    #[repr(align(64))]
-    struct Run([u8; 3 * LINE]);
-    let mut run = Run([0; 3 * LINE]);
-    let bytes = run.0.as_mut_ptr();
-    // SAFETY: all within the three blocks, because count <= 64.
-    unsafe {
-        _mm512_store_si512(bytes.add(LINE).cast(), acc);
-        _mm512_store_si512(bytes.add(2 * LINE).cast(), block);
-        let first = _mm512_loadu_si512(bytes.add(count).cast());
-        let last = _mm512_loadu_si512(bytes.add(LINE + count).cast());
-        then(first, everywhere(FOLD_512), last)
-    }
+    // In the order of memory; an index below 64 names a byte of the first operand, the others one of the second.
+    const BYTES: [u8; LINE] = {
+        let mut bytes = [0; LINE];
+        let mut i = 0_u8;
+        while (i as usize) < LINE {
+            bytes[i as usize] = i;
+            i += 1;
+        }
+        bytes
+    };
+    // SAFETY: as long as a block.
+    let bytes = unsafe { _mm512_loadu_si512(BYTES.as_ptr().cast()) };
+    let from = _mm512_add_epi8(bytes, _mm512_set1_epi8(count as i8));
+    let first = _mm512_permutex2var_epi8(_mm512_setzero_si512(), from, acc);
+    let last = _mm512_permutex2var_epi8(acc, from, block);
+    then(first, everywhere(FOLD_512), last)
 }
 
 /// The ICRC of what was folded: 512 bits to 128, to 64, to 32 (Barrett), inverted.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 fn finish(acc: __m512i) -> u32 {
     let (a, b, c) = (FOLD_384, FOLD_256, FOLD_128);
     let constants = _mm512_set_epi64(0, 0, c.1, c.0, b.1, b.0, a.1, a.0);
@@ -329,18 +265,5 @@ fn finish(acc: __m512i) -> u32 {
     let lanes = then(acc, constants, last);
     let half = _mm256_xor_si256(_mm512_castsi512_si256(lanes), _mm512_extracti64x4_epi64::<1>(lanes));
     let x = _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half));
-
-    let low = _mm_set_epi32(0, 0, 0, -1);
-    let x = _mm_xor_si128(
-        _mm_clmulepi64_si128::<0x10>(x, _mm_set_epi64x(FOLD_128.1, FOLD_128.0)),
-        _mm_srli_si128::<8>(x),
-    );
-    let x = _mm_xor_si128(
-        _mm_clmulepi64_si128::<0x00>(_mm_and_si128(x, low), _mm_set_epi64x(0, FOLD_64)),
-        _mm_srli_si128::<4>(x),
-    );
-    let barrett = _mm_set_epi64x(QUOTIENT, POLYNOMIAL);
-    let t = _mm_clmulepi64_si128::<0x10>(_mm_and_si128(x, low), barrett);
-    let t = _mm_xor_si128(_mm_clmulepi64_si128::<0x00>(_mm_and_si128(t, low), barrett), x);
-    !_mm_extract_epi32::<1>(t).cast_unsigned()
+    pclmul::reduce(x)
 }

@@ -7,7 +7,9 @@
 //! AMD's processors start one 512-bit carry-less multiplication in two cycles, and a block needs two; of the matrix
 //! products they start two a cycle, and a block needs four. Two hardware threads of a core share both.
 
-use super::avx512::{FOLD_512, FOLD_2048, LINE, everywhere, then};
+use super::avx512::{everywhere, then};
+use super::masks::LINE;
+use super::polynomial::{FOLD_512, FOLD_2048, times_power};
 use core::arch::x86_64::*;
 
 /// The blocks that a block takes in, counted backwards from it. Most choices do not span all remainders; the nearest
@@ -19,20 +21,9 @@ pub(super) const HISTORY: usize = BEFORE[3];
 /// For each of [`BEFORE`].
 const MATRICES: [i64; 4] = matrices();
 
-/// x^n modulo the polynomial, x^31 first.
-const fn power(n: usize) -> u32 {
-    let mut rest: u32 = 1;
-    let mut i = 0;
-    while i < n {
-        rest = rest << 1 ^ if rest >> 31 != 0 { 0x04C1_1DB7 } else { 0 };
-        i += 1;
-    }
-    rest
-}
-
 /// The remainder of bit `bit` (the first is 0) of the byte that stands `blocks` blocks behind the one to replace.
-const fn remainder(blocks: usize, bit: usize) -> u32 {
-    power((HISTORY - blocks) * LINE * 8 + 7 - bit)
+const fn remainder(blocks: usize, bit: usize) -> u64 {
+    times_power(1, (HISTORY - blocks) * LINE * 8 + 7 - bit)
 }
 
 /// Solves the 32 equations for each of 8 bits (Gauss and Jordan).
@@ -44,7 +35,7 @@ const fn matrices() -> [i64; 4] {
         let value = remainder(BEFORE[column / 8], column % 8);
         let mut row = 0;
         while row < 32 {
-            rows[row] |= ((value >> row & 1) as u64) << column;
+            rows[row] |= (value >> row & 1) << column;
             row += 1;
         }
         rows[column] |= 1 << (32 + column);
@@ -74,7 +65,7 @@ const fn matrices() -> [i64; 4] {
         let (matrix, row) = (column / 8, 7 - column % 8);
         let mut bit = 0;
         while bit < 8 {
-            let replaced = (rows[column] >> 32) & remainder(0, bit) as u64;
+            let replaced = (rows[column] >> 32) & remainder(0, bit);
             let parity = (replaced.count_ones() & 1) as u64;
             matrices[matrix] |= (parity << (8 * row + bit)).cast_signed();
             bit += 1;
@@ -84,12 +75,13 @@ const fn matrices() -> [i64; 4] {
     matrices
 }
 
-/// Whether the processor has the instruction, and gains by it.
-pub(super) fn is_faster() -> bool {
-    is_x86_feature_detected!("gfni") && is_amd()
+/// Whether the processor has the instruction.
+pub(super) fn is_supported() -> bool {
+    is_x86_feature_detected!("gfni")
 }
 
-fn is_amd() -> bool {
+/// Whether one that has it gains by it: AMD's.
+pub(super) fn is_faster() -> bool {
     let leaf = __cpuid(0);
     (leaf.ebx, leaf.edx, leaf.ecx) == (0x6874_7541, 0x6974_6E65, 0x444D_4163)
 }
@@ -99,7 +91,7 @@ fn is_amd() -> bool {
 /// # Safety
 /// The processor supports what [`super::avx512`] needs, and GFNI. `source` is readable for the blocks, `target` writable
 /// for them if `COPY`; they do not overlap.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1,gfni")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1,gfni")]
 pub(super) unsafe fn fold<const COPY: bool>(
     acc: __m512i,
     source: *const u8,
@@ -134,7 +126,7 @@ pub(super) unsafe fn fold<const COPY: bool>(
 /// The next blocks take in those before. A block is gone once all four of [`BEFORE`] have taken it in: so the `LAST` blocks,
 /// which stay, take in none of each other.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1,gfni")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1,gfni")]
 fn round<const LAST: bool>(
     mut history: [__m512i; HISTORY],
     matrices: [__m512i; 4],
@@ -156,7 +148,7 @@ fn round<const LAST: bool>(
 
 /// `acc` and the first `odd` blocks behind it, at most 7, as four: so many need not take in anything.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 fn begin(acc: __m512i, odd: usize, take: impl Fn(usize) -> __m512i) -> [__m512i; 4] {
     const { assert!(BEFORE[0] >= 4) };
     let none = _mm512_setzero_si512();

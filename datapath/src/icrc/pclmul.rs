@@ -1,0 +1,228 @@
+//! CRC-32 by folding 16 bytes at a time, in four chains, because a multiplication takes longer than four of them take to
+//! start. As in [`super::avx512`] the masked headers come first, filled from their end, and the payload is stored as it
+//! passes.
+
+use super::masks::{HEADERS_MAX, Masks};
+use super::polynomial::{FOLD_64, FOLD_128, FOLD_512, POLYNOMIAL, QUOTIENT};
+use core::arch::x86_64::*;
+use core::ptr::NonNull;
+
+/// Bytes of a vector.
+const LANE: usize = 16;
+const CHAINS: usize = 4;
+const BLOCK: usize = CHAINS * LANE;
+
+/// Indices of bytes, between some that name none. [`behind`] has the picture.
+static SHUFFLES: [u8; 3 * LANE] = {
+    let mut all = [0x80; 3 * LANE];
+    let mut i = 0_u8;
+    while (i as usize) < LANE {
+        all[LANE + i as usize] = i;
+        i += 1;
+    }
+    all
+};
+
+/// Whether the processor has what the functions here need.
+pub(super) fn is_supported() -> bool {
+    is_x86_feature_detected!("avx")
+        && is_x86_feature_detected!("pclmulqdq")
+        && is_x86_feature_detected!("sse4.1")
+}
+
+/// The ICRC of `frame_from_l3`, or `None` if it has none that this kernel can compute.
+///
+/// # Safety
+/// [`is_supported`].
+#[target_feature(enable = "avx,pclmulqdq,sse4.1")]
+pub(super) unsafe fn compute(frame_from_l3: &[u8]) -> Option<u32> {
+    let (masks, masked) = Masks::of(frame_from_l3)?;
+    let odd = frame_from_l3.len() % LANE;
+    if !odd.is_multiple_of(4) || frame_from_l3.len() < masked {
+        return None;
+    }
+    // What is left of whole lanes is headers, as long as those that are masked are among it.
+    let most = odd + masked.next_multiple_of(LANE);
+    let headers = if most > frame_from_l3.len() { most - LANE } else { most };
+    let (headers, body) = frame_from_l3.split_at_checked(headers)?;
+    // SAFETY: `headers` are at least as long as those that are masked; `body` is readable, and not written.
+    unsafe {
+        let chains = begin(headers, masks);
+        Some(reduce(fold::<false>(chains, body.as_ptr(), core::ptr::null_mut(), body.len())))
+    }
+}
+
+/// Copies `len` bytes from `source` to `frame` from byte `at` on, zeroes the rest of it (the pad, at most three bytes),
+/// and returns the ICRC of it all; `None` if the headers are none that this kernel knows, and nothing was written then.
+///
+/// # Safety
+/// [`is_supported`]; `source` is valid for reads of `len` bytes outside of `frame`.
+///
+/// # Panics
+/// If `at` and `len` are not within `frame`.
+#[target_feature(enable = "avx,pclmulqdq,sse4.1")]
+pub(super) unsafe fn copy(frame: &mut [u8], at: usize, source: NonNull<u8>, len: usize) -> Option<u32> {
+    let (masks, masked) = Masks::of(&frame[..at])?;
+    let rest = frame.len() - at;
+    let pad = rest - len;
+    if at < masked || at > HEADERS_MAX || !at.is_multiple_of(4) || pad > 3 || !rest.is_multiple_of(4) {
+        return None;
+    }
+    let (headers, body) = frame.split_at_mut(at);
+    let whole = len - len % LANE;
+    // SAFETY: `headers` are at least as long as those that are masked; `body` is as long as `len` and the pad, fewer than
+    // a lane of which are behind `whole`.
+    unsafe {
+        let acc = fold::<true>(begin(headers, masks), source.as_ptr(), body.as_mut_ptr(), whole);
+        if whole == body.len() {
+            return Some(reduce(acc));
+        }
+        Some(finish_odd(acc, &mut body[whole..], source.as_ptr().add(whole), len - whole))
+    }
+}
+
+/// `acc` moved ahead, and `next` behind it.
+#[inline]
+#[target_feature(enable = "avx,pclmulqdq,sse4.1")]
+fn then(acc: __m128i, constants: (i64, i64), next: __m128i) -> __m128i {
+    let constants = _mm_set_epi64x(constants.1, constants.0);
+    let first = _mm_clmulepi64_si128::<0x00>(acc, constants);
+    let last = _mm_clmulepi64_si128::<0x11>(acc, constants);
+    _mm_xor_si128(first, _mm_xor_si128(last, next))
+}
+
+/// The masked headers: the last 64 bytes, and in the first of them what was before.
+///
+/// # Safety
+/// `headers` are at least two lanes, at most [`HEADERS_MAX`] and a multiple of four bytes.
+#[inline]
+#[target_feature(enable = "avx,pclmulqdq,sse4.1")]
+unsafe fn begin(headers: &[u8], masks: &Masks) -> [__m128i; CHAINS] {
+    let (odd, lanes) = (headers.len() % LANE, headers.len() / LANE);
+    // SAFETY: each of the `lanes` behind `odd` bytes is in the headers, and the masks are as long.
+    let lane = |index: usize| unsafe {
+        let at = odd + index * LANE;
+        _mm_or_si128(load(headers.as_ptr().add(at)), load(masks.headers().add(at)))
+    };
+    // SAFETY: there is a lane, and there are masks before the headers, of which the last four bytes are ones. With
+    // `odd` a multiple of four at most twelve bytes of headers are behind them.
+    let first = unsafe {
+        let bytes = at_end(load(headers.as_ptr()), odd);
+        _mm_or_si128(bytes, load(masks.headers().add(odd).sub(LANE)))
+    };
+    match lanes {
+        2 => [_mm_setzero_si128(), first, lane(0), lane(1)],
+        3 => [first, lane(0), lane(1), lane(2)],
+        _ => {
+            let before = lanes - 3;
+            let acc = (0..before).fold(first, |acc, index| then(acc, FOLD_128, lane(index)));
+            [acc, lane(before), lane(before + 1), lane(before + 2)]
+        }
+    }
+}
+
+/// Folds `len` bytes at `source`, whole lanes, into `chains`, and those to one; copies them to `target` if `COPY`.
+///
+/// # Safety
+/// `source` is readable for `len` bytes, `target` writable if `COPY`; they do not overlap.
+#[inline]
+#[target_feature(enable = "avx,pclmulqdq,sse4.1")]
+unsafe fn fold<const COPY: bool>(
+    mut chains: [__m128i; CHAINS],
+    source: *const u8,
+    target: *mut u8,
+    len: usize,
+) -> __m128i {
+    // Reads the next lane, and copies it.
+    let take = |at: usize| {
+        // SAFETY: below, `at` stays a lane below `len`.
+        unsafe {
+            let lane = load(source.add(at));
+            if COPY {
+                _mm_storeu_si128(target.add(at).cast(), lane);
+            }
+            lane
+        }
+    };
+    let mut at = 0;
+    while len - at >= BLOCK {
+        for (index, chain) in chains.iter_mut().enumerate() {
+            *chain = then(*chain, FOLD_512, take(at + index * LANE));
+        }
+        at += BLOCK;
+    }
+    let [a, b, c, d] = chains;
+    let mut acc = then(then(then(a, FOLD_128, b), FOLD_128, c), FOLD_128, d);
+    while at < len {
+        acc = then(acc, FOLD_128, take(at));
+        at += LANE;
+    }
+    acc
+}
+
+/// Copies `len` bytes, fewer than a lane, from `source` to `target`, and zeroes the rest of it. Returns the ICRC with that
+/// behind `acc`.
+///
+/// # Safety
+/// `source` is readable for `len` bytes outside of `target`, which is as long, and not longer than a lane.
+#[inline(never)]
+#[target_feature(enable = "avx,pclmulqdq,sse4.1")]
+unsafe fn finish_odd(acc: __m128i, target: &mut [u8], source: *const u8, len: usize) -> u32 {
+    // Read once: the application may write to it meanwhile.
+    let mut last = [0; LANE];
+    // SAFETY: `source` as the caller promises; `last` is longer than `len`, and a lane.
+    let lane = unsafe {
+        source.copy_to_nonoverlapping(last.as_mut_ptr(), len);
+        load(last.as_ptr())
+    };
+    target.copy_from_slice(&last[..target.len()]);
+    reduce(behind(acc, lane, target.len()))
+}
+
+/// The first `count` bytes of `last`, 1 to 16, behind `acc`: the two are one run of bytes, which is cut anew so that its
+/// last lane is full. With the shuffles "none, 0 to 15, none" the 16 from `count` on move the first `count` bytes of a lane to
+/// its end, and those from 16 + `count` on move the others to its begin.
+#[inline]
+#[target_feature(enable = "avx,pclmulqdq,sse4.1")]
+fn behind(acc: __m128i, last: __m128i, count: usize) -> __m128i {
+    // SAFETY: 32 and 48 bytes are in the table, because count <= 16.
+    let others = unsafe { load(SHUFFLES[LANE + count..].as_ptr()) };
+    let end = _mm_or_si128(_mm_shuffle_epi8(acc, others), at_end(last, count));
+    then(at_end(acc, count), FOLD_128, end)
+}
+
+/// The first `count` bytes of `lane`, at most 16, at the end of one, behind zeros.
+#[inline]
+#[target_feature(enable = "avx,pclmulqdq,sse4.1")]
+fn at_end(lane: __m128i, count: usize) -> __m128i {
+    // SAFETY: the table has as many bytes from there on, because count <= 16.
+    _mm_shuffle_epi8(lane, unsafe { load(SHUFFLES[count..].as_ptr()) })
+}
+
+/// # Safety
+/// `from` is readable for 16 bytes.
+#[inline]
+#[target_feature(enable = "avx,pclmulqdq,sse4.1")]
+unsafe fn load(from: *const u8) -> __m128i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm_loadu_si128(from.cast()) }
+}
+
+/// The ICRC of what was folded: 128 bits to 64, to 32 (Barrett), inverted.
+#[inline]
+#[target_feature(enable = "pclmulqdq,sse4.1")]
+pub(super) fn reduce(x: __m128i) -> u32 {
+    let low = _mm_set_epi32(0, 0, 0, -1);
+    let x = _mm_xor_si128(
+        _mm_clmulepi64_si128::<0x10>(x, _mm_set_epi64x(FOLD_128.1, FOLD_128.0)),
+        _mm_srli_si128::<8>(x),
+    );
+    let x = _mm_xor_si128(
+        _mm_clmulepi64_si128::<0x00>(_mm_and_si128(x, low), _mm_set_epi64x(0, FOLD_64)),
+        _mm_srli_si128::<4>(x),
+    );
+    let barrett = _mm_set_epi64x(QUOTIENT, POLYNOMIAL);
+    let t = _mm_clmulepi64_si128::<0x10>(_mm_and_si128(x, low), barrett);
+    let t = _mm_xor_si128(_mm_clmulepi64_si128::<0x00>(_mm_and_si128(t, low), barrett), x);
+    !_mm_extract_epi32::<1>(t).cast_unsigned()
+}

@@ -1,0 +1,57 @@
+//! The polynomial of CRC-32 and the constants of folding by it, all computed by the compiler.
+//!
+//! Carry-less products of reversed bits come out one bit too low, which is why multipliers have 33 bits, the last of them
+//! empty: x^n is written as if it were shifted by one.
+
+/// x^32 + x^26 + ... + 1 (IEEE 802.3), x^32 first.
+const GENERATOR: u64 = 0x1_04C1_1DB7;
+
+/// `rest` times x^n modulo the polynomial, x^31 first.
+pub(super) const fn times_power(mut rest: u64, n: usize) -> u64 {
+    let mut i = 0;
+    while i < n {
+        rest <<= 1;
+        if rest >> 32 != 0 {
+            rest ^= GENERATOR;
+        }
+        i += 1;
+    }
+    rest
+}
+
+/// Bits reversed, as the multiplications want it.
+pub(super) const fn multiplier(rest: u64) -> i64 {
+    (rest.reverse_bits() >> 31).cast_signed()
+}
+
+/// Multipliers that move 128 bits ahead by `bits`: of the first 64 and of the last 64.
+pub(super) const fn fold_by(bits: usize) -> (i64, i64) {
+    (multiplier(times_power(1, bits + 32)), multiplier(times_power(1, bits - 32)))
+}
+
+/// x^64 divided by the polynomial, without the remainder.
+const fn quotient() -> u64 {
+    let (mut quotient, mut rest, mut i) = (0, 1_u64, 0);
+    while i < 64 {
+        (quotient, rest) = (quotient << 1, rest << 1);
+        if rest >> 32 != 0 {
+            quotient |= 1;
+            rest ^= GENERATOR;
+        }
+        i += 1;
+    }
+    quotient
+}
+
+pub(super) const FOLD_2048: (i64, i64) = fold_by(2048);
+pub(super) const FOLD_512: (i64, i64) = fold_by(512);
+pub(super) const FOLD_384: (i64, i64) = fold_by(384);
+pub(super) const FOLD_256: (i64, i64) = fold_by(256);
+pub(super) const FOLD_128: (i64, i64) = fold_by(128);
+/// Moves 32 bits ahead by 64.
+pub(super) const FOLD_64: i64 = multiplier(times_power(1, 64));
+/// The polynomial and its Barrett quotient, bits reversed.
+pub(super) const POLYNOMIAL: i64 = multiplier(GENERATOR);
+pub(super) const QUOTIENT: i64 = multiplier(quotient());
+// As the literature has them.
+const _: () = assert!(POLYNOMIAL == 0x1_DB71_0641 && QUOTIENT == 0x1_F701_1641);
