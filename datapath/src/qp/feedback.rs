@@ -1,6 +1,7 @@
 //! What acknowledgements teach: round-trip times, and the congestion window of the stream that they acknowledge.
 
-use crate::stream::{AckEffect, RttEstimator, TxStream};
+use crate::engine::Units;
+use crate::stream::{AckEffect, AckInfo, AckRefused, TxRecovery, TxStream, Watchdog};
 use crate::time::Time;
 use cc_dctcp::{AckEvent, Controller};
 use wire::Ackx;
@@ -17,44 +18,65 @@ pub(crate) struct Feedback {
     credited: u16,
 }
 
-/// An acknowledgement that was applied.
-pub(super) struct Lesson<'a> {
-    pub now: Time,
-    pub ackx: &'a Ackx,
-    pub effect: &'a AckEffect,
-    /// It SACKed a packet.
-    pub sacked: bool,
+/// The sending end of a reliable stream: what its acknowledgements act upon.
+pub(super) struct Sender<'a> {
+    pub tx: &'a mut TxStream,
+    pub recovery: &'a mut TxRecovery,
+    pub watchdog: &'a mut Watchdog,
+    pub controller: &'a mut Controller,
+    pub feedback: &'a mut Feedback,
     /// Path MTU in bytes.
     pub pmtu: u16,
-    /// The sender has nothing more to send.
+    /// It has nothing more to send.
     pub app_limited: bool,
 }
 
-impl Feedback {
+impl Sender<'_> {
+    /// Applies an acknowledgement; returns how many packets are newly acknowledged. One that is refused is counted, and has
+    /// told the watchdog what it says, no more.
+    #[inline(always)]
+    pub fn acknowledge(self, units: &mut Units, info: &AckInfo, ackx: &Ackx) -> Result<u32, AckRefused> {
+        if info.is_special() {
+            info.teach(self.watchdog);
+        }
+        let effect = match self.tx.on_ack(self.recovery, units.now, info) {
+            Ok(effect) => effect,
+            Err(refused) => {
+                match refused {
+                    AckRefused::Stale => units.counters.drop_stale_ack += 1,
+                    AckRefused::Beyond => units.counters.drop_bad_ack += 1,
+                }
+                return Err(refused);
+            }
+        };
+        units.counters.rx_acks += 1;
+        if let Some(record) = effect.record
+            && units.ctrl_q.has_room(1)
+        {
+            units.tell_slow_path(record);
+        }
+        self.learn(units.now, &effect, info.sack.is_some(), ackx);
+        Ok(effect.acked)
+    }
+
     /// Round-trip time, congestion marks, and the controller's window.
     #[inline(always)]
-    pub(super) fn learn(
-        &mut self,
-        controller: &mut Controller,
-        rtt: &mut RttEstimator,
-        tx: &mut TxStream,
-        lesson: &Lesson<'_>,
-    ) {
-        let Lesson { now, ackx, effect, sacked, pmtu, app_limited } = *lesson;
+    fn learn(self, now: Time, effect: &AckEffect, sacked: bool, ackx: &Ackx) {
+        let Self { tx, watchdog, controller, feedback, pmtu, app_limited, .. } = self;
         let host_delay_ns = u32::from(ackx.ack_delay) * ACK_DELAY_UNIT_NS;
         let rtt_ns = effect.rtt_sent.map(|sent| now.since(sent).saturating_sub(host_delay_ns.into()));
         if let Some(rtt_ns) = rtt_ns {
-            rtt.sample(rtt_ns);
+            watchdog.rtt.sample(rtt_ns);
         }
         if matches!(controller, Controller::Fixed(_)) {
             return;
         }
-        let packets = self.newly_arrived(effect.acked, sacked);
+        let packets = feedback.newly_arrived(effect.acked, sacked);
         controller.on_ack(&AckEvent {
             now_ns: now.0,
             acked_bytes: packets.saturating_mul(pmtu.into()),
             acked_packets: packets,
-            ce_delta: self.ce_delta(ackx.ce_cnt),
+            ce_delta: feedback.ce_delta(ackx.ce_cnt),
             rtt_ns: rtt_ns.map(|rtt| u32::try_from(rtt).unwrap_or(u32::MAX)),
             host_delay_ns,
             app_limited,
@@ -64,7 +86,9 @@ impl Feedback {
         }
         adopt_window(tx, controller, pmtu);
     }
+}
 
+impl Feedback {
     /// Packets that are news to the controller: each counts once, when it is SACKed or when `una` passes it.
     fn newly_arrived(&mut self, acked: u32, sacked: bool) -> u32 {
         let known = u32::from(self.credited).min(acked);

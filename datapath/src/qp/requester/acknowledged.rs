@@ -5,7 +5,7 @@ use super::refused::{end_rnr, on_late_nak, on_refusal};
 use super::wake;
 use crate::engine::{AsyncEvent, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc};
-use crate::qp::feedback::Lesson;
+use crate::qp::feedback::Sender;
 use crate::qp::flush::opcode_of;
 use crate::qp::plain::Plain;
 use crate::qp::responder::on_read_ack;
@@ -56,40 +56,27 @@ pub(crate) fn on_acknowledge(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units
         units.counters.drop_qp_state += 1;
         return;
     }
-    if info.is_special() {
-        info.teach(&mut cold.watchdog);
-    }
-    let effect = match qpc.tx.on_ack(&mut cold.tx_recovery, units.now, &info) {
-        Ok(effect) => effect,
+    let sender = Sender {
+        app_limited: !has_new_work(qpc, cold),
+        tx: &mut qpc.tx,
+        recovery: &mut cold.tx_recovery,
+        watchdog: &mut cold.watchdog,
+        controller: &mut qpc.controller,
+        feedback: &mut qpc.req.feedback,
+        pmtu: qpc.id.pmtu,
+    };
+    let acked = match sender.acknowledge(units, &info, &ackx) {
+        Ok(acked) => acked,
         Err(AckRefused::Stale) => {
-            units.counters.drop_stale_ack += 1;
             if let Syndrome::Nak(code) = aeth.syndrome {
                 on_late_nak(qpc, cold, units, code, info.next);
                 wake(qpc, cold, units);
             }
             return;
         }
-        Err(AckRefused::Beyond) => {
-            units.counters.drop_bad_ack += 1;
-            return;
-        }
+        Err(AckRefused::Beyond) => return,
     };
-    units.counters.rx_acks += 1;
-    if let Some(record) = effect.record
-        && units.ctrl_q.has_room(1)
-    {
-        units.tell_slow_path(record);
-    }
-    let lesson = Lesson {
-        now: units.now,
-        ackx: &ackx,
-        effect: &effect,
-        sacked: info.sack.is_some(),
-        pmtu: qpc.id.pmtu,
-        app_limited: !has_new_work(qpc, cold),
-    };
-    qpc.req.feedback.learn(&mut qpc.controller, &mut cold.watchdog.rtt, &mut qpc.tx, &lesson);
-    if effect.acked > 0 {
+    if acked > 0 {
         on_progress(qpc, cold, units);
     }
     if !matches!(aeth.syndrome, Syndrome::Ack { .. }) {

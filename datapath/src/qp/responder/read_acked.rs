@@ -4,9 +4,9 @@ use super::responses::Responses;
 use crate::engine::Units;
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::fail;
-use crate::qp::feedback::{Lesson, adopt_window};
+use crate::qp::feedback::{Sender, adopt_window};
 use crate::sched::SchedFlags;
-use crate::stream::{AckInfo, AckRefused, Verdict};
+use crate::stream::{AckInfo, Verdict};
 use sr_recovery::Command;
 use wire::{Ackx, NakCode, Syndrome};
 
@@ -29,38 +29,12 @@ pub(crate) fn on_read_ack(
         units.counters.drop_bad_ack += 1;
         return;
     };
-    if info.is_special() {
-        info.teach(&mut responses.watchdog);
-    }
-    let effect = match responses.tx.on_ack(&mut responses.tx_recovery, units.now, &info) {
-        Ok(effect) => effect,
-        Err(AckRefused::Stale) => {
-            units.counters.drop_stale_ack += 1;
-            return;
-        }
-        Err(AckRefused::Beyond) => {
-            units.counters.drop_bad_ack += 1;
-            return;
-        }
-    };
-    units.counters.rx_acks += 1;
+    let app_limited = !responses.has_new_work();
+    let Responses { tx, tx_recovery: recovery, feedback, controller, watchdog, .. } = &mut *responses;
+    let sender = Sender { tx, recovery, watchdog, controller, feedback, pmtu: qpc.id.pmtu, app_limited };
+    let Ok(acked) = sender.acknowledge(units, &info, &ackx) else { return };
     units.counters.rx_nacks += u64::from(!matches!(syndrome, Syndrome::Ack { .. }));
-    if let Some(record) = effect.record
-        && units.ctrl_q.has_room(1)
-    {
-        units.tell_slow_path(record);
-    }
-    let lesson = Lesson {
-        now: units.now,
-        ackx: &ackx,
-        effect: &effect,
-        sacked: info.sack.is_some(),
-        pmtu: qpc.id.pmtu,
-        app_limited: !responses.has_new_work(),
-    };
-    let Responses { tx, feedback, controller, watchdog, .. } = responses;
-    feedback.learn(controller, &mut watchdog.rtt, tx, &lesson);
-    if effect.acked > 0 {
+    if acked > 0 {
         responses.release();
     }
     settle(qpc, cold, units);
