@@ -16,7 +16,7 @@ pub enum Error {
     #[error(transparent)]
     Verbs(#[from] verbs_api::Error),
     /// A work request failed.
-    #[error("{what} failed with {status:?}{}", meaning(*.status))]
+    #[error("{what} failed: {status}")]
     Completion {
         /// Which one.
         what: &'static str,
@@ -151,16 +151,5 @@ impl Error {
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(if matches!(self, Self::Interrupted) { 130 } else { 1 })
-    }
-}
-
-/// What a status tells about the peer.
-fn meaning(status: WcStatus) -> &'static str {
-    match status {
-        WcStatus::RetryExcErr => ": the peer no longer answers",
-        WcStatus::RemAccessErr => ": the peer refuses the memory access",
-        WcStatus::RnrRetryExcErr => ": the peer posts no receive",
-        WcStatus::WrFlushErr => ": the queue pair had failed before",
-        _ => "",
     }
 }

@@ -221,6 +221,12 @@ impl<P: Port> Engine<P> {
         }
     }
 
+    /// Whether [`Engine::poll_event`] has any.
+    #[must_use]
+    pub fn has_events(&self) -> bool {
+        !self.units.events.is_empty()
+    }
+
     /// A completion queue whose armed wish was answered since it was armed. Ask after each turn, and after calls that
     /// may complete requests, until there is none.
     #[inline]

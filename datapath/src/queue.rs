@@ -9,12 +9,13 @@ mod recv;
 mod send;
 mod shared_recv;
 mod sleep;
+mod status;
 mod sync;
 mod word_ring;
 mod work_request;
 
 pub use completion::{
-    Completion, CompletionQueue, CompletionWriter, CqOverflow, ResizeError, WcFlags, WcOpcode, WcStatus,
+    Completion, CompletionQueue, CompletionWriter, CqOverflow, ResizeError, WcFlags, WcOpcode,
     completion_queue,
 };
 pub use doorbell::{Doorbells, QpShared};
@@ -22,6 +23,7 @@ pub use recv::{RecvQueue, RecvQueueReader, RecvWqe, recv_queue};
 pub use send::{Freed, Handed, SendQueue, SendQueueReader, SendWqe, send_queue};
 pub use shared_recv::{SharedRecvQueue, SharedRecvReader, SrqCaps, shared_recv_queue};
 pub use sleep::Sleep;
+pub use status::WcStatus;
 pub use word_ring::WordRing;
 pub use work_request::{
     ATOMIC_BYTES, DatagramAddress, PostError, QueueCaps, RecvRequest, SendData, SendFlags, SendOpcode,

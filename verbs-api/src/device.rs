@@ -6,6 +6,7 @@ mod builder;
 pub use attributes::DeviceAttr;
 pub use builder::DeviceBuilder;
 
+use crate::bell::Bell;
 use crate::cm::{ConnectionStats, Service};
 use crate::completion::{CompletionChannel, CompletionQueue};
 use crate::driver::{Driver, EngineThread};
@@ -17,12 +18,12 @@ use crate::spec::DeviceSpec;
 use crate::stat::StatServer;
 use core::net::IpAddr;
 use datapath::counters::Counters;
-use datapath::engine::{AsyncEvent, EngineConfig, EngineMemory, ModifyError, QpReport, Turn, Usage};
+use datapath::engine::{EngineConfig, EngineMemory, ModifyError, QpReport, Turn, Usage};
 use datapath::port::fault::FaultStats;
 use datapath::port::{Port, PortCaps, PortStats};
 use datapath::queue::Handed;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use wire::Pmtu;
 
 /// Ethernet header with a VLAN tag: what a frame is longer than its IP packet.
@@ -51,6 +52,8 @@ struct Inner {
     psns: AtomicU64,
     /// Tells who asks what goes on here.
     stat: Option<StatServer>,
+    /// Tells of asynchronous events, once somebody wants to know.
+    bell: OnceLock<Arc<Bell>>,
     /// Its connection manager, once it has one.
     connections: Mutex<Option<Arc<Service>>>,
 }
@@ -155,15 +158,6 @@ impl Device {
         let (number, ring) =
             self.nic().create_cq(entries, Some(Hears::Channel(Arc::clone(channel.shared()))))?;
         Ok(CompletionQueue::new(self.clone(), number, ring, true))
-    }
-
-    /// The oldest asynchronous event not yet polled.
-    #[must_use]
-    pub fn poll_event(&self) -> Option<AsyncEvent> {
-        if self.inner.shared.take_death() {
-            return Some(AsyncEvent::DeviceFatal);
-        }
-        self.nic().poll_event()
     }
 
     /// Whether frames can pass: on a memif pair, whether the peer is there. It comes up only while the engine runs.
@@ -276,6 +270,17 @@ impl Device {
         Err(Error::Unsupported(
             "nobody drives the engine of this device while tasks wait; open it with Driver::THREAD or driver=thread",
         ))
+    }
+
+    /// What tells of asynchronous events; made when it is first asked for.
+    pub(crate) fn bell(&self) -> Result<&Arc<Bell>, Error> {
+        if let Some(bell) = self.inner.bell.get() {
+            return Ok(bell);
+        }
+        let bell = Arc::new(Bell::new().map_err(Error::Events)?);
+        let bell = self.inner.bell.get_or_init(|| bell);
+        self.nic().ring_with(Arc::clone(bell));
+        Ok(bell)
     }
 
     /// The engine, its lock and its clock.

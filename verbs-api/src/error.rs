@@ -162,6 +162,9 @@ pub enum Error {
     /// A completion channel cannot be had or waited for.
     #[error("completion channel: {0}")]
     Channel(#[source] io::Error),
+    /// Asynchronous events cannot be waited for.
+    #[error("the descriptor of asynchronous events: {0}")]
+    Events(#[source] io::Error),
     /// Two objects of different devices.
     #[error("the {what} belongs to another device")]
     OtherDevice {

@@ -11,6 +11,9 @@
 //! | `ibv_rereg_mr` | [`MemoryRegion::change_access`], [`MemoryRegion::change_domain`], [`MemoryRegion::change_backing`] |
 //! | `ibv_query_port`, `ibv_query_gid`, `ibv_query_pkey` | [`Device::query_port`], [`Device::query_gid`], [`Device::query_pkey`] |
 //! | `ibv_post_send`, `ibv_post_recv` | [`QueuePair::post_send`], [`QueuePair::post_recv`]; lists: [`QueuePair::batch`], [`QueuePair::post_recv_batch`] |
+//! | `ibv_create_comp_channel`, `ibv_req_notify_cq`, `ibv_get_cq_event` | [`Device::create_channel`], [`CompletionQueue::arm`], [`CompletionChannel`] |
+//! | `ibv_get_async_event`, `async_fd` | [`Device::poll_event`], [`Device::wait_event`], [`Device::event_fd`] |
+//! | `ibv_wc_status_str` | [`WcStatus`] shown as text: what happened, and what to do |
 //! | `ibv_create_ah`, `IBV_QPT_UD` | [`ProtectionDomain::create_ah`], [`ProtectionDomain::ud_queue_pair`], [`UdQueuePair::post_send`] |
 //! | `ibv_alloc_mw`, `ibv_bind_mw` | [`ProtectionDomain::alloc_window`], [`MemoryWindow::bind`] |
 //! | `ibv_create_srq`, `ibv_post_srq_recv` | [`ProtectionDomain::create_srq`], [`SharedReceiveQueue::post_recv`] |
@@ -71,6 +74,7 @@ mod address;
 #[cfg(feature = "async")]
 mod asynchronous;
 mod attention;
+mod bell;
 mod clock;
 mod cm;
 mod completion;
@@ -78,6 +82,7 @@ mod device;
 mod driver;
 mod endpoint;
 mod error;
+mod events;
 mod favour;
 mod memory;
 mod nic;

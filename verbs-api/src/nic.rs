@@ -1,7 +1,9 @@
 //! The engine behind a device, whatever its port: one dynamic call a turn, none a packet.
 
 use crate::attention::Attention;
+use crate::bell::Bell;
 use crate::completion::ChannelShared;
+use crate::events::Events;
 use datapath::address::AddressKey;
 use datapath::counters::Counters;
 use datapath::engine::{
@@ -34,7 +36,12 @@ pub(crate) trait Nic: Send {
     fn next_deadline(&self) -> Option<Time>;
     fn doorbells(&self) -> Doorbells;
     fn poll_event(&mut self) -> Option<AsyncEvent>;
-    fn link_up(&self) -> bool;
+    /// Rings for asynchronous events from now on.
+    fn ring_with(&mut self, bell: Arc<Bell>);
+    /// The engine runs no more.
+    fn note_death(&mut self);
+    /// Also notes whether that is new.
+    fn link_up(&mut self) -> bool;
     fn config(&self) -> EngineConfig;
     fn counters(&self) -> Counters;
     fn memory_used(&self) -> EngineMemory;
@@ -99,11 +106,13 @@ pub(crate) struct Driven<P: Port> {
     pub engine: Engine<P>,
     /// Who is told of completions, by the number of the completion queue.
     pub hears: Vec<Option<Hears>>,
+    /// What else there is to tell.
+    pub events: Events,
     pub fault_stats: fn(&P) -> FaultStats,
 }
 
 impl<P: Port> Driven<P> {
-    /// Tells who hears it what the engine completed.
+    /// Tells who hears it what the engine completed, and what happened.
     #[inline]
     fn tell(&mut self) {
         while let Some(number) = self.engine.poll_cq_event() {
@@ -113,12 +122,19 @@ impl<P: Port> Driven<P> {
                 Some(None) | None => {}
             }
         }
+        if self.events.may_ring() {
+            self.events.tell(&self.engine);
+        }
     }
 }
 
 impl<P: Port + Send> Nic for Driven<P> {
     fn turn(&mut self, now: Time) -> Turn {
         let turn = self.engine.turn(now);
+        if self.events.is_link_due(now) {
+            self.events.look_later(now);
+            self.events.note_link(self.engine.port().link_up());
+        }
         self.tell();
         turn
     }
@@ -142,11 +158,24 @@ impl<P: Port + Send> Nic for Driven<P> {
     }
 
     fn poll_event(&mut self) -> Option<AsyncEvent> {
-        self.engine.poll_event()
+        self.events.poll(&mut self.engine)
     }
 
-    fn link_up(&self) -> bool {
-        self.engine.port().link_up()
+    fn ring_with(&mut self, bell: Arc<Bell>) {
+        self.events.ring_with(bell);
+        self.tell();
+    }
+
+    fn note_death(&mut self) {
+        self.events.note_death();
+        self.tell();
+    }
+
+    fn link_up(&mut self) -> bool {
+        let up = self.engine.port().link_up();
+        self.events.note_link(up);
+        self.tell();
+        up
     }
 
     fn config(&self) -> EngineConfig {
@@ -255,7 +284,9 @@ impl<P: Port + Send> Nic for Driven<P> {
     }
 
     fn arm_srq_limit(&mut self, number: u32, limit: u32) -> Result<(), ModifyError> {
-        self.engine.arm_srq_limit(number, limit)
+        let result = self.engine.arm_srq_limit(number, limit);
+        self.tell();
+        result
     }
 
     fn reports(&self, now: Time) -> Vec<QpReport> {

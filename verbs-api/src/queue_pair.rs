@@ -1,5 +1,7 @@
 //! Queue pairs. Reliable connections: build, exchange endpoints, connect, post. Datagrams: build, post.
 
+#[macro_use]
+mod common;
 mod builder;
 mod connect;
 mod datagram;
@@ -110,6 +112,12 @@ impl Owned {
         self.device().settle();
         Ok(self.handles.recv.post(request)?)
     }
+
+    fn post_recv_batch(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), Error> {
+        self.device().settle();
+        let (posted, result) = self.handles.recv.post_batch(requests);
+        Ok(result.map_err(|source| BatchError { posted, source })?)
+    }
 }
 
 impl Drop for Owned {
@@ -172,36 +180,6 @@ impl QueuePair {
         self.owned.batch()
     }
 
-    /// Posts several receive requests, in order.
-    ///
-    /// # Errors
-    /// [`Error::Batch`] has the index of the first request that was not posted; those before it were.
-    pub fn post_recv_batch(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), Error> {
-        self.owned.device().settle();
-        let (posted, result) = self.owned.handles.recv.post_batch(requests);
-        Ok(result.map_err(|source| BatchError { posted, source })?)
-    }
-
-    /// Posts a receive request, for one SEND, or one WRITE with immediate, of the peer.
-    ///
-    /// # Errors
-    /// [`Error::Post`]; nothing was posted then.
-    pub fn post_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), Error> {
-        self.owned.post_recv(request)
-    }
-
-    /// Send requests posted whose place in the queue is not free again.
-    #[must_use]
-    pub fn outstanding(&self) -> u32 {
-        self.owned.handles.send.outstanding()
-    }
-
-    /// Its state: RTS, or ERR after a failure.
-    #[must_use]
-    pub fn state(&self) -> QpState {
-        self.owned.handles.shared.state()
-    }
-
     /// Moves it to ERR: everything posted completes with `WrFlushErr`, and the peer's requests time out.
     ///
     /// # Errors
@@ -209,27 +187,6 @@ impl QueuePair {
     pub fn abort(&mut self) -> Result<(), Error> {
         let attr = QpAttr { state: QpState::Err, ..QpAttr::default() };
         Ok(self.owned.modify(&attr, QpAttrMask::STATE)?)
-    }
-
-    /// Changes the attributes that `mask` names, and the state if it names that (`ibv_modify_qp`; protocol.md 1.9 has the
-    /// transitions and their masks).
-    ///
-    /// # Errors
-    /// [`Error::Connect`] says what the mask lacks or must not hold; nothing has changed then.
-    pub fn modify(&mut self, attr: &QpAttr, mask: QpAttrMask) -> Result<(), Error> {
-        Ok(self.owned.modify(attr, mask)?)
-    }
-
-    /// Its attributes and its state (`ibv_query_qp`); the PSNs are those that it began with.
-    #[must_use]
-    pub fn query(&self) -> QpAttr {
-        self.owned.query()
-    }
-
-    /// Its number.
-    #[must_use]
-    pub fn qpn(&self) -> u32 {
-        self.owned.handles.qpn
     }
 
     /// Ends a connection that was made by address (`rdma_disconnect`): the queue pair goes to ERR, as [`abort`](Self::abort)
@@ -286,6 +243,8 @@ impl QueuePair {
         self.path_mtu
     }
 }
+
+common_calls!(QueuePair, state: "RTS, or ERR after a failure.");
 
 /// Send requests that are posted together, from [`QueuePair::batch`]. The engine sees them when this is dropped; if the
 /// queue pair had at most one outstanding they are sent at once.

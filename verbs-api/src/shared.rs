@@ -44,7 +44,6 @@ pub(crate) struct Shared {
     /// One did. Written under the lock.
     owes_acks: AtomicBool,
     stop: AtomicBool,
-    died: AtomicBool,
     /// When the attendant is to be called.
     attention: Arc<Attention>,
     attendant: OnceLock<Arc<dyn Attendant>>,
@@ -61,7 +60,6 @@ impl Shared {
             holds_acks,
             owes_acks: AtomicBool::new(false),
             stop: AtomicBool::new(false),
-            died: AtomicBool::new(false),
             attention: Arc::new(Attention::never()),
             attendant: OnceLock::new(),
         }
@@ -191,12 +189,7 @@ impl Shared {
 
     /// The engine's thread has ended by a panic.
     pub fn engine_died(&self) {
-        self.died.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the engine's thread has ended by a panic since this was asked last.
-    pub fn take_death(&self) -> bool {
-        self.died.swap(false, Ordering::Relaxed)
+        self.call().note_death();
     }
 }
 

@@ -34,7 +34,9 @@ pub struct Usage {
     pub queue_pairs: usize,
     /// Completion queues.
     pub completion_queues: usize,
-    /// Memory regions.
+    /// Shared receive queues.
+    pub shared_receive_queues: usize,
+    /// Memory regions, and windows.
     pub memory_regions: usize,
     /// Address handles.
     pub address_handles: usize,
@@ -179,6 +181,7 @@ impl<P: Port> Engine<P> {
         Usage {
             queue_pairs: self.qps.len(),
             completion_queues: self.units.cqs.iter().flatten().count(),
+            shared_receive_queues: self.units.srqs.len(),
             memory_regions: self.units.memory.len(),
             address_handles: self.units.addresses.len(),
             recovery_contexts: self.config.recovery_contexts as usize - self.units.contexts.len(),

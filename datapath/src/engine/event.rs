@@ -19,6 +19,11 @@ pub enum AsyncEvent {
         /// Which queue pair.
         qpn: u32,
     },
+    /// Frames can pass: on a memif pair, the peer came (`IBV_EVENT_PORT_ACTIVE`).
+    PortActive,
+    /// Frames cannot pass any more: on a memif pair, the peer went (`IBV_EVENT_PORT_ERR`). Queue pairs live on; what they
+    /// sent in vain ends with `RetryExcErr`.
+    PortError,
     /// The engine runs no more: the thread that drove it ended by a panic, which it printed.
     DeviceFatal,
     /// Fewer receives are left in a shared receive queue than its limit says; that is disarmed now.
@@ -71,6 +76,11 @@ impl EventLog {
     /// Events that found no room since the last call.
     pub const fn take_lost(&mut self) -> u64 {
         core::mem::replace(&mut self.lost, 0)
+    }
+
+    /// Whether none waits, and none was lost.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.lost == 0
     }
 
     pub fn pop(&mut self) -> Option<AsyncEvent> {

@@ -236,6 +236,11 @@ impl Srqs {
         self.0[index] = Some(srq);
     }
 
+    /// Queues that there are.
+    pub fn len(&self) -> usize {
+        self.0.iter().flatten().count()
+    }
+
     /// Ends a queue; false if it does not exist.
     pub fn remove(&mut self, number: u32) -> bool {
         self.0.get_mut(number as usize).is_some_and(|entry| entry.take().is_some())

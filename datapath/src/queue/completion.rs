@@ -1,57 +1,12 @@
 //! The completion queue: written by the engine, read by the application.
 
+use super::status::WcStatus;
 use super::sync::{AtomicU8, Ordering, fence};
 use super::word_ring::{WordRing, halves, load, pair, store};
 use std::sync::Arc;
 
 /// Words of an entry: wr_id, (byte_len, imm), (qpn, status | opcode | flags), sender's QPN.
 const CQE_WORDS: usize = 4;
-
-/// Completion status, the values of `ibv_wc_status` (protocol.md 1.10).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-#[expect(missing_docs, reason = "the names are the specification's own")]
-pub enum WcStatus {
-    Success = 0,
-    LocLenErr = 1,
-    LocQpOpErr = 2,
-    LocProtErr = 4,
-    WrFlushErr = 5,
-    MwBindErr = 6,
-    BadRespErr = 7,
-    LocAccessErr = 8,
-    RemInvReqErr = 9,
-    RemAccessErr = 10,
-    RemOpErr = 11,
-    RetryExcErr = 12,
-    RnrRetryExcErr = 13,
-    FatalErr = 19,
-    GeneralErr = 21,
-}
-
-impl WcStatus {
-    const ALL: [Self; 15] = [
-        Self::Success,
-        Self::LocLenErr,
-        Self::LocQpOpErr,
-        Self::LocProtErr,
-        Self::WrFlushErr,
-        Self::MwBindErr,
-        Self::BadRespErr,
-        Self::LocAccessErr,
-        Self::RemInvReqErr,
-        Self::RemAccessErr,
-        Self::RemOpErr,
-        Self::RetryExcErr,
-        Self::RnrRetryExcErr,
-        Self::FatalErr,
-        Self::GeneralErr,
-    ];
-
-    fn from_code(code: u8) -> Self {
-        Self::ALL.into_iter().find(|status| *status as u8 == code).unwrap_or(Self::GeneralErr)
-    }
-}
 
 /// What completed, the values of `ibv_wc_opcode`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -65,6 +65,12 @@ pub struct SendQueue {
 }
 
 impl SendQueue {
+    /// Its sizes.
+    #[must_use]
+    pub const fn caps(&self) -> QueueCaps {
+        self.caps
+    }
+
     /// The send queue of a queue pair of another type than RC; a datagram has `packet` bytes at most.
     #[must_use]
     pub fn of_service(self, service: QpType, packet: u32) -> Self {

@@ -1,14 +1,14 @@
 //! Completion channels: waiting for completions without polling.
 
+use crate::bell::Bell;
 use crate::device::Device;
+#[cfg(doc)]
 use crate::driver::Driver;
 use crate::error::Error;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A file descriptor that is readable while armed completion queues have something to tell (`ibv_comp_channel`). Give it
 /// to `epoll`, or [`wait`](Self::wait).
@@ -34,7 +34,7 @@ pub struct CompletionChannel {
 
 /// What the engine's side tells, and how it wakes who waits.
 pub(crate) struct ChannelShared {
-    bell: OwnedFd,
+    bell: Bell,
     /// Queues that have something to tell, each once. The descriptor is readable while there are any: both change under
     /// the lock.
     events: Mutex<VecDeque<u32>>,
@@ -52,8 +52,7 @@ impl ChannelShared {
             return;
         }
         if events.is_empty() {
-            // Fails only if the counter is at its end, far above the one that it holds at most.
-            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+            self.bell.ring();
         }
         events.push_back(number);
     }
@@ -64,7 +63,7 @@ impl ChannelShared {
         let before = events.len();
         events.retain(|event| *event != number);
         if before > 0 && events.is_empty() {
-            self.silence();
+            self.bell.silence();
         }
     }
 
@@ -72,22 +71,15 @@ impl ChannelShared {
         let mut events = self.events();
         let number = events.pop_front()?;
         if events.is_empty() {
-            self.silence();
+            self.bell.silence();
         }
         Some(number)
-    }
-
-    /// With the lock held: nothing is left to tell.
-    fn silence(&self) {
-        // Fails only if nobody rang, and then it is silent.
-        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
     }
 }
 
 impl CompletionChannel {
     pub(crate) fn new(device: Device) -> Result<Self, Error> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let bell = bell.map_err(|errno| Error::Channel(errno.into()))?;
+        let bell = Bell::new().map_err(Error::Channel)?;
         Ok(Self { device, shared: Arc::new(ChannelShared { bell, events: Mutex::default() }) })
     }
 
@@ -111,30 +103,7 @@ impl CompletionChannel {
     /// # Errors
     /// [`Error::Channel`] if the system cannot wait.
     pub fn wait(&self, limit: Duration) -> Result<Option<u32>, Error> {
-        let end = Instant::now().checked_add(limit);
-        loop {
-            if let Some(number) = self.take_event() {
-                return Ok(Some(number));
-            }
-            let left = end.map_or(limit, |end| end.saturating_duration_since(Instant::now()));
-            if left.is_zero() {
-                return Ok(None);
-            }
-            if self.device.driver() == Driver::Inline {
-                self.device.progress();
-                std::thread::yield_now();
-            } else {
-                self.sleep(left)?;
-            }
-        }
-    }
-
-    fn sleep(&self, left: Duration) -> Result<(), Error> {
-        let limit = Timespec::try_from(left).ok();
-        match poll(&mut [PollFd::new(&self.shared.bell, PollFlags::IN)], limit.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(errno) => Err(Error::Channel(errno.into())),
-        }
+        self.shared.bell.wait(&self.device, limit, || self.take_event()).map_err(Error::Channel)
     }
 }
 
@@ -146,6 +115,6 @@ impl AsFd for CompletionChannel {
 
 impl AsRawFd for CompletionChannel {
     fn as_raw_fd(&self) -> RawFd {
-        self.shared.bell.as_raw_fd()
+        self.as_fd().as_raw_fd()
     }
 }

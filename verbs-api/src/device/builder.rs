@@ -3,6 +3,7 @@
 use super::{Device, Inner};
 use crate::driver::{Driver, EngineThread, SlowPath};
 use crate::error::Error;
+use crate::events::Events;
 use crate::nic::Driven;
 use crate::shared::Shared;
 use crate::spec::{DeviceSpec, Transport};
@@ -17,7 +18,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
 /// What a device is opened with, beside its string; made by [`Device::builder`].
@@ -189,7 +190,8 @@ impl DeviceBuilder {
                 engine
             }
         };
-        let nic = Box::new(Driven { engine, hears: Vec::new(), fault_stats });
+        let events = Events::new(engine.port().link_up());
+        let nic = Box::new(Driven { engine, hears: Vec::new(), events, fault_stats });
         let shared = Arc::new(Shared::new(nic, config.acks == AckTiming::BehindPosts));
         let thread = match self.driver {
             Driver::Inline => None,
@@ -205,6 +207,7 @@ impl DeviceBuilder {
             link_mtu: None,
             psns: AtomicU64::new(config.seed),
             stat: None,
+            bell: OnceLock::new(),
             connections: Mutex::new(None),
         };
         Ok(Device { inner: Arc::new(inner) })

@@ -3,13 +3,13 @@
 use super::Owned;
 use super::parts::Parts;
 use crate::completion::CompletionQueue;
-use crate::error::{BatchError, Error};
+use crate::error::Error;
 use crate::memory::ProtectionDomain;
 use crate::shared_receive::SharedReceiveQueue;
 use crate::work_request::Datagram;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::{QpState, QpType};
-use datapath::queue::{QueueCaps, RecvRequest};
+use datapath::queue::QueueCaps;
 use std::sync::Arc;
 
 /// How a queue pair of type UD comes from RESET to RTS: the states, and what each transition must be given besides.
@@ -131,39 +131,10 @@ impl UdQueuePair {
         self.owned.post_datagram(datagram)
     }
 
-    /// Posts a receive request.
-    ///
-    /// # Errors
-    /// [`Error::Post`]; nothing was posted then.
-    pub fn post_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), Error> {
-        self.owned.post_recv(request)
-    }
-
-    /// Posts receive requests, all at once.
-    ///
-    /// # Errors
-    /// [`Error::Batch`] says how many were posted.
-    pub fn post_recv_batch(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), Error> {
-        let (posted, result) = self.owned.handles.recv.post_batch(requests);
-        Ok(result.map_err(|source| BatchError { posted, source })?)
-    }
-
     /// Longest message, in bytes: one packet.
     #[must_use]
     pub fn max_message(&self) -> u32 {
         self.owned.device().path_mtu_max().bytes()
-    }
-
-    /// Send requests posted whose place in the queue is not free again.
-    #[must_use]
-    pub fn outstanding(&self) -> u32 {
-        self.owned.handles.send.outstanding()
-    }
-
-    /// Its state: RTS; SQE after a send that could not be sent, whose completion says why; ERR after another failure.
-    #[must_use]
-    pub fn state(&self) -> QpState {
-        self.owned.handles.shared.state()
     }
 
     /// Lets it send again after SQE.
@@ -174,24 +145,6 @@ impl UdQueuePair {
         let attr = QpAttr { state: QpState::Rts, ..QpAttr::default() };
         Ok(self.owned.modify(&attr, QpAttrMask::STATE)?)
     }
-
-    /// Changes the attributes that `mask` names, and the state if it names that (`ibv_modify_qp`).
-    ///
-    /// # Errors
-    /// [`Error::Connect`] says what the mask lacks or must not hold; nothing has changed then.
-    pub fn modify(&mut self, attr: &QpAttr, mask: QpAttrMask) -> Result<(), Error> {
-        Ok(self.owned.modify(attr, mask)?)
-    }
-
-    /// Its attributes and its state (`ibv_query_qp`).
-    #[must_use]
-    pub fn query(&self) -> QpAttr {
-        self.owned.query()
-    }
-
-    /// Its number.
-    #[must_use]
-    pub fn qpn(&self) -> u32 {
-        self.owned.handles.qpn
-    }
 }
+
+common_calls!(UdQueuePair, state: "RTS; SQE after a send that could not be sent, whose completion says why; ERR after another failure.");

@@ -3,9 +3,7 @@
 use super::{Owned, SendBatch};
 use crate::error::Error;
 use crate::work_request::{Datagram, SendRequest};
-use datapath::qp::attr::{QpAttr, QpAttrMask};
-use datapath::qp::state::{QpState, QpType};
-use datapath::queue::RecvRequest;
+use datapath::qp::state::QpType;
 
 /// A queue pair that begins in RESET, with every transition and mask of `ibv_modify_qp` (protocol.md 1.9), from
 /// [`QueuePairBuilder::create`](super::QueuePairBuilder::create). [`QueuePair`](super::QueuePair) is the easy way.
@@ -43,20 +41,6 @@ impl ManualQueuePair {
         Self { owned }
     }
 
-    /// Changes the attributes that `mask` names, and the state if it names that (`ibv_modify_qp`).
-    ///
-    /// # Errors
-    /// [`Error::Connect`] says what the mask lacks or must not hold, or which value is wrong; nothing has changed then.
-    pub fn modify(&mut self, attr: &QpAttr, mask: QpAttrMask) -> Result<(), Error> {
-        Ok(self.owned.modify(attr, mask)?)
-    }
-
-    /// Its attributes and its state (`ibv_query_qp`); the PSNs are those that it was given.
-    #[must_use]
-    pub fn query(&self) -> QpAttr {
-        self.owned.query()
-    }
-
     /// Takes its window down to what the peer takes, 1 at least; before RTS. Returns the window.
     pub fn limit_window(&mut self, window: u16) -> u16 {
         self.owned.limit_window(window)
@@ -88,29 +72,11 @@ impl ManualQueuePair {
         self.owned.batch()
     }
 
-    /// Posts a receive request.
-    ///
-    /// # Errors
-    /// [`Error::Post`], also in RESET; nothing was posted then.
-    pub fn post_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), Error> {
-        self.owned.post_recv(request)
-    }
-
-    /// Its state, which a failure changes, too.
-    #[must_use]
-    pub fn state(&self) -> QpState {
-        self.owned.handles.shared.state()
-    }
-
     /// Its type.
     #[must_use]
     pub const fn qp_type(&self) -> QpType {
         self.owned.handles.send.service()
     }
-
-    /// Its number.
-    #[must_use]
-    pub fn qpn(&self) -> u32 {
-        self.owned.handles.qpn
-    }
 }
+
+common_calls!(ManualQueuePair, state: "the program's, until a failure changes it.");

@@ -53,6 +53,8 @@ impl Lan {
             std::thread::yield_now();
             assert!(Instant::now() < deadline, "no link within a minute");
         }
+        // That the links came up is known.
+        hosts.iter().for_each(|host| while host.device.poll_event().is_some() {});
         hosts
     }
 

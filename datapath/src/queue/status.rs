@@ -1,0 +1,160 @@
+//! How work requests end.
+
+use core::fmt;
+
+/// Completion status, the values of `ibv_wc_status` (protocol.md 1.10). Shown as text it says what happened, and what to do
+/// about it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum WcStatus {
+    /// `IBV_WC_SUCCESS`.
+    Success = 0,
+    /// `IBV_WC_LOC_LEN_ERR`: a message was longer than the receive that it found.
+    LocLenErr = 1,
+    /// `IBV_WC_LOC_QP_OP_ERR`: the request asks for what its queue pair cannot do.
+    LocQpOpErr = 2,
+    /// `IBV_WC_LOC_PROT_ERR`: the request names memory of ours that its key does not open.
+    LocProtErr = 4,
+    /// `IBV_WC_WR_FLUSH_ERR`: the queue pair went to ERR, or SQE, before the request was done.
+    WrFlushErr = 5,
+    /// `IBV_WC_MW_BIND_ERR`: the window could not be bound.
+    MwBindErr = 6,
+    /// `IBV_WC_BAD_RESP_ERR`: the peer's answer is not one to the request.
+    BadRespErr = 7,
+    /// `IBV_WC_LOC_ACCESS_ERR`: the peer's WRITE with immediate was refused here, and had taken this receive.
+    LocAccessErr = 8,
+    /// `IBV_WC_REM_INV_REQ_ERR`: the peer refused the request as invalid.
+    RemInvReqErr = 9,
+    /// `IBV_WC_REM_ACCESS_ERR`: the peer's key does not allow it.
+    RemAccessErr = 10,
+    /// `IBV_WC_REM_OP_ERR`: the peer could not carry the request out.
+    RemOpErr = 11,
+    /// `IBV_WC_RETRY_EXC_ERR`: the peer did not answer.
+    RetryExcErr = 12,
+    /// `IBV_WC_RNR_RETRY_EXC_ERR`: the peer had no receive for the message.
+    RnrRetryExcErr = 13,
+    /// `IBV_WC_FATAL_ERR`.
+    FatalErr = 19,
+    /// `IBV_WC_GENERAL_ERR`.
+    GeneralErr = 21,
+}
+
+impl WcStatus {
+    const ALL: [Self; 15] = [
+        Self::Success,
+        Self::LocLenErr,
+        Self::LocQpOpErr,
+        Self::LocProtErr,
+        Self::WrFlushErr,
+        Self::MwBindErr,
+        Self::BadRespErr,
+        Self::LocAccessErr,
+        Self::RemInvReqErr,
+        Self::RemAccessErr,
+        Self::RemOpErr,
+        Self::RetryExcErr,
+        Self::RnrRetryExcErr,
+        Self::FatalErr,
+        Self::GeneralErr,
+    ];
+
+    /// Its name in `ibv_wc_status`.
+    ///
+    /// ```
+    /// assert_eq!(datapath::queue::WcStatus::RetryExcErr.name(), "IBV_WC_RETRY_EXC_ERR");
+    /// ```
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Success => "IBV_WC_SUCCESS",
+            Self::LocLenErr => "IBV_WC_LOC_LEN_ERR",
+            Self::LocQpOpErr => "IBV_WC_LOC_QP_OP_ERR",
+            Self::LocProtErr => "IBV_WC_LOC_PROT_ERR",
+            Self::WrFlushErr => "IBV_WC_WR_FLUSH_ERR",
+            Self::MwBindErr => "IBV_WC_MW_BIND_ERR",
+            Self::BadRespErr => "IBV_WC_BAD_RESP_ERR",
+            Self::LocAccessErr => "IBV_WC_LOC_ACCESS_ERR",
+            Self::RemInvReqErr => "IBV_WC_REM_INV_REQ_ERR",
+            Self::RemAccessErr => "IBV_WC_REM_ACCESS_ERR",
+            Self::RemOpErr => "IBV_WC_REM_OP_ERR",
+            Self::RetryExcErr => "IBV_WC_RETRY_EXC_ERR",
+            Self::RnrRetryExcErr => "IBV_WC_RNR_RETRY_EXC_ERR",
+            Self::FatalErr => "IBV_WC_FATAL_ERR",
+            Self::GeneralErr => "IBV_WC_GENERAL_ERR",
+        }
+    }
+
+    /// What happened, and what to do.
+    const fn advice(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::LocLenErr => {
+                "the peer's message is longer than the receive that it found; post longer receives, or send less at once"
+            }
+            Self::LocQpOpErr => {
+                "the request asks for what its queue pair cannot do; check its address handle, its window, and its elements"
+            }
+            Self::LocProtErr => {
+                "the request names memory that its lkey does not open; check that the region is alive, of the queue pair's \
+                 protection domain, long enough, and has LOCAL_WRITE if it is written"
+            }
+            Self::WrFlushErr => {
+                "the request was not carried out, because the queue pair failed before; the first completion that failed says why"
+            }
+            Self::MwBindErr => {
+                "the memory window was not bound; its region needs MW_BIND and the rights, and a window of type 2 is to be \
+                 invalidated first"
+            }
+            Self::BadRespErr => "the peer's response does not belong to the request; check what the peer is",
+            Self::LocAccessErr => {
+                "the peer's WRITE with immediate was refused here; check the access flags of the region and of the queue pair"
+            }
+            Self::RemInvReqErr => {
+                "the peer refused the request as invalid: longer than its receive, a misaligned atomic, or an operation that its \
+                 queue pair does not take"
+            }
+            Self::RemAccessErr => {
+                "the peer's rkey does not allow this; check that its region is alive, long enough, and that region and queue \
+                 pair grant the access"
+            }
+            Self::RemOpErr => "the peer could not carry the request out; the completion at the peer says why",
+            Self::RetryExcErr => {
+                "the peer did not answer in time; check that it is alive and polls, and that timeout and retry_cnt suit the path"
+            }
+            Self::RnrRetryExcErr => {
+                "the peer had no receive for the message; let it post more receives, or raise rnr_retry (7 is for ever)"
+            }
+            Self::FatalErr => "the device failed; open it anew",
+            Self::GeneralErr => "an error that has no name of its own",
+        }
+    }
+
+    pub(super) fn from_code(code: u8) -> Self {
+        Self::ALL.into_iter().find(|status| *status as u8 == code).unwrap_or(Self::GeneralErr)
+    }
+}
+
+impl fmt::Display for WcStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name(), self.advice())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WcStatus;
+    use std::collections::HashSet;
+
+    #[test]
+    fn each_status_has_its_code_its_name_and_its_advice() {
+        let texts: HashSet<String> = WcStatus::ALL.iter().map(ToString::to_string).collect();
+        assert_eq!(texts.len(), WcStatus::ALL.len());
+        for status in WcStatus::ALL {
+            assert_eq!(WcStatus::from_code(status as u8), status);
+            // IBV_WC_RETRY_EXC_ERR is RetryExcErr.
+            let name: String =
+                status.name().trim_start_matches("IBV_WC_").split('_').flat_map(str::chars).collect();
+            assert!(name.eq_ignore_ascii_case(&format!("{status:?}")), "{status:?} is {}", status.name());
+        }
+    }
+}

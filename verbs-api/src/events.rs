@@ -1,0 +1,140 @@
+//! Asynchronous events of a device: those that the engine logs, those of its link, and the descriptor that tells of them.
+
+use crate::bell::Bell;
+use crate::device::Device;
+use crate::error::Error;
+use datapath::engine::{AsyncEvent, Engine};
+use datapath::port::Port;
+use datapath::time::Time;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the link is looked at, in nanoseconds.
+const LOOK_NS: u64 = 10_000_000;
+
+/// What there is to tell beside the engine's own log. Used under the lock of the engine.
+pub(crate) struct Events {
+    /// Whether frames could pass when the link was looked at last.
+    up: bool,
+    look_at: Time,
+    /// What the link did last, not yet polled: what it did before does not matter any more.
+    link: Option<AsyncEvent>,
+    /// The engine's thread ended by a panic, not yet polled.
+    fatal: bool,
+    /// Who waits hears it.
+    bell: Option<Arc<Bell>>,
+    rung: bool,
+}
+
+impl Events {
+    /// Those of a device whose link is `up` at the beginning.
+    pub const fn new(up: bool) -> Self {
+        Self { up, look_at: Time::ZERO, link: None, fatal: false, bell: None, rung: false }
+    }
+
+    /// Whether the link is to be looked at.
+    #[inline]
+    pub fn is_link_due(&self, now: Time) -> bool {
+        now >= self.look_at
+    }
+
+    /// It is looked at now, and again after a while.
+    #[cold]
+    pub fn look_later(&mut self, now: Time) {
+        self.look_at = now.after(LOOK_NS);
+    }
+
+    /// The link was looked at.
+    pub fn note_link(&mut self, up: bool) {
+        if up != self.up {
+            self.up = up;
+            self.link = Some(if up { AsyncEvent::PortActive } else { AsyncEvent::PortError });
+        }
+    }
+
+    /// The engine runs no more.
+    pub const fn note_death(&mut self) {
+        self.fatal = true;
+    }
+
+    /// Rings for the program from now on.
+    pub fn ring_with(&mut self, bell: Arc<Bell>) {
+        self.bell.get_or_insert(bell);
+    }
+
+    /// Whether somebody listens, and has not been told yet.
+    #[inline]
+    pub const fn may_ring(&self) -> bool {
+        self.bell.is_some() && !self.rung
+    }
+
+    /// Rings if there is something to tell. To be called when [`Events::may_ring`].
+    pub fn tell<P: Port>(&mut self, engine: &Engine<P>) {
+        if self.has_any(engine)
+            && let Some(bell) = &self.bell
+        {
+            bell.ring();
+            self.rung = true;
+        }
+    }
+
+    /// The next event.
+    pub fn poll<P: Port>(&mut self, engine: &mut Engine<P>) -> Option<AsyncEvent> {
+        let event = if core::mem::take(&mut self.fatal) {
+            Some(AsyncEvent::DeviceFatal)
+        } else {
+            self.link.take().or_else(|| engine.poll_event())
+        };
+        if self.rung
+            && !self.has_any(engine)
+            && let Some(bell) = &self.bell
+        {
+            bell.silence();
+            self.rung = false;
+        }
+        event
+    }
+
+    fn has_any<P: Port>(&self, engine: &Engine<P>) -> bool {
+        self.fatal || self.link.is_some() || engine.has_events()
+    }
+}
+
+impl Device {
+    /// The oldest asynchronous event not yet polled (`ibv_get_async_event`, which never waits here).
+    #[must_use]
+    pub fn poll_event(&self) -> Option<AsyncEvent> {
+        self.nic().poll_event()
+    }
+
+    /// A file descriptor that is readable while asynchronous events wait (`ibv_context::async_fd`), to be given to `epoll`.
+    /// It is the same each time, and belongs to the device.
+    ///
+    /// Something must drive the engine meanwhile: see [`CompletionChannel`](crate::CompletionChannel).
+    ///
+    /// ```
+    /// use std::os::fd::AsRawFd;
+    ///
+    /// # fn main() -> Result<(), verbs_api::Error> {
+    /// let device = verbs_api::Device::open("sim:events")?;
+    /// assert!(device.event_fd()?.as_raw_fd() >= 0);
+    /// assert_eq!(device.poll_event(), None);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Events`] if the system has no descriptor to spare.
+    pub fn event_fd(&self) -> Result<BorrowedFd<'_>, Error> {
+        Ok(self.bell()?.as_fd())
+    }
+
+    /// Waits for an asynchronous event, `limit` at most (`ibv_get_async_event`). With [`Driver::Inline`](crate::Driver) it
+    /// drives the engine meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Events`] if the system cannot wait.
+    pub fn wait_event(&self, limit: Duration) -> Result<Option<AsyncEvent>, Error> {
+        self.bell()?.wait(self, limit, || self.poll_event()).map_err(Error::Events)
+    }
+}

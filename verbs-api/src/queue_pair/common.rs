@@ -1,0 +1,75 @@
+//! What queue pairs of every kind can do.
+
+/// The calls of a type with a field `owned`; `state` says what its states are.
+macro_rules! common_calls {
+    ($pair:ident, state: $state:literal) => {
+        impl $pair {
+            /// Posts a receive request, for one SEND, WRITE with immediate or datagram of a peer's.
+            ///
+            /// # Errors
+            /// [`Error::Post`](crate::Error::Post), also in a state that takes none; nothing was posted then.
+            pub fn post_recv(
+                &mut self,
+                request: &datapath::queue::RecvRequest<'_>,
+            ) -> Result<(), crate::Error> {
+                self.owned.post_recv(request)
+            }
+
+            /// Posts several receive requests, in order.
+            ///
+            /// # Errors
+            /// [`Error::Batch`](crate::Error::Batch) has the index of the first request that was not posted; those before it
+            /// were.
+            pub fn post_recv_batch(
+                &mut self,
+                requests: &[datapath::queue::RecvRequest<'_>],
+            ) -> Result<(), crate::Error> {
+                self.owned.post_recv_batch(requests)
+            }
+
+            /// Send requests posted whose place in the queue is not free again.
+            #[must_use]
+            pub fn outstanding(&self) -> u32 {
+                self.owned.handles.send.outstanding()
+            }
+
+            #[doc = concat!("Its state: ", $state)]
+            #[must_use]
+            pub fn state(&self) -> datapath::qp::state::QpState {
+                self.owned.handles.shared.state()
+            }
+
+            /// Changes the attributes that `mask` names, and the state if it names that (`ibv_modify_qp`; protocol.md 1.9 has
+            /// the transitions and their masks).
+            ///
+            /// # Errors
+            /// [`Error::Connect`](crate::Error::Connect) says what the mask lacks or must not hold, or which value is wrong;
+            /// nothing has changed then.
+            pub fn modify(
+                &mut self,
+                attr: &datapath::qp::attr::QpAttr,
+                mask: datapath::qp::attr::QpAttrMask,
+            ) -> Result<(), crate::Error> {
+                Ok(self.owned.modify(attr, mask)?)
+            }
+
+            /// Its attributes and its state (`ibv_query_qp`); the PSNs are those that it began with.
+            #[must_use]
+            pub fn query(&self) -> datapath::qp::attr::QpAttr {
+                self.owned.query()
+            }
+
+            /// Sizes of its queues, as they were asked for (`ibv_query_qp`).
+            #[must_use]
+            pub const fn caps(&self) -> datapath::queue::QueueCaps {
+                self.owned.handles.send.caps()
+            }
+
+            /// Its number.
+            #[must_use]
+            pub fn qpn(&self) -> u32 {
+                self.owned.handles.qpn
+            }
+        }
+    };
+}
