@@ -4,6 +4,7 @@ pub mod attr;
 pub mod state;
 
 mod context;
+mod elements;
 mod feedback;
 mod flush;
 mod owed;

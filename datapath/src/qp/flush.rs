@@ -79,7 +79,7 @@ pub(crate) fn stop_streams(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) 
     stop_responses(cold, units);
     stop_reads(cold, units);
     if let Some(plain) = cold.plain.as_deref_mut() {
-        plain.stop();
+        plain.stop(qpc.tx.nxt());
     }
     units.timers.disarm(cold.slot);
     qpc.sched.remove(SchedFlags::LIFE);
@@ -102,7 +102,7 @@ fn flush_queues(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Op
         };
         qpc.req.head = qpc.req.head.wrapping_add(1);
         cold.send_queue.release(qpc.req.head);
-        units.complete(cold.send_cq, &flushed(qpn, wqe.wr_id, status, opcode_of(wqe.opcode)));
+        units.complete(cold.send_cq, &failed(qpn, wqe.wr_id, status, opcode_of(wqe.opcode)));
     }
     qpc.req.next = qpc.req.head;
     qpc.req.sent = 0;
@@ -113,11 +113,22 @@ fn flush_queues(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Op
 
 /// Completes the receives of the own queue, or those taken of a shared one, with WR_FLUSH_ERR.
 fn flush_receives(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    while cold.receives.has_next(qpc.rsp.recv_head) {
+    while end_receive(qpc, cold, units, WcStatus::WrFlushErr) {}
+}
+
+/// Ends the next receive, which nothing came to, with an error. False if there is none.
+pub(in crate::qp) fn end_receive(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    status: WcStatus,
+) -> bool {
+    let has_one = cold.receives.has_next(qpc.rsp.recv_head);
+    if has_one {
         let wr_id = cold.receives.finish_next(units, &mut qpc.rsp.recv_head);
-        let completion = flushed(qpc.id.qpn, wr_id, WcStatus::WrFlushErr, WcOpcode::Recv);
-        units.complete(cold.recv_cq, &completion);
+        units.complete(cold.recv_cq, &failed(qpc.id.qpn, wr_id, status, WcOpcode::Recv));
     }
+    has_one
 }
 
 /// Completes what the queue pair took of a shared receive queue: no other queue pair will.
@@ -132,7 +143,7 @@ fn has_own_receive(qpc: &Qpc, cold: &QpCold) -> bool {
     cold.receives.srq().is_none() && cold.receives.has_next(qpc.rsp.recv_head)
 }
 
-const fn flushed(qpn: u32, wr_id: u64, status: WcStatus, opcode: WcOpcode) -> Completion {
+const fn failed(qpn: u32, wr_id: u64, status: WcStatus, opcode: WcOpcode) -> Completion {
     Completion { wr_id, status, opcode, flags: WcFlags::empty(), byte_len: 0, imm: 0, qpn, src_qp: 0 }
 }
 

@@ -1,5 +1,6 @@
 //! The payload of a request packet: from the memory of its work request to the frame, in one copy.
 
+use super::elements::for_each_part;
 use crate::icrc::Kernel;
 use crate::memory::{Access, Mapped, MemoryTable, ProtectionDomainId};
 use crate::queue::{SendWqe, WcStatus};
@@ -70,26 +71,10 @@ impl Payload<'_> {
             self.wqe.read_inline(usize::try_from(self.start).unwrap_or(usize::MAX), target);
             return Ok(());
         }
-        let mut skip = self.start;
-        let mut rest = target;
-        for sge in self.wqe.sges() {
-            if rest.is_empty() {
-                break;
-            }
-            let room = u64::from(sge.length).saturating_sub(skip);
-            if room == 0 {
-                skip -= u64::from(sge.length);
-                continue;
-            }
-            let take = usize::try_from(room).unwrap_or(usize::MAX).min(rest.len());
-            let (now, later) = rest.split_at_mut(take);
-            memory
-                .check(sge.lkey, self.pd, sge.addr.wrapping_add(skip), now.len() as u64, Access::empty())
-                .map_err(|_| WcStatus::LocProtErr)?
-                .read(now);
-            skip = 0;
-            rest = later;
-        }
-        Ok(())
+        let Self { wqe, pd, start, len } = *self;
+        for_each_part(memory, pd, wqe.sges(), start, len, Access::empty(), |mapped, part| {
+            mapped.read(&mut target[part]);
+        })
+        .map_err(|_| WcStatus::LocProtErr)
     }
 }

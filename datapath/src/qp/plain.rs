@@ -6,7 +6,6 @@
 
 mod acknowledge;
 mod acknowledged;
-mod ask;
 mod cnp;
 mod read;
 mod requester;
@@ -51,9 +50,9 @@ impl Plain {
         self.req = Requester::new(psn, position);
     }
 
-    /// Ends both directions: nothing is resent, no response is owed.
-    pub fn stop(&mut self) {
-        self.req.stop();
+    /// Ends both directions: nothing is resent, no response is owed. The stream that was abandoned stands at `psn`.
+    pub fn stop(&mut self, psn: Psn) {
+        self.req.stop(psn);
         self.rsp.stop();
     }
 

@@ -2,6 +2,7 @@
 
 mod acknowledged;
 mod ask;
+mod grant;
 mod local;
 mod overlap;
 mod packet;
@@ -12,6 +13,7 @@ mod timers;
 mod transmit;
 
 pub(crate) use acknowledged::{Acknowledgement, on_acknowledge, tell_if_drained};
+pub(crate) use grant::{Grant, TransmitEnd};
 pub(in crate::qp) use local::run as run_local;
 pub(crate) use overlap::Hull;
 pub(in crate::qp) use packet::opcode_at;
@@ -19,15 +21,16 @@ pub(crate) use reads::Reads;
 pub(in crate::qp) use response::stop_reads;
 pub(crate) use response::{apply_response_advance, on_response};
 pub(crate) use timers::on_timer;
-pub(crate) use transmit::{Grant, TransmitEnd, rest, transmit};
+pub(crate) use transmit::{rest, transmit};
 // What a Plain requester shares.
 pub(in crate::qp) use acknowledged::complete_answered;
-pub(in crate::qp) use ask::check_target;
+pub(in crate::qp) use ask::emit_request;
+pub(in crate::qp) use grant::Stop;
 pub(in crate::qp) use packet::{PacketPlan, Wanted};
 pub(in crate::qp) use reads::response_packets;
 pub(in crate::qp) use refused::{RNR_FOR_EVER, status_of};
 pub(in crate::qp) use timers::give_up;
-pub(in crate::qp) use transmit::{Stop, arm_timer, fail_in_turn, find_among};
+pub(in crate::qp) use transmit::{arm_timer, fail_in_turn, find_among};
 
 use super::adopt_window;
 use super::context::{QpCold, Qpc};

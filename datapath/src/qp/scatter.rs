@@ -1,5 +1,6 @@
 //! Copying what arrived to the elements of a work request.
 
+use super::elements::for_each_part;
 use crate::memory::{Access, AccessError, MemoryTable, ProtectionDomainId};
 use crate::queue::Sge;
 
@@ -14,24 +15,7 @@ pub(super) fn scatter(
     start: u64,
     payload: &[u8],
 ) -> Result<(), AccessError> {
-    let mut skip = start;
-    let mut rest = payload;
-    for sge in sges {
-        if rest.is_empty() {
-            break;
-        }
-        let room = u64::from(sge.length).saturating_sub(skip);
-        if room == 0 {
-            skip -= u64::from(sge.length);
-            continue;
-        }
-        let take = usize::try_from(room).unwrap_or(usize::MAX).min(rest.len());
-        let (now, later) = rest.split_at(take);
-        memory
-            .check(sge.lkey, pd, sge.addr.wrapping_add(skip), now.len() as u64, Access::LOCAL_WRITE)?
-            .write(now);
-        skip = 0;
-        rest = later;
-    }
-    Ok(())
+    for_each_part(memory, pd, sges, start, payload.len(), Access::LOCAL_WRITE, |mapped, part| {
+        mapped.write(&payload[part]);
+    })
 }

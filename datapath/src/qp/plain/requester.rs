@@ -41,7 +41,9 @@ impl Requester {
         }
     }
 
-    pub const fn stop(&mut self) {
+    /// Nothing is outstanding any more; the stream stands at `psn`, also if it had gone back there.
+    pub const fn stop(&mut self, psn: Psn) {
+        self.max = psn;
         self.reads = 0;
         self.obeyed_at = None;
         self.probe = None;

@@ -1,11 +1,11 @@
 //! One turn of a Plain queue pair: a tail probe if one is due, then packets from the cursor on, new or again.
 
-use super::ask;
 use super::requester::{find, note_rewound, outstanding};
 use crate::engine::{TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry};
 use crate::qp::requester::{
-    self, Grant, PacketPlan, Stop, TransmitEnd, Wanted, arm_timer, fail_in_turn, is_ready, response_packets,
+    self, Grant, PacketPlan, Stop, TransmitEnd, Wanted, arm_timer, emit_request, fail_in_turn, is_ready,
+    response_packets,
 };
 use crate::queue::{SendFlags, WcStatus};
 use crate::sched::SchedFlags;
@@ -241,7 +241,7 @@ fn emit<T: TxSlots>(
         ack_req,
     };
     if wqe.opcode.has_response() {
-        return ask::emit(&wanted, units, slots);
+        return emit_request(&wanted, units, slots);
     }
     let plan = match PacketPlan::<true>::new(wanted) {
         Ok(plan) => plan,

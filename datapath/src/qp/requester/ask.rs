@@ -1,7 +1,7 @@
 //! READ and atomic requests on the wire, and asking once more for responses that do not come (protocol.md 2.4).
 
+use super::grant::Stop;
 use super::packet::{Wanted, opcode_at};
-use super::transmit::Stop;
 use crate::engine::{TxSlots, Units};
 use crate::memory::{Access, MemoryTable};
 use crate::qp::context::{QpCold, Qpc};
@@ -17,18 +17,18 @@ const ICRC_LEN: usize = 4;
 /// status with which its work request fails.
 #[cold]
 #[inline(never)]
-pub(super) fn emit_request<T: TxSlots>(
-    wanted: Wanted<'_>,
+pub(in crate::qp) fn emit_request<T: TxSlots>(
+    wanted: &Wanted<'_>,
     units: &Units,
     slots: &mut T,
 ) -> Result<Result<usize, WcStatus>, Stop> {
     // What the response could not be placed into is not asked for.
-    if let Err(status) = check_target(&wanted, &units.memory) {
+    if let Err(status) = check_target(wanted, &units.memory) {
         return Ok(Err(status));
     }
     let loopback = wanted.id.loopback;
     let frame = slots.slot(loopback).ok_or(Stop::PortFull)?;
-    match build(&wanted, frame) {
+    match build(wanted, frame) {
         Some(len) => {
             slots.commit(loopback, len);
             Ok(Ok(0))
@@ -40,7 +40,7 @@ pub(super) fn emit_request<T: TxSlots>(
     }
 }
 
-pub(in crate::qp) fn check_target(wanted: &Wanted<'_>, memory: &MemoryTable) -> Result<(), WcStatus> {
+fn check_target(wanted: &Wanted<'_>, memory: &MemoryTable) -> Result<(), WcStatus> {
     for sge in wanted.wqe.sges() {
         memory
             .check(sge.lkey, wanted.id.pd, sge.addr, sge.length.into(), Access::LOCAL_WRITE)
@@ -49,11 +49,12 @@ pub(in crate::qp) fn check_target(wanted: &Wanted<'_>, memory: &MemoryTable) -> 
     Ok(())
 }
 
-/// Writes the packet to the start of `frame` and returns its length.
+/// Writes the packet to the start of `frame` and returns its length. In Plain the index of a READ's packet is the first one
+/// of its response that is missing; a request of the SRNIC dialect has one packet, 0.
 fn build(wanted: &Wanted<'_>, frame: &mut [u8]) -> Option<usize> {
-    let Wanted { id, template, wqe, entry, msn, ack_req, .. } = *wanted;
+    let Wanted { id, template, wqe, entry, msn, index, ack_req } = *wanted;
     let opcode = opcode_at(wqe.opcode, 0, 1);
-    let layout = Layout::of(WireMode::Srnic, opcode)?;
+    let layout = Layout::of(id.mode, opcode)?;
     let transport_len = usize::from(layout.len) + ICRC_LEN;
     let end = template.len() + transport_len;
     let frame = frame.get_mut(..end)?;
@@ -63,15 +64,22 @@ fn build(wanted: &Wanted<'_>, frame: &mut [u8]) -> Option<usize> {
         pkey: id.pkey,
         dest_qp: id.dest_qpn,
         ack_req,
-        psn: entry.first_psn,
-        ..Bth::new(WireMode::Srnic, opcode)
+        psn: entry.first_psn.add(index),
+        ..Bth::new(id.mode, opcode)
     };
     bth::emit(headers, &header);
-    Meta { msn, offset: 0 }.emit(&mut headers[usize::from(layout.meta)..]);
-    let rdw = Rdw { rslot: entry.ssn.get().to_le_bytes()[0], rpsn_start: entry.rpsn_start };
-    rdw.emit(&mut headers[usize::from(layout.rdw)..]);
+    if id.mode == WireMode::Srnic {
+        Meta { msn, offset: 0 }.emit(&mut headers[usize::from(layout.meta)..]);
+        let rdw = Rdw { rslot: entry.ssn.get().to_le_bytes()[0], rpsn_start: entry.rpsn_start };
+        rdw.emit(&mut headers[usize::from(layout.rdw)..]);
+    }
     if layout.reth != 0 {
-        let reth = Reth { va: wqe.remote_addr, rkey: wqe.rkey, dma_len: wqe.length };
+        let here = index * u32::from(id.pmtu);
+        let reth = Reth {
+            va: wqe.remote_addr.wrapping_add(here.into()),
+            rkey: wqe.rkey,
+            dma_len: wqe.length.saturating_sub(here),
+        };
         reth.emit(&mut headers[usize::from(layout.reth)..]);
     } else {
         let (compare, swap_add) = wqe.operands();

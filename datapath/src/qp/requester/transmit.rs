@@ -1,6 +1,7 @@
 //! One turn of a queue pair: probes, then the RetryQ, then the send queue (paper section 4.2).
 
 use super::ask::emit_request;
+use super::grant::{Grant, Stop, TransmitEnd};
 use super::local;
 use super::overlap;
 use super::packet::{PacketPlan, Wanted};
@@ -13,40 +14,6 @@ use crate::queue::{SendWqe, WcStatus};
 use crate::sched::SchedFlags;
 use crate::stream::Resend;
 use wire::{Meta, Msn, Psn, WireMode};
-
-/// What a queue pair may send in one turn.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Grant {
-    /// Work requests that may be read from the send queue.
-    pub wqes: u32,
-    /// Bytes of payload.
-    pub bytes: usize,
-    /// Packets, so that small messages leave room for others in the transmit batch.
-    pub packets: usize,
-}
-
-impl Grant {
-    /// Whether it covers one more packet, however long.
-    #[inline]
-    pub const fn has_room(&self, pmtu: u16) -> bool {
-        self.packets > 0 && self.bytes >= pmtu as usize
-    }
-}
-
-/// Why a turn ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum TransmitEnd {
-    /// The queue pair sent what it may; true if it is still ready.
-    Done { ready: bool },
-    /// The port has no slot.
-    PortFull,
-}
-
-/// A packet was not sent, and the turn is over.
-pub(in crate::qp) enum Stop {
-    PortFull,
-    Failed,
-}
 
 /// Lets a queue pair send. Reduces `grant` by what it used.
 pub(crate) fn transmit<T: TxSlots>(
@@ -200,7 +167,7 @@ fn send_new<T: TxSlots>(
             ack_req: (last && position.wrapping_add(1) == tail) || room == 1,
         };
         let sent = if wqe.opcode.has_response() {
-            emit_request(wanted, units, slots)?
+            emit_request(&wanted, units, slots)?
         } else {
             emit(wanted, units, slots)?
         };
@@ -324,7 +291,7 @@ fn emit_again<T: TxSlots>(
     slots: &mut T,
 ) -> Result<Result<usize, WcStatus>, Stop> {
     if wanted.wqe.opcode.has_response() {
-        emit_request(wanted, units, slots)
+        emit_request(&wanted, units, slots)
     } else {
         emit(wanted, units, slots)
     }

@@ -3,7 +3,8 @@
 use super::{Responses, close_recovery, queue_control};
 use crate::engine::{ControlKind, Units};
 use crate::qp::context::{QpCold, Qpc};
-use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
+use crate::qp::flush::end_receive;
+use crate::queue::WcStatus;
 use wire::{NakCode, Psn};
 
 /// Why a packet was not placed.
@@ -75,20 +76,7 @@ pub(in crate::qp) fn refuse_receive(
     receive_status: Option<WcStatus>,
 ) {
     cold.refusal = Some((psn, code));
-    if let Some(status) = receive_status
-        && cold.receives.has_next(qpc.rsp.recv_head)
-    {
-        let wr_id = cold.receives.finish_next(units, &mut qpc.rsp.recv_head);
-        let completion = Completion {
-            wr_id,
-            status,
-            opcode: WcOpcode::Recv,
-            flags: WcFlags::empty(),
-            byte_len: 0,
-            imm: 0,
-            qpn: qpc.id.qpn,
-            src_qp: 0,
-        };
-        units.complete(cold.recv_cq, &completion);
+    if let Some(status) = receive_status {
+        end_receive(qpc, cold, units, status);
     }
 }

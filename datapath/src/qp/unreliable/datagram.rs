@@ -4,6 +4,7 @@ use super::QKEY_GSI;
 use crate::engine::Units;
 use crate::memory::AccessError;
 use crate::qp::context::{QpCold, Qpc};
+use crate::qp::flush::end_receive;
 use crate::qp::scatter::scatter;
 use crate::qp::{QPN_GSI, fail};
 use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
@@ -103,16 +104,6 @@ fn complete(
 /// The next receive names memory that may not be written: it ends with that status, and the queue pair in ERR.
 #[cold]
 pub(super) fn fail_receive(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, status: WcStatus) {
-    let completion = Completion {
-        wr_id: cold.receives.finish_next(units, &mut qpc.rsp.recv_head),
-        status,
-        opcode: WcOpcode::Recv,
-        flags: WcFlags::empty(),
-        byte_len: 0,
-        imm: 0,
-        qpn: qpc.id.qpn,
-        src_qp: 0,
-    };
-    units.complete(cold.recv_cq, &completion);
+    end_receive(qpc, cold, units, status);
     fail(qpc, cold, units, None);
 }
