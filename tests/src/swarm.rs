@@ -19,7 +19,10 @@ mod reads;
 mod report;
 mod results;
 mod shares;
+mod stock;
+mod variety;
 mod weather;
+mod window;
 mod world;
 
 pub use campaign::{Campaign, Totals};

@@ -68,6 +68,17 @@ fn the_seeds_together_draw_everything() {
         "max_dest_rd_atomic: 1,",
         "max_dest_rd_atomic: 128,",
         "READs and atomics [0, 1",
+        "wire_mode: Plain",
+        "WriteOrder(ORDERED_OVERLAP)",
+        "WriteOrder(STRICT_PLACEMENT)",
+        "WriteOrder(ORDERED_OVERLAP | STRICT_PLACEMENT)",
+        "shared receives [true, true]",
+        "StockPlan { slots: 2,",
+        "cramped",
+        "windows [Some(One), None]",
+        "windows [Some(Two), Some(Two)]",
+        "invalidated",
+        "ended in use",
     ];
     for what in wanted {
         assert!(plans.iter().any(|plan| plan.contains(what)), "no seed draws {what}");

@@ -192,6 +192,24 @@ fn an_empty_queue_answers_rnr_and_goes_on_when_it_is_filled() {
 }
 
 #[test]
+fn patience_with_an_empty_queue_ends_as_with_one_of_its_own() {
+    let mut bench = bench(1, 8);
+    let impatient = QpOptions { rnr_retry: 2, ..options() };
+    let sender = bench.rig.create_qp(bench.pairs[0].0.node(), impatient);
+    let receiver = bench.rig.create_qp(bench.server, QpOptions { srq: Some(bench.srq), ..impatient });
+    bench.rig.connect(sender, receiver);
+    bench.rig.send(sender, bench.source.at(0, 100));
+    bench.rig.run_until(|rig| !rig.sends(sender).is_empty(), LIMIT_NS).unwrap();
+    assert_eq!(bench.rig.sends(sender)[0].status, WcStatus::RnrRetryExcErr);
+    assert_eq!(bench.rig.counters(receiver).tx_rnr_naks, 3, "told, and twice more after a wait");
+    // The queue itself is as before, for everybody else.
+    bench.post(0).unwrap();
+    bench.rig.send(bench.pairs[0].0, bench.source.at(0, 100));
+    bench.run_until_received(1);
+    assert_eq!(bench.ends(0), [(0, WcStatus::Success)]);
+}
+
+#[test]
 fn the_limit_event_comes_once_for_each_time_that_it_is_armed() {
     let mut bench = bench(1, 16);
     let (server, number) = (bench.server, bench.srq.number());

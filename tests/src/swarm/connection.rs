@@ -1,10 +1,16 @@
 //! Two queue pairs through their lives: work, errors, RESETs, and what must not outlive them.
 
 use super::flow::{Danger, Flow};
+use super::message::Kind;
 use super::plan::{ConnectionPlan, End, LifePlan, Pause, Withdrawal};
+use super::stock::Stock;
+use datapath::engine::AsyncEvent;
+use datapath::qp::attr::WriteOrder;
 use datapath::qp::state::QpState;
+use datapath::queue::{Completion, WcStatus};
 use datapath::time::Time;
-use simnet::{NodeId, Qp, QpOptions, Rig, Rng, Span, TraceHash};
+use simnet::{NodeId, Qp, QpOptions, Rig, Rng, Span, Srq, TraceHash};
+use wire::WireMode;
 
 /// A peer in ERR must be noticed within the periods that the retries take, and this much (protocol.md 2.5).
 const NOTICE_SLACK_NS: u64 = 1_100_000_000;
@@ -36,6 +42,8 @@ pub struct Connection {
     told: bool,
     /// Completions looked at, of each end's sends and receives.
     seen: [(usize, usize); 2],
+    /// Completions of shared receives whose data were moved, of each end.
+    landed: [usize; 2],
     psns: [u32; 2],
     /// Memory of former lives, which nobody may write any more.
     past: Vec<(Span, Vec<u8>)>,
@@ -45,14 +53,19 @@ pub struct Connection {
 
 impl Connection {
     /// Creates and connects both ends, and begins the first life.
-    pub fn new(rig: &mut Rig, plan: &ConnectionPlan, number: usize, seed: u64) -> Self {
+    pub fn new(rig: &mut Rig, plan: &ConnectionPlan, srqs: &[Option<Srq>], number: usize, seed: u64) -> Self {
+        let mut plan = plan.clone();
+        for side in (0..2).filter(|&side| plan.shared[side]) {
+            plan.options[side].srq = srqs[plan.nodes[side]];
+        }
         let end = |rig: &mut Rig, side: usize| rig.create_qp(NodeId(plan.nodes[side]), plan.options[side]);
         let ends = [end(rig, 0), end(rig, 1)];
         rig.connect(ends[0], ends[1]);
         let mut rng = Rng::new(seed ^ (number as u64) << 32);
-        let flows = flows_of(rig, plan, 0, ends, &mut rng);
+        let flows = flows_of(rig, &plan, 0, ends, &mut rng);
         Self {
-            plan: plan.clone(),
+            psns: plan.options.map(|options| options.sq_psn),
+            plan,
             number,
             ends,
             flows,
@@ -61,7 +74,7 @@ impl Connection {
             phase: Phase::Running,
             told: false,
             seen: [(0, 0); 2],
-            psns: plan.options.map(|options| options.sq_psn),
+            landed: [0; 2],
             past: Vec::new(),
             rng,
             operations: 0,
@@ -85,7 +98,10 @@ impl Connection {
     }
 
     /// Checks everything that completed since the last call.
-    pub fn observe(&mut self, rig: &mut Rig, hash: &mut TraceHash) {
+    pub fn observe(&mut self, rig: &mut Rig, stocks: &mut [Option<Stock>], hash: &mut TraceHash) {
+        self.notice_overruns(rig);
+        self.watch_windows(rig);
+        self.land(rig, stocks);
         for side in 0..2 {
             while let Some(done) = rig.recvs(self.ends[side]).get(self.seen[side].1).copied() {
                 self.seen[side].1 += 1;
@@ -98,24 +114,68 @@ impl Connection {
                 self.flows[side].check_send(rig, &done);
             }
         }
+        self.watch_windows(rig);
         for flow in &mut self.flows {
             flow.watch_groups(rig);
         }
     }
 
+    /// A completion queue that overflows ends its queue pair, and some completions are not seen.
+    fn notice_overruns(&mut self, rig: &Rig) {
+        let overran = |end: &Qp| {
+            let of_it = |event: &AsyncEvent| matches!(event, AsyncEvent::CqOverrun { qpn, .. } if *qpn == rig.qpn(*end));
+            rig.events(end.node()).iter().any(of_it)
+        };
+        if self.plan.cramped && self.ends.iter().any(overran) {
+            for flow in &mut self.flows {
+                flow.gaps = true;
+                flow.danger.elsewhere = true;
+            }
+        }
+    }
+
+    /// Windows are bound, and some ended, by messages of the other direction.
+    fn watch_windows(&mut self, rig: &Rig) {
+        for side in 0..2 {
+            let Flow { messages, posted, succeeded, .. } = &self.flows[1 - side];
+            let unbind = messages.iter().position(|message| message.kind == Kind::Unbind);
+            let (posted, succeeded) = (*posted, *succeeded);
+            self.flows[side].follow_binder(rig, posted, succeeded, unbind);
+            if self.flows[side].window_ends() {
+                self.flows.iter_mut().for_each(|flow| flow.danger.elsewhere = true);
+            }
+        }
+    }
+
+    /// Moves what came by shared receives to where it belongs, before anybody looks there.
+    fn land(&mut self, rig: &mut Rig, stocks: &mut [Option<Stock>]) {
+        for side in 0..2 {
+            let Some(stock) = self.stock(side, stocks) else { continue };
+            while let Some(done) = rig.recvs(self.ends[side]).get(self.landed[side]).copied() {
+                self.landed[side] += 1;
+                self.flows[1 - side].land(rig, stock, &done);
+            }
+        }
+    }
+
+    /// The shared queue that an end takes receives from.
+    fn stock<'a>(&self, side: usize, stocks: &'a mut [Option<Stock>]) -> Option<&'a mut Stock> {
+        stocks[self.plan.nodes[side]].as_mut().filter(|_| self.plan.shared[side])
+    }
+
     /// Does what the plan says for the present.
-    pub fn act(&mut self, rig: &mut Rig) {
+    pub fn act(&mut self, rig: &mut Rig, stocks: &mut [Option<Stock>]) {
         let now = rig.now();
         let age = now.since(self.began);
         match self.phase {
-            Phase::Running => self.run(rig, age),
+            Phase::Running => self.run(rig, stocks, age),
             Phase::Dying(until, alone) => {
                 // What is posted now cannot have been flushed yet.
                 let quiet = self.flows.iter().all(|flow| flow.sends_flushed(rig));
                 self.flows.iter_mut().for_each(|flow| flow.post(rig, age));
-                self.die(rig, now >= until, alone, quiet);
+                self.die(rig, stocks, now >= until, (alone, quiet));
             }
-            Phase::HalfReset(until) if now >= until => self.next_life(rig),
+            Phase::HalfReset(until) if now >= until => self.next_life(rig, stocks),
             Phase::HalfReset(_) | Phase::Finished => {}
         }
     }
@@ -158,7 +218,7 @@ impl Connection {
     /// # Panics
     /// If a byte is wrong.
     pub fn check_memory(&self, rig: &Rig) {
-        let failed = self.flows.iter().any(|flow| flow.send_failed || flow.receive_failed);
+        let failed = self.flows.iter().any(|flow| flow.send_failed || flow.receive_failed || flow.gaps);
         for flow in &self.flows {
             flow.check_image(rig, !failed && !self.told);
         }
@@ -173,7 +233,7 @@ impl Connection {
         hash.word(done.wr_id ^ done.status as u64);
     }
 
-    fn run(&mut self, rig: &mut Rig, age: u64) {
+    fn run(&mut self, rig: &mut Rig, stocks: &mut [Option<Stock>], age: u64) {
         match self.plan.lives[self.life].end {
             End::Reset { after_ns, first, gap_ns } if age >= after_ns => {
                 if self.plan.lives[self.life].replaced {
@@ -182,6 +242,8 @@ impl Connection {
                     rig.reset(self.ends[first]);
                 }
                 self.flows.iter_mut().for_each(Flow::stop);
+                // What the first end had taken of a shared queue is flushed.
+                self.flows[1 - first].danger.elsewhere |= self.plan.shared[first];
                 self.phase = Phase::HalfReset(rig.now().after(gap_ns));
                 return;
             }
@@ -208,7 +270,7 @@ impl Connection {
         // In SQD the last messages may not have begun, and nobody waits for unsignaled ones.
         let rests = self.ends.iter().any(|&end| rig.state(end) == QpState::Sqd);
         if !waits_for_end && !rests && self.flows.iter().all(Flow::is_done) {
-            self.next_life(rig);
+            self.next_life(rig, stocks);
         }
     }
 
@@ -248,7 +310,7 @@ impl Connection {
     }
 
     /// An end is in ERR: sooner or later both are, and everything is flushed. `quiet`: all sends posted before now were.
-    fn die(&mut self, rig: &mut Rig, due: bool, alone: bool, quiet: bool) {
+    fn die(&mut self, rig: &mut Rig, stocks: &mut [Option<Stock>], due: bool, (alone, quiet): (bool, bool)) {
         let may_go_on = due || (alone && quiet);
         if !may_go_on {
             return;
@@ -258,12 +320,12 @@ impl Connection {
             self.flows.iter_mut().for_each(|flow| flow.danger.elsewhere = true);
             rig.to_err(end);
         } else if self.flows.iter().all(|flow| flow.is_flushed(rig)) {
-            self.next_life(rig);
+            self.next_life(rig, stocks);
         }
     }
 
     /// The present life is over: what it left behind must stay as it is.
-    fn next_life(&mut self, rig: &mut Rig) {
+    fn next_life(&mut self, rig: &mut Rig, stocks: &mut [Option<Stock>]) {
         if self.life + 1 == self.plan.lives.len() && !matches!(self.phase, Phase::HalfReset(_)) {
             self.phase = Phase::Finished;
             return;
@@ -290,9 +352,14 @@ impl Connection {
         rig.poll();
         for side in 0..2 {
             let (sends, receives) = rig.take_completions(self.ends[side]);
-            let left = (sends.len() - self.seen[side].0, receives.len() - self.seen[side].1);
+            let (_, mut left) = receives.split_at(self.seen[side].1);
+            if let Some(stock) = self.stock(side, stocks) {
+                left.iter().for_each(|done| give_back(rig, stock, done));
+                left = &[];
+            }
+            let left = (sends.len() - self.seen[side].0, left.len());
             assert_eq!(left, (0, 0), "pair {}: RESET makes no completions", self.number);
-            self.seen[side] = (0, 0);
+            (self.seen[side], self.landed[side]) = ((0, 0), 0);
         }
         if replaced {
             self.ends = self.create(rig);
@@ -334,7 +401,25 @@ fn flows_of(rig: &mut Rig, plan: &ConnectionPlan, life: usize, ends: [Qp; 2], rn
     let mut make = |side: usize| {
         let elsewhere = plan.lethal || matches!(end, End::Err { .. }) || spoiled[1 - side];
         let danger = Danger { elsewhere, lethal: plan.lethal };
-        Flow::new(rig, ends[side], ends[1 - side], &flows[side], rng.next_u64(), danger)
+        let mut flow = Flow::new(rig, ends[side], ends[1 - side], &flows[side], rng.next_u64(), danger);
+        flow.refused_once = plan.options[side].wire_mode == WireMode::Plain;
+        if plan.shared[1 - side] {
+            flow.take_from_stock();
+        }
+        if plan.options[1 - side].write_order.contains(WriteOrder::STRICT_PLACEMENT) {
+            flow.place_strictly();
+        }
+        flow
     };
-    [make(0), make(1)]
+    let mut flows = [make(0), make(1)];
+    for side in 0..2 {
+        flows[side].binds = flows[1 - side].to_bind();
+    }
+    flows
+}
+
+/// RESET flushes what the queue pair had taken of a shared queue.
+fn give_back(rig: &mut Rig, stock: &mut Stock, done: &Completion) {
+    assert_eq!(done.status, WcStatus::WrFlushErr, "RESET makes no other completions: {done:?}");
+    stock.take(rig, done);
 }

@@ -1,7 +1,8 @@
 //! One direction of a pair's life: its memory, what is posted when, and what was seen of it.
 
-use super::message::{Defect, Kind, Message, Piece, Script};
+use super::message::{Defect, Kind, Message, ORDERED_BYTES_MAX, Piece, Script};
 use super::plan::FlowPlan;
+use super::window::{Target, Window};
 use datapath::queue::{Completion, PostError};
 use simnet::{Qp, Region, Rig, Rng, Span, Work, pattern};
 
@@ -31,11 +32,17 @@ pub enum Withdrawn {
     Source(Vec<u8>),
     /// The receiver's memory, and what stood there then: nobody writes it any more.
     Target(Vec<u8>),
+    /// The window to the receiver's memory, and what stood there then: only SENDs are written there any more.
+    Window(Vec<u8>),
 }
 
-/// WRITEs to one address.
-#[derive(Clone, Debug, Default)]
+/// WRITEs of one packet to one address.
+#[derive(Clone, Debug)]
 pub struct Group {
+    /// Where they write.
+    pub piece: Piece,
+    /// Who sees one may rely on everything sent before it.
+    pub in_turn: bool,
     /// The messages, in order, and what they write.
     pub members: Vec<(usize, Vec<u8>)>,
     /// The highest member seen in memory.
@@ -80,6 +87,19 @@ pub struct Flow {
     pub groups: Vec<Group>,
     /// What was taken away from it.
     pub withdrawn: Option<Withdrawn>,
+    /// What WRITEs, READs and atomics go through, if not the region itself.
+    pub window: Option<Window>,
+    /// The window of the other direction, which this one binds.
+    pub binds: Option<Target>,
+    /// Its receives are taken from a shared queue.
+    pub stocked: bool,
+    /// Receives of a shared queue that have completed.
+    pub landed: usize,
+    /// A completion queue has overflowed: some completions are missing.
+    pub gaps: bool,
+    /// The peer says once that it refuses a request, and then nothing any more: what is lost of that ends as a silent peer
+    /// (protocol.md 1.9).
+    pub refused_once: bool,
     posts: Vec<(u64, usize)>,
     receive_posts: Vec<(u64, usize)>,
     posts_allowed: usize,
@@ -90,9 +110,9 @@ pub struct Flow {
 impl Flow {
     /// Makes the memory of a flow; posts nothing yet.
     pub fn new(rig: &mut Rig, from: Qp, to: Qp, plan: &FlowPlan, tag: u64, danger: Danger) -> Self {
-        let Script { messages, source_len, target_len, groups } = plan.script.clone();
+        let Script { messages, source_len, target_len, groups, packet } = plan.script.clone();
         let source = rig.region(from.node(), source_len.max(1));
-        let target = rig.region(to.node(), target_len.max(1));
+        let (target, window) = super::window::target(rig, to.node(), target_len.max(1), plan.window);
         let receives = (0..messages.len()).filter(|&index| messages[index].consumes_receive()).collect();
         let mut flow = Self {
             from,
@@ -110,8 +130,14 @@ impl Flow {
             succeeded: 0,
             send_failed: false,
             receive_failed: false,
-            groups: vec![Group::default(); groups],
+            groups: Vec::with_capacity(groups),
             withdrawn: None,
+            window,
+            binds: None,
+            stocked: false,
+            landed: 0,
+            gaps: false,
+            refused_once: false,
             posts: plan.posts.clone(),
             receive_posts: plan.receives.clone(),
             posts_allowed: 0,
@@ -127,11 +153,41 @@ impl Flow {
                 Kind::Read(None) => write_pieces(rig, target, &message.target, &bytes),
                 _ => {}
             }
-            if let Some(group) = flow.messages[index].group {
-                flow.groups[group].members.push((index, bytes));
+            if let Some(first) = flow.messages[index].group {
+                flow.join_groups(index, first, bytes.chunks(packet));
             }
         }
         flow
+    }
+
+    /// Each packet of a WRITE is a member of a group of its own.
+    fn join_groups<'a>(&mut self, index: usize, first: usize, packets: impl Iterator<Item = &'a [u8]>) {
+        let Piece { mut offset, len } = self.messages[index].target[0];
+        for (number, bytes) in (first..).zip(packets) {
+            if self.groups.len() == number {
+                let piece = Piece { offset, len: bytes.len() };
+                self.groups.push(Group {
+                    piece,
+                    in_turn: len <= ORDERED_BYTES_MAX,
+                    members: Vec::new(),
+                    seen: None,
+                });
+            }
+            self.groups[number].members.push((index, bytes.to_vec()));
+            offset += bytes.len();
+        }
+    }
+
+    /// All its receives come from a shared queue, of which others see to it that they are posted.
+    pub fn take_from_stock(&mut self) {
+        self.stocked = true;
+        self.receives_posted = self.receives.len();
+        self.receive_posts.clear();
+    }
+
+    /// Everything is placed in the order in which it was sent.
+    pub fn place_strictly(&mut self) {
+        self.groups.iter_mut().for_each(|group| group.in_turn = true);
     }
 
     /// The bytes of a message.
@@ -204,7 +260,7 @@ impl Flow {
 
     /// Whether every work request that was posted has completed, as it must be in ERR.
     pub fn is_flushed(&self, rig: &Rig) -> bool {
-        self.received == self.receives_posted && self.sends_flushed(rig)
+        self.gaps || ((self.stocked || self.received == self.receives_posted) && self.sends_flushed(rig))
     }
 
     /// Whether every send that was posted has completed: the last ones silently, if they arrived.
@@ -213,7 +269,7 @@ impl Flow {
             let message: &Message = &self.messages[index];
             !message.signaled && !self.send_failed && self.has_arrived(rig, index)
         };
-        (self.sent..self.posted).all(silent)
+        self.gaps || (self.sent..self.posted).all(silent)
     }
 
     /// A part of the target region.
@@ -226,11 +282,13 @@ impl Flow {
         if self.messages[index].kind.has_response() {
             return self.brought(rig, index);
         }
-        let Some(group) = self.messages[index].group else {
+        if index < self.arrived || self.messages[index].group.is_none() {
             return index < self.arrived || self.holds(rig, index);
-        };
-        let member = self.groups[group].members.iter().position(|(member, _)| *member == index);
-        index < self.arrived || self.visible(rig, group) >= member
+        }
+        (0..self.groups.len()).all(|number| {
+            let member = self.groups[number].members.iter().position(|(member, _)| *member == index);
+            member.is_none() || self.visible(rig, number) >= member
+        })
     }
 
     /// Whether the bytes of a message stand where they belong.
@@ -245,6 +303,11 @@ impl Flow {
             rest = behind;
         }
         rest.is_empty()
+    }
+
+    /// The application puts the bytes of a message where they belong.
+    pub fn deliver(&self, rig: &mut Rig, index: usize) {
+        write_pieces(rig, self.target, &self.messages[index].target, &self.bytes_of(index));
     }
 
     /// The application is done with the target bytes of a message.
@@ -292,8 +355,9 @@ impl Flow {
 
     fn post_sends(&mut self, rig: &mut Rig) {
         let mut batch = 1;
-        while self.posted < self.posts_allowed.min(self.messages.len()) {
-            let end = self.messages.len().min(self.posts_allowed).min(self.posted + batch);
+        let last = self.postable().min(self.posts_allowed);
+        while self.posted < last {
+            let end = last.min(self.posted + batch);
             let works: Vec<Work> = (self.posted..end).map(|index| self.work(index)).collect();
             let (accepted, outcome) = rig.post_batch(self.from, &works);
             self.posted += accepted;
@@ -303,6 +367,14 @@ impl Flow {
                 Err(error) => panic!("message {}: {error}", self.posted),
             }
         }
+    }
+
+    /// Messages that may be posted: before the window is bound, only what binds the other one.
+    fn postable(&self) -> usize {
+        if self.window.is_none_or(|window| window.open) {
+            return self.messages.len();
+        }
+        self.messages.iter().take_while(|message| message.kind == Kind::Bind).count()
     }
 
     fn work(&self, index: usize) -> Work {
@@ -319,7 +391,12 @@ impl Flow {
             (Kind::CompareSwap(expected, stored), _) => {
                 Work::compare_swap(spans[0], self.remote_span(message), expected, stored)
             }
+            (Kind::Bind, _) => self.binds.expect("there is a window to bind").bind(),
+            (Kind::Unbind, _) => self.binds.expect("there is a window to end").unbind(),
         };
+        if message.invalidates {
+            work = work.invalidating(self.remote().key);
+        }
         if message.fenced {
             work = work.fenced();
         }
@@ -335,7 +412,7 @@ impl Flow {
         match message.defect {
             Some(Defect::RemoteKey) => {
                 let to = self.remote_span(message);
-                work = work.to(to.addr(), self.target.key ^ KEY_SPOILER);
+                work = work.to(to.addr(), self.remote().key ^ KEY_SPOILER);
             }
             Some(Defect::LocalKey) => work = work.lkey(self.source.key ^ KEY_SPOILER),
             _ => {}
@@ -344,14 +421,19 @@ impl Flow {
     }
 
     fn remote_span(&self, message: &Message) -> Span {
-        if message.defect == Some(Defect::RemoteRange) {
-            return self.target.at(self.target.len - message.len + 1, message.len);
-        }
-        if message.defect == Some(Defect::Crooked) {
-            return self.target.at(message.target[0].offset + 1, message.len);
-        }
-        let piece = message.target.first().copied().unwrap_or(Piece { offset: 0, len: 0 });
-        self.target_span(piece)
+        let offset = match message.defect {
+            Some(Defect::RemoteRange) => self.target.len - message.len + 1,
+            Some(Defect::Crooked) => message.target[0].offset + 1,
+            _ => message.target.first().map_or(0, |piece| piece.offset),
+        };
+        self.remote().at(offset, message.len)
+    }
+
+    /// The target as the sender names it.
+    pub fn remote(&self) -> Region {
+        let mut remote = self.target;
+        remote.key = self.window.map_or(remote.key, |window| window.key);
+        remote
     }
 }
 

@@ -42,6 +42,9 @@ impl Flow {
                 );
             }
         }
+        if let Some(Withdrawn::Window(before)) = &self.withdrawn {
+            self.check_behind_window(&bytes, before);
+        }
         for number in 0..self.groups.len() {
             let visible = self.visible(rig, number);
             assert!(visible >= self.groups[number].seen, "group {number} fell back to {visible:?}");

@@ -5,7 +5,7 @@ use simnet::Rng;
 /// Bytes between pieces that nobody may write.
 const GAP: usize = 8;
 /// Messages of at most this many bytes are written in order, whatever order they arrive in (protocol.md 2.4).
-const ORDERED_BYTES_MAX: usize = 64;
+pub(super) const ORDERED_BYTES_MAX: usize = 64;
 
 /// A part of a flow's source or target region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,12 +29,21 @@ pub enum Kind {
     FetchAdd(u64),
     /// CMP_AND_SWP: expects the first, stores the second.
     CompareSwap(u64, u64),
+    /// BIND_MW of the window that the flow in the other direction goes through.
+    Bind,
+    /// LOCAL_INV of that window.
+    Unbind,
 }
 
 impl Kind {
     /// True if it brings data from the peer.
     pub const fn has_response(self) -> bool {
-        !matches!(self, Self::Send | Self::Write)
+        matches!(self, Self::Read(_) | Self::FetchAdd(_) | Self::CompareSwap(..))
+    }
+
+    /// True if the engine carries it out without a packet.
+    pub const fn is_local(self) -> bool {
+        matches!(self, Self::Bind | Self::Unbind)
     }
 
     /// True of FETCH_AND_ADD and CMP_AND_SWP.
@@ -75,6 +84,8 @@ pub struct Message {
     pub solicited: bool,
     /// It waits for all READs and atomics before it.
     pub fenced: bool,
+    /// It ends the window that the flow goes through.
+    pub invalidates: bool,
     /// The data travel in the send queue.
     pub inline: bool,
     /// The sender's end: where the data come from, or where those of a READ or atomic go.
@@ -83,13 +94,32 @@ pub struct Message {
     pub target: Vec<Piece>,
     /// The receive that a WRITE with immediate consumes, which must stay untouched.
     pub bystander: Option<Piece>,
-    /// Number of the group of WRITEs to one address that it belongs to.
+    /// Number of the group of WRITEs to one address that its first packet belongs to; its others belong to the next ones.
     pub group: Option<usize>,
     /// What is wrong with it.
     pub defect: Option<Defect>,
 }
 
 impl Message {
+    /// A signaled message of so many bytes, of which nothing else is known yet.
+    pub const fn new(kind: Kind, len: usize) -> Self {
+        Self {
+            kind,
+            len,
+            imm: false,
+            signaled: true,
+            solicited: false,
+            fenced: false,
+            invalidates: false,
+            inline: false,
+            source: Vec::new(),
+            target: Vec::new(),
+            bystander: None,
+            group: None,
+            defect: None,
+        }
+    }
+
     /// True if it consumes a receive.
     pub fn consumes_receive(&self) -> bool {
         self.kind == Kind::Send || self.imm
@@ -127,18 +157,21 @@ pub struct Script {
     pub source_len: usize,
     /// Bytes of the target region.
     pub target_len: usize,
-    /// Groups of WRITEs to one address.
+    /// Groups of WRITEs to one address; one of WRITEs of several packets counts as one for each packet.
     pub groups: usize,
+    /// Bytes of a packet of such a WRITE.
+    pub packet: usize,
 }
 
 impl Script {
     /// Draws the messages of a flow.
     pub fn draw(rng: &mut Rng, limits: &Limits) -> Self {
-        let mut script = Self::default();
+        let mut script = Self { packet: limits.pmtu, ..Self::default() };
         let mut bytes = 0;
         while script.messages.len() < limits.count && bytes < limits.bytes {
             if rng.below(40) == 0 {
-                script.draw_group(rng, limits);
+                let len = 8 + rng.index(ORDERED_BYTES_MAX - 7);
+                script.draw_group(rng, limits, len);
                 continue;
             }
             let len = draw_len(rng, limits);
@@ -150,10 +183,12 @@ impl Script {
 
     /// Request packets of all messages.
     pub fn packets(&self, pmtu: usize) -> usize {
-        self.messages
-            .iter()
-            .map(|message| if message.kind.has_response() { 1 } else { message.packets(pmtu) })
-            .sum()
+        let packets = |message: &Message| match message.kind {
+            Kind::Bind | Kind::Unbind => 0,
+            kind if kind.has_response() => 1,
+            _ => message.packets(pmtu),
+        };
+        self.messages.iter().map(packets).sum()
     }
 
     /// READs and atomics among the messages.
@@ -194,9 +229,8 @@ impl Script {
         message.defect = Some(defect);
     }
 
-    /// Sixteen or more small WRITEs to one address: the last value must stand.
-    fn draw_group(&mut self, rng: &mut Rng, limits: &Limits) {
-        let len = 8 + rng.index(ORDERED_BYTES_MAX - 7);
+    /// Sixteen or more WRITEs of `len` bytes to one address: the last value must stand.
+    pub fn draw_group(&mut self, rng: &mut Rng, limits: &Limits, len: usize) {
         let target = place(&mut self.target_len, len);
         for _ in 0..16 + rng.below(8) {
             if rng.below(8) == 0 {
@@ -206,21 +240,15 @@ impl Script {
             let inline = len <= limits.inline_max && rng.below(2) == 0;
             let source = if inline { Vec::new() } else { vec![place(&mut self.source_len, len)] };
             self.messages.push(Message {
-                kind: Kind::Write,
-                len,
-                imm: false,
                 signaled: rng.below(3) == 0,
-                solicited: false,
-                fenced: false,
                 inline,
                 source,
                 target: vec![target],
-                bystander: None,
                 group: Some(self.groups),
-                defect: None,
+                ..Message::new(Kind::Write, len)
             });
         }
-        self.groups += 1;
+        self.groups += len.div_ceil(self.packet);
     }
 
     fn draw_message(&mut self, rng: &mut Rng, limits: &Limits, len: usize) {
@@ -237,18 +265,14 @@ impl Script {
         let bystander =
             (kind == Kind::Write && imm && rng.below(2) == 0).then(|| place(&mut self.target_len, 16));
         self.messages.push(Message {
-            kind,
-            len,
             imm,
             signaled: rng.below(4) > 0,
             solicited: rng.below(4) == 0,
-            fenced: false,
             inline,
             source,
             target,
             bystander,
-            group: None,
-            defect: None,
+            ..Message::new(kind, len)
         });
     }
 }

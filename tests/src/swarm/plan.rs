@@ -1,9 +1,12 @@
 //! Everything that a seed decides.
 
-use super::message::{Limits, Script};
+use super::message::{Kind, Limits, Script};
 use super::reads;
 use super::shares;
+use super::stock::StockPlan;
+use super::variety;
 use super::weather::{self, Change};
+use datapath::memory::WindowType;
 use datapath::qp::attr::{CongestionAlgorithm, RecoveryPolicy};
 use datapath::queue::QueueCaps;
 use datapath::stream::RtoConfig;
@@ -24,6 +27,8 @@ pub struct Plan {
     pub rig: RigOptions,
     /// Nodes.
     pub nodes: usize,
+    /// Shared receive queues, one a node at most.
+    pub stocks: Vec<Option<StockPlan>>,
     /// Pairs of queue pairs.
     pub connections: Vec<ConnectionPlan>,
     /// What goes wrong, and when.
@@ -43,6 +48,10 @@ pub struct ConnectionPlan {
     pub options: [QpOptions; 2],
     /// Retries are so few that a storm may exhaust them.
     pub lethal: bool,
+    /// Ends that take receives from the shared queue of their node.
+    pub shared: [bool; 2],
+    /// Completion queues so short that they may overflow.
+    pub cramped: bool,
     /// Lives, one after the other, with a RESET between.
     pub lives: Vec<LifePlan>,
 }
@@ -116,6 +125,8 @@ pub struct FlowPlan {
     pub posts: Vec<(u64, usize)>,
     /// The same of the receives.
     pub receives: Vec<(u64, usize)>,
+    /// WRITEs, READs and atomics go through a window of this type, which the first message of the other direction binds.
+    pub window: Option<WindowType>,
 }
 
 impl Plan {
@@ -148,7 +159,10 @@ impl Plan {
         weather.sort_by_key(|(at, _)| *at);
         shares::draw(extras, &mut rig, &mut connections);
         reads::draw(extras, &mut connections, tidy);
-        Self { seed, rig, nodes, connections, weather, storm_ns, tidy }
+        let mut plan =
+            Self { seed, rig, nodes, stocks: vec![None; nodes], connections, weather, storm_ns, tidy };
+        variety::draw(&mut plan);
+        plan
     }
 
     /// True if nothing at all goes wrong in it.
@@ -167,15 +181,21 @@ impl ConnectionPlan {
 
     /// True if neither an error nor a RESET belongs to its lives.
     pub fn is_clean(&self) -> bool {
-        !self.lethal && self.lives.len() == 1 && !self.lives[0].may_fail(self)
+        !self.lethal && !self.cramped && self.lives.len() == 1 && !self.lives[0].may_fail(self)
     }
 }
 
 impl LifePlan {
     /// True if some work request of it may end with an error.
     pub fn may_fail(&self, connection: &ConnectionPlan) -> bool {
-        let broken = self.defects() > 0 || self.withdrawal.is_some();
-        connection.lethal || matches!(self.end, End::Err { .. }) || broken
+        let broken = self.defects() > 0 || self.withdrawal.is_some() || self.unbinds();
+        connection.lethal || connection.cramped || matches!(self.end, End::Err { .. }) || broken
+    }
+
+    /// True if a window is taken away while it is in use.
+    pub fn unbinds(&self) -> bool {
+        let mut messages = self.flows.iter().flat_map(|flow| &flow.script.messages);
+        messages.any(|message| message.kind == Kind::Unbind)
     }
 
     /// Messages that something is wrong with.
@@ -231,7 +251,9 @@ fn draw_connection(rng: &mut Rng, rig: &RigOptions, scene: Scene) -> ConnectionP
     let lives = 1 + if rng.below(3) == 0 && !tidy { 1 + rng.index(3) } else { 0 };
     let common = draw_common(rng, rig, lethal, lives);
     let options = [draw_end(rng, rig, common), draw_end(rng, rig, common)];
-    let mut plan = ConnectionPlan { nodes: [left, right], options, lethal, lives: Vec::new() };
+    let nodes = [left, right];
+    let mut plan =
+        ConnectionPlan { nodes, options, lethal, shared: [false; 2], cramped: false, lives: Vec::new() };
     for life in 1..=lives {
         let life = if tidy {
             draw_tidy_life(rng, &plan.options, storm_ns)
@@ -347,7 +369,7 @@ fn draw_flow(rng: &mut Rng, from: &QpOptions, to: &QpOptions, storm_ns: u64) -> 
     let receives = script.messages.iter().filter(|message| message.consumes_receive()).count();
     let posts = draw_lumps(rng, script.messages.len(), storm_ns, 3);
     let receives = draw_lumps(rng, receives, storm_ns, 2);
-    FlowPlan { script, posts, receives }
+    FlowPlan { script, posts, receives, window: None }
 }
 
 /// What two ends set to the messages from one to the other.

@@ -162,18 +162,10 @@ impl<'a> Mixer<'a> {
             _ => vec![place(&mut script.source_len, len)],
         };
         script.messages.push(Message {
-            kind,
-            len,
-            imm: false,
             signaled: self.rng.below(4) > 0,
-            solicited: false,
-            fenced: false,
-            inline: false,
             source,
             target: vec![target],
-            bystander: None,
-            group: None,
-            defect: None,
+            ..Message::new(kind, len)
         });
     }
 }

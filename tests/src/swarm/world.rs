@@ -5,6 +5,7 @@ use super::connection::Connection;
 use super::economy;
 use super::plan::Plan;
 use super::report::{self, Failure, Outcome};
+use super::stock::Stock;
 use super::weather::Change;
 use core::cell::RefCell;
 use datapath::time::Time;
@@ -26,6 +27,8 @@ pub(super) struct World<'a> {
     pub plan: &'a Plan,
     pub rig: Rig,
     pub connections: Vec<Connection>,
+    /// Shared receive queues, one a node at most.
+    stocks: Vec<Option<Stock>>,
     /// Frames that entered the uplink of each node a second time.
     pub replayed: Vec<u64>,
     captured: Captured,
@@ -56,6 +59,7 @@ impl<'a> World<'a> {
             plan,
             rig,
             connections: Vec::new(),
+            stocks: Vec::new(),
             replayed: vec![0; plan.nodes],
             captured: Captured::default(),
             rng: Rng::new(!plan.seed),
@@ -66,8 +70,13 @@ impl<'a> World<'a> {
     }
 
     fn play(&mut self) -> Outcome {
+        for (node, plan) in self.plan.stocks.iter().enumerate() {
+            let stock = plan.map(|plan| Stock::new(&mut self.rig, NodeId(node), plan));
+            self.stocks.push(stock);
+        }
+        let srqs: Vec<_> = self.stocks.iter().map(|stock| stock.as_ref().map(Stock::srq)).collect();
         for (number, connection) in self.plan.connections.iter().enumerate() {
-            let connection = Connection::new(&mut self.rig, connection, number, self.plan.seed);
+            let connection = Connection::new(&mut self.rig, connection, &srqs, number, self.plan.seed);
             self.connections.push(connection);
         }
         self.start = self.rig.now();
@@ -79,6 +88,9 @@ impl<'a> World<'a> {
         self.rig.verify_guards();
         for connection in &self.connections {
             connection.check_memory(&self.rig);
+        }
+        for stock in self.stocks.iter().flatten() {
+            stock.check(&self.rig);
         }
         audit::check(self);
         economy::check(self);
@@ -144,7 +156,10 @@ impl<'a> World<'a> {
     /// Goes on to the next event, `end` at the latest. False if there is none.
     fn advance(&mut self, end: Time) -> bool {
         for connection in &mut self.connections {
-            connection.act(&mut self.rig);
+            connection.act(&mut self.rig, &mut self.stocks);
+        }
+        for stock in self.stocks.iter_mut().flatten() {
+            stock.refill(&mut self.rig);
         }
         let now = self.rig.now();
         let wakes = self.connections.iter().filter_map(|connection| connection.next_wake(now));
@@ -169,7 +184,7 @@ impl<'a> World<'a> {
 
     fn observe(&mut self) {
         for connection in &mut self.connections {
-            connection.observe(&mut self.rig, &mut self.hash);
+            connection.observe(&mut self.rig, &mut self.stocks, &mut self.hash);
         }
     }
 

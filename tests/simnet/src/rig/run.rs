@@ -138,7 +138,8 @@ impl Rig {
                 .filter(|(_, value)| *value > 0)
                 .map(|(name, value)| format!("{name} {value}"))
                 .collect();
-            let _ = writeln!(text, "node {index}: {}", counted.join(", "));
+            let next = node.engine.next_deadline().map(|at| at.0);
+            let _ = writeln!(text, "node {index}, whose engine is due at {next:?}: {}", counted.join(", "));
         }
         let _ = write!(text, "the last frames:\n{}", self.net.recent());
         text
