@@ -1,28 +1,34 @@
 //! A peer that is killed in the middle of 4 KB traffic, again and again. The survivor is this process, so that its
 //! completions and its packet buffers can be counted; the victim is another one of the same program.
 
+#[path = "ports/namespace.rs"]
+#[expect(dead_code, reason = "what other tests need of it")]
+mod namespace;
+#[path = "support/nic.rs"]
+mod nic;
 #[expect(dead_code, reason = "what other tests need of it")]
 mod support;
 
-use datapath::port::dpdk::{DpdkPort, Eal, EalConfig, MemifConfig, MemifRole};
-use dpdk_sys::Mempool;
+use namespace::Veth;
+use nic::{HELD, Nic};
 use srnic_benches::channel::Channel;
 use srnic_benches::error::Result;
 use srnic_benches::pump::wait_for;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use support::{Place, Running};
 use verbs_api::{
-    Access, Completion, CompletionQueue, CongestionAlgorithm, Device, Endpoint, EngineConfig, MemoryRegion,
-    QpState, QueueCaps, QueuePair, RecvRequest, RemoteRegion, SendData, SendRequest, WcStatus,
+    Access, Completion, CompletionQueue, CongestionAlgorithm, Device, Endpoint, MemoryRegion, QpState,
+    QueueCaps, QueuePair, RecvRequest, RemoteRegion, SendData, SendRequest, WcStatus,
 };
 
 const VERSION: &str = "kill 1";
 /// Where the victim finds what it is.
 const LIFE: &str = "SRNIC_VICTIM";
+/// Where a survivor that lives in a namespace finds it.
+const OTHER_LIFE: &str = "SRNIC_SURVIVOR";
 const SIZE: usize = 4096;
 const DEPTH: u32 = 64;
 /// A try lasts 4.096 us x 2^15, 134 ms: a victim that the machine lets wait for a while is not taken for dead.
@@ -31,41 +37,12 @@ const RETRY_CNT: u8 = 7;
 /// (retry_cnt + 1) x 4.096 us x 2^timeout + 1 s, and what a busy machine may add.
 const VERDICT: Duration = Duration::from_millis(1074 + 1000);
 const BUSY: Duration = Duration::from_secs(20);
-/// Buffers that an idle port may hold: those that it has taken in advance.
-const HELD: u32 = 128;
 
 /// What the survivor does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Survivor {
     Sends,
     Receives,
-}
-
-/// An open device, and the buffers that it must give back.
-struct Nic {
-    device: Device,
-    pool: Mempool,
-}
-
-impl Nic {
-    fn open(socket: &Path, role: MemifRole) -> Self {
-        let eal = Eal::start(&EalConfig::default()).expect("DPDK starts");
-        let mut config = MemifConfig::new(socket, role);
-        let host = if role == MemifRole::Server { 1 } else { 2 };
-        config.mac = Some([2, 0, 0, 0, 0, host]);
-        let port = DpdkPort::memif(eal, &config).expect("a port");
-        let pool = port.eth().pool().clone();
-        let seed = std::process::id().into();
-        let config = EngineConfig { ip: [10, 77, 0, host].into(), seed, ..EngineConfig::default() };
-        Self { device: Device::from_port(port, config).expect("a device"), pool }
-    }
-
-    /// Closes the device; every buffer must be back.
-    fn close(self) {
-        let Self { device, pool } = self;
-        drop(device);
-        assert_eq!(pool.in_use(), 0, "packet buffers leaked");
-    }
 }
 
 /// A connection, with its memory; it ends in this order.
@@ -133,8 +110,8 @@ impl Connection {
 }
 
 /// One life of a victim: it connects, has traffic with the survivor, and is killed. How long the survivor took to learn.
-fn round(place: &Place, nic: &Nic, survivor: Survivor, role: MemifRole, number: u64) -> Duration {
-    let victim = Running::start(victim_command(place, survivor, role, number));
+fn round(place: &Place, nic: &Nic, survivor: Survivor, victim: &str, number: u64) -> Duration {
+    let victim = Running::start(victim_command(place, survivor, victim, number));
     let mut channel =
         Channel::accept(&nic.device, VERSION, ([127, 0, 0, 1], place.port).into(), Some(5 * BUSY))
             .expect("the victim comes");
@@ -214,7 +191,7 @@ fn receive_from(
     }
 }
 
-fn victim_command(place: &Place, survivor: Survivor, role: MemifRole, number: u64) -> Command {
+fn victim_command(place: &Place, survivor: Survivor, device: &str, number: u64) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--exact", "victim", "--ignored", "--nocapture"]);
     let verb = match survivor {
@@ -222,9 +199,7 @@ fn victim_command(place: &Place, survivor: Survivor, role: MemifRole, number: u6
         Survivor::Sends if is_write(number) => "watch",
         Survivor::Sends => "receive",
     };
-    // The other end of the survivor's.
-    let role = if role == MemifRole::Server { "client" } else { "server" };
-    command.env(LIFE, format!("{verb} {role} {} {}", place.port, place.path("memif").display()));
+    command.env(LIFE, format!("{verb} {} {device}", place.port));
     command
 }
 
@@ -232,11 +207,11 @@ fn victim_command(place: &Place, survivor: Survivor, role: MemifRole, number: u6
 #[ignore = "played by the other tests, in a process of its own"]
 fn victim() {
     let Ok(life) = std::env::var(LIFE) else { return };
-    let mut words = life.splitn(4, ' ');
+    let mut words = life.splitn(3, ' ');
     let mut word = || words.next().expect("a word");
-    let (verb, role) = (word(), if word() == "client" { MemifRole::Client } else { MemifRole::Server });
+    let verb = word();
     let port: u16 = word().parse().expect("a port");
-    let nic = Nic::open(Path::new(word()), role);
+    let nic = Nic::open(word());
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let mut channel = Channel::connect(&nic.device, VERSION, address).expect("the survivor is there");
     let mut connection = Connection::new(&nic.device, &mut channel).expect("connected");
@@ -266,43 +241,101 @@ fn victim() {
     }
 }
 
-/// Kills `rounds` victims of a survivor at each end of a memif; the device is reused, and a fresh one is opened now and
-/// then.
-fn lives(name: &str, survivor: Survivor, rounds: u64) {
+/// What is between a survivor and its victims: a device string for either end.
+fn devices(link: &str, place: &Place) -> [String; 2] {
+    let socket = place.path("socket").display().to_string();
+    let ends = match link {
+        "memif" => ["server", "client"].map(|role| format!("memif:{socket},role={role}")),
+        "vhost" => ["vhost", "virtio"].map(|kind| format!("{kind}:{socket}")),
+        _ => ["left", "right"].map(|interface| format!("af_packet:{interface}")),
+    };
+    let [left, right] = ends;
+    [format!("{left},ip=10.77.0.1"), format!("{right},ip=10.77.0.2")]
+}
+
+/// Buffers that a port keeps in its receive ring: the front end of vhost-user fills it in advance.
+fn ring_of(device: &str) -> u32 {
+    if device.starts_with("virtio:") { 1024 } else { 0 }
+}
+
+/// Kills `rounds` victims of a survivor at each end of a link; the device is reused, and a fresh one is opened now and then.
+fn lives(link: &str, survivor: Survivor, rounds: u64) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut longest = Duration::ZERO;
-    for (end, role) in [("server", MemifRole::Server), ("client", MemifRole::Client)] {
-        let place = Place::new(&format!("kill-{name}-{end}"));
-        let mut nic = Nic::open(&place.path("memif"), role);
+    for end in 0..2 {
+        let place = Place::new(&format!("kill-{link}-{survivor:?}-{end}"));
+        let devices = devices(link, &place);
+        let mut nic = Nic::open(&devices[end]);
         for number in 0..rounds.div_ceil(2) {
             if number % 4 == 3 {
                 nic.close();
-                nic = Nic::open(&place.path("memif"), role);
+                nic = Nic::open(&devices[end]);
             }
-            longest = longest.max(round(&place, &nic, survivor, role, number));
-            assert!(nic.pool.in_use() <= HELD, "{} packet buffers are held", nic.pool.in_use());
+            longest = longest.max(round(&place, &nic, survivor, &devices[1 - end], number));
+            let held = nic.pool.in_use();
+            assert!(held <= HELD + ring_of(&devices[end]), "{held} packet buffers are held");
         }
         nic.close();
     }
     println!(
-        "{rounds} victims; the survivor that {survivor:?} learned of each within {longest:?} (verdict {VERDICT:?})"
+        "{link}: {rounds} victims; the survivor that {survivor:?} learned of each within {longest:?} (verdict {VERDICT:?})"
     );
+}
+
+/// The same with packet sockets, of a namespace that the survivor lives in.
+fn lives_in_a_namespace(survivor: Survivor, rounds: u64) {
+    let Some(veth) = Veth::new(4200) else { return };
+    let program = std::env::current_exe().expect("this program").display().to_string();
+    let mut command = veth.command(&program);
+    command.args(["--exact", "survivor", "--ignored", "--nocapture"]);
+    command.env(
+        OTHER_LIFE,
+        format!("{} {rounds}", if survivor == Survivor::Sends { "sends" } else { "receives" }),
+    );
+    let ended = Running::start(command).end_within(20 * BUSY + BUSY * u32::try_from(rounds).expect("some"));
+    ended.assert_success();
+    let said = String::from_utf8_lossy(&ended.0.stdout).into_owned();
+    println!("{}", said.lines().find(|line| line.contains("victims")).expect("it says how long it took"));
+}
+
+#[test]
+#[ignore = "played by the other tests, in a process of its own"]
+fn survivor() {
+    let Ok(life) = std::env::var(OTHER_LIFE) else { return };
+    let (verb, rounds) = life.split_once(' ').expect("two words");
+    let survivor = if verb == "sends" { Survivor::Sends } else { Survivor::Receives };
+    lives("af_packet", survivor, rounds.parse().expect("a number"));
 }
 
 #[test]
 fn a_sender_whose_peer_is_killed_ends_with_retry_exceeded() {
-    lives("sender", Survivor::Sends, 6);
+    lives("memif", Survivor::Sends, 6);
 }
 
 #[test]
 fn a_receiver_whose_peer_is_killed_learns_and_flushes() {
-    lives("receiver", Survivor::Receives, 6);
+    lives("memif", Survivor::Receives, 6);
+}
+
+#[test]
+fn the_same_over_vhost() {
+    lives("vhost", Survivor::Sends, 2);
+    lives("vhost", Survivor::Receives, 2);
+}
+
+#[test]
+fn the_same_over_packet_sockets() {
+    lives_in_a_namespace(Survivor::Sends, 2);
+    lives_in_a_namespace(Survivor::Receives, 2);
 }
 
 #[test]
 #[ignore = "a hundred processes each: minutes"]
 fn a_hundred_victims() {
-    lives("sender", Survivor::Sends, 100);
-    lives("receiver", Survivor::Receives, 100);
+    for survivor in [Survivor::Sends, Survivor::Receives] {
+        lives("memif", survivor, 100);
+        lives("vhost", survivor, 100);
+        lives_in_a_namespace(survivor, 100);
+    }
 }

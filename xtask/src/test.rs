@@ -64,6 +64,12 @@ const LONG: &[LongRun] = &[
         target: "operations",
         test: "a_gibibyte",
     },
+    LongRun {
+        name: "soak, a million operations",
+        package: "srnic-benches",
+        target: "soak",
+        test: "nothing_is_left_of_a_million_random_operations",
+    },
 ];
 
 impl LongRun {
