@@ -1,21 +1,45 @@
-//! The side channel: lines of text over TCP, where the two sides of a tool agree before and after the traffic.
+//! The side channel: lines of text, where the two sides of a tool agree before and after the traffic; over TCP, or over a
+//! connection of the device's own.
 //!
 //! Each side begins with a line that names the tool and its version; each further line is a key and a value. `failed`
 //! may come at any time.
 
+mod cm;
+mod stream;
+
 use crate::error::{Error, Result};
 use crate::pump::{Drive, PEER_WAIT, wait_for, wait_until};
-use std::io::{ErrorKind, Read as _, Write as _};
+use cm::Meeting;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::rc::Rc;
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use verbs_api::{Device, Endpoint, PreparedQueuePair, QueuePair};
 
 /// Longest line that is read: twenty times what is needed.
 const LINE_MAX: usize = 4096;
+/// How soon a peer that fails says so.
+const REASON: Duration = Duration::from_secs(1);
+
+/// What carries the lines: bytes in order, both ways. Reading never blocks.
+trait Carrier: Read + Write {
+    /// Nothing more is said. Sees to it that the peer gets what was, `patience` at most.
+    fn finish(&mut self, patience: Duration);
+}
+
+impl Carrier for TcpStream {
+    /// The kernel does, behind the end of the process as well.
+    fn finish(&mut self, _patience: Duration) {}
+}
 
 /// A connected side channel. Reading never blocks: whoever waits runs the engine.
 pub struct Channel {
-    stream: TcpStream,
+    carrier: Box<dyn Carrier>,
+    /// How queue pairs are connected, if not by endpoints that are said here.
+    meeting: Option<Rc<Meeting>>,
+    /// The addresses of both ends, ours and the peer's.
+    ends: [IpAddr; 2],
     /// The server's address.
     address: SocketAddr,
     /// Bytes read and not yet taken.
@@ -43,7 +67,7 @@ impl Channel {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(fails("accept")(error)),
         })?;
-        Self::greet(engine, version, stream, address)
+        Self::by_tcp(engine, version, stream, address)
     }
 
     /// Connects to the peer as soon as it listens, and exchanges versions.
@@ -59,10 +83,10 @@ impl Channel {
                 Err(error) => Err(fails(error)),
             }
         })?;
-        Self::greet(engine, version, stream, address)
+        Self::by_tcp(engine, version, stream, address)
     }
 
-    fn greet(
+    fn by_tcp(
         engine: &impl Drive,
         version: &'static str,
         stream: TcpStream,
@@ -71,23 +95,57 @@ impl Channel {
         let fails = |source| Error::Channel { address, doing: "set it up", source };
         stream.set_nonblocking(true).map_err(fails)?;
         stream.set_nodelay(true).map_err(fails)?;
-        let mut channel = Self { stream, address, inbox: Vec::new(), early: None };
-        channel.write(version)?;
-        let said = wait_for(engine, "the peer did not say its version", || channel.poll())?;
+        let (ours, theirs) = (stream.local_addr().map_err(fails)?, stream.peer_addr().map_err(fails)?);
+        let (carrier, ends) = (Box::new(stream), [ours.ip(), theirs.ip()]);
+        let channel = Self { carrier, meeting: None, ends, address, inbox: Vec::new(), early: None };
+        channel.greet(engine, version)
+    }
+
+    /// Exchanges versions.
+    fn greet(mut self, engine: &impl Drive, version: &'static str) -> Result<Self> {
+        self.write(version)?;
+        let said = wait_for(engine, "the peer did not say its version", || self.poll())?;
         if said != version {
             return Err(Error::Unexpected { said, expected: version });
         }
-        Ok(channel)
+        Ok(self)
     }
 
     /// The addresses of both ends, ours and the peer's: further connections between them go the same way.
+    #[must_use]
+    pub const fn ends(&self) -> [IpAddr; 2] {
+        self.ends
+    }
+
+    /// Connects a queue pair with the peer's next one: by endpoints that both say here, or by the connection manager if that
+    /// made the channel.
     ///
     /// # Errors
-    /// [`Error::Channel`].
-    pub fn ends(&self) -> Result<[IpAddr; 2]> {
-        let fails = |source| Error::Channel { address: self.address, doing: "look at it", source };
-        let (ours, theirs) = (self.stream.local_addr(), self.stream.peer_addr());
-        Ok([ours.map_err(fails)?.ip(), theirs.map_err(fails)?.ip()])
+    /// [`Error::Verbs`], and those of [`Channel::hear`].
+    pub fn join(&mut self, device: &Device, pair: PreparedQueuePair) -> Result<QueuePair> {
+        if let Some(meeting) = self.meeting.clone() {
+            return meeting.join(self, device, pair);
+        }
+        self.say("endpoint", pair.endpoint())?;
+        let remote: Endpoint = self.hear(device, "endpoint")?;
+        Ok(pair.connect(&remote)?)
+    }
+
+    /// Nothing more is said. Sees to it that the peer gets what was, `patience` at most.
+    pub fn finish(&mut self, patience: Duration) {
+        self.carrier.finish(patience);
+    }
+
+    /// Why the peer fails, if it says so, or leaves, within a second; else `error`.
+    pub fn reason(&mut self, error: Error) -> Error {
+        let since = Instant::now();
+        while since.elapsed() < REASON {
+            if let Err(reason) = self.poll() {
+                return reason;
+            }
+            std::thread::yield_now();
+        }
+        error
     }
 
     /// Says `key` with a value.
@@ -154,7 +212,7 @@ impl Channel {
         // A few hundred bytes at most before the peer answers: the socket's buffer takes them at once.
         let mut bytes = line.as_bytes().to_vec();
         bytes.push(b'\n');
-        self.stream.write_all(&bytes).map_err(|source| match source.kind() {
+        self.carrier.write_all(&bytes).map_err(|source| match source.kind() {
             ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => self.farewell(),
             _ => Error::Channel { address: self.address, doing: "write", source },
         })
@@ -176,7 +234,7 @@ impl Channel {
         let mut block = [0; 1024];
         let mut closed = false;
         while !self.inbox.contains(&b'\n') && !closed {
-            match self.stream.read(&mut block) {
+            match self.carrier.read(&mut block) {
                 Ok(0) => closed = true,
                 Ok(count) => self.inbox.extend_from_slice(&block[..count]),
                 Err(error) => match error.kind() {

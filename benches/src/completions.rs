@@ -51,7 +51,10 @@ impl<'a> Completions<'a> {
             self.channel.check()?;
         }
         if let Some(failed) = out[..count].iter().flatten().find(|done| done.status != WcStatus::Success) {
-            return Err(Error::Completion { what, status: failed.status });
+            let error = Error::Completion { what, status: failed.status };
+            // A peer that fails may end our queue pair before it has said why.
+            let ended = failed.status == WcStatus::WrFlushErr;
+            return Err(if ended { self.channel.reason(error) } else { error });
         }
         self.patience.polled(count > 0);
         Ok(count)

@@ -1,9 +1,21 @@
 //! Ctrl-C, SIGTERM and SIGHUP end a tool in order.
 
 use crate::error::{Error, Result};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static CAUGHT: AtomicBool = AtomicBool::new(false);
+
+/// A tool of this name, from its parsed command line to its end: signals end it in order, and a person is told why it failed.
+pub fn tool_main(name: &str, run: impl FnOnce() -> Result<()>) -> ExitCode {
+    match catch().and_then(|()| run()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{name}: {error}");
+            error.exit_code()
+        }
+    }
+}
 
 /// From now on the signals are remembered instead of ending the process at once.
 ///

@@ -6,6 +6,7 @@ pub mod capture;
 pub mod channel;
 pub mod completions;
 pub mod congestion;
+pub mod dial;
 pub mod error;
 pub mod interrupt;
 pub mod lan;

@@ -1,24 +1,23 @@
 //! `srnic_rping`: a ping over a connection by address, as rdma-core's `rping` does it: the client names memory of its own, which
 //! the server READs, and then other memory, to which the server WRITEs what it read.
 
+use crate::dial::dial;
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::pump::linger;
 use clap::Parser;
 use std::net::IpAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use verbs_api::{
-    Access, CompletionQueue, Connector, Device, DeviceSpec, Listener, MemoryRegion, PreparedQueuePair,
-    QueuePair, RecvRequest, RemoteAddr, SendData, SendRequest, WcOpcode, WcStatus, WireMode,
+    Access, CompletionQueue, Device, DeviceSpec, Listener, MemoryRegion, PreparedQueuePair, QueuePair,
+    RecvRequest, RemoteAddr, SendData, SendRequest, WcOpcode, WcStatus, WireMode,
 };
 
 /// Bytes of a message: address 8, key 4, length 4, each big-endian.
 const INFO_LEN: usize = 16;
 /// Longest wait for anything.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long an end stays after it is over: its answer to the peer's leave may not have been taken out of shared memory yet, and
-/// without it the peer asks again for many seconds.
-const LINGER: Duration = Duration::from_millis(200);
 
 /// Plays one end of rdma-core's rping: a client of HOST, or a server for one client without it
 #[derive(Parser, Debug)]
@@ -32,6 +31,9 @@ struct Args {
     /// Port of the connection manager's
     #[arg(short, long, default_value_t = 7174)]
     port: u16,
+    /// Seconds for which a client waits for a server that is not there yet
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=3600))]
+    wait: u64,
     /// Pings of a client
     #[arg(short = 'C', long, default_value_t = 10)]
     count: u32,
@@ -44,36 +46,20 @@ struct Args {
 #[must_use]
 pub fn main() -> ExitCode {
     let args = Args::parse();
-    match interrupt::catch().and_then(|()| run(&args)) {
-        Ok(summary) => {
-            println!("{summary}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("srnic_rping: {error}");
-            error.exit_code()
-        }
-    }
+    interrupt::tool_main("srnic_rping", || run(&args).map(|summary| println!("{summary}")))
 }
 
 fn run(args: &Args) -> Result<String> {
     let device = Device::builder().open_spec(&args.device)?;
-    let pd = device.alloc_pd();
-    let cq = device.create_cq(64)?;
     let size = args.size as usize;
-    let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ;
-    let memory = pd.register(2 * size + 2 * INFO_LEN, access)?;
-    let mut prepared = pd.queue_pair(&cq, &cq).access(access).build()?;
-    let place = memory.slice(2 * size..2 * size + INFO_LEN)?;
-    prepared.post_recv(&RecvRequest { wr_id: 0, scatter: &[place] })?;
-    let pair = connect(&device, prepared, args)?;
+    let (pair, queue) = connect(&device, args)?;
     let dialect = pair.remote().wire_mode;
-    let mut end = End { pair, cq, memory, size, received: 0, completed: 0 };
+    let mut end = End { pair, cq: queue.cq, memory: queue.memory, size, received: 0, completed: 0 };
     let pings = if args.host.is_some() { end.lead(args.count) } else { end.follow() };
     // The peer is told of a failure, too; who presses Ctrl-C does not wait for its answer.
     let interrupted = matches!(pings, Err(Error::Interrupted));
     let over = end.pair.disconnect(if interrupted { Duration::ZERO } else { PATIENCE });
-    end.linger();
+    linger(&device);
     let pings = pings?;
     if !over? {
         return Err(Error::Late("the peer did not take leave", PATIENCE.as_secs()));
@@ -83,13 +69,32 @@ fn run(args: &Args) -> Result<String> {
 }
 
 /// A server's one client, or a client's server.
-fn connect(device: &Device, prepared: PreparedQueuePair, args: &Args) -> Result<QueuePair> {
+fn connect(device: &Device, args: &Args) -> Result<(QueuePair, Queue)> {
+    let prepare = || prepare(device, args.size as usize);
     if let Some(host) = args.host {
-        return Ok(Connector::new().connect(prepared, (host, args.port).into())?.wait(PATIENCE)?);
+        return dial(device, (host, args.port).into(), Duration::from_secs(args.wait), prepare);
     }
+    let (prepared, queue) = prepare()?;
     let listener = Listener::bind(device, args.port)?;
     eprintln!("srnic_rping: waiting for a client on {}", listener.local_addr());
-    Ok(listener.get_request(PATIENCE)?.accept(prepared)?.wait(PATIENCE)?)
+    Ok((listener.get_request(PATIENCE)?.accept(prepared)?.wait(PATIENCE)?, queue))
+}
+
+/// What a queue pair works with.
+struct Queue {
+    cq: CompletionQueue,
+    memory: MemoryRegion,
+}
+
+/// A queue pair that waits for the first message.
+fn prepare(device: &Device, size: usize) -> Result<(PreparedQueuePair, Queue)> {
+    let (pd, cq) = (device.alloc_pd(), device.create_cq(64)?);
+    let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ;
+    let memory = pd.register(2 * size + 2 * INFO_LEN, access)?;
+    let mut prepared = pd.queue_pair(&cq, &cq).access(access).build()?;
+    let place = memory.slice(2 * size..2 * size + INFO_LEN)?;
+    prepared.post_recv(&RecvRequest { wr_id: 0, scatter: &[place] })?;
+    Ok((prepared, Queue { cq, memory }))
 }
 
 /// A ping: letters, and a zero at its end, as the stock server WRITEs back no more than a string.
@@ -170,16 +175,6 @@ impl End {
         }
         let (option, ours, theirs) = ("-S".to_owned(), self.size.to_string(), size.to_string());
         Err(Error::Mismatch { option, ours, theirs })
-    }
-
-    /// Runs the device a while longer.
-    fn linger(&mut self) {
-        let since = Instant::now();
-        while since.elapsed() < LINGER {
-            // What was outstanding has ended with the connection.
-            let _ = self.cq.poll();
-            std::thread::yield_now();
-        }
     }
 
     /// Names memory of ours from `addr` on; a server says no more than that it is done. False if the peer has left.

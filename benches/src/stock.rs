@@ -24,16 +24,7 @@ use verbs_api::Device;
 #[must_use]
 pub fn main() -> ExitCode {
     let args = Args::parse();
-    match interrupt::catch().and_then(|()| run(&args)) {
-        Ok(summary) => {
-            println!("{summary}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("srnic_perftest: {error}");
-            error.exit_code()
-        }
-    }
+    interrupt::tool_main("srnic_perftest", || run(&args).map(|summary| println!("{summary}")))
 }
 
 fn run(args: &Args) -> Result<String> {

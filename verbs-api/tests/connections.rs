@@ -17,6 +17,7 @@ use verbs_api::{
 const PORT: u16 = 7471;
 /// Longer than any machine stands still.
 const LIMIT: Duration = Duration::from_secs(120);
+const FAULTS: &str = "fault:loss=3%,dup=3%,reorder=3%,seed=5:";
 
 struct Host {
     device: Device,
@@ -35,6 +36,11 @@ fn host(driver: Driver, text: &str) -> Host {
 /// Two hosts; `faults`, such as `fault:loss=1%:`, are those of both.
 fn hosts(driver: Driver, name: &str, faults: &str) -> [Host; 2] {
     [(); 2].map(|()| host(driver, &format!("{faults}sim:cm-{name}-{driver:?}")))
+}
+
+/// The same with IPv6 addresses, which neighbor discovery resolves.
+fn ipv6_hosts(driver: Driver, name: &str, faults: &str) -> [Host; 2] {
+    [1, 2].map(|number| host(driver, &format!("{faults}sim:cm-{name}-{driver:?},ip=fd00::{number}")))
 }
 
 impl Host {
@@ -119,7 +125,8 @@ fn echo_one(host: &mut Host, listener: &Listener) -> QueuePair {
                 pair.post_recv(&RecvRequest { wr_id: 7, scatter: &scatter }).expect("posted");
                 pair.post_send(&SendRequest::send(SendData::Inline(&bytes))).expect("posted");
             }
-            (7, WcStatus::WrFlushErr) => return pair,
+            // Of its own answer too, if nobody has acknowledged that.
+            (_, WcStatus::WrFlushErr) => return pair,
             other => panic!("{other:?}"),
         }
     }
@@ -134,6 +141,50 @@ fn round_trip(host: &mut Host, pair: &mut QueuePair, text: &[u8; 5]) {
     let mut back = [0; 5];
     host.memory.read(0, &mut back).expect("inside");
     assert_eq!(&back, text);
+}
+
+/// So many connections begin at once; each end ends half of them.
+fn at_once([here, there]: [Host; 2], count: usize) {
+    let to = there.addr();
+    let server = server(there, move |host, listener| {
+        let mut accepting = Vec::new();
+        let mut pairs = Vec::new();
+        let deadline = Instant::now() + LIMIT;
+        while pairs.len() < count {
+            assert!(
+                Instant::now() < deadline,
+                "{} of {count}: {:?}",
+                pairs.len(),
+                host.device.connection_stats()
+            );
+            if let Some(request) = listener.poll() {
+                accepting.push(request.accept(host.pair()).expect("accepted"));
+            }
+            accepting.retain_mut(|connecting| match connecting.poll().expect("connected") {
+                None => true,
+                Some(pair) => {
+                    pairs.push(pair);
+                    false
+                }
+            });
+        }
+        host.until("the peer ends half of them", || {
+            pairs.iter().filter(|pair| pair.is_disconnected()).count() >= count / 2
+        });
+        drop(pairs);
+        host.assert_empty();
+    });
+    let begun: Vec<_> =
+        (0..count).map(|_| Connector::new().connect(here.pair(), to).expect("begun")).collect();
+    let pairs: Vec<_> = begun.into_iter().map(|begun| begun.wait(LIMIT).expect("connected")).collect();
+    let mut pairs = pairs.into_iter();
+    pairs.by_ref().take(count / 2).for_each(drop);
+    let rest: Vec<_> = pairs.collect();
+    here.until("the peer ends the others", || rest.iter().all(QueuePair::is_disconnected));
+    drop(rest);
+    here.assert_empty();
+    server.join().expect("no panic");
+    assert!(here.device.fault_stats().tx.lost > 0);
 }
 
 with_both_drivers! {
@@ -294,40 +345,49 @@ fn who_is_not_there_is_said(driver: Driver) {
     there.assert_empty();
 }
 
-/// Two hundred at once, and one device on both ends, through loss, duplicates and reordering of everything.
+/// Two hundred at once, through loss, duplicates and reordering of everything.
 fn two_hundred_at_once_through_loss(driver: Driver) {
-    let [here, there] = hosts(driver, "many", "fault:loss=3%,dup=3%,reorder=3%,seed=5:");
+    at_once(hosts(driver, "many", FAULTS), 200);
+}
+
+fn ipv6_hosts_connect_through_loss(driver: Driver) {
+    at_once(ipv6_hosts(driver, "many-v6", FAULTS), 50);
+}
+
+/// Names of hosts are IPv6 addresses, and everything is as it is with the others.
+fn ipv6_hosts_hear_of_each_other(driver: Driver) {
+    let [mut here, there] = ipv6_hosts(driver, "v6", FAULTS);
     let to = there.addr();
     let server = server(there, |host, listener| {
-        let mut accepting = Vec::new();
-        let mut pairs = Vec::new();
-        let deadline = Instant::now() + LIMIT;
-        while pairs.len() < 200 {
-            assert!(Instant::now() < deadline, "{} of 200: {:?}", pairs.len(), host.device.connection_stats());
-            if let Some(request) = listener.poll() {
-                accepting.push(request.accept(host.pair()).expect("accepted"));
-            }
-            accepting.retain_mut(|connecting| match connecting.poll().expect("connected") {
-                None => true,
-                Some(pair) => {
-                    pairs.push(pair);
-                    false
-                }
-            });
-        }
-        host.until("the peer ends half of them", || pairs.iter().filter(|pair| pair.is_disconnected()).count() >= 100);
-        drop(pairs);
-        host.assert_empty();
+        assert_eq!(listener.local_addr().to_string(), "[fd00::2]:7471");
+        let request = listener.get_request(LIMIT).expect("a request");
+        let peer = request.peer().ip();
+        request.reject(b"not now").expect("rejected");
+        (peer, echo_one(host, listener))
     });
-    let begun: Vec<_> = (0..200).map(|_| Connector::new().connect(here.pair(), to).expect("begun")).collect();
-    let pairs: Vec<_> = begun.into_iter().map(|begun| begun.wait(LIMIT).expect("connected")).collect();
-    let mut pairs = pairs.into_iter();
-    pairs.by_ref().take(100).for_each(drop);
-    let rest: Vec<_> = pairs.collect();
-    here.until("the peer ends the others", || rest.iter().all(QueuePair::is_disconnected));
-    drop(rest);
+    let error = connection_error(here.pair().connect_to(to, LIMIT));
+    let (reason, private_data) = (RejReason::CONSUMER, b"not now".to_vec());
+    assert_eq!(error, ConnectionError::Rejected { reason, private_data });
+    let mut pair = here.receive().connect_to(to, LIMIT).expect("connected");
+    assert_eq!((pair.peer_addr(), pair.remote().ip), (Some(to), to.ip()));
+    for _ in 0..100 {
+        let scatter = [here.memory.slice(..).expect("inside")];
+        round_trip(&mut here, &mut pair, b"hello");
+        pair.post_recv(&RecvRequest { wr_id: 7, scatter: &scatter }).expect("posted");
+    }
+    assert!(pair.disconnect(LIMIT).expect("ended"));
+    let (there, (peer, its_pair)) = server.join().expect("no panic");
+    assert_eq!(peer, here.device.ip());
+    drop((pair, its_pair));
+
+    let nobody: SocketAddr = "[fd00::200]:7471".parse().expect("an address");
+    let error = connection_error(here.pair().connect_to(nobody, LIMIT));
+    assert_eq!(error, ConnectionError::Unreachable(nobody.ip()));
+    let v4 = SocketAddr::from(([10, 77, 0, 1], PORT));
+    let refused = Connector::new().connect(here.pair(), v4).err().map(|error| error.to_string());
+    assert_eq!(refused.as_deref(), Some("10.77.0.1 is of another family than this end's address, fd00::1"));
     here.assert_empty();
-    server.join().expect("no panic");
+    there.assert_empty();
     assert!(here.device.fault_stats().tx.lost > 0);
 }
 

@@ -98,13 +98,7 @@ struct LoadArgs {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    match interrupt::catch().and_then(|()| run(&cli)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("kv: {error}");
-            error.exit_code()
-        }
-    }
+    interrupt::tool_main("kv", || run(&cli))
 }
 
 fn run(cli: &Cli) -> Result<()> {

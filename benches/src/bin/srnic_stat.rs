@@ -34,13 +34,7 @@ fn seconds(text: &str) -> std::result::Result<f64, &'static str> {
 }
 
 fn main() -> ExitCode {
-    match interrupt::catch().and_then(|()| run(&Cli::parse())) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("srnic_stat: {error}");
-            error.exit_code()
-        }
-    }
+    interrupt::tool_main("srnic_stat", || run(&Cli::parse()))
 }
 
 fn run(cli: &Cli) -> Result<()> {

@@ -24,13 +24,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    match interrupt::catch().and_then(|()| run(&Cli::parse())) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("srnic_switch: {error}");
-            error.exit_code()
-        }
-    }
+    interrupt::tool_main("srnic_switch", || run(&Cli::parse()))
 }
 
 fn run(cli: &Cli) -> Result<()> {

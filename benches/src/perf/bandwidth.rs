@@ -14,7 +14,7 @@ use crate::perf::progress::Progress;
 use crate::perf::report::Report;
 use crate::perf::session::{self, Session, Setup};
 use crate::perf::table;
-use crate::perf::tool::{self, Tool};
+use crate::perf::tool::Tool;
 use check::Check;
 use layout::Layout;
 use receiver::Receiver;
@@ -78,8 +78,7 @@ pub fn send_main() -> ExitCode {
 
 fn start(tool: Tool, verb: Verb, args: &BandwidthArgs) -> ExitCode {
     let common = &args.common;
-    let open = |role| session::open(&common.device, args.qps, role);
-    tool::main(tool, &common.basics, open, |device, channel| run(tool, verb, args, device, channel))
+    session::main(tool, common, args.qps, |device, channel| run(tool, verb, args, device, channel))
 }
 
 /// What the messages are.

@@ -76,6 +76,10 @@ pub struct Common {
     /// The device.
     #[command(flatten)]
     pub device: DeviceArg,
+    /// Queue pairs are connected by the connection manager, and the side channel is a connection of the device's as well:
+    /// no TCP. HOST is the address of the server's device then, and --port a port of its connection manager's
+    #[arg(short = 'R', long = "rdma_cm", visible_alias = "rdma-cm", conflicts_with = "bind")]
+    pub rdma_cm: bool,
     /// Path MTU: 256, 512, 1024, 2048 or 4096 [default: the largest that fits the device]
     #[arg(short, long, value_parser = parse_mtu)]
     pub mtu: Option<Pmtu>,
@@ -325,7 +329,7 @@ impl Common {
     pub(super) fn described(&self, tool: &str, mtu: Pmtu) -> Value {
         json!({
             "tool": tool, "mtu": mtu.bytes(), "tx_depth": self.tx_depth, "cc": name_of(self.cc),
-            "recovery": name_of(self.recovery), "plain": self.plain,
+            "recovery": name_of(self.recovery), "plain": self.plain, "rdma_cm": self.rdma_cm,
         })
     }
 }

@@ -11,7 +11,7 @@ use crate::perf::progress::Progress;
 use crate::perf::report::Report;
 use crate::perf::session::{self, Session, Setup};
 use crate::perf::statistics::Latencies;
-use crate::perf::tool::{self, Tool};
+use crate::perf::tool::Tool;
 use crate::perf::{memory, table};
 use std::ops::Range;
 use std::process::ExitCode;
@@ -60,8 +60,7 @@ pub fn atomic_main() -> ExitCode {
 }
 
 fn start(tool: Tool, verb: Verb, common: &Common) -> ExitCode {
-    let open = |role| session::open(&common.device, 1, role);
-    tool::main(tool, &common.basics, open, |device, channel| run(tool, verb, common, device, channel))
+    session::main(tool, common, 1, |device, channel| run(tool, verb, common, device, channel))
 }
 
 fn run(tool: Tool, verb: Verb, common: &Common, device: &Device, channel: &mut Channel) -> Result<()> {

@@ -11,7 +11,7 @@ use crate::perf::report::Report;
 use crate::perf::session::{self, Session, Setup};
 use crate::perf::statistics::Latencies;
 use crate::perf::table;
-use crate::perf::tool::{self, Tool};
+use crate::perf::tool::Tool;
 use pingpong::{Place, Player, post_receive, prepare};
 use std::process::ExitCode;
 use verbs_api::{Device, QueueCaps};
@@ -48,8 +48,7 @@ pub fn send_main() -> ExitCode {
 
 fn start(tool: Tool, verb: Verb, args: &LatencyArgs) -> ExitCode {
     let common = &args.common;
-    let open = |role| session::open(&common.device, 1, role);
-    tool::main(tool, &common.basics, open, |device, channel| run(tool, verb, args, device, channel))
+    session::main(tool, common, 1, |device, channel| run(tool, verb, args, device, channel))
 }
 
 /// What the messages are.

@@ -12,7 +12,7 @@ use crate::perf::progress::Progress;
 use crate::perf::report::Report;
 use crate::perf::session::{self, Session, Setup};
 use crate::perf::table;
-use crate::perf::tool::{self, Tool};
+use crate::perf::tool::Tool;
 use lane::{Lane, Slots};
 use serde_json::json;
 use std::process::ExitCode;
@@ -34,8 +34,7 @@ pub fn main() -> ExitCode {
         version: "srnic_rpc 1",
     };
     let args: RpcArgs = cli::parse(tool.name, tool.about);
-    let open = |role| session::open(&args.common.device, args.qps, role);
-    tool::main(tool, &args.common.basics, open, |device, channel| run(tool, &args, device, channel))
+    session::main(tool, &args.common, args.qps, |device, channel| run(tool, &args, device, channel))
 }
 
 fn run(tool: Tool, args: &RpcArgs, device: &Device, channel: &mut Channel) -> Result<()> {

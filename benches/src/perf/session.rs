@@ -2,14 +2,16 @@
 
 use crate::channel::Channel;
 use crate::error::{Error, Result};
-use crate::perf::cli::{Agreed, Common, DeviceArg};
+use crate::perf::cli::{Agreed, Common};
 use crate::perf::options;
 use crate::perf::report::Losses;
-use crate::perf::tool;
+use crate::perf::tool::{self, Tool};
 use crate::pump::wait_for;
+use std::net::SocketAddr;
+use std::process::ExitCode;
 use verbs_api::{
-    Access, AckTiming, CompletionQueue, Device, Endpoint, MemoryRegion, Pmtu, QueueCaps, QueuePair,
-    QueuePairBuilder, RemoteRegion, Role, SharedReceiveQueue, SrqCaps, WireMode,
+    Access, AckTiming, CompletionQueue, Device, MemoryRegion, Pmtu, QueueCaps, QueuePair, QueuePairBuilder,
+    RemoteRegion, Role, SharedReceiveQueue, SrqCaps, WireMode,
 };
 
 /// Most memory that one side registers for one direction, in bytes.
@@ -48,11 +50,31 @@ pub struct Session<'a> {
     pub losses: Losses,
 }
 
-/// Opens the device that the command line names, with room for so many queue pairs. The tools call it all the time, so
-/// acknowledgements can wait for the next call.
-pub fn open(device: &DeviceArg, qps: u32, role: Role) -> Result<Device> {
-    let builder = Device::builder().max_qps(qps).acks(AckTiming::BehindPosts);
-    Ok(builder.open_spec(&device.device.clone().or_role(role))?)
+/// Runs an RDMA tool's `body` on a device with room for so many queue pairs, with its peer.
+pub fn main(
+    tool: Tool,
+    common: &Common,
+    qps: u32,
+    body: impl FnOnce(&mut Device, &mut Channel) -> Result<()>,
+) -> ExitCode {
+    let open = |role| open(common, qps, role);
+    let channel = |device: &Device, server: Option<SocketAddr>| match (common.rdma_cm, server) {
+        (false, server) => tool::by_tcp(tool, &common.basics, device, server),
+        (true, Some(server)) => Channel::connect_by_cm(device, tool.version, server),
+        (true, None) => Channel::accept_by_cm(device, tool.version, common.basics.port, |address| {
+            eprintln!("{}: waiting for a client on {address}", tool.name);
+        }),
+    };
+    tool::main_by(tool, &common.basics, open, channel, body)
+}
+
+/// Opens the device that the command line names. The tools call it all the time, so acknowledgements can wait for the next
+/// call.
+fn open(common: &Common, qps: u32, role: Role) -> Result<Device> {
+    // The connection manager's, and the one that carries the side channel.
+    let more = if common.rdma_cm { 2 } else { 0 };
+    let builder = Device::builder().max_qps(qps + more).acks(AckTiming::BehindPosts);
+    Ok(builder.open_spec(&common.device.device.clone().or_role(role))?)
 }
 
 impl<'a> Session<'a> {
@@ -82,9 +104,7 @@ impl<'a> Session<'a> {
                 Some(srq) => builder.srq(srq).build()?,
                 None => builder.build()?,
             };
-            channel.say("endpoint", prepared.endpoint())?;
-            let remote: Endpoint = channel.hear(device, "endpoint")?;
-            queue_pairs.push(prepared.connect(&remote)?);
+            queue_pairs.push(channel.join(device, prepared)?);
         }
         channel.say("region", target.remote())?;
         let remote = channel.hear(device, "region")?;

@@ -4,10 +4,11 @@ use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::perf::cli::Basics;
-use crate::pump::Drive;
+use crate::pump::{Drive, PEER_WAIT};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::process::ExitCode;
+use std::time::Duration;
 use verbs_api::Role;
 
 /// A tool, and how its side channel begins.
@@ -21,46 +22,56 @@ pub struct Tool {
     pub version: &'static str,
 }
 
-/// Runs a tool's `body` with what `open` opened and its peer; tells the peer if it fails, and a person as well.
+/// How long the peer may take to hear why we failed.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Runs a tool's `body` with what `open` opened and its peer, whom it meets by TCP.
 pub fn main<D: Drive>(
     tool: Tool,
     basics: &Basics,
     open: impl FnOnce(Role) -> Result<D>,
     body: impl FnOnce(&mut D, &mut Channel) -> Result<()>,
 ) -> ExitCode {
-    match interrupt::catch().and_then(|()| run(tool, basics, open, body)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{}: {error}", tool.name);
-            error.exit_code()
-        }
-    }
+    main_by(tool, basics, open, |device, server| by_tcp(tool, basics, device, server), body)
 }
 
-fn run<D: Drive>(
+/// The same with a peer whom it meets by `channel`, which is given the server's address if there is one; tells the peer if it
+/// fails, and a person as well.
+pub fn main_by<D: Drive>(
     tool: Tool,
     basics: &Basics,
     open: impl FnOnce(Role) -> Result<D>,
+    channel: impl FnOnce(&D, Option<SocketAddr>) -> Result<Channel>,
     body: impl FnOnce(&mut D, &mut Channel) -> Result<()>,
-) -> Result<()> {
-    let address = basics.host.as_deref().map(|host| resolve(host, basics.port)).transpose()?;
-    // First of all: memory and threads come from where we are.
-    basics.cpu.map_or(Ok(()), stay_on)?;
-    let role = if address.is_some() { Role::Client } else { Role::Server };
-    let mut device = open(role)?;
-    let mut channel = match address {
-        Some(address) => Channel::connect(&device, tool.version, address)?,
-        None => {
-            let address = SocketAddr::from((basics.bind, basics.port));
-            eprintln!("{}: waiting for a client on {address}", tool.name);
-            Channel::accept(&device, tool.version, address, None)?
+) -> ExitCode {
+    interrupt::tool_main(tool.name, || {
+        let server = basics.host.as_deref().map(|host| resolve(host, basics.port)).transpose()?;
+        // First of all: memory and threads come from where we are.
+        basics.cpu.map_or(Ok(()), stay_on)?;
+        let mut device = open(if server.is_some() { Role::Client } else { Role::Server })?;
+        let mut channel = channel(&device, server)?;
+        let result = body(&mut device, &mut channel);
+        if let Err(error) = &result {
+            channel.say_failed(error);
         }
-    };
-    let result = body(&mut device, &mut channel);
-    if let Err(error) = &result {
-        channel.say_failed(error);
+        channel.finish(if result.is_ok() { PEER_WAIT } else { FAREWELL });
+        result
+    })
+}
+
+/// The side channel of most: a TCP connection of the kernel's.
+pub fn by_tcp(
+    tool: Tool,
+    basics: &Basics,
+    device: &impl Drive,
+    server: Option<SocketAddr>,
+) -> Result<Channel> {
+    if let Some(server) = server {
+        return Channel::connect(device, tool.version, server);
     }
-    result
+    let address = SocketAddr::from((basics.bind, basics.port));
+    eprintln!("{}: waiting for a client on {address}", tool.name);
+    Channel::accept(device, tool.version, address, None)
 }
 
 fn stay_on(cpu: usize) -> Result<()> {

@@ -52,13 +52,12 @@ fn victim(mode: WireMode, qp_type: QpType, state: QpState) -> (Rig, Qp, Qp, Regi
     (rig, a, b, open)
 }
 
-/// One frame of every packet type of `mode` for reliable connections, each as valid as can be, and half with a receive or region to hit.
+/// One frame of every packet type of `mode`, each as valid as can be, and half with a receive or region to hit.
 fn frames(forger: &Forger, mode: WireMode, open: &Region) -> Vec<Vec<u8>> {
-    // Notifications are known in the standard dialect only.
+    // Unreliable services and notifications are known in the standard dialect only.
     let types = Opcode::ALL.iter().filter(|opcode| match opcode.transport() {
         Transport::Rc => true,
-        Transport::Cnp => mode == WireMode::Plain,
-        _ => false,
+        Transport::Uc | Transport::Ud | Transport::Cnp => mode == WireMode::Plain,
     });
     types
         .map(|&opcode| {
@@ -79,7 +78,9 @@ fn frames(forger: &Forger, mode: WireMode, open: &Region) -> Vec<Vec<u8>> {
 fn nothing_of_the_other_dialect_is_taken_in_any_state() {
     let states = [QpState::Reset, QpState::Init, QpState::Rtr, QpState::Rts, QpState::Sqd, QpState::Err];
     // SQE is a state of unreliable services, which are standard RoCEv2 always.
-    let unreliable = states.into_iter().chain([QpState::Sqe]).map(|state| (QpType::Uc, state));
+    let unreliable = [QpType::Uc, QpType::Ud]
+        .into_iter()
+        .flat_map(|qp_type| states.into_iter().chain([QpState::Sqe]).map(move |state| (qp_type, state)));
     let reliable = states.map(|state| (QpType::Rc, state));
     for (mine, theirs) in [(WireMode::Plain, WireMode::Srnic), (WireMode::Srnic, WireMode::Plain)] {
         let others = unreliable.clone().filter(|_| mine == WireMode::Plain);
@@ -90,7 +91,7 @@ fn nothing_of_the_other_dialect_is_taken_in_any_state() {
             let forger = Forger::new(&rig, a, b);
             let frames = frames(&forger, theirs, &open);
             let count = frames.len() as u64;
-            assert!(count >= 20, "all packet types of RC");
+            assert!(count >= 20, "all packet types");
             let before = *rig.counters(b);
             for frame in frames {
                 let now = rig.now();
@@ -128,5 +129,15 @@ fn what_is_refused_for_its_dialect_alone_would_have_been_taken() {
         rig.run_for(1_000_000);
         assert_eq!(rig.bytes(open.at(0, 64)), [0xEE; 64], "{mode:?}");
         assert_eq!(rig.counters(b).rx_in_order, 1, "{mode:?}");
+    }
+    for (qp_type, opcode) in [(QpType::Uc, Opcode::UcSendOnly), (QpType::Ud, Opcode::UdSendOnly)] {
+        let (mut rig, a, b, _) = victim(WireMode::Plain, qp_type, QpState::Rtr);
+        let forger = Forger::new(&rig, a, b);
+        let repr = forger.repr(WireMode::Plain, opcode, Psn::new(PSN));
+        let (now, frame) = (rig.now(), forger.frame(&repr, &[0xEE; 64]));
+        rig.net.deliver(now, b.node(), frame);
+        rig.run_for(1_000_000);
+        rig.poll();
+        assert_eq!((rig.counters(b).rx_unreliable, rig.recvs(b).len()), (1, 1), "{qp_type:?}");
     }
 }

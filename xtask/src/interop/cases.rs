@@ -25,7 +25,7 @@ const fn tool(stock: &'static str, ours: &'static str, service: &'static str, it
     Tool { stock, ours, service, iters, size }
 }
 
-const TOOLS: [Tool; 16] = [
+const TOOLS: [Tool; 18] = [
     tool("ibv_rc_pingpong", "pingpong", "RC", 200, 9000),
     tool("ib_send_bw", "send-bw", "RC", 200, 9000),
     tool("ib_send_lat", "send-lat", "RC", 100, 2000),
@@ -35,6 +35,9 @@ const TOOLS: [Tool; 16] = [
     tool("ib_read_lat", "read-lat", "RC", 100, 9000),
     tool("ib_atomic_bw", "atomic-bw", "RC", 200, 8),
     tool("ib_atomic_lat", "atomic-lat", "RC", 100, 8),
+    // A short ping, and one of many packets, which rping tells of by their size alone.
+    tool(RPING, "rping", "RC", 50, 64),
+    tool(RPING, "rping", "RC", 20, 60_000),
     // Nobody repairs a loss of these: few are under way at once, and the network is always good.
     tool("ibv_uc_pingpong", "pingpong", "UC", 200, 9000),
     tool("ib_send_bw", "send-bw", "UC", 50, 9000),
@@ -44,6 +47,10 @@ const TOOLS: [Tool; 16] = [
     tool("ib_send_bw", "send-bw", "UD", 100, DATAGRAM),
     tool("ib_send_lat", "send-lat", "UD", 100, DATAGRAM),
 ];
+
+/// It connects by the connection manager, with the path MTU of the port.
+const RPING: &str = "rping";
+const RPING_MTU: u32 = 4096;
 
 /// As many bytes as a datagram may have at the path MTU, less some.
 const DATAGRAM: u32 = 0;
@@ -63,7 +70,10 @@ impl Case {
     pub fn all() -> impl Iterator<Item = Self> {
         [false, true].into_iter().flat_map(|faulty| {
             [1024, 4096].into_iter().flat_map(move |mtu| {
-                let tools = TOOLS.into_iter().filter(move |tool| !faulty || tool.service == "RC");
+                let tools = TOOLS
+                    .into_iter()
+                    .filter(move |tool| !faulty || tool.service == "RC")
+                    .filter(move |tool| tool.stock != RPING || mtu == RPING_MTU);
                 tools.flat_map(move |tool| {
                     [true, false].map(move |guest_serves| Self { tool, mtu, guest_serves, faulty })
                 })
@@ -82,13 +92,18 @@ impl Case {
         let Tool { stock, service, .. } = self.tool;
         let service = if stock.starts_with("ibv_") || service == "RC" { "" } else { service };
         let space = if service.is_empty() { "" } else { " " };
-        format!("{stock}{space}{service} {role} {}{network}", self.mtu)
+        let size = if stock == RPING { format!(" of {}", self.tool.size) } else { String::new() };
+        format!("{stock}{space}{service} {role} {}{size}{network}", self.mtu)
     }
 
     /// The stock tool's command line.
     pub fn theirs(&self) -> String {
         let Tool { stock, service, iters, .. } = self.tool;
         let (size, mtu) = (self.size(), self.mtu);
+        if stock == RPING {
+            let (role, host) = if self.guest_serves { ("-s", GUEST_IP) } else { ("-c", ENGINE_IP) };
+            return format!("{stock} {role} -a {host} -C {iters} -S {size} -V");
+        }
         let host = if self.guest_serves { "" } else { HOST_IP };
         if stock.starts_with("ibv_") {
             // A datagram's path MTU is the port's.
@@ -99,10 +114,21 @@ impl Case {
         format!("{stock} -d rxe0 -x 1 -F -n {iters} {sizes}-m {mtu} {host}")
     }
 
-    /// Ours, to which `command` leads.
+    /// Our program.
+    pub fn program(&self) -> &'static str {
+        if self.tool.stock == RPING { "srnic_rping" } else { "srnic_perftest" }
+    }
+
+    /// Its command line, behind the program.
     pub fn ours(&self, mut command: Command) -> Command {
         let faults = if self.faulty { format!("{FAULTS}{}:", self.mtu) } else { String::new() };
         let device = format!("{faults}af_packet:{TAP},ip={ENGINE_IP}");
+        if self.tool.stock == RPING {
+            command.args(["-d", &device, "-S", &self.size().to_string(), "-C", &self.tool.iters.to_string()]);
+            // An emulated server takes a while to listen.
+            command.args(self.guest_serves.then_some(["--wait", "60", GUEST_IP]).into_iter().flatten());
+            return command;
+        }
         command.args([self.tool.ours, "-d", &device, "-c", self.tool.service]);
         for (option, value) in [("-n", self.tool.iters), ("-s", self.size()), ("-m", self.mtu)] {
             command.args([option, &value.to_string()]);
@@ -128,6 +154,7 @@ mod tests {
         let names: BTreeSet<String> = Case::all().map(|case| case.name()).collect();
         assert_eq!(names.len(), Case::all().count());
         let reliable = TOOLS.iter().filter(|tool| tool.service == "RC").count();
-        assert_eq!(names.len(), (TOOLS.len() + reliable) * 2 * 2);
+        let one_mtu = TOOLS.iter().filter(|tool| tool.stock == RPING).count();
+        assert_eq!(names.len(), (TOOLS.len() + reliable - one_mtu) * 2 * 2);
     }
 }

@@ -28,6 +28,8 @@ const TOOLS: &[&str] = &[
     "usr/bin/ib_atomic_lat",
     "usr/bin/rping",
 ];
+/// What the C library loads when a thread ends, so that no list of libraries has it. Without it `rping` is aborted.
+const LOADED_LATE: &str = "libgcc_s.so.1";
 /// What the tools load at run time, and where they look for it.
 const PROVIDER: &str = "usr/lib/x86_64-linux-gnu/libibverbs";
 const LIBRARIES: &str = "lib/x86_64-linux-gnu";
@@ -36,9 +38,10 @@ const LIBRARIES: &str = "lib/x86_64-linux-gnu";
 pub fn build(place: &Path, files: &Files) -> Result<PathBuf> {
     let image = place.join("image.cpio");
     let init = include_str!("init.sh");
-    let stamp = place.join("image.init");
-    // An image with another init is made anew.
-    if image.exists() && fs::read_to_string(&stamp).is_ok_and(|made_with| made_with == init) {
+    let stamp = place.join("image.made-of");
+    // An image of other parts is made anew.
+    let parts = format!("{MODULES:?} {TOOLS:?} {LOADED_LATE}\n{init}");
+    if image.exists() && fs::read_to_string(&stamp).is_ok_and(|made_of| made_of == parts) {
         return Ok(image);
     }
     let mut archive = Archive::default();
@@ -56,7 +59,7 @@ pub fn build(place: &Path, files: &Files) -> Result<PathBuf> {
     add_modules(&mut archive, files)?;
     add_programs(&mut archive, &files.root)?;
     fs::write(&image, archive.finish()).map_err(|e| Error::io("write", &image, &e))?;
-    fs::write(&stamp, init).map_err(|e| Error::io("write", &stamp, &e))?;
+    fs::write(&stamp, parts).map_err(|e| Error::io("write", &stamp, &e))?;
     Ok(image)
 }
 
@@ -101,7 +104,12 @@ fn add_programs(archive: &mut Archive, root: &Path) -> Result<()> {
             programs.push((format!("{PROVIDER}/{name}"), file));
         }
     }
-    let mut libraries: Vec<PathBuf> = Vec::new();
+    let dirs = library_dirs(root)
+        .into_iter()
+        .chain(["/lib", "/usr/lib"].map(|dir| PathBuf::from(dir).join("x86_64-linux-gnu")));
+    let late = dirs.map(|dir| dir.join(LOADED_LATE)).find(|file| file.exists());
+    let mut libraries =
+        vec![late.ok_or_else(|| Error(format!("this machine has no {LOADED_LATE}; install libgcc-s1")))?];
     for (path, file) in &programs {
         archive.file(path, &read(file)?);
         for library in libraries_of(root, file)? {
@@ -118,10 +126,15 @@ fn add_programs(archive: &mut Archive, root: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Where the packages have their libraries.
+fn library_dirs(root: &Path) -> [PathBuf; 2] {
+    [root.join("usr/lib/x86_64-linux-gnu"), root.join(LIBRARIES)]
+}
+
 /// The libraries that a program loads, those of the packages before this machine's.
 fn libraries_of(root: &Path, program: &Path) -> Result<Vec<PathBuf>> {
-    let dirs = [root.join("usr/lib/x86_64-linux-gnu"), root.join(LIBRARIES)];
-    let path = std::env::join_paths(dirs).map_err(|e| Error(format!("a directory with a colon: {e}")))?;
+    let path = std::env::join_paths(library_dirs(root))
+        .map_err(|e| Error(format!("a directory with a colon: {e}")))?;
     let said = output(Command::new("ldd").arg(program).env("LD_LIBRARY_PATH", path))?;
     if let Some(missing) = said.lines().find(|line| line.contains("not found")) {
         return Err(Error(format!("{}: {}", program.display(), missing.trim())));

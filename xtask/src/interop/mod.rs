@@ -35,20 +35,21 @@ pub fn run(part: &str) -> Result<()> {
         return Ok(());
     };
     let image = image::build(&place, &files)?;
-    repo::run(cargo(&["build", "--release", "-p", "srnic-benches", "--bin", "srnic_perftest"]))?;
-    let tool = repo::target_directory()?.join("release/srnic_perftest");
+    let bins = ["--bin", "srnic_perftest", "--bin", "srnic_rping"];
+    repo::run(cargo(&[&["build", "--release", "-p", "srnic-benches"], &bins[..]].concat()))?;
+    let programs = repo::target_directory()?.join("release");
     let namespace = Namespace::new()?;
     let mut guest = Guest::boot(&namespace, &files.kernel, &image, &place)?;
     let mut steps = Steps::default();
     for case in Case::all().filter(|case| case.name().contains(part)) {
-        steps.check(&case.name(), || play(&case, &namespace, &mut guest, &tool));
+        steps.check(&case.name(), || play(&case, &namespace, &mut guest, &programs));
     }
     steps.finish()
 }
 
 /// One case: a stock tool in the guest, ours beside it, both to their successful end.
-fn play(case: &Case, namespace: &Namespace, guest: &mut Guest, tool: &Path) -> Result<()> {
-    let ours = case.ours(namespace.command(tool));
+fn play(case: &Case, namespace: &Namespace, guest: &mut Guest, programs: &Path) -> Result<()> {
+    let ours = case.ours(namespace.command(&programs.join(case.program())));
     if case.guest_serves {
         guest.begin(&case.theirs())?;
         let said = run_to_end(ours);
@@ -56,8 +57,9 @@ fn play(case: &Case, namespace: &Namespace, guest: &mut Guest, tool: &Path) -> R
         println!("ours: {}", said?);
         return theirs.map(drop);
     }
-    let child = namespace::spawn(ours)?;
-    namespace.wait_for_listener()?;
+    let mut child = namespace::spawn(ours)?;
+    // A stock client tries once.
+    child.wait_for("waiting for a client")?;
     guest.begin(&case.theirs())?;
     let theirs = guest.end();
     let said = child.end();

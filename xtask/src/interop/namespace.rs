@@ -1,5 +1,6 @@
 //! A network namespace with a tap: the host's end of the guest's only cable.
 
+use std::io::Read as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -25,8 +26,6 @@ pub const HOST_MAC: &str = "52:54:00:09:00:01";
 /// Room for a path MTU of 4096 with all headers.
 pub const MTU: u16 = 4400;
 
-/// The stock tools' port of the side channel.
-const SIDE_PORT: u16 = 18515;
 /// Longest time that one of our processes may take.
 const LIMIT: Duration = Duration::from_secs(120);
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -63,20 +62,6 @@ impl Namespace {
         command.args(["netns", "exec", &self.name]).arg(program);
         command
     }
-
-    /// Waits until a side channel listens: a stock client tries once.
-    pub fn wait_for_listener(&self) -> Result<()> {
-        let deadline = Instant::now() + LIMIT;
-        let filter = format!("sport = :{SIDE_PORT}");
-        while output(self.command(Path::new("ss")).args(["-Hltn", &filter]))?.trim().is_empty() {
-            interrupt::check()?;
-            if Instant::now() > deadline {
-                return Err(Error::new("our server does not listen"));
-            }
-            sleep(INTERVAL);
-        }
-        Ok(())
-    }
 }
 
 impl Drop for Namespace {
@@ -102,6 +87,24 @@ pub fn spawn(mut command: Command) -> Result<Running> {
 }
 
 impl Running {
+    /// Waits until it says `text` on standard error.
+    pub fn wait_for(&mut self, text: &str) -> Result<()> {
+        let Some(stderr) = &mut self.child.stderr else { return Ok(()) };
+        // Byte by byte: what comes behind is for `end`.
+        let mut said = Vec::new();
+        while !said.ends_with(text.as_bytes()) {
+            let mut byte = [0];
+            match stderr.read(&mut byte) {
+                Ok(1..) => said.push(byte[0]),
+                _ => {
+                    let said = String::from_utf8_lossy(&said);
+                    return Err(Error(format!("`{}` ended before it said `{text}`:\n{said}", self.shown)));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Waits for its successful end; returns what it said last.
     pub fn end(mut self) -> Result<String> {
         let deadline = Instant::now() + LIMIT;

@@ -18,15 +18,8 @@ const VERSION: &str = "srnic_file 1";
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let result = interrupt::catch().and_then(|()| match &cli.verb {
+    interrupt::tool_main("srnic_file", || match &cli.verb {
         Verb::Recv(args) => recv::run(args),
         Verb::Send(args) => send::run(args),
-    });
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("srnic_file: {error}");
-            error.exit_code()
-        }
-    }
+    })
 }

@@ -54,7 +54,8 @@ fn what_is_wrong_is_named() {
         ("-I 300", "300 is not in 0..=224"),
         ("-a -s 5", "cannot be used with"),
         ("-D 5 -n 5", "cannot be used with"),
-        ("--rdma_cm", "unexpected argument '--rdma_cm'"),
+        ("--use_xrc", "unexpected argument '--use_xrc'"),
+        ("-R --bind 10.0.0.1", "cannot be used with"),
         ("--cc cubic", "possible values: fixed, dctcp"),
     ] {
         let error = bandwidth(&format!("srnic_write_bw -d memif:/tmp/a {rest}")).expect_err(rest);

@@ -47,7 +47,8 @@ impl Rig {
             access_flags: options.access,
             ..QpAttr::default()
         };
-        let mask = QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | QpAttrMask::ACCESS_FLAGS;
+        let rights = if options.qp_type == QpType::Ud { QpAttrMask::QKEY } else { QpAttrMask::ACCESS_FLAGS };
+        let mask = QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | rights;
         self.modify(qp, &attr, mask).expect("RESET to INIT");
     }
 
@@ -110,7 +111,12 @@ impl Rig {
             | QpAttrMask::WRITE_ORDER
             | QpAttrMask::CONGESTION
             | QpAttrMask::SCHEDULING;
-        (attr, if options.qp_type == QpType::Rc { reliable } else { unreliable })
+        let mask = match options.qp_type {
+            QpType::Rc => reliable,
+            QpType::Uc => unreliable,
+            QpType::Ud => QpAttrMask::STATE,
+        };
+        (attr, mask)
     }
 
     /// RTR to RTS.

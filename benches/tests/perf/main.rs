@@ -1,5 +1,7 @@
 //! The perftest-like tools as two processes over memif. Times are measured, but decide nothing.
 
+mod rdma_cm;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::process::Command;
@@ -44,11 +46,16 @@ impl Pair {
     }
 
     fn start_at(&self, host: &str, side: &str, wrapper: &str, options: &str) -> Running {
+        let device = format!("{wrapper}memif:{}", self.place.path("memif").display());
+        self.start_on(&device, host, side, options)
+    }
+
+    fn start_on(&self, device: &str, host: &str, side: &str, options: &str) -> Running {
         let mut command = Command::new(self.tool);
         command.args(["-p", &self.place.port.to_string(), "--json"]);
         command.arg(self.place.path(side)).args(options.split_whitespace());
         if ![TCP_BW, TCP_LAT].contains(&self.tool) {
-            command.args(["-d", &format!("{wrapper}memif:{}", self.place.path("memif").display())]);
+            command.args(["-d", device]);
         }
         if ![TCP_BW, TCP_LAT, RAW_BW, RAW_LAT].contains(&self.tool) {
             // A pause of the whole machine is no failure of the peer.
@@ -438,7 +445,7 @@ fn options_that_do_not_fit_are_refused() {
     let (server, client) = (pair.start("server", "", "-t 8 -Q 9"), pair.start("client", "", ""));
     server.end().assert_failed(1, "--cq-mod is 9; it cannot be more than --tx-depth, which is 8");
     client.end().assert_failed(1, "the peer failed: --cq-mod is 9");
-    pair.start("server", "", "--rdma_cm").end().assert_failed(2, "unexpected argument '--rdma_cm'");
+    pair.start("server", "", "--use_xrc").end().assert_failed(2, "unexpected argument '--use_xrc'");
 }
 
 #[test]
