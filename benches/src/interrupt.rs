@@ -1,6 +1,7 @@
 //! Ctrl-C, SIGTERM and SIGHUP end a tool in order.
 
 use crate::error::{Error, Result};
+use crate::log;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +9,7 @@ static CAUGHT: AtomicBool = AtomicBool::new(false);
 
 /// A tool of this name, from its parsed command line to its end: signals end it in order, and a person is told why it failed.
 pub fn tool_main(name: &str, run: impl FnOnce() -> Result<()>) -> ExitCode {
-    match catch().and_then(|()| run()) {
+    match catch().and_then(|()| log::start()).and_then(|()| run()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{name}: {error}");

@@ -10,6 +10,7 @@ pub mod dial;
 pub mod error;
 pub mod interrupt;
 pub mod lan;
+pub mod log;
 pub mod perf;
 pub mod ping;
 pub mod pump;

@@ -16,6 +16,7 @@ use crate::nic::Hears;
 use crate::shared::{Call, Shared};
 use crate::spec::DeviceSpec;
 use crate::stat::StatServer;
+use crate::trace;
 use core::net::IpAddr;
 use datapath::counters::Counters;
 use datapath::engine::{EngineConfig, EngineMemory, ModifyError, QpReport, Turn, Usage};
@@ -61,6 +62,7 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.shared.settle();
+        trace::closed(self.ip);
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::bell::Bell;
 use crate::device::Device;
 use crate::error::Error;
+use crate::trace;
 use datapath::engine::{AsyncEvent, Engine};
 use datapath::port::Port;
 use datapath::time::Time;
@@ -105,7 +106,8 @@ impl Device {
     /// The oldest asynchronous event not yet polled (`ibv_get_async_event`, which never waits here).
     #[must_use]
     pub fn poll_event(&self) -> Option<AsyncEvent> {
-        self.nic().poll_event()
+        let event = self.nic().poll_event();
+        event.inspect(|event| trace::noted(self.ip(), *event))
     }
 
     /// A file descriptor that is readable while asynchronous events wait (`ibv_context::async_fd`), to be given to `epoll`.

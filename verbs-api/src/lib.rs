@@ -95,6 +95,7 @@ mod shared_receive;
 mod sim;
 mod spec;
 mod stat;
+mod trace;
 mod work_request;
 
 pub use address::{AddressHandle, Grh};

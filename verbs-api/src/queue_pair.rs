@@ -21,6 +21,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{BatchError, Error};
 use crate::memory::ProtectionDomain;
 use crate::shared_receive::SrqShared;
+use crate::trace;
 use crate::work_request::{Datagram, SendRequest};
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -54,7 +55,9 @@ impl Owned {
     }
 
     fn modify(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<(), datapath::engine::ModifyError> {
-        self.device().nic().modify_qp(self.handles.qpn, attr, mask)
+        let result = self.device().nic().modify_qp(self.handles.qpn, attr, mask);
+        trace::modified(self.handles.qpn, attr, mask, &result);
+        result
     }
 
     /// Takes the window down to what the peer takes; returns it.
@@ -123,6 +126,7 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         self.device().nic().destroy_qp(self.handles.qpn);
+        trace::destroyed(self.handles.qpn);
     }
 }
 

@@ -5,6 +5,7 @@ use super::error::ConnectionError;
 use super::link::Link;
 use crate::error::Error;
 use crate::queue_pair::{PreparedQueuePair, QueuePair};
+use crate::trace;
 use core::net::SocketAddr;
 use core::time::Duration;
 use rdma_cm::{CmError, Dialect};
@@ -80,6 +81,7 @@ impl<'a> Connector<'a> {
             Ok(id)
         });
         let id = id.map_err(ConnectionError::from)?;
+        trace::connecting(id, pair.qpn(), to);
         let link = Link { device, service, id, peer: to, private_data: Vec::new() };
         Ok(Connecting::active(pair, link))
     }

@@ -7,6 +7,7 @@ use super::service::{Service, State};
 use crate::device::Device;
 use crate::error::Error;
 use crate::queue_pair::PreparedQueuePair;
+use crate::trace;
 use core::net::SocketAddr;
 use core::time::Duration;
 use rdma_cm::{CmError, CommId, Dialect};
@@ -196,6 +197,7 @@ impl ConnectionRequest {
             Ok(())
         });
         accepted.map_err(refused)?;
+        trace::accepted(*id, pair.qpn(), self.peer);
         device.progress();
         let link = Link {
             device: device.clone(),

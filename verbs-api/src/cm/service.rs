@@ -8,6 +8,7 @@ use crate::device::Device;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::shared::{Attendant, Shared};
+use crate::trace;
 use core::task::Waker;
 use core::time::Duration;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
@@ -206,6 +207,7 @@ impl State {
 
     /// Puts an event where its program finds it; returns who waits for it.
     fn tell(&mut self, shared: &Shared, now: Duration, event: Event) -> Option<Waker> {
+        trace::connection(&event);
         let (id, phase) = match event {
             Event::Requested { id, port } => {
                 let Some(port) = self.ports.get_mut(&port) else {
@@ -231,7 +233,8 @@ impl State {
         {
             let attr = QpAttr { state: QpState::Err, ..QpAttr::default() };
             // It may be there by itself.
-            let _ = shared.call().modify_qp(qpn, &attr, QpAttrMask::STATE);
+            let result = shared.call().modify_qp(qpn, &attr, QpAttrMask::STATE);
+            trace::modified(qpn, &attr, QpAttrMask::STATE, &result);
         }
         held.phase = phase;
         held.waker.take()

@@ -8,6 +8,7 @@ use crate::nic::Driven;
 use crate::shared::Shared;
 use crate::spec::{DeviceSpec, Transport};
 use crate::stat::{Facts, StatServer};
+use crate::trace;
 use core::net::{IpAddr, Ipv4Addr};
 use datapath::engine::{AckTiming, Engine, EngineConfig};
 use datapath::port::Port;
@@ -92,6 +93,10 @@ impl DeviceBuilder {
     /// # Errors
     /// As [`DeviceBuilder::open`].
     pub fn open_spec(&self, spec: &DeviceSpec) -> Result<Device, Error> {
+        trace::open(spec, || self.open_untold(spec))
+    }
+
+    fn open_untold(&self, spec: &DeviceSpec) -> Result<Device, Error> {
         let builder = Self { driver: spec.driver.unwrap_or(self.driver), ..*self };
         let seed = getrandom::u64().map_err(Error::Random)?;
         let config = EngineConfig { vlan: spec.vlan, seed, ..self.sizes };

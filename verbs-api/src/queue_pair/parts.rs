@@ -5,6 +5,7 @@ use crate::completion::{CompletionQueue, CqShared};
 use crate::error::Error;
 use crate::memory::ProtectionDomain;
 use crate::shared_receive::SrqShared;
+use crate::trace;
 use datapath::engine::QpConfig;
 use datapath::qp::state::QpType;
 use datapath::queue::QueueCaps;
@@ -60,6 +61,7 @@ impl Parts {
             window: self.window,
         };
         let handles = device.nic().create_qp(&config)?;
+        trace::created(handles.qpn, self.qp_type);
         Ok(Owned { handles, domain: self.domain, _cqs: self.cqs, srq: self.srq })
     }
 }
