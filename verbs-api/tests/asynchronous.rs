@@ -298,7 +298,7 @@ fn the_service_answers_and_waits_without_a_core() {
     // millisecond at most.
     let (used, slept) = (after.ticks - before.ticks, after.sleeps - before.sleeps);
     println!("{used} ticks of 10 ms and {slept} sleeps in {waited:?}");
-    let most = waited.as_millis() as u64;
+    let most = u64::try_from(waited.as_millis()).expect("no century");
     assert!(slept <= most + most / 10, "it slept {slept} times in {waited:?}: it wakes without need");
     assert!(used * 20 < most, "it used {used} ticks of 10 ms in {waited:?}: it does not sleep");
 }
