@@ -11,7 +11,7 @@ const L3: usize = 14;
 /// IPv4, UDP, BTH, RETH and META.
 const HEADERS: usize = 60;
 const ICRC: usize = 4;
-const SIZES: [usize; 4] = [64, 256, 1024, 4096];
+const SIZES: [usize; 3] = [64, 1024, 4096];
 
 fn template() -> Template {
     let ip = |host| IpAddr::V4(Ipv4Addr::new(10, 0, 0, host));

@@ -47,6 +47,8 @@ pub struct Engine<P: Port> {
     next_pd: u32,
     /// The port had no slot for something in the last turn.
     port_was_full: bool,
+    /// An acknowledgement that was asked for waits for a post.
+    holds_acks: bool,
 }
 
 /// What one turn did.
@@ -98,6 +100,7 @@ impl<P: Port> Engine<P> {
             config,
             next_pd: 1,
             port_was_full: false,
+            holds_acks: false,
         })
     }
 
@@ -110,8 +113,7 @@ impl<P: Port> Engine<P> {
         self.step_slow_path();
         self.take_doorbells();
         self.fire_timers();
-        let hold = self.config.acks == AckTiming::BehindPosts && received <= tuning::HOLD_BURST;
-        let sent = self.send(hold);
+        let sent = self.send(received <= tuning::HOLD_BURST);
         self.wire.port.tx_flush();
         Turn { received, sent }
     }
@@ -120,12 +122,23 @@ impl<P: Port> Engine<P> {
     /// taken in. Acknowledgements that were held back go out behind what was posted. Else as [`Engine::turn`].
     pub fn push(&mut self, handed: Option<Handed>, now: Time) -> Turn {
         self.set_now(now);
+        // Nothing is taken in, so every stream is silent.
+        self.units.turn = self.units.turn.wrapping_add(1);
         self.take_doorbells();
         let slot = handed.map(|handed| handed.slot);
         if let Some(slot) = slot {
             self.take_handed(slot);
         }
         let sent = self.send_ahead(slot);
+        self.wire.port.tx_flush();
+        Turn { received: 0, sent }
+    }
+
+    /// Sends every acknowledgement that is owed, whatever it waits for.
+    pub fn settle(&mut self, now: Time) -> Turn {
+        self.set_now(now);
+        self.units.turn = self.units.turn.wrapping_add(1);
+        let sent = self.send_every_ack();
         self.wire.port.tx_flush();
         Turn { received: 0, sent }
     }
@@ -138,10 +151,14 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// Whether acknowledgements wait for the next turn, or for [`Engine::push`].
+    /// Whether acknowledgements wait for the next turn or for [`Engine::push`], and for nothing else.
     #[must_use]
     pub fn owes_acks(&self) -> bool {
-        !self.units.ack_list.is_empty()
+        self.holds_acks || !(self.spaces_acks() || self.units.ack_list.is_empty())
+    }
+
+    fn spaces_acks(&self) -> bool {
+        self.config.acks != AckTiming::AtOnce
     }
 
     fn set_now(&mut self, now: Time) {
@@ -155,7 +172,8 @@ impl<P: Port> Engine<P> {
         if self.has_work() {
             return Some(self.units.now);
         }
-        [self.units.timers.next_deadline(), self.neighbor.next_deadline()].into_iter().flatten().min()
+        let spaced = (!self.units.ack_list.is_empty()).then(|| self.units.now.after(tuning::ACK_SPACING));
+        [self.units.timers.next_deadline(), self.neighbor.next_deadline(), spaced].into_iter().flatten().min()
     }
 
     /// Whether the next turn has something to do right now.
@@ -164,7 +182,7 @@ impl<P: Port> Engine<P> {
         self.units.mux.waiting() > 0
             || !self.doorbells.is_empty()
             || !self.units.control.is_empty()
-            || !self.units.ack_list.is_empty()
+            || self.owes_acks()
             || !self.units.ctrl_q.is_idle()
             || self.wire.loopback_waiting() > 0
             || self.neighbor.has_output()

@@ -21,9 +21,6 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 const ICRC_LEN: usize = 4;
-/// Bytes from which on 512 bits at a time are faster than 128: what is folded must come down to 32 in the end.
-#[cfg(target_arch = "x86_64")]
-const WIDE_MIN: usize = 384;
 
 /// How it is computed. A value exists only where the processor supports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,8 +118,6 @@ impl Kernel {
             match self.0 {
                 Kind::Portable => None,
                 Kind::Pclmul => pclmul::compute(frame_from_l3),
-                // What supports the wide ones supports this.
-                Kind::Avx512 | Kind::Gfni if frame_from_l3.len() < WIDE_MIN => pclmul::compute(frame_from_l3),
                 Kind::Avx512 => avx512::compute::<false>(frame_from_l3),
                 Kind::Gfni => avx512::compute::<true>(frame_from_l3),
             }
@@ -140,7 +135,6 @@ impl Kernel {
             match self.0 {
                 Kind::Portable => None,
                 Kind::Pclmul => pclmul::copy(frame, at, source, len),
-                Kind::Avx512 | Kind::Gfni if len < WIDE_MIN => pclmul::copy(frame, at, source, len),
                 Kind::Avx512 => avx512::copy::<false>(frame, at, source, len),
                 Kind::Gfni => avx512::copy::<true>(frame, at, source, len),
             }

@@ -17,6 +17,11 @@ pub const ACK_BATCH: usize = 64;
 /// A burst of more frames is traffic whose acknowledgements are not held back for what the application may post: bandwidth
 /// comes before latency there.
 pub const HOLD_BURST: usize = 4;
+/// With fewer packets in flight, a sender that has no more to send asks for an acknowledgement each time. With more, one
+/// that asked is in flight at a time: asking for each would cost a packet for each.
+pub const ASK_FLIGHT: u32 = 4;
+/// Nanoseconds between two acknowledgements of a stream that nobody asked for, at least, where acknowledgements may wait.
+pub const ACK_SPACING: u64 = 4096;
 /// Doorbells taken in one turn of the engine.
 pub const DOORBELLS_PER_TURN: usize = 64;
 /// Decisions of the slow path applied in one turn of the engine.

@@ -88,7 +88,11 @@ impl CompletionQueue {
         match self.ring.poll_into(out) {
             0 => {
                 self.shared.device.progress();
-                self.ring.poll_into(out)
+                let count = self.ring.poll_into(out);
+                if count > 0 {
+                    self.shared.device.settle_at_once();
+                }
+                count
             }
             count => {
                 self.shared.device.settle();

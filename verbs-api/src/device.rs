@@ -61,7 +61,7 @@ struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shared.settle();
+        drop(self.shared.call());
         trace::closed(self.ip);
     }
 }
@@ -122,6 +122,12 @@ impl Device {
     #[inline]
     pub(crate) fn settle(&self) {
         self.inner.shared.settle();
+    }
+
+    /// The same, for who found a completion in the turn that it ran.
+    #[inline]
+    pub(crate) fn settle_at_once(&self) {
+        self.inner.shared.settle_at_once();
     }
 
     /// A new protection domain.

@@ -32,6 +32,7 @@ pub(crate) enum Hears {
 pub(crate) trait Nic: Send {
     fn turn(&mut self, now: Time) -> Turn;
     fn push(&mut self, handed: Option<Handed>, now: Time) -> Turn;
+    fn settle(&mut self, now: Time) -> Turn;
     fn owes_acks(&self) -> bool;
     fn next_deadline(&self) -> Option<Time>;
     fn doorbells(&self) -> Doorbells;
@@ -143,6 +144,10 @@ impl<P: Port + Send> Nic for Driven<P> {
         let turn = self.engine.push(handed, now);
         self.tell();
         turn
+    }
+
+    fn settle(&mut self, now: Time) -> Turn {
+        self.engine.settle(now)
     }
 
     fn owes_acks(&self) -> bool {

@@ -6,7 +6,7 @@ use crate::favour::{self, Favouring};
 use crate::nic::Nic;
 use core::ops::{Deref, DerefMut};
 use core::time::Duration;
-use datapath::engine::Turn;
+use datapath::engine::{AckTiming, Turn};
 use datapath::queue::{Doorbells, Handed};
 use datapath::time::Time;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -39,9 +39,9 @@ pub(crate) struct Shared {
     callers: AtomicU32,
     /// Calls of the control path done, modulo 2^32.
     served: AtomicU32,
-    /// Turns may hold acknowledgements back.
-    holds_acks: bool,
-    /// One did. Written under the lock.
+    /// When acknowledgements go out.
+    acks: AckTiming,
+    /// Some wait for the next call. Written under the lock.
     owes_acks: AtomicBool,
     stop: AtomicBool,
     /// When the attendant is to be called.
@@ -50,14 +50,14 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// With `holds_acks`, each call made of the device sends what the engine held back before.
-    pub fn new(nic: Box<dyn Nic>, holds_acks: bool) -> Self {
+    /// Each call made of the device sends the acknowledgements that the engine held back before.
+    pub fn new(nic: Box<dyn Nic>, acks: AckTiming) -> Self {
         Self {
             doorbells: nic.doorbells(),
             clocked: Favouring::new(Clocked { nic, clock: Clock::new() }),
             callers: AtomicU32::new(0),
             served: AtomicU32::new(0),
-            holds_acks,
+            acks,
             owes_acks: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             attention: Arc::new(Attention::never()),
@@ -112,6 +112,15 @@ impl Shared {
         self.attempt(|nic, now| nic.push(hand_over(), now)).is_some()
     }
 
+    /// Sends the acknowledgements that a turn left, unless they may wait for a post: who finds a completion may go away
+    /// with it.
+    #[inline]
+    pub fn settle_at_once(&self) {
+        if self.acks == AckTiming::AtOnce {
+            self.settle();
+        }
+    }
+
     /// Sends the acknowledgements that a turn held back.
     #[inline]
     pub fn settle(&self) {
@@ -128,17 +137,20 @@ impl Shared {
         let mut held = self.clocked.try_lock()?;
         let now = held.clock.now();
         let turn = turn(&mut *held.nic, now);
-        if self.holds_acks {
-            self.owes_acks.store(held.nic.owes_acks(), Ordering::Relaxed);
-        }
+        self.owes_acks.store(held.nic.owes_acks(), Ordering::Relaxed);
         Some((turn, now))
     }
 
     /// The engine, for a call of the control path.
+    ///
+    /// Whatever it is about to change, peers have had their acknowledgements.
     pub fn call(&self) -> Call<'_> {
-        self.settle();
         self.callers.fetch_add(1, Ordering::Relaxed);
-        Call { clocked: self.hold(), _done: Done(self) }
+        let mut clocked = self.hold();
+        let now = clocked.clock.now();
+        clocked.nic.settle(now);
+        self.owes_acks.store(false, Ordering::Relaxed);
+        Call { clocked, _done: Done(self) }
     }
 
     /// The engine, for its thread.

@@ -10,13 +10,17 @@ pub const WINDOW_LIMIT: u16 = 1 << 14;
 /// Largest number of queue pairs of one engine.
 pub const QPS_LIMIT: u32 = 1 << 20;
 
-/// When an acknowledgement that a sender asks for goes out.
+/// When acknowledgements of packets in order go out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AckTiming {
-    /// In the turn that took the packet in.
+    /// In the turn that took the packet in, if the sender asks; else in the first turn in which its stream is silent.
     #[default]
     AtOnce,
-    /// Behind what is posted next ([`Engine::push`](super::Engine::push)), in the next turn if nothing is.
+    /// The same, but those of a stream that nobody asked for are 4 us apart or cover 16 packets. For who runs turn after
+    /// turn.
+    Spaced,
+    /// As `Spaced`; one that is asked for goes out behind what is posted next ([`Engine::push`](super::Engine::push)), in
+    /// the next turn if nothing is.
     BehindPosts,
 }
 

@@ -1,20 +1,30 @@
 //! A packet's way out: the schedule queue's round, then the acknowledgements, in one transmit batch.
 
-use super::{ControlKind, ControlPacket, Engine, TxSlots, Units};
+use super::{AckTiming, ControlKind, ControlPacket, Engine, TxSlots, Units};
 use crate::port::Port;
 use crate::qp::state::QpType;
 use crate::qp::{self, Grant, Owed, QpCold, Qpc, TransmitEnd};
 use crate::sched::{SchedFlags, Turn, Usage};
 use crate::tuning;
 
+/// Which acknowledgements may wait.
+#[derive(Clone, Copy)]
+struct Waits {
+    /// Those that were asked for, for a post.
+    asked: bool,
+    /// Those that were not, for the time since the last.
+    spaced: bool,
+}
+
 impl<P: Port> Engine<P> {
     /// Fills the transmit batch: data first, acknowledgements in the same batch behind them. Where the port had no slot
-    /// last time, acknowledgements go first, or both directions could starve behind each other's data. With `hold`,
-    /// acknowledgements that were asked for in this turn may wait for the next. Returns the number of frames.
-    pub(super) fn send(&mut self, hold: bool) -> usize {
+    /// last time, acknowledgements go first, or both directions could starve behind each other's data. What was asked for
+    /// in this turn may wait for the next, if few frames came. Returns the number of frames.
+    pub(super) fn send(&mut self, few: bool) -> usize {
         self.make_up_for_a_full_port();
         self.schedule(None);
-        self.send_acks(hold);
+        let asked = few && self.config.acks == AckTiming::BehindPosts;
+        self.send_acks(Waits { asked, ..self.waits() });
         self.send_neighbor();
         self.wire.take_sent()
     }
@@ -25,23 +35,34 @@ impl<P: Port> Engine<P> {
         self.make_up_for_a_full_port();
         self.schedule(handed);
         self.wire.port.tx_flush();
-        self.send_acks(false);
+        self.send_acks(self.waits());
         self.wire.take_sent()
     }
 
     fn make_up_for_a_full_port(&mut self) {
         if core::mem::take(&mut self.port_was_full) {
-            self.send_acks(false);
+            self.send_acks(self.waits());
         }
     }
 
+    /// The acknowledgements of streams that are silent, whatever else they wait for.
+    pub(super) fn send_every_ack(&mut self) -> usize {
+        self.send_acks(Waits { asked: false, spaced: false });
+        self.wire.take_sent()
+    }
+
+    /// What waits unless this is the turn that brought it.
+    fn waits(&self) -> Waits {
+        Waits { asked: false, spaced: self.spaces_acks() }
+    }
+
     #[inline]
-    fn send_acks(&mut self, hold: bool) {
+    fn send_acks(&mut self, waits: Waits) {
         if !self.units.control.is_empty() {
             self.send_control();
         }
         if !self.units.ack_list.is_empty() {
-            self.send_owed_acks(hold);
+            self.send_owed_acks(waits);
         }
     }
 
@@ -141,11 +162,12 @@ impl<P: Port> Engine<P> {
     }
 
     /// Acknowledgements of packets in order: those that are due, and those of streams that fell silent.
-    fn send_owed_acks(&mut self, hold: bool) {
+    fn send_owed_acks(&mut self, waits: Waits) {
         let mut kept = 0;
+        self.holds_acks = false;
         for index in 0..self.units.ack_list.len() {
             let slot = self.units.ack_list[index];
-            if !self.settle_ack(slot, hold) {
+            if !self.settle_ack(slot, waits) {
                 self.units.ack_list[kept] = slot;
                 kept += 1;
             }
@@ -154,9 +176,9 @@ impl<P: Port> Engine<P> {
     }
 
     /// True if nothing is owed any more.
-    fn settle_ack(&mut self, slot: u32, hold: bool) -> bool {
+    fn settle_ack(&mut self, slot: u32, waits: Waits) -> bool {
         if let Some(of_responses) = self.units.slot_of_responses(slot) {
-            return self.settle_read_ack(of_responses, slot);
+            return self.settle_read_ack(of_responses, slot, waits);
         }
         let Some((qpc, cold)) = self.qps.get(slot) else {
             self.qps.hot(slot).sched.remove(SchedFlags::ACK_LISTED);
@@ -164,7 +186,11 @@ impl<P: Port> Engine<P> {
         };
         let owed = &mut qpc.rsp.owed;
         if owed.is_owed() {
-            if owed.may_wait(self.units.turn) || (hold && owed.hold()) {
+            if owed.may_wait(self.units.turn, self.units.now, waits.spaced) {
+                return false;
+            }
+            if waits.asked && owed.hold() {
+                self.holds_acks = true;
                 return false;
             }
             if !acknowledge(qpc, cold, &mut self.units, &mut self.wire, false, None) {
@@ -177,11 +203,11 @@ impl<P: Port> Engine<P> {
     }
 
     /// The same for a stream of responses.
-    fn settle_read_ack(&mut self, slot: u32, stream: u32) -> bool {
-        let turn = self.units.turn;
+    fn settle_read_ack(&mut self, slot: u32, stream: u32, waits: Waits) -> bool {
+        let (turn, now) = (self.units.turn, self.units.now);
         let owed = self.qps.get(slot).and_then(|(_, cold)| cold.reads.as_deref().map(|reads| reads.owed));
         let owes = owed.filter(Owed::is_owed);
-        if owes.is_some_and(|owed| owed.may_wait(turn) || !self.send_ack(stream, None)) {
+        if owes.is_some_and(|owed| owed.may_wait(turn, now, waits.spaced) || !self.send_ack(stream, None)) {
             return false;
         }
         self.qps.hot(slot).sched.remove(SchedFlags::READ_ACK_LISTED);
@@ -233,7 +259,7 @@ fn acknowledge(
     if !qpc.id.state.receives() && (of_responses || cold.refusal.is_none()) {
         let of_reads = cold.reads.as_deref_mut().map(|reads| &mut reads.owed);
         let owed = if of_responses { of_reads } else { Some(&mut qpc.rsp.owed) };
-        owed.into_iter().for_each(Owed::settle);
+        owed.into_iter().for_each(|owed| owed.settle(units.now));
         return true;
     }
     let loopback = qpc.id.loopback;

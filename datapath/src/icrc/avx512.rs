@@ -13,8 +13,6 @@ use wire::icrc::ONES;
 
 /// Blocks of payload from which on the columns are faster: those that are left of them cost as much as half of this.
 const COLUMNS_MIN: usize = 2 * columns::HISTORY;
-/// Blocks of payload from which on it is folded before the headers: so many are under way at once.
-const FIRST_MIN: usize = 4;
 /// Multipliers that move ahead by as many blocks, up to the longest payload of a packet.
 static DISTANCES: [(i64, i64); 65] = distances();
 
@@ -88,17 +86,18 @@ pub(super) unsafe fn copy<const GFNI: bool>(
     let (headers, body) = frame.split_at_mut(at + lead);
     let mask = below(lead);
     // SAFETY: the lengths were checked; only bytes below `lead` are read, and written between the headers and `body`,
-    // through a pointer to all that is in front of `body`, which is writable for what is left of `len` and the pad.
+    // through a pointer to all that is in front of `body`, which is writable for what is left of `len` and the pad; with
+    // GFNI the columns take its whole blocks.
     unsafe {
         let bytes = _mm512_maskz_loadu_epi8(mask, source.as_ptr().cast());
         _mm512_mask_storeu_epi8(headers.as_mut_ptr().add(at).cast(), mask, bytes);
         let (source, target) = (source.as_ptr().add(lead), body.as_mut_ptr());
         let (len, blocks) = (len - lead, (len - lead) / LINE);
-        if !(FIRST_MIN..DISTANCES.len()).contains(&blocks) {
-            return Some(finish(fold::<false, true>(begin(headers, masks), source, target, len, pad)));
+        if !GFNI || !(COLUMNS_MIN..DISTANCES.len()).contains(&blocks) {
+            return Some(finish(fold::<GFNI, true>(begin(headers, masks), source, target, len, pad)));
         }
         // The headers were stored in small pieces just now, and a load of them all waits until the stores are through.
-        let payload = fold::<GFNI, true>(_mm512_setzero_si512(), source, target, blocks * LINE, 0);
+        let payload = columns::fold::<true>(_mm512_setzero_si512(), source, target, blocks);
         let whole = then(begin(headers, masks), everywhere(DISTANCES[blocks]), payload);
         let (source, target) = (source.add(blocks * LINE), target.add(blocks * LINE));
         Some(finish(fold::<false, true>(whole, source, target, len % LINE, pad)))

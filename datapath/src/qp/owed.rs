@@ -2,10 +2,19 @@
 
 use crate::counters::Counters;
 use crate::time::Time;
+use crate::tuning::ACK_SPACING;
 use wire::{Meta, Msn};
 
 /// In-order packets that one acknowledgement covers at most (protocol.md 2.5).
 const ACK_EVERY: u8 = 16;
+
+/// What the time of an acknowledgement is kept in.
+const TICK_NS: u64 = 64;
+
+#[expect(clippy::cast_possible_truncation, reason = "modulo 2^16")]
+const fn ticks(time: Time) -> u16 {
+    (time.0 / TICK_NS) as u16
+}
 
 /// An arrived packet, as acknowledgements see it.
 #[derive(Clone, Copy)]
@@ -38,6 +47,9 @@ pub(crate) struct Owed {
     pub ce_count: u16,
     /// Turn in which the last packet in order arrived, modulo 2^16.
     turn: u16,
+    /// When the last acknowledgement went out, in ticks modulo 2^16: one that is long ago may seem recent, and the next
+    /// waits a little in vain.
+    acked_at: u16,
     /// In-order packets not yet acknowledged.
     unacked: u8,
     /// Whether an acknowledgement is owed at the end of this turn.
@@ -55,6 +67,7 @@ impl Owed {
             echo_offset: 0,
             ce_count: 0,
             turn: 0,
+            acked_at: 0,
             unacked: 0,
             due: Due::No,
             ce_last: false,
@@ -104,7 +117,8 @@ impl Owed {
     }
 
     /// Everything that arrived is acknowledged, or will never be.
-    pub const fn settle(&mut self) {
+    pub const fn settle(&mut self, now: Time) {
+        self.acked_at = ticks(now);
         self.unacked = 0;
         self.due = Due::No;
     }
@@ -115,10 +129,15 @@ impl Owed {
         !matches!(self.due, Due::No) || self.unacked > 0
     }
 
-    /// Whether the acknowledgement can wait for more packets: the stream has not fallen silent.
+    /// Whether the acknowledgement can wait for more packets: nobody asked, and the stream has not fallen silent or, where
+    /// acknowledgements are `spaced`, the last was just now.
     #[inline]
-    pub const fn may_wait(&self, turn: u16) -> bool {
-        matches!(self.due, Due::No) && self.turn == turn
+    pub const fn may_wait(&self, turn: u16, now: Time, spaced: bool) -> bool {
+        matches!(self.due, Due::No) && (self.turn == turn || (spaced && self.was_acked_just_now(now)))
+    }
+
+    const fn was_acked_just_now(&self, now: Time) -> bool {
+        (ticks(now).wrapping_sub(self.acked_at) as u64) < ACK_SPACING / TICK_NS
     }
 
     /// META of the packet that the next acknowledgement echoes.

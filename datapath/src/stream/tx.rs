@@ -11,8 +11,14 @@ pub use recovery::TxRecovery;
 
 use crate::qp::attr::RecoveryPolicy;
 use crate::time::Time;
+use crate::tuning::ASK_FLIGHT;
 use sr_recovery::{Command, Record};
 use wire::Psn;
+
+#[expect(clippy::cast_possible_truncation, reason = "modulo 2^16")]
+const fn low(psn: Psn) -> u16 {
+    psn.get() as u16
+}
 
 /// What the scheduler and the in-order acknowledgement path touch.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +35,9 @@ pub struct TxStream {
     /// Packets that the congestion window allows.
     cwnd: u16,
     rtt_psn: Psn,
+    /// The last new packet that asked for an acknowledgement, modulo 2^16. One that is long ago may seem outstanding, and the
+    /// next acknowledgement comes without being asked for.
+    asked: u16,
     rtt_timing: bool,
     recovering: bool,
     rtt_sent: Time,
@@ -47,6 +56,7 @@ impl TxStream {
             retry_pending: 0,
             cwnd: cap,
             rtt_psn: psn,
+            asked: low(psn).wrapping_sub(1),
             rtt_timing: false,
             recovering: false,
             rtt_sent: Time::ZERO,
@@ -171,6 +181,20 @@ impl TxStream {
     #[must_use]
     pub fn closes_gate(&self) -> bool {
         self.outstanding() + 1 >= u32::from(self.cap) || self.pipe() + 1 >= u32::from(self.cwnd)
+    }
+
+    /// Whether the new packet that goes next asks for an acknowledgement: if nothing can follow it for now (`ends`), and few
+    /// are in flight or none of them asked. Else an acknowledgement is under way, which keeps the sender going.
+    #[inline]
+    #[must_use]
+    pub const fn must_ask(&mut self, ends: bool) -> bool {
+        let in_flight = self.outstanding();
+        let behind = self.asked.wrapping_sub(low(self.una)) as u32;
+        let asks = ends && (in_flight < ASK_FLIGHT || behind >= in_flight);
+        if asks {
+            self.asked = low(self.nxt);
+        }
+        asks
     }
 
     /// The PSN of the RetryQ that goes next.

@@ -4,7 +4,7 @@ use crate::common::rig::{Options, Rig, write};
 use datapath::engine::{AckTiming, EngineConfig, QpHandles, Turn};
 use datapath::qp::state::QpState;
 use datapath::queue::WcStatus;
-use datapath::tuning::HOLD_BURST;
+use datapath::tuning::{ACK_SPACING, ASK_FLIGHT, HOLD_BURST};
 use wire::{Datagram, Kind, Packet};
 
 fn rig(acks: AckTiming) -> (Rig, [QpHandles; 2]) {
@@ -145,4 +145,67 @@ fn a_handed_queue_pair_is_served_whatever_its_state() {
     assert_eq!(rig.sides[0].engine.push(handed, rig.now).sent, 0);
     let status = core::iter::from_fn(|| rig.sides[0].cq.poll()).map(|completion| completion.status);
     assert_eq!(status.collect::<Vec<_>>(), [WcStatus::WrFlushErr; 3]);
+}
+
+/// Messages posted one by one while others are in flight: the first few ask, and what follows is acknowledged together.
+#[test]
+fn acknowledgements_that_nobody_asked_for_are_spaced() {
+    let (mut rig, mut handles) = rig(AckTiming::Spaced);
+    // Long after the beginning, or the first acknowledgement would seem to have followed another.
+    rig.now = rig.now.after(100_000);
+    let asked = u64::from(ASK_FLIGHT);
+    for _ in 0..asked {
+        stage(&rig, &mut handles, 0, 1);
+        handles[0].send.submit();
+        rig.sides[0].engine.turn(rig.now);
+    }
+    rig.carry();
+    assert_eq!(rig.sides[1].engine.turn(rig.now), Turn { received: ASK_FLIGHT as usize, sent: 1 });
+    // The sender pushes and takes nothing in, so as many are in flight, and the next do not ask.
+    let step = ACK_SPACING / 4;
+    for round in 1..=3 {
+        rig.now = rig.now.after(step);
+        stage(&rig, &mut handles, 0, 1);
+        handles[0].send.submit();
+        rig.sides[0].engine.push(None, rig.now);
+        rig.carry();
+        assert_eq!(rig.sides[1].engine.turn(rig.now), Turn { received: 1, sent: 0 }, "{round}");
+        assert_eq!(
+            rig.sides[1].engine.turn(rig.now),
+            Turn::default(),
+            "silence alone is not enough, {round}"
+        );
+        assert!(!rig.sides[1].engine.owes_acks() && !rig.sides[1].engine.has_work());
+    }
+    let due = rig.sides[1].engine.next_deadline().unwrap();
+    assert!(due <= rig.now.after(ACK_SPACING));
+    rig.now = due;
+    assert_eq!(rig.sides[1].engine.turn(rig.now), Turn { received: 0, sent: 1 });
+    rig.carry();
+    rig.sides[0].engine.turn(rig.now);
+    assert_eq!(rig.sides[0].drain() as u64, asked + 3);
+}
+
+/// Who goes away leaves no peer waiting.
+#[test]
+fn settling_sends_what_is_spaced() {
+    let (mut rig, mut handles) = rig(AckTiming::Spaced);
+    let asked = u64::from(ASK_FLIGHT);
+    for _ in 0..asked {
+        stage(&rig, &mut handles, 0, 1);
+        handles[0].send.submit();
+        rig.sides[0].engine.push(None, rig.now);
+    }
+    rig.carry();
+    rig.sides[1].engine.turn(rig.now);
+    stage(&rig, &mut handles, 0, 1);
+    handles[0].send.submit();
+    rig.sides[0].engine.push(None, rig.now);
+    rig.carry();
+    assert_eq!(rig.sides[1].engine.turn(rig.now), Turn { received: 1, sent: 0 });
+    assert_eq!(rig.sides[1].engine.settle(rig.now), Turn { received: 0, sent: 1 });
+    assert_eq!(rig.sides[1].engine.settle(rig.now), Turn::default());
+    rig.carry();
+    rig.sides[0].engine.turn(rig.now);
+    assert_eq!(rig.sides[0].drain() as u64, asked + 1);
 }

@@ -152,6 +152,7 @@ impl Rig {
             rto: self.options.rto,
             vlan: self.options.vlan,
             scheduler: self.options.scheduler,
+            acks: self.options.acks,
             seed: crate::rng::splitmix64(self.options.seed ^ id.0 as u64),
             ..EngineConfig::default()
         };

@@ -1,9 +1,10 @@
 //! What the first histories did not have: plain RoCEv2, promises about the order of WRITEs, memory windows, shared receive
-//! queues, and completion queues that overflow.
+//! queues, completion queues that overflow, and acknowledgements that wait.
 
 use super::message::{Defect, Kind, Limits, Message, ORDERED_BYTES_MAX, Script};
 use super::plan::{ConnectionPlan, End, FlowPlan, LifePlan, Plan, limits_of};
 use super::stock::StockPlan;
+use datapath::engine::AckTiming;
 use datapath::memory::WindowType;
 use datapath::qp::attr::{RecoveryPolicy, WriteOrder};
 use simnet::{QpOptions, Rng};
@@ -45,6 +46,7 @@ pub fn draw(plan: &mut Plan) {
     for node in 0..plan.nodes {
         plan.stocks[node] = draw_stock(rng, node, &plan.connections);
     }
+    plan.rig.acks = [AckTiming::AtOnce, AckTiming::Spaced, AckTiming::BehindPosts][rng.index(3)];
 }
 
 fn speak_plainly(options: &mut [QpOptions; 2]) {

@@ -75,7 +75,7 @@ impl DeviceBuilder {
         /// an acknowledgement out of the time to an answer: it goes out behind what is posted next, or in the next call of
         /// the device's or one of its objects'. That is for programs that keep calling. Where one computes for longer than
         /// its peer waits for a sign of life, after a message that it took and before its next call, the peer gives up.
-        /// A device with a thread acknowledges at once in any case.
+        /// A device with a thread has [`AckTiming::Spaced`] in any case.
         acks: AckTiming => sizes.acks;
     }
 
@@ -181,7 +181,7 @@ impl DeviceBuilder {
     ) -> Result<Device, Error> {
         let caps = port.caps();
         // A thread of the device's own does not know when the application posts.
-        let acks = if self.driver == Driver::Inline { config.acks } else { AckTiming::AtOnce };
+        let acks = if self.driver == Driver::Inline { config.acks } else { AckTiming::Spaced };
         let config = EngineConfig { acks, ..config };
         let engine = match self.slow_path {
             SlowPath::Stepped => Engine::new(port, config)?,
@@ -197,7 +197,7 @@ impl DeviceBuilder {
         };
         let events = Events::new(engine.port().link_up());
         let nic = Box::new(Driven { engine, hears: Vec::new(), events, fault_stats });
-        let shared = Arc::new(Shared::new(nic, config.acks == AckTiming::BehindPosts));
+        let shared = Arc::new(Shared::new(nic, config.acks));
         let thread = match self.driver {
             Driver::Inline => None,
             Driver::Thread { cpu } => Some(EngineThread::start(&shared, cpu)?),

@@ -110,22 +110,20 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Posts a list to each queue pair that may have room; how many messages that were. One that took none waits for a
-    /// completion.
+    /// Fills the send queues that may have room; with how many messages. Then they wait for a completion.
     fn post(&mut self) -> Result<u64> {
-        let (mut total, mut kept) = (0, 0);
-        for position in 0..self.ready.len() {
-            let index = self.ready[position];
+        let mut total = 0;
+        for index in self.ready.drain(..) {
             let lane = &mut self.lanes[index];
-            let count = self.plan.post(index, lane)?;
-            total += count;
-            lane.is_ready = count > 0;
-            if lane.is_ready {
-                self.ready[kept] = index;
-                kept += 1;
+            lane.is_ready = false;
+            loop {
+                let count = self.plan.post(index, lane)?;
+                total += count;
+                if count == 0 {
+                    break;
+                }
             }
         }
-        self.ready.truncate(kept);
         Ok(total)
     }
 

@@ -47,7 +47,7 @@ pub(crate) fn write_ack(
     let aeth = Aeth { syndrome, msn: qpc.rsp.completed };
     let len = emit(qpc, header, Aeth::LEN, frame, |bytes| aeth.emit(bytes))?;
     units.counters.tx_acks += 1;
-    qpc.rsp.owed.settle();
+    qpc.rsp.owed.settle(units.now);
     Some(len)
 }
 

@@ -61,7 +61,7 @@ fn on_sent(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, end: Psn) {
     }
     if end == qpc.rx.epsn() {
         // It acknowledges all there is.
-        qpc.rsp.owed.settle();
+        qpc.rsp.owed.settle(units.now);
     } else if qpc.rsp.owed.is_owed() {
         units.owe_ack(cold.slot, qpc);
     }

@@ -272,7 +272,7 @@ pub(crate) fn stop_reads(cold: &mut QpCold, units: &mut Units) {
     let Some(reads) = cold.reads.as_deref_mut() else { return };
     let was = reads.rx.in_recovery().then(|| reads.rx.generation());
     reads.rx.abandon();
-    reads.owed.settle();
+    reads.owed.settle(units.now);
     reads.ask_again = false;
     close_response_recovery(cold, units, was);
 }

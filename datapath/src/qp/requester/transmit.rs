@@ -164,7 +164,7 @@ fn send_new<T: TxSlots>(
             entry,
             msn: Msn::new(position.wrapping_sub(qpc.req.msn_base)),
             index: qpc.req.sent,
-            ack_req: (last && position.wrapping_add(1) == tail) || room == 1,
+            ack_req: qpc.tx.must_ask((last && position.wrapping_add(1) == tail) || room == 1),
         };
         let sent = if wqe.opcode.has_response() {
             emit_request(&wanted, units, slots)?

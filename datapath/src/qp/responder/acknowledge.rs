@@ -40,7 +40,7 @@ pub(crate) fn write_ack(
         return write_other(qpc, cold, units, of_responses, kind, frame);
     }
     let len = emit(qpc, &qpc.rsp.owed, &in_order(qpc.rx.epsn()), units, frame)?;
-    qpc.rsp.owed.settle();
+    qpc.rsp.owed.settle(units.now);
     Some(len)
 }
 
@@ -65,9 +65,9 @@ fn write_other(
     };
     let len = emit(qpc, &owed, &answer, units, frame)?;
     if !of_responses {
-        qpc.rsp.owed.settle();
+        qpc.rsp.owed.settle(units.now);
     } else if let Some(reads) = cold.reads.as_deref_mut() {
-        reads.owed.settle();
+        reads.owed.settle(units.now);
     }
     Some(len)
 }

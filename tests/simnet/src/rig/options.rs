@@ -2,6 +2,7 @@
 
 use super::Srq;
 use crate::network::PortOptions;
+use datapath::engine::AckTiming;
 use datapath::memory::{Access, ProtectionDomainId};
 use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, RecoveryPolicy, WriteOrder};
 use datapath::qp::state::QpType;
@@ -46,6 +47,8 @@ pub struct RigOptions {
     pub rto: RtoConfig,
     /// How the queue pairs of an engine share its turns.
     pub scheduler: SchedulerConfig,
+    /// When the engines acknowledge.
+    pub acks: AckTiming,
     /// Addresses are fd00::1 and on instead of 10.0.0.1 and on.
     pub ipv6: bool,
     /// VLAN tag of all frames.
@@ -64,6 +67,7 @@ impl Default for RigOptions {
             slow_path: SlowPathDriver::Stepped,
             rto: RtoConfig::SIMULATION,
             scheduler: SchedulerConfig::default(),
+            acks: AckTiming::default(),
             ipv6: false,
             vlan: None,
         }
