@@ -2,11 +2,12 @@
 
 use datapath::engine::AsyncEvent;
 use datapath::memory::Access;
+use datapath::qp::attr::RecoveryPolicy;
 use datapath::qp::state::QpState;
 use datapath::queue::WcStatus;
 use simnet::filter::{drop_all, drop_numbers};
 use simnet::{Faults, FrameKind, Passing, Qp, QpOptions, Region, Rig, RigOptions, Work};
-use wire::{Kind, Pmtu};
+use wire::{AckFlags, Kind, Pmtu};
 
 const LIMIT_NS: u64 = 100_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -179,6 +180,64 @@ fn memory_withdrawn_while_it_is_read() {
         assert_eq!(rig.state(b), QpState::Err, "the responder's queue pair ends too");
         rig.verify_guards();
     }
+}
+
+/// A READ that is complete, and whose acknowledgement is lost: its memory may end.
+#[test]
+fn memory_withdrawn_when_all_of_it_has_arrived() {
+    for recovery in [RecoveryPolicy::SelectiveRepeat, RecoveryPolicy::GoBackN] {
+        let Bench { mut rig, a, b, local, remote } = bench(QpOptions { recovery, ..QpOptions::default() });
+        let gone = rig.region(b.node(), 1000);
+        rig.fill(gone.all(), 2);
+        rig.fill(remote.at(2000, 500), 3);
+        let up = rig.up(a);
+        rig.net.set_filter(up, drop_all(is_read_ack));
+        rig.post(a, &Work::read(local.at(0, 1000), gone.all()));
+        rig.run_until(|rig| rig.sends(a).len() == 1, LIMIT_NS).unwrap();
+        rig.deregister(gone);
+        rig.net.clear_filter(up);
+        rig.run_until_quiet(60 * SECOND_NS).unwrap_or_else(|stuck| panic!("{recovery:?}: {stuck:?}"));
+        assert_eq!([rig.state(a), rig.state(b)], [QpState::Rts; 2], "{recovery:?}");
+        rig.post(a, &Work::read(local.at(2000, 500), remote.at(2000, 500)));
+        rig.write(a, local.at(0, 100), remote.at(5000, 100));
+        rig.run_until(|rig| rig.sends(a).len() == 3, LIMIT_NS).unwrap();
+        assert!(rig.sends(a).iter().all(|done| done.status == WcStatus::Success), "{recovery:?}");
+        rig.run_until_quiet(SECOND_NS).expect("the later response acknowledges the earlier one, too");
+        assert_eq!([rig.state(a), rig.state(b)], [QpState::Rts; 2], "{recovery:?}");
+        rig.verify(local.at(0, 1000), 2);
+        rig.verify(local.at(2000, 500), 3);
+        rig.verify_guards();
+    }
+}
+
+/// The requester asks again for what it misses, and hears that it is gone.
+#[test]
+fn memory_withdrawn_when_some_of_it_was_lost() {
+    for recovery in [RecoveryPolicy::SelectiveRepeat, RecoveryPolicy::GoBackN] {
+        for lost in [0, 2, 3] {
+            let Bench { mut rig, a, b, local, .. } = bench(QpOptions { recovery, ..QpOptions::default() });
+            let gone = rig.region(b.node(), 1000);
+            let up = rig.up(b);
+            let responses = |passing: &Passing<'_>| {
+                passing.packet.is_some_and(|packet| packet.opcode().kind() == Kind::ReadResponse)
+            };
+            rig.net.set_filter(up, drop_numbers(lost..1000, responses));
+            rig.post(a, &Work::read(local.at(0, 1000), gone.all()));
+            rig.run_until(|rig| rig.counters(b).tx_responses == 4, LIMIT_NS).unwrap();
+            rig.deregister(gone);
+            rig.net.clear_filter(up);
+            rig.run_until(|rig| rig.sends(a).len() == 1, 60 * SECOND_NS).unwrap();
+            assert_eq!(rig.sends(a)[0].status, WcStatus::RemAccessErr, "{recovery:?}, from {lost} on");
+            rig.run_until_quiet(SECOND_NS).expect("both ends are in ERR");
+            assert_eq!([rig.state(a), rig.state(b)], [QpState::Err; 2]);
+            rig.verify_guards();
+        }
+    }
+}
+
+fn is_read_ack(passing: &Passing<'_>) -> bool {
+    let ackx = passing.packet.and_then(|packet| packet.ackx());
+    ackx.is_some_and(|ackx| ackx.flags.contains(AckFlags::RESPONSE_STREAM))
 }
 
 #[test]

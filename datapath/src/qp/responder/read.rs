@@ -177,6 +177,7 @@ pub(super) fn remind(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     if responses.tx.outstanding() == 0 || !qpc.id.state.receives() {
         return;
     }
+    responses.missed = true;
     if responses.probes == [None; 2] {
         responses.probes = [Some(responses.tx.una()), None];
     }

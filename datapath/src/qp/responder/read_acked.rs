@@ -1,5 +1,6 @@
 //! READ-ACKs, and the timers and losses of a response stream.
 
+use super::respond::is_kept_back;
 use super::responses::Responses;
 use crate::engine::Units;
 use crate::qp::context::{QpCold, Qpc};
@@ -33,7 +34,9 @@ pub(crate) fn on_read_ack(
     let Responses { tx, tx_recovery: recovery, feedback, controller, watchdog, .. } = &mut *responses;
     let sender = Sender { tx, recovery, watchdog, controller, feedback, pmtu: qpc.id.pmtu, app_limited };
     let Ok(acked) = sender.acknowledge(units, &info, &ackx) else { return };
-    units.counters.rx_nacks += u64::from(!matches!(syndrome, Syndrome::Ack { .. }));
+    let is_nack = !matches!(syndrome, Syndrome::Ack { .. });
+    units.counters.rx_nacks += u64::from(is_nack);
+    responses.missed = is_nack || (responses.missed && acked == 0);
     if acked > 0 {
         responses.release();
     }
@@ -55,7 +58,7 @@ pub(crate) fn on_response_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Un
     let (slot, heard_at) = (cold.slot, cold.heard_at);
     let Some(responses) = cold.responses.as_deref_mut() else { return };
     responses.sched.remove(SchedFlags::TIMED);
-    if responses.tx.outstanding() == 0 {
+    if responses.tx.outstanding() == 0 || is_kept_back(qpc, responses, &units.memory) {
         return;
     }
     responses.watchdog.sync(responses.tx.progress_at());

@@ -17,8 +17,9 @@ const ICRC_LEN: usize = 4;
 /// A packet was not sent, and the turn is over.
 enum Stop {
     PortFull,
-    /// The memory of this response may not be read any more.
+    /// The memory of this response, which begins at `start`, may not be read any more.
     Revoked {
+        start: Psn,
         request_psn: Psn,
     },
 }
@@ -45,7 +46,8 @@ pub(crate) fn transmit_responses<T: TxSlots>(
     match result {
         Ok(()) => TransmitEnd::Done { ready: responses.is_ready() },
         Err(Stop::PortFull) => TransmitEnd::PortFull,
-        Err(Stop::Revoked { request_psn }) => {
+        Err(Stop::Revoked { start, request_psn }) => {
+            responses.cut_at(start);
             refuse(qpc, cold, units, request_psn, NakCode::RemoteAccess, None);
             let ready = cold.responses.as_deref().is_some_and(Responses::is_ready);
             TransmitEnd::Done { ready }
@@ -122,7 +124,8 @@ fn send_new<T: TxSlots>(
     Ok(())
 }
 
-/// Sends a packet once more, unless it belongs to what was cut off.
+/// Sends a packet once more, unless it belongs to what was cut off, or cannot be read any more and is not known to be missing:
+/// the peer may have it, and its acknowledgement be lost.
 fn send_again<T: TxSlots>(
     qpc: &Qpc,
     responses: &mut Responses,
@@ -133,15 +136,26 @@ fn send_again<T: TxSlots>(
     if !responses.serves(psn) {
         return Ok(0);
     }
-    let payload = send(qpc, responses, units, slots, psn, true)?;
-    units.counters.tx_retransmits += 1;
-    Ok(payload)
+    let sent = send(qpc, responses, units, slots, psn, true);
+    if matches!(sent, Err(Stop::Revoked { .. })) && !responses.missed {
+        return Ok(0);
+    }
+    units.counters.tx_retransmits += u64::from(sent.is_ok());
+    sent
+}
+
+/// Whether the oldest response cannot be sent again, and is not known to be missing: nothing is due of it until the peer says
+/// something.
+pub(super) fn is_kept_back(qpc: &Qpc, responses: &Responses, memory: &MemoryTable) -> bool {
+    let una = responses.tx.una();
+    let Some((rslot, response)) = responses.find(una).filter(|_| !responses.missed) else { return false };
+    ResponsePlan::new(qpc, rslot, response, una, true).is_some_and(|plan| plan.source(memory).is_none())
 }
 
 /// Builds one packet in a frame of the port's and sends it. Returns the bytes of its payload.
 fn send<T: TxSlots>(
     qpc: &Qpc,
-    responses: &mut Responses,
+    responses: &Responses,
     units: &Units,
     slots: &mut T,
     psn: Psn,
@@ -161,9 +175,7 @@ fn send<T: TxSlots>(
         }
         None => {
             slots.cancel(loopback);
-            let (start, request_psn) = (response.start, response.request_psn);
-            responses.cut_at(start);
-            Err(Stop::Revoked { request_psn })
+            Err(Stop::Revoked { start: response.start, request_psn: response.request_psn })
         }
     }
 }

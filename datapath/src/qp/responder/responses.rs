@@ -64,6 +64,8 @@ pub(crate) struct Responses {
     order: VecDeque<u8>,
     /// Behind the last response accepted.
     end: Psn,
+    /// The peer misses something, as a NACK says, or a request that came again, since it last acknowledged anything.
+    pub missed: bool,
     /// First PSN of a response whose memory may not be read any more: nothing from there on is sent.
     cut: Option<Psn>,
 }
@@ -101,6 +103,7 @@ impl Responses {
             held: vec![None; slots].into(),
             order: VecDeque::with_capacity(slots),
             end: psn,
+            missed: false,
             cut: None,
         }
     }
@@ -213,6 +216,7 @@ impl Responses {
         self.held.fill(None);
         self.order.clear();
         self.end = self.tx.nxt();
+        self.missed = false;
         self.cut = None;
         self.probes = [None; 2];
         self.sched.remove(SchedFlags::PROBE | SchedFlags::TIMED);
