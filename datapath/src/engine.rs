@@ -107,8 +107,7 @@ impl<P: Port> Engine<P> {
     /// One turn of the loop, at time `now`, which must not go backwards. Allocates nothing, locks nothing, waits for
     /// nothing.
     pub fn turn(&mut self, now: Time) -> Turn {
-        self.set_now(now);
-        self.units.turn = self.units.turn.wrapping_add(1);
+        self.begin_turn(now);
         let received = self.receive();
         self.step_slow_path();
         self.take_doorbells();
@@ -121,9 +120,8 @@ impl<P: Port> Engine<P> {
     /// The sending half of a turn, for who has just posted to one queue pair and waits for this to return: nothing is
     /// taken in. Acknowledgements that were held back go out behind what was posted. Else as [`Engine::turn`].
     pub fn push(&mut self, handed: Option<Handed>, now: Time) -> Turn {
-        self.set_now(now);
-        // Nothing is taken in, so every stream is silent.
-        self.units.turn = self.units.turn.wrapping_add(1);
+        // One in which nothing is taken in: every stream is silent.
+        self.begin_turn(now);
         self.take_doorbells();
         let slot = handed.map(|handed| handed.slot);
         if let Some(slot) = slot {
@@ -136,8 +134,7 @@ impl<P: Port> Engine<P> {
 
     /// Sends every acknowledgement that is owed, whatever it waits for.
     pub fn settle(&mut self, now: Time) -> Turn {
-        self.set_now(now);
-        self.units.turn = self.units.turn.wrapping_add(1);
+        self.begin_turn(now);
         let sent = self.send_every_ack();
         self.wire.port.tx_flush();
         Turn { received: 0, sent }
@@ -161,7 +158,9 @@ impl<P: Port> Engine<P> {
         self.config.acks != AckTiming::AtOnce
     }
 
-    fn set_now(&mut self, now: Time) {
+    #[inline]
+    fn begin_turn(&mut self, now: Time) {
+        self.units.turn = self.units.turn.wrapping_add(1);
         self.units.now = self.units.now.max(now);
         self.wire.port.set_now(self.units.now);
     }

@@ -51,7 +51,7 @@ impl<P: Port> Engine<P> {
         self.wire.take_sent()
     }
 
-    /// What waits unless this is the turn that brought it.
+    /// What may wait in any turn: nothing for a post, and what nobody asked for if acknowledgements are spaced.
     fn waits(&self) -> Waits {
         Waits { asked: false, spaced: self.spaces_acks() }
     }

@@ -147,6 +147,13 @@ fn a_handed_queue_pair_is_served_whatever_its_state() {
     assert_eq!(status.collect::<Vec<_>>(), [WcStatus::WrFlushErr; 3]);
 }
 
+/// Side 0 sends a WRITE, and takes nothing in.
+fn push_one(rig: &mut Rig, handles: &mut [QpHandles; 2]) {
+    stage(rig, handles, 0, 1);
+    handles[0].send.submit();
+    rig.sides[0].engine.push(None, rig.now);
+}
+
 /// Messages posted one by one while others are in flight: the first few ask, and what follows is acknowledged together.
 #[test]
 fn acknowledgements_that_nobody_asked_for_are_spaced() {
@@ -155,9 +162,7 @@ fn acknowledgements_that_nobody_asked_for_are_spaced() {
     rig.now = rig.now.after(100_000);
     let asked = u64::from(ASK_FLIGHT);
     for _ in 0..asked {
-        stage(&rig, &mut handles, 0, 1);
-        handles[0].send.submit();
-        rig.sides[0].engine.turn(rig.now);
+        push_one(&mut rig, &mut handles);
     }
     rig.carry();
     assert_eq!(rig.sides[1].engine.turn(rig.now), Turn { received: ASK_FLIGHT as usize, sent: 1 });
@@ -165,9 +170,7 @@ fn acknowledgements_that_nobody_asked_for_are_spaced() {
     let step = ACK_SPACING / 4;
     for round in 1..=3 {
         rig.now = rig.now.after(step);
-        stage(&rig, &mut handles, 0, 1);
-        handles[0].send.submit();
-        rig.sides[0].engine.push(None, rig.now);
+        push_one(&mut rig, &mut handles);
         rig.carry();
         assert_eq!(rig.sides[1].engine.turn(rig.now), Turn { received: 1, sent: 0 }, "{round}");
         assert_eq!(
@@ -192,15 +195,11 @@ fn settling_sends_what_is_spaced() {
     let (mut rig, mut handles) = rig(AckTiming::Spaced);
     let asked = u64::from(ASK_FLIGHT);
     for _ in 0..asked {
-        stage(&rig, &mut handles, 0, 1);
-        handles[0].send.submit();
-        rig.sides[0].engine.push(None, rig.now);
+        push_one(&mut rig, &mut handles);
     }
     rig.carry();
     rig.sides[1].engine.turn(rig.now);
-    stage(&rig, &mut handles, 0, 1);
-    handles[0].send.submit();
-    rig.sides[0].engine.push(None, rig.now);
+    push_one(&mut rig, &mut handles);
     rig.carry();
     assert_eq!(rig.sides[1].engine.turn(rig.now), Turn { received: 1, sent: 0 });
     assert_eq!(rig.sides[1].engine.settle(rig.now), Turn { received: 0, sent: 1 });

@@ -2,7 +2,7 @@
 
 use crate::frame::FrameKind;
 use datapath::time::Time;
-use wire::{Packet, Psn};
+use wire::{AckFlags, Packet, Psn};
 
 /// A frame that is about to enter a link.
 #[derive(Clone, Copy)]
@@ -46,6 +46,13 @@ impl Passing<'_> {
     #[must_use]
     pub fn data_psn(&self) -> Option<Psn> {
         self.packet.filter(|_| self.kind() == FrameKind::Data).map(|packet| packet.psn())
+    }
+
+    /// Whether it acknowledges responses, or says what is missing of them.
+    #[must_use]
+    pub fn is_read_ack(&self) -> bool {
+        let ackx = self.packet.and_then(|packet| packet.ackx());
+        ackx.is_some_and(|ackx| ackx.flags.contains(AckFlags::RESPONSE_STREAM))
     }
 }
 

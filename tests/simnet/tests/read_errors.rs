@@ -7,7 +7,7 @@ use datapath::qp::state::QpState;
 use datapath::queue::WcStatus;
 use simnet::filter::{drop_all, drop_numbers};
 use simnet::{Faults, FrameKind, Passing, Qp, QpOptions, Region, Rig, RigOptions, Work};
-use wire::{AckFlags, Kind, Pmtu};
+use wire::{Kind, Pmtu};
 
 const LIMIT_NS: u64 = 100_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -191,7 +191,7 @@ fn memory_withdrawn_when_all_of_it_has_arrived() {
         rig.fill(gone.all(), 2);
         rig.fill(remote.at(2000, 500), 3);
         let up = rig.up(a);
-        rig.net.set_filter(up, drop_all(is_read_ack));
+        rig.net.set_filter(up, drop_all(|passing: &Passing<'_>| passing.is_read_ack()));
         rig.post(a, &Work::read(local.at(0, 1000), gone.all()));
         rig.run_until(|rig| rig.sends(a).len() == 1, LIMIT_NS).unwrap();
         rig.deregister(gone);
@@ -233,11 +233,6 @@ fn memory_withdrawn_when_some_of_it_was_lost() {
             rig.verify_guards();
         }
     }
-}
-
-fn is_read_ack(passing: &Passing<'_>) -> bool {
-    let ackx = passing.packet.and_then(|packet| packet.ackx());
-    ackx.is_some_and(|ackx| ackx.flags.contains(AckFlags::RESPONSE_STREAM))
 }
 
 #[test]

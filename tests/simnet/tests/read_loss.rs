@@ -5,7 +5,7 @@ use simnet::filter::drop_numbers;
 use simnet::{
     Faults, FrameKind, LinkId, Message, Op, Passing, Qp, QpOptions, Rig, RigOptions, Rng, Transfer,
 };
-use wire::{AckFlags, Kind, Pmtu, Psn};
+use wire::{Kind, Pmtu, Psn};
 
 const LIMIT_NS: u64 = 2_000_000_000;
 const PSN: u32 = 0xFF_FFF0;
@@ -31,11 +31,6 @@ fn short_messages() -> Vec<Message> {
         Op::WriteImm,
     ];
     ops.into_iter().zip(lengths).map(|(op, len)| Message::new(op, len)).collect()
-}
-
-fn is_read_ack(passing: &Passing<'_>) -> bool {
-    let ackx = passing.packet.and_then(|packet| packet.ackx());
-    ackx.is_some_and(|ackx| ackx.flags.contains(AckFlags::RESPONSE_STREAM))
 }
 
 /// Data packets of a kind that were sent before.
@@ -93,7 +88,7 @@ fn the_kth_packet_of_each_type_is_lost() {
         }
         for (what, nack, least) in [("READ-ACK", false, 1), ("READ-NACK", true, 2)] {
             let matches = move |passing: &Passing<'_>| {
-                is_read_ack(passing) && (passing.kind() == FrameKind::Nack) == nack
+                passing.is_read_ack() && (passing.kind() == FrameKind::Nack) == nack
             };
             let lost = (0..8).filter(|&number| survives((recovery, what), true, number, nack, matches));
             assert!(lost.count() >= least, "{recovery:?}: {what}s were there to lose");
@@ -115,7 +110,7 @@ fn the_kth_packet_of_each_type_is_lost() {
 fn every_read_ack_lost_for_a_while() {
     for recovery in [SelectiveRepeat, GoBackN] {
         let (mut rig, a, b) = pair(3, recovery);
-        rig.net.set_filter(rig.up(a), drop_numbers(0..6, is_read_ack));
+        rig.net.set_filter(rig.up(a), drop_numbers(0..6, |passing: &Passing<'_>| passing.is_read_ack()));
         Transfer::new(&mut rig, a, b, short_messages(), 1).run(&mut rig, LIMIT_NS).unwrap();
         // The requester has everything by now; the responder asks until it knows.
         rig.run_until_quiet(LIMIT_NS).expect("it stops asking");
