@@ -3,6 +3,20 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+/// What a queue pair has at a moment; whatever else it tells is counted.
+const GAUGES: [&str; 10] = [
+    "requests",
+    "receives",
+    "outstanding_packets",
+    "window_packets",
+    "cwnd_packets",
+    "retry_packets",
+    "repairing_tx",
+    "repairing_rx",
+    "srtt_seconds",
+    "silent_seconds",
+];
+
 /// A device at one moment.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Snapshot {
@@ -10,14 +24,16 @@ pub struct Snapshot {
     counters: BTreeMap<String, f64>,
     /// What does not change: labels of `srnic_device_info`.
     device: BTreeMap<String, String>,
-    /// By number: labels of `srnic_qp_info`, and gauges.
+    /// By number.
     queue_pairs: BTreeMap<u32, QueuePair>,
 }
 
 #[derive(Clone, PartialEq, Debug, Default)]
 struct QueuePair {
+    /// Those of `srnic_qp_info`.
     labels: BTreeMap<String, String>,
     gauges: BTreeMap<String, f64>,
+    counters: BTreeMap<String, f64>,
 }
 
 impl Snapshot {
@@ -39,8 +55,10 @@ impl Snapshot {
         let qpn = labels.get("qpn").and_then(|qpn| qpn.parse::<u32>().ok());
         match (name.strip_prefix("qp_"), qpn) {
             (Some("info"), Some(qpn)) => self.queue_pairs.entry(qpn).or_default().labels = labels,
-            (Some(gauge), Some(qpn)) => {
-                self.queue_pairs.entry(qpn).or_default().gauges.insert(gauge.to_owned(), value);
+            (Some(name), Some(qpn)) => {
+                let pair = self.queue_pairs.entry(qpn).or_default();
+                let those = if GAUGES.contains(&name) { &mut pair.gauges } else { &mut pair.counters };
+                those.insert(name.to_owned(), value);
             }
             _ if name == "device_info" => self.device = labels,
             _ => drop(self.counters.insert(name.to_owned(), value)),
@@ -72,7 +90,7 @@ impl Snapshot {
         let mut rows: Vec<_> = self.queue_pairs.iter().collect();
         rows.sort_by_key(|(qpn, pair)| (pair.label("limit") == "nothing to send", **qpn));
         for (qpn, pair) in rows.iter().take(most) {
-            pair.write(**qpn, &mut text);
+            pair.write(**qpn, before.and_then(|before| before.queue_pairs.get(qpn)), &mut text);
         }
         if rows.len() > most {
             let _ = writeln!(text, "{:>8} and {} more", "..", rows.len() - most);
@@ -82,14 +100,22 @@ impl Snapshot {
 
     fn counted(&self, before: Option<&Self>) -> String {
         let mut text = String::new();
-        for (name, value) in self.counters.iter().filter(|(name, _)| *name != "link_up") {
-            let since = value - before.and_then(|before| before.counters.get(name)).unwrap_or(&0.0);
-            if since > 0.0 {
-                let _ = writeln!(text, "{since:>16} {name}");
-            }
+        for (name, count) in counted(&self.counters, before.map(|before| &before.counters)) {
+            let _ = writeln!(text, "{count:>16} {name}");
         }
         text
     }
+}
+
+/// What was counted since `before`, or since there is something to count.
+fn counted<'a>(
+    now: &'a BTreeMap<String, f64>,
+    before: Option<&'a BTreeMap<String, f64>>,
+) -> impl Iterator<Item = (&'a str, f64)> {
+    let since = move |(name, value): (&'a String, &'a f64)| {
+        (name.as_str(), value - before.and_then(|before| before.get(name)).unwrap_or(&0.0))
+    };
+    now.iter().map(since).filter(|(name, count)| *name != "link_up" && *count > 0.0)
 }
 
 impl QueuePair {
@@ -101,11 +127,11 @@ impl QueuePair {
         self.gauges.get(key).copied().unwrap_or(0.0)
     }
 
-    fn write(&self, qpn: u32, text: &mut String) {
+    fn write(&self, qpn: u32, before: Option<&Self>, text: &mut String) {
         let receives = self.gauges.get("receives").map_or_else(|| "shared".to_owned(), f64::to_string);
         let flight = format!("{}/{}", self.gauge("outstanding_packets"), self.gauge("window_packets"));
         let repairs = if self.gauge("repairing_rx") > 0.0 { ", repairs what it receives" } else { "" };
-        let _ = writeln!(
+        let _ = write!(
             text,
             "{qpn:>8} {:>5} {:>15} {:>8} {receives:>9} {flight:>11} {:>6} {:>6} {:>9.1} {:>9.0}  {}{repairs}",
             self.label("state"),
@@ -117,6 +143,10 @@ impl QueuePair {
             self.gauge("silent_seconds") * 1e3,
             self.label("limit"),
         );
+        for (name, count) in counted(&self.counters, before.map(|before| &before.counters)) {
+            let _ = write!(text, ", {count} {name}");
+        }
+        text.push('\n');
     }
 }
 
@@ -136,6 +166,7 @@ mod tests {
         srnic_qp_info{qpn=\"18\",type=\"RC\",state=\"RTS\",peer=\"10.77.0.2\",dest_qpn=\"5\",limit=\"nothing to send\"} 1\n\
         srnic_qp_info{qpn=\"19\",type=\"RC\",state=\"RTS\",peer=\"10.77.0.3\",dest_qpn=\"6\",limit=\"peer silent\"} 1\n\
         srnic_qp_silent_seconds{qpn=\"19\"} 0.25\nsrnic_qp_outstanding_packets{qpn=\"19\"} 4\n\
+        srnic_qp_tx_retransmits{qpn=\"19\"} 0\nsrnic_qp_packet_seq_err{qpn=\"18\"} 2\n\
         srnic_qp_window_packets{qpn=\"19\"} 512\nsrnic_qp_receives{qpn=\"18\"} 3\n";
 
     #[test]
@@ -149,6 +180,7 @@ mod tests {
             ["19", "RTS", "10.77.0.3", "0", "shared", "4/512", "0", "0", "0.0", "250", "peer", "silent"]
         );
         assert_eq!(cells(lines[3])[..5], ["18", "RTS", "10.77.0.2", "0", "3"]);
+        assert!(lines[3].ends_with("nothing to send, 2 packet_seq_err"), "{table}");
         assert_eq!(
             lines[4..].iter().map(|line| line.trim()).collect::<Vec<_>>(),
             ["9 port_rx_packets", "7 rx_acks"]
@@ -158,8 +190,12 @@ mod tests {
     #[test]
     fn only_what_has_been_counted_since_is_shown() {
         let before = Snapshot::parse(TEXT);
-        let now = Snapshot::parse(&TEXT.replace("rx_acks 7", "rx_acks 12"));
+        let text = TEXT
+            .replace("rx_acks 7", "rx_acks 12")
+            .replace("retransmits{qpn=\"19\"} 0", "retransmits{qpn=\"19\"} 4");
+        let now = Snapshot::parse(&text);
         let table = now.table(Some(&before), 1);
+        assert!(table.contains("peer silent, 4 tx_retransmits\n"), "{table}");
         assert!(table.ends_with("      .. and 1 more\n               5 rx_acks\n"), "{table}");
     }
 }

@@ -103,7 +103,7 @@ pub use address::{AddressHandle, Grh};
 pub use asynchronous::{AsyncQueuePair, Buffer, BufferPool, Completions, Done, Operation, Receives};
 pub use cm::{Connecting, ConnectionError, ConnectionRequest, ConnectionStats, Connector, Listener};
 pub use completion::{CompletionChannel, CompletionQueue};
-pub use datapath::counters::Counters;
+pub use datapath::counters::{Counters, QpCounters};
 pub use datapath::engine::{
     AckTiming, AsyncEvent, ConfigError, CreateError, EngineConfig, EngineMemory, ModifyError, QpLimit,
     QpReport, SrqAttr, Turn, Usage,

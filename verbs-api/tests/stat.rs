@@ -117,6 +117,75 @@ fn losses_that_are_repaired_are_named() {
     let report = one.wait_for(QpLimit::Recovery, &[&two]);
     assert!(report.repairing_tx && report.outstanding > 0, "{report:?}");
     assert!(two.report().repairing_rx);
+    assert!(report.counters.rx_nacks > 0 && two.report().counters.rx_out_of_order > 0, "{report:?}");
+}
+
+/// Of two queue pairs, only the one that it happened to.
+#[test]
+fn a_queue_pair_counts_what_happens_to_it_and_errors_are_told_by_kind() {
+    let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+    let [here, there] = [1, 2].map(|host| {
+        let text =
+            format!("sim:stat-counts,ip=10.77.0.{host},stat={}", path(&format!("counts{host}")).display());
+        let device = Device::open(&text).expect("a device");
+        let (pd, cq) = (device.alloc_pd(), device.create_cq(64).expect("a queue"));
+        let memory = pd.register(4096, access).expect("memory");
+        (device, pd, cq, memory)
+    });
+    let build = |(_, pd, cq, _): &(_, verbs_api::ProtectionDomain, CompletionQueue, _)| {
+        [(); 2].map(|()| pd.queue_pair(cq, cq).access(access).timeout(18).build().expect("a queue pair"))
+    };
+    let (ours, theirs) = (build(&here), build(&there));
+    let ends = [0, 1].map(|at| (ours[at].endpoint(), theirs[at].endpoint()));
+    let mut ours = ours.into_iter().zip(&ends).map(|(pair, (_, to))| pair.connect(to).expect("connected"));
+    let theirs: Vec<_> =
+        theirs.into_iter().zip(&ends).map(|(pair, (to, _))| pair.connect(to).expect("connected")).collect();
+    let (mut one, other) = (ours.next().expect("two"), ours.next().expect("two"));
+    drop(ours);
+    let run_until = |done: &dyn Fn() -> bool| {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !done() {
+            here.0.progress();
+            there.0.progress();
+            assert!(Instant::now() < deadline, "{:?} {:?}", here.0.reports(), there.0.reports());
+        }
+    };
+    let counters = |(device, ..): &(Device, _, _, _), qpn: u32| {
+        let reports = device.reports();
+        reports.iter().find(|report| report.qpn == qpn).map(|report| report.counters).expect("it is there")
+    };
+    // Nobody has posted a receive; and then memory is named that nobody has.
+    one.post_send(&SendRequest::send(SendData::Inline(b"wait"))).expect("posted");
+    run_until(&|| counters(&here, one.qpn()).rx_rnr_naks > 0);
+    assert!(counters(&there, theirs[0].qpn()).tx_rnr_naks > 0);
+    let mut theirs = theirs.into_iter();
+    let (mut its_one, its_other) = (theirs.next().expect("two"), theirs.next().expect("two"));
+    for wr_id in 0..3 {
+        let scatter = [there.3.slice(..64).expect("inside")];
+        its_one.post_recv(&RecvRequest { wr_id, scatter: &scatter }).expect("posted");
+    }
+    let nowhere = verbs_api::RemoteAddr { addr: 0, rkey: 1 };
+    for _ in 0..3 {
+        one.post_send(&SendRequest::write(SendData::Inline(b"nowhere"), nowhere)).expect("posted");
+    }
+    run_until(&|| one.state() == QpState::Err && its_one.state() == QpState::Err);
+    let (mine, its) = (here.0.counters(), there.0.counters());
+    assert_eq!((mine.req_cqe_error, mine.req_remote_access_errors, mine.req_cqe_flush_error), (1, 1, 2));
+    assert_eq!((its.resp_remote_access_errors, its.resp_cqe_flush_error, its.resp_cqe_error), (1, 2, 0));
+    let nothing = verbs_api::QpCounters::default();
+    assert_eq!((counters(&here, other.qpn()), counters(&there, its_other.qpn())), (nothing, nothing));
+    let told = StatAddress::Unix(path("counts1")).read().expect("an answer");
+    for line in [
+        format!("\nsrnic_qp_rnr_nak_retry_err{{qpn=\"{}\"}} 0\n", other.qpn()),
+        format!(
+            "\nsrnic_qp_rnr_nak_retry_err{{qpn=\"{}\"}} {}\n",
+            one.qpn(),
+            counters(&here, one.qpn()).rx_rnr_naks
+        ),
+        "\nsrnic_req_remote_access_errors 1\n".to_owned(),
+    ] {
+        assert!(told.contains(&line), "{line} in {told}");
+    }
 }
 
 #[test]

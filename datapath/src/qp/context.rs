@@ -12,6 +12,7 @@ use super::requester::{Hull, Reads};
 use super::responder::{Responses, RxRecovery};
 use super::state::{QpState, QpType};
 use super::unreliable::Incoming;
+use crate::counters::QpCounters;
 use crate::memory::{Access, ProtectionDomainId};
 use crate::queue::{QpShared, SendQueueReader, WcStatus};
 use crate::sched::SchedFlags;
@@ -182,6 +183,8 @@ pub(crate) struct QpCold {
     pub watchdog: Watchdog,
     /// When the peer was heard last.
     pub heard_at: Time,
+    /// What happened since it was created, without the responses sent again in the present life.
+    pub counters: QpCounters,
     pub failure: Option<PendingFailure>,
     pub rnr: Option<RnrWait>,
     pub rnr_retries: u8,
@@ -234,6 +237,12 @@ impl QpCold {
         entry_of(&mut self.sq_entries, position)
     }
 
+    /// What happened since it was created.
+    pub fn counted(&self) -> QpCounters {
+        let resent = self.responses.as_deref().map_or(0, |responses| responses.resent);
+        QpCounters { tx_retransmits: self.counters.tx_retransmits + resent, ..self.counters }
+    }
+
     /// Bytes on the heap, without the shared rings.
     pub fn bytes(&self) -> usize {
         size_of::<Self>()
@@ -251,6 +260,7 @@ impl QpCold {
             self.response_lives.received = reads.rx.generation();
         }
         if let Some(responses) = self.responses.take() {
+            self.counters.tx_retransmits += responses.resent;
             self.response_lives.sent = responses.tx_recovery.generation();
         }
     }

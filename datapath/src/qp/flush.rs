@@ -4,6 +4,7 @@ use super::context::{PendingFailure, QpCold, Qpc};
 use super::requester::stop_reads;
 use super::responder::{close_recovery, stop_responses};
 use super::state::QpState;
+use crate::counters::Counters;
 use crate::engine::{AsyncEvent, Units};
 use crate::queue::{Completion, SendOpcode, WcFlags, WcOpcode, WcStatus};
 use crate::sched::SchedFlags;
@@ -100,6 +101,7 @@ fn flush_queues(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Op
             Some(failure) if failure.position == qpc.req.head => failure.status,
             _ => WcStatus::WrFlushErr,
         };
+        count_ended(&mut units.counters, status);
         qpc.req.head = qpc.req.head.wrapping_add(1);
         cold.send_queue.release(qpc.req.head);
         units.complete(cold.send_cq, &failed(qpn, wqe.wr_id, status, opcode_of(wqe.opcode)));
@@ -126,9 +128,26 @@ pub(in crate::qp) fn end_receive(
     let has_one = cold.receives.has_next(qpc.rsp.recv_head);
     if has_one {
         let wr_id = cold.receives.finish_next(units, &mut qpc.rsp.recv_head);
+        if status == WcStatus::WrFlushErr {
+            units.counters.resp_cqe_flush_error += 1;
+        } else {
+            units.counters.resp_cqe_error += 1;
+            units.counters.resp_local_length_error += u64::from(status == WcStatus::LocLenErr);
+        }
         units.complete(cold.recv_cq, &failed(qpc.id.qpn, wr_id, status, WcOpcode::Recv));
     }
     has_one
+}
+
+/// Counts a send request that ends without success.
+fn count_ended(counters: &mut Counters, status: WcStatus) {
+    if status == WcStatus::WrFlushErr {
+        counters.req_cqe_flush_error += 1;
+        return;
+    }
+    counters.req_cqe_error += 1;
+    counters.req_remote_access_errors += u64::from(status == WcStatus::RemAccessErr);
+    counters.req_remote_invalid_request += u64::from(status == WcStatus::RemInvReqErr);
 }
 
 /// Completes what the queue pair took of a shared receive queue: no other queue pair will.

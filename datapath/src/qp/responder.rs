@@ -25,6 +25,7 @@ pub(in crate::qp) use respond::opcode_at as response_opcode_at;
 
 use super::context::{QpCold, Qpc};
 use super::owed::Arrived;
+use crate::counters::count;
 use crate::engine::{ControlKind, ControlPacket, Units};
 use crate::sched::SchedFlags;
 use crate::stream::{Arrival, ResponseRequest, SlotKind, offset_is};
@@ -179,14 +180,14 @@ pub(crate) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, pa
         Arrival::AtEpsn => recovery::out_of_order(qpc, cold, units, *packet, 0),
         Arrival::Ahead(distance) => recovery::out_of_order(qpc, cold, units, *packet, distance),
         Arrival::Duplicate => {
-            units.counters.rx_duplicates += 1;
+            count!(units, cold, rx_duplicates);
             queue_control(qpc, cold.slot, units, ControlKind::Duplicate { meta: packet.meta });
             if packet.request.is_some() {
                 read::remind(qpc, cold, units);
             }
         }
         Arrival::DuplicateAhead => {
-            units.counters.rx_duplicates += 1;
+            count!(units, cold, rx_duplicates);
             queue_control(qpc, cold.slot, units, ControlKind::Nack { first: packet.psn, sack: packet.psn });
         }
         Arrival::BeyondWindow => units.counters.drop_beyond_window += 1,

@@ -4,7 +4,7 @@ use crate::driver::Driver;
 use crate::shared::Shared;
 use core::fmt::Write as _;
 use core::net::IpAddr;
-use datapath::counters::Counters;
+use datapath::counters::{Counters, QpCounters};
 use datapath::engine::QpReport;
 use datapath::port::PortStats;
 use std::sync::Arc;
@@ -121,6 +121,14 @@ fn write_queue_pairs(text: &mut String, reports: &[QpReport]) -> core::fmt::Resu
             writeln!(text, "srnic_qp_{name}{{qpn=\"{}\"}} {}", qp.qpn, value(qp))?;
         }
     }
+    for (index, (name, _)) in QpCounters::default().iter().enumerate() {
+        let name = rdma_name(name);
+        writeln!(text, "# TYPE srnic_qp_{name} counter")?;
+        for qp in reports {
+            let value = qp.counters.iter().nth(index).map_or(0, |(_, value)| value);
+            writeln!(text, "srnic_qp_{name}{{qpn=\"{}\"}} {value}", qp.qpn)?;
+        }
+    }
     writeln!(text, "# TYPE srnic_qp_receives gauge")?;
     for (qpn, receives) in reports.iter().filter_map(|qp| Some((qp.qpn, qp.receives?))) {
         writeln!(text, "srnic_qp_receives{{qpn=\"{qpn}\"}} {receives}")?;
@@ -138,6 +146,9 @@ mod tests {
         let ours: Vec<&str> = counters.iter().map(|(name, _)| name).collect();
         for (own, theirs) in RDMA_NAMES {
             assert!(ours.contains(&own) && !ours.contains(&theirs), "{own} {theirs}");
+        }
+        for (name, _) in QpCounters::default().iter() {
+            assert!(ours.contains(&name), "a queue pair's {name} is one of all");
         }
         assert_eq!(rdma_name("rto_fired"), "local_ack_timeout_err");
         assert_eq!(rdma_name("tx_requests"), "tx_requests");

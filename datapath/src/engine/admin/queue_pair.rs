@@ -4,6 +4,7 @@
 mod tests;
 
 use super::path_mtu_max;
+use crate::counters::QpCounters;
 use crate::engine::{CreateError, Engine, WINDOW_LIMIT};
 use crate::memory::{Access, ProtectionDomainId};
 use crate::port::Port;
@@ -161,6 +162,7 @@ impl<P: Port> Engine<P> {
             tx_recovery: TxRecovery::new(stream, life, config.window, attr.recovery, Psn::new(0)),
             watchdog: Watchdog::new(WatchdogConfig { timeout: 0, retry_cnt: 0, rto: self.config.rto }),
             heard_at: Time::ZERO,
+            counters: QpCounters::default(),
             failure: None,
             rnr: None,
             rnr_retries: 0,

@@ -1,6 +1,7 @@
 //! What a queue pair does and what keeps it from doing more, for people who look from outside.
 
 use super::Engine;
+use crate::counters::QpCounters;
 use crate::port::Port;
 use crate::qp::state::{QpState, QpType};
 use crate::qp::{QpCold, Qpc};
@@ -107,6 +108,8 @@ pub struct QpReport {
     pub silent_ns: u64,
     /// What keeps it from sending more.
     pub limit: QpLimit,
+    /// What happened to it since it was created.
+    pub counters: QpCounters,
 }
 
 impl<P: Port> Engine<P> {
@@ -140,6 +143,7 @@ fn report(qpc: &Qpc, cold: &QpCold, now: Time) -> QpReport {
         srtt_ns: cold.watchdog.rtt.srtt_ns(),
         silent_ns,
         limit: limit(qpc, cold, silent_ns),
+        counters: cold.counted(),
     }
 }
 

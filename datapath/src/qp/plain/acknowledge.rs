@@ -1,6 +1,7 @@
 //! ACKs, NAKs and RNR NAKs as standard peers know them; notifications go the same way.
 
 use super::cnp;
+use crate::counters::count;
 use crate::engine::{ControlKind, Units};
 use crate::qp::context::{QpCold, Qpc};
 use wire::{Aeth, Bth, NakCode, Opcode, Syndrome, WireMode, bth, icrc};
@@ -12,7 +13,7 @@ const ICRC_LEN: usize = 4;
 #[cold]
 pub(crate) fn write_ack(
     qpc: &mut Qpc,
-    cold: &QpCold,
+    cold: &mut QpCold,
     units: &mut Units,
     kind: Option<ControlKind>,
     frame: &mut [u8],
@@ -38,7 +39,7 @@ pub(crate) fn write_ack(
             (Syndrome::Nak(NakCode::PsnSequence), epsn)
         }
         (None, Some(ControlKind::Rnr { psn })) if psn == epsn => {
-            units.counters.tx_rnr_naks += 1;
+            count!(units, cold, tx_rnr_naks);
             (Syndrome::RnrNak { timer: cold.attributes.attr.min_rnr_timer }, psn)
         }
         (None, _) => ack,

@@ -1,6 +1,7 @@
 //! What the peer answers: ACKs, NAKs and RNR NAKs, and what each makes of the requests before it.
 
 use super::requester::{adopt_window, go_back, outstanding, seek};
+use crate::counters::count;
 use crate::engine::Units;
 use crate::qp::context::{PendingFailure, QpCold, Qpc, RnrWait};
 use crate::qp::fail;
@@ -143,11 +144,11 @@ fn on_refusal(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, syndrome: Syn
     }
     match syndrome {
         Syndrome::Nak(NakCode::PsnSequence) => {
-            units.counters.rx_nacks += 1;
+            count!(units, cold, rx_nacks);
             on_gap(qpc, cold, units);
         }
         Syndrome::RnrNak { timer } => {
-            units.counters.rx_rnr_naks += 1;
+            count!(units, cold, rx_rnr_naks);
             begin_rnr(qpc, cold, units, timer);
         }
         Syndrome::Nak(code) => {

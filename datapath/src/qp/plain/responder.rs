@@ -2,6 +2,7 @@
 
 use super::read;
 use super::resources::Resources;
+use crate::counters::count;
 use crate::engine::{ControlKind, Units};
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::owed::Arrived;
@@ -57,7 +58,7 @@ pub(super) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, pa
     }
     qpc.rsp.owed.note_arrival(units.now, &mut units.counters, &arrived);
     if ahead < 0 {
-        units.counters.rx_duplicates += 1;
+        count!(units, cold, rx_duplicates);
         answer_duplicate(qpc, cold, units, packet);
         return;
     }

@@ -2,6 +2,7 @@
 
 use super::acknowledged::end_rnr;
 use super::requester::{adopt_window, find, go_back, outstanding};
+use crate::counters::count;
 use crate::engine::Units;
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::requester::{give_up, wake};
@@ -43,7 +44,7 @@ fn watch(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Option<Time> {
             Verdict::Wait(until) => return Some(until),
             Verdict::TailProbe => probe_tail(qpc, cold, units),
             Verdict::Rto => {
-                units.counters.rto_fired += 1;
+                count!(units, cold, rto_fired);
                 qpc.controller.on_rto(units.now.0);
                 if let Some(plain) = cold.plain.as_deref_mut() {
                     plain.req.restart = 1;

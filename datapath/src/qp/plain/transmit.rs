@@ -1,6 +1,7 @@
 //! One turn of a Plain queue pair: a tail probe if one is due, then packets from the cursor on, new or again.
 
 use super::requester::{find, note_rewound, outstanding};
+use crate::counters::count;
 use crate::engine::{TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry};
 use crate::qp::requester::{
@@ -56,7 +57,7 @@ fn send_probe<T: TxSlots>(
         let index = psn.steps_from(cold.entry(position).first_psn);
         // What can no longer be sent again fails when the timers go back to it.
         if emit(qpc, cold, units, slots, position, index, true)?.is_ok() {
-            units.counters.tx_retransmits += 1;
+            count!(units, cold, tx_retransmits);
             units.counters.tx_probes += 1;
             qpc.tx.restart_rtt(units.now);
         }
@@ -195,7 +196,9 @@ fn send_packet<T: TxSlots>(
     qpc.tx.send_span(units.now, span, qpc.tx.una() == max);
     let again = next.distance_from(max) <= 0;
     units.counters.tx_requests += u64::from(!again);
-    units.counters.tx_retransmits += u64::from(again);
+    if again {
+        count!(units, cold, tx_retransmits);
+    }
     if let Some(plain) = cold.plain.as_deref_mut() {
         plain.req.since_ack_req = if ack_req || asks { 0 } else { since.saturating_add(1) };
         if !again {

@@ -2,6 +2,7 @@
 
 use super::grant::Stop;
 use super::packet::{Wanted, opcode_at};
+use crate::counters::count;
 use crate::engine::{TxSlots, Units};
 use crate::memory::{Access, MemoryTable};
 use crate::qp::context::{QpCold, Qpc};
@@ -110,7 +111,7 @@ pub(super) fn watch_responses(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Unit
             // A lost response is the responder's to find; the request is not what is missing.
             Verdict::TailProbe => {}
             Verdict::Rto => {
-                units.counters.response_timeouts += 1;
+                count!(units, cold, response_timeouts);
                 reads.ask_again = true;
                 qpc.sched.insert(SchedFlags::PROBE);
             }

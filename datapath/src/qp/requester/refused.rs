@@ -1,6 +1,7 @@
 //! What a peer refuses: NACKs are only counted, RNR NAKs make the stream wait, error NAKs end a request.
 
 use super::transmit::{fail_in_turn, find_message};
+use crate::counters::count;
 use crate::engine::Units;
 use crate::qp::context::{PendingFailure, QpCold, Qpc, RnrWait};
 use crate::qp::state::QpState;
@@ -25,9 +26,9 @@ pub(super) fn on_refusal(
     }
     let is_oldest = refused == qpc.tx.una() && qpc.tx.outstanding() > 0;
     match syndrome {
-        Syndrome::Nak(NakCode::PsnSequence) => units.counters.rx_nacks += 1,
+        Syndrome::Nak(NakCode::PsnSequence) => count!(units, cold, rx_nacks),
         Syndrome::RnrNak { timer } => {
-            units.counters.rx_rnr_naks += 1;
+            count!(units, cold, rx_rnr_naks);
             if is_oldest {
                 begin_rnr(qpc, cold, units, timer);
             }

@@ -4,6 +4,7 @@ use super::acknowledged::complete_answered;
 use super::reads::Reads;
 use super::transmit::fail_in_turn;
 use super::wake;
+use crate::counters::count;
 use crate::engine::{ControlKind, ControlPacket, Units};
 use crate::qp::attr::RecoveryPolicy;
 use crate::qp::context::{PendingFailure, QpCold, Qpc};
@@ -47,11 +48,11 @@ pub(crate) fn on_response(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, p
     reads.owed.note_arrival(units.now, &mut units.counters, &arrived);
     match reads.rx.classify(response.psn) {
         Arrival::Duplicate => {
-            units.counters.rx_duplicates += 1;
+            count!(units, cold, rx_duplicates);
             queue_control(qpc, cold.slot, units, ControlKind::Duplicate { meta: response.meta });
         }
         Arrival::DuplicateAhead => {
-            units.counters.rx_duplicates += 1;
+            count!(units, cold, rx_duplicates);
             let kind = ControlKind::Nack { first: response.psn, sack: response.psn };
             queue_control(qpc, cold.slot, units, kind);
         }

@@ -2,6 +2,7 @@
 
 use super::ask::{waits_for_responses, watch_responses};
 use super::wake;
+use crate::counters::count;
 use crate::engine::Units;
 use crate::qp::context::{PendingFailure, QpCold, Qpc};
 use crate::qp::{adopt_window, fail, plain};
@@ -70,7 +71,7 @@ fn watch(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Option<Time> {
                 }
             }
             Verdict::Rto => {
-                units.counters.rto_fired += 1;
+                count!(units, cold, rto_fired);
                 qpc.controller.on_rto(units.now.0);
                 adopt_window(&mut qpc.tx, &qpc.controller, qpc.id.pmtu);
                 let (probes, record) = qpc.tx.on_rto(&mut cold.tx_recovery);

@@ -7,6 +7,7 @@ use super::overlap;
 use super::packet::{PacketPlan, Wanted};
 use super::reads::{Turn, take_turn};
 use super::{has_new_work, is_ready};
+use crate::counters::count;
 use crate::engine::{TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry, entry_of};
 use crate::qp::{fail, plain};
@@ -347,7 +348,7 @@ fn send_again<T: TxSlots>(
             return if qpc.id.state.continues_sends() { Ok(None) } else { Err(Stop::Failed) };
         }
     };
-    units.counters.tx_retransmits += 1;
+    count!(units, cold, tx_retransmits);
     Ok(Some(payload))
 }
 

@@ -1,5 +1,6 @@
 //! Acknowledgement packets: ACK, NACK, RNR NAK, error NAK, and the READ-ACKs of responses (protocol.md 2.2).
 
+use crate::counters::count;
 use crate::engine::{ControlKind, Units};
 use crate::icrc::Kernel;
 use crate::qp::context::{QpCold, Qpc};
@@ -61,6 +62,9 @@ fn write_other(
         answer_responses(cold, units, kind)?
     } else {
         let answer = answer_requests(qpc, cold, units, kind)?;
+        if matches!(answer.syndrome, Syndrome::RnrNak { .. }) {
+            count!(units, cold, tx_rnr_naks);
+        }
         (answer, qpc.rsp.owed)
     };
     let len = emit(qpc, &owed, &answer, units, frame)?;
@@ -136,7 +140,6 @@ fn answer(
             Answer { syndrome: nack, psn: epsn, ..ack }
         }
         ControlKind::Rnr { psn } => {
-            units.counters.tx_rnr_naks += 1;
             Answer { syndrome: Syndrome::RnrNak { timer: min_rnr_timer }, psn, ..ack }
         }
     })

@@ -2,6 +2,7 @@
 
 use super::respond::is_kept_back;
 use super::responses::Responses;
+use crate::counters::count;
 use crate::engine::Units;
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::fail;
@@ -35,8 +36,10 @@ pub(crate) fn on_read_ack(
     let sender = Sender { tx, recovery, watchdog, controller, feedback, pmtu: qpc.id.pmtu, app_limited };
     let Ok(acked) = sender.acknowledge(units, &info, &ackx) else { return };
     let is_nack = !matches!(syndrome, Syndrome::Ack { .. });
-    units.counters.rx_nacks += u64::from(is_nack);
     responses.missed = is_nack || (responses.missed && acked == 0);
+    if is_nack {
+        count!(units, cold, rx_nacks);
+    }
     if acked > 0 {
         responses.release();
     }
@@ -77,7 +80,7 @@ pub(crate) fn on_response_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Un
                 }
             }
             Verdict::Rto => {
-                units.counters.rto_fired += 1;
+                count!(units, cold, rto_fired);
                 responses.controller.on_rto(units.now.0);
                 adopt_window(&mut responses.tx, &responses.controller, qpc.id.pmtu);
                 let (probes, record) = responses.tx.on_rto(&mut responses.tx_recovery);

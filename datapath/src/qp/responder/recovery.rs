@@ -4,6 +4,7 @@ use super::emission::emit_ready;
 use super::place::place;
 use super::refuse::raise;
 use super::{RequestPacket, queue_control, queue_plain_nack};
+use crate::counters::count;
 use crate::engine::{ControlKind, Units};
 use crate::qp::attr::{RecoveryPolicy, WriteOrder};
 use crate::qp::context::{QpCold, Qpc};
@@ -69,7 +70,7 @@ pub(super) fn out_of_order(
     let mut deferred = None;
     match place(qpc, cold, units, &packet, Some(&mut deferred)) {
         Ok(byte_len) => {
-            units.counters.rx_out_of_order += 1;
+            count!(units, cold, rx_out_of_order);
             let parked = matches!(deferred, Some(Deferred::Write(_)));
             units.counters.parked_writes += u64::from(parked);
             if packet.is_end()

@@ -75,6 +75,7 @@ pub(in crate::qp) fn refuse_receive(
     code: NakCode,
     receive_status: Option<WcStatus>,
 ) {
+    units.counters.resp_remote_access_errors += u64::from(code == NakCode::RemoteAccess);
     cold.refusal = Some((psn, code));
     if let Some(status) = receive_status {
         end_receive(qpc, cold, units, status);

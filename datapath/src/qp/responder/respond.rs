@@ -140,7 +140,10 @@ fn send_again<T: TxSlots>(
     if matches!(sent, Err(Stop::Revoked { .. })) && !responses.missed {
         return Ok(0);
     }
-    units.counters.tx_retransmits += u64::from(sent.is_ok());
+    if sent.is_ok() {
+        units.counters.tx_retransmits += 1;
+        responses.resent += 1;
+    }
     sent
 }
 

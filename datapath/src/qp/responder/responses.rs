@@ -68,6 +68,8 @@ pub(crate) struct Responses {
     pub missed: bool,
     /// First PSN of a response whose memory may not be read any more: nothing from there on is sent.
     cut: Option<Psn>,
+    /// Packets sent again.
+    pub resent: u64,
 }
 
 /// What [`Responses`] are made with.
@@ -105,6 +107,7 @@ impl Responses {
             end: psn,
             missed: false,
             cut: None,
+            resent: 0,
         }
     }
 
