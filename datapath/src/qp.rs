@@ -6,6 +6,7 @@ pub mod state;
 mod context;
 mod elements;
 mod feedback;
+mod first_packet;
 mod flush;
 mod owed;
 mod payload;

@@ -55,9 +55,20 @@ impl Owned {
     }
 
     fn modify(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<(), datapath::engine::ModifyError> {
-        let result = self.device().nic().modify_qp(self.handles.qpn, attr, mask);
-        trace::modified(self.handles.qpn, attr, mask, &result);
-        result
+        self.modify_in_turn([(attr, mask)])
+    }
+
+    /// The same several times, and no packet comes in between.
+    fn modify_in_turn<'a>(
+        &self,
+        steps: impl IntoIterator<Item = (&'a QpAttr, QpAttrMask)>,
+    ) -> Result<(), datapath::engine::ModifyError> {
+        let mut nic = self.device().nic();
+        steps.into_iter().try_for_each(|(attr, mask)| {
+            let result = nic.modify_qp(self.handles.qpn, attr, mask);
+            trace::modified(self.handles.qpn, attr, mask, &result);
+            result
+        })
     }
 
     /// Takes the window down to what the peer takes; returns it.

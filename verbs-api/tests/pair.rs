@@ -322,7 +322,7 @@ fn a_write_outside_the_region_is_refused_and_ends_both_queue_pairs(driver: Drive
     assert_eq!((failed.wr_id, failed.status), (1, WcStatus::RemAccessErr));
     assert_eq!((a.state(), b.state()), (QpState::Err, QpState::Err));
     assert_eq!(one.device.poll_event(), Some(AsyncEvent::QpFatal { qpn: a.qpn() }));
-    assert_eq!(two.device.poll_event(), Some(AsyncEvent::QpFatal { qpn: b.qpn() }));
+    assert_eq!(two.device.poll_event(), Some(AsyncEvent::QpAccessError { qpn: b.qpn() }));
     let mut found = [0xFF; 64];
     target.read(0, &mut found).expect("inside");
     assert_eq!(found, [0; 64]);

@@ -273,6 +273,43 @@ fn a_drained_queue_says_so_and_goes_on(driver: Driver) {
     }
 }
 
+/// The first packet for a connection in RTR is an event, once in each life; datagrams have no connection.
+fn the_first_packet_in_rtr_is_told_of(driver: Driver) {
+    for qp_type in QpType::ALL {
+        let hosts = &mut ["one", "two"].map(|_| host(driver, "first"));
+        for host in hosts.iter_mut() {
+            host.pair = host.pd.queue_pair(&host.cq, &host.cq).create_of(qp_type).expect("a queue pair");
+        }
+        for life in 0..2 {
+            let [attr, its] = [attributes(&hosts[0], &hosts[1]), attributes(&hosts[1], &hosts[0])];
+            let [one, two] = &mut *hosts;
+            [Init, Rtr, Rts].iter().for_each(|state| go(&mut one.pair, &attr, *state));
+            [Init, Rtr].iter().for_each(|state| go(&mut two.pair, &its, *state));
+            assert_eq!(two.device.poll_event(), None);
+            let to = one.pd.create_ah(&attr.av).expect("an address handle");
+            let area = two.pd.register(64, Access::LOCAL_WRITE).expect("memory");
+            for wr_id in 0..2 {
+                let scatter = [area.slice(..).expect("all of it")];
+                two.pair.post_recv(&RecvRequest { wr_id, scatter: &scatter }).expect("posted");
+                match qp_type {
+                    Ud => one.pair.post_datagram(
+                        &Datagram::new(SendData::Inline(&[]), &to, two.pair.qpn(), its.qkey).signaled(),
+                    ),
+                    _ => one.pair.post_send(&nothing()),
+                }
+                .expect("posted");
+                let [received, sent] = [complete(two, one), complete(one, two)];
+                assert_eq!([received.status, sent.status], [WcStatus::Success; 2], "{qp_type} {life}");
+            }
+            if qp_type != Ud {
+                assert_eq!(event(two, one), AsyncEvent::CommEstablished { qpn: two.pair.qpn() });
+            }
+            assert_eq!((two.device.poll_event(), one.device.poll_event()), (None, None), "{qp_type} {life}");
+            [one, two].into_iter().for_each(|host| go(&mut host.pair, &attr, Reset));
+        }
+    }
+}
+
 fn a_queue_pair_lives_again_after_reset(driver: Driver) {
     let hosts = &mut ["one", "two"].map(|_| host(driver, "again"));
     for life in 0..20 {

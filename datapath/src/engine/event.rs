@@ -9,8 +9,28 @@ const EVENTS_MAX: usize = 1024;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AsyncEvent {
-    /// The queue pair went to ERR.
+    /// The queue pair went to ERR, for another reason than its peer's requests (`IBV_EVENT_QP_FATAL`).
     QpFatal {
+        /// Which one.
+        qpn: u32,
+    },
+    /// The queue pair went to ERR, because its peer sent an invalid request (`IBV_EVENT_QP_REQ_ERR`): an atomic at an
+    /// address that is no multiple of eight, a message longer than its receive, an operation out of sequence
+    /// (protocol.md 1.6, NAK 0x61).
+    QpRequestError {
+        /// Which one.
+        qpn: u32,
+    },
+    /// The queue pair went to ERR, because its peer asked for memory that it may not reach so (`IBV_EVENT_QP_ACCESS_ERR`;
+    /// protocol.md 1.6, NAK 0x62).
+    QpAccessError {
+        /// Which one.
+        qpn: u32,
+    },
+    /// The first packet came to an RC or UC queue pair that is in RTR still, so that it may go to RTS
+    /// (`IBV_EVENT_COMM_EST`). Once in each life of the queue pair; one that goes to RTS before, as those do that
+    /// connect by endpoint or by address, has none.
+    CommEstablished {
         /// Which one.
         qpn: u32,
     },

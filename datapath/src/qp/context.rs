@@ -185,6 +185,8 @@ pub(crate) struct QpCold {
     pub heard_at: Time,
     /// What happened since it was created, without the responses sent again in the present life.
     pub counters: QpCounters,
+    /// A packet came while the state was RTR, and the program was told.
+    pub was_established: bool,
     pub failure: Option<PendingFailure>,
     pub rnr: Option<RnrWait>,
     pub rnr_retries: u8,

@@ -8,12 +8,18 @@ use crate::counters::Counters;
 use crate::engine::{AsyncEvent, Units};
 use crate::queue::{Completion, SendOpcode, WcFlags, WcOpcode, WcStatus};
 use crate::sched::SchedFlags;
+use wire::NakCode;
 
 /// Takes the queue pair to ERR. `failure` names the send request that is to blame and its status.
 #[cold]
 pub(crate) fn fail(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Option<PendingFailure>) {
     if qpc.id.state != QpState::Err {
-        units.events.push(AsyncEvent::QpFatal { qpn: qpc.id.qpn });
+        let qpn = qpc.id.qpn;
+        units.events.push(match cold.refusal {
+            Some((_, NakCode::InvalidRequest)) => AsyncEvent::QpRequestError { qpn },
+            Some((_, NakCode::RemoteAccess)) => AsyncEvent::QpAccessError { qpn },
+            _ => AsyncEvent::QpFatal { qpn },
+        });
         enter_err(qpc, cold, units, failure);
     }
 }

@@ -24,6 +24,7 @@ pub(in crate::qp) use refuse::{Refused, refuse_receive};
 pub(in crate::qp) use respond::opcode_at as response_opcode_at;
 
 use super::context::{QpCold, Qpc};
+use super::first_packet::takes_packets;
 use super::owed::Arrived;
 use crate::counters::count;
 use crate::engine::{ControlKind, ControlPacket, Units};
@@ -169,7 +170,7 @@ impl<'a> RequestPacket<'a> {
 /// Handles a request packet that passed the checks of protocol.md 1.2.
 #[inline(always)]
 pub(crate) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &RequestPacket<'_>) {
-    if !qpc.id.state.receives() || cold.refusal.is_some() {
+    if !takes_packets(qpc, cold, units) || cold.refusal.is_some() {
         answer_refused(qpc, cold, units, packet.request.is_some());
         return;
     }

@@ -105,6 +105,12 @@ impl QpState {
         matches!(self, Self::Rtr | Self::Rts | Self::Sqd | Self::Sqe)
     }
 
+    /// Whether packets of the peer are processed, and nobody waits for the first of them to come.
+    #[must_use]
+    pub(crate) const fn is_established(self) -> bool {
+        matches!(self, Self::Rts | Self::Sqd | Self::Sqe)
+    }
+
     /// Whether a send request that has not begun may begin.
     #[must_use]
     pub const fn starts_sends(self) -> bool {

@@ -111,8 +111,7 @@ impl PreparedQueuePair {
             max_rd_atomic: self.attr.max_rd_atomic.min(remote.rd_atomic),
             ..self.attr
         };
-        self.to_rtr(&attr)?;
-        self.to_rts(&attr)?;
+        self.start(&attr)?;
         Ok(QueuePair { link: None, owned: self.owned, remote: *remote, path_mtu, window })
     }
 
@@ -173,23 +172,31 @@ impl PreparedQueuePair {
         self.owned.handles.qpn
     }
 
-    fn to_rtr(&self, attr: &QpAttr) -> Result<(), Error> {
-        let attr = QpAttr { state: QpState::Rtr, ..*attr };
-        let path = QpAttrMask::STATE
+    /// To RTR and RTS.
+    fn start(&self, attr: &QpAttr) -> Result<(), Error> {
+        let rtr = QpAttr { state: QpState::Rtr, ..*attr };
+        let rts = QpAttr { state: QpState::Rts, ..*attr };
+        let mut path = QpAttrMask::STATE
             | QpAttrMask::AV
             | QpAttrMask::PATH_MTU
             | QpAttrMask::DEST_QPN
             | QpAttrMask::RQ_PSN;
-        let reliable = QpAttrMask::MAX_DEST_RD_ATOMIC
-            | QpAttrMask::MIN_RNR_TIMER
-            | QpAttrMask::WIRE_MODE
-            | QpAttrMask::RECOVERY
-            | QpAttrMask::WRITE_ORDER
-            | QpAttrMask::CONGESTION
-            | QpAttrMask::SCHEDULING;
-        let mask = if self.unreliable() { path } else { path | reliable };
+        let mut start = QpAttrMask::STATE | QpAttrMask::SQ_PSN;
+        if !self.unreliable() {
+            path |= QpAttrMask::MAX_DEST_RD_ATOMIC
+                | QpAttrMask::MIN_RNR_TIMER
+                | QpAttrMask::WIRE_MODE
+                | QpAttrMask::RECOVERY
+                | QpAttrMask::WRITE_ORDER
+                | QpAttrMask::CONGESTION
+                | QpAttrMask::SCHEDULING;
+            start |= QpAttrMask::TIMEOUT
+                | QpAttrMask::RETRY_CNT
+                | QpAttrMask::RNR_RETRY
+                | QpAttrMask::MAX_QP_RD_ATOMIC;
+        }
         loop {
-            match self.owned.modify(&attr, mask) {
+            match self.owned.modify_in_turn([(&rtr, path), (&rts, start)]) {
                 // Ends as known or unreachable: the engine counts its questions.
                 Err(ModifyError::ResolvingNeighbor(_)) => {
                     self.owned.device().progress();
@@ -198,16 +205,5 @@ impl PreparedQueuePair {
                 result => return Ok(result?),
             }
         }
-    }
-
-    fn to_rts(&self, attr: &QpAttr) -> Result<(), Error> {
-        let attr = QpAttr { state: QpState::Rts, ..*attr };
-        let start = QpAttrMask::STATE | QpAttrMask::SQ_PSN;
-        let reliable = QpAttrMask::TIMEOUT
-            | QpAttrMask::RETRY_CNT
-            | QpAttrMask::RNR_RETRY
-            | QpAttrMask::MAX_QP_RD_ATOMIC;
-        let mask = if self.unreliable() { start } else { start | reliable };
-        Ok(self.owned.modify(&attr, mask)?)
     }
 }

@@ -120,7 +120,12 @@ fn a_life_from_reset_to_reset(lan: Lan) {
         life.pairs[0].post_send(&nothing().id(1)).expect("RTS");
         assert_eq!(life.ended(1), (50, WcStatus::Success));
         assert_eq!(life.ended(0), (1, WcStatus::Success));
+        assert_eq!(life.event(1), AsyncEvent::CommEstablished { qpn: life.pairs[1].qpn() });
+        life.pairs[1].post_recv(&RECEIVE).expect("RTR takes receives");
+        life.pairs[0].post_send(&nothing().id(1)).expect("RTS");
+        assert_eq!([life.ended(1), life.ended(0)], [(50, WcStatus::Success), (1, WcStatus::Success)]);
         life.go(1, QpState::Rts);
+        assert!(life.hosts.iter().all(|host| host.device.poll_event().is_none()), "once in a life");
 
         life.go(0, QpState::Sqd);
         assert_eq!(life.event(0), AsyncEvent::SqDrained { qpn: life.pairs[0].qpn() });

@@ -195,6 +195,7 @@ fn start_receiving(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, window_max: 
     qpc.rsp = ResponderCursor::new(psn, cold.receives.own_head());
     cold.plain_nack_at = None;
     cold.refusal = None;
+    cold.was_established = false;
     cold.incoming.iter_mut().for_each(|incoming| **incoming = Incoming::default());
     cold.drop_responses();
     if attr.wire_mode == WireMode::Plain && cold.attributes.qp_type == QpType::Rc {

@@ -163,6 +163,7 @@ impl<P: Port> Engine<P> {
             watchdog: Watchdog::new(WatchdogConfig { timeout: 0, retry_cnt: 0, rto: self.config.rto }),
             heard_at: Time::ZERO,
             counters: QpCounters::default(),
+            was_established: false,
             failure: None,
             rnr: None,
             rnr_retries: 0,

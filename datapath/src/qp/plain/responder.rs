@@ -5,6 +5,7 @@ use super::resources::Resources;
 use crate::counters::count;
 use crate::engine::{ControlKind, Units};
 use crate::qp::context::{QpCold, Qpc};
+use crate::qp::first_packet::takes_packets;
 use crate::qp::owed::Arrived;
 use crate::qp::responder::{Refused, RequestPacket, complete_message, place, queue_control, refuse_receive};
 use crate::stream::SlotKind;
@@ -42,7 +43,7 @@ impl Responder {
 
 /// Handles a request.
 pub(super) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>) {
-    if !qpc.id.state.receives() || cold.refusal.is_some() || cold.plain.is_none() {
+    if !takes_packets(qpc, cold, units) || cold.refusal.is_some() || cold.plain.is_none() {
         units.counters.drop_qp_state += 1;
         return;
     }

@@ -6,6 +6,7 @@ use crate::engine::Units;
 use crate::memory::Access;
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::fail;
+use crate::qp::first_packet::takes_packets;
 use crate::qp::responder::DMA_LEN_MAX;
 use crate::qp::scatter::scatter;
 use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
@@ -42,7 +43,7 @@ enum Dropped {
 
 /// Handles a packet from the peer of a UC queue pair whose P_Key and ICRC are right.
 pub(crate) fn on_unreliable(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>) {
-    if !qpc.id.state.receives() {
+    if !takes_packets(qpc, cold, units) {
         units.counters.drop_qp_state += 1;
         return;
     }
