@@ -27,9 +27,19 @@ pub struct Guest {
     screen: Receiver<String>,
 }
 
+/// What a guest is booted of.
+pub struct Parts<'a> {
+    pub namespace: &'a Namespace,
+    pub kernel: &'a Path,
+    pub image: &'a Path,
+    /// Where QEMU's errors go.
+    pub place: &'a Path,
+}
+
 impl Guest {
     /// Boots the guest on the namespace's tap.
-    pub fn boot(namespace: &Namespace, kernel: &Path, image: &Path, place: &Path) -> Result<Self> {
+    pub fn boot(parts: &Parts<'_>) -> Result<Self> {
+        let Parts { namespace, kernel, image, place } = *parts;
         let mut command = namespace.command(Path::new("nice"));
         command.arg("qemu-system-x86_64");
         // Software emulation: where there is a /dev/kvm at all, the stock kernel has been seen to hang under it.
@@ -72,10 +82,11 @@ impl Guest {
         let limit = COMMAND.as_secs();
         let line =
             format!("{{ timeout -s KILL {limit} {command} ; }} < /dev/null 2>&1 ; echo \"@@end $?\"\n");
-        self.keyboard
-            .write_all(line.as_bytes())
-            .and_then(|()| self.keyboard.flush())
-            .map_err(|e| Error(format!("the guest's serial line: {e}")))
+        let typed = self.keyboard.write_all(line.as_bytes()).and_then(|()| self.keyboard.flush());
+        typed.map_err(|e| {
+            let said: Vec<String> = self.screen.try_iter().collect();
+            Error(format!("the guest's serial line: {e}; the guest said last:\n{}", said.join("\n")))
+        })
     }
 
     /// Waits for the successful end of the command; returns what it said.
@@ -104,11 +115,12 @@ impl Guest {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
-                Err(_) => {
-                    return Err(Error(format!(
-                        "the guest does not say `{word}`; it said:\n{}",
-                        said.join("\n")
-                    )));
+                Err(error) => {
+                    let what = match error {
+                        RecvTimeoutError::Timeout => format!("the guest does not say `{word}`"),
+                        RecvTimeoutError::Disconnected => "the guest has ended".to_owned(),
+                    };
+                    return Err(Error(format!("{what}; it said:\n{}", said.join("\n"))));
                 }
             }
         }

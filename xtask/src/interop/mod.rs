@@ -15,11 +15,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::repo::{self, cargo};
 use crate::setup::{self, INTEROP};
 use crate::steps::Steps;
 use cases::Case;
-use guest::Guest;
+use guest::{Guest, Parts};
 use namespace::Namespace;
 
 /// All cases, or one line that says why there are none. Those are played whose name contains `part`.
@@ -39,10 +40,18 @@ pub fn run(part: &str) -> Result<()> {
     repo::run(cargo(&[&["build", "--release", "-p", "srnic-benches"], &bins[..]].concat()))?;
     let programs = repo::target_directory()?.join("release");
     let namespace = Namespace::new()?;
-    let mut guest = Guest::boot(&namespace, &files.kernel, &image, &place)?;
+    let parts = Parts { namespace: &namespace, kernel: &files.kernel, image: &image, place: &place };
+    let mut guest = None;
     let mut steps = Steps::default();
     for case in Case::all().filter(|case| case.name().contains(part)) {
-        steps.check(&case.name(), || play(&case, &namespace, &mut guest, &programs));
+        interrupt::check()?;
+        steps.check(&case.name(), || {
+            // A failure takes its guest with it, and whatever it left there: the next case gets another.
+            let mut used = guest.take().map_or_else(|| Guest::boot(&parts), Ok)?;
+            play(&case, &namespace, &mut used, &programs)?;
+            guest = Some(used);
+            Ok(())
+        });
     }
     steps.finish()
 }
