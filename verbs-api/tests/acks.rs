@@ -1,5 +1,6 @@
 //! Acknowledgements that wait for the application's next call: each of its calls ends the wait.
 
+use datapath::port::RX_BURST;
 use std::time::{Duration, Instant};
 use verbs_api::{
     Access, AckTiming, CompletionQueue, Device, Driver, MemoryRegion, ProtectionDomain, QueuePair,
@@ -13,8 +14,8 @@ struct Host {
     memory: MemoryRegion,
 }
 
-fn host(segment: &str, driver: Driver) -> Host {
-    let device = Device::builder().driver(driver).acks(AckTiming::BehindPosts).open(segment).expect(segment);
+fn host(segment: &str, driver: Driver, acks: AckTiming) -> Host {
+    let device = Device::builder().driver(driver).acks(acks).open(segment).expect(segment);
     let (pd, cq) = (device.alloc_pd(), device.create_cq(64).expect("a queue"));
     let memory = pd.register(64, Access::LOCAL_WRITE | Access::REMOTE_WRITE).expect("memory");
     Host { device, pd, cq, memory }
@@ -22,7 +23,12 @@ fn host(segment: &str, driver: Driver) -> Host {
 
 /// Two hosts of a segment with a queue pair each, which have talked: their addresses are known.
 fn connected(segment: &str, driver: Driver) -> ([Host; 2], [QueuePair; 2]) {
-    let hosts = [host(segment, Driver::Inline), host(segment, driver)];
+    connected_as(segment, driver, AckTiming::BehindPosts)
+}
+
+/// The same with other acknowledgements.
+fn connected_as(segment: &str, driver: Driver, acks: AckTiming) -> ([Host; 2], [QueuePair; 2]) {
+    let hosts = [host(segment, Driver::Inline, acks), host(segment, driver, acks)];
     let prepared = hosts
         .each_ref()
         .map(|host| host.pd.queue_pair(&host.cq, &host.cq).timeout(18).build().expect("built"));
@@ -122,6 +128,61 @@ fn polling_sends_it_even_if_completions_wait() {
     assert_eq!(hosts[0].cq.poll(), None);
     assert!(hosts[1].cq.poll().is_some(), "both arrived in one turn");
     assert!(is_acknowledged(&mut hosts[0]));
+}
+
+/// Sends that request so many times, of which the first asks for an acknowledgement and, as long as it has none, no other.
+fn send_many(from: &Host, pair: &mut QueuePair, messages: usize, request: &SendRequest<'_>) {
+    let before = from.device.counters().tx_requests;
+    pair.post_send(request).expect("posted");
+    let mut batch = pair.batch();
+    for _ in 1..messages {
+        batch.post_send(request).expect("posted");
+    }
+    drop(batch);
+    until(|| {
+        from.device.progress();
+        from.device.counters().tx_requests == before + messages as u64
+    });
+}
+
+/// Waits until all of them are acknowledged; nobody else's engine runs.
+fn acknowledged(host: &mut Host, messages: usize) {
+    let mut ended = 0;
+    until(|| {
+        ended += usize::from(is_acknowledged(host));
+        ended == messages
+    });
+}
+
+/// With the default timing, what nobody asked for waits until its stream is silent for a turn. Who polls, takes all that
+/// it waits for and never calls again must not leave its peer without.
+#[test]
+fn who_goes_away_with_a_completion_has_acknowledged_it() {
+    let (mut hosts, mut pairs) = connected_as("sim:acks-away", Driver::Inline, AckTiming::AtOnce);
+    // One more than the receiver takes in a turn.
+    let messages = RX_BURST + 1;
+    let receive = RecvRequest { wr_id: 0, scatter: &[] };
+    pairs[1].post_recv_batch(&vec![receive; messages]).expect("posted");
+    send_many(&hosts[0], &mut pairs[0], messages, &SendRequest::send(SendData::Inline(&[])).signaled());
+    let mut completions = vec![None; messages];
+    assert_eq!(hosts[1].cq.poll_into(&mut completions), RX_BURST);
+    assert_eq!(hosts[1].cq.poll_into(&mut completions), 1);
+    acknowledged(&mut hosts[0], messages);
+}
+
+/// A WRITE completes nothing where it arrives: the poll after the one that took it in acknowledges it.
+#[test]
+fn who_posts_once_and_only_polls_acknowledges() {
+    let (mut hosts, mut pairs) = connected_as("sim:acks-polls", Driver::Inline, AckTiming::AtOnce);
+    let messages = RX_BURST + 1;
+    pairs[1].post_send(&write(&hosts[0])).expect("posted");
+    let request = write(&hosts[1]);
+    send_many(&hosts[0], &mut pairs[0], messages, &request);
+    // Two polls take all in, the third finds nothing new.
+    for _ in 0..3 {
+        hosts[1].cq.poll();
+    }
+    acknowledged(&mut hosts[0], messages);
 }
 
 #[test]
