@@ -167,6 +167,11 @@ pub struct QueuePair {
 }
 
 impl QueuePair {
+    /// The device that it is of.
+    pub(crate) fn device(&self) -> &Device {
+        self.owned.device()
+    }
+
     /// Posts a send request. With at most one outstanding on the queue pair it is sent at once; otherwise when someone
     /// polls.
     ///

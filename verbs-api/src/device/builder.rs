@@ -62,6 +62,8 @@ impl DeviceBuilder {
         max_cqs: usize => sizes.max_cqs;
         /// Memory regions at most, 1 to 2^24. Default 4096.
         max_mrs: usize => sizes.max_mrs;
+        /// Shared receive queues at most, 0 to 2^24. Default 1024.
+        max_srqs: usize => sizes.max_srqs;
         /// Address handles at most, 0 to 2^24. Default 4096.
         max_ahs: u32 => sizes.max_ahs;
         /// Largest window of a queue pair, in packets, 1 to 2^14. Default 512.

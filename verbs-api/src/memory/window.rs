@@ -50,7 +50,7 @@ impl MemoryWindow {
     /// completed, those of the whole domain (type 1), or the peer of this queue pair (type 2). The request is signaled, and
     /// begins when everything posted before it has completed. Returns the new key.
     ///
-    /// A region without [`Access::MW_BIND`], rights that make no sense, and a window of type 2 that still shows something
+    /// A region without [`Access::MW_BIND`], a region or a window of another domain than the queue pair's, rights that make no sense, and a window of type 2 that still shows something
     /// end the queue pair with `MwBindErr`.
     ///
     /// # Errors
@@ -67,6 +67,7 @@ impl MemoryWindow {
         if !region.device().is(self.domain.device()) {
             return Err(Error::OtherDevice { what: "memory region" });
         }
+        self.check_device(queue_pair)?;
         self.post(queue_pair, wr_id, range, access)?;
         if !self.regions.iter().any(|known| known.lkey() == region.lkey()) {
             self.regions.push(region.clone());
@@ -77,13 +78,20 @@ impl MemoryWindow {
     /// Posts a request that ends what a window of type 2 shows, once everything posted before has completed.
     ///
     /// # Errors
-    /// [`Error::Post`]; nothing was posted then.
+    /// [`Error::OtherDevice`], [`Error::Post`]; nothing was posted then.
     pub fn invalidate(&self, queue_pair: &mut QueuePair, wr_id: u64) -> Result<(), Error> {
+        self.check_device(queue_pair)?;
         queue_pair.post_send(
             &SendRequest::local(SendOpcode::LocalInv, 0, self.key, SendData::Gather(&[]))
                 .id(wr_id)
                 .signaled(),
         )
+    }
+
+    /// On another device the same key may be another window's.
+    fn check_device(&self, queue_pair: &QueuePair) -> Result<(), Error> {
+        let same = queue_pair.device().is(self.domain.device());
+        if same { Ok(()) } else { Err(Error::OtherDevice { what: "queue pair" }) }
     }
 
     fn post(

@@ -3,9 +3,10 @@
 use crate::host::Host;
 use crate::lan::Lan;
 use crate::net::{Net, connect, nothing};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use verbs_api::{
-    AsyncEvent, Completion, CompletionChannel, RemoteAddr, SendData, SendRequest, WcOpcode, WcStatus,
+    Access, AsyncEvent, Completion, CompletionChannel, QpState, RemoteAddr, SendData, SendRequest, WcOpcode,
+    WcStatus, WindowType,
 };
 
 /// A connection whose second side has a channel.
@@ -126,6 +127,78 @@ fn a_queue_that_runs_over_says_so(lan: Lan) {
         assert_eq!(net.ended(1), (wr_id, WcStatus::Success));
     }
     assert_eq!(net.hosts[1].cq.poll(), None);
+}
+
+/// The same of a queue of sends that two queue pairs share: the one whose completion was lost ends, the other goes on.
+fn a_shared_queue_that_runs_over_ends_who_lost(lan: Lan) {
+    let mut hosts = lan.hosts();
+    hosts[0].cq = hosts[0].device.create_cq(4).expect("a queue");
+    let [first, second] = [0, 1].map(|_| connect(&hosts, |_, builder| builder));
+    let mut net = Net { hosts, pairs: first };
+    let (mut other, peer) = second.into();
+    let target = net.hosts[1].region(8);
+    let write = SendRequest::write(SendData::Inline(&[1; 8]), target.remote().at(0)).signaled();
+    let entries = u64::from(net.hosts[0].cq.entries());
+    for wr_id in 0..entries {
+        other.post_send(&write.id(wr_id)).expect("posted");
+    }
+    net.wait_until("all have completed", || other.outstanding() == 0);
+    net.post(0, &write.id(100));
+    let (cq, qpn) = (net.hosts[0].cq.number(), net.pairs[0].qpn());
+    assert_eq!([net.event(0), net.event(0)], [AsyncEvent::CqOverrun { cq, qpn }, AsyncEvent::QpFatal { qpn }]);
+    assert_eq!([other.state(), peer.state()], [QpState::Rts; 2]);
+    for wr_id in 0..entries {
+        assert_eq!(net.ended(0), (wr_id, WcStatus::Success));
+    }
+    other.post_send(&write.id(101)).expect("posted");
+    assert_eq!(net.ended(0), (101, WcStatus::Success));
+}
+
+/// One channel tells of each of its queues, whatever completes there.
+fn a_channel_tells_of_all_its_queues(lan: Lan) {
+    let mut hosts = lan.hosts();
+    let channel = hosts[0].device.create_channel().expect("a descriptor");
+    let region = hosts[1].pd.register(64, crate::net::ALL).expect("memory");
+    let (at, result) = (region.remote().at(0), hosts[0].pd.register(64, crate::net::ALL | Access::MW_BIND).expect("memory"));
+    let into = crate::net::whole(&result);
+    let word = [result.slice(..8).expect("inside")];
+    let requests = [
+        SendRequest::write(SendData::Inline(&[0; 8]), at),
+        SendRequest::read(&into, at),
+        SendRequest::fetch_and_add(word[0], at, 1),
+        SendRequest::compare_and_swap(word[0], at, 1, 2),
+    ];
+    let mut queues: Vec<_> = (0..=requests.len())
+        .map(|_| hosts[0].device.create_cq_on(&channel, 16).expect("a queue"))
+        .collect();
+    let mut pairs: Vec<_> = Vec::new();
+    for cq in &mut queues {
+        core::mem::swap(&mut hosts[0].cq, cq);
+        pairs.push(connect(&hosts, |_, builder| builder));
+        core::mem::swap(&mut hosts[0].cq, cq);
+        cq.arm(false).expect("it has a channel");
+    }
+    for ([pair, _], request) in pairs.iter_mut().zip(&requests) {
+        pair.post_send(&request.signaled()).expect("posted");
+    }
+    let mut window = hosts[0].pd.alloc_window(WindowType::One).expect("a window");
+    let last = requests.len();
+    window.bind(&mut pairs[last][0], 9, &result, .., Access::REMOTE_READ).expect("posted");
+    let mut told = Vec::new();
+    let deadline = Instant::now() + crate::host::PATIENCE;
+    while told.len() < queues.len() {
+        told.extend(channel.wait(Duration::from_micros(100)).expect("a channel"));
+        hosts[1].device.progress();
+        assert!(Instant::now() < deadline, "{told:?} within a minute");
+    }
+    told.sort_unstable();
+    let mut numbers: Vec<_> = queues.iter().map(verbs_api::CompletionQueue::number).collect();
+    numbers.sort_unstable();
+    assert_eq!(told, numbers, "each once");
+    assert_eq!(channel.take_event(), None);
+    for cq in &mut queues {
+        assert_eq!(cq.poll().map(|done| done.status), Some(WcStatus::Success));
+    }
 }
 
 /// A queue that is made larger keeps what waits in it.

@@ -2,11 +2,11 @@
 
 use crate::host::{Host, complete};
 use crate::lan::Lan;
-use crate::net::{bytes, whole};
+use crate::net::{bytes, usual, whole};
 use std::time::Instant;
 use verbs_api::{
-    AddressHandle, AddressVector, Counters, Datagram, Error, Grh, PostError, RecvRequest, SendData,
-    UdQueuePair, WcStatus,
+    AddressHandle, AddressVector, Counters, Datagram, Endpoint, Error, Grh, PostError, QpState, RecvRequest,
+    SendData, SendRequest, UdQueuePair, WcStatus,
 };
 
 const QKEY: u32 = 0x1357;
@@ -112,6 +112,32 @@ fn a_datagram_is_one_packet(lan: Lan) {
     let most = [source.slice(..longest).expect("inside")];
     post.pairs[0].post_send(&Datagram::new(SendData::Gather(&most), &way, qpn, QKEY)).expect("posted");
     assert_eq!(post.ended(1), (1, WcStatus::Success));
+}
+
+/// 1.2: datagrams for no queue pair, or for one of another service, are dropped and counted; and so are a connection's
+/// packets for a datagram queue pair, so that the sender gives up.
+fn services_do_not_meet(lan: Lan) {
+    let mut post = Post::new(lan);
+    let way = post.way();
+    let [one, two] = &post.hosts;
+    let built = [one, two].map(|host| usual(host).timeout(10).retry_cnt(1).build().expect("a queue pair"));
+    let endpoints = built.each_ref().map(|pair| pair.endpoint());
+    let [lost, its] = built;
+    let its = its.connect(&endpoints[0]).expect("connected");
+    let [ud, rc] = [post.pairs[1].qpn(), its.qpn()];
+    let nobody = (2..).find(|qpn| ![ud, rc].contains(qpn)).expect("there are many numbers");
+    for (qpn, counter) in [(nobody, "drop_unknown_qp"), (rc, "drop_wire_mode")] {
+        let datagram = Datagram::new(SendData::Inline(&[1; 8]), &way, qpn, QKEY);
+        post.pairs[0].post_send(&datagram.signaled()).expect("posted");
+        assert_eq!(post.ended(0).1, WcStatus::Success, "the sender does not learn of it");
+        post.sees(counter, |counters| counters.iter().any(|(name, count)| name == counter && count == 1));
+    }
+    assert_eq!(its.state(), QpState::Rts);
+    let to = Endpoint { qpn: ud, ..endpoints[1] };
+    let mut lost = lost.connect(&to).expect("as if it were one");
+    lost.post_send(&SendRequest::send(SendData::Inline(&[])).id(6)).expect("posted");
+    assert_eq!(post.ended(0), (6, WcStatus::RetryExcErr));
+    assert_eq!(post.pairs[1].state(), QpState::Rts);
 }
 
 /// A handle is of its device, and ends when it is dropped.

@@ -2,6 +2,7 @@
 
 use crate::net::usual;
 use core::net::IpAddr;
+use verbs_api::{SrqCaps, WindowType};
 
 on_every_lan! {
 
@@ -39,6 +40,39 @@ fn a_port_is_active_and_has_an_address(lan: Lan) {
         assert_eq!(host.device.query_gid(0), Some(ip.to_ipv6_mapped().octets()));
         assert_eq!((host.device.query_pkey(0), host.device.query_pkey(1)), (Some(0xFFFF), None));
     }
+}
+
+/// Shared receive queues and windows are counted, too, and what is dropped makes room.
+fn shared_queues_and_windows_are_bounded(lan: Lan) {
+    let [host, _peer] = lan.hosts_of(|builder| builder.max_mrs(4).max_srqs(3));
+    let caps = SrqCaps { max_wr: 1, max_sge: 1 };
+    assert_eq!(host.device.query().max_srq, 3);
+    for _ in 0..2 {
+        let queues: Vec<_> = (0..3).map(|_| host.pd.create_srq(caps).expect("three fit")).collect();
+        let refused = host.pd.create_srq(caps).err().expect("one more").to_string();
+        assert!(refused.contains("shared receive queues of the device are in use"), "{refused}");
+        drop(queues);
+        // Regions and windows have one table.
+        let region = host.region(64);
+        let windows = [WindowType::One, WindowType::Two, WindowType::Two].map(|kind| host.pd.alloc_window(kind));
+        assert!(windows.iter().all(Result::is_ok));
+        let refused = host.pd.alloc_window(WindowType::One).err().expect("a fifth").to_string();
+        assert!(refused.contains('4'), "{refused}");
+        drop((region, windows));
+    }
+}
+
+/// Threads of one process open devices, use them and close them.
+fn devices_open_in_threads(lan: Lan) {
+    let one = || {
+        for wr_id in 0..3 {
+            let mut net = crate::net::Net::new(lan);
+            net.receive(1, wr_id, &[]);
+            net.post(0, &crate::net::nothing().id(wr_id));
+            assert_eq!((net.done(1).wr_id, net.done(0).wr_id), (wr_id, wr_id));
+        }
+    };
+    std::thread::scope(|scope| (0..3).for_each(|_| drop(scope.spawn(one))));
 }
 
 /// Two links of one process do not meet (1.2: other addresses are other connections).

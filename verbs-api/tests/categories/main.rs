@@ -5,6 +5,7 @@
 #[macro_use]
 mod lan;
 mod batch;
+mod bounds;
 mod completion;
 mod datagram;
 mod device;

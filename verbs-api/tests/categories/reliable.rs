@@ -1,8 +1,9 @@
 //! Reliable connections that go wrong: bad keys are in `memory.rs` and `window.rs`; here are alignment, lengths, missing
 //! receives, rights of the queue pair, and the order of what is flushed (protocol.md 1.5, 1.6, 1.9, 2.4).
 
-use crate::net::{ALL, Net, bytes, nothing, pattern, whole};
-use verbs_api::{Access, AsyncEvent, Driver, QpState, SendData, SendRequest, WcStatus};
+use crate::host::complete;
+use crate::net::{ALL, Net, bytes, nothing, pattern, usual, whole};
+use verbs_api::{Access, AsyncEvent, Driver, QpState, RemoteAddr, SendData, SendRequest, Sge, WcStatus};
 
 on_every_lan! {
 
@@ -33,6 +34,84 @@ fn a_receive_that_is_too_short_ends_both(lan: Lan) {
     assert_eq!(net.ended(1), (1, WcStatus::LocLenErr));
     assert_eq!(net.ended(0), (2, WcStatus::RemInvReqErr));
     net.both_fail();
+}
+
+/// 1.6: a local key that opens nothing is a local protection error, of every operation, whatever else is wrong with the
+/// request, signaled or not; the peer hears nothing that ends it.
+fn a_bad_local_key_ends_the_request_here(lan: Lan) {
+    let mut net = Net::new(lan);
+    let word = net.hosts[1].pd.register(16, ALL).expect("memory");
+    let bad = Sge { lkey: 0xDEAD_BEEF, ..net.hosts[0].region(8).slice(..).expect("all of it") };
+    let (into, good) = ([bad], word.remote().at(0));
+    for at in [good, word.remote().at(1), RemoteAddr { rkey: good.rkey ^ 1, ..good }] {
+        for request in [
+            SendRequest::send(SendData::Gather(&into)),
+            SendRequest::write(SendData::Gather(&into), at),
+            SendRequest::write(SendData::Gather(&into), at).with_imm(1).signaled(),
+            SendRequest::read(&into, at),
+            SendRequest::fetch_and_add(bad, at, 1),
+            SendRequest::compare_and_swap(bad, at, 0, 1).signaled(),
+        ] {
+            net.reconnect();
+            net.receive(1, 1, &[]);
+            net.post(0, &request.id(2));
+            assert_eq!(net.ended(0), (2, WcStatus::LocProtErr), "{request:?}");
+            assert_eq!((net.pairs[0].state(), net.pairs[1].state()), (QpState::Err, QpState::Rts), "{request:?}");
+        }
+    }
+    assert_eq!(bytes(&word), [0; 16]);
+}
+
+/// 1.6: a receive that names memory that it may not is the receiver's error, and the sender hears of one.
+fn a_bad_receive_ends_both(lan: Lan) {
+    let mut net = Net::new(lan);
+    let gone = net.hosts[1].region(64).slice(..).expect("all of it");
+    let elsewhere = net.hosts[1].device.alloc_pd().register(64, ALL).expect("memory");
+    let read_only = net.hosts[1].pd.register(64, Access::empty()).expect("memory");
+    let short = net.hosts[1].region(64);
+    let beyond = Sge { length: 128, ..short.slice(..).expect("all of it") };
+    for into in [gone, whole(&elsewhere)[0], whole(&read_only)[0], Sge { addr: short.addr() + 60, ..beyond }] {
+        net.reconnect();
+        net.receive(1, 1, &[into]);
+        net.post(0, &SendRequest::send(SendData::Inline(&[9; 8])).id(2));
+        assert_eq!([net.ended(1), net.ended(0)], [(1, WcStatus::LocProtErr), (2, WcStatus::RemOpErr)], "{into:?}");
+        net.both_fail();
+    }
+    assert_eq!([bytes(&elsewhere), bytes(&read_only)].concat(), [0; 128]);
+}
+
+/// 1.5: a WRITE with immediate waits for a receive as a SEND does, one without needs none; a SEND with invalidate too.
+fn only_what_takes_a_receive_waits_for_one(lan: Lan) {
+    let mut net = Net::with(lan, |_, builder| builder.min_rnr_timer(1));
+    let target = net.hosts[1].region(8);
+    let at = target.remote().at(0);
+    net.post(0, &SendRequest::write(SendData::Inline(&[1; 8]), at).id(1).signaled());
+    assert_eq!(net.ended(0), (1, WcStatus::Success));
+    net.post(0, &SendRequest::write(SendData::Inline(&[2; 8]), at).with_imm(3).id(2).signaled());
+    net.sees(1, "an RNR NAK", |counters| counters.tx_rnr_naks > 0);
+    assert_eq!(net.hosts[1].cq.poll(), None);
+    net.receive(1, 4, &[]);
+    let taken = net.done(1);
+    assert_eq!((taken.wr_id, taken.imm, bytes(&target)), (4, 3, vec![2; 8]));
+    assert_eq!(net.ended(0), (2, WcStatus::Success));
+}
+
+/// 1.9: a peer that is not ready to receive hears nothing, and is given up.
+fn a_peer_that_is_not_ready_is_given_up(lan: Lan) {
+    let hosts = lan.hosts();
+    let [early, late] = hosts.each_ref().map(|host| usual(host).timeout(10).retry_cnt(1).build().expect("a queue pair"));
+    let [mine, its] = [early.endpoint(), late.endpoint()];
+    let mut net_host = hosts;
+    let mut pair = early.connect(&its).expect("connected");
+    let word = net_host[1].pd.register(8, ALL).expect("memory");
+    let result = net_host[0].region(8);
+    pair.post_send(&SendRequest::fetch_and_add(whole(&result)[0], word.remote().at(0), 1).id(1)).expect("posted");
+    let [one, two] = &mut net_host;
+    let done = complete(one, two);
+    assert_eq!((done.wr_id, done.status, bytes(&word)), (1, WcStatus::RetryExcErr, vec![0; 8]));
+    // One in INIT has no peer yet.
+    assert!(two.device.counters().drop_address > 0);
+    late.connect(&mine).expect("as if nothing had been");
 }
 
 /// 1.6: what the queue pair does not permit is refused, whatever the region permits.

@@ -1,7 +1,10 @@
 //! Shared receive queues (protocol.md 1.11, 2.5).
 
-use crate::net::{Net, connect, nothing, usual};
-use verbs_api::{AsyncEvent, PostError, QueuePair, RecvRequest, SharedReceiveQueue, SrqCaps, WcStatus};
+use crate::net::{Net, bytes, connect, nothing, usual, whole};
+use verbs_api::{
+    AsyncEvent, PostError, QueuePair, RecvRequest, SendData, SendRequest, SharedReceiveQueue, SrqCaps,
+    WcStatus,
+};
 
 /// Connections whose second ends share a queue of eight receives, posted as 0 to 7.
 fn sharing(net: &Net, count: usize) -> (SharedReceiveQueue, Vec<[QueuePair; 2]>) {
@@ -75,6 +78,55 @@ fn a_queue_pair_that_fails_leaves_the_stock_to_others(lan: Lan) {
     assert_eq!(srq.query().available, 8);
     pairs[1][0].post_send(&nothing()).expect("posted");
     assert_eq!(net.ended(1), (0, WcStatus::Success));
+}
+
+/// 1.11: WRITEs with immediate of many peers take receives of the one queue, those without none.
+fn writes_with_immediate_take_receives_too(lan: Lan) {
+    let mut net = Net::new(lan);
+    let (_srq, mut pairs) = sharing(&net, 2);
+    let target = net.hosts[1].region(16);
+    for number in 0..8_u32 {
+        let [sender, receiver] = &mut pairs[number as usize % 2];
+        let (at, data) = (target.remote().at(8), [number.to_le_bytes()[0]; 8]);
+        sender.post_send(&SendRequest::write(SendData::Inline(&data), target.remote().at(0))).expect("posted");
+        sender.post_send(&SendRequest::write(SendData::Inline(&data), at).with_imm(number)).expect("posted");
+        let qpn = receiver.qpn();
+        let done = net.done(1);
+        assert_eq!((done.wr_id, done.imm, done.qpn), (number.into(), number, qpn));
+        assert_eq!(bytes(&target), [data, data].concat());
+    }
+}
+
+/// 1.6: the receives name memory of the shared queue's domain; sizes are those asked for, and within the device's.
+fn a_shared_queue_has_its_domain_and_its_sizes(lan: Lan) {
+    let mut net = Net::new(lan);
+    let elsewhere = net.hosts[1].device.alloc_pd();
+    let mut srq = elsewhere.create_srq(SrqCaps { max_wr: 4, max_sge: 1 }).expect("a shared queue");
+    let mine = elsewhere.register(8, crate::net::ALL).expect("memory");
+    let [sge] = whole(&mine);
+    let refused = srq.post_recv(&RecvRequest { wr_id: 1, scatter: &[sge, sge] }).expect_err("one fits");
+    assert!(matches!(refused, verbs_api::Error::Post(PostError::TooManySges { given: 2, max: 1 })), "{refused}");
+    // A region of the queue pairs' own domain is not the queue's.
+    for (sge, ends) in [
+        (sge, [WcStatus::Success; 2]),
+        (whole(&net.hosts[1].region(8))[0], [WcStatus::LocProtErr, WcStatus::RemOpErr]),
+    ] {
+        let [mut sender, _receiver] =
+            connect(&net.hosts, |side, builder| if side == 1 { builder.srq(&srq) } else { builder });
+        srq.post_recv(&RecvRequest { wr_id: 2, scatter: &[sge] }).expect("room");
+        sender.post_send(&SendRequest::send(SendData::Inline(&[5; 8])).id(3).signaled()).expect("posted");
+        assert_eq!([net.ended(1), net.ended(0)], [(2, ends[0]), (3, ends[1])]);
+    }
+    assert_eq!(bytes(&mine), [5; 8]);
+    let most = net.hosts[1].device.query();
+    for (caps, what) in [
+        (SrqCaps { max_wr: most.max_srq_wr + 1, max_sge: 1 }, "max_wr"),
+        (SrqCaps { max_wr: 0, max_sge: 1 }, "max_wr"),
+        (SrqCaps { max_wr: 1, max_sge: most.max_sge + 1 }, "max_sge"),
+    ] {
+        let refused = elsewhere.create_srq(caps).err().expect("out of range").to_string();
+        assert!(refused.contains(what) && refused.contains("must be between"), "{refused}");
+    }
 }
 
 /// A queue pair with a shared queue has none of its own.

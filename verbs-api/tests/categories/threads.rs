@@ -4,7 +4,7 @@ use crate::host::Host;
 use crate::net::{bytes, connect};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
-use verbs_api::{QueuePair, SendData, SendRequest, WcStatus};
+use verbs_api::{Access, Device, QueuePair, SendData, SendRequest, SrqCaps, WcStatus, WindowType};
 
 const THREADS: usize = 3;
 const MESSAGES: u64 = 300;
@@ -30,7 +30,64 @@ fn write_numbers(host: &mut Host, pair: &mut QueuePair, to: verbs_api::RemoteReg
     }
 }
 
+/// Makes objects of every kind of one device and drops them, in an order that depends on the round.
+fn make_and_drop(device: &Device, round: usize) {
+    let pd = device.alloc_pd();
+    let cq = device.create_cq(16).expect("a queue");
+    let srq = pd.create_srq(SrqCaps { max_wr: 4, max_sge: 1 }).expect("a shared queue");
+    let region = pd.register(64, Access::LOCAL_WRITE | Access::MW_BIND).expect("memory");
+    let window = pd.alloc_window(WindowType::Two).expect("a window");
+    let handle = pd.create_ah_to(device.ip()).expect("its own host");
+    let datagrams = pd.ud_queue_pair(&cq, &cq).build().expect("a queue pair");
+    let pair = pd.queue_pair(&cq, &cq).srq(&srq).build().expect("a queue pair");
+    let mut objects: Vec<Box<dyn core::any::Any>> = vec![
+        Box::new(pd),
+        Box::new(cq),
+        Box::new(srq),
+        Box::new(region),
+        Box::new(window),
+        Box::new(handle),
+        Box::new(datagrams),
+        Box::new(pair),
+    ];
+    while !objects.is_empty() {
+        objects.swap_remove(round % objects.len());
+    }
+}
+
 on_every_lan! {
+
+/// Threads make and drop objects of every kind, in any order, on devices between which messages go; nothing is left.
+fn objects_come_and_go_beside_traffic(lan: Lan) {
+    let mut hosts = lan.hosts();
+    let devices = hosts.each_ref().map(|host| host.device.clone());
+    let [mut pair, _peer] = connect(&hosts, |_, builder| builder);
+    let target = hosts[1].region(8 * usize::try_from(DEPTH).expect("small"));
+    let before = devices.each_ref().map(Device::usage);
+    let left = AtomicUsize::new(1 + THREADS);
+    std::thread::scope(|scope| {
+        let (left, devices) = (&left, &devices);
+        for thread in 0..THREADS {
+            scope.spawn(move || {
+                for round in 0..50 {
+                    make_and_drop(&devices[thread % 2], thread + 3 * round);
+                }
+                left.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        let ([host, _], pair, to) = (&mut hosts, &mut pair, target.remote());
+        scope.spawn(move || {
+            write_numbers(host, pair, to);
+            left.fetch_sub(1, Ordering::Relaxed);
+        });
+        let deadline = Instant::now() + 2 * crate::host::PATIENCE;
+        while left.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
+            devices[1].progress();
+            std::thread::yield_now();
+        }
+    });
+    assert_eq!(devices.each_ref().map(Device::usage), before);
+}
 
 /// Threads post, poll and drive the same device at once.
 fn threads_share_a_device(lan: Lan) {

@@ -106,15 +106,26 @@ fn a_window_ends_by_either_invalidation(lan: Lan) {
 /// 1.6: what is no window of the peer's cannot be ended by it.
 fn a_region_is_not_ended_by_a_peer(lan: Lan) {
     let mut net = Net::new(lan);
-    let region = net.hosts[1].region(64);
-    net.receive(1, 1, &[]);
-    net.post(0, &SendRequest::send_with_invalidate(SendData::Inline(&[]), region.rkey()).id(2));
-    let (wr_id, status) = net.ended(0);
-    assert_eq!(wr_id, 2);
-    assert_ne!(status, WcStatus::Success);
-    net.reconnect();
-    net.post(0, &SendRequest::write(SendData::Inline(&[1; 8]), region.remote().at(0)).signaled());
-    assert_eq!(net.ended(0).1, WcStatus::Success, "the region lives");
+    let region = net.hosts[1].pd.register(64, crate::net::ALL | Access::MW_BIND).expect("memory");
+    let mut others = connect(&net.hosts, |_, builder| builder);
+    let mut shared = net.hosts[1].pd.alloc_window(WindowType::One).expect("a window");
+    let mut foreign = net.hosts[1].pd.alloc_window(WindowType::Two).expect("a window");
+    for window in [&mut shared, &mut foreign] {
+        window.bind(&mut others[1], 1, &region, .., Access::REMOTE_WRITE).expect("posted");
+        assert_eq!(net.ended(1), (1, WcStatus::Success));
+    }
+    for rkey in [region.rkey(), shared.rkey(), foreign.rkey(), 0xDEAD_BEEF] {
+        net.receive(1, 1, &[]);
+        net.post(0, &SendRequest::send_with_invalidate(SendData::Inline(&[]), rkey).id(2));
+        assert_eq!(net.ended(0), (2, WcStatus::RemAccessErr), "{rkey:#x}");
+        assert_ne!(net.ended(1).1, WcStatus::Success);
+        net.reconnect();
+    }
+    // All of them open what they did before.
+    for rkey in [region.rkey(), shared.rkey(), foreign.rkey()] {
+        others[0].post_send(&write(&region, 0, rkey)).expect("posted");
+        assert_eq!(net.ended(0).1, WcStatus::Success, "{rkey:#x}");
+    }
 }
 
 }
