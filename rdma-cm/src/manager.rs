@@ -34,7 +34,7 @@ impl fmt::Display for CommId {
 #[non_exhaustive]
 pub enum CmError {
     /// Somebody listens already.
-    #[error("port {0} has a listener already")]
+    #[error("port {0} has a listener already; take another one, or drop that listener")]
     PortInUse(u16),
     /// Too many connections.
     #[error("there are {0} connections, as many as can be; end some first")]

@@ -37,11 +37,11 @@ async fn run(serve: bool, socket: &str, meet: SocketAddr) -> Result<()> {
     if serve {
         println!("waiting at {meet}");
         let (stream, _) = TcpListener::bind(meet).await?.accept().await?;
-        let pair = AsyncQueuePair::new(&completions, connect(prepared, stream).await?);
+        let pair = AsyncQueuePair::new(&completions, connect(prepared, stream).await?)?;
         answer(&pair, &pool).await
     } else {
         let pair =
-            AsyncQueuePair::new(&completions, connect(prepared, TcpStream::connect(meet).await?).await?);
+            AsyncQueuePair::new(&completions, connect(prepared, TcpStream::connect(meet).await?).await?)?;
         ask(&pair, &pool).await
     }
 }

@@ -72,7 +72,7 @@ const PLAIN: u8 = 0x80;
 const STRICT: u8 = 0x40;
 /// Marks an unreliable connection there.
 const UNRELIABLE: u8 = 0x20;
-const QPN_MAX: u32 = 0xFF_FFFE;
+pub(crate) const QPN_MAX: u32 = 0xFF_FFFE;
 const PSN_MAX: u32 = 0xFF_FFFF;
 
 impl Endpoint {

@@ -165,8 +165,18 @@ pub enum Error {
     /// Asynchronous events cannot be waited for.
     #[error("the descriptor of asynchronous events: {0}")]
     Events(#[source] io::Error),
+    /// A datagram to a queue pair that cannot be.
+    #[error("a datagram to queue pair {qpn:#x}; numbers of queue pairs are 0x1 to 0xfffffe")]
+    DatagramTo {
+        /// Its number.
+        qpn: u32,
+    },
+    /// The queue pair completes elsewhere, so that what is awaited would never end.
+    #[cfg(feature = "async")]
+    #[error("the queue pair has other completion queues; begin it by `queue_pair` of these Completions")]
+    ForeignQueuePair,
     /// Two objects of different devices.
-    #[error("the {what} belongs to another device")]
+    #[error("the {what} belongs to another device; make both of the same one")]
     OtherDevice {
         /// Which object.
         what: &'static str,

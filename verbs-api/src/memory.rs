@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::queue_pair::{QueuePairBuilder, UdQueuePairBuilder};
 use crate::shared_receive::SharedReceiveQueue;
 use core::ops::{Bound, RangeBounds};
-use datapath::memory::{Access, Backing, HeapBacking, MemoryKey, ProtectionDomainId};
+use datapath::memory::{Access, Backing, HeapBacking, MemoryKey, ProtectionDomainId, RegisterError};
 use datapath::queue::{Sge, SrqCaps};
 use std::sync::Arc;
 
@@ -49,7 +49,8 @@ impl ProtectionDomain {
     /// # Errors
     /// [`Error::Register`].
     pub fn register(&self, len: usize, access: Access) -> Result<MemoryRegion, Error> {
-        self.register_backing(Arc::new(HeapBacking::new(len)), access)
+        let bytes = HeapBacking::try_new(len).ok_or(RegisterError::OutOfMemory { len })?;
+        self.register_backing(Arc::new(bytes), access)
     }
 
     /// Registers `len` zeroed bytes in hugepages: large buffers move about a tenth faster in them.

@@ -17,7 +17,7 @@ pub use manual::ManualQueuePair;
 use crate::cm::Link;
 use crate::completion::CqShared;
 use crate::device::Device;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, QPN_MAX};
 use crate::error::{BatchError, Error};
 use crate::memory::ProtectionDomain;
 use crate::shared_receive::SrqShared;
@@ -41,7 +41,8 @@ struct Owned {
     handles: QpHandles,
     domain: ProtectionDomain,
     /// Kept for as long as the engine may report to them.
-    _cqs: [Arc<CqShared>; 2],
+    #[cfg_attr(not(feature = "async"), expect(dead_code, reason = "only kept"))]
+    cqs: [Arc<CqShared>; 2],
     srq: Option<Arc<SrqShared>>,
 }
 
@@ -96,6 +97,10 @@ impl Owned {
         }
         if !datagram.to.device().is(self.device()) {
             return Err(Error::OtherDevice { what: "address handle" });
+        }
+        let qpn = datagram.qpn();
+        if !(1..=QPN_MAX).contains(&qpn) {
+            return Err(Error::DatagramTo { qpn });
         }
         self.post_send(&datagram.request)
     }
@@ -167,6 +172,12 @@ pub struct QueuePair {
 }
 
 impl QueuePair {
+    /// Whether both its queues complete there.
+    #[cfg(feature = "async")]
+    pub(crate) fn completes_at(&self, cq: &Arc<CqShared>) -> bool {
+        self.owned.cqs.iter().all(|own| Arc::ptr_eq(own, cq))
+    }
+
     /// The device that it is of.
     pub(crate) fn device(&self) -> &Device {
         self.owned.device()

@@ -154,6 +154,11 @@ impl<'a> Datagram<'a> {
         Self { request: SendRequest::new(SendOpcode::Send, data, addr), to }
     }
 
+    /// The queue pair that it goes to.
+    pub(crate) const fn qpn(&self) -> u32 {
+        DatagramAddress::from_word(self.request.0.remote_addr).qpn
+    }
+
     /// With immediate data, in host order: the receiver's completion shows them.
     #[must_use]
     pub const fn with_imm(self, imm: u32) -> Self {

@@ -40,7 +40,8 @@ fn ends(name: &str, faults: &str, buffers: usize) -> [End; 2] {
     let (one, two) = (prepare(format!("{faults}sim:{name}")), prepare(format!("sim:{name}")));
     let (to_one, to_two) = (one.5.endpoint(), two.5.endpoint());
     [(one, to_two), (two, to_one)].map(|((_device, _pd, completions, memory, pool, prepared), peer)| {
-        let pair = AsyncQueuePair::new(&completions, prepared.connect(&peer).expect("connected"));
+        let pair = AsyncQueuePair::new(&completions, prepared.connect(&peer).expect("connected"))
+            .expect("completes there");
         End { _device, _pd, completions, memory, pool, pair }
     })
 }
@@ -176,6 +177,33 @@ fn a_stream_without_buffers_goes_on_when_one_comes_back() {
         assert_eq!(received.expect("inside"), b"late");
         sent.await.expect("posted");
     });
+}
+
+#[test]
+fn a_stream_has_one_receive_at_least() {
+    let ends = ends("async-depth", "", 2);
+    let [one, two] = &ends;
+    run(&ends, async {
+        let mut messages = two.pair.receives(&two.pool, 0);
+        let mut buffer = one.pool.take().expect("free");
+        buffer.set(b"still").expect("it fits");
+        let sent = one.pair.send(buffer);
+        let received = messages.next().await.expect("a message").expect("posted").buffer.to_vec();
+        assert_eq!(received.expect("inside"), b"still");
+        sent.await.expect("posted");
+    });
+}
+
+#[test]
+fn a_queue_pair_that_completes_elsewhere_is_refused() {
+    let device = Device::builder().driver(Driver::THREAD).open("sim:async-elsewhere").expect("a device");
+    let pd = device.alloc_pd();
+    let [completions, others] = [0, 1].map(|_| Completions::new(&device, 16).expect("a queue"));
+    let prepared = others.queue_pair(&pd).build().expect("a queue pair");
+    let itself = prepared.endpoint();
+    let pair = prepared.connect(&itself).expect("connected to itself");
+    let error = AsyncQueuePair::new(&completions, pair).err().expect("refused");
+    assert!(matches!(error, Error::ForeignQueuePair), "{error}");
 }
 
 /// Both, side by side.
@@ -317,8 +345,8 @@ fn connections_by_address_are_awaited() {
         assert_eq!(request.private_data(), b"hello");
         let accepting = request.accept(build(two)).expect("accepted");
         let (ours, its) = (connecting.await.expect("connected"), accepting.await.expect("connected"));
-        let ours = AsyncQueuePair::new(&one.completions, ours);
-        let its = AsyncQueuePair::new(&two.completions, its);
+        let ours = AsyncQueuePair::new(&one.completions, ours).expect("completes there");
+        let its = AsyncQueuePair::new(&two.completions, its).expect("completes there");
         let received = its.recv(two.pool.take().expect("free"));
         let mut buffer = one.pool.take().expect("free");
         buffer.set(b"by address").expect("it fits");

@@ -106,6 +106,12 @@ fn a_size_beyond_its_limit_is_named_with_the_limit() {
     refused(pair(QueueCaps { max_send_sge: 99, ..caps }).build(), "max_send_sge is 99; it must be between 1");
     refused(pair(caps).window(1 << 14).build(), "window is 16384; it must be between 1 and 512");
     refused(pair(caps).timeout(32).build(), "TIMEOUT is 32; allowed are 0 to 31");
+    refused(pair(caps).dscp(64).build(), "dscp of the address vector is 64; allowed are 0 to 63");
+    refused(pair(caps).hop_limit(0).build(), "hop_limit of the address vector is 0; allowed are 1 to 255");
+    refused(
+        pair(caps).flow_label(1 << 20).build(),
+        "flow_label of the address vector is 1048576; allowed are 0",
+    );
     let _only = pair(caps).build().expect("room for one");
     refused(
         pair(caps).build(),
@@ -118,6 +124,9 @@ fn a_size_beyond_its_limit_is_named_with_the_limit() {
         "all 1 memory regions of the device are in use; raise max_mrs or deregister",
     );
     refused(host.pd.register(64, Access::REMOTE_WRITE), "needs LOCAL_WRITE as well");
+    for len in [1 << 62, usize::MAX / 2, usize::MAX] {
+        refused(host.pd.register(len, REMOTE), &format!("the system gives no {len} bytes"));
+    }
     refused(region.slice(60..65), "bytes 60..65 are not inside a region of 64 bytes");
     refused(region.write(64, b"x"), "bytes 64..65 are not inside a region of 64 bytes");
 }
@@ -143,7 +152,7 @@ fn a_work_request_beyond_its_limit_is_named_with_the_limit() {
     let huge = [Sge { length: u32::MAX, ..sge }];
     refused(
         a.post_send(&SendRequest::send(SendData::Gather(&huge))),
-        "a message of 4294967295 bytes; at most 2^31 can be sent",
+        "a message of 4294967295 bytes; at most 2^31 can be sent or received at once: split it",
     );
     assert_eq!(a.outstanding(), 0, "nothing of it was posted");
     let nothing = SendRequest::send(SendData::Inline(&[]));

@@ -309,6 +309,27 @@ fn dialects_are_agreed_on(driver: Driver) {
     there.assert_empty();
 }
 
+/// Port 0 is any that is free, as with sockets.
+fn a_listener_finds_a_port(driver: Driver) {
+    let [mut here, there] = hosts(driver, "any-port", "");
+    let [one, two] = [0, 1].map(|_| Listener::bind(&there.device, 0).expect("a port is free"));
+    assert_ne!(one.local_addr().port(), two.local_addr().port());
+    for listener in [one, two] {
+        assert_ne!(listener.local_addr().port(), 0);
+        let connector = Connector::new().private_data(b"any");
+        let mut connecting = connector.connect(here.pair(), listener.local_addr()).expect("begun");
+        let deadline = Instant::now() + LIMIT;
+        let request = loop {
+            assert!(connecting.poll().expect("not rejected").is_none() && Instant::now() < deadline);
+            if let Some(request) = listener.poll() {
+                break request;
+            }
+        };
+        assert_eq!(request.private_data(), b"any");
+    }
+    assert!(here.cq.poll().is_none());
+}
+
 fn who_is_not_there_is_said(driver: Driver) {
     let [here, there] = hosts(driver, "absent", "");
     let listener = Listener::bind(&there.device, PORT).expect("a listener");

@@ -273,6 +273,13 @@ fn addresses_are_of_their_own_device_and_domain() {
     let datagram = Datagram::new(SendData::Inline(b"x"), &theirs, 2, 0);
     let error = one.pair.post_send(&datagram).expect_err("another device's");
     assert!(matches!(error, Error::OtherDevice { what: "address handle" }), "{error}");
+    let ours = one.way_to(&two);
+    for qpn in [0, 0xFF_FFFF, u32::MAX] {
+        let error =
+            one.pair.post_send(&Datagram::new(SendData::Inline(b"x"), &ours, qpn, 0)).expect_err("no number");
+        assert!(matches!(error, Error::DatagramTo { qpn: named } if named == qpn), "{error}");
+    }
+    drop(ours);
     let other = one.device.alloc_pd();
     let of_other = other.create_ah_to(one.device.ip()).expect("its own host is always there");
     one.pair.post_send(&Datagram::new(SendData::Inline(b"x"), &of_other, 2, 0).id(4)).expect("posted");

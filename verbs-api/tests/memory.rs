@@ -78,7 +78,7 @@ fn a_region_moves_to_another_domain_and_to_other_memory(driver: Driver) {
     assert_eq!(Arc::strong_count(&old), 1, "the engine has let go of what it was");
     assert_eq!((write(&mut hosts, region.remote()), byte(&region)), (WcStatus::Success, b'!'));
     let error = region.change_domain(&hosts[0].pd).expect_err("another device's").to_string();
-    assert_eq!(error, "the protection domain belongs to another device");
+    assert_eq!(error, "the protection domain belongs to another device; make both of the same one");
 }
 
 }

@@ -72,7 +72,9 @@ pub enum ModifyError {
     #[error("shared receive queue {0} does not exist on this device")]
     UnknownSrq(u32),
     /// The limit can never be reached.
-    #[error("a limit of {given} receives; the shared receive queue holds {max_wr}")]
+    #[error(
+        "a limit of {given} receives; the shared receive queue holds {max_wr}, and the limit is that at most"
+    )]
     SrqLimit {
         /// Asked for.
         given: u32,

@@ -5,6 +5,7 @@ use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
+use std::alloc::{Layout, alloc_zeroed};
 
 /// Memory that peers and the engine may read and write at any time while it is registered.
 ///
@@ -39,13 +40,27 @@ struct Line {
 unsafe impl Sync for HeapBacking {}
 
 impl HeapBacking {
-    /// `len` zeroed bytes.
+    /// `len` zeroed bytes. Ends the process if the system has not as many, as every allocation of Rust's does.
     #[must_use]
     pub fn new(len: usize) -> Self {
         // The allocator's zeroed pages, not a loop: a region of gigabytes is made at once, and touched when used.
         let lines = Box::new_zeroed_slice(len.div_ceil(64));
         // SAFETY: a line is an array of bytes, for which zeros are a value.
         Self { lines: unsafe { lines.assume_init() }, len }
+    }
+
+    /// The same; `None` if the system has not as many.
+    #[must_use]
+    pub fn try_new(len: usize) -> Option<Self> {
+        let layout = Layout::array::<Line>(len.div_ceil(64)).ok()?;
+        if layout.size() == 0 {
+            return Some(Self::new(len));
+        }
+        // SAFETY: the layout has bytes.
+        let lines = NonNull::new(unsafe { alloc_zeroed(layout) })?.cast::<UnsafeCell<Line>>();
+        let lines = NonNull::slice_from_raw_parts(lines, len.div_ceil(64));
+        // SAFETY: the global allocator made them with the layout of that slice, and zeros are a value of a line.
+        Some(Self { lines: unsafe { Box::from_raw(lines.as_ptr()) }, len })
     }
 }
 

@@ -69,6 +69,12 @@ pub enum RegisterError {
     /// REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE.
     #[error("{0:?} needs LOCAL_WRITE as well: remote writes and atomics write local memory")]
     InconsistentAccess(Access),
+    /// The system has no memory of that size.
+    #[error("the system gives no {len} bytes; register less, or a file")]
+    OutOfMemory {
+        /// Length in bytes.
+        len: usize,
+    },
     /// The region would wrap the 64-bit address space.
     #[error("a region of {len} bytes at {iova:#x} wraps the address space")]
     Wraps {

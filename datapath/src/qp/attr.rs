@@ -216,6 +216,14 @@ impl AddressVector {
         if let Some(mac) = self.dst_mac.filter(|mac| mac[0] & 1 != 0 || *mac == [0; 6]) {
             return Err(AttrError::DestinationMac(mac));
         }
+        self.validate_headers()
+    }
+
+    /// Checks what does not name a host: what goes into the headers beside the addresses.
+    ///
+    /// # Errors
+    /// The first value found wrong.
+    pub fn validate_headers(&self) -> Result<(), AttrError> {
         let ranges = [
             ("dscp", u32::from(self.dscp), 0, 63),
             ("hop_limit", u32::from(self.hop_limit), 1, 255),

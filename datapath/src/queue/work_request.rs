@@ -247,7 +247,9 @@ pub enum PostError {
     #[error("the queue pair takes its receives from a shared receive queue; post them there")]
     NoReceiveQueue,
     /// Too many scatter-gather elements.
-    #[error("{given} scatter-gather elements; the queue was created for {max}")]
+    #[error(
+        "{given} scatter-gather elements; the queue was created for {max}: name fewer, or create it with more"
+    )]
     TooManySges {
         /// Elements of the request.
         given: usize,
@@ -255,7 +257,9 @@ pub enum PostError {
         max: u32,
     },
     /// Too much inline data.
-    #[error("{given} bytes of inline data; the queue pair was created for {max}")]
+    #[error(
+        "{given} bytes of inline data; the queue pair was created for {max}: gather them from registered memory, or create it with more"
+    )]
     InlineTooLong {
         /// Bytes of the request.
         given: usize,
@@ -288,7 +292,7 @@ pub enum PostError {
         max: u32,
     },
     /// The message is too long.
-    #[error("a message of {given} bytes; at most 2^31 can be sent")]
+    #[error("a message of {given} bytes; at most 2^31 can be sent or received at once: split it")]
     TooLong {
         /// Bytes of the request.
         given: u64,

@@ -6,7 +6,7 @@ use crate::completion::{CompletionChannel, CompletionQueue};
 use crate::device::Device;
 use crate::error::Error;
 use crate::memory::ProtectionDomain;
-use crate::queue_pair::QueuePairBuilder;
+use crate::queue_pair::{QueuePair, QueuePairBuilder};
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use datapath::queue::{Completion, WcOpcode, WcStatus};
@@ -71,6 +71,11 @@ impl Completions {
         cq.arm(false)?;
         let state = Mutex::new(State { cq, under_way: HashMap::new(), next_id: 0 });
         Ok(Self { inner: Arc::new(Inner { channel, state }) })
+    }
+
+    /// Whether a queue pair completes here.
+    pub(super) fn are_of(&self, pair: &QueuePair) -> bool {
+        pair.completes_at(lock(&self.inner.state).cq.shared())
     }
 
     /// Begins a reliable connection that completes here.

@@ -4,6 +4,7 @@ use super::buffer::{Buffer, BufferPool};
 use super::completions::{Completions, Operation};
 use super::lock;
 use super::receives::Receives;
+use crate::error::Error;
 use crate::queue_pair::QueuePair;
 use crate::work_request::{RemoteAddr, SendRequest};
 use datapath::queue::{RecvRequest, SendData, Sge};
@@ -11,7 +12,7 @@ use std::sync::Mutex;
 
 /// A connected queue pair that completes at a [`Completions`]. Tasks share it: posting takes a lock.
 ///
-/// Dropping it destroys it; what is under way ends with [`Error::QueuePairGone`](crate::Error::QueuePairGone).
+/// Dropping it destroys it; what is under way ends with [`Error::QueuePairGone`].
 pub struct AsyncQueuePair {
     /// `None` only while it is dropped.
     pair: Mutex<Option<QueuePair>>,
@@ -21,9 +22,14 @@ pub struct AsyncQueuePair {
 
 impl AsyncQueuePair {
     /// Of a queue pair that [`Completions::queue_pair`] began.
-    #[must_use]
-    pub fn new(completions: &Completions, pair: QueuePair) -> Self {
-        Self { qpn: pair.qpn(), pair: Mutex::new(Some(pair)), completions: completions.clone() }
+    ///
+    /// # Errors
+    /// [`Error::ForeignQueuePair`] if it completes elsewhere; it is gone then.
+    pub fn new(completions: &Completions, pair: QueuePair) -> Result<Self, Error> {
+        if !completions.are_of(&pair) {
+            return Err(Error::ForeignQueuePair);
+        }
+        Ok(Self { qpn: pair.qpn(), pair: Mutex::new(Some(pair)), completions: completions.clone() })
     }
 
     /// SENDs what the buffer holds.
@@ -51,7 +57,7 @@ impl AsyncQueuePair {
         })
     }
 
-    /// All messages from now on, in order; `depth` receives wait in buffers of `pool`.
+    /// All messages from now on, in order; `depth` receives, one at least, wait in buffers of `pool`.
     pub fn receives(&self, pool: &BufferPool, depth: usize) -> Receives<'_> {
         Receives::new(self, pool, depth)
     }

@@ -26,6 +26,8 @@ pub struct Receives<'a> {
 
 impl<'a> Receives<'a> {
     pub(super) fn new(pair: &'a AsyncQueuePair, pool: &BufferPool, depth: usize) -> Self {
+        // Without one nothing would ever come.
+        let depth = depth.max(1);
         let mut receives =
             Self { pair, pool: pool.clone(), depth, posted: VecDeque::with_capacity(depth), ended: false };
         while receives.posted.len() < depth

@@ -25,8 +25,10 @@ pub enum ConnectionError {
     /// No host has the peer's address.
     #[error("nobody answers for {0}: is it on the same link, and up?")]
     Unreachable(IpAddr),
-    /// There was no connection within the time that the caller gave.
-    #[error("no connection within {0:?}")]
+    /// There was no connection, or no request for one, within the time that the caller gave.
+    #[error(
+        "nothing came within {0:?}; does one end listen and the other connect, and does somebody drive both devices?"
+    )]
     Deadline(Duration),
     /// The peer has taken back its request, or does not take what it was granted.
     #[error("the peer has given up; the next request may be another")]

@@ -15,6 +15,9 @@ use std::sync::Arc;
 use std::time::Instant;
 use wire::cm::RejReason;
 
+/// Ports of which a listener takes one that says that any will do: the dynamic ones (RFC 6335).
+const ANY_PORT: core::ops::RangeInclusive<u16> = 49_152..=u16::MAX;
+
 /// A port of a device's address that peers connect to (`rdma_listen`).
 ///
 /// Dropping it rejects who waits; connections that were accepted stay.
@@ -28,7 +31,8 @@ impl Listener {
     /// Requests that wait for the program, unless told otherwise.
     pub const BACKLOG: usize = 128;
 
-    /// Listens to a port of the device's address, with room for [`Listener::BACKLOG`] requests.
+    /// Listens to a port of the device's address, 0: to one that nobody listens to
+    /// ([`local_addr`](Self::local_addr) says which), with room for [`Listener::BACKLOG`] requests.
     ///
     /// # Errors
     /// [`Error::Connection`] if somebody listens to it, [`Error::Create`] if the device's queue pair 1 is in use.
@@ -43,11 +47,17 @@ impl Listener {
     pub fn with_backlog(device: &Device, port: u16, backlog: usize) -> Result<Self, Error> {
         let service = device.connections()?;
         let bound = service.call(device, |state, _| {
-            state.manager.listen(port, backlog)?;
+            let port = if port == 0 {
+                let mut free = ANY_PORT.filter(|port| state.manager.listen(*port, backlog).is_ok());
+                free.next().ok_or(CmError::PortInUse(0))?
+            } else {
+                state.manager.listen(port, backlog)?;
+                port
+            };
             state.open_port(port);
-            Ok::<_, CmError>(())
+            Ok::<_, CmError>(port)
         });
-        bound.map_err(ConnectionError::from)?;
+        let port = bound.map_err(ConnectionError::from)?;
         Ok(Self { device: device.clone(), service, port })
     }
 

@@ -219,6 +219,7 @@ impl QueuePairBuilder {
             | QpAttrMask::WIRE_MODE
             | QpAttrMask::RECOVERY;
         self.attr.validate(mask)?;
+        self.attr.av.validate_headers()?;
         let device = self.parts.domain.device();
         if self.attr.path_mtu > device.path_mtu_max() {
             return Err(device.path_mtu_error(self.attr.path_mtu));

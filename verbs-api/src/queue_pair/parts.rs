@@ -62,6 +62,6 @@ impl Parts {
         };
         let handles = device.nic().create_qp(&config)?;
         trace::created(handles.qpn, self.qp_type);
-        Ok(Owned { handles, domain: self.domain, _cqs: self.cqs, srq: self.srq })
+        Ok(Owned { handles, domain: self.domain, cqs: self.cqs, srq: self.srq })
     }
 }
