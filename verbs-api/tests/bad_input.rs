@@ -11,7 +11,8 @@ mod host;
 
 use arena::{Arena, Part};
 use datapath::port::sim::{Segment, SimPort};
-use host::{Host, PATIENCE, REMOTE, complete};
+use host::wait::PATIENCE;
+use host::{Host, REMOTE, complete};
 use std::sync::Arc;
 use std::time::Instant;
 use verbs_api::{

@@ -4,8 +4,9 @@
 #[macro_use]
 #[path = "support/drivers.rs"]
 mod drivers;
+#[path = "support/wait.rs"]
+mod wait;
 
-use std::time::{Duration, Instant};
 use verbs_api::{
     Access, AddressHandle, AddressVector, Completion, CompletionQueue, Counters, Datagram, Device, Driver,
     Error, Grh, MemoryRegion, PostError, ProtectionDomain, QpState, QpType, QueueCaps, RecvRequest, SendData,
@@ -54,24 +55,16 @@ impl Host {
     }
 
     fn sees(&self, other: &Self, what: &str, condition: impl Fn(&Counters) -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !condition(&self.device.counters()) {
+        wait::until(what, || {
             self.device.progress();
             other.device.progress();
-            assert!(Instant::now() < deadline, "{what}: not within a minute: {:?}", self.device.counters());
-        }
+            condition(&self.device.counters()).then_some(())
+        });
     }
 }
 
 fn complete(host: &mut Host, other: &Host) -> Completion {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(completion) = host.cq.poll() {
-            return completion;
-        }
-        other.device.progress();
-        assert!(Instant::now() < deadline, "no completion within a minute");
-    }
+    wait::completion(&mut host.cq, &other.device)
 }
 
 fn bytes(region: &MemoryRegion) -> Vec<u8> {

@@ -7,7 +7,7 @@ mod drivers;
 #[expect(dead_code, reason = "what other tests need of it")]
 mod host;
 
-use host::PATIENCE;
+use host::wait::PATIENCE;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

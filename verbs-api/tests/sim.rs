@@ -3,9 +3,10 @@
 #[macro_use]
 #[path = "support/drivers.rs"]
 mod drivers;
+#[path = "support/wait.rs"]
+mod wait;
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 use verbs_api::{
     Access, CompletionQueue, CongestionAlgorithm, Device, Driver, Error, FaultStats, MemoryRegion,
     ProtectionDomain, QueuePair, RecvRequest, SendData, SendRequest, WcStatus,
@@ -47,14 +48,7 @@ fn connect_strictly(one: &Host, two: &Host, strict: [bool; 2]) -> (QueuePair, Qu
 
 /// The status of the next completion of `host`.
 fn complete(host: &mut Host, other: &Host) -> WcStatus {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(completion) = host.cq.poll() {
-            return completion.status;
-        }
-        other.device.progress();
-        assert!(Instant::now() < deadline, "no completion within a minute");
-    }
+    wait::completion(&mut host.cq, &other.device).status
 }
 
 /// Sends 8 bytes and WRITEs 8 bytes, which arrive.

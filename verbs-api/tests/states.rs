@@ -4,8 +4,9 @@
 #[macro_use]
 #[path = "support/drivers.rs"]
 mod drivers;
+#[path = "support/wait.rs"]
+mod wait;
 
-use std::time::{Duration, Instant};
 use verbs_api::{
     Access, AddressVector, AsyncEvent, Completion, CompletionQueue, CongestionAlgorithm, Datagram, Device,
     Driver, Error, ManualQueuePair, PostError, ProtectionDomain, QpAttr, QpAttrMask, QpState, QpType,
@@ -97,26 +98,16 @@ fn connect([one, two]: &mut [Host; 2]) -> [QpAttr; 2] {
 }
 
 fn complete(host: &mut Host, other: &Host) -> Completion {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(completion) = host.cq.poll() {
-            return completion;
-        }
-        other.device.progress();
-        assert!(Instant::now() < deadline, "no completion within a minute");
-    }
+    wait::completion(&mut host.cq, &other.device)
 }
 
 fn event(host: &Host, other: &Host) -> AsyncEvent {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(event) = host.device.poll_event() {
-            return event;
+    wait::until("an event", || {
+        for host in [host, other] {
+            host.device.progress();
         }
-        host.device.progress();
-        other.device.progress();
-        assert!(Instant::now() < deadline, "no event within a minute");
-    }
+        host.device.poll_event()
+    })
 }
 
 fn nothing() -> SendRequest<'static> {

@@ -1,39 +1,9 @@
 use super::*;
 use crate::work_request::RemoteAddr;
-use datapath::engine::EngineConfig;
-use datapath::port::{Port, PortCaps, PortStats};
 use std::path::PathBuf;
 
-/// A port to nowhere.
-struct NoPort;
-
-impl Port for NoPort {
-    fn caps(&self) -> PortCaps {
-        PortCaps { mac: [2, 0, 0, 0, 0, 1], max_frame: 1500 }
-    }
-    fn link_up(&self) -> bool {
-        false
-    }
-    fn rx_burst(&mut self) -> usize {
-        0
-    }
-    fn rx_frame(&self, _index: usize) -> &[u8] {
-        &[]
-    }
-    fn rx_release(&mut self) {}
-    fn tx_slot(&mut self) -> Option<&mut [u8]> {
-        None
-    }
-    fn tx_commit(&mut self, _len: usize) {}
-    fn tx_cancel(&mut self) {}
-    fn tx_flush(&mut self) {}
-    fn stats(&self) -> PortStats {
-        PortStats::default()
-    }
-}
-
 fn domain() -> ProtectionDomain {
-    Device::from_port(NoPort, EngineConfig::default()).expect("a device").alloc_pd()
+    Device::open("sim:memory-tests").expect("a device").alloc_pd()
 }
 
 fn region(len: usize) -> MemoryRegion {

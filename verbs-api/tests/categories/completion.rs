@@ -185,7 +185,7 @@ fn a_channel_tells_of_all_its_queues(lan: Lan) {
     let last = requests.len();
     window.bind(&mut pairs[last][0], 9, &result, .., Access::REMOTE_READ).expect("posted");
     let mut told = Vec::new();
-    let deadline = Instant::now() + crate::host::PATIENCE;
+    let deadline = Instant::now() + crate::host::wait::PATIENCE;
     while told.len() < queues.len() {
         told.extend(channel.wait(Duration::from_micros(100)).expect("a channel"));
         hosts[1].device.progress();

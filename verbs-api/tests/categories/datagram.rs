@@ -1,9 +1,9 @@
 //! Unreliable datagrams and address handles (protocol.md 1.2, 1.3, 1.11).
 
+use crate::host::wait::until;
 use crate::host::{Host, complete};
 use crate::lan::Lan;
 use crate::net::{bytes, usual, whole};
-use std::time::Instant;
 use verbs_api::{
     AddressHandle, AddressVector, Counters, Datagram, Endpoint, Error, Grh, PostError, QpState, RecvRequest,
     SendData, SendRequest, UdQueuePair, WcStatus,
@@ -46,13 +46,12 @@ impl Post {
     }
 
     fn sees(&self, what: &str, condition: impl Fn(&Counters) -> bool) {
-        let deadline = Instant::now() + crate::host::PATIENCE;
-        while !condition(&self.hosts[1].device.counters()) {
+        until(what, || {
             self.hosts.iter().for_each(|host| {
                 host.device.progress();
             });
-            assert!(Instant::now() < deadline, "{what}: not within a minute");
-        }
+            condition(&self.hosts[1].device.counters()).then_some(())
+        });
     }
 }
 

@@ -1,8 +1,8 @@
 //! Links between two devices of this process.
 
-use crate::host::{Host, PATIENCE};
+use crate::host::Host;
+use crate::host::wait::until;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
 use verbs_api::{Device, DeviceBuilder, Driver};
 
 /// What is between two hosts, and who drives them.
@@ -45,14 +45,13 @@ impl Lan {
     pub fn hosts_of(self, tune: impl Fn(DeviceBuilder) -> DeviceBuilder) -> [Host; 2] {
         let builder = tune(Device::builder().driver(self.driver));
         let hosts = self.devices().map(|text| Host::new(builder.open(&text).expect("a device")));
-        let deadline = Instant::now() + PATIENCE;
-        while !hosts.iter().all(|host| host.device.link_up()) {
+        until("the link", || {
             hosts.iter().for_each(|host| {
                 host.device.progress();
             });
             std::thread::yield_now();
-            assert!(Instant::now() < deadline, "no link within a minute");
-        }
+            hosts.iter().all(|host| host.device.link_up()).then_some(())
+        });
         // That the links came up is known.
         hosts.iter().for_each(|host| while host.device.poll_event().is_some() {});
         hosts

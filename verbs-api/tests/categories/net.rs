@@ -1,8 +1,8 @@
 //! A connection, and how the tests look at it.
 
-use crate::host::{Host, PATIENCE, complete};
+use crate::host::wait::until;
+use crate::host::{Host, complete};
 use crate::lan::Lan;
-use std::time::Instant;
 use verbs_api::{
     Access, AsyncEvent, Completion, CongestionAlgorithm, Counters, MemoryRegion, QpState, QueuePair,
     QueuePairBuilder, RecvRequest, SendData, SendRequest, Sge, WcStatus,
@@ -100,13 +100,15 @@ impl Net {
 
     #[track_caller]
     pub fn wait_until(&self, what: &str, mut condition: impl FnMut() -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        while !condition() {
+        until(what, || {
+            if condition() {
+                return Some(());
+            }
             self.hosts.iter().for_each(|host| {
                 host.device.progress();
             });
-            assert!(Instant::now() < deadline, "{what}: not within a minute");
-        }
+            None
+        });
     }
 }
 

@@ -1,10 +1,10 @@
 //! A queue pair's states, one after the other (protocol.md 1.9). That each transition needs its mask and no other exists is
 //! in `states.rs` beside this directory.
 
+use crate::host::wait::until;
 use crate::host::{Host, complete};
 use crate::lan::Lan;
 use crate::net::{ALL, nothing};
-use std::time::Instant;
 use verbs_api::{
     AddressVector, AsyncEvent, CongestionAlgorithm, Error, ManualQueuePair, PostError, QpAttr, QpAttrMask,
     QpState, RecvRequest, WcStatus,
@@ -80,16 +80,12 @@ impl Life {
     }
 
     fn event(&self, side: usize) -> AsyncEvent {
-        let deadline = Instant::now() + crate::host::PATIENCE;
-        loop {
-            if let Some(event) = self.hosts[side].device.poll_event() {
-                return event;
-            }
+        until("an event", || {
             self.hosts.iter().for_each(|host| {
                 host.device.progress();
             });
-            assert!(Instant::now() < deadline, "no event within a minute");
-        }
+            self.hosts[side].device.poll_event()
+        })
     }
 }
 

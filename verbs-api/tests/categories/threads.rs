@@ -12,7 +12,7 @@ const DEPTH: u64 = 8;
 
 /// WRITEs numbers one after the other, `DEPTH` of them under way; each completes at its own queue, in order.
 fn write_numbers(host: &mut Host, pair: &mut QueuePair, to: verbs_api::RemoteRegion) {
-    let deadline = Instant::now() + crate::host::PATIENCE;
+    let deadline = Instant::now() + crate::host::wait::PATIENCE;
     let (mut posted, mut done) = (0, 0);
     while done < MESSAGES {
         if posted < MESSAGES && posted < done + DEPTH {
@@ -80,7 +80,7 @@ fn objects_come_and_go_beside_traffic(lan: Lan) {
             write_numbers(host, pair, to);
             left.fetch_sub(1, Ordering::Relaxed);
         });
-        let deadline = Instant::now() + 2 * crate::host::PATIENCE;
+        let deadline = Instant::now() + 2 * crate::host::wait::PATIENCE;
         while left.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
             devices[1].progress();
             std::thread::yield_now();
@@ -110,7 +110,7 @@ fn threads_share_a_device(lan: Lan) {
             });
         }
         // Who is written to runs, too. (A thread that fails shows it by itself, after its minute.)
-        let deadline = Instant::now() + 2 * crate::host::PATIENCE;
+        let deadline = Instant::now() + 2 * crate::host::wait::PATIENCE;
         while left.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
             shared[1].device.progress();
             std::thread::yield_now();
