@@ -98,27 +98,33 @@ fn packets_find_their_way_and_others_can_read_them() {
 /// Another program sees RoCEv2 over IPv6, and questions and answers of neighbor discovery.
 fn assert_tshark_agrees(file: &std::path::Path) {
     let fields = ["ipv6.src", "ipv6.dst", "infiniband.bth.opcode", "icmpv6.type"];
-    let mut tshark = Command::new("tshark");
-    tshark.arg("-r").arg(file).args(["-T", "fields", "-E", "separator=;"]);
-    for field in fields {
-        tshark.args(["-e", field]);
-    }
-    let seen = tshark.output().expect("it is there");
-    assert!(seen.status.success(), "{}", String::from_utf8_lossy(&seen.stderr));
-    let seen = String::from_utf8_lossy(&seen.stdout).into_owned();
-    for line in [
+    let fields = fields.iter().flat_map(|field| ["-e", field]);
+    let seen = tshark(file, ["-T", "fields", "-E", "separator=;"].into_iter().chain(fields));
+    // Of WRITEs, SENDs and READs the first, middle and last packets, from the client to the server.
+    let requests = [6, 7, 8, 0, 1, 2, 12].map(|opcode| format!("fd00::2;fd00::1;{opcode};"));
+    let responses = [13, 14, 15].map(|opcode| format!("fd00::1;fd00::2;{opcode};"));
+    for line in requests.iter().chain(&responses).map(String::as_str).chain([
         "fd00::1;fd00::2;17;",
         "fd00::2;fd00::1;17;",
         "fd00::2;fd00::1;100;",
         "fd00::2;ff02::1:ff00:1;;135",
         "fd00::1;fd00::2;;136",
-    ] {
+    ]) {
         assert!(
             seen.lines().any(|seen| seen == line),
             "no `{line}` in {:?}",
             seen.lines().take(50).collect::<Vec<_>>()
         );
     }
+    let wrong = tshark(file, ["-Y", "icmpv6.checksum.status == 0"]);
+    assert_eq!(wrong, "", "every checksum of neighbor discovery is right");
+}
+
+/// What tshark says of a capture.
+fn tshark<'a>(file: &std::path::Path, options: impl IntoIterator<Item = &'a str>) -> String {
+    let said = Command::new("tshark").arg("-r").arg(file).args(options).output().expect("it is there");
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    String::from_utf8_lossy(&said.stdout).into_owned()
 }
 
 #[test]
