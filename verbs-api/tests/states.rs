@@ -8,9 +8,9 @@ mod drivers;
 mod wait;
 
 use verbs_api::{
-    Access, AddressVector, AsyncEvent, Completion, CompletionQueue, CongestionAlgorithm, Datagram, Device,
-    Driver, Error, ManualQueuePair, PostError, ProtectionDomain, QpAttr, QpAttrMask, QpState, QpType,
-    RecvRequest, SendData, SendRequest, Sge, WcStatus,
+    Access, AddressHandle, AddressVector, AsyncEvent, Completion, CompletionQueue, CongestionAlgorithm,
+    Datagram, Device, Driver, Error, ManualQueuePair, PostError, ProtectionDomain, QpAttr, QpAttrMask,
+    QpState, QpType, RecvRequest, SendData, SendRequest, Sge, WcStatus,
 };
 
 use QpState::{Err, Init, Reset, Rtr, Rts, Sqd, Sqe};
@@ -128,21 +128,21 @@ fn a_transition_needs_its_mask_and_changes_nothing_without() {
 /// A send that cannot be sent takes UC and UD to SQE.
 fn break_sends(host: &mut Host, attr: &QpAttr) {
     [Init, Rtr, Rts].iter().for_each(|state| go(&mut host.pair, attr, *state));
+    let _to = spoil_a_send(host, 0);
+    let failed = wait::until("a failure", || host.cq.poll());
+    assert_eq!((failed.status, host.pair.state()), (WcStatus::LocProtErr, Sqe));
+}
+
+/// Posts what cannot be sent. A datagram's handle is needed until it completes.
+fn spoil_a_send(host: &mut Host, wr_id: u64) -> AddressHandle {
     let gone = [Sge { addr: 0, length: 1, lkey: 0 }];
+    let to = host.pd.create_ah_to(host.device.ip()).expect("its own host");
     let posted = match host.pair.qp_type() {
-        Ud => {
-            let to = host.pd.create_ah_to(host.device.ip()).expect("its own host");
-            host.pair.post_datagram(&Datagram::new(SendData::Gather(&gone), &to, 2, 0))
-        }
-        _ => host.pair.post_send(&SendRequest::send(SendData::Gather(&gone))),
+        Ud => host.pair.post_datagram(&Datagram::new(SendData::Gather(&gone), &to, 2, 0).id(wr_id)),
+        _ => host.pair.post_send(&SendRequest::send(SendData::Gather(&gone)).id(wr_id)),
     };
     posted.expect("keys are checked by the engine");
-    let failed = loop {
-        if let Some(done) = host.cq.poll() {
-            break done;
-        }
-    };
-    assert_eq!((failed.status, host.pair.state()), (WcStatus::LocProtErr, Sqe));
+    to
 }
 
 fn every_transition(qp_type: QpType) {
@@ -261,6 +261,68 @@ fn a_drained_queue_says_so_and_goes_on(driver: Driver) {
     for wr_id in [1, 2] {
         let done = complete(one, two);
         assert_eq!((done.wr_id, done.status), (wr_id, WcStatus::Success));
+    }
+}
+
+/// SQD and SQE of UC and UD: in SQD nothing is sent, and what comes is taken; in SQE what is posted is flushed, and what
+/// comes is taken; back in RTS everything is as before.
+fn unreliable_queue_pairs_stop_sending_and_go_on(driver: Driver) {
+    for qp_type in [Uc, Ud] {
+        let hosts = &mut ["one", "two"].map(|_| host(driver, "stopping"));
+        for host in hosts.iter_mut() {
+            host.pair = host.pd.queue_pair(&host.cq, &host.cq).create_of(qp_type).expect("a queue pair");
+        }
+        let [attr, its] = connect(hosts);
+        let [one, two] = hosts;
+        let areas = [&*one, &*two].map(|host| host.pd.register(64, Access::LOCAL_WRITE).expect("memory"));
+        let post = |from: &mut Host, to: &Host, way: &AddressVector, wr_id| {
+            let way = from.pd.create_ah(way).expect("an address handle");
+            let datagram = Datagram::new(SendData::Inline(&[]), &way, to.pair.qpn(), 0);
+            let posted = match qp_type {
+                Ud => from.pair.post_datagram(&datagram.signaled().id(wr_id)),
+                _ => from.pair.post_send(&nothing().id(wr_id)),
+            };
+            posted.expect("posted");
+            way
+        };
+        let receive = |host: &mut Host, area: usize, wr_id| {
+            let scatter = [areas[area].slice(..).expect("all of it")];
+            host.pair.post_recv(&RecvRequest { wr_id, scatter: &scatter }).expect("posted");
+        };
+        let ends = |host: &mut Host, other: &Host, expected| {
+            let done = complete(host, other);
+            assert_eq!((done.wr_id, done.status), expected, "{qp_type}");
+        };
+
+        let sqd = QpAttr { state: Sqd, en_sqd_async_notify: true, ..attr };
+        one.pair.modify(&sqd, QpAttrMask::STATE | QpAttrMask::EN_SQD_ASYNC_NOTIFY).expect("RTS to SQD");
+        assert_eq!(event(one, two), AsyncEvent::SqDrained { qpn: one.pair.qpn() });
+        let _way = post(one, two, &attr.av, 1);
+        receive(one, 0, 2);
+        let _back = post(two, one, &its.av, 3);
+        ends(two, one, (3, WcStatus::Success));
+        ends(one, two, (2, WcStatus::Success));
+        assert_eq!((one.cq.poll(), one.pair.outstanding()), (None, 1), "{qp_type}: nothing is sent in SQD");
+        receive(two, 1, 4);
+        go(&mut one.pair, &attr, Rts);
+        ends(one, two, (1, WcStatus::Success));
+        ends(two, one, (4, WcStatus::Success));
+
+        let _to = spoil_a_send(one, 5);
+        ends(one, two, (5, WcStatus::LocProtErr));
+        assert_eq!(one.pair.state(), Sqe);
+        let _way = post(one, two, &attr.av, 6);
+        ends(one, two, (6, WcStatus::WrFlushErr));
+        receive(one, 0, 7);
+        let _back = post(two, one, &its.av, 8);
+        ends(two, one, (8, WcStatus::Success));
+        ends(one, two, (7, WcStatus::Success));
+        go(&mut one.pair, &attr, Rts);
+        receive(two, 1, 9);
+        let _way = post(one, two, &attr.av, 10);
+        ends(one, two, (10, WcStatus::Success));
+        ends(two, one, (9, WcStatus::Success));
+        assert_eq!((one.device.poll_event(), two.device.poll_event()), (None, None), "{qp_type}");
     }
 }
 
