@@ -14,8 +14,11 @@ for word in $(cat /proc/cmdline); do
     case "$word" in srnic.*=*) export "${word#srnic.}" ;; esac
 done
 /bin/ip link set lo up
+# Nobody else is on this link: its addresses are there at once, and not tentative for a second, in which rxe cannot resolve any.
+echo 0 > /proc/sys/net/ipv6/conf/eth0/accept_dad
 /bin/ip link set eth0 mtu "$mtu" up
 /bin/ip addr add "$address/24" dev eth0
+/bin/ip -6 addr add "$address6/64" dev eth0
 /bin/ip neigh replace "$host" lladdr "$host_mac" dev eth0 nud permanent
 /bin/rdma link add rxe0 type rxe netdev eth0
 for device in /sys/class/infiniband_verbs/uverbs*; do
@@ -25,8 +28,8 @@ for device in /sys/class/infiniband_verbs/uverbs*; do
 done
 stty -F /dev/ttyS0 -echo -onlcr
 echo "@@ready $(cat /sys/class/infiniband/rxe0/ports/1/state)" > /dev/ttyS0
-# Not the shell itself is process 1: a read of its line ends when a process that it does not know ends, such as the watcher
-# that `timeout` leaves to process 1, and it takes that for the end of the line.
+# Not the shell itself is process 1, the parent of every orphan: its read of a line ends when a child ends that it does not
+# know, and it takes that for the end of all lines.
 while :; do
     sh < /dev/ttyS0 > /dev/ttyS0 2>&1
 done

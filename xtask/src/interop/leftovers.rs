@@ -19,18 +19,32 @@ pub fn own_name() -> Result<String> {
 
 /// Ends what is left of runs whose process is gone: what runs in their namespaces, and those. Those of others stay.
 pub fn clean_up() -> Result<()> {
-    let listed = output(Command::new("ip").args(["netns", "list"]))?;
-    let names = listed.lines().filter_map(|line| line.split_whitespace().next());
-    for name in names.filter(|name| is_abandoned(name, started)) {
+    for name in namespaces()?.into_iter().filter(|name| is_abandoned(name, started)) {
         println!("the namespace {name} is left of a run that was killed: it goes");
-        let pids = output(Command::new("ip").args(["netns", "pids", name]))?;
-        for pid in pids.split_whitespace() {
-            // It may have ended by itself.
-            let _ = output(Command::new("kill").args(["-KILL", pid]));
+        if let Err(error) = end(&name)
+            && namespaces()?.contains(&name)
+        {
+            return Err(error);
         }
-        output(Command::new("ip").args(["netns", "delete", name]))?;
+        // Otherwise another run, which began at the same time, was faster.
     }
     Ok(())
+}
+
+/// Ends what runs in a namespace, and it.
+fn end(name: &str) -> Result<()> {
+    let pids = output(Command::new("ip").args(["netns", "pids", name]))?;
+    for pid in pids.split_whitespace() {
+        // It may have ended by itself.
+        let _ = output(Command::new("kill").args(["-KILL", pid]));
+    }
+    output(Command::new("ip").args(["netns", "delete", name])).map(drop)
+}
+
+/// The names of all namespaces.
+fn namespaces() -> Result<Vec<String>> {
+    let listed = output(Command::new("ip").args(["netns", "list"]))?;
+    Ok(listed.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
 }
 
 /// Whether a namespace is one of ours whose maker, by what `started` says of processes, is gone.
@@ -53,6 +67,9 @@ fn started(pid: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read as _;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::Stdio;
 
     #[test]
     fn only_namespaces_of_ours_whose_maker_is_gone_are_abandoned() {
@@ -62,6 +79,28 @@ mod tests {
         for name in ["srnic-interop-7-100", "srnic-interop-7", "srnic-interop-x-y", "somebody-else", ""] {
             assert!(!is_abandoned(name, alive), "{name}");
         }
+    }
+
+    #[test]
+    fn what_a_killed_run_left_goes_with_its_processes() {
+        let mut maker = Command::new("sleep").arg("0").spawn().expect("it starts");
+        let began = started(maker.id()).expect("not waited for yet");
+        maker.wait().expect("it ends");
+        let name = format!("{PREFIX}{}-{began}", maker.id());
+        if output(Command::new("ip").args(["netns", "add", &name])).is_err() {
+            println!("skipped: no network namespace can be made (it takes iproute2 and root)");
+            return;
+        }
+        let mut left = Command::new("ip");
+        left.args(["netns", "exec", &name, "sh", "-c", "echo up; exec sleep 600"]);
+        let mut left = left.stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut said = [0];
+        let stdout = left.stdout.as_mut().expect("it is piped");
+        stdout.read_exact(&mut said).expect("it runs in the namespace");
+        clean_up().expect("nothing is in the way");
+        assert!(!namespaces().expect("ip lists them").contains(&name));
+        let status = left.wait().expect("it has ended");
+        assert_eq!(status.signal(), Some(9), "{status}");
     }
 
     #[test]

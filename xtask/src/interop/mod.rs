@@ -10,6 +10,7 @@ mod image;
 mod leftovers;
 mod namespace;
 mod packages;
+mod refusals;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,19 +40,25 @@ pub fn run(part: &str) -> Result<()> {
     let bins = ["--bin", "srnic_perftest", "--bin", "srnic_rping"];
     repo::run(cargo(&[&["build", "--release", "-p", "srnic-benches"], &bins[..]].concat()))?;
     let programs = repo::target_directory()?.join("release");
+    interrupt::catch()?;
     let namespace = Namespace::new()?;
     let parts = Parts { namespace: &namespace, kernel: &files.kernel, image: &image, place: &place };
     let mut guest = None;
+    let mut with_guest = |play: &dyn Fn(&mut Guest) -> Result<()>| {
+        // A failure takes its guest with it, and whatever it left there: the next case gets another.
+        let mut used = guest.take().map_or_else(|| Guest::boot(&parts), Ok)?;
+        play(&mut used)?;
+        guest = Some(used);
+        Ok(())
+    };
     let mut steps = Steps::default();
     for case in Case::all().filter(|case| case.name().contains(part)) {
         interrupt::check()?;
-        steps.check(&case.name(), || {
-            // A failure takes its guest with it, and whatever it left there: the next case gets another.
-            let mut used = guest.take().map_or_else(|| Guest::boot(&parts), Ok)?;
-            play(&case, &namespace, &mut used, &programs)?;
-            guest = Some(used);
-            Ok(())
-        });
+        steps.check(&case.name(), || with_guest(&|guest| play(&case, &namespace, guest, &programs)));
+    }
+    for (name, refused) in refusals::ALL.into_iter().filter(|(name, _)| name.contains(part)) {
+        interrupt::check()?;
+        steps.check(name, || with_guest(&|guest| refused(&namespace, guest, &programs.join("srnic_rping"))));
     }
     steps.finish()
 }
@@ -59,30 +66,28 @@ pub fn run(part: &str) -> Result<()> {
 /// One case: a stock tool in the guest, ours beside it, both to their successful end.
 fn play(case: &Case, namespace: &Namespace, guest: &mut Guest, programs: &Path) -> Result<()> {
     let ours = case.ours(namespace.command(&programs.join(case.program())));
-    if case.guest_serves {
+    let (theirs, ours) = if case.guest_serves {
+        if case.connects() {
+            guest.begin_listening(&case.theirs())?;
+        } else {
+            // Our client of a side channel tries again.
+            guest.begin(&case.theirs())?;
+        }
+        let said = namespace::spawn(ours)?.end();
+        (guest.end(), said)
+    } else {
+        let mut child = namespace::spawn(ours)?;
+        // A stock client tries once.
+        child.wait_for("waiting for a client")?;
         guest.begin(&case.theirs())?;
-        let said = run_to_end(ours);
-        let theirs = guest.end();
-        println!("ours: {}", said?);
-        return theirs.map(drop);
-    }
-    let mut child = namespace::spawn(ours)?;
-    // A stock client tries once.
-    child.wait_for("waiting for a client")?;
-    guest.begin(&case.theirs())?;
-    let theirs = guest.end();
-    let said = child.end();
-    match (theirs, said) {
+        (guest.end(), child.end())
+    };
+    match (theirs, ours) {
         (Ok(_), Ok(said)) => println!("ours: {said}"),
         (Err(theirs), Err(ours)) => return Err(Error(format!("{theirs}\n{ours}"))),
         (Err(error), Ok(_)) | (Ok(_), Err(error)) => return Err(error),
     }
     Ok(())
-}
-
-/// Runs a command to its successful end; returns what it said.
-fn run_to_end(command: Command) -> Result<String> {
-    namespace::spawn(command)?.end()
 }
 
 /// Why no guest can run here.

@@ -19,6 +19,10 @@ pub const HOST_IP: &str = "10.9.0.1";
 pub const GUEST_IP: &str = "10.9.0.2";
 /// Our engine's.
 pub const ENGINE_IP: &str = "10.9.0.3";
+/// The guest's IPv6 address, whose GID follows that of the IPv4 one.
+pub const GUEST_IP6: &str = "fd00:9::2";
+/// Our engine's, in cases over IPv6: an engine has one address.
+pub const ENGINE_IP6: &str = "fd00:9::3";
 /// The guest's Ethernet address.
 pub const GUEST_MAC: &str = "52:54:00:09:00:02";
 /// The tap's.
@@ -27,7 +31,7 @@ pub const HOST_MAC: &str = "52:54:00:09:00:01";
 pub const MTU: u16 = 4400;
 
 /// Longest time that one of our processes may take.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(180);
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// The namespace; it goes away with this.
