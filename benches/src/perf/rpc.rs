@@ -2,18 +2,20 @@
 //! benchmark measures.
 
 mod lane;
+mod lanes;
 
 use crate::channel::Channel;
 use crate::completions::Completions;
 use crate::error::{Error, Result};
-use crate::perf::cli::{self, RpcArgs};
+use crate::perf::cli::{self, Goal, RpcArgs};
 use crate::perf::meter::{Meter, Rates};
 use crate::perf::progress::Progress;
 use crate::perf::report::Report;
 use crate::perf::session::{self, Session, Setup};
 use crate::perf::table;
-use crate::perf::tool::Tool;
-use lane::{Lane, Slots};
+use crate::perf::tool::{self, Tool};
+use lane::{Ends, Lane, Slots};
+use lanes::Lanes;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -73,24 +75,24 @@ fn run(tool: Tool, args: &RpcArgs, device: &Device, channel: &mut Channel) -> Re
 /// One size. The client measures.
 fn measure(args: &RpcArgs, session: &mut Session<'_>, report: &mut Report, slots: Slots) -> Result<()> {
     let size = slots.size();
-    let mut lanes: Vec<Lane> = (0..args.qps).map(|index| Lane::new(index, slots)).collect();
-    for (lane, queue_pair) in lanes.iter_mut().zip(&mut session.queue_pairs) {
-        lane.post_receives(queue_pair, &session.target)?;
-    }
-    session.meet("ready", size)?;
+    let Session { device, channel, cq, queue_pairs, source, target, losses, .. } = session;
+    let device: &Device = device;
+    let mut lanes = Lanes::new(queue_pairs, slots, Ends { source, target, verify: args.common.verify })?;
+    tool::meet(device, channel, "ready", size)?;
     let rates = if args.common.basics.is_client() {
         let mut meter = Meter::new(Instant::now()).showing(Progress::of(&args.common.basics));
-        let result = call(args, session, &mut lanes, &mut meter);
+        let goal = args.common.basics.goal(ITERS_DEFAULT);
+        let result = call(goal, &mut lanes, Completions::new(cq, channel), &mut meter);
         let rates = meter.rates();
         if matches!(result, Err(Error::Interrupted)) && rates.iterations > 0 {
-            report.add_rates(size, rates, args.report_gbits, session.losses.take());
+            report.add_rates(size, rates, args.report_gbits, losses.take());
         }
         result?;
-        session.channel.say("done", rates)?;
+        channel.say("done", rates)?;
         rates
     } else {
-        serve(session, &mut lanes)?;
-        session.channel.hear::<Rates>(session.device, "done")?
+        serve(&mut lanes, Completions::new(cq, channel))?;
+        channel.hear::<Rates>(device, "done")?
     };
     session.meet("checked", size)?;
     report.add_rates(size, rates, args.report_gbits, session.losses.take());
@@ -98,54 +100,39 @@ fn measure(args: &RpcArgs, session: &mut Session<'_>, report: &mut Report, slots
 }
 
 /// Keeps requests outstanding on every queue pair until the goal is reached and all are answered.
-fn call(args: &RpcArgs, session: &mut Session<'_>, lanes: &mut [Lane], meter: &mut Meter) -> Result<()> {
-    let (goal, verify) = (args.common.basics.goal(ITERS_DEFAULT), args.common.verify);
-    let mut completions = Completions::new(&mut session.cq, session.channel);
-    let queue_pairs = &mut session.queue_pairs;
-    let mut now = Instant::now();
+fn call(
+    goal: Goal,
+    lanes: &mut Lanes<'_>,
+    mut completions: Completions<'_>,
+    meter: &mut Meter,
+) -> Result<()> {
     loop {
         let mut done = [None; BATCH];
         let count = completions.poll_into(WHAT, &mut done)?;
         let mut answered = 0;
         for done in done[..count].iter().flatten().filter(|done| done.opcode == WcOpcode::Recv) {
-            let (lane, queue_pair) = Lane::of(lanes, queue_pairs, done.wr_id)?;
-            lane.take_response(done.byte_len, queue_pair, &session.target, verify)?;
-            lane.request(queue_pair, &session.source, goal, now, verify)?;
+            lanes.take(done, Lane::take_response)?;
             answered += 1;
         }
-        now = Instant::now();
+        let now = Instant::now();
+        lanes.send(answered == 0, |lane, ends| lane.request(ends, goal, now))?;
         if answered > 0 {
             meter.completed(answered, now);
-        } else {
-            // The first requests, and those for which there was no room.
-            for (lane, queue_pair) in lanes.iter_mut().zip(queue_pairs.iter_mut()) {
-                lane.request(queue_pair, &session.source, goal, now, verify)?;
-            }
-            if lanes.iter().all(|lane| lane.is_idle()) {
-                return Ok(());
-            }
+        } else if lanes.are_idle() {
+            return Ok(());
         }
     }
 }
 
 /// Answers each request with its own bytes, until the peer says that it is done.
-fn serve(session: &mut Session<'_>, lanes: &mut [Lane]) -> Result<()> {
-    let mut completions = Completions::new(&mut session.cq, session.channel);
-    let queue_pairs = &mut session.queue_pairs;
+fn serve(lanes: &mut Lanes<'_>, mut completions: Completions<'_>) -> Result<()> {
     while !completions.peer_spoke() {
         let mut done = [None; BATCH];
         let count = completions.poll_into(WHAT, &mut done)?;
         for done in done[..count].iter().flatten().filter(|done| done.opcode == WcOpcode::Recv) {
-            let (lane, queue_pair) = Lane::of(lanes, queue_pairs, done.wr_id)?;
-            lane.take_request(done.byte_len)?;
-            lane.answer(queue_pair, &session.source, &session.target)?;
+            lanes.take(done, Lane::take_request)?;
         }
-        if count == 0 {
-            // Those for which there was no room.
-            for (lane, queue_pair) in lanes.iter_mut().zip(queue_pairs.iter_mut()) {
-                lane.answer(queue_pair, &session.source, &session.target)?;
-            }
-        }
+        lanes.send(count == 0, Lane::answer)?;
     }
     Ok(())
 }

@@ -10,6 +10,8 @@ use verbs_api::{MemoryRegion, QueueCaps, QueuePair, RecvRequest, SendData, SendR
 
 /// Requests or responses for which there is one completion.
 const SIGNAL_INTERVAL: u64 = 16;
+/// Receives posted at a time.
+const BATCH: usize = 32;
 
 /// Where messages are: as many places for each queue pair as requests are outstanding.
 #[derive(Clone, Copy, Debug)]
@@ -47,31 +49,32 @@ impl Slots {
     }
 }
 
-/// A queue pair's state.
-pub struct Lane {
+/// What all lanes have in common.
+#[derive(Clone, Copy)]
+pub struct Ends<'a> {
+    /// What is sent.
+    pub source: &'a MemoryRegion,
+    /// Where the peer's messages go.
+    pub target: &'a MemoryRegion,
+    /// Every byte is checked.
+    pub verify: bool,
+}
+
+/// A queue pair, and what went over it.
+pub struct Lane<'a> {
     index: usize,
     slots: Slots,
+    queue_pair: &'a mut QueuePair,
     sent: u64,
     received: u64,
     posted: u64,
+    /// Has taken a message, and sent nothing since.
+    due: bool,
 }
 
-impl Lane {
-    pub const fn new(index: u32, slots: Slots) -> Self {
-        Self { index: index as usize, slots, sent: 0, received: 0, posted: 0 }
-    }
-
-    /// The lane and the queue pair that a receive's `wr_id` names.
-    pub fn of<'a>(
-        lanes: &'a mut [Self],
-        queue_pairs: &'a mut [QueuePair],
-        wr_id: u64,
-    ) -> Result<(&'a mut Self, &'a mut QueuePair)> {
-        let index = usize::try_from(wr_id).unwrap_or(usize::MAX);
-        lanes.get_mut(index).zip(queue_pairs.get_mut(index)).ok_or_else(|| Error::Unexpected {
-            said: format!("a completion with wr_id {wr_id}"),
-            expected: "one of ours",
-        })
+impl<'a> Lane<'a> {
+    pub const fn new(index: usize, slots: Slots, queue_pair: &'a mut QueuePair) -> Self {
+        Self { index, slots, queue_pair, sent: 0, received: 0, posted: 0, due: false }
     }
 
     /// Places in the send queue: a message is acknowledged later than it is answered, and completes with others.
@@ -85,103 +88,104 @@ impl Lane {
         self.received == self.sent
     }
 
-    /// One for each request that is outstanding.
-    pub fn post_receives(&mut self, queue_pair: &mut QueuePair, target: &MemoryRegion) -> Result<()> {
-        for _ in 0..self.slots.requests {
-            self.post_receive(queue_pair, target)?;
-        }
-        Ok(())
-    }
-
-    fn post_receive(&mut self, queue_pair: &mut QueuePair, target: &MemoryRegion) -> Result<()> {
-        let scatter = [target.slice(self.slots.of(self.index, self.posted))?];
-        queue_pair.post_recv(&RecvRequest { wr_id: self.index as u64, scatter: &scatter })?;
-        self.posted += 1;
-        Ok(())
-    }
-
-    /// Sends requests until enough are outstanding, or were sent.
-    pub fn request(
-        &mut self,
-        queue_pair: &mut QueuePair,
-        source: &MemoryRegion,
-        goal: Goal,
-        now: Instant,
-        verify: bool,
-    ) -> Result<()> {
-        while self.sent - self.received < u64::from(self.slots.requests)
-            && self.has_room(queue_pair)
-            && !goal.is_reached(self.sent, now)
-        {
-            let slot = self.slots.of(self.index, self.sent);
-            if verify {
-                memory::fill(source, slot.clone(), self.pattern(self.sent))?;
+    /// Posts receives: one for each message that is taken or outstanding once `taken` are.
+    pub fn post_receives(&mut self, taken: u64, Ends { target, .. }: Ends<'_>) -> Result<()> {
+        let posted = taken + u64::from(self.slots.requests);
+        while self.posted < posted {
+            let mut places = [[target.slice(0..0)?]; BATCH];
+            let mut count = 0;
+            for ([place], message) in places.iter_mut().zip(self.posted..posted) {
+                *place = target.slice(self.slots.of(self.index, message))?;
+                count += 1;
             }
-            self.send(queue_pair, source, slot)?;
+            let wr_id = self.index as u64;
+            let receives = places.each_ref().map(|scatter| RecvRequest { wr_id, scatter });
+            self.queue_pair.post_recv_batch(&receives[..count])?;
+            self.posted += count as u64;
         }
         Ok(())
     }
 
-    /// Takes the oldest response, and makes room for another one.
-    pub fn take_response(
-        &mut self,
-        len: u32,
-        queue_pair: &mut QueuePair,
-        target: &MemoryRegion,
-        verify: bool,
-    ) -> Result<()> {
-        self.check(len)?;
-        if verify {
-            let slot = self.slots.of(self.index, self.received);
-            memory::check(target, slot, Some(self.pattern(self.received)), "response")?;
+    /// Sends requests, as a list, until enough are outstanding or were sent.
+    pub fn request(&mut self, ends: Ends<'_>, goal: Goal, now: Instant) -> Result<()> {
+        self.due = false;
+        self.post_receives(self.received, ends)?;
+        let mut end = self.sent;
+        while end - self.received < u64::from(self.slots.requests)
+            && self.has_room_for(end)
+            && !goal.is_reached(end, now)
+        {
+            if ends.verify {
+                memory::fill(ends.source, self.slots.of(self.index, end), self.pattern(end))?;
+            }
+            end += 1;
         }
-        self.received += 1;
-        self.post_receive(queue_pair, target)
+        self.send_until(end, ends.source)
+    }
+
+    /// Takes the oldest response.
+    pub fn take_response(&mut self, len: u32, ends: Ends<'_>) -> Result<()> {
+        if ends.verify {
+            let slot = self.slots.of(self.index, self.received);
+            memory::check(ends.target, slot, Some(self.pattern(self.received)), "response")?;
+        }
+        self.take_request(len, ends)
     }
 
     /// A request is here.
-    pub fn take_request(&mut self, len: u32) -> Result<()> {
+    pub fn take_request(&mut self, len: u32, _: Ends<'_>) -> Result<()> {
         self.check(len)?;
         self.received += 1;
         Ok(())
     }
 
-    /// Answers requests with their own bytes.
-    pub fn answer(
-        &mut self,
-        queue_pair: &mut QueuePair,
-        source: &MemoryRegion,
-        target: &MemoryRegion,
-    ) -> Result<()> {
-        while self.sent < self.received && self.has_room(queue_pair) {
-            let slot = self.slots.of(self.index, self.sent);
-            copy(target, source, slot.clone())?;
-            // From here on the place may take the next request.
-            self.post_receive(queue_pair, target)?;
-            self.send(queue_pair, source, slot)?;
+    /// A message is here; whether it is the first since the lane sent.
+    pub const fn becomes_due(&mut self) -> bool {
+        !std::mem::replace(&mut self.due, true)
+    }
+
+    /// Answers requests with their own bytes, in a list.
+    pub fn answer(&mut self, ends: Ends<'_>) -> Result<()> {
+        self.due = false;
+        let mut end = self.sent;
+        while end < self.received && self.has_room_for(end) {
+            copy(ends.target, ends.source, self.slots.of(self.index, end))?;
+            end += 1;
         }
+        // The places whose messages were copied may take others.
+        self.post_receives(end, ends)?;
+        self.send_until(end, ends.source)
+    }
+
+    /// Whether the send queue takes the messages up to number `end`, and one more.
+    fn has_room_for(&self, end: u64) -> bool {
+        u64::from(self.queue_pair.outstanding()) + (end - self.sent)
+            < u64::from(Self::send_queue(self.slots.requests))
+    }
+
+    /// Sends the messages below number `end`.
+    fn send_until(&mut self, end: u64, source: &MemoryRegion) -> Result<()> {
+        if end == self.sent {
+            return Ok(());
+        }
+        let mut inline = [0; QueueCaps::INLINE_LIMIT as usize];
+        let mut batch = self.queue_pair.batch();
+        for message in self.sent..end {
+            let slot = self.slots.of(self.index, message);
+            let gather = [source.slice(slot.clone())?];
+            let data = match inline.get_mut(..slot.len()) {
+                Some(bytes) => {
+                    source.read(slot.start, bytes)?;
+                    SendData::Inline(bytes)
+                }
+                None => SendData::Gather(&gather),
+            };
+            let request = SendRequest::send(data);
+            let signaled = (message + 1).is_multiple_of(SIGNAL_INTERVAL);
+            batch.post_send(&if signaled { request.signaled() } else { request })?;
+        }
+        self.sent = end;
         Ok(())
-    }
-
-    fn has_room(&self, queue_pair: &QueuePair) -> bool {
-        queue_pair.outstanding() < Self::send_queue(self.slots.requests)
-    }
-
-    fn send(&mut self, queue_pair: &mut QueuePair, source: &MemoryRegion, slot: Range<usize>) -> Result<()> {
-        let mut bytes = [0; QueueCaps::INLINE_LIMIT as usize];
-        if let Some(bytes) = bytes.get_mut(..slot.len()) {
-            source.read(slot.start, bytes)?;
-            return self.post(queue_pair, SendData::Inline(bytes));
-        }
-        let gather = [source.slice(slot)?];
-        self.post(queue_pair, SendData::Gather(&gather))
-    }
-
-    fn post(&mut self, queue_pair: &mut QueuePair, data: SendData<'_>) -> Result<()> {
-        let request = SendRequest::send(data);
-        self.sent += 1;
-        let signaled = self.sent.is_multiple_of(SIGNAL_INTERVAL);
-        Ok(queue_pair.post_send(&if signaled { request.signaled() } else { request })?)
     }
 
     fn check(&self, len: u32) -> Result<()> {
