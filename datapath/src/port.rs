@@ -6,10 +6,13 @@
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 pub mod fault;
+pub mod memif;
 pub mod options;
 pub mod pcap_tap;
 pub mod sim;
 
+#[cfg(test)]
+mod test_pair;
 #[cfg(test)]
 mod test_port;
 

@@ -39,6 +39,9 @@ pub enum Error {
     #[cfg(feature = "dpdk")]
     #[error("the port cannot be opened: {0}")]
     Port(#[from] datapath::port::dpdk::PortError),
+    /// A memif with `zero-copy=on` cannot be opened.
+    #[error(transparent)]
+    Memif(#[from] datapath::port::memif::Error),
     /// A `sim:` device finds no place on its segment.
     #[error(transparent)]
     Sim(#[from] datapath::port::sim::SimError),

@@ -85,6 +85,7 @@ mod error;
 mod events;
 mod favour;
 mod memory;
+mod lending;
 mod nic;
 #[cfg(feature = "dpdk")]
 mod open;

@@ -24,6 +24,9 @@ pub fn engine_port(spec: &DeviceSpec) -> Result<DpdkPort, Error> {
 pub fn open_port(spec: &DeviceSpec) -> Result<OpenPort, Error> {
     let eal = Eal::start(&eal(spec))?;
     match &spec.transport {
+        Transport::Memif { zero_copy: true, .. } => {
+            Err(Error::Unsupported("a memif with zero-copy=on is no port of DPDK's; leave that out"))
+        }
         Transport::Memif { path, .. } => Ok(memif(spec, path)?.open(eal)?),
         Transport::Vhost { path } => Ok(vhost(spec, path)?.open_back_end(eal)?),
         Transport::Virtio { path } => Ok(vhost(spec, path)?.open_front_end(eal)?),

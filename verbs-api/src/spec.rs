@@ -53,6 +53,9 @@ pub enum Transport {
         path: PathBuf,
         /// Which end.
         role: Option<Role>,
+        /// Frames are built and read in the shared memory itself, by a driver of our own, instead of being copied there
+        /// and back by DPDK's.
+        zero_copy: bool,
     },
     /// The back end of a vhost-user pair: it makes the socket.
     Vhost {
@@ -127,6 +130,7 @@ pub enum Hugepages {
 /// | key | value | default |
 /// |---|---|---|
 /// | `role` | `server`, `client`; `memif` only | [`DeviceSpec::or_role`], else an error when opened |
+/// | `zero-copy` | `on`: packets are built and read in the shared memory itself, without DPDK; `off`; `memif` only | `off` |
 /// | `ip` | IPv4 or IPv6 address of the device | 10.77.0.1 for a server, 10.77.0.2 for a client, 10.77.0.N for the Nth of a segment; must be given for an interface and a NIC |
 /// | `mac` | Ethernet address | 02:00 and the last four bytes of a given `ip`, so that hosts on a switch differ; else 02:00:00:00:00:01, 02:00:00:00:00:02; ending in N on a segment; that of the interface or NIC |
 /// | `mtu` | 348..=9216: longest IP packet in bytes, **the same at both ends** of a `memif` and on a segment | 4590; that of the interface or NIC |
@@ -251,7 +255,7 @@ impl DeviceSpec {
     /// [`SpecError::NoRole`] if nobody said.
     pub fn role(&self) -> Result<Option<Role>, SpecError> {
         match &self.transport {
-            Transport::Memif { path, role: None } => {
+            Transport::Memif { path, role: None, .. } => {
                 Err(SpecError::NoRole { path: path.display().to_string() })
             }
             Transport::Memif { role, .. } => Ok(*role),

@@ -107,6 +107,10 @@ impl DeviceBuilder {
             let ip = spec.ip.unwrap_or(IpAddr::V4(Ipv4Addr::new(10, 77, 0, port.host())));
             return builder.with_faults(port, EngineConfig { ip, ..config }, spec);
         }
+        if let Transport::Memif { path, zero_copy: true, .. } = &spec.transport {
+            let port = crate::lending::open(spec, path)?;
+            return builder.with_faults(port, EngineConfig { ip: spec.ip_or_default()?, ..config }, spec);
+        }
         builder.open_dpdk(spec, config)
     }
 
@@ -120,7 +124,8 @@ impl DeviceBuilder {
     fn open_dpdk(&self, spec: &DeviceSpec, _config: EngineConfig) -> Result<Device, Error> {
         spec.ip_or_default()?;
         Err(Error::Unsupported(
-            "this build has no DPDK, so it has sim: devices only; switch on the feature `dpdk` of verbs-api",
+            "this build has no DPDK, so it has sim: devices and memif: with zero-copy=on only; switch on the feature `dpdk` \
+             of verbs-api",
         ))
     }
 

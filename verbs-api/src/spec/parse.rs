@@ -18,7 +18,7 @@ const KEYS: Keys = Keys {
 /// Those of a memif device.
 const MEMIF_KEYS: Keys = Keys {
     of: "device",
-    names: &["role", "ip", "mac", "mtu", "vlan", "driver", "stat", "pcap", "hugepages"],
+    names: &["role", "zero-copy", "ip", "mac", "mtu", "vlan", "driver", "stat", "pcap", "hugepages"],
     example: "role=server",
 };
 /// Those of a device without DPDK.
@@ -97,7 +97,7 @@ fn transport(scheme: &'static str, name: &str) -> Result<Transport, SpecError> {
     }
     let fails = |remedy| SpecError::Name { scheme, name: name.to_owned(), remedy };
     Ok(match scheme {
-        "memif" => Transport::Memif { path: name.into(), role: None },
+        "memif" => Transport::Memif { path: name.into(), role: None, zero_copy: false },
         "vhost" => Transport::Vhost { path: name.into() },
         "virtio" => Transport::Virtio { path: name.into() },
         "af_packet" => Transport::AfPacket { interface: interface(name).map_err(fails)? },
@@ -142,6 +142,12 @@ impl DeviceSpec {
                     *role = Some(given);
                 }
             }
+            "zero-copy" => {
+                let given = parse_switch(value).ok_or("on or off")?;
+                if let Transport::Memif { zero_copy, .. } = &mut self.transport {
+                    *zero_copy = given;
+                }
+            }
             "ip" => self.ip = Some(parse_ip(value).ok_or("a host's IPv4 or IPv6 address, as in 10.77.0.1")?),
             "mac" => {
                 self.mac =
@@ -176,6 +182,14 @@ fn parse_driver(value: &str) -> Option<Driver> {
         Some(_) => None,
         None if value == "inline" => Some(Driver::Inline),
         None => (value == "thread").then_some(Driver::THREAD),
+    }
+}
+
+fn parse_switch(value: &str) -> Option<bool> {
+    match value {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
     }
 }
 

@@ -99,7 +99,7 @@ fn every_key_is_taken() {
         "memif:/run/a,mtu=1500,vlan=7,mac=02:aB:00:00:00:09,hugepages=off,ip=fd00::1,driver=thread@2,role=client,stat=/run/a.stat,pcap=/tmp/a.pcap",
     );
     let expected = DeviceSpec {
-        transport: Transport::Memif { path: "/run/a".into(), role: Some(Role::Client) },
+        transport: Transport::Memif { path: "/run/a".into(), role: Some(Role::Client), zero_copy: false },
         ip: "fd00::1".parse().ok(),
         mac: Some([2, 0xAB, 0, 0, 0, 9]),
         mtu: Some(1500),
@@ -150,6 +150,7 @@ fn an_error_names_the_key_and_what_is_allowed() {
             "unknown device key `rolle`; keys are role, ip, mac, mtu, vlan, driver, stat, pcap, hugepages",
         ),
         ("memif:/a,mtu=1500,mtu=1500", "device key `mtu` is given twice"),
+        ("memif:/a,zero-copy=yes", "`zero-copy=yes`: zero-copy must be on or off"),
         ("memif:/a,role=master", "`role=master`: role must be server or client"),
         (
             "memif:/a,mtu=347",

@@ -1,106 +1,22 @@
 mod vhost;
 
-use std::fs;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::path::Path;
 
 use super::*;
+use crate::port::memif::{self, MemifPort};
+use crate::port::test_pair::{self, Scratch, assert_intact, connect, deliver, queue, receive, within};
 
-/// No step takes longer, however busy the machine.
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// A memif pair inside this process, driven by one thread.
-struct Pair {
-    server: DpdkPort,
-    client: DpdkPort,
-    dir: PathBuf,
-}
+type Pair = test_pair::Pair<DpdkPort, DpdkPort>;
 
 impl Pair {
-    fn connected() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("dpdk-port-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let dir = std::env::temp_dir().join(name);
-        fs::create_dir(&dir).expect("a fresh directory");
-        let server = open(&dir, MemifRole::Server);
-        let client = open(&dir, MemifRole::Client);
-        let mut pair = Self { server, client, dir };
-        pair.connect();
-        pair
-    }
-
-    fn connect(&mut self) {
-        within("link", || {
-            // A client connects from within its receive bursts.
-            self.client.rx_burst();
-            self.server.rx_burst();
-            std::thread::yield_now();
-            self.client.link_up() && self.server.link_up()
-        });
+    fn of_drivers() -> Self {
+        Self::connected(|dir| open(dir, MemifRole::Server), |dir| open(dir, MemifRole::Client))
     }
 }
 
-impl Drop for Pair {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.dir);
-    }
-}
-
-fn open(dir: &std::path::Path, role: MemifRole) -> DpdkPort {
+fn open(dir: &Path, role: MemifRole) -> DpdkPort {
     let eal = Eal::start(&EalConfig::default()).expect("EAL");
     DpdkPort::memif(eal, &MemifConfig::new(dir.join("s"), role)).expect("a port")
-}
-
-fn within(what: &str, mut step: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !step() {
-        assert!(start.elapsed() < LIMIT, "no {what} within {LIMIT:?}");
-    }
-}
-
-/// Byte `offset` of a frame of `len` bytes.
-fn byte(len: usize, offset: usize) -> u8 {
-    (len * 31 + offset * 7 + offset / 251).to_le_bytes()[0]
-}
-
-fn fill(frame: &mut [u8]) {
-    let len = frame.len();
-    for (offset, to) in frame.iter_mut().enumerate() {
-        *to = byte(len, offset);
-    }
-}
-
-fn queue(port: &mut DpdkPort, len: usize) -> bool {
-    let Some(slot) = port.tx_slot() else { return false };
-    fill(&mut slot[..len]);
-    port.tx_commit(len);
-    true
-}
-
-fn receive(port: &mut DpdkPort) -> Vec<Vec<u8>> {
-    let count = port.rx_burst();
-    let frames = (0..count).map(|index| port.rx_frame(index).to_vec()).collect();
-    port.rx_release();
-    frames
-}
-
-/// Flushes until something arrives. A single flush may send nothing: a memif server must wait for buffers that its
-/// client lays out in its first receive burst, and nothing moves while the driver is at work on a link, be it that of
-/// another test.
-fn deliver(from: &mut DpdkPort, to: &mut DpdkPort) -> Vec<Vec<u8>> {
-    let mut frames = Vec::new();
-    within("frame", || {
-        from.tx_flush();
-        frames = receive(to);
-        !frames.is_empty()
-    });
-    frames
-}
-
-fn assert_intact(frame: &[u8]) {
-    let wrong = (0..frame.len()).find(|&offset| frame[offset] != byte(frame.len(), offset));
-    assert_eq!(wrong, None, "first wrong byte of {}", frame.len());
 }
 
 /// Buffers that the pool misses although nobody should hold any but the stash.
@@ -116,23 +32,11 @@ fn a_port_may_move_to_another_thread() {
 
 #[test]
 fn frames_of_every_length_pass_both_ways() {
-    let mut pair = Pair::connected();
+    let mut pair = Pair::of_drivers();
     let max = pair.server.caps().max_frame;
     assert_eq!(max, 4608);
     let lengths = (14..=max).step_by(13).chain([max]);
-    for len in lengths.clone() {
-        for forth in [true, false] {
-            let (from, to) = match forth {
-                true => (&mut pair.client, &mut pair.server),
-                false => (&mut pair.server, &mut pair.client),
-            };
-            assert!(queue(from, len));
-            let frames = deliver(from, to);
-            assert_eq!(frames.len(), 1);
-            assert_eq!(frames[0].len(), len);
-            assert_intact(&frames[0]);
-        }
-    }
+    pair.pass_both_ways(lengths.clone());
     let (frames, bytes) = (lengths.clone().count() as u64, lengths.sum::<usize>() as u64);
     let expected = PortStats {
         rx_frames: frames,
@@ -147,7 +51,7 @@ fn frames_of_every_length_pass_both_ways() {
 
 #[test]
 fn slots_begin_on_a_line_and_are_long_enough() {
-    let mut pair = Pair::connected();
+    let mut pair = Pair::of_drivers();
     for _ in 0..200 {
         let max = pair.client.caps().max_frame;
         let slot = pair.client.tx_slot().expect("a slot");
@@ -162,7 +66,7 @@ fn slots_begin_on_a_line_and_are_long_enough() {
 
 #[test]
 fn a_cancelled_slot_is_not_sent() {
-    let mut pair = Pair::connected();
+    let mut pair = Pair::of_drivers();
     assert!(queue(&mut pair.client, 100));
     pair.client.tx_slot().expect("a slot").fill(1);
     pair.client.tx_cancel();
@@ -184,7 +88,7 @@ fn a_cancelled_slot_is_not_sent() {
 #[test]
 fn what_the_ring_does_not_take_stays_queued() {
     const RING: usize = 1 << dpdk_sys::MEMIF_RING_SIZE_LOG2;
-    let mut pair = Pair::connected();
+    let mut pair = Pair::of_drivers();
     let length = |index: usize| 64 + index % 1000;
     let mut queued = 0;
     within("full ring", || {
@@ -216,7 +120,7 @@ fn what_the_ring_does_not_take_stays_queued() {
 
 #[test]
 fn a_port_without_link_drops_and_counts() {
-    let mut pair = Pair::connected();
+    let mut pair = Pair::of_drivers();
     pair.client.eth.stop().expect("stops");
     within("link down", || !pair.server.link_up());
     for _ in 0..3 * TX_BURST {
@@ -268,10 +172,8 @@ fn a_commit_beyond_the_slot_panics() {
 }
 #[test]
 fn a_client_finds_a_server_that_comes_later_and_one_that_comes_back() {
-    let name = format!("dpdk-port-later-{}", std::process::id());
-    let dir = std::env::temp_dir().join(name);
-    fs::create_dir(&dir).expect("a fresh directory");
-    let mut client = open(&dir, MemifRole::Client);
+    let dir = Scratch::new();
+    let mut client = open(dir.path(), MemifRole::Client);
     for _ in 0..10 {
         assert_eq!(client.rx_burst(), 0);
         assert!(!client.link_up());
@@ -279,16 +181,42 @@ fn a_client_finds_a_server_that_comes_later_and_one_that_comes_back() {
     let mut pair = None;
     for _ in 0..2 {
         drop(pair.take());
-        let mut server = open(&dir, MemifRole::Server);
-        within("link", || {
-            client.rx_burst();
-            server.rx_burst();
-            std::thread::yield_now();
-            client.link_up() && server.link_up()
-        });
+        let mut server = open(dir.path(), MemifRole::Server);
+        connect(&mut server, &mut client);
         assert!(queue(&mut client, 300));
         assert_eq!(deliver(&mut client, &mut server)[0].len(), 300);
         pair = Some(server);
     }
-    fs::remove_dir_all(&dir).expect("ours");
+}
+
+fn lending(dir: &Path, role: memif::Role) -> MemifPort {
+    let config = memif::Config {
+        path: dir.join("s"),
+        role,
+        max_frame: dpdk_sys::MEMIF_MAX_FRAME,
+        ring_size_log2: 4,
+        secret: None,
+    };
+    MemifPort::open(&config, [2, 0, 0, 0, 0, 9]).expect("a port")
+}
+
+/// The driver's ends and those that lend their buffers are of one protocol, whichever is which. More frames pass than a
+/// ring has slots.
+#[test]
+fn either_end_may_lend_its_buffers() {
+    let lengths = (14..=4608).step_by(101).chain([4608]);
+    let server = |dir: &Path| open(dir, MemifRole::Server);
+    let mut pair = test_pair::Pair::connected(server, |dir| lending(dir, memif::Role::Client));
+    pair.pass_both_ways(lengths.clone());
+    drop(pair);
+    let client = |dir: &Path| open(dir, MemifRole::Client);
+    let mut pair = test_pair::Pair::connected(|dir| lending(dir, memif::Role::Server), client);
+    pair.pass_both_ways(lengths);
+    // One goes, and the other notices.
+    let test_pair::Pair { server: mut lending, client, .. } = pair;
+    drop(client);
+    within("link down", || {
+        lending.rx_burst();
+        !lending.link_up()
+    });
 }

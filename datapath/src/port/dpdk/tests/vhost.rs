@@ -2,24 +2,7 @@
 
 use super::*;
 use dpdk_sys::VhostConfig;
-use std::path::Path;
-
-/// A directory that goes away.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Self {
-        let dir = std::env::temp_dir().join(format!("dpdk-{name}-{}", std::process::id()));
-        fs::create_dir(&dir).expect("a fresh directory");
-        Self(dir)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use std::time::Duration;
 
 fn config(dir: &Path, host: u8) -> VhostConfig {
     VhostConfig { socket_path: dir.join("s"), mac: [2, 0, 0, 0, 0, host], max_frame: MEMIF_MAX_FRAME }
@@ -37,15 +20,6 @@ fn front_end(dir: &Path) -> DpdkPort {
     DpdkPort::over(config(dir, 2).open_front_end(eal()).expect("a port"))
 }
 
-fn connect(back: &mut DpdkPort, front: &mut DpdkPort) {
-    within("link", || {
-        back.rx_burst();
-        front.rx_burst();
-        std::thread::yield_now();
-        back.link_up() && front.link_up()
-    });
-}
-
 /// A frame each way; the first ones may go before the rings are ready at the other end.
 fn exchange(one: &mut DpdkPort, other: &mut DpdkPort) {
     for len in [60, 1518, 4206] {
@@ -61,8 +35,8 @@ fn exchange(one: &mut DpdkPort, other: &mut DpdkPort) {
 
 #[test]
 fn a_front_end_finds_its_back_end_whenever_there_is_one() {
-    let dir = Dir::new("vhost");
-    let mut front = front_end(&dir.0);
+    let dir = Scratch::new();
+    let mut front = front_end(dir.path());
     assert_eq!(front.caps().mac, [2, 0, 0, 0, 0, 2]);
     for _ in 0..3 {
         // Nobody listens: it tries, and fails, and tries again.
@@ -72,11 +46,11 @@ fn a_front_end_finds_its_back_end_whenever_there_is_one() {
         }
         assert_eq!(idle, 0);
         assert!(!front.link_up() && !front.eth().is_started());
-        let mut back = back_end(&dir.0);
+        let mut back = back_end(dir.path());
         connect(&mut back, &mut front);
         exchange(&mut back, &mut front);
         drop(back);
-        assert!(!dir.0.join("s").exists(), "the socket goes with its server");
+        assert!(!dir.path().join("s").exists(), "the socket goes with its server");
         within("loss of the link", || {
             front.rx_burst();
             std::thread::yield_now();
@@ -88,10 +62,10 @@ fn a_front_end_finds_its_back_end_whenever_there_is_one() {
 
 #[test]
 fn a_back_end_takes_one_front_end_after_the_other() {
-    let dir = Dir::new("virtio");
-    let mut back = back_end(&dir.0);
+    let dir = Scratch::new();
+    let mut back = back_end(dir.path());
     for _ in 0..3 {
-        let mut front = front_end(&dir.0);
+        let mut front = front_end(dir.path());
         connect(&mut back, &mut front);
         exchange(&mut back, &mut front);
         drop(front);
@@ -102,6 +76,6 @@ fn a_back_end_takes_one_front_end_after_the_other() {
         });
     }
     assert_eq!(leaked(&back), 0);
-    let other = config(&dir.0, 1).open_back_end(eal()).expect_err("the socket is taken");
+    let other = config(dir.path(), 1).open_back_end(eal()).expect_err("the socket is taken");
     assert!(other.to_string().contains("another server is listening on it"), "{other}");
 }

@@ -1,0 +1,314 @@
+//! Packets one way: buffers of a ring, lent one after the other.
+
+use crate::error::Refusal;
+use crate::region::Region;
+use crate::ring::{Desc, Ring};
+use rustix::io::write;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// Most packets in one burst.
+pub(crate) const BURST: usize = 32;
+
+/// Where the buffers of a ring are.
+#[derive(Debug)]
+pub(crate) enum Buffers {
+    /// Ours, one for each slot, whatever the peer writes into descriptors: of a client.
+    Own {
+        /// Number 0 of the regions that the peer knows.
+        region: Arc<Region>,
+        /// Of the first one in its region, in bytes.
+        first: usize,
+        /// From one to the next, in bytes.
+        stride: usize,
+    },
+    /// Where descriptors say, in these regions: of a server.
+    Peers(Box<[Arc<Region>]>),
+}
+
+impl Buffers {
+    /// Where the `len` bytes of a slot's buffer are, if the peer has them.
+    #[inline]
+    fn at(&self, ring: &Ring, number: u16, desc: Desc, len: usize) -> Option<*mut u8> {
+        match self {
+            Self::Own { region, first, stride } => {
+                let slot = usize::from(number & (ring.size() - 1));
+                if len <= *stride { region.at(first + slot * stride, len) } else { None }
+            }
+            Self::Peers(regions) => regions.get(usize::from(desc.region))?.at(desc.offset as usize, len),
+        }
+    }
+
+    const fn are_own(&self) -> bool {
+        matches!(self, Self::Own { .. })
+    }
+}
+
+/// Both sides' counts of a ring. The client's is `head`, which is ahead of the server's by what the client has handed
+/// over: packets, or free buffers.
+#[derive(Debug)]
+struct Counts {
+    ring: Ring,
+    is_client: bool,
+}
+
+impl Counts {
+    fn ours(&self) -> &AtomicU16 {
+        if self.is_client { self.ring.head() } else { self.ring.tail() }
+    }
+
+    fn theirs(&self) -> &AtomicU16 {
+        if self.is_client { self.ring.tail() } else { self.ring.head() }
+    }
+
+    /// Slots from number `next` on that the peer has left to us; `all` of them are ours when it counts as many as we do.
+    fn left(&self, next: u16, all: u16) -> Result<u16, Refusal> {
+        let left = self.theirs().load(Ordering::Acquire).wrapping_add(all).wrapping_sub(next);
+        if left > self.ring.size() {
+            return Err(Refusal::Protocol("it counts more slots than a ring has"));
+        }
+        Ok(left)
+    }
+}
+
+/// Packets to the peer.
+#[derive(Debug)]
+pub struct Sender {
+    counts: Counts,
+    buffers: Buffers,
+    /// Longest packet, in bytes.
+    max_len: usize,
+    /// The slot to lend next.
+    next: u16,
+    /// That up to which the peer has been told.
+    told: u16,
+    /// Slots from `next` on that are known to be free.
+    free: u16,
+    /// Region of the buffer lent last.
+    region: u16,
+    /// Wakes a peer that sleeps.
+    wake: Option<OwnedFd>,
+    broken: Option<Refusal>,
+}
+
+impl Sender {
+    pub(crate) fn new(ring: Ring, buffers: Buffers, max_len: usize, wake: Option<OwnedFd>) -> Self {
+        let is_client = buffers.are_own();
+        Self {
+            counts: Counts { ring, is_client },
+            buffers,
+            max_len,
+            next: 0,
+            told: 0,
+            free: 0,
+            region: 0,
+            wake,
+            broken: None,
+        }
+    }
+
+    /// The next buffer, of as many bytes as the longest packet has, whatever is in it; `None` if all are full. The same
+    /// again until [`Sender::commit`].
+    #[inline]
+    pub fn lend(&mut self) -> Option<&mut [u8]> {
+        if self.free == 0 && !self.look() {
+            return None;
+        }
+        let ring = &self.counts.ring;
+        let at = if self.counts.is_client {
+            self.buffers.at(ring, self.next, Desc::default(), self.max_len)
+        } else {
+            let desc = ring.desc(self.next);
+            self.region = desc.region;
+            let fits = desc.length as usize >= self.max_len;
+            self.buffers.at(ring, self.next, desc, self.max_len).filter(|_| fits)
+        };
+        let Some(at) = at else {
+            self.broken = Some(Refusal::Protocol("a free buffer is too short, or not in its memory"));
+            return None;
+        };
+        // SAFETY: `max_len` bytes within a region, which `self` keeps mapped. The slot is ours until the count that hands it over
+        // is stored, and is borrowed from `self`, which stores it. That the peer keeps off it meanwhile is the contract of
+        // the protocol (see "Trust" in the crate's documentation).
+        Some(unsafe { std::slice::from_raw_parts_mut(at, self.max_len) })
+    }
+
+    /// Looks for free slots.
+    fn look(&mut self) -> bool {
+        let all = if self.counts.is_client { self.counts.ring.size() } else { 0 };
+        match self.counts.left(self.next, all) {
+            Ok(free) => self.free = free,
+            Err(refusal) => self.broken = Some(refusal),
+        }
+        self.free > 0
+    }
+
+    /// The first `len` bytes of the buffer lent last are a packet, for the next [`Sender::flush`].
+    ///
+    /// # Panics
+    /// If none is lent, or the packet is too long.
+    #[inline]
+    pub fn commit(&mut self, len: usize) {
+        assert!(self.free > 0, "no buffer is lent");
+        assert!(len <= self.max_len, "a packet of {len} bytes in a buffer of {}", self.max_len);
+        #[expect(clippy::cast_possible_truncation, reason = "no buffer is that long")]
+        self.counts.ring.set_length(self.next, self.region, len as u32);
+        self.next = self.next.wrapping_add(1);
+        self.free -= 1;
+    }
+
+    /// Hands over what was committed; how many packets that were.
+    #[inline]
+    pub fn flush(&mut self) -> u16 {
+        let count = self.next.wrapping_sub(self.told);
+        if count > 0 {
+            self.counts.ours().store(self.next, Ordering::Release);
+            self.told = self.next;
+            if !self.counts.ring.is_polled() {
+                self.wake();
+            }
+        }
+        count
+    }
+
+    #[cold]
+    fn wake(&self) {
+        if let Some(wake) = &self.wake {
+            // It fails only if the peer has been woken 2^64 times.
+            let _ = write(wake, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// What the peer did that none may do.
+    pub(crate) fn take_broken(&mut self) -> Option<Refusal> {
+        self.broken.take()
+    }
+}
+
+/// A packet's place.
+#[derive(Clone, Copy, Debug)]
+struct View {
+    at: *const u8,
+    len: usize,
+}
+
+/// Packets from the peer.
+#[derive(Debug)]
+pub struct Receiver {
+    counts: Counts,
+    buffers: Buffers,
+    max_len: usize,
+    /// The slot that is read next.
+    next: u16,
+    /// That up to which the peer has been told.
+    told: u16,
+    /// Slots up to the next are the rest of a packet that is dropped.
+    in_dropped: bool,
+    views: [View; BURST],
+    count: usize,
+    broken: Option<Refusal>,
+}
+
+// SAFETY: the views point into regions that `buffers` keeps mapped wherever this goes.
+unsafe impl Send for Receiver {}
+
+impl Receiver {
+    pub(crate) fn new(ring: Ring, buffers: Buffers, max_len: usize) -> Self {
+        let is_client = buffers.are_own();
+        Self {
+            counts: Counts { ring, is_client },
+            buffers,
+            max_len,
+            next: 0,
+            told: 0,
+            in_dropped: false,
+            views: [View { at: std::ptr::null(), len: 0 }; BURST],
+            count: 0,
+            broken: None,
+        }
+    }
+
+    /// Hands all buffers to the server: the client's first step once the connection stands.
+    pub(crate) fn hand_over_all(&self) {
+        self.counts.ours().store(self.counts.ring.size(), Ordering::Release);
+    }
+
+    /// Takes up to 32 packets; how many, and how many more were dropped because they were too long or in pieces. Those of
+    /// the burst before are given back.
+    #[inline]
+    pub fn burst(&mut self) -> (usize, usize) {
+        self.release();
+        let left = match self.counts.left(self.next, 0) {
+            Ok(left) => usize::from(left).min(BURST),
+            Err(refusal) => {
+                self.broken = Some(refusal);
+                0
+            }
+        };
+        for _ in 0..left {
+            let desc = self.counts.ring.desc(self.next);
+            if let Some(view) = self.view(desc) {
+                self.views[self.count] = view;
+                self.count += 1;
+            }
+            self.next = self.next.wrapping_add(1);
+        }
+        (self.count, left - self.count)
+    }
+
+    /// The packet in the next slot, if it is whole.
+    #[inline]
+    fn view(&mut self, desc: Desc) -> Option<View> {
+        if std::mem::replace(&mut self.in_dropped, desc.more) || desc.more {
+            return None;
+        }
+        let len = desc.length as usize;
+        if len > self.max_len {
+            return None;
+        }
+        let at = self.buffers.at(&self.counts.ring, self.next, desc, len)?;
+        Some(View { at, len })
+    }
+
+    /// Packet `index` of the burst.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[inline]
+    #[must_use]
+    pub fn packet(&self, index: usize) -> &[u8] {
+        let View { at, len } = self.views[..self.count][index];
+        // SAFETY: `len` bytes within a region, which `self` keeps mapped; the slot is ours until `release`, which needs `self`
+        // for itself. That the peer keeps off it meanwhile is the contract of the protocol (see "Trust" in the crate's
+        // documentation).
+        unsafe { std::slice::from_raw_parts(at, len) }
+    }
+
+    /// Gives all buffers of the burst back.
+    #[inline]
+    pub fn release(&mut self) {
+        self.count = 0;
+        if self.told == self.next {
+            return;
+        }
+        let ahead = match &self.buffers {
+            Buffers::Own { stride, .. } => {
+                while self.told != self.next {
+                    #[expect(clippy::cast_possible_truncation, reason = "no buffer is that long")]
+                    self.counts.ring.set_length(self.told, 0, *stride as u32);
+                    self.told = self.told.wrapping_add(1);
+                }
+                self.counts.ring.size()
+            }
+            Buffers::Peers(_) => 0,
+        };
+        self.told = self.next;
+        self.counts.ours().store(self.next.wrapping_add(ahead), Ordering::Release);
+    }
+
+    /// What the peer did that none may do.
+    pub(crate) fn take_broken(&mut self) -> Option<Refusal> {
+        self.broken.take()
+    }
+}

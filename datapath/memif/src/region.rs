@@ -1,0 +1,58 @@
+//! Memory that two processes share.
+
+use crate::error::Refusal;
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Longest region that is taken from a peer, in bytes.
+const LEN_MAX: u64 = 1 << 32;
+
+/// A mapped region. Only raw pointers into it are ever handed out.
+#[derive(Debug)]
+pub(crate) struct Region {
+    map: MmapRaw,
+    file: OwnedFd,
+}
+
+impl Region {
+    /// A new one of `len` bytes, all zero.
+    pub(crate) fn create(len: usize) -> Result<Self, Refusal> {
+        let file = memfd_create("srnic-memif", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&file, len as u64)?;
+        // Who maps it need not fear that it becomes shorter.
+        fcntl_add_seals(&file, SealFlags::SHRINK)?;
+        Ok(Self { map: MmapOptions::new().len(len).populate().map_raw(&file)?, file })
+    }
+
+    /// The peer's, which must be that long and stay so: to touch memory that was cut off would kill us.
+    pub(crate) fn map(file: OwnedFd, len: u64) -> Result<Self, Refusal> {
+        let sealed = fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
+        if !sealed {
+            return Err(Refusal::Protocol("its memory is not sealed against shrinking"));
+        }
+        let has = u64::try_from(fstat(&file)?.st_size).unwrap_or(0);
+        if len == 0 || len > has || len > LEN_MAX {
+            return Err(Refusal::Protocol("its memory is not as long as it says, or too long"));
+        }
+        let Ok(len) = usize::try_from(len) else { return Err(Refusal::Protocol("its memory is too long")) };
+        Ok(Self { map: MmapOptions::new().len(len).populate().map_raw(&file)?, file })
+    }
+
+    pub(crate) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// In bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Where its `len` bytes from `offset` on are, if it has them.
+    #[inline]
+    pub(crate) fn at(&self, offset: usize, len: usize) -> Option<*mut u8> {
+        let end = offset.checked_add(len)?;
+        // In bounds, so the pointer does not wrap.
+        (end <= self.map.len()).then(|| self.map.as_mut_ptr().wrapping_add(offset))
+    }
+}

@@ -1,0 +1,136 @@
+//! The handshake of a server: it is told where everything is, and looks whether it can be.
+
+use crate::endpoint::{Shape, max_frame_of};
+use crate::error::Refusal;
+use crate::link::Link;
+use crate::message::{AddRing, Hello, Init, MODE_ETHERNET, Message, Text, VERSION};
+use crate::queue::{Buffers, Receiver, Sender};
+use crate::region::Region;
+use crate::ring::{Ring, SIZE_LOG2_MAX};
+use crate::socket;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// Regions of a client, at most.
+const REGIONS_MAX: usize = 16;
+
+#[derive(Debug)]
+pub(crate) struct Server {
+    socket: OwnedFd,
+    /// It said which interface it wants, and may have it.
+    admitted: bool,
+    regions: Vec<Arc<Region>>,
+    from_client: Option<Ring>,
+    to_client: Option<(Ring, Option<OwnedFd>)>,
+}
+
+impl Server {
+    pub(crate) fn new(socket: OwnedFd) -> Result<Self, Refusal> {
+        #[expect(clippy::cast_possible_truncation, reason = "a constant, 15")]
+        let hello = Hello {
+            name: Text::new("srnic"),
+            min_version: VERSION,
+            max_version: VERSION,
+            max_region: REGIONS_MAX as u16 - 1,
+            max_to_client: 0,
+            max_to_server: 0,
+            max_ring_size_log2: SIZE_LOG2_MAX,
+        };
+        socket::send(&socket, &Message::Hello(hello), None)?;
+        Ok(Self { socket, admitted: false, regions: Vec::new(), from_client: None, to_client: None })
+    }
+
+    /// Goes on as far as the client has spoken. Who is turned away hears why.
+    pub(crate) fn step(mut self, shape: &Shape) -> Result<Result<Link, Self>, Refusal> {
+        loop {
+            let heard = match socket::receive(&self.socket)? {
+                None => return Ok(Err(self)),
+                Some((Message::Connect(name), _)) => {
+                    self.may_connect(shape, name.bytes()).map(|()| Message::Connected(Text::new("srnic")))
+                }
+                Some((message, descriptor)) => self.hear(shape, message, descriptor).map(|()| Message::Ack),
+            };
+            let answer = heard.inspect_err(|refusal| {
+                // It is turned away in any case.
+                let _ = socket::send(&self.socket, &Message::disconnect(&refusal.to_string()), None);
+            })?;
+            socket::send(&self.socket, &answer, None)?;
+            if matches!(answer, Message::Connected(_)) {
+                return self.link(shape).map(Ok);
+            }
+        }
+    }
+
+    fn hear(
+        &mut self,
+        shape: &Shape,
+        message: Message,
+        descriptor: Option<OwnedFd>,
+    ) -> Result<(), Refusal> {
+        match (message, descriptor) {
+            (Message::Init(init), _) => self.admit(shape, &init),
+            (Message::AddRegion { index, size }, Some(memory)) if self.admitted => {
+                if usize::from(index) != self.regions.len() || self.regions.len() == REGIONS_MAX {
+                    return Err(Refusal::Protocol("a region out of turn, or too many"));
+                }
+                self.regions.push(Arc::new(Region::map(memory, size)?));
+                Ok(())
+            }
+            (Message::AddRing(ring), wake) if self.admitted => self.add_ring(&ring, wake),
+            (Message::Disconnect(reason), _) => {
+                Err(Refusal::Disconnected(String::from_utf8_lossy(reason.bytes()).into_owned()))
+            }
+            _ => Err(Refusal::Protocol("a message out of turn")),
+        }
+    }
+
+    fn admit(&mut self, shape: &Shape, init: &Init) -> Result<(), Refusal> {
+        if init.version != VERSION || init.mode != MODE_ETHERNET {
+            return Err(Refusal::Mismatch("it does not speak version 2.0 with Ethernet frames"));
+        }
+        if init.secret != Text::new(shape.secret.as_deref().unwrap_or_default()) {
+            return Err(Refusal::Mismatch("it does not know the secret"));
+        }
+        self.admitted = true;
+        Ok(())
+    }
+
+    fn add_ring(&mut self, ring: &AddRing, wake: Option<OwnedFd>) -> Result<(), Refusal> {
+        let region = self.regions.get(usize::from(ring.region));
+        let region = region.ok_or(Refusal::Protocol("a ring in a region that was not added"))?;
+        if ring.index != 0 {
+            return Err(Refusal::Mismatch("it wants more than one ring each way"));
+        }
+        let mapped = Ring::new(region, ring.offset, ring.size_log2)?;
+        if ring.to_server {
+            self.from_client = Some(mapped);
+        } else {
+            self.to_client = Some((mapped, wake));
+        }
+        Ok(())
+    }
+
+    fn may_connect(&self, shape: &Shape, name: &[u8]) -> Result<(), Refusal> {
+        let (Some(from_client), Some((to_client, _))) = (&self.from_client, &self.to_client) else {
+            return Err(Refusal::Protocol("it connects without a ring each way"));
+        };
+        if !(from_client.is_begun() && to_client.is_begun()) {
+            return Err(Refusal::Protocol("a ring does not begin as it must"));
+        }
+        if max_frame_of(name).is_some_and(|theirs| usize::from(theirs) != shape.max_frame) {
+            return Err(Refusal::Mismatch("its longest frame is another; both ends need the same mtu"));
+        }
+        Ok(())
+    }
+
+    fn link(self, shape: &Shape) -> Result<Link, Refusal> {
+        let (Some(from_client), Some((to_client, wake))) = (self.from_client, self.to_client) else {
+            return Err(Refusal::Protocol("it connects without a ring each way"));
+        };
+        let regions: Box<[Arc<Region>]> = self.regions.into();
+        from_client.mask_interrupt();
+        let tx = Sender::new(to_client, Buffers::Peers(regions.clone()), shape.max_frame, wake);
+        let rx = Receiver::new(from_client, Buffers::Peers(regions), shape.max_frame);
+        Ok(Link::new(tx, rx, self.socket))
+    }
+}

@@ -1,0 +1,156 @@
+//! The control channel: a local socket that keeps messages apart, and what comes with them.
+
+use crate::error::{Error, Refusal};
+use crate::message::{LEN, Message};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
+    listen, recvmsg, sendmsg, socket_with,
+};
+use std::fs;
+use std::io::{ErrorKind, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Clients that wait to be let in.
+const BACKLOG: i32 = 16;
+const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
+
+/// A message, and the descriptor beside it.
+pub(crate) type Received = (Message, Option<OwnedFd>);
+
+/// The socket of a server. Its file goes with it.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: OwnedFd,
+    path: PathBuf,
+    /// Device and inode of the file, so that no other is removed in its place.
+    identity: (u64, u64),
+}
+
+impl Listener {
+    /// Listens at `path`, where nobody else may; what a dead server left there makes room.
+    pub(crate) fn bind(path: &Path) -> Result<Self, Error> {
+        let fails = |problem: String| Error::Socket { path: path.into(), problem };
+        remove_stale(path).map_err(fails)?;
+        let socket = open().and_then(|socket| {
+            bind(&socket, &SocketAddrUnix::new(path)?)?;
+            listen(&socket, BACKLOG)?;
+            Ok(socket)
+        });
+        let socket = socket.map_err(|errno| fails(explained(path, errno)))?;
+        let identity = identity(path).map_err(|error| fails(error.to_string()))?;
+        Ok(Self { socket, path: path.into(), identity })
+    }
+
+    /// The next client, if one waits.
+    pub(crate) fn accept(&self) -> Option<OwnedFd> {
+        accept_with(&self.socket, FLAGS).ok()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if identity(&self.path).is_ok_and(|found| found == self.identity) {
+            // If it cannot be removed, the next server finds it stale.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
+    let metadata = path.symlink_metadata()?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+fn explained(path: &Path, errno: Errno) -> String {
+    match errno {
+        Errno::NAMETOOLONG | Errno::INVAL => "the path is longer than 107 bytes; use a shorter one".to_owned(),
+        Errno::NOENT if !path.parent().is_some_and(Path::is_dir) => {
+            "its directory does not exist; make it first".to_owned()
+        }
+        Errno::ACCESS => "this user may not make files in its directory".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// A server that was killed leaves its socket, and a new one cannot bind to it.
+fn remove_stale(path: &Path) -> Result<(), String> {
+    let file_type = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata.file_type(),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error.to_string()),
+    };
+    if !file_type.is_socket() {
+        return Err("something that is no socket is there; remove it or use another path".to_owned());
+    }
+    match self::connect_to(path) {
+        Err(Errno::CONNREFUSED) => fs::remove_file(path)
+            .map_err(|error| format!("a dead server left it and it cannot be removed: {error}")),
+        Err(Errno::NOENT) => Ok(()),
+        // Whoever listens there may speak another protocol.
+        Ok(_) | Err(Errno::AGAIN | Errno::PROTOTYPE) => {
+            Err("another server is listening on it; use another path".to_owned())
+        }
+        Err(other) => Err(format!("cannot tell whether a server is listening: {other}")),
+    }
+}
+
+/// A connection to whoever listens at `path`. Never waits.
+pub(crate) fn connect_to(path: &Path) -> Result<OwnedFd, Errno> {
+    let socket = open()?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+fn open() -> Result<OwnedFd, Errno> {
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, FLAGS, None)
+}
+
+/// Says something; never waits.
+pub(crate) fn send(
+    socket: &OwnedFd,
+    message: &Message,
+    descriptor: Option<BorrowedFd<'_>>,
+) -> Result<(), Refusal> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    let descriptors = descriptor.map(|descriptor| [descriptor]);
+    if let Some(descriptors) = &descriptors {
+        beside.push(SendAncillaryMessage::ScmRights(descriptors));
+    }
+    let bytes = message.encode();
+    sendmsg(socket, &[IoSlice::new(&bytes)], &mut beside, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// The next message, or `None` if there is none yet.
+pub(crate) fn receive(socket: &OwnedFd) -> Result<Option<Received>, Refusal> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut beside = RecvAncillaryBuffer::new(&mut space);
+    let mut bytes = [0; LEN];
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let got = match recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut beside, flags) {
+        Ok(got) => got,
+        Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+        Err(Errno::CONNRESET) => return Err(Refusal::Closed),
+        Err(errno) => return Err(errno.into()),
+    };
+    // What is not asked for is closed.
+    let mut descriptors = beside.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    let descriptor = descriptors.next().and_then(|mut descriptors| descriptors.next());
+    if got.bytes == 0 {
+        return Err(Refusal::Closed);
+    }
+    if got.bytes != LEN || got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        return Err(Refusal::Protocol("a message is not 128 bytes long"));
+    }
+    let message = Message::decode(&bytes).ok_or(Refusal::Protocol("a message of no known kind"))?;
+    Ok(Some((message, descriptor)))
+}

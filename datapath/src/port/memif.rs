@@ -1,0 +1,170 @@
+//! The port over memif without copies: frames are built where the peer reads them, and read where it built them.
+//!
+//! It needs no DPDK. The wire of a port whose link is down loses what is sent, as a real one does: it is dropped and
+//! counted, so that whoever retransmits sees the loss.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Instant;
+
+use ::memif::Endpoint;
+pub use ::memif::{Config, Error, Role};
+
+use super::{Port, PortCaps, PortStats, RX_BURST};
+use crate::prefetch;
+
+/// Binary logarithm of the slots of a ring, unless there is a reason.
+pub const RING_SIZE_LOG2: u8 = 10;
+/// Bytes of frames after which the peer gets what waits, in the middle of a turn too: it can begin.
+const TX_BYTES: usize = 16 * 1024;
+/// Empty receive bursts between two looks at a link that is up: each is a system call.
+const LINK_CHECK: u32 = 4096;
+
+/// One end of a memif pair as the engine's [`Port`].
+#[derive(Debug)]
+pub struct MemifPort {
+    end: Endpoint,
+    caps: PortCaps,
+    stats: PortStats,
+    /// Bytes committed and not yet handed over.
+    queued_bytes: usize,
+    /// What is lent while there is no link.
+    nowhere: Box<[u8]>,
+    lent: Lent,
+    /// Empty receive bursts since the last look at the link.
+    idle: u32,
+}
+
+/// The slot that is lent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Lent {
+    Nothing,
+    /// One that nobody reads.
+    Nowhere,
+    Slot,
+}
+
+impl MemifPort {
+    /// Opens one end, with this Ethernet address.
+    ///
+    /// # Errors
+    /// [`Error`] says what is wrong, and what to do.
+    pub fn open(config: &Config, mac: [u8; 6]) -> Result<Self, Error> {
+        let max_frame = usize::from(config.max_frame);
+        Ok(Self {
+            end: Endpoint::open(config)?,
+            caps: PortCaps { mac, max_frame },
+            stats: PortStats::default(),
+            queued_bytes: 0,
+            nowhere: vec![0; max_frame].into(),
+            lent: Lent::Nothing,
+            idle: 0,
+        })
+    }
+
+    /// Looks after the connection.
+    #[cold]
+    fn tend(&mut self) {
+        self.idle = 0;
+        let was_up = self.link_up();
+        self.end.tend(Instant::now());
+        if was_up && !self.link_up() {
+            self.queued_bytes = 0;
+            self.lent = Lent::Nothing;
+        }
+    }
+}
+
+impl Port for MemifPort {
+    fn caps(&self) -> PortCaps {
+        self.caps
+    }
+
+    #[inline]
+    fn link_up(&self) -> bool {
+        self.end.linked().is_some()
+    }
+
+    #[inline]
+    fn rx_burst(&mut self) -> usize {
+        let Some(link) = self.end.link() else {
+            self.tend();
+            return 0;
+        };
+        let (count, dropped) = link.rx.burst();
+        for index in 0..count {
+            let frame = link.rx.packet(index);
+            prefetch::read(frame.as_ptr());
+            self.stats.rx_bytes += frame.len() as u64;
+        }
+        self.stats.rx_frames += count as u64;
+        self.stats.rx_dropped += dropped as u64;
+        if count == 0 {
+            self.idle += 1;
+            if self.idle >= LINK_CHECK {
+                self.tend();
+            }
+        }
+        count
+    }
+
+    #[inline]
+    fn rx_frame(&self, index: usize) -> &[u8] {
+        debug_assert!(index < RX_BURST);
+        let Some(link) = self.end.linked() else { panic!("no burst without a link") };
+        link.rx.packet(index)
+    }
+
+    #[inline]
+    fn rx_release(&mut self) {
+        if let Some(link) = self.end.link() {
+            link.rx.release();
+        }
+    }
+
+    #[inline]
+    fn tx_slot(&mut self) -> Option<&mut [u8]> {
+        let Some(link) = self.end.link() else {
+            self.lent = Lent::Nowhere;
+            return Some(&mut self.nowhere);
+        };
+        let slot = link.tx.lend();
+        self.lent = if slot.is_some() { Lent::Slot } else { Lent::Nothing };
+        slot
+    }
+
+    #[inline]
+    fn tx_commit(&mut self, len: usize) {
+        assert!(len <= self.caps.max_frame, "a frame of {len} bytes on a port for {}", self.caps.max_frame);
+        match (std::mem::replace(&mut self.lent, Lent::Nothing), self.end.link()) {
+            (Lent::Slot, Some(link)) => {
+                link.tx.commit(len);
+                self.stats.tx_bytes += len as u64;
+                self.queued_bytes += len;
+                if self.queued_bytes >= TX_BYTES {
+                    self.tx_flush();
+                }
+            }
+            (Lent::Nowhere, _) => self.stats.tx_dropped += 1,
+            _ => panic!("no slot is lent"),
+        }
+    }
+
+    #[inline]
+    fn tx_cancel(&mut self) {
+        self.lent = Lent::Nothing;
+    }
+
+    #[inline]
+    fn tx_flush(&mut self) {
+        self.queued_bytes = 0;
+        if let Some(link) = self.end.link() {
+            self.stats.tx_frames += u64::from(link.tx.flush());
+        }
+    }
+
+    fn stats(&self) -> PortStats {
+        self.stats
+    }
+}

@@ -1,0 +1,222 @@
+use super::*;
+use crate::port::test_pair::{self, Scratch, assert_intact, connect, deliver, queue, receive, within};
+use std::path::Path;
+
+const RING_SIZE_LOG2: u8 = 4;
+const RING: usize = 1 << RING_SIZE_LOG2;
+
+type Pair = test_pair::Pair<MemifPort, MemifPort>;
+
+impl Pair {
+    fn lending() -> Self {
+        Self::connected(|dir| open(dir, Role::Server), |dir| open(dir, Role::Client))
+    }
+}
+
+fn config(dir: &Path, role: Role) -> Config {
+    Config {
+        path: dir.join("s"),
+        role,
+        max_frame: 4608,
+        ring_size_log2: RING_SIZE_LOG2,
+        secret: Some("psst".into()),
+    }
+}
+
+fn open(dir: &Path, role: Role) -> MemifPort {
+    MemifPort::open(&config(dir, role), [2, 0, 0, 0, 0, 1]).expect("a port")
+}
+
+#[test]
+fn a_port_may_move_to_another_thread() {
+    fn is_send<T: Send>() {}
+    is_send::<MemifPort>();
+}
+
+#[test]
+fn frames_of_every_length_pass_both_ways() {
+    let mut pair = Pair::lending();
+    let lengths = (14..=4608).step_by(13).chain([4608]);
+    pair.pass_both_ways(lengths.clone());
+    let (frames, bytes) = (lengths.clone().count() as u64, lengths.sum::<usize>() as u64);
+    let expected = PortStats {
+        rx_frames: frames,
+        rx_bytes: bytes,
+        tx_frames: frames,
+        tx_bytes: bytes,
+        ..PortStats::default()
+    };
+    assert_eq!((pair.server.stats(), pair.client.stats()), (expected, expected));
+}
+
+/// The counts of a ring are of 16 bits.
+#[test]
+fn counts_go_round() {
+    let mut pair = Pair::lending();
+    let (mut sent, mut received) = (0, 0);
+    while received < 70_000 {
+        while sent < 70_000 && queue(&mut pair.server, 14 + sent % 100) {
+            sent += 1;
+        }
+        pair.server.tx_flush();
+        for frame in receive(&mut pair.client) {
+            assert_eq!(frame.len(), 14 + received % 100, "order");
+            assert_intact(&frame);
+            received += 1;
+        }
+    }
+    assert_eq!(pair.client.stats().rx_frames, 70_000);
+}
+
+#[test]
+fn slots_begin_on_a_line_and_are_long_enough() {
+    let mut pair = Pair::lending();
+    for _ in 0..3 * RING {
+        for forth in [true, false] {
+            let (from, to) = match forth {
+                true => (&mut pair.client, &mut pair.server),
+                false => (&mut pair.server, &mut pair.client),
+            };
+            let slot = from.tx_slot().expect("a slot");
+            assert_eq!((slot.as_ptr().addr() % 64, slot.len()), (0, 4608));
+            slot.fill(0xa5);
+            from.tx_commit(4608);
+            let frames = deliver(from, to);
+            assert!(frames[0].len() == 4608 && frames[0].iter().all(|&byte| byte == 0xa5));
+        }
+    }
+}
+
+#[test]
+fn a_cancelled_slot_is_not_sent() {
+    let mut pair = Pair::lending();
+    assert!(queue(&mut pair.client, 100));
+    pair.client.tx_slot().expect("a slot").fill(1);
+    pair.client.tx_cancel();
+    pair.client.tx_cancel();
+    // A slot lent again takes the place of the one before.
+    pair.client.tx_slot().expect("a slot").fill(2);
+    assert!(queue(&mut pair.client, 200));
+    let frames = deliver(&mut pair.client, &mut pair.server);
+    assert_eq!(frames.iter().map(Vec::len).collect::<Vec<_>>(), [100, 200]);
+    assert_eq!(pair.client.stats().tx_frames, 2);
+}
+
+#[test]
+fn a_full_ring_lends_nothing_until_something_is_taken() {
+    let mut pair = Pair::lending();
+    for forth in [true, false] {
+        let (from, to) = match forth {
+            true => (&mut pair.client, &mut pair.server),
+            false => (&mut pair.server, &mut pair.client),
+        };
+        for index in 0..RING {
+            assert!(queue(from, 64 + index));
+        }
+        from.tx_flush();
+        assert!(!queue(from, 64));
+        assert_eq!(to.rx_burst(), RING);
+        assert!(!queue(from, 64), "what is lent to the engine is not free");
+        assert_eq!(to.rx_frame(RING - 1).len(), 64 + RING - 1);
+        to.rx_release();
+        assert!(queue(from, 77));
+        let frames = deliver(from, to);
+        assert_eq!(frames.iter().map(Vec::len).collect::<Vec<_>>(), [77]);
+    }
+}
+
+#[test]
+fn a_port_without_link_drops_and_counts() {
+    let dir = Scratch::new();
+    let mut server = open(dir.path(), Role::Server);
+    assert!(!server.link_up());
+    for _ in 0..100 {
+        assert!(queue(&mut server, 500), "a wire without carrier takes all");
+    }
+    server.tx_flush();
+    assert_eq!(server.stats(), PortStats { tx_dropped: 100, ..PortStats::default() });
+    assert_eq!(server.rx_burst(), 0);
+}
+
+/// Whichever goes away and comes back, and nothing of the past arrives.
+#[test]
+fn ends_find_each_other_again() {
+    let dir = Scratch::new();
+    let mut ends = [None, None];
+    for round in 0..6 {
+        let [server, client] = &mut ends;
+        let server = server.get_or_insert_with(|| open(dir.path(), Role::Server));
+        let client = client.get_or_insert_with(|| open(dir.path(), Role::Client));
+        connect(server, client);
+        assert!(queue(server, 77) && queue(client, 78));
+        assert_eq!(deliver(server, client)[0].len(), 77);
+        assert_eq!(deliver(client, server)[0].len(), 78);
+        // Not taken before its receiver goes.
+        assert!(queue(server, 99) && queue(client, 99));
+        let goes = round % 2;
+        ends[goes] = None;
+        let stays = ends[1 - goes].as_mut().expect("it stays");
+        within("link down", || {
+            stays.rx_burst();
+            stays.rx_release();
+            !stays.link_up()
+        });
+    }
+    assert!(!dir.path().join("s").exists() || ends[0].is_some(), "a server takes its socket with it");
+}
+
+#[test]
+fn a_secret_keeps_strangers_out() {
+    let dir = Scratch::new();
+    let mut server = open(dir.path(), Role::Server);
+    let stranger = Config { secret: Some("pst".into()), ..config(dir.path(), Role::Client) };
+    let mut stranger = MemifPort::open(&stranger, [2, 0, 0, 0, 0, 2]).expect("a port");
+    within("refusal", || {
+        stranger.rx_burst();
+        server.rx_burst();
+        stranger.end.refused().is_some()
+    });
+    let heard = stranger.end.refused().expect("refused").to_string();
+    assert_eq!(heard, "the peer disconnected: the peer is no match: it does not know the secret");
+    assert!(!server.link_up() && !stranger.link_up());
+    drop(stranger);
+    connect(&mut server, &mut open(dir.path(), Role::Client));
+}
+
+#[test]
+fn both_ends_need_the_same_longest_frame() {
+    let dir = Scratch::new();
+    let mut server = open(dir.path(), Role::Server);
+    let other = Config { max_frame: 1500, ..config(dir.path(), Role::Client) };
+    let mut client = MemifPort::open(&other, [2, 0, 0, 0, 0, 2]).expect("a port");
+    within("refusal", || {
+        client.rx_burst();
+        server.rx_burst();
+        server.end.refused().is_some()
+    });
+    let said = server.end.refused().expect("refused").to_string();
+    assert_eq!(said, "the peer is no match: its longest frame is another; both ends need the same mtu");
+}
+
+#[test]
+fn a_socket_that_is_taken_is_an_error() {
+    let dir = Scratch::new();
+    let _server = open(dir.path(), Role::Server);
+    let error = MemifPort::open(&config(dir.path(), Role::Server), [0; 6]).expect_err("taken").to_string();
+    assert!(error.ends_with("another server is listening on it; use another path"), "{error}");
+}
+
+#[test]
+#[should_panic(expected = "no slot is lent")]
+fn a_commit_without_a_slot_panics() {
+    let mut pair = Pair::lending();
+    pair.client.tx_commit(10);
+}
+
+#[test]
+#[should_panic(expected = "a frame of 4609 bytes on a port for 4608")]
+fn a_commit_beyond_the_slot_panics() {
+    let mut pair = Pair::lending();
+    pair.client.tx_slot().expect("a slot");
+    pair.client.tx_commit(4609);
+}

@@ -1,0 +1,21 @@
+//! From a device string to a memif that lends its buffers.
+
+use crate::error::Error;
+use crate::spec::{DeviceSpec, Role};
+use datapath::port::memif::{Config, MemifPort, RING_SIZE_LOG2, Role as End};
+use std::path::Path;
+
+/// One end of the pair at `path`.
+pub fn open(spec: &DeviceSpec, path: &Path) -> Result<MemifPort, Error> {
+    let config = Config {
+        path: path.into(),
+        role: match spec.role()? {
+            Some(Role::Client) => End::Client,
+            _ => End::Server,
+        },
+        max_frame: spec.max_frame(),
+        ring_size_log2: RING_SIZE_LOG2,
+        secret: None,
+    };
+    Ok(MemifPort::open(&config, spec.mac_or_default()?.unwrap_or_default())?)
+}
