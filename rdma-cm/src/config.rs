@@ -20,6 +20,9 @@ pub struct Config {
     pub retries: u8,
     /// How long the end of a connection is remembered, to answer what comes late. Default 500 ms.
     pub time_wait: Duration,
+    /// How long a rejection is remembered since the peer last asked; longer than the time between its repeated requests,
+    /// or the next would be taken for a new one. Default 2 s.
+    pub reject_wait: Duration,
     /// How long a request waits for the program without the peer repeating it. Default 30 s.
     pub request_lifetime: Duration,
     /// Connections at most, in any state. Default 65,536.
@@ -42,6 +45,7 @@ impl Config {
             retry_max: Duration::from_secs(1),
             retries: 15,
             time_wait: Duration::from_millis(500),
+            reject_wait: Duration::from_secs(2),
             request_lifetime: Duration::from_secs(30),
             connections_max: 1 << 16,
             ended_max: 1 << 12,

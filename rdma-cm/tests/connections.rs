@@ -214,9 +214,10 @@ fn a_peer_that_dies_leaves_nothing_behind() {
 fn a_rejection_brings_its_reason_and_its_words() {
     let mut net = Net::listening(9);
     net.hosts[1].policy = Policy::Reject;
-    net.drop = Box::new(|_, name, count| name == "REJ" && count < 2);
+    // Until the request is repeated once a second.
+    net.drop = Box::new(|_, name, count| name == "REJ" && count < 9);
     net.connect(0);
-    net.run(SECOND);
+    net.run(20 * SECOND);
     let [Seen::Failed(Failure::Rejected { reason, private_data })] = &seen(&net, 0)[..] else {
         panic!("{:?}", seen(&net, 0));
     };

@@ -67,6 +67,11 @@ impl Client {
         Ok(Err(self))
     }
 
+    #[cfg(test)]
+    pub(crate) fn region(&self) -> Arc<Region> {
+        Arc::clone(&self.memory.region)
+    }
+
     fn ask(&mut self, stage: Stage, shape: &Shape) -> Result<(), Refusal> {
         let ring = |to_server: bool, offset: u32| {
             Message::AddRing(AddRing {

@@ -143,6 +143,12 @@ impl Endpoint {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn into_link(mut self) -> Option<Link> {
+        let state = std::mem::replace(&mut self.state, State::Apart(Instant::now()));
+        if let State::Linked(link) = state { Some(link) } else { None }
+    }
+
     /// Why the last connection ended, or did not come about.
     #[must_use]
     pub const fn refused(&self) -> Option<&Refusal> {

@@ -28,6 +28,8 @@ mod region;
 mod ring;
 mod server;
 mod socket;
+#[cfg(test)]
+mod tests;
 
 pub use endpoint::{Config, Endpoint, Role};
 pub use error::{Error, Refusal};

@@ -92,8 +92,9 @@ impl Manager {
                 self.queue(peer, mad);
             }
             State::Rejected { rej } => {
-                let rej = rej.clone();
+                let (rej, deadline) = (rej.clone(), now.saturating_add(self.config.reject_wait));
                 self.queue(peer, rej);
+                self.table.set_deadline(id, Some(deadline));
             }
             _ => {}
         }

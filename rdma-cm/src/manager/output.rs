@@ -66,7 +66,11 @@ impl Manager {
 
     /// It is over; what comes late is still answered for a while.
     pub(super) fn end(&mut self, now: Duration, id: CommId, state: State) {
-        let deadline = now.saturating_add(self.config.time_wait);
+        let remembered = match state {
+            State::Rejected { .. } => self.config.reject_wait,
+            _ => self.config.time_wait,
+        };
+        let deadline = now.saturating_add(remembered);
         self.table.end(id, state, deadline, self.config.ended_max);
     }
 
