@@ -246,6 +246,7 @@ fn devices(link: &str, place: &Place) -> [String; 2] {
     let socket = place.path("socket").display().to_string();
     let ends = match link {
         "memif" => ["server", "client"].map(|role| format!("memif:{socket},role={role}")),
+        "lending" => ["server", "client"].map(|role| format!("memif:{socket},role={role},zero-copy=on")),
         "vhost" => ["vhost", "virtio"].map(|kind| format!("{kind}:{socket}")),
         _ => ["left", "right"].map(|interface| format!("af_packet:{interface}")),
     };
@@ -273,7 +274,7 @@ fn lives(link: &str, survivor: Survivor, rounds: u64) {
                 nic = Nic::open(&devices[end]);
             }
             longest = longest.max(round(&place, &nic, survivor, &devices[1 - end], number));
-            let held = nic.pool.in_use();
+            let held = nic.held();
             assert!(held <= HELD + ring_of(&devices[end]), "{held} packet buffers are held");
         }
         nic.close();
@@ -319,6 +320,12 @@ fn a_receiver_whose_peer_is_killed_learns_and_flushes() {
 }
 
 #[test]
+fn the_same_where_buffers_are_lent() {
+    lives("lending", Survivor::Sends, 4);
+    lives("lending", Survivor::Receives, 4);
+}
+
+#[test]
 fn the_same_over_vhost() {
     lives("vhost", Survivor::Sends, 2);
     lives("vhost", Survivor::Receives, 2);
@@ -335,6 +342,7 @@ fn the_same_over_packet_sockets() {
 fn a_hundred_victims() {
     for survivor in [Survivor::Sends, Survivor::Receives] {
         lives("memif", survivor, 100);
+        lives("lending", survivor, 100);
         lives("vhost", survivor, 100);
         lives_in_a_namespace(survivor, 100);
     }

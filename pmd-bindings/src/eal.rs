@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use crate::error::{EalError, Errno};
 use crate::ffi;
+use crate::hugepages::{self, Turn};
 use crate::log::{self, Caught};
 
 /// Where packet buffers live.
@@ -76,25 +77,11 @@ impl EalConfig {
 
     fn use_hugepages(&self) -> bool {
         match self.memory {
-            Memory::Auto => {
-                free_hugepages_mb(Path::new("/sys/kernel/mm/hugepages")) >= u64::from(self.memory_mb)
-            }
+            Memory::Auto => hugepages::free_mb(Path::new(hugepages::SYSFS)) >= u64::from(self.memory_mb),
             Memory::Huge => true,
             Memory::Normal => false,
         }
     }
-}
-
-/// Megabytes in free hugepages, of the size that has the most.
-fn free_hugepages_mb(sysfs: &Path) -> u64 {
-    let Ok(sizes) = fs::read_dir(sysfs) else { return 0 };
-    let free_of = |dir: fs::DirEntry| -> Option<u64> {
-        let name = dir.file_name().into_string().ok()?;
-        let page_kb: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
-        let free: u64 = fs::read_to_string(dir.path().join("free_hugepages")).ok()?.trim().parse().ok()?;
-        Some(free * page_kb / 1024)
-    };
-    sizes.flatten().filter_map(free_of).max().unwrap_or(0)
 }
 
 /// CPUs this thread may run on, as the kernel lists them: `0-1,4`.
@@ -151,6 +138,8 @@ impl Eal {
 
     fn init(config: EalConfig) -> Result<Self, EalError> {
         let mut argv = Vec::new();
+        // Until DPDK has taken what it needs.
+        let _turn = (config.memory != Memory::Normal).then(Turn::wait);
         let hugepages = config.use_hugepages();
         for arg in config.arguments(&allowed_cpus(), hugepages) {
             let arg = CString::new(arg.clone()).map_err(|_| EalError::Argument(arg))?;

@@ -30,20 +30,6 @@ fn hugepages_go_with_in_memory() {
 }
 
 #[test]
-fn free_hugepages_are_those_of_the_best_size() {
-    let sysfs = std::env::temp_dir().join(format!("pmd-hugepages-{}", std::process::id()));
-    assert_eq!(free_hugepages_mb(&sysfs), 0, "no such directory");
-    for (size, free) in [("hugepages-2048kB", "100\n"), ("hugepages-1048576kB", "1\n"), ("other", "7\n")] {
-        let dir = sysfs.join(size);
-        fs::create_dir_all(&dir).expect("a directory");
-        fs::write(dir.join("free_hugepages"), free).expect("a file");
-    }
-    let free = free_hugepages_mb(&sysfs);
-    fs::remove_dir_all(&sysfs).expect("ours");
-    assert_eq!(free, 1024);
-}
-
-#[test]
 fn the_kernel_lists_our_cpus() {
     let list = allowed_cpus();
     assert!(list.split([',', '-']).all(|cpu| cpu.parse::<u32>().is_ok()), "{list:?}");

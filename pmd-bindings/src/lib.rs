@@ -23,6 +23,7 @@ mod error;
 mod ethdev;
 mod ffi;
 mod gate;
+mod hugepages;
 mod interface;
 mod lcore;
 mod listener;

@@ -84,8 +84,8 @@ mod endpoint;
 mod error;
 mod events;
 mod favour;
-mod memory;
 mod lending;
+mod memory;
 mod nic;
 #[cfg(feature = "dpdk")]
 mod open;

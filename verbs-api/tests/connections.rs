@@ -17,6 +17,8 @@ use verbs_api::{
 const PORT: u16 = 7471;
 /// Longer than any machine stands still.
 const LIMIT: Duration = Duration::from_secs(120);
+/// A try lasts a second: threads that wait for each other may be kept from running for as long.
+const TIMEOUT: u8 = 18;
 const FAULTS: &str = "fault:loss=3%,dup=3%,reorder=3%,seed=5:";
 
 struct Host {
@@ -46,7 +48,7 @@ fn ipv6_hosts(driver: Driver, name: &str, faults: &str) -> [Host; 2] {
 impl Host {
     fn pair(&self) -> PreparedQueuePair {
         let caps = QueueCaps { max_send_wr: 8, max_recv_wr: 8, ..QueueCaps::default() };
-        self.pd.queue_pair(&self.cq, &self.cq).caps(caps).build().expect("a queue pair")
+        self.pd.queue_pair(&self.cq, &self.cq).caps(caps).timeout(TIMEOUT).build().expect("a queue pair")
     }
 
     fn plain_pair(&self) -> PreparedQueuePair {

@@ -5,7 +5,7 @@
 #[path = "support/heap.rs"]
 mod heap;
 
-use datapath::port::dpdk::{DpdkPort, Eal, EalConfig, MemifConfig, MemifRole};
+use datapath::port::dpdk::{DpdkPort, Eal, EalConfig, MemifConfig, MemifRole, Memory};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -39,7 +39,9 @@ impl End {
         let host = if role == MemifRole::Server { 1 } else { 2 };
         let mut config = MemifConfig::new(socket, role);
         config.mac = Some([2, 0, 0, 0, 0, host]);
-        let eal = Eal::start(&EalConfig::default()).expect("DPDK starts");
+        // In hugepages DPDK opens another file whenever its heap grows.
+        let config_of_eal = EalConfig { memory: Memory::Normal, ..EalConfig::default() };
+        let eal = Eal::start(&config_of_eal).expect("DPDK starts");
         let port = DpdkPort::memif(eal, &config).expect("a port");
         let pool = port.eth().pool().clone();
         let config =

@@ -31,8 +31,28 @@ pub struct Run<'a> {
     pub options: &'a str,
     /// What only the client puts before its device: empty, or a `fault:..:` wrapper.
     pub wrapper: &'a str,
-    /// Whether the program moves frames, and is given a device.
-    pub device: bool,
+    pub over: Over,
+}
+
+/// What a pair of programs talks over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Over {
+    /// Kernel TCP: no device is given.
+    Tcp,
+    /// A memif of DPDK's driver.
+    Memif,
+    /// One whose buffers are lent.
+    ZeroCopy,
+}
+
+impl Over {
+    /// What follows the socket in the device string.
+    const fn keys(self) -> &'static str {
+        match self {
+            Self::ZeroCopy => ",zero-copy=on",
+            Self::Tcp | Self::Memif => "",
+        }
+    }
 }
 
 impl Tools {
@@ -79,8 +99,9 @@ impl Tools {
         let start = |side: &str, index: usize, wrapper: &str| {
             let mut command = Command::new(self.path(run.tool));
             command.args(run.options.split_whitespace()).args(["-p", &port]);
-            if run.device {
-                command.args(["-d", &format!("{wrapper}memif:{}", dir.join("memif").display())]);
+            if run.over != Over::Tcp {
+                let socket = dir.join("memif");
+                command.args(["-d", &format!("{wrapper}memif:{}{}", socket.display(), run.over.keys())]);
             }
             if let Some(cpus) = cpus {
                 command.args(["--cpu", &cpus[index].to_string()]);

@@ -207,14 +207,17 @@ fn an_xdp_socket_delivers_every_byte() {
     pair.raw_frames();
 }
 
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0)
+}
+
 /// Root tries as an ordinary user, too.
 fn with_and_without_privileges(rest: &str) {
     for schemes in [["memif", "memif"], ["vhost", "virtio"]] {
         let mut pair = Pair::sockets("pages", schemes, rest);
         pair.transfer(1_000_001, "");
         // Whoever is not root is an ordinary user already.
-        let root = fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0);
-        pair.unprivileged = root;
+        pair.unprivileged = is_root();
         pair.transfer(1_000_001, "");
     }
 }

@@ -1,6 +1,6 @@
 //! Devices that cannot be opened: each error says what to do.
 
-use super::{FILE, Pair, alone};
+use super::{FILE, Pair, alone, is_root};
 use crate::support::{Ended, Place, Running};
 use std::os::unix::net::UnixListener;
 use std::process::Command;
@@ -15,6 +15,9 @@ fn receive_on(device: &str) -> Ended {
 #[test]
 fn a_device_that_is_not_there_is_named_with_what_to_do() {
     let _alone = alone();
+    let place = Place::new("no-socket");
+    let file = place.path("file").display().to_string();
+    std::fs::write(&file, "").expect("room for a file");
     for (device, code, reason) in [
         ("infiniband:mlx5_0", 2, "unknown device scheme `infiniband`; supported: memif, vhost"),
         ("vhost:/tmp/s,role=server", 2, "unknown device key `role`; keys are ip, mac"),
@@ -25,8 +28,8 @@ fn a_device_that_is_not_there_is_named_with_what_to_do() {
         ("pci:ff:1f.7,ip=10.9.0.1", 1, "NIC 0000:ff:1f.7: there is none; `lspci -D` lists"),
         ("vhost:/srnic-missing/s", 1, "its directory does not exist; make it first"),
         ("virtio:s", 1, "the path must be absolute"),
-        ("memif:/dev/null,role=server", 1, "something that is no socket is there"),
-        ("vhost:/dev/null", 1, "something that is no socket is there"),
+        (&format!("memif:{file},role=server"), 1, "something that is no socket is there"),
+        (&format!("vhost:{file}"), 1, "something that is no socket is there"),
     ] {
         receive_on(device).assert_failed(code, reason);
     }
@@ -47,7 +50,7 @@ fn a_socket_that_is_taken_is_named() {
 fn a_user_who_may_not_is_told_what_gives_the_permission() {
     let _alone = alone();
     let mut pair = Pair::sockets("permission", ["memif", "memif"], "");
-    pair.unprivileged = true;
+    pair.unprivileged = is_root();
     pair.devices[0] = "af_packet:lo,ip=10.9.0.1,mac=02:00:00:00:00:07".into();
     let refused = pair.start_file(0, "").end();
     refused.assert_failed(1, "this user may not use an interface's frames: run as root, or give the program");

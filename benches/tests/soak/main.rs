@@ -58,7 +58,7 @@ fn soak(name: &str, operations: u64) {
         if done > looked + LOOK {
             looked = done;
             for nic in &nics {
-                assert!(nic.pool.in_use() <= HELD + 64, "{} packet buffers are held", nic.pool.in_use());
+                assert!(nic.held() <= HELD + 64, "{} packet buffers are held", nic.held());
             }
         }
     }
@@ -72,7 +72,7 @@ fn soak(name: &str, operations: u64) {
         // Recoveries whose queue pairs were dropped end with the next turns.
         nics.iter().for_each(|nic| _ = nic.device.progress());
         assert_eq!(nic.device.usage(), before, "objects of a device are left");
-        assert!(nic.pool.in_use() <= HELD, "{} packet buffers are held", nic.pool.in_use());
+        assert!(nic.held() <= HELD, "{} packet buffers are held", nic.held());
     }
     nics.into_iter().for_each(Nic::close);
     assert_eq!(open_descriptors(), descriptors, "descriptors are left");

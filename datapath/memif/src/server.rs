@@ -61,12 +61,7 @@ impl Server {
         }
     }
 
-    fn hear(
-        &mut self,
-        shape: &Shape,
-        message: Message,
-        descriptor: Option<OwnedFd>,
-    ) -> Result<(), Refusal> {
+    fn hear(&mut self, shape: &Shape, message: Message, descriptor: Option<OwnedFd>) -> Result<(), Refusal> {
         match (message, descriptor) {
             (Message::Init(init), _) => self.admit(shape, &init),
             (Message::AddRegion { index, size }, Some(memory)) if self.admitted => {

@@ -68,7 +68,9 @@ fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
 
 fn explained(path: &Path, errno: Errno) -> String {
     match errno {
-        Errno::NAMETOOLONG | Errno::INVAL => "the path is longer than 107 bytes; use a shorter one".to_owned(),
+        Errno::NAMETOOLONG | Errno::INVAL => {
+            "the path is longer than 107 bytes; use a shorter one".to_owned()
+        }
         Errno::NOENT if !path.parent().is_some_and(Path::is_dir) => {
             "its directory does not exist; make it first".to_owned()
         }

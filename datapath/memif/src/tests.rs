@@ -72,7 +72,7 @@ impl Meeting {
     }
 
     /// The server turned the peer away with these words, and takes the next one.
-    fn is_refused(mut self, said: &Message, words: &str) {
+    fn refuses(mut self, said: &Message, words: &str) {
         assert_eq!(*said, Message::disconnect(&format!("the peer broke the protocol: {words}")));
         assert!(self.server.refused().is_some_and(|refusal| refusal.to_string().ends_with(words)));
         self.takes_another();
@@ -109,16 +109,16 @@ fn messages_out_of_turn() {
     for message in [&add_ring(0, 0, 2), &Message::Ack, &Message::Connected(Text::new("x"))] {
         let mut meeting = Meeting::new();
         let said = meeting.ask(message, None);
-        meeting.is_refused(&said, "a message out of turn");
+        meeting.refuses(&said, "a message out of turn");
     }
     let mut meeting = Meeting::new();
     let said = meeting.ask(&connect, None);
-    meeting.is_refused(&said, "it connects without a ring each way");
+    meeting.refuses(&said, "it connects without a ring each way");
     let mut meeting = Meeting::new();
     assert_eq!(meeting.ask(&init(), None), Message::Ack);
     // Without its memory.
     let said = meeting.ask(&Message::AddRegion { index: 0, size: 4096 }, None);
-    meeting.is_refused(&said, "a message out of turn");
+    meeting.refuses(&said, "a message out of turn");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn memory_that_could_be_cut_off_or_is_shorter_than_it_says() {
         let mut meeting = Meeting::new();
         assert_eq!(meeting.ask(&init(), None), Message::Ack);
         let said = meeting.ask(&region(size), Some(file.as_fd()));
-        meeting.is_refused(&said, words);
+        meeting.refuses(&said, words);
     }
 }
 
@@ -156,7 +156,7 @@ fn rings_that_cannot_be() {
         let mut meeting = Meeting::new();
         meeting.bring(&Region::create(4096).expect("memory"));
         let said = meeting.ask(&ring, None);
-        meeting.is_refused(&said, words);
+        meeting.refuses(&said, words);
     }
 }
 
@@ -170,7 +170,7 @@ fn rings_that_do_not_begin_as_they_must() {
         assert_eq!(meeting.ask(&message, None), Message::Ack);
     }
     let said = meeting.ask(&Message::Connect(Text::new("x")), None);
-    meeting.is_refused(&said, "a ring does not begin as it must");
+    meeting.refuses(&said, "a ring does not begin as it must");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Asynchronous events (protocol.md 1.9, 1.10). Those of completion queues, of shared receive queues and of drained queue
 //! pairs are with what they are of.
 
-use crate::lan::Lan;
+use crate::lan::{Lan, Wire};
 use crate::net::{ALL, Net, connect, nothing, whole};
 use verbs_api::{AsyncEvent, Driver, RemoteAddr, SendData, SendRequest, WcStatus, WireMode};
 
@@ -69,7 +69,7 @@ fn a_failure_is_told_of_once_at_both_ends(lan: Lan) {
 /// only, as it takes a thousand connections.
 #[test]
 fn events_that_are_lost_are_counted() {
-    let mut net = Net::new(Lan { memif: false, driver: Driver::Inline });
+    let mut net = Net::new(Lan { wire: Wire::Sim, driver: Driver::Inline });
     let nowhere = RemoteAddr { addr: 0, rkey: 0xFFFF_FFFF };
     // Both ends of more connections than the log has room for, and each fails.
     const FAILURES: u64 = 1030;

@@ -8,8 +8,20 @@ use verbs_api::{Device, DeviceBuilder, Driver};
 /// What is between two hosts, and who drives them.
 #[derive(Clone, Copy, Debug)]
 pub struct Lan {
-    pub memif: bool,
+    pub wire: Wire,
     pub driver: Driver,
+}
+
+/// What frames go over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wire {
+    /// A segment inside the process.
+    Sim,
+    /// A memif whose buffers are lent.
+    Lending,
+    /// A memif of DPDK's.
+    #[cfg(feature = "dpdk")]
+    Memif,
 }
 
 /// Each test once for every kind of link.
@@ -17,19 +29,20 @@ macro_rules! on_every_lan {
     ($($(#[$attribute:meta])* fn $name:ident($lan:ident: Lan) $body:block)+) => {
         $($(#[$attribute])* fn $name($lan: $crate::lan::Lan) $body)+
 
-        on_every_lan!(@ sim_inline { memif: false, driver: Inline } $($name)+);
-        on_every_lan!(@ sim_thread { memif: false, driver: THREAD } $($name)+);
+        on_every_lan!(@ sim_inline { wire: Sim, driver: Inline } $($name)+);
+        on_every_lan!(@ sim_thread { wire: Sim, driver: THREAD } $($name)+);
+        on_every_lan!(@ lending_inline { wire: Lending, driver: Inline } $($name)+);
         #[cfg(feature = "dpdk")]
-        on_every_lan!(@ memif_inline { memif: true, driver: Inline } $($name)+);
+        on_every_lan!(@ memif_inline { wire: Memif, driver: Inline } $($name)+);
         #[cfg(feature = "dpdk")]
-        on_every_lan!(@ memif_thread { memif: true, driver: THREAD } $($name)+);
+        on_every_lan!(@ memif_thread { wire: Memif, driver: THREAD } $($name)+);
     };
-    (@ $module:ident { memif: $memif:expr, driver: $driver:ident } $($name:ident)+) => {
+    (@ $module:ident { wire: $wire:ident, driver: $driver:ident } $($name:ident)+) => {
         mod $module {
             $(#[test]
             fn $name() {
                 let driver = verbs_api::Driver::$driver;
-                super::$name($crate::lan::Lan { memif: $memif, driver });
+                super::$name($crate::lan::Lan { wire: $crate::lan::Wire::$wire, driver });
             })+
         }
     };
@@ -60,11 +73,14 @@ impl Lan {
     fn devices(self) -> [String; 2] {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        if !self.memif {
-            return [1, 2].map(|_| format!("sim:lan-{number}"));
-        }
+        let key = match self.wire {
+            Wire::Sim => return [1, 2].map(|_| format!("sim:lan-{number}")),
+            Wire::Lending => "zero-copy=on",
+            #[cfg(feature = "dpdk")]
+            Wire::Memif => "hugepages=off",
+        };
         let name = format!("srnic-lan-{}-{number}.sock", std::process::id());
         let socket = std::env::temp_dir().join(name).display().to_string();
-        ["server", "client"].map(|role| format!("memif:{socket},role={role},hugepages=off"))
+        ["server", "client"].map(|role| format!("memif:{socket},role={role},{key}"))
     }
 }

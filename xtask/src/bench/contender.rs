@@ -3,7 +3,7 @@
 use super::Bench;
 use super::others;
 use crate::error::Result;
-use crate::tools::{Run, Tools, number};
+use crate::tools::{Over, Run, Tools, number};
 
 /// One thing to measure.
 pub struct Contender {
@@ -19,8 +19,10 @@ pub struct Contender {
 /// What runs.
 #[derive(Clone, Copy)]
 enum Program {
-    /// A tool of ours over a device.
+    /// A tool of ours over a memif of DPDK's.
     Device(&'static str),
+    /// One over a memif whose buffers are lent.
+    Lending(&'static str),
     /// A tool of ours over kernel TCP.
     Tcp(&'static str),
     /// One that somebody else wrote.
@@ -56,12 +58,14 @@ impl Metric {
 }
 
 use Metric::{Gbps, Micros, Mpps};
-use Program::{Device, Other, Tcp};
+use Program::{Device, Lending, Other, Tcp};
 
 #[rustfmt::skip]
 pub const CONTENDERS: &[Contender] = &[
     Contender { key: "bw", label: "srnic WRITE, 64 KiB", program: Device("srnic_write_bw"),
                 options: "-s 65536 -m 4096", iters: 40_000, metric: Gbps },
+    Contender { key: "bw_zero_copy", label: "srnic WRITE, 64 KiB, zero-copy", program: Lending("srnic_write_bw"),
+                options: "-s 65536 -m 4096", iters: 80_000, metric: Gbps },
     Contender { key: "raw_bw", label: "raw frames, 4200 B", program: Device("srnic_raw_bw"),
                 options: "-s 4200", iters: 800_000, metric: Gbps },
     Contender { key: "raw_copy_crc_bw", label: "raw frames, copy and CRC", program: Device("srnic_raw_bw"),
@@ -73,6 +77,8 @@ pub const CONTENDERS: &[Contender] = &[
     Contender { key: "ucx_bw", label: "UCX over TCP, put, 64 KiB", program: Other(others::Program::UcxBandwidth),
                 options: "-t ucp_put_bw -s 65536", iters: 10_000, metric: Gbps },
     Contender { key: "lat", label: "srnic WRITE, 64 B", program: Device("srnic_write_lat"),
+                options: "-s 64", iters: 100_000, metric: Micros },
+    Contender { key: "lat_zero_copy", label: "srnic WRITE, 64 B, zero-copy", program: Lending("srnic_write_lat"),
                 options: "-s 64", iters: 100_000, metric: Micros },
     Contender { key: "raw_lat", label: "raw frames, 64 B", program: Device("srnic_raw_lat"),
                 options: "-s 64", iters: 200_000, metric: Micros },
@@ -86,6 +92,12 @@ pub const CONTENDERS: &[Contender] = &[
                 options: "-s 64 -t 256 -l 32 -Q 64", iters: 1_500_000, metric: Mpps },
     Contender { key: "rate_64qp", label: "srnic WRITE, 64 B, 64 QPs", program: Device("srnic_write_bw"),
                 options: "-s 64 -q 64 -t 64 -l 16 -Q 32", iters: 25_000, metric: Mpps },
+    Contender { key: "rate_1qp_zero_copy", label: "srnic WRITE, 64 B, 1 QP, zero-copy",
+                program: Lending("srnic_write_bw"), options: "-s 64 -t 256 -l 32 -Q 64", iters: 1_500_000, metric: Mpps },
+    Contender { key: "rate_64qp_zero_copy", label: "srnic WRITE, 64 B, 64 QPs, zero-copy",
+                program: Lending("srnic_write_bw"), options: "-s 64 -q 64 -t 64 -l 16 -Q 32", iters: 25_000, metric: Mpps },
+    Contender { key: "rpc_1qp_zero_copy", label: "srnic SEND there and back, 32 B, zero-copy",
+                program: Lending("srnic_rpc"), options: "-s 32 -w 64", iters: 1_000_000, metric: Mpps },
     Contender { key: "rpc_1qp", label: "srnic SEND there and back, 32 B", program: Device("srnic_rpc"),
                 options: "-s 32 -w 64", iters: 1_000_000, metric: Mpps },
 ];
@@ -113,13 +125,14 @@ impl Contender {
     pub fn measure(&self, bench: &Bench<'_>, tools: &Tools) -> Result<f64> {
         let iters = self.iters * bench.pick(1, 3);
         let cpus = bench.machine.two_cpus();
-        let (tool, device) = match self.program {
-            Device(tool) => (tool, true),
-            Tcp(tool) => (tool, false),
+        let (tool, over) = match self.program {
+            Device(tool) => (tool, Over::Memif),
+            Lending(tool) => (tool, Over::ZeroCopy),
+            Tcp(tool) => (tool, Over::Tcp),
             Other(program) => return program.run(&bench.scratch, cpus, self.options, iters),
         };
         let options = format!("{} -n {iters}", self.options);
-        let run = Run { tool, options: &options, wrapper: "", device };
+        let run = Run { tool, options: &options, wrapper: "", over };
         number(&tools.run(&bench.scratch, cpus, &run)?, self.metric.key())
     }
 }

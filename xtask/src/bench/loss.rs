@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::samples::median;
 use super::{Bench, chart};
 use crate::error::Result;
-use crate::tools::{Run, number};
+use crate::tools::{Over, Run, number};
 
 /// Percent.
 const LOSSES: &[&str] = &["0", "0.001", "0.01", "0.1", "0.5", "1", "2", "5"];
@@ -74,7 +74,7 @@ fn measure(
     let iters = bench.pick(100_000, 400_000) / if recovery == "go-back-n" { 4 } else { 1 };
     let options =
         format!("-s 4096 -m 4096 -n {iters} -t 1024 --window 500 --cc fixed --recovery {recovery} -u 18");
-    let run = Run { tool: "srnic_write_bw", options: &options, wrapper: &wrapper, device: true };
+    let run = Run { tool: "srnic_write_bw", options: &options, wrapper: &wrapper, over: Over::Memif };
     let result = bench.run(&run)?;
     cell.gbps.push(number(&result, "bw_avg_gbps")?);
     cell.retransmits += number(&result, "retransmits")?;
@@ -86,7 +86,7 @@ fn measure(
 fn round_trip_p99(bench: &Bench<'_>, round: u64) -> Result<f64> {
     let wrapper = format!("fault:loss=1%,seed={round}:");
     let options = format!("-s 64 -n {} -u 18", bench.pick(20_000, 100_000));
-    let run = Run { tool: "srnic_write_lat", options: &options, wrapper: &wrapper, device: true };
+    let run = Run { tool: "srnic_write_lat", options: &options, wrapper: &wrapper, over: Over::Memif };
     // The tool shows half of each.
     Ok(2.0 * number(&bench.run(&run)?, "lat_us/p99")?)
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::samples::median;
 use super::{Bench, chart, table};
 use crate::error::Result;
-use crate::tools::{Run, number};
+use crate::tools::{Over, Run, number};
 
 /// Queue pairs.
 const COUNTS: &[u64] = &[1, 4, 16, 64, 128, 512, 1000, 2000, 5000, 10_000, 16_000];
@@ -54,7 +54,7 @@ fn measure(bench: &Bench<'_>, point: &mut Point) -> Result<()> {
     let iters = (bench.pick(2_000_000, 6_000_000) / point.count).max(64);
     for (index, (_, receives)) in SERIES.iter().enumerate() {
         let options = format!("{OPTIONS} {receives} -q {} -n {iters}", point.count);
-        let run = Run { tool: "srnic_send_bw", options: &options, wrapper: "", device: true };
+        let run = Run { tool: "srnic_send_bw", options: &options, wrapper: "", over: Over::Memif };
         let result = bench.run(&run)?;
         point.rates[index].push(number(&result, "msg_rate_mpps")?);
         if index == 0 {

@@ -6,7 +6,7 @@ use super::outcome::Row;
 use crate::error::{Error, Result};
 use crate::machine::Machine;
 use crate::scratch::Scratch;
-use crate::tools::{Run, Tools, number};
+use crate::tools::{Over, Run, Tools, number};
 
 /// A run, what the table calls it, and how its data is checked: `--verify` fails the run on the first wrong byte.
 struct Figure {
@@ -21,26 +21,33 @@ const fn rdma(
     options: &'static str,
     wrapper: &'static str,
 ) -> Figure {
-    Figure { name, run: Run { tool, options, wrapper, device: true }, data: "verified" }
+    Figure { name, run: Run { tool, options, wrapper, over: Over::Memif }, data: "verified" }
 }
 
-const fn other(name: &'static str, tool: &'static str, options: &'static str, device: bool) -> Figure {
-    Figure { name, run: Run { tool, options, wrapper: "", device }, data: "-" }
+/// Where buffers are lent.
+const fn zero_copy(name: &'static str, tool: &'static str, options: &'static str) -> Figure {
+    Figure { name, run: Run { tool, options, wrapper: "", over: Over::ZeroCopy }, data: "verified" }
+}
+
+const fn other(name: &'static str, tool: &'static str, options: &'static str, over: Over) -> Figure {
+    Figure { name, run: Run { tool, options, wrapper: "", over }, data: "-" }
 }
 
 /// A pause of the whole machine is no failure of the peer: a try lasts 1 s.
 #[rustfmt::skip]
 const FIGURES: &[Figure] = &[
     rdma("WRITE, 64 KiB", "srnic_write_bw", "-s 65536 -n 20000 -u 18 --verify", ""),
+    zero_copy("WRITE, 64 KiB, zero-copy", "srnic_write_bw", "-s 65536 -n 20000 -u 18 --verify"),
     rdma("SEND, 64 KiB", "srnic_send_bw", "-s 65536 -n 20000 -u 18 --verify", ""),
     rdma("WRITE, 64 KiB, 1 % of packets lost", "srnic_write_bw", "-s 65536 -n 10000 -u 18 --verify", LOSSY),
-    other("raw frames, 4200 B, same port", "srnic_raw_bw", "-s 4200 -n 500000", true),
-    other("kernel TCP, 64 KiB", "srnic_tcp_bw", "-s 65536 -n 20000", false),
+    other("raw frames, 4200 B, same port", "srnic_raw_bw", "-s 4200 -n 500000", Over::Memif),
+    other("kernel TCP, 64 KiB", "srnic_tcp_bw", "-s 65536 -n 20000", Over::Tcp),
     rdma("WRITE, 64 B", "srnic_write_lat", "-s 64 -n 50000 -u 18 --verify", ""),
+    zero_copy("WRITE, 64 B, zero-copy", "srnic_write_lat", "-s 64 -n 50000 -u 18 --verify"),
     rdma("SEND, 64 B", "srnic_send_lat", "-s 64 -n 50000 -u 18 --verify", ""),
-    other("raw frames, 64 B, same port", "srnic_raw_lat", "-s 64 -n 100000", true),
-    other("kernel TCP, 64 B, spinning", "srnic_tcp_lat", "-s 64 -n 20000 --spin", false),
-    other("kernel TCP, 64 B, blocking", "srnic_tcp_lat", "-s 64 -n 10000", false),
+    other("raw frames, 64 B, same port", "srnic_raw_lat", "-s 64 -n 100000", Over::Memif),
+    other("kernel TCP, 64 B, spinning", "srnic_tcp_lat", "-s 64 -n 20000 --spin", Over::Tcp),
+    other("kernel TCP, 64 B, blocking", "srnic_tcp_lat", "-s 64 -n 10000", Over::Tcp),
 ];
 const LOSSY: &str = "fault:loss=1%,seed=7:";
 
