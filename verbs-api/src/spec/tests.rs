@@ -147,7 +147,8 @@ fn an_error_names_the_key_and_what_is_allowed() {
         ("memif:/a,server", "`server` is not of the form key=value, as in `role=server`"),
         (
             "memif:/a,rolle=server",
-            "unknown device key `rolle`; keys are role, ip, mac, mtu, vlan, driver, stat, pcap, hugepages",
+            "unknown device key `rolle`; keys are role, zero-copy, ip, mac, mtu, vlan, driver, stat, pcap, \
+             hugepages",
         ),
         ("memif:/a,mtu=1500,mtu=1500", "device key `mtu` is given twice"),
         ("memif:/a,zero-copy=yes", "`zero-copy=yes`: zero-copy must be on or off"),

@@ -100,6 +100,9 @@ mod tests {
     fn a_wrong_device_says_what_is_allowed() {
         let line = "srnic_file recv -d memif:/tmp/a,rolle=server --out b";
         let error = Cli::try_parse_from(line.split(' ')).expect_err("no such key").to_string();
-        assert!(error.contains("unknown device key `rolle`; keys are role, ip, mac, mtu, vlan"), "{error}");
+        assert!(
+            error.contains("unknown device key `rolle`; keys are role, zero-copy, ip, mac, mtu, vlan"),
+            "{error}"
+        );
     }
 }
