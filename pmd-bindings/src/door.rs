@@ -14,57 +14,23 @@ mod hidden;
 mod relay;
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 pub(crate) use hidden::{Hidden, HiddenPath};
+use memif::socket::Listener;
 use relay::{Heard, Relay};
 pub(crate) use relay::{Terms, interface_name};
 
 use crate::unix;
 
-/// Clients that wait to be let in.
-const BACKLOG: i32 = 16;
 /// How long a client waits when it could not be let in.
 const RESPITE: Duration = Duration::from_millis(10);
 /// How long a door that closes for good waits for the driver's greeting.
 const FAREWELL: Duration = Duration::from_secs(5);
-
-/// The socket that users know.
-#[derive(Debug)]
-pub(crate) struct Listener {
-    socket: OwnedFd,
-    path: PathBuf,
-    /// Device and inode of the file, so that no other is removed in its place.
-    identity: (u64, u64),
-}
-
-impl Listener {
-    /// Listens at `path`, where nothing may be yet.
-    pub(crate) fn bind(path: &Path) -> io::Result<Self> {
-        let socket = unix::listen(path, BACKLOG)?;
-        Ok(Self { socket, path: path.into(), identity: identity(path)? })
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if identity(&self.path).is_ok_and(|found| found == self.identity) {
-            // If it cannot be removed, the next server finds it stale.
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
-    let metadata = path.symlink_metadata()?;
-    Ok((metadata.dev(), metadata.ino()))
-}
 
 /// What the thread and its owner share.
 #[derive(Debug)]
@@ -168,7 +134,7 @@ impl Keeper {
         let open = self.relay.is_none() && self.control.open.load(Ordering::Acquire);
         let ending = self.control.end.load(Ordering::Acquire);
         let (client, driver) = self.relay.as_ref().map_or((NOBODY, NOBODY), Relay::descriptors);
-        let listener = if open && !ending { self.listener.socket.as_raw_fd() } else { NOBODY };
+        let listener = if open && !ending { self.listener.as_fd().as_raw_fd() } else { NOBODY };
         let ready = unix::poll([self.control.wake.as_raw_fd(), listener, client, driver], timeout);
         if ready[0] {
             unix::lower(&self.control.wake);
@@ -193,7 +159,7 @@ impl Keeper {
     }
 
     fn let_in(&mut self) {
-        let Ok(client) = unix::accept(&self.listener.socket) else {
+        let Ok(client) = self.listener.accept() else {
             // Gone already, or no descriptors are left, which is not to keep this thread busy.
             thread::sleep(RESPITE);
             return;

@@ -178,3 +178,17 @@ pub enum PortError {
     #[error(transparent)]
     Eal(#[from] EalError),
 }
+
+impl From<memif::Error> for PortError {
+    fn from(error: memif::Error) -> Self {
+        let path = match &error {
+            memif::Error::Socket { path, .. } => path.display().to_string(),
+            _ => String::new(),
+        };
+        let problem = match error {
+            memif::Error::Socket { problem, .. } => problem,
+            other => other.to_string(),
+        };
+        Self::Socket { path, problem }
+    }
+}

@@ -18,8 +18,9 @@ use crate::interface::Interface;
 use crate::memif::{MemifConfig, MemifRole};
 use crate::mempool::Mempool;
 use crate::quiescent::Quiescent;
-use crate::socket_path::{self, Listener};
+use crate::socket_path;
 use crate::{ffi, lcore};
+use ::memif::socket::{Presence, presence};
 use plug::Plug;
 
 /// The one queue of each direction.
@@ -154,7 +155,7 @@ impl EthPort {
             return Ok(());
         }
         if let Some(server) = &self.wiring.server
-            && !matches!(socket_path::listener(server), Listener::Alive)
+            && !matches!(presence(server), Presence::Server)
         {
             return Err(socket_path::error(server, "nobody listens there; start the vhost: end"));
         }

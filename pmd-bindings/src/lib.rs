@@ -40,6 +40,7 @@ mod socket_path;
 mod unix;
 mod vhost;
 
+pub use self::memif::{MEMIF_MAX_FRAME, MEMIF_RING_SIZE_LOG2, MemifConfig, MemifRole};
 pub use burst::Burst;
 pub use device::Device;
 pub use eal::{Eal, EalConfig, Memory};
@@ -47,7 +48,6 @@ pub use error::{EalError, Errno, PortError};
 pub use ethdev::{EthCapabilities, EthPort, EthStats};
 pub use interface::Interface;
 pub use mbuf::{HEADROOM, Mbuf};
-pub use memif::{MEMIF_MAX_FRAME, MEMIF_RING_SIZE_LOG2, MemifConfig, MemifRole};
 pub use mempool::Mempool;
 pub use netdev::{InterfaceConfig, SocketKind};
 pub use nic::NicConfig;

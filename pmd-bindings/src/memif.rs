@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use memif::socket::Listener;
+
 use crate::device::Device;
-use crate::door::{self, Door, Listener, Terms};
+use crate::door::{self, Door, Terms};
 use crate::eal::Eal;
 use crate::error::PortError;
 use crate::ethdev::{EthPort, Wiring};
@@ -123,12 +125,11 @@ impl MemifConfig {
     /// Attaches a server behind a [`Door`] at the socket.
     pub(crate) fn attach_server(&self, eal: &Eal, pool: &Mempool) -> Result<(EthPort, Door), PortError> {
         socket_path::checked(&self.socket_path)?;
-        socket_path::remove_stale(&self.socket_path)?;
         let (driver, interface) = listener::place(eal)?;
         let mut wiring = self.wiring(driver.path())?;
         wiring.device = wiring.device.with(&format!("id={interface}"));
         let fails = |error: std::io::Error| self.socket_error(&error.to_string());
-        let listener = Listener::bind(&self.socket_path).map_err(fails)?;
+        let listener = Listener::bind(&self.socket_path)?;
         let port = EthPort::wire(eal, wiring, pool)?;
         let door = Door::install(listener, driver, Terms { interface, max_frame: self.max_frame });
         Ok((port, door.map_err(fails)?))

@@ -1,7 +1,7 @@
+use std::os::unix::net::UnixListener;
 use std::{env, fs};
 
 use super::*;
-use crate::unix;
 
 /// A directory that is removed at the end.
 struct Dir(PathBuf);
@@ -64,9 +64,10 @@ fn a_dead_servers_socket_goes_and_a_live_ones_stays() {
     let dir = Dir::new("stale");
     let socket = dir.0.join("s");
     let config = MemifConfig::new(&socket, MemifRole::Server);
-    let live = unix::listen(&socket, 1).expect("a free path");
+    let live = UnixListener::bind(&socket).expect("a free path");
     assert!(problem(&config).contains("another server is listening"));
     assert!(socket.exists());
+    // Its file stays, as that of a process that was killed.
     drop(live);
     socket_path::remove_stale(&config.socket_path).expect("a stale socket is no obstacle");
     assert!(!socket.exists());

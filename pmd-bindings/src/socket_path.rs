@@ -1,13 +1,12 @@
 //! The socket of a shared-memory pair: whether a driver of DPDK's can use its path, and who is there.
 
-use std::fs;
-use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use crate::error::PortError;
-use crate::unix::{self, PATH_MAX};
+
+/// Longest path of a socket: `sun_path` without its terminating NUL.
+const PATH_MAX: usize = 107;
 
 /// The path as DPDK's arguments can carry it.
 ///
@@ -35,54 +34,12 @@ pub(crate) fn checked(socket: &Path) -> Result<&str, PortError> {
     Ok(path)
 }
 
-/// Makes room for a server: one that was killed leaves its socket, and a new one cannot bind to it.
+/// Makes room for a server.
 ///
 /// # Errors
 /// [`PortError::Socket`] if somebody listens, or something else is there.
 pub(crate) fn remove_stale(socket: &Path) -> Result<(), PortError> {
-    let file_type = match fs::symlink_metadata(socket) {
-        Ok(metadata) => metadata.file_type(),
-        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(cause) => return Err(error(socket, &cause.to_string())),
-    };
-    if !file_type.is_socket() {
-        return Err(error(socket, "something that is no socket is there; remove it or use another path"));
-    }
-    match listener(socket) {
-        Listener::Dead => fs::remove_file(socket).map_err(|cause| {
-            error(socket, &format!("a dead server left it and it cannot be removed: {cause}"))
-        }),
-        Listener::Alive => Err(error(socket, "another server is listening on it; use another path")),
-        Listener::Unknown(cause) => {
-            Err(error(socket, &format!("cannot tell whether a server is listening: {cause}")))
-        }
-    }
-}
-
-/// Who listens at a socket.
-#[derive(Debug)]
-pub(crate) enum Listener {
-    /// Nobody: the file is what is left of a server.
-    Dead,
-    /// A server, of memif or of vhost-user.
-    Alive,
-    /// The kernel does not say.
-    Unknown(std::io::Error),
-}
-
-/// Who listens at `socket`. A vhost-user server does not notice the question: the kernel says at once that its socket
-/// is of another kind than memif's.
-pub(crate) fn listener(socket: &Path) -> Listener {
-    match unix::connect(socket) {
-        // Connected, or a full backlog: somebody listens.
-        Ok(_) => Listener::Alive,
-        Err(cause) => match cause.kind() {
-            ErrorKind::ConnectionRefused | ErrorKind::NotFound => Listener::Dead,
-            ErrorKind::WouldBlock => Listener::Alive,
-            _ if cause.raw_os_error() == Some(libc::EPROTOTYPE) => Listener::Alive,
-            _ => Listener::Unknown(cause),
-        },
-    }
+    memif::socket::remove_stale(socket).map_err(|problem| error(socket, &problem))
 }
 
 /// The error about `socket`.

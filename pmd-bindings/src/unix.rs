@@ -4,73 +4,11 @@ mod message;
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::time::Duration;
 
 #[cfg(test)]
 pub(crate) use message::Message;
 pub(crate) use message::{receive, send};
-
-/// Longest path of a socket: `sun_path` without its terminating NUL.
-pub(crate) const PATH_MAX: usize = 107;
-
-/// A connection to whoever listens at `path`. Never waits: a full backlog is [`io::ErrorKind::WouldBlock`].
-pub(crate) fn connect(path: &Path) -> io::Result<OwnedFd> {
-    let socket = socket()?;
-    let (address, len) = address(path)?;
-    // SAFETY: an address of `len` bytes.
-    check(unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), len) })?;
-    Ok(socket)
-}
-
-/// A socket that listens at `path`, where nothing may be yet.
-pub(crate) fn listen(path: &Path, backlog: i32) -> io::Result<OwnedFd> {
-    let socket = socket()?;
-    let (address, len) = address(path)?;
-    // SAFETY: an address of `len` bytes.
-    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })?;
-    // SAFETY: no pointers.
-    check(unsafe { libc::listen(socket.as_raw_fd(), backlog) })?;
-    Ok(socket)
-}
-
-fn socket() -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: no pointers.
-    let fd = check(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
-    // SAFETY: just made, and nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-fn address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
-    let bytes = path.as_os_str().as_bytes();
-    if bytes.len() > PATH_MAX || bytes.contains(&0) {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    // SAFETY: all-zero is a valid address.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    #[expect(clippy::cast_possible_truncation, reason = "a constant, 1")]
-    let family = libc::AF_UNIX as libc::sa_family_t;
-    address.sun_family = family;
-    for (to, from) in address.sun_path.iter_mut().zip(bytes) {
-        *to = from.cast_signed();
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "a constant, 110")]
-    let len = size_of::<libc::sockaddr_un>() as libc::socklen_t;
-    Ok((address, len))
-}
-
-/// The next client of `listener`. Never waits.
-pub(crate) fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
-    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: no address is asked for.
-    let fd = check(unsafe {
-        libc::accept4(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags)
-    })?;
-    // SAFETY: just made, and nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
 
 /// Whether the other end of `socket` is closed.
 pub(crate) fn has_hung_up(socket: &OwnedFd) -> bool {

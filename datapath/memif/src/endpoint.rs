@@ -188,14 +188,15 @@ impl Endpoint {
     fn meet(&self, due: Instant, now: Instant) -> Result<State, Refusal> {
         if let Some(listener) = &self.listener {
             return match listener.accept() {
-                Some(socket) => Ok(State::Greeted(Server::new(socket)?, now + PATIENCE)),
-                None => Ok(State::Apart(due)),
+                Ok(socket) => Ok(State::Greeted(Server::new(socket)?, now + PATIENCE)),
+                // Nobody is there, or gone already.
+                Err(_) => Ok(State::Apart(due)),
             };
         }
         if now < due {
             return Ok(State::Apart(due));
         }
-        match socket::connect_to(&self.path) {
+        match socket::connect(&self.path) {
             Ok(socket) => Ok(State::Greeting(Client::new(socket, &self.shape)?, now + PATIENCE)),
             // Nobody listens yet.
             Err(_) => Ok(State::Apart(now + RETRY)),

@@ -27,7 +27,7 @@ mod queue;
 mod region;
 mod ring;
 mod server;
-mod socket;
+pub mod socket;
 #[cfg(test)]
 mod tests;
 

@@ -1,17 +1,17 @@
-//! The control channel: a local socket that keeps messages apart, and what comes with them.
+//! The sockets of shared-memory pairs, and memif's messages over them.
 
 use crate::error::{Error, Refusal};
 use crate::message::{LEN, Message};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
-    listen, recvmsg, sendmsg, socket_with,
+    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    accept_with, recvmsg, sendmsg, socket_with,
 };
 use std::fs;
-use std::io::{ErrorKind, IoSlice, IoSliceMut};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ pub(crate) type Received = (Message, Option<OwnedFd>);
 
 /// The socket of a server. Its file goes with it.
 #[derive(Debug)]
-pub(crate) struct Listener {
+pub struct Listener {
     socket: OwnedFd,
     path: PathBuf,
     /// Device and inode of the file, so that no other is removed in its place.
@@ -33,12 +33,15 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// Listens at `path`, where nobody else may; what a dead server left there makes room.
-    pub(crate) fn bind(path: &Path) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// [`Error::Socket`].
+    pub fn bind(path: &Path) -> Result<Self, Error> {
         let fails = |problem: String| Error::Socket { path: path.into(), problem };
         remove_stale(path).map_err(fails)?;
         let socket = open().and_then(|socket| {
-            bind(&socket, &SocketAddrUnix::new(path)?)?;
-            listen(&socket, BACKLOG)?;
+            net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+            net::listen(&socket, BACKLOG)?;
             Ok(socket)
         });
         let socket = socket.map_err(|errno| fails(explained(path, errno)))?;
@@ -46,9 +49,19 @@ impl Listener {
         Ok(Self { socket, path: path.into(), identity })
     }
 
-    /// The next client, if one waits.
-    pub(crate) fn accept(&self) -> Option<OwnedFd> {
-        accept_with(&self.socket, FLAGS).ok()
+    /// The next client. Never waits.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`] if there is none, and what the system says.
+    pub fn accept(&self) -> io::Result<OwnedFd> {
+        Ok(accept_with(&self.socket, FLAGS)?)
+    }
+}
+
+/// Readable when a client waits.
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
@@ -61,7 +74,7 @@ impl Drop for Listener {
     }
 }
 
-fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
     let metadata = path.symlink_metadata()?;
     Ok((metadata.dev(), metadata.ino()))
 }
@@ -79,8 +92,33 @@ fn explained(path: &Path, errno: Errno) -> String {
     }
 }
 
-/// A server that was killed leaves its socket, and a new one cannot bind to it.
-fn remove_stale(path: &Path) -> Result<(), String> {
+/// Who listens at a socket.
+#[derive(Debug)]
+pub enum Presence {
+    /// Nobody: the file, if there is one, is what is left of a server.
+    Nobody,
+    /// A server, of memif or of another protocol: the kernel says at once that its socket is of another kind.
+    Server,
+    /// The kernel does not say.
+    Unknown(io::Error),
+}
+
+/// Who listens at `path`.
+#[must_use]
+pub fn presence(path: &Path) -> Presence {
+    match connect_to(path) {
+        // Connected, or a full backlog: somebody listens.
+        Ok(_) | Err(Errno::AGAIN | Errno::PROTOTYPE) => Presence::Server,
+        Err(Errno::CONNREFUSED | Errno::NOENT) => Presence::Nobody,
+        Err(other) => Presence::Unknown(other.into()),
+    }
+}
+
+/// Makes room for a server: one that was killed leaves its socket, and a new one cannot bind to it.
+///
+/// # Errors
+/// What is in the way, and what to do.
+pub fn remove_stale(path: &Path) -> Result<(), String> {
     let file_type = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata.file_type(),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -89,22 +127,25 @@ fn remove_stale(path: &Path) -> Result<(), String> {
     if !file_type.is_socket() {
         return Err("something that is no socket is there; remove it or use another path".to_owned());
     }
-    match self::connect_to(path) {
-        Err(Errno::CONNREFUSED) => fs::remove_file(path)
+    match presence(path) {
+        Presence::Nobody => fs::remove_file(path)
             .map_err(|error| format!("a dead server left it and it cannot be removed: {error}")),
-        Err(Errno::NOENT) => Ok(()),
-        // Whoever listens there may speak another protocol.
-        Ok(_) | Err(Errno::AGAIN | Errno::PROTOTYPE) => {
-            Err("another server is listening on it; use another path".to_owned())
-        }
-        Err(other) => Err(format!("cannot tell whether a server is listening: {other}")),
+        Presence::Server => Err("another server is listening on it; use another path".to_owned()),
+        Presence::Unknown(cause) => Err(format!("cannot tell whether a server is listening: {cause}")),
     }
 }
 
 /// A connection to whoever listens at `path`. Never waits.
-pub(crate) fn connect_to(path: &Path) -> Result<OwnedFd, Errno> {
+///
+/// # Errors
+/// A full backlog is [`ErrorKind::WouldBlock`]; else what the system says.
+pub fn connect(path: &Path) -> io::Result<OwnedFd> {
+    Ok(connect_to(path)?)
+}
+
+fn connect_to(path: &Path) -> Result<OwnedFd, Errno> {
     let socket = open()?;
-    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
 }
 

@@ -40,7 +40,7 @@ impl Meeting {
     fn new() -> Self {
         let path = fresh_path();
         let mut server = Endpoint::open(&config(path.clone(), Role::Server)).expect("a socket");
-        let socket = socket::connect_to(&path).expect("it listens");
+        let socket = socket::connect(&path).expect("it listens");
         server.tend(Instant::now());
         let mut meeting = Self { server, socket, path };
         assert!(matches!(meeting.hear(), Ok(Message::Hello(_))));
@@ -196,7 +196,7 @@ impl Linked {
         let path = fresh_path();
         let mut server = Endpoint::open(&config(path.clone(), Role::Server)).expect("a socket");
         let shape = Shape { max_frame: MAX_FRAME.into(), ring_size_log2: SIZE_LOG2, secret: None };
-        let mut client = Client::new(socket::connect_to(&path).expect("it listens"), &shape).expect("memory");
+        let mut client = Client::new(socket::connect(&path).expect("it listens"), &shape).expect("memory");
         let memory = client.region();
         let link = loop {
             server.tend(Instant::now());

@@ -9,8 +9,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::unix;
-
 /// Name of the socket in its directory.
 const SOCKET: &str = "memif";
 
@@ -91,6 +89,6 @@ impl Hidden {
     }
 
     pub(crate) fn connect(&self) -> io::Result<OwnedFd> {
-        unix::connect(Path::new(&format!("/proc/self/fd/{}", self.socket.as_raw_fd())))
+        memif::socket::connect(Path::new(&format!("/proc/self/fd/{}", self.socket.as_raw_fd())))
     }
 }

@@ -1,6 +1,8 @@
 use std::os::fd::FromRawFd;
 
 use super::*;
+use std::path::PathBuf;
+
 use crate::unix::{Message, receive, send};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -13,7 +15,7 @@ const TERMS: Terms = Terms { interface: 0x0102_0304, max_frame: 4608 };
 /// A directory, a door in it, and the driver's side of it played by the test.
 struct Setting {
     door: Option<Door>,
-    driver: OwnedFd,
+    driver: Listener,
     directory: PathBuf,
 }
 
@@ -23,7 +25,7 @@ impl Setting {
         std::fs::create_dir_all(&directory).expect("a directory");
         let hidden = HiddenPath::new().expect("a hidden path");
         let private = hidden.directory().to_owned();
-        let driver = unix::listen(hidden.socket(), 1).expect("a fresh path");
+        let driver = Listener::bind(hidden.socket()).expect("a fresh path");
         assert!(private.join("memif").exists());
         let hidden = hidden.hide().expect("somebody listens there");
         assert!(!private.exists() && !hidden.path().exists(), "the name is gone");
@@ -37,12 +39,12 @@ impl Setting {
     }
 
     fn client(&self) -> OwnedFd {
-        unix::connect(&self.directory.join("s")).expect("the door listens")
+        memif::socket::connect(&self.directory.join("s")).expect("the door listens")
     }
 
     /// The driver's side of the next client.
     fn accept(&self) -> OwnedFd {
-        eventually(|| unix::accept(&self.driver).ok())
+        eventually(|| self.driver.accept().ok())
     }
 }
 
@@ -150,13 +152,13 @@ fn clients_wait_until_the_door_opens_and_enter_one_by_one() {
     let setting = Setting::new("wait");
     let (first, second) = (setting.client(), setting.client());
     thread::sleep(Duration::from_millis(20));
-    assert!(unix::accept(&setting.driver).is_err(), "the door is closed");
+    assert!(setting.driver.accept().is_err(), "the door is closed");
     setting.open();
     let driver = setting.accept();
     send(&driver, &message(CONNECTED, None)).expect("open");
     hear(&first);
     thread::sleep(Duration::from_millis(20));
-    assert!(unix::accept(&setting.driver).is_err(), "the second waits");
+    assert!(setting.driver.accept().is_err(), "the second waits");
     drop(first);
     expect_closed(&driver);
     send(&setting.accept(), &message(HELLO, None)).expect("open");
@@ -225,7 +227,7 @@ fn another_servers_socket_is_not_removed() {
     let mut setting = Setting::new("identity");
     let path = setting.directory.join("s");
     std::fs::remove_file(&path).expect("the door's");
-    let _other = unix::listen(&path, 1).expect("a fresh path");
+    let _other = Listener::bind(&path).expect("a fresh path");
     setting.door = None;
     assert!(path.exists());
 }
