@@ -181,14 +181,11 @@ pub enum PortError {
 
 impl From<memif::Error> for PortError {
     fn from(error: memif::Error) -> Self {
-        let path = match &error {
-            memif::Error::Socket { path, .. } => path.display().to_string(),
-            _ => String::new(),
-        };
-        let problem = match error {
-            memif::Error::Socket { problem, .. } => problem,
-            other => other.to_string(),
-        };
-        Self::Socket { path, problem }
+        match error {
+            memif::Error::Socket { path, problem } => {
+                Self::Socket { path: path.display().to_string(), problem }
+            }
+            other => Self::Socket { path: String::new(), problem: other.to_string() },
+        }
     }
 }

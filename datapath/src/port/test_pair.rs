@@ -1,6 +1,6 @@
 //! Two ports that are wired to each other inside this process and driven by one thread, for the tests of either end.
 
-use super::Port;
+use super::{Port, PortStats};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -59,6 +59,64 @@ impl<S: Port, C: Port> Pair<S, C> {
             pass(&mut self.server, &mut self.client, len);
         }
     }
+}
+
+/// What holds at either end of any pair whose buffers begin on a cache line.
+impl<S: Port, C: Port> Pair<S, C> {
+    /// Frames of every length pass and are counted.
+    pub fn passes_every_length(&mut self) {
+        let max = self.server.caps().max_frame;
+        assert_eq!(max, 4608);
+        let lengths = (14..=max).step_by(13).chain([max]);
+        self.pass_both_ways(lengths.clone());
+        let (frames, bytes) = (lengths.clone().count() as u64, lengths.sum::<usize>() as u64);
+        let expected = PortStats {
+            rx_frames: frames,
+            rx_bytes: bytes,
+            tx_frames: frames,
+            tx_bytes: bytes,
+            ..PortStats::default()
+        };
+        assert_eq!((self.server.stats(), self.client.stats()), (expected, expected));
+    }
+
+    /// Slots begin on a line and are as long as a frame may be.
+    pub fn lends_whole_slots(&mut self) {
+        for _ in 0..100 {
+            fill_a_slot(&mut self.client, &mut self.server);
+            fill_a_slot(&mut self.server, &mut self.client);
+        }
+    }
+
+    /// What is cancelled is not sent.
+    pub fn forgets_what_is_cancelled(&mut self) {
+        let Self { server, client, .. } = self;
+        assert!(queue(client, 100));
+        client.tx_slot().expect("a slot").fill(1);
+        client.tx_cancel();
+        client.tx_cancel();
+        // A slot lent again takes the place of the one before.
+        client.tx_slot().expect("a slot").fill(2);
+        assert!(queue(client, 200));
+        let mut lengths = Vec::new();
+        within("both frames", || {
+            client.tx_flush();
+            lengths.extend(receive(server).iter().map(Vec::len));
+            lengths.len() >= 2
+        });
+        assert_eq!(lengths, [100, 200]);
+        assert_eq!(client.stats().tx_frames, 2);
+    }
+}
+
+fn fill_a_slot(from: &mut impl Port, to: &mut impl Port) {
+    let max = from.caps().max_frame;
+    let slot = from.tx_slot().expect("a slot");
+    assert_eq!((slot.as_ptr().addr() % 64, slot.len()), (0, max));
+    slot.fill(0xa5);
+    from.tx_commit(max);
+    let frames = deliver(from, to);
+    assert!(frames[0].len() == max && frames[0].iter().all(|&byte| byte == 0xa5));
 }
 
 fn pass(from: &mut impl Port, to: &mut impl Port, len: usize) {

@@ -31,57 +31,13 @@ fn a_port_may_move_to_another_thread() {
 }
 
 #[test]
-fn frames_of_every_length_pass_both_ways() {
+fn frames_pass_as_over_any_port() {
     let mut pair = Pair::of_drivers();
-    let max = pair.server.caps().max_frame;
-    assert_eq!(max, 4608);
-    let lengths = (14..=max).step_by(13).chain([max]);
-    pair.pass_both_ways(lengths.clone());
-    let (frames, bytes) = (lengths.clone().count() as u64, lengths.sum::<usize>() as u64);
-    let expected = PortStats {
-        rx_frames: frames,
-        rx_bytes: bytes,
-        tx_frames: frames,
-        tx_bytes: bytes,
-        ..PortStats::default()
-    };
-    assert_eq!((pair.server.stats(), pair.client.stats()), (expected, expected));
+    pair.passes_every_length();
     assert_eq!((leaked(&pair.server), leaked(&pair.client)), (0, 0));
-}
-
-#[test]
-fn slots_begin_on_a_line_and_are_long_enough() {
+    pair.lends_whole_slots();
     let mut pair = Pair::of_drivers();
-    for _ in 0..200 {
-        let max = pair.client.caps().max_frame;
-        let slot = pair.client.tx_slot().expect("a slot");
-        assert_eq!(slot.as_ptr().addr() % 64, 0);
-        assert_eq!(slot.len(), max);
-        slot.fill(0xa5);
-        pair.client.tx_commit(max);
-        let frames = deliver(&mut pair.client, &mut pair.server);
-        assert!(frames[0].len() == max && frames[0].iter().all(|&byte| byte == 0xa5));
-    }
-}
-
-#[test]
-fn a_cancelled_slot_is_not_sent() {
-    let mut pair = Pair::of_drivers();
-    assert!(queue(&mut pair.client, 100));
-    pair.client.tx_slot().expect("a slot").fill(1);
-    pair.client.tx_cancel();
-    pair.client.tx_cancel();
-    // A slot lent again takes the place of the one before.
-    pair.client.tx_slot().expect("a slot").fill(2);
-    assert!(queue(&mut pair.client, 200));
-    let mut lengths = Vec::new();
-    within("both frames", || {
-        pair.client.tx_flush();
-        lengths.extend(receive(&mut pair.server).iter().map(Vec::len));
-        lengths.len() >= 2
-    });
-    assert_eq!(lengths, [100, 200]);
-    assert_eq!(pair.client.stats().tx_frames, 2);
+    pair.forgets_what_is_cancelled();
     assert_eq!(leaked(&pair.client), 0);
 }
 

@@ -34,19 +34,10 @@ fn a_port_may_move_to_another_thread() {
 }
 
 #[test]
-fn frames_of_every_length_pass_both_ways() {
-    let mut pair = Pair::lending();
-    let lengths = (14..=4608).step_by(13).chain([4608]);
-    pair.pass_both_ways(lengths.clone());
-    let (frames, bytes) = (lengths.clone().count() as u64, lengths.sum::<usize>() as u64);
-    let expected = PortStats {
-        rx_frames: frames,
-        rx_bytes: bytes,
-        tx_frames: frames,
-        tx_bytes: bytes,
-        ..PortStats::default()
-    };
-    assert_eq!((pair.server.stats(), pair.client.stats()), (expected, expected));
+fn frames_pass_as_over_any_port() {
+    Pair::lending().passes_every_length();
+    Pair::lending().lends_whole_slots();
+    Pair::lending().forgets_what_is_cancelled();
 }
 
 /// The counts of a ring are of 16 bits.
@@ -66,40 +57,6 @@ fn counts_go_round() {
         }
     }
     assert_eq!(pair.client.stats().rx_frames, 70_000);
-}
-
-#[test]
-fn slots_begin_on_a_line_and_are_long_enough() {
-    let mut pair = Pair::lending();
-    for _ in 0..3 * RING {
-        for forth in [true, false] {
-            let (from, to) = match forth {
-                true => (&mut pair.client, &mut pair.server),
-                false => (&mut pair.server, &mut pair.client),
-            };
-            let slot = from.tx_slot().expect("a slot");
-            assert_eq!((slot.as_ptr().addr() % 64, slot.len()), (0, 4608));
-            slot.fill(0xa5);
-            from.tx_commit(4608);
-            let frames = deliver(from, to);
-            assert!(frames[0].len() == 4608 && frames[0].iter().all(|&byte| byte == 0xa5));
-        }
-    }
-}
-
-#[test]
-fn a_cancelled_slot_is_not_sent() {
-    let mut pair = Pair::lending();
-    assert!(queue(&mut pair.client, 100));
-    pair.client.tx_slot().expect("a slot").fill(1);
-    pair.client.tx_cancel();
-    pair.client.tx_cancel();
-    // A slot lent again takes the place of the one before.
-    pair.client.tx_slot().expect("a slot").fill(2);
-    assert!(queue(&mut pair.client, 200));
-    let frames = deliver(&mut pair.client, &mut pair.server);
-    assert_eq!(frames.iter().map(Vec::len).collect::<Vec<_>>(), [100, 200]);
-    assert_eq!(pair.client.stats().tx_frames, 2);
 }
 
 #[test]
