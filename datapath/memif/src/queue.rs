@@ -39,10 +39,6 @@ impl Buffers {
             Self::Peers(regions) => regions.get(usize::from(desc.region))?.at(desc.offset as usize, len),
         }
     }
-
-    const fn are_own(&self) -> bool {
-        matches!(self, Self::Own { .. })
-    }
 }
 
 /// Both sides' counts of a ring. The client's is `head`, which is ahead of the server's by what the client has handed
@@ -54,6 +50,11 @@ struct Counts {
 }
 
 impl Counts {
+    /// Whose buffers they are says which side this is.
+    const fn new(ring: Ring, buffers: &Buffers) -> Self {
+        Self { ring, is_client: matches!(buffers, Buffers::Own { .. }) }
+    }
+
     fn ours(&self) -> &AtomicU16 {
         if self.is_client { self.ring.head() } else { self.ring.tail() }
     }
@@ -94,9 +95,8 @@ pub struct Sender {
 
 impl Sender {
     pub(crate) fn new(ring: Ring, buffers: Buffers, max_len: usize, wake: Option<OwnedFd>) -> Self {
-        let is_client = buffers.are_own();
         Self {
-            counts: Counts { ring, is_client },
+            counts: Counts::new(ring, &buffers),
             buffers,
             max_len,
             next: 0,
@@ -215,9 +215,8 @@ unsafe impl Send for Receiver {}
 
 impl Receiver {
     pub(crate) fn new(ring: Ring, buffers: Buffers, max_len: usize) -> Self {
-        let is_client = buffers.are_own();
         Self {
-            counts: Counts { ring, is_client },
+            counts: Counts::new(ring, &buffers),
             buffers,
             max_len,
             next: 0,
