@@ -1,5 +1,7 @@
 //! Times of what every packet costs: its headers, and one pass over its payload, in the cache.
 
+mod quick;
+
 use criterion::{Criterion, Throughput, criterion_main};
 use datapath::icrc::Kernel;
 use std::hint::black_box;
@@ -88,7 +90,7 @@ fn codec(criterion: &mut Criterion) {
 
 /// All of them.
 fn benches() {
-    let mut criterion = Criterion::default().configure_from_args();
+    let mut criterion = quick::criterion();
     icrc(&mut criterion);
     codec(&mut criterion);
     criterion.final_summary();
