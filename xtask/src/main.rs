@@ -42,7 +42,7 @@ struct Cli {
 enum Task {
     /// Check what the build needs, and install what is missing (Debian packages: as root or by `sudo -n`)
     Setup {
-        /// Also the programs of others that `bench compare` measures us beside
+        /// Also perf, and the programs of others that `bench compare` measures us beside
         #[arg(long)]
         bench: bool,
         /// Also QEMU and what else the runs against Linux soft-RoCE take
@@ -141,6 +141,7 @@ mod tests {
         assert!(parses(&["compare", "--quick"]) && parses(&["--against", "v0.1", "--quick"]));
         assert!(!parses(&[]) && !parses(&["--quick"]) && !parses(&["--against"]));
         assert!(!parses(&["--against", "v0.1", "compare"]));
+        assert!(parses(&["flame", "--out", "figures"]) && !parses(&["flame"]));
     }
 
     #[test]

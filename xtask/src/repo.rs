@@ -42,6 +42,18 @@ pub fn run(mut command: Command) -> Result<()> {
     if status.success() { Ok(()) } else { Err(Error(format!("`{}` failed: {status}", shown(&command)))) }
 }
 
+/// What a command says, if it succeeds.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output = command
+        .output()
+        .map_err(|e| Error(format!("cannot start `{}`: {e}", command.get_program().display())))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(Error(format!("`{}` failed: {}: {said}", shown(command), output.status)))
+}
+
 /// The command as a person would type it.
 pub fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program());

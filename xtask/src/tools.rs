@@ -75,6 +75,19 @@ impl Tools {
         Ok(Self { directory: repo::target_directory()?.join("release") })
     }
 
+    /// Builds one program for perf, in a target directory of its own, as other flags have everything built again: with frame
+    /// pointers, by which stacks are walked, and its functions as far into the file as into memory, which perf and `addr2line`
+    /// then count alike.
+    pub fn build_for_perf(program: &str) -> Result<Self> {
+        setup::implied(setup::BUILD)?;
+        let target = repo::target_directory()?.join("flame");
+        let mut build = cargo(&["rustc", "--release", "-p", "srnic-benches", "--bin", program]);
+        build.args(["--", "-C", "link-arg=-Wl,-z,separate-loadable-segments"]);
+        build.env("RUSTFLAGS", "-C force-frame-pointers=yes").env("CARGO_TARGET_DIR", &target);
+        repo::run(build)?;
+        Ok(Self { directory: target.join("release") })
+    }
+
     /// Takes the programs that are in `directory`.
     pub fn in_directory(directory: &Path) -> Self {
         Self { directory: directory.to_path_buf() }
@@ -87,17 +100,34 @@ impl Tools {
 
     /// Runs a pair to its end, each process on a CPU of its own where there are two; what the client measured.
     pub fn run(&self, scratch: &Scratch, cpus: Option<[usize; 2]>, run: &Run<'_>) -> Result<Value> {
+        self.run_by(scratch, cpus, run, &|_, program| Command::new(program))
+    }
+
+    /// The same, each program started by what `launch` makes of its side, `server` or `client`, and its path.
+    pub fn run_by(
+        &self,
+        scratch: &Scratch,
+        cpus: Option<[usize; 2]>,
+        run: &Run<'_>,
+        launch: &dyn Fn(&str, &Path) -> Command,
+    ) -> Result<Value> {
         let dir = scratch.subdirectory()?;
-        let result = self.run_in(&dir, cpus, run);
+        let result = self.run_in(&dir, cpus, run, launch);
         fs::remove_dir_all(&dir).map_err(|e| Error::io("remove", &dir, &e))?;
         result.map_err(|error| Error(format!("{} {}: {error}", run.tool, run.options)))
     }
 
-    fn run_in(&self, dir: &Path, cpus: Option<[usize; 2]>, run: &Run<'_>) -> Result<Value> {
+    fn run_in(
+        &self,
+        dir: &Path,
+        cpus: Option<[usize; 2]>,
+        run: &Run<'_>,
+        launch: &dyn Fn(&str, &Path) -> Command,
+    ) -> Result<Value> {
         let port = free_port()?.to_string();
         let json = dir.join("client.json");
         let start = |side: &str, index: usize, wrapper: &str| {
-            let mut command = Command::new(self.path(run.tool));
+            let mut command = launch(side, &self.path(run.tool));
             command.args(run.options.split_whitespace()).args(["-p", &port]);
             if run.over != Over::Tcp {
                 let socket = dir.join("memif");

@@ -5,10 +5,12 @@ mod bracket;
 mod chart;
 mod compare;
 mod contender;
+mod flame;
 mod loss;
 mod others;
 mod samples;
 mod scale;
+mod stacks;
 mod table;
 
 use std::fs;
@@ -45,6 +47,8 @@ enum Task {
     Loss(Options),
     /// The rate of SENDs against the number of queue pairs, up to 16,000
     Scale(Options),
+    /// Flame graphs of the sender and the receiver of WRITEs, by perf: where the time goes
+    Flame(flame::Options),
 }
 
 /// How, and where the results go.
@@ -78,6 +82,7 @@ pub fn run(request: &Request) -> Result<()> {
         (Some(Task::Compare(options)), _) => compare::run(&Bench::new(options)?),
         (Some(Task::Loss(options)), _) => loss::run(&Bench::new(options)?),
         (Some(Task::Scale(options)), _) => scale::run(&Bench::new(options)?),
+        (Some(Task::Flame(options)), _) => flame::run(options),
         (None, Some(revision)) => against::run(&Bench::new(&request.options)?, revision),
         (None, None) => Err(Error::new("name what to measure: see `cargo xtask bench --help`")),
     }

@@ -3,8 +3,8 @@
 use std::fs;
 use std::process::Command;
 
-use super::output;
 use crate::error::{Error, Result};
+use crate::repo::output;
 
 const PREFIX: &str = "srnic-interop-";
 /// Field of /proc/PID/stat behind the command's name: when the process began, in ticks since boot.

@@ -13,7 +13,6 @@ mod packages;
 mod refusals;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -109,16 +108,4 @@ fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     std::env::split_paths(&path).chain(more).map(|dir| dir.join(program)).find(|file| file.is_file())
-}
-
-/// What a command says, if it succeeds.
-fn output(command: &mut Command) -> Result<String> {
-    let output = command
-        .output()
-        .map_err(|e| Error(format!("cannot start `{}`: {e}", command.get_program().display())))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(Error(format!("`{}` failed: {}: {said}", repo::shown(command), output.status)))
 }

@@ -6,10 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::{leftovers, output};
+use super::leftovers;
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::repo;
+use crate::repo::{self, output};
 
 /// The tap's name in the namespace.
 pub const TAP: &str = "tap0";

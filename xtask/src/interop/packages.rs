@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::output;
 use crate::error::{Error, Result};
+use crate::repo::output;
 
 /// What the guest is made of, beside its kernel.
 const PACKAGES: &[&str] = &[

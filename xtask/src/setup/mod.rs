@@ -17,7 +17,7 @@ pub enum Scope {
     Build,
     /// Tests that use a tool when it is there.
     Tests,
-    /// Programs of others that `bench compare` measures us beside.
+    /// perf, and programs of others that `bench compare` measures us beside.
     Bench,
     /// The virtual machine that Linux soft-RoCE runs in.
     Interop,

@@ -111,6 +111,14 @@ pub const NEEDS: &[Need] = &[
         by_hand: "Install ucx_perftest, of UCX.",
         probe: || first_line("ucx_info", &["-v"]),
     },
+    Need {
+        name: "perf",
+        purpose: "flame graphs, by `bench flame`",
+        packages: &["linux-perf"],
+        scope: Scope::Bench,
+        by_hand: "Install perf, of the kernel's sources.",
+        probe: || first_line("perf", &["--version"]),
+    },
 ];
 
 fn c_compiler() -> Result<String> {

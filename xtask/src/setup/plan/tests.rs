@@ -51,7 +51,8 @@ fn a_bare_machine_gets_all_packages_once() {
             "tcpdump",
             "valgrind",
             "iperf3",
-            "ucx-utils"
+            "ucx-utils",
+            "linux-perf",
         ]
     );
 }
