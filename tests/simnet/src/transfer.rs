@@ -1,5 +1,7 @@
 //! A sequence of messages from one queue pair to another, every byte and every completion of it checked.
 
+use crate::filter::Filter;
+use crate::network::LinkId;
 use crate::rig::{Qp, Region, Rig, Span, Stuck, Work};
 use crate::rng::Rng;
 use datapath::queue::{Completion, PostError, WcFlags, WcOpcode, WcStatus};
@@ -112,6 +114,8 @@ pub struct Transfer {
     next_receive_at: Time,
 }
 
+/// What a few messages take at most to survive the loss of some packets, in nanoseconds.
+const LOSS_LIMIT_NS: u64 = 100_000_000;
 /// Bytes of an atomic's word.
 const WORD: usize = 8;
 
@@ -246,6 +250,17 @@ impl Transfer {
         )?;
         rig.verify_guards();
         Ok(took)
+    }
+
+    /// All messages arrive although `link` loses what `filter` says. Returns how many frames that were.
+    ///
+    /// # Panics
+    /// If something is stuck, with `what` was lost; and as [`Transfer::step`].
+    pub fn survives(mut self, rig: &mut Rig, link: LinkId, filter: Filter, what: &str) -> u64 {
+        rig.net.set_filter(link, filter);
+        let outcome = self.run(rig, LOSS_LIMIT_NS);
+        outcome.unwrap_or_else(|stuck| panic!("{what} lost: {stuck:?}"));
+        rig.net.stats(link).filtered
     }
 
     /// Where the data of a message end up.

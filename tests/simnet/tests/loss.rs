@@ -30,13 +30,10 @@ fn each_packet_lost_once_and_again_when_it_is_resent() {
         for number in 0..SHORT_PACKETS {
             for times in 1..=3 {
                 let (mut rig, a, b) = pair(1, recovery);
-                rig.net.set_filter(rig.up(a), drop_psn(Psn::new(PSN).add(number), times));
-                let mut transfer = Transfer::new(&mut rig, a, b, short_messages(), 1);
-                let outcome = transfer.run(&mut rig, 100_000_000);
-                outcome.unwrap_or_else(|stuck| {
-                    panic!("{recovery:?}, packet {number} lost {times} times: {stuck:?}")
-                });
-                assert_eq!(rig.net.stats(rig.up(a)).filtered, u64::from(times), "{recovery:?} {number}");
+                let (link, filter) = (rig.up(a), drop_psn(Psn::new(PSN).add(number), times));
+                let what = format!("{recovery:?}, packet {number}, {times} times");
+                let transfer = Transfer::new(&mut rig, a, b, short_messages(), 1);
+                assert_eq!(transfer.survives(&mut rig, link, filter, &what), u64::from(times), "{what}");
             }
         }
     }
@@ -53,17 +50,15 @@ fn survives(
 ) -> bool {
     let (mut rig, a, b) = pair(2, recovery);
     let link = if from_requester { rig.up(a) } else { rig.up(b) };
-    rig.net.set_filter(link, drop_numbers([number], matches));
     if provoke {
         // Something must be missing before there are NACKs and retransmissions: on the other half of the path.
         let holes: Vec<u64> = vec![2, 9, 10, 28, 40, 52];
         let data = |passing: &Passing<'_>| passing.kind() == FrameKind::Data;
         rig.net.set_filter(LinkId::Down(b.node()), drop_numbers(holes, data));
     }
-    let mut transfer = Transfer::new(&mut rig, a, b, short_messages(), 1);
-    let outcome = transfer.run(&mut rig, 100_000_000);
-    outcome.unwrap_or_else(|stuck| panic!("{recovery:?}, {what} number {number} lost: {stuck:?}"));
-    rig.net.stats(link).filtered == 1
+    let what = format!("{recovery:?}, {what} number {number}");
+    let transfer = Transfer::new(&mut rig, a, b, short_messages(), 1);
+    transfer.survives(&mut rig, link, drop_numbers([number], matches), &what) == 1
 }
 
 #[test]

@@ -84,11 +84,7 @@ fn frames_are_those_of_standard_rocev2() {
 fn survives(from_requester: bool, what: &str, filter: Filter) -> u64 {
     let (mut rig, a, b) = pair(2);
     let link = if from_requester { rig.up(a) } else { rig.up(b) };
-    rig.net.set_filter(link, filter);
-    let mut transfer = Transfer::new(&mut rig, a, b, short_messages(), 1);
-    let outcome = transfer.run(&mut rig, 100_000_000);
-    outcome.unwrap_or_else(|stuck| panic!("{what} lost: {stuck:?}"));
-    rig.net.stats(link).filtered
+    Transfer::new(&mut rig, a, b, short_messages(), 1).survives(&mut rig, link, filter, what)
 }
 
 #[test]
