@@ -1,6 +1,10 @@
 //! Acknowledgements that wait for the application's next call: each of its calls ends the wait.
 
+#[path = "support/join.rs"]
+mod join;
+
 use datapath::port::RX_BURST;
+use join::join;
 use std::time::{Duration, Instant};
 use verbs_api::{
     Access, AckTiming, CompletionQueue, Device, Driver, MemoryRegion, ProtectionDomain, QueuePair,
@@ -32,10 +36,7 @@ fn connected_as(segment: &str, driver: Driver, acks: AckTiming) -> ([Host; 2], [
     let prepared = hosts
         .each_ref()
         .map(|host| host.pd.queue_pair(&host.cq, &host.cq).timeout(18).build().expect("built"));
-    let endpoints = prepared.each_ref().map(|pair| pair.endpoint());
-    let [one, two] = prepared;
-    let mut pairs =
-        [one.connect(&endpoints[1]), two.connect(&endpoints[0])].map(|pair| pair.expect("connected"));
+    let mut pairs = join(prepared);
     let mut hosts = hosts;
     pairs[0].post_send(&write(&hosts[1])).expect("posted");
     until(|| {

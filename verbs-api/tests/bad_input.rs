@@ -8,22 +8,20 @@ mod drivers;
 mod arena;
 #[path = "support/host.rs"]
 mod host;
+#[path = "support/segment.rs"]
+mod segment;
 
 use arena::{Arena, Part};
 use datapath::port::sim::{Segment, SimPort};
 use host::wait::PATIENCE;
 use host::{Host, REMOTE, complete};
+use segment::hosts;
 use std::sync::Arc;
 use std::time::Instant;
 use verbs_api::{
     Access, CongestionAlgorithm, Counters, Device, Driver, EngineConfig, Port, PostError, QpState, QueueCaps,
     QueuePair, RecvRequest, RemoteAddr, SendData, SendRequest, Sge, WcStatus,
 };
-
-fn hosts(driver: Driver, name: &str) -> [Host; 2] {
-    let builder = Device::builder().driver(driver);
-    [(); 2].map(|()| Host::new(builder.open(&format!("sim:{name}-{driver:?}")).expect("a device")))
-}
 
 /// Queue pairs that give up late. The first sends to `to`, if that is not the second's port.
 fn connect_by([one, two]: &[Host; 2], to: Option<[u8; 6]>) -> [QueuePair; 2] {

@@ -3,7 +3,10 @@
 #[macro_use]
 #[path = "support/drivers.rs"]
 mod drivers;
+#[path = "support/join.rs"]
+mod join;
 
+use join::join;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::Duration;
 use verbs_api::{
@@ -29,7 +32,7 @@ fn pair(driver: Driver, name: &str) -> ([Host; 2], [QueuePair; 2]) {
         let cq = device.create_cq_on(&channel, 256).expect("a queue");
         Host { device, channel, pd, cq }
     });
-    let [a, b] = [0, 1].map(|index: usize| {
+    let prepared = [0, 1].map(|index: usize| {
         let Host { pd, cq, .. } = &hosts[index];
         pd.queue_pair(cq, cq)
             .congestion(CongestionAlgorithm::Fixed)
@@ -37,8 +40,7 @@ fn pair(driver: Driver, name: &str) -> ([Host; 2], [QueuePair; 2]) {
             .build()
             .expect("a queue pair")
     });
-    let (to_a, to_b) = (a.endpoint(), b.endpoint());
-    (hosts, [a.connect(&to_b).expect("connected"), b.connect(&to_a).expect("connected")])
+    (hosts, join(prepared))
 }
 
 fn post_receives(b: &mut QueuePair, count: usize) {

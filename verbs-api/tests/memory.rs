@@ -6,28 +6,27 @@
 mod drivers;
 #[path = "support/host.rs"]
 mod host;
+#[path = "support/join.rs"]
+mod join;
+#[path = "support/segment.rs"]
+mod segment;
 
 use host::{Host, REMOTE, complete};
+use join::join;
+use segment::hosts;
 use std::sync::Arc;
 use verbs_api::{
     Access, CongestionAlgorithm, Device, Driver, Error, MemoryRegion, QueuePair, RegisterError, SendData,
     SendRequest, WcStatus, WindowType,
 };
 
-fn hosts(driver: Driver, name: &str) -> [Host; 2] {
-    let builder = Device::builder().driver(driver);
-    [(); 2].map(|()| Host::new(builder.open(&format!("sim:{name}-{driver:?}")).expect("a device")))
-}
-
 /// Queue pairs whose peers may do everything that the regions permit.
 fn connect([one, two]: &[Host; 2]) -> [QueuePair; 2] {
     let all = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
-    let [a, b] = [one, two].map(|host| {
+    join([one, two].map(|host| {
         let pair = host.pd.queue_pair(&host.cq, &host.cq).access(all);
         pair.congestion(CongestionAlgorithm::Fixed).timeout(20).build().expect("a queue pair")
-    });
-    let endpoints = [a.endpoint(), b.endpoint()];
-    [a.connect(&endpoints[1]).expect("connected"), b.connect(&endpoints[0]).expect("connected")]
+    }))
 }
 
 /// How a WRITE of one byte to `target` ends; the queue pairs are new each time.

@@ -5,9 +5,12 @@
 mod drivers;
 #[path = "support/host.rs"]
 mod host;
+#[path = "support/join.rs"]
+mod join;
 mod support;
 
 use host::{Host, REMOTE, complete};
+use join::join;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::devices;
@@ -30,9 +33,7 @@ fn hosts(driver: Driver, faults: &str) -> (Host, Host) {
 }
 
 fn connect(one: &Host, two: &Host) -> (QueuePair, QueuePair) {
-    let (a, b) = (prepare(one), prepare(two));
-    let (to_a, to_b) = (a.endpoint(), b.endpoint());
-    (a.connect(&to_b).expect("connected"), b.connect(&to_a).expect("connected"))
+    join([prepare(one), prepare(two)]).into()
 }
 
 fn receive<'a>(wr_id: u64, scatter: &'a [verbs_api::Sge]) -> RecvRequest<'a> {
@@ -72,10 +73,8 @@ fn threaded(caps: QueueCaps) -> ((Host, Host), (QueuePair, QueuePair)) {
         let pair = host.pd.queue_pair(&host.cq, &host.cq).caps(caps).timeout(18);
         pair.congestion(CongestionAlgorithm::Fixed).build().expect("a queue pair")
     };
-    let (a, b) = (build(&one), build(&two));
-    let (to_a, to_b) = (a.endpoint(), b.endpoint());
-    let pairs = (a.connect(&to_b).expect("connected"), b.connect(&to_a).expect("connected"));
-    ((one, two), pairs)
+    let pairs = join([build(&one), build(&two)]);
+    ((one, two), pairs.into())
 }
 
 /// Both queues are always full, and whoever polls a completion posts the next request into its place at once, beside
@@ -118,10 +117,9 @@ fn bring_what_is_there(driver: Driver, mode: WireMode) {
         let pair = host.pd.queue_pair(&host.cq, &host.cq).wire_mode(mode).timeout(18).access(everything);
         pair.max_rd_atomic(4).max_dest_rd_atomic(4).build().expect("a queue pair")
     };
-    let (a, b) = (build(&one), build(&two));
-    let (to_a, to_b) = (a.endpoint(), b.endpoint());
-    assert_eq!(to_a.rd_atomic, 4);
-    let (mut a, _b) = (a.connect(&to_b).expect("connected"), b.connect(&to_a).expect("connected"));
+    let prepared = [build(&one), build(&two)];
+    assert_eq!(prepared[0].endpoint().rd_atomic, 4);
+    let [mut a, _b] = join(prepared);
     const LEN: usize = 1 << 18;
     let source = two.pd.register(LEN, everything).expect("memory");
     let word = two.pd.register(8, everything).expect("memory");
@@ -259,11 +257,10 @@ fn queue_pairs_share_receives_and_the_program_hears_when_they_run_low(driver: Dr
         let mut b = b.build().expect("a queue pair");
         let own = b.post_recv(&receive(0, &[])).expect_err("it has no queue of its own");
         assert!(matches!(own, Error::Post(PostError::NoReceiveQueue)), "{own}");
-        let (to_a, to_b) = (a.endpoint(), b.endpoint());
-        pairs.push((a.connect(&to_b).expect("connected"), b.connect(&to_a).expect("connected")));
+        pairs.push(join([a, b]));
     }
     for number in 0..6_u8 {
-        let (a, b) = &mut pairs[usize::from(number % 2)];
+        let [a, b] = &mut pairs[usize::from(number % 2)];
         a.post_send(&SendRequest::send(SendData::Inline(&[number; 10]))).expect("posted");
         let received = complete(&mut two, &one);
         assert_eq!((received.wr_id, received.status), (number.into(), WcStatus::Success));
@@ -403,9 +400,7 @@ fn the_smaller_path_mtu_counts(driver: Driver) {
     assert_eq!(one.device.path_mtu_max(), Pmtu::B1024);
     let a = prepare(&one);
     let b = two.pd.queue_pair(&two.cq, &two.cq).path_mtu(Pmtu::B512).build().expect("a queue pair");
-    let (to_a, to_b) = (a.endpoint(), b.endpoint());
-    assert_eq!(a.connect(&to_b).expect("connected").path_mtu(), Pmtu::B512);
-    assert_eq!(b.connect(&to_a).expect("connected").path_mtu(), Pmtu::B512);
+    assert_eq!(join([a, b]).map(|pair| pair.path_mtu()), [Pmtu::B512; 2]);
 }
 
 fn the_smaller_window_counts(driver: Driver) {

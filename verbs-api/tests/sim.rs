@@ -3,9 +3,12 @@
 #[macro_use]
 #[path = "support/drivers.rs"]
 mod drivers;
+#[path = "support/join.rs"]
+mod join;
 #[path = "support/wait.rs"]
 mod wait;
 
+use join::join;
 use std::sync::{Mutex, PoisonError};
 use verbs_api::{
     Access, CompletionQueue, CongestionAlgorithm, Device, Driver, Error, FaultStats, MemoryRegion,
@@ -41,9 +44,7 @@ fn connect_strictly(one: &Host, two: &Host, strict: [bool; 2]) -> (QueuePair, Qu
         let pair = host.pd.queue_pair(&host.cq, &host.cq).congestion(CongestionAlgorithm::Fixed);
         pair.timeout(18).strict_placement(strict).build().expect("a queue pair")
     };
-    let (a, b) = (prepare(one, strict[0]), prepare(two, strict[1]));
-    let (to_a, to_b) = (a.endpoint(), b.endpoint());
-    (a.connect(&to_b).expect("connected"), b.connect(&to_a).expect("connected"))
+    join([prepare(one, strict[0]), prepare(two, strict[1])]).into()
 }
 
 /// The status of the next completion of `host`.

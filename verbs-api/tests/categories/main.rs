@@ -22,3 +22,5 @@ mod window;
 
 #[path = "../support/host.rs"]
 mod host;
+#[path = "../support/join.rs"]
+mod join;

@@ -2,6 +2,7 @@
 
 use crate::host::wait::until;
 use crate::host::{Host, complete};
+use crate::join::join;
 use crate::lan::Lan;
 use verbs_api::{
     Access, AsyncEvent, Completion, CongestionAlgorithm, Counters, MemoryRegion, QpState, QueuePair,
@@ -29,9 +30,7 @@ pub fn connect(
     hosts: &[Host; 2],
     tune: impl Fn(usize, QueuePairBuilder) -> QueuePairBuilder,
 ) -> [QueuePair; 2] {
-    let [a, b] = [0, 1].map(|side: usize| tune(side, usual(&hosts[side])).build().expect("a queue pair"));
-    let (to_a, to_b) = (a.endpoint(), b.endpoint());
-    [a.connect(&to_b).expect("connected"), b.connect(&to_a).expect("connected")]
+    join([0, 1].map(|side: usize| tune(side, usual(&hosts[side])).build().expect("a queue pair")))
 }
 
 impl Net {
