@@ -19,6 +19,7 @@ mod tests;
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, Ordering};
+use wire::Head;
 
 const ICRC_LEN: usize = 4;
 
@@ -169,6 +170,41 @@ impl Kernel {
         wire::icrc::seal(frame_from_l3);
     }
 
+    /// Writes a packet of IPv4 from its IP header on: the headers, the payload from `source`, its pad, and the ICRC.
+    ///
+    /// # Safety
+    /// `source` must be valid for reads, and no part of `frame_from_l3`.
+    ///
+    /// # Panics
+    /// If `frame_from_l3` has another length than those have together.
+    #[inline(always)]
+    pub unsafe fn emit(self, head: Head, frame_from_l3: &mut [u8], source: NonNull<[u8]>) {
+        let body = source.len().next_multiple_of(4);
+        assert!(
+            frame_from_l3.len() == head.len + body + ICRC_LEN,
+            "{} bytes of a frame",
+            frame_from_l3.len()
+        );
+        #[cfg(target_arch = "x86_64")]
+        {
+            let [a, b, c, d] = head.lanes.map(in_register);
+            let (headers, frame) = (head.len, &mut *frame_from_l3);
+            // SAFETY: such a kernel exists only where the processor supports it; the length of the frame was asserted, and
+            // `source` is as the caller promises.
+            unsafe {
+                match self.0 {
+                    Kind::Portable => {}
+                    Kind::Pclmul => return pclmul::emit(a, b, c, d, headers, frame, source),
+                    Kind::Avx512 => return avx512::emit::<false>(a, b, c, d, headers, frame, source),
+                    Kind::Gfni => return avx512::emit::<true>(a, b, c, d, headers, frame, source),
+                }
+            }
+        }
+        frame_from_l3[..head.len].copy_from_slice(&head.to_bytes()[wire::head::BLOCK - head.len..]);
+        // SAFETY: the caller's promise.
+        unsafe { self.copy_and_seal(frame_from_l3, head.len, source.cast(), source.len()) };
+    }
+
     /// Copies the `len` bytes at `source` to `frame_from_l3` from byte `at` on, behind the headers; zeroes the pad
     /// behind them, and writes the ICRC to the last four bytes.
     ///
@@ -201,4 +237,14 @@ impl Kernel {
         }
         wire::icrc::seal(frame_from_l3);
     }
+}
+
+/// A lane where vectors live.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn in_register(lane: u128) -> core::arch::x86_64::__m128i {
+    #[expect(clippy::cast_possible_truncation, reason = "the halves are what is wanted")]
+    let [low, high] = [lane as i64, (lane >> 64) as i64];
+    // SAFETY: every processor of this architecture has it.
+    unsafe { core::arch::x86_64::_mm_set_epi64x(high, low) }
 }

@@ -20,6 +20,7 @@ pub use completion::{
 };
 pub use doorbell::{Doorbells, QpShared};
 pub use recv::{RecvQueue, RecvQueueReader, RecvWqe, recv_queue};
+pub(crate) use send::CommonWqe;
 pub use send::{Freed, Handed, SendQueue, SendQueueReader, SendWqe, send_queue};
 pub use shared_recv::{SharedRecvQueue, SharedRecvReader, SrqCaps, shared_recv_queue};
 pub use sleep::Sleep;

@@ -23,6 +23,7 @@ mod endpoint;
 mod error;
 mod link;
 mod message;
+mod prefetch;
 mod queue;
 mod region;
 mod ring;

@@ -1,6 +1,7 @@
 //! Packets one way: buffers of a ring, lent one after the other.
 
 use crate::error::Refusal;
+use crate::prefetch;
 use crate::region::Region;
 use crate::ring::{Desc, Ring};
 use rustix::io::write;
@@ -10,6 +11,11 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Most packets in one burst.
 pub(crate) const BURST: usize = 32;
+
+/// Packets between the one that is lent and the one whose buffer is fetched.
+const AHEAD: u16 = 8;
+/// Bytes of a buffer that are fetched at most: what is behind them the processor expects by itself.
+const EXPECTED: usize = 256;
 
 /// Where the buffers of a ring are.
 #[derive(Debug)]
@@ -80,6 +86,8 @@ pub struct Sender {
     buffers: Buffers,
     /// Longest packet, in bytes.
     max_len: usize,
+    /// Of the packet before, in bytes.
+    len_last: usize,
     /// The slot to lend next.
     next: u16,
     /// That up to which the peer has been told.
@@ -99,6 +107,7 @@ impl Sender {
             counts: Counts::new(ring, &buffers),
             buffers,
             max_len,
+            len_last: 0,
             next: 0,
             told: 0,
             free: 0,
@@ -128,10 +137,25 @@ impl Sender {
             self.broken = Some(Refusal::Protocol("a free buffer is too short, or not in its memory"));
             return None;
         };
+        self.expect();
         // SAFETY: `max_len` bytes within a region, which `self` keeps mapped. The slot is ours until the count that hands it over
         // is stored, and is borrowed from `self`, which stores it. That the peer keeps off it meanwhile is the contract of
         // the protocol (see "Trust" in the crate's documentation).
         Some(unsafe { std::slice::from_raw_parts_mut(at, self.max_len) })
+    }
+
+    /// Starts to fetch the buffer that is lent a few packets from now, and the slot of a later one.
+    #[inline]
+    fn expect(&self) {
+        if self.free <= AHEAD {
+            return;
+        }
+        let (ring, number) = (&self.counts.ring, self.next.wrapping_add(AHEAD));
+        ring.expect(number.wrapping_add(AHEAD));
+        let desc = if self.counts.is_client { Desc::default() } else { ring.desc(number) };
+        if let Some(at) = self.buffers.at(ring, number, desc, self.max_len) {
+            prefetch::write(at, self.len_last.min(EXPECTED));
+        }
     }
 
     /// Looks for free slots.
@@ -154,6 +178,7 @@ impl Sender {
         assert!(len <= self.max_len, "a packet of {len} bytes in a buffer of {}", self.max_len);
         #[expect(clippy::cast_possible_truncation, reason = "no buffer is that long")]
         self.counts.ring.set_length(self.next, self.region, len as u32);
+        self.len_last = len;
         self.next = self.next.wrapping_add(1);
         self.free -= 1;
     }

@@ -4,6 +4,7 @@
 //! packets and `tail` of those taken; to the client, `head` tells of free buffers and `tail` of packets.
 
 use crate::error::Refusal;
+use crate::prefetch;
 use crate::region::Region;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -142,9 +143,21 @@ impl Ring {
         first.store(Desc { more: false, region, length, offset: 0 }.first_word(), Ordering::Relaxed);
     }
 
+    /// Starts to fetch a slot, to write it.
+    #[inline]
+    pub(crate) fn expect(&self, number: u16) {
+        prefetch::write(self.base.as_ptr().wrapping_add(self.place(number)), DESC_LEN);
+    }
+
+    /// Where a slot is, in bytes.
+    #[inline]
+    fn place(&self, number: u16) -> usize {
+        HEAD_LEN + usize::from(number & self.mask) * DESC_LEN
+    }
+
     #[inline]
     fn words(&self, number: u16) -> [&AtomicU64; 2] {
-        let at = HEAD_LEN + usize::from(number & self.mask) * DESC_LEN;
+        let at = self.place(number);
         // SAFETY: within the ring, whose place was checked, and aligned like it; valid as long as `self`, and used by
         // both processes through atomic accesses.
         [at, at + 8].map(|at| unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at).cast()) })

@@ -6,7 +6,7 @@
 
 use super::masks::{HEADERS_MAX, LINE, Masks};
 use super::polynomial::{FOLD_128, FOLD_256, FOLD_384, FOLD_512, FOLD_2048, multiplier, times_power};
-use super::{columns, pclmul};
+use super::{ICRC_LEN, columns, pclmul};
 use core::arch::x86_64::*;
 use core::ptr::NonNull;
 use wire::icrc::ONES;
@@ -101,6 +101,47 @@ pub(super) unsafe fn copy<const GFNI: bool>(
         let whole = then(begin(headers, masks), everywhere(DISTANCES[blocks]), payload);
         let (source, target) = (source.add(blocks * LINE), target.add(blocks * LINE));
         Some(finish(fold::<false, true>(whole, source, target, len % LINE, pad)))
+    }
+}
+
+/// Writes a packet from its IP header on: the last `headers` bytes of the block of the lanes `a` to `d`, the payload, its pad
+/// and the ICRC. The headers are not read again after they were stored, which would wait for the stores.
+///
+/// # Safety
+/// [`is_supported`], and GFNI if so; `source` is valid for reads and not in `frame`, which has `headers` bytes, fewer than a
+/// block and all of an IPv4 packet's that are masked, as many as `source`, a pad to a multiple of four, and the ICRC.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
+pub(super) unsafe fn emit<const GFNI: bool>(
+    a: __m128i,
+    b: __m128i,
+    c: __m128i,
+    d: __m128i,
+    headers: usize,
+    frame: &mut [u8],
+    source: NonNull<[u8]>,
+) {
+    let block =
+        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(_mm256_set_m128i(b, a)), _mm256_set_m128i(d, c));
+    let missing = LINE - headers;
+    let len = source.len();
+    let body = frame.len() - headers - ICRC_LEN;
+    // SAFETY: only the block's bytes that are headers are stored; the masks have a block before the headers; `body` is
+    // `len` and the pad. What is read of `source` and written behind the headers is within those.
+    unsafe {
+        let start = frame.as_mut_ptr();
+        _mm512_mask_storeu_epi8(start.wrapping_sub(missing).cast(), u64::MAX << missing, block);
+        let ones = _mm512_loadu_si512(Masks::V4.headers().sub(missing).cast());
+        let (mut acc, mut source, mut target) =
+            (_mm512_or_si512(block, ones), source.cast::<u8>().as_ptr().cast_const(), start.add(headers));
+        let lead = if len < 4 * LINE || body != len { 0 } else { target.addr().wrapping_neg() % LINE };
+        if lead > 0 {
+            let bytes = _mm512_maskz_loadu_epi8(below(lead), source.cast());
+            _mm512_mask_storeu_epi8(target.cast(), below(lead), bytes);
+            acc = behind(acc, bytes, lead);
+            (source, target) = (source.add(lead), target.add(lead));
+        }
+        let icrc = finish(fold::<GFNI, true>(acc, source, target, len - lead, body - len));
+        start.add(headers + body).cast::<[u8; ICRC_LEN]>().write(icrc.to_le_bytes());
     }
 }
 

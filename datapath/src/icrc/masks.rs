@@ -12,11 +12,14 @@ pub(super) const HEADERS_MAX: usize = 2 * LINE - ONES;
 pub(super) struct Masks([u8; 4 * LINE]);
 
 impl Masks {
+    /// Those of IPv4.
+    pub(super) const V4: &Self = &V4;
+
     /// For the IP version of `frame_from_l3`; and how many bytes of headers they cover.
     #[inline(always)]
     pub(super) fn of(frame_from_l3: &[u8]) -> Option<(&'static Self, usize)> {
         match frame_from_l3.first()? >> 4 {
-            4 => Some((&V4, HEAD_V4)),
+            4 => Some((Self::V4, HEAD_V4)),
             6 => Some((&V6, HEAD_V6)),
             _ => None,
         }

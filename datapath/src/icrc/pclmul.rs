@@ -2,6 +2,7 @@
 //! start. As in [`super::avx512`] the masked headers come first, filled from their end, and the payload is stored as it
 //! passes.
 
+use super::ICRC_LEN;
 use super::masks::{HEADERS_MAX, Masks};
 use super::polynomial::{FOLD_64, FOLD_128, FOLD_512, POLYNOMIAL, QUOTIENT};
 use core::arch::x86_64::*;
@@ -78,6 +79,73 @@ pub(super) unsafe fn copy(frame: &mut [u8], at: usize, source: NonNull<u8>, len:
             return Some(reduce(acc));
         }
         Some(finish_odd(acc, &mut body[whole..], source.as_ptr().add(whole), len - whole))
+    }
+}
+
+/// Writes a packet from its IP header on: the last `headers` bytes of the block of the lanes `a` to `d`, the payload, its pad
+/// and the ICRC. The headers are not read again after they were stored, which would wait for the stores.
+///
+/// # Safety
+/// [`is_supported`]; `source` is valid for reads and not in `frame`, which has `headers` bytes, fewer than a block and all
+/// of an IPv4 packet's that are masked, as many as `source`, a pad to a multiple of four, and the ICRC.
+#[target_feature(enable = "avx,pclmulqdq,sse4.1")]
+pub(super) unsafe fn emit(
+    a: __m128i,
+    b: __m128i,
+    c: __m128i,
+    d: __m128i,
+    headers: usize,
+    frame: &mut [u8],
+    source: NonNull<[u8]>,
+) {
+    let missing = BLOCK - headers;
+    let body = frame.len() - headers - ICRC_LEN;
+    let (len, whole) = (source.len(), source.len() - source.len() % LANE);
+    // SAFETY: the lanes behind the first are headers, and `part` stores what of the first is; the masks have a block before
+    // the headers; `body` is `len` and the pad, fewer than a lane of which are behind `whole`.
+    unsafe {
+        let start = frame.as_mut_ptr();
+        let first = LANE - missing;
+        for (index, lane) in [b, c, d].into_iter().enumerate() {
+            _mm_storeu_si128(start.add(first + index * LANE).cast(), lane);
+        }
+        part(start, a, first);
+        let ones = |index: usize| load(Masks::V4.headers().sub(missing).add(index * LANE));
+        let chains = [
+            _mm_or_si128(a, ones(0)),
+            _mm_or_si128(b, ones(1)),
+            _mm_or_si128(c, ones(2)),
+            _mm_or_si128(d, ones(3)),
+        ];
+        let (source, target) = (source.cast::<u8>().as_ptr().cast_const(), start.add(headers));
+        let acc = fold::<true>(chains, source, target, whole);
+        let icrc = if whole == body {
+            reduce(acc)
+        } else {
+            let rest = core::slice::from_raw_parts_mut(target.add(whole), body - whole);
+            finish_odd(acc, rest, source.add(whole), len - whole)
+        };
+        start.add(headers + body).cast::<[u8; ICRC_LEN]>().write(icrc.to_le_bytes());
+    }
+}
+
+/// Stores the last `count` bytes of a lane: none, or 8 to 16.
+///
+/// # Safety
+/// `to` is writable for `count` bytes.
+#[inline]
+#[target_feature(enable = "avx,pclmulqdq,sse4.1")]
+unsafe fn part(to: *mut u8, lane: __m128i, count: usize) {
+    if count < 8 {
+        debug_assert_eq!(count, 0, "a few bytes of headers in a lane of their own");
+        return;
+    }
+    // The first of them at the begin, and the last at the end; they overlap in the middle.
+    // SAFETY: the table has as many bytes from there on; both stores are within `count` bytes.
+    unsafe {
+        let front = _mm_shuffle_epi8(lane, load(SHUFFLES[LANE + LANE - count..].as_ptr()));
+        _mm_storel_epi64(to.cast(), front);
+        _mm_storel_epi64(to.add(count - 8).cast(), _mm_srli_si128::<8>(lane));
     }
 }
 

@@ -71,7 +71,40 @@ proptest! {
             prop_assert!(frame == expected, "{:?}", kernel);
         }
     }
+
+    #[test]
+    fn every_kernel_writes_heads_payload_and_icrc(
+        lanes: [u128; 4], len in prop_oneof![0..300_usize, 0..5_000_usize], shift in 0..64_usize, from in 0..64_usize, seed: u64,
+        headers in prop_oneof![Just(Head::WRITE_LEN), Just(Head::SEND_LEN)],
+    ) {
+        let mut block = lanes.map(u128::to_ne_bytes).concat();
+        let missing = block.len() - headers;
+        block[..missing].fill(0);
+        block[missing] = 0x45;
+        let lanes = block.as_chunks().0.iter().map(|lane| u128::from_ne_bytes(*lane)).collect::<Vec<_>>();
+        let head = Head { lanes: lanes.try_into().unwrap(), len: headers };
+        let source = bytes(from + len, seed);
+        let total = headers + len.next_multiple_of(4) + ICRC_LEN;
+        // What is around the packet must stay, too.
+        let at = LINE_BEFORE + shift;
+        let before = bytes(at + total + 64, !seed);
+        let mut expected = before.clone();
+        let packet = &mut expected[at..at + total];
+        packet.fill(0);
+        packet[..headers].copy_from_slice(&block[missing..]);
+        packet[headers..headers + len].copy_from_slice(&source[from..]);
+        wire::icrc::seal(packet);
+        for kernel in Kernel::supported() {
+            let mut frame = before.clone();
+            // SAFETY: `source` is another allocation.
+            unsafe { kernel.emit(head, &mut frame[at..at + total], NonNull::from(&source[from..])) };
+            prop_assert!(frame == expected, "{:?}", kernel);
+        }
+    }
 }
+
+/// Bytes in front of a packet that nobody may touch.
+const LINE_BEFORE: usize = 64;
 
 #[test]
 fn the_detected_kernel_is_supported() {

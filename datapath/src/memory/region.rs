@@ -6,6 +6,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 use std::alloc::{Layout, alloc_zeroed};
+use wire::Head;
 
 /// Memory that peers and the engine may read and write at any time while it is registered.
 ///
@@ -86,7 +87,7 @@ pub struct Mapped<'a> {
 impl<'a> Mapped<'a> {
     /// # Safety
     /// `start` must be valid for reads and writes of `len` bytes during `'a`, as [`Backing`] promises.
-    pub(super) const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
+    pub(crate) const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
         Self { start, len, _table: PhantomData }
     }
 
@@ -147,6 +148,18 @@ impl<'a> Mapped<'a> {
         assert!(len <= self.len, "the caller checked the length");
         // SAFETY: the length is asserted; the frame is a Rust reference, so it is not registered memory.
         unsafe { kernel.copy_and_seal(frame_from_l3, at, self.start, len) };
+    }
+
+    /// Writes a packet whose payload is the whole range: `head`, which begins with the IP header, the payload, its pad, and
+    /// the ICRC of the bytes that were copied, whatever happens to the range meanwhile.
+    ///
+    /// # Panics
+    /// If `frame_from_l3` has another length than those have together.
+    #[inline(always)]
+    pub(crate) fn emit(&self, kernel: Kernel, head: Head, frame_from_l3: &mut [u8]) {
+        let source = NonNull::slice_from_raw_parts(self.start, self.len);
+        // SAFETY: the range is readable; the frame is a Rust reference, so it is not registered memory.
+        unsafe { kernel.emit(head, frame_from_l3, source) };
     }
 }
 

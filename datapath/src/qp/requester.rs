@@ -2,6 +2,7 @@
 
 mod acknowledged;
 mod ask;
+mod common;
 mod grant;
 mod local;
 mod overlap;

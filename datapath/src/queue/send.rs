@@ -7,8 +7,9 @@ use super::work_request::{
     ATOMIC_BYTES, PostError, QueueCaps, SendData, SendFlags, SendOpcode, SendRequest, Sge,
     WORK_REQUEST_BYTES_MAX, total_length,
 };
-use crate::memory::{Access, Binding};
+use crate::memory::{Access, Binding, Mapped, MemoryTable, ProtectionDomainId};
 use crate::qp::state::{PostVerdict, QpType};
+use core::ptr::NonNull;
 use std::sync::Arc;
 
 /// Words of the head of an entry: wr_id, remote address, (rkey, imm), (length, opcode | flags | sges | inline).
@@ -18,6 +19,8 @@ const SGE_WORDS: usize = 2;
 /// Entries are whole cache lines.
 const LINE_WORDS: usize = 8;
 const INLINE_BIT: u32 = 1 << 24;
+/// One element, in the same word.
+const ONE_SGE: u32 = 1 << 16;
 /// Words of an atomic's operands, behind its one element: compare, swap or add. Any entry has room for them.
 const OPERANDS: usize = SGE_WORDS;
 const _: () = assert!(HEAD_WORDS + OPERANDS + 2 <= LINE_WORDS, "an atomic fits the shortest entry");
@@ -175,13 +178,13 @@ impl SendQueue {
             }
             SendData::Bind(binding) => {
                 write_sges(&entry[HEAD_WORDS..], &[binding.range]);
-                1 << 16
+                ONE_SGE
             }
             SendData::Atomic { result, compare, swap_or_add } => {
                 write_sges(&entry[HEAD_WORDS..], &[result]);
                 store(&entry[HEAD_WORDS + OPERANDS], compare);
                 store(&entry[HEAD_WORDS + OPERANDS + 1], swap_or_add);
-                1 << 16
+                ONE_SGE
             }
         };
         store(&entry[0], request.wr_id);
@@ -308,6 +311,34 @@ impl SendQueueReader {
         }
     }
 
+    /// The request at `position`, if it is as most are.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn common(&self, position: u32) -> Option<CommonWqe<'_>> {
+        const WRITE: u32 = SendOpcode::Write as u32;
+        const FLAGS: u32 = SendFlags::SIGNALED.union(SendFlags::SOLICITED).bits() as u32;
+        const { assert!(SendOpcode::Send as u32 == 0 && WRITE.count_ones() == 1, "one bit tells them apart") };
+        let [_, remote_addr, rkey, code, addr, lkey] = self.ring.words(position);
+        let (length, code) = halves(load(code));
+        let data = match code & !(WRITE | FLAGS << 8) {
+            ONE_SGE => {
+                let (_, lkey) = halves(load(lkey));
+                CommonData::Gather { addr: load(addr), lkey }
+            }
+            INLINE_BIT => CommonData::Inline(&self.ring.entry(position)[HEAD_WORDS..]),
+            _ => return None,
+        };
+        let (rkey, _) = halves(load(rkey));
+        Some(CommonWqe {
+            is_write: code & WRITE != 0,
+            solicited: code & (SendFlags::SOLICITED.bits() as u32) << 8 != 0,
+            length,
+            remote_addr: load(remote_addr),
+            rkey,
+            data,
+        })
+    }
+
     /// What of the request at `position` its completion says: no more than that is read.
     #[inline(always)]
     #[must_use]
@@ -335,6 +366,58 @@ impl SendQueueReader {
     pub fn bytes(&self) -> usize {
         self.ring.bytes()
     }
+}
+
+/// A WRITE or SEND without immediate data that nothing holds back, whose data are in one piece.
+pub(crate) struct CommonWqe<'a> {
+    /// A WRITE; else a SEND.
+    pub is_write: bool,
+    pub solicited: bool,
+    /// Bytes of the message.
+    pub length: u32,
+    /// WRITE: first address at the peer.
+    pub remote_addr: u64,
+    /// WRITE: key at the peer.
+    pub rkey: u32,
+    data: CommonData<'a>,
+}
+
+enum CommonData<'a> {
+    /// One element, as long as the message.
+    Gather { addr: u64, lkey: u32 },
+    /// Words of the queue itself.
+    Inline(&'a [AtomicU64]),
+}
+
+impl<'a> CommonWqe<'a> {
+    /// The data, if they are in the queue or in memory that `pd` may read.
+    #[inline(always)]
+    pub fn mapped(&self, memory: &'a MemoryTable, pd: ProtectionDomainId) -> Option<Mapped<'a>> {
+        match self.data {
+            CommonData::Gather { addr, lkey } => {
+                memory.check(lkey, pd, addr, self.length.into(), Access::empty()).ok()
+            }
+            // SAFETY: the request lies between head and tail, where nobody writes.
+            CommonData::Inline(words) => unsafe { in_queue(words, self.length as usize) },
+        }
+    }
+}
+
+/// The first `len` bytes of words of the queue.
+///
+/// # Safety
+/// Nobody writes to them as long as they are borrowed.
+#[cfg(not(loom))]
+#[inline(always)]
+unsafe fn in_queue(words: &[AtomicU64], len: usize) -> Option<Mapped<'_>> {
+    // SAFETY: the words are memory that may change behind a reference, and stays while they are borrowed.
+    (len <= size_of_val(words)).then(|| unsafe { Mapped::new(NonNull::from(words).cast(), len) })
+}
+
+/// Loom's words are no memory.
+#[cfg(loom)]
+unsafe fn in_queue(_words: &[AtomicU64], _len: usize) -> Option<Mapped<'_>> {
+    None
 }
 
 /// What a completion says of its request.

@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 
 use wire::encap::TemplateError;
-use wire::{Datagram, Ecn, EncapError, Flow, Template};
+use wire::{
+    Bth, Datagram, Ecn, EncapError, Flow, Layout, Meta, Msn, Opcode, Psn, Reth, Ssn, Ssnw, Template, WireMode,
+};
 
 const PORT: u16 = 4793;
 
@@ -44,6 +46,54 @@ fn every_shape_parses_back() {
             assert_eq!((datagram.ecn, datagram.vlan), (flow.ecn, vlan.map(|tci| tci & 0x0FFF)));
         }
     }
+}
+
+#[test]
+fn heads_are_what_the_headers_are_one_by_one() {
+    let (meta, ssnw) =
+        (Meta { msn: Msn::new(0x1234), offset: 0 }, Ssnw { offset_hi: 0, ssn: Ssn::new(0x00AB_CDEF) });
+    let reth = Reth { va: 0x0102_0304_0506_0708, rkey: 0x090A_0B0C, dma_len: 0x0D0E_0F10 };
+    for (vlan, body) in [(None, 4), (Some(0x6123), 68), (None, 4100), (Some(7), 1000)] {
+        let template = Template::new(&flow(false, vlan)).unwrap();
+        for opcode in [Opcode::RcWriteOnly, Opcode::RcSendOnly] {
+            let bth = Bth {
+                solicited: true,
+                pad: 3,
+                pkey: 0x8001,
+                dest_qp: 0x00DE_ADBE,
+                ack_req: true,
+                psn: Psn::new(0x00FE_DCBA),
+                ..Bth::new(WireMode::Srnic, opcode)
+            };
+            let is_write = opcode == Opcode::RcWriteOnly;
+            let head = if is_write {
+                template.head_of_write(body, &bth, &reth, &meta)
+            } else {
+                template.head_of_send(body, &bth, &meta, &ssnw)
+            }
+            .expect("IPv4 fits a block");
+            let transport_len = usize::from(Layout::of(WireMode::Srnic, opcode).unwrap().len) + body;
+            let mut frame = vec![0xEE; template.len() + transport_len];
+            template.emit(&mut frame, transport_len);
+            let transport = &mut frame[template.len()..];
+            if is_write {
+                wire::emit::write(transport, &bth, &reth, &meta);
+            } else {
+                wire::emit::send(transport, &bth, &meta, &ssnw);
+            }
+            let l3 = template.l3_offset();
+            let block = head.to_bytes();
+            let (before, headers) = block.split_at(block.len() - head.len);
+            assert_eq!(headers, &frame[l3..frame.len() - body], "{opcode:?}, {body} bytes");
+            assert!(before.iter().all(|byte| *byte == 0), "{before:?}");
+            let mut link = vec![0xEE; l3 + 1];
+            template.emit_link(&mut link);
+            assert_eq!((&link[..l3], link[l3]), (&frame[..l3], 0xEE));
+        }
+    }
+    let template = Template::new(&flow(true, None)).unwrap();
+    let bth = Bth::new(WireMode::Srnic, Opcode::RcWriteOnly);
+    assert_eq!(template.head_of_write(4, &bth, &reth, &meta), None);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! One turn of a queue pair: probes, then the RetryQ, then the send queue (paper section 4.2).
 
 use super::ask::emit_request;
+use super::common::send_common;
 use super::grant::{Grant, Stop, TransmitEnd};
 use super::local;
 use super::overlap;
@@ -131,6 +132,9 @@ fn send_new<T: TxSlots>(
     // Only what is sent here changes it before the turn is over.
     let mut room = qpc.tx.room();
     let mut begun = qpc.req.sent > 0;
+    if !begun && may_start && !qpc.sched.contains(SchedFlags::ORDERED_OVERLAP) {
+        room -= send_common(qpc, cold, units, slots, grant, (room, tail))?;
+    }
     while room > 0 && grant.has_room(qpc.id.pmtu) {
         let position = qpc.req.next;
         if !begun && (position == tail || grant.wqes == 0 || !may_start) {

@@ -7,7 +7,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::raw::{self, Ipv4, Ipv6, Udp, Vlan};
 use super::{CommonFrame, Datagram, Ecn};
-use crate::bytes;
+use crate::head::{DATAGRAM, words};
+use crate::{Bth, Head, Meta, Reth, Ssnw, bytes};
 
 /// Everything the encapsulation of a flow depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +54,9 @@ pub enum TemplateError {
 /// What UDP adds to the transport length.
 #[expect(clippy::cast_possible_truncation, reason = "8")]
 const UDP: u16 = raw::UDP as u16;
+/// Bytes of an IPv4 header.
+#[expect(clippy::cast_possible_truncation, reason = "20")]
+const IPV4: u16 = raw::IPV4 as u16;
 /// What IPv4 and UDP add to it.
 #[expect(clippy::cast_possible_truncation, reason = "28")]
 const IPV4_UDP: u16 = (raw::IPV4 + raw::UDP) as u16;
@@ -327,7 +331,72 @@ impl Template {
         }
     }
 
-    /// The stored headers, with their lengths; the checksum continues from the precomputed sum of everything else.
+    /// Bytes of the headers that [`Template::head_of_write`] and [`Template::head_of_send`] do not have: the link's.
+    ///
+    /// # Panics
+    /// If `frame` is shorter.
+    #[inline(always)]
+    #[track_caller]
+    pub fn emit_link(&self, frame: &mut [u8]) {
+        let l2 = &self.v4().l2;
+        let written = match (self.is_tagged(), self.is_v6()) {
+            (false, false) => bytes::write(Link::from_stored(l2), frame),
+            (true, false) => bytes::write(Tagged::from_stored(l2), frame),
+            (false, true) => bytes::write(&self.link(), frame),
+            (true, true) => bytes::write(&self.link().tagged(self.tci()), frame),
+        };
+        if !written {
+            bytes::short("link header");
+        }
+    }
+
+    /// All headers but the link's of a WRITE without immediate data in the SRNIC dialect, behind which `body`
+    /// bytes follow: payload, pad, ICRC. At most 65,000; the low 16 bits count. `None` if the flow is one of IPv6, whose
+    /// headers are longer.
+    #[inline(always)]
+    #[must_use]
+    pub fn head_of_write(&self, body: usize, bth: &Bth, reth: &Reth, meta: &Meta) -> Option<Head> {
+        Some(Head::write(self.datagram(Head::WRITE_LEN + body)?, bth, reth, meta))
+    }
+
+    /// The same of a SEND.
+    #[inline(always)]
+    #[must_use]
+    pub fn head_of_send(&self, body: usize, bth: &Bth, meta: &Meta, ssnw: &Ssnw) -> Option<Head> {
+        Some(Head::send(self.datagram(Head::SEND_LEN + body)?, bth, meta, ssnw))
+    }
+
+    /// IPv4 and UDP as words in the order of memory, of a datagram of `total_len` bytes from there on.
+    #[inline(always)]
+    fn datagram(&self, total_len: usize) -> Option<[u32; DATAGRAM]> {
+        if self.is_v6() {
+            return None;
+        }
+        let StoredV4 { l3, udp, .. } = self.v4();
+        #[expect(clippy::cast_possible_truncation, reason = "stated above")]
+        let total_len = total_len as u16;
+        let [first, id, ttl, src, dst] = words(zerocopy::transmute!(*l3));
+        let [ports, _] = words(zerocopy::transmute!(*udp));
+        let second = |[high, low]: [u8; 2]| u32::from_ne_bytes([0, 0, high, low]);
+        let [high, low] = total_len.wrapping_sub(IPV4).to_be_bytes();
+        Some([
+            first | second(total_len.to_be_bytes()),
+            id,
+            ttl | second(self.checksum(total_len).to_be_bytes()),
+            src,
+            dst,
+            ports,
+            u32::from_ne_bytes([high, low, 0, 0]),
+        ])
+    }
+
+    /// The IPv4 header's, of a datagram of that length: it continues from the sum of everything else.
+    #[inline(always)]
+    fn checksum(&self, total_len: u16) -> u16 {
+        !raw::fold(u64::from(self.sum) + u64::from(total_len))
+    }
+
+    /// The stored headers, with their lengths.
     #[inline(always)]
     fn put_v4<L2: Stored>(&self, frame: &mut [u8], transport_len: u16) -> bool {
         let Ok((headers, _)) = Stack::<L2, Ipv4>::mut_from_prefix(frame) else { return false };
@@ -338,7 +407,7 @@ impl Template {
         headers.l3 = stored.l3;
         headers.udp = stored.udp;
         headers.l3.total_len = U16::new(total_len);
-        headers.l3.checksum = U16::new(!raw::fold(u64::from(self.sum) + u64::from(total_len)));
+        headers.l3.checksum = U16::new(self.checksum(total_len));
         headers.udp.len = U16::new(transport_len.wrapping_add(UDP));
         true
     }

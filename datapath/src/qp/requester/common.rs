@@ -1,0 +1,121 @@
+//! Requests as most of them are: a WRITE or SEND that fits one packet, in one piece, which nothing holds back. They go
+//! out one after the other without asking of each what it is not.
+//!
+//! What a packet needs is kept in registers from the work request to the frame. Whoever reads back in one piece what it has just
+//! stored in several waits until all its earlier stores have left the processor's core, and those to a frame go to memory
+//! that the peer's core has.
+
+use super::grant::{Grant, Stop};
+use crate::engine::{TxSlots, Units};
+use crate::icrc::Kernel;
+use crate::memory::Mapped;
+use crate::qp::context::{QpCold, QpIdentity, Qpc, entry_of};
+use crate::queue::CommonWqe;
+use wire::{Bth, Head, Meta, Msn, Opcode, Psn, Reth, Ssn, Ssnw, Template, WireMode, bth};
+
+const ICRC_LEN: usize = 4;
+
+/// Sends requests from the front of the send queue, up to one that is not common. `room` new packets are let through by both
+/// gates, and the queue ends at `tail`. Returns how many were sent.
+#[inline(always)]
+pub(super) fn send_common<T: TxSlots>(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    slots: &mut T,
+    grant: &mut Grant,
+    (room, tail): (u32, u32),
+) -> Result<u32, Stop> {
+    let pmtu = qpc.id.pmtu;
+    let packets = u32::try_from(grant.packets).unwrap_or(u32::MAX);
+    let most = room.min(grant.wqes).min(packets).min(tail.wrapping_sub(qpc.req.next));
+    let mut sent = 0;
+    let mut end = Ok(());
+    while sent < most && grant.bytes >= usize::from(pmtu) {
+        let position = qpc.req.next;
+        let Some(wqe) = cold.send_queue.common(position) else { break };
+        if wqe.length > u32::from(pmtu) {
+            break;
+        }
+        // What may not be read fails where everything else does.
+        let Some(payload) = wqe.mapped(&units.memory, qpc.id.pd) else { break };
+        let numbers = Numbers {
+            psn: qpc.tx.nxt(),
+            msn: Msn::new(position.wrapping_sub(qpc.req.msn_base)),
+            ssn: qpc.req.ssn,
+            ack_req: qpc.tx.must_ask(position.wrapping_add(1) == tail || sent + 1 == room),
+        };
+        let Some(head) = head(&qpc.id, &qpc.template, &wqe, &numbers) else { break };
+        let loopback = qpc.id.loopback;
+        let Some(frame) = slots.slot(loopback) else {
+            end = Err(Stop::PortFull);
+            break;
+        };
+        let Some(len) = build(&qpc.template, head, &payload, frame) else {
+            slots.cancel(loopback);
+            break;
+        };
+        slots.commit(loopback, len);
+        // One by one: as one value they would go through the stack.
+        let entry = entry_of(&mut cold.sq_entries, position);
+        entry.first_psn = numbers.psn;
+        entry.ssn = numbers.ssn;
+        entry.packets = 1;
+        entry.rpsn_start = numbers.psn;
+        qpc.tx.send_new(units.now);
+        qpc.req.next = position.wrapping_add(1);
+        if !wqe.is_write {
+            qpc.req.ssn = numbers.ssn.next();
+        }
+        grant.bytes = grant.bytes.saturating_sub(payload.len());
+        sent += 1;
+    }
+    units.counters.tx_requests += u64::from(sent);
+    grant.wqes -= sent;
+    grant.packets -= sent as usize;
+    end.map(|()| sent)
+}
+
+/// What sets a packet apart from the others of its queue pair.
+struct Numbers {
+    psn: Psn,
+    msn: Msn,
+    ssn: Ssn,
+    ack_req: bool,
+}
+
+/// The packet's headers behind the link's; `None` if they are longer than a block.
+#[inline(always)]
+fn head(id: &QpIdentity, template: &Template, wqe: &CommonWqe<'_>, numbers: &Numbers) -> Option<Head> {
+    let len = wqe.length as usize;
+    let pad = bth::pad_of(len);
+    let opcode = if wqe.is_write { Opcode::RcWriteOnly } else { Opcode::RcSendOnly };
+    let bth = Bth {
+        solicited: wqe.solicited,
+        pad,
+        pkey: id.pkey,
+        dest_qp: id.dest_qpn,
+        ack_req: numbers.ack_req,
+        psn: numbers.psn,
+        ..Bth::new(WireMode::Srnic, opcode)
+    };
+    let meta = Meta { msn: numbers.msn, offset: 0 };
+    let body = len + usize::from(pad) + ICRC_LEN;
+    if wqe.is_write {
+        let reth = Reth { va: wqe.remote_addr, rkey: wqe.rkey, dma_len: wqe.length };
+        template.head_of_write(body, &bth, &reth, &meta)
+    } else {
+        template.head_of_send(body, &bth, &meta, &Ssnw { offset_hi: 0, ssn: numbers.ssn })
+    }
+}
+
+/// Writes the packet to the start of `frame` and returns its length; `None` if it does not fit, and nothing is written.
+#[inline(always)]
+fn build(template: &Template, head: Head, payload: &Mapped<'_>, frame: &mut [u8]) -> Option<usize> {
+    let l3 = template.l3_offset();
+    let end = l3 + head.len + payload.len().next_multiple_of(4) + ICRC_LEN;
+    let frame = frame.get_mut(..end)?;
+    payload.emit(Kernel::detected(), head, &mut frame[l3..]);
+    template.emit_link(frame);
+    Some(end)
+}
