@@ -1,10 +1,11 @@
 //! The handshake of a client: it makes the memory, and says where everything is in it.
 
+use crate::buffers::{Buffers, Own};
 use crate::endpoint::Shape;
 use crate::error::Refusal;
 use crate::link::Link;
 use crate::message::{AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
-use crate::queue::{Buffers, Receiver, Sender};
+use crate::queue::{Receiver, Sender};
 use crate::region::Region;
 use crate::ring::{self, Desc, Ring};
 use crate::socket;
@@ -111,7 +112,7 @@ impl Client {
 
     fn link(self, shape: &Shape) -> Result<Link, Refusal> {
         let [to_server, to_client] = self.memory.rings(shape)?;
-        let [first, second] = [0, 1].map(|direction| self.memory.buffers(direction, shape));
+        let [first, second] = [self.memory.buffers(0, shape)?, self.memory.buffers(1, shape)?];
         let [wake_server, _] = self.wakes;
         let tx = Sender::new(to_server, first, shape.max_frame, Some(wake_server));
         let rx = Receiver::new(to_client, second, shape.max_frame);
@@ -168,8 +169,9 @@ impl Memory {
         self.buffers + direction * shape.ring_size() * shape.stride()
     }
 
-    fn buffers(&self, direction: usize, shape: &Shape) -> Buffers {
-        let (region, stride) = (Arc::clone(&self.region), shape.stride());
-        Buffers::Own { region, first: self.first_buffer(direction, shape), stride }
+    fn buffers(&self, direction: usize, shape: &Shape) -> Result<Buffers, Refusal> {
+        let slots = 1 << shape.ring_size_log2;
+        let own = Own::new(&self.region, self.first_buffer(direction, shape), shape.stride(), slots);
+        own.map(Buffers::Own).ok_or(Refusal::Protocol("its memory is too short for its buffers"))
     }
 }

@@ -18,6 +18,7 @@
 //! Rust has no name for: the reader may see any mixture of them. So an end is for a peer that one trusts not to, as with
 //! every shared-memory port; keep the socket where only such can enter.
 
+mod buffers;
 mod client;
 mod endpoint;
 mod error;

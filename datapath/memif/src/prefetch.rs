@@ -5,8 +5,10 @@ const LINE: usize = 64;
 /// Starts to fetch the cache lines of `len` bytes at `at` for writing. The peer's processor has them.
 #[inline]
 pub(crate) fn write(at: *mut u8, len: usize) {
-    for offset in (0..len).step_by(LINE) {
+    let mut offset = 0;
+    while offset < len {
         line(at.wrapping_add(offset));
+        offset += LINE;
     }
 }
 

@@ -1,12 +1,11 @@
 //! Packets one way: buffers of a ring, lent one after the other.
 
+use crate::buffers::{Buffers, of_peer};
 use crate::error::Refusal;
 use crate::prefetch;
-use crate::region::Region;
 use crate::ring::{Desc, Ring};
 use rustix::io::write;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Most packets in one burst.
@@ -16,36 +15,6 @@ pub(crate) const BURST: usize = 32;
 const AHEAD: u16 = 8;
 /// Bytes of a buffer that are fetched at most: what is behind them the processor expects by itself.
 const EXPECTED: usize = 256;
-
-/// Where the buffers of a ring are.
-#[derive(Debug)]
-pub(crate) enum Buffers {
-    /// Ours, one for each slot, whatever the peer writes into descriptors: of a client.
-    Own {
-        /// Number 0 of the regions that the peer knows.
-        region: Arc<Region>,
-        /// Of the first one in its region, in bytes.
-        first: usize,
-        /// From one to the next, in bytes.
-        stride: usize,
-    },
-    /// Where descriptors say, in these regions: of a server.
-    Peers(Box<[Arc<Region>]>),
-}
-
-impl Buffers {
-    /// Where the `len` bytes of a slot's buffer are, if the peer has them.
-    #[inline]
-    fn at(&self, ring: &Ring, number: u16, desc: Desc, len: usize) -> Option<*mut u8> {
-        match self {
-            Self::Own { region, first, stride } => {
-                let slot = usize::from(number & (ring.size() - 1));
-                if len <= *stride { region.at(first + slot * stride, len) } else { None }
-            }
-            Self::Peers(regions) => regions.get(usize::from(desc.region))?.at(desc.offset as usize, len),
-        }
-    }
-}
 
 /// Both sides' counts of a ring. The client's is `head`, which is ahead of the server's by what the client has handed
 /// over: packets, or free buffers.
@@ -58,7 +27,7 @@ struct Counts {
 impl Counts {
     /// Whose buffers they are says which side this is.
     const fn new(ring: Ring, buffers: &Buffers) -> Self {
-        Self { ring, is_client: matches!(buffers, Buffers::Own { .. }) }
+        Self { ring, is_client: matches!(buffers, Buffers::Own(_)) }
     }
 
     fn ours(&self) -> &AtomicU16 {
@@ -86,8 +55,8 @@ pub struct Sender {
     buffers: Buffers,
     /// Longest packet, in bytes.
     max_len: usize,
-    /// Of the packet before, in bytes.
-    len_last: usize,
+    /// What of the next buffers is fetched ahead, in bytes: they will have a packet like the one before.
+    expected_len: usize,
     /// The slot to lend next.
     next: u16,
     /// That up to which the peer has been told.
@@ -105,9 +74,9 @@ impl Sender {
     pub(crate) fn new(ring: Ring, buffers: Buffers, max_len: usize, wake: Option<OwnedFd>) -> Self {
         Self {
             counts: Counts::new(ring, &buffers),
+            max_len: buffers.limit(max_len),
             buffers,
-            max_len,
-            len_last: 0,
+            expected_len: 0,
             next: 0,
             told: 0,
             free: 0,
@@ -125,37 +94,36 @@ impl Sender {
             return None;
         }
         let ring = &self.counts.ring;
-        let at = if self.counts.is_client {
-            self.buffers.at(ring, self.next, Desc::default(), self.max_len)
-        } else {
-            let desc = ring.desc(self.next);
-            self.region = desc.region;
-            let fits = desc.length as usize >= self.max_len;
-            self.buffers.at(ring, self.next, desc, self.max_len).filter(|_| fits)
+        let expected = self.next.wrapping_add(AHEAD);
+        // What lies beyond the free slots is the peer's still, and not worth to be taken away from it.
+        let expects = self.free > AHEAD;
+        if expects {
+            ring.expect(expected.wrapping_add(AHEAD));
+        }
+        let at = match &self.buffers {
+            Buffers::Own(own) => {
+                if expects {
+                    prefetch::write(own.at(expected), self.expected_len);
+                }
+                Some(own.at(self.next))
+            }
+            Buffers::Peers(regions) => {
+                if expects && let Some(at) = of_peer(regions, ring.desc(expected), self.expected_len) {
+                    prefetch::write(at, self.expected_len);
+                }
+                let desc = ring.desc(self.next);
+                self.region = desc.region;
+                of_peer(regions, desc, self.max_len).filter(|_| desc.length as usize >= self.max_len)
+            }
         };
         let Some(at) = at else {
             self.broken = Some(Refusal::Protocol("a free buffer is too short, or not in its memory"));
             return None;
         };
-        self.expect();
         // SAFETY: `max_len` bytes within a region, which `self` keeps mapped. The slot is ours until the count that hands it over
         // is stored, and is borrowed from `self`, which stores it. That the peer keeps off it meanwhile is the contract of
         // the protocol (see "Trust" in the crate's documentation).
         Some(unsafe { std::slice::from_raw_parts_mut(at, self.max_len) })
-    }
-
-    /// Starts to fetch the buffer that is lent a few packets from now, and the slot of a later one.
-    #[inline]
-    fn expect(&self) {
-        if self.free <= AHEAD {
-            return;
-        }
-        let (ring, number) = (&self.counts.ring, self.next.wrapping_add(AHEAD));
-        ring.expect(number.wrapping_add(AHEAD));
-        let desc = if self.counts.is_client { Desc::default() } else { ring.desc(number) };
-        if let Some(at) = self.buffers.at(ring, number, desc, self.max_len) {
-            prefetch::write(at, self.len_last.min(EXPECTED));
-        }
     }
 
     /// Looks for free slots.
@@ -178,7 +146,7 @@ impl Sender {
         assert!(len <= self.max_len, "a packet of {len} bytes in a buffer of {}", self.max_len);
         #[expect(clippy::cast_possible_truncation, reason = "no buffer is that long")]
         self.counts.ring.set_length(self.next, self.region, len as u32);
-        self.len_last = len;
+        self.expected_len = len.min(EXPECTED);
         self.next = self.next.wrapping_add(1);
         self.free -= 1;
     }
@@ -242,8 +210,8 @@ impl Receiver {
     pub(crate) fn new(ring: Ring, buffers: Buffers, max_len: usize) -> Self {
         Self {
             counts: Counts::new(ring, &buffers),
+            max_len: buffers.limit(max_len),
             buffers,
-            max_len,
             next: 0,
             told: 0,
             in_dropped: false,
@@ -291,8 +259,11 @@ impl Receiver {
         if len > self.max_len {
             return None;
         }
-        let at = self.buffers.at(&self.counts.ring, self.next, desc, len)?;
-        Some(View { at, len })
+        let at = match &self.buffers {
+            Buffers::Own(own) => (len <= own.stride()).then(|| own.at(self.next)),
+            Buffers::Peers(regions) => of_peer(regions, desc, len),
+        };
+        Some(View { at: at?, len })
     }
 
     /// Packet `index` of the burst.
@@ -317,10 +288,10 @@ impl Receiver {
             return;
         }
         let ahead = match &self.buffers {
-            Buffers::Own { stride, .. } => {
+            Buffers::Own(own) => {
                 while self.told != self.next {
                     #[expect(clippy::cast_possible_truncation, reason = "no buffer is that long")]
-                    self.counts.ring.set_length(self.told, 0, *stride as u32);
+                    self.counts.ring.set_length(self.told, 0, own.stride() as u32);
                     self.told = self.told.wrapping_add(1);
                 }
                 self.counts.ring.size()

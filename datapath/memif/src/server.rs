@@ -1,10 +1,11 @@
 //! The handshake of a server: it is told where everything is, and looks whether it can be.
 
+use crate::buffers::Buffers;
 use crate::endpoint::{Shape, max_frame_of};
 use crate::error::Refusal;
 use crate::link::Link;
 use crate::message::{AddRing, Hello, Init, MODE_ETHERNET, Message, Text, VERSION};
-use crate::queue::{Buffers, Receiver, Sender};
+use crate::queue::{Receiver, Sender};
 use crate::region::Region;
 use crate::ring::{Ring, SIZE_LOG2_MAX};
 use crate::socket;

@@ -68,25 +68,21 @@ impl Units {
     /// Writes a completion; false if its queue had no room, which must end the queue pair.
     #[inline]
     pub fn complete(&mut self, cq: u32, completion: &Completion) -> bool {
-        let fits = self.complete_later(cq, completion);
-        self.publish(cq);
+        let mut completions = self.completions(cq);
+        let fits = completions.write(completion);
+        completions.publish();
         fits
     }
 
     /// Shows the application the completions of a queue that [`Units::complete_later`] wrote.
     #[inline]
     pub fn show_completions(&self, cq: u32, _places: Freed) {
-        self.publish(cq);
-    }
-
-    #[inline]
-    fn publish(&self, cq: u32) {
         if let Some(Some(writer)) = self.cqs.get(cq as usize) {
             writer.publish();
         }
     }
 
-    /// The same without showing it yet.
+    /// The same as [`Units::complete`] without showing it yet.
     #[inline]
     pub fn complete_later(&mut self, cq: u32, completion: &Completion) -> bool {
         self.completions(cq).write(completion)
@@ -184,6 +180,14 @@ impl Completions<'_> {
             self.overflow(completion.qpn);
         }
         fits
+    }
+
+    /// Shows the application what was written.
+    #[inline]
+    fn publish(&self) {
+        if let Some(writer) = &self.writer {
+            writer.publish();
+        }
     }
 
     #[cold]

@@ -82,7 +82,7 @@ impl QpShared {
     #[inline]
     #[must_use]
     pub fn state(&self) -> QpState {
-        QpState::ALL[usize::from(self.state.load(Ordering::Acquire)) % QpState::ALL.len()]
+        QpState::ALL[usize::from(self.state.load(Ordering::Acquire)).min(QpState::ALL.len() - 1)]
     }
 
     /// Engine only: publishes the state. A later look at the rings sees every request that was posted in ignorance of

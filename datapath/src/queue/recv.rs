@@ -35,6 +35,7 @@ pub(super) fn entry_words(max_sge: u32) -> usize {
 }
 
 /// Checks a request against the sizes of its queue; returns the bytes that its elements hold.
+#[inline]
 pub(super) fn check(request: &RecvRequest<'_>, max_sge: u32) -> Result<u32, PostError> {
     let given = request.scatter.len();
     if given > max_sge as usize {
@@ -48,10 +49,16 @@ pub(super) fn check(request: &RecvRequest<'_>, max_sge: u32) -> Result<u32, Post
 }
 
 /// Writes a request that was checked into its entry.
+#[inline]
 pub(super) fn store_request(entry: &[AtomicU64], request: &RecvRequest<'_>, length: u32) {
     store(&entry[0], request.wr_id);
     let sges = u32::try_from(request.scatter.len()).unwrap_or(0);
     store(&entry[1], pair(length, sges));
+    if let [sge] = request.scatter {
+        store(&entry[HEAD_WORDS], sge.addr);
+        store(&entry[HEAD_WORDS + 1], pair(sge.length, sge.lkey));
+        return;
+    }
     for (sge, words) in request.scatter.iter().zip(entry[HEAD_WORDS..].chunks_exact(SGE_WORDS)) {
         store(&words[0], sge.addr);
         store(&words[1], pair(sge.length, sge.lkey));
@@ -172,6 +179,13 @@ impl<'a> RecvWqe<'a> {
     pub(super) fn load(entry: &'a [AtomicU64]) -> Self {
         let (length, sge_count) = halves(load(&entry[1]));
         Self { wr_id: load(&entry[0]), length, sge_count, body: &entry[HEAD_WORDS..] }
+    }
+
+    /// The element, if it is the only one.
+    #[inline]
+    #[must_use]
+    pub fn only_sge(&self) -> Option<Sge> {
+        if self.sge_count == 1 { self.sges().next() } else { None }
     }
 
     /// The elements, in order.

@@ -168,6 +168,7 @@ impl SendQueue {
         }
         let entry = self.ring.entry(self.tail);
         let kind = match request.data {
+            SendData::Gather(&[sge]) => write_sge(entry, &sge),
             SendData::Gather(sges) => {
                 write_sges(&entry[HEAD_WORDS..], sges);
                 u32::try_from(sges.len()).unwrap_or(0) << 16
@@ -176,15 +177,11 @@ impl SendQueue {
                 write_inline(&entry[HEAD_WORDS..], bytes);
                 INLINE_BIT
             }
-            SendData::Bind(binding) => {
-                write_sges(&entry[HEAD_WORDS..], &[binding.range]);
-                ONE_SGE
-            }
+            SendData::Bind(binding) => write_sge(entry, &binding.range),
             SendData::Atomic { result, compare, swap_or_add } => {
-                write_sges(&entry[HEAD_WORDS..], &[result]);
                 store(&entry[HEAD_WORDS + OPERANDS], compare);
                 store(&entry[HEAD_WORDS + OPERANDS + 1], swap_or_add);
-                ONE_SGE
+                write_sge(entry, &result)
             }
         };
         store(&entry[0], request.wr_id);
@@ -200,6 +197,7 @@ impl SendQueue {
         Ok(())
     }
 
+    #[inline]
     fn check_data(&self, request: &SendRequest<'_>) -> Result<u32, PostError> {
         let fits = match &request.data {
             SendData::Gather(sges) if request.opcode == SendOpcode::LocalInv => sges.is_empty(),
@@ -243,6 +241,14 @@ impl SendQueue {
             _ => PostError::TooLong { given },
         }
     }
+}
+
+/// The only element of an entry; returns what its head says of that.
+#[inline]
+fn write_sge(entry: &[AtomicU64], sge: &Sge) -> u32 {
+    store(&entry[HEAD_WORDS], sge.addr);
+    store(&entry[HEAD_WORDS + 1], pair(sge.length, sge.lkey));
+    ONE_SGE
 }
 
 fn write_sges(words: &[AtomicU64], sges: &[Sge]) {

@@ -308,6 +308,11 @@ pub enum PostError {
 }
 
 /// Sum of the elements' lengths.
+#[inline]
 pub(super) fn total_length(sges: &[Sge]) -> u64 {
+    // One, mostly.
+    if let [sge] = sges {
+        return sge.length.into();
+    }
     sges.iter().map(|sge| u64::from(sge.length)).sum()
 }

@@ -108,8 +108,20 @@ fn place_send(
     if start + packet.payload.len() as u64 > u64::from(wqe.length) {
         return Err(Refused::Nak(NakCode::InvalidRequest, WcStatus::LocLenErr));
     }
-    scatter(&units.memory, pd, wqe.sges(), start, packet.payload)
-        .map_err(|_| Refused::Nak(NakCode::RemoteOperational, WcStatus::LocProtErr))?;
+    let placed = match wqe.only_sge() {
+        Some(sge) => units
+            .memory
+            .check(
+                sge.lkey,
+                pd,
+                sge.addr.wrapping_add(start),
+                packet.payload.len() as u64,
+                Access::LOCAL_WRITE,
+            )
+            .map(|mapped| mapped.write(packet.payload)),
+        None => scatter(&units.memory, pd, wqe.sges(), start, packet.payload),
+    };
+    placed.map_err(|_| Refused::Nak(NakCode::RemoteOperational, WcStatus::LocProtErr))?;
     if packet.invalidates {
         let key = packet.imm.unwrap_or_default();
         match deferred {
