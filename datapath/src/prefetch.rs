@@ -16,9 +16,21 @@ pub(crate) fn read<T>(at: *const T) {
 /// The same with all lines of a value.
 #[inline]
 pub(crate) fn read_all<T>(value: &T) {
+    read_lines(core::ptr::from_ref(value).cast(), size_of::<T>());
+}
+
+/// The same with all lines of bytes that begin one.
+#[inline]
+pub(crate) fn read_bytes(bytes: &[u8]) {
+    read_lines(bytes.as_ptr(), bytes.len());
+}
+
+#[inline]
+fn read_lines(start: *const u8, len: usize) {
     const LINE: usize = 64;
-    let start = core::ptr::from_ref(value).cast::<u8>();
-    for offset in (0..size_of::<T>()).step_by(LINE) {
+    let mut offset = 0;
+    while offset < len {
         read(start.wrapping_add(offset));
+        offset += LINE;
     }
 }

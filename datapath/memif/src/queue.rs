@@ -266,6 +266,14 @@ impl Receiver {
         Some(View { at: at?, len })
     }
 
+    /// Packets of the burst.
+    #[inline]
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    pub const fn len(&self) -> usize {
+        self.count
+    }
+
     /// Packet `index` of the burst.
     ///
     /// # Panics

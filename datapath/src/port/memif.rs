@@ -18,8 +18,18 @@ use crate::prefetch;
 pub const RING_SIZE_LOG2: u8 = 10;
 /// Bytes of frames after which the peer gets what waits, in the middle of a turn too: it can begin.
 const TX_BYTES: usize = 16 * 1024;
+/// Frames of a burst between the one that is read and the one that is fetched.
+const RX_AHEAD: usize = 3;
+/// Bytes of a frame that are fetched ahead at most: what is behind them the processor expects by itself.
+const EXPECTED: usize = 256;
 /// Empty receive bursts between two looks at a link that is up: each is a system call.
 const LINK_CHECK: u32 = 4096;
+
+/// Starts to fetch a frame from the peer's processor.
+#[inline]
+fn expect(frame: &[u8]) {
+    prefetch::read_bytes(&frame[..frame.len().min(EXPECTED)]);
+}
 
 /// One end of a memif pair as the engine's [`Port`].
 #[derive(Debug)]
@@ -94,9 +104,10 @@ impl Port for MemifPort {
         };
         let (count, dropped) = link.rx.burst();
         for index in 0..count {
-            let frame = link.rx.packet(index);
-            prefetch::read(frame.as_ptr());
-            self.stats.rx_bytes += frame.len() as u64;
+            self.stats.rx_bytes += link.rx.packet(index).len() as u64;
+        }
+        for index in 0..count.min(RX_AHEAD) {
+            expect(link.rx.packet(index));
         }
         self.stats.rx_frames += count as u64;
         self.stats.rx_dropped += dropped as u64;
@@ -113,6 +124,9 @@ impl Port for MemifPort {
     fn rx_frame(&self, index: usize) -> &[u8] {
         debug_assert!(index < RX_BURST);
         let Some(link) = self.end.linked() else { panic!("no burst without a link") };
+        if index + RX_AHEAD < link.rx.len() {
+            expect(link.rx.packet(index + RX_AHEAD));
+        }
         link.rx.packet(index)
     }
 
