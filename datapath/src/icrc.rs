@@ -176,9 +176,10 @@ impl Kernel {
     /// `source` must be valid for reads, and no part of `frame_from_l3`.
     ///
     /// # Panics
-    /// If `frame_from_l3` has another length than those have together.
+    /// If `frame_from_l3` has another length than those have together, or `head` one that no packet's has.
     #[inline(always)]
     pub unsafe fn emit(self, head: Head, frame_from_l3: &mut [u8], source: NonNull<[u8]>) {
+        assert!(matches!(head.len, Head::WRITE_LEN | Head::SEND_LEN), "{} bytes of headers", head.len);
         let body = source.len().next_multiple_of(4);
         assert!(
             frame_from_l3.len() == head.len + body + ICRC_LEN,
@@ -189,8 +190,8 @@ impl Kernel {
         {
             let [a, b, c, d] = head.lanes.map(in_register);
             let (headers, frame) = (head.len, &mut *frame_from_l3);
-            // SAFETY: such a kernel exists only where the processor supports it; the length of the frame was asserted, and
-            // `source` is as the caller promises.
+            // SAFETY: such a kernel exists only where the processor supports it; the lengths were asserted, and `source` is as the
+            // caller promises.
             unsafe {
                 match self.0 {
                     Kind::Portable => {}

@@ -13,9 +13,12 @@ const UDP_LEN: usize = 8;
 /// The identifier in a VLAN tag's TCI.
 const VID: u16 = 0x0FFF;
 
-/// Frames between the one that is handled and those whose queue pair is fetched, its hot and its cold part.
-const HOT_AHEAD: usize = 8;
-const COLD_AHEAD: usize = 4;
+/// Frames between the one that is handled and those whose queue pair is fetched: its hot and its cold part, its receive queue, and
+/// its next receive.
+const HOT_AHEAD: usize = 12;
+const COLD_AHEAD: usize = 8;
+const QUEUE_AHEAD: usize = 6;
+const RECEIVE_AHEAD: usize = 4;
 /// Where a frame has its destination QPN: behind Ethernet, IP, UDP and five bytes of BTH.
 const DEST_QP_V4: usize = 14 + 20 + 8 + 5;
 const DEST_QP_V6: usize = 14 + 40 + 8 + 5;
@@ -67,6 +70,12 @@ impl<P: Port> Engine<P> {
         }
         if index + COLD_AHEAD < burst {
             self.qps.expect_cold(qpn(index + COLD_AHEAD));
+        }
+        if index + QUEUE_AHEAD < burst {
+            self.qps.expect_receives(qpn(index + QUEUE_AHEAD));
+        }
+        if index + RECEIVE_AHEAD < burst {
+            self.qps.expect_receive(qpn(index + RECEIVE_AHEAD));
         }
     }
 }

@@ -117,12 +117,20 @@ impl<P: Port> Engine<P> {
     #[inline]
     fn expect_turns(&self) {
         const HOT_AHEAD: usize = 8;
-        const COLD_AHEAD: usize = 4;
+        const COLD_AHEAD: usize = 6;
+        const QUEUE_AHEAD: usize = 4;
+        const REQUEST_AHEAD: usize = 2;
         if let Some(slot) = self.units.mux.ahead(HOT_AHEAD) {
             self.qps.expect_hot(slot);
         }
         if let Some(slot) = self.units.mux.ahead(COLD_AHEAD) {
             self.qps.expect_cold(slot);
+        }
+        if let Some(slot) = self.units.mux.ahead(QUEUE_AHEAD) {
+            self.qps.expect_send_queue(slot);
+        }
+        if let Some(slot) = self.units.mux.ahead(REQUEST_AHEAD) {
+            self.qps.expect_request(slot);
         }
     }
 

@@ -160,6 +160,12 @@ const fn below(count: usize) -> __mmask64 {
     if count >= LINE { u64::MAX } else { (1 << count) - 1 }
 }
 
+/// The bytes of half a block below `count`.
+#[inline]
+const fn below_half(count: usize) -> __mmask32 {
+    if count >= LINE / 2 { u32::MAX } else { (1 << count) - 1 }
+}
+
 /// `acc` moved ahead by the distance of `constants`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
@@ -263,11 +269,21 @@ unsafe fn fold<const GFNI: bool, const COPY: bool>(
     }
     // SAFETY: only bytes below `rest` are read and below `rest + pad` written.
     let block = unsafe {
-        let block = _mm512_maskz_loadu_epi8(below(rest), source.wrapping_add(at).cast());
-        if COPY {
-            _mm512_mask_storeu_epi8(target.wrapping_add(at).cast(), below(rest + pad), block);
+        let (source, target) = (source.wrapping_add(at), target.wrapping_add(at));
+        if rest + pad <= LINE / 2 {
+            // A longer one would touch the next line, too, though it takes nothing from there.
+            let block = _mm256_maskz_loadu_epi8(below_half(rest), source.cast());
+            if COPY {
+                _mm256_mask_storeu_epi8(target.cast(), below_half(rest + pad), block);
+            }
+            _mm512_zextsi256_si512(block)
+        } else {
+            let block = _mm512_maskz_loadu_epi8(below(rest), source.cast());
+            if COPY {
+                _mm512_mask_storeu_epi8(target.cast(), below(rest + pad), block);
+            }
+            block
         }
-        block
     };
     behind(acc, block, rest + pad)
 }

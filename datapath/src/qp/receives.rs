@@ -47,6 +47,22 @@ impl Receives {
         }
     }
 
+    /// Starts to fetch the state of an own queue; a shared one is everybody's, and at hand.
+    #[inline]
+    pub fn expect(&self) {
+        if let Self::Own(queue) = self {
+            queue.expect();
+        }
+    }
+
+    /// Starts to fetch the receive at `head` of an own queue, soon after [`Receives::expect`].
+    #[inline]
+    pub fn expect_wqe(&self, head: u32) {
+        if let Self::Own(queue) = self {
+            queue.expect_wqe(head);
+        }
+    }
+
     /// Whether the next receive is there; of a shared queue, whether it was taken.
     #[inline]
     pub fn has_next(&self, head: u32) -> bool {

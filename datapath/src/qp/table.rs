@@ -178,7 +178,41 @@ impl QpTable {
         }
     }
 
+    /// Its send queue, soon after [`QpTable::expect_cold`].
+    #[inline]
+    pub(crate) fn expect_send_queue(&self, slot: u32) {
+        if let Some((_, cold)) = self.peek(slot) {
+            cold.send_queue.expect();
+        }
+    }
+
+    /// Its next request, soon after [`QpTable::expect_send_queue`].
+    #[inline]
+    pub(crate) fn expect_request(&self, slot: u32) {
+        if let Some((hot, cold)) = self.peek(slot) {
+            cold.send_queue.expect_wqe(hot.req.next);
+            prefetch::read(cold.entry(hot.req.next));
+        }
+    }
+
+    /// The receives of the queue pair with that QPN, soon after [`QpTable::expect_cold`].
+    #[inline]
+    pub(crate) fn expect_receives(&self, qpn: u32) {
+        if let Some((_, cold)) = self.peek(qpn & ((1 << self.slot_bits) - 1)) {
+            cold.receives.expect();
+        }
+    }
+
+    /// The next of them, soon after that.
+    #[inline]
+    pub(crate) fn expect_receive(&self, qpn: u32) {
+        if let Some((hot, cold)) = self.peek(qpn & ((1 << self.slot_bits) - 1)) {
+            cold.receives.expect_wqe(hot.rsp.recv_head);
+        }
+    }
+
     /// Both parts, to read.
+    #[inline]
     pub(crate) fn peek(&self, slot: u32) -> Option<(&Qpc, &QpCold)> {
         let cold = self.cold.get(slot as usize)?.as_deref()?;
         Some((&self.hot[slot as usize], cold))

@@ -128,6 +128,18 @@ pub struct RecvQueueReader {
 }
 
 impl RecvQueueReader {
+    /// Starts to fetch the queue's state.
+    #[inline]
+    pub(crate) fn expect(&self) {
+        self.ring.expect();
+    }
+
+    /// Starts to fetch the request at `position`, soon after [`RecvQueueReader::expect`].
+    #[inline]
+    pub(crate) fn expect_wqe(&self, position: u32) {
+        self.ring.expect_entry(position);
+    }
+
     /// Position behind the last posted request.
     #[inline]
     #[must_use]

@@ -288,6 +288,18 @@ pub struct SendQueueReader {
 pub struct Freed(());
 
 impl SendQueueReader {
+    /// Starts to fetch the queue's state.
+    #[inline]
+    pub(crate) fn expect(&self) {
+        self.ring.expect();
+    }
+
+    /// Starts to fetch the request at `position`, soon after [`SendQueueReader::expect`].
+    #[inline]
+    pub(crate) fn expect_wqe(&self, position: u32) {
+        self.ring.expect_entry(position);
+    }
+
     /// Position behind the last posted request.
     #[inline]
     #[must_use]

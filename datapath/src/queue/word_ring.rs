@@ -1,6 +1,7 @@
 //! A ring of fixed-size entries, one writer and one reader, readable in place and more than once.
 
 use super::sync::{AtomicU32, AtomicU64, CachePadded, Ordering};
+use crate::prefetch;
 
 /// Entries of `stride` 64-bit words each; positions count up for ever and wrap at 2^32.
 ///
@@ -57,6 +58,20 @@ impl WordRing {
             unreachable!("the last entry ends the ring")
         };
         words
+    }
+
+    /// Starts to fetch what every look at the ring needs.
+    #[inline]
+    pub(crate) fn expect(&self) {
+        prefetch::read(&raw const self.words);
+        prefetch::read(&raw const *self.tail);
+        prefetch::read(&raw const *self.head);
+    }
+
+    /// Starts to fetch the first line of the entry at `position`, soon after [`WordRing::expect`].
+    #[inline]
+    pub(crate) fn expect_entry(&self, position: u32) {
+        prefetch::read(self.entry(position).as_ptr());
     }
 
     /// Position behind the last published entry.
