@@ -9,7 +9,6 @@ use super::work_request::{
 };
 use crate::memory::{Access, Binding, Mapped, MemoryTable, ProtectionDomainId};
 use crate::qp::state::{PostVerdict, QpType};
-use core::ptr::NonNull;
 use std::sync::Arc;
 
 /// Words of the head of an entry: wr_id, remote address, (rkey, imm), (length, opcode | flags | sges | inline).
@@ -429,7 +428,7 @@ impl<'a> CommonWqe<'a> {
 #[inline(always)]
 unsafe fn in_queue(words: &[AtomicU64], len: usize) -> Option<Mapped<'_>> {
     // SAFETY: the words are memory that may change behind a reference, and stays while they are borrowed.
-    (len <= size_of_val(words)).then(|| unsafe { Mapped::new(NonNull::from(words).cast(), len) })
+    (len <= size_of_val(words)).then(|| unsafe { Mapped::new(core::ptr::NonNull::from(words).cast(), len) })
 }
 
 /// Loom's words are no memory.
