@@ -122,11 +122,17 @@ impl QpTable {
         self.lives[slot as usize].1
     }
 
+    /// The slot that a QPN names, unless it is QPN 1; a slot names itself.
+    #[inline]
+    const fn slot_of(&self, qpn: u32) -> u32 {
+        qpn & ((1 << self.slot_bits) - 1)
+    }
+
     /// The slot of an existing queue pair.
     #[inline]
     #[must_use]
     pub fn find(&self, qpn: u32) -> Option<u32> {
-        let slot = qpn & ((1 << self.slot_bits) - 1);
+        let slot = self.slot_of(qpn);
         let hot = self.hot.get(slot as usize)?;
         if hot.id.qpn == qpn && self.cold[slot as usize].is_some() { Some(slot) } else { self.find_gsi(qpn) }
     }
@@ -134,7 +140,7 @@ impl QpTable {
     /// Both parts of the queue pair whose QPN this is, unless it is QPN 1.
     #[inline]
     pub(crate) fn by_qpn(&mut self, qpn: u32) -> Option<(&mut Qpc, &mut QpCold)> {
-        let slot = (qpn & ((1 << self.slot_bits) - 1)) as usize;
+        let slot = self.slot_of(qpn) as usize;
         let hot = self.hot.get_mut(slot).filter(|hot| hot.id.qpn == qpn)?;
         Some((hot, self.cold.get_mut(slot)?.as_deref_mut()?))
     }
@@ -162,7 +168,7 @@ impl QpTable {
     /// The queue pair of that slot or QPN is needed in a while.
     #[inline]
     pub(crate) fn expect_hot(&self, slot: u32) {
-        let slot = (slot & ((1 << self.slot_bits) - 1)) as usize;
+        let slot = self.slot_of(slot) as usize;
         if let (Some(hot), Some(cold)) = (self.hot.get(slot), self.cold.get(slot)) {
             prefetch::read_all(hot);
             prefetch::read(cold);
@@ -172,7 +178,7 @@ impl QpTable {
     /// The same soon after [`QpTable::expect_hot`].
     #[inline]
     pub(crate) fn expect_cold(&self, slot: u32) {
-        let slot = (slot & ((1 << self.slot_bits) - 1)) as usize;
+        let slot = self.slot_of(slot) as usize;
         if let Some(Some(cold)) = self.cold.get(slot) {
             prefetch::read_all(&**cold);
         }
@@ -198,7 +204,7 @@ impl QpTable {
     /// The receives of the queue pair with that QPN, soon after [`QpTable::expect_cold`].
     #[inline]
     pub(crate) fn expect_receives(&self, qpn: u32) {
-        if let Some((_, cold)) = self.peek(qpn & ((1 << self.slot_bits) - 1)) {
+        if let Some((_, cold)) = self.peek(self.slot_of(qpn)) {
             cold.receives.expect();
         }
     }
@@ -206,7 +212,7 @@ impl QpTable {
     /// The next of them, soon after that.
     #[inline]
     pub(crate) fn expect_receive(&self, qpn: u32) {
-        if let Some((hot, cold)) = self.peek(qpn & ((1 << self.slot_bits) - 1)) {
+        if let Some((hot, cold)) = self.peek(self.slot_of(qpn)) {
             cold.receives.expect_wqe(hot.rsp.recv_head);
         }
     }
