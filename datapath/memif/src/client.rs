@@ -3,7 +3,7 @@
 use crate::buffers::{Buffers, Own};
 use crate::endpoint::Shape;
 use crate::error::Refusal;
-use crate::link::Link;
+use crate::link::{Connection, Link};
 use crate::message::{AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
 use crate::queue::{Receiver, Sender};
 use crate::region::Region;
@@ -19,8 +19,8 @@ enum Stage {
     Greeting,
     Interface,
     Memory,
-    RingToServer,
-    RingToClient,
+    /// The ring of this number: first that to the server of a queue, then that to the client.
+    Ring(usize),
     Connected,
 }
 
@@ -30,18 +30,18 @@ pub(crate) struct Client {
     stage: Stage,
     memory: Memory,
     /// Nobody of ours sleeps, but every ring has one.
-    wakes: [OwnedFd; 2],
+    wakes: Vec<OwnedFd>,
 }
 
 impl Client {
     pub(crate) fn new(socket: OwnedFd, shape: &Shape) -> Result<Self, Refusal> {
         let wake = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let wakes = [wake()?, wake()?];
+        let wakes = (0..2 * shape.queues).map(|_| wake()).collect::<Result<_, _>>()?;
         Ok(Self { socket, stage: Stage::Greeting, memory: Memory::new(shape)?, wakes })
     }
 
     /// Goes on as far as the server has answered.
-    pub(crate) fn step(mut self, shape: &Shape) -> Result<Result<Link, Self>, Refusal> {
+    pub(crate) fn step(mut self, shape: &Shape) -> Result<Result<Connection, Self>, Refusal> {
         while let Some((message, _)) = socket::receive(&self.socket)? {
             match (self.stage, message) {
                 (_, Message::Disconnect(reason)) => {
@@ -55,13 +55,20 @@ impl Client {
                     if hello.max_ring_size_log2 < shape.ring_size_log2 {
                         return Err(Refusal::Mismatch("its rings are shorter; use a smaller one"));
                     }
+                    if usize::from(hello.max_to_client.min(hello.max_to_server)) < shape.queues - 1 {
+                        return Err(Refusal::Mismatch(
+                            "it has fewer queues; both ends need the same engines",
+                        ));
+                    }
                     self.ask(Stage::Interface, shape)?;
                 }
                 (Stage::Interface, Message::Ack) => self.ask(Stage::Memory, shape)?,
-                (Stage::Memory, Message::Ack) => self.ask(Stage::RingToServer, shape)?,
-                (Stage::RingToServer, Message::Ack) => self.ask(Stage::RingToClient, shape)?,
-                (Stage::RingToClient, Message::Ack) => self.ask(Stage::Connected, shape)?,
-                (Stage::Connected, Message::Connected(_)) => return self.link(shape).map(Ok),
+                (Stage::Memory, Message::Ack) => self.ask(Stage::Ring(0), shape)?,
+                (Stage::Ring(number), Message::Ack) if number + 1 < self.wakes.len() => {
+                    self.ask(Stage::Ring(number + 1), shape)?;
+                }
+                (Stage::Ring(_), Message::Ack) => self.ask(Stage::Connected, shape)?,
+                (Stage::Connected, Message::Connected(_)) => return self.connection(shape).map(Ok),
                 _ => return Err(Refusal::Protocol("an answer that was not asked for")),
             }
         }
@@ -74,16 +81,6 @@ impl Client {
     }
 
     fn ask(&mut self, stage: Stage, shape: &Shape) -> Result<(), Refusal> {
-        let ring = |to_server: bool, offset: u32| {
-            Message::AddRing(AddRing {
-                to_server,
-                index: 0,
-                region: 0,
-                offset,
-                size_log2: shape.ring_size_log2,
-                private_header: 0,
-            })
-        };
         let (message, descriptor) = match stage {
             // The server speaks first.
             Stage::Greeting => return Ok(()),
@@ -101,8 +98,18 @@ impl Client {
                 let region = &self.memory.region;
                 (Message::AddRegion { index: 0, size: region.len() as u64 }, Some(region.file()))
             }
-            Stage::RingToServer => (ring(true, 0), Some(self.wakes[0].as_fd())),
-            Stage::RingToClient => (ring(false, self.memory.second_ring), Some(self.wakes[1].as_fd())),
+            Stage::Ring(number) => {
+                let (queue, offset) = (number / 2, self.memory.ring_offset(number)?);
+                let ring = AddRing {
+                    to_server: number % 2 == 0,
+                    index: u16::try_from(queue).map_err(|_| Refusal::Protocol("too many queues"))?,
+                    region: 0,
+                    offset,
+                    size_log2: shape.ring_size_log2,
+                    private_header: 0,
+                };
+                (Message::AddRing(ring), self.wakes.get(number).map(AsFd::as_fd))
+            }
             Stage::Connected => (Message::Connect(Text::new(&shape.interface_name())), None),
         };
         socket::send(&self.socket, &message, descriptor)?;
@@ -110,23 +117,36 @@ impl Client {
         Ok(())
     }
 
-    fn link(self, shape: &Shape) -> Result<Link, Refusal> {
-        let [to_server, to_client] = self.memory.rings(shape)?;
-        let [first, second] = [self.memory.buffers(0, shape)?, self.memory.buffers(1, shape)?];
-        let [wake_server, _] = self.wakes;
-        let tx = Sender::new(to_server, first, shape.max_frame, Some(wake_server));
-        let rx = Receiver::new(to_client, second, shape.max_frame);
-        rx.hand_over_all();
-        Ok(Link::new(tx, rx, self.socket))
+    fn connection(self, shape: &Shape) -> Result<Connection, Refusal> {
+        let mut links = Vec::with_capacity(shape.queues);
+        let mut wakes = self.wakes.into_iter().step_by(2);
+        for queue in 0..shape.queues {
+            let (to_server, to_client) = (2 * queue, 2 * queue + 1);
+            let memory = &self.memory;
+            let tx = Sender::new(
+                memory.ring(to_server, shape)?,
+                memory.buffers(to_server, shape)?,
+                shape.max_frame,
+                wakes.next(),
+            );
+            let rx = Receiver::new(
+                memory.ring(to_client, shape)?,
+                memory.buffers(to_client, shape)?,
+                shape.max_frame,
+            );
+            rx.hand_over_all();
+            links.push(Link { tx, rx });
+        }
+        Ok(Connection::new(links, self.socket))
     }
 }
 
-/// The one region of a client: both rings, then the buffers of the first, then those of the second.
+/// The one region of a client: all rings, then the buffers of the first, then those of the second, and so on.
 #[derive(Debug)]
 struct Memory {
     region: Arc<Region>,
-    /// Where the second ring is, in bytes.
-    second_ring: u32,
+    /// From one ring to the next, in bytes.
+    ring_len: usize,
     /// Where the buffers begin, in bytes.
     buffers: usize,
 }
@@ -136,42 +156,45 @@ const PAGE: usize = 4096;
 
 impl Memory {
     fn new(shape: &Shape) -> Result<Self, Refusal> {
-        let ring = ring::len(shape.ring_size_log2).next_multiple_of(64);
-        let buffers = (2 * ring).next_multiple_of(PAGE);
-        let region = Region::create(buffers + 2 * shape.ring_size() * shape.stride())?;
-        let second_ring = u32::try_from(ring).map_err(|_| Refusal::Protocol("a ring is too long"))?;
-        let memory = Self { region: Arc::new(region), second_ring, buffers };
-        for (direction, ring) in memory.rings(shape)?.iter().enumerate() {
-            memory.fill(ring, direction, shape)?;
+        let rings = 2 * shape.queues;
+        let ring_len = ring::len(shape.ring_size_log2).next_multiple_of(64);
+        let buffers = (rings * ring_len).next_multiple_of(PAGE);
+        let region = Region::create(buffers + rings * shape.ring_size() * shape.stride())?;
+        let memory = Self { region: Arc::new(region), ring_len, buffers };
+        for number in 0..rings {
+            memory.fill(number, shape)?;
         }
         Ok(memory)
     }
 
     /// Every slot has a buffer of its own, for ever.
-    fn fill(&self, ring: &Ring, direction: usize, shape: &Shape) -> Result<(), Refusal> {
-        let first = self.first_buffer(direction, shape);
-        for number in 0..ring.size() {
-            let offset = u32::try_from(first + usize::from(number) * shape.stride());
+    fn fill(&self, number: usize, shape: &Shape) -> Result<(), Refusal> {
+        let (ring, first) = (self.ring(number, shape)?, self.first_buffer(number, shape));
+        for slot in 0..ring.size() {
+            let offset = u32::try_from(first + usize::from(slot) * shape.stride());
             let offset = offset.map_err(|_| Refusal::Protocol("its memory would be too long"))?;
             let length = u32::try_from(shape.stride()).unwrap_or(u32::MAX);
-            ring.set(number, Desc { more: false, region: 0, length, offset });
+            ring.set(slot, Desc { more: false, region: 0, length, offset });
         }
         ring.begin();
         Ok(())
     }
 
-    fn rings(&self, shape: &Shape) -> Result<[Ring; 2], Refusal> {
-        let ring = |offset| Ring::new(&self.region, offset, shape.ring_size_log2);
-        Ok([ring(0)?, ring(self.second_ring)?])
+    fn ring_offset(&self, number: usize) -> Result<u32, Refusal> {
+        u32::try_from(number * self.ring_len).map_err(|_| Refusal::Protocol("a ring is too long"))
     }
 
-    fn first_buffer(&self, direction: usize, shape: &Shape) -> usize {
-        self.buffers + direction * shape.ring_size() * shape.stride()
+    fn ring(&self, number: usize, shape: &Shape) -> Result<Ring, Refusal> {
+        Ring::new(&self.region, self.ring_offset(number)?, shape.ring_size_log2)
     }
 
-    fn buffers(&self, direction: usize, shape: &Shape) -> Result<Buffers, Refusal> {
+    fn first_buffer(&self, number: usize, shape: &Shape) -> usize {
+        self.buffers + number * shape.ring_size() * shape.stride()
+    }
+
+    fn buffers(&self, number: usize, shape: &Shape) -> Result<Buffers, Refusal> {
         let slots = 1 << shape.ring_size_log2;
-        let own = Own::new(&self.region, self.first_buffer(direction, shape), shape.stride(), slots);
+        let own = Own::new(&self.region, self.first_buffer(number, shape), shape.stride(), slots);
         own.map(Buffers::Own).ok_or(Refusal::Protocol("its memory is too short for its buffers"))
     }
 }

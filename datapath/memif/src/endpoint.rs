@@ -1,19 +1,16 @@
-//! One end: waits for its peer or looks for it, for ever.
+//! One end, or a queue of one: what its user holds.
 
-use crate::client::Client;
+use crate::control::Control;
 use crate::error::{Error, Refusal};
 use crate::link::Link;
 use crate::message::SECRET_LEN;
 use crate::ring::SIZE_LOG2_MAX;
-use crate::server::Server;
-use crate::socket::{self, Listener};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Instant;
 
-/// Between two looks for a server that is not there, and after a peer that went away.
-const RETRY: Duration = Duration::from_millis(5);
-/// How long a handshake may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Most queues each way of one end.
+pub const QUEUES_MAX: u8 = 8;
 /// What an end of ours is called: its name says how long its frames may be.
 const NAME: &str = "net_memif_f";
 
@@ -44,6 +41,8 @@ pub struct Config {
 /// What both handshakes must know.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
+    /// Rings each way.
+    pub queues: usize,
     pub max_frame: usize,
     pub ring_size_log2: u8,
     pub secret: Option<String>,
@@ -70,140 +69,114 @@ pub(crate) fn max_frame_of(name: &[u8]) -> Option<u16> {
     digits.split('_').next()?.parse().ok()
 }
 
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one of them, and mostly it is the large one")]
-enum State {
-    /// Nobody is there; a client looks again at this time.
-    Apart(Instant),
-    /// A client has until then.
-    Greeting(Client, Instant),
-    /// So has a client of ours.
-    Greeted(Server, Instant),
-    Linked(Link),
-}
-
-/// One end of a pair.
+/// One end of a pair, or one of its queues: of those that are opened together, each may be another thread's.
 #[derive(Debug)]
 pub struct Endpoint {
-    shape: Shape,
-    path: PathBuf,
-    /// Of a server.
-    listener: Option<Listener>,
-    state: State,
-    refused: Option<Refusal>,
+    /// In use by whoever looks after the connection, now and then.
+    control: Arc<Mutex<Control>>,
+    queue: usize,
+    /// Which of the end's connections `link` is of.
+    life: u64,
+    link: Option<Link>,
 }
 
 impl Endpoint {
-    /// Opens it. There is no link before [`Endpoint::tend`] made one.
+    /// Opens an end with a queue each way. There is no link before [`Endpoint::tend`] made one.
     ///
     /// # Errors
     /// [`Error`]: a server's socket cannot be made, or a value is out of range.
     pub fn open(config: &Config) -> Result<Self, Error> {
-        let within = |what, given: u64, min, max| {
-            let fits = (min..=max).contains(&given);
-            if fits { Ok(()) } else { Err(Error::OutOfRange { what, given, min, max }) }
-        };
-        within("the longest frame", config.max_frame.into(), 64, u16::MAX.into())?;
-        within("ring_size_log2", config.ring_size_log2.into(), 1, SIZE_LOG2_MAX.into())?;
-        let secret = config.secret.as_ref().map_or(0, String::len);
-        within("the length of the secret", secret as u64, 0, SECRET_LEN as u64 - 1)?;
-        let listener = match config.role {
-            Role::Server => Some(Listener::bind(&config.path)?),
-            Role::Client => None,
-        };
-        Ok(Self {
-            shape: Shape {
-                max_frame: config.max_frame.into(),
-                ring_size_log2: config.ring_size_log2,
-                secret: config.secret.clone(),
-            },
-            path: config.path.clone(),
-            listener,
-            state: State::Apart(Instant::now()),
-            refused: None,
-        })
+        Ok(Self::of(&Control::open(config, shape(config, 1)?)?, 0))
     }
 
-    /// The connection, while there is one.
+    /// Opens an end with 1 to [`QUEUES_MAX`] queues each way; its peer must have as many. All of them have links as soon as
+    /// one has tended the connection; it ends when all are dropped.
+    ///
+    /// # Errors
+    /// As [`Endpoint::open`].
+    pub fn open_queues(config: &Config, queues: u8) -> Result<Vec<Self>, Error> {
+        let control = Control::open(config, shape(config, queues)?)?;
+        Ok((0..queues.into()).map(|queue| Self::of(&control, queue)).collect())
+    }
+
+    fn of(control: &Arc<Mutex<Control>>, queue: usize) -> Self {
+        Self { control: Arc::clone(control), queue, life: 0, link: None }
+    }
+
+    /// The queue's part of the connection, while there is one.
     #[inline]
-    pub fn link(&mut self) -> Option<&mut Link> {
-        match &mut self.state {
-            State::Linked(link) => Some(link),
-            _ => None,
-        }
+    pub const fn link(&mut self) -> Option<&mut Link> {
+        self.link.as_mut()
     }
 
     /// The same, to look at.
     #[inline]
     #[must_use]
     pub const fn linked(&self) -> Option<&Link> {
-        match &self.state {
-            State::Linked(link) => Some(link),
-            _ => None,
-        }
+        self.link.as_ref()
     }
 
     #[cfg(test)]
     pub(crate) fn into_link(mut self) -> Option<Link> {
-        let state = std::mem::replace(&mut self.state, State::Apart(Instant::now()));
-        if let State::Linked(link) = state { Some(link) } else { None }
+        self.link.take()
     }
 
     /// Why the last connection ended, or did not come about.
     #[must_use]
-    pub const fn refused(&self) -> Option<&Refusal> {
-        self.refused.as_ref()
+    pub fn refused(&self) -> Option<Arc<Refusal>> {
+        self.lock().refused()
     }
 
     /// Looks after the connection: whether the peer is there, what it says, and whether to look for it again. To be called
-    /// now and then, and often while there is no link. Never waits.
+    /// now and then, and often while there is no link. Never waits: while the thread of another queue does it, nothing
+    /// happens.
     #[cold]
     pub fn tend(&mut self, now: Instant) {
-        let state = std::mem::replace(&mut self.state, State::Apart(now + RETRY));
-        match self.advance(state, now) {
-            Ok(state) => self.state = state,
-            Err(refusal) => self.refused = Some(refusal),
+        let mut control = match self.control.try_lock() {
+            Ok(control) => control,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if let Some(refusal) = self.link.as_mut().and_then(Link::take_broken)
+            && control.current() == Some(self.life)
+        {
+            control.end(refusal, now);
         }
-    }
-
-    fn advance(&self, state: State, now: Instant) -> Result<State, Refusal> {
-        match state {
-            State::Apart(due) => self.meet(due, now),
-            State::Greeting(client, deadline) => match client.step(&self.shape)? {
-                Ok(link) => Ok(State::Linked(link)),
-                Err(client) => in_time(now, deadline).map(|()| State::Greeting(client, deadline)),
-            },
-            State::Greeted(server, deadline) => match server.step(&self.shape)? {
-                Ok(link) => Ok(State::Linked(link)),
-                Err(server) => in_time(now, deadline).map(|()| State::Greeted(server, deadline)),
-            },
-            State::Linked(mut link) => {
-                link.check()?;
-                Ok(State::Linked(link))
+        control.tend(now);
+        let current = control.current();
+        if self.link.is_some() {
+            if current != Some(self.life) {
+                // Its user sees that it went before there is another one.
+                self.link = None;
             }
+        } else if let Some(life) = current
+            && let Some(link) = control.take(self.queue)
+        {
+            self.life = life;
+            self.link = Some(link);
         }
     }
 
-    /// Lets a client in, or goes to the server.
-    fn meet(&self, due: Instant, now: Instant) -> Result<State, Refusal> {
-        if let Some(listener) = &self.listener {
-            return match listener.accept() {
-                Ok(socket) => Ok(State::Greeted(Server::new(socket)?, now + PATIENCE)),
-                // Nobody is there, or gone already.
-                Err(_) => Ok(State::Apart(due)),
-            };
-        }
-        if now < due {
-            return Ok(State::Apart(due));
-        }
-        match socket::connect(&self.path) {
-            Ok(socket) => Ok(State::Greeting(Client::new(socket, &self.shape)?, now + PATIENCE)),
-            // Nobody listens yet.
-            Err(_) => Ok(State::Apart(now + RETRY)),
-        }
+    fn lock(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn in_time(now: Instant, deadline: Instant) -> Result<(), Refusal> {
-    if now < deadline { Ok(()) } else { Err(Refusal::Late) }
+/// Checks what can be out of range.
+fn shape(config: &Config, queues: u8) -> Result<Shape, Error> {
+    let within = |what, given: u64, min, max| {
+        let fits = (min..=max).contains(&given);
+        if fits { Ok(()) } else { Err(Error::OutOfRange { what, given, min, max }) }
+    };
+    within("the longest frame", config.max_frame.into(), 64, u16::MAX.into())?;
+    within("ring_size_log2", config.ring_size_log2.into(), 1, SIZE_LOG2_MAX.into())?;
+    within("the number of queues", queues.into(), 1, QUEUES_MAX.into())?;
+    let secret = config.secret.as_ref().map_or(0, String::len);
+    within("the length of the secret", secret as u64, 0, SECRET_LEN as u64 - 1)?;
+    Ok(Shape {
+        queues: queues.into(),
+        max_frame: config.max_frame.into(),
+        ring_size_log2: config.ring_size_log2,
+        secret: config.secret.clone(),
+    })
 }

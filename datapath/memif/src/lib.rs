@@ -6,8 +6,8 @@
 //!
 //! | type | is |
 //! |---|---|
-//! | [`Endpoint`] | one end: waits for its peer or looks for it, and has a [`Link`] while it is there |
-//! | [`Link`] | a connection: a queue of packets each way |
+//! | [`Endpoint`] | one end, or one of its queues: waits for its peer or looks for it, and has a [`Link`] while it is there |
+//! | [`Link`] | what it has of a connection: a queue of packets each way |
 //! | [`Sender`], [`Receiver`] | those queues |
 //!
 //! Nothing here blocks, and nothing allocates while a link is up.
@@ -20,6 +20,7 @@
 
 mod buffers;
 mod client;
+mod control;
 mod endpoint;
 mod error;
 mod link;
@@ -33,7 +34,7 @@ pub mod socket;
 #[cfg(test)]
 mod tests;
 
-pub use endpoint::{Config, Endpoint, Role};
+pub use endpoint::{Config, Endpoint, QUEUES_MAX, Role};
 pub use error::{Error, Refusal};
 pub use link::Link;
 pub use queue::{Receiver, Sender};

@@ -6,26 +6,41 @@ use crate::queue::{Receiver, Sender};
 use crate::socket;
 use std::os::fd::OwnedFd;
 
-/// A connection to a peer: a queue of packets each way.
+/// What one user has of a connection: a queue of packets each way.
 #[derive(Debug)]
 pub struct Link {
     /// To the peer.
     pub tx: Sender,
     /// From the peer.
     pub rx: Receiver,
-    socket: OwnedFd,
 }
 
 impl Link {
-    pub(crate) const fn new(tx: Sender, rx: Receiver, socket: OwnedFd) -> Self {
-        Self { tx, rx, socket }
+    /// What the peer did to its queues that none may do.
+    pub(crate) fn take_broken(&mut self) -> Option<Refusal> {
+        self.tx.take_broken().or_else(|| self.rx.take_broken())
+    }
+}
+
+/// All of a connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    /// Until their users take them.
+    links: Vec<Option<Link>>,
+    socket: OwnedFd,
+}
+
+impl Connection {
+    pub(crate) fn new(links: impl IntoIterator<Item = Link>, socket: OwnedFd) -> Self {
+        Self { links: links.into_iter().map(Some).collect(), socket }
+    }
+
+    pub(crate) fn take(&mut self, queue: usize) -> Option<Link> {
+        self.links.get_mut(queue)?.take()
     }
 
     /// Whether the peer is still there and keeps to the protocol.
-    pub(crate) fn check(&mut self) -> Result<(), Refusal> {
-        for broken in [self.tx.take_broken(), self.rx.take_broken()] {
-            broken.map_or(Ok(()), Err)?;
-        }
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
         match socket::receive(&self.socket)? {
             None => Ok(()),
             Some((Message::Disconnect(reason), _)) => {
@@ -36,7 +51,7 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for Connection {
     fn drop(&mut self) {
         // A peer that does not read learns it from the socket's end.
         let _ = socket::send(&self.socket, &Message::disconnect("closed"), None);

@@ -3,7 +3,7 @@
 use crate::buffers::Buffers;
 use crate::endpoint::{Shape, max_frame_of};
 use crate::error::Refusal;
-use crate::link::Link;
+use crate::link::{Connection, Link};
 use crate::message::{AddRing, Hello, Init, MODE_ETHERNET, Message, Text, VERSION};
 use crate::queue::{Receiver, Sender};
 use crate::region::Region;
@@ -11,6 +11,10 @@ use crate::ring::{Ring, SIZE_LOG2_MAX};
 use crate::socket;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+
+/// It wants more queues, or fewer.
+const OTHER_QUEUES: Refusal =
+    Refusal::Mismatch("it has another number of queues; both ends need the same engines");
 
 /// Regions of a client, at most.
 const REGIONS_MAX: usize = 16;
@@ -21,28 +25,35 @@ pub(crate) struct Server {
     /// It said which interface it wants, and may have it.
     admitted: bool,
     regions: Vec<Arc<Region>>,
+    queues: Vec<Queue>,
+}
+
+/// The rings of a queue that it has named so far.
+#[derive(Debug, Default)]
+struct Queue {
     from_client: Option<Ring>,
     to_client: Option<(Ring, Option<OwnedFd>)>,
 }
 
 impl Server {
-    pub(crate) fn new(socket: OwnedFd) -> Result<Self, Refusal> {
-        #[expect(clippy::cast_possible_truncation, reason = "a constant, 15")]
+    pub(crate) fn new(socket: OwnedFd, shape: &Shape) -> Result<Self, Refusal> {
+        #[expect(clippy::cast_possible_truncation, reason = "a constant, 15, and at most 7")]
         let hello = Hello {
             name: Text::new("srnic"),
             min_version: VERSION,
             max_version: VERSION,
             max_region: REGIONS_MAX as u16 - 1,
-            max_to_client: 0,
-            max_to_server: 0,
+            max_to_client: shape.queues as u16 - 1,
+            max_to_server: shape.queues as u16 - 1,
             max_ring_size_log2: SIZE_LOG2_MAX,
         };
         socket::send(&socket, &Message::Hello(hello), None)?;
-        Ok(Self { socket, admitted: false, regions: Vec::new(), from_client: None, to_client: None })
+        let queues = (0..shape.queues).map(|_| Queue::default()).collect();
+        Ok(Self { socket, admitted: false, regions: Vec::new(), queues })
     }
 
     /// Goes on as far as the client has spoken. Who is turned away hears why.
-    pub(crate) fn step(mut self, shape: &Shape) -> Result<Result<Link, Self>, Refusal> {
+    pub(crate) fn step(mut self, shape: &Shape) -> Result<Result<Connection, Self>, Refusal> {
         loop {
             let heard = match socket::receive(&self.socket)? {
                 None => return Ok(Err(self)),
@@ -57,7 +68,7 @@ impl Server {
             })?;
             socket::send(&self.socket, &answer, None)?;
             if matches!(answer, Message::Connected(_)) {
-                return self.link(shape).map(Ok);
+                return self.connection(shape).map(Ok);
             }
         }
     }
@@ -94,24 +105,27 @@ impl Server {
     fn add_ring(&mut self, ring: &AddRing, wake: Option<OwnedFd>) -> Result<(), Refusal> {
         let region = self.regions.get(usize::from(ring.region));
         let region = region.ok_or(Refusal::Protocol("a ring in a region that was not added"))?;
-        if ring.index != 0 {
-            return Err(Refusal::Mismatch("it wants more than one ring each way"));
-        }
         let mapped = Ring::new(region, ring.offset, ring.size_log2)?;
+        let queue = self.queues.get_mut(usize::from(ring.index)).ok_or(OTHER_QUEUES)?;
         if ring.to_server {
-            self.from_client = Some(mapped);
+            queue.from_client = Some(mapped);
         } else {
-            self.to_client = Some((mapped, wake));
+            queue.to_client = Some((mapped, wake));
         }
         Ok(())
     }
 
     fn may_connect(&self, shape: &Shape, name: &[u8]) -> Result<(), Refusal> {
-        let (Some(from_client), Some((to_client, _))) = (&self.from_client, &self.to_client) else {
-            return Err(Refusal::Protocol("it connects without a ring each way"));
-        };
-        if !(from_client.is_begun() && to_client.is_begun()) {
-            return Err(Refusal::Protocol("a ring does not begin as it must"));
+        for (index, queue) in self.queues.iter().enumerate() {
+            match (&queue.from_client, &queue.to_client) {
+                (Some(from_client), Some((to_client, _))) => {
+                    if !(from_client.is_begun() && to_client.is_begun()) {
+                        return Err(Refusal::Protocol("a ring does not begin as it must"));
+                    }
+                }
+                (None, None) if index > 0 => return Err(OTHER_QUEUES),
+                _ => return Err(Refusal::Protocol("it connects without a ring each way")),
+            }
         }
         if max_frame_of(name).is_some_and(|theirs| usize::from(theirs) != shape.max_frame) {
             return Err(Refusal::Mismatch("its longest frame is another; both ends need the same mtu"));
@@ -119,14 +133,18 @@ impl Server {
         Ok(())
     }
 
-    fn link(self, shape: &Shape) -> Result<Link, Refusal> {
-        let (Some(from_client), Some((to_client, wake))) = (self.from_client, self.to_client) else {
-            return Err(Refusal::Protocol("it connects without a ring each way"));
-        };
+    fn connection(self, shape: &Shape) -> Result<Connection, Refusal> {
         let regions: Box<[Arc<Region>]> = self.regions.into();
-        from_client.mask_interrupt();
-        let tx = Sender::new(to_client, Buffers::Peers(regions.clone()), shape.max_frame, wake);
-        let rx = Receiver::new(from_client, Buffers::Peers(regions), shape.max_frame);
-        Ok(Link::new(tx, rx, self.socket))
+        let link = |queue: Queue| {
+            let (Some(from_client), Some((to_client, wake))) = (queue.from_client, queue.to_client) else {
+                return Err(Refusal::Protocol("it connects without a ring each way"));
+            };
+            from_client.mask_interrupt();
+            let tx = Sender::new(to_client, Buffers::Peers(regions.clone()), shape.max_frame, wake);
+            let rx = Receiver::new(from_client, Buffers::Peers(regions.clone()), shape.max_frame);
+            Ok(Link { tx, rx })
+        };
+        let links = self.queues.into_iter().map(link).collect::<Result<Vec<_>, _>>()?;
+        Ok(Connection::new(links, self.socket))
     }
 }

@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::endpoint::{Config, Endpoint, Role, Shape};
 use crate::error::Refusal;
-use crate::link::Link;
+use crate::link::{Connection, Link};
 use crate::message::{AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
 use crate::region::Region;
 use crate::ring::{self, Desc, Ring};
@@ -15,6 +15,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+mod queues;
 
 const SIZE_LOG2: u8 = 2;
 const MAX_FRAME: u16 = 256;
@@ -177,7 +179,7 @@ fn rings_that_do_not_begin_as_they_must() {
 fn a_client_that_says_nothing_is_let_go() {
     let mut meeting = Meeting::new();
     meeting.server.tend(Instant::now() + Duration::from_secs(3));
-    assert!(matches!(meeting.server.refused(), Some(Refusal::Late)));
+    assert!(matches!(meeting.server.refused().as_deref(), Some(Refusal::Late)));
     meeting.takes_another();
 }
 
@@ -185,7 +187,7 @@ fn a_client_that_says_nothing_is_let_go() {
 struct Linked {
     server: Link,
     /// The client's, but for its queues: they are played by hand.
-    _client: Link,
+    _client: Connection,
     to_server: Ring,
     to_client: Ring,
     memory: Arc<Region>,
@@ -195,7 +197,7 @@ impl Linked {
     fn new() -> Self {
         let path = fresh_path();
         let mut server = Endpoint::open(&config(path.clone(), Role::Server)).expect("a socket");
-        let shape = Shape { max_frame: MAX_FRAME.into(), ring_size_log2: SIZE_LOG2, secret: None };
+        let shape = Shape { queues: 1, max_frame: MAX_FRAME.into(), ring_size_log2: SIZE_LOG2, secret: None };
         let mut client = Client::new(socket::connect(&path).expect("it listens"), &shape).expect("memory");
         let memory = client.region();
         let link = loop {
@@ -241,7 +243,7 @@ fn packets_that_are_too_long_or_elsewhere_or_in_pieces_are_dropped() {
         assert_eq!(linked.server.rx.packet(0).len(), 60);
         linked.server.rx.release();
         assert_eq!(linked.to_server.tail().load(Ordering::Acquire), 2, "both slots are given back");
-        assert!(linked.server.check().is_ok());
+        assert!(linked.server.take_broken().is_none());
     }
     let mut linked = Linked::new();
     let more = Desc { more: true, ..good };
@@ -255,11 +257,11 @@ fn counts_beyond_the_ring_end_the_connection() {
     let mut linked = Linked::new();
     linked.to_server.head().store(5, Ordering::Release);
     assert_eq!(linked.server.rx.burst(), (0, 0));
-    assert!(matches!(linked.server.check(), Err(Refusal::Protocol(_))));
+    assert!(matches!(linked.server.take_broken(), Some(Refusal::Protocol(_))));
     let mut linked = Linked::new();
     linked.to_client.head().store(u16::MAX, Ordering::Release);
     assert!(linked.server.tx.lend().is_none());
-    assert!(matches!(linked.server.check(), Err(Refusal::Protocol(_))));
+    assert!(matches!(linked.server.take_broken(), Some(Refusal::Protocol(_))));
 }
 
 #[test]
@@ -274,7 +276,7 @@ fn free_buffers_that_cannot_be_end_the_connection() {
         let mut linked = Linked::new();
         linked.to_client.set(0, bad);
         assert!(linked.server.tx.lend().is_none(), "{bad:?}");
-        assert!(matches!(linked.server.check(), Err(Refusal::Protocol(_))));
+        assert!(matches!(linked.server.take_broken(), Some(Refusal::Protocol(_))));
     }
 }
 

@@ -61,16 +61,30 @@ impl MemifPort {
     /// # Errors
     /// [`Error`] says what is wrong, and what to do.
     pub fn open(config: &Config, mac: [u8; 6]) -> Result<Self, Error> {
+        Ok(Self::over(Endpoint::open(config)?, config, mac))
+    }
+
+    /// Opens one end with several queues each way, and gives a port for each: all have this Ethernet address, each may be
+    /// another thread's, and what queue `i` sends comes to the peer's queue `i`. The peer must have as many.
+    ///
+    /// # Errors
+    /// [`Error`] says what is wrong, and what to do.
+    pub fn open_queues(config: &Config, mac: [u8; 6], queues: u8) -> Result<Vec<Self>, Error> {
+        let ends = Endpoint::open_queues(config, queues)?;
+        Ok(ends.into_iter().map(|end| Self::over(end, config, mac)).collect())
+    }
+
+    fn over(end: Endpoint, config: &Config, mac: [u8; 6]) -> Self {
         let max_frame = usize::from(config.max_frame);
-        Ok(Self {
-            end: Endpoint::open(config)?,
+        Self {
+            end,
             caps: PortCaps { mac, max_frame },
             stats: PortStats::default(),
             queued_bytes: 0,
             nowhere: vec![0; max_frame].into(),
             lent: Lent::Nothing,
             idle: 0,
-        })
+        }
     }
 
     /// Looks after the connection.

@@ -122,6 +122,35 @@ fn ends_find_each_other_again() {
     assert!(!dir.path().join("s").exists() || ends[0].is_some(), "a server takes its socket with it");
 }
 
+/// Queue `i` of one end reaches queue `i` of the other, also when the peer was another one meanwhile.
+#[test]
+fn queues_of_one_end_are_ports_of_their_own() {
+    let dir = Scratch::new();
+    let open = |role| {
+        MemifPort::open_queues(&config(dir.path(), role), [2, 0, 0, 0, 0, 1], 3).expect("ports of one end")
+    };
+    let mut server = open(Role::Server);
+    for _ in 0..2 {
+        let mut client = open(Role::Client);
+        for (server, client) in server.iter_mut().zip(&mut client) {
+            connect(server, client);
+        }
+        for (number, (server, client)) in server.iter_mut().zip(&mut client).enumerate() {
+            assert!(queue(server, 70 + number) && queue(client, 80 + number));
+            assert_eq!(deliver(server, client)[0].len(), 70 + number);
+            assert_eq!(deliver(client, server)[0].len(), 80 + number);
+        }
+        drop(client);
+        for server in &mut server {
+            within("link down", || {
+                server.rx_burst();
+                server.rx_release();
+                !server.link_up()
+            });
+        }
+    }
+}
+
 #[test]
 fn a_secret_keeps_strangers_out() {
     let dir = Scratch::new();

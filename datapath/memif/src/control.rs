@@ -1,0 +1,127 @@
+//! The connection of an end to its peer: waits for it or looks for it, for ever, and has the links of all queues.
+
+use crate::client::Client;
+use crate::endpoint::{Config, Role, Shape};
+use crate::error::{Error, Refusal};
+use crate::link::{Connection, Link};
+use crate::server::Server;
+use crate::socket::{self, Listener};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Between two looks for a server that is not there, and after a peer that went away.
+const RETRY: Duration = Duration::from_millis(5);
+/// How long a handshake may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+enum State {
+    /// Nobody is there; a client looks again at this time.
+    Apart(Instant),
+    /// A client has until then.
+    Greeting(Client, Instant),
+    /// So has a client of ours.
+    Greeted(Server, Instant),
+    Linked(Connection),
+}
+
+/// What the queues of an end have in common.
+#[derive(Debug)]
+pub(crate) struct Control {
+    shape: Shape,
+    path: PathBuf,
+    /// Of a server.
+    listener: Option<Listener>,
+    state: State,
+    /// Connections so far, so that a queue finds out that its link is of an old one.
+    life: u64,
+    refused: Option<Arc<Refusal>>,
+}
+
+impl Control {
+    pub(crate) fn open(config: &Config, shape: Shape) -> Result<Arc<Mutex<Self>>, Error> {
+        let listener = match config.role {
+            Role::Server => Some(Listener::bind(&config.path)?),
+            Role::Client => None,
+        };
+        let (path, state) = (config.path.clone(), State::Apart(Instant::now()));
+        Ok(Arc::new(Mutex::new(Self { shape, path, listener, state, life: 0, refused: None })))
+    }
+
+    /// The number of the connection, if there is one.
+    pub(crate) const fn current(&self) -> Option<u64> {
+        if matches!(self.state, State::Linked(_)) { Some(self.life) } else { None }
+    }
+
+    pub(crate) fn refused(&self) -> Option<Arc<Refusal>> {
+        self.refused.clone()
+    }
+
+    /// The part of a queue, if there is a connection and nobody has it yet.
+    pub(crate) fn take(&mut self, queue: usize) -> Option<Link> {
+        match &mut self.state {
+            State::Linked(connection) => connection.take(queue),
+            _ => None,
+        }
+    }
+
+    /// Ends the connection, and says why.
+    pub(crate) fn end(&mut self, refusal: Refusal, now: Instant) {
+        self.state = State::Apart(now + RETRY);
+        self.refused = Some(Arc::new(refusal));
+    }
+
+    pub(crate) fn tend(&mut self, now: Instant) {
+        let before = self.current();
+        let state = std::mem::replace(&mut self.state, State::Apart(now + RETRY));
+        match self.advance(state, now) {
+            Ok(state) => self.state = state,
+            Err(refusal) => self.end(refusal, now),
+        }
+        if before.is_none() && self.current().is_some() {
+            self.life += 1;
+        }
+    }
+
+    fn advance(&self, state: State, now: Instant) -> Result<State, Refusal> {
+        match state {
+            State::Apart(due) => self.meet(due, now),
+            State::Greeting(client, deadline) => match client.step(&self.shape)? {
+                Ok(connection) => Ok(State::Linked(connection)),
+                Err(client) => in_time(now, deadline).map(|()| State::Greeting(client, deadline)),
+            },
+            State::Greeted(server, deadline) => match server.step(&self.shape)? {
+                Ok(connection) => Ok(State::Linked(connection)),
+                Err(server) => in_time(now, deadline).map(|()| State::Greeted(server, deadline)),
+            },
+            State::Linked(connection) => {
+                connection.check()?;
+                Ok(State::Linked(connection))
+            }
+        }
+    }
+
+    /// Lets a client in, or goes to the server.
+    fn meet(&self, due: Instant, now: Instant) -> Result<State, Refusal> {
+        if let Some(listener) = &self.listener {
+            return match listener.accept() {
+                Ok(socket) => Ok(State::Greeted(Server::new(socket, &self.shape)?, now + PATIENCE)),
+                // Nobody is there, or gone already.
+                Err(_) => Ok(State::Apart(due)),
+            };
+        }
+        if now < due {
+            return Ok(State::Apart(due));
+        }
+        match socket::connect(&self.path) {
+            Ok(socket) => Ok(State::Greeting(Client::new(socket, &self.shape)?, now + PATIENCE)),
+            // Nobody listens yet.
+            Err(_) => Ok(State::Apart(now + RETRY)),
+        }
+    }
+}
+
+fn in_time(now: Instant, deadline: Instant) -> Result<(), Refusal> {
+    if now < deadline { Ok(()) } else { Err(Refusal::Late) }
+}
