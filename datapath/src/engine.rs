@@ -54,7 +54,7 @@ pub struct Engine<P: Port> {
 /// What one turn did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Turn {
-    /// Frames received, self-loopback included.
+    /// Frames received, self-loopback and those for other engines of the device included.
     pub received: usize,
     /// Frames sent, self-loopback included.
     pub sent: usize,
@@ -94,7 +94,7 @@ impl<P: Port> Engine<P> {
                 capacity: tuning::NEIGHBORS,
             }),
             wire: Wire::new(port),
-            qps: QpTable::new(config.max_qps, config.seed, admin::vacant),
+            qps: QpTable::new(config.max_qps, config.engine, config.seed, admin::vacant),
             units: Units::new(&config, ctrl_q(&config)),
             doorbells: Doorbells::new(config.max_qps as usize),
             config,
@@ -108,7 +108,7 @@ impl<P: Port> Engine<P> {
     /// nothing.
     pub fn turn(&mut self, now: Time) -> Turn {
         self.begin_turn(now);
-        let received = self.receive();
+        let received = self.receive() + self.wire.port.take_passed_on();
         self.step_slow_path();
         self.take_doorbells();
         self.fire_timers();

@@ -12,6 +12,7 @@ pub mod neighbor;
 pub mod port;
 mod prefetch;
 pub mod qp;
+pub mod qpn;
 pub mod queue;
 pub mod sched;
 pub mod slow_path;

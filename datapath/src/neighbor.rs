@@ -50,6 +50,22 @@ pub struct NeighborConfig {
     pub capacity: usize,
 }
 
+impl NeighborConfig {
+    const fn link(&self) -> Link {
+        Link { mac: EthernetAddress(self.mac), ip: self.ip, vlan: self.vlan }
+    }
+
+    /// Whether a frame says where a neighbor is and wants no answer: each of several engines with this address may take it,
+    /// where a question or an echo request is for one.
+    #[must_use]
+    pub fn is_announcement(&self, frame: &[u8]) -> bool {
+        match self.link().parse(frame) {
+            Incoming::Discovery(said) => !(said.to_us && said.kind == DiscoveryKind::Request),
+            _ => false,
+        }
+    }
+}
+
 /// Whether a frame was for this module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Handled {
@@ -118,7 +134,7 @@ impl Neighbor {
     #[must_use]
     pub fn new(config: &NeighborConfig) -> Self {
         Self {
-            link: Link { mac: EthernetAddress(config.mac), ip: config.ip, vlan: config.vlan },
+            link: config.link(),
             table: Table::new(config.capacity),
             replies: Replies::new(),
             now: Time::ZERO,

@@ -10,7 +10,11 @@ pub mod memif;
 pub mod options;
 pub mod pcap_tap;
 pub mod sim;
+pub mod steer;
 
+mod frame;
+#[cfg(test)]
+mod test_frames;
 #[cfg(test)]
 mod test_pair;
 #[cfg(test)]
@@ -37,8 +41,10 @@ pub struct PortStats {
     pub rx_bytes: u64,
     /// Received frames that the port could not show as one contiguous view.
     pub rx_dropped: u64,
-    /// Frames that the driver had no room for: a full ring, or no free buffer.
+    /// Frames that the driver, or another engine of the device, had no room for: a full ring, or no free buffer.
     pub rx_missed: u64,
+    /// Received frames that were for another engine of the device, and are there now.
+    pub rx_steered: u64,
     /// Frames that arrived damaged, by the driver's account.
     pub rx_errors: u64,
     /// Frames handed to the wire.
@@ -94,6 +100,17 @@ pub trait Port {
     /// stamp frames care.
     fn set_now(&mut self, _now: crate::time::Time) {}
 
+    /// Of a port that several engines share: takes a frame of this engine's own that is for another one of them. False: it
+    /// is not.
+    fn pass_on(&mut self, _frame: &[u8]) -> bool {
+        false
+    }
+
+    /// Frames for other engines that receive bursts found since the last call: they were work, too.
+    fn take_passed_on(&mut self) -> usize {
+        0
+    }
+
     /// Counters since the port was made.
     fn stats(&self) -> PortStats;
 }
@@ -138,6 +155,14 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn set_now(&mut self, now: crate::time::Time) {
         (**self).set_now(now);
+    }
+
+    fn pass_on(&mut self, frame: &[u8]) -> bool {
+        (**self).pass_on(frame)
+    }
+
+    fn take_passed_on(&mut self) -> usize {
+        (**self).take_passed_on()
     }
 
     fn stats(&self) -> PortStats {

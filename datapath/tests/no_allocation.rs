@@ -1,4 +1,4 @@
-//! Once made, the fault port, the pcap tap and the neighbor module allocate nothing.
+//! Once made, the fault port, the pcap tap, the steering port and the neighbor module allocate nothing.
 
 #[path = "common/counting.rs"]
 mod counting;
@@ -7,6 +7,7 @@ use counting::{Counting, allocations};
 use datapath::neighbor::{Neighbor, NeighborConfig};
 use datapath::port::fault::Fault;
 use datapath::port::pcap_tap::PcapTap;
+use datapath::port::steer::{SteerConfig, Steered};
 use datapath::port::{Port, PortCaps, PortStats, RX_BURST};
 use datapath::time::Time;
 use std::net::{IpAddr, Ipv4Addr};
@@ -86,6 +87,53 @@ fn faults_and_tap_allocate_nothing_after_the_start() {
     let stats = port.inner().fault_stats();
     assert!(received > 10_000 && port.stats().tx_frames > 10_000);
     assert!(stats.rx.queue_full > 0 && stats.tx.reordered > 0 && stats.tx.duplicated > 0, "{stats:?}");
+}
+
+#[test]
+fn steering_allocates_nothing_after_the_start() {
+    let ip = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+    let frame: [u8; 256] = to_queue_pair(0x80_0005, ip).try_into().unwrap();
+    let endless = || Endless { frame, slot: [0; MAX_FRAME], stats: PortStats::default() };
+    let config = SteerConfig { ip, vlan: None, udp_port: 4791 };
+    let mut ports = Steered::over(vec![endless(), endless()], &config).unwrap();
+    let mut received = [0; 2];
+    let count = allocations(|| {
+        // The owner of the queue pair takes its own bursts in turn with those from its full inbox.
+        for (turn, engine) in (0..2_000).zip([0, 0, 1, 1].into_iter().cycle()) {
+            let port = &mut ports[engine].1;
+            port.set_now(Time(turn));
+            received[engine] += port.rx_burst();
+            port.rx_release();
+        }
+    });
+    assert_eq!(count, 0);
+    let stats = ports[0].1.stats();
+    assert!(received[0] == 0 && received[1] == 1_000 * RX_BURST, "{received:?}");
+    assert!(stats.rx_steered > 5_000 && stats.rx_missed > 5_000, "{stats:?}");
+}
+
+/// A WRITE of 256 bytes in all.
+fn to_queue_pair(dest_qp: u32, ip: IpAddr) -> Vec<u8> {
+    let flow = wire::Flow {
+        src_mac: [2, 0, 0, 0, 0, 2],
+        dst_mac: [2, 0, 0, 0, 0, 1],
+        vlan: None,
+        src: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
+        dst: ip,
+        src_port: 0xC000,
+        dst_port: 4791,
+        dscp: 0,
+        ecn: wire::Ecn::Ect0,
+        ttl: 64,
+    };
+    let template = wire::Template::new(&flow).unwrap();
+    let mut repr = wire::Repr::new(wire::WireMode::Srnic, wire::Opcode::RcWriteOnly).unwrap();
+    repr.bth.dest_qp = dest_qp;
+    let mut frame = vec![0; 256];
+    let transport = frame.len() - template.len();
+    template.emit(&mut frame, transport);
+    repr.emit(&mut frame[template.len()..]);
+    frame
 }
 
 #[test]

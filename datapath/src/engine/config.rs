@@ -1,5 +1,6 @@
 //! What an engine is made with.
 
+use crate::qpn::EngineId;
 use crate::sched::SchedulerConfig;
 use crate::stream::RtoConfig;
 use core::net::{IpAddr, Ipv4Addr};
@@ -53,7 +54,9 @@ pub struct EngineConfig {
     pub scheduler: SchedulerConfig,
     /// When acknowledgements go out.
     pub acks: AckTiming,
-    /// Makes the QPNs.
+    /// Which of the engines of its device it is: part of its QPNs.
+    pub engine: EngineId,
+    /// Makes the rest of the QPNs.
     pub seed: u64,
 }
 
@@ -73,6 +76,7 @@ impl Default for EngineConfig {
             rto: RtoConfig::default(),
             scheduler: SchedulerConfig::default(),
             acks: AckTiming::default(),
+            engine: EngineId::default(),
             seed: 0,
         }
     }

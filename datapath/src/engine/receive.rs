@@ -54,8 +54,10 @@ impl<P: Port> Engine<P> {
     #[inline(never)]
     fn receive_looped(&mut self, frames: usize) {
         for _ in 0..frames {
-            let frame = self.wire.loopback_frame();
-            receive_frame(&mut self.qps, &mut self.units, &mut self.neighbor, &self.config, frame);
+            if !self.wire.pass_loopback_on() {
+                let frame = self.wire.loopback_frame();
+                receive_frame(&mut self.qps, &mut self.units, &mut self.neighbor, &self.config, frame);
+            }
             self.wire.loopback_release();
         }
     }

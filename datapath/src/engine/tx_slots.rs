@@ -52,6 +52,12 @@ impl<P: Port> Wire<P> {
         &frame.bytes[..frame.len]
     }
 
+    /// Gives the oldest frame of the loopback ring to the engine of this device that it is for, if that is another one.
+    pub fn pass_loopback_on(&mut self) -> bool {
+        let frame = &self.loopback.frames[self.loopback.head];
+        self.port.pass_on(&frame.bytes[..frame.len])
+    }
+
     /// Frees the oldest frame of the loopback ring.
     pub fn loopback_release(&mut self) {
         self.loopback.head = (self.loopback.head + 1) % self.loopback.frames.len();

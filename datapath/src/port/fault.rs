@@ -172,6 +172,14 @@ impl<P: Port> Port for Fault<P> {
         self.inner.set_now(now);
     }
 
+    fn pass_on(&mut self, frame: &[u8]) -> bool {
+        self.inner.pass_on(frame)
+    }
+
+    fn take_passed_on(&mut self) -> usize {
+        self.inner.take_passed_on()
+    }
+
     /// As the engine sees it: frames lost to a fault count as dropped, duplicates as received.
     fn stats(&self) -> PortStats {
         let mut stats = self.inner.stats();

@@ -139,6 +139,14 @@ impl<P: Port, W: Write> Port for PcapTap<P, W> {
         self.inner.set_now(now);
     }
 
+    fn pass_on(&mut self, frame: &[u8]) -> bool {
+        self.inner.pass_on(frame)
+    }
+
+    fn take_passed_on(&mut self) -> usize {
+        self.inner.take_passed_on()
+    }
+
     fn stats(&self) -> PortStats {
         let mut stats = self.inner.stats();
         stats.tx_dropped += self.tx_dropped;

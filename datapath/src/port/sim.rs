@@ -6,8 +6,11 @@
 #[cfg(test)]
 mod tests;
 
+use super::frame::Frame;
 use super::{Port, PortCaps, PortStats, RX_BURST};
 use core::mem::swap;
+use core::num::NonZeroU8;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Ports of one segment at most: as many as a /24 network has hosts.
@@ -16,22 +19,6 @@ const PORTS_MAX: usize = 254;
 const INBOX_FRAMES: usize = 1024;
 /// Frames that a port holds between two flushes.
 const TX_FRAMES: usize = 256;
-
-/// A frame's bytes; buffers are swapped between ports, never freed.
-struct Frame {
-    bytes: Box<[u8]>,
-    len: usize,
-}
-
-impl Frame {
-    fn new(max_frame: usize) -> Self {
-        Self { bytes: vec![0; max_frame].into(), len: 0 }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
 
 /// Frames that wait for a port.
 struct Inbox {
@@ -75,7 +62,16 @@ struct Station {
     mac: [u8; 6],
     /// It takes what is for addresses that no station has, too.
     promiscuous: bool,
-    inbox: Mutex<Inbox>,
+    /// One for each of its queues.
+    inboxes: Box<[Mutex<Inbox>]>,
+    /// Queues whose ports are there.
+    in_use: AtomicUsize,
+}
+
+/// A station, and its number.
+struct Seat {
+    station: Arc<Station>,
+    host: u8,
 }
 
 /// An Ethernet segment: what its ports send to each other arrives. It ends with the last port.
@@ -124,7 +120,7 @@ impl Segment {
     /// # Errors
     /// [`SimError`].
     pub fn attach(self: &Arc<Self>, mac: Option<[u8; 6]>) -> Result<SimPort, SimError> {
-        self.join(mac, false)
+        self.join(mac, false, 1).map(|seat| self.port(&seat, 0))
     }
 
     /// A new port that also gets frames for addresses that no port of the segment has, as that of a switch must.
@@ -132,10 +128,24 @@ impl Segment {
     /// # Errors
     /// [`SimError`].
     pub fn attach_promiscuous(self: &Arc<Self>, mac: Option<[u8; 6]>) -> Result<SimPort, SimError> {
-        self.join(mac, true)
+        self.join(mac, true, 1).map(|seat| self.port(&seat, 0))
     }
 
-    fn join(self: &Arc<Self>, mac: Option<[u8; 6]>, promiscuous: bool) -> Result<SimPort, SimError> {
+    /// A new host with several queues, and a port for each, which may be another thread's. What a host's queue `i` sends comes
+    /// in at queue `i` of its receiver, modulo the queues that it has.
+    ///
+    /// # Errors
+    /// [`SimError`].
+    pub fn attach_queues(
+        self: &Arc<Self>,
+        mac: Option<[u8; 6]>,
+        queues: NonZeroU8,
+    ) -> Result<Vec<SimPort>, SimError> {
+        let seat = self.join(mac, false, queues.get())?;
+        Ok((0..queues.get().into()).map(|queue| self.port(&seat, queue)).collect())
+    }
+
+    fn join(&self, mac: Option<[u8; 6]>, promiscuous: bool, queues: u8) -> Result<Seat, SimError> {
         let mut stations = self.stations();
         let index = stations.iter().position(Option::is_none).unwrap_or(stations.len());
         let host = u8::try_from(index + 1).ok().filter(|_| index < PORTS_MAX).ok_or(SimError::Full)?;
@@ -143,23 +153,29 @@ impl Segment {
         if stations.iter().flatten().any(|station| station.mac == mac) {
             return Err(SimError::MacInUse(mac));
         }
-        let station = Arc::new(Station { mac, promiscuous, inbox: Mutex::new(Inbox::new(self.max_frame)) });
+        let inboxes: Box<[_]> = (0..queues).map(|_| Mutex::new(Inbox::new(self.max_frame))).collect();
+        let in_use = AtomicUsize::new(inboxes.len());
+        let station = Arc::new(Station { mac, promiscuous, inboxes, in_use });
         if index == stations.len() {
             stations.push(None);
         }
         stations[index] = Some(Arc::clone(&station));
-        drop(stations);
+        Ok(Seat { station, host })
+    }
+
+    fn port(self: &Arc<Self>, seat: &Seat, queue: usize) -> SimPort {
         let frames = |count| (0..count).map(|_| Frame::new(self.max_frame)).collect();
-        Ok(SimPort {
+        SimPort {
             segment: Arc::clone(self),
-            station,
-            host,
+            station: Arc::clone(&seat.station),
+            host: seat.host,
+            queue,
             received: frames(RX_BURST),
             burst: 0,
             queued: frames(TX_FRAMES),
             waiting: 0,
             stats: PortStats::default(),
-        })
+        }
     }
 
     fn stations(&self) -> MutexGuard<'_, Vec<Option<Arc<Station>>>> {
@@ -168,16 +184,19 @@ impl Segment {
 }
 
 impl Station {
-    fn inbox(&self) -> MutexGuard<'_, Inbox> {
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    /// That of its queue, or of the one that takes its place.
+    fn inbox(&self, queue: usize) -> MutexGuard<'_, Inbox> {
+        let inbox = &self.inboxes[queue % self.inboxes.len()];
+        inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A port of a [`Segment`]; it leaves the segment when dropped.
+/// A port of a [`Segment`]; it leaves the segment when dropped, or when the last port of its host is.
 pub struct SimPort {
     segment: Arc<Segment>,
     station: Arc<Station>,
     host: u8,
+    queue: usize,
     received: Box<[Frame]>,
     burst: usize,
     queued: Box<[Frame]>,
@@ -195,12 +214,20 @@ impl SimPort {
 
 impl Drop for SimPort {
     fn drop(&mut self) {
-        self.segment.stations()[usize::from(self.host) - 1] = None;
+        let mut stations = self.segment.stations();
+        // Under the lock: what others have done before is seen.
+        if self.station.in_use.fetch_sub(1, Ordering::Relaxed) == 1 {
+            stations[usize::from(self.host) - 1] = None;
+        }
     }
 }
 
 /// Hands a frame to the stations that its destination names. False if there is none.
-fn deliver(frame: &mut Frame, from: &Arc<Station>, stations: &[Option<Arc<Station>>]) -> bool {
+fn deliver(
+    frame: &mut Frame,
+    (from, queue): (&Arc<Station>, usize),
+    stations: &[Option<Arc<Station>>],
+) -> bool {
     let others = || stations.iter().flatten().filter(|station| !Arc::ptr_eq(station, from));
     let Some(&[first, ..]) = frame.bytes().first_chunk::<6>() else { return false };
     if first & 1 == 0 {
@@ -208,15 +235,14 @@ fn deliver(frame: &mut Frame, from: &Arc<Station>, stations: &[Option<Arc<Statio
         let Some(station) = named.or_else(|| others().find(|station| station.promiscuous)) else {
             return false;
         };
-        if let Some(place) = station.inbox().reserve() {
+        if let Some(place) = station.inbox(queue).reserve() {
             swap(place, frame);
         }
         return true;
     }
     for station in others() {
-        if let Some(place) = station.inbox().reserve() {
-            place.bytes[..frame.len].copy_from_slice(frame.bytes());
-            place.len = frame.len;
+        if let Some(place) = station.inbox(queue).reserve() {
+            place.copy_from(frame.bytes());
         }
     }
     true
@@ -232,7 +258,7 @@ impl Port for SimPort {
     }
 
     fn rx_burst(&mut self) -> usize {
-        let mut inbox = self.station.inbox();
+        let mut inbox = self.station.inbox(self.queue);
         self.stats.rx_dropped = inbox.dropped;
         self.burst = self.received.iter_mut().map_while(|empty| inbox.take(empty).then_some(())).count();
         drop(inbox);
@@ -270,7 +296,7 @@ impl Port for SimPort {
         let stations = self.segment.stations();
         for frame in &mut self.queued[..self.waiting] {
             let len = frame.len as u64;
-            if deliver(frame, &self.station, &stations) {
+            if deliver(frame, (&self.station, self.queue), &stations) {
                 self.stats.tx_frames += 1;
                 self.stats.tx_bytes += len;
             } else {

@@ -2,17 +2,15 @@
 
 use super::context::{QpCold, Qpc, ResponseLives};
 use crate::prefetch;
+use crate::qpn::{EngineId, FIRST_FREE_QPN, QPN_BITS};
 use sr_recovery::Generation;
 use std::collections::VecDeque;
 
-/// QPNs are 24 bits wide; the low bits are the slot, the rest tells lives of a slot apart.
-const QPN_BITS: u32 = 24;
-/// QPN 0 and 1 are special queue pairs.
-const FIRST_FREE_QPN: u32 = 2;
 /// The general services queue pair, which connection managers talk to.
 pub(crate) const QPN_GSI: u32 = 1;
 
-/// All queue pairs of an engine.
+/// All queue pairs of an engine. The low bits of a QPN are the slot, the highest the engine, and those between tell lives of a
+/// slot apart.
 pub(crate) struct QpTable {
     hot: Vec<Qpc>,
     cold: Vec<Option<Box<QpCold>>>,
@@ -20,7 +18,8 @@ pub(crate) struct QpTable {
     free: VecDeque<u32>,
     /// Generations of the last streams in each slot.
     lives: Vec<(Generation, ResponseLives)>,
-    /// Drawn into the upper QPN bits, advanced for each new queue pair.
+    engine: EngineId,
+    /// Drawn into the QPN bits between engine and slot, advanced for each new queue pair.
     salt: u32,
     slot_bits: u32,
     /// The slot of QPN 1, if there is such a queue pair.
@@ -28,9 +27,9 @@ pub(crate) struct QpTable {
 }
 
 impl QpTable {
-    /// A table for `capacity` queue pairs; `seed` makes the QPNs.
+    /// A table for `capacity` queue pairs of that engine; `seed` makes the QPNs.
     #[must_use]
-    pub fn new(capacity: u32, seed: u64, vacant: impl Fn() -> Qpc) -> Self {
+    pub fn new(capacity: u32, engine: EngineId, seed: u64, vacant: impl Fn() -> Qpc) -> Self {
         let capacity = capacity.clamp(1, 1 << 20);
         let slot_bits = capacity.next_power_of_two().trailing_zeros();
         let [salt, ..] = halves_of(seed);
@@ -39,6 +38,7 @@ impl QpTable {
             cold: (0..capacity).map(|_| None).collect(),
             free: (0..capacity).rev().collect(),
             lives: vec![Default::default(); capacity as usize],
+            engine,
             salt,
             slot_bits,
             gsi: None,
@@ -63,8 +63,8 @@ impl QpTable {
         loop {
             // Weyl sequence: all values of the upper bits come before one repeats.
             self.salt = self.salt.wrapping_add(0x9E37_79B1);
-            let upper = self.salt >> (32 - (QPN_BITS - self.slot_bits));
-            let qpn = upper << self.slot_bits | slot;
+            let life = self.salt >> (32 - (self.engine.free_bits() - self.slot_bits));
+            let qpn = self.engine.base() | life << self.slot_bits | slot;
             if qpn >= FIRST_FREE_QPN && qpn != (1 << QPN_BITS) - 1 {
                 return Some((slot, qpn));
             }

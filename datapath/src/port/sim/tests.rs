@@ -116,3 +116,27 @@ fn what_is_for_nobody_goes_to_a_promiscuous_port() {
     switch.tx_flush();
     assert_eq!((receive(&mut switch).len(), switch.stats().tx_dropped), (0, 1));
 }
+
+#[test]
+fn a_host_with_several_queues_has_a_port_for_each() {
+    let segment = segment();
+    let queues = |count| NonZeroU8::new(count).expect("not 0");
+    let mut two = segment.attach_queues(None, queues(2)).expect("ports");
+    let mut three = segment.attach_queues(None, queues(3)).expect("ports");
+    let mut one = segment.attach(None).expect("a port");
+    assert_eq!((two[0].host(), two[1].host(), three[2].host(), one.host()), (1, 1, 2, 3));
+    for (queue, port) in (0..).zip(&mut three) {
+        send(port, [2, 0, 0, 0, 0, 1], queue);
+        send(port, [2, 0, 0, 0, 0, 3], queue);
+        send(port, [0xFF; 6], 10 + queue);
+        port.tx_flush();
+    }
+    assert_eq!([receive(&mut two[0]), receive(&mut two[1])], [vec![0, 10, 2, 12], vec![1, 11]]);
+    assert_eq!(receive(&mut one), [0, 10, 1, 11, 2, 12]);
+    assert!(three.iter_mut().all(|port| receive(port).is_empty()), "nobody hears itself");
+    // A host stays until its last port is gone.
+    two.remove(0);
+    assert_eq!(segment.attach(None).map(|port| port.host()), Ok(4));
+    drop(two);
+    assert_eq!(segment.attach(None).map(|port| port.host()), Ok(1));
+}

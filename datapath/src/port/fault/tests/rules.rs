@@ -1,34 +1,10 @@
 use super::*;
-use core::net::{IpAddr, Ipv4Addr};
-use wire::encap::ROCE_UDP_PORT;
-use wire::{AckFlags, Ackx, Aeth, Ecn, Flow, NakCode, Opcode, Psn, Repr, Syndrome, Template, WireMode};
+use crate::port::test_frames;
+use wire::{AckFlags, Ackx, Aeth, NakCode, Opcode, Repr, Syndrome};
 
-const ICRC_LEN: usize = 4;
-
-/// A frame to queue pair `dest_qp`; its ICRC is zero, which nobody looks at here.
+/// A frame to queue pair `dest_qp`.
 fn packet(dest_qp: u32, opcode: Opcode, psn: u32, change: impl FnOnce(&mut Repr)) -> Vec<u8> {
-    let host = |last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
-    let flow = Flow {
-        src_mac: [2, 0, 0, 0, 0, 1],
-        dst_mac: [2, 0, 0, 0, 0, 2],
-        vlan: None,
-        src: host(1),
-        dst: host(2),
-        src_port: 0xC000,
-        dst_port: ROCE_UDP_PORT,
-        dscp: 0,
-        ecn: Ecn::Ect0,
-        ttl: 64,
-    };
-    let template = Template::new(&flow).unwrap();
-    let mut repr = Repr::new(WireMode::Srnic, opcode).unwrap();
-    (repr.bth.dest_qp, repr.bth.psn) = (dest_qp, Psn::new(psn));
-    change(&mut repr);
-    let transport = repr.header_len() + ICRC_LEN;
-    let mut frame = vec![0; template.len() + transport];
-    template.emit(&mut frame, transport);
-    repr.emit(&mut frame[template.len()..]);
-    frame
+    test_frames::packet(&test_frames::flow(), dest_qp, opcode, psn, change)
 }
 
 fn data(psn: u32) -> Vec<u8> {
