@@ -2,6 +2,7 @@
 
 mod attributes;
 mod builder;
+mod engines;
 
 pub use attributes::DeviceAttr;
 pub use builder::DeviceBuilder;

@@ -31,6 +31,15 @@ pub enum Error {
     /// The device cannot be had in this build, or not yet.
     #[error("{0}")]
     Unsupported(&'static str),
+    /// A device string with several engines where one device is to be opened.
+    #[error(
+        "the device string has engines={engines}, and one device runs one of them: leave that out, or open a device for each by \
+         Device::open_engines"
+    )]
+    Engines {
+        /// What it says.
+        engines: u8,
+    },
     /// DPDK did not start.
     #[cfg(feature = "dpdk")]
     #[error("DPDK did not start: {0}")]

@@ -7,7 +7,17 @@ use std::path::Path;
 
 /// One end of the pair at `path`.
 pub fn open(spec: &DeviceSpec, path: &Path) -> Result<MemifPort, Error> {
-    let config = Config {
+    Ok(MemifPort::open(&config(spec, path)?, spec.mac_or_default()?.unwrap_or_default())?)
+}
+
+/// The same with a port for each engine.
+pub fn open_engines(spec: &DeviceSpec, path: &Path) -> Result<Vec<MemifPort>, Error> {
+    let mac = spec.mac_or_default()?.unwrap_or_default();
+    Ok(MemifPort::open_queues(&config(spec, path)?, mac, spec.engines)?)
+}
+
+fn config(spec: &DeviceSpec, path: &Path) -> Result<Config, Error> {
+    Ok(Config {
         path: path.into(),
         role: match spec.role()? {
             Some(Role::Client) => End::Client,
@@ -16,6 +26,5 @@ pub fn open(spec: &DeviceSpec, path: &Path) -> Result<MemifPort, Error> {
         max_frame: spec.max_frame(),
         ring_size_log2: RING_SIZE_LOG2,
         secret: None,
-    };
-    Ok(MemifPort::open(&config, spec.mac_or_default()?.unwrap_or_default())?)
+    })
 }

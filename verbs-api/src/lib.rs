@@ -118,6 +118,7 @@ pub use datapath::qp::attr::{
     WriteOrder,
 };
 pub use datapath::qp::state::{QpState, QpType};
+pub use datapath::qpn::EngineId;
 pub use datapath::queue::{
     Completion, PostError, QueueCaps, RecvRequest, SendData, Sge, SrqCaps, WcFlags, WcOpcode, WcStatus,
 };

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::spec::DeviceSpec;
+use core::num::NonZeroU8;
 use datapath::port::sim::{Segment, SimPort};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -9,8 +10,19 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// The segments of the process that have ports.
 static SEGMENTS: Mutex<BTreeMap<String, Weak<Segment>>> = Mutex::new(BTreeMap::new());
 
-/// A new port of the segment `name`, which the first one makes and the last one ends.
+/// A new port of the segment `name`.
 pub fn attach(name: &str, spec: &DeviceSpec) -> Result<SimPort, Error> {
+    Ok(segment(name, spec)?.attach(spec.mac)?)
+}
+
+/// The same with a port for each engine.
+pub fn attach_engines(name: &str, spec: &DeviceSpec) -> Result<Vec<SimPort>, Error> {
+    let engines = NonZeroU8::new(spec.engines).unwrap_or(NonZeroU8::MIN);
+    Ok(segment(name, spec)?.attach_queues(spec.mac, engines)?)
+}
+
+/// The segment `name`, which its first port makes and its last one ends.
+fn segment(name: &str, spec: &DeviceSpec) -> Result<Arc<Segment>, Error> {
     let max_frame = usize::from(spec.max_frame());
     let mut segments = SEGMENTS.lock().unwrap_or_else(PoisonError::into_inner);
     segments.retain(|_, segment| segment.strong_count() > 0);
@@ -28,5 +40,5 @@ pub fn attach(name: &str, spec: &DeviceSpec) -> Result<SimPort, Error> {
             remedy: "give all devices of a segment the same mtu",
         });
     }
-    Ok(segment.attach(spec.mac)?)
+    Ok(segment)
 }

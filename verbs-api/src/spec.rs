@@ -1,9 +1,11 @@
 //! Device strings: `memif:/run/srnic.sock,role=client`, and `fault:loss=1%,seed=7:` before it.
 
+mod engine;
 mod parse;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use engine::driver_of_engine;
 pub(crate) use parse::parse_mac;
 
 use crate::driver::Driver;
@@ -136,6 +138,7 @@ pub enum Hugepages {
 /// | `mtu` | 348..=9216: longest IP packet in bytes, **the same at both ends** of a `memif` and on a segment | 4590; that of the interface or NIC |
 /// | `vlan` | 1..=4094 | no VLAN tag |
 /// | `hugepages` | `auto`, `on`, `off`; not `sim` | `auto` |
+/// | `engines` | 1..=8: so many engines share the device's port, each with a queue each way, **as many at both ends** ([`Device::open_engines`](crate::Device::open_engines)); `sim`, and `memif` with `zero-copy=on` | 1 |
 /// | `driver` | `inline`, `thread`, `thread@CPU`: who runs the engine ([`Driver`]) | the program's choice, else `inline` |
 /// | `pcap` | a file: every frame that the engine sends and receives, behind the faults, in pcap format; replaced if it is there | none |
 /// | `stat` | a path such as `/run/srnic.stat`, or a TCP address ([`StatAddress`]): where `srnic_stat` and Prometheus look in | nowhere |
@@ -155,6 +158,8 @@ pub struct DeviceSpec {
     pub vlan: Option<u16>,
     /// Where its packet buffers are.
     pub hugepages: Hugepages,
+    /// Engines that share its port.
+    pub engines: u8,
     /// Who runs the engine; `None`: the program says.
     pub driver: Option<Driver>,
     /// The file that takes a copy of every frame.

@@ -20,15 +20,21 @@ macro_rules! tell {
     };
 }
 
-/// Opening a device; what lies within is of its span.
-pub fn open(spec: &DeviceSpec, open: impl FnOnce() -> Result<Device, Error>) -> Result<Device, Error> {
+/// Opening a device, or one for each of its engines; what lies within is of its span.
+pub fn open<T>(
+    spec: &DeviceSpec,
+    open: impl FnOnce() -> Result<T, Error>,
+    devices: fn(&T) -> &[Device],
+) -> Result<T, Error> {
     #[cfg(feature = "tracing")]
     let _within =
         tracing::info_span!(target: "srnic::device", "open", port = spec.transport.scheme()).entered();
     let opened = open();
     match &opened {
-        Ok(device) => {
-            tell!(info, "device", ip = %device.ip(), driver = ?device.driver(), "opened");
+        Ok(opened) => {
+            for device in devices(opened) {
+                tell!(info, "device", ip = %device.ip(), driver = ?device.driver(), "opened");
+            }
         }
         Err(error) => {
             tell!(error, "device", %error, "not opened");

@@ -34,9 +34,9 @@ use std::thread;
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use = "a builder opens nothing until `open`"]
 pub struct DeviceBuilder {
-    driver: Driver,
+    pub(super) driver: Driver,
     slow_path: SlowPath,
-    sizes: EngineConfig,
+    pub(super) sizes: EngineConfig,
 }
 
 /// Setters of one field each.
@@ -95,7 +95,10 @@ impl DeviceBuilder {
     /// # Errors
     /// As [`DeviceBuilder::open`].
     pub fn open_spec(&self, spec: &DeviceSpec) -> Result<Device, Error> {
-        trace::open(spec, || self.open_untold(spec))
+        if spec.engines != 1 {
+            return Err(Error::Engines { engines: spec.engines });
+        }
+        trace::open(spec, || self.open_untold(spec), core::slice::from_ref)
     }
 
     fn open_untold(&self, spec: &DeviceSpec) -> Result<Device, Error> {
@@ -140,14 +143,7 @@ impl DeviceBuilder {
             (None, Some(faults)) => self.over(Fault::new(port, faults), config, Fault::fault_stats),
             (None, None) => self.over(port, config, |_| FaultStats::default()),
         }?;
-        if let Some(inner) = Arc::get_mut(&mut device.inner) {
-            inner.link_mtu = spec.link_mtu();
-            if let Some(address) = &spec.stat {
-                let shared = Arc::clone(&inner.shared);
-                inner.stat =
-                    Some(StatServer::start(address, Facts { shared, ip: inner.ip, driver: inner.driver })?);
-            }
-        }
+        device.finish(spec)?;
         Ok(device)
     }
 
@@ -159,8 +155,7 @@ impl DeviceBuilder {
         faults: Option<&FaultConfig>,
         path: &Path,
     ) -> Result<Device, Error> {
-        let fails = |source| Error::File { path: path.to_owned(), doing: "create", source };
-        let file = BufWriter::new(File::create(path).map_err(fails)?);
+        let file = record(path)?;
         let nothing = FaultConfig::default();
         let port: Box<dyn Port + Send> = Box::new(port);
         let port = PcapTap::new(Fault::new(port, faults.unwrap_or(&nothing)), file);
@@ -180,7 +175,7 @@ impl DeviceBuilder {
         self.over(port, config, |_| FaultStats::default())
     }
 
-    fn over<P: Port + Send + 'static>(
+    pub(super) fn over<P: Port + Send + 'static>(
         &self,
         port: P,
         config: EngineConfig,
@@ -223,5 +218,25 @@ impl DeviceBuilder {
             connections: Mutex::new(None),
         };
         Ok(Device { inner: Arc::new(inner) })
+    }
+}
+
+/// The file that takes a copy of every frame.
+pub(super) fn record(path: &Path) -> Result<BufWriter<File>, Error> {
+    let fails = |source| Error::File { path: path.to_owned(), doing: "create", source };
+    Ok(BufWriter::new(File::create(path).map_err(fails)?))
+}
+
+impl Device {
+    /// What a device string says beside port and engine, of a device that nobody else has yet.
+    pub(super) fn finish(&mut self, spec: &DeviceSpec) -> Result<(), Error> {
+        let Some(inner) = Arc::get_mut(&mut self.inner) else { return Ok(()) };
+        inner.link_mtu = spec.link_mtu();
+        if let Some(address) = &spec.stat {
+            let shared = Arc::clone(&inner.shared);
+            let facts = Facts { shared, ip: inner.ip, driver: inner.driver };
+            inner.stat = Some(StatServer::start(address, facts)?);
+        }
+        Ok(())
     }
 }

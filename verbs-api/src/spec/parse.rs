@@ -5,6 +5,7 @@ use crate::driver::Driver;
 use core::net::IpAddr;
 use core::str::FromStr;
 use datapath::port::options::Keys;
+use datapath::qpn::EngineId;
 
 /// What a device string may begin with.
 pub const SCHEMES: [&str; 7] = ["memif", "vhost", "virtio", "af_packet", "af_xdp", "pci", "sim"];
@@ -12,19 +13,31 @@ pub const SCHEMES: [&str; 7] = ["memif", "vhost", "virtio", "af_packet", "af_xdp
 /// Keys of every device.
 const KEYS: Keys = Keys {
     of: "device",
-    names: &["ip", "mac", "mtu", "vlan", "driver", "stat", "pcap", "hugepages"],
+    names: &["ip", "mac", "mtu", "vlan", "engines", "driver", "stat", "pcap", "hugepages"],
     example: "ip=10.77.0.1",
 };
 /// Those of a memif device.
 const MEMIF_KEYS: Keys = Keys {
     of: "device",
-    names: &["role", "zero-copy", "ip", "mac", "mtu", "vlan", "driver", "stat", "pcap", "hugepages"],
+    names: &[
+        "role",
+        "zero-copy",
+        "ip",
+        "mac",
+        "mtu",
+        "vlan",
+        "engines",
+        "driver",
+        "stat",
+        "pcap",
+        "hugepages",
+    ],
     example: "role=server",
 };
 /// Those of a device without DPDK.
 const SIM_KEYS: Keys = Keys {
     of: "device",
-    names: &["ip", "mac", "mtu", "vlan", "driver", "stat", "pcap"],
+    names: &["ip", "mac", "mtu", "vlan", "engines", "driver", "stat", "pcap"],
     example: "ip=10.77.0.1",
 };
 
@@ -58,6 +71,7 @@ impl FromStr for DeviceSpec {
             mtu: None,
             vlan: None,
             hugepages: Hugepages::Auto,
+            engines: 1,
             driver: None,
             pcap: None,
             stat: None,
@@ -156,6 +170,11 @@ impl DeviceSpec {
             "mtu" => {
                 let mtu = value.parse().ok().filter(|mtu| MTU_RANGE.contains(mtu));
                 self.mtu = Some(mtu.ok_or("a number of bytes from 348 to 9216, the same at both ends")?);
+            }
+            "engines" => {
+                let engines =
+                    value.parse().ok().filter(|engines| (1..=EngineId::COUNT_MAX).contains(engines));
+                self.engines = engines.ok_or("a number from 1 to 8, the same at both ends")?;
             }
             "driver" => {
                 self.driver = Some(parse_driver(value).ok_or("inline, thread, or thread@ and a processor")?);

@@ -96,7 +96,7 @@ fn a_role_in_the_string_is_stronger_than_the_programs() {
 #[test]
 fn every_key_is_taken() {
     let spec = parse(
-        "memif:/run/a,mtu=1500,vlan=7,mac=02:aB:00:00:00:09,hugepages=off,ip=fd00::1,driver=thread@2,role=client,stat=/run/a.stat,pcap=/tmp/a.pcap",
+        "memif:/run/a,mtu=1500,vlan=7,mac=02:aB:00:00:00:09,hugepages=off,ip=fd00::1,engines=8,driver=thread@2,role=client,stat=/run/a.stat,pcap=/tmp/a.pcap",
     );
     let expected = DeviceSpec {
         transport: Transport::Memif { path: "/run/a".into(), role: Some(Role::Client), zero_copy: false },
@@ -105,6 +105,7 @@ fn every_key_is_taken() {
         mtu: Some(1500),
         vlan: Some(7),
         hugepages: Hugepages::Off,
+        engines: 8,
         driver: Some(Driver::Thread { cpu: Some(2) }),
         pcap: Some("/tmp/a.pcap".into()),
         stat: Some(StatAddress::Unix("/run/a.stat".into())),
@@ -140,18 +141,20 @@ fn an_error_names_the_key_and_what_is_allowed() {
         ("pci:0000:17:00.0:1", "pci:0000:17:00.0:1: this is no address on the PCI bus"),
         (
             "vhost:/a,role=server",
-            "unknown device key `role`; keys are ip, mac, mtu, vlan, driver, stat, pcap, hugepages",
+            "unknown device key `role`; keys are ip, mac, mtu, vlan, engines, driver, stat, pcap, hugepages",
         ),
         ("virtio:/a,hugepages=yes", "`hugepages=yes`: hugepages must be auto, on or off"),
         ("memif:,role=server", "memif: names no socket; give it, as in memif:/run/srnic.sock"),
         ("memif:/a,server", "`server` is not of the form key=value, as in `role=server`"),
         (
             "memif:/a,rolle=server",
-            "unknown device key `rolle`; keys are role, zero-copy, ip, mac, mtu, vlan, driver, stat, pcap, \
-             hugepages",
+            "unknown device key `rolle`; keys are role, zero-copy, ip, mac, mtu, vlan, engines, driver, stat, \
+             pcap, hugepages",
         ),
         ("memif:/a,mtu=1500,mtu=1500", "device key `mtu` is given twice"),
         ("memif:/a,zero-copy=yes", "`zero-copy=yes`: zero-copy must be on or off"),
+        ("sim:a,engines=0", "`engines=0`: engines must be a number from 1 to 8, the same at both ends"),
+        ("sim:a,engines=9", "`engines=9`: engines must be a number from 1 to 8, the same at both ends"),
         ("memif:/a,role=master", "`role=master`: role must be server or client"),
         (
             "memif:/a,mtu=347",

@@ -71,6 +71,7 @@ impl Facts {
             ("rx_bytes", port.rx_bytes),
             ("rx_dropped", port.rx_dropped),
             ("rx_missed_errors", port.rx_missed),
+            ("rx_steered", port.rx_steered),
             ("rx_errors", port.rx_errors),
             ("tx_packets", port.tx_frames),
             ("tx_bytes", port.tx_bytes),
