@@ -3,6 +3,7 @@
 
 #[path = "../support/join.rs"]
 mod join;
+mod processes;
 mod ring;
 #[path = "../support/wait.rs"]
 mod wait;
