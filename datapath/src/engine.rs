@@ -1,8 +1,10 @@
 //! The poll loop, and nothing else: one turn takes what arrived, lets the slow path and the timers speak, and sends.
 
 mod admin;
+mod ahead;
 mod config;
 mod control_queue;
+mod due;
 mod error;
 mod event;
 mod receive;
@@ -276,47 +278,6 @@ impl<P: Port> Engine<P> {
                 Command::Lost { .. } | Command::Found { .. } | Command::Scoreboard { .. } => {
                     qp::on_command(qpc, cold, &mut self.units, &command);
                 }
-            }
-        }
-    }
-
-    /// Queue pairs that turned active.
-    fn take_doorbells(&mut self) {
-        for _ in 0..tuning::DOORBELLS_PER_TURN {
-            let Some(slot) = self.doorbells.pop() else { break };
-            self.on_doorbell(slot);
-        }
-    }
-
-    fn on_doorbell(&mut self, slot: u32) {
-        let Some((qpc, cold)) = self.qps.get(slot) else {
-            self.qps.on_late_doorbell(slot);
-            return;
-        };
-        self.units.counters.doorbells += 1;
-        qpc.sched.insert(SchedFlags::ACTIVE);
-        if qpc.id.state.flushes_sends() {
-            qp::flush_and_rest(qpc, cold, &mut self.units, None);
-            return;
-        }
-        let ready = qp::is_ready(qpc, cold);
-        if !ready && !qp::rest(qpc, cold, false) {
-            return;
-        }
-        let ready = qp::is_ready(qpc, cold);
-        self.units.mux.wake(slot, &mut qpc.sched, ready);
-    }
-
-    /// Queue pairs whose timer fired.
-    fn fire_timers(&mut self) {
-        for _ in 0..tuning::TIMERS_PER_TURN {
-            let Some(timer) = self.units.timers.pop(self.units.now) else { break };
-            let responses = self.units.slot_of_responses(timer);
-            let Some((qpc, cold)) = self.qps.get(responses.unwrap_or(timer)) else { continue };
-            if responses.is_some() {
-                qp::on_response_timer(qpc, cold, &mut self.units);
-            } else {
-                qp::on_timer(qpc, cold, &mut self.units);
             }
         }
     }

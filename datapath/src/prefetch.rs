@@ -25,8 +25,9 @@ pub(crate) fn read_bytes(bytes: &[u8]) {
     read_lines(bytes.as_ptr(), bytes.len());
 }
 
+/// The same with the lines of `len` bytes, the first of which begins one.
 #[inline]
-fn read_lines(start: *const u8, len: usize) {
+pub(crate) fn read_lines(start: *const u8, len: usize) {
     const LINE: usize = 64;
     let mut offset = 0;
     while offset < len {

@@ -10,7 +10,7 @@
 //! | `ibv_query_device` | [`Device::query`] |
 //! | `ibv_rereg_mr` | [`MemoryRegion::change_access`], [`MemoryRegion::change_domain`], [`MemoryRegion::change_backing`] |
 //! | `ibv_query_port`, `ibv_query_gid`, `ibv_query_pkey` | [`Device::query_port`], [`Device::query_gid`], [`Device::query_pkey`] |
-//! | `ibv_post_send`, `ibv_post_recv` | [`QueuePair::post_send`], [`QueuePair::post_recv`]; lists: [`QueuePair::batch`], [`QueuePair::post_recv_batch`] |
+//! | `ibv_post_send`, `ibv_post_recv` | [`QueuePair::post_send`], [`QueuePair::post_recv`]; lists: [`QueuePair::batch`], [`QueuePair::recv_batch`], [`QueuePair::post_recv_batch`] |
 //! | `ibv_create_comp_channel`, `ibv_req_notify_cq`, `ibv_get_cq_event` | [`Device::create_channel`], [`CompletionQueue::arm`], [`CompletionChannel`] |
 //! | `ibv_get_async_event`, `async_fd` | [`Device::poll_event`], [`Device::wait_event`], [`Device::event_fd`] |
 //! | `ibv_wc_status_str` | [`WcStatus`] shown as text: what happened, and what to do |
@@ -136,7 +136,7 @@ pub use memory::{
 pub use open::open_port;
 pub use port::{Gid, PortAttr};
 pub use queue_pair::{
-    ManualQueuePair, PreparedQueuePair, QueuePair, QueuePairBuilder, SendBatch, UdQueuePair,
+    ManualQueuePair, PreparedQueuePair, QueuePair, QueuePairBuilder, RecvBatch, SendBatch, UdQueuePair,
     UdQueuePairBuilder,
 };
 pub use rdma_cm::{CmError, Dialect, Disagreement, Stats as CmStats};

@@ -28,7 +28,7 @@ use core::time::Duration;
 use datapath::engine::QpHandles;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::{QpState, QpType};
-use datapath::queue::RecvRequest;
+use datapath::queue::{RecvQueue, RecvRequest};
 use std::sync::Arc;
 use wire::Pmtu;
 
@@ -130,6 +130,11 @@ impl Owned {
     fn post_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), Error> {
         self.device().settle();
         Ok(self.handles.recv.post(request)?)
+    }
+
+    fn recv_batch(&mut self) -> RecvBatch<'_> {
+        self.device().settle();
+        RecvBatch { queue: &mut self.handles.recv }
     }
 
     fn post_recv_batch(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), Error> {
@@ -297,5 +302,26 @@ impl SendBatch<'_> {
 impl Drop for SendBatch<'_> {
     fn drop(&mut self) {
         self.owned.submit(self.goes_now);
+    }
+}
+
+/// Receive requests that are posted together, from [`QueuePair::recv_batch`]. The engine sees them when this is dropped.
+pub struct RecvBatch<'a> {
+    queue: &'a mut RecvQueue,
+}
+
+impl RecvBatch<'_> {
+    /// Adds a request.
+    ///
+    /// # Errors
+    /// [`Error::Post`]; the request was not added then, those before it were.
+    pub fn post_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), Error> {
+        Ok(self.queue.stage(request)?)
+    }
+}
+
+impl Drop for RecvBatch<'_> {
+    fn drop(&mut self) {
+        self.queue.submit();
     }
 }

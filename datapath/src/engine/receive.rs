@@ -13,16 +13,6 @@ const UDP_LEN: usize = 8;
 /// The identifier in a VLAN tag's TCI.
 const VID: u16 = 0x0FFF;
 
-/// Frames between the one that is handled and those whose queue pair is fetched: its hot and its cold part, its receive queue, and
-/// its next receive.
-const HOT_AHEAD: usize = 12;
-const COLD_AHEAD: usize = 8;
-const QUEUE_AHEAD: usize = 6;
-const RECEIVE_AHEAD: usize = 4;
-/// Where a frame has its destination QPN: behind Ethernet, IP, UDP and five bytes of BTH.
-const DEST_QP_V4: usize = 14 + 20 + 8 + 5;
-const DEST_QP_V6: usize = 14 + 40 + 8 + 5;
-
 impl<P: Port> Engine<P> {
     /// Takes one burst from the port and what waits in the loopback ring. Returns the number of frames.
     #[inline]
@@ -43,7 +33,7 @@ impl<P: Port> Engine<P> {
         let ahead = self.qps.is_large();
         for index in 0..burst {
             if ahead {
-                self.expect(index, burst);
+                self.expect_frames(index, burst);
             }
             let frame = self.wire.port.rx_frame(index);
             receive_frame(&mut self.qps, &mut self.units, &mut self.neighbor, &self.config, frame);
@@ -61,33 +51,6 @@ impl<P: Port> Engine<P> {
             self.wire.loopback_release();
         }
     }
-
-    /// With many queue pairs, those of the frames to come are fetched while this one is handled.
-    #[inline]
-    fn expect(&self, index: usize, burst: usize) {
-        let qpn = |index: usize| destination(self.wire.port.rx_frame(index));
-        let first = if index == 0 { 0 } else { index + HOT_AHEAD };
-        for next in first..(index + HOT_AHEAD + 1).min(burst) {
-            self.qps.expect_hot(qpn(next));
-        }
-        if index + COLD_AHEAD < burst {
-            self.qps.expect_cold(qpn(index + COLD_AHEAD));
-        }
-        if index + QUEUE_AHEAD < burst {
-            self.qps.expect_receives(qpn(index + QUEUE_AHEAD));
-        }
-        if index + RECEIVE_AHEAD < burst {
-            self.qps.expect_receive(qpn(index + RECEIVE_AHEAD));
-        }
-    }
-}
-
-/// The destination QPN, if the frame is a packet of RoCE without a VLAN tag; else any number, as it is no more than a hint.
-#[inline]
-fn destination(frame: &[u8]) -> u32 {
-    let at = if frame.get(12) == Some(&0x86) { DEST_QP_V6 } else { DEST_QP_V4 };
-    let bytes = frame.get(at..).and_then(<[u8]>::first_chunk::<3>);
-    bytes.map_or(0, |&[high, middle, low]| u32::from_be_bytes([0, high, middle, low]))
 }
 
 /// One frame: the short way, if everything about it is as it mostly is; else the long way, which says what is not.

@@ -113,27 +113,6 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// With many queue pairs, those whose turns come next are fetched during this one.
-    #[inline]
-    fn expect_turns(&self) {
-        const HOT_AHEAD: usize = 8;
-        const COLD_AHEAD: usize = 6;
-        const QUEUE_AHEAD: usize = 4;
-        const REQUEST_AHEAD: usize = 2;
-        if let Some(slot) = self.units.mux.ahead(HOT_AHEAD) {
-            self.qps.expect_hot(slot);
-        }
-        if let Some(slot) = self.units.mux.ahead(COLD_AHEAD) {
-            self.qps.expect_cold(slot);
-        }
-        if let Some(slot) = self.units.mux.ahead(QUEUE_AHEAD) {
-            self.qps.expect_send_queue(slot);
-        }
-        if let Some(slot) = self.units.mux.ahead(REQUEST_AHEAD) {
-            self.qps.expect_request(slot);
-        }
-    }
-
     /// The turn of a queue pair's responses. False if the port has no slot.
     fn respond(&mut self, slot: u32, turn: Turn, batch: &mut usize) -> bool {
         self.qps.hot(slot).sched.remove(SchedFlags::RESPONSES_QUEUED);

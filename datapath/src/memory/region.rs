@@ -1,6 +1,7 @@
 //! The bytes behind a key, and the copies into and out of them.
 
 use crate::icrc::Kernel;
+use crate::prefetch;
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -107,6 +108,13 @@ impl<'a> Mapped<'a> {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Starts to fetch its first bytes; what is behind them the processor expects by itself.
+    #[inline]
+    pub(crate) fn expect(&self) {
+        const EXPECTED: usize = 512;
+        prefetch::read_lines(self.start.as_ptr(), self.len.min(EXPECTED));
     }
 
     /// Copies `source` to the start of the range; its last aligned word is stored last, with release order, for

@@ -1,6 +1,7 @@
 //! The dense table of queue pairs, indexed by the low bits of the QPN.
 
 use super::context::{QpCold, Qpc, ResponseLives};
+use crate::memory::MemoryTable;
 use crate::prefetch;
 use crate::qpn::{EngineId, FIRST_FREE_QPN, QPN_BITS};
 use sr_recovery::Generation;
@@ -192,19 +193,31 @@ impl QpTable {
         }
     }
 
-    /// Its next request, soon after [`QpTable::expect_send_queue`].
+    /// Its next requests, soon after [`QpTable::expect_send_queue`].
     #[inline]
-    pub(crate) fn expect_request(&self, slot: u32) {
+    pub(crate) fn expect_requests(&self, slot: u32) {
         if let Some((hot, cold)) = self.peek(slot) {
-            cold.send_queue.expect_wqe(hot.req.next);
+            cold.send_queue.expect_wqes(hot.req.next);
             prefetch::read(cold.entry(hot.req.next));
+        }
+    }
+
+    /// What its next request sends, soon after [`QpTable::expect_requests`].
+    #[inline]
+    pub(crate) fn expect_payload(&self, slot: u32, memory: &MemoryTable) {
+        if let Some((hot, cold)) = self.peek(slot)
+            && cold.send_queue.tail() != hot.req.next
+            && let Some(wqe) = cold.send_queue.common(hot.req.next)
+            && let Some(payload) = wqe.mapped(memory, hot.id.pd)
+        {
+            payload.expect();
         }
     }
 
     /// The receives of the queue pair with that QPN, soon after [`QpTable::expect_cold`].
     #[inline]
     pub(crate) fn expect_receives(&self, qpn: u32) {
-        if let Some((_, cold)) = self.peek(self.slot_of(qpn)) {
+        if let Some((_, cold)) = self.peek(qpn) {
             cold.receives.expect();
         }
     }
@@ -212,16 +225,17 @@ impl QpTable {
     /// The next of them, soon after that.
     #[inline]
     pub(crate) fn expect_receive(&self, qpn: u32) {
-        if let Some((hot, cold)) = self.peek(self.slot_of(qpn)) {
+        if let Some((hot, cold)) = self.peek(qpn) {
             cold.receives.expect_wqe(hot.rsp.recv_head);
         }
     }
 
-    /// Both parts, to read.
+    /// Both parts of the queue pair of that slot or QPN, to read.
     #[inline]
     pub(crate) fn peek(&self, slot: u32) -> Option<(&Qpc, &QpCold)> {
-        let cold = self.cold.get(slot as usize)?.as_deref()?;
-        Some((&self.hot[slot as usize], cold))
+        let slot = self.slot_of(slot) as usize;
+        let cold = self.cold.get(slot)?.as_deref()?;
+        Some((&self.hot[slot], cold))
     }
 
     /// The hot part of a slot, whether or not it is in use.

@@ -79,9 +79,8 @@ impl RecvQueue {
     /// # Errors
     /// [`PostError`]; nothing was posted then.
     pub fn post(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
-        self.write(request)?;
-        self.ring.publish(self.tail);
-        self.shared.ring_if_flushing();
+        self.stage(request)?;
+        self.submit();
         Ok(())
     }
 
@@ -91,20 +90,30 @@ impl RecvQueue {
         let mut result = Ok(());
         let mut posted = 0;
         for request in requests {
-            result = self.write(request);
+            result = self.stage(request);
             if result.is_err() {
                 break;
             }
             posted += 1;
         }
-        if posted > 0 {
-            self.ring.publish(self.tail);
-            self.shared.ring_if_flushing();
-        }
+        self.submit();
         (posted, result)
     }
 
-    fn write(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+    /// Posts what was staged: one publish for all.
+    #[inline]
+    pub fn submit(&mut self) {
+        if self.tail != self.ring.tail() {
+            self.ring.publish(self.tail);
+            self.shared.ring_if_flushing();
+        }
+    }
+
+    /// Writes one request, which the engine sees after [`RecvQueue::submit`] only.
+    ///
+    /// # Errors
+    /// [`PostError`]; nothing was written then.
+    pub fn stage(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
         let state = self.shared.state();
         if state.post_recv() == PostVerdict::Refused {
             return Err(PostError::WrongState { state, what: "receive" });

@@ -293,10 +293,13 @@ impl SendQueueReader {
         self.ring.expect();
     }
 
-    /// Starts to fetch the request at `position`, soon after [`SendQueueReader::expect`].
+    /// Starts to fetch the requests that are posted from `position` on, four at most, soon after
+    /// [`SendQueueReader::expect`].
     #[inline]
-    pub(crate) fn expect_wqe(&self, position: u32) {
-        self.ring.expect_entry(position);
+    pub(crate) fn expect_wqes(&self, position: u32) {
+        for ahead in 0..self.tail().wrapping_sub(position).min(4) {
+            self.ring.expect_entry(position.wrapping_add(ahead));
+        }
     }
 
     /// Position behind the last posted request.

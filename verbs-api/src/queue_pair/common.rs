@@ -27,6 +27,12 @@ macro_rules! common_calls {
                 self.owned.post_recv_batch(requests)
             }
 
+            /// Begins a batch of receive requests, which the engine sees when the batch is dropped. Each is written as it is
+            /// added, so that no list of them is needed.
+            pub fn recv_batch(&mut self) -> crate::RecvBatch<'_> {
+                self.owned.recv_batch()
+            }
+
             /// Send requests posted whose place in the queue is not free again.
             #[must_use]
             pub fn outstanding(&self) -> u32 {

@@ -48,4 +48,23 @@ fn what_is_refused_ends_a_batch_of_receives(lan: Lan) {
     assert_eq!((net.ended(1), net.ended(0)), ((8, WcStatus::Success), (9, WcStatus::Success)));
 }
 
+/// Receives of a batch are there when it ends, those before a refused one, too.
+fn a_batch_of_receives_is_posted_at_its_end(lan: Lan) {
+    let caps = QueueCaps { max_send_wr: 4, max_recv_wr: 4, ..QueueCaps::default() };
+    let mut net = Net::with(lan, |_, builder| builder.caps(caps));
+    for round in 0..3 {
+        let mut batch = net.pairs[1].recv_batch();
+        for wr_id in 0..4 {
+            batch.post_recv(&RecvRequest { wr_id: 4 * round + wr_id, scatter: &[] }).expect("four fit");
+        }
+        let refused = batch.post_recv(&RecvRequest { wr_id: 99, scatter: &[] });
+        assert!(matches!(refused, Err(Error::Post(PostError::QueueFull { capacity: 4 }))), "{refused:?}");
+        drop(batch);
+        for wr_id in 4 * round..4 * (round + 1) {
+            net.post(0, &nothing().id(wr_id));
+            assert_eq!((net.ended(1), net.ended(0)), ((wr_id, WcStatus::Success), (wr_id, WcStatus::Success)));
+        }
+    }
+}
+
 }

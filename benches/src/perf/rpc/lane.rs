@@ -10,20 +10,22 @@ use verbs_api::{MemoryRegion, QueueCaps, QueuePair, RecvRequest, SendData, SendR
 
 /// Requests or responses for which there is one completion.
 const SIGNAL_INTERVAL: u64 = 16;
-/// Receives posted at a time.
-const BATCH: usize = 32;
 
-/// Where messages are: as many places for each queue pair as requests are outstanding.
+/// Where messages are: for each queue pair twice as many places, at least, as requests are outstanding. So there is one for
+/// each that may come while those that came wait to be answered.
 #[derive(Clone, Copy, Debug)]
 pub struct Slots {
     size: usize,
     requests: u32,
+    /// Of a queue pair, a power of two.
+    places: usize,
     lanes: usize,
 }
 
 impl Slots {
     pub const fn new(size: usize, requests: u32, lanes: u32) -> Self {
-        Self { size, requests, lanes: lanes as usize }
+        let places = 2 * (requests as usize).next_power_of_two();
+        Self { size, requests, places, lanes: lanes as usize }
     }
 
     /// Bytes of a message.
@@ -33,7 +35,7 @@ impl Slots {
 
     /// Bytes of them all.
     pub const fn len(&self) -> usize {
-        self.stride() * self.requests as usize * self.lanes
+        self.stride() * self.places * self.lanes
     }
 
     /// A cache line at least.
@@ -42,9 +44,10 @@ impl Slots {
     }
 
     /// The place of a lane's message, counted from 0.
-    fn of(&self, lane: usize, message: u64) -> Range<usize> {
-        let slot = usize::try_from(message % u64::from(self.requests)).unwrap_or_default();
-        let start = (lane * self.requests as usize + slot) * self.stride();
+    #[expect(clippy::cast_possible_truncation, reason = "what is cut off names no place")]
+    const fn of(&self, lane: usize, message: u64) -> Range<usize> {
+        let place = message as usize & (self.places - 1);
+        let start = (lane * self.places + place) * self.stride();
         start..start + self.size
     }
 }
@@ -88,39 +91,32 @@ impl<'a> Lane<'a> {
         self.received == self.sent
     }
 
-    /// Posts receives: one for each message that is taken or outstanding once `taken` are.
-    pub fn post_receives(&mut self, taken: u64, Ends { target, .. }: Ends<'_>) -> Result<()> {
-        let posted = taken + u64::from(self.slots.requests);
-        while self.posted < posted {
-            let mut places = [[target.slice(0..0)?]; BATCH];
-            let mut count = 0;
-            for ([place], message) in places.iter_mut().zip(self.posted..posted) {
-                *place = target.slice(self.slots.of(self.index, message))?;
-                count += 1;
-            }
-            let wr_id = self.index as u64;
-            let receives = places.each_ref().map(|scatter| RecvRequest { wr_id, scatter });
-            self.queue_pair.post_recv_batch(&receives[..count])?;
-            self.posted += count as u64;
+    /// Posts receives: one for each message that may come.
+    pub fn post_receives(&mut self, Ends { target, .. }: Ends<'_>) -> Result<()> {
+        let posted = self.received + u64::from(self.slots.requests);
+        let wr_id = self.index as u64;
+        let mut batch = self.queue_pair.recv_batch();
+        for message in self.posted..posted {
+            let scatter = [target.slice(self.slots.of(self.index, message))?];
+            batch.post_recv(&RecvRequest { wr_id, scatter: &scatter })?;
         }
+        self.posted = posted;
         Ok(())
     }
 
     /// Sends requests, as a list, until enough are outstanding or were sent.
     pub fn request(&mut self, ends: Ends<'_>, goal: Goal, now: Instant) -> Result<()> {
         self.due = false;
-        self.post_receives(self.received, ends)?;
+        self.post_receives(ends)?;
+        let most = self.end_of_room().min(self.received + u64::from(self.slots.requests));
         let mut end = self.sent;
-        while end - self.received < u64::from(self.slots.requests)
-            && self.has_room_for(end)
-            && !goal.is_reached(end, now)
-        {
+        while end < most && !goal.is_reached(end, now) {
             if ends.verify {
                 memory::fill(ends.source, self.slots.of(self.index, end), self.pattern(end))?;
             }
             end += 1;
         }
-        self.send_until(end, ends.source)
+        self.send_until(end, ends.source, ends.source)
     }
 
     /// Takes the oldest response.
@@ -147,38 +143,45 @@ impl<'a> Lane<'a> {
     /// Answers requests with their own bytes, in a list.
     pub fn answer(&mut self, ends: Ends<'_>) -> Result<()> {
         self.due = false;
-        let mut end = self.sent;
-        while end < self.received && self.has_room_for(end) {
-            copy(ends.target, ends.source, self.slots.of(self.index, end))?;
-            end += 1;
+        self.post_receives(ends)?;
+        let end = self.end_of_room().min(self.received);
+        if !self.goes_inline() {
+            for message in self.sent..end {
+                copy(ends.target, ends.source, self.slots.of(self.index, message))?;
+            }
         }
-        // The places whose messages were copied may take others.
-        self.post_receives(end, ends)?;
-        self.send_until(end, ends.source)
+        self.send_until(end, ends.target, ends.source)
     }
 
-    /// Whether the send queue takes the messages up to number `end`, and one more.
-    fn has_room_for(&self, end: u64) -> bool {
-        u64::from(self.queue_pair.outstanding()) + (end - self.sent)
-            < u64::from(Self::send_queue(self.slots.requests))
+    /// The first message that finds no room in the send queue.
+    fn end_of_room(&self) -> u64 {
+        let room = Self::send_queue(self.slots.requests) - self.queue_pair.outstanding();
+        self.sent + u64::from(room)
     }
 
-    /// Sends the messages below number `end`.
-    fn send_until(&mut self, end: u64, source: &MemoryRegion) -> Result<()> {
+    /// Whether messages are short enough to be copied into the send queue.
+    const fn goes_inline(&self) -> bool {
+        self.slots.size <= QueueCaps::INLINE_LIMIT as usize
+    }
+
+    /// Sends the messages below number `end`: from `near` what goes into the send queue, else from `source`.
+    fn send_until(&mut self, end: u64, near: &MemoryRegion, source: &MemoryRegion) -> Result<()> {
         if end == self.sent {
             return Ok(());
         }
+        let inlined = self.goes_inline();
         let mut inline = [0; QueueCaps::INLINE_LIMIT as usize];
         let mut batch = self.queue_pair.batch();
         for message in self.sent..end {
-            let slot = self.slots.of(self.index, message);
-            let gather = [source.slice(slot.clone())?];
-            let data = match inline.get_mut(..slot.len()) {
-                Some(bytes) => {
-                    source.read(slot.start, bytes)?;
-                    SendData::Inline(bytes)
-                }
-                None => SendData::Gather(&gather),
+            let place = self.slots.of(self.index, message);
+            let gather;
+            let data = if inlined {
+                let bytes = &mut inline[..self.slots.size];
+                near.read(place.start, bytes)?;
+                SendData::Inline(bytes)
+            } else {
+                gather = [source.slice(place)?];
+                SendData::Gather(&gather)
             };
             let request = SendRequest::send(data);
             let signaled = (message + 1).is_multiple_of(SIGNAL_INTERVAL);
@@ -222,10 +225,10 @@ mod tests {
     fn places_of_outstanding_messages_do_not_overlap() {
         let slots = Slots::new(100, 3, 2);
         let mut places: Vec<Range<usize>> =
-            (0..2).flat_map(|lane| (5..8).map(move |message| slots.of(lane, message))).collect();
+            (0..2).flat_map(|lane| (5..11).map(move |message| slots.of(lane, message))).collect();
         places.sort_by_key(|place| place.start);
         assert!(places.iter().all(|place| place.len() == 100 && place.end <= slots.len()));
         assert!(places.is_sorted_by(|one, two| one.end <= two.start), "{places:?}");
-        assert_eq!(slots.of(1, 0), slots.of(1, 3));
+        assert_eq!(slots.of(1, 0), slots.of(1, 8));
     }
 }

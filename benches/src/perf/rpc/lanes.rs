@@ -17,7 +17,7 @@ impl<'a> Lanes<'a> {
         let mut lanes = Vec::with_capacity(queue_pairs.len());
         for (index, queue_pair) in queue_pairs.iter_mut().enumerate() {
             let mut lane = Lane::new(index, slots, queue_pair);
-            lane.post_receives(0, ends)?;
+            lane.post_receives(ends)?;
             lanes.push(lane);
         }
         Ok(Self { due: Vec::with_capacity(lanes.len()), lanes, ends })

@@ -1,0 +1,100 @@
+//! Queue pairs that must be looked at: their doorbell rang, or their timer fired.
+
+use super::Engine;
+use crate::port::Port;
+use crate::qp;
+use crate::sched::SchedFlags;
+use crate::tuning;
+
+/// Queue pairs that are taken together if there are many: each is fetched while those before it are served.
+const TOGETHER: usize = 8;
+
+impl<P: Port> Engine<P> {
+    /// Queue pairs that turned active.
+    #[inline]
+    pub(super) fn take_doorbells(&mut self) {
+        let next = |engine: &mut Self| engine.doorbells.pop();
+        self.serve(tuning::DOORBELLS_PER_TURN, next, |_, slot| slot, Self::on_doorbell);
+    }
+
+    /// Queue pairs whose timer fired.
+    #[inline]
+    pub(super) fn fire_timers(&mut self) {
+        let next = |engine: &mut Self| engine.units.timers.pop(engine.units.now);
+        let slot_of = |engine: &Self, timer| engine.units.slot_of_responses(timer).unwrap_or(timer);
+        self.serve(tuning::TIMERS_PER_TURN, next, slot_of, Self::on_timer);
+    }
+
+    /// Serves one after the other until there is no `next`, `most` at most.
+    #[inline(always)]
+    fn serve(
+        &mut self,
+        most: usize,
+        next: impl Fn(&mut Self) -> Option<u32>,
+        slot_of: impl Fn(&Self, u32) -> u32,
+        serve: impl Fn(&mut Self, u32),
+    ) {
+        let mut served = 0;
+        while served < most
+            && let Some(first) = next(self)
+        {
+            if self.qps.is_large() {
+                served += self.serve_together(first, &next, &slot_of, &serve);
+            } else {
+                serve(self, first);
+                served += 1;
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn serve_together(
+        &mut self,
+        first: u32,
+        next: impl Fn(&mut Self) -> Option<u32>,
+        slot_of: impl Fn(&Self, u32) -> u32,
+        serve: impl Fn(&mut Self, u32),
+    ) -> usize {
+        let mut list = [first; TOGETHER];
+        let mut count = 1;
+        while count < TOGETHER
+            && let Some(number) = next(self)
+        {
+            list[count] = number;
+            count += 1;
+        }
+        let list = &list[..count];
+        self.expect_all(list.iter().map(|number| slot_of(self, *number)));
+        list.iter().for_each(|number| serve(self, *number));
+        count
+    }
+
+    pub(super) fn on_doorbell(&mut self, slot: u32) {
+        let Some((qpc, cold)) = self.qps.get(slot) else {
+            self.qps.on_late_doorbell(slot);
+            return;
+        };
+        self.units.counters.doorbells += 1;
+        qpc.sched.insert(SchedFlags::ACTIVE);
+        if qpc.id.state.flushes_sends() {
+            qp::flush_and_rest(qpc, cold, &mut self.units, None);
+            return;
+        }
+        let ready = qp::is_ready(qpc, cold);
+        if !ready && !qp::rest(qpc, cold, false) {
+            return;
+        }
+        let ready = qp::is_ready(qpc, cold);
+        self.units.mux.wake(slot, &mut qpc.sched, ready);
+    }
+
+    fn on_timer(&mut self, timer: u32) {
+        let responses = self.units.slot_of_responses(timer);
+        let Some((qpc, cold)) = self.qps.get(responses.unwrap_or(timer)) else { return };
+        if responses.is_some() {
+            qp::on_response_timer(qpc, cold, &mut self.units);
+        } else {
+            qp::on_timer(qpc, cold, &mut self.units);
+        }
+    }
+}
