@@ -193,28 +193,35 @@ pmd_attach(const char *bus, const char *name, const char *arguments, struct pmd_
 }
 
 static int
-configure(uint16_t port, uint16_t rx_descriptors, uint16_t tx_descriptors, uint16_t mtu, struct rte_mempool *pool)
+configure(uint16_t port, uint16_t queues, uint16_t rx_descriptors, uint16_t tx_descriptors, uint16_t mtu,
+	  struct rte_mempool *pool)
 {
 	struct rte_eth_conf conf;
 	int socket = rte_eth_dev_socket_id(port);
+	uint16_t queue;
 	int ret;
 
 	memset(&conf, 0, sizeof(conf));
 	conf.rxmode.mtu = mtu;
-	ret = rte_eth_dev_configure(port, 1, 1, &conf);
+	ret = rte_eth_dev_configure(port, queues, queues, &conf);
 	if (ret < 0)
 		return ret;
 	ret = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx_descriptors, &tx_descriptors);
 	if (ret < 0)
 		return ret;
-	ret = rte_eth_rx_queue_setup(port, 0, rx_descriptors, socket, NULL, pool);
-	if (ret < 0)
-		return ret;
-	return rte_eth_tx_queue_setup(port, 0, tx_descriptors, socket, NULL);
+	for (queue = 0; queue < queues; queue++) {
+		ret = rte_eth_rx_queue_setup(port, queue, rx_descriptors, socket, NULL, pool);
+		if (ret < 0)
+			return ret;
+		ret = rte_eth_tx_queue_setup(port, queue, tx_descriptors, socket, NULL);
+		if (ret < 0)
+			return ret;
+	}
+	return 0;
 }
 
 int
-pmd_port_configure(uint16_t port, uint16_t rx_descriptors, uint16_t tx_descriptors, uint16_t mtu,
+pmd_port_configure(uint16_t port, uint16_t queues, uint16_t rx_descriptors, uint16_t tx_descriptors, uint16_t mtu,
 		   struct rte_mempool *pool, struct pmd_log log)
 {
 	struct capture capture;
@@ -222,7 +229,7 @@ pmd_port_configure(uint16_t port, uint16_t rx_descriptors, uint16_t tx_descripto
 
 	capture_begin(&capture);
 	rte_errno = 0;
-	ret = configure(port, rx_descriptors, tx_descriptors, mtu, pool);
+	ret = configure(port, queues, rx_descriptors, tx_descriptors, mtu, pool);
 	error = rte_errno;
 	capture_end(&capture, log);
 	rte_errno = error;

@@ -86,8 +86,8 @@ int pmd_eal_init(int argc, char **argv, struct pmd_log log);
 /* Adds a device: 0, or a negative errno; -1 means that rte_errno holds it, or 0 if there is none. */
 int pmd_attach(const char *bus, const char *name, const char *arguments, struct pmd_log log);
 
-/* One rx and one tx queue with the driver's defaults, and its MTU unless that is 0: 0, or a negative errno. */
-int pmd_port_configure(uint16_t port, uint16_t rx_descriptors, uint16_t tx_descriptors, uint16_t mtu,
+/* So many rx and tx queues with the driver's defaults, and its MTU unless that is 0: 0, or a negative errno. */
+int pmd_port_configure(uint16_t port, uint16_t queues, uint16_t rx_descriptors, uint16_t tx_descriptors, uint16_t mtu,
 		       struct rte_mempool *pool, struct pmd_log log);
 
 /* Has EAL's interrupt thread call `callback` whenever `fd` is readable: 0, or a negative errno. */

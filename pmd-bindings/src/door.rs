@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 pub(crate) use hidden::{Hidden, HiddenPath};
 use memif::socket::Listener;
+pub(crate) use relay::Terms;
 use relay::{Heard, Relay};
-pub(crate) use relay::{Terms, interface_name};
 
 use crate::unix;
 
@@ -41,7 +41,7 @@ struct Control {
     open: AtomicBool,
     /// The thread is to end.
     end: AtomicBool,
-    /// Clients that were turned away because their frames have another length.
+    /// Clients that were turned away because they do not keep to our terms.
     refused: AtomicU64,
 }
 
@@ -72,7 +72,7 @@ impl Door {
         unix::raise(&self.control.wake);
     }
 
-    /// Clients turned away so far because their frames have another length.
+    /// Clients turned away so far because they do not keep to our terms.
     pub(crate) fn refused(&self) -> u64 {
         self.control.refused.load(Ordering::Relaxed)
     }

@@ -1,12 +1,15 @@
-//! An Ethernet port of DPDK's, with one receive and one transmit queue.
+//! An Ethernet port of DPDK's, with one receive and one transmit queue, or several for as many threads.
 
 mod facts;
 mod plug;
+mod queue;
 
 pub use facts::{EthCapabilities, EthStats};
+pub use queue::{EthQueue, QUEUES_MAX};
 
 use std::cell::Cell;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::burst::Burst;
 use crate::device::Device;
@@ -23,7 +26,7 @@ use crate::{ffi, lcore};
 use ::memif::socket::{Presence, presence};
 use plug::Plug;
 
-/// The one queue of each direction.
+/// That of the port itself, of each direction.
 const QUEUE: u16 = 0;
 
 /// What a port is made of.
@@ -32,6 +35,8 @@ pub(crate) struct Wiring {
     pub device: Device,
     /// How DPDK's name of the port begins.
     pub prefix: String,
+    /// Queues each way, 1 to [`QUEUES_MAX`].
+    pub queues: u8,
     /// Longest IP packet, for a driver that needs to know; 0: the driver's default.
     pub mtu: u16,
     /// For a device whose driver connects when it is attached, and never again: where its server listens.
@@ -43,7 +48,7 @@ pub(crate) struct Wiring {
 impl From<Device> for Wiring {
     fn from(device: Device) -> Self {
         let prefix = device.driver().to_owned();
-        Self { device, prefix, mtu: 0, server: None, carrier: None }
+        Self { device, prefix, queues: 1, mtu: 0, server: None, carrier: None }
     }
 }
 
@@ -62,7 +67,9 @@ pub struct EthPort {
     started: bool,
     /// As last seen.
     link_up: Cell<bool>,
-    /// The receive ring takes its buffers here.
+    /// Of a port with several queues.
+    shared: Option<Arc<queue::Shared>>,
+    /// The receive rings take their buffers here.
     pool: Mempool,
 }
 
@@ -86,6 +93,7 @@ impl EthPort {
             id: 0,
             started: false,
             link_up: Cell::new(false),
+            shared: None,
             pool: pool.clone(),
         };
         if port.wiring.server.is_none() {
@@ -118,6 +126,15 @@ impl EthPort {
                 Ok(port)
             }
         }
+    }
+
+    /// Handles of its further queues, for threads of their own; none but the first time. The port must be stopped.
+    pub(crate) fn take_queues(&mut self) -> Vec<EthQueue> {
+        if self.shared.is_some() || self.started {
+            return Vec::new();
+        }
+        let shared = self.shared.insert(Arc::new(queue::Shared::new(self.quiescent)));
+        (1..self.wiring.queues.into()).map(|queue| EthQueue::new(shared, queue, &self.pool)).collect()
     }
 
     /// DPDK's name of the port; without its number while the device is not attached.
@@ -166,6 +183,9 @@ impl EthPort {
         drop(pass);
         result.map_err(|errno| self.error("start", errno))?;
         self.started = true;
+        if let Some(shared) = &self.shared {
+            shared.open(self.id);
+        }
         if let Some(door) = &self.door {
             door.set_open(true);
         }
@@ -183,10 +203,16 @@ impl EthPort {
         if let Some(door) = &self.door {
             door.set_open(false);
         }
+        if let Some(shared) = &self.shared {
+            shared.close();
+        }
         let pass = self.pass();
         // SAFETY: the port is started; `&mut self` and the pass keep all others out of its driver.
         let result = check(unsafe { ffi::rte_eth_dev_stop(self.id) });
         drop(pass);
+        if let (Err(_), Some(shared)) = (&result, &self.shared) {
+            shared.open(self.id);
+        }
         result.map_err(|errno| self.error("stop", errno))?;
         self.started = false;
         if self.wiring.server.is_some() {
@@ -205,11 +231,15 @@ impl EthPort {
             // SAFETY: the port lives, and the pass keeps all others out of its driver.
             self.link_up.set(unsafe { ffi::pmd_port_link_up(self.id) == 1 });
         }
-        self.link_up.get() && self.wiring.carrier.as_ref().is_none_or(Interface::is_running)
+        let up = self.link_up.get() && self.wiring.carrier.as_ref().is_none_or(Interface::is_running);
+        if let Some(shared) = &self.shared {
+            shared.note_link(up);
+        }
+        up
     }
 
-    /// Of a memif server: clients that were turned away because their frames have another length than ours. They try
-    /// again, so the number grows.
+    /// Of a memif server: clients that were turned away because their frames have another length than ours, or because they
+    /// have another number of queues. They try again, so the number grows.
     #[must_use]
     pub fn refused_clients(&self) -> u64 {
         self.door.as_ref().map_or(0, Door::refused)
@@ -316,7 +346,7 @@ impl EthPort {
     #[expect(clippy::option_option, reason = "the outer says whether, the inner is the guard")]
     fn try_pass(&self) -> Option<Option<Pass<'static>>> {
         match self.quiescent {
-            Some(quiescent) => quiescent.try_pass(self.id).map(Some),
+            Some(quiescent) => quiescent.try_pass(self.id, QUEUE).map(Some),
             None => Some(None),
         }
     }

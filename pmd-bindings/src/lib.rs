@@ -45,7 +45,7 @@ pub use burst::Burst;
 pub use device::Device;
 pub use eal::{Eal, EalConfig, Memory};
 pub use error::{EalError, Errno, PortError};
-pub use ethdev::{EthCapabilities, EthPort, EthStats};
+pub use ethdev::{EthCapabilities, EthPort, EthQueue, EthStats};
 pub use interface::Interface;
 pub use mbuf::{HEADROOM, Mbuf};
 pub use mempool::Mempool;

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use memif::Told;
 use memif::socket::Listener;
 
 use crate::device::Device;
-use crate::door::{self, Door, Terms};
+use crate::door::{Door, Terms};
 use crate::eal::Eal;
 use crate::error::PortError;
-use crate::ethdev::{EthPort, Wiring};
+use crate::ethdev::{EthPort, QUEUES_MAX, Wiring};
 use crate::listener;
 use crate::mempool::Mempool;
 use crate::open::{BUFFERS, OpenPort, check_range, mac_argument};
@@ -39,6 +40,9 @@ pub struct MemifConfig {
     /// Longest frame in bytes. **Both ends must agree**: DPDK's memif spreads a longer frame over several buffers and
     /// then corrupts later frames. A server lets no client of this crate in whose own is another.
     pub max_frame: u16,
+    /// Queues each way, 1 to 8. **Both ends must agree**: DPDK's memif takes the first ring for that of a queue that has none.
+    /// A server lets no client in that has fewer, and no client of this crate with another number.
+    pub queues: u8,
     /// Binary logarithm of the slots of each ring, 1 to 14.
     pub ring_size_log2: u8,
     /// What the client must say to be let in; at most 23 bytes.
@@ -62,6 +66,7 @@ impl MemifConfig {
             role,
             mac: None,
             max_frame: MEMIF_MAX_FRAME,
+            queues: 1,
             ring_size_log2: MEMIF_RING_SIZE_LOG2,
             secret: None,
         }
@@ -72,8 +77,9 @@ impl MemifConfig {
     /// # Errors
     /// What [`EthPort::memif`] finds.
     pub fn open(&self, eal: &Eal) -> Result<OpenPort, PortError> {
-        let pool = Mempool::new(eal, BUFFERS, self.max_frame)?;
+        let pool = Mempool::new(eal, BUFFERS * u32::from(self.queues.max(1)), self.max_frame)?;
         let mut eth = EthPort::memif(eal, self, &pool)?;
+        let queues = if self.queues > 1 { eth.take_queues() } else { Vec::new() };
         let reconnect = match self.role {
             // Nobody may be listening yet: the first attempt is one like all others.
             MemifRole::Client => Some(Reconnect::default()),
@@ -82,7 +88,7 @@ impl MemifConfig {
                 None
             }
         };
-        Ok(OpenPort { max_frame: self.max_frame, mac: eth.mac()?, eth, reconnect })
+        Ok(OpenPort { max_frame: self.max_frame, mac: eth.mac()?, eth, queues, reconnect })
     }
 
     /// The device to attach, with `socket` as the driver's own.
@@ -91,6 +97,7 @@ impl MemifConfig {
     /// [`PortError::OutOfRange`] and [`PortError::Socket`], before DPDK fails without a reason.
     fn device(&self, socket: &Path) -> Result<Device, PortError> {
         check_range("max_frame", self.max_frame.into(), 64, u64::from(u16::MAX - crate::HEADROOM))?;
+        check_range("queues", self.queues.into(), 1, QUEUES_MAX as u64)?;
         check_range("ring_size_log2", self.ring_size_log2.into(), 1, 14)?;
         let path = socket_path::checked(socket)?;
         let mut arguments = format!(
@@ -131,12 +138,16 @@ impl MemifConfig {
         let fails = |error: std::io::Error| self.socket_error(&error.to_string());
         let listener = Listener::bind(&self.socket_path)?;
         let port = EthPort::wire(eal, wiring, pool)?;
-        let door = Door::install(listener, driver, Terms { interface, max_frame: self.max_frame });
+        let door = Door::install(listener, driver, Terms { interface, told: self.told() });
         Ok((port, door.map_err(fails)?))
     }
 
     fn wiring(&self, socket: &Path) -> Result<Wiring, PortError> {
-        Ok(Wiring { prefix: door::interface_name(self.max_frame), ..self.device(socket)?.into() })
+        Ok(Wiring { prefix: self.told().prefix(), queues: self.queues, ..self.device(socket)?.into() })
+    }
+
+    fn told(&self) -> Told {
+        Told { max_frame: self.max_frame, queues: self.queues }
     }
 
     fn socket_error(&self, problem: &str) -> PortError {

@@ -2,7 +2,7 @@
 
 use crate::eal::Eal;
 use crate::error::PortError;
-use crate::ethdev::{EthPort, Wiring};
+use crate::ethdev::{EthPort, EthQueue, Wiring};
 use crate::mempool::Mempool;
 use crate::reconnect::Reconnect;
 
@@ -14,6 +14,8 @@ pub(crate) const BUFFERS: u32 = 4096;
 pub struct OpenPort {
     /// The port; started, unless `reconnect` does so.
     pub eth: EthPort,
+    /// Its further queues, if it was opened with any.
+    pub queues: Vec<EthQueue>,
     /// Longest frame, in bytes, from the Ethernet header on, without the FCS.
     pub max_frame: u16,
     /// Its Ethernet address.
@@ -37,7 +39,7 @@ impl OpenPort {
         if mac.is_some_and(|mac| mac != own) {
             eth.set_promiscuous()?;
         }
-        Ok(Self { eth, max_frame, mac: mac.unwrap_or(own), reconnect: None })
+        Ok(Self { eth, queues: Vec::new(), max_frame, mac: mac.unwrap_or(own), reconnect: None })
     }
 }
 

@@ -41,13 +41,14 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use crate::epoll::{self, Readiness};
 use crate::error::{EalError, check};
+use crate::ethdev::QUEUES_MAX;
 use crate::gate::{Gate, Pass};
 use crate::{ffi, unix};
 
 /// Rounds in a row for which the thread is let go. A connection needs six.
 const ROUNDS_MAX: u32 = 64;
-/// Pollers: one for each port there can be, and one for what concerns no port.
-const POLLERS: usize = ffi::PMD_MAX_PORTS as usize + 1;
+/// Pollers: one for each queue of each port there can be, and one for what concerns no port.
+const POLLERS: usize = ffi::PMD_MAX_PORTS as usize * QUEUES_MAX + 1;
 /// The poller index of those who make and remove ports.
 const CONTROL: usize = POLLERS - 1;
 
@@ -90,15 +91,16 @@ impl Quiescent {
         Ok(())
     }
 
-    /// Lets the poller of port `port` in, unless the interrupt thread is at work. One thread at a time for each port.
+    /// Lets the poller of queue `queue` of port `port` in, unless the interrupt thread is at work. One thread at a time for
+    /// each queue, of which a port has at most [`QUEUES_MAX`].
     #[inline]
-    pub(crate) fn try_pass(&self, port: u16) -> Option<Pass<'_>> {
-        self.gate.try_pass(usize::from(port))
+    pub(crate) fn try_pass(&self, port: u16, queue: u16) -> Option<Pass<'_>> {
+        self.gate.try_pass(usize::from(port) * QUEUES_MAX + usize::from(queue))
     }
 
-    /// Lets the owner of port `port` in, when the interrupt thread has done its work.
+    /// Lets the owner of port `port`, and of its first queue, in, when the interrupt thread has done its work.
     pub(crate) fn pass(&self, port: u16) -> Pass<'_> {
-        self.wait(usize::from(port))
+        self.wait(usize::from(port) * QUEUES_MAX)
     }
 
     /// Lets in who makes or removes a port. One thread at a time.

@@ -6,7 +6,6 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-#[cfg(test)]
 pub(crate) use message::Message;
 pub(crate) use message::{receive, send};
 

@@ -46,7 +46,7 @@ impl VhostConfig {
         let mut eth = EthPort::wire(eal, device.into(), &pool)?;
         eth.start()?;
         // The driver takes in every frame, whatever address it has made up for itself.
-        Ok(OpenPort { eth, max_frame: self.max_frame, mac: self.mac, reconnect: None })
+        Ok(OpenPort { eth, queues: Vec::new(), max_frame: self.max_frame, mac: self.mac, reconnect: None })
     }
 
     /// Opens the front end, which connects whenever there is a back end.
@@ -65,7 +65,7 @@ impl VhostConfig {
         }
         // Nobody may be listening yet: the first attempt is one like all others.
         let reconnect = Some(Reconnect::default());
-        Ok(OpenPort { eth, max_frame: self.max_frame, mac: self.mac, reconnect })
+        Ok(OpenPort { eth, queues: Vec::new(), max_frame: self.max_frame, mac: self.mac, reconnect })
     }
 
     fn pool(&self, eal: &Eal) -> Result<Mempool, PortError> {

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::spec::{DeviceSpec, Hugepages, Role, Transport};
 use datapath::neighbor;
 use datapath::port::dpdk::{
-    DpdkPort, Eal, EalConfig, InterfaceConfig, MemifConfig, MemifRole, Memory, NicConfig, OpenPort,
+    DpdkPort, Eal, EalConfig, EthQueue, InterfaceConfig, MemifConfig, MemifRole, Memory, NicConfig, OpenPort,
     SocketKind, VhostConfig,
 };
 use std::path::Path;
@@ -16,12 +16,23 @@ pub fn engine_port(spec: &DeviceSpec) -> Result<DpdkPort, Error> {
     Ok(DpdkPort::over(port))
 }
 
+/// One end of the memif at `path` for several engines: the port of the first one, which looks after the link, and those of the
+/// others.
+pub fn engine_queues(spec: &DeviceSpec, path: &Path) -> Result<(DpdkPort, Vec<DpdkPort<EthQueue>>), Error> {
+    let config = MemifConfig { queues: spec.engines, ..memif(spec, path)? };
+    Ok(DpdkPort::with_queues(config.open(Eal::start(&eal(spec))?)?))
+}
+
 /// Opens the port that `spec` names, and starts DPDK for it if need be. No engine runs on it and no faults are
 /// injected: it is for frames of the caller's own, as to measure what the port alone can do.
 ///
 /// # Errors
-/// [`Error::Eal`], [`Error::Port`], [`Error::Spec`]; [`Error::Unsupported`] for a `sim:` device.
+/// [`Error::Eal`], [`Error::Port`], [`Error::Spec`]; [`Error::Unsupported`] for a `sim:` device; [`Error::Engines`] if there is
+/// to be more than one.
 pub fn open_port(spec: &DeviceSpec) -> Result<OpenPort, Error> {
+    if spec.engines != 1 {
+        return Err(Error::Engines { engines: spec.engines });
+    }
     let eal = Eal::start(&eal(spec))?;
     match &spec.transport {
         Transport::Memif { zero_copy: true, .. } => {

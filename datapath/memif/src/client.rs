@@ -110,7 +110,10 @@ impl Client {
                 };
                 (Message::AddRing(ring), self.wakes.get(number).map(AsFd::as_fd))
             }
-            Stage::Connected => (Message::Connect(Text::new(&shape.interface_name())), None),
+            Stage::Connected => {
+                let name = shape.told().prefix() + "srnic";
+                (Message::Connect(Text::new(&name)), None)
+            }
         };
         socket::send(&self.socket, &message, descriptor)?;
         self.stage = stage;

@@ -4,6 +4,7 @@ use crate::control::Control;
 use crate::error::{Error, Refusal};
 use crate::link::Link;
 use crate::message::SECRET_LEN;
+use crate::name::Told;
 use crate::ring::SIZE_LOG2_MAX;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -11,9 +12,6 @@ use std::time::Instant;
 
 /// Most queues each way of one end.
 pub const QUEUES_MAX: u8 = 8;
-/// What an end of ours is called: its name says how long its frames may be.
-const NAME: &str = "net_memif_f";
-
 /// Which end it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
@@ -58,15 +56,11 @@ impl Shape {
         self.max_frame.next_multiple_of(64)
     }
 
-    pub(crate) fn interface_name(&self) -> String {
-        format!("{NAME}{}_srnic", self.max_frame)
+    /// What our name tells, and a peer's must tell.
+    pub(crate) fn told(&self) -> Told {
+        let queues = u8::try_from(self.queues).unwrap_or(QUEUES_MAX);
+        Told { max_frame: u16::try_from(self.max_frame).unwrap_or(u16::MAX), queues }
     }
-}
-
-/// The longest frame that a client's name tells of.
-pub(crate) fn max_frame_of(name: &[u8]) -> Option<u16> {
-    let digits = std::str::from_utf8(name).ok()?.strip_prefix(NAME)?;
-    digits.split('_').next()?.parse().ok()
 }
 
 /// One end of a pair, or one of its queues: of those that are opened together, each may be another thread's.

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`Endpoint`] | one end, or one of its queues: waits for its peer or looks for it, and has a [`Link`] while it is there |
 //! | [`Link`] | what it has of a connection: a queue of packets each way |
+//! | [`Told`] | what an end of ours says by its name |
 //! | [`Sender`], [`Receiver`] | those queues |
 //!
 //! Nothing here blocks, and nothing allocates while a link is up.
@@ -25,6 +26,7 @@ mod endpoint;
 mod error;
 mod link;
 mod message;
+mod name;
 mod prefetch;
 mod queue;
 mod region;
@@ -37,4 +39,5 @@ mod tests;
 pub use endpoint::{Config, Endpoint, QUEUES_MAX, Role};
 pub use error::{Error, Refusal};
 pub use link::Link;
+pub use name::Told;
 pub use queue::{Receiver, Sender};

@@ -1,10 +1,11 @@
 //! The handshake of a server: it is told where everything is, and looks whether it can be.
 
 use crate::buffers::Buffers;
-use crate::endpoint::{Shape, max_frame_of};
+use crate::endpoint::Shape;
 use crate::error::Refusal;
 use crate::link::{Connection, Link};
 use crate::message::{AddRing, Hello, Init, MODE_ETHERNET, Message, Text, VERSION};
+use crate::name::Told;
 use crate::queue::{Receiver, Sender};
 use crate::region::Region;
 use crate::ring::{Ring, SIZE_LOG2_MAX};
@@ -127,8 +128,13 @@ impl Server {
                 _ => return Err(Refusal::Protocol("it connects without a ring each way")),
             }
         }
-        if max_frame_of(name).is_some_and(|theirs| usize::from(theirs) != shape.max_frame) {
+        let (ours, theirs) = (shape.told(), Told::by(name));
+        if theirs.is_some_and(|theirs| theirs.max_frame != ours.max_frame) {
             return Err(Refusal::Mismatch("its longest frame is another; both ends need the same mtu"));
+        }
+        // DPDK's driver makes fewer rings than it has queues if it must.
+        if theirs.is_some_and(|theirs| theirs.queues != ours.queues) {
+            return Err(OTHER_QUEUES);
         }
         Ok(())
     }

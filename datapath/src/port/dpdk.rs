@@ -7,15 +7,16 @@
 //! whoever retransmits sees the loss. The client of a
 //! shared-memory pair reconnects by itself, from within [`Port::rx_burst`].
 
+mod driver;
 #[cfg(test)]
 mod tests;
 
-use std::time::Instant;
+use dpdk_sys::{Burst, Device, EthPort, Mbuf, Mempool};
+pub use driver::{Driver, Whole};
 
-use dpdk_sys::{Burst, Device, EthPort, Mbuf, Mempool, Reconnect};
 pub use dpdk_sys::{
-    Eal, EalConfig, EalError, InterfaceConfig, MEMIF_MAX_FRAME, MemifConfig, MemifRole, Memory, NicConfig,
-    OpenPort, PortError, SocketKind, VhostConfig,
+    Eal, EalConfig, EalError, EthQueue, InterfaceConfig, MEMIF_MAX_FRAME, MemifConfig, MemifRole, Memory,
+    NicConfig, OpenPort, PortError, SocketKind, VhostConfig,
 };
 
 use super::{Port, PortCaps, PortStats, RX_BURST};
@@ -33,9 +34,9 @@ const TX_STASH: usize = 8;
 /// Empty receive bursts between two looks at a link that is up.
 const LINK_CHECK: u32 = 256;
 
-/// A port of DPDK's as the engine's [`Port`].
+/// A port of DPDK's as the engine's [`Port`], or one of its queues.
 #[derive(Debug)]
-pub struct DpdkPort {
+pub struct DpdkPort<D = Whole> {
     /// The last burst, until it is released.
     rx: Burst<RX_BURST>,
     /// Fresh buffers.
@@ -48,14 +49,12 @@ pub struct DpdkPort {
     queued_bytes: u64,
     caps: PortCaps,
     stats: PortStats,
-    /// For the client of a shared-memory pair.
-    reconnect: Option<Reconnect>,
     /// Empty receive bursts since the last look at the link.
     idle: u32,
     /// As last seen.
     link_up: bool,
     /// Last, so that it outlives the buffers above.
-    eth: EthPort,
+    driver: D,
 }
 
 impl DpdkPort {
@@ -75,33 +74,48 @@ impl DpdkPort {
         let pool = Mempool::new(eal, BUFFERS, max_frame)?;
         let mut eth = EthPort::attach(eal, device, &pool)?;
         eth.start()?;
-        Ok(Self::over(OpenPort { mac: eth.mac()?, eth, max_frame, reconnect: None }))
+        let mac = eth.mac()?;
+        Ok(Self::over(OpenPort { mac, eth, queues: Vec::new(), max_frame, reconnect: None }))
     }
 
     /// Over a port that is open.
     #[must_use]
     pub fn over(port: OpenPort) -> Self {
-        let OpenPort { eth, max_frame, mac, reconnect } = port;
-        let pool = eth.pool();
+        Self::with_queues(port).0
+    }
+
+    /// The same, and over each of its further queues. The first one looks after the link, and closes the port for all when
+    /// it is dropped.
+    #[must_use]
+    pub fn with_queues(port: OpenPort) -> (Self, Vec<DpdkPort<EthQueue>>) {
+        let OpenPort { eth, queues, max_frame, mac, reconnect } = port;
+        let caps = PortCaps { mac, max_frame: max_frame.into() };
+        let queues = queues.into_iter().map(|queue| DpdkPort::by(queue, caps)).collect();
+        (Self::by(Whole { eth, reconnect }, caps), queues)
+    }
+
+    /// The DPDK port underneath, for its name and the driver's own counters.
+    #[must_use]
+    pub fn eth(&self) -> &EthPort {
+        &self.driver.eth
+    }
+}
+
+impl<D: Driver> DpdkPort<D> {
+    fn by(driver: D, caps: PortCaps) -> Self {
+        let pool = driver.pool();
         Self {
             rx: Burst::new(pool),
             stash: Burst::new(pool),
             slot: None,
             queue: Burst::new(pool),
             queued_bytes: 0,
-            caps: PortCaps { mac, max_frame: max_frame.into() },
+            caps,
             stats: PortStats::default(),
-            reconnect,
             idle: 0,
             link_up: false,
-            eth,
+            driver,
         }
-    }
-
-    /// The DPDK port underneath, for its name and the driver's own counters.
-    #[must_use]
-    pub fn eth(&self) -> &EthPort {
-        &self.eth
     }
 
     /// Drops frames of the last burst that are no single view of at most `max_frame` bytes; returns the bytes of the
@@ -118,17 +132,13 @@ impl DpdkPort {
     #[cold]
     fn tend_link(&mut self) {
         self.idle = 0;
-        self.link_up = match &mut self.reconnect {
-            // A port that cannot be stopped has no link; the next look tries again.
-            Some(reconnect) => reconnect.tend(&mut self.eth, Instant::now()).unwrap_or(false),
-            None => self.eth.link_up(),
-        };
+        self.link_up = self.driver.tend();
     }
 
     /// What the driver did not take of the queue: kept while there is a link, lost if not.
     #[cold]
     fn keep_or_lose(&mut self) {
-        self.link_up = self.eth.link_up();
+        self.link_up = self.driver.link_up();
         if !self.link_up {
             self.stats.tx_dropped += self.queue.len() as u64;
             self.queue.clear();
@@ -140,18 +150,18 @@ fn fits(mbuf: &Mbuf, max_frame: usize) -> bool {
     mbuf.segments() == 1 && mbuf.frame().len() <= max_frame
 }
 
-impl Port for DpdkPort {
+impl<D: Driver> Port for DpdkPort<D> {
     fn caps(&self) -> PortCaps {
         self.caps
     }
 
     fn link_up(&self) -> bool {
-        self.eth.link_up()
+        self.driver.link_up()
     }
 
     #[inline]
     fn rx_burst(&mut self) -> usize {
-        if self.eth.rx_burst(&mut self.rx) == 0 {
+        if self.driver.rx_burst(&mut self.rx) == 0 {
             self.idle += 1;
             if !self.link_up || self.idle >= LINK_CHECK {
                 self.tend_link();
@@ -215,11 +225,7 @@ impl Port for DpdkPort {
 
     #[inline]
     fn tx_cancel(&mut self) {
-        if let Some(slot) = self.slot.take() {
-            // There is room: it came from there, and the stash is filled only while no slot is lent.
-            let returned = self.stash.push(slot);
-            debug_assert!(returned.is_ok());
-        }
+        return_slot(&mut self.slot, &mut self.stash);
     }
 
     #[inline]
@@ -227,7 +233,7 @@ impl Port for DpdkPort {
         if self.queue.is_empty() {
             return;
         }
-        let taken = self.eth.tx_burst(&mut self.queue);
+        let taken = self.driver.tx_burst(&mut self.queue);
         let left_bytes = self.queue.iter().map(|mbuf| mbuf.frame().len() as u64).sum::<u64>();
         self.stats.tx_frames += taken as u64;
         self.stats.tx_bytes += self.queued_bytes - left_bytes;
@@ -239,7 +245,7 @@ impl Port for DpdkPort {
 
     /// Our own counters, and those of the driver for what we do not see. A driver that cannot say counts nothing.
     fn stats(&self) -> PortStats {
-        let driver = self.eth.stats().unwrap_or_default();
+        let driver = self.driver.stats();
         PortStats {
             rx_missed: driver.rx_missed + driver.rx_no_mbuf,
             rx_errors: driver.rx_errors,
@@ -249,8 +255,18 @@ impl Port for DpdkPort {
     }
 }
 
-impl Drop for DpdkPort {
+impl<D> Drop for DpdkPort<D> {
     fn drop(&mut self) {
-        self.tx_cancel();
+        return_slot(&mut self.slot, &mut self.stash);
+    }
+}
+
+/// Takes a slot back.
+#[inline]
+fn return_slot(slot: &mut Option<Mbuf>, stash: &mut Burst<TX_STASH>) {
+    if let Some(slot) = slot.take() {
+        // There is room: it came from there, and the stash is filled only while no slot is lent.
+        let returned = stash.push(slot);
+        debug_assert!(returned.is_ok());
     }
 }

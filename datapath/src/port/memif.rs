@@ -88,6 +88,11 @@ impl MemifPort {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn was_refused(&self) -> bool {
+        self.end.refused().is_some()
+    }
+
     /// Looks after the connection.
     #[cold]
     fn tend(&mut self) {

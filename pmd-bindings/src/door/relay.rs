@@ -3,12 +3,16 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use crate::unix;
+use memif::Told;
+
+use crate::unix::{self, Message};
 
 /// How long a client may take from connecting to the end of its handshake.
 const HANDSHAKE: Duration = Duration::from_secs(2);
 /// memif's message that says which interface the client wants.
 const INIT: u16 = 3;
+/// That which says where a ring is.
+const ADD_RING: u16 = 5;
 /// That which asks for the connection, and says what the client calls its end.
 const CONNECT: u16 = 6;
 /// That which ends the handshake, from the server.
@@ -20,22 +24,10 @@ pub(crate) struct Terms {
     /// Number of the driver's interface: one socket of the driver's serves them all, so the door says it in the
     /// client's place.
     pub interface: u32,
-    /// Longest frame of the server, in bytes. A client that says that its own is another is turned away: the driver
-    /// would spread a long frame over several of its buffers, and then corrupt later ones.
-    pub max_frame: u16,
-}
-
-/// How a client of ours calls its end, without a number of its own: the name says how long its frames may be.
-pub(crate) fn interface_name(max_frame: u16) -> String {
-    format!("{NAME}{max_frame}_")
-}
-
-const NAME: &str = "net_memif_f";
-
-/// The longest frame that a name made by [`interface_name`] tells of.
-fn max_frame_of(name: &[u8]) -> Option<u16> {
-    let digits = std::str::from_utf8(name).ok()?.strip_prefix(NAME)?;
-    digits.split('_').next()?.parse().ok()
+    /// What the server's own name tells. A client that says that its longest frame is another is turned away: the driver
+    /// would spread a long frame over several of its buffers, and then corrupt later ones. So is one with another number
+    /// of queues, or with fewer rings: the driver would take the first ring for that of a queue that has none.
+    pub told: Told,
 }
 
 /// What came of a client's message.
@@ -43,7 +35,7 @@ fn max_frame_of(name: &[u8]) -> Option<u16> {
 pub(super) enum Heard {
     /// Nothing to speak of.
     Well,
-    /// Its frames have another length: it is dismissed.
+    /// Its frames have another length, or it has another number of queues: it is dismissed.
     Stranger,
 }
 
@@ -62,6 +54,8 @@ pub(super) struct Relay {
     client: Option<OwnedFd>,
     driver: OwnedFd,
     terms: Terms,
+    /// Rings that the client has made.
+    rings: usize,
     greeted: bool,
     driver_gone: bool,
     /// `None` once connected.
@@ -71,7 +65,7 @@ pub(super) struct Relay {
 impl Relay {
     pub(super) fn new(client: OwnedFd, driver: OwnedFd, terms: Terms) -> Self {
         let deadline = Some(Instant::now() + HANDSHAKE);
-        Self { client: Some(client), driver, terms, greeted: false, driver_gone: false, deadline }
+        Self { client: Some(client), driver, terms, rings: 0, greeted: false, driver_gone: false, deadline }
     }
 
     /// The client's socket and the driver's; -1 for one that is gone.
@@ -116,15 +110,13 @@ impl Relay {
 
     /// Passes on what the client has said.
     pub(super) fn hear_client(&mut self) -> Heard {
-        let Some(client) = &self.client else { return Heard::Well };
-        match unix::receive(client) {
+        let Some(received) = self.client.as_ref().map(unix::receive) else { return Heard::Well };
+        match received {
             Ok(Some(mut message)) => {
                 if message.kind() == Some(INIT) {
                     message.set_interface(self.terms.interface);
                 }
-                let name = message.interface_name().filter(|_| message.kind() == Some(CONNECT));
-                let theirs = name.and_then(max_frame_of);
-                if theirs.is_some_and(|theirs| theirs != self.terms.max_frame) {
+                if self.is_strange(&message) {
                     self.dismiss();
                     return Heard::Stranger;
                 }
@@ -135,5 +127,23 @@ impl Relay {
             Err(_) => self.dismiss(),
         }
         Heard::Well
+    }
+
+    /// Whether the message breaks our terms.
+    fn is_strange(&mut self, message: &Message) -> bool {
+        let told = self.terms.told;
+        let rings = 2 * usize::from(told.queues);
+        match message.kind() {
+            Some(ADD_RING) => {
+                self.rings += 1;
+                message.ring_index().is_some_and(|index| index >= told.queues.into())
+            }
+            Some(CONNECT) => {
+                let lacks_rings = told.queues > 1 && self.rings < rings;
+                lacks_rings
+                    || message.interface_name().and_then(Told::by).is_some_and(|theirs| theirs != told)
+            }
+            _ => false,
+        }
     }
 }

@@ -3,14 +3,17 @@ use std::os::fd::FromRawFd;
 use super::*;
 use std::path::PathBuf;
 
+use memif::Told;
+
 use crate::unix::{Message, receive, send};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const HELLO: u16 = 2;
 const INIT: u16 = 3;
+const ADD_RING: u16 = 5;
 const CONNECT: u16 = 6;
 const CONNECTED: u16 = 7;
-const TERMS: Terms = Terms { interface: 0x0102_0304, max_frame: 4608 };
+const TERMS: Terms = Terms { interface: 0x0102_0304, told: Told { max_frame: 4608, queues: 1 } };
 
 /// A directory, a door in it, and the driver's side of it played by the test.
 struct Setting {
@@ -21,6 +24,10 @@ struct Setting {
 
 impl Setting {
     fn new(name: &str) -> Self {
+        Self::with(name, TERMS)
+    }
+
+    fn with(name: &str, terms: Terms) -> Self {
         let directory = std::env::temp_dir().join(format!("pmd-door-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory");
         let hidden = HiddenPath::new().expect("a hidden path");
@@ -30,7 +37,7 @@ impl Setting {
         let hidden = hidden.hide().expect("somebody listens there");
         assert!(!private.exists() && !hidden.path().exists(), "the name is gone");
         let listener = Listener::bind(&directory.join("s")).expect("a fresh path");
-        let door = Some(Door::install(listener, Arc::new(hidden), TERMS).expect("a thread"));
+        let door = Some(Door::install(listener, Arc::new(hidden), terms).expect("a thread"));
         Self { door, driver, directory }
     }
 
@@ -122,29 +129,82 @@ fn the_door_says_which_interface_a_client_wants() {
 fn a_client_whose_frames_have_another_length_is_turned_away() {
     let setting = Setting::new("terms");
     setting.open();
-    let connect = |name: &str| {
-        let mut bytes = [0; 128];
-        bytes[..2].copy_from_slice(&CONNECT.to_ne_bytes());
-        bytes[2..2 + name.len()].copy_from_slice(name.as_bytes());
-        Message::new(&bytes, None)
-    };
     for (name, welcome) in [
-        (format!("{}7", interface_name(4608)), true),
-        ("memif0/0 of somebody else".into(), true),
-        (format!("{}7", interface_name(1518)), false),
+        ("net_memif_f4608_7", true),
+        ("memif0/0 of somebody else", true),
+        ("net_memif_f1518_7", false),
+        ("net_memif_f4608_q2_7", false),
     ] {
         let client = setting.client();
         let driver = setting.accept();
         send(&driver, &message(HELLO, None)).expect("open");
         hear(&client);
-        send(&client, &connect(&name)).expect("open");
+        send(&client, &connect(name)).expect("open");
         if welcome {
             assert_eq!(hear(&driver).kind(), Some(CONNECT), "{name}");
             drop(client);
         }
         expect_closed(&driver);
     }
+    assert_eq!(setting.door.as_ref().expect("installed").refused(), 2);
+}
+
+/// The driver would take a queue that has no ring for one that has the first.
+#[test]
+fn a_client_with_fewer_queues_is_turned_away() {
+    let setting = Setting::with("queues", Terms { told: Told { max_frame: 4608, queues: 2 }, ..TERMS });
+    setting.open();
+    for (name, rings, welcome) in [
+        ("net_memif_f4608_q2_7", 4, true),
+        ("memif0/0 of somebody else", 4, true),
+        ("memif0/0 of somebody else", 3, false),
+        ("net_memif_f4608_7", 4, false),
+        ("net_memif_f4608_q3_7", 4, false),
+    ] {
+        let client = setting.client();
+        let driver = setting.accept();
+        send(&driver, &message(HELLO, None)).expect("open");
+        hear(&client);
+        for _ in 0..rings {
+            send(&client, &add_ring(1)).expect("open");
+            assert_eq!(hear(&driver).kind(), Some(ADD_RING));
+        }
+        send(&client, &connect(name)).expect("open");
+        if welcome {
+            assert_eq!(hear(&driver).kind(), Some(CONNECT), "{name} {rings}");
+            drop(client);
+        }
+        expect_closed(&driver);
+    }
+    assert_eq!(setting.door.as_ref().expect("installed").refused(), 3);
+}
+
+/// So does the driver, by then, but nobody would know why.
+#[test]
+fn a_client_with_more_queues_is_turned_away() {
+    let setting = Setting::new("rings");
+    setting.open();
+    let client = setting.client();
+    let driver = setting.accept();
+    send(&driver, &message(HELLO, None)).expect("open");
+    hear(&client);
+    send(&client, &add_ring(0)).expect("open");
+    assert_eq!(hear(&driver).kind(), Some(ADD_RING));
+    send(&client, &add_ring(1)).expect("open");
+    expect_closed(&driver);
     assert_eq!(setting.door.as_ref().expect("installed").refused(), 1);
+}
+
+fn add_ring(index: u16) -> Message {
+    let fields = [ADD_RING, 1, index, 0].map(u16::to_ne_bytes);
+    Message::new(fields.as_flattened(), None)
+}
+
+fn connect(name: &str) -> Message {
+    let mut bytes = [0; 128];
+    bytes[..2].copy_from_slice(&CONNECT.to_ne_bytes());
+    bytes[2..2 + name.len()].copy_from_slice(name.as_bytes());
+    Message::new(&bytes, None)
 }
 
 #[test]

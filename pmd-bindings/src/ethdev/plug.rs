@@ -73,10 +73,10 @@ impl Plug {
         // From here on dropping the plug removes the device.
         let plug = Self { id, name: name.clone(), bus: device.bus(), quiescent };
         let configured = found.and_then(|_| {
-            let (descriptors, mtu) = (DESCRIPTORS, wiring.mtu);
+            let (queues, descriptors, mtu) = (wiring.queues.into(), DESCRIPTORS, wiring.mtu);
             // SAFETY: a port that was just made and is not started; who has the plug keeps its pool.
             check(log::with_errors(|| unsafe {
-                ffi::pmd_port_configure(id, descriptors, descriptors, mtu, pool.raw(), log.target())
+                ffi::pmd_port_configure(id, queues, descriptors, descriptors, mtu, pool.raw(), log.target())
             }))
         });
         drop(control);

@@ -45,6 +45,12 @@ impl Message {
         self.bytes[..self.len].first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))
     }
 
+    /// Which queue a ring is of, in the message that says where a ring is: behind the kind and flags, two bytes each.
+    pub(crate) fn ring_index(&self) -> Option<u16> {
+        let field = self.bytes[..self.len].get(4..)?;
+        field.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))
+    }
+
     /// Changes the number of the interface that an INIT asks for: behind the kind and a version, two bytes each.
     pub(crate) fn set_interface(&mut self, id: u32) {
         if let Some(field) = self.bytes[..self.len].get_mut(4..8) {

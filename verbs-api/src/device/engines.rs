@@ -25,6 +25,8 @@ trait QueuePort: Port + Send {
 
 impl QueuePort for SimPort {}
 impl QueuePort for MemifPort {}
+#[cfg(feature = "dpdk")]
+impl<D: datapath::port::dpdk::Driver + Send> QueuePort for datapath::port::dpdk::DpdkPort<D> {}
 
 impl<P: Port + Send> QueuePort for Fault<P> {
     fn fault_stats(&self) -> FaultStats {
@@ -106,21 +108,32 @@ impl DeviceBuilder {
             Transport::Sim { segment } => {
                 let ports = crate::sim::attach_engines(segment, spec)?;
                 let host = ports.first().map_or(0, SimPort::host);
-                self.steered(ports, spec.ip.unwrap_or(IpAddr::V4(Ipv4Addr::new(10, 77, 0, host))), spec)
+                self.steered(
+                    boxed(ports),
+                    spec.ip.unwrap_or(IpAddr::V4(Ipv4Addr::new(10, 77, 0, host))),
+                    spec,
+                )
             }
             Transport::Memif { path, zero_copy: true, .. } => {
-                self.steered(crate::lending::open_engines(spec, path)?, spec.ip_or_default()?, spec)
+                let ports = crate::lending::open_engines(spec, path)?;
+                self.steered(boxed(ports), spec.ip_or_default()?, spec)
+            }
+            #[cfg(feature = "dpdk")]
+            Transport::Memif { path, .. } => {
+                let (first, others) = crate::open::engine_queues(spec, path)?;
+                let ports = boxed([first]).into_iter().chain(boxed(others)).collect();
+                self.steered(ports, spec.ip_or_default()?, spec)
             }
             _ => Err(Error::Unsupported(
-                "several engines share a memif with zero-copy=on or a sim: device, and no other port yet; add zero-copy=on, or \
-                 leave engines= out",
+                "several engines share a memif or a sim: device, and no other port yet (without the feature `dpdk` of verbs-api, \
+                 memif: with zero-copy=on only); take one of those, or leave engines= out",
             )),
         }
     }
 
-    fn steered<P: QueuePort + 'static>(
+    fn steered(
         &self,
-        ports: Vec<P>,
+        ports: Vec<Box<dyn QueuePort>>,
         ip: IpAddr,
         spec: &DeviceSpec,
     ) -> Result<Vec<Device>, Error> {
@@ -144,11 +157,15 @@ impl DeviceBuilder {
     }
 }
 
+fn boxed<P: QueuePort + 'static>(ports: impl IntoIterator<Item = P>) -> Vec<Box<dyn QueuePort>> {
+    ports.into_iter().map(|port| -> Box<dyn QueuePort> { Box::new(port) }).collect()
+}
+
 /// The port with the faults and the record of its frames that the device string asks for.
-fn with_faults<P: QueuePort + 'static>(port: P, spec: &DeviceSpec) -> Result<Box<dyn QueuePort>, Error> {
-    let port: Box<dyn QueuePort> = match &spec.faults {
+fn with_faults(port: Box<dyn QueuePort>, spec: &DeviceSpec) -> Result<Box<dyn QueuePort>, Error> {
+    let port = match &spec.faults {
         Some(faults) => Box::new(Fault::new(port, faults)),
-        None => Box::new(port),
+        None => port,
     };
     Ok(match &spec.pcap {
         Some(path) => Box::new(PcapTap::new(port, super::builder::record(path)?)),

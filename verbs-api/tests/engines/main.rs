@@ -110,6 +110,19 @@ fn every_engine_talks_to_every_engine_of_a_segment() {
     }
 }
 
+/// DPDK's driver at one end or at both.
+#[cfg(feature = "dpdk")]
+#[test]
+fn every_engine_talks_to_every_engine_over_dpdks_memif() {
+    for (driver, lends) in [(Driver::Inline, false), (Driver::THREAD, false), (Driver::Inline, true)] {
+        let dir = Scratch::new();
+        let [server, client] = ["server", "client"].map(|role| dir.memif(role) + ",engines=2");
+        let server = server.replace("zero-copy=on", "hugepages=off");
+        let client = if lends { client } else { client.replace("zero-copy=on", "hugepages=off") };
+        play(driver, [&server, &client], |_, _| true, true);
+    }
+}
+
 /// Neither end need have as many engines as the other on a segment, nor a power of two.
 #[test]
 fn three_engines_talk_to_one() {
@@ -197,8 +210,8 @@ fn what_cannot_be_says_what_can() {
     assert!(matches!(error, Error::Engines { engines: 2 }), "{error}");
     assert!(error.to_string().contains("Device::open_engines"), "{error}");
     refused("sim:engines-one,engines=0", "engines must be a number from 1 to 8");
-    refused("vhost:/tmp/v.sock,engines=2", "add zero-copy=on, or leave engines= out");
-    refused("memif:/tmp/m.sock,role=server,engines=2", "add zero-copy=on, or leave engines= out");
+    refused("vhost:/tmp/v.sock,engines=2", "or leave engines= out");
+    refused("memif:/tmp/m.sock,zero-copy=on,engines=2", "add role=server or role=client");
     let one = Device::open_engines("sim:engines-one").expect("one engine");
     assert_eq!((one.len(), one[0].engine().count()), (1, 1));
     // Objects of two engines do not mix.

@@ -40,7 +40,7 @@ impl Link {
             let text = "raw frames pass no `fault:`; give the device behind it";
             return Err(Error::Options(text.to_owned()));
         }
-        let OpenPort { eth, max_frame, mac, reconnect } = open_port(&spec)?;
+        let OpenPort { eth, max_frame, mac, reconnect, .. } = open_port(&spec)?;
         let mut header = [0; HEADER];
         header[6..12].copy_from_slice(&mac);
         header[12..].copy_from_slice(&ETHERTYPE);

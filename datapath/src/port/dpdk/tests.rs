@@ -1,6 +1,8 @@
+mod queues;
 mod vhost;
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use super::*;
 use crate::port::memif::{self, MemifPort};
@@ -21,7 +23,7 @@ fn open(dir: &Path, role: MemifRole) -> DpdkPort {
 
 /// Buffers that the pool misses although nobody should hold any but the stash.
 fn leaked(port: &DpdkPort) -> usize {
-    usize::try_from(port.eth.pool().in_use()).expect("a count") - port.stash.len()
+    usize::try_from(port.eth().pool().in_use()).expect("a count") - port.stash.len()
 }
 
 #[test]
@@ -77,7 +79,7 @@ fn what_the_ring_does_not_take_stays_queued() {
 #[test]
 fn a_port_without_link_drops_and_counts() {
     let mut pair = Pair::of_drivers();
-    pair.client.eth.stop().expect("stops");
+    pair.client.driver.eth.stop().expect("stops");
     within("link down", || !pair.server.link_up());
     for _ in 0..3 * TX_BURST {
         assert!(queue(&mut pair.server, 500), "a wire without carrier takes all");
@@ -146,14 +148,17 @@ fn a_client_finds_a_server_that_comes_later_and_one_that_comes_back() {
 }
 
 fn lending(dir: &Path, role: memif::Role) -> MemifPort {
-    let config = memif::Config {
+    MemifPort::open(&lending_config(dir, role), [2, 0, 0, 0, 0, 9]).expect("a port")
+}
+
+fn lending_config(dir: &Path, role: memif::Role) -> memif::Config {
+    memif::Config {
         path: dir.join("s"),
         role,
         max_frame: dpdk_sys::MEMIF_MAX_FRAME,
         ring_size_log2: 4,
         secret: None,
-    };
-    MemifPort::open(&config, [2, 0, 0, 0, 0, 9]).expect("a port")
+    }
 }
 
 /// The driver's ends and those that lend their buffers are of one protocol, whichever is which. More frames pass than a

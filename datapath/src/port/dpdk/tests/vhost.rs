@@ -2,7 +2,6 @@
 
 use super::*;
 use dpdk_sys::VhostConfig;
-use std::time::Duration;
 
 fn config(dir: &Path, host: u8) -> VhostConfig {
     VhostConfig { socket_path: dir.join("s"), mac: [2, 0, 0, 0, 0, host], max_frame: MEMIF_MAX_FRAME }

@@ -1,0 +1,98 @@
+//! What moves the frames: a port of DPDK's, or one of several queues of it.
+
+use std::time::Instant;
+
+use dpdk_sys::{Burst, EthPort, EthQueue, EthStats, Mempool, Reconnect};
+
+/// A queue each way, and what is known of its link.
+pub trait Driver {
+    /// The pool that it receives into.
+    fn pool(&self) -> &Mempool;
+
+    /// Whether frames can pass.
+    fn link_up(&self) -> bool;
+
+    /// The same, and whatever has to be done for it.
+    fn tend(&mut self) -> bool;
+
+    /// What it counts of frames that never come here.
+    fn stats(&self) -> EthStats;
+
+    /// Frees what `burst` holds and receives into it; how many frames.
+    fn rx_burst<const N: usize>(&mut self, burst: &mut Burst<N>) -> usize;
+
+    /// Sends from the front of `burst` what the ring takes; how many frames.
+    fn tx_burst<const N: usize>(&mut self, burst: &mut Burst<N>) -> usize;
+}
+
+/// A port, by its own queue.
+#[derive(Debug)]
+pub struct Whole {
+    pub(super) eth: EthPort,
+    /// For the client of a shared-memory pair.
+    pub(super) reconnect: Option<Reconnect>,
+}
+
+impl Driver for Whole {
+    fn pool(&self) -> &Mempool {
+        self.eth.pool()
+    }
+
+    fn link_up(&self) -> bool {
+        self.eth.link_up()
+    }
+
+    /// The client of a shared-memory pair looks for its server.
+    fn tend(&mut self) -> bool {
+        match &mut self.reconnect {
+            // A port that cannot be stopped has no link; the next look tries again.
+            Some(reconnect) => reconnect.tend(&mut self.eth, Instant::now()).unwrap_or(false),
+            None => self.eth.link_up(),
+        }
+    }
+
+    /// A driver that cannot say counts nothing.
+    fn stats(&self) -> EthStats {
+        self.eth.stats().unwrap_or_default()
+    }
+
+    #[inline]
+    fn rx_burst<const N: usize>(&mut self, burst: &mut Burst<N>) -> usize {
+        self.eth.rx_burst(burst)
+    }
+
+    #[inline]
+    fn tx_burst<const N: usize>(&mut self, burst: &mut Burst<N>) -> usize {
+        self.eth.tx_burst(burst)
+    }
+}
+
+impl Driver for EthQueue {
+    fn pool(&self) -> &Mempool {
+        self.pool()
+    }
+
+    fn link_up(&self) -> bool {
+        self.link_up()
+    }
+
+    /// Who has the port looks after the link.
+    fn tend(&mut self) -> bool {
+        self.link_up()
+    }
+
+    /// Those of the driver are the port's.
+    fn stats(&self) -> EthStats {
+        EthStats::default()
+    }
+
+    #[inline]
+    fn rx_burst<const N: usize>(&mut self, burst: &mut Burst<N>) -> usize {
+        self.rx_burst(burst)
+    }
+
+    #[inline]
+    fn tx_burst<const N: usize>(&mut self, burst: &mut Burst<N>) -> usize {
+        self.tx_burst(burst)
+    }
+}
