@@ -63,7 +63,8 @@
 //! # Who runs the engine
 //! By default whoever polls a completion queue or calls [`Device::progress`]; there is no other thread. A passive side,
 //! such as the target of WRITEs, must call one of them as well: what it does not take in, its peer sends again. With
-//! [`Driver::Thread`] the device has a thread that does this, and calls only touch rings.
+//! [`Driver::Thread`] the device has a thread that does this, and calls only touch rings. One engine is one core:
+//! [`Device::open_engines`] opens several on one port.
 //!
 //! # Why posting is safe
 //! A [`MemoryRegion`] owns its bytes, and the engine keeps them alive for as long as they are registered. Work

@@ -53,8 +53,9 @@ struct Judge {
 impl Judge {
     #[inline]
     fn recipient(&self, frame: &[u8]) -> Recipient {
-        if let Some(common) = CommonFrame::recognize(frame, self.udp_port) {
-            return self.owner(common.dest_qp());
+        // Nothing of it is checked here: who has the queue pair does, and counts what is wrong.
+        if let Some(qpn) = CommonFrame::peek_dest_qp(frame, self.udp_port) {
+            return self.owner(qpn);
         }
         match Datagram::parse(frame, self.udp_port) {
             Ok(datagram) => {

@@ -19,6 +19,13 @@ const BTH: usize = 42;
 /// What both ways say of a frame, if it is recognised.
 fn compare(frame: &[u8]) -> Result<bool, TestCaseError> {
     let found = CommonFrame::recognize(frame, ROCE_UDP_PORT);
+    let peeked = CommonFrame::peek_dest_qp(frame, ROCE_UDP_PORT);
+    prop_assert!(found.is_none_or(|common| peeked == Some(common.dest_qp())));
+    if let (Some(qpn), Ok(datagram)) = (peeked, Datagram::parse(frame, ROCE_UDP_PORT))
+        && let Ok(packet) = Packet::parse(&frame[datagram.transport])
+    {
+        prop_assert_eq!(qpn, packet.dest_qp());
+    }
     let Some((common, body)) = found.and_then(|common| Some((common, common.body()?))) else {
         return Ok(false);
     };

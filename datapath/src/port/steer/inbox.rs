@@ -53,7 +53,8 @@ impl Inbox {
 
     /// Takes up to a burst of frames, the oldest first; false if there is none.
     pub fn take(&self, burst: &mut ArrayVec<Loan, RX_BURST>) -> bool {
-        while !burst.is_full() {
+        // A queue that is found empty by `pop` costs a fence.
+        while !burst.is_full() && !self.full.is_empty() {
             let Some(frame) = self.full.pop() else { break };
             burst.push(Loan(frame));
         }

@@ -88,6 +88,20 @@ impl<'a> CommonFrame<'a> {
         Some(Self { head, from_l3, opcode })
     }
 
+    /// The destination QPN of what looks like a packet to UDP port `udp_port` without VLAN tag, over IPv4 without options: whom
+    /// it is for, before anything about it has been checked.
+    #[inline]
+    #[must_use]
+    pub fn peek_dest_qp(frame: &[u8], udp_port: u16) -> Option<u32> {
+        let (Head { ethernet, ip, udp, bth }, _) = Head::ref_from_prefix(frame).ok()?;
+        let looks_so = ethernet.ethertype == U16::new(raw::ETHERTYPE_IPV4)
+            && ip.version_ihl == raw::IPV4_VERSION_IHL
+            && ip.protocol == raw::PROTOCOL_UDP
+            && ip.flags_fragment.get() & raw::IPV4_FRAGMENT == 0
+            && udp.dst_port == U16::new(udp_port);
+        looks_so.then(|| bth.ecn_dest_qp.get() & MASK24)
+    }
+
     /// What follows the BTH, if that is common, too, and its lengths hold.
     #[inline(always)]
     #[must_use]
