@@ -62,11 +62,9 @@ fn git(args: &[&str]) -> Command {
 pub fn run(bench: &Bench<'_>, revision: &str) -> Result<()> {
     let checkout = Checkout::new(bench, revision)?;
     let theirs = checkout.build()?;
-    let rounds = bench.pick(3, 9);
     let mut brackets: Vec<(&Contender, Vec<Bracket>)> =
         CONTENDERS.iter().filter(|contender| contender.is_ours()).map(|ours| (ours, Vec::new())).collect();
-    for round in 1..=rounds {
-        eprintln!("round {round} of {rounds}");
+    let rounds = bench.rounds([3, 9], |_| {
         for (contender, brackets) in &mut brackets {
             let bracket = bracket::measure(
                 || contender.measure(bench, &theirs),
@@ -74,7 +72,8 @@ pub fn run(bench: &Bench<'_>, revision: &str) -> Result<()> {
             )?;
             brackets.extend(bracket);
         }
-    }
+        Ok(())
+    })?;
     let keys = keys(&brackets);
     for (contender, brackets) in &brackets {
         println!("{}", line(contender, revision, brackets));
@@ -83,7 +82,8 @@ pub fn run(bench: &Bench<'_>, revision: &str) -> Result<()> {
     let of =
         |brackets: &[Bracket]| brackets.iter().map(|b| json!([b.before, b.of, b.after])).collect::<Value>();
     let all: Value = brackets.iter().map(|(of_key, list)| (of_key.key.to_owned(), of(list))).collect();
-    bench.write_json(&json!({ "against": revision, "rounds": rounds, "brackets": all }), &keys)
+    bench.write_json(&json!({ "against": revision, "rounds": rounds.done, "brackets": all }), &keys)?;
+    rounds.end
 }
 
 /// Medians of ours over theirs: more is better for rates, less for latencies.

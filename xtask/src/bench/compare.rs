@@ -59,13 +59,9 @@ struct Measured {
 
 /// Runs it, prints the table, and writes the files.
 pub fn run(bench: &Bench<'_>) -> Result<()> {
-    let rounds = bench.pick(3, 9);
     report_missing();
     let mut measured = Measured::default();
-    for round in 1..=rounds {
-        eprintln!("round {round} of {rounds}");
-        measured.round(bench)?;
-    }
+    let rounds = bench.rounds([3, 9], |_| measured.round(bench))?;
     let keys = measured.keys();
     println!("{}\n", table::of_samples(measured.rows()));
     println!("{}\n{}", table::of_keys(&keys), bench.machine.line());
@@ -75,8 +71,9 @@ pub fn run(bench: &Bench<'_>) -> Result<()> {
             measured.unsteady
         );
     }
-    bench.write_json(&measured.to_json(rounds), &keys)?;
-    bench.write_svg(|path| chart::bars(path, "srnic beside raw frames, TCP and UCX", &measured.panels()))
+    bench.write_json(&measured.to_json(rounds.done), &keys)?;
+    bench.write_svg(|path| chart::bars(path, "srnic beside raw frames, TCP and UCX", &measured.panels()))?;
+    rounds.end
 }
 
 /// Says what is left out, and how it comes in.

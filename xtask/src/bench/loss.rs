@@ -39,27 +39,27 @@ impl Cell {
 
 /// Runs it, prints the table, and writes the files.
 pub fn run(bench: &Bench<'_>) -> Result<()> {
-    let rounds = bench.pick(3, 7);
     let mut cells = vec![vec![Cell::default(); LOSSES.len()]; SERIES.len()];
     let mut round_trips = Vec::new();
-    for round in 1..=rounds {
-        eprintln!("round {round} of {rounds}");
+    let rounds = bench.rounds([3, 7], |round| {
         for (index, loss) in LOSSES.iter().enumerate() {
             for (series, row) in SERIES.iter().zip(&mut cells) {
                 measure(bench, round, loss, *series, &mut row[index])?;
             }
         }
         round_trips.push(round_trip_p99(bench, round)?);
-    }
+        Ok(())
+    })?;
     let keys = keys(&cells, &round_trips);
     println!("{}\n", table(&cells));
     println!("{}\n{}", super::table::of_keys(&keys), bench.machine.line());
     let names: Vec<String> = LOSSES.iter().map(|loss| format!("{loss} %")).collect();
-    bench.write_json(&json!({ "rounds": rounds, "table": table_json(&cells) }), &keys)?;
+    bench.write_json(&json!({ "rounds": rounds.done, "table": table_json(&cells) }), &keys)?;
     bench.write_svg(|path| {
         let title = "Goodput of 4 KB WRITEs against loss, window 500";
         chart::lines(path, title, ["packets lost", "Gb/s"], &names, &lines(&cells))
-    })
+    })?;
+    rounds.end
 }
 
 fn measure(

@@ -76,6 +76,14 @@ struct Bench<'a> {
     machine: Machine,
 }
 
+/// Rounds of a measurement.
+struct Rounds {
+    /// Those that are whole.
+    done: u64,
+    /// What ended them.
+    end: Result<()>,
+}
+
 /// Builds the programs, and measures.
 pub fn run(request: &Request) -> Result<()> {
     match (&request.task, &request.against) {
@@ -96,6 +104,21 @@ impl<'a> Bench<'a> {
         };
         interrupt::catch()?;
         Ok(Self { options, tools, scratch: Scratch::new()?, machine: Machine::here() })
+    }
+
+    /// Measures `quick` or `whole` rounds, which are counted from 1. An error ends them, but what the rounds before have shown is
+    /// not lost: it is to be reported after them. One in the first round is returned at once.
+    fn rounds(&self, [quick, whole]: [u64; 2], mut measure: impl FnMut(u64) -> Result<()>) -> Result<Rounds> {
+        let rounds = self.pick(quick, whole);
+        for round in 1..=rounds {
+            eprintln!("round {round} of {rounds}");
+            match measure(round) {
+                Err(error) if round == 1 => return Err(error),
+                Err(error) => return Ok(Rounds { done: round - 1, end: Err(error) }),
+                Ok(()) => {}
+            }
+        }
+        Ok(Rounds { done: rounds, end: Ok(()) })
     }
 
     /// The first for a quick run, the second for a whole one.

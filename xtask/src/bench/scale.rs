@@ -30,24 +30,23 @@ struct Point {
 
 /// Runs it, prints the table, and writes the files.
 pub fn run(bench: &Bench<'_>) -> Result<()> {
-    let rounds = bench.pick(3, 5);
     let counts = if bench.options.quick { QUICK } else { COUNTS };
     let new = |&count| Point { count, rates: Default::default(), engine_bytes: 0.0, hot_bytes_per_qp: 0.0 };
     let mut points: Vec<Point> = counts.iter().map(new).collect();
-    for round in 1..=rounds {
-        eprintln!("round {round} of {rounds}");
-        points.iter_mut().try_for_each(|point| measure(bench, point))?;
-    }
+    let rounds = bench.rounds([3, 5], |_| points.iter_mut().try_for_each(|point| measure(bench, point)))?;
     let keys = keys(&points);
     println!("{}\n", table_of(&points));
     println!("{}\n{}", table::of_keys(&keys), bench.machine.line());
-    bench
-        .write_json(&json!({ "rounds": rounds, "options": OPTIONS, "table": table_json(&points) }), &keys)?;
+    bench.write_json(
+        &json!({ "rounds": rounds.done, "options": OPTIONS, "table": table_json(&points) }),
+        &keys,
+    )?;
     let names: Vec<String> = points.iter().map(|point| point.count.to_string()).collect();
     bench.write_svg(|path| {
         let title = "SENDs of 512 bytes against queue pairs";
         chart::lines(path, title, ["queue pairs", "millions a second"], &names, &lines(&points))
-    })
+    })?;
+    rounds.end
 }
 
 fn measure(bench: &Bench<'_>, point: &mut Point) -> Result<()> {
