@@ -22,6 +22,10 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use wire::Head;
 
 const ICRC_LEN: usize = 4;
+/// Bytes of a packet from its IP header on, without the ICRC, below which 128 bits are faster than 512, if not by themselves then
+/// among everything else that a packet takes (docs/adr/0012).
+#[cfg(target_arch = "x86_64")]
+const WIDE_MIN: usize = 384;
 
 /// How it is computed. A value exists only where the processor supports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,9 +64,19 @@ impl Kind {
             #[cfg(target_arch = "x86_64")]
             Self::Pclmul => pclmul::is_supported(),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => avx512::is_supported(),
+            Self::Avx512 => avx512::is_supported() && pclmul::is_supported(),
             #[cfg(target_arch = "x86_64")]
-            Self::Gfni => avx512::is_supported() && columns::is_supported(),
+            Self::Gfni => Self::Avx512.is_supported() && columns::is_supported(),
+        }
+    }
+
+    /// The one that it is for a packet of `len` bytes: wherever the wide ones are supported, the narrow one is.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    const fn for_len(self, len: usize) -> Self {
+        match self {
+            Self::Avx512 | Self::Gfni if len < WIDE_MIN => Self::Pclmul,
+            kind => kind,
         }
     }
 
@@ -116,7 +130,7 @@ impl Kernel {
     fn compute(self, frame_from_l3: &[u8]) -> Option<u32> {
         // SAFETY: such a kernel exists only where the processor supports it.
         unsafe {
-            match self.0 {
+            match self.0.for_len(frame_from_l3.len()) {
                 Kind::Portable => None,
                 Kind::Pclmul => pclmul::compute(frame_from_l3),
                 Kind::Avx512 => avx512::compute::<false>(frame_from_l3),
@@ -133,7 +147,7 @@ impl Kernel {
     unsafe fn copy(self, frame: &mut [u8], at: usize, source: NonNull<u8>, len: usize) -> Option<u32> {
         // SAFETY: the processor supports it; `source` as the caller promises.
         unsafe {
-            match self.0 {
+            match self.0.for_len(frame.len()) {
                 Kind::Portable => None,
                 Kind::Pclmul => pclmul::copy(frame, at, source, len),
                 Kind::Avx512 => avx512::copy::<false>(frame, at, source, len),
@@ -193,7 +207,7 @@ impl Kernel {
             // SAFETY: such a kernel exists only where the processor supports it; the lengths were asserted, and `source` is as the
             // caller promises.
             unsafe {
-                match self.0 {
+                match self.0.for_len(frame.len() - ICRC_LEN) {
                     Kind::Portable => {}
                     Kind::Pclmul => return pclmul::emit(a, b, c, d, headers, frame, source),
                     Kind::Avx512 => return avx512::emit::<false>(a, b, c, d, headers, frame, source),
