@@ -366,5 +366,9 @@ impl Drop for EthPort {
         self.door = None;
         // A driver that refuses to stop is removed all the same, as the plug is dropped.
         let _ = self.stop();
+        // Which lets the further queues in again if it fails.
+        if let Some(shared) = &self.shared {
+            shared.close();
+        }
     }
 }

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 /// Most queues each way of one end.
 pub const QUEUES_MAX: u8 = 8;
+
 /// Which end it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {

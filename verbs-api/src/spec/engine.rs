@@ -32,7 +32,7 @@ impl DeviceSpec {
 /// Threads that are bound to a processor each have one of their own.
 pub(crate) fn driver_of_engine(driver: Driver, index: u8) -> Driver {
     match driver {
-        Driver::Thread { cpu: Some(cpu) } => Driver::Thread { cpu: Some(cpu + usize::from(index)) },
+        Driver::Thread { cpu: Some(cpu) } => Driver::Thread { cpu: Some(cpu.saturating_add(index.into())) },
         other => other,
     }
 }
@@ -60,6 +60,9 @@ mod tests {
         assert_eq!(Ok(spec.of_engine(2)), expected.parse());
         let unix: DeviceSpec = "sim:a,engines=2,driver=thread,stat=/run/a".parse().expect("a device");
         assert_eq!(Ok(unix.of_engine(1)), "sim:a,engines=2,driver=thread,stat=/run/a.1".parse());
+        let no_processor: DeviceSpec =
+            format!("sim:a,engines=2,driver=thread@{}", usize::MAX).parse().expect("a device");
+        assert_eq!(no_processor.of_engine(1), no_processor, "which no thread can have");
         let any_port: DeviceSpec = "sim:a,engines=2,stat=127.0.0.1:0".parse().expect("a device");
         assert_eq!(any_port.of_engine(1), any_port);
     }

@@ -65,7 +65,12 @@ fn hosts(driver: Driver, texts: [&str; 2]) -> [Vec<Station>; 2] {
 
 /// Joins queue pairs of each engine here with those that `joined` says of each engine there, has a thread for each engine
 /// play its part, and checks how many frames came in where they had to move.
-fn play(driver: Driver, texts: [&str; 2], joined: impl Fn(usize, usize) -> bool, steered: bool) {
+fn play(
+    driver: Driver,
+    texts: [&str; 2],
+    joined: impl Fn(usize, usize) -> bool,
+    steered: bool,
+) -> Vec<Station> {
     let [mut here, mut there] = hosts(driver, texts);
     for (i, one) in here.iter_mut().enumerate() {
         for (j, two) in there.iter_mut().enumerate() {
@@ -89,6 +94,7 @@ fn play(driver: Driver, texts: [&str; 2], joined: impl Fn(usize, usize) -> bool,
         moved += stats.rx_steered;
     }
     assert_eq!(moved > 0, steered, "{driver:?} {texts:?}: {moved} frames moved");
+    stations
 }
 
 const DRIVERS: [Driver; 2] = [Driver::Inline, Driver::THREAD];
@@ -142,7 +148,12 @@ fn losses_are_repaired_on_the_way_between_engines() {
     let dir = Scratch::new();
     let [server, client] = ["server", "client"].map(|role| dir.memif(role) + ",engines=2");
     let server = format!("fault:loss=2%,seed=7:{server}");
-    play(Driver::Inline, [&server, &client], |i, j| i != j, true);
+    let stations = play(Driver::Inline, [&server, &client], |i, j| i != j, true);
+    // The server's engines come first.
+    for (engine, station) in stations[..2].iter().enumerate() {
+        let faults = station.device.fault_stats();
+        assert!(faults.rx.lost > 0 && faults.tx.lost > 0, "engine {engine}: {faults:?}");
+    }
 }
 
 /// Queue pairs of two engines of one device, whose frames leave neither the process nor go by the port.
