@@ -116,7 +116,7 @@ fn call(
             answered += 1;
         }
         if answered > 0 {
-            // A look at the clock takes as long as a message; with nothing answered there is none to send.
+            // A look at the clock takes a tenth of a message's time. What waits for room goes by the last one.
             now = Instant::now();
         }
         lanes.send(answered == 0, |lane, ends| lane.request(ends, goal, now))?;
