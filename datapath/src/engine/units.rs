@@ -68,14 +68,9 @@ impl Units {
     /// Writes a completion; false if its queue had no room, which must end the queue pair.
     #[inline]
     pub fn complete(&mut self, cq: u32, completion: &Completion) -> bool {
-        let Some(Some(writer)) = self.cqs.get_mut(cq as usize) else { return false };
-        let fits = writer.push(completion).is_ok();
-        if writer.note(completion) {
-            self.cqs_to_tell.push(cq);
-        }
-        if !fits {
-            self.completions(cq).overflow(completion.qpn);
-        }
+        let mut completions = self.completions(cq);
+        let fits = completions.write(completion);
+        completions.publish();
         fits
     }
 
@@ -185,6 +180,14 @@ impl Completions<'_> {
             self.overflow(completion.qpn);
         }
         fits
+    }
+
+    /// Shows the application what was written.
+    #[inline]
+    fn publish(&self) {
+        if let Some(writer) = &self.writer {
+            writer.publish();
+        }
     }
 
     #[cold]
