@@ -116,7 +116,9 @@ fn run(task: Task) -> Result<()> {
         Task::Bench(request) => bench::run(&request),
         Task::Api => api::record(),
         Task::ProbeCapsule => probe::run(),
-        Task::Demo { file, tools } => demo::run(demo::Source::of(file.as_deref()), tools.as_deref()),
+        Task::Demo { file, tools } => {
+            demo::run(demo::Source::of(file.as_deref()), demo::Programs::of(tools.as_deref()))
+        }
     }
 }
 

@@ -5,6 +5,12 @@ use std::process::Command;
 
 use crate::error::{Error, Result};
 
+/// The profile of programs that are measured or given to users.
+pub const RELEASE: &str = "release";
+
+/// The profile of programs that tests run: optimised, too, but built in a fraction of the time.
+pub const CHECKED: &str = "checked";
+
 /// The repository's root.
 pub fn root() -> PathBuf {
     // Cargo sets the variable for `cargo run`; a binary called directly falls back on where it was built.

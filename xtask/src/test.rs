@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::error::Result;
 use crate::lint::EVERY_FEATURE;
-use crate::repo::{self, cargo};
+use crate::repo::{self, CHECKED, RELEASE, cargo};
 use crate::steps::Steps;
 use crate::{demo, setup, sim};
 
@@ -24,7 +24,7 @@ const ALONE: &[(&str, &[&str])] = &[
     // What goes over every port; the whole workspace has the rest again, and everything was compiled by lint.
     ("verbs-api without dpdk", WITHOUT_DPDK),
     // Optimised: it lives on the number of schedules that it gets through.
-    ("model", &["-p", "srnic-model", "--release"]),
+    ("model", &["-p", "srnic-model", "--profile", CHECKED]),
 ];
 
 /// Tests of verbs-api over ports that need no DPDK.
@@ -121,14 +121,15 @@ pub fn run(all: bool) -> Result<()> {
     workspace.extend(EVERY_FEATURE);
     workspace.extend(SAID.iter().flat_map(|member| ["--exclude", *member]));
     steps.command("workspace", test(&workspace));
-    steps.command("swarm", sim::swarm(1, if all { SWARM_SEEDS.1 } else { SWARM_SEEDS.0 }));
+    let (seeds, profile) = if all { (SWARM_SEEDS.1, RELEASE) } else { (SWARM_SEEDS.0, CHECKED) };
+    steps.command("swarm", sim::swarm(1, seeds, profile));
     if all {
         for long in LONG {
             steps.command(long.name, long.command());
         }
     }
     // Last: from here on Ctrl-C is remembered instead of ending us at once.
-    steps.check("demo", || demo::run(demo::Source::SMALL, None));
+    steps.check("demo", || demo::run(demo::Source::SMALL, demo::Programs::Built(CHECKED)));
     steps.finish()
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::process::{Process, free_port, watch};
-use crate::repo::{self, cargo};
+use crate::repo::{self, RELEASE, cargo};
 use crate::scratch::Scratch;
 use crate::setup;
 
@@ -58,21 +58,21 @@ impl Over {
 impl Tools {
     /// Builds all programs of the checked-out sources.
     pub fn build() -> Result<Self> {
-        Self::build_those(&["--bins"])
+        Self::build_those(&["--bins"], RELEASE)
     }
 
     /// Builds no more than these: each is linked and optimised as a whole, which takes longer than to run it.
-    pub fn build_only(programs: &BTreeSet<&str>) -> Result<Self> {
+    pub fn build_only(programs: &BTreeSet<&str>, profile: &str) -> Result<Self> {
         let selected: Vec<&str> = programs.iter().flat_map(|program| ["--bin", program]).collect();
-        Self::build_those(&selected)
+        Self::build_those(&selected, profile)
     }
 
-    fn build_those(selected: &[&str]) -> Result<Self> {
+    fn build_those(selected: &[&str], profile: &str) -> Result<Self> {
         setup::implied(setup::BUILD)?;
-        let mut build = cargo(&["build", "--release", "-p", "srnic-benches"]);
+        let mut build = cargo(&["build", "--profile", profile, "-p", "srnic-benches"]);
         build.args(selected);
         repo::run(build)?;
-        Ok(Self { directory: repo::target_directory()?.join("release") })
+        Ok(Self { directory: repo::target_directory()?.join(profile) })
     }
 
     /// Builds one program for perf, in a target directory of its own, as other flags have everything built again: with frame

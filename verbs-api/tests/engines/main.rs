@@ -3,7 +3,6 @@
 
 #[path = "../support/join.rs"]
 mod join;
-mod processes;
 mod ring;
 #[path = "../support/wait.rs"]
 mod wait;

@@ -14,6 +14,7 @@ use transfer::Transfer;
 
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::repo::RELEASE;
 use crate::scratch::Scratch;
 use crate::tools::Tools;
 
@@ -39,15 +40,32 @@ impl<'a> Source<'a> {
     pub const SMALL: Self = Self::Packed(32 << 20);
 }
 
+/// The programs that the demo runs.
+#[derive(Clone, Copy)]
+pub enum Programs<'a> {
+    /// Those of a directory; nothing is built.
+    In(&'a Path),
+    /// Those of the sources, built with a profile.
+    Built(&'a str),
+}
+
+impl<'a> Programs<'a> {
+    /// Those of a directory, or else those that users are given.
+    pub fn of(directory: Option<&'a Path>) -> Self {
+        directory.map_or(Self::Built(RELEASE), Self::In)
+    }
+}
+
 /// The program that sends a file.
 const TRANSFER: &str = "srnic_file";
 
-/// Measures, sends a file, and shows how it went. `tools` is a directory of other programs than those of the sources,
-/// and then nothing is built.
-pub fn run(source: Source<'_>, tools: Option<&Path>) -> Result<()> {
-    let tools = match tools {
-        Some(directory) => Tools::in_directory(directory),
-        None => Tools::build_only(&figures::programs().chain([TRANSFER]).collect())?,
+/// Measures, sends a file, and shows how it went.
+pub fn run(source: Source<'_>, programs: Programs<'_>) -> Result<()> {
+    let tools = match programs {
+        Programs::In(directory) => Tools::in_directory(directory),
+        Programs::Built(profile) => {
+            Tools::build_only(&figures::programs().chain([TRANSFER]).collect(), profile)?
+        }
     };
     interrupt::catch()?;
     let scratch = Scratch::new()?;
