@@ -31,12 +31,22 @@ impl<P: Port> Engine<P> {
     #[inline(never)]
     fn receive_burst(&mut self, burst: usize) {
         let ahead = self.qps.is_large();
-        for index in 0..burst {
+        let mut index = 0;
+        while index < burst {
             if ahead {
                 self.expect_frames(index, burst);
             }
-            let frame = self.wire.port.rx_frame(index);
-            receive_frame(&mut self.qps, &mut self.units, &mut self.neighbor, &self.config, frame);
+            let port = &self.wire.port;
+            let followers = |number: usize| {
+                let index = index + 1 + number;
+                (index < burst).then(|| port.rx_frame(index))
+            };
+            let Self { qps, units, neighbor, config, .. } = self;
+            let taken = receive_frame(qps, units, neighbor, config, port.rx_frame(index), followers);
+            if ahead {
+                (index + 1..index + taken).for_each(|index| self.expect_frames(index, burst));
+            }
+            index += taken;
         }
         self.wire.port.rx_release();
     }
@@ -46,61 +56,69 @@ impl<P: Port> Engine<P> {
         for _ in 0..frames {
             if !self.wire.pass_loopback_on() {
                 let frame = self.wire.loopback_frame();
-                receive_frame(&mut self.qps, &mut self.units, &mut self.neighbor, &self.config, frame);
+                let Self { qps, units, neighbor, config, .. } = self;
+                receive_frame(qps, units, neighbor, config, frame, |_| None);
             }
             self.wire.loopback_release();
         }
     }
 }
 
-/// One frame: the short way, if everything about it is as it mostly is; else the long way, which says what is not.
+/// One frame: the short way, if everything about it is as it mostly is; else the long way, which says what is not. What goes
+/// the short way takes those of `followers` along that only go on with it. Returns how many frames were taken.
 #[inline(always)]
-fn receive_frame(
+fn receive_frame<'a>(
     qps: &mut QpTable,
     units: &mut Units,
     neighbor: &mut Neighbor,
     config: &EngineConfig,
-    frame: &[u8],
-) {
+    frame: &'a [u8],
+    followers: impl Fn(usize) -> Option<&'a [u8]>,
+) -> usize {
     if let Some(common) = CommonFrame::recognize(frame, config.udp_port)
-        && receive_common(qps, units, &common)
+        && let Some(followed) = receive_common(qps, units, &common, followers)
     {
-        return;
+        return 1 + followed;
     }
     receive_any(qps, units, neighbor, config, frame);
+    1
 }
 
-/// A WRITE or SEND with nothing but data, or an ACK, for a queue pair that takes it. False, and nothing has happened, if
-/// it is something else or a check of protocol.md 1.2 fails.
+/// A WRITE or SEND with nothing but data, or an ACK, for a queue pair that takes it, and how many followed it. `None`, and
+/// nothing has happened, if it is something else or a check of protocol.md 1.2 fails.
 #[inline(always)]
-fn receive_common(qps: &mut QpTable, units: &mut Units, frame: &CommonFrame<'_>) -> bool {
-    let Some((qpc, cold)) = qps.by_qpn(frame.dest_qp()) else { return false };
+fn receive_common<'a>(
+    qps: &mut QpTable,
+    units: &mut Units,
+    frame: &CommonFrame<'a>,
+    followers: impl Fn(usize) -> Option<&'a [u8]>,
+) -> Option<usize> {
+    let (qpc, cold) = qps.by_qpn(frame.dest_qp())?;
     let expected = qpc.service == QpType::Rc
         && qpc.id.mode == WireMode::Srnic
         && qpc.id.pkey == frame.pkey()
         && qpc.template.is_answered_by_common(frame);
     if !expected || !Kernel::detected().verify(frame.from_l3()) {
-        return false;
+        return None;
     }
-    match frame.body() {
-        Some(Body::Write { reth, meta, payload }) => {
-            note_packet(cold, units);
+    let body = frame.body()?;
+    note_packet(cold, units);
+    match body {
+        Body::Write { reth, meta, payload } => {
             let request = RequestPacket::of_write(frame, reth, meta, payload);
             qp::on_request(qpc, cold, units, &request);
         }
-        Some(Body::Send { meta, ssnw, payload }) => {
-            note_packet(cold, units);
+        Body::Send { meta, ssnw, payload } => {
             let request = RequestPacket::of_send(frame, meta, ssnw, payload);
             qp::on_request(qpc, cold, units, &request);
         }
-        Some(Body::Ack { aeth, meta, ackx }) => {
-            note_packet(cold, units);
+        Body::Ack { aeth, meta, ackx } => {
             let ack = Acknowledgement { psn: frame.psn(), aeth, meta, ackx, bitmap: 0 };
             qp::on_acknowledge(qpc, cold, units, &ack);
+            return Some(0);
         }
-        None => return false,
     }
-    true
+    Some(qp::take_followers(qpc, cold, units, frame, followers))
 }
 
 /// A packet passed the checks of protocol.md 1.2.

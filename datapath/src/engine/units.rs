@@ -91,9 +91,15 @@ impl Units {
     /// A queue to write several completions to.
     #[inline]
     pub fn completions(&mut self, cq: u32) -> Completions<'_> {
+        self.memory_and_completions(cq).1
+    }
+
+    /// Memory to place what is received, and a queue to write its completions to.
+    #[inline]
+    pub fn memory_and_completions(&mut self, cq: u32) -> (&MemoryTable, Completions<'_>) {
         let writer = self.cqs.get_mut(cq as usize).and_then(Option::as_mut);
-        let Self { cqs_to_tell: to_tell, counters, events, .. } = self;
-        Completions { cq, writer, to_tell, counters, events }
+        let Self { cqs_to_tell: to_tell, counters, events, memory, .. } = self;
+        (memory, Completions { cq, writer, to_tell, counters, events })
     }
 
     /// Writes a record for the slow path. One that finds no room is counted; timers make up for it.
@@ -180,6 +186,18 @@ impl Completions<'_> {
             self.overflow(completion.qpn);
         }
         fits
+    }
+
+    /// Whether the queue has room for one more.
+    #[inline(always)]
+    pub fn has_room(&mut self) -> bool {
+        self.writer.as_mut().is_some_and(|writer| writer.has_room())
+    }
+
+    /// Shows the application what was written of requests whose places are free.
+    #[inline]
+    pub fn show(&self, _places: Freed) {
+        self.publish();
     }
 
     /// Shows the application what was written.

@@ -102,6 +102,24 @@ impl Owed {
         self.turn = turn;
     }
 
+    /// As many more packets in order, like the one before them, in the same turn: the META of the last, and whether any
+    /// asked for an acknowledgement.
+    #[inline]
+    pub(super) fn note_more(&mut self, packets: u8, counters: &mut Counters, last: Meta, asked: bool) {
+        if self.ce_last {
+            self.ce_count = self.ce_count.wrapping_add(packets.into());
+            counters.rx_ce_marked += u64::from(packets);
+        }
+        if asked {
+            self.due = self.due.max(Due::Asked);
+        }
+        (self.echo_msn, self.echo_offset) = (last.msn, last.offset);
+        self.unacked = self.unacked.saturating_add(packets);
+        if self.unacked >= ACK_EVERY {
+            self.due = Due::Now;
+        }
+    }
+
     /// An acknowledgement goes out in this turn, whatever comes in.
     pub const fn insist(&mut self) {
         self.due = Due::Now;

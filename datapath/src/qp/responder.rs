@@ -2,6 +2,7 @@
 
 mod acknowledge;
 mod emission;
+mod followers;
 mod place;
 mod read;
 mod read_acked;
@@ -11,6 +12,7 @@ mod respond;
 mod responses;
 
 pub(crate) use acknowledge::write_ack;
+pub(crate) use followers::take_followers;
 pub(in crate::qp) use read_acked::{on_read_ack, stop_responses};
 pub(crate) use read_acked::{on_response_command, on_response_timer};
 pub(crate) use recovery::{RxRecovery, apply_advance, close_recovery};

@@ -220,19 +220,27 @@ impl CompletionWriter {
         self.shared.ring.publish(self.tail);
     }
 
+    /// Whether a completion fits.
+    #[inline(always)]
+    pub fn has_room(&mut self) -> bool {
+        let ring = &self.shared.ring;
+        if self.tail.wrapping_sub(self.head_seen) < ring.capacity() {
+            return true;
+        }
+        self.head_seen = ring.head();
+        self.tail.wrapping_sub(self.head_seen) < ring.capacity()
+    }
+
     /// Writes one completion, which shows when it is published.
     ///
     /// # Errors
     /// [`CqOverflow`] if the application left no room.
     #[inline(always)]
     pub fn write(&mut self, completion: &Completion) -> Result<(), CqOverflow> {
-        let ring = &self.shared.ring;
-        if self.tail.wrapping_sub(self.head_seen) >= ring.capacity() {
-            self.head_seen = ring.head();
-            if self.tail.wrapping_sub(self.head_seen) >= ring.capacity() {
-                return Err(CqOverflow);
-            }
+        if !self.has_room() {
+            return Err(CqOverflow);
         }
+        let ring = &self.shared.ring;
         let [wr_id, length, code_word, sender] = ring.words(self.tail);
         store(wr_id, completion.wr_id);
         store(length, pair(completion.byte_len, completion.imm));

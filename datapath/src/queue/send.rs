@@ -284,7 +284,7 @@ pub struct SendQueueReader {
 
 /// Proof that the places of requests are free, without which their completions do not show: who polls one may post
 /// into its place at once.
-pub struct Freed(());
+pub struct Freed(pub(super) ());
 
 impl SendQueueReader {
     /// Starts to fetch the queue's state.

@@ -38,6 +38,14 @@ impl MemoryPort {
         }
     }
 
+    /// A frame from somebody else arrives.
+    pub fn inject(&mut self, bytes: &[u8]) {
+        let mut frame = self.free.pop().expect("a free frame");
+        frame.bytes[..bytes.len()].copy_from_slice(bytes);
+        frame.len = bytes.len();
+        self.arriving.push_back(frame);
+    }
+
     /// The frames sent and not carried away yet.
     pub fn sent(&self) -> impl Iterator<Item = &[u8]> {
         self.sent.iter().map(|frame| &frame.bytes[..frame.len])

@@ -65,6 +65,11 @@ impl Side {
         Self { engine, pd, key, cq, cq_number, ip, mac }
     }
 
+    /// Queue pairs made from now on complete into a queue of so many entries.
+    pub fn use_small_cq(&mut self, entries: u32) {
+        (self.cq_number, self.cq) = self.engine.create_cq(entries).unwrap();
+    }
+
     /// A queue pair in RESET.
     pub fn create(&mut self, options: &Options) -> QpHandles {
         self.try_create(options).unwrap()

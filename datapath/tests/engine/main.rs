@@ -3,6 +3,7 @@
 mod acks;
 #[path = "../common/mod.rs"]
 mod common;
+mod followers;
 mod lives;
 mod long_messages;
 mod memory;

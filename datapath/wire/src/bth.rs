@@ -31,6 +31,9 @@ pub(crate) struct RawBth {
     pub ack_psn: U32,
 }
 
+/// Where the word with PSN and acknowledge request is.
+pub(crate) const ACK_PSN: usize = core::mem::offset_of!(RawBth, ack_psn);
+
 /// What a BTH says. Its reserved bits are sent as zero; [`Repr`](crate::Repr) keeps those it received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bth {

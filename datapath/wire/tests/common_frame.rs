@@ -63,6 +63,21 @@ fn compare(frame: &[u8]) -> Result<bool, TestCaseError> {
     Ok(true)
 }
 
+/// A frame taken apart as the next of a flow is what it is by itself.
+fn compare_behind(before: &[u8], frame: &[u8]) -> Result<(), TestCaseError> {
+    let Some(first) = CommonFrame::recognize(before, ROCE_UDP_PORT) else { return Ok(()) };
+    let Some(next) = first.followed_by(frame) else {
+        prop_assert!(before != frame, "nothing differs");
+        return Ok(());
+    };
+    let alone = CommonFrame::recognize(frame, ROCE_UDP_PORT);
+    let Some(alone) = alone else { return Err(TestCaseError::fail("a common frame in a flow only")) };
+    prop_assert_eq!((next.from_l3(), next.body()), (alone.from_l3(), alone.body()));
+    prop_assert_eq!((next.psn(), next.ack_req()), (alone.psn(), alone.ack_req()));
+    prop_assert_eq!((next.dest_qp(), next.position()), (alone.dest_qp(), alone.position()));
+    Ok(())
+}
+
 /// Nothing but data of an RC message, or an ACK: what has a common form.
 fn is_common(mode: WireMode, opcode: Opcode) -> bool {
     let bare = !opcode.has_imm() && !opcode.has_inv();
@@ -115,12 +130,16 @@ proptest! {
         more in 0usize..20,
     ) {
         let mut frame = around(&transport(&mut repr, &payload, 0), false);
+        let before = frame.clone();
         let at = at.index(frame.len());
         frame[at] ^= flip;
         compare(&frame)?;
+        compare_behind(&before, &frame)?;
         frame.resize(frame.len() + more, 0);
         compare(&frame)?;
+        compare_behind(&before, &frame)?;
         frame.truncate(frame.len() - cut.min(frame.len()));
         compare(&frame)?;
+        compare_behind(&before, &frame)?;
     }
 }

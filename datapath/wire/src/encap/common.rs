@@ -2,7 +2,7 @@
 //! WRITE or SEND of the SRNIC dialect with nothing but its data, or an ACK without a bitmap.
 
 use zerocopy::byteorder::network_endian::U16;
-use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::Ecn;
 use super::raw::{self, Ethernet, Ipv4, Udp};
@@ -12,9 +12,9 @@ use crate::emit::ICRC_LEN;
 use crate::{Ackx, Aeth, Bth, Kind, Meta, Opcode, Position, Psn, Reth, Ssnw, Transport, WireMode};
 
 /// What stands in front of everything that differs between opcodes.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Head {
+pub(super) struct Head {
     ethernet: Ethernet,
     ip: Ipv4,
     udp: Udp,
@@ -28,9 +28,9 @@ const BODY: usize = raw::IPV4 + raw::UDP + Bth::LEN;
 /// [`Datagram`](super::Datagram) and [`Packet`](crate::Packet) take all frames, and know what is wrong with one.
 #[derive(Clone, Copy)]
 pub struct CommonFrame<'a> {
-    head: &'a Head,
-    from_l3: &'a [u8],
-    opcode: Opcode,
+    pub(super) head: &'a Head,
+    pub(super) from_l3: &'a [u8],
+    pub(super) opcode: Opcode,
 }
 
 /// What it carries.

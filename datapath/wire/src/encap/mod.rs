@@ -3,6 +3,7 @@
 mod checksum;
 mod common;
 mod datagram;
+mod follow;
 mod raw;
 mod template;
 

@@ -1,0 +1,158 @@
+//! Messages of one packet each that come one after the other, in order: what is the same of all is looked at once.
+//!
+//! Whatever is not as it was with the packet before is left to [`on_request`](super::on_request), which finds nothing changed.
+
+use crate::engine::Units;
+use crate::icrc::Kernel;
+use crate::memory::Access;
+use crate::qp::context::{QpCold, Qpc};
+use crate::qp::receives::Receives;
+use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
+use wire::{Body, CommonFrame, Meta, Msn, Position, Psn, Ssnw};
+
+/// Takes the packets behind `first`, which was just handled, as long as nothing about them is new: `frames` by number, from 0.
+/// Returns how many.
+#[inline(always)]
+pub(crate) fn take_followers<'a>(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    first: &CommonFrame<'a>,
+    frames: impl Fn(usize) -> Option<&'a [u8]>,
+) -> usize {
+    let as_usual = first.position() == Position::Only
+        && qpc.rx.epsn() == first.psn().next()
+        && qpc.rsp.in_progress.is_none()
+        && qpc.id.state.is_established()
+        && !qpc.rx.in_recovery()
+        && cold.refusal.is_none();
+    if !as_usual {
+        return 0;
+    }
+    let mut run = Run { first, next: qpc.rx.epsn(), msn: qpc.rsp.msn(), asked: false, count: 0 };
+    match first.body() {
+        Some(Body::Send { .. }) => take_sends(qpc, cold, units, &mut run, frames),
+        Some(Body::Write { .. }) => take_writes(qpc, units, &mut run, frames),
+        _ => return 0,
+    }
+    run.settle(qpc, units);
+    usize::from(run.count)
+}
+
+/// What was taken so far.
+struct Run<'a, 'r> {
+    first: &'r CommonFrame<'a>,
+    /// PSN and MSN of the packet that comes next.
+    next: Psn,
+    msn: Msn,
+    /// One asked for an acknowledgement.
+    asked: bool,
+    count: u8,
+}
+
+impl<'a> Run<'a, '_> {
+    /// A frame taken apart, if it is the next packet in order and whole.
+    #[inline(always)]
+    fn recognize(&self, frame: &'a [u8]) -> Option<(CommonFrame<'a>, Body<'a>)> {
+        let frame = self.first.followed_by(frame).filter(|frame| frame.psn() == self.next)?;
+        let body = frame.body()?;
+        Kernel::detected().verify(frame.from_l3()).then_some((frame, body))
+    }
+
+    /// META of the packet that comes next.
+    #[inline(always)]
+    const fn meta(&self) -> Meta {
+        Meta { msn: self.msn, offset: 0 }
+    }
+
+    /// It was taken.
+    #[inline(always)]
+    fn advance(&mut self, frame: &CommonFrame<'_>) {
+        self.next = self.next.next();
+        self.msn = self.msn.next();
+        self.asked |= frame.ack_req();
+        self.count += 1;
+    }
+
+    /// What all of them change of the queue pair.
+    #[inline(always)]
+    fn settle(&self, qpc: &mut Qpc, units: &mut Units) {
+        if self.count == 0 {
+            return;
+        }
+        let packets = u32::from(self.count);
+        let last = Meta { msn: self.msn.sub(1), offset: 0 };
+        qpc.rx.advance(packets);
+        qpc.rsp.completed = (qpc.rsp.completed + packets) & 0xFF_FFFF;
+        qpc.rsp.message_psn = self.next;
+        qpc.rsp.owed.note_more(self.count, &mut units.counters, last, self.asked);
+        units.counters.rx_packets += u64::from(packets);
+        units.counters.rx_in_order += u64::from(packets);
+    }
+}
+
+#[inline(always)]
+fn take_writes<'a>(
+    qpc: &Qpc,
+    units: &Units,
+    run: &mut Run<'a, '_>,
+    frames: impl Fn(usize) -> Option<&'a [u8]>,
+) {
+    let peer = qpc.id.peer();
+    while let Some(frame) = frames(run.count.into()) {
+        let Some((frame, Body::Write { reth, meta, payload })) = run.recognize(frame) else { break };
+        if meta != run.meta() || reth.dma_len as usize != payload.len() {
+            break;
+        }
+        let wanted = Access::REMOTE_WRITE;
+        let mapped = units.memory.check_remote(reth.rkey, peer, reth.va, reth.dma_len.into(), wanted);
+        let Ok(mapped) = mapped else { break };
+        mapped.write(payload);
+        run.advance(&frame);
+    }
+}
+
+/// Only with receives of the queue pair's own, each of one element.
+#[inline(always)]
+fn take_sends<'a>(
+    qpc: &mut Qpc,
+    cold: &QpCold,
+    units: &mut Units,
+    run: &mut Run<'a, '_>,
+    frames: impl Fn(usize) -> Option<&'a [u8]>,
+) {
+    let Receives::Own(queue) = &cold.receives else { return };
+    let (memory, mut completions) = units.memory_and_completions(cold.recv_cq);
+    let mut flags = WcFlags::empty();
+    flags.set(WcFlags::SOLICITED, run.first.solicited());
+    let (tail, mut head, mut ssn) = (queue.tail(), qpc.rsp.recv_head, qpc.rsp.ssn);
+    while let Some(frame) = frames(run.count.into()) {
+        if head == tail || !completions.has_room() {
+            break;
+        }
+        let Some((frame, Body::Send { meta, ssnw, payload })) = run.recognize(frame) else { break };
+        if meta != run.meta() || ssnw != (Ssnw { offset_hi: 0, ssn }) {
+            break;
+        }
+        let (wqe, len) = (queue.wqe(head), payload.len() as u64);
+        let Some(sge) = wqe.only_sge().filter(|_| len <= wqe.length.into()) else { break };
+        let Ok(mapped) = memory.check(sge.lkey, qpc.id.pd, sge.addr, len, Access::LOCAL_WRITE) else { break };
+        mapped.write(payload);
+        let written = completions.write(&Completion {
+            wr_id: wqe.wr_id,
+            status: WcStatus::Success,
+            opcode: WcOpcode::Recv,
+            flags,
+            #[expect(clippy::cast_possible_truncation, reason = "a packet's")]
+            byte_len: len as u32,
+            imm: 0,
+            qpn: qpc.id.qpn,
+            src_qp: 0,
+        });
+        debug_assert!(written, "there was room");
+        run.advance(&frame);
+        (head, ssn) = (head.wrapping_add(1), ssn.next());
+    }
+    completions.show(queue.release(head));
+    (qpc.rsp.recv_head, qpc.rsp.ssn) = (head, ssn);
+}

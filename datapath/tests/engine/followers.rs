@@ -1,0 +1,224 @@
+//! Packets that come one right behind the other have the effect that they have one by one.
+
+use crate::common::rig::{Options, Rig, write};
+use datapath::engine::QpHandles;
+use datapath::memory::Access;
+use datapath::port::RX_BURST;
+use datapath::queue::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// Bytes of the region for each message, of which WRITEs go behind SENDs.
+const PLACE_LEN: usize = 2048;
+const PLACE: u64 = PLACE_LEN as u64;
+const USED: usize = 3 * MESSAGES as usize * PLACE_LEN;
+/// Messages at most: with what is put between them they are one burst.
+const MESSAGES: u32 = 16;
+const _: () = assert!(2 * MESSAGES as usize <= RX_BURST);
+/// No frame of ours, and no other that an engine would know.
+const STRANGER: [u8; 60] = [0x5A; 60];
+
+#[derive(Clone, Debug)]
+struct Message {
+    /// Not of the kind of most of the plan.
+    is_odd: bool,
+    len: u32,
+    solicited: bool,
+    /// A key that the receiver does not have.
+    bad_key: bool,
+    fate: Fate,
+}
+
+/// What becomes of its first frame on the way.
+#[derive(Clone, Debug)]
+enum Fate {
+    Arrives,
+    Lost,
+    Twice,
+    Marked,
+    /// This byte is another.
+    Damaged(usize),
+    /// The same, and the ICRC holds.
+    Forged(usize),
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    let len = prop_oneof![12 => Just(32_u32), 1 => Just(0), 1 => Just(33), 1 => Just(1500)];
+    let fate = prop_oneof![
+        20 => Just(Fate::Arrives),
+        1 => Just(Fate::Lost),
+        1 => Just(Fate::Twice),
+        1 => Just(Fate::Marked),
+        1 => (14_usize..90).prop_map(Fate::Damaged),
+        2 => (50_usize..62).prop_map(Fate::Forged),
+        2 => (70_usize..74).prop_map(Fate::Forged),
+    ];
+    let rare = || prop::bool::weighted(0.03);
+    (prop::bool::weighted(0.1), len, rare(), rare(), fate)
+        .prop_map(|(is_odd, len, solicited, bad_key, fate)| Message { is_odd, len, solicited, bad_key, fate })
+}
+
+#[derive(Clone, Debug)]
+struct Plan {
+    /// Most messages are WRITEs, and not SENDs.
+    writes: bool,
+    messages: Vec<Message>,
+    /// Elements of each receive that is posted.
+    receives: Vec<usize>,
+    completions: u32,
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    let messages = vec(message(), 1..MESSAGES as usize);
+    let receives = vec(prop_oneof![15 => Just(1_usize), 1 => Just(2)], 0..2 * MESSAGES as usize);
+    let completions = prop_oneof![3 => Just(64_u32), 1 => 1_u32..16];
+    (any::<bool>(), messages, receives, completions).prop_map(|(writes, messages, receives, completions)| {
+        Plan { writes, messages, receives, completions }
+    })
+}
+
+/// Everything that the receiver did in one turn.
+#[derive(PartialEq, Debug)]
+struct Effect {
+    sent: Vec<Vec<u8>>,
+    completions: Vec<Completion>,
+    memory: Vec<u8>,
+    counters: datapath::counters::Counters,
+}
+
+/// Side 0 sends, and side 1 takes all of it in one turn, each frame behind `between`.
+fn play(plan: &Plan, between: Option<&[u8]>) -> Effect {
+    let mut rig = Rig::new(1, 128);
+    rig.sides[1].use_small_cq(plan.completions);
+    let caps = QueueCaps { max_recv_wr: 2 * MESSAGES, ..QueueCaps::default() };
+    let mut handles = rig.connect(&Options { caps, ..Options::default() });
+    fill_once(&mut rig, &mut handles);
+    post(plan, &mut rig, &mut handles);
+    rig.sides[0].engine.turn(rig.now);
+    let sent: Vec<Vec<u8>> = rig.sides[0].engine.port().sent().map(<[u8]>::to_vec).collect();
+    let receiver = &mut rig.sides[1];
+    let frames = arriving(plan, sent);
+    for frame in frames.iter().take(MESSAGES as usize) {
+        if let Some(between) = between {
+            receiver.engine.port_mut().inject(between);
+        }
+        receiver.engine.port_mut().inject(frame);
+    }
+    receiver.engine.turn(rig.now);
+    let mut memory = vec![0; USED];
+    let access = Access::LOCAL_WRITE;
+    let all = receiver.engine.memory().check(receiver.key.0, receiver.pd, 0, USED as u64, access);
+    all.unwrap().read(&mut memory);
+    let mut counters = *receiver.engine.counters();
+    counters.drop_not_ours = 0;
+    Effect {
+        sent: receiver.engine.port().sent().map(<[u8]>::to_vec).collect(),
+        completions: std::iter::from_fn(|| receiver.cq.poll()).collect(),
+        memory,
+        counters,
+    }
+}
+
+/// Every place of the receive queue was used before: one that is free still says where something went.
+fn fill_once(rig: &mut Rig, handles: &mut [QpHandles; 2]) {
+    for _ in 0..2 * MESSAGES {
+        let [gather, scatter] = [(0, 8), (1, 2040)].map(|(side, len)| [rig.sides[side].sge(0, len)]);
+        handles[1].recv.post(&RecvRequest { wr_id: 99, scatter: &scatter }).unwrap();
+        let request = write(99, &gather, 0, rig.sides[1].key);
+        handles[0].send.post(&SendRequest { opcode: SendOpcode::Send, ..request }).unwrap();
+        assert!(rig.run(100, |rig| rig.sides[0].drain() == 1));
+        assert_eq!(rig.sides[1].drain(), 1);
+    }
+}
+
+fn post(plan: &Plan, rig: &mut Rig, handles: &mut [QpHandles; 2]) {
+    let [sender, receiver] = &rig.sides;
+    let pattern: Vec<u8> = (0..251).cycle().take(USED).collect();
+    let access = Access::LOCAL_WRITE;
+    let source = sender.engine.memory().check(sender.key.0, sender.pd, 0, USED as u64, access);
+    source.unwrap().write(&pattern);
+    for (wr_id, elements) in (0..).zip(&plan.receives) {
+        let at = wr_id * PLACE;
+        let halves = [receiver.sge(at, 40), receiver.sge(at + 40, 2000)];
+        let whole = [receiver.sge(at, 2040)];
+        let scatter = if *elements == 2 { &halves[..] } else { &whole };
+        handles[1].recv.post(&RecvRequest { wr_id, scatter }).unwrap();
+    }
+    for (wr_id, message) in (0..).zip(&plan.messages) {
+        let gather = [sender.sge(wr_id * PLACE, message.len)];
+        let mut request = write(wr_id, &gather, (u64::from(2 * MESSAGES) + wr_id) * PLACE, receiver.key);
+        if message.is_odd == plan.writes {
+            request.opcode = SendOpcode::Send;
+        }
+        request.flags.set(SendFlags::SOLICITED, message.solicited);
+        request.rkey ^= u32::from(message.bad_key);
+        handles[0].send.stage(&request).unwrap();
+    }
+    handles[0].send.submit();
+}
+
+/// The frames as they come out of the network.
+fn arriving(plan: &Plan, sent: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    let fates = plan.messages.iter().map(|message| &message.fate).chain(std::iter::repeat(&Fate::Arrives));
+    for (mut frame, fate) in sent.into_iter().zip(fates) {
+        match fate {
+            Fate::Arrives => {}
+            Fate::Lost => continue,
+            Fate::Twice => frames.push(frame.clone()),
+            Fate::Marked => mark(&mut frame),
+            Fate::Damaged(at) => damage(&mut frame, *at),
+            Fate::Forged(at) => {
+                damage(&mut frame, *at);
+                wire::icrc::seal(&mut frame[14..]);
+            }
+        }
+        frames.push(frame);
+    }
+    frames
+}
+
+fn damage(frame: &mut [u8], at: usize) {
+    let at = at % frame.len();
+    frame[at] ^= 1;
+}
+
+/// Congestion experienced, with the checksum that goes with it.
+fn mark(frame: &mut [u8]) {
+    frame[15] |= 3;
+    frame[24..26].fill(0);
+    let sum: u32 = frame[14..34].chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum();
+    let folded = (sum & 0xFFFF) + (sum >> 16);
+    let folded = (folded & 0xFFFF) + (folded >> 16);
+    let [.., high, low] = (!folded).to_be_bytes();
+    frame[24..26].copy_from_slice(&[high, low]);
+}
+
+/// Whether the frames of a plan that nothing happens to are all taken.
+fn takes_all(writes: bool) {
+    let message = Message { is_odd: false, len: 32, solicited: false, bad_key: false, fate: Fate::Arrives };
+    let plan = Plan { writes, messages: vec![message; 12], receives: vec![1; 12], completions: 64 };
+    let effect = play(&plan, None);
+    assert_eq!(effect.counters.rx_in_order, 12 + u64::from(2 * MESSAGES));
+    assert_eq!(effect.completions.len(), if writes { 0 } else { 12 });
+    assert_eq!(effect, play(&plan, Some(&STRANGER)));
+}
+
+#[test]
+fn writes_and_sends_that_nothing_happens_to_are_taken() {
+    takes_all(true);
+    takes_all(false);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn whatever_happens_to_them_it_is_as_if_they_came_apart(plan in plan()) {
+        let together = play(&plan, None);
+        let apart = play(&plan, Some(&STRANGER));
+        prop_assert_eq!(&together.counters, &apart.counters);
+        prop_assert_eq!(&together.completions, &apart.completions);
+        prop_assert_eq!(&together.sent, &apart.sent);
+        prop_assert!(together.memory == apart.memory, "other bytes in memory");
+    }
+}
