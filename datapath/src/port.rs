@@ -68,6 +68,11 @@ pub trait Port {
     /// Whether frames can pass now.
     fn link_up(&self) -> bool;
 
+    /// Why there is no link, if the peer was there and it came to nothing: both ends want something else, or it left.
+    fn link_error(&self) -> Option<String> {
+        None
+    }
+
     /// Receives up to [`RX_BURST`] frames and returns how many. The burst before must have been released.
     fn rx_burst(&mut self) -> usize;
 
@@ -123,6 +128,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn link_up(&self) -> bool {
         (**self).link_up()
+    }
+
+    fn link_error(&self) -> Option<String> {
+        (**self).link_error()
     }
 
     fn rx_burst(&mut self) -> usize {

@@ -125,5 +125,5 @@ fn until<T>(device: &Device, look: impl Fn() -> Option<T>) -> Result<T> {
         device.progress();
         thread::yield_now();
     }
-    Err("nothing happened for a minute".into())
+    Err(device.link_error().unwrap_or_else(|| "nothing happened for a minute".into()).into())
 }

@@ -43,6 +43,7 @@ pub(crate) trait Nic: Send {
     fn note_death(&mut self);
     /// Also notes whether that is new.
     fn link_up(&mut self) -> bool;
+    fn link_error(&self) -> Option<String>;
     fn config(&self) -> EngineConfig;
     fn counters(&self) -> Counters;
     fn memory_used(&self) -> EngineMemory;
@@ -181,6 +182,10 @@ impl<P: Port + Send> Nic for Driven<P> {
         self.events.note_link(up);
         self.tell();
         up
+    }
+
+    fn link_error(&self) -> Option<String> {
+        self.engine.port().link_error()
     }
 
     fn config(&self) -> EngineConfig {

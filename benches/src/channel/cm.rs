@@ -4,7 +4,7 @@ use super::Channel;
 use super::stream::{self, End, Stream};
 use crate::dial::dial;
 use crate::error::{Error, Result};
-use crate::pump::{PEER_WAIT, wait_for, wait_until};
+use crate::pump::{PEER_WAIT, wait_for, wait_for_link, wait_until};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use verbs_api::{Connector, Device, Listener, PreparedQueuePair, QueuePair};
@@ -51,7 +51,7 @@ impl Channel {
             let text = format!("with --rdma_cm the server's address is that of its device; {ip} is none");
             return Err(Error::Options(text));
         }
-        wait_for(device, "the link did not come up", || Ok(device.link_up().then_some(())))?;
+        wait_for_link(device)?;
         let (pair, queue) = dial(device, server, PEER_WAIT, || stream::prepare(device))?;
         let stream = Stream::new(device, pair, queue, End::Active);
         let ours = SocketAddr::new(device.ip(), 0);

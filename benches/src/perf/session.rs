@@ -6,7 +6,7 @@ use crate::perf::cli::{Agreed, Common};
 use crate::perf::options;
 use crate::perf::report::Losses;
 use crate::perf::tool::{self, Tool};
-use crate::pump::wait_for;
+use crate::pump::wait_for_link;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use verbs_api::{
@@ -108,7 +108,7 @@ impl<'a> Session<'a> {
         }
         channel.say("region", target.remote())?;
         let remote = channel.hear(device, "region")?;
-        wait_for(device, "the link did not come up", || Ok(device.link_up().then_some(())))?;
+        wait_for_link(device)?;
         let losses = Losses::new(device);
         Ok(Self { device, channel, cq, queue_pairs, srq, source, target, remote, losses })
     }

@@ -108,6 +108,10 @@ impl<P: Port> Port for Fault<P> {
         self.inner.link_up()
     }
 
+    fn link_error(&self) -> Option<String> {
+        self.inner.link_error()
+    }
+
     fn rx_burst(&mut self) -> usize {
         let Some(lane) = &mut self.rx else { return self.inner.rx_burst() };
         for index in 0..self.inner.rx_burst() {

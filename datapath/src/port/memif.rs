@@ -88,11 +88,6 @@ impl MemifPort {
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn was_refused(&self) -> bool {
-        self.end.refused().is_some()
-    }
-
     /// Looks after the connection.
     #[cold]
     fn tend(&mut self) {
@@ -114,6 +109,10 @@ impl Port for MemifPort {
     #[inline]
     fn link_up(&self) -> bool {
         self.end.linked().is_some()
+    }
+
+    fn link_error(&self) -> Option<String> {
+        self.end.refused().filter(|_| !self.link_up()).map(|refusal| refusal.to_string())
     }
 
     #[inline]

@@ -89,6 +89,10 @@ impl<P: Port, W: Write> Port for PcapTap<P, W> {
         self.inner.link_up()
     }
 
+    fn link_error(&self) -> Option<String> {
+        self.inner.link_error()
+    }
+
     fn rx_burst(&mut self) -> usize {
         let count = self.inner.rx_burst();
         for index in 0..count {

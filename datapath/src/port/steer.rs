@@ -186,6 +186,10 @@ impl<P: Port> Port for Steered<P> {
         self.inner.link_up()
     }
 
+    fn link_error(&self) -> Option<String> {
+        self.inner.link_error()
+    }
+
     /// A burst is from the port or from the inbox; neither makes the other wait for longer than one burst.
     fn rx_burst(&mut self) -> usize {
         let us = self.us();

@@ -257,3 +257,23 @@ fn assert_success(status: WcStatus) {
 
 /// What peers may do to memory here.
 const OPEN: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Access::REMOTE_READ);
+
+#[test]
+fn a_peer_with_another_number_of_engines_is_told_why_there_is_no_link() {
+    let dir = Scratch::new();
+    let server = open(Driver::Inline, &format!("{},engines=2", dir.memif("server")));
+    let client = open(Driver::Inline, &format!("fault:loss=1%:{},ip=10.77.0.2", dir.memif("client")));
+    assert_eq!(client[0].device.link_error(), None);
+    let error = wait::until("a reason", || {
+        server.iter().chain(&client).for_each(|station| {
+            station.device.progress();
+        });
+        server[0].device.link_error()
+    });
+    assert!(error.contains("engines"), "{error}");
+    assert!(!server[0].device.link_up() && !client[0].device.link_up());
+    wait::until("the same at the peer", || {
+        client[0].device.progress();
+        client[0].device.link_error()
+    });
+}

@@ -5,7 +5,7 @@ use crate::report::{self, Transfer};
 use srnic_benches::channel::Channel;
 use srnic_benches::completions::Completions;
 use srnic_benches::error::{Error, Result};
-use srnic_benches::pump::{PEER_WAIT, wait_for};
+use srnic_benches::pump::{PEER_WAIT, wait_for_link};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ fn receive(args: &RecvArgs, device: &Device, channel: &mut Channel) -> Result<Tr
     prepared.post_recv(&RecvRequest { wr_id: 0, scatter: &[] })?;
     let local = prepared.endpoint();
     let queue_pair = prepared.connect(&remote)?;
-    wait_for(device, "the link did not come up", || Ok(device.link_up().then_some(())))?;
+    wait_for_link(device)?;
     channel.say("region", region.remote())?;
     channel.say("endpoint", local)?;
 

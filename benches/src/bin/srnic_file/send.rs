@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use srnic_benches::channel::Channel;
 use srnic_benches::completions::Completions;
 use srnic_benches::error::{Error, Result};
-use srnic_benches::pump::wait_for;
+use srnic_benches::pump::wait_for_link;
 use std::net::SocketAddr;
 use std::time::Instant;
 use verbs_api::{
@@ -58,7 +58,7 @@ fn transfer(args: &SendArgs, device: &Device, file: FileBacking, channel: &mut C
     }
     let remote: Endpoint = channel.hear(device, "endpoint")?;
     let mut queue_pair = prepared.connect(&remote)?;
-    wait_for(device, "the link did not come up", || Ok(device.link_up().then_some(())))?;
+    wait_for_link(device)?;
 
     let start = Instant::now();
     write_all(args, &mut queue_pair, &source, &target, Completions::new(&mut cq, channel))?;

@@ -85,7 +85,7 @@ fn another_number_of_queues_finds_no_link() {
         drop(server);
         let mut server = lending_queues(dir.path(), memif::Role::Server, ours).remove(0);
         let (client, _its_others) = open_queues(dir.path(), MemifRole::Client, theirs);
-        refuses(&mut server, client, |server, _| server.was_refused());
+        refuses(&mut server, client, |server, _| server.link_error().is_some());
     }
 }
 
