@@ -13,6 +13,20 @@ pub(crate) fn read<T>(at: *const T) {
     let _ = at;
 }
 
+/// The same with a line that will be written.
+#[inline]
+pub(crate) fn write<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        // SAFETY: a hint, which accesses nothing and cannot fault, whatever the address. Processors that do not know it take it
+        // for no operation.
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(at.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// The same with all lines of a value.
 #[inline]
 pub(crate) fn read_all<T>(value: &T) {

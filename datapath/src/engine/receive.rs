@@ -30,11 +30,11 @@ impl<P: Port> Engine<P> {
 
     #[inline(never)]
     fn receive_burst(&mut self, burst: usize) {
-        let ahead = self.qps.is_large();
+        let arrivals = self.qps.is_large().then(|| self.look_over(burst));
         let mut index = 0;
         while index < burst {
-            if ahead {
-                self.expect_frames(index, burst);
+            if let Some(arrivals) = &arrivals {
+                self.expect_frames(arrivals, index, index);
             }
             let port = &self.wire.port;
             let followers = |number: usize| {
@@ -43,8 +43,9 @@ impl<P: Port> Engine<P> {
             };
             let Self { qps, units, neighbor, config, .. } = self;
             let taken = receive_frame(qps, units, neighbor, config, port.rx_frame(index), followers);
-            if ahead {
-                (index + 1..index + taken).for_each(|index| self.expect_frames(index, burst));
+            if let Some(arrivals) = &arrivals {
+                let next = index + taken;
+                (index + 1..next).for_each(|index| self.expect_frames(arrivals, index, next));
             }
             index += taken;
         }

@@ -110,11 +110,23 @@ impl<'a> Mapped<'a> {
         self.len == 0
     }
 
+    /// Bytes that are fetched ahead.
+    const EXPECTED: usize = 512;
+
     /// Starts to fetch its first bytes; what is behind them the processor expects by itself.
     #[inline]
     pub(crate) fn expect(&self) {
-        const EXPECTED: usize = 512;
-        prefetch::read_lines(self.start.as_ptr(), self.len.min(EXPECTED));
+        prefetch::read_lines(self.start.as_ptr(), self.len.min(Self::EXPECTED));
+    }
+
+    /// The same of a range that will be written.
+    #[inline]
+    pub(crate) fn expect_to_write(&self) {
+        let mut offset = 0;
+        while offset < self.len.min(Self::EXPECTED) {
+            prefetch::write(self.start.as_ptr().wrapping_add(offset));
+            offset += 64;
+        }
     }
 
     /// Copies `source` to the start of the range; its last aligned word is stored last, with release order, for

@@ -19,6 +19,7 @@ use crate::sched::SchedFlags;
 use crate::stream::{RxStream, SlotKind, TxRecovery, TxStream, Watchdog};
 use crate::time::Time;
 use cc_dctcp::Controller;
+use core::mem::offset_of;
 use sr_recovery::Generation;
 use std::sync::Arc;
 use wire::{Msn, NakCode, Psn, Ssn, Template, WireMode};
@@ -166,40 +167,45 @@ impl Attributes {
     }
 }
 
-/// Everything of a queue pair that the fast path does not touch packet by packet.
+/// The rest of a queue pair. What the fast path asks of it comes first, in the order of [`QpCold::RECEIVING`] and
+/// [`QpCold::SENDING`].
+#[repr(C, align(64))]
 pub(crate) struct QpCold {
+    // Of both directions, and of requests that come in.
     pub slot: u32,
-    pub attributes: Attributes,
-    pub shared: Arc<QpShared>,
-    pub send_queue: SendQueueReader,
-    pub receives: Receives,
     pub send_cq: u32,
     pub recv_cq: u32,
+    /// A packet came while the state was RTR, and the program was told.
+    pub was_established: bool,
+    pub rnr_retries: u8,
+    /// When the peer was heard last.
+    pub heard_at: Time,
+    /// The error NAK that answers every request until RESET.
+    pub refusal: Option<(Psn, NakCode)>,
+    pub receives: Receives,
+    // Of requests that go out.
+    pub send_queue: SendQueueReader,
     /// By send-queue position, as many as the ring has entries.
     pub sq_entries: Box<[SqEntry]>,
+    pub shared: Arc<QpShared>,
+    pub failure: Option<PendingFailure>,
+    pub rnr: Option<RnrWait>,
+    pub watchdog: Watchdog,
+    /// Our READs and atomics under way; `None` if `max_rd_atomic` is 0.
+    pub reads: Option<Box<Reads>>,
+    // What is needed when something is not as it mostly is.
+    pub attributes: Attributes,
     /// Where unacknowledged WRITEs go, if the order of those that overlap counts.
     pub writes: Hull,
     pub tx_recovery: TxRecovery,
-    pub watchdog: Watchdog,
-    /// When the peer was heard last.
-    pub heard_at: Time,
     /// What happened since it was created, without the responses sent again in the present life.
     pub counters: QpCounters,
-    /// A packet came while the state was RTR, and the program was told.
-    pub was_established: bool,
-    pub failure: Option<PendingFailure>,
-    pub rnr: Option<RnrWait>,
-    pub rnr_retries: u8,
     /// Probes that are due.
     pub probes: [Option<Psn>; 2],
     /// Bitmap-free recovery state; taken from the engine's pool while something is missing.
     pub rx_recovery: Option<RxRecovery>,
     /// ePSN for which a NACK without SACK was sent.
     pub plain_nack_at: Option<Psn>,
-    /// The error NAK that answers every request until RESET.
-    pub refusal: Option<(Psn, NakCode)>,
-    /// Our READs and atomics under way; `None` if `max_rd_atomic` is 0.
-    pub reads: Option<Box<Reads>>,
     /// Responses to the peer's; `None` if `max_dest_rd_atomic` is 0.
     pub responses: Option<Box<Responses>>,
     /// What a UC queue pair is receiving.
@@ -209,6 +215,8 @@ pub(crate) struct QpCold {
     /// Newest generations of both streams of responses: they survive RESET and the queue pair.
     pub response_lives: ResponseLives,
 }
+
+const _: () = assert!(QpCold::RECEIVING <= 64 && QpCold::SENDING <= 256, "the first cache lines");
 
 /// Generations of the streams of responses of a queue pair's slot.
 #[derive(Clone, Copy, Debug, Default)]
@@ -227,6 +235,11 @@ pub(crate) fn entry_of(entries: &mut [SqEntry], position: u32) -> &mut SqEntry {
 }
 
 impl QpCold {
+    /// Bytes from its start that requests of the peer's need.
+    pub const RECEIVING: usize = offset_of!(Self, send_queue);
+    /// Bytes from its start that requests of our own need as well.
+    pub const SENDING: usize = offset_of!(Self, attributes);
+
     /// The entry of the request at a send-queue position.
     #[inline]
     pub fn entry(&self, position: u32) -> &SqEntry {

@@ -1,7 +1,7 @@
 //! Where a queue pair's receives come from: a queue of its own, or one that it shares with others.
 
 use crate::engine::{AsyncEvent, Units};
-use crate::memory::ProtectionDomainId;
+use crate::memory::{Access, ProtectionDomainId};
 use crate::queue::{RecvQueueReader, RecvWqe, SharedRecvReader, SrqCaps};
 
 /// The receives of a queue pair.
@@ -60,6 +60,25 @@ impl Receives {
     pub fn expect_wqe(&self, head: u32) {
         if let Self::Own(queue) = self {
             queue.expect_wqe(head);
+        }
+    }
+
+    /// Starts to fetch the memory of the receive that is `ahead` behind the next of a shared queue, for `len` bytes.
+    #[inline]
+    pub fn expect_target(&self, units: &Units, ahead: usize, len: usize) {
+        let Self::Shared(taken) = self else { return };
+        if let Some(srq) = units.srqs.get(taken.srq)
+            && let Some(wqe) = srq.queue.expected(ahead)
+            && let Some(sge) = wqe.only_sge()
+            && let Ok(target) = units.memory.check(
+                sge.lkey,
+                srq.pd,
+                sge.addr,
+                u64::from(sge.length).min(len as u64),
+                Access::LOCAL_WRITE,
+            )
+        {
+            target.expect_to_write();
         }
     }
 
@@ -250,6 +269,12 @@ impl Srqs {
             self.0.resize_with(index + 1, || None);
         }
         self.0[index] = Some(srq);
+    }
+
+    /// There has never been one.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Queues that there are.

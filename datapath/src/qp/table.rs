@@ -1,6 +1,7 @@
 //! The dense table of queue pairs, indexed by the low bits of the QPN.
 
 use super::context::{QpCold, Qpc, ResponseLives};
+use crate::engine::Units;
 use crate::memory::MemoryTable;
 use crate::prefetch;
 use crate::qpn::{EngineId, FIRST_FREE_QPN, QPN_BITS};
@@ -176,16 +177,27 @@ impl QpTable {
         }
     }
 
-    /// The same soon after [`QpTable::expect_hot`].
+    /// What its requests need of the other part, soon after [`QpTable::expect_hot`].
     #[inline]
-    pub(crate) fn expect_cold(&self, slot: u32) {
+    pub(crate) fn expect_sending(&self, slot: u32) {
+        self.expect_cold(slot, QpCold::SENDING);
+    }
+
+    /// What the peer's requests need of it, likewise.
+    #[inline]
+    pub(crate) fn expect_receiving(&self, slot: u32) {
+        self.expect_cold(slot, QpCold::RECEIVING);
+    }
+
+    #[inline]
+    fn expect_cold(&self, slot: u32, bytes: usize) {
         let slot = self.slot_of(slot) as usize;
         if let Some(Some(cold)) = self.cold.get(slot) {
-            prefetch::read_all(&**cold);
+            prefetch::read_lines(core::ptr::from_ref(&**cold).cast(), bytes);
         }
     }
 
-    /// Its send queue, soon after [`QpTable::expect_cold`].
+    /// Its send queue, soon after [`QpTable::expect_sending`].
     #[inline]
     pub(crate) fn expect_send_queue(&self, slot: u32) {
         if let Some((_, cold)) = self.peek(slot) {
@@ -214,7 +226,7 @@ impl QpTable {
         }
     }
 
-    /// The receives of the queue pair with that QPN, soon after [`QpTable::expect_cold`].
+    /// The receives of the queue pair with that QPN, soon after [`QpTable::expect_receiving`].
     #[inline]
     pub(crate) fn expect_receives(&self, qpn: u32) {
         if let Some((_, cold)) = self.peek(qpn) {
@@ -227,6 +239,14 @@ impl QpTable {
     pub(crate) fn expect_receive(&self, qpn: u32) {
         if let Some((hot, cold)) = self.peek(qpn) {
             cold.receives.expect_wqe(hot.rsp.recv_head);
+        }
+    }
+
+    /// Where the payload of a request with that QPN goes that is `ahead` frames from now, soon after that.
+    #[inline]
+    pub(crate) fn expect_target(&self, qpn: u32, ahead: usize, len: usize, units: &Units) {
+        if let Some((_, cold)) = self.peek(qpn) {
+            cold.receives.expect_target(units, ahead, len);
         }
     }
 

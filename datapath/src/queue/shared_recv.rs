@@ -131,6 +131,14 @@ impl SharedRecvReader {
         Some(number)
     }
 
+    /// The receive that is `ahead` behind the one that is taken next, if it is posted.
+    #[inline]
+    pub(crate) fn expected(&self, ahead: usize) -> Option<RecvWqe<'_>> {
+        let ahead = u32::try_from(ahead).ok().filter(|ahead| *ahead < self.available())?;
+        let (number, _) = halves(load(&self.shared.posted.entry(self.next.wrapping_add(ahead))[0]));
+        Some(self.wqe(number))
+    }
+
     /// The receive in an entry that was taken.
     #[inline]
     #[must_use]

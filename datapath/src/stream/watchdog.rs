@@ -57,10 +57,12 @@ impl Backoff {
 
 /// The timers of one TxStream that has something outstanding.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Watchdog {
-    config: WatchdogConfig,
+    // Both first: acknowledgements and new packets need no more.
     /// Round-trip times of the stream.
     pub rtt: RttEstimator,
+    config: WatchdogConfig,
     synced: Time,
     period_start: Time,
     rto_from: Time,
