@@ -123,7 +123,9 @@ pub enum Error {
     #[error("{0} within {1} seconds")]
     Late(&'static str, u64),
     /// The peer was there, and it came to nothing.
-    #[error("the link did not come up within {0} seconds: {1}")]
+    #[error(
+        "the link did not come up within {0} seconds; the last peer that came was turned away, or left: {1}"
+    )]
     NoLink(u64, String),
     /// A file.
     #[error("cannot {doing} {}: {source}", path.display())]

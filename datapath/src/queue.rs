@@ -21,10 +21,11 @@ pub use completion::{
 pub use doorbell::{Doorbells, QpShared};
 pub use recv::{RecvQueue, RecvQueueReader, RecvWqe, recv_queue};
 pub(crate) use send::CommonWqe;
-pub use send::{Freed, Handed, SendQueue, SendQueueReader, SendWqe, send_queue};
+pub use send::{Handed, SendQueue, SendQueueReader, SendWqe, send_queue};
 pub use shared_recv::{SharedRecvQueue, SharedRecvReader, SrqCaps, shared_recv_queue};
 pub use sleep::Sleep;
 pub use status::WcStatus;
+pub use word_ring::Freed;
 pub use word_ring::WordRing;
 pub use work_request::{
     ATOMIC_BYTES, DatagramAddress, PostError, QueueCaps, RecvRequest, SendData, SendFlags, SendOpcode,

@@ -175,7 +175,7 @@ impl Device {
         self.nic().link_up()
     }
 
-    /// Why the link is down, where a peer was there and it came to nothing: over memif with `zero-copy=on` it has another `mtu` or
+    /// Why the link is down, where a peer was there, the last of them, and it came to nothing: over memif with `zero-copy=on` it has another `mtu` or
     /// number of `engines`, say, or it left. `None` if no peer was seen yet, the link is up, or the driver does not tell.
     #[must_use]
     pub fn link_error(&self) -> Option<String> {

@@ -104,6 +104,7 @@ fn receive_common<'a>(
     }
     let body = frame.body()?;
     note_packet(cold, units);
+    let is_next = qpc.rx.epsn() == frame.psn();
     match body {
         Body::Write { reth, meta, payload } => {
             let request = RequestPacket::of_write(frame, reth, meta, payload);
@@ -119,7 +120,7 @@ fn receive_common<'a>(
             return Some(0);
         }
     }
-    Some(qp::take_followers(qpc, cold, units, frame, followers))
+    Some(if is_next { qp::take_followers(qpc, cold, units, frame, followers) } else { 0 })
 }
 
 /// A packet passed the checks of protocol.md 1.2.

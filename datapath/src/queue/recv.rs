@@ -1,9 +1,8 @@
 //! The receive queue: written by the application, read by the engine in SSN order or ahead of it.
 
 use super::doorbell::QpShared;
-use super::send::Freed;
 use super::sync::AtomicU64;
-use super::word_ring::{WordRing, halves, load, pair, store};
+use super::word_ring::{Freed, WordRing, halves, load, pair, store};
 use super::work_request::{PostError, QueueCaps, RecvRequest, Sge, WORK_REQUEST_BYTES_MAX, total_length};
 use crate::qp::state::PostVerdict;
 use std::sync::Arc;
@@ -174,8 +173,7 @@ impl RecvQueueReader {
     /// Gives all requests below `head` back to the application.
     #[inline]
     pub fn release(&self, head: u32) -> Freed {
-        self.ring.release(head);
-        Freed(())
+        self.ring.release(head)
     }
 
     /// Bytes of the ring.

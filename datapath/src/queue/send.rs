@@ -2,7 +2,7 @@
 
 use super::doorbell::QpShared;
 use super::sync::AtomicU64;
-use super::word_ring::{WordRing, halves, load, pair, store};
+use super::word_ring::{Freed, WordRing, halves, load, pair, store};
 use super::work_request::{
     ATOMIC_BYTES, PostError, QueueCaps, SendData, SendFlags, SendOpcode, SendRequest, Sge,
     WORK_REQUEST_BYTES_MAX, total_length,
@@ -282,10 +282,6 @@ pub struct SendQueueReader {
     ring: Arc<WordRing>,
 }
 
-/// Proof that the places of requests are free, without which their completions do not show: who polls one may post
-/// into its place at once.
-pub struct Freed(pub(super) ());
-
 impl SendQueueReader {
     /// Starts to fetch the queue's state.
     #[inline]
@@ -377,8 +373,7 @@ impl SendQueueReader {
     /// Gives all requests below `head` back to the application.
     #[inline]
     pub fn release(&self, head: u32) -> Freed {
-        self.ring.release(head);
-        Freed(())
+        self.ring.release(head)
     }
 
     /// Bytes of the ring.

@@ -96,10 +96,15 @@ impl WordRing {
 
     /// Reader only: hands all entries below `head` back.
     #[inline]
-    pub fn release(&self, head: u32) {
+    pub fn release(&self, head: u32) -> Freed {
         self.head.store(head, Ordering::Release);
+        Freed(())
     }
 }
+
+/// Proof that the places of requests are free, without which completions that were written together do not show: who polls one
+/// may post into its place at once.
+pub struct Freed(());
 
 /// Loads a word whose entry was ordered by `tail` or `head`.
 #[inline]

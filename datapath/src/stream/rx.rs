@@ -116,7 +116,8 @@ impl RxStream {
         self.epsn = self.epsn.next();
     }
 
-    /// A request that takes `packets` PSNs was executed: a READ of the Plain mode.
+    /// So many PSNs were taken in order: packets of a run, or those of a READ of the Plain mode.
+    #[inline]
     pub const fn advance(&mut self, packets: u32) {
         self.epsn = self.epsn.add(packets);
     }

@@ -179,16 +179,25 @@ impl Rig {
 
     /// A connected pair of queue pairs, in RTS.
     pub fn connect(&mut self, options: &Options) -> [QpHandles; 2] {
-        let handles = self.sides.each_mut().map(|side| side.create(options));
-        self.bring_up(&handles, options);
+        self.connect_as([options; 2])
+    }
+
+    /// The same with options of its own for each side.
+    pub fn connect_as(&mut self, options: [&Options; 2]) -> [QpHandles; 2] {
+        let handles = [0, 1].map(|side| self.sides[side].create(options[side]));
+        self.bring_up_as(&handles, options);
         handles
     }
 
     /// Both queue pairs from RESET to RTS.
     pub fn bring_up(&mut self, handles: &[QpHandles; 2], options: &Options) {
+        self.bring_up_as(handles, [options; 2]);
+    }
+
+    fn bring_up_as(&mut self, handles: &[QpHandles; 2], options: [&Options; 2]) {
         for (own, peer) in [(0, 1), (1, 0)] {
             let address = self.sides[peer].address();
-            self.sides[own].bring_up(handles[own].qpn, handles[peer].qpn, address, options);
+            self.sides[own].bring_up(handles[own].qpn, handles[peer].qpn, address, options[own]);
         }
     }
 

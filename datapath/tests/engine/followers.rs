@@ -4,9 +4,11 @@ use crate::common::rig::{Options, Rig, write};
 use datapath::engine::QpHandles;
 use datapath::memory::Access;
 use datapath::port::RX_BURST;
+use datapath::qp::attr::QpAttr;
 use datapath::queue::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use wire::Pmtu;
 
 /// Bytes of the region for each message, of which WRITEs go behind SENDs.
 const PLACE_LEN: usize = 2048;
@@ -43,7 +45,7 @@ enum Fate {
 }
 
 fn message() -> impl Strategy<Value = Message> {
-    let len = prop_oneof![12 => Just(32_u32), 1 => Just(0), 1 => Just(33), 1 => Just(1500)];
+    let len = prop_oneof![12 => Just(32_u32), 1 => Just(0), 1 => Just(33), 1 => Just(1000), 1 => Just(1500)];
     let fate = prop_oneof![
         20 => Just(Fate::Arrives),
         1 => Just(Fate::Lost),
@@ -66,15 +68,31 @@ struct Plan {
     /// Elements of each receive that is posted.
     receives: Vec<usize>,
     completions: u32,
+    /// The burst begins with a packet that the receiver has had.
+    begins_with_old: bool,
+    /// The receiver's queue pair does not permit WRITEs.
+    forbids_writes: bool,
+    /// Its path MTU.
+    pmtu: Pmtu,
 }
 
 fn plan() -> impl Strategy<Value = Plan> {
     let messages = vec(message(), 1..MESSAGES as usize);
     let receives = vec(prop_oneof![15 => Just(1_usize), 1 => Just(2)], 0..2 * MESSAGES as usize);
     let completions = prop_oneof![3 => Just(64_u32), 1 => 1_u32..16];
-    (any::<bool>(), messages, receives, completions).prop_map(|(writes, messages, receives, completions)| {
-        Plan { writes, messages, receives, completions }
-    })
+    let pmtu = prop_oneof![3 => Just(Pmtu::B1024), 1 => Just(Pmtu::B512)];
+    let oddities = (any::<bool>(), prop::bool::weighted(0.2), pmtu);
+    (any::<bool>(), messages, receives, completions, oddities).prop_map(
+        |(writes, messages, receives, completions, (begins_with_old, forbids_writes, pmtu))| Plan {
+            writes,
+            messages,
+            receives,
+            completions,
+            begins_with_old,
+            forbids_writes,
+            pmtu,
+        },
+    )
 }
 
 /// Everything that the receiver did in one turn.
@@ -91,7 +109,10 @@ fn play(plan: &Plan, between: Option<&[u8]>) -> Effect {
     let mut rig = Rig::new(1, 128);
     rig.sides[1].use_small_cq(plan.completions);
     let caps = QueueCaps { max_recv_wr: 2 * MESSAGES, ..QueueCaps::default() };
-    let mut handles = rig.connect(&Options { caps, ..Options::default() });
+    let options = Options { caps, ..Options::default() };
+    let access = if plan.forbids_writes { Access::LOCAL_WRITE } else { options.attr.access_flags };
+    let attr = QpAttr { path_mtu: plan.pmtu, access_flags: access, ..options.attr };
+    let mut handles = rig.connect_as([&options, &Options { attr, ..options }]);
     fill_once(&mut rig, &mut handles);
     post(plan, &mut rig, &mut handles);
     rig.sides[0].engine.turn(rig.now);
@@ -160,6 +181,13 @@ fn post(plan: &Plan, rig: &mut Rig, handles: &mut [QpHandles; 2]) {
 /// The frames as they come out of the network.
 fn arriving(plan: &Plan, sent: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
+    if plan.begins_with_old {
+        let mut old = sent[0].clone();
+        let psn = u32::from_be_bytes([0, old[51], old[52], old[53]]).wrapping_sub(1).to_be_bytes();
+        old[51..54].copy_from_slice(&psn[1..]);
+        wire::icrc::seal(&mut old[14..]);
+        frames.push(old);
+    }
     let fates = plan.messages.iter().map(|message| &message.fate).chain(std::iter::repeat(&Fate::Arrives));
     for (mut frame, fate) in sent.into_iter().zip(fates) {
         match fate {
@@ -197,7 +225,15 @@ fn mark(frame: &mut [u8]) {
 /// Whether the frames of a plan that nothing happens to are all taken.
 fn takes_all(writes: bool) {
     let message = Message { is_odd: false, len: 32, solicited: false, bad_key: false, fate: Fate::Arrives };
-    let plan = Plan { writes, messages: vec![message; 12], receives: vec![1; 12], completions: 64 };
+    let plan = Plan {
+        writes,
+        messages: vec![message; 12],
+        receives: vec![1; 12],
+        completions: 64,
+        begins_with_old: false,
+        forbids_writes: false,
+        pmtu: Pmtu::B1024,
+    };
     let effect = play(&plan, None);
     assert_eq!(effect.counters.rx_in_order, 12 + u64::from(2 * MESSAGES));
     assert_eq!(effect.completions.len(), if writes { 0 } else { 12 });

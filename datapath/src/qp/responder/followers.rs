@@ -1,17 +1,18 @@
 //! Messages of one packet each that come one after the other, in order: what is the same of all is looked at once.
 //!
-//! Whatever is not as it was with the packet before is left to [`on_request`](super::on_request), which finds nothing changed.
+//! A packet that is not like the one before is left to [`on_request`](super::on_request): nothing of it has had an effect.
 
 use crate::engine::Units;
 use crate::icrc::Kernel;
 use crate::memory::Access;
+use crate::port::RX_BURST;
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::receives::Receives;
 use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
 use wire::{Body, CommonFrame, Meta, Msn, Position, Psn, Ssnw};
 
-/// Takes the packets behind `first`, which was just handled, as long as nothing about them is new: `frames` by number, from 0.
-/// Returns how many.
+/// Takes the packets behind `first`, which had the expected PSN when it was handled just now, as long as nothing about them is new:
+/// `frames` by number, from 0. Returns how many.
 #[inline(always)]
 pub(crate) fn take_followers<'a>(
     qpc: &mut Qpc,
@@ -20,6 +21,7 @@ pub(crate) fn take_followers<'a>(
     first: &CommonFrame<'a>,
     frames: impl Fn(usize) -> Option<&'a [u8]>,
 ) -> usize {
+    // ePSN has moved behind it only if it was taken, and so every check was made of it.
     let as_usual = first.position() == Position::Only
         && qpc.rx.epsn() == first.psn().next()
         && qpc.rsp.in_progress.is_none()
@@ -39,6 +41,12 @@ pub(crate) fn take_followers<'a>(
     usize::from(run.count)
 }
 
+/// The last check before a packet has an effect.
+#[inline(always)]
+fn is_whole(frame: &CommonFrame<'_>) -> bool {
+    Kernel::detected().verify(frame.from_l3())
+}
+
 /// What was taken so far.
 struct Run<'a, 'r> {
     first: &'r CommonFrame<'a>,
@@ -50,13 +58,14 @@ struct Run<'a, 'r> {
     count: u8,
 }
 
+const _: () = assert!(RX_BURST <= u8::MAX as usize, "a run is not longer than a burst");
+
 impl<'a> Run<'a, '_> {
-    /// A frame taken apart, if it is the next packet in order and whole.
+    /// A frame taken apart, if it is the next packet in order; its ICRC is not checked yet.
     #[inline(always)]
     fn recognize(&self, frame: &'a [u8]) -> Option<(CommonFrame<'a>, Body<'a>)> {
         let frame = self.first.followed_by(frame).filter(|frame| frame.psn() == self.next)?;
-        let body = frame.body()?;
-        Kernel::detected().verify(frame.from_l3()).then_some((frame, body))
+        Some((frame, frame.body()?))
     }
 
     /// META of the packet that comes next.
@@ -107,6 +116,9 @@ fn take_writes<'a>(
         let wanted = Access::REMOTE_WRITE;
         let mapped = units.memory.check_remote(reth.rkey, peer, reth.va, reth.dma_len.into(), wanted);
         let Ok(mapped) = mapped else { break };
+        if !is_whole(&frame) {
+            break;
+        }
         mapped.write(payload);
         run.advance(&frame);
     }
@@ -137,6 +149,9 @@ fn take_sends<'a>(
         let (wqe, len) = (queue.wqe(head), payload.len() as u64);
         let Some(sge) = wqe.only_sge().filter(|_| len <= wqe.length.into()) else { break };
         let Ok(mapped) = memory.check(sge.lkey, qpc.id.pd, sge.addr, len, Access::LOCAL_WRITE) else { break };
+        if !is_whole(&frame) {
+            break;
+        }
         mapped.write(payload);
         let written = completions.write(&Completion {
             wr_id: wqe.wr_id,
@@ -153,6 +168,8 @@ fn take_sends<'a>(
         run.advance(&frame);
         (head, ssn) = (head.wrapping_add(1), ssn.next());
     }
-    completions.show(queue.release(head));
+    if run.count > 0 {
+        completions.show(queue.release(head));
+    }
     (qpc.rsp.recv_head, qpc.rsp.ssn) = (head, ssn);
 }
