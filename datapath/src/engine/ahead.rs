@@ -9,12 +9,12 @@ use crate::prefetch;
 use wire::Opcode;
 
 /// Frames between the one that is handled and those of which this is fetched: hot and cold part of their queue pair, the queue of
-/// its receives, or of the requests that are acknowledged, the first of these, and where a payload goes.
+/// its receives, the first of these, and where a payload goes.
 mod frames {
     pub const HOT: usize = 12;
     pub const COLD: usize = 8;
     pub const QUEUE: usize = 6;
-    pub const REQUEST: usize = 4;
+    pub const RECEIVE: usize = 4;
     pub const TARGET: usize = 3;
 }
 
@@ -66,7 +66,7 @@ impl<P: Port> Engine<P> {
                 self.qps.expect_receives(to.qpn());
             }
         });
-        arrivals.step(index, frames::REQUEST, |to| {
+        arrivals.step(index, frames::RECEIVE, |to| {
             if !to.acknowledges() {
                 self.qps.expect_receive(to.qpn());
             }
