@@ -3,28 +3,7 @@
 /// Starts to fetch the cache line of `at` into the first cache.
 #[inline]
 pub(crate) fn read<T>(at: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint, which accesses nothing and cannot fault, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
-}
-
-/// The same with a line that will be written.
-#[inline]
-pub(crate) fn write<T>(at: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        // SAFETY: a hint, which accesses nothing and cannot fault, whatever the address. Processors that do not know it take it
-        // for no operation.
-        unsafe { _mm_prefetch::<_MM_HINT_ET0>(at.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
+    line::<false>(at.cast());
 }
 
 /// The same with all lines of a value.
@@ -42,10 +21,40 @@ pub(crate) fn read_bytes(bytes: &[u8]) {
 /// The same with the lines of `len` bytes, the first of which begins one.
 #[inline]
 pub(crate) fn read_lines(start: *const u8, len: usize) {
+    lines::<false>(start, len);
+}
+
+/// The same with lines that will be written.
+#[inline]
+pub(crate) fn write_lines(start: *const u8, len: usize) {
+    lines::<true>(start, len);
+}
+
+#[inline]
+fn lines<const WRITE: bool>(start: *const u8, len: usize) {
     const LINE: usize = 64;
     let mut offset = 0;
     while offset < len {
-        read(start.wrapping_add(offset));
+        line::<WRITE>(start.wrapping_add(offset));
         offset += LINE;
     }
+}
+
+#[inline]
+fn line<const WRITE: bool>(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use core::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint, which accesses nothing and cannot fault, whatever the address. Processors that do not know it take it
+        // for no operation.
+        unsafe {
+            if WRITE {
+                _mm_prefetch::<_MM_HINT_ET0>(at.cast())
+            } else {
+                _mm_prefetch::<_MM_HINT_T0>(at.cast())
+            }
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
 }

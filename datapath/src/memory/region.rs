@@ -122,11 +122,7 @@ impl<'a> Mapped<'a> {
     /// The same of a range that will be written.
     #[inline]
     pub(crate) fn expect_to_write(&self) {
-        let mut offset = 0;
-        while offset < self.len.min(Self::EXPECTED) {
-            prefetch::write(self.start.as_ptr().wrapping_add(offset));
-            offset += 64;
-        }
+        prefetch::write_lines(self.start.as_ptr(), self.len.min(Self::EXPECTED));
     }
 
     /// Copies `source` to the start of the range; its last aligned word is stored last, with release order, for

@@ -95,10 +95,7 @@ impl Owed {
     /// A packet in order was taken in this turn.
     #[inline]
     pub const fn note_in_order(&mut self, turn: u16) {
-        self.unacked = self.unacked.saturating_add(1);
-        if self.unacked >= ACK_EVERY {
-            self.due = Due::Now;
-        }
+        self.count(1);
         self.turn = turn;
     }
 
@@ -114,6 +111,12 @@ impl Owed {
             self.due = self.due.max(Due::Asked);
         }
         (self.echo_msn, self.echo_offset) = (last.msn, last.offset);
+        self.count(packets);
+    }
+
+    /// So many more packets are not acknowledged.
+    #[inline]
+    const fn count(&mut self, packets: u8) {
         self.unacked = self.unacked.saturating_add(packets);
         if self.unacked >= ACK_EVERY {
             self.due = Due::Now;
