@@ -5,20 +5,24 @@
 //! and aborts the process. It also turns away clients that come before the port is started, or before the end of the
 //! last connection was noticed, and leaves its socket file behind.
 //!
+//! Nor can clients be shown to the driver. It follows rings to wherever they are said to be, and when a client leaves
+//! between telling of its memory and having it mapped, the descriptor of that memory stays open for ever.
+//!
 //! So the driver listens at a socket without a name, and a thread of ours at the path that users know. It lets one
-//! client in at a time, relays messages and the descriptors in them, and never closes the driver's end of a
-//! connection before the driver has greeted. Frames do not pass here: they go through the memory that the messages
-//! set up.
+//! client in at a time, tells the driver of a client's memory when all of it is there and can be what it is said to
+//! be, and does not close the driver's end of a connection before the driver has greeted, or has made up its mind about
+//! the memory. Frames do not pass here: they go through the memory that the messages set up.
 
 mod hidden;
+mod offer;
 mod relay;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(crate) use hidden::{Hidden, HiddenPath};
 use memif::socket::Listener;
@@ -29,20 +33,35 @@ use crate::unix;
 
 /// How long a client waits when it could not be let in.
 const RESPITE: Duration = Duration::from_millis(10);
-/// How long a door that closes for good waits for the driver's greeting.
+/// How long a door that closes waits for the driver to answer.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// What the thread and its owner share.
 #[derive(Debug)]
 struct Control {
-    /// Readable when one of the flags has changed.
+    /// Readable when something is to be looked at.
     wake: OwnedFd,
-    /// Clients are let in.
-    open: AtomicBool,
+    doorway: Mutex<Doorway>,
+    /// Signalled when the last client has left.
+    empty: Condvar,
     /// The thread is to end.
     end: AtomicBool,
     /// Clients that were turned away because they do not keep to our terms.
     refused: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Doorway {
+    /// Clients are let in.
+    open: bool,
+    /// One is in, or the driver has not done with it.
+    occupied: bool,
+}
+
+impl Control {
+    fn doorway(&self) -> MutexGuard<'_, Doorway> {
+        self.doorway.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A running door. Closed at first; gone, with its socket file, when dropped.
@@ -57,7 +76,8 @@ impl Door {
     pub(crate) fn install(listener: Listener, driver: Arc<Hidden>, terms: Terms) -> io::Result<Self> {
         let control = Arc::new(Control {
             wake: unix::eventfd()?,
-            open: AtomicBool::new(false),
+            doorway: Mutex::default(),
+            empty: Condvar::new(),
             end: AtomicBool::new(false),
             refused: AtomicU64::new(0),
         });
@@ -66,13 +86,22 @@ impl Door {
         Ok(Self { control, thread: Some(thread) })
     }
 
-    /// Lets clients in, or lets them wait. Who is in stays.
-    pub(crate) fn set_open(&self, open: bool) {
-        self.control.open.store(open, Ordering::Release);
+    /// Lets clients in.
+    pub(crate) fn open(&self) {
+        self.control.doorway().open = true;
         unix::raise(&self.control.wake);
     }
 
-    /// Clients turned away so far because they do not keep to our terms.
+    /// Lets clients wait. Who is in must leave; returns when the driver has done with it, but in [`FAREWELL`].
+    pub(crate) fn close(&self) {
+        let mut doorway = self.control.doorway();
+        doorway.open = false;
+        unix::raise(&self.control.wake);
+        // A door that cannot be emptied is closed all the same, and a poisoned one says no more than a sound one.
+        let _ = self.control.empty.wait_timeout_while(doorway, FAREWELL, |doorway| doorway.occupied);
+    }
+
+    /// Clients turned away so far because they do not keep to memif's rules, or to our terms.
     pub(crate) fn refused(&self) -> u64 {
         self.control.refused.load(Ordering::Relaxed)
     }
@@ -80,6 +109,7 @@ impl Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
+        self.close();
         self.control.end.store(true, Ordering::Release);
         unix::raise(&self.control.wake);
         if let Some(thread) = self.thread.take() {
@@ -101,40 +131,21 @@ struct Keeper {
 impl Keeper {
     fn run(mut self) {
         while !self.control.end.load(Ordering::Acquire) {
-            let timeout = self.relay.as_ref().and_then(Relay::time_left);
-            let ready = self.wait(timeout);
+            let ready = self.wait(self.relay.as_ref().and_then(Relay::time_left));
             self.serve(ready);
             if ready.listener {
                 self.let_in();
             }
         }
-        self.farewell();
-    }
-
-    /// The driver's end may be closed only after its greeting.
-    fn farewell(mut self) {
-        let deadline = Instant::now() + FAREWELL;
-        if let Some(relay) = &mut self.relay {
-            relay.dismiss();
-        }
-        while self.relay.as_ref().is_some_and(|relay| !relay.is_over()) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                // The lesser evil: one descriptor leaks, but EAL lives.
-                std::mem::forget(self.relay.take());
-                return;
-            }
-            let ready = self.wait(Some(left));
-            self.serve(ready);
-        }
+        // The lesser evil, if the driver has not answered in all that time: a descriptor leaks, but EAL lives.
+        std::mem::forget(self.relay.take());
     }
 
     fn wait(&self, timeout: Option<Duration>) -> Ready {
         const NOBODY: RawFd = -1;
-        let open = self.relay.is_none() && self.control.open.load(Ordering::Acquire);
-        let ending = self.control.end.load(Ordering::Acquire);
+        let open = self.relay.is_none() && self.control.doorway().open;
         let (client, driver) = self.relay.as_ref().map_or((NOBODY, NOBODY), Relay::descriptors);
-        let listener = if open && !ending { self.listener.as_fd().as_raw_fd() } else { NOBODY };
+        let listener = if open { self.listener.as_fd().as_raw_fd() } else { NOBODY };
         let ready = unix::poll([self.control.wake.as_raw_fd(), listener, client, driver], timeout);
         if ready[0] {
             unix::lower(&self.control.wake);
@@ -150,11 +161,14 @@ impl Keeper {
         if ready.client && relay.hear_client() == Heard::Stranger {
             self.control.refused.fetch_add(1, Ordering::Relaxed);
         }
-        if relay.time_left().is_some_and(|left| left.is_zero()) {
+        let mut doorway = self.control.doorway();
+        if !doorway.open || relay.time_left().is_some_and(|left| left.is_zero()) {
             relay.dismiss();
         }
         if relay.is_over() {
             self.relay = None;
+            doorway.occupied = false;
+            self.control.empty.notify_all();
         }
     }
 
@@ -167,8 +181,12 @@ impl Keeper {
         if unix::has_hung_up(&client) {
             return;
         }
-        if let Ok(driver) = self.driver.connect() {
+        let mut doorway = self.control.doorway();
+        if doorway.open
+            && let Ok(driver) = self.driver.connect()
+        {
             self.relay = Some(Relay::new(client, driver, self.terms));
+            doorway.occupied = true;
         }
     }
 }

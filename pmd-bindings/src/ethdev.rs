@@ -187,7 +187,7 @@ impl EthPort {
             shared.open(self.id);
         }
         if let Some(door) = &self.door {
-            door.set_open(true);
+            door.open();
         }
         Ok(())
     }
@@ -201,7 +201,7 @@ impl EthPort {
             return Ok(());
         }
         if let Some(door) = &self.door {
-            door.set_open(false);
+            door.close();
         }
         if let Some(shared) = &self.shared {
             shared.close();
@@ -238,8 +238,8 @@ impl EthPort {
         up
     }
 
-    /// Of a memif server: clients that were turned away because their frames have another length than ours, or because they
-    /// have another number of queues. They try again, so the number grows.
+    /// Of a memif server: clients that were turned away because their frames have another length than ours, because they
+    /// have another number of queues, or because they do not keep to memif's rules. They try again, so the number grows.
     #[must_use]
     pub fn refused_clients(&self) -> u64 {
         self.door.as_ref().map_or(0, Door::refused)

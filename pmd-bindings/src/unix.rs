@@ -1,13 +1,8 @@
-//! Sockets that memif's control messages travel over (local, connected, message by message), and eventfds.
-
-mod message;
+//! Readiness of descriptors, and eventfds.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
-
-pub(crate) use message::Message;
-pub(crate) use message::{receive, send};
 
 /// Whether the other end of `socket` is closed.
 pub(crate) fn has_hung_up(socket: &OwnedFd) -> bool {

@@ -149,6 +149,13 @@ fn open_files() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("this is Linux").count()
 }
 
+/// The open descriptors and what each refers to.
+fn named_files() -> Vec<(PathBuf, PathBuf)> {
+    let entries = std::fs::read_dir("/proc/self/fd").expect("this is Linux");
+    let paths = entries.flatten().map(|entry| entry.path());
+    paths.filter_map(|path| Some((path.clone(), std::fs::read_link(path).ok()?))).collect()
+}
+
 #[test]
 fn a_thousand_connections_leave_nothing_behind_and_the_last_is_no_more_work() {
     const ROUNDS: u64 = 1000;
@@ -197,7 +204,7 @@ fn links_come_and_go_and_leave_nothing_behind() {
         // Its interrupt thread closes what was its own when it comes to it.
         let deadline = Instant::now() + PATIENCE;
         while open_files() > first {
-            assert!(Instant::now() < deadline, "round {round}: {} descriptors, not {first}", open_files());
+            assert!(Instant::now() < deadline, "round {round}: not {first} descriptors: {:?}", named_files());
             std::thread::yield_now();
         }
     }

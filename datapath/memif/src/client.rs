@@ -160,7 +160,7 @@ const PAGE: usize = 4096;
 impl Memory {
     fn new(shape: &Shape) -> Result<Self, Refusal> {
         let rings = 2 * shape.queues;
-        let ring_len = ring::len(shape.ring_size_log2).next_multiple_of(64);
+        let ring_len = ring::ring_len(shape.ring_size_log2).next_multiple_of(64);
         let buffers = (rings * ring_len).next_multiple_of(PAGE);
         let region = Region::create(buffers + rings * shape.ring_size() * shape.stride())?;
         let memory = Self { region: Arc::new(region), ring_len, buffers };

@@ -3,23 +3,24 @@
 /// Bytes of every message.
 pub(crate) const LEN: usize = 128;
 /// Bytes of a name, with its terminating zero.
-pub(crate) const NAME_LEN: usize = 32;
+pub const NAME_LEN: usize = 32;
 /// Bytes of a secret, with its terminating zero.
-pub(crate) const SECRET_LEN: usize = 24;
+pub const SECRET_LEN: usize = 24;
 /// Bytes of a reason, with its terminating zero.
-const REASON_LEN: usize = 96;
+pub const REASON_LEN: usize = 96;
 /// Version 2.0.
-pub(crate) const VERSION: u16 = 2 << 8;
+pub const VERSION: u16 = 2 << 8;
 /// Packets are Ethernet frames.
-pub(crate) const MODE_ETHERNET: u8 = 0;
+pub const MODE_ETHERNET: u8 = 0;
 
 /// Text in a field of fixed length, up to the first zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Text<const N: usize>([u8; N]);
+pub struct Text<const N: usize>([u8; N]);
 
 impl<const N: usize> Text<N> {
     /// As much of it as fits in front of a zero.
-    pub(crate) fn new(text: &str) -> Self {
+    #[must_use]
+    pub fn new(text: &str) -> Self {
         let mut bytes = [0; N];
         for (to, from) in bytes.iter_mut().take(N - 1).zip(text.bytes()) {
             *to = from;
@@ -27,61 +28,87 @@ impl<const N: usize> Text<N> {
         Self(bytes)
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
+    /// The text.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
         self.0.split(|byte| *byte == 0).next().unwrap_or_default()
     }
 }
 
 /// What a server can do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Hello {
+pub struct Hello {
+    /// Of the program.
     pub name: Text<NAME_LEN>,
+    /// The oldest version of the protocol.
     pub min_version: u16,
+    /// The newest one.
     pub max_version: u16,
-    /// The highest index of a region, of rings to the client, and of rings to the server.
+    /// The highest index of a region.
     pub max_region: u16,
+    /// That of a ring to the client.
     pub max_to_client: u16,
+    /// That of a ring to the server.
     pub max_to_server: u16,
+    /// Binary logarithm of the slots of the longest ring.
     pub max_ring_size_log2: u8,
 }
 
 /// Which interface a client wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Init {
+pub struct Init {
+    /// Of the protocol.
     pub version: u16,
+    /// Of the interface.
     pub id: u32,
+    /// What packets are.
     pub mode: u8,
+    /// What the server wants to hear; empty if nothing.
     pub secret: Text<SECRET_LEN>,
+    /// Of the program.
     pub name: Text<NAME_LEN>,
 }
 
 /// A ring in a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct AddRing {
+pub struct AddRing {
     /// Packets go from the client to the server.
     pub to_server: bool,
+    /// Of the queue.
     pub index: u16,
+    /// Where the ring is.
     pub region: u16,
     /// Of the ring in the region, in bytes.
     pub offset: u32,
+    /// Binary logarithm of its slots.
     pub size_log2: u8,
+    /// Bytes that an end keeps in front of each packet.
     pub private_header: u16,
 }
 
+/// What one end says to the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Message {
+pub enum Message {
+    /// The server has done what it was told.
     Ack,
+    /// The server greets.
     Hello(Hello),
+    /// The client begins.
     Init(Init),
     /// Comes with a descriptor of the memory, `size` bytes long.
     AddRegion {
+        /// Regions are numbered from 0 in turn.
         index: u16,
+        /// In bytes.
         size: u64,
     },
     /// Comes with an eventfd for those who sleep.
     AddRing(AddRing),
+    /// The client has told everything, and what it calls its end.
     Connect(Text<NAME_LEN>),
+    /// So does the server call its own: the link is up.
     Connected(Text<NAME_LEN>),
+    /// Why it is over.
     Disconnect(Text<REASON_LEN>),
 }
 

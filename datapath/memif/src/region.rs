@@ -31,8 +31,7 @@ impl Region {
         if !sealed {
             return Err(Refusal::Protocol("its memory is not sealed against shrinking"));
         }
-        let has = u64::try_from(fstat(&file)?.st_size).unwrap_or(0);
-        if len == 0 || len > has || len > LEN_MAX {
+        if len > LEN_MAX || !is_as_long(&file, len) {
             return Err(Refusal::Protocol("its memory is not as long as it says, or too long"));
         }
         let Ok(len) = usize::try_from(len) else { return Err(Refusal::Protocol("its memory is too long")) };
@@ -55,4 +54,16 @@ impl Region {
         // In bounds, so the pointer does not wrap.
         (end <= self.map.len()).then(|| self.map.as_mut_ptr().wrapping_add(offset))
     }
+}
+
+fn is_as_long(file: &OwnedFd, len: u64) -> bool {
+    let has = fstat(file).ok().and_then(|known| u64::try_from(known.st_size).ok());
+    len > 0 && has.is_some_and(|has| len <= has)
+}
+
+/// Whether a peer's region can be what it says: memory of at least `len` bytes, which is not 0, to read and to write.
+#[must_use]
+pub fn can_be_mapped(file: &OwnedFd, len: u64) -> bool {
+    let map = |len| MmapOptions::new().len(len).map_raw(file);
+    is_as_long(file, len) && usize::try_from(len).is_ok_and(|len| map(len).is_ok())
 }

@@ -28,10 +28,11 @@ const MASK_INTERRUPT: u16 = 1;
 /// The packet goes on in the next descriptor.
 const NEXT: u16 = 1;
 /// Binary logarithm of the slots of the longest ring.
-pub(crate) const SIZE_LOG2_MAX: u8 = 14;
+pub const SIZE_LOG2_MAX: u8 = 14;
 
-/// Bytes of a ring with so many slots.
-pub(crate) const fn len(size_log2: u8) -> usize {
+/// Bytes of a ring whose number of slots has this binary logarithm, at most [`SIZE_LOG2_MAX`].
+#[must_use]
+pub const fn ring_len(size_log2: u8) -> usize {
     HEAD_LEN + (DESC_LEN << size_log2)
 }
 
@@ -74,7 +75,7 @@ impl Ring {
         if !(offset as usize).is_multiple_of(DESC_LEN) {
             return Err(Refusal::Protocol("a ring is not aligned"));
         }
-        let base = region.at(offset as usize, len(size_log2)).and_then(NonNull::new);
+        let base = region.at(offset as usize, ring_len(size_log2)).and_then(NonNull::new);
         let base = base.ok_or(Refusal::Protocol("a ring is not within its region"))?;
         Ok(Self { base, mask: (1 << size_log2) - 1, _region: Arc::clone(region) })
     }

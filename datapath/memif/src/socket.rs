@@ -20,7 +20,7 @@ const BACKLOG: i32 = 16;
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
 /// A message, and the descriptor beside it.
-pub(crate) type Received = (Message, Option<OwnedFd>);
+pub type Received = (Message, Option<OwnedFd>);
 
 /// The socket of a server. Its file goes with it.
 #[derive(Debug)]
@@ -154,11 +154,10 @@ fn open() -> Result<OwnedFd, Errno> {
 }
 
 /// Says something; never waits.
-pub(crate) fn send(
-    socket: &OwnedFd,
-    message: &Message,
-    descriptor: Option<BorrowedFd<'_>>,
-) -> Result<(), Refusal> {
+///
+/// # Errors
+/// [`Refusal::Io`] when the other end is closed or does not listen.
+pub fn send(socket: &OwnedFd, message: &Message, descriptor: Option<BorrowedFd<'_>>) -> Result<(), Refusal> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut beside = SendAncillaryBuffer::new(&mut space);
     let descriptors = descriptor.map(|descriptor| [descriptor]);
@@ -171,7 +170,10 @@ pub(crate) fn send(
 }
 
 /// The next message, or `None` if there is none yet.
-pub(crate) fn receive(socket: &OwnedFd) -> Result<Option<Received>, Refusal> {
+///
+/// # Errors
+/// [`Refusal::Closed`], [`Refusal::Protocol`] for what is no message of memif's, and what the system says.
+pub fn receive(socket: &OwnedFd) -> Result<Option<Received>, Refusal> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut beside = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; LEN];

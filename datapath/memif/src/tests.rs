@@ -207,7 +207,7 @@ impl Linked {
                 Err(going_on) => client = going_on,
             }
         };
-        let second = u32::try_from(ring::len(SIZE_LOG2).next_multiple_of(64)).expect("short");
+        let second = u32::try_from(ring::ring_len(SIZE_LOG2).next_multiple_of(64)).expect("short");
         Self {
             server: server.into_link().expect("connected"),
             _client: link,

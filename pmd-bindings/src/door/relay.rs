@@ -3,20 +3,13 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use memif::Told;
+use memif::message::{Init, Message};
+use memif::{Refusal, Told, socket};
 
-use crate::unix::{self, Message};
+use super::offer::{Breach, Offer};
 
 /// How long a client may take from connecting to the end of its handshake.
 const HANDSHAKE: Duration = Duration::from_secs(2);
-/// memif's message that says which interface the client wants.
-const INIT: u16 = 3;
-/// That which says where a ring is.
-const ADD_RING: u16 = 5;
-/// That which asks for the connection, and says what the client calls its end.
-const CONNECT: u16 = 6;
-/// That which ends the handshake, from the server.
-const CONNECTED: u16 = 7;
 
 /// What a client meets here.
 #[derive(Clone, Copy, Debug)]
@@ -35,37 +28,60 @@ pub(crate) struct Terms {
 pub(super) enum Heard {
     /// Nothing to speak of.
     Well,
-    /// Its frames have another length, or it has another number of queues: it is dismissed.
+    /// It does not keep to memif's rules, or to our terms: it is dismissed.
     Stranger,
+}
+
+/// How far the driver has come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
+enum Stage {
+    /// It has not spoken yet.
+    Ungreeted,
+    /// It has said what it can do.
+    Greeted,
+    /// It lets the client in.
+    Admitted,
+    /// It was told of the client's memory, and has yet to say what it makes of it.
+    Offered,
+    /// It has what it needs.
+    Connected,
 }
 
 /// A pair of sockets, and what has been said.
 ///
+/// The client's regions and rings are acknowledged here, and told to the driver in one go ([`Offer`]):
+///
 /// ```text
-/// Ungreeted ── driver's first message ──▶ Greeted ── CONNECTED ──▶ Connected
-///     │ client gone, or late                 │ client gone, or late    │ client gone
-///     ▼                                      ▼                         ▼
-/// Dismissed ── driver's first message ──▶  over: both ends are closed
+/// Ungreeted ── HELLO ──▶ Greeted ── ACK ──▶ Admitted ── the offer is whole ──▶ Offered ── CONNECTED ──▶ Connected
+///     │ client gone         │ client gone      │ client gone                     │ client gone             │ client gone
+///     ▼ or late             ▼ or late          ▼ or late                         ▼ or late                 ▼
+/// Dismissed ── HELLO ──▶  over               over                     Dismissed ── CONNECTED ──▶         over
 /// ```
-/// The driver closing its end ends each of them.
+/// Over is: both ends are closed. The driver closing its end ends each of them.
 #[derive(Debug)]
 pub(super) struct Relay {
     /// `None` once the client is gone or dismissed.
     client: Option<OwnedFd>,
     driver: OwnedFd,
     terms: Terms,
-    /// Rings that the client has made.
-    rings: usize,
-    greeted: bool,
+    offer: Offer,
+    stage: Stage,
     driver_gone: bool,
-    /// `None` once connected.
-    deadline: Option<Instant>,
+    /// When the handshake must have ended.
+    deadline: Instant,
 }
 
 impl Relay {
     pub(super) fn new(client: OwnedFd, driver: OwnedFd, terms: Terms) -> Self {
-        let deadline = Some(Instant::now() + HANDSHAKE);
-        Self { client: Some(client), driver, terms, rings: 0, greeted: false, driver_gone: false, deadline }
+        Self {
+            client: Some(client),
+            driver,
+            terms,
+            offer: Offer::default(),
+            stage: Stage::Ungreeted,
+            driver_gone: false,
+            deadline: Instant::now() + HANDSHAKE,
+        }
     }
 
     /// The client's socket and the driver's; -1 for one that is gone.
@@ -75,13 +91,14 @@ impl Relay {
 
     /// How long the client has for its handshake, if it has not done with it.
     pub(super) fn time_left(&self) -> Option<Duration> {
-        self.client.as_ref()?;
-        Some(self.deadline?.saturating_duration_since(Instant::now()))
+        let at_it = self.client.is_some() && self.stage != Stage::Connected;
+        at_it.then(|| self.deadline.saturating_duration_since(Instant::now()))
     }
 
     /// Whether both ends can be closed.
     pub(super) fn is_over(&self) -> bool {
-        self.driver_gone || (self.client.is_none() && self.greeted)
+        let awaited = matches!(self.stage, Stage::Ungreeted | Stage::Offered);
+        self.driver_gone || (self.client.is_none() && !awaited)
     }
 
     /// Lets the client go.
@@ -91,59 +108,83 @@ impl Relay {
 
     /// Passes on what the driver has said.
     pub(super) fn hear_driver(&mut self) {
-        let message = match unix::receive(&self.driver) {
-            Ok(Some(message)) => message,
+        let message = match socket::receive(&self.driver) {
+            Ok(Some((message, _))) => message,
             Ok(None) => return,
             Err(_) => {
                 self.driver_gone = true;
                 return;
             }
         };
-        self.greeted = true;
-        if message.kind() == Some(CONNECTED) {
-            self.deadline = None;
+        self.stage = match (self.stage, &message) {
+            (_, Message::Connected(_)) => Stage::Connected,
+            (Stage::Ungreeted, _) => Stage::Greeted,
+            (Stage::Greeted, Message::Ack) => Stage::Admitted,
+            // The client has heard that from us.
+            (Stage::Offered, Message::Ack) => return,
+            (stage, _) => stage,
+        };
+        self.tell_client(&message);
+        self.submit();
+    }
+
+    /// Takes in or passes on what the client has said.
+    pub(super) fn hear_client(&mut self) -> Heard {
+        let heard = match self.client.as_ref().map(socket::receive) {
+            None | Some(Ok(None)) => return Heard::Well,
+            Some(Ok(Some((message, descriptor)))) => self.take(message, descriptor),
+            Some(Err(Refusal::Protocol(_))) => Err(Breach),
+            Some(Err(_)) => {
+                self.dismiss();
+                return Heard::Well;
+            }
+        };
+        if heard.is_ok() {
+            return Heard::Well;
         }
-        if self.client.as_ref().is_some_and(|client| unix::send(client, &message).is_err()) {
+        self.dismiss();
+        Heard::Stranger
+    }
+
+    fn take(&mut self, message: Message, descriptor: Option<OwnedFd>) -> Result<(), Breach> {
+        match message {
+            Message::Init(init) if self.stage < Stage::Admitted => {
+                self.tell_driver(&Message::Init(Init { id: self.terms.interface, ..init }));
+            }
+            Message::AddRegion { index, size } => {
+                self.offer.add_region(index, size, descriptor)?;
+                self.tell_client(&Message::Ack);
+            }
+            Message::AddRing(ring) => {
+                self.offer.add_ring(ring, descriptor, self.terms.told)?;
+                self.tell_client(&Message::Ack);
+            }
+            Message::Connect(name) => {
+                self.offer.end(name, self.terms.told)?;
+                self.submit();
+            }
+            Message::Disconnect(_) => self.tell_driver(&message),
+            _ => return Err(Breach),
+        }
+        Ok(())
+    }
+
+    /// Tells the driver of the client's memory, once it lets the client in and all is there.
+    fn submit(&mut self) {
+        if self.stage == Stage::Admitted && self.offer.is_whole() {
+            self.stage = Stage::Offered;
+            self.driver_gone |= self.offer.submit(&self.driver).is_err();
+        }
+    }
+
+    fn tell_client(&mut self, message: &Message) {
+        if self.client.as_ref().is_some_and(|client| socket::send(client, message, None).is_err()) {
             self.dismiss();
         }
     }
 
-    /// Passes on what the client has said.
-    pub(super) fn hear_client(&mut self) -> Heard {
-        let Some(received) = self.client.as_ref().map(unix::receive) else { return Heard::Well };
-        match received {
-            Ok(Some(mut message)) => {
-                if message.kind() == Some(INIT) {
-                    message.set_interface(self.terms.interface);
-                }
-                if self.is_strange(&message) {
-                    self.dismiss();
-                    return Heard::Stranger;
-                }
-                // A driver that does not listen any more says so by closing its end.
-                let _ = unix::send(&self.driver, &message);
-            }
-            Ok(None) => {}
-            Err(_) => self.dismiss(),
-        }
-        Heard::Well
-    }
-
-    /// Whether the message breaks our terms.
-    fn is_strange(&mut self, message: &Message) -> bool {
-        let told = self.terms.told;
-        let rings = 2 * usize::from(told.queues);
-        match message.kind() {
-            Some(ADD_RING) => {
-                self.rings += 1;
-                message.ring_index().is_some_and(|index| index >= told.queues.into())
-            }
-            Some(CONNECT) => {
-                let lacks_rings = told.queues > 1 && self.rings < rings;
-                lacks_rings
-                    || message.interface_name().and_then(Told::by).is_some_and(|theirs| theirs != told)
-            }
-            _ => false,
-        }
+    /// A driver that does not listen any more says so by closing its end.
+    fn tell_driver(&self, message: &Message) {
+        let _ = socket::send(&self.driver, message, None);
     }
 }

@@ -1,19 +1,22 @@
-use std::os::fd::FromRawFd;
+use std::fs::File;
+use std::os::fd::{BorrowedFd, FromRawFd};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use memif::message::{AddRing, Hello, Init, MODE_ETHERNET, Message, SECRET_LEN, Text, VERSION};
+use memif::socket::{receive, send};
+use memif::{Told, ring_len};
 
 use super::*;
-use std::path::PathBuf;
-
-use memif::Told;
-
-use crate::unix::{Message, receive, send};
 
 const LIMIT: Duration = Duration::from_secs(60);
-const HELLO: u16 = 2;
-const INIT: u16 = 3;
-const ADD_RING: u16 = 5;
-const CONNECT: u16 = 6;
-const CONNECTED: u16 = 7;
 const TERMS: Terms = Terms { interface: 0x0102_0304, told: Told { max_frame: 4608, queues: 1 } };
+/// Binary logarithm of the slots of a ring.
+const SLOTS_LOG2: u8 = 4;
+/// Bytes of a region: room for eight rings.
+const REGION_LEN: u64 = 8 * ring_len(SLOTS_LOG2) as u64;
+/// A name that tells nothing.
+const STRANGERS: &str = "memif0/0 of somebody else";
 
 /// A directory, a door in it, and the driver's side of it played by the test.
 struct Setting {
@@ -42,7 +45,11 @@ impl Setting {
     }
 
     fn open(&self) {
-        self.door.as_ref().expect("installed").set_open(true);
+        self.door().open();
+    }
+
+    fn door(&self) -> &Door {
+        self.door.as_ref().expect("installed")
     }
 
     fn client(&self) -> OwnedFd {
@@ -52,6 +59,18 @@ impl Setting {
     /// The driver's side of the next client.
     fn accept(&self) -> OwnedFd {
         eventually(|| self.driver.accept().ok())
+    }
+
+    /// A client that was let in, and the driver's side of it.
+    fn admitted(&self) -> (OwnedFd, OwnedFd) {
+        let (client, driver) = (self.client(), self.accept());
+        say(&driver, &hello());
+        assert_eq!(hear(&client), hello());
+        say(&client, &init());
+        hear(&driver);
+        say(&driver, &Message::Ack);
+        assert_eq!(hear(&client), Message::Ack);
+        (client, driver)
     }
 }
 
@@ -72,13 +91,73 @@ fn eventually<T>(mut step: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-fn message(kind: u16, descriptor: Option<OwnedFd>) -> Message {
-    let mut bytes = [0xa5; 128];
-    bytes[..2].copy_from_slice(&kind.to_ne_bytes());
-    Message::new(&bytes, descriptor)
+fn hello() -> Message {
+    Message::Hello(Hello {
+        name: Text::new("driver"),
+        min_version: VERSION,
+        max_version: VERSION,
+        max_region: 255,
+        max_to_client: 255,
+        max_to_server: 255,
+        max_ring_size_log2: 14,
+    })
+}
+
+fn init() -> Message {
+    let secret: Text<SECRET_LEN> = Text::new("psst");
+    Message::Init(Init { version: VERSION, id: 7, mode: MODE_ETHERNET, secret, name: Text::new("client") })
+}
+
+fn connected() -> Message {
+    Message::Connected(Text::new("driver"))
+}
+
+fn connect(name: &str) -> Message {
+    Message::Connect(Text::new(name))
+}
+
+fn ring(number: u16) -> AddRing {
+    AddRing {
+        to_server: number.is_multiple_of(2),
+        index: number / 2,
+        region: 0,
+        offset: u32::from(number) * u32::try_from(ring_len(SLOTS_LOG2)).expect("short"),
+        size_log2: SLOTS_LOG2,
+        private_header: 0,
+    }
+}
+
+fn memory(len: u64) -> File {
+    // SAFETY: a name that is terminated; the descriptor is new and ours.
+    let file = unsafe { File::from_raw_fd(libc::memfd_create(c"region".as_ptr(), libc::MFD_CLOEXEC)) };
+    file.set_len(len).expect("room");
+    file
+}
+
+fn say(socket: &OwnedFd, message: &Message) {
+    send(socket, message, None).expect("the other end is open");
+}
+
+fn hand(socket: &OwnedFd, message: &Message, descriptor: BorrowedFd<'_>) {
+    send(socket, message, Some(descriptor)).expect("the other end is open");
+}
+
+/// Tells of a region and so many rings, which are acknowledged.
+fn offer(client: &OwnedFd, rings: u16) {
+    let (memory, wake) = (memory(REGION_LEN), unix::eventfd().expect("a descriptor"));
+    hand(client, &Message::AddRegion { index: 0, size: REGION_LEN }, memory.as_fd());
+    assert_eq!(hear(client), Message::Ack);
+    for number in 0..rings {
+        hand(client, &Message::AddRing(ring(number)), wake.as_fd());
+        assert_eq!(hear(client), Message::Ack);
+    }
 }
 
 fn hear(socket: &OwnedFd) -> Message {
+    take(socket).0
+}
+
+fn take(socket: &OwnedFd) -> (Message, Option<OwnedFd>) {
     eventually(|| receive(socket).expect("the other end is open"))
 }
 
@@ -86,28 +165,91 @@ fn expect_closed(socket: &OwnedFd) {
     eventually(|| receive(socket).err());
 }
 
+fn expect_silence(socket: &OwnedFd) {
+    thread::sleep(Duration::from_millis(20));
+    assert!(receive(socket).expect("the other end is open").is_none());
+}
+
+/// Whether both descriptors are of one eventfd.
+fn is_same(one: &OwnedFd, other: &OwnedFd) -> bool {
+    unix::raise(one);
+    let [readable] = unix::poll([other.as_raw_fd()], Some(Duration::ZERO));
+    unix::lower(one);
+    readable
+}
+
 #[test]
-fn messages_and_descriptors_pass_both_ways() {
-    let mut setting = Setting::new("pass");
+fn the_driver_is_told_of_a_clients_memory_when_all_of_it_is_there() {
+    let mut setting = Setting::new("offer");
     setting.open();
-    let client = setting.client();
-    let driver = setting.accept();
-    let carried = unix::eventfd().expect("a descriptor");
-    for (from, to) in [(&driver, &client), (&client, &driver)] {
-        send(from, &message(HELLO, None)).expect("open");
-        assert_eq!(hear(to).kind(), Some(HELLO));
-        send(from, &message(CONNECTED, Some(carried.try_clone().expect("a copy")))).expect("open");
-        let heard = hear(to);
-        assert_eq!(heard.kind(), Some(CONNECTED));
-        unix::raise(heard.descriptor().expect("it was carried over"));
-        let [readable] = unix::poll([carried.as_raw_fd()], Some(Duration::ZERO));
-        assert!(readable, "the descriptor is another");
-        unix::lower(&carried);
+    let (client, driver) = setting.admitted();
+    let (memory, wakes) = (memory(REGION_LEN), [(); 2].map(|()| unix::eventfd().expect("a descriptor")));
+    let region = Message::AddRegion { index: 0, size: REGION_LEN };
+    hand(&client, &region, memory.as_fd());
+    assert_eq!(hear(&client), Message::Ack);
+    for (number, wake) in (0..).zip(&wakes) {
+        hand(&client, &Message::AddRing(ring(number)), wake.as_fd());
+        assert_eq!(hear(&client), Message::Ack);
     }
+    expect_silence(&driver);
+    say(&client, &connect(STRANGERS));
+    let (heard, file) = take(&driver);
+    assert_eq!(heard, region);
+    let length = File::from(file.expect("it was carried over")).metadata().expect("a file").len();
+    assert_eq!(length, REGION_LEN);
+    for (number, wake) in (0..).zip(&wakes) {
+        let (heard, theirs) = take(&driver);
+        assert_eq!(heard, Message::AddRing(ring(number)));
+        assert!(is_same(wake, &theirs.expect("it was carried over")));
+    }
+    assert_eq!(hear(&driver), connect(STRANGERS));
+    for _ in 0..3 {
+        say(&driver, &Message::Ack);
+    }
+    say(&driver, &connected());
+    assert_eq!(hear(&client), connected(), "the acknowledgements were ours");
     setting.door = None;
     expect_closed(&client);
     expect_closed(&driver);
     assert!(!setting.directory.join("s").exists());
+}
+
+/// It does not close what it has not mapped.
+#[test]
+fn a_driver_that_was_told_of_memory_is_heard_whatever_becomes_of_the_client() {
+    let setting = Setting::new("heard");
+    setting.open();
+    let (client, driver) = setting.admitted();
+    offer(&client, 2);
+    say(&client, &connect(STRANGERS));
+    for _ in 0..4 {
+        hear(&driver);
+    }
+    drop(client);
+    for _ in 0..3 {
+        expect_silence(&driver);
+        say(&driver, &Message::Ack);
+    }
+    say(&driver, &connected());
+    expect_closed(&driver);
+}
+
+#[test]
+fn a_client_that_says_all_at_once_is_understood() {
+    let setting = Setting::new("once");
+    setting.open();
+    let client = setting.client();
+    say(&client, &init());
+    let driver = setting.accept();
+    assert!(matches!(hear(&driver), Message::Init(_)));
+    offer(&client, 2);
+    say(&client, &connect(STRANGERS));
+    expect_silence(&driver);
+    say(&driver, &hello());
+    assert_eq!(hear(&client), hello());
+    expect_silence(&driver);
+    say(&driver, &Message::Ack);
+    assert!(matches!(hear(&driver), Message::AddRegion { .. }));
 }
 
 #[test]
@@ -116,13 +258,9 @@ fn the_door_says_which_interface_a_client_wants() {
     setting.open();
     let client = setting.client();
     let driver = setting.accept();
-    send(&client, &message(INIT, None)).expect("open");
-    let mut expected = [0xa5; 128];
-    expected[..2].copy_from_slice(&INIT.to_ne_bytes());
-    expected[4..8].copy_from_slice(&TERMS.interface.to_ne_bytes());
-    assert_eq!(hear(&driver).bytes(), expected);
-    send(&client, &Message::new(&INIT.to_ne_bytes(), None)).expect("open");
-    assert_eq!(hear(&driver).bytes(), INIT.to_ne_bytes(), "too short to name one");
+    say(&client, &init());
+    let Message::Init(asked) = init() else { panic!("it is one") };
+    assert_eq!(hear(&driver), Message::Init(Init { id: TERMS.interface, ..asked }));
 }
 
 #[test]
@@ -131,22 +269,13 @@ fn a_client_whose_frames_have_another_length_is_turned_away() {
     setting.open();
     for (name, welcome) in [
         ("net_memif_f4608_7", true),
-        ("memif0/0 of somebody else", true),
+        (STRANGERS, true),
         ("net_memif_f1518_7", false),
         ("net_memif_f4608_q2_7", false),
     ] {
-        let client = setting.client();
-        let driver = setting.accept();
-        send(&driver, &message(HELLO, None)).expect("open");
-        hear(&client);
-        send(&client, &connect(name)).expect("open");
-        if welcome {
-            assert_eq!(hear(&driver).kind(), Some(CONNECT), "{name}");
-            drop(client);
-        }
-        expect_closed(&driver);
+        expect_welcome(&setting, 2, name, welcome);
     }
-    assert_eq!(setting.door.as_ref().expect("installed").refused(), 2);
+    assert_eq!(setting.door().refused(), 2);
 }
 
 /// The driver would take a queue that has no ring for one that has the first.
@@ -156,55 +285,83 @@ fn a_client_with_fewer_queues_is_turned_away() {
     setting.open();
     for (name, rings, welcome) in [
         ("net_memif_f4608_q2_7", 4, true),
-        ("memif0/0 of somebody else", 4, true),
-        ("memif0/0 of somebody else", 3, false),
+        (STRANGERS, 4, true),
+        (STRANGERS, 3, false),
+        (STRANGERS, 0, false),
         ("net_memif_f4608_7", 4, false),
         ("net_memif_f4608_q3_7", 4, false),
     ] {
-        let client = setting.client();
-        let driver = setting.accept();
-        send(&driver, &message(HELLO, None)).expect("open");
-        hear(&client);
-        for _ in 0..rings {
-            send(&client, &add_ring(1)).expect("open");
-            assert_eq!(hear(&driver).kind(), Some(ADD_RING));
-        }
-        send(&client, &connect(name)).expect("open");
-        if welcome {
-            assert_eq!(hear(&driver).kind(), Some(CONNECT), "{name} {rings}");
-            drop(client);
-        }
+        expect_welcome(&setting, rings, name, welcome);
+    }
+    assert_eq!(setting.door().refused(), 4);
+}
+
+fn expect_welcome(setting: &Setting, rings: u16, name: &str, welcome: bool) {
+    let (client, driver) = setting.admitted();
+    offer(&client, rings);
+    say(&client, &connect(name));
+    if welcome {
+        assert!(matches!(hear(&driver), Message::AddRegion { .. }), "{name}");
+        say(&driver, &connected());
+        drop(client);
+        eventually(|| receive(&driver).is_err().then_some(()));
+    } else {
+        expect_closed(&client);
         expect_closed(&driver);
     }
-    assert_eq!(setting.door.as_ref().expect("installed").refused(), 3);
 }
 
-/// So does the driver, by then, but nobody would know why.
+/// A message, and a descriptor that comes with it.
+type Said = (Message, Option<OwnedFd>);
+
+/// The driver believes what it is told.
 #[test]
-fn a_client_with_more_queues_is_turned_away() {
-    let setting = Setting::new("rings");
+fn a_client_that_breaks_the_rules_is_turned_away() {
+    let setting = Setting::new("rules");
     setting.open();
-    let client = setting.client();
-    let driver = setting.accept();
-    send(&driver, &message(HELLO, None)).expect("open");
-    hear(&client);
-    send(&client, &add_ring(0)).expect("open");
-    assert_eq!(hear(&driver).kind(), Some(ADD_RING));
-    send(&client, &add_ring(1)).expect("open");
+    let region =
+        |index, size, file: File| -> Said { (Message::AddRegion { index, size }, Some(file.into())) };
+    let wake = || unix::eventfd().expect("a descriptor");
+    let bad_ring = |ring| -> Said { (Message::AddRing(ring), Some(wake())) };
+    let read_only = || {
+        let memory = memory(REGION_LEN);
+        File::open(format!("/proc/self/fd/{}", memory.as_raw_fd())).expect("a file")
+    };
+    let breaches: Vec<(&str, Said)> = vec![
+        ("a region without memory", (Message::AddRegion { index: 1, size: 64 }, None)),
+        ("one out of turn", region(2, REGION_LEN, memory(REGION_LEN))),
+        ("one that is shorter than it says", region(1, REGION_LEN, memory(REGION_LEN - 1))),
+        ("one of nothing", region(1, 0, memory(REGION_LEN))),
+        ("one that is no memory", (Message::AddRegion { index: 1, size: 8 }, Some(wake()))),
+        ("one that cannot be written to", region(1, REGION_LEN, read_only())),
+        ("a ring without an eventfd", (Message::AddRing(ring(0)), None)),
+        ("one of a queue that is not there", bad_ring(ring(2))),
+        ("one in a region that is not there", bad_ring(AddRing { region: 1, ..ring(0) })),
+        ("one that ends outside", bad_ring(AddRing { offset: ring(7).offset + 1, ..ring(0) })),
+        ("one that is too long", bad_ring(AddRing { size_log2: 15, ..ring(0) })),
+        ("the end without rings", (connect(STRANGERS), None)),
+        ("what a server says", (connected(), None)),
+        ("an interface when it has one", (init(), None)),
+    ];
+    let count = breaches.len() as u64;
+    for (what, (message, descriptor)) in breaches {
+        let (client, driver) = setting.admitted();
+        offer(&client, 0);
+        send(&client, &message, descriptor.as_ref().map(AsFd::as_fd)).expect("open");
+        eventually(|| receive(&client).is_err().then_some(()));
+        assert!(eventually(|| receive(&driver).transpose()).is_err(), "the driver heard of {what}");
+    }
+    let (client, driver) = setting.admitted();
+    offer(&client, 2);
+    hand(&client, &Message::AddRing(ring(1)), wake().as_fd());
     expect_closed(&driver);
-    assert_eq!(setting.door.as_ref().expect("installed").refused(), 1);
-}
-
-fn add_ring(index: u16) -> Message {
-    let fields = [ADD_RING, 1, index, 0].map(u16::to_ne_bytes);
-    Message::new(fields.as_flattened(), None)
-}
-
-fn connect(name: &str) -> Message {
-    let mut bytes = [0; 128];
-    bytes[..2].copy_from_slice(&CONNECT.to_ne_bytes());
-    bytes[2..2 + name.len()].copy_from_slice(name.as_bytes());
-    Message::new(&bytes, None)
+    let (client, driver) = setting.admitted();
+    offer(&client, 2);
+    say(&client, &connect(STRANGERS));
+    say(&client, &connect(STRANGERS));
+    expect_closed(&client);
+    drop(driver);
+    eventually(|| (setting.door().refused() == count + 2).then_some(()));
 }
 
 #[test]
@@ -215,13 +372,13 @@ fn clients_wait_until_the_door_opens_and_enter_one_by_one() {
     assert!(setting.driver.accept().is_err(), "the door is closed");
     setting.open();
     let driver = setting.accept();
-    send(&driver, &message(CONNECTED, None)).expect("open");
+    say(&driver, &connected());
     hear(&first);
     thread::sleep(Duration::from_millis(20));
     assert!(setting.driver.accept().is_err(), "the second waits");
     drop(first);
     expect_closed(&driver);
-    send(&setting.accept(), &message(HELLO, None)).expect("open");
+    say(&setting.accept(), &hello());
     hear(&second);
 }
 
@@ -232,11 +389,11 @@ fn a_client_that_is_gone_before_the_greeting_is_gone_for_the_driver_after_it() {
     // The driver has not accepted when this client goes.
     let client = setting.client();
     let driver = setting.accept();
-    send(&client, &message(HELLO, None)).expect("open");
+    say(&client, &init());
     hear(&driver);
     drop(client);
     thread::sleep(Duration::from_millis(20));
-    send(&driver, &message(HELLO, None)).expect("the door holds the driver's end open");
+    say(&driver, &hello());
     expect_closed(&driver);
 }
 
@@ -249,7 +406,7 @@ fn the_door_waits_for_the_greeting_when_it_goes() {
     let door = setting.door.take();
     let leaving = thread::spawn(move || drop(door));
     thread::sleep(Duration::from_millis(20));
-    send(&driver, &message(HELLO, None)).expect("the door holds the driver's end open");
+    say(&driver, &hello());
     leaving.join().expect("it leaves");
     expect_closed(&driver);
 }
@@ -260,13 +417,13 @@ fn a_silent_client_does_not_block_the_door() {
     setting.open();
     let silent = setting.client();
     let driver = setting.accept();
-    send(&driver, &message(HELLO, None)).expect("open");
+    say(&driver, &hello());
     let next = setting.client();
     // Two seconds later:
     expect_closed(&driver);
     let driver = setting.accept();
-    send(&driver, &message(HELLO, None)).expect("open");
-    assert_eq!(hear(&next).kind(), Some(HELLO));
+    say(&driver, &hello());
+    assert_eq!(hear(&next), hello());
     drop(silent);
 }
 
@@ -276,7 +433,7 @@ fn what_is_no_message_of_memifs_ends_the_connection() {
     setting.open();
     let client = setting.client();
     let driver = setting.accept();
-    send(&driver, &message(HELLO, None)).expect("open");
+    say(&driver, &hello());
     // SAFETY: a live socket and 1,000 readable bytes.
     unsafe { libc::send(client.as_raw_fd(), [0_u8; 1000].as_ptr().cast(), 1000, 0) };
     expect_closed(&driver);
@@ -302,15 +459,35 @@ fn a_descriptor_that_is_not_passed_on_is_closed() {
     };
     let setting = Setting::new("closed");
     setting.open();
-    let client = setting.client();
-    let driver = setting.accept();
-    send(&driver, &message(HELLO, None)).expect("open");
-    send(&client, &message(HELLO, Some(writer))).expect("open");
-    drop(hear(&driver));
+    let (client, driver) = (setting.client(), setting.accept());
+    hand(&client, &init(), writer.as_fd());
+    drop(writer);
+    assert!(take(&driver).1.is_none());
     // End of file: no copy of the writing end is left.
     eventually(|| {
         let mut byte = 0_u8;
         // SAFETY: one writable byte.
         (unsafe { libc::read(reader.as_raw_fd(), (&raw mut byte).cast(), 1) } == 0).then_some(())
     });
+}
+
+/// Its port stops next, which would leave open what the driver has been told of and has not mapped.
+#[test]
+fn a_door_is_closed_when_the_driver_has_answered() {
+    let setting = Setting::new("close");
+    setting.open();
+    let (client, driver) = setting.admitted();
+    offer(&client, 2);
+    say(&client, &connect(STRANGERS));
+    while hear(&driver) != connect(STRANGERS) {}
+    thread::scope(|scope| {
+        let closing = scope.spawn(|| setting.door().close());
+        expect_closed(&client);
+        expect_silence(&driver);
+        assert!(!closing.is_finished());
+        say(&driver, &connected());
+    });
+    expect_closed(&driver);
+    setting.open();
+    setting.admitted();
 }
