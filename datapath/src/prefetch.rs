@@ -6,6 +6,12 @@ pub(crate) fn read<T>(at: *const T) {
     line::<false>(at.cast());
 }
 
+/// The same with a line that will be written.
+#[inline]
+pub(crate) fn write<T>(at: *const T) {
+    line::<true>(at.cast());
+}
+
 /// The same with all lines of a value.
 #[inline]
 pub(crate) fn read_all<T>(value: &T) {

@@ -1,10 +1,11 @@
 //! What the host and the NIC share: send, receive and completion queues, doorbells.
 //!
-//! Every ring has one writer and one reader. Entries are words in atomics, so that neither side needs `unsafe`; the
-//! order between an entry and its index is argued in [`WordRing`].
+//! Every ring has one writer and one reader. Entries are words in atomics, so that neither side needs `unsafe` to share them;
+//! the order between an entry and its index is argued in [`WordRing`].
 
 mod completion;
 mod doorbell;
+mod entries;
 mod recv;
 mod send;
 mod shared_recv;

@@ -62,13 +62,18 @@ impl<P: Port> Engine<P> {
             }
         });
         arrivals.step(index, frames::QUEUE, |to| {
-            if !to.acknowledges() {
+            if to.acknowledges() {
+                self.qps.expect_send_queue(to.qpn());
+                self.units.timers.expect(self.qps.slot_of(to.qpn()));
+            } else {
                 self.qps.expect_receives(to.qpn());
             }
         });
         arrivals.step(index, frames::RECEIVE, |to| {
-            if !to.acknowledges() {
-                self.qps.expect_receive(to.qpn());
+            if to.acknowledges() {
+                self.qps.expect_posts(to.qpn());
+            } else {
+                self.qps.expect_receive(to.qpn(), 4);
             }
         });
         if !self.units.srqs.is_empty() {

@@ -38,7 +38,7 @@ impl<P: Port> Engine<P> {
         while served < most
             && let Some(first) = next(self)
         {
-            if self.qps.is_large() {
+            if self.units.crowded {
                 served += self.serve_together(first, &next, &slot_of, &serve);
             } else {
                 serve(self, first);

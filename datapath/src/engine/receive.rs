@@ -30,7 +30,7 @@ impl<P: Port> Engine<P> {
 
     #[inline(never)]
     fn receive_burst(&mut self, burst: usize) {
-        let arrivals = self.qps.is_large().then(|| self.look_over(burst));
+        let arrivals = self.units.crowded.then(|| self.look_over(burst));
         let mut index = 0;
         while index < burst {
             if let Some(arrivals) = &arrivals {

@@ -69,7 +69,7 @@ impl<P: Port> Engine<P> {
     /// Turns of ready queue pairs until the batch is full, nobody is ready, or the port has no slot.
     fn schedule(&mut self, handed: Option<u32>) {
         let mut batch = tuning::TX_BATCH;
-        let ahead = self.qps.is_large();
+        let ahead = self.units.crowded;
         // As many grants as packets at most: one that finds nothing to send after all uses none.
         for _ in 0..tuning::TX_BATCH {
             if batch == 0 {

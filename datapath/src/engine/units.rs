@@ -28,6 +28,8 @@ pub(crate) struct Units {
     pub cqs_to_tell: Vec<u32>,
     pub mux: EventMux,
     pub timers: TimerWheel,
+    /// There are more queue pairs than stay in the first caches.
+    pub crowded: bool,
     max_qps: u32,
     /// Streams that owe an acknowledgement.
     pub ack_list: Vec<u32>,
@@ -54,6 +56,7 @@ impl Units {
             cqs_to_tell: Vec::new(),
             mux: EventMux::new(&config.scheduler, 2 * queue_pairs),
             timers: TimerWheel::new(2 * queue_pairs),
+            crowded: false,
             max_qps: config.max_qps,
             ack_list: Vec::with_capacity(2 * queue_pairs),
             control: ControlQueue::new(),

@@ -183,11 +183,11 @@ pub(crate) struct QpCold {
     /// The error NAK that answers every request until RESET.
     pub refusal: Option<(Psn, NakCode)>,
     pub receives: Receives,
+    pub shared: Arc<QpShared>,
     // Of requests that go out.
     pub send_queue: SendQueueReader,
     /// By send-queue position, as many as the ring has entries.
     pub sq_entries: Box<[SqEntry]>,
-    pub shared: Arc<QpShared>,
     pub failure: Option<PendingFailure>,
     pub rnr: Option<RnrWait>,
     pub watchdog: Watchdog,
@@ -216,7 +216,7 @@ pub(crate) struct QpCold {
     pub response_lives: ResponseLives,
 }
 
-const _: () = assert!(QpCold::RECEIVING <= 64 && QpCold::SENDING <= 256, "the first cache lines");
+const _: () = assert!(QpCold::RECEIVING <= 128 && QpCold::SENDING <= 256, "the first cache lines");
 
 /// Generations of the streams of responses of a queue pair's slot.
 #[derive(Clone, Copy, Debug, Default)]

@@ -55,11 +55,11 @@ impl Receives {
         }
     }
 
-    /// Starts to fetch the receive at `head` of an own queue, soon after [`Receives::expect`].
+    /// Starts to fetch `count` receives from `head` on of an own queue, soon after [`Receives::expect`].
     #[inline]
-    pub fn expect_wqe(&self, head: u32) {
+    pub fn expect_wqes(&self, head: u32, count: u32) {
         if let Self::Own(queue) = self {
-            queue.expect_wqe(head);
+            queue.expect_wqes(head, count);
         }
     }
 

@@ -126,7 +126,7 @@ impl QpTable {
 
     /// The slot that a QPN names, unless it is QPN 1; a slot names itself.
     #[inline]
-    const fn slot_of(&self, qpn: u32) -> u32 {
+    pub(crate) const fn slot_of(&self, qpn: u32) -> u32 {
         qpn & ((1 << self.slot_bits) - 1)
     }
 
@@ -202,6 +202,15 @@ impl QpTable {
     pub(crate) fn expect_send_queue(&self, slot: u32) {
         if let Some((_, cold)) = self.peek(slot) {
             cold.send_queue.expect();
+            prefetch::read(&raw const *cold.shared);
+        }
+    }
+
+    /// What is needed to post to it when requests are complete, soon after [`QpTable::expect_send_queue`].
+    #[inline]
+    pub(crate) fn expect_posts(&self, slot: u32) {
+        if let Some((_, cold)) = self.peek(slot) {
+            cold.send_queue.expect_posts();
         }
     }
 
@@ -231,14 +240,15 @@ impl QpTable {
     pub(crate) fn expect_receives(&self, qpn: u32) {
         if let Some((_, cold)) = self.peek(qpn) {
             cold.receives.expect();
+            prefetch::read(&raw const *cold.shared);
         }
     }
 
-    /// The next of them, soon after that.
+    /// The next `count` of them, soon after that.
     #[inline]
-    pub(crate) fn expect_receive(&self, qpn: u32) {
+    pub(crate) fn expect_receive(&self, qpn: u32, count: u32) {
         if let Some((hot, cold)) = self.peek(qpn) {
-            cold.receives.expect_wqe(hot.rsp.recv_head);
+            cold.receives.expect_wqes(hot.rsp.recv_head, count);
         }
     }
 

@@ -93,13 +93,6 @@ const ANY: u8 = 2;
 const PLAIN_CAME: u8 = 1;
 const SOLICITED_CAME: u8 = 2;
 
-/// What both ends share.
-struct Shared {
-    ring: WordRing,
-    /// [`NONE`], [`SOLICITED`] or [`ANY`].
-    armed: AtomicU8,
-}
-
 /// Makes a completion queue of at least `capacity` entries: the application's end and the engine's.
 #[must_use]
 pub fn completion_queue(capacity: u32) -> (CompletionQueue, CompletionWriter) {
@@ -108,21 +101,19 @@ pub fn completion_queue(capacity: u32) -> (CompletionQueue, CompletionWriter) {
 
 /// A completion queue whose first completion has the position `start`.
 pub(super) fn completion_queue_from(start: u32, capacity: u32) -> (CompletionQueue, CompletionWriter) {
-    let shared = Arc::new(Shared::new(start, capacity));
-    let reader = CompletionQueue { shared: Arc::clone(&shared), head: start };
-    let writer = CompletionWriter { shared, tail: start, head_seen: start, listening: false, unheard: NONE };
+    let ring = WordRing::new(capacity, CQE_WORDS, start);
+    let armed = Arc::new(AtomicU8::new(NONE));
+    let reader = CompletionQueue { ring: ring.clone(), armed: Arc::clone(&armed), head: start };
+    let writer =
+        CompletionWriter { ring, armed, tail: start, head_seen: start, listening: false, unheard: NONE };
     (reader, writer)
-}
-
-impl Shared {
-    fn new(start: u32, capacity: u32) -> Self {
-        Self { ring: WordRing::new(capacity, CQE_WORDS, start), armed: AtomicU8::new(NONE) }
-    }
 }
 
 /// The application's end of a completion queue.
 pub struct CompletionQueue {
-    shared: Arc<Shared>,
+    ring: WordRing,
+    /// [`NONE`], [`SOLICITED`] or [`ANY`].
+    armed: Arc<AtomicU8>,
     head: u32,
 }
 
@@ -136,7 +127,7 @@ impl CompletionQueue {
 
     /// Fills `out` from its start with the oldest completions; returns how many.
     pub fn poll_into(&mut self, out: &mut [Option<Completion>]) -> usize {
-        let ring = &self.shared.ring;
+        let ring = &self.ring;
         let ready = ring.tail().wrapping_sub(self.head) as usize;
         let count = ready.min(out.len());
         for slot in &mut out[..count] {
@@ -152,13 +143,13 @@ impl CompletionQueue {
     /// Completions that wait.
     #[must_use]
     pub fn len(&self) -> u32 {
-        self.shared.ring.tail().wrapping_sub(self.head)
+        self.ring.tail().wrapping_sub(self.head)
     }
 
     /// Completions that fit.
     #[must_use]
     pub fn capacity(&self) -> u32 {
-        self.shared.ring.capacity()
+        self.ring.capacity()
     }
 
     /// Asks to be told, once, of the next completion, or of the next that is solicited or a failure
@@ -168,7 +159,7 @@ impl CompletionQueue {
     /// The fence pairs with the one in [`CompletionWriter::take_event`]: either the engine sees the wish, or that poll
     /// sees the completion.
     pub fn arm(&self, solicited_only: bool) {
-        self.shared.armed.fetch_max(if solicited_only { SOLICITED } else { ANY }, Ordering::Relaxed);
+        self.armed.fetch_max(if solicited_only { SOLICITED } else { ANY }, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
@@ -185,7 +176,9 @@ pub struct CqOverflow;
 
 /// The engine's end of a completion queue.
 pub struct CompletionWriter {
-    shared: Arc<Shared>,
+    ring: WordRing,
+    /// That of the other end.
+    armed: Arc<AtomicU8>,
     tail: u32,
     head_seen: u32,
     /// The application may ask to be told of completions.
@@ -217,13 +210,13 @@ impl CompletionWriter {
     /// Shows the application everything written.
     #[inline]
     pub fn publish(&self) {
-        self.shared.ring.publish(self.tail);
+        self.ring.publish(self.tail);
     }
 
     /// Whether a completion fits.
     #[inline(always)]
     pub fn has_room(&mut self) -> bool {
-        let ring = &self.shared.ring;
+        let ring = &self.ring;
         if self.tail.wrapping_sub(self.head_seen) < ring.capacity() {
             return true;
         }
@@ -240,7 +233,7 @@ impl CompletionWriter {
         if !self.has_room() {
             return Err(CqOverflow);
         }
-        let ring = &self.shared.ring;
+        let ring = &self.ring;
         let [wr_id, length, code_word, sender] = ring.words(self.tail);
         store(wr_id, completion.wr_id);
         store(length, pair(completion.byte_len, completion.imm));
@@ -282,14 +275,14 @@ impl CompletionWriter {
     pub fn take_event(&mut self) -> bool {
         let reason = core::mem::replace(&mut self.unheard, NONE);
         fence(Ordering::SeqCst);
-        let armed = self.shared.armed.load(Ordering::Relaxed);
+        let armed = self.armed.load(Ordering::Relaxed);
         let answers = match reason {
             NONE => false,
             PLAIN_CAME => armed == ANY,
             _ => armed != NONE,
         };
         if answers {
-            self.shared.armed.store(NONE, Ordering::Relaxed);
+            self.armed.store(NONE, Ordering::Relaxed);
         }
         answers
     }
@@ -302,23 +295,22 @@ impl CompletionWriter {
     /// # Panics
     /// If `reader` is the end of another queue.
     pub fn resize(&mut self, reader: &mut CompletionQueue, capacity: u32) -> Result<(), ResizeError> {
-        assert!(Arc::ptr_eq(&self.shared, &reader.shared), "the ends of two completion queues");
+        assert!(Arc::ptr_eq(&self.armed, &reader.armed), "the ends of two completion queues");
         let waiting = reader.len();
         if waiting > capacity {
             return Err(ResizeError { waiting });
         }
-        let next = Shared::new(reader.head, capacity);
+        let next = WordRing::new(capacity, CQE_WORDS, reader.head);
         for position in (0..waiting).map(|index| reader.head.wrapping_add(index)) {
-            let old = self.shared.ring.entry(position);
-            for (to, from) in next.ring.entry(position).iter().zip(old) {
+            let old = self.ring.entry(position);
+            for (to, from) in next.entry(position).iter().zip(old) {
                 store(to, load(from));
             }
         }
-        next.ring.publish(self.tail);
-        next.armed.store(self.shared.armed.load(Ordering::Relaxed), Ordering::Relaxed);
+        next.publish(self.tail);
         self.head_seen = reader.head;
-        self.shared = Arc::new(next);
-        reader.shared = Arc::clone(&self.shared);
+        self.ring = next.clone();
+        reader.ring = next;
         Ok(())
     }
 }

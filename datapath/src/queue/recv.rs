@@ -1,6 +1,7 @@
 //! The receive queue: written by the application, read by the engine in SSN order or ahead of it.
 
 use super::doorbell::QpShared;
+use super::entries::LINE_WORDS;
 use super::sync::AtomicU64;
 use super::word_ring::{Freed, WordRing, halves, load, pair, store};
 use super::work_request::{PostError, QueueCaps, RecvRequest, Sge, WORK_REQUEST_BYTES_MAX, total_length};
@@ -10,7 +11,6 @@ use std::sync::Arc;
 /// Words of the head of an entry: wr_id, (length, sges).
 const HEAD_WORDS: usize = 2;
 const SGE_WORDS: usize = 2;
-const LINE_WORDS: usize = 8;
 
 /// Makes a receive queue: the application's end and the engine's.
 #[must_use]
@@ -24,8 +24,15 @@ pub(super) fn recv_queue_from(
     caps: &QueueCaps,
     shared: &Arc<QpShared>,
 ) -> (RecvQueue, RecvQueueReader) {
-    let ring = Arc::new(WordRing::new(caps.max_recv_wr, entry_words(caps.max_recv_sge), start));
-    let writer = RecvQueue { ring: Arc::clone(&ring), shared: Arc::clone(shared), caps: *caps, tail: start };
+    let ring = WordRing::new(caps.max_recv_wr, entry_words(caps.max_recv_sge), start);
+    let writer = RecvQueue {
+        ring: ring.clone(),
+        shared: Arc::clone(shared),
+        caps: *caps,
+        tail: start,
+        published: start,
+        head_seen: start,
+    };
     (writer, RecvQueueReader { ring })
 }
 
@@ -67,10 +74,13 @@ pub(super) fn store_request(entry: &[AtomicU64], request: &RecvRequest<'_>, leng
 
 /// The application's end of a receive queue.
 pub struct RecvQueue {
-    ring: Arc<WordRing>,
+    ring: WordRing,
     shared: Arc<QpShared>,
     caps: QueueCaps,
     tail: u32,
+    /// What the engine sees of it.
+    published: u32,
+    head_seen: u32,
 }
 
 impl RecvQueue {
@@ -103,7 +113,8 @@ impl RecvQueue {
     /// Posts what was staged: one publish for all.
     #[inline]
     pub fn submit(&mut self) {
-        if self.tail != self.ring.tail() {
+        if self.tail != self.published {
+            self.published = self.tail;
             self.ring.publish(self.tail);
             self.shared.ring_if_flushing();
         }
@@ -122,8 +133,11 @@ impl RecvQueue {
             return Err(PostError::NoReceiveQueue);
         }
         let length = check(request, self.caps.max_recv_sge)?;
-        if self.tail.wrapping_sub(self.ring.head()) >= self.caps.max_recv_wr {
-            return Err(PostError::QueueFull { capacity: self.caps.max_recv_wr });
+        if self.tail.wrapping_sub(self.head_seen) >= self.caps.max_recv_wr {
+            self.head_seen = self.ring.head();
+            if self.tail.wrapping_sub(self.head_seen) >= self.caps.max_recv_wr {
+                return Err(PostError::QueueFull { capacity: self.caps.max_recv_wr });
+            }
         }
         store_request(self.ring.entry(self.tail), request, length);
         self.tail = self.tail.wrapping_add(1);
@@ -133,7 +147,7 @@ impl RecvQueue {
 
 /// The engine's end of a receive queue.
 pub struct RecvQueueReader {
-    ring: Arc<WordRing>,
+    ring: WordRing,
 }
 
 impl RecvQueueReader {
@@ -143,10 +157,12 @@ impl RecvQueueReader {
         self.ring.expect();
     }
 
-    /// Starts to fetch the request at `position`, soon after [`RecvQueueReader::expect`].
+    /// Starts to fetch `count` requests from `position` on, and where the application will post as many, soon after
+    /// [`RecvQueueReader::expect`].
     #[inline]
-    pub(crate) fn expect_wqe(&self, position: u32) {
-        self.ring.expect_entry(position);
+    pub(crate) fn expect_wqes(&self, position: u32, count: u32) {
+        self.ring.expect_entries(position, count);
+        self.ring.expect_to_write(count);
     }
 
     /// Position behind the last posted request.

@@ -1,6 +1,7 @@
 //! The send queue: written by the application, read in place by the engine, never cached (paper section 4.2).
 
 use super::doorbell::QpShared;
+use super::entries::LINE_WORDS;
 use super::sync::AtomicU64;
 use super::word_ring::{Freed, WordRing, halves, load, pair, store};
 use super::work_request::{
@@ -15,9 +16,9 @@ use std::sync::Arc;
 const HEAD_WORDS: usize = 4;
 /// Words of a scatter-gather element: address, (length, lkey).
 const SGE_WORDS: usize = 2;
-/// Entries are whole cache lines.
-const LINE_WORDS: usize = 8;
 const INLINE_BIT: u32 = 1 << 24;
+/// Requests that are looked at ahead.
+const LIST: u32 = 4;
 /// One element, in the same word.
 const ONE_SGE: u32 = 1 << 16;
 /// Words of an atomic's operands, behind its one element: compare, swap or add. Any entry has room for them.
@@ -38,9 +39,10 @@ pub(super) fn send_queue_from(
 ) -> (SendQueue, SendQueueReader) {
     let inline_words = caps.max_inline.div_ceil(8) as usize;
     let body = inline_words.max(caps.max_send_sge as usize * SGE_WORDS);
+    // Whole cache lines.
     let stride = (HEAD_WORDS + body).next_multiple_of(LINE_WORDS);
-    let ring = Arc::new(WordRing::new(caps.max_send_wr, stride, start));
-    let (shared, reader) = (Arc::clone(shared), SendQueueReader { ring: Arc::clone(&ring) });
+    let ring = WordRing::new(caps.max_send_wr, stride, start);
+    let (shared, reader) = (Arc::clone(shared), SendQueueReader { ring: ring.clone() });
     let service = QpType::Rc;
     let queue = SendQueue {
         ring,
@@ -49,6 +51,7 @@ pub(super) fn send_queue_from(
         service,
         max_message: WORK_REQUEST_BYTES_MAX,
         tail: start,
+        published: start,
         head_seen: start,
     };
     (queue, reader)
@@ -56,13 +59,15 @@ pub(super) fn send_queue_from(
 
 /// The application's end of a send queue.
 pub struct SendQueue {
-    ring: Arc<WordRing>,
+    ring: WordRing,
     shared: Arc<QpShared>,
     caps: QueueCaps,
     service: QpType,
     /// Longest message, in bytes.
     max_message: u64,
     tail: u32,
+    /// What the engine sees of it.
+    published: u32,
     head_seen: u32,
 }
 
@@ -93,7 +98,7 @@ impl SendQueue {
     #[inline]
     pub fn post(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         self.write(request)?;
-        self.ring.publish(self.tail);
+        self.publish();
         self.shared.ring();
         Ok(())
     }
@@ -128,9 +133,9 @@ impl SendQueue {
     /// Posts what was staged: one publish and one doorbell for all. False if there was nothing.
     #[inline]
     pub fn submit(&mut self) -> bool {
-        let staged = self.tail != self.ring.tail();
+        let staged = self.tail != self.published;
         if staged {
-            self.ring.publish(self.tail);
+            self.publish();
             self.shared.ring();
         }
         staged
@@ -140,11 +145,17 @@ impl SendQueue {
     /// [`Engine::push`](crate::engine::Engine::push) at once: a doorbell costs several fences. `None` if nothing was staged.
     #[inline]
     pub fn hand_over(&mut self) -> Option<Handed> {
-        let staged = self.tail != self.ring.tail();
+        let staged = self.tail != self.published;
         staged.then(|| {
-            self.ring.publish(self.tail);
+            self.publish();
             Handed { slot: self.shared.slot() }
         })
+    }
+
+    #[inline]
+    fn publish(&mut self) {
+        self.published = self.tail;
+        self.ring.publish(self.tail);
     }
 
     /// Requests posted and not yet given back by the engine.
@@ -279,7 +290,7 @@ pub struct Handed {
 
 /// The engine's end of a send queue.
 pub struct SendQueueReader {
-    ring: Arc<WordRing>,
+    ring: WordRing,
 }
 
 impl SendQueueReader {
@@ -289,13 +300,17 @@ impl SendQueueReader {
         self.ring.expect();
     }
 
-    /// Starts to fetch the requests that are posted from `position` on, four at most, soon after
+    /// Starts to fetch the requests that are posted from `position` on, [`LIST`] at most, soon after
     /// [`SendQueueReader::expect`].
     #[inline]
     pub(crate) fn expect_wqes(&self, position: u32) {
-        for ahead in 0..self.tail().wrapping_sub(position).min(4) {
-            self.ring.expect_entry(position.wrapping_add(ahead));
-        }
+        self.ring.expect_entries(position, self.tail().wrapping_sub(position).min(LIST));
+    }
+
+    /// Starts to fetch where the application will post next, for a thread that both posts and drives the engine, likewise.
+    #[inline]
+    pub(crate) fn expect_posts(&self) {
+        self.ring.expect_to_write(LIST);
     }
 
     /// Position behind the last posted request.

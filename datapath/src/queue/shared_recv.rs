@@ -3,11 +3,10 @@
 //! Receives are taken in the order in which they were posted, but complete in any: so a ring of entry numbers leads from
 //! the application to the engine, and another brings those back that may be written again.
 
+use super::entries::Entries;
 use super::recv::{RecvWqe, check, entry_words, store_request};
-use super::sync::AtomicU64;
 use super::word_ring::{WordRing, halves, load, pair, store};
 use super::work_request::{PostError, RecvRequest};
-use std::sync::Arc;
 
 /// Sizes of a shared receive queue (`ibv_srq_attr`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,24 +28,17 @@ impl Default for SrqCaps {
     }
 }
 
-/// What both ends share. Each ring holds at most every entry once, so neither can overflow.
+/// What both ends have a copy of. Each ring holds at most every entry once, so neither can overflow.
 ///
 /// Order: as argued in [`WordRing`]; the entry that a number names is written before the number is published in `posted`,
 /// and read for the last time before it is published in `free`.
+#[derive(Clone)]
 struct Shared {
-    words: Box<[AtomicU64]>,
-    stride: usize,
+    entries: Entries,
     /// Application to engine.
     posted: WordRing,
     /// Engine to application.
     free: WordRing,
-}
-
-impl Shared {
-    fn entry(&self, number: u32) -> &[AtomicU64] {
-        let start = number as usize * self.stride;
-        &self.words[start..start + self.stride]
-    }
 }
 
 /// Makes a shared receive queue: the application's end and the engine's.
@@ -57,14 +49,12 @@ pub fn shared_recv_queue(caps: &SrqCaps) -> (SharedRecvQueue, SharedRecvReader) 
 
 /// A shared receive queue whose rings begin at the position `start`.
 pub(super) fn shared_recv_queue_from(start: u32, caps: &SrqCaps) -> (SharedRecvQueue, SharedRecvReader) {
-    let stride = entry_words(caps.max_sge);
-    let shared = Arc::new(Shared {
-        words: (0..caps.max_wr as usize * stride).map(|_| AtomicU64::new(0)).collect(),
-        stride,
+    let shared = Shared {
+        entries: Entries::new(caps.max_wr, entry_words(caps.max_sge)),
         posted: WordRing::new(caps.max_wr, 1, start),
         free: WordRing::new(caps.max_wr, 1, start),
-    });
-    let mut reader = SharedRecvReader { shared: Arc::clone(&shared), next: start, freed: start };
+    };
+    let mut reader = SharedRecvReader { shared: shared.clone(), next: start, freed: start };
     for number in 0..caps.max_wr {
         reader.give_back(number);
     }
@@ -73,7 +63,7 @@ pub(super) fn shared_recv_queue_from(start: u32, caps: &SrqCaps) -> (SharedRecvQ
 
 /// The application's end of a shared receive queue.
 pub struct SharedRecvQueue {
-    shared: Arc<Shared>,
+    shared: Shared,
     caps: SrqCaps,
     tail: u32,
     next_free: u32,
@@ -91,7 +81,7 @@ impl SharedRecvQueue {
         }
         let (number, _) = halves(load(&self.shared.free.entry(self.next_free)[0]));
         self.next_free = self.next_free.wrapping_add(1);
-        store_request(self.shared.entry(number), request, length);
+        store_request(self.shared.entries.at(number), request, length);
         store(&self.shared.posted.entry(self.tail)[0], pair(number, 0));
         self.tail = self.tail.wrapping_add(1);
         self.shared.posted.publish(self.tail);
@@ -107,7 +97,7 @@ impl SharedRecvQueue {
 
 /// The engine's end of a shared receive queue.
 pub struct SharedRecvReader {
-    shared: Arc<Shared>,
+    shared: Shared,
     next: u32,
     freed: u32,
 }
@@ -143,7 +133,7 @@ impl SharedRecvReader {
     #[inline]
     #[must_use]
     pub fn wqe(&self, number: u32) -> RecvWqe<'_> {
-        RecvWqe::load(self.shared.entry(number))
+        RecvWqe::load(self.shared.entries.at(number))
     }
 
     /// Gives a taken entry back to the application.

@@ -1,7 +1,9 @@
 //! A ring of fixed-size entries, one writer and one reader, readable in place and more than once.
 
+use super::entries::Entries;
 use super::sync::{AtomicU32, AtomicU64, CachePadded, Ordering};
 use crate::prefetch;
+use std::sync::Arc;
 
 /// Entries of `stride` 64-bit words each; positions count up for ever and wrap at 2^32.
 ///
@@ -9,10 +11,15 @@ use crate::prefetch;
 /// reader loads `tail` (acquire), so it sees the words of every entry below it. The reader hands entries back by
 /// publishing `head` (release); the writer loads `head` (acquire) before it overwrites them, so its stores cannot
 /// come before the reader's last loads.
+///
+/// Each end has a copy, which is the same ring.
+#[derive(Clone)]
 pub struct WordRing {
-    words: Box<[AtomicU64]>,
-    stride: usize,
-    mask: u32,
+    entries: Entries,
+    positions: Arc<Positions>,
+}
+
+struct Positions {
     tail: CachePadded<AtomicU32>,
     head: CachePadded<AtomicU32>,
 }
@@ -22,82 +29,81 @@ impl WordRing {
     /// entry has the position `start`.
     #[must_use]
     pub fn new(entries: u32, stride: usize, start: u32) -> Self {
-        let entries = entries.clamp(1, 1 << 31).next_power_of_two();
-        let words = (0..entries as usize * stride).map(|_| AtomicU64::new(0)).collect();
         let position = || CachePadded::new(AtomicU32::new(start));
-        Self { words, stride, mask: entries - 1, tail: position(), head: position() }
+        let positions = Arc::new(Positions { tail: position(), head: position() });
+        Self { entries: Entries::new(entries, stride), positions }
     }
 
     /// Entries of the ring.
     #[must_use]
     pub fn capacity(&self) -> u32 {
-        self.mask + 1
+        self.entries.count()
     }
 
     /// Bytes of its entries.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.words.len() * 8
+        self.entries.bytes()
     }
 
     /// The words of the entry at `position`.
     #[inline]
     #[must_use]
     pub fn entry(&self, position: u32) -> &[AtomicU64] {
-        let start = (position & self.mask) as usize * self.stride;
-        &self.words[start..start + self.stride]
+        self.entries.at(position)
     }
 
     /// The first `N` words of the entry at `position`, which must have as many.
     #[inline(always)]
     #[must_use]
     pub fn words<const N: usize>(&self, position: u32) -> &[AtomicU64; N] {
-        debug_assert!(N <= self.stride, "{N} of {} words", self.stride);
-        let start = (position & self.mask) as usize * self.stride;
-        let Some(words) = self.words[start..].first_chunk() else {
-            unreachable!("the last entry ends the ring")
-        };
-        words
+        self.entries.first(position)
     }
 
-    /// Starts to fetch what every look at the ring needs.
+    /// Starts to fetch both positions.
     #[inline]
     pub(crate) fn expect(&self) {
-        prefetch::read(&raw const self.words);
-        prefetch::read(&raw const *self.tail);
-        prefetch::read(&raw const *self.head);
+        prefetch::read(&raw const *self.positions.tail);
+        prefetch::read(&raw const *self.positions.head);
     }
 
-    /// Starts to fetch the first line of the entry at `position`, soon after [`WordRing::expect`].
+    /// Starts to fetch the first lines of `count` entries from `position` on, to be read.
     #[inline]
-    pub(crate) fn expect_entry(&self, position: u32) {
-        prefetch::read(self.entry(position).as_ptr());
+    pub(crate) fn expect_entries(&self, position: u32, count: u32) {
+        (0..count).for_each(|ahead| prefetch::read(self.entry(position.wrapping_add(ahead)).as_ptr()));
+    }
+
+    /// The same of those behind the last published one, to be written.
+    #[inline]
+    pub(crate) fn expect_to_write(&self, count: u32) {
+        let tail = self.positions.tail.load(Ordering::Relaxed);
+        (0..count).for_each(|ahead| prefetch::write(self.entry(tail.wrapping_add(ahead)).as_ptr()));
     }
 
     /// Position behind the last published entry.
     #[inline]
     #[must_use]
     pub fn tail(&self) -> u32 {
-        self.tail.load(Ordering::Acquire)
+        self.positions.tail.load(Ordering::Acquire)
     }
 
     /// Position of the oldest entry not handed back.
     #[inline]
     #[must_use]
     pub fn head(&self) -> u32 {
-        self.head.load(Ordering::Acquire)
+        self.positions.head.load(Ordering::Acquire)
     }
 
     /// Writer only: publishes all entries below `tail`.
     #[inline]
     pub fn publish(&self, tail: u32) {
-        self.tail.store(tail, Ordering::Release);
+        self.positions.tail.store(tail, Ordering::Release);
     }
 
     /// Reader only: hands all entries below `head` back.
     #[inline]
     pub fn release(&self, head: u32) -> Freed {
-        self.head.store(head, Ordering::Release);
+        self.positions.head.store(head, Ordering::Release);
         Freed(())
     }
 }

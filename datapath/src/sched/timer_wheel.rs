@@ -3,6 +3,7 @@
 //! Timers are lazy: a queue pair that makes progress does not move its timer; when it fires, the engine looks at what
 //! is due and arms it again. Deadlines behind the horizon fire at the horizon and are armed again likewise.
 
+use crate::prefetch;
 use crate::time::Time;
 
 /// Width of a bucket, as a power of two of nanoseconds: 8.2 us.
@@ -84,6 +85,14 @@ impl TimerWheel {
             self.links[link.prev as usize].next = link.next;
         }
         self.armed -= 1;
+    }
+
+    /// Starts to fetch the timer of `slot`.
+    #[inline]
+    pub(crate) fn expect(&self, slot: u32) {
+        if let Some(link) = self.links.get(slot as usize) {
+            prefetch::write(link);
+        }
     }
 
     /// Bytes on the heap.

@@ -137,3 +137,32 @@ fn every_gate_that_closes_opens_again() {
         }
     }
 }
+
+/// Connected pairs, each of which has had a WRITE acknowledged; the first side's engine then waits for nothing.
+fn calm(pairs: u32) -> (Rig, Vec<[QpHandles; 2]>) {
+    let mut rig = Rig::new(pairs, 1024);
+    let mut all: Vec<_> = (0..pairs).map(|_| rig.connect(&Options::default())).collect();
+    all.iter_mut().for_each(|handles| post(&rig, handles, 1));
+    assert!(rig.run(1000, |rig| rig.sides[0].cq.len() == pairs));
+    assert_eq!(statuses(&mut rig), vec![WcStatus::Success; pairs as usize]);
+    (rig, all)
+}
+
+#[test]
+fn among_many_queue_pairs_no_timer_is_left_for_nothing() {
+    let (rig, _) = calm(10);
+    assert!(rig.sides[0].engine.next_deadline().is_some(), "among few it is left, as it may be wanted again");
+    let (rig, _) = calm(300);
+    assert_eq!(rig.sides[0].engine.next_deadline(), None);
+}
+
+#[test]
+fn a_timer_that_was_disarmed_among_many_is_armed_for_the_next_request() {
+    let (mut rig, mut all) = calm(300);
+    let mut lost = false;
+    rig.drops = Box::new(move |_, _| !std::mem::replace(&mut lost, true));
+    post(&rig, &mut all[7], 1);
+    assert!(rig.run(1000, |rig| rig.sides[0].cq.len() == 1), "its loss was not noticed");
+    assert_eq!(statuses(&mut rig), [WcStatus::Success]);
+    assert!(rig.sides[0].engine.counters().tail_probes + rig.sides[0].engine.counters().rto_fired > 0);
+}

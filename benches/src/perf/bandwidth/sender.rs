@@ -16,6 +16,8 @@ use verbs_api::{
 
 /// Completions taken at a time.
 const BATCH: usize = 32;
+/// Lanes between the one that is looked at and the one that is fetched.
+const AHEAD: usize = 3;
 
 /// A queue pair, and how many of its messages were posted, posted signaled, and completed.
 struct Lane<'a> {
@@ -113,7 +115,10 @@ impl<'a> Sender<'a> {
     /// Fills the send queues that may have room; with how many messages. Then they wait for a completion.
     fn post(&mut self) -> Result<u64> {
         let mut total = 0;
-        for index in self.ready.drain(..) {
+        for (number, &index) in self.ready.iter().enumerate() {
+            if let Some(&next) = self.ready.get(number + AHEAD) {
+                self.lanes[next].queue_pair.prefetch();
+            }
             let lane = &mut self.lanes[index];
             lane.is_ready = false;
             loop {
@@ -124,6 +129,7 @@ impl<'a> Sender<'a> {
                 }
             }
         }
+        self.ready.clear();
         Ok(total)
     }
 
@@ -147,12 +153,27 @@ impl<'a> Sender<'a> {
     fn poll(&mut self) -> Result<u64> {
         let mut done = [None; BATCH];
         let count = self.completions.poll_into(self.plan.verb.what(), &mut done)?;
-        done[..count].iter().flatten().try_fold(0, |sum, done| Ok(sum + self.complete(done)?))
+        let done = &done[..count];
+        let mut sum = 0;
+        for (number, completion) in done.iter().flatten().enumerate() {
+            self.expect(done.get(number + AHEAD).copied().flatten());
+            sum += self.complete(completion)?;
+        }
+        Ok(sum)
+    }
+
+    /// A receive will be posted in the place of one that is complete.
+    fn expect(&self, coming: Option<Completion>) {
+        if let Some(done) = coming.filter(|done| done.opcode == WcOpcode::Recv && self.srq.is_none())
+            && let Some(lane) = self.lanes.get(lane_of(&done))
+        {
+            lane.queue_pair.prefetch();
+        }
     }
 
     /// Messages of ours that a completion stands for: its own and those before it that are not signaled.
     fn complete(&mut self, done: &Completion) -> Result<u64> {
-        let index = usize::try_from(done.wr_id >> LANE_SHIFT).unwrap_or(usize::MAX);
+        let index = lane_of(done);
         let Some(lane) = self.lanes.get_mut(index) else { return Ok(0) };
         if done.opcode == WcOpcode::Recv {
             if let Some(receiver) = &mut self.receiver {
@@ -170,6 +191,11 @@ impl<'a> Sender<'a> {
         let completed = done.wr_id & ((1 << LANE_SHIFT) - 1);
         Ok(completed - std::mem::replace(&mut lane.completed, completed))
     }
+}
+
+/// The lane whose request is complete.
+fn lane_of(done: &Completion) -> usize {
+    usize::try_from(done.wr_id >> LANE_SHIFT).unwrap_or(usize::MAX)
 }
 
 impl Plan<'_> {

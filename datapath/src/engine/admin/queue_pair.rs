@@ -9,6 +9,7 @@ use crate::engine::{CreateError, Engine, WINDOW_LIMIT};
 use crate::memory::{Access, ProtectionDomainId};
 use crate::port::Port;
 
+use crate::prefetch;
 use crate::qp::attr::{QpAttr, RecoveryPolicy};
 use crate::qp::state::{QpState, QpType};
 use crate::qp::{
@@ -56,6 +57,14 @@ pub struct QpHandles {
     pub recv: RecvQueue,
     /// Its state, as the engine publishes it.
     pub shared: Arc<QpShared>,
+}
+
+impl QpHandles {
+    /// Starts to fetch what a post begins with.
+    #[inline]
+    pub fn expect(&self) {
+        prefetch::read_all(self);
+    }
 }
 
 /// Memory of one queue pair, in bytes.
@@ -179,6 +188,7 @@ impl<P: Port> Engine<P> {
         };
         self.units.set_scheduling(slot, attr.scheduling);
         self.qps.insert(slot, hot, Box::new(cold));
+        self.units.crowded = self.qps.is_large();
         Ok(QpHandles { qpn, send, recv, shared })
     }
 
@@ -258,7 +268,9 @@ impl<P: Port> Engine<P> {
         cold.shared.set_state(QpState::Reset);
         // The one that a thread is about to ring holds the slot until it comes.
         let doorbell_due = cold.shared.close() && !qpc.sched.contains(SchedFlags::ACTIVE);
-        self.qps.remove(slot, doorbell_due)
+        let removed = self.qps.remove(slot, doorbell_due);
+        self.units.crowded = self.qps.is_large();
+        removed
     }
 
     /// Queue pairs that exist.

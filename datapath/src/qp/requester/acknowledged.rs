@@ -2,6 +2,7 @@
 
 use super::reads::{Reads, take_answer};
 use super::refused::{end_rnr, on_late_nak, on_refusal};
+use super::timers::calm;
 use super::wake;
 use crate::engine::{AsyncEvent, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc};
@@ -124,6 +125,7 @@ fn on_progress(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     if let Some(rnr) = cold.rnr.take() {
         end_rnr(qpc, cold, units, rnr.sent_until);
     }
+    calm(qpc, cold, units);
     tell_if_drained(qpc, cold, units);
 }
 

@@ -38,6 +38,21 @@ pub(crate) fn on_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     wake(qpc, cold, units);
 }
 
+/// Disarms the timer of a queue pair for which nothing is awaited, if there are many: one that fires for nothing fetches a queue
+/// pair that nobody needs. Among few it stays, as it may be wanted again soon.
+#[inline]
+pub(super) fn calm(qpc: &mut Qpc, cold: &QpCold, units: &mut Units) {
+    if units.crowded
+        && qpc.sched.contains(SchedFlags::TIMED)
+        && qpc.tx.outstanding() == 0
+        && qpc.req.head == qpc.req.next
+        && cold.rnr.is_none()
+    {
+        qpc.sched.remove(SchedFlags::TIMED);
+        units.timers.disarm(cold.slot);
+    }
+}
+
 /// While an RNR wait lasts, returns its end; at its end, lets `una` alone go out.
 fn wait_of_rnr(qpc: &mut Qpc, cold: &mut QpCold, now: Time) -> Option<Time> {
     let rnr = cold.rnr.as_mut().filter(|rnr| !rnr.probing)?;

@@ -1,0 +1,74 @@
+//! Fixed-size entries of words, which two ends see.
+
+use super::sync::AtomicU64;
+use std::sync::Arc;
+
+/// Words of a cache line.
+pub(super) const LINE_WORDS: usize = 8;
+
+/// A cache line.
+#[cfg_attr(not(loom), repr(C, align(64)))]
+struct Line([AtomicU64; LINE_WORDS]);
+
+// Lines are words without a gap.
+const _: () = assert!(size_of::<Line>() == LINE_WORDS * size_of::<AtomicU64>());
+
+/// Entries of as many words each, the first of which begins a cache line. They are numbered round and round. Each end has a copy
+/// of this, so that it finds an entry without a look at memory that the other one writes.
+#[derive(Clone)]
+pub(super) struct Entries {
+    lines: Arc<[Line]>,
+    mask: u32,
+    /// Words of an entry.
+    stride: u32,
+}
+
+impl Entries {
+    /// At least `count` entries (rounded up to a power of two, at most 2^31) of `stride` words, all zero.
+    pub(super) fn new(count: u32, stride: usize) -> Self {
+        let count = count.clamp(1, 1 << 31).next_power_of_two();
+        let stride = u32::try_from(stride).unwrap_or(u32::MAX);
+        let lines = (count as usize * stride as usize).div_ceil(LINE_WORDS);
+        let line = |_| Line(core::array::from_fn(|_| AtomicU64::new(0)));
+        Self { lines: (0..lines).map(line).collect(), mask: count - 1, stride }
+    }
+
+    /// How many.
+    pub(super) const fn count(&self) -> u32 {
+        self.mask + 1
+    }
+
+    /// Bytes of all of them.
+    pub(super) fn bytes(&self) -> usize {
+        self.count() as usize * self.stride as usize * 8
+    }
+
+    /// The words of the entry with that number.
+    #[inline]
+    pub(super) fn at(&self, number: u32) -> &[AtomicU64] {
+        let start = self.start(number);
+        &self.words()[start..start + self.stride as usize]
+    }
+
+    /// Its first `N` words; it must have as many.
+    #[inline(always)]
+    pub(super) fn first<const N: usize>(&self, number: u32) -> &[AtomicU64; N] {
+        debug_assert!(N <= self.stride as usize, "{N} of {} words", self.stride);
+        let Some(words) = self.words()[self.start(number)..].first_chunk() else {
+            unreachable!("the last entry ends the words")
+        };
+        words
+    }
+
+    #[inline(always)]
+    fn start(&self, number: u32) -> usize {
+        (number & self.mask) as usize * self.stride as usize
+    }
+
+    #[inline(always)]
+    fn words(&self) -> &[AtomicU64] {
+        let len = self.lines.len() * LINE_WORDS;
+        // SAFETY: the lines are so many words in a row, as asserted above, and borrowed for as long.
+        unsafe { core::slice::from_raw_parts(self.lines.as_ptr().cast(), len) }
+    }
+}
