@@ -9,7 +9,8 @@ use crate::prefetch;
 use wire::Opcode;
 
 /// Frames between the one that is handled and those of which this is fetched: hot and cold part of their queue pair, the queue of
-/// its receives, the first of these, and where a payload goes.
+/// its receives, the first of these, and where a payload goes. Of an acknowledgement: the send queue and the timer, then where the
+/// application will post in the place of what is complete.
 mod frames {
     pub const HOT: usize = 12;
     pub const COLD: usize = 8;
@@ -53,15 +54,15 @@ impl<P: Port> Engine<P> {
     /// Before frame `index` of them is handled, or after it if those before `next` went together.
     #[inline(never)]
     pub(super) fn expect_frames(&self, arrivals: &Arrivals, index: usize, next: usize) {
-        arrivals.step(index, frames::HOT, |to| self.qps.expect_hot(to.qpn()));
-        arrivals.step(index, frames::COLD, |to| {
+        arrivals.step(index, frames::HOT, |to, _| self.qps.expect_hot(to.qpn()));
+        arrivals.step(index, frames::COLD, |to, _| {
             if to.acknowledges() {
                 self.qps.expect_sending(to.qpn());
             } else {
                 self.qps.expect_receiving(to.qpn());
             }
         });
-        arrivals.step(index, frames::QUEUE, |to| {
+        arrivals.step(index, frames::QUEUE, |to, _| {
             if to.acknowledges() {
                 self.qps.expect_send_queue(to.qpn());
                 self.units.timers.expect(self.qps.slot_of(to.qpn()));
@@ -69,11 +70,11 @@ impl<P: Port> Engine<P> {
                 self.qps.expect_receives(to.qpn());
             }
         });
-        arrivals.step(index, frames::RECEIVE, |to| {
+        arrivals.step(index, frames::RECEIVE, |to, at| {
             if to.acknowledges() {
                 self.qps.expect_posts(to.qpn());
             } else {
-                self.qps.expect_receive(to.qpn(), 4);
+                self.qps.expect_receive(to.qpn(), arrivals.together(at));
             }
         });
         if !self.units.srqs.is_empty() {
@@ -125,14 +126,21 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Takes a step for the frame that is so far `ahead`, if it is not of the same queue pair as the one before it.
+    /// Takes a step for the frame that is so far `ahead`, if it is not of the same queue pair as the one before it; it is told
+    /// its index.
     #[inline(always)]
-    fn step(&self, index: usize, ahead: usize, expect: impl Fn(Arrival)) {
+    fn step(&self, index: usize, ahead: usize, expect: impl Fn(Arrival, usize)) {
         for next in from(index, ahead)..(index + ahead + 1).min(self.count) {
             if self.of[next] != Arrival::FOLLOWS {
-                expect(self.of[next]);
+                expect(self.of[next], next);
             }
         }
+    }
+
+    /// How many frames are of the same queue pair from `index` on; beyond eight the processor has learnt where to go.
+    fn together(&self, index: usize) -> u32 {
+        let followers = self.of[index + 1..self.count].iter().take(7);
+        followers.take_while(|of| **of == Arrival::FOLLOWS).fold(1, |count, _| count + 1)
     }
 }
 
