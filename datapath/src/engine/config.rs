@@ -48,6 +48,9 @@ pub struct EngineConfig {
     pub window_max: u16,
     /// Streams that can be in Recovery at the same time; more drop what is out of order.
     pub recovery_contexts: u32,
+    /// Queue pairs beyond which what each needs is fetched ahead, and its timer disarmed when nothing is awaited: about as many as
+    /// stay in the first caches.
+    pub crowd: u32,
     /// Floors of the timers.
     pub rto: RtoConfig,
     /// How queue pairs share the transmit batches.
@@ -73,6 +76,7 @@ impl Default for EngineConfig {
             max_ahs: 4096,
             window_max: 512,
             recovery_contexts: 64,
+            crowd: 256,
             rto: RtoConfig::default(),
             scheduler: SchedulerConfig::default(),
             acks: AckTiming::default(),

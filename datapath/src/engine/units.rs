@@ -28,7 +28,7 @@ pub(crate) struct Units {
     pub cqs_to_tell: Vec<u32>,
     pub mux: EventMux,
     pub timers: TimerWheel,
-    /// There are more queue pairs than stay in the first caches.
+    /// There are more queue pairs than [`EngineConfig::crowd`].
     pub crowded: bool,
     max_qps: u32,
     /// Streams that owe an acknowledgement.

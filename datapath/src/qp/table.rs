@@ -160,13 +160,6 @@ impl QpTable {
         Some((&mut self.hot[slot as usize], cold))
     }
 
-    /// More queue pairs than stay in the first caches.
-    #[inline]
-    pub(crate) fn is_large(&self) -> bool {
-        const FEW: usize = 256;
-        self.len() > FEW
-    }
-
     /// The queue pair of that slot or QPN is needed in a while.
     #[inline]
     pub(crate) fn expect_hot(&self, slot: u32) {

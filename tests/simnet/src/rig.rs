@@ -149,6 +149,7 @@ impl Rig {
             max_mrs: 1024,
             window_max: self.options.window_max,
             recovery_contexts: self.options.recovery_contexts,
+            crowd: self.options.crowd,
             rto: self.options.rto,
             vlan: self.options.vlan,
             scheduler: self.options.scheduler,

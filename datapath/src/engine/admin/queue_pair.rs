@@ -188,7 +188,7 @@ impl<P: Port> Engine<P> {
         };
         self.units.set_scheduling(slot, attr.scheduling);
         self.qps.insert(slot, hot, Box::new(cold));
-        self.units.crowded = self.qps.is_large();
+        self.note_crowd();
         Ok(QpHandles { qpn, send, recv, shared })
     }
 
@@ -269,8 +269,12 @@ impl<P: Port> Engine<P> {
         // The one that a thread is about to ring holds the slot until it comes.
         let doorbell_due = cold.shared.close() && !qpc.sched.contains(SchedFlags::ACTIVE);
         let removed = self.qps.remove(slot, doorbell_due);
-        self.units.crowded = self.qps.is_large();
+        self.note_crowd();
         removed
+    }
+
+    fn note_crowd(&mut self) {
+        self.units.crowded = self.qps.len() > self.config.crowd as usize;
     }
 
     /// Queue pairs that exist.

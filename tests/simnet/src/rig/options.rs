@@ -2,7 +2,7 @@
 
 use super::Srq;
 use crate::network::PortOptions;
-use datapath::engine::AckTiming;
+use datapath::engine::{AckTiming, EngineConfig};
 use datapath::memory::{Access, ProtectionDomainId};
 use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, RecoveryPolicy, WriteOrder};
 use datapath::qp::state::QpType;
@@ -41,6 +41,8 @@ pub struct RigOptions {
     pub window_max: u16,
     /// Streams of an engine that can be in Recovery at once.
     pub recovery_contexts: u32,
+    /// Queue pairs beyond which an engine treats them as many.
+    pub crowd: u32,
     /// Who runs the slow path.
     pub slow_path: SlowPathDriver,
     /// Floors of the timers.
@@ -64,6 +66,7 @@ impl Default for RigOptions {
             max_qps: 64,
             window_max: 512,
             recovery_contexts: 64,
+            crowd: EngineConfig::default().crowd,
             slow_path: SlowPathDriver::Stepped,
             rto: RtoConfig::SIMULATION,
             scheduler: SchedulerConfig::default(),
