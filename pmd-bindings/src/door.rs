@@ -46,7 +46,7 @@ struct Control {
     empty: Condvar,
     /// The thread is to end.
     end: AtomicBool,
-    /// Clients that were turned away because they do not keep to our terms.
+    /// Clients that were turned away because they do not keep to memif's rules, or to our terms.
     refused: AtomicU64,
 }
 
@@ -166,9 +166,11 @@ impl Keeper {
             relay.dismiss();
         }
         if relay.is_over() {
-            self.relay = None;
             doorway.occupied = false;
             self.control.empty.notify_all();
+            drop(doorway);
+            // Closing what a client handed over may take as long as it likes.
+            self.relay = None;
         }
     }
 

@@ -113,7 +113,9 @@ pub enum Message {
 }
 
 impl Message {
-    pub(crate) fn disconnect(reason: &str) -> Self {
+    /// The end, and as much of the reason as fits.
+    #[must_use]
+    pub fn disconnect(reason: &str) -> Self {
         Self::Disconnect(Text::new(reason))
     }
 

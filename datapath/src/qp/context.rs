@@ -216,7 +216,7 @@ pub(crate) struct QpCold {
     pub response_lives: ResponseLives,
 }
 
-const _: () = assert!(QpCold::RECEIVING <= 128 && QpCold::SENDING <= 256, "the first cache lines");
+const _: () = assert!(QpCold::RECEIVING <= 128 && QpCold::SENDING <= 256, "two cache lines and four");
 
 /// Generations of the streams of responses of a queue pair's slot.
 #[derive(Clone, Copy, Debug, Default)]

@@ -13,7 +13,7 @@ struct Line([AtomicU64; LINE_WORDS]);
 // Lines are words without a gap.
 const _: () = assert!(size_of::<Line>() == LINE_WORDS * size_of::<AtomicU64>());
 
-/// Entries of as many words each, the first of which begins a cache line. They are numbered round and round. Each end has a copy
+/// Entries of as many words each. The first begins a cache line, and so do all whose words fill lines. They are numbered round and round. Each end has a copy
 /// of this, so that it finds an entry without a look at memory that the other one writes.
 #[derive(Clone)]
 pub(super) struct Entries {

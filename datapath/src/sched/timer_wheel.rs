@@ -1,7 +1,7 @@
 //! A hashed timer wheel over queue-pair slots: one timer each, constant time to arm, nothing to do for idle ones.
 //!
 //! Timers are lazy: a queue pair that makes progress does not move its timer; when it fires, the engine looks at what
-//! is due and arms it again. Deadlines behind the horizon fire at the horizon and are armed again likewise.
+//! is due and arms it again. (With many queue pairs, those that wait for nothing disarm theirs.) Deadlines behind the horizon fire at the horizon and are armed again likewise.
 
 use crate::prefetch;
 use crate::time::Time;

@@ -1,16 +1,24 @@
 //! What a client offers: its regions and rings, until they are all there.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::thread;
+use std::time::Duration;
 
 use memif::message::{AddRing, Message, NAME_LEN, Text};
 use memif::{Refusal, SIZE_LOG2_MAX, Told, can_be_mapped, ring_len, socket};
 
 /// Regions, at most: all that is told to the driver fits in its socket.
-const REGIONS_MAX: usize = 64;
+pub(super) const REGIONS_MAX: u16 = 64;
+/// How long to wait, and how often, when the system is short of what it takes to tell the driver.
+const RESPITE: Duration = Duration::from_millis(1);
+const ATTEMPTS: u32 = 1000;
 
-/// The client does not keep to memif's rules, or to our terms.
+/// In what the client does not keep to memif's rules, or to our terms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Breach;
+pub(super) struct Breach(pub &'static str);
+
+const OTHER_QUEUES: Breach = Breach("it has another number of queues; both ends need the same engines");
 
 /// Regions, rings, and the name that ends them.
 ///
@@ -38,10 +46,11 @@ impl Offer {
         size: u64,
         memory: Option<OwnedFd>,
     ) -> Result<(), Breach> {
-        let memory = memory.filter(|memory| can_be_mapped(memory, size)).ok_or(Breach)?;
-        if self.is_whole() || usize::from(index) != self.regions.len() || self.regions.len() == REGIONS_MAX {
-            return Err(Breach);
+        if self.is_whole() || usize::from(index) != self.regions.len() || index >= REGIONS_MAX {
+            return Err(Breach("a region out of turn, or too many"));
         }
+        let memory = memory.filter(|memory| can_be_mapped(memory, size));
+        let memory = memory.ok_or(Breach("a region that is no memory of its size"))?;
         self.regions.push((memory, size));
         Ok(())
     }
@@ -52,12 +61,15 @@ impl Offer {
         wake: Option<OwnedFd>,
         terms: Told,
     ) -> Result<(), Breach> {
-        let wake = wake.ok_or(Breach)?;
+        let wake = wake.ok_or(Breach("a ring without a descriptor"))?;
         let is_there =
             |(other, _): &(AddRing, _)| (other.to_server, other.index) == (ring.to_server, ring.index);
         let again = self.rings.iter().any(is_there);
-        if self.is_whole() || again || ring.index >= terms.queues.into() || !self.has_room_for(&ring) {
-            return Err(Breach);
+        if ring.index >= terms.queues.into() {
+            return Err(OTHER_QUEUES);
+        }
+        if self.is_whole() || again || !self.has_room_for(&ring) {
+            return Err(Breach("a ring out of turn, or outside its region"));
         }
         self.rings.push((ring, wake));
         Ok(())
@@ -73,22 +85,45 @@ impl Offer {
     /// That was all.
     pub(super) fn end(&mut self, name: Text<NAME_LEN>, terms: Told) -> Result<(), Breach> {
         // None is there twice, and none has a higher index: those of each queue, each way.
+        let theirs = Told::by(name.bytes());
+        if self.is_whole() {
+            return Err(Breach("it connects twice"));
+        }
+        if theirs.is_some_and(|theirs| theirs.max_frame != terms.max_frame) {
+            return Err(Breach("its longest frame is another; both ends need the same mtu"));
+        }
         let lacks_rings = self.rings.len() < 2 * usize::from(terms.queues);
-        if self.is_whole() || lacks_rings || Told::by(name.bytes()).is_some_and(|theirs| theirs != terms) {
-            return Err(Breach);
+        if lacks_rings || theirs.is_some_and(|theirs| theirs.queues != terms.queues) {
+            return Err(OTHER_QUEUES);
         }
         self.name = Some(name);
         Ok(())
     }
 
-    /// Tells the driver all of it.
+    /// Tells the driver all of it. What it heard of half an offer it would keep for ever, so nothing but its end ends this.
     pub(super) fn submit(&mut self, driver: &OwnedFd) -> Result<(), Refusal> {
         for (index, (memory, size)) in (0..).zip(self.regions.drain(..)) {
-            socket::send(driver, &Message::AddRegion { index, size }, Some(memory.as_fd()))?;
+            insist(driver, &Message::AddRegion { index, size }, Some(memory.as_fd()))?;
         }
         for (ring, wake) in self.rings.drain(..) {
-            socket::send(driver, &Message::AddRing(ring), Some(wake.as_fd()))?;
+            insist(driver, &Message::AddRing(ring), Some(wake.as_fd()))?;
         }
-        self.name.map_or(Ok(()), |name| socket::send(driver, &Message::Connect(name), None))
+        self.name.map_or(Ok(()), |name| insist(driver, &Message::Connect(name), None))
     }
+}
+
+/// Sends, and waits while there is no room for a message, or for a descriptor under way.
+fn insist(driver: &OwnedFd, message: &Message, descriptor: Option<BorrowedFd<'_>>) -> Result<(), Refusal> {
+    for _ in 0..ATTEMPTS {
+        match socket::send(driver, message, descriptor) {
+            Err(Refusal::Io(error)) if !is_over(error.kind()) => thread::sleep(RESPITE),
+            result => return result,
+        }
+    }
+    socket::send(driver, message, descriptor)
+}
+
+/// Whether the error says that nobody is at the other end.
+const fn is_over(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::NotConnected)
 }

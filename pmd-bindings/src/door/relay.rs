@@ -3,10 +3,10 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use memif::message::{Init, Message};
+use memif::message::{Hello, Init, Message};
 use memif::{Refusal, Told, socket};
 
-use super::offer::{Breach, Offer};
+use super::offer::{Breach, Offer, REGIONS_MAX};
 
 /// How long a client may take from connecting to the end of its handshake.
 const HANDSHAKE: Duration = Duration::from_secs(2);
@@ -109,7 +109,7 @@ impl Relay {
     /// Passes on what the driver has said.
     pub(super) fn hear_driver(&mut self) {
         let message = match socket::receive(&self.driver) {
-            Ok(Some((message, _))) => message,
+            Ok(Some((message, _))) => shown(message),
             Ok(None) => return,
             Err(_) => {
                 self.driver_gone = true;
@@ -133,15 +133,14 @@ impl Relay {
         let heard = match self.client.as_ref().map(socket::receive) {
             None | Some(Ok(None)) => return Heard::Well,
             Some(Ok(Some((message, descriptor)))) => self.take(message, descriptor),
-            Some(Err(Refusal::Protocol(_))) => Err(Breach),
+            Some(Err(Refusal::Protocol(what))) => Err(Breach(what)),
             Some(Err(_)) => {
                 self.dismiss();
                 return Heard::Well;
             }
         };
-        if heard.is_ok() {
-            return Heard::Well;
-        }
+        let Err(Breach(reason)) = heard else { return Heard::Well };
+        self.tell_client(&Message::disconnect(reason));
         self.dismiss();
         Heard::Stranger
     }
@@ -164,7 +163,7 @@ impl Relay {
                 self.submit();
             }
             Message::Disconnect(_) => self.tell_driver(&message),
-            _ => return Err(Breach),
+            _ => return Err(Breach("a message out of turn")),
         }
         Ok(())
     }
@@ -186,5 +185,15 @@ impl Relay {
     /// A driver that does not listen any more says so by closing its end.
     fn tell_driver(&self, message: &Message) {
         let _ = socket::send(&self.driver, message, None);
+    }
+}
+
+/// What the client hears of a message of the driver's: fewer regions than that would take.
+fn shown(message: Message) -> Message {
+    match message {
+        Message::Hello(hello) => {
+            Message::Hello(Hello { max_region: hello.max_region.min(REGIONS_MAX - 1), ..hello })
+        }
+        other => other,
     }
 }

@@ -141,6 +141,7 @@ pub(crate) fn tell_if_drained(qpc: &Qpc, cold: &QpCold, units: &mut Units) {
 /// A response came: complete what is done.
 pub(in crate::qp) fn complete_answered(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     complete_acknowledged(qpc, cold, units);
+    calm(qpc, cold, units);
     tell_if_drained(qpc, cold, units);
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn on_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
 }
 
 /// Disarms the timer of a queue pair for which nothing is awaited, if there are many: one that fires for nothing fetches a queue
-/// pair that nobody needs. Among few it stays, as it may be wanted again soon.
+/// pair that nobody needs. Among few it stays, as it may be wanted again soon, and so it does in wire mode Plain.
 #[inline]
 pub(super) fn calm(qpc: &mut Qpc, cold: &QpCold, units: &mut Units) {
     if units.crowded
