@@ -39,7 +39,7 @@ mod tests;
 pub use endpoint::{Config, Endpoint, QUEUES_MAX, Role};
 pub use error::{Error, Refusal};
 pub use link::Link;
-pub use name::Told;
+pub use name::{OTHER_QUEUES, Told};
 pub use queue::{Receiver, Sender};
 pub use region::can_be_mapped;
 pub use ring::{SIZE_LOG2_MAX, ring_len};

@@ -3,6 +3,9 @@
 /// How the names of our ends begin, DPDK's driver or not.
 const PREFIX: &str = "net_memif_f";
 
+/// What is wrong with an end that has other queues than ours.
+pub const OTHER_QUEUES: &str = "it has another number of queues; both ends need the same engines";
+
 /// What both ends must agree on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Told {
@@ -25,6 +28,16 @@ impl Told {
     pub fn prefix(self) -> String {
         let Self { max_frame, queues } = self;
         if queues == 1 { format!("{PREFIX}{max_frame}_") } else { format!("{PREFIX}{max_frame}_q{queues}_") }
+    }
+
+    /// What is wrong with a peer of that name, if it is one of our kind and tells something else than this.
+    #[must_use]
+    pub fn mismatch(self, name: &[u8]) -> Option<&'static str> {
+        let theirs = Self::by(name)?;
+        if theirs.max_frame != self.max_frame {
+            return Some("its longest frame is another; both ends need the same mtu");
+        }
+        (theirs.queues != self.queues).then_some(OTHER_QUEUES)
     }
 
     /// What a name tells; `None` if it is not of our kind.

@@ -5,7 +5,7 @@ use crate::endpoint::Shape;
 use crate::error::Refusal;
 use crate::link::{Connection, Link};
 use crate::message::{AddRing, Hello, Init, MODE_ETHERNET, Message, Text, VERSION};
-use crate::name::Told;
+use crate::name;
 use crate::queue::{Receiver, Sender};
 use crate::region::Region;
 use crate::ring::{Ring, SIZE_LOG2_MAX};
@@ -14,8 +14,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// It wants more queues, or fewer.
-const OTHER_QUEUES: Refusal =
-    Refusal::Mismatch("it has another number of queues; both ends need the same engines");
+const OTHER_QUEUES: Refusal = Refusal::Mismatch(name::OTHER_QUEUES);
 
 /// Regions of a client, at most.
 const REGIONS_MAX: usize = 16;
@@ -128,15 +127,8 @@ impl Server {
                 _ => return Err(Refusal::Protocol("it connects without a ring each way")),
             }
         }
-        let (ours, theirs) = (shape.told(), Told::by(name));
-        if theirs.is_some_and(|theirs| theirs.max_frame != ours.max_frame) {
-            return Err(Refusal::Mismatch("its longest frame is another; both ends need the same mtu"));
-        }
-        // DPDK's driver makes fewer rings than it has queues if it must.
-        if theirs.is_some_and(|theirs| theirs.queues != ours.queues) {
-            return Err(OTHER_QUEUES);
-        }
-        Ok(())
+        // Queues among them, as DPDK's driver makes fewer rings than it has queues if it must.
+        shape.told().mismatch(name).map_or(Ok(()), |reason| Err(Refusal::Mismatch(reason)))
     }
 
     fn connection(self, shape: &Shape) -> Result<Connection, Refusal> {

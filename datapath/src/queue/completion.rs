@@ -216,12 +216,7 @@ impl CompletionWriter {
     /// Whether a completion fits.
     #[inline(always)]
     pub fn has_room(&mut self) -> bool {
-        let ring = &self.ring;
-        if self.tail.wrapping_sub(self.head_seen) < ring.capacity() {
-            return true;
-        }
-        self.head_seen = ring.head();
-        self.tail.wrapping_sub(self.head_seen) < ring.capacity()
+        self.ring.has_room(self.tail, &mut self.head_seen, self.ring.capacity())
     }
 
     /// Writes one completion, which shows when it is published.

@@ -13,8 +13,8 @@ struct Line([AtomicU64; LINE_WORDS]);
 // Lines are words without a gap.
 const _: () = assert!(size_of::<Line>() == LINE_WORDS * size_of::<AtomicU64>());
 
-/// Entries of as many words each. The first begins a cache line, and so do all whose words fill lines. They are numbered round and round. Each end has a copy
-/// of this, so that it finds an entry without a look at memory that the other one writes.
+/// Entries of as many words each, numbered round and round. The first begins a cache line, and so do all whose words fill lines.
+/// Each end has a copy of this, so that it finds an entry without a look at memory that the other one writes.
 #[derive(Clone)]
 pub(super) struct Entries {
     lines: Arc<[Line]>,

@@ -133,11 +133,8 @@ impl RecvQueue {
             return Err(PostError::NoReceiveQueue);
         }
         let length = check(request, self.caps.max_recv_sge)?;
-        if self.tail.wrapping_sub(self.head_seen) >= self.caps.max_recv_wr {
-            self.head_seen = self.ring.head();
-            if self.tail.wrapping_sub(self.head_seen) >= self.caps.max_recv_wr {
-                return Err(PostError::QueueFull { capacity: self.caps.max_recv_wr });
-            }
+        if !self.ring.has_room(self.tail, &mut self.head_seen, self.caps.max_recv_wr) {
+            return Err(PostError::QueueFull { capacity: self.caps.max_recv_wr });
         }
         store_request(self.ring.entry(self.tail), request, length);
         self.tail = self.tail.wrapping_add(1);

@@ -170,11 +170,8 @@ impl SendQueue {
             return Err(PostError::WrongState { state, what: "send" });
         }
         let length = self.check_data(request)?;
-        if self.tail.wrapping_sub(self.head_seen) >= self.caps.max_send_wr {
-            self.head_seen = self.ring.head();
-            if self.tail.wrapping_sub(self.head_seen) >= self.caps.max_send_wr {
-                return Err(PostError::QueueFull { capacity: self.caps.max_send_wr });
-            }
+        if !self.ring.has_room(self.tail, &mut self.head_seen, self.caps.max_send_wr) {
+            return Err(PostError::QueueFull { capacity: self.caps.max_send_wr });
         }
         let entry = self.ring.entry(self.tail);
         let kind = match request.data {

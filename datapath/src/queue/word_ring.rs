@@ -94,6 +94,17 @@ impl WordRing {
         self.positions.head.load(Ordering::Acquire)
     }
 
+    /// Writer only: whether fewer than `most` entries below `tail` are out. The reader's line is looked at only if the head that
+    /// was seen last says no.
+    #[inline(always)]
+    pub(super) fn has_room(&self, tail: u32, head_seen: &mut u32, most: u32) -> bool {
+        if tail.wrapping_sub(*head_seen) < most {
+            return true;
+        }
+        *head_seen = self.head();
+        tail.wrapping_sub(*head_seen) < most
+    }
+
     /// Writer only: publishes all entries below `tail`.
     #[inline]
     pub fn publish(&self, tail: u32) {

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use memif::message::{AddRing, Message, NAME_LEN, Text};
-use memif::{Refusal, SIZE_LOG2_MAX, Told, can_be_mapped, ring_len, socket};
+use memif::{OTHER_QUEUES, Refusal, SIZE_LOG2_MAX, Told, can_be_mapped, ring_len, socket};
 
 /// Regions, at most: all that is told to the driver fits in its socket.
 pub(super) const REGIONS_MAX: u16 = 64;
@@ -17,8 +17,6 @@ const ATTEMPTS: u32 = 1000;
 /// In what the client does not keep to memif's rules, or to our terms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Breach(pub &'static str);
-
-const OTHER_QUEUES: Breach = Breach("it has another number of queues; both ends need the same engines");
 
 /// Regions, rings, and the name that ends them.
 ///
@@ -66,7 +64,7 @@ impl Offer {
             |(other, _): &(AddRing, _)| (other.to_server, other.index) == (ring.to_server, ring.index);
         let again = self.rings.iter().any(is_there);
         if ring.index >= terms.queues.into() {
-            return Err(OTHER_QUEUES);
+            return Err(Breach(OTHER_QUEUES));
         }
         if self.is_whole() || again || !self.has_room_for(&ring) {
             return Err(Breach("a ring out of turn, or outside its region"));
@@ -84,17 +82,15 @@ impl Offer {
 
     /// That was all.
     pub(super) fn end(&mut self, name: Text<NAME_LEN>, terms: Told) -> Result<(), Breach> {
-        // None is there twice, and none has a higher index: those of each queue, each way.
-        let theirs = Told::by(name.bytes());
         if self.is_whole() {
             return Err(Breach("it connects twice"));
         }
-        if theirs.is_some_and(|theirs| theirs.max_frame != terms.max_frame) {
-            return Err(Breach("its longest frame is another; both ends need the same mtu"));
+        if let Some(reason) = terms.mismatch(name.bytes()) {
+            return Err(Breach(reason));
         }
-        let lacks_rings = self.rings.len() < 2 * usize::from(terms.queues);
-        if lacks_rings || theirs.is_some_and(|theirs| theirs.queues != terms.queues) {
-            return Err(OTHER_QUEUES);
+        // None is there twice, and none has a higher index: those of each queue, each way.
+        if self.rings.len() < 2 * usize::from(terms.queues) {
+            return Err(Breach(OTHER_QUEUES));
         }
         self.name = Some(name);
         Ok(())

@@ -8,7 +8,6 @@ use crate::counters::QpCounters;
 use crate::engine::{CreateError, Engine, WINDOW_LIMIT};
 use crate::memory::{Access, ProtectionDomainId};
 use crate::port::Port;
-
 use crate::prefetch;
 use crate::qp::attr::{QpAttr, RecoveryPolicy};
 use crate::qp::state::{QpState, QpType};
