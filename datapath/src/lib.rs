@@ -10,7 +10,7 @@ pub mod icrc;
 pub mod memory;
 pub mod neighbor;
 pub mod port;
-mod prefetch;
+pub mod prefetch;
 pub mod qp;
 pub mod qpn;
 pub mod queue;

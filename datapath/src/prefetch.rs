@@ -14,17 +14,17 @@ pub(crate) fn write<T>(at: *const T) {
 
 /// The same with all lines of a value.
 #[inline]
-pub(crate) fn read_all<T>(value: &T) {
+pub fn read_all<T>(value: &T) {
     read_lines(core::ptr::from_ref(value).cast(), size_of::<T>());
 }
 
-/// The same with all lines of bytes that begin one.
+/// The same with all lines of bytes.
 #[inline]
 pub(crate) fn read_bytes(bytes: &[u8]) {
     read_lines(bytes.as_ptr(), bytes.len());
 }
 
-/// The same with the lines of `len` bytes, the first of which begins one.
+/// The same with the lines of `len` bytes.
 #[inline]
 pub(crate) fn read_lines(start: *const u8, len: usize) {
     lines::<false>(start, len);
@@ -39,6 +39,9 @@ pub(crate) fn write_lines(start: *const u8, len: usize) {
 #[inline]
 fn lines<const WRITE: bool>(start: *const u8, len: usize) {
     const LINE: usize = 64;
+    // From the start of the first line: else the last one would be left out of bytes that do not begin one.
+    let before = start.addr() % LINE;
+    let (start, len) = (start.wrapping_sub(before), len + before);
     let mut offset = 0;
     while offset < len {
         line::<WRITE>(start.wrapping_add(offset));

@@ -206,7 +206,7 @@ impl QueuePair {
     /// ```
     #[inline]
     pub fn prefetch(&self) {
-        self.owned.handles.expect();
+        datapath::prefetch::read_all(&self.owned);
     }
 
     /// Posts a send request. With at most one outstanding on the queue pair it is sent at once; otherwise when someone

@@ -5,7 +5,7 @@
 //! that ICRC begins with and the headers stand at the end of one or two blocks, and the payload begins a new one.
 
 use super::masks::{HEADERS_MAX, LINE, Masks};
-use super::polynomial::{FOLD_128, FOLD_256, FOLD_384, FOLD_512, FOLD_2048, multiplier, times_power};
+use super::polynomial::{FOLD_128, FOLD_256, FOLD_384, FOLD_512, divided_by_power, multiplier, times_power};
 use super::{ICRC_LEN, columns, pclmul};
 use core::arch::x86_64::*;
 use core::ptr::NonNull;
@@ -14,16 +14,19 @@ use wire::icrc::ONES;
 /// Blocks of payload from which on the columns are faster: those that are left of them cost as much as half of this.
 const COLUMNS_MIN: usize = 2 * columns::HISTORY;
 /// Multipliers that move ahead by as many blocks, up to the longest payload of a packet.
-static DISTANCES: [(i64, i64); 65] = distances();
+static BLOCKS: [[i64; 2]; 65] = distances(LINE);
+/// By as many bytes, up to a block.
+static BYTES: [[i64; 2]; LINE + 1] = distances(1);
 
-const fn distances<const N: usize>() -> [(i64, i64); N] {
-    let mut all = [(0, 0); N];
-    let (mut first, mut last) = (times_power(1, 512 + 32), times_power(1, 512 - 32));
-    let mut blocks = 1;
-    while blocks < N {
-        all[blocks] = (multiplier(first), multiplier(last));
-        (first, last) = (times_power(first, 512), times_power(last, 512));
-        blocks += 1;
+/// Multipliers that move ahead by 0, 1, 2, ... times `bytes`.
+const fn distances<const N: usize>(bytes: usize) -> [[i64; 2]; N] {
+    let mut all = [[0; 2]; N];
+    let (mut first, mut last) = (times_power(1, 32), divided_by_power(1, 32));
+    let mut number = 0;
+    while number < N {
+        all[number] = [multiplier(first), multiplier(last)];
+        (first, last) = (times_power(first, bytes * 8), times_power(last, bytes * 8));
+        number += 1;
     }
     all
 }
@@ -93,12 +96,12 @@ pub(super) unsafe fn copy<const GFNI: bool>(
         _mm512_mask_storeu_epi8(headers.as_mut_ptr().add(at).cast(), mask, bytes);
         let (source, target) = (source.as_ptr().add(lead), body.as_mut_ptr());
         let (len, blocks) = (len - lead, (len - lead) / LINE);
-        if !GFNI || !(COLUMNS_MIN..DISTANCES.len()).contains(&blocks) {
+        if !GFNI || !(COLUMNS_MIN..BLOCKS.len()).contains(&blocks) {
             return Some(finish(fold::<GFNI, true>(begin(headers, masks), source, target, len, pad)));
         }
         // The headers were stored in small pieces just now, and a load of them all waits until the stores are through.
         let payload = columns::fold::<true>(_mm512_setzero_si512(), source, target, blocks);
-        let whole = then(begin(headers, masks), everywhere(DISTANCES[blocks]), payload);
+        let whole = then(begin(headers, masks), from_table(&BLOCKS[blocks]), payload);
         let (source, target) = (source.add(blocks * LINE), target.add(blocks * LINE));
         Some(finish(fold::<false, true>(whole, source, target, len % LINE, pad)))
     }
@@ -137,7 +140,7 @@ pub(super) unsafe fn emit<const GFNI: bool>(
         if lead > 0 {
             let bytes = _mm512_maskz_loadu_epi8(below(lead), source.cast());
             _mm512_mask_storeu_epi8(target.cast(), below(lead), bytes);
-            acc = behind(acc, bytes, lead);
+            acc = then(acc, from_table(&BYTES[lead]), at_the_end(bytes, lead));
             (source, target) = (source.add(lead), target.add(lead));
         }
         let icrc = finish(fold::<GFNI, true>(acc, source, target, len - lead, body - len));
@@ -160,10 +163,10 @@ const fn below(count: usize) -> __mmask64 {
     if count >= LINE { u64::MAX } else { (1 << count) - 1 }
 }
 
-/// The bytes of half a block below `count`.
+/// The bytes of a block from `first` on, if there are any.
 #[inline]
-const fn below_half(count: usize) -> __mmask32 {
-    if count >= LINE / 2 { u32::MAX } else { (1 << count) - 1 }
+const fn from(first: usize) -> __mmask64 {
+    !below(first)
 }
 
 /// `acc` moved ahead by the distance of `constants`.
@@ -177,15 +180,29 @@ fn moved(acc: __m512i, constants: __m512i) -> (__m512i, __m512i) {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 pub(super) fn then(acc: __m512i, constants: __m512i, next: __m512i) -> __m512i {
+    joined(next, moved(acc, constants))
+}
+
+/// What stands in the same place.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
+fn joined(block: __m512i, (first, last): (__m512i, __m512i)) -> __m512i {
     const XOR3: i32 = 0x96;
-    let (first, last) = moved(acc, constants);
-    _mm512_ternarylogic_epi64::<XOR3>(first, last, next)
+    _mm512_ternarylogic_epi64::<XOR3>(block, first, last)
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 pub(super) fn everywhere((first, last): (i64, i64)) -> __m512i {
     _mm512_set_epi64(last, first, last, first, last, first, last, first)
+}
+
+/// The same of a table's multipliers.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
+fn from_table(multipliers: &[i64; 2]) -> __m512i {
+    // SAFETY: as long as a lane.
+    _mm512_broadcast_i32x4(unsafe { _mm_loadu_si128(multipliers.as_ptr().cast()) })
 }
 
 /// The masked headers, folded to one block.
@@ -227,14 +244,7 @@ unsafe fn fold<const GFNI: bool, const COPY: bool>(
     len: usize,
     pad: usize,
 ) -> __m512i {
-    let fold_512 = everywhere(FOLD_512);
-    let mut at = 0;
-    if GFNI && len / LINE >= COLUMNS_MIN {
-        at = len / LINE * LINE;
-        // SAFETY: the processor has GFNI; these are the whole blocks of `len`.
-        acc = unsafe { columns::fold::<COPY>(acc, source, target, at / LINE) };
-    }
-    // Reads the next block, and copies it.
+    // Reads a block that begins there, and copies it.
     let take = |at: usize| {
         // SAFETY: the callers below stay within `len`.
         unsafe {
@@ -245,57 +255,66 @@ unsafe fn fold<const GFNI: bool, const COPY: bool>(
             block
         }
     };
-    if len - at >= 4 * LINE {
-        // Four chains, because a multiplication takes longer than four of them take to start.
-        let fold_2048 = everywhere(FOLD_2048);
-        let mut chains = [then(acc, fold_512, take(0)), take(LINE), take(2 * LINE), take(3 * LINE)];
-        at = 4 * LINE;
-        while len - at >= 4 * LINE {
-            for (index, chain) in chains.iter_mut().enumerate() {
-                *chain = then(*chain, fold_2048, take(at + index * LINE));
-            }
-            at += 4 * LINE;
+    let blocks = len / LINE;
+    if GFNI && blocks >= COLUMNS_MIN {
+        // SAFETY: the processor has GFNI; these are the whole blocks of `len`.
+        acc = unsafe { columns::fold::<COPY>(acc, source, target, blocks) };
+    } else {
+        let mut done = 0;
+        while done < blocks {
+            let count = (blocks - done).min(BLOCKS.len() - 1);
+            acc = gather(acc, count, |index| take((done + index) * LINE));
+            done += count;
         }
-        let [a, b, c, d] = chains;
-        acc = then(then(then(a, fold_512, b), fold_512, c), fold_512, d);
     }
-    while len - at >= LINE {
-        acc = then(acc, fold_512, take(at));
-        at += LINE;
-    }
-    let rest = len - at;
-    if rest + pad == 0 {
+    let rest = len - blocks * LINE;
+    if rest == 0 {
         return acc;
     }
-    // SAFETY: only bytes below `rest` are read and below `rest + pad` written.
+    // The block that ends where they end: nothing behind them is touched, not even the line that it is in.
+    let count = rest + pad;
+    let (present, end) = (from(LINE - count) & below(LINE - pad), len + pad);
+    // SAFETY: only the last `rest` bytes are read, and only those and the pad written.
     let block = unsafe {
-        let (source, target) = (source.wrapping_add(at), target.wrapping_add(at));
-        if rest + pad <= LINE / 2 {
-            // A longer one would touch the next line, too, though it takes nothing from there.
-            let block = _mm256_maskz_loadu_epi8(below_half(rest), source.cast());
-            if COPY {
-                _mm256_mask_storeu_epi8(target.cast(), below_half(rest + pad), block);
-            }
-            _mm512_zextsi256_si512(block)
-        } else {
-            let block = _mm512_maskz_loadu_epi8(below(rest), source.cast());
-            if COPY {
-                _mm512_mask_storeu_epi8(target.cast(), below(rest + pad), block);
-            }
-            block
+        let block = _mm512_maskz_loadu_epi8(present, source.wrapping_add(end).wrapping_sub(LINE).cast());
+        if COPY {
+            let target = target.wrapping_add(end).wrapping_sub(LINE);
+            _mm512_mask_storeu_epi8(target.cast(), from(LINE - count), block);
         }
+        block
     };
-    behind(acc, block, rest + pad)
+    then(acc, from_table(&BYTES[count]), block)
 }
 
-/// The first `count` bytes of `block`, 1 to 64, behind `acc`: the two are one run of bytes, which is cut anew so that
-/// its last block is full.
+/// `acc` and `count` blocks behind it, at least one and at most the longest distance, as one block: each is moved to the
+/// place of the last at once, so that no multiplication waits for another.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
+pub(super) fn gather(acc: __m512i, count: usize, take: impl Fn(usize) -> __m512i) -> __m512i {
+    let distances = &BLOCKS[..=count];
+    let last = count - 1;
+    let (mut even, mut odd) = moved(acc, from_table(&distances[count]));
+    let mut index = 0;
+    // Two in a round: a loop that stores one block in each would be made a call of memcpy beside it.
+    while index + 1 < last {
+        let (a, b) = (take(index), take(index + 1));
+        even = joined(even, moved(a, from_table(&distances[last - index])));
+        odd = joined(odd, moved(b, from_table(&distances[last - index - 1])));
+        index += 2;
+    }
+    if index < last {
+        even = joined(even, moved(take(index), from_table(&distances[1])));
+    }
+    joined(take(last), (even, odd))
+}
+
+/// The first `count` bytes of `block` at its end, and nothing before them.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 #[expect(clippy::cast_possible_truncation, reason = "at most 64")]
-fn behind(acc: __m512i, block: __m512i, count: usize) -> __m512i {
-    // In the order of memory; an index below 64 names a byte of the first operand, the others one of the second.
-    const BYTES: [u8; LINE] = {
+fn at_the_end(block: __m512i, count: usize) -> __m512i {
+    // In the order of memory.
+    const ORDER: [u8; LINE] = {
         let mut bytes = [0; LINE];
         let mut i = 0_u8;
         while (i as usize) < LINE {
@@ -305,11 +324,10 @@ fn behind(acc: __m512i, block: __m512i, count: usize) -> __m512i {
         bytes
     };
     // SAFETY: as long as a block.
-    let bytes = unsafe { _mm512_loadu_si512(BYTES.as_ptr().cast()) };
-    let from = _mm512_add_epi8(bytes, _mm512_set1_epi8(count as i8));
-    let first = _mm512_permutex2var_epi8(_mm512_setzero_si512(), from, acc);
-    let last = _mm512_permutex2var_epi8(acc, from, block);
-    then(first, everywhere(FOLD_512), last)
+    let order = unsafe { _mm512_loadu_si512(ORDER.as_ptr().cast()) };
+    // Of an index its last six bits count.
+    let taken = _mm512_add_epi8(order, _mm512_set1_epi8(count as i8));
+    _mm512_maskz_permutexvar_epi8(from(LINE - count), taken, block)
 }
 
 /// The ICRC of what was folded: 512 bits to 128, to 64, to 32 (Barrett), inverted.

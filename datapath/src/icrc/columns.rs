@@ -7,9 +7,9 @@
 //! AMD's processors start one 512-bit carry-less multiplication in two cycles, and a block needs two; of the matrix
 //! products they start two a cycle, and a block needs four. Two hardware threads of a core share both.
 
-use super::avx512::{everywhere, then};
+use super::avx512::{everywhere, gather, then};
 use super::masks::LINE;
-use super::polynomial::{FOLD_512, FOLD_2048, times_power};
+use super::polynomial::{FOLD_2048, times_power};
 use core::arch::x86_64::*;
 
 /// The blocks that a block takes in, counted backwards from it. Most choices do not span all remainders; the nearest
@@ -117,10 +117,7 @@ pub(super) unsafe fn fold<const COPY: bool>(
         at += HISTORY;
     }
     let history = round::<true>(history, matrices, |index| take(at + index));
-    let [a, b, c, d, e, f, g, h] = history;
-    let (half, next) = (everywhere(FOLD_2048), everywhere(FOLD_512));
-    let [a, b, c, d] = [then(a, half, e), then(b, half, f), then(c, half, g), then(d, half, h)];
-    then(then(then(a, next, b), next, c), next, d)
+    gather(history[0], HISTORY - 1, |index| history[index + 1])
 }
 
 /// The next blocks take in those before. A block is gone once all four of [`BEFORE`] have taken it in: so the `LAST` blocks,

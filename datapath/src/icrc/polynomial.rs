@@ -19,6 +19,19 @@ pub(super) const fn times_power(mut rest: u64, n: usize) -> u64 {
     rest
 }
 
+/// `rest` divided by x^n modulo the polynomial, which has a last bit.
+pub(super) const fn divided_by_power(mut rest: u64, n: usize) -> u64 {
+    let mut i = 0;
+    while i < n {
+        if rest & 1 != 0 {
+            rest ^= GENERATOR;
+        }
+        rest >>= 1;
+        i += 1;
+    }
+    rest
+}
+
 /// Bits reversed, as the multiplications want it.
 pub(super) const fn multiplier(rest: u64) -> i64 {
     (rest.reverse_bits() >> 31).cast_signed()

@@ -19,9 +19,9 @@ const BATCH: usize = 32;
 /// Lanes between the one that is looked at and the one that is fetched.
 const AHEAD: usize = 3;
 
-/// A queue pair, and how many of its messages were posted, posted signaled, and completed.
-struct Lane<'a> {
-    queue_pair: &'a mut QueuePair,
+/// How many messages of a queue pair were posted, posted signaled, and completed.
+#[derive(Default)]
+struct Lane {
     posted: u64,
     signaled: u64,
     completed: u64,
@@ -49,7 +49,9 @@ struct Plan<'a> {
 
 /// The sending side of a run.
 pub struct Sender<'a> {
-    lanes: Vec<Lane<'a>>,
+    queue_pairs: &'a mut [QueuePair],
+    /// One of each of those.
+    lanes: Vec<Lane>,
     /// Indices of those that may have room: with ten thousand of them, looking at each would take longer than the traffic.
     ready: Vec<usize>,
     plan: Plan<'a>,
@@ -67,7 +69,7 @@ impl<'a> Sender<'a> {
         layout: Layout,
         receiver: Option<&'a mut Receiver>,
     ) -> Self {
-        let lane = |queue_pair| Lane { queue_pair, posted: 0, signaled: 0, completed: 0, is_ready: true };
+        let lane = || Lane { is_ready: true, ..Lane::default() };
         let depth = args.common.tx_depth;
         let plan = Plan {
             verb,
@@ -83,7 +85,8 @@ impl<'a> Sender<'a> {
         };
         Self {
             ready: (0..session.queue_pairs.len()).collect(),
-            lanes: session.queue_pairs.iter_mut().map(lane).collect(),
+            lanes: session.queue_pairs.iter().map(|_| lane()).collect(),
+            queue_pairs: &mut session.queue_pairs,
             plan,
             receiver,
             target: &session.target,
@@ -115,14 +118,11 @@ impl<'a> Sender<'a> {
     /// Fills the send queues that may have room; with how many messages. Then they wait for a completion.
     fn post(&mut self) -> Result<u64> {
         let mut total = 0;
-        for (number, &index) in self.ready.iter().enumerate() {
-            if let Some(&next) = self.ready.get(number + AHEAD) {
-                self.lanes[next].queue_pair.prefetch();
-            }
+        for &index in &self.ready {
             let lane = &mut self.lanes[index];
             lane.is_ready = false;
             loop {
-                let count = self.plan.post(index, lane)?;
+                let count = self.plan.post(index, &mut self.queue_pairs[index], lane)?;
                 total += count;
                 if count == 0 {
                     break;
@@ -155,6 +155,7 @@ impl<'a> Sender<'a> {
         let count = self.completions.poll_into(self.plan.verb.what(), &mut done)?;
         let done = &done[..count];
         let mut sum = 0;
+        done.iter().take(AHEAD).for_each(|first| self.expect(*first));
         for (number, completion) in done.iter().flatten().enumerate() {
             self.expect(done.get(number + AHEAD).copied().flatten());
             sum += self.complete(completion)?;
@@ -162,12 +163,12 @@ impl<'a> Sender<'a> {
         Ok(sum)
     }
 
-    /// A receive will be posted in the place of one that is complete.
+    /// Something will be posted in the place of what is complete.
     fn expect(&self, coming: Option<Completion>) {
-        if let Some(done) = coming.filter(|done| done.opcode == WcOpcode::Recv && self.srq.is_none())
-            && let Some(lane) = self.lanes.get(lane_of(&done))
+        if let Some(done) = coming.filter(|done| done.opcode != WcOpcode::Recv || self.srq.is_none())
+            && let Some(queue_pair) = self.queue_pairs.get(lane_of(&done))
         {
-            lane.queue_pair.prefetch();
+            queue_pair.prefetch();
         }
     }
 
@@ -179,7 +180,7 @@ impl<'a> Sender<'a> {
             if let Some(receiver) = &mut self.receiver {
                 let queue = match self.srq.as_deref_mut() {
                     Some(srq) => Queue::Shared(srq),
-                    None => Queue::Own(index, lane.queue_pair),
+                    None => Queue::Own(index, &mut self.queue_pairs[index]),
                 };
                 receiver.take(queue, self.target)?;
             }
@@ -200,14 +201,14 @@ fn lane_of(done: &Completion) -> usize {
 
 impl Plan<'_> {
     /// Posts the next list of messages if there is room for all of it; how many.
-    fn post(&self, index: usize, lane: &mut Lane<'_>) -> Result<u64> {
+    fn post(&self, index: usize, queue_pair: &mut QueuePair, lane: &mut Lane) -> Result<u64> {
         let count = self.due(lane);
         if count == 0 || lane.posted - lane.completed + count > self.depth {
             return Ok(0);
         }
         let tag = (index as u64) << LANE_SHIFT;
         let mut inline = [0; QueueCaps::INLINE_LIMIT as usize];
-        let Lane { queue_pair, posted, signaled, completed, .. } = lane;
+        let Lane { posted, signaled, completed, .. } = lane;
         let mut batch = queue_pair.batch();
         for _ in 0..count {
             let slot = self.layout.slot(index, *posted);
@@ -239,7 +240,7 @@ impl Plan<'_> {
     }
 
     /// Messages to post next, as soon as there is room for them.
-    fn due(&self, lane: &Lane<'_>) -> u64 {
+    fn due(&self, lane: &Lane) -> u64 {
         match self.goal {
             Goal::Messages(messages) => self.list.min(messages - lane.posted),
             Goal::Until(_) if self.over && lane.posted >= self.layout.slots() => {

@@ -8,7 +8,6 @@ use crate::counters::QpCounters;
 use crate::engine::{CreateError, Engine, WINDOW_LIMIT};
 use crate::memory::{Access, ProtectionDomainId};
 use crate::port::Port;
-use crate::prefetch;
 use crate::qp::attr::{QpAttr, RecoveryPolicy};
 use crate::qp::state::{QpState, QpType};
 use crate::qp::{
@@ -56,14 +55,6 @@ pub struct QpHandles {
     pub recv: RecvQueue,
     /// Its state, as the engine publishes it.
     pub shared: Arc<QpShared>,
-}
-
-impl QpHandles {
-    /// Starts to fetch what a post begins with.
-    #[inline]
-    pub fn expect(&self) {
-        prefetch::read_all(self);
-    }
 }
 
 /// Memory of one queue pair, in bytes.
