@@ -1,23 +1,38 @@
-//! Hints to the processor: what will be written soon.
+//! Hints to the processor: what will be read or written soon.
 
 const LINE: usize = 64;
 
 /// Starts to fetch the cache lines of `len` bytes at `at` for writing. The peer's processor has them.
 #[inline]
 pub(crate) fn write(at: *mut u8, len: usize) {
+    lines::<true>(at, len);
+}
+
+/// The same for reading.
+#[inline]
+pub(crate) fn read(at: *const u8, len: usize) {
+    lines::<false>(at, len);
+}
+
+#[inline]
+fn lines<const WRITE: bool>(at: *const u8, len: usize) {
     let mut offset = 0;
     while offset < len {
-        line(at.wrapping_add(offset));
+        line::<WRITE>(at.wrapping_add(offset));
         offset += LINE;
     }
 }
 
 #[inline]
-fn line(at: *mut u8) {
+fn line<const WRITE: bool>(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint, which accesses nothing and cannot fault, whatever the address. Processors without it do nothing.
     unsafe {
-        core::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags));
+        if WRITE {
+            core::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags));
+        } else {
+            core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;
