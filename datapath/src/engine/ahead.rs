@@ -9,8 +9,7 @@ use crate::prefetch;
 use wire::Opcode;
 
 /// Frames between the one that is handled and those of which this is fetched: hot and cold part of their queue pair, the queue of
-/// its receives, the first of these, and where a payload goes. Of an acknowledgement: the send queue and the timer, then where the
-/// application will post in the place of what is complete.
+/// its receives, the first of these, and where a payload goes. Of an acknowledgement: the send queue and the timer.
 mod frames {
     pub const HOT: usize = 12;
     pub const COLD: usize = 8;
@@ -71,9 +70,7 @@ impl<P: Port> Engine<P> {
             }
         });
         arrivals.step(index, frames::RECEIVE, |to, at| {
-            if to.acknowledges() {
-                self.qps.expect_posts(to.qpn());
-            } else {
+            if !to.acknowledges() {
                 self.qps.expect_receive(to.qpn(), arrivals.together(at));
             }
         });

@@ -199,14 +199,6 @@ impl QpTable {
         }
     }
 
-    /// What is needed to post to it when requests are complete, soon after [`QpTable::expect_send_queue`].
-    #[inline]
-    pub(crate) fn expect_posts(&self, slot: u32) {
-        if let Some((_, cold)) = self.peek(slot) {
-            cold.send_queue.expect_posts();
-        }
-    }
-
     /// Its next requests, soon after [`QpTable::expect_send_queue`].
     #[inline]
     pub(crate) fn expect_requests(&self, slot: u32) {

@@ -10,6 +10,7 @@ use super::work_request::{
 };
 use crate::memory::{Access, Binding, Mapped, MemoryTable, ProtectionDomainId};
 use crate::qp::state::{PostVerdict, QpType};
+use crate::tuning::WQES_PER_TURN;
 use std::sync::Arc;
 
 /// Words of the head of an entry: wr_id, remote address, (rkey, imm), (length, opcode | flags | sges | inline).
@@ -17,8 +18,6 @@ const HEAD_WORDS: usize = 4;
 /// Words of a scatter-gather element: address, (length, lkey).
 const SGE_WORDS: usize = 2;
 const INLINE_BIT: u32 = 1 << 24;
-/// Requests that are looked at ahead.
-const LIST: u32 = 4;
 /// One element, in the same word.
 const ONE_SGE: u32 = 1 << 16;
 /// Words of an atomic's operands, behind its one element: compare, swap or add. Any entry has room for them.
@@ -297,17 +296,11 @@ impl SendQueueReader {
         self.ring.expect();
     }
 
-    /// Starts to fetch the requests that are posted from `position` on, [`LIST`] at most, soon after
+    /// Starts to fetch the requests that are posted from `position` on, those of a turn at most, soon after
     /// [`SendQueueReader::expect`].
     #[inline]
     pub(crate) fn expect_wqes(&self, position: u32) {
-        self.ring.expect_entries(position, self.tail().wrapping_sub(position).min(LIST));
-    }
-
-    /// Starts to fetch where the application will post next, for a thread that both posts and drives the engine, likewise.
-    #[inline]
-    pub(crate) fn expect_posts(&self) {
-        self.ring.expect_to_write(LIST);
+        self.ring.expect_entries(position, self.tail().wrapping_sub(position).min(WQES_PER_TURN));
     }
 
     /// Position behind the last posted request.

@@ -73,13 +73,6 @@ impl WordRing {
         (0..count).for_each(|ahead| prefetch::read(self.entry(position.wrapping_add(ahead)).as_ptr()));
     }
 
-    /// The same of those behind the last published one, to be written.
-    #[inline]
-    pub(crate) fn expect_to_write(&self, count: u32) {
-        let tail = self.positions.tail.load(Ordering::Relaxed);
-        (0..count).for_each(|ahead| prefetch::write(self.entry(tail.wrapping_add(ahead)).as_ptr()));
-    }
-
     /// Position behind the last published entry.
     #[inline]
     #[must_use]
