@@ -20,6 +20,7 @@ pub use dpdk_sys::{
 };
 
 use super::{Port, PortCaps, PortStats, RX_BURST};
+use crate::prefetch;
 
 /// Buffers of a port: both rings of a NIC and the caches of a few threads full at once, and as many again.
 const BUFFERS: u32 = 4096;
@@ -31,6 +32,9 @@ const TX_BYTES: u64 = 16 * 1024;
 /// Transmit slots taken from the pool at once: as few as keeps the call cheap, because the pool gives the buffers freed
 /// last, which are still in the cache.
 const TX_STASH: usize = 8;
+/// Bytes of the next frame that are fetched ahead at most: a burst of long ones has left the first cache, and what is behind
+/// them the processor expects by itself.
+const EXPECTED: usize = 256;
 /// Empty receive bursts between two looks at a link that is up.
 const LINK_CHECK: u32 = 256;
 
@@ -184,6 +188,10 @@ impl<D: Driver> Port for DpdkPort<D> {
 
     #[inline]
     fn rx_frame(&self, index: usize) -> &[u8] {
+        if index + 1 < self.rx.len() {
+            let next = self.rx[index + 1].frame();
+            prefetch::read_bytes(&next[..next.len().min(EXPECTED)]);
+        }
         self.rx[index].frame()
     }
 
