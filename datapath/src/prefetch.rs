@@ -12,7 +12,7 @@ pub(crate) fn write<T>(at: *const T) {
     line::<true>(at.cast());
 }
 
-/// The same with all lines of a value.
+/// Starts to fetch all cache lines of `value` into the first cache, and nothing that it points to.
 #[inline]
 pub fn read_all<T>(value: &T) {
     read_lines(core::ptr::from_ref(value).cast(), size_of::<T>());
@@ -39,6 +39,9 @@ pub(crate) fn write_lines(start: *const u8, len: usize) {
 #[inline]
 fn lines<const WRITE: bool>(start: *const u8, len: usize) {
     const LINE: usize = 64;
+    if len == 0 {
+        return;
+    }
     // From the start of the first line: else the last one would be left out of bytes that do not begin one.
     let before = start.addr() % LINE;
     let (start, len) = (start.wrapping_sub(before), len + before);

@@ -16,6 +16,8 @@ pub(crate) fn read(at: *const u8, len: usize) {
 
 #[inline]
 fn lines<const WRITE: bool>(at: *const u8, len: usize) {
+    // From the start of the first line: else the last one would be left out of bytes that do not begin one.
+    let (at, len) = (at.wrapping_sub(at.addr() % LINE), len + at.addr() % LINE);
     let mut offset = 0;
     while offset < len {
         line::<WRITE>(at.wrapping_add(offset));

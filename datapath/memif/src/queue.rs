@@ -250,7 +250,11 @@ impl Receiver {
         };
         if left > 0 {
             // Fetched with the descriptor, which comes from the peer's processor, too, and not after it.
-            prefetch::read(self.last.at.wrapping_offset(self.step), self.last.len.min(EXPECTED));
+            let at = match &self.buffers {
+                Buffers::Own(own) => own.at(self.next).cast_const(),
+                Buffers::Peers(_) => self.last.at.wrapping_offset(self.step),
+            };
+            prefetch::read(at, self.last.len.min(EXPECTED));
         }
         for _ in 0..left {
             let desc = self.counts.ring.desc(self.next);

@@ -1,5 +1,6 @@
 //! CRC-32 by folding 64 bytes at a time (Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
-//! Instruction"), with the masked headers as the first block and the payload stored as it passes.
+//! Instruction"), each to the place of the last at once, with the masked headers as the first block and the payload stored as it
+//! passes.
 //!
 //! Zeros in front of a message do not change a register that is clear. So blocks are filled from their end: the ones
 //! that ICRC begins with and the headers stand at the end of one or two blocks, and the payload begins a new one.
@@ -7,6 +8,7 @@
 use super::masks::{HEADERS_MAX, LINE, Masks};
 use super::polynomial::{FOLD_128, FOLD_256, FOLD_384, FOLD_512, divided_by_power, multiplier, times_power};
 use super::{ICRC_LEN, columns, pclmul};
+use core::arch::asm;
 use core::arch::x86_64::*;
 use core::ptr::NonNull;
 use wire::icrc::ONES;
@@ -235,6 +237,7 @@ unsafe fn begin(headers: &[u8], masks: &Masks) -> __m512i {
 ///
 /// # Safety
 /// The processor has GFNI if so; `source` is readable for `len` bytes, `target` writable for `len + pad` if `COPY`; they do not overlap.
+/// `pad` is at most three, and what fills `len` up to a multiple of four, or nothing.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 unsafe fn fold<const GFNI: bool, const COPY: bool>(
@@ -244,14 +247,17 @@ unsafe fn fold<const GFNI: bool, const COPY: bool>(
     len: usize,
     pad: usize,
 ) -> __m512i {
+    debug_assert!(pad == 0 || pad == len.wrapping_neg() & 3);
     // Reads a block that begins there, and copies it.
     let take = |at: usize| {
         // SAFETY: the callers below stay within `len`.
         unsafe {
             let block = _mm512_loadu_si512(source.add(at).cast());
-            if COPY {
-                _mm512_storeu_si512(target.add(at).cast(), block);
+            if !COPY {
+                return block;
             }
+            let block = read_once(block);
+            _mm512_storeu_si512(target.add(at).cast(), block);
             block
         }
     };
@@ -276,14 +282,25 @@ unsafe fn fold<const GFNI: bool, const COPY: bool>(
     let (present, end) = (from(LINE - count) & below(LINE - pad), len + pad);
     // SAFETY: only the last `rest` bytes are read, and only those and the pad written.
     let block = unsafe {
-        let block = _mm512_maskz_loadu_epi8(present, source.wrapping_add(end).wrapping_sub(LINE).cast());
+        let mut block = _mm512_maskz_loadu_epi8(present, source.wrapping_add(end).wrapping_sub(LINE).cast());
         if COPY {
+            block = read_once(block);
             let target = target.wrapping_add(end).wrapping_sub(LINE);
             _mm512_mask_storeu_epi8(target.cast(), from(LINE - count), block);
         }
         block
     };
     then(acc, from_table(&BYTES[count]), block)
+}
+
+/// `block`, of which the compiler does not know that it can be read again: it makes a loop that loads and stores a call of `memcpy`
+/// beside one that loads, and an application that writes to its memory meanwhile would have one thing sent and another folded.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
+pub(super) fn read_once(mut block: __m512i) -> __m512i {
+    // SAFETY: no instruction at all.
+    unsafe { asm!("/* {0} */", inout(zmm_reg) block, options(nomem, nostack, preserves_flags)) };
+    block
 }
 
 /// `acc` and `count` blocks behind it, at least one and at most the longest distance, as one block: each is moved to the
@@ -295,7 +312,6 @@ pub(super) fn gather(acc: __m512i, count: usize, take: impl Fn(usize) -> __m512i
     let last = count - 1;
     let (mut even, mut odd) = moved(acc, from_table(&distances[count]));
     let mut index = 0;
-    // Two in a round: a loop that stores one block in each would be made a call of memcpy beside it.
     while index + 1 < last {
         let (a, b) = (take(index), take(index + 1));
         even = joined(even, moved(a, from_table(&distances[last - index])));

@@ -5,6 +5,7 @@
 use super::ICRC_LEN;
 use super::masks::{HEADERS_MAX, Masks};
 use super::polynomial::{FOLD_64, FOLD_128, FOLD_512, POLYNOMIAL, QUOTIENT};
+use core::arch::asm;
 use core::arch::x86_64::*;
 use core::ptr::NonNull;
 
@@ -206,9 +207,11 @@ unsafe fn fold<const COPY: bool>(
         // SAFETY: below, `at` stays a lane below `len`.
         unsafe {
             let lane = load(source.add(at));
-            if COPY {
-                _mm_storeu_si128(target.add(at).cast(), lane);
+            if !COPY {
+                return lane;
             }
+            let lane = read_once(lane);
+            _mm_storeu_si128(target.add(at).cast(), lane);
             lane
         }
     };
@@ -226,6 +229,15 @@ unsafe fn fold<const COPY: bool>(
         at += LANE;
     }
     acc
+}
+
+/// `lane`, of which the compiler does not know that it can be read again, as [`super::avx512`] has it.
+#[inline]
+#[target_feature(enable = "avx,pclmulqdq,sse4.1")]
+fn read_once(mut lane: __m128i) -> __m128i {
+    // SAFETY: no instruction at all.
+    unsafe { asm!("/* {0} */", inout(xmm_reg) lane, options(nomem, nostack, preserves_flags)) };
+    lane
 }
 
 /// Copies `len` bytes, fewer than a lane, from `source` to `target`, and zeroes the rest of it. Returns the ICRC with that

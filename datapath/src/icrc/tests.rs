@@ -1,6 +1,7 @@
 //! Every kernel against `wire::icrc`, which is itself held against packets of others.
 
 use super::*;
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use proptest::prelude::*;
 
 /// An IP packet's first byte.
@@ -126,4 +127,46 @@ fn every_length_of_a_small_frame_is_right() {
             );
         }
     }
+}
+
+/// An application may write to what it sends (docs/adr/0009): each byte of it is read once, so that what leaves is whole.
+#[test]
+fn what_is_sent_is_what_was_folded_whatever_is_written_meanwhile() {
+    let words: Vec<AtomicU64> = (0..128).map(AtomicU64::new).collect();
+    let stop = AtomicBool::new(false);
+    let mut block = [0; 64];
+    block[64 - Head::SEND_LEN..].fill(0x45);
+    let lanes = block.as_chunks().0.iter().map(|lane| u128::from_ne_bytes(*lane)).collect::<Vec<_>>();
+    let head = Head { lanes: lanes.try_into().unwrap(), len: Head::SEND_LEN };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0_u64.. {
+                words.iter().take(8).for_each(|word| word.store(number, Ordering::Relaxed));
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        let wrong = |kernel: Kernel, len: usize| {
+            let (mut copied, mut emitted) = (vec![0x45; 60 + len + 4], vec![0; Head::SEND_LEN + len + 4]);
+            let source = NonNull::from(&words[0]).cast::<u8>();
+            // SAFETY: the words are 1024 bytes, which change as memory does that a peer or another thread writes.
+            unsafe {
+                kernel.copy_and_seal(&mut copied, 60, source, len);
+                kernel.emit(head, &mut emitted, NonNull::slice_from_raw_parts(source, len));
+            }
+            !wire::icrc::verify(&copied) || !wire::icrc::verify(&emitted)
+        };
+        let mut found = Vec::new();
+        for kernel in Kernel::supported() {
+            for len in [16, 32, 48, 80, 112, 448, 960] {
+                let count = (0..20_000).filter(|_| wrong(kernel, len)).count();
+                if count > 0 {
+                    found.push((kernel, len, count));
+                }
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(found.is_empty(), "{found:?}");
+    });
 }

@@ -16,11 +16,11 @@ use verbs_api::{
 
 /// Completions taken at a time.
 const BATCH: usize = 32;
-/// Lanes between the one that is looked at and the one that is fetched.
+/// Completions between the one that is handled and the one whose queue pair is fetched.
 const AHEAD: usize = 3;
 
 /// How many messages of a queue pair were posted, posted signaled, and completed.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Lane {
     posted: u64,
     signaled: u64,
@@ -50,7 +50,7 @@ struct Plan<'a> {
 /// The sending side of a run.
 pub struct Sender<'a> {
     queue_pairs: &'a mut [QueuePair],
-    /// One of each of those.
+    /// For each queue pair, by the same index.
     lanes: Vec<Lane>,
     /// Indices of those that may have room: with ten thousand of them, looking at each would take longer than the traffic.
     ready: Vec<usize>,
@@ -69,7 +69,6 @@ impl<'a> Sender<'a> {
         layout: Layout,
         receiver: Option<&'a mut Receiver>,
     ) -> Self {
-        let lane = || Lane { is_ready: true, ..Lane::default() };
         let depth = args.common.tx_depth;
         let plan = Plan {
             verb,
@@ -85,7 +84,7 @@ impl<'a> Sender<'a> {
         };
         Self {
             ready: (0..session.queue_pairs.len()).collect(),
-            lanes: session.queue_pairs.iter().map(|_| lane()).collect(),
+            lanes: vec![Lane { is_ready: true, ..Lane::default() }; session.queue_pairs.len()],
             queue_pairs: &mut session.queue_pairs,
             plan,
             receiver,
@@ -155,7 +154,9 @@ impl<'a> Sender<'a> {
         let count = self.completions.poll_into(self.plan.verb.what(), &mut done)?;
         let done = &done[..count];
         let mut sum = 0;
-        done.iter().take(AHEAD).for_each(|first| self.expect(*first));
+        for first in done.iter().take(AHEAD) {
+            self.expect(*first);
+        }
         for (number, completion) in done.iter().flatten().enumerate() {
             self.expect(done.get(number + AHEAD).copied().flatten());
             sum += self.complete(completion)?;
