@@ -27,7 +27,7 @@ mod error;
 mod link;
 pub mod message;
 mod name;
-mod prefetch;
+pub mod prefetch;
 mod queue;
 mod region;
 mod ring;

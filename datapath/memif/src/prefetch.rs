@@ -1,23 +1,27 @@
-//! Hints to the processor: what will be read or written soon.
+//! Hints to the processor: what will be read or written soon. Here for the engine, too.
 
 const LINE: usize = 64;
 
-/// Starts to fetch the cache lines of `len` bytes at `at` for writing. The peer's processor has them.
+/// Starts to fetch the cache lines of `len` bytes at `at` into the first cache.
 #[inline]
-pub(crate) fn write(at: *mut u8, len: usize) {
-    lines::<true>(at, len);
+pub fn read(at: *const u8, len: usize) {
+    lines::<false>(at, len);
 }
 
-/// The same for reading.
+/// The same for writing: whoever else has them loses them.
 #[inline]
-pub(crate) fn read(at: *const u8, len: usize) {
-    lines::<false>(at, len);
+pub fn write(at: *const u8, len: usize) {
+    lines::<true>(at, len);
 }
 
 #[inline]
 fn lines<const WRITE: bool>(at: *const u8, len: usize) {
+    if len == 0 {
+        return;
+    }
     // From the start of the first line: else the last one would be left out of bytes that do not begin one.
-    let (at, len) = (at.wrapping_sub(at.addr() % LINE), len + at.addr() % LINE);
+    let before = at.addr() % LINE;
+    let (at, len) = (at.wrapping_sub(before), len + before);
     let mut offset = 0;
     while offset < len {
         line::<WRITE>(at.wrapping_add(offset));
@@ -30,10 +34,12 @@ fn line<const WRITE: bool>(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint, which accesses nothing and cannot fault, whatever the address. Processors without it do nothing.
     unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         if WRITE {
+            // By its name: what the compiler has for it is a hint to read, unless every processor is known to have this one.
             core::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags));
         } else {
-            core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+            _mm_prefetch::<_MM_HINT_T0>(at.cast());
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
