@@ -251,15 +251,7 @@ unsafe fn fold<const GFNI: bool, const COPY: bool>(
     // Reads a block that begins there, and copies it.
     let take = |at: usize| {
         // SAFETY: the callers below stay within `len`.
-        unsafe {
-            let block = _mm512_loadu_si512(source.add(at).cast());
-            if !COPY {
-                return block;
-            }
-            let block = read_once(block);
-            _mm512_storeu_si512(target.add(at).cast(), block);
-            block
-        }
+        unsafe { pass::<COPY>(source.add(at), target.wrapping_add(at)) }
     };
     let blocks = len / LINE;
     if GFNI && blocks >= COLUMNS_MIN {
@@ -293,11 +285,30 @@ unsafe fn fold<const GFNI: bool, const COPY: bool>(
     then(acc, from_table(&BYTES[count]), block)
 }
 
+/// Reads the block at `source`, and copies it to `target` if `COPY`.
+///
+/// # Safety
+/// `source` is readable for a block, `target` writable for one if `COPY`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
+pub(super) unsafe fn pass<const COPY: bool>(source: *const u8, target: *mut u8) -> __m512i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let block = _mm512_loadu_si512(source.cast());
+        if !COPY {
+            return block;
+        }
+        let block = read_once(block);
+        _mm512_storeu_si512(target.cast(), block);
+        block
+    }
+}
+
 /// `block`, of which the compiler does not know that it can be read again: it makes a loop that loads and stores a call of `memcpy`
 /// beside one that loads, and an application that writes to its memory meanwhile would have one thing sent and another folded.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
-pub(super) fn read_once(mut block: __m512i) -> __m512i {
+fn read_once(mut block: __m512i) -> __m512i {
     // SAFETY: no instruction at all.
     unsafe { asm!("/* {0} */", inout(zmm_reg) block, options(nomem, nostack, preserves_flags)) };
     block

@@ -7,7 +7,7 @@
 //! AMD's processors start one 512-bit carry-less multiplication in two cycles, and a block needs two; of the matrix
 //! products they start two a cycle, and a block needs four. Two hardware threads of a core share both.
 
-use super::avx512::{everywhere, gather, read_once, then};
+use super::avx512::{everywhere, gather, pass, then};
 use super::masks::LINE;
 use super::polynomial::{FOLD_2048, times_power};
 use core::arch::x86_64::*;
@@ -100,15 +100,7 @@ pub(super) unsafe fn fold<const COPY: bool>(
 ) -> __m512i {
     let take = |index: usize| {
         // SAFETY: the callers below stay within `blocks`.
-        unsafe {
-            let block = _mm512_loadu_si512(source.add(index * LINE).cast());
-            if !COPY {
-                return block;
-            }
-            let block = read_once(block);
-            _mm512_storeu_si512(target.add(index * LINE).cast(), block);
-            block
-        }
+        unsafe { pass::<COPY>(source.add(index * LINE), target.wrapping_add(index * LINE)) }
     };
     let mut at = blocks % HISTORY;
     let mut history = [_mm512_setzero_si512(); HISTORY];

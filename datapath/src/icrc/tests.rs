@@ -21,6 +21,12 @@ fn bytes(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
+/// The headers at the end of a block, which have `len` bytes.
+fn head_of(block: &[u8], len: usize) -> Head {
+    let lanes = block.as_chunks().0.iter().map(|lane| u128::from_ne_bytes(*lane)).collect::<Vec<_>>();
+    Head { lanes: lanes.try_into().unwrap(), len }
+}
+
 proptest! {
     #[test]
     fn every_kernel_finds_the_icrc_of_any_frame(
@@ -82,8 +88,7 @@ proptest! {
         let missing = block.len() - headers;
         block[..missing].fill(0);
         block[missing] = 0x45;
-        let lanes = block.as_chunks().0.iter().map(|lane| u128::from_ne_bytes(*lane)).collect::<Vec<_>>();
-        let head = Head { lanes: lanes.try_into().unwrap(), len: headers };
+        let head = head_of(&block, headers);
         let source = bytes(from + len, seed);
         let total = headers + len.next_multiple_of(4) + ICRC_LEN;
         // What is around the packet must stay, too.
@@ -136,8 +141,7 @@ fn what_is_sent_is_what_was_folded_whatever_is_written_meanwhile() {
     let stop = AtomicBool::new(false);
     let mut block = [0; 64];
     block[64 - Head::SEND_LEN..].fill(0x45);
-    let lanes = block.as_chunks().0.iter().map(|lane| u128::from_ne_bytes(*lane)).collect::<Vec<_>>();
-    let head = Head { lanes: lanes.try_into().unwrap(), len: Head::SEND_LEN };
+    let head = head_of(&block, Head::SEND_LEN);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for number in 0_u64.. {
