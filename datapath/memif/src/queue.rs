@@ -13,8 +13,8 @@ pub(crate) const BURST: usize = 32;
 
 /// Packets between the one that is lent and the one whose buffer is fetched.
 const AHEAD: u16 = 8;
-/// Bytes of a buffer that are fetched at most: what is behind them the processor expects by itself.
-const EXPECTED: usize = 256;
+/// Bytes of a buffer that are fetched at most: a packet of 1 KiB. What is behind them the processor expects by itself.
+const EXPECTED: usize = 1152;
 
 /// Both sides' counts of a ring. The client's is `head`, which is ahead of the server's by what the client has handed
 /// over: packets, or free buffers.

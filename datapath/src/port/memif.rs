@@ -21,8 +21,8 @@ pub const RING_SIZE_LOG2: u8 = 8;
 const TX_BYTES: usize = 16 * 1024;
 /// Frames of a burst between the one that is read and the one that is fetched.
 const RX_AHEAD: usize = 3;
-/// Bytes of a frame that are fetched ahead at most: what is behind them the processor expects by itself.
-const EXPECTED: usize = 256;
+/// Bytes of a frame that are fetched ahead at most: a packet of 1 KiB. What is behind them the processor expects by itself.
+const EXPECTED: usize = 1152;
 /// Empty receive bursts between two looks at a link that is up: each is a system call.
 const LINK_CHECK: u32 = 4096;
 

@@ -195,7 +195,6 @@ impl QpTable {
     pub(crate) fn expect_send_queue(&self, slot: u32) {
         if let Some((_, cold)) = self.peek(slot) {
             cold.send_queue.expect();
-            prefetch::read(&raw const *cold.shared);
         }
     }
 
@@ -225,7 +224,6 @@ impl QpTable {
     pub(crate) fn expect_receives(&self, qpn: u32) {
         if let Some((_, cold)) = self.peek(qpn) {
             cold.receives.expect();
-            prefetch::read(&raw const *cold.shared);
         }
     }
 

@@ -1,7 +1,8 @@
 //! Doorbells: how a queue pair with new work makes itself known to the engine, once.
 
 use super::sleep::Sleep;
-use super::sync::{ArrayQueue, AtomicU8, Ordering, fence};
+use super::sync::{ArrayQueue, AtomicU8, AtomicU32, Ordering, fence};
+use super::word_ring::Positions;
 use crate::qp::state::QpState;
 use std::sync::Arc;
 
@@ -56,13 +57,72 @@ const ACTIVE: u8 = 1;
 /// It is destroyed: nothing rings any more.
 const CLOSED: u8 = 2;
 
-/// The block that a queue pair's application side and its engine share beside the rings.
+/// The block that a queue pair's application side and its engine share beside the entries of the rings: two cache lines, what an
+/// application looks at or writes when it posts, and what the engine writes.
+#[cfg_attr(not(loom), repr(C, align(64)))]
 pub struct QpShared {
     slot: u32,
     /// [`RESTING`], [`ACTIVE`] or [`CLOSED`].
     activity: AtomicU8,
     state: AtomicU8,
     doorbells: Doorbells,
+    send_tail: AtomicU32,
+    recv_tail: AtomicU32,
+    heads: Heads,
+}
+
+/// Where the engine is in the rings.
+#[derive(Default)]
+#[cfg_attr(not(loom), repr(align(64)))]
+struct Heads {
+    send: AtomicU32,
+    recv: AtomicU32,
+}
+
+/// The positions of a send queue.
+#[derive(Clone)]
+pub(super) struct SendPositions(pub Arc<QpShared>);
+
+/// The positions of a receive queue.
+#[derive(Clone)]
+pub(super) struct RecvPositions(pub Arc<QpShared>);
+
+impl SendPositions {
+    #[inline]
+    pub fn shared(&self) -> &QpShared {
+        &self.0
+    }
+}
+
+impl RecvPositions {
+    #[inline]
+    pub fn shared(&self) -> &QpShared {
+        &self.0
+    }
+}
+
+impl Positions for SendPositions {
+    #[inline]
+    fn tail(&self) -> &AtomicU32 {
+        &self.0.send_tail
+    }
+
+    #[inline]
+    fn head(&self) -> &AtomicU32 {
+        &self.0.heads.send
+    }
+}
+
+impl Positions for RecvPositions {
+    #[inline]
+    fn tail(&self) -> &AtomicU32 {
+        &self.0.recv_tail
+    }
+
+    #[inline]
+    fn head(&self) -> &AtomicU32 {
+        &self.0.heads.recv
+    }
 }
 
 impl QpShared {
@@ -70,7 +130,15 @@ impl QpShared {
     #[must_use]
     pub fn new(slot: u32, doorbells: Doorbells) -> Self {
         let state = AtomicU8::new(QpState::Reset as u8);
-        Self { slot, activity: AtomicU8::new(RESTING), state, doorbells }
+        Self {
+            slot,
+            activity: AtomicU8::new(RESTING),
+            state,
+            doorbells,
+            send_tail: AtomicU32::new(0),
+            recv_tail: AtomicU32::new(0),
+            heads: Heads::default(),
+        }
     }
 
     /// Where the engine has the queue pair.

@@ -6,6 +6,11 @@ use std::sync::Arc;
 /// Words of a cache line.
 pub(super) const LINE_WORDS: usize = 8;
 
+/// Words of entries that need so many: they fill lines, or lines are full of them.
+pub(super) const fn stride_of(words: usize) -> usize {
+    if words < LINE_WORDS { words.next_power_of_two() } else { words.next_multiple_of(LINE_WORDS) }
+}
+
 /// A cache line.
 #[cfg_attr(not(loom), repr(C, align(64)))]
 struct Line([AtomicU64; LINE_WORDS]);
@@ -13,7 +18,7 @@ struct Line([AtomicU64; LINE_WORDS]);
 // Lines are words without a gap.
 const _: () = assert!(size_of::<Line>() == LINE_WORDS * size_of::<AtomicU64>());
 
-/// Entries of as many words each, numbered round and round. The first begins a cache line, and so do all whose words fill lines.
+/// Entries of as many words each, numbered round and round. The first begins a cache line.
 /// Each end has a copy of this, so that it finds an entry without a look at memory that the other one writes.
 #[derive(Clone)]
 pub(super) struct Entries {
@@ -24,7 +29,7 @@ pub(super) struct Entries {
 }
 
 impl Entries {
-    /// At least `count` entries (rounded up to a power of two, at most 2^31) of `stride` words, all zero.
+    /// At least `count` entries (rounded up to a power of two, at most 2^31) of `stride` words, all zero. See [`stride_of`].
     pub(super) fn new(count: u32, stride: usize) -> Self {
         let count = count.clamp(1, 1 << 31).next_power_of_two();
         let stride = u32::try_from(stride).unwrap_or(u32::MAX);
@@ -60,6 +65,15 @@ impl Entries {
         words
     }
 
+    /// The first lines of `count` entries from `number` on, each line once.
+    #[inline]
+    pub(super) fn lines_of(&self, number: u32, count: u32) -> impl Iterator<Item = *const AtomicU64> {
+        let in_line = u32::try_from(LINE_WORDS / self.stride as usize).unwrap_or(1).max(1);
+        let first = number & !(in_line - 1);
+        let end = if count == 0 { 0 } else { number - first + count };
+        (0..end).step_by(in_line as usize).map(move |at| self.at(first.wrapping_add(at)).as_ptr())
+    }
+
     #[inline(always)]
     fn start(&self, number: u32) -> usize {
         (number & self.mask) as usize * self.stride as usize
@@ -70,5 +84,35 @@ impl Entries {
         let len = self.lines.len() * LINE_WORDS;
         // SAFETY: the lines are so many words in a row, as asserted above, and borrowed for as long.
         unsafe { core::slice::from_raw_parts(self.lines.as_ptr().cast(), len) }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn entries_fill_lines_or_lines_are_full_of_them() {
+        assert_eq!([1, 2, 3, 4, 5, 8, 9, 17].map(stride_of), [1, 2, 4, 4, 8, 8, 16, 24]);
+    }
+
+    #[test]
+    fn each_line_of_some_entries_comes_once_wherever_they_begin() {
+        for stride in [1, 2, 4, 8, 16] {
+            let entries = Entries::new(16, stride);
+            let line = |word: *const AtomicU64| word.addr() / 64;
+            for (number, count) in (0..40).flat_map(|number| (0..=16).map(move |count| (number, count))) {
+                let lines: Vec<_> = entries.lines_of(number, count).map(line).collect();
+                let once: BTreeSet<_> = lines.iter().copied().collect();
+                let wanted: BTreeSet<_> =
+                    (number..number + count).map(|at| line(entries.at(at).as_ptr())).collect();
+                assert_eq!(once, wanted, "{count} of {stride} words from {number} on");
+                // What begins amid a line and goes all the way round ends in the same line.
+                if number % 8 + count <= entries.count() {
+                    assert_eq!(lines.len(), once.len(), "{count} of {stride} words from {number} on");
+                }
+            }
+        }
     }
 }

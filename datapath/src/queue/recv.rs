@@ -1,7 +1,7 @@
 //! The receive queue: written by the application, read by the engine in SSN order or ahead of it.
 
-use super::doorbell::QpShared;
-use super::entries::LINE_WORDS;
+use super::doorbell::{QpShared, RecvPositions};
+use super::entries::stride_of;
 use super::sync::AtomicU64;
 use super::word_ring::{Freed, WordRing, halves, load, pair, store};
 use super::work_request::{PostError, QueueCaps, RecvRequest, Sge, WORK_REQUEST_BYTES_MAX, total_length};
@@ -24,21 +24,16 @@ pub(super) fn recv_queue_from(
     caps: &QueueCaps,
     shared: &Arc<QpShared>,
 ) -> (RecvQueue, RecvQueueReader) {
-    let ring = WordRing::new(caps.max_recv_wr, entry_words(caps.max_recv_sge), start);
-    let writer = RecvQueue {
-        ring: ring.clone(),
-        shared: Arc::clone(shared),
-        caps: *caps,
-        tail: start,
-        published: start,
-        head_seen: start,
-    };
+    let positions = RecvPositions(Arc::clone(shared));
+    let ring = WordRing::at(positions, caps.max_recv_wr, entry_words(caps.max_recv_sge), start);
+    let writer =
+        RecvQueue { ring: ring.clone(), caps: *caps, tail: start, published: start, head_seen: start };
     (writer, RecvQueueReader { ring })
 }
 
-/// Words of an entry with room for `max_sge` elements: whole cache lines.
+/// Words of an entry with room for `max_sge` elements.
 pub(super) fn entry_words(max_sge: u32) -> usize {
-    (HEAD_WORDS + max_sge as usize * SGE_WORDS).next_multiple_of(LINE_WORDS)
+    stride_of(HEAD_WORDS + max_sge as usize * SGE_WORDS)
 }
 
 /// Checks a request against the sizes of its queue; returns the bytes that its elements hold.
@@ -74,8 +69,7 @@ pub(super) fn store_request(entry: &[AtomicU64], request: &RecvRequest<'_>, leng
 
 /// The application's end of a receive queue.
 pub struct RecvQueue {
-    ring: WordRing,
-    shared: Arc<QpShared>,
+    ring: WordRing<RecvPositions>,
     caps: QueueCaps,
     tail: u32,
     /// What the engine sees of it.
@@ -110,13 +104,18 @@ impl RecvQueue {
         (posted, result)
     }
 
+    #[inline]
+    fn shared(&self) -> &QpShared {
+        self.ring.positions().shared()
+    }
+
     /// Posts what was staged: one publish for all.
     #[inline]
     pub fn submit(&mut self) {
         if self.tail != self.published {
             self.published = self.tail;
             self.ring.publish(self.tail);
-            self.shared.ring_if_flushing();
+            self.shared().ring_if_flushing();
         }
     }
 
@@ -125,7 +124,7 @@ impl RecvQueue {
     /// # Errors
     /// [`PostError`]; nothing was written then.
     pub fn stage(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
-        let state = self.shared.state();
+        let state = self.shared().state();
         if state.post_recv() == PostVerdict::Refused {
             return Err(PostError::WrongState { state, what: "receive" });
         }
@@ -144,7 +143,7 @@ impl RecvQueue {
 
 /// The engine's end of a receive queue.
 pub struct RecvQueueReader {
-    ring: WordRing,
+    ring: WordRing<RecvPositions>,
 }
 
 impl RecvQueueReader {

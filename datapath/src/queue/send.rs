@@ -1,7 +1,7 @@
 //! The send queue: written by the application, read in place by the engine, never cached (paper section 4.2).
 
-use super::doorbell::QpShared;
-use super::entries::LINE_WORDS;
+use super::doorbell::{QpShared, SendPositions};
+use super::entries::{LINE_WORDS, stride_of};
 use super::sync::AtomicU64;
 use super::word_ring::{Freed, WordRing, halves, load, pair, store};
 use super::work_request::{
@@ -38,14 +38,13 @@ pub(super) fn send_queue_from(
 ) -> (SendQueue, SendQueueReader) {
     let inline_words = caps.max_inline.div_ceil(8) as usize;
     let body = inline_words.max(caps.max_send_sge as usize * SGE_WORDS);
-    // Whole cache lines.
-    let stride = (HEAD_WORDS + body).next_multiple_of(LINE_WORDS);
-    let ring = WordRing::new(caps.max_send_wr, stride, start);
-    let (shared, reader) = (Arc::clone(shared), SendQueueReader { ring: ring.clone() });
+    // An atomic has room in whole lines only.
+    let stride = stride_of((HEAD_WORDS + body).max(LINE_WORDS));
+    let ring = WordRing::at(SendPositions(Arc::clone(shared)), caps.max_send_wr, stride, start);
+    let reader = SendQueueReader { ring: ring.clone() };
     let service = QpType::Rc;
     let queue = SendQueue {
         ring,
-        shared,
         caps: *caps,
         service,
         max_message: WORK_REQUEST_BYTES_MAX,
@@ -58,8 +57,7 @@ pub(super) fn send_queue_from(
 
 /// The application's end of a send queue.
 pub struct SendQueue {
-    ring: WordRing,
-    shared: Arc<QpShared>,
+    ring: WordRing<SendPositions>,
     caps: QueueCaps,
     service: QpType,
     /// Longest message, in bytes.
@@ -71,6 +69,11 @@ pub struct SendQueue {
 }
 
 impl SendQueue {
+    #[inline]
+    fn shared(&self) -> &QpShared {
+        self.ring.positions().shared()
+    }
+
     /// Its sizes.
     #[must_use]
     pub const fn caps(&self) -> QueueCaps {
@@ -98,7 +101,7 @@ impl SendQueue {
     pub fn post(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         self.write(request)?;
         self.publish();
-        self.shared.ring();
+        self.shared().ring();
         Ok(())
     }
 
@@ -135,7 +138,7 @@ impl SendQueue {
         let staged = self.tail != self.published;
         if staged {
             self.publish();
-            self.shared.ring();
+            self.shared().ring();
         }
         staged
     }
@@ -147,7 +150,7 @@ impl SendQueue {
         let staged = self.tail != self.published;
         staged.then(|| {
             self.publish();
-            Handed { slot: self.shared.slot() }
+            Handed { slot: self.shared().slot() }
         })
     }
 
@@ -164,7 +167,7 @@ impl SendQueue {
     }
 
     fn write(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        let state = self.shared.state();
+        let state = self.shared().state();
         if state.post_send() == PostVerdict::Refused {
             return Err(PostError::WrongState { state, what: "send" });
         }
@@ -286,7 +289,7 @@ pub struct Handed {
 
 /// The engine's end of a send queue.
 pub struct SendQueueReader {
-    ring: WordRing,
+    ring: WordRing<SendPositions>,
 }
 
 impl SendQueueReader {

@@ -14,14 +14,39 @@ use std::sync::Arc;
 ///
 /// Each end has a copy, which is the same ring.
 #[derive(Clone)]
-pub struct WordRing {
+pub struct WordRing<P = Apart> {
     entries: Entries,
-    positions: Arc<Positions>,
+    positions: P,
 }
 
-struct Positions {
+/// Where both ends of a ring publish how far they are; each copy is the same.
+pub trait Positions: Clone {
+    /// Behind the last published entry: the writer's.
+    fn tail(&self) -> &AtomicU32;
+
+    /// Of the oldest entry not handed back: the reader's.
+    fn head(&self) -> &AtomicU32;
+}
+
+/// Positions in cache lines of their own.
+#[derive(Clone)]
+pub struct Apart(Arc<Padded>);
+
+struct Padded {
     tail: CachePadded<AtomicU32>,
     head: CachePadded<AtomicU32>,
+}
+
+impl Positions for Apart {
+    #[inline]
+    fn tail(&self) -> &AtomicU32 {
+        &self.0.tail
+    }
+
+    #[inline]
+    fn head(&self) -> &AtomicU32 {
+        &self.0.head
+    }
 }
 
 impl WordRing {
@@ -29,9 +54,23 @@ impl WordRing {
     /// entry has the position `start`.
     #[must_use]
     pub fn new(entries: u32, stride: usize, start: u32) -> Self {
-        let position = || CachePadded::new(AtomicU32::new(start));
-        let positions = Arc::new(Positions { tail: position(), head: position() });
+        let position = || CachePadded::new(AtomicU32::new(0));
+        Self::at(Apart(Arc::new(Padded { tail: position(), head: position() })), entries, stride, start)
+    }
+}
+
+impl<P: Positions> WordRing<P> {
+    /// The same whose positions are those, which no other ring has.
+    pub(super) fn at(positions: P, entries: u32, stride: usize, start: u32) -> Self {
+        positions.tail().store(start, Ordering::Relaxed);
+        positions.head().store(start, Ordering::Relaxed);
         Self { entries: Entries::new(entries, stride), positions }
+    }
+
+    /// Where its positions are.
+    #[inline]
+    pub(super) const fn positions(&self) -> &P {
+        &self.positions
     }
 
     /// Entries of the ring.
@@ -63,28 +102,28 @@ impl WordRing {
     /// Starts to fetch both positions.
     #[inline]
     pub(crate) fn expect(&self) {
-        prefetch::read(&raw const *self.positions.tail);
-        prefetch::read(&raw const *self.positions.head);
+        prefetch::read(self.positions.tail());
+        prefetch::read(self.positions.head());
     }
 
     /// Starts to fetch the first lines of `count` entries from `position` on, to be read.
     #[inline]
     pub(crate) fn expect_entries(&self, position: u32, count: u32) {
-        (0..count).for_each(|ahead| prefetch::read(self.entry(position.wrapping_add(ahead)).as_ptr()));
+        self.entries.lines_of(position, count).for_each(prefetch::read);
     }
 
     /// Position behind the last published entry.
     #[inline]
     #[must_use]
     pub fn tail(&self) -> u32 {
-        self.positions.tail.load(Ordering::Acquire)
+        self.positions.tail().load(Ordering::Acquire)
     }
 
     /// Position of the oldest entry not handed back.
     #[inline]
     #[must_use]
     pub fn head(&self) -> u32 {
-        self.positions.head.load(Ordering::Acquire)
+        self.positions.head().load(Ordering::Acquire)
     }
 
     /// Writer only: whether fewer than `most` entries below `tail` are out. The reader's line is looked at only if the head that
@@ -101,13 +140,13 @@ impl WordRing {
     /// Writer only: publishes all entries below `tail`.
     #[inline]
     pub fn publish(&self, tail: u32) {
-        self.positions.tail.store(tail, Ordering::Release);
+        self.positions.tail().store(tail, Ordering::Release);
     }
 
     /// Reader only: hands all entries below `head` back.
     #[inline]
     pub fn release(&self, head: u32) -> Freed {
-        self.positions.head.store(head, Ordering::Release);
+        self.positions.head().store(head, Ordering::Release);
         Freed(())
     }
 }
