@@ -10,14 +10,12 @@ use crate::pump::wait_for_link;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use verbs_api::{
-    Access, AckTiming, CompletionQueue, Device, HugepagePolicy, MemoryRegion, Pmtu, ProtectionDomain,
-    QueueCaps, QueuePair, QueuePairBuilder, RemoteRegion, Role, SharedReceiveQueue, SrqCaps, WireMode,
+    Access, AckTiming, CompletionQueue, Device, MemoryRegion, Pmtu, QueueCaps, QueuePair, QueuePairBuilder,
+    RemoteRegion, Role, SharedReceiveQueue, SrqCaps, WireMode,
 };
 
 /// Most memory that one side registers for one direction, in bytes.
 const MEMORY_MAX: usize = 4 << 30;
-/// Memory of this many bytes fills a huge page.
-const HUGE_MIN: usize = 2 << 20;
 
 /// What a session needs.
 pub struct Setup<'a> {
@@ -94,7 +92,7 @@ impl<'a> Session<'a> {
         let srq_caps = SrqCaps { max_wr: setup.caps.max_recv_wr, max_sge: 1 };
         let srq = setup.use_srq.then(|| pd.create_srq(srq_caps)).transpose()?;
         let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
-        let (source, target) = (register(&pd, setup.memory, access)?, register(&pd, setup.memory, access)?);
+        let (source, target) = (pd.register(setup.memory, access)?, pd.register(setup.memory, access)?);
         // Each message is in one piece.
         let caps = QueueCaps { max_send_sge: 1, max_recv_sge: 1, ..setup.caps };
         let mut queue_pairs = Vec::new();
@@ -121,14 +119,6 @@ impl<'a> Session<'a> {
     pub fn meet(&mut self, key: &'static str, number: usize) -> Result<()> {
         tool::meet(self.device, self.channel, key, number)
     }
-}
-
-/// Memory for messages, in huge pages if it fills some.
-fn register(pd: &ProtectionDomain, len: usize, access: Access) -> Result<MemoryRegion> {
-    if len < HUGE_MIN {
-        return Ok(pd.register(len, access)?);
-    }
-    Ok(pd.register_huge(len, HugepagePolicy::Prefer, access)?)
 }
 
 /// What the command line says of each queue pair.

@@ -1,6 +1,8 @@
 //! Hints to the processor: what will be read or written soon. Here for the engine, too.
 
 const LINE: usize = 64;
+/// Bytes of a buffer or packet that are worth a hint: a packet of 1 KiB. What is behind them the processor expects by itself.
+pub const EXPECTED: usize = 1152;
 
 /// Starts to fetch the cache lines of `len` bytes at `at` into the first cache.
 #[inline]

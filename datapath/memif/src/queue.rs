@@ -13,8 +13,6 @@ pub(crate) const BURST: usize = 32;
 
 /// Packets between the one that is lent and the one whose buffer is fetched.
 const AHEAD: u16 = 8;
-/// Bytes of a buffer that are fetched at most: a packet of 1 KiB. What is behind them the processor expects by itself.
-const EXPECTED: usize = 1152;
 
 /// Both sides' counts of a ring. The client's is `head`, which is ahead of the server's by what the client has handed
 /// over: packets, or free buffers.
@@ -146,7 +144,7 @@ impl Sender {
         assert!(len <= self.max_len, "a packet of {len} bytes in a buffer of {}", self.max_len);
         #[expect(clippy::cast_possible_truncation, reason = "no buffer is that long")]
         self.counts.ring.set_length(self.next, self.region, len as u32);
-        self.expected_len = len.min(EXPECTED);
+        self.expected_len = len.min(prefetch::EXPECTED);
         self.next = self.next.wrapping_add(1);
         self.free -= 1;
     }
@@ -254,7 +252,7 @@ impl Receiver {
                 Buffers::Own(own) => own.at(self.next).cast_const(),
                 Buffers::Peers(_) => self.last.at.wrapping_offset(self.step),
             };
-            prefetch::read(at, self.last.len.min(EXPECTED));
+            prefetch::read(at, self.last.len.min(prefetch::EXPECTED));
         }
         for _ in 0..left {
             let desc = self.counts.ring.desc(self.next);

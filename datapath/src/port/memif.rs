@@ -21,15 +21,13 @@ pub const RING_SIZE_LOG2: u8 = 8;
 const TX_BYTES: usize = 16 * 1024;
 /// Frames of a burst between the one that is read and the one that is fetched.
 const RX_AHEAD: usize = 3;
-/// Bytes of a frame that are fetched ahead at most: a packet of 1 KiB. What is behind them the processor expects by itself.
-const EXPECTED: usize = 1152;
 /// Empty receive bursts between two looks at a link that is up: each is a system call.
 const LINK_CHECK: u32 = 4096;
 
 /// Starts to fetch a frame from the peer's processor.
 #[inline]
 fn expect(frame: &[u8]) {
-    prefetch::read_bytes(&frame[..frame.len().min(EXPECTED)]);
+    prefetch::read_bytes(&frame[..frame.len().min(memif::prefetch::EXPECTED)]);
 }
 
 /// One end of a memif pair as the engine's [`Port`].

@@ -57,8 +57,9 @@ const ACTIVE: u8 = 1;
 /// It is destroyed: nothing rings any more.
 const CLOSED: u8 = 2;
 
-/// The block that a queue pair's application side and its engine share beside the entries of the rings: two cache lines, what an
-/// application looks at or writes when it posts, and what the engine writes.
+/// The block that a queue pair's application side and its engine share beside the entries of the rings: two cache lines, one with
+/// what a post looks at or writes, and one that the engine writes whenever it gives requests back. In the first it writes when the
+/// queue pair comes to rest, or to another state.
 #[cfg_attr(not(loom), repr(C, align(64)))]
 pub struct QpShared {
     slot: u32,
@@ -79,6 +80,10 @@ struct Heads {
     recv: AtomicU32,
 }
 
+#[cfg(not(loom))]
+const _: () =
+    assert!(size_of::<QpShared>() == 128 && core::mem::offset_of!(QpShared, heads) == 64, "two lines");
+
 /// The positions of a send queue.
 #[derive(Clone)]
 pub(super) struct SendPositions(pub Arc<QpShared>);
@@ -86,20 +91,6 @@ pub(super) struct SendPositions(pub Arc<QpShared>);
 /// The positions of a receive queue.
 #[derive(Clone)]
 pub(super) struct RecvPositions(pub Arc<QpShared>);
-
-impl SendPositions {
-    #[inline]
-    pub fn shared(&self) -> &QpShared {
-        &self.0
-    }
-}
-
-impl RecvPositions {
-    #[inline]
-    pub fn shared(&self) -> &QpShared {
-        &self.0
-    }
-}
 
 impl Positions for SendPositions {
     #[inline]

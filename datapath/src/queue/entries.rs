@@ -32,6 +32,7 @@ impl Entries {
     /// At least `count` entries (rounded up to a power of two, at most 2^31) of `stride` words, all zero. See [`stride_of`].
     pub(super) fn new(count: u32, stride: usize) -> Self {
         let count = count.clamp(1, 1 << 31).next_power_of_two();
+        debug_assert_eq!(stride, stride_of(stride), "entries that share lines fill them");
         let stride = u32::try_from(stride).unwrap_or(u32::MAX);
         let lines = (count as usize * stride as usize).div_ceil(LINE_WORDS);
         let line = |_| Line(core::array::from_fn(|_| AtomicU64::new(0)));
@@ -65,12 +66,12 @@ impl Entries {
         words
     }
 
-    /// The first lines of `count` entries from `number` on, each line once.
+    /// The first lines of `count` entries from `number` on, all of them at most; each line once, unless they end where they began.
     #[inline]
     pub(super) fn lines_of(&self, number: u32, count: u32) -> impl Iterator<Item = *const AtomicU64> {
         let in_line = u32::try_from(LINE_WORDS / self.stride as usize).unwrap_or(1).max(1);
         let first = number & !(in_line - 1);
-        let end = if count == 0 { 0 } else { number - first + count };
+        let end = if count == 0 { 0 } else { number - first + count.min(self.count()) };
         (0..end).step_by(in_line as usize).map(move |at| self.at(first.wrapping_add(at)).as_ptr())
     }
 
@@ -102,11 +103,14 @@ mod tests {
         for stride in [1, 2, 4, 8, 16] {
             let entries = Entries::new(16, stride);
             let line = |word: *const AtomicU64| word.addr() / 64;
-            for (number, count) in (0..40).flat_map(|number| (0..=16).map(move |count| (number, count))) {
+            for (number, count) in (0..40)
+                .chain(u32::MAX - 20..=u32::MAX)
+                .flat_map(|number| (0..=16).map(move |count| (number, count)))
+            {
                 let lines: Vec<_> = entries.lines_of(number, count).map(line).collect();
                 let once: BTreeSet<_> = lines.iter().copied().collect();
                 let wanted: BTreeSet<_> =
-                    (number..number + count).map(|at| line(entries.at(at).as_ptr())).collect();
+                    (0..count).map(|ahead| line(entries.at(number.wrapping_add(ahead)).as_ptr())).collect();
                 assert_eq!(once, wanted, "{count} of {stride} words from {number} on");
                 // What begins amid a line and goes all the way round ends in the same line.
                 if number % 8 + count <= entries.count() {

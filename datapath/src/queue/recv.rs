@@ -12,7 +12,7 @@ use std::sync::Arc;
 const HEAD_WORDS: usize = 2;
 const SGE_WORDS: usize = 2;
 
-/// Makes a receive queue: the application's end and the engine's.
+/// Makes a receive queue: the application's end and the engine's. Its positions stand in `shared`, which has no other one.
 #[must_use]
 pub fn recv_queue(caps: &QueueCaps, shared: &Arc<QpShared>) -> (RecvQueue, RecvQueueReader) {
     recv_queue_from(0, caps, shared)
@@ -106,7 +106,7 @@ impl RecvQueue {
 
     #[inline]
     fn shared(&self) -> &QpShared {
-        self.ring.positions().shared()
+        &self.ring.positions().0
     }
 
     /// Posts what was staged: one publish for all.

@@ -24,7 +24,7 @@ const ONE_SGE: u32 = 1 << 16;
 const OPERANDS: usize = SGE_WORDS;
 const _: () = assert!(HEAD_WORDS + OPERANDS + 2 <= LINE_WORDS, "an atomic fits the shortest entry");
 
-/// Makes a send queue: the application's end and the engine's.
+/// Makes a send queue: the application's end and the engine's. Its positions stand in `shared`, which has no other one.
 #[must_use]
 pub fn send_queue(caps: &QueueCaps, shared: &Arc<QpShared>) -> (SendQueue, SendQueueReader) {
     send_queue_from(0, caps, shared)
@@ -38,7 +38,7 @@ pub(super) fn send_queue_from(
 ) -> (SendQueue, SendQueueReader) {
     let inline_words = caps.max_inline.div_ceil(8) as usize;
     let body = inline_words.max(caps.max_send_sge as usize * SGE_WORDS);
-    // An atomic has room in whole lines only.
+    // An atomic needs a whole line.
     let stride = stride_of((HEAD_WORDS + body).max(LINE_WORDS));
     let ring = WordRing::at(SendPositions(Arc::clone(shared)), caps.max_send_wr, stride, start);
     let reader = SendQueueReader { ring: ring.clone() };
@@ -71,7 +71,7 @@ pub struct SendQueue {
 impl SendQueue {
     #[inline]
     fn shared(&self) -> &QpShared {
-        self.ring.positions().shared()
+        &self.ring.positions().0
     }
 
     /// Its sizes.

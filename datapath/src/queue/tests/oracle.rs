@@ -90,8 +90,9 @@ proptest! {
     }
 
     #[test]
-    fn recv_queue(start in start(), max_recv_wr in 1..10u32, steps in steps()) {
-        let caps = QueueCaps { max_recv_wr, ..QueueCaps::default() };
+    fn recv_queue(start in start(), max_recv_wr in 1..10u32, max_recv_sge in 1..=3u32, steps in steps()) {
+        let caps = QueueCaps { max_recv_wr, max_recv_sge, ..QueueCaps::default() };
+        let sges = |number| sges(number).into_iter().take(max_recv_sge as usize).collect::<Vec<_>>();
         let (mut recv, reader) = recv_queue_from(start, &caps, &shared_in(QpState::Rts).0);
         let (mut oracle, mut number) = (VecDeque::new(), 0);
         for step in steps {
