@@ -1,7 +1,7 @@
 //! The send queue: written by the application, read in place by the engine, never cached (paper section 4.2).
 
 use super::doorbell::{QpShared, SendPositions};
-use super::entries::{LINE_WORDS, stride_of};
+use super::entries::LINE_WORDS;
 use super::sync::AtomicU64;
 use super::word_ring::{Freed, WordRing, halves, load, pair, store};
 use super::work_request::{
@@ -38,8 +38,8 @@ pub(super) fn send_queue_from(
 ) -> (SendQueue, SendQueueReader) {
     let inline_words = caps.max_inline.div_ceil(8) as usize;
     let body = inline_words.max(caps.max_send_sge as usize * SGE_WORDS);
-    // An atomic needs a whole line.
-    let stride = stride_of((HEAD_WORDS + body).max(LINE_WORDS));
+    // Whole cache lines: an atomic needs one.
+    let stride = (HEAD_WORDS + body).next_multiple_of(LINE_WORDS);
     let ring = WordRing::at(SendPositions(Arc::clone(shared)), caps.max_send_wr, stride, start);
     let reader = SendQueueReader { ring: ring.clone() };
     let service = QpType::Rc;
