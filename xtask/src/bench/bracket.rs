@@ -1,5 +1,7 @@
 //! A figure over another, where the machine may change its speed at any moment: the other is measured before and after.
 
+use serde_json::{Value, json};
+
 use crate::error::Result;
 
 /// How often a bracket is measured until both of its ends agree.
@@ -41,6 +43,18 @@ pub fn measure(
         before = bracket.after;
     }
     Ok(None)
+}
+
+/// Each as before, figure, after.
+pub fn to_json<'a>(brackets: impl IntoIterator<Item = &'a Bracket>) -> Value {
+    brackets.into_iter().map(|bracket| json!([bracket.before, bracket.of, bracket.after])).collect()
+}
+
+/// Says how many ratios there are not, because the machine never settled.
+pub fn report_unsteady(left_out: u64) {
+    if left_out > 0 {
+        println!("{left_out} ratios left out: the machine's speed changed while they were measured");
+    }
 }
 
 #[cfg(test)]

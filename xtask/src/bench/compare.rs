@@ -65,12 +65,7 @@ pub fn run(bench: &Bench<'_>) -> Result<()> {
     let keys = measured.keys();
     println!("{}\n", table::of_samples(measured.rows()));
     println!("{}\n{}", table::of_keys(&keys), bench.machine.line());
-    if measured.unsteady > 0 {
-        println!(
-            "{} ratios left out: the machine's speed changed while they were measured",
-            measured.unsteady
-        );
-    }
+    bracket::report_unsteady(measured.unsteady);
     bench.write_json(&measured.to_json(rounds.done), &keys)?;
     bench.write_svg(|path| chart::bars(path, "srnic beside raw frames, TCP and UCX", &measured.panels()))?;
     rounds.end
@@ -143,7 +138,7 @@ impl Measured {
             .iter()
             .map(|contender| (contender.key.to_owned(), json!(self.samples.of(contender.key))))
             .collect();
-        let of = |index| self.brackets_of(index).map(|b| json!([b.before, b.of, b.after])).collect::<Value>();
+        let of = |index| bracket::to_json(self.brackets_of(index));
         let brackets: Value =
             RATIOS.iter().enumerate().map(|(index, ratio)| (ratio.key.to_owned(), of(index))).collect();
         json!({ "rounds": rounds, "samples": samples, "brackets": brackets, "unsteady": self.unsteady })

@@ -3,15 +3,19 @@
 
 use serde_json::{Map, Value, json};
 
+use super::bracket::{self, Bracket};
 use super::samples::median;
 use super::{Bench, chart, table};
 use crate::error::Result;
 use crate::tools::{Over, Run, number};
 
 /// Queue pairs.
-const COUNTS: &[u64] = &[1, 4, 16, 64, 128, 512, 1000, 2000, 5000, 10_000, 16_000];
+const COUNTS: &[u64] = &[1, 4, 16, 64, FEW, 512, 1000, 2000, 5000, MANY, 16_000];
 /// Those of a quick run.
-const QUICK: &[u64] = &[1, 128, 1000, 10_000];
+const QUICK: &[u64] = &[1, FEW, 1000, MANY];
+/// What is asked for is the rate of many over that of few, which are measured side by side.
+const FEW: u64 = 128;
+const MANY: u64 = 10_000;
 /// A name, and where the receives are; as many for all together as keep the shared queue in the caches.
 const SERIES: [(&str, &str); 2] =
     [("own receive queues", "-r 32"), ("one shared receive queue", "--use-srq -r 2048")];
@@ -19,65 +23,109 @@ const SERIES: [(&str, &str); 2] =
 const OPTIONS: &str = "-s 512 -t 16 -l 4 -Q 8 -u 18";
 
 /// What was measured with so many queue pairs.
+#[derive(Default)]
 struct Point {
     count: u64,
-    /// Millions of messages a second, of each series one for each round.
+    /// Millions of messages a second, of each series one for each run.
     rates: [Vec<f64>; 2],
     /// Of the sender's engine, with receive queues of their own.
     engine_bytes: f64,
     hot_bytes_per_qp: f64,
 }
 
+/// What was measured.
+struct Measured {
+    points: Vec<Point>,
+    /// Of each series, many queue pairs between two runs of few.
+    brackets: [Vec<Bracket>; 2],
+    /// Times that the machine changed its speed under a ratio again and again.
+    unsteady: u64,
+}
+
 /// Runs it, prints the table, and writes the files.
 pub fn run(bench: &Bench<'_>) -> Result<()> {
-    let counts = if bench.options.quick { QUICK } else { COUNTS };
-    let new = |&count| Point { count, rates: Default::default(), engine_bytes: 0.0, hot_bytes_per_qp: 0.0 };
-    let mut points: Vec<Point> = counts.iter().map(new).collect();
-    let rounds = bench.rounds([3, 5], |_| points.iter_mut().try_for_each(|point| measure(bench, point)))?;
-    let keys = keys(&points);
-    println!("{}\n", table_of(&points));
+    let mut measured = Measured::new(if bench.options.quick { QUICK } else { COUNTS });
+    let rounds = bench.rounds([3, 5], |_| measured.round(bench))?;
+    let (keys, points) = (measured.keys(), &measured.points);
+    println!("{}\n", table_of(points));
     println!("{}\n{}", table::of_keys(&keys), bench.machine.line());
-    bench.write_json(
-        &json!({ "rounds": rounds.done, "options": OPTIONS, "table": table_json(&points) }),
-        &keys,
-    )?;
+    bracket::report_unsteady(measured.unsteady);
+    bench.write_json(&measured.to_json(rounds.done), &keys)?;
     let names: Vec<String> = points.iter().map(|point| point.count.to_string()).collect();
     bench.write_svg(|path| {
         let title = "SENDs of 512 bytes against queue pairs";
-        chart::lines(path, title, ["queue pairs", "millions a second"], &names, &lines(&points))
+        chart::lines(path, title, ["queue pairs", "millions a second"], &names, &lines(points))
     })?;
     rounds.end
 }
 
-fn measure(bench: &Bench<'_>, point: &mut Point) -> Result<()> {
-    let iters = (bench.pick(2_000_000, 6_000_000) / point.count).max(64);
-    for (index, (_, receives)) in SERIES.iter().enumerate() {
-        let options = format!("{OPTIONS} {receives} -q {} -n {iters}", point.count);
-        let run = Run { tool: "srnic_send_bw", options: &options, wrapper: "", over: Over::Memif };
-        let result = bench.run(&run)?;
-        point.rates[index].push(number(&result, "msg_rate_mpps")?);
-        if index == 0 {
-            point.engine_bytes = number(&result, "engine_bytes")?;
-            point.hot_bytes_per_qp = number(&result, "hot_bytes_per_qp")?;
-        }
+impl Measured {
+    fn new(counts: &[u64]) -> Self {
+        let points = counts.iter().map(|&count| Point { count, ..Point::default() }).collect();
+        Self { points, brackets: Default::default(), unsteady: 0 }
     }
-    Ok(())
+
+    fn round(&mut self, bench: &Bench<'_>) -> Result<()> {
+        for series in 0..SERIES.len() {
+            let (mut few, mut many) = (None, None);
+            for point in &mut self.points {
+                match point.count {
+                    FEW => few = Some(point),
+                    MANY => many = Some(point),
+                    _ => {
+                        point.measure(bench, series)?;
+                    }
+                }
+            }
+            let (Some(few), Some(many)) = (few, many) else { continue };
+            match bracket::measure(|| few.measure(bench, series), || many.measure(bench, series))? {
+                Some(bracket) => self.brackets[series].push(bracket),
+                None => self.unsteady += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// The figures that are asked for.
+    fn keys(&self) -> Map<String, Value> {
+        let ratio = |series: usize| {
+            let ratios: Vec<f64> = self.brackets[series].iter().map(Bracket::ratio).collect();
+            median(&ratios)
+        };
+        let many = self.points.iter().find(|point| point.count == MANY);
+        let mut keys = Map::new();
+        keys.insert("qp10k_vs_qp128".into(), json!(ratio(0)));
+        keys.insert("qp10k_vs_qp128_srq".into(), json!(ratio(1)));
+        keys.insert("hot_bytes_per_qp".into(), json!(many.map(|point| point.hot_bytes_per_qp)));
+        keys.insert("engine_bytes_10k".into(), json!(many.map(|point| point.engine_bytes)));
+        keys
+    }
+
+    fn to_json(&self, rounds: u64) -> Value {
+        let [own, shared] = self.brackets.each_ref().map(bracket::to_json);
+        json!({
+            "rounds": rounds, "options": OPTIONS, "table": table_json(&self.points),
+            "brackets": { "qp10k_vs_qp128": own, "qp10k_vs_qp128_srq": shared }, "unsteady": self.unsteady,
+        })
+    }
 }
 
-/// The figures that are asked for.
-fn keys(points: &[Point]) -> Map<String, Value> {
-    let of = |count| points.iter().find(|point| point.count == count);
-    let ratio = |series: usize| {
-        let (many, few) = (&of(10_000)?.rates[series], &of(128)?.rates[series]);
-        let ratios: Vec<f64> = many.iter().zip(few).map(|(many, few)| many / few).collect();
-        median(&ratios)
-    };
-    let mut keys = Map::new();
-    keys.insert("qp10k_vs_qp128".into(), json!(ratio(0)));
-    keys.insert("qp10k_vs_qp128_srq".into(), json!(ratio(1)));
-    keys.insert("hot_bytes_per_qp".into(), json!(of(10_000).map(|point| point.hot_bytes_per_qp)));
-    keys.insert("engine_bytes_10k".into(), json!(of(10_000).map(|point| point.engine_bytes)));
-    keys
+impl Point {
+    /// Runs one of the series, and returns its rate.
+    fn measure(&mut self, bench: &Bench<'_>, series: usize) -> Result<f64> {
+        let iters = (bench.pick(2_000_000, 6_000_000) / self.count).max(64);
+        let (_, receives) = SERIES[series];
+        let options = format!("{OPTIONS} {receives} -q {} -n {iters}", self.count);
+        let run = Run { tool: "srnic_send_bw", options: &options, wrapper: "", over: Over::Memif };
+        let result = bench.run(&run)?;
+        if series == 0 {
+            self.engine_bytes = number(&result, "engine_bytes")?;
+            self.hot_bytes_per_qp = number(&result, "hot_bytes_per_qp")?;
+        }
+        let rate = number(&result, "msg_rate_mpps")?;
+        self.rates[series].push(rate);
+        Ok(rate)
+    }
 }
 
 fn rate(point: &Point, series: usize) -> f64 {
@@ -116,20 +164,30 @@ fn lines(points: &[Point]) -> Vec<chart::Line<'static>> {
 mod tests {
     use super::*;
 
-    fn point(count: u64, rate: f64, shared: f64) -> Point {
-        let rates = [vec![rate; 3], vec![shared; 3]];
-        Point { count, rates, engine_bytes: 1024.0, hot_bytes_per_qp: 256.0 }
+    fn bracket(before: f64, of: f64, after: f64) -> Bracket {
+        Bracket { before, of, after }
     }
 
     #[test]
-    fn ten_thousand_are_compared_with_a_hundred_and_twenty_eight() {
-        for counts in [QUICK, COUNTS] {
-            assert!(counts.contains(&128) && counts.contains(&10_000));
+    fn many_are_compared_with_few_that_ran_beside_them() {
+        let mut measured = Measured::new(QUICK);
+        measured.brackets[0] = vec![bracket(4.0, 3.0, 4.0), bracket(0.9, 0.9, 1.1), bracket(8.0, 5.0, 8.0)];
+        measured.brackets[1] = vec![bracket(5.0, 4.5, 5.0)];
+        for point in &mut measured.points {
+            (point.hot_bytes_per_qp, point.engine_bytes) = (256.0, 1024.0);
         }
-        let points = [point(1, 9.0, 9.0), point(128, 4.0, 5.0), point(10_000, 3.0, 4.5)];
-        let keys = keys(&points);
+        let keys = measured.keys();
         assert_eq!((&keys["qp10k_vs_qp128"], &keys["qp10k_vs_qp128_srq"]), (&json!(0.75), &json!(0.9)));
         assert_eq!((&keys["hot_bytes_per_qp"], &keys["engine_bytes_10k"]), (&json!(256.0), &json!(1024.0)));
-        assert_eq!(table_of(&points).lines().count(), 4);
+        assert_eq!(measured.to_json(3)["brackets"]["qp10k_vs_qp128_srq"], json!([[5.0, 4.5, 5.0]]));
+    }
+
+    #[test]
+    fn every_count_has_a_row() {
+        for counts in [QUICK, COUNTS] {
+            assert!(counts.contains(&FEW) && counts.contains(&MANY));
+            assert_eq!(table_of(&Measured::new(counts).points).lines().count(), 1 + counts.len());
+        }
+        assert!(Measured::new(QUICK).keys()["qp10k_vs_qp128"].is_null());
     }
 }
