@@ -25,7 +25,7 @@ const ALONE: &[(&str, &[&str])] = &[
     ),
     // The rest of it is the same code, and was just run.
     ("datapath's dpdk ports", &["-p", "datapath", "--lib", "port::dpdk"]),
-    ("simnet", &["-p", "simnet"]),
+    ("simnet", &["-p", "simnet", "--config", "tests/simnet/optimised.toml"]),
     // What goes over every port; the whole workspace has the rest again, and everything was compiled by lint.
     ("verbs-api without dpdk", WITHOUT_DPDK),
     // Optimised: it lives on the number of schedules that it gets through.
