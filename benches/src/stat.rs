@@ -24,6 +24,8 @@ pub struct Snapshot {
     counters: BTreeMap<String, f64>,
     /// What does not change: labels of `srnic_device_info`.
     device: BTreeMap<String, String>,
+    /// Why there is no link, if a peer was there and it came to nothing.
+    link_error: Option<String>,
     /// By number.
     queue_pairs: BTreeMap<u32, QueuePair>,
 }
@@ -51,7 +53,7 @@ impl Snapshot {
         snapshot
     }
 
-    fn take(&mut self, name: &str, labels: BTreeMap<String, String>, value: f64) {
+    fn take(&mut self, name: &str, mut labels: BTreeMap<String, String>, value: f64) {
         let qpn = labels.get("qpn").and_then(|qpn| qpn.parse::<u32>().ok());
         match (name.strip_prefix("qp_"), qpn) {
             (Some("info"), Some(qpn)) => self.queue_pairs.entry(qpn).or_default().labels = labels,
@@ -61,6 +63,7 @@ impl Snapshot {
                 those.insert(name.to_owned(), value);
             }
             _ if name == "device_info" => self.device = labels,
+            _ if name == "link_error" => self.link_error = labels.remove("reason"),
             _ => drop(self.counters.insert(name.to_owned(), value)),
         }
     }
@@ -70,7 +73,11 @@ impl Snapshot {
     #[must_use]
     pub fn table(&self, before: Option<&Self>, most: usize) -> String {
         let device = |key| self.device.get(key).map_or("?", String::as_str);
-        let link = if self.counters.get("link_up") == Some(&1.0) { "up" } else { "down" };
+        let link = match (self.counters.get("link_up"), &self.link_error) {
+            (Some(1.0), _) => "up".to_owned(),
+            (_, None) => "down".to_owned(),
+            (_, Some(reason)) => format!("down ({reason})"),
+        };
         let mut text = format!(
             "device {}, driver {}, link {link}, {} queue pairs\n{:>8} {:>5} {:>15} {:>8} {:>9} {:>11} {:>6} {:>6} {:>9} {:>9}  waits for\n",
             device("ip"),
@@ -150,11 +157,24 @@ impl QueuePair {
     }
 }
 
-/// `key="value"` pairs with commas between, up to the closing brace.
+/// `key="value"` pairs with commas between, up to the closing brace. In a value, a backslash stands before what would end it.
 fn labels(text: &str) -> BTreeMap<String, String> {
-    let text = text.trim_end_matches('}');
-    let pairs = text.split("\",").filter_map(|pair| pair.split_once("=\""));
-    pairs.map(|(key, value)| (key.to_owned(), value.trim_end_matches('"').to_owned())).collect()
+    let mut labels = BTreeMap::new();
+    let mut rest = text;
+    while let Some((key, behind)) = rest.split_once("=\"") {
+        let mut value = String::new();
+        let mut chars = behind.chars();
+        loop {
+            match chars.next() {
+                None | Some('"') => break,
+                Some('\\') => value.extend(chars.next().map(|char| if char == 'n' { '\n' } else { char })),
+                Some(char) => value.push(char),
+            }
+        }
+        labels.insert(key.trim_start_matches(',').to_owned(), value);
+        rest = chars.as_str();
+    }
+    labels
 }
 
 #[cfg(test)]
@@ -197,5 +217,19 @@ mod tests {
         let table = now.table(Some(&before), 1);
         assert!(table.contains("peer silent, 4 tx_retransmits\n"), "{table}");
         assert!(table.ends_with("      .. and 1 more\n               5 rx_acks\n"), "{table}");
+    }
+
+    #[test]
+    fn why_there_is_no_link_is_said() {
+        let reason = r#"the peer says \"mtu=9000\", C:\\a\nb"#;
+        let down = TEXT.replace(
+            "srnic_link_up 1",
+            &format!("srnic_link_up 0\nsrnic_link_error{{reason=\"{reason}\"}} 1"),
+        );
+        let table = Snapshot::parse(&down).table(None, 10);
+        let first = "device 10.77.0.1, driver thread, link down (the peer says \"mtu=9000\", C:\\a\nb), 2 queue pairs\n";
+        assert!(table.starts_with(first), "{table}");
+        let down = TEXT.replace("srnic_link_up 1", "srnic_link_up 0");
+        assert!(Snapshot::parse(&down).table(None, 10).contains(", link down, "));
     }
 }

@@ -16,6 +16,17 @@ pub struct Facts {
     pub driver: Driver,
 }
 
+/// Whether frames can pass, and if not, why.
+struct Link {
+    up: bool,
+    error: Option<String>,
+}
+
+/// Text as the value of a label: quotes, backslashes and ends of lines do not end it.
+fn escaped(text: &str) -> String {
+    text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
+}
+
 /// Counters of ours that `rdma statistic` knows from other NICs, by its name for them (mlx5, and `retry_exceeded_err` rxe).
 const RDMA_NAMES: [(&str, &str); 13] = [
     ("rx_reads", "rx_read_requests"),
@@ -40,14 +51,15 @@ fn rdma_name(ours: &'static str) -> &'static str {
 impl Facts {
     /// Everything, as of now.
     pub fn text(&self) -> String {
-        let (counters, port, link_up, reports) = {
+        let (counters, port, link, reports) = {
             let mut nic = self.shared.call();
             let now = nic.now();
-            (nic.counters(), nic.port_stats(), nic.link_up(), nic.reports(now))
+            let link = Link { up: nic.link_up(), error: nic.link_error() };
+            (nic.counters(), nic.port_stats(), link, nic.reports(now))
         };
         let mut text = String::with_capacity(4096 + reports.len() * 512);
         // Writing to a String cannot fail.
-        let _ = self.write_device(&mut text, &counters, &port, link_up);
+        let _ = self.write_device(&mut text, &counters, &port, &link);
         let _ = write_queue_pairs(&mut text, &reports);
         text
     }
@@ -57,7 +69,7 @@ impl Facts {
         text: &mut String,
         counters: &Counters,
         port: &PortStats,
-        link_up: bool,
+        link: &Link,
     ) -> core::fmt::Result {
         let driver = match self.driver {
             Driver::Inline => "inline",
@@ -65,7 +77,11 @@ impl Facts {
         };
         writeln!(text, "# TYPE srnic_device_info gauge")?;
         writeln!(text, "srnic_device_info{{ip=\"{}\",driver=\"{driver}\"}} 1", self.ip)?;
-        writeln!(text, "# TYPE srnic_link_up gauge\nsrnic_link_up {}", u8::from(link_up))?;
+        writeln!(text, "# TYPE srnic_link_up gauge\nsrnic_link_up {}", u8::from(link.up))?;
+        if let Some(reason) = &link.error {
+            writeln!(text, "# TYPE srnic_link_error gauge")?;
+            writeln!(text, "srnic_link_error{{reason=\"{}\"}} 1", escaped(reason))?;
+        }
         let of_port = [
             ("rx_packets", port.rx_frames),
             ("rx_bytes", port.rx_bytes),

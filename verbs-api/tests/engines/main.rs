@@ -9,6 +9,8 @@ mod wait;
 
 use join::join;
 use ring::Station;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use verbs_api::{
@@ -261,7 +263,8 @@ const OPEN: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Acces
 #[test]
 fn a_peer_with_another_number_of_engines_is_told_why_there_is_no_link() {
     let dir = Scratch::new();
-    let server = open(Driver::Inline, &format!("{},engines=2", dir.memif("server")));
+    let stat = dir.0.join("stat");
+    let server = open(Driver::Inline, &format!("{},engines=2,stat={}", dir.memif("server"), stat.display()));
     let client = open(Driver::Inline, &format!("fault:loss=1%:{},ip=10.77.0.2", dir.memif("client")));
     assert_eq!(client[0].device.link_error(), None);
     let error = wait::until("a reason", || {
@@ -272,6 +275,11 @@ fn a_peer_with_another_number_of_engines_is_told_why_there_is_no_link() {
     });
     assert!(error.contains("engines"), "{error}");
     assert!(!server[0].device.link_up() && !client[0].device.link_up());
+    let (mut door, mut told) = (UnixStream::connect(&stat).expect("it listens"), String::new());
+    door.write_all(b"GET / HTTP/1.1\r\n\r\n")
+        .and_then(|()| door.read_to_string(&mut told))
+        .expect("it tells");
+    assert!(told.contains(&format!("\nsrnic_link_error{{reason=\"{error}\"}} 1\n")), "{told}");
     wait::until("the same at the peer", || {
         client[0].device.progress();
         client[0].device.link_error()
