@@ -142,6 +142,29 @@ impl EngineConfig {
         check("max_ahs", self.max_ahs.into(), 0, 1 << 24)?;
         check("window_max", self.window_max.into(), 1, WINDOW_LIMIT.into())?;
         check("recovery_contexts", self.recovery_contexts.into(), 1, 1 << 20)?;
+        // A timer of 0 is due again at once, and the turn in which it fires never ends.
+        check("rto.low_floor_ns", self.rto.low_floor_ns, 1, u64::MAX)?;
+        check("rto.tail_floor_ns", self.rto.tail_floor_ns, 1, u64::MAX)?;
         check("udp_port", self.udp_port.into(), 1, 65_535)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A timer of 0 would be due again at once, and the turn that asks would not end.
+    #[test]
+    fn timers_have_floors() {
+        let with = |rto| EngineConfig { rto, ..EngineConfig::default() }.validate();
+        let default = RtoConfig::default();
+        assert_eq!(with(default), Ok(()));
+        for (what, rto) in [
+            ("rto.low_floor_ns", RtoConfig { low_floor_ns: 0, ..default }),
+            ("rto.tail_floor_ns", RtoConfig { tail_floor_ns: 0, ..default }),
+        ] {
+            let expected = ConfigError::OutOfRange { what, given: 0, min: 1, max: u64::MAX };
+            assert_eq!(with(rto), Err(expected));
+        }
     }
 }

@@ -105,6 +105,11 @@ pub enum ModifyError {
     /// The peer does not answer.
     #[error("no host answers for {0}; is it up, and on the same network?")]
     Unreachable(IpAddr),
+    /// READs and atomics are under way that the old value counts for.
+    #[error(
+        "{0} cannot change while READs or atomics are under way: wait until they are done, and try again"
+    )]
+    UnderWay(&'static str),
     /// The feature is not there yet.
     #[error("{0} is not supported yet")]
     Unsupported(&'static str),

@@ -50,6 +50,16 @@ impl Plain {
         self.req = Requester::new(psn, position);
     }
 
+    /// The peer may have so many READs and atomics outstanding from now on. Fewer only if no response is to be sent.
+    pub fn resize(&mut self, max_dest_rd_atomic: u8) {
+        self.rsp.resources.resize(max_dest_rd_atomic);
+    }
+
+    /// Whether a response is to be sent.
+    pub const fn responds(&self) -> bool {
+        self.rsp.resources.is_pending()
+    }
+
     /// Ends both directions: nothing is resent, no response is owed. The stream that was abandoned stands at `psn`.
     pub fn stop(&mut self, psn: Psn) {
         self.req.stop(psn);

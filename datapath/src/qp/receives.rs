@@ -114,6 +114,16 @@ impl Receives {
         }
     }
 
+    /// What was taken of a shared queue, for a message that does not complete, is everybody's again.
+    #[inline]
+    pub fn put_back(&mut self, units: &mut Units) {
+        if let Self::Shared(taken) = self
+            && taken.count > 0
+        {
+            taken.put_back(units);
+        }
+    }
+
     /// Empties an own queue without completions; returns the new head. What was taken of a shared queue stays.
     pub fn discard_own(&self) -> u32 {
         let Self::Own(queue) = self else { return 0 };
@@ -162,11 +172,11 @@ impl Taken {
         let srq = units.srqs.get_mut(self.srq)?;
         if ahead >= self.count {
             let missing = ahead - self.count + 1;
-            if srq.queue.available() < missing {
+            if srq.available() < missing {
                 return None;
             }
             for _ in 0..missing {
-                let number = srq.queue.take()?;
+                let number = srq.take()?;
                 self.push(&mut srq.links, number);
             }
             if srq.is_below_limit() {
@@ -213,6 +223,15 @@ impl Taken {
         srq.queue.give_back(number);
         wr_id
     }
+
+    #[cold]
+    fn put_back(&mut self, units: &mut Units) {
+        let Some(srq) = units.srqs.get_mut(self.srq) else { return };
+        srq.links[self.last as usize] = srq.returned;
+        srq.returned = self.first;
+        srq.returned_count += self.count;
+        self.count = 0;
+    }
 }
 
 /// A shared receive queue, as the engine keeps it.
@@ -222,18 +241,40 @@ pub(crate) struct Srq {
     pub caps: SrqCaps,
     /// The limit event is due when fewer receives than this are left; 0 when it was sent or never asked for.
     pub limit: u32,
-    /// For each entry that a queue pair has taken, the one that it took next.
+    /// For each entry that a queue pair has taken, the one that it took next; of those that were returned, the next one.
     links: Box<[u32]>,
+    /// The first of the entries that were taken and not used, if there are any: they are taken before all others.
+    returned: u32,
+    returned_count: u32,
 }
 
 impl Srq {
     pub fn new(queue: SharedRecvReader, pd: ProtectionDomainId, caps: SrqCaps) -> Self {
-        Self { queue, pd, caps, limit: 0, links: vec![0; caps.max_wr as usize].into() }
+        let links = vec![0; caps.max_wr as usize].into();
+        Self { queue, pd, caps, limit: 0, links, returned: 0, returned_count: 0 }
+    }
+
+    /// Receives that nobody has taken.
+    #[inline]
+    pub fn available(&self) -> u32 {
+        self.queue.available() + self.returned_count
+    }
+
+    /// Takes the oldest of them; returns the number of its entry.
+    #[inline]
+    fn take(&mut self) -> Option<u32> {
+        if self.returned_count == 0 {
+            return self.queue.take();
+        }
+        let number = self.returned;
+        self.returned = self.links[number as usize];
+        self.returned_count -= 1;
+        Some(number)
     }
 
     /// True once, when the number of receives has fallen below the limit.
     pub fn is_below_limit(&mut self) -> bool {
-        let below = self.queue.available() < self.limit;
+        let below = self.available() < self.limit;
         if below {
             self.limit = 0;
         }

@@ -101,11 +101,21 @@ impl EventMux {
         }
     }
 
-    /// The turn of `slot` was cut short by the port: it goes on next time.
+    /// The turn of `slot` was cut short by the port.
     pub fn resume(&mut self, slot: u32, flags: &mut SchedFlags, usage: Usage) {
         self.scheduler.charge(slot, usage);
         if !flags.contains(SchedFlags::QUEUED) {
             flags.insert(SchedFlags::QUEUED);
+            self.take_up(slot, usage);
+        }
+    }
+
+    /// Who could send nothing is the next. Who could send something has had its turn: where the port is the bottleneck every turn
+    /// ends so, and whoever stayed at the front would have them all.
+    fn take_up(&mut self, slot: u32, usage: Usage) {
+        if usage.packets > 0 {
+            self.scheduler.requeue(slot);
+        } else {
             self.scheduler.resume(slot);
         }
     }
@@ -121,12 +131,12 @@ impl EventMux {
         }
     }
 
-    /// The turn of a stream of responses was cut short by the port: it goes on next time.
+    /// The turn of a stream of responses was cut short by the port.
     pub fn resume_responses(&mut self, stream: u32, flags: &mut SchedFlags, usage: Usage) {
         self.scheduler.charge(stream, usage);
         if !flags.contains(SchedFlags::RESPONSES_QUEUED) {
             flags.insert(SchedFlags::RESPONSES_QUEUED);
-            self.scheduler.resume(stream);
+            self.take_up(stream, usage);
         }
     }
 

@@ -32,7 +32,7 @@ impl Usage {
 /// An order of ready queue pairs. Each stands in it at most once, and nothing here grows with those that are idle.
 ///
 /// After [`pop`](Self::pop) the queue pair is out. Then the engine says what it used, and that it is still ready
-/// ([`requeue`](Self::requeue)), was cut short ([`resume`](Self::resume)) or has nothing left ([`rest`](Self::rest)).
+/// ([`requeue`](Self::requeue)), found no room at all ([`resume`](Self::resume)) or has nothing left ([`rest`](Self::rest)).
 pub trait Policy {
     /// A queue pair became ready.
     fn push(&mut self, slot: u32);
@@ -47,7 +47,7 @@ pub trait Policy {
     fn charge(&mut self, slot: u32, usage: Usage);
     /// It is still ready.
     fn requeue(&mut self, slot: u32);
-    /// The port had no room: its turn goes on next time.
+    /// The port had no room for anything of it: its turn is the next.
     fn resume(&mut self, slot: u32);
     /// It has nothing to send, or may not.
     fn rest(&mut self, slot: u32);

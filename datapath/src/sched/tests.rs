@@ -54,6 +54,20 @@ fn deadlines_behind_the_horizon_and_long_gaps_lose_nothing() {
     assert_eq!(seen, (0..64).collect::<Vec<_>>());
 }
 
+/// Nobody polls for an hour, or the process is stopped: what is armed again meanwhile is due later than now.
+#[test]
+fn a_timer_that_is_armed_again_after_a_long_gap_waits() {
+    let mut wheel = TimerWheel::new(1);
+    wheel.arm(0, Time(1_000_000));
+    let now = Time(3_600_000_000_000);
+    let mut fired = 0;
+    while wheel.pop(now).is_some() {
+        fired += 1;
+        assert!(fired <= 2, "due again and again at one moment");
+        wheel.arm(0, now.after(10_000_000));
+    }
+}
+
 #[test]
 fn the_schedule_queue_is_fair_and_holds_each_once() {
     let mut mux = EventMux::new(&SchedulerConfig::RoundRobin, 3);

@@ -113,7 +113,9 @@ impl TimerWheel {
     }
 
     fn pop_due(&mut self, end: u64) -> Option<u32> {
-        let span = (end - self.cursor + 1).min(BUCKETS as u64);
+        // After a gap longer than the wheel every bucket is due: what is armed again meanwhile must not be clamped to before `end`.
+        self.cursor = self.cursor.max((end + 1).saturating_sub(BUCKETS as u64));
+        let span = end - self.cursor + 1;
         match self.first_occupied(span) {
             Some(ahead) => {
                 // A gap longer than the wheel is fired through in one sweep; the order inside it is not kept.

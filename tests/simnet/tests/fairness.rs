@@ -1,7 +1,9 @@
 //! Many queue pairs of one engine share its turns.
 
 use datapath::qp::attr::CongestionAlgorithm;
-use simnet::{NodeId, Qp, QpOptions, Region, Rig, RigOptions};
+use datapath::sched::SchedulerConfig;
+use simnet::{NodeId, PortOptions, Qp, QpOptions, Region, Rig, RigOptions};
+use wire::Pmtu;
 
 const LIMIT_NS: u64 = 1_000_000_000;
 /// Of each queue pair, where all have the same to do.
@@ -79,4 +81,37 @@ fn all_mice_at_once_behind_an_elephant() {
     let took = rig.run_until(all, LIMIT_NS).unwrap();
     assert!(took < 50_000, "three hundred mice took {took} ns");
     assert_eq!(rig.engine(NodeId(0)).counters().tx_retransmits, 0);
+}
+
+/// Where the port is the bottleneck, every turn of the engine ends with a full port: the queue pair whose turn was cut short is
+/// put to the front, and has a whole turn again. As long as its window does not close, nobody else has any.
+#[test]
+fn a_full_port_does_not_give_everything_to_one() {
+    for scheduler in
+        [SchedulerConfig::RoundRobin, SchedulerConfig::Weighted, SchedulerConfig::DeficitRoundRobin]
+    {
+        let port = PortOptions { tx_ring: 64, ..PortOptions::default() };
+        let mut rig = Rig::new(RigOptions { port, scheduler, ..RigOptions::default() });
+        let (left, right) = (rig.add_node(), rig.add_node());
+        let options = QpOptions {
+            window: 512,
+            congestion: CongestionAlgorithm::Fixed,
+            pmtu: Pmtu::B4096,
+            ..QpOptions::default()
+        };
+        let qps: Vec<_> = (0..4).map(|_| rig.connected(left, right, options).0).collect();
+        let (source, target) = (rig.region(left, 1 << 20), rig.region(right, 1 << 20));
+        for qp in &qps {
+            for _ in 0..10 {
+                rig.write(*qp, source.all(), target.all());
+            }
+        }
+        // 40 MiB take 3.6 ms on the wire.
+        rig.run_for(1_800_000);
+        let shares: Vec<_> = qps.iter().map(|qp| rig.sends(*qp).len()).collect();
+        assert!(
+            shares.iter().all(|share| *share >= 3),
+            "{scheduler:?}: of 10 each, half of the time: {shares:?}"
+        );
+    }
 }

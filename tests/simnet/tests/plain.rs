@@ -1,6 +1,6 @@
 //! Wire mode Plain: the transfers of the SRNIC dialect, between two ends that speak standard RoCEv2.
 
-use datapath::qp::attr::{CongestionAlgorithm, RecoveryPolicy};
+use datapath::qp::attr::{CongestionAlgorithm, QpAttr, QpAttrMask, RecoveryPolicy};
 use simnet::filter::{Filter, drop_all, drop_numbers};
 use simnet::{
     Faults, Forger, FrameKind, LinkId, Message, Op, Passing, Qp, QpOptions, Rig, RigOptions, Rng, Transfer,
@@ -266,4 +266,22 @@ fn an_acknowledgement_names_no_read_and_no_atomic() {
     assert_eq!(ask(Opcode::RcReadRequest, 1), read, "once more, and nothing else");
     assert_eq!(ask(Opcode::RcFetchAdd, 4), [(Opcode::RcAtomicAck, 4)]);
     assert_eq!(ask(Opcode::RcSendOnly, 0), [(Opcode::RcAck, 0)], "of the SEND alone");
+}
+
+/// What Plain makes of RECOVERY is not what the program asked for, and must not outlive Plain.
+#[test]
+fn selective_repeat_comes_back_after_a_life_in_plain() {
+    let options =
+        QpOptions { wire_mode: WireMode::Plain, recovery: RecoveryPolicy::GoBackN, ..QpOptions::default() };
+    let (mut rig, a, b) = Rig::pair(RigOptions::default(), options);
+    for (qp, peer) in [(a, b), (b, a)] {
+        rig.reset(qp);
+        rig.to_init(qp);
+        let (attr, mask) = rig.rtr_attributes(qp, peer);
+        // The default of RECOVERY is selective repeat.
+        let attr = QpAttr { wire_mode: WireMode::Srnic, ..attr };
+        rig.modify(qp, &attr, mask - QpAttrMask::RECOVERY).unwrap();
+        let recovery = rig.engine(qp.node()).query_qp(rig.qpn(qp)).unwrap().recovery;
+        assert_eq!(recovery, RecoveryPolicy::SelectiveRepeat);
+    }
 }

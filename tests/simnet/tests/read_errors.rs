@@ -314,3 +314,80 @@ fn a_reset_in_the_middle_of_reads_leaves_nothing_behind() {
         rig.run_until_quiet(SECOND_NS).expect("nothing of the lives before is left");
     }
 }
+
+/// A READ is complete at the requester, its READ-ACK is lost, its memory is withdrawn (ADR 14: the response is kept back and
+/// its timer rests). Then the peer does something wrong, hears the error NAK, and is in ERR: it says nothing any more. The
+/// responder must go to ERR and flush its receives.
+#[test]
+fn a_refusal_while_a_response_is_kept_back_ends_the_queue_pair() {
+    let options = QpOptions { pmtu: Pmtu::B256, timeout: 8, retry_cnt: 2, ..QpOptions::default() };
+    let (mut rig, a, b) = Rig::pair(RigOptions::default(), options);
+    let local = rig.region(a.node(), 8000);
+    let gone = rig.region(b.node(), 1000);
+    let inbox = rig.region(b.node(), 1000);
+    rig.post_recv(b, inbox.all());
+    let up = rig.up(a);
+    rig.net.set_filter(up, drop_all(|passing: &Passing<'_>| passing.is_read_ack()));
+    rig.post(a, &Work::read(local.at(0, 1000), gone.all()));
+    rig.run_until(|rig| rig.sends(a).len() == 1, SECOND_NS).unwrap();
+    assert_eq!(rig.sends(a)[0].status, WcStatus::Success);
+    assert!(rig.deregister(gone));
+    // A key that ended.
+    rig.post(a, &Work::write(local.at(0, 100), gone.at(0, 100)));
+    rig.run_until(|rig| rig.sends(a).len() == 2, SECOND_NS).unwrap();
+    assert_eq!(rig.sends(a)[1].status, WcStatus::RemAccessErr);
+    assert_eq!(rig.state(a), QpState::Err);
+    rig.net.clear_filter(up);
+    // Failure time: (2 + 1) x 1 ms + 1 s.
+    rig.run_for(10 * SECOND_NS);
+    assert_eq!(rig.state(b), QpState::Err, "{}", rig.report());
+    assert_eq!(rig.recvs(b).len(), 1, "the receive is flushed");
+}
+
+/// Among many queue pairs, timers are taken together: that of the responses ends the queue pair, and then that of the requests is
+/// served, which was taken out of the wheel before. A dead queue pair waits for responses, and its timer goes on.
+#[test]
+fn two_timers_that_fire_together_end_a_queue_pair_once() {
+    for at in 0..40 {
+        let options = QpOptions { timeout: 8, retry_cnt: 2, ..QpOptions::default() };
+        let (mut rig, a, b) = Rig::pair(RigOptions { crowd: 0, ..RigOptions::default() }, options);
+        let (left, right) = (rig.region(a.node(), 8000), rig.region(b.node(), 8000));
+        rig.post(b, &Work::read(right.at(0, 1000), left.at(0, 1000)));
+        rig.run_for(100 * at);
+        rig.post(a, &Work::read(left.at(1000, 1000), right.at(1000, 1000)));
+        rig.run_until(|rig| rig.counters(a).tx_responses >= 1 && rig.counters(a).tx_requests >= 1, SECOND_NS)
+            .unwrap();
+        for qp in [a, b] {
+            let up = rig.up(qp);
+            rig.net.set_filter(up, drop_all(|_: &Passing<'_>| true));
+        }
+        rig.freeze(b.node(), true);
+        rig.run_until(|rig| rig.state(a) == QpState::Err, SECOND_NS).unwrap();
+        let before = rig.counters(a).response_timeouts;
+        rig.run_for(2_000_000);
+        let counters = rig.counters(a);
+        assert_eq!((counters.retry_exceeded, counters.response_timeouts), (1, before), "posted at {at}");
+        assert_eq!(
+            rig.engine(a.node()).next_deadline(),
+            None,
+            "posted at {at}: a dead queue pair has no timer"
+        );
+    }
+}
+
+/// A READ of 2 GiB in packets of 256 bytes has 2^23 response packets, as many as all under way may have. A READ before it is
+/// complete, and its READ-ACK is lost (or overtaken by the new request): the responder refuses a valid request.
+#[test]
+fn the_longest_read_behind_another() {
+    let options =
+        QpOptions { pmtu: Pmtu::B256, max_rd_atomic: 4, max_dest_rd_atomic: 4, ..QpOptions::default() };
+    let (mut rig, a, b) = Rig::pair(RigOptions::default(), options);
+    let local = rig.region(a.node(), 1 << 31);
+    let remote = rig.region(b.node(), 1 << 31);
+    let up = rig.up(a);
+    rig.net.set_filter(up, drop_numbers(0..1, |passing: &Passing<'_>| passing.is_read_ack()));
+    rig.post(a, &Work::read(local.at(0, 100), remote.at(0, 100)));
+    rig.post(a, &Work::read(local.all(), remote.all()));
+    rig.run_for(20_000);
+    assert_eq!([rig.state(a), rig.state(b)], [QpState::Rts; 2], "{:?}", rig.sends(a));
+}

@@ -3,7 +3,7 @@
 
 use datapath::engine::{AsyncEvent, CreateError, ModifyError};
 use datapath::memory::Access;
-use datapath::qp::state::QpState;
+use datapath::qp::state::{QpState, QpType};
 use datapath::queue::{Completion, PostError, SrqCaps, WcStatus};
 use simnet::filter::{drop_psn, hold};
 use simnet::{Faults, Forger, NodeId, Qp, QpOptions, Region, Rig, RigOptions, Rng, Srq, Work};
@@ -462,4 +462,31 @@ fn random_history(seed: u64) {
     assert_eq!(got, expected, "seed {seed}: every message once, in order, unbroken");
     assert_eq!(free.len() + bench.available() as usize, 12, "seed {seed}: no receive is lost");
     bench.rig.verify_guards();
+}
+
+/// A message that does not fit its receive is dropped, but the shared receive that was looked at stays with its queue pair: no
+/// other has it, for as long as the peer says nothing more.
+#[test]
+fn a_dropped_message_keeps_no_shared_receive() {
+    let mut rig = Rig::new(RigOptions::default());
+    let (left, right) = (rig.add_node(), rig.add_node());
+    let srq = rig.create_srq(right, SrqCaps { max_wr: 4, max_sge: 1 });
+    let options = QpOptions { qp_type: QpType::Uc, ..QpOptions::default() };
+    let takes = QpOptions { srq: Some(srq), ..options };
+    let pairs: Vec<_> = (0..2)
+        .map(|_| {
+            let (a, b) = (rig.create_qp(left, options), rig.create_qp(right, takes));
+            rig.connect(a, b);
+            (a, b)
+        })
+        .collect();
+    let (local, inbox) = (rig.region(left, 1000), rig.region(right, 1000));
+    rig.post_srq(srq, 7, &[inbox.at(0, 100)]).unwrap();
+    rig.send(pairs[0].0, local.at(0, 200));
+    rig.run_for(100_000);
+    assert_eq!(rig.counters(pairs[0].1).drop_receive_too_short, 1);
+    assert_eq!(rig.srq_attr(srq).available, 1, "nobody uses it");
+    rig.send(pairs[1].0, local.at(0, 50));
+    rig.run_for(100_000);
+    assert_eq!(rig.recvs(pairs[1].1).len(), 1);
 }

@@ -359,3 +359,20 @@ fn a_queue_that_drains_finishes_what_it_began() {
     assert_eq!(rig.bytes(target.at(0, 64)), pattern(6, 64));
     assert_eq!(rig.counters(a).tx_unreliable, 512);
 }
+
+/// The last of several datagrams or UC messages of one turn finds the completion queue full. Those before it are done, and their
+/// completions were written: the program must see them.
+#[test]
+fn completions_written_before_an_overflow_are_shown() {
+    let options = QpOptions { qp_type: QpType::Uc, cq_entries: 4, ..QpOptions::default() };
+    let (mut rig, a, b) = Rig::pair(RigOptions::default(), options);
+    let (local, remote) = (rig.region(a.node(), 100), rig.region(b.node(), 100));
+    rig.set_auto_poll(false);
+    let batch: Vec<_> = (0..5).map(|_| Work::write(local.at(0, 10), remote.at(0, 10))).collect();
+    assert_eq!(rig.post_batch(a, &batch).0, 5);
+    rig.run_for(1_000_000);
+    rig.poll();
+    assert_eq!(rig.events(a.node()).len(), 2, "{:?}", rig.events(a.node()));
+    assert_eq!(rig.state(a), QpState::Err);
+    assert_eq!(rig.sends(a).len(), 4, "as many as the queue holds");
+}

@@ -32,7 +32,14 @@ impl<P: Port> Engine<P> {
         let to = if mask.contains(QpAttrMask::STATE) { attr.state } else { from };
         check_transition(qp_type, from, to, mask)?;
         attr.validate(mask)?;
-        let merged = merge(&cold.attributes.attr, attr, mask);
+        let merged = match to {
+            // As a queue pair has them that was just made.
+            QpState::Reset => self.first_attributes(qp_type),
+            _ => merge(&cold.attributes.attr, attr, mask, from != to),
+        };
+        if from == QpState::Sqd {
+            check_reads(cold, &merged)?;
+        }
         let template = if mask.contains(QpAttrMask::AV) || mask.contains(QpAttrMask::PATH_MTU) {
             Some(self.template_for(qp_type, &merged, qpn)?)
         } else {
@@ -61,10 +68,16 @@ impl<P: Port> Engine<P> {
         }
         let watchdog = WatchdogConfig { timeout: merged.timeout, retry_cnt: merged.retry_cnt, rto };
         cold.watchdog.configure(watchdog);
+        if let Some(reads) = cold.reads.as_deref_mut() {
+            reads.watchdog.configure(watchdog);
+        }
+        if from == QpState::Sqd && to == QpState::Sqd {
+            resize_reads(cold, &merged, window_max, rto);
+        }
         if from == QpState::Rtr && to == QpState::Rts {
             start_sending(qpc, cold, &merged, watchdog, window_max);
         }
-        if to == QpState::Rts
+        if matches!(to, QpState::Rts | QpState::Sqd)
             && let Some(responses) = cold.responses.as_deref_mut()
         {
             responses.watchdog.configure(watchdog);
@@ -74,7 +87,7 @@ impl<P: Port> Engine<P> {
         if from != to {
             qp::tell_if_drained(qpc, cold, &mut self.units);
         }
-        if mask.contains(QpAttrMask::SCHEDULING) {
+        if mask.contains(QpAttrMask::SCHEDULING) || to == QpState::Reset {
             self.units.set_scheduling(slot, merged.scheduling);
         }
         let ready = qp::is_ready(qpc, cold);
@@ -147,10 +160,10 @@ fn flow_label(attr: &QpAttr, qpn: u32) -> u32 {
 }
 
 /// `old` with the fields that `mask` names taken from `new`. Plain has one way to recover, whatever was asked for.
-fn merge(old: &QpAttr, new: &QpAttr, mask: QpAttrMask) -> QpAttr {
+fn merge(old: &QpAttr, new: &QpAttr, mask: QpAttrMask, moves: bool) -> QpAttr {
     let mut merged = *old;
     // Asked for anew by each transition to SQD.
-    if mask.contains(QpAttrMask::STATE) {
+    if moves {
         merged.en_sqd_async_notify =
             mask.contains(QpAttrMask::EN_SQD_ASYNC_NOTIFY) && new.en_sqd_async_notify;
     }
@@ -201,19 +214,23 @@ fn start_receiving(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, window_max: 
     if attr.wire_mode == WireMode::Plain && cold.attributes.qp_type == QpType::Rc {
         cold.plain = Some(Box::new(Plain::new(attr.max_dest_rd_atomic, Psn::new(attr.rq_psn))));
     } else if attr.max_dest_rd_atomic > 0 {
-        let window = cold.attributes.window;
         // A queue pair in RTR has no attributes of its own for this yet (protocol.md 2.4).
         let defaults = QpAttr::default();
-        let (timeout, retry_cnt) = (defaults.timeout, defaults.retry_cnt);
-        cold.responses = Some(Box::new(Responses::new(&ResponsesConfig {
-            attr,
-            slot: cold.slot,
-            window,
-            controller: Controller::new(&controller_config(attr, window)),
-            watchdog: WatchdogConfig { timeout, retry_cnt, rto },
-            generation: cold.response_lives.sent.wrapping_add(1),
-        })));
+        let watchdog = WatchdogConfig { timeout: defaults.timeout, retry_cnt: defaults.retry_cnt, rto };
+        start_responding(cold, attr, watchdog);
     }
+}
+
+fn start_responding(cold: &mut QpCold, attr: &QpAttr, watchdog: WatchdogConfig) {
+    let window = cold.attributes.window;
+    cold.responses = Some(Box::new(Responses::new(&ResponsesConfig {
+        attr,
+        slot: cold.slot,
+        window,
+        controller: Controller::new(&controller_config(attr, window)),
+        watchdog,
+        generation: cold.response_lives.sent.wrapping_add(1),
+    })));
 }
 
 fn start_sending(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, watchdog: WatchdogConfig, window_max: u16) {
@@ -231,8 +248,46 @@ fn start_sending(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, watchdog: Watc
     if let Some(plain) = cold.plain.as_deref_mut() {
         plain.start_sending(psn, position);
     } else if attr.max_rd_atomic > 0 {
-        let generation = cold.response_lives.received.wrapping_add(1);
-        cold.reads = Some(Box::new(Reads::new(attr, window_max, watchdog, generation)));
+        start_reading(cold, attr, watchdog, window_max);
+    }
+}
+
+fn start_reading(cold: &mut QpCold, attr: &QpAttr, watchdog: WatchdogConfig, window_max: u16) {
+    let generation = cold.response_lives.received.wrapping_add(1);
+    cold.reads = Some(Box::new(Reads::new(attr, window_max, watchdog, generation)));
+}
+
+/// Whether READs and atomics that are under way go with what `new` allows.
+fn check_reads(cold: &QpCold, new: &QpAttr) -> Result<(), ModifyError> {
+    let old = &cold.attributes.attr;
+    let asks = cold.reads.as_deref().is_some_and(|reads| reads.under_way() > 0);
+    if asks && new.max_rd_atomic != old.max_rd_atomic {
+        return Err(ModifyError::UnderWay("max_rd_atomic"));
+    }
+    let answers = cold.responses.as_deref().is_some_and(Responses::holds_any)
+        || cold.plain.as_deref().is_some_and(Plain::responds);
+    if answers && new.max_dest_rd_atomic < old.max_dest_rd_atomic {
+        return Err(ModifyError::UnderWay("max_dest_rd_atomic"));
+    }
+    Ok(())
+}
+
+/// As many READs and atomics as `attr` allows. Whoever had none has begun no stream of responses, so that one begins where it would
+/// have in RTR and RTS.
+fn resize_reads(cold: &mut QpCold, attr: &QpAttr, window_max: u16, rto: RtoConfig) {
+    let watchdog = WatchdogConfig { timeout: attr.timeout, retry_cnt: attr.retry_cnt, rto };
+    if let Some(plain) = cold.plain.as_deref_mut() {
+        return plain.resize(attr.max_dest_rd_atomic);
+    }
+    match cold.reads.as_deref_mut() {
+        Some(reads) => reads.resize(attr.max_rd_atomic),
+        None if attr.max_rd_atomic > 0 => start_reading(cold, attr, watchdog, window_max),
+        None => {}
+    }
+    match cold.responses.as_deref_mut() {
+        Some(responses) => responses.resize(attr.max_dest_rd_atomic),
+        None if attr.max_dest_rd_atomic > 0 => start_responding(cold, attr, watchdog),
+        None => {}
     }
 }
 

@@ -183,7 +183,7 @@ impl<P: Port> Engine<P> {
     }
 
     /// Attributes of a new queue pair. UC and UD have one dialect, and a datagram may fill a packet.
-    fn first_attributes(&self, qp_type: QpType) -> QpAttr {
+    pub(super) fn first_attributes(&self, qp_type: QpType) -> QpAttr {
         let default = QpAttr::default();
         let plain = QpAttr { wire_mode: WireMode::Plain, recovery: RecoveryPolicy::GoBackN, ..default };
         match qp_type {

@@ -67,7 +67,7 @@ impl<P: Port> Engine<P> {
     #[must_use]
     pub fn query_srq(&self, number: u32) -> Option<SrqAttr> {
         let srq = self.units.srqs.get(number)?;
-        Some(SrqAttr { caps: srq.caps, limit: srq.limit, available: srq.queue.available() })
+        Some(SrqAttr { caps: srq.caps, limit: srq.limit, available: srq.available() })
     }
 
     /// Destroys a shared receive queue; the receives that are left in it end without completions. False if it does not

@@ -70,6 +70,18 @@ impl Resources {
         Self { ring: vec![None; usize::from(count)].into(), oldest: 0, pending: 0 }
     }
 
+    /// Keeps as many from now on: the newest of those that it has. Fewer only if no reply is to be sent.
+    pub fn resize(&mut self, count: u8) {
+        let count = usize::from(count);
+        let (newer, older) = self.ring.split_at(self.oldest);
+        let in_order: Vec<Resource> = older.iter().chain(newer).flatten().copied().collect();
+        let kept = &in_order[in_order.len().saturating_sub(count)..];
+        let mut ring: Vec<Option<Resource>> = kept.iter().copied().map(Some).collect();
+        self.oldest = if kept.len() == count { 0 } else { kept.len() };
+        ring.resize(count, None);
+        self.ring = ring.into();
+    }
+
     /// Whether a new request finds a place: there is one, and what it held has been answered, if it is not being answered
     /// once more.
     pub fn admit(&self) -> bool {
@@ -110,14 +122,19 @@ impl Resources {
 
     /// The request that has `psn`, if it is still kept.
     pub fn find(&self, psn: Psn) -> Option<&Resource> {
-        self.ring.iter().flatten().find(|resource| psn.steps_from(resource.first) < packets_of(resource))
+        let (newer, older) = self.ring.split_at(self.oldest);
+        // The newest first: PSNs come round, and what is kept may be old.
+        let mut newest_first = newer.iter().rev().chain(older.iter().rev()).flatten();
+        newest_first.find(|resource| psn.steps_from(resource.first) < packets_of(resource))
     }
 
     /// Sends the response to the request that has `psn` again, as this reply. False if it is not kept.
     pub fn replay(&mut self, reply: Reply) -> bool {
-        let found = self
-            .ring
+        let (newer, older) = self.ring.split_at_mut(self.oldest);
+        let found = newer
             .iter_mut()
+            .rev()
+            .chain(older.iter_mut().rev())
             .flatten()
             .find(|resource| reply.from.steps_from(resource.first) < packets_of(resource));
         let Some(resource) = found else { return false };

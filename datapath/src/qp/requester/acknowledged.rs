@@ -132,7 +132,9 @@ fn on_progress(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
 /// In SQD, with no request begun: the application is told if it asked for it. Called when the last one is done, and on
 /// entry.
 pub(crate) fn tell_if_drained(qpc: &Qpc, cold: &QpCold, units: &mut Units) {
-    let drained = qpc.id.state == QpState::Sqd && qpc.req.sent == 0 && qpc.req.head == qpc.req.next;
+    // A Plain queue pair that has gone back stands where nothing seems to have begun.
+    let idle = qpc.req.sent == 0 && qpc.req.head == qpc.req.next && !qpc.sched.contains(SchedFlags::REWOUND);
+    let drained = qpc.id.state == QpState::Sqd && idle;
     if drained && cold.attributes.attr.en_sqd_async_notify {
         units.events.push(AsyncEvent::SqDrained { qpn: qpc.id.qpn });
     }

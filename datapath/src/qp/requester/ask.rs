@@ -91,9 +91,11 @@ fn build(wanted: &Wanted<'_>, frame: &mut [u8]) -> Option<usize> {
     Some(end)
 }
 
-/// Whether only responses are missing: every request that was sent is acknowledged.
+/// Whether only responses are missing: every request that was sent is acknowledged. A READ that has its slot and found no room
+/// in the port was not sent.
 pub(super) fn waits_for_responses(qpc: &Qpc, cold: &QpCold) -> bool {
-    qpc.tx.outstanding() == 0 && cold.reads.as_deref().is_some_and(|reads| reads.under_way() > 0)
+    let begun = qpc.req.head != qpc.req.next;
+    begun && qpc.tx.outstanding() == 0 && cold.reads.as_deref().is_some_and(|reads| reads.under_way() > 0)
 }
 
 /// The response timer: when nothing has come for long enough, the oldest request is to be sent again. Returns when to

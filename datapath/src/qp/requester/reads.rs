@@ -1,5 +1,6 @@
 //! The READs and atomics of a send queue: which responses they wait for, and the stream that brings them.
 
+use crate::engine::WINDOW_LIMIT;
 use crate::qp::attr::QpAttr;
 use crate::qp::context::{QpCold, Qpc, SqEntry};
 use crate::qp::owed::Owed;
@@ -43,8 +44,9 @@ pub(crate) struct Reads {
     pub holds_context: bool,
     /// By RSLOT.
     expected: Box<[Expected]>,
-    begun: u32,
-    completed: u32,
+    /// As many as can never be counted: slots are numbers modulo how many there are, which need not be a power of two.
+    begun: u64,
+    completed: u64,
     /// First PSN of the next response.
     next_psn: Psn,
 }
@@ -70,37 +72,49 @@ impl Reads {
     }
 
     /// Requests under way.
+    #[expect(clippy::cast_possible_truncation, reason = "255 at most")]
     pub const fn under_way(&self) -> u32 {
-        self.begun.wrapping_sub(self.completed)
+        (self.begun - self.completed) as u32
     }
 
-    /// Whether another request may begin whose response has that many packets.
+    /// Whether another request may begin whose response has that many packets. The peer may not know yet of a window's worth that
+    /// has arrived.
     fn has_room(&self, packets: u32) -> bool {
         let span = self.next_psn.steps_from(self.rx.epsn()) + packets;
         (self.under_way() as usize) < self.expected.len()
-            && (span <= RESPONSE_SPAN_MAX || self.under_way() == 0)
+            && (span <= RESPONSE_SPAN_MAX - u32::from(WINDOW_LIMIT) || self.under_way() == 0)
+    }
+
+    /// So many may be under way from now on; none is.
+    pub fn resize(&mut self, slots: u8) {
+        if usize::from(slots) != self.expected.len() {
+            self.expected = vec![Expected::default(); slots.into()].into();
+        }
     }
 
     /// RSLOTs are used in turn: requests complete in order, so the oldest slot is free first.
-    fn slot_of(&self, number: u32) -> usize {
-        number as usize % self.expected.len()
+    #[expect(clippy::cast_possible_truncation, reason = "below 255")]
+    fn slot_of(&self, number: u64) -> usize {
+        (number % self.expected.len() as u64) as usize
     }
 
     /// Gives a request its slot and its first rPSN.
     fn begin(&mut self, position: u32, packets: u32) {
         let (slot, start) = (self.slot_of(self.begun), self.next_psn);
         self.expected[slot] = Expected { position, start, packets };
-        self.begun = self.begun.wrapping_add(1);
+        self.begun += 1;
         self.next_psn = start.add(packets);
     }
 
     /// Slot and first rPSN of the request at `position`, if it is the newest that has them. One that found no transmit
     /// slot has them already when its turn comes again.
     fn newest(&self, position: u32) -> Option<(Ssn, Psn)> {
-        let slot = self.slot_of(self.begun.wrapping_sub(1));
+        if self.under_way() == 0 {
+            return None;
+        }
+        let slot = self.slot_of(self.begun - 1);
         let expected = &self.expected[slot];
-        let is_newest = self.under_way() > 0 && expected.position == position;
-        is_newest.then_some((Ssn::new(u32::try_from(slot).ok()?), expected.start))
+        (expected.position == position).then_some((Ssn::new(u32::try_from(slot).ok()?), expected.start))
     }
 
     /// What waits in `rslot`.
@@ -118,7 +132,7 @@ impl Reads {
     fn complete_oldest(&mut self) {
         let slot = self.slot_of(self.completed);
         self.expected[slot].packets = 0;
-        self.completed = self.completed.wrapping_add(1);
+        self.completed += 1;
     }
 
     /// Bytes on the heap, its own included.
@@ -144,7 +158,7 @@ pub(super) fn take_turn(qpc: &Qpc, cold: &mut QpCold, entry: SqEntry) -> Turn {
     let wqe = cold.send_queue.wqe(qpc.req.next);
     let (fenced, asks) = (wqe.flags.contains(SendFlags::FENCE), wqe.opcode.has_response());
     let (position, packets) = (qpc.req.next, response_packets(qpc, &wqe));
-    let Some(reads) = cold.reads.as_deref_mut() else {
+    let Some(reads) = cold.reads.as_deref_mut().filter(|reads| !reads.expected.is_empty()) else {
         return if asks { Turn::Never } else { Turn::Begin(entry) };
     };
     if reads.newest(position).is_none() {
@@ -173,4 +187,33 @@ pub(super) fn take_answer(reads: &mut Option<Box<Reads>>, rslot: Ssn, sched: &mu
 /// Packets of a request's response: at least one.
 pub(in crate::qp) fn response_packets(qpc: &Qpc, wqe: &SendWqe<'_>) -> u32 {
     if wqe.opcode.is_atomic() { 1 } else { wqe.length.div_ceil(qpc.id.pmtu.into()).max(1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::RtoConfig;
+
+    /// READs are counted modulo 2^32, and slots modulo how many there are, which need not be a power of two: where the count
+    /// comes round, two READs under way may have one slot.
+    #[test]
+    fn each_read_under_way_has_a_slot_of_its_own_where_their_count_comes_round() {
+        for slots in 1..=255 {
+            let attr = QpAttr { max_rd_atomic: slots, ..QpAttr::default() };
+            let watchdog = WatchdogConfig { timeout: 14, retry_cnt: 7, rto: RtoConfig::default() };
+            let mut reads = Reads::new(&attr, 512, watchdog, 0);
+            for before in 0..u32::from(slots) {
+                // So many are complete, all that came before.
+                reads.begun = (1 << 32) - u64::from(before);
+                reads.completed = reads.begun;
+                let taken: std::collections::BTreeSet<_> = (0..u32::from(slots))
+                    .map(|position| {
+                        reads.begin(position, 1);
+                        reads.newest(position).expect("it is the newest").0.get()
+                    })
+                    .collect();
+                assert_eq!(taken.len(), usize::from(slots), "of {slots} slots, {before} before 2^32");
+            }
+        }
+    }
 }

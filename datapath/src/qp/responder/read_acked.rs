@@ -61,7 +61,9 @@ pub(crate) fn on_response_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Un
     let (slot, heard_at) = (cold.slot, cold.heard_at);
     let Some(responses) = cold.responses.as_deref_mut() else { return };
     responses.sched.remove(SchedFlags::TIMED);
-    if responses.tx.outstanding() == 0 || is_kept_back(qpc, responses, &units.memory) {
+    // A queue pair that refuses is to end: its peer, in ERR, may say nothing any more.
+    let rests = cold.refusal.is_none() && is_kept_back(qpc, responses, &units.memory);
+    if responses.tx.outstanding() == 0 || rests {
         return;
     }
     responses.watchdog.sync(responses.tx.progress_at());

@@ -1,5 +1,6 @@
 //! What cannot be placed: RNR NAKs, error NAKs and their effect at the responder (protocol.md 1.6, 2.4).
 
+use super::respond::arm_timer;
 use super::{Responses, close_recovery, queue_control};
 use crate::engine::{ControlKind, Units};
 use crate::qp::context::{QpCold, Qpc};
@@ -64,6 +65,10 @@ pub(super) fn refuse(
     let was = qpc.rx.in_recovery().then(|| qpc.rx.generation());
     qpc.rx.abandon();
     close_recovery(&mut qpc.rx, cold, units, was);
+    // It may rest because what is outstanding is kept back.
+    if let Some(responses) = cold.responses.as_deref_mut() {
+        arm_timer(cold.slot, responses, units);
+    }
 }
 
 /// Notes the refusal, and ends the receive that its message held.

@@ -280,7 +280,7 @@ fn note_resent(units: &mut Units, resend: &Resend) {
 }
 
 /// Something is outstanding: its timer must stand in the wheel.
-fn arm_timer(slot: u32, responses: &mut Responses, units: &mut Units) {
+pub(super) fn arm_timer(slot: u32, responses: &mut Responses, units: &mut Units) {
     if responses.tx.outstanding() > 0 && !responses.sched.contains(SchedFlags::TIMED) {
         responses.sched.insert(SchedFlags::TIMED);
         let timer = units.responses_of(slot);

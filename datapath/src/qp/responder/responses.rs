@@ -111,13 +111,33 @@ impl Responses {
         }
     }
 
-    /// Whether a request may use `rslot` for a response of that many packets: the slot exists, and what it held has been
-    /// sent. (The peer reuses a slot only when its response is complete there, so that acknowledges it.)
+    /// Whether a request may use `rslot` for a response of that many packets: the slot exists, and what it acknowledges has
+    /// been sent.
     pub(super) fn admits(&self, rslot: u8, packets: u32) -> bool {
         let Some(held) = self.held.get(usize::from(rslot)) else { return false };
+        let acknowledged = self.acknowledged_by(*held, packets);
+        packets <= RESPONSE_SPAN_MAX && acknowledged.is_none_or(|next| !self.tx.nxt().is_before(next))
+    }
+
+    /// Before what everything has arrived, as a request says that uses the slot of `held`: the peer reuses a slot only when its
+    /// response is complete there, and asks for more than a few responses may take only when nothing is under way.
+    fn acknowledged_by(&self, held: Option<Response>, packets: u32) -> Option<Psn> {
         let free_from = held.map_or(self.tx.una(), |held| held.end());
-        let sent = held.is_none_or(|held| !self.tx.nxt().is_before(held.end()));
-        sent && self.end.steps_from(free_from) + packets <= RESPONSE_SPAN_MAX
+        let fits = self.end.steps_from(free_from) + packets <= RESPONSE_SPAN_MAX;
+        if fits { held.map(|held| held.end()) } else { Some(self.end) }
+    }
+
+    /// So many may be held from now on. Fewer only if none is ([`Responses::holds_any`]).
+    pub fn resize(&mut self, slots: u8) {
+        let mut held = core::mem::take(&mut self.held).into_vec();
+        held.resize(slots.into(), None);
+        self.held = held.into();
+        self.order.reserve(usize::from(slots).saturating_sub(self.order.len()));
+    }
+
+    /// Whether a response is held that is not acknowledged.
+    pub fn holds_any(&self) -> bool {
+        !self.order.is_empty()
     }
 
     /// rPSN of the next response.
@@ -128,15 +148,15 @@ impl Responses {
     /// Takes a response, admitted before, whose first PSN is [`Responses::next_psn`]. Returns what the slow path must
     /// know.
     pub(super) fn accept(&mut self, now: Time, rslot: u8, response: Response) -> Option<Record> {
-        let held = self.held[usize::from(rslot)];
-        let record = held.and_then(|held| self.retire(now, held.end()));
+        let acknowledged = self.acknowledged_by(self.held[usize::from(rslot)], response.packets);
+        let record = acknowledged.and_then(|next| self.retire(now, next));
         self.held[usize::from(rslot)] = Some(response);
         self.order.push_back(rslot);
         self.end = response.end();
         record
     }
 
-    /// All before `next` has arrived, as the reuse of its slot says.
+    /// All before `next` has arrived.
     fn retire(&mut self, now: Time, next: Psn) -> Option<Record> {
         let info = AckInfo {
             next,

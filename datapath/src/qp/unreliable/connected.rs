@@ -64,9 +64,11 @@ fn drop_message(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, dropped: &D
         Dropped::Access => counters.drop_uc_access += 1,
         Dropped::OwnReceive => fail_receive(qpc, cold, units, WcStatus::LocProtErr),
     }
+    cold.receives.put_back(units);
 }
 
-/// The message in progress, if there is one, will not complete. The receive that it was using is the next one's.
+/// The message in progress, if there is one, will not complete. The receive that it was using is the next one's, of a shared
+/// queue that of whoever comes next.
 fn abandon(cold: &mut QpCold, units: &mut Units) {
     if let Some(incoming) = cold.incoming.as_deref_mut()
         && incoming.message.take().is_some()
@@ -80,6 +82,7 @@ fn take(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>
     let expected = packet.psn() == qpc.rx.epsn();
     if opcode.is_start() {
         abandon(cold, units);
+        cold.receives.put_back(units);
     } else if !expected {
         return Err(Dropped::Sequence);
     }

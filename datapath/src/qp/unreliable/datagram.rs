@@ -36,7 +36,7 @@ pub(crate) fn on_datagram(
     }
     match place(qpc, cold, units, packet, ip) {
         Ok(Some(byte_len)) => complete(qpc, cold, units, packet, &deth, byte_len),
-        Ok(None) => {}
+        Ok(None) => cold.receives.put_back(units),
         Err(_) => fail_receive(qpc, cold, units, WcStatus::LocProtErr),
     }
 }

@@ -28,7 +28,8 @@ pub(crate) fn transmit_unreliable<T: TxSlots>(
 ) -> TransmitEnd {
     let before = qpc.req.head;
     let result = send_messages(qpc, cold, units, slots, grant);
-    if qpc.req.head != before && !matches!(result, Err(Stop::Dead)) {
+    if qpc.req.head != before {
+        // Also of a queue pair that died of a full completion queue: what was written before is done.
         units.show_completions(cold.send_cq, cold.send_queue.release(qpc.req.head));
         tell_if_drained(qpc, cold, units);
     }

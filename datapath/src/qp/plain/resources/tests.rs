@@ -67,3 +67,42 @@ fn a_part_is_answered_again_from_where_it_is_asked_for() {
     let gone = Psn::new(90);
     assert!(!resources.replay(Reply { from: gone, next: gone, end: gone.next(), source: SOURCE }));
 }
+
+/// A resource is kept until others take its place, however many SENDs and WRITEs go by. When the PSNs have come round, a newer one
+/// has the same PSN, and its duplicate must be answered with its own result.
+#[test]
+fn the_newest_of_two_with_the_same_psn_is_found() {
+    let psn = Psn::new(100);
+    let mut resources = Resources::new(2);
+    resources.push(Resource::new(psn, 1, Source::Saved(1)));
+    send_one(&mut resources);
+    // 2^24 packets of WRITEs later.
+    assert!(resources.admit());
+    resources.push(Resource::new(psn, 1, Source::Saved(2)));
+    send_one(&mut resources);
+    assert_eq!(resources.find(psn).map(|found| found.source), Some(Source::Saved(2)));
+}
+
+#[test]
+fn the_newest_are_kept_where_fewer_are_allowed() {
+    let mut resources = Resources::new(3);
+    for number in 0..5 {
+        resources.push(Resource::new(Psn::new(number), 1, Source::Saved(number.into())));
+        send_one(&mut resources);
+    }
+    let kept = |resources: &Resources| {
+        (0..9).filter(|&psn| resources.find(Psn::new(psn)).is_some()).collect::<Vec<_>>()
+    };
+    assert_eq!(kept(&resources), [2, 3, 4]);
+    resources.resize(2);
+    assert_eq!(kept(&resources), [3, 4]);
+    resources.resize(4);
+    for number in 5..8 {
+        assert!(resources.admit());
+        resources.push(Resource::new(Psn::new(number), 1, Source::Saved(number.into())));
+        send_one(&mut resources);
+    }
+    assert_eq!(kept(&resources), [4, 5, 6, 7]);
+    resources.resize(0);
+    assert!(!resources.admit() && kept(&resources).is_empty());
+}
