@@ -203,3 +203,18 @@ fn reads_under_way_keep_their_limits() {
     rig.modify(a, &two, asks).unwrap();
     rig.modify(b, &two, answers).unwrap();
 }
+
+/// RESET ends what is under way, whatever its limits were.
+#[test]
+fn a_reset_in_sqd_minds_no_reads() {
+    let options = QpOptions { max_rd_atomic: 4, max_dest_rd_atomic: 4, ..QpOptions::default() };
+    let (mut rig, a, b) = Rig::pair(RigOptions::default(), options);
+    let (local, remote) = (rig.region(a.node(), 1000), rig.region(b.node(), 1000));
+    rig.post(a, &Work::read(local.all(), remote.all()));
+    rig.turn(a.node());
+    assert_eq!(rig.counters(a).tx_requests, 1);
+    let (attr, mask) = sqd(false);
+    rig.modify(a, &attr, mask).unwrap();
+    rig.reset(a);
+    assert_eq!(rig.state(a), QpState::Reset);
+}

@@ -37,7 +37,7 @@ impl<P: Port> Engine<P> {
             QpState::Reset => self.first_attributes(qp_type),
             _ => merge(&cold.attributes.attr, attr, mask, from != to),
         };
-        if from == QpState::Sqd {
+        if to == QpState::Sqd {
             check_reads(cold, &merged)?;
         }
         let template = if mask.contains(QpAttrMask::AV) || mask.contains(QpAttrMask::PATH_MTU) {
