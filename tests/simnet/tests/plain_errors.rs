@@ -4,7 +4,7 @@ use datapath::memory::Access;
 use datapath::qp::attr::RecoveryPolicy;
 use datapath::qp::state::QpState;
 use datapath::queue::WcStatus;
-use simnet::filter::drop_all;
+use simnet::filter::{drop_all, hold};
 use simnet::{
     Forger, Message, Op, Passing, Qp, QpOptions, Region, Rig, RigOptions, Rng, Span, Transfer, Work,
 };
@@ -254,4 +254,32 @@ fn a_peer_that_sends_anything_at_all() {
         bench.rig.verify(secret.all(), 99);
         bench.rig.verify_guards();
     }
+}
+
+/// Two WRITEs are late. The peer asks for them, and the memory of the second one has gone: it is not sent again, and fails. Then both
+/// come, and the peer acknowledges them together: the first one is done.
+#[test]
+fn what_the_peer_has_is_done_although_it_has_more_than_was_sent_again() {
+    let mut bench = bench();
+    let (a, up, down) = (bench.a, bench.rig.up(bench.a), bench.rig.up(bench.b));
+    let gone = bench.rig.region(a.node(), 100);
+    bench.rig.net.set_filter(up, hold(|passing| passing.data_psn().is_some()));
+    bench.rig.post(a, &Work::write(bench.from(0, 100), bench.to(0, 100)));
+    bench.rig.post(a, &Work::write(gone.all(), bench.to(1000, 100)));
+    bench.rig.run_until(|rig| rig.counters(a).tx_requests == 2, LIMIT_NS).unwrap();
+    bench.rig.net.set_filter(up, drop_all(|passing| passing.data_psn() == Some(Psn::new(PSN))));
+    bench.rig.post(a, &Work::write(bench.from(200, 100), bench.to(2000, 100)));
+    assert!(bench.rig.deregister(gone));
+    bench.rig.run_until(|rig| rig.counters(a).rx_nacks == 1, LIMIT_NS).unwrap();
+    // Of the two only the second one is acknowledged, and the first with it.
+    let first = Psn::new(PSN);
+    bench.rig.net.set_filter(
+        down,
+        drop_all(move |passing| passing.packet.is_some_and(|packet| packet.psn() == first)),
+    );
+    let now = bench.rig.now();
+    bench.rig.net.release_held(now);
+    bench.rig.run_until(|rig| rig.sends(a).len() == 3, LIMIT_NS).unwrap();
+    let ends: Vec<_> = bench.rig.sends(a).iter().map(|done| done.status).collect();
+    assert_eq!(ends, [WcStatus::Success, WcStatus::LocProtErr, WcStatus::WrFlushErr]);
 }

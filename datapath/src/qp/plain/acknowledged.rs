@@ -47,10 +47,15 @@ pub(super) fn advance(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, next:
         units.counters.drop_stale_ack += 1;
         return None;
     };
-    if steps > outstanding(qpc, req) {
-        units.counters.drop_bad_ack += 1;
-        return None;
-    }
+    let next = match () {
+        () if steps <= outstanding(qpc, req) => next,
+        // The peer may tell of what was given up because it could not be sent again; all before that has arrived.
+        () if cold.failure.is_some() => req.max,
+        () => {
+            units.counters.drop_bad_ack += 1;
+            return None;
+        }
+    };
     let unanswered = first_unanswered(qpc, cold, req.begun, req.reads, next);
     retire(qpc, cold, units, unanswered.unwrap_or(next));
     Some(unanswered.is_some())
