@@ -122,7 +122,7 @@ impl QueuePairBuilder {
     /// Makes it an unreliable connection (UC): SEND and WRITE in standard RoCEv2 packets that nobody acknowledges, both
     /// ends alike. A message arrives whole or not at all, and a request completes when its last packet is on its way
     /// (protocol.md 1.3). Nothing is sent again, so that timeouts, retries, recovery and congestion control mean nothing;
-    /// READs, atomics and fences cannot be posted.
+    /// READs and atomics cannot be posted, and a fence, which waits for those, has no effect.
     ///
     /// ```
     /// use verbs_api::{Device, Driver, RecvRequest, SendData, SendRequest};
