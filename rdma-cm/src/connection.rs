@@ -51,8 +51,8 @@ pub struct Connection {
     pub qpn: u32,
     /// The transaction of the REQ.
     pub tid: u64,
-    /// The port of the listener, if there is one.
-    pub port: Option<u16>,
+    /// The number of the listener in whose backlog it began, if it came from the peer.
+    pub listener: Option<u64>,
     pub state: State,
     /// When something happens by itself.
     pub deadline: Option<Duration>,

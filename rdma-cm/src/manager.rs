@@ -65,6 +65,8 @@ pub enum CmError {
 
 /// A port that somebody listens to.
 struct Listener {
+    /// Which of all listeners it is: an earlier one of its port may have left requests behind.
+    number: u64,
     backlog: usize,
     /// Requests that wait for the program.
     waiting: usize,
@@ -75,6 +77,8 @@ pub struct Manager {
     config: Config,
     table: Table,
     listeners: BTreeMap<u16, Listener>,
+    /// How many listeners there have been.
+    listeners_begun: u64,
     output: VecDeque<Transmit>,
     events: VecDeque<Event>,
     random: Random,
@@ -91,6 +95,7 @@ impl Manager {
         Self {
             table: Table::default(),
             listeners: BTreeMap::new(),
+            listeners_begun: 0,
             output: VecDeque::new(),
             events: VecDeque::new(),
             random: Random(config.seed),
@@ -107,7 +112,8 @@ impl Manager {
         if self.listeners.contains_key(&port) {
             return Err(CmError::PortInUse(port));
         }
-        self.listeners.insert(port, Listener { backlog, waiting: 0 });
+        self.listeners_begun += 1;
+        self.listeners.insert(port, Listener { number: self.listeners_begun, backlog, waiting: 0 });
         Ok(())
     }
 
@@ -179,7 +185,7 @@ impl Manager {
             remote_psn: 0,
             qpn: terms.qpn,
             tid,
-            port: None,
+            listener: None,
             state: State::ReqSent { retry, terms: *terms },
             deadline: None,
         };
@@ -379,11 +385,14 @@ impl Manager {
 
     /// A request waits no more.
     fn leave_backlog(&mut self, id: CommId) {
-        let Some(Connection { state: State::ReqRcvd { .. }, port: Some(port), .. }) = self.table.get(id)
+        let Some(Connection { state: State::ReqRcvd { request }, listener: Some(number), .. }) =
+            self.table.get(id)
         else {
             return;
         };
-        if let Some(listener) = self.listeners.get_mut(port) {
+        if let Some(listener) =
+            self.listeners.get_mut(&request.port).filter(|listener| listener.number == *number)
+        {
             listener.waiting = listener.waiting.saturating_sub(1);
         }
     }

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
+use std::process::ExitCode;
 use std::time::Duration;
 use verbs_api::{
     Access, Device, Listener, MemoryRegion, PreparedQueuePair, ProtectionDomain, QueuePair, RecvRequest,
@@ -16,7 +17,18 @@ const PORT: u16 = 7471;
 const MESSAGE: usize = 1024;
 const LIMIT: Duration = Duration::from_secs(30);
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // As text it says what to do.
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match &args[..] {
         [role, device] if role == "server" => serve(&Device::open(device)?),
@@ -97,7 +109,7 @@ fn ask(device: &Device, server: IpAddr, words: &[String]) -> Result<(), Box<dyn 
             }
         };
         if echo.status != WcStatus::Success {
-            return Err(format!("{:?}", echo.status).into());
+            return Err(echo.status.to_string().into());
         }
         let mut bytes = vec![0; echo.byte_len as usize];
         inbox.read(0, &mut bytes)?;

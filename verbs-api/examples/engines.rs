@@ -5,6 +5,7 @@
 //!
 //! Start it with `cargo run -p verbs-api --example engines -- server /tmp/engines.sock`, and then with `client`.
 
+use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,7 +20,18 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Bytes of a message.
 const LEN: usize = 64;
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match meet() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // As text it says what to do.
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn meet() -> Result<()> {
     let args: Vec<String> = std::env::args().collect();
     let [_, role, socket] = &args[..] else { return Err("usage: engines server|client SOCKET".into()) };
     let engines = Device::open_engines(&format!("memif:{socket},zero-copy=on,role={role},engines=2"))?;

@@ -2,6 +2,7 @@
 //! `cargo run -p verbs-api --features async --example service -- serve /tmp/service.sock`, and then the same with `call`.
 use std::error::Error;
 use std::net::SocketAddr;
+use std::process::ExitCode;
 use tokio::io::unix::AsyncFd;
 use tokio::net::{TcpListener, TcpStream};
 use verbs_api::{
@@ -14,7 +15,18 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const MESSAGE: usize = 1024;
 const MESSAGES: usize = 64;
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match start() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // As text it says what to do.
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [role, socket, rest @ ..] = &args[..] else {
         return Err("usage: service serve|call SOCKET [MEET]".into());
@@ -104,7 +116,7 @@ async fn ask(pair: &AsyncQueuePair, pool: &BufferPool) -> Result<()> {
         question.set(format!("message {number}").as_bytes())?;
         let sent = pair.send(question).await?;
         if sent.completion.status != WcStatus::Success {
-            return Err(format!("message {number} failed with {:?}", sent.completion.status).into());
+            return Err(format!("message {number} failed with {}", sent.completion.status).into());
         }
         let answer = answers.next().await.ok_or("the service is gone")??.buffer.to_vec()?;
         if answer != format!("MESSAGE {number}").as_bytes() {

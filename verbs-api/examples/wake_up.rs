@@ -2,6 +2,7 @@
 //!
 //! Two devices of this process, each with an engine's thread; the time is from the post to the receiver being awake.
 use std::error::Error;
+use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,7 +14,18 @@ use verbs_api::{
 /// Microseconds of quiet before each message: engines spin for 50 us, yield until 200 us, and then sleep.
 const GAPS_US: [u64; 5] = [10, 100, 1_000, 10_000, 100_000];
 
-fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // As text it says what to do.
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error + Send + Sync>> {
     let segment = std::env::args().nth(1).unwrap_or_else(|| "sim:wake-up".to_owned());
     println!("{:>12} {:>22} {:>22}", "quiet [us]", "blocked p50, p99 [us]", "polled p50, p99 [us]");
     for gap in GAPS_US {

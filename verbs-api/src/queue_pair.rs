@@ -248,7 +248,10 @@ impl QueuePair {
 
     /// Ends a connection that was made by address (`rdma_disconnect`): the queue pair goes to ERR, as [`abort`](Self::abort)
     /// has it, and so does the peer's, as soon as its device makes progress. Waits for the peer's answer, `limit` at most; true
-    /// if it came, or if the peer does not answer at all. What was sent is to be complete before.
+    /// if it came, if the peer does not answer at all, or if the link is down: on a memif pair the peer's device is gone then,
+    /// which a thread that sleeps sees after some seconds. What was sent is to be complete before.
+    ///
+    /// If the peer was first, this returns at once, when the answer to it is on its way: call it before the device goes.
     ///
     /// A queue pair that was connected by endpoints is only aborted, and the answer is true: the peer is not told.
     ///

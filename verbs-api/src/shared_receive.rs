@@ -49,10 +49,10 @@ impl SharedReceiveQueue {
     }
 
     /// Asks for [`AsyncEvent::SrqLimit`](crate::AsyncEvent::SrqLimit), once, as soon as fewer than `limit` receives are
-    /// left; 0 asks for none.
+    /// left, at once if that is so already; 0 asks for none.
     ///
     /// # Errors
-    /// [`Error::Connect`] if it holds fewer than `limit`.
+    /// [`Error::Connect`] if `limit` is more than the receives that it has room for.
     pub fn arm_limit(&self, limit: u32) -> Result<(), Error> {
         Ok(self.shared.device.nic().arm_srq_limit(self.shared.number, limit)?)
     }

@@ -505,3 +505,35 @@ fn a_peer_that_stops_is_not_waited_for() {
     here.assert_empty();
     there.assert_empty();
 }
+
+/// A peer that was told, and whose answer is lost with its device: the link says that it is gone.
+#[test]
+fn who_left_is_not_waited_for() {
+    let path = std::env::temp_dir().join(format!("srnic-cm-left-{}.sock", std::process::id()));
+    let memif = format!("memif:{},zero-copy=on", path.display());
+    // It grants the connection, and nothing that it says then arrives.
+    let there = host(Driver::Inline, &format!("fault:drop=data@2-,dir=tx:{memif},role=server"));
+    let here = host(Driver::Inline, &format!("{memif},role=client"));
+    here.until("the link", || {
+        there.device.progress();
+        here.device.link_up() && there.device.link_up()
+    });
+    let to = there.addr();
+    let server = server(there, |host, listener| {
+        let request = listener.get_request(LIMIT).expect("a request");
+        request.accept(host.pair()).expect("accepted").wait(LIMIT).expect("connected")
+    });
+    let mut pair = here.pair().connect_to(to, LIMIT).expect("connected");
+    // The message that all is ready may still be in the queue.
+    here.until("the server is connected", || server.is_finished());
+    let (there, its_pair) = server.join().expect("no panic");
+    let waits = spawn(move || {
+        // Less than it takes to give up a peer that says nothing.
+        let told = pair.disconnect(Duration::from_secs(10)).expect("ended");
+        (told, here)
+    });
+    there.until("it is told", || its_pair.is_disconnected());
+    drop((its_pair, there));
+    let (told, _here) = waits.join().expect("no panic");
+    assert!(told, "it waited for who is gone");
+}

@@ -1,8 +1,10 @@
 //! What a device tells of its queue pairs: each reason for which one does not send more.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use verbs_api::{
     Access, CompletionQueue, CongestionAlgorithm, Device, Driver, MemoryRegion, QpLimit, QpReport, QpState,
@@ -263,11 +265,36 @@ fn whoever_connects_reads_it_whatever_the_program_does() {
     }
 }
 
+/// A mistaken path costs nobody a file.
+#[test]
+fn what_is_no_socket_is_left_alone() {
+    let root = std::env::temp_dir().join(format!("srnic-stat-paths-{}", std::process::id()));
+    let [file, link, directory, stale] = ["file", "link", "directory", "stale"].map(|name| root.join(name));
+    fs::create_dir_all(&directory).expect("a directory");
+    fs::write(&file, b"precious").expect("a file");
+    drop(UnixListener::bind(&stale).expect("free"));
+    symlink(&file, &link).expect("a link");
+    let to_stale = root.join("to-stale");
+    symlink(&stale, &to_stale).expect("a link");
+    let open = |path: &Path| Device::open(&format!("sim:stat-paths,stat={}", path.display()));
+    for path in [&file, &link, &directory, &to_stale] {
+        let error = open(path).err().expect("refused").to_string();
+        assert!(
+            error.contains("something that is no socket is there; remove it or use another path"),
+            "{error}"
+        );
+        assert!(path.symlink_metadata().is_ok(), "{} is gone", path.display());
+    }
+    assert_eq!(fs::read(&file).expect("it is there"), b"precious");
+    drop(open(&stale).expect("what a device left is replaced"));
+    fs::remove_dir_all(&root).expect("ours");
+}
+
 #[test]
 fn what_is_no_question_gets_no_answer() {
     let path = path("rude");
     // A socket that a program left behind when it was killed is no obstacle.
-    drop(std::os::unix::net::UnixListener::bind(&path).expect("free"));
+    drop(UnixListener::bind(&path).expect("free"));
     let device = Device::open(&format!("sim:stat-rude,stat={}", path.display())).expect("a device");
     let mut post = UnixStream::connect(&path).expect("it listens");
     post.write_all(b"POST / HTTP/1.1\r\n\r\n").expect("written");

@@ -92,7 +92,8 @@ impl WcStatus {
                 "the peer's message is longer than the receive that it found; post longer receives, or send less at once"
             }
             Self::LocQpOpErr => {
-                "the request asks for what its queue pair cannot do; check its address handle, its window, and its elements"
+                "the request asks for what its queue pair cannot do; check its address handle, its window, and its elements, and of a \
+                 READ or atomic that neither its queue pair's max_rd_atomic nor the peer's max_dest_rd_atomic is 0"
             }
             Self::LocProtErr => {
                 "the request names memory that its lkey does not open; check that the region is alive, of the queue pair's \
@@ -107,15 +108,15 @@ impl WcStatus {
             }
             Self::BadRespErr => "the peer's response does not belong to the request; check what the peer is",
             Self::LocAccessErr => {
-                "the peer's WRITE with immediate was refused here; check the access flags of the region and of the queue pair"
+                "the peer's WRITE with immediate was refused here; check that the region or window is alive, long enough, and grants it"
             }
             Self::RemInvReqErr => {
-                "the peer refused the request as invalid: longer than its receive, a misaligned atomic, or an operation that its \
-                 queue pair does not take"
+                "the peer refused the request as invalid: longer than its receive, a misaligned atomic, or an access that its queue \
+                 pair does not grant, in which case see `QueuePairBuilder::access` there"
             }
             Self::RemAccessErr => {
-                "the peer's rkey does not allow this; check that its region is alive, long enough, and that region and queue \
-                 pair grant the access"
+                "the peer's rkey does not allow this; check that its region or window is alive, of the protection domain of its queue \
+                 pair, long enough, and grants the access"
             }
             Self::RemOpErr => "the peer could not carry the request out; the completion at the peer says why",
             Self::RetryExcErr => {

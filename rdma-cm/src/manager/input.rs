@@ -142,6 +142,7 @@ impl Manager {
             return;
         }
         listener.waiting += 1;
+        let number = listener.number;
         self.stats.requests += 1;
         let (id, port) = (self.new_id(), request.port);
         let connection = Connection {
@@ -151,7 +152,7 @@ impl Manager {
             remote_psn: req.starting_psn,
             qpn: 0,
             tid: mad.tid,
-            port: Some(port),
+            listener: Some(number),
             state: State::ReqRcvd { request },
             deadline: None,
         };
@@ -313,11 +314,12 @@ impl Manager {
             // The RTU was lost: the peer was ready.
             State::RepSent { .. } => self.establish(id),
             State::Established { .. } | State::DreqSent { .. } | State::RepRcvd => {}
-            State::TimeWait => {
+            // Rejected by us, of which the peer has not heard: it believes in the connection until then.
+            State::TimeWait | State::Rejected { .. } => {
                 self.stats.duplicates += 1;
                 return self.send_drep(from, tid, ids);
             }
-            State::ReqSent { .. } | State::ReqRcvd { .. } | State::Rejected { .. } => {
+            State::ReqSent { .. } | State::ReqRcvd { .. } => {
                 self.stats.unexpected += 1;
                 return;
             }

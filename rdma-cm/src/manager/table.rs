@@ -39,7 +39,7 @@ impl Table {
 
     /// A new connection, without a deadline.
     pub fn insert(&mut self, id: CommId, connection: Connection) {
-        if connection.port.is_some() {
+        if connection.listener.is_some() {
             self.by_remote_id.insert((connection.peer, connection.remote_id), id);
             self.by_remote_qpn.insert((connection.peer, connection.remote_qpn), id);
         }

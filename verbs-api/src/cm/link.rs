@@ -32,12 +32,14 @@ impl Link {
             .look(|state| matches!(state.phase(self.id), Some(Phase::Disconnected | Phase::Failed(_))))
     }
 
-    /// Tells the peer that it is over, and waits for its answer, `limit` at most. True if it is over on both sides.
+    /// Tells the peer that it is over, and waits for its answer, `limit` at most. True if it is over on both sides, or the link
+    /// is down: who answered and left may have taken the answer along, and nobody else is there to give another.
     pub fn disconnect(&self, limit: Duration) -> bool {
         self.service.call(&self.device, |state, now| state.manager.close(now, self.id));
         let end = Instant::now().checked_add(limit);
         let over = self.service.wait(&self.device, end, |state| {
-            matches!(state.phase(self.id), Some(Phase::Disconnected | Phase::Failed(_))).then_some(())
+            let over = matches!(state.phase(self.id), Some(Phase::Disconnected | Phase::Failed(_)));
+            (over || !self.device.link_up()).then_some(())
         });
         over.is_some()
     }

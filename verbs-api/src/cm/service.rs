@@ -138,8 +138,8 @@ impl Service {
                 drop(state);
                 std::thread::yield_now();
             } else {
-                // Longer than this only who changes the state and does not say so would have us wait.
-                let left = left.min(Duration::from_secs(1));
+                // Longer than this only what does not say so would have us wait, such as a link that goes down.
+                let left = left.min(Duration::from_millis(100));
                 drop(self.changed.wait_timeout(state, left));
             }
         }

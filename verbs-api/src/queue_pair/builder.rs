@@ -72,7 +72,8 @@ impl QueuePairBuilder {
         window: u16 => parts.window;
         /// Largest path MTU; the connection uses the smaller of both ends'. By default the largest that fits the port.
         path_mtu: Pmtu => attr.path_mtu;
-        /// What the peer may do. By default it may WRITE.
+        /// What the peer may do. By default it may WRITE; anything else that it asks for fails with `RemInvReqErr`, whatever the
+        /// region grants.
         access: Access => attr.access_flags;
         /// A try lasts 4.096 us x 2^timeout; 0 to 31, 0: the failure detector is off. Default 14, 67 ms.
         timeout: u8 => attr.timeout;
@@ -83,10 +84,11 @@ impl QueuePairBuilder {
         /// Code of the time that the peer waits if it finds no receive here, 0 to 31 (protocol.md 1.5). Default 12,
         /// 0.64 ms.
         min_rnr_timer: u8 => attr.min_rnr_timer;
-        /// READs and atomics that may be under way at once, and no more than the peer takes; others wait. 0 to 255,
-        /// 0: none can be posted. Default 16.
+        /// READs and atomics that may be under way at once, and no more than the peer takes; others wait. 0 to 255. Default 16.
+        /// If it is 0, at either end, one that is posted fails with `LocQpOpErr`, and ends the queue pair.
         max_rd_atomic: u8 => attr.max_rd_atomic;
-        /// READs and atomics of the peer's that are taken at once; 0: none. Default 16.
+        /// READs and atomics of the peer's that are taken at once. Default 16. 0: none, as with
+        /// [`max_rd_atomic`](Self::max_rd_atomic).
         max_dest_rd_atomic: u8 => attr.max_dest_rd_atomic;
         /// Congestion controller. Default DCTCP.
         congestion: CongestionAlgorithm => attr.congestion;
@@ -120,7 +122,7 @@ impl QueuePairBuilder {
     /// Makes it an unreliable connection (UC): SEND and WRITE in standard RoCEv2 packets that nobody acknowledges, both
     /// ends alike. A message arrives whole or not at all, and a request completes when its last packet is on its way
     /// (protocol.md 1.3). Nothing is sent again, so that timeouts, retries, recovery and congestion control mean nothing;
-    /// READs, atomics and fences cannot be posted.
+    /// READs and atomics cannot be posted, and a fence, which waits for those, has no effect.
     ///
     /// ```
     /// use verbs_api::{Device, Driver, RecvRequest, SendData, SendRequest};

@@ -16,8 +16,8 @@ const KEYS: Keys = Keys {
     names: &["ip", "mac", "mtu", "vlan", "engines", "driver", "stat", "pcap", "hugepages"],
     example: "ip=10.77.0.1",
 };
-/// Those of a memif device.
-const MEMIF_KEYS: Keys = Keys {
+/// Those of a memif device: all that there are.
+pub const MEMIF_KEYS: Keys = Keys {
     of: "device",
     names: &[
         "role",

@@ -115,6 +115,14 @@ fn every_key_is_taken() {
 }
 
 #[test]
+fn every_key_is_in_the_documents() {
+    let ports = include_str!("../../../docs/ports.md");
+    for key in parse::MEMIF_KEYS.names {
+        assert!(ports.contains(&format!("\n| `{key}=` | ")), "docs/ports.md lacks {key}");
+    }
+}
+
+#[test]
 fn faults_wrap_a_device() {
     let spec = parse("fault:loss=1%,seed=7:memif:/run/a,role=client");
     let faults = spec.faults.expect("there are some");

@@ -2,11 +2,13 @@
 
 use core::fmt;
 use core::str::FromStr;
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where a device tells its counters: a UNIX socket, `/run/srnic.stat`, or a TCP address, `127.0.0.1:9464`.
@@ -86,11 +88,7 @@ impl StatListener {
         match address {
             StatAddress::Tcp(address) => TcpListener::bind(address).map(Self::Tcp),
             StatAddress::Unix(path) => {
-                let gone = UnixStream::connect(path)
-                    .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
-                if gone {
-                    std::fs::remove_file(path)?;
-                }
+                remove_stale(path)?;
                 Ok(Self::Unix(UnixListener::bind(path)?, path.clone()))
             }
         }
@@ -117,8 +115,25 @@ impl Drop for StatListener {
     fn drop(&mut self) {
         if let Self::Unix(_, path) = self {
             // Somebody may have removed it.
-            let _ = std::fs::remove_file(path);
+            let _ = fs::remove_file(path);
         }
+    }
+}
+
+/// Removes the socket that a device left when it was killed, and nothing else: to connect to a regular file is refused, too.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if !metadata.file_type().is_socket() => {
+            let text = "something that is no socket is there; remove it or use another path";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+        }
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        _ => Ok(()),
     }
 }
 

@@ -129,7 +129,8 @@ fn a_queue_pair_permits_what_its_flags_say(lan: Lan) {
             };
             net.post(0, &request.signaled());
             let permitted = which == 0 && granted.contains(Access::REMOTE_READ);
-            assert_eq!(net.ended(0).1 == WcStatus::Success, permitted, "{which} of {granted:?}");
+            let expected = if permitted { WcStatus::Success } else { WcStatus::RemInvReqErr };
+            assert_eq!(net.ended(0).1, expected, "{which} of {granted:?}");
             assert_eq!(bytes(&region), [0; 64]);
         }
     }
@@ -219,6 +220,21 @@ fn more_reads_than_fit_wait(lan: Lan) {
     assert!(bytes(&target) == pattern(LEN), "the bytes differ");
 }
 
+/// 1.6: where none may be under way, at either end, one ends the queue pair.
+fn a_read_where_there_may_be_none_ends_the_queue_pair(lan: Lan) {
+    for side in [0, 1] {
+        let mut net = Net::with(lan, |at, builder| match (at, side) {
+            (0, 0) => builder.max_rd_atomic(0),
+            (1, 1) => builder.max_dest_rd_atomic(0),
+            _ => builder,
+        });
+        let (local, remote) = (net.hosts[0].region(8), net.hosts[1].pd.register(8, ALL).expect("memory"));
+        net.post(0, &SendRequest::read(&whole(&local), remote.remote().at(0)));
+        assert_eq!(net.ended(0).1, WcStatus::LocQpOpErr);
+        assert_eq!(net.pairs[0].state(), QpState::Err);
+    }
+}
+
 /// 1.6: a fence makes a WRITE wait for the READs before it, so that they bring what was there.
 fn a_fence_waits_for_what_is_read(lan: Lan) {
     let mut net = Net::new(lan);
@@ -246,4 +262,17 @@ fn a_peer_that_is_gone_is_given_up(lan: Lan) {
     assert_eq!(net.ended(0), (2, WcStatus::WrFlushErr));
 }
 
+}
+
+/// Each status says what to look at: the two that tell apart whether the queue pair or the region refuses, above all.
+#[test]
+fn a_status_names_what_refuses() {
+    for (status, named) in [
+        (WcStatus::RemInvReqErr, "QueuePairBuilder::access"),
+        (WcStatus::RemAccessErr, "region or window"),
+        (WcStatus::LocAccessErr, "region or window"),
+        (WcStatus::LocQpOpErr, "max_rd_atomic"),
+    ] {
+        assert!(status.to_string().contains(named), "{status}");
+    }
 }

@@ -54,6 +54,16 @@ fn the_limit_is_told_of_once(lan: Lan) {
     assert_eq!(srq.query().limit, 0);
 }
 
+/// A limit above what is left is told of at once, and one above what it has room for is refused.
+fn a_limit_is_within_the_capacity(lan: Lan) {
+    let net = Net::new(lan);
+    let srq = net.hosts[1].pd.create_srq(SrqCaps { max_wr: 8, max_sge: 1 }).expect("a shared queue");
+    let room = srq.query().caps.max_wr;
+    srq.arm_limit(room).expect("armed");
+    assert_eq!(net.event(1), AsyncEvent::SrqLimit { srq: srq.number() });
+    assert!(srq.arm_limit(room + 1).is_err());
+}
+
 /// 1.6: without a receive the sender waits, and goes on as soon as there is one.
 fn an_empty_queue_makes_senders_wait(lan: Lan) {
     let mut net = Net::new(lan);

@@ -75,6 +75,15 @@ fn what_needs_an_answer_cannot_be_posted(lan: Lan) {
     }
 }
 
+/// A fence waits for READs and atomics, of which there are none.
+fn a_fence_has_no_effect(lan: Lan) {
+    let mut net = unreliable(lan);
+    let target = net.hosts[1].region(8);
+    net.post(0, &SendRequest::write(SendData::Inline(&[1; 8]), target.remote().at(0)).fenced().id(1).signaled());
+    assert_eq!(net.ended(0), (1, WcStatus::Success));
+    net.wait_until("it arrives", || bytes(&target) == [1; 8]);
+}
+
 /// Both ends must be of the same service.
 fn a_reliable_end_does_not_connect_to_an_unreliable_one(lan: Lan) {
     let [one, two] = lan.hosts();

@@ -65,3 +65,18 @@ fn talk(example: &str) -> [String; 2] {
     let client = start(example, &["client", socket]);
     [server, client].map(said)
 }
+
+/// What cannot be done is said as text, and ends the process with 1.
+#[test]
+fn who_fails_says_what_to_do() {
+    for (example, args, said) in [
+        ("echo", &["server", "nonsense"][..], "nonsense"),
+        ("engines", &["server", "/nowhere/engines.sock"], "/nowhere/engines.sock"),
+        ("wake_up", &["nonsense"], "nonsense"),
+    ] {
+        let Output { status, stderr, .. } = start(example, args).wait_with_output().expect("our child");
+        let stderr = String::from_utf8_lossy(&stderr);
+        assert_eq!(status.code(), Some(1), "{example}: {stderr}");
+        assert!(stderr.contains(said) && !stderr.starts_with("Error:"), "{example}: {stderr}");
+    }
+}
