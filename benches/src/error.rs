@@ -1,6 +1,6 @@
 //! Why a tool did not succeed.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// The device, the memory or the queue pair.
     #[error(transparent)]
-    Verbs(#[from] verbs_api::Error),
+    Verbs(verbs_api::Error),
     /// A work request failed.
     #[error("{what} failed: {status}")]
     Completion {
@@ -137,6 +137,9 @@ pub enum Error {
         /// What the operating system said.
         source: io::Error,
     },
+    /// Standard output.
+    #[error("cannot write to standard output: {0}")]
+    Output(io::Error),
     /// Ctrl-C, SIGTERM or SIGHUP.
     #[error("interrupted")]
     Interrupted,
@@ -152,9 +155,28 @@ impl Error {
         move |source| Self::File { doing, path, source }
     }
 
+    /// Tells a person on standard error; but not that the reader of standard output has left, who knows it.
+    pub fn show(&self, tool: &str) {
+        if !matches!(self, Self::Output(error) if error.kind() == ErrorKind::BrokenPipe) {
+            eprintln!("{tool}: {self}");
+        }
+    }
+
     /// 1, or 130 as a shell reports Ctrl-C.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(if matches!(self, Self::Interrupted) { 130 } else { 1 })
+    }
+}
+
+impl From<verbs_api::Error> for Error {
+    fn from(error: verbs_api::Error) -> Self {
+        match error {
+            // What it says is meant for programmers.
+            verbs_api::Error::Engines { engines } => Self::Options(format!(
+                "the device string has engines={engines}; leave engines= out: this tool runs one engine"
+            )),
+            error => Self::Verbs(error),
+        }
     }
 }

@@ -11,6 +11,7 @@ pub mod error;
 pub mod interrupt;
 pub mod lan;
 pub mod log;
+pub mod output;
 pub mod perf;
 pub mod ping;
 pub mod pump;

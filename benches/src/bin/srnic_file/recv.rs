@@ -5,6 +5,7 @@ use crate::report::{self, Transfer};
 use srnic_benches::channel::Channel;
 use srnic_benches::completions::Completions;
 use srnic_benches::error::{Error, Result};
+use srnic_benches::output;
 use srnic_benches::pump::{PEER_WAIT, wait_for_link};
 use std::fs;
 use std::net::SocketAddr;
@@ -14,9 +15,11 @@ use verbs_api::{Access, Device, Endpoint, FileBacking, RecvRequest, Role};
 
 /// Receives one file.
 pub fn run(args: &RecvArgs) -> Result<()> {
+    // What can go wrong without the peer goes wrong first.
+    output::check_file(args.common.json.as_deref())?;
     let device = Device::open_spec(&args.common.device.clone().or_role(Role::Server))?;
     let address = SocketAddr::from((args.bind, args.common.port));
-    let mut channel = Channel::accept(&device, crate::VERSION, address, Some(PEER_WAIT))?;
+    let mut channel = Channel::accept(&device, crate::VERSION, address, Some(PEER_WAIT), || {})?;
     let result = receive(args, &device, &mut channel);
     if let Err(error) = &result {
         channel.say_failed(error);

@@ -6,6 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use srnic_benches::channel::Channel;
 use srnic_benches::completions::Completions;
 use srnic_benches::error::{Error, Result};
+use srnic_benches::output;
 use srnic_benches::pump::wait_for_link;
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -25,6 +26,7 @@ const RETRY_CNT: u8 = 7;
 pub fn run(args: &SendArgs) -> Result<()> {
     // What can go wrong without the peer goes wrong first.
     let file = FileBacking::open(&args.input)?;
+    output::check_file(args.common.json.as_deref())?;
     let device = Device::open_spec(&args.common.device.clone().or_role(Role::Client))?;
     let address = SocketAddr::from((args.host, args.common.port));
     let mut channel = Channel::connect(&device, crate::VERSION, address)?;

@@ -4,7 +4,7 @@ use super::frame::{ETHERTYPE, FRAME_MIN, HEADER};
 use super::payload::Payload;
 use crate::channel::Channel;
 use crate::error::{Error, Result};
-use crate::perf::cli::{Basics, DeviceArg};
+use crate::perf::cli::{Basics, RawDeviceArg};
 use crate::pump::{Drive, Nothing, wait_for};
 use dpdk_sys::{EthPort, Mbuf, OpenPort, Reconnect};
 use std::fmt::Write as _;
@@ -34,7 +34,7 @@ impl Drive for Link {
 
 impl Link {
     /// Opens the port that the command line names.
-    pub fn open(device: &DeviceArg, role: Role) -> Result<Self> {
+    pub fn open(device: &RawDeviceArg, role: Role) -> Result<Self> {
         let spec = device.device.clone().or_role(role);
         if spec.faults.is_some() {
             let text = "raw frames pass no `fault:`; give the device behind it";
