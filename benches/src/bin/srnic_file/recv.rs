@@ -8,6 +8,7 @@ use srnic_benches::error::{Error, Result};
 use srnic_benches::output;
 use srnic_benches::pump::{PEER_WAIT, wait_for_link};
 use std::fs;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -16,6 +17,7 @@ use verbs_api::{Access, Device, Endpoint, FileBacking, RecvRequest, Role};
 /// Receives one file.
 pub fn run(args: &RecvArgs) -> Result<()> {
     // What can go wrong without the peer goes wrong first.
+    refuse_what_is_no_file(&args.out)?;
     output::check_file(args.common.json.as_deref())?;
     let device = Device::open_spec(&args.common.device.clone().or_role(Role::Server))?;
     let address = SocketAddr::from((args.bind, args.common.port));
@@ -54,6 +56,26 @@ fn receive(args: &RecvArgs, device: &Device, channel: &mut Channel) -> Result<Tr
     Ok(transfer)
 }
 
+/// The file takes its name by renaming, which replaces whatever has that name: a device node, a pipe or a link as well.
+fn refuse_what_is_no_file(out: &Path) -> Result<()> {
+    let found = match fs::symlink_metadata(out) {
+        Ok(found) => found.file_type(),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::file("look at", out)(error)),
+    };
+    let out = out.display();
+    let text = if found.is_file() {
+        return Ok(());
+    } else if found.is_symlink() {
+        "is a symbolic link; give the name of the file itself"
+    } else if found.is_dir() {
+        "is a directory; give the name of a file in it"
+    } else {
+        "is no regular file and would be replaced; give another name"
+    };
+    Err(Error::Options(format!("--out {out} {text}")))
+}
+
 /// The file while it is incomplete; removed unless it completes.
 struct Partial {
     path: PathBuf,
@@ -69,6 +91,8 @@ impl Partial {
 
     /// Gives it its name.
     fn complete(mut self, out: &Path) -> Result<()> {
+        // It may have been made while the bytes came.
+        refuse_what_is_no_file(out)?;
         fs::rename(&self.path, out).map_err(Error::file("write", out))?;
         self.complete = true;
         Ok(())
