@@ -23,6 +23,8 @@ const MAGIC: [u8; 4] = *b"SRNP";
 /// Bytes of a message before its filling: magic, kind, sequence number.
 pub const HEADER: usize = 4 + 4 + 8;
 const RECEIVES: u32 = 64;
+/// How long a host that could not be reached is not looked for again, which takes three seconds.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// What a message is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +64,8 @@ pub struct Pinger {
     stride: usize,
     /// Hosts that asked, and the one that is asked.
     ways: BTreeMap<IpAddr, AddressHandle>,
+    /// Hosts that asked and could not be reached, and when that was found out.
+    silent: BTreeMap<IpAddr, Instant>,
     /// When each request without an answer went out.
     waiting: BTreeMap<u64, Instant>,
     /// Since when nothing has come.
@@ -105,6 +109,7 @@ impl Pinger {
             memory,
             stride,
             ways: BTreeMap::new(),
+            silent: BTreeMap::new(),
             waiting: BTreeMap::new(),
             quiet: Quiet::new(),
             answered: BTreeMap::new(),
@@ -183,7 +188,7 @@ impl Pinger {
         };
         if kind == Kind::Request {
             // Whom nothing reaches must not keep the others from their answers.
-            if self.knows(from).is_ok() {
+            if self.is_reachable(from) {
                 self.send(from, Kind::Answer, number, message.len())?;
             } else {
                 self.statistics.unreachable += 1;
@@ -210,6 +215,20 @@ impl Pinger {
             self.ways.insert(host, self.pd.create_ah_to(host)?);
         }
         Ok(())
+    }
+
+    /// Whether a host can be answered. Nobody is answered while its address is looked for, so that is not done too often.
+    fn is_reachable(&mut self, host: IpAddr) -> bool {
+        if self.silent.get(&host).is_some_and(|since| since.elapsed() < SILENCE) {
+            return false;
+        }
+        let found = self.knows(host).is_ok();
+        if found {
+            self.silent.remove(&host);
+        } else {
+            self.silent.insert(host, Instant::now());
+        }
+        found
     }
 
     fn send(&mut self, host: IpAddr, kind: Kind, number: u64, len: usize) -> Result<()> {
