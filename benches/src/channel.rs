@@ -131,7 +131,16 @@ impl Channel {
         }
         self.say("endpoint", pair.endpoint())?;
         let remote: Endpoint = self.hear(device, "endpoint")?;
+        Self::check_distinct(device, remote.ip)?;
         Ok(pair.connect(&remote)?)
+    }
+
+    /// The peer has a device of its own. With our address, its packets would come back to it.
+    ///
+    /// # Errors
+    /// [`Error::SameAddress`].
+    pub fn check_distinct(device: &Device, peer: IpAddr) -> Result<()> {
+        if peer == device.ip() { Err(Error::SameAddress(peer)) } else { Ok(()) }
     }
 
     /// Nothing more is said. Sees to it that the peer gets what was, `patience` at most.

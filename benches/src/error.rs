@@ -1,7 +1,7 @@
 //! Why a tool did not succeed.
 
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use verbs_api::WcStatus;
@@ -62,6 +62,22 @@ pub enum Error {
         /// Its value at the peer.
         theirs: String,
     },
+    /// Nobody gave `--mtu` here, and the path MTU that follows from the device is not the peer's.
+    #[error(
+        "the path MTU is {ours} here, as the device allows, and {theirs} at the peer: give both devices the same mtu=, or both \
+         sides --mtu {least}"
+    )]
+    PathMtu {
+        /// Bytes here.
+        ours: String,
+        /// Bytes at the peer.
+        theirs: String,
+        /// What both can have.
+        least: u32,
+    },
+    /// Both ends have the same address.
+    #[error("both ends are {0}: give each device an ip= of its own")]
+    SameAddress(IpAddr),
     /// Options that do not go together.
     #[error("{0}")]
     Options(String),
@@ -122,11 +138,16 @@ pub enum Error {
     /// Something does not happen.
     #[error("{0} within {1} seconds")]
     Late(&'static str, u64),
-    /// The peer was there, and it came to nothing.
-    #[error(
-        "the link did not come up within {0} seconds; the last peer that came was turned away, or left: {1}"
-    )]
-    NoLink(u64, String),
+    /// Nobody is at the other end of the link, or the peer was there and it came to nothing.
+    #[error("the link of {device} did not come up within {seconds} seconds; {why}")]
+    NoLink {
+        /// Scheme and name of the device.
+        device: String,
+        /// How long it was waited for.
+        seconds: u64,
+        /// What the port knows, or what a person can look at.
+        why: String,
+    },
     /// A file.
     #[error("cannot {doing} {}: {source}", path.display())]
     File {

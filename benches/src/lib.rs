@@ -10,6 +10,7 @@ pub mod dial;
 pub mod error;
 pub mod interrupt;
 pub mod lan;
+pub mod link;
 pub mod log;
 pub mod output;
 pub mod perf;

@@ -1,6 +1,5 @@
 //! What all tools have in common: how they end where nobody reads them, and what they refuse before they wait for anybody.
 
-#[expect(dead_code, reason = "what other tests need of it")]
 mod support;
 
 use std::fs::{self, File};
@@ -52,7 +51,12 @@ fn whose_output_has_no_room_says_so() {
 }
 
 fn write_bw(place: &Place, role: &str, arguments: &[&str]) -> Command {
-    let device = format!("memif:{},role={role}", place.path("memif").display());
+    write_bw_on("memif", "", place, role, arguments)
+}
+
+/// At a socket of this name, with more in the device string.
+fn write_bw_on(socket: &str, more: &str, place: &Place, role: &str, arguments: &[&str]) -> Command {
+    let device = format!("memif:{},role={role}{more}", place.path(socket).display());
     let json = place.path(&format!("{role}.json")).display().to_string();
     let mut command = command(WRITE_BW, &["-d", &device, "-p", &place.port.to_string(), "--json", &json]);
     command.args(arguments);
@@ -113,4 +117,40 @@ fn help_says_what_holds_for_the_tool() {
     assert!(rpc.contains("32 for RPCs") && rpc.contains("1000000 for RPCs"), "{rpc}");
     let raw = help(env!("CARGO_BIN_EXE_srnic_raw_bw"));
     assert!(!raw.contains("fault:loss"), "{raw}");
+}
+
+/// Both ends, each with more in its device string.
+fn two_devices(name: &str, more: [&str; 2]) -> [Ended; 2] {
+    let place = Place::new(name);
+    let server = Running::start(write_bw_on("memif", more[0], &place, "server", &[]));
+    let client = Running::start(write_bw_on("memif", more[1], &place, "client", &["127.0.0.1"]));
+    [server.end(), client.end()]
+}
+
+#[test]
+fn an_mtu_that_nobody_gave_the_tool_is_named_as_the_devices() {
+    let [server, client] = two_devices("tools-mtu", [",mtu=1500", ",mtu=9000"]);
+    let rest = "give both devices the same mtu=, or both sides --mtu 1024";
+    server.assert_failed(1, &format!("1024 here, as the device allows, and 4096 at the peer: {rest}"));
+    client.assert_failed(1, &format!("4096 here, as the device allows, and 1024 at the peer: {rest}"));
+}
+
+#[test]
+fn ends_with_one_address_are_told_at_once() {
+    for ended in two_devices("tools-address", [",ip=10.77.0.2"; 2]) {
+        ended.assert_failed(1, "both ends are 10.77.0.2: give each device an ip= of its own");
+    }
+}
+
+#[test]
+fn who_waits_for_a_link_says_so() {
+    let place = Place::new("tools-link");
+    let server = Running::start(write_bw_on("one", "", &place, "server", &[]));
+    let mut client = Running::start(write_bw_on("other", "", &place, "client", &["127.0.0.1"]));
+    let other = place.path("other").display().to_string();
+    client
+        .wait_for(&format!("waiting for the link of memif:{other}; is the other end started, does it name"));
+    client.signal("-INT");
+    client.end().assert_failed(130, "interrupted");
+    server.end().assert_failed(1, "the peer failed: interrupted");
 }

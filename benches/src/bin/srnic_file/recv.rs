@@ -5,8 +5,9 @@ use crate::report::{self, Transfer};
 use srnic_benches::channel::Channel;
 use srnic_benches::completions::Completions;
 use srnic_benches::error::{Error, Result};
+use srnic_benches::link::wait_for_link;
 use srnic_benches::output;
-use srnic_benches::pump::{PEER_WAIT, wait_for_link};
+use srnic_benches::pump::PEER_WAIT;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -32,6 +33,7 @@ pub fn run(args: &RecvArgs) -> Result<()> {
 fn receive(args: &RecvArgs, device: &Device, channel: &mut Channel) -> Result<Transfer> {
     let bytes: u64 = channel.hear(device, "file")?;
     let remote: Endpoint = channel.hear(device, "endpoint")?;
+    Channel::check_distinct(device, remote.ip)?;
     let partial = Partial::new(&args.out);
     let (pd, mut cq) = (device.alloc_pd(), device.create_cq(16)?);
     let file = FileBacking::create(&partial.path, bytes)?;
@@ -41,7 +43,7 @@ fn receive(args: &RecvArgs, device: &Device, channel: &mut Channel) -> Result<Tr
     prepared.post_recv(&RecvRequest { wr_id: 0, scatter: &[] })?;
     let local = prepared.endpoint();
     let queue_pair = prepared.connect(&remote)?;
-    wait_for_link(device)?;
+    wait_for_link(device, &args.common.device, || channel.check())?;
     channel.say("region", region.remote())?;
     channel.say("endpoint", local)?;
 

@@ -6,8 +6,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use srnic_benches::channel::Channel;
 use srnic_benches::completions::Completions;
 use srnic_benches::error::{Error, Result};
+use srnic_benches::link::wait_for_link;
 use srnic_benches::output;
-use srnic_benches::pump::wait_for_link;
 use std::net::SocketAddr;
 use std::time::Instant;
 use verbs_api::{
@@ -59,8 +59,9 @@ fn transfer(args: &SendArgs, device: &Device, file: FileBacking, channel: &mut C
         return Err(Error::Unexpected { said, expected: "a region as long as the file" });
     }
     let remote: Endpoint = channel.hear(device, "endpoint")?;
+    Channel::check_distinct(device, remote.ip)?;
     let mut queue_pair = prepared.connect(&remote)?;
-    wait_for_link(device)?;
+    wait_for_link(device, &args.common.device, || channel.check())?;
 
     let start = Instant::now();
     write_all(args, &mut queue_pair, &source, &target, Completions::new(&mut cq, channel))?;
