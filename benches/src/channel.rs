@@ -49,7 +49,8 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Waits at `address` for the peer, at most `limit`, and exchanges versions: the tool's name and a number.
+    /// Waits at `address` for the peer, at most `limit`, and exchanges versions: the tool's name and a number. `listening` is
+    /// called as soon as a peer can come.
     ///
     /// # Errors
     /// [`Error::Channel`], [`Error::Late`], [`Error::Unexpected`].
@@ -58,10 +59,12 @@ impl Channel {
         version: &'static str,
         address: SocketAddr,
         limit: Option<Duration>,
+        listening: impl FnOnce(),
     ) -> Result<Self> {
         let fails = |doing| move |source| Error::Channel { address, doing, source };
         let listener = TcpListener::bind(address).map_err(fails("listen"))?;
         listener.set_nonblocking(true).map_err(fails("listen"))?;
+        listening();
         let stream = wait_until(engine, "no peer came", limit, || match listener.accept() {
             Ok((stream, _)) => Ok(Some(stream)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
@@ -128,7 +131,16 @@ impl Channel {
         }
         self.say("endpoint", pair.endpoint())?;
         let remote: Endpoint = self.hear(device, "endpoint")?;
+        Self::check_distinct(device, remote.ip)?;
         Ok(pair.connect(&remote)?)
+    }
+
+    /// The peer has a device of its own. With our address, its packets would come back to it.
+    ///
+    /// # Errors
+    /// [`Error::SameAddress`].
+    pub fn check_distinct(device: &Device, peer: IpAddr) -> Result<()> {
+        if peer == device.ip() { Err(Error::SameAddress(peer)) } else { Ok(()) }
     }
 
     /// Nothing more is said. Sees to it that the peer gets what was, `patience` at most.

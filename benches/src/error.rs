@@ -1,7 +1,7 @@
 //! Why a tool did not succeed.
 
-use std::io;
-use std::net::SocketAddr;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use verbs_api::WcStatus;
@@ -14,7 +14,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// The device, the memory or the queue pair.
     #[error(transparent)]
-    Verbs(#[from] verbs_api::Error),
+    Verbs(verbs_api::Error),
     /// A work request failed.
     #[error("{what} failed: {status}")]
     Completion {
@@ -62,6 +62,22 @@ pub enum Error {
         /// Its value at the peer.
         theirs: String,
     },
+    /// Nobody gave `--mtu` here, and the path MTU that follows from the device is not the peer's.
+    #[error(
+        "the path MTU is {ours} here, as the device allows, and {theirs} at the peer: give both devices the same mtu=, or both \
+         sides --mtu {least}"
+    )]
+    PathMtu {
+        /// Bytes here.
+        ours: String,
+        /// Bytes at the peer.
+        theirs: String,
+        /// What both can have.
+        least: u32,
+    },
+    /// Both ends have the same address.
+    #[error("both ends are {0}: give each device an ip= of its own")]
+    SameAddress(IpAddr),
     /// Options that do not go together.
     #[error("{0}")]
     Options(String),
@@ -122,11 +138,16 @@ pub enum Error {
     /// Something does not happen.
     #[error("{0} within {1} seconds")]
     Late(&'static str, u64),
-    /// The peer was there, and it came to nothing.
-    #[error(
-        "the link did not come up within {0} seconds; the last peer that came was turned away, or left: {1}"
-    )]
-    NoLink(u64, String),
+    /// Nobody is at the other end of the link, or the peer was there and it came to nothing.
+    #[error("the link of {device} did not come up within {seconds} seconds; {why}")]
+    NoLink {
+        /// Scheme and name of the device.
+        device: String,
+        /// How long it was waited for.
+        seconds: u64,
+        /// What the port knows, or what a person can look at.
+        why: String,
+    },
     /// A file.
     #[error("cannot {doing} {}: {source}", path.display())]
     File {
@@ -137,6 +158,9 @@ pub enum Error {
         /// What the operating system said.
         source: io::Error,
     },
+    /// Standard output.
+    #[error("cannot write to standard output: {0}")]
+    Output(io::Error),
     /// Ctrl-C, SIGTERM or SIGHUP.
     #[error("interrupted")]
     Interrupted,
@@ -152,9 +176,28 @@ impl Error {
         move |source| Self::File { doing, path, source }
     }
 
+    /// Tells a person on standard error; but not that the reader of standard output has left, who knows it.
+    pub fn show(&self, tool: &str) {
+        if !matches!(self, Self::Output(error) if error.kind() == ErrorKind::BrokenPipe) {
+            eprintln!("{tool}: {self}");
+        }
+    }
+
     /// 1, or 130 as a shell reports Ctrl-C.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(if matches!(self, Self::Interrupted) { 130 } else { 1 })
+    }
+}
+
+impl From<verbs_api::Error> for Error {
+    fn from(error: verbs_api::Error) -> Self {
+        match error {
+            // What it says is meant for programmers.
+            verbs_api::Error::Engines { engines } => Self::Options(format!(
+                "the device string has engines={engines}; leave engines= out: this tool runs one engine"
+            )),
+            error => Self::Verbs(error),
+        }
     }
 }

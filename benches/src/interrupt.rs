@@ -12,7 +12,7 @@ pub fn tool_main(name: &str, run: impl FnOnce() -> Result<()>) -> ExitCode {
     match catch().and_then(|()| log::start()).and_then(|()| run()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{name}: {error}");
+            error.show(name);
             error.exit_code()
         }
     }

@@ -7,7 +7,7 @@ mod tests;
 use crate::error::{Error, Result};
 use core::fmt;
 use core::net::IpAddr;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 use verbs_api::{
@@ -23,6 +23,8 @@ const MAGIC: [u8; 4] = *b"SRNP";
 /// Bytes of a message before its filling: magic, kind, sequence number.
 pub const HEADER: usize = 4 + 4 + 8;
 const RECEIVES: u32 = 64;
+/// How long a host that could not be reached is not looked for again, which takes three seconds.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// What a message is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,11 +64,14 @@ pub struct Pinger {
     stride: usize,
     /// Hosts that asked, and the one that is asked.
     ways: BTreeMap<IpAddr, AddressHandle>,
+    /// Hosts that asked and could not be reached, and when that was found out.
+    silent: BTreeMap<IpAddr, Instant>,
     /// When each request without an answer went out.
     waiting: BTreeMap<u64, Instant>,
     /// Since when nothing has come.
     quiet: Quiet,
-    answered: BTreeSet<u64>,
+    /// When each request with an answer went out.
+    answered: BTreeMap<u64, Instant>,
     statistics: Statistics,
 }
 
@@ -104,9 +109,10 @@ impl Pinger {
             memory,
             stride,
             ways: BTreeMap::new(),
+            silent: BTreeMap::new(),
             waiting: BTreeMap::new(),
             quiet: Quiet::new(),
-            answered: BTreeSet::new(),
+            answered: BTreeMap::new(),
             statistics: Statistics::default(),
         };
         (0..RECEIVES).try_for_each(|place| pinger.receive(place.into()))?;
@@ -181,24 +187,52 @@ impl Pinger {
             return Ok(None);
         };
         if kind == Kind::Request {
-            self.send(from, Kind::Answer, number, message.len())?;
+            // Whom nothing reaches must not keep the others from their answers.
+            if self.is_reachable(from) {
+                self.send(from, Kind::Answer, number, message.len())?;
+            } else {
+                self.statistics.unreachable += 1;
+            }
             return Ok(None);
         }
-        let duplicate = !self.answered.insert(number);
-        let Some(asked) = self.waiting.remove(&number) else {
-            self.statistics.duplicates += u64::from(duplicate);
-            self.statistics.strange += u64::from(!duplicate);
-            return Ok(duplicate.then_some(Answer { from, number, time: Duration::ZERO, duplicate }));
+        if let Some(asked) = self.waiting.remove(&number) {
+            self.answered.insert(number, asked);
+            let time = asked.elapsed();
+            self.statistics.record(time);
+            return Ok(Some(Answer { from, number, time, duplicate: false }));
+        }
+        let Some(asked) = self.answered.get(&number) else {
+            self.statistics.strange += 1;
+            return Ok(None);
         };
-        let time = asked.elapsed();
-        self.statistics.record(time);
-        Ok(Some(Answer { from, number, time, duplicate }))
+        self.statistics.duplicates += 1;
+        Ok(Some(Answer { from, number, time: asked.elapsed(), duplicate: true }))
     }
 
-    fn send(&mut self, host: IpAddr, kind: Kind, number: u64, len: usize) -> Result<()> {
+    /// Looks for a host's Ethernet address the first time.
+    fn knows(&mut self, host: IpAddr) -> Result<()> {
         if !self.ways.contains_key(&host) {
             self.ways.insert(host, self.pd.create_ah_to(host)?);
         }
+        Ok(())
+    }
+
+    /// Whether a host can be answered. Nobody is answered while its address is looked for, so that is not done too often.
+    fn is_reachable(&mut self, host: IpAddr) -> bool {
+        if self.silent.get(&host).is_some_and(|since| since.elapsed() < SILENCE) {
+            return false;
+        }
+        let found = self.knows(host).is_ok();
+        if found {
+            self.silent.remove(&host);
+        } else {
+            self.silent.insert(host, Instant::now());
+        }
+        found
+    }
+
+    fn send(&mut self, host: IpAddr, kind: Kind, number: u64, len: usize) -> Result<()> {
+        self.knows(host)?;
         let Some(way) = self.ways.get(&host) else { return Ok(()) };
         let place = RECEIVES as usize + usize::try_from(number % u64::from(RECEIVES)).unwrap_or(0);
         let start = place * self.stride;
@@ -248,6 +282,8 @@ pub struct Statistics {
     pub duplicates: u64,
     /// Datagrams that are no messages of ours, or were changed on the way.
     pub strange: u64,
+    /// Requests that were not answered, as their hosts cannot be reached.
+    pub unreachable: u64,
     min: f64,
     max: f64,
     sum: f64,
@@ -271,7 +307,9 @@ impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lost = self.sent.saturating_sub(self.received) as f64 * 100.0 / self.sent.max(1) as f64;
         write!(f, "{} datagrams sent, {} answered, ", self.sent, self.received)?;
-        for (count, what) in [(self.duplicates, "duplicates"), (self.strange, "strange")] {
+        for (count, what) in
+            [(self.duplicates, "duplicates"), (self.strange, "strange"), (self.unreachable, "unreachable")]
+        {
             if count > 0 {
                 write!(f, "+{count} {what}, ")?;
             }

@@ -79,18 +79,6 @@ pub fn wait_for<T>(
     wait_until(engine, what, Some(PEER_WAIT), ready)
 }
 
-/// Drives a device until its link is up.
-///
-/// # Errors
-/// [`Error::NoLink`] if the port knows why it is not, and those of [`wait_for`].
-pub fn wait_for_link(device: &Device) -> Result<()> {
-    let waited = wait_for(device, "the link did not come up", || Ok(device.link_up().then_some(())));
-    waited.map_err(|error| match (error, device.link_error()) {
-        (Error::Late(_, seconds), Some(reason)) => Error::NoLink(seconds, reason),
-        (error, _) => error,
-    })
-}
-
 /// The same with another limit, or none.
 ///
 /// # Errors

@@ -4,6 +4,7 @@
 use crate::dial::dial;
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::output;
 use crate::pump::linger;
 use clap::Parser;
 use std::net::IpAddr;
@@ -46,7 +47,7 @@ struct Args {
 #[must_use]
 pub fn main() -> ExitCode {
     let args = Args::parse();
-    interrupt::tool_main("srnic_rping", || run(&args).map(|summary| println!("{summary}")))
+    interrupt::tool_main("srnic_rping", || run(&args).and_then(output::line))
 }
 
 fn run(args: &Args) -> Result<String> {

@@ -14,6 +14,7 @@ mod traffic;
 
 use crate::error::Result;
 use crate::interrupt;
+use crate::output;
 use clap::Parser as _;
 use cli::{Args, Test};
 use side::Side;
@@ -24,10 +25,11 @@ use verbs_api::Device;
 #[must_use]
 pub fn main() -> ExitCode {
     let args = Args::parse();
-    interrupt::tool_main("srnic_perftest", || run(&args).map(|summary| println!("{summary}")))
+    interrupt::tool_main("srnic_perftest", || run(&args).and_then(output::line))
 }
 
 fn run(args: &Args) -> Result<String> {
+    args.check()?;
     let device = Device::builder().open_spec(&args.device)?;
     let mut side = Side::open(&device, args)?;
     let outcome = match args.test {

@@ -113,7 +113,7 @@ impl Connection {
 fn round(place: &Place, nic: &Nic, survivor: Survivor, victim: &str, number: u64) -> Duration {
     let victim = Running::start(victim_command(place, survivor, victim, number));
     let mut channel =
-        Channel::accept(&nic.device, VERSION, ([127, 0, 0, 1], place.port).into(), Some(5 * BUSY))
+        Channel::accept(&nic.device, VERSION, ([127, 0, 0, 1], place.port).into(), Some(5 * BUSY), || {})
             .expect("the victim comes");
     let mut connection = Connection::new(&nic.device, &mut channel).expect("connected");
     // Who sends to a peer that is not there yet may give it up before the kill.

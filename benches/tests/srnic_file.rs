@@ -7,7 +7,8 @@ mod support;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -237,4 +238,25 @@ fn what_was_there_is_replaced() {
     assert_silent_success(&sender.end());
     assert_silent_success(&receiver.end());
     assert!(fs::read(pair.path("in")).expect("sent") == fs::read(pair.path("out")).expect("received"));
+}
+
+#[test]
+fn what_is_no_file_is_not_replaced() {
+    let refuse = |name: &str, make: &dyn Fn(&Path), reason: &str| {
+        let pair = Pair::new(name, 10);
+        let out = pair.path("out");
+        make(&out);
+        let before = fs::symlink_metadata(&out).expect("made").file_type();
+        // No sender is needed: it is found out before one is waited for.
+        let ended = pair.start("recv", "", &[]).end();
+        ended.assert_failed(1, &format!("--out {} is {reason}", out.display()));
+        assert_eq!(fs::symlink_metadata(&out).expect("still there").file_type(), before);
+    };
+    let fifo = |path: &Path| {
+        assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo runs").success());
+    };
+    refuse("fifo", &fifo, "no regular file");
+    refuse("dir", &|path| fs::create_dir(path).expect("made"), "a directory");
+    refuse("dangling", &|path| symlink("nothing", path).expect("made"), "a symbolic link");
+    refuse("link", &|path| symlink("in", path).expect("made"), "a symbolic link");
 }

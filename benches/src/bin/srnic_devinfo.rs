@@ -2,8 +2,10 @@
 
 use clap::Parser;
 use core::net::Ipv6Addr;
+use srnic_benches::error::Result;
+use srnic_benches::{log, output};
 use std::process::ExitCode;
-use verbs_api::{Device, Error};
+use verbs_api::Device;
 
 /// Opens a device and shows its limits, its port, its GIDs and its P_Keys
 #[derive(Parser)]
@@ -18,21 +20,22 @@ fn main() -> ExitCode {
     match run(&Cli::parse().device) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("srnic_devinfo: {error}");
+            error.show("srnic_devinfo");
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(text: &str) -> Result<(), Error> {
+fn run(text: &str) -> Result<()> {
+    log::start()?;
     let device = Device::open(text)?;
     let (attr, port) = (device.query(), device.query_port());
-    let line = |name: &str, value: &dyn core::fmt::Display| println!("\t{name:<24}{value}");
-    println!("hca_id: {text}");
-    line("transport:", &"srnic (RoCEv2 and its SRNIC dialect)");
-    line("version:", &attr.version);
+    let line = |name: &str, value: &dyn core::fmt::Display| output::line(format_args!("\t{name:<24}{value}"));
+    output::line(format_args!("hca_id: {text}"))?;
+    line("transport:", &"srnic (RoCEv2 and its SRNIC dialect)")?;
+    line("version:", &attr.version)?;
     let [a, b, c, d, e, f, g, h] = attr.node_guid.to_be_bytes();
-    line("node_guid:", &format!("{a:02x}{b:02x}:{c:02x}{d:02x}:{e:02x}{f:02x}:{g:02x}{h:02x}"));
+    line("node_guid:", &format!("{a:02x}{b:02x}:{c:02x}{d:02x}:{e:02x}{f:02x}:{g:02x}{h:02x}"))?;
     for (name, value) in [
         ("max_qp:", attr.max_qp),
         ("max_qp_wr:", attr.max_qp_wr),
@@ -49,23 +52,23 @@ fn run(text: &str) -> Result<(), Error> {
         ("max_pkeys:", attr.max_pkeys.into()),
         ("phys_port_cnt:", attr.phys_port_cnt.into()),
     ] {
-        line(name, &value);
+        line(name, &value)?;
     }
-    line("atomic_cap:", &if attr.atomic_for_host { "ATOMIC_GLOB" } else { "ATOMIC_HCA" });
-    println!("\tport:\t1");
-    line("\tstate:", &if port.active { "PORT_ACTIVE" } else { "PORT_DOWN" });
-    line("\tmax_mtu:", &port.max_mtu.bytes());
-    line("\tmax_msg_sz:", &port.max_msg_sz);
+    line("atomic_cap:", &if attr.atomic_for_host { "ATOMIC_GLOB" } else { "ATOMIC_HCA" })?;
+    output::line("\tport:\t1")?;
+    line("\tstate:", &if port.active { "PORT_ACTIVE" } else { "PORT_DOWN" })?;
+    line("\tmax_mtu:", &port.max_mtu.bytes())?;
+    line("\tmax_msg_sz:", &port.max_msg_sz)?;
     let [a, b, c, d, e, f] = port.mac;
-    line("\tlink_layer:", &format!("Ethernet {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"));
+    line("\tlink_layer:", &format!("Ethernet {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"))?;
     for index in 0..port.gid_tbl_len {
         if let Some(gid) = device.query_gid(index) {
-            line(&format!("\tGID[{index}]:"), &Ipv6Addr::from(gid));
+            line(&format!("\tGID[{index}]:"), &Ipv6Addr::from(gid))?;
         }
     }
     for index in 0..port.pkey_tbl_len {
         if let Some(pkey) = device.query_pkey(index) {
-            line(&format!("\tP_Key[{index}]:"), &format!("{pkey:#06x}"));
+            line(&format!("\tP_Key[{index}]:"), &format!("{pkey:#06x}"))?;
         }
     }
     Ok(())

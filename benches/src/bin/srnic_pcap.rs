@@ -2,13 +2,14 @@
 
 use clap::Parser;
 use srnic_benches::capture::{self, Census};
+use srnic_benches::output;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wire::encap::ROCE_UDP_PORT;
 
 /// Counts the RoCEv2 packets of captures by opcode, checks each ICRC, and parses and emits each packet again
 ///
-/// Exit status: 0 if everything is as it should be, 1 if a packet is not, 2 if a file cannot be read.
+/// Exit status: 0 if everything is as it should be, 1 if a packet is not, 2 if a file cannot be read, or standard output cannot be written.
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
@@ -26,7 +27,10 @@ fn main() -> ExitCode {
     for path in &cli.files {
         match census(path, cli.udp_port) {
             Ok(census) => {
-                print!("{}: {census}", path.display());
+                if let Err(error) = output::lines(format_args!("{}: {census}", path.display())) {
+                    error.show("srnic_pcap");
+                    return ExitCode::from(2);
+                }
                 clean &= census.is_clean();
             }
             Err(error) => {

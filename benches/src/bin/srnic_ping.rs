@@ -3,8 +3,8 @@
 use clap::Parser;
 use core::net::IpAddr;
 use srnic_benches::error::{self, Error};
-use srnic_benches::interrupt;
 use srnic_benches::ping::{HEADER, Pinger};
+use srnic_benches::{interrupt, log, output};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use verbs_api::Device;
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         Ok(answered) if answered => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("srnic_ping: {error}");
+            error.show("srnic_ping");
             ExitCode::from(2)
         }
     }
@@ -54,21 +54,26 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> error::Result<bool> {
     interrupt::catch()?;
+    log::start()?;
     let device = Device::open(&cli.device)?;
     let mut pinger = Pinger::new(&device)?;
     let Some(host) = cli.host else {
-        println!("answering at {}", device.ip());
+        output::line(format_args!("answering at {}", device.ip()))?;
         while interrupt::check().is_ok() {
             pinger.step()?;
             rest(cli, &mut pinger);
         }
+        let unreachable = pinger.statistics().unreachable;
+        if unreachable > 0 {
+            output::line(format_args!("{unreachable} requests not answered: their hosts cannot be reached"))?;
+        }
         return Ok(true);
     };
-    println!("PING {host} from {}: {} bytes", device.ip(), cli.size.max(HEADER));
+    output::line(format_args!("PING {host} from {}: {} bytes", device.ip(), cli.size.max(HEADER)))?;
     let ended = ping(cli, host, &mut pinger);
-    println!("--- {host} ---\n{}", pinger.statistics());
+    let shown = output::line(format_args!("--- {host} ---\n{}", pinger.statistics()));
     match ended {
-        Ok(()) | Err(Error::Interrupted) => Ok(pinger.statistics().received > 0),
+        Ok(()) | Err(Error::Interrupted) => shown.map(|()| pinger.statistics().received > 0),
         Err(error) => Err(error),
     }
 }
@@ -94,7 +99,7 @@ fn ping(cli: &Cli, host: IpAddr, pinger: &mut Pinger) -> error::Result<()> {
             if !cli.quiet {
                 let (from, number, micros) = (answer.from, answer.number, answer.time.as_secs_f64() * 1e6);
                 let again = if answer.duplicate { " (again)" } else { "" };
-                println!("from {from}: number {number}, {micros:.1} us{again}");
+                output::line(format_args!("from {from}: number {number}, {micros:.1} us{again}"))?;
             }
         }
     }

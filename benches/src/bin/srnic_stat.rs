@@ -3,6 +3,7 @@
 use clap::Parser;
 use srnic_benches::error::{Error, Result};
 use srnic_benches::interrupt;
+use srnic_benches::output;
 use srnic_benches::stat::Snapshot;
 use std::io::{IsTerminal as _, stdout};
 use std::process::ExitCode;
@@ -45,8 +46,7 @@ fn run(cli: &Cli) -> Result<()> {
     };
     let mut before = read()?;
     if cli.once {
-        print!("{}", before.table(None, cli.most));
-        return Ok(());
+        return output::lines(before.table(None, cli.most));
     }
     let clear = if stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
     loop {
@@ -58,7 +58,7 @@ fn run(cli: &Cli) -> Result<()> {
             sleep(next.saturating_duration_since(Instant::now()).min(Duration::from_millis(100)));
         }
         let now = read()?;
-        println!("{clear}{}", now.table(Some(&before), cli.most));
+        output::line(format_args!("{clear}{}", now.table(Some(&before), cli.most)))?;
         before = now;
     }
 }

@@ -3,6 +3,7 @@
 use clap::Parser;
 use srnic_benches::error::{Error, Result};
 use srnic_benches::interrupt;
+use srnic_benches::output;
 use srnic_benches::switch::{PortSpec, Row, Switch, table};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<()> {
+    output::check_file(cli.json.as_deref())?;
     let mut switch = Switch::default();
     for spec in &cli.ports {
         switch.attach(spec.open()?, spec.queue);
@@ -40,8 +42,8 @@ fn run(cli: &Cli) -> Result<()> {
         .zip(&cli.ports)
         .map(|((link_up, stats), spec)| Row { port: spec.text.clone(), link_up, stats })
         .collect();
-    print!("{}", table(&rows));
-    cli.json.as_deref().map_or(Ok(()), |path| write(path, &rows))
+    let shown = output::lines(table(&rows));
+    cli.json.as_deref().map_or(Ok(()), |path| write(path, &rows)).and(shown)
 }
 
 fn write(path: &Path, rows: &[Row]) -> Result<()> {

@@ -4,10 +4,11 @@ use super::Channel;
 use super::stream::{self, End, Stream};
 use crate::dial::dial;
 use crate::error::{Error, Result};
-use crate::pump::{PEER_WAIT, wait_for, wait_for_link, wait_until};
+use crate::link::wait_for_link;
+use crate::pump::{PEER_WAIT, wait_for, wait_until};
 use std::net::SocketAddr;
 use std::rc::Rc;
-use verbs_api::{Connector, Device, Listener, PreparedQueuePair, QueuePair};
+use verbs_api::{Connector, Device, DeviceSpec, Listener, PreparedQueuePair, QueuePair};
 
 /// Where queue pairs are connected.
 pub(super) enum Meeting {
@@ -41,17 +42,23 @@ impl Channel {
         Self::by_cm(device, version, stream, Meeting::Listener(listener), [address, (peer, 0).into()])
     }
 
-    /// Connects to the peer as soon as it listens, and exchanges versions.
+    /// Connects to the peer as soon as it listens, and exchanges versions; `spec` names the device.
     ///
     /// # Errors
     /// As [`Channel::accept_by_cm`]; [`Error::Options`] if no device can have the address.
-    pub fn connect_by_cm(device: &Device, version: &'static str, server: SocketAddr) -> Result<Self> {
+    pub fn connect_by_cm(
+        device: &Device,
+        spec: &DeviceSpec,
+        version: &'static str,
+        server: SocketAddr,
+    ) -> Result<Self> {
         if server.ip().is_loopback() {
             let ip = server.ip();
             let text = format!("with --rdma_cm the server's address is that of its device; {ip} is none");
             return Err(Error::Options(text));
         }
-        wait_for_link(device)?;
+        Self::check_distinct(device, server.ip())?;
+        wait_for_link(device, spec, || Ok(()))?;
         let (pair, queue) = dial(device, server, PEER_WAIT, || stream::prepare(device))?;
         let stream = Stream::new(device, pair, queue, End::Active);
         let ours = SocketAddr::new(device.ip(), 0);

@@ -78,6 +78,10 @@ pub fn send_main() -> ExitCode {
 
 fn start(tool: Tool, verb: Verb, args: &BandwidthArgs) -> ExitCode {
     let common = &args.common;
+    if let Err(error) = check(verb, args) {
+        error.show(tool.name);
+        return error.exit_code();
+    }
     session::main(tool, common, args.qps, |device, channel| run(tool, verb, args, device, channel))
 }
 
@@ -136,7 +140,6 @@ impl Verb {
 }
 
 fn run(tool: Tool, verb: Verb, args: &BandwidthArgs, device: &Device, channel: &mut Channel) -> Result<()> {
-    check(verb, args)?;
     let common = &args.common;
     let mtu = common.mtu.unwrap_or_else(|| device.path_mtu_max());
     let mut agreed = common.agreed(verb.size_default(), ITERS_DEFAULT, mtu);

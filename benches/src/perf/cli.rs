@@ -30,14 +30,14 @@ pub struct Basics {
     /// it can use up the server's one run
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), conflicts_with = "host")]
     pub bind: IpAddr,
-    /// Bytes of a message [default: 65536 for bandwidth, 2 for latency; raw frames: 4200 and 64]
+    /// Bytes of a message [default: 65536 for bandwidth, 2 for latency, 32 for RPCs; raw frames: 4200 and 64]
     #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=SIZE_MAX))]
     pub size: Option<u32>,
     /// Every power of two from 2 to 2^23 bytes that is possible, one after the other
     #[arg(short, long, conflicts_with = "size")]
     pub all: bool,
-    /// Messages of each size, and queue pair [default: 5000 for bandwidth, 1000 for latency; raw frames: 1000000 and
-    /// 100000]
+    /// Messages of each size, and queue pair [default: 5000 for bandwidth, 1000 for latency, 1000000 for RPCs; raw
+    /// frames: 1000000 and 100000]
     #[arg(short = 'n', long, value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     pub iters: Option<u64>,
     /// Seconds for each size, instead of a number of messages
@@ -63,6 +63,14 @@ pub struct Basics {
 pub struct DeviceArg {
     /// The device, such as memif:/tmp/a.sock,mtu=9000 or fault:loss=1%,seed=7:memif:/tmp/a.sock; the server makes the
     /// socket
+    #[arg(short = 'd', long = "ib-dev", value_name = "DEVICE")]
+    pub device: DeviceSpec,
+}
+
+/// The same for raw frames.
+#[derive(Args, Debug)]
+pub struct RawDeviceArg {
+    /// The device, such as memif:/tmp/a.sock,mtu=9000, without `fault:`; the server makes the socket
     #[arg(short = 'd', long = "ib-dev", value_name = "DEVICE")]
     pub device: DeviceSpec,
 }
@@ -201,7 +209,7 @@ pub struct RawBandwidthArgs {
     pub basics: Basics,
     /// The device.
     #[command(flatten)]
-    pub device: DeviceArg,
+    pub device: RawDeviceArg,
     /// Directions and units.
     #[command(flatten)]
     pub rates: RateArgs,
@@ -222,7 +230,7 @@ pub struct RawLatencyArgs {
     pub basics: Basics,
     /// The device.
     #[command(flatten)]
-    pub device: DeviceArg,
+    pub device: RawDeviceArg,
 }
 
 /// Arguments of `srnic_tcp_bw`.
@@ -357,7 +365,7 @@ impl Goal {
 }
 
 /// What the command line calls it.
-pub(super) fn name_of(value: impl ValueEnum) -> String {
+pub(crate) fn name_of(value: impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 

@@ -60,6 +60,12 @@ pub fn atomic_main() -> ExitCode {
 }
 
 fn start(tool: Tool, verb: Verb, common: &Common) -> ExitCode {
+    if let Verb::Atomic(_) = verb
+        && let Err(error) = atomic::check_size(&common.basics)
+    {
+        error.show(tool.name);
+        return error.exit_code();
+    }
     session::main(tool, common, 1, |device, channel| run(tool, verb, common, device, channel))
 }
 
@@ -67,7 +73,6 @@ fn run(tool: Tool, verb: Verb, common: &Common, device: &Device, channel: &mut C
     let mtu = common.mtu.unwrap_or_else(|| device.path_mtu_max());
     let mut agreed = common.agreed(verb.size_default(), ITERS_DEFAULT, mtu);
     if let Verb::Atomic(op) = verb {
-        atomic::check_size(&common.basics)?;
         agreed.push(("atomic_type", cli::name_of(op)));
     }
     let sizes = common.basics.sizes(verb.size_default());

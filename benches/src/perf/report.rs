@@ -1,6 +1,7 @@
 //! Results as they come: a row for people, an object of the JSON file for programs.
 
 use crate::error::{Error, Result};
+use crate::output;
 use crate::perf::meter::Rates;
 use crate::perf::statistics::Summary;
 use crate::perf::table;
@@ -11,6 +12,8 @@ use verbs_api::Device;
 /// The table so far.
 pub struct Report {
     results: Vec<Value>,
+    /// Whether people can see it.
+    shown: Result<()>,
 }
 
 impl Report {
@@ -23,13 +26,20 @@ impl Report {
         run: Value,
         mut measure: impl FnMut(&mut Self, usize) -> Result<()>,
     ) -> Result<()> {
-        println!("{heading}");
-        let mut report = Self { results: Vec::new() };
+        let mut report = Self { results: Vec::new(), shown: Ok(()) };
+        report.show(heading);
         let result = sizes.iter().try_for_each(|&size| measure(&mut report, size));
         if matches!(result, Ok(()) | Err(Error::Interrupted)) {
             report.write(json, run)?;
         }
-        result
+        result.and(report.shown)
+    }
+
+    /// Shows a line. If that is not possible any more, the measurement goes on: the JSON file and the peer want its results.
+    fn show(&mut self, line: &str) {
+        if self.shown.is_ok() {
+            self.shown = output::line(line);
+        }
     }
 
     /// A row of rates, for messages of `size` bytes; `gbits` is the unit.
@@ -43,7 +53,7 @@ impl Report {
     }
 
     fn add(&mut self, row: &str, mut result: Value, lost: Lost) {
-        println!("{row}");
+        self.show(row);
         result["retransmits"] = json!(lost.retransmits);
         result["drops"] = json!(lost.drops);
         self.results.push(result);

@@ -82,7 +82,8 @@ fn measure(args: &RpcArgs, session: &mut Session<'_>, report: &mut Report, slots
     let rates = if args.common.basics.is_client() {
         let mut meter = Meter::new(Instant::now()).showing(Progress::of(&args.common.basics));
         let goal = args.common.basics.goal(ITERS_DEFAULT);
-        let result = call(goal, &mut lanes, Completions::new(cq, channel), &mut meter);
+        let outstanding = u64::from(args.requests) * u64::from(args.qps);
+        let result = call(goal, &mut lanes, Completions::new(cq, channel), &mut meter, outstanding);
         let rates = meter.rates();
         if matches!(result, Err(Error::Interrupted)) && rates.iterations > 0 {
             report.add_rates(size, rates, args.report_gbits, losses.take());
@@ -99,12 +100,13 @@ fn measure(args: &RpcArgs, session: &mut Session<'_>, report: &mut Report, slots
     Ok(())
 }
 
-/// Keeps requests outstanding on every queue pair until the goal is reached and all are answered.
+/// Keeps requests outstanding on every queue pair, `outstanding` in all, until the goal is reached and all are answered.
 fn call(
     goal: Goal,
     lanes: &mut Lanes<'_>,
     mut completions: Completions<'_>,
     meter: &mut Meter,
+    outstanding: u64,
 ) -> Result<()> {
     let mut done = [None; BATCH];
     let mut now = Instant::now();
@@ -121,7 +123,7 @@ fn call(
         }
         lanes.send(answered == 0, |lane, ends| lane.request(ends, goal, now))?;
         if answered > 0 {
-            meter.completed(answered, now);
+            meter.completed(answered, outstanding, now);
         } else if lanes.are_idle() {
             return Ok(());
         }

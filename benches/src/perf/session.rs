@@ -2,11 +2,11 @@
 
 use crate::channel::Channel;
 use crate::error::{Error, Result};
+use crate::link::wait_for_link;
 use crate::perf::cli::{Agreed, Common};
 use crate::perf::options;
 use crate::perf::report::Losses;
 use crate::perf::tool::{self, Tool};
-use crate::pump::wait_for_link;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use verbs_api::{
@@ -60,7 +60,7 @@ pub fn main(
     let open = |role| open(common, qps, role);
     let channel = |device: &Device, server: Option<SocketAddr>| match (common.rdma_cm, server) {
         (false, server) => tool::by_tcp(tool, &common.basics, device, server),
-        (true, Some(server)) => Channel::connect_by_cm(device, tool.version, server),
+        (true, Some(server)) => Channel::connect_by_cm(device, &common.device.device, tool.version, server),
         (true, None) => Channel::accept_by_cm(device, tool.version, common.basics.port, |address| {
             eprintln!("{}: waiting for a client on {address}", tool.name);
         }),
@@ -80,7 +80,7 @@ fn open(common: &Common, qps: u32, role: Role) -> Result<Device> {
 impl<'a> Session<'a> {
     /// Agrees with the peer and connects.
     pub fn connect(device: &'a Device, channel: &'a mut Channel, setup: &Setup<'_>) -> Result<Self> {
-        options::agree(device, channel, setup.agreed)?;
+        options::agree(device, channel, setup.agreed).map_err(|error| derived_mtu(error, setup))?;
         if setup.memory > MEMORY_MAX {
             let text = format!("these messages need {} bytes of memory; at most {MEMORY_MAX}", setup.memory);
             return Err(Error::Options(text));
@@ -110,7 +110,7 @@ impl<'a> Session<'a> {
         }
         channel.say("region", target.remote())?;
         let remote = channel.hear(device, "region")?;
-        wait_for_link(device)?;
+        wait_for_link(device, &setup.common.device.device, || channel.check())?;
         let losses = Losses::new(device);
         Ok(Self { device, channel, cq, queue_pairs, srq, source, target, remote, losses })
     }
@@ -118,6 +118,17 @@ impl<'a> Session<'a> {
     /// Waits until the peer is as far as we are: `key` and a number that both must say alike.
     pub fn meet(&mut self, key: &'static str, number: usize) -> Result<()> {
         tool::meet(self.device, self.channel, key, number)
+    }
+}
+
+/// A path MTU that nobody gave follows from the device: another option is what both sides need.
+fn derived_mtu(error: Error, setup: &Setup<'_>) -> Error {
+    match error {
+        Error::Mismatch { option, ours, theirs } if option == "--mtu" && setup.common.mtu.is_none() => {
+            let theirs_bytes = theirs.parse().unwrap_or(u32::MAX);
+            Error::PathMtu { ours, theirs, least: setup.mtu.bytes().min(theirs_bytes) }
+        }
+        error => error,
     }
 }
 

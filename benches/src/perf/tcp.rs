@@ -111,11 +111,11 @@ fn bandwidth(args: &TcpArgs, channel: &mut Channel, size: usize) -> Result<(Rate
         let meter =
             meter.get_or_insert_with(|| Meter::beginning_with(std::mem::take(&mut pending), Instant::now()));
         if pending * size as u64 >= METER_BYTES as u64 {
-            meter.completed(std::mem::take(&mut pending), Instant::now());
+            meter.completed(std::mem::take(&mut pending), 1, Instant::now());
         }
     }
     let mut meter = meter.ok_or(Error::PeerLeft)?;
-    meter.completed(pending, Instant::now());
+    meter.completed(pending, 0, Instant::now());
     let rates = meter.rates();
     channel.say("done", rates)?;
     Ok((rates, Ok(())))

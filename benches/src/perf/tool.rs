@@ -3,6 +3,7 @@
 use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::output;
 use crate::perf::cli::Basics;
 use crate::pump::{Drive, PEER_WAIT};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -45,6 +46,8 @@ pub fn main_by<D: Drive>(
     body: impl FnOnce(&mut D, &mut Channel) -> Result<()>,
 ) -> ExitCode {
     interrupt::tool_main(tool.name, || {
+        // What can go wrong without the peer goes wrong first.
+        output::check_file(basics.json.as_deref())?;
         let server = basics.host.as_deref().map(|host| resolve(host, basics.port)).transpose()?;
         // First of all: memory and threads come from where we are.
         basics.cpu.map_or(Ok(()), stay_on)?;
@@ -70,8 +73,9 @@ pub fn by_tcp(
         return Channel::connect(device, tool.version, server);
     }
     let address = SocketAddr::from((basics.bind, basics.port));
-    eprintln!("{}: waiting for a client on {address}", tool.name);
-    Channel::accept(device, tool.version, address, None)
+    Channel::accept(device, tool.version, address, None, || {
+        eprintln!("{}: waiting for a client on {address}", tool.name);
+    })
 }
 
 fn stay_on(cpu: usize) -> Result<()> {

@@ -81,6 +81,36 @@ fn who_asks_is_answered_and_answers() {
 }
 
 #[test]
+fn who_cannot_be_reached_is_counted_and_the_others_are_answered() {
+    let [answerer, asker, stranger] = [0, 1, 2].map(|_| device("sim:ping-unreachable"));
+    let [mut answers, mut asks, mut mute] =
+        [&answerer, &asker, &stranger].map(|device| Pinger::new(device).expect("an end"));
+    let know = |end: &mut Pinger, from: &Device, to: &Device| {
+        let av = verbs_api::AddressVector {
+            src_ip: from.ip(),
+            dst_ip: to.ip(),
+            dst_mac: Some(to.mac()),
+            ..verbs_api::AddressVector::default()
+        };
+        let way = end.pd.create_ah(&av).expect("a way");
+        end.ways.insert(to.ip(), way);
+    };
+    know(&mut mute, &stranger, &answerer);
+    know(&mut asks, &asker, &answerer);
+    know(&mut answers, &answerer, &asker);
+    // Nobody runs the stranger's engine while its address is looked for.
+    mute.ask(answerer.ip(), 1, 56).expect("sent");
+    asks.ask(answerer.ip(), 2, 56).expect("sent");
+    for _ in 0..2000 {
+        answers.step().expect("it goes on");
+    }
+    let answer = (0..2000).find_map(|_| asks.step().expect("it goes on")).expect("answered");
+    assert_eq!((answer.number, answers.statistics().unreachable), (2, 1));
+    let text = answers.statistics().to_string();
+    assert!(text.contains("+1 unreachable"), "{text}");
+}
+
+#[test]
 fn what_is_lost_is_not_answered_and_what_comes_twice_is_said() {
     for (faults, lost) in [("loss_tx=30%,seed=3", true), ("dup=100%,seed=3", false)] {
         let device = device(&format!("fault:{faults}:sim:ping-faults-{lost}"));
@@ -96,9 +126,10 @@ fn what_is_lost_is_not_answered_and_what_comes_twice_is_said() {
             let way = ends[end].pd.create_ah(&av).expect("a way");
             ends[end].ways.insert(to.ip(), way);
         }
+        let mut again = Vec::new();
         for number in 0..50 {
             ends[0].ask(other.ip(), number, 56).expect("sent");
-            exchange(&mut ends);
+            again.extend(exchange(&mut ends).into_iter().filter(|answer| answer.duplicate));
         }
         let statistics = *ends[0].statistics();
         let dropped = device.fault_stats().tx.dropped();
@@ -111,6 +142,8 @@ fn what_is_lost_is_not_answered_and_what_comes_twice_is_said() {
             );
         } else {
             assert_eq!((statistics.received, statistics.duplicates > 40), (50, true), "{statistics}");
+            assert_eq!(again.len() as u64, statistics.duplicates);
+            assert!(again.iter().all(|answer| answer.time > Duration::ZERO), "{again:?}");
         }
     }
 }

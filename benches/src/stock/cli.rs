@@ -1,5 +1,7 @@
 //! The command line.
 
+use crate::error::{Error, Result};
+use crate::perf::cli::name_of;
 use clap::{Parser, ValueEnum};
 use std::net::{IpAddr, Ipv4Addr};
 use verbs_api::{DeviceSpec, Pmtu};
@@ -80,13 +82,27 @@ pub enum Connection {
 }
 
 impl Args {
+    /// What the service cannot do, either end is told.
+    pub fn check(&self) -> Result<()> {
+        let (possible, services) = match self.test {
+            Test::Pingpong | Test::SendBw | Test::SendLat => (true, ""),
+            Test::WriteBw | Test::WriteLat => (self.connection != Connection::Ud, "rc or -c uc"),
+            _ => (self.connection == Connection::Rc, "rc"),
+        };
+        if possible {
+            return Ok(());
+        }
+        let (test, service) = (name_of(self.test), name_of(self.connection));
+        Err(Error::Options(format!("{test} is not possible with -c {service}: give both ends -c {services}")))
+    }
+
     /// Bytes of a message.
     pub const fn size(&self) -> usize {
         if matches!(self.test, Test::AtomicBw | Test::AtomicLat) { 8 } else { self.size as usize }
     }
 }
 
-fn parse_mtu(text: &str) -> Result<Pmtu, String> {
+fn parse_mtu(text: &str) -> std::result::Result<Pmtu, String> {
     let mtu = text.parse().ok().and_then(Pmtu::from_bytes);
     mtu.ok_or_else(|| "a path MTU is 256, 512, 1024, 2048 or 4096".to_owned())
 }

@@ -3,6 +3,7 @@
 use super::cli::Args;
 use super::messages::Keys;
 use super::pair::{Pair, Prepared, ahead_of_message};
+use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use std::net::IpAddr;
@@ -99,6 +100,7 @@ impl Half {
     /// Connects, with receives posted ahead.
     pub fn connect(self, device: &Device, args: &Args, keys: &Keys, receives: u32) -> Result<Link> {
         let Self { pd, mut prepared, cq, memory, plan } = self;
+        Channel::check_distinct(device, keys.endpoint(args.mtu).ip)?;
         let target = plan.receive(&memory)?;
         for _ in 0..receives.min(RECEIVES) {
             prepared.post_recv(&RecvRequest { wr_id: 0, scatter: &[target] })?;

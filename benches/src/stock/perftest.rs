@@ -6,7 +6,7 @@ use super::messages::Keys;
 use super::side::Side;
 use super::traffic;
 use crate::error::{Error, Result};
-use crate::pump::Drive as _;
+use crate::pump::wait_until;
 use verbs_api::Device;
 
 /// A version, in 16 bytes.
@@ -93,12 +93,13 @@ fn say_the_end(device: &Device, side: &mut Side, ours: &[u8], test: Test) -> Res
 
 /// Until the client leaves, it hears what it says: each of its barriers and reports wants one of the same length.
 fn answer_to_the_end(device: &Device, side: &mut Side) -> Result<()> {
-    loop {
-        match side.poll()? {
-            Some(said) if said.is_empty() => return Ok(()),
+    wait_until(device, "the client did not leave", None, || {
+        let said = side.poll()?;
+        let left = said.as_ref().is_some_and(Vec::is_empty);
+        if let Some(said) = said.filter(|said| !said.is_empty()) {
             // It may have left without waiting for the last one.
-            Some(said) => drop(side.say(&said)),
-            None => drop(device.drive()),
+            let _ = side.say(&said);
         }
-    }
+        Ok(left.then_some(()))
+    })
 }

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::perf::tool::resolve;
 use crate::pump::{PEER_WAIT, wait_for};
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use verbs_api::Device;
 
 /// A connected side channel. Where both ends say the same kind of thing, the client says it first.
@@ -80,6 +80,13 @@ impl Side {
             self.note("heard", &bytes);
         }
         Ok(count.map(|_| bytes))
+    }
+
+    /// Nothing more is said here. Runs the engine until the peer says nothing more either.
+    pub fn part(&mut self, device: &Device) -> Result<()> {
+        // It fails if the peer is gone already, which is what is waited for.
+        let _ = self.stream.shutdown(Shutdown::Write);
+        wait_for(device, "the peer did not end", || Ok(self.poll()?.filter(Vec::is_empty).map(drop)))
     }
 
     fn try_read(&mut self, bytes: &mut [u8]) -> Result<Option<usize>> {

@@ -61,7 +61,7 @@ impl Life {
         let device = Device::open(&self.device)?;
         let address = SocketAddr::from(([127, 0, 0, 1], self.port));
         let mut channel = if self.side == 0 {
-            Channel::accept(&device, VERSION, address, None)?
+            Channel::accept(&device, VERSION, address, None, || {})?
         } else {
             Channel::connect(&device, VERSION, address)?
         };

@@ -433,18 +433,15 @@ fn another_tool_is_no_peer() {
 #[test]
 fn a_shared_receive_queue_is_checked_with_one_queue_pair_only() {
     let pair = Pair::new(SEND_BW, "srq-refuse");
-    let (server, client) =
-        (pair.start("server", "", "--use-srq --verify -q 2"), pair.start("client", "", ""));
+    let server = pair.start("server", "", "--use-srq --verify -q 2");
     server.end().assert_failed(1, "--use-srq and --verify go together with one queue pair only");
-    client.end().assert_failed(1, "the peer failed");
 }
 
 #[test]
 fn options_that_do_not_fit_are_refused() {
     let pair = Pair::new(WRITE_BW, "refuse");
-    let (server, client) = (pair.start("server", "", "-t 8 -Q 9"), pair.start("client", "", ""));
+    let server = pair.start("server", "", "-t 8 -Q 9");
     server.end().assert_failed(1, "--cq-mod is 9; it cannot be more than --tx-depth, which is 8");
-    client.end().assert_failed(1, "the peer failed: --cq-mod is 9");
     pair.start("server", "", "--use_xrc").end().assert_failed(2, "unexpected argument '--use_xrc'");
 }
 

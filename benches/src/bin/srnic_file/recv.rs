@@ -5,8 +5,11 @@ use crate::report::{self, Transfer};
 use srnic_benches::channel::Channel;
 use srnic_benches::completions::Completions;
 use srnic_benches::error::{Error, Result};
-use srnic_benches::pump::{PEER_WAIT, wait_for_link};
+use srnic_benches::link::wait_for_link;
+use srnic_benches::output;
+use srnic_benches::pump::PEER_WAIT;
 use std::fs;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -14,9 +17,12 @@ use verbs_api::{Access, Device, Endpoint, FileBacking, RecvRequest, Role};
 
 /// Receives one file.
 pub fn run(args: &RecvArgs) -> Result<()> {
+    // What can go wrong without the peer goes wrong first.
+    refuse_what_is_no_file(&args.out)?;
+    output::check_file(args.common.json.as_deref())?;
     let device = Device::open_spec(&args.common.device.clone().or_role(Role::Server))?;
     let address = SocketAddr::from((args.bind, args.common.port));
-    let mut channel = Channel::accept(&device, crate::VERSION, address, Some(PEER_WAIT))?;
+    let mut channel = Channel::accept(&device, crate::VERSION, address, Some(PEER_WAIT), || {})?;
     let result = receive(args, &device, &mut channel);
     if let Err(error) = &result {
         channel.say_failed(error);
@@ -27,6 +33,7 @@ pub fn run(args: &RecvArgs) -> Result<()> {
 fn receive(args: &RecvArgs, device: &Device, channel: &mut Channel) -> Result<Transfer> {
     let bytes: u64 = channel.hear(device, "file")?;
     let remote: Endpoint = channel.hear(device, "endpoint")?;
+    Channel::check_distinct(device, remote.ip)?;
     let partial = Partial::new(&args.out);
     let (pd, mut cq) = (device.alloc_pd(), device.create_cq(16)?);
     let file = FileBacking::create(&partial.path, bytes)?;
@@ -36,7 +43,7 @@ fn receive(args: &RecvArgs, device: &Device, channel: &mut Channel) -> Result<Tr
     prepared.post_recv(&RecvRequest { wr_id: 0, scatter: &[] })?;
     let local = prepared.endpoint();
     let queue_pair = prepared.connect(&remote)?;
-    wait_for_link(device)?;
+    wait_for_link(device, &args.common.device, || channel.check())?;
     channel.say("region", region.remote())?;
     channel.say("endpoint", local)?;
 
@@ -49,6 +56,26 @@ fn receive(args: &RecvArgs, device: &Device, channel: &mut Channel) -> Result<Tr
     let _: u64 = channel.hear(device, "done")?;
     drop(queue_pair);
     Ok(transfer)
+}
+
+/// The file takes its name by renaming, which replaces whatever has that name: a device node, a pipe or a link as well.
+fn refuse_what_is_no_file(out: &Path) -> Result<()> {
+    let found = match fs::symlink_metadata(out) {
+        Ok(found) => found.file_type(),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::file("look at", out)(error)),
+    };
+    let out = out.display();
+    let text = if found.is_file() {
+        return Ok(());
+    } else if found.is_symlink() {
+        "is a symbolic link; give the name of the file itself"
+    } else if found.is_dir() {
+        "is a directory; give the name of a file in it"
+    } else {
+        "is no regular file and would be replaced; give another name"
+    };
+    Err(Error::Options(format!("--out {out} {text}")))
 }
 
 /// The file while it is incomplete; removed unless it completes.
@@ -66,6 +93,8 @@ impl Partial {
 
     /// Gives it its name.
     fn complete(mut self, out: &Path) -> Result<()> {
+        // It may have been made while the bytes came.
+        refuse_what_is_no_file(out)?;
         fs::rename(&self.path, out).map_err(Error::file("write", out))?;
         self.complete = true;
         Ok(())

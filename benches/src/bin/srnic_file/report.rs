@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use srnic_benches::error::{Error, Result};
+use srnic_benches::output;
 use std::path::Path;
 use std::time::Duration;
 use verbs_api::Device;
@@ -34,33 +35,33 @@ pub fn sender(device: &Device, transfer: Transfer, json: Option<&Path>) -> Resul
     let sent = counters.tx_requests + counters.tx_retransmits;
     let (again, drops) = (counters.tx_retransmits, faults.tx.dropped() + faults.rx.dropped());
     let (seconds, gbps) = (transfer.seconds(), transfer.gbps());
-    println!(
+    let shown = output::line(format_args!(
         "sent {} bytes in {seconds:.3} s, {gbps:.2} Gb/s; {sent} packets, {again} sent again, {drops} dropped by faults",
         transfer.bytes
-    );
+    ));
     let counted = json!({
         "bytes": transfer.bytes, "seconds": seconds, "gbps": gbps, "packets_sent": sent, "retransmitted": again,
         "injected_drops": drops, "timeouts": counters.rto_fired, "probes": counters.tx_probes,
     });
-    write(json, &counted)
+    write(json, &counted).and(shown)
 }
 
 /// Reports as the receiver.
 pub fn receiver(device: &Device, transfer: Transfer, json: Option<&Path>) -> Result<()> {
     let counters = device.counters();
-    println!(
+    let shown = output::line(format_args!(
         "received {} bytes in {:.3} s; {} packets, {} out of order, {} twice",
         transfer.bytes,
         transfer.seconds(),
         counters.rx_packets,
         counters.rx_out_of_order,
         counters.rx_duplicates,
-    );
+    ));
     let counted = json!({
         "bytes": transfer.bytes, "seconds": transfer.seconds(), "packets_received": counters.rx_packets,
         "duplicates": counters.rx_duplicates, "out_of_order": counters.rx_out_of_order,
     });
-    write(json, &counted)
+    write(json, &counted).and(shown)
 }
 
 fn write(path: Option<&Path>, counted: &Value) -> Result<()> {

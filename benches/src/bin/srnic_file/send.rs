@@ -6,7 +6,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use srnic_benches::channel::Channel;
 use srnic_benches::completions::Completions;
 use srnic_benches::error::{Error, Result};
-use srnic_benches::pump::wait_for_link;
+use srnic_benches::link::wait_for_link;
+use srnic_benches::output;
 use std::net::SocketAddr;
 use std::time::Instant;
 use verbs_api::{
@@ -25,6 +26,7 @@ const RETRY_CNT: u8 = 7;
 pub fn run(args: &SendArgs) -> Result<()> {
     // What can go wrong without the peer goes wrong first.
     let file = FileBacking::open(&args.input)?;
+    output::check_file(args.common.json.as_deref())?;
     let device = Device::open_spec(&args.common.device.clone().or_role(Role::Client))?;
     let address = SocketAddr::from((args.host, args.common.port));
     let mut channel = Channel::connect(&device, crate::VERSION, address)?;
@@ -57,8 +59,9 @@ fn transfer(args: &SendArgs, device: &Device, file: FileBacking, channel: &mut C
         return Err(Error::Unexpected { said, expected: "a region as long as the file" });
     }
     let remote: Endpoint = channel.hear(device, "endpoint")?;
+    Channel::check_distinct(device, remote.ip)?;
     let mut queue_pair = prepared.connect(&remote)?;
-    wait_for_link(device)?;
+    wait_for_link(device, &args.common.device, || channel.check())?;
 
     let start = Instant::now();
     write_all(args, &mut queue_pair, &source, &target, Completions::new(&mut cq, channel))?;

@@ -109,7 +109,7 @@ impl<'a> Sender<'a> {
             let messages = self.poll()?;
             outstanding -= messages;
             if messages > 0 {
-                meter.completed(messages, Instant::now());
+                meter.completed(messages, outstanding, Instant::now());
             }
         }
     }

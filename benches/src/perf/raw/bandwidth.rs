@@ -258,7 +258,7 @@ impl Receiver {
             // The rate is that of the frames behind the first.
             self.meter = Meter::beginning_with(self.pending, now);
         } else {
-            self.meter.completed(self.pending, now);
+            self.meter.completed(self.pending, 0, now);
         }
         self.received += self.pending;
         self.pending = 0;

@@ -4,12 +4,13 @@ use super::frame::{ETHERTYPE, FRAME_MIN, HEADER};
 use super::payload::Payload;
 use crate::channel::Channel;
 use crate::error::{Error, Result};
-use crate::perf::cli::{Basics, DeviceArg};
-use crate::pump::{Drive, Nothing, wait_for};
+use crate::link::wait_for_port;
+use crate::perf::cli::{Basics, RawDeviceArg};
+use crate::pump::{Drive, Nothing};
 use dpdk_sys::{EthPort, Mbuf, OpenPort, Reconnect};
 use std::fmt::Write as _;
 use std::time::Instant;
-use verbs_api::{Error as VerbsError, Role, Transport, open_port};
+use verbs_api::{DeviceSpec, Error as VerbsError, Role, Transport, open_port};
 
 /// Frames that cross the border to the driver at once.
 pub const BURST: usize = 32;
@@ -21,6 +22,8 @@ pub struct Link {
     pub frame_max: usize,
     /// Whether frames of others can come, too: an operating system speaks on its interfaces.
     pub others: bool,
+    /// What the command line calls it.
+    spec: DeviceSpec,
     reconnect: Option<Reconnect>,
     header: [u8; HEADER],
 }
@@ -34,7 +37,7 @@ impl Drive for Link {
 
 impl Link {
     /// Opens the port that the command line names.
-    pub fn open(device: &DeviceArg, role: Role) -> Result<Self> {
+    pub fn open(device: &RawDeviceArg, role: Role) -> Result<Self> {
         let spec = device.device.clone().or_role(role);
         if spec.faults.is_some() {
             let text = "raw frames pass no `fault:`; give the device behind it";
@@ -48,7 +51,7 @@ impl Link {
             spec.transport,
             Transport::AfPacket { .. } | Transport::AfXdp { .. } | Transport::Pci { .. }
         );
-        Ok(Self { eth, frame_max: max_frame.into(), others, reconnect, header })
+        Ok(Self { eth, frame_max: max_frame.into(), others, spec, reconnect, header })
     }
 
     /// Waits until frames can pass, and learns the peer's address.
@@ -64,13 +67,14 @@ impl Link {
             return Err(Error::Unexpected { said: theirs, expected: "an Ethernet address" });
         };
         self.header[..6].copy_from_slice(&peer.to_be_bytes()[2..]);
-        wait_for(&Nothing, "the link did not come up", || {
-            let up = match &mut self.reconnect {
+        let up = || {
+            channel.check()?;
+            Ok(match &mut self.reconnect {
                 Some(reconnect) => reconnect.tend(&mut self.eth, Instant::now()).map_err(VerbsError::from)?,
                 None => self.eth.link_up(),
-            };
-            Ok(up.then_some(()))
-        })
+            })
+        };
+        wait_for_port(&Nothing, &self.spec, up, || None)
     }
 
     /// Makes a fresh buffer a frame of `size` bytes.

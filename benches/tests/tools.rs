@@ -1,0 +1,156 @@
+//! What all tools have in common: how they end where nobody reads them, and what they refuse before they wait for anybody.
+
+mod support;
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+use support::{Ended, LIMIT, Place, Running};
+
+const DEVINFO: &str = env!("CARGO_BIN_EXE_srnic_devinfo");
+const PING: &str = env!("CARGO_BIN_EXE_srnic_ping");
+const WRITE_BW: &str = env!("CARGO_BIN_EXE_srnic_write_bw");
+
+fn command(program: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).env_remove("SRNIC_LOG");
+    command
+}
+
+/// With standard output that goes elsewhere.
+fn end_writing_to(mut command: Command, stdout: impl Into<Stdio>) -> Ended {
+    command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped());
+    Ended(command.output().expect("it starts"))
+}
+
+/// A pipe whose reader has left.
+fn closed_pipe() -> Stdio {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    writer.into()
+}
+
+fn full() -> Stdio {
+    File::options().write(true).open("/dev/full").expect("Linux has it").into()
+}
+
+#[test]
+fn whose_output_nobody_reads_ends_quietly() {
+    let info = end_writing_to(command(DEVINFO, &["-d", "sim:closed"]), closed_pipe());
+    assert_eq!((info.0.status.code(), info.error()), (Some(1), String::new()));
+    let arguments = ["-d", "sim:closed,ip=10.77.0.9", "10.77.0.9", "-c", "1"];
+    let ping = end_writing_to(command(PING, &arguments), closed_pipe());
+    assert_eq!((ping.0.status.code(), ping.error()), (Some(2), String::new()));
+}
+
+#[test]
+fn whose_output_has_no_room_says_so() {
+    let info = end_writing_to(command(DEVINFO, &["-d", "sim:full"]), full());
+    info.assert_failed(1, "srnic_devinfo: cannot write to standard output: No space left on device");
+    assert!(!info.error().contains("panicked"), "{}", info.error());
+}
+
+fn write_bw(place: &Place, role: &str, arguments: &[&str]) -> Command {
+    write_bw_on("memif", "", place, role, arguments)
+}
+
+/// At a socket of this name, with more in the device string.
+fn write_bw_on(socket: &str, more: &str, place: &Place, role: &str, arguments: &[&str]) -> Command {
+    let device = format!("memif:{},role={role}{more}", place.path(socket).display());
+    let json = place.path(&format!("{role}.json")).display().to_string();
+    let mut command = command(WRITE_BW, &["-d", &device, "-p", &place.port.to_string(), "--json", &json]);
+    command.args(arguments);
+    command
+}
+
+#[test]
+fn results_are_written_to_the_file_if_standard_output_has_no_room() {
+    let place = Place::new("tools-full");
+    let mut server = Running::start(write_bw(&place, "server", &["-n", "100"]));
+    server.wait_for("waiting for a client");
+    let client = end_writing_to(write_bw(&place, "client", &["-n", "100", "127.0.0.1"]), full());
+    client.assert_failed(1, "srnic_write_bw: cannot write to standard output");
+    assert!(!client.error().contains("panicked"), "{}", client.error());
+    server.end_within(LIMIT).assert_success();
+    assert_eq!(place.json("client.json")["iterations"], 100);
+}
+
+#[test]
+fn what_can_go_wrong_without_a_client_goes_wrong_before_one_is_waited_for() {
+    let place = Place::new("tools-early");
+    let refuse = |arguments: &[&str], reason: &str| {
+        let ended = Running::start(write_bw(&place, "server", arguments)).end();
+        ended.assert_failed(1, reason);
+        assert!(!ended.error().contains("waiting for a client"), "{}", ended.error());
+    };
+    refuse(&["-t", "4", "-l", "8"], "--post_list is 8; it cannot be more than --tx-depth, which is 4");
+    refuse(&["-t", "4", "-Q", "8"], "--cq-mod is 8; it cannot be more than --tx-depth, which is 4");
+    let _taken = TcpListener::bind(("127.0.0.1", place.port)).expect("it was free");
+    refuse(&[], "cannot listen");
+    fs::create_dir(place.path("server.json")).expect("made");
+    refuse(&[], "server.json: is a directory");
+}
+
+#[test]
+fn an_unknown_level_of_the_log_is_refused() {
+    for (program, code) in [(DEVINFO, 1), (PING, 2)] {
+        let mut command = command(program, &["-d", "sim:log"]);
+        command.env("SRNIC_LOG", "loud");
+        Running::start(command).end().assert_failed(code, "SRNIC_LOG=loud: it is one of off, error,");
+    }
+}
+
+#[test]
+fn several_engines_are_refused_in_words_for_who_runs_a_tool() {
+    let ended = Running::start(command(DEVINFO, &["-d", "sim:many,engines=2"])).end();
+    ended.assert_failed(1, "engines=2; leave engines= out: this tool runs one engine");
+}
+
+#[test]
+fn help_says_what_holds_for_the_tool() {
+    let help = |program| {
+        let ended = Running::start(command(program, &["--help"])).end();
+        ended.assert_success();
+        String::from_utf8_lossy(&ended.0.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let rpc = help(env!("CARGO_BIN_EXE_srnic_rpc"));
+    assert!(rpc.contains("32 for RPCs") && rpc.contains("1000000 for RPCs"), "{rpc}");
+    let raw = help(env!("CARGO_BIN_EXE_srnic_raw_bw"));
+    assert!(!raw.contains("fault:loss"), "{raw}");
+}
+
+/// Both ends, each with more in its device string.
+fn two_devices(name: &str, more: [&str; 2]) -> [Ended; 2] {
+    let place = Place::new(name);
+    let server = Running::start(write_bw_on("memif", more[0], &place, "server", &[]));
+    let client = Running::start(write_bw_on("memif", more[1], &place, "client", &["127.0.0.1"]));
+    [server.end(), client.end()]
+}
+
+#[test]
+fn an_mtu_that_nobody_gave_the_tool_is_named_as_the_devices() {
+    let [server, client] = two_devices("tools-mtu", [",mtu=1500", ",mtu=9000"]);
+    let rest = "give both devices the same mtu=, or both sides --mtu 1024";
+    server.assert_failed(1, &format!("1024 here, as the device allows, and 4096 at the peer: {rest}"));
+    client.assert_failed(1, &format!("4096 here, as the device allows, and 1024 at the peer: {rest}"));
+}
+
+#[test]
+fn ends_with_one_address_are_told_at_once() {
+    for ended in two_devices("tools-address", [",ip=10.77.0.2"; 2]) {
+        ended.assert_failed(1, "both ends are 10.77.0.2: give each device an ip= of its own");
+    }
+}
+
+#[test]
+fn who_waits_for_a_link_says_so() {
+    let place = Place::new("tools-link");
+    let server = Running::start(write_bw_on("one", "", &place, "server", &[]));
+    let mut client = Running::start(write_bw_on("other", "", &place, "client", &["127.0.0.1"]));
+    let other = place.path("other").display().to_string();
+    client
+        .wait_for(&format!("waiting for the link of memif:{other}; is the other end started, does it name"));
+    client.signal("-INT");
+    client.end().assert_failed(130, "interrupted");
+    server.end().assert_failed(1, "the peer failed: interrupted");
+}
