@@ -249,7 +249,7 @@ impl QueuePair {
     /// Ends a connection that was made by address (`rdma_disconnect`): the queue pair goes to ERR, as [`abort`](Self::abort)
     /// has it, and so does the peer's, as soon as its device makes progress. Waits for the peer's answer, `limit` at most; true
     /// if it came, if the peer does not answer at all, or if the link is down: on a memif pair the peer's device is gone then,
-    /// which a thread that sleeps sees after some seconds. What was sent is to be complete before.
+    /// which is seen within a tenth of a second or so. What was sent is to be complete before.
     ///
     /// If the peer was first, this returns at once, when the answer to it is on its way: call it before the device goes.
     ///

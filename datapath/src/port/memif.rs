@@ -13,6 +13,7 @@ pub use ::memif::{Config, Error, Role};
 
 use super::{Port, PortCaps, PortStats, RX_BURST};
 use crate::prefetch;
+use crate::time::Time;
 
 /// Binary logarithm of the slots of a ring, unless there is a reason: buffers for both ways stay in a second cache, whose pages
 /// the processor knows the addresses of, and less waits in front of what is scheduled later.
@@ -23,6 +24,8 @@ const TX_BYTES: usize = 16 * 1024;
 const RX_AHEAD: usize = 3;
 /// Empty receive bursts between two looks at a link that is up: each is a system call.
 const LINK_CHECK: u32 = 4096;
+/// Time between two such looks at most, for an engine that sleeps between its bursts.
+const LINK_CHECK_NS: u64 = 50_000_000;
 
 /// Starts to fetch a frame from the peer's processor.
 #[inline]
@@ -41,8 +44,10 @@ pub struct MemifPort {
     /// What is lent while there is no link.
     nowhere: Box<[u8]>,
     lent: Lent,
-    /// Empty receive bursts since the last look at the link.
+    /// Empty receive bursts since the last look at the link, and when that was.
     idle: u32,
+    tended_at: Time,
+    now: Time,
 }
 
 /// The slot that is lent.
@@ -83,13 +88,15 @@ impl MemifPort {
             nowhere: vec![0; max_frame].into(),
             lent: Lent::Nothing,
             idle: 0,
+            tended_at: Time::ZERO,
+            now: Time::ZERO,
         }
     }
 
     /// Looks after the connection.
     #[cold]
     fn tend(&mut self) {
-        self.idle = 0;
+        (self.idle, self.tended_at) = (0, self.now);
         let was_up = self.link_up();
         self.end.tend(Instant::now());
         if was_up && !self.link_up() {
@@ -114,6 +121,11 @@ impl Port for MemifPort {
     }
 
     #[inline]
+    fn set_now(&mut self, now: Time) {
+        self.now = now;
+    }
+
+    #[inline]
     fn rx_burst(&mut self) -> usize {
         let Some(link) = self.end.link() else {
             self.tend();
@@ -130,7 +142,7 @@ impl Port for MemifPort {
         self.stats.rx_dropped += dropped as u64;
         if count == 0 {
             self.idle += 1;
-            if self.idle >= LINK_CHECK {
+            if self.idle >= LINK_CHECK || self.now.since(self.tended_at) >= LINK_CHECK_NS {
                 self.tend();
             }
         }

@@ -122,6 +122,24 @@ fn ends_find_each_other_again() {
     assert!(!dir.path().join("s").exists() || ends[0].is_some(), "a server takes its socket with it");
 }
 
+/// An engine that sleeps for a millisecond between its bursts does not look a few thousand times.
+#[test]
+fn who_sleeps_between_bursts_misses_its_peer_soon() {
+    let mut pair = Pair::lending();
+    pair.client.set_now(Time(1));
+    pair.client.rx_burst();
+    pair.client.rx_release();
+    drop(pair.server);
+    let mut bursts = 0;
+    while pair.client.link_up() {
+        bursts += 1;
+        assert!(bursts <= 100, "a tenth of a second");
+        pair.client.set_now(Time(1_000_000 * bursts));
+        pair.client.rx_burst();
+        pair.client.rx_release();
+    }
+}
+
 /// Queue `i` of one end reaches queue `i` of the other, also when the peer was another one meanwhile.
 #[test]
 fn queues_of_one_end_are_ports_of_their_own() {
