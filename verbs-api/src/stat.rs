@@ -16,7 +16,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long somebody who connects may take to ask, and to listen.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -73,16 +73,23 @@ fn serve(listener: &StatListener, stop: &OwnedFd, facts: &Facts) {
 }
 
 fn answer(mut visitor: Stream, facts: &Facts) -> io::Result<()> {
-    visitor.set_patience(PATIENCE)?;
+    let end = Instant::now() + PATIENCE;
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         let mut block = [0; 1024];
+        // All of it, however the bytes come; no time at all is no limit to the system.
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        visitor.set_patience(left)?;
         let count = visitor.read(&mut block)?;
         request.extend_from_slice(&block[..count]);
         if count == 0 || request.len() > REQUEST_MAX {
             return Ok(());
         }
     }
+    visitor.set_patience(PATIENCE)?;
     let (status, body) = match request.starts_with(b"GET ") {
         true => ("200 OK", facts.text()),
         false => ("405 Method Not Allowed", "only GET\n".to_owned()),

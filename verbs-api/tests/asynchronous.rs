@@ -11,7 +11,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::timeout;
 use verbs_api::{
     Access, AsyncQueuePair, BufferPool, Completions, Connector, Device, Driver, Error, Listener,
-    MemoryRegion, ProtectionDomain, WcStatus,
+    MemoryRegion, ProtectionDomain, RecvRequest, SendData, SendRequest, WcStatus,
 };
 
 const MESSAGE: usize = 4096;
@@ -364,4 +364,37 @@ fn connections_by_address_are_awaited() {
         let nobody_drives = Listener::bind(&inline, 1).expect("a listener").request().await;
         assert!(matches!(nobody_drives, Err(Error::Unsupported(_))));
     });
+}
+
+/// A receive that the program posted itself, before the pair became asynchronous, is no operation's.
+#[test]
+fn a_receive_posted_ahead_of_the_connection_ends_no_operation() {
+    let open = || Device::builder().driver(Driver::THREAD).open("sim:async-ids").expect("a device");
+    let (here, there) = (open(), open());
+    let (pd, completions) = (here.alloc_pd(), Completions::new(&here, 64).expect("a queue"));
+    let memory = pd.register(64, Access::LOCAL_WRITE).expect("memory");
+    let pool = BufferPool::new(pd.register(64, Access::LOCAL_WRITE).expect("memory"), 64).expect("buffers");
+    let mut prepared = completions.queue_pair(&pd).build().expect("a queue pair");
+    let early = [memory.slice(..).expect("inside")];
+    prepared.post_recv(&RecvRequest { wr_id: 0, scatter: &early }).expect("posted");
+
+    let (its_pd, its_cq) = (there.alloc_pd(), there.create_cq(16).expect("a queue"));
+    let its = its_pd.queue_pair(&its_cq, &its_cq).build().expect("a queue pair");
+    let (to_here, to_there) = (prepared.endpoint(), its.endpoint());
+    let mut its = its.connect(&to_here).expect("connected");
+    let pair = AsyncQueuePair::new(&completions, prepared.connect(&to_there).expect("connected"));
+    let pair = pair.expect("completes there");
+
+    let mut operation = pin!(pair.recv(pool.take().expect("free")));
+    its.post_send(&SendRequest::send(SendData::Inline(b"first"))).expect("posted");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let mut text = [0; 5];
+    while &text != b"first" {
+        memory.read(0, &mut text).expect("inside");
+        assert!(Instant::now() < deadline, "it arrives in the program's own receive");
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    completions.process().expect("armed");
+    let polled = operation.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending(), "its receive is still the engine's");
 }

@@ -318,3 +318,27 @@ fn a_tcp_address_serves_prometheus() {
     drop(device);
     assert!(StatAddress::Tcp(address).read().is_err(), "nobody listens any more");
 }
+
+/// Who asks what a device tells has a second for it, however the bytes come.
+#[test]
+fn a_visitor_that_dribbles_does_not_hold_up_the_end_of_the_device() {
+    let path = std::env::temp_dir().join(format!("srnic-dribble-{}.stat", std::process::id()));
+    let device = Device::open(&format!("sim:stat-dribble,stat={}", path.display())).expect("a device");
+    let mut visitor = UnixStream::connect(&path).expect("it listens");
+    visitor.write_all(b"G").expect("written");
+    std::thread::spawn(move || {
+        // 10 s, where it has 1.
+        for _ in 0..40 {
+            std::thread::sleep(Duration::from_millis(250));
+            if visitor.write_all(b"x").is_err() {
+                return;
+            }
+        }
+    });
+    // It is being served.
+    std::thread::sleep(Duration::from_millis(100));
+    let begin = Instant::now();
+    drop(device);
+    let took = begin.elapsed();
+    assert!(took < Duration::from_secs(4), "the device took {took:?} to close");
+}

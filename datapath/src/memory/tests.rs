@@ -92,3 +92,17 @@ fn keys_cannot_be_counted_and_are_never_zero_nor_used_twice_in_a_row() {
         last = key;
     }
 }
+
+#[test]
+fn a_key_that_ended_is_not_the_next_one_after_a_change_that_was_refused() {
+    for seed in 0..4096 {
+        let mut table = MemoryTable::new(1, seed);
+        let backing = || Arc::new(HeapBacking::new(64));
+        let ended = table.register(PD, backing(), 0x1000, RW).unwrap();
+        let refused = table.reregister(ended, None, None, Some(Access::REMOTE_WRITE));
+        assert!(refused.is_err());
+        assert!(table.deregister(ended));
+        let next = table.register(PD, backing(), 0x1000, RW).unwrap();
+        assert_ne!(next, ended, "seed {seed}: who has the key that ended may write to the next region");
+    }
+}

@@ -24,7 +24,7 @@ const TX_BYTES: usize = 16 * 1024;
 const RX_AHEAD: usize = 3;
 /// Empty receive bursts between two looks at a link that is up: each is a system call.
 const LINK_CHECK: u32 = 4096;
-/// Time between two such looks at most, for an engine that sleeps between its bursts.
+/// Time between two such looks at most: the engine may sleep between its bursts, or none of them may be empty.
 const LINK_CHECK_NS: u64 = 50_000_000;
 
 /// Starts to fetch a frame from the peer's processor.
@@ -127,6 +127,9 @@ impl Port for MemifPort {
 
     #[inline]
     fn rx_burst(&mut self) -> usize {
+        if self.now.since(self.tended_at) >= LINK_CHECK_NS {
+            self.tend();
+        }
         let Some(link) = self.end.link() else {
             self.tend();
             return 0;
@@ -142,7 +145,7 @@ impl Port for MemifPort {
         self.stats.rx_dropped += dropped as u64;
         if count == 0 {
             self.idle += 1;
-            if self.idle >= LINK_CHECK || self.now.since(self.tended_at) >= LINK_CHECK_NS {
+            if self.idle >= LINK_CHECK {
                 self.tend();
             }
         }

@@ -23,8 +23,8 @@ struct Pool {
 #[derive(Default)]
 struct Free {
     buffers: Vec<usize>,
-    /// Waits for a buffer to come back.
-    waiting: Option<Waker>,
+    /// Wait for a buffer to come back: streams of several tasks may share the pool.
+    waiting: Vec<Waker>,
 }
 
 impl BufferPool {
@@ -38,7 +38,7 @@ impl BufferPool {
             return Err(Error::OutOfBounds { start: 0, end: size as u64, len: region.len() as u64 });
         }
         // The first is on top.
-        let free = Free { buffers: (0..count).rev().collect(), waiting: None };
+        let free = Free { buffers: (0..count).rev().collect(), waiting: Vec::new() };
         Ok(Self { inner: Arc::new(Pool { region, size, free: Mutex::new(free) }) })
     }
 
@@ -53,7 +53,9 @@ impl BufferPool {
     pub(super) fn take_or_wait(&self, waker: &Waker) -> Option<Buffer> {
         let mut free = lock(&self.inner.free);
         let Some(index) = free.buffers.pop() else {
-            free.waiting = Some(waker.clone());
+            if !free.waiting.iter().any(|waiting| waiting.will_wake(waker)) {
+                free.waiting.push(waker.clone());
+            }
             return None;
         };
         Some(Buffer { pool: Arc::clone(&self.inner), index, len: 0 })
@@ -157,10 +159,9 @@ impl Drop for Buffer {
         let waiting = {
             let mut free = lock(&self.pool.free);
             free.buffers.push(self.index);
-            free.waiting.take()
+            core::mem::take(&mut free.waiting)
         };
-        if let Some(waker) = waiting {
-            waker.wake();
-        }
+        // All: one of them may be cancelled by now.
+        waiting.into_iter().for_each(Waker::wake);
     }
 }

@@ -14,6 +14,9 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::{Arc, Mutex};
 
+/// Numbers of operations begin here: those below are the program's, for what it posts itself.
+const FIRST_ID: u64 = 1 << 63;
+
 /// A completion queue whose completions are futures. Clones name the same one.
 #[derive(Clone)]
 pub struct Completions {
@@ -69,7 +72,7 @@ impl Completions {
         let channel = device.create_channel()?;
         let cq = device.create_cq_on(&channel, entries)?;
         cq.arm(false)?;
-        let state = Mutex::new(State { cq, under_way: HashMap::new(), next_id: 0 });
+        let state = Mutex::new(State { cq, under_way: HashMap::new(), next_id: FIRST_ID });
         Ok(Self { inner: Arc::new(Inner { channel, state }) })
     }
 
@@ -156,7 +159,10 @@ impl Completions {
             return Poll::Ready(Err(Error::QueuePairGone));
         };
         if matches!(op.end, End::Awaited) {
-            op.waker = Some(context.waker().clone());
+            let before = op.waker.replace(context.waker().clone());
+            // Without the lock, which the task of the one before may take when it goes.
+            drop(state);
+            drop(before);
             return Poll::Pending;
         }
         let ended = state.under_way.remove(&id);
@@ -176,17 +182,17 @@ impl Completions {
     fn forget(&self, id: u64) {
         let mut state = lock(&self.inner.state);
         let Some(op) = state.under_way.get_mut(&id) else { return };
+        let waker = op.waker.take();
         let ended = match op.end {
             End::Awaited => {
                 op.end = End::Forgotten;
-                op.waker = None;
                 None
             }
             _ => state.under_way.remove(&id),
         };
         drop(state);
-        // Its buffer may wake who waits for one.
-        drop(ended);
+        // Its buffer may wake who waits for one, and the task of its waker may take the lock when it goes.
+        drop((ended, waker));
     }
 }
 

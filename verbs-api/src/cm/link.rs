@@ -47,7 +47,7 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.service.call(&self.device, |state, now| state.release(now, self.id));
+        drop(self.service.call(&self.device, |state, now| state.release(now, self.id)));
         // What that has posted leaves at once, if nobody else drives the engine.
         self.device.progress();
     }

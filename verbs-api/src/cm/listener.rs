@@ -121,7 +121,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.service.call(&self.device, |state, now| state.close_port(now, self.port));
+        drop(self.service.call(&self.device, |state, now| state.close_port(now, self.port)));
         self.device.progress();
     }
 }

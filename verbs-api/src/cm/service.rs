@@ -60,7 +60,8 @@ struct Held {
 #[derive(Default)]
 struct Port {
     requests: VecDeque<CommId>,
-    waker: Option<Waker>,
+    /// Tasks that wait for one, of which any may be cancelled by now.
+    wakers: Vec<Waker>,
 }
 
 /// What the lock protects.
@@ -206,16 +207,16 @@ impl State {
     }
 
     /// Puts an event where its program finds it; returns who waits for it.
-    fn tell(&mut self, shared: &Shared, now: Duration, event: Event) -> Option<Waker> {
+    fn tell(&mut self, shared: &Shared, now: Duration, event: Event) -> Vec<Waker> {
         trace::connection(&event);
         let (id, phase) = match event {
             Event::Requested { id, port } => {
                 let Some(port) = self.ports.get_mut(&port) else {
                     self.manager.close(now, id);
-                    return None;
+                    return Vec::new();
                 };
                 port.requests.push_back(id);
-                return port.waker.take();
+                return core::mem::take(&mut port.wakers);
             }
             Event::Replied { id, agreed, private_data } => {
                 (id, Phase::Replied(agreed, super::error::without_padding(&private_data[..])))
@@ -227,7 +228,7 @@ impl State {
             }
             Event::Disconnected { id } => (id, Phase::Disconnected),
         };
-        let held = self.held.get_mut(&id)?;
+        let Some(held) = self.held.get_mut(&id) else { return Vec::new() };
         if matches!(phase, Phase::Failed(_) | Phase::Disconnected)
             && let Some(qpn) = held.qpn
         {
@@ -237,7 +238,7 @@ impl State {
             trace::modified(qpn, &attr, QpAttrMask::STATE, &result);
         }
         held.phase = phase;
-        held.waker.take()
+        held.waker.take().into_iter().collect()
     }
 
     /// A program begins to hold a connection.
@@ -250,18 +251,18 @@ impl State {
         self.held.get_mut(&id).map(|held| &mut held.phase)
     }
 
-    /// Its program learns of the next thing that happens to it.
+    /// Its program learns of the next thing that happens to it. The waker before is to be dropped without the lock.
     #[cfg(feature = "async")]
-    pub fn wake_for(&mut self, id: CommId, waker: &Waker) {
-        if let Some(held) = self.held.get_mut(&id) {
-            held.waker = Some(waker.clone());
-        }
+    pub fn wake_for(&mut self, id: CommId, waker: &Waker) -> Option<Waker> {
+        self.held.get_mut(&id)?.waker.replace(waker.clone())
     }
 
-    /// The program holds it no more: it is ended, and nothing of it concerns a queue pair.
-    pub fn release(&mut self, now: Duration, id: CommId) {
-        self.held.remove(&id);
+    /// The program holds it no more: it is ended, and nothing of it concerns a queue pair. The waker is to be dropped
+    /// without the lock, which its task may take.
+    pub fn release(&mut self, now: Duration, id: CommId) -> Option<Waker> {
+        let held = self.held.remove(&id);
         self.manager.close(now, id);
+        held.and_then(|held| held.waker)
     }
 
     /// A listener begins.
@@ -269,12 +270,14 @@ impl State {
         self.ports.insert(port, Port::default());
     }
 
-    /// A listener ends; who waits is rejected.
-    pub fn close_port(&mut self, now: Duration, port: u16) {
+    /// A listener ends; who waits is rejected. The wakers are to be dropped without the lock, which their tasks may take.
+    pub fn close_port(&mut self, now: Duration, port: u16) -> Vec<Waker> {
         self.manager.unlisten(port);
-        for id in self.ports.remove(&port).into_iter().flat_map(|port| port.requests) {
+        let Some(Port { requests, wakers }) = self.ports.remove(&port) else { return Vec::new() };
+        for id in requests {
             self.manager.close(now, id);
         }
+        wakers
     }
 
     /// The oldest request that waits.
@@ -285,8 +288,10 @@ impl State {
     /// The listener learns of the next request.
     #[cfg(feature = "async")]
     pub fn wake_for_request(&mut self, port: u16, waker: &Waker) {
-        if let Some(port) = self.ports.get_mut(&port) {
-            port.waker = Some(waker.clone());
+        if let Some(port) = self.ports.get_mut(&port)
+            && !port.wakers.iter().any(|waiting| waiting.will_wake(waker))
+        {
+            port.wakers.push(waker.clone());
         }
     }
 }

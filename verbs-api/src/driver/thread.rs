@@ -42,7 +42,10 @@ impl EngineThread {
 impl Drop for EngineThread {
     fn drop(&mut self) {
         self.shared.stop();
-        if let Some(handle) = self.handle.take() {
+        // What a waker drops may be the last of the device: then this is the thread itself, which ends by itself.
+        if let Some(handle) = self.handle.take()
+            && handle.thread().id() != thread::current().id()
+        {
             // A panic of it has shown itself; there is nothing to add.
             let _ = handle.join();
         }

@@ -189,7 +189,10 @@ impl MemoryTable {
         self.keys = self.keys.wrapping_add(GAMMA);
         let [random, ..] = mix(self.keys).to_le_bytes();
         let slot = self.entries.get_mut(index as usize).ok_or(None)?;
+        // Taken back: what is refused must not make room for the last key.
+        let last_key = slot.last_key;
         let new_key = slot.next_key(random.into());
+        slot.last_key = last_key;
         let free = Holder::Region { windows: 0 };
         let region = slot.region.as_mut().filter(|region| region.key == key_byte(key.0)).ok_or(None)?;
         if region.holder != free {
@@ -210,7 +213,8 @@ impl MemoryTable {
         region.access = access;
         region.pd = pd.unwrap_or(region.pd);
         region.key = new_key;
-        Ok(MemoryKey(index << 8 | u32::from(region.key)))
+        slot.last_key = new_key;
+        Ok(MemoryKey(index << 8 | u32::from(new_key)))
     }
 
     fn window(&self, key: u32) -> Option<Window> {
