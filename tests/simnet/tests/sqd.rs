@@ -4,16 +4,20 @@ use datapath::engine::{AsyncEvent, ModifyError};
 use datapath::qp::attr::{QpAttr, QpAttrMask, RecoveryPolicy};
 use datapath::qp::state::QpState;
 use datapath::queue::WcStatus;
-use simnet::Work;
 use simnet::filter::{drop_all, drop_psn};
-use simnet::{Passing, PortOptions, QpOptions, Rig, RigOptions};
+use simnet::{Passing, PortOptions, Qp, QpOptions, Rig, RigOptions, Work};
 use wire::{Kind, Pmtu, Psn, WireMode};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-fn sqd(notify: bool) -> (QpAttr, QpAttrMask) {
+fn is_response(passing: &Passing<'_>) -> bool {
+    passing.packet.is_some_and(|packet| packet.opcode().kind() == Kind::ReadResponse)
+}
+
+/// To SQD; `notify` asks for the event.
+fn drain(rig: &mut Rig, qp: Qp, notify: bool) {
     let attr = QpAttr { state: QpState::Sqd, en_sqd_async_notify: notify, ..QpAttr::default() };
-    (attr, QpAttrMask::STATE | QpAttrMask::EN_SQD_ASYNC_NOTIFY)
+    rig.modify(qp, &attr, QpAttrMask::STATE | QpAttrMask::EN_SQD_ASYNC_NOTIFY).unwrap();
 }
 
 /// MAX_QP_RD_ATOMIC may be set in SQD (the table says so) and is reported by a query, but has no effect.
@@ -22,8 +26,7 @@ fn more_reads_allowed_in_sqd() {
     let options = QpOptions { max_rd_atomic: 0, max_dest_rd_atomic: 4, ..QpOptions::default() };
     let (mut rig, a, b) = Rig::pair(RigOptions::default(), options);
     let (local, remote) = (rig.region(a.node(), 1000), rig.region(b.node(), 1000));
-    let (attr, mask) = sqd(false);
-    rig.modify(a, &attr, mask).unwrap();
+    drain(&mut rig, a, false);
     rig.modify(a, &QpAttr { max_rd_atomic: 2, ..QpAttr::default() }, QpAttrMask::MAX_QP_RD_ATOMIC).unwrap();
     assert_eq!(rig.engine(a.node()).query_qp(rig.qpn(a)).unwrap().max_rd_atomic, 2);
     rig.to_state(a, QpState::Rts);
@@ -38,17 +41,11 @@ fn fewer_reads_allowed_in_sqd() {
     let options = QpOptions { max_rd_atomic: 4, max_dest_rd_atomic: 4, ..QpOptions::default() };
     let (mut rig, a, b) = Rig::pair(RigOptions::default(), options);
     let (local, remote) = (rig.region(a.node(), 40_000), rig.region(b.node(), 40_000));
-    let (attr, mask) = sqd(false);
-    rig.modify(a, &attr, mask).unwrap();
+    drain(&mut rig, a, false);
     rig.modify(a, &QpAttr { max_rd_atomic: 1, ..QpAttr::default() }, QpAttrMask::MAX_QP_RD_ATOMIC).unwrap();
     rig.to_state(a, QpState::Rts);
     let up = rig.up(b);
-    rig.net.set_filter(
-        up,
-        drop_all(|passing: &Passing<'_>| {
-            passing.packet.is_some_and(|packet| packet.opcode().kind() == Kind::ReadResponse)
-        }),
-    );
+    rig.net.set_filter(up, drop_all(is_response));
     for index in 0..4 {
         rig.post(a, &Work::read(local.at(1000 * index, 100), remote.at(1000 * index, 100)));
     }
@@ -62,8 +59,7 @@ fn more_reads_taken_in_sqd() {
     let options = QpOptions { max_rd_atomic: 4, max_dest_rd_atomic: 0, ..QpOptions::default() };
     let (mut rig, a, b) = Rig::pair(RigOptions::default(), options);
     let (local, remote) = (rig.region(a.node(), 1000), rig.region(b.node(), 1000));
-    let (attr, mask) = sqd(false);
-    rig.modify(b, &attr, mask).unwrap();
+    drain(&mut rig, b, false);
     rig.modify(b, &QpAttr { max_dest_rd_atomic: 4, ..QpAttr::default() }, QpAttrMask::MAX_DEST_RD_ATOMIC)
         .unwrap();
     rig.to_state(b, QpState::Rts);
@@ -79,18 +75,12 @@ fn a_timeout_set_in_sqd_counts_for_reads_too() {
         let options = QpOptions { timeout: before, retry_cnt: 2, ..QpOptions::default() };
         let (mut rig, a, b) = Rig::pair(RigOptions::default(), options);
         let (local, remote) = (rig.region(a.node(), 1000), rig.region(b.node(), 1000));
-        let (attr, mask) = sqd(false);
-        rig.modify(a, &attr, mask).unwrap();
+        drain(&mut rig, a, false);
         rig.modify(a, &QpAttr { timeout: after, ..QpAttr::default() }, QpAttrMask::TIMEOUT).unwrap();
         rig.to_state(a, QpState::Rts);
         // Acknowledged, not answered: the first response is lost, and then the peer is dead.
         let up = rig.up(b);
-        rig.net.set_filter(
-            up,
-            drop_all(|passing: &Passing<'_>| {
-                passing.packet.is_some_and(|packet| packet.opcode().kind() == Kind::ReadResponse)
-            }),
-        );
+        rig.net.set_filter(up, drop_all(is_response));
         rig.post(a, &Work::read(local.at(0, 100), remote.at(0, 100)));
         rig.run_for(20_000);
         rig.freeze(b.node(), true);
@@ -111,8 +101,7 @@ fn an_attribute_set_while_sqd_drains_does_not_take_the_event_back() {
     rig.net.set_filter(up, drop_psn(Psn::new(PSN), 1));
     rig.write(a, local.at(0, 100), remote.at(0, 100));
     rig.run_for(2000);
-    let (attr, mask) = sqd(true);
-    rig.modify(a, &attr, mask).unwrap();
+    drain(&mut rig, a, true);
     // As `ibv_modify_qp` is mostly called: the state is in the mask.
     let attr = QpAttr { state: QpState::Sqd, min_rnr_timer: 3, ..QpAttr::default() };
     rig.modify(a, &attr, QpAttrMask::STATE | QpAttrMask::MIN_RNR_TIMER).unwrap();
@@ -133,8 +122,7 @@ fn a_read_that_found_no_room_before_sqd_waits_for_no_response() {
     rig.post(a, &Work::read(local.at(0, 100), remote.at(0, 100)));
     rig.turn(a.node());
     assert_eq!((rig.counters(a).tx_requests, rig.counters(a).tx_ring_full), (1, 1));
-    let (attr, mask) = sqd(true);
-    rig.modify(a, &attr, mask).unwrap();
+    drain(&mut rig, a, true);
     rig.run_for(100_000_000);
     assert_eq!(rig.events(a.node()), [AsyncEvent::SqDrained { qpn: rig.qpn(a) }], "{:?}", rig.sends(a));
     rig.to_state(a, QpState::Rts);
@@ -156,8 +144,7 @@ fn plain_is_not_drained_while_it_has_gone_back() {
     let (local, inbox) = (rig.region(a.node(), 100), rig.region(b.node(), 100));
     rig.send(a, local.all());
     rig.run_until(|rig| rig.counters(a).rx_rnr_naks == 1, SECOND_NS).unwrap();
-    let (attr, mask) = sqd(true);
-    rig.modify(a, &attr, mask).unwrap();
+    drain(&mut rig, a, true);
     rig.run_for(1000);
     assert_eq!(
         (rig.events(a.node()), rig.sends(a)),
@@ -177,17 +164,11 @@ fn reads_under_way_keep_their_limits() {
     let (mut rig, a, b) = Rig::pair(RigOptions::default(), options);
     let (local, remote) = (rig.region(a.node(), 1000), rig.region(b.node(), 1000));
     let up = rig.up(b);
-    rig.net.set_filter(
-        up,
-        drop_all(|passing: &Passing<'_>| {
-            passing.packet.is_some_and(|packet| packet.opcode().kind() == Kind::ReadResponse)
-        }),
-    );
+    rig.net.set_filter(up, drop_all(is_response));
     rig.post(a, &Work::read(local.all(), remote.all()));
     rig.run_until(|rig| rig.counters(b).rx_reads == 1, SECOND_NS).unwrap();
     for qp in [a, b] {
-        let (attr, mask) = sqd(false);
-        rig.modify(qp, &attr, mask).unwrap();
+        drain(&mut rig, qp, false);
     }
     let two = QpAttr { max_rd_atomic: 2, max_dest_rd_atomic: 2, ..QpAttr::default() };
     let asks = QpAttrMask::MAX_QP_RD_ATOMIC;
@@ -213,8 +194,7 @@ fn a_reset_in_sqd_minds_no_reads() {
     rig.post(a, &Work::read(local.all(), remote.all()));
     rig.turn(a.node());
     assert_eq!(rig.counters(a).tx_requests, 1);
-    let (attr, mask) = sqd(false);
-    rig.modify(a, &attr, mask).unwrap();
+    drain(&mut rig, a, false);
     rig.reset(a);
     assert_eq!(rig.state(a), QpState::Reset);
 }
