@@ -110,6 +110,15 @@ impl<'a> Mapped<'a> {
         self.len == 0
     }
 
+    /// The `len` bytes from byte `start` on, or as many as there are.
+    #[inline]
+    #[must_use]
+    pub(crate) fn part(&self, start: usize, len: usize) -> Self {
+        let start = start.min(self.len);
+        // SAFETY: `start` is within the range, or its end.
+        Self { start: unsafe { self.start.add(start) }, len: len.min(self.len - start), _table: PhantomData }
+    }
+
     /// Bytes that are fetched ahead.
     const EXPECTED: usize = 512;
 

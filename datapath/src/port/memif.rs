@@ -15,9 +15,9 @@ use super::{Port, PortCaps, PortStats, RX_BURST};
 use crate::prefetch;
 use crate::time::Time;
 
-/// Binary logarithm of the slots of a ring, unless there is a reason: buffers for both ways stay in a second cache, whose pages
-/// the processor knows the addresses of, and less waits in front of what is scheduled later.
-pub const RING_SIZE_LOG2: u8 = 8;
+/// Binary logarithm of the slots of a ring, unless there is a reason. With fewer, a buffer comes around while its lines are in the
+/// peer's own cache, and each has to be fetched from there; with more, the buffers have more pages than the processor knows.
+pub const RING_SIZE_LOG2: u8 = 9;
 /// Bytes of frames after which the peer gets what waits, in the middle of a turn too: it can begin.
 const TX_BYTES: usize = 16 * 1024;
 /// Frames of a burst between the one that is read and the one that is fetched.

@@ -67,6 +67,21 @@ pub(crate) struct RequesterCursor {
     pub feedback: Feedback,
 }
 
+impl RequesterCursor {
+    /// Goes behind the next `packets` packets of the request at `next`, which has `all`.
+    #[inline]
+    pub fn pass(&mut self, packets: u32, all: u32, consumes_receive: bool) {
+        self.sent += packets;
+        if self.sent == all {
+            self.sent = 0;
+            self.next = self.next.wrapping_add(1);
+            if consumes_receive {
+                self.ssn = self.ssn.next();
+            }
+        }
+    }
+}
+
 /// How far the responder has come.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResponderCursor {

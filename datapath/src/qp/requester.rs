@@ -5,6 +5,7 @@ mod ask;
 mod common;
 mod grant;
 mod local;
+mod long;
 mod overlap;
 mod packet;
 mod reads;

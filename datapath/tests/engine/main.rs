@@ -10,3 +10,4 @@ mod memory;
 mod policies;
 mod scheduler;
 mod wake_ups;
+mod ways;

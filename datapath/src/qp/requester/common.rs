@@ -6,12 +6,13 @@
 //! that the peer's core has.
 
 use super::grant::{Grant, Stop};
+use super::packet::opcode_at;
 use crate::engine::{TxSlots, Units};
 use crate::icrc::Kernel;
 use crate::memory::Mapped;
 use crate::qp::context::{QpCold, QpIdentity, Qpc, entry_of};
-use crate::queue::CommonWqe;
-use wire::{Bth, Head, Meta, Msn, Opcode, Psn, Reth, Ssn, Ssnw, Template, WireMode, bth};
+use crate::queue::{CommonWqe, SendOpcode};
+use wire::{Bth, Head, Meta, Msn, Psn, Reth, Ssn, Ssnw, Template, WireMode, bth};
 
 const ICRC_LEN: usize = 4;
 
@@ -45,7 +46,9 @@ pub(super) fn send_common<T: TxSlots>(
             ssn: qpc.req.ssn,
             ack_req: qpc.tx.must_ask(position.wrapping_add(1) == tail || sent + 1 == room),
         };
-        let Some(head) = head(&qpc.id, &qpc.template, &wqe, &numbers) else { break };
+        let Some(head) = head(&qpc.id, &qpc.template, &wqe, &numbers, &Part::whole(payload.len())) else {
+            break;
+        };
         let loopback = qpc.id.loopback;
         let Some(frame) = slots.slot(loopback) else {
             end = Err(Stop::PortFull);
@@ -77,41 +80,73 @@ pub(super) fn send_common<T: TxSlots>(
 }
 
 /// What sets a packet apart from the others of its queue pair.
-struct Numbers {
-    psn: Psn,
-    msn: Msn,
-    ssn: Ssn,
-    ack_req: bool,
+pub(super) struct Numbers {
+    pub psn: Psn,
+    pub msn: Msn,
+    pub ssn: Ssn,
+    pub ack_req: bool,
+}
+
+/// What of its message a packet has.
+pub(super) struct Part {
+    /// Of the packet.
+    pub index: u32,
+    /// Of the message.
+    pub packets: u32,
+    /// Bytes before it.
+    pub start: u32,
+    /// Its own bytes.
+    pub len: usize,
+}
+
+impl Part {
+    /// All of a message of `len` bytes.
+    const fn whole(len: usize) -> Self {
+        Self { index: 0, packets: 1, start: 0, len }
+    }
 }
 
 /// The packet's headers behind the link's; `None` if they are longer than a block.
 #[inline(always)]
-fn head(id: &QpIdentity, template: &Template, wqe: &CommonWqe<'_>, numbers: &Numbers) -> Option<Head> {
-    let len = wqe.length as usize;
+pub(super) fn head(
+    id: &QpIdentity,
+    template: &Template,
+    wqe: &CommonWqe<'_>,
+    numbers: &Numbers,
+    part: &Part,
+) -> Option<Head> {
+    let Part { index, packets, start, len } = *part;
     let pad = bth::pad_of(len);
-    let opcode = if wqe.is_write { Opcode::RcWriteOnly } else { Opcode::RcSendOnly };
+    let request = if wqe.is_write { SendOpcode::Write } else { SendOpcode::Send };
     let bth = Bth {
-        solicited: wqe.solicited,
+        solicited: wqe.solicited && index + 1 == packets,
         pad,
         pkey: id.pkey,
         dest_qp: id.dest_qpn,
         ack_req: numbers.ack_req,
         psn: numbers.psn,
-        ..Bth::new(WireMode::Srnic, opcode)
+        ..Bth::new(WireMode::Srnic, opcode_at(request, index, packets))
     };
-    let meta = Meta { msn: numbers.msn, offset: 0 };
+    let [offset_0, offset_1, offset_hi, _] = index.to_le_bytes();
+    let meta = Meta { msn: numbers.msn, offset: u16::from_le_bytes([offset_0, offset_1]) };
     let body = len + usize::from(pad) + ICRC_LEN;
     if wqe.is_write {
-        let reth = Reth { va: wqe.remote_addr, rkey: wqe.rkey, dma_len: wqe.length };
+        let va = wqe.remote_addr.wrapping_add(start.into());
+        let reth = Reth { va, rkey: wqe.rkey, dma_len: wqe.length - start };
         template.head_of_write(body, &bth, &reth, &meta)
     } else {
-        template.head_of_send(body, &bth, &meta, &Ssnw { offset_hi: 0, ssn: numbers.ssn })
+        template.head_of_send(body, &bth, &meta, &Ssnw { offset_hi, ssn: numbers.ssn })
     }
 }
 
 /// Writes the packet to the start of `frame` and returns its length; `None` if it does not fit, and nothing is written.
 #[inline(always)]
-fn build(template: &Template, head: Head, payload: &Mapped<'_>, frame: &mut [u8]) -> Option<usize> {
+pub(super) fn build(
+    template: &Template,
+    head: Head,
+    payload: &Mapped<'_>,
+    frame: &mut [u8],
+) -> Option<usize> {
     let l3 = template.l3_offset();
     let end = l3 + head.len + payload.len().next_multiple_of(4) + ICRC_LEN;
     let frame = frame.get_mut(..end)?;

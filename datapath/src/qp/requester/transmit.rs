@@ -4,6 +4,7 @@ use super::ask::emit_request;
 use super::common::send_common;
 use super::grant::{Grant, Stop, TransmitEnd};
 use super::local;
+use super::long::send_long;
 use super::overlap;
 use super::packet::{PacketPlan, Wanted};
 use super::reads::{Turn, take_turn};
@@ -161,6 +162,14 @@ fn send_new<T: TxSlots>(
             *entry_of(&mut cold.sq_entries, position) = entry;
             entry
         };
+        if entry.packets > 1 {
+            let sent = send_long(qpc, cold, units, slots, grant, entry, (room, tail))?;
+            if sent > 0 {
+                room -= sent;
+                begun = qpc.req.sent > 0;
+                continue;
+            }
+        }
         let last = qpc.req.sent + 1 == entry.packets;
         let wanted = Wanted {
             id: &qpc.id,
@@ -189,23 +198,9 @@ fn send_new<T: TxSlots>(
         grant.packets -= 1;
         room -= 1;
         begun = !last;
-        advance(qpc, position, last, consumes_receive);
+        qpc.req.pass(1, entry.packets, consumes_receive);
     }
     Ok(())
-}
-
-/// The cursor goes behind the packet that was sent.
-#[inline]
-fn advance(qpc: &mut Qpc, position: u32, last: bool, consumes_receive: bool) {
-    if !last {
-        qpc.req.sent += 1;
-        return;
-    }
-    qpc.req.sent = 0;
-    qpc.req.next = position.wrapping_add(1);
-    if consumes_receive {
-        qpc.req.ssn = qpc.req.ssn.next();
-    }
 }
 
 /// The PSNs of the next request and, if it consumes a receive, its SSN.

@@ -1,0 +1,61 @@
+//! WRITEs and SENDs of several packets whose data are in one piece, and which nothing holds back. The packets of one go out in a
+//! run, for which the work request is read, and its memory looked up, once.
+
+use super::common::{Numbers, Part, build, head};
+use super::grant::{Grant, Stop};
+use crate::engine::{TxSlots, Units};
+use crate::qp::context::{QpCold, Qpc, SqEntry};
+use wire::Msn;
+
+/// Sends the next packets, at most up to its end, of the request at the front, which has those of `entry`. `room` new packets are let
+/// through by both gates, and the queue ends at `tail`. Returns how many were sent: none, if the request is not of this kind.
+#[inline(never)]
+pub(super) fn send_long<T: TxSlots>(
+    qpc: &mut Qpc,
+    cold: &QpCold,
+    units: &mut Units,
+    slots: &mut T,
+    grant: &mut Grant,
+    entry: SqEntry,
+    (room, tail): (u32, u32),
+) -> Result<u32, Stop> {
+    let position = qpc.req.next;
+    let Some(wqe) = cold.send_queue.common(position) else { return Ok(0) };
+    // What may not be read in whole fails where everything else does, if it must.
+    let Some(message) = wqe.mapped(&units.memory, qpc.id.pd) else { return Ok(0) };
+    let (pmtu, loopback, first) = (qpc.id.pmtu, qpc.id.loopback, qpc.req.sent);
+    let packets = u32::try_from(grant.packets).unwrap_or(u32::MAX);
+    let most = room.min(packets).min(entry.packets - first);
+    let mut sent = 0;
+    let mut end = Ok(());
+    while sent < most && grant.bytes >= usize::from(pmtu) {
+        let index = first + sent;
+        let last = index + 1 == entry.packets;
+        let start = index * u32::from(pmtu);
+        let payload = message.part(start as usize, pmtu.into());
+        let numbers = Numbers {
+            psn: qpc.tx.nxt(),
+            msn: Msn::new(position.wrapping_sub(qpc.req.msn_base)),
+            ssn: entry.ssn,
+            ack_req: qpc.tx.must_ask((last && position.wrapping_add(1) == tail) || sent + 1 == room),
+        };
+        let part = Part { index, packets: entry.packets, start, len: payload.len() };
+        let Some(head) = head(&qpc.id, &qpc.template, &wqe, &numbers, &part) else { break };
+        let Some(frame) = slots.slot(loopback) else {
+            end = Err(Stop::PortFull);
+            break;
+        };
+        let Some(len) = build(&qpc.template, head, &payload, frame) else {
+            slots.cancel(loopback);
+            break;
+        };
+        slots.commit(loopback, len);
+        qpc.tx.send_new(units.now);
+        grant.bytes = grant.bytes.saturating_sub(payload.len());
+        sent += 1;
+    }
+    units.counters.tx_requests += u64::from(sent);
+    grant.packets -= sent as usize;
+    qpc.req.pass(sent, entry.packets, !wqe.is_write);
+    end.map(|()| sent)
+}
