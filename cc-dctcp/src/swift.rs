@@ -79,7 +79,8 @@ impl Swift {
             self.fabric_late = rtt_ns > self.fabric_target_now();
         }
         let host_late = ticks(event.host_delay_ns) > self.host_target;
-        if !self.fabric_late && !host_late && self.cwnd_bytes() == self.max_window_bytes {
+        let at_rest = self.cut_left == 0 && self.cwnd_bytes() == self.max_window_bytes;
+        if !self.fabric_late && !host_late && at_rest {
             return;
         }
         self.update(event, host_late);

@@ -104,3 +104,17 @@ fn nothing_changes_while_uncongested_at_the_largest_window() {
     swift.on_ack(&ack(3, Some(TARGET / 2), 0));
     assert_eq!(swift, before);
 }
+
+#[test]
+fn a_cut_of_nothing_does_not_hide_a_loss_a_window_later() {
+    let mut swift = Swift::new(SwiftConfig { fabric_target_ns: TARGET, ..SwiftConfig::new(16 * MTU, MTU) });
+    let target = swift.fabric_target_now();
+    // So little above the target that the cut takes no byte.
+    swift.on_ack(&ack(1, Some(target + 1), 0));
+    assert_eq!(swift.cwnd_bytes(), 16 * MTU);
+    for _ in 0..16 {
+        swift.on_ack(&ack(1, Some(TARGET / 2), 0));
+    }
+    swift.on_loss_episode(0);
+    assert_eq!(swift.cwnd_bytes(), 8 * MTU);
+}
