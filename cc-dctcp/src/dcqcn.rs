@@ -136,15 +136,21 @@ impl Dcqcn {
     pub fn on_loss_episode(&mut self, now_ns: u64) {
         let now = ticks(now_ns);
         if self.loss_response == LossResponse::HalvePerEpisode && self.may_cut(now) {
-            self.cut(now, ONE);
+            self.halve(now);
         }
     }
 
     /// The retransmission timer fired: half the window, if losses count.
     pub fn on_rto(&mut self, now_ns: u64) {
         if self.loss_response == LossResponse::HalvePerEpisode {
-            self.cut(ticks(now_ns), ONE);
+            self.halve(ticks(now_ns));
         }
+    }
+
+    /// Alpha decays until now: the cut begins another period.
+    fn halve(&mut self, now: u32) {
+        self.advance(now, true);
+        self.cut(now, ONE);
     }
 
     fn congested(&mut self, now: u32) {

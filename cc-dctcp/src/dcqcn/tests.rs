@@ -109,3 +109,14 @@ fn losses_are_not_heard_unless_asked_for() {
     halves.on_rto(2_000);
     assert_eq!(halves.cwnd_bytes(), MAX / 4);
 }
+
+#[test]
+fn alpha_decays_in_the_silence_before_a_loss_as_well() {
+    let config = DcqcnConfig { loss_response: LossResponse::HalvePerEpisode, ..DcqcnConfig::new(MAX, MTU) };
+    for lose in [Dcqcn::on_rto, Dcqcn::on_loss_episode] {
+        let mut dcqcn = Dcqcn::new(config);
+        dcqcn.on_cnp(0);
+        lose(&mut dcqcn, 1_000_000_000);
+        assert_eq!((dcqcn.cwnd_bytes(), dcqcn.alpha()), (MAX / 4, 0));
+    }
+}
