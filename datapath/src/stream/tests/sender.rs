@@ -278,6 +278,31 @@ fn a_duplicate_is_our_doing_until_a_window_after_the_resend() {
     }
 }
 
+/// `packets` more packets are sent and acknowledged without trouble.
+fn pass(stream: &mut TxStream, cold: &mut TxRecovery, packets: u32) {
+    for first in (0..packets).step_by(1 << 20) {
+        stream.send_span(Time::ZERO, (packets - first).min(1 << 20), true);
+        let all = AckInfo { next: stream.nxt(), ..ack(0) };
+        assert_eq!(stream.on_ack(cold, Time::ZERO, &all).unwrap().record, None);
+    }
+}
+
+/// What is long after something else: the PSNs of half a wrap seem to come before it.
+const LONG: [u32; 3] = [2 * CAP as u32, 1 << 23, (1 << 23) + 100];
+
+#[test]
+fn a_duplicate_long_after_a_resend_is_not_our_doing() {
+    for packets in LONG {
+        let (mut stream, mut cold) = sender(1);
+        stream.take_retry(&mut cold, psn(0));
+        pass(&mut stream, &mut cold, packets);
+        stream.send_new(Time::ZERO);
+        let copied = AckInfo { next: stream.una(), duplicate: true, ..ack(0) };
+        stream.on_ack(&mut cold, Time::ZERO, &copied).unwrap();
+        assert_eq!(threshold(&mut stream, &mut cold), 0, "{packets} packets later");
+    }
+}
+
 #[test]
 fn a_verdict_that_does_not_know_the_newest_record_does_not_end_the_episode() {
     let (mut stream, mut cold) = sender(4);

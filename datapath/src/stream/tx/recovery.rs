@@ -92,11 +92,13 @@ impl TxRecovery {
             self.decay_at = stream.nxt;
         }
         let Some(until) = self.resent_until else { return };
-        if duplicate {
+        // `una` is at most a window before `until`, so that farther ahead is behind, however many PSNs ago.
+        let cap = u32::from(stream.cap);
+        if until.add(cap).steps_from(stream.una) > 2 * cap {
+            self.resent_until = None;
+        } else if duplicate {
             self.threshold = (2 * self.threshold + 1).min(THRESHOLD_MAX);
             self.decay_at = stream.nxt;
-            self.resent_until = None;
-        } else if until.add(u32::from(stream.cap)).is_before(stream.una) {
             self.resent_until = None;
         }
     }
