@@ -304,6 +304,28 @@ fn a_duplicate_long_after_a_resend_is_not_our_doing() {
 }
 
 #[test]
+fn windows_without_trouble_lower_the_threshold_too() {
+    for packets in LONG {
+        let (mut stream, mut cold) = sender(4);
+        for raised in [1, 3] {
+            stream.take_retry(&mut cold, psn(0));
+            let duplicate = AckInfo { duplicate: true, ..ack(0) };
+            stream.on_ack(&mut cold, Time::ZERO, &duplicate).unwrap();
+            assert_eq!(threshold(&mut stream, &mut cold), raised);
+        }
+        let Some(Record::Ack { seq, .. }) = stream.on_ack(&mut cold, Time::ZERO, &ack(4)).unwrap().record
+        else {
+            panic!("it recovers");
+        };
+        let clean = Command::Scoreboard { stream: STREAM, generation: LIFE, seq, sacked: 0, clean: true };
+        stream.on_command(&mut cold, &clean);
+        pass(&mut stream, &mut cold, packets);
+        stream.send_new(Time::ZERO);
+        assert_eq!(threshold(&mut stream, &mut cold), 0, "{packets} packets later");
+    }
+}
+
+#[test]
 fn a_verdict_that_does_not_know_the_newest_record_does_not_end_the_episode() {
     let (mut stream, mut cold) = sender(4);
     let seq_of = |record| match record {

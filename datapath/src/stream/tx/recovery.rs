@@ -87,13 +87,15 @@ impl TxRecovery {
 
     /// A duplicate after a retransmission means that the network reorders: wait longer next time; forget slowly.
     pub(super) fn adapt_threshold(&mut self, stream: &TxStream, duplicate: bool) {
-        if self.threshold > 0 && !stream.una.is_before(self.decay_at) {
-            self.threshold -= 1;
+        // `una` is at most a window before either PSN that is remembered, so that farther ahead is behind, however many PSNs ago.
+        let cap = u32::from(stream.cap);
+        let ahead = self.decay_at.steps_from(stream.una);
+        if self.threshold > 0 && !(1..=cap).contains(&ahead) {
+            let windows = 1 + stream.una.steps_from(self.decay_at) / cap.max(1);
+            self.threshold = self.threshold.saturating_sub(u8::try_from(windows).unwrap_or(u8::MAX));
             self.decay_at = stream.nxt;
         }
         let Some(until) = self.resent_until else { return };
-        // `una` is at most a window before `until`, so that farther ahead is behind, however many PSNs ago.
-        let cap = u32::from(stream.cap);
         if until.add(cap).steps_from(stream.una) > 2 * cap {
             self.resent_until = None;
         } else if duplicate {
