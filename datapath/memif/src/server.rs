@@ -75,7 +75,7 @@ impl Server {
 
     fn hear(&mut self, shape: &Shape, message: Message, descriptor: Option<OwnedFd>) -> Result<(), Refusal> {
         match (message, descriptor) {
-            (Message::Init(init), _) => self.admit(shape, &init),
+            (Message::Init(init), _) if !self.admitted => self.admit(shape, &init),
             (Message::AddRegion { index, size }, Some(memory)) if self.admitted => {
                 if usize::from(index) != self.regions.len() || self.regions.len() == REGIONS_MAX {
                     return Err(Refusal::Protocol("a region out of turn, or too many"));
@@ -107,12 +107,12 @@ impl Server {
         let region = region.ok_or(Refusal::Protocol("a ring in a region that was not added"))?;
         let mapped = Ring::new(region, ring.offset, ring.size_log2)?;
         let queue = self.queues.get_mut(usize::from(ring.index)).ok_or(OTHER_QUEUES)?;
-        if ring.to_server {
-            queue.from_client = Some(mapped);
+        let is_new = if ring.to_server {
+            queue.from_client.replace(mapped).is_none()
         } else {
-            queue.to_client = Some((mapped, wake));
-        }
-        Ok(())
+            queue.to_client.replace((mapped, wake)).is_none()
+        };
+        if is_new { Ok(()) } else { Err(Refusal::Protocol("a ring that was added before")) }
     }
 
     fn may_connect(&self, shape: &Shape, name: &[u8]) -> Result<(), Refusal> {

@@ -123,6 +123,20 @@ fn messages_out_of_turn() {
     meeting.refuses(&said, "a message out of turn");
 }
 
+/// Else it could keep the server in its handshake as long as it likes.
+#[test]
+fn a_client_that_repeats_itself() {
+    let mut meeting = Meeting::new();
+    meeting.bring(&Region::create(4096).expect("memory"));
+    let said = meeting.ask(&init(), None);
+    meeting.refuses(&said, "a message out of turn");
+    let mut meeting = Meeting::new();
+    meeting.bring(&Region::create(4096).expect("memory"));
+    assert_eq!(meeting.ask(&add_ring(0, 0, 2), None), Message::Ack);
+    let said = meeting.ask(&add_ring(0, 1024, 2), None);
+    meeting.refuses(&said, "a ring that was added before");
+}
+
 #[test]
 fn memory_that_could_be_cut_off_or_is_shorter_than_it_says() {
     let file = memfd_create("x", MemfdFlags::ALLOW_SEALING).expect("memory");
