@@ -144,6 +144,19 @@ impl Client {
     }
 }
 
+/// Bytes of a client's memory.
+pub(crate) fn memory_len(shape: &Shape) -> usize {
+    first_of_buffers(shape) + 2 * shape.queues * shape.ring_size() * shape.stride()
+}
+
+fn first_of_buffers(shape: &Shape) -> usize {
+    (2 * shape.queues * from_ring_to_ring(shape)).next_multiple_of(PAGE)
+}
+
+fn from_ring_to_ring(shape: &Shape) -> usize {
+    ring::ring_len(shape.ring_size_log2).next_multiple_of(64)
+}
+
 /// The one region of a client: all rings, then the buffers of the first, then those of the second, and so on.
 #[derive(Debug)]
 struct Memory {
@@ -159,12 +172,9 @@ const PAGE: usize = 4096;
 
 impl Memory {
     fn new(shape: &Shape) -> Result<Self, Refusal> {
-        let rings = 2 * shape.queues;
-        let ring_len = ring::ring_len(shape.ring_size_log2).next_multiple_of(64);
-        let buffers = (rings * ring_len).next_multiple_of(PAGE);
-        let region = Region::create(buffers + rings * shape.ring_size() * shape.stride())?;
-        let memory = Self { region: Arc::new(region), ring_len, buffers };
-        for number in 0..rings {
+        let region = Arc::new(Region::create(memory_len(shape))?);
+        let memory = Self { region, ring_len: from_ring_to_ring(shape), buffers: first_of_buffers(shape) };
+        for number in 0..2 * shape.queues {
             memory.fill(number, shape)?;
         }
         Ok(memory)

@@ -1,10 +1,12 @@
 //! One end, or a queue of one: what its user holds.
 
+use crate::client::memory_len;
 use crate::control::Control;
 use crate::error::{Error, Refusal};
 use crate::link::Link;
 use crate::message::SECRET_LEN;
 use crate::name::Told;
+use crate::region::LEN_MAX;
 use crate::ring::SIZE_LOG2_MAX;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -168,10 +170,14 @@ fn shape(config: &Config, queues: u8) -> Result<Shape, Error> {
     within("the number of queues", queues.into(), 1, QUEUES_MAX.into())?;
     let secret = config.secret.as_ref().map_or(0, String::len);
     within("the length of the secret", secret as u64, 0, SECRET_LEN as u64 - 1)?;
-    Ok(Shape {
+    let shape = Shape {
         queues: queues.into(),
         max_frame: config.max_frame.into(),
         ring_size_log2: config.ring_size_log2,
         secret: config.secret.clone(),
-    })
+    };
+    if config.role == Role::Client {
+        within("the length of all buffers and rings", memory_len(&shape) as u64, 1, LEN_MAX)?;
+    }
+    Ok(shape)
 }

@@ -5,8 +5,8 @@ use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Longest region that is taken from a peer, in bytes.
-const LEN_MAX: u64 = 1 << 32;
+/// Longest region that is taken from a peer, in bytes: a descriptor's offset has 32 bits.
+pub(crate) const LEN_MAX: u64 = 1 << 32;
 
 /// A mapped region. Only raw pointers into it are ever handed out.
 #[derive(Debug)]

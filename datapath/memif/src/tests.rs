@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use crate::endpoint::{Config, Endpoint, Role, Shape};
-use crate::error::Refusal;
+use crate::error::{Error, Refusal};
 use crate::link::{Connection, Link};
 use crate::message::{AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
 use crate::region::Region;
@@ -264,6 +264,24 @@ fn packets_that_are_too_long_or_elsewhere_or_in_pieces_are_dropped() {
     linked.sends(&[more, more, good, Desc { length: 61, ..good }]);
     assert_eq!(linked.server.rx.burst(), (1, 3));
     assert_eq!(linked.server.rx.packet(0).len(), 61);
+}
+
+/// The last buffer would begin where no descriptor can point; only the client makes memory.
+#[test]
+fn a_client_whose_memory_would_be_too_long_is_not_opened() {
+    for (queues, fits) in [(1, true), (2, false), (8, false)] {
+        let open = |role| {
+            let config = Config { max_frame: u16::MAX, ring_size_log2: 14, ..config(fresh_path(), role) };
+            Endpoint::open_queues(&config, queues)
+        };
+        match open(Role::Client) {
+            Ok(_) => assert!(fits, "{queues} queues"),
+            Err(error) => {
+                assert!(!fits && matches!(error, Error::OutOfRange { .. }), "{queues} queues: {error}");
+            }
+        }
+        assert!(open(Role::Server).is_ok());
+    }
 }
 
 #[test]
