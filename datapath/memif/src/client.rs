@@ -40,39 +40,44 @@ impl Client {
         Ok(Self { socket, stage: Stage::Greeting, memory: Memory::new(shape)?, wakes })
     }
 
-    /// Goes on as far as the server has answered.
+    /// Goes on as far as the server has answered. It hears why it is left.
     pub(crate) fn step(mut self, shape: &Shape) -> Result<Result<Connection, Self>, Refusal> {
         while let Some((message, _)) = socket::receive(&self.socket)? {
-            match (self.stage, message) {
-                (_, Message::Disconnect(reason)) => {
-                    let reason = String::from_utf8_lossy(reason.bytes()).into_owned();
-                    return Err(Refusal::Disconnected(reason));
-                }
-                (Stage::Greeting, Message::Hello(hello)) => {
-                    if !(hello.min_version..=hello.max_version).contains(&VERSION) {
-                        return Err(Refusal::Mismatch("it does not speak version 2.0"));
-                    }
-                    if hello.max_ring_size_log2 < shape.ring_size_log2 {
-                        return Err(Refusal::Mismatch("its rings are shorter; use a smaller one"));
-                    }
-                    if usize::from(hello.max_to_client.min(hello.max_to_server)) < shape.queues - 1 {
-                        return Err(Refusal::Mismatch(
-                            "it has fewer queues; both ends need the same engines",
-                        ));
-                    }
-                    self.ask(Stage::Interface, shape)?;
-                }
-                (Stage::Interface, Message::Ack) => self.ask(Stage::Memory, shape)?,
-                (Stage::Memory, Message::Ack) => self.ask(Stage::Ring(0), shape)?,
-                (Stage::Ring(number), Message::Ack) if number + 1 < self.wakes.len() => {
-                    self.ask(Stage::Ring(number + 1), shape)?;
-                }
-                (Stage::Ring(_), Message::Ack) => self.ask(Stage::Connected, shape)?,
-                (Stage::Connected, Message::Connected(_)) => return self.connection(shape).map(Ok),
-                _ => return Err(Refusal::Protocol("an answer that was not asked for")),
+            let next = self.hear(shape, message);
+            match next.inspect_err(|refusal| socket::turn_away(&self.socket, refusal))? {
+                Some(stage) => self.ask(stage, shape)?,
+                None => return self.connection(shape).map(Ok),
             }
         }
         Ok(Err(self))
+    }
+
+    /// What to ask for next; `None` if the connection stands.
+    fn hear(&self, shape: &Shape, message: Message) -> Result<Option<Stage>, Refusal> {
+        Ok(Some(match (self.stage, message) {
+            (_, Message::Disconnect(reason)) => {
+                let reason = String::from_utf8_lossy(reason.bytes()).into_owned();
+                return Err(Refusal::Disconnected(reason));
+            }
+            (Stage::Greeting, Message::Hello(hello)) => {
+                if !(hello.min_version..=hello.max_version).contains(&VERSION) {
+                    return Err(Refusal::Mismatch("it does not speak version 2.0"));
+                }
+                if hello.max_ring_size_log2 < shape.ring_size_log2 {
+                    return Err(Refusal::Mismatch("its rings are shorter; use a smaller one"));
+                }
+                if usize::from(hello.max_to_client.min(hello.max_to_server)) < shape.queues - 1 {
+                    return Err(Refusal::Mismatch("it has fewer queues; both ends need the same engines"));
+                }
+                Stage::Interface
+            }
+            (Stage::Interface, Message::Ack) => Stage::Memory,
+            (Stage::Memory, Message::Ack) => Stage::Ring(0),
+            (Stage::Ring(number), Message::Ack) if number + 1 < self.wakes.len() => Stage::Ring(number + 1),
+            (Stage::Ring(_), Message::Ack) => Stage::Connected,
+            (Stage::Connected, Message::Connected(_)) => return Ok(None),
+            _ => return Err(Refusal::Protocol("an answer that was not asked for")),
+        }))
     }
 
     #[cfg(test)]

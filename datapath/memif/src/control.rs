@@ -66,8 +66,11 @@ impl Control {
         }
     }
 
-    /// Ends the connection, and says why.
+    /// Ends the connection, and says why: to the peer as well.
     pub(crate) fn end(&mut self, refusal: Refusal, now: Instant) {
+        if let State::Linked(connection) = &self.state {
+            connection.turn_away(&refusal);
+        }
         self.state = State::Apart(now + RETRY);
         self.refused = Some(Arc::new(refusal));
     }
@@ -96,7 +99,7 @@ impl Control {
                 Err(server) => in_time(now, deadline).map(|()| State::Greeted(server, deadline)),
             },
             State::Linked(connection) => {
-                connection.check()?;
+                connection.check().inspect_err(|refusal| connection.turn_away(refusal))?;
                 Ok(State::Linked(connection))
             }
         }

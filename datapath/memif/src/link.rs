@@ -39,6 +39,11 @@ impl Connection {
         self.links.get_mut(queue)?.take()
     }
 
+    /// Says why it is over.
+    pub(crate) fn turn_away(&self, why: &Refusal) {
+        socket::turn_away(&self.socket, why);
+    }
+
     /// Whether the peer is still there and keeps to the protocol.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         match socket::receive(&self.socket)? {

@@ -62,10 +62,7 @@ impl Server {
                 }
                 Some((message, descriptor)) => self.hear(shape, message, descriptor).map(|()| Message::Ack),
             };
-            let answer = heard.inspect_err(|refusal| {
-                // It is turned away in any case.
-                let _ = socket::send(&self.socket, &Message::disconnect(&refusal.to_string()), None);
-            })?;
+            let answer = heard.inspect_err(|refusal| socket::turn_away(&self.socket, refusal))?;
             socket::send(&self.socket, &answer, None)?;
             if matches!(answer, Message::Connected(_)) {
                 return self.connection(shape).map(Ok);

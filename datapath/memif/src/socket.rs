@@ -169,6 +169,12 @@ pub fn send(socket: &OwnedFd, message: &Message, descriptor: Option<BorrowedFd<'
     Ok(())
 }
 
+/// Says why it is over, to a peer that may have gone.
+pub(crate) fn turn_away(socket: &OwnedFd, why: &Refusal) {
+    // It ends in any case.
+    let _ = send(socket, &Message::disconnect(&why.to_string()), None);
+}
+
 /// The next message, or `None` if there is none yet.
 ///
 /// # Errors

@@ -197,6 +197,51 @@ fn a_client_that_says_nothing_is_let_go() {
     meeting.takes_another();
 }
 
+/// Its user looks at the wrong end else.
+#[test]
+fn a_peer_hears_why_it_is_left() {
+    // In a connection that stands: counts that cannot be.
+    let (mut server, client, memory) = connected();
+    Ring::new(&memory, 0, SIZE_LOG2).expect("there").head().store(5, Ordering::Release);
+    assert_eq!(server.link().expect("connected").rx.burst(), (0, 0));
+    server.tend(Instant::now());
+    let words = "the peer broke the protocol: it counts more slots than a ring has";
+    assert!(server.refused().is_some_and(|refusal| refusal.to_string() == words));
+    let heard = client.check().expect_err("it is over");
+    assert_eq!(heard.to_string(), format!("the peer disconnected: {words}"));
+    // In a handshake: a server with fewer queues.
+    let path = fresh_path();
+    let mut server = Endpoint::open(&config(path.clone(), Role::Server)).expect("a socket");
+    let mut clients = Endpoint::open_queues(&config(path, Role::Client), 2).expect("a client");
+    let start = Instant::now();
+    let heard = loop {
+        clients[0].tend(Instant::now());
+        server.tend(Instant::now());
+        if let Some(refusal) = server.refused() {
+            break refusal;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "it hears nothing");
+    };
+    assert!(matches!(&*heard, Refusal::Disconnected(why) if why.contains("fewer queues")), "{heard}");
+}
+
+/// A server, its client's end of the connection, and what the client mapped.
+fn connected() -> (Endpoint, Connection, Arc<Region>) {
+    let path = fresh_path();
+    let mut server = Endpoint::open(&config(path.clone(), Role::Server)).expect("a socket");
+    let shape = Shape { queues: 1, max_frame: MAX_FRAME.into(), ring_size_log2: SIZE_LOG2, secret: None };
+    let mut client = Client::new(socket::connect(&path).expect("it listens"), &shape).expect("memory");
+    let memory = client.region();
+    let link = loop {
+        server.tend(Instant::now());
+        match client.step(&shape).expect("well-behaved") {
+            Ok(link) => break link,
+            Err(going_on) => client = going_on,
+        }
+    };
+    (server, link, memory)
+}
+
 /// Both ends of a connection, and what the client mapped.
 struct Linked {
     server: Link,
@@ -209,22 +254,11 @@ struct Linked {
 
 impl Linked {
     fn new() -> Self {
-        let path = fresh_path();
-        let mut server = Endpoint::open(&config(path.clone(), Role::Server)).expect("a socket");
-        let shape = Shape { queues: 1, max_frame: MAX_FRAME.into(), ring_size_log2: SIZE_LOG2, secret: None };
-        let mut client = Client::new(socket::connect(&path).expect("it listens"), &shape).expect("memory");
-        let memory = client.region();
-        let link = loop {
-            server.tend(Instant::now());
-            match client.step(&shape).expect("well-behaved") {
-                Ok(link) => break link,
-                Err(going_on) => client = going_on,
-            }
-        };
+        let (server, client, memory) = connected();
         let second = u32::try_from(ring::ring_len(SIZE_LOG2).next_multiple_of(64)).expect("short");
         Self {
             server: server.into_link().expect("connected"),
-            _client: link,
+            _client: client,
             to_server: Ring::new(&memory, 0, SIZE_LOG2).expect("there"),
             to_client: Ring::new(&memory, second, SIZE_LOG2).expect("there"),
             memory,
