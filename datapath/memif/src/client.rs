@@ -10,6 +10,7 @@ use crate::region::Region;
 use crate::ring::{self, Desc, Ring};
 use crate::socket;
 use rustix::event::{EventfdFlags, eventfd};
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -120,9 +121,12 @@ impl Client {
                 (Message::Connect(Text::new(&name)), None)
             }
         };
-        socket::send(&self.socket, &message, descriptor)?;
         self.stage = stage;
-        Ok(())
+        match socket::send(&self.socket, &message, descriptor) {
+            // What it said before it hung up is read next.
+            Err(Refusal::Io(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            sent => sent,
+        }
     }
 
     fn connection(self, shape: &Shape) -> Result<Connection, Refusal> {

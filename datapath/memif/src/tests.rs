@@ -225,6 +225,31 @@ fn a_peer_hears_why_it_is_left() {
     assert!(matches!(&*heard, Refusal::Disconnected(why) if why.contains("fewer queues")), "{heard}");
 }
 
+#[test]
+fn a_client_hears_why_a_server_hung_up_at_once() {
+    let path = fresh_path();
+    let listener = socket::Listener::bind(&path).expect("a socket");
+    let mut client = Endpoint::open(&config(path, Role::Client)).expect("a client");
+    client.tend(Instant::now());
+    let server = listener.accept().expect("it looks for a server");
+    let hello = Message::Hello(crate::message::Hello {
+        name: Text::new("x"),
+        min_version: VERSION,
+        max_version: VERSION,
+        max_region: 0,
+        max_to_client: 0,
+        max_to_server: 0,
+        max_ring_size_log2: 14,
+    });
+    for message in [hello, Message::disconnect("busy")] {
+        socket::send(&server, &message, None).expect("said");
+    }
+    drop(server);
+    client.tend(Instant::now());
+    let refused = client.refused().expect("it is over");
+    assert!(matches!(&*refused, Refusal::Disconnected(why) if why == "busy"), "{refused}");
+}
+
 /// A server, its client's end of the connection, and what the client mapped.
 fn connected() -> (Endpoint, Connection, Arc<Region>) {
     let path = fresh_path();
