@@ -199,6 +199,10 @@ pub fn receive(socket: &OwnedFd) -> Result<Option<Received>, Refusal> {
     if got.bytes == 0 {
         return Err(Refusal::Closed);
     }
+    if got.flags.contains(ReturnFlags::CTRUNC) && descriptor.is_none() {
+        // None came of those that were sent: this process has as many as it may.
+        return Err(Errno::MFILE.into());
+    }
     if got.bytes != LEN || got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
         return Err(Refusal::Protocol("a message is not 128 bytes long"));
     }
