@@ -101,8 +101,10 @@ impl Swift {
     }
 
     fn update(&mut self, event: &AckEvent, host_late: bool) {
-        if self.cut_left > 0 || !self.cut_excess(event) {
-            self.grow(event, host_late);
+        let cuts = self.cut_left == 0 && self.cut_excess(event);
+        self.grow(event, host_late);
+        if cuts {
+            self.cut_left = self.cwnd_bytes();
         }
         self.cut_left = self.cut_left.saturating_sub(event.acked_bytes);
     }
@@ -114,13 +116,16 @@ impl Swift {
         if fabric == 0 && host == 0 {
             return false;
         }
-        let mtu = self.mtu_bytes.into();
-        self.fabric.cut(2 * fabric, mtu);
-        self.host.cut(2 * host, mtu);
-        self.cut_left = self.cwnd_bytes();
+        for (window, excess) in [(&mut self.fabric, fabric), (&mut self.host, host)] {
+            // The growth of one that is not late goes on.
+            if excess != 0 {
+                window.cut(2 * excess, self.mtu_bytes.into());
+            }
+        }
         true
     }
 
+    /// Grows the windows whose delay is not.
     fn grow(&mut self, event: &AckEvent, host_late: bool) {
         if event.app_limited {
             return;

@@ -118,3 +118,16 @@ fn a_cut_of_nothing_does_not_hide_a_loss_a_window_later() {
     swift.on_loss_episode(0);
     assert_eq!(swift.cwnd_bytes(), 8 * MTU);
 }
+
+#[test]
+fn a_slow_host_does_not_keep_the_fabrics_window_from_growing() {
+    let mut swift = swift();
+    swift.on_ack(&ack(1, Some(u32::MAX), 0));
+    assert_eq!(swift.windows(), (MAX / 2, MAX));
+    for _ in 0..10 * 64 {
+        swift.on_ack(&ack(1, Some(TARGET / 2), 100_000));
+    }
+    let (fabric, host) = swift.windows();
+    assert!(host < MAX / 8, "{host}");
+    assert!(fabric >= MAX / 2 + 8 * MTU, "one PMTU for each of its windows, of 10: {fabric}");
+}
