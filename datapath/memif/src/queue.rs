@@ -254,6 +254,7 @@ impl Receiver {
             };
             prefetch::read(at, self.last.len.min(prefetch::EXPECTED));
         }
+        let mut dropped = 0;
         for _ in 0..left {
             let desc = self.counts.ring.desc(self.next);
             if let Some(view) = self.view(desc) {
@@ -261,10 +262,13 @@ impl Receiver {
                 self.last = view;
                 self.views[self.count] = view;
                 self.count += 1;
+            } else if !desc.more {
+                // Of a packet in pieces the last one counts.
+                dropped += 1;
             }
             self.next = self.next.wrapping_add(1);
         }
-        (self.count, left - self.count)
+        (self.count, dropped)
     }
 
     /// The packet in the next slot, if it is whole.
