@@ -160,11 +160,13 @@ impl Dctcp {
     fn smooth(&mut self, rtt_ns: Option<u32>) {
         let Some(rtt_ns) = rtt_ns else { return };
         let sample = ticks(rtt_ns).max(1);
-        let smoothed = match self.rtt {
-            0 => sample.into(),
-            rtt => (u32::from(rtt) * 7 + u32::from(sample)).div_ceil(8),
+        // Rounded up both ways, so that it gets there.
+        let step = self.rtt.abs_diff(sample).div_ceil(8);
+        self.rtt = match self.rtt {
+            0 => sample,
+            rtt if rtt < sample => rtt + step,
+            rtt => rtt - step,
         };
-        self.rtt = u16::try_from(smoothed).unwrap_or(u16::MAX);
     }
 }
 

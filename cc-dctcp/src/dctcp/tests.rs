@@ -168,3 +168,17 @@ fn fair_growth_goes_by_the_square_of_the_round_trip() {
     assert!((63..=64).contains(&slower), "half as long, four times as slow: {slower}");
     assert_eq!(round_trips_to_grow(64_000, 4_000_000), 1, "a long path doubles its window at most");
 }
+
+#[test]
+fn the_round_trip_reaches_its_samples_from_above_as_from_below() {
+    let config = DctcpConfig { rtt_reference_ns: 64_000, ..DctcpConfig::new(MAX, MTU) };
+    for (before, after) in [(64 * 64, 32 * 64), (32 * 64, 64 * 64), (8 * 64, 64)] {
+        let mut dctcp = Dctcp::new(config);
+        for rtt_ns in [before, after] {
+            for _ in 0..100 {
+                dctcp.on_ack(&AckEvent { rtt_ns: Some(rtt_ns), ..ack(1, 1) });
+            }
+        }
+        assert_eq!(u32::from(dctcp.rtt) * 64, after);
+    }
+}
