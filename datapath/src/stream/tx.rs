@@ -187,14 +187,19 @@ impl TxStream {
     /// are in flight or none of them asked. Else an acknowledgement is under way, which keeps the sender going.
     #[inline]
     #[must_use]
-    pub const fn must_ask(&mut self, ends: bool) -> bool {
+    pub const fn must_ask(&self, ends: bool) -> bool {
         let in_flight = self.outstanding();
         let behind = self.asked.wrapping_sub(low(self.una)) as u32;
-        let asks = ends && (in_flight < ASK_FLIGHT || behind >= in_flight);
+        ends && (in_flight < ASK_FLIGHT || behind >= in_flight)
+    }
+
+    /// [`TxStream::send_new`] of a packet that asks for an acknowledgement, or does not.
+    #[inline]
+    pub fn send_new_that(&mut self, asks: bool, now: Time) -> Psn {
         if asks {
             self.asked = low(self.nxt);
         }
-        asks
+        self.send_new(now)
     }
 
     /// The PSN of the RetryQ that goes next.

@@ -171,6 +171,7 @@ fn send_new<T: TxSlots>(
             }
         }
         let last = qpc.req.sent + 1 == entry.packets;
+        let ack_req = qpc.tx.must_ask((last && position.wrapping_add(1) == tail) || room == 1);
         let wanted = Wanted {
             id: &qpc.id,
             template: &qpc.template,
@@ -178,7 +179,7 @@ fn send_new<T: TxSlots>(
             entry,
             msn: Msn::new(position.wrapping_sub(qpc.req.msn_base)),
             index: qpc.req.sent,
-            ack_req: qpc.tx.must_ask((last && position.wrapping_add(1) == tail) || room == 1),
+            ack_req,
         };
         let sent = if wqe.opcode.has_response() {
             emit_request(&wanted, units, slots)?
@@ -193,7 +194,7 @@ fn send_new<T: TxSlots>(
                 return Err(Stop::Failed);
             }
         }
-        qpc.tx.send_new(units.now);
+        qpc.tx.send_new_that(ack_req, units.now);
         units.counters.tx_requests += 1;
         grant.packets -= 1;
         room -= 1;
