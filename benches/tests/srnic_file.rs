@@ -128,6 +128,18 @@ fn a_single_byte_is_a_file() {
 }
 
 #[test]
+fn an_empty_file_is_a_file() {
+    let pair = Pair::new("empty", 0);
+    fs::write(pair.path("out"), "what was there").expect("written");
+    let (receiver, sender) = pair.start_both("", &[]);
+    assert_silent_success(&sender.end());
+    assert_silent_success(&receiver.end());
+    assert_eq!(fs::read(pair.path("out")).expect("received"), b"");
+    assert_eq!((number(&pair.json("send"), "bytes"), number(&pair.json("recv"), "bytes")), (0, 0));
+    assert!(!pair.path("out.part").exists());
+}
+
+#[test]
 fn a_receiver_that_is_killed_ends_the_sender() {
     let pair = Pair::new("kill-recv", SLOW);
     let (receiver, sender) = pair.start_slow();
@@ -183,8 +195,7 @@ fn what_the_receiver_cannot_write_the_sender_is_told() {
 
 #[test]
 fn a_file_that_cannot_be_sent_is_named_at_once() {
-    let pair = Pair::new("empty", 0);
-    pair.start("send", "", &[]).end().assert_failed(1, "in: it is empty");
+    let pair = Pair::new("unsent", 0);
     fs::remove_file(pair.path("in")).expect("removed");
     pair.start("send", "", &[]).end().assert_failed(1, "cannot open");
     pair.start("send", "fault:loss=lots:", &[]).end().assert_failed(2, "loss must be");

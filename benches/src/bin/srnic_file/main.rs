@@ -13,7 +13,7 @@ use srnic_benches::interrupt;
 use std::process::ExitCode;
 
 /// What both sides begin with on the side channel. Then the sender says `file` and `endpoint`, the receiver `region`
-/// and `endpoint`; after the transfer the receiver says `received` and the sender `done`.
+/// and `endpoint`, unless the file is empty; after the transfer the receiver says `received` and the sender `done`.
 const VERSION: &str = "srnic_file 1";
 
 fn main() -> ExitCode {

@@ -8,11 +8,11 @@ use srnic_benches::error::{Error, Result};
 use srnic_benches::link::wait_for_link;
 use srnic_benches::output;
 use srnic_benches::pump::PEER_WAIT;
-use std::fs;
+use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use verbs_api::{Access, Device, Endpoint, FileBacking, RecvRequest, Role};
 
 /// Receives one file.
@@ -35,6 +35,10 @@ fn receive(args: &RecvArgs, device: &Device, channel: &mut Channel) -> Result<Tr
     let remote: Endpoint = channel.hear(device, "endpoint")?;
     Channel::check_distinct(device, remote.ip)?;
     let partial = Partial::new(&args.out);
+    if bytes == 0 {
+        File::create(&partial.path).map_err(Error::file("create", &partial.path))?;
+        return end(args, device, channel, partial, Transfer { bytes, time: Duration::ZERO });
+    }
     let (pd, mut cq) = (device.alloc_pd(), device.create_cq(16)?);
     let file = FileBacking::create(&partial.path, bytes)?;
     let region = pd.register_file(file, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
@@ -50,11 +54,23 @@ fn receive(args: &RecvArgs, device: &Device, channel: &mut Channel) -> Result<Tr
     let start = Instant::now();
     Completions::new(&mut cq, channel).next("the receive")?;
     let transfer = Transfer { bytes, time: start.elapsed() };
-    partial.complete(&args.out)?;
-    channel.say("received", bytes)?;
     // Until the sender has its last acknowledgement, the engine must run.
-    let _: u64 = channel.hear(device, "done")?;
+    let ended = end(args, device, channel, partial, transfer);
     drop(queue_pair);
+    ended
+}
+
+/// Gives the file its name, and waits until the sender knows.
+fn end(
+    args: &RecvArgs,
+    device: &Device,
+    channel: &mut Channel,
+    partial: Partial,
+    transfer: Transfer,
+) -> Result<Transfer> {
+    partial.complete(&args.out)?;
+    channel.say("received", transfer.bytes)?;
+    let _: u64 = channel.hear(device, "done")?;
     Ok(transfer)
 }
 

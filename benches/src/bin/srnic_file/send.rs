@@ -8,8 +8,11 @@ use srnic_benches::completions::Completions;
 use srnic_benches::error::{Error, Result};
 use srnic_benches::link::wait_for_link;
 use srnic_benches::output;
+use std::fs::File;
+use std::io::Read as _;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::path::Path;
+use std::time::{Duration, Instant};
 use verbs_api::{
     Access, CompletionQueue, Device, Endpoint, FileBacking, MemoryRegion, ProtectionDomain, QueuePair,
     QueuePairBuilder, RemoteRegion, Role, SendData, SendRequest,
@@ -25,7 +28,7 @@ const RETRY_CNT: u8 = 7;
 /// Sends one file.
 pub fn run(args: &SendArgs) -> Result<()> {
     // What can go wrong without the peer goes wrong first.
-    let file = FileBacking::open(&args.input)?;
+    let file = open(&args.input)?;
     output::check_file(args.common.json.as_deref())?;
     let device = Device::open_spec(&args.common.device.clone().or_role(Role::Client))?;
     let address = SocketAddr::from((args.host, args.common.port));
@@ -37,6 +40,13 @@ pub fn run(args: &SendArgs) -> Result<()> {
     report::sender(&device, result?, args.common.json.as_deref())
 }
 
+/// The file's bytes. An empty one has none that could be mapped: found by reading, since files of /proc have no length.
+fn open(path: &Path) -> Result<Option<FileBacking>> {
+    let mut file = File::open(path).map_err(Error::file("open", path))?;
+    let empty = file.read(&mut [0]).map_err(Error::file("read", path))? == 0;
+    Ok(if empty { None } else { Some(FileBacking::open(path)?) })
+}
+
 /// A queue pair as both sides need it.
 pub fn queue_pair(common: &Common, pd: &ProtectionDomain, cq: &CompletionQueue) -> QueuePairBuilder {
     pd.queue_pair(cq, cq)
@@ -46,13 +56,21 @@ pub fn queue_pair(common: &Common, pd: &ProtectionDomain, cq: &CompletionQueue) 
         .retry_cnt(RETRY_CNT)
 }
 
-fn transfer(args: &SendArgs, device: &Device, file: FileBacking, channel: &mut Channel) -> Result<Transfer> {
+fn transfer(
+    args: &SendArgs,
+    device: &Device,
+    file: Option<FileBacking>,
+    channel: &mut Channel,
+) -> Result<Transfer> {
     let (pd, mut cq) = (device.alloc_pd(), device.create_cq(64)?);
-    let source = pd.register_file(file, Access::empty())?;
+    let source = file.map(|file| pd.register_file(file, Access::empty())).transpose()?;
     let prepared = queue_pair(&args.common, &pd, &cq).build()?;
-    let bytes = source.len() as u64;
+    let bytes = source.as_ref().map_or(0, MemoryRegion::len) as u64;
     channel.say("file", bytes)?;
     channel.say("endpoint", prepared.endpoint())?;
+    let Some(source) = source else {
+        return end(device, channel, Transfer { bytes, time: Duration::ZERO });
+    };
     let target: RemoteRegion = channel.hear(device, "region")?;
     if target.len != bytes {
         let said = format!("region {target}");
@@ -65,13 +83,17 @@ fn transfer(args: &SendArgs, device: &Device, file: FileBacking, channel: &mut C
 
     let start = Instant::now();
     write_all(args, &mut queue_pair, &source, &target, Completions::new(&mut cq, channel))?;
-    let transfer = Transfer { bytes, time: start.elapsed() };
+    end(device, channel, Transfer { bytes, time: start.elapsed() })
+}
+
+/// The receiver has the file, and is told that nothing more comes.
+fn end(device: &Device, channel: &mut Channel, transfer: Transfer) -> Result<Transfer> {
     let received: u64 = channel.hear(device, "received")?;
-    if received != bytes {
+    if received != transfer.bytes {
         let said = format!("received {received}");
         return Err(Error::Unexpected { said, expected: "the length of the file" });
     }
-    channel.say("done", bytes)?;
+    channel.say("done", transfer.bytes)?;
     Ok(transfer)
 }
 
