@@ -3,6 +3,8 @@
 #[expect(dead_code, reason = "what other tests need of it")]
 mod support;
 
+use std::fs::File;
+use std::io::Read as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use support::{LIMIT, Place, Running};
@@ -50,6 +52,32 @@ fn a_peer_that_hangs_is_shown_and_one_that_goes_on_is_not() {
         assert!(Instant::now() < deadline, "{table}");
     }
     client.signal("-INT");
+    drop((server, client));
+}
+
+#[test]
+fn a_capture_that_is_not_whole_is_counted() {
+    let place = Place::new("stat-capture");
+    let pcap = place.path("pcap");
+    assert!(Command::new("mkfifo").arg(&pcap).status().expect("mkfifo runs").success());
+    let start = |side: &str, more: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_write_bw"));
+        let device = format!("memif:{}{more}", place.path("memif").display());
+        command.args(["-d", &device, "-p", &place.port.to_string(), "-D", "600", "--progress"]);
+        command.args((side == "client").then_some("127.0.0.1"));
+        Running::start(command)
+    };
+    let more = format!(",pcap={},stat={}", pcap.display(), place.path("server.stat").display());
+    let server = start("server", &more);
+    // As if its disk were full behind the header.
+    let mut header = [0; 24];
+    File::open(&pcap).and_then(|mut file| file.read_exact(&mut header)).expect("the server writes it");
+    let mut client = start("client", "");
+    client.wait_for("messages in");
+    let deadline = Instant::now() + LIMIT;
+    while !look(&place, "server").contains(" port_unrecorded\n") {
+        assert!(Instant::now() < deadline, "{}", look(&place, "server"));
+    }
     drop((server, client));
 }
 

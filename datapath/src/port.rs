@@ -55,6 +55,8 @@ pub struct PortStats {
     pub tx_dropped: u64,
     /// Frames that the driver took for the wire and then could not send.
     pub tx_errors: u64,
+    /// Frames that are missing from the record of the port's frames: it could not be written any more.
+    pub unrecorded: u64,
 }
 
 /// A source and sink of Ethernet frames, driven by one thread.

@@ -2,6 +2,7 @@
 
 mod attributes;
 mod builder;
+mod capture;
 mod engines;
 
 pub use attributes::DeviceAttr;

@@ -11,6 +11,8 @@ use datapath::engine::{AsyncEvent, ModifyError};
 use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::QpType;
 use rdma_cm::{CommId, Event};
+use std::io;
+use std::path::Path;
 
 /// An event of one of our targets.
 macro_rules! tell {
@@ -41,6 +43,11 @@ pub fn open<T>(
         }
     }
     opened
+}
+
+/// The file of a device's frames lacks some.
+pub fn unrecorded(path: &Path, error: &io::Error) {
+    tell!(error, "device", path = %path.display(), %error, "capture incomplete");
 }
 
 /// The last object made from a device is gone.

@@ -258,4 +258,6 @@ fn a_device_records_every_frame_that_passes_its_faults() {
     assert_eq!(frames, port.rx_frames + port.tx_frames + faults.tx.dropped());
     let error = Device::open("sim:pcap,pcap=/nowhere/a.pcap").err().expect("no such directory");
     assert!(error.to_string().contains("/nowhere/a.pcap"), "{error}");
+    let error = Device::open("sim:pcap,pcap=/dev/full").err().expect("no room even for the header");
+    assert!(error.to_string().contains("cannot write /dev/full: No space left"), "{error}");
 }

@@ -143,3 +143,21 @@ fn what_fails_is_told() {
         );
     });
 }
+
+#[test]
+fn a_capture_whose_end_could_not_be_written_is_told_of() {
+    let (reader, writer) = io::pipe().expect("a pipe");
+    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
+    listen(|told| {
+        let device = Device::open(&format!("sim:torn,pcap={path}")).expect("the header is taken");
+        told.lines();
+        drop(reader);
+        // One frame at least: the question for a host that nobody has.
+        device.alloc_pd().create_ah_to([10, 77, 9, 9].into()).expect_err("nobody");
+        drop(device);
+        let lines = told.lines();
+        let line = lines.iter().find(|line| line.contains("capture incomplete")).expect("it is told");
+        assert!(line.starts_with("ERROR srnic::device: capture incomplete path=/proc/self/fd/"), "{line}");
+        assert!(line.contains("roken pipe"), "{line}");
+    });
+}

@@ -154,6 +154,7 @@ impl<P: Port, W: Write> Port for PcapTap<P, W> {
     fn stats(&self) -> PortStats {
         let mut stats = self.inner.stats();
         stats.tx_dropped += self.tx_dropped;
+        stats.unrecorded += self.pcap.stats().unrecorded;
         stats
     }
 }

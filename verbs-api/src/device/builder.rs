@@ -1,6 +1,6 @@
 //! Opening a device.
 
-use super::{Device, Inner};
+use super::{Device, Inner, capture};
 use crate::driver::{Driver, EngineThread, SlowPath};
 use crate::error::Error;
 use crate::events::Events;
@@ -13,10 +13,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use datapath::engine::{AckTiming, Engine, EngineConfig};
 use datapath::port::Port;
 use datapath::port::fault::{Fault, FaultConfig, FaultStats};
-use datapath::port::pcap_tap::PcapTap;
 use datapath::sched::SchedulerConfig;
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -155,10 +152,9 @@ impl DeviceBuilder {
         faults: Option<&FaultConfig>,
         path: &Path,
     ) -> Result<Device, Error> {
-        let file = record(path)?;
         let nothing = FaultConfig::default();
         let port: Box<dyn Port + Send> = Box::new(port);
-        let port = PcapTap::new(Fault::new(port, faults.unwrap_or(&nothing)), file);
+        let port = capture::tap(Fault::new(port, faults.unwrap_or(&nothing)), path)?;
         self.over(port, config, |tap| tap.inner().fault_stats())
     }
 
@@ -219,12 +215,6 @@ impl DeviceBuilder {
         };
         Ok(Device { inner: Arc::new(inner) })
     }
-}
-
-/// The file that takes a copy of every frame.
-pub(super) fn record(path: &Path) -> Result<BufWriter<File>, Error> {
-    let fails = |source| Error::File { path: path.to_owned(), doing: "create", source };
-    Ok(BufWriter::new(File::create(path).map_err(fails)?))
 }
 
 impl Device {

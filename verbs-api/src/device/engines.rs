@@ -1,6 +1,6 @@
 //! Opening a device with several engines: a [`Device`] for each, on a queue of its own of the one port.
 
-use super::{Device, DeviceBuilder};
+use super::{Device, DeviceBuilder, capture};
 use crate::error::Error;
 use crate::spec::{DeviceSpec, Transport, driver_of_engine};
 use crate::trace;
@@ -168,7 +168,7 @@ fn with_faults(port: Box<dyn QueuePort>, spec: &DeviceSpec) -> Result<Box<dyn Qu
         None => port,
     };
     Ok(match &spec.pcap {
-        Some(path) => Box::new(PcapTap::new(port, super::builder::record(path)?)),
+        Some(path) => Box::new(capture::tap(port, path)?),
         None => port,
     })
 }

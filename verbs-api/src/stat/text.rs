@@ -93,6 +93,7 @@ impl Facts {
             ("tx_bytes", port.tx_bytes),
             ("tx_dropped", port.tx_dropped),
             ("tx_errors", port.tx_errors),
+            ("unrecorded", port.unrecorded),
         ];
         for (name, value) in of_port {
             writeln!(text, "# TYPE srnic_port_{name} counter\nsrnic_port_{name} {value}")?;

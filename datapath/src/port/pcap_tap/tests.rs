@@ -136,6 +136,7 @@ fn a_failing_writer_never_fails_the_traffic_and_is_not_written_to_again() {
         tap.tx_flush();
         assert_eq!(tap.inner().wire, vec![vec![5; 60]; 4]);
         assert_eq!(tap.tap_stats(), TapStats { recorded: 1, unrecorded: 4, write_errors: 1 });
+        assert_eq!(tap.stats().unrecorded, 4);
         let taken = tap.into_parts().1.taken;
         assert_eq!(taken.len(), 24 + 16 + 60 + 30, "nothing follows the torn record");
     }
