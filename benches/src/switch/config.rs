@@ -78,6 +78,11 @@ pub enum PortSpecError {
     /// A device that nobody outside of the process can reach.
     #[error("a sim: device reaches nobody outside of the switch; give it memif:, vhost: or af_packet: ports")]
     Sim,
+    /// What takes an engine.
+    #[error(
+        "a port of the switch is neither recorded nor looked into: leave pcap= and stat= out, and give them to its host's device"
+    )]
+    Engine,
 }
 
 impl FromStr for PortSpec {
@@ -94,6 +99,9 @@ impl FromStr for PortSpec {
         let device = device.parse::<DeviceSpec>()?.or_role(Role::Server);
         if matches!(device.transport, Transport::Sim { .. }) {
             return Err(PortSpecError::Sim);
+        }
+        if device.pcap.is_some() || device.stat.is_some() {
+            return Err(PortSpecError::Engine);
         }
         Ok(Self { text: text.to_owned(), device, queue })
     }

@@ -43,6 +43,10 @@ impl Link {
             let text = "raw frames pass no `fault:`; give the device behind it";
             return Err(Error::Options(text.to_owned()));
         }
+        if spec.pcap.is_some() || spec.stat.is_some() {
+            let text = "raw frames pass no engine, which `pcap=` and `stat=` look into; leave them out";
+            return Err(Error::Options(text.to_owned()));
+        }
         let OpenPort { eth, max_frame, mac, reconnect, .. } = open_port(&spec)?;
         let mut header = [0; HEADER];
         header[6..12].copy_from_slice(&mac);
