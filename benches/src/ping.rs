@@ -23,6 +23,9 @@ const MAGIC: [u8; 4] = *b"SRNP";
 /// Bytes of a message before its filling: magic, kind, sequence number.
 pub const HEADER: usize = 4 + 4 + 8;
 const RECEIVES: u32 = 64;
+/// Requests that are remembered at most, of those that were answered and of those that were not: who floods for a day has
+/// sent more than memory holds.
+const REMEMBERED: usize = 4096;
 /// How long a host that could not be reached is not looked for again, which takes three seconds.
 const SILENCE: Duration = Duration::from_secs(30);
 
@@ -137,13 +140,19 @@ impl Pinger {
         self.waiting.len()
     }
 
+    /// Whether request `number` has no answer.
+    #[must_use]
+    pub fn awaits(&self, number: u64) -> bool {
+        self.waiting.contains_key(&number)
+    }
+
     /// Sends request `number` of `len` bytes to `host`, whose Ethernet address is looked for the first time.
     ///
     /// # Errors
     /// [`Error::Verbs`]: nobody answers for the address, or the message is longer than a packet.
     pub fn ask(&mut self, host: IpAddr, number: u64, len: usize) -> Result<()> {
         self.send(host, Kind::Request, number, len.max(HEADER))?;
-        self.waiting.insert(number, Instant::now());
+        remember(&mut self.waiting, number, Instant::now());
         self.statistics.sent += 1;
         Ok(())
     }
@@ -196,7 +205,7 @@ impl Pinger {
             return Ok(None);
         }
         if let Some(asked) = self.waiting.remove(&number) {
-            self.answered.insert(number, asked);
+            remember(&mut self.answered, number, asked);
             let time = asked.elapsed();
             self.statistics.record(time);
             return Ok(Some(Answer { from, number, time, duplicate: false }));
@@ -240,6 +249,14 @@ impl Pinger {
         let gather = [self.memory.slice(start..start + len)?];
         let datagram = Datagram::new(SendData::Gather(&gather), way, QPN, QKEY);
         Ok(self.pair.post_send(&datagram.signaled())?)
+    }
+}
+
+/// The oldest make room.
+fn remember(requests: &mut BTreeMap<u64, Instant>, number: u64, asked: Instant) {
+    requests.insert(number, asked);
+    if requests.len() > REMEMBERED {
+        requests.pop_first();
     }
 }
 

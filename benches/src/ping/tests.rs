@@ -111,6 +111,19 @@ fn who_cannot_be_reached_is_counted_and_the_others_are_answered() {
 }
 
 #[test]
+fn what_is_remembered_of_many_requests_is_bounded() {
+    let device = device("sim:ping-many,ip=10.77.0.9");
+    let mut end = Pinger::new(&device).expect("an end");
+    for number in 0..2 * REMEMBERED as u64 {
+        end.ask(device.ip(), number, 56).expect("sent");
+        while end.awaits(number) {
+            end.step().expect("it goes on");
+        }
+    }
+    assert_eq!((end.answered.len(), end.unanswered()), (REMEMBERED, 0));
+}
+
+#[test]
 fn what_is_lost_is_not_answered_and_what_comes_twice_is_said() {
     for (faults, lost) in [("loss_tx=30%,seed=3", true), ("dup=100%,seed=3", false)] {
         let device = device(&format!("fault:{faults}:sim:ping-faults-{lost}"));
