@@ -21,6 +21,25 @@ fn a_device_that_pings_itself_is_answered() {
 }
 
 #[test]
+fn pings_without_an_interval_are_answered() {
+    let arguments = ["-d", "sim:flood,ip=10.77.0.9", "10.77.0.9", "-c", "1000", "-i", "0", "-q"];
+    let (output, text) = run(env!("CARGO_BIN_EXE_srnic_ping"), &arguments);
+    assert!(output.status.success(), "{output:?}");
+    assert!(text.contains("\n1000 datagrams sent, 1000 answered, 0.0% lost\n"), "{text}");
+}
+
+#[test]
+fn a_time_that_is_none_is_refused() {
+    for option in ["--interval=-1", "--timeout=nan"] {
+        // One ping would be sent, and the next never.
+        let arguments = ["-d", "sim:never,ip=10.77.0.9", "10.77.0.10", "-c", "2", option];
+        let (output, _) = run(env!("CARGO_BIN_EXE_srnic_ping"), &arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains("a number of seconds, 0 or more"), "{option}: {error}");
+    }
+}
+
+#[test]
 fn what_cannot_be_tried_is_an_error_and_says_why() {
     let (output, _) =
         run(env!("CARGO_BIN_EXE_srnic_ping"), &["-d", "sim:long", "10.77.0.1", "-s", "100000", "-c", "1"]);

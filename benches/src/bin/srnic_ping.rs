@@ -23,15 +23,15 @@ struct Cli {
     /// Datagrams to send; without it, until Ctrl-C
     #[arg(short, long)]
     count: Option<u64>,
-    /// Seconds between two datagrams
-    #[arg(short, long, default_value_t = 1.0)]
-    interval: f64,
+    /// Seconds between two datagrams; 0 sends the next as soon as one is answered, but after 10 ms anyway
+    #[arg(short, long, default_value = "1", value_parser = seconds)]
+    interval: Duration,
     /// Bytes of a datagram, 16 up to what a packet carries
     #[arg(short, long, default_value_t = 56)]
     size: usize,
     /// Seconds to wait for the last answers
-    #[arg(short = 'W', long, default_value_t = 1.0)]
-    timeout: f64,
+    #[arg(short = 'W', long, default_value = "1", value_parser = seconds)]
+    timeout: Duration,
     /// Never gives the processor away: the least time to an answer, and a core that is always busy. Without it, who has
     /// heard nothing for 200 us looks again every millisecond at least
     #[arg(long)]
@@ -39,6 +39,14 @@ struct Cli {
     /// Only the summary
     #[arg(short, long)]
     quiet: bool,
+}
+
+/// Requests follow each other faster than this only if the one before is answered.
+const FLOOD: Duration = Duration::from_millis(10);
+
+fn seconds(text: &str) -> Result<Duration, &'static str> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or("a number of seconds, 0 or more")
 }
 
 fn main() -> ExitCode {
@@ -79,16 +87,22 @@ fn run(cli: &Cli) -> error::Result<bool> {
 }
 
 fn ping(cli: &Cli, host: IpAddr, pinger: &mut Pinger) -> error::Result<()> {
-    let seconds = |value: f64| Duration::try_from_secs_f64(value).unwrap_or(Duration::MAX);
     let mut number = 0;
     while cli.count.is_none_or(|count| number < count) {
         pinger.ask(host, number, cli.size)?;
         number += 1;
         let last = cli.count == Some(number);
-        let limit = seconds(if last { cli.timeout } else { cli.interval });
         let asked = Instant::now();
-        while asked.elapsed() < limit && !(last && pinger.unanswered() == 0) {
+        loop {
             interrupt::check()?;
+            let passed = asked.elapsed();
+            let over = match last {
+                true => passed >= cli.timeout || pinger.unanswered() == 0,
+                false => passed >= cli.interval && (passed >= FLOOD || !pinger.awaits(number - 1)),
+            };
+            if over {
+                break;
+            }
             let Some(answer) = pinger.step()? else {
                 // Whose answer is under way is not slept for.
                 if pinger.unanswered() == 0 {
