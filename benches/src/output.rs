@@ -41,7 +41,14 @@ fn can_write(path: &Path) -> io::Result<()> {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            Ok(access(parent.unwrap_or(Path::new(".")), Access::WRITE_OK | Access::EXEC_OK)?)
+            let parent = parent.unwrap_or(Path::new("."));
+            if let Ok(target) = path.read_link() {
+                return can_write(&parent.join(target));
+            }
+            if path.as_os_str().is_empty() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+                return Err(error);
+            }
+            Ok(access(parent, Access::WRITE_OK | Access::EXEC_OK)?)
         }
         Err(error) => Err(error),
     }
@@ -61,7 +68,13 @@ mod tests {
         assert_eq!(std::fs::read(&file).expect("it is there"), b"kept");
         check_file(Some(&dir.join("new"))).expect("it can be made");
         assert!(!dir.join("new").exists());
-        for impossible in [dir.clone(), dir.join("missing/new"), file.join("new")] {
+        let (good, bad) = (dir.join("good"), dir.join("bad"));
+        std::os::unix::fs::symlink("new", &good).expect("made");
+        check_file(Some(&good)).expect("the link's target can be made");
+        std::os::unix::fs::symlink("missing/new", &bad).expect("made");
+        let (nothing, no_directory) = ("".into(), dir.join("new/"));
+        for impossible in [dir.clone(), dir.join("missing/new"), file.join("new"), bad, nothing, no_directory]
+        {
             check_file(Some(&impossible)).expect_err("nobody can write there");
         }
         check_file(None).expect("nothing is to be written");
