@@ -160,4 +160,32 @@ impl Link {
         }
         Err(Error::Completion { what: "a work request", status: done.status })
     }
+
+    /// The same for a peer whose requests complete nothing here, however long it is at it.
+    pub fn serve(&mut self) -> Result<()> {
+        self.progress_at = Instant::now();
+        self.poll().map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[test]
+    fn who_only_serves_is_patient_and_who_waits_for_completions_is_not() {
+        let args = Args::parse_from(["srnic_perftest", "write-bw", "-d", "sim:serves"]);
+        let [device, other] =
+            ["sim:serves,driver=thread"; 2].map(|text| Device::open(text).expect("a device"));
+        let keys = Half::new(&other, &args).expect("an end").keys(&other);
+        let mut link = Half::new(&device, &args)
+            .and_then(|half| half.connect(&device, &args, &keys, 0))
+            .expect("connected");
+        let long_ago = Instant::now().checked_sub(2 * PATIENCE).expect("the machine runs for longer");
+        link.progress_at = long_ago;
+        link.serve().expect("the client is busy");
+        link.progress_at = long_ago;
+        assert!(matches!(link.poll(), Err(Error::Late(..))));
+    }
 }

@@ -29,7 +29,7 @@ pub fn follow(link: &mut Link, args: &Args, side: &mut Side) -> Result<String> {
                 if let Some(said) = side.poll()? {
                     break said;
                 }
-                link.poll()?;
+                link.serve()?;
             };
             side.say(&said)?;
             served(link, args)
