@@ -5,7 +5,7 @@ use crate::dial::dial;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::output;
-use crate::pump::linger;
+use crate::pump::{linger, wait_for, wait_until};
 use clap::Parser;
 use std::net::IpAddr;
 use std::process::ExitCode;
@@ -78,7 +78,10 @@ fn connect(device: &Device, args: &Args) -> Result<(QueuePair, Queue)> {
     let (prepared, queue) = prepare()?;
     let listener = Listener::bind(device, args.port)?;
     eprintln!("srnic_rping: waiting for a client on {}", listener.local_addr());
-    Ok((listener.get_request(PATIENCE)?.accept(prepared)?.wait(PATIENCE)?, queue))
+    let request = wait_until(device, "no client came", None, || Ok(listener.poll()))?;
+    let mut connecting = request.accept(prepared)?;
+    let pair = wait_for(device, "the client went away again", || Ok(connecting.poll()?))?;
+    Ok((pair, queue))
 }
 
 /// What a queue pair works with.

@@ -4,6 +4,7 @@
 mod support;
 
 use std::process::Command;
+use std::time::Duration;
 use support::{Ended, Place, Running};
 
 const LISTENS: &str = "waiting for a client on 10.77.0.1:7174";
@@ -33,6 +34,16 @@ fn pings_of_many_packets_come_back_as_they_went() {
         let said = String::from_utf8_lossy(&end.0.stdout);
         assert_eq!(said, "10 pings of 70000 bytes in the SRNIC dialect; disconnected on both sides\n");
     }
+}
+
+#[test]
+fn a_server_without_a_client_can_be_interrupted() {
+    let place = Place::new("rping-int");
+    let mut server = rping(&place, 1, &[]);
+    server.wait_for(LISTENS);
+    server.signal("-INT");
+    // Well within the time after which it gave up in the past.
+    server.end_within(Duration::from_secs(40)).assert_failed(130, "interrupted");
 }
 
 #[test]
