@@ -7,6 +7,7 @@
 mod cm;
 mod stream;
 
+use crate::dial;
 use crate::error::{Error, Result};
 use crate::pump::{Drive, PEER_WAIT, wait_for, wait_until};
 use cm::Meeting;
@@ -78,14 +79,7 @@ impl Channel {
     /// # Errors
     /// As [`Channel::accept`].
     pub fn connect(engine: &impl Drive, version: &'static str, address: SocketAddr) -> Result<Self> {
-        let fails = |source| Error::Channel { address, doing: "connect", source };
-        let stream = wait_for(engine, "no peer was there", || {
-            match TcpStream::connect_timeout(&address, PEER_WAIT) {
-                Ok(stream) => Ok(Some(stream)),
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(None),
-                Err(error) => Err(fails(error)),
-            }
-        })?;
+        let stream = dial::tcp(engine, address, "no peer was there")?;
         Self::by_tcp(engine, version, stream, address)
     }
 

@@ -1,8 +1,12 @@
 //! Connecting to a listener of another process, which may be started a little later.
 
 use crate::error::{Error, Result};
-use crate::pump::wait_for;
-use std::net::SocketAddr;
+use crate::pump::{Drive, wait_for};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use verbs_api::{
     ConnectionError, Connector, Device, Error as VerbsError, PreparedQueuePair, QueuePair, RejReason,
@@ -34,6 +38,54 @@ pub fn dial<T>(
             connected => return connected.map(|pair| (pair, rest)),
         }
     }
+}
+
+/// Connects by TCP as soon as somebody listens at `address`; `missing` says what is not there if nobody does. A host that does not
+/// answer at all is waited for like one that refuses, with an eye on Ctrl-C.
+///
+/// # Errors
+/// [`Error::Channel`], [`Error::Late`], [`Error::Interrupted`].
+pub(crate) fn tcp(engine: &impl Drive, address: SocketAddr, missing: &'static str) -> Result<TcpStream> {
+    let mut trying = None;
+    wait_for(engine, missing, || {
+        let stream = match trying.take() {
+            Some(stream) => Ok(stream),
+            None => begin(address),
+        };
+        match stream.and_then(|stream| Ok((is_decided(&stream)?, stream))) {
+            Ok((true, stream)) => Ok(Some(stream)),
+            Ok((false, stream)) => {
+                trying = Some(stream);
+                Ok(None)
+            }
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(None),
+            Err(source) => Err(Error::Channel { address, doing: "connect", source }),
+        }
+    })
+}
+
+/// A connection that may still be under way. It never blocks.
+fn begin(address: SocketAddr) -> io::Result<TcpStream> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    match connect(&socket, &address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket.into()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Whether it is connected, or why it will not be.
+fn is_decided(stream: &TcpStream) -> io::Result<bool> {
+    let mut ready = [PollFd::new(stream, PollFlags::OUT)];
+    match poll(&mut ready, Some(&Timespec::default())) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    if ready[0].revents().is_empty() {
+        return Ok(false);
+    }
+    stream.take_error()?.map_or(Ok(true), Err)
 }
 
 /// Whether it is as if the server had not been started yet.

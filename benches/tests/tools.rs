@@ -3,11 +3,13 @@
 mod support;
 
 use std::fs::{self, File};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 use support::{Ended, LIMIT, Place, Running};
 
 const DEVINFO: &str = env!("CARGO_BIN_EXE_srnic_devinfo");
+const RAW_BW: &str = env!("CARGO_BIN_EXE_srnic_raw_bw");
 const PING: &str = env!("CARGO_BIN_EXE_srnic_ping");
 const WRITE_BW: &str = env!("CARGO_BIN_EXE_srnic_write_bw");
 
@@ -89,6 +91,48 @@ fn what_can_go_wrong_without_a_client_goes_wrong_before_one_is_waited_for() {
     refuse(&[], "cannot listen");
     fs::create_dir(place.path("server.json")).expect("made");
     refuse(&[], "server.json: is a directory");
+}
+
+#[test]
+fn raw_frames_are_neither_recorded_nor_told_of() {
+    let place = Place::new("tools-raw");
+    for key in ["pcap", "stat"] {
+        let device = format!("memif:{},{key}={}", place.path("memif").display(), place.path(key).display());
+        let ended = Running::start(command(RAW_BW, &["-d", &device, "-p", &place.port.to_string()]));
+        // It would wait for a client.
+        ended.end_within(LIMIT).assert_failed(1, "raw frames pass no engine");
+    }
+}
+
+/// A port whose host lets nobody in, and does not refuse either: its queue of connections is full.
+fn silent_host() -> (TcpListener, TcpStream) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    rustix::net::listen(&listener, 0).expect("it listens");
+    let waiting = TcpStream::connect(listener.local_addr().expect("bound")).expect("there is room for one");
+    (listener, waiting)
+}
+
+#[test]
+fn who_waits_for_a_host_that_is_silent_can_be_interrupted() {
+    let (listener, _waiting) = silent_host();
+    let port = listener.local_addr().expect("bound").port().to_string();
+    let place = Place::new("tools-silent");
+    let perftest = env!("CARGO_BIN_EXE_srnic_perftest");
+    for (program, first) in [(WRITE_BW, None), (perftest, Some("send-bw"))] {
+        let stat = place.path("stat");
+        let device = format!("sim:silent,ip=10.77.0.9,stat={}", stat.display());
+        let mut client = command(program, &["-d", &device, "-p", &port]);
+        client.args(first).arg("127.0.0.1");
+        let client = Running::start(client);
+        let deadline = Instant::now() + LIMIT;
+        // The device is open, so that it connects next, with its signals caught.
+        while !stat.exists() {
+            assert!(Instant::now() < deadline, "the device does not open");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        client.signal("-INT");
+        client.end_within(Duration::from_secs(40)).assert_failed(130, "interrupted");
+    }
 }
 
 #[test]

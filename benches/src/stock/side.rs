@@ -1,9 +1,10 @@
 //! The side channel: bytes over TCP, with the engine running while they are waited for.
 
 use super::cli::Args;
+use crate::dial;
 use crate::error::{Error, Result};
 use crate::perf::tool::resolve;
-use crate::pump::{PEER_WAIT, wait_for};
+use crate::pump::wait_for;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use verbs_api::Device;
@@ -24,7 +25,11 @@ impl Side {
             None => SocketAddr::from((args.bind, args.port)),
         };
         let is_client = args.host.is_some();
-        let stream = if is_client { connect(device, address)? } else { accept(device, address)? };
+        let stream = if is_client {
+            dial::tcp(device, address, "no server was there")?
+        } else {
+            accept(device, address)?
+        };
         let fails = |source| Error::Channel { address, doing: "set it up", source };
         stream.set_nonblocking(true).map_err(fails)?;
         stream.set_nodelay(true).map_err(fails)?;
@@ -109,14 +114,6 @@ impl Side {
             eprintln!("{what} {} bytes: {}", bytes.len(), bytes.escape_ascii());
         }
     }
-}
-
-fn connect(device: &Device, address: SocketAddr) -> Result<TcpStream> {
-    wait_for(device, "no server was there", || match TcpStream::connect_timeout(&address, PEER_WAIT) {
-        Ok(stream) => Ok(Some(stream)),
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(None),
-        Err(source) => Err(Error::Channel { address, doing: "connect", source }),
-    })
 }
 
 fn accept(device: &Device, address: SocketAddr) -> Result<TcpStream> {

@@ -1,6 +1,7 @@
 //! The connection that is measured.
 
 use crate::channel::Channel;
+use crate::dial;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::perf::cli::TcpArgs;
@@ -32,7 +33,7 @@ impl Stream {
         let [ours, theirs] = channel.ends();
         let stream = if args.basics.is_client() {
             let port: u16 = channel.hear(&Nothing, "data")?;
-            TcpStream::connect((theirs, port)).map_err(fails("connect"))?
+            dial::tcp(&Nothing, (theirs, port).into(), "the peer did not listen")?
         } else {
             let listener = TcpListener::bind((ours, 0)).map_err(fails("listen"))?;
             listener.set_nonblocking(true).map_err(fails("listen"))?;
