@@ -20,7 +20,7 @@ use verbs_api::{Device, Endpoint, PreparedQueuePair, QueuePair};
 
 /// Longest line that is read: twenty times what is needed.
 const LINE_MAX: usize = 4096;
-/// How soon a peer that fails says so.
+/// How soon a peer that fails says so, and hears why we do.
 const REASON: Duration = Duration::from_secs(1);
 
 /// What carries the lines: bytes in order, both ways. Reading never blocks.
@@ -103,6 +103,8 @@ impl Channel {
         self.write(version)?;
         let said = wait_for(engine, "the peer did not say its version", || self.poll())?;
         if said != version {
+            // The peer is to hear ours, too, before we leave.
+            self.finish(REASON);
             return Err(Error::Unexpected { said, expected: version });
         }
         Ok(self)
