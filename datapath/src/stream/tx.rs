@@ -195,7 +195,7 @@ impl TxStream {
 
     /// [`TxStream::send_new`] of a packet that asks for an acknowledgement, or does not.
     #[inline]
-    pub fn send_new_that(&mut self, asks: bool, now: Time) -> Psn {
+    pub fn send_new_asking(&mut self, asks: bool, now: Time) -> Psn {
         if asks {
             self.asked = low(self.nxt);
         }

@@ -57,15 +57,15 @@ fn a_held_acknowledgement_goes_behind_what_is_posted() {
 
 #[test]
 fn a_packet_that_found_the_port_full_has_asked_for_nothing() {
-    const BEFORE: u64 = ASK_FLIGHT as u64 + 1;
+    const BEFORE: usize = ASK_FLIGHT as usize + 1;
     let (mut rig, mut handles) = rig(AckTiming::Spaced);
-    rig.sides[0].engine.port_mut().ring = BEFORE as usize;
+    rig.sides[0].engine.port_mut().ring = BEFORE;
     rig.step();
     // The last of them finds it full.
-    stage(&rig, &mut handles, 0, BEFORE + 1);
+    stage(&rig, &mut handles, 0, BEFORE as u64 + 1);
     handles[0].send.submit();
     rig.sides[0].engine.turn(rig.now);
-    assert_eq!(rig.sides[0].engine.port().sent().count(), BEFORE as usize);
+    assert_eq!(rig.sides[0].engine.port().sent().count(), BEFORE);
     stage(&rig, &mut handles, 0, 2);
     handles[0].send.submit();
     rig.sides[0].engine.turn(rig.now);
@@ -74,7 +74,7 @@ fn a_packet_that_found_the_port_full_has_asked_for_nothing() {
         Packet::parse(&frame[datagram.transport.clone()]).unwrap().bth().ack_req
     };
     let asking: Vec<bool> = rig.sides[0].engine.port().sent().map(asks).collect();
-    assert_eq!(asking.len(), BEFORE as usize + 3);
+    assert_eq!(asking.len(), BEFORE + 3);
     assert!(asking.contains(&true), "{asking:?}");
 }
 

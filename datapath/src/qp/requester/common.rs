@@ -65,7 +65,7 @@ pub(super) fn send_common<T: TxSlots>(
         entry.ssn = numbers.ssn;
         entry.packets = 1;
         entry.rpsn_start = numbers.psn;
-        qpc.tx.send_new_that(numbers.ack_req, units.now);
+        qpc.tx.send_new_asking(numbers.ack_req, units.now);
         qpc.req.next = position.wrapping_add(1);
         if !wqe.is_write {
             qpc.req.ssn = numbers.ssn.next();

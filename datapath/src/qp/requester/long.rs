@@ -50,7 +50,7 @@ pub(super) fn send_long<T: TxSlots>(
             break;
         };
         slots.commit(loopback, len);
-        qpc.tx.send_new_that(numbers.ack_req, units.now);
+        qpc.tx.send_new_asking(numbers.ack_req, units.now);
         grant.bytes = grant.bytes.saturating_sub(payload.len());
         sent += 1;
     }

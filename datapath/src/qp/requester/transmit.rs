@@ -194,7 +194,7 @@ fn send_new<T: TxSlots>(
                 return Err(Stop::Failed);
             }
         }
-        qpc.tx.send_new_that(ack_req, units.now);
+        qpc.tx.send_new_asking(ack_req, units.now);
         units.counters.tx_requests += 1;
         grant.packets -= 1;
         room -= 1;

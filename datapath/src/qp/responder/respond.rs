@@ -116,7 +116,7 @@ fn send_new<T: TxSlots>(
     while responses.has_new_work() && responses.tx.may_send_new() && grant.has_room(qpc.id.pmtu) {
         let ack_req = responses.tx.must_ask(responses.empties() || responses.tx.closes_gate());
         let payload = send(qpc, responses, units, slots, responses.tx.nxt(), ack_req)?;
-        responses.tx.send_new_that(ack_req, units.now);
+        responses.tx.send_new_asking(ack_req, units.now);
         units.counters.tx_responses += 1;
         grant.bytes = grant.bytes.saturating_sub(payload);
         grant.packets -= 1;
