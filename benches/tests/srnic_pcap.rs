@@ -120,3 +120,12 @@ fn a_file_that_is_no_capture_is_an_error() {
     assert!(error.contains("neither a pcap nor a pcapng file"), "{error}");
     assert_eq!(run(&[data("missing.pcap")]).status.code(), Some(2));
 }
+
+#[test]
+fn of_a_capture_that_breaks_off_is_told_what_it_has() {
+    let output = run_spoilt("broken-off", |file| file.truncate(file.len() - 1));
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("a record is cut off"), "{error}");
+    assert!(text(&output).contains(" frames"), "{}", text(&output));
+}

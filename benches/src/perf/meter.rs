@@ -42,11 +42,11 @@ impl Rates {
         })
     }
 
-    /// Those of two directions at once.
+    /// Those of two directions at once, of which the other is what a peer says.
     #[must_use]
     pub fn sum(self, other: Self) -> Self {
         Self {
-            iterations: self.iterations + other.iterations,
+            iterations: self.iterations.saturating_add(other.iterations),
             average: self.average + other.average,
             peak: self.peak + other.peak,
         }
@@ -166,6 +166,12 @@ mod tests {
 
     fn close(one: f64, two: f64) -> bool {
         (one - two).abs() < two * 1e-9
+    }
+
+    #[test]
+    fn however_much_a_peer_says_it_is_summed() {
+        let said = Rates { iterations: u64::MAX, ..Rates::default() };
+        assert_eq!(measured(&[(1000, 1000)]).sum(said).iterations, u64::MAX);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::cli::Args;
 use crate::dial;
 use crate::error::{Error, Result};
 use crate::perf::tool::resolve;
-use crate::pump::wait_for;
+use crate::pump::{wait_for, wait_until};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use verbs_api::Device;
@@ -116,12 +116,13 @@ impl Side {
     }
 }
 
+/// Waits for a client as long as it takes, as perftest's servers do.
 fn accept(device: &Device, address: SocketAddr) -> Result<TcpStream> {
     let fails = |doing| move |source| Error::Channel { address, doing, source };
     let listener = TcpListener::bind(address).map_err(fails("listen"))?;
     listener.set_nonblocking(true).map_err(fails("listen"))?;
     eprintln!("srnic_perftest: waiting for a client on {address}");
-    wait_for(device, "no client came", || match listener.accept() {
+    wait_until(device, "no client came", None, || match listener.accept() {
         Ok((stream, _)) => Ok(Some(stream)),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(fails("accept")(error)),

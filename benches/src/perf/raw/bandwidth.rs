@@ -88,7 +88,7 @@ fn measure(
     channel.say("received", received)?;
     let theirs: Rates = channel.hear(&Nothing, "received")?;
     let rates = received.sum(theirs);
-    let sent = expected + sent.iterations;
+    let sent = expected.saturating_add(sent.iterations);
     let lost = Lost { drops: sent.saturating_sub(rates.iterations), ..Lost::default() };
     report.add_rates(size, rates, args.rates.report_gbits, lost);
     Ok(())
