@@ -46,19 +46,14 @@ pub(super) fn send_common<T: TxSlots>(
             ssn: qpc.req.ssn,
             ack_req: qpc.tx.must_ask(position.wrapping_add(1) == tail || sent + 1 == room),
         };
-        let Some(head) = head(&qpc.id, &qpc.template, &wqe, &numbers, &Part::whole(payload.len())) else {
-            break;
-        };
-        let loopback = qpc.id.loopback;
-        let Some(frame) = slots.slot(loopback) else {
-            end = Err(Stop::PortFull);
-            break;
-        };
-        let Some(len) = build(&qpc.template, head, &payload, frame) else {
-            slots.cancel(loopback);
-            break;
-        };
-        slots.commit(loopback, len);
+        match emit(qpc, slots, &wqe, &numbers, &Part::WHOLE, &payload) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(stop) => {
+                end = Err(stop);
+                break;
+            }
+        }
         // One by one: as one value they would go through the stack.
         let entry = entry_of(&mut cold.sq_entries, position);
         entry.first_psn = numbers.psn;
@@ -95,27 +90,47 @@ pub(super) struct Part {
     pub packets: u32,
     /// Bytes before it.
     pub start: u32,
-    /// Its own bytes.
-    pub len: usize,
 }
 
 impl Part {
-    /// All of a message of `len` bytes.
-    const fn whole(len: usize) -> Self {
-        Self { index: 0, packets: 1, start: 0, len }
-    }
+    /// All of it.
+    const WHOLE: Self = Self { index: 0, packets: 1, start: 0 };
 }
 
-/// The packet's headers behind the link's; `None` if they are longer than a block.
+/// Builds a packet with that payload in a frame of the port's and sends it; false if it is one that does not go this way.
 #[inline(always)]
-pub(super) fn head(
+pub(super) fn emit<T: TxSlots>(
+    qpc: &Qpc,
+    slots: &mut T,
+    wqe: &CommonWqe<'_>,
+    numbers: &Numbers,
+    part: &Part,
+    payload: &Mapped<'_>,
+) -> Result<bool, Stop> {
+    let Some(head) = head(&qpc.id, &qpc.template, wqe, numbers, part, payload.len()) else {
+        return Ok(false);
+    };
+    let loopback = qpc.id.loopback;
+    let frame = slots.slot(loopback).ok_or(Stop::PortFull)?;
+    let Some(len) = build(&qpc.template, head, payload, frame) else {
+        slots.cancel(loopback);
+        return Ok(false);
+    };
+    slots.commit(loopback, len);
+    Ok(true)
+}
+
+/// The headers behind the link's of a packet with `len` bytes; `None` if they are longer than a block.
+#[inline(always)]
+fn head(
     id: &QpIdentity,
     template: &Template,
     wqe: &CommonWqe<'_>,
     numbers: &Numbers,
     part: &Part,
+    len: usize,
 ) -> Option<Head> {
-    let Part { index, packets, start, len } = *part;
+    let Part { index, packets, start } = *part;
     let pad = bth::pad_of(len);
     let request = if wqe.is_write { SendOpcode::Write } else { SendOpcode::Send };
     let bth = Bth {
@@ -141,12 +156,7 @@ pub(super) fn head(
 
 /// Writes the packet to the start of `frame` and returns its length; `None` if it does not fit, and nothing is written.
 #[inline(always)]
-pub(super) fn build(
-    template: &Template,
-    head: Head,
-    payload: &Mapped<'_>,
-    frame: &mut [u8],
-) -> Option<usize> {
+fn build(template: &Template, head: Head, payload: &Mapped<'_>, frame: &mut [u8]) -> Option<usize> {
     let l3 = template.l3_offset();
     let end = l3 + head.len + payload.len().next_multiple_of(4) + ICRC_LEN;
     let frame = frame.get_mut(..end)?;

@@ -1,7 +1,7 @@
 //! WRITEs and SENDs of several packets whose data are in one piece, and which nothing holds back. The packets of one go out in a
 //! run, for which the work request is read, and its memory looked up, once.
 
-use super::common::{Numbers, Part, build, head};
+use super::common::{Numbers, Part, emit};
 use super::grant::{Grant, Stop};
 use crate::engine::{TxSlots, Units};
 use crate::qp::context::{QpCold, Qpc, SqEntry};
@@ -23,7 +23,7 @@ pub(super) fn send_long<T: TxSlots>(
     let Some(wqe) = cold.send_queue.common(position) else { return Ok(0) };
     // What may not be read in whole fails where everything else does, if it must.
     let Some(message) = wqe.mapped(&units.memory, qpc.id.pd) else { return Ok(0) };
-    let (pmtu, loopback, first) = (qpc.id.pmtu, qpc.id.loopback, qpc.req.sent);
+    let (pmtu, first) = (qpc.id.pmtu, qpc.req.sent);
     let packets = u32::try_from(grant.packets).unwrap_or(u32::MAX);
     let most = room.min(packets).min(entry.packets - first);
     let mut sent = 0;
@@ -39,17 +39,15 @@ pub(super) fn send_long<T: TxSlots>(
             ssn: entry.ssn,
             ack_req: qpc.tx.must_ask((last && position.wrapping_add(1) == tail) || sent + 1 == room),
         };
-        let part = Part { index, packets: entry.packets, start, len: payload.len() };
-        let Some(head) = head(&qpc.id, &qpc.template, &wqe, &numbers, &part) else { break };
-        let Some(frame) = slots.slot(loopback) else {
-            end = Err(Stop::PortFull);
-            break;
-        };
-        let Some(len) = build(&qpc.template, head, &payload, frame) else {
-            slots.cancel(loopback);
-            break;
-        };
-        slots.commit(loopback, len);
+        let part = Part { index, packets: entry.packets, start };
+        match emit(qpc, slots, &wqe, &numbers, &part, &payload) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(stop) => {
+                end = Err(stop);
+                break;
+            }
+        }
         qpc.tx.send_new_asking(numbers.ack_req, units.now);
         grant.bytes = grant.bytes.saturating_sub(payload.len());
         sent += 1;
