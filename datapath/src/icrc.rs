@@ -13,6 +13,8 @@ mod masks;
 mod pclmul;
 #[cfg(target_arch = "x86_64")]
 mod polynomial;
+#[cfg(target_arch = "x86_64")]
+mod wide;
 
 #[cfg(test)]
 mod tests;
@@ -38,12 +40,15 @@ enum Kind {
     /// By 128 bits.
     #[cfg(target_arch = "x86_64")]
     Pclmul = 2,
+    /// The same, and long payloads by 256 bits.
+    #[cfg(target_arch = "x86_64")]
+    Wide = 3,
     /// By 512 bits.
     #[cfg(target_arch = "x86_64")]
-    Avx512 = 3,
+    Avx512 = 4,
     /// The same, and matrix products where they are faster.
     #[cfg(target_arch = "x86_64")]
-    Gfni = 4,
+    Gfni = 5,
 }
 
 impl Kind {
@@ -52,6 +57,8 @@ impl Kind {
         Self::Portable,
         #[cfg(target_arch = "x86_64")]
         Self::Pclmul,
+        #[cfg(target_arch = "x86_64")]
+        Self::Wide,
         #[cfg(target_arch = "x86_64")]
         Self::Avx512,
         #[cfg(target_arch = "x86_64")]
@@ -64,6 +71,8 @@ impl Kind {
             #[cfg(target_arch = "x86_64")]
             Self::Pclmul => pclmul::is_supported(),
             #[cfg(target_arch = "x86_64")]
+            Self::Wide => wide::is_supported() && pclmul::is_supported(),
+            #[cfg(target_arch = "x86_64")]
             Self::Avx512 => avx512::is_supported() && pclmul::is_supported(),
             #[cfg(target_arch = "x86_64")]
             Self::Gfni => Self::Avx512.is_supported() && columns::is_supported(),
@@ -75,7 +84,7 @@ impl Kind {
     #[inline(always)]
     const fn for_len(self, len: usize) -> Self {
         match self {
-            Self::Avx512 | Self::Gfni if len < WIDE_MIN => Self::Pclmul,
+            Self::Wide | Self::Avx512 | Self::Gfni if len < WIDE_MIN => Self::Pclmul,
             kind => kind,
         }
     }
@@ -93,8 +102,8 @@ impl Kernel {
     /// With `crc32fast`, after the copy: runs everywhere.
     pub const PORTABLE: Self = Self(Kind::Portable);
 
-    /// The best that this processor can run; found out once. On x86-64 with carry-less multiplication, of 512 bits or of
-    /// 128: with that, together with the copy.
+    /// The best that this processor can run; found out once. On x86-64 with carry-less multiplication, of 512, 256 or
+    /// 128 bits: with that, together with the copy.
     #[inline]
     #[must_use]
     pub fn detected() -> Self {
@@ -104,9 +113,11 @@ impl Kernel {
             #[cfg(target_arch = "x86_64")]
             2 => Self(Kind::Pclmul),
             #[cfg(target_arch = "x86_64")]
-            3 => Self(Kind::Avx512),
+            3 => Self(Kind::Wide),
             #[cfg(target_arch = "x86_64")]
-            4 => Self(Kind::Gfni),
+            4 => Self(Kind::Avx512),
+            #[cfg(target_arch = "x86_64")]
+            5 => Self(Kind::Gfni),
             _ => {
                 let kernel = Self::detect();
                 FOUND.store(kernel.0 as u8, Ordering::Relaxed);
@@ -132,7 +143,8 @@ impl Kernel {
         unsafe {
             match self.0.for_len(frame_from_l3.len()) {
                 Kind::Portable => None,
-                Kind::Pclmul => pclmul::compute(frame_from_l3),
+                Kind::Pclmul => pclmul::compute::<false>(frame_from_l3),
+                Kind::Wide => pclmul::compute::<true>(frame_from_l3),
                 Kind::Avx512 => avx512::compute::<false>(frame_from_l3),
                 Kind::Gfni => avx512::compute::<true>(frame_from_l3),
             }
@@ -149,7 +161,8 @@ impl Kernel {
         unsafe {
             match self.0.for_len(frame.len()) {
                 Kind::Portable => None,
-                Kind::Pclmul => pclmul::copy(frame, at, source, len),
+                Kind::Pclmul => pclmul::copy::<false>(frame, at, source, len),
+                Kind::Wide => pclmul::copy::<true>(frame, at, source, len),
                 Kind::Avx512 => avx512::copy::<false>(frame, at, source, len),
                 Kind::Gfni => avx512::copy::<true>(frame, at, source, len),
             }
@@ -209,7 +222,8 @@ impl Kernel {
             unsafe {
                 match self.0.for_len(frame.len() - ICRC_LEN) {
                     Kind::Portable => {}
-                    Kind::Pclmul => return pclmul::emit(a, b, c, d, headers, frame, source),
+                    Kind::Pclmul => return pclmul::emit::<false>(a, b, c, d, headers, frame, source),
+                    Kind::Wide => return pclmul::emit::<true>(a, b, c, d, headers, frame, source),
                     Kind::Avx512 => return avx512::emit::<false>(a, b, c, d, headers, frame, source),
                     Kind::Gfni => return avx512::emit::<true>(a, b, c, d, headers, frame, source),
                 }

@@ -6,7 +6,7 @@
 //! that ICRC begins with and the headers stand at the end of one or two blocks, and the payload begins a new one.
 
 use super::masks::{HEADERS_MAX, LINE, Masks};
-use super::polynomial::{FOLD_128, FOLD_256, FOLD_384, FOLD_512, divided_by_power, multiplier, times_power};
+use super::polynomial::{FOLD_128, FOLD_256, FOLD_384, FOLD_512, distances};
 use super::{ICRC_LEN, columns, pclmul};
 use core::arch::asm;
 use core::arch::x86_64::*;
@@ -19,19 +19,6 @@ const COLUMNS_MIN: usize = 2 * columns::HISTORY;
 static BLOCKS: [[i64; 2]; 65] = distances(LINE);
 /// By as many bytes, up to a block.
 static BYTES: [[i64; 2]; LINE + 1] = distances(1);
-
-/// Multipliers that move ahead by 0, 1, 2, ... times `bytes`.
-const fn distances<const N: usize>(bytes: usize) -> [[i64; 2]; N] {
-    let mut all = [[0; 2]; N];
-    let (mut first, mut last) = (times_power(1, 32), divided_by_power(1, 32));
-    let mut number = 0;
-    while number < N {
-        all[number] = [multiplier(first), multiplier(last)];
-        (first, last) = (times_power(first, bytes * 8), times_power(last, bytes * 8));
-        number += 1;
-    }
-    all
-}
 
 /// Whether the processor has what the functions here need.
 pub(super) fn is_supported() -> bool {

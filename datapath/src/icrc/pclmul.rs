@@ -5,6 +5,7 @@
 use super::ICRC_LEN;
 use super::masks::{HEADERS_MAX, Masks};
 use super::polynomial::{FOLD_64, FOLD_128, FOLD_512, POLYNOMIAL, QUOTIENT};
+use super::wide;
 use core::arch::asm;
 use core::arch::x86_64::*;
 use core::ptr::NonNull;
@@ -35,9 +36,9 @@ pub(super) fn is_supported() -> bool {
 /// The ICRC of `frame_from_l3`, or `None` if it has none that this kernel can compute.
 ///
 /// # Safety
-/// [`is_supported`].
+/// [`is_supported`], and [`wide`] if so.
 #[target_feature(enable = "avx,pclmulqdq,sse4.1")]
-pub(super) unsafe fn compute(frame_from_l3: &[u8]) -> Option<u32> {
+pub(super) unsafe fn compute<const WIDE: bool>(frame_from_l3: &[u8]) -> Option<u32> {
     let (masks, masked) = Masks::of(frame_from_l3)?;
     let odd = frame_from_l3.len() % LANE;
     if !odd.is_multiple_of(4) || frame_from_l3.len() < masked {
@@ -50,7 +51,7 @@ pub(super) unsafe fn compute(frame_from_l3: &[u8]) -> Option<u32> {
     // SAFETY: `headers` are at least as long as those that are masked; `body` is readable, and not written.
     unsafe {
         let chains = begin(headers, masks);
-        Some(reduce(fold::<false>(chains, body.as_ptr(), core::ptr::null_mut(), body.len())))
+        Some(reduce(fold::<WIDE, false>(chains, body.as_ptr(), core::ptr::null_mut(), body.len())))
     }
 }
 
@@ -58,12 +59,17 @@ pub(super) unsafe fn compute(frame_from_l3: &[u8]) -> Option<u32> {
 /// and returns the ICRC of it all; `None` if the headers are none that this kernel knows, and nothing was written then.
 ///
 /// # Safety
-/// [`is_supported`]; `source` is valid for reads of `len` bytes outside of `frame`.
+/// [`is_supported`], and [`wide`] if so; `source` is valid for reads of `len` bytes outside of `frame`.
 ///
 /// # Panics
 /// If `at` and `len` are not within `frame`.
 #[target_feature(enable = "avx,pclmulqdq,sse4.1")]
-pub(super) unsafe fn copy(frame: &mut [u8], at: usize, source: NonNull<u8>, len: usize) -> Option<u32> {
+pub(super) unsafe fn copy<const WIDE: bool>(
+    frame: &mut [u8],
+    at: usize,
+    source: NonNull<u8>,
+    len: usize,
+) -> Option<u32> {
     let (masks, masked) = Masks::of(&frame[..at])?;
     let rest = frame.len() - at;
     let pad = rest - len;
@@ -75,7 +81,7 @@ pub(super) unsafe fn copy(frame: &mut [u8], at: usize, source: NonNull<u8>, len:
     // SAFETY: `headers` are at least as long as those that are masked; `body` is as long as `len` and the pad, fewer than
     // a lane of which are behind `whole`.
     unsafe {
-        let acc = fold::<true>(begin(headers, masks), source.as_ptr(), body.as_mut_ptr(), whole);
+        let acc = fold::<WIDE, true>(begin(headers, masks), source.as_ptr(), body.as_mut_ptr(), whole);
         if whole == body.len() {
             return Some(reduce(acc));
         }
@@ -87,10 +93,10 @@ pub(super) unsafe fn copy(frame: &mut [u8], at: usize, source: NonNull<u8>, len:
 /// and the ICRC. The headers are not read again after they were stored, which would wait for the stores.
 ///
 /// # Safety
-/// [`is_supported`]; `source` is valid for reads and not in `frame`, which has `headers` bytes, fewer than a block and all
+/// [`is_supported`], and [`wide`] if so; `source` is valid for reads and not in `frame`, which has `headers` bytes, fewer than a block and all
 /// of an IPv4 packet's that are masked, as many as `source`, a pad to a multiple of four, and the ICRC.
 #[target_feature(enable = "avx,pclmulqdq,sse4.1")]
-pub(super) unsafe fn emit(
+pub(super) unsafe fn emit<const WIDE: bool>(
     a: __m128i,
     b: __m128i,
     c: __m128i,
@@ -119,7 +125,7 @@ pub(super) unsafe fn emit(
             _mm_or_si128(d, ones(3)),
         ];
         let (source, target) = (source.cast::<u8>().as_ptr().cast_const(), start.add(headers));
-        let acc = fold::<true>(chains, source, target, whole);
+        let acc = fold::<WIDE, true>(chains, source, target, whole);
         let icrc = if whole == body {
             reduce(acc)
         } else {
@@ -153,7 +159,7 @@ unsafe fn part(to: *mut u8, lane: __m128i, count: usize) {
 /// `acc` moved ahead, and `next` behind it.
 #[inline]
 #[target_feature(enable = "avx,pclmulqdq,sse4.1")]
-fn then(acc: __m128i, constants: (i64, i64), next: __m128i) -> __m128i {
+pub(super) fn then(acc: __m128i, constants: (i64, i64), next: __m128i) -> __m128i {
     let constants = _mm_set_epi64x(constants.1, constants.0);
     let first = _mm_clmulepi64_si128::<0x00>(acc, constants);
     let last = _mm_clmulepi64_si128::<0x11>(acc, constants);
@@ -190,13 +196,14 @@ unsafe fn begin(headers: &[u8], masks: &Masks) -> [__m128i; CHAINS] {
     }
 }
 
-/// Folds `len` bytes at `source`, whole lanes, into `chains`, and those to one; copies them to `target` if `COPY`.
+/// Folds `len` bytes at `source`, whole lanes, into `chains`, and those to one, by [`wide`] if `WIDE`; copies them to `target` if
+/// `COPY`.
 ///
 /// # Safety
-/// `source` is readable for `len` bytes, `target` writable if `COPY`; they do not overlap.
+/// The processor supports [`wide`] if so; `source` is readable for `len` bytes, `target` writable if `COPY`; they do not overlap.
 #[inline]
 #[target_feature(enable = "avx,pclmulqdq,sse4.1")]
-unsafe fn fold<const COPY: bool>(
+unsafe fn fold<const WIDE: bool, const COPY: bool>(
     mut chains: [__m128i; CHAINS],
     source: *const u8,
     target: *mut u8,
@@ -216,14 +223,23 @@ unsafe fn fold<const COPY: bool>(
         }
     };
     let mut at = 0;
-    while len - at >= BLOCK {
-        for (index, chain) in chains.iter_mut().enumerate() {
-            *chain = then(*chain, FOLD_512, take(at + index * LANE));
+    let mut acc = if WIDE && len >= 2 * LANE {
+        at = len - len % (2 * LANE);
+        let [a, b, c, d] = chains;
+        // As they are read: a load of what two stores have written would wait for both.
+        let before = [_mm256_set_m128i(b, a), _mm256_set_m128i(d, c)];
+        // SAFETY: the processor has it if `WIDE`; source and target as the caller promises.
+        unsafe { wide::fold::<COPY>(&before, source, target, at) }
+    } else {
+        while len - at >= BLOCK {
+            for (index, chain) in chains.iter_mut().enumerate() {
+                *chain = then(*chain, FOLD_512, take(at + index * LANE));
+            }
+            at += BLOCK;
         }
-        at += BLOCK;
-    }
-    let [a, b, c, d] = chains;
-    let mut acc = then(then(then(a, FOLD_128, b), FOLD_128, c), FOLD_128, d);
+        let [a, b, c, d] = chains;
+        then(then(then(a, FOLD_128, b), FOLD_128, c), FOLD_128, d)
+    };
     while at < len {
         acc = then(acc, FOLD_128, take(at));
         at += LANE;

@@ -20,7 +20,7 @@ pub(super) const fn times_power(mut rest: u64, n: usize) -> u64 {
 }
 
 /// `rest` divided by x^n modulo the polynomial, which has a last bit.
-pub(super) const fn divided_by_power(mut rest: u64, n: usize) -> u64 {
+const fn divided_by_power(mut rest: u64, n: usize) -> u64 {
     let mut i = 0;
     while i < n {
         if rest & 1 != 0 {
@@ -33,13 +33,26 @@ pub(super) const fn divided_by_power(mut rest: u64, n: usize) -> u64 {
 }
 
 /// Bits reversed, as the multiplications want it.
-pub(super) const fn multiplier(rest: u64) -> i64 {
+const fn multiplier(rest: u64) -> i64 {
     (rest.reverse_bits() >> 31).cast_signed()
 }
 
 /// Multipliers that move 128 bits ahead by `bits`: of the first 64 and of the last 64.
 pub(super) const fn fold_by(bits: usize) -> (i64, i64) {
     (multiplier(times_power(1, bits + 32)), multiplier(times_power(1, bits - 32)))
+}
+
+/// Multipliers of 128 bits that move ahead by 0, 1, 2, ... times `bytes`: of the first 64 and of the last 64.
+pub(super) const fn distances<const N: usize>(bytes: usize) -> [[i64; 2]; N] {
+    let mut all = [[0; 2]; N];
+    let (mut first, mut last) = (times_power(1, 32), divided_by_power(1, 32));
+    let mut number = 0;
+    while number < N {
+        all[number] = [multiplier(first), multiplier(last)];
+        (first, last) = (times_power(first, bytes * 8), times_power(last, bytes * 8));
+        number += 1;
+    }
+    all
 }
 
 /// x^64 divided by the polynomial, without the remainder.
