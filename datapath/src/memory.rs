@@ -1,6 +1,7 @@
 //! Memory regions, the rkey table (the paper's MTT), access checks, and the only place where payload bytes move.
 
 mod access;
+mod copy;
 mod region;
 mod table;
 

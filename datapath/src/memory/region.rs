@@ -1,5 +1,6 @@
 //! The bytes behind a key, and the copies into and out of them.
 
+use super::copy::copy;
 use crate::icrc::Kernel;
 use crate::prefetch;
 use core::cell::UnsafeCell;
@@ -146,7 +147,7 @@ impl<'a> Mapped<'a> {
         let (body, tail) = source.split_at(split);
         // SAFETY: `body` fits the range (asserted); the packet and the region cannot overlap, because nothing holds
         // a Rust reference to registered memory.
-        unsafe { self.start.as_ptr().copy_from_nonoverlapping(body.as_ptr(), body.len()) };
+        unsafe { copy(body.as_ptr(), self.start.as_ptr(), body.len()) };
         // SAFETY: split <= len, so the pointer stays inside the range.
         let last = unsafe { self.start.add(split) };
         store_tail(last, tail);
@@ -160,7 +161,7 @@ impl<'a> Mapped<'a> {
     pub fn read(&self, target: &mut [u8]) {
         assert!(target.len() <= self.len, "the caller checked the length");
         // SAFETY: the length is asserted; `target` is a Rust reference, so it is not registered memory.
-        unsafe { target.as_mut_ptr().copy_from_nonoverlapping(self.start.as_ptr(), target.len()) };
+        unsafe { copy(self.start.as_ptr(), target.as_mut_ptr(), target.len()) };
     }
 
     /// Copies the first `len` bytes of the range to `frame_from_l3` from byte `at` on, pads them, and writes the ICRC

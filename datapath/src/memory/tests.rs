@@ -29,6 +29,30 @@ fn copies_land_where_they_should_for_every_alignment_and_length() {
 }
 
 #[test]
+fn long_copies_land_where_they_should_for_every_alignment() {
+    const ROOM: usize = 8192;
+    let (table, key) = table_with(ROOM, 0, RW);
+    let at = |start: usize, len: usize| table.check(key.0, PD, start as u64, len as u64, RW).unwrap();
+    let source: Vec<u8> = (0..ROOM).map(|index| (index % 251) as u8).collect();
+    for shift in 0..64 {
+        for len in [2047, 2048, 2049, 2063, 2175, 2176, 2177, 4088, 4096, 4111] {
+            let (start, from) = (1024 + shift, 7 * shift);
+            let data = &source[from..from + len];
+            at(0, ROOM).write(&[0xEE; ROOM]);
+            at(start, len).write(data);
+            let mut seen = [0; ROOM];
+            at(0, ROOM).read(&mut seen);
+            assert_eq!(&seen[start..start + len], data, "{len} bytes at {start}");
+            assert!(seen[..start].iter().chain(&seen[start + len..]).all(|byte| *byte == 0xEE));
+            let mut part = [0xDD; ROOM];
+            at(start, len).read(&mut part[from..from + len]);
+            assert_eq!(&part[from..from + len], data, "{len} bytes from {start}");
+            assert!(part[..from].iter().chain(&part[from + len..]).all(|byte| *byte == 0xDD));
+        }
+    }
+}
+
+#[test]
 fn ranges_outside_or_wrapping_are_refused() {
     let (table, key) = table_with(100, 0x1000, RW);
     let check = |va, len| table.check(key.0, PD, va, len, RW).map(|mapped| mapped.len());
