@@ -33,7 +33,7 @@ fn long_copies_land_where_they_should_for_every_alignment() {
     const ROOM: usize = 8192;
     let (table, key) = table_with(ROOM, 0, RW);
     let at = |start: usize, len: usize| table.check(key.0, PD, start as u64, len as u64, RW).unwrap();
-    let source: Vec<u8> = (0..ROOM).map(|index| (index % 251) as u8).collect();
+    let source: Vec<u8> = (0..251).cycle().take(ROOM).collect();
     for shift in 0..64 {
         for len in [2047, 2048, 2049, 2063, 2175, 2176, 2177, 4088, 4096, 4111] {
             let (start, from) = (1024 + shift, 7 * shift);
