@@ -183,6 +183,45 @@ impl Kernel {
         wire::icrc::verify(frame_from_l3)
     }
 
+    /// The same, and in the same pass copies `payload`, which ends where the ICRC begins, to `target`. `None` if this kernel does
+    /// not do both at once with such a packet: nothing was copied then. What came is copied even if the ICRC is not right.
+    ///
+    /// # Safety
+    /// `target` must be valid for writes of as many bytes as `payload` has, and neither is part of the other.
+    #[inline]
+    #[must_use]
+    pub unsafe fn verify_and_place(
+        self,
+        frame_from_l3: &[u8],
+        payload: &[u8],
+        target: NonNull<u8>,
+    ) -> Option<bool> {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let (frame, found) = frame_from_l3.split_last_chunk::<ICRC_LEN>()?;
+            let at = frame.len().checked_sub(payload.len())?;
+            if !core::ptr::eq(&raw const frame[at..], payload) {
+                return None;
+            }
+            // SAFETY: such a kernel exists only where the processor supports it; `target` is as the caller promises.
+            let icrc = unsafe {
+                match self.0.for_len(frame.len()) {
+                    Kind::Portable => None,
+                    Kind::Pclmul => pclmul::place::<false>(frame, at, target),
+                    Kind::Wide => pclmul::place::<true>(frame, at, target),
+                    Kind::Avx512 => avx512::place::<false>(frame, at, target),
+                    Kind::Gfni => avx512::place::<true>(frame, at, target),
+                }
+            }?;
+            Some(icrc == u32::from_le_bytes(*found))
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            let _ = (frame_from_l3, payload, target);
+            None
+        }
+    }
+
     /// Writes the ICRC to the last four bytes of `frame_from_l3`, as `wire::icrc::seal` does.
     #[inline]
     pub fn seal(self, frame_from_l3: &mut [u8]) {

@@ -31,7 +31,7 @@ pub(crate) use requester::{
 };
 pub(crate) use responder::{
     RequestPacket, Responses, ResponsesConfig, RxRecovery, apply_advance, on_request, on_response_command,
-    on_response_timer, take_followers, transmit_responses, write_ack,
+    on_response_timer, take_followers, take_middles, transmit_responses, write_ack,
 };
 pub(crate) use table::{QPN_GSI, QpTable};
 pub(crate) use unreliable::{Incoming, on_datagram, on_unreliable, transmit_unreliable};

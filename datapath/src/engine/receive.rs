@@ -6,7 +6,9 @@ use crate::neighbor::{Handled, Neighbor};
 use crate::port::Port;
 use crate::qp::state::QpType;
 use crate::qp::{self, Acknowledgement, QpCold, QpTable, Qpc, RequestPacket};
-use wire::{Body, CommonFrame, Datagram, Ecn, EncapError, Kind, Packet, ParseError, Transport, WireMode};
+use wire::{
+    Body, CommonFrame, Datagram, Ecn, EncapError, Kind, Packet, ParseError, Position, Transport, WireMode,
+};
 
 /// Bytes of a UDP header.
 const UDP_LEN: usize = 8;
@@ -99,7 +101,16 @@ fn receive_common<'a>(
         && qpc.id.mode == WireMode::Srnic
         && qpc.id.pkey == frame.pkey()
         && qpc.template.is_answered_by_common(frame);
-    if !expected || !Kernel::detected().verify(frame.from_l3()) {
+    if !expected {
+        return None;
+    }
+    if frame.position() == Position::Middle {
+        let taken = qp::take_middles(qpc, cold, units, frame, &followers);
+        if taken > 0 {
+            return Some(taken - 1);
+        }
+    }
+    if !Kernel::detected().verify(frame.from_l3()) {
         return None;
     }
     let body = frame.body()?;

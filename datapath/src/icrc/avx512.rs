@@ -96,6 +96,29 @@ pub(super) unsafe fn copy<const GFNI: bool>(
     }
 }
 
+/// The ICRC of `frame_from_l3`, whose bytes from byte `at` on it copies to `target`; `None` if the headers before them are none
+/// that this kernel knows, and nothing was written then.
+///
+/// # Safety
+/// [`is_supported`], and GFNI if so; `target` is writable for what is behind `at`, and not in `frame_from_l3`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
+pub(super) unsafe fn place<const GFNI: bool>(
+    frame_from_l3: &[u8],
+    at: usize,
+    target: NonNull<u8>,
+) -> Option<u32> {
+    let (masks, masked) = Masks::of(frame_from_l3)?;
+    let (headers, body) = frame_from_l3.split_at_checked(at)?;
+    if at < masked || at > HEADERS_MAX {
+        return None;
+    }
+    // SAFETY: `headers` hold at most two blocks with the ones; `body` is readable, and `target` as the caller promises.
+    unsafe {
+        let begun = begin(headers, masks);
+        Some(finish(fold::<GFNI, true>(begun, body.as_ptr(), target.as_ptr(), body.len(), 0)))
+    }
+}
+
 /// Writes a packet from its IP header on: the last `headers` bytes of the block of the lanes `a` to `d`, the payload, its pad
 /// and the ICRC. The headers are not read again after they were stored, which would wait for the stores.
 ///

@@ -89,6 +89,29 @@ pub(super) unsafe fn copy<const WIDE: bool>(
     }
 }
 
+/// The ICRC of `frame_from_l3`, whose bytes from byte `at` on it copies to `target`; `None` if the headers before them, or how
+/// many they are, are none for this kernel, and nothing was written then.
+///
+/// # Safety
+/// [`is_supported`], and [`wide`] if so; `target` is writable for what is behind `at`, and not in `frame_from_l3`.
+#[target_feature(enable = "avx,pclmulqdq,sse4.1")]
+pub(super) unsafe fn place<const WIDE: bool>(
+    frame_from_l3: &[u8],
+    at: usize,
+    target: NonNull<u8>,
+) -> Option<u32> {
+    let (masks, masked) = Masks::of(frame_from_l3)?;
+    let (headers, body) = frame_from_l3.split_at_checked(at)?;
+    if at < masked || at > HEADERS_MAX || !at.is_multiple_of(4) || !body.len().is_multiple_of(LANE) {
+        return None;
+    }
+    // SAFETY: `headers` are at least as long as those that are masked; `body` is readable, and `target` as the caller promises.
+    unsafe {
+        let chains = begin(headers, masks);
+        Some(reduce(fold::<WIDE, true>(chains, body.as_ptr(), target.as_ptr(), body.len())))
+    }
+}
+
 /// Writes a packet from its IP header on: the last `headers` bytes of the block of the lanes `a` to `d`, the payload, its pad
 /// and the ICRC. The headers are not read again after they were stored, which would wait for the stores.
 ///

@@ -80,6 +80,49 @@ proptest! {
     }
 
     #[test]
+    fn every_kernel_verifies_and_places(
+        first in version(), headers in prop_oneof![0..130_usize, Just(Head::WRITE_LEN), Just(Head::SEND_LEN)], lines in 0..70_usize, more in prop_oneof![3 => Just(0_usize), 1 => 0..64_usize],
+        shift in 0..64_usize, to in 0..64_usize, flip in prop_oneof![1 => Just(None), 1 => (0..40_000_usize).prop_map(Some)],
+        seed: u64,
+    ) {
+        let len = 64 * lines + more;
+        let mut room = bytes(shift + headers + len + ICRC_LEN, seed);
+        let frame = &mut room[shift..];
+        frame[0] = first;
+        wire::icrc::seal(frame);
+        if let Some(bit) = flip.map(|bit| bit % (8 * frame.len())) {
+            frame[bit / 8] ^= 1 << (bit % 8);
+        }
+        let first = frame[0];
+        let (frame, payload) = (&*frame, &frame[headers..headers + len]);
+        let before = bytes(to + len + 64, !seed);
+        let mut placed = before.clone();
+        placed[to..to + len].copy_from_slice(payload);
+        for kernel in Kernel::supported() {
+            let mut memory = before.clone();
+            // SAFETY: `memory` holds `len` bytes from there, and is another allocation.
+            let verified = unsafe {
+                kernel.verify_and_place(frame, payload, NonNull::from(&mut memory[to..]).cast())
+            };
+            match verified {
+                Some(right) => {
+                    prop_assert_eq!(right, wire::icrc::verify(frame), "{:?}", kernel);
+                    prop_assert!(memory == placed, "{:?}", kernel);
+                }
+                None => prop_assert!(memory == before, "{:?}", kernel),
+            }
+            let common = first >> 4 == 4 && matches!(headers, Head::WRITE_LEN | Head::SEND_LEN) && more == 0;
+            prop_assert!(verified.is_some() || !common || kernel == Kernel::PORTABLE, "{:?}", kernel);
+            // What is not the end of the packet is left to others.
+            let odd = payload.get(..len.wrapping_sub(4)).filter(|_| len > 4);
+            let place = NonNull::from(&mut memory[to..]).cast();
+            // SAFETY: as above.
+            let odd = odd.map(|odd| unsafe { kernel.verify_and_place(frame, odd, place) });
+            prop_assert!(odd.is_none_or(|odd| odd.is_none()));
+        }
+    }
+
+    #[test]
     fn every_kernel_writes_heads_payload_and_icrc(
         lanes: [u128; 4], len in prop_oneof![0..300_usize, 0..5_000_usize], shift in 0..64_usize, from in 0..64_usize, seed: u64,
         headers in prop_oneof![Just(Head::WRITE_LEN), Just(Head::SEND_LEN)],

@@ -143,14 +143,40 @@ impl<'a> Mapped<'a> {
     #[inline(always)]
     pub fn write(&self, source: &[u8]) {
         assert!(source.len() <= self.len, "the caller checked the length");
-        let split = last_word_offset(self.start, source.len());
-        let (body, tail) = source.split_at(split);
+        let body = &source[..last_word_offset(self.start, source.len())];
         // SAFETY: `body` fits the range (asserted); the packet and the region cannot overlap, because nothing holds
         // a Rust reference to registered memory.
         unsafe { copy(body.as_ptr(), self.start.as_ptr(), body.len()) };
+        self.write_tail(source);
+    }
+
+    /// The last word of that.
+    #[inline(always)]
+    fn write_tail(&self, source: &[u8]) {
+        assert!(source.len() <= self.len, "the caller checked the length");
+        let split = last_word_offset(self.start, source.len());
         // SAFETY: split <= len, so the pointer stays inside the range.
         let last = unsafe { self.start.add(split) };
-        store_tail(last, tail);
+        store_tail(last, &source[split..]);
+    }
+
+    /// Copies `payload`, which ends where the ICRC of `frame_from_l3` begins, to the start of the range, if the ICRC is right:
+    /// false if not. In one pass, where the kernel can: then what came is there even if it is not right. The last aligned word is
+    /// stored in the end as [`write`](Self::write) stores it.
+    ///
+    /// # Panics
+    /// If `payload` is longer than the range.
+    #[inline(always)]
+    pub(crate) fn write_verified(&self, kernel: Kernel, frame_from_l3: &[u8], payload: &[u8]) -> bool {
+        assert!(payload.len() <= self.len, "the caller checked the length");
+        // SAFETY: the length is asserted; the packet is a Rust reference, so it is not registered memory.
+        let verified = unsafe { kernel.verify_and_place(frame_from_l3, payload, self.start) };
+        match verified {
+            Some(true) => self.write_tail(payload),
+            None if kernel.verify(frame_from_l3) => self.write(payload),
+            Some(false) | None => return false,
+        }
+        true
     }
 
     /// Copies the start of the range to `target`.

@@ -9,7 +9,7 @@ use super::owed::Owed;
 use super::plain::Plain;
 use super::receives::Receives;
 use super::requester::{Hull, Reads};
-use super::responder::{Responses, RxRecovery};
+use super::responder::{NextWrite, Responses, RxRecovery};
 use super::state::{QpState, QpType};
 use super::unreliable::Incoming;
 use crate::counters::QpCounters;
@@ -219,6 +219,8 @@ pub(crate) struct QpCold {
     pub probes: [Option<Psn>; 2],
     /// Bitmap-free recovery state; taken from the engine's pool while something is missing.
     pub rx_recovery: Option<RxRecovery>,
+    /// What comes next of the peer's WRITE in progress.
+    pub next_write: Option<NextWrite>,
     /// ePSN for which a NACK without SACK was sent.
     pub plain_nack_at: Option<Psn>,
     /// Responses to the peer's; `None` if `max_dest_rd_atomic` is 0.

@@ -82,6 +82,21 @@ impl Receives {
         }
     }
 
+    /// The next receive, if it is there; of a shared queue, if it was taken. `own` as for [`Receives::wqe`].
+    #[inline]
+    pub fn next<'a>(
+        &'a self,
+        units: &'a Units,
+        head: u32,
+        own: ProtectionDomainId,
+    ) -> Option<(RecvWqe<'a>, ProtectionDomainId)> {
+        let number = match self {
+            Self::Own(_) => head,
+            Self::Shared(taken) => taken.first,
+        };
+        self.has_next(head).then(|| self.wqe(units, Found(number), own)).flatten()
+    }
+
     /// Whether the next receive is there; of a shared queue, whether it was taken.
     #[inline]
     pub fn has_next(&self, head: u32) -> bool {

@@ -3,6 +3,7 @@
 mod acknowledge;
 mod emission;
 mod followers;
+mod middles;
 mod place;
 mod read;
 mod read_acked;
@@ -13,6 +14,7 @@ mod responses;
 
 pub(crate) use acknowledge::write_ack;
 pub(crate) use followers::take_followers;
+pub(crate) use middles::{NextWrite, take_middles};
 pub(in crate::qp) use read_acked::{on_read_ack, stop_responses};
 pub(crate) use read_acked::{on_response_command, on_response_timer};
 pub(crate) use recovery::{RxRecovery, apply_advance, close_recovery};
@@ -215,6 +217,8 @@ fn in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Reques
             units.counters.rx_in_order += 1;
             if !packet.is_end() {
                 qpc.rsp.in_progress = Some(packet.slot_kind());
+                let next = |reth| NextWrite::after(packet.psn, reth, qpc.id.pmtu);
+                cold.next_write = packet.reth.map(next);
             } else if !emission::complete_message(qpc, cold, units, &packet.end_of_message(byte_len)) {
                 refuse::refuse(qpc, cold, units, packet.psn, NakCode::RemoteOperational, None);
                 return;

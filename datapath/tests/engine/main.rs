@@ -7,6 +7,7 @@ mod followers;
 mod lives;
 mod long_messages;
 mod memory;
+mod middles;
 mod policies;
 mod scheduler;
 mod wake_ups;

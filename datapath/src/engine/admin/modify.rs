@@ -206,6 +206,7 @@ fn start_receiving(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, window_max: 
     let psn = Psn::new(attr.rq_psn);
     qpc.rx = RxStream::new(psn, window_max, qpc.rx.generation().wrapping_add(1));
     qpc.rsp = ResponderCursor::new(psn, cold.receives.own_head());
+    cold.next_write = None;
     cold.plain_nack_at = None;
     cold.refusal = None;
     cold.was_established = false;
@@ -307,6 +308,7 @@ fn reset(qpc: &mut Qpc, cold: &mut QpCold, units: &mut crate::engine::Units) {
     qp::flush_taken(qpc, cold, units);
     qpc.rsp = ResponderCursor::new(Psn::new(0), cold.receives.discard_own());
     cold.refusal = None;
+    cold.next_write = None;
     cold.plain_nack_at = None;
     qpc.sched.remove(SchedFlags::PROBE | SchedFlags::RNR_WAIT);
     qp::rest_for_good(qpc, cold);

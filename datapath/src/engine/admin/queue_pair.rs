@@ -168,6 +168,7 @@ impl<P: Port> Engine<P> {
             rnr_retries: 0,
             probes: [None; 2],
             rx_recovery: None,
+            next_write: None,
             plain_nack_at: None,
             refusal: None,
             reads: None,

@@ -1,0 +1,188 @@
+//! Packets in the middle of a message, in order: what the next one must be is known before it is looked at, and so is where its
+//! payload goes, whatever it says. So it is copied there in the pass that finds out whether the ICRC holds (docs/adr/0024).
+//!
+//! If it does not, wrong bytes lie where the packet's own will lie once it was sent again: in a message that is not complete, whose
+//! bytes are undefined. A packet that is not what it must be is left to [`on_request`](super::on_request): nothing of it has had
+//! an effect.
+
+use super::acknowledge_in_order;
+use crate::engine::Units;
+use crate::icrc::Kernel;
+use crate::memory::{Access, Mapped};
+use crate::port::RX_BURST;
+use crate::qp::attr::WriteOrder;
+use crate::qp::context::{QpCold, Qpc};
+use crate::qp::owed::Arrived;
+use crate::stream::SlotKind;
+use wire::{Body, CommonFrame, Ecn, Meta, Msn, Psn, Reth, Ssn, Ssnw};
+
+const _: () = assert!(RX_BURST <= u8::MAX as usize, "a run is not longer than a burst");
+
+/// The packet that comes next, if a WRITE goes on as it came so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NextWrite {
+    psn: Psn,
+    reth: Reth,
+}
+
+impl NextWrite {
+    /// Behind the packet `psn` with `reth` and a payload of `pmtu` bytes.
+    #[inline]
+    pub fn after(psn: Psn, reth: Reth, pmtu: u16) -> Self {
+        Self { psn: psn.next(), reth: behind(reth, pmtu) }
+    }
+}
+
+/// What is left of a WRITE behind `pmtu` bytes more.
+#[inline(always)]
+fn behind(reth: Reth, pmtu: u16) -> Reth {
+    let (va, dma_len) = (reth.va.wrapping_add(pmtu.into()), reth.dma_len.saturating_sub(pmtu.into()));
+    Reth { va, dma_len, ..reth }
+}
+
+/// Takes `first`, a MIDDLE whose ICRC was not checked, if it is the packet that must come next, and those behind it as long as they
+/// are, too: `frames` by number, from 0. Returns how many: none if 0.
+#[inline(never)]
+pub(crate) fn take_middles<'a>(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    first: &CommonFrame<'a>,
+    frames: impl Fn(usize) -> Option<&'a [u8]>,
+) -> usize {
+    let as_usual = qpc.rx.epsn() == first.psn()
+        && qpc.id.state.is_established()
+        && !qpc.rx.in_recovery()
+        && cold.refusal.is_none()
+        && !cold.attributes.attr.write_order.contains(WriteOrder::STRICT_PLACEMENT);
+    if !as_usual {
+        return 0;
+    }
+    let Some(mut rest) = Rest::of(qpc, cold, units) else { return 0 };
+    let (begin, mut frame, mut asked) = (rest.meta(), *first, false);
+    let mut last = begin;
+    let mut count = 0_u8;
+    while rest.take(&frame, &mut last) {
+        asked |= frame.ack_req();
+        count += 1;
+        let Some(next) = frames(usize::from(count) - 1).and_then(|next| frame.followed_by(next)) else {
+            break;
+        };
+        frame = next;
+    }
+    if count == 0 {
+        return 0;
+    }
+    let next = rest.next_write();
+    let arrived = Arrived { meta: begin, ack_req: asked, ce: first.ecn() == Ecn::Ce };
+    qpc.rsp.owed.note_arrival(units.now, &mut units.counters, &arrived);
+    qpc.rsp.owed.note_more(count - 1, &mut units.counters, last, asked);
+    qpc.rx.advance(count.into());
+    cold.next_write = next;
+    cold.heard_at = units.now;
+    units.counters.rx_packets += u64::from(count);
+    units.counters.rx_in_order += u64::from(count);
+    acknowledge_in_order(qpc, cold, units);
+    count.into()
+}
+
+/// What is left of the message in progress.
+struct Rest<'m> {
+    /// Where it goes.
+    place: Mapped<'m>,
+    pmtu: u16,
+    msn: Msn,
+    /// Number in the message, and PSN, of the packet that comes next.
+    index: u32,
+    psn: Psn,
+    kind: Message,
+}
+
+/// What the header of the next packet must say of the message.
+#[derive(Clone, Copy)]
+enum Message {
+    Write(Reth),
+    Send(Ssn),
+}
+
+impl<'m> Rest<'m> {
+    /// `None` if a packet may not be placed before it is verified, or it is not known where.
+    #[inline(always)]
+    fn of(qpc: &Qpc, cold: &'m QpCold, units: &'m Units) -> Option<Self> {
+        let psn = qpc.rx.epsn();
+        let index = psn.steps_from(qpc.rsp.message_psn);
+        let pmtu = qpc.id.pmtu;
+        let (place, kind) = match qpc.rsp.in_progress? {
+            SlotKind::Write => {
+                let NextWrite { reth, .. } = cold.next_write.filter(|next| next.psn == psn)?;
+                let access = Access::REMOTE_WRITE;
+                if !qpc.id.access.contains(access) {
+                    return None;
+                }
+                let peer = qpc.id.peer();
+                let place = units.memory.check_remote(reth.rkey, peer, reth.va, reth.dma_len.into(), access);
+                (place.ok()?, Message::Write(reth))
+            }
+            SlotKind::Send => {
+                let (wqe, pd) = cold.receives.next(units, qpc.rsp.recv_head, qpc.id.pd)?;
+                let (sge, start) = (wqe.only_sge()?, u64::from(index) * u64::from(pmtu));
+                let len = u64::from(wqe.length).checked_sub(start)?;
+                let addr = sge.addr.wrapping_add(start);
+                let place = units.memory.check(sge.lkey, pd, addr, len, Access::LOCAL_WRITE);
+                (place.ok()?, Message::Send(qpc.rsp.ssn))
+            }
+            SlotKind::Read => return None,
+        };
+        Some(Self { place, pmtu, msn: qpc.rsp.msn(), index, psn, kind })
+    }
+
+    /// META of the packet that comes next.
+    #[inline(always)]
+    fn meta(&self) -> Meta {
+        let [low, high, ..] = self.index.to_le_bytes();
+        Meta { msn: self.msn, offset: u16::from_le_bytes([low, high]) }
+    }
+
+    /// The payload of `frame`, if it is that packet. A WRITE goes on behind it.
+    #[inline(always)]
+    fn payload_of<'a>(&self, frame: &CommonFrame<'a>) -> Option<&'a [u8]> {
+        let (is_next, meta, payload) = match (self.kind, frame.body()?) {
+            (Message::Write(expected), Body::Write { reth, meta, payload }) => {
+                (reth == expected && reth.dma_len > self.pmtu.into(), meta, payload)
+            }
+            (Message::Send(ssn), Body::Send { meta, ssnw, payload }) => {
+                let [_, _, offset_hi, _] = self.index.to_le_bytes();
+                (ssnw == Ssnw { offset_hi, ssn }, meta, payload)
+            }
+            _ => return None,
+        };
+        let fits = payload.len() == usize::from(self.pmtu) && payload.len() <= self.place.len();
+        (is_next && fits && frame.psn() == self.psn && meta == self.meta()).then_some(payload)
+    }
+
+    /// Places a packet that is the next and whole, and goes behind it; `last` is its META then.
+    #[inline(always)]
+    fn take(&mut self, frame: &CommonFrame<'_>, last: &mut Meta) -> bool {
+        let Some(payload) = self.payload_of(frame) else { return false };
+        if !self.place.write_verified(Kernel::detected(), frame.from_l3(), payload) {
+            return false;
+        }
+        *last = self.meta();
+        self.place = self.place.part(payload.len(), usize::MAX);
+        self.psn = self.psn.next();
+        self.index += 1;
+        if let Message::Write(reth) = &mut self.kind {
+            *reth = behind(*reth, self.pmtu);
+        }
+        true
+    }
+
+    /// What the next packet of a WRITE must be.
+    #[inline]
+    fn next_write(&self) -> Option<NextWrite> {
+        match self.kind {
+            Message::Write(reth) => Some(NextWrite { psn: self.psn, reth }),
+            Message::Send(_) => None,
+        }
+    }
+}

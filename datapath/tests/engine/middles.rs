@@ -1,0 +1,312 @@
+//! Packets in the middle of a message have the effect that they have where each is verified before it is placed, as strict placement
+//! demands.
+
+use crate::common::rig::{Options, Rig, write};
+use datapath::counters::Counters;
+use datapath::engine::QpHandles;
+use datapath::icrc::Kernel;
+use datapath::memory::Access;
+use datapath::qp::attr::{QpAttr, QpAttrMask, WriteOrder};
+use datapath::qp::state::QpState;
+use datapath::queue::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use wire::Pmtu;
+
+/// Bytes of the region for each message: of the longest one, and some that nothing may be written to.
+const PLACE: usize = 4096 + 512;
+const MESSAGES: usize = 6;
+const USED: usize = MESSAGES * PLACE;
+/// Where the receiver's memory was not written.
+const UNTOUCHED: u8 = 0xEE;
+/// Of a frame: IP header, PSN, and the first byte of the payload of a SEND's packet.
+const L3: usize = 14;
+const PSN: std::ops::Range<usize> = 51..54;
+const SEND_PAYLOAD: usize = 62;
+
+#[derive(Clone, Debug)]
+struct Message {
+    opcode: SendOpcode,
+    len: u32,
+    solicited: bool,
+    /// Bytes that its receive lacks.
+    lacks: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Arrives,
+    /// This byte is another, and the ICRC does not hold.
+    Damaged(usize),
+    /// The same, and it holds.
+    Forged(usize),
+}
+
+#[derive(Clone, Debug)]
+struct Plan {
+    pmtu: Pmtu,
+    messages: Vec<Message>,
+    /// Frames that come, in all and at a time.
+    frames: usize,
+    burst: usize,
+    /// Of the last one.
+    fate: Fate,
+    /// Every frame from this one on is marked by a switch.
+    marked_from: usize,
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    let opcode = prop_oneof![Just(SendOpcode::Write), Just(SendOpcode::Send)];
+    let len = prop_oneof![1 => 0..300_u32, 4 => 300..4096_u32, 2 => Just(2048), 2 => Just(4096)];
+    let lacks = prop_oneof![9 => Just(0), 1 => 1..2000_u32];
+    let message = (opcode, len, any::<bool>(), lacks).prop_map(|(opcode, len, solicited, lacks)| Message {
+        opcode,
+        len,
+        solicited,
+        lacks,
+    });
+    let byte = || prop_oneof![3 => L3..90_usize, 1 => 0..1200_usize];
+    let fate = prop_oneof![
+        1 => Just(Fate::Arrives),
+        1 => byte().prop_map(Fate::Damaged),
+        2 => byte().prop_map(Fate::Forged),
+    ];
+    let pmtu = prop_oneof![Just(Pmtu::B256), Just(Pmtu::B512), Just(Pmtu::B1024)];
+    (pmtu, vec(message, 1..MESSAGES), 1..60_usize, 1..20_usize, fate, 0..60_usize).prop_map(
+        |(pmtu, messages, frames, burst, fate, marked_from)| Plan {
+            pmtu,
+            messages,
+            frames,
+            burst,
+            fate,
+            marked_from,
+        },
+    )
+}
+
+/// Everything that the receiver did.
+#[derive(PartialEq, Debug)]
+struct Effect {
+    sent: Vec<Vec<u8>>,
+    completions: Vec<Completion>,
+    memory: Vec<u8>,
+    counters: Counters,
+}
+
+struct Scene {
+    rig: Rig,
+    handles: [QpHandles; 2],
+    /// What the sender sent of all messages.
+    frames: Vec<Vec<u8>>,
+}
+
+impl Scene {
+    /// The receiver has got nothing yet.
+    fn new(pmtu: Pmtu, messages: &[Message], order: WriteOrder) -> Self {
+        let options = Options::default();
+        let attr = QpAttr { path_mtu: pmtu, ..options.attr };
+        let receiver = Options { attr: QpAttr { write_order: order, ..attr }, ..options };
+        let mut rig = Rig::new(1, 256);
+        let mut handles = rig.connect_as([&Options { attr, ..options }, &receiver]);
+        let pattern: Vec<u8> = (0..251).cycle().take(USED).collect();
+        fill(&rig, 0, &pattern);
+        fill(&rig, 1, &[UNTOUCHED; USED]);
+        for (number, message) in (0..).zip(messages) {
+            let at = number * PLACE as u64;
+            if message.opcode == SendOpcode::Send {
+                let scatter = [rig.sides[1].sge(at, 4096_u32.saturating_sub(message.lacks))];
+                handles[1].recv.post(&RecvRequest { wr_id: number, scatter: &scatter }).unwrap();
+            }
+            let gather = [rig.sides[0].sge(at, message.len)];
+            let mut request = write(number, &gather, at, rig.sides[1].key);
+            request.opcode = message.opcode;
+            request.flags.set(SendFlags::SOLICITED, message.solicited);
+            handles[0].send.post(&request).unwrap();
+        }
+        while rig.sides[0].engine.turn(rig.now).sent > 0 {}
+        let frames = rig.sides[0].engine.port().sent().map(<[u8]>::to_vec).collect();
+        Self { rig, handles, frames }
+    }
+
+    /// One turn of the receiver, to which these frames come.
+    fn receive<'a>(&mut self, frames: impl IntoIterator<Item = &'a Vec<u8>>) {
+        let receiver = &mut self.rig.sides[1];
+        frames.into_iter().for_each(|frame| receiver.engine.port_mut().inject(frame));
+        receiver.engine.turn(self.rig.now);
+    }
+
+    fn memory(&self) -> Vec<u8> {
+        let (side, mut memory) = (&self.rig.sides[1], vec![0; USED]);
+        let all = side.engine.memory().check(side.key.0, side.pd, 0, USED as u64, Access::LOCAL_WRITE);
+        all.unwrap().read(&mut memory);
+        memory
+    }
+
+    fn counters(&self) -> Counters {
+        *self.rig.sides[1].engine.counters()
+    }
+
+    fn effect(mut self) -> Effect {
+        let (memory, counters) = (self.memory(), self.counters());
+        let receiver = &mut self.rig.sides[1];
+        Effect {
+            sent: receiver.engine.port().sent().map(<[u8]>::to_vec).collect(),
+            completions: std::iter::from_fn(|| receiver.cq.poll()).collect(),
+            memory,
+            counters,
+        }
+    }
+}
+
+fn fill(rig: &Rig, side: usize, bytes: &[u8]) {
+    let side = &rig.sides[side];
+    let all = side.engine.memory().check(side.key.0, side.pd, 0, USED as u64, Access::LOCAL_WRITE);
+    all.unwrap().write(bytes);
+}
+
+fn damage(frame: &mut [u8], at: usize) {
+    let at = at % frame.len();
+    frame[at] ^= 1;
+}
+
+/// Another byte, and the ICRC that goes with it.
+fn forge(frame: &mut [u8], at: usize) {
+    damage(frame, at);
+    wire::icrc::seal(&mut frame[L3..]);
+}
+
+/// Congestion experienced, as a switch says it: with the header's checksum.
+fn mark(frame: &mut [u8]) {
+    frame[15] |= 3;
+    frame[24..26].fill(0);
+    let sum: u32 = frame[L3..34].chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum();
+    let folded = (sum & 0xFFFF) + (sum >> 16);
+    let folded = (folded & 0xFFFF) + (folded >> 16);
+    let [.., high, low] = (!folded).to_be_bytes();
+    frame[24..26].copy_from_slice(&[high, low]);
+}
+
+fn play(plan: &Plan, order: WriteOrder) -> Effect {
+    let mut scene = Scene::new(plan.pmtu, &plan.messages, order);
+    let mut frames = std::mem::take(&mut scene.frames);
+    frames.truncate(plan.frames);
+    frames.iter_mut().skip(plan.marked_from).for_each(|frame| mark(frame));
+    let last = frames.last_mut().expect("each message has a packet");
+    match plan.fate {
+        Fate::Arrives => {}
+        Fate::Damaged(at) => damage(last, at),
+        // Out of order strict placement takes nothing.
+        Fate::Forged(at) if PSN.contains(&(at % last.len())) => {}
+        Fate::Forged(at) => forge(last, at),
+    }
+    for burst in frames.chunks(plan.burst) {
+        scene.receive(burst);
+    }
+    scene.effect()
+}
+
+/// Where the payload of a frame that is damaged may have been written.
+fn place_of_last(plan: &Plan) -> std::ops::Range<usize> {
+    let pmtu = plan.pmtu.bytes() as usize;
+    let mut left = plan.frames;
+    for (number, message) in plan.messages.iter().enumerate() {
+        let packets = (message.len as usize).div_ceil(pmtu).max(1);
+        if left <= packets || number + 1 == plan.messages.len() {
+            let index = left.min(packets) - 1;
+            // The middle of a message is whole packets.
+            let is_middle = (1..packets - 1).contains(&index);
+            let start = number * PLACE + index * pmtu;
+            return start..start + if is_middle { pmtu } else { 0 };
+        }
+        left -= packets;
+    }
+    0..0
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn they_have_the_effect_that_they_have_verified_first(plan in plan()) {
+        let mut fused = play(&plan, WriteOrder::empty());
+        let strict = play(&plan, WriteOrder::STRICT_PLACEMENT);
+        if matches!(plan.fate, Fate::Damaged(_)) {
+            let place = place_of_last(&plan);
+            fused.memory[place.clone()].copy_from_slice(&strict.memory[place]);
+        }
+        prop_assert_eq!(&fused.counters, &strict.counters);
+        prop_assert_eq!(&fused.completions, &strict.completions);
+        prop_assert_eq!(&fused.sent, &strict.sent);
+        prop_assert!(fused.memory == strict.memory, "other bytes in memory");
+    }
+}
+
+fn one(opcode: SendOpcode) -> [Message; 1] {
+    [Message { opcode, len: 4096, solicited: false, lacks: 0 }]
+}
+
+/// Four packets, of which the third comes damaged at first.
+fn damaged_in_the_middle(opcode: SendOpcode, order: WriteOrder) -> Scene {
+    let mut scene = Scene::new(Pmtu::B1024, &one(opcode), order);
+    let mut frames = scene.frames.clone();
+    assert_eq!(frames.len(), 4);
+    damage(&mut frames[2], SEND_PAYLOAD + 500);
+    scene.receive(&frames[..3]);
+    assert_eq!((scene.counters().rx_in_order, scene.counters().drop_icrc), (2, 1), "{opcode:?}");
+    scene
+}
+
+#[test]
+fn what_is_damaged_lies_where_it_will_lie_when_it_was_sent_again_and_nowhere_else() {
+    for opcode in [SendOpcode::Write, SendOpcode::Send] {
+        let mut scene = damaged_in_the_middle(opcode, WriteOrder::empty());
+        let before = scene.memory();
+        assert!(before[3072..].iter().all(|byte| *byte == UNTOUCHED), "{opcode:?}: written behind it");
+        let is_written = before[2048..3072] != [UNTOUCHED; 1024];
+        assert_eq!(
+            is_written,
+            Kernel::detected() != Kernel::PORTABLE,
+            "{opcode:?}: in the pass that verifies"
+        );
+        assert!(scene.rig.sides[1].cq.poll().is_none(), "{opcode:?}: complete without it");
+        let frames = scene.frames.clone();
+        scene.receive(&frames[2..]);
+        let pattern: Vec<u8> = (0..251).cycle().take(4096).collect();
+        assert!(scene.memory()[..4096] == pattern, "{opcode:?}");
+        assert_eq!(scene.counters().rx_in_order, 4, "{opcode:?}");
+    }
+}
+
+#[test]
+fn strict_placement_writes_nothing_that_was_not_verified() {
+    for opcode in [SendOpcode::Write, SendOpcode::Send] {
+        let scene = damaged_in_the_middle(opcode, WriteOrder::STRICT_PLACEMENT);
+        let place = &scene.memory()[2048..3072];
+        assert!(place.iter().all(|byte| *byte == UNTOUCHED), "{opcode:?}");
+    }
+}
+
+/// Whether the third of four packets of a WRITE is placed if `change` comes between it and those before.
+fn is_placed_after(change: impl FnOnce(&mut Scene)) -> bool {
+    let mut scene = Scene::new(Pmtu::B1024, &one(SendOpcode::Write), WriteOrder::empty());
+    let frames = scene.frames.clone();
+    scene.receive(&frames[..2]);
+    change(&mut scene);
+    scene.receive(&frames[2..3]);
+    scene.memory()[2048..3072] != [UNTOUCHED; 1024]
+}
+
+#[test]
+fn what_has_changed_in_between_holds() {
+    let modify = |scene: &mut Scene, attr: QpAttr, mask: QpAttrMask| {
+        let qpn = scene.handles[1].qpn;
+        scene.rig.sides[1].engine.modify_qp(qpn, &attr, mask).unwrap();
+    };
+    assert!(is_placed_after(|_| {}));
+    assert!(!is_placed_after(|scene| {
+        let attr = QpAttr { access_flags: Access::LOCAL_WRITE, ..QpAttr::default() };
+        modify(scene, attr, QpAttrMask::ACCESS_FLAGS);
+    }));
+    assert!(!is_placed_after(|scene| {
+        modify(scene, QpAttr { state: QpState::Err, ..QpAttr::default() }, QpAttrMask::STATE);
+    }));
+}
