@@ -20,7 +20,7 @@ pub(crate) use control_queue::{ControlKind, ControlPacket};
 pub use error::{CreateError, ModifyError};
 pub use event::AsyncEvent;
 pub(crate) use tx_slots::TxSlots;
-pub(crate) use units::Units;
+pub(crate) use units::{Completions, Units};
 
 use crate::counters::Counters;
 use crate::memory::MemoryTable;

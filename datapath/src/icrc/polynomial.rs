@@ -55,10 +55,11 @@ pub(super) const fn distances<const N: usize>(bytes: usize) -> [[i64; 2]; N] {
     all
 }
 
-/// x^64 divided by the polynomial, without the remainder.
+/// x^96 divided by the polynomial, without the remainder, and without the last of its 65 bits: for the quotient of 96 bits no product
+/// of that counts.
 const fn quotient() -> u64 {
     let (mut quotient, mut rest, mut i) = (0, 1_u64, 0);
-    while i < 64 {
+    while i < 95 {
         (quotient, rest) = (quotient << 1, rest << 1);
         if rest >> 32 != 0 {
             quotient |= 1;
@@ -74,10 +75,8 @@ pub(super) const FOLD_512: (i64, i64) = fold_by(512);
 pub(super) const FOLD_384: (i64, i64) = fold_by(384);
 pub(super) const FOLD_256: (i64, i64) = fold_by(256);
 pub(super) const FOLD_128: (i64, i64) = fold_by(128);
-/// Moves 32 bits ahead by 64.
-pub(super) const FOLD_64: i64 = multiplier(times_power(1, 64));
 /// The polynomial and its Barrett quotient, bits reversed.
 pub(super) const POLYNOMIAL: i64 = multiplier(GENERATOR);
-pub(super) const QUOTIENT: i64 = multiplier(quotient());
+pub(super) const QUOTIENT: i64 = quotient().reverse_bits().cast_signed();
 // As the literature has them.
-const _: () = assert!(POLYNOMIAL == 0x1_DB71_0641 && QUOTIENT == 0x1_F701_1641);
+const _: () = assert!(POLYNOMIAL == 0x1_DB71_0641 && QUOTIENT.cast_unsigned() == 0xB4E5_B025_F701_1641);

@@ -2,7 +2,7 @@
 
 use crate::engine::{AsyncEvent, Units};
 use crate::memory::{Access, ProtectionDomainId};
-use crate::queue::{RecvQueueReader, RecvWqe, SharedRecvReader, SrqCaps};
+use crate::queue::{Freed, RecvQueueReader, RecvWqe, SharedRecvReader, SrqCaps};
 
 /// The receives of a queue pair.
 pub(crate) enum Receives {
@@ -163,6 +163,89 @@ impl Receives {
     }
 }
 
+/// Receives that messages of one packet use, one after the other.
+pub(crate) trait ReceiveRun {
+    /// Whose memory they may name.
+    fn pd(&self) -> ProtectionDomainId;
+
+    /// The next one, if it is posted.
+    fn next(&self) -> Option<RecvWqe<'_>>;
+
+    /// It is used: on to the one behind it.
+    fn pass(&mut self);
+
+    /// Gives those that were used back to the application.
+    fn release(self) -> Freed;
+}
+
+/// Those of an own queue.
+pub(crate) struct OwnRun<'a> {
+    pd: ProtectionDomainId,
+    queue: &'a RecvQueueReader,
+    head: u32,
+    tail: u32,
+}
+
+impl<'a> OwnRun<'a> {
+    /// From `head` on, to what is posted now.
+    #[inline(always)]
+    pub fn new(queue: &'a RecvQueueReader, head: u32, pd: ProtectionDomainId) -> Self {
+        Self { pd, queue, head, tail: queue.tail() }
+    }
+}
+
+impl ReceiveRun for OwnRun<'_> {
+    #[inline(always)]
+    fn pd(&self) -> ProtectionDomainId {
+        self.pd
+    }
+
+    #[inline(always)]
+    fn next(&self) -> Option<RecvWqe<'_>> {
+        (self.head != self.tail).then(|| self.queue.wqe(self.head))
+    }
+
+    #[inline(always)]
+    fn pass(&mut self) {
+        self.head = self.head.wrapping_add(1);
+    }
+
+    #[inline(always)]
+    fn release(self) -> Freed {
+        self.queue.release(self.head)
+    }
+}
+
+/// Those of a shared queue.
+pub(crate) struct SharedRun<'a> {
+    pd: ProtectionDomainId,
+    queue: &'a mut SharedRecvReader,
+}
+
+impl ReceiveRun for SharedRun<'_> {
+    #[inline(always)]
+    fn pd(&self) -> ProtectionDomainId {
+        self.pd
+    }
+
+    #[inline(always)]
+    fn next(&self) -> Option<RecvWqe<'_>> {
+        self.queue.expected(0)
+    }
+
+    #[inline(always)]
+    fn pass(&mut self) {
+        if let Some(number) = self.queue.take() {
+            self.queue.set_free(number);
+        }
+    }
+
+    #[inline(always)]
+    fn release(self) -> Freed {
+        self.queue.release()
+    }
+}
+
 /// What a queue pair took of a shared queue: a list through the queue's links, in SSN order.
 ///
 /// At most one packet's message is in progress while nothing is missing, so the list is short; in Recovery packets mostly
@@ -194,11 +277,25 @@ impl Taken {
                 let number = srq.take()?;
                 self.push(&mut srq.links, number);
             }
-            if srq.is_below_limit() {
-                units.events.push(AsyncEvent::SrqLimit { srq: self.srq });
-            }
+            self.note_limit(units);
         }
+        let srq = units.srqs.get(self.srq)?;
         Some(Found(self.search(&srq.links, ahead)))
+    }
+
+    /// After receives were taken: the limit event, if it is due.
+    #[inline]
+    pub fn note_limit(&self, units: &mut Units) {
+        if units.srqs.get_mut(self.srq).is_some_and(Srq::is_below_limit) {
+            units.events.push(AsyncEvent::SrqLimit { srq: self.srq });
+        }
+    }
+
+    /// The receives of whole messages that come one after the other, from the next one on; `None` if one was taken before.
+    #[inline]
+    pub fn run<'a>(&self, srqs: &'a mut Srqs) -> Option<SharedRun<'a>> {
+        let srq = srqs.get_mut(self.srq).filter(|srq| self.count == 0 && srq.returned_count == 0)?;
+        Some(SharedRun { pd: srq.pd, queue: &mut srq.queue })
     }
 
     fn push(&mut self, links: &mut [u32], number: u32) {

@@ -5,7 +5,7 @@
 
 use super::entries::Entries;
 use super::recv::{RecvWqe, check, entry_words, store_request};
-use super::word_ring::{WordRing, halves, load, pair, store};
+use super::word_ring::{Freed, WordRing, halves, load, pair, store};
 use super::work_request::{PostError, RecvRequest};
 
 /// Sizes of a shared receive queue (`ibv_srq_attr`).
@@ -139,8 +139,21 @@ impl SharedRecvReader {
     /// Gives a taken entry back to the application.
     #[inline]
     pub fn give_back(&mut self, number: u32) {
+        self.set_free(number);
+        self.release();
+    }
+
+    /// The same, but the application sees it after [`SharedRecvReader::release`] only.
+    #[inline]
+    pub(crate) fn set_free(&mut self, number: u32) {
         store(&self.shared.free.entry(self.freed)[0], pair(number, 0));
         self.freed = self.freed.wrapping_add(1);
+    }
+
+    /// Shows the application what was given back.
+    #[inline]
+    pub(crate) fn release(&self) -> Freed {
         self.shared.free.publish(self.freed);
+        Freed(())
     }
 }

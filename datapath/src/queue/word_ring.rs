@@ -153,7 +153,7 @@ impl<P: Positions> WordRing<P> {
 
 /// Proof that the places of requests are free, without which completions that were written together do not show: who polls one
 /// may post into its place at once.
-pub struct Freed(());
+pub struct Freed(pub(super) ());
 
 /// Loads a word whose entry was ordered by `tail` or `head`.
 #[inline]

@@ -34,6 +34,8 @@ bitflags::bitflags! {
         const REWOUND = 512;
         /// WRITEs wait for those before them that they overlap: an attribute, asked for with each request.
         const ORDERED_OVERLAP = 1024;
+        /// Nothing of the peer's is placed out of order, or before it was verified: an attribute, asked for with each packet.
+        const STRICT_PLACEMENT = 2048;
     }
 }
 

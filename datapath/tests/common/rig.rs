@@ -24,6 +24,8 @@ pub const TURN_NS: u64 = 1_000;
 pub struct Options {
     pub window: u16,
     pub caps: QueueCaps,
+    /// The shared receive queue that its receives come from.
+    pub srq: Option<u32>,
     pub attr: QpAttr,
 }
 
@@ -37,7 +39,7 @@ impl Default for Options {
             access_flags: Access::LOCAL_WRITE | Access::REMOTE_WRITE,
             ..QpAttr::default()
         };
-        Self { window: 512, caps: QueueCaps::default(), attr }
+        Self { window: 512, caps: QueueCaps::default(), srq: None, attr }
     }
 }
 
@@ -83,7 +85,7 @@ impl Side {
             pd: self.pd,
             send_cq: self.cq_number,
             recv_cq: self.cq_number,
-            srq: None,
+            srq: options.srq,
             caps: options.caps,
             window: options.window,
         };

@@ -1,10 +1,10 @@
 //! Packets that come one right behind the other have the effect that they have one by one.
 
 use crate::common::rig::{Options, Rig, write};
-use datapath::engine::QpHandles;
+use datapath::engine::{AsyncEvent, QpHandles};
 use datapath::memory::Access;
 use datapath::port::RX_BURST;
-use datapath::qp::attr::QpAttr;
+use datapath::qp::attr::{QpAttr, WriteOrder};
 use datapath::queue::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -74,6 +74,10 @@ struct Plan {
     forbids_writes: bool,
     /// Its path MTU.
     pmtu: Pmtu,
+    /// Its receives come from a shared queue, whose limit event is armed at so many.
+    shared: Option<u32>,
+    /// It places nothing that it has not verified.
+    strict: bool,
 }
 
 fn plan() -> impl Strategy<Value = Plan> {
@@ -81,18 +85,39 @@ fn plan() -> impl Strategy<Value = Plan> {
     let receives = vec(prop_oneof![15 => Just(1_usize), 1 => Just(2)], 0..2 * MESSAGES as usize);
     let completions = prop_oneof![3 => Just(64_u32), 1 => 1_u32..16];
     let pmtu = prop_oneof![3 => Just(Pmtu::B1024), 1 => Just(Pmtu::B512)];
-    let oddities = (any::<bool>(), prop::bool::weighted(0.2), pmtu);
+    let shared = prop_oneof![1 => Just(None), 1 => (0..MESSAGES).prop_map(Some)];
+    let oddities = (any::<bool>(), prop::bool::weighted(0.2), pmtu, shared, any::<bool>());
     (any::<bool>(), messages, receives, completions, oddities).prop_map(
-        |(writes, messages, receives, completions, (begins_with_old, forbids_writes, pmtu))| Plan {
-            writes,
-            messages,
-            receives,
-            completions,
-            begins_with_old,
-            forbids_writes,
-            pmtu,
+        |(writes, messages, receives, completions, oddities)| {
+            let (begins_with_old, forbids_writes, pmtu, shared, strict) = oddities;
+            Plan {
+                writes,
+                messages,
+                receives,
+                completions,
+                begins_with_old,
+                forbids_writes,
+                pmtu,
+                shared,
+                strict,
+            }
         },
     )
+}
+
+impl Effect {
+    /// The memory, but for receives that did not complete if a packet was damaged and may have been placed before that was seen.
+    fn visible(&self, plan: &Plan) -> Vec<u8> {
+        let mut memory = self.memory.clone();
+        let is_damaged = |message: &Message| matches!(message.fate, Fate::Damaged(_));
+        if !plan.strict && plan.messages.iter().any(is_damaged) {
+            let complete = |wr_id: u64| self.completions.iter().any(|completion| completion.wr_id == wr_id);
+            for place in (0..plan.receives.len()).filter(|place| !complete(*place as u64)) {
+                memory[place * PLACE_LEN..(place + 1) * PLACE_LEN].fill(0);
+            }
+        }
+        memory
+    }
 }
 
 /// Everything that the receiver did in one turn.
@@ -100,6 +125,7 @@ fn plan() -> impl Strategy<Value = Plan> {
 struct Effect {
     sent: Vec<Vec<u8>>,
     completions: Vec<Completion>,
+    events: Vec<AsyncEvent>,
     memory: Vec<u8>,
     counters: datapath::counters::Counters,
 }
@@ -111,10 +137,19 @@ fn play(plan: &Plan, between: Option<&[u8]>) -> Effect {
     let caps = QueueCaps { max_recv_wr: 2 * MESSAGES, ..QueueCaps::default() };
     let options = Options { caps, ..Options::default() };
     let access = if plan.forbids_writes { Access::LOCAL_WRITE } else { options.attr.access_flags };
-    let attr = QpAttr { path_mtu: plan.pmtu, access_flags: access, ..options.attr };
-    let mut handles = rig.connect_as([&options, &Options { attr, ..options }]);
-    fill_once(&mut rig, &mut handles);
-    post(plan, &mut rig, &mut handles);
+    let order = if plan.strict { WriteOrder::STRICT_PLACEMENT } else { WriteOrder::empty() };
+    let attr = QpAttr { path_mtu: plan.pmtu, access_flags: access, write_order: order, ..options.attr };
+    let caps = SrqCaps { max_wr: 2 * MESSAGES, max_sge: 2 };
+    let receiver = &mut rig.sides[1];
+    let srq = plan.shared.map(|_| receiver.engine.create_srq(receiver.pd, caps).unwrap());
+    let (srq, shared) = srq.unzip();
+    let mut handles = rig.connect_as([&options, &Options { attr, srq, ..options }]);
+    let mut receives = Receives { shared };
+    fill_once(&mut rig, &mut handles, &mut receives);
+    post(plan, &mut rig, &mut handles, &mut receives);
+    if let (Some(srq), Some(limit)) = (srq, plan.shared) {
+        rig.sides[1].engine.arm_srq_limit(srq, limit).unwrap();
+    }
     rig.sides[0].engine.turn(rig.now);
     let sent: Vec<Vec<u8>> = rig.sides[0].engine.port().sent().map(<[u8]>::to_vec).collect();
     let receiver = &mut rig.sides[1];
@@ -135,16 +170,31 @@ fn play(plan: &Plan, between: Option<&[u8]>) -> Effect {
     Effect {
         sent: receiver.engine.port().sent().map(<[u8]>::to_vec).collect(),
         completions: std::iter::from_fn(|| receiver.cq.poll()).collect(),
+        events: std::iter::from_fn(|| receiver.engine.poll_event()).collect(),
         memory,
         counters,
     }
 }
 
+/// Where the receiver's receives are posted.
+struct Receives {
+    shared: Option<SharedRecvQueue>,
+}
+
+impl Receives {
+    fn post(&mut self, own: &mut RecvQueue, request: &RecvRequest<'_>) {
+        match &mut self.shared {
+            Some(shared) => shared.post(request).unwrap(),
+            None => own.post(request).unwrap(),
+        }
+    }
+}
+
 /// Every place of the receive queue was used before: one that is free still says where something went.
-fn fill_once(rig: &mut Rig, handles: &mut [QpHandles; 2]) {
+fn fill_once(rig: &mut Rig, handles: &mut [QpHandles; 2], receives: &mut Receives) {
     for _ in 0..2 * MESSAGES {
         let [gather, scatter] = [(0, 8), (1, 2040)].map(|(side, len)| [rig.sides[side].sge(0, len)]);
-        handles[1].recv.post(&RecvRequest { wr_id: 99, scatter: &scatter }).unwrap();
+        receives.post(&mut handles[1].recv, &RecvRequest { wr_id: 99, scatter: &scatter });
         let request = write(99, &gather, 0, rig.sides[1].key);
         handles[0].send.post(&SendRequest { opcode: SendOpcode::Send, ..request }).unwrap();
         assert!(rig.run(100, |rig| rig.sides[0].drain() == 1));
@@ -152,7 +202,7 @@ fn fill_once(rig: &mut Rig, handles: &mut [QpHandles; 2]) {
     }
 }
 
-fn post(plan: &Plan, rig: &mut Rig, handles: &mut [QpHandles; 2]) {
+fn post(plan: &Plan, rig: &mut Rig, handles: &mut [QpHandles; 2], receives: &mut Receives) {
     let [sender, receiver] = &rig.sides;
     let pattern: Vec<u8> = (0..251).cycle().take(USED).collect();
     let access = Access::LOCAL_WRITE;
@@ -163,7 +213,7 @@ fn post(plan: &Plan, rig: &mut Rig, handles: &mut [QpHandles; 2]) {
         let halves = [receiver.sge(at, 40), receiver.sge(at + 40, 2000)];
         let whole = [receiver.sge(at, 2040)];
         let scatter = if *elements == 2 { &halves[..] } else { &whole };
-        handles[1].recv.post(&RecvRequest { wr_id, scatter }).unwrap();
+        receives.post(&mut handles[1].recv, &RecvRequest { wr_id, scatter });
     }
     for (wr_id, message) in (0..).zip(&plan.messages) {
         let gather = [sender.sge(wr_id * PLACE, message.len)];
@@ -223,7 +273,7 @@ fn mark(frame: &mut [u8]) {
 }
 
 /// Whether the frames of a plan that nothing happens to are all taken.
-fn takes_all(writes: bool) {
+fn takes_all(writes: bool, shared: Option<u32>) {
     let message = Message { is_odd: false, len: 32, solicited: false, bad_key: false, fate: Fate::Arrives };
     let plan = Plan {
         writes,
@@ -233,6 +283,8 @@ fn takes_all(writes: bool) {
         begins_with_old: false,
         forbids_writes: false,
         pmtu: Pmtu::B1024,
+        shared,
+        strict: false,
     };
     let effect = play(&plan, None);
     assert_eq!(effect.counters.rx_in_order, 12 + u64::from(2 * MESSAGES));
@@ -242,8 +294,9 @@ fn takes_all(writes: bool) {
 
 #[test]
 fn writes_and_sends_that_nothing_happens_to_are_taken() {
-    takes_all(true);
-    takes_all(false);
+    takes_all(true, None);
+    takes_all(false, None);
+    takes_all(false, Some(4));
 }
 
 proptest! {
@@ -255,6 +308,7 @@ proptest! {
         prop_assert_eq!(&together.counters, &apart.counters);
         prop_assert_eq!(&together.completions, &apart.completions);
         prop_assert_eq!(&together.sent, &apart.sent);
-        prop_assert!(together.memory == apart.memory, "other bytes in memory");
+        prop_assert_eq!(&together.events, &apart.events);
+        prop_assert!(together.visible(&plan) == apart.visible(&plan), "other bytes in memory");
     }
 }

@@ -195,8 +195,9 @@ fn apply(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr) {
     qpc.id.pkey = attr.pkey;
     qpc.id.dest_qpn = attr.dest_qpn;
     qpc.id.mode = attr.wire_mode;
-    let ordered = attr.write_order.contains(WriteOrder::ORDERED_OVERLAP);
-    qpc.sched.set(SchedFlags::ORDERED_OVERLAP, ordered);
+    let order = attr.write_order;
+    qpc.sched.set(SchedFlags::ORDERED_OVERLAP, order.contains(WriteOrder::ORDERED_OVERLAP));
+    qpc.sched.set(SchedFlags::STRICT_PLACEMENT, order.contains(WriteOrder::STRICT_PLACEMENT));
     qpc.id.pmtu = u16::try_from(attr.path_mtu.bytes()).unwrap_or(u16::MAX);
     cold.rnr_retries = 0;
 }

@@ -2,13 +2,14 @@
 //!
 //! A packet that is not like the one before is left to [`on_request`](super::on_request): nothing of it has had an effect.
 
-use crate::engine::Units;
+use crate::engine::{Completions, Units};
 use crate::icrc::Kernel;
-use crate::memory::Access;
+use crate::memory::{Access, Mapped, MemoryTable};
 use crate::port::RX_BURST;
 use crate::qp::context::{QpCold, Qpc};
-use crate::qp::receives::Receives;
+use crate::qp::receives::{OwnRun, ReceiveRun, Receives, Taken};
 use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
+use crate::sched::SchedFlags;
 use wire::{Body, CommonFrame, Meta, Msn, Position, Psn, Ssnw};
 
 /// Takes the packets behind `first`, which had the expected PSN when it was handled just now, as long as nothing about them is new:
@@ -45,6 +46,20 @@ pub(crate) fn take_followers<'a>(
 #[inline(always)]
 fn is_whole(frame: &CommonFrame<'_>) -> bool {
     Kernel::detected().verify(frame.from_l3())
+}
+
+/// The same of a SEND, which is placed then. Where it goes is not its own to say, so that both are done in one pass unless the queue
+/// pair forbids it (docs/adr/0024).
+#[inline(always)]
+fn place(qpc: &Qpc, frame: &CommonFrame<'_>, payload: &[u8], to: Mapped<'_>) -> bool {
+    if !qpc.sched.contains(SchedFlags::STRICT_PLACEMENT) {
+        return to.write_verified(Kernel::detected(), frame.from_l3(), payload);
+    }
+    let is_whole = is_whole(frame);
+    if is_whole {
+        to.write(payload);
+    }
+    is_whole
 }
 
 /// What was taken so far.
@@ -124,7 +139,6 @@ fn take_writes<'a>(
     }
 }
 
-/// Only with receives of the queue pair's own, each of one element.
 #[inline(always)]
 fn take_sends<'a>(
     qpc: &mut Qpc,
@@ -133,28 +147,59 @@ fn take_sends<'a>(
     run: &mut Run<'a, '_>,
     frames: impl Fn(usize) -> Option<&'a [u8]>,
 ) {
-    let Receives::Own(queue) = &cold.receives else { return };
-    let (memory, mut completions) = units.memory_and_completions(cold.recv_cq);
+    match &cold.receives {
+        Receives::Own(queue) => {
+            let (memory, completions, _) = units.to_receive(cold.recv_cq);
+            let receives = OwnRun::new(queue, qpc.rsp.recv_head, qpc.id.pd);
+            fill(qpc, memory, completions, receives, run, frames);
+            qpc.rsp.recv_head = qpc.rsp.recv_head.wrapping_add(run.count.into());
+        }
+        Receives::Shared(taken) => take_shared_sends(qpc, cold, units, taken, run, frames),
+    }
+}
+
+#[inline(never)]
+fn take_shared_sends<'a>(
+    qpc: &mut Qpc,
+    cold: &QpCold,
+    units: &mut Units,
+    taken: &Taken,
+    run: &mut Run<'a, '_>,
+    frames: impl Fn(usize) -> Option<&'a [u8]>,
+) {
+    let (memory, completions, srqs) = units.to_receive(cold.recv_cq);
+    let Some(receives) = taken.run(srqs) else { return };
+    fill(qpc, memory, completions, receives, run, frames);
+    taken.note_limit(units);
+}
+
+/// As long as each receive has one element.
+#[inline(always)]
+fn fill<'a>(
+    qpc: &mut Qpc,
+    memory: &MemoryTable,
+    mut completions: Completions<'_>,
+    mut receives: impl ReceiveRun,
+    run: &mut Run<'a, '_>,
+    frames: impl Fn(usize) -> Option<&'a [u8]>,
+) {
     let mut flags = WcFlags::empty();
     flags.set(WcFlags::SOLICITED, run.first.solicited());
-    let (tail, mut head, mut ssn) = (queue.tail(), qpc.rsp.recv_head, qpc.rsp.ssn);
+    let mut ssn = qpc.rsp.ssn;
     while let Some(frame) = frames(run.count.into()) {
-        if head == tail || !completions.has_room() {
-            break;
-        }
+        let Some(wqe) = receives.next().filter(|_| completions.has_room()) else { break };
         let Some((frame, Body::Send { meta, ssnw, payload })) = run.recognize(frame) else { break };
         if meta != run.meta() || ssnw != (Ssnw { offset_hi: 0, ssn }) {
             break;
         }
-        let (wqe, len) = (queue.wqe(head), payload.len() as u64);
+        let (wr_id, len) = (wqe.wr_id, payload.len() as u64);
         let Some(sge) = wqe.only_sge().filter(|_| len <= wqe.length.into()) else { break };
-        let Ok(mapped) = memory.check(sge.lkey, qpc.id.pd, sge.addr, len, Access::LOCAL_WRITE) else { break };
-        if !is_whole(&frame) {
+        let mapped = memory.check(sge.lkey, receives.pd(), sge.addr, len, Access::LOCAL_WRITE);
+        if !mapped.is_ok_and(|mapped| place(qpc, &frame, payload, mapped)) {
             break;
         }
-        mapped.write(payload);
         let written = completions.write(&Completion {
-            wr_id: wqe.wr_id,
+            wr_id,
             status: WcStatus::Success,
             opcode: WcOpcode::Recv,
             flags,
@@ -165,11 +210,12 @@ fn take_sends<'a>(
             src_qp: 0,
         });
         debug_assert!(written, "there was room");
+        receives.pass();
         run.advance(&frame);
-        (head, ssn) = (head.wrapping_add(1), ssn.next());
+        ssn = ssn.next();
     }
     if run.count > 0 {
-        completions.show(queue.release(head));
+        completions.show(receives.release());
     }
-    (qpc.rsp.recv_head, qpc.rsp.ssn) = (head, ssn);
+    qpc.rsp.ssn = ssn;
 }

@@ -10,9 +10,9 @@ use crate::engine::Units;
 use crate::icrc::Kernel;
 use crate::memory::{Access, Mapped};
 use crate::port::RX_BURST;
-use crate::qp::attr::WriteOrder;
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::owed::Arrived;
+use crate::sched::SchedFlags;
 use crate::stream::SlotKind;
 use wire::{Body, CommonFrame, Ecn, Meta, Msn, Psn, Reth, Ssn, Ssnw};
 
@@ -54,7 +54,7 @@ pub(crate) fn take_middles<'a>(
         && qpc.id.state.is_established()
         && !qpc.rx.in_recovery()
         && cold.refusal.is_none()
-        && !cold.attributes.attr.write_order.contains(WriteOrder::STRICT_PLACEMENT);
+        && !qpc.sched.contains(SchedFlags::STRICT_PLACEMENT);
     if !as_usual {
         return 0;
     }

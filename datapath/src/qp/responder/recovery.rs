@@ -6,8 +6,9 @@ use super::refuse::raise;
 use super::{RequestPacket, queue_control, queue_plain_nack};
 use crate::counters::count;
 use crate::engine::{ControlKind, Units};
-use crate::qp::attr::{RecoveryPolicy, WriteOrder};
+use crate::qp::attr::RecoveryPolicy;
 use crate::qp::context::{QpCold, Qpc};
+use crate::sched::SchedFlags;
 use crate::stream::{Advanced, CompletionSlot, CompletionSlots, Deferred, RxStream, SlotKind};
 use sr_recovery::{Generation, Record, StreamId};
 use wire::Psn;
@@ -48,7 +49,7 @@ pub(super) fn out_of_order(
         queue_plain_nack(qpc, cold, units);
         return;
     }
-    if distance > 0 && cold.attributes.attr.write_order.contains(WriteOrder::STRICT_PLACEMENT) {
+    if distance > 0 && qpc.sched.contains(SchedFlags::STRICT_PLACEMENT) {
         units.counters.drop_strict_placement += 1;
         queue_plain_nack(qpc, cold, units);
         return;
