@@ -8,6 +8,8 @@ mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod columns;
 #[cfg(target_arch = "x86_64")]
+mod lanes;
+#[cfg(target_arch = "x86_64")]
 mod masks;
 #[cfg(target_arch = "x86_64")]
 mod pclmul;
@@ -143,8 +145,8 @@ impl Kernel {
         unsafe {
             match self.0.for_len(frame_from_l3.len()) {
                 Kind::Portable => None,
-                Kind::Pclmul => pclmul::compute::<false>(frame_from_l3),
-                Kind::Wide => pclmul::compute::<true>(frame_from_l3),
+                Kind::Pclmul => pclmul::compute(frame_from_l3),
+                Kind::Wide => wide::compute(frame_from_l3),
                 Kind::Avx512 => avx512::compute::<false>(frame_from_l3),
                 Kind::Gfni => avx512::compute::<true>(frame_from_l3),
             }
@@ -161,8 +163,8 @@ impl Kernel {
         unsafe {
             match self.0.for_len(frame.len()) {
                 Kind::Portable => None,
-                Kind::Pclmul => pclmul::copy::<false>(frame, at, source, len),
-                Kind::Wide => pclmul::copy::<true>(frame, at, source, len),
+                Kind::Pclmul => pclmul::copy(frame, at, source, len),
+                Kind::Wide => wide::copy(frame, at, source, len),
                 Kind::Avx512 => avx512::copy::<false>(frame, at, source, len),
                 Kind::Gfni => avx512::copy::<true>(frame, at, source, len),
             }
@@ -207,8 +209,8 @@ impl Kernel {
             let icrc = unsafe {
                 match self.0.for_len(frame.len()) {
                     Kind::Portable => None,
-                    Kind::Pclmul => pclmul::place::<false>(frame, at, target),
-                    Kind::Wide => pclmul::place::<true>(frame, at, target),
+                    Kind::Pclmul => pclmul::place(frame, at, target),
+                    Kind::Wide => wide::place(frame, at, target),
                     Kind::Avx512 => avx512::place::<false>(frame, at, target),
                     Kind::Gfni => avx512::place::<true>(frame, at, target),
                 }
@@ -261,8 +263,8 @@ impl Kernel {
             unsafe {
                 match self.0.for_len(frame.len() - ICRC_LEN) {
                     Kind::Portable => {}
-                    Kind::Pclmul => return pclmul::emit::<false>(a, b, c, d, headers, frame, source),
-                    Kind::Wide => return pclmul::emit::<true>(a, b, c, d, headers, frame, source),
+                    Kind::Pclmul => return pclmul::emit(a, b, c, d, headers, frame, source),
+                    Kind::Wide => return wide::emit(a, b, c, d, headers, frame, source),
                     Kind::Avx512 => return avx512::emit::<false>(a, b, c, d, headers, frame, source),
                     Kind::Gfni => return avx512::emit::<true>(a, b, c, d, headers, frame, source),
                 }

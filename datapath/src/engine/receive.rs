@@ -6,9 +6,7 @@ use crate::neighbor::{Handled, Neighbor};
 use crate::port::Port;
 use crate::qp::state::QpType;
 use crate::qp::{self, Acknowledgement, QpCold, QpTable, Qpc, RequestPacket};
-use wire::{
-    Body, CommonFrame, Datagram, Ecn, EncapError, Kind, Packet, ParseError, Position, Transport, WireMode,
-};
+use wire::{Body, CommonFrame, Datagram, Ecn, EncapError, Kind, Packet, ParseError, Transport, WireMode};
 
 /// Bytes of a UDP header.
 const UDP_LEN: usize = 8;
@@ -76,8 +74,14 @@ fn receive_frame<'a>(
     neighbor: &mut Neighbor,
     config: &EngineConfig,
     frame: &'a [u8],
-    followers: impl Fn(usize) -> Option<&'a [u8]>,
+    followers: impl Fn(usize) -> Option<&'a [u8]> + Copy,
 ) -> usize {
+    if CommonFrame::may_be_middle(frame) {
+        let taken = receive_middle(qps, units, config, frame, followers);
+        if taken > 0 {
+            return taken;
+        }
+    }
     if let Some(common) = CommonFrame::recognize(frame, config.udp_port)
         && let Some(followed) = receive_common(qps, units, &common, followers)
     {
@@ -97,20 +101,7 @@ fn receive_common<'a>(
     followers: impl Fn(usize) -> Option<&'a [u8]>,
 ) -> Option<usize> {
     let (qpc, cold) = qps.by_qpn(frame.dest_qp())?;
-    let expected = qpc.service == QpType::Rc
-        && qpc.id.mode == WireMode::Srnic
-        && qpc.id.pkey == frame.pkey()
-        && qpc.template.is_answered_by_common(frame);
-    if !expected {
-        return None;
-    }
-    if frame.position() == Position::Middle {
-        let taken = qp::take_middles(qpc, cold, units, frame, &followers);
-        if taken > 0 {
-            return Some(taken - 1);
-        }
-    }
-    if !Kernel::detected().verify(frame.from_l3()) {
+    if !is_for(qpc, frame) || !Kernel::detected().verify(frame.from_l3()) {
         return None;
     }
     let body = frame.body()?;
@@ -132,6 +123,32 @@ fn receive_common<'a>(
         }
     }
     Some(if is_next { qp::take_followers(qpc, cold, units, frame, followers) } else { 0 })
+}
+
+/// A MIDDLE of a WRITE or SEND that must come next, and those that follow it: how many were taken. What is not that has had no
+/// effect.
+#[inline(never)]
+fn receive_middle<'a>(
+    qps: &mut QpTable,
+    units: &mut Units,
+    config: &EngineConfig,
+    frame: &'a [u8],
+    followers: impl Fn(usize) -> Option<&'a [u8]>,
+) -> usize {
+    let Some(frame) = CommonFrame::recognize(frame, config.udp_port) else { return 0 };
+    let Some((qpc, cold)) = qps.by_qpn(frame.dest_qp()).filter(|(qpc, _)| is_for(qpc, &frame)) else {
+        return 0;
+    };
+    qp::take_middles(qpc, cold, units, &frame, followers)
+}
+
+/// The checks of protocol.md 1.2, but for the ICRC.
+#[inline(always)]
+fn is_for(qpc: &Qpc, frame: &CommonFrame<'_>) -> bool {
+    qpc.service == QpType::Rc
+        && qpc.id.mode == WireMode::Srnic
+        && qpc.id.pkey == frame.pkey()
+        && qpc.template.is_answered_by_common(frame)
 }
 
 /// A packet passed the checks of protocol.md 1.2.

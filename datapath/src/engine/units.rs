@@ -94,12 +94,12 @@ impl Units {
     /// A queue to write several completions to.
     #[inline]
     pub fn completions(&mut self, cq: u32) -> Completions<'_> {
-        self.to_receive(cq).1
+        self.for_receiving(cq).1
     }
 
     /// Memory to place what is received, a queue to write its completions to, and the shared receive queues.
     #[inline]
-    pub fn to_receive(&mut self, cq: u32) -> (&MemoryTable, Completions<'_>, &mut Srqs) {
+    pub fn for_receiving(&mut self, cq: u32) -> (&MemoryTable, Completions<'_>, &mut Srqs) {
         let writer = self.cqs.get_mut(cq as usize).and_then(Option::as_mut);
         let Self { cqs_to_tell: to_tell, counters, events, memory, srqs, .. } = self;
         (memory, Completions { cq, writer, to_tell, counters, events }, srqs)

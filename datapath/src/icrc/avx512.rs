@@ -7,7 +7,7 @@
 
 use super::masks::{HEADERS_MAX, LINE, Masks};
 use super::polynomial::{FOLD_128, FOLD_256, FOLD_384, FOLD_512, distances};
-use super::{ICRC_LEN, columns, pclmul};
+use super::{ICRC_LEN, columns, lanes};
 use core::arch::asm;
 use core::arch::x86_64::*;
 use core::ptr::NonNull;
@@ -377,5 +377,5 @@ fn finish(acc: __m512i) -> u32 {
     let lanes = then(acc, constants, last);
     let half = _mm256_xor_si256(_mm512_castsi512_si256(lanes), _mm512_extracti64x4_epi64::<1>(lanes));
     let x = _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half));
-    pclmul::reduce(x)
+    lanes::reduce(x)
 }

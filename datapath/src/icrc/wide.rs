@@ -1,76 +1,89 @@
-//! Long payloads by 256 bits, for processors that multiply so many without AVX-512. Headers and what is behind the last whole
-//! block are [`super::pclmul`]'s.
+//! CRC-32 by folding 32 bytes at a time, for processors that multiply so many without AVX-512. Each block of a payload is moved to the
+//! place of the last at once, so that no multiplication waits for another.
 
-use super::pclmul::then;
+use super::lanes::*;
 use super::polynomial::{FOLD_128, distances};
 use core::arch::asm;
 use core::arch::x86_64::*;
 
 /// Bytes of a vector.
-const BLOCK: usize = 32;
+const PAIR: usize = 2 * LANE;
 /// Longest run of blocks that is folded at once: the payload of the longest packet.
-const RUN: usize = 4096 / BLOCK;
+const RUN: usize = 4096 / PAIR;
 /// Multipliers that move ahead by as many blocks.
-static BLOCKS: [[i64; 2]; RUN + 2] = distances(BLOCK);
+static BLOCKS: [[i64; 2]; RUN + 2] = distances(PAIR);
 
 /// Whether the processor has what the functions here need.
 pub(super) fn is_supported() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("vpclmulqdq")
 }
 
-/// Folds `len` bytes at `source`, whole blocks and at least one, into the two `before` them, and all that to one; copies
-/// them to `target` if `COPY`.
+entries!("avx2,vpclmulqdq,avx,pclmulqdq,sse4.1");
+
+/// Folds `len` bytes at `source`, whole lanes, into `chains`, and those to one; copies them to `target` if `COPY`.
 ///
 /// # Safety
 /// [`is_supported`]; `source` is readable for `len` bytes, `target` writable if `COPY`; they do not overlap.
+#[inline]
 #[target_feature(enable = "avx2,vpclmulqdq,avx,pclmulqdq,sse4.1")]
-pub(super) unsafe fn fold<const COPY: bool>(
-    before: &[__m256i; 2],
+unsafe fn fold<const COPY: bool>(
+    [a, b, c, d]: [__m128i; CHAINS],
     source: *const u8,
     target: *mut u8,
     len: usize,
 ) -> __m128i {
-    let mut acc = *before;
+    let (mut first, mut acc) = (_mm256_set_m128i(b, a), _mm256_set_m128i(d, c));
     let mut at = 0;
-    while at < len {
-        let count = ((len - at) / BLOCK).min(RUN);
-        // SAFETY: `at` and `count` blocks are within `len`.
-        let take = |index: usize| unsafe {
-            let at = at + index * BLOCK;
+    loop {
+        let count = ((len - at) / PAIR).min(RUN);
+        // SAFETY: as many blocks are within `len`.
+        let block = |index: usize| unsafe {
+            let at = at + index * PAIR;
             pass::<COPY>(source.add(at), target.wrapping_add(at))
         };
-        acc = [_mm256_setzero_si256(), gather(acc, count, take)];
-        at += count * BLOCK;
+        acc = gather([first, acc], count, block);
+        first = _mm256_setzero_si256();
+        at += count * PAIR;
+        if len - at < PAIR {
+            break;
+        }
     }
-    then(_mm256_castsi256_si128(acc[1]), FOLD_128, _mm256_extracti128_si256::<1>(acc[1]))
+    let acc = then(_mm256_castsi256_si128(acc), FOLD_128, _mm256_extracti128_si256::<1>(acc));
+    if at == len {
+        return acc;
+    }
+    // SAFETY: a lane is left of `len`.
+    then(acc, FOLD_128, unsafe { take::<COPY>(source.add(at), target.wrapping_add(at)) })
 }
 
-/// `before` and `count` blocks behind it, from one to [`RUN`], as one block: each is moved to the place of the last at once, so
-/// that no multiplication waits for another.
+/// The two blocks `before` and `count` behind them, [`RUN`] at most, as one in the place of the last.
 #[inline]
 #[target_feature(enable = "avx2,vpclmulqdq,avx,pclmulqdq,sse4.1")]
-fn gather(before: [__m256i; 2], count: usize, take: impl Fn(usize) -> __m256i) -> __m256i {
-    let last = count - 1;
-    let (ahead, [next, first]) = (&BLOCKS[1..count], [BLOCKS[count], BLOCKS[count + 1]]);
-    let (mut even, mut odd) = (moved(before[0], first), moved(before[1], next));
-    let pairs = ahead.rchunks_exact(2);
-    let left = pairs.remainder();
-    for (index, pair) in pairs.enumerate() {
-        even = xor(even, moved(take(2 * index), pair[1]));
-        odd = xor(odd, moved(take(2 * index + 1), pair[0]));
+fn gather(before: [__m256i; 2], count: usize, block: impl Fn(usize) -> __m256i) -> __m256i {
+    let acc = moved_by(before[0], &BLOCKS[count + 1]);
+    let Some(last) = count.checked_sub(1) else { return xor(acc, before[1]) };
+    let mut acc = xor(acc, moved_by(before[1], &BLOCKS[count]));
+    let mut other = block(last);
+    let pairs = BLOCKS[1..count].rchunks_exact(2);
+    let nearest = pairs.remainder();
+    let mut index = 0;
+    for pair in pairs {
+        acc = xor(acc, moved_by(block(index), &pair[1]));
+        other = xor(other, moved_by(block(index + 1), &pair[0]));
+        index += 2;
     }
-    if let [one] = left {
-        even = xor(even, moved(take(last - 1), *one));
+    if let [one] = nearest {
+        acc = xor(acc, moved_by(block(index), one));
     }
-    xor(take(last), xor(even, odd))
+    xor(acc, other)
 }
 
 /// `block` moved ahead by the distance of `multipliers`.
 #[inline]
 #[target_feature(enable = "avx2,vpclmulqdq,avx,pclmulqdq,sse4.1")]
-fn moved(block: __m256i, multipliers: [i64; 2]) -> __m256i {
-    let [first, last] = multipliers;
-    let multipliers = _mm256_broadcastsi128_si256(_mm_set_epi64x(last, first));
+fn moved_by(block: __m256i, multipliers: &[i64; 2]) -> __m256i {
+    // SAFETY: as long as a lane.
+    let multipliers = unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(multipliers.as_ptr().cast())) };
     xor(
         _mm256_clmulepi64_epi128::<0x00>(block, multipliers),
         _mm256_clmulepi64_epi128::<0x11>(block, multipliers),

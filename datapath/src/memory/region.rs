@@ -143,11 +143,14 @@ impl<'a> Mapped<'a> {
     #[inline(always)]
     pub fn write(&self, source: &[u8]) {
         assert!(source.len() <= self.len, "the caller checked the length");
-        let body = &source[..last_word_offset(self.start, source.len())];
+        let split = last_word_offset(self.start, source.len());
+        let (body, tail) = source.split_at(split);
         // SAFETY: `body` fits the range (asserted); the packet and the region cannot overlap, because nothing holds
         // a Rust reference to registered memory.
         unsafe { copy(body.as_ptr(), self.start.as_ptr(), body.len()) };
-        self.write_tail(source);
+        // SAFETY: split <= len, so the pointer stays inside the range.
+        let last = unsafe { self.start.add(split) };
+        store_tail(last, tail);
     }
 
     /// The last word of that.

@@ -7,7 +7,7 @@ use crate::icrc::Kernel;
 use crate::memory::{Access, Mapped, MemoryTable};
 use crate::port::RX_BURST;
 use crate::qp::context::{QpCold, Qpc};
-use crate::qp::receives::{OwnRun, ReceiveRun, Receives, Taken};
+use crate::qp::receives::{OwnRun, ReceiveRun, Receives};
 use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
 use crate::sched::SchedFlags;
 use wire::{Body, CommonFrame, Meta, Msn, Position, Psn, Ssnw};
@@ -32,14 +32,12 @@ pub(crate) fn take_followers<'a>(
     if !as_usual {
         return 0;
     }
-    let mut run = Run { first, next: qpc.rx.epsn(), msn: qpc.rsp.msn(), asked: false, count: 0 };
-    match first.body() {
-        Some(Body::Send { .. }) => take_sends(qpc, cold, units, &mut run, frames),
-        Some(Body::Write { .. }) => take_writes(qpc, units, &mut run, frames),
-        _ => return 0,
+    match (first.body(), &cold.receives) {
+        (Some(Body::Write { .. }), _) => take_writes(qpc, units, first, frames),
+        (Some(Body::Send { .. }), Receives::Own(_)) => take_sends(qpc, cold, units, first, frames),
+        (Some(Body::Send { .. }), Receives::Shared(_)) => take_shared_sends(qpc, cold, units, *first, frames),
+        _ => 0,
     }
-    run.settle(qpc, units);
-    usize::from(run.count)
 }
 
 /// The last check before a packet has an effect.
@@ -75,7 +73,13 @@ struct Run<'a, 'r> {
 
 const _: () = assert!(RX_BURST <= u8::MAX as usize, "a run is not longer than a burst");
 
-impl<'a> Run<'a, '_> {
+impl<'a, 'r> Run<'a, 'r> {
+    /// Nothing yet behind `first`, which was taken.
+    #[inline(always)]
+    const fn behind(first: &'r CommonFrame<'a>, qpc: &Qpc) -> Self {
+        Run { first, next: qpc.rx.epsn(), msn: qpc.rsp.msn(), asked: false, count: 0 }
+    }
+
     /// A frame taken apart, if it is the next packet in order; its ICRC is not checked yet.
     #[inline(always)]
     fn recognize(&self, frame: &'a [u8]) -> Option<(CommonFrame<'a>, Body<'a>)> {
@@ -98,11 +102,11 @@ impl<'a> Run<'a, '_> {
         self.count += 1;
     }
 
-    /// What all of them change of the queue pair.
+    /// What all of them change of the queue pair. Returns how many they are.
     #[inline(always)]
-    fn settle(&self, qpc: &mut Qpc, units: &mut Units) {
+    fn settle(&self, qpc: &mut Qpc, units: &mut Units) -> usize {
         if self.count == 0 {
-            return;
+            return 0;
         }
         let packets = u32::from(self.count);
         let last = Meta { msn: self.msn.sub(1), offset: 0 };
@@ -112,16 +116,18 @@ impl<'a> Run<'a, '_> {
         qpc.rsp.owed.note_more(self.count, &mut units.counters, last, self.asked);
         units.counters.rx_packets += u64::from(packets);
         units.counters.rx_in_order += u64::from(packets);
+        self.count.into()
     }
 }
 
 #[inline(always)]
 fn take_writes<'a>(
-    qpc: &Qpc,
-    units: &Units,
-    run: &mut Run<'a, '_>,
+    qpc: &mut Qpc,
+    units: &mut Units,
+    first: &CommonFrame<'a>,
     frames: impl Fn(usize) -> Option<&'a [u8]>,
-) {
+) -> usize {
+    let mut run = Run::behind(first, qpc);
     let peer = qpc.id.peer();
     while let Some(frame) = frames(run.count.into()) {
         let Some((frame, Body::Write { reth, meta, payload })) = run.recognize(frame) else { break };
@@ -137,6 +143,7 @@ fn take_writes<'a>(
         mapped.write(payload);
         run.advance(&frame);
     }
+    run.settle(qpc, units)
 }
 
 #[inline(always)]
@@ -144,18 +151,16 @@ fn take_sends<'a>(
     qpc: &mut Qpc,
     cold: &QpCold,
     units: &mut Units,
-    run: &mut Run<'a, '_>,
+    first: &CommonFrame<'a>,
     frames: impl Fn(usize) -> Option<&'a [u8]>,
-) {
-    match &cold.receives {
-        Receives::Own(queue) => {
-            let (memory, completions, _) = units.to_receive(cold.recv_cq);
-            let receives = OwnRun::new(queue, qpc.rsp.recv_head, qpc.id.pd);
-            fill(qpc, memory, completions, receives, run, frames);
-            qpc.rsp.recv_head = qpc.rsp.recv_head.wrapping_add(run.count.into());
-        }
-        Receives::Shared(taken) => take_shared_sends(qpc, cold, units, taken, run, frames),
-    }
+) -> usize {
+    let Receives::Own(queue) = &cold.receives else { return 0 };
+    let mut run = Run::behind(first, qpc);
+    let (memory, completions, _) = units.for_receiving(cold.recv_cq);
+    let receives = OwnRun::new(queue, qpc.rsp.recv_head, qpc.id.pd);
+    fill(qpc, memory, completions, receives, &mut run, frames);
+    qpc.rsp.recv_head = qpc.rsp.recv_head.wrapping_add(run.count.into());
+    run.settle(qpc, units)
 }
 
 #[inline(never)]
@@ -163,14 +168,16 @@ fn take_shared_sends<'a>(
     qpc: &mut Qpc,
     cold: &QpCold,
     units: &mut Units,
-    taken: &Taken,
-    run: &mut Run<'a, '_>,
+    first: CommonFrame<'a>,
     frames: impl Fn(usize) -> Option<&'a [u8]>,
-) {
-    let (memory, completions, srqs) = units.to_receive(cold.recv_cq);
-    let Some(receives) = taken.run(srqs) else { return };
-    fill(qpc, memory, completions, receives, run, frames);
+) -> usize {
+    let Receives::Shared(taken) = &cold.receives else { return 0 };
+    let mut run = Run::behind(&first, qpc);
+    let (memory, completions, srqs) = units.for_receiving(cold.recv_cq);
+    let Some(receives) = taken.run(srqs) else { return 0 };
+    fill(qpc, memory, completions, receives, &mut run, frames);
     taken.note_limit(units);
+    run.settle(qpc, units)
 }
 
 /// As long as each receive has one element.

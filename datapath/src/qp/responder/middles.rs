@@ -42,7 +42,7 @@ fn behind(reth: Reth, pmtu: u16) -> Reth {
 
 /// Takes `first`, a MIDDLE whose ICRC was not checked, if it is the packet that must come next, and those behind it as long as they
 /// are, too: `frames` by number, from 0. Returns how many: none if 0.
-#[inline(never)]
+#[inline]
 pub(crate) fn take_middles<'a>(
     qpc: &mut Qpc,
     cold: &mut QpCold,
