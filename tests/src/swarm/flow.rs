@@ -41,6 +41,8 @@ pub enum Withdrawn {
 pub struct Group {
     /// Where they write.
     pub piece: Piece,
+    /// Where that is in each message.
+    pub at: usize,
     /// Who sees one may rely on everything sent before it.
     pub in_turn: bool,
     /// The messages, in order, and what they write.
@@ -85,6 +87,10 @@ pub struct Flow {
     pub receive_failed: bool,
     /// WRITEs to one address.
     pub groups: Vec<Group>,
+    /// Bytes of a packet.
+    packet: usize,
+    /// Nothing is placed out of order, or before it was verified.
+    strict: bool,
     /// What was taken away from it.
     pub withdrawn: Option<Withdrawn>,
     /// What WRITEs, READs and atomics go through, if not the region itself.
@@ -131,6 +137,8 @@ impl Flow {
             send_failed: false,
             receive_failed: false,
             groups: Vec::with_capacity(groups),
+            packet,
+            strict: false,
             withdrawn: None,
             window,
             binds: None,
@@ -162,19 +170,21 @@ impl Flow {
 
     /// Each packet of a WRITE is a member of a group of its own.
     fn join_groups<'a>(&mut self, index: usize, first: usize, packets: impl Iterator<Item = &'a [u8]>) {
-        let Piece { mut offset, len } = self.messages[index].target[0];
+        let Piece { offset, len } = self.messages[index].target[0];
+        let mut at = 0;
         for (number, bytes) in (first..).zip(packets) {
             if self.groups.len() == number {
-                let piece = Piece { offset, len: bytes.len() };
+                let piece = Piece { offset: offset + at, len: bytes.len() };
                 self.groups.push(Group {
                     piece,
+                    at,
                     in_turn: len <= ORDERED_BYTES_MAX,
                     members: Vec::new(),
                     seen: None,
                 });
             }
             self.groups[number].members.push((index, bytes.to_vec()));
-            offset += bytes.len();
+            at += bytes.len();
         }
     }
 
@@ -187,7 +197,20 @@ impl Flow {
 
     /// Everything is placed in the order in which it was sent.
     pub fn place_strictly(&mut self) {
+        self.strict = true;
         self.groups.iter_mut().for_each(|group| group.in_turn = true);
+    }
+
+    /// Whether byte `at` of a message may be that of a packet that came damaged, as the message is not complete: of what must come
+    /// next bytes are copied before they are verified (docs/adr/0024), if it is not the end of a longer message, nor its begin, nor
+    /// says itself where it goes.
+    pub fn may_be_damaged(&self, index: usize, at: usize) -> bool {
+        let message = &self.messages[index];
+        let last = message.len.div_ceil(self.packet).saturating_sub(1);
+        let in_the_middle = (1..last).contains(&(at / self.packet));
+        let is_placed_first = in_the_middle && matches!(message.kind, Kind::Send | Kind::Write)
+            || last == 0 && message.kind == Kind::Send;
+        !self.strict && is_placed_first && (self.arrived..self.posted).contains(&index)
     }
 
     /// The bytes of a message.
@@ -287,7 +310,7 @@ impl Flow {
         }
         (0..self.groups.len()).all(|number| {
             let member = self.groups[number].members.iter().position(|(member, _)| *member == index);
-            member.is_none() || self.visible(rig, number) >= member
+            member.is_none() || self.visible(rig, number).is_some_and(|visible| visible >= member)
         })
     }
 

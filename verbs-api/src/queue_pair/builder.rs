@@ -161,7 +161,9 @@ impl QueuePairBuilder {
     }
 
     /// Places requests strictly in the order in which they were posted, at both ends: the endpoint tells the peer. What
-    /// comes out of order is dropped and asked for again, so that a loss costs a window, as with go-back-N. Default off.
+    /// comes out of order is dropped and asked for again, so that a loss costs a window, as with go-back-N. And nothing is placed
+    /// before it was verified: without it, whoever looks into a message that is not complete may see what a packet brought that
+    /// was damaged on the way. Default off. See [`WriteOrder::STRICT_PLACEMENT`].
     pub const fn strict_placement(mut self, strict: bool) -> Self {
         self.attr.write_order = with(self.attr.write_order, WriteOrder::STRICT_PLACEMENT, strict);
         self

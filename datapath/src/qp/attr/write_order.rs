@@ -11,7 +11,9 @@ bitflags::bitflags! {
         /// same byte are not seen to overlap.
         const ORDERED_OVERLAP = 1;
         /// The peer's requests are placed here strictly in the order in which they were posted: what comes out of order
-        /// is dropped and asked for again, as go-back-N does.
+        /// is dropped and asked for again, as go-back-N does. Nothing is placed before its ICRC was verified; without this,
+        /// bytes of a packet that was damaged on the way may lie for a while in a message that is not complete
+        /// (docs/adr/0024).
         const STRICT_PLACEMENT = 2;
     }
 }
