@@ -125,8 +125,8 @@ fn receive_common<'a>(
     Some(if is_next { qp::take_followers(qpc, cold, units, frame, followers) } else { 0 })
 }
 
-/// A MIDDLE of a WRITE or SEND that must come next, and those that follow it: how many were taken. What is not that has had no
-/// effect.
+/// A MIDDLE of a WRITE or SEND that must come next, and those that follow it: how many were taken. Of what was not taken nothing has
+/// had an effect, but that bytes of a damaged one may lie where its own will.
 #[inline(never)]
 fn receive_middle<'a>(
     qps: &mut QpTable,
@@ -210,7 +210,8 @@ fn receive_any(
     }
 }
 
-/// The silent checks of protocol.md 1.2, the ICRC last: nothing of the packet has had an effect before it holds.
+/// The silent checks of protocol.md 1.2, the ICRC last: nothing of the packet has had an effect before it holds, but for bytes that
+/// were placed on the way to it (docs/adr/0024).
 #[inline]
 fn accept(qpc: &Qpc, units: &mut Units, packet: &Packet<'_>, datagram: &Datagram, frame: &[u8]) -> bool {
     let counters = &mut units.counters;

@@ -164,8 +164,9 @@ impl<'a> Mapped<'a> {
     }
 
     /// Copies `payload`, which ends where the ICRC of `frame_from_l3` begins, to the start of the range, if the ICRC is right:
-    /// false if not. In one pass, where the kernel can: then what came is there even if it is not right. The last aligned word is
-    /// stored in the end as [`write`](Self::write) stores it.
+    /// false if not. In one pass, where the kernel can: then what came is there even if it is not right, and in any order. The last
+    /// aligned word of what is right is stored once more in the end, as [`write`](Self::write) stores it; what a program that polls
+    /// on it may have seen before is nothing to rely on.
     ///
     /// # Panics
     /// If `payload` is longer than the range.

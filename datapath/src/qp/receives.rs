@@ -165,6 +165,9 @@ impl Receives {
 
 /// Receives that messages of one packet use, one after the other.
 pub(crate) trait ReceiveRun {
+    /// A message that does not come whole is the next one's to come again: nobody else's can come into its receive.
+    const KEEPS_ITS_PLACE: bool;
+
     /// Whose memory they may name.
     fn pd(&self) -> ProtectionDomainId;
 
@@ -195,6 +198,8 @@ impl<'a> OwnRun<'a> {
 }
 
 impl ReceiveRun for OwnRun<'_> {
+    const KEEPS_ITS_PLACE: bool = true;
+
     #[inline(always)]
     fn pd(&self) -> ProtectionDomainId {
         self.pd
@@ -216,33 +221,38 @@ impl ReceiveRun for OwnRun<'_> {
     }
 }
 
-/// Those of a shared queue.
+/// Those of a shared queue. Each is taken when its message is there.
 pub(crate) struct SharedRun<'a> {
-    pd: ProtectionDomainId,
-    queue: &'a mut SharedRecvReader,
+    srq: &'a mut Srq,
+    /// The limit event is due.
+    is_below_limit: &'a mut bool,
 }
 
 impl ReceiveRun for SharedRun<'_> {
+    const KEEPS_ITS_PLACE: bool = false;
+
     #[inline(always)]
     fn pd(&self) -> ProtectionDomainId {
-        self.pd
+        self.srq.pd
     }
 
     #[inline(always)]
     fn next(&self) -> Option<RecvWqe<'_>> {
-        self.queue.expected(0)
+        self.srq.queue.expected(0)
     }
 
     #[inline(always)]
     fn pass(&mut self) {
-        if let Some(number) = self.queue.take() {
-            self.queue.set_free(number);
+        if let Some(number) = self.srq.queue.take() {
+            self.srq.queue.set_free(number);
         }
     }
 
     #[inline(always)]
     fn release(self) -> Freed {
-        self.queue.release()
+        // Who sees the completions may post.
+        *self.is_below_limit = self.srq.is_below_limit();
+        self.srq.queue.release()
     }
 }
 
@@ -277,25 +287,24 @@ impl Taken {
                 let number = srq.take()?;
                 self.push(&mut srq.links, number);
             }
-            self.note_limit(units);
+            if srq.is_below_limit() {
+                units.events.push(self.limit_event());
+            }
         }
-        let srq = units.srqs.get(self.srq)?;
         Some(Found(self.search(&srq.links, ahead)))
     }
 
-    /// After receives were taken: the limit event, if it is due.
+    /// The receives of whole messages that come one after the other, from the next one on; `None` if some were taken before, or
+    /// returned. Says in the end whether the limit event is due.
     #[inline]
-    pub fn note_limit(&self, units: &mut Units) {
-        if units.srqs.get_mut(self.srq).is_some_and(Srq::is_below_limit) {
-            units.events.push(AsyncEvent::SrqLimit { srq: self.srq });
-        }
+    pub fn run<'a>(&self, srqs: &'a mut Srqs, is_below_limit: &'a mut bool) -> Option<SharedRun<'a>> {
+        let srq = srqs.get_mut(self.srq).filter(|srq| self.count == 0 && srq.returned_count == 0)?;
+        Some(SharedRun { srq, is_below_limit })
     }
 
-    /// The receives of whole messages that come one after the other, from the next one on; `None` if one was taken before.
-    #[inline]
-    pub fn run<'a>(&self, srqs: &'a mut Srqs) -> Option<SharedRun<'a>> {
-        let srq = srqs.get_mut(self.srq).filter(|srq| self.count == 0 && srq.returned_count == 0)?;
-        Some(SharedRun { pd: srq.pd, queue: &mut srq.queue })
+    /// Its limit event.
+    pub const fn limit_event(&self) -> AsyncEvent {
+        AsyncEvent::SrqLimit { srq: self.srq }
     }
 
     fn push(&mut self, links: &mut [u32], number: u32) {

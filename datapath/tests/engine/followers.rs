@@ -106,15 +106,14 @@ fn plan() -> impl Strategy<Value = Plan> {
 }
 
 impl Effect {
-    /// The memory, but for receives that did not complete if a packet was damaged and may have been placed before that was seen.
+    /// The memory, but for the receive that comes next if a packet was damaged, and may lie there before that was seen.
     fn visible(&self, plan: &Plan) -> Vec<u8> {
         let mut memory = self.memory.clone();
-        let is_damaged = |message: &Message| matches!(message.fate, Fate::Damaged(_));
-        if !plan.strict && plan.messages.iter().any(is_damaged) {
-            let complete = |wr_id: u64| self.completions.iter().any(|completion| completion.wr_id == wr_id);
-            for place in (0..plan.receives.len()).filter(|place| !complete(*place as u64)) {
-                memory[place * PLACE_LEN..(place + 1) * PLACE_LEN].fill(0);
-            }
+        let longest = plan.messages.iter().filter(|message| matches!(message.fate, Fate::Damaged(_)));
+        let longest = longest.map(|message| message.len as usize).max().unwrap_or_default();
+        if !plan.strict && plan.shared.is_none() {
+            let next = self.completions.len() * PLACE_LEN;
+            memory[next..next + longest].fill(0);
         }
         memory
     }
@@ -303,6 +302,42 @@ fn takes_all(writes: bool, shared: Option<u32>) {
     assert_eq!(effect.counters.rx_in_order, 12 + u64::from(2 * MESSAGES));
     assert_eq!(effect.completions.len(), if writes { 0 } else { 12 });
     assert_eq!(effect, play(&plan, Some(&STRANGER)));
+}
+
+/// What is damaged on its way to a shared receive queue must not lie in a receive that another's message comes to.
+#[test]
+fn a_shared_receive_has_nothing_but_the_message_that_it_completes_with() {
+    let mut rig = Rig::new(2, 128);
+    let receiver = &mut rig.sides[1];
+    let (srq, mut shared) =
+        receiver.engine.create_srq(receiver.pd, SrqCaps { max_wr: 4, max_sge: 1 }).unwrap();
+    for wr_id in 0..3 {
+        let scatter = [receiver.sge(wr_id * 100, 100)];
+        shared.post(&RecvRequest { wr_id, scatter: &scatter }).unwrap();
+    }
+    let (own, of_shared) = (Options::default(), Options { srq: Some(srq), ..Options::default() });
+    let mut pairs = [0, 1].map(|_| rig.connect_as([&own, &of_shared]));
+    let access = Access::LOCAL_WRITE;
+    let sender = &rig.sides[0];
+    let all = sender.engine.memory().check(sender.key.0, sender.pd, 0, 64, access);
+    all.unwrap().write(&[0x77; 64]);
+    for (pair, len) in [(0, 64), (0, 64), (1, 8)] {
+        let gather = [sender.sge(0, len)];
+        let request = write(0, &gather, 0, rig.sides[1].key);
+        pairs[pair][0].send.post(&SendRequest { opcode: SendOpcode::Send, ..request }).unwrap();
+    }
+    rig.sides[0].engine.turn(rig.now);
+    let mut frames: Vec<Vec<u8>> = rig.sides[0].engine.port().sent().map(<[u8]>::to_vec).collect();
+    damage(&mut frames[1], 70);
+    let receiver = &mut rig.sides[1];
+    frames.iter().for_each(|frame| receiver.engine.port_mut().inject(frame));
+    receiver.engine.turn(rig.now);
+    let done: Vec<_> =
+        std::iter::from_fn(|| receiver.cq.poll()).map(|done| (done.wr_id, done.byte_len)).collect();
+    assert_eq!((done, receiver.engine.counters().drop_icrc), (vec![(0, 64), (1, 8)], 1));
+    let mut place = [0; 100];
+    receiver.engine.memory().check(receiver.key.0, receiver.pd, 100, 100, access).unwrap().read(&mut place);
+    assert_eq!((place[..8] == [0x77; 8], place[8..] == [0; 92]), (true, true), "{place:02x?}");
 }
 
 #[test]

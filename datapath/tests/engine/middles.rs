@@ -19,8 +19,9 @@ const MESSAGES: usize = 6;
 const USED: usize = MESSAGES * PLACE;
 /// Where the receiver's memory was not written.
 const UNTOUCHED: u8 = 0xEE;
-/// Of a frame: IP header, PSN, and the first byte of the payload of a SEND's packet.
+/// Of a frame: IP header, opcode, PSN, and the first byte of the payload of a SEND's packet.
 const L3: usize = 14;
+const OPCODE: usize = 42;
 const PSN: std::ops::Range<usize> = 51..54;
 const SEND_PAYLOAD: usize = 62;
 
@@ -36,10 +37,10 @@ struct Message {
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Arrives,
-    /// This byte is another, and the ICRC does not hold.
-    Damaged(usize),
+    /// These bits of this byte are others, and the ICRC does not hold.
+    Damaged(usize, u8),
     /// The same, and it holds.
-    Forged(usize),
+    Forged(usize, u8),
 }
 
 #[derive(Clone, Debug)]
@@ -68,8 +69,8 @@ fn plan() -> impl Strategy<Value = Plan> {
     let byte = || prop_oneof![3 => L3..90_usize, 1 => 0..1200_usize];
     let fate = prop_oneof![
         1 => Just(Fate::Arrives),
-        1 => byte().prop_map(Fate::Damaged),
-        2 => byte().prop_map(Fate::Forged),
+        1 => (byte(), 1..=255_u8).prop_map(|(at, bits)| Fate::Damaged(at, bits)),
+        2 => (byte(), 1..=255_u8).prop_map(|(at, bits)| Fate::Forged(at, bits)),
     ];
     let pmtu = prop_oneof![Just(Pmtu::B256), Just(Pmtu::B512), Just(Pmtu::B1024)];
     (pmtu, vec(message, 1..MESSAGES), 1..60_usize, 1..20_usize, fate, 0..60_usize).prop_map(
@@ -164,14 +165,14 @@ fn fill(rig: &Rig, side: usize, bytes: &[u8]) {
     all.unwrap().write(bytes);
 }
 
-fn damage(frame: &mut [u8], at: usize) {
+fn damage(frame: &mut [u8], at: usize, bits: u8) {
     let at = at % frame.len();
-    frame[at] ^= 1;
+    frame[at] ^= bits;
 }
 
 /// Another byte, and the ICRC that goes with it.
-fn forge(frame: &mut [u8], at: usize) {
-    damage(frame, at);
+fn forge(frame: &mut [u8], at: usize, bits: u8) {
+    damage(frame, at, bits);
     wire::icrc::seal(&mut frame[L3..]);
 }
 
@@ -194,10 +195,10 @@ fn play(plan: &Plan, order: WriteOrder) -> Effect {
     let last = frames.last_mut().expect("each message has a packet");
     match plan.fate {
         Fate::Arrives => {}
-        Fate::Damaged(at) => damage(last, at),
+        Fate::Damaged(at, bits) => damage(last, at, bits),
         // Out of order strict placement takes nothing.
-        Fate::Forged(at) if PSN.contains(&(at % last.len())) => {}
-        Fate::Forged(at) => forge(last, at),
+        Fate::Forged(at, _) if PSN.contains(&(at % last.len())) => {}
+        Fate::Forged(at, bits) => forge(last, at, bits),
     }
     for burst in frames.chunks(plan.burst) {
         scene.receive(burst);
@@ -209,7 +210,7 @@ fn play(plan: &Plan, order: WriteOrder) -> Effect {
 fn check(plan: &Plan) -> Result<(), TestCaseError> {
     let mut fused = play(plan, WriteOrder::empty());
     let strict = play(plan, WriteOrder::STRICT_PLACEMENT);
-    if matches!(plan.fate, Fate::Damaged(_)) {
+    if matches!(plan.fate, Fate::Damaged(..)) {
         let place = place_of_last(plan);
         fused.memory[place.clone()].copy_from_slice(&strict.memory[place]);
     }
@@ -228,10 +229,11 @@ fn place_of_last(plan: &Plan) -> std::ops::Range<usize> {
         let packets = (message.len as usize).div_ceil(pmtu).max(1);
         if left <= packets || number + 1 == plan.messages.len() {
             let index = left.min(packets) - 1;
-            // The middle of a message is whole packets.
+            // The middle of a message is whole packets, and so may be what the damage makes one of.
             let is_middle = (1..packets - 1).contains(&index);
+            let seems_so = index > 0 && matches!(plan.fate, Fate::Damaged(OPCODE, _));
             let start = number * PLACE + index * pmtu;
-            return start..start + if is_middle { pmtu } else { 0 };
+            return start..start + if is_middle || seems_so { pmtu } else { 0 };
         }
         left -= packets;
     }
@@ -255,20 +257,61 @@ fn damaged_in_the_middle(opcode: SendOpcode, order: WriteOrder) -> Scene {
     let mut scene = Scene::new(Pmtu::B1024, &one(opcode), order);
     let mut frames = scene.frames.clone();
     assert_eq!(frames.len(), 4);
-    damage(&mut frames[2], SEND_PAYLOAD + 500);
+    damage(&mut frames[2], SEND_PAYLOAD + 500, 1);
     scene.receive(&frames[..3]);
     assert_eq!((scene.counters().rx_in_order, scene.counters().drop_icrc), (2, 1), "{opcode:?}");
     scene
 }
 
+/// Four packets, of which so many come.
+fn check_four(opcode: SendOpcode, frames: usize, burst: usize, (at, bits): (usize, u8)) {
+    for fate in [Fate::Forged(at, bits), Fate::Damaged(at, bits)] {
+        let messages = one(opcode).to_vec();
+        let plan = Plan { pmtu: Pmtu::B1024, messages, frames, burst, fate, marked_from: 9 };
+        check(&plan).unwrap_or_else(|error| panic!("{plan:?}: {error}"));
+    }
+}
+
 #[test]
 fn a_middle_with_any_other_byte_is_not_the_next() {
-    for (opcode, burst) in [SendOpcode::Write, SendOpcode::Send].into_iter().flat_map(|op| [(op, 1), (op, 3)])
-    {
-        for fate in (L3..SEND_PAYLOAD + 16).flat_map(|at| [Fate::Forged(at), Fate::Damaged(at)]) {
-            let (pmtu, messages) = (Pmtu::B1024, one(opcode).to_vec());
-            let plan = Plan { pmtu, messages, frames: 3, burst, fate, marked_from: 9 };
-            check(&plan).unwrap_or_else(|error| panic!("{plan:?}: {error}"));
+    for opcode in [SendOpcode::Write, SendOpcode::Send] {
+        for at in L3..SEND_PAYLOAD + 16 {
+            [1, 3].into_iter().for_each(|burst| check_four(opcode, 3, burst, (at, 1)));
+        }
+    }
+}
+
+#[test]
+fn a_middle_as_the_end_and_an_end_in_the_middle_are_none() {
+    for opcode in [SendOpcode::Write, SendOpcode::Send] {
+        for bits in 1..0x20 {
+            [3, 4].into_iter().for_each(|frames| check_four(opcode, frames, 3, (OPCODE, bits)));
+        }
+    }
+}
+
+/// A burst in which one is damaged, and then all from it on once more.
+#[test]
+fn a_run_that_a_damaged_packet_ends_goes_on_when_it_comes_again() {
+    for opcode in [SendOpcode::Write, SendOpcode::Send] {
+        for damaged in 0..8 {
+            let messages = [one(opcode), one(opcode)].concat();
+            let mut scene = Scene::new(Pmtu::B1024, &messages, WriteOrder::empty());
+            let frames = scene.frames.clone();
+            let mut burst = frames.clone();
+            damage(&mut burst[damaged], SEND_PAYLOAD + 900, 4);
+            scene.receive(&burst);
+            scene.receive([]);
+            scene.receive(&frames[damaged..]);
+            scene.receive([]);
+            let (memory, counters) = (scene.memory(), scene.counters());
+            let pattern: Vec<u8> = (0..251).cycle().take(USED).collect();
+            for place in [0, PLACE] {
+                assert!(memory[place..place + 4096] == pattern[place..place + 4096], "{opcode:?}, {damaged}");
+                assert!(memory[place + 4096..place + PLACE].iter().all(|byte| *byte == UNTOUCHED));
+            }
+            let taken = counters.rx_in_order + counters.rx_out_of_order;
+            assert_eq!((taken, counters.drop_icrc), (8, 1), "{opcode:?}, {damaged}");
         }
     }
 }
@@ -287,7 +330,7 @@ fn nothing_damaged_is_written_where_an_earlier_packet_was() {
     let before = scene.memory();
     let mut stale = frames[4].clone();
     stale[54..70].copy_from_slice(&frames[2][54..70]);
-    damage(&mut stale, 500);
+    damage(&mut stale, 500, 1);
     scene.receive([&stale]);
     assert_eq!(scene.counters().drop_icrc, 1);
     assert!(scene.memory() == before, "written where the third packet is");

@@ -201,16 +201,21 @@ impl Flow {
         self.groups.iter_mut().for_each(|group| group.in_turn = true);
     }
 
-    /// Whether byte `at` of a message may be that of a packet that came damaged, as the message is not complete: of what must come
-    /// next bytes are copied before they are verified (docs/adr/0024), if it is not the end of a longer message, nor its begin, nor
-    /// says itself where it goes.
-    pub fn may_be_damaged(&self, index: usize, at: usize) -> bool {
+    /// The packet of a message that has byte `at`, if it may lie there as it came damaged, because the message is not complete: what must
+    /// come next is copied before it is verified (docs/adr/0024), if it is in the middle of a message, or a SEND by itself.
+    pub fn damaged_packet(&self, index: usize, at: usize) -> Option<usize> {
         let message = &self.messages[index];
         let last = message.len.div_ceil(self.packet).saturating_sub(1);
-        let in_the_middle = (1..last).contains(&(at / self.packet));
-        let is_placed_first = in_the_middle && matches!(message.kind, Kind::Send | Kind::Write)
-            || last == 0 && message.kind == Kind::Send;
-        !self.strict && is_placed_first && (self.arrived..self.posted).contains(&index)
+        let number = at / self.packet;
+        let in_the_middle = (1..last).contains(&number);
+        let is_placed_first = match message.kind {
+            // What comes to a shared queue the application puts where it belongs.
+            Kind::Send => !self.stocked && (in_the_middle || last == 0),
+            Kind::Write => in_the_middle,
+            _ => false,
+        };
+        let is_open = (self.arrived..self.posted).contains(&index);
+        (!self.strict && is_placed_first && is_open).then_some(number)
     }
 
     /// The bytes of a message.

@@ -2,7 +2,9 @@
 
 use super::flow::{CONSUMED, Flow, Withdrawn};
 use super::message::Kind;
+use super::oracle::BITS_OFF_MAX;
 use simnet::Rig;
+use std::collections::BTreeMap;
 
 /// What a byte of the target may be.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -11,8 +13,8 @@ enum Byte {
     Is(u8),
     /// This, or still 0.
     Maybe(u8),
-    /// What a damaged packet brought.
-    Any,
+    /// The same, or as a damaged packet brought it: this one, of this message.
+    Damaged(u8, usize, usize),
     /// It belongs to WRITEs that share an address or to atomics, which are watched elsewhere.
     Shared,
 }
@@ -25,14 +27,25 @@ impl Flow {
     pub fn check_image(&self, rig: &Rig, settled: bool) {
         let bytes = rig.bytes(self.target.all());
         let image = self.image(settled);
+        let mut damage: BTreeMap<(usize, usize), (u32, bool)> = BTreeMap::new();
         for (offset, (&byte, &expected)) in bytes.iter().zip(&image).enumerate() {
             let good = match expected {
                 Byte::Is(value) => byte == value,
                 Byte::Maybe(value) => byte == value || byte == 0,
-                Byte::Shared | Byte::Any => true,
+                Byte::Shared => true,
+                Byte::Damaged(value, index, packet) => {
+                    let (bits, is_odd) = damage.entry((index, packet)).or_insert((0, false));
+                    *bits += (byte ^ value).count_ones();
+                    *is_odd |= byte != value && byte != 0;
+                    true
+                }
             };
             assert!(good, "byte {offset} of the target is {byte:#04x}: {}", self.owner_of(offset));
         }
+        // Only the packet that comes next can lie there damaged, and it is what was sent but for a few bits.
+        let odd: Vec<_> = damage.iter().filter(|(_, (_, is_odd))| *is_odd).collect();
+        let few = odd.iter().all(|(_, (bits, _))| *bits <= BITS_OFF_MAX);
+        assert!(odd.len() <= 1 && few, "packets lie there that nobody sent (message, packet, bits): {odd:?}");
         self.check_words(rig, settled);
         self.check_sinks(rig, settled);
         if let Some(Withdrawn::Target(before)) = &self.withdrawn {
@@ -77,8 +90,8 @@ impl Flow {
                     Byte::Is(0)
                 } else if settled {
                     Byte::Is(value)
-                } else if self.may_be_damaged(index, at) {
-                    Byte::Any
+                } else if let Some(packet) = self.damaged_packet(index, at) {
+                    Byte::Damaged(value, index, packet)
                 } else {
                     Byte::Maybe(value)
                 };

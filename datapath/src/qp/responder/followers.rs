@@ -1,6 +1,7 @@
 //! Messages of one packet each that come one after the other, in order: what is the same of all is looked at once.
 //!
-//! A packet that is not like the one before is left to [`on_request`](super::on_request): nothing of it has had an effect.
+//! A packet that is not like the one before is left to [`on_request`](super::on_request): nothing of it has had an effect, but that
+//! bytes of a SEND that came damaged may lie in the receive that it will come to again.
 
 use crate::engine::{Completions, Units};
 use crate::icrc::Kernel;
@@ -46,11 +47,11 @@ fn is_whole(frame: &CommonFrame<'_>) -> bool {
     Kernel::detected().verify(frame.from_l3())
 }
 
-/// The same of a SEND, which is placed then. Where it goes is not its own to say, so that both are done in one pass unless the queue
-/// pair forbids it (docs/adr/0024).
+/// The same of a SEND, which is placed then: in one pass, as where it goes is not its own to say, unless the queue pair forbids it,
+/// or another's message may come to that receive (docs/adr/0024).
 #[inline(always)]
-fn place(qpc: &Qpc, frame: &CommonFrame<'_>, payload: &[u8], to: Mapped<'_>) -> bool {
-    if !qpc.sched.contains(SchedFlags::STRICT_PLACEMENT) {
+fn place<R: ReceiveRun>(qpc: &Qpc, frame: &CommonFrame<'_>, payload: &[u8], to: Mapped<'_>) -> bool {
+    if R::KEEPS_ITS_PLACE && !qpc.sched.contains(SchedFlags::STRICT_PLACEMENT) {
         return to.write_verified(Kernel::detected(), frame.from_l3(), payload);
     }
     let is_whole = is_whole(frame);
@@ -174,19 +175,22 @@ fn take_shared_sends<'a>(
     let Receives::Shared(taken) = &cold.receives else { return 0 };
     let mut run = Run::behind(&first, qpc);
     let (memory, completions, srqs) = units.for_receiving(cold.recv_cq);
-    let Some(receives) = taken.run(srqs) else { return 0 };
+    let mut is_below_limit = false;
+    let Some(receives) = taken.run(srqs, &mut is_below_limit) else { return 0 };
     fill(qpc, memory, completions, receives, &mut run, frames);
-    taken.note_limit(units);
+    if is_below_limit {
+        units.events.push(taken.limit_event());
+    }
     run.settle(qpc, units)
 }
 
 /// As long as each receive has one element.
 #[inline(always)]
-fn fill<'a>(
+fn fill<'a, R: ReceiveRun>(
     qpc: &mut Qpc,
     memory: &MemoryTable,
     mut completions: Completions<'_>,
-    mut receives: impl ReceiveRun,
+    mut receives: R,
     run: &mut Run<'a, '_>,
     frames: impl Fn(usize) -> Option<&'a [u8]>,
 ) {
@@ -202,7 +206,7 @@ fn fill<'a>(
         let (wr_id, len) = (wqe.wr_id, payload.len() as u64);
         let Some(sge) = wqe.only_sge().filter(|_| len <= wqe.length.into()) else { break };
         let mapped = memory.check(sge.lkey, receives.pd(), sge.addr, len, Access::LOCAL_WRITE);
-        if !mapped.is_ok_and(|mapped| place(qpc, &frame, payload, mapped)) {
+        if !mapped.is_ok_and(|mapped| place::<R>(qpc, &frame, payload, mapped)) {
             break;
         }
         let written = completions.write(&Completion {
