@@ -263,11 +263,11 @@ fn damaged_in_the_middle(opcode: SendOpcode, order: WriteOrder) -> Scene {
     scene
 }
 
-/// Four packets, of which so many come.
-fn check_four(opcode: SendOpcode, frames: usize, burst: usize, (at, bits): (usize, u8)) {
+/// Four packets, of which so many come in one burst.
+fn check_four(opcode: SendOpcode, frames: usize, (at, bits): (usize, u8)) {
     for fate in [Fate::Forged(at, bits), Fate::Damaged(at, bits)] {
         let messages = one(opcode).to_vec();
-        let plan = Plan { pmtu: Pmtu::B1024, messages, frames, burst, fate, marked_from: 9 };
+        let plan = Plan { pmtu: Pmtu::B1024, messages, frames, burst: frames, fate, marked_from: 9 };
         check(&plan).unwrap_or_else(|error| panic!("{plan:?}: {error}"));
     }
 }
@@ -276,7 +276,7 @@ fn check_four(opcode: SendOpcode, frames: usize, burst: usize, (at, bits): (usiz
 fn a_middle_with_any_other_byte_is_not_the_next() {
     for opcode in [SendOpcode::Write, SendOpcode::Send] {
         for at in L3..SEND_PAYLOAD + 16 {
-            [1, 3].into_iter().for_each(|burst| check_four(opcode, 3, burst, (at, 1)));
+            check_four(opcode, 3, (at, 1));
         }
     }
 }
@@ -285,7 +285,7 @@ fn a_middle_with_any_other_byte_is_not_the_next() {
 fn a_middle_as_the_end_and_an_end_in_the_middle_are_none() {
     for opcode in [SendOpcode::Write, SendOpcode::Send] {
         for bits in 1..0x20 {
-            [3, 4].into_iter().for_each(|frames| check_four(opcode, frames, 3, (OPCODE, bits)));
+            [3, 4].into_iter().for_each(|frames| check_four(opcode, frames, (OPCODE, bits)));
         }
     }
 }
