@@ -304,40 +304,65 @@ fn takes_all(writes: bool, shared: Option<u32>) {
     assert_eq!(effect, play(&plan, Some(&STRANGER)));
 }
 
-/// What is damaged on its way to a shared receive queue must not lie in a receive that another's message comes to.
-#[test]
-fn a_shared_receive_has_nothing_but_the_message_that_it_completes_with() {
+/// Bytes of a shared receive.
+const SHARED: u32 = 100;
+const SENT: u8 = 0x77;
+
+/// Two pairs of queue pairs, whose receivers share `receives`; and the frames of SENDs of so many bytes, each by one of them.
+fn sends_to_shared(receives: u64, sends: &[(usize, u32)]) -> (Rig, Vec<Vec<u8>>) {
     let mut rig = Rig::new(2, 128);
     let receiver = &mut rig.sides[1];
-    let (srq, mut shared) =
-        receiver.engine.create_srq(receiver.pd, SrqCaps { max_wr: 4, max_sge: 1 }).unwrap();
-    for wr_id in 0..3 {
-        let scatter = [receiver.sge(wr_id * 100, 100)];
+    let caps = SrqCaps { max_wr: 16, max_sge: 1 };
+    let (srq, mut shared) = receiver.engine.create_srq(receiver.pd, caps).unwrap();
+    for wr_id in 0..receives {
+        let scatter = [receiver.sge(wr_id * u64::from(SHARED), SHARED)];
         shared.post(&RecvRequest { wr_id, scatter: &scatter }).unwrap();
     }
     let (own, of_shared) = (Options::default(), Options { srq: Some(srq), ..Options::default() });
     let mut pairs = [0, 1].map(|_| rig.connect_as([&own, &of_shared]));
-    let access = Access::LOCAL_WRITE;
     let sender = &rig.sides[0];
-    let all = sender.engine.memory().check(sender.key.0, sender.pd, 0, 64, access);
-    all.unwrap().write(&[0x77; 64]);
-    for (pair, len) in [(0, 64), (0, 64), (1, 8)] {
-        let gather = [sender.sge(0, len)];
+    let all =
+        sender.engine.memory().check(sender.key.0, sender.pd, 0, 2 * u64::from(SHARED), Access::LOCAL_WRITE);
+    all.unwrap().write(&[SENT; 2 * SHARED as usize]);
+    for (pair, len) in sends {
+        let gather = [sender.sge(0, *len)];
         let request = write(0, &gather, 0, rig.sides[1].key);
-        pairs[pair][0].send.post(&SendRequest { opcode: SendOpcode::Send, ..request }).unwrap();
+        pairs[*pair][0].send.post(&SendRequest { opcode: SendOpcode::Send, ..request }).unwrap();
     }
     rig.sides[0].engine.turn(rig.now);
-    let mut frames: Vec<Vec<u8>> = rig.sides[0].engine.port().sent().map(<[u8]>::to_vec).collect();
-    damage(&mut frames[1], 70);
+    let frames = rig.sides[0].engine.port().sent().map(<[u8]>::to_vec).collect();
+    (rig, frames)
+}
+
+/// One turn of the receiver, to which these come; what completes.
+fn take(rig: &mut Rig, frames: &[Vec<u8>]) -> Vec<(u64, u32)> {
     let receiver = &mut rig.sides[1];
     frames.iter().for_each(|frame| receiver.engine.port_mut().inject(frame));
     receiver.engine.turn(rig.now);
-    let done: Vec<_> =
-        std::iter::from_fn(|| receiver.cq.poll()).map(|done| (done.wr_id, done.byte_len)).collect();
-    assert_eq!((done, receiver.engine.counters().drop_icrc), (vec![(0, 64), (1, 8)], 1));
-    let mut place = [0; 100];
-    receiver.engine.memory().check(receiver.key.0, receiver.pd, 100, 100, access).unwrap().read(&mut place);
-    assert_eq!((place[..8] == [0x77; 8], place[8..] == [0; 92]), (true, true), "{place:02x?}");
+    std::iter::from_fn(|| receiver.cq.poll()).map(|done| (done.wr_id, done.byte_len)).collect()
+}
+
+/// What is damaged on its way to a shared receive queue must not lie in a receive that another's message comes to.
+#[test]
+fn a_shared_receive_has_nothing_but_the_message_that_it_completes_with() {
+    let (mut rig, mut frames) = sends_to_shared(3, &[(0, 64), (0, 64), (1, 8)]);
+    damage(&mut frames[1], 70);
+    assert_eq!(take(&mut rig, &frames), [(0, 64), (1, 8)]);
+    let (receiver, mut place) = (&rig.sides[1], [0; SHARED as usize]);
+    assert_eq!(receiver.engine.counters().drop_icrc, 1);
+    let access = Access::LOCAL_WRITE;
+    let at = u64::from(SHARED);
+    let second = receiver.engine.memory().check(receiver.key.0, receiver.pd, at, at, access);
+    second.unwrap().read(&mut place);
+    assert_eq!((place[..8] == [SENT; 8], place[8..] == [0; 92]), (true, true), "{place:02x?}");
+}
+
+/// A packet that came too early has taken receives for those before it, and was dropped, as its own is too short.
+#[test]
+fn receives_that_were_taken_before_are_used_before_others() {
+    let (mut rig, frames) = sends_to_shared(8, &[(0, 64), (0, 64), (0, 200)]);
+    assert_eq!(take(&mut rig, &frames[2..]), []);
+    assert_eq!(take(&mut rig, &frames[..2]), [(0, 64), (1, 64)]);
 }
 
 #[test]
