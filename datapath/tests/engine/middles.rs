@@ -393,3 +393,15 @@ fn what_has_changed_in_between_holds() {
         modify(scene, QpAttr { state: QpState::Err, ..QpAttr::default() }, QpAttrMask::STATE);
     }));
 }
+
+#[test]
+fn a_key_that_has_ended_in_between_is_refused() {
+    let mut scene = Scene::new(Pmtu::B1024, &one(SendOpcode::Write), WriteOrder::empty());
+    let frames = scene.frames.clone();
+    scene.receive(&frames[..2]);
+    let receiver = &mut scene.rig.sides[1];
+    assert!(receiver.engine.deregister_memory(receiver.key));
+    scene.receive(&frames[2..]);
+    let counters = scene.counters();
+    assert_eq!((counters.rx_in_order, counters.tx_error_naks), (2, 1));
+}
