@@ -20,7 +20,7 @@ use std::time::Instant;
 
 const SIZE_DEFAULT: u32 = 64;
 const ITERS_DEFAULT: u64 = 100_000;
-/// Empty bursts between two looks at the side channel.
+/// Empty bursts between two looks at the side channel and for Ctrl-C, however many rounds they are in.
 const INTERVAL: u32 = 1 << 16;
 
 /// The tool from its command line to its end.
@@ -45,7 +45,7 @@ fn run(tool: Tool, args: &RawLatencyArgs, link: &mut Link, channel: &mut Channel
     Report::of_each(&sizes, &heading, basics.json.as_deref(), described, |report, size| {
         tool::meet(&Nothing, channel, "ready", size)?;
         let (ball, input) = (Burst::new(link.eth.pool()), Burst::new(link.eth.pool()));
-        let mut player = Player { link, channel, ball, input };
+        let mut player = Player { link, channel, ball, input, idle: 0 };
         let summary = if basics.is_client() {
             let mut latencies = Latencies::showing(Progress::of(basics));
             let result = player.lead(args, size, &mut latencies);
@@ -72,6 +72,8 @@ struct Player<'a> {
     /// The frame to send next.
     ball: Burst<1>,
     input: Burst<BURST>,
+    /// Empty bursts so far, modulo 2^32.
+    idle: u32,
 }
 
 impl Player<'_> {
@@ -118,10 +120,10 @@ impl Player<'_> {
     /// Tries until it is done; false if the peer says something first.
     #[inline]
     fn until(&mut self, mut is_done: impl FnMut(&mut Self) -> bool) -> Result<bool> {
-        let (mut idle, mut waiting) = (0_u32, None);
+        let mut waiting = None;
         while !is_done(self) {
-            idle = idle.wrapping_add(1);
-            if idle.is_multiple_of(INTERVAL) {
+            self.idle = self.idle.wrapping_add(1);
+            if self.idle.is_multiple_of(INTERVAL) {
                 interrupt::check()?;
                 self.channel.check()?;
                 if self.channel.has_line() {
