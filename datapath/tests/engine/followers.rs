@@ -1,6 +1,7 @@
 //! Packets that come one right behind the other have the effect that they have one by one.
 
 use crate::common::rig::{Options, Rig, write};
+use crate::frames::{damage, mark};
 use datapath::engine::{AsyncEvent, QpHandles};
 use datapath::memory::Access;
 use datapath::port::RX_BURST;
@@ -257,31 +258,15 @@ fn arriving(plan: &Plan, sent: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
             Fate::Lost => continue,
             Fate::Twice => frames.push(frame.clone()),
             Fate::Marked => mark(&mut frame),
-            Fate::Damaged(at) => damage(&mut frame, *at),
+            Fate::Damaged(at) => damage(&mut frame, *at, 1),
             Fate::Forged(at) => {
-                damage(&mut frame, *at);
+                damage(&mut frame, *at, 1);
                 wire::icrc::seal(&mut frame[14..]);
             }
         }
         frames.push(frame);
     }
     frames
-}
-
-fn damage(frame: &mut [u8], at: usize) {
-    let at = at % frame.len();
-    frame[at] ^= 1;
-}
-
-/// Congestion experienced, with the checksum that goes with it.
-fn mark(frame: &mut [u8]) {
-    frame[15] |= 3;
-    frame[24..26].fill(0);
-    let sum: u32 = frame[14..34].chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum();
-    let folded = (sum & 0xFFFF) + (sum >> 16);
-    let folded = (folded & 0xFFFF) + (folded >> 16);
-    let [.., high, low] = (!folded).to_be_bytes();
-    frame[24..26].copy_from_slice(&[high, low]);
 }
 
 /// Whether the frames of a plan that nothing happens to are all taken.
@@ -346,7 +331,7 @@ fn take(rig: &mut Rig, frames: &[Vec<u8>]) -> Vec<(u64, u32)> {
 #[test]
 fn a_shared_receive_has_nothing_but_the_message_that_it_completes_with() {
     let (mut rig, mut frames) = sends_to_shared(3, &[(0, 64), (0, 64), (1, 8)]);
-    damage(&mut frames[1], 70);
+    damage(&mut frames[1], 70, 1);
     assert_eq!(take(&mut rig, &frames), [(0, 64), (1, 8)]);
     let (receiver, mut place) = (&rig.sides[1], [0; SHARED as usize]);
     assert_eq!(receiver.engine.counters().drop_icrc, 1);

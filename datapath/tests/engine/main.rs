@@ -4,6 +4,7 @@ mod acks;
 #[path = "../common/mod.rs"]
 mod common;
 mod followers;
+mod frames;
 mod lives;
 mod long_messages;
 mod memory;

@@ -2,6 +2,7 @@
 //! demands.
 
 use crate::common::rig::{Options, Rig, write};
+use crate::frames::{damage, mark};
 use datapath::counters::Counters;
 use datapath::engine::QpHandles;
 use datapath::icrc::Kernel;
@@ -165,26 +166,10 @@ fn fill(rig: &Rig, side: usize, bytes: &[u8]) {
     all.unwrap().write(bytes);
 }
 
-fn damage(frame: &mut [u8], at: usize, bits: u8) {
-    let at = at % frame.len();
-    frame[at] ^= bits;
-}
-
 /// Another byte, and the ICRC that goes with it.
 fn forge(frame: &mut [u8], at: usize, bits: u8) {
     damage(frame, at, bits);
     wire::icrc::seal(&mut frame[L3..]);
-}
-
-/// Congestion experienced, as a switch says it: with the header's checksum.
-fn mark(frame: &mut [u8]) {
-    frame[15] |= 3;
-    frame[24..26].fill(0);
-    let sum: u32 = frame[L3..34].chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum();
-    let folded = (sum & 0xFFFF) + (sum >> 16);
-    let folded = (folded & 0xFFFF) + (folded >> 16);
-    let [.., high, low] = (!folded).to_be_bytes();
-    frame[24..26].copy_from_slice(&[high, low]);
 }
 
 fn play(plan: &Plan, order: WriteOrder) -> Effect {

@@ -2,7 +2,7 @@
 //! payload goes, whatever it says. So it is copied there in the pass that finds out whether the ICRC holds (docs/adr/0024).
 //!
 //! If it does not, wrong bytes lie where the packet's own will lie once it was sent again: in a message that is not complete, whose
-//! bytes are undefined. A packet that is not what it must be is left to [`on_request`](super::on_request): nothing of it has had
+//! bytes are undefined. A packet that is not what it must be is left to [`on_request`](super::on_request): nothing else of it has had
 //! an effect.
 
 use super::acknowledge_in_order;
@@ -60,9 +60,8 @@ pub(crate) fn take_middles<'a>(
     }
     let Some(mut rest) = Rest::of(qpc, cold, units) else { return 0 };
     let (begin, mut frame, mut asked) = (rest.meta(), *first, false);
-    let mut last = begin;
     let mut count = 0_u8;
-    while rest.take(&frame, &mut last) {
+    while rest.take(&frame) {
         asked |= frame.ack_req();
         count += 1;
         let Some(next) = frames(usize::from(count) - 1).and_then(|next| frame.followed_by(next)) else {
@@ -73,7 +72,7 @@ pub(crate) fn take_middles<'a>(
     if count == 0 {
         return 0;
     }
-    let next = rest.next_write();
+    let (last, next) = (rest.meta_of(rest.index - 1), rest.next_write());
     let arrived = Arrived { meta: begin, ack_req: asked, ce: first.ecn() == Ecn::Ce };
     qpc.rsp.owed.note_arrival(units.now, &mut units.counters, &arrived);
     qpc.rsp.owed.note_more(count - 1, &mut units.counters, last, asked);
@@ -139,7 +138,13 @@ impl<'m> Rest<'m> {
     /// META of the packet that comes next.
     #[inline(always)]
     fn meta(&self) -> Meta {
-        let [low, high, ..] = self.index.to_le_bytes();
+        self.meta_of(self.index)
+    }
+
+    /// META of a packet of the message.
+    #[inline(always)]
+    fn meta_of(&self, index: u32) -> Meta {
+        let [low, high, ..] = index.to_le_bytes();
         Meta { msn: self.msn, offset: u16::from_le_bytes([low, high]) }
     }
 
@@ -160,14 +165,13 @@ impl<'m> Rest<'m> {
         (is_next && fits && frame.psn() == self.psn && meta == self.meta()).then_some(payload)
     }
 
-    /// Places a packet that is the next and whole, and goes behind it; `last` is its META then.
+    /// Places a packet that is the next and whole, and goes behind it.
     #[inline(always)]
-    fn take(&mut self, frame: &CommonFrame<'_>, last: &mut Meta) -> bool {
+    fn take(&mut self, frame: &CommonFrame<'_>) -> bool {
         let Some(payload) = self.payload_of(frame) else { return false };
         if !self.place.write_verified(Kernel::detected(), frame.from_l3(), payload) {
             return false;
         }
-        *last = self.meta();
         self.place = self.place.part(payload.len(), usize::MAX);
         self.psn = self.psn.next();
         self.index += 1;
