@@ -3,6 +3,7 @@
 //! `turn_cost idle <queue pairs> <turns>`: turns with nothing to do.
 //! `turn_cost send|receive|ack <bytes> <packets>`: WRITEs of one packet each, in batches of four with one
 //! acknowledgement; the turns that send, receive or take the acknowledgement are what is counted.
+//! `turn_cost send-long|receive-long 256 <packets>`: WRITEs of sixteen packets, one at a time; else the same.
 //! `turn_cost respond|take <bytes> <packets>`: READs with a response of one packet each, in batches of four; the turns
 //! that execute them and send the responses, or those that take the responses and send their acknowledgement.
 //! `turn_cost atomic|taken 8 <packets>`: the same with FETCH_AND_ADD.
@@ -23,6 +24,8 @@ use rig::{Options, Rig, TURN_NS, write};
 use wire::Pmtu;
 
 const BATCH: u32 = 4;
+/// Packets of a long WRITE.
+const LONG: u32 = 16;
 
 /// Which turns are counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,6 +86,25 @@ fn writes(counted: Phase, bytes: u32, packets: u32) {
     }
 }
 
+fn long_writes(counted: Phase, packets: u32) {
+    let mut options = Options::default();
+    options.attr.path_mtu = Pmtu::B256;
+    let mut rig = Rig::new(1, 64);
+    let mut handles = rig.connect(&options);
+    let gather = [rig.sides[0].sge(0, LONG * 256)];
+    let key = rig.sides[1].key;
+    for _ in 0..packets / LONG {
+        handles[0].send.post(&write(0, &gather, 0, key)).expect("the one before is complete");
+        turn(Phase::Send, counted, &mut rig.sides[0].engine, rig.now);
+        assert_eq!(rig.carry(), LONG as usize, "a message goes in one turn");
+        turn(Phase::Receive, counted, &mut rig.sides[1].engine, rig.now);
+        assert_eq!(rig.carry(), 1, "one acknowledgement answers it");
+        turn(Phase::Ack, counted, &mut rig.sides[0].engine, rig.now);
+        assert_eq!(rig.sides[0].drain(), 1, "it is complete");
+        rig.now = rig.now.after(TURN_NS);
+    }
+}
+
 fn reads(counted: Phase, atomic: bool, bytes: u32, packets: u32) {
     let mut options = Options::default();
     options.attr.path_mtu = Pmtu::B4096;
@@ -122,6 +144,8 @@ fn main() {
         (Some("send"), Some(bytes), Some(packets)) => writes(Phase::Send, bytes, packets),
         (Some("receive"), Some(bytes), Some(packets)) => writes(Phase::Receive, bytes, packets),
         (Some("ack"), Some(bytes), Some(packets)) => writes(Phase::Ack, bytes, packets),
+        (Some("send-long"), Some(256), Some(packets)) => long_writes(Phase::Send, packets),
+        (Some("receive-long"), Some(256), Some(packets)) => long_writes(Phase::Receive, packets),
         (Some("respond"), Some(bytes), Some(packets)) => reads(Phase::Respond, false, bytes, packets),
         (Some("take"), Some(bytes), Some(packets)) => reads(Phase::Take, false, bytes, packets),
         (Some("atomic"), Some(8), Some(packets)) => reads(Phase::Respond, true, 8, packets),
@@ -129,7 +153,7 @@ fn main() {
         _ => {
             eprintln!(
                 "usage: turn_cost idle <queue pairs> <turns> | send|receive|ack|respond|take <bytes> <packets> | \
-                 atomic|taken 8 <packets>"
+                 send-long|receive-long 256 <packets> | atomic|taken 8 <packets>"
             );
             std::process::exit(2);
         }

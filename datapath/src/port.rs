@@ -61,8 +61,8 @@ pub struct PortStats {
 
 /// A source and sink of Ethernet frames, driven by one thread.
 ///
-/// One engine turn calls `rx_burst`, reads each frame, calls `rx_release`; then, for each frame to send, `tx_slot`
-/// and `tx_commit`; then `tx_flush` once.
+/// One engine turn calls `rx_burst`, reads each frame, calls `rx_release`, and again while bursts are full and have no more than
+/// [`RX_BURST`] frames together; then, for each frame to send, `tx_slot` and `tx_commit`; then `tx_flush` once.
 pub trait Port {
     /// What the port can do.
     fn caps(&self) -> PortCaps;
@@ -75,7 +75,13 @@ pub trait Port {
         None
     }
 
-    /// Receives up to [`RX_BURST`] frames and returns how many. The burst before must have been released.
+    /// Frames that the next burst has at most, 1 to [`RX_BURST`]: few where long frames, taken all at once, would have left the
+    /// processor's first cache before they are looked at.
+    fn rx_limit(&self) -> usize {
+        RX_BURST
+    }
+
+    /// Receives up to [`Port::rx_limit`] frames and returns how many. The burst before must have been released.
     fn rx_burst(&mut self) -> usize;
 
     /// Frame `index` of the burst, from the Ethernet header on, without the FCS.
@@ -122,6 +128,13 @@ pub trait Port {
     fn stats(&self) -> PortStats;
 }
 
+/// Whether a turn takes one more burst of `port`, if `taken` frames were taken so far, and the last burst had `burst` of the `limit`
+/// that it could have.
+#[inline]
+pub(crate) fn goes_on<P: Port>(port: &P, burst: usize, limit: usize, taken: usize) -> bool {
+    burst == limit && taken + port.rx_limit() <= RX_BURST
+}
+
 /// A port whose kind is known only at run time, at the price of a dynamic call for each method.
 impl<P: Port + ?Sized> Port for Box<P> {
     fn caps(&self) -> PortCaps {
@@ -134,6 +147,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn link_error(&self) -> Option<String> {
         (**self).link_error()
+    }
+
+    fn rx_limit(&self) -> usize {
+        (**self).rx_limit()
     }
 
     fn rx_burst(&mut self) -> usize {

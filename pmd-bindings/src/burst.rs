@@ -35,15 +35,22 @@ impl<const N: usize> Burst<N> {
     /// `false`.
     #[inline]
     pub fn fill(&mut self) -> bool {
+        self.fill_to(N)
+    }
+
+    /// The same, until the burst has `held` buffers, if it has fewer, or is full.
+    #[inline]
+    pub fn fill_to(&mut self, held: usize) -> bool {
         lcore::enter();
-        let free = &mut self.mbufs[self.len..];
+        let held = held.clamp(self.len, N);
+        let free = &mut self.mbufs[self.len..held];
         let count = as_count(free.len());
         // SAFETY: `free` is writable for `count` pointers (`Mbuf` is one, transparently); on success each is a live
         // mbuf that is ours alone, on failure none was written.
         if unsafe { ffi::pmd_alloc_bulk(self.pool.raw(), free.as_mut_ptr().cast(), count) } != 0 {
             return false;
         }
-        self.len = N;
+        self.len = held;
         true
     }
 
@@ -94,18 +101,19 @@ impl<const N: usize> Burst<N> {
         rejected.len
     }
 
-    /// Lets `receive` write up to `N` live mbufs; returns how many there are now.
+    /// Lets `receive` write up to `most` live mbufs, `N` at most; returns how many there are now.
     ///
     /// # Safety
-    /// `receive` gets room for `N` pointers and must return how many live mbufs, ours alone from now on, it wrote
-    /// to its beginning.
+    /// `receive` gets room for as many pointers as it is told, and must return how many live mbufs, ours alone from now on,
+    /// it wrote to its beginning.
     #[inline]
     pub(crate) unsafe fn receive(
         &mut self,
+        most: usize,
         receive: impl FnOnce(*mut *mut ffi::rte_mbuf, u16) -> u16,
     ) -> usize {
         self.clear();
-        self.len = usize::from(receive(self.mbufs.as_mut_ptr().cast(), as_burst(N)));
+        self.len = usize::from(receive(self.mbufs.as_mut_ptr().cast(), as_burst(most.min(N))));
         self.len
     }
 

@@ -319,6 +319,12 @@ impl EthPort {
     /// its driver is at work on the link.
     #[inline]
     pub fn rx_burst<const N: usize>(&mut self, burst: &mut Burst<N>) -> usize {
+        self.rx_burst_of(N, burst)
+    }
+
+    /// The same, of `most` frames at most.
+    #[inline]
+    pub fn rx_burst_of<const N: usize>(&mut self, most: usize, burst: &mut Burst<N>) -> usize {
         lcore::enter();
         let (id, started) = (self.id, self.started);
         let Some(_pass) = self.try_pass().filter(|_| started) else {
@@ -327,7 +333,7 @@ impl EthPort {
         };
         // SAFETY: the port is started; `&mut self` and the pass keep all others out. The driver writes at most `n`
         // live mbufs and returns how many.
-        unsafe { burst.receive(|mbufs, n| ffi::pmd_rx_burst(id, QUEUE, mbufs, n)) }
+        unsafe { burst.receive(most, |mbufs, n| ffi::pmd_rx_burst(id, QUEUE, mbufs, n)) }
     }
 
     /// Sends from the front of `burst` what the ring takes; the rest stays in it, in order. Returns how many were

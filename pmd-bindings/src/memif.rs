@@ -88,7 +88,7 @@ impl MemifConfig {
                 None
             }
         };
-        Ok(OpenPort { max_frame: self.max_frame, mac: eth.mac()?, eth, queues, reconnect })
+        Ok(OpenPort { max_frame: self.max_frame, mac: eth.mac()?, eth, queues, copies: true, reconnect })
     }
 
     /// The device to attach, with `socket` as the driver's own.

@@ -20,6 +20,9 @@ pub struct OpenPort {
     pub max_frame: u16,
     /// Its Ethernet address.
     pub mac: [u8; 6],
+    /// Whether the driver copies each frame, and takes as few in a burst as it is asked for. Others may take none where they are
+    /// asked for fewer than they look at together.
+    pub copies: bool,
     /// For the client of a shared-memory pair: starts the port whenever its server is there.
     pub reconnect: Option<Reconnect>,
 }
@@ -39,7 +42,8 @@ impl OpenPort {
         if mac.is_some_and(|mac| mac != own) {
             eth.set_promiscuous()?;
         }
-        Ok(Self { eth, queues: Vec::new(), max_frame, mac: mac.unwrap_or(own), reconnect: None })
+        let (mac, queues) = (mac.unwrap_or(own), Vec::new());
+        Ok(Self { eth, queues, max_frame, mac, copies: false, reconnect: None })
     }
 }
 

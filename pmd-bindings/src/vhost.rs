@@ -46,7 +46,7 @@ impl VhostConfig {
         let mut eth = EthPort::wire(eal, device.into(), &pool)?;
         eth.start()?;
         // The driver takes in every frame, whatever address it has made up for itself.
-        Ok(OpenPort { eth, queues: Vec::new(), max_frame: self.max_frame, mac: self.mac, reconnect: None })
+        Ok(self.over(eth, None))
     }
 
     /// Opens the front end, which connects whenever there is a back end.
@@ -64,8 +64,12 @@ impl VhostConfig {
             return Err(missing);
         }
         // Nobody may be listening yet: the first attempt is one like all others.
-        let reconnect = Some(Reconnect::default());
-        Ok(OpenPort { eth, queues: Vec::new(), max_frame: self.max_frame, mac: self.mac, reconnect })
+        Ok(self.over(eth, Some(Reconnect::default())))
+    }
+
+    fn over(&self, eth: EthPort, reconnect: Option<Reconnect>) -> OpenPort {
+        let (max_frame, mac) = (self.max_frame, self.mac);
+        OpenPort { eth, queues: Vec::new(), max_frame, mac, copies: false, reconnect }
     }
 
     fn pool(&self, eal: &Eal) -> Result<Mempool, PortError> {

@@ -3,7 +3,7 @@
 use super::{Engine, EngineConfig, Units};
 use crate::icrc::Kernel;
 use crate::neighbor::{Handled, Neighbor};
-use crate::port::Port;
+use crate::port::{self, Port};
 use crate::qp::state::QpType;
 use crate::qp::{self, Acknowledgement, QpCold, QpTable, Qpc, RequestPacket};
 use wire::{Body, CommonFrame, Datagram, Ecn, EncapError, Kind, Packet, ParseError, Transport, WireMode};
@@ -14,18 +14,25 @@ const UDP_LEN: usize = 8;
 const VID: u16 = 0x0FFF;
 
 impl<P: Port> Engine<P> {
-    /// Takes one burst from the port and what waits in the loopback ring. Returns the number of frames.
+    /// Takes what one turn takes from the port, and what waits in the loopback ring. Returns the number of frames.
     #[inline]
     pub(super) fn receive(&mut self) -> usize {
         let looped = self.wire.loopback_waiting();
         if looped > 0 {
             self.receive_looped(looped);
         }
-        let burst = self.wire.port.rx_burst();
-        if burst > 0 {
-            self.receive_burst(burst);
+        let mut taken = 0;
+        loop {
+            let limit = self.wire.port.rx_limit();
+            let burst = self.wire.port.rx_burst();
+            if burst > 0 {
+                self.receive_burst(burst);
+            }
+            taken += burst;
+            if !port::goes_on(&self.wire.port, burst, limit, taken) {
+                return looped + taken;
+            }
         }
-        looped + burst
     }
 
     #[inline(never)]

@@ -89,7 +89,7 @@ pub(super) unsafe fn copy<const GFNI: bool>(
             return Some(finish(fold::<GFNI, true>(begin(headers, masks), source, target, len, pad)));
         }
         // The headers were stored in small pieces just now, and a load of them all waits until the stores are through.
-        let payload = columns::fold::<true>(_mm512_setzero_si512(), source, target, blocks);
+        let payload = columns::fold::<true>(source, target, blocks);
         let whole = then(begin(headers, masks), from_table(&BLOCKS[blocks]), payload);
         let (source, target) = (source.add(blocks * LINE), target.add(blocks * LINE));
         Some(finish(fold::<false, true>(whole, source, target, len % LINE, pad)))
@@ -263,17 +263,18 @@ unsafe fn fold<const GFNI: bool, const COPY: bool>(
         // SAFETY: the callers below stay within `len`.
         unsafe { pass::<COPY>(source.add(at), target.wrapping_add(at)) }
     };
-    let blocks = len / LINE;
-    if GFNI && blocks >= COLUMNS_MIN {
-        // SAFETY: the processor has GFNI; these are the whole blocks of `len`.
-        acc = unsafe { columns::fold::<COPY>(acc, source, target, blocks) };
-    } else {
-        let mut done = 0;
-        while done < blocks {
-            let count = (blocks - done).min(BLOCKS.len() - 1);
-            acc = gather(acc, count, |index| take((done + index) * LINE));
-            done += count;
-        }
+    let (blocks, mut done) = (len / LINE, 0);
+    while done < blocks {
+        let count = (blocks - done).min(BLOCKS.len() - 1);
+        acc = if GFNI && count >= COLUMNS_MIN {
+            let (source, target) = (source.wrapping_add(done * LINE), target.wrapping_add(done * LINE));
+            // SAFETY: the processor has GFNI; these are whole blocks of `len`.
+            let payload = unsafe { columns::fold::<COPY>(source, target, count) };
+            then(acc, from_table(&BLOCKS[count]), payload)
+        } else {
+            gather(acc, count, |index| take((done + index) * LINE))
+        };
+        done += count;
     }
     let rest = len - blocks * LINE;
     if rest == 0 {

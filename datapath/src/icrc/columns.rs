@@ -7,9 +7,9 @@
 //! AMD's processors start one 512-bit carry-less multiplication in two cycles, and a block needs two; of the matrix
 //! products they start two a cycle, and a block needs four. Two hardware threads of a core share both.
 
-use super::avx512::{everywhere, gather, pass, then};
+use super::avx512::{gather, pass};
 use super::masks::LINE;
-use super::polynomial::{FOLD_2048, times_power};
+use super::polynomial::times_power;
 use core::arch::x86_64::*;
 
 /// The blocks that a block takes in, counted backwards from it. Most choices do not span all remainders; the nearest
@@ -86,26 +86,29 @@ pub(super) fn is_faster() -> bool {
     (leaf.ebx, leaf.edx, leaf.ecx) == (0x6874_7541, 0x6974_6E65, 0x444D_4163)
 }
 
-/// Folds `blocks` blocks at `source`, at least [`HISTORY`], into `acc`; copies them to `target` if `COPY`.
+/// Folds `blocks` blocks at `source`, at least [`HISTORY`], to one; copies them to `target` if `COPY`.
 ///
 /// # Safety
 /// The processor supports what [`super::avx512`] needs, and GFNI. `source` is readable for the blocks, `target` writable
 /// for them if `COPY`; they do not overlap.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1,gfni")]
-pub(super) unsafe fn fold<const COPY: bool>(
-    acc: __m512i,
-    source: *const u8,
-    target: *mut u8,
-    blocks: usize,
-) -> __m512i {
+pub(super) unsafe fn fold<const COPY: bool>(source: *const u8, target: *mut u8, blocks: usize) -> __m512i {
     let take = |index: usize| {
         // SAFETY: the callers below stay within `blocks`.
         unsafe { pass::<COPY>(source.add(index * LINE), target.wrapping_add(index * LINE)) }
     };
-    let mut at = blocks % HISTORY;
-    let mut history = [_mm512_setzero_si512(); HISTORY];
-    history[HISTORY - 4..].copy_from_slice(&begin(acc, at, take));
     let matrices = MATRICES.map(|matrix| _mm512_set1_epi64(matrix));
+    let mut at = blocks % HISTORY;
+    let mut history = match at {
+        0 => begin::<0>(matrices, take),
+        1 => begin::<1>(matrices, take),
+        2 => begin::<2>(matrices, take),
+        3 => begin::<3>(matrices, take),
+        4 => begin::<4>(matrices, take),
+        5 => begin::<5>(matrices, take),
+        6 => begin::<6>(matrices, take),
+        _ => begin::<7>(matrices, take),
+    };
     while at < blocks - HISTORY {
         history = round::<false>(history, matrices, |index| take(at + index));
         at += HISTORY;
@@ -137,31 +140,23 @@ fn round<const LAST: bool>(
     history
 }
 
-/// `acc` and the first `odd` blocks behind it, at most 7, as four: so many need not take in anything.
+/// The first `ODD` blocks, fewer than [`HISTORY`], behind nothing.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
-fn begin(acc: __m512i, odd: usize, take: impl Fn(usize) -> __m512i) -> [__m512i; 4] {
-    const { assert!(BEFORE[0] >= 4) };
-    let none = _mm512_setzero_si512();
-    let four = match odd % 4 {
-        0 => [none, none, none, acc],
-        1 => [none, none, acc, take(0)],
-        2 => [none, acc, take(0), take(1)],
-        _ => [acc, take(0), take(1), take(2)],
-    };
-    if odd < 4 {
-        return four;
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1,gfni")]
+fn begin<const ODD: usize>(matrices: [__m512i; 4], take: impl Fn(usize) -> __m512i) -> [__m512i; HISTORY] {
+    let mut history = [_mm512_setzero_si512(); HISTORY];
+    for index in 0..ODD {
+        let mut block = take(index);
+        for (before, matrix) in BEFORE.into_iter().zip(matrices) {
+            if index >= before {
+                let left =
+                    _mm512_gf2p8affine_epi64_epi8::<0>(history[HISTORY - ODD + index - before], matrix);
+                block = _mm512_xor_si512(block, left);
+            }
+        }
+        history[HISTORY - ODD + index] = block;
     }
-    let by_four = everywhere(FOLD_2048);
-    let [a, b, c, d] = four;
-    let at = odd % 4;
-    let next = |index: usize| take(at + index);
-    [
-        then(a, by_four, next(0)),
-        then(b, by_four, next(1)),
-        then(c, by_four, next(2)),
-        then(d, by_four, next(3)),
-    ]
+    history
 }
 
 #[inline]

@@ -70,7 +70,6 @@ const fn quotient() -> u64 {
     quotient
 }
 
-pub(super) const FOLD_2048: (i64, i64) = fold_by(2048);
 pub(super) const FOLD_512: (i64, i64) = fold_by(512);
 pub(super) const FOLD_384: (i64, i64) = fold_by(384);
 pub(super) const FOLD_256: (i64, i64) = fold_by(256);

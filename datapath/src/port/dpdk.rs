@@ -26,14 +26,14 @@ use crate::prefetch;
 const BUFFERS: u32 = 4096;
 /// Frames that wait for the driver at most.
 const TX_BURST: usize = 64;
-/// Bytes of frames after which the driver gets what waits, in the middle of a turn too: a driver that copies (memif) then
-/// finds it in the first cache, frees its buffers, and the next frames are written into those.
-const TX_BYTES: u64 = 16 * 1024;
-/// Transmit slots taken from the pool at once: as few as keeps the call cheap, because the pool gives the buffers freed
+/// Bytes of frames that pass at once, about: a driver that copies (memif) then finds in the first cache what it sends, frees its
+/// buffers, and the next frames are written into those; and it receives into the buffers of the burst before, where the engine
+/// finds them still in that cache.
+const BURST_BYTES: usize = 16 * 1024;
+/// Transmit slots taken from the pool at once, at most: as few as keeps the call cheap, because the pool gives the buffers freed
 /// last, which are still in the cache.
 const TX_STASH: usize = 8;
-/// Bytes of the next frame that are fetched ahead at most: a burst of long ones has left the first cache, and what is behind
-/// them the processor expects by itself.
+/// Bytes of the next frame that are fetched ahead at most: what is behind them the processor expects by itself.
 const EXPECTED: usize = 256;
 /// Empty receive bursts between two looks at a link that is up.
 const LINK_CHECK: u32 = 256;
@@ -43,14 +43,20 @@ const LINK_CHECK: u32 = 256;
 pub struct DpdkPort<D = Whole> {
     /// The last burst, until it is released.
     rx: Burst<RX_BURST>,
+    /// Frames that the next one takes at most.
+    rx_limit: usize,
+    /// The driver copies: bursts of long frames are short.
+    copies: bool,
     /// Fresh buffers.
     stash: Burst<TX_STASH>,
+    /// How many are taken at once.
+    stash_size: usize,
     /// The slot that is lent.
     slot: Option<Mbuf>,
     /// Committed frames that the driver has not taken.
     queue: Burst<TX_BURST>,
     /// Bytes of those.
-    queued_bytes: u64,
+    queued_bytes: usize,
     caps: PortCaps,
     stats: PortStats,
     /// Empty receive bursts since the last look at the link.
@@ -78,8 +84,8 @@ impl DpdkPort {
         let pool = Mempool::new(eal, BUFFERS, max_frame)?;
         let mut eth = EthPort::attach(eal, device, &pool)?;
         eth.start()?;
-        let mac = eth.mac()?;
-        Ok(Self::over(OpenPort { mac, eth, queues: Vec::new(), max_frame, reconnect: None }))
+        let (mac, queues) = (eth.mac()?, Vec::new());
+        Ok(Self::over(OpenPort { mac, eth, queues, max_frame, copies: false, reconnect: None }))
     }
 
     /// Over a port that is open.
@@ -92,10 +98,10 @@ impl DpdkPort {
     /// it is dropped.
     #[must_use]
     pub fn with_queues(port: OpenPort) -> (Self, Vec<DpdkPort<EthQueue>>) {
-        let OpenPort { eth, queues, max_frame, mac, reconnect } = port;
+        let OpenPort { eth, queues, max_frame, mac, copies, reconnect } = port;
         let caps = PortCaps { mac, max_frame: max_frame.into() };
-        let queues = queues.into_iter().map(|queue| DpdkPort::by(queue, caps)).collect();
-        (Self::by(Whole { eth, reconnect }, caps), queues)
+        let queues = queues.into_iter().map(|queue| DpdkPort::by(queue, caps, copies)).collect();
+        (Self::by(Whole { eth, reconnect }, caps, copies), queues)
     }
 
     /// The DPDK port underneath, for its name and the driver's own counters.
@@ -106,11 +112,14 @@ impl DpdkPort {
 }
 
 impl<D: Driver> DpdkPort<D> {
-    fn by(driver: D, caps: PortCaps) -> Self {
+    fn by(driver: D, caps: PortCaps, copies: bool) -> Self {
         let pool = driver.pool();
         Self {
             rx: Burst::new(pool),
+            rx_limit: RX_BURST,
+            copies,
             stash: Burst::new(pool),
+            stash_size: TX_STASH,
             slot: None,
             queue: Burst::new(pool),
             queued_bytes: 0,
@@ -150,6 +159,14 @@ impl<D: Driver> DpdkPort<D> {
     }
 }
 
+/// How many frames as long as these have [`BURST_BYTES`], and [`RX_BURST`] at most.
+#[inline]
+const fn at_once(frames: usize, bytes: usize) -> usize {
+    const SHORT: usize = BURST_BYTES / RX_BURST;
+    // Without a division where it makes no difference.
+    if bytes <= SHORT * frames { RX_BURST } else { (BURST_BYTES * frames).div_ceil(bytes) }
+}
+
 fn fits(mbuf: &Mbuf, max_frame: usize) -> bool {
     mbuf.segments() == 1 && mbuf.frame().len() <= max_frame
 }
@@ -164,8 +181,13 @@ impl<D: Driver> Port for DpdkPort<D> {
     }
 
     #[inline]
+    fn rx_limit(&self) -> usize {
+        self.rx_limit
+    }
+
+    #[inline]
     fn rx_burst(&mut self) -> usize {
-        if self.driver.rx_burst(&mut self.rx) == 0 {
+        if self.driver.rx_burst(self.rx_limit, &mut self.rx) == 0 {
             self.idle += 1;
             if !self.link_up || self.idle >= LINK_CHECK {
                 self.tend_link();
@@ -183,6 +205,9 @@ impl<D: Driver> Port for DpdkPort<D> {
         }
         self.stats.rx_frames += self.rx.len() as u64;
         self.stats.rx_bytes += bytes as u64;
+        if self.copies {
+            self.rx_limit = at_once(self.rx.len(), bytes);
+        }
         self.rx.len()
     }
 
@@ -209,7 +234,7 @@ impl<D: Driver> Port for DpdkPort<D> {
                 return None;
             }
         }
-        if self.stash.is_empty() && !self.stash.fill() {
+        if self.stash.is_empty() && !self.stash.fill_to(self.stash_size) {
             return None;
         }
         let slot = self.slot.insert(self.stash.pop()?);
@@ -225,8 +250,8 @@ impl<D: Driver> Port for DpdkPort<D> {
         // There is room: no slot is lent while the queue is full.
         let queued = self.queue.push(slot);
         debug_assert!(queued.is_ok());
-        self.queued_bytes += len as u64;
-        if self.queued_bytes >= TX_BYTES {
+        self.queued_bytes += len;
+        if self.queued_bytes >= BURST_BYTES {
             self.tx_flush();
         }
     }
@@ -241,10 +266,11 @@ impl<D: Driver> Port for DpdkPort<D> {
         if self.queue.is_empty() {
             return;
         }
+        self.stash_size = at_once(self.queue.len(), self.queued_bytes).min(TX_STASH);
         let taken = self.driver.tx_burst(&mut self.queue);
-        let left_bytes = self.queue.iter().map(|mbuf| mbuf.frame().len() as u64).sum::<u64>();
+        let left_bytes = self.queue.iter().map(|mbuf| mbuf.frame().len()).sum::<usize>();
         self.stats.tx_frames += taken as u64;
-        self.stats.tx_bytes += self.queued_bytes - left_bytes;
+        self.stats.tx_bytes += (self.queued_bytes - left_bytes) as u64;
         if !self.queue.is_empty() {
             self.keep_or_lose();
         }

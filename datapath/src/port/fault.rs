@@ -112,12 +112,25 @@ impl<P: Port> Port for Fault<P> {
         self.inner.link_error()
     }
 
+    fn rx_limit(&self) -> usize {
+        if self.rx.is_some() { RX_BURST } else { self.inner.rx_limit() }
+    }
+
     fn rx_burst(&mut self) -> usize {
         let Some(lane) = &mut self.rx else { return self.inner.rx_burst() };
-        for index in 0..self.inner.rx_burst() {
-            lane.copy_in(self.now, self.inner.rx_frame(index));
+        let mut taken = 0;
+        loop {
+            let limit = self.inner.rx_limit();
+            let burst = self.inner.rx_burst();
+            for index in 0..burst {
+                lane.copy_in(self.now, self.inner.rx_frame(index));
+            }
+            self.inner.rx_release();
+            taken += burst;
+            if !super::goes_on(&self.inner, burst, limit, taken) {
+                break;
+            }
         }
-        self.inner.rx_release();
         while !self.burst.is_full() {
             let Some(frame) = lane.poll(self.now) else { break };
             self.burst.push(frame);

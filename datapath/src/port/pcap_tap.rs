@@ -93,6 +93,10 @@ impl<P: Port, W: Write> Port for PcapTap<P, W> {
         self.inner.link_error()
     }
 
+    fn rx_limit(&self) -> usize {
+        self.inner.rx_limit()
+    }
+
     fn rx_burst(&mut self) -> usize {
         let count = self.inner.rx_burst();
         for index in 0..count {

@@ -13,6 +13,8 @@ pub struct TestPort {
     pub wire: Vec<Vec<u8>>,
     /// Slots of the transmit ring; 0: always full.
     pub ring: usize,
+    /// Frames of a receive burst at most.
+    pub limit: usize,
     /// What `set_now` said last.
     pub now: Time,
     max_frame: usize,
@@ -28,6 +30,7 @@ impl TestPort {
             arriving: VecDeque::new(),
             wire: Vec::new(),
             ring: usize::MAX,
+            limit: RX_BURST,
             now: Time::ZERO,
             max_frame,
             burst: Vec::new(),
@@ -47,9 +50,13 @@ impl Port for TestPort {
         true
     }
 
+    fn rx_limit(&self) -> usize {
+        self.limit
+    }
+
     fn rx_burst(&mut self) -> usize {
         assert!(self.burst.is_empty(), "the burst before was not released");
-        let count = self.arriving.len().min(RX_BURST);
+        let count = self.arriving.len().min(self.limit);
         self.burst.extend(self.arriving.drain(..count));
         self.stats.rx_frames += count as u64;
         self.stats.rx_bytes += self.burst.iter().map(|frame| frame.len() as u64).sum::<u64>();

@@ -17,6 +17,8 @@ pub struct MemoryPort {
     arriving: VecDeque<Frame>,
     sent: VecDeque<Frame>,
     burst: usize,
+    /// Frames of a receive burst at most.
+    pub limit: usize,
     /// Frames that may be sent until the next flush: a transmit ring of that size.
     pub ring: usize,
     room: usize,
@@ -33,6 +35,7 @@ impl MemoryPort {
             arriving: VecDeque::with_capacity(frames),
             sent: VecDeque::with_capacity(frames),
             burst: 0,
+            limit: RX_BURST,
             ring: usize::MAX,
             room: usize::MAX,
         }
@@ -80,8 +83,12 @@ impl Port for MemoryPort {
         true
     }
 
+    fn rx_limit(&self) -> usize {
+        self.limit
+    }
+
     fn rx_burst(&mut self) -> usize {
-        self.burst = self.arriving.len().min(RX_BURST);
+        self.burst = self.arriving.len().min(self.limit);
         self.burst
     }
 

@@ -1,6 +1,7 @@
 //! Two engines and a cable: grants, fairness, wake-ups, lives of queue pairs, long messages.
 
 mod acks;
+mod bursts;
 #[path = "../common/mod.rs"]
 mod common;
 mod followers;
@@ -9,6 +10,7 @@ mod lives;
 mod long_messages;
 mod memory;
 mod middles;
+
 mod policies;
 mod scheduler;
 mod wake_ups;

@@ -74,7 +74,7 @@ pub mod srnic;
 pub mod syndrome;
 
 pub use bth::Bth;
-pub use encap::{Body, CommonFrame, Datagram, Ecn, EncapError, Flow, Template};
+pub use encap::{Body, CommonFrame, Continuation, Datagram, Ecn, EncapError, Flow, Template};
 pub use ext::{Aeth, AtomicEth, Deth, Reth};
 pub use head::Head;
 pub use headers::Headers;

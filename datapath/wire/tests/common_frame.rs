@@ -11,10 +11,15 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use strategy::{payload, repr_of};
 use wire::encap::ROCE_UDP_PORT;
-use wire::{AckFlags, Body, CommonFrame, Datagram, Kind, Opcode, Packet, Template, WireMode};
+use wire::{
+    AckFlags, Body, Bth, CommonFrame, Continuation, Datagram, Kind, Meta, Opcode, Packet, Reth, Ssnw,
+    Template, WireMode,
+};
 
 /// Where the BTH starts in a frame without a VLAN tag, IPv4.
 const BTH: usize = 42;
+/// And the IP header.
+const L3: usize = 14;
 
 /// What both ways say of a frame, if it is recognised.
 fn compare(frame: &[u8]) -> Result<bool, TestCaseError> {
@@ -56,11 +61,61 @@ fn compare(frame: &[u8]) -> Result<bool, TestCaseError> {
         }),
     };
     prop_assert_eq!(Some(body), expected);
+    is_what_it_says(&common, &packet)?;
     prop_assert_eq!(packet.sackb(), None);
     // The template of who is answered, and of somebody else.
     let template = Template::new(&flow(false)).map_err(|e| TestCaseError::fail(e.to_string()))?;
     prop_assert_eq!(template.is_answered_by_common(&common), template.is_answered_by(&datagram));
     Ok(true)
+}
+
+/// A frame is the continuation that its headers say, unless it has a pad, and no other.
+fn is_what_it_says(frame: &CommonFrame<'_>, packet: &Packet<'_>) -> Result<(), TestCaseError> {
+    let (psn, Some(meta)) = (packet.psn(), packet.meta()) else { return Ok(()) };
+    let said = match (packet.reth(), packet.ssnw()) {
+        (Some(reth), _) => Continuation::Write { psn, reth, meta },
+        (_, Some(ssnw)) => Continuation::Send { psn, meta, ssnw },
+        _ => return Ok(()),
+    };
+    let is_padded = packet.payload().len() % 4 != 0;
+    prop_assert_eq!(frame.continues(&said), (!is_padded).then_some(packet.payload()));
+    let psn = psn.next();
+    let meta = [Meta { msn: meta.msn.next(), ..meta }, Meta { offset: meta.offset ^ 0x100, ..meta }, meta];
+    let others = match said {
+        Continuation::Write { psn: own, reth, meta: own_meta } => [
+            Continuation::Write { psn, reth, meta: own_meta },
+            Continuation::Write { psn: own, reth, meta: meta[0] },
+            Continuation::Write { psn: own, reth, meta: meta[1] },
+            Continuation::Write { psn: own, reth: Reth { va: reth.va ^ 1 << 40, ..reth }, meta: meta[2] },
+            Continuation::Write { psn: own, reth: Reth { va: reth.va ^ 1, ..reth }, meta: meta[2] },
+            Continuation::Write { psn: own, reth: Reth { rkey: !reth.rkey, ..reth }, meta: meta[2] },
+            Continuation::Write { psn: own, reth: Reth { dma_len: reth.dma_len ^ 8, ..reth }, meta: meta[2] },
+        ]
+        .to_vec(),
+        Continuation::Send { psn: own, meta: own_meta, ssnw } => [
+            Continuation::Send { psn, meta: own_meta, ssnw },
+            Continuation::Send { psn: own, meta: meta[0], ssnw },
+            Continuation::Send { psn: own, meta: meta[1], ssnw },
+            Continuation::Send { psn: own, meta: meta[2], ssnw: Ssnw { ssn: ssnw.ssn.next(), ..ssnw } },
+            Continuation::Send { psn: own, meta: meta[2], ssnw: Ssnw { offset_hi: !ssnw.offset_hi, ..ssnw } },
+        ]
+        .to_vec(),
+    };
+    // The same bytes in a message of the other kind.
+    let header = &frame.from_l3()[BTH - L3 + Bth::LEN..];
+    let otherwise = match said {
+        Continuation::Write { psn, .. } => {
+            let ssnw = Ssnw::parse(&header[Meta::LEN..]);
+            Some(Continuation::Send { psn, meta: Meta::parse(header), ssnw })
+        }
+        Continuation::Send { psn, .. } => header
+            .get(Reth::LEN..Reth::LEN + Meta::LEN)
+            .map(|meta| Continuation::Write { psn, reth: Reth::parse(header), meta: Meta::parse(meta) }),
+    };
+    for other in others.into_iter().chain(otherwise) {
+        prop_assert_eq!(frame.continues(&other), None, "{:?} is not {:?}", said, other);
+    }
+    Ok(())
 }
 
 /// A frame taken apart as the next of a flow is what it is by itself.

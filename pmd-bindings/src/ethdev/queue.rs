@@ -86,9 +86,9 @@ impl EthQueue {
         self.shared.link_up.load(Ordering::Relaxed)
     }
 
-    /// As [`EthPort::rx_burst`](super::EthPort::rx_burst).
+    /// As [`EthPort::rx_burst_of`](super::EthPort::rx_burst_of).
     #[inline]
-    pub fn rx_burst<const N: usize>(&mut self, burst: &mut Burst<N>) -> usize {
+    pub fn rx_burst_of<const N: usize>(&mut self, most: usize, burst: &mut Burst<N>) -> usize {
         lcore::enter();
         let Some((_pass, _held, id)) = self.shared.try_pass(self.queue) else {
             burst.clear();
@@ -97,7 +97,7 @@ impl EthQueue {
         // SAFETY: the port is started and stays so while the pass lives, and the other one keeps EAL's interrupt thread out;
         // of this queue there is one handle, and it is borrowed. The driver writes at most `n` live mbufs and returns how
         // many.
-        unsafe { burst.receive(|mbufs, n| ffi::pmd_rx_burst(id, self.queue, mbufs, n)) }
+        unsafe { burst.receive(most, |mbufs, n| ffi::pmd_rx_burst(id, self.queue, mbufs, n)) }
     }
 
     /// As [`EthPort::tx_burst`](super::EthPort::tx_burst).

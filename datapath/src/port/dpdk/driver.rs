@@ -18,8 +18,8 @@ pub trait Driver {
     /// What it counts of frames that never come here.
     fn stats(&self) -> EthStats;
 
-    /// Frees what `burst` holds and receives into it; how many frames.
-    fn rx_burst<const N: usize>(&mut self, burst: &mut Burst<N>) -> usize;
+    /// Frees what `burst` holds and receives up to `most` frames into it; how many.
+    fn rx_burst<const N: usize>(&mut self, most: usize, burst: &mut Burst<N>) -> usize;
 
     /// Sends from the front of `burst` what the ring takes; how many frames.
     fn tx_burst<const N: usize>(&mut self, burst: &mut Burst<N>) -> usize;
@@ -57,8 +57,8 @@ impl Driver for Whole {
     }
 
     #[inline]
-    fn rx_burst<const N: usize>(&mut self, burst: &mut Burst<N>) -> usize {
-        self.eth.rx_burst(burst)
+    fn rx_burst<const N: usize>(&mut self, most: usize, burst: &mut Burst<N>) -> usize {
+        self.eth.rx_burst_of(most, burst)
     }
 
     #[inline]
@@ -87,8 +87,8 @@ impl Driver for EthQueue {
     }
 
     #[inline]
-    fn rx_burst<const N: usize>(&mut self, burst: &mut Burst<N>) -> usize {
-        self.rx_burst(burst)
+    fn rx_burst<const N: usize>(&mut self, most: usize, burst: &mut Burst<N>) -> usize {
+        self.rx_burst_of(most, burst)
     }
 
     #[inline]

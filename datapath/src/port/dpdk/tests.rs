@@ -76,6 +76,55 @@ fn what_the_ring_does_not_take_stays_queued() {
     assert_eq!(leaked(&pair.client), 0);
 }
 
+/// A burst of them, and the buffers for what is sent next, are about 16 KiB.
+#[test]
+fn long_frames_pass_few_at_once() {
+    const FRAMES: usize = 20;
+    let mut pair = Pair::of_drivers();
+    let mut pass = |len: usize| {
+        for _ in 0..FRAMES {
+            assert!(queue(&mut pair.client, len));
+        }
+        within("all frames on their way", || {
+            pair.client.tx_flush();
+            pair.client.queue.is_empty()
+        });
+        let mut bursts = Vec::new();
+        within("all frames", || {
+            let limit = pair.server.rx_limit();
+            let frames = receive(&mut pair.server);
+            frames.iter().for_each(|frame| assert_intact(frame));
+            assert!(frames.len() <= limit);
+            bursts.extend((!frames.is_empty()).then_some(frames.len()));
+            bursts.iter().sum::<usize>() == FRAMES
+        });
+        let held = pair.client.stash.len();
+        (bursts, pair.server.rx_limit(), pair.client.stash_size, held)
+    };
+    let mut pass_and_look = |len: usize| {
+        let (bursts, limit, stash, held) = pass(len);
+        assert!(held < stash, "{held} buffers are held, of {stash} that are taken at once");
+        (bursts, limit, stash)
+    };
+    assert_eq!(pass_and_look(4000), (vec![FRAMES], 5, 5));
+    assert_eq!(pass_and_look(4000), (vec![5; 4], 5, 5));
+    assert_eq!(pass_and_look(4608), (vec![5, 4, 4, 4, 3], 4, 4));
+    assert_eq!(pass_and_look(500), (vec![4, 16], RX_BURST, TX_STASH));
+    assert_eq!(pass_and_look(4000), (vec![FRAMES], 5, 5));
+    assert_eq!((leaked(&pair.server), leaked(&pair.client)), (0, 0));
+}
+
+/// They may take none where they are asked for a few.
+#[test]
+fn drivers_that_do_not_copy_are_asked_for_whole_bursts() {
+    let eal = Eal::start(&EalConfig::default()).expect("EAL");
+    let device = Device::virtual_device("net_null", "size=4000,copy=0");
+    let mut port = DpdkPort::open(eal, device, 4000).expect("a port");
+    for _ in 0..3 {
+        assert_eq!((port.rx_burst(), port.rx_limit()), (RX_BURST, RX_BURST));
+    }
+}
+
 #[test]
 fn a_port_without_link_drops_and_counts() {
     let mut pair = Pair::of_drivers();

@@ -14,7 +14,7 @@ use crate::qp::context::{QpCold, Qpc};
 use crate::qp::owed::Arrived;
 use crate::sched::SchedFlags;
 use crate::stream::SlotKind;
-use wire::{Body, CommonFrame, Ecn, Meta, Msn, Psn, Reth, Ssn, Ssnw};
+use wire::{CommonFrame, Continuation, Ecn, Meta, Msn, Psn, Reth, Ssn, Ssnw};
 
 const _: () = assert!(RX_BURST <= u8::MAX as usize, "a run is not longer than a burst");
 
@@ -64,9 +64,8 @@ pub(crate) fn take_middles<'a>(
     while rest.take(&frame) {
         asked |= frame.ack_req();
         count += 1;
-        let Some(next) = frames(usize::from(count) - 1).and_then(|next| frame.followed_by(next)) else {
-            break;
-        };
+        let next = frames(usize::from(count) - 1).and_then(|next| first.followed_by(next));
+        let Some(next) = next else { break };
         frame = next;
     }
     if count == 0 {
@@ -94,24 +93,20 @@ struct Rest<'m> {
     /// Number in the message, and PSN, of the packet that comes next.
     index: u32,
     psn: Psn,
-    kind: Message,
-}
-
-/// What the header of the next packet must say of the message.
-#[derive(Clone, Copy)]
-enum Message {
-    Write(Reth),
-    Send(Ssn),
+    kind: SlotKind,
+    /// What the next packet of a WRITE says of it; of a SEND nothing.
+    reth: Reth,
+    /// Of a SEND.
+    ssn: Ssn,
 }
 
 impl<'m> Rest<'m> {
     /// `None` if a packet may not be placed before it is verified, or it is not known where.
     #[inline(always)]
     fn of(qpc: &Qpc, cold: &'m QpCold, units: &'m Units) -> Option<Self> {
-        let psn = qpc.rx.epsn();
+        let (psn, pmtu, ssn, kind) = (qpc.rx.epsn(), qpc.id.pmtu, qpc.rsp.ssn, qpc.rsp.in_progress?);
         let index = psn.steps_from(qpc.rsp.message_psn);
-        let pmtu = qpc.id.pmtu;
-        let (place, kind) = match qpc.rsp.in_progress? {
+        let (place, reth) = match kind {
             SlotKind::Write => {
                 let NextWrite { reth, .. } = cold.next_write.filter(|next| next.psn == psn)?;
                 let access = Access::REMOTE_WRITE;
@@ -120,7 +115,7 @@ impl<'m> Rest<'m> {
                 }
                 let peer = qpc.id.peer();
                 let place = units.memory.check_remote(reth.rkey, peer, reth.va, reth.dma_len.into(), access);
-                (place.ok()?, Message::Write(reth))
+                (place.ok()?, reth)
             }
             SlotKind::Send => {
                 let (wqe, pd) = cold.receives.next(units, qpc.rsp.recv_head, qpc.id.pd)?;
@@ -128,41 +123,45 @@ impl<'m> Rest<'m> {
                 let len = u64::from(wqe.length).checked_sub(start)?;
                 let addr = sge.addr.wrapping_add(start);
                 let place = units.memory.check(sge.lkey, pd, addr, len, Access::LOCAL_WRITE);
-                (place.ok()?, Message::Send(qpc.rsp.ssn))
+                (place.ok()?, Reth::default())
             }
             SlotKind::Read => return None,
         };
-        Some(Self { place, pmtu, msn: qpc.rsp.msn(), index, psn, kind })
+        Some(Self { place, pmtu, msn: qpc.rsp.msn(), index, psn, kind, reth, ssn })
     }
 
     /// META of the packet that comes next.
     #[inline(always)]
-    fn meta(&self) -> Meta {
+    const fn meta(&self) -> Meta {
         self.meta_of(self.index)
     }
 
     /// META of a packet of the message.
     #[inline(always)]
-    fn meta_of(&self, index: u32) -> Meta {
+    const fn meta_of(&self, index: u32) -> Meta {
         let [low, high, ..] = index.to_le_bytes();
         Meta { msn: self.msn, offset: u16::from_le_bytes([low, high]) }
     }
 
-    /// The payload of `frame`, if it is that packet. A WRITE goes on behind it.
+    /// What the headers of the packet that comes next must say.
+    #[inline(always)]
+    const fn expected(&self) -> Continuation {
+        let (psn, meta) = (self.psn, self.meta());
+        if matches!(self.kind, SlotKind::Write) {
+            return Continuation::Write { psn, reth: self.reth, meta };
+        }
+        let [_, _, offset_hi, _] = self.index.to_le_bytes();
+        Continuation::Send { psn, meta, ssnw: Ssnw { offset_hi, ssn: self.ssn } }
+    }
+
+    /// The payload of `frame`, if it is that packet, and whole.
     #[inline(always)]
     fn payload_of<'a>(&self, frame: &CommonFrame<'a>) -> Option<&'a [u8]> {
-        let (is_next, meta, payload) = match (self.kind, frame.body()?) {
-            (Message::Write(expected), Body::Write { reth, meta, payload }) => {
-                (reth == expected && reth.dma_len > self.pmtu.into(), meta, payload)
-            }
-            (Message::Send(ssn), Body::Send { meta, ssnw, payload }) => {
-                let [_, _, offset_hi, _] = self.index.to_le_bytes();
-                (ssnw == Ssnw { offset_hi, ssn }, meta, payload)
-            }
-            _ => return None,
-        };
-        let fits = payload.len() == usize::from(self.pmtu) && payload.len() <= self.place.len();
-        (is_next && fits && frame.psn() == self.psn && meta == self.meta()).then_some(payload)
+        let payload = frame.continues(&self.expected())?;
+        let (len, left) = (payload.len(), self.place.len());
+        // A WRITE has as much memory as it is long, and ends with another packet; a SEND has at least as much.
+        let fits = if self.kind == SlotKind::Write { len < left } else { len <= left };
+        (fits && len == usize::from(self.pmtu)).then_some(payload)
     }
 
     /// Places a packet that is the next and whole, and goes behind it.
@@ -175,18 +174,13 @@ impl<'m> Rest<'m> {
         self.place = self.place.part(payload.len(), usize::MAX);
         self.psn = self.psn.next();
         self.index += 1;
-        if let Message::Write(reth) = &mut self.kind {
-            *reth = behind(*reth, self.pmtu);
-        }
+        self.reth = behind(self.reth, self.pmtu);
         true
     }
 
     /// What the next packet of a WRITE must be.
     #[inline]
     fn next_write(&self) -> Option<NextWrite> {
-        match self.kind {
-            Message::Write(reth) => Some(NextWrite { psn: self.psn, reth }),
-            Message::Send(_) => None,
-        }
+        (self.kind == SlotKind::Write).then_some(NextWrite { psn: self.psn, reth: self.reth })
     }
 }

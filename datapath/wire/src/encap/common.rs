@@ -22,7 +22,7 @@ pub(super) struct Head {
 }
 
 /// IPv4, UDP and BTH.
-const BODY: usize = raw::IPV4 + raw::UDP + Bth::LEN;
+pub(super) const BODY: usize = raw::IPV4 + raw::UDP + Bth::LEN;
 
 /// A frame of the common kind, as far as all of them are alike. That a frame is none says nothing about it:
 /// [`Datagram`](super::Datagram) and [`Packet`](crate::Packet) take all frames, and know what is wrong with one.
@@ -145,7 +145,7 @@ impl<'a> CommonFrame<'a> {
     }
 
     #[inline]
-    fn pad(&self) -> usize {
+    pub(super) fn pad(&self) -> usize {
         usize::from((self.head.bth.flags & bth::PAD) >> bth::PAD_SHIFT)
     }
 

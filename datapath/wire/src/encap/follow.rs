@@ -2,12 +2,40 @@
 
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::common::{CommonFrame, Head};
+use super::common::{BODY, CommonFrame, Head};
 use super::raw;
 use crate::bth::ACK_PSN;
+use crate::emit::ICRC_LEN;
+use crate::ext::RawReth;
+use crate::head::words;
+use crate::srnic::{RawMeta, RawSsnw};
+use crate::{Kind, Meta, Psn, Reth, Ssnw};
 
 /// Ethernet to destination QPN: what kind of frame it is, how long it is, from whom and to whom.
 const ALIKE: usize = raw::ETHERNET + raw::IPV4 + raw::UDP + ACK_PSN;
+
+/// What the headers of the next packet of a message say behind the destination QPN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Continuation {
+    /// Of a WRITE.
+    Write {
+        /// Packet.
+        psn: Psn,
+        /// Where its payload goes, and what is left of the message.
+        reth: Reth,
+        /// Message and packet.
+        meta: Meta,
+    },
+    /// Of a SEND.
+    Send {
+        /// Packet.
+        psn: Psn,
+        /// Message and packet.
+        meta: Meta,
+        /// Receive, and the rest of the packet's index.
+        ssnw: Ssnw,
+    },
+}
 
 impl<'a> CommonFrame<'a> {
     /// `frame` taken apart, if it is the same as this one in all bytes before the acknowledge request and PSN. All that was found
@@ -15,11 +43,55 @@ impl<'a> CommonFrame<'a> {
     #[inline(always)]
     #[must_use]
     pub fn followed_by(&self, frame: &'a [u8]) -> Option<Self> {
-        let (head, _) = Head::ref_from_prefix(frame).ok()?;
-        if self.head.as_bytes()[..ALIKE] != head.as_bytes()[..ALIKE] {
-            return None;
-        }
         let from_l3 = frame.get(raw::ETHERNET..raw::ETHERNET + self.from_l3.len())?;
-        Some(Self { head, from_l3, opcode: self.opcode })
+        let (head, _) = Head::ref_from_prefix(frame).ok()?;
+        is_alike(self.head, head).then_some(Self { head, from_l3, opcode: self.opcode })
     }
+
+    /// The payload, if this is that packet, of the kind of message that it says, and without a pad.
+    #[inline(always)]
+    #[must_use]
+    pub fn continues(&self, expected: &Continuation) -> Option<&'a [u8]> {
+        let after_bth = self.from_l3.get(BODY..self.from_l3.len().checked_sub(ICRC_LEN)?)?;
+        let (psn, is_expected, payload) = match (expected, self.opcode.kind()) {
+            (Continuation::Write { psn, reth, meta }, Kind::Write) => {
+                let (header, payload) = after_bth.split_first_chunk::<{ Reth::LEN + Meta::LEN }>()?;
+                let reth: [[u8; 4]; 4] = zerocopy::transmute!(RawReth::from(*reth));
+                let [va_high, va_low, rkey, len] = reth;
+                let meta = zerocopy::transmute!(RawMeta::from(*meta));
+                (psn, is_same(zerocopy::transmute!(*header), [va_high, va_low, rkey, len, meta]), payload)
+            }
+            (Continuation::Send { psn, meta, ssnw }, Kind::Send) => {
+                let (header, payload) = after_bth.split_first_chunk::<{ Meta::LEN + Ssnw::LEN }>()?;
+                let meta = zerocopy::transmute!(RawMeta::from(*meta));
+                let ssnw = zerocopy::transmute!(RawSsnw::from(*ssnw));
+                (psn, is_same(zerocopy::transmute!(*header), [meta, ssnw]), payload)
+            }
+            _ => return None,
+        };
+        (is_expected && self.psn() == *psn && self.pad() == 0).then_some(payload)
+    }
+}
+
+/// Whether two frames have the same bytes there: some loads, and one branch.
+#[inline(always)]
+fn is_alike(a: &Head, b: &Head) -> bool {
+    let ((a, a_rest), (b, b_rest)) = (lanes(a), lanes(b));
+    let differs = a
+        .iter()
+        .zip(b)
+        .fold(0, |differs, (a, b)| differs | (u128::from_ne_bytes(*a) ^ u128::from_ne_bytes(*b)));
+    differs == 0 && a_rest == b_rest
+}
+
+/// What is to be compared, in lanes and what is left of them.
+#[inline(always)]
+fn lanes(head: &Head) -> (&[[u8; 16]], &[u8]) {
+    head.as_bytes()[..ALIKE].as_chunks()
+}
+
+/// Whether all words are the same, by one branch.
+#[inline(always)]
+fn is_same<const N: usize>(a: [[u8; 4]; N], b: [[u8; 4]; N]) -> bool {
+    words(a).iter().zip(words(b)).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }

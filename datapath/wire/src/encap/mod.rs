@@ -10,6 +10,7 @@ mod template;
 pub use checksum::seal_udp;
 pub use common::{Body, CommonFrame};
 pub use datagram::{Datagram, EncapError};
+pub use follow::Continuation;
 pub use template::{Flow, Template, TemplateError};
 
 /// The UDP destination port of RoCEv2. A SRNIC network may use another.
