@@ -61,7 +61,7 @@ pub struct PortStats {
 
 /// A source and sink of Ethernet frames, driven by one thread.
 ///
-/// One engine turn calls `rx_burst`, reads each frame, calls `rx_release`, and again while bursts are full and have no more than
+/// One engine turn calls `rx_burst`, reads each frame, calls `rx_release`, and again as long as bursts are full and have fewer than
 /// [`RX_BURST`] frames together; then, for each frame to send, `tx_slot` and `tx_commit`; then `tx_flush` once.
 pub trait Port {
     /// What the port can do.
@@ -76,7 +76,8 @@ pub trait Port {
     }
 
     /// Frames that the next burst has at most, 1 to [`RX_BURST`]: few where long frames, taken all at once, would have left the
-    /// processor's first cache before they are looked at.
+    /// processor's first cache before they are looked at. Each burst may change it. A port over another one that does not pass its
+    /// bursts through as they are has a limit of its own.
     fn rx_limit(&self) -> usize {
         RX_BURST
     }
@@ -128,11 +129,37 @@ pub trait Port {
     fn stats(&self) -> PortStats;
 }
 
-/// Whether a turn takes one more burst of `port`, if `taken` frames were taken so far, and the last burst had `burst` of the `limit`
-/// that it could have.
-#[inline]
-pub(crate) fn goes_on<P: Port>(port: &P, burst: usize, limit: usize, taken: usize) -> bool {
-    burst == limit && taken + port.rx_limit() <= RX_BURST
+/// The receive bursts of one turn: as long as they are full, until they have as many frames as the longest.
+pub(crate) struct Bursts {
+    taken: usize,
+    goes_on: bool,
+}
+
+impl Bursts {
+    /// Frames of one turn at most.
+    pub const MOST: usize = 2 * RX_BURST - 1;
+
+    pub const fn new() -> Self {
+        Self { taken: 0, goes_on: true }
+    }
+
+    /// Receives the next burst: its frames, which must be released before the one after; `None` if there is none.
+    #[inline]
+    pub fn next(&mut self, port: &mut impl Port) -> Option<usize> {
+        if !self.goes_on {
+            return None;
+        }
+        let limit = port.rx_limit();
+        let burst = port.rx_burst();
+        self.taken += burst;
+        self.goes_on = burst == limit && self.taken < RX_BURST;
+        (burst > 0).then_some(burst)
+    }
+
+    /// Frames received so far.
+    pub const fn taken(&self) -> usize {
+        self.taken
+    }
 }
 
 /// A port whose kind is known only at run time, at the price of a dynamic call for each method.

@@ -1,6 +1,6 @@
 //! Every knob of the engine, and what must hold between them.
 
-use crate::port::RX_BURST;
+use crate::port::Bursts;
 
 /// Work requests that a queue pair may have read in one scheduling turn (paper section 4.2, n).
 pub const WQES_PER_TURN: u32 = 8;
@@ -34,4 +34,4 @@ pub const NEIGHBORS: usize = 256;
 pub const LOOPBACK_FRAMES: usize = 64;
 
 const _: () = assert!(PACKETS_PER_TURN <= TX_BATCH, "a turn fits a batch");
-const _: () = assert!(ACK_BATCH >= RX_BURST, "each received packet can be answered at once");
+const _: () = assert!(ACK_BATCH >= Bursts::MOST, "each received packet can be answered at once");

@@ -38,7 +38,7 @@ impl<const N: usize> Burst<N> {
         self.fill_to(N)
     }
 
-    /// The same, until the burst has `held` buffers, if it has fewer, or is full.
+    /// The same, until `held` buffers are held, `N` at most; takes none if there are as many.
     #[inline]
     pub fn fill_to(&mut self, held: usize) -> bool {
         lcore::enter();

@@ -88,7 +88,8 @@ impl MemifConfig {
                 None
             }
         };
-        Ok(OpenPort { max_frame: self.max_frame, mac: eth.mac()?, eth, queues, copies: true, reconnect })
+        let (max_frame, mac, short_bursts) = (self.max_frame, eth.mac()?, queues.is_empty());
+        Ok(OpenPort { eth, queues, max_frame, mac, short_bursts, reconnect })
     }
 
     /// The device to attach, with `socket` as the driver's own.

@@ -20,9 +20,10 @@ pub struct OpenPort {
     pub max_frame: u16,
     /// Its Ethernet address.
     pub mac: [u8; 6],
-    /// Whether the driver copies each frame, and takes as few in a burst as it is asked for. Others may take none where they are
-    /// asked for fewer than they look at together.
-    pub copies: bool,
+    /// Whether bursts of a few long frames are better than of many: the driver copies each, and the first cache then has them when they
+    /// are looked at. Only a driver that takes as few as it is asked for may say so: others take none where they are asked for
+    /// fewer than they look at together. Not with further queues, whose bursts are sorted by engine first.
+    pub short_bursts: bool,
     /// For the client of a shared-memory pair: starts the port whenever its server is there.
     pub reconnect: Option<Reconnect>,
 }
@@ -43,7 +44,7 @@ impl OpenPort {
             eth.set_promiscuous()?;
         }
         let (mac, queues) = (mac.unwrap_or(own), Vec::new());
-        Ok(Self { eth, queues, max_frame, mac, copies: false, reconnect: None })
+        Ok(Self { eth, queues, max_frame, mac, short_bursts: false, reconnect: None })
     }
 }
 

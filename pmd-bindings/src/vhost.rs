@@ -69,7 +69,7 @@ impl VhostConfig {
 
     fn over(&self, eth: EthPort, reconnect: Option<Reconnect>) -> OpenPort {
         let (max_frame, mac) = (self.max_frame, self.mac);
-        OpenPort { eth, queues: Vec::new(), max_frame, mac, copies: false, reconnect }
+        OpenPort { eth, queues: Vec::new(), max_frame, mac, short_bursts: false, reconnect }
     }
 
     fn pool(&self, eal: &Eal) -> Result<Mempool, PortError> {

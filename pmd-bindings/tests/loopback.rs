@@ -60,6 +60,24 @@ fn a_pool_counts_what_is_out() {
 }
 
 #[test]
+fn bursts_take_as_many_as_they_are_asked_for_and_can_hold() {
+    let pool = pool();
+    let mut port = started(Device::virtual_device("net_null", "size=100"), &pool);
+    let mut burst = Burst::<4>::new(&pool);
+    for (most, taken) in [(0, 0), (3, 3), (4, 4), (5, 4), (usize::MAX, 4)] {
+        assert_eq!((port.rx_burst_of(most, &mut burst), burst.len()), (taken, taken));
+    }
+    drop(port);
+    let mut filled = Burst::<4>::new(&pool);
+    for (wanted, held) in [(0, 0), (2, 2), (1, 2), (3, 3), (9, 4)] {
+        assert!(filled.fill_to(wanted));
+        assert_eq!(filled.len(), held);
+    }
+    drop((burst, filled));
+    assert_eq!(pool.in_use(), 0);
+}
+
+#[test]
 fn an_empty_pool_gives_nothing() {
     let pool = pool();
     let mut all: Vec<Burst<32>> = (0..32).map(|_| Burst::new(&pool)).collect();

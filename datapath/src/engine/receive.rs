@@ -3,7 +3,7 @@
 use super::{Engine, EngineConfig, Units};
 use crate::icrc::Kernel;
 use crate::neighbor::{Handled, Neighbor};
-use crate::port::{self, Port};
+use crate::port::{Bursts, Port};
 use crate::qp::state::QpType;
 use crate::qp::{self, Acknowledgement, QpCold, QpTable, Qpc, RequestPacket};
 use wire::{Body, CommonFrame, Datagram, Ecn, EncapError, Kind, Packet, ParseError, Transport, WireMode};
@@ -21,18 +21,11 @@ impl<P: Port> Engine<P> {
         if looped > 0 {
             self.receive_looped(looped);
         }
-        let mut taken = 0;
-        loop {
-            let limit = self.wire.port.rx_limit();
-            let burst = self.wire.port.rx_burst();
-            if burst > 0 {
-                self.receive_burst(burst);
-            }
-            taken += burst;
-            if !port::goes_on(&self.wire.port, burst, limit, taken) {
-                return looped + taken;
-            }
+        let mut bursts = Bursts::new();
+        while let Some(burst) = bursts.next(&mut self.wire.port) {
+            self.receive_burst(burst);
         }
+        looped + bursts.taken()
     }
 
     #[inline(never)]

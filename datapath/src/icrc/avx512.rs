@@ -88,7 +88,8 @@ pub(super) unsafe fn copy<const GFNI: bool>(
         if !GFNI || !(COLUMNS_MIN..BLOCKS.len()).contains(&blocks) {
             return Some(finish(fold::<GFNI, true>(begin(headers, masks), source, target, len, pad)));
         }
-        // The headers were stored in small pieces just now, and a load of them all waits until the stores are through.
+        // The headers were stored in small pieces just now, and a load of them all waits until the stores are through: behind the
+        // payload, and not before it as in `fold`.
         let payload = columns::fold::<true>(source, target, blocks);
         let whole = then(begin(headers, masks), from_table(&BLOCKS[blocks]), payload);
         let (source, target) = (source.add(blocks * LINE), target.add(blocks * LINE));
@@ -191,7 +192,7 @@ fn moved(acc: __m512i, constants: __m512i) -> (__m512i, __m512i) {
 /// `acc` moved ahead, and `next` behind it.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
-pub(super) fn then(acc: __m512i, constants: __m512i, next: __m512i) -> __m512i {
+fn then(acc: __m512i, constants: __m512i, next: __m512i) -> __m512i {
     joined(next, moved(acc, constants))
 }
 
@@ -205,7 +206,7 @@ fn joined(block: __m512i, (first, last): (__m512i, __m512i)) -> __m512i {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
-pub(super) fn everywhere((first, last): (i64, i64)) -> __m512i {
+fn everywhere((first, last): (i64, i64)) -> __m512i {
     _mm512_set_epi64(last, first, last, first, last, first, last, first)
 }
 

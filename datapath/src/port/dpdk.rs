@@ -45,8 +45,8 @@ pub struct DpdkPort<D = Whole> {
     rx: Burst<RX_BURST>,
     /// Frames that the next one takes at most.
     rx_limit: usize,
-    /// The driver copies: bursts of long frames are short.
-    copies: bool,
+    /// Bursts of long frames are short.
+    short_bursts: bool,
     /// Fresh buffers.
     stash: Burst<TX_STASH>,
     /// How many are taken at once.
@@ -85,7 +85,7 @@ impl DpdkPort {
         let mut eth = EthPort::attach(eal, device, &pool)?;
         eth.start()?;
         let (mac, queues) = (eth.mac()?, Vec::new());
-        Ok(Self::over(OpenPort { mac, eth, queues, max_frame, copies: false, reconnect: None }))
+        Ok(Self::over(OpenPort { mac, eth, queues, max_frame, short_bursts: false, reconnect: None }))
     }
 
     /// Over a port that is open.
@@ -98,10 +98,10 @@ impl DpdkPort {
     /// it is dropped.
     #[must_use]
     pub fn with_queues(port: OpenPort) -> (Self, Vec<DpdkPort<EthQueue>>) {
-        let OpenPort { eth, queues, max_frame, mac, copies, reconnect } = port;
+        let OpenPort { eth, queues, max_frame, mac, short_bursts, reconnect } = port;
         let caps = PortCaps { mac, max_frame: max_frame.into() };
-        let queues = queues.into_iter().map(|queue| DpdkPort::by(queue, caps, copies)).collect();
-        (Self::by(Whole { eth, reconnect }, caps, copies), queues)
+        let queues = queues.into_iter().map(|queue| DpdkPort::by(queue, caps, short_bursts)).collect();
+        (Self::by(Whole { eth, reconnect }, caps, short_bursts), queues)
     }
 
     /// The DPDK port underneath, for its name and the driver's own counters.
@@ -112,12 +112,12 @@ impl DpdkPort {
 }
 
 impl<D: Driver> DpdkPort<D> {
-    fn by(driver: D, caps: PortCaps, copies: bool) -> Self {
+    fn by(driver: D, caps: PortCaps, short_bursts: bool) -> Self {
         let pool = driver.pool();
         Self {
             rx: Burst::new(pool),
             rx_limit: RX_BURST,
-            copies,
+            short_bursts,
             stash: Burst::new(pool),
             stash_size: TX_STASH,
             slot: None,
@@ -205,7 +205,7 @@ impl<D: Driver> Port for DpdkPort<D> {
         }
         self.stats.rx_frames += self.rx.len() as u64;
         self.stats.rx_bytes += bytes as u64;
-        if self.copies {
+        if self.short_bursts {
             self.rx_limit = at_once(self.rx.len(), bytes);
         }
         self.rx.len()
@@ -266,7 +266,9 @@ impl<D: Driver> Port for DpdkPort<D> {
         if self.queue.is_empty() {
             return;
         }
-        self.stash_size = at_once(self.queue.len(), self.queued_bytes).min(TX_STASH);
+        if self.short_bursts {
+            self.stash_size = at_once(self.queue.len(), self.queued_bytes).min(TX_STASH);
+        }
         let taken = self.driver.tx_burst(&mut self.queue);
         let left_bytes = self.queue.iter().map(|mbuf| mbuf.frame().len()).sum::<usize>();
         self.stats.tx_frames += taken as u64;

@@ -21,7 +21,7 @@ pub use config::{Direction, FaultConfig, Probability};
 pub use rule::{BlackHole, DropRule, DropRules};
 pub use stats::{FaultStats, LaneStats};
 
-use super::{Port, PortCaps, PortStats, RX_BURST};
+use super::{Bursts, Port, PortCaps, PortStats, RX_BURST};
 use crate::time::Time;
 use arrayvec::ArrayVec;
 use judge::Side;
@@ -118,18 +118,12 @@ impl<P: Port> Port for Fault<P> {
 
     fn rx_burst(&mut self) -> usize {
         let Some(lane) = &mut self.rx else { return self.inner.rx_burst() };
-        let mut taken = 0;
-        loop {
-            let limit = self.inner.rx_limit();
-            let burst = self.inner.rx_burst();
+        let mut bursts = Bursts::new();
+        while let Some(burst) = bursts.next(&mut self.inner) {
             for index in 0..burst {
                 lane.copy_in(self.now, self.inner.rx_frame(index));
             }
             self.inner.rx_release();
-            taken += burst;
-            if !super::goes_on(&self.inner, burst, limit, taken) {
-                break;
-            }
         }
         while !self.burst.is_full() {
             let Some(frame) = lane.poll(self.now) else { break };

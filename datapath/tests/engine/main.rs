@@ -10,7 +10,6 @@ mod lives;
 mod long_messages;
 mod memory;
 mod middles;
-
 mod policies;
 mod scheduler;
 mod wake_ups;

@@ -133,6 +133,28 @@ fn compare_behind(before: &[u8], frame: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// A frame follows another if it has the same bytes up to the acknowledge request, whatever is behind.
+#[test]
+fn a_frame_follows_if_nothing_differs_before_the_psn() {
+    const ACK_REQ: usize = BTH + 8;
+    let mut runner = TestRunner::new(Config::with_cases(16));
+    let case = (repr_of(WireMode::Srnic, Opcode::RcWriteMiddle), payload(Opcode::RcWriteMiddle));
+    let outcome = runner.run(&case, |(mut repr, payload)| {
+        let before = around(&transport(&mut repr, &payload, 0), false);
+        let Some(first) = CommonFrame::recognize(&before, ROCE_UDP_PORT) else {
+            return Err(TestCaseError::fail("a common frame"));
+        };
+        for at in 0..before.len() {
+            let mut frame = before.clone();
+            frame[at] ^= 1;
+            prop_assert_eq!(first.followed_by(&frame).is_some(), at >= ACK_REQ, "byte {}", at);
+        }
+        prop_assert!(first.followed_by(&before[..before.len() - 1]).is_none());
+        Ok(())
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+}
+
 /// Nothing but data of an RC message, or an ACK: what has a common form.
 fn is_common(mode: WireMode, opcode: Opcode) -> bool {
     let bare = !opcode.has_imm() && !opcode.has_inv();

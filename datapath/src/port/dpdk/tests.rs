@@ -116,13 +116,28 @@ fn long_frames_pass_few_at_once() {
 
 /// They may take none where they are asked for a few.
 #[test]
-fn drivers_that_do_not_copy_are_asked_for_whole_bursts() {
+fn other_drivers_are_asked_for_whole_bursts() {
     let eal = Eal::start(&EalConfig::default()).expect("EAL");
     let device = Device::virtual_device("net_null", "size=4000,copy=0");
     let mut port = DpdkPort::open(eal, device, 4000).expect("a port");
     for _ in 0..3 {
         assert_eq!((port.rx_burst(), port.rx_limit()), (RX_BURST, RX_BURST));
+        assert!(queue(&mut port, 4000));
+        port.tx_flush();
+        assert_eq!(port.stash_size, TX_STASH);
     }
+}
+
+/// Whoever stands between asks the port below.
+#[test]
+fn a_port_in_a_box_has_its_own_limit() {
+    let mut pair = Pair::of_drivers();
+    for _ in 0..2 {
+        assert!(queue(&mut pair.client, 4608));
+    }
+    deliver(&mut pair.client, &mut pair.server);
+    let boxed: Box<dyn Port> = Box::new(pair.server);
+    assert_eq!(boxed.rx_limit(), 4);
 }
 
 #[test]

@@ -24,6 +24,8 @@ fn read(stream: &[u8]) -> Vec<Record> {
 #[test]
 fn both_directions_are_recorded_in_order_and_with_their_times() {
     let mut tap = PcapTap::new(TestPort::new(128), Vec::new());
+    tap.inner_mut().limit = 3;
+    assert_eq!(tap.rx_limit(), 3);
     tap.set_now(Time(1_999_999_999));
     tap.inner_mut().arriving.extend([vec![1; 60], vec![2; 128]]);
     assert_eq!(receive(&mut tap), [vec![1; 60], vec![2; 128]]);

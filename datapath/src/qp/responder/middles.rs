@@ -93,20 +93,19 @@ struct Rest<'m> {
     /// Number in the message, and PSN, of the packet that comes next.
     index: u32,
     psn: Psn,
-    kind: SlotKind,
-    /// What the next packet of a WRITE says of it; of a SEND nothing.
+    /// Of a SEND; else it is a WRITE.
+    ssn: Option<Ssn>,
+    /// What the next packet says of a WRITE. A field of its own, as an enum's is taken apart and put together for each packet.
     reth: Reth,
-    /// Of a SEND.
-    ssn: Ssn,
 }
 
 impl<'m> Rest<'m> {
     /// `None` if a packet may not be placed before it is verified, or it is not known where.
     #[inline(always)]
     fn of(qpc: &Qpc, cold: &'m QpCold, units: &'m Units) -> Option<Self> {
-        let (psn, pmtu, ssn, kind) = (qpc.rx.epsn(), qpc.id.pmtu, qpc.rsp.ssn, qpc.rsp.in_progress?);
+        let (psn, pmtu) = (qpc.rx.epsn(), qpc.id.pmtu);
         let index = psn.steps_from(qpc.rsp.message_psn);
-        let (place, reth) = match kind {
+        let (place, ssn, reth) = match qpc.rsp.in_progress? {
             SlotKind::Write => {
                 let NextWrite { reth, .. } = cold.next_write.filter(|next| next.psn == psn)?;
                 let access = Access::REMOTE_WRITE;
@@ -115,7 +114,7 @@ impl<'m> Rest<'m> {
                 }
                 let peer = qpc.id.peer();
                 let place = units.memory.check_remote(reth.rkey, peer, reth.va, reth.dma_len.into(), access);
-                (place.ok()?, reth)
+                (place.ok()?, None, reth)
             }
             SlotKind::Send => {
                 let (wqe, pd) = cold.receives.next(units, qpc.rsp.recv_head, qpc.id.pd)?;
@@ -123,11 +122,11 @@ impl<'m> Rest<'m> {
                 let len = u64::from(wqe.length).checked_sub(start)?;
                 let addr = sge.addr.wrapping_add(start);
                 let place = units.memory.check(sge.lkey, pd, addr, len, Access::LOCAL_WRITE);
-                (place.ok()?, Reth::default())
+                (place.ok()?, Some(qpc.rsp.ssn), Reth::default())
             }
             SlotKind::Read => return None,
         };
-        Some(Self { place, pmtu, msn: qpc.rsp.msn(), index, psn, kind, reth, ssn })
+        Some(Self { place, pmtu, msn: qpc.rsp.msn(), index, psn, ssn, reth })
     }
 
     /// META of the packet that comes next.
@@ -146,12 +145,11 @@ impl<'m> Rest<'m> {
     /// What the headers of the packet that comes next must say.
     #[inline(always)]
     const fn expected(&self) -> Continuation {
-        let (psn, meta) = (self.psn, self.meta());
-        if matches!(self.kind, SlotKind::Write) {
-            return Continuation::Write { psn, reth: self.reth, meta };
+        let (psn, meta, [_, _, offset_hi, _]) = (self.psn, self.meta(), self.index.to_le_bytes());
+        match self.ssn {
+            None => Continuation::Write { psn, reth: self.reth, meta },
+            Some(ssn) => Continuation::Send { psn, meta, ssnw: Ssnw { offset_hi, ssn } },
         }
-        let [_, _, offset_hi, _] = self.index.to_le_bytes();
-        Continuation::Send { psn, meta, ssnw: Ssnw { offset_hi, ssn: self.ssn } }
     }
 
     /// The payload of `frame`, if it is that packet, and whole.
@@ -160,7 +158,7 @@ impl<'m> Rest<'m> {
         let payload = frame.continues(&self.expected())?;
         let (len, left) = (payload.len(), self.place.len());
         // A WRITE has as much memory as it is long, and ends with another packet; a SEND has at least as much.
-        let fits = if self.kind == SlotKind::Write { len < left } else { len <= left };
+        let fits = if self.ssn.is_none() { len < left } else { len <= left };
         (fits && len == usize::from(self.pmtu)).then_some(payload)
     }
 
@@ -181,6 +179,6 @@ impl<'m> Rest<'m> {
     /// What the next packet of a WRITE must be.
     #[inline]
     fn next_write(&self) -> Option<NextWrite> {
-        (self.kind == SlotKind::Write).then_some(NextWrite { psn: self.psn, reth: self.reth })
+        self.ssn.is_none().then_some(NextWrite { psn: self.psn, reth: self.reth })
     }
 }

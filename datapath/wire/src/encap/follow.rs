@@ -14,7 +14,7 @@ use crate::{Kind, Meta, Psn, Reth, Ssnw};
 /// Ethernet to destination QPN: what kind of frame it is, how long it is, from whom and to whom.
 const ALIKE: usize = raw::ETHERNET + raw::IPV4 + raw::UDP + ACK_PSN;
 
-/// What the headers of the next packet of a message say behind the destination QPN.
+/// What the headers of the next packet of a message say behind the destination QPN, but for the acknowledge request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Continuation {
     /// Of a WRITE.
@@ -48,7 +48,8 @@ impl<'a> CommonFrame<'a> {
         is_alike(self.head, head).then_some(Self { head, from_l3, opcode: self.opcode })
     }
 
-    /// The payload, if this is that packet, of the kind of message that it says, and without a pad.
+    /// The payload, if this is that packet, of a WRITE or a SEND as it says, and has no pad. Neither the position (FIRST to ONLY) nor the
+    /// acknowledge request is looked at, and the ICRC is not checked.
     #[inline(always)]
     #[must_use]
     pub fn continues(&self, expected: &Continuation) -> Option<&'a [u8]> {

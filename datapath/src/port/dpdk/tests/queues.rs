@@ -36,6 +36,8 @@ fn queues_of_one_end_are_ports_of_their_own() {
     let dir = Scratch::new();
     let (mut server, mut others) = open_queues(dir.path(), MemifRole::Server, 3);
     assert_eq!(others.len(), 2);
+    // Their bursts are sorted by engine, one to a turn.
+    assert!(!server.short_bursts && others.iter().all(|queue| !queue.short_bursts));
     for _ in 0..2 {
         let (mut client, mut its_others) = open_queues(dir.path(), MemifRole::Client, 3);
         passes(&mut server, &mut client, 100);

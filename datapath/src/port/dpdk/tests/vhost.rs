@@ -37,6 +37,7 @@ fn a_front_end_finds_its_back_end_whenever_there_is_one() {
     let dir = Scratch::new();
     let mut front = front_end(dir.path());
     assert_eq!(front.caps().mac, [2, 0, 0, 0, 0, 2]);
+    assert!(!front.short_bursts);
     for _ in 0..3 {
         // Nobody listens: it tries, and fails, and tries again.
         let (start, mut idle) = (Instant::now(), 0);

