@@ -24,8 +24,6 @@ use rig::{Options, Rig, TURN_NS, write};
 use wire::Pmtu;
 
 const BATCH: u32 = 4;
-/// Packets of a long WRITE.
-const LONG: u32 = 16;
 
 /// Which turns are counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,43 +62,46 @@ fn idle(queue_pairs: u32, turns: u32) {
     counted_turns(&mut rig.sides[0].engine, now, turns);
 }
 
-fn writes(counted: Phase, bytes: u32, packets: u32) {
+/// WRITEs that go in one turn, and are answered by one acknowledgement.
+struct Batch {
+    messages: u32,
+    /// Of each message.
+    bytes: u32,
+    pmtu: Pmtu,
+}
+
+impl Batch {
+    /// Of one packet each.
+    const fn short(bytes: u32) -> Self {
+        Self { messages: BATCH, bytes, pmtu: Pmtu::B4096 }
+    }
+
+    /// One of several packets.
+    const LONG: Self = Self { messages: 1, bytes: 16 * 256, pmtu: Pmtu::B256 };
+
+    fn packets(&self) -> u32 {
+        self.messages * self.bytes.div_ceil(self.pmtu.bytes())
+    }
+}
+
+fn writes(counted: Phase, batch: &Batch, packets: u32) {
     let mut options = Options::default();
-    options.attr.path_mtu = Pmtu::B4096;
+    options.attr.path_mtu = batch.pmtu;
     let mut rig = Rig::new(1, 64);
     let mut handles = rig.connect(&options);
-    let gather = [rig.sides[0].sge(0, bytes)];
+    let gather = [rig.sides[0].sge(0, batch.bytes)];
     let key = rig.sides[1].key;
-    for _ in 0..packets / BATCH {
-        for wr_id in 0..BATCH {
+    for _ in 0..packets / batch.packets() {
+        for wr_id in 0..batch.messages {
             let posted = handles[0].send.post(&write(wr_id.into(), &gather, 0, key));
             posted.expect("the batch before is complete");
         }
         turn(Phase::Send, counted, &mut rig.sides[0].engine, rig.now);
-        assert_eq!(rig.carry(), 4, "a batch goes in one turn");
+        assert_eq!(rig.carry(), batch.packets() as usize, "a batch goes in one turn");
         turn(Phase::Receive, counted, &mut rig.sides[1].engine, rig.now);
         assert_eq!(rig.carry(), 1, "one acknowledgement answers it");
         turn(Phase::Ack, counted, &mut rig.sides[0].engine, rig.now);
-        assert_eq!(rig.sides[0].drain(), 4, "all are complete");
-        rig.now = rig.now.after(TURN_NS);
-    }
-}
-
-fn long_writes(counted: Phase, packets: u32) {
-    let mut options = Options::default();
-    options.attr.path_mtu = Pmtu::B256;
-    let mut rig = Rig::new(1, 64);
-    let mut handles = rig.connect(&options);
-    let gather = [rig.sides[0].sge(0, LONG * 256)];
-    let key = rig.sides[1].key;
-    for _ in 0..packets / LONG {
-        handles[0].send.post(&write(0, &gather, 0, key)).expect("the one before is complete");
-        turn(Phase::Send, counted, &mut rig.sides[0].engine, rig.now);
-        assert_eq!(rig.carry(), LONG as usize, "a message goes in one turn");
-        turn(Phase::Receive, counted, &mut rig.sides[1].engine, rig.now);
-        assert_eq!(rig.carry(), 1, "one acknowledgement answers it");
-        turn(Phase::Ack, counted, &mut rig.sides[0].engine, rig.now);
-        assert_eq!(rig.sides[0].drain(), 1, "it is complete");
+        assert_eq!(rig.sides[0].drain(), batch.messages as usize, "all are complete");
         rig.now = rig.now.after(TURN_NS);
     }
 }
@@ -141,11 +142,13 @@ fn main() {
     let number = |at: usize| args.get(at).and_then(|text| text.parse::<u32>().ok());
     match (args.first().map(String::as_str), number(1), number(2)) {
         (Some("idle"), Some(queue_pairs), Some(turns)) => idle(queue_pairs, turns),
-        (Some("send"), Some(bytes), Some(packets)) => writes(Phase::Send, bytes, packets),
-        (Some("receive"), Some(bytes), Some(packets)) => writes(Phase::Receive, bytes, packets),
-        (Some("ack"), Some(bytes), Some(packets)) => writes(Phase::Ack, bytes, packets),
-        (Some("send-long"), Some(256), Some(packets)) => long_writes(Phase::Send, packets),
-        (Some("receive-long"), Some(256), Some(packets)) => long_writes(Phase::Receive, packets),
+        (Some("send"), Some(bytes), Some(packets)) => writes(Phase::Send, &Batch::short(bytes), packets),
+        (Some("receive"), Some(bytes), Some(packets)) => {
+            writes(Phase::Receive, &Batch::short(bytes), packets)
+        }
+        (Some("ack"), Some(bytes), Some(packets)) => writes(Phase::Ack, &Batch::short(bytes), packets),
+        (Some("send-long"), Some(256), Some(packets)) => writes(Phase::Send, &Batch::LONG, packets),
+        (Some("receive-long"), Some(256), Some(packets)) => writes(Phase::Receive, &Batch::LONG, packets),
         (Some("respond"), Some(bytes), Some(packets)) => reads(Phase::Respond, false, bytes, packets),
         (Some("take"), Some(bytes), Some(packets)) => reads(Phase::Take, false, bytes, packets),
         (Some("atomic"), Some(8), Some(packets)) => reads(Phase::Respond, true, 8, packets),

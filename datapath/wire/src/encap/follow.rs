@@ -7,7 +7,6 @@ use super::raw;
 use crate::bth::ACK_PSN;
 use crate::emit::ICRC_LEN;
 use crate::ext::RawReth;
-use crate::head::words;
 use crate::srnic::{RawMeta, RawSsnw};
 use crate::{Kind, Meta, Psn, Reth, Ssnw};
 
@@ -57,16 +56,17 @@ impl<'a> CommonFrame<'a> {
         let (psn, is_expected, payload) = match (expected, self.opcode.kind()) {
             (Continuation::Write { psn, reth, meta }, Kind::Write) => {
                 let (header, payload) = after_bth.split_first_chunk::<{ Reth::LEN + Meta::LEN }>()?;
-                let reth: [[u8; 4]; 4] = zerocopy::transmute!(RawReth::from(*reth));
-                let [va_high, va_low, rkey, len] = reth;
+                let [va_high, va_low, rkey, len]: [[u8; 4]; 4] = zerocopy::transmute!(RawReth::from(*reth));
                 let meta = zerocopy::transmute!(RawMeta::from(*meta));
-                (psn, is_same(zerocopy::transmute!(*header), [va_high, va_low, rkey, len, meta]), payload)
+                let header: [[u8; 4]; 5] = zerocopy::transmute!(*header);
+                (psn, header == [va_high, va_low, rkey, len, meta], payload)
             }
             (Continuation::Send { psn, meta, ssnw }, Kind::Send) => {
                 let (header, payload) = after_bth.split_first_chunk::<{ Meta::LEN + Ssnw::LEN }>()?;
-                let meta = zerocopy::transmute!(RawMeta::from(*meta));
+                let meta: [u8; 4] = zerocopy::transmute!(RawMeta::from(*meta));
                 let ssnw = zerocopy::transmute!(RawSsnw::from(*ssnw));
-                (psn, is_same(zerocopy::transmute!(*header), [meta, ssnw]), payload)
+                let header: [[u8; 4]; 2] = zerocopy::transmute!(*header);
+                (psn, header == [meta, ssnw], payload)
             }
             _ => return None,
         };
@@ -74,7 +74,7 @@ impl<'a> CommonFrame<'a> {
     }
 }
 
-/// Whether two frames have the same bytes there: some loads, and one branch.
+/// Whether two frames have the same bytes there. To compare so long a slice would be a call.
 #[inline(always)]
 fn is_alike(a: &Head, b: &Head) -> bool {
     let ((a, a_rest), (b, b_rest)) = (lanes(a), lanes(b));
@@ -89,10 +89,4 @@ fn is_alike(a: &Head, b: &Head) -> bool {
 #[inline(always)]
 fn lanes(head: &Head) -> (&[[u8; 16]], &[u8]) {
     head.as_bytes()[..ALIKE].as_chunks()
-}
-
-/// Whether all words are the same, by one branch.
-#[inline(always)]
-fn is_same<const N: usize>(a: [[u8; 4]; N], b: [[u8; 4]; N]) -> bool {
-    words(a).iter().zip(words(b)).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
