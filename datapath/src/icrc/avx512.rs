@@ -78,22 +78,13 @@ pub(super) unsafe fn copy<const GFNI: bool>(
     let (headers, body) = frame.split_at_mut(at + lead);
     let mask = below(lead);
     // SAFETY: the lengths were checked; only bytes below `lead` are read, and written between the headers and `body`,
-    // through a pointer to all that is in front of `body`, which is writable for what is left of `len` and the pad; with
-    // GFNI the columns take its whole blocks.
+    // through a pointer to all that is in front of `body`, which is writable for what is left of `len` and the pad;
+    // the processor has GFNI if so.
     unsafe {
         let bytes = _mm512_maskz_loadu_epi8(mask, source.as_ptr().cast());
         _mm512_mask_storeu_epi8(headers.as_mut_ptr().add(at).cast(), mask, bytes);
         let (source, target) = (source.as_ptr().add(lead), body.as_mut_ptr());
-        let (len, blocks) = (len - lead, (len - lead) / LINE);
-        if !GFNI || !(COLUMNS_MIN..BLOCKS.len()).contains(&blocks) {
-            return Some(finish(fold::<GFNI, true>(begin(headers, masks), source, target, len, pad)));
-        }
-        // The headers were stored in small pieces just now, and a load of them all waits until the stores are through: behind the
-        // payload, and not before it as in `fold`.
-        let payload = columns::fold::<true>(source, target, blocks);
-        let whole = then(begin(headers, masks), from_table(&BLOCKS[blocks]), payload);
-        let (source, target) = (source.add(blocks * LINE), target.add(blocks * LINE));
-        Some(finish(fold::<false, true>(whole, source, target, len % LINE, pad)))
+        Some(finish(fold::<GFNI, true>(begin(headers, masks), source, target, len - lead, pad)))
     }
 }
 
