@@ -1,5 +1,6 @@
 //! Protection domains and memory regions.
 
+mod bytes;
 mod file;
 mod huge;
 mod remote;
@@ -9,6 +10,7 @@ mod tests;
 mod window;
 mod words;
 
+pub(crate) use bytes::Bytes;
 pub use file::FileBacking;
 pub use huge::{HugeBacking, HugepagePolicy};
 pub use remote::{RemoteRegion, RemoteRegionError};
@@ -79,9 +81,10 @@ impl ProtectionDomain {
     /// # Errors
     /// [`Error::Register`].
     pub fn register_backing(&self, backing: Arc<dyn Backing>, access: Access) -> Result<MemoryRegion, Error> {
-        let addr = backing.base().as_ptr().addr() as u64;
-        let key = self.device.nic().register_memory(self.id, Arc::clone(&backing), addr, access)?;
-        Ok(MemoryRegion { inner: Arc::new(Registered { device: self.device.clone(), key, addr, backing }) })
+        let bytes = Bytes::new(backing);
+        let backing = Arc::clone(bytes.backing());
+        let key = self.device.nic().register_memory(self.id, backing, bytes.addr(), access)?;
+        Ok(MemoryRegion { inner: Arc::new(Registered { device: self.device.clone(), key, bytes }) })
     }
 
     /// A shared receive queue, whose receives name memory of this domain.
@@ -139,8 +142,7 @@ pub struct MemoryRegion {
 struct Registered {
     device: Device,
     key: MemoryKey,
-    addr: u64,
-    backing: Arc<dyn Backing>,
+    bytes: Bytes,
 }
 
 impl Drop for Registered {
@@ -153,7 +155,7 @@ impl MemoryRegion {
     /// Length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.inner.backing.len()
+        self.inner.bytes.len()
     }
 
     /// True if there are no bytes.
@@ -165,7 +167,7 @@ impl MemoryRegion {
     /// Address of its first byte, as work requests and peers name it.
     #[must_use]
     pub fn addr(&self) -> u64 {
-        self.inner.addr
+        self.inner.bytes.addr()
     }
 
     /// Key for our own work requests.
@@ -208,7 +210,7 @@ impl MemoryRegion {
         };
         // An index behind the last one there can be is out of bounds of any region.
         let (start, end) = (start.unwrap_or(usize::MAX), end.unwrap_or(usize::MAX));
-        let len = self.check(start, end)?;
+        let len = self.inner.bytes.check(start, end)?;
         let length = u32::try_from(len).map_err(|_| Error::SliceTooLong { len: len as u64 })?;
         Ok(Sge { addr: self.addr() + start as u64, length, lkey: self.lkey() })
     }
@@ -218,7 +220,7 @@ impl MemoryRegion {
     /// # Errors
     /// [`Error::OutOfBounds`]; nothing was copied then.
     pub fn read(&self, offset: usize, target: &mut [u8]) -> Result<(), Error> {
-        copy_out(&*self.inner.backing, offset, target)
+        self.inner.bytes.read(offset, target)
     }
 
     /// Copies `source` to the bytes from `offset` on.
@@ -226,43 +228,6 @@ impl MemoryRegion {
     /// # Errors
     /// [`Error::OutOfBounds`]; nothing was copied then.
     pub fn write(&self, offset: usize, source: &[u8]) -> Result<(), Error> {
-        copy_in(&*self.inner.backing, offset, source)
-    }
-
-    /// The length of a range of offsets, if it is inside.
-    fn check(&self, start: usize, end: usize) -> Result<usize, Error> {
-        check(&*self.inner.backing, start, end)
-    }
-}
-
-/// Copies bytes of registered memory, from `offset` on, into `target`.
-pub(crate) fn copy_out(backing: &dyn Backing, offset: usize, target: &mut [u8]) -> Result<(), Error> {
-    let len = check(backing, offset, offset.saturating_add(target.len()))?;
-    // SAFETY: the range is inside the backing, which is valid as long as it is borrowed; `target` is a Rust reference,
-    // so it is not registered memory.
-    unsafe {
-        let source = backing.base().add(offset);
-        target.as_mut_ptr().copy_from_nonoverlapping(source.as_ptr(), len);
-    }
-    Ok(())
-}
-
-/// Copies `source` to registered memory, from `offset` on.
-pub(crate) fn copy_in(backing: &dyn Backing, offset: usize, source: &[u8]) -> Result<(), Error> {
-    let len = check(backing, offset, offset.saturating_add(source.len()))?;
-    // SAFETY: as in `copy_out`.
-    unsafe {
-        let target = backing.base().add(offset);
-        target.as_ptr().copy_from_nonoverlapping(source.as_ptr(), len);
-    }
-    Ok(())
-}
-
-/// The length of a range of offsets, if it is inside.
-fn check(backing: &dyn Backing, start: usize, end: usize) -> Result<usize, Error> {
-    let len = backing.len();
-    match end.checked_sub(start) {
-        Some(count) if end <= len => Ok(count),
-        _ => Err(Error::OutOfBounds { start: start as u64, end: end as u64, len: len as u64 }),
+        self.inner.bytes.write(offset, source)
     }
 }

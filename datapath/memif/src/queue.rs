@@ -36,6 +36,13 @@ impl Counts {
         if self.is_client { self.ring.tail() } else { self.ring.head() }
     }
 
+    /// Starts to fetch our count, to store it soon. The peer polls on it: fetched at once with the packet before it, it is here
+    /// when that has left; fetched earlier, the peer has it back.
+    #[inline]
+    fn expect_to_tell(&self) {
+        prefetch::write(self.ours().as_ptr().cast(), size_of::<AtomicU16>());
+    }
+
     /// Slots from number `next` on that the peer has left to us; `all` of them are ours when it counts as many as we do.
     fn left(&self, next: u16, all: u16) -> Result<u16, Refusal> {
         let left = self.theirs().load(Ordering::Acquire).wrapping_add(all).wrapping_sub(next);
@@ -145,6 +152,9 @@ impl Sender {
         #[expect(clippy::cast_possible_truncation, reason = "no buffer is that long")]
         self.counts.ring.set_length(self.next, self.region, len as u32);
         self.expected_len = len.min(prefetch::EXPECTED);
+        if self.next == self.told {
+            self.counts.expect_to_tell();
+        }
         self.next = self.next.wrapping_add(1);
         self.free -= 1;
     }

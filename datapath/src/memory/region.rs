@@ -13,8 +13,8 @@ use wire::Head;
 /// Memory that peers and the engine may read and write at any time while it is registered.
 ///
 /// # Safety
-/// `base()` must stay valid for reads and writes of `len()` bytes until the value is dropped, must not move, and no
-/// Rust reference to those bytes may exist while the value is registered: access goes through raw pointers or
+/// `base()` and `len()` must return the same each time. The bytes must stay valid for reads and writes until the value is
+/// dropped, and no Rust reference to them may exist while the value is registered: access goes through raw pointers or
 /// atomics only.
 pub unsafe trait Backing: Send + Sync {
     /// First byte.

@@ -3,8 +3,11 @@ mod shares;
 
 use super::*;
 use crate::time::Time;
+use proptest::prelude::*;
 
 const US: u64 = 1_000;
+/// Width of a bucket of the wheel.
+const BUCKET_NS: u64 = 8192;
 
 fn fired(wheel: &mut TimerWheel, now: u64) -> Vec<u32> {
     let mut slots: Vec<u32> = core::iter::from_fn(|| wheel.pop(Time(now))).collect();
@@ -65,6 +68,54 @@ fn a_timer_that_is_armed_again_after_a_long_gap_waits() {
         fired += 1;
         assert!(fired <= 2, "due again and again at one moment");
         wheel.arm(0, now.after(10_000_000));
+    }
+}
+
+/// What is done to a wheel.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Arm(u32, u64),
+    Disarm(u32),
+    Pass(u64),
+}
+
+const SLOTS: u32 = 8;
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..SLOTS, 0..100 * US).prop_map(|(slot, after)| Step::Arm(slot, after)),
+        (0..SLOTS).prop_map(Step::Disarm),
+        (0..15 * US).prop_map(Step::Pass),
+    ]
+}
+
+proptest! {
+    /// Against a list of deadlines, each of which is due when its bucket has passed.
+    #[test]
+    fn timers_fire_as_a_list_of_deadlines_says(steps in proptest::collection::vec(step(), 1..200)) {
+        let mut wheel = TimerWheel::new(SLOTS as usize);
+        let mut deadlines = [u64::MAX; SLOTS as usize];
+        let mut now = 0;
+        for step in steps {
+            match step {
+                Step::Arm(slot, after) => {
+                    wheel.arm(slot, Time(now + after));
+                    let deadline = &mut deadlines[slot as usize];
+                    *deadline = (now + after).min(*deadline);
+                }
+                Step::Disarm(slot) => {
+                    wheel.disarm(slot);
+                    deadlines[slot as usize] = u64::MAX;
+                }
+                Step::Pass(time) => {
+                    now += time;
+                    let is_due = |slot: &u32| deadlines[*slot as usize] / BUCKET_NS < now / BUCKET_NS;
+                    let due: Vec<u32> = (0..SLOTS).filter(is_due).collect();
+                    due.iter().for_each(|slot| deadlines[*slot as usize] = u64::MAX);
+                    prop_assert_eq!(fired(&mut wheel, now), due);
+                }
+            }
+        }
     }
 }
 

@@ -31,6 +31,8 @@ pub struct TimerWheel {
     links: Vec<Link>,
     /// First bucket (counted from time 0) not yet fired.
     cursor: u64,
+    /// No bucket before this one has a timer.
+    first: u64,
     armed: usize,
 }
 
@@ -43,6 +45,7 @@ impl TimerWheel {
             occupied: vec![0; BUCKETS / 64].into(),
             links: vec![UNARMED; slots],
             cursor: 0,
+            first: u64::MAX,
             armed: 0,
         }
     }
@@ -56,7 +59,9 @@ impl TimerWheel {
         // A bucket fires when it has passed as a whole: no timer fires early.
         let wanted = (deadline.0 >> BUCKET_NS_LOG2) + 1;
         let last = self.cursor + BUCKETS as u64 - 1;
-        let bucket = bucket_of(wanted.clamp(self.cursor, last));
+        let wanted = wanted.clamp(self.cursor, last);
+        self.first = self.first.min(wanted);
+        let bucket = bucket_of(wanted);
         let head = self.heads[bucket as usize];
         self.links[slot as usize] = Link { next: head, prev: NONE, bucket, deadline };
         if head != NONE {
@@ -105,13 +110,14 @@ impl TimerWheel {
     #[inline]
     pub fn pop(&mut self, now: Time) -> Option<u32> {
         let end = now.0 >> BUCKET_NS_LOG2;
-        if self.armed == 0 || self.cursor > end {
+        if end < self.first {
             self.cursor = self.cursor.max(end);
             return None;
         }
         self.pop_due(end)
     }
 
+    #[inline(never)]
     fn pop_due(&mut self, end: u64) -> Option<u32> {
         // After a gap longer than the wheel every bucket is due: what is armed again meanwhile must not be clamped to before `end`.
         self.cursor = self.cursor.max((end + 1).saturating_sub(BUCKETS as u64));
@@ -120,12 +126,14 @@ impl TimerWheel {
             Some(ahead) => {
                 // A gap longer than the wheel is fired through in one sweep; the order inside it is not kept.
                 self.cursor += ahead;
+                self.first = self.cursor;
                 let slot = self.heads[bucket_of(self.cursor) as usize];
                 self.disarm(slot);
                 Some(slot)
             }
             None => {
                 self.cursor = end;
+                self.first = if self.armed == 0 { u64::MAX } else { end + 1 };
                 None
             }
         }

@@ -4,7 +4,7 @@
 
 use crate::Grh;
 use crate::error::Error;
-use crate::memory::{copy_in, copy_out};
+use crate::memory::Bytes;
 use crate::nic::Hears;
 use crate::queue_pair::UD_TRANSITIONS;
 use crate::shared::Shared;
@@ -51,9 +51,8 @@ pub(super) struct Gsi {
     pd: ProtectionDomainId,
     cq: CompletionQueue,
     pair: QpHandles,
-    memory: Arc<HeapBacking>,
+    memory: Bytes,
     key: MemoryKey,
-    addr: u64,
     /// Places for sends that are free.
     free: Vec<usize>,
     /// Of each place in use, whom it goes to.
@@ -98,10 +97,9 @@ impl Gsi {
             let attr = QpAttr { state, ..QpAttr::default() };
             nic.modify_qp(pair.qpn, &attr, mask | QpAttrMask::STATE)
         });
-        let memory = Arc::new(HeapBacking::new(RECEIVES * RECEIVE_LEN + SENDS * MAD_LEN));
-        let backing: Arc<dyn datapath::memory::Backing> = Arc::clone(&memory) as _;
-        let addr = backing.base().as_ptr().addr() as u64;
-        let key = nic.register_memory(pd, backing, addr, Access::LOCAL_WRITE).map_err(Error::from);
+        let memory = Bytes::new(Arc::new(HeapBacking::new(RECEIVES * RECEIVE_LEN + SENDS * MAD_LEN)));
+        let backing = Arc::clone(memory.backing());
+        let key = nic.register_memory(pd, backing, memory.addr(), Access::LOCAL_WRITE).map_err(Error::from);
         let key = match made.map_err(Error::from).and(key) {
             Ok(key) => key,
             Err(error) => {
@@ -118,7 +116,6 @@ impl Gsi {
             pair,
             memory,
             key,
-            addr,
             free: (0..SENDS).collect(),
             sending: [None; SENDS],
             hosts: HashMap::new(),
@@ -139,7 +136,7 @@ impl Gsi {
 
     fn sge(&self, offset: usize, length: usize) -> Sge {
         let length = u32::try_from(length).unwrap_or(u32::MAX);
-        Sge { addr: self.addr + offset as u64, length, lkey: self.key.0 }
+        Sge { addr: self.memory.addr() + offset as u64, length, lkey: self.key.0 }
     }
 
     fn post_receive(&mut self, index: usize) -> Result<(), Error> {
@@ -164,7 +161,7 @@ impl Gsi {
     fn received(&mut self, index: usize, completion: &Completion, take: &mut impl FnMut(IpAddr, &[u8])) {
         let len = usize::try_from(completion.byte_len).unwrap_or(0).min(RECEIVE_LEN);
         let mut bytes = [0; RECEIVE_LEN];
-        let copied = copy_out(&*self.memory, index * RECEIVE_LEN, &mut bytes);
+        let copied = self.memory.read(index * RECEIVE_LEN, &mut bytes);
         if completion.status == WcStatus::Success
             && copied.is_ok()
             && let Some((area, mad)) = bytes[..len].split_first_chunk()
@@ -280,8 +277,8 @@ impl Gsi {
             rkey: GSI_QKEY,
             data: SendData::Gather(&gather),
         };
-        let posted = copy_in(&*self.memory, offset, &transmit.mad[..]).is_ok()
-            && self.pair.send.stage(&request).is_ok();
+        let posted =
+            self.memory.write(offset, &transmit.mad[..]).is_ok() && self.pair.send.stage(&request).is_ok();
         if !posted {
             self.free.push(place);
             return false;

@@ -1,6 +1,6 @@
 //! Regions that change in place (`ibv_rereg_mr`).
 
-use super::{MemoryRegion, ProtectionDomain};
+use super::{Bytes, MemoryRegion, ProtectionDomain};
 use crate::error::Error;
 use datapath::memory::{Access, Backing, ProtectionDomainId};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl MemoryRegion {
     /// # Errors
     /// As [`MemoryRegion::change_access`].
     pub fn change_backing(&mut self, backing: Arc<dyn Backing>) -> Result<Arc<dyn Backing>, Error> {
-        let old = Arc::clone(&self.inner.backing);
+        let old = Arc::clone(self.inner.bytes.backing());
         self.reregister(None, Some(backing), None)?;
         Ok(old)
     }
@@ -57,14 +57,12 @@ impl MemoryRegion {
         access: Option<Access>,
     ) -> Result<(), Error> {
         let region = Arc::get_mut(&mut self.inner).ok_or(Error::RegionShared)?;
-        let memory = backing.map(|backing| {
-            let addr = backing.base().as_ptr().addr() as u64;
-            (backing, addr)
-        });
-        let changed = region.device.nic().reregister_memory(region.key, domain, memory.clone(), access);
+        let bytes = backing.map(Bytes::new);
+        let memory = bytes.as_ref().map(|bytes| (Arc::clone(bytes.backing()), bytes.addr()));
+        let changed = region.device.nic().reregister_memory(region.key, domain, memory, access);
         region.key = changed.map_err(|error| error.map_or(Error::RegionShared, Error::Register))?;
-        if let Some((backing, addr)) = memory {
-            (region.backing, region.addr) = (backing, addr);
+        if let Some(bytes) = bytes {
+            region.bytes = bytes;
         }
         Ok(())
     }

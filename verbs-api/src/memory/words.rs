@@ -55,9 +55,7 @@ impl MemoryRegion {
 
     /// The word at `offset`, inside the region and aligned.
     fn word<T>(&self, offset: usize) -> Result<NonNull<T>, Error> {
-        self.check(offset, offset.saturating_add(size_of::<T>()))?;
-        // SAFETY: the offset is inside the backing.
-        let word = unsafe { self.inner.backing.base().add(offset) }.cast::<T>();
+        let word = self.inner.bytes.at(offset, size_of::<T>())?.cast::<T>();
         if word.is_aligned() { Ok(word) } else { Err(Error::Misaligned { offset, align: align_of::<T>() }) }
     }
 }

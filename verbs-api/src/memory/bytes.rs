@@ -1,0 +1,73 @@
+//! Bytes that are registered, and the copies out of them and into them.
+
+use crate::error::Error;
+use core::ptr::NonNull;
+use datapath::memory::Backing;
+use std::sync::Arc;
+
+/// A backing, which was asked once where its bytes are: a program that polls on them looks millions of times a second.
+pub(crate) struct Bytes {
+    start: NonNull<u8>,
+    len: usize,
+    backing: Arc<dyn Backing>,
+}
+
+// SAFETY: `start` points to bytes of the backing, which goes along and may go to other threads; they are reached through raw
+// pointers and atomics only.
+unsafe impl Send for Bytes {}
+// SAFETY: as above.
+unsafe impl Sync for Bytes {}
+
+impl Bytes {
+    pub fn new(backing: Arc<dyn Backing>) -> Self {
+        Self { start: backing.base(), len: backing.len(), backing }
+    }
+
+    pub const fn backing(&self) -> &Arc<dyn Backing> {
+        &self.backing
+    }
+
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The address of the first.
+    pub fn addr(&self) -> u64 {
+        self.start.as_ptr().addr() as u64
+    }
+
+    /// The length of a range of offsets, if it is inside.
+    #[inline]
+    pub const fn check(&self, start: usize, end: usize) -> Result<usize, Error> {
+        match end.checked_sub(start) {
+            Some(count) if end <= self.len => Ok(count),
+            _ => Err(Error::OutOfBounds { start: start as u64, end: end as u64, len: self.len as u64 }),
+        }
+    }
+
+    /// Where `len` bytes from `offset` on are, if they are inside. They are valid as long as `self`.
+    #[inline]
+    pub fn at(&self, offset: usize, len: usize) -> Result<NonNull<u8>, Error> {
+        self.check(offset, offset.saturating_add(len))?;
+        // SAFETY: the offset is inside the backing, or at its end.
+        Ok(unsafe { self.start.add(offset) })
+    }
+
+    /// Copies bytes from `offset` on into `target`.
+    #[inline]
+    pub fn read(&self, offset: usize, target: &mut [u8]) -> Result<(), Error> {
+        let source = self.at(offset, target.len())?;
+        // SAFETY: the range is inside the backing; `target` is a Rust reference, so it is not registered memory.
+        unsafe { target.as_mut_ptr().copy_from_nonoverlapping(source.as_ptr(), target.len()) };
+        Ok(())
+    }
+
+    /// Copies `source` to the bytes from `offset` on.
+    #[inline]
+    pub fn write(&self, offset: usize, source: &[u8]) -> Result<(), Error> {
+        let target = self.at(offset, source.len())?;
+        // SAFETY: as in `read`.
+        unsafe { target.as_ptr().copy_from_nonoverlapping(source.as_ptr(), source.len()) };
+        Ok(())
+    }
+}
