@@ -31,9 +31,3 @@ pub(crate) fn read_bytes(bytes: &[u8]) {
 pub(crate) fn read_lines(start: *const u8, len: usize) {
     prefetch::read(start, len);
 }
-
-/// The same with lines that will be written.
-#[inline]
-pub(crate) fn write_lines(start: *const u8, len: usize) {
-    prefetch::write(start, len);
-}

@@ -3,19 +3,30 @@
 //! One thing leads to the next: a context to its queue, the queue to a request, the request to the payload. Each is fetched some
 //! frames or turns after the one before it.
 
+#[cfg(test)]
+mod tests;
+
 use super::Engine;
 use crate::port::{Port, RX_BURST};
 use crate::prefetch;
 use wire::Opcode;
 
-/// Frames between the one that is handled and those of which this is fetched: hot and cold part of their queue pair, the queue of
-/// its receives, the first of these, and where a payload goes. Of an acknowledgement: the send queue and the timer.
+/// How far before frames are handled something of their queue pair is fetched: so many runs of frames of one queue pair before,
+/// or so many frames, whichever is earlier. With the hot part comes where the cold one is; both say where the queue and its next
+/// entries are.
 mod frames {
-    pub const HOT: usize = 12;
-    pub const COLD: usize = 8;
-    pub const QUEUE: usize = 6;
-    pub const RECEIVE: usize = 4;
-    pub const TARGET: usize = 3;
+    use super::Ahead;
+
+    pub const HOT: Ahead = Ahead { runs: 3, frames: 12 };
+    pub const COLD: Ahead = Ahead { runs: 2, frames: 8 };
+    pub const QUEUE: Ahead = Ahead { runs: 1, frames: 4 };
+}
+
+/// A distance.
+#[derive(Clone, Copy)]
+struct Ahead {
+    runs: usize,
+    frames: usize,
 }
 
 /// Turns between the present one and those of which this is fetched: hot and cold part of the queue pair, its send queue, its
@@ -37,52 +48,33 @@ impl<P: Port> Engine<P> {
     #[inline]
     pub(super) fn look_over(&self, burst: usize) -> Arrivals {
         let frame = |index| self.wire.port.rx_frame(index);
-        let count = burst.min(RX_BURST);
-        (0..count).for_each(|index| prefetch::read(frame(index).as_ptr()));
-        let mut arrivals = Arrivals { count, of: [Arrival::FOLLOWS; RX_BURST] };
-        let mut last = Arrival::FOLLOWS;
-        for (index, of) in arrivals.of[..count].iter_mut().enumerate() {
-            let arrival = Arrival::of(frame(index));
-            if arrival != last {
-                (*of, last) = (arrival, arrival);
-            }
-        }
+        let burst = burst.min(RX_BURST);
+        (0..burst).for_each(|index| prefetch::read(frame(index).as_ptr()));
+        let mut arrivals = Arrivals::new();
+        (0..burst).for_each(|index| arrivals.push(index, Arrival::of(frame(index))));
         arrivals
     }
 
-    /// Before frame `index` of them is handled, or after it if those before `next` went together.
+    /// Before frame `index` of them is handled.
     #[inline(never)]
-    pub(super) fn expect_frames(&self, arrivals: &Arrivals, index: usize, next: usize) {
-        arrivals.step(index, frames::HOT, |to, _| self.qps.expect_hot(to.qpn()));
-        arrivals.step(index, frames::COLD, |to, _| {
-            if to.acknowledges() {
-                self.qps.expect_sending(to.qpn());
+    pub(super) fn expect_frames(&self, arrivals: &mut Arrivals, index: usize) {
+        arrivals.begin(index);
+        while let Some(run) = arrivals.next(Step::Hot, index, frames::HOT) {
+            self.qps.expect_hot(run.of.qpn());
+        }
+        while let Some(run) = arrivals.next(Step::Cold, index, frames::COLD) {
+            if run.of.acknowledges() {
+                self.qps.expect_sending(run.of.qpn());
             } else {
-                self.qps.expect_receiving(to.qpn());
+                self.qps.expect_receiving(run.of.qpn());
             }
-        });
-        arrivals.step(index, frames::QUEUE, |to, _| {
-            if to.acknowledges() {
-                self.qps.expect_send_queue(to.qpn());
-                self.units.timers.expect(self.qps.slot_of(to.qpn()));
+        }
+        while let Some(run) = arrivals.next(Step::Queue, index, frames::QUEUE) {
+            if run.of.acknowledges() {
+                self.qps.expect_send_queue(run.of.qpn());
+                self.units.timers.expect(self.qps.slot_of(run.of.qpn()));
             } else {
-                self.qps.expect_receives(to.qpn());
-            }
-        });
-        arrivals.step(index, frames::RECEIVE, |to, at| {
-            if !to.acknowledges() {
-                self.qps.expect_receive(to.qpn(), arrivals.together(at));
-            }
-        });
-        if !self.units.srqs.is_empty() {
-            for index in from(index, frames::TARGET)..(index + frames::TARGET + 1).min(arrivals.count) {
-                let (frame, ahead) = (self.wire.port.rx_frame(index), index.checked_sub(next));
-                let to = Arrival::of(frame);
-                if let Some(ahead) = ahead
-                    && !to.acknowledges()
-                {
-                    self.qps.expect_target(to.qpn(), ahead, frame.len(), &self.units);
-                }
+                self.qps.expect_receives(run.of.qpn(), run.frames.min(LEARNT));
             }
         }
     }
@@ -116,35 +108,73 @@ impl<P: Port> Engine<P> {
     }
 }
 
+/// Receives that are fetched of a queue pair; beyond, the processor has learnt where to go.
+const LEARNT: u32 = 8;
+
+/// What is fetched, one after the other.
+#[derive(Clone, Copy)]
+enum Step {
+    Hot,
+    Cold,
+    Queue,
+}
+
+/// Frames of one queue pair, one after the other.
+#[derive(Clone, Copy)]
+struct Run {
+    of: Arrival,
+    /// Index of the first.
+    at: usize,
+    frames: u32,
+}
+
 /// Whose the frames of a burst are.
 pub(super) struct Arrivals {
+    runs: [Run; RX_BURST],
     count: usize,
-    of: [Arrival; RX_BURST],
+    /// The run that is handled.
+    current: usize,
+    /// Of each step, the first run for which it was not taken.
+    taken: [usize; 3],
 }
 
 impl Arrivals {
-    /// Takes a step for the frame that is so far `ahead`, if it is not of the same queue pair as the one before it; it is told
-    /// its index.
+    const fn new() -> Self {
+        let none = Run { of: Arrival(0), at: 0, frames: 0 };
+        Self { runs: [none; RX_BURST], count: 0, current: 0, taken: [0; 3] }
+    }
+
+    /// The next frame.
     #[inline(always)]
-    fn step(&self, index: usize, ahead: usize, expect: impl Fn(Arrival, usize)) {
-        for next in from(index, ahead)..(index + ahead + 1).min(self.count) {
-            if self.of[next] != Arrival::FOLLOWS {
-                expect(self.of[next], next);
+    fn push(&mut self, index: usize, of: Arrival) {
+        match self.count.checked_sub(1).map(|last| &mut self.runs[last]) {
+            Some(last) if last.of == of => last.frames += 1,
+            _ => {
+                self.runs[self.count] = Run { of, at: index, frames: 1 };
+                self.count += 1;
             }
         }
     }
 
-    /// How many frames are of the same queue pair from `index` on; beyond eight the processor has learnt where to go.
-    fn together(&self, index: usize) -> u32 {
-        let followers = self.of[index + 1..self.count].iter().take(7);
-        followers.take_while(|of| **of == Arrival::FOLLOWS).fold(1, |count, _| count + 1)
+    /// Frame `index` is handled next.
+    #[inline(always)]
+    fn begin(&mut self, index: usize) {
+        while self.runs[..self.count].get(self.current + 1).is_some_and(|run| run.at <= index) {
+            self.current += 1;
+        }
     }
-}
 
-/// The first frame for which a step is taken `ahead` of frame `index`. Nobody is before the first ones: each step is taken for
-/// all of them, so that they wait together.
-const fn from(index: usize, ahead: usize) -> usize {
-    if index == 0 { 0 } else { index + ahead }
+    /// The next run for which the step is due.
+    #[inline(always)]
+    fn next(&mut self, step: Step, index: usize, ahead: Ahead) -> Option<Run> {
+        let taken = &mut self.taken[step as usize];
+        let run = self.runs[..self.count].get(*taken)?;
+        let is_due = *taken <= self.current + ahead.runs || run.at <= index + ahead.frames;
+        is_due.then(|| {
+            *taken += 1;
+            *run
+        })
+    }
 }
 
 /// What a frame says of itself before anything about it has been checked: a QPN, and whether it acknowledges.
@@ -152,8 +182,6 @@ const fn from(index: usize, ahead: usize) -> usize {
 struct Arrival(u32);
 
 impl Arrival {
-    /// It is of the same queue pair as the frame before it.
-    const FOLLOWS: Self = Self(u32::MAX);
     const ACKNOWLEDGES: u32 = 1 << 24;
 
     /// Of a packet of RoCE without a VLAN tag; else anything, as it is no more than a hint.

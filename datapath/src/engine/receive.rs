@@ -30,11 +30,11 @@ impl<P: Port> Engine<P> {
 
     #[inline(never)]
     fn receive_burst(&mut self, burst: usize) {
-        let arrivals = self.units.crowded.then(|| self.look_over(burst));
+        let mut arrivals = self.units.crowded.then(|| self.look_over(burst));
         let mut index = 0;
         while index < burst {
-            if let Some(arrivals) = &arrivals {
-                self.expect_frames(arrivals, index, index);
+            if let Some(arrivals) = &mut arrivals {
+                self.expect_frames(arrivals, index);
             }
             let port = &self.wire.port;
             let followers = |number: usize| {
@@ -42,12 +42,7 @@ impl<P: Port> Engine<P> {
                 (index < burst).then(|| port.rx_frame(index))
             };
             let Self { qps, units, neighbor, config, .. } = self;
-            let taken = receive_frame(qps, units, neighbor, config, port.rx_frame(index), followers);
-            if let Some(arrivals) = &arrivals {
-                let next = index + taken;
-                (index + 1..next).for_each(|index| self.expect_frames(arrivals, index, next));
-            }
-            index += taken;
+            index += receive_frame(qps, units, neighbor, config, port.rx_frame(index), followers);
         }
         self.wire.port.rx_release();
     }

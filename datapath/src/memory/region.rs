@@ -129,12 +129,6 @@ impl<'a> Mapped<'a> {
         prefetch::read_lines(self.start.as_ptr(), self.len.min(Self::EXPECTED));
     }
 
-    /// The same of a range that will be written.
-    #[inline]
-    pub(crate) fn expect_to_write(&self) {
-        prefetch::write_lines(self.start.as_ptr(), self.len.min(Self::EXPECTED));
-    }
-
     /// Copies `source` to the start of the range; its last aligned word is stored last, with release order, for
     /// those who poll on it.
     ///

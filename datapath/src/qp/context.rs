@@ -253,7 +253,7 @@ pub(crate) fn entry_of(entries: &mut [SqEntry], position: u32) -> &mut SqEntry {
 
 impl QpCold {
     /// Bytes from its start that requests of the peer's need.
-    pub const RECEIVING: usize = offset_of!(Self, send_queue);
+    pub const RECEIVING: usize = offset_of!(Self, shared);
     /// Bytes from its start that requests of our own need as well.
     pub const SENDING: usize = offset_of!(Self, attributes);
 

@@ -1,7 +1,7 @@
 //! Where a queue pair's receives come from: a queue of its own, or one that it shares with others.
 
 use crate::engine::{AsyncEvent, Units};
-use crate::memory::{Access, ProtectionDomainId};
+use crate::memory::ProtectionDomainId;
 use crate::queue::{Freed, RecvQueueReader, RecvWqe, SharedRecvReader, SrqCaps};
 
 /// The receives of a queue pair.
@@ -47,38 +47,12 @@ impl Receives {
         }
     }
 
-    /// Starts to fetch the state of an own queue; a shared one is everybody's, and at hand.
+    /// Starts to fetch the state of an own queue, and `count` receives from `head` on. A shared one is everybody's, and at hand.
     #[inline]
-    pub fn expect(&self) {
+    pub fn expect(&self, head: u32, count: u32) {
         if let Self::Own(queue) = self {
             queue.expect();
-        }
-    }
-
-    /// Starts to fetch `count` receives from `head` on of an own queue, soon after [`Receives::expect`].
-    #[inline]
-    pub fn expect_wqes(&self, head: u32, count: u32) {
-        if let Self::Own(queue) = self {
             queue.expect_wqes(head, count);
-        }
-    }
-
-    /// Starts to fetch the memory of the receive that is `ahead` behind the next of a shared queue, for `len` bytes.
-    #[inline]
-    pub fn expect_target(&self, units: &Units, ahead: usize, len: usize) {
-        let Self::Shared(taken) = self else { return };
-        if let Some(srq) = units.srqs.get(taken.srq)
-            && let Some(wqe) = srq.queue.expected(ahead)
-            && let Some(sge) = wqe.only_sge()
-            && let Ok(target) = units.memory.check(
-                sge.lkey,
-                srq.pd,
-                sge.addr,
-                u64::from(sge.length).min(len as u64),
-                Access::LOCAL_WRITE,
-            )
-        {
-            target.expect_to_write();
         }
     }
 
@@ -238,7 +212,7 @@ impl ReceiveRun for SharedRun<'_> {
 
     #[inline(always)]
     fn next(&self) -> Option<RecvWqe<'_>> {
-        self.srq.queue.expected(0)
+        self.srq.queue.first()
     }
 
     #[inline(always)]
@@ -431,12 +405,6 @@ impl Srqs {
             self.0.resize_with(index + 1, || None);
         }
         self.0[index] = Some(srq);
-    }
-
-    /// There has never been one.
-    #[inline]
-    pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     /// Queues that there are.

@@ -1,7 +1,6 @@
 //! The dense table of queue pairs, indexed by the low bits of the QPN.
 
 use super::context::{QpCold, Qpc, ResponseLives};
-use crate::engine::Units;
 use crate::memory::MemoryTable;
 use crate::prefetch;
 use crate::qpn::{EngineId, FIRST_FREE_QPN, QPN_BITS};
@@ -219,27 +218,11 @@ impl QpTable {
         }
     }
 
-    /// The receives of the queue pair with that QPN, soon after [`QpTable::expect_receiving`].
+    /// The next `count` receives of the queue pair with that QPN, soon after [`QpTable::expect_receiving`].
     #[inline]
-    pub(crate) fn expect_receives(&self, qpn: u32) {
-        if let Some((_, cold)) = self.peek(qpn) {
-            cold.receives.expect();
-        }
-    }
-
-    /// The next `count` of them, soon after that.
-    #[inline]
-    pub(crate) fn expect_receive(&self, qpn: u32, count: u32) {
+    pub(crate) fn expect_receives(&self, qpn: u32, count: u32) {
         if let Some((hot, cold)) = self.peek(qpn) {
-            cold.receives.expect_wqes(hot.rsp.recv_head, count);
-        }
-    }
-
-    /// Where the payload of a request with that QPN goes that is `ahead` frames from now, soon after that.
-    #[inline]
-    pub(crate) fn expect_target(&self, qpn: u32, ahead: usize, len: usize, units: &Units) {
-        if let Some((_, cold)) = self.peek(qpn) {
-            cold.receives.expect_target(units, ahead, len);
+            cold.receives.expect(hot.rsp.recv_head, count);
         }
     }
 

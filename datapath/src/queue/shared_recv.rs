@@ -121,11 +121,13 @@ impl SharedRecvReader {
         Some(number)
     }
 
-    /// The receive that is `ahead` behind the one that is taken next, if it is posted.
+    /// The receive that is taken next.
     #[inline]
-    pub(crate) fn expected(&self, ahead: usize) -> Option<RecvWqe<'_>> {
-        let ahead = u32::try_from(ahead).ok().filter(|ahead| *ahead < self.available())?;
-        let (number, _) = halves(load(&self.shared.posted.entry(self.next.wrapping_add(ahead))[0]));
+    pub(crate) fn first(&self) -> Option<RecvWqe<'_>> {
+        if self.available() == 0 {
+            return None;
+        }
+        let (number, _) = halves(load(&self.shared.posted.entry(self.next)[0]));
         Some(self.wqe(number))
     }
 

@@ -1,0 +1,43 @@
+use super::*;
+
+/// A burst of runs of so many frames each, as whole runs or single frames are handled.
+fn steps_come_in_time(runs: &[usize], whole: bool) {
+    let mut arrivals = Arrivals::new();
+    let owners = runs.iter().enumerate().flat_map(|(run, frames)| core::iter::repeat_n(run, *frames));
+    let owners: Vec<u32> = owners.map(|run| u32::try_from(run).unwrap()).collect();
+    owners.iter().enumerate().for_each(|(index, run)| arrivals.push(index, Arrival(*run)));
+    let steps = [(Step::Hot, frames::HOT), (Step::Cold, frames::COLD), (Step::Queue, frames::QUEUE)];
+    let mut taken = [0; 3];
+    for index in 0..owners.len() {
+        let starts = index == 0 || owners[index] != owners[index - 1];
+        if whole && !starts {
+            continue;
+        }
+        arrivals.begin(index);
+        for (step, ahead) in steps {
+            let taken = &mut taken[step as usize];
+            while let Some(run) = arrivals.next(step, index, ahead) {
+                assert_eq!(run.of.qpn(), *taken, "each run once, in order");
+                assert_eq!(run.frames as usize, runs[*taken as usize]);
+                *taken += 1;
+            }
+            let due = (owners[index] as usize + 1 + ahead.runs).min(runs.len());
+            assert!(*taken as usize >= due, "{runs:?}: at frame {index} for {taken} runs, {due} are due");
+            let last = owners[(index + ahead.frames).min(owners.len() - 1)];
+            assert!(*taken > last, "{runs:?}: at frame {index} for {taken} runs, the {last}th is due");
+        }
+        assert!(taken.is_sorted_by(|one, next| one >= next), "no step before the one that it needs");
+    }
+    assert_eq!(taken.map(|taken| taken as usize), [runs.len(); 3]);
+}
+
+#[test]
+fn each_step_is_taken_once_for_each_run_and_in_time() {
+    for whole in [true, false] {
+        steps_come_in_time(&[1; RX_BURST], whole);
+        steps_come_in_time(&[8; 4], whole);
+        steps_come_in_time(&[RX_BURST], whole);
+        steps_come_in_time(&[1, 7, 2, 12, 1, 1, 8], whole);
+        steps_come_in_time(&[1], whole);
+    }
+}
