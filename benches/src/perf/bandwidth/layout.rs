@@ -19,17 +19,14 @@ pub struct Layout {
     /// From one queue pair's first slot to the next one's.
     stride: usize,
     lanes: usize,
-    /// `--verify`: every slot is looked at.
-    checked: bool,
 }
 
 impl Layout {
     /// For messages of `size` bytes: one slot unless the bytes are checked, as perftest has it.
     pub fn new(size: usize, args: &BandwidthArgs) -> Self {
-        let checked = args.common.verify;
-        let slots = if checked { (SLOT_BYTES / size).clamp(1, SLOTS) } else { 1 };
+        let slots = if args.common.verify { (SLOT_BYTES / size).clamp(1, SLOTS) } else { 1 };
         let stride = (size * slots).next_multiple_of(GUARD) + GUARD;
-        Self { size, slots, stride, lanes: args.qps as usize, checked }
+        Self { size, slots, stride, lanes: args.qps as usize }
     }
 
     /// Bytes of it all.
@@ -54,14 +51,6 @@ impl Layout {
         start..start + self.size
     }
 
-    /// The slot of a receive of the queue that all share, which is counted from 0, if `depth` are outstanding: each receive has
-    /// a slot and is posted again with it, as perftest has it. Every slot in turn if the bytes are checked.
-    pub fn shared_slot(&self, receive: u64, depth: u64) -> Range<usize> {
-        let lanes = self.lanes as u64;
-        let used = if self.checked { lanes } else { depth.clamp(1, lanes) };
-        self.slot(usize::try_from(receive % used).unwrap_or_default(), receive / used)
-    }
-
     /// What a queue pair's first `messages` messages have written.
     pub fn written(&self, lane: usize, messages: u64) -> Range<usize> {
         let start = self.slot(lane, 0).start;
@@ -78,24 +67,6 @@ mod tests {
     fn layout(size: usize, options: &str) -> Layout {
         let line = format!("srnic_write_bw -d memif:/tmp/a {options}");
         Layout::new(size, &BandwidthArgs::try_parse_from(line.split(' ')).expect("options"))
-    }
-
-    #[test]
-    fn shared_receives_have_slots_of_their_own() {
-        let slots = |options: &str, depth| {
-            let layout = layout(100, options);
-            let slots: std::collections::BTreeSet<_> =
-                (0..1000).map(|receive| layout.shared_slot(receive, depth).start).collect();
-            slots.len()
-        };
-        assert_eq!(
-            [8, 3, 1].map(|depth| slots("-q 5", depth)),
-            [5, 3, 1],
-            "as many as receives, or as queue pairs"
-        );
-        let layout = layout(100, "-q 5");
-        assert_eq!(layout.shared_slot(7, 3), layout.shared_slot(4, 3), "posted again with its slot");
-        assert_eq!(slots("-q 5 --verify", 3), 5 * SLOTS, "all are looked at");
     }
 
     #[test]

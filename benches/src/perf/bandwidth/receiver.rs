@@ -61,6 +61,7 @@ impl Receiver {
     }
 
     fn post(&mut self, queue: &mut Queue<'_>, target: &MemoryRegion) -> Result<()> {
+        let lanes = self.layout.lanes();
         let index = if let Queue::Own(lane, _) = queue { *lane } else { 0 };
         let count = self.posted[index];
         if count >= self.messages {
@@ -68,7 +69,11 @@ impl Receiver {
         }
         let slot = match queue {
             Queue::Own(lane, _) => self.layout.slot(*lane, count),
-            Queue::Shared(_) => self.layout.shared_slot(count, self.depth),
+            // Each lane's slots in turn: as much memory is written as without sharing.
+            Queue::Shared(_) => {
+                let lane = usize::try_from(count % lanes as u64).unwrap_or_default();
+                self.layout.slot(lane, count / lanes as u64)
+            }
         };
         let scatter = [target.slice(slot)?];
         let request = RecvRequest { wr_id: (index as u64) << LANE_SHIFT, scatter: &scatter };
