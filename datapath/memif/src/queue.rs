@@ -36,8 +36,9 @@ impl Counts {
         if self.is_client { self.ring.tail() } else { self.ring.head() }
     }
 
-    /// Starts to fetch our count, to store it soon. The peer polls on it: fetched at once with the packet before it, it is here
-    /// when that has left; fetched earlier, the peer has it back.
+    /// Starts to fetch the line of our count, which will be stored soon. The peer polls on that line, so it comes from there: asked
+    /// for when a packet is finished, it comes while the packet's own lines leave. Asked for much earlier, as for a long batch,
+    /// the peer may have it back before the store, which then waits as it would without.
     #[inline]
     fn expect_to_tell(&self) {
         prefetch::write(self.ours().as_ptr().cast(), size_of::<AtomicU16>());

@@ -1,7 +1,7 @@
 //! Looking ahead: with many queue pairs, what each needs is fetched while others are served.
 //!
 //! One thing leads to the next: a context to its queue, the queue to a request, the request to the payload. Each is fetched some
-//! frames or turns after the one before it.
+//! frames or turns after the one before it; only nobody is before the first frames of a burst, whose steps follow at once.
 
 #[cfg(test)]
 mod tests;
@@ -55,7 +55,7 @@ impl<P: Port> Engine<P> {
         arrivals
     }
 
-    /// Before frame `index` of them is handled.
+    /// Before frame `index` of the burst is handled: what it and those behind it need.
     #[inline(never)]
     pub(super) fn expect_frames(&self, arrivals: &mut Arrivals, index: usize) {
         arrivals.begin(index);

@@ -198,8 +198,8 @@ pub(crate) struct QpCold {
     /// The error NAK that answers every request until RESET.
     pub refusal: Option<(Psn, NakCode)>,
     pub receives: Receives,
-    pub shared: Arc<QpShared>,
     // Of requests that go out.
+    pub shared: Arc<QpShared>,
     pub send_queue: SendQueueReader,
     /// By send-queue position, as many as the ring has entries.
     pub sq_entries: Box<[SqEntry]>,

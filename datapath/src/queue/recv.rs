@@ -153,7 +153,7 @@ impl RecvQueueReader {
         self.ring.expect();
     }
 
-    /// Starts to fetch `count` requests from `position` on, soon after [`RecvQueueReader::expect`].
+    /// Starts to fetch `count` requests from `position` on.
     #[inline]
     pub(crate) fn expect_wqes(&self, position: u32, count: u32) {
         self.ring.expect_entries(position, count);

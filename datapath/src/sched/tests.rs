@@ -77,15 +77,22 @@ enum Step {
     Arm(u32, u64),
     Disarm(u32),
     Pass(u64),
+    /// As an engine that has no more turns for timers.
+    PopOne,
 }
 
 const SLOTS: u32 = 8;
+/// So far ahead a timer stands where it is due.
+const HORIZON: u64 = 4095 * BUCKET_NS;
 
 fn step() -> impl Strategy<Value = Step> {
+    let after = prop_oneof![4 => 0..100 * US, 1 => 0..HORIZON - 2 * BUCKET_NS];
     prop_oneof![
-        (0..SLOTS, 0..100 * US).prop_map(|(slot, after)| Step::Arm(slot, after)),
-        (0..SLOTS).prop_map(Step::Disarm),
-        (0..15 * US).prop_map(Step::Pass),
+        4 => (0..SLOTS, after).prop_map(|(slot, after)| Step::Arm(slot, after)),
+        2 => (0..SLOTS).prop_map(Step::Disarm),
+        4 => (0..15 * US).prop_map(Step::Pass),
+        1 => (0..3 * HORIZON).prop_map(Step::Pass),
+        2 => Just(Step::PopOne),
     ]
 }
 
@@ -97,6 +104,7 @@ proptest! {
         let mut deadlines = [u64::MAX; SLOTS as usize];
         let mut now = 0;
         for step in steps {
+            let is_due = |slot: &u32| deadlines[*slot as usize] / BUCKET_NS < now / BUCKET_NS;
             match step {
                 Step::Arm(slot, after) => {
                     wheel.arm(slot, Time(now + after));
@@ -106,6 +114,14 @@ proptest! {
                 Step::Disarm(slot) => {
                     wheel.disarm(slot);
                     deadlines[slot as usize] = u64::MAX;
+                }
+                Step::PopOne => {
+                    let one = wheel.pop(Time(now));
+                    prop_assert_eq!(one.is_some(), (0..SLOTS).any(|slot| is_due(&slot)));
+                    if let Some(slot) = one {
+                        prop_assert!(is_due(&slot), "{} is early", slot);
+                        deadlines[slot as usize] = u64::MAX;
+                    }
                 }
                 Step::Pass(time) => {
                     now += time;

@@ -31,7 +31,7 @@ pub struct TimerWheel {
     links: Vec<Link>,
     /// First bucket (counted from time 0) not yet fired.
     cursor: u64,
-    /// No bucket before this one has a timer.
+    /// No bucket before this one has a timer; never below `cursor`. What is disarmed leaves it too low until the next look.
     first: u64,
     armed: usize,
 }
@@ -119,6 +119,7 @@ impl TimerWheel {
 
     #[inline(never)]
     fn pop_due(&mut self, end: u64) -> Option<u32> {
+        debug_assert!(self.cursor <= self.first, "no bucket that has passed has a timer");
         // After a gap longer than the wheel every bucket is due: what is armed again meanwhile must not be clamped to before `end`.
         self.cursor = self.cursor.max((end + 1).saturating_sub(BUCKETS as u64));
         let span = end - self.cursor + 1;

@@ -12,8 +12,8 @@ pub(crate) struct Bytes {
     backing: Arc<dyn Backing>,
 }
 
-// SAFETY: `start` points to bytes of the backing, which goes along and may go to other threads; they are reached through raw
-// pointers and atomics only.
+// SAFETY: `Backing` is `Send` and `Sync`, and `start` is no more than what `Backing::base` returns to any thread; its bytes, which
+// peers write at any time as well, are valid as long as the backing, which goes along.
 unsafe impl Send for Bytes {}
 // SAFETY: as above.
 unsafe impl Sync for Bytes {}
