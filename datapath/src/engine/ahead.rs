@@ -11,24 +11,6 @@ use crate::port::{Port, RX_BURST};
 use crate::prefetch;
 use wire::Opcode;
 
-/// How far before frames are handled something of their queue pair is fetched: so many runs of frames of one queue pair before,
-/// or so many frames, whichever is earlier. With the hot part comes where the cold one is; both say where the queue and its next
-/// entries are.
-mod frames {
-    use super::Ahead;
-
-    pub const HOT: Ahead = Ahead { runs: 3, frames: 12 };
-    pub const COLD: Ahead = Ahead { runs: 2, frames: 8 };
-    pub const QUEUE: Ahead = Ahead { runs: 1, frames: 4 };
-}
-
-/// A distance.
-#[derive(Clone, Copy)]
-struct Ahead {
-    runs: usize,
-    frames: usize,
-}
-
 /// Turns between the present one and those of which this is fetched: hot and cold part of the queue pair, its send queue, its
 /// next requests, and the payload of the first.
 mod turns {
@@ -59,17 +41,17 @@ impl<P: Port> Engine<P> {
     #[inline(never)]
     pub(super) fn expect_frames(&self, arrivals: &mut Arrivals, index: usize) {
         arrivals.begin(index);
-        while let Some(run) = arrivals.next(Step::Hot, index, frames::HOT) {
+        while let Some(run) = arrivals.next(Step::Hot) {
             self.qps.expect_hot(run.of.qpn());
         }
-        while let Some(run) = arrivals.next(Step::Cold, index, frames::COLD) {
+        while let Some(run) = arrivals.next(Step::Cold) {
             if run.of.acknowledges() {
                 self.qps.expect_sending(run.of.qpn());
             } else {
                 self.qps.expect_receiving(run.of.qpn());
             }
         }
-        while let Some(run) = arrivals.next(Step::Queue, index, frames::QUEUE) {
+        while let Some(run) = arrivals.next(Step::Queue) {
             if run.of.acknowledges() {
                 self.qps.expect_send_queue(run.of.qpn());
                 self.units.timers.expect(self.qps.slot_of(run.of.qpn()));
@@ -111,12 +93,29 @@ impl<P: Port> Engine<P> {
 /// Receives that are fetched of a queue pair; beyond, the processor has learnt where to go.
 const LEARNT: u32 = 8;
 
-/// What is fetched, one after the other.
+/// What is fetched of a frame's queue pair, one after the other. With the hot part comes where the cold one is; both say where the
+/// queue and its next entries are.
 #[derive(Clone, Copy)]
 enum Step {
     Hot,
     Cold,
     Queue,
+}
+
+/// How far before frames are handled: so many runs of frames of one queue pair before, or so many frames, whichever is earlier.
+struct Ahead {
+    runs: usize,
+    frames: usize,
+}
+
+impl Step {
+    const fn ahead(self) -> Ahead {
+        match self {
+            Self::Hot => Ahead { runs: 3, frames: 12 },
+            Self::Cold => Ahead { runs: 2, frames: 8 },
+            Self::Queue => Ahead { runs: 1, frames: 4 },
+        }
+    }
 }
 
 /// Frames of one queue pair, one after the other.
@@ -132,7 +131,8 @@ struct Run {
 pub(super) struct Arrivals {
     runs: [Run; RX_BURST],
     count: usize,
-    /// The run that is handled.
+    /// The frame that is handled, and its run.
+    index: usize,
     current: usize,
     /// Of each step, the first run for which it was not taken.
     taken: [usize; 3],
@@ -141,7 +141,7 @@ pub(super) struct Arrivals {
 impl Arrivals {
     const fn new() -> Self {
         let none = Run { of: Arrival(0), at: 0, frames: 0 };
-        Self { runs: [none; RX_BURST], count: 0, current: 0, taken: [0; 3] }
+        Self { runs: [none; RX_BURST], count: 0, index: 0, current: 0, taken: [0; 3] }
     }
 
     /// The next frame.
@@ -159,6 +159,7 @@ impl Arrivals {
     /// Frame `index` is handled next.
     #[inline(always)]
     fn begin(&mut self, index: usize) {
+        self.index = index;
         while self.runs[..self.count].get(self.current + 1).is_some_and(|run| run.at <= index) {
             self.current += 1;
         }
@@ -166,10 +167,10 @@ impl Arrivals {
 
     /// The next run for which the step is due.
     #[inline(always)]
-    fn next(&mut self, step: Step, index: usize, ahead: Ahead) -> Option<Run> {
-        let taken = &mut self.taken[step as usize];
+    fn next(&mut self, step: Step) -> Option<Run> {
+        let (ahead, taken) = (step.ahead(), &mut self.taken[step as usize]);
         let run = self.runs[..self.count].get(*taken)?;
-        let is_due = *taken <= self.current + ahead.runs || run.at <= index + ahead.frames;
+        let is_due = *taken <= self.current + ahead.runs || run.at <= self.index + ahead.frames;
         is_due.then(|| {
             *taken += 1;
             *run

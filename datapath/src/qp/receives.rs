@@ -51,8 +51,7 @@ impl Receives {
     #[inline]
     pub fn expect(&self, head: u32, count: u32) {
         if let Self::Own(queue) = self {
-            queue.expect();
-            queue.expect_wqes(head, count);
+            queue.expect(head, count);
         }
     }
 

@@ -147,15 +147,10 @@ pub struct RecvQueueReader {
 }
 
 impl RecvQueueReader {
-    /// Starts to fetch the queue's state.
+    /// Starts to fetch the queue's state, and `count` requests from `position` on.
     #[inline]
-    pub(crate) fn expect(&self) {
+    pub(crate) fn expect(&self, position: u32, count: u32) {
         self.ring.expect();
-    }
-
-    /// Starts to fetch `count` requests from `position` on.
-    #[inline]
-    pub(crate) fn expect_wqes(&self, position: u32, count: u32) {
         self.ring.expect_entries(position, count);
     }
 

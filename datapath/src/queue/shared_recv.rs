@@ -113,10 +113,7 @@ impl SharedRecvReader {
     /// Takes the oldest receive; returns the number of its entry, which stays as it is until it is given back.
     #[inline]
     pub fn take(&mut self) -> Option<u32> {
-        if self.available() == 0 {
-            return None;
-        }
-        let (number, _) = halves(load(&self.shared.posted.entry(self.next)[0]));
+        let number = self.first_number()?;
         self.next = self.next.wrapping_add(1);
         Some(number)
     }
@@ -124,11 +121,17 @@ impl SharedRecvReader {
     /// The receive that is taken next.
     #[inline]
     pub(crate) fn first(&self) -> Option<RecvWqe<'_>> {
+        Some(self.wqe(self.first_number()?))
+    }
+
+    /// The number of its entry.
+    #[inline]
+    fn first_number(&self) -> Option<u32> {
         if self.available() == 0 {
             return None;
         }
         let (number, _) = halves(load(&self.shared.posted.entry(self.next)[0]));
-        Some(self.wqe(number))
+        Some(number)
     }
 
     /// The receive in an entry that was taken.

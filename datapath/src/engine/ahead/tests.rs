@@ -6,7 +6,6 @@ fn steps_come_in_time(runs: &[usize], whole: bool) {
     let owners = runs.iter().enumerate().flat_map(|(run, frames)| core::iter::repeat_n(run, *frames));
     let owners: Vec<u32> = owners.map(|run| u32::try_from(run).unwrap()).collect();
     owners.iter().enumerate().for_each(|(index, run)| arrivals.push(index, Arrival(*run)));
-    let steps = [(Step::Hot, frames::HOT), (Step::Cold, frames::COLD), (Step::Queue, frames::QUEUE)];
     let mut taken = [0; 3];
     for index in 0..owners.len() {
         let starts = index == 0 || owners[index] != owners[index - 1];
@@ -14,9 +13,9 @@ fn steps_come_in_time(runs: &[usize], whole: bool) {
             continue;
         }
         arrivals.begin(index);
-        for (step, ahead) in steps {
-            let taken = &mut taken[step as usize];
-            while let Some(run) = arrivals.next(step, index, ahead) {
+        for step in [Step::Hot, Step::Cold, Step::Queue] {
+            let (ahead, taken) = (step.ahead(), &mut taken[step as usize]);
+            while let Some(run) = arrivals.next(step) {
                 assert_eq!(run.of.qpn(), *taken, "each run once, in order");
                 assert_eq!(run.frames as usize, runs[*taken as usize]);
                 *taken += 1;
