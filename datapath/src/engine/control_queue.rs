@@ -22,8 +22,17 @@ pub(crate) enum ControlKind {
     Rnr { psn: Psn },
     /// The queue pair's refusal.
     ErrorNak,
+    /// What the peer misses of the response to the READ with this PSN cannot be had: its memory was withdrawn.
+    Withdrawn { psn: Psn },
     /// Wire mode Plain: what the peer sends is marked on its way.
     Cnp,
+}
+
+impl ControlKind {
+    /// Whether it acknowledges all that has arrived, or would if nothing were refused.
+    pub const fn is_of_the_present(self) -> bool {
+        !matches!(self, Self::Withdrawn { .. })
+    }
 }
 
 /// One acknowledgement to send.

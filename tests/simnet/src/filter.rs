@@ -1,7 +1,9 @@
 //! Hooks that decide the fate of single frames before a link's random faults do.
 
 use crate::frame::FrameKind;
+use core::cell::RefCell;
 use datapath::time::Time;
+use std::rc::Rc;
 use wire::{AckFlags, Packet, Psn};
 
 /// A frame that is about to enter a link.
@@ -34,6 +36,9 @@ pub enum Verdict {
 
 /// A hook of a link.
 pub type Filter = Box<dyn FnMut(&Passing<'_>) -> Verdict>;
+
+/// Frames kept by [`copy_to`].
+pub type Kept = Rc<RefCell<Vec<Vec<u8>>>>;
 
 impl Passing<'_> {
     /// The kind of the frame.
@@ -92,4 +97,15 @@ pub fn drop_all(mut matches: impl FnMut(&Passing<'_>) -> bool + 'static) -> Filt
 /// Holds back everything that `matches` accepts.
 pub fn hold(mut matches: impl FnMut(&Passing<'_>) -> bool + 'static) -> Filter {
     Box::new(move |passing| if matches(passing) { Verdict::Hold } else { Verdict::Pass })
+}
+
+/// Lets everything pass, and keeps a copy of each frame that `matches` accepts.
+pub fn copy_to(kept: &Kept, mut matches: impl FnMut(&Passing<'_>) -> bool + 'static) -> Filter {
+    let kept = Kept::clone(kept);
+    Box::new(move |passing| {
+        if matches(passing) {
+            kept.borrow_mut().push(passing.frame.to_vec());
+        }
+        Verdict::Pass
+    })
 }

@@ -4,9 +4,10 @@ use datapath::memory::Access;
 use datapath::qp::attr::RecoveryPolicy;
 use datapath::qp::state::QpState;
 use datapath::queue::WcStatus;
-use simnet::filter::{drop_all, hold};
+use simnet::filter::{Kept, copy_to, drop_all, drop_numbers, hold};
 use simnet::{
-    Forger, Message, Op, Passing, Qp, QpOptions, Region, Rig, RigOptions, Rng, Span, Transfer, Work,
+    Forger, FrameKind, Message, Op, Passing, Qp, QpOptions, Region, Rig, RigOptions, Rng, Span, Transfer,
+    Work,
 };
 use wire::{Aeth, AtomicEth, Kind, NakCode, Opcode, Pmtu, Psn, Reth, Syndrome, Transport, WireMode};
 
@@ -134,6 +135,55 @@ fn a_region_that_ends_while_it_is_read() {
     rig.run_until(|rig| !rig.sends(a).is_empty(), LIMIT_NS).unwrap();
     assert_eq!(rig.sends(a)[0].status, WcStatus::RemAccessErr);
     assert_eq!([a, b].map(|qp| rig.state(qp)), [QpState::Err; 2]);
+}
+
+/// A READ is complete, its region ends, and a copy of its request comes late: nobody misses anything (swarm seed 413736).
+#[test]
+fn a_late_copy_of_a_read_whose_region_has_ended() {
+    let Bench { mut rig, a, b, source, target } = bench();
+    let gone = rig.region(b.node(), 900);
+    rig.fill(gone.all(), 3);
+    let (up, copies) = (rig.up(a), Kept::default());
+    rig.net.set_filter(up, copy_to(&copies, |passing| passing.kind() == FrameKind::Data));
+    rig.post(a, &Work::read(source.at(0, 900), gone.all()));
+    rig.run_until(|rig| rig.sends(a).len() == 1, LIMIT_NS).unwrap();
+    assert!(rig.deregister(gone));
+    rig.net.clear_filter(up);
+    copies.take().into_iter().for_each(|frame| rig.net.inject(rig.now(), up, frame));
+    rig.run_until_quiet(LIMIT_NS).unwrap();
+    assert_eq!((rig.counters(b).rx_duplicates, rig.counters(b).tx_error_naks), (1, 1), "{}", rig.report());
+    rig.post(a, &Work::read(source.at(1000, 900), target.at(4000, 900)));
+    rig.run_until(|rig| rig.sends(a).len() == 2, LIMIT_NS).unwrap();
+    assert!(rig.sends(a).iter().all(|done| done.status == WcStatus::Success), "{:?}", rig.sends(a));
+    assert_eq!([a, b].map(|qp| rig.state(qp)), [QpState::Rts; 2]);
+    rig.verify(source.at(0, 900), 3);
+    rig.verify(source.at(1000, 900), 2);
+}
+
+/// The response was sent, and some of it lost; the region ended meanwhile. Who asks again hears so, also if that is lost, too.
+#[test]
+fn a_region_that_ends_before_what_was_lost_of_it_is_asked_for_again() {
+    for lost in 0..4 {
+        for naks_lost in 0..3 {
+            let Bench { mut rig, a, b, source, .. } = bench();
+            let gone = rig.region(b.node(), 900);
+            let up = rig.up(b);
+            let response = |passing: &Passing<'_>| {
+                passing.packet.is_some_and(|packet| packet.opcode().kind() == Kind::ReadResponse)
+            };
+            rig.net.set_filter(up, drop_numbers(lost..1000, response));
+            rig.post(a, &Work::read(source.at(0, 900), gone.all()));
+            rig.run_until(|rig| rig.counters(b).tx_responses == 4, LIMIT_NS).unwrap();
+            assert!(rig.deregister(gone));
+            rig.net
+                .set_filter(up, drop_numbers(0..naks_lost, |passing| passing.kind() == FrameKind::ErrorNak));
+            rig.run_until(|rig| rig.sends(a).len() == 1, LIMIT_NS).unwrap();
+            assert_eq!(rig.sends(a)[0].status, WcStatus::RemAccessErr, "from {lost} on, {naks_lost} NAKs");
+            assert_eq!(rig.counters(b).resp_remote_access_errors, naks_lost + 1);
+            rig.run_until_quiet(LIMIT_NS).unwrap();
+            rig.verify_guards();
+        }
+    }
 }
 
 #[test]

@@ -5,8 +5,8 @@ use datapath::memory::Access;
 use datapath::qp::attr::RecoveryPolicy;
 use datapath::qp::state::QpState;
 use datapath::queue::WcStatus;
-use simnet::filter::{drop_all, drop_numbers};
-use simnet::{Faults, FrameKind, Passing, Qp, QpOptions, Region, Rig, RigOptions, Work};
+use simnet::filter::{Kept, copy_to, drop_all, drop_numbers};
+use simnet::{Faults, FrameKind, Passing, Qp, QpOptions, Region, Rig, RigOptions, Verdict, Work};
 use wire::{Kind, Pmtu};
 
 const LIMIT_NS: u64 = 100_000_000;
@@ -228,10 +228,58 @@ fn memory_withdrawn_when_some_of_it_was_lost() {
             rig.net.clear_filter(up);
             rig.run_until(|rig| rig.sends(a).len() == 1, 60 * SECOND_NS).unwrap();
             assert_eq!(rig.sends(a)[0].status, WcStatus::RemAccessErr, "{recovery:?}, from {lost} on");
-            rig.run_until_quiet(SECOND_NS).expect("both ends are in ERR");
-            assert_eq!([rig.state(a), rig.state(b)], [QpState::Err; 2]);
+            rig.run_until_quiet(SECOND_NS).expect("nobody asks any more");
+            assert_eq!([rig.state(a), rig.state(b)], [QpState::Err, QpState::Rts]);
             rig.verify_guards();
         }
+    }
+}
+
+/// The same when what says so is lost: it is said again whenever the requester asks.
+#[test]
+fn memory_withdrawn_when_some_of_it_was_lost_and_so_is_the_answer() {
+    for recovery in [RecoveryPolicy::SelectiveRepeat, RecoveryPolicy::GoBackN] {
+        let Bench { mut rig, a, b, local, .. } = bench(QpOptions { recovery, ..QpOptions::default() });
+        let gone = rig.region(b.node(), 1000);
+        let up = rig.up(b);
+        rig.net.set_filter(up, drop_numbers(2..1000, |passing| passing.kind() == FrameKind::Data));
+        rig.post(a, &Work::read(local.at(0, 1000), gone.all()));
+        rig.run_until(|rig| rig.counters(b).tx_responses == 4, LIMIT_NS).unwrap();
+        rig.deregister(gone);
+        rig.net.set_filter(up, drop_numbers(0..3, |passing| passing.kind() == FrameKind::ErrorNak));
+        rig.run_until(|rig| rig.sends(a).len() == 1, 60 * SECOND_NS).unwrap();
+        assert_eq!(rig.sends(a)[0].status, WcStatus::RemAccessErr, "{recovery:?}");
+        assert_eq!(rig.counters(b).tx_error_naks, 4, "{recovery:?}");
+    }
+}
+
+/// A READ is complete, its READ-ACK is lost, its memory ends, and a copy of its request comes late: nobody misses anything.
+#[test]
+fn a_late_copy_of_a_read_whose_memory_was_withdrawn() {
+    for recovery in [RecoveryPolicy::SelectiveRepeat, RecoveryPolicy::GoBackN] {
+        let Bench { mut rig, a, b, local, remote } = bench(QpOptions { recovery, ..QpOptions::default() });
+        let gone = rig.region(b.node(), 1000);
+        rig.fill(gone.all(), 2);
+        let (up, copies) = (rig.up(a), Kept::default());
+        let mut copy = copy_to(&copies, |passing| passing.kind() == FrameKind::Data);
+        let keep_or_drop = move |passing: &Passing<'_>| match copy(passing) {
+            _ if passing.is_read_ack() => Verdict::Drop,
+            verdict => verdict,
+        };
+        rig.net.set_filter(up, Box::new(keep_or_drop));
+        rig.post(a, &Work::read(local.at(0, 1000), gone.all()));
+        rig.run_until(|rig| rig.sends(a).len() == 1, LIMIT_NS).unwrap();
+        rig.deregister(gone);
+        rig.net.clear_filter(up);
+        copies.take().into_iter().for_each(|frame| rig.net.inject(rig.now(), up, frame));
+        rig.run_until_quiet(60 * SECOND_NS).unwrap_or_else(|stuck| panic!("{recovery:?}: {stuck:?}"));
+        rig.post(a, &Work::read(local.at(2000, 500), remote.at(0, 500)));
+        rig.run_until(|rig| rig.sends(a).len() == 2, LIMIT_NS)
+            .unwrap_or_else(|stuck| panic!("{recovery:?}: {stuck:?}"));
+        assert!(rig.sends(a).iter().all(|done| done.status == WcStatus::Success), "{:?}", rig.sends(a));
+        assert_eq!([rig.state(a), rig.state(b)], [QpState::Rts; 2], "{recovery:?}");
+        rig.verify(local.at(0, 1000), 2);
+        rig.run_until_quiet(SECOND_NS).expect("the later response acknowledges the earlier one, too");
     }
 }
 

@@ -24,13 +24,19 @@ pub(crate) fn write_ack(
     let epsn = qpc.rx.epsn();
     let rsp = &cold.plain.as_deref()?.rsp;
     let ack = (Syndrome::ACK, rsp.taken.prev());
-    if rsp.resources.is_pending() {
+    // What was sent before and cannot be sent again is older than any response that waits.
+    let of_the_present = kind.is_none_or(ControlKind::is_of_the_present);
+    if rsp.resources.is_pending() && of_the_present {
         return None;
     }
     let (syndrome, psn) = match (cold.refusal, kind) {
         (Some((psn, code)), _) => {
             units.counters.tx_error_naks += 1;
             (Syndrome::Nak(code), psn)
+        }
+        (None, Some(ControlKind::Withdrawn { psn })) => {
+            units.counters.tx_error_naks += 1;
+            (Syndrome::Nak(NakCode::RemoteAccess), psn)
         }
         // The packet that was asked for came in the same burst.
         (None, Some(ControlKind::NackAll)) if !rsp.gap_reported => ack,
@@ -48,7 +54,9 @@ pub(crate) fn write_ack(
     let aeth = Aeth { syndrome, msn: qpc.rsp.completed };
     let len = emit(qpc, header, Aeth::LEN, frame, |bytes| aeth.emit(bytes))?;
     units.counters.tx_acks += 1;
-    qpc.rsp.owed.settle(units.now);
+    if of_the_present {
+        qpc.rsp.owed.settle(units.now);
+    }
     Some(len)
 }
 

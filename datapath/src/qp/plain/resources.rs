@@ -115,7 +115,7 @@ impl Resources {
         in_order.find(|resource| resource.reply.is_pending())
     }
 
-    /// The reply of [`Resources::next_pending`] is complete.
+    /// The reply of [`Resources::next_pending`] is complete, or given up.
     pub const fn finish_one(&mut self) {
         self.pending = self.pending.saturating_sub(1);
     }

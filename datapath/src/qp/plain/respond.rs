@@ -8,8 +8,8 @@ use crate::icrc::Kernel;
 use crate::memory::{Access, MemoryTable};
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::requester::{Grant, TransmitEnd};
-use crate::qp::responder::{queue_control, response_opcode_at};
-use wire::{Aeth, Bth, Layout, Opcode, Psn, Syndrome, WireMode, bth, emit, icrc};
+use crate::qp::responder::{queue_control, response_opcode_at, tell_withdrawn};
+use wire::{Aeth, Bth, Layout, Opcode, Syndrome, WireMode, bth, emit, icrc};
 
 const ICRC_LEN: usize = 4;
 
@@ -32,8 +32,15 @@ pub(crate) fn transmit_responses<T: TxSlots>(
         let Some(len) = plan.build(&units.memory, frame) else {
             slots.cancel(loopback);
             let psn = reply.next;
-            revoke(qpc, cold, units, psn);
-            return TransmitEnd::Done { ready: false };
+            if !resource.answered {
+                revoke(qpc, cold, units, psn);
+                return TransmitEnd::Done { ready: false };
+            }
+            reply.next = reply.end;
+            plain.rsp.resources.finish_one();
+            tell_withdrawn(qpc, cold.slot, units, psn);
+            on_ended(qpc, cold, units);
+            continue;
         };
         slots.commit(loopback, len);
         units.counters.tx_responses += 1;
@@ -44,25 +51,26 @@ pub(crate) fn transmit_responses<T: TxSlots>(
             let end = reply.end;
             resource.answered |= end == resource.end;
             plain.rsp.resources.finish_one();
-            on_sent(qpc, cold, units, end);
+            if end == qpc.rx.epsn() && !plain.rsp.resources.is_pending() {
+                // It acknowledges all there is.
+                qpc.rsp.owed.settle(units.now);
+            }
+            on_ended(qpc, cold, units);
         }
     }
     let ready = cold.plain.as_deref().is_some_and(|plain| plain.rsp.resources.is_pending());
     TransmitEnd::Done { ready: ready && qpc.id.state.receives() }
 }
 
-/// A response is sent: what had to wait for the last of them follows.
-fn on_sent(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, end: Psn) {
+/// A response is sent, or given up: what had to wait for the last of them follows.
+fn on_ended(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     let Some(plain) = cold.plain.as_deref_mut().filter(|plain| !plain.rsp.resources.is_pending()) else {
         return;
     };
     if let Some(kind) = plain.rsp.held.take() {
         queue_control(qpc, cold.slot, units, kind);
     }
-    if end == qpc.rx.epsn() {
-        // It acknowledges all there is.
-        qpc.rsp.owed.settle(units.now);
-    } else if qpc.rsp.owed.is_owed() {
+    if qpc.rsp.owed.is_owed() {
         units.owe_ack(cold.slot, qpc);
     }
     finish_refusal(qpc, cold, units);

@@ -69,7 +69,9 @@ fn write_other(
     };
     let len = emit(qpc, &owed, &answer, units, frame)?;
     if !of_responses {
-        qpc.rsp.owed.settle(units.now);
+        if kind.is_none_or(ControlKind::is_of_the_present) {
+            qpc.rsp.owed.settle(units.now);
+        }
     } else if let Some(reads) = cold.reads.as_deref_mut() {
         reads.owed.settle(units.now);
     }
@@ -124,6 +126,10 @@ fn answer(
     let nack = Syndrome::Nak(NakCode::PsnSequence);
     Some(match kind {
         ControlKind::ErrorNak | ControlKind::Cnp => return None,
+        ControlKind::Withdrawn { psn } => {
+            units.counters.tx_error_naks += 1;
+            Answer { syndrome: Syndrome::Nak(NakCode::RemoteAccess), psn, ..ack }
+        }
         ControlKind::Duplicate { meta } => {
             Answer { flags: ack.flags | AckFlags::DUPLICATE, echo: Some(meta), ..ack }
         }

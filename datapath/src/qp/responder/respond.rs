@@ -1,6 +1,6 @@
 //! One turn of a response stream: probes, then the RetryQ, then responses not yet sent; it is scheduled like the requests.
 
-use super::refuse::refuse;
+use super::refuse::{refuse, tell_withdrawn};
 use super::responses::{Response, Responses, Source};
 use crate::engine::{TxSlots, Units};
 use crate::icrc::Kernel;
@@ -39,9 +39,9 @@ pub(crate) fn transmit_responses<T: TxSlots>(
     let Some(responses) = cold.responses.as_deref_mut().filter(|_| qpc.id.state.receives()) else {
         return TransmitEnd::Done { ready: false };
     };
-    let result = send_probes(qpc, responses, units, slots)
-        .and_then(|()| send_retries(qpc, responses, units, slots, grant))
-        .and_then(|()| send_new(qpc, responses, units, slots, grant));
+    let mut turn = Turn { qpc, slot, responses, units, slots };
+    let result =
+        turn.send_probes().and_then(|()| turn.send_retries(grant)).and_then(|()| turn.send_new(grant));
     arm_timer(slot, responses, units);
     match result {
         Ok(()) => TransmitEnd::Done { ready: responses.is_ready() },
@@ -55,96 +55,117 @@ pub(crate) fn transmit_responses<T: TxSlots>(
     }
 }
 
-/// Probes pass both gates.
-fn send_probes<T: TxSlots>(
-    qpc: &Qpc,
-    responses: &mut Responses,
-    units: &mut Units,
-    slots: &mut T,
-) -> Result<(), Stop> {
-    if !responses.sched.contains(SchedFlags::PROBE) {
-        return Ok(());
-    }
-    for index in 0..responses.probes.len() {
-        let Some(psn) = responses.probes[index] else { continue };
-        if !psn.is_before(responses.tx.una()) && psn.is_before(responses.tx.nxt()) {
-            send_again(qpc, responses, units, slots, psn)?;
-            units.counters.tx_probes += 1;
-            let probe = responses.tx.probe(&mut responses.tx_recovery, psn);
-            if let Some(meta) = responses.meta_of(psn) {
-                responses.tx_recovery.note_probe(meta);
-            }
-            note_resent(units, &probe);
+/// One turn of a response stream.
+struct Turn<'a, T> {
+    qpc: &'a Qpc,
+    /// Of the queue pair.
+    slot: u32,
+    responses: &'a mut Responses,
+    units: &'a mut Units,
+    slots: &'a mut T,
+}
+
+impl<T: TxSlots> Turn<'_, T> {
+    /// Probes pass both gates.
+    fn send_probes(&mut self) -> Result<(), Stop> {
+        if !self.responses.sched.contains(SchedFlags::PROBE) {
+            return Ok(());
         }
-        responses.probes[index] = None;
+        for index in 0..self.responses.probes.len() {
+            let Some(psn) = self.responses.probes[index] else { continue };
+            let tx = &self.responses.tx;
+            if !psn.is_before(tx.una()) && psn.is_before(tx.nxt()) {
+                self.send_again(psn)?;
+                self.units.counters.tx_probes += 1;
+                let Responses { tx, tx_recovery, .. } = &mut *self.responses;
+                let probe = tx.probe(tx_recovery, psn);
+                if let Some(meta) = self.responses.meta_of(psn) {
+                    self.responses.tx_recovery.note_probe(meta);
+                }
+                note_resent(self.units, &probe);
+            }
+            self.responses.probes[index] = None;
+        }
+        self.responses.sched.remove(SchedFlags::PROBE);
+        Ok(())
     }
-    responses.sched.remove(SchedFlags::PROBE);
-    Ok(())
-}
 
-/// The RetryQ comes before new responses.
-fn send_retries<T: TxSlots>(
-    qpc: &Qpc,
-    responses: &mut Responses,
-    units: &mut Units,
-    slots: &mut T,
-    grant: &mut Grant,
-) -> Result<(), Stop> {
-    while responses.tx.retry_pending() > 0
-        && responses.tx.may_resend()
-        && grant.has_room(qpc.id.pmtu)
-        && units.ctrl_q.has_room(1)
-    {
-        let Some(psn) = responses.tx.next_retry(&responses.tx_recovery) else { break };
-        let payload = send_again(qpc, responses, units, slots, psn)?;
-        let resend = responses.tx.take_retry(&mut responses.tx_recovery, psn);
-        note_resent(units, &resend);
-        grant.bytes = grant.bytes.saturating_sub(payload);
-        grant.packets -= 1;
+    /// The RetryQ comes before new responses.
+    fn send_retries(&mut self, grant: &mut Grant) -> Result<(), Stop> {
+        while self.responses.tx.retry_pending() > 0
+            && self.responses.tx.may_resend()
+            && grant.has_room(self.qpc.id.pmtu)
+            && self.units.ctrl_q.has_room(1)
+        {
+            let Some(psn) = self.responses.tx.next_retry(&self.responses.tx_recovery) else { break };
+            let payload = self.send_again(psn)?;
+            let Responses { tx, tx_recovery, .. } = &mut *self.responses;
+            note_resent(self.units, &tx.take_retry(tx_recovery, psn));
+            grant.bytes = grant.bytes.saturating_sub(payload);
+            grant.packets -= 1;
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-/// New packets, as long as both gates are open and the grant lasts.
-fn send_new<T: TxSlots>(
-    qpc: &Qpc,
-    responses: &mut Responses,
-    units: &mut Units,
-    slots: &mut T,
-    grant: &mut Grant,
-) -> Result<(), Stop> {
-    while responses.has_new_work() && responses.tx.may_send_new() && grant.has_room(qpc.id.pmtu) {
-        let ack_req = responses.tx.must_ask(responses.empties() || responses.tx.closes_gate());
-        let payload = send(qpc, responses, units, slots, responses.tx.nxt(), ack_req)?;
-        responses.tx.send_new_asking(ack_req, units.now);
-        units.counters.tx_responses += 1;
-        grant.bytes = grant.bytes.saturating_sub(payload);
-        grant.packets -= 1;
+    /// New packets, as long as both gates are open and the grant lasts.
+    fn send_new(&mut self, grant: &mut Grant) -> Result<(), Stop> {
+        while self.responses.has_new_work()
+            && self.responses.tx.may_send_new()
+            && grant.has_room(self.qpc.id.pmtu)
+        {
+            let tx = &self.responses.tx;
+            let ack_req = tx.must_ask(self.responses.empties() || tx.closes_gate());
+            let payload = self.send(tx.nxt(), ack_req)?;
+            self.responses.tx.send_new_asking(ack_req, self.units.now);
+            self.units.counters.tx_responses += 1;
+            grant.bytes = grant.bytes.saturating_sub(payload);
+            grant.packets -= 1;
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-/// Sends a packet once more, unless it belongs to what was cut off, or cannot be read any more and is not known to be missing:
-/// the peer may have it, and its acknowledgement be lost.
-fn send_again<T: TxSlots>(
-    qpc: &Qpc,
-    responses: &mut Responses,
-    units: &mut Units,
-    slots: &mut T,
-    psn: Psn,
-) -> Result<usize, Stop> {
-    if !responses.serves(psn) {
-        return Ok(0);
+    /// Sends a packet once more, unless it belongs to what was cut off, or cannot be read any more: the peer may have it, and
+    /// its acknowledgement be lost. If the peer seems to miss it, it is told.
+    fn send_again(&mut self, psn: Psn) -> Result<usize, Stop> {
+        if !self.responses.serves(psn) {
+            return Ok(0);
+        }
+        match self.send(psn, true) {
+            Ok(payload) => {
+                self.units.counters.tx_retransmits += 1;
+                self.responses.resent += 1;
+                Ok(payload)
+            }
+            Err(Stop::Revoked { request_psn, .. }) => {
+                if core::mem::take(&mut self.responses.missed) {
+                    tell_withdrawn(self.qpc, self.slot, self.units, request_psn);
+                }
+                Ok(0)
+            }
+            Err(Stop::PortFull) => Err(Stop::PortFull),
+        }
     }
-    let sent = send(qpc, responses, units, slots, psn, true);
-    if matches!(sent, Err(Stop::Revoked { .. })) && !responses.missed {
-        return Ok(0);
+
+    /// Builds one packet in a frame of the port's and sends it. Returns the bytes of its payload.
+    fn send(&mut self, psn: Psn, ack_req: bool) -> Result<usize, Stop> {
+        let Some((rslot, response)) = self.responses.find(psn) else {
+            debug_assert!(false, "a PSN that is sent belongs to a response");
+            return Ok(0);
+        };
+        let Some(plan) = ResponsePlan::new(self.qpc, rslot, response, psn, ack_req) else { return Ok(0) };
+        let loopback = self.qpc.id.loopback;
+        let frame = self.slots.slot(loopback).ok_or(Stop::PortFull)?;
+        match plan.build(&self.units.memory, frame) {
+            Some(len) => {
+                self.slots.commit(loopback, len);
+                Ok(plan.payload_len)
+            }
+            None => {
+                self.slots.cancel(loopback);
+                Err(Stop::Revoked { start: response.start, request_psn: response.request_psn })
+            }
+        }
     }
-    if sent.is_ok() {
-        units.counters.tx_retransmits += 1;
-        responses.resent += 1;
-    }
-    sent
 }
 
 /// Whether the oldest response cannot be sent again, and is not known to be missing: nothing is due of it until the peer says
@@ -153,34 +174,6 @@ pub(super) fn is_kept_back(qpc: &Qpc, responses: &Responses, memory: &MemoryTabl
     let una = responses.tx.una();
     let Some((rslot, response)) = responses.find(una).filter(|_| !responses.missed) else { return false };
     ResponsePlan::new(qpc, rslot, response, una, true).is_some_and(|plan| plan.source(memory).is_none())
-}
-
-/// Builds one packet in a frame of the port's and sends it. Returns the bytes of its payload.
-fn send<T: TxSlots>(
-    qpc: &Qpc,
-    responses: &Responses,
-    units: &Units,
-    slots: &mut T,
-    psn: Psn,
-    ack_req: bool,
-) -> Result<usize, Stop> {
-    let Some((rslot, response)) = responses.find(psn) else {
-        debug_assert!(false, "a PSN that is sent belongs to a response");
-        return Ok(0);
-    };
-    let Some(plan) = ResponsePlan::new(qpc, rslot, response, psn, ack_req) else { return Ok(0) };
-    let loopback = qpc.id.loopback;
-    let frame = slots.slot(loopback).ok_or(Stop::PortFull)?;
-    match plan.build(&units.memory, frame) {
-        Some(len) => {
-            slots.commit(loopback, len);
-            Ok(plan.payload_len)
-        }
-        None => {
-            slots.cancel(loopback);
-            Err(Stop::Revoked { start: response.start, request_psn: response.request_psn })
-        }
-    }
 }
 
 /// A response packet with all its lengths known, before its frame is.
