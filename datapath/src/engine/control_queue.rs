@@ -1,7 +1,7 @@
 //! Acknowledgements that must go out one by one: NACKs, duplicates' ACKs, RNR and error NAKs.
 
 use std::collections::VecDeque;
-use wire::{Meta, Psn};
+use wire::{Meta, NakCode, Psn};
 
 /// Acknowledgements that wait at most. A full queue drops the newest, as a lossy network might.
 const CONTROL_MAX: usize = 1024;
@@ -29,9 +29,10 @@ pub(crate) enum ControlKind {
 }
 
 impl ControlKind {
-    /// Whether it acknowledges all that has arrived, or would if nothing were refused.
-    pub const fn is_of_the_present(self) -> bool {
-        !matches!(self, Self::Withdrawn { .. })
+    /// The PSN and the reason, if it tells of a response that cannot be had: that is older than anything refused, and
+    /// acknowledges nothing behind it.
+    pub const fn withdrawn(self) -> Option<(Psn, NakCode)> {
+        if let Self::Withdrawn { psn } = self { Some((psn, NakCode::RemoteAccess)) } else { None }
     }
 }
 

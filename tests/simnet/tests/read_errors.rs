@@ -253,6 +253,26 @@ fn memory_withdrawn_when_some_of_it_was_lost_and_so_is_the_answer() {
     }
 }
 
+/// The same when a request behind it is refused meanwhile: what was executed comes first (swarm seed 531342).
+#[test]
+fn memory_withdrawn_when_some_of_it_was_lost_and_a_request_is_refused() {
+    for recovery in [RecoveryPolicy::SelectiveRepeat, RecoveryPolicy::GoBackN] {
+        let Bench { mut rig, a, b, local, .. } = bench(QpOptions { recovery, ..QpOptions::default() });
+        let gone = rig.region(b.node(), 1000);
+        let up = rig.up(b);
+        rig.net.set_filter(up, drop_numbers(2..1000, |passing| passing.kind() == FrameKind::Data));
+        rig.post(a, &Work::read(local.at(0, 1000), gone.all()));
+        rig.run_until(|rig| rig.counters(b).tx_responses == 4, LIMIT_NS).unwrap();
+        rig.deregister(gone);
+        rig.net.clear_filter(up);
+        // A key that ended.
+        rig.post(a, &Work::write(local.at(0, 100), gone.at(0, 100)));
+        rig.run_until(|rig| rig.sends(a).len() == 2, 60 * SECOND_NS).unwrap();
+        let ends: Vec<_> = rig.sends(a).iter().map(|done| done.status).collect();
+        assert_eq!(ends, [WcStatus::RemAccessErr, WcStatus::WrFlushErr], "{recovery:?}");
+    }
+}
+
 /// A READ is complete, its READ-ACK is lost, its memory ends, and a copy of its request comes late: nobody misses anything.
 #[test]
 fn a_late_copy_of_a_read_whose_memory_was_withdrawn() {

@@ -24,19 +24,14 @@ pub(crate) fn write_ack(
     let epsn = qpc.rx.epsn();
     let rsp = &cold.plain.as_deref()?.rsp;
     let ack = (Syndrome::ACK, rsp.taken.prev());
-    // What was sent before and cannot be sent again is older than any response that waits.
-    let of_the_present = kind.is_none_or(ControlKind::is_of_the_present);
-    if rsp.resources.is_pending() && of_the_present {
+    let withdrawn = kind.and_then(ControlKind::withdrawn);
+    if rsp.resources.is_pending() && withdrawn.is_none() {
         return None;
     }
-    let (syndrome, psn) = match (cold.refusal, kind) {
+    let (syndrome, psn) = match (withdrawn.or(cold.refusal), kind) {
         (Some((psn, code)), _) => {
             units.counters.tx_error_naks += 1;
             (Syndrome::Nak(code), psn)
-        }
-        (None, Some(ControlKind::Withdrawn { psn })) => {
-            units.counters.tx_error_naks += 1;
-            (Syndrome::Nak(NakCode::RemoteAccess), psn)
         }
         // The packet that was asked for came in the same burst.
         (None, Some(ControlKind::NackAll)) if !rsp.gap_reported => ack,
@@ -54,7 +49,7 @@ pub(crate) fn write_ack(
     let aeth = Aeth { syndrome, msn: qpc.rsp.completed };
     let len = emit(qpc, header, Aeth::LEN, frame, |bytes| aeth.emit(bytes))?;
     units.counters.tx_acks += 1;
-    if of_the_present {
+    if withdrawn.is_none() {
         qpc.rsp.owed.settle(units.now);
     }
     Some(len)

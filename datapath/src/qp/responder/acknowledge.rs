@@ -69,7 +69,7 @@ fn write_other(
     };
     let len = emit(qpc, &owed, &answer, units, frame)?;
     if !of_responses {
-        if kind.is_none_or(ControlKind::is_of_the_present) {
+        if kind.and_then(ControlKind::withdrawn).is_none() {
             qpc.rsp.owed.settle(units.now);
         }
     } else if let Some(reads) = cold.reads.as_deref_mut() {
@@ -80,7 +80,7 @@ fn write_other(
 
 /// What to say of requests.
 fn answer_requests(qpc: &Qpc, cold: &QpCold, units: &mut Units, kind: Option<ControlKind>) -> Option<Answer> {
-    if let Some((psn, code)) = cold.refusal {
+    if let Some((psn, code)) = kind.and_then(ControlKind::withdrawn).or(cold.refusal) {
         units.counters.tx_error_naks += 1;
         return Some(Answer { syndrome: Syndrome::Nak(code), psn, ..in_order(qpc.rx.epsn()) });
     }
@@ -125,11 +125,7 @@ fn answer(
     let ack = in_order(epsn);
     let nack = Syndrome::Nak(NakCode::PsnSequence);
     Some(match kind {
-        ControlKind::ErrorNak | ControlKind::Cnp => return None,
-        ControlKind::Withdrawn { psn } => {
-            units.counters.tx_error_naks += 1;
-            Answer { syndrome: Syndrome::Nak(NakCode::RemoteAccess), psn, ..ack }
-        }
+        ControlKind::ErrorNak | ControlKind::Withdrawn { .. } | ControlKind::Cnp => return None,
         ControlKind::Duplicate { meta } => {
             Answer { flags: ack.flags | AckFlags::DUPLICATE, echo: Some(meta), ..ack }
         }
