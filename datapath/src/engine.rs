@@ -145,7 +145,7 @@ impl<P: Port> Engine<P> {
     /// As a doorbell, but for the fences.
     fn take_handed(&mut self, slot: u32) {
         let Some((qpc, cold)) = self.qps.get(slot) else { return };
-        if qpc.sched.contains(SchedFlags::ACTIVE) || cold.shared.take_quietly() {
+        if qpc.sched.contains(SchedFlags::ACTIVE) || cold.send_queue.shared().take_quietly() {
             self.on_doorbell(slot);
         }
     }

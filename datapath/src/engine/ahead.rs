@@ -43,6 +43,9 @@ impl<P: Port> Engine<P> {
         arrivals.begin(index);
         while let Some(run) = arrivals.next(Step::Hot) {
             self.qps.expect_hot(run.of.qpn());
+            if run.of.acknowledges() {
+                self.units.timers.expect(self.qps.slot_of(run.of.qpn()));
+            }
         }
         while let Some(run) = arrivals.next(Step::Cold) {
             if run.of.acknowledges() {
@@ -54,7 +57,6 @@ impl<P: Port> Engine<P> {
         while let Some(run) = arrivals.next(Step::Queue) {
             if run.of.acknowledges() {
                 self.qps.expect_send_queue(run.of.qpn());
-                self.units.timers.expect(self.qps.slot_of(run.of.qpn()));
             } else {
                 self.qps.expect_receives(run.of.qpn(), run.frames.min(LEARNT));
             }
@@ -73,6 +75,7 @@ impl<P: Port> Engine<P> {
         }
         if let Some(slot) = slot(turns::QUEUE) {
             self.qps.expect_send_queue(slot);
+            self.units.timers.expect(slot);
         }
         if let Some(slot) = slot(turns::REQUESTS) {
             self.qps.expect_requests(slot);

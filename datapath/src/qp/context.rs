@@ -14,14 +14,13 @@ use super::state::{QpState, QpType};
 use super::unreliable::Incoming;
 use crate::counters::QpCounters;
 use crate::memory::{Access, ProtectionDomainId};
-use crate::queue::{QpShared, SendQueueReader, WcStatus};
+use crate::queue::{SendQueueReader, WcStatus};
 use crate::sched::SchedFlags;
 use crate::stream::{RxStream, SlotKind, TxRecovery, TxStream, Watchdog};
 use crate::time::Time;
 use cc_dctcp::Controller;
 use core::mem::offset_of;
 use sr_recovery::Generation;
-use std::sync::Arc;
 use wire::{Msn, NakCode, Psn, Ssn, Template, WireMode};
 
 /// Bytes of a QPC at most: the paper's 210, rounded up to whole cache lines.
@@ -199,15 +198,14 @@ pub(crate) struct QpCold {
     pub refusal: Option<(Psn, NakCode)>,
     pub receives: Receives,
     // Of requests that go out.
-    pub shared: Arc<QpShared>,
     pub send_queue: SendQueueReader,
     /// By send-queue position, as many as the ring has entries.
     pub sq_entries: Box<[SqEntry]>,
     pub failure: Option<PendingFailure>,
     pub rnr: Option<RnrWait>,
-    pub watchdog: Watchdog,
     /// Our READs and atomics under way; `None` if `max_rd_atomic` is 0.
     pub reads: Option<Box<Reads>>,
+    pub watchdog: Watchdog,
     // What is needed when something is not as it mostly is.
     pub attributes: Attributes,
     /// Where unacknowledged WRITEs go, if the order of those that overlap counts.
@@ -233,7 +231,7 @@ pub(crate) struct QpCold {
     pub response_lives: ResponseLives,
 }
 
-const _: () = assert!(QpCold::RECEIVING <= 128 && QpCold::SENDING <= 256, "two cache lines and four");
+const _: () = assert!(QpCold::RECEIVING <= 64 && QpCold::SENDING <= 192, "a cache line and three");
 
 /// Generations of the streams of responses of a queue pair's slot.
 #[derive(Clone, Copy, Debug, Default)]
@@ -253,9 +251,9 @@ pub(crate) fn entry_of(entries: &mut [SqEntry], position: u32) -> &mut SqEntry {
 
 impl QpCold {
     /// Bytes from its start that requests of the peer's need.
-    pub const RECEIVING: usize = offset_of!(Self, shared);
+    pub const RECEIVING: usize = offset_of!(Self, send_queue);
     /// Bytes from its start that requests of our own need as well.
-    pub const SENDING: usize = offset_of!(Self, attributes);
+    pub const SENDING: usize = offset_of!(Self, watchdog) + Watchdog::FIRST;
 
     /// The entry of the request at a send-queue position.
     #[inline]

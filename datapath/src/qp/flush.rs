@@ -37,13 +37,13 @@ pub(crate) fn abort(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
 #[cold]
 pub(crate) fn fail_sends(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: PendingFailure) {
     qpc.id.state = QpState::Sqe;
-    cold.shared.set_state(QpState::Sqe);
+    cold.send_queue.shared().set_state(QpState::Sqe);
     flush_and_rest(qpc, cold, units, Some(failure));
 }
 
 fn enter_err(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Option<PendingFailure>) {
     qpc.id.state = QpState::Err;
-    cold.shared.set_state(QpState::Err);
+    cold.send_queue.shared().set_state(QpState::Err);
     stop_streams(qpc, cold, units);
     flush_and_rest(qpc, cold, units, failure);
     if cold.receives.srq().is_some() {
@@ -62,7 +62,7 @@ pub(crate) fn flush_and_rest(
     rest_for_good(qpc, cold);
     let receives_left = qpc.id.state.flushes_recvs() && has_own_receive(qpc, cold);
     if qpc.req.head != cold.send_queue.tail() || receives_left {
-        cold.shared.ring();
+        cold.send_queue.shared().ring();
     }
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn flush_and_rest(
 pub(crate) fn rest_for_good(qpc: &mut Qpc, cold: &QpCold) {
     if qpc.sched.contains(SchedFlags::ACTIVE) {
         qpc.sched.remove(SchedFlags::ACTIVE);
-        cold.shared.deactivate();
+        cold.send_queue.shared().deactivate();
     }
 }
 

@@ -47,6 +47,11 @@ impl Receives {
         }
     }
 
+    /// Whether they are taken from a shared queue.
+    pub const fn are_shared(&self) -> bool {
+        matches!(self, Self::Shared(_))
+    }
+
     /// Starts to fetch the state of an own queue, and `count` receives from `head` on. A shared one is everybody's, and at hand.
     #[inline]
     pub fn expect(&self, head: u32, count: u32) {

@@ -4,6 +4,7 @@ use super::context::{QpCold, Qpc, ResponseLives};
 use crate::memory::MemoryTable;
 use crate::prefetch;
 use crate::qpn::{EngineId, FIRST_FREE_QPN, QPN_BITS};
+use crate::sched::SchedFlags;
 use sr_recovery::Generation;
 use std::collections::VecDeque;
 
@@ -89,6 +90,7 @@ impl QpTable {
 
     /// Puts a queue pair into its slot.
     pub fn insert(&mut self, slot: u32, hot: Qpc, cold: Box<QpCold>) {
+        debug_assert_eq!(hot.sched.contains(SchedFlags::SHARES_RECEIVES), cold.receives.are_shared());
         self.hot[slot as usize] = hot;
         self.cold[slot as usize] = Some(cold);
     }
@@ -221,7 +223,11 @@ impl QpTable {
     /// The next `count` receives of the queue pair with that QPN, soon after [`QpTable::expect_receiving`].
     #[inline]
     pub(crate) fn expect_receives(&self, qpn: u32, count: u32) {
-        if let Some((hot, cold)) = self.peek(qpn) {
+        let slot = self.slot_of(qpn) as usize;
+        if let Some(hot) = self.hot.get(slot)
+            && !hot.sched.contains(SchedFlags::SHARES_RECEIVES)
+            && let Some(Some(cold)) = self.cold.get(slot)
+        {
             cold.receives.expect(hot.rsp.recv_head, count);
         }
     }

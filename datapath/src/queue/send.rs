@@ -293,6 +293,12 @@ pub struct SendQueueReader {
 }
 
 impl SendQueueReader {
+    /// What the queue pair's application sees of it, the positions of this queue among it.
+    #[inline]
+    pub(crate) fn shared(&self) -> &QpShared {
+        &self.ring.positions().0
+    }
+
     /// Starts to fetch the queue's state.
     #[inline]
     pub(crate) fn expect(&self) {

@@ -36,6 +36,8 @@ bitflags::bitflags! {
         const ORDERED_OVERLAP = 1024;
         /// Nothing of the peer's is placed out of order, or before it was verified: an attribute, asked for with each packet.
         const STRICT_PLACEMENT = 2048;
+        /// Its receives are taken from a shared queue: for who looks ahead, so that the other part need not be there.
+        const SHARES_RECEIVES = 4096;
     }
 }
 

@@ -11,16 +11,38 @@ const BUCKET_NS_LOG2: u32 = 13;
 const BUCKETS: usize = 4096;
 const NONE: u32 = u32::MAX;
 
-/// One timer of a queue pair.
+/// One timer of a queue pair. No two lines have parts of it.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(16))]
 struct Link {
     next: u32,
     prev: u32,
-    bucket: u32,
-    deadline: Time,
+    due: Due,
 }
 
-const UNARMED: Link = Link { next: NONE, prev: NONE, bucket: NONE, deadline: Time::NEVER };
+const UNARMED: Link = Link { next: NONE, prev: NONE, due: Due::NEVER };
+
+/// Two numbers in one word: in what bucket a timer is due, counted from time 0, and in which one it stands, a slot of the wheel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Due(u64);
+
+impl Due {
+    /// As late as [`Time::NEVER`], for which no timer is armed.
+    const NEVER: Self = Self::new(wanted_at(Time::NEVER), 0);
+
+    const fn new(wanted: u64, bucket: u32) -> Self {
+        Self(wanted * BUCKETS as u64 + bucket as u64)
+    }
+
+    /// The bucket that was wanted.
+    const fn wanted(self) -> u64 {
+        self.0 / BUCKETS as u64
+    }
+
+    const fn bucket(self) -> u32 {
+        bucket_of(self.0)
+    }
+}
 
 /// The wheel.
 #[derive(Debug)]
@@ -50,20 +72,19 @@ impl TimerWheel {
         }
     }
 
-    /// Arms the timer of `slot`, or moves it forward; a later deadline than the armed one changes nothing.
+    /// Arms the timer of `slot`, or moves it forward; a deadline in the bucket of the armed one, or later, changes nothing.
     pub fn arm(&mut self, slot: u32, deadline: Time) {
-        if self.links[slot as usize].deadline <= deadline {
+        let wanted = wanted_at(deadline);
+        if self.links[slot as usize].due.wanted() <= wanted {
             return;
         }
         self.disarm(slot);
-        // A bucket fires when it has passed as a whole: no timer fires early.
-        let wanted = (deadline.0 >> BUCKET_NS_LOG2) + 1;
         let last = self.cursor + BUCKETS as u64 - 1;
-        let wanted = wanted.clamp(self.cursor, last);
-        self.first = self.first.min(wanted);
-        let bucket = bucket_of(wanted);
+        let place = wanted.clamp(self.cursor, last);
+        self.first = self.first.min(place);
+        let bucket = bucket_of(place);
         let head = self.heads[bucket as usize];
-        self.links[slot as usize] = Link { next: head, prev: NONE, bucket, deadline };
+        self.links[slot as usize] = Link { next: head, prev: NONE, due: Due::new(wanted, bucket) };
         if head != NONE {
             self.links[head as usize].prev = slot;
         }
@@ -75,16 +96,17 @@ impl TimerWheel {
     /// Disarms the timer of `slot`.
     pub fn disarm(&mut self, slot: u32) {
         let link = core::mem::replace(&mut self.links[slot as usize], UNARMED);
-        if link.bucket == NONE {
+        if link.due == Due::NEVER {
             return;
         }
+        let bucket = link.due.bucket() as usize;
         if link.next != NONE {
             self.links[link.next as usize].prev = link.prev;
         }
         if link.prev == NONE {
-            self.heads[link.bucket as usize] = link.next;
+            self.heads[bucket] = link.next;
             if link.next == NONE {
-                self.occupied[link.bucket as usize / 64] &= !(1 << (link.bucket % 64));
+                self.occupied[bucket / 64] &= !(1 << (bucket % 64));
             }
         } else {
             self.links[link.prev as usize].next = link.next;
@@ -161,6 +183,11 @@ impl TimerWheel {
         }
         None
     }
+}
+
+/// Where a timer belongs. A bucket fires when it has passed as a whole: no timer fires early.
+const fn wanted_at(deadline: Time) -> u64 {
+    (deadline.0 >> BUCKET_NS_LOG2) + 1
 }
 
 /// Index of a bucket counted from time 0.

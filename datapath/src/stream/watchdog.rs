@@ -2,6 +2,7 @@
 
 use super::rtt::{RtoConfig, RttEstimator};
 use crate::time::Time;
+use core::mem::offset_of;
 
 /// Longest period of a queue pair whose `timeout` is 0: its retransmission timer still needs an upper end.
 const RTO_CEILING_NS: u64 = 1_000_000_000;
@@ -59,7 +60,7 @@ impl Backoff {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Watchdog {
-    // Both first: acknowledgements and new packets need no more.
+    // Both first ([`Watchdog::FIRST`]).
     /// Round-trip times of the stream.
     pub rtt: RttEstimator,
     config: WatchdogConfig,
@@ -79,6 +80,10 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
+    /// Bytes from its start that acknowledgements and new packets need.
+    pub(crate) const FIRST: usize =
+        offset_of!(Self, config) + offset_of!(WatchdogConfig, rto) + size_of::<RtoConfig>();
+
     /// A watchdog that has seen nothing yet.
     #[must_use]
     pub fn new(config: WatchdogConfig) -> Self {

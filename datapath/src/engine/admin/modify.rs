@@ -57,7 +57,7 @@ impl<P: Port> Engine<P> {
         match to {
             QpState::Reset => {
                 // Before the queues are emptied, so that nothing is posted into the next life.
-                cold.shared.set_state(QpState::Reset);
+                cold.send_queue.shared().set_state(QpState::Reset);
                 reset(qpc, cold, &mut self.units);
             }
             QpState::Err => qp::abort(qpc, cold, &mut self.units),
@@ -83,7 +83,7 @@ impl<P: Port> Engine<P> {
             responses.watchdog.configure(watchdog);
         }
         qpc.id.state = to;
-        cold.shared.set_state(to);
+        cold.send_queue.shared().set_state(to);
         if from != to {
             qp::tell_if_drained(qpc, cold, &mut self.units);
         }

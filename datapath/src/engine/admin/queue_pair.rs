@@ -136,7 +136,8 @@ impl<P: Port> Engine<P> {
         let (recv, recv_reader) = recv_queue(&QueueCaps { max_recv_wr: own_recvs, ..config.caps }, &shared);
         let old = self.qps.hot(slot);
         // Queues of the engine may still name the slot; generations outlive the queue pair.
-        let sched = old.sched & SchedFlags::LISTED;
+        let mut sched = old.sched & SchedFlags::LISTED;
+        sched.set(SchedFlags::SHARES_RECEIVES, config.srq.is_some());
         let generation = old.rx.generation().wrapping_add(1);
         let mut hot = vacant();
         hot.id.qpn = qpn;
@@ -151,7 +152,6 @@ impl<P: Port> Engine<P> {
         let cold = QpCold {
             slot,
             attributes: Attributes { qp_type: config.qp_type, attr, window: config.window },
-            shared: Arc::clone(&shared),
             send_queue: send_reader,
             receives: config.srq.map_or(Receives::Own(recv_reader), |srq| Receives::Shared(Taken::new(srq))),
             send_cq: config.send_cq,
@@ -256,9 +256,9 @@ impl<P: Port> Engine<P> {
         qp::flush_taken(qpc, cold, &mut self.units);
         self.units.memory.unbind_queue_pair(qpn);
         qpc.id.state = QpState::Reset;
-        cold.shared.set_state(QpState::Reset);
+        cold.send_queue.shared().set_state(QpState::Reset);
         // The one that a thread is about to ring holds the slot until it comes.
-        let doorbell_due = cold.shared.close() && !qpc.sched.contains(SchedFlags::ACTIVE);
+        let doorbell_due = cold.send_queue.shared().close() && !qpc.sched.contains(SchedFlags::ACTIVE);
         let removed = self.qps.remove(slot, doorbell_due);
         self.note_crowd();
         removed

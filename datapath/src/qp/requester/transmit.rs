@@ -408,12 +408,12 @@ pub(crate) fn rest(qpc: &mut Qpc, cold: &QpCold, quietly: bool) -> bool {
         return false;
     }
     if quietly {
-        cold.shared.rest_quietly();
+        cold.send_queue.shared().rest_quietly();
         qpc.sched.remove(SchedFlags::ACTIVE);
         return false;
     }
-    cold.shared.deactivate();
-    let awake = has_new_work(qpc, cold) && cold.shared.reactivate();
+    cold.send_queue.shared().deactivate();
+    let awake = has_new_work(qpc, cold) && cold.send_queue.shared().reactivate();
     qpc.sched.set(SchedFlags::ACTIVE, awake);
     awake
 }
