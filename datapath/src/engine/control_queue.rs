@@ -30,7 +30,7 @@ pub(crate) enum ControlKind {
 
 impl ControlKind {
     /// The PSN and the reason, if it tells of a response that cannot be had: that is older than anything refused, and
-    /// acknowledges nothing behind it.
+    /// acknowledges nothing behind it. Where it is not before ePSN it is of a former life.
     pub const fn withdrawn(self) -> Option<(Psn, NakCode)> {
         if let Self::Withdrawn { psn } = self { Some((psn, NakCode::RemoteAccess)) } else { None }
     }

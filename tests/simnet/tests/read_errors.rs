@@ -257,7 +257,8 @@ fn memory_withdrawn_when_some_of_it_was_lost_and_so_is_the_answer() {
 #[test]
 fn memory_withdrawn_when_some_of_it_was_lost_and_a_request_is_refused() {
     for recovery in [RecoveryPolicy::SelectiveRepeat, RecoveryPolicy::GoBackN] {
-        let Bench { mut rig, a, b, local, .. } = bench(QpOptions { recovery, ..QpOptions::default() });
+        let Bench { mut rig, a, b, local, .. } =
+            bench(QpOptions { recovery, timeout: 0, ..QpOptions::default() });
         let gone = rig.region(b.node(), 1000);
         let up = rig.up(b);
         rig.net.set_filter(up, drop_numbers(2..1000, |passing| passing.kind() == FrameKind::Data));
@@ -270,6 +271,33 @@ fn memory_withdrawn_when_some_of_it_was_lost_and_a_request_is_refused() {
         rig.run_until(|rig| rig.sends(a).len() == 2, 60 * SECOND_NS).unwrap();
         let ends: Vec<_> = rig.sends(a).iter().map(|done| done.status).collect();
         assert_eq!(ends, [WcStatus::RemAccessErr, WcStatus::WrFlushErr], "{recovery:?}");
+        rig.run_until_quiet(SECOND_NS).expect("both ends are in ERR");
+        assert_eq!([rig.state(a), rig.state(b)], [QpState::Err; 2], "{recovery:?}");
+    }
+}
+
+/// The same with a READ behind it, of which something is lost, too, or for which the window has no room: what the peer says of the
+/// first one again must set it free.
+#[test]
+fn a_response_that_is_kept_back_keeps_no_other_one_back() {
+    for (window, lost) in [(128, 1), (4, 0)] {
+        let Bench { mut rig, a, b, local, remote } =
+            bench(QpOptions { window, timeout: 0, ..QpOptions::default() });
+        let gone = rig.region(b.node(), 1000);
+        let up = rig.up(a);
+        rig.net.set_filter(up, drop_all(|passing: &Passing<'_>| passing.is_read_ack()));
+        rig.post(a, &Work::read(local.at(0, 1000), gone.all()));
+        rig.run_until(|rig| rig.sends(a).len() == 1, LIMIT_NS).unwrap();
+        rig.deregister(gone);
+        rig.net.clear_filter(up);
+        let back = rig.up(b);
+        rig.net.set_filter(back, drop_numbers(0..lost, |passing| passing.kind() == FrameKind::Data));
+        rig.post(a, &Work::read(local.at(2000, 200), remote.at(0, 200)));
+        rig.run_until(|rig| rig.sends(a).len() == 2, 5 * SECOND_NS)
+            .unwrap_or_else(|stuck| panic!("window {window}: {stuck:?}"));
+        assert!(rig.sends(a).iter().all(|done| done.status == WcStatus::Success), "{:?}", rig.sends(a));
+        rig.run_until_quiet(SECOND_NS).expect("all is acknowledged");
+        assert_eq!([rig.state(a), rig.state(b)], [QpState::Rts; 2], "window {window}");
     }
 }
 

@@ -179,6 +179,15 @@ impl ConnectionPlan {
         flows.flat_map(|flow| &flow.script.messages).any(|message| message.kind.has_response())
     }
 
+    /// Streams of responses that the node may keep back at the end, unacknowledged: their memory is gone (docs/adr/0014).
+    pub fn kept_back(&self, node: usize) -> usize {
+        let may_be = |life: &LifePlan| {
+            let sides = (0..2).filter(|&side| self.nodes[1 - side] == node);
+            sides.filter(|&side| life.flows[side].script.answered() > 0 && life.ends_target(side)).count()
+        };
+        self.lives.last().map_or(0, may_be)
+    }
+
     /// True if neither an error nor a RESET belongs to its lives.
     pub fn is_clean(&self) -> bool {
         !self.lethal && !self.cramped && self.lives.len() == 1 && !self.lives[0].may_fail(self)
@@ -196,6 +205,13 @@ impl LifePlan {
     pub fn unbinds(&self) -> bool {
         let mut messages = self.flows.iter().flat_map(|flow| &flow.script.messages);
         messages.any(|message| message.kind == Kind::Unbind)
+    }
+
+    /// True if what a flow's READs read ends while the queue pairs live.
+    fn ends_target(&self, flow: usize) -> bool {
+        let ends = |withdrawal: Withdrawal| withdrawal.flow == flow && !withdrawal.source;
+        let mut messages = self.flows[flow].script.messages.iter();
+        self.withdrawal.is_some_and(ends) || self.unbinds() || messages.any(|message| message.invalidates)
     }
 
     /// Messages that something is wrong with.

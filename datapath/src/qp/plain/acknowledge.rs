@@ -25,7 +25,8 @@ pub(crate) fn write_ack(
     let rsp = &cold.plain.as_deref()?.rsp;
     let ack = (Syndrome::ACK, rsp.taken.prev());
     let withdrawn = kind.and_then(ControlKind::withdrawn);
-    if rsp.resources.is_pending() && withdrawn.is_none() {
+    let may_pass = withdrawn.map_or(!rsp.resources.is_pending(), |(psn, _)| psn.is_before(epsn));
+    if !may_pass {
         return None;
     }
     let (syndrome, psn) = match (withdrawn.or(cold.refusal), kind) {

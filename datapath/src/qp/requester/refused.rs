@@ -44,19 +44,28 @@ pub(super) fn on_refusal(
     }
 }
 
-/// An error NAK of a request that is acknowledged: its response cannot be had, because the peer has withdrawn its memory.
+/// An error NAK of a request that is acknowledged: its response cannot be had, because the peer has withdrawn its memory. If all
+/// of it is here, the peer does not know, and is told again: it would keep back what comes behind it.
 #[cold]
 pub(super) fn on_late_nak(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, code: NakCode, refused: Psn) {
-    let Some(position) = find_message(qpc, cold, refused) else { return };
-    if code == NakCode::PsnSequence || !cold.send_queue.wqe(position).opcode.has_response() {
-        return;
-    }
-    let rslot = cold.entry(position).ssn;
-    if cold.reads.as_deref().is_none_or(|reads| reads.is_answered(rslot)) {
+    if code == NakCode::PsnSequence {
         return;
     }
     units.counters.rx_error_naks += 1;
-    fail_from(qpc, cold, units, refused, status_of(code));
+    if is_unanswered(qpc, cold, refused) {
+        fail_from(qpc, cold, units, refused, status_of(code));
+    } else if let Some(reads) = cold.reads.as_deref_mut() {
+        reads.owed.insist();
+        units.owe_read_ack(cold.slot, qpc);
+    }
+}
+
+/// Whether the request at `psn` waits for its response.
+fn is_unanswered(qpc: &Qpc, cold: &QpCold, psn: Psn) -> bool {
+    let Some(position) = find_message(qpc, cold, psn) else { return false };
+    let rslot = cold.entry(position).ssn;
+    cold.send_queue.wqe(position).opcode.has_response()
+        && cold.reads.as_deref().is_some_and(|reads| !reads.is_answered(rslot))
 }
 
 pub(in crate::qp) const fn status_of(code: NakCode) -> WcStatus {

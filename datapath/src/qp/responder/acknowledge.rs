@@ -80,7 +80,11 @@ fn write_other(
 
 /// What to say of requests.
 fn answer_requests(qpc: &Qpc, cold: &QpCold, units: &mut Units, kind: Option<ControlKind>) -> Option<Answer> {
-    if let Some((psn, code)) = kind.and_then(ControlKind::withdrawn).or(cold.refusal) {
+    let withdrawn = kind.and_then(ControlKind::withdrawn);
+    if withdrawn.is_some_and(|(psn, _)| !psn.is_before(qpc.rx.epsn())) {
+        return None;
+    }
+    if let Some((psn, code)) = withdrawn.or(cold.refusal) {
         units.counters.tx_error_naks += 1;
         return Some(Answer { syndrome: Syndrome::Nak(code), psn, ..in_order(qpc.rx.epsn()) });
     }

@@ -1,6 +1,6 @@
 //! READ-ACKs, and the timers and losses of a response stream.
 
-use super::respond::is_kept_back;
+use super::respond::{arm_timer, is_kept_back};
 use super::responses::Responses;
 use crate::counters::count;
 use crate::engine::Units;
@@ -42,6 +42,8 @@ pub(crate) fn on_read_ack(
     }
     if acked > 0 {
         responses.release();
+        // It may rest because of a response that was kept back.
+        arm_timer(cold.slot, responses, units);
     }
     settle(qpc, cold, units);
 }

@@ -71,9 +71,8 @@ pub(super) fn refuse(
     }
 }
 
-/// Tells the peer that what it misses of the response to the READ at `psn` cannot be had. All of it was sent before: if the
-/// peer has it after all, because what it said of it was late, it hears nothing new, and the queue pair lives on
-/// (docs/adr/0014).
+/// Tells the peer that what it misses of the response to the READ at `psn` cannot be had. It was sent before: if the peer has it
+/// after all, because what it said of it was late or lost, it says so again, and the queue pair lives on (docs/adr/0014).
 #[cold]
 pub(in crate::qp) fn tell_withdrawn(qpc: &Qpc, slot: u32, units: &mut Units, psn: Psn) {
     units.counters.resp_remote_access_errors += 1;

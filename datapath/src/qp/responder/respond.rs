@@ -39,7 +39,8 @@ pub(crate) fn transmit_responses<T: TxSlots>(
     let Some(responses) = cold.responses.as_deref_mut().filter(|_| qpc.id.state.receives()) else {
         return TransmitEnd::Done { ready: false };
     };
-    let mut turn = Turn { qpc, slot, responses, units, slots };
+    let refuses = cold.refusal.is_some();
+    let mut turn = Turn { qpc, slot, refuses, responses, units, slots };
     let result =
         turn.send_probes().and_then(|()| turn.send_retries(grant)).and_then(|()| turn.send_new(grant));
     arm_timer(slot, responses, units);
@@ -60,6 +61,8 @@ struct Turn<'a, T> {
     qpc: &'a Qpc,
     /// Of the queue pair.
     slot: u32,
+    /// It refuses requests already, and is to end.
+    refuses: bool,
     responses: &'a mut Responses,
     units: &'a mut Units,
     slots: &'a mut T,
@@ -125,7 +128,7 @@ impl<T: TxSlots> Turn<'_, T> {
     }
 
     /// Sends a packet once more, unless it belongs to what was cut off, or cannot be read any more: the peer may have it, and
-    /// its acknowledgement be lost. If the peer seems to miss it, it is told.
+    /// its acknowledgement be lost. If the peer seems to miss it, it is told; if the queue pair is to end, that is its end.
     fn send_again(&mut self, psn: Psn) -> Result<usize, Stop> {
         if !self.responses.serves(psn) {
             return Ok(0);
@@ -136,13 +139,13 @@ impl<T: TxSlots> Turn<'_, T> {
                 self.responses.resent += 1;
                 Ok(payload)
             }
-            Err(Stop::Revoked { request_psn, .. }) => {
+            Err(Stop::Revoked { request_psn, .. }) if !(self.refuses && self.responses.missed) => {
                 if core::mem::take(&mut self.responses.missed) {
                     tell_withdrawn(self.qpc, self.slot, self.units, request_psn);
                 }
                 Ok(0)
             }
-            Err(Stop::PortFull) => Err(Stop::PortFull),
+            Err(stop) => Err(stop),
         }
     }
 

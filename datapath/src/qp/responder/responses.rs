@@ -64,7 +64,8 @@ pub(crate) struct Responses {
     order: VecDeque<u8>,
     /// Behind the last response accepted.
     end: Psn,
-    /// The peer misses something, as a NACK says, or a request that came again, since it last acknowledged anything.
+    /// The peer seems to miss something, as a NACK says, or a request that came again, since it last acknowledged anything or was
+    /// told that it cannot be had.
     pub missed: bool,
     /// First PSN of a response whose memory may not be read any more: nothing from there on is sent.
     cut: Option<Psn>,
