@@ -223,10 +223,8 @@ impl QpTable {
     /// The next `count` receives of the queue pair with that QPN, soon after [`QpTable::expect_receiving`].
     #[inline]
     pub(crate) fn expect_receives(&self, qpn: u32, count: u32) {
-        let slot = self.slot_of(qpn) as usize;
-        if let Some(hot) = self.hot.get(slot)
+        if let Some((hot, cold)) = self.peek(qpn)
             && !hot.sched.contains(SchedFlags::SHARES_RECEIVES)
-            && let Some(Some(cold)) = self.cold.get(slot)
         {
             cold.receives.expect(hot.rsp.recv_head, count);
         }

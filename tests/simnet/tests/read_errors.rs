@@ -210,22 +210,31 @@ fn memory_withdrawn_when_all_of_it_has_arrived() {
     }
 }
 
+/// A READ whose responses were all sent once, those from number `lost` on are lost, and whose memory is withdrawn then. Returns the
+/// key that ended.
+fn withdrawn_when_some_of_it_was_lost(options: QpOptions, lost: u64) -> (Bench, Region) {
+    let mut bench = bench(options);
+    let Bench { rig, a, b, local, .. } = &mut bench;
+    let gone = rig.region(b.node(), 1000);
+    let up = rig.up(*b);
+    let responses = |passing: &Passing<'_>| {
+        passing.packet.is_some_and(|packet| packet.opcode().kind() == Kind::ReadResponse)
+    };
+    rig.net.set_filter(up, drop_numbers(lost..1000, responses));
+    rig.post(*a, &Work::read(local.at(0, 1000), gone.all()));
+    rig.run_until(|rig| rig.counters(*b).tx_responses == 4, LIMIT_NS).unwrap();
+    rig.deregister(gone);
+    rig.net.clear_filter(up);
+    (bench, gone)
+}
+
 /// The requester asks again for what it misses, and hears that it is gone.
 #[test]
 fn memory_withdrawn_when_some_of_it_was_lost() {
     for recovery in [RecoveryPolicy::SelectiveRepeat, RecoveryPolicy::GoBackN] {
         for lost in [0, 2, 3] {
-            let Bench { mut rig, a, b, local, .. } = bench(QpOptions { recovery, ..QpOptions::default() });
-            let gone = rig.region(b.node(), 1000);
-            let up = rig.up(b);
-            let responses = |passing: &Passing<'_>| {
-                passing.packet.is_some_and(|packet| packet.opcode().kind() == Kind::ReadResponse)
-            };
-            rig.net.set_filter(up, drop_numbers(lost..1000, responses));
-            rig.post(a, &Work::read(local.at(0, 1000), gone.all()));
-            rig.run_until(|rig| rig.counters(b).tx_responses == 4, LIMIT_NS).unwrap();
-            rig.deregister(gone);
-            rig.net.clear_filter(up);
+            let options = QpOptions { recovery, ..QpOptions::default() };
+            let (Bench { mut rig, a, b, .. }, _) = withdrawn_when_some_of_it_was_lost(options, lost);
             rig.run_until(|rig| rig.sends(a).len() == 1, 60 * SECOND_NS).unwrap();
             assert_eq!(rig.sends(a)[0].status, WcStatus::RemAccessErr, "{recovery:?}, from {lost} on");
             rig.run_until_quiet(SECOND_NS).expect("nobody asks any more");
@@ -239,13 +248,9 @@ fn memory_withdrawn_when_some_of_it_was_lost() {
 #[test]
 fn memory_withdrawn_when_some_of_it_was_lost_and_so_is_the_answer() {
     for recovery in [RecoveryPolicy::SelectiveRepeat, RecoveryPolicy::GoBackN] {
-        let Bench { mut rig, a, b, local, .. } = bench(QpOptions { recovery, ..QpOptions::default() });
-        let gone = rig.region(b.node(), 1000);
+        let options = QpOptions { recovery, ..QpOptions::default() };
+        let (Bench { mut rig, a, b, .. }, _) = withdrawn_when_some_of_it_was_lost(options, 2);
         let up = rig.up(b);
-        rig.net.set_filter(up, drop_numbers(2..1000, |passing| passing.kind() == FrameKind::Data));
-        rig.post(a, &Work::read(local.at(0, 1000), gone.all()));
-        rig.run_until(|rig| rig.counters(b).tx_responses == 4, LIMIT_NS).unwrap();
-        rig.deregister(gone);
         rig.net.set_filter(up, drop_numbers(0..3, |passing| passing.kind() == FrameKind::ErrorNak));
         rig.run_until(|rig| rig.sends(a).len() == 1, 60 * SECOND_NS).unwrap();
         assert_eq!(rig.sends(a)[0].status, WcStatus::RemAccessErr, "{recovery:?}");
@@ -257,15 +262,8 @@ fn memory_withdrawn_when_some_of_it_was_lost_and_so_is_the_answer() {
 #[test]
 fn memory_withdrawn_when_some_of_it_was_lost_and_a_request_is_refused() {
     for recovery in [RecoveryPolicy::SelectiveRepeat, RecoveryPolicy::GoBackN] {
-        let Bench { mut rig, a, b, local, .. } =
-            bench(QpOptions { recovery, timeout: 0, ..QpOptions::default() });
-        let gone = rig.region(b.node(), 1000);
-        let up = rig.up(b);
-        rig.net.set_filter(up, drop_numbers(2..1000, |passing| passing.kind() == FrameKind::Data));
-        rig.post(a, &Work::read(local.at(0, 1000), gone.all()));
-        rig.run_until(|rig| rig.counters(b).tx_responses == 4, LIMIT_NS).unwrap();
-        rig.deregister(gone);
-        rig.net.clear_filter(up);
+        let options = QpOptions { recovery, timeout: 0, ..QpOptions::default() };
+        let (Bench { mut rig, a, b, local, .. }, gone) = withdrawn_when_some_of_it_was_lost(options, 2);
         // A key that ended.
         rig.post(a, &Work::write(local.at(0, 100), gone.at(0, 100)));
         rig.run_until(|rig| rig.sends(a).len() == 2, 60 * SECOND_NS).unwrap();

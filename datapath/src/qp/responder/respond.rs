@@ -139,10 +139,10 @@ impl<T: TxSlots> Turn<'_, T> {
                 self.responses.resent += 1;
                 Ok(payload)
             }
-            Err(Stop::Revoked { request_psn, .. }) if !(self.refuses && self.responses.missed) => {
-                if core::mem::take(&mut self.responses.missed) {
-                    tell_withdrawn(self.qpc, self.slot, self.units, request_psn);
-                }
+            Err(Stop::Revoked { .. }) if !self.responses.missed => Ok(0),
+            Err(Stop::Revoked { request_psn, .. }) if !self.refuses => {
+                self.responses.missed = false;
+                tell_withdrawn(self.qpc, self.slot, self.units, request_psn);
                 Ok(0)
             }
             Err(stop) => Err(stop),
