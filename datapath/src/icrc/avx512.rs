@@ -6,19 +6,54 @@
 //! that ICRC begins with and the headers stand at the end of one or two blocks, and the payload begins a new one.
 
 use super::masks::{HEADERS_MAX, LINE, Masks};
-use super::polynomial::{FOLD_128, FOLD_256, FOLD_384, FOLD_512, distances};
+use super::polynomial::{FOLD_512, distances, ends};
 use super::{ICRC_LEN, columns, lanes};
 use core::arch::asm;
 use core::arch::x86_64::*;
 use core::ptr::NonNull;
 use wire::icrc::ONES;
 
+/// Lanes of a block.
+const LANES: usize = LINE / lanes::LANE;
 /// Blocks of payload from which on the columns are faster: those that are left of them cost as much as half of this.
 const COLUMNS_MIN: usize = 2 * columns::HISTORY;
 /// Multipliers that move ahead by as many blocks, up to the longest payload of a packet.
 static BLOCKS: [[i64; 2]; 65] = distances(LINE);
 /// By as many bytes, up to a block.
 static BYTES: [[i64; 2]; LINE + 1] = distances(1);
+
+/// How the last blocks of a message come to its end.
+#[repr(align(64))]
+pub(super) struct Ends([[i64; 2]; columns::HISTORY * LANES]);
+/// With so many bytes behind the last of them.
+static ENDS: [Ends; LINE + 1] = {
+    let multipliers = ends::<{ LINE + 1 }, { columns::HISTORY * LANES }>();
+    let mut all = [const { Ends([[0; 2]; columns::HISTORY * LANES]) }; LINE + 1];
+    let mut rest = 0;
+    while rest < all.len() {
+        all[rest].0 = multipliers[rest];
+        rest += 1;
+    }
+    all
+};
+
+impl Ends {
+    /// Multipliers of the block `index` of them.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
+    pub(super) fn of(&self, index: usize) -> __m512i {
+        let lanes: &[[i64; 2]] = &self.0[index * LANES..][..LANES];
+        // SAFETY: as long as a block.
+        unsafe { _mm512_loadu_si512(lanes.as_ptr().cast()) }
+    }
+
+    /// Those of the last one.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
+    fn of_last(&self) -> __m512i {
+        self.of(columns::HISTORY - 1)
+    }
+}
 
 /// Whether the processor has what the functions here need.
 pub(super) fn is_supported() -> bool {
@@ -49,7 +84,7 @@ pub(super) unsafe fn compute<const GFNI: bool>(frame_from_l3: &[u8]) -> Option<u
     // SAFETY: `headers` hold at most two blocks with the ones; `body` is readable and not written.
     unsafe {
         let begun = begin(headers, masks);
-        Some(finish(fold::<GFNI, false>(begun, body.as_ptr(), core::ptr::null_mut(), body.len(), 0)))
+        Some(fold::<GFNI, false>(begun, body.as_ptr(), core::ptr::null_mut(), body.len(), 0))
     }
 }
 
@@ -84,7 +119,7 @@ pub(super) unsafe fn copy<const GFNI: bool>(
         let bytes = _mm512_maskz_loadu_epi8(mask, source.as_ptr().cast());
         _mm512_mask_storeu_epi8(headers.as_mut_ptr().add(at).cast(), mask, bytes);
         let (source, target) = (source.as_ptr().add(lead), body.as_mut_ptr());
-        Some(finish(fold::<GFNI, true>(begin(headers, masks), source, target, len - lead, pad)))
+        Some(fold::<GFNI, true>(begin(headers, masks), source, target, len - lead, pad))
     }
 }
 
@@ -107,7 +142,7 @@ pub(super) unsafe fn place<const GFNI: bool>(
     // SAFETY: `headers` hold at most two blocks with the ones; `body` is readable, and `target` as the caller promises.
     unsafe {
         let begun = begin(headers, masks);
-        Some(finish(fold::<GFNI, true>(begun, body.as_ptr(), target.as_ptr(), body.len(), 0)))
+        Some(fold::<GFNI, true>(begun, body.as_ptr(), target.as_ptr(), body.len(), 0))
     }
 }
 
@@ -147,7 +182,7 @@ pub(super) unsafe fn emit<const GFNI: bool>(
             acc = then(acc, from_table(&BYTES[lead]), at_the_end(bytes, lead));
             (source, target) = (source.add(lead), target.add(lead));
         }
-        let icrc = finish(fold::<GFNI, true>(acc, source, target, len - lead, body - len));
+        let icrc = fold::<GFNI, true>(acc, source, target, len - lead, body - len);
         start.add(headers + body).cast::<[u8; ICRC_LEN]>().write(icrc.to_le_bytes());
     }
 }
@@ -176,7 +211,7 @@ const fn from(first: usize) -> __mmask64 {
 /// `acc` moved ahead by the distance of `constants`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
-fn moved(acc: __m512i, constants: __m512i) -> (__m512i, __m512i) {
+pub(super) fn moved(acc: __m512i, constants: __m512i) -> (__m512i, __m512i) {
     (_mm512_clmulepi64_epi128::<0x00>(acc, constants), _mm512_clmulepi64_epi128::<0x11>(acc, constants))
 }
 
@@ -190,7 +225,7 @@ fn then(acc: __m512i, constants: __m512i, next: __m512i) -> __m512i {
 /// What stands in the same place.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
-fn joined(block: __m512i, (first, last): (__m512i, __m512i)) -> __m512i {
+pub(super) fn joined(block: __m512i, (first, last): (__m512i, __m512i)) -> __m512i {
     const XOR3: i32 = 0x96;
     _mm512_ternarylogic_epi64::<XOR3>(block, first, last)
 }
@@ -235,7 +270,8 @@ unsafe fn begin(headers: &[u8], masks: &Masks) -> __m512i {
     then(block(LINE), everywhere(FOLD_512), block(0))
 }
 
-/// Folds `len` bytes at `source`, the most of a long run by [`columns`] if `GFNI`, and `pad` zeros, into `acc`; copies them to `target` if `COPY`.
+/// The ICRC of `acc`, `len` bytes at `source`, the most of a long run of them by [`columns`] if `GFNI`, and `pad` zeros; copies them to
+/// `target` if `COPY`.
 ///
 /// # Safety
 /// The processor has GFNI if so; `source` is readable for `len` bytes, `target` writable for `len + pad` if `COPY`; they do not overlap.
@@ -244,37 +280,42 @@ unsafe fn begin(headers: &[u8], masks: &Masks) -> __m512i {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 unsafe fn fold<const GFNI: bool, const COPY: bool>(
     mut acc: __m512i,
-    source: *const u8,
-    target: *mut u8,
+    mut source: *const u8,
+    mut target: *mut u8,
     len: usize,
     pad: usize,
-) -> __m512i {
+) -> u32 {
     debug_assert!(pad == 0 || pad == len.wrapping_neg() & 3);
-    // Reads a block that begins there, and copies it.
-    let take = |at: usize| {
-        // SAFETY: the callers below stay within `len`.
-        unsafe { pass::<COPY>(source.add(at), target.wrapping_add(at)) }
-    };
-    let (blocks, mut done) = (len / LINE, 0);
-    while done < blocks {
-        let count = (blocks - done).min(BLOCKS.len() - 1);
-        acc = if GFNI && count >= COLUMNS_MIN {
-            let (source, target) = (source.wrapping_add(done * LINE), target.wrapping_add(done * LINE));
-            // SAFETY: the processor has GFNI; these are whole blocks of `len`.
-            let payload = unsafe { columns::fold::<COPY>(source, target, count) };
-            then(acc, from_table(&BLOCKS[count]), payload)
-        } else {
-            gather(acc, count, |index| take((done + index) * LINE))
-        };
-        done += count;
+    let mut blocks = len / LINE;
+    // Longer than packets are.
+    while blocks >= BLOCKS.len() {
+        let count = BLOCKS.len() - 1;
+        // SAFETY: there are more blocks than these.
+        acc = unsafe { gather::<COPY>(acc, source, target, count) };
+        (source, target) = (source.wrapping_add(count * LINE), target.wrapping_add(count * LINE));
+        blocks -= count;
     }
-    let rest = len - blocks * LINE;
+    let rest = len % LINE;
+    // Of whole blocks nothing is missing that would be padded.
+    let ends = &ENDS[rest + pad];
+    let sum = if GFNI && blocks >= COLUMNS_MIN {
+        let before = moved(acc, from_table(&BLOCKS[blocks]));
+        // SAFETY: the processor has GFNI; there are as many blocks.
+        unsafe { columns::fold::<COPY>(source, target, blocks, before, ends) }
+    } else {
+        if blocks > 0 {
+            // SAFETY: there are as many blocks.
+            acc = unsafe { gather::<COPY>(acc, source, target, blocks) };
+        }
+        let (first, last) = moved(acc, ends.of_last());
+        _mm512_xor_si512(first, last)
+    };
     if rest == 0 {
-        return acc;
+        return seal(sum);
     }
     // The block that ends where they end: nothing behind them is touched, not even the line that it is in.
     let count = rest + pad;
-    let (present, end) = (from(LINE - count) & below(LINE - pad), len + pad);
+    let (present, end) = (from(LINE - count) & below(LINE - pad), blocks * LINE + count);
     // SAFETY: only the last `rest` bytes are read, and only those and the pad written.
     let block = unsafe {
         let mut block = _mm512_maskz_loadu_epi8(present, source.wrapping_add(end).wrapping_sub(LINE).cast());
@@ -285,7 +326,7 @@ unsafe fn fold<const GFNI: bool, const COPY: bool>(
         }
         block
     };
-    then(acc, from_table(&BYTES[count]), block)
+    seal(joined(sum, moved(block, ENDS[0].of_last())))
 }
 
 /// Reads the block at `source`, and copies it to `target` if `COPY`.
@@ -317,11 +358,22 @@ fn read_once(mut block: __m512i) -> __m512i {
     block
 }
 
-/// `acc` and `count` blocks behind it, at least one and at most the longest distance, as one block: each is moved to the
-/// place of the last at once, so that no multiplication waits for another.
+/// `acc` and `count` blocks at `source` behind it, at least one and at most the longest distance, as one block: each is moved to the
+/// place of the last at once, so that no multiplication waits for another. Copies them to `target` if `COPY`.
+///
+/// # Safety
+/// `source` is readable for as many blocks, `target` writable for them if `COPY`; they do not overlap.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
-pub(super) fn gather(acc: __m512i, count: usize, take: impl Fn(usize) -> __m512i) -> __m512i {
+unsafe fn gather<const COPY: bool>(
+    acc: __m512i,
+    source: *const u8,
+    target: *mut u8,
+    count: usize,
+) -> __m512i {
+    // SAFETY: below, `index` is less than `count`.
+    let take =
+        |index: usize| unsafe { pass::<COPY>(source.add(index * LINE), target.wrapping_add(index * LINE)) };
     let distances = &BLOCKS[..=count];
     let last = count - 1;
     let (mut even, mut odd) = moved(acc, from_table(&distances[count]));
@@ -360,15 +412,11 @@ fn at_the_end(block: __m512i, count: usize) -> __m512i {
     _mm512_maskz_permutexvar_epi8(from(LINE - count), taken, block)
 }
 
-/// The ICRC of what was folded: 512 bits to 128, to 64, to 32 (Barrett), inverted.
+/// The ICRC of what was moved to the end of the message, each lane by itself.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
-fn finish(acc: __m512i) -> u32 {
-    let (a, b, c) = (FOLD_384, FOLD_256, FOLD_128);
-    let constants = _mm512_set_epi64(0, 0, c.1, c.0, b.1, b.0, a.1, a.0);
-    let last = _mm512_maskz_mov_epi64(0b1100_0000, acc);
-    let lanes = then(acc, constants, last);
-    let half = _mm256_xor_si256(_mm512_castsi512_si256(lanes), _mm512_extracti64x4_epi64::<1>(lanes));
+fn seal(sum: __m512i) -> u32 {
+    let half = _mm256_xor_si256(_mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64::<1>(sum));
     let x = _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half));
-    lanes::reduce(x)
+    lanes::barrett(x)
 }

@@ -7,7 +7,7 @@
 //! AMD's processors start one 512-bit carry-less multiplication in two cycles, and a block needs two; of the matrix
 //! products they start two a cycle, and a block needs four. Two hardware threads of a core share both.
 
-use super::avx512::{gather, pass};
+use super::avx512::{Ends, joined, moved, pass};
 use super::masks::LINE;
 use super::polynomial::times_power;
 use core::arch::x86_64::*;
@@ -86,13 +86,20 @@ pub(super) fn is_faster() -> bool {
     (leaf.ebx, leaf.edx, leaf.ecx) == (0x6874_7541, 0x6974_6E65, 0x444D_4163)
 }
 
-/// Folds `blocks` blocks at `source`, at least [`HISTORY`], to one; copies them to `target` if `COPY`.
+/// Moves `blocks` blocks at `source`, at least [`HISTORY`], and `before`, which stands where the last of them does, to their end, of
+/// which `ends` tells; copies them to `target` if `COPY`.
 ///
 /// # Safety
 /// The processor supports what [`super::avx512`] needs, and GFNI. `source` is readable for the blocks, `target` writable
 /// for them if `COPY`; they do not overlap.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1,gfni")]
-pub(super) unsafe fn fold<const COPY: bool>(source: *const u8, target: *mut u8, blocks: usize) -> __m512i {
+pub(super) unsafe fn fold<const COPY: bool>(
+    source: *const u8,
+    target: *mut u8,
+    blocks: usize,
+    before: (__m512i, __m512i),
+    ends: &Ends,
+) -> __m512i {
     let take = |index: usize| {
         // SAFETY: the callers below stay within `blocks`.
         unsafe { pass::<COPY>(source.add(index * LINE), target.wrapping_add(index * LINE)) }
@@ -113,8 +120,18 @@ pub(super) unsafe fn fold<const COPY: bool>(source: *const u8, target: *mut u8, 
         history = round::<false>(history, matrices, |index| take(at + index));
         at += HISTORY;
     }
-    let history = round::<true>(history, matrices, |index| take(at + index));
-    gather(history[0], HISTORY - 1, |index| history[index + 1])
+    let history = round::<true>(history, matrices, |index| {
+        let block = take(at + index);
+        // Here nobody waits for it: the block's own way through the round is longer.
+        if index + 1 == HISTORY { joined(block, before) } else { block }
+    });
+    let end = |index: usize| moved(history[index], ends.of(index));
+    let two = |index: usize| {
+        let (first, last) = end(index);
+        joined(_mm512_xor_si512(first, last), end(index + 1))
+    };
+    // Those that are there last come in last.
+    xor(xor(two(0), two(2), two(4)), two(6), _mm512_setzero_si512())
 }
 
 /// The next blocks take in those before. A block is gone once all four of [`BEFORE`] have taken it in: so the `LAST` blocks,

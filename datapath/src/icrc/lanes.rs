@@ -301,13 +301,19 @@ pub(super) unsafe fn load(from: *const u8) -> __m128i {
     unsafe { _mm_loadu_si128(from.cast()) }
 }
 
-/// The ICRC of what was folded: 128 bits to 96, to 32 (Barrett), inverted.
+/// The ICRC of what was folded: 128 bits to 96, and those by [`barrett`].
 #[inline]
 #[target_feature(enable = "pclmulqdq,sse4.1")]
 pub(super) fn reduce(x: __m128i) -> u32 {
-    let constants = _mm_set_epi64x(FOLD_128.1, QUOTIENT);
-    let x = _mm_xor_si128(_mm_clmulepi64_si128::<0x10>(x, constants), _mm_srli_si128::<8>(x));
-    let quotient = _mm_clmulepi64_si128::<0x00>(x, constants);
+    let constants = _mm_set_epi64x(FOLD_128.1, 0);
+    barrett(_mm_xor_si128(_mm_clmulepi64_si128::<0x10>(x, constants), _mm_srli_si128::<8>(x)))
+}
+
+/// The ICRC of what was moved to 64 bits behind the end of the message: 96 bits to 32 (Barrett), inverted.
+#[inline]
+#[target_feature(enable = "pclmulqdq,sse4.1")]
+pub(super) fn barrett(x: __m128i) -> u32 {
+    let quotient = _mm_clmulepi64_si128::<0x00>(x, _mm_set_epi64x(0, QUOTIENT));
     let t = _mm_clmulepi64_si128::<0x00>(quotient, _mm_set_epi64x(0, POLYNOMIAL));
     !_mm_extract_epi32::<2>(_mm_xor_si128(x, t)).cast_unsigned()
 }
