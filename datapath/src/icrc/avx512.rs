@@ -19,10 +19,10 @@ const LANES: usize = LINE / lanes::LANE;
 const COLUMNS_MIN: usize = 2 * columns::HISTORY;
 /// Multipliers that move ahead by as many blocks, up to the longest payload of a packet.
 static BLOCKS: [[i64; 2]; 65] = distances(LINE);
-/// By as many bytes, up to a block.
-static BYTES: [[i64; 2]; LINE + 1] = distances(1);
+/// By as many bytes, less than a block.
+static BYTES: [[i64; 2]; LINE] = distances(1);
 
-/// How the last blocks of a message come to its end.
+/// How the last blocks of a message come to 64 bits behind its end.
 #[repr(align(64))]
 pub(super) struct Ends([[i64; 2]; columns::HISTORY * LANES]);
 /// With so many bytes behind the last of them.
@@ -270,8 +270,8 @@ unsafe fn begin(headers: &[u8], masks: &Masks) -> __m512i {
     then(block(LINE), everywhere(FOLD_512), block(0))
 }
 
-/// The ICRC of `acc`, `len` bytes at `source`, the most of a long run of them by [`columns`] if `GFNI`, and `pad` zeros; copies them to
-/// `target` if `COPY`.
+/// The ICRC of `acc`, `len` bytes at `source`, the most of as many as a packet has by [`columns`] if `GFNI`, and `pad` zeros; copies them
+/// to `target` if `COPY`.
 ///
 /// # Safety
 /// The processor has GFNI if so; `source` is readable for `len` bytes, `target` writable for `len + pad` if `COPY`; they do not overlap.
@@ -412,7 +412,7 @@ fn at_the_end(block: __m512i, count: usize) -> __m512i {
     _mm512_maskz_permutexvar_epi8(from(LINE - count), taken, block)
 }
 
-/// The ICRC of what was moved to the end of the message, each lane by itself.
+/// The ICRC of what was moved to 64 bits behind the end of the message, each lane by itself.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 fn seal(sum: __m512i) -> u32 {

@@ -86,8 +86,8 @@ pub(super) fn is_faster() -> bool {
     (leaf.ebx, leaf.edx, leaf.ecx) == (0x6874_7541, 0x6974_6E65, 0x444D_4163)
 }
 
-/// Moves `blocks` blocks at `source`, at least [`HISTORY`], and `before`, which stands where the last of them does, to their end, of
-/// which `ends` tells; copies them to `target` if `COPY`.
+/// Moves the lanes of `blocks` blocks at `source`, at least [`HISTORY`], and of `before`, which stands where the last of them does, to where
+/// `ends` tells: the sum of the lanes is theirs. Copies the blocks to `target` if `COPY`.
 ///
 /// # Safety
 /// The processor supports what [`super::avx512`] needs, and GFNI. `source` is readable for the blocks, `target` writable
@@ -131,7 +131,7 @@ pub(super) unsafe fn fold<const COPY: bool>(
         joined(_mm512_xor_si512(first, last), end(index + 1))
     };
     // Those that are there last come in last.
-    xor(xor(two(0), two(2), two(4)), two(6), _mm512_setzero_si512())
+    _mm512_xor_si512(xor(two(0), two(2), two(4)), two(6))
 }
 
 /// The next blocks take in those before. A block is gone once all four of [`BEFORE`] have taken it in: so the `LAST` blocks,
