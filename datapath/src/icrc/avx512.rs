@@ -27,11 +27,11 @@ static BYTES: [[i64; 2]; LINE] = distances(1);
 pub(super) struct Ends([[i64; 2]; columns::HISTORY * LANES]);
 /// With so many bytes behind the last of them.
 static ENDS: [Ends; LINE + 1] = {
-    let multipliers = ends::<{ LINE + 1 }, { columns::HISTORY * LANES }>();
+    let ahead: [_; 1024] = distances(1);
     let mut all = [const { Ends([[0; 2]; columns::HISTORY * LANES]) }; LINE + 1];
     let mut rest = 0;
     while rest < all.len() {
-        all[rest].0 = multipliers[rest];
+        all[rest] = Ends(ends(&ahead, rest));
         rest += 1;
     }
     all

@@ -55,22 +55,15 @@ pub(super) const fn distances<const N: usize>(bytes: usize) -> [[i64; 2]; N] {
     all
 }
 
-/// Multipliers that move the lanes of 128 bits before the end of a message to 64 bits behind it, where [`super::lanes::barrett`] finds 96
-/// bits: `ends[rest][lane]` those of `LANES` lanes with `rest` bytes behind the last of them.
-pub(super) const fn ends<const RESTS: usize, const LANES: usize>() -> [[[i64; 2]; LANES]; RESTS] {
+/// Multipliers that move lanes of 128 bits to 64 bits behind the end of a message, where [`super::lanes::barrett`] finds 96 bits: of
+/// `LANES` lanes with `rest` bytes behind the last of them. `ahead` has the [`distances`] of bytes.
+pub(super) const fn ends<const LANES: usize>(ahead: &[[i64; 2]], rest: usize) -> [[i64; 2]; LANES] {
     const LANE: usize = 16;
-    const MOST: usize = 1024;
-    assert!(RESTS + LANES * LANE <= MOST);
-    let ahead: [_; MOST] = distances(1);
-    let mut all = [[[0; 2]; LANES]; RESTS];
-    let mut rest = 0;
-    while rest < RESTS {
-        let mut lane = 0;
-        while lane < LANES {
-            all[rest][lane] = ahead[8 + rest + (LANES - 1 - lane) * LANE];
-            lane += 1;
-        }
-        rest += 1;
+    let mut all = [[0; 2]; LANES];
+    let mut lane = 0;
+    while lane < LANES {
+        all[lane] = ahead[8 + rest + (LANES - 1 - lane) * LANE];
+        lane += 1;
     }
     all
 }

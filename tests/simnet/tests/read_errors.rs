@@ -182,20 +182,28 @@ fn memory_withdrawn_while_it_is_read() {
     }
 }
 
+/// A READ of seed 2 that is complete, whose acknowledgement is lost, and whose memory is withdrawn then.
+fn withdrawn_when_nobody_knew_that_it_arrived(options: QpOptions) -> Bench {
+    let mut bench = bench(options);
+    let Bench { rig, a, b, local, .. } = &mut bench;
+    let gone = rig.region(b.node(), 1000);
+    rig.fill(gone.all(), 2);
+    let up = rig.up(*a);
+    rig.net.set_filter(up, drop_all(|passing: &Passing<'_>| passing.is_read_ack()));
+    rig.post(*a, &Work::read(local.at(0, 1000), gone.all()));
+    rig.run_until(|rig| rig.sends(*a).len() == 1, LIMIT_NS).unwrap();
+    rig.deregister(gone);
+    rig.net.clear_filter(up);
+    bench
+}
+
 /// A READ that is complete, and whose acknowledgement is lost: its memory may end.
 #[test]
 fn memory_withdrawn_when_all_of_it_has_arrived() {
     for recovery in [RecoveryPolicy::SelectiveRepeat, RecoveryPolicy::GoBackN] {
-        let Bench { mut rig, a, b, local, remote } = bench(QpOptions { recovery, ..QpOptions::default() });
-        let gone = rig.region(b.node(), 1000);
-        rig.fill(gone.all(), 2);
+        let options = QpOptions { recovery, ..QpOptions::default() };
+        let Bench { mut rig, a, b, local, remote } = withdrawn_when_nobody_knew_that_it_arrived(options);
         rig.fill(remote.at(2000, 500), 3);
-        let up = rig.up(a);
-        rig.net.set_filter(up, drop_all(|passing: &Passing<'_>| passing.is_read_ack()));
-        rig.post(a, &Work::read(local.at(0, 1000), gone.all()));
-        rig.run_until(|rig| rig.sends(a).len() == 1, LIMIT_NS).unwrap();
-        rig.deregister(gone);
-        rig.net.clear_filter(up);
         rig.run_until_quiet(60 * SECOND_NS).unwrap_or_else(|stuck| panic!("{recovery:?}: {stuck:?}"));
         assert_eq!([rig.state(a), rig.state(b)], [QpState::Rts; 2], "{recovery:?}");
         rig.post(a, &Work::read(local.at(2000, 500), remote.at(2000, 500)));
@@ -279,15 +287,8 @@ fn memory_withdrawn_when_some_of_it_was_lost_and_a_request_is_refused() {
 #[test]
 fn a_response_that_is_kept_back_keeps_no_other_one_back() {
     for (window, lost) in [(128, 1), (4, 0)] {
-        let Bench { mut rig, a, b, local, remote } =
-            bench(QpOptions { window, timeout: 0, ..QpOptions::default() });
-        let gone = rig.region(b.node(), 1000);
-        let up = rig.up(a);
-        rig.net.set_filter(up, drop_all(|passing: &Passing<'_>| passing.is_read_ack()));
-        rig.post(a, &Work::read(local.at(0, 1000), gone.all()));
-        rig.run_until(|rig| rig.sends(a).len() == 1, LIMIT_NS).unwrap();
-        rig.deregister(gone);
-        rig.net.clear_filter(up);
+        let options = QpOptions { window, timeout: 0, ..QpOptions::default() };
+        let Bench { mut rig, a, b, local, remote } = withdrawn_when_nobody_knew_that_it_arrived(options);
         let back = rig.up(b);
         rig.net.set_filter(back, drop_numbers(0..lost, |passing| passing.kind() == FrameKind::Data));
         rig.post(a, &Work::read(local.at(2000, 200), remote.at(0, 200)));
