@@ -8,6 +8,7 @@ mod doorbell;
 mod entries;
 mod recv;
 mod send;
+mod send_entries;
 mod shared_recv;
 mod sleep;
 mod status;

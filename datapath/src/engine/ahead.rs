@@ -9,6 +9,7 @@ mod tests;
 use super::Engine;
 use crate::port::{Port, RX_BURST};
 use crate::prefetch;
+use crate::qp::Qpc;
 use wire::Opcode;
 
 /// Turns between the present one and those of which this is fetched: hot and cold part of the queue pair, its send queue, its
@@ -42,9 +43,11 @@ impl<P: Port> Engine<P> {
     pub(super) fn expect_frames(&self, arrivals: &mut Arrivals, index: usize) {
         arrivals.begin(index);
         while let Some(run) = arrivals.next(Step::Hot) {
-            self.qps.expect_hot(run.of.qpn());
             if run.of.acknowledges() {
+                self.qps.expect_hot(run.of.qpn(), Qpc::expect_requester);
                 self.units.timers.expect(self.qps.slot_of(run.of.qpn()));
+            } else {
+                self.qps.expect_hot(run.of.qpn(), Qpc::expect_responder);
             }
         }
         while let Some(run) = arrivals.next(Step::Cold) {
@@ -68,7 +71,7 @@ impl<P: Port> Engine<P> {
     pub(super) fn expect_turns(&self) {
         let slot = |turns| self.units.mux.ahead(turns);
         if let Some(slot) = slot(turns::HOT) {
-            self.qps.expect_hot(slot);
+            self.qps.expect_hot(slot, Qpc::expect_requester);
         }
         if let Some(slot) = slot(turns::COLD) {
             self.qps.expect_sending(slot);
@@ -88,7 +91,7 @@ impl<P: Port> Engine<P> {
     /// Before all these queue pairs are served, one after the other: their hot parts, then the cold ones.
     #[inline]
     pub(super) fn expect_all(&self, slots: impl Iterator<Item = u32> + Clone) {
-        slots.clone().for_each(|slot| self.qps.expect_hot(slot));
+        slots.clone().for_each(|slot| self.qps.expect_hot(slot, Qpc::expect_requester));
         slots.for_each(|slot| self.qps.expect_sending(slot));
     }
 }

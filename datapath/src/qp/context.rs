@@ -14,6 +14,7 @@ use super::state::{QpState, QpType};
 use super::unreliable::Incoming;
 use crate::counters::QpCounters;
 use crate::memory::{Access, ProtectionDomainId};
+use crate::prefetch;
 use crate::queue::{SendQueueReader, WcStatus};
 use crate::sched::SchedFlags;
 use crate::stream::{RxStream, SlotKind, TxRecovery, TxStream, Watchdog};
@@ -118,21 +119,47 @@ impl ResponderCursor {
     }
 }
 
-/// What the fast path touches of a queue pair: at most [`HOT_BYTES_MAX`] bytes.
+/// What the fast path touches of a queue pair: at most [`HOT_BYTES_MAX`] bytes. In an order by which requests of our own need the
+/// first three cache lines, and those of the peer's all but the second.
 #[repr(C, align(64))]
 pub struct Qpc {
     pub(crate) id: QpIdentity,
     pub(crate) sched: SchedFlags,
     pub(crate) service: QpType,
     pub(crate) tx: TxStream,
+    // Of requests of our own.
     pub(crate) req: RequesterCursor,
+    pub(crate) controller: Controller,
+    // Of every packet that we send.
+    pub(crate) template: Template,
+    // Of the peer's requests.
     pub(crate) rx: RxStream,
     pub(crate) rsp: ResponderCursor,
-    pub(crate) controller: Controller,
-    pub(crate) template: Template,
+}
+
+impl Qpc {
+    /// Starts to fetch what requests of our own need.
+    #[inline]
+    pub(crate) fn expect_requester(&self) {
+        prefetch::read_lines(core::ptr::from_ref(self).cast(), offset_of!(Self, rx));
+    }
+
+    /// Starts to fetch what requests of the peer's need.
+    #[inline]
+    pub(crate) fn expect_responder(&self) {
+        prefetch::read(&self.id);
+        prefetch::read_lines(
+            (&raw const self.template).cast(),
+            size_of::<Self>() - offset_of!(Self, template),
+        );
+    }
 }
 
 const _: () = assert!(size_of::<Qpc>() <= HOT_BYTES_MAX, "the hot state of a queue pair is four cache lines");
+const _: () = assert!(
+    offset_of!(Qpc, req) == 64 && offset_of!(Qpc, template) == 128 && offset_of!(Qpc, rx) <= 192,
+    "either direction needs three of them"
+);
 
 /// What the requester must know of a message to send any packet of it again.
 #[derive(Clone, Copy, Debug, Default)]
@@ -265,6 +292,16 @@ impl QpCold {
     #[inline]
     pub fn entry_mut(&mut self, position: u32) -> &mut SqEntry {
         entry_of(&mut self.sq_entries, position)
+    }
+
+    /// Starts to fetch the requests of a turn from a send-queue position on, and their entries.
+    #[inline]
+    pub fn expect_requests(&self, position: u32) {
+        const IN_LINE: usize = 64 / size_of::<SqEntry>();
+        let count = self.send_queue.expect_wqes(position);
+        for ahead in (0..count).step_by(IN_LINE).chain(count.checked_sub(1)) {
+            prefetch::read(self.entry(position.wrapping_add(ahead)));
+        }
     }
 
     /// What happened since it was created.

@@ -161,12 +161,12 @@ impl QpTable {
         Some((&mut self.hot[slot as usize], cold))
     }
 
-    /// The queue pair of that slot or QPN is needed in a while.
+    /// That of the queue pair of that slot or QPN is needed in a while.
     #[inline]
-    pub(crate) fn expect_hot(&self, slot: u32) {
+    pub(crate) fn expect_hot(&self, slot: u32, what: impl Fn(&Qpc)) {
         let slot = self.slot_of(slot) as usize;
         if let (Some(hot), Some(cold)) = (self.hot.get(slot), self.cold.get(slot)) {
-            prefetch::read_all(hot);
+            what(hot);
             prefetch::read(cold);
         }
     }
@@ -203,8 +203,7 @@ impl QpTable {
     #[inline]
     pub(crate) fn expect_requests(&self, slot: u32) {
         if let Some((hot, cold)) = self.peek(slot) {
-            cold.send_queue.expect_wqes(hot.req.next);
-            prefetch::read(cold.entry(hot.req.next));
+            cold.expect_requests(hot.req.next);
         }
     }
 
@@ -214,9 +213,8 @@ impl QpTable {
         if let Some((hot, cold)) = self.peek(slot)
             && cold.send_queue.tail() != hot.req.next
             && let Some(wqe) = cold.send_queue.common(hot.req.next)
-            && let Some(payload) = wqe.mapped(memory, hot.id.pd)
         {
-            payload.expect();
+            wqe.expect(memory, hot.id.pd);
         }
     }
 

@@ -4,7 +4,7 @@ use super::sync::AtomicU64;
 use std::sync::Arc;
 
 /// Words of a cache line.
-pub(super) const LINE_WORDS: usize = 8;
+const LINE_WORDS: usize = 8;
 
 /// Words of entries that need so many: they fill lines, or lines are full of them.
 pub(super) const fn stride_of(words: usize) -> usize {
@@ -18,11 +18,40 @@ struct Line([AtomicU64; LINE_WORDS]);
 // Lines are words without a gap.
 const _: () = assert!(size_of::<Line>() == LINE_WORDS * size_of::<AtomicU64>());
 
+/// Words in whole cache lines. Each copy is the same.
+#[derive(Clone)]
+pub(super) struct Words(Arc<[Line]>);
+
+impl Words {
+    /// At least `count` words, all zero.
+    pub(super) fn new(count: usize) -> Self {
+        let line = |_| Line(core::array::from_fn(|_| AtomicU64::new(0)));
+        Self((0..count.div_ceil(LINE_WORDS)).map(line).collect())
+    }
+
+    /// All of them.
+    #[inline(always)]
+    pub(super) fn all(&self) -> &[AtomicU64] {
+        let len = self.0.len() * LINE_WORDS;
+        // SAFETY: the lines are so many words in a row, as asserted above, and borrowed for as long.
+        unsafe { core::slice::from_raw_parts(self.0.as_ptr().cast(), len) }
+    }
+
+    /// The `N` words from `start` on, which must be there.
+    #[inline(always)]
+    pub(super) fn some<const N: usize>(&self, start: usize) -> &[AtomicU64; N] {
+        let Some(words) = self.all()[start..].first_chunk() else {
+            unreachable!("the last entry ends the words")
+        };
+        words
+    }
+}
+
 /// Entries of as many words each, numbered round and round. The first begins a cache line.
 /// Each end has a copy of this, so that it finds an entry without a look at memory that the other one writes.
 #[derive(Clone)]
-pub(super) struct Entries {
-    lines: Arc<[Line]>,
+pub struct Entries {
+    words: Words,
     mask: u32,
     /// Words of an entry.
     stride: u32,
@@ -34,9 +63,7 @@ impl Entries {
         let count = count.clamp(1, 1 << 31).next_power_of_two();
         debug_assert_eq!(stride, stride_of(stride), "entries that share lines fill them");
         let stride = u32::try_from(stride).unwrap_or(u32::MAX);
-        let lines = (count as usize * stride as usize).div_ceil(LINE_WORDS);
-        let line = |_| Line(core::array::from_fn(|_| AtomicU64::new(0)));
-        Self { lines: (0..lines).map(line).collect(), mask: count - 1, stride }
+        Self { words: Words::new(count as usize * stride as usize), mask: count - 1, stride }
     }
 
     /// How many.
@@ -53,39 +80,36 @@ impl Entries {
     #[inline]
     pub(super) fn at(&self, number: u32) -> &[AtomicU64] {
         let start = self.start(number);
-        &self.words()[start..start + self.stride as usize]
+        &self.words.all()[start..start + self.stride as usize]
     }
 
     /// Its first `N` words; it must have as many.
     #[inline(always)]
     pub(super) fn first<const N: usize>(&self, number: u32) -> &[AtomicU64; N] {
         debug_assert!(N <= self.stride as usize, "{N} of {} words", self.stride);
-        let Some(words) = self.words()[self.start(number)..].first_chunk() else {
-            unreachable!("the last entry ends the words")
-        };
-        words
+        self.words.some(self.start(number))
     }
 
     /// The first lines of `count` entries from `number` on, all of them at most; each line once, unless they end where they began.
     #[inline]
     pub(super) fn lines_of(&self, number: u32, count: u32) -> impl Iterator<Item = *const AtomicU64> {
-        let in_line = u32::try_from(LINE_WORDS / self.stride as usize).unwrap_or(1).max(1);
-        let first = number & !(in_line - 1);
-        let end = if count == 0 { 0 } else { number - first + count.min(self.count()) };
-        (0..end).step_by(in_line as usize).map(move |at| self.at(first.wrapping_add(at)).as_ptr())
+        first_in_lines(number, count.min(self.count()), self.stride as usize)
+            .map(|number| self.at(number).as_ptr())
     }
 
     #[inline(always)]
     fn start(&self, number: u32) -> usize {
         (number & self.mask) as usize * self.stride as usize
     }
+}
 
-    #[inline(always)]
-    fn words(&self) -> &[AtomicU64] {
-        let len = self.lines.len() * LINE_WORDS;
-        // SAFETY: the lines are so many words in a row, as asserted above, and borrowed for as long.
-        unsafe { core::slice::from_raw_parts(self.lines.as_ptr().cast(), len) }
-    }
+/// Of `count` entries of `stride` words from `number` on, one in each line: the first that begins there.
+#[inline]
+pub(super) fn first_in_lines(number: u32, count: u32, stride: usize) -> impl Iterator<Item = u32> {
+    let in_line = u32::try_from(LINE_WORDS / stride).unwrap_or(1).max(1);
+    let first = number & !(in_line - 1);
+    let end = if count == 0 { 0 } else { number - first + count };
+    (0..end).step_by(in_line as usize).map(move |at| first.wrapping_add(at))
 }
 
 #[cfg(all(test, not(loom)))]

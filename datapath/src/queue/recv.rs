@@ -1,7 +1,7 @@
 //! The receive queue: written by the application, read by the engine in SSN order or ahead of it.
 
 use super::doorbell::{QpShared, RecvPositions};
-use super::entries::stride_of;
+use super::entries::{Entries, stride_of};
 use super::sync::AtomicU64;
 use super::word_ring::{Freed, WordRing, halves, load, pair, store};
 use super::work_request::{PostError, QueueCaps, RecvRequest, Sge, WORK_REQUEST_BYTES_MAX, total_length};
@@ -25,7 +25,8 @@ pub(super) fn recv_queue_from(
     shared: &Arc<QpShared>,
 ) -> (RecvQueue, RecvQueueReader) {
     let positions = RecvPositions(Arc::clone(shared));
-    let ring = WordRing::at(positions, caps.max_recv_wr, entry_words(caps.max_recv_sge), start);
+    let entries = Entries::new(caps.max_recv_wr, entry_words(caps.max_recv_sge));
+    let ring = WordRing::of(entries, positions, start);
     let writer =
         RecvQueue { ring: ring.clone(), caps: *caps, tail: start, published: start, head_seen: start };
     (writer, RecvQueueReader { ring })

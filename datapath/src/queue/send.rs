@@ -1,7 +1,7 @@
 //! The send queue: written by the application, read in place by the engine, never cached (paper section 4.2).
 
 use super::doorbell::{QpShared, SendPositions};
-use super::entries::LINE_WORDS;
+use super::send_entries::SendEntries;
 use super::sync::AtomicU64;
 use super::word_ring::{Freed, WordRing, halves, load, pair, store};
 use super::work_request::{
@@ -9,20 +9,18 @@ use super::work_request::{
     WORK_REQUEST_BYTES_MAX, total_length,
 };
 use crate::memory::{Access, Binding, Mapped, MemoryTable, ProtectionDomainId};
+use crate::prefetch;
 use crate::qp::state::{PostVerdict, QpType};
 use crate::tuning::WQES_PER_TURN;
 use std::sync::Arc;
 
-/// Words of the head of an entry: wr_id, remote address, (rkey, imm), (length, opcode | flags | sges | inline).
-const HEAD_WORDS: usize = 4;
-/// Words of a scatter-gather element: address, (length, lkey).
+/// Words of a scatter-gather element of several: address, (length, lkey).
 const SGE_WORDS: usize = 2;
 const INLINE_BIT: u32 = 1 << 24;
-/// One element, in the same word.
+/// One element, in the head.
 const ONE_SGE: u32 = 1 << 16;
-/// Words of an atomic's operands, behind its one element: compare, swap or add. Any entry has room for them.
-const OPERANDS: usize = SGE_WORDS;
-const _: () = assert!(HEAD_WORDS + OPERANDS + 2 <= LINE_WORDS, "an atomic fits the shortest entry");
+
+type Ring = WordRing<SendPositions, SendEntries>;
 
 /// Makes a send queue: the application's end and the engine's. Its positions stand in `shared`, which has no other one.
 #[must_use]
@@ -37,10 +35,10 @@ pub(super) fn send_queue_from(
     shared: &Arc<QpShared>,
 ) -> (SendQueue, SendQueueReader) {
     let inline_words = caps.max_inline.div_ceil(8) as usize;
-    let body = inline_words.max(caps.max_send_sge as usize * SGE_WORDS);
-    // Whole cache lines: an atomic needs one.
-    let stride = (HEAD_WORDS + body).next_multiple_of(LINE_WORDS);
-    let ring = WordRing::at(SendPositions(Arc::clone(shared)), caps.max_send_wr, stride, start);
+    // One element has its place in the head.
+    let sge_words = if caps.max_send_sge > 1 { caps.max_send_sge as usize * SGE_WORDS } else { 0 };
+    let entries = SendEntries::new(caps.max_send_wr, inline_words.max(sge_words));
+    let ring = WordRing::of(entries, SendPositions(Arc::clone(shared)), start);
     let reader = SendQueueReader { ring: ring.clone() };
     let service = QpType::Rc;
     let queue = SendQueue {
@@ -57,7 +55,7 @@ pub(super) fn send_queue_from(
 
 /// The application's end of a send queue.
 pub struct SendQueue {
-    ring: WordRing<SendPositions>,
+    ring: Ring,
     caps: QueueCaps,
     service: QpType,
     /// Longest message, in bytes.
@@ -175,33 +173,41 @@ impl SendQueue {
         if !self.ring.has_room(self.tail, &mut self.head_seen, self.caps.max_send_wr) {
             return Err(PostError::QueueFull { capacity: self.caps.max_send_wr });
         }
-        let entry = self.ring.entry(self.tail);
-        let kind = match request.data {
-            SendData::Gather(&[sge]) => write_sge(entry, &sge),
+        let entries = self.ring.entries();
+        let none = Sge::default();
+        let (only, kind) = match request.data {
+            SendData::Gather(&[sge]) => (sge, ONE_SGE),
             SendData::Gather(sges) => {
-                write_sges(&entry[HEAD_WORDS..], sges);
-                u32::try_from(sges.len()).unwrap_or(0) << 16
+                write_sges(entries.body(self.tail), sges);
+                (none, u32::try_from(sges.len()).unwrap_or(0) << 16)
             }
             SendData::Inline(bytes) => {
-                write_inline(&entry[HEAD_WORDS..], bytes);
-                INLINE_BIT
+                write_inline(entries.body(self.tail), bytes);
+                (none, INLINE_BIT)
             }
-            SendData::Bind(binding) => write_sge(entry, &binding.range),
+            SendData::Bind(binding) => (binding.range, 0),
             SendData::Atomic { result, compare, swap_or_add } => {
-                store(&entry[HEAD_WORDS + OPERANDS], compare);
-                store(&entry[HEAD_WORDS + OPERANDS + 1], swap_or_add);
-                write_sge(entry, &result)
+                let body = entries.body(self.tail);
+                store(&body[0], compare);
+                store(&body[1], swap_or_add);
+                (result, ONE_SGE)
             }
         };
-        store(&entry[0], request.wr_id);
-        let (addr, imm) = match request.data {
+        let (remote_addr, imm) = match request.data {
             SendData::Bind(binding) => (binding.access.bits().into(), binding.new_key),
             _ => (request.remote_addr, request.imm),
         };
-        store(&entry[1], addr);
-        store(&entry[2], pair(request.rkey, imm));
-        let code = request.opcode as u32 | u32::from(request.flags.bits()) << 8 | kind;
-        store(&entry[3], pair(length, code));
+        if request.opcode.names_remote() || self.service == QpType::Ud {
+            let [address, key] = entries.remote(self.tail);
+            store(address, remote_addr);
+            store(key, pair(request.rkey, only.length));
+        }
+        let [wr_id, addr, lkey, code] = entries.head(self.tail);
+        store(wr_id, request.wr_id);
+        store(addr, only.addr);
+        store(lkey, pair(only.lkey, imm));
+        let opcode = request.opcode as u32 | u32::from(request.flags.bits()) << 8;
+        store(code, pair(length, opcode | kind));
         self.tail = self.tail.wrapping_add(1);
         Ok(())
     }
@@ -252,14 +258,6 @@ impl SendQueue {
     }
 }
 
-/// The only element of an entry; returns what its head says of that.
-#[inline]
-fn write_sge(entry: &[AtomicU64], sge: &Sge) -> u32 {
-    store(&entry[HEAD_WORDS], sge.addr);
-    store(&entry[HEAD_WORDS + 1], pair(sge.length, sge.lkey));
-    ONE_SGE
-}
-
 fn write_sges(words: &[AtomicU64], sges: &[Sge]) {
     for (sge, words) in sges.iter().zip(words.chunks_exact(SGE_WORDS)) {
         store(&words[0], sge.addr);
@@ -289,7 +287,7 @@ pub struct Handed {
 
 /// The engine's end of a send queue.
 pub struct SendQueueReader {
-    ring: WordRing<SendPositions>,
+    ring: Ring,
 }
 
 impl SendQueueReader {
@@ -306,10 +304,12 @@ impl SendQueueReader {
     }
 
     /// Starts to fetch the requests that are posted from `position` on, those of a turn at most, soon after
-    /// [`SendQueueReader::expect`].
+    /// [`SendQueueReader::expect`]; returns how many.
     #[inline]
-    pub(crate) fn expect_wqes(&self, position: u32) {
-        self.ring.expect_entries(position, self.tail().wrapping_sub(position).min(WQES_PER_TURN));
+    pub(crate) fn expect_wqes(&self, position: u32) -> u32 {
+        let count = self.tail().wrapping_sub(position).min(WQES_PER_TURN);
+        self.ring.entries().lines_of_heads(position, count).for_each(prefetch::read);
+        count
     }
 
     /// Position behind the last posted request.
@@ -323,21 +323,22 @@ impl SendQueueReader {
     #[inline]
     #[must_use]
     pub fn wqe(&self, position: u32) -> SendWqe<'_> {
-        let entry = self.ring.entry(position);
-        let (rkey, imm) = halves(load(&entry[2]));
-        let (length, code) = halves(load(&entry[3]));
+        let entries = self.ring.entries();
+        let [wr_id, addr, lkey, code] = entries.head(position).each_ref().map(load);
+        let (lkey, imm) = halves(lkey);
+        let (length, code) = halves(code);
         let [opcode, flags, sge_count, inline] = code.to_le_bytes();
         SendWqe {
-            wr_id: load(&entry[0]),
-            remote_addr: load(&entry[1]),
-            rkey,
+            wr_id,
             imm,
             length,
             opcode: SendOpcode::from_code(opcode),
             flags: SendFlags::from_bits_truncate(flags),
             inline: inline != 0,
             sge_count,
-            body: &entry[HEAD_WORDS..],
+            only: Sge { addr, length, lkey },
+            remote: entries.remote(position),
+            body: entries.body(position),
         }
     }
 
@@ -348,23 +349,22 @@ impl SendQueueReader {
         const WRITE: u32 = SendOpcode::Write as u32;
         const FLAGS: u32 = SendFlags::SIGNALED.union(SendFlags::SOLICITED).bits() as u32;
         const { assert!(SendOpcode::Send as u32 == 0 && WRITE.count_ones() == 1, "one bit tells them apart") };
-        let [_, remote_addr, rkey, code, addr, lkey] = self.ring.words(position);
+        let entries = self.ring.entries();
+        let [_, addr, lkey, code] = entries.head(position);
         let (length, code) = halves(load(code));
         let data = match code & !(WRITE | FLAGS << 8) {
             ONE_SGE => {
-                let (_, lkey) = halves(load(lkey));
+                let (lkey, _) = halves(load(lkey));
                 CommonData::Gather { addr: load(addr), lkey }
             }
-            INLINE_BIT => CommonData::Inline(&self.ring.entry(position)[HEAD_WORDS..]),
+            INLINE_BIT => CommonData::Inline(entries.body(position)),
             _ => return None,
         };
-        let (rkey, _) = halves(load(rkey));
         Some(CommonWqe {
             is_write: code & WRITE != 0,
             solicited: code & (SendFlags::SOLICITED.bits() as u32) << 8 != 0,
             length,
-            remote_addr: load(remote_addr),
-            rkey,
+            remote: entries.remote(position),
             data,
         })
     }
@@ -373,7 +373,7 @@ impl SendQueueReader {
     #[inline(always)]
     #[must_use]
     pub(crate) fn sent(&self, position: u32) -> SentRequest {
-        let [wr_id, _, _, code] = self.ring.words(position);
+        let [wr_id, _, _, code] = self.ring.entries().head(position);
         let (length, code) = halves(load(code));
         let [opcode, flags, ..] = code.to_le_bytes();
         SentRequest {
@@ -393,7 +393,7 @@ impl SendQueueReader {
     /// Bytes of the ring.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.ring.bytes()
+        self.ring.entries().bytes()
     }
 }
 
@@ -404,10 +404,7 @@ pub(crate) struct CommonWqe<'a> {
     pub solicited: bool,
     /// Bytes of the message.
     pub length: u32,
-    /// WRITE: first address at the peer.
-    pub remote_addr: u64,
-    /// WRITE: key at the peer.
-    pub rkey: u32,
+    remote: &'a [AtomicU64; 2],
     data: CommonData<'a>,
 }
 
@@ -419,6 +416,23 @@ enum CommonData<'a> {
 }
 
 impl<'a> CommonWqe<'a> {
+    /// WRITE: first address and key at the peer.
+    #[inline(always)]
+    pub fn remote(&self) -> (u64, u32) {
+        remote_of(self.remote)
+    }
+
+    /// Starts to fetch the first bytes of the data, and where they go.
+    #[inline]
+    pub fn expect(&self, memory: &MemoryTable, pd: ProtectionDomainId) {
+        if self.is_write {
+            prefetch::read(self.remote);
+        }
+        if let Some(payload) = self.mapped(memory, pd) {
+            payload.expect();
+        }
+    }
+
     /// The data, if they are in the queue or in memory that `pd` may read.
     #[inline(always)]
     pub fn mapped(&self, memory: &'a MemoryTable, pd: ProtectionDomainId) -> Option<Mapped<'a>> {
@@ -463,10 +477,6 @@ pub(crate) struct SentRequest {
 pub struct SendWqe<'a> {
     /// The application's own number.
     pub wr_id: u64,
-    /// WRITE, READ, atomics: first address at the peer.
-    pub remote_addr: u64,
-    /// WRITE, READ, atomics: key at the peer.
-    pub rkey: u32,
     /// Immediate data.
     pub imm: u32,
     /// Bytes of the message.
@@ -477,10 +487,28 @@ pub struct SendWqe<'a> {
     pub flags: SendFlags,
     inline: bool,
     sge_count: u8,
+    /// The only element of a request that has one, as long as the message.
+    only: Sge,
+    remote: &'a [AtomicU64; 2],
     body: &'a [AtomicU64],
 }
 
+/// Address and key at the peer.
+#[inline(always)]
+fn remote_of([address, key]: &[AtomicU64; 2]) -> (u64, u32) {
+    let (key, _) = halves(load(key));
+    (load(address), key)
+}
+
 impl SendWqe<'_> {
+    /// WRITE, READ, atomics: first address and key at the peer. Datagrams: where they go, as
+    /// [`DatagramAddress::to_word`](super::DatagramAddress::to_word) has it, and the Q_Key. Of no meaning with other operations.
+    #[inline(always)]
+    #[must_use]
+    pub fn remote(&self) -> (u64, u32) {
+        remote_of(self.remote)
+    }
+
     /// True if the data are in the queue itself.
     #[inline]
     #[must_use]
@@ -496,18 +524,20 @@ impl SendWqe<'_> {
         self.opcode as u8 >= SendOpcode::Read as u8 || self.flags.contains(SendFlags::FENCE)
     }
 
-    /// What a window is to show.
+    /// The present key of a window, and what it is to show.
     #[must_use]
-    pub fn binding(&self) -> Option<Binding> {
-        let [bits, ..] = self.remote_addr.to_le_bytes();
-        let access = Access::from_bits_truncate(bits);
-        self.sges().next().map(|range| Binding { range, access, new_key: self.imm })
+    pub fn binding(&self) -> (u32, Binding) {
+        let [access, key] = self.remote.each_ref().map(load);
+        let [bits, ..] = access.to_le_bytes();
+        let (present_key, length) = halves(key);
+        let range = Sge { length, ..self.only };
+        (present_key, Binding { range, access: Access::from_bits_truncate(bits), new_key: self.imm })
     }
 
     /// The operands of an atomic: compare, and swap or add.
     #[must_use]
     pub fn operands(&self) -> (u64, u64) {
-        let word = |at: usize| self.body.get(OPERANDS + at).map_or(0, load);
+        let word = |at: usize| self.body.get(at).map_or(0, load);
         (word(0), word(1))
     }
 
@@ -537,15 +567,16 @@ impl SendWqe<'_> {
     #[inline]
     #[must_use]
     pub fn only_sge(&self) -> Option<Sge> {
-        if self.inline || self.sge_count != 1 { None } else { self.sges().next() }
+        (self.sge_count == 1).then_some(self.only)
     }
 
     /// The elements, in order.
     #[inline]
     pub fn sges(&self) -> impl Iterator<Item = Sge> {
-        self.body.chunks_exact(SGE_WORDS).take(usize::from(self.sge_count)).map(|words| {
+        let several = if self.sge_count > 1 { usize::from(self.sge_count) } else { 0 };
+        self.only_sge().into_iter().chain(self.body.chunks_exact(SGE_WORDS).take(several).map(|words| {
             let (length, lkey) = halves(load(&words[1]));
             Sge { addr: load(&words[0]), length, lkey }
-        })
+        }))
     }
 }

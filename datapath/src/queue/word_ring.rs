@@ -14,8 +14,8 @@ use std::sync::Arc;
 ///
 /// Each end has a copy, which is the same ring.
 #[derive(Clone)]
-pub struct WordRing<P = Apart> {
-    entries: Entries,
+pub struct WordRing<P = Apart, E = Entries> {
+    entries: E,
     positions: P,
 }
 
@@ -55,24 +55,12 @@ impl WordRing {
     #[must_use]
     pub fn new(entries: u32, stride: usize, start: u32) -> Self {
         let position = || CachePadded::new(AtomicU32::new(0));
-        Self::at(Apart(Arc::new(Padded { tail: position(), head: position() })), entries, stride, start)
+        let positions = Apart(Arc::new(Padded { tail: position(), head: position() }));
+        Self::of(Entries::new(entries, stride), positions, start)
     }
 }
 
 impl<P: Positions> WordRing<P> {
-    /// The same whose positions are those, which no other ring has.
-    pub(super) fn at(positions: P, entries: u32, stride: usize, start: u32) -> Self {
-        positions.tail().store(start, Ordering::Relaxed);
-        positions.head().store(start, Ordering::Relaxed);
-        Self { entries: Entries::new(entries, stride), positions }
-    }
-
-    /// Where its positions are.
-    #[inline]
-    pub(super) const fn positions(&self) -> &P {
-        &self.positions
-    }
-
     /// Entries of the ring.
     #[must_use]
     pub fn capacity(&self) -> u32 {
@@ -99,17 +87,38 @@ impl<P: Positions> WordRing<P> {
         self.entries.first(position)
     }
 
+    /// Starts to fetch the first lines of `count` entries from `position` on, to be read.
+    #[inline]
+    pub(crate) fn expect_entries(&self, position: u32, count: u32) {
+        self.entries.lines_of(position, count).for_each(prefetch::read);
+    }
+}
+
+impl<P: Positions, E> WordRing<P, E> {
+    /// A ring of those entries, the first of which has the position `start`. No other ring has these positions.
+    pub(super) fn of(entries: E, positions: P, start: u32) -> Self {
+        positions.tail().store(start, Ordering::Relaxed);
+        positions.head().store(start, Ordering::Relaxed);
+        Self { entries, positions }
+    }
+
+    /// Where its positions are.
+    #[inline]
+    pub(super) const fn positions(&self) -> &P {
+        &self.positions
+    }
+
+    /// Where its entries are, by position.
+    #[inline]
+    pub(super) const fn entries(&self) -> &E {
+        &self.entries
+    }
+
     /// Starts to fetch both positions.
     #[inline]
     pub(crate) fn expect(&self) {
         prefetch::read(self.positions.tail());
         prefetch::read(self.positions.head());
-    }
-
-    /// Starts to fetch the first lines of `count` entries from `position` on, to be read.
-    #[inline]
-    pub(crate) fn expect_entries(&self, position: u32, count: u32) {
-        self.entries.lines_of(position, count).for_each(prefetch::read);
     }
 
     /// Position behind the last published entry.

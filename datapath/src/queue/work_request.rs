@@ -100,6 +100,12 @@ impl SendOpcode {
         matches!(self, Self::Read | Self::CompareSwap | Self::FetchAdd)
     }
 
+    /// True if a remote address or key, or a window's, belongs to it.
+    #[must_use]
+    pub(super) const fn names_remote(self) -> bool {
+        !matches!(self, Self::Send | Self::SendWithImm | Self::SendWithInv | Self::LocalInv)
+    }
+
     /// True for what the engine does by itself, without a packet.
     #[must_use]
     pub const fn is_local(self) -> bool {

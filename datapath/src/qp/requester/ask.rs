@@ -74,17 +74,14 @@ fn build(wanted: &Wanted<'_>, frame: &mut [u8]) -> Option<usize> {
         let rdw = Rdw { rslot: entry.ssn.get().to_le_bytes()[0], rpsn_start: entry.rpsn_start };
         rdw.emit(&mut headers[usize::from(layout.rdw)..]);
     }
+    let (va, rkey) = wqe.remote();
     if layout.reth != 0 {
         let here = index * u32::from(id.pmtu);
-        let reth = Reth {
-            va: wqe.remote_addr.wrapping_add(here.into()),
-            rkey: wqe.rkey,
-            dma_len: wqe.length.saturating_sub(here),
-        };
+        let reth = Reth { va: va.wrapping_add(here.into()), rkey, dma_len: wqe.length.saturating_sub(here) };
         reth.emit(&mut headers[usize::from(layout.reth)..]);
     } else {
         let (compare, swap_add) = wqe.operands();
-        let atomic = AtomicEth { va: wqe.remote_addr, rkey: wqe.rkey, swap_add, compare };
+        let atomic = AtomicEth { va, rkey, swap_add, compare };
         atomic.emit(&mut headers[usize::from(layout.atomic_eth)..]);
     }
     icrc::seal(&mut frame[template.l3_offset()..]);

@@ -146,8 +146,8 @@ fn head(
     let meta = Meta { msn: numbers.msn, offset: u16::from_le_bytes([offset_0, offset_1]) };
     let body = len + usize::from(pad) + ICRC_LEN;
     if wqe.is_write {
-        let va = wqe.remote_addr.wrapping_add(start.into());
-        let reth = Reth { va, rkey: wqe.rkey, dma_len: wqe.length - start };
+        let (va, rkey) = wqe.remote();
+        let reth = Reth { va: va.wrapping_add(start.into()), rkey, dma_len: wqe.length - start };
         template.head_of_write(body, &bth, &reth, &meta)
     } else {
         template.head_of_send(body, &bth, &meta, &Ssnw { offset_hi, ssn: numbers.ssn })

@@ -11,12 +11,12 @@ use crate::queue::{Completion, SendFlags, SendOpcode, WcFlags, WcStatus};
 pub(in crate::qp) fn run(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> bool {
     let position = qpc.req.head;
     let wqe = cold.send_queue.wqe(position);
-    let status = match (wqe.opcode, wqe.binding()) {
-        (SendOpcode::BindWindow, Some(binding)) => {
-            let bound = units.memory.bind_window(wqe.rkey, qpc.id.peer(), &binding);
-            bound.err().map(|_| WcStatus::MwBindErr)
-        }
-        _ => units.memory.invalidate(wqe.imm, qpc.id.qpn).err().map(|_| WcStatus::LocQpOpErr),
+    let status = if wqe.opcode == SendOpcode::BindWindow {
+        let (present_key, binding) = wqe.binding();
+        let bound = units.memory.bind_window(present_key, qpc.id.peer(), &binding);
+        bound.err().map(|_| WcStatus::MwBindErr)
+    } else {
+        units.memory.invalidate(wqe.imm, qpc.id.qpn).err().map(|_| WcStatus::LocQpOpErr)
     };
     if let Some(status) = status {
         fail(qpc, cold, units, Some(PendingFailure { position, status }));

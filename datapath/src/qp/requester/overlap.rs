@@ -20,8 +20,10 @@ pub(crate) struct Hull {
 impl Hull {
     fn of(wqe: &SendWqe<'_>) -> Option<Self> {
         let writes = matches!(wqe.opcode, SendOpcode::Write | SendOpcode::WriteWithImm) && wqe.length > 0;
-        let start = wqe.remote_addr;
-        writes.then(|| Self { start, end: start.saturating_add(wqe.length.into()) })
+        writes.then(|| {
+            let (start, _) = wqe.remote();
+            Self { start, end: start.saturating_add(wqe.length.into()) }
+        })
     }
 
     const fn overlaps(self, other: Self) -> bool {

@@ -125,11 +125,8 @@ impl<'a, const PLAIN: bool> PacketPlan<'a, PLAIN> {
     fn reth(&self) -> Reth {
         let wqe = self.wanted.wqe;
         let rest = u64::from(wqe.length).saturating_sub(self.start);
-        Reth {
-            va: wqe.remote_addr.wrapping_add(self.start),
-            rkey: wqe.rkey,
-            dma_len: u32::try_from(rest).unwrap_or(u32::MAX),
-        }
+        let (va, rkey) = wqe.remote();
+        Reth { va: va.wrapping_add(self.start), rkey, dma_len: u32::try_from(rest).unwrap_or(u32::MAX) }
     }
 }
 

@@ -48,8 +48,11 @@ impl<'a> Plan<'a> {
         let (id, wqe) = (&qpc.id, wanted.wqe);
         let way = Way { template: qpc.template, loopback: id.loopback, dest_qp: id.dest_qpn };
         let plan = Self::by(way, Transport::Uc, id, wanted)?;
-        let reth = Reth { va: wqe.remote_addr, rkey: wqe.rkey, dma_len: wqe.length };
-        Ok(Self { reth: (plan.layout.reth != 0).then_some(reth), ..plan })
+        let reth = (plan.layout.reth != 0).then(|| {
+            let (va, rkey) = wqe.remote();
+            Reth { va, rkey, dma_len: wqe.length }
+        });
+        Ok(Self { reth, ..plan })
     }
 
     /// A datagram, which goes where its request says.
@@ -61,7 +64,8 @@ impl<'a> Plan<'a> {
         if wqe.length > id.pmtu.into() {
             return Err(WcStatus::LocLenErr);
         }
-        let to = DatagramAddress::from_word(wqe.remote_addr);
+        let (to, qkey) = wqe.remote();
+        let to = DatagramAddress::from_word(to);
         let address = units.addresses.get(to.handle, id.pd).ok_or(WcStatus::LocQpOpErr)?;
         let template = if address.has_label {
             address.template
@@ -69,7 +73,7 @@ impl<'a> Plan<'a> {
             let label = entropy::flow_label_from_qpns(id.qpn, to.qpn);
             address.template.with_src_port(entropy::sport_from_flow_label(label))
         };
-        let qkey = if id.qpn == QPN_GSI { QKEY_GSI } else { wqe.rkey };
+        let qkey = if id.qpn == QPN_GSI { QKEY_GSI } else { qkey };
         let way = Way { template, loopback: address.loopback, dest_qp: to.qpn };
         let plan = Self::by(way, Transport::Ud, id, wanted)?;
         Ok(Self { deth: Some(Deth { qkey, src_qp: id.qpn }), ..plan })

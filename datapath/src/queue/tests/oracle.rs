@@ -77,7 +77,7 @@ proptest! {
             prop_assert_eq!(send.outstanding() as usize, oracle.len());
             for (ahead, wr_id) in (0..).zip(&oracle) {
                 let wqe = reader.wqe(head.wrapping_add(ahead));
-                prop_assert_eq!((wqe.wr_id, wqe.remote_addr), (*wr_id, *wr_id));
+                prop_assert_eq!((wqe.wr_id, wqe.remote()), (*wr_id, (*wr_id, 1)));
                 if wqe.is_inline() {
                     let mut bytes = vec![0; wqe.length as usize];
                     wqe.read_inline(0, &mut bytes);
