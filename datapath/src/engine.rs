@@ -8,6 +8,7 @@ mod due;
 mod error;
 mod event;
 mod receive;
+mod rest;
 mod send;
 mod tx_slots;
 mod units;
@@ -51,6 +52,8 @@ pub struct Engine<P: Port> {
     port_was_full: bool,
     /// An acknowledgement that was asked for waits for a post.
     holds_acks: bool,
+    /// Queue pairs to put to rest before the turn is over.
+    idle: rest::Idle,
 }
 
 /// What one turn did.
@@ -103,6 +106,7 @@ impl<P: Port> Engine<P> {
             next_pd: 1,
             port_was_full: false,
             holds_acks: false,
+            idle: rest::Idle::new(),
         })
     }
 
@@ -116,21 +120,29 @@ impl<P: Port> Engine<P> {
         self.fire_timers();
         let sent = self.send(received <= tuning::HOLD_BURST);
         self.wire.port.tx_flush();
+        self.rest_idle();
         Turn { received, sent }
     }
 
     /// The sending half of a turn, for who has just posted to one queue pair and waits for this to return: nothing is
     /// taken in. Acknowledgements that were held back go out behind what was posted. Else as [`Engine::turn`].
+    ///
+    /// Where as many queue pairs wait for their turn as a batch has packets, this one would not be in it, and its requests wait, too:
+    /// who posts to one after the other would send for all the others, and take in nothing meanwhile.
     pub fn push(&mut self, handed: Option<Handed>, now: Time) -> Turn {
+        let waits = self.units.mux.waiting() >= tuning::TX_BATCH;
         // One in which nothing is taken in: every stream is silent.
         self.begin_turn(now);
-        self.take_doorbells();
+        if !waits {
+            self.take_doorbells();
+        }
         let slot = handed.map(|handed| handed.slot);
         if let Some(slot) = slot {
             self.take_handed(slot);
         }
-        let sent = self.send_ahead(slot);
+        let sent = if waits { self.send_held_acks() } else { self.send_ahead(slot) };
         self.wire.port.tx_flush();
+        self.rest_idle();
         Turn { received: 0, sent }
     }
 

@@ -26,8 +26,8 @@ pub(crate) use flush::{abort, fail, fail_sends, flush_and_rest, flush_taken, res
 pub(crate) use owed::Owed;
 pub(crate) use receives::{Receives, Srq, Srqs, Taken};
 pub(crate) use requester::{
-    Acknowledgement, Grant, Hull, Reads, TransmitEnd, apply_response_advance, is_ready, on_acknowledge,
-    on_command, on_response, on_timer, rest, tell_if_drained, transmit,
+    Acknowledgement, Grant, Hull, Reads, TransmitEnd, apply_response_advance, get_up_for_work, is_ready,
+    lie_down, on_acknowledge, on_command, on_response, on_timer, tell_if_drained, transmit, wake,
 };
 pub(crate) use responder::{
     RequestPacket, Responses, ResponsesConfig, RxRecovery, apply_advance, on_request, on_response_command,

@@ -80,12 +80,11 @@ impl<P: Port> Engine<P> {
             qp::flush_and_rest(qpc, cold, &mut self.units, None);
             return;
         }
-        let ready = qp::is_ready(qpc, cold);
-        if !ready && !qp::rest(qpc, cold, false) {
-            return;
+        if qp::is_ready(qpc, cold) {
+            self.units.mux.wake(slot, &mut qpc.sched, true);
+        } else {
+            self.note_idle(slot);
         }
-        let ready = qp::is_ready(qpc, cold);
-        self.units.mux.wake(slot, &mut qpc.sched, ready);
     }
 
     fn on_timer(&mut self, timer: u32) {

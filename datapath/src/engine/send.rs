@@ -45,6 +45,12 @@ impl<P: Port> Engine<P> {
         }
     }
 
+    /// The acknowledgements that wait for a post.
+    pub(super) fn send_held_acks(&mut self) -> usize {
+        self.send_acks(self.waits());
+        self.wire.take_sent()
+    }
+
     /// The acknowledgements of streams that are silent, whatever else they wait for.
     pub(super) fn send_every_ack(&mut self) -> usize {
         self.send_acks(Waits { asked: false, spaced: false });
@@ -100,8 +106,12 @@ impl<P: Port> Engine<P> {
             batch -= usage.packets;
             match end {
                 TransmitEnd::Done { ready } => {
-                    let awake = ready || qp::rest(qpc, cold, handed == Some(slot));
-                    self.units.mux.settle(slot, &mut qpc.sched, usage, awake);
+                    self.units.mux.settle(slot, &mut qpc.sched, usage, ready);
+                    if !ready && handed == Some(slot) {
+                        qp::lie_down(qpc, cold);
+                    } else if !ready {
+                        self.note_idle(slot);
+                    }
                 }
                 TransmitEnd::PortFull => {
                     self.units.counters.tx_ring_full += 1;

@@ -11,6 +11,7 @@ mod packet;
 mod reads;
 mod refused;
 mod response;
+mod rest;
 mod timers;
 mod transmit;
 
@@ -22,8 +23,9 @@ pub(in crate::qp) use packet::opcode_at;
 pub(crate) use reads::Reads;
 pub(in crate::qp) use response::stop_reads;
 pub(crate) use response::{apply_response_advance, on_response};
+pub(crate) use rest::{get_up_for_work, lie_down};
 pub(crate) use timers::on_timer;
-pub(crate) use transmit::{rest, transmit};
+pub(crate) use transmit::transmit;
 // What a Plain requester shares.
 pub(in crate::qp) use acknowledged::complete_answered;
 pub(in crate::qp) use ask::emit_request;
@@ -69,7 +71,7 @@ pub(super) fn has_new_work(qpc: &Qpc, cold: &QpCold) -> bool {
 
 /// Wakes the queue pair if it became ready.
 #[inline]
-pub(in crate::qp) fn wake(qpc: &mut Qpc, cold: &QpCold, units: &mut Units) {
+pub(crate) fn wake(qpc: &mut Qpc, cold: &QpCold, units: &mut Units) {
     let ready = is_ready(qpc, cold);
     units.mux.wake(cold.slot, &mut qpc.sched, ready);
 }

@@ -162,7 +162,7 @@ impl QpShared {
 
     /// After publishing work: rings unless the queue pair is active already.
     ///
-    /// The fence pairs with the one in [`QpShared::deactivate`]: either this side sees that it rests and rings, or the
+    /// The fence pairs with the one in [`QpShared::order_rests`]: either this side sees that it rests and rings, or the
     /// engine's look at the ring after its fence sees the new tail. Work cannot be left unseen.
     #[inline]
     pub fn ring(&self) {
@@ -176,7 +176,13 @@ impl QpShared {
     /// afterwards and take the queue pair back with [`QpShared::reactivate`] if there is work.
     #[inline]
     pub fn deactivate(&self) {
-        self.activity.store(RESTING, Ordering::Relaxed);
+        self.rest_quietly();
+        Self::order_rests();
+    }
+
+    /// Engine only: the fence of [`QpShared::deactivate`], for all that were put to rest by [`QpShared::rest_quietly`] before.
+    #[inline]
+    pub fn order_rests() {
         fence(Ordering::SeqCst);
     }
 
@@ -201,8 +207,8 @@ impl QpShared {
         rests
     }
 
-    /// Engine only, as [`QpShared::deactivate`] while the application waits for it: nothing can have been posted since the
-    /// last look at the rings.
+    /// Engine only, as [`QpShared::deactivate`], without the fence: for one who has it for several, or while the application waits
+    /// for it, so that nothing can have been posted since the last look at the rings.
     #[inline]
     pub fn rest_quietly(&self) {
         self.activity.store(RESTING, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use crate::common::rig::{Options, Rig, write};
 use datapath::engine::{AckTiming, EngineConfig, QpHandles, Turn};
 use datapath::qp::state::QpState;
 use datapath::queue::WcStatus;
-use datapath::tuning::{ACK_SPACING, ASK_FLIGHT, HOLD_BURST};
+use datapath::tuning::{ACK_SPACING, ASK_FLIGHT, HOLD_BURST, TX_BATCH, WQES_PER_TURN};
 use wire::{Datagram, Kind, Packet};
 
 fn rig(acks: AckTiming) -> (Rig, [QpHandles; 2]) {
@@ -117,6 +117,36 @@ fn a_push_takes_nothing_in() {
     rig.carry();
     assert_eq!(rig.sides[1].engine.push(None, rig.now), Turn::default());
     assert_eq!(rig.sides[1].engine.turn(rig.now), Turn { received: 1, sent: 1 });
+}
+
+/// With a batch of queue pairs before it, one that posts has no part in what a push would send: only acknowledgements go.
+#[test]
+fn a_push_leaves_others_their_turn() {
+    const CROWD: usize = TX_BATCH + 8;
+    let config = EngineConfig { max_qps: 64, acks: AckTiming::BehindPosts, ..EngineConfig::default() };
+    let mut rig = Rig::with_config(1024, config);
+    let mut crowd: Vec<_> = (0..CROWD).map(|_| rig.connect(&Options::default())).collect();
+    let mut handles = rig.connect(&Options::default());
+    // A whole turn of each, and more.
+    for others in &mut crowd {
+        stage(&rig, others, 0, 2 * u64::from(WQES_PER_TURN));
+        others[0].send.submit();
+    }
+    stage(&rig, &mut handles, 1, 1);
+    handles[1].send.submit();
+    rig.sides[1].engine.turn(rig.now);
+    rig.carry();
+    assert_eq!(rig.sides[0].engine.turn(rig.now), Turn { received: 1, sent: TX_BATCH });
+    assert!(rig.sides[0].engine.owes_acks());
+    stage(&rig, &mut handles, 0, 1);
+    let handed = handles[0].send.hand_over();
+    assert_eq!(rig.sides[0].engine.push(handed, rig.now), Turn { received: 0, sent: 1 });
+    assert_eq!(sent(&rig, 0).last(), Some(&Kind::Ack));
+    assert!(!rig.sides[0].engine.owes_acks());
+    // It comes behind the others, and without a doorbell.
+    let all = CROWD as u64 * 2 * u64::from(WQES_PER_TURN) + 1;
+    assert!(rig.run(1000, |rig| rig.sides[0].engine.counters().tx_requests == all));
+    assert!(rig.run(1000, |rig| rig.sides[0].cq.len() == u32::try_from(all).unwrap()));
 }
 
 /// Requests of one queue pair, by doorbell and handed over in turn, with a window that stops some of them: each is sent

@@ -251,6 +251,7 @@ impl<P: Port> Engine<P> {
         while let Some(rung) = self.doorbells.pop() {
             self.on_doorbell(rung);
         }
+        self.rest_idle();
         let Some((qpc, cold)) = self.qps.get(slot) else { return false };
         qp::stop_streams(qpc, cold, &mut self.units);
         qp::flush_taken(qpc, cold, &mut self.units);

@@ -3,12 +3,12 @@
 use super::ask::emit_request;
 use super::common::send_common;
 use super::grant::{Grant, Stop, TransmitEnd};
+use super::is_ready;
 use super::local;
 use super::long::send_long;
 use super::overlap;
 use super::packet::{PacketPlan, Wanted};
 use super::reads::{Turn, take_turn};
-use super::{has_new_work, is_ready};
 use crate::counters::count;
 use crate::engine::{TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry, entry_of};
@@ -396,24 +396,4 @@ pub(in crate::qp) fn arm_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Uni
         qpc.sched.insert(SchedFlags::TIMED);
         units.timers.arm(cold.slot, units.now.after(cold.watchdog.first_look_ns()));
     }
-}
-
-/// The queue pair has nothing to send: the next post rings the doorbell. True if work came in meanwhile, which cannot be
-/// while who posts to it waits for the engine (`quietly`).
-#[inline]
-pub(crate) fn rest(qpc: &mut Qpc, cold: &QpCold, quietly: bool) -> bool {
-    // A request that waits for a READ stays in the queue, and nothing rings for it.
-    let waits = qpc.sched.contains(SchedFlags::READ_WAIT);
-    if waits || has_new_work(qpc, cold) || !qpc.sched.contains(SchedFlags::ACTIVE) {
-        return false;
-    }
-    if quietly {
-        cold.send_queue.shared().rest_quietly();
-        qpc.sched.remove(SchedFlags::ACTIVE);
-        return false;
-    }
-    cold.send_queue.shared().deactivate();
-    let awake = has_new_work(qpc, cold) && cold.send_queue.shared().reactivate();
-    qpc.sched.set(SchedFlags::ACTIVE, awake);
-    awake
 }

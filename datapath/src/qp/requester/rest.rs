@@ -1,0 +1,28 @@
+//! How a queue pair comes to rest, in two steps with [`QpShared::order_rests`](crate::queue::QpShared::order_rests) between them.
+
+use super::has_new_work;
+use crate::qp::context::{QpCold, Qpc};
+use crate::sched::SchedFlags;
+
+/// The first: from here on a post rings. False if it stays active, as it has work, or will have without a doorbell.
+///
+/// While who posts to it waits for the engine, this is all: nothing can come meanwhile.
+#[inline]
+pub(crate) fn lie_down(qpc: &mut Qpc, cold: &QpCold) -> bool {
+    // A request that waits for a READ stays in the queue, and nothing rings for it.
+    let waits = qpc.sched.contains(SchedFlags::READ_WAIT);
+    if waits || has_new_work(qpc, cold) || !qpc.sched.contains(SchedFlags::ACTIVE) {
+        return false;
+    }
+    cold.send_queue.shared().rest_quietly();
+    qpc.sched.remove(SchedFlags::ACTIVE);
+    true
+}
+
+/// The second: true if work came before the first one was seen, and no doorbell with it.
+#[inline]
+pub(crate) fn get_up_for_work(qpc: &mut Qpc, cold: &QpCold) -> bool {
+    let awake = has_new_work(qpc, cold) && cold.send_queue.shared().reactivate();
+    qpc.sched.set(SchedFlags::ACTIVE, awake);
+    awake
+}
