@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::perf::cli::{BandwidthArgs, Goal};
 use crate::perf::meter::Meter;
 use crate::perf::session::Session;
+use datapath::prefetch;
 use std::time::Instant;
 use verbs_api::{
     Completion, MemoryRegion, QueueCaps, QueuePair, RemoteRegion, SendData, SendRequest, SharedReceiveQueue,
@@ -168,8 +169,10 @@ impl<'a> Sender<'a> {
     fn expect(&self, coming: Option<Completion>) {
         if let Some(done) = coming.filter(|done| done.opcode != WcOpcode::Recv || self.srq.is_none())
             && let Some(queue_pair) = self.queue_pairs.get(lane_of(&done))
+            && let Some(lane) = self.lanes.get(lane_of(&done))
         {
             queue_pair.prefetch();
+            prefetch::read_all(lane);
         }
     }
 
