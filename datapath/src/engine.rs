@@ -127,10 +127,11 @@ impl<P: Port> Engine<P> {
     /// The sending half of a turn, for who has just posted to one queue pair and waits for this to return: nothing is
     /// taken in. Acknowledgements that were held back go out behind what was posted. Else as [`Engine::turn`].
     ///
-    /// Where as many queue pairs wait for their turn as a batch has packets, this one would not be in it, and its requests wait, too:
-    /// who posts to one after the other would send for all the others, and take in nothing meanwhile.
+    /// Where as many queue pairs have their turn before it as a batch has packets, it would not be in that batch. Then only
+    /// acknowledgements go out here, and its requests with a turn to come: who posts to one after the other would send for all the
+    /// others, and take in nothing meanwhile.
     pub fn push(&mut self, handed: Option<Handed>, now: Time) -> Turn {
-        let waits = self.units.mux.waiting() >= tuning::TX_BATCH;
+        let waits = self.units.mux.behind() >= tuning::TX_BATCH;
         // One in which nothing is taken in: every stream is silent.
         self.begin_turn(now);
         if !waits {

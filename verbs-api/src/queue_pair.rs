@@ -110,8 +110,8 @@ impl Owned {
         SendBatch { owned: self, goes_now }
     }
 
-    /// Whether what is posted next is sent at once. Where more is outstanding it goes with what others post, as soon as
-    /// someone polls.
+    /// Whether what is posted next is sent at once, unless many queue pairs wait for their turn. Where more is outstanding it goes
+    /// with what others post, as soon as someone polls.
     fn goes_now(&self) -> bool {
         self.handles.send.outstanding() < SENT_AT_ONCE
     }
@@ -209,8 +209,8 @@ impl QueuePair {
         datapath::prefetch::read_all(&self.owned);
     }
 
-    /// Posts a send request. With at most one outstanding on the queue pair it is sent at once; otherwise when someone
-    /// polls.
+    /// Posts a send request. With at most one outstanding on the queue pair it is sent at once, unless many queue pairs wait
+    /// for their turn; otherwise when someone polls.
     ///
     /// # Errors
     /// [`Error::Post`]; nothing was posted then. A full queue empties by polling its completion queue.
@@ -307,7 +307,7 @@ impl QueuePair {
 common_calls!(QueuePair, state: "RTS, or ERR after a failure.");
 
 /// Send requests that are posted together, from [`QueuePair::batch`]. The engine sees them when this is dropped; if the
-/// queue pair had at most one outstanding they are sent at once.
+/// queue pair had at most one outstanding they are sent at once, as by [`QueuePair::post_send`].
 pub struct SendBatch<'a> {
     owned: &'a mut Owned,
     goes_now: bool,

@@ -184,7 +184,8 @@ impl Arrivals {
     }
 }
 
-/// What a frame says of itself before anything about it has been checked: a QPN, and whether it acknowledges.
+/// What a frame says of itself before anything about it has been checked: a QPN, and whether it answers
+/// a request: an acknowledgement, or a response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Arrival(u32);
 
@@ -197,7 +198,8 @@ impl Arrival {
         let at = if frame.get(12) == Some(&0x86) { BTH_V6 } else { BTH_V4 };
         let bytes = frame.get(at..).and_then(<[u8]>::first_chunk::<8>);
         bytes.map_or(Self(0), |&[opcode, _, _, _, _, high, middle, low]| {
-            let acknowledges = u32::from(opcode == Opcode::RcAck as u8) * Self::ACKNOWLEDGES;
+            let answers = Opcode::RcReadResponseFirst as u8..=Opcode::RcAtomicAck as u8;
+            let acknowledges = u32::from(answers.contains(&opcode)) * Self::ACKNOWLEDGES;
             Self(u32::from_be_bytes([0, high, middle, low]) | acknowledges)
         })
     }

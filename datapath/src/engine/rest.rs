@@ -1,19 +1,22 @@
 //! Queue pairs that have nothing more to send come to rest: then their next post rings.
 //!
-//! All those of a turn do so together, behind everything else: between the step to rest and the look whether work came meanwhile
+//! Those of a turn do so together, behind everything else: between the step to rest and the look whether work came meanwhile
 //! stands a fence, which waits until all that was stored before it, frames among it, has left the processor's core.
 
 use super::Engine;
 use crate::port::Port;
 use crate::qp;
 use crate::queue::QpShared;
+use crate::tuning;
 use arrayvec::ArrayVec;
 
-/// Queue pairs that are put to rest together at most: more than one batch serves.
-const TOGETHER: usize = 64;
+/// Queue pairs that are put to rest together at most.
+const MOST: usize = 64;
+
+const _: () = assert!(MOST >= tuning::TX_BATCH, "a batch has a turn of so many at most");
 
 /// Those that have nothing more to send, by slot.
-pub(super) type Idle = ArrayVec<u32, TOGETHER>;
+pub(super) type Idle = ArrayVec<u32, MOST>;
 
 impl<P: Port> Engine<P> {
     /// The queue pair of that slot is put to rest before the turn is over, if it has nothing to send then.
@@ -39,6 +42,7 @@ impl<P: Port> Engine<P> {
             let Some((qpc, cold)) = qps.get(*slot) else { return false };
             let rests = qp::lie_down(qpc, cold);
             if !rests {
+                // Something may have been posted since it was noted, and found it active: nothing rings for that.
                 qp::wake(qpc, cold, units);
             }
             rests

@@ -45,7 +45,7 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// The acknowledgements that wait for a post.
+    /// All acknowledgements that do not wait for the time since the last.
     pub(super) fn send_held_acks(&mut self) -> usize {
         self.send_acks(self.waits());
         self.wire.take_sent()

@@ -207,14 +207,19 @@ impl QpTable {
         }
     }
 
-    /// What its next request sends, soon after [`QpTable::expect_requests`].
+    /// What its next request sends, and where those of a turn write to, soon after [`QpTable::expect_requests`].
     #[inline]
     pub(crate) fn expect_payload(&self, slot: u32, memory: &MemoryTable) {
         if let Some((hot, cold)) = self.peek(slot)
             && cold.send_queue.tail() != hot.req.next
             && let Some(wqe) = cold.send_queue.common(hot.req.next)
         {
-            wqe.expect(memory, hot.id.pd);
+            if wqe.is_write {
+                cold.send_queue.expect_remotes(hot.req.next);
+            }
+            if let Some(payload) = wqe.mapped(memory, hot.id.pd) {
+                payload.expect();
+            }
         }
     }
 

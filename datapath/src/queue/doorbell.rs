@@ -195,7 +195,7 @@ impl QpShared {
     }
 
     /// Engine only, while the application waits for it and so cannot post: takes the step to active for it. False if
-    /// its doorbell is under way. Neither this nor [`QpShared::rest_quietly`] needs a fence: what the application does
+    /// its doorbell is under way. Neither this nor [`QpShared::rest_quietly`] needs a fence then: what the application does
     /// next is ordered behind both by that which it waited for.
     #[inline]
     #[must_use]

@@ -307,9 +307,22 @@ impl SendQueueReader {
     /// [`SendQueueReader::expect`]; returns how many.
     #[inline]
     pub(crate) fn expect_wqes(&self, position: u32) -> u32 {
-        let count = self.tail().wrapping_sub(position).min(WQES_PER_TURN);
+        let count = self.next_ones(position);
         self.ring.entries().lines_of_heads(position, count).for_each(prefetch::read);
         count
+    }
+
+    /// Starts to fetch where the same write to, soon after [`SendQueueReader::expect_wqes`].
+    #[inline]
+    pub(crate) fn expect_remotes(&self, position: u32) {
+        let count = self.next_ones(position);
+        self.ring.entries().lines_of_remotes(position, count).for_each(prefetch::read);
+    }
+
+    /// Requests from `position` on, those of a turn at most.
+    #[inline]
+    fn next_ones(&self, position: u32) -> u32 {
+        self.tail().wrapping_sub(position).min(WQES_PER_TURN)
     }
 
     /// Position behind the last posted request.
@@ -422,17 +435,6 @@ impl<'a> CommonWqe<'a> {
         remote_of(self.remote)
     }
 
-    /// Starts to fetch the first bytes of the data, and where they go.
-    #[inline]
-    pub fn expect(&self, memory: &MemoryTable, pd: ProtectionDomainId) {
-        if self.is_write {
-            prefetch::read(self.remote);
-        }
-        if let Some(payload) = self.mapped(memory, pd) {
-            payload.expect();
-        }
-    }
-
     /// The data, if they are in the queue or in memory that `pd` may read.
     #[inline(always)]
     pub fn mapped(&self, memory: &'a MemoryTable, pd: ProtectionDomainId) -> Option<Mapped<'a>> {
@@ -524,7 +526,7 @@ impl SendWqe<'_> {
         self.opcode as u8 >= SendOpcode::Read as u8 || self.flags.contains(SendFlags::FENCE)
     }
 
-    /// The present key of a window, and what it is to show.
+    /// Of a BIND_MW: the present key of the window, and what it is to show.
     #[must_use]
     pub fn binding(&self) -> (u32, Binding) {
         let [access, key] = self.remote.each_ref().map(load);

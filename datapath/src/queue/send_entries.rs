@@ -5,7 +5,8 @@ use super::sync::AtomicU64;
 
 /// Words of what every request has: wr_id, address of the only element, (its lkey, imm), (length, opcode | flags | sges | inline).
 const HEAD: usize = 4;
-/// Words of what reaches into the peer's memory has, or goes to an address: remote address, (rkey, -).
+/// Words of what reaches into the peer's memory has, or goes to an address: remote address, (rkey, length of
+/// a window's range).
 const REMOTE: usize = 2;
 /// Words of an atomic's operands, which any body has room for.
 const OPERANDS: usize = 2;
@@ -58,6 +59,12 @@ impl SendEntries {
         let body = self.body as usize;
         let start = self.count() * (HEAD + REMOTE) + self.index(number) * body;
         &self.words.all()[start..start + body]
+    }
+
+    /// The lines of what `count` entries from `number` on have of the peer's, each once.
+    #[inline]
+    pub(super) fn lines_of_remotes(&self, number: u32, count: u32) -> impl Iterator<Item = *const AtomicU64> {
+        first_in_lines(number, count, REMOTE).map(|number| self.remote(number).as_ptr())
     }
 
     /// The lines of `count` heads from `number` on, each once.

@@ -1,11 +1,11 @@
-//! A ring of fixed-size entries, one writer and one reader, readable in place and more than once.
+//! A ring of entries, one writer and one reader, readable in place and more than once.
 
 use super::entries::Entries;
 use super::sync::{AtomicU32, AtomicU64, CachePadded, Ordering};
 use crate::prefetch;
 use std::sync::Arc;
 
-/// Entries of `stride` 64-bit words each; positions count up for ever and wrap at 2^32.
+/// Entries of 64-bit words, of `stride` each or as `E` has them; positions count up for ever and wrap at 2^32.
 ///
 /// Order: the writer stores an entry's words (relaxed), then publishes the position behind it (`tail`, release); the
 /// reader loads `tail` (acquire), so it sees the words of every entry below it. The reader hands entries back by

@@ -155,6 +155,13 @@ impl EventMux {
         self.scheduler.bytes()
     }
 
+    /// Queue pairs whose turn comes before that of any that becomes ready now, at least.
+    #[inline]
+    #[must_use]
+    pub fn behind(&self) -> usize {
+        self.scheduler.behind()
+    }
+
     /// Queue pairs that wait for their turn.
     #[inline]
     #[must_use]

@@ -53,6 +53,11 @@ pub trait Policy {
     fn rest(&mut self, slot: u32);
     /// Queue pairs that wait for their turn.
     fn waiting(&self) -> usize;
+    /// Those of them whose turn comes before that of any that becomes ready now, at least.
+    #[inline]
+    fn behind(&self) -> usize {
+        self.waiting()
+    }
     /// Its weight and priority from its next turn on. What it had saved or owed is forgotten.
     fn set_attributes(&mut self, slot: u32, attributes: SchedAttributes);
     /// Bytes on the heap.

@@ -111,6 +111,11 @@ impl Policy for StrictPriority {
         self.lists.len()
     }
 
+    /// One of a higher priority comes first.
+    fn behind(&self) -> usize {
+        0
+    }
+
     /// Where it stands in a list, it stays until its next turn.
     fn set_attributes(&mut self, slot: u32, attributes: SchedAttributes) {
         self.priorities[slot as usize] = attributes.priority.min(PRIORITY_MAX);

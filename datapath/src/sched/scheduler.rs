@@ -155,6 +155,11 @@ impl Policy for Scheduler {
         each!(self, policy => policy.waiting())
     }
 
+    #[inline]
+    fn behind(&self) -> usize {
+        each!(self, policy => policy.behind())
+    }
+
     fn set_attributes(&mut self, slot: u32, attributes: SchedAttributes) {
         each!(self, policy => policy.set_attributes(slot, attributes));
     }

@@ -22,6 +22,8 @@ pub struct MemoryPort {
     /// Frames that may be sent until the next flush: a transmit ring of that size.
     pub ring: usize,
     room: usize,
+    /// Called once, at the next flush.
+    pub at_flush: Option<Box<dyn FnOnce()>>,
 }
 
 impl MemoryPort {
@@ -38,6 +40,7 @@ impl MemoryPort {
             limit: RX_BURST,
             ring: usize::MAX,
             room: usize::MAX,
+            at_flush: None,
         }
     }
 
@@ -119,6 +122,9 @@ impl Port for MemoryPort {
 
     fn tx_flush(&mut self) {
         self.room = self.ring;
+        if let Some(at_flush) = self.at_flush.take() {
+            at_flush();
+        }
     }
 
     fn stats(&self) -> PortStats {

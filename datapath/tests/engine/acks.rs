@@ -144,6 +144,7 @@ fn a_push_leaves_others_their_turn() {
     assert_eq!(sent(&rig, 0).last(), Some(&Kind::Ack));
     assert!(!rig.sides[0].engine.owes_acks());
     // It comes behind the others, and without a doorbell.
+    assert!(rig.sides[0].engine.doorbells().is_empty());
     let all = CROWD as u64 * 2 * u64::from(WQES_PER_TURN) + 1;
     assert!(rig.run(1000, |rig| rig.sides[0].engine.counters().tx_requests == all));
     assert!(rig.run(1000, |rig| rig.sides[0].cq.len() == u32::try_from(all).unwrap()));

@@ -30,6 +30,27 @@ fn statuses(rig: &mut Rig) -> Vec<WcStatus> {
     std::iter::from_fn(|| rig.sides[0].cq.poll()).map(|completion| completion.status).collect()
 }
 
+/// A queue pair that has sent everything goes to rest behind the turn. What is posted before that rings no doorbell.
+#[test]
+fn what_is_posted_to_one_that_is_about_to_rest_is_seen() {
+    let mut rig = Rig::new(1, 1024);
+    let [mut a, _b] = rig.connect(&Options::default());
+    let request = |rig: &Rig, wr_id| ([rig.sides[0].sge(0, 64)], rig.sides[1].key, wr_id);
+    let post = |send: &mut SendQueue, (gather, key, wr_id): ([Sge; 1], _, u64)| {
+        send.post(&write(wr_id, &gather, 0, key)).unwrap();
+    };
+    let (first, second) = (request(&rig, 0), request(&rig, 1));
+    post(&mut a.send, first);
+    let mut send = a.send;
+    rig.sides[0].engine.port_mut().at_flush = Some(Box::new(move || post(&mut send, second)));
+    assert_eq!(rig.sides[0].engine.turn(rig.now).sent, 1);
+    assert!(rig.sides[0].engine.doorbells().is_empty(), "it was active");
+    // No acknowledgement comes that could wake it.
+    assert_eq!(rig.sides[0].engine.turn(rig.now).sent, 1);
+    assert!(rig.run(10, |rig| rig.sides[0].cq.len() == 2));
+    assert!(!rig.sides[0].engine.has_work());
+}
+
 #[test]
 fn what_is_posted_after_the_last_retry_is_flushed() {
     let attr = QpAttr { timeout: 1, retry_cnt: 0, ..Options::default().attr };

@@ -122,8 +122,8 @@ pub struct UdQueuePair {
 }
 
 impl UdQueuePair {
-    /// Posts a datagram. On a queue pair that was idle the engine runs a turn at once; otherwise it goes out when someone
-    /// polls.
+    /// Posts a datagram. With at most one outstanding on the queue pair it is sent at once, unless many queue pairs wait for
+    /// their turn; otherwise when someone polls.
     ///
     /// # Errors
     /// [`Error::Post`], [`Error::OtherDevice`]; nothing was posted then.

@@ -4,7 +4,8 @@ use super::has_new_work;
 use crate::qp::context::{QpCold, Qpc};
 use crate::sched::SchedFlags;
 
-/// The first: from here on a post rings. False if it stays active, as it has work, or will have without a doorbell.
+/// The first: from here on a post rings. False if it stays active, as it has work, or will have without a doorbell; or if it is
+/// not active, so that a post rings already, or a doorbell is under way.
 ///
 /// While who posts to it waits for the engine, this is all: nothing can come meanwhile.
 #[inline]

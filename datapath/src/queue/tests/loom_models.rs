@@ -3,7 +3,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p datapath --no-default-features --lib loom_`
 //!
 //! Each model fails if one of the orders that it is about is weakened: `Release` in `WordRing::publish` and `release`,
-//! `Acquire` in `tail` and `head`, the `SeqCst` fences of `ring`, `deactivate`, `set_state`,
+//! `Acquire` in `tail` and `head`, the `SeqCst` fences of `ring`, `order_rests`, `set_state`,
 //! `ring_if_flushing`, `Sleep::wake`, `Sleep::sleep`, `CompletionQueue::arm`
 //! and `CompletionWriter::take_event`.
 
@@ -138,6 +138,40 @@ fn loom_no_wake_up_is_lost_and_at_most_one_doorbell_waits() {
         application.join().unwrap();
         while engine.turn(|| ring.tail()) {}
         assert_eq!(engine.seen, 2, "posted, and nobody woke the engine");
+    });
+}
+
+/// Two queue pairs are put to rest with one fence: what is posted to either meanwhile rings, or is seen behind it.
+#[test]
+fn loom_no_work_is_left_where_several_rest_with_one_fence() {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
+        let doorbells = Doorbells::new(2);
+        let shared = [0, 1].map(|slot| {
+            let shared = Arc::new(QpShared::new(slot, doorbells.clone()));
+            assert!(shared.reactivate());
+            shared
+        });
+        let rings = [0, 1].map(|_| Arc::new(WordRing::new(4, 1, 0)));
+        let application = {
+            let (shared, rings) = (shared.clone(), rings.clone());
+            thread::spawn(move || {
+                for (shared, ring) in shared.iter().zip(&rings) {
+                    ring.publish(1);
+                    shared.ring();
+                }
+            })
+        };
+        shared.iter().for_each(|shared| shared.rest_quietly());
+        QpShared::order_rests();
+        let seen = [0, 1].map(|slot: usize| rings[slot].tail() == 1 && shared[slot].reactivate());
+        application.join().unwrap();
+        let rung: Vec<_> = core::iter::from_fn(|| doorbells.pop()).collect();
+        for (slot, seen) in (0..).zip(seen) {
+            let times = rung.iter().filter(|rung| **rung == slot).count() + usize::from(seen);
+            assert_eq!(times, 1, "work of {slot} is found once");
+        }
     });
 }
 
