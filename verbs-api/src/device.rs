@@ -113,8 +113,8 @@ impl Device {
         if self.inner.thread.is_some() { Turn::default() } else { self.inner.shared.try_turn() }
     }
 
-    /// Sends what `hand_over` posts, unless many queue pairs wait for their turn, and the acknowledgements that were held back for it. False, and nothing is posted, if
-    /// the engine is not at hand.
+    /// Sends what `hand_over` posts, unless many queue pairs wait for their turn, and the acknowledgements that were held back
+    /// for it. False, and nothing is posted, if the engine is not at hand.
     #[inline]
     pub(crate) fn push(&self, hand_over: impl FnOnce() -> Option<Handed>) -> bool {
         self.inner.thread.is_none() && self.inner.shared.try_push(hand_over)
