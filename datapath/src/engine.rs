@@ -54,6 +54,8 @@ pub struct Engine<P: Port> {
     holds_acks: bool,
     /// Queue pairs to put to rest before the turn is over.
     idle: rest::Idle,
+    /// Whose turns come next.
+    coming: ahead::Coming,
 }
 
 /// What one turn did.
@@ -107,6 +109,7 @@ impl<P: Port> Engine<P> {
             port_was_full: false,
             holds_acks: false,
             idle: rest::Idle::new(),
+            coming: ahead::Coming::new(),
         })
     }
 

@@ -19,16 +19,15 @@ use crate::completion::CqShared;
 use crate::device::Device;
 use crate::endpoint::{Endpoint, QPN_MAX};
 use crate::error::{BatchError, Error};
-use crate::memory::ProtectionDomain;
 use crate::shared_receive::SrqShared;
 use crate::trace;
 use crate::work_request::{Datagram, SendRequest};
+use core::mem::offset_of;
 use core::net::SocketAddr;
 use core::time::Duration;
-use datapath::engine::QpHandles;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::{QpState, QpType};
-use datapath::queue::{RecvQueue, RecvRequest};
+use datapath::queue::{QueueCaps, RecvQueue, RecvRequest, SendQueue};
 use std::sync::Arc;
 use wire::Pmtu;
 
@@ -37,18 +36,26 @@ use wire::Pmtu;
 const SENT_AT_ONCE: u32 = 2;
 
 /// A queue pair of the engine, and everything that must outlive it. Destroyed when dropped.
+#[repr(C, align(64))]
 struct Owned {
-    handles: QpHandles,
-    domain: ProtectionDomain,
+    // What sends are posted with, in a cache line.
+    send: SendQueue,
+    device: Device,
+    // What receives are posted with as well, in the next.
+    recv: RecvQueue,
+    qpn: u32,
+    /// As they were asked for.
+    caps: QueueCaps,
     /// Kept for as long as the engine may report to them.
-    #[cfg_attr(not(feature = "async"), expect(dead_code, reason = "only kept"))]
     cqs: [Arc<CqShared>; 2],
     srq: Option<Arc<SrqShared>>,
 }
 
+const _: () = assert!(offset_of!(Owned, recv) == 64 && size_of::<RecvQueue>() <= 64, "a line each");
+
 impl Owned {
-    fn device(&self) -> &Device {
-        self.domain.device()
+    const fn device(&self) -> &Device {
+        &self.device
     }
 
     fn has_srq(&self) -> bool {
@@ -66,32 +73,32 @@ impl Owned {
     ) -> Result<(), datapath::engine::ModifyError> {
         let mut nic = self.device().nic();
         steps.into_iter().try_for_each(|(attr, mask)| {
-            let result = nic.modify_qp(self.handles.qpn, attr, mask);
-            trace::modified(self.handles.qpn, attr, mask, &result);
+            let result = nic.modify_qp(self.qpn, attr, mask);
+            trace::modified(self.qpn, attr, mask, &result);
             result
         })
     }
 
     /// Takes the window down to what the peer takes; returns it.
     fn limit_window(&self, window: u16) -> u16 {
-        self.device().nic().limit_window(self.handles.qpn, window)
+        self.device().nic().limit_window(self.qpn, window)
     }
 
     /// Its attributes and its state.
     fn query(&self) -> QpAttr {
         // It is destroyed by our drop and nothing else.
-        self.device().nic().query_qp(self.handles.qpn).unwrap_or_default()
+        self.device().nic().query_qp(self.qpn).unwrap_or_default()
     }
 
     fn post_send(&mut self, request: &SendRequest<'_>) -> Result<(), Error> {
         let goes_now = self.goes_now();
-        self.handles.send.stage(&request.0)?;
+        self.send.stage(&request.0)?;
         self.submit(goes_now);
         Ok(())
     }
 
     fn post_datagram(&mut self, datagram: &Datagram<'_>) -> Result<(), Error> {
-        let qp_type = self.handles.send.service();
+        let qp_type = self.send.service();
         if qp_type != QpType::Ud {
             return Err(Error::WrongService { what: "datagrams", qp_type });
         }
@@ -113,13 +120,12 @@ impl Owned {
     /// Whether what is posted next is sent at once, unless many queue pairs wait for their turn. Where more is outstanding it goes
     /// with what others post, as soon as someone polls.
     fn goes_now(&self) -> bool {
-        self.handles.send.outstanding() < SENT_AT_ONCE
+        self.send.outstanding() < SENT_AT_ONCE
     }
 
     /// Posts what was staged: hands it to the engine, or rings.
     fn submit(&mut self, goes_now: bool) {
-        let Self { handles, domain, .. } = self;
-        let (device, send) = (domain.device(), &mut handles.send);
+        let Self { send, device, .. } = self;
         if goes_now && device.push(|| send.hand_over()) {
             return;
         }
@@ -129,25 +135,25 @@ impl Owned {
 
     fn post_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), Error> {
         self.device().settle();
-        Ok(self.handles.recv.post(request)?)
+        Ok(self.recv.post(request)?)
     }
 
     fn recv_batch(&mut self) -> RecvBatch<'_> {
         self.device().settle();
-        RecvBatch { queue: &mut self.handles.recv }
+        RecvBatch { queue: &mut self.recv }
     }
 
     fn post_recv_batch(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), Error> {
         self.device().settle();
-        let (posted, result) = self.handles.recv.post_batch(requests);
+        let (posted, result) = self.recv.post_batch(requests);
         Ok(result.map_err(|source| BatchError { posted, source })?)
     }
 }
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        self.device().nic().destroy_qp(self.handles.qpn);
-        trace::destroyed(self.handles.qpn);
+        self.device().nic().destroy_qp(self.qpn);
+        trace::destroyed(self.qpn);
     }
 }
 
@@ -188,7 +194,7 @@ impl QueuePair {
         self.owned.device()
     }
 
-    /// A hint: something will be posted to this queue pair soon. Fetches into the processor's caches what that begins with. With
+    /// A hint: a send request will be posted to this queue pair soon. Fetches into the processor's caches what that begins with. With
     /// thousands of queue pairs, each of which has left the caches when its turn comes, say so a few posts ahead.
     ///
     /// ```
@@ -206,7 +212,14 @@ impl QueuePair {
     /// ```
     #[inline]
     pub fn prefetch(&self) {
-        datapath::prefetch::read_all(&self.owned);
+        datapath::prefetch::read_all(&self.owned.send);
+    }
+
+    /// The same of a receive request.
+    #[inline]
+    pub fn prefetch_recv(&self) {
+        datapath::prefetch::read_all(&self.owned.device);
+        datapath::prefetch::read_all(&self.owned.recv);
     }
 
     /// Posts a send request. With at most one outstanding on the queue pair it is sent at once, unless many queue pairs wait
@@ -319,7 +332,7 @@ impl SendBatch<'_> {
     /// # Errors
     /// [`Error::Post`]; the request was not added then, those before it were.
     pub fn post_send(&mut self, request: &SendRequest<'_>) -> Result<(), Error> {
-        Ok(self.owned.handles.send.stage(&request.0)?)
+        Ok(self.owned.send.stage(&request.0)?)
     }
 }
 

@@ -3,8 +3,11 @@
 //! One thing leads to the next: a context to its queue, the queue to a request, the request to the payload. Each is fetched some
 //! frames or turns after the one before it; only nobody is before the first frames of a burst, whose steps follow at once.
 
+mod coming;
 #[cfg(test)]
 mod tests;
+
+pub(super) use coming::Coming;
 
 use super::Engine;
 use crate::port::{Port, RX_BURST};
@@ -68,23 +71,24 @@ impl<P: Port> Engine<P> {
 
     /// Before a turn: what the next turns need.
     #[inline]
-    pub(super) fn expect_turns(&self) {
-        let slot = |turns| self.units.mux.ahead(turns);
-        if let Some(slot) = slot(turns::HOT) {
+    pub(super) fn expect_turns(&mut self) {
+        let last = self.units.mux.ahead(turns::HOT);
+        self.coming.note(last);
+        if let Some(slot) = last {
             self.qps.expect_hot(slot, Qpc::expect_requester);
         }
-        if let Some(slot) = slot(turns::COLD) {
+        if let Some(slot) = self.coming.after(turns::COLD) {
             self.qps.expect_sending(slot);
         }
-        if let Some(slot) = slot(turns::QUEUE) {
+        if let Some(slot) = self.coming.after(turns::QUEUE) {
             self.qps.expect_send_queue(slot);
             self.units.timers.expect(slot);
         }
-        if let Some(slot) = slot(turns::REQUESTS) {
+        if let Some(slot) = self.coming.after(turns::REQUESTS) {
             self.qps.expect_requests(slot);
         }
-        if let Some(slot) = slot(turns::PAYLOAD) {
-            self.qps.expect_payload(slot, &self.units.memory);
+        if let Some(slot) = self.coming.after(turns::PAYLOAD) {
+            self.qps.expect_payload(slot);
         }
     }
 

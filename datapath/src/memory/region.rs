@@ -2,7 +2,6 @@
 
 use super::copy::copy;
 use crate::icrc::Kernel;
-use crate::prefetch;
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -118,15 +117,6 @@ impl<'a> Mapped<'a> {
         let start = start.min(self.len);
         // SAFETY: `start` is within the range, or its end.
         Self { start: unsafe { self.start.add(start) }, len: len.min(self.len - start), _table: PhantomData }
-    }
-
-    /// Bytes that are fetched ahead.
-    const EXPECTED: usize = 512;
-
-    /// Starts to fetch its first bytes; what is behind them the processor expects by itself.
-    #[inline]
-    pub(crate) fn expect(&self) {
-        prefetch::read_lines(self.start.as_ptr(), self.len.min(Self::EXPECTED));
     }
 
     /// Copies `source` to the start of the range; its last aligned word is stored last, with release order, for

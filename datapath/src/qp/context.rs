@@ -19,6 +19,7 @@ use crate::queue::{SendQueueReader, WcStatus};
 use crate::sched::SchedFlags;
 use crate::stream::{RxStream, SlotKind, TxRecovery, TxStream, Watchdog};
 use crate::time::Time;
+use crate::tuning::WQES_PER_TURN;
 use cc_dctcp::Controller;
 use core::mem::offset_of;
 use sr_recovery::Generation;
@@ -297,9 +298,10 @@ impl QpCold {
     /// Starts to fetch the requests of a turn from a send-queue position on, and their entries.
     #[inline]
     pub fn expect_requests(&self, position: u32) {
-        const IN_LINE: usize = 64 / size_of::<SqEntry>();
+        const { assert!(WQES_PER_TURN as usize * size_of::<SqEntry>() <= 128, "in three lines, if not in two") };
         let count = self.send_queue.expect_wqes(position);
-        for ahead in (0..count).step_by(IN_LINE).chain(count.checked_sub(1)) {
+        let last = count.saturating_sub(1);
+        for ahead in [0, last / 2, last] {
             prefetch::read(self.entry(position.wrapping_add(ahead)));
         }
     }

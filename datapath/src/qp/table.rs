@@ -1,7 +1,6 @@
 //! The dense table of queue pairs, indexed by the low bits of the QPN.
 
 use super::context::{QpCold, Qpc, ResponseLives};
-use crate::memory::MemoryTable;
 use crate::prefetch;
 use crate::qpn::{EngineId, FIRST_FREE_QPN, QPN_BITS};
 use crate::sched::SchedFlags;
@@ -209,17 +208,9 @@ impl QpTable {
 
     /// What its next request sends, and where those of a turn write to, soon after [`QpTable::expect_requests`].
     #[inline]
-    pub(crate) fn expect_payload(&self, slot: u32, memory: &MemoryTable) {
-        if let Some((hot, cold)) = self.peek(slot)
-            && cold.send_queue.tail() != hot.req.next
-            && let Some(wqe) = cold.send_queue.common(hot.req.next)
-        {
-            if wqe.is_write {
-                cold.send_queue.expect_remotes(hot.req.next);
-            }
-            if let Some(payload) = wqe.mapped(memory, hot.id.pd) {
-                payload.expect();
-            }
+    pub(crate) fn expect_payload(&self, slot: u32) {
+        if let Some((hot, cold)) = self.peek(slot) {
+            cold.send_queue.expect_data(hot.req.next);
         }
     }
 

@@ -37,6 +37,12 @@ impl Words {
         unsafe { core::slice::from_raw_parts(self.0.as_ptr().cast(), len) }
     }
 
+    /// Where the word with that index is, for a hint.
+    #[inline(always)]
+    pub(super) fn place(&self, index: usize) -> *const AtomicU64 {
+        self.0.as_ptr().cast::<AtomicU64>().wrapping_add(index)
+    }
+
     /// The `N` words from `start` on, which must be there.
     #[inline(always)]
     pub(super) fn some<const N: usize>(&self, start: usize) -> &[AtomicU64; N] {
@@ -94,7 +100,7 @@ impl Entries {
     #[inline]
     pub(super) fn lines_of(&self, number: u32, count: u32) -> impl Iterator<Item = *const AtomicU64> {
         first_in_lines(number, count.min(self.count()), self.stride as usize)
-            .map(|number| self.at(number).as_ptr())
+            .map(|number| self.words.place(self.start(number)))
     }
 
     #[inline(always)]

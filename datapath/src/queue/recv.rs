@@ -27,8 +27,14 @@ pub(super) fn recv_queue_from(
     let positions = RecvPositions(Arc::clone(shared));
     let entries = Entries::new(caps.max_recv_wr, entry_words(caps.max_recv_sge));
     let ring = WordRing::of(entries, positions, start);
-    let writer =
-        RecvQueue { ring: ring.clone(), caps: *caps, tail: start, published: start, head_seen: start };
+    let writer = RecvQueue {
+        ring: ring.clone(),
+        tail: start,
+        published: start,
+        head_seen: start,
+        max_wr: caps.max_recv_wr.try_into().unwrap_or(u16::MAX),
+        max_sge: caps.max_recv_sge.try_into().unwrap_or(u8::MAX),
+    };
     (writer, RecvQueueReader { ring })
 }
 
@@ -71,11 +77,12 @@ pub(super) fn store_request(entry: &[AtomicU64], request: &RecvRequest<'_>, leng
 /// The application's end of a receive queue.
 pub struct RecvQueue {
     ring: WordRing<RecvPositions>,
-    caps: QueueCaps,
     tail: u32,
     /// What the engine sees of it.
     published: u32,
     head_seen: u32,
+    max_wr: u16,
+    max_sge: u8,
 }
 
 impl RecvQueue {
@@ -129,12 +136,13 @@ impl RecvQueue {
         if state.post_recv() == PostVerdict::Refused {
             return Err(PostError::WrongState { state, what: "receive" });
         }
-        if self.caps.max_recv_wr == 0 {
+        if self.max_wr == 0 {
             return Err(PostError::NoReceiveQueue);
         }
-        let length = check(request, self.caps.max_recv_sge)?;
-        if !self.ring.has_room(self.tail, &mut self.head_seen, self.caps.max_recv_wr) {
-            return Err(PostError::QueueFull { capacity: self.caps.max_recv_wr });
+        let length = check(request, self.max_sge.into())?;
+        let capacity = self.max_wr.into();
+        if !self.ring.has_room(self.tail, &mut self.head_seen, capacity) {
+            return Err(PostError::QueueFull { capacity });
         }
         store_request(self.ring.entry(self.tail), request, length);
         self.tail = self.tail.wrapping_add(1);

@@ -10,7 +10,7 @@ use super::work_request::{
 };
 use crate::memory::{Access, Binding, Mapped, MemoryTable, ProtectionDomainId};
 use crate::prefetch;
-use crate::qp::state::{PostVerdict, QpType};
+use crate::qp::state::{PostVerdict, QpState, QpType};
 use crate::tuning::WQES_PER_TURN;
 use std::sync::Arc;
 
@@ -19,6 +19,12 @@ const SGE_WORDS: usize = 2;
 const INLINE_BIT: u32 = 1 << 24;
 /// One element, in the head.
 const ONE_SGE: u32 = 1 << 16;
+
+/// [`WORK_REQUEST_BYTES_MAX`], in as few bits as it has.
+const MESSAGE_BYTES_MAX: u32 = 1 << 31;
+const _: () = assert!(MESSAGE_BYTES_MAX as u64 == WORK_REQUEST_BYTES_MAX);
+/// Bytes of what a request sends that are fetched ahead; what is behind them the processor expects by itself.
+const DATA_EXPECTED: usize = 512;
 
 type Ring = WordRing<SendPositions, SendEntries>;
 
@@ -40,15 +46,16 @@ pub(super) fn send_queue_from(
     let entries = SendEntries::new(caps.max_send_wr, inline_words.max(sge_words));
     let ring = WordRing::of(entries, SendPositions(Arc::clone(shared)), start);
     let reader = SendQueueReader { ring: ring.clone() };
-    let service = QpType::Rc;
     let queue = SendQueue {
         ring,
-        caps: *caps,
-        service,
-        max_message: WORK_REQUEST_BYTES_MAX,
         tail: start,
         published: start,
         head_seen: start,
+        max_message: MESSAGE_BYTES_MAX,
+        max_wr: caps.max_send_wr.try_into().unwrap_or(u16::MAX),
+        max_sge: caps.max_send_sge.try_into().unwrap_or(u8::MAX),
+        max_inline: caps.max_inline.try_into().unwrap_or(u8::MAX),
+        service: QpType::Rc,
     };
     (queue, reader)
 }
@@ -56,15 +63,20 @@ pub(super) fn send_queue_from(
 /// The application's end of a send queue.
 pub struct SendQueue {
     ring: Ring,
-    caps: QueueCaps,
-    service: QpType,
-    /// Longest message, in bytes.
-    max_message: u64,
     tail: u32,
     /// What the engine sees of it.
     published: u32,
     head_seen: u32,
+    /// Longest message, in bytes.
+    max_message: u32,
+    max_wr: u16,
+    max_sge: u8,
+    max_inline: u8,
+    service: QpType,
 }
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<SendQueue>() <= 56, "with a pointer to more a cache line");
 
 impl SendQueue {
     #[inline]
@@ -72,16 +84,16 @@ impl SendQueue {
         &self.ring.positions().0
     }
 
-    /// Its sizes.
+    /// The state of the queue pair, as the engine published it last.
     #[must_use]
-    pub const fn caps(&self) -> QueueCaps {
-        self.caps
+    pub fn state(&self) -> QpState {
+        self.shared().state()
     }
 
     /// The send queue of a queue pair of another type than RC; a datagram has `packet` bytes at most.
     #[must_use]
     pub fn of_service(self, service: QpType, packet: u32) -> Self {
-        let max_message = if service == QpType::Ud { packet.into() } else { WORK_REQUEST_BYTES_MAX };
+        let max_message = if service == QpType::Ud { packet } else { MESSAGE_BYTES_MAX };
         Self { service, max_message, ..self }
     }
 
@@ -170,8 +182,9 @@ impl SendQueue {
             return Err(PostError::WrongState { state, what: "send" });
         }
         let length = self.check_data(request)?;
-        if !self.ring.has_room(self.tail, &mut self.head_seen, self.caps.max_send_wr) {
-            return Err(PostError::QueueFull { capacity: self.caps.max_send_wr });
+        let capacity = self.max_wr.into();
+        if !self.ring.has_room(self.tail, &mut self.head_seen, capacity) {
+            return Err(PostError::QueueFull { capacity });
         }
         let entries = self.ring.entries();
         let none = Sge::default();
@@ -229,31 +242,32 @@ impl SendQueue {
         }
         let length = match &request.data {
             SendData::Gather(sges) => {
-                if sges.len() > self.caps.max_send_sge as usize {
-                    return Err(PostError::TooManySges { given: sges.len(), max: self.caps.max_send_sge });
+                if sges.len() > usize::from(self.max_sge) {
+                    return Err(PostError::TooManySges { given: sges.len(), max: self.max_sge.into() });
                 }
                 total_length(sges)
             }
             SendData::Inline(bytes) => {
-                if bytes.len() > self.caps.max_inline as usize {
-                    return Err(PostError::InlineTooLong { given: bytes.len(), max: self.caps.max_inline });
+                if bytes.len() > usize::from(self.max_inline) {
+                    return Err(PostError::InlineTooLong { given: bytes.len(), max: self.max_inline.into() });
                 }
                 bytes.len() as u64
             }
             SendData::Atomic { result, .. } => result.length.into(),
             SendData::Bind(_) => 0,
         };
-        if length > self.max_message {
-            return Err(self.too_long(length));
-        }
-        u32::try_from(length).map_err(|_| PostError::TooLong { given: length })
+        u32::try_from(length)
+            .ok()
+            .filter(|length| *length <= self.max_message)
+            .ok_or_else(|| self.too_long(length))
     }
 
     #[cold]
     fn too_long(&self, given: u64) -> PostError {
-        match u32::try_from(self.max_message) {
-            Ok(max) if self.service == QpType::Ud => PostError::DatagramTooLong { given, max },
-            _ => PostError::TooLong { given },
+        if self.service == QpType::Ud {
+            PostError::DatagramTooLong { given, max: self.max_message }
+        } else {
+            PostError::TooLong { given }
         }
     }
 }
@@ -312,11 +326,22 @@ impl SendQueueReader {
         count
     }
 
-    /// Starts to fetch where the same write to, soon after [`SendQueueReader::expect_wqes`].
+    /// Starts to fetch the first bytes that the request at `position` sends, if it was posted and is as most are, and where those of
+    /// a turn write to, soon after [`SendQueueReader::expect_wqes`]. The bytes are looked for at the address that the request has:
+    /// memory that is registered under another one gets no hint.
     #[inline]
-    pub(crate) fn expect_remotes(&self, position: u32) {
+    pub(crate) fn expect_data(&self, position: u32) {
         let count = self.next_ones(position);
-        self.ring.entries().lines_of_remotes(position, count).for_each(prefetch::read);
+        let Some(wqe) = self.common(position).filter(|_| count > 0) else { return };
+        if wqe.is_write {
+            self.ring.entries().lines_of_remotes(position, count).for_each(prefetch::read);
+        }
+        if let CommonData::Gather { addr, .. } = wqe.data
+            && let Ok(addr) = usize::try_from(addr)
+        {
+            let len = (wqe.length as usize).min(DATA_EXPECTED);
+            prefetch::read_lines(core::ptr::without_provenance(addr), len);
+        }
     }
 
     /// Requests from `position` on, those of a turn at most.

@@ -44,13 +44,13 @@ impl SendEntries {
     /// What every request has.
     #[inline(always)]
     pub(super) fn head(&self, number: u32) -> &[AtomicU64; HEAD] {
-        self.words.some(self.index(number) * HEAD)
+        self.words.some(self.start_of_head(number))
     }
 
     /// What some have of the peer's.
     #[inline(always)]
     pub(super) fn remote(&self, number: u32) -> &[AtomicU64; REMOTE] {
-        self.words.some(self.count() * HEAD + self.index(number) * REMOTE)
+        self.words.some(self.start_of_remote(number))
     }
 
     /// What fits in neither.
@@ -64,13 +64,23 @@ impl SendEntries {
     /// The lines of what `count` entries from `number` on have of the peer's, each once.
     #[inline]
     pub(super) fn lines_of_remotes(&self, number: u32, count: u32) -> impl Iterator<Item = *const AtomicU64> {
-        first_in_lines(number, count, REMOTE).map(|number| self.remote(number).as_ptr())
+        first_in_lines(number, count, REMOTE).map(|number| self.words.place(self.start_of_remote(number)))
     }
 
     /// The lines of `count` heads from `number` on, each once.
     #[inline]
     pub(super) fn lines_of_heads(&self, number: u32, count: u32) -> impl Iterator<Item = *const AtomicU64> {
-        first_in_lines(number, count, HEAD).map(|number| self.head(number).as_ptr())
+        first_in_lines(number, count, HEAD).map(|number| self.words.place(self.start_of_head(number)))
+    }
+
+    #[inline(always)]
+    fn start_of_head(&self, number: u32) -> usize {
+        self.index(number) * HEAD
+    }
+
+    #[inline(always)]
+    fn start_of_remote(&self, number: u32) -> usize {
+        self.count() * HEAD + self.index(number) * REMOTE
     }
 
     #[inline(always)]

@@ -36,13 +36,13 @@ macro_rules! common_calls {
             /// Send requests posted whose place in the queue is not free again.
             #[must_use]
             pub fn outstanding(&self) -> u32 {
-                self.owned.handles.send.outstanding()
+                self.owned.send.outstanding()
             }
 
             #[doc = concat!("Its state: ", $state)]
             #[must_use]
             pub fn state(&self) -> datapath::qp::state::QpState {
-                self.owned.handles.shared.state()
+                self.owned.send.state()
             }
 
             /// Changes the attributes that `mask` names, and the state if it names that (`ibv_modify_qp`; protocol.md 1.9 has
@@ -68,13 +68,13 @@ macro_rules! common_calls {
             /// Sizes of its queues, as they were asked for (`ibv_query_qp`).
             #[must_use]
             pub const fn caps(&self) -> datapath::queue::QueueCaps {
-                self.owned.handles.send.caps()
+                self.owned.caps
             }
 
             /// Its number.
             #[must_use]
             pub fn qpn(&self) -> u32 {
-                self.owned.handles.qpn
+                self.owned.qpn
             }
         }
     };

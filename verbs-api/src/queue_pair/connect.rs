@@ -42,7 +42,7 @@ impl PreparedQueuePair {
         Endpoint {
             ip: device.ip(),
             mac: Some(device.mac()),
-            qpn: self.owned.handles.qpn,
+            qpn: self.owned.qpn,
             psn: self.attr.sq_psn,
             path_mtu: self.attr.path_mtu,
             window: device.window_max(),
@@ -55,7 +55,7 @@ impl PreparedQueuePair {
     }
 
     fn unreliable(&self) -> bool {
-        self.owned.handles.send.service() == QpType::Uc
+        self.owned.send.service() == QpType::Uc
     }
 
     /// Posts a receive request ahead of the connection, so that the peer's first message finds it.
@@ -169,7 +169,7 @@ impl PreparedQueuePair {
     /// Its number.
     #[must_use]
     pub fn qpn(&self) -> u32 {
-        self.owned.handles.qpn
+        self.owned.qpn
     }
 
     /// To RTR and RTS.

@@ -75,7 +75,7 @@ impl ManualQueuePair {
     /// Its type.
     #[must_use]
     pub const fn qp_type(&self) -> QpType {
-        self.owned.handles.send.service()
+        self.owned.send.service()
     }
 }
 

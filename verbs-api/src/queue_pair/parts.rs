@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::memory::ProtectionDomain;
 use crate::shared_receive::SrqShared;
 use crate::trace;
-use datapath::engine::QpConfig;
+use datapath::engine::{QpConfig, QpHandles};
 use datapath::qp::state::QpType;
 use datapath::queue::QueueCaps;
 use std::sync::Arc;
@@ -60,8 +60,9 @@ impl Parts {
             caps: self.caps,
             window: self.window,
         };
-        let handles = device.nic().create_qp(&config)?;
-        trace::created(handles.qpn, self.qp_type);
-        Ok(Owned { handles, domain: self.domain, cqs: self.cqs, srq: self.srq })
+        let QpHandles { qpn, send, recv, .. } = device.nic().create_qp(&config)?;
+        trace::created(qpn, self.qp_type);
+        let device = device.clone();
+        Ok(Owned { send, device, recv, qpn, caps: self.caps, cqs: self.cqs, srq: self.srq })
     }
 }

@@ -171,7 +171,11 @@ impl<'a> Sender<'a> {
             && let Some(queue_pair) = self.queue_pairs.get(lane_of(&done))
             && let Some(lane) = self.lanes.get(lane_of(&done))
         {
-            queue_pair.prefetch();
+            if done.opcode == WcOpcode::Recv {
+                queue_pair.prefetch_recv();
+            } else {
+                queue_pair.prefetch();
+            }
             prefetch::read_all(lane);
         }
     }

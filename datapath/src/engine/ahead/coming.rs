@@ -1,0 +1,56 @@
+//! Whose turns come next, as it was when each was seen first, from the farthest on: of those that are nearer by now nobody has to be
+//! asked again. Who rests meanwhile, or comes in between, makes it a hint.
+
+use super::turns;
+
+/// Turns that are known ahead.
+const WINDOW: usize = 8;
+
+const _: () = assert!(turns::HOT - turns::PAYLOAD < WINDOW, "the nearest is still known");
+
+/// Slots of queue pairs, or numbers of streams of responses, by turn, round and round.
+pub(in crate::engine) struct Coming {
+    slots: [u32; WINDOW],
+    turn: usize,
+}
+
+impl Coming {
+    const NOBODY: u32 = u32::MAX;
+
+    /// Nobody is known.
+    pub const fn new() -> Self {
+        Self { slots: [Self::NOBODY; WINDOW], turn: 0 }
+    }
+
+    /// A turn later: who comes after [`turns::HOT`] others, if it is known.
+    #[inline]
+    pub fn note(&mut self, slot: Option<u32>) {
+        self.turn = self.turn.wrapping_add(1);
+        self.slots[self.turn % WINDOW] = slot.unwrap_or(Self::NOBODY);
+    }
+
+    /// Who comes after `turns` others.
+    #[inline]
+    pub const fn after(&self, turns: usize) -> Option<u32> {
+        let slot = self.slots[self.turn.wrapping_sub(turns::HOT - turns) % WINDOW];
+        if slot == Self::NOBODY { None } else { Some(slot) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_the_farthest_comes_nearer_by_a_turn_each_time() {
+        let mut coming = Coming::new();
+        let who = |turn: u32| (!turn.is_multiple_of(3)).then_some(turn);
+        for turn in 0..40 {
+            coming.note(who(turn));
+            for turns in turns::PAYLOAD..=turns::HOT {
+                let noted = turn.checked_sub(u32::try_from(turns::HOT - turns).expect("few"));
+                assert_eq!(coming.after(turns), noted.and_then(who), "{turns} turns after turn {turn}");
+            }
+        }
+    }
+}
