@@ -19,7 +19,9 @@ mod table;
 pub mod transition;
 mod unreliable;
 
-pub(crate) use context::{Attributes, QpCold, QpIdentity, RequesterCursor, ResponderCursor, SqEntry};
+pub(crate) use context::{
+    Attributes, Present, QpCold, QpIdentity, RequesterCursor, ResponderCursor, SqEntry,
+};
 pub use context::{HOT_BYTES_MAX, Qpc};
 pub(crate) use feedback::adopt_window;
 pub(crate) use flush::{abort, fail, fail_sends, flush_and_rest, flush_taken, rest_for_good, stop_streams};

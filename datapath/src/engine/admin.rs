@@ -191,7 +191,7 @@ impl<P: Port> Engine<P> {
     /// Destroys a completion queue. False if it does not exist or a queue pair still uses it.
     pub fn destroy_cq(&mut self, number: u32) -> bool {
         let used = self.qps.slots().any(|slot| {
-            self.qps.peek(slot).is_some_and(|(_, cold)| cold.send_cq == number || cold.recv_cq == number)
+            self.qps.peek(slot).is_some_and(|(qpc, cold)| qpc.send_cq == number || cold.recv_cq == number)
         });
         let Some(entry) = self.units.cqs.get_mut(number as usize).filter(|_| !used) else { return false };
         self.units.cqs_to_tell.retain(|told| *told != number);

@@ -12,14 +12,12 @@ pub(super) use coming::Coming;
 use super::Engine;
 use crate::port::{Port, RX_BURST};
 use crate::prefetch;
-use crate::qp::Qpc;
 use wire::Opcode;
 
-/// Turns between the present one and those of which this is fetched: hot and cold part of the queue pair, its send queue, its
-/// next requests, and the payload of the first.
+/// Turns between the present one and those of which this is fetched: both parts of the queue pair, its send queue, its next requests,
+/// and the payload of the first.
 mod turns {
-    pub const HOT: usize = 8;
-    pub const COLD: usize = 6;
+    pub const CONTEXT: usize = 8;
     pub const QUEUE: usize = 4;
     pub const REQUESTS: usize = 2;
     pub const PAYLOAD: usize = 1;
@@ -45,19 +43,12 @@ impl<P: Port> Engine<P> {
     #[inline(never)]
     pub(super) fn expect_frames(&self, arrivals: &mut Arrivals, index: usize) {
         arrivals.begin(index);
-        while let Some(run) = arrivals.next(Step::Hot) {
+        while let Some(run) = arrivals.next(Step::Context) {
             if run.of.acknowledges() {
-                self.qps.expect_hot(run.of.qpn(), Qpc::expect_requester);
+                self.qps.expect_requester(run.of.qpn());
                 self.units.timers.expect(self.qps.slot_of(run.of.qpn()));
             } else {
-                self.qps.expect_hot(run.of.qpn(), Qpc::expect_responder);
-            }
-        }
-        while let Some(run) = arrivals.next(Step::Cold) {
-            if run.of.acknowledges() {
-                self.qps.expect_sending(run.of.qpn());
-            } else {
-                self.qps.expect_receiving(run.of.qpn());
+                self.qps.expect_responder(run.of.qpn());
             }
         }
         while let Some(run) = arrivals.next(Step::Queue) {
@@ -72,13 +63,10 @@ impl<P: Port> Engine<P> {
     /// Before a turn: what the next turns need.
     #[inline]
     pub(super) fn expect_turns(&mut self) {
-        let last = self.units.mux.ahead(turns::HOT);
+        let last = self.units.mux.ahead(turns::CONTEXT);
         self.coming.note(last);
         if let Some(slot) = last {
-            self.qps.expect_hot(slot, Qpc::expect_requester);
-        }
-        if let Some(slot) = self.coming.after(turns::COLD) {
-            self.qps.expect_sending(slot);
+            self.qps.expect_requester(slot);
         }
         if let Some(slot) = self.coming.after(turns::QUEUE) {
             self.qps.expect_send_queue(slot);
@@ -92,23 +80,20 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// Before all these queue pairs are served, one after the other: their hot parts, then the cold ones.
+    /// Before all these queue pairs are served, one after the other.
     #[inline]
-    pub(super) fn expect_all(&self, slots: impl Iterator<Item = u32> + Clone) {
-        slots.clone().for_each(|slot| self.qps.expect_hot(slot, Qpc::expect_requester));
-        slots.for_each(|slot| self.qps.expect_sending(slot));
+    pub(super) fn expect_all(&self, slots: impl Iterator<Item = u32>) {
+        slots.for_each(|slot| self.qps.expect_requester(slot));
     }
 }
 
 /// Receives that are fetched of a queue pair; beyond, the processor has learnt where to go.
 const LEARNT: u32 = 8;
 
-/// What is fetched of a frame's queue pair, one after the other. With the hot part comes where the cold one is; both say where the
-/// queue and its next entries are.
+/// What is fetched of a frame's queue pair, one after the other: both its parts, which say where the queue and its next entries are.
 #[derive(Clone, Copy)]
 enum Step {
-    Hot,
-    Cold,
+    Context,
     Queue,
 }
 
@@ -121,8 +106,7 @@ struct Ahead {
 impl Step {
     const fn ahead(self) -> Ahead {
         match self {
-            Self::Hot => Ahead { runs: 3, frames: 12 },
-            Self::Cold => Ahead { runs: 2, frames: 8 },
+            Self::Context => Ahead { runs: 2, frames: 8 },
             Self::Queue => Ahead { runs: 1, frames: 4 },
         }
     }
@@ -145,13 +129,13 @@ pub(super) struct Arrivals {
     index: usize,
     current: usize,
     /// Of each step, the first run for which it was not taken.
-    taken: [usize; 3],
+    taken: [usize; 2],
 }
 
 impl Arrivals {
     const fn new() -> Self {
         let none = Run { of: Arrival(0), at: 0, frames: 0 };
-        Self { runs: [none; RX_BURST], count: 0, index: 0, current: 0, taken: [0; 3] }
+        Self { runs: [none; RX_BURST], count: 0, index: 0, current: 0, taken: [0; 2] }
     }
 
     /// The next frame.

@@ -133,6 +133,8 @@ pub struct Qpc {
     pub(crate) controller: Controller,
     // Of every packet that we send.
     pub(crate) template: Template,
+    /// Where requests of our own complete; here as it fits.
+    pub(crate) send_cq: u32,
     // Of the peer's requests.
     pub(crate) rx: RxStream,
     pub(crate) rsp: ResponderCursor,
@@ -209,17 +211,22 @@ impl Attributes {
     }
 }
 
+/// Of what has this, `Option` knows by it whether there is one: no other field has so many values to spare. So that stands in the
+/// first cache line, which everyone looks at.
+#[derive(Clone, Copy, Debug)]
+#[repr(u64)]
+pub(crate) enum Present {
+    Yes = 1,
+}
+
 /// The rest of a queue pair. What the fast path asks of it comes first, in the order of [`QpCold::RECEIVING`] and
 /// [`QpCold::SENDING`].
 #[repr(C, align(64))]
 pub(crate) struct QpCold {
     // Of both directions, and of requests that come in.
     pub slot: u32,
-    pub send_cq: u32,
     pub recv_cq: u32,
-    /// A packet came while the state was RTR, and the program was told.
-    pub was_established: bool,
-    pub rnr_retries: u8,
+    pub present: Present,
     /// When the peer was heard last.
     pub heard_at: Time,
     /// The error NAK that answers every request until RESET.
@@ -235,6 +242,9 @@ pub(crate) struct QpCold {
     pub reads: Option<Box<Reads>>,
     pub watchdog: Watchdog,
     // What is needed when something is not as it mostly is.
+    /// A packet came while the state was RTR, and the program was told.
+    pub was_established: bool,
+    pub rnr_retries: u8,
     pub attributes: Attributes,
     /// Where unacknowledged WRITEs go, if the order of those that overlap counts.
     pub writes: Hull,

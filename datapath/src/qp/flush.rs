@@ -110,7 +110,7 @@ fn flush_queues(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Op
         count_ended(&mut units.counters, status);
         qpc.req.head = qpc.req.head.wrapping_add(1);
         cold.send_queue.release(qpc.req.head);
-        units.complete(cold.send_cq, &failed(qpn, wqe.wr_id, status, opcode_of(wqe.opcode)));
+        units.complete(qpc.send_cq, &failed(qpn, wqe.wr_id, status, opcode_of(wqe.opcode)));
     }
     qpc.req.next = qpc.req.head;
     qpc.req.sent = 0;

@@ -14,7 +14,8 @@ pub(crate) const QPN_GSI: u32 = 1;
 /// slot apart.
 pub(crate) struct QpTable {
     hot: Vec<Qpc>,
-    cold: Vec<Option<Box<QpCold>>>,
+    /// As far as slots were ever used, one after the other: what many queue pairs need is in few pages, and no pointer comes first.
+    cold: Vec<Option<QpCold>>,
     /// Taken from the back; a slot that is given back is used again last.
     free: VecDeque<u32>,
     /// Generations of the last streams in each slot.
@@ -36,7 +37,7 @@ impl QpTable {
         let [salt, ..] = halves_of(seed);
         Self {
             hot: (0..capacity).map(|_| vacant()).collect(),
-            cold: (0..capacity).map(|_| None).collect(),
+            cold: Vec::with_capacity(capacity as usize),
             free: (0..capacity).rev().collect(),
             lives: vec![Default::default(); capacity as usize],
             engine,
@@ -88,10 +89,14 @@ impl QpTable {
     }
 
     /// Puts a queue pair into its slot.
-    pub fn insert(&mut self, slot: u32, hot: Qpc, cold: Box<QpCold>) {
+    pub fn insert(&mut self, slot: u32, hot: Qpc, cold: QpCold) {
         debug_assert_eq!(hot.sched.contains(SchedFlags::SHARES_RECEIVES), cold.receives.are_shared());
-        self.hot[slot as usize] = hot;
-        self.cold[slot as usize] = Some(cold);
+        let slot = slot as usize;
+        self.hot[slot] = hot;
+        if slot >= self.cold.len() {
+            self.cold.resize_with(slot + 1, || None);
+        }
+        self.cold[slot] = Some(cold);
     }
 
     /// Ends a queue pair. Its slot is free for another one, unless `doorbell_due`: then once
@@ -136,7 +141,11 @@ impl QpTable {
     pub fn find(&self, qpn: u32) -> Option<u32> {
         let slot = self.slot_of(qpn);
         let hot = self.hot.get(slot as usize)?;
-        if hot.id.qpn == qpn && self.cold[slot as usize].is_some() { Some(slot) } else { self.find_gsi(qpn) }
+        if hot.id.qpn == qpn && self.cold.get(slot as usize).is_some_and(Option::is_some) {
+            Some(slot)
+        } else {
+            self.find_gsi(qpn)
+        }
     }
 
     /// Both parts of the queue pair whose QPN this is, unless it is QPN 1.
@@ -144,7 +153,7 @@ impl QpTable {
     pub(crate) fn by_qpn(&mut self, qpn: u32) -> Option<(&mut Qpc, &mut QpCold)> {
         let slot = self.slot_of(qpn) as usize;
         let hot = self.hot.get_mut(slot).filter(|hot| hot.id.qpn == qpn)?;
-        Some((hot, self.cold.get_mut(slot)?.as_deref_mut()?))
+        Some((hot, self.cold.get_mut(slot)?.as_mut()?))
     }
 
     /// QPN 1 does not name its slot.
@@ -156,41 +165,32 @@ impl QpTable {
     /// Both parts of the queue pair in a slot.
     #[inline]
     pub(crate) fn get(&mut self, slot: u32) -> Option<(&mut Qpc, &mut QpCold)> {
-        let cold = self.cold.get_mut(slot as usize)?.as_deref_mut()?;
+        let cold = self.cold.get_mut(slot as usize)?.as_mut()?;
         Some((&mut self.hot[slot as usize], cold))
     }
 
-    /// That of the queue pair of that slot or QPN is needed in a while.
+    /// What requests of its own need of both parts of the queue pair of that slot or QPN is needed in a while.
     #[inline]
-    pub(crate) fn expect_hot(&self, slot: u32, what: impl Fn(&Qpc)) {
+    pub(crate) fn expect_requester(&self, slot: u32) {
+        self.expect(slot, Qpc::expect_requester, QpCold::SENDING);
+    }
+
+    /// What the peer's requests need of them, likewise.
+    #[inline]
+    pub(crate) fn expect_responder(&self, slot: u32) {
+        self.expect(slot, Qpc::expect_responder, QpCold::RECEIVING);
+    }
+
+    #[inline]
+    fn expect(&self, slot: u32, hot_part: impl Fn(&Qpc), bytes: usize) {
         let slot = self.slot_of(slot) as usize;
         if let (Some(hot), Some(cold)) = (self.hot.get(slot), self.cold.get(slot)) {
-            what(hot);
-            prefetch::read(cold);
+            hot_part(hot);
+            prefetch::read_lines(core::ptr::from_ref(cold).cast(), bytes);
         }
     }
 
-    /// What its requests need of the other part, soon after [`QpTable::expect_hot`].
-    #[inline]
-    pub(crate) fn expect_sending(&self, slot: u32) {
-        self.expect_cold(slot, QpCold::SENDING);
-    }
-
-    /// What the peer's requests need of it, likewise.
-    #[inline]
-    pub(crate) fn expect_receiving(&self, slot: u32) {
-        self.expect_cold(slot, QpCold::RECEIVING);
-    }
-
-    #[inline]
-    fn expect_cold(&self, slot: u32, bytes: usize) {
-        let slot = self.slot_of(slot) as usize;
-        if let Some(Some(cold)) = self.cold.get(slot) {
-            prefetch::read_lines(core::ptr::from_ref(&**cold).cast(), bytes);
-        }
-    }
-
-    /// Its send queue, soon after [`QpTable::expect_sending`].
+    /// Its send queue, soon after [`QpTable::expect_requester`].
     #[inline]
     pub(crate) fn expect_send_queue(&self, slot: u32) {
         if let Some((_, cold)) = self.peek(slot) {
@@ -214,7 +214,7 @@ impl QpTable {
         }
     }
 
-    /// The next `count` receives of the queue pair with that QPN, soon after [`QpTable::expect_receiving`].
+    /// The next `count` receives of the queue pair with that QPN, soon after [`QpTable::expect_responder`].
     #[inline]
     pub(crate) fn expect_receives(&self, qpn: u32, count: u32) {
         if let Some((hot, cold)) = self.peek(qpn)
@@ -228,7 +228,7 @@ impl QpTable {
     #[inline]
     pub(crate) fn peek(&self, slot: u32) -> Option<(&Qpc, &QpCold)> {
         let slot = self.slot_of(slot) as usize;
-        let cold = self.cold.get(slot)?.as_deref()?;
+        let cold = self.cold.get(slot)?.as_ref()?;
         Some((&self.hot[slot], cold))
     }
 

@@ -11,8 +11,8 @@ use crate::port::Port;
 use crate::qp::attr::{QpAttr, RecoveryPolicy};
 use crate::qp::state::{QpState, QpType};
 use crate::qp::{
-    self, Attributes, Hull, QpCold, QpIdentity, Qpc, Receives, RequesterCursor, ResponderCursor, SqEntry,
-    Taken,
+    self, Attributes, Hull, Present, QpCold, QpIdentity, Qpc, Receives, RequesterCursor, ResponderCursor,
+    SqEntry, Taken,
 };
 use crate::queue::{QpShared, QueueCaps, RecvQueue, SendQueue, recv_queue, send_queue};
 use crate::sched::SchedFlags;
@@ -93,6 +93,7 @@ pub(in crate::engine) fn vacant() -> Qpc {
         rsp: ResponderCursor::new(psn, 0),
         controller: Controller::new(&ControllerConfig::Fixed { window_bytes: u32::MAX }),
         template: template_to_nowhere(),
+        send_cq: 0,
     }
 }
 
@@ -145,16 +146,17 @@ impl<P: Port> Engine<P> {
         hot.id.mode = attr.wire_mode;
         hot.sched = sched;
         hot.service = config.qp_type;
+        hot.send_cq = config.send_cq;
         hot.rx = RxStream::new(Psn::new(0), config.window, generation);
         let life = self.qps.next_life(slot);
         let stream = StreamId { qp: slot, response: false };
         let entries = config.caps.max_send_wr.next_power_of_two() as usize;
         let cold = QpCold {
+            present: Present::Yes,
             slot,
             attributes: Attributes { qp_type: config.qp_type, attr, window: config.window },
             send_queue: send_reader,
             receives: config.srq.map_or(Receives::Own(recv_reader), |srq| Receives::Shared(Taken::new(srq))),
-            send_cq: config.send_cq,
             recv_cq: config.recv_cq,
             sq_entries: vec![SqEntry::default(); entries].into(),
             writes: Hull::default(),
@@ -178,7 +180,7 @@ impl<P: Port> Engine<P> {
             response_lives: self.qps.response_lives(slot),
         };
         self.units.set_scheduling(slot, attr.scheduling);
-        self.qps.insert(slot, hot, Box::new(cold));
+        self.qps.insert(slot, hot, cold);
         self.note_crowd();
         Ok(QpHandles { qpn, send, recv, shared })
     }

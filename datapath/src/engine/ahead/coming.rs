@@ -6,7 +6,7 @@ use super::turns;
 /// Turns that are known ahead.
 const WINDOW: usize = 8;
 
-const _: () = assert!(turns::HOT - turns::PAYLOAD < WINDOW, "the nearest is still known");
+const _: () = assert!(turns::CONTEXT - turns::PAYLOAD < WINDOW, "the nearest is still known");
 
 /// Slots of queue pairs, or numbers of streams of responses, by turn, round and round.
 pub(in crate::engine) struct Coming {
@@ -22,7 +22,7 @@ impl Coming {
         Self { slots: [Self::NOBODY; WINDOW], turn: 0 }
     }
 
-    /// A turn later: who comes after [`turns::HOT`] others, if it is known.
+    /// A turn later: who comes after [`turns::CONTEXT`] others, if it is known.
     #[inline]
     pub fn note(&mut self, slot: Option<u32>) {
         self.turn = self.turn.wrapping_add(1);
@@ -32,7 +32,7 @@ impl Coming {
     /// Who comes after `turns` others.
     #[inline]
     pub const fn after(&self, turns: usize) -> Option<u32> {
-        let slot = self.slots[self.turn.wrapping_sub(turns::HOT - turns) % WINDOW];
+        let slot = self.slots[self.turn.wrapping_sub(turns::CONTEXT - turns) % WINDOW];
         if slot == Self::NOBODY { None } else { Some(slot) }
     }
 }
@@ -47,8 +47,8 @@ mod tests {
         let who = |turn: u32| (!turn.is_multiple_of(3)).then_some(turn);
         for turn in 0..40 {
             coming.note(who(turn));
-            for turns in turns::PAYLOAD..=turns::HOT {
-                let noted = turn.checked_sub(u32::try_from(turns::HOT - turns).expect("few"));
+            for turns in turns::PAYLOAD..=turns::CONTEXT {
+                let noted = turn.checked_sub(u32::try_from(turns::CONTEXT - turns).expect("few"));
                 assert_eq!(coming.after(turns), noted.and_then(who), "{turns} turns after turn {turn}");
             }
         }

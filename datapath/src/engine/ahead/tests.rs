@@ -6,14 +6,14 @@ fn steps_come_in_time(runs: &[usize], whole: bool) {
     let owners = runs.iter().enumerate().flat_map(|(run, frames)| core::iter::repeat_n(run, *frames));
     let owners: Vec<u32> = owners.map(|run| u32::try_from(run).unwrap()).collect();
     owners.iter().enumerate().for_each(|(index, run)| arrivals.push(index, Arrival(*run)));
-    let mut taken = [0; 3];
+    let mut taken = [0; 2];
     for index in 0..owners.len() {
         let starts = index == 0 || owners[index] != owners[index - 1];
         if whole && !starts {
             continue;
         }
         arrivals.begin(index);
-        for step in [Step::Hot, Step::Cold, Step::Queue] {
+        for step in [Step::Context, Step::Queue] {
             let (ahead, taken) = (step.ahead(), &mut taken[step as usize]);
             while let Some(run) = arrivals.next(step) {
                 assert_eq!(run.of.qpn(), *taken, "each run once, in order");
@@ -27,7 +27,7 @@ fn steps_come_in_time(runs: &[usize], whole: bool) {
         }
         assert!(taken.is_sorted_by(|one, next| one >= next), "no step before the one that it needs");
     }
-    assert_eq!(taken.map(|taken| taken as usize), [runs.len(); 3]);
+    assert_eq!(taken.map(|taken| taken as usize), [runs.len(); 2]);
 }
 
 #[test]

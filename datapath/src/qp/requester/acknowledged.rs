@@ -151,7 +151,7 @@ pub(in crate::qp) fn complete_answered(qpc: &mut Qpc, cold: &mut QpCold, units: 
 #[inline(always)]
 fn complete_acknowledged(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     let (una, first, next) = (qpc.tx.una(), qpc.req.head, qpc.req.next);
-    let mut completions = units.completions(cold.send_cq);
+    let mut completions = units.completions(qpc.send_cq);
     let (entries, queue) = (&*cold.sq_entries, &cold.send_queue);
     let (mut head, mut fits) = (first, true);
     while fits && head != next {
@@ -182,7 +182,7 @@ fn complete_acknowledged(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     }
     qpc.req.head = head;
     if head != first {
-        units.show_completions(cold.send_cq, cold.send_queue.release(head));
+        units.show_completions(qpc.send_cq, cold.send_queue.release(head));
         // What waited for all of them may begin.
         if head == next {
             qpc.sched.remove(SchedFlags::READ_WAIT);

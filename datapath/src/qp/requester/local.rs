@@ -38,7 +38,7 @@ pub(in crate::qp) fn run(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) ->
     qpc.req.msn_base = qpc.req.msn_base.wrapping_add(1);
     // Before the completion shows: who polls it may post into the place at once.
     cold.send_queue.release(qpc.req.head);
-    if signaled && !units.complete(cold.send_cq, &completion) {
+    if signaled && !units.complete(qpc.send_cq, &completion) {
         fail(qpc, cold, units, None);
         return false;
     }

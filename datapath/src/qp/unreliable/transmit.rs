@@ -30,7 +30,7 @@ pub(crate) fn transmit_unreliable<T: TxSlots>(
     let result = send_messages(qpc, cold, units, slots, grant);
     if qpc.req.head != before {
         // Also of a queue pair that died of a full completion queue: what was written before is done.
-        units.show_completions(cold.send_cq, cold.send_queue.release(qpc.req.head));
+        units.show_completions(qpc.send_cq, cold.send_queue.release(qpc.req.head));
         tell_if_drained(qpc, cold, units);
     }
     match result {
@@ -110,7 +110,7 @@ fn send_packet<T: TxSlots>(
     qpc.req.head = qpc.req.head.wrapping_add(1);
     qpc.req.next = qpc.req.head;
     if let Some(done) = done
-        && !units.complete_later(cold.send_cq, &done)
+        && !units.complete_later(qpc.send_cq, &done)
     {
         fail(qpc, cold, units, None);
         return Err(Stop::Dead);
