@@ -211,8 +211,8 @@ impl Attributes {
     }
 }
 
-/// Of what has this, `Option` knows by it whether there is one: no other field has so many values to spare. So that stands in the
-/// first cache line, which everyone looks at.
+/// The values that this has to spare are where `Option<QpCold>` keeps that there is none, as no other field has so many: so that
+/// stands in the first cache line, which everyone has fetched.
 #[derive(Clone, Copy, Debug)]
 #[repr(u64)]
 pub(crate) enum Present {
@@ -241,7 +241,7 @@ pub(crate) struct QpCold {
     /// Our READs and atomics under way; `None` if `max_rd_atomic` is 0.
     pub reads: Option<Box<Reads>>,
     pub watchdog: Watchdog,
-    // What is needed when something is not as it mostly is.
+    // What is needed in wire mode Plain, or when something is not as it mostly is.
     /// A packet came while the state was RTR, and the program was told.
     pub was_established: bool,
     pub rnr_retries: u8,
@@ -308,9 +308,14 @@ impl QpCold {
     /// Starts to fetch the requests of a turn from a send-queue position on, and their entries.
     #[inline]
     pub fn expect_requests(&self, position: u32) {
-        const { assert!(WQES_PER_TURN as usize * size_of::<SqEntry>() <= 128, "in three lines, if not in two") };
+        const {
+            assert!(
+                WQES_PER_TURN as usize * size_of::<SqEntry>() <= 128,
+                "in three lines, if not in two, but for the ring's end"
+            )
+        };
         let count = self.send_queue.expect_wqes(position);
-        let last = count.saturating_sub(1);
+        let Some(last) = count.checked_sub(1) else { return };
         for ahead in [0, last / 2, last] {
             prefetch::read(self.entry(position.wrapping_add(ahead)));
         }

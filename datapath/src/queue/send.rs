@@ -77,6 +77,9 @@ pub struct SendQueue {
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<SendQueue>() <= 56, "with a pointer to more a cache line");
+const _: () = assert!(QueueCaps::WR_LIMIT <= u16::MAX as u32, "`max_wr` of both queues");
+const _: () = assert!(QueueCaps::SGE_LIMIT <= u8::MAX as u32, "`max_sge` of both queues");
+const _: () = assert!(QueueCaps::INLINE_LIMIT <= u8::MAX as u32, "`max_inline`");
 
 impl SendQueue {
     #[inline]
@@ -327,21 +330,25 @@ impl SendQueueReader {
     }
 
     /// Starts to fetch the first bytes that the request at `position` sends, if it was posted and is as most are, and where those of
-    /// a turn write to, soon after [`SendQueueReader::expect_wqes`]. The bytes are looked for at the address that the request has:
-    /// memory that is registered under another one gets no hint.
+    /// a turn write to, soon after [`SendQueueReader::expect_wqes`]. The bytes are looked for at the address that the request has: the
+    /// hint is wasted if their memory is registered under another one.
     #[inline]
     pub(crate) fn expect_data(&self, position: u32) {
         let count = self.next_ones(position);
-        let Some(wqe) = self.common(position).filter(|_| count > 0) else { return };
+        if count == 0 {
+            return;
+        }
+        let Some(wqe) = self.common(position) else { return };
         if wqe.is_write {
             self.ring.entries().lines_of_remotes(position, count).for_each(prefetch::read);
         }
-        if let CommonData::Gather { addr, .. } = wqe.data
-            && let Ok(addr) = usize::try_from(addr)
-        {
-            let len = (wqe.length as usize).min(DATA_EXPECTED);
-            prefetch::read_lines(core::ptr::without_provenance(addr), len);
-        }
+        let start = match wqe.data {
+            CommonData::Gather { addr, .. } => {
+                core::ptr::without_provenance(usize::try_from(addr).unwrap_or_default())
+            }
+            CommonData::Inline(words) => words.as_ptr().cast(),
+        };
+        prefetch::read_lines(start, (wqe.length as usize).min(DATA_EXPECTED));
     }
 
     /// Requests from `position` on, those of a turn at most.

@@ -13,7 +13,7 @@ fn ten_thousand_queue_pairs_fit_their_budget() {
     let empty = rig.sides[0].engine.memory_used();
     let caps = QueueCaps { max_send_wr: 16, max_recv_wr: 16, ..QueueCaps::default() };
     let options = Options { caps, ..Options::default() };
-    let _handles: Vec<_> = (0..PAIRS).map(|_| rig.connect(&options)).collect();
+    let handles: Vec<_> = (0..PAIRS).map(|_| rig.connect(&options)).collect();
     let memory = rig.sides[0].engine.memory_used();
     println!("{memory:?}: {} bytes in total; the paper: {PAPER_BYTES}", memory.total());
     assert_eq!((empty.queue_pairs, memory.queue_pairs), (0, PAIRS as usize));
@@ -26,4 +26,10 @@ fn ten_thousand_queue_pairs_fit_their_budget() {
     assert_eq!(memory.recovery_contexts, empty.recovery_contexts);
     assert_eq!((memory.hot, memory.tables), (empty.hot, empty.tables));
     assert!(memory.cold / PAIRS as usize <= 1_024, "{memory:?}");
+    // Their places stay for others.
+    assert_eq!(empty.cold, 0);
+    assert!(handles.iter().all(|[handles, _]| rig.sides[0].engine.destroy_qp(handles.qpn)));
+    let left = rig.sides[0].engine.memory_used();
+    assert_eq!((left.queue_pairs, left.rings), (0, 0));
+    assert!((1..memory.cold).contains(&left.cold), "{left:?}");
 }

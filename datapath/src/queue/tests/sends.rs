@@ -160,3 +160,20 @@ fn each_state_takes_or_refuses_requests_as_the_state_machine_says() {
         }
     }
 }
+
+/// Whatever a request names is nothing to look at before its turn.
+#[test]
+fn hints_of_requests_may_point_anywhere() {
+    let (mut send, reader) = queue(u32::MAX - 1);
+    let sge = |addr| [Sge { addr, length: 1 << 31, lkey: 0 }];
+    let (nowhere, everywhere) = (sge(0), sge(u64::MAX));
+    let all = [&nowhere, &everywhere].map(|sge| SendData::Gather(sge));
+    for data in all.into_iter().chain([SendData::Inline(&[7; 45]), SendData::Inline(&[])]) {
+        send.post(&request(data)).unwrap();
+    }
+    for ahead in 0..=4 {
+        let position = (u32::MAX - 1).wrapping_add(ahead);
+        assert_eq!(reader.expect_wqes(position), 4 - ahead);
+        reader.expect_data(position);
+    }
+}
