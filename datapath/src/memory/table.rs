@@ -134,6 +134,8 @@ pub struct MemoryTable {
     free: Vec<u32>,
     /// State of the generator of keys.
     keys: u64,
+    /// Windows that show something to one queue pair.
+    bound: usize,
 }
 
 #[derive(Default)]
@@ -161,7 +163,7 @@ impl MemoryTable {
     pub fn new(capacity: usize, seed: u64) -> Self {
         let capacity = u32::try_from(capacity.min(1 << 24)).unwrap_or(1 << 24);
         let entries = (0..capacity).map(|_| Slot::default()).collect();
-        Self { entries, free: (0..capacity).collect(), keys: seed ^ KEY_STREAM }
+        Self { entries, free: (0..capacity).collect(), keys: seed ^ KEY_STREAM, bound: 0 }
     }
 
     /// A free entry and a key for it that is neither 0 nor the last one. The key 0 of entry 0 would be the number 0,

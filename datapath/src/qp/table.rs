@@ -232,11 +232,6 @@ impl QpTable {
         Some((&self.hot[slot], cold))
     }
 
-    /// Bytes of colder parts whose queue pairs are gone.
-    pub(crate) fn vacated_bytes(&self) -> usize {
-        self.cold.iter().filter(|cold| cold.is_none()).count() * size_of::<QpCold>()
-    }
-
     /// The hot part of a slot, whether or not it is in use.
     #[inline]
     pub(crate) fn hot(&mut self, slot: u32) -> &mut Qpc {

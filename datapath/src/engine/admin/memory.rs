@@ -14,8 +14,7 @@ pub struct EngineMemory {
     pub hot: usize,
     /// Schedule queue, timers and the list of owed acknowledgements, likewise.
     pub tables: usize,
-    /// State of queue pairs for what is not the fast path: of existing ones, and the places of those whose slots nobody has taken
-    /// again.
+    /// State of existing queue pairs for what is not the fast path. Places for others are reserved, and not in it.
     pub cold: usize,
     /// Send and receive rings of existing queue pairs.
     pub rings: usize,
@@ -46,7 +45,6 @@ impl<P: Port> Engine<P> {
         let mut memory = EngineMemory {
             hot: self.qps.capacity() * size_of::<Qpc>(),
             tables: units.mux.bytes() + units.timers.bytes() + lists,
-            cold: self.qps.vacated_bytes(),
             recovery_contexts: units.contexts.iter().map(|context| context.bytes()).sum(),
             ..EngineMemory::default()
         };

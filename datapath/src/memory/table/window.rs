@@ -132,6 +132,7 @@ impl MemoryTable {
         self.unbind(index);
         if shown.is_some() {
             self.count_window(lkey >> 8, 1);
+            self.bound += usize::from(window.kind == WindowType::Two);
         }
         let slot = &mut self.entries[index as usize];
         slot.region = shown;
@@ -162,8 +163,11 @@ impl MemoryTable {
         if holds { Ok(()) } else { Err(BindError::UnknownWindow(key)) }
     }
 
-    /// Ends what the windows of a queue pair show that is no more.
+    /// Ends what the windows of a queue pair show that is no more. Looks at every entry, unless no queue pair has such windows.
     pub fn unbind_queue_pair(&mut self, qpn: u32) {
+        if self.bound == 0 {
+            return;
+        }
         for index in (0_u32..).take(self.entries.len()) {
             let region = self.entries[index as usize].region.as_ref();
             let of_it = |region: &Region| matches!(region.holder, Holder::Qp { qpn: own, .. } if own == qpn);
@@ -263,6 +267,7 @@ impl MemoryTable {
         if let Holder::AnyQp { region } | Holder::Qp { region, .. } = shown.holder {
             self.count_window(region, -1);
         }
+        self.bound -= usize::from(matches!(shown.holder, Holder::Qp { .. }));
     }
 
     /// A region counts the windows that are bound to it.
