@@ -25,7 +25,6 @@ pub(crate) use context::{
 pub use context::{HOT_BYTES_MAX, Qpc};
 pub(crate) use feedback::adopt_window;
 pub(crate) use flush::{abort, fail, fail_sends, flush_and_rest, flush_taken, rest_for_good, stop_streams};
-pub(crate) use owed::Owed;
 pub(crate) use receives::{Receives, Srq, Srqs, Taken};
 pub(crate) use requester::{
     Acknowledgement, Grant, Hull, Reads, TransmitEnd, apply_response_advance, get_up_for_work, is_ready,

@@ -79,12 +79,6 @@ impl<P: Port> Engine<P> {
             self.qps.expect_payload(slot);
         }
     }
-
-    /// Before all these queue pairs are served, one after the other.
-    #[inline]
-    pub(super) fn expect_all(&self, slots: impl Iterator<Item = u32>) {
-        slots.for_each(|slot| self.qps.expect_requester(slot));
-    }
 }
 
 /// Receives that are fetched of a queue pair; beyond, the processor has learnt where to go.

@@ -64,7 +64,7 @@ impl<P: Port> Engine<P> {
             count += 1;
         }
         let list = &list[..count];
-        self.expect_all(list.iter().map(|number| slot_of(self, *number)));
+        list.iter().for_each(|number| self.qps.expect_requester(slot_of(self, *number)));
         list.iter().for_each(|number| serve(self, *number));
         count
     }

@@ -186,7 +186,7 @@ fn receive_any(
             return;
         }
     };
-    let Some((qpc, cold)) = qps.find(packet.dest_qp()).and_then(|slot| qps.get(slot)) else {
+    let Some((qpc, cold)) = qps.by_qpn(packet.dest_qp()) else {
         units.counters.drop_unknown_qp += 1;
         return;
     };

@@ -3,7 +3,7 @@
 use super::{AckTiming, ControlKind, ControlPacket, Engine, TxSlots, Units};
 use crate::port::Port;
 use crate::qp::state::QpType;
-use crate::qp::{self, Grant, Owed, QpCold, Qpc, TransmitEnd};
+use crate::qp::{self, Grant, QpCold, Qpc, TransmitEnd};
 use crate::sched::{SchedFlags, Turn, Usage};
 use crate::tuning;
 
@@ -151,7 +151,7 @@ impl<P: Port> Engine<P> {
     fn send_control(&mut self) {
         for _ in 0..tuning::ACK_BATCH {
             let Some(packet) = self.units.control.pop() else { break };
-            if !self.send_ack(packet.slot, Some(&packet)) {
+            if !self.send_ack(&packet) {
                 self.units.control.push_front(packet);
                 break;
             }
@@ -175,7 +175,7 @@ impl<P: Port> Engine<P> {
     /// True if nothing is owed any more.
     fn settle_ack(&mut self, slot: u32, waits: Waits) -> bool {
         if let Some(of_responses) = self.units.slot_of_responses(slot) {
-            return self.settle_read_ack(of_responses, slot, waits);
+            return self.settle_read_ack(of_responses, waits);
         }
         let Some((qpc, cold)) = self.qps.get(slot) else {
             self.qps.hot(slot).sched.remove(SchedFlags::ACK_LISTED);
@@ -200,25 +200,33 @@ impl<P: Port> Engine<P> {
     }
 
     /// The same for a stream of responses.
-    fn settle_read_ack(&mut self, slot: u32, stream: u32, waits: Waits) -> bool {
-        let (turn, now) = (self.units.turn, self.units.now);
-        let owed = self.qps.get(slot).and_then(|(_, cold)| cold.reads.as_deref().map(|reads| reads.owed));
-        let owes = owed.filter(Owed::is_owed);
-        if owes.is_some_and(|owed| owed.may_wait(turn, now, waits.spaced) || !self.send_ack(stream, None)) {
-            return false;
+    fn settle_read_ack(&mut self, slot: u32, waits: Waits) -> bool {
+        let Some((qpc, cold)) = self.qps.get(slot) else {
+            self.qps.hot(slot).sched.remove(SchedFlags::READ_ACK_LISTED);
+            return true;
+        };
+        let owed = cold.reads.as_deref().map(|reads| &reads.owed);
+        if let Some(owed) = owed.filter(|owed| owed.is_owed()) {
+            if owed.may_wait(self.units.turn, self.units.now, waits.spaced) {
+                return false;
+            }
+            if !acknowledge(qpc, cold, &mut self.units, &mut self.wire, true, None) {
+                self.port_was_full = true;
+                return false;
+            }
         }
-        self.qps.hot(slot).sched.remove(SchedFlags::READ_ACK_LISTED);
+        qpc.sched.remove(SchedFlags::READ_ACK_LISTED);
         true
     }
 
     /// Sends one acknowledgement. False if the port has no slot.
-    fn send_ack(&mut self, stream: u32, control: Option<&ControlPacket>) -> bool {
-        let responses = self.units.slot_of_responses(stream);
-        let Some((qpc, cold)) = self.qps.get(responses.unwrap_or(stream)) else { return true };
-        if control.is_some_and(|packet| packet.qpn != qpc.id.qpn) {
+    fn send_ack(&mut self, packet: &ControlPacket) -> bool {
+        let responses = self.units.slot_of_responses(packet.slot);
+        let Some((qpc, cold)) = self.qps.get(responses.unwrap_or(packet.slot)) else { return true };
+        if packet.qpn != qpc.id.qpn {
             return true;
         }
-        let kind = control.map(|packet| packet.kind);
+        let kind = Some(packet.kind);
         let sent = acknowledge(qpc, cold, &mut self.units, &mut self.wire, responses.is_some(), kind);
         self.port_was_full |= !sent;
         sent

@@ -100,10 +100,12 @@ impl QpTable {
     }
 
     /// Ends a queue pair. Its slot is free for another one, unless `doorbell_due`: then once
-    /// [`QpTable::on_late_doorbell`] was told of it. The hot part stays as it is: queues may still name the slot.
+    /// [`QpTable::on_late_doorbell`] was told of it. The hot part stays as it is, as queues may still name the slot, but for its number,
+    /// by which nobody finds it any more.
     pub fn remove(&mut self, slot: u32, doorbell_due: bool) -> bool {
         let Some(mut cold) = self.cold.get_mut(slot as usize).and_then(Option::take) else { return false };
         cold.drop_responses();
+        self.hot[slot as usize].id.qpn = 0;
         self.gsi = self.gsi.filter(|gsi| *gsi != slot);
         self.lives[slot as usize] = (cold.tx_recovery.generation(), cold.response_lives);
         if !doorbell_due {
@@ -135,25 +137,19 @@ impl QpTable {
         qpn & ((1 << self.slot_bits) - 1)
     }
 
-    /// The slot of an existing queue pair.
+    /// The slot of the queue pair with that number.
     #[inline]
     #[must_use]
     pub fn find(&self, qpn: u32) -> Option<u32> {
         let slot = self.slot_of(qpn);
         let hot = self.hot.get(slot as usize)?;
-        if hot.id.qpn == qpn && self.cold.get(slot as usize).is_some_and(Option::is_some) {
-            Some(slot)
-        } else {
-            self.find_gsi(qpn)
-        }
+        if hot.id.qpn == qpn { Some(slot) } else { self.find_gsi(qpn) }
     }
 
-    /// Both parts of the queue pair whose QPN this is, unless it is QPN 1.
+    /// Both parts of the queue pair whose QPN this is.
     #[inline]
     pub(crate) fn by_qpn(&mut self, qpn: u32) -> Option<(&mut Qpc, &mut QpCold)> {
-        let slot = self.slot_of(qpn) as usize;
-        let hot = self.hot.get_mut(slot).filter(|hot| hot.id.qpn == qpn)?;
-        Some((hot, self.cold.get_mut(slot)?.as_mut()?))
+        self.find(qpn).and_then(|slot| self.get(slot))
     }
 
     /// QPN 1 does not name its slot.

@@ -11,30 +11,27 @@ const _: () = assert!(turns::CONTEXT - turns::PAYLOAD < WINDOW, "the nearest is 
 
 /// Slots of queue pairs, or numbers of streams of responses, by turn, round and round.
 pub(in crate::engine) struct Coming {
-    slots: [u32; WINDOW],
+    slots: [Option<u32>; WINDOW],
     turn: usize,
 }
 
 impl Coming {
-    const NOBODY: u32 = u32::MAX;
-
     /// Nobody is known.
     pub const fn new() -> Self {
-        Self { slots: [Self::NOBODY; WINDOW], turn: 0 }
+        Self { slots: [None; WINDOW], turn: 0 }
     }
 
     /// A turn later: who comes after [`turns::CONTEXT`] others, if it is known.
     #[inline]
-    pub fn note(&mut self, slot: Option<u32>) {
+    pub const fn note(&mut self, slot: Option<u32>) {
         self.turn = self.turn.wrapping_add(1);
-        self.slots[self.turn % WINDOW] = slot.unwrap_or(Self::NOBODY);
+        self.slots[self.turn % WINDOW] = slot;
     }
 
     /// Who comes after `turns` others.
     #[inline]
     pub const fn after(&self, turns: usize) -> Option<u32> {
-        let slot = self.slots[self.turn.wrapping_sub(turns::CONTEXT - turns) % WINDOW];
-        if slot == Self::NOBODY { None } else { Some(slot) }
+        self.slots[self.turn.wrapping_sub(turns::CONTEXT - turns) % WINDOW]
     }
 }
 

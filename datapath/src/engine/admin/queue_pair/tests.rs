@@ -4,15 +4,23 @@ use crate::port::sim::{Segment, SimPort};
 
 /// An engine with room for one queue pair.
 fn engine() -> Engine<SimPort> {
+    engine_for(1)
+}
+
+fn engine_for(max_qps: u32) -> Engine<SimPort> {
     let port = Arc::new(Segment::new(2048)).attach(None).expect("a port");
-    Engine::new(port, EngineConfig { max_qps: 1, ..EngineConfig::default() }).expect("an engine")
+    Engine::new(port, EngineConfig { max_qps, ..EngineConfig::default() }).expect("an engine")
 }
 
 fn create(engine: &mut Engine<SimPort>) -> Result<QpHandles, CreateError> {
+    create_as(engine, QpType::Rc, false)
+}
+
+fn create_as(engine: &mut Engine<SimPort>, qp_type: QpType, gsi: bool) -> Result<QpHandles, CreateError> {
     let (cq, _) = engine.create_cq(1)?;
     engine.create_qp(&QpConfig {
-        qp_type: QpType::Rc,
-        gsi: false,
+        qp_type,
+        gsi,
         pd: ProtectionDomainId(1),
         send_cq: cq,
         recv_cq: cq,
@@ -53,4 +61,19 @@ fn a_doorbell_that_waits_or_was_taken_holds_nothing() {
         assert!(engine.doorbells.is_empty());
     }
     create(&mut engine).expect("room");
+}
+
+/// The general services queue pair is found where it is, not where one was whose number names the slot.
+#[test]
+fn a_queue_pair_that_is_gone_is_not_found_by_its_number() {
+    let mut engine = engine_for(4);
+    create(&mut engine).expect("room");
+    for _ in 0..3 {
+        let pair = create_as(&mut engine, QpType::Ud, true).expect("room");
+        assert!(engine.query_qp(pair.qpn).is_some());
+        assert!(engine.destroy_qp(pair.qpn));
+        assert!(engine.query_qp(pair.qpn).is_none());
+        assert!(!engine.destroy_qp(pair.qpn));
+    }
+    assert!(!engine.destroy_qp(0));
 }
