@@ -6,9 +6,9 @@ use verbs_api::CongestionAlgorithm;
 /// A congestion controller.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Congestion {
-    /// A constant window: a memif link has no queue to fill
+    /// A constant window: congestion control is off
     Fixed,
-    /// DCTCP, from ECN marks
+    /// DCTCP, from ECN marks, and from losses that delay confirms
     Dctcp,
     /// Swift, from delays
     Swift,

@@ -4,7 +4,7 @@ mod error;
 
 pub use error::ConfigError;
 
-use crate::{DcqcnConfig, DctcpConfig, SwiftConfig};
+use crate::{DcqcnConfig, DctcpConfig, LossEvent, ONE, SwiftConfig};
 
 /// Smallest PMTU in bytes (protocol.md 1.4).
 const MTU_BYTES_MIN: u32 = 256;
@@ -16,9 +16,22 @@ const MTU_BYTES_MAX: u32 = 4096;
 pub enum LossResponse {
     /// Nothing: marks or delays alone tell of congestion, as in the paper.
     None,
-    /// Half the window for each episode of loss, for networks that drop before they mark.
-    #[default]
+    /// Half the window for each episode of loss, as TCP does: right where every loss is a queue that overflowed.
     HalvePerEpisode,
+    /// A cut only if the round trip shows a queue, or more is lost than a link loses by chance (docs/adr/0029).
+    #[default]
+    ConfirmedByDelay,
+}
+
+impl LossResponse {
+    /// What a loss takes off the window, in Q16; 0: nothing.
+    pub(crate) fn cut(self, event: &LossEvent) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::HalvePerEpisode => ONE / 2,
+            Self::ConfirmedByDelay => event.confirmed_cut(),
+        }
+    }
 }
 
 /// Which controller, with its parameters.

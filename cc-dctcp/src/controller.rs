@@ -1,6 +1,6 @@
 //! Any of the controllers, and the events that they all hear.
 
-use crate::{ControllerConfig, Dcqcn, Dctcp, Fixed, Swift};
+use crate::{ControllerConfig, Dcqcn, Dctcp, Fixed, LossEvent, LossResponse, Swift};
 
 /// What one acknowledgement says about congestion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -61,23 +61,45 @@ impl Controller {
         }
     }
 
-    /// Packets were lost; called once for each episode of loss. `now_ns` is in nanoseconds.
-    pub fn on_loss_episode(&mut self, now_ns: u64) {
+    /// Packets were lost; called once for each episode of loss: for packets sent after the last one was heard of.
+    pub fn on_loss_episode(&mut self, event: &LossEvent) {
         match self {
             Self::Fixed(_) => {}
-            Self::Dctcp(dctcp) => dctcp.on_loss_episode(now_ns),
-            Self::Swift(swift) => swift.on_loss_episode(now_ns),
-            Self::Dcqcn(dcqcn) => dcqcn.on_loss_episode(now_ns),
+            Self::Dctcp(dctcp) => dctcp.on_loss_episode(event),
+            Self::Swift(swift) => swift.on_loss_episode(event),
+            Self::Dcqcn(dcqcn) => dcqcn.on_loss_episode(event),
         }
     }
 
-    /// The retransmission timer fired. `now_ns` is in nanoseconds.
-    pub fn on_rto(&mut self, now_ns: u64) {
+    /// Whether it asks that losses be confirmed by delay.
+    #[must_use]
+    pub fn confirms_losses(&self) -> bool {
+        let response = match self {
+            Self::Fixed(_) => return false,
+            Self::Dctcp(dctcp) => dctcp.loss_response(),
+            Self::Swift(swift) => swift.loss_response(),
+            Self::Dcqcn(dcqcn) => dcqcn.loss_response(),
+        };
+        response == LossResponse::ConfirmedByDelay
+    }
+
+    /// A cut turned out to be for nothing: back to a window of `window_bytes`, if it is smaller now.
+    pub fn restore(&mut self, window_bytes: u32) {
         match self {
             Self::Fixed(_) => {}
-            Self::Dctcp(dctcp) => dctcp.on_rto(now_ns),
-            Self::Swift(swift) => swift.on_rto(now_ns),
-            Self::Dcqcn(dcqcn) => dcqcn.on_rto(now_ns),
+            Self::Dctcp(dctcp) => dctcp.restore(window_bytes),
+            Self::Swift(swift) => swift.restore(window_bytes),
+            Self::Dcqcn(dcqcn) => dcqcn.restore(window_bytes),
+        }
+    }
+
+    /// The retransmission timer fired.
+    pub fn on_rto(&mut self, event: &LossEvent) {
+        match self {
+            Self::Fixed(_) => {}
+            Self::Dctcp(dctcp) => dctcp.on_rto(event),
+            Self::Swift(swift) => swift.on_rto(event),
+            Self::Dcqcn(dcqcn) => dcqcn.on_rto(event),
         }
     }
 

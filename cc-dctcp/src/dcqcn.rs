@@ -1,7 +1,7 @@
 //! DCQCN, with its rate kept as a window (Zhu et al., SIGCOMM '15).
 
 use crate::config::Limits;
-use crate::{AckEvent, ConfigError, LossResponse, ONE};
+use crate::{AckEvent, ConfigError, LossEvent, LossResponse, ONE};
 
 /// log2 of the gain's inverse: g = 1/256.
 const G_SHIFT: u32 = 8;
@@ -132,25 +132,35 @@ impl Dcqcn {
         self.congested(ticks(now_ns));
     }
 
-    /// Packets were lost: half the window, if losses count and there was no cut just now.
-    pub fn on_loss_episode(&mut self, now_ns: u64) {
-        let now = ticks(now_ns);
-        if self.loss_response == LossResponse::HalvePerEpisode && self.may_cut(now) {
-            self.halve(now);
+    /// Packets were lost: takes off what [`DcqcnConfig::loss_response`] says, unless there was a cut just now.
+    pub fn on_loss_episode(&mut self, event: &LossEvent) {
+        if self.may_cut(ticks(event.now_ns)) {
+            self.lose(event);
         }
     }
 
-    /// The retransmission timer fired: half the window, if losses count.
-    pub fn on_rto(&mut self, now_ns: u64) {
-        if self.loss_response == LossResponse::HalvePerEpisode {
-            self.halve(ticks(now_ns));
-        }
+    /// The retransmission timer fired: a loss, whatever was cut before.
+    pub fn on_rto(&mut self, event: &LossEvent) {
+        self.lose(event);
+    }
+
+    pub(crate) const fn loss_response(&self) -> LossResponse {
+        self.loss_response
+    }
+
+    /// Back to a window of `window_bytes`, if it is smaller now.
+    pub(crate) fn restore(&mut self, window_bytes: u32) {
+        self.cwnd = self.cwnd.max(window_bytes);
+        self.target = self.target.max(window_bytes);
     }
 
     /// Alpha decays until now: the cut begins another period.
-    fn halve(&mut self, now: u32) {
-        self.advance(now, true);
-        self.cut(now, ONE);
+    fn lose(&mut self, event: &LossEvent) {
+        let (now, cut) = (ticks(event.now_ns), self.loss_response.cut(event));
+        if cut > 0 {
+            self.advance(now, true);
+            self.cut(now, 2 * cut);
+        }
     }
 
     fn congested(&mut self, now: u32) {

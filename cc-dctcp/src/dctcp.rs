@@ -7,10 +7,14 @@ pub(crate) use config::G_SHIFT_MAX;
 
 use crate::delay::ticks;
 use crate::window::Window;
-use crate::{AckEvent, LossResponse, ONE};
+use crate::{AckEvent, LossEvent, LossResponse, ONE};
 
 /// Fair growth is slowed down by this factor at most.
 const SLOWEST: u32 = 1024;
+/// Windows for which growth stays careful after a loss.
+const CAREFUL_WINDOWS: u8 = 32;
+/// PMTUs acknowledged for each PMTU of careful growth, at least.
+const CAREFUL_STEP: u32 = 8;
 
 /// DCTCP.
 ///
@@ -37,6 +41,8 @@ pub struct Dctcp {
     /// Smoothed round trip in ticks of 64 ns, kept for fair growth only; 0: no sample yet.
     rtt: u16,
     g_shift: u8,
+    /// Windows for which growth stays careful.
+    careful: u8,
     loss_response: LossResponse,
 }
 
@@ -58,6 +64,7 @@ impl Dctcp {
             cut_left: 0,
             rtt: 0,
             g_shift: g_shift as u8,
+            careful: 0,
             loss_response: config.loss_response,
         }
     }
@@ -85,18 +92,35 @@ impl Dctcp {
         self.update(event);
     }
 
-    /// Packets were lost: half the window, if losses count and this window was not cut yet.
-    pub fn on_loss_episode(&mut self, _now_ns: u64) {
-        if self.loss_response == LossResponse::HalvePerEpisode && self.cut_left == 0 {
-            self.cut(ONE);
+    /// Packets were lost: takes off what [`DctcpConfig::loss_response`] says, unless this window was cut already.
+    pub fn on_loss_episode(&mut self, event: &LossEvent) {
+        if event.is_careful() {
+            self.careful = CAREFUL_WINDOWS;
+        }
+        if self.cut_left == 0 {
+            self.lose(event);
         }
     }
 
-    /// The retransmission timer fired: half the window, if losses count. Whatever was cut before is over, since nothing
-    /// came back for a whole round trip.
-    pub fn on_rto(&mut self, _now_ns: u64) {
-        if self.loss_response == LossResponse::HalvePerEpisode {
-            self.cut(ONE);
+    /// The retransmission timer fired: a loss, whatever was cut before, since nothing came back for a whole round trip.
+    pub fn on_rto(&mut self, event: &LossEvent) {
+        self.lose(event);
+    }
+
+    pub(crate) const fn loss_response(&self) -> LossResponse {
+        self.loss_response
+    }
+
+    /// Back to a window of `window_bytes`, if it is smaller now.
+    pub(crate) fn restore(&mut self, window_bytes: u32) {
+        self.cwnd.restore(window_bytes);
+        self.cut_left = 0;
+    }
+
+    fn lose(&mut self, event: &LossEvent) {
+        let cut = self.loss_response.cut(event);
+        if cut > 0 {
+            self.cut(2 * cut);
         }
     }
 
@@ -132,6 +156,7 @@ impl Dctcp {
         self.alpha_over_g = self.alpha_over_g - self.alpha() + fraction;
         (self.packets, self.marked) = (0, 0);
         self.window_left = self.cwnd.bytes();
+        self.careful = self.careful.saturating_sub(1);
     }
 
     fn cut_once(&mut self) {
@@ -149,6 +174,9 @@ impl Dctcp {
     fn grow(&mut self, acked_bytes: u32) {
         let (mtu, max) = (u32::from(self.mtu_bytes), self.max_window_bytes);
         let (reference, rtt) = (self.reference, self.rtt);
+        if self.careful > 0 {
+            return self.cwnd.grow(acked_bytes, mtu, max, |window| window.max(CAREFUL_STEP * mtu));
+        }
         if reference == 0 || rtt == 0 {
             self.cwnd.grow(acked_bytes, mtu, max, |window| window);
         } else {

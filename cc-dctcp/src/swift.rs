@@ -6,7 +6,7 @@ pub use config::{SwiftConfig, TARGET_NS_MAX};
 
 use crate::delay::{TICK_NS_LOG2, ticks};
 use crate::window::Window;
-use crate::{AckEvent, LossResponse, ONE};
+use crate::{AckEvent, LossEvent, LossResponse, ONE};
 
 /// What the excess over the target is weighted with: 0.8 in Q16.
 const BETA: u32 = 52_429;
@@ -86,18 +86,16 @@ impl Swift {
         self.update(event, host_late);
     }
 
-    /// Packets were lost: half the window, if losses count and this window was not cut yet.
-    pub fn on_loss_episode(&mut self, _now_ns: u64) {
-        if self.loss_response == LossResponse::HalvePerEpisode && self.cut_left == 0 {
-            self.halve();
+    /// Packets were lost: takes off what [`SwiftConfig::loss_response`] says, unless this window was cut already.
+    pub fn on_loss_episode(&mut self, event: &LossEvent) {
+        if self.cut_left == 0 {
+            self.lose(event);
         }
     }
 
-    /// The retransmission timer fired: half the window, if losses count.
-    pub fn on_rto(&mut self, _now_ns: u64) {
-        if self.loss_response == LossResponse::HalvePerEpisode {
-            self.halve();
-        }
+    /// The retransmission timer fired: a loss, whatever was cut before.
+    pub fn on_rto(&mut self, event: &LossEvent) {
+        self.lose(event);
     }
 
     fn update(&mut self, event: &AckEvent, host_late: bool) {
@@ -150,9 +148,25 @@ impl Swift {
         u32::try_from(target + more).unwrap_or(u32::MAX)
     }
 
-    fn halve(&mut self) {
+    pub(crate) const fn loss_response(&self) -> LossResponse {
+        self.loss_response
+    }
+
+    /// Back to a window of `window_bytes`, if it is smaller now.
+    pub(crate) fn restore(&mut self, window_bytes: u32) {
         for window in [&mut self.fabric, &mut self.host] {
-            window.cut(ONE, self.mtu_bytes.into());
+            window.restore(window_bytes);
+        }
+        self.cut_left = 0;
+    }
+
+    fn lose(&mut self, event: &LossEvent) {
+        let cut = self.loss_response.cut(event);
+        if cut == 0 {
+            return;
+        }
+        for window in [&mut self.fabric, &mut self.host] {
+            window.cut(2 * cut, self.mtu_bytes.into());
         }
         self.cut_left = self.cwnd_bytes();
     }

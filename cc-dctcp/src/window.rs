@@ -25,6 +25,11 @@ impl Window {
         self.towards = 0;
     }
 
+    /// Goes back to `bytes`, if it is smaller.
+    pub fn restore(&mut self, bytes: u32) {
+        self.bytes = self.bytes.max(bytes);
+    }
+
     /// Adds `mtu` each time that `step(window)` more bytes are acknowledged; what is over counts towards the next.
     pub fn grow(&mut self, acked_bytes: u32, mtu: u32, max: u32, step: impl Fn(u32) -> u32) {
         self.towards = self.towards.saturating_add(acked_bytes);

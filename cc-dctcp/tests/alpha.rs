@@ -1,6 +1,6 @@
 //! The recursion alpha <- (1 - g) alpha + g F in Q16 against the same in exact rational numbers.
 
-use cc_dctcp::{AckEvent, Dctcp, DctcpConfig};
+use cc_dctcp::{AckEvent, Dctcp, DctcpConfig, LossEvent};
 use num_bigint::BigInt;
 use num_rational::BigRational;
 use proptest::prelude::*;
@@ -24,10 +24,15 @@ fn window() -> impl Strategy<Value = Window> {
     (1..500_u32, marked).prop_map(|(packets, marked)| Window { packets, marked })
 }
 
+/// A loss with a queue that fills half of the round trip: half the window goes.
+fn queued(now_ns: u64) -> LossEvent {
+    LossEvent { now_ns, queue_share: 1 << 15, ..LossEvent::default() }
+}
+
 /// A controller at one PMTU that stays there, and alpha's exact value: every PMTU of acknowledged bytes is a window.
 fn smallest(g_shift: u32) -> (Dctcp, BigRational) {
     let mut dctcp = Dctcp::new(DctcpConfig { g_shift, ..DctcpConfig::new(2 * MTU, MTU) });
-    dctcp.on_rto(0);
+    dctcp.on_rto(&queued(0));
     assert_eq!(dctcp.cwnd_bytes(), MTU);
     // the window that began before the timeout
     acknowledge(&mut dctcp, 2 * MTU, Window { packets: 1, marked: 0 });

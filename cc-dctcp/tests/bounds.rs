@@ -1,8 +1,8 @@
 //! What holds whatever a controller hears.
 
 use cc_dctcp::{
-    AckEvent, Controller, ControllerConfig, DcqcnConfig, Dctcp, DctcpConfig, LossResponse, RTT_NS_MAX, Swift,
-    SwiftConfig, TARGET_NS_MAX,
+    AckEvent, Controller, ControllerConfig, DcqcnConfig, Dctcp, DctcpConfig, LossEvent, LossResponse,
+    RTT_NS_MAX, Swift, SwiftConfig, TARGET_NS_MAX,
 };
 use proptest::prelude::*;
 
@@ -95,11 +95,16 @@ fn any_config() -> impl Strategy<Value = (ControllerConfig, (u32, u32, LossRespo
     ]
 }
 
+/// A loss with a queue that fills half of the round trip: half the window goes.
+fn queued(now_ns: u64) -> LossEvent {
+    LossEvent { now_ns, queue_share: 1 << 15, ..LossEvent::default() }
+}
+
 fn apply(controller: &mut Controller, event: Event, now_ns: u64) {
     match event {
         Event::Ack(ack) => controller.on_ack(&AckEvent { now_ns, ..ack }),
-        Event::Loss => controller.on_loss_episode(now_ns),
-        Event::Rto => controller.on_rto(now_ns),
+        Event::Loss => controller.on_loss_episode(&queued(now_ns)),
+        Event::Rto => controller.on_rto(&queued(now_ns)),
         Event::Cnp => controller.on_cnp(now_ns),
     }
 }

@@ -3,6 +3,7 @@
 mod retry_queue;
 mod rtt;
 mod rx;
+mod sequence;
 mod slots;
 mod tx;
 mod watchdog;
@@ -10,6 +11,7 @@ mod watchdog;
 pub use retry_queue::RetryQueue;
 pub use rtt::{RtoConfig, RttEstimator};
 pub use rx::{Advanced, Arrival, RxStream};
+pub use sequence::{SEQUENCE_LIMIT, sequence_window};
 pub use slots::{
     CompletionSlot, CompletionSlots, Deferred, Operation, PARKED_BYTES_MAX, ParkedWrite, ResponseRequest,
     SlotKind, offset_is,

@@ -22,6 +22,9 @@ pub const HOLD_BURST: usize = 4;
 pub const ASK_FLIGHT: u32 = 4;
 /// Nanoseconds between two acknowledgements of a stream that nobody asked for, at least, where acknowledgements may wait.
 pub const ACK_SPACING: u64 = 4096;
+/// A stream may have so many windows of packets outstanding, while a window's worth is in the network: a hole that waits
+/// for its repair does not stop new data. The first copy, its resend and the resend of that one take a round trip each.
+pub const SEQUENCE_WINDOWS: u16 = 4;
 /// Doorbells taken in one turn of the engine.
 pub const DOORBELLS_PER_TURN: usize = 64;
 /// Decisions of the slow path applied in one turn of the engine.

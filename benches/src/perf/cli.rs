@@ -116,7 +116,7 @@ pub struct Common {
     #[arg(long)]
     pub plain: bool,
     /// Congestion control
-    #[arg(long, value_enum, default_value = "fixed")]
+    #[arg(long, value_enum, default_value = "dctcp")]
     pub cc: Congestion,
     /// Checks every byte that arrives; this takes time, too
     #[arg(long)]

@@ -1,13 +1,20 @@
 //! Configurations, and the controller that never changes.
 
-use crate::{AckEvent, ConfigError, Controller, ControllerConfig, DcqcnConfig, DctcpConfig, SwiftConfig};
+use crate::{
+    AckEvent, ConfigError, Controller, ControllerConfig, DcqcnConfig, DctcpConfig, LossEvent, SwiftConfig,
+};
+
+/// A loss with a queue that fills half of the round trip: half the window goes.
+fn queued(now_ns: u64) -> LossEvent {
+    LossEvent { now_ns, queue_share: 1 << 15, ..LossEvent::default() }
+}
 
 #[test]
 fn a_fixed_window_hears_nothing() {
     let mut controller = Controller::new(&ControllerConfig::Fixed { window_bytes: 10_000 });
     controller.on_ack(&AckEvent { acked_bytes: 4096, acked_packets: 4, ce_delta: 4, ..AckEvent::default() });
-    controller.on_loss_episode(1);
-    controller.on_rto(2);
+    controller.on_loss_episode(&queued(1));
+    controller.on_rto(&queued(2));
     controller.on_cnp(3);
     assert_eq!(controller.cwnd_bytes(), 10_000);
 }

@@ -1,7 +1,7 @@
 //! Exact steps of DCQCN.
 
 use super::{Dcqcn, DcqcnConfig};
-use crate::{AckEvent, LossResponse, ONE};
+use crate::{AckEvent, LossEvent, LossResponse, ONE};
 
 const MTU: u32 = 1024;
 const MAX: u32 = 1024 * MTU;
@@ -13,6 +13,11 @@ fn dcqcn() -> Dcqcn {
 
 fn ack(now_ns: u64) -> AckEvent {
     AckEvent { now_ns, acked_bytes: MTU, acked_packets: 1, ..AckEvent::default() }
+}
+
+/// A loss with a queue that fills half of the round trip: half the window goes.
+fn queued(now_ns: u64) -> LossEvent {
+    LossEvent { now_ns, queue_share: 1 << 15, ..LossEvent::default() }
 }
 
 #[test]
@@ -98,15 +103,15 @@ fn without_data_nothing_rises() {
 #[test]
 fn losses_are_not_heard_unless_asked_for() {
     let mut published = dcqcn();
-    published.on_loss_episode(0);
-    published.on_rto(1);
+    published.on_loss_episode(&queued(0));
+    published.on_rto(&queued(1));
     assert_eq!(published.cwnd_bytes(), MAX);
     let config = DcqcnConfig { loss_response: LossResponse::HalvePerEpisode, ..DcqcnConfig::new(MAX, MTU) };
     let mut halves = Dcqcn::new(config);
-    halves.on_loss_episode(0);
-    halves.on_loss_episode(1_000);
+    halves.on_loss_episode(&queued(0));
+    halves.on_loss_episode(&queued(1_000));
     assert_eq!(halves.cwnd_bytes(), MAX / 2);
-    halves.on_rto(2_000);
+    halves.on_rto(&queued(2_000));
     assert_eq!(halves.cwnd_bytes(), MAX / 4);
 }
 
@@ -116,7 +121,7 @@ fn alpha_decays_in_the_silence_before_a_loss_as_well() {
     for lose in [Dcqcn::on_rto, Dcqcn::on_loss_episode] {
         let mut dcqcn = Dcqcn::new(config);
         dcqcn.on_cnp(0);
-        lose(&mut dcqcn, 1_000_000_000);
+        lose(&mut dcqcn, &queued(1_000_000_000));
         assert_eq!((dcqcn.cwnd_bytes(), dcqcn.alpha()), (MAX / 4, 0));
     }
 }

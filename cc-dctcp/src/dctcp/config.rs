@@ -26,7 +26,7 @@ impl DctcpConfig {
     /// The defaults of protocol.md 2.6: g = 1/16, half the window for each episode of loss.
     #[must_use]
     pub const fn new(max_window_bytes: u32, mtu_bytes: u32) -> Self {
-        let loss_response = LossResponse::HalvePerEpisode;
+        let loss_response = LossResponse::ConfirmedByDelay;
         Self { max_window_bytes, mtu_bytes, g_shift: 4, loss_response, rtt_reference_ns: 0 }
     }
 

@@ -1,7 +1,7 @@
 //! Exact steps of DCTCP.
 
 use super::Dctcp;
-use crate::{AckEvent, DctcpConfig, LossResponse, ONE};
+use crate::{AckEvent, DctcpConfig, LossEvent, LossResponse, ONE};
 
 const MTU: u32 = 1024;
 const MAX: u32 = 64 * MTU;
@@ -21,6 +21,11 @@ fn calm() -> Dctcp {
         dctcp.on_ack(&ack(64, 0));
     }
     dctcp
+}
+
+/// A loss with a queue that fills half of the round trip: half the window goes.
+fn queued(now_ns: u64) -> LossEvent {
+    LossEvent { now_ns, queue_share: 1 << 15, ..LossEvent::default() }
 }
 
 #[test]
@@ -63,7 +68,7 @@ fn never_falls_below_one_pmtu() {
 fn grows_one_pmtu_a_window_in_parts_of_any_size() {
     for part in [1_u32, 3, 7, 1000, 1024] {
         let mut dctcp = dctcp();
-        dctcp.on_rto(0);
+        dctcp.on_rto(&queued(0));
         let start = dctcp.cwnd_bytes();
         let acknowledge = |dctcp: &mut Dctcp, mut bytes: u32| {
             while bytes != 0 {
@@ -87,7 +92,7 @@ fn grows_one_pmtu_a_window_in_parts_of_any_size() {
 #[test]
 fn what_is_over_counts_towards_the_next_window() {
     let mut dctcp = Dctcp::new(DctcpConfig::new(8 * MTU, MTU));
-    dctcp.on_rto(0);
+    dctcp.on_rto(&queued(0));
     dctcp.on_ack(&ack(4, 0));
     dctcp.on_ack(&ack(4 + 5 + 5, 0));
     assert_eq!(dctcp.cwnd_bytes(), 6 * MTU);
@@ -98,7 +103,7 @@ fn what_is_over_counts_towards_the_next_window() {
 #[test]
 fn an_application_that_has_no_data_does_not_grow_the_window() {
     let mut dctcp = dctcp();
-    dctcp.on_rto(0);
+    dctcp.on_rto(&queued(0));
     for _ in 0..100 {
         dctcp.on_ack(&AckEvent { app_limited: true, ..ack(32, 0) });
     }
@@ -109,16 +114,16 @@ fn an_application_that_has_no_data_does_not_grow_the_window() {
 #[test]
 fn losses_halve_once_an_episode_or_not_at_all() {
     let mut dctcp = calm();
-    dctcp.on_loss_episode(0);
-    dctcp.on_loss_episode(1);
+    dctcp.on_loss_episode(&queued(0));
+    dctcp.on_loss_episode(&queued(1));
     assert_eq!(dctcp.cwnd_bytes(), MAX / 2);
-    dctcp.on_rto(2);
+    dctcp.on_rto(&queued(2));
     assert_eq!(dctcp.cwnd_bytes(), MAX / 4, "a timeout is an episode of its own");
 
     let config = DctcpConfig { loss_response: LossResponse::None, ..DctcpConfig::new(MAX, MTU) };
     let mut paper = Dctcp::new(config);
-    paper.on_loss_episode(0);
-    paper.on_rto(1);
+    paper.on_loss_episode(&queued(0));
+    paper.on_rto(&queued(1));
     assert_eq!(paper.cwnd_bytes(), MAX);
 }
 
@@ -145,7 +150,7 @@ fn nothing_changes_while_uncongested_at_the_largest_window() {
 fn round_trips_to_grow(rtt_reference_ns: u32, rtt_ns: u32) -> u32 {
     let config = DctcpConfig { rtt_reference_ns, ..DctcpConfig::new(MAX, MTU) };
     let mut dctcp = Dctcp::new(config);
-    dctcp.on_rto(0);
+    dctcp.on_rto(&queued(0));
     let with_rtt = |event| AckEvent { rtt_ns: Some(rtt_ns), ..event };
     dctcp.on_ack(&with_rtt(ack(32, 0)));
     assert_eq!(dctcp.cwnd_bytes(), 32 * MTU);

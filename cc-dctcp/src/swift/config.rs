@@ -31,7 +31,7 @@ impl SwiftConfig {
             mtu_bytes,
             fabric_target_ns: 25_000,
             host_target_ns: 100_000,
-            loss_response: LossResponse::HalvePerEpisode,
+            loss_response: LossResponse::ConfirmedByDelay,
         }
     }
 

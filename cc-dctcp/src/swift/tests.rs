@@ -1,7 +1,7 @@
 //! Exact steps of Swift.
 
 use super::Swift;
-use crate::{AckEvent, LossResponse, SwiftConfig};
+use crate::{AckEvent, LossEvent, LossResponse, SwiftConfig};
 
 const MTU: u32 = 1024;
 const MAX: u32 = 128 * MTU;
@@ -15,6 +15,11 @@ fn swift() -> Swift {
 fn ack(packets: u32, rtt_ns: Option<u32>, host_delay_ns: u32) -> AckEvent {
     let acked_bytes = packets * MTU;
     AckEvent { acked_bytes, acked_packets: packets, rtt_ns, host_delay_ns, ..AckEvent::default() }
+}
+
+/// A loss with a queue that fills half of the round trip: half the window goes.
+fn queued(now_ns: u64) -> LossEvent {
+    LossEvent { now_ns, queue_share: 1 << 15, ..LossEvent::default() }
 }
 
 #[test]
@@ -85,15 +90,15 @@ fn small_windows_have_a_larger_target() {
 #[test]
 fn losses_halve_both_windows_or_none() {
     let mut swift = swift();
-    swift.on_loss_episode(0);
-    swift.on_loss_episode(1);
+    swift.on_loss_episode(&queued(0));
+    swift.on_loss_episode(&queued(1));
     assert_eq!(swift.windows(), (MAX / 2, MAX / 2));
-    swift.on_rto(2);
+    swift.on_rto(&queued(2));
     assert_eq!(swift.windows(), (MAX / 4, MAX / 4));
     let config = SwiftConfig { loss_response: LossResponse::None, ..SwiftConfig::new(MAX, MTU) };
     let mut deaf = Swift::new(config);
-    deaf.on_loss_episode(0);
-    deaf.on_rto(1);
+    deaf.on_loss_episode(&queued(0));
+    deaf.on_rto(&queued(1));
     assert_eq!(deaf.cwnd_bytes(), MAX);
 }
 
@@ -115,7 +120,7 @@ fn a_cut_of_nothing_does_not_hide_a_loss_a_window_later() {
     for _ in 0..16 {
         swift.on_ack(&ack(1, Some(TARGET / 2), 0));
     }
-    swift.on_loss_episode(0);
+    swift.on_loss_episode(&queued(0));
     assert_eq!(swift.cwnd_bytes(), 8 * MTU);
 }
 

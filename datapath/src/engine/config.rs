@@ -2,12 +2,12 @@
 
 use crate::qpn::EngineId;
 use crate::sched::SchedulerConfig;
-use crate::stream::RtoConfig;
+use crate::stream::{RtoConfig, SEQUENCE_LIMIT, sequence_window};
 use core::net::{IpAddr, Ipv4Addr};
 use sr_recovery::SlowPathConfig;
 
-/// Largest window: META must stay unambiguous (protocol.md 2.2).
-pub const WINDOW_LIMIT: u16 = 1 << 14;
+/// Largest window, in packets: META must stay unambiguous (protocol.md 2.2).
+pub const WINDOW_LIMIT: u16 = SEQUENCE_LIMIT;
 /// Largest number of queue pairs of one engine.
 pub const QPS_LIMIT: u32 = 1 << 20;
 
@@ -113,12 +113,18 @@ pub enum ConfigError {
 }
 
 impl EngineConfig {
+    /// Packets ahead of ePSN that every queue pair takes: the sequence window of the largest window.
+    #[must_use]
+    pub const fn sequence_max(&self) -> u16 {
+        sequence_window(self.window_max)
+    }
+
     /// The slow path for an engine of this size.
     #[must_use]
     pub const fn slow_path(&self) -> SlowPathConfig {
         SlowPathConfig {
             max_streams: self.max_qps * 2,
-            window_max: self.window_max as u32,
+            window_max: self.sequence_max() as u32,
             contexts: self.recovery_contexts * 2,
         }
     }

@@ -61,7 +61,7 @@ impl Units {
             ack_list: Vec::with_capacity(2 * queue_pairs),
             control: ControlQueue::new(),
             ctrl_q,
-            contexts: (0..config.recovery_contexts).map(|_| RxRecovery::new(config.window_max)).collect(),
+            contexts: (0..config.recovery_contexts).map(|_| RxRecovery::new(config.sequence_max())).collect(),
             response_contexts: config.recovery_contexts,
             counters: Counters::default(),
             events: EventLog::default(),

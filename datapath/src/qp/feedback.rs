@@ -62,7 +62,7 @@ impl Sender<'_> {
     /// Round-trip time, congestion marks, and the controller's window.
     #[inline(always)]
     fn learn(self, now: Time, effect: &AckEffect, sacked: bool, ackx: &Ackx) {
-        let Self { tx, watchdog, controller, feedback, pmtu, app_limited, .. } = self;
+        let Self { tx, recovery, watchdog, controller, feedback, pmtu, app_limited } = self;
         let host_delay_ns = u32::from(ackx.ack_delay) * ACK_DELAY_UNIT_NS;
         let rtt_ns = effect.rtt_sent.map(|sent| now.since(sent).saturating_sub(host_delay_ns.into()));
         if let Some(rtt_ns) = rtt_ns {
@@ -71,18 +71,26 @@ impl Sender<'_> {
         if matches!(controller, Controller::Fixed(_)) {
             return;
         }
+        let rtt_ns = rtt_ns.map(|rtt| u32::try_from(rtt).unwrap_or(u32::MAX));
+        if let Some(rtt_ns) = rtt_ns.filter(|_| effect.rtt_exact) {
+            recovery.note_round_trip(controller, now, rtt_ns);
+        }
         let packets = feedback.newly_arrived(effect.acked, sacked);
+        let ce_delta = feedback.ce_delta(ackx.ce_cnt);
+        if ce_delta != 0 {
+            recovery.path.end_trial();
+        }
         controller.on_ack(&AckEvent {
             now_ns: now.0,
             acked_bytes: packets.saturating_mul(pmtu.into()),
             acked_packets: packets,
-            ce_delta: feedback.ce_delta(ackx.ce_cnt),
-            rtt_ns: rtt_ns.map(|rtt| u32::try_from(rtt).unwrap_or(u32::MAX)),
+            ce_delta,
+            rtt_ns,
             host_delay_ns,
             app_limited,
         });
         if effect.loss {
-            controller.on_loss_episode(now.0);
+            recovery.tell_loss(controller, now);
         }
         adopt_window(tx, controller, pmtu);
     }

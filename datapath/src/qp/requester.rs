@@ -79,7 +79,7 @@ pub(crate) fn wake(qpc: &mut Qpc, cold: &QpCold, units: &mut Units) {
 /// Applies a decision of the slow path about what was sent.
 pub(crate) fn on_command(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, command: &Command) {
     if qpc.tx.on_command(&mut cold.tx_recovery, command) {
-        qpc.controller.on_loss_episode(units.now.0);
+        cold.tx_recovery.tell_loss(&mut qpc.controller, units.now);
         adopt_window(&mut qpc.tx, &qpc.controller, qpc.id.pmtu);
     }
     wake(qpc, cold, units);

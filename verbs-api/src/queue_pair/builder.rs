@@ -67,7 +67,7 @@ impl QueuePairBuilder {
     setters! {
         /// Sizes of the queues (`ibv_qp_cap`).
         caps: QueueCaps => parts.caps;
-        /// Packets outstanding at most, 1 up to the device's `window_max`, which is the default. The connection uses the
+        /// Packets in the network at most, 1 up to the device's `window_max`, which is the default. The connection uses the
         /// smaller of this and of what the peer takes.
         window: u16 => parts.window;
         /// Largest path MTU; the connection uses the smaller of both ends'. By default the largest that fits the port.
@@ -90,7 +90,7 @@ impl QueuePairBuilder {
         /// READs and atomics of the peer's that are taken at once. Default 16. 0: none, as with
         /// [`max_rd_atomic`](Self::max_rd_atomic).
         max_dest_rd_atomic: u8 => attr.max_dest_rd_atomic;
-        /// Congestion controller. Default DCTCP.
+        /// Congestion controller. Default DCTCP, which takes a loss for congestion only if delay confirms it.
         congestion: CongestionAlgorithm => attr.congestion;
         /// Parameters of the congestion controller: the response to losses, RTT-fair growth, target delays.
         congestion_tuning: CongestionTuning => attr.congestion_tuning;

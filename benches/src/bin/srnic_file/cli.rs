@@ -37,7 +37,7 @@ pub struct Common {
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Congestion control
-    #[arg(long, value_enum, default_value = "fixed")]
+    #[arg(long, value_enum, default_value = "dctcp")]
     pub cc: Congestion,
     /// Packets outstanding at most
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=512))]
@@ -92,7 +92,7 @@ mod tests {
             "srnic_file send -d fault:loss=1%,seed=7:memif:/tmp/a,role=client --port 9 --in b --json c";
         let cli = Cli::try_parse_from(line.split(' ')).expect("as xtask demo calls it");
         let Verb::Send(args) = cli.verb else { panic!("it sends") };
-        assert_eq!((args.common.port, args.common.cc, args.message), (9, Congestion::Fixed, 262_144));
+        assert_eq!((args.common.port, args.common.cc, args.message), (9, Congestion::Dctcp, 262_144));
         assert!(args.common.device.faults.is_some());
     }
 

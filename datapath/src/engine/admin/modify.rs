@@ -12,7 +12,7 @@ use crate::qp::{
     self, Incoming, QpCold, Qpc, Reads, RequesterCursor, ResponderCursor, Responses, ResponsesConfig,
 };
 use crate::sched::SchedFlags;
-use crate::stream::{RtoConfig, RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig};
+use crate::stream::{RtoConfig, RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig, sequence_window};
 use cc_dctcp::{Controller, ControllerConfig};
 use sr_recovery::StreamId;
 use wire::{Ecn, Flow, Psn, Template, WireMode, entropy};
@@ -46,7 +46,7 @@ impl<P: Port> Engine<P> {
             None
         };
         let loopback = merged.av.dst_ip == self.config.ip;
-        let (rto, window_max) = (self.config.rto, self.config.window_max);
+        let (rto, sequence_max) = (self.config.rto, self.config.sequence_max());
         let (qpc, cold) = self.qps.get(slot).ok_or(ModifyError::UnknownQp(qpn))?;
         cold.attributes.attr = merged;
         if let Some(template) = template {
@@ -64,7 +64,7 @@ impl<P: Port> Engine<P> {
             _ => {}
         }
         if from == QpState::Init && to == QpState::Rtr {
-            start_receiving(qpc, cold, &merged, window_max, rto);
+            start_receiving(qpc, cold, &merged, sequence_max, rto);
         }
         let watchdog = WatchdogConfig { timeout: merged.timeout, retry_cnt: merged.retry_cnt, rto };
         cold.watchdog.configure(watchdog);
@@ -72,10 +72,10 @@ impl<P: Port> Engine<P> {
             reads.watchdog.configure(watchdog);
         }
         if from == QpState::Sqd && to == QpState::Sqd {
-            resize_reads(cold, &merged, window_max, rto);
+            resize_reads(cold, &merged, sequence_max, rto);
         }
         if from == QpState::Rtr && to == QpState::Rts {
-            start_sending(qpc, cold, &merged, watchdog, window_max);
+            start_sending(qpc, cold, &merged, watchdog, sequence_max);
         }
         if matches!(to, QpState::Rts | QpState::Sqd)
             && let Some(responses) = cold.responses.as_deref_mut()
@@ -202,10 +202,11 @@ fn apply(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr) {
     cold.rnr_retries = 0;
 }
 
-/// The peer's window may be larger than ours: everything is taken that a recovery context has room for.
-fn start_receiving(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, window_max: u16, rto: RtoConfig) {
+/// The peer's window may be larger than ours: everything is taken that a recovery context has room for,
+/// `sequence_max` packets.
+fn start_receiving(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, sequence_max: u16, rto: RtoConfig) {
     let psn = Psn::new(attr.rq_psn);
-    qpc.rx = RxStream::new(psn, window_max, qpc.rx.generation().wrapping_add(1));
+    qpc.rx = RxStream::new(psn, sequence_max, qpc.rx.generation().wrapping_add(1));
     qpc.rsp = ResponderCursor::new(psn, cold.receives.own_head());
     cold.next_write = None;
     cold.plain_nack_at = None;
@@ -235,28 +236,35 @@ fn start_responding(cold: &mut QpCold, attr: &QpAttr, watchdog: WatchdogConfig) 
     })));
 }
 
-fn start_sending(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, watchdog: WatchdogConfig, window_max: u16) {
+fn start_sending(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    attr: &QpAttr,
+    watchdog: WatchdogConfig,
+    sequence_max: u16,
+) {
     let (psn, window) = (Psn::new(attr.sq_psn), cold.attributes.window);
     let position = qpc.req.head;
     qpc.req =
         RequesterCursor { head: position, next: position, msn_base: position, ..RequesterCursor::default() };
-    qpc.tx = TxStream::new(psn, window);
+    let sequence = sequence_window(window);
+    qpc.tx = TxStream::new(psn, sequence);
     let stream = StreamId { qp: cold.slot, response: false };
     let generation = cold.tx_recovery.generation().wrapping_add(1);
-    cold.tx_recovery = TxRecovery::new(stream, generation, window, attr.recovery, psn);
+    cold.tx_recovery = TxRecovery::new(stream, generation, sequence, attr.recovery, psn);
     cold.watchdog = Watchdog::new(watchdog);
     qpc.controller = Controller::new(&controller_config(attr, window));
     qp::adopt_window(&mut qpc.tx, &qpc.controller, qpc.id.pmtu);
     if let Some(plain) = cold.plain.as_deref_mut() {
         plain.start_sending(psn, position);
     } else if attr.max_rd_atomic > 0 {
-        start_reading(cold, attr, watchdog, window_max);
+        start_reading(cold, attr, watchdog, sequence_max);
     }
 }
 
-fn start_reading(cold: &mut QpCold, attr: &QpAttr, watchdog: WatchdogConfig, window_max: u16) {
+fn start_reading(cold: &mut QpCold, attr: &QpAttr, watchdog: WatchdogConfig, sequence_max: u16) {
     let generation = cold.response_lives.received.wrapping_add(1);
-    cold.reads = Some(Box::new(Reads::new(attr, window_max, watchdog, generation)));
+    cold.reads = Some(Box::new(Reads::new(attr, sequence_max, watchdog, generation)));
 }
 
 /// Whether READs and atomics that are under way go with what `new` allows.
@@ -276,14 +284,14 @@ fn check_reads(cold: &QpCold, new: &QpAttr) -> Result<(), ModifyError> {
 
 /// As many READs and atomics as `attr` allows. Whoever had none has begun no stream of responses, so that one begins where it would
 /// have in RTR and RTS.
-fn resize_reads(cold: &mut QpCold, attr: &QpAttr, window_max: u16, rto: RtoConfig) {
+fn resize_reads(cold: &mut QpCold, attr: &QpAttr, sequence_max: u16, rto: RtoConfig) {
     let watchdog = WatchdogConfig { timeout: attr.timeout, retry_cnt: attr.retry_cnt, rto };
     if let Some(plain) = cold.plain.as_deref_mut() {
         return plain.resize(attr.max_dest_rd_atomic);
     }
     match cold.reads.as_deref_mut() {
         Some(reads) => reads.resize(attr.max_rd_atomic),
-        None if attr.max_rd_atomic > 0 => start_reading(cold, attr, watchdog, window_max),
+        None if attr.max_rd_atomic > 0 => start_reading(cold, attr, watchdog, sequence_max),
         None => {}
     }
     match cold.responses.as_deref_mut() {

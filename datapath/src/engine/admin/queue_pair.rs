@@ -16,7 +16,7 @@ use crate::qp::{
 };
 use crate::queue::{QpShared, QueueCaps, RecvQueue, SendQueue, recv_queue, send_queue};
 use crate::sched::SchedFlags;
-use crate::stream::{RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig};
+use crate::stream::{RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig, sequence_window};
 use crate::time::Time;
 use cc_dctcp::{Controller, ControllerConfig};
 use core::net::{IpAddr, Ipv4Addr};
@@ -41,7 +41,8 @@ pub struct QpConfig {
     pub srq: Option<u32>,
     /// Sizes of its queues.
     pub caps: QueueCaps,
-    /// Packets outstanding at most, up to the engine's `window_max`; that is also how many ahead of ePSN are taken.
+    /// Packets in the network at most, up to the engine's `window_max`. A loss lets [`sequence_window`] of them be
+    /// outstanding.
     pub window: u16,
 }
 
@@ -147,7 +148,7 @@ impl<P: Port> Engine<P> {
         hot.sched = sched;
         hot.service = config.qp_type;
         hot.send_cq = config.send_cq;
-        hot.rx = RxStream::new(Psn::new(0), config.window, generation);
+        hot.rx = RxStream::new(Psn::new(0), sequence_window(config.window), generation);
         let life = self.qps.next_life(slot);
         let stream = StreamId { qp: slot, response: false };
         let entries = config.caps.max_send_wr.next_power_of_two() as usize;
@@ -160,7 +161,13 @@ impl<P: Port> Engine<P> {
             recv_cq: config.recv_cq,
             sq_entries: vec![SqEntry::default(); entries].into(),
             writes: Hull::default(),
-            tx_recovery: TxRecovery::new(stream, life, config.window, attr.recovery, Psn::new(0)),
+            tx_recovery: TxRecovery::new(
+                stream,
+                life,
+                sequence_window(config.window),
+                attr.recovery,
+                Psn::new(0),
+            ),
             watchdog: Watchdog::new(WatchdogConfig { timeout: 0, retry_cnt: 0, rto: self.config.rto }),
             heard_at: Time::ZERO,
             counters: QpCounters::default(),

@@ -35,14 +35,18 @@ pub struct CongestionTuning {
 }
 
 impl Default for CongestionTuning {
-    /// Half the window for each episode of loss; targets of 25 and 100 us; no RTT-fair growth.
     fn default() -> Self {
-        let SwiftConfig { fabric_target_ns, host_target_ns, loss_response, .. } = SwiftConfig::new(0, 0);
-        Self { loss_response, rtt_reference_ns: 0, fabric_target_ns, host_target_ns }
+        Self::DEFAULT
     }
 }
 
 impl CongestionTuning {
+    /// Losses count as congestion if delay confirms it; targets of 25 and 100 us; no RTT-fair growth.
+    pub const DEFAULT: Self = {
+        let SwiftConfig { fabric_target_ns, host_target_ns, loss_response, .. } = SwiftConfig::new(0, 0);
+        Self { loss_response, rtt_reference_ns: 0, fabric_target_ns, host_target_ns }
+    };
+
     /// Checks every value, whichever controller is chosen.
     pub(super) fn validate(&self) -> Result<(), AttrError> {
         let ranges = [

@@ -32,7 +32,7 @@ fn sizes() {
     controller           40
     template             56
     QPC                 256
-    cold                704
+    cold                768
     send queue entry     16
     ");
     assert!(size_of::<Qpc>() <= HOT_BYTES_MAX);

@@ -133,7 +133,7 @@ pub(super) fn on_gap(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
         return;
     }
     cold.watchdog.something_is_missing();
-    qpc.controller.on_loss_episode(units.now.0);
+    cold.tx_recovery.tell_loss(&mut qpc.controller, units.now);
     if let Some(plain) = cold.plain.as_deref() {
         adopt_window(qpc, &plain.req);
     }

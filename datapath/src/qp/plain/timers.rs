@@ -45,7 +45,7 @@ fn watch(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Option<Time> {
             Verdict::TailProbe => probe_tail(qpc, cold, units),
             Verdict::Rto => {
                 count!(units, cold, rto_fired);
-                qpc.controller.on_rto(units.now.0);
+                cold.tx_recovery.tell_timeout(&mut qpc.controller, units.now);
                 if let Some(plain) = cold.plain.as_deref_mut() {
                     plain.req.restart = 1;
                     adopt_window(qpc, &plain.req);

@@ -87,7 +87,7 @@ fn watch(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Option<Time> {
             }
             Verdict::Rto => {
                 count!(units, cold, rto_fired);
-                qpc.controller.on_rto(units.now.0);
+                cold.tx_recovery.tell_timeout(&mut qpc.controller, units.now);
                 adopt_window(&mut qpc.tx, &qpc.controller, qpc.id.pmtu);
                 let (probes, record) = qpc.tx.on_rto(&mut cold.tx_recovery);
                 cold.probes = probes;

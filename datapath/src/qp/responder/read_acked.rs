@@ -52,7 +52,7 @@ pub(crate) fn on_read_ack(
 pub(crate) fn on_response_command(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, command: &Command) {
     let Some(responses) = cold.responses.as_deref_mut() else { return };
     if responses.tx.on_command(&mut responses.tx_recovery, command) {
-        responses.controller.on_loss_episode(units.now.0);
+        responses.tx_recovery.tell_loss(&mut responses.controller, units.now);
         adopt_window(&mut responses.tx, &responses.controller, qpc.id.pmtu);
     }
     wake(qpc, cold, units);
@@ -85,7 +85,7 @@ pub(crate) fn on_response_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Un
             }
             Verdict::Rto => {
                 count!(units, cold, rto_fired);
-                responses.controller.on_rto(units.now.0);
+                responses.tx_recovery.tell_timeout(&mut responses.controller, units.now);
                 adopt_window(&mut responses.tx, &responses.controller, qpc.id.pmtu);
                 let (probes, record) = responses.tx.on_rto(&mut responses.tx_recovery);
                 responses.probes = probes;

@@ -3,7 +3,7 @@
 use crate::qp::attr::QpAttr;
 use crate::qp::feedback::{Feedback, adopt_window};
 use crate::sched::SchedFlags;
-use crate::stream::{AckInfo, TxRecovery, TxStream, Watchdog, WatchdogConfig};
+use crate::stream::{AckInfo, TxRecovery, TxStream, Watchdog, WatchdogConfig, sequence_window};
 use crate::time::Time;
 use cc_dctcp::Controller;
 use sr_recovery::{Generation, Record, StreamId};
@@ -78,7 +78,7 @@ pub(crate) struct ResponsesConfig<'a> {
     pub attr: &'a QpAttr,
     /// Slot of the queue pair.
     pub slot: u32,
-    /// Packets outstanding at most.
+    /// Packets in the network at most.
     pub window: u16,
     pub controller: Controller,
     pub watchdog: WatchdogConfig,
@@ -92,12 +92,13 @@ impl Responses {
         let psn = Psn::new(config.attr.rq_psn);
         let stream = StreamId { qp: config.slot, response: true };
         let slots = usize::from(config.attr.max_dest_rd_atomic);
-        let mut tx = TxStream::new(psn, config.window);
+        let sequence = sequence_window(config.window);
+        let mut tx = TxStream::new(psn, sequence);
         let pmtu = u16::try_from(config.attr.path_mtu.bytes()).unwrap_or(u16::MAX);
         adopt_window(&mut tx, &config.controller, pmtu);
         Self {
             tx,
-            tx_recovery: TxRecovery::new(stream, config.generation, config.window, config.attr.recovery, psn),
+            tx_recovery: TxRecovery::new(stream, config.generation, sequence, config.attr.recovery, psn),
             controller: config.controller,
             feedback: Feedback::default(),
             watchdog: Watchdog::new(config.watchdog),

@@ -51,6 +51,8 @@ pub struct AckEffect {
     pub acked: u32,
     /// A round trip ended: when its packet was sent.
     pub rtt_sent: Option<Time>,
+    /// No probe was sent meanwhile that the end may be the answer to: the time is that of the path.
+    pub rtt_exact: bool,
     /// For the slow path.
     pub record: Option<Record>,
     /// Go-back-N learned of a loss. (Selective repeat learns of it from the slow path.)

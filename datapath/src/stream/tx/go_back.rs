@@ -1,6 +1,6 @@
 //! What a Plain requester does with its stream: it keeps no packet apart, it goes back (protocol.md 1.6).
 
-use super::TxStream;
+use super::{Timing, TxStream};
 use crate::time::Time;
 use wire::Psn;
 
@@ -17,8 +17,10 @@ impl TxStream {
     /// Everything below `next` is acknowledged, also if it lies ahead of `nxt`, as it may once the stream has gone back.
     /// Returns when the timed packet was sent, if that is among it.
     pub fn acknowledge(&mut self, next: Psn, now: Time) -> Option<Time> {
-        let timed = self.rtt_timing && self.rtt_psn.is_before(next);
-        self.rtt_timing &= !timed;
+        let timed = self.timing != Timing::Off && self.rtt_psn.is_before(next);
+        if timed {
+            self.timing = Timing::Off;
+        }
         self.una = next;
         self.progress_at = now;
         if self.nxt.is_before(next) {
@@ -30,6 +32,6 @@ impl TxStream {
     /// The next packet is `una` again. What is sent twice gives no round-trip time (Karn).
     pub const fn go_back_to_una(&mut self) {
         self.nxt = self.una;
-        self.rtt_timing = false;
+        self.timing = Timing::Off;
     }
 }

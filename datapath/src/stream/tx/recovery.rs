@@ -3,6 +3,8 @@
 use super::{AckInfo, TxStream};
 use crate::qp::attr::RecoveryPolicy;
 use crate::stream::RetryQueue;
+use crate::time::Time;
+use cc_dctcp::{Controller, LossEvent, LossRate, PathDelay};
 use sr_recovery::{Generation, Record, StreamId};
 use wire::{Meta, Psn};
 
@@ -28,6 +30,10 @@ pub struct TxRecovery {
     pub(super) obeyed_at: Option<Psn>,
     /// `nxt` at the last retransmission; a duplicate reported until one window later was our doing.
     pub(super) resent_until: Option<Psn>,
+    /// Round trips of the path, for telling a loss from congestion.
+    pub(crate) path: PathDelay,
+    /// Which part of the packets is lost.
+    pub(crate) loss_rate: LossRate,
     /// META of the two packets that were probed last, which is as many as one timeout sends.
     probed: [Option<Meta>; 2],
 }
@@ -54,8 +60,40 @@ impl TxRecovery {
             episode_end: None,
             obeyed_at: None,
             resent_until: None,
+            path: PathDelay::default(),
+            loss_rate: LossRate::default(),
             probed: [None; 2],
         }
+    }
+
+    /// An episode of loss begins: the controller hears of it, and what is known of the path.
+    pub(crate) fn tell_loss(&mut self, controller: &mut Controller, now: Time) {
+        self.path.note_loss();
+        let mut event = self.loss_event(now);
+        if event.confirmed_cut() == 0 && self.path.may_try() && controller.confirms_losses() {
+            self.path.begin_trial(controller.cwnd_bytes());
+            event.trial = true;
+        }
+        controller.on_loss_episode(&event);
+    }
+
+    /// The retransmission timer fired: the controller hears of it, and what is known of the path.
+    pub(crate) fn tell_timeout(&self, controller: &mut Controller, now: Time) {
+        controller.on_rto(&self.loss_event(now));
+    }
+
+    /// A round trip of `rtt_ns` nanoseconds ended at `now`; the controller takes back a cut that was for nothing.
+    #[inline]
+    pub(crate) fn note_round_trip(&mut self, controller: &mut Controller, now: Time, rtt_ns: u32) {
+        self.path.sample(now.0, rtt_ns, self.loss_rate.is_noisy());
+        if let Some(window_bytes) = self.path.judge_trial() {
+            controller.restore(window_bytes);
+        }
+    }
+
+    fn loss_event(&self, now: Time) -> LossEvent {
+        let loss_rate = self.loss_rate.average();
+        LossEvent { now_ns: now.0, queue_share: self.path.queue_share(loss_rate), loss_rate, trial: false }
     }
 
     /// Number of the stream's life; belongs to the slot and survives RESET.

@@ -3,7 +3,12 @@
 //! cc-dctcp/tests/bottleneck.rs.
 
 mod bottleneck;
+mod controllers;
+mod crowd;
+mod drop_tail;
 mod figure;
+mod path;
+mod random_loss;
 
 use bottleneck::{Bottleneck, Sample, Scene, mean, table};
 use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning};

@@ -1,0 +1,266 @@
+//! Loss or congestion? What round trips and losses say about a path (docs/adr/0029).
+
+use crate::ONE;
+
+/// Least time, in nanoseconds, that a queue must add to a round trip before it counts as one.
+const QUEUE_NS_MIN: u32 = 4_000;
+/// A round trip may differ from the shortest by this part (1/32) before it counts as queued.
+const BASE_PART_LOG2: u32 = 5;
+/// So many times the noise are no queue.
+const NOISE_TIMES: u64 = 3;
+/// The shortest round trip is that of the last two periods of 2^33 ns, 8.6 s each: paths change.
+const PERIOD_NS_LOG2: u32 = 33;
+/// The mean of round trips moves by this part (1/16) for each.
+const MEAN_LOG2: u32 = 4;
+/// The mean excess of round trips at losses moves by this part (1/8) for each.
+const AT_LOSS_LOG2: u32 = 3;
+/// Round trips that a trial lasts for: the first may have begun before it.
+const TRIAL_SAMPLES: u8 = 4;
+/// Samples before a trial: of fewer the shortest says little.
+const TRIAL_AFTER: u8 = 16;
+/// A trial that makes round trips shorter by this part (1/8) shows a queue.
+const TRIAL_PART_LOG2: u32 = 3;
+/// Losses of at least so many packets are averaged at once: of fewer a fraction says nothing.
+const PACKETS_MIN: u32 = 32;
+/// The average of losses moves by this part (1/16) for each window.
+const LOSS_GAIN_LOG2: u32 = 4;
+/// Losses above this part of the packets are too many to be called random: 8 %, in Q16.
+const LOSS_MAX: u32 = ONE * 8 / 100;
+/// What a cut takes beside the queue's share, in Q16: others may not see the queue.
+const MORE: u32 = ONE * 3 / 16;
+/// Losses above this part make growth careful: 0.25 %, in Q16.
+const LOSS_CAREFUL: u32 = ONE / 400;
+/// Losses below this part may come with round trips that vary by half: 2 %, in Q16.
+const LOSS_TOLERATED: u32 = ONE * 2 / 100;
+/// Losses above this part hide how round trips differ: 3 %, in Q16.
+const LOSS_NOISY: u32 = ONE * 3 / 100;
+
+/// The round trips of a path: the shortest, a smoothed one, and how much one differs from the next by chance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PathDelay {
+    /// Shortest of this period and of the one before, in nanoseconds; 0: none yet.
+    shortest_ns: [u32; 2],
+    /// Number of this period, modulo 2^32.
+    period: u32,
+    /// Smoothed, in nanoseconds; 0: no sample yet.
+    smoothed_ns: u32,
+    /// Mean difference of two samples in a row, in nanoseconds.
+    noise_ns: u32,
+    /// The last sample, in nanoseconds.
+    last_ns: u32,
+    /// Mean of the last samples, some 16, in nanoseconds, and their mean distance from it.
+    mean_ns: u32,
+    deviation_ns: u32,
+    /// By how much round trips at losses are above the mean, in nanoseconds, averaged over some 8 losses.
+    at_loss_ns: i32,
+    /// A cut whose effect on round trips is being watched.
+    trial: Option<Trial>,
+    /// There was a trial in this period.
+    tried: bool,
+    /// Samples taken, up to [`TRIAL_AFTER`].
+    samples: u8,
+}
+
+/// A cut for a loss that nothing confirmed. A stream that begins while queues are full takes their delay for that of the
+/// path: if less in flight makes round trips shorter, there was a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Trial {
+    /// The window before, in bytes.
+    window_bytes: u32,
+    /// The shortest round trip before, in nanoseconds.
+    shortest_ns: u32,
+    /// Samples to come.
+    samples: u8,
+}
+
+impl PathDelay {
+    /// Takes a round trip of `rtt_ns` nanoseconds that ended at `now_ns`. `lossy` says that losses make samples rare.
+    #[inline]
+    pub fn sample(&mut self, now_ns: u64, rtt_ns: u32, lossy: bool) {
+        let rtt_ns = rtt_ns.max(1);
+        let period = (now_ns >> PERIOD_NS_LOG2) as u32;
+        if self.smoothed_ns == 0 {
+            *self = Self {
+                shortest_ns: [rtt_ns; 2],
+                period,
+                smoothed_ns: rtt_ns,
+                last_ns: rtt_ns,
+                mean_ns: rtt_ns,
+                deviation_ns: rtt_ns / 4,
+                ..Self::default()
+            };
+            return;
+        }
+        if period != self.period {
+            self.shortest_ns = [rtt_ns, self.shortest_ns[0]];
+            self.period = period;
+            self.tried = false;
+        }
+        self.samples += u8::from(self.samples < TRIAL_AFTER);
+        self.shortest_ns[0] = self.shortest_ns[0].min(rtt_ns);
+        let step = rtt_ns.abs_diff(self.last_ns);
+        if step < self.noise_ns {
+            self.noise_ns -= (self.noise_ns - step) >> if lossy { 5 } else { 3 };
+        } else if !lossy {
+            self.noise_ns += (step - self.noise_ns) >> 3;
+        }
+        self.last_ns = rtt_ns;
+        self.smoothed_ns = towards(self.smoothed_ns, rtt_ns, 2);
+        self.deviation_ns = towards(self.deviation_ns, rtt_ns.abs_diff(self.mean_ns), MEAN_LOG2);
+        self.mean_ns = towards(self.mean_ns, rtt_ns, MEAN_LOG2);
+    }
+
+    /// Whether a loss that nothing confirms may be answered by a cut, to see what that does to round trips: once a period.
+    #[must_use]
+    pub const fn may_try(&self) -> bool {
+        !self.tried && self.samples >= TRIAL_AFTER
+    }
+
+    /// Such a cut is made, from a window of `window_bytes`.
+    pub fn begin_trial(&mut self, window_bytes: u32) {
+        self.tried = true;
+        self.trial = Some(Trial { window_bytes, shortest_ns: self.shortest_ns(), samples: TRIAL_SAMPLES });
+    }
+
+    /// Something else proved congestion: the cut stands.
+    pub const fn end_trial(&mut self) {
+        self.trial = None;
+    }
+
+    /// Counts a sample of a trial. Returns the window to go back to, in bytes, if round trips did not become shorter.
+    #[inline]
+    pub fn judge_trial(&mut self) -> Option<u32> {
+        let trial = self.trial.as_mut()?;
+        let shortest_ns = self.shortest_ns[0].min(self.shortest_ns[1]);
+        if shortest_ns < trial.shortest_ns - (trial.shortest_ns >> TRIAL_PART_LOG2) {
+            self.trial = None;
+            return None;
+        }
+        trial.samples -= 1;
+        let Trial { window_bytes, samples, .. } = *trial;
+        if samples > 0 {
+            return None;
+        }
+        self.trial = None;
+        Some(window_bytes)
+    }
+
+    /// An episode of loss begins.
+    pub fn note_loss(&mut self) {
+        let above = i64::from(self.last_ns) - i64::from(self.mean_ns);
+        let moved = i64::from(self.at_loss_ns) + ((above - i64::from(self.at_loss_ns)) >> AT_LOSS_LOG2);
+        self.at_loss_ns = i32::try_from(moved).unwrap_or(i32::MAX);
+    }
+
+    /// Losses come when round trips are long, more than chance would have it.
+    const fn losses_follow_delay(&self) -> bool {
+        4 * self.at_loss_ns as i64 > 5 * self.deviation_ns as i64
+    }
+
+    /// The shortest round trip of the last periods, in nanoseconds; 0: none yet.
+    #[must_use]
+    pub fn shortest_ns(&self) -> u32 {
+        self.shortest_ns[0].min(self.shortest_ns[1])
+    }
+
+    /// The part of a round trip that is spent in queues, beyond what noise explains, in Q16.
+    #[must_use]
+    pub fn queue_share(&self, loss_rate: u32) -> u32 {
+        let base = u64::from(self.shortest_ns());
+        let explained = base
+            + (base >> BASE_PART_LOG2)
+            + u64::from(QUEUE_NS_MIN)
+            + NOISE_TIMES * u64::from(self.noise_ns);
+        let smoothed = u64::from(self.smoothed_ns);
+        if loss_rate < LOSS_TOLERATED && smoothed < explained + base / 2 && !self.losses_follow_delay() {
+            return 0;
+        }
+        share(smoothed.saturating_sub(explained), smoothed)
+    }
+}
+
+/// `part` of `whole`, in Q16.
+fn share(part: u64, whole: u64) -> u32 {
+    u32::try_from((part << 16).checked_div(whole).unwrap_or(0)).unwrap_or(ONE)
+}
+
+/// Moves `value` towards `sample` by 1/2^`log2` of their distance.
+const fn towards(value: u32, sample: u32, log2: u32) -> u32 {
+    if sample < value { value - ((value - sample) >> log2) } else { value + ((sample - value) >> log2) }
+}
+
+/// Which part of a stream's packets is lost, averaged over windows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LossRate {
+    /// In Q16.
+    average: u32,
+    /// Packets lost since `from`.
+    lost: u32,
+    /// PSN with which this window of packets began.
+    from: u32,
+}
+
+impl LossRate {
+    /// `lost` packets were lost when the next new one was `next_psn`, of 24 bits, with a window of `window` packets.
+    pub fn count(&mut self, lost: u32, next_psn: u32, window: u32) {
+        self.lost = self.lost.saturating_add(lost);
+        let sent = next_psn.wrapping_sub(self.from) & 0xFF_FFFF;
+        let window = window.max(PACKETS_MIN);
+        if sent < window {
+            return;
+        }
+        let fraction = u32::try_from((u64::from(self.lost) << 16) / u64::from(sent)).unwrap_or(ONE).min(ONE);
+        let windows = (sent / window).min(1 << LOSS_GAIN_LOG2);
+        let (average, windows) = (i64::from(self.average), i64::from(windows));
+        let moved = average + (((i64::from(fraction) - average) * windows) >> LOSS_GAIN_LOG2);
+        self.average = u32::try_from(moved).unwrap_or(0);
+        (self.lost, self.from) = (0, next_psn);
+    }
+
+    /// In Q16.
+    #[must_use]
+    pub const fn average(&self) -> u32 {
+        self.average
+    }
+
+    /// So many packets are lost that samples of round trips are rare.
+    #[must_use]
+    pub const fn is_noisy(&self) -> bool {
+        self.average > LOSS_NOISY
+    }
+}
+
+/// Packets were lost: what is known of the path says whether that is congestion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LossEvent {
+    /// Time, in nanoseconds of the caller's clock.
+    pub now_ns: u64,
+    /// The part of a round trip that is spent in queues, in Q16.
+    pub queue_share: u32,
+    /// The part of the packets that is lost, in Q16.
+    pub loss_rate: u32,
+    /// Nothing confirms it, but a cut shall show whether there is a queue.
+    pub trial: bool,
+}
+
+impl LossEvent {
+    /// What a window loses by a loss that delay confirms, in Q16: the queue's part of the round trip and a quarter, half
+    /// at most; nothing without a queue, unless more is lost than any lossy link loses.
+    #[must_use]
+    pub fn confirmed_cut(&self) -> u32 {
+        let queued = self.queue_share > 0;
+        let by_delay = if queued { (self.queue_share + MORE).min(ONE / 2) } else { 0 };
+        let by_rate = (4 * self.loss_rate.saturating_sub(LOSS_MAX)).min(ONE / 2);
+        let by_trial = if self.trial { ONE / 2 } else { 0 };
+        by_delay.max(by_rate).max(by_trial)
+    }
+
+    /// Losses are frequent enough for a window to grow with care.
+    #[must_use]
+    pub const fn is_careful(&self) -> bool {
+        self.loss_rate > LOSS_CAREFUL
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+//! Losses that are congestion: queues that drop and never mark (docs/adr/0029).
+
+use crate::crowd::{Crowd, Shares};
+use crate::path::{Control, median};
+use crate::random_loss::{FIXED, SHIPPED};
+
+const SEEDS: u64 = 5;
+const LASTS_NS: u64 = 50_000_000;
+
+/// The median of each over the seeds.
+fn shares(crowd: &Crowd, control: Control) -> Shares {
+    let runs: Vec<Shares> = (1..=SEEDS).map(|seed| crowd.shares(control, seed, LASTS_NS)).collect();
+    let of = |field: fn(&Shares) -> f64| median(runs.iter().map(field).collect());
+    let shares = Shares {
+        goodput: of(|run| run.goodput),
+        resent: of(|run| run.resent),
+        jain: of(|run| run.jain),
+        last: of(|run| run.last),
+    };
+    println!("{} flows, {} frames: {shares:?}", crowd.rtts_ns.len(), crowd.queue_frames);
+    shares
+}
+
+#[test]
+fn flows_share_a_queue_that_only_drops() {
+    for (flows, queue) in [(2, 64), (2, 256), (16, 64), (16, 256)] {
+        let shares = shares(&Crowd::new(flows, queue), SHIPPED);
+        assert!(shares.jain >= 0.95, "{flows} flows, {queue} frames: {shares:?}");
+        assert!(shares.goodput >= 0.9, "{flows} flows, {queue} frames: {shares:?}");
+    }
+}
+
+#[test]
+fn ten_to_one_sends_little_again() {
+    for queue in [64, 256] {
+        let shares = shares(&Crowd::new(10, queue), SHIPPED);
+        assert!(shares.goodput >= 0.8 && shares.resent <= 0.05, "{queue} frames: {shares:?}");
+    }
+}
+
+/// With 64 frames there is room for 76 packets in all: little more than one for each flow.
+#[test]
+fn sixty_four_to_one_neither_collapses_nor_starves_anybody() {
+    for (queue, resent_most) in [(64, 0.10), (256, 0.05)] {
+        let shares = shares(&Crowd::new(64, queue), SHIPPED);
+        assert!(shares.goodput >= 0.8, "{queue} frames: {shares:?}");
+        assert!(shares.resent <= resent_most, "{queue} frames: {shares:?}");
+        assert!(shares.jain >= 0.75, "{queue} frames: {shares:?}");
+    }
+}
+
+#[test]
+fn a_long_path_lives_beside_a_short_one() {
+    for queue in [64, 256] {
+        let crowd = Crowd { rtts_ns: vec![2_000, 1_000_000], window: 2_048, ..Crowd::new(2, queue) };
+        let shares = shares(&crowd, SHIPPED);
+        assert!(shares.last >= 0.1, "{queue} frames: {shares:?}");
+    }
+}
+
+/// The negative control: without any control most of what is sent is sent in vain.
+#[test]
+fn a_fixed_window_sends_most_packets_again() {
+    let shares = Crowd::new(16, 64).shares(FIXED, 1, LASTS_NS);
+    assert!(shares.resent > 0.5 && shares.jain < 0.75, "{shares:?}");
+}
