@@ -177,6 +177,7 @@ impl<P: Port> Engine<P> {
             responses: None,
             incoming: (config.qp_type == QpType::Uc).then(Box::default),
             plain: None,
+            keepalive: None,
             response_lives: self.qps.response_lives(slot),
         };
         self.units.set_scheduling(slot, attr.scheduling);
