@@ -246,6 +246,8 @@ pub(crate) struct QpCold {
     /// A packet came while the state was RTR, and the program was told.
     pub was_established: bool,
     pub rnr_retries: u8,
+    /// When the first of those waits began.
+    pub rnr_since: Time,
     pub attributes: Attributes,
     /// Where unacknowledged WRITEs go, if the order of those that overlap counts.
     pub writes: Hull,

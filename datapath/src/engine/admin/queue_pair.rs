@@ -168,6 +168,7 @@ impl<P: Port> Engine<P> {
             failure: None,
             rnr: None,
             rnr_retries: 0,
+            rnr_since: Time::ZERO,
             probes: [None; 2],
             rx_recovery: None,
             next_write: None,
