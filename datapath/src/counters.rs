@@ -181,6 +181,8 @@ counters! {
         response_timeouts,
         /// Tail probes sent.
         tail_probes,
+        /// Keepalive probes sent, by idle queue pairs: a peer counts each as a duplicate.
+        tx_keepalives,
         /// Queue pairs that gave up: retries exhausted.
         retry_exceeded,
         /// Send requests that completed with an error of their own.

@@ -8,6 +8,7 @@ mod elements;
 mod feedback;
 mod first_packet;
 mod flush;
+mod keepalive;
 mod owed;
 mod payload;
 pub(crate) mod plain;
@@ -25,6 +26,7 @@ pub(crate) use context::{
 pub use context::{HOT_BYTES_MAX, Qpc};
 pub(crate) use feedback::adopt_window;
 pub(crate) use flush::{abort, fail, fail_sends, flush_and_rest, flush_taken, rest_for_good, stop_streams};
+pub(crate) use keepalive::{Keepalive, on_keepalive_timer};
 pub(crate) use receives::{Receives, Srq, Srqs, Taken};
 pub(crate) use requester::{
     Acknowledgement, Grant, Hull, Reads, TransmitEnd, apply_response_advance, get_up_for_work, is_ready,

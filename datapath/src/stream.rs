@@ -16,6 +16,7 @@ pub use slots::{
     CompletionSlot, CompletionSlots, Deferred, Operation, PARKED_BYTES_MAX, ParkedWrite, ResponseRequest,
     SlotKind, offset_is,
 };
+pub(crate) use tx::KEEPALIVE_OFFSET;
 pub use tx::{AckEffect, AckInfo, AckRefused, Resend, TxRecovery, TxStream};
 pub use watchdog::{Verdict, Watchdog, WatchdogConfig};
 

@@ -31,6 +31,10 @@ pub const DOORBELLS_PER_TURN: usize = 64;
 pub const COMMANDS_PER_TURN: usize = 256;
 /// Timers looked at in one turn of the engine.
 pub const TIMERS_PER_TURN: usize = 64;
+/// Width of the buckets in which keepalives wait, as a power of two of nanoseconds: 1 ms. The wheel goes round in 4.3 s.
+pub const KEEPALIVE_NS_LOG2: u32 = 20;
+/// Keepalives looked at in one turn of the engine.
+pub const KEEPALIVES_PER_TURN: usize = 16;
 /// Hosts of the link whose Ethernet address can be known at once.
 pub const NEIGHBORS: usize = 256;
 /// Frames of two queue pairs of one engine to each other that can wait.

@@ -352,6 +352,26 @@ fn a_peer_that_is_gone_ends_in_retry_exceeded(driver: Driver) {
     assert_eq!((failed.wr_id, failed.status), (4, WcStatus::RetryExcErr));
 }
 
+fn an_idle_receiver_learns_that_its_peer_is_gone(driver: Driver) {
+    let (mut one, two) = hosts(driver, "");
+    let idle = Duration::from_millis(10);
+    let a = one.pd.queue_pair(&one.cq, &one.cq).timeout(8).keepalive(idle).build().expect("a queue pair");
+    let b = prepare(&two);
+    let (to_a, to_b) = (a.endpoint(), b.endpoint());
+    let (mut a, b) = (a.connect(&to_b).expect("connected"), b.connect(&to_a).expect("connected"));
+    a.post_recv(&receive(5, &[])).expect("posted");
+    drop((b, two));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let flushed = loop {
+        assert!(Instant::now() < deadline, "the queue pair does not learn of it");
+        if let Some(completion) = one.cq.poll() {
+            break completion;
+        }
+    };
+    assert_eq!((flushed.wr_id, flushed.status, a.state()), (5, WcStatus::WrFlushErr, QpState::Err));
+    assert_eq!(one.device.poll_event(), Some(AsyncEvent::QpFatal { qpn: a.qpn() }));
+}
+
 fn an_abort_flushes_what_is_posted(driver: Driver) {
     let (one, mut two) = hosts(driver, "");
     let (_a, mut b) = connect(&one, &two);

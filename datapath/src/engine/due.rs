@@ -88,6 +88,9 @@ impl<P: Port> Engine<P> {
     }
 
     fn on_timer(&mut self, timer: u32) {
+        if timer == self.units.timer_of_keepalives() {
+            return self.fire_keepalives();
+        }
         let responses = self.units.slot_of_responses(timer);
         let Some((qpc, cold)) = self.qps.get(responses.unwrap_or(timer)) else { return };
         if responses.is_some() {
@@ -95,5 +98,18 @@ impl<P: Port> Engine<P> {
         } else {
             qp::on_timer(qpc, cold, &mut self.units);
         }
+    }
+
+    /// Idle queue pairs that may have to ask for a sign of life. Those left over are due in the next turn.
+    #[cold]
+    #[inline(never)]
+    fn fire_keepalives(&mut self) {
+        for _ in 0..tuning::KEEPALIVES_PER_TURN {
+            let Some(slot) = self.units.pop_keepalive() else { break };
+            if let Some((qpc, cold)) = self.qps.get(slot) {
+                qp::on_keepalive_timer(qpc, cold, &mut self.units);
+            }
+        }
+        self.units.await_keepalives();
     }
 }

@@ -12,6 +12,7 @@ use crate::sched::{EventMux, SchedAttributes, SchedFlags, TimerWheel};
 use crate::slow_path::CtrlQ;
 use crate::stream::RxStream;
 use crate::time::Time;
+use crate::tuning;
 use sr_recovery::Record;
 
 /// What a queue pair's requester and responder work with.
@@ -28,6 +29,8 @@ pub(crate) struct Units {
     pub cqs_to_tell: Vec<u32>,
     pub mux: EventMux,
     pub timers: TimerWheel,
+    /// Timers of keepalives, which are far off; one of `timers` stands for all of them. `None` before the first.
+    keepalives: Option<Box<TimerWheel<{ tuning::KEEPALIVE_NS_LOG2 }>>>,
     /// There are more queue pairs than [`EngineConfig::crowd`].
     pub crowded: bool,
     max_qps: u32,
@@ -55,7 +58,8 @@ impl Units {
             srqs: Srqs::default(),
             cqs_to_tell: Vec::new(),
             mux: EventMux::new(&config.scheduler, 2 * queue_pairs),
-            timers: TimerWheel::new(2 * queue_pairs),
+            timers: TimerWheel::new(2 * queue_pairs + 1),
+            keepalives: None,
             crowded: false,
             max_qps: config.max_qps,
             ack_list: Vec::with_capacity(2 * queue_pairs),
@@ -134,6 +138,44 @@ impl Units {
     #[inline]
     pub const fn slot_of_responses(&self, stream: u32) -> Option<u32> {
         stream.checked_sub(self.max_qps)
+    }
+
+    /// Number in `timers` of what stands for all keepalives.
+    #[inline]
+    pub const fn timer_of_keepalives(&self) -> u32 {
+        2 * self.max_qps
+    }
+
+    /// Arms the timer of a queue pair's keepalive, or moves it forward.
+    pub fn arm_keepalive(&mut self, slot: u32, at: Time) {
+        let slots = self.max_qps as usize;
+        self.keepalives.get_or_insert_with(|| Box::new(TimerWheel::new(slots))).arm(slot, at);
+        self.await_keepalives();
+    }
+
+    /// Disarms it.
+    pub fn disarm_keepalive(&mut self, slot: u32) {
+        if let Some(keepalives) = &mut self.keepalives {
+            keepalives.disarm(slot);
+        }
+    }
+
+    /// Takes a queue pair whose keepalive is due. Call [`Units::await_keepalives`] in the end.
+    pub fn pop_keepalive(&mut self) -> Option<u32> {
+        self.keepalives.as_mut()?.pop(self.now)
+    }
+
+    /// Those of keepalives are looked at when the first of them is due.
+    pub fn await_keepalives(&mut self) {
+        let next = self.keepalives.as_ref().and_then(|keepalives| keepalives.next_deadline());
+        if let Some(next) = next {
+            self.timers.arm(self.timer_of_keepalives(), next);
+        }
+    }
+
+    /// Bytes that timers have on the heap.
+    pub fn timer_bytes(&self) -> usize {
+        self.timers.bytes() + self.keepalives.as_ref().map_or(0, |keepalives| keepalives.bytes())
     }
 
     /// Weight and priority of a queue pair's requests, and of its responses.

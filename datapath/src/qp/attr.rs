@@ -107,6 +107,8 @@ pub struct QpAttr {
     pub congestion_tuning: CongestionTuning,
     /// Weight and priority beside other queue pairs.
     pub scheduling: SchedAttributes,
+    /// Milliseconds without a sign of life after which an idle queue pair asks for one; 0: never.
+    pub keepalive_ms: u32,
 }
 
 impl Default for QpAttr {
@@ -137,6 +139,7 @@ impl Default for QpAttr {
             congestion: CongestionAlgorithm::Dctcp,
             congestion_tuning: CongestionTuning::default(),
             scheduling: SchedAttributes::default(),
+            keepalive_ms: 0,
         }
     }
 }
@@ -164,6 +167,10 @@ impl QpAttr {
         }
         if mask.contains(QpAttrMask::CONGESTION) {
             self.congestion_tuning.validate()?;
+        }
+        let counts_tries = mask.contains(QpAttrMask::KEEPALIVE | QpAttrMask::TIMEOUT);
+        if counts_tries && self.keepalive_ms > 0 && self.timeout == 0 {
+            return Err(AttrError::KeepaliveWithoutTimeout);
         }
         let both = QpAttrMask::WIRE_MODE | QpAttrMask::RECOVERY;
         if mask.contains(both)

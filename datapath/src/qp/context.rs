@@ -5,6 +5,7 @@ mod tests;
 
 use super::attr::{QpAttr, RecoveryPolicy};
 use super::feedback::Feedback;
+use super::keepalive::Keepalive;
 use super::owed::Owed;
 use super::plain::Plain;
 use super::receives::Receives;
@@ -245,6 +246,8 @@ pub(crate) struct QpCold {
     /// A packet came while the state was RTR, and the program was told.
     pub was_established: bool,
     pub rnr_retries: u8,
+    /// When the first of those waits began.
+    pub rnr_since: Time,
     pub attributes: Attributes,
     /// Where unacknowledged WRITEs go, if the order of those that overlap counts.
     pub writes: Hull,
@@ -265,6 +268,8 @@ pub(crate) struct QpCold {
     pub incoming: Option<Box<Incoming>>,
     /// What wire mode Plain needs; `None` in the SRNIC dialect.
     pub plain: Option<Box<Plain>>,
+    /// Asks an idle peer whether it is there; `None` if it need not.
+    pub keepalive: Option<Box<Keepalive>>,
     /// Newest generations of both streams of responses: they survive RESET and the queue pair.
     pub response_lives: ResponseLives,
 }
@@ -335,6 +340,7 @@ impl QpCold {
             + self.reads.as_ref().map_or(0, |reads| reads.bytes())
             + self.responses.as_ref().map_or(0, |responses| responses.bytes())
             + self.plain.as_ref().map_or(0, |plain| plain.bytes())
+            + self.keepalive.as_ref().map_or(0, |_| size_of::<Keepalive>())
     }
 
     /// Notes the generations that must not come back, and frees what READs and atomics, or wire mode Plain, need.

@@ -89,6 +89,8 @@ pub(crate) fn stop_streams(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) 
         plain.stop(qpc.tx.nxt());
     }
     units.timers.disarm(cold.slot);
+    units.disarm_keepalive(cold.slot);
+    cold.keepalive = None;
     qpc.sched.remove(SchedFlags::LIFE);
     cold.probes = [None; 2];
     cold.rnr = None;

@@ -32,7 +32,7 @@ pub(in crate::qp) use ask::emit_request;
 pub(in crate::qp) use grant::Stop;
 pub(in crate::qp) use packet::{PacketPlan, Wanted};
 pub(in crate::qp) use reads::response_packets;
-pub(in crate::qp) use refused::{RNR_FOR_EVER, status_of};
+pub(in crate::qp) use refused::{next_rnr_wait, refused_again, status_of};
 pub(in crate::qp) use timers::give_up;
 pub(in crate::qp) use transmit::{arm_timer, fail_in_turn, find_among};
 

@@ -9,6 +9,11 @@ const US: u64 = 1_000;
 /// Width of a bucket of the wheel.
 const BUCKET_NS: u64 = 8192;
 
+/// A wheel for so many slots, with buckets as wide as those of the streams' timers.
+fn wheel_of(slots: usize) -> TimerWheel {
+    TimerWheel::new(slots)
+}
+
 fn fired(wheel: &mut TimerWheel, now: u64) -> Vec<u32> {
     let mut slots: Vec<u32> = core::iter::from_fn(|| wheel.pop(Time(now))).collect();
     slots.sort_unstable();
@@ -17,7 +22,7 @@ fn fired(wheel: &mut TimerWheel, now: u64) -> Vec<u32> {
 
 #[test]
 fn a_timer_never_fires_early_and_fires_within_a_bucket() {
-    let mut wheel = TimerWheel::new(4);
+    let mut wheel = wheel_of(4);
     for start in [0, 5 * US, 123_456_789] {
         assert_eq!(fired(&mut wheel, start), []);
         wheel.arm(1, Time(start + 100 * US));
@@ -32,7 +37,7 @@ fn a_timer_never_fires_early_and_fires_within_a_bucket() {
 
 #[test]
 fn the_earlier_deadline_wins_and_disarming_holds() {
-    let mut wheel = TimerWheel::new(3);
+    let mut wheel = wheel_of(3);
     wheel.arm(0, Time(500 * US));
     wheel.arm(0, Time(900 * US));
     wheel.arm(1, Time(900 * US));
@@ -45,7 +50,7 @@ fn the_earlier_deadline_wins_and_disarming_holds() {
 
 #[test]
 fn deadlines_behind_the_horizon_and_long_gaps_lose_nothing() {
-    let mut wheel = TimerWheel::new(64);
+    let mut wheel = wheel_of(64);
     for slot in 0..64 {
         wheel.arm(slot, Time(u64::from(slot) * 7_000_000));
     }
@@ -60,7 +65,7 @@ fn deadlines_behind_the_horizon_and_long_gaps_lose_nothing() {
 /// Nobody polls for an hour, or the process is stopped: what is armed again meanwhile is due later than now.
 #[test]
 fn a_timer_that_is_armed_again_after_a_long_gap_waits() {
-    let mut wheel = TimerWheel::new(1);
+    let mut wheel = wheel_of(1);
     wheel.arm(0, Time(1_000_000));
     let now = Time(3_600_000_000_000);
     let mut fired = 0;
@@ -100,7 +105,7 @@ proptest! {
     /// Against a list of deadlines, each of which is due when its bucket has passed.
     #[test]
     fn timers_fire_as_a_list_of_deadlines_says(steps in proptest::collection::vec(step(), 1..200)) {
-        let mut wheel = TimerWheel::new(SLOTS as usize);
+        let mut wheel = wheel_of(SLOTS as usize);
         let mut deadlines = [u64::MAX; SLOTS as usize];
         let mut now = 0;
         let is_due = |deadline: u64, now: u64| deadline / BUCKET_NS < now / BUCKET_NS;

@@ -6,8 +6,6 @@
 use crate::prefetch;
 use crate::time::Time;
 
-/// Width of a bucket, as a power of two of nanoseconds: 8.2 us.
-const BUCKET_NS_LOG2: u32 = 13;
 const BUCKETS: usize = 4096;
 const NONE: u32 = u32::MAX;
 
@@ -27,8 +25,8 @@ const UNARMED: Link = Link { next: NONE, prev: NONE, due: Due::NEVER };
 struct Due(u64);
 
 impl Due {
-    /// As late as [`Time::NEVER`], for which no timer is armed.
-    const NEVER: Self = Self::new(wanted_at(Time::NEVER), 0);
+    /// As late as [`Time::NEVER`] in the default wheel, for which no timer is armed.
+    const NEVER: Self = Self(1 << 63);
 
     const fn new(wanted: u64, bucket: u32) -> Self {
         Self(wanted * BUCKETS as u64 + bucket as u64)
@@ -44,9 +42,9 @@ impl Due {
     }
 }
 
-/// The wheel.
+/// The wheel. Its buckets are 2^`BUCKET_NS_LOG2` nanoseconds wide, 8.2 us unless told otherwise.
 #[derive(Debug)]
-pub struct TimerWheel {
+pub struct TimerWheel<const BUCKET_NS_LOG2: u32 = 13> {
     heads: Box<[u32]>,
     /// One bit a bucket that is not empty.
     occupied: Box<[u64]>,
@@ -58,7 +56,7 @@ pub struct TimerWheel {
     armed: usize,
 }
 
-impl TimerWheel {
+impl<const BUCKET_NS_LOG2: u32> TimerWheel<BUCKET_NS_LOG2> {
     /// A wheel for `slots` queue pairs.
     #[must_use]
     pub fn new(slots: usize) -> Self {
@@ -74,7 +72,7 @@ impl TimerWheel {
 
     /// Arms the timer of `slot`, or moves it forward; a deadline in the bucket of the armed one, or later, changes nothing.
     pub fn arm(&mut self, slot: u32, deadline: Time) {
-        let wanted = wanted_at(deadline);
+        let wanted = Self::wanted_at(deadline);
         if self.links[slot as usize].due.wanted() <= wanted {
             return;
         }
@@ -169,6 +167,11 @@ impl TimerWheel {
         Some(Time((self.cursor + ahead) << BUCKET_NS_LOG2))
     }
 
+    /// Where a timer belongs. A bucket fires when it has passed as a whole: no timer fires early.
+    const fn wanted_at(deadline: Time) -> u64 {
+        (deadline.0 >> BUCKET_NS_LOG2) + 1
+    }
+
     /// Buckets from the cursor to the first that is not empty, looking `span` buckets far.
     fn first_occupied(&self, span: u64) -> Option<u64> {
         let mut ahead = 0;
@@ -183,11 +186,6 @@ impl TimerWheel {
         }
         None
     }
-}
-
-/// Where a timer belongs. A bucket fires when it has passed as a whole: no timer fires early.
-const fn wanted_at(deadline: Time) -> u64 {
-    (deadline.0 >> BUCKET_NS_LOG2) + 1
 }
 
 /// Index of a bucket counted from time 0.

@@ -6,6 +6,7 @@ mod ack;
 mod go_back;
 mod recovery;
 
+pub(crate) use ack::KEEPALIVE_OFFSET;
 pub use ack::{AckEffect, AckInfo, AckRefused, Resend};
 pub use recovery::TxRecovery;
 

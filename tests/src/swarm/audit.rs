@@ -46,6 +46,7 @@ fn check_node(world: &World<'_>, node: NodeId) {
             + counters.tx_retransmits
             + counters.tx_acks
             + counters.tx_cnps
+            + counters.tx_keepalives
             + counters.tx_neighbor;
         let entered = world.rig.net.stats(LinkId::Up(node)).sent - world.replayed[node.0];
         assert_eq!(sent, entered, "{node:?}: frames that the engine counted, and that the link saw");

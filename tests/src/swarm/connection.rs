@@ -5,7 +5,7 @@ use super::message::Kind;
 use super::plan::{ConnectionPlan, End, LifePlan, Pause, Withdrawal};
 use super::stock::Stock;
 use datapath::engine::AsyncEvent;
-use datapath::qp::attr::WriteOrder;
+use datapath::qp::attr::{QpAttr, QpAttrMask, WriteOrder};
 use datapath::qp::state::QpState;
 use datapath::queue::{Completion, WcStatus};
 use datapath::time::Time;
@@ -177,6 +177,16 @@ impl Connection {
             }
             Phase::HalfReset(until) if now >= until => self.next_life(rig, stocks),
             Phase::HalfReset(_) | Phase::Finished => {}
+        }
+    }
+
+    /// Ends that ask whether their peer is there would do so for ever.
+    pub fn ask_no_more(&self, rig: &mut Rig) {
+        for end in self.ends {
+            if rig.qp_options(end).keepalive_ms > 0 && rig.state(end).continues_sends() {
+                let off = rig.modify(end, &QpAttr::default(), QpAttrMask::KEEPALIVE);
+                off.expect("the keepalive can be changed in RTS and SQD");
+            }
         }
     }
 

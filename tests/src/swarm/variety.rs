@@ -12,6 +12,8 @@ use wire::WireMode;
 
 /// Half of all seeds keep the histories that they had before; with this number those of `seeds.txt` are among them.
 const LATER: u64 = 34;
+/// What came after those: keepalives, which change nothing that seeds drew before.
+const KEEPALIVES: u64 = 35;
 /// Bytes of a shared receive queue, about.
 const STOCK_BYTES: usize = 1 << 19;
 /// Bytes of overlapping WRITEs at most.
@@ -21,6 +23,7 @@ const TAIL_MIN: usize = 8;
 
 /// Changes a history.
 pub fn draw(plan: &mut Plan) {
+    draw_keepalives(plan);
     let rng = &mut Rng::new(plan.seed ^ LATER << 32);
     if rng.below(2) == 0 {
         return;
@@ -47,6 +50,18 @@ pub fn draw(plan: &mut Plan) {
         plan.stocks[node] = draw_stock(rng, node, &plan.connections);
     }
     plan.rig.acks = [AckTiming::AtOnce, AckTiming::Spaced, AckTiming::BehindPosts][rng.index(3)];
+}
+
+/// Ends that ask an idle peer whether it is there, where no silence lasts long enough to end a queue pair.
+fn draw_keepalives(plan: &mut Plan) {
+    let rng = &mut Rng::new(plan.seed ^ KEEPALIVES << 32);
+    if plan.tidy || rng.below(4) > 0 {
+        return;
+    }
+    let ends = plan.connections.iter_mut().flat_map(|connection| &mut connection.options);
+    for end in ends.filter(|end| end.timeout > 0 && end.retry_cnt == 7) {
+        end.keepalive_ms = [0, 1, 1, 3][rng.index(4)];
+    }
 }
 
 fn speak_plainly(options: &mut [QpOptions; 2]) {

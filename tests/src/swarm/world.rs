@@ -137,6 +137,7 @@ impl<'a> World<'a> {
     }
 
     fn fall_silent(&mut self) {
+        self.connections.iter().for_each(|connection| connection.ask_no_more(&mut self.rig));
         let mut silence = self.rig.run_until_quiet(HEAL_LIMIT_NS);
         if silence.is_err() {
             self.connections.iter().for_each(|connection| connection.follow_to_err(&mut self.rig));

@@ -7,6 +7,7 @@ use crate::completion::CompletionQueue;
 use crate::error::Error;
 use crate::memory::ProtectionDomain;
 use crate::shared_receive::SharedReceiveQueue;
+use core::time::Duration;
 use datapath::engine::ModifyError;
 use datapath::memory::Access;
 use datapath::qp::attr::{
@@ -110,6 +111,18 @@ impl QueuePairBuilder {
         /// First PSN, 24 bits: that it sends, or, of a connection by address, that the peer sends. By default one that late
         /// packets of other connections are unlikely to fit.
         first_psn: u32 => attr.sq_psn;
+    }
+
+    /// Asks an idle peer whether it is there: when nothing was heard of it for so long, in whole milliseconds rounded up, it is
+    /// sent a packet that it acknowledges and that changes nothing there. If it does not answer in all tries of
+    /// [`timeout`](Self::timeout), of which there are [`retry_cnt`](Self::retry_cnt) more than one, the queue pair goes to ERR
+    /// as with `RetryExcErr`: receives that were posted are flushed, and there is an
+    /// [`AsyncEvent::QpFatal`](datapath::engine::AsyncEvent::QpFatal). Zero, the default: never, so that who only receives never
+    /// learns that its peer died. The peer needs no keepalive of its own for this, but must run its engine within the tries.
+    /// Refused with a `timeout` of 0. Unreliable queue pairs have none.
+    pub fn keepalive(mut self, idle: Duration) -> Self {
+        self.attr.keepalive_ms = u32::try_from(idle.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX);
+        self
     }
 
     /// The dialect on the wire, which the peer must speak as well. Default [`WireMode::Srnic`]; [`WireMode::Plain`] is
@@ -217,6 +230,7 @@ impl QueuePairBuilder {
             | QpAttrMask::CONGESTION
             | QpAttrMask::SCHEDULING
             | QpAttrMask::TIMEOUT
+            | QpAttrMask::KEEPALIVE
             | QpAttrMask::RETRY_CNT
             | QpAttrMask::RNR_RETRY
             | QpAttrMask::MIN_RNR_TIMER

@@ -193,6 +193,7 @@ impl PreparedQueuePair {
             start |= QpAttrMask::TIMEOUT
                 | QpAttrMask::RETRY_CNT
                 | QpAttrMask::RNR_RETRY
+                | QpAttrMask::KEEPALIVE
                 | QpAttrMask::MAX_QP_RD_ATOMIC;
         }
         loop {

@@ -1,7 +1,7 @@
 //! Modifying a queue pair: the state machine's table decides, then the attributes take effect, or nothing does.
 
 use super::frame_len_max;
-use crate::engine::{Engine, ModifyError};
+use crate::engine::{Engine, ModifyError, Units};
 use crate::neighbor::Resolution;
 use crate::port::Port;
 use crate::qp::attr::{AddressVector, QpAttr, QpAttrMask, RecoveryPolicy, WriteOrder};
@@ -9,7 +9,8 @@ use crate::qp::plain::Plain;
 use crate::qp::state::{QpState, QpType};
 use crate::qp::transition::check_transition;
 use crate::qp::{
-    self, Incoming, QpCold, Qpc, Reads, RequesterCursor, ResponderCursor, Responses, ResponsesConfig,
+    self, Incoming, Keepalive, QpCold, Qpc, Reads, RequesterCursor, ResponderCursor, Responses,
+    ResponsesConfig,
 };
 use crate::sched::SchedFlags;
 use crate::stream::{RtoConfig, RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig, sequence_window};
@@ -37,6 +38,9 @@ impl<P: Port> Engine<P> {
             QpState::Reset => self.first_attributes(qp_type),
             _ => merge(&cold.attributes.attr, attr, mask, from != to),
         };
+        if mask.intersects(QpAttrMask::KEEPALIVE | QpAttrMask::TIMEOUT) {
+            merged.validate(QpAttrMask::KEEPALIVE | QpAttrMask::TIMEOUT)?;
+        }
         if to == QpState::Sqd {
             check_reads(cold, &merged)?;
         }
@@ -71,6 +75,9 @@ impl<P: Port> Engine<P> {
         if let Some(reads) = cold.reads.as_deref_mut() {
             reads.watchdog.configure(watchdog);
         }
+        if let Some(keepalive) = cold.keepalive.as_deref_mut() {
+            keepalive.configure(watchdog);
+        }
         if from == QpState::Sqd && to == QpState::Sqd {
             resize_reads(cold, &merged, sequence_max, rto);
         }
@@ -81,6 +88,9 @@ impl<P: Port> Engine<P> {
             && let Some(responses) = cold.responses.as_deref_mut()
         {
             responses.watchdog.configure(watchdog);
+        }
+        if mask.contains(QpAttrMask::KEEPALIVE) {
+            set_keepalive(cold, &mut self.units, merged.keepalive_ms, watchdog);
         }
         qpc.id.state = to;
         cold.send_queue.shared().set_state(to);
@@ -178,7 +188,7 @@ fn merge(old: &QpAttr, new: &QpAttr, mask: QpAttrMask, moves: bool) -> QpAttr {
         RETRY_CNT => retry_cnt, RNR_RETRY => rnr_retry, MIN_RNR_TIMER => min_rnr_timer,
         MAX_QP_RD_ATOMIC => max_rd_atomic, MAX_DEST_RD_ATOMIC => max_dest_rd_atomic, WIRE_MODE => wire_mode,
         RECOVERY => recovery, WRITE_ORDER => write_order, CONGESTION => congestion,
-        SCHEDULING => scheduling,
+        SCHEDULING => scheduling, KEEPALIVE => keepalive_ms,
     }
     if mask.contains(QpAttrMask::CONGESTION) {
         merged.congestion_tuning = new.congestion_tuning;
@@ -267,6 +277,15 @@ fn start_reading(cold: &mut QpCold, attr: &QpAttr, watchdog: WatchdogConfig, seq
     cold.reads = Some(Box::new(Reads::new(attr, sequence_max, watchdog, generation)));
 }
 
+/// From now on it asks after so many milliseconds without a sign of life, or never if that is 0.
+fn set_keepalive(cold: &mut QpCold, units: &mut Units, ms: u32, watchdog: WatchdogConfig) {
+    cold.keepalive = Keepalive::new(ms, units.now, watchdog);
+    match cold.keepalive.as_deref() {
+        Some(keepalive) => units.arm_keepalive(cold.slot, keepalive.first_look()),
+        None => units.disarm_keepalive(cold.slot),
+    }
+}
+
 /// Whether READs and atomics that are under way go with what `new` allows.
 fn check_reads(cold: &QpCold, new: &QpAttr) -> Result<(), ModifyError> {
     let old = &cold.attributes.attr;
@@ -308,7 +327,7 @@ fn controller_config(attr: &QpAttr, window: u16) -> ControllerConfig {
 }
 
 /// RESET empties the queues without completions; what was taken of a shared receive queue is flushed.
-fn reset(qpc: &mut Qpc, cold: &mut QpCold, units: &mut crate::engine::Units) {
+fn reset(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     qp::stop_streams(qpc, cold, units);
     qpc.req.head = cold.send_queue.tail();
     qpc.req.next = qpc.req.head;

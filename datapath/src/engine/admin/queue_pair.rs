@@ -175,6 +175,7 @@ impl<P: Port> Engine<P> {
             failure: None,
             rnr: None,
             rnr_retries: 0,
+            rnr_since: Time::ZERO,
             probes: [None; 2],
             rx_recovery: None,
             next_write: None,
@@ -184,6 +185,7 @@ impl<P: Port> Engine<P> {
             responses: None,
             incoming: (config.qp_type == QpType::Uc).then(Box::default),
             plain: None,
+            keepalive: None,
             response_lives: self.qps.response_lives(slot),
         };
         self.units.set_scheduling(slot, attr.scheduling);

@@ -68,4 +68,7 @@ pub enum AttrError {
     /// Plain RoCEv2 has no selective acknowledgement.
     #[error("RECOVERY SelectiveRepeat needs WIRE_MODE Srnic; on Plain use GoBackN")]
     SelectiveRepeatOnPlain,
+    /// Without a failure detector nothing decides that the peer is gone.
+    #[error("KEEPALIVE needs a TIMEOUT of 1 to 31, which says how long to wait for its answers; it is 0")]
+    KeepaliveWithoutTimeout,
 }

@@ -4,7 +4,7 @@ use core::fmt;
 
 bitflags::bitflags! {
     /// Names the fields of [`QpAttr`](super::QpAttr) that a modify call sets. Values as `ibv_qp_attr_mask`, except
-    /// the five highest, which are ours.
+    /// the six highest, which are ours.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct QpAttrMask: u32 {
         /// `state`: the state to go to.
@@ -53,6 +53,8 @@ bitflags::bitflags! {
         const RECOVERY = 1 << 29;
         /// `congestion` and `congestion_tuning`.
         const CONGESTION = 1 << 30;
+        /// `keepalive_ms`.
+        const KEEPALIVE = 1 << 31;
     }
 }
 

@@ -139,9 +139,19 @@ fn selective_repeat_needs_the_srnic_dialect() {
 }
 
 #[test]
+fn a_keepalive_needs_a_failure_detector() {
+    let both = QpAttrMask::KEEPALIVE | QpAttrMask::TIMEOUT;
+    let endless = QpAttr { timeout: 0, keepalive_ms: 1, ..valid() };
+    assert_eq!(endless.validate(both), Err(AttrError::KeepaliveWithoutTimeout));
+    assert_eq!(endless.validate(QpAttrMask::KEEPALIVE), Ok(()));
+    assert_eq!(QpAttr { keepalive_ms: 0, ..endless }.validate(both), Ok(()));
+    assert_eq!(QpAttr { keepalive_ms: u32::MAX, ..valid() }.validate(both), Ok(()));
+}
+
+#[test]
 fn bits_that_name_nothing_are_refused() {
-    let mask = QpAttrMask::STATE | QpAttrMask::from_bits_retain(1 << 14 | 1 << 31);
-    assert_eq!(valid().validate(mask), Err(AttrError::UnknownAttributes { bits: 0x8000_4000 }));
+    let mask = QpAttrMask::STATE | QpAttrMask::from_bits_retain(1 << 14 | 1 << 25);
+    assert_eq!(valid().validate(mask), Err(AttrError::UnknownAttributes { bits: 0x0200_4000 }));
 }
 
 /// The values of `ibv_qp_attr_mask`.

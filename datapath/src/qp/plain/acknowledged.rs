@@ -5,12 +5,12 @@ use crate::counters::count;
 use crate::engine::Units;
 use crate::qp::context::{PendingFailure, QpCold, Qpc, RnrWait};
 use crate::qp::fail;
-use crate::qp::requester::{RNR_FOR_EVER, complete_answered, has_new_work, status_of, wake};
+use crate::qp::requester::{complete_answered, has_new_work, next_rnr_wait, refused_again, status_of, wake};
 use crate::qp::state::QpState;
 use crate::queue::WcStatus;
 use crate::sched::SchedFlags;
 use cc_dctcp::AckEvent;
-use wire::{NakCode, Packet, Psn, Syndrome, rnr_timer_ns};
+use wire::{NakCode, Packet, Psn, Syndrome};
 
 /// Handles an ACK, NAK or RNR NAK.
 pub(super) fn on_acknowledge(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>) {
@@ -174,17 +174,19 @@ pub(super) fn fail_head(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, sta
 /// The peer has no receive for the message at `una`: nothing is sent until the wait is over.
 fn begin_rnr(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, timer: u8) {
     if cold.rnr.is_some() {
-        return;
+        return refused_again(cold);
     }
-    let allowed = cold.attributes.attr.rnr_retry;
-    if cold.rnr_retries >= allowed && allowed != RNR_FOR_EVER {
+    let Some(until) = next_rnr_wait(cold, units.now, timer) else {
         fail_head(qpc, cold, units, WcStatus::RnrRetryExcErr);
         return;
-    }
-    cold.rnr_retries = cold.rnr_retries.saturating_add(1);
-    let until = units.now.after(rnr_timer_ns(timer));
+    };
     cold.rnr = Some(RnrWait { until, sent_until: qpc.tx.nxt(), probing: false });
     cold.watchdog.progress(units.now);
+    if let Some(plain) = cold.plain.as_deref_mut() {
+        // One packet asks whether there is a receive now.
+        plain.req.restart = 1;
+        adopt_window(qpc, &plain.req);
+    }
     go_back(qpc, cold, units);
     qpc.sched.insert(SchedFlags::RNR_WAIT | SchedFlags::TIMED);
     units.timers.arm(cold.slot, until);

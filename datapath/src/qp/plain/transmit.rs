@@ -4,6 +4,7 @@ use super::requester::{find, note_rewound, outstanding};
 use crate::counters::count;
 use crate::engine::{TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry};
+use crate::qp::keepalive::send_keepalive;
 use crate::qp::requester::{
     self, Grant, PacketPlan, Stop, TransmitEnd, Wanted, arm_timer, emit_request, fail_in_turn, is_ready,
     response_packets,
@@ -65,6 +66,7 @@ fn send_probe<T: TxSlots>(
     if let Some(plain) = cold.plain.as_deref_mut() {
         plain.req.probe = None;
     }
+    send_keepalive(qpc, cold, units, slots)?;
     qpc.sched.remove(SchedFlags::PROBE);
     Ok(())
 }

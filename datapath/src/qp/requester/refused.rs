@@ -7,10 +7,15 @@ use crate::qp::context::{PendingFailure, QpCold, Qpc, RnrWait};
 use crate::qp::state::QpState;
 use crate::queue::WcStatus;
 use crate::sched::SchedFlags;
+use crate::time::Time;
 use wire::{NakCode, Psn, Syndrome, rnr_timer_ns};
 
 /// An `rnr_retry` that means for ever.
-pub(in crate::qp) const RNR_FOR_EVER: u8 = 7;
+const RNR_FOR_EVER: u8 = 7;
+/// Waits without end grow with the time that the receive has been missing, by this part of it, up to this many nanoseconds
+/// (docs/adr/0030).
+const RNR_GROWTH: u64 = 8;
+const RNR_WAIT_MAX_NS: u64 = 16_000_000;
 
 /// NACKs, RNR NAKs and error NAKs, after what they acknowledge was retired.
 #[cold]
@@ -100,22 +105,42 @@ fn fail_from(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, psn: Psn, stat
 /// The peer has no receive for the message at `una`: nothing is sent until the wait is over.
 fn begin_rnr(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, timer: u8) {
     let sent_until = match cold.rnr {
-        Some(rnr) if !rnr.probing => return,
+        Some(rnr) if !rnr.probing => return refused_again(cold),
         Some(rnr) => rnr.sent_until,
         None => qpc.tx.nxt(),
     };
-    if cold.rnr_retries >= cold.attributes.attr.rnr_retry && cold.attributes.attr.rnr_retry != RNR_FOR_EVER {
+    let Some(until) = next_rnr_wait(cold, units.now, timer) else {
         fail_from(qpc, cold, units, qpc.tx.una(), WcStatus::RnrRetryExcErr);
         return;
-    }
-    cold.rnr_retries = cold.rnr_retries.saturating_add(1);
-    let until = units.now.after(rnr_timer_ns(timer));
+    };
     cold.rnr = Some(RnrWait { until, sent_until, probing: false });
     cold.probes = [None; 2];
     cold.watchdog.progress(units.now);
     qpc.sched.remove(SchedFlags::PROBE);
     qpc.sched.insert(SchedFlags::RNR_WAIT | SchedFlags::TIMED);
     units.timers.arm(cold.slot, until);
+}
+
+/// Counts a wait that an RNR NAK asks for, and says when it ends; `None` if `rnr_retry` allows no more. One that may last for
+/// ever costs the less often the longer it lasts; those that are counted are as long as the peer asks for.
+pub(in crate::qp) fn next_rnr_wait(cold: &mut QpCold, now: Time, timer: u8) -> Option<Time> {
+    let allowed = cold.attributes.attr.rnr_retry;
+    if cold.rnr_retries >= allowed && allowed != RNR_FOR_EVER {
+        return None;
+    }
+    if cold.rnr_retries == 0 {
+        cold.rnr_since = now;
+    }
+    cold.rnr_retries = cold.rnr_retries.saturating_add(1);
+    let grown = (now.since(cold.rnr_since) / RNR_GROWTH).min(RNR_WAIT_MAX_NS);
+    let asked = rnr_timer_ns(timer);
+    Some(now.after(if allowed == RNR_FOR_EVER { asked.max(grown) } else { asked }))
+}
+
+/// An RNR NAK during the wait of another: the peer has received `una` twice, as it says nothing of what lies behind. It takes
+/// longer to answer than the timers believe, and has told nothing that they could learn it from.
+pub(in crate::qp) fn refused_again(cold: &mut QpCold) {
+    cold.watchdog.received_twice();
 }
 
 /// A receive was there: everything un-SACKed that was sent before the RNR NAK is lost and goes again.

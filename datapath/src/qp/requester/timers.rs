@@ -82,7 +82,12 @@ fn watch(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Option<Time> {
             Verdict::TailProbe => {
                 units.counters.tail_probes += 1;
                 if cold.probes == [None; 2] {
-                    cold.probes = [Some(qpc.tx.tail_psn(&cold.tx_recovery)), None];
+                    // Behind a message that finds no receive the peer takes nothing, and says nothing of it.
+                    let psn = match cold.rnr {
+                        Some(_) => qpc.tx.una(),
+                        None => qpc.tx.tail_psn(&cold.tx_recovery),
+                    };
+                    cold.probes = [Some(psn), None];
                 }
             }
             Verdict::Rto => {

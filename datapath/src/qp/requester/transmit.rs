@@ -12,6 +12,7 @@ use super::reads::{Turn, take_turn};
 use crate::counters::count;
 use crate::engine::{TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry, entry_of};
+use crate::qp::keepalive::send_keepalive;
 use crate::qp::{fail, plain};
 use crate::queue::{SendWqe, WcStatus};
 use crate::sched::SchedFlags;
@@ -67,6 +68,7 @@ fn send_probes<T: TxSlots>(
         cold.probes[index] = None;
     }
     ask_again(qpc, cold, units, slots)?;
+    send_keepalive(qpc, cold, units, slots)?;
     qpc.sched.remove(SchedFlags::PROBE);
     Ok(())
 }

@@ -2,8 +2,8 @@
 //!
 //! Masks are those of verbs without alternate paths, which RoCE lacks. Two rows follow protocol.md 1.9 rather than
 //! Linux: ERR is reached from RESET too, and RC, which never enters SQE, cannot leave it for RTS. The attributes of
-//! our own (wire mode, recovery, order of WRITEs, congestion) are fixed at INIT to RTR, where the responder's streams are made; only
-//! the scheduling attributes may change later, as the rate limit of verbs does.
+//! our own (wire mode, recovery, order of WRITEs, congestion) are fixed at INIT to RTR, where the responder's streams are
+//! made; only the scheduling attributes and the keepalive may change later, as the rate limit of verbs does.
 
 use crate::qp::attr::QpAttrMask;
 use crate::qp::state::{QpState, QpType};
@@ -87,11 +87,17 @@ pub const TRANSITIONS: &[TransitionRule] = &[
         &[Rtr],
         Rts,
         mask!(TIMEOUT | RETRY_CNT | RNR_RETRY | SQ_PSN | MAX_QP_RD_ATOMIC),
-        mask!(CUR_STATE | ACCESS_FLAGS | MIN_RNR_TIMER | SCHEDULING),
+        mask!(CUR_STATE | ACCESS_FLAGS | MIN_RNR_TIMER | SCHEDULING | KEEPALIVE),
     ),
     row(&[Uc], &[Rtr], Rts, mask!(SQ_PSN), mask!(CUR_STATE | ACCESS_FLAGS)),
     row(&[Ud], &[Rtr], Rts, mask!(SQ_PSN), mask!(CUR_STATE | QKEY)),
-    row(&[Rc], &[Rts, Sqd], Rts, mask!(), mask!(CUR_STATE | ACCESS_FLAGS | MIN_RNR_TIMER | SCHEDULING)),
+    row(
+        &[Rc],
+        &[Rts, Sqd],
+        Rts,
+        mask!(),
+        mask!(CUR_STATE | ACCESS_FLAGS | MIN_RNR_TIMER | SCHEDULING | KEEPALIVE),
+    ),
     row(&[Uc], &[Rts, Sqd, Sqe], Rts, mask!(), mask!(CUR_STATE | ACCESS_FLAGS)),
     row(&[Ud], &[Rts, Sqd, Sqe], Rts, mask!(), mask!(CUR_STATE | QKEY)),
     row(ANY_TYPE, &[Rts], Sqd, mask!(), mask!(EN_SQD_ASYNC_NOTIFY)),
@@ -110,6 +116,7 @@ pub const TRANSITIONS: &[TransitionRule] = &[
                 | ACCESS_FLAGS
                 | PKEY_INDEX
                 | MIN_RNR_TIMER
+                | KEEPALIVE
         ),
     ),
     row(&[Uc], &[Sqd], Sqd, mask!(), mask!(AV | ACCESS_FLAGS | PKEY_INDEX)),

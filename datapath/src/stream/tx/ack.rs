@@ -5,6 +5,10 @@ use crate::time::Time;
 use sr_recovery::Record;
 use wire::{Meta, Psn};
 
+/// PSN_OFFSET in the META of a keepalive probe, by which its answer is known. Packets of a message shorter than 65,536 packets
+/// have others; what is sent twice of a longer one may be taken for a probe, and teaches nothing then.
+pub(crate) const KEEPALIVE_OFFSET: u16 = u16::MAX;
+
 /// What an acknowledgement says about a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct AckInfo {
@@ -32,13 +36,18 @@ impl AckInfo {
         self.sack.is_some() || self.resend_all || self.duplicate
     }
 
+    /// It answers a keepalive probe, which is a duplicate by design.
+    pub(super) fn answers_keepalive(&self) -> bool {
+        self.echo.is_some_and(|meta| meta.offset == KEEPALIVE_OFFSET)
+    }
+
     /// Tells the stream's timers what it says about them.
     #[cold]
     #[inline(never)]
     pub fn teach(self, watchdog: &mut Watchdog) {
         if self.sack.is_some() || self.resend_all {
             watchdog.something_is_missing();
-        } else {
+        } else if !self.answers_keepalive() {
             watchdog.received_twice();
         }
     }

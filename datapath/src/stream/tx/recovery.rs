@@ -120,7 +120,8 @@ impl TxRecovery {
 
     /// Whether an acknowledgement reports a duplicate that was no probe of ours (docs/adr/0003, rule 8).
     pub(super) fn is_news_of_duplicate(&self, ack: &AckInfo) -> bool {
-        ack.duplicate && !(ack.echo.is_some() && self.probed.contains(&ack.echo))
+        let of_probe = ack.echo.is_some() && self.probed.contains(&ack.echo);
+        ack.duplicate && !of_probe && !ack.answers_keepalive()
     }
 
     /// A duplicate after a retransmission means that the network reorders: wait longer next time; forget slowly.

@@ -132,6 +132,7 @@ impl Rig {
             retry_cnt: options.retry_cnt,
             rnr_retry: options.rnr_retry,
             max_rd_atomic: options.max_rd_atomic,
+            keepalive_ms: options.keepalive_ms,
             ..QpAttr::default()
         };
         let unreliable = QpAttrMask::STATE | QpAttrMask::SQ_PSN;
@@ -139,7 +140,8 @@ impl Rig {
             | QpAttrMask::TIMEOUT
             | QpAttrMask::RETRY_CNT
             | QpAttrMask::RNR_RETRY
-            | QpAttrMask::MAX_QP_RD_ATOMIC;
+            | QpAttrMask::MAX_QP_RD_ATOMIC
+            | QpAttrMask::KEEPALIVE;
         let mask = if options.qp_type == QpType::Rc { reliable } else { unreliable };
         self.modify(qp, &attr, mask).expect("RTR to RTS");
     }

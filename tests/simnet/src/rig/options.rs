@@ -114,6 +114,8 @@ pub struct QpOptions {
     pub rnr_retry: u8,
     /// Code of the delay that its RNR NAKs ask for; 1 is 10 us.
     pub min_rnr_timer: u8,
+    /// Milliseconds without a sign of life after which it asks for one; 0: never.
+    pub keepalive_ms: u32,
     /// READs and atomics that it may have outstanding.
     pub max_rd_atomic: u8,
     /// READs and atomics of the peer's that it takes at once.
@@ -152,6 +154,7 @@ impl Default for QpOptions {
             retry_cnt: 7,
             rnr_retry: 7,
             min_rnr_timer: 1,
+            keepalive_ms: 0,
             max_rd_atomic: 8,
             max_dest_rd_atomic: 8,
             access: REMOTE_EVERYTHING,

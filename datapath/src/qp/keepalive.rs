@@ -1,0 +1,154 @@
+//! Keepalive: an idle queue pair asks from time to time whether its peer is there (protocol.md 2.4).
+//!
+//! What it sends is a packet that the peer has had already, whoever the peer is: a WRITE ONLY of nothing, one PSN before all
+//! that is outstanding. A responder acknowledges such a duplicate again, touches no memory, and completes nothing.
+
+use super::context::{QpCold, Qpc};
+use super::requester::{Stop, give_up, wake};
+use super::responder::Responses;
+use crate::engine::{TxSlots, Units};
+use crate::sched::SchedFlags;
+use crate::stream::{KEEPALIVE_OFFSET, Verdict, Watchdog, WatchdogConfig};
+use crate::time::Time;
+use wire::{Bth, Layout, Meta, Msn, Opcode, Reth, WireMode, bth, icrc};
+
+const ICRC_LEN: usize = 4;
+
+/// What a queue pair with a keepalive remembers.
+pub(crate) struct Keepalive {
+    idle_ns: u64,
+    /// Nothing counts that was heard before.
+    since: Time,
+    /// When the peer began to be asked, if it has not been heard since.
+    asking_since: Option<Time>,
+    /// A probe is to be sent.
+    due: bool,
+    /// Says when to ask again, and when to give up. The streams' own have learned from data.
+    watchdog: Watchdog,
+}
+
+impl Keepalive {
+    /// Asks when nothing was heard for `ms` milliseconds; `None` if that is 0.
+    pub fn new(ms: u32, now: Time, watchdog: WatchdogConfig) -> Option<Box<Self>> {
+        let idle_ns = u64::from(ms) * 1_000_000;
+        let watchdog = Watchdog::new(watchdog);
+        let keepalive = Self { idle_ns, since: now, asking_since: None, due: false, watchdog };
+        (ms > 0).then(|| Box::new(keepalive))
+    }
+
+    /// Takes other attributes of the failure detector.
+    pub const fn configure(&mut self, config: WatchdogConfig) {
+        self.watchdog.configure(config);
+    }
+
+    /// When to look first.
+    pub fn first_look(&self) -> Time {
+        self.since.after(self.idle_ns)
+    }
+
+    /// What is due at `now`, on an idle queue pair whose peer was heard last at `heard_at`.
+    fn check(&mut self, now: Time, heard_at: Time) -> Verdict {
+        if self.asking_since.is_some_and(|since| heard_at >= since) {
+            self.asking_since = None;
+        }
+        if self.asking_since.is_none() {
+            let asks_at = self.since.max(heard_at).after(self.idle_ns);
+            if now < asks_at {
+                return Verdict::Wait(asks_at);
+            }
+            self.asking_since = Some(now);
+            self.watchdog.progress(now);
+            self.due = true;
+        }
+        loop {
+            match self.watchdog.check(now, heard_at, 1) {
+                // Each try has retransmissions enough; a peer that sleeps need not be woken by probes.
+                Verdict::TailProbe => {}
+                Verdict::Rto => self.due = true,
+                verdict => return verdict,
+            }
+        }
+    }
+}
+
+/// The timer of its keepalive fired.
+#[cold]
+pub(crate) fn on_keepalive_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
+    let busy = is_busy(qpc, cold);
+    let (heard_at, rtt) = (cold.heard_at, cold.watchdog.rtt);
+    let Some(keepalive) = cold.keepalive.as_deref_mut().filter(|_| qpc.id.state.continues_sends()) else {
+        return;
+    };
+    if busy {
+        // The timers of what is outstanding watch the peer.
+        keepalive.asking_since = None;
+        units.arm_keepalive(cold.slot, units.now.after(keepalive.idle_ns));
+        return;
+    }
+    keepalive.watchdog.rtt = rtt;
+    match keepalive.check(units.now, heard_at) {
+        Verdict::Wait(until) => units.arm_keepalive(cold.slot, until),
+        _ => return give_up(qpc, cold, units),
+    }
+    if keepalive.due {
+        qpc.sched.insert(SchedFlags::PROBE);
+        wake(qpc, cold, units);
+    }
+}
+
+/// Whether a request or a response of its own awaits a sign of the peer's.
+fn is_busy(qpc: &Qpc, cold: &QpCold) -> bool {
+    qpc.tx.outstanding() > 0
+        || qpc.req.head != qpc.req.next
+        || qpc.sched.intersects(SchedFlags::RNR_WAIT | SchedFlags::REWOUND)
+        || cold.responses.as_deref().is_some_and(|responses| !Responses::is_idle(responses))
+}
+
+/// Sends the probe, if one is due.
+#[cold]
+pub(in crate::qp) fn send_keepalive<T: TxSlots>(
+    qpc: &Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    slots: &mut T,
+) -> Result<(), Stop> {
+    let Some(keepalive) = cold.keepalive.as_deref_mut().filter(|keepalive| keepalive.due) else {
+        return Ok(());
+    };
+    let loopback = qpc.id.loopback;
+    let frame = slots.slot(loopback).ok_or(Stop::PortFull)?;
+    match write(qpc, frame) {
+        Some(len) => slots.commit(loopback, len),
+        None => slots.cancel(loopback),
+    }
+    keepalive.due = false;
+    units.counters.tx_keepalives += 1;
+    Ok(())
+}
+
+/// Writes the probe to the start of `frame` and returns its length.
+fn write(qpc: &Qpc, frame: &mut [u8]) -> Option<usize> {
+    let mode = qpc.id.mode;
+    let layout = Layout::of(mode, Opcode::RcWriteOnly)?;
+    let transport_len = usize::from(layout.len) + ICRC_LEN;
+    let end = qpc.template.len() + transport_len;
+    let frame = frame.get_mut(..end)?;
+    qpc.template.emit(frame, transport_len);
+    let headers = &mut frame[qpc.template.len()..];
+    let header = Bth {
+        pkey: qpc.id.pkey,
+        dest_qp: qpc.id.dest_qpn,
+        ack_req: true,
+        psn: qpc.tx.una().prev(),
+        ..Bth::new(mode, Opcode::RcWriteOnly)
+    };
+    bth::emit(headers, &header);
+    Reth { va: 0, rkey: 0, dma_len: 0 }.emit(&mut headers[usize::from(layout.reth)..]);
+    if mode == WireMode::Srnic {
+        let msn = Msn::new(qpc.req.next.wrapping_sub(qpc.req.msn_base));
+        let meta = Meta { msn, offset: KEEPALIVE_OFFSET };
+        meta.emit(&mut headers[usize::from(layout.meta)..]);
+    }
+    icrc::seal(&mut frame[qpc.template.l3_offset()..]);
+    Some(end)
+}
