@@ -190,7 +190,7 @@ fn message_numbers_that_cannot_be() {
     assert_eq!(bench.rig.counters(bench.b).drop_msn, 5);
     // An engine takes what is within its largest window, whatever the queue pair's own.
     let window = u32::from(datapath::stream::sequence_window(RigOptions::default().window_max));
-    for psn in [PSN + window, PSN + 1000, PSN + 0x7F_0000] {
+    for psn in [PSN + window, PSN + window + 1000, PSN + 0x7F_0000] {
         let repr = bench.write(psn, Opcode::RcWriteOnly, va, key, 100, (0, 0));
         bench.inject(&repr, &[7; 100]);
     }
