@@ -6,7 +6,7 @@ use srnic_benches::error::{Error, Result};
 use verbs_api::{MemoryRegion, RemoteAddr, RemoteRegion, SendData, SendRequest};
 
 /// Records that a ring holds.
-pub const SLOTS: u64 = 1024;
+pub const SLOTS: u64 = 4096;
 
 /// Words of a follower's memory, which the leader writes: the last record that is in the ring.
 pub const TAIL: usize = 64;

@@ -43,7 +43,7 @@ struct Cli {
     #[command(flatten)]
     shape: Shape,
     /// Runs without loss, and as many with it, in turn
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Frames that each port of the switch loses on their way out
     #[arg(long, default_value = "1%")]
@@ -60,13 +60,13 @@ struct Cli {
 #[derive(Args, Clone, Copy)]
 struct Shape {
     /// Records of a run
-    #[arg(long, global = true, default_value_t = 150_000, value_parser = clap::value_parser!(u64).range(100..=1 << 24))]
+    #[arg(long, global = true, default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(100..=1 << 24))]
     records: u64,
     /// Bytes of a record
-    #[arg(long, global = true, default_value = "512", value_parser = size)]
+    #[arg(long, global = true, default_value = "4096", value_parser = size)]
     size: usize,
     /// Records that are appended and not committed, at most
-    #[arg(long, global = true, default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    #[arg(long, global = true, default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     outstanding: u64,
 }
 

@@ -10,7 +10,7 @@ use verbs_api::{
 };
 
 /// Send requests outstanding at most.
-const DEPTH: u32 = 512;
+const DEPTH: u32 = 2048;
 /// Records before a tail word at most.
 const BATCH: u64 = 32;
 /// Bytes of the block that ends with the tail word and is too long for the promise.

@@ -20,6 +20,8 @@ const KILLED_AT: u64 = 3;
 const BACK_AT: u64 = 6;
 /// Between two looks at the processes.
 const LOOK: Duration = Duration::from_millis(20);
+/// The same while a process is to be killed.
+const SOON: Duration = Duration::from_millis(1);
 
 /// What a run came to.
 #[derive(Default)]
@@ -55,6 +57,8 @@ struct Cluster<'a> {
     /// Those that must succeed: the leader, and the followers but for [`VICTIM`].
     processes: Children,
     victim: Children,
+    /// Whether it is to be killed, as soon as it has a record to come back with.
+    doomed: bool,
     /// What the leader says.
     said: Receiver<String>,
     leader: ChildStdin,
@@ -73,16 +77,18 @@ impl<'a> Cluster<'a> {
             processes.0.push(follower(cli, lan, number)?);
         }
         let victim = Children(vec![follower(cli, lan, VICTIM)?]);
-        Ok(Self { cli, lan, processes, victim, said: lines(stdout), leader: stdin })
+        Ok(Self { cli, lan, processes, victim, doomed: false, said: lines(stdout), leader: stdin })
     }
 
-    /// Kills a follower and starts it again, as the leader goes on, to its end.
+    /// Kills a follower and starts it again while the leader goes on, to its end.
     fn supervise(&mut self) -> Result<Outcome> {
         let mut outcome = Outcome::default();
         loop {
             interrupt::check()?;
             self.victim.reap()?;
-            match self.said.recv_timeout(LOOK) {
+            self.kill()?;
+            let limit = if self.doomed { SOON } else { LOOK };
+            match self.said.recv_timeout(limit) {
                 Ok(line) => self.hear(&line, &mut outcome)?,
                 Err(RecvTimeoutError::Timeout) => self.processes.reap()?,
                 Err(RecvTimeoutError::Disconnected) if outcome.rate == 0.0 => {
@@ -101,6 +107,19 @@ impl<'a> Cluster<'a> {
         }
     }
 
+    /// Kills the victim when its time has come.
+    fn kill(&mut self) -> Result<()> {
+        let log = follower_log(self.lan, VICTIM);
+        let len = || log.metadata().map(|log| log.len()).map_err(Error::file("look at", &log));
+        if !self.doomed || len()? < self.cli.shape.size as u64 {
+            return Ok(());
+        }
+        self.doomed = false;
+        self.victim = Children(Vec::new());
+        // The leader waits for it before it appends the second half.
+        self.leader.write_all(b"go on\n").map_err(Error::Output)
+    }
+
     /// What the leader says, and what follows from it.
     fn hear(&mut self, line: &str, outcome: &mut Outcome) -> Result<()> {
         let unexpected =
@@ -108,9 +127,7 @@ impl<'a> Cluster<'a> {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["committed", tenths] if tenths.parse() == Ok(KILLED_AT) => {
-                self.victim = Children(Vec::new());
-                // From now on it may append the second half.
-                self.leader.write_all(b"go on\n").map_err(Error::Output)?;
+                self.doomed = true;
             }
             ["committed", tenths] if tenths.parse() == Ok(BACK_AT) => {
                 self.victim = Children(vec![follower(self.cli, self.lan, VICTIM)?]);
