@@ -1,6 +1,6 @@
 //! RDMA verbs in Rust, over any Ethernet: open a [`Device`], register memory, connect queue pairs, poll completions.
 //!
-//! Who is new to RDMA begins with the [guide](guide): devices, SEND, connecting by address, WRITE, a log by WRITE, loss, and what makes
+//! Who is new to RDMA begins with the [`guide`]: devices, SEND, connecting by address, WRITE, a log by WRITE, loss, and what makes
 //! a program fast. The table is for those who know verbs.
 //!
 //! | verbs | here |

@@ -54,7 +54,6 @@ fn verify(file: &File, path: &Path, size: usize) -> Result<u64> {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(held),
             Err(error) => return Err(Error::file("read", path)(error)),
         }
-        record::check(&bytes, held)
-            .map_err(|flaw| Error::Options(format!("{}: {flaw}", path.display())))?;
+        record::check(&bytes, held).map_err(|flaw| Error::Options(format!("{}: {flaw}", path.display())))?;
     }
 }

@@ -35,7 +35,7 @@ pub fn slot(sequence: u64, size: usize) -> usize {
 
 /// Bytes of a follower's memory.
 pub fn memory_len(size: usize) -> usize {
-    RING + SLOTS as usize * size
+    slot(SLOTS - 1, size) + size
 }
 
 /// A WRITE of one word.

@@ -1,20 +1,24 @@
 //! A follower as the leader sees it: the connection that it has now, and what it has acknowledged.
 
-use crate::layout::{self, ACKED, FOLLOWER_BEAT, HEAD, Hello, LAST, LEADER_BEAT, SLOTS, TAIL, WORDS, load, word};
+use crate::layout::{
+    self, ACKED, FOLLOWER_BEAT, HEAD, Hello, LAST, LEADER_BEAT, SLOTS, TAIL, WORDS, load, word,
+};
 use crate::{BEAT, SILENCE, Sabotage, is_end};
 use srnic_benches::error::Result;
 use std::time::{Duration, Instant};
 use verbs_api::{
-    Access, CompletionQueue, Connecting, ConnectionRequest, Device, MemoryRegion, QueueCaps, ProtectionDomain,
-    QueuePair, RemoteRegion, SendData, SendRequest,
+    Access, CompletionQueue, Connecting, ConnectionRequest, Device, MemoryRegion, ProtectionDomain,
+    QueueCaps, QueuePair, RemoteRegion, SendData, SendRequest,
 };
 
 /// Send requests outstanding at most.
 const DEPTH: u32 = 2048;
 /// Records before a tail word at most.
 const BATCH: u64 = 32;
-/// Bytes of the block that ends with the tail word and is too long for the promise.
-const LONG: usize = TAIL + 8;
+/// Bytes of inline data at most: those of a block that ends with the tail word and is too long for the promise.
+const INLINE: u32 = 72;
+const LONG: usize = INLINE as usize;
+const _: () = assert!(LONG == TAIL + 8);
 
 /// The leader's log, in registered memory.
 pub struct Log {
@@ -69,7 +73,7 @@ impl Coming {
     ) -> Result<Self> {
         let cq = device.create_cq(2 * DEPTH)?;
         let words = pd.register(WORDS, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
-        let caps = QueueCaps { max_send_wr: DEPTH, max_inline: LONG as u32, ..QueueCaps::default() };
+        let caps = QueueCaps { max_send_wr: DEPTH, max_inline: INLINE, ..QueueCaps::default() };
         let pair = pd.queue_pair(&cq, &cq).caps(caps).build()?;
         let welcome = layout::encode(&words.remote());
         Ok(Self { connecting: request.with_private_data(&welcome).accept(pair)?, cq, words, hello })

@@ -49,7 +49,9 @@ impl<'a> Report<'a> {
             rates[0], rates[1], self.cli.loss
         ))?;
         let checksum = self.rounds.last().map_or(0, |[_, last]| last.checksum);
-        output::line(format_args!("every log of every run is that of its leader, to the byte: CRC-32 {checksum:08x}"))?;
+        output::line(format_args!(
+            "every log of every run is that of its leader, to the byte: CRC-32 {checksum:08x}"
+        ))?;
         let Some(path) = json else { return Ok(()) };
         let rounds: Vec<Value> = self.rounds.iter().map(|round| json!(round.each_ref().map(value))).collect();
         let shape = self.cli.shape;
