@@ -43,7 +43,7 @@ struct Cli {
     #[command(flatten)]
     shape: Shape,
     /// Runs without loss, and as many with it, in turn
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Frames that each port of the switch loses on their way out
     #[arg(long, default_value = "1%")]
