@@ -15,13 +15,14 @@ use verbs_api::{
 /// How soon a server is tried again that is not there yet.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// Connects to `server` as soon as somebody listens there, for `patience`; each try takes what `prepare` makes, and the last
-/// one's is returned.
+/// Connects to `server` as `connector` says, as soon as somebody listens there, for `patience`; each try takes what `prepare`
+/// makes, and the last one's is returned.
 ///
 /// # Errors
 /// [`Error::Verbs`]: why the last try failed. Those of `prepare`, and [`Error::Interrupted`].
 pub fn dial<T>(
     device: &Device,
+    connector: Connector<'_>,
     server: SocketAddr,
     patience: Duration,
     mut prepare: impl FnMut() -> Result<(PreparedQueuePair, T)>,
@@ -29,7 +30,7 @@ pub fn dial<T>(
     let since = Instant::now();
     loop {
         let (prepared, rest) = prepare()?;
-        let mut connecting = Connector::new().connect(prepared, server)?;
+        let mut connecting = connector.connect(prepared, server)?;
         match wait_for(device, "the server does not answer", || Ok(connecting.poll()?)) {
             Err(Error::Verbs(error)) if may_come(&error) && since.elapsed() < patience => {
                 let tried = Instant::now();

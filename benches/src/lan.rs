@@ -75,22 +75,28 @@ impl Children {
     /// [`Error::Options`] if one failed.
     pub fn succeed(mut self) -> Result<()> {
         while !self.0.is_empty() {
-            let mut failed = false;
-            // Each is asked once: one that ends well between two looks has not failed.
-            self.0.retain_mut(|child| match child.try_wait() {
-                Ok(None) => true,
-                Ok(Some(end)) if end.success() => false,
-                _ => {
-                    failed = true;
-                    true
-                }
-            });
-            if failed {
-                return Err(Error::Options("a process failed; see what it said".to_owned()));
-            }
+            self.reap()?;
             sleep(Duration::from_millis(10));
         }
         Ok(())
+    }
+
+    /// Forgets those that have ended well. Does not wait.
+    ///
+    /// # Errors
+    /// [`Error::Options`] if one failed.
+    pub fn reap(&mut self) -> Result<()> {
+        let mut failed = false;
+        // Each is asked once: one that ends well between two looks has not failed.
+        self.0.retain_mut(|child| match child.try_wait() {
+            Ok(None) => true,
+            Ok(Some(end)) if end.success() => false,
+            _ => {
+                failed = true;
+                true
+            }
+        });
+        if failed { Err(Error::Options("a process failed; see what it said".to_owned())) } else { Ok(()) }
     }
 }
 

@@ -28,15 +28,15 @@ pub fn linger(engine: &impl Drive) {
 }
 
 /// Spins while something happens, and for a while after; then offers the processor to others.
-#[derive(Default)]
-pub(crate) struct Patience {
+#[derive(Debug, Default)]
+pub struct Patience {
     /// Polls in a row that did nothing.
     idle: u32,
 }
 
 impl Patience {
     /// After a poll.
-    pub(crate) fn polled(&mut self, did_something: bool) {
+    pub fn polled(&mut self, did_something: bool) {
         self.idle = if did_something { 0 } else { self.idle.saturating_add(1) };
         if self.idle > IDLE_POLLS {
             yield_now();

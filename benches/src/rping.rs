@@ -11,8 +11,8 @@ use std::net::IpAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use verbs_api::{
-    Access, CompletionQueue, Device, DeviceSpec, Listener, MemoryRegion, PreparedQueuePair, QueuePair,
-    RecvRequest, RemoteAddr, SendData, SendRequest, WcOpcode, WcStatus, WireMode,
+    Access, CompletionQueue, Connector, Device, DeviceSpec, Listener, MemoryRegion, PreparedQueuePair,
+    QueuePair, RecvRequest, RemoteAddr, SendData, SendRequest, WcOpcode, WcStatus, WireMode,
 };
 
 /// Bytes of a message: address 8, key 4, length 4, each big-endian.
@@ -73,7 +73,13 @@ fn run(args: &Args) -> Result<String> {
 fn connect(device: &Device, args: &Args) -> Result<(QueuePair, Queue)> {
     let prepare = || prepare(device, args.size as usize);
     if let Some(host) = args.host {
-        return dial(device, (host, args.port).into(), Duration::from_secs(args.wait), prepare);
+        return dial(
+            device,
+            Connector::new(),
+            (host, args.port).into(),
+            Duration::from_secs(args.wait),
+            prepare,
+        );
     }
     let (prepared, queue) = prepare()?;
     let listener = Listener::bind(device, args.port)?;

@@ -59,7 +59,7 @@ impl Channel {
         }
         Self::check_distinct(device, server.ip())?;
         wait_for_link(device, spec, || Ok(()))?;
-        let (pair, queue) = dial(device, server, PEER_WAIT, || stream::prepare(device))?;
+        let (pair, queue) = dial(device, Connector::new(), server, PEER_WAIT, || stream::prepare(device))?;
         let stream = Stream::new(device, pair, queue, End::Active);
         let ours = SocketAddr::new(device.ip(), 0);
         Self::by_cm(device, version, stream, Meeting::Server(server), [ours, server])
