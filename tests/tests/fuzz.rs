@@ -3,7 +3,7 @@
 use srnic_tests::fuzz::{Report, round};
 use wire::Opcode;
 
-const ROUNDS: u64 = if cfg!(debug_assertions) { 40 } else { 400 };
+const ROUNDS: u64 = if cfg!(debug_assertions) { 120 } else { 400 };
 const FRAMES: u32 = 1000;
 
 #[test]
