@@ -30,9 +30,9 @@ pub enum QpLimit {
     Recovery,
     /// The next request is fenced, or a READ or atomic too many.
     Reads,
-    /// As many packets are outstanding as the window has: the peer gives no more credit.
+    /// As many packets are in the network as the window has, or outstanding as the sequence window has (docs/adr/0029).
     Credit,
-    /// As many packets are in the network as the congestion controller allows.
+    /// As many packets are in the network as the congestion controller allows, which is less than the window.
     Congestion,
     /// Everything is sent; acknowledgements or responses are under way.
     Acknowledgement,
@@ -90,9 +90,9 @@ pub struct QpReport {
     pub requests: u32,
     /// Receive requests posted and not completed; `None` with a shared receive queue.
     pub receives: Option<u32>,
-    /// Request packets sent and not acknowledged.
+    /// Request packets sent and not acknowledged. While something is missing, up to four windows.
     pub outstanding: u32,
-    /// How many there may be.
+    /// How many may be in the network at most.
     pub window: u32,
     /// How many may be in the network, as the congestion controller has it.
     pub cwnd: u32,
@@ -135,7 +135,7 @@ fn report(qpc: &Qpc, cold: &QpCold, now: Time) -> QpReport {
         requests: cold.send_queue.tail().wrapping_sub(qpc.req.head),
         receives: cold.receives.posted(qpc.rsp.recv_head),
         outstanding: qpc.tx.outstanding(),
-        window: qpc.tx.cap(),
+        window: cold.attributes.window.into(),
         cwnd: qpc.tx.cwnd(),
         retries: qpc.tx.retry_pending(),
         repairing_tx: qpc.tx.recovering(),
@@ -164,11 +164,12 @@ fn limit(qpc: &Qpc, cold: &QpCold, silent_ns: u64) -> QpLimit {
         QpLimit::Reads
     } else if !unsent {
         QpLimit::Acknowledgement
-    } else if qpc.tx.outstanding() >= qpc.tx.cap() {
-        QpLimit::Credit
-    } else if !qpc.tx.may_send_new() {
-        QpLimit::Congestion
-    } else {
+    } else if qpc.tx.may_send_new() {
         QpLimit::Turn
+    } else if qpc.tx.may_resend() || qpc.tx.cwnd() >= cold.attributes.window.into() {
+        // Either the sequence window is full, or the controller takes nothing off the window.
+        QpLimit::Credit
+    } else {
+        QpLimit::Congestion
     }
 }
