@@ -127,6 +127,19 @@ pub enum Error {
         /// Of so many.
         received: u64,
     },
+    /// A switch with more ports than the system lets it have.
+    #[error(
+        "{ports} ports need {needed} file descriptors, and this process may have {limit}: raise its hard limit (ulimit -n \
+         {needed}, or LimitNOFILE= of its service), or give it fewer ports"
+    )]
+    Descriptors {
+        /// How many it was given.
+        ports: usize,
+        /// What they need.
+        needed: u64,
+        /// What the process may have.
+        limit: u64,
+    },
     /// A device cannot be looked into.
     #[error("{address}: {source}; is the device open, with stat={address}?")]
     Stat {

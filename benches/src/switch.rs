@@ -4,6 +4,7 @@
 //! turn does no I/O of its own and reads no clock; `run.rs` does both.
 
 mod config;
+pub mod descriptors;
 mod egress;
 mod report;
 mod run;
@@ -24,6 +25,9 @@ use verbs_api::Time;
 const ETHERNET_LEN: usize = 14;
 /// 01:80:C2:00:00:00 to :0F never pass a bridge (IEEE 802.1D).
 const LINK_LOCAL: [u8; 5] = [0x01, 0x80, 0xC2, 0, 0];
+
+/// Between two looks at ports without a link: nobody waits longer for an answer.
+const LOOK_INTERVAL_NS: u64 = 1_000_000;
 
 /// What a port counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -61,30 +65,55 @@ enum Way {
     Nowhere,
 }
 
+impl Lane {
+    /// Whether a turn has anything to do here.
+    fn is_busy(&self) -> bool {
+        self.port.link_up() || self.egress.next_due().is_some()
+    }
+}
+
 /// The switch.
 #[derive(Default)]
 pub struct Switch {
     lanes: Vec<Lane>,
     table: MacTable,
+    /// The lanes that each turn serves, by number; the others are looked at now and then.
+    served: Vec<usize>,
+    /// When all lanes are looked at next.
+    look_at: Time,
 }
 
 impl Switch {
     /// Adds a port.
     pub fn attach(&mut self, port: Box<dyn Port + Send>, queue: QueueConfig) {
         self.lanes.push(Lane { port, egress: Egress::new(queue), flooded: 0, filtered: 0 });
+        self.look_at = Time::ZERO;
     }
 
-    /// Moves what is there: a burst of each port, and what waits in queues.
+    /// Moves what is there: a burst of each port, and what waits in queues. A port without a link has a turn now and then
+    /// only, so that any number of them cost next to nothing.
     pub fn turn(&mut self, now: Time) -> Turn {
-        for lane in &mut self.lanes {
+        let looks = now >= self.look_at;
+        if looks {
+            self.look_at = now.after(LOOK_INTERVAL_NS);
+            self.served.clear();
+            self.served.extend(0..self.lanes.len());
+        }
+        for &served in &self.served {
+            let lane = &mut self.lanes[served];
             lane.port.set_now(now);
             lane.egress.drain(&mut *lane.port, now);
         }
-        let received = (0..self.lanes.len()).map(|from| self.receive(from, now)).sum();
-        for lane in &mut self.lanes {
+        let received = (0..self.served.len()).map(|at| self.receive(self.served[at], now)).sum();
+        let mut next_due = None;
+        for &served in &self.served {
+            let lane = &mut self.lanes[served];
             lane.port.tx_flush();
+            next_due = [next_due, lane.egress.next_due()].into_iter().flatten().min();
         }
-        let next_due = self.lanes.iter().filter_map(|lane| lane.egress.next_due()).min();
+        if looks {
+            self.served.retain(|&served| self.lanes[served].is_busy());
+        }
         Turn { received, next_due }
     }
 

@@ -27,8 +27,9 @@ pub enum Memory {
 pub struct EalConfig {
     /// Where packet buffers live.
     pub memory: Memory,
-    /// Megabytes for all buffers and rings of the process. Ordinary pages are only touched when used.
-    pub memory_mb: u32,
+    /// Megabytes for all buffers and rings of the process; `None`: [`EalConfig::MEMORY_MB`]. Ordinary pages are only
+    /// touched when used.
+    pub memory_mb: Option<u32>,
     /// Look at the PCI bus, for NICs bound to DPDK. None is touched before it is attached.
     pub pci: bool,
     /// More EAL arguments, verbatim, for those who know what they want (`--file-prefix=..`, `-a 0000:17:00.0`).
@@ -40,11 +41,18 @@ const NO_NIC_YET: &str = "-affff:ff:1f.7";
 
 impl Default for EalConfig {
     fn default() -> Self {
-        Self { memory: Memory::Auto, memory_mb: 512, pci: false, extra: Vec::new() }
+        Self { memory: Memory::Auto, memory_mb: None, pci: false, extra: Vec::new() }
     }
 }
 
 impl EalConfig {
+    /// Megabytes of a process that does not say how many: for about twenty ports with frames of 4608 bytes.
+    pub const MEMORY_MB: u32 = 512;
+
+    fn memory_mb(&self) -> u32 {
+        self.memory_mb.unwrap_or(Self::MEMORY_MB)
+    }
+
     /// The argument vector, program name first.
     fn arguments(&self, allowed_cpus: &str, hugepages: bool) -> Vec<String> {
         let mut args: Vec<String> = vec!["srnic".into()];
@@ -52,7 +60,7 @@ impl EalConfig {
         // One lcore over every CPU this thread may run on: EAL pins the calling thread to its lcore's CPUs, and
         // where a thread runs is not a library's business.
         push(&format!("--lcores=0@({allowed_cpus})"));
-        push(&format!("-m{}", self.memory_mb));
+        push(&format!("-m{}", self.memory_mb()));
         if hugepages {
             push("--in-memory");
             // Memory that memif's zero-copy mode can share.
@@ -77,7 +85,7 @@ impl EalConfig {
 
     fn use_hugepages(&self) -> bool {
         match self.memory {
-            Memory::Auto => hugepages::free_mb(Path::new(hugepages::SYSFS)) >= u64::from(self.memory_mb),
+            Memory::Auto => hugepages::free_mb(Path::new(hugepages::SYSFS)) >= u64::from(self.memory_mb()),
             Memory::Huge => true,
             Memory::Normal => false,
         }
@@ -105,12 +113,16 @@ impl Eal {
     ///
     /// # Errors
     /// What the first call met: DPDK cannot be started twice, so it is the same error ever after.
-    /// [`EalError::Running`] if what is running has not the memory, or not the bus, that `config` insists on.
+    /// [`EalError::Running`] if what is running has not the memory, not as much of it, or not the bus, that `config`
+    /// insists on.
     pub fn start(config: &EalConfig) -> Result<&'static Self, EalError> {
         let eal = EAL.get_or_init(|| Self::init(config.clone())).as_ref().map_err(Clone::clone)?;
         let wanted = match config.memory {
             Memory::Huge if !eal.hugepages => Some("hugepages"),
             Memory::Normal if eal.hugepages => Some("ordinary pages"),
+            _ if config.memory_mb.is_some_and(|mb| mb > eal.config.memory_mb()) => {
+                Some("as much memory as memory= asks for")
+            }
             _ if config.pci && !eal.config.pci => Some("the PCI bus"),
             _ => None,
         };
@@ -121,6 +133,13 @@ impl Eal {
     #[must_use]
     pub fn hugepages(&self) -> bool {
         self.hugepages
+    }
+
+    /// Megabytes that it has for buffers and rings, or had at first, if they are hugepages: it takes more of those while
+    /// any are free.
+    #[must_use]
+    pub fn memory_mb(&self) -> u32 {
+        self.config.memory_mb()
     }
 
     /// What DPDK was started with.
@@ -168,7 +187,7 @@ fn hint(hugepages: bool, log: &str) -> &'static str {
     } else if hugepages && (log.contains("hugepage") || log.contains("Cannot init memory")) {
         "Not enough free hugepages: reserve some (sysctl vm.nr_hugepages=512), or do without (hugepages=off)"
     } else if log.contains("Cannot init memory") {
-        "Not enough memory: lower EalConfig::memory_mb"
+        "The system gives DPDK not so much memory: lower memory= of the device (EalConfig::memory_mb)"
     } else {
         "Check EalConfig::extra and DPDK's log"
     }

@@ -6,7 +6,7 @@ fn has(config: &EalConfig, wanted: &str) -> bool {
 
 #[test]
 fn ordinary_pages_do_without_shared_configuration() {
-    let config = EalConfig { memory: Memory::Normal, memory_mb: 64, ..EalConfig::default() };
+    let config = EalConfig { memory: Memory::Normal, memory_mb: Some(64), ..EalConfig::default() };
     for arg in ["--no-huge", "--no-shconf", "-m64", "--iova-mode=va", "--no-pci", "--lcores=0@(0-1)"] {
         assert!(has(&config, arg), "{arg}");
     }

@@ -164,13 +164,16 @@ pub enum PortError {
     },
     /// No memory for packet buffers.
     #[error(
-        "cannot make a pool of {count} buffers of {size} bytes: {errno}. Give EAL more memory (EalConfig::memory_mb)"
+        "cannot make a pool of {count} buffers of {size} bytes: {errno}. DPDK has {memory_mb} MB in this process: give it more by \
+         memory= (megabytes, EalConfig::memory_mb) of the first device that is opened, or open fewer"
     )]
     Pool {
         /// How many buffers.
         count: u32,
         /// Bytes in each.
         size: u16,
+        /// Megabytes that DPDK was started with.
+        memory_mb: u32,
         /// DPDK's error.
         errno: Errno,
     },

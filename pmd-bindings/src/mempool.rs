@@ -47,7 +47,7 @@ impl Mempool {
     /// # Errors
     /// [`PortError::OutOfRange`] for a pool too small to be useful or larger than DPDK can make, and
     /// [`PortError::Pool`] when memory runs out.
-    pub fn new(_eal: &Eal, count: u32, room: u16) -> Result<Self, PortError> {
+    pub fn new(eal: &Eal, count: u32, room: u16) -> Result<Self, PortError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let range = |what, value: u64, min: u64, max: u64| {
             if (min..=max).contains(&value) {
@@ -62,7 +62,7 @@ impl Mempool {
         let name =
             CString::new(format!("srnic_{}", NEXT.fetch_add(1, Ordering::Relaxed))).unwrap_or_default();
         const ANY_NUMA_NODE: i32 = -1;
-        // SAFETY: EAL runs (`_eal`), name is terminated; DPDK copies it.
+        // SAFETY: EAL runs (`eal`), name is terminated; DPDK copies it.
         let raw = unsafe {
             ffi::rte_pktmbuf_pool_create(
                 name.as_ptr(),
@@ -75,7 +75,10 @@ impl Mempool {
         };
         match NonNull::new(raw) {
             Some(raw) => Ok(Self(Arc::new(Pool { raw }))),
-            None => Err(PortError::Pool { count, size: room, errno: Errno::last() }),
+            None => {
+                let (errno, memory_mb) = (Errno::last(), eal.memory_mb());
+                Err(PortError::Pool { count, size: room, memory_mb, errno })
+            }
         }
     }
 

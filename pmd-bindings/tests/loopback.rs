@@ -24,7 +24,7 @@ fn ring() -> Device {
 #[test]
 fn eal_starts_once() {
     let first = eal();
-    let other = EalConfig { memory_mb: 64, ..EalConfig::default() };
+    let other = EalConfig { memory_mb: Some(64), ..EalConfig::default() };
     let again = Eal::start(&other).expect("it runs");
     assert!(std::ptr::eq(first, again));
     assert_eq!(again.config(), &EalConfig::default(), "the first configuration counts");

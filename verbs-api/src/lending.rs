@@ -1,9 +1,25 @@
 //! From a device string to a memif that lends its buffers.
 
 use crate::error::Error;
-use crate::spec::{DeviceSpec, Role};
+use crate::spec::{DeviceSpec, Role, Transport};
 use datapath::port::memif::{Config, MemifPort, RING_SIZE_LOG2, Role as End};
 use std::path::Path;
+
+/// Opens the memif port that `spec` names by the driver that needs no DPDK, whatever `zero-copy=` says: each end of a
+/// pair chooses for itself. No engine runs on it and no faults are injected: it is for frames of the caller's own.
+///
+/// # Errors
+/// [`Error::Memif`], [`Error::Spec`]; [`Error::Unsupported`] for a device of another kind; [`Error::Engines`] if there is
+/// to be more than one.
+pub fn open_memif(spec: &DeviceSpec) -> Result<MemifPort, Error> {
+    if spec.engines != 1 {
+        return Err(Error::Engines { engines: spec.engines });
+    }
+    match &spec.transport {
+        Transport::Memif { path, .. } => open(spec, path),
+        _ => Err(Error::Unsupported("this device is no memif; open it by Device::open or open_port")),
+    }
+}
 
 /// One end of the pair at `path`.
 pub fn open(spec: &DeviceSpec, path: &Path) -> Result<MemifPort, Error> {

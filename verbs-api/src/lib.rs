@@ -132,6 +132,7 @@ pub use device::{Device, DeviceAttr, DeviceBuilder};
 pub use driver::{Driver, Idle, Rest, SlowPath};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{BatchError, Error};
+pub use lending::open_memif;
 pub use memory::{
     FileBacking, HugeBacking, HugepagePolicy, MemoryRegion, MemoryWindow, ProtectionDomain, RemoteRegion,
     RemoteRegionError,

@@ -57,7 +57,7 @@ fn eal(spec: &DeviceSpec) -> EalConfig {
         Hugepages::Off => Memory::Normal,
     };
     let pci = matches!(spec.transport, Transport::Pci { .. });
-    EalConfig { memory, pci, ..EalConfig::default() }
+    EalConfig { memory, memory_mb: spec.memory_mb, pci, ..EalConfig::default() }
 }
 
 fn memif(spec: &DeviceSpec, path: &Path) -> Result<MemifConfig, Error> {

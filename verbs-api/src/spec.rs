@@ -138,6 +138,7 @@ pub enum Hugepages {
 /// | `mtu` | 348..=9216: longest IP packet in bytes, **the same at both ends** of a `memif` and on a segment | 4590; that of the interface or NIC |
 /// | `vlan` | 1..=4094 | no VLAN tag |
 /// | `hugepages` | `auto`, `on`, `off`; not `sim` | `auto` |
+/// | `memory` | 64..=1048576: megabytes for the packet buffers of all DPDK devices of the process, by the first of them; not `sim` | 512 |
 /// | `engines` | 1..=8: so many engines share the device's port, each with a queue each way, **as many at both ends** ([`Device::open_engines`](crate::Device::open_engines)); `memif` and `sim` only | 1 |
 /// | `driver` | `inline`, `thread`, `thread@CPU`: who runs the engine ([`Driver`]) | the program's choice, else `inline` |
 /// | `pcap` | a file: every frame that the engine sends and receives, behind the faults, in pcap format; replaced if it is there | none |
@@ -158,6 +159,8 @@ pub struct DeviceSpec {
     pub vlan: Option<u16>,
     /// Where its packet buffers are.
     pub hugepages: Hugepages,
+    /// Megabytes that DPDK takes for all devices of the process; the first device that starts it decides.
+    pub memory_mb: Option<u32>,
     /// Engines that share its port.
     pub engines: u8,
     /// Who runs the engine; `None`: the program says.

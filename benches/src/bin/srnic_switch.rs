@@ -4,7 +4,7 @@ use clap::Parser;
 use srnic_benches::error::{Error, Result};
 use srnic_benches::interrupt;
 use srnic_benches::output;
-use srnic_benches::switch::{PortSpec, Row, Switch, table};
+use srnic_benches::switch::{PortSpec, Row, Switch, descriptors, table};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -30,6 +30,7 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<()> {
     output::check_file(cli.json.as_deref())?;
+    descriptors::allow(cli.ports.len())?;
     let mut switch = Switch::default();
     for spec in &cli.ports {
         switch.attach(spec.open()?, spec.queue);

@@ -5,26 +5,32 @@ use datapath::port::Port;
 use datapath::port::dpdk::DpdkPort;
 use datapath::port::fault::Fault;
 use std::time::Instant;
-use verbs_api::{Error, Idle, Rest, Time, open_port};
+use verbs_api::{Error, Idle, Rest, Time, Transport, open_memif, open_port};
 
 /// Turns between two looks at whether to stop.
 const LOOK_INTERVAL: u32 = 256;
 
 impl PortSpec {
-    /// Opens the port. An interface takes in frames for whoever is behind the switch.
+    /// Opens the port. A memif needs no DPDK for that. An interface takes in frames for whoever is behind the switch.
     ///
     /// # Errors
-    /// Those of [`open_port`].
+    /// Those of [`open_memif`] and [`open_port`].
     pub fn open(&self) -> Result<Box<dyn Port + Send>, Error> {
+        if matches!(self.device.transport, Transport::Memif { .. }) {
+            return Ok(self.with_faults(open_memif(&self.device)?));
+        }
         let mut open = open_port(&self.device)?;
         if self.device.role()?.is_none() {
             open.eth.set_promiscuous()?;
         }
-        let port = DpdkPort::over(open);
-        Ok(match &self.device.faults {
+        Ok(self.with_faults(DpdkPort::over(open)))
+    }
+
+    fn with_faults(&self, port: impl Port + Send + 'static) -> Box<dyn Port + Send> {
+        match &self.device.faults {
             Some(faults) => Box::new(Fault::new(port, faults)),
             None => Box::new(port),
-        })
+        }
     }
 }
 

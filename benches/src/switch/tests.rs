@@ -1,9 +1,11 @@
 //! The switch between segments inside the process.
 
 use super::*;
+use datapath::port::PortCaps;
 use datapath::port::fault::Fault;
 use datapath::port::sim::{Segment, SimPort};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use verbs_api::{
     Access, CompletionQueue, Device, EngineConfig, MemoryRegion, ProtectionDomain, QueuePair, SendData,
@@ -244,4 +246,64 @@ fn three_engines_write_in_a_ring_through_faults() {
     }
     let resent: u64 = hosts.iter().map(|host| host.device.counters().tx_retransmits).sum();
     assert!(resent > 0, "the faults did nothing");
+}
+
+/// A port that counts its turns and whose link a test switches on.
+struct Counted {
+    bursts: Arc<AtomicU64>,
+    up: Arc<AtomicBool>,
+}
+
+impl Port for Counted {
+    fn caps(&self) -> PortCaps {
+        PortCaps { mac: [0; 6], max_frame: MAX_FRAME }
+    }
+
+    fn link_up(&self) -> bool {
+        self.up.load(Ordering::Relaxed)
+    }
+
+    fn rx_burst(&mut self) -> usize {
+        self.bursts.fetch_add(1, Ordering::Relaxed);
+        0
+    }
+
+    fn rx_frame(&self, _index: usize) -> &[u8] {
+        unreachable!("none came")
+    }
+
+    fn rx_release(&mut self) {}
+
+    fn tx_slot(&mut self) -> Option<&mut [u8]> {
+        None
+    }
+
+    fn tx_commit(&mut self, _len: usize) {}
+
+    fn tx_cancel(&mut self) {}
+
+    fn tx_flush(&mut self) {}
+
+    fn stats(&self) -> PortStats {
+        PortStats::default()
+    }
+}
+
+#[test]
+fn ports_without_a_link_have_a_turn_a_millisecond_and_others_all() {
+    let mut switch = Switch::default();
+    let (bursts, up) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let port = Counted { bursts: Arc::clone(&bursts), up: Arc::clone(&up) };
+    switch.attach(Box::new(port), QueueConfig::default());
+    // A turn takes a microsecond.
+    let mut turns = |from: u64, to: u64| {
+        let before = bursts.load(Ordering::Relaxed);
+        (from..to).for_each(|at| _ = switch.turn(Time(at * 1000)));
+        bursts.load(Ordering::Relaxed) - before
+    };
+    assert_eq!(turns(0, 10_000), 10);
+    up.store(true, Ordering::Relaxed);
+    assert_eq!(turns(10_000, 20_000), 10_000, "from the first look on");
+    up.store(false, Ordering::Relaxed);
+    assert_eq!(turns(20_000, 30_000), 10, "its link is gone at the first look");
 }

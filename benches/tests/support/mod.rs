@@ -52,8 +52,12 @@ impl Running {
         Self(Some(command.spawn().expect("it starts")))
     }
 
+    pub fn id(&self) -> u32 {
+        self.0.as_ref().expect("it runs").id()
+    }
+
     pub fn signal(&self, name: &str) {
-        let id = self.0.as_ref().expect("it runs").id().to_string();
+        let id = self.id().to_string();
         // The shell's own: a small system has no program of this name.
         let kill = Command::new("sh").args(["-c", "kill \"$@\"", "sh", name, &id]).status();
         assert!(kill.expect("a shell runs").success());

@@ -101,8 +101,8 @@ impl Client {
                 (Message::Init(init), None)
             }
             Stage::Memory => {
-                let region = &self.memory.region;
-                (Message::AddRegion { index: 0, size: region.len() as u64 }, Some(region.file()))
+                let Memory { region, file, .. } = &self.memory;
+                (Message::AddRegion { index: 0, size: region.len() as u64 }, Some(file.as_fd()))
             }
             Stage::Ring(number) => {
                 let (queue, offset) = (number / 2, self.memory.ring_offset(number)?);
@@ -170,6 +170,8 @@ fn from_ring_to_ring(shape: &Shape) -> usize {
 #[derive(Debug)]
 struct Memory {
     region: Arc<Region>,
+    /// What the server is to map; not needed any more when it has.
+    file: OwnedFd,
     /// From one ring to the next, in bytes.
     ring_len: usize,
     /// Where the buffers begin, in bytes.
@@ -181,8 +183,10 @@ const PAGE: usize = 4096;
 
 impl Memory {
     fn new(shape: &Shape) -> Result<Self, Refusal> {
-        let region = Arc::new(Region::create(memory_len(shape))?);
-        let memory = Self { region, ring_len: from_ring_to_ring(shape), buffers: first_of_buffers(shape) };
+        let (region, file) = Region::create(memory_len(shape))?;
+        let (region, ring_len, buffers) =
+            (Arc::new(region), from_ring_to_ring(shape), first_of_buffers(shape));
+        let memory = Self { region, file, ring_len, buffers };
         for number in 0..2 * shape.queues {
             memory.fill(number, shape)?;
         }

@@ -54,6 +54,11 @@ impl Control {
         if matches!(self.state, State::Linked(_)) { Some(self.life) } else { None }
     }
 
+    /// Whether a peer is there and the handshake goes on.
+    pub(crate) const fn is_meeting(&self) -> bool {
+        matches!(self.state, State::Greeting(..) | State::Greeted(..))
+    }
+
     pub(crate) fn refused(&self) -> Option<Arc<Refusal>> {
         self.refused.clone()
     }

@@ -75,6 +75,7 @@ pub struct Endpoint {
     /// Which of the end's connections `link` is of.
     life: u64,
     link: Option<Link>,
+    meeting: bool,
 }
 
 impl Endpoint {
@@ -97,7 +98,7 @@ impl Endpoint {
     }
 
     fn of(control: &Arc<Mutex<Control>>, queue: usize) -> Self {
-        Self { control: Arc::clone(control), queue, life: 0, link: None }
+        Self { control: Arc::clone(control), queue, life: 0, link: None, meeting: false }
     }
 
     /// The queue's part of the connection, while there is one.
@@ -124,9 +125,16 @@ impl Endpoint {
         self.lock().refused()
     }
 
+    /// Whether a peer was there when the connection was looked after last, and the handshake was not over.
+    #[inline]
+    #[must_use]
+    pub const fn is_meeting(&self) -> bool {
+        self.meeting
+    }
+
     /// Looks after the connection: whether the peer is there, what it says, and whether to look for it again. To be called
-    /// now and then, and often while there is no link. Never waits: while the thread of another queue does it, nothing
-    /// happens.
+    /// now and then, and often while [`Endpoint::is_meeting`]. Never waits: while the thread of another queue does it,
+    /// nothing happens.
     #[cold]
     pub fn tend(&mut self, now: Instant) {
         let mut control = match self.control.try_lock() {
@@ -140,6 +148,7 @@ impl Endpoint {
             control.end(refusal, now);
         }
         control.tend(now);
+        self.meeting = control.is_meeting();
         let current = control.current();
         if self.link.is_some() {
             if current != Some(self.life) {

@@ -3,26 +3,25 @@
 use crate::error::Refusal;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 /// Longest region that is taken from a peer, in bytes: a descriptor's offset has 32 bits.
 pub(crate) const LEN_MAX: u64 = 1 << 32;
 
-/// A mapped region. Only raw pointers into it are ever handed out.
+/// A mapped region, which stays without its descriptor. Only raw pointers into it are ever handed out.
 #[derive(Debug)]
 pub(crate) struct Region {
     map: MmapRaw,
-    file: OwnedFd,
 }
 
 impl Region {
-    /// A new one of `len` bytes, all zero.
-    pub(crate) fn create(len: usize) -> Result<Self, Refusal> {
+    /// A new one of `len` bytes, all zero, and the file that a peer can map.
+    pub(crate) fn create(len: usize) -> Result<(Self, OwnedFd), Refusal> {
         let file = memfd_create("srnic-memif", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, len as u64)?;
         // Who maps it need not fear that it becomes shorter.
         fcntl_add_seals(&file, SealFlags::SHRINK)?;
-        Ok(Self { map: MmapOptions::new().len(len).populate().map_raw(&file)?, file })
+        Ok((Self { map: MmapOptions::new().len(len).populate().map_raw(&file)? }, file))
     }
 
     /// The peer's, which must be that long and stay so: to touch memory that was cut off would kill us.
@@ -35,11 +34,7 @@ impl Region {
             return Err(Refusal::Protocol("its memory is not as long as it says, or too long"));
         }
         let Ok(len) = usize::try_from(len) else { return Err(Refusal::Protocol("its memory is too long")) };
-        Ok(Self { map: MmapOptions::new().len(len).populate().map_raw(&file)?, file })
-    }
-
-    pub(crate) fn file(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        Ok(Self { map: MmapOptions::new().len(len).populate().map_raw(&file)? })
     }
 
     /// In bytes.

@@ -66,11 +66,11 @@ impl Meeting {
         self.hear().expect("an answer")
     }
 
-    /// It is let in, with so much memory.
-    fn bring(&mut self, memory: &Region) {
+    /// It is let in, with this memory.
+    fn bring(&mut self, (memory, file): &(Region, OwnedFd)) {
         assert_eq!(self.ask(&init(), None), Message::Ack);
         let region = Message::AddRegion { index: 0, size: memory.len() as u64 };
-        assert_eq!(self.ask(&region, Some(memory.file())), Message::Ack);
+        assert_eq!(self.ask(&region, Some(file.as_fd())), Message::Ack);
     }
 
     /// The server turned the peer away with these words, and takes the next one.

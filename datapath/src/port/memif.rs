@@ -26,6 +26,8 @@ const RX_AHEAD: usize = 3;
 const LINK_CHECK: u32 = 4096;
 /// Time between two such looks at most: the engine may sleep between its bursts, or none of them may be empty.
 const LINK_CHECK_NS: u64 = 50_000_000;
+/// Time between two looks for a peer that is not there: so many ports cost little until somebody comes.
+const SEEK_NS: u64 = 10_000_000;
 
 /// Starts to fetch a frame from the peer's processor.
 #[inline]
@@ -104,6 +106,16 @@ impl MemifPort {
             self.lent = Lent::Nothing;
         }
     }
+
+    /// An empty burst without a link.
+    #[cold]
+    fn seek(&mut self) {
+        self.idle += 1;
+        let is_due = self.now.since(self.tended_at) >= SEEK_NS || self.idle >= LINK_CHECK;
+        if is_due || self.end.is_meeting() {
+            self.tend();
+        }
+    }
 }
 
 impl Port for MemifPort {
@@ -131,7 +143,7 @@ impl Port for MemifPort {
             self.tend();
         }
         let Some(link) = self.end.link() else {
-            self.tend();
+            self.seek();
             return 0;
         };
         let (count, dropped) = link.rx.burst();

@@ -110,6 +110,10 @@ fn hint(device: &Device, log: &str) -> &'static str {
         _ if log.contains("Operation not permitted") || log.contains("Permission denied") => {
             "This user may not: run as root, or see docs/ports.md for the capabilities that it needs"
         }
+        _ if log.contains("maximum number of Ethernet ports") => {
+            "DPDK has no room for more devices in one process: open further ones in another process, and memif devices with \
+             zero-copy=on, which need no DPDK"
+        }
         // The driver makes its number of a packet socket's group from the process and the interface.
         _ if log.contains("could not set PACKET_FANOUT") => {
             "Another process in this network namespace happens to have a packet socket of the same number: try again, \

@@ -13,7 +13,7 @@ pub const SCHEMES: [&str; 7] = ["memif", "vhost", "virtio", "af_packet", "af_xdp
 /// Keys of every device.
 const KEYS: Keys = Keys {
     of: "device",
-    names: &["ip", "mac", "mtu", "vlan", "engines", "driver", "stat", "pcap", "hugepages"],
+    names: &["ip", "mac", "mtu", "vlan", "engines", "driver", "stat", "pcap", "hugepages", "memory"],
     example: "ip=10.77.0.1",
 };
 /// Those of a memif device: all that there are.
@@ -31,6 +31,7 @@ pub const MEMIF_KEYS: Keys = Keys {
         "stat",
         "pcap",
         "hugepages",
+        "memory",
     ],
     example: "role=server",
 };
@@ -43,6 +44,8 @@ const SIM_KEYS: Keys = Keys {
 
 /// A path MTU of 256 with every header, and jumbo frames.
 const MTU_RANGE: core::ops::RangeInclusive<u16> = 348..=9216;
+/// What one small port needs, and a terabyte.
+const MEMORY_MB_RANGE: core::ops::RangeInclusive<u32> = 64..=1 << 20;
 /// Longest name of an interface: the kernel's IFNAMSIZ less the terminating NUL.
 const INTERFACE_MAX: usize = 15;
 
@@ -71,6 +74,7 @@ impl FromStr for DeviceSpec {
             mtu: None,
             vlan: None,
             hugepages: Hugepages::Auto,
+            memory_mb: None,
             engines: 1,
             driver: None,
             pcap: None,
@@ -181,6 +185,10 @@ impl DeviceSpec {
             }
             "pcap" => self.pcap = Some(value.into()),
             "stat" => self.stat = Some(value.parse()?),
+            "memory" => {
+                let memory_mb = value.parse().ok().filter(|mb| MEMORY_MB_RANGE.contains(mb));
+                self.memory_mb = Some(memory_mb.ok_or("a number of megabytes from 64 to 1048576")?);
+            }
             "hugepages" => self.hugepages = parse_hugepages(value).ok_or("auto, on or off")?,
             _ => {
                 let vlan = value.parse().ok().filter(|vlan| (1..=4094).contains(vlan));

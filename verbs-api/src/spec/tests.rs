@@ -96,7 +96,7 @@ fn a_role_in_the_string_is_stronger_than_the_programs() {
 #[test]
 fn every_key_is_taken() {
     let spec = parse(
-        "memif:/run/a,mtu=1500,vlan=7,mac=02:aB:00:00:00:09,hugepages=off,ip=fd00::1,engines=8,driver=thread@2,role=client,stat=/run/a.stat,pcap=/tmp/a.pcap",
+        "memif:/run/a,mtu=1500,vlan=7,mac=02:aB:00:00:00:09,hugepages=off,memory=2048,ip=fd00::1,engines=8,driver=thread@2,role=client,stat=/run/a.stat,pcap=/tmp/a.pcap",
     );
     let expected = DeviceSpec {
         transport: Transport::Memif { path: "/run/a".into(), role: Some(Role::Client), zero_copy: false },
@@ -105,6 +105,7 @@ fn every_key_is_taken() {
         mtu: Some(1500),
         vlan: Some(7),
         hugepages: Hugepages::Off,
+        memory_mb: Some(2048),
         engines: 8,
         driver: Some(Driver::Thread { cpu: Some(2) }),
         pcap: Some("/tmp/a.pcap".into()),
@@ -149,7 +150,7 @@ fn an_error_names_the_key_and_what_is_allowed() {
         ("pci:0000:17:00.0:1", "pci:0000:17:00.0:1: this is no address on the PCI bus"),
         (
             "vhost:/a,role=server",
-            "unknown device key `role`; keys are ip, mac, mtu, vlan, engines, driver, stat, pcap, hugepages",
+            "unknown device key `role`; keys are ip, mac, mtu, vlan, engines, driver, stat, pcap, hugepages, memory",
         ),
         ("virtio:/a,hugepages=yes", "`hugepages=yes`: hugepages must be auto, on or off"),
         ("memif:,role=server", "memif: names no socket; give it, as in memif:/run/srnic.sock"),
@@ -157,7 +158,7 @@ fn an_error_names_the_key_and_what_is_allowed() {
         (
             "memif:/a,rolle=server",
             "unknown device key `rolle`; keys are role, zero-copy, ip, mac, mtu, vlan, engines, driver, stat, \
-             pcap, hugepages",
+             pcap, hugepages, memory",
         ),
         ("memif:/a,mtu=1500,mtu=1500", "device key `mtu` is given twice"),
         ("memif:/a,zero-copy=yes", "`zero-copy=yes`: zero-copy must be on or off"),
@@ -172,6 +173,7 @@ fn an_error_names_the_key_and_what_is_allowed() {
             "memif:/a,mtu=65536",
             "`mtu=65536`: mtu must be a number of bytes from 348 to 9216, the same at both ends",
         ),
+        ("memif:/a,memory=63", "`memory=63`: memory must be a number of megabytes from 64 to 1048576"),
         ("memif:/a,vlan=4095", "`vlan=4095`: vlan must be a number from 1 to 4094"),
         (
             "memif:/a,ip=224.0.0.1",

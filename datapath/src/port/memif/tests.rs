@@ -1,5 +1,7 @@
 use super::*;
 use crate::port::test_pair::{self, Scratch, assert_intact, connect, deliver, queue, receive, within};
+use ::memif::message::{Init, MODE_ETHERNET, Message, Text, VERSION};
+use ::memif::socket;
 use std::path::Path;
 
 const RING_SIZE_LOG2: u8 = 4;
@@ -138,6 +140,30 @@ fn who_sleeps_between_bursts_misses_its_peer_soon() {
         pair.client.rx_burst();
         pair.client.rx_release();
     }
+}
+
+#[test]
+fn who_is_alone_looks_for_its_peer_now_and_then_and_answers_one_that_is_there_at_once() {
+    let dir = Scratch::new();
+    let mut server = open(dir.path(), Role::Server);
+    let mut tended_at = |now| {
+        server.set_now(Time(now));
+        server.rx_burst();
+    };
+    tended_at(SEEK_NS);
+    let peer = socket::connect(&dir.path().join("s")).expect("it listens");
+    let heard = || socket::receive(&peer).expect("a server").map(|(message, _)| message);
+    for step in 1..100 {
+        tended_at(SEEK_NS + step);
+        assert_eq!(heard(), None, "each look is a system call");
+    }
+    tended_at(2 * SEEK_NS);
+    assert!(matches!(heard(), Some(Message::Hello(_))));
+    let (secret, name) = (Text::new("psst"), Text::new("peer"));
+    let init = Message::Init(Init { version: VERSION, id: 0, mode: MODE_ETHERNET, secret, name });
+    socket::send(&peer, &init, None).expect("a server");
+    tended_at(2 * SEEK_NS + 1);
+    assert_eq!(heard(), Some(Message::Ack));
 }
 
 /// Queue `i` of one end reaches queue `i` of the other, also when the peer was another one meanwhile.

@@ -1,5 +1,8 @@
 //! `srnic_switch` and hosts that join it, each a process.
 
+mod dpdk;
+mod many;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::process::Command;
@@ -14,18 +17,27 @@ impl Network {
 
     /// The switch, once it is ready; `wrapper` goes before each port.
     fn switch(&self, hosts: u8, wrapper: &str) -> Running {
+        self.switch_of((1..=hosts).map(|host| format!("{wrapper}memif:{}", self.socket(host))))
+    }
+
+    /// The same with these ports.
+    fn switch_of(&self, ports: impl IntoIterator<Item = String>) -> Running {
         let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_switch"));
-        command.arg("--json").arg(self.0.path("switch.json"));
-        command.args((1..=hosts).map(|host| format!("{wrapper}memif:{}", self.socket(host))));
+        command.arg("--json").arg(self.0.path("switch.json")).args(ports);
         let mut switch = Running::start(command);
-        switch.wait_for(&format!("switching {hosts} ports"));
+        switch.wait_for("switching ");
         switch
     }
 
     /// A bandwidth tool; a client if it has a server.
     fn tool(&self, host: u8, port: u16, server: bool, amount: &str) -> Running {
+        self.tool_with("", host, port, server, amount)
+    }
+
+    /// The same with more keys of its device, each with a comma before it.
+    fn tool_with(&self, keys: &str, host: u8, port: u16, server: bool, amount: &str) -> Running {
         let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_write_bw"));
-        let device = format!("memif:{},role=client,ip=10.77.0.{host}", self.socket(host));
+        let device = format!("memif:{},role=client,ip=10.77.0.{host}{keys}", self.socket(host));
         command.args(["-d", &device, "-p", &port.to_string(), "-u", "18"]);
         command.args(["-s", "20000", "--verify"]).args(amount.split(' '));
         command.args((!server).then_some("127.0.0.1"));
