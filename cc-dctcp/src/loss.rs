@@ -130,19 +130,15 @@ impl PathDelay {
     /// Counts a sample of a trial. Returns the window to go back to, in bytes, if round trips did not become shorter.
     #[inline]
     pub fn judge_trial(&mut self) -> Option<u32> {
-        let trial = self.trial.as_mut()?;
-        let shortest_ns = self.shortest_ns[0].min(self.shortest_ns[1]);
-        if shortest_ns < trial.shortest_ns - (trial.shortest_ns >> TRIAL_PART_LOG2) {
-            self.trial = None;
+        let trial = self.trial.take()?;
+        if self.shortest_ns() < trial.shortest_ns - (trial.shortest_ns >> TRIAL_PART_LOG2) {
             return None;
         }
-        trial.samples -= 1;
-        let Trial { window_bytes, samples, .. } = *trial;
-        if samples > 0 {
+        if trial.samples > 1 {
+            self.trial = Some(Trial { samples: trial.samples - 1, ..trial });
             return None;
         }
-        self.trial = None;
-        Some(window_bytes)
+        Some(trial.window_bytes)
     }
 
     /// An episode of loss begins.
@@ -244,8 +240,8 @@ pub struct LossEvent {
 }
 
 impl LossEvent {
-    /// What a window loses by a loss that delay confirms, in Q16: the queue's part of the round trip and a quarter, half
-    /// at most; nothing without a queue, unless more is lost than any lossy link loses.
+    /// What a window loses by a loss that delay confirms, in Q16: the queue's part of the round trip and 3/16, half at
+    /// most; nothing without a queue, unless more is lost than any lossy link loses.
     #[must_use]
     pub fn confirmed_cut(&self) -> u32 {
         let queued = self.queue_share > 0;
@@ -263,4 +259,4 @@ impl LossEvent {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -4,6 +4,7 @@ mod sender;
 mod sender_losses;
 mod slots;
 mod timers;
+mod trials;
 
 use sr_recovery::{SlowPath, SlowPathConfig, StreamId};
 use wire::Psn;

@@ -375,21 +375,21 @@ impl TxStream {
         if self.retry_pending > 0 {
             self.retire_retries(cold, next);
         }
-        if self.timing != Timing::Off && self.rtt_psn.is_before(next) {
-            self.end_round_trip(effect);
-        }
+        self.end_round_trip(next, effect);
         self.una = next;
         self.progress_at = now;
         // The slow path recounts; until then the SACKed may not outnumber the outstanding.
         self.sacked = self.sacked.min(u16::try_from(self.outstanding()).unwrap_or(u16::MAX));
     }
 
-    /// The round trip of the timed packet ended with a cumulative acknowledgement.
-    #[inline]
-    fn end_round_trip(&mut self, effect: &mut AckEffect) {
-        effect.rtt_sent = (self.timing != Timing::ExactOnly).then_some(self.rtt_sent);
-        effect.rtt_exact = self.timing == Timing::Running;
-        self.timing = Timing::Off;
+    /// Ends the round trip in progress, if its packet is before `next`, up to where all is acknowledged.
+    #[inline(always)]
+    fn end_round_trip(&mut self, next: Psn, effect: &mut AckEffect) {
+        if self.timing != Timing::Off && self.rtt_psn.is_before(next) {
+            effect.rtt_sent = (self.timing != Timing::ExactOnly).then_some(self.rtt_sent);
+            effect.rtt_exact = self.timing == Timing::Running;
+            self.timing = Timing::Off;
+        }
     }
 
     #[cold]
@@ -469,11 +469,13 @@ impl TxStream {
     /// A packet sent twice gives no round-trip time (Karn). Of one behind it the cumulative acknowledgement does not, since
     /// it waits for the repair, and a timeout learned from timeouts would only grow; a SACK of that very packet does.
     fn void_rtt(&mut self, psn: Psn) {
-        if !self.rtt_psn.is_before(psn) {
-            let survives = self.timing == Timing::Running && self.rtt_psn != psn;
-            let exact = survives || (self.timing == Timing::ExactOnly && self.rtt_psn != psn);
-            self.timing = if exact { Timing::ExactOnly } else { Timing::Off };
+        if self.rtt_psn.is_before(psn) {
+            return;
         }
+        self.timing = match self.timing {
+            Timing::Running | Timing::ExactOnly if self.rtt_psn != psn => Timing::ExactOnly,
+            _ => Timing::Off,
+        };
     }
 
     fn count_retries(&mut self, cold: &TxRecovery) {

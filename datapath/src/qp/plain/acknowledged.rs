@@ -9,6 +9,8 @@ use crate::qp::requester::{complete_answered, has_new_work, next_rnr_wait, refus
 use crate::qp::state::QpState;
 use crate::queue::WcStatus;
 use crate::sched::SchedFlags;
+use crate::stream::AckEffect;
+use crate::time::Time;
 use cc_dctcp::AckEvent;
 use wire::{NakCode, Packet, Psn, Syndrome};
 
@@ -84,14 +86,12 @@ fn first_unanswered(qpc: &Qpc, cold: &QpCold, begun: u32, reads: u32, next: Psn)
 
 /// Moves `una` to `next`, learns from it, and completes what is done.
 pub(super) fn retire(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, next: Psn) {
-    let una = qpc.tx.una();
-    let acked = next.steps_from(una);
-    if acked == 0 {
+    if next == qpc.tx.una() {
         return;
     }
     let jumps = qpc.tx.nxt().is_before(next) || qpc.sched.contains(SchedFlags::REWOUND);
-    let sent_at = qpc.tx.acknowledge(next, units.now);
-    learn(qpc, cold, units, acked, sent_at.map(|sent| units.now.since(sent)));
+    let effect = qpc.tx.acknowledge(next, units.now);
+    learn(qpc, cold, units.now, &effect);
     if jumps {
         seek(qpc, cold);
     }
@@ -105,16 +105,21 @@ pub(super) fn retire(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, next: 
     complete_answered(qpc, cold, units);
 }
 
-fn learn(qpc: &mut Qpc, cold: &mut QpCold, units: &Units, acked: u32, rtt_ns: Option<u64>) {
+fn learn(qpc: &mut Qpc, cold: &mut QpCold, now: Time, effect: &AckEffect) {
+    let rtt_ns = effect.rtt_sent.map(|sent| now.since(sent));
     if let Some(rtt_ns) = rtt_ns {
         cold.watchdog.rtt.sample(rtt_ns);
     }
-    let app_limited = !has_new_work(qpc, cold);
+    let rtt_ns = rtt_ns.map(|rtt| u32::try_from(rtt).unwrap_or(u32::MAX));
+    if let Some(rtt_ns) = rtt_ns.filter(|_| effect.rtt_exact) {
+        cold.tx_recovery.note_round_trip(&mut qpc.controller, now, rtt_ns);
+    }
+    let (acked, app_limited) = (effect.acked, !has_new_work(qpc, cold));
     qpc.controller.on_ack(&AckEvent {
-        now_ns: units.now.0,
+        now_ns: now.0,
         acked_bytes: acked.saturating_mul(qpc.id.pmtu.into()),
         acked_packets: acked,
-        rtt_ns: rtt_ns.map(|rtt| u32::try_from(rtt).unwrap_or(u32::MAX)),
+        rtt_ns,
         app_limited,
         ..AckEvent::default()
     });

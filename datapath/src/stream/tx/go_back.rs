@@ -1,6 +1,6 @@
 //! What a Plain requester does with its stream: it keeps no packet apart, it goes back (protocol.md 1.6).
 
-use super::{Timing, TxStream};
+use super::{AckEffect, Timing, TxStream};
 use crate::time::Time;
 use wire::Psn;
 
@@ -15,18 +15,16 @@ impl TxStream {
     }
 
     /// Everything below `next` is acknowledged, also if it lies ahead of `nxt`, as it may once the stream has gone back.
-    /// Returns when the timed packet was sent, if that is among it.
-    pub fn acknowledge(&mut self, next: Psn, now: Time) -> Option<Time> {
-        let timed = self.timing != Timing::Off && self.rtt_psn.is_before(next);
-        if timed {
-            self.timing = Timing::Off;
-        }
+    /// Returns how many are newly acknowledged, and the round trip that ended.
+    pub fn acknowledge(&mut self, next: Psn, now: Time) -> AckEffect {
+        let mut effect = AckEffect { acked: next.steps_from(self.una), ..AckEffect::default() };
+        self.end_round_trip(next, &mut effect);
         self.una = next;
         self.progress_at = now;
         if self.nxt.is_before(next) {
             self.nxt = next;
         }
-        timed.then_some(self.rtt_sent)
+        effect
     }
 
     /// The next packet is `una` again. What is sent twice gives no round-trip time (Karn).

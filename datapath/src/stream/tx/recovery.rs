@@ -70,7 +70,9 @@ impl TxRecovery {
     pub(crate) fn tell_loss(&mut self, controller: &mut Controller, now: Time) {
         self.path.note_loss();
         let mut event = self.loss_event(now);
-        if event.confirmed_cut() == 0 && self.path.may_try() && controller.confirms_losses() {
+        if event.confirmed_cut() > 0 {
+            self.path.end_trial();
+        } else if self.path.may_try() && controller.confirms_losses() {
             self.path.begin_trial(controller.cwnd_bytes());
             event.trial = true;
         }

@@ -1,10 +1,10 @@
 //! Flows from many hosts to one, over a link whose queue drops what it has no room for.
 
-use crate::path::Control;
-use datapath::queue::QueueCaps;
+use crate::path::{Control, sender};
+use datapath::qp::attr::RecoveryPolicy;
 use datapath::stream::RtoConfig;
 use simnet::{Faults, LinkConfig, LinkId, NodeId, PortOptions, Qp, QpOptions, Region, Rig, RigOptions, Work};
-use wire::Pmtu;
+use wire::WireMode;
 
 /// Bytes of each WRITE.
 const MESSAGE: usize = 4 << 10;
@@ -28,6 +28,8 @@ pub struct Crowd {
     pub jitter_ns: u64,
     /// Packets lost at random each way, in parts per million.
     pub loss_ppm: u32,
+    /// The dialect.
+    pub wire_mode: WireMode,
 }
 
 /// What the flows got once they have settled.
@@ -55,6 +57,7 @@ impl Crowd {
             window: 128,
             jitter_ns: 1_000,
             loss_ppm: 0,
+            wire_mode: WireMode::Srnic,
         }
     }
 
@@ -95,21 +98,11 @@ impl Crowd {
         };
         let mut rig = Rig::new(options);
         let receiver = rig.add_node();
-        let qp = QpOptions {
-            pmtu: Pmtu::B1024,
-            window: self.window,
-            congestion: control.0,
-            congestion_tuning: control.1,
-            caps: QueueCaps {
-                max_send_wr: 512,
-                max_recv_wr: 1,
-                max_send_sge: 1,
-                max_recv_sge: 1,
-                max_inline: 0,
-            },
-            cq_entries: 1_024,
-            ..QpOptions::default()
+        let recovery = match self.wire_mode {
+            WireMode::Srnic => RecoveryPolicy::SelectiveRepeat,
+            WireMode::Plain => RecoveryPolicy::GoBackN,
         };
+        let qp = QpOptions { wire_mode: self.wire_mode, recovery, ..sender(control, self.window, 512) };
         let mut flows = Vec::new();
         for rtt_ns in &self.rtts_ns {
             let sender = rig.add_node();

@@ -3,6 +3,7 @@
 use crate::crowd::{Crowd, Shares};
 use crate::path::{Control, median};
 use crate::random_loss::{FIXED, SHIPPED};
+use wire::WireMode;
 
 const SEEDS: u64 = 5;
 const LASTS_NS: u64 = 50_000_000;
@@ -63,4 +64,14 @@ fn a_long_path_lives_beside_a_short_one() {
 fn a_fixed_window_sends_most_packets_again() {
     let shares = Crowd::new(16, 64).shares(FIXED, 1, LASTS_NS);
     assert!(shares.resent > 0.5 && shares.jain < 0.75, "{shares:?}");
+}
+
+/// A Plain receiver says once what is missing, and the sender goes back: losses there are congestion as often as elsewhere.
+#[test]
+fn plain_hears_of_losses_that_delay_confirms() {
+    let crowd = Crowd { wire_mode: WireMode::Plain, ..Crowd::new(16, 64) };
+    let [shipped, fixed] = [SHIPPED, FIXED].map(|control| crowd.shares(control, 1, LASTS_NS));
+    println!("{shipped:?}\n{fixed:?}");
+    assert!(shipped.goodput >= 0.8 && fixed.goodput < 0.4, "{shipped:?}, without control {fixed:?}");
+    assert!(shipped.resent < fixed.resent / 2.0, "{shipped:?}, without control {fixed:?}");
 }

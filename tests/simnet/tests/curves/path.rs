@@ -31,6 +31,19 @@ pub struct Path {
 /// Which controller runs, and how.
 pub type Control = (CongestionAlgorithm, CongestionTuning);
 
+/// A queue pair with that window that only sends, and keeps up to `max_send_wr` WRITEs posted.
+pub fn sender((congestion, congestion_tuning): Control, window: u16, max_send_wr: u32) -> QpOptions {
+    QpOptions {
+        pmtu: Pmtu::B1024,
+        window,
+        congestion,
+        congestion_tuning,
+        caps: QueueCaps { max_send_wr, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 },
+        cq_entries: 2 * max_send_wr,
+        ..QpOptions::default()
+    }
+}
+
 impl Path {
     /// Packets of 1 KiB that the path takes in one round trip.
     pub fn product(&self) -> u64 {
@@ -59,21 +72,7 @@ impl Path {
         let port = PortOptions { up: link, down: link, ..PortOptions::default() };
         let rto = RtoConfig::default();
         let options = RigOptions { port, rto, window_max: self.window, ..RigOptions::seeded(seed) };
-        let qp = QpOptions {
-            pmtu: Pmtu::B1024,
-            window: self.window,
-            congestion: control.0,
-            congestion_tuning: control.1,
-            caps: QueueCaps {
-                max_send_wr: 1_024,
-                max_recv_wr: 1,
-                max_send_sge: 1,
-                max_recv_sge: 1,
-                max_inline: 0,
-            },
-            cq_entries: 2_048,
-            ..QpOptions::default()
-        };
+        let qp = sender(control, self.window, 1_024);
         let (mut rig, a, b) = Rig::pair(options, qp);
         let (source, target) = (rig.region(a.node(), MESSAGE), rig.region(b.node(), MESSAGE));
         rig.net.keep_recent(0);
