@@ -85,7 +85,7 @@ pub fn encode(region: &RemoteRegion) -> [u8; REGION] {
     bytes
 }
 
-/// The same, read.
+/// Reads a region that a peer has said.
 pub fn decode(said: &[u8]) -> Result<RemoteRegion> {
     let bytes: [u8; REGION] = padded(said)?;
     let (mut addr, mut len, mut rkey) = ([0; 8], [0; 8], [0; 4]);

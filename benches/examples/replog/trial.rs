@@ -20,7 +20,7 @@ const KILLED_AT: u64 = 3;
 const BACK_AT: u64 = 6;
 /// Between two looks at the processes.
 const LOOK: Duration = Duration::from_millis(20);
-/// The same while a process is to be killed.
+/// Between two looks while a process is to be killed.
 const SOON: Duration = Duration::from_millis(1);
 
 /// What a run came to.

@@ -20,7 +20,7 @@ impl Network {
         self.switch_of((1..=hosts).map(|host| format!("{wrapper}memif:{}", self.socket(host))))
     }
 
-    /// The same with these ports.
+    /// A switch with these ports, once it is ready.
     fn switch_of(&self, ports: impl IntoIterator<Item = String>) -> Running {
         let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_switch"));
         command.arg("--json").arg(self.0.path("switch.json")).args(ports);
@@ -34,7 +34,7 @@ impl Network {
         self.tool_with("", host, port, server, amount)
     }
 
-    /// The same with more keys of its device, each with a comma before it.
+    /// A bandwidth tool with more keys of its device, each with a comma before it.
     fn tool_with(&self, keys: &str, host: u8, port: u16, server: bool, amount: &str) -> Running {
         let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_write_bw"));
         let device = format!("memif:{},role=client,ip=10.77.0.{host}{keys}", self.socket(host));

@@ -1,13 +1,7 @@
 //! Configurations, and the controller that never changes.
 
-use crate::{
-    AckEvent, ConfigError, Controller, ControllerConfig, DcqcnConfig, DctcpConfig, LossEvent, SwiftConfig,
-};
-
-/// A loss with a queue that fills half of the round trip: half the window goes.
-fn queued(now_ns: u64) -> LossEvent {
-    LossEvent { now_ns, queue_share: 1 << 15, ..LossEvent::default() }
-}
+use crate::loss::tests::queued;
+use crate::{AckEvent, ConfigError, Controller, ControllerConfig, DcqcnConfig, DctcpConfig, SwiftConfig};
 
 #[test]
 fn a_fixed_window_hears_nothing() {

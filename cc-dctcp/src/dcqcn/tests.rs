@@ -1,7 +1,8 @@
 //! Exact steps of DCQCN.
 
 use super::{Dcqcn, DcqcnConfig};
-use crate::{AckEvent, LossEvent, LossResponse, ONE};
+use crate::loss::tests::queued;
+use crate::{AckEvent, LossResponse, ONE};
 
 const MTU: u32 = 1024;
 const MAX: u32 = 1024 * MTU;
@@ -13,11 +14,6 @@ fn dcqcn() -> Dcqcn {
 
 fn ack(now_ns: u64) -> AckEvent {
     AckEvent { now_ns, acked_bytes: MTU, acked_packets: 1, ..AckEvent::default() }
-}
-
-/// A loss with a queue that fills half of the round trip: half the window goes.
-fn queued(now_ns: u64) -> LossEvent {
-    LossEvent { now_ns, queue_share: 1 << 15, ..LossEvent::default() }
 }
 
 #[test]

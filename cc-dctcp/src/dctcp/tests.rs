@@ -1,7 +1,8 @@
 //! Exact steps of DCTCP.
 
 use super::Dctcp;
-use crate::{AckEvent, DctcpConfig, LossEvent, LossResponse, ONE};
+use crate::loss::tests::queued;
+use crate::{AckEvent, DctcpConfig, LossResponse, ONE};
 
 const MTU: u32 = 1024;
 const MAX: u32 = 64 * MTU;
@@ -21,11 +22,6 @@ fn calm() -> Dctcp {
         dctcp.on_ack(&ack(64, 0));
     }
     dctcp
-}
-
-/// A loss with a queue that fills half of the round trip: half the window goes.
-fn queued(now_ns: u64) -> LossEvent {
-    LossEvent { now_ns, queue_share: 1 << 15, ..LossEvent::default() }
 }
 
 #[test]

@@ -4,6 +4,11 @@ use super::*;
 
 const BASE_NS: u32 = 10_000;
 
+/// A loss with a queue that fills half of the round trip: half the window goes.
+pub(crate) fn queued(now_ns: u64) -> LossEvent {
+    LossEvent { now_ns, queue_share: ONE / 2, ..LossEvent::default() }
+}
+
 /// A path that brought these round trips, in nanoseconds, a hundred times over.
 fn path(rtts_ns: &[u32]) -> PathDelay {
     let mut path = PathDelay::default();

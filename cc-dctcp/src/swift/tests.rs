@@ -1,7 +1,8 @@
 //! Exact steps of Swift.
 
 use super::Swift;
-use crate::{AckEvent, LossEvent, LossResponse, SwiftConfig};
+use crate::loss::tests::queued;
+use crate::{AckEvent, LossResponse, SwiftConfig};
 
 const MTU: u32 = 1024;
 const MAX: u32 = 128 * MTU;
@@ -15,11 +16,6 @@ fn swift() -> Swift {
 fn ack(packets: u32, rtt_ns: Option<u32>, host_delay_ns: u32) -> AckEvent {
     let acked_bytes = packets * MTU;
     AckEvent { acked_bytes, acked_packets: packets, rtt_ns, host_delay_ns, ..AckEvent::default() }
-}
-
-/// A loss with a queue that fills half of the round trip: half the window goes.
-fn queued(now_ns: u64) -> LossEvent {
-    LossEvent { now_ns, queue_share: 1 << 15, ..LossEvent::default() }
 }
 
 #[test]

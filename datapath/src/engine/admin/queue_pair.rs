@@ -136,6 +136,7 @@ impl<P: Port> Engine<P> {
         let send = send.of_service(config.qp_type, attr.path_mtu.bytes());
         let own_recvs = if config.srq.is_some() { 0 } else { config.caps.max_recv_wr };
         let (recv, recv_reader) = recv_queue(&QueueCaps { max_recv_wr: own_recvs, ..config.caps }, &shared);
+        let sequence = sequence_window(config.window);
         let old = self.qps.hot(slot);
         // Queues of the engine may still name the slot; generations outlive the queue pair.
         let mut sched = old.sched & SchedFlags::LISTED;
@@ -148,7 +149,7 @@ impl<P: Port> Engine<P> {
         hot.sched = sched;
         hot.service = config.qp_type;
         hot.send_cq = config.send_cq;
-        hot.rx = RxStream::new(Psn::new(0), sequence_window(config.window), generation);
+        hot.rx = RxStream::new(Psn::new(0), sequence, generation);
         let life = self.qps.next_life(slot);
         let stream = StreamId { qp: slot, response: false };
         let entries = config.caps.max_send_wr.next_power_of_two() as usize;
@@ -161,13 +162,7 @@ impl<P: Port> Engine<P> {
             recv_cq: config.recv_cq,
             sq_entries: vec![SqEntry::default(); entries].into(),
             writes: Hull::default(),
-            tx_recovery: TxRecovery::new(
-                stream,
-                life,
-                sequence_window(config.window),
-                attr.recovery,
-                Psn::new(0),
-            ),
+            tx_recovery: TxRecovery::new(stream, life, sequence, attr.recovery, Psn::new(0)),
             watchdog: Watchdog::new(WatchdogConfig { timeout: 0, retry_cnt: 0, rto: self.config.rto }),
             heard_at: Time::ZERO,
             counters: QpCounters::default(),
