@@ -26,8 +26,10 @@ const PACKETS_MIN: u32 = 32;
 const LOSS_GAIN_LOG2: u32 = 4;
 /// Losses above this part of the packets are too many to be called random: 8 %, in Q16.
 const LOSS_MAX: u32 = ONE * 8 / 100;
-/// What a cut takes beside the queue's share, in Q16: others may not see the queue.
-const MORE: u32 = ONE * 3 / 16;
+/// What a cut takes beside the queue's share, as others may not see the queue: so many times that share, and at most this
+/// part of the window, in Q16. A queue that is little of the round trip asks for a small cut.
+const MORE_TIMES: u32 = 4;
+const MORE_MAX: u32 = ONE / 4;
 /// Losses above this part make growth careful: 0.25 %, in Q16.
 const LOSS_CAREFUL: u32 = ONE / 400;
 /// Losses below this part may come with round trips that vary by half: 2 %, in Q16.
@@ -240,12 +242,12 @@ pub struct LossEvent {
 }
 
 impl LossEvent {
-    /// What a window loses by a loss that delay confirms, in Q16: the queue's part of the round trip and 3/16, half at
-    /// most; nothing without a queue, unless more is lost than any lossy link loses.
+    /// What a window loses by a loss that delay confirms, in Q16: five times the queue's part of the round trip, at
+    /// most that part and a quarter, at most half; nothing without a queue, unless more is lost than any lossy link loses.
     #[must_use]
     pub fn confirmed_cut(&self) -> u32 {
-        let queued = self.queue_share > 0;
-        let by_delay = if queued { (self.queue_share + MORE).min(ONE / 2) } else { 0 };
+        let more = (MORE_TIMES * self.queue_share).min(MORE_MAX);
+        let by_delay = (self.queue_share + more).min(ONE / 2);
         let by_rate = (4 * self.loss_rate.saturating_sub(LOSS_MAX)).min(ONE / 2);
         let by_trial = if self.trial { ONE / 2 } else { 0 };
         by_delay.max(by_rate).max(by_trial)

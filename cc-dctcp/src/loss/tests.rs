@@ -36,6 +36,15 @@ fn a_loss_with_a_full_queue_takes_half() {
 }
 
 #[test]
+fn a_queue_that_is_little_of_the_round_trip_takes_little() {
+    let base_ns = 1_000_000;
+    let mut long = path(&[base_ns]);
+    (0..200).for_each(|_| long.sample(0, base_ns + 56_000, false));
+    let cut = cut(&long, ONE * 3 / 100);
+    assert!(cut > 0 && cut < ONE / 8, "{cut}");
+}
+
+#[test]
 fn noise_is_no_queue() {
     assert_eq!(cut(&path(&[10_000, 14_000, 11_000, 15_000]), ONE / 100), 0);
 }
