@@ -81,6 +81,8 @@ counters! {
         tx_cnps,
         /// ARP and ICMP frames sent.
         tx_neighbor,
+        /// Frames received that say that the device's address is another host's.
+        address_disputes,
         /// Frames received for this engine's UDP port.
         rx_packets,
         /// Request packets placed in order.

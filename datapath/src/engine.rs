@@ -99,6 +99,8 @@ impl<P: Port> Engine<P> {
                 ip: config.ip,
                 vlan: config.vlan,
                 capacity: tuning::NEIGHBORS,
+                nonce: config.host_nonce,
+                defends: config.engine.index() == 0,
             }),
             wire: Wire::new(port),
             qps: QpTable::new(config.max_qps, config.engine, config.seed, admin::vacant),
@@ -203,6 +205,17 @@ impl<P: Port> Engine<P> {
             || !self.units.ctrl_q.is_idle()
             || self.wire.loopback_waiting() > 0
             || self.neighbor.has_output()
+    }
+
+    /// The link came up: asks whether another host has the device's address (docs/protocol.md 1.13).
+    pub fn claim_address(&mut self) {
+        self.neighbor.claim_address();
+    }
+
+    /// Ethernet address of another host that has the device's IP address and had it first. No neighbor is found meanwhile.
+    #[must_use]
+    pub const fn address_holder(&self) -> Option<[u8; 6]> {
+        self.neighbor.address_holder()
     }
 
     /// Where queue pairs ring, for a thread that sleeps until one does.

@@ -1,19 +1,23 @@
 //! Finding and being found: ARP or, with an IPv6 address, neighbor discovery; and the answer to ping. Through smoltcp's
 //! packet formats.
 //!
-//! Sans I/O: frames and the time go in, frames come out. Everything is on one link (no gateway). An IPv6 address is
-//! taken as it is given: whether another host has it is not asked before (no duplicate address detection), but who
-//! asks is told. All memory is taken at the start.
+//! Sans I/O: frames and the time go in, frames come out. Everything is on one link (no gateway). Whether another host has
+//! our address is asked whenever the link comes up. All memory is taken at the start.
 
+mod claim;
 mod frames;
 mod replies;
 mod table;
 #[cfg(test)]
 mod tests;
 
+pub use claim::{
+    AddressConflict, DEFEND_INTERVAL_NS, PROBE_ANSWER_NS, PROBE_INTERVAL_NS, PROBES, RECLAIM_NS,
+};
 pub use table::{ENTRY_LIFETIME_NS, FAILURE_HOLD_NS, RETRY_NS, TRIES};
 
 use crate::time::Time;
+use claim::{Claim, Nonce, Speech};
 use core::net::IpAddr;
 use frames::{Discovery, DiscoveryKind, Incoming, Link, is_host};
 use replies::Replies;
@@ -48,19 +52,26 @@ pub struct NeighborConfig {
     pub vlan: Option<u16>,
     /// Neighbors that can be known at once, at least 1.
     pub capacity: usize,
+    /// A number that no other host has (RFC 7527), which tells our words about our address from those of another host with our
+    /// Ethernet address. Of two hosts that ask for one address at once the smaller number keeps it; the first bit does not count. Zeros: none.
+    pub nonce: [u8; 6],
+    /// Of the engines of one device, the one that asks whether the address is free, and defends it.
+    pub defends: bool,
 }
 
 impl NeighborConfig {
     const fn link(&self) -> Link {
-        Link { mac: EthernetAddress(self.mac), ip: self.ip, vlan: self.vlan }
+        Link { mac: EthernetAddress(self.mac), ip: self.ip, vlan: self.vlan, nonce: Nonce::new(self.nonce) }
     }
 
-    /// Whether a frame says where a neighbor is and wants no answer: each of several engines with this address may take it,
-    /// where a question or an echo request is for one.
+    /// Whether a frame says where a neighbor is and wants no answer, or that our address is another host's: each of several
+    /// engines with this address may take it, where a question or an echo request is for one.
     #[must_use]
     pub fn is_announcement(&self, frame: &[u8]) -> bool {
         match self.link().parse(frame) {
-            Incoming::Discovery(said) => !(said.to_us && said.kind == DiscoveryKind::Request),
+            Incoming::Discovery(said) => {
+                said.ip == self.ip || !(said.to_us && said.kind == DiscoveryKind::Request)
+            }
             _ => false,
         }
     }
@@ -73,6 +84,8 @@ pub enum Handled {
     Ignored,
     /// Yes; if it was malformed it is counted and had no other effect.
     Consumed,
+    /// Yes, and it says that our address is another host's. What is to be told of it, once for many such frames.
+    Disputed(Option<AddressConflict>),
 }
 
 /// What is known about an address.
@@ -84,6 +97,8 @@ pub enum Resolution {
     Pending,
     /// Nobody answered [`TRIES`] requests, or it is not a host's address. Asking again later tries again.
     Unreachable,
+    /// Our own address is another host's, the one with this Ethernet address: none of ours can be reached.
+    AddressTaken([u8; 6]),
     /// It is IPv6 and we are IPv4, or the other way.
     OtherFamily,
 }
@@ -97,8 +112,10 @@ pub struct NeighborStats {
     pub requests_rx: u64,
     /// Answers to us: ARP replies or neighbor advertisements.
     pub answers_rx: u64,
-    /// Claims that our address is another host's; they change nothing.
+    /// Frames that say that our address is another host's.
     pub conflicts: u64,
+    /// Probes and announcements of our address sent.
+    pub claims_tx: u64,
     /// Echo requests to us.
     pub echo_requests_rx: u64,
     /// ICMP packets to us that are no echo requests.
@@ -124,6 +141,10 @@ pub struct Neighbor {
     link: Link,
     table: Table,
     replies: Replies,
+    claim: Claim,
+    defends: bool,
+    /// When the table or the claim next has something to send.
+    deadline: Option<Time>,
     /// The latest time that any call told.
     now: Time,
     stats: NeighborStats,
@@ -137,19 +158,40 @@ impl Neighbor {
             link: config.link(),
             table: Table::new(config.capacity),
             replies: Replies::new(),
+            claim: Claim::new(Nonce::new(config.nonce)),
+            defends: config.defends,
+            deadline: None,
             now: Time::ZERO,
             stats: NeighborStats::default(),
         }
     }
 
+    /// The link came up: asks whether another host has our address. Meanwhile it is used.
+    pub fn claim_address(&mut self) {
+        self.claim.probe(self.now);
+        self.update_deadline();
+    }
+
+    /// Ethernet address of the host that has our address instead of us. It is asked for again every [`RECLAIM_NS`].
+    #[must_use]
+    pub const fn address_holder(&self) -> Option<[u8; 6]> {
+        self.claim.holder()
+    }
+
     /// Takes a received frame, from the Ethernet header on. May queue a reply.
     pub fn handle_frame(&mut self, now: Time, frame: &[u8]) -> Handled {
         self.now = self.now.max(now);
-        let link = self.link;
+        let link = self.link();
         match link.parse(frame) {
             Incoming::Other => return Handled::Ignored,
             Incoming::Malformed => self.stats.malformed_rx += 1,
-            Incoming::Discovery(said) => self.handle_discovery(&link, &said),
+            Incoming::Discovery(said) => {
+                let handled = self.handle_discovery(&link, &said);
+                self.update_deadline();
+                return handled;
+            }
+            // Its holder answers.
+            Incoming::EchoRequest(_) if self.claim.holder().is_some() => self.stats.echo_requests_rx += 1,
             Incoming::EchoRequest(echo) => {
                 self.stats.echo_requests_rx += 1;
                 let longest = if link.ip.is_ipv4() { ECHO_DATA_MAX } else { ECHO_DATA_MAX_V6 };
@@ -164,10 +206,16 @@ impl Neighbor {
         Handled::Consumed
     }
 
-    fn handle_discovery(&mut self, link: &Link, said: &Discovery) {
-        if said.ip == link.ip {
-            self.stats.conflicts += u64::from(said.mac != link.mac);
-            return;
+    fn handle_discovery(&mut self, link: &Link, said: &Discovery) -> Handled {
+        let asks_for_ours = said.ip.is_unspecified() && said.to_us;
+        if said.ip == link.ip || asks_for_ours {
+            if link.has_said(said) {
+                return Handled::Consumed;
+            }
+            if !asks_for_ours || self.claim.yields_to(said.nonce) {
+                self.stats.conflicts += 1;
+                return Handled::Disputed(self.claim.dispute(self.now, said.mac.0, said.nonce));
+            }
         }
         // What we did not ask for updates an entry, but makes none: a stranger cannot fill the table.
         self.table.learn(self.now, said.ip, said.mac.0, said.overrides);
@@ -175,10 +223,14 @@ impl Neighbor {
             _ if !said.to_us => {}
             DiscoveryKind::Request => {
                 self.stats.requests_rx += 1;
-                self.queue(|buf| link.emit_reply(buf, said));
+                // Where the address is another host's, that one answers.
+                if self.claim.holder().is_none() {
+                    self.queue(|buf| link.emit_reply(buf, said));
+                }
             }
             DiscoveryKind::Reply => self.stats.answers_rx += 1,
         }
+        Handled::Consumed
     }
 
     fn queue(&mut self, emit: impl FnOnce(&mut [u8]) -> Option<usize>) {
@@ -190,7 +242,6 @@ impl Neighbor {
     /// Writes the next frame that is due into `slot` and returns its length.
     pub fn poll_transmit(&mut self, now: Time, slot: &mut [u8]) -> Option<usize> {
         self.now = self.now.max(now);
-        let link = self.link;
         while let Some(reply) = self.replies.front() {
             let len = reply.len();
             let copied = slot.get_mut(..len).map(|slot| slot.copy_from_slice(reply)).is_some();
@@ -201,6 +252,25 @@ impl Neighbor {
             }
             self.stats.oversize += 1;
         }
+        let sent = self.poll_claim(slot).or_else(|| self.poll_request(slot));
+        self.update_deadline();
+        sent
+    }
+
+    fn poll_claim(&mut self, slot: &mut [u8]) -> Option<usize> {
+        let speech = self.claim.poll(self.now).filter(|_| self.defends)?;
+        let link = self.link();
+        let len = match speech {
+            Speech::Probe => link.emit_probe(slot),
+            Speech::Announcement => link.emit_announcement(slot),
+        };
+        let count = if len.is_some() { &mut self.stats.claims_tx } else { &mut self.stats.oversize };
+        *count += 1;
+        len
+    }
+
+    fn poll_request(&mut self, slot: &mut [u8]) -> Option<usize> {
+        let link = self.link();
         while let Some(ip) = self.table.poll_request(self.now, &mut self.stats.unreachable) {
             if let Some(len) = link.emit_request(slot, ip) {
                 self.stats.requests_tx += 1;
@@ -209,6 +279,15 @@ impl Neighbor {
             self.stats.oversize += 1;
         }
         None
+    }
+
+    /// Who we are, as packets say it now.
+    const fn link(&self) -> Link {
+        Link { nonce: self.claim.nonce(), ..self.link }
+    }
+
+    fn update_deadline(&mut self) {
+        self.deadline = [self.table.deadline(), self.claim.deadline()].into_iter().flatten().min();
     }
 
     /// The Ethernet address of `ip`, as far as known. Begins to look for it if it is not.
@@ -220,10 +299,18 @@ impl Neighbor {
         if ip == self.link.ip {
             return Resolution::Known(self.link.mac.0);
         }
+        if let Some(mac) = self.claim.holder() {
+            return Resolution::AddressTaken(mac);
+        }
         if !is_host(ip) {
             return Resolution::Unreachable;
         }
-        match self.table.lookup(self.now, ip) {
+        if self.defends && self.claim.is_open(self.now) {
+            return Resolution::Pending;
+        }
+        let found = self.table.lookup(self.now, ip);
+        self.update_deadline();
+        match found {
             Lookup::Known(mac) => Resolution::Known(mac),
             Lookup::Pending => Resolution::Pending,
             Lookup::Unreachable => Resolution::Unreachable,
@@ -234,16 +321,17 @@ impl Neighbor {
         }
     }
 
-    /// When [`Neighbor::poll_transmit`] next has a request to repeat or to give up; `None` if none is under way.
+    /// When [`Neighbor::poll_transmit`] next has a request to repeat or to give up, or to ask for our own address; `None` if
+    /// nothing is under way.
     #[must_use]
-    pub fn next_deadline(&self) -> Option<Time> {
-        self.table.deadline()
+    pub const fn next_deadline(&self) -> Option<Time> {
+        self.deadline
     }
 
     /// Whether [`Neighbor::poll_transmit`] has work now, at the latest time that it was told.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        !self.replies.is_empty() || self.table.deadline().is_some_and(|deadline| deadline <= self.now)
+        !self.replies.is_empty() || self.deadline.is_some_and(|deadline| deadline <= self.now)
     }
 
     /// Counters.

@@ -139,7 +139,14 @@ fn to_queue_pair(dest_qp: u32, ip: IpAddr) -> Vec<u8> {
 #[test]
 fn the_neighbor_module_allocates_nothing_after_the_start() {
     let ip = |host| IpAddr::V4(Ipv4Addr::new(10, 0, 0, host));
-    let config = NeighborConfig { mac: [2, 0, 0, 0, 0, 1], ip: ip(1), vlan: None, capacity: 8 };
+    let config = NeighborConfig {
+        mac: [2, 0, 0, 0, 0, 1],
+        ip: ip(1),
+        vlan: None,
+        capacity: 8,
+        nonce: [0; 6],
+        defends: true,
+    };
     let mut neighbor = Neighbor::new(&config);
     let mut request = [0; 60];
     request[..42].copy_from_slice(&[

@@ -183,6 +183,14 @@ impl Device {
         self.nic().link_error()
     }
 
+    /// Ethernet address of another host on the link that has the device's IP address and had it first, so that this device
+    /// finds no neighbor and answers none (docs/protocol.md 1.13). It is asked for again every ten seconds. The event
+    /// [`AddressConflict`](datapath::engine::AsyncEvent::AddressConflict) tells when this begins.
+    #[must_use]
+    pub fn address_holder(&self) -> Option<[u8; 6]> {
+        self.nic().address_holder()
+    }
+
     /// IP address of the device.
     #[must_use]
     pub fn ip(&self) -> IpAddr {

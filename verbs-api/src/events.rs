@@ -46,12 +46,14 @@ impl Events {
         self.look_at = now.after(LOOK_NS);
     }
 
-    /// The link was looked at.
-    pub fn note_link(&mut self, up: bool) {
-        if up != self.up {
+    /// The link was looked at. Returns whether it came up.
+    pub fn note_link(&mut self, up: bool) -> bool {
+        let changed = up != self.up;
+        if changed {
             self.up = up;
             self.link = Some(if up { AsyncEvent::PortActive } else { AsyncEvent::PortError });
         }
+        changed && up
     }
 
     /// The engine runs no more.

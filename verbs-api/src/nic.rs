@@ -44,6 +44,7 @@ pub(crate) trait Nic: Send {
     /// Also notes whether that is new.
     fn link_up(&mut self) -> bool;
     fn link_error(&self) -> Option<String>;
+    fn address_holder(&self) -> Option<[u8; 6]>;
     fn config(&self) -> EngineConfig;
     fn counters(&self) -> Counters;
     fn memory_used(&self) -> EngineMemory;
@@ -114,6 +115,24 @@ pub(crate) struct Driven<P: Port> {
 }
 
 impl<P: Port> Driven<P> {
+    /// An engine on a port whose link may be up already.
+    pub fn new(mut engine: Engine<P>, fault_stats: fn(&P) -> FaultStats) -> Self {
+        let up = engine.port().link_up();
+        if up {
+            engine.claim_address();
+        }
+        Self { engine, hears: Vec::new(), events: Events::new(up), fault_stats }
+    }
+
+    /// Whether frames can pass now. Who comes to a link asks whether its address is free.
+    fn look_at_link(&mut self) -> bool {
+        let up = self.engine.port().link_up();
+        if self.events.note_link(up) {
+            self.engine.claim_address();
+        }
+        up
+    }
+
     /// Tells who hears it what the engine completed, and what happened.
     #[inline]
     fn tell(&mut self) {
@@ -135,7 +154,7 @@ impl<P: Port + Send> Nic for Driven<P> {
         let turn = self.engine.turn(now);
         if self.events.is_link_due(now) {
             self.events.look_later(now);
-            self.events.note_link(self.engine.port().link_up());
+            self.look_at_link();
         }
         self.tell();
         turn
@@ -178,14 +197,17 @@ impl<P: Port + Send> Nic for Driven<P> {
     }
 
     fn link_up(&mut self) -> bool {
-        let up = self.engine.port().link_up();
-        self.events.note_link(up);
+        let up = self.look_at_link();
         self.tell();
         up
     }
 
     fn link_error(&self) -> Option<String> {
         self.engine.port().link_error()
+    }
+
+    fn address_holder(&self) -> Option<[u8; 6]> {
+        self.engine.address_holder()
     }
 
     fn config(&self) -> EngineConfig {

@@ -166,8 +166,11 @@ fn who_goes_away_with_a_completion_has_acknowledged_it() {
     pairs[1].post_recv_batch(&vec![receive; messages]).expect("posted");
     send_many(&hosts[0], &mut pairs[0], messages, &SendRequest::send(SendData::Inline(&[])).signaled());
     let mut completions = vec![None; messages];
-    assert_eq!(hosts[1].cq.poll_into(&mut completions), RX_BURST);
-    assert_eq!(hosts[1].cq.poll_into(&mut completions), 1);
+    let mut taken = 0;
+    until(|| {
+        taken += hosts[1].cq.poll_into(&mut completions);
+        taken == messages
+    });
     acknowledged(&mut hosts[0], messages);
 }
 

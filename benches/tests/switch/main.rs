@@ -4,6 +4,7 @@ mod dpdk;
 mod many;
 #[path = "../support/mod.rs"]
 mod support;
+mod twins;
 
 use std::process::Command;
 use support::{Ended, Place, Running};

@@ -61,6 +61,9 @@ pub struct EngineConfig {
     pub engine: EngineId,
     /// Makes the rest of the QPNs.
     pub seed: u64,
+    /// A number that no other host has, the smaller the older the device is; its engines have the same. It says which of two hosts
+    /// with one address keeps it (docs/protocol.md 1.13). The first bit does not count. Zeros: there is none.
+    pub host_nonce: [u8; 6],
 }
 
 impl Default for EngineConfig {
@@ -82,6 +85,7 @@ impl Default for EngineConfig {
             acks: AckTiming::default(),
             engine: EngineId::default(),
             seed: 0,
+            host_nonce: [0; 6],
         }
     }
 }

@@ -105,6 +105,14 @@ pub enum ModifyError {
     /// The peer does not answer.
     #[error("no host answers for {0}; is it up, and on the same network?")]
     Unreachable(IpAddr),
+    /// The device's own address is another host's.
+    #[error("{ip} is the address of another host, too, the one with the Ethernet address {}: give one of them another ip=", Mac(*mac))]
+    AddressTaken {
+        /// The device's address.
+        ip: IpAddr,
+        /// Ethernet address of the other host.
+        mac: [u8; 6],
+    },
     /// READs and atomics are under way that the old value counts for.
     #[error(
         "{0} cannot change while READs or atomics are under way: wait until they are done, and try again"
@@ -113,4 +121,15 @@ pub enum ModifyError {
     /// The feature is not there yet.
     #[error("{0} is not supported yet")]
     Unsupported(&'static str),
+}
+
+/// An Ethernet address as people write it.
+struct Mac([u8; 6]);
+
+impl core::fmt::Display for Mac {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let [first, rest @ ..] = self.0;
+        write!(f, "{first:02x}")?;
+        rest.iter().try_for_each(|byte| write!(f, ":{byte:02x}"))
+    }
 }

@@ -44,6 +44,15 @@ pub enum AsyncEvent {
     /// Frames cannot pass any more: on a memif pair, the peer went (`IBV_EVENT_PORT_ERR`). Queue pairs live on; what they
     /// sent in vain ends with `RetryExcErr`.
     PortError,
+    /// Another host on the link has the device's IP address, too (docs/protocol.md 1.13). It comes once, and again if it happens
+    /// again ten seconds later.
+    AddressConflict {
+        /// Ethernet address of that host. It may be the device's own: without `mac=` it is made of the IP address.
+        mac: [u8; 6],
+        /// This device had the address first, and keeps it. If not, it finds no neighbor and answers none until the other
+        /// host is gone.
+        ours: bool,
+    },
     /// The engine runs no more: the thread that drove it ended by a panic, which it printed.
     DeviceFatal,
     /// Fewer receives are left in a shared receive queue than its limit says; that is disarmed now.

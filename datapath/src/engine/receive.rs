@@ -1,8 +1,8 @@
 //! A packet's way in, up to its queue pair: encapsulation, lengths, QPN, the checks of protocol.md 1.2, ICRC.
 
-use super::{Engine, EngineConfig, Units};
+use super::{AsyncEvent, Engine, EngineConfig, Units};
 use crate::icrc::Kernel;
-use crate::neighbor::{Handled, Neighbor};
+use crate::neighbor::{AddressConflict, Handled, Neighbor};
 use crate::port::{Bursts, Port};
 use crate::qp::state::QpType;
 use crate::qp::{self, Acknowledgement, QpCold, QpTable, Qpc, RequestPacket};
@@ -153,6 +153,15 @@ const fn note_packet(cold: &mut QpCold, units: &mut Units) {
     cold.heard_at = units.now;
 }
 
+/// Another host has our address.
+#[cold]
+fn note_dispute(units: &mut Units, conflict: Option<AddressConflict>) {
+    units.counters.address_disputes += 1;
+    if let Some(AddressConflict { mac, ours }) = conflict {
+        units.events.push(AsyncEvent::AddressConflict { mac, ours });
+    }
+}
+
 /// Any frame whatever.
 #[inline(never)]
 fn receive_any(
@@ -165,8 +174,11 @@ fn receive_any(
     let datagram = match Datagram::parse(frame, config.udp_port) {
         Ok(datagram) => datagram,
         Err(EncapError::NotRoce) => {
-            let ignored = neighbor.handle_frame(units.now, frame) == Handled::Ignored;
-            units.counters.drop_not_ours += u64::from(ignored);
+            match neighbor.handle_frame(units.now, frame) {
+                Handled::Ignored => units.counters.drop_not_ours += 1,
+                Handled::Consumed => {}
+                Handled::Disputed(conflict) => note_dispute(units, conflict),
+            }
             return;
         }
         Err(_) => {

@@ -5,6 +5,8 @@ mod v6;
 
 pub use v6::multicast_macs;
 
+use super::claim::Nonce;
+
 use core::net::IpAddr;
 use smoltcp::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr};
 
@@ -20,6 +22,7 @@ pub struct Link {
     pub mac: EthernetAddress,
     pub ip: IpAddr,
     pub vlan: Option<u16>,
+    pub nonce: Nonce,
 }
 
 /// An echo request to us.
@@ -44,6 +47,9 @@ pub struct Discovery {
     pub to_us: bool,
     /// It counts more than what was known before.
     pub overrides: bool,
+    /// Which host of those with its Ethernet address says so, where that can be told: an ARP request says it by its target
+    /// hardware address, which has no other meaning there, a packet of neighbor discovery by its option (RFC 7527).
+    pub nonce: Option<Nonce>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,6 +139,32 @@ impl Link {
             (IpAddr::V4(own), IpAddr::V4(ip)) => self.emit_arp_reply(buf, own, to.mac, ip),
             (IpAddr::V6(own), IpAddr::V6(ip)) => self.emit_advertisement(buf, own, to.mac, ip),
             _ => None,
+        }
+    }
+
+    /// Whether these are words of our own, come back by a loop of the network.
+    pub fn has_said(&self, said: &Discovery) -> bool {
+        said.mac == self.mac && said.nonce.is_none_or(|nonce| nonce.is_of(self.nonce))
+    }
+
+    /// Writes the question whether our own address is free, as [`Link::emit_request`].
+    pub fn emit_probe(&self, buf: &mut [u8]) -> Option<usize> {
+        match self.ip {
+            IpAddr::V4(own) => self.emit_arp_probe(buf, own),
+            IpAddr::V6(own) => self.emit_own_solicitation(buf, own),
+        }
+    }
+
+    /// Writes to everybody that our address is ours, as [`Link::emit_request`].
+    pub fn emit_announcement(&self, buf: &mut [u8]) -> Option<usize> {
+        match self.ip {
+            IpAddr::V4(own) => self.emit_arp_announcement(buf, own),
+            IpAddr::V6(own) => self.emit_advertisement(
+                buf,
+                own,
+                EthernetAddress::BROADCAST,
+                core::net::Ipv6Addr::UNSPECIFIED,
+            ),
         }
     }
 

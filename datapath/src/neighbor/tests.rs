@@ -1,4 +1,5 @@
 mod arp;
+mod claim;
 mod echo;
 mod hostile;
 mod ndp;
@@ -14,7 +15,14 @@ const PEER_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const SECOND_NS: u64 = 1_000_000_000;
 
 fn config() -> NeighborConfig {
-    NeighborConfig { mac: OUR_MAC, ip: IpAddr::V4(OUR_IP), vlan: None, capacity: 4 }
+    NeighborConfig {
+        mac: OUR_MAC,
+        ip: IpAddr::V4(OUR_IP),
+        vlan: None,
+        capacity: 4,
+        nonce: [0; 6],
+        defends: true,
+    }
 }
 
 fn neighbor() -> Neighbor {

@@ -109,7 +109,14 @@ impl<P: Port> Steered<P> {
         let inboxes: Arc<[Inbox]> = ports.iter().map(|port| Inbox::new(port.caps().max_frame)).collect();
         let steered = engines.into_iter().zip(ports).map(|(engine, inner)| {
             let mac = inner.caps().mac;
-            let link = NeighborConfig { mac, ip: config.ip, vlan: config.vlan, capacity: 1 };
+            let link = NeighborConfig {
+                mac,
+                ip: config.ip,
+                vlan: config.vlan,
+                capacity: 1,
+                nonce: [0; 6],
+                defends: false,
+            };
             let steered = Self {
                 inner,
                 judge: Judge { engine, udp_port: config.udp_port, link },

@@ -3,7 +3,6 @@
 use super::{Device, Inner, capture};
 use crate::driver::{Driver, EngineThread, SlowPath};
 use crate::error::Error;
-use crate::events::Events;
 use crate::nic::Driven;
 use crate::shared::Shared;
 use crate::spec::{DeviceSpec, Transport};
@@ -18,6 +17,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What a device is opened with, beside its string; made by [`Device::builder`].
 ///
@@ -101,7 +101,7 @@ impl DeviceBuilder {
     fn open_untold(&self, spec: &DeviceSpec) -> Result<Device, Error> {
         let builder = Self { driver: spec.driver.unwrap_or(self.driver), ..*self };
         let seed = getrandom::u64().map_err(Error::Random)?;
-        let config = EngineConfig { vlan: spec.vlan, seed, ..self.sizes };
+        let config = EngineConfig { vlan: spec.vlan, seed, host_nonce: host_nonce(), ..self.sizes };
         if let Transport::Sim { segment } = &spec.transport {
             let port = crate::sim::attach(segment, spec)?;
             let ip = spec.ip.unwrap_or(IpAddr::V4(Ipv4Addr::new(10, 77, 0, port.host())));
@@ -193,8 +193,7 @@ impl DeviceBuilder {
                 engine
             }
         };
-        let events = Events::new(engine.port().link_up());
-        let nic = Box::new(Driven { engine, hears: Vec::new(), events, fault_stats });
+        let nic = Box::new(Driven::new(engine, fault_stats));
         let shared = Arc::new(Shared::new(nic, config.acks));
         let thread = match self.driver {
             Driver::Inline => None,
@@ -215,6 +214,14 @@ impl DeviceBuilder {
         };
         Ok(Device { inner: Arc::new(inner) })
     }
+}
+
+/// The time, in units of 16 us since 1970: a number that no other host has, and the smaller the older the device is.
+pub(super) fn host_nonce() -> [u8; 6] {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let units = since_1970.as_nanos() / 16_000;
+    let [.., a, b, c, d, e, f] = units.to_be_bytes();
+    [a, b, c, d, e, f]
 }
 
 impl Device {

@@ -1,5 +1,6 @@
 //! Opening a device with several engines: a [`Device`] for each, on a queue of its own of the one port.
 
+use super::builder::host_nonce;
 use super::{Device, DeviceBuilder, capture};
 use crate::error::Error;
 use crate::spec::{DeviceSpec, Transport, driver_of_engine};
@@ -143,7 +144,7 @@ impl DeviceBuilder {
             parts.push((with_faults(port, &part)?, part));
         }
         let (ports, parts): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
-        let config = EngineConfig { ip, vlan: spec.vlan, ..self.sizes };
+        let config = EngineConfig { ip, vlan: spec.vlan, host_nonce: host_nonce(), ..self.sizes };
         let steering = SteerConfig { ip, vlan: config.vlan, udp_port: config.udp_port };
         let steered = Steered::over(ports, &steering).unwrap_or_default();
         let open = |((engine, port), part): ((EngineId, Steered<Box<dyn QueuePort>>), DeviceSpec)| {

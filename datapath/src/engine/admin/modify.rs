@@ -145,8 +145,12 @@ impl<P: Port> Engine<P> {
     }
 
     fn next_hop(&mut self, av: &AddressVector, own: [u8; 6]) -> Result<[u8; 6], ModifyError> {
-        if av.dst_ip == self.config.ip {
+        let own_ip = self.config.ip;
+        if av.dst_ip == own_ip {
             return Ok(own);
+        }
+        if let Some(mac) = self.neighbor.address_holder() {
+            return Err(ModifyError::AddressTaken { ip: own_ip, mac });
         }
         if let Some(mac) = av.dst_mac {
             return Ok(mac);
@@ -154,6 +158,7 @@ impl<P: Port> Engine<P> {
         match self.neighbor.resolve(self.units.now, av.dst_ip) {
             Resolution::Known(mac) => Ok(mac),
             Resolution::Pending => Err(ModifyError::ResolvingNeighbor(av.dst_ip)),
+            Resolution::AddressTaken(mac) => Err(ModifyError::AddressTaken { ip: own_ip, mac }),
             Resolution::Unreachable => Err(ModifyError::Unreachable(av.dst_ip)),
             Resolution::OtherFamily => Err(ModifyError::Unsupported("an address vector of two families")),
         }

@@ -1,6 +1,6 @@
 //! IPv4: ARP and ICMP.
 
-use super::{Discovery, DiscoveryKind, Echo, Incoming, Link, is_host, is_one};
+use super::{Discovery, DiscoveryKind, Echo, Incoming, Link, Nonce, is_host, is_one};
 use core::net::{IpAddr, Ipv4Addr};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
@@ -15,8 +15,8 @@ pub fn parse_arp(own: Ipv4Addr, payload: &[u8]) -> Incoming<'_> {
         operation,
         source_hardware_addr: mac,
         source_protocol_addr: ip,
+        target_hardware_addr,
         target_protocol_addr: target,
-        ..
     }) = ArpRepr::parse(&packet)
     else {
         return Incoming::Malformed;
@@ -29,7 +29,9 @@ pub fn parse_arp(own: Ipv4Addr, payload: &[u8]) -> Incoming<'_> {
     if !is_one(mac) || !(is_host(IpAddr::V4(ip)) || ip.is_unspecified()) {
         return Incoming::Malformed;
     }
-    Incoming::Discovery(Discovery { kind, mac, ip: IpAddr::V4(ip), to_us: target == own, overrides: true })
+    let nonce = (kind == DiscoveryKind::Request).then_some(Nonce(target_hardware_addr.0));
+    let (ip, to_us) = (IpAddr::V4(ip), target == own);
+    Incoming::Discovery(Discovery { kind, mac, ip, to_us, overrides: true, nonce })
 }
 
 pub fn parse_packet(own: Ipv4Addr, mac: EthernetAddress, payload: &[u8]) -> Incoming<'_> {
@@ -57,10 +59,19 @@ pub fn parse_packet(own: Ipv4Addr, mac: EthernetAddress, payload: &[u8]) -> Inco
 
 impl Link {
     pub(super) fn emit_arp_request(&self, buf: &mut [u8], own: Ipv4Addr, ip: Ipv4Addr) -> Option<usize> {
-        let nobody = EthernetAddress::default();
-        self.emit_arp(buf, EthernetAddress::BROADCAST, ArpOperation::Request, own, (nobody, ip))
+        let us = EthernetAddress(self.nonce.0);
+        self.emit_arp(buf, EthernetAddress::BROADCAST, ArpOperation::Request, own, (us, ip))
     }
 
+    pub(super) fn emit_arp_probe(&self, buf: &mut [u8], own: Ipv4Addr) -> Option<usize> {
+        self.emit_arp_request(buf, Ipv4Addr::UNSPECIFIED, own)
+    }
+
+    pub(super) fn emit_arp_announcement(&self, buf: &mut [u8], own: Ipv4Addr) -> Option<usize> {
+        self.emit_arp_request(buf, own, own)
+    }
+
+    /// To the host that asked; to everybody if it has our Ethernet address, which a switch would send back to us.
     pub(super) fn emit_arp_reply(
         &self,
         buf: &mut [u8],
@@ -68,6 +79,9 @@ impl Link {
         mac: EthernetAddress,
         ip: Ipv4Addr,
     ) -> Option<usize> {
+        if mac == self.mac {
+            return self.emit_arp_announcement(buf, own);
+        }
         self.emit_arp(buf, mac, ArpOperation::Reply, own, (mac, ip))
     }
 

@@ -1,6 +1,6 @@
 //! IPv6: neighbor discovery (RFC 4861) and ICMPv6 echo. What a received packet of discovery must be is that RFC's 7.1.
 
-use super::{Cast, Discovery, DiscoveryKind, Echo, Incoming, Link, is_host, is_one};
+use super::{Cast, Discovery, DiscoveryKind, Echo, Incoming, Link, Nonce, is_host, is_one};
 use core::net::{IpAddr, Ipv6Addr};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
@@ -11,6 +11,11 @@ use smoltcp::wire::{
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xFF02, 0, 0, 0, 0, 0, 0, 1);
 /// That of packets of discovery, which nobody off the link can have.
 const HOP_LIMIT_ON_LINK: u8 = 255;
+
+/// Type of the option that holds a nonce (RFC 7527); its length, in units of 8 bytes, is 1.
+const OPTION_NONCE: u8 = 14;
+/// Bytes of a solicitation or an advertisement before its options.
+const OPTIONS: usize = 24;
 
 /// The multicast address of those hosts whose addresses end as `ip` does, to which questions for it go.
 const fn solicited_node(ip: Ipv6Addr) -> Ipv6Addr {
@@ -67,7 +72,8 @@ pub fn parse_packet(own: Ipv6Addr, cast: Cast, mac: EthernetAddress, payload: &[
                 }
                 _ => None,
             };
-            said.map_or(Incoming::Malformed, Incoming::Discovery)
+            let nonce = nonce(packet.payload());
+            said.map_or(Incoming::Malformed, |said| Incoming::Discovery(Discovery { nonce, ..said }))
         }
         _ => Incoming::Malformed,
     }
@@ -92,6 +98,7 @@ fn solicitation(
         ip: IpAddr::V6(src),
         to_us: target == own,
         overrides: true,
+        nonce: None,
     })
 }
 
@@ -111,7 +118,20 @@ fn advertisement(
         ip: IpAddr::V6(target),
         to_us: !dst.is_multicast(),
         overrides: flags.contains(NdiscNeighborFlags::OVERRIDE),
+        nonce: None,
     })
+}
+
+/// The nonce of a solicitation or an advertisement.
+fn nonce(icmp: &[u8]) -> Option<Nonce> {
+    let mut options = icmp.get(OPTIONS..)?;
+    while let [kind, units, rest @ ..] = options {
+        if (*kind, *units) == (OPTION_NONCE, 1) {
+            return rest.first_chunk().copied().map(Nonce);
+        }
+        options = options.get(usize::from((*units).max(1)) * 8..)?;
+    }
+    None
 }
 
 /// The Ethernet address in an option.
@@ -124,10 +144,29 @@ impl Link {
     pub(super) fn emit_solicitation(&self, buf: &mut [u8], own: Ipv6Addr, target: Ipv6Addr) -> Option<usize> {
         let repr = NdiscRepr::NeighborSolicit { target_addr: target, lladdr: Some(self.mac.into()) };
         let group = solicited_node(target);
-        self.emit_icmp(buf, group_mac(group), (own, group), HOP_LIMIT_ON_LINK, &Icmpv6Repr::Ndisc(repr))
+        self.emit_discovery(buf, group_mac(group), (own, group), &[], repr)
     }
 
-    /// To who asked; to everybody if that is a host which is about to take our address.
+    /// Whether our own address is free.
+    pub(super) fn emit_own_solicitation(&self, buf: &mut [u8], own: Ipv6Addr) -> Option<usize> {
+        let repr = NdiscRepr::NeighborSolicit { target_addr: own, lladdr: None };
+        let group = solicited_node(own);
+        let flow = (Ipv6Addr::UNSPECIFIED, group);
+        self.emit_discovery(
+            buf,
+            group_mac(group),
+            flow,
+            self.nonce_option().as_ref().map_or(&[][..], |option| &option[..]),
+            repr,
+        )
+    }
+
+    fn nonce_option(&self) -> Option<[u8; 8]> {
+        let [a, b, c, d, e, f] = self.nonce.0;
+        (!self.nonce.is_of(Nonce::NONE)).then_some([OPTION_NONCE, 1, a, b, c, d, e, f])
+    }
+
+    /// To the host that asked; to everybody if that is one which is about to take our address.
     pub(super) fn emit_advertisement(
         &self,
         buf: &mut [u8],
@@ -135,17 +174,23 @@ impl Link {
         mac: EthernetAddress,
         ip: Ipv6Addr,
     ) -> Option<usize> {
-        let (mac, dst, solicited) = if ip.is_unspecified() {
-            (group_mac(ALL_NODES), ALL_NODES, NdiscNeighborFlags::empty())
+        let option = self.nonce_option();
+        let (mac, dst, solicited, option) = if ip.is_unspecified() {
+            (
+                group_mac(ALL_NODES),
+                ALL_NODES,
+                NdiscNeighborFlags::empty(),
+                option.as_ref().map_or(&[][..], |option| &option[..]),
+            )
         } else {
-            (mac, ip, NdiscNeighborFlags::SOLICITED)
+            (mac, ip, NdiscNeighborFlags::SOLICITED, &[][..])
         };
         let repr = NdiscRepr::NeighborAdvert {
             flags: NdiscNeighborFlags::OVERRIDE | solicited,
             target_addr: own,
             lladdr: Some(self.mac.into()),
         };
-        self.emit_icmp(buf, mac, (own, dst), HOP_LIMIT_ON_LINK, &Icmpv6Repr::Ndisc(repr))
+        self.emit_discovery(buf, mac, (own, dst), option, repr)
     }
 
     pub(super) fn emit_echo_reply_v6(
@@ -156,24 +201,38 @@ impl Link {
         echo: &Echo<'_>,
     ) -> Option<usize> {
         let repr = Icmpv6Repr::EchoReply { ident: echo.ident, seq_no: echo.seq_no, data: echo.data };
-        self.emit_icmp(buf, echo.mac, (own, dst), 64, &repr)
+        self.emit_icmp(buf, echo.mac, (own, dst), 64, (&repr, &[]))
     }
 
+    fn emit_discovery(
+        &self,
+        buf: &mut [u8],
+        mac: EthernetAddress,
+        flow: (Ipv6Addr, Ipv6Addr),
+        option: &[u8],
+        repr: NdiscRepr<'_>,
+    ) -> Option<usize> {
+        self.emit_icmp(buf, mac, flow, HOP_LIMIT_ON_LINK, (&Icmpv6Repr::Ndisc(repr), option))
+    }
+
+    /// The option goes behind what smoltcp writes.
     fn emit_icmp(
         &self,
         buf: &mut [u8],
         mac: EthernetAddress,
         (src_addr, dst_addr): (Ipv6Addr, Ipv6Addr),
         hop_limit: u8,
-        icmp: &Icmpv6Repr<'_>,
+        (icmp, option): (&Icmpv6Repr<'_>, &[u8]),
     ) -> Option<usize> {
-        let payload_len = icmp.buffer_len();
+        let payload_len = icmp.buffer_len() + option.len();
         let ip = Ipv6Repr { src_addr, dst_addr, next_header: IpProtocol::Icmpv6, payload_len, hop_limit };
         let packet_len = ip.buffer_len() + payload_len;
         let (payload, len) = self.emit_ethernet(buf, mac, EthernetProtocol::Ipv6, packet_len)?;
         let mut packet = Ipv6Packet::new_unchecked(payload);
         ip.emit(&mut packet);
-        let mut body = Icmpv6Packet::new_unchecked(packet.payload_mut());
+        let body = packet.payload_mut();
+        body[icmp.buffer_len()..].copy_from_slice(option);
+        let mut body = Icmpv6Packet::new_unchecked(body);
         icmp.emit(&src_addr, &dst_addr, &mut body, &ChecksumCapabilities::default());
         Some(len)
     }

@@ -94,16 +94,18 @@ fn announcements_update_an_entry() {
 }
 
 #[test]
-fn whoever_claims_our_address_is_counted_and_ignored() {
+fn whoever_claims_our_address_is_counted_and_not_believed() {
     let mut neighbor = neighbor();
-    for operation in [1, 2] {
+    for (operation, told) in [(1, Some(AddressConflict { mac: PEER_MAC, ours: true })), (2, None)] {
         let claim = arp([0xFF; 6], operation, (PEER_MAC, OUR_IP), ([0; 6], OUR_IP));
-        assert_eq!(neighbor.handle_frame(Time::ZERO, &claim), Handled::Consumed);
+        assert_eq!(neighbor.handle_frame(Time::ZERO, &claim), Handled::Disputed(told));
     }
     let echo_of_ours = arp([0xFF; 6], 1, (OUR_MAC, OUR_IP), ([0; 6], PEER_IP));
     neighbor.handle_frame(Time::ZERO, &echo_of_ours);
     assert_eq!(neighbor.stats().conflicts, 2);
     assert_eq!(neighbor.resolve(Time::ZERO, IpAddr::V4(OUR_IP)), Resolution::Known(OUR_MAC));
+    let defence = arp([0xFF; 6], 1, (OUR_MAC, OUR_IP), ([0; 6], OUR_IP));
+    assert_eq!(transmit(&mut neighbor, Time::ZERO), Some(defence));
     assert_eq!(transmit(&mut neighbor, Time::ZERO), None);
 }
 

@@ -117,6 +117,23 @@ fn a_host_about_to_take_our_address_is_told_before_everybody() {
     assert_eq!(take(&mut neighbor, &probe), Some(answer));
 }
 
+/// With the option of RFC 7527 and none of the other kind, as RFC 4861 wants it of a host without an address.
+#[test]
+fn our_own_address_is_asked_for_with_a_nonce() {
+    let nonce = [0x81, 2, 3, 4, 5, 6];
+    let mut neighbor = Neighbor::new(&NeighborConfig { nonce, ..v6() });
+    neighbor.claim_address();
+    let question = [body(135, 0, OURS, None), [&[14, 1][..], &nonce].concat()].concat();
+    let probe = icmp((OUR_GROUP_MAC, OUR_MAC), (Ipv6Addr::UNSPECIFIED, OUR_GROUP), 255, question);
+    assert_eq!(transmit(&mut neighbor, Time::ZERO), Some(probe.clone()));
+    let mut holder = Neighbor::new(&NeighborConfig { nonce: [7; 6], ..v6() });
+    let answer = take(&mut holder, &probe).expect("an answer to everybody");
+    let held = [body(136, OVERRIDE, OURS, Some(OUR_MAC)), [&[14, 1][..], &[7; 6]].concat()].concat();
+    assert_eq!(answer, icmp((ALL_NODES_MAC, OUR_MAC), (OURS, ALL_NODES), 255, held));
+    let lost = AddressConflict { mac: OUR_MAC, ours: false };
+    assert_eq!(neighbor.handle_frame(Time::ZERO, &answer), Handled::Disputed(Some(lost)));
+}
+
 #[test]
 fn a_host_that_asks_us_while_we_look_for_it_is_found() {
     let mut neighbor = Neighbor::new(&v6());

@@ -1,0 +1,62 @@
+//! Two hosts with one IP address (protocol.md 1.13), as their programs see it.
+
+#[macro_use]
+#[path = "support/drivers.rs"]
+mod drivers;
+#[path = "support/host.rs"]
+#[expect(dead_code, reason = "what other tests need of it")]
+mod host;
+
+use host::wait::PATIENCE;
+use std::time::{Duration, Instant};
+use verbs_api::{AsyncEvent, Device, Driver};
+
+/// Two hosts with one address, the first of which has it already.
+fn two_with_one_address(name: &str, ip: &str, driver: Driver) -> [Device; 2] {
+    let open = |mac: &str| {
+        let text = format!("sim:{name}-{driver:?},ip={ip},mac=02:00:00:00:00:{mac}");
+        Device::builder().driver(driver).open(&text).expect("a device")
+    };
+    // Somebody must be there for the link to come up.
+    let other = Device::open(&format!("sim:{name}-{driver:?}")).expect("a device");
+    let older = open("07");
+    // The other one may come when it has asked: it is the newer one then.
+    let deadline = Instant::now() + PATIENCE;
+    while older.counters().tx_neighbor == 0 && Instant::now() < deadline {
+        assert_eq!(older.wait_event(Duration::from_millis(1)).expect("a descriptor"), None);
+    }
+    drop(other);
+    [older, open("08")]
+}
+
+with_both_drivers! {
+fn the_newer_host_is_told_that_its_address_is_taken(driver: Driver) {
+    for (name, ip, other) in [("twins", "10.77.0.7", "10.77.0.9"), ("twins6", "fd00::7", "fd00::9")] {
+        let [older, newer] = two_with_one_address(name, ip, driver);
+        let until_told = || {
+            let deadline = Instant::now() + PATIENCE;
+            loop {
+                assert_eq!(older.wait_event(Duration::from_millis(1)).expect("a descriptor"), None);
+                if let Some(event) = newer.wait_event(Duration::from_millis(1)).expect("a descriptor") {
+                    return event;
+                }
+                assert!(Instant::now() < deadline, "not told");
+            }
+        };
+        assert_eq!(until_told(), AsyncEvent::AddressConflict { mac: older.mac(), ours: false });
+        assert_eq!((newer.address_holder(), older.address_holder()), (Some(older.mac()), None));
+        assert!(newer.counters().address_disputes > 0);
+        let pd = newer.alloc_pd();
+        let refused = pd.create_ah_to(other.parse().expect("an address"));
+        let refused = refused.expect_err("no neighbor is found").to_string();
+        assert_eq!(
+            refused,
+            format!(
+                "{ip} is the address of another host, too, the one with the Ethernet address 02:00:00:00:00:07: give one of \
+                 them another ip="
+            )
+        );
+    }
+}
+
+}
