@@ -15,6 +15,7 @@ pub mod qp;
 pub mod qpn;
 pub mod queue;
 pub mod sched;
+pub mod seed;
 pub mod slow_path;
 pub mod stream;
 pub mod time;

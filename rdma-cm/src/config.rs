@@ -10,8 +10,8 @@ pub struct Config {
     pub ip: IpAddr,
     /// GUID of its device.
     pub ca_guid: u64,
-    /// State of the generator of connection numbers and transactions; take it from the operating system's.
-    pub seed: u64,
+    /// Connection numbers and transactions are drawn from it; take it from the operating system.
+    pub seed: [u8; 32],
     /// Time after which an unanswered message is sent again the first time; it doubles each time. Default 20 ms.
     pub retry_first: Duration,
     /// The longest such time, which peers are told as the time in which they are to answer. Default 1 s.
@@ -36,7 +36,7 @@ pub struct Config {
 impl Config {
     /// Usable times and limits.
     #[must_use]
-    pub const fn new(ip: IpAddr, ca_guid: u64, seed: u64) -> Self {
+    pub const fn new(ip: IpAddr, ca_guid: u64, seed: [u8; 32]) -> Self {
         Self {
             ip,
             ca_guid,

@@ -98,7 +98,7 @@ impl Manager {
             listeners_begun: 0,
             output: VecDeque::new(),
             events: VecDeque::new(),
-            random: Random(config.seed),
+            random: Random::new(config.seed),
             stats: Stats::default(),
             config,
         }

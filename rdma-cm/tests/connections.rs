@@ -333,7 +333,7 @@ fn a_peer_that_began_anew_ends_its_old_connection() {
     net.run(MS);
     assert_eq!(seen(&net, 1), [Seen::Up]);
     // The host is started again, and by chance its queue pair has the same number.
-    net.hosts[0].cm = Manager::new(Config { seed: 99, ..config(1) });
+    net.hosts[0].cm = Manager::new(Config { seed: [99; 32], ..config(1) });
     net.hosts[0].seen.clear();
     net.connect_by(0, &terms(77), b"").expect("begun");
     net.run(MS);
@@ -350,7 +350,7 @@ fn a_reply_to_who_is_gone_is_refused() {
     net.drop = Box::new(|_, name, count| name == "REP" && count == 0);
     net.connect(0);
     net.run(MS);
-    net.hosts[0].cm = Manager::new(Config { seed: 99, ..config(1) });
+    net.hosts[0].cm = Manager::new(Config { seed: [99; 32], ..config(1) });
     net.run(SECOND);
     assert_eq!(rejected(&net, 1), [RejReason::INVALID_COMM_ID]);
 }

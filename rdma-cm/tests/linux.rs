@@ -29,7 +29,7 @@ fn rping() -> Vec<Mad> {
 }
 
 fn manager(ip: [u8; 4]) -> Manager {
-    Manager::new(Config::new(IpAddr::from(ip), 7, 7))
+    Manager::new(Config::new(IpAddr::from(ip), 7, [7; 32]))
 }
 
 fn terms() -> Terms {

@@ -25,7 +25,7 @@ use datapath::engine::{EngineConfig, EngineMemory, ModifyError, QpReport, Turn, 
 use datapath::port::fault::FaultStats;
 use datapath::port::{Port, PortCaps, PortStats};
 use datapath::queue::Handed;
-use std::sync::atomic::{AtomicU64, Ordering};
+use datapath::seed::Numbers;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use wire::Pmtu;
 
@@ -52,7 +52,7 @@ struct Inner {
     /// The MTU that a peer's port must have, too, in bytes.
     link_mtu: Option<u16>,
     /// State of the generator of first PSNs.
-    psns: AtomicU64,
+    psns: Mutex<Numbers>,
     /// Tells who asks what goes on here.
     stat: Option<StatServer>,
     /// Tells of asynchronous events, once somebody wants to know.
@@ -333,13 +333,9 @@ impl Device {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// A first PSN that no late packet of another connection is likely to fit (SplitMix64).
+    /// A first PSN that no late packet of another connection is likely to fit, and that nobody guesses.
     pub(crate) fn new_psn(&self) -> u32 {
-        const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
-        let mut z = self.inner.psns.fetch_add(GAMMA, Ordering::Relaxed).wrapping_add(GAMMA);
-        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        let [a, b, c, ..] = (z ^ z >> 31).to_le_bytes();
-        u32::from_le_bytes([a, b, c, 0])
+        let mut psns = self.inner.psns.lock().unwrap_or_else(PoisonError::into_inner);
+        psns.next_u32() & 0x00FF_FFFF
     }
 }

@@ -192,8 +192,11 @@ const MUTABLE: [usize; 7] = [15, 22, 24, 25, 40, 41, 46];
 fn a_malformed_packet_is_dropped_and_counted_and_changes_nothing() {
     let segment = Arc::new(Segment::new(1200));
     let mut hosts = [1, 2].map(|host: u8| {
-        let config =
-            EngineConfig { ip: [10, 77, 0, host].into(), seed: host.into(), ..EngineConfig::default() };
+        let config = EngineConfig {
+            ip: [10, 77, 0, host].into(),
+            seed: u64::from(host).into(),
+            ..EngineConfig::default()
+        };
         Host::new(Device::from_port(segment.attach(None).expect("room"), config).expect("a device"))
     });
     let mut raw = Raw(segment.attach(None).expect("room"));

@@ -44,8 +44,11 @@ impl End {
         let eal = Eal::start(&config_of_eal).expect("DPDK starts");
         let port = DpdkPort::memif(eal, &config).expect("a port");
         let pool = port.eth().pool().clone();
-        let config =
-            EngineConfig { ip: [10, 77, 0, host].into(), seed: host.into(), ..EngineConfig::default() };
+        let config = EngineConfig {
+            ip: [10, 77, 0, host].into(),
+            seed: u64::from(host).into(),
+            ..EngineConfig::default()
+        };
         let device = Device::from_port(port, config).expect("a device");
         Self { device, buffers: Box::new(move || pool.in_use()) }
     }

@@ -189,8 +189,11 @@ struct Host {
 const LEN: usize = 1 << 19;
 
 fn host(port: SimPort, number: u8) -> Host {
-    let config =
-        EngineConfig { ip: [10, 77, 0, number].into(), seed: number.into(), ..EngineConfig::default() };
+    let config = EngineConfig {
+        ip: [10, 77, 0, number].into(),
+        seed: u64::from(number).into(),
+        ..EngineConfig::default()
+    };
     let device = Device::from_port(port, config).expect("a device");
     let (pd, cq) = (device.alloc_pd(), device.create_cq(64).expect("a queue"));
     let register = || pd.register(LEN, Access::LOCAL_WRITE | Access::REMOTE_WRITE).expect("memory");

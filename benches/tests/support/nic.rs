@@ -24,7 +24,8 @@ impl Nic {
         let port = verbs_api::open_port(&spec).expect("a port");
         let pool = port.eth.pool().clone();
         let ip = spec.ip.expect("an address");
-        let config = EngineConfig { ip, seed: std::process::id().into(), ..EngineConfig::default() };
+        let config =
+            EngineConfig { ip, seed: u64::from(std::process::id()).into(), ..EngineConfig::default() };
         let device = Device::from_port(DpdkPort::over(port), config).expect("a device");
         Self { device, pool: Some(pool) }
     }

@@ -2,6 +2,7 @@
 
 use crate::qpn::EngineId;
 use crate::sched::SchedulerConfig;
+use crate::seed::Seed;
 use crate::stream::{RtoConfig, SEQUENCE_LIMIT, sequence_window};
 use core::net::{IpAddr, Ipv4Addr};
 use sr_recovery::SlowPathConfig;
@@ -59,8 +60,10 @@ pub struct EngineConfig {
     pub acks: AckTiming,
     /// Which of the engines of its device it is: part of its QPNs.
     pub engine: EngineId,
-    /// Makes the rest of the QPNs.
-    pub seed: u64,
+    /// Makes the rest of the QPNs, and the first PSNs of connections.
+    pub seed: Seed,
+    /// Makes the keys of memory. It is another one than `seed`: peers see QPNs and PSNs, and keys are granted.
+    pub key_seed: Seed,
     /// A number that no other host has, the smaller the older the device is; its engines have the same. It says which of two hosts
     /// with one address keeps it (docs/protocol.md 1.13). The first bit does not count. Zeros: there is none.
     pub host_nonce: [u8; 6],
@@ -84,7 +87,8 @@ impl Default for EngineConfig {
             scheduler: SchedulerConfig::default(),
             acks: AckTiming::default(),
             engine: EngineId::default(),
-            seed: 0,
+            seed: Seed::from(0),
+            key_seed: Seed::from(0),
             host_nonce: [0; 6],
         }
     }

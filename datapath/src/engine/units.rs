@@ -52,7 +52,7 @@ impl Units {
         Self {
             now: Time::ZERO,
             turn: 0,
-            memory: MemoryTable::new(config.max_mrs, config.seed),
+            memory: MemoryTable::new(config.max_mrs, config.key_seed),
             addresses: AddressTable::new(config.max_ahs),
             cqs: Vec::new(),
             srqs: Srqs::default(),

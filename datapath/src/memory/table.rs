@@ -5,6 +5,7 @@ mod window;
 pub use window::{BindError, Binding, WindowType};
 
 use super::{Access, Backing, Mapped};
+use crate::seed::{Numbers, Purpose, Seed};
 use core::ptr::NonNull;
 use std::sync::Arc;
 use window::Window;
@@ -117,23 +118,11 @@ struct Region {
     backing: Arc<dyn Backing>,
 }
 
-/// Tells the keys of an engine from the other numbers that its seed makes.
-const KEY_STREAM: u64 = 0x6B65_7973_6B65_7973;
-/// SplitMix64: the step of the state, and the mix that makes a number of it.
-const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
-
-const fn mix(mut z: u64) -> u64 {
-    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ z >> 31
-}
-
 /// The registered regions of one engine.
 pub struct MemoryTable {
     entries: Vec<Slot>,
     free: Vec<u32>,
-    /// State of the generator of keys.
-    keys: u64,
+    keys: Numbers,
     /// Windows that show something to one queue pair.
     bound: usize,
 }
@@ -160,17 +149,16 @@ impl MemoryTable {
     /// A table for `capacity` regions (at most 2^24, the width of a key's index). `seed` draws the entries and the keys,
     /// so that a peer cannot count from a key that it was given to one that it was not (docs/security.md).
     #[must_use]
-    pub fn new(capacity: usize, seed: u64) -> Self {
+    pub fn new(capacity: usize, seed: Seed) -> Self {
         let capacity = u32::try_from(capacity.min(1 << 24)).unwrap_or(1 << 24);
         let entries = (0..capacity).map(|_| Slot::default()).collect();
-        Self { entries, free: (0..capacity).collect(), keys: seed ^ KEY_STREAM, bound: 0 }
+        Self { entries, free: (0..capacity).collect(), keys: seed.numbers(Purpose::Keys), bound: 0 }
     }
 
     /// A free entry and a key for it that is neither 0 nor the last one. The key 0 of entry 0 would be the number 0,
     /// which users take for "no key".
     fn draw(&mut self) -> Option<(u32, u8)> {
-        self.keys = self.keys.wrapping_add(GAMMA);
-        let [k0, k1, _, _, i0, i1, i2, i3] = mix(self.keys).to_le_bytes();
+        let [k0, k1, _, _, i0, i1, i2, i3] = self.keys.next_u64().to_le_bytes();
         let pick = u32::from_le_bytes([i0, i1, i2, i3]) as usize % self.free.len().max(1);
         let index = (pick < self.free.len()).then(|| self.free.swap_remove(pick))?;
         let slot = &mut self.entries[index as usize];

@@ -1,11 +1,12 @@
 use super::*;
+use crate::seed::{Purpose, Seed};
 use std::sync::Arc;
 
 const PD: ProtectionDomainId = ProtectionDomainId(1);
 const RW: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE);
 
 fn table_with(len: usize, iova: u64, access: Access) -> (MemoryTable, MemoryKey) {
-    let mut table = MemoryTable::new(4, 7);
+    let mut table = MemoryTable::new(4, 7.into());
     let key = table.register(PD, Arc::new(HeapBacking::new(len)), iova, access).unwrap();
     (table, key)
 }
@@ -83,7 +84,7 @@ fn keys_domains_and_permissions_are_checked() {
 
 #[test]
 fn registration_refuses_what_cannot_be() {
-    let mut table = MemoryTable::new(1, 7);
+    let mut table = MemoryTable::new(1, 7.into());
     let backing = || Arc::new(HeapBacking::new(8));
     let refused = table.register(PD, backing(), 0, Access::REMOTE_WRITE);
     assert_eq!(refused, Err(RegisterError::InconsistentAccess(Access::REMOTE_WRITE)));
@@ -96,7 +97,7 @@ fn registration_refuses_what_cannot_be() {
 #[test]
 fn keys_cannot_be_counted_and_are_never_zero_nor_used_twice_in_a_row() {
     let draw = |seed| {
-        let mut table = MemoryTable::new(4096, seed);
+        let mut table = MemoryTable::new(4096, Seed::from(seed));
         let register = |_| table.register(PD, Arc::new(HeapBacking::new(8)), 0, RW).unwrap().0;
         (0..4096).map(register).collect::<Vec<_>>()
     };
@@ -107,7 +108,7 @@ fn keys_cannot_be_counted_and_are_never_zero_nor_used_twice_in_a_row() {
         keys.windows(2).map(|two| two[1].wrapping_sub(two[0])).collect();
     assert!(steps.len() > 3500, "only {} steps between 4096 keys", steps.len());
     assert!(keys.iter().all(|key| key & 0xFF != 0));
-    let mut table = MemoryTable::new(1, 3);
+    let mut table = MemoryTable::new(1, 3.into());
     let mut last = MemoryKey(0);
     for _ in 0..2000 {
         let key = table.register(PD, Arc::new(HeapBacking::new(8)), 0, RW).unwrap();
@@ -117,10 +118,50 @@ fn keys_cannot_be_counted_and_are_never_zero_nor_used_twice_in_a_row() {
     }
 }
 
+/// What a peer sees of an engine when it connects: first PSNs.
+fn psns(seed: Seed) -> [u32; 4] {
+    let mut numbers = seed.numbers(Purpose::Psns);
+    [(); 4].map(|()| numbers.next_u32() & 0x00FF_FFFF)
+}
+
+/// Of seeds that are few enough to try each, the one with these first PSNs.
+fn solve(seen: [u32; 4]) -> Option<Seed> {
+    (0..1 << 16).map(|number: u64| number.into()).find(|seed| psns(*seed) == seen)
+}
+
+/// The first keys of an engine whose keys come from that seed.
+fn keys(seed: Seed) -> [u32; 8] {
+    let mut table = MemoryTable::new(4096, seed);
+    [(); 8].map(|()| table.register(PD, Arc::new(HeapBacking::new(8)), 0, RW).unwrap().0)
+}
+
+#[test]
+fn who_solves_for_the_seed_of_psns_does_not_know_a_key() {
+    let (seed, key_seed) = (Seed::from(0xBEEF), Seed::from(0x1_2345_6789));
+    let solved = solve(psns(seed)).expect("the seed of the PSNs is one of few");
+    assert_eq!(solved, seed, "the solver works");
+    let (guesses, granted) = (keys(solved), keys(key_seed));
+    assert!(granted.iter().all(|key| !guesses.contains(key)), "{guesses:x?} and {granted:x?}");
+    // The one mistake that there is to make: one seed for both.
+    assert_eq!(guesses, keys(seed));
+}
+
+#[test]
+fn numbers_of_one_purpose_are_none_of_another() {
+    let draw = |purpose| {
+        let mut numbers = Seed::from(7).numbers(purpose);
+        [(); 64].map(|()| numbers.next_u32())
+    };
+    let (keys, qpns, psns) = (draw(Purpose::Keys), draw(Purpose::Qpns), draw(Purpose::Psns));
+    assert!(qpns.iter().chain(&psns).all(|number| !keys.contains(number)));
+    assert!(qpns.iter().all(|number| !psns.contains(number)));
+    assert_eq!(format!("{:?}", Seed::from(7)), "Seed(..)");
+}
+
 #[test]
 fn a_key_that_ended_is_not_the_next_one_after_a_change_that_was_refused() {
     for seed in 0..4096 {
-        let mut table = MemoryTable::new(1, seed);
+        let mut table = MemoryTable::new(1, Seed::from(seed));
         let backing = || Arc::new(HeapBacking::new(64));
         let ended = table.register(PD, backing(), 0x1000, RW).unwrap();
         let refused = table.reregister(ended, None, None, Some(Access::REMOTE_WRITE));

@@ -4,6 +4,7 @@ use super::context::{QpCold, Qpc, ResponseLives};
 use crate::prefetch;
 use crate::qpn::{EngineId, FIRST_FREE_QPN, QPN_BITS};
 use crate::sched::SchedFlags;
+use crate::seed::{Purpose, Seed};
 use sr_recovery::Generation;
 use std::collections::VecDeque;
 
@@ -31,10 +32,10 @@ pub(crate) struct QpTable {
 impl QpTable {
     /// A table for `capacity` queue pairs of that engine; `seed` makes the QPNs.
     #[must_use]
-    pub fn new(capacity: u32, engine: EngineId, seed: u64, vacant: impl Fn() -> Qpc) -> Self {
+    pub fn new(capacity: u32, engine: EngineId, seed: Seed, vacant: impl Fn() -> Qpc) -> Self {
         let capacity = capacity.clamp(1, 1 << 20);
         let slot_bits = capacity.next_power_of_two().trailing_zeros();
-        let [salt, ..] = halves_of(seed);
+        let salt = seed.numbers(Purpose::Qpns).next_u32();
         Self {
             hot: (0..capacity).map(|_| vacant()).collect(),
             cold: Vec::with_capacity(capacity as usize),
@@ -238,10 +239,4 @@ impl QpTable {
     pub(crate) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
         (0u32..).zip(&self.cold).filter(|(_, cold)| cold.is_some()).map(|(slot, _)| slot)
     }
-}
-
-/// The two halves of a 64-bit seed.
-#[expect(clippy::cast_possible_truncation, reason = "halves are wanted")]
-const fn halves_of(seed: u64) -> [u32; 2] {
-    [(seed >> 32) as u32, seed as u32]
 }

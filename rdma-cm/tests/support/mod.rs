@@ -18,7 +18,7 @@ pub fn ip(host: u8) -> IpAddr {
 }
 
 pub fn config(host: u8) -> Config {
-    Config::new(ip(host), u64::from(host) << 32 | 7, u64::from(host) * 0x1234_5678_9ABC)
+    Config::new(ip(host), u64::from(host) << 32 | 7, [host; 32])
 }
 
 /// A queue pair with this number.

@@ -154,7 +154,8 @@ impl Rig {
             vlan: self.options.vlan,
             scheduler: self.options.scheduler,
             acks: self.options.acks,
-            seed: crate::rng::splitmix64(self.options.seed ^ id.0 as u64),
+            seed: crate::rng::splitmix64(self.options.seed ^ id.0 as u64).into(),
+            key_seed: crate::rng::splitmix64(!self.options.seed ^ id.0 as u64).into(),
             ..EngineConfig::default()
         };
         let (mut engine, slow_path) = slow_path::engine_with(self.options.slow_path, port, config)

@@ -82,7 +82,8 @@ pub(crate) struct Service {
 impl Service {
     /// Takes queue pair 1.
     pub fn start(device: &Device) -> Result<Arc<Self>, Error> {
-        let seed = getrandom::u64().map_err(Error::Random)?;
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(Error::Random)?;
         let config = Config::new(device.ip(), device.query().node_guid, seed);
         let state = State {
             manager: Manager::new(config),

@@ -13,8 +13,8 @@ use datapath::engine::{AckTiming, Engine, EngineConfig};
 use datapath::port::Port;
 use datapath::port::fault::{Fault, FaultConfig, FaultStats};
 use datapath::sched::SchedulerConfig;
+use datapath::seed::{Purpose, Seed};
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -100,8 +100,7 @@ impl DeviceBuilder {
 
     fn open_untold(&self, spec: &DeviceSpec) -> Result<Device, Error> {
         let builder = Self { driver: spec.driver.unwrap_or(self.driver), ..*self };
-        let seed = getrandom::u64().map_err(Error::Random)?;
-        let config = EngineConfig { vlan: spec.vlan, seed, host_nonce: host_nonce(), ..self.sizes };
+        let config = drawn(EngineConfig { vlan: spec.vlan, host_nonce: host_nonce(), ..self.sizes })?;
         if let Transport::Sim { segment } = &spec.transport {
             let port = crate::sim::attach(segment, spec)?;
             let ip = spec.ip.unwrap_or(IpAddr::V4(Ipv4Addr::new(10, 77, 0, port.host())));
@@ -158,8 +157,8 @@ impl DeviceBuilder {
         self.over(port, config, |tap| tap.inner().fault_stats())
     }
 
-    /// A device over a port of the caller's. The sizes are those of `config`, not the builder's; the same
-    /// `config.seed` gives the same queue-pair numbers and first PSNs.
+    /// A device over a port of the caller's. The sizes are those of `config`, not the builder's, and so are the seeds:
+    /// equal ones give equal queue-pair numbers, first PSNs and keys.
     ///
     /// # Errors
     /// [`Error::Config`], [`Error::Thread`].
@@ -207,13 +206,24 @@ impl DeviceBuilder {
             caps,
             window_max: config.window_max,
             link_mtu: None,
-            psns: AtomicU64::new(config.seed),
+            psns: Mutex::new(config.seed.numbers(Purpose::Psns)),
             stat: None,
             bell: OnceLock::new(),
             connections: Mutex::new(None),
         };
         Ok(Device { inner: Arc::new(inner) })
     }
+}
+
+/// With seeds of its own from the operating system.
+pub(super) fn drawn(config: EngineConfig) -> Result<EngineConfig, Error> {
+    Ok(EngineConfig { seed: seed()?, key_seed: seed()?, ..config })
+}
+
+fn seed() -> Result<Seed, Error> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(Error::Random)?;
+    Ok(Seed::new(bytes))
 }
 
 /// The time, in units of 16 us since 1970: a number that no other host has, and the smaller the older the device is.

@@ -1,6 +1,6 @@
 //! Opening a device with several engines: a [`Device`] for each, on a queue of its own of the one port.
 
-use super::builder::host_nonce;
+use super::builder::{drawn, host_nonce};
 use super::{Device, DeviceBuilder, capture};
 use crate::error::Error;
 use crate::spec::{DeviceSpec, Transport, driver_of_engine};
@@ -149,7 +149,7 @@ impl DeviceBuilder {
         let steered = Steered::over(ports, &steering).unwrap_or_default();
         let open = |((engine, port), part): ((EngineId, Steered<Box<dyn QueuePort>>), DeviceSpec)| {
             let driver = part.driver.unwrap_or(driver_of_engine(self.driver, engine.index()));
-            let config = EngineConfig { engine, seed: getrandom::u64().map_err(Error::Random)?, ..config };
+            let config = drawn(EngineConfig { engine, ..config })?;
             let mut device = self.driver(driver).over(port, config, |port| port.inner().fault_stats())?;
             device.finish(&part)?;
             Ok(device)

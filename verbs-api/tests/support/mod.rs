@@ -89,5 +89,5 @@ pub fn devices(driver: Driver, faults: &str) -> (Device, Device) {
 
 /// Sizes of device number `host`.
 pub fn config(host: u8) -> EngineConfig {
-    EngineConfig { ip: [10, 77, 0, host].into(), seed: host.into(), ..EngineConfig::default() }
+    EngineConfig { ip: [10, 77, 0, host].into(), seed: u64::from(host).into(), ..EngineConfig::default() }
 }

@@ -1,8 +1,8 @@
 //! Memory windows: keys to parts of regions, for some time and for some rights (protocol.md 1.11).
 
 use super::{
-    Access, Base, GAMMA, Holder, MemoryKey, MemoryTable, MemoryTableFull, ProtectionDomainId, Region,
-    RegisterError, key_byte, mix,
+    Access, Base, Holder, MemoryKey, MemoryTable, MemoryTableFull, ProtectionDomainId, Region, RegisterError,
+    key_byte,
 };
 use crate::memory::Backing;
 use crate::queue::Sge;
@@ -190,8 +190,7 @@ impl MemoryTable {
         access: Option<Access>,
     ) -> Result<MemoryKey, Option<RegisterError>> {
         let index = key.0 >> 8;
-        self.keys = self.keys.wrapping_add(GAMMA);
-        let [random, ..] = mix(self.keys).to_le_bytes();
+        let [random, ..] = self.keys.next_u32().to_le_bytes();
         let slot = self.entries.get_mut(index as usize).ok_or(None)?;
         // Taken back: what is refused must not make room for the last key.
         let last_key = slot.last_key;
