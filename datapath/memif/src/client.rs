@@ -4,7 +4,8 @@ use crate::buffers::{Buffers, Own};
 use crate::endpoint::Shape;
 use crate::error::Refusal;
 use crate::link::{Connection, Link};
-use crate::message::{AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
+use crate::message::{AddRing, Hello, Init, MODE_ETHERNET, Message, Text, VERSION};
+use crate::name::Told;
 use crate::queue::{Receiver, Sender};
 use crate::region::Region;
 use crate::ring::{self, Desc, Ring};
@@ -61,15 +62,7 @@ impl Client {
                 return Err(Refusal::Disconnected(reason));
             }
             (Stage::Greeting, Message::Hello(hello)) => {
-                if !(hello.min_version..=hello.max_version).contains(&VERSION) {
-                    return Err(Refusal::Mismatch("it does not speak version 2.0"));
-                }
-                if hello.max_ring_size_log2 < shape.ring_size_log2 {
-                    return Err(Refusal::Mismatch("its rings are shorter; use a smaller one"));
-                }
-                if usize::from(hello.max_to_client.min(hello.max_to_server)) < shape.queues - 1 {
-                    return Err(Refusal::Mismatch("it has fewer queues; both ends need the same engines"));
-                }
+                fits(&hello, shape.told(), shape.ring_size_log2)?;
                 Stage::Interface
             }
             (Stage::Interface, Message::Ack) => Stage::Memory,
@@ -151,6 +144,23 @@ impl Client {
         }
         Ok(Connection::new(links, self.socket))
     }
+}
+
+/// Whether a client with these properties can have a link to the server that greets so.
+pub(crate) fn fits(hello: &Hello, ours: Told, ring_size_log2: u8) -> Result<(), Refusal> {
+    if !(hello.min_version..=hello.max_version).contains(&VERSION) {
+        return Err(Refusal::Mismatch("the server does not speak version 2.0"));
+    }
+    if let Some(difference) = ours.differs_from_server(hello.name.bytes()) {
+        return Err(difference.into());
+    }
+    if hello.max_ring_size_log2 < ring_size_log2 {
+        return Err(Refusal::Mismatch("the server's rings are shorter than the client's; use smaller ones"));
+    }
+    if hello.max_to_client.min(hello.max_to_server) + 1 < ours.queues.into() {
+        return Err(Refusal::Mismatch("the server has fewer queues: both ends need the same engines="));
+    }
+    Ok(())
 }
 
 /// Bytes of a client's memory.

@@ -2,10 +2,11 @@
 
 use crate::client::Client;
 use crate::endpoint::{Config, Role, Shape};
-use crate::error::{Error, Refusal};
+use crate::error::{Error, NoLink, Refusal};
 use crate::link::{Connection, Link};
 use crate::server::Server;
 use crate::socket::{self, Listener};
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -36,7 +37,17 @@ pub(crate) struct Control {
     state: State,
     /// Connections so far, so that a queue finds out that its link is of an old one.
     life: u64,
-    refused: Option<Arc<Refusal>>,
+    /// How the last meeting or connection ended, until there is another connection.
+    ended: Option<Ended>,
+    /// Of a client: what its last attempt to connect found, if that was no server.
+    missing: Option<Arc<io::Error>>,
+}
+
+#[derive(Clone, Debug)]
+struct Ended {
+    why: Arc<Refusal>,
+    /// There was a link.
+    stood: bool,
 }
 
 impl Control {
@@ -46,7 +57,8 @@ impl Control {
             Role::Client => None,
         };
         let (path, state) = (config.path.clone(), State::Apart(Instant::now()));
-        Ok(Arc::new(Mutex::new(Self { shape, path, listener, state, life: 0, refused: None })))
+        let new = Self { shape, path, listener, state, life: 0, ended: None, missing: None };
+        Ok(Arc::new(Mutex::new(new)))
     }
 
     /// The number of the connection, if there is one.
@@ -59,8 +71,25 @@ impl Control {
         matches!(self.state, State::Greeting(..) | State::Greeted(..))
     }
 
+    #[cfg(test)]
     pub(crate) fn refused(&self) -> Option<Arc<Refusal>> {
-        self.refused.clone()
+        self.ended.as_ref().map(|ended| Arc::clone(&ended.why))
+    }
+
+    /// Why a queue of this end has no link. What is wrong stays said while the next attempt is under way.
+    pub(crate) fn no_link(&self) -> NoLink {
+        let path = self.path.clone();
+        if let Some(error) = &self.missing {
+            return no_server(path, error);
+        }
+        match (&self.ended, &self.listener) {
+            (Some(Ended { why, stood: true }), _) => NoLink::Left { path, why: Arc::clone(why) },
+            (Some(Ended { why, .. }), None) if matches!(**why, Refusal::Late) => NoLink::NoAnswer { path },
+            (Some(Ended { why, .. }), _) => NoLink::TurnedAway { path, why: Arc::clone(why) },
+            (None, Some(_)) => NoLink::NoClient { path },
+            (None, None) if self.is_meeting() => NoLink::NoAnswer { path },
+            (None, None) => NoLink::NoServer { path },
+        }
     }
 
     /// The part of a queue, if there is a connection and nobody has it yet.
@@ -76,8 +105,15 @@ impl Control {
         if let State::Linked(connection) = &self.state {
             connection.turn_away(&refusal);
         }
+        self.ended(refusal, true, now);
+    }
+
+    fn ended(&mut self, why: Refusal, stood: bool, now: Instant) {
         self.state = State::Apart(now + RETRY);
-        self.refused = Some(Arc::new(refusal));
+        // Who asked a server whether it is there and went again, as DPDK's driver does, tells nothing.
+        if stood || self.listener.is_none() || !why.is_departure() {
+            self.ended = Some(Ended { why: Arc::new(why), stood });
+        }
     }
 
     pub(crate) fn tend(&mut self, now: Instant) {
@@ -85,14 +121,15 @@ impl Control {
         let state = std::mem::replace(&mut self.state, State::Apart(now + RETRY));
         match self.advance(state, now) {
             Ok(state) => self.state = state,
-            Err(refusal) => self.end(refusal, now),
+            Err(refusal) => self.ended(refusal, before.is_some(), now),
         }
         if before.is_none() && self.current().is_some() {
             self.life += 1;
+            self.ended = None;
         }
     }
 
-    fn advance(&self, state: State, now: Instant) -> Result<State, Refusal> {
+    fn advance(&mut self, state: State, now: Instant) -> Result<State, Refusal> {
         match state {
             State::Apart(due) => self.meet(due, now),
             State::Greeting(client, deadline) => match client.step(&self.shape)? {
@@ -105,13 +142,17 @@ impl Control {
             },
             State::Linked(connection) => {
                 connection.check().inspect_err(|refusal| connection.turn_away(refusal))?;
+                // A third process hears why it waits in vain.
+                if let Some(Ok(stranger)) = self.listener.as_ref().map(Listener::accept) {
+                    socket::turn_away(&stranger, &Refusal::Taken);
+                }
                 Ok(State::Linked(connection))
             }
         }
     }
 
     /// Lets a client in, or goes to the server.
-    fn meet(&self, due: Instant, now: Instant) -> Result<State, Refusal> {
+    fn meet(&mut self, due: Instant, now: Instant) -> Result<State, Refusal> {
         if let Some(listener) = &self.listener {
             return match listener.accept() {
                 Ok(socket) => Ok(State::Greeted(Server::new(socket, &self.shape)?, now + PATIENCE)),
@@ -123,10 +164,26 @@ impl Control {
             return Ok(State::Apart(due));
         }
         match socket::connect(&self.path) {
-            Ok(socket) => Ok(State::Greeting(Client::new(socket, &self.shape)?, now + PATIENCE)),
+            Ok(socket) => {
+                self.missing = None;
+                Ok(State::Greeting(Client::new(socket, &self.shape)?, now + PATIENCE))
+            }
             // Nobody listens yet.
-            Err(_) => Ok(State::Apart(now + RETRY)),
+            Err(error) => {
+                self.missing = Some(Arc::new(error));
+                Ok(State::Apart(now + RETRY))
+            }
         }
+    }
+}
+
+/// Why a client at `path` has no server, by what the system said to its attempt.
+pub(crate) fn no_server(path: PathBuf, error: &Arc<io::Error>) -> NoLink {
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => NoLink::NoServer { path },
+        // So many wait that no more may.
+        ErrorKind::WouldBlock => NoLink::NoAnswer { path },
+        _ => NoLink::Unreachable { path, source: Arc::clone(error) },
     }
 }
 

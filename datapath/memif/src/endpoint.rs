@@ -2,7 +2,9 @@
 
 use crate::client::memory_len;
 use crate::control::Control;
-use crate::error::{Error, Refusal};
+#[cfg(test)]
+use crate::error::Refusal;
+use crate::error::{Error, NoLink};
 use crate::link::Link;
 use crate::message::SECRET_LEN;
 use crate::name::Told;
@@ -119,9 +121,15 @@ impl Endpoint {
         self.link.take()
     }
 
-    /// Why the last connection ended, or did not come about.
+    /// Why there is no link; `None` while this queue has one.
     #[must_use]
-    pub fn refused(&self) -> Option<Arc<Refusal>> {
+    pub fn no_link(&self) -> Option<NoLink> {
+        self.link.is_none().then(|| self.lock().no_link())
+    }
+
+    /// Why the last connection ended, or did not come about.
+    #[cfg(test)]
+    pub(crate) fn refused(&self) -> Option<Arc<Refusal>> {
         self.lock().refused()
     }
 

@@ -1,7 +1,9 @@
-//! What can go wrong, and why a peer was turned away.
+//! What can go wrong, and why there is no link.
 
-use std::io;
+use crate::name::Difference;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Why an end cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -43,14 +45,89 @@ pub enum Refusal {
     #[error("the peer broke the protocol: {0}")]
     Protocol(&'static str),
     /// It cannot be spoken with.
-    #[error("the peer is no match: {0}")]
+    #[error("{0}")]
     Mismatch(&'static str),
+    /// The two ends were opened with different properties.
+    #[error(transparent)]
+    Different(#[from] Difference),
+    /// A third process came to a pair.
+    #[error("the server has a peer already: a memif joins two processes, srnic_switch more")]
+    Taken,
     /// It took too long.
     #[error("the handshake took too long")]
     Late,
     /// The system does not let us.
     #[error("{0}")]
     Io(#[from] io::Error),
+}
+
+impl Refusal {
+    /// The peer went, and nothing was wrong with it.
+    pub(crate) fn is_departure(&self) -> bool {
+        match self {
+            Self::Closed => true,
+            Self::Io(error) => matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset),
+            _ => false,
+        }
+    }
+
+    /// What is wrong, in the words of the end that found it.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::Disconnected(reason) => reason.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// Why an end has no link.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoLink {
+    /// A server whose socket no client has come to.
+    #[error("no client has come to {path}: this end is the server, start the other one with role=client")]
+    NoClient {
+        /// Where it listens.
+        path: PathBuf,
+    },
+    /// A client at whose path nobody listens. Two clients never meet.
+    #[error(
+        "nobody listens at {path}: this end is the client, start the other one as the server (role=server)"
+    )]
+    NoServer {
+        /// Where it looks.
+        path: PathBuf,
+    },
+    /// A client that the system does not let connect.
+    #[error("this end is the client and cannot connect to {path}: {source}")]
+    Unreachable {
+        /// Where it looks.
+        path: PathBuf,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
+    /// A client whose server does not go on with the handshake.
+    #[error("a server listens at {path} and does not answer: does its program run, and drive its device?")]
+    NoAnswer {
+        /// Where it looks.
+        path: PathBuf,
+    },
+    /// The ends do not go together, or one of them broke the protocol. A client tries again, and a server waits for the next one.
+    #[error("the last attempt at {path} was turned away: {}", why.reason())]
+    TurnedAway {
+        /// The socket.
+        path: PathBuf,
+        /// What is wrong.
+        why: Arc<Refusal>,
+    },
+    /// There was a link, and it ended.
+    #[error("the peer at {path} left ({}), and no other has come", why.reason())]
+    Left {
+        /// The socket.
+        path: PathBuf,
+        /// How it ended.
+        why: Arc<Refusal>,
+    },
 }
 
 impl From<rustix::io::Errno> for Refusal {

@@ -8,7 +8,9 @@
 //! |---|---|
 //! | [`Endpoint`] | one end, or one of its queues: waits for its peer or looks for it, and has a [`Link`] while it is there |
 //! | [`Link`] | what it has of a connection: a queue of packets each way |
+//! | [`NoLink`] | why it has none |
 //! | [`Told`] | what an end of ours says by its name |
+//! | [`Probe`] | asks a server whether a client may come, for DPDK's driver, which does not tell |
 //! | [`Sender`], [`Receiver`] | those queues |
 //!
 //! Nothing here blocks, and nothing allocates while a link is up.
@@ -28,6 +30,7 @@ mod link;
 pub mod message;
 mod name;
 pub mod prefetch;
+mod probe;
 mod queue;
 mod region;
 mod ring;
@@ -37,9 +40,10 @@ pub mod socket;
 mod tests;
 
 pub use endpoint::{Config, Endpoint, QUEUES_MAX, Role};
-pub use error::{Error, Refusal};
+pub use error::{Error, NoLink, Refusal};
 pub use link::Link;
-pub use name::{OTHER_QUEUES, Told};
+pub use name::{Difference, OTHER_QUEUES, Told};
+pub use probe::Probe;
 pub use queue::{Receiver, Sender};
 pub use region::can_be_mapped;
 pub use ring::{SIZE_LOG2_MAX, ring_len};

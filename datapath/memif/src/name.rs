@@ -3,8 +3,32 @@
 /// How the names of our ends begin, DPDK's driver or not.
 const PREFIX: &str = "net_memif_f";
 
-/// What is wrong with an end that has other queues than ours.
-pub const OTHER_QUEUES: &str = "it has another number of queues; both ends need the same engines";
+/// What is wrong with a client of somebody else's that names rings of other queues than its server has.
+pub const OTHER_QUEUES: &str = "the client has another number of queues: both ends need the same engines=";
+
+/// What the ends of a pair have to have alike, and have not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Difference {
+    /// Their longest frames, in bytes.
+    #[error(
+        "the server's longest frame is {server} bytes, the client's {client}: both ends need the same mtu="
+    )]
+    Frame {
+        /// Of the server.
+        server: u16,
+        /// Of the client.
+        client: u16,
+    },
+    /// Their queues each way.
+    #[error("the server has {server} engines, the client {client}: both ends need the same engines=")]
+    Queues {
+        /// Of the server.
+        server: u8,
+        /// Of the client.
+        client: u8,
+    },
+}
 
 /// What both ends must agree on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,14 +54,24 @@ impl Told {
         if queues == 1 { format!("{PREFIX}{max_frame}_") } else { format!("{PREFIX}{max_frame}_q{queues}_") }
     }
 
-    /// What is wrong with a peer of that name, if it is one of our kind and tells something else than this.
+    /// How this end, a server, differs from a client of that name, if the name is of our kind.
     #[must_use]
-    pub fn mismatch(self, name: &[u8]) -> Option<&'static str> {
-        let theirs = Self::by(name)?;
-        if theirs.max_frame != self.max_frame {
-            return Some("its longest frame is another; both ends need the same mtu");
+    pub fn differs_from_client(self, name: &[u8]) -> Option<Difference> {
+        self.differs(Self::by(name)?)
+    }
+
+    /// How this end, a client, differs from a server of that name, if the name is of our kind.
+    #[must_use]
+    pub fn differs_from_server(self, name: &[u8]) -> Option<Difference> {
+        Self::by(name)?.differs(self)
+    }
+
+    fn differs(self, client: Self) -> Option<Difference> {
+        if self.max_frame != client.max_frame {
+            return Some(Difference::Frame { server: self.max_frame, client: client.max_frame });
         }
-        (theirs.queues != self.queues).then_some(OTHER_QUEUES)
+        let (server, client) = (self.queues, client.queues);
+        (server != client).then_some(Difference::Queues { server, client })
     }
 
     /// What a name tells; `None` if it is not of our kind.
@@ -53,6 +87,20 @@ impl Told {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::{Message, NAME_LEN, REASON_LEN};
+
+    #[test]
+    fn names_and_differences_fit_into_their_messages() {
+        let longest = Told { max_frame: u16::MAX, queues: 8 };
+        assert!(longest.prefix().len() + "srnic".len() < NAME_LEN);
+        let other = Told { max_frame: u16::MAX - 1, queues: 8 };
+        for difference in [longest.differs(other), longest.differs(Told { queues: 7, ..longest })] {
+            let text = difference.expect("they differ").to_string();
+            assert!(text.len() < REASON_LEN, "{text}");
+            let Message::Disconnect(reason) = Message::disconnect(&text) else { unreachable!() };
+            assert_eq!(reason.bytes(), text.as_bytes());
+        }
+    }
 
     #[test]
     fn a_name_tells_what_it_was_made_of() {

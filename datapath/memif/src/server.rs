@@ -39,7 +39,7 @@ impl Server {
     pub(crate) fn new(socket: OwnedFd, shape: &Shape) -> Result<Self, Refusal> {
         #[expect(clippy::cast_possible_truncation, reason = "a constant, 15, and at most 7")]
         let hello = Hello {
-            name: Text::new("srnic"),
+            name: Text::new(&(shape.told().prefix() + "srnic")),
             min_version: VERSION,
             max_version: VERSION,
             max_region: REGIONS_MAX as u16 - 1,
@@ -90,10 +90,10 @@ impl Server {
 
     fn admit(&mut self, shape: &Shape, init: &Init) -> Result<(), Refusal> {
         if init.version != VERSION || init.mode != MODE_ETHERNET {
-            return Err(Refusal::Mismatch("it does not speak version 2.0 with Ethernet frames"));
+            return Err(Refusal::Mismatch("the client does not speak version 2.0 with Ethernet frames"));
         }
         if init.secret != Text::new(shape.secret.as_deref().unwrap_or_default()) {
-            return Err(Refusal::Mismatch("it does not know the secret"));
+            return Err(Refusal::Mismatch("the client does not know the secret"));
         }
         self.admitted = true;
         Ok(())
@@ -125,7 +125,7 @@ impl Server {
             }
         }
         // Queues among them, as DPDK's driver makes fewer rings than it has queues if it must.
-        shape.told().mismatch(name).map_or(Ok(()), |reason| Err(Refusal::Mismatch(reason)))
+        shape.told().differs_from_client(name).map_or(Ok(()), |difference| Err(difference.into()))
     }
 
     fn connection(self, shape: &Shape) -> Result<Connection, Refusal> {
