@@ -13,12 +13,15 @@ pub mod sim;
 pub mod steer;
 
 mod frame;
+mod link_down;
 #[cfg(test)]
 mod test_frames;
 #[cfg(test)]
 mod test_pair;
 #[cfg(test)]
 mod test_port;
+
+pub use link_down::LinkDown;
 
 /// Most frames in one receive burst.
 pub const RX_BURST: usize = 32;
@@ -70,9 +73,9 @@ pub trait Port {
     /// Whether frames can pass now.
     fn link_up(&self) -> bool;
 
-    /// Why there is no link, if the peer was there and it came to nothing: both ends want something else, or it left.
-    fn link_error(&self) -> Option<String> {
-        None
+    /// Why frames cannot pass; `None` if they can. A port over another one has that one's reason.
+    fn link_down(&self) -> Option<LinkDown> {
+        (!self.link_up()).then_some(LinkDown::Unknown)
     }
 
     /// Frames that the next burst has at most, 1 to [`RX_BURST`]: few where long frames, taken all at once, would have left the
@@ -172,8 +175,8 @@ impl<P: Port + ?Sized> Port for Box<P> {
         (**self).link_up()
     }
 
-    fn link_error(&self) -> Option<String> {
-        (**self).link_error()
+    fn link_down(&self) -> Option<LinkDown> {
+        (**self).link_down()
     }
 
     fn rx_limit(&self) -> usize {

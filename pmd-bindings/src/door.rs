@@ -19,15 +19,17 @@ mod relay;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 pub(crate) use hidden::{Hidden, HiddenPath};
-use memif::socket::Listener;
+use memif::socket::{self, Listener};
+use memif::{NoLink, Refusal};
+use relay::Relay;
 pub(crate) use relay::Terms;
-use relay::{Heard, Relay};
 
 use crate::unix;
 
@@ -48,6 +50,9 @@ struct Control {
     end: AtomicBool,
     /// Clients that were turned away because they do not keep to memif's rules, or to our terms.
     refused: AtomicU64,
+    /// What became of the last client, until there is another one with a link.
+    ended: Mutex<Option<NoLink>>,
+    path: PathBuf,
 }
 
 #[derive(Debug, Default)]
@@ -59,6 +64,20 @@ struct Doorway {
 }
 
 impl Control {
+    /// A client was turned away or went, from a link or before it had one.
+    fn note(&self, refusal: Refusal, stood: bool) {
+        if matches!(refusal, Refusal::Protocol(_) | Refusal::Mismatch(_) | Refusal::Different(_)) {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        if stood || !refusal.is_departure() {
+            *self.ended() = Some(NoLink::after(self.path.clone(), Arc::new(refusal), stood));
+        }
+    }
+
+    fn ended(&self) -> MutexGuard<'_, Option<NoLink>> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn doorway(&self) -> MutexGuard<'_, Doorway> {
         self.doorway.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -80,6 +99,8 @@ impl Door {
             empty: Condvar::new(),
             end: AtomicBool::new(false),
             refused: AtomicU64::new(0),
+            ended: Mutex::new(None),
+            path: listener.path().to_owned(),
         });
         let keeper = Keeper { control: Arc::clone(&control), listener, driver, terms, relay: None };
         let thread = thread::Builder::new().name("srnic-memif".into()).spawn(move || keeper.run())?;
@@ -104,6 +125,14 @@ impl Door {
     /// Clients turned away so far because they do not keep to memif's rules, or to our terms.
     pub(crate) fn refused(&self) -> u64 {
         self.control.refused.load(Ordering::Relaxed)
+    }
+}
+
+impl Door {
+    /// Why nobody who came here has a link.
+    pub(crate) fn no_link(&self) -> NoLink {
+        let path = || self.control.path.clone();
+        self.control.ended().clone().unwrap_or_else(|| NoLink::NoClient { path: path() })
     }
 }
 
@@ -143,7 +172,9 @@ impl Keeper {
 
     fn wait(&self, timeout: Option<Duration>) -> Ready {
         const NOBODY: RawFd = -1;
-        let open = self.relay.is_none() && self.control.doorway().open;
+        // While one has a link, others only hear that.
+        let lets_in = self.relay.as_ref().is_none_or(Relay::is_connected);
+        let open = lets_in && self.control.doorway().open;
         let (client, driver) = self.relay.as_ref().map_or((NOBODY, NOBODY), Relay::descriptors);
         let listener = if open { self.listener.as_fd().as_raw_fd() } else { NOBODY };
         let ready = unix::poll([self.control.wake.as_raw_fd(), listener, client, driver], timeout);
@@ -157,12 +188,21 @@ impl Keeper {
         let Some(relay) = &mut self.relay else { return };
         if ready.driver {
             relay.hear_driver();
+            if relay.is_connected() {
+                *self.control.ended() = None;
+            }
         }
-        if ready.client && relay.hear_client() == Heard::Stranger {
-            self.control.refused.fetch_add(1, Ordering::Relaxed);
+        if ready.client
+            && let Err(refusal) = relay.hear_client()
+        {
+            self.control.note(refusal, relay.is_connected());
+        }
+        let is_late = relay.time_left().is_some_and(|left| left.is_zero());
+        if is_late {
+            self.control.note(Refusal::Late, false);
         }
         let mut doorway = self.control.doorway();
-        if !doorway.open || relay.time_left().is_some_and(|left| left.is_zero()) {
+        if !doorway.open || is_late {
             relay.dismiss();
         }
         if relay.is_over() {
@@ -182,6 +222,9 @@ impl Keeper {
         };
         if unix::has_hung_up(&client) {
             return;
+        }
+        if self.relay.is_some() {
+            return socket::turn_away(&client, &Refusal::Taken);
         }
         let mut doorway = self.control.doorway();
         if doorway.open

@@ -20,7 +20,9 @@ use crate::gate::Pass;
 use crate::interface::Interface;
 use crate::memif::{MemifConfig, MemifRole};
 use crate::mempool::Mempool;
+use crate::no_link::NoLink;
 use crate::quiescent::Quiescent;
+use crate::reconnect::Reconnect;
 use crate::socket_path;
 use crate::{ffi, lcore};
 use ::memif::socket::{Presence, presence};
@@ -41,6 +43,8 @@ pub(crate) struct Wiring {
     pub mtu: u16,
     /// For a device whose driver connects when it is attached, and never again: where its server listens.
     pub server: Option<PathBuf>,
+    /// For the back end of vhost-user: its socket.
+    pub listens_at: Option<PathBuf>,
     /// The kernel's interface below, which knows the state of the link.
     pub carrier: Option<Interface>,
 }
@@ -48,7 +52,7 @@ pub(crate) struct Wiring {
 impl From<Device> for Wiring {
     fn from(device: Device) -> Self {
         let prefix = device.driver().to_owned();
-        Self { device, prefix, queues: 1, mtu: 0, server: None, carrier: None }
+        Self { device, prefix, queues: 1, mtu: 0, server: None, listens_at: None, carrier: None }
     }
 }
 
@@ -236,6 +240,33 @@ impl EthPort {
             shared.note_link(up);
         }
         up
+    }
+
+    /// Why frames cannot pass, or `None` if they can. Of the client of a memif `reconnect` knows.
+    #[must_use]
+    pub fn no_link(&self, reconnect: Option<&Reconnect>) -> Option<NoLink> {
+        if self.link_up() {
+            return None;
+        }
+        if let Some(door) = &self.door {
+            return Some(door.no_link().into());
+        }
+        if let Some(why) = reconnect.and_then(Reconnect::no_link) {
+            return Some(why);
+        }
+        if let Some(path) = self.wiring.server.clone() {
+            let is_there = matches!(presence(&path), Presence::Server);
+            return Some(if is_there {
+                NoLink::BackEndNotReady { path }
+            } else {
+                NoLink::NoBackEnd { path }
+            });
+        }
+        if let Some(path) = self.wiring.listens_at.clone() {
+            return Some(NoLink::NoFrontEnd { path });
+        }
+        let carrier = self.wiring.carrier.as_ref().and_then(Interface::no_link);
+        Some(carrier.unwrap_or_else(|| NoLink::NoCable { device: self.wiring.device.driver().to_owned() }))
     }
 
     /// Of a memif server: clients that were turned away because their frames have another length than ours, because they

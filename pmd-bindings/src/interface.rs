@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::error::PortError;
+use crate::no_link::NoLink;
 use crate::unix::check;
 
 /// Longest name: the kernel's IFNAMSIZ less the terminating NUL.
@@ -77,6 +78,17 @@ impl Interface {
     pub fn is_running(&self) -> bool {
         const BOTH: i32 = libc::IFF_UP | libc::IFF_RUNNING;
         self.flags().is_ok_and(|flags| flags & BOTH == BOTH)
+    }
+
+    /// Why frames cannot pass; `None` if they can.
+    pub(crate) fn no_link(&self) -> Option<NoLink> {
+        let name = self.name.clone();
+        match self.flags() {
+            Err(_) => Some(NoLink::Gone { name }),
+            Ok(flags) if flags & libc::IFF_UP == 0 => Some(NoLink::Down { name }),
+            Ok(flags) if flags & libc::IFF_RUNNING == 0 => Some(NoLink::NoCarrier { name }),
+            Ok(_) => None,
+        }
     }
 
     /// Lets frames for these Ethernet addresses, of multicast groups, through its filter for as long as this lives.

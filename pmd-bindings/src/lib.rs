@@ -9,6 +9,7 @@
 //! | [`MemifConfig`], [`VhostConfig`], [`InterfaceConfig`], [`NicConfig`] | a kind of port, and how it is opened |
 //! | [`Device`] | any other device of DPDK's |
 //! | [`Reconnect`] | keeps a client of memif or vhost-user at the door |
+//! | [`NoLink`] | why a port has no link |
 //! | [`EthPort`] | an attached port: start, stop, link, counters, bursts in and out |
 //!
 //! Only whole bursts cross the border to C, through `shim/shim.c`; the fields of an mbuf are read from Rust. DPDK is
@@ -33,6 +34,7 @@ mod memif;
 mod mempool;
 mod netdev;
 mod nic;
+mod no_link;
 mod open;
 mod quiescent;
 mod reconnect;
@@ -51,6 +53,7 @@ pub use mbuf::{HEADROOM, Mbuf};
 pub use mempool::Mempool;
 pub use netdev::{InterfaceConfig, SocketKind};
 pub use nic::NicConfig;
+pub use no_link::NoLink;
 pub use open::OpenPort;
 pub use reconnect::Reconnect;
 pub use vhost::VhostConfig;

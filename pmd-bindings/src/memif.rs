@@ -82,7 +82,7 @@ impl MemifConfig {
         let queues = if self.queues > 1 { eth.take_queues() } else { Vec::new() };
         let reconnect = match self.role {
             // Nobody may be listening yet: the first attempt is one like all others.
-            MemifRole::Client => Some(Reconnect::default()),
+            MemifRole::Client => Some(Reconnect::memif(self.socket_path.clone(), self.told())),
             MemifRole::Server => {
                 eth.start()?;
                 None

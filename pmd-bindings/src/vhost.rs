@@ -43,7 +43,9 @@ impl VhostConfig {
         socket_path::remove_stale(&self.socket_path)?;
         let pool = self.pool(eal)?;
         let device = Device::virtual_device("net_vhost", &format!("iface={path},queues=1"));
-        let mut eth = EthPort::wire(eal, device.into(), &pool)?;
+        let mut wiring = Wiring::from(device);
+        wiring.listens_at = Some(self.socket_path.clone());
+        let mut eth = EthPort::wire(eal, wiring, &pool)?;
         eth.start()?;
         // The driver takes in every frame, whatever address it has made up for itself.
         Ok(self.over(eth, None))

@@ -158,7 +158,7 @@ pub(crate) fn fits(hello: &Hello, ours: Told, ring_size_log2: u8) -> Result<(), 
         return Err(Refusal::Mismatch("the server's rings are shorter than the client's; use smaller ones"));
     }
     if hello.max_to_client.min(hello.max_to_server) + 1 < ours.queues.into() {
-        return Err(Refusal::Mismatch("the server has fewer queues: both ends need the same engines="));
+        return Err(Refusal::Mismatch("the server has fewer queues: both ends need as many engines="));
     }
     Ok(())
 }

@@ -83,9 +83,10 @@ impl Control {
             return no_server(path, error);
         }
         match (&self.ended, &self.listener) {
-            (Some(Ended { why, stood: true }), _) => NoLink::Left { path, why: Arc::clone(why) },
-            (Some(Ended { why, .. }), None) if matches!(**why, Refusal::Late) => NoLink::NoAnswer { path },
-            (Some(Ended { why, .. }), _) => NoLink::TurnedAway { path, why: Arc::clone(why) },
+            (Some(Ended { why, stood: false }), None) if matches!(**why, Refusal::Late) => {
+                NoLink::NoAnswer { path }
+            }
+            (Some(Ended { why, stood }), _) => NoLink::after(path, Arc::clone(why), *stood),
             (None, Some(_)) => NoLink::NoClient { path },
             (None, None) if self.is_meeting() => NoLink::NoAnswer { path },
             (None, None) => NoLink::NoServer { path },

@@ -63,7 +63,8 @@ pub enum Refusal {
 
 impl Refusal {
     /// The peer went, and nothing was wrong with it.
-    pub(crate) fn is_departure(&self) -> bool {
+    #[must_use]
+    pub fn is_departure(&self) -> bool {
         match self {
             Self::Closed => true,
             Self::Io(error) => matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset),
@@ -128,6 +129,14 @@ pub enum NoLink {
         /// How it ended.
         why: Arc<Refusal>,
     },
+}
+
+impl NoLink {
+    /// What an end at `path` has to say after this, which ended a connection if one `stood`, and else a handshake.
+    #[must_use]
+    pub fn after(path: PathBuf, why: Arc<Refusal>, stood: bool) -> Self {
+        if stood { Self::Left { path, why } } else { Self::TurnedAway { path, why } }
+    }
 }
 
 impl From<rustix::io::Errno> for Refusal {

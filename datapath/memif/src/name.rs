@@ -4,7 +4,7 @@
 const PREFIX: &str = "net_memif_f";
 
 /// What is wrong with a client of somebody else's that names rings of other queues than its server has.
-pub const OTHER_QUEUES: &str = "the client has another number of queues: both ends need the same engines=";
+pub const OTHER_QUEUES: &str = "the client has another number of queues: both ends need as many engines=";
 
 /// What the ends of a pair have to have alike, and have not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -21,7 +21,7 @@ pub enum Difference {
         client: u16,
     },
     /// Their queues each way.
-    #[error("the server has {server} engines, the client {client}: both ends need the same engines=")]
+    #[error("the server has engines={server}, the client engines={client}: both ends need as many")]
     Queues {
         /// Of the server.
         server: u8,

@@ -49,6 +49,12 @@ impl Listener {
         Ok(Self { socket, path: path.into(), identity })
     }
 
+    /// Where it listens.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The next client. Never waits.
     ///
     /// # Errors
@@ -170,7 +176,7 @@ pub fn send(socket: &OwnedFd, message: &Message, descriptor: Option<BorrowedFd<'
 }
 
 /// Says why it is over, to a peer that may have gone.
-pub(crate) fn turn_away(socket: &OwnedFd, why: &Refusal) {
+pub fn turn_away(socket: &OwnedFd, why: &Refusal) {
     // It ends in any case.
     let _ = send(socket, &Message::disconnect(&why.to_string()), None);
 }

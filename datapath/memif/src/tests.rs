@@ -224,7 +224,7 @@ fn a_peer_hears_why_it_is_left() {
         assert!(start.elapsed() < Duration::from_secs(60), "it hears nothing");
     };
     assert!(
-        matches!(&*heard, Refusal::Disconnected(why) if why.contains("both ends need the same engines=")),
+        matches!(&*heard, Refusal::Disconnected(why) if why.contains("both ends need as many")),
         "{heard}"
     );
 }

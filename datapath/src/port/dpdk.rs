@@ -16,10 +16,10 @@ pub use driver::{Driver, Whole};
 
 pub use dpdk_sys::{
     Eal, EalConfig, EalError, EthQueue, InterfaceConfig, MEMIF_MAX_FRAME, MemifConfig, MemifRole, Memory,
-    NicConfig, OpenPort, PortError, SocketKind, VhostConfig,
+    NicConfig, NoLink, OpenPort, PortError, SocketKind, VhostConfig,
 };
 
-use super::{Port, PortCaps, PortStats, RX_BURST};
+use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST};
 use crate::prefetch;
 
 /// Buffers of a port: both rings of a NIC and the caches of a few threads full at once, and as many again.
@@ -178,6 +178,10 @@ impl<D: Driver> Port for DpdkPort<D> {
 
     fn link_up(&self) -> bool {
         self.driver.link_up()
+    }
+
+    fn link_down(&self) -> Option<LinkDown> {
+        self.driver.no_link().map(LinkDown::from)
     }
 
     #[inline]

@@ -21,7 +21,7 @@ pub use config::{Direction, FaultConfig, Probability};
 pub use rule::{BlackHole, DropRule, DropRules};
 pub use stats::{FaultStats, LaneStats};
 
-use super::{Bursts, Port, PortCaps, PortStats, RX_BURST};
+use super::{Bursts, LinkDown, Port, PortCaps, PortStats, RX_BURST};
 use crate::time::Time;
 use arrayvec::ArrayVec;
 use judge::Side;
@@ -108,8 +108,8 @@ impl<P: Port> Port for Fault<P> {
         self.inner.link_up()
     }
 
-    fn link_error(&self) -> Option<String> {
-        self.inner.link_error()
+    fn link_down(&self) -> Option<LinkDown> {
+        self.inner.link_down()
     }
 
     fn rx_limit(&self) -> usize {

@@ -11,7 +11,7 @@ use std::time::Instant;
 use ::memif::Endpoint;
 pub use ::memif::{Config, Error, Role};
 
-use super::{Port, PortCaps, PortStats, RX_BURST};
+use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST};
 use crate::prefetch;
 use crate::time::Time;
 
@@ -128,8 +128,8 @@ impl Port for MemifPort {
         self.end.linked().is_some()
     }
 
-    fn link_error(&self) -> Option<String> {
-        self.end.refused().filter(|_| !self.link_up()).map(|refusal| refusal.to_string())
+    fn link_down(&self) -> Option<LinkDown> {
+        self.end.no_link().map(LinkDown::from)
     }
 
     #[inline]

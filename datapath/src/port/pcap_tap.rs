@@ -4,7 +4,7 @@ mod pcap;
 #[cfg(test)]
 mod tests;
 
-use super::{Port, PortCaps, PortStats};
+use super::{LinkDown, Port, PortCaps, PortStats};
 use crate::time::Time;
 use pcap::PcapWriter;
 use std::io::{self, Write};
@@ -89,8 +89,8 @@ impl<P: Port, W: Write> Port for PcapTap<P, W> {
         self.inner.link_up()
     }
 
-    fn link_error(&self) -> Option<String> {
-        self.inner.link_error()
+    fn link_down(&self) -> Option<LinkDown> {
+        self.inner.link_down()
     }
 
     fn rx_limit(&self) -> usize {

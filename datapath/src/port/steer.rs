@@ -13,7 +13,7 @@ mod inbox;
 #[cfg(test)]
 mod tests;
 
-use super::{Port, PortCaps, PortStats, RX_BURST};
+use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST};
 use crate::neighbor::NeighborConfig;
 use crate::qpn::EngineId;
 use crate::time::Time;
@@ -193,8 +193,8 @@ impl<P: Port> Port for Steered<P> {
         self.inner.link_up()
     }
 
-    fn link_error(&self) -> Option<String> {
-        self.inner.link_error()
+    fn link_down(&self) -> Option<LinkDown> {
+        self.inner.link_down()
     }
 
     /// A burst is from the port or from the inbox; neither makes the other wait for longer than one burst.

@@ -14,10 +14,6 @@ pub(super) const REGIONS_MAX: u16 = 64;
 const RESPITE: Duration = Duration::from_millis(1);
 const ATTEMPTS: u32 = 1000;
 
-/// In what the client does not keep to memif's rules, or to our terms.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Breach(pub &'static str);
-
 /// Regions, rings, and the name that ends them.
 ///
 /// The driver believes a client: it follows a ring to wherever it is said to be, and of a region that it has not come to
@@ -43,12 +39,12 @@ impl Offer {
         index: u16,
         size: u64,
         memory: Option<OwnedFd>,
-    ) -> Result<(), Breach> {
+    ) -> Result<(), Refusal> {
         if self.is_whole() || usize::from(index) != self.regions.len() || index >= REGIONS_MAX {
-            return Err(Breach("a region out of turn, or too many"));
+            return Err(Refusal::Protocol("a region out of turn, or too many"));
         }
         let memory = memory.filter(|memory| can_be_mapped(memory, size));
-        let memory = memory.ok_or(Breach("a region that is no memory of its size"))?;
+        let memory = memory.ok_or(Refusal::Protocol("a region that is no memory of its size"))?;
         self.regions.push((memory, size));
         Ok(())
     }
@@ -58,16 +54,16 @@ impl Offer {
         ring: AddRing,
         wake: Option<OwnedFd>,
         terms: Told,
-    ) -> Result<(), Breach> {
-        let wake = wake.ok_or(Breach("a ring without a descriptor"))?;
+    ) -> Result<(), Refusal> {
+        let wake = wake.ok_or(Refusal::Protocol("a ring without a descriptor"))?;
         let is_there =
             |(other, _): &(AddRing, _)| (other.to_server, other.index) == (ring.to_server, ring.index);
         let again = self.rings.iter().any(is_there);
         if ring.index >= terms.queues.into() {
-            return Err(Breach(OTHER_QUEUES));
+            return Err(Refusal::Mismatch(OTHER_QUEUES));
         }
         if self.is_whole() || again || !self.has_room_for(&ring) {
-            return Err(Breach("a ring out of turn, or outside its region"));
+            return Err(Refusal::Protocol("a ring out of turn, or outside its region"));
         }
         self.rings.push((ring, wake));
         Ok(())
@@ -81,16 +77,16 @@ impl Offer {
     }
 
     /// That was all.
-    pub(super) fn end(&mut self, name: Text<NAME_LEN>, terms: Told) -> Result<(), Breach> {
+    pub(super) fn end(&mut self, name: Text<NAME_LEN>, terms: Told) -> Result<(), Refusal> {
         if self.is_whole() {
-            return Err(Breach("it connects twice"));
+            return Err(Refusal::Protocol("it connects twice"));
         }
-        if let Some(reason) = terms.mismatch(name.bytes()) {
-            return Err(Breach(reason));
+        if let Some(difference) = terms.differs_from_client(name.bytes()) {
+            return Err(difference.into());
         }
         // None is there twice, and none has a higher index: those of each queue, each way.
         if self.rings.len() < 2 * usize::from(terms.queues) {
-            return Err(Breach(OTHER_QUEUES));
+            return Err(Refusal::Mismatch(OTHER_QUEUES));
         }
         self.name = Some(name);
         Ok(())

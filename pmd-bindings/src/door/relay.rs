@@ -3,10 +3,10 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use memif::message::{Hello, Init, Message};
+use memif::message::{Hello, Init, Message, Text};
 use memif::{Refusal, Told, socket};
 
-use super::offer::{Breach, Offer, REGIONS_MAX};
+use super::offer::{Offer, REGIONS_MAX};
 
 /// How long a client may take from connecting to the end of its handshake.
 const HANDSHAKE: Duration = Duration::from_secs(2);
@@ -21,15 +21,6 @@ pub(crate) struct Terms {
     /// would spread a long frame over several of its buffers, and then corrupt later ones. So is one with another number
     /// of queues, or with fewer rings: the driver would take the first ring for that of a queue that has none.
     pub told: Told,
-}
-
-/// What came of a client's message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Heard {
-    /// Nothing to speak of.
-    Well,
-    /// It does not keep to memif's rules, or to our terms: it is dismissed.
-    Stranger,
 }
 
 /// How far the driver has come.
@@ -101,6 +92,11 @@ impl Relay {
         self.driver_gone || (self.client.is_none() && !awaited)
     }
 
+    /// Whether the client has its link.
+    pub(super) fn is_connected(&self) -> bool {
+        self.stage == Stage::Connected
+    }
+
     /// Lets the client go.
     pub(super) fn dismiss(&mut self) {
         self.client = None;
@@ -109,7 +105,7 @@ impl Relay {
     /// Passes on what the driver has said.
     pub(super) fn hear_driver(&mut self) {
         let message = match socket::receive(&self.driver) {
-            Ok(Some((message, _))) => shown(message),
+            Ok(Some((message, _))) => shown(message, self.terms.told),
             Ok(None) => return,
             Err(_) => {
                 self.driver_gone = true;
@@ -129,23 +125,24 @@ impl Relay {
     }
 
     /// Takes in or passes on what the client has said.
-    pub(super) fn hear_client(&mut self) -> Heard {
+    ///
+    /// # Errors
+    /// The client has left, or does not keep to memif's rules or to our terms: it is dismissed.
+    pub(super) fn hear_client(&mut self) -> Result<(), Refusal> {
         let heard = match self.client.as_ref().map(socket::receive) {
-            None | Some(Ok(None)) => return Heard::Well,
+            None | Some(Ok(None)) => return Ok(()),
             Some(Ok(Some((message, descriptor)))) => self.take(message, descriptor),
-            Some(Err(Refusal::Protocol(what))) => Err(Breach(what)),
-            Some(Err(_)) => {
-                self.dismiss();
-                return Heard::Well;
-            }
+            Some(Err(refusal)) => Err(refusal),
         };
-        let Err(Breach(reason)) = heard else { return Heard::Well };
-        self.tell_client(&Message::disconnect(reason));
-        self.dismiss();
-        Heard::Stranger
+        heard.inspect_err(|refusal| {
+            if let (false, Some(client)) = (is_farewell(refusal), &self.client) {
+                socket::turn_away(client, refusal);
+            }
+            self.dismiss();
+        })
     }
 
-    fn take(&mut self, message: Message, descriptor: Option<OwnedFd>) -> Result<(), Breach> {
+    fn take(&mut self, message: Message, descriptor: Option<OwnedFd>) -> Result<(), Refusal> {
         match message {
             Message::Init(init) if self.stage < Stage::Admitted => {
                 self.tell_driver(&Message::Init(Init { id: self.terms.interface, ..init }));
@@ -162,8 +159,11 @@ impl Relay {
                 self.offer.end(name, self.terms.told)?;
                 self.submit();
             }
-            Message::Disconnect(_) => self.tell_driver(&message),
-            _ => return Err(Breach("a message out of turn")),
+            Message::Disconnect(reason) => {
+                self.tell_driver(&message);
+                return Err(Refusal::Disconnected(String::from_utf8_lossy(reason.bytes()).into_owned()));
+            }
+            _ => return Err(Refusal::Protocol("a message out of turn")),
         }
         Ok(())
     }
@@ -188,11 +188,17 @@ impl Relay {
     }
 }
 
-/// What the client hears of a message of the driver's: fewer regions than that would take.
-fn shown(message: Message) -> Message {
+/// Whether the client itself has ended it.
+const fn is_farewell(refusal: &Refusal) -> bool {
+    matches!(refusal, Refusal::Disconnected(_) | Refusal::Closed | Refusal::Io(_))
+}
+
+/// What the client hears of a message of the driver's: fewer regions than that would take, and what the server's name tells.
+fn shown(message: Message, told: Told) -> Message {
     match message {
         Message::Hello(hello) => {
-            Message::Hello(Hello { max_region: hello.max_region.min(REGIONS_MAX - 1), ..hello })
+            let name = Text::new(&(told.prefix() + "srnic"));
+            Message::Hello(Hello { name, max_region: hello.max_region.min(REGIONS_MAX - 1), ..hello })
         }
         other => other,
     }

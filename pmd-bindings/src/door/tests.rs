@@ -65,7 +65,7 @@ impl Setting {
     fn admitted(&self) -> (OwnedFd, OwnedFd) {
         let (client, driver) = (self.client(), self.accept());
         say(&driver, &hello());
-        assert_eq!(hear(&client), hello());
+        assert!(matches!(hear(&client), Message::Hello(_)));
         say(&client, &init());
         hear(&driver);
         say(&driver, &Message::Ack);
@@ -101,6 +101,16 @@ fn hello() -> Message {
         max_to_server: 255,
         max_ring_size_log2: 14,
     })
+}
+
+/// What a client hears of it: what the server's name tells.
+fn greeting() -> Message {
+    let Message::Hello(hello) = hello() else { unreachable!() };
+    Message::Hello(Hello { name: Text::new("net_memif_f4608_srnic"), ..hello })
+}
+
+fn breach(what: &'static str) -> Message {
+    Message::disconnect(&Refusal::Protocol(what).to_string())
 }
 
 fn init() -> Message {
@@ -246,7 +256,7 @@ fn a_client_that_says_all_at_once_is_understood() {
     say(&client, &connect(STRANGERS));
     expect_silence(&driver);
     say(&driver, &hello());
-    assert_eq!(hear(&client), hello());
+    assert_eq!(hear(&client), greeting());
     expect_silence(&driver);
     say(&driver, &Message::Ack);
     assert!(matches!(hear(&driver), Message::AddRegion { .. }));
@@ -262,7 +272,8 @@ fn sixty_four_regions_and_sixteen_rings_are_told_at_once() {
     let driver = setting.accept();
     let Message::Hello(offered) = hello() else { panic!("it is one") };
     say(&driver, &Message::Hello(Hello { max_region: 255, ..offered }));
-    assert_eq!(hear(&client), hello(), "fewer regions than the driver would take");
+    let Message::Hello(heard) = hear(&client) else { panic!("a greeting") };
+    assert_eq!(heard.max_region, 63, "fewer regions than the driver would take");
     say(&client, &init());
     hear(&driver);
     say(&driver, &Message::Ack);
@@ -284,7 +295,7 @@ fn sixty_four_regions_and_sixteen_rings_are_told_at_once() {
     say(&driver, &connected());
     assert_eq!(hear(&client), connected());
     hand(&client, &Message::AddRegion { index: 64, size: 1 << 16 }, memory.as_fd());
-    assert_eq!(hear(&client), Message::disconnect("a region out of turn, or too many"));
+    assert_eq!(hear(&client), breach("a region out of turn, or too many"));
 }
 
 #[test]
@@ -388,7 +399,7 @@ fn a_client_that_breaks_the_rules_is_turned_away() {
     let (client, driver) = setting.admitted();
     offer(&client, 2);
     hand(&client, &Message::AddRing(ring(1)), wake().as_fd());
-    let reason = Message::disconnect("a ring out of turn, or outside its region");
+    let reason = breach("a ring out of turn, or outside its region");
     assert_eq!(hear(&client), reason, "a ring again");
     expect_closed(&driver);
     let (client, driver) = setting.admitted();
@@ -409,6 +420,35 @@ fn a_client_that_breaks_the_rules_is_turned_away() {
 }
 
 #[test]
+fn a_third_process_hears_that_the_pair_is_one_and_the_door_says_what_became_of_clients() {
+    let setting = Setting::new("third");
+    setting.open();
+    let at = setting.directory.join("s");
+    let said = || setting.door().no_link().to_string();
+    assert!(said().starts_with(&format!("no client has come to {}: ", at.display())), "{}", said());
+    let (client, driver) = setting.admitted();
+    say(&client, &connect("net_memif_f1518_7"));
+    let why = "the server's longest frame is 4608 bytes, the client's 1518: both ends need the same mtu=";
+    assert_eq!(hear(&client), Message::disconnect(why));
+    expect_closed(&driver);
+    assert_eq!(said(), format!("the last attempt at {} was turned away: {why}", at.display()));
+    let (client, driver) = setting.admitted();
+    offer(&client, 2);
+    say(&client, &connect(STRANGERS));
+    say(&driver, &connected());
+    assert_eq!(hear(&client), connected());
+    assert!(said().starts_with("no client has come"), "what is over is not told any more");
+    let third = setting.client();
+    assert_eq!(hear(&third), Message::disconnect(&Refusal::Taken.to_string()));
+    assert_eq!(setting.door().refused(), 1);
+    drop(client);
+    expect_closed(&driver);
+    let left =
+        format!("the peer at {} left (the peer closed the connection), and no other has come", at.display());
+    eventually(|| (said() == left).then_some(()));
+}
+
+#[test]
 fn clients_wait_until_the_door_opens_and_enter_one_by_one() {
     let setting = Setting::new("wait");
     let (first, second) = (setting.client(), setting.client());
@@ -416,7 +456,7 @@ fn clients_wait_until_the_door_opens_and_enter_one_by_one() {
     assert!(setting.driver.accept().is_err(), "the door is closed");
     setting.open();
     let driver = setting.accept();
-    say(&driver, &connected());
+    say(&driver, &hello());
     hear(&first);
     thread::sleep(Duration::from_millis(20));
     assert!(setting.driver.accept().is_err(), "the second waits");
@@ -467,7 +507,7 @@ fn a_silent_client_does_not_block_the_door() {
     expect_closed(&driver);
     let driver = setting.accept();
     say(&driver, &hello());
-    assert_eq!(hear(&next), hello());
+    assert_eq!(hear(&next), greeting());
     drop(silent);
 }
 

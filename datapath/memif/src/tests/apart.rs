@@ -79,8 +79,7 @@ fn another_longest_frame_or_number_of_queues_is_told_at_both_ends_and_stays_told
     drop(client);
     let mut clients = Endpoint::open_queues(&config(path.clone(), Role::Client), 2).expect("an end");
     let words = format!(
-        "the last attempt at {at} was turned away: the server has 1 engines, the client 2: both ends need the same \
-         engines="
+        "the last attempt at {at} was turned away: the server has engines=1, the client engines=2: both ends need as many"
     );
     until_said([&mut server, &mut clients[0]], [&words, &words]);
     assert_eq!(said(&clients[1]), words, "its other queue");

@@ -149,7 +149,7 @@ fn both_ends_need_as_many_queues() {
         });
         let said = client[0].refused().expect("refused").to_string();
         let words =
-            format!("the server has {ours} engines, the client {theirs}: both ends need the same engines=");
+            format!("the server has engines={ours}, the client engines={theirs}: both ends need as many");
         assert_eq!(said, words);
         assert!(!all_linked(&server) && !all_linked(&client));
         // The next one is welcome.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use dpdk_sys::{Burst, EthPort, EthQueue, EthStats, Mempool, Reconnect};
+use dpdk_sys::{Burst, EthPort, EthQueue, EthStats, Mempool, NoLink, Reconnect};
 
 /// A queue each way, and what is known of its link.
 pub trait Driver {
@@ -11,6 +11,9 @@ pub trait Driver {
 
     /// Whether frames can pass.
     fn link_up(&self) -> bool;
+
+    /// Why they cannot; `None` if they can.
+    fn no_link(&self) -> Option<NoLink>;
 
     /// The same, and whatever has to be done for it.
     fn tend(&mut self) -> bool;
@@ -40,6 +43,10 @@ impl Driver for Whole {
 
     fn link_up(&self) -> bool {
         self.eth.link_up()
+    }
+
+    fn no_link(&self) -> Option<NoLink> {
+        self.eth.no_link(self.reconnect.as_ref())
     }
 
     /// The client of a shared-memory pair looks for its server.
@@ -74,6 +81,10 @@ impl Driver for EthQueue {
 
     fn link_up(&self) -> bool {
         self.link_up()
+    }
+
+    fn no_link(&self) -> Option<NoLink> {
+        (!self.link_up()).then_some(NoLink::FurtherQueue)
     }
 
     /// Who has the port looks after the link.

@@ -1,3 +1,4 @@
+mod link_down;
 mod queues;
 mod vhost;
 

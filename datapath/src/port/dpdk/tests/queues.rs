@@ -82,12 +82,11 @@ fn another_number_of_queues_finds_no_link() {
         let (client, _its_others) = open_queues(dir.path(), MemifRole::Client, theirs);
         refuses(&mut server, client, |server, _| server.eth().refused_clients() > 0);
         let client = lending_queues(dir.path(), memif::Role::Client, theirs).remove(0);
-        let before = server.eth().refused_clients();
-        refuses(&mut server, client, |server, _| server.eth().refused_clients() > before);
+        refuses(&mut server, client, |_, client| matches!(client.link_down(), Some(LinkDown::TurnedAway(_))));
         drop(server);
         let mut server = lending_queues(dir.path(), memif::Role::Server, ours).remove(0);
         let (client, _its_others) = open_queues(dir.path(), MemifRole::Client, theirs);
-        refuses(&mut server, client, |server, _| server.link_error().is_some());
+        refuses(&mut server, client, |server, _| matches!(server.link_down(), Some(LinkDown::TurnedAway(_))));
     }
 }
 
