@@ -94,9 +94,7 @@ fn prepare(
 
 fn ask(device: &Device, server: IpAddr, words: &[String]) -> Result<(), Box<dyn Error>> {
     let (pd, mut cq) = (device.alloc_pd(), device.create_cq(16)?);
-    while !device.link_up() {
-        device.progress();
-    }
+    device.wait_link(LIMIT)?;
     let (pair, inbox) = prepare(&pd, pd.queue_pair(&cq, &cq).build()?)?;
     let mut pair = pair.connect_to(SocketAddr::new(server, PORT), LIMIT)?;
     let outbox = pd.register(MESSAGE, Access::LOCAL_WRITE)?;

@@ -64,7 +64,7 @@ fn run(
         straight.post_recv(&RecvRequest { wr_id, scatter: &[place(&memory, wr_id)?] })?;
     }
     across.post_recv(&RecvRequest { wr_id: 2, scatter: &[place(&memory, 2)?] })?;
-    until(device, || device.link_up().then_some(()))?;
+    device.wait_link(LIMIT)?;
 
     let ours = across.endpoint().to_bytes();
     let connecting = if role == "server" {
@@ -137,5 +137,8 @@ fn until<T>(device: &Device, look: impl Fn() -> Option<T>) -> Result<T> {
         device.progress();
         thread::yield_now();
     }
-    Err(device.link_error().unwrap_or_else(|| "nothing happened for a minute".into()).into())
+    Err(device
+        .link_down()
+        .map_or_else(|| "nothing happened for a minute".into(), |why| why.to_string())
+        .into())
 }

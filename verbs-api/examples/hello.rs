@@ -10,12 +10,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let memory = pd.register(4096, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
     let mut prepared = pd.queue_pair(&cq, &cq).build()?;
     prepared.post_recv(&RecvRequest { wr_id: 1, scatter: &[] })?;
-    while !device.link_up() {
-        device.progress();
-    }
+    let limit = Duration::from_secs(60);
+    device.wait_link(limit)?;
 
     // Each side tells the other where it may write.
-    let (ours, limit) = (memory.remote().to_string(), Duration::from_secs(60));
+    let ours = memory.remote().to_string();
     let connecting = if role == "server" {
         let request = Listener::bind(&device, 7471)?.get_request(limit)?;
         request.with_private_data(ours.as_bytes()).accept(prepared)?

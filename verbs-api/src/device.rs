@@ -4,9 +4,12 @@ mod attributes;
 mod builder;
 mod capture;
 mod engines;
+mod link;
 
 pub use attributes::DeviceAttr;
 pub use builder::DeviceBuilder;
+#[cfg(feature = "async")]
+pub use link::LinkUp;
 
 use crate::bell::Bell;
 use crate::cm::{ConnectionStats, Service};
@@ -168,19 +171,6 @@ impl Device {
         let (number, ring) =
             self.nic().create_cq(entries, Some(Hears::Channel(Arc::clone(channel.shared()))))?;
         Ok(CompletionQueue::new(self.clone(), number, ring, true))
-    }
-
-    /// Whether frames can pass: on a memif pair, whether the peer is there. It comes up only while the engine runs.
-    #[must_use]
-    pub fn link_up(&self) -> bool {
-        self.nic().link_up()
-    }
-
-    /// Why the link is down, where a peer was there, the last of them, and it came to nothing: over memif with `zero-copy=on` it has another `mtu` or
-    /// number of `engines`, say, or it left. `None` if no peer was seen yet, the link is up, or the driver does not tell.
-    #[must_use]
-    pub fn link_error(&self) -> Option<String> {
-        self.nic().link_error()
     }
 
     /// Ethernet address of another host on the link that has the device's IP address and had it first, so that this device

@@ -3,6 +3,7 @@
 mod idle;
 mod thread;
 
+pub(crate) use idle::Resting;
 pub use idle::{Idle, Rest};
 pub(crate) use thread::EngineThread;
 

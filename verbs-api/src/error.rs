@@ -3,8 +3,10 @@
 use crate::cm::ConnectionError;
 use crate::endpoint::EndpointError;
 use crate::spec::SpecError;
+use core::time::Duration;
 use datapath::engine::{ConfigError, CreateError, ModifyError};
 use datapath::memory::RegisterError;
+use datapath::port::LinkDown;
 use datapath::qp::state::QpType;
 use datapath::queue::PostError;
 use std::io;
@@ -89,6 +91,14 @@ pub enum Error {
     /// A queue pair was not connected.
     #[error(transparent)]
     Connect(#[from] ModifyError),
+    /// The link of a device did not come up within the time that the caller gave.
+    #[error("the link did not come up within {limit:?}: {why}")]
+    LinkDown {
+        /// That time.
+        limit: Duration,
+        /// Why, as of its end.
+        why: LinkDown,
+    },
     /// A connection by address was not made.
     #[error(transparent)]
     Connection(#[from] ConnectionError),

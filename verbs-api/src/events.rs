@@ -1,5 +1,7 @@
 //! Asynchronous events of a device: those that the engine logs, those of its link, and the descriptor that tells of them.
 
+#[cfg(feature = "async")]
+use crate::attention::Attention;
 use crate::bell::Bell;
 use crate::device::Device;
 use crate::error::Error;
@@ -23,6 +25,9 @@ pub(crate) struct Events {
     link: Option<AsyncEvent>,
     /// The engine's thread ended by a panic, not yet polled.
     fatal: bool,
+    /// To be called when the link comes up.
+    #[cfg(feature = "async")]
+    attention: Option<Arc<Attention>>,
     /// Who waits hears it.
     bell: Option<Arc<Bell>>,
     rung: bool,
@@ -31,7 +36,16 @@ pub(crate) struct Events {
 impl Events {
     /// Those of a device whose link is `up` at the beginning.
     pub const fn new(up: bool) -> Self {
-        Self { up, look_at: Time::ZERO, link: None, fatal: false, bell: None, rung: false }
+        Self {
+            up,
+            look_at: Time::ZERO,
+            link: None,
+            fatal: false,
+            #[cfg(feature = "async")]
+            attention: None,
+            bell: None,
+            rung: false,
+        }
     }
 
     /// Whether the link is to be looked at.
@@ -53,7 +67,17 @@ impl Events {
             self.up = up;
             self.link = Some(if up { AsyncEvent::PortActive } else { AsyncEvent::PortError });
         }
+        #[cfg(feature = "async")]
+        if up && let Some(attention) = self.attention.take() {
+            attention.want_now();
+        }
         changed && up
+    }
+
+    /// Calls for this when the link is found up.
+    #[cfg(feature = "async")]
+    pub fn want_when_up(&mut self, attention: &Arc<Attention>) {
+        self.attention = Some(Arc::clone(attention));
     }
 
     /// The engine runs no more.

@@ -116,7 +116,7 @@ pub use datapath::engine::{
 pub use datapath::memory::{Access, Backing, RegisterError, WindowType};
 pub use datapath::port::fault::FaultStats;
 pub use datapath::port::options::{Keys, OptionError};
-pub use datapath::port::{Port, PortStats};
+pub use datapath::port::{LinkDown, Port, PortStats};
 pub use datapath::qp::attr::{
     AddressVector, CongestionAlgorithm, CongestionTuning, LossResponse, QpAttr, QpAttrMask, RecoveryPolicy,
     WriteOrder,
@@ -128,6 +128,8 @@ pub use datapath::queue::{
 };
 pub use datapath::sched::{SchedAttributes, SchedulerConfig};
 pub use datapath::time::Time;
+#[cfg(feature = "async")]
+pub use device::LinkUp;
 pub use device::{Device, DeviceAttr, DeviceBuilder};
 pub use driver::{Driver, Idle, Rest, SlowPath};
 pub use endpoint::{Endpoint, EndpointError};

@@ -14,7 +14,7 @@ use datapath::memory::{
     Access, Backing, MemoryKey, MemoryTableFull, ProtectionDomainId, RegisterError, WindowType,
 };
 use datapath::port::fault::FaultStats;
-use datapath::port::{Port, PortStats};
+use datapath::port::{LinkDown, Port, PortStats};
 use datapath::qp::attr::{AddressVector, QpAttr, QpAttrMask};
 use datapath::queue::{CompletionQueue, Doorbells, Handed, SharedRecvQueue, SrqCaps};
 use datapath::time::Time;
@@ -43,7 +43,10 @@ pub(crate) trait Nic: Send {
     fn note_death(&mut self);
     /// Also notes whether that is new.
     fn link_up(&mut self) -> bool;
-    fn link_error(&self) -> Option<String>;
+    fn link_down(&self) -> Option<LinkDown>;
+    /// Has this called when the link comes up.
+    #[cfg(feature = "async")]
+    fn want_when_up(&mut self, attention: &Arc<Attention>);
     fn address_holder(&self) -> Option<[u8; 6]>;
     fn config(&self) -> EngineConfig;
     fn counters(&self) -> Counters;
@@ -202,8 +205,13 @@ impl<P: Port + Send> Nic for Driven<P> {
         up
     }
 
-    fn link_error(&self) -> Option<String> {
-        self.engine.port().link_error()
+    fn link_down(&self) -> Option<LinkDown> {
+        self.engine.port().link_down()
+    }
+
+    #[cfg(feature = "async")]
+    fn want_when_up(&mut self, attention: &Arc<Attention>) {
+        self.events.want_when_up(attention);
     }
 
     fn address_holder(&self) -> Option<[u8; 6]> {

@@ -5,12 +5,16 @@ use crate::clock::Clock;
 use crate::favour::{self, Favouring};
 use crate::nic::Nic;
 use core::ops::{Deref, DerefMut};
+#[cfg(feature = "async")]
+use core::task::Waker;
 use core::time::Duration;
 use datapath::engine::{AckTiming, Turn};
 use datapath::queue::{Doorbells, Handed};
 use datapath::time::Time;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
+#[cfg(feature = "async")]
+use std::sync::{Mutex, PoisonError};
 use std::thread::yield_now;
 
 /// The lock, held. Who drives the engine alone takes it and lets go of it with plain stores.
@@ -47,6 +51,9 @@ pub(crate) struct Shared {
     /// When the attendant is to be called.
     attention: Arc<Attention>,
     attendant: OnceLock<Arc<dyn Attendant>>,
+    /// Tasks that wait for the link, of which any may be cancelled by now. This lock comes before that of the engine.
+    #[cfg(feature = "async")]
+    awaiting_link: Mutex<Vec<Waker>>,
 }
 
 impl Shared {
@@ -62,6 +69,8 @@ impl Shared {
             stop: AtomicBool::new(false),
             attention: Arc::new(Attention::never()),
             attendant: OnceLock::new(),
+            #[cfg(feature = "async")]
+            awaiting_link: Mutex::default(),
         }
     }
 
@@ -76,12 +85,48 @@ impl Shared {
         let _ = self.attendant.set(attendant);
     }
 
-    /// Calls the attendant.
+    /// Calls the attendant, and whoever waits for the link if it is up.
     #[cold]
     pub fn attend(&self) {
-        if let Some(attendant) = self.attendant.get() {
-            attendant.attend(self);
+        match self.attendant.get() {
+            Some(attendant) => attendant.attend(self),
+            None => self.attention.take(),
         }
+        #[cfg(feature = "async")]
+        self.wake_if_up();
+    }
+
+    /// Whether the link is up; else the task of `waker` is woken when it is.
+    #[cfg(feature = "async")]
+    pub fn wake_when_up(&self, waker: &Waker) -> bool {
+        let mut awaiting = self.awaiting_link.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nic = self.call();
+        if nic.link_up() {
+            return true;
+        }
+        if !awaiting.iter().any(|other| other.will_wake(waker)) {
+            awaiting.push(waker.clone());
+        }
+        nic.want_when_up(&self.attention);
+        false
+    }
+
+    #[cfg(feature = "async")]
+    fn wake_if_up(&self) {
+        let mut awaiting = self.awaiting_link.lock().unwrap_or_else(PoisonError::into_inner);
+        if awaiting.is_empty() {
+            return;
+        }
+        let mut nic = self.call();
+        if !nic.link_up() {
+            nic.want_when_up(&self.attention);
+            return;
+        }
+        drop(nic);
+        let wakers = core::mem::take(&mut *awaiting);
+        // Their tasks may take either lock.
+        drop(awaiting);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// The same for the engine's thread, which has the engine.

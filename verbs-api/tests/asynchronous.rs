@@ -26,6 +26,34 @@ struct End {
     pair: AsyncQueuePair,
 }
 
+/// A device without a thread has nobody who would wake the task.
+#[test]
+fn a_task_waits_for_a_link() {
+    let at = std::env::temp_dir().join(format!("srnic-async-link-{}", std::process::id()));
+    let open = |role: &str, driver| {
+        let text = format!("memif:{},role={role},zero-copy=on", at.display());
+        Device::builder().driver(driver).open(&text).expect("a device")
+    };
+    let server = open("server", Driver::THREAD);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        timeout(Duration::from_millis(100), server.when_link_up()).await.expect_err("nobody is there");
+        assert!(server.link_down().is_some());
+        let waits = tokio::spawn({
+            let server = server.clone();
+            async move { server.when_link_up().await }
+        });
+        tokio::task::yield_now().await;
+        let client = open("client", Driver::THREAD);
+        timeout(LIMIT, client.when_link_up()).await.expect("in time").expect("a link");
+        timeout(LIMIT, waits).await.expect("in time").expect("no panic").expect("a link");
+        client.when_link_up().await.expect("it is up");
+        drop(client);
+        let inline = open("client", Driver::Inline);
+        assert!(matches!(inline.when_link_up().await, Err(Error::Unsupported(_))));
+    });
+}
+
 /// Two ends that are connected, with `buffers` buffers each.
 fn ends(name: &str, faults: &str, buffers: usize) -> [End; 2] {
     let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ;

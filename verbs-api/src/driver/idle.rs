@@ -5,6 +5,8 @@ mod tests;
 
 use core::time::Duration;
 use datapath::time::Time;
+use std::thread;
+use std::time::Instant;
 
 /// A round trip that is under way is waited for, not slept through.
 const SPIN_NS: u64 = 50_000;
@@ -68,5 +70,30 @@ impl Idle {
         let sleep = self.sleep.min(until);
         self.sleep = (self.sleep * 2).min(SLEEP_MAX);
         Rest::Sleep(sleep)
+    }
+}
+
+/// The rests of a caller that looks for something until it is there. It never spins: what it waits for may need this processor.
+#[derive(Debug)]
+pub(crate) struct Resting {
+    since: Instant,
+    idle: Idle,
+}
+
+impl Resting {
+    pub fn new() -> Self {
+        Self { since: Instant::now(), idle: Idle::new(Time::ZERO) }
+    }
+
+    /// After a look in vain: rests before the next, `left` at most.
+    pub fn looked(&mut self, something_happened: bool, left: Duration) {
+        let now = Time(u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        if something_happened {
+            self.idle.busy(now);
+        }
+        match self.idle.rest(now, None) {
+            Rest::Spin | Rest::Yield => thread::yield_now(),
+            Rest::Sleep(limit) => thread::sleep(limit.min(left)),
+        }
     }
 }

@@ -6,7 +6,7 @@ use core::fmt::Write as _;
 use core::net::IpAddr;
 use datapath::counters::{Counters, QpCounters};
 use datapath::engine::QpReport;
-use datapath::port::PortStats;
+use datapath::port::{LinkDown, PortStats};
 use std::sync::Arc;
 
 /// A device, as far as it is looked into.
@@ -19,7 +19,7 @@ pub struct Facts {
 /// Whether frames can pass, and if not, why.
 struct Link {
     up: bool,
-    error: Option<String>,
+    down: Option<LinkDown>,
 }
 
 /// Text as the value of a label: quotes, backslashes and ends of lines do not end it.
@@ -54,7 +54,7 @@ impl Facts {
         let (counters, port, link, reports) = {
             let mut nic = self.shared.call();
             let now = nic.now();
-            let link = Link { up: nic.link_up(), error: nic.link_error() };
+            let link = Link { up: nic.link_up(), down: nic.link_down() };
             (nic.counters(), nic.port_stats(), link, nic.reports(now))
         };
         let mut text = String::with_capacity(4096 + reports.len() * 512);
@@ -78,9 +78,9 @@ impl Facts {
         writeln!(text, "# TYPE srnic_device_info gauge")?;
         writeln!(text, "srnic_device_info{{ip=\"{}\",driver=\"{driver}\"}} 1", self.ip)?;
         writeln!(text, "# TYPE srnic_link_up gauge\nsrnic_link_up {}", u8::from(link.up))?;
-        if let Some(reason) = &link.error {
+        if let Some(reason) = &link.down {
             writeln!(text, "# TYPE srnic_link_error gauge")?;
-            writeln!(text, "srnic_link_error{{reason=\"{}\"}} 1", escaped(reason))?;
+            writeln!(text, "srnic_link_error{{reason=\"{}\"}} 1", escaped(&reason.to_string()))?;
         }
         let of_port = [
             ("rx_packets", port.rx_frames),

@@ -14,8 +14,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use verbs_api::{
-    Access, Connector, Device, Driver, Error, Listener, QueuePair, RecvRequest, SendData, SendRequest,
-    WcStatus,
+    Access, Connector, Device, Driver, Error, LinkDown, Listener, QueuePair, RecvRequest, SendData,
+    SendRequest, WcStatus,
 };
 
 /// A directory for a socket, gone when dropped.
@@ -267,14 +267,21 @@ fn a_peer_with_another_number_of_engines_is_told_why_there_is_no_link() {
     let stat = dir.0.join("stat");
     let server = open(Driver::Inline, &format!("{},engines=2,stat={}", dir.memif("server"), stat.display()));
     let client = open(Driver::Inline, &format!("fault:loss=1%:{},ip=10.77.0.2", dir.memif("client")));
-    assert_eq!(client[0].device.link_error(), None);
+    assert!(matches!(client[0].device.link_down(), Some(LinkDown::NoPeer(_))));
+    let turned_away = |station: &Station| match station.device.link_down() {
+        Some(LinkDown::TurnedAway(reason)) => Some(reason),
+        _ => None,
+    };
     let error = wait::until("a reason", || {
         server.iter().chain(&client).for_each(|station| {
             station.device.progress();
         });
-        server[0].device.link_error()
+        turned_away(&server[0])
     });
-    assert!(error.contains("engines"), "{error}");
+    assert!(
+        error.ends_with("the server has engines=2, the client engines=1: both ends need as many"),
+        "{error}"
+    );
     assert!(!server[0].device.link_up() && !client[0].device.link_up());
     let (mut door, mut told) = (UnixStream::connect(&stat).expect("it listens"), String::new());
     door.write_all(b"GET / HTTP/1.1\r\n\r\n")
@@ -283,6 +290,6 @@ fn a_peer_with_another_number_of_engines_is_told_why_there_is_no_link() {
     assert!(told.contains(&format!("\nsrnic_link_error{{reason=\"{error}\"}} 1\n")), "{told}");
     wait::until("the same at the peer", || {
         client[0].device.progress();
-        client[0].device.link_error()
+        turned_away(&client[0])
     });
 }

@@ -1,0 +1,86 @@
+//! The link of a device: whether frames can pass, why they cannot, and waiting until they can.
+
+use super::Device;
+use crate::driver::Resting;
+use crate::error::Error;
+use core::time::Duration;
+#[cfg(feature = "async")]
+use core::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+use datapath::port::LinkDown;
+use std::time::Instant;
+
+impl Device {
+    /// Whether frames can pass: on a memif pair, whether the peer is there. It comes up only while the engine runs.
+    #[must_use]
+    pub fn link_up(&self) -> bool {
+        self.nic().link_up()
+    }
+
+    /// Why frames cannot pass; `None` if they can. The text says what to do: where this end waits for whom, in what the two
+    /// ends differ, which interface has no carrier.
+    ///
+    /// It is as of the engine's last turn: nobody has been looked for before the first one.
+    #[must_use]
+    pub fn link_down(&self) -> Option<LinkDown> {
+        self.nic().link_down()
+    }
+
+    /// Waits until frames can pass, `limit` at most. It drives the engine of a device without a thread, and rests between
+    /// its looks: after 0.2 ms for 50 us, then longer, up to 1 ms.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # fn main() -> Result<(), verbs_api::Error> {
+    /// let device = verbs_api::Device::open("sim:wait-link")?;
+    /// device.wait_link(Duration::from_secs(60))?;
+    /// assert!(device.link_up() && device.link_down().is_none());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::LinkDown`] says why there is no link.
+    pub fn wait_link(&self, limit: Duration) -> Result<(), Error> {
+        let end = Instant::now().checked_add(limit);
+        let mut resting = Resting::new();
+        loop {
+            let turn = self.progress();
+            let Some(why) = self.link_down() else { return Ok(()) };
+            let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return Err(Error::LinkDown { limit, why });
+            }
+            resting.looked(turn.received + turn.sent > 0, left);
+        }
+    }
+
+    /// A future that ends when frames can pass, on a device with a thread of its own. It has no limit: who drops it after a
+    /// while asks [`Device::link_down`] for the reason.
+    #[cfg(feature = "async")]
+    pub fn when_link_up(&self) -> LinkUp<'_> {
+        LinkUp { device: self }
+    }
+}
+
+/// The link of a device comes up: from [`Device::when_link_up`].
+#[cfg(feature = "async")]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct LinkUp<'a> {
+    device: &'a Device,
+}
+
+#[cfg(feature = "async")]
+impl Future for LinkUp<'_> {
+    /// [`Error::Unsupported`] if the device has no thread.
+    type Output = Result<(), Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Err(error) = self.device.needs_thread() {
+            return Poll::Ready(Err(error));
+        }
+        if self.device.shared().wake_when_up(context.waker()) { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+}
