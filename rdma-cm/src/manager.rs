@@ -186,12 +186,20 @@ impl Manager {
             qpn: terms.qpn,
             tid,
             listener: None,
-            state: State::ReqSent { retry, terms: *terms },
+            state: State::ReqSent { retry, terms: *terms, until: now },
             deadline: None,
         };
         self.table.insert(id, connection);
         self.table.set_deadline(id, Some(deadline));
         Ok(id)
+    }
+
+    /// Active: goes on asking until that time, also if nobody answers for the peer's address or its manager is silent: it may be
+    /// started later. Without this, and after it, a request is given up after [`Config::retries`].
+    pub fn persist(&mut self, id: CommId, until: Duration) {
+        if let Some(Connection { state: State::ReqSent { until: before, .. }, .. }) = self.table.get_mut(id) {
+            *before = until.max(*before);
+        }
     }
 
     /// Active: the queue pair is in RTS. The peer learns that it can begin.
@@ -304,12 +312,11 @@ impl Manager {
         }
     }
 
-    /// MADs cannot be sent to that host: who waits to be answered by it for the first time need not wait.
-    pub fn handle_unreachable(&mut self, host: IpAddr) {
-        for id in self
-            .table
-            .ids(|connection| connection.peer == host && matches!(connection.state, State::ReqSent { .. }))
-        {
+    /// MADs cannot be sent to that host: who waits to be answered by it for the first time need not wait, unless it
+    /// [persists](Self::persist).
+    pub fn handle_unreachable(&mut self, now: Duration, host: IpAddr) {
+        let gives_up = |state: &State| matches!(state, State::ReqSent { until, .. } if *until <= now);
+        for id in self.table.ids(|connection| connection.peer == host && gives_up(&connection.state)) {
             self.fail(id, Failure::Unreachable);
         }
     }

@@ -472,6 +472,27 @@ fn what_ended_is_forgotten_when_there_is_too_much_of_it() {
     }
 }
 
+/// Its peer comes when a request without that would have been given up for long, and is not there at last.
+#[test]
+fn who_persists_asks_until_its_time_is_over() {
+    let mut net = Net::listening(32);
+    let start = net.now;
+    net.drop = Box::new(|_, _, _| true);
+    let ids = [net.connect(0), net.connect(0), net.connect(0)];
+    net.hosts[0].cm.persist(ids[1], start + 40 * SECOND);
+    net.hosts[0].cm.persist(ids[2], start + 20 * SECOND);
+    let now = net.now;
+    net.hosts[0].cm.handle_unreachable(now, ip(2));
+    net.run(30 * SECOND);
+    let seen = |net: &Net, index: usize| net.hosts[0].seen[&ids[index]].clone();
+    assert_eq!(seen(&net, 0), Seen::Failed(Failure::Unreachable));
+    assert_eq!(seen(&net, 1), Seen::Connecting);
+    assert_eq!(seen(&net, 2), Seen::Failed(Failure::TimedOut));
+    net.drop = Box::new(|_, _, _| false);
+    net.run(2 * SECOND);
+    assert_eq!(seen(&net, 1), Seen::Up);
+}
+
 #[test]
 fn who_has_no_address_is_not_waited_for() {
     let mut net = Net::listening(31);
@@ -479,10 +500,10 @@ fn who_has_no_address_is_not_waited_for() {
     net.run(MS);
     net.drop = Box::new(|_, _, _| true);
     let waits = net.connect(0);
-    net.hosts[0].cm.handle_unreachable(ip(3));
+    net.hosts[0].cm.handle_unreachable(net.now, ip(3));
     net.run(MS);
     assert_eq!(net.hosts[0].seen[&waits], Seen::Connecting, "it was another host");
-    net.hosts[0].cm.handle_unreachable(ip(2));
+    net.hosts[0].cm.handle_unreachable(net.now, ip(2));
     net.run(MS);
     assert_eq!(net.hosts[0].seen[&waits], Seen::Failed(Failure::Unreachable));
     assert_eq!(net.hosts[0].seen[&up], Seen::Up, "an answer may come yet");

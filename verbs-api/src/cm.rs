@@ -10,7 +10,7 @@ mod service;
 
 pub use connecting::Connecting;
 pub use connector::Connector;
-pub use error::ConnectionError;
+pub use error::{ConnectionError, Obstacle};
 pub(crate) use link::Link;
 pub use listener::{ConnectionRequest, Listener};
 pub use service::ConnectionStats;

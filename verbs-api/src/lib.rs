@@ -106,7 +106,9 @@ mod work_request;
 pub use address::{AddressHandle, Grh};
 #[cfg(feature = "async")]
 pub use asynchronous::{AsyncQueuePair, Buffer, BufferPool, Completions, Done, Operation, Receives};
-pub use cm::{Connecting, ConnectionError, ConnectionRequest, ConnectionStats, Connector, Listener};
+pub use cm::{
+    Connecting, ConnectionError, ConnectionRequest, ConnectionStats, Connector, Listener, Obstacle,
+};
 pub use completion::{CompletionChannel, CompletionQueue};
 pub use datapath::counters::{Counters, QpCounters};
 pub use datapath::engine::{

@@ -10,8 +10,8 @@ use std::thread::{JoinHandle, scope, spawn, yield_now};
 use std::time::{Duration, Instant};
 use verbs_api::{
     Access, CompletionQueue, ConnectionError, Connector, Device, Dialect, Disagreement, Driver, Error,
-    Listener, MemoryRegion, PreparedQueuePair, ProtectionDomain, QpState, QueueCaps, QueuePair, RecvRequest,
-    RejReason, SendData, SendRequest, WcStatus, WireMode,
+    Listener, MemoryRegion, Obstacle, PreparedQueuePair, ProtectionDomain, QpState, QueueCaps, QueuePair,
+    RecvRequest, RejReason, SendData, SendRequest, WcStatus, WireMode,
 };
 
 const PORT: u16 = 7471;
@@ -354,12 +354,21 @@ fn who_is_not_there_is_said(driver: Driver) {
     // Nobody accepts.
     let limit = Duration::from_millis(50);
     let error = connection_error(here.pair().connect_to(there.addr(), limit));
-    assert_eq!(error, ConnectionError::Deadline(limit));
+    assert!(matches!(error, ConnectionError::Late { .. }), "{error}");
     // Which the peer hears of, so that its program gets no request that nobody wants.
     there.until("the request is taken back", || there.device.connection_stats().connections == 0);
     assert!(listener.poll().is_none());
     let nobody = SocketAddr::from(([10, 77, 0, 200], PORT));
-    let error = connection_error(here.pair().connect_to(nobody, LIMIT));
+    let error = connection_error(here.pair().connect_to(nobody, limit));
+    assert_eq!(error, ConnectionError::Late { limit, why: Obstacle::Neighbor(nobody.ip()) });
+    // Who gives no limit has one of the device's own.
+    let mut connecting = Connector::new().connect(here.pair(), nobody).expect("begun");
+    let error = loop {
+        match connecting.poll() {
+            Ok(None) => assert!(Instant::now() < deadline),
+            result => break connection_error(result.map(|pair| pair.expect("checked"))),
+        }
+    };
     assert_eq!(error, ConnectionError::Unreachable(nobody.ip()));
     let v6 = "[fd00::1]:7471".parse().expect("an address");
     assert!(matches!(Connector::new().connect(here.pair(), v6), Err(Error::Connection(ConnectionError::Call(_)))));
@@ -404,8 +413,9 @@ fn ipv6_hosts_hear_of_each_other(driver: Driver) {
     drop((pair, its_pair));
 
     let nobody: SocketAddr = "[fd00::200]:7471".parse().expect("an address");
-    let error = connection_error(here.pair().connect_to(nobody, LIMIT));
-    assert_eq!(error, ConnectionError::Unreachable(nobody.ip()));
+    let limit = Duration::from_millis(50);
+    let error = connection_error(here.pair().connect_to(nobody, limit));
+    assert_eq!(error, ConnectionError::Late { limit, why: Obstacle::Neighbor(nobody.ip()) });
     let v4 = SocketAddr::from(([10, 77, 0, 1], PORT));
     let refused = Connector::new().connect(here.pair(), v4).err().map(|error| error.to_string());
     assert_eq!(refused.as_deref(), Some("10.77.0.1 is of another family than this end's address, fd00::1"));

@@ -27,11 +27,12 @@ impl Manager {
     fn handle_timeout(&mut self, now: Duration, id: CommId) {
         let Some(connection) = self.table.get_mut(id) else { return };
         let peer = connection.peer;
+        let persists = matches!(&connection.state, State::ReqSent { until, .. } if now < *until);
         match &mut connection.state {
             State::ReqSent { retry, .. } | State::RepSent { retry } | State::DreqSent { retry }
-                if retry.resent < self.config.retries =>
+                if persists || retry.resent < self.config.retries =>
             {
-                retry.resent += 1;
+                retry.resent = retry.resent.saturating_add(1);
                 retry.interval = (retry.interval * 2).min(self.config.retry_max);
                 let (mad, next) = (retry.mad.clone(), now.saturating_add(retry.interval));
                 self.stats.retransmitted += 1;

@@ -16,7 +16,8 @@ use std::time::Instant;
 
 /// A connection that is being made, from [`Connector::connect`](super::Connector::connect) or
 /// [`ConnectionRequest::accept`](super::ConnectionRequest::accept). [`wait`](Self::wait) for it, or [`poll`](Self::poll) it.
-/// Dropping it takes it back.
+/// Dropping it takes it back. A peer that is not there is given up after 3 s, and one that does not answer after 12, unless
+/// [`wait`](Self::wait) or [`Connector::patience`](super::Connector::patience) gives it more.
 ///
 /// With the feature `async` it is a future as well, on a device with a thread of its own.
 #[must_use = "dropping it takes the connection back"]
@@ -66,15 +67,30 @@ impl Connecting {
         }
     }
 
-    /// Waits for the connected queue pair, `limit` at most.
+    /// Waits for the connected queue pair, `limit` at most. A peer that is not there yet is asked for as long: it may be started
+    /// later. One that is there and says no ends the wait.
     ///
     /// # Errors
-    /// As [`poll`](Self::poll); [`ConnectionError::Deadline`] if there was none in time: the peer is told.
+    /// As [`poll`](Self::poll); [`ConnectionError::Late`] if there was none in time, with the likely reason, and
+    /// [`ConnectionError::Deadline`] of who accepts; the peer is told.
     pub fn wait(mut self, limit: Duration) -> Result<QueuePair, Error> {
         let Some(link) = &self.link else { return Err(ConnectionError::Withdrawn.into()) };
+        link.persist(limit);
         let end = Instant::now().checked_add(limit);
-        let step = link.service.wait(&link.device, end, |state| step(state, link));
-        self.advance(step.ok_or(ConnectionError::Deadline(limit))?)
+        match link.service.wait(&link.device, end, |state| step(state, link)) {
+            Some(step) => self.advance(step),
+            None => Err(self.late(link, limit).into()),
+        }
+    }
+
+    fn late(&self, link: &Link, limit: Duration) -> ConnectionError {
+        match self.end {
+            End::Active(_) => {
+                let why = link.service.obstacle(&link.device, link.peer.ip());
+                ConnectionError::Late { limit, why }
+            }
+            _ => ConnectionError::late(limit, &link.device),
+        }
     }
 
     fn advance(&mut self, step: Step) -> Result<QueuePair, Error> {

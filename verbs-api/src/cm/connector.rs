@@ -45,6 +45,7 @@ use rdma_cm::{CmError, Dialect};
 pub struct Connector<'a> {
     private_data: &'a [u8],
     dialect: Option<Dialect>,
+    patience: Duration,
 }
 
 impl<'a> Connector<'a> {
@@ -67,6 +68,14 @@ impl<'a> Connector<'a> {
         Self { dialect: Some(dialect), ..self }
     }
 
+    /// How long a peer that is not there yet is asked for: it may be started later. For who polls the connection or awaits it;
+    /// [`Connecting::wait`] asks for as long as it waits. Default: not at all, which is 3 s if nobody has the peer's address, and 12 s if
+    /// its host does not answer.
+    #[must_use]
+    pub const fn patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
     /// Begins to connect to a listener (`rdma_connect`).
     ///
     /// # Errors
@@ -77,6 +86,7 @@ impl<'a> Connector<'a> {
         let terms = pair.terms(self.dialect)?;
         let id = service.call(&device, |state, now| -> Result<_, CmError> {
             let id = state.manager.connect(now, to.ip(), to.port(), &terms, self.private_data)?;
+            state.manager.persist(id, now.saturating_add(self.patience));
             state.hold(id, Some(pair.qpn()));
             Ok(id)
         });

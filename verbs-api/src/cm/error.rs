@@ -1,7 +1,9 @@
 //! Why there is no connection.
 
+use crate::device::Device;
 use core::net::IpAddr;
 use core::time::Duration;
+use datapath::port::LinkDown;
 use rdma_cm::{CmError, Disagreement, Failure};
 use wire::cm::RejReason;
 
@@ -25,11 +27,19 @@ pub enum ConnectionError {
     /// No host has the peer's address.
     #[error("nobody answers for {0}: is it on the same link, and up?")]
     Unreachable(IpAddr),
-    /// There was no connection, or no request for one, within the time that the caller gave.
+    /// No request for a connection came, or the peer did not say that it is ready, within the time that the caller gave.
     #[error(
         "nothing came within {0:?}; does one end listen and the other connect, and does somebody drive both devices?"
     )]
     Deadline(Duration),
+    /// There was no connection within the time that the caller gave, and this is the likely reason.
+    #[error("no connection within {limit:?}: {why}")]
+    Late {
+        /// That time.
+        limit: Duration,
+        /// What is most likely in the way, as of its end.
+        why: Obstacle,
+    },
     /// The peer has taken back its request, or does not take what it was granted.
     #[error("the peer has given up; the next request may be another")]
     Withdrawn,
@@ -46,7 +56,32 @@ pub enum ConnectionError {
     Call(#[from] CmError),
 }
 
+/// What keeps a connection from being made.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Obstacle {
+    /// The link is down.
+    #[error("the link is down: {0}")]
+    Link(LinkDown),
+    /// No host answers for the peer's address.
+    #[error(
+        "no host answers for {0}: is a device with this ip= open on the same link, and does its program drive it?"
+    )]
+    Neighbor(IpAddr),
+    /// The host of this address is there, and its connection manager or the program behind it does not answer.
+    #[error("{0} is there and does not answer: does its program listen and accept, and drive its device?")]
+    Silence(IpAddr),
+}
+
 impl ConnectionError {
+    /// Nothing came in time from somebody who is not known: perhaps because the link is down.
+    pub(super) fn late(limit: Duration, device: &Device) -> Self {
+        match device.link_down() {
+            Some(why) => Self::Late { limit, why: Obstacle::Link(why) },
+            None => Self::Deadline(limit),
+        }
+    }
+
     /// Of a connection with the host `peer`.
     pub(super) fn of(failure: Failure, peer: IpAddr) -> Self {
         match failure {

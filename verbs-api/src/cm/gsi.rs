@@ -236,6 +236,11 @@ impl Gsi {
         !self.waiting.is_empty()
     }
 
+    /// Whether the Ethernet address of a host was found when a MAD went to it last.
+    pub fn knows(&self, host: IpAddr) -> bool {
+        self.hosts.contains_key(&host)
+    }
+
     /// The address handle of a host.
     fn handle(&mut self, shared: &Shared, now: Duration, host: IpAddr) -> Result<AddressKey, CreateError> {
         if let Some(known) = self.hosts.get(&host) {

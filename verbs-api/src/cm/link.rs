@@ -27,6 +27,14 @@ impl Link {
         &self.private_data
     }
 
+    /// Asks a peer that is not there for so long, at least.
+    pub(super) fn persist(&self, patience: Duration) {
+        self.service.look(|state| {
+            let until = super::service::now(self.device.shared()).saturating_add(patience);
+            state.manager.persist(self.id, until);
+        });
+    }
+
     pub fn is_over(&self) -> bool {
         self.service
             .look(|state| matches!(state.phase(self.id), Some(Phase::Disconnected | Phase::Failed(_))))

@@ -76,11 +76,11 @@ impl Listener {
     /// Waits for a request (`rdma_get_request`), `limit` at most.
     ///
     /// # Errors
-    /// [`ConnectionError::Deadline`].
+    /// [`ConnectionError::Deadline`]; [`ConnectionError::Late`] if there is no link.
     pub fn get_request(&self, limit: Duration) -> Result<ConnectionRequest, Error> {
         let end = Instant::now().checked_add(limit);
         let request = self.service.wait(&self.device, end, |state| self.take(state));
-        Ok(request.ok_or(ConnectionError::Deadline(limit))?)
+        Ok(request.ok_or_else(|| ConnectionError::late(limit, &self.device))?)
     }
 
     /// The same as a future, on a device with a thread of its own.

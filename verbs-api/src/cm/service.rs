@@ -3,12 +3,14 @@
 //! Whoever drives the engine calls it after a turn in which a MAD came, or when a timer is due ([`Attendant`]); calls of the
 //! program do its work at once. The lock of its state comes before that of the engine.
 
+use super::error::Obstacle;
 use super::gsi::Gsi;
 use crate::device::Device;
-use crate::driver::Driver;
+use crate::driver::{Driver, Resting};
 use crate::error::Error;
 use crate::shared::{Attendant, Shared};
 use crate::trace;
+use core::net::IpAddr;
 use core::task::Waker;
 use core::time::Duration;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
@@ -126,8 +128,9 @@ impl Service {
         end: Option<Instant>,
         mut look: impl FnMut(&mut State) -> Option<R>,
     ) -> Option<R> {
+        let mut resting = Resting::new();
         loop {
-            device.progress();
+            let turn = device.progress();
             let mut state = self.lock();
             if let Some(found) = look(&mut state) {
                 return Some(found);
@@ -138,13 +141,22 @@ impl Service {
             }
             if device.driver() == Driver::Inline {
                 drop(state);
-                std::thread::yield_now();
+                resting.looked(turn.received + turn.sent > 0, left);
             } else {
                 // Longer than this only what does not say so would have us wait, such as a link that goes down.
                 let left = left.min(Duration::from_millis(100));
                 drop(self.changed.wait_timeout(state, left));
             }
         }
+    }
+
+    /// What most likely keeps the connection manager of `peer` from answering.
+    pub(super) fn obstacle(&self, device: &Device, peer: IpAddr) -> Obstacle {
+        if let Some(why) = device.link_down() {
+            return Obstacle::Link(why);
+        }
+        let is_known = self.look(|state| state.gsi.knows(peer));
+        if is_known { Obstacle::Silence(peer) } else { Obstacle::Neighbor(peer) }
     }
 
     /// What was counted.
@@ -175,7 +187,7 @@ impl Attendant for Service {
 }
 
 /// The engine's time, as the manager has it.
-fn now(shared: &Shared) -> Duration {
+pub(super) fn now(shared: &Shared) -> Duration {
     Duration::from_nanos(shared.call().now().0)
 }
 
@@ -191,7 +203,7 @@ impl State {
             gsi.queue(transmit);
         }
         for host in gsi.transmit(shared, now) {
-            manager.handle_unreachable(host);
+            manager.handle_unreachable(now, host);
         }
         let mut told = None;
         while let Some(event) = self.manager.poll_event() {

@@ -1,0 +1,134 @@
+//! Who connects to a peer that is not there yet asks for as long as it was told, and says at last what was in the way.
+
+#[path = "support/drivers.rs"]
+mod drivers;
+
+use std::net::SocketAddr;
+use std::thread::{sleep, spawn, yield_now};
+use std::time::{Duration, Instant};
+use verbs_api::{
+    ConnectionError, Connector, Device, Driver, Error, LinkDown, Listener, Obstacle, PreparedQueuePair,
+    QueuePair,
+};
+
+const PORT: u16 = 7471;
+const LIMIT: Duration = Duration::from_secs(120);
+/// Longer than an Ethernet address is asked for.
+const LATE: Duration = Duration::from_secs(5);
+const SHORT: Duration = Duration::from_millis(300);
+
+fn open(driver: Driver, text: &str) -> Device {
+    Device::builder().driver(driver).open(text).expect("a device")
+}
+
+fn pair(device: &Device) -> PreparedQueuePair {
+    let (pd, cq) = (device.alloc_pd(), device.create_cq(16).expect("a queue"));
+    pd.queue_pair(&cq, &cq).build().expect("a queue pair")
+}
+
+fn addr(host: u8) -> SocketAddr {
+    ([10, 77, 0, host], PORT).into()
+}
+
+/// Opens its device late, and accepts one connection.
+fn serve_late(driver: Driver, text: &str) -> QueuePair {
+    sleep(LATE);
+    let device = open(driver, text);
+    let listener = Listener::bind(&device, PORT).expect("a listener");
+    let request = listener.get_request(LIMIT).expect("a request");
+    request.accept(pair(&device)).expect("accepted").wait(LIMIT).expect("connected")
+}
+
+fn error(result: Result<QueuePair, Error>) -> ConnectionError {
+    match result {
+        Err(Error::Connection(error)) => error,
+        Err(other) => panic!("another error: {other}"),
+        Ok(_) => panic!("connected"),
+    }
+}
+
+with_both_drivers! {
+
+fn a_peer_that_comes_after_five_seconds_is_connected_to(driver: Driver) {
+    let name = std::env::temp_dir().join(format!("srnic-patience-{}-{driver:?}", std::process::id()));
+    let memif = |role: &str, host: u8| {
+        format!("memif:{},zero-copy=on,role={role},ip=10.77.0.{host}", name.display())
+    };
+    let sim = |host: u8| format!("sim:patience-{driver:?},ip=10.77.0.{host}");
+    // On one the link is missing, on the other the host.
+    for (ours, theirs) in [(memif("client", 1), memif("server", 2)), (sim(1), sim(2))] {
+        let here = open(driver, &ours);
+        let server = spawn(move || serve_late(driver, &theirs));
+        let start = Instant::now();
+        // The port of a host that is there has its listener a moment later.
+        let ours = loop {
+            match pair(&here).connect_to(addr(2), LIMIT) {
+                Ok(pair) => break pair,
+                Err(Error::Connection(ConnectionError::Rejected { .. })) => assert!(start.elapsed() > LATE),
+                Err(other) => panic!("{other} after {:?}", start.elapsed()),
+            }
+        };
+        assert!(start.elapsed() > LATE);
+        drop((ours, server.join().expect("no panic")));
+    }
+}
+
+fn who_gives_up_says_what_was_in_the_way(driver: Driver) {
+    let name = format!("patience-why-{driver:?}");
+    let here = open(driver, &format!("sim:{name},ip=10.77.0.1"));
+    let late = error(pair(&here).connect_to(addr(2), SHORT));
+    assert_eq!(late, ConnectionError::Late { limit: SHORT, why: Obstacle::Neighbor(addr(2).ip()) });
+    assert_eq!(
+        late.to_string(),
+        "no connection within 300ms: no host answers for 10.77.0.2: is a device with this ip= open on the same link, and \
+         does its program drive it?"
+    );
+    // Nobody accepts there.
+    let here = open(driver, &format!("sim:{name}-there,ip=10.77.0.1"));
+    let there = open(Driver::THREAD, &format!("sim:{name}-there,ip=10.77.0.2"));
+    let _listener = Listener::bind(&there, PORT).expect("a listener");
+    let late = error(pair(&here).connect_to(addr(2), SHORT));
+    assert_eq!(late, ConnectionError::Late { limit: SHORT, why: Obstacle::Silence(addr(2).ip()) });
+}
+
+fn a_missing_link_is_the_reason_at_either_end(driver: Driver) {
+    let at = std::env::temp_dir().join(format!("srnic-patience-link-{}-{driver:?}", std::process::id()));
+    let device = open(driver, &format!("memif:{},zero-copy=on,role=client", at.display()));
+    let connecting = error(pair(&device).connect_to(addr(1), SHORT));
+    let words = format!("no connection within 300ms: the link is down: nobody listens at {}", at.display());
+    assert!(connecting.to_string().starts_with(&words), "{connecting}");
+    let listener = Listener::bind(&device, PORT).expect("a listener");
+    let waited = match listener.get_request(SHORT) {
+        Err(Error::Connection(error)) => error,
+        _ => panic!("nobody is there"),
+    };
+    let is_alone = |error: &ConnectionError| {
+        matches!(error, ConnectionError::Late { why: Obstacle::Link(LinkDown::NoPeer(_)), .. })
+    };
+    assert!(is_alone(&connecting) && is_alone(&waited), "{waited}");
+}
+
+/// Who polls says before how long it means to.
+fn a_connection_that_is_polled_has_the_connectors_patience(driver: Driver) {
+    let name = format!("patience-poll-{driver:?}");
+    let here = open(driver, &format!("sim:{name},ip=10.77.0.1"));
+    let theirs = format!("sim:{name},ip=10.77.0.2");
+    let server = spawn(move || serve_late(driver, &theirs));
+    let connector = Connector::new().patience(LIMIT);
+    let start = Instant::now();
+    let mut connecting = connector.connect(pair(&here), addr(2)).expect("begun");
+    let ours = loop {
+        assert!(start.elapsed() < LIMIT);
+        match connecting.poll() {
+            Ok(Some(pair)) => break pair,
+            Ok(None) => yield_now(),
+            Err(Error::Connection(ConnectionError::Rejected { .. })) => {
+                connecting = connector.connect(pair(&here), addr(2)).expect("begun");
+            }
+            Err(other) => panic!("{other} after {:?}", start.elapsed()),
+        }
+    };
+    drop((ours, server.join().expect("no panic")));
+}
+
+}
