@@ -1,7 +1,7 @@
 //! Connecting to a listener of another process, which may be started a little later.
 
 use crate::error::{Error, Result};
-use crate::pump::{Drive, wait_for};
+use crate::pump::{Drive, PEER_WAIT, wait_for, wait_until};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
@@ -28,10 +28,11 @@ pub fn dial<T>(
     mut prepare: impl FnMut() -> Result<(PreparedQueuePair, T)>,
 ) -> Result<(QueuePair, T)> {
     let since = Instant::now();
+    let (connector, limit) = (connector.patience(patience), patience.checked_add(PEER_WAIT));
     loop {
         let (prepared, rest) = prepare()?;
         let mut connecting = connector.connect(prepared, server)?;
-        match wait_for(device, "the server does not answer", || Ok(connecting.poll()?)) {
+        match wait_until(device, "the server does not answer", limit, || Ok(connecting.poll()?)) {
             Err(Error::Verbs(error)) if may_come(&error) && since.elapsed() < patience => {
                 let tried = Instant::now();
                 wait_for(device, "time stands still", || Ok((tried.elapsed() > AGAIN).then_some(())))?;

@@ -12,6 +12,7 @@ pub mod interrupt;
 pub mod lan;
 pub mod link;
 pub mod log;
+pub mod notice;
 pub mod output;
 pub mod perf;
 pub mod ping;

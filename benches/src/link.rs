@@ -1,48 +1,44 @@
-//! Waiting for a link, which takes two: a person whose other end is missing must learn what is waited for.
+//! Waiting for a link, which takes two.
 
 use crate::error::{Error, Result};
-use crate::pump::{Drive, wait_for};
-use std::time::{Duration, Instant};
+use crate::pump::{Drive, PEER_WAIT, wait_past};
+use std::cell::RefCell;
 use verbs_api::{Device, DeviceSpec, Transport};
 
-/// After so long it is said.
-const HINT: Duration = Duration::from_secs(3);
-
-/// Drives a device, which `spec` names, until its link is up. Says on standard error what it waits for if that takes long. `peer`
-/// fails when the peer has.
+/// Drives a device, which `spec` names, until its link is up. `peer` fails when the peer has.
 ///
 /// # Errors
-/// [`Error::NoLink`], and those of [`wait_for`] and `peer`.
+/// [`Error::NoLink`], [`Error::Interrupted`], and those of `peer`.
 pub fn wait_for_link(device: &Device, spec: &DeviceSpec, mut peer: impl FnMut() -> Result<()>) -> Result<()> {
-    wait_for_port(device, spec, || peer().map(|()| device.link_up()), || device.link_error())
+    wait_for_port(device, spec, || peer().map(|()| Drive::link_down(device)))
 }
 
-/// The same of a port whose link is `up` or not; `error` says why it is not, if the port knows.
+/// The same of a port: `down` tends its link, and says why it is down, or nothing.
 ///
 /// # Errors
-/// As [`wait_for_link`], and those of `up`.
+/// As [`wait_for_link`], and those of `down`.
 pub(crate) fn wait_for_port(
     engine: &impl Drive,
     spec: &DeviceSpec,
-    mut up: impl FnMut() -> Result<bool>,
-    error: impl Fn() -> Option<String>,
+    mut down: impl FnMut() -> Result<Option<String>>,
 ) -> Result<()> {
-    let (start, mut told) = (Instant::now(), false);
-    let why = || {
-        error().map_or_else(
-            || hint(&spec.transport).to_owned(),
-            |reason| format!("the last peer that came was turned away, or left: {reason}"),
-        )
-    };
-    let waited = wait_for(engine, "the link did not come up", || {
-        if !told && start.elapsed() > HINT {
-            told = true;
-            eprintln!("waiting for the link of {}; {}", name_of(&spec.transport), why());
-        }
-        Ok(up()?.then_some(()))
-    });
+    let why = RefCell::new(None);
+    let waited = wait_past(
+        engine,
+        "the link did not come up",
+        Some(PEER_WAIT),
+        || why.borrow().clone(),
+        || {
+            let now = down()?;
+            let is_up = now.is_none();
+            *why.borrow_mut() = now;
+            Ok(is_up.then_some(()))
+        },
+    );
     waited.map_err(|error| match error {
-        Error::Late(_, seconds) => Error::NoLink { device: name_of(&spec.transport), seconds, why: why() },
+        Error::Late(_, seconds) => {
+            Error::NoLink { device: name_of(&spec.transport), seconds, why: why.take().unwrap_or_default() }
+        }
         error => error,
     })
 }
@@ -60,17 +56,4 @@ fn name_of(transport: &Transport) -> String {
         _ => String::new(),
     };
     format!("{}:{name}", transport.scheme())
-}
-
-/// What a person can look at whose link does not come up.
-const fn hint(transport: &Transport) -> &'static str {
-    match transport {
-        Transport::Memif { .. } => {
-            "is the other end started, does it name the same socket, and is one the server and one the client?"
-        }
-        Transport::Vhost { .. } | Transport::Virtio { .. } => {
-            "is the other end started, does it name the same socket, and is one vhost: and one virtio:?"
-        }
-        _ => "is the interface up, and is there somebody at the other end of its cable?",
-    }
 }

@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::interrupt;
-use std::thread::yield_now;
+use crate::notice::Notice;
+use std::thread::{sleep, yield_now};
 use std::time::{Duration, Instant};
 use verbs_api::Device;
 
@@ -13,6 +14,12 @@ pub const PEER_WAIT: Duration = Duration::from_secs(60);
 const IDLE_POLLS: u32 = 1024;
 /// Turns of the engine between two looks at what is waited for: most looks are system calls.
 const LOOK_INTERVAL: u32 = 64;
+
+/// How long nothing has happened when a wait begins to rest between its looks: long enough that no message of a running test ever
+/// finds it asleep.
+const REST_AFTER: Duration = Duration::from_millis(100);
+/// A rest.
+const REST: Duration = Duration::from_millis(1);
 
 /// How long an end stays after it is over: its answer to the peer's leave may not have been taken out of shared memory yet, and
 /// without it the peer asks again for many seconds.
@@ -48,12 +55,21 @@ impl Patience {
 pub trait Drive {
     /// Goes on a little; true if there was something to do.
     fn drive(&self) -> bool;
+
+    /// Why no frames can pass, if it moves any and they cannot.
+    fn link_down(&self) -> Option<String> {
+        None
+    }
 }
 
 impl Drive for Device {
     fn drive(&self) -> bool {
         let turn = self.progress();
         turn.received + turn.sent > 0
+    }
+
+    fn link_down(&self) -> Option<String> {
+        Self::link_down(self).map(|why| why.to_string())
     }
 }
 
@@ -79,7 +95,8 @@ pub fn wait_for<T>(
     wait_until(engine, what, Some(PEER_WAIT), ready)
 }
 
-/// The same with another limit, or none.
+/// The same with another limit, or none. What it waits for is said on standard error if that takes long ([`Notice`]), and once
+/// nothing happens it rests between its looks.
 ///
 /// # Errors
 /// As [`wait_for`].
@@ -87,10 +104,24 @@ pub fn wait_until<T>(
     engine: &impl Drive,
     what: &'static str,
     limit: Option<Duration>,
+    ready: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    wait_past(engine, what, limit, || engine.link_down(), ready)
+}
+
+/// The same, where `obstacle` says what is in the way, if it is known.
+///
+/// # Errors
+/// As [`wait_for`].
+pub(crate) fn wait_past<T>(
+    engine: &impl Drive,
+    what: &'static str,
+    limit: Option<Duration>,
+    obstacle: impl Fn() -> Option<String>,
     mut ready: impl FnMut() -> Result<Option<T>>,
 ) -> Result<T> {
     let start = Instant::now();
-    let mut patience = Patience::default();
+    let (mut patience, mut notice, mut active_at) = (Patience::default(), Notice::new(), start);
     loop {
         interrupt::check()?;
         if let Some(value) = ready()? {
@@ -99,8 +130,17 @@ pub fn wait_until<T>(
         if let Some(limit) = limit.filter(|limit| start.elapsed() > *limit) {
             return Err(Error::Late(what, limit.as_secs()));
         }
+        notice.look(what, &obstacle);
+        let mut is_active = false;
         for _ in 0..LOOK_INTERVAL {
-            patience.polled(engine.drive());
+            let did_something = engine.drive();
+            is_active |= did_something;
+            patience.polled(did_something);
+        }
+        if is_active {
+            active_at = Instant::now();
+        } else if active_at.elapsed() > REST_AFTER {
+            sleep(REST);
         }
     }
 }

@@ -19,7 +19,7 @@ pub use report::{Row, table};
 use datapath::port::{Port, PortStats};
 use egress::Egress;
 use table::{Mac, MacTable};
-use verbs_api::Time;
+use verbs_api::{LinkDown, Time};
 
 /// Destination and source address and EtherType.
 const ETHERNET_LEN: usize = 14;
@@ -117,12 +117,12 @@ impl Switch {
         Turn { received, next_due }
     }
 
-    /// Whether each port has a link, and what it counted.
-    pub fn lanes(&self) -> impl Iterator<Item = (bool, LaneStats)> {
+    /// Why each port has no link, if it has none, and what it counted.
+    pub fn lanes(&self) -> impl Iterator<Item = (Option<LinkDown>, LaneStats)> {
         self.lanes.iter().map(|lane| {
             let (port, egress) = (lane.port.stats(), lane.egress.stats());
             let stats = LaneStats { port, egress, flooded: lane.flooded, filtered: lane.filtered };
-            (lane.port.link_up(), stats)
+            (lane.port.link_down(), stats)
         })
     }
 

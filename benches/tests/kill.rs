@@ -13,7 +13,7 @@ use namespace::Veth;
 use nic::{HELD, Nic};
 use srnic_benches::channel::Channel;
 use srnic_benches::error::Result;
-use srnic_benches::pump::wait_for;
+use srnic_benches::pump::PEER_WAIT;
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -215,8 +215,7 @@ fn victim() {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let mut channel = Channel::connect(&nic.device, VERSION, address).expect("the survivor is there");
     let mut connection = Connection::new(&nic.device, &mut channel).expect("connected");
-    let up = || Ok(nic.device.link_up().then_some(()));
-    wait_for(&nic.device, "the link did not come up", up).expect("a link");
+    nic.device.wait_link(PEER_WAIT).expect("a link");
     channel.say("ready", verb).expect("the survivor listens");
     if verb == "send" {
         let _: u32 = channel.hear(&nic.device, "posted").expect("receives");

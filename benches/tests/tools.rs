@@ -11,6 +11,7 @@ use support::{Ended, LIMIT, Place, Running};
 const DEVINFO: &str = env!("CARGO_BIN_EXE_srnic_devinfo");
 const RAW_BW: &str = env!("CARGO_BIN_EXE_srnic_raw_bw");
 const PING: &str = env!("CARGO_BIN_EXE_srnic_ping");
+const RPING: &str = env!("CARGO_BIN_EXE_srnic_rping");
 const WRITE_BW: &str = env!("CARGO_BIN_EXE_srnic_write_bw");
 
 fn command(program: &str, arguments: &[&str]) -> Command {
@@ -192,9 +193,73 @@ fn who_waits_for_a_link_says_so() {
     let server = Running::start(write_bw_on("one", "", &place, "server", &[]));
     let mut client = Running::start(write_bw_on("other", "", &place, "client", &["127.0.0.1"]));
     let other = place.path("other").display().to_string();
-    client
-        .wait_for(&format!("waiting for the link of memif:{other}; is the other end started, does it name"));
+    client.wait_for(&format!(
+        "waiting: the link did not come up yet; nobody listens at {other}: this end is the client, start the other one"
+    ));
     client.signal("-INT");
     client.end().assert_failed(130, "interrupted");
     server.end().assert_failed(1, "the peer failed: interrupted");
+}
+
+/// Each end of a pair whose ends do not go together says so by itself, and both leave the processor alone meanwhile.
+#[test]
+fn a_link_that_cannot_come_up_is_told_at_both_ends_while_they_rest() {
+    for zero_copy in ["on", "off"] {
+        let place = Place::new(&format!("tools-apart-{zero_copy}"));
+        let device = |role: &str, mtu: u16| {
+            let path = place.path("memif").display().to_string();
+            format!("memif:{path},role={role},mtu={mtu},zero-copy={zero_copy}")
+        };
+        let server = command(RPING, &["-d", &format!("{},ip=10.77.0.1", device("server", 9000))]);
+        let client = format!("{},ip=10.77.0.2", device("client", 1500));
+        let client = command(RPING, &["-d", &client, "--wait", "60", "10.77.0.1"]);
+        let mut ends = [server, client].map(Running::start);
+        for (end, waits) in ends.iter_mut().zip(["no client came yet; ", "the server does not answer yet; "])
+        {
+            end.wait_for(waits);
+            end.wait_for(
+                "the server's longest frame is 9018 bytes, the client's 1518: both ends need the same mtu=",
+            );
+        }
+        for end in &ends {
+            let used = used_in_a_second(end);
+            assert!(used < Duration::from_millis(500), "zero-copy={zero_copy}: {used:?} of a second");
+        }
+        for end in ends {
+            end.signal("-INT");
+            end.end().assert_failed(130, "interrupted");
+        }
+    }
+}
+
+#[test]
+fn a_ping_that_nobody_answers_says_what_is_in_the_way() {
+    let place = Place::new("tools-ping");
+    let path = place.path("memif").display().to_string();
+    let device = format!("memif:{path},role=server,ip=10.77.0.1");
+    let words = format!("no client has come to {path}: this end is the server");
+    for (arguments, waits) in [
+        (&["10.77.0.2"][..], "waiting: the link did not come up yet; "),
+        (&[], "waiting: nobody has asked yet; "),
+    ] {
+        let mut ping = Running::start(command(PING, &[&["-d", &device], arguments].concat()));
+        ping.wait_for(&format!("{waits}{words}"));
+        let used = used_in_a_second(&ping);
+        assert!(used < Duration::from_millis(500), "{used:?} of a second");
+        ping.signal("-INT");
+        ping.end();
+    }
+}
+
+/// What the first thread of a process has of a processor within a second.
+fn used_in_a_second(process: &Running) -> Duration {
+    let used = || {
+        let path = format!("/proc/{}/schedstat", process.id());
+        let text = fs::read_to_string(path).expect("it runs");
+        let first = text.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
+        Duration::from_nanos(first.expect("nanoseconds"))
+    };
+    let before = used();
+    std::thread::sleep(Duration::from_secs(1));
+    used() - before
 }

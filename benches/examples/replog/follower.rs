@@ -51,6 +51,7 @@ pub fn follow(
     shape: Shape,
     sabotage: Option<Sabotage>,
 ) -> Result<()> {
+    device.wait_link(PEER_WAIT)?;
     let mut journal = Journal::open(path, shape.size)?;
     let had = journal.held();
     while !Session::connect(device, number, leader, &mut journal, shape, sabotage)?.run()? {}

@@ -60,6 +60,7 @@ struct Leader {
 /// Leads until all followers have all records. Says on standard output how far it is, in tenths, and at last the rate, the
 /// packets that were sent again, and the latencies.
 pub fn lead(device: &Device, path: &Path, shape: Shape, sabotage: Option<Sabotage>) -> Result<()> {
+    device.wait_link(STANDSTILL)?;
     let mut leader = Leader::new(device, path, shape, sabotage)?;
     leader.wait_for_all()?;
     let start = Instant::now();

@@ -3,11 +3,14 @@
 use clap::Parser;
 use core::net::IpAddr;
 use srnic_benches::error::{self, Error};
+use srnic_benches::link::wait_for_link;
+use srnic_benches::notice::Notice;
 use srnic_benches::ping::{HEADER, Pinger};
+use srnic_benches::pump::Drive;
 use srnic_benches::{interrupt, log, output};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use verbs_api::Device;
+use verbs_api::{Device, DeviceSpec, Error as VerbsError};
 
 /// Sends datagrams (UD) to another srnic_ping, which answers each; without a host, only answers
 ///
@@ -63,13 +66,18 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> error::Result<bool> {
     interrupt::catch()?;
     log::start()?;
-    let device = Device::open(&cli.device)?;
+    let spec: DeviceSpec = cli.device.parse().map_err(VerbsError::from)?;
+    let device = Device::open_spec(&spec)?;
     let mut pinger = Pinger::new(&device)?;
     let Some(host) = cli.host else {
         output::line(format_args!("answering at {}", device.ip()))?;
+        let mut notice = Notice::new();
         while interrupt::check().is_ok() {
             pinger.step()?;
             rest(cli, &mut pinger);
+            if pinger.statistics().received == 0 && !device.link_up() {
+                notice.look("nobody has asked", || Drive::link_down(&device));
+            }
         }
         let unreachable = pinger.statistics().unreachable;
         if unreachable > 0 {
@@ -77,8 +85,9 @@ fn run(cli: &Cli) -> error::Result<bool> {
         }
         return Ok(true);
     };
+    wait_for_link(&device, &spec, || Ok(()))?;
     output::line(format_args!("PING {host} from {}: {} bytes", device.ip(), cli.size.max(HEADER)))?;
-    let ended = ping(cli, host, &mut pinger);
+    let ended = ping(cli, host, &device, &mut pinger);
     let shown = output::line(format_args!("--- {host} ---\n{}", pinger.statistics()));
     match ended {
         Ok(()) | Err(Error::Interrupted) => shown.map(|()| pinger.statistics().received > 0),
@@ -86,8 +95,8 @@ fn run(cli: &Cli) -> error::Result<bool> {
     }
 }
 
-fn ping(cli: &Cli, host: IpAddr, pinger: &mut Pinger) -> error::Result<()> {
-    let mut number = 0;
+fn ping(cli: &Cli, host: IpAddr, device: &Device, pinger: &mut Pinger) -> error::Result<()> {
+    let (mut number, mut notice) = (0, Notice::new());
     while cli.count.is_none_or(|count| number < count) {
         pinger.ask(host, number, cli.size)?;
         number += 1;
@@ -104,9 +113,13 @@ fn ping(cli: &Cli, host: IpAddr, pinger: &mut Pinger) -> error::Result<()> {
                 break;
             }
             let Some(answer) = pinger.step()? else {
+                let nobody_yet = pinger.statistics().received == 0;
                 // Whose answer is under way is not slept for.
-                if pinger.unanswered() == 0 {
+                if pinger.unanswered() == 0 || nobody_yet && passed > FLOOD {
                     rest(cli, pinger);
+                }
+                if nobody_yet {
+                    notice.look(&format!("{host} has not answered"), || Drive::link_down(device));
                 }
                 continue;
             };

@@ -41,7 +41,7 @@ fn run(cli: &Cli) -> Result<()> {
     let rows: Vec<Row> = switch
         .lanes()
         .zip(&cli.ports)
-        .map(|((link_up, stats), spec)| Row { port: spec.text.clone(), link_up, stats })
+        .map(|((link_down, stats), spec)| Row { port: spec.text.clone(), link_down, stats })
         .collect();
     let shown = output::lines(table(&rows));
     cli.json.as_deref().map_or(Ok(()), |path| write(path, &rows)).and(shown)

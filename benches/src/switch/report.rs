@@ -3,14 +3,15 @@
 use super::LaneStats;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use verbs_api::LinkDown;
 
 /// A port and its counters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
     /// As it was written on the command line.
     pub port: String,
-    /// Whether a host was there.
-    pub link_up: bool,
+    /// Why no host was there, if none was.
+    pub link_down: Option<LinkDown>,
     /// Its counters.
     pub stats: LaneStats,
 }
@@ -29,7 +30,8 @@ impl Row {
         let LaneStats { port, egress, flooded, filtered } = &self.stats;
         json!({
             "port": self.port,
-            "link_up": self.link_up,
+            "link_up": self.link_down.is_none(),
+            "link_down": self.link_down.as_ref().map(ToString::to_string),
             "rx_packets": port.rx_frames,
             "rx_bytes": port.rx_bytes,
             "tx_packets": egress.frames,
@@ -66,7 +68,7 @@ pub fn table(rows: &[Row]) -> String {
             row.lost(),
             egress.queued_max,
             row.port,
-            if row.link_up { "" } else { " (nobody there)" },
+            row.link_down.as_ref().map(|why| format!(" ({why})")).unwrap_or_default(),
         );
     }
     text

@@ -173,7 +173,7 @@ fn a_frame_that_the_next_wire_cannot_carry_is_lost() {
     send(&mut host, &frame);
     switch.turn(Time(0));
     assert_eq!(stats(&switch, 1).egress, EgressStats { too_long: 1, ..EgressStats::default() });
-    assert_eq!(Row { port: String::new(), link_up: true, stats: stats(&switch, 1) }.lost(), 1);
+    assert_eq!(Row { port: String::new(), link_down: None, stats: stats(&switch, 1) }.lost(), 1);
 }
 
 /// A host of the network with an engine, whose neighbours on a ring write to it and are written to.

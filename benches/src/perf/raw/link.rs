@@ -33,6 +33,10 @@ impl Drive for Link {
     fn drive(&self) -> bool {
         false
     }
+
+    fn link_down(&self) -> Option<String> {
+        self.eth.no_link(self.reconnect.as_ref()).map(|why| why.to_string())
+    }
 }
 
 impl Link {
@@ -71,14 +75,13 @@ impl Link {
             return Err(Error::Unexpected { said: theirs, expected: "an Ethernet address" });
         };
         self.header[..6].copy_from_slice(&peer.to_be_bytes()[2..]);
-        let up = || {
+        wait_for_port(&Nothing, &self.spec, || {
             channel.check()?;
-            Ok(match &mut self.reconnect {
-                Some(reconnect) => reconnect.tend(&mut self.eth, Instant::now()).map_err(VerbsError::from)?,
-                None => self.eth.link_up(),
-            })
-        };
-        wait_for_port(&Nothing, &self.spec, up, || None)
+            if let Some(reconnect) = &mut self.reconnect {
+                reconnect.tend(&mut self.eth, Instant::now()).map_err(VerbsError::from)?;
+            }
+            Ok(self.eth.no_link(self.reconnect.as_ref()).map(|why| why.to_string()))
+        })
     }
 
     /// Makes a fresh buffer a frame of `size` bytes.
