@@ -1,5 +1,6 @@
 //! Every kind of port under traffic between two processes, and every way in which one cannot be opened.
 
+mod carrier;
 mod hugepages;
 mod ipv6;
 mod namespace;
