@@ -56,6 +56,11 @@ fn the_newer_host_is_told_that_its_address_is_taken(driver: Driver) {
                  them another ip="
             )
         );
+        let cq = newer.create_cq(16).expect("a queue");
+        let pair = pd.queue_pair(&cq, &cq).build().expect("a queue pair");
+        let to = (other.parse::<std::net::IpAddr>().expect("an address"), 7471).into();
+        let late = pair.connect_to(to, Duration::from_millis(50)).map(drop).expect_err("no neighbor is found");
+        assert_eq!(late.to_string(), format!("no connection within 50ms: {refused}"));
     }
 }
 

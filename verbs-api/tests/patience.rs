@@ -83,6 +83,12 @@ fn who_gives_up_says_what_was_in_the_way(driver: Driver) {
         "no connection within 300ms: no host answers for 10.77.0.2: is a device with this ip= open on the same link, and \
          does its program drive it?"
     );
+    // That it was not found a moment ago does not end the next attempt at once.
+    let again = Instant::now();
+    while again.elapsed() < Duration::from_secs(5) {
+        let late = error(pair(&here).connect_to(addr(2), SHORT));
+        assert_eq!(late, ConnectionError::Late { limit: SHORT, why: Obstacle::Neighbor(addr(2).ip()) });
+    }
     // Nobody accepts there.
     let here = open(driver, &format!("sim:{name}-there,ip=10.77.0.1"));
     let there = open(Driver::THREAD, &format!("sim:{name}-there,ip=10.77.0.2"));

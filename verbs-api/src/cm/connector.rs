@@ -10,6 +10,10 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use rdma_cm::{CmError, Dialect};
 
+/// How long a peer is asked for in any case: a host that another attempt has just not found is looked for again, and who is about to
+/// [wait](Connecting::wait) says for how long.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// How to connect by address (`rdma_conn_param`): what to say to the peer's program, and which dialect to speak.
 ///
 /// ```
@@ -69,8 +73,8 @@ impl<'a> Connector<'a> {
     }
 
     /// How long a peer that is not there yet is asked for: it may be started later. For who polls the connection or awaits it;
-    /// [`Connecting::wait`] asks for as long as it waits. Default: not at all, which is 3 s if nobody has the peer's address, and 12 s if
-    /// its host does not answer.
+    /// [`Connecting::wait`] asks for as long as it waits. Default: 3 s if nobody has the peer's address, and 12 s if its host does not
+    /// answer.
     #[must_use]
     pub const fn patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
@@ -86,7 +90,7 @@ impl<'a> Connector<'a> {
         let terms = pair.terms(self.dialect)?;
         let id = service.call(&device, |state, now| -> Result<_, CmError> {
             let id = state.manager.connect(now, to.ip(), to.port(), &terms, self.private_data)?;
-            state.manager.persist(id, now.saturating_add(self.patience));
+            state.manager.persist(id, now.saturating_add(self.patience.max(GRACE)));
             state.hold(id, Some(pair.qpn()));
             Ok(id)
         });

@@ -3,6 +3,7 @@
 use crate::device::Device;
 use core::net::IpAddr;
 use core::time::Duration;
+use datapath::engine::ModifyError;
 use datapath::port::LinkDown;
 use rdma_cm::{CmError, Disagreement, Failure};
 use wire::cm::RejReason;
@@ -63,6 +64,9 @@ pub enum Obstacle {
     /// The link is down.
     #[error("the link is down: {0}")]
     Link(LinkDown),
+    /// The device's own address is another host's.
+    #[error("{0}")]
+    Address(ModifyError),
     /// No host answers for the peer's address.
     #[error(
         "no host answers for {0}: is a device with this ip= open on the same link, and does its program drive it?"

@@ -13,6 +13,7 @@ use crate::trace;
 use core::net::IpAddr;
 use core::task::Waker;
 use core::time::Duration;
+use datapath::engine::ModifyError;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::QpState;
 use datapath::time::Time;
@@ -154,6 +155,9 @@ impl Service {
     pub(super) fn obstacle(&self, device: &Device, peer: IpAddr) -> Obstacle {
         if let Some(why) = device.link_down() {
             return Obstacle::Link(why);
+        }
+        if let Some(mac) = device.address_holder() {
+            return Obstacle::Address(ModifyError::AddressTaken { ip: device.ip(), mac });
         }
         let is_known = self.look(|state| state.gsi.knows(peer));
         if is_known { Obstacle::Silence(peer) } else { Obstacle::Neighbor(peer) }
