@@ -14,12 +14,18 @@ pub struct Config {
     pub seed: [u8; 32],
     /// Time after which an unanswered message is sent again the first time; it doubles each time. Default 20 ms.
     pub retry_first: Duration,
+    /// Time after which an unanswered DREQ is sent again the first time; it doubles each time, too. Default 4 ms: who has answered
+    /// and leaves stays for [`linger`](Self::linger) only, and several repeats must come within that (protocol.md 1.12).
+    pub disconnect_first: Duration,
     /// The longest such time, which peers are told as the time in which they are to answer. Default 1 s.
     pub retry_max: Duration,
     /// How often an unanswered message is sent again, 0 to 15. Default 15: about 12 s with the default times.
     pub retries: u8,
     /// How long the end of a connection is remembered, to answer what comes late. Default 500 ms.
     pub time_wait: Duration,
+    /// How long after its last answer to a DREQ or a request an end [owes](crate::Manager::owes) its peer another one, if the peer
+    /// does not show that it has the first. Default 100 ms.
+    pub linger: Duration,
     /// How long a rejection is remembered since the peer last asked; longer than the time between its repeated requests,
     /// or the next would be taken for a new one. Default 2 s.
     pub reject_wait: Duration,
@@ -42,9 +48,11 @@ impl Config {
             ca_guid,
             seed,
             retry_first: Duration::from_millis(20),
+            disconnect_first: Duration::from_millis(4),
             retry_max: Duration::from_secs(1),
             retries: 15,
             time_wait: Duration::from_millis(500),
+            linger: Duration::from_millis(100),
             reject_wait: Duration::from_secs(2),
             request_lifetime: Duration::from_secs(30),
             connections_max: 1 << 16,

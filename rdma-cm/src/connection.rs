@@ -56,6 +56,8 @@ pub struct Connection {
     pub state: State,
     /// When something happens by itself.
     pub deadline: Option<Duration>,
+    /// Until when the peer may ask again for an answer that it has had, of which it has not shown that it came.
+    pub owed_until: Option<Duration>,
 }
 
 impl State {

@@ -91,7 +91,9 @@ impl Manager {
     pub fn new(config: Config) -> Self {
         // Without an interval a message would be sent for ever, at once.
         let retry_first = config.retry_first.max(Duration::from_micros(1));
-        let config = Config { retry_first, retry_max: config.retry_max.max(retry_first), ..config };
+        let disconnect_first = config.disconnect_first.max(Duration::from_micros(1));
+        let retry_max = config.retry_max.max(retry_first).max(disconnect_first);
+        let config = Config { retry_first, disconnect_first, retry_max, ..config };
         Self {
             table: Table::default(),
             listeners: BTreeMap::new(),
@@ -176,7 +178,8 @@ impl Manager {
             ack_timeout: terms.ack_timeout,
             private_data: IpCmHeader { src_port, src: from, dst: to }.emit(&private_data),
         };
-        let retry = self.send_reliably(to, tid, attr_mod, Message::Req(Box::new(req)));
+        let message = Message::Req(Box::new(req));
+        let retry = self.send_reliably(to, tid, attr_mod, message, self.config.retry_first);
         let deadline = now.saturating_add(retry.interval);
         let connection = Connection {
             peer: to,
@@ -188,6 +191,7 @@ impl Manager {
             listener: None,
             state: State::ReqSent { retry, terms: *terms, until: now },
             deadline: None,
+            owed_until: None,
         };
         self.table.insert(id, connection);
         self.table.set_deadline(id, Some(deadline));
@@ -267,7 +271,8 @@ impl Manager {
             ca_guid: self.config.ca_guid,
             private_data,
         };
-        let retry = self.send_reliably(peer, tid, attr_mod, Message::Rep(Box::new(rep)));
+        let message = Message::Rep(Box::new(rep));
+        let retry = self.send_reliably(peer, tid, attr_mod, message, self.config.retry_first);
         let deadline = now.saturating_add(retry.interval);
         self.leave_backlog(id);
         if let Some(connection) = self.table.get_mut(id) {
@@ -312,13 +317,33 @@ impl Manager {
         }
     }
 
-    /// MADs cannot be sent to that host: who waits to be answered by it for the first time need not wait, unless it
-    /// [persists](Self::persist).
+    /// MADs cannot be sent to that host: who waits to be answered by it, for the first time or the last, need not wait. A
+    /// request that [persists](Self::persist) waits for as long as it was told to.
     pub fn handle_unreachable(&mut self, now: Duration, host: IpAddr) {
-        let gives_up = |state: &State| matches!(state, State::ReqSent { until, .. } if *until <= now);
+        let gives_up = |state: &State| match state {
+            State::ReqSent { until, .. } => *until <= now,
+            State::DreqSent { .. } => true,
+            _ => false,
+        };
         for id in self.table.ids(|connection| connection.peer == host && gives_up(&connection.state)) {
-            self.fail(id, Failure::Unreachable);
+            if matches!(self.table.get(id).map(|connection| &connection.state), Some(State::ReqSent { .. })) {
+                self.fail(id, Failure::Unreachable);
+            } else {
+                self.end(now, id, State::TimeWait);
+                self.events.push_back(Event::Disconnected { id });
+            }
         }
+    }
+
+    /// Connections for which a host that leaves now would leave its peer without an answer: a DREQ of ours is not answered yet,
+    /// or the peer may not have our answer to its DREQ or its request and ask again ([`Config::linger`]). Looks at all.
+    #[must_use]
+    pub fn owes(&self, now: Duration) -> usize {
+        let owes = |connection: &Connection| {
+            matches!(connection.state, State::DreqSent { .. })
+                || connection.owed_until.is_some_and(|until| until > now)
+        };
+        self.table.ids(owes).len()
     }
 
     /// The oldest event that was not polled yet.
@@ -355,7 +380,8 @@ impl Manager {
             },
         );
         let tid = self.random.next_u64();
-        let retry = self.send_reliably(peer, tid, 0, Message::Dreq(Box::new(dreq)));
+        let message = Message::Dreq(Box::new(dreq));
+        let retry = self.send_reliably(peer, tid, 0, message, self.config.disconnect_first);
         let deadline = now.saturating_add(retry.interval);
         if let Some(connection) = self.table.get_mut(id) {
             connection.state = State::DreqSent { retry };
@@ -363,10 +389,17 @@ impl Manager {
         self.table.set_deadline(id, Some(deadline));
     }
 
-    /// Sends a message that is to be answered.
-    fn send_reliably(&mut self, to: IpAddr, tid: u64, attr_mod: u32, message: Message) -> Retry {
+    /// Sends a message that is to be answered, and will be sent again after `interval` the first time.
+    fn send_reliably(
+        &mut self,
+        to: IpAddr,
+        tid: u64,
+        attr_mod: u32,
+        message: Message,
+        interval: Duration,
+    ) -> Retry {
         let mad = self.send(to, tid, attr_mod, message);
-        Retry { mad, resent: 0, delayed: 0, interval: self.config.retry_first }
+        Retry { mad, resent: 0, delayed: 0, interval }
     }
 
     fn send_rtu(&mut self, id: CommId) {

@@ -30,7 +30,7 @@ impl Manager {
             Message::Rep(rep) => self.handle_rep(now, from, &mad, rep),
             Message::Rtu(rtu) => self.handle_rtu(from, rtu),
             Message::Dreq(dreq) => self.handle_dreq(now, from, tid, dreq),
-            Message::Drep(drep) => self.handle_drep(now, from, drep),
+            Message::Drep(drep) => self.handle_drep(now, from, tid, drep),
         }
     }
 
@@ -95,6 +95,7 @@ impl Manager {
                 let (rej, deadline) = (rej.clone(), now.saturating_add(self.config.reject_wait));
                 self.queue(peer, rej);
                 self.table.set_deadline(id, Some(deadline));
+                self.owe(now, id);
             }
             _ => {}
         }
@@ -155,6 +156,7 @@ impl Manager {
             listener: Some(number),
             state: State::ReqRcvd { request },
             deadline: None,
+            owed_until: None,
         };
         self.table.insert(id, connection);
         self.table.set_deadline(id, Some(now.saturating_add(self.config.request_lifetime)));
@@ -214,6 +216,7 @@ impl Manager {
                 let rej = rej.clone();
                 self.stats.duplicates += 1;
                 self.queue(from, rej);
+                self.owe(now, id);
             }
             _ => self.stats.unexpected += 1,
         }
@@ -317,6 +320,7 @@ impl Manager {
             // Rejected by us, of which the peer has not heard: it believes in the connection until then.
             State::TimeWait | State::Rejected { .. } => {
                 self.stats.duplicates += 1;
+                self.owe(now, id);
                 return self.send_drep(from, tid, ids);
             }
             State::ReqSent { .. } | State::ReqRcvd { .. } => {
@@ -326,21 +330,30 @@ impl Manager {
         }
         self.send_drep(from, tid, ids);
         self.end(now, id, State::TimeWait);
+        self.owe(now, id);
         self.events.push_back(Event::Disconnected { id });
     }
 
-    fn handle_drep(&mut self, now: Duration, from: IpAddr, drep: &Drep) {
+    fn handle_drep(&mut self, now: Duration, from: IpAddr, tid: u64, drep: &Drep) {
         let Some((id, connection)) = self.find(from, drep.remote_comm_id, drep.local_comm_id) else {
             self.stats.strangers += 1;
             return;
         };
         match connection.state {
             State::DreqSent { .. } => {
+                // The peer learns that it is not asked again, and may leave.
+                self.send_drep(from, tid, [id.0, drep.local_comm_id]);
                 self.end(now, id, State::TimeWait);
                 self.events.push_back(Event::Disconnected { id });
             }
-            State::TimeWait => self.stats.duplicates += 1,
+            State::TimeWait => self.heard_of_the_end(id),
             _ => self.stats.unexpected += 1,
         }
+    }
+
+    /// The peer knows that it is over.
+    fn heard_of_the_end(&mut self, id: CommId) {
+        let owed = self.table.get_mut(id).and_then(|connection| connection.owed_until.take());
+        self.stats.duplicates += u64::from(owed.is_none());
     }
 }

@@ -62,6 +62,15 @@ impl Manager {
         self.stats.rejected += 1;
         let rej = self.send(peer, tid, 0, Message::Rej(Box::new(rej)));
         self.end(now, id, State::Rejected { rej });
+        self.owe(now, id);
+    }
+
+    /// The peer was answered, and may ask again.
+    pub(super) fn owe(&mut self, now: Duration, id: CommId) {
+        let until = now.saturating_add(self.config.linger);
+        if let Some(connection) = self.table.get_mut(id) {
+            connection.owed_until = Some(until);
+        }
     }
 
     /// It is over; what comes late is still answered for a while.
@@ -122,7 +131,7 @@ impl Manager {
         self.send(peer, tid, 0, Message::Mra(Box::new(mra)));
     }
 
-    /// The answer to a DREQ, of a connection or not.
+    /// The answer to a DREQ, of a connection or not. Also the answer to a DREP: who sent that need not stay for us.
     pub(super) fn send_drep(&mut self, to: IpAddr, tid: u64, ids: [u32; 2]) {
         let [local_comm_id, remote_comm_id] = ids;
         let drep = Drep { local_comm_id, remote_comm_id, private_data: [0; Drep::PRIVATE_DATA] };

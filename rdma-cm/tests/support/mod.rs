@@ -217,6 +217,18 @@ impl Net {
         self.hosts[host].cm.close(self.now, id);
     }
 
+    /// The host's program is done with it: it leaves as soon as it owes nothing, but `limit` from now at the latest. True
+    /// if it owed nothing then.
+    pub fn leave(&mut self, host: usize, limit: Duration) -> bool {
+        let end = self.now + limit;
+        while self.hosts[host].cm.owes(self.now) > 0 && self.now < end {
+            self.run_until((self.now + DELAY).min(end));
+        }
+        let owed = self.hosts[host].cm.owes(self.now);
+        self.kill(host);
+        owed == 0
+    }
+
     /// From now on a host hears nothing and says nothing.
     pub fn kill(&mut self, host: usize) {
         self.hosts[host].dead = true;
