@@ -113,6 +113,14 @@ pub trait Port {
     /// Hands all queued frames to the wire; what the wire does not take now stays queued for the next flush.
     fn tx_flush(&mut self);
 
+    /// Frames committed that have not left yet: they wait for the next flush, or for the peer to take them out of memory that both
+    /// share. A port that is dropped before takes them along. Of most ports what is flushed has left.
+    ///
+    /// `None`: there may be such, and the driver does not tell.
+    fn tx_waiting(&self) -> Option<usize> {
+        Some(0)
+    }
+
     /// Tells the port the time. The engine calls this once a turn, before it receives; only ports that delay or
     /// stamp frames care.
     fn set_now(&mut self, _now: crate::time::Time) {}
@@ -209,6 +217,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn tx_flush(&mut self) {
         (**self).tx_flush();
+    }
+
+    fn tx_waiting(&self) -> Option<usize> {
+        (**self).tx_waiting()
     }
 
     fn set_now(&mut self, now: crate::time::Time) {

@@ -3,11 +3,13 @@
 mod attributes;
 mod builder;
 mod capture;
+mod drain;
 mod engines;
 mod link;
 
 pub use attributes::DeviceAttr;
 pub use builder::DeviceBuilder;
+pub use drain::{Drained, Owed};
 #[cfg(feature = "async")]
 pub use link::LinkUp;
 
@@ -21,7 +23,6 @@ use crate::nic::Hears;
 use crate::shared::{Call, Shared};
 use crate::spec::DeviceSpec;
 use crate::stat::StatServer;
-use crate::trace;
 use core::net::IpAddr;
 use datapath::counters::Counters;
 use datapath::engine::{EngineConfig, EngineMemory, ModifyError, QpReport, Turn, Usage};
@@ -35,7 +36,8 @@ use wire::Pmtu;
 /// Ethernet header with a VLAN tag: what a frame is longer than its IP packet.
 const ETHERNET_LEN: usize = 18;
 
-/// An open RDMA device. Clones name the same one; it closes when the last object made from it is gone.
+/// An open RDMA device. Clones name the same one; it closes when the last object made from it is gone,
+/// which then waits until nobody waits for what this device owes ([`Device::drain`]).
 ///
 /// Any thread may call it. Control calls take turns; of two threads that drive the engine at once, one does and the
 /// other returns at once.
@@ -62,13 +64,6 @@ struct Inner {
     bell: OnceLock<Arc<Bell>>,
     /// Its connection manager, once it has one.
     connections: Mutex<Option<Arc<Service>>>,
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        drop(self.shared.call());
-        trace::closed(self.ip);
-    }
 }
 
 impl Device {

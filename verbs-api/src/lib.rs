@@ -132,7 +132,7 @@ pub use datapath::sched::{SchedAttributes, SchedulerConfig};
 pub use datapath::time::Time;
 #[cfg(feature = "async")]
 pub use device::LinkUp;
-pub use device::{Device, DeviceAttr, DeviceBuilder};
+pub use device::{Device, DeviceAttr, DeviceBuilder, Drained, Owed};
 pub use driver::{Driver, Idle, Rest, SlowPath};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{BatchError, Error};

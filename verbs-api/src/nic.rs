@@ -34,6 +34,9 @@ pub(crate) trait Nic: Send {
     fn push(&mut self, handed: Option<Handed>, now: Time) -> Turn;
     fn settle(&mut self, now: Time) -> Turn;
     fn owes_acks(&self) -> bool;
+    fn owes(&self) -> bool;
+    /// That of the port.
+    fn tx_waiting(&self) -> Option<usize>;
     fn next_deadline(&self) -> Option<Time>;
     fn doorbells(&self) -> Doorbells;
     fn poll_event(&mut self) -> Option<AsyncEvent>;
@@ -175,6 +178,14 @@ impl<P: Port + Send> Nic for Driven<P> {
 
     fn owes_acks(&self) -> bool {
         self.engine.owes_acks()
+    }
+
+    fn owes(&self) -> bool {
+        self.engine.owes()
+    }
+
+    fn tx_waiting(&self) -> Option<usize> {
+        self.engine.port().tx_waiting()
     }
 
     fn next_deadline(&self) -> Option<Time> {

@@ -134,12 +134,16 @@ impl Sender {
 
     /// Looks for free slots.
     fn look(&mut self) -> bool {
-        let all = if self.counts.is_client { self.counts.ring.size() } else { 0 };
-        match self.counts.left(self.next, all) {
+        match self.counts.left(self.next, self.all()) {
             Ok(free) => self.free = free,
             Err(refusal) => self.broken = Some(refusal),
         }
         self.free > 0
+    }
+
+    /// Slots that are ours when the peer counts as many as we do.
+    fn all(&self) -> u16 {
+        if self.counts.is_client { self.counts.ring.size() } else { 0 }
     }
 
     /// The first `len` bytes of the buffer lent last are a packet, for the next [`Sender::flush`].
@@ -172,6 +176,14 @@ impl Sender {
             }
         }
         count
+    }
+
+    /// Packets that were committed, and that the peer has not given back yet: it may not have seen them.
+    #[must_use]
+    pub fn waiting(&self) -> u16 {
+        let size = self.counts.ring.size();
+        // A peer that counts nonsense has nothing of ours that it could still take.
+        self.counts.left(self.next, self.all()).map_or(0, |free| size - free)
     }
 
     #[cold]

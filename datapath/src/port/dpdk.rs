@@ -283,6 +283,11 @@ impl<D: Driver> Port for DpdkPort<D> {
         self.queued_bytes = if self.queue.is_empty() { 0 } else { left_bytes };
     }
 
+    /// What the driver has taken may lie in a ring: of descriptors of a NIC, which reads them soon, or in memory that a peer shares.
+    fn tx_waiting(&self) -> Option<usize> {
+        (!self.queue.is_empty()).then(|| self.queue.len())
+    }
+
     /// Our own counters, and those of the driver for what we do not see. A driver that cannot say counts nothing.
     fn stats(&self) -> PortStats {
         let driver = self.driver.stats();

@@ -178,6 +178,11 @@ impl<P: Port> Port for Fault<P> {
         self.inner.tx_flush();
     }
 
+    fn tx_waiting(&self) -> Option<usize> {
+        let own = self.tx.as_ref().map_or(0, Lane::waiting) + usize::from(self.blocked.is_some());
+        if own > 0 { Some(own) } else { self.inner.tx_waiting() }
+    }
+
     fn set_now(&mut self, now: Time) {
         self.now = self.now.max(now);
         self.inner.set_now(now);

@@ -222,6 +222,10 @@ impl Port for MemifPort {
         }
     }
 
+    fn tx_waiting(&self) -> Option<usize> {
+        Some(self.end.linked().map_or(0, |link| link.tx.waiting().into()))
+    }
+
     fn stats(&self) -> PortStats {
         self.stats
     }

@@ -142,6 +142,10 @@ impl<P: Port, W: Write> Port for PcapTap<P, W> {
         self.inner.tx_flush();
     }
 
+    fn tx_waiting(&self) -> Option<usize> {
+        self.inner.tx_waiting()
+    }
+
     fn set_now(&mut self, now: Time) {
         self.now = now;
         self.inner.set_now(now);

@@ -240,6 +240,10 @@ impl<P: Port> Port for Steered<P> {
         self.inner.tx_flush();
     }
 
+    fn tx_waiting(&self) -> Option<usize> {
+        self.inner.tx_waiting()
+    }
+
     fn set_now(&mut self, now: Time) {
         self.inner.set_now(now);
     }

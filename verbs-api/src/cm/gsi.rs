@@ -231,9 +231,9 @@ impl Gsi {
         unreachable
     }
 
-    /// Something waits that [`transmit`](Self::transmit) may send later.
-    pub fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+    /// MADs that [`transmit`](Self::transmit) may send later.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
     }
 
     /// Whether the Ethernet address of a host was found when a MAD went to it last.

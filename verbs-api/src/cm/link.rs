@@ -49,6 +49,8 @@ impl Link {
             let over = matches!(state.phase(self.id), Some(Phase::Disconnected | Phase::Failed(_)));
             (over || !self.device.link_up()).then_some(())
         });
+        // Our answer to the peer's leaves at once, if nobody else drives the engine.
+        self.device.progress();
         over.is_some()
     }
 }

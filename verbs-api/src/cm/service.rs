@@ -172,6 +172,11 @@ impl Service {
         })
     }
 
+    /// Connections whose peers may wait for us, and MADs that wait to be sent.
+    pub fn owes(&self, shared: &Shared) -> usize {
+        self.look(|state| state.manager.owes(now(shared)) + state.gsi.waiting())
+    }
+
     /// Looks once.
     pub(super) fn look<R>(&self, look: impl FnOnce(&mut State) -> R) -> R {
         look(&mut self.lock())
@@ -217,7 +222,7 @@ impl State {
         if let Some(deadline) = self.manager.next_deadline() {
             shared.attention().want_by(nanos(deadline));
         }
-        if self.gsi.has_waiting() {
+        if self.gsi.waiting() > 0 {
             shared.attention().want_by(nanos(now).after(RESOLVING));
         }
         told

@@ -39,16 +39,26 @@ impl EngineThread {
     }
 }
 
+impl EngineThread {
+    /// Ends it, and waits until it has; false if it had ended by a panic.
+    pub fn end(mut self) -> bool {
+        self.stop()
+    }
+
+    fn stop(&mut self) -> bool {
+        self.shared.stop();
+        match self.handle.take() {
+            // What a waker drops may be the last of the device: then this is the thread itself, which ends by itself.
+            Some(handle) if handle.thread().id() != thread::current().id() => handle.join().is_ok(),
+            _ => true,
+        }
+    }
+}
+
 impl Drop for EngineThread {
     fn drop(&mut self) {
-        self.shared.stop();
-        // What a waker drops may be the last of the device: then this is the thread itself, which ends by itself.
-        if let Some(handle) = self.handle.take()
-            && handle.thread().id() != thread::current().id()
-        {
-            // A panic of it has shown itself; there is nothing to add.
-            let _ = handle.join();
-        }
+        // A panic of it has shown itself; there is nothing to add.
+        self.stop();
     }
 }
 

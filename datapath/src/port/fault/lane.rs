@@ -152,7 +152,12 @@ impl Lane {
     }
 
     fn is_full(&self) -> bool {
-        self.line.len() + self.held.len() >= self.queue_max
+        self.waiting() >= self.queue_max
+    }
+
+    /// Frames that have entered and not left.
+    pub fn waiting(&self) -> usize {
+        self.line.len() + self.held.len()
     }
 
     /// When the next frame can leave, if no other comes.

@@ -1,0 +1,136 @@
+//! Leaving: what others still wait for goes out before a device closes (protocol.md 1.13).
+
+use super::{Device, Inner};
+use crate::cm::Service;
+use crate::driver::{Idle, Rest};
+use crate::shared::Shared;
+use core::time::Duration;
+use datapath::engine::Turn;
+use datapath::time::Time;
+use std::sync::PoisonError;
+use std::thread;
+use std::time::Instant;
+
+/// How long a port whose driver does not tell what has left is given for it.
+const GRACE: Duration = Duration::from_millis(20);
+
+/// How a [`Device::drain`] ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Drained {
+    /// Nobody waits for anything from this device any more.
+    Everything,
+    /// The link is down: nobody is there to take anything.
+    LinkDown,
+    /// The time was over before.
+    Late(Owed),
+}
+
+/// What a device owes to others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Owed {
+    /// Connections by address whose end the peer may not know: it has not answered a disconnect, or may ask again because our
+    /// answer was lost.
+    pub connections: usize,
+    /// Requests that are to be sent, acknowledgements and responses.
+    pub engine: bool,
+    /// Frames that the port, or the peer's end of a shared ring, has not taken.
+    pub frames: usize,
+}
+
+impl Owed {
+    /// Whether it is nothing.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Device {
+    /// How long the last object of a device takes at most to go, if others wait for what it sends: see [`Device::drain`].
+    pub const DRAIN_LIMIT: Duration = Duration::from_millis(100);
+
+    /// Waits, `limit` at most, until a process that ends would leave nobody behind who waits for it: what was posted and may be sent
+    /// is sent, acknowledgements are, the responses to READs and atomics have arrived, and the peer has taken all frames
+    /// out of memory that both share. If connections by address have ended, their peers know; until then each repeated disconnect
+    /// is answered. A peer that does not say that it knows (one that is not SRNIC) is waited for 100 ms.
+    ///
+    /// The last object of a device to go does so, too, with [`Device::DRAIN_LIMIT`]: mostly this takes a round trip, and no time
+    /// if nothing is owed or the link is down. Call it before [`std::process::exit`], which drops nothing, or for another limit.
+    ///
+    /// It does not wait for acknowledgements of what this end has sent: completions tell of those.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use verbs_api::{Device, Drained};
+    ///
+    /// # fn main() -> Result<(), verbs_api::Error> {
+    /// let device = Device::open("sim:drain")?;
+    /// assert_eq!(device.drain(Duration::from_secs(1)), Drained::Everything);
+    /// # Ok(()) }
+    /// ```
+    pub fn drain(&self, limit: Duration) -> Drained {
+        let service = self.inner.connections.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        drain(&self.inner.shared, service.as_deref(), limit, || self.progress())
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let died = self.thread.take().is_some_and(|thread| !thread.end());
+        // A second panic would abort the process, and an engine that died in the middle of a turn may bring one.
+        if !died && !thread::panicking() {
+            let service = self.connections.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+            let shared = &self.shared;
+            drain(shared, service.as_deref(), Device::DRAIN_LIMIT, || shared.try_turn());
+        }
+        crate::trace::closed(self.ip);
+    }
+}
+
+fn drain(
+    shared: &Shared,
+    service: Option<&Service>,
+    limit: Duration,
+    mut turn: impl FnMut() -> Turn,
+) -> Drained {
+    let start = Instant::now();
+    let mut idle = Idle::new(Time::ZERO);
+    loop {
+        let turn = turn();
+        let Some(owed) = owed(shared, service, start) else { return Drained::LinkDown };
+        if owed.is_nothing() {
+            return Drained::Everything;
+        }
+        let elapsed = start.elapsed();
+        let left = limit.saturating_sub(elapsed);
+        if left.is_zero() {
+            return Drained::Late(owed);
+        }
+        let now = Time(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
+        if turn.received + turn.sent > 0 {
+            idle.busy(now);
+        }
+        match idle.rest(now, None) {
+            Rest::Spin => core::hint::spin_loop(),
+            Rest::Yield => thread::yield_now(),
+            Rest::Sleep(time) => thread::sleep(time.min(left)),
+        }
+    }
+}
+
+/// What is owed now; `None` if there is no link. `since` is when it was asked first.
+fn owed(shared: &Shared, service: Option<&Service>, since: Instant) -> Option<Owed> {
+    let connections = service.map_or(0, |service| service.owes(shared));
+    // Acknowledgements that are owed go out with it.
+    let mut nic = shared.call();
+    if !nic.link_up() {
+        return None;
+    }
+    let frames = match nic.tx_waiting() {
+        Some(frames) => frames,
+        None => usize::from(since.elapsed() < GRACE),
+    };
+    Some(Owed { connections, engine: nic.owes(), frames })
+}
