@@ -75,6 +75,8 @@ counters! {
         tx_error_naks,
         /// Of those, READ-ACKs: acknowledgements of responses.
         tx_read_acks,
+        /// Of those, repeated after the end of a queue pair: its peer had not heard the last.
+        tx_last_acks,
         /// Acknowledgements that were not sent because their queue was full.
         tx_acks_dropped,
         /// Congestion notifications sent (wire mode Plain).

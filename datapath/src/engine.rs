@@ -218,14 +218,17 @@ impl<P: Port> Engine<P> {
         self.neighbor.address_holder()
     }
 
-    /// Whether somebody would miss what this engine has yet to do: requests that may be sent, acknowledgements, and responses that their
-    /// requesters have not acknowledged. Looks at every queue pair, if there is nothing to do at once.
+    /// Whether somebody would miss what this engine has yet to do: requests that may be sent, acknowledgements, responses that their
+    /// requesters have not acknowledged, and answers to peers of queue pairs that are just gone. Looks at every queue pair, if there is nothing to do at once.
     #[must_use]
     pub fn owes(&self) -> bool {
         let mut pairs = self.qps.slots().filter_map(|slot| self.qps.peek(slot));
         let owes_responses =
             |cold: &qp::QpCold| cold.responses.as_deref().is_some_and(|sent| !sent.is_idle());
-        self.has_work() || !self.units.ack_list.is_empty() || pairs.any(|(_, cold)| owes_responses(cold))
+        self.has_work()
+            || !self.units.ack_list.is_empty()
+            || self.units.last_words.are_awaited(self.units.now)
+            || pairs.any(|(_, cold)| owes_responses(cold))
     }
 
     /// Where queue pairs ring, for a thread that sleeps until one does.

@@ -9,6 +9,7 @@ mod feedback;
 mod first_packet;
 mod flush;
 mod keepalive;
+mod last_word;
 mod owed;
 mod payload;
 pub(crate) mod plain;
@@ -27,6 +28,7 @@ pub use context::{HOT_BYTES_MAX, Qpc};
 pub(crate) use feedback::adopt_window;
 pub(crate) use flush::{abort, fail, fail_sends, flush_and_rest, flush_taken, rest_for_good, stop_streams};
 pub(crate) use keepalive::{Keepalive, on_keepalive_timer};
+pub(crate) use last_word::{LastWords, is_answered, keep_last_word};
 pub(crate) use receives::{Receives, Srq, Srqs, Taken};
 pub(crate) use requester::{
     Acknowledgement, Grant, Hull, Reads, TransmitEnd, apply_response_advance, get_up_for_work, is_ready,

@@ -37,6 +37,12 @@ pub const KEEPALIVE_NS_LOG2: u32 = 20;
 pub const KEEPALIVES_PER_TURN: usize = 16;
 /// Hosts of the link whose Ethernet address can be known at once.
 pub const NEIGHBORS: usize = 256;
+/// Queue pairs that have ended whose last acknowledgement is kept, for peers that have not heard it.
+pub const LAST_WORDS: usize = 1024;
+/// Nanoseconds for which a peer that was not told of the end may send again what it did not hear acknowledged: its tail probe and
+/// its first retransmissions come within that.
+pub const LAST_WORD_LINGER: u64 = 20_000_000;
+
 /// Frames of two queue pairs of one engine to each other that can wait.
 pub const LOOPBACK_FRAMES: usize = 64;
 

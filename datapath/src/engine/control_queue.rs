@@ -26,6 +26,8 @@ pub(crate) enum ControlKind {
     Withdrawn { psn: Psn },
     /// Wire mode Plain: what the peer sends is marked on its way.
     Cnp,
+    /// What a queue pair acknowledged that has ended; `slot` says nothing.
+    LastWord,
 }
 
 impl ControlKind {

@@ -199,7 +199,8 @@ fn receive_any(
         }
     };
     let Some((qpc, cold)) = qps.by_qpn(packet.dest_qp()) else {
-        units.counters.drop_unknown_qp += 1;
+        let answered = qp::is_answered(units, &packet, &datagram, frame);
+        units.counters.drop_unknown_qp += u64::from(!answered);
         return;
     };
     if !accept(qpc, units, &packet, &datagram, frame) {

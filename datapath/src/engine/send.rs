@@ -221,6 +221,9 @@ impl<P: Port> Engine<P> {
 
     /// Sends one acknowledgement. False if the port has no slot.
     fn send_ack(&mut self, packet: &ControlPacket) -> bool {
+        if packet.kind == ControlKind::LastWord {
+            return self.send_last_word(packet.qpn);
+        }
         let responses = self.units.slot_of_responses(packet.slot);
         let Some((qpc, cold)) = self.qps.get(responses.unwrap_or(packet.slot)) else { return true };
         if packet.qpn != qpc.id.qpn {
@@ -230,6 +233,26 @@ impl<P: Port> Engine<P> {
         let sent = acknowledge(qpc, cold, &mut self.units, &mut self.wire, responses.is_some(), kind);
         self.port_was_full |= !sent;
         sent
+    }
+
+    /// Acknowledges once more what a queue pair has received that has ended. False if the port has no slot.
+    #[cold]
+    fn send_last_word(&mut self, qpn: u32) -> bool {
+        let Some(word) = self.units.last_words.get_mut(qpn) else { return true };
+        let loopback = word.loopback;
+        let Some(frame) = self.wire.slot(loopback) else {
+            self.port_was_full = true;
+            return false;
+        };
+        match word.write(frame) {
+            Some(len) => {
+                self.wire.commit(loopback, len);
+                self.units.counters.tx_acks += 1;
+                self.units.counters.tx_last_acks += 1;
+            }
+            None => self.wire.cancel(loopback),
+        }
+        true
     }
 
     /// ARP and ICMP.

@@ -6,7 +6,7 @@ use super::event::{AsyncEvent, EventLog};
 use crate::address::AddressTable;
 use crate::counters::Counters;
 use crate::memory::MemoryTable;
-use crate::qp::{Qpc, RxRecovery, Srqs};
+use crate::qp::{LastWords, Qpc, RxRecovery, Srqs};
 use crate::queue::{Completion, CompletionWriter, Freed};
 use crate::sched::{EventMux, SchedAttributes, SchedFlags, TimerWheel};
 use crate::slow_path::CtrlQ;
@@ -37,6 +37,8 @@ pub(crate) struct Units {
     /// Streams that owe an acknowledgement.
     pub ack_list: Vec<u32>,
     pub control: ControlQueue,
+    /// Of queue pairs that have ended.
+    pub last_words: LastWords,
     pub ctrl_q: CtrlQ,
     /// Recovery contexts that are free.
     pub contexts: Vec<RxRecovery>,
@@ -64,6 +66,7 @@ impl Units {
             max_qps: config.max_qps,
             ack_list: Vec::with_capacity(2 * queue_pairs),
             control: ControlQueue::new(),
+            last_words: LastWords::default(),
             ctrl_q,
             contexts: (0..config.recovery_contexts).map(|_| RxRecovery::new(config.sequence_max())).collect(),
             response_contexts: config.recovery_contexts,

@@ -1,6 +1,7 @@
 //! The way to ERR: everything outstanding completes, in order, the failing request first.
 
 use super::context::{PendingFailure, QpCold, Qpc};
+use super::last_word::keep_last_word;
 use super::requester::stop_reads;
 use super::responder::{close_recovery, stop_responses};
 use super::state::QpState;
@@ -28,6 +29,7 @@ pub(crate) fn fail(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure:
 #[cold]
 pub(crate) fn abort(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     if qpc.id.state != QpState::Err {
+        keep_last_word(qpc, cold, units, false);
         enter_err(qpc, cold, units, None);
     }
 }

@@ -45,6 +45,11 @@ impl Plain {
         Self { req: Requester::new(Psn::new(0), 0), rsp, cnp_at: None }
     }
 
+    /// What acknowledgements of requests do not speak for.
+    pub const fn taken(&self) -> Psn {
+        self.rsp.taken
+    }
+
     /// The queue pair goes to RTS: its first packet is `psn`, its next request stands at `position`.
     pub fn start_sending(&mut self, psn: Psn, position: u32) {
         self.req = Requester::new(psn, position);

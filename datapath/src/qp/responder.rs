@@ -29,7 +29,9 @@ pub(in crate::qp) use respond::opcode_at as response_opcode_at;
 
 use super::context::{QpCold, Qpc};
 use super::first_packet::takes_packets;
+use super::last_word::say_again;
 use super::owed::Arrived;
+use super::state::QpState;
 use crate::counters::count;
 use crate::engine::{ControlKind, ControlPacket, Units};
 use crate::sched::SchedFlags;
@@ -175,7 +177,7 @@ impl<'a> RequestPacket<'a> {
 #[inline(always)]
 pub(crate) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &RequestPacket<'_>) {
     if !takes_packets(qpc, cold, units) || cold.refusal.is_some() {
-        answer_refused(qpc, cold, units, packet.request.is_some());
+        answer_refused(qpc, cold, units, packet);
         return;
     }
     let arrived = Arrived { meta: packet.meta, ack_req: packet.ack_req, ce: packet.ce };
@@ -272,12 +274,16 @@ fn queue_plain_nack(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     }
 }
 
-/// After an error NAK, in ERR too, every burst of requests is answered by the same NAK; in other states nothing is.
+/// After an error NAK, in ERR too, every burst of requests is answered by the same NAK. In ERR without one, what arrived before is
+/// acknowledged; in other states nothing is.
 #[cold]
 #[inline(never)]
-fn answer_refused(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, wants_response: bool) {
+fn answer_refused(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &RequestPacket<'_>) {
+    if qpc.id.state == QpState::Err && say_again(units, qpc.id.qpn, packet.kind, packet.psn) {
+        return;
+    }
     units.counters.drop_qp_state += 1;
-    if wants_response {
+    if packet.request.is_some() {
         read::remind(qpc, cold, units);
     }
     if cold.refusal.is_some() && !qpc.sched.contains(SchedFlags::ACK_LISTED) {

@@ -334,6 +334,7 @@ fn controller_config(attr: &QpAttr, window: u16) -> ControllerConfig {
 /// RESET empties the queues without completions; what was taken of a shared receive queue is flushed.
 fn reset(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     qp::stop_streams(qpc, cold, units);
+    units.last_words.forget(qpc.id.qpn);
     qpc.req.head = cold.send_queue.tail();
     qpc.req.next = qpc.req.head;
     qpc.req.sent = 0;

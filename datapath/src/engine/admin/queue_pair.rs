@@ -130,6 +130,7 @@ impl<P: Port> Engine<P> {
         }
         let place = if config.gsi { self.qps.allocate_gsi() } else { self.qps.allocate() };
         let (slot, qpn) = place.ok_or(exhausted)?;
+        self.units.last_words.forget(qpn);
         let shared = Arc::new(QpShared::new(slot, self.doorbells.clone()));
         let attr = self.first_attributes(config.qp_type);
         let (send, send_reader) = send_queue(&config.caps, &shared);
@@ -259,6 +260,7 @@ impl<P: Port> Engine<P> {
         }
         self.rest_idle();
         let Some((qpc, cold)) = self.qps.get(slot) else { return false };
+        qp::keep_last_word(qpc, cold, &mut self.units, true);
         qp::stop_streams(qpc, cold, &mut self.units);
         qp::flush_taken(qpc, cold, &mut self.units);
         self.units.memory.unbind_queue_pair(qpn);

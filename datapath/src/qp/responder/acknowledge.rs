@@ -129,7 +129,9 @@ fn answer(
     let ack = in_order(epsn);
     let nack = Syndrome::Nak(NakCode::PsnSequence);
     Some(match kind {
-        ControlKind::ErrorNak | ControlKind::Withdrawn { .. } | ControlKind::Cnp => return None,
+        ControlKind::ErrorNak | ControlKind::Withdrawn { .. } | ControlKind::Cnp | ControlKind::LastWord => {
+            return None;
+        }
         ControlKind::Duplicate { meta } => {
             Answer { flags: ack.flags | AckFlags::DUPLICATE, echo: Some(meta), ..ack }
         }

@@ -1,0 +1,139 @@
+//! What a queue pair that has ended last acknowledged: its peer may not have heard it, and sends again what has arrived
+//! (protocol.md 1.13).
+
+use super::context::{QpCold, Qpc};
+use super::responder::write_ack;
+use super::state::QpType;
+use crate::engine::{ControlKind, ControlPacket, Units};
+use crate::icrc::Kernel;
+use crate::time::Time;
+use crate::tuning::{LAST_WORD_LINGER, LAST_WORDS};
+use arrayvec::ArrayVec;
+use std::collections::{BTreeMap, VecDeque};
+use wire::{Datagram, Kind, Packet, Psn, Template, WireMode};
+
+/// Bytes of the longest acknowledgement: Ethernet with a VLAN tag, IPv6, UDP, BTH, AETH, META, ACKX, ICRC.
+const FRAME_MAX: usize = 128;
+
+/// The last acknowledgement of a queue pair.
+#[derive(Debug)]
+pub(crate) struct LastWord {
+    /// What it does not acknowledge.
+    end: Psn,
+    mode: WireMode,
+    pkey: u16,
+    template: Template,
+    pub loopback: bool,
+    frame: ArrayVec<u8, FRAME_MAX>,
+    /// It is about to be sent.
+    queued: bool,
+    /// Until when the peer may ask for it that does not know of the end.
+    until: Time,
+}
+
+impl LastWord {
+    /// Writes it into a slot; its length, or `None` if it does not fit.
+    pub fn write(&mut self, slot: &mut [u8]) -> Option<usize> {
+        self.queued = false;
+        slot.get_mut(..self.frame.len())?.copy_from_slice(&self.frame);
+        Some(self.frame.len())
+    }
+}
+
+/// Those of queue pairs that have ended lately, by QPN; of more than [`LAST_WORDS`] the oldest are forgotten.
+#[derive(Debug, Default)]
+pub(crate) struct LastWords {
+    words: BTreeMap<u32, LastWord>,
+    /// The oldest first; some are forgotten already.
+    order: VecDeque<u32>,
+}
+
+impl LastWords {
+    fn keep(&mut self, qpn: u32, word: LastWord) {
+        self.forget(qpn);
+        if self.order.len() >= LAST_WORDS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.words.remove(&oldest);
+        }
+        self.words.insert(qpn, word);
+        self.order.push_back(qpn);
+    }
+
+    /// The queue pair begins a new life, or there is a new one of its number.
+    pub fn forget(&mut self, qpn: u32) {
+        if self.words.remove(&qpn).is_some() {
+            self.order.retain(|other| *other != qpn);
+        }
+    }
+
+    pub fn get_mut(&mut self, qpn: u32) -> Option<&mut LastWord> {
+        self.words.get_mut(&qpn)
+    }
+
+    /// Whether a peer may ask that does not know of the end.
+    pub fn are_awaited(&self, now: Time) -> bool {
+        self.words.values().any(|word| word.until > now)
+    }
+}
+
+/// Keeps what the queue pair has acknowledged; to be called while it still takes packets. `sudden`: the peer does not learn of
+/// the end otherwise.
+#[cold]
+pub(crate) fn keep_last_word(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, sudden: bool) {
+    let heard_at = qpc.rsp.owed.arrived_at;
+    let acknowledges = qpc.service == QpType::Rc && qpc.id.state.receives() && cold.refusal.is_none();
+    if !acknowledges || heard_at == Time::ZERO {
+        return;
+    }
+    let mut frame = [0; FRAME_MAX];
+    // It is counted when it is sent.
+    let counters = units.counters;
+    let len = write_ack(qpc, cold, units, false, None, &mut frame);
+    units.counters = counters;
+    let Some(written) = len.and_then(|len| frame.get(..len)) else { return };
+    let word = LastWord {
+        end: cold.plain.as_deref().map_or(qpc.rx.epsn(), |plain| plain.taken()),
+        mode: qpc.id.mode,
+        pkey: qpc.id.pkey,
+        template: qpc.template,
+        loopback: qpc.id.loopback,
+        frame: written.iter().copied().collect(),
+        queued: false,
+        until: if sudden { heard_at.after(LAST_WORD_LINGER) } else { Time::ZERO },
+    };
+    units.last_words.keep(qpc.id.qpn, word);
+}
+
+/// A packet for a queue pair that does not exist: true if it is one that had arrived before the end. It is acknowledged once more.
+#[cold]
+pub(crate) fn is_answered(units: &mut Units, packet: &Packet<'_>, datagram: &Datagram, frame: &[u8]) -> bool {
+    let Some(word) = units.last_words.get_mut(packet.dest_qp()) else { return false };
+    packet.mode() == word.mode
+        && packet.pkey() == word.pkey
+        && word.template.is_answered_by(datagram)
+        && Kernel::detected().verify(&frame[datagram.l3_offset..datagram.transport.end])
+        && say_again(units, packet.dest_qp(), packet.opcode().kind(), packet.psn())
+}
+
+/// A request that passed the checks of protocol.md 1.2, for a queue pair in ERR or one that is gone. True if it had arrived before
+/// the end: it is acknowledged once more.
+#[cold]
+pub(crate) fn say_again(units: &mut Units, qpn: u32, kind: Kind, psn: Psn) -> bool {
+    let now = units.now;
+    let Some(word) = units.last_words.get_mut(qpn) else { return false };
+    if !matches!(kind, Kind::Send | Kind::Write) || !psn.is_before(word.end) {
+        return false;
+    }
+    if word.until != Time::ZERO {
+        word.until = now.after(LAST_WORD_LINGER);
+    }
+    units.counters.rx_duplicates += 1;
+    if !core::mem::replace(&mut word.queued, true)
+        && !units.control.push(ControlPacket { slot: 0, qpn, kind: ControlKind::LastWord })
+    {
+        word.queued = false;
+        units.counters.tx_acks_dropped += 1;
+    }
+    true
+}
