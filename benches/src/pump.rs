@@ -21,19 +21,6 @@ const REST_AFTER: Duration = Duration::from_millis(100);
 /// A rest.
 const REST: Duration = Duration::from_millis(1);
 
-/// How long an end stays after it is over: its answer to the peer's leave may not have been taken out of shared memory yet, and
-/// without it the peer asks again for many seconds.
-const LINGER: Duration = Duration::from_millis(200);
-
-/// Runs the engine a while longer, for a peer that still asks.
-pub fn linger(engine: &impl Drive) {
-    let since = Instant::now();
-    while since.elapsed() < LINGER {
-        engine.drive();
-        yield_now();
-    }
-}
-
 /// Spins while something happens, and for a while after; then offers the processor to others.
 #[derive(Debug, Default)]
 pub struct Patience {

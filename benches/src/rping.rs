@@ -5,7 +5,7 @@ use crate::dial::dial;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::output;
-use crate::pump::{linger, wait_for, wait_until};
+use crate::pump::{wait_for, wait_until};
 use clap::Parser;
 use std::net::IpAddr;
 use std::process::ExitCode;
@@ -60,7 +60,6 @@ fn run(args: &Args) -> Result<String> {
     // The peer is told of a failure, too; who presses Ctrl-C does not wait for its answer.
     let interrupted = matches!(pings, Err(Error::Interrupted));
     let over = end.pair.disconnect(if interrupted { Duration::ZERO } else { PATIENCE });
-    linger(&device);
     let pings = pings?;
     if !over? {
         return Err(Error::Late("the peer did not take leave", PATIENCE.as_secs()));

@@ -5,7 +5,7 @@ use crate::layout::{self, ACKED, FOLLOWER_BEAT, HEAD, Hello, LAST, LEADER_BEAT, 
 use crate::{BEAT, PORT, SILENCE, Sabotage, Shape, is_end, record};
 use srnic_benches::dial::dial;
 use srnic_benches::error::{Error, Result};
-use srnic_benches::pump::{PEER_WAIT, Patience, linger};
+use srnic_benches::pump::{PEER_WAIT, Patience};
 use srnic_benches::{interrupt, output};
 use std::net::IpAddr;
 use std::path::Path;
@@ -56,7 +56,6 @@ pub fn follow(
     let had = journal.held();
     while !Session::connect(device, number, leader, &mut journal, shape, sabotage)?.run()? {}
     output::line(format_args!("follower {number}: {} records, {had} of them from before", journal.held()))?;
-    linger(device);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use crate::peer::{Coming, Life, Log, Peer};
 use crate::{FOLLOWERS, PORT, Sabotage, Shape, record};
 use srnic_benches::error::{Error, Result};
 use srnic_benches::perf::statistics::Latencies;
-use srnic_benches::pump::{Patience, linger};
+use srnic_benches::pump::Patience;
 use srnic_benches::{interrupt, output};
 use std::collections::VecDeque;
 use std::io::stdin;
@@ -66,7 +66,6 @@ pub fn lead(device: &Device, path: &Path, shape: Shape, sabotage: Option<Sabotag
     let start = Instant::now();
     let rate = leader.run(start)?;
     leader.close()?;
-    linger(device);
     let resent = device.counters().tx_retransmits;
     output::line(format_args!("done {rate} {resent} {}", leader.latencies.summary()))
 }

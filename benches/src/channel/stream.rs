@@ -3,7 +3,6 @@
 use super::Carrier;
 use crate::error::Result;
 use crate::interrupt;
-use crate::pump::linger;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::thread::yield_now;
@@ -180,9 +179,6 @@ impl Carrier for Stream {
         }
         // Fails if it is over anyway.
         let _ = self.pair.disconnect(end.saturating_duration_since(Instant::now()));
-        if self.end == End::Passive {
-            linger(&self.device);
-        }
     }
 }
 

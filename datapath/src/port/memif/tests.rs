@@ -42,6 +42,43 @@ fn frames_pass_as_over_any_port() {
     Pair::lending().forgets_what_is_cancelled();
 }
 
+fn what_is_flushed_waits_until_the_peer_gives_it_back(from: &mut MemifPort, to: &mut MemifPort) {
+    assert_eq!(from.tx_waiting(), Some(0));
+    for count in 1..=3 {
+        assert!(queue(from, 100));
+        assert_eq!(from.tx_waiting(), Some(count), "before the flush");
+    }
+    from.tx_flush();
+    assert_eq!(from.tx_waiting(), Some(3), "nobody has taken it");
+    assert_eq!(to.rx_burst(), 3);
+    assert_eq!(from.tx_waiting(), Some(3), "it is being read");
+    to.rx_release();
+    assert_eq!(from.tx_waiting(), Some(0));
+}
+
+#[test]
+fn what_is_flushed_waits_for_the_peer_either_way() {
+    let Pair { server, client, .. } = &mut Pair::lending();
+    for _ in 0..2 * RING {
+        what_is_flushed_waits_until_the_peer_gives_it_back(server, client);
+        what_is_flushed_waits_until_the_peer_gives_it_back(client, server);
+    }
+}
+
+#[test]
+fn nothing_waits_without_a_link() {
+    let mut pair = Pair::lending();
+    assert!(queue(&mut pair.server, 100));
+    pair.server.tx_flush();
+    let Pair { mut server, client, .. } = pair;
+    drop(client);
+    within("end of the link", || {
+        receive(&mut server);
+        !server.link_up()
+    });
+    assert_eq!(server.tx_waiting(), Some(0));
+}
+
 /// The counts of a ring are of 16 bits.
 #[test]
 fn counts_go_round() {

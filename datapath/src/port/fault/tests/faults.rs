@@ -33,6 +33,17 @@ fn loss_is_as_likely_as_asked_for_and_counted() {
 }
 
 #[test]
+fn what_is_late_waits() {
+    let mut port = faulty("delay=1ms");
+    assert_eq!(port.tx_waiting(), Some(0));
+    assert_eq!(send_all(&mut port, 0, 5), []);
+    assert_eq!(port.tx_waiting(), Some(5));
+    port.set_now(Time(1_000_000));
+    port.tx_flush();
+    assert_eq!(port.tx_waiting(), Some(0));
+}
+
+#[test]
 fn total_loss_lets_nothing_through() {
     let mut port = faulty("loss=1");
     assert_eq!(send_all(&mut port, 0, 1000), []);
