@@ -13,10 +13,12 @@
 //! established ───────────── RTU ────────────▶ Event::Established
 //! close    ──────────────── DREQ ───────────▶ Event::Disconnected
 //! Event::Disconnected ◀──── DREP ────────────
+//!          ──────────────── DREP ───────────▶ owes nothing any more
 //! ```
 //!
 //! REQ, REP and DREQ are sent again until they are answered; everything may be lost, doubled, late or forged. What a peer
-//! can make this hold is bounded by [`Config`], and [`Stats`] counts what is not taken.
+//! can make this hold is bounded by [`Config`], and [`Stats`] counts what is not taken. Who leaves stays as long as it
+//! [`owes`](Manager::owes) an answer (1.13).
 #![forbid(unsafe_code)]
 
 mod config;

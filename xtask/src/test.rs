@@ -87,6 +87,12 @@ const LONG: &[LongRun] = &[
         test: "a_gibibyte",
     },
     LongRun {
+        name: "a thousand ends each way, 1 % loss",
+        package: "srnic-benches",
+        target: "leaving",
+        test: "a_thousand_ends",
+    },
+    LongRun {
         name: "soak, a million operations",
         package: "srnic-benches",
         target: "soak",
