@@ -38,7 +38,7 @@ pub const KEEPALIVES_PER_TURN: usize = 16;
 /// Hosts of the link whose Ethernet address can be known at once.
 pub const NEIGHBORS: usize = 256;
 /// Queue pairs that have ended whose last acknowledgement is kept, for peers that have not heard it.
-pub const LAST_WORDS: usize = 1024;
+pub const LAST_WORDS: usize = 256;
 /// Nanoseconds for which a peer that was not told of the end may send again what it did not hear acknowledged: its tail probe and
 /// its first retransmissions come within that.
 pub const LAST_WORD_LINGER: u64 = 20_000_000;

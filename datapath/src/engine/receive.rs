@@ -199,9 +199,7 @@ fn receive_any(
         }
     };
     let Some((qpc, cold)) = qps.by_qpn(packet.dest_qp()) else {
-        let answered = qp::is_answered(units, &packet, &datagram, frame);
-        units.counters.drop_unknown_qp += u64::from(!answered);
-        return;
+        return receive_late(units, config, frame);
     };
     if !accept(qpc, units, &packet, &datagram, frame) {
         return;
@@ -216,6 +214,18 @@ fn receive_any(
         (QpType::Ud, Transport::Ud) => units.counters.drop_address += 1,
         _ => units.counters.drop_opcode_class += 1,
     }
+}
+
+/// A packet for a queue pair that does not exist, or not any more. It is parsed once more here: lent to another function, what the
+/// caller knows of it would have to lie in memory for every packet.
+#[cold]
+#[inline(never)]
+fn receive_late(units: &mut Units, config: &EngineConfig, frame: &[u8]) {
+    let answered = Datagram::parse(frame, config.udp_port).is_ok_and(|datagram| {
+        let packet = Packet::parse(&frame[datagram.transport.clone()]);
+        packet.is_ok_and(|packet| qp::is_answered(units, &packet, &datagram, frame))
+    });
+    units.counters.drop_unknown_qp += u64::from(!answered);
 }
 
 /// The silent checks of protocol.md 1.2, the ICRC last: nothing of the packet has had an effect before it holds, but for bytes that

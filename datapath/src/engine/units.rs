@@ -66,7 +66,7 @@ impl Units {
             max_qps: config.max_qps,
             ack_list: Vec::with_capacity(2 * queue_pairs),
             control: ControlQueue::new(),
-            last_words: LastWords::default(),
+            last_words: LastWords::new(),
             ctrl_q,
             contexts: (0..config.recovery_contexts).map(|_| RxRecovery::new(config.sequence_max())).collect(),
             response_contexts: config.recovery_contexts,

@@ -9,7 +9,6 @@ use crate::icrc::Kernel;
 use crate::time::Time;
 use crate::tuning::{LAST_WORD_LINGER, LAST_WORDS};
 use arrayvec::ArrayVec;
-use std::collections::{BTreeMap, VecDeque};
 use wire::{Datagram, Kind, Packet, Psn, Template, WireMode};
 
 /// Bytes of the longest acknowledgement: Ethernet with a VLAN tag, IPv6, UDP, BTH, AETH, META, ACKX, ICRC.
@@ -40,40 +39,55 @@ impl LastWord {
     }
 }
 
-/// Those of queue pairs that have ended lately, by QPN; of more than [`LAST_WORDS`] the oldest are forgotten.
-#[derive(Debug, Default)]
+/// Those of queue pairs that have ended lately: [`LAST_WORDS`], of more the oldest are forgotten. All memory is taken at the start.
+#[derive(Debug)]
 pub(crate) struct LastWords {
-    words: BTreeMap<u32, LastWord>,
-    /// The oldest first; some are forgotten already.
-    order: VecDeque<u32>,
+    /// The QPN of each, side by side to be searched; 0: none.
+    qpns: Box<[u32]>,
+    words: Vec<LastWord>,
+    /// Where the next one goes.
+    next: usize,
 }
 
 impl LastWords {
+    pub fn new() -> Self {
+        Self { qpns: vec![0; LAST_WORDS].into(), words: Vec::with_capacity(LAST_WORDS), next: 0 }
+    }
+
     fn keep(&mut self, qpn: u32, word: LastWord) {
         self.forget(qpn);
-        if self.order.len() >= LAST_WORDS
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.words.remove(&oldest);
+        self.qpns[self.next] = qpn;
+        match self.words.get_mut(self.next) {
+            Some(oldest) => *oldest = word,
+            None => self.words.push(word),
         }
-        self.words.insert(qpn, word);
-        self.order.push_back(qpn);
+        self.next = (self.next + 1) % LAST_WORDS;
     }
 
     /// The queue pair begins a new life, or there is a new one of its number.
     pub fn forget(&mut self, qpn: u32) {
-        if self.words.remove(&qpn).is_some() {
-            self.order.retain(|other| *other != qpn);
+        if let Some(index) = self.find(qpn) {
+            self.qpns[index] = 0;
         }
     }
 
     pub fn get_mut(&mut self, qpn: u32) -> Option<&mut LastWord> {
-        self.words.get_mut(&qpn)
+        self.find(qpn).and_then(|index| self.words.get_mut(index))
+    }
+
+    fn find(&self, qpn: u32) -> Option<usize> {
+        self.qpns.iter().position(|other| *other == qpn).filter(|_| qpn != 0)
     }
 
     /// Whether a peer may ask that does not know of the end.
     pub fn are_awaited(&self, now: Time) -> bool {
-        self.words.values().any(|word| word.until > now)
+        let mut words = self.qpns.iter().zip(&self.words);
+        words.any(|(qpn, word)| *qpn != 0 && word.until > now)
+    }
+
+    /// Bytes on the heap.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.qpns) + self.words.capacity() * size_of::<LastWord>()
     }
 }
 
@@ -106,7 +120,6 @@ pub(crate) fn keep_last_word(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units
 }
 
 /// A packet for a queue pair that does not exist: true if it is one that had arrived before the end. It is acknowledged once more.
-#[cold]
 pub(crate) fn is_answered(units: &mut Units, packet: &Packet<'_>, datagram: &Datagram, frame: &[u8]) -> bool {
     let Some(word) = units.last_words.get_mut(packet.dest_qp()) else { return false };
     packet.mode() == word.mode

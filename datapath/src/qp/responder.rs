@@ -177,7 +177,7 @@ impl<'a> RequestPacket<'a> {
 #[inline(always)]
 pub(crate) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &RequestPacket<'_>) {
     if !takes_packets(qpc, cold, units) || cold.refusal.is_some() {
-        answer_refused(qpc, cold, units, packet);
+        answer_refused(qpc, cold, units, packet.kind, packet.psn, packet.request.is_some());
         return;
     }
     let arrived = Arrived { meta: packet.meta, ack_req: packet.ack_req, ce: packet.ce };
@@ -278,12 +278,19 @@ fn queue_plain_nack(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
 /// acknowledged; in other states nothing is.
 #[cold]
 #[inline(never)]
-fn answer_refused(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &RequestPacket<'_>) {
-    if qpc.id.state == QpState::Err && say_again(units, qpc.id.qpn, packet.kind, packet.psn) {
+fn answer_refused(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    kind: Kind,
+    psn: Psn,
+    wants_response: bool,
+) {
+    if qpc.id.state == QpState::Err && say_again(units, qpc.id.qpn, kind, psn) {
         return;
     }
     units.counters.drop_qp_state += 1;
-    if packet.request.is_some() {
+    if wants_response {
         read::remind(qpc, cold, units);
     }
     if cold.refusal.is_some() && !qpc.sched.contains(SchedFlags::ACK_LISTED) {

@@ -298,7 +298,7 @@ impl Manager {
                 self.end(now, id, State::TimeWait);
                 self.events.push_back(Event::Disconnected { id });
             }
-            State::Rejected { .. } | State::TimeWait => self.stats.duplicates += 1,
+            State::Rejected { .. } | State::TimeWait => self.heard_of_the_end(id),
         }
     }
 

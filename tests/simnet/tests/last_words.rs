@@ -4,7 +4,7 @@ use datapath::qp::attr::RecoveryPolicy;
 use datapath::qp::state::QpState;
 use datapath::queue::{Completion, WcStatus};
 use simnet::filter::{Passing, drop_all};
-use simnet::{FrameKind, Qp, QpOptions, Region, Rig, RigOptions};
+use simnet::{FrameKind, Qp, QpOptions, Region, Rig, RigOptions, Work};
 use wire::WireMode::{self, Plain, Srnic};
 
 const MS_NS: u64 = 1_000_000;
@@ -124,4 +124,19 @@ fn the_engine_owes_an_answer_to_who_was_not_told_and_not_for_ever() {
         arrived.rig.engine_mut(node).turn(now);
         assert!(!arrived.rig.engine(node).owes(), "{how:?}: after 20 ms");
     }
+}
+
+/// Who has answered a READ stays until its requester has said that it has the data.
+#[test]
+fn the_engine_owes_what_it_has_answered_until_that_is_acknowledged() {
+    let (mut rig, a, b) = Rig::pair(RigOptions::seeded(4), options(Srnic));
+    let (local, remote) = (rig.region(a.node(), 1000), rig.region(b.node(), 1000));
+    assert!(!rig.engine(b.node()).owes());
+    rig.net.set_filter(rig.up(a), drop_all(|passing| passing.is_read_ack()));
+    rig.post(a, &Work::read(local.all(), remote.all()));
+    rig.run_until(|rig| rig.sends(a).len() == 1, MS_NS).unwrap();
+    rig.run_for(MS_NS);
+    assert!(rig.engine(b.node()).owes(), "no READ-ACK came");
+    rig.net.heal();
+    rig.run_until(|rig| !rig.engine(b.node()).owes(), LIMIT_NS).unwrap();
 }

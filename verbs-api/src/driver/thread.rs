@@ -37,9 +37,7 @@ impl EngineThread {
         pinned.map_err(fails("run on the processor asked for"))?;
         Ok(thread)
     }
-}
 
-impl EngineThread {
     /// Ends it, and waits until it has; false if it had ended by a panic.
     pub fn end(mut self) -> bool {
         self.stop()

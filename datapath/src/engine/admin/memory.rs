@@ -44,7 +44,7 @@ impl<P: Port> Engine<P> {
         let lists = units.ack_list.capacity() * size_of::<u32>();
         let mut memory = EngineMemory {
             hot: self.qps.capacity() * size_of::<Qpc>(),
-            tables: units.mux.bytes() + units.timer_bytes() + lists,
+            tables: units.mux.bytes() + units.timer_bytes() + units.last_words.bytes() + lists,
             recovery_contexts: units.contexts.iter().map(|context| context.bytes()).sum(),
             ..EngineMemory::default()
         };
