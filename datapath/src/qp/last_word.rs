@@ -2,14 +2,13 @@
 //! (protocol.md 1.13).
 
 use super::context::{QpCold, Qpc};
-use super::responder::write_ack;
+use super::responder::write_other;
 use super::state::QpType;
 use crate::engine::{ControlKind, ControlPacket, Units};
-use crate::icrc::Kernel;
 use crate::time::Time;
 use crate::tuning::{LAST_WORD_LINGER, LAST_WORDS};
 use arrayvec::ArrayVec;
-use wire::{Datagram, Kind, Packet, Psn, Template, WireMode};
+use wire::{Datagram, Kind, Packet, Psn, Template, WireMode, icrc};
 
 /// Bytes of the longest acknowledgement: Ethernet with a VLAN tag, IPv6, UDP, BTH, AETH, META, ACKX, ICRC.
 const FRAME_MAX: usize = 128;
@@ -103,7 +102,7 @@ pub(crate) fn keep_last_word(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units
     let mut frame = [0; FRAME_MAX];
     // It is counted when it is sent.
     let counters = units.counters;
-    let len = write_ack(qpc, cold, units, false, None, &mut frame);
+    let len = write_other(qpc, cold, units, false, None, &mut frame);
     units.counters = counters;
     let Some(written) = len.and_then(|len| frame.get(..len)) else { return };
     let word = LastWord {
@@ -125,7 +124,7 @@ pub(crate) fn is_answered(units: &mut Units, packet: &Packet<'_>, datagram: &Dat
     packet.mode() == word.mode
         && packet.pkey() == word.pkey
         && word.template.is_answered_by(datagram)
-        && Kernel::detected().verify(&frame[datagram.l3_offset..datagram.transport.end])
+        && icrc::verify(&frame[datagram.l3_offset..datagram.transport.end])
         && say_again(units, packet.dest_qp(), packet.opcode().kind(), packet.psn())
 }
 

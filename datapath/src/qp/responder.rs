@@ -13,6 +13,7 @@ mod respond;
 mod responses;
 
 pub(crate) use acknowledge::write_ack;
+pub(in crate::qp) use acknowledge::write_other;
 pub(crate) use followers::take_followers;
 pub(crate) use middles::{NextWrite, take_middles};
 pub(in crate::qp) use read_acked::{on_read_ack, stop_responses};

@@ -45,9 +45,9 @@ pub(crate) fn write_ack(
     Some(len)
 }
 
-/// Any acknowledgement but the plain one of requests.
+/// Any acknowledgement; the plain one of requests is written faster by [`write_ack`].
 #[inline(never)]
-fn write_other(
+pub(in crate::qp) fn write_other(
     qpc: &mut Qpc,
     cold: &mut QpCold,
     units: &mut Units,

@@ -85,7 +85,7 @@ impl Datagram {
     ///
     /// # Errors
     /// [`EncapError::NotRoce`] for what the neighbor module should see; any other error is a counted drop.
-    #[inline]
+    #[inline(always)]
     pub fn parse(frame: &[u8], udp_port: u16) -> Result<Self, EncapError> {
         let ethernet: &Ethernet = header(frame, 0)?;
         let mut l3_offset = raw::ETHERNET;
