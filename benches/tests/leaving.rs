@@ -1,5 +1,5 @@
 //! Programs that end their connection in an orderly way and leave, at 1 % loss in both directions: nobody waits for them, whatever is
-//! lost (protocol.md 1.13).
+//! lost (protocol.md 1.14).
 
 #[expect(dead_code, reason = "what other tests need of it")]
 #[path = "support/mod.rs"]

@@ -15,7 +15,7 @@ pub struct Config {
     /// Time after which an unanswered message is sent again the first time; it doubles each time. Default 20 ms.
     pub retry_first: Duration,
     /// Time after which an unanswered DREQ is sent again the first time; it doubles each time, too. Default 4 ms: who has answered
-    /// and leaves stays for [`linger`](Self::linger) only, and several repeats must come within that (protocol.md 1.13).
+    /// and leaves stays for [`linger`](Self::linger) only, and several repeats must come within that (protocol.md 1.14).
     pub disconnect_first: Duration,
     /// The longest such time, which peers are told as the time in which they are to answer. Default 1 s.
     pub retry_max: Duration,

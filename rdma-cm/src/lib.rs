@@ -18,7 +18,7 @@
 //!
 //! REQ, REP and DREQ are sent again until they are answered; everything may be lost, doubled, late or forged. What a peer
 //! can make this hold is bounded by [`Config`], and [`Stats`] counts what is not taken. Who leaves stays as long as it
-//! [`owes`](Manager::owes) an answer (1.13).
+//! [`owes`](Manager::owes) an answer (1.14).
 #![forbid(unsafe_code)]
 
 mod config;

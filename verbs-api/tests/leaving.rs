@@ -1,4 +1,4 @@
-//! Leaving: what others wait for goes out before a device closes (protocol.md 1.13).
+//! Leaving: what others wait for goes out before a device closes (protocol.md 1.14).
 
 use std::sync::Mutex;
 use std::sync::mpsc::channel;

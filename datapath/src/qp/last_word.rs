@@ -1,5 +1,5 @@
 //! What a queue pair that has ended last acknowledged: its peer may not have heard it, and sends again what has arrived
-//! (protocol.md 1.13).
+//! (protocol.md 1.14).
 
 use super::context::{QpCold, Qpc};
 use super::responder::write_other;

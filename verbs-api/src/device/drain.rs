@@ -1,4 +1,4 @@
-//! Leaving: what others still wait for goes out before a device closes (protocol.md 1.13).
+//! Leaving: what others still wait for goes out before a device closes (protocol.md 1.14).
 
 use super::{Device, Inner};
 use crate::cm::Service;
