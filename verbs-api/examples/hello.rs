@@ -14,16 +14,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     device.wait_link(limit)?;
 
     // Each side tells the other where it may write.
-    let ours = memory.remote().to_string();
+    let ours = memory.remote().to_bytes();
     let connecting = if role == "server" {
         let request = Listener::bind(&device, 7471)?.get_request(limit)?;
-        request.with_private_data(ours.as_bytes()).accept(prepared)?
+        request.with_private_data(&ours).accept(prepared)?
     } else {
-        let connector = Connector::new().private_data(ours.as_bytes());
+        let connector = Connector::new().private_data(&ours);
         connector.connect(prepared, "10.77.0.1:7471".parse()?)?
     };
     let mut pair = connecting.wait(limit)?;
-    let target = std::str::from_utf8(pair.private_data())?.parse::<RemoteRegion>()?.at(0);
+    let target = RemoteRegion::from_bytes(pair.private_data())?.at(0);
 
     let text = format!("hello from the {role}");
     pair.post_send(

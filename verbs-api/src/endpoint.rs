@@ -123,7 +123,7 @@ impl Endpoint {
         let mac: [u8; 6] = field(bytes, 20);
         let mtu = u16::from_be_bytes(field(bytes, 38));
         let endpoint = Self {
-            ip: Ipv6Addr::from(field::<16>(bytes, 4)).to_canonical(),
+            ip: Ipv6Addr::from(field::<16, _>(bytes, 4)).to_canonical(),
             mac: (mac != [0; 6]).then_some(mac),
             qpn: u32::from_be_bytes(field(bytes, 26)),
             psn: u32::from_be_bytes(field(bytes, 30)),
@@ -154,7 +154,7 @@ impl Endpoint {
 }
 
 /// `N` bytes from `at` on.
-fn field<const N: usize>(bytes: &[u8; Endpoint::BYTES], at: usize) -> [u8; N] {
+pub(crate) fn field<const N: usize, const LEN: usize>(bytes: &[u8; LEN], at: usize) -> [u8; N] {
     core::array::from_fn(|index| bytes[at + index])
 }
 

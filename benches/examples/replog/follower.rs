@@ -79,7 +79,7 @@ impl<'a> Session<'a> {
             let caps = QueueCaps { max_send_wr: DEPTH, ..QueueCaps::default() };
             Ok((pd.queue_pair(&cq, &cq).caps(caps).build()?, cq))
         })?;
-        let leader = layout::decode(pair.private_data())?;
+        let leader = layout::region(pair.private_data())?;
         let (told, now) = (journal.held(), Instant::now());
         Ok(Self {
             device,

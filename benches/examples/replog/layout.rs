@@ -52,62 +52,35 @@ pub struct Hello {
     pub memory: RemoteRegion,
 }
 
-/// Bytes of a [`Hello`].
-const HELLO: usize = 1 + 8 + REGION;
+/// Bytes of a [`Hello`] before the region, which comes last.
+const ABOUT: usize = 1 + 8;
 
 impl Hello {
-    pub fn encode(&self) -> [u8; HELLO] {
-        let mut bytes = [0; HELLO];
+    pub fn encode(&self) -> [u8; ABOUT + RemoteRegion::BYTES] {
+        let mut bytes = [0; ABOUT + RemoteRegion::BYTES];
         bytes[0] = self.follower;
-        bytes[1..9].copy_from_slice(&self.held.to_le_bytes());
-        bytes[9..].copy_from_slice(&encode(&self.memory));
+        bytes[1..ABOUT].copy_from_slice(&self.held.to_be_bytes());
+        bytes[ABOUT..].copy_from_slice(&self.memory.to_bytes());
         bytes
     }
 
     pub fn decode(said: &[u8]) -> Result<Self> {
-        let bytes: [u8; HELLO] = padded(said)?;
-        let mut held = [0; 8];
-        held.copy_from_slice(&bytes[1..9]);
-        let memory = decode(&bytes[9..])?;
-        Ok(Self { follower: bytes[0], held: u64::from_le_bytes(held), memory })
+        let Some(([follower, held @ ..], memory)) = said.split_first_chunk::<ABOUT>() else {
+            return Err(Error::Unexpected {
+                said: format!("{} bytes of private data", said.len()),
+                expected: "those of a replog of the same version",
+            });
+        };
+        Ok(Self { follower: *follower, held: u64::from_be_bytes(*held), memory: region(memory)? })
     }
 }
 
-/// Bytes of a region.
-const REGION: usize = 20;
-
-/// A region in few bytes: private data have no room for its text beside other things.
-pub fn encode(region: &RemoteRegion) -> [u8; REGION] {
-    let mut bytes = [0; REGION];
-    bytes[..8].copy_from_slice(&region.addr.to_le_bytes());
-    bytes[8..16].copy_from_slice(&region.len.to_le_bytes());
-    bytes[16..].copy_from_slice(&region.rkey.to_le_bytes());
-    bytes
-}
-
-/// Reads a region that a peer has said.
-pub fn decode(said: &[u8]) -> Result<RemoteRegion> {
-    let bytes: [u8; REGION] = padded(said)?;
-    let (mut addr, mut len, mut rkey) = ([0; 8], [0; 8], [0; 4]);
-    addr.copy_from_slice(&bytes[..8]);
-    len.copy_from_slice(&bytes[8..16]);
-    rkey.copy_from_slice(&bytes[16..]);
-    Ok(RemoteRegion {
-        addr: u64::from_le_bytes(addr),
-        len: u64::from_le_bytes(len),
-        rkey: u32::from_le_bytes(rkey),
+/// The region that a peer has described.
+pub fn region(said: &[u8]) -> Result<RemoteRegion> {
+    RemoteRegion::from_bytes(said).map_err(|error| Error::Unexpected {
+        said: error.to_string(),
+        expected: "the memory of a replog of the same version",
     })
-}
-
-/// Private data come without the zeros at their end.
-fn padded<const N: usize>(said: &[u8]) -> Result<[u8; N]> {
-    let mut bytes = [0; N];
-    let start = bytes.get_mut(..said.len()).ok_or_else(|| Error::Unexpected {
-        said: format!("{} bytes of private data", said.len()),
-        expected: "those of a replog of the same version",
-    })?;
-    start.copy_from_slice(said);
-    Ok(bytes)
 }
 
 /// What a word of our own memory holds.

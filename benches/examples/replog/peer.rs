@@ -75,7 +75,7 @@ impl Coming {
         let words = pd.register(WORDS, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
         let caps = QueueCaps { max_send_wr: DEPTH, max_inline: INLINE, ..QueueCaps::default() };
         let pair = pd.queue_pair(&cq, &cq).caps(caps).build()?;
-        let welcome = layout::encode(&words.remote());
+        let welcome = words.remote().to_bytes();
         Ok(Self { connecting: request.with_private_data(&welcome).accept(pair)?, cq, words, hello })
     }
 

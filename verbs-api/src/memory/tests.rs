@@ -122,6 +122,28 @@ fn a_remote_region_travels_as_text() {
 }
 
 #[test]
+fn a_remote_region_travels_as_bytes() {
+    for (addr, len, rkey) in [(0, 0, 0), (u64::MAX, u64::MAX, u32::MAX), (0x7F00_0000_1000, 4096, 0x0100)] {
+        let remote = RemoteRegion { addr, len, rkey };
+        let bytes = remote.to_bytes();
+        assert!(bytes.len() <= 24, "beside it private data have room for 32 bytes of the program's");
+        assert_eq!(RemoteRegion::from_bytes(&bytes), Ok(remote));
+        // Private data come without the zeros at their end.
+        assert_ne!(bytes.last(), Some(&0));
+    }
+    let bytes = RemoteRegion { addr: 1, len: 2, rkey: 3 }.to_bytes();
+    for wrong in [&bytes[..20], &[&bytes[..], &[1]].concat(), &[]] {
+        assert_eq!(RemoteRegion::from_bytes(wrong), Err(RemoteRegionError::Length { given: wrong.len() }));
+    }
+    let newer = [&bytes[..20], &[2]].concat();
+    let error = RemoteRegion::from_bytes(&newer).expect_err("another version");
+    assert_eq!(
+        error.to_string(),
+        "this is no remote region of version 1, it ends in 2; is the peer of another version?"
+    );
+}
+
+#[test]
 fn every_width_is_loaded_stored_and_added_in_place() {
     let region = region(24);
     region.store_release_u64(8, 0x1122_3344_5566_7788).expect("aligned");
