@@ -21,7 +21,8 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::queue_pair::{QueuePairBuilder, UdQueuePairBuilder};
 use crate::shared_receive::SharedReceiveQueue;
-use core::ops::{Bound, RangeBounds};
+use bytes::{bounds, check};
+use core::ops::RangeBounds;
 use datapath::memory::{Access, Backing, HeapBacking, MemoryKey, ProtectionDomainId, RegisterError};
 use datapath::queue::{Sge, SrqCaps};
 use std::sync::Arc;
@@ -198,19 +199,8 @@ impl MemoryRegion {
     /// # Errors
     /// [`Error::OutOfBounds`], [`Error::SliceTooLong`].
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Sge, Error> {
-        let start = match range.start_bound() {
-            Bound::Included(&start) => Some(start),
-            Bound::Excluded(&before) => before.checked_add(1),
-            Bound::Unbounded => Some(0),
-        };
-        let end = match range.end_bound() {
-            Bound::Included(&last) => last.checked_add(1),
-            Bound::Excluded(&end) => Some(end),
-            Bound::Unbounded => Some(self.len()),
-        };
-        // An index behind the last one there can be is out of bounds of any region.
-        let (start, end) = (start.unwrap_or(usize::MAX), end.unwrap_or(usize::MAX));
-        let len = self.inner.bytes.check(start, end)?;
+        let (start, end) = bounds(range, self.len());
+        let len = check(start, end, self.len())?;
         let length = u32::try_from(len).map_err(|_| Error::SliceTooLong { len: len as u64 })?;
         Ok(Sge { addr: self.addr() + start as u64, length, lkey: self.lkey() })
     }

@@ -1,9 +1,35 @@
 //! Bytes that are registered, and the copies out of them and into them.
 
 use crate::error::Error;
+use core::ops::{Bound, RangeBounds};
 use core::ptr::NonNull;
 use datapath::memory::Backing;
 use std::sync::Arc;
+
+/// The offsets that a range of `len` bytes begins and ends at.
+pub(super) fn bounds(range: impl RangeBounds<usize>, len: usize) -> (usize, usize) {
+    let start = match range.start_bound() {
+        Bound::Included(&start) => Some(start),
+        Bound::Excluded(&before) => before.checked_add(1),
+        Bound::Unbounded => Some(0),
+    };
+    let end = match range.end_bound() {
+        Bound::Included(&last) => last.checked_add(1),
+        Bound::Excluded(&end) => Some(end),
+        Bound::Unbounded => Some(len),
+    };
+    // An index behind the last one there can be is out of bounds of any region.
+    (start.unwrap_or(usize::MAX), end.unwrap_or(usize::MAX))
+}
+
+/// How many bytes are from `start` to `end`, if both are inside of `len`.
+#[inline]
+pub(super) const fn check(start: usize, end: usize, len: usize) -> Result<usize, Error> {
+    match end.checked_sub(start) {
+        Some(count) if end <= len => Ok(count),
+        _ => Err(Error::OutOfBounds { start: start as u64, end: end as u64, len: len as u64 }),
+    }
+}
 
 /// A backing, which was asked once where its bytes are: a program that polls on them looks millions of times a second.
 pub(crate) struct Bytes {
@@ -36,19 +62,10 @@ impl Bytes {
         self.start.as_ptr().addr() as u64
     }
 
-    /// The length of a range of offsets, if it is inside.
-    #[inline]
-    pub const fn check(&self, start: usize, end: usize) -> Result<usize, Error> {
-        match end.checked_sub(start) {
-            Some(count) if end <= self.len => Ok(count),
-            _ => Err(Error::OutOfBounds { start: start as u64, end: end as u64, len: self.len as u64 }),
-        }
-    }
-
     /// Where `len` bytes from `offset` on are, if they are inside. They are valid as long as `self`.
     #[inline]
     pub fn at(&self, offset: usize, len: usize) -> Result<NonNull<u8>, Error> {
-        self.check(offset, offset.saturating_add(len))?;
+        check(offset, offset.saturating_add(len), self.len)?;
         // SAFETY: the offset is inside the backing, or at its end.
         Ok(unsafe { self.start.add(offset) })
     }

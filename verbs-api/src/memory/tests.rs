@@ -1,6 +1,6 @@
 use super::*;
 use crate::work_request::RemoteAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn domain() -> ProtectionDomain {
     Device::open("sim:memory-tests").expect("a device").alloc_pd()
@@ -94,15 +94,68 @@ fn a_new_file_is_what_was_written_to_the_region() {
 }
 
 #[test]
+fn a_shared_file_has_what_was_written_to_the_region() {
+    let file = Scratch::new("shared");
+    std::fs::write(&file.0, b"what was there").expect("written");
+    let backing = FileBacking::open_shared(&file.0).expect("mapped");
+    let region = domain().register_file(backing.clone(), Access::LOCAL_WRITE).expect("registered");
+    region.write(5, b"IS").expect("inside");
+    assert_eq!(std::fs::read(&file.0).expect("read"), b"what ISs there", "while it is mapped, too");
+    backing.sync(..).expect("on the disk");
+    backing.sync(13..14).expect("no page begins there");
+    for range in [0..15, 15..15, usize::MAX..usize::MAX] {
+        assert!(matches!(backing.sync(range), Err(Error::OutOfBounds { len: 14, .. })));
+    }
+    drop((region, backing));
+    let again = FileBacking::open_shared(&file.0).expect("mapped");
+    let region = domain().register_file(again, Access::LOCAL_WRITE).expect("registered");
+    let mut found = [0; 14];
+    region.read(0, &mut found).expect("inside");
+    assert_eq!(&found, b"what ISs there");
+    let error = FileBacking::open(&file.0).expect("mapped").sync(..).expect_err("nothing reaches the file");
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "cannot sync {}: it was opened only to be read; take FileBacking::open_shared",
+            file.0.display()
+        )
+    );
+}
+
+#[test]
 fn a_file_that_cannot_be_mapped_is_named() {
     let file = Scratch::new("empty");
-    let error = FileBacking::open(&file.0).err().expect("not there").to_string();
-    assert!(error.starts_with(&format!("cannot open {}: ", file.0.display())), "{error}");
+    let path = file.0.display();
+    let opens = [|path: &Path| FileBacking::open(path), |path: &Path| FileBacking::open_shared(path)];
+    let refused = |path: &Path| opens.map(|open| open(path).err().expect("refused").to_string());
+    for error in refused(&file.0) {
+        assert!(error.starts_with(&format!("cannot open {path}: No such file")), "{error}");
+    }
     std::fs::write(&file.0, b"").expect("written");
-    let error = FileBacking::open(&file.0).err().expect("empty").to_string();
-    assert_eq!(error, format!("cannot map {}: it is empty", file.0.display()));
+    assert_eq!(refused(&file.0), [(); 2].map(|()| format!("cannot map {path}: it is empty")));
     let error = FileBacking::create(&file.0, u64::MAX).err().expect("too much").to_string();
-    assert!(error.starts_with(&format!("cannot make room for {}: ", file.0.display())), "{error}");
+    assert!(error.starts_with(&format!("cannot make room for {path}: ")), "{error}");
+    let [read, shared] = refused(&std::env::temp_dir());
+    assert!(
+        read.ends_with(": it is no regular file") && shared.contains(": Is a directory"),
+        "{read}, {shared}"
+    );
+
+    // Nobody writes to this pipe, and nobody waits for it.
+    let pipe = Scratch::new("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe.0, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
+    let no_file = format!("cannot map {}: it is no regular file", pipe.0.display());
+    assert_eq!(refused(&pipe.0), [no_file.clone(), no_file]);
+}
+
+/// Even root may not write to a program that runs.
+#[test]
+fn a_file_that_may_only_be_read_is_not_shared() {
+    let program = std::env::current_exe().expect("we run");
+    let error = FileBacking::open_shared(&program).err().expect("refused").to_string();
+    assert!(error.starts_with(&format!("cannot open {}: ", program.display())), "{error}");
+    FileBacking::open(&program).expect("it may be read");
 }
 
 #[test]
