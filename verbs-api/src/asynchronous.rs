@@ -25,6 +25,11 @@
 //! then it goes back to its pool, and not before. What a dropped receive takes in is lost with it, so who cancels
 //! receives, as `select!` does, takes them from [`Receives`], where messages wait until they are asked for.
 //!
+//! # Ends
+//! What was not done when a connection by address was ended, by either side ([`AsyncQueuePair::disconnect`], or dropping the queue
+//! pair), ends with [`Error::Disconnected`]. What a failure cut short ends with a completion of status
+//! [`WrFlushErr`](crate::WcStatus::WrFlushErr), and the completion before it that failed says why.
+//!
 //! # What it costs
 //! A lock, an entry of a hash table and a wake-up for each operation, and an event of the channel for each batch of
 //! completions. A service that waits uses some 2 % of a core, which its device's thread takes to look at the port a thousand
@@ -41,6 +46,8 @@ pub use completions::{Completions, Done, Operation};
 pub use pair::AsyncQueuePair;
 pub use receives::Receives;
 
+#[cfg(doc)]
+use crate::error::Error;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A panic while a lock was held has shown itself, and leaves nothing half done.

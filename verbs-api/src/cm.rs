@@ -12,6 +12,8 @@ pub use connecting::Connecting;
 pub use connector::Connector;
 pub use error::{ConnectionError, Obstacle};
 pub(crate) use link::Link;
+#[cfg(feature = "async")]
+pub(crate) use link::LinkEnd;
 pub use listener::{ConnectionRequest, Listener};
 pub use service::ConnectionStats;
 pub(crate) use service::Service;

@@ -63,6 +63,12 @@ pub enum Error {
     #[cfg(feature = "async")]
     #[error("the queue pair was dropped while the operation was under way")]
     QueuePairGone,
+    /// The connection was ended in order, by the peer or by this end, before the operation was done.
+    #[cfg(feature = "async")]
+    #[error(
+        "the connection was ended, by the peer or by `disconnect` here, and the operation with it; connect again to go on"
+    )]
+    Disconnected,
     /// Nobody can look into the device.
     #[error("what the device tells cannot be had at {address}: {source}")]
     Stat {

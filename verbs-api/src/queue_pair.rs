@@ -15,6 +15,8 @@ pub use datagram::{UdQueuePair, UdQueuePairBuilder};
 pub use manual::ManualQueuePair;
 
 use crate::cm::Link;
+#[cfg(feature = "async")]
+use crate::cm::LinkEnd;
 use crate::completion::CqShared;
 use crate::device::Device;
 use crate::endpoint::{Endpoint, QPN_MAX};
@@ -273,6 +275,12 @@ impl QueuePair {
     pub fn disconnect(&mut self, limit: Duration) -> Result<bool, Error> {
         self.abort()?;
         Ok(self.link.as_ref().is_none_or(|link| link.disconnect(limit)))
+    }
+
+    /// What tells when a connection that was made by address is over.
+    #[cfg(feature = "async")]
+    pub(crate) fn link_end(&self) -> Option<LinkEnd> {
+        self.link.as_ref().map(Link::end)
     }
 
     /// Whether a connection that was made by address is over: either end has disconnected. Does not run the engine.

@@ -56,7 +56,7 @@ fn a_task_waits_for_a_link() {
 
 /// Two ends that are connected, with `buffers` buffers each.
 fn ends(name: &str, faults: &str, buffers: usize) -> [End; 2] {
-    let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ;
+    let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
     let prepare = |text: String| {
         let device = Device::builder().driver(Driver::THREAD).open(&text).expect("a device");
         let (pd, completions) = (device.alloc_pd(), Completions::new(&device, 1024).expect("a queue"));
@@ -382,15 +382,132 @@ fn connections_by_address_are_awaited() {
         let received = received.await.expect("posted").buffer;
         assert_eq!(received.to_vec().expect("inside"), b"by address");
 
-        // The peer's end of it is told when ours goes, and what waits there is flushed.
+        // The peer's end of it is told when ours goes, and what waits there ends with that.
         let waits = its.recv(received);
         drop(ours);
-        assert_eq!(waits.await.expect("posted").completion.status, WcStatus::WrFlushErr);
+        assert!(matches!(waits.await, Err(Error::Disconnected)));
 
         drop(Connector::new().connect(build(one), listener.local_addr()).expect("begun"));
         let inline = Device::open("sim:async-connect").expect("a device");
         let nobody_drives = Listener::bind(&inline, 1).expect("a listener").request().await;
         assert!(matches!(nobody_drives, Err(Error::Unsupported(_))));
+    });
+}
+
+/// Two ends that are connected by address, and run beside their tasks.
+async fn meet([one, two]: &[End; 2]) -> [AsyncQueuePair; 2] {
+    let listener = Listener::bind(&two._device, 7471).expect("a listener");
+    let build = |end: &End| end.completions.queue_pair(&end._pd).build().expect("a queue pair");
+    let connecting = Connector::new().connect(build(one), listener.local_addr()).expect("begun");
+    let request = listener.request().await.expect("a thread drives it");
+    let accepting = request.accept(build(two)).expect("accepted");
+    let pairs = (connecting.await.expect("connected"), accepting.await.expect("connected"));
+    [(one, pairs.0), (two, pairs.1)]
+        .map(|(end, pair)| AsyncQueuePair::new(&end.completions, pair).expect("completes there"))
+}
+
+/// Who disconnects and whose peer does find that out, and no failure.
+#[test]
+fn an_orderly_end_is_an_outcome_of_its_own() {
+    let ends = ends("async-end", "", 8);
+    let [one, two] = &ends;
+    run(&ends, async {
+        let [ours, its] = meet(&ends).await;
+        let mut messages = its.receives(&two.pool, 3);
+        let mut waits = pin!(ours.recv(one.pool.take().expect("free")));
+        let mut buffer = one.pool.take().expect("free");
+        buffer.set(b"the last").expect("it fits");
+        ours.send(buffer).await.expect("posted");
+        assert!(!ours.is_disconnected() && !its.is_disconnected());
+        assert!(poll_once(its.disconnected()).is_pending() && poll_once(waits.as_mut()).is_pending());
+
+        let (ended, ()) = join(ours.disconnect(), its.disconnected()).await;
+        ended.expect("it was connected");
+        assert!(ours.is_disconnected() && its.is_disconnected());
+        assert!(matches!(waits.await, Err(Error::Disconnected)), "ours was never used");
+        let last = messages.next().await.expect("it came before").expect("a message");
+        assert_eq!(last.buffer.to_vec().expect("inside"), b"the last");
+        let Some(Err(end)) = messages.next().await else { panic!("there are no more") };
+        assert!(matches!(end, Error::Disconnected), "{end}");
+        assert!(messages.next().await.is_none());
+        // What comes too late ends so as well, and who was second is answered at once.
+        assert!(matches!(its.send(last.buffer).await, Err(Error::Disconnected)));
+        let Poll::Ready(Ok(())) = poll_once(its.disconnect()) else { panic!("the peer was first") };
+    });
+}
+
+/// Nothing that fails is taken for an orderly end, whether it was connected by address or not.
+#[test]
+fn a_failure_is_no_orderly_end() {
+    let ends = ends("async-failure", "", 4);
+    let [one, two] = &ends;
+    run(&ends, async {
+        let by_address = meet(&ends).await;
+        for [ours, its] in [[&one.pair, &two.pair], [&by_address[0], &by_address[1]]] {
+            let waits =
+                [(ours, one), (its, two)].map(|(pair, end)| pair.recv(end.pool.take().expect("free")));
+            let mut buffer = one.pool.take().expect("free");
+            buffer.set(&[0; 8]).expect("it fits");
+            let refused = ours.write(buffer, two.memory.remote().at(1 << 20)).await.expect("posted");
+            assert_eq!(refused.completion.status, WcStatus::RemAccessErr);
+            for wait in waits {
+                assert_eq!(wait.await.expect("posted").completion.status, WcStatus::WrFlushErr);
+            }
+        }
+        // Without a connection by address it ends at this side.
+        one.pair.disconnect().await.expect("it is in ERR already");
+        assert!(!one.pair.is_disconnected());
+    });
+}
+
+#[test]
+fn atomics_are_awaited() {
+    let ends = ends("async-atomics", "", 2);
+    let [one, two] = &ends;
+    run(&ends, async {
+        two.memory.store_release_u64(16, 40).expect("aligned");
+        let at = two.memory.remote().at(16);
+        let done = one.pair.fetch_and_add(one.pool.take().expect("free"), at, 2).await.expect("posted");
+        assert_eq!((done.completion.status, done.buffer.to_u64().expect("8 bytes")), (WcStatus::Success, 40));
+        let done = one.pair.compare_and_swap(done.buffer, at, 41, 7).await.expect("posted");
+        assert_eq!(done.buffer.to_u64().expect("8 bytes"), 42, "it was another");
+        let done = one.pair.compare_and_swap(done.buffer, at, 42, 7).await.expect("posted");
+        assert_eq!(done.buffer.to_u64().expect("8 bytes"), 42);
+        assert_eq!(two.memory.load_acquire_u64(16).expect("aligned"), 7);
+        let mut buffer = done.buffer;
+        buffer.set(&[0; 7]).expect("it fits");
+        assert!(matches!(buffer.to_u64(), Err(Error::OutOfBounds { end: 8, len: 7, .. })));
+
+        let small = BufferPool::new(one._pd.register(7, Access::LOCAL_WRITE).expect("memory"), 7);
+        let small = small.expect("one").take().expect("free");
+        let refused = one.pair.fetch_and_add(small, at, 1).await;
+        assert!(matches!(refused, Err(Error::OutOfBounds { end: 8, len: 7, .. })));
+        assert_eq!(two.memory.load_acquire_u64(16).expect("aligned"), 7);
+    });
+}
+
+#[test]
+fn immediate_data_arrive_with_messages_and_writes() {
+    let ends = ends("async-imm", "", 3);
+    let [one, two] = &ends;
+    run(&ends, async {
+        let mut messages = two.pair.receives(&two.pool, 3);
+        let full = |text: &[u8]| {
+            let mut buffer = one.pool.take().expect("free");
+            buffer.set(text).expect("it fits");
+            buffer
+        };
+        let to = two.memory.remote().at(0);
+        drop(one.pair.send(full(b"plain")));
+        drop(one.pair.send_with_imm(full(b"message"), 0));
+        one.pair.write_with_imm(full(b"in memory"), to, 0xDEAD_BEEF).await.expect("posted");
+        for (text, imm) in [(&b"plain"[..], None), (b"message", Some(0)), (b"", Some(0xDEAD_BEEF))] {
+            let got = messages.next().await.expect("a message").expect("posted");
+            assert_eq!((&got.buffer.to_vec().expect("inside")[..], got.imm()), (text, imm));
+        }
+        let mut written = [0; 9];
+        two.memory.read(0, &mut written).expect("inside");
+        assert_eq!(&written, b"in memory");
     });
 }
 

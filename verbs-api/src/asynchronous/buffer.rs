@@ -115,6 +115,19 @@ impl Buffer {
         Ok(bytes)
     }
 
+    /// The first eight bytes that it holds as a number, host order: what an atomic found.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`] if it holds fewer.
+    pub fn to_u64(&self) -> Result<u64, Error> {
+        let mut word = [0; 8];
+        if self.len < word.len() {
+            return Err(Error::OutOfBounds { start: 0, end: word.len() as u64, len: self.len as u64 });
+        }
+        self.pool.region.read(self.start(), &mut word)?;
+        Ok(u64::from_ne_bytes(word))
+    }
+
     /// How many bytes it is to hold, as for a READ; they are what they were.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use super::buffer::Buffer;
 use super::lock;
+use crate::cm::LinkEnd;
 use crate::completion::{CompletionChannel, CompletionQueue};
 use crate::device::Device;
 use crate::error::Error;
@@ -9,7 +10,7 @@ use crate::memory::ProtectionDomain;
 use crate::queue_pair::{QueuePair, QueuePairBuilder};
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
-use datapath::queue::{Completion, WcOpcode, WcStatus};
+use datapath::queue::{Completion, WcFlags, WcOpcode, WcStatus};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::{Arc, Mutex};
@@ -31,6 +32,8 @@ struct Inner {
 struct State {
     cq: CompletionQueue,
     under_way: HashMap<u64, UnderWay>,
+    /// By the numbers of the queue pairs.
+    connections: HashMap<u32, Connection>,
     next_id: u64,
 }
 
@@ -49,8 +52,24 @@ enum End {
     Forgotten,
     /// As the completion says.
     Completed(Completion),
+    /// It was flushed because its connection was ended in order.
+    Disconnected,
     /// Its queue pair went before it ended.
     Gone,
+}
+
+/// What is known of the end of a queue pair's connection.
+struct Connection {
+    /// Of one that was made by address.
+    end: Option<LinkEnd>,
+    /// This end has begun to disconnect.
+    ending: bool,
+}
+
+impl Connection {
+    fn is_over(&self) -> bool {
+        self.ending || self.end.as_ref().is_some_and(LinkEnd::is_over)
+    }
 }
 
 /// How an operation ended.
@@ -60,6 +79,14 @@ pub struct Done {
     pub completion: Completion,
     /// The buffer that the operation had.
     pub buffer: Buffer,
+}
+
+impl Done {
+    /// The immediate data that the peer sent along, in host order.
+    #[must_use]
+    pub fn imm(&self) -> Option<u32> {
+        self.completion.flags.contains(WcFlags::WITH_IMM).then_some(self.completion.imm)
+    }
 }
 
 impl Completions {
@@ -72,13 +99,35 @@ impl Completions {
         let channel = device.create_channel()?;
         let cq = device.create_cq_on(&channel, entries)?;
         cq.arm(false)?;
-        let state = Mutex::new(State { cq, under_way: HashMap::new(), next_id: FIRST_ID });
+        let state = Mutex::new(State {
+            cq,
+            under_way: HashMap::new(),
+            connections: HashMap::new(),
+            next_id: FIRST_ID,
+        });
         Ok(Self { inner: Arc::new(Inner { channel, state }) })
     }
 
-    /// Whether a queue pair completes here.
-    pub(super) fn are_of(&self, pair: &QueuePair) -> bool {
-        pair.completes_at(lock(&self.inner.state).cq.shared())
+    /// Takes in a queue pair; false if it completes elsewhere.
+    pub(super) fn admit(&self, pair: &QueuePair) -> bool {
+        let mut state = lock(&self.inner.state);
+        let here = pair.completes_at(state.cq.shared());
+        if here {
+            state.connections.insert(pair.qpn(), Connection { end: pair.link_end(), ending: false });
+        }
+        here
+    }
+
+    /// This end begins to disconnect a queue pair.
+    pub(super) fn begin_end(&self, qpn: u32) {
+        if let Some(connection) = lock(&self.inner.state).connections.get_mut(&qpn) {
+            connection.ending = true;
+        }
+    }
+
+    /// An operation that cannot be posted.
+    pub(super) fn refuse(&self, error: Error) -> Operation {
+        Operation { completions: self.clone(), begun: Begun::Refused(Some(error)) }
     }
 
     /// Begins a reliable connection that completes here.
@@ -124,7 +173,8 @@ impl Completions {
         let mut state = lock(&self.inner.state);
         let id = state.next_id;
         if let Err(error) = post(id, &buffer) {
-            return Operation { completions: self.clone(), begun: Begun::Refused(Some(error)) };
+            drop(state);
+            return self.refuse(error);
         }
         state.next_id += 1;
         state.under_way.insert(id, UnderWay { qpn, buffer, waker: None, end: End::Awaited });
@@ -135,6 +185,7 @@ impl Completions {
     pub(super) fn abandon(&self, qpn: u32) {
         let (mut woken, mut forgotten) = (Vec::new(), Vec::new());
         let mut state = lock(&self.inner.state);
+        let connection = state.connections.remove(&qpn);
         let ids: Vec<u64> =
             state.under_way.iter().filter(|(_, op)| op.qpn == qpn).map(|(id, _)| *id).collect();
         for id in ids {
@@ -145,11 +196,11 @@ impl Completions {
                     woken.extend(op.waker.take());
                 }
                 End::Forgotten => forgotten.extend(state.under_way.remove(&id)),
-                End::Completed(_) | End::Gone => {}
+                End::Completed(_) | End::Disconnected | End::Gone => {}
             }
         }
         drop(state);
-        drop(forgotten);
+        drop((connection, forgotten));
         woken.into_iter().for_each(Waker::wake);
     }
 
@@ -169,12 +220,17 @@ impl Completions {
         drop(state);
         Poll::Ready(match ended {
             Some(UnderWay { end: End::Completed(completion), mut buffer, .. }) => {
-                let receive = matches!(completion.opcode, WcOpcode::Recv | WcOpcode::RecvRdmaWithImm);
-                if receive && completion.status == WcStatus::Success {
-                    buffer.received(completion.byte_len);
+                if completion.status == WcStatus::Success {
+                    match completion.opcode {
+                        WcOpcode::Recv => buffer.received(completion.byte_len),
+                        // The data went where the peer has written them.
+                        WcOpcode::RecvRdmaWithImm => buffer.received(0),
+                        _ => {}
+                    }
                 }
                 Ok(Done { completion, buffer })
             }
+            Some(UnderWay { end: End::Disconnected, .. }) => Err(Error::Disconnected),
             _ => Err(Error::QueuePairGone),
         })
     }
@@ -203,7 +259,10 @@ impl State {
             buffers.extend(self.under_way.remove(&completion.wr_id).map(|op| op.buffer));
             return;
         }
-        op.end = End::Completed(completion);
+        // Whoever ends a connection marks it before the queue pair goes to ERR, or keeps who asks waiting until it has.
+        let flushed = completion.status == WcStatus::WrFlushErr;
+        let ended = flushed && self.connections.get(&op.qpn).is_some_and(Connection::is_over);
+        op.end = if ended { End::Disconnected } else { End::Completed(completion) };
         woken.extend(op.waker.take());
     }
 }
@@ -235,8 +294,9 @@ enum Begun {
 }
 
 impl Future for Operation {
-    /// An error if it was not posted ([`Error::Post`]) or its queue pair is gone ([`Error::QueuePairGone`]); else how it
-    /// ended, which may be a failure as well.
+    /// An error if it was not posted ([`Error::Post`]), if it was not done when the connection was ended in order
+    /// ([`Error::Disconnected`]), or if its queue pair is gone ([`Error::QueuePairGone`]); else how it ended, which may be a failure
+    /// as well.
     type Output = Result<Done, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

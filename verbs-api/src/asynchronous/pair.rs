@@ -1,12 +1,17 @@
 //! A queue pair whose work requests are futures.
 
 use super::buffer::{Buffer, BufferPool};
+#[cfg(doc)]
+use super::completions::Done;
 use super::completions::{Completions, Operation};
 use super::lock;
 use super::receives::Receives;
 use crate::error::Error;
 use crate::queue_pair::QueuePair;
 use crate::work_request::{RemoteAddr, SendRequest};
+use core::task::{Context, Poll};
+#[cfg(doc)]
+use datapath::memory::Access;
 use datapath::queue::{RecvRequest, SendData, Sge};
 use std::sync::Mutex;
 
@@ -26,7 +31,7 @@ impl AsyncQueuePair {
     /// # Errors
     /// [`Error::ForeignQueuePair`] if it completes elsewhere; it is gone then.
     pub fn new(completions: &Completions, pair: QueuePair) -> Result<Self, Error> {
-        if !completions.are_of(&pair) {
+        if !completions.admit(&pair) {
             return Err(Error::ForeignQueuePair);
         }
         Ok(Self { qpn: pair.qpn(), pair: Mutex::new(Some(pair)), completions: completions.clone() })
@@ -40,6 +45,29 @@ impl AsyncQueuePair {
     /// WRITEs what the buffer holds to the peer's memory.
     pub fn write(&self, buffer: Buffer, to: RemoteAddr) -> Operation {
         self.post(buffer, |data| SendRequest::write(SendData::Gather(data), to))
+    }
+
+    /// SENDs what the buffer holds, and `imm`, in host order, which the peer finds by [`Done::imm`].
+    pub fn send_with_imm(&self, buffer: Buffer, imm: u32) -> Operation {
+        self.post(buffer, |data| SendRequest::send(SendData::Gather(data)).with_imm(imm))
+    }
+
+    /// WRITEs what the buffer holds to the peer's memory, and tells the peer `imm`, in host order: it takes a receive, whose buffer
+    /// comes back empty, with [`Done::imm`].
+    pub fn write_with_imm(&self, buffer: Buffer, to: RemoteAddr, imm: u32) -> Operation {
+        self.post(buffer, |data| SendRequest::write(SendData::Gather(data), to).with_imm(imm))
+    }
+
+    /// Stores `swap` to the 8 bytes at `at`, host order of the peer, if they are `compare`. What was there before is in the buffer
+    /// then: [`Buffer::to_u64`]. Both are aligned to 8 bytes, and the peer's queue pair and region grant
+    /// [`Access::REMOTE_ATOMIC`].
+    pub fn compare_and_swap(&self, buffer: Buffer, at: RemoteAddr, compare: u64, swap: u64) -> Operation {
+        self.atomic(buffer, |result| SendRequest::compare_and_swap(result, at, compare, swap))
+    }
+
+    /// Adds to the 8 bytes at `at`, host order of the peer, wrapping. Else as [`compare_and_swap`](Self::compare_and_swap).
+    pub fn fetch_and_add(&self, buffer: Buffer, at: RemoteAddr, add: u64) -> Operation {
+        self.atomic(buffer, |result| SendRequest::fetch_and_add(result, at, add))
     }
 
     /// READs as many bytes of the peer's memory as the buffer holds ([`Buffer::resize`]).
@@ -62,7 +90,51 @@ impl AsyncQueuePair {
         Receives::new(self, pool, depth)
     }
 
-    fn post(&self, buffer: Buffer, request: impl FnOnce(&[Sge]) -> SendRequest<'_>) -> Operation {
+    /// Ends a connection that was made by address: the peer is told, and both queue pairs go to ERR. What is not done by then ends
+    /// with [`Error::Disconnected`] at both ends, so await what the peer is to have before. Ready when the peer has answered, or has
+    /// not answered for some 12 s; if the peer was first, at once. Who stops waiting has disconnected all the same.
+    ///
+    /// A queue pair that was connected by endpoints only goes to ERR: the peer is not told.
+    ///
+    /// # Errors
+    /// [`Error::Connect`] if the engine refuses.
+    pub async fn disconnect(&self) -> Result<(), Error> {
+        self.completions.begin_end(self.qpn);
+        let end = {
+            let mut pair = lock(&self.pair);
+            pair.as_mut().map_or(Ok(()), QueuePair::abort)?;
+            pair.as_ref().and_then(QueuePair::link_end)
+        };
+        if let Some(end) = end {
+            end.begin_disconnect();
+            core::future::poll_fn(|context| end.poll(context)).await;
+        }
+        Ok(())
+    }
+
+    /// Waits until a connection that was made by address is over: either end has disconnected. For who posts no receives, which
+    /// would say it. Of a queue pair that was connected by endpoints this is never ready.
+    pub async fn disconnected(&self) {
+        let end = lock(&self.pair).as_ref().and_then(QueuePair::link_end);
+        let over = |context: &mut Context<'_>| end.as_ref().map_or(Poll::Pending, |end| end.poll(context));
+        core::future::poll_fn(over).await;
+    }
+
+    /// Whether a connection that was made by address is over: either end has disconnected.
+    #[must_use]
+    pub fn is_disconnected(&self) -> bool {
+        lock(&self.pair).as_ref().is_some_and(QueuePair::is_disconnected)
+    }
+
+    /// One whose result is 8 bytes.
+    fn atomic(&self, mut buffer: Buffer, request: impl FnOnce(Sge) -> SendRequest<'static>) -> Operation {
+        match buffer.resize(size_of::<u64>()) {
+            Ok(()) => self.post(buffer, |[result]| request(*result)),
+            Err(error) => self.completions.refuse(error),
+        }
+    }
+
+    fn post(&self, buffer: Buffer, request: impl FnOnce(&[Sge; 1]) -> SendRequest<'_>) -> Operation {
         self.completions.begin(self.qpn, buffer, |id, buffer| {
             let data = [buffer.slice(false)?];
             let mut pair = lock(&self.pair);

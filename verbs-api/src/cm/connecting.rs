@@ -141,12 +141,13 @@ impl Future for Connecting {
         if let Err(error) = link.device.needs_thread() {
             return Poll::Ready(Err(error));
         }
-        let (step, before) = link.service.look(|state| {
+        let step = link.service.look(|state| {
             let step = step(state, link);
-            let before = if step.is_none() { state.wake_for(link.id, context.waker()) } else { None };
-            (step, before)
+            if step.is_none() {
+                state.wake_for(link.id, context.waker());
+            }
+            step
         });
-        drop(before);
         step.map_or(Poll::Pending, |step| Poll::Ready(self.advance(step)))
     }
 }

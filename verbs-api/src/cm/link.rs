@@ -1,8 +1,11 @@
 //! What a queue pair knows of the connection manager that connected it.
 
-use super::service::{Phase, Service};
+use super::service::Service;
 use crate::device::Device;
 use core::net::SocketAddr;
+use core::task::Waker;
+#[cfg(feature = "async")]
+use core::task::{Context, Poll};
 use core::time::Duration;
 use rdma_cm::CommId;
 use std::sync::Arc;
@@ -36,8 +39,13 @@ impl Link {
     }
 
     pub fn is_over(&self) -> bool {
-        self.service
-            .look(|state| matches!(state.phase(self.id), Some(Phase::Disconnected | Phase::Failed(_))))
+        self.service.look(|state| state.is_over(self.id))
+    }
+
+    /// What tells when it is over.
+    #[cfg(feature = "async")]
+    pub fn end(&self) -> LinkEnd {
+        LinkEnd { device: self.device.clone(), service: Arc::clone(&self.service), id: self.id }
     }
 
     /// Tells the peer that it is over, and waits for its answer, `limit` at most. True if it is over on both sides, or the link
@@ -46,7 +54,7 @@ impl Link {
         self.service.call(&self.device, |state, now| state.manager.close(now, self.id));
         let end = Instant::now().checked_add(limit);
         let over = self.service.wait(&self.device, end, |state| {
-            let over = matches!(state.phase(self.id), Some(Phase::Disconnected | Phase::Failed(_)));
+            let over = state.is_over(self.id);
             (over || !self.device.link_up()).then_some(())
         });
         // Our answer to the peer's leaves at once, if nobody else drives the engine.
@@ -55,9 +63,42 @@ impl Link {
     }
 }
 
+/// Whether a connection is over, for who does not hold it. Once nobody does it is.
+#[cfg(feature = "async")]
+#[derive(Clone)]
+pub(crate) struct LinkEnd {
+    device: Device,
+    service: Arc<Service>,
+    id: CommId,
+}
+
+#[cfg(feature = "async")]
+impl LinkEnd {
+    pub fn is_over(&self) -> bool {
+        self.service.look(|state| state.is_over(self.id))
+    }
+
+    /// Tells the peer that it is over. Wakes tasks.
+    pub fn begin_disconnect(&self) {
+        self.service.call(&self.device, |state, now| state.manager.close(now, self.id));
+    }
+
+    /// Ready when it is over.
+    pub fn poll(&self, context: &Context<'_>) -> Poll<()> {
+        self.service.look(|state| {
+            if state.is_over(self.id) {
+                return Poll::Ready(());
+            }
+            state.wake_for(self.id, context.waker());
+            Poll::Pending
+        })
+    }
+}
+
 impl Drop for Link {
     fn drop(&mut self) {
-        drop(self.service.call(&self.device, |state, now| state.release(now, self.id)));
+        let waiting = self.service.call(&self.device, |state, now| state.release(now, self.id));
+        waiting.into_iter().for_each(Waker::wake);
         // What that has posted leaves at once, if nobody else drives the engine.
         self.device.progress();
     }

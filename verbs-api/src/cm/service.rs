@@ -56,7 +56,8 @@ struct Held {
     phase: Phase,
     /// Its queue pair, which goes to ERR at the end.
     qpn: Option<u32>,
-    waker: Option<Waker>,
+    /// Tasks that wait for what happens next, of which any may be cancelled by now.
+    wakers: Vec<Waker>,
 }
 
 /// A port's requests that the program has not taken yet.
@@ -260,12 +261,12 @@ impl State {
             trace::modified(qpn, &attr, QpAttrMask::STATE, &result);
         }
         held.phase = phase;
-        held.waker.take().into_iter().collect()
+        core::mem::take(&mut held.wakers)
     }
 
     /// A program begins to hold a connection.
     pub fn hold(&mut self, id: CommId, qpn: Option<u32>) {
-        self.held.insert(id, Held { phase: Phase::Begun, qpn, waker: None });
+        self.held.insert(id, Held { phase: Phase::Begun, qpn, wakers: Vec::new() });
     }
 
     /// How far it is.
@@ -273,18 +274,25 @@ impl State {
         self.held.get_mut(&id).map(|held| &mut held.phase)
     }
 
-    /// Its program learns of the next thing that happens to it. The waker before is to be dropped without the lock.
-    #[cfg(feature = "async")]
-    pub fn wake_for(&mut self, id: CommId, waker: &Waker) -> Option<Waker> {
-        self.held.get_mut(&id)?.waker.replace(waker.clone())
+    /// Whether it was there and is no more, or will never be; also if no program holds it.
+    pub fn is_over(&mut self, id: CommId) -> bool {
+        matches!(self.phase(id), None | Some(Phase::Disconnected | Phase::Failed(_)))
     }
 
-    /// The program holds it no more: it is ended, and nothing of it concerns a queue pair. The waker is to be dropped
-    /// without the lock, which its task may take.
-    pub fn release(&mut self, now: Duration, id: CommId) -> Option<Waker> {
+    /// Its program learns of the next thing that happens to it.
+    #[cfg(feature = "async")]
+    pub fn wake_for(&mut self, id: CommId, waker: &Waker) {
+        if let Some(held) = self.held.get_mut(&id) {
+            add(&mut held.wakers, waker);
+        }
+    }
+
+    /// The program holds it no more: it is ended, and nothing of it concerns a queue pair. Who waits for it is to be woken without
+    /// the lock.
+    pub fn release(&mut self, now: Duration, id: CommId) -> Vec<Waker> {
         let held = self.held.remove(&id);
         self.manager.close(now, id);
-        held.and_then(|held| held.waker)
+        held.map(|held| held.wakers).unwrap_or_default()
     }
 
     /// A listener begins.
@@ -310,10 +318,16 @@ impl State {
     /// The listener learns of the next request.
     #[cfg(feature = "async")]
     pub fn wake_for_request(&mut self, port: u16, waker: &Waker) {
-        if let Some(port) = self.ports.get_mut(&port)
-            && !port.wakers.iter().any(|waiting| waiting.will_wake(waker))
-        {
-            port.wakers.push(waker.clone());
+        if let Some(port) = self.ports.get_mut(&port) {
+            add(&mut port.wakers, waker);
         }
+    }
+}
+
+/// A task that waits, once.
+#[cfg(feature = "async")]
+fn add(waiting: &mut Vec<Waker>, waker: &Waker) {
+    if !waiting.iter().any(|other| other.will_wake(waker)) {
+        waiting.push(waker.clone());
     }
 }
