@@ -1,16 +1,15 @@
 //! A tokio service: many tasks on one thread, which sleep until messages come. Start it with
-//! `cargo run -p verbs-api --features async --example service -- serve /tmp/service.sock`, and then the same with `call`.
+//! `cargo run -p verbs-api --features tokio --example service -- serve /tmp/service.sock`, and then the same with `call`.
 use std::error::Error;
-use std::net::SocketAddr;
 use std::process::ExitCode;
-use tokio::io::unix::AsyncFd;
-use tokio::net::{TcpListener, TcpStream};
 use verbs_api::{
-    Access, AsyncQueuePair, BufferPool, Completions, Device, Driver, Endpoint, PreparedQueuePair, WcStatus,
+    Access, AsyncQueuePair, BufferPool, Completions, Connector, Device, Driver, Error as VerbsError,
+    Listener, WcStatus,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
+const PORT: u16 = 7471;
 /// Bytes of a message at most, and how many there may be.
 const MESSAGE: usize = 1024;
 const MESSAGES: usize = 64;
@@ -28,84 +27,60 @@ fn main() -> ExitCode {
 
 fn start() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [role, socket, rest @ ..] = &args[..] else {
-        return Err("usage: service serve|call SOCKET [MEET]".into());
+    let serve = match &args[..] {
+        [role, _] if role == "serve" => true,
+        [role, _] if role == "call" => false,
+        _ => return Err("usage: service serve|call SOCKET".into()),
     };
-    let meet: SocketAddr = rest.first().map_or("127.0.0.1:18517", String::as_str).parse()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let local = tokio::task::LocalSet::new();
-    local.block_on(&runtime, run(role == "serve", socket, meet))
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run(serve, &args[1]))
 }
 
-async fn run(serve: bool, socket: &str, meet: SocketAddr) -> Result<()> {
+async fn run(serve: bool, socket: &str) -> Result<()> {
     let end = if serve { "server" } else { "client" };
     let device = Device::builder().driver(Driver::THREAD).open(&format!("memif:{socket},role={end}"))?;
     let completions = Completions::new(&device, 1024)?;
-    // The one task that waits for the device; it ends with the program.
-    tokio::task::spawn_local(drive(completions.clone()));
+    // Wakes the tasks whose operations have ended; it ends with the completions.
+    tokio::spawn(completions.drive());
     let pd = device.alloc_pd();
     let pool = BufferPool::new(pd.register(MESSAGE * MESSAGES, Access::LOCAL_WRITE)?, MESSAGE)?;
     let prepared = completions.queue_pair(&pd).timeout(18).build()?;
     if serve {
-        println!("waiting at {meet}");
-        let (stream, _) = TcpListener::bind(meet).await?.accept().await?;
-        let pair = AsyncQueuePair::new(&completions, connect(prepared, stream).await?)?;
-        answer(&pair, &pool).await
+        let listener = Listener::bind(&device, PORT)?;
+        println!("waiting at {}", listener.local_addr());
+        let pair = listener.request().await?.accept(prepared)?.await?;
+        answer(&AsyncQueuePair::new(&completions, pair)?, &pool).await
     } else {
-        let pair =
-            AsyncQueuePair::new(&completions, connect(prepared, TcpStream::connect(meet).await?).await?)?;
-        ask(&pair, &pool).await
-    }
-}
-
-/// Wakes the tasks whose operations have ended.
-async fn drive(completions: Completions) -> std::io::Result<()> {
-    // SAFETY: the clone keeps the descriptor open, and always names the same one.
-    let readable = unsafe { AsyncFd::register(completions.clone()) }.map_err(std::io::Error::from)?;
-    loop {
-        readable.readable().await?.clear_ready();
-        completions.process().map_err(std::io::Error::other)?;
-    }
-}
-
-/// Each side tells the other where it is.
-async fn connect(prepared: PreparedQueuePair, stream: TcpStream) -> Result<verbs_api::QueuePair> {
-    let ours = format!("{}\n", prepared.endpoint());
-    stream.writable().await?;
-    stream.try_write(ours.as_bytes())?;
-    let mut theirs = Vec::new();
-    while !theirs.ends_with(b"\n") {
-        stream.readable().await?;
-        let mut block = [0; 256];
-        match stream.try_read(&mut block) {
-            Ok(0) => return Err("the peer left".into()),
-            Ok(count) => theirs.extend_from_slice(&block[..count]),
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error.into()),
+        // Until the peer is there; each event is told once, and may have come before.
+        while !device.link_up() {
+            device.next_event().await?;
         }
+        let pair = Connector::new().connect(prepared, ([10, 77, 0, 1], PORT).into())?.await?;
+        ask(&AsyncQueuePair::new(&completions, pair)?, &pool).await
     }
-    Ok(prepared.connect(&std::str::from_utf8(&theirs)?.trim().parse::<Endpoint>()?)?)
 }
 
-/// Sends every message back in capitals, until one is empty.
+/// Sends every message back in capitals, until the client disconnects.
 async fn answer(pair: &AsyncQueuePair, pool: &BufferPool) -> Result<()> {
     let mut messages = pair.receives(pool, MESSAGES / 2);
     let mut answered = 0;
     while let Some(message) = messages.next().await {
-        let mut buffer = message?.buffer;
+        let message = match message {
+            Err(VerbsError::Disconnected) => break,
+            message => message?,
+        };
+        if message.completion.status != WcStatus::Success {
+            return Err(format!("a receive failed with {}", message.completion.status).into());
+        }
+        let mut buffer = message.buffer;
         let text = buffer.to_vec()?.to_ascii_uppercase();
         buffer.set(&text)?;
         // Not awaited: the buffer is the operation's until the peer has it.
         drop(pair.send(buffer));
-        if text.is_empty() {
-            break;
-        }
         answered += 1;
     }
     println!("answered {answered} messages");
-    // The last answer may still be under way, and go again.
-    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    Ok(())
+    // The client waits for the answer to its end.
+    Ok(pair.disconnect().await?)
 }
 
 /// Asks, and checks the answers.
@@ -123,7 +98,6 @@ async fn ask(pair: &AsyncQueuePair, pool: &BufferPool) -> Result<()> {
             return Err(format!("message {number} came back as {answer:?}").into());
         }
     }
-    pair.send(pool.take().ok_or("all buffers are in use")?).await?;
     println!("asked 1000 times");
-    Ok(())
+    Ok(pair.disconnect().await?)
 }

@@ -1,24 +1,9 @@
 //! Completions as futures, for any executor that can wait for a file descriptor (feature `async`).
 //!
-//! A [`Completions`] is a completion queue on a channel. One task of the program waits until its descriptor is readable
-//! and calls [`Completions::process`]; every other task awaits [`Operation`]s, or the [`Receives`] of an
-//! [`AsyncQueuePair`]. With tokio that task is:
-//!
-//! ```
-//! use tokio::io::unix::AsyncFd;
-//! use verbs_api::{Completions, Error};
-//!
-//! async fn drive(completions: Completions) -> Result<(), Box<dyn std::error::Error>> {
-//!     // SAFETY: the clone keeps the descriptor open, and always names the same one.
-//!     let readable = unsafe { AsyncFd::register(completions.clone()) }.map_err(std::io::Error::from)?;
-//!     loop {
-//!         let mut ready = readable.readable().await?;
-//!         ready.clear_ready();
-//!         completions.process()?;
-//!     }
-//! }
-//! # let _ = drive;
-//! ```
+//! A [`Completions`] is a completion queue on a channel. One task of the program drives it; every other task awaits
+//! [`Operation`]s, or the [`Receives`] of an [`AsyncQueuePair`]. With the feature `tokio` that task is
+//! `tokio::spawn(completions.drive())`, and `Device::next_event` waits for events. For another executor it is a loop that waits
+//! until the descriptor of the [`Completions`] is readable, and calls [`Completions::process`].
 //!
 //! # Cancellation
 //! An operation owns its [`Buffer`]. A future that is dropped leaves it with the engine, until the work request completes:
@@ -40,6 +25,8 @@ mod buffer;
 mod completions;
 mod pair;
 mod receives;
+#[cfg(feature = "tokio")]
+mod tokio;
 
 pub use buffer::{Buffer, BufferPool};
 pub use completions::{Completions, Done, Operation};

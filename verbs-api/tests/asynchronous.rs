@@ -7,10 +7,9 @@ use std::pin::pin;
 use std::process::{Child, Command, Stdio};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-use tokio::io::unix::AsyncFd;
 use tokio::time::timeout;
 use verbs_api::{
-    Access, AsyncQueuePair, BufferPool, Completions, Connector, Device, Driver, Error, Listener,
+    Access, AsyncEvent, AsyncQueuePair, BufferPool, Completions, Connector, Device, Driver, Error, Listener,
     MemoryRegion, ProtectionDomain, RecvRequest, SendData, SendRequest, WcStatus,
 };
 
@@ -79,15 +78,7 @@ fn run<F: Future>(ends: &[End; 2], program: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         for end in ends {
-            let completions = end.completions.clone();
-            tokio::spawn(async move {
-                // SAFETY: the clone keeps the descriptor open, and always names the same one.
-                let readable = unsafe { AsyncFd::register(completions.clone()) }.expect("a descriptor");
-                loop {
-                    readable.readable().await.expect("it stays open").clear_ready();
-                    completions.process().expect("it is armed");
-                }
-            });
+            tokio::spawn(end.completions.drive());
         }
         timeout(LIMIT, program).await.expect("it ends within a minute")
     })
@@ -282,11 +273,11 @@ fn a_device_that_nobody_drives_is_refused() {
 
 /// The example's program.
 #[cfg(feature = "dpdk")]
-fn service(role: &str, place: &Path, meet: &str) -> Child {
+fn service(role: &str, place: &Path) -> Child {
     let test = std::env::current_exe().expect("we run");
     let profile: PathBuf = test.parent().and_then(Path::parent).expect("target/PROFILE/deps/..").into();
     let mut command = Command::new(profile.join("examples/service"));
-    command.arg(role).arg(place.join("socket")).arg(meet);
+    command.arg(role).arg(place.join("socket"));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
 }
 
@@ -326,9 +317,7 @@ fn sleeps(thread: &Path) -> u64 {
 fn the_service_answers_and_waits_without_a_core() {
     let place = std::env::temp_dir().join(format!("srnic-service-{}", std::process::id()));
     fs::create_dir_all(&place).expect("a directory");
-    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let meet = free.expect("a free port").to_string();
-    let mut server = service("serve", &place, &meet);
+    let mut server = service("serve", &place);
     let mut line = String::new();
     let stdout = server.stdout.take().expect("piped");
     let mut stdout = std::io::BufReader::new(stdout);
@@ -339,7 +328,7 @@ fn the_service_answers_and_waits_without_a_core() {
     let (began, before) = (Instant::now(), Usage::of(&server));
     std::thread::sleep(Duration::from_secs(4));
     let (after, waited) = (Usage::of(&server), began.elapsed());
-    let asked = service("call", &place, &meet).wait_with_output().expect("our child");
+    let asked = service("call", &place).wait_with_output().expect("our child");
     let said = String::from_utf8_lossy(&asked.stdout).into_owned();
     let wrong = String::from_utf8_lossy(&asked.stderr).into_owned();
     if !asked.status.success() {
@@ -392,6 +381,98 @@ fn connections_by_address_are_awaited() {
         let nobody_drives = Listener::bind(&inline, 1).expect("a listener").request().await;
         assert!(matches!(nobody_drives, Err(Error::Unsupported(_))));
     });
+}
+
+/// The driver, its device and its descriptors go with the last who completes there.
+#[test]
+fn a_driver_ends_with_what_it_drives() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let [one, two] = ends("async-drive", "", 1);
+        let mut driver = tokio::spawn(one.completions.drive());
+        let End { completions, pair, pool, _device, .. } = one;
+        drop(completions);
+        let waits = pair.recv(pool.take().expect("free"));
+        drop(pair);
+        assert!(timeout(Duration::from_millis(50), &mut driver).await.is_err(), "an operation is left");
+        drop(waits);
+        timeout(LIMIT, driver).await.expect("it ends").expect("no panic").expect("no failure");
+        // Not even polled: it keeps nothing.
+        drop(two.completions.drive());
+    });
+}
+
+/// Events of both devices, in a task that may be cancelled.
+#[test]
+fn events_of_devices_are_awaited() {
+    let ends = ends("async-events", "", 2);
+    let [one, two] = &ends;
+    run(&ends, async {
+        assert!(poll_once(two._device.next_event()).is_pending(), "nothing has happened");
+        let mut buffer = one.pool.take().expect("free");
+        buffer.set(&[0; 8]).expect("it fits");
+        let refused = one.pair.write(buffer, two.memory.remote().at(1 << 20));
+        let (event, refused) = join(two._device.next_event(), refused).await;
+        assert!(matches!(event.expect("an event"), AsyncEvent::QpAccessError { .. }));
+        assert_eq!(refused.expect("posted").completion.status, WcStatus::RemAccessErr);
+        let inline = Device::open("sim:async-events").expect("a device");
+        assert!(matches!(inline.next_event().await, Err(Error::Unsupported(_))));
+    });
+}
+
+/// Tells a test that it is the process that dies, and where.
+const VICTIM: &str = "SRNIC_TEST_SOCKET";
+
+/// Over memif the link goes down with the peer, and nobody waits 12 s for its answer.
+#[test]
+fn a_peer_that_died_is_not_waited_for() {
+    const NAME: &str = "a_peer_that_died_is_not_waited_for";
+    let open = |socket: &Path, role| {
+        let text = format!("memif:{},zero-copy=on,role={role}", socket.display());
+        let device = Device::builder().driver(Driver::THREAD).open(&text).expect("a device");
+        let completions = Completions::new(&device, 16).expect("a queue");
+        let prepared = completions.queue_pair(&device.alloc_pd()).build().expect("a queue pair");
+        (device, completions, prepared)
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    if let Some(socket) = std::env::var_os(VICTIM) {
+        let (device, _completions, prepared) = open(Path::new(&socket), "client");
+        let _pair = runtime.block_on(async {
+            while !device.link_up() {
+                device.next_event().await.expect("an event");
+            }
+            let address = ([10, 77, 0, 1], 7471).into();
+            Connector::new().connect(prepared, address).expect("begun").await.expect("connected")
+        });
+        // Until the peer is connected as well.
+        std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).expect("it closes");
+        std::process::abort();
+    }
+    let socket = std::env::temp_dir().join(format!("srnic-{NAME}-{}", std::process::id()));
+    let (device, completions, prepared) = open(&socket, "server");
+    let listener = Listener::bind(&device, 7471).expect("a listener");
+    let program = std::env::current_exe().expect("we run");
+    let mut victim = Command::new(program);
+    victim
+        .args(["--exact", NAME])
+        .env(VICTIM, &socket)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut victim = victim.spawn().expect("it starts");
+    let waited = runtime.block_on(async {
+        let request = listener.request().await.expect("a thread drives it");
+        let pair = request.accept(prepared).expect("accepted").await.expect("connected");
+        let pair = AsyncQueuePair::new(&completions, pair).expect("completes there");
+        drop(victim.stdin.take());
+        assert!(!victim.wait().expect("our child").success());
+        let began = Instant::now();
+        pair.disconnect().await.expect("it was connected");
+        began.elapsed()
+    });
+    let _ = fs::remove_file(&socket);
+    println!("{waited:?}");
+    assert!(waited < Duration::from_secs(8), "{waited:?}");
 }
 
 /// Two ends that are connected by address, and run beside their tasks.

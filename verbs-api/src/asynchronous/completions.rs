@@ -13,6 +13,8 @@ use core::task::{Context, Poll, Waker};
 use datapath::queue::{Completion, WcFlags, WcOpcode, WcStatus};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+#[cfg(feature = "tokio")]
+use std::sync::Weak;
 use std::sync::{Arc, Mutex};
 
 /// Numbers of operations begin here: those below are the program's, for what it posts itself.
@@ -27,6 +29,25 @@ pub struct Completions {
 struct Inner {
     channel: CompletionChannel,
     state: Mutex<State>,
+}
+
+/// Who drives is told that there is nothing more to drive.
+#[cfg(feature = "tokio")]
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.channel.ring();
+    }
+}
+
+/// [`Completions`] that others keep.
+#[cfg(feature = "tokio")]
+pub(super) struct WeakCompletions(Weak<Inner>);
+
+#[cfg(feature = "tokio")]
+impl WeakCompletions {
+    pub fn upgrade(&self) -> Option<Completions> {
+        Some(Completions { inner: self.0.upgrade()? })
+    }
 }
 
 struct State {
@@ -106,6 +127,12 @@ impl Completions {
             next_id: FIRST_ID,
         });
         Ok(Self { inner: Arc::new(Inner { channel, state }) })
+    }
+
+    /// A handle that does not keep it alive.
+    #[cfg(feature = "tokio")]
+    pub(super) fn downgrade(&self) -> WeakCompletions {
+        WeakCompletions(Arc::downgrade(&self.inner))
     }
 
     /// Takes in a queue pair; false if it completes elsewhere.

@@ -91,8 +91,8 @@ impl AsyncQueuePair {
     }
 
     /// Ends a connection that was made by address: the peer is told, and both queue pairs go to ERR. What is not done by then ends
-    /// with [`Error::Disconnected`] at both ends, so await what the peer is to have before. Ready when the peer has answered, or has
-    /// not answered for some 12 s; if the peer was first, at once. Who stops waiting has disconnected all the same.
+    /// with [`Error::Disconnected`] at both ends, so await what the peer is to have before. Ready when the peer has answered, has
+    /// not answered for some 12 s, or cannot answer because the link is down; if the peer was first, at once. Who stops waiting has disconnected all the same.
     ///
     /// A queue pair that was connected by endpoints only goes to ERR: the peer is not told.
     ///
@@ -107,7 +107,7 @@ impl AsyncQueuePair {
         };
         if let Some(end) = end {
             end.begin_disconnect();
-            core::future::poll_fn(|context| end.poll(context)).await;
+            core::future::poll_fn(|context| end.poll_answered(context)).await;
         }
         Ok(())
     }

@@ -83,6 +83,17 @@ impl LinkEnd {
         self.service.call(&self.device, |state, now| state.manager.close(now, self.id));
     }
 
+    /// Ready when the peer has answered that it is over, or cannot be heard because the link is down.
+    pub fn poll_answered(&self, context: &Context<'_>) -> Poll<()> {
+        self.service.look(|state| {
+            if state.is_over(self.id) || !self.device.link_up() {
+                return Poll::Ready(());
+            }
+            state.wake_for_end(self.id, context.waker());
+            Poll::Pending
+        })
+    }
+
     /// Ready when it is over.
     pub fn poll(&self, context: &Context<'_>) -> Poll<()> {
         self.service.look(|state| {

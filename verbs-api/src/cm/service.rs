@@ -18,7 +18,7 @@ use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::QpState;
 use datapath::time::Time;
 use rdma_cm::{Agreed, CommId, Config, Event, Failure, Manager, Stats};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -74,6 +74,8 @@ pub(super) struct State {
     gsi: Gsi,
     held: BTreeMap<CommId, Held>,
     ports: BTreeMap<u16, Port>,
+    /// Connections of which a task waits for the peer's answer to its end, which a link that is down never brings.
+    leaving: BTreeSet<CommId>,
 }
 
 /// The connection manager of a device.
@@ -94,6 +96,7 @@ impl Service {
             gsi: Gsi::new(device.shared(), device.ip())?,
             held: BTreeMap::new(),
             ports: BTreeMap::new(),
+            leaving: BTreeSet::new(),
         };
         let service = Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() });
         device.shared().set_attendant(Arc::clone(&service) as Arc<dyn Attendant>);
@@ -219,6 +222,12 @@ impl State {
         while let Some(event) = self.manager.poll_event() {
             told.get_or_insert_with(Vec::new).extend(self.tell(shared, now, event));
         }
+        if !self.leaving.is_empty() && !shared.call().link_up() {
+            for id in core::mem::take(&mut self.leaving) {
+                let wakers = self.held.get_mut(&id).map(|held| core::mem::take(&mut held.wakers));
+                told.get_or_insert_with(Vec::new).extend(wakers.into_iter().flatten());
+            }
+        }
         let nanos = |time: Duration| Time(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         if let Some(deadline) = self.manager.next_deadline() {
             shared.attention().want_by(nanos(deadline));
@@ -261,6 +270,7 @@ impl State {
             trace::modified(qpn, &attr, QpAttrMask::STATE, &result);
         }
         held.phase = phase;
+        self.leaving.remove(&id);
         core::mem::take(&mut held.wakers)
     }
 
@@ -287,10 +297,18 @@ impl State {
         }
     }
 
+    /// Its program learns of the peer's answer to its end, or that the link is down.
+    #[cfg(feature = "async")]
+    pub fn wake_for_end(&mut self, id: CommId, waker: &Waker) {
+        self.leaving.insert(id);
+        self.wake_for(id, waker);
+    }
+
     /// The program holds it no more: it is ended, and nothing of it concerns a queue pair. Who waits for it is to be woken without
     /// the lock.
     pub fn release(&mut self, now: Duration, id: CommId) -> Vec<Waker> {
         let held = self.held.remove(&id);
+        self.leaving.remove(&id);
         self.manager.close(now, id);
         held.map(|held| held.wakers).unwrap_or_default()
     }

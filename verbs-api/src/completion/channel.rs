@@ -87,6 +87,12 @@ impl CompletionChannel {
         &self.shared
     }
 
+    /// Makes the descriptor readable, for the last time.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn ring(&self) {
+        self.shared.bell.ring();
+    }
+
     pub(crate) const fn device(&self) -> &Device {
         &self.device
     }
