@@ -228,7 +228,8 @@ impl QueuePair {
     /// for their turn; otherwise when someone polls.
     ///
     /// # Errors
-    /// [`Error::Post`]; nothing was posted then. A full queue empties by polling its completion queue.
+    /// [`Error::Post`]; nothing was posted then. A full queue empties by polling its completion queue, whether its requests
+    /// are signaled or not.
     pub fn post_send(&mut self, request: &SendRequest<'_>) -> Result<(), Error> {
         self.owned.post_send(request)
     }

@@ -122,8 +122,12 @@ impl<'a> SendRequest<'a> {
         self
     }
 
-    /// Reports success, too; without it only a failure completes. The place in the queue of a request that is not
-    /// signaled is free again once a later one has completed.
+    /// Reports success, too; without it only a failure completes. That a later request of the queue pair has completed says that
+    /// this one is done, and its memory may change.
+    ///
+    /// Its place in the queue is free again as soon as it is done and all before it are, signaled or not: when the peer has
+    /// acknowledged it or, of a READ or atomic, answered. Whoever runs the engine takes that in, so who signals nothing polls all the
+    /// same, and sees by [`outstanding`](crate::QueuePair::outstanding) how many places are taken.
     #[must_use]
     pub const fn signaled(mut self) -> Self {
         self.0.flags = self.0.flags.union(SendFlags::SIGNALED);

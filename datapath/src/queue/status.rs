@@ -100,7 +100,8 @@ impl WcStatus {
                  protection domain, long enough, and has LOCAL_WRITE if it is written"
             }
             Self::WrFlushErr => {
-                "the request was not carried out, because the queue pair failed before; the first completion that failed says why"
+                "the request was not carried out, because the queue pair failed or was disconnected before; the first completion that failed \
+                 says why, or the device's event if there is none: the peer's request was refused, or keepalive ended it"
             }
             Self::MwBindErr => {
                 "the memory window was not bound; its region needs MW_BIND and the rights, and a window of type 2 is to be \
@@ -111,19 +112,25 @@ impl WcStatus {
                 "the peer's WRITE with immediate was refused here; check that the region or window is alive, long enough, and grants it"
             }
             Self::RemInvReqErr => {
-                "the peer refused the request as invalid: longer than its receive, a misaligned atomic, or an access that its queue \
-                 pair does not grant, in which case see `QueuePairBuilder::access` there"
+                "the peer refused the request as invalid; a READ or atomic most likely because its queue pair grants WRITEs only, see \
+                 `QueuePairBuilder::access` there, or because the atomic's address is no multiple of 8; a SEND because it is longer than \
+                 the receive that it found"
             }
             Self::RemAccessErr => {
-                "the peer's rkey does not allow this; check that its region or window is alive, of the protection domain of its queue \
-                 pair, long enough, and grants the access"
+                "the peer's rkey does not allow this; most likely its region was dropped there, or ends before the address and length of \
+                 the request do; else it was not registered for this access, or in another protection domain than the queue pair's"
             }
-            Self::RemOpErr => "the peer could not carry the request out; the completion at the peer says why",
+            Self::RemOpErr => {
+                "the peer could not carry the request out; most likely the memory of its receive is gone, which the completion there says, \
+                 or its completion queue is full, which its events say"
+            }
             Self::RetryExcErr => {
-                "the peer did not answer in time; check that it is alive and polls, and that timeout and retry_cnt suit the path"
+                "the peer did not answer in any try; most likely its process ended, its queue pair was dropped, or nobody runs its engine: it \
+                 is to poll, or to have a thread (`Driver::THREAD`); else the link is down, or longer than timeout and retry_cnt allow"
             }
             Self::RnrRetryExcErr => {
-                "the peer had no receive for the message; let it post more receives, or raise rnr_retry (7 is for ever)"
+                "the peer had no receive for the message in any try; most likely its program posts them too late or too few: the first \
+                 before it connects, the next before it answers; or raise rnr_retry (7, the default, is for ever)"
             }
             Self::FatalErr => "the device failed; open it anew",
             Self::GeneralErr => "an error that has no name of its own",
@@ -145,6 +152,19 @@ impl fmt::Display for WcStatus {
 mod tests {
     use super::WcStatus;
     use std::collections::HashSet;
+
+    #[test]
+    fn what_the_peer_refused_says_which_cause_is_likely() {
+        for (status, cause) in [
+            (WcStatus::RemAccessErr, "most likely its region was dropped"),
+            (WcStatus::RemInvReqErr, "most likely because its queue pair grants WRITEs only"),
+            (WcStatus::RemOpErr, "most likely the memory of its receive is gone"),
+            (WcStatus::RetryExcErr, "most likely its process ended"),
+            (WcStatus::RnrRetryExcErr, "most likely its program posts them too late"),
+        ] {
+            assert!(status.to_string().contains(cause), "{status}");
+        }
+    }
 
     #[test]
     fn each_status_has_its_code_its_name_and_its_advice() {

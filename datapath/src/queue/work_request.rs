@@ -156,7 +156,8 @@ pub struct SendRequest<'a> {
 pub enum SendData<'a> {
     /// Registered memory, read by the engine until the request completes; of a READ, where the data go.
     Gather(&'a [Sge]),
-    /// Bytes copied into the queue by the call itself (`IBV_SEND_INLINE`).
+    /// Bytes copied into the queue by the call itself (`IBV_SEND_INLINE`): at most [`QueueCaps::max_inline`], 32 unless the queue
+    /// pair was created for more, up to 224.
     Inline(&'a [u8]),
     /// What a window is to show, for `BindWindow`.
     Bind(&'a Binding),
@@ -210,15 +211,15 @@ pub struct RecvRequest<'a> {
 /// Sizes of a queue pair's queues (`ibv_qp_cap`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueCaps {
-    /// Send work requests outstanding at most; 1 to 32,767 (protocol.md 2.4, gates).
+    /// Send work requests outstanding at most; 1 to 32,767 (protocol.md 2.4, gates). Default 128.
     pub max_send_wr: u32,
-    /// Receive work requests outstanding at most; 1 to 32,767. With a shared receive queue it counts as 0.
+    /// Receive work requests outstanding at most; 1 to 32,767. Default 128. With a shared receive queue it counts as 0.
     pub max_recv_wr: u32,
-    /// Elements of a send work request at most.
+    /// Elements of a send work request at most; 1 to 16. Default 2.
     pub max_send_sge: u32,
-    /// Elements of a receive work request at most.
+    /// Elements of a receive work request at most; 1 to 16. Default 3.
     pub max_recv_sge: u32,
-    /// Bytes of inline data at most.
+    /// Bytes of inline data at most; 0 to 224. Default 32.
     pub max_inline: u32,
 }
 
@@ -241,9 +242,10 @@ impl Default for QueueCaps {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostError {
-    /// The queue is full.
+    /// The queue is full. A place is free again as soon as its request is done and all before it are, signaled or not.
     #[error(
-        "the queue holds {capacity} work requests, all outstanding; poll completions first or create a larger one"
+        "the queue holds {capacity} work requests, and the oldest is not done; poll the completion queue until it is, also if no \
+         completion is to come of it, or create the queue with more"
     )]
     QueueFull {
         /// Work requests that the queue holds.
@@ -264,7 +266,8 @@ pub enum PostError {
     },
     /// Too much inline data.
     #[error(
-        "{given} bytes of inline data; the queue pair was created for {max}: gather them from registered memory, or create it with more"
+        "{given} bytes of inline data; the queue pair was created for {max}: gather them from registered memory, or create it with a \
+         larger `QueueCaps::max_inline`, up to 224"
     )]
     InlineTooLong {
         /// Bytes of the request.

@@ -5,8 +5,8 @@ use crate::lan::Lan;
 use crate::net::{Net, connect, nothing};
 use std::time::{Duration, Instant};
 use verbs_api::{
-    Access, AsyncEvent, Completion, CompletionChannel, QpState, RemoteAddr, SendData, SendRequest, WcOpcode,
-    WcStatus, WindowType,
+    Access, AsyncEvent, Completion, CompletionChannel, QpState, QueueCaps, RemoteAddr, SendData, SendRequest,
+    WcOpcode, WcStatus, WindowType,
 };
 
 /// A connection whose second side has a channel.
@@ -34,6 +34,28 @@ fn settle(host: &Host) {
 }
 
 on_every_lan! {
+
+/// A queue of requests that are not signaled fills, says what to do, and empties without a completion.
+fn places_of_unsignaled_requests_are_free_when_these_are_done(lan: Lan) {
+    let caps = QueueCaps { max_send_wr: 4, ..QueueCaps::default() };
+    let mut net = Net::with(lan, |_, builder| builder.caps(caps));
+    let region = net.hosts[1].region(8);
+    let at = region.remote().at(0);
+    for round in 0..10_u64 {
+        // The engine sees them when the batch ends.
+        let mut batch = net.pairs[0].batch();
+        let word = round.to_ne_bytes();
+        let mut post = || batch.post_send(&SendRequest::write(SendData::Inline(&word), at));
+        for _ in 0..4 {
+            post().expect("there is room");
+        }
+        let said = post().expect_err("it is full").to_string();
+        drop(batch);
+        assert!(said.contains("holds 4 work requests") && said.contains("also if no completion"), "{said}");
+        net.wait_until("room", || net.pairs[0].outstanding() == 0);
+        assert_eq!(net.hosts[0].cq.poll(), None);
+    }
+}
 
 /// Completions come in the order of their requests, of each kind with its opcode; unsignaled ones not at all.
 fn completions_come_in_order_with_their_opcodes(lan: Lan) {
