@@ -1,8 +1,16 @@
 //! Two processes that write into each other's memory.
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use verbs_api::{Access, Connector, Device, Listener, RecvRequest, RemoteRegion, SendData, SendRequest};
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> ExitCode {
+    let Err(error) = run() else { return ExitCode::SUCCESS };
+    // As text it says what to do.
+    eprintln!("{error}");
+    ExitCode::FAILURE
+}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().collect();
     let [_, role, socket] = &args[..] else { return Err("usage: hello server|client SOCKET".into()) };
     let device = Device::open(&format!("memif:{socket},role={role}"))?;
@@ -33,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let end = Instant::now() + Duration::from_secs(1);
     while Instant::now() < end {
         let Some(done) = cq.poll() else { continue };
-        println!("{:?} {} {:?}", done.opcode, done.wr_id, done.status);
+        println!("{:?} {}: {}", done.opcode, done.wr_id, done.status);
     }
     let mut received = vec![0; text.len()];
     memory.read(0, &mut received)?;

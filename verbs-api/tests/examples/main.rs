@@ -72,6 +72,10 @@ fn who_fails_says_what_to_do() {
     for (example, args, said) in [
         ("echo", &["server", "nonsense"][..], "nonsense"),
         ("engines", &["server", "/nowhere/engines.sock"], "/nowhere/engines.sock"),
+        #[cfg(feature = "dpdk")]
+        ("hello", &["nonsense"], "usage: hello server|client SOCKET"),
+        #[cfg(feature = "dpdk")]
+        ("hello", &["client", "/nowhere/hello.sock"], "/nowhere/hello.sock"),
         ("wake_up", &["nonsense"], "nonsense"),
     ] {
         let Output { status, stderr, .. } = start(example, args).wait_with_output().expect("our child");
