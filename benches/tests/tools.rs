@@ -158,10 +158,33 @@ fn help_says_what_holds_for_the_tool() {
         ended.assert_success();
         String::from_utf8_lossy(&ended.0.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let rpc = help(env!("CARGO_BIN_EXE_srnic_rpc"));
-    assert!(rpc.contains("32 for RPCs") && rpc.contains("1000000 for RPCs"), "{rpc}");
     let raw = help(env!("CARGO_BIN_EXE_srnic_raw_bw"));
     assert!(!raw.contains("fault:loss"), "{raw}");
+    for (program, size, iters, inline) in [
+        (WRITE_BW, 65_536, 5000, Some(0)),
+        (env!("CARGO_BIN_EXE_srnic_send_bw"), 65_536, 5000, Some(0)),
+        (env!("CARGO_BIN_EXE_srnic_read_bw"), 65_536, 5000, None),
+        (env!("CARGO_BIN_EXE_srnic_atomic_bw"), 8, 5000, None),
+        (env!("CARGO_BIN_EXE_srnic_write_lat"), 2, 1000, Some(220)),
+        (env!("CARGO_BIN_EXE_srnic_send_lat"), 2, 1000, Some(220)),
+        (env!("CARGO_BIN_EXE_srnic_read_lat"), 2, 1000, None),
+        (env!("CARGO_BIN_EXE_srnic_atomic_lat"), 8, 1000, None),
+        (env!("CARGO_BIN_EXE_srnic_rpc"), 32, 1_000_000, None),
+        (RAW_BW, 4200, 1_000_000, None),
+        (env!("CARGO_BIN_EXE_srnic_raw_lat"), 64, 100_000, None),
+        (env!("CARGO_BIN_EXE_srnic_tcp_bw"), 65_536, 5000, None),
+        (env!("CARGO_BIN_EXE_srnic_tcp_lat"), 2, 1000, None),
+    ] {
+        let help = help(program);
+        let said = [
+            format!("Bytes of a message [default: {size}]"),
+            format!("Messages of each size, and queue pair [default: {iters}]"),
+        ];
+        assert!(said.iter().all(|said| help.contains(said)), "{program}: {help}");
+        let copies = inline.map(|bytes| format!("that is copied into the queue [default: {bytes}]"));
+        assert_eq!(help.contains("--inline_size"), copies.is_some(), "{program}: {help}");
+        assert!(copies.is_none_or(|said| help.contains(&said)), "{program}: {help}");
+    }
 }
 
 /// Both ends, each with more in its device string.

@@ -33,7 +33,7 @@ impl AtomicOp {
 
 /// The size of an atomic is no option.
 pub fn check_size(basics: &Basics) -> Result<()> {
-    if basics.all || basics.size.is_some_and(|size| size as usize != WORD) {
+    if basics.all || basics.size as usize != WORD {
         return Err(Error::Options(format!("an atomic has {WORD} bytes; leave --size and --all")));
     }
     Ok(())

@@ -8,7 +8,9 @@ mod sender;
 use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::perf::atomic::{self, AtomicOp};
-use crate::perf::cli::{self, AtomicBandwidthArgs, BandwidthArgs, ReadBandwidthArgs, SendBandwidthArgs};
+use crate::perf::cli::{
+    self, AtomicBandwidthArgs, BandwidthArgs, Defaults, ReadBandwidthArgs, SendBandwidthArgs,
+};
 use crate::perf::meter::{Meter, Rates};
 use crate::perf::progress::Progress;
 use crate::perf::report::Report;
@@ -24,7 +26,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 use verbs_api::{Device, QueueCaps};
 
-const ITERS_DEFAULT: u64 = 5000;
+const DEFAULTS: Defaults = Defaults { size: "65536", iters: "5000", inline: Some("0") };
 
 /// `srnic_write_bw` from its command line to its end.
 #[must_use]
@@ -34,7 +36,7 @@ pub fn write_main() -> ExitCode {
         about: "Bandwidth of RDMA WRITEs: start a server without a host, then a client with one",
         version: "srnic_write_bw 1",
     };
-    let args: BandwidthArgs = cli::parse(tool.name, tool.about);
+    let args: BandwidthArgs = cli::parse(tool, DEFAULTS);
     start(tool, Verb::Write, &args)
 }
 
@@ -46,7 +48,7 @@ pub fn read_main() -> ExitCode {
         about: "Bandwidth of RDMA READs: start a server without a host, then a client with one",
         version: "srnic_read_bw 1",
     };
-    let args: ReadBandwidthArgs = cli::parse(tool.name, tool.about);
+    let args: ReadBandwidthArgs = cli::parse(tool, Defaults { inline: None, ..DEFAULTS });
     start(tool, Verb::Read { outs: args.outstanding.outs }, &args.bandwidth)
 }
 
@@ -58,7 +60,7 @@ pub fn atomic_main() -> ExitCode {
         about: "Rate of RDMA atomics of 8 bytes: start a server without a host, then a client with one",
         version: "srnic_atomic_bw 1",
     };
-    let args: AtomicBandwidthArgs = cli::parse(tool.name, tool.about);
+    let args: AtomicBandwidthArgs = cli::parse(tool, Defaults { size: "8", inline: None, ..DEFAULTS });
     let verb = Verb::Atomic { op: args.atomic.atomic_type, outs: args.outstanding.outs };
     start(tool, verb, &args.bandwidth)
 }
@@ -71,7 +73,7 @@ pub fn send_main() -> ExitCode {
         about: "Bandwidth of SENDs: start a server without a host, then a client with one",
         version: "srnic_send_bw 1",
     };
-    let args: SendBandwidthArgs = cli::parse(tool.name, tool.about);
+    let args: SendBandwidthArgs = cli::parse(tool, DEFAULTS);
     let (verb, args) = (Verb::Send { rx_depth: args.rx_depth, use_srq: args.use_srq }, args.bandwidth);
     start(tool, verb, &args)
 }
@@ -129,11 +131,6 @@ impl Verb {
         }
     }
 
-    /// Bytes of a message, unless told otherwise.
-    const fn size_default(self) -> u32 {
-        if matches!(self, Self::Atomic { .. }) { 8 } else { 65_536 }
-    }
-
     const fn uses_srq(self) -> bool {
         matches!(self, Self::Send { use_srq: true, .. })
     }
@@ -142,13 +139,13 @@ impl Verb {
 fn run(tool: Tool, verb: Verb, args: &BandwidthArgs, device: &Device, channel: &mut Channel) -> Result<()> {
     let common = &args.common;
     let mtu = common.mtu.unwrap_or_else(|| device.path_mtu_max());
-    let mut agreed = common.agreed(verb.size_default(), ITERS_DEFAULT, mtu);
+    let mut agreed = common.agreed(mtu);
     if let Verb::Atomic { op, .. } = verb {
         agreed.push(("atomic_type", cli::name_of(op)));
     }
     agreed.push(("qp", args.qps.to_string()));
     agreed.push(("bidirectional", args.rates.bidirectional.to_string()));
-    let sizes = common.basics.sizes(verb.size_default());
+    let sizes = common.basics.sizes();
     let layouts = sizes.iter().map(|&size| Layout::new(size, args));
     let setup = Setup {
         common,
@@ -158,7 +155,7 @@ fn run(tool: Tool, verb: Verb, args: &BandwidthArgs, device: &Device, channel: &
         caps: QueueCaps {
             max_send_wr: common.tx_depth,
             max_recv_wr: verb.rx_depth(),
-            max_inline: common.inline_size.unwrap_or(0),
+            max_inline: common.inline_size,
             ..QueueCaps::default()
         },
         rd_atomic: verb.rd_atomic(),
@@ -225,7 +222,7 @@ fn measure(
     if is_client || args.rates.bidirectional {
         let mut meter = Meter::new(Instant::now()).showing(Progress::of(&args.common.basics));
         let result = Sender::new(verb, args, session, layout, receiver.as_mut())
-            .run(args.common.basics.goal(ITERS_DEFAULT), &mut meter);
+            .run(args.common.basics.goal(), &mut meter);
         ours = meter.rates();
         if matches!(result, Err(Error::Interrupted)) && ours.iterations > 0 {
             add(args, session, report, size, ours);
@@ -261,7 +258,7 @@ fn receiver(verb: Verb, args: &BandwidthArgs, layout: Layout) -> Option<Receiver
     let Verb::Send { rx_depth, use_srq } = verb else { return None };
     let basics = &args.common.basics;
     let receives = !basics.is_client() || args.rates.bidirectional;
-    let messages = basics.duration.map_or(basics.iters.unwrap_or(ITERS_DEFAULT), |_| u64::MAX);
+    let messages = basics.duration.map_or(basics.iters, |_| u64::MAX);
     receives.then(|| Receiver::new(layout, rx_depth, messages, use_srq))
 }
 

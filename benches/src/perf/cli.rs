@@ -6,7 +6,8 @@ mod tests;
 
 pub use self::fetching::{AtomicBandwidthArgs, AtomicLatencyArgs, ReadBandwidthArgs};
 use crate::congestion::Congestion;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use crate::perf::tool::Tool;
+use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -30,16 +31,15 @@ pub struct Basics {
     /// it can use up the server's one run
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), conflicts_with = "host")]
     pub bind: IpAddr,
-    /// Bytes of a message [default: 65536 for bandwidth, 2 for latency, 32 for RPCs; raw frames: 4200 and 64]
-    #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=SIZE_MAX))]
-    pub size: Option<u32>,
+    /// Bytes of a message
+    #[arg(short, long, required = false, value_parser = clap::value_parser!(u32).range(1..=SIZE_MAX))]
+    pub size: u32,
     /// Every power of two from 2 to 2^23 bytes that is possible, one after the other
     #[arg(short, long, conflicts_with = "size")]
     pub all: bool,
-    /// Messages of each size, and queue pair [default: 5000 for bandwidth, 1000 for latency, 1000000 for RPCs; raw
-    /// frames: 1000000 and 100000]
-    #[arg(short = 'n', long, value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
-    pub iters: Option<u64>,
+    /// Messages of each size, and queue pair
+    #[arg(short = 'n', long, required = false, value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    pub iters: u64,
     /// Seconds for each size, instead of a number of messages
     #[arg(short = 'D', long, value_name = "SECONDS", conflicts_with = "iters",
           value_parser = clap::value_parser!(u32).range(1..))]
@@ -95,10 +95,10 @@ pub struct Common {
     #[arg(short = 't', long = "tx-depth", value_name = "DEPTH", default_value_t = 128,
           value_parser = clap::value_parser!(u32).range(1..=16_384))]
     pub tx_depth: u32,
-    /// Longest message that is copied into the queue [default: 0 for bandwidth, 220 for latency]
-    #[arg(short = 'I', long = "inline_size", value_name = "BYTES",
+    /// Longest message that is copied into the queue
+    #[arg(short = 'I', long = "inline_size", value_name = "BYTES", required = false,
           value_parser = clap::value_parser!(u32).range(0..=224))]
-    pub inline_size: Option<u32>,
+    pub inline_size: u32,
     /// A try lasts 4.096 us x 2^TIMEOUT
     #[arg(short = 'u', long = "qp-timeout", value_name = "TIMEOUT", default_value_t = 14,
           value_parser = clap::value_parser!(u8).range(1..=31))]
@@ -294,27 +294,23 @@ impl Basics {
 
     /// The sizes to measure, in order.
     #[must_use]
-    pub fn sizes(&self, default: u32) -> Vec<usize> {
-        if self.all {
-            (1..=23).map(|power| 1 << power).collect()
-        } else {
-            vec![self.size.unwrap_or(default) as usize]
-        }
+    pub fn sizes(&self) -> Vec<usize> {
+        if self.all { (1..=23).map(|power| 1 << power).collect() } else { vec![self.size as usize] }
     }
 
     /// When enough was measured; begins now.
-    pub(super) fn goal(&self, iters: u64) -> Goal {
-        self.duration.map_or(Goal::Messages(self.iters.unwrap_or(iters)), |seconds| {
+    pub(super) fn goal(&self) -> Goal {
+        self.duration.map_or(Goal::Messages(self.iters), |seconds| {
             Goal::Until(Instant::now() + Duration::from_secs(seconds.into()))
         })
     }
 
     /// What both sides must be told alike, by name.
-    pub(super) fn agreed(&self, size: u32, iters: u64) -> Agreed {
-        let size = if self.all { "all".to_owned() } else { self.size.unwrap_or(size).to_string() };
+    pub(super) fn agreed(&self) -> Agreed {
+        let size = if self.all { "all".to_owned() } else { self.size.to_string() };
         vec![
             ("size", size),
-            ("iters", self.duration.map_or(self.iters.unwrap_or(iters), |_| 0).to_string()),
+            ("iters", self.duration.map_or(self.iters, |_| 0).to_string()),
             ("duration", self.duration.unwrap_or(0).to_string()),
         ]
     }
@@ -322,8 +318,8 @@ impl Basics {
 
 impl Common {
     /// What both sides must be told alike, by name.
-    pub(super) fn agreed(&self, size: u32, iters: u64, mtu: Pmtu) -> Agreed {
-        let mut agreed = self.basics.agreed(size, iters);
+    pub(super) fn agreed(&self, mtu: Pmtu) -> Agreed {
+        let mut agreed = self.basics.agreed();
         agreed.extend([
             ("mtu", mtu.bytes().to_string()),
             ("recovery", name_of(self.recovery)),
@@ -369,11 +365,40 @@ pub(crate) fn name_of(value: impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// Parses the command line of the tool of this name; ends the process if there is nothing to run.
+/// What a tool does unless told otherwise, as one would write it on its command line. Its `--help` says so.
+#[derive(Clone, Copy, Debug)]
+pub struct Defaults {
+    /// `--size`.
+    pub size: &'static str,
+    /// `--iters`.
+    pub iters: &'static str,
+    /// `--inline_size`; `None`: the tool copies nothing, or everything, and its help does not have the option.
+    pub inline: Option<&'static str>,
+}
+
+/// The command line of a tool with these defaults.
+fn command<T: CommandFactory>(defaults: Defaults) -> Command {
+    T::command().mut_args(|arg| match arg.get_id().as_str() {
+        "size" => arg.default_value(defaults.size),
+        "iters" => arg.default_value(defaults.iters),
+        "inline_size" => arg.default_value(defaults.inline.unwrap_or("0")).hide(defaults.inline.is_none()),
+        _ => arg,
+    })
+}
+
+/// Parses the command line of the tool; ends the process if there is nothing to run.
 #[must_use]
-pub fn parse<T: CommandFactory + FromArgMatches>(tool: &'static str, about: &'static str) -> T {
-    let mut matches = T::command().name(tool).about(about).get_matches();
+pub fn parse<T: CommandFactory + FromArgMatches>(tool: Tool, defaults: Defaults) -> T {
+    let mut matches = command::<T>(defaults).name(tool.name).about(tool.about).get_matches();
     T::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit())
+}
+
+/// Options of a bandwidth tool, for tests.
+#[cfg(test)]
+pub(super) fn bandwidth(line: &str) -> Result<BandwidthArgs, String> {
+    let defaults = Defaults { size: "65536", iters: "5000", inline: Some("0") };
+    let matches = command::<BandwidthArgs>(defaults).try_get_matches_from(line.split(' '));
+    matches.and_then(|matches| BandwidthArgs::from_arg_matches(&matches)).map_err(|error| error.to_string())
 }
 
 fn parse_mtu(text: &str) -> Result<Pmtu, String> {

@@ -5,7 +5,7 @@ use crate::channel::Channel;
 use crate::completions::Completions;
 use crate::error::{Error, Result};
 use crate::perf::atomic::{self, AtomicOp};
-use crate::perf::cli::{self, AtomicLatencyArgs, Common, LatencyArgs};
+use crate::perf::cli::{self, AtomicLatencyArgs, Common, Defaults, LatencyArgs};
 use crate::perf::pattern::Pattern;
 use crate::perf::progress::Progress;
 use crate::perf::report::Report;
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 use verbs_api::{Device, QueueCaps, SendRequest};
 
-const ITERS_DEFAULT: u64 = 1000;
+const DEFAULTS: Defaults = Defaults { size: "2", iters: "1000", inline: None };
 /// Bytes before and behind the message, which nobody may write.
 const GUARD: usize = 64;
 
@@ -29,12 +29,6 @@ enum Verb {
     Atomic(AtomicOp),
 }
 
-impl Verb {
-    const fn size_default(self) -> u32 {
-        if matches!(self, Self::Atomic(_)) { 8 } else { 2 }
-    }
-}
-
 /// `srnic_read_lat` from its command line to its end.
 #[must_use]
 pub fn read_main() -> ExitCode {
@@ -43,7 +37,7 @@ pub fn read_main() -> ExitCode {
         about: "Latency of RDMA READs, a whole round trip: start a server without a host, then a client with one",
         version: "srnic_read_lat 1",
     };
-    let args: LatencyArgs = cli::parse(tool.name, tool.about);
+    let args: LatencyArgs = cli::parse(tool, DEFAULTS);
     start(tool, Verb::Read, &args.common)
 }
 
@@ -55,7 +49,7 @@ pub fn atomic_main() -> ExitCode {
         about: "Latency of RDMA atomics, a whole round trip: start a server without a host, then a client with one",
         version: "srnic_atomic_lat 1",
     };
-    let args: AtomicLatencyArgs = cli::parse(tool.name, tool.about);
+    let args: AtomicLatencyArgs = cli::parse(tool, Defaults { size: "8", ..DEFAULTS });
     start(tool, Verb::Atomic(args.atomic.atomic_type), &args.common)
 }
 
@@ -71,11 +65,11 @@ fn start(tool: Tool, verb: Verb, common: &Common) -> ExitCode {
 
 fn run(tool: Tool, verb: Verb, common: &Common, device: &Device, channel: &mut Channel) -> Result<()> {
     let mtu = common.mtu.unwrap_or_else(|| device.path_mtu_max());
-    let mut agreed = common.agreed(verb.size_default(), ITERS_DEFAULT, mtu);
+    let mut agreed = common.agreed(mtu);
     if let Verb::Atomic(op) = verb {
         agreed.push(("atomic_type", cli::name_of(op)));
     }
-    let sizes = common.basics.sizes(verb.size_default());
+    let sizes = common.basics.sizes();
     let setup = Setup {
         common,
         agreed: &agreed,
@@ -141,7 +135,7 @@ fn fetch(
     message: Range<usize>,
     latencies: &mut Latencies,
 ) -> Result<()> {
-    let goal = common.basics.goal(ITERS_DEFAULT);
+    let goal = common.basics.goal();
     let Session { source, remote, queue_pairs, cq, channel, .. } = session;
     let (into, from) = ([source.slice(message.clone())?], remote.at(message.start as u64));
     let mut completions = Completions::new(cq, channel);

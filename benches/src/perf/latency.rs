@@ -5,7 +5,7 @@ mod pingpong;
 
 use crate::channel::Channel;
 use crate::error::{Error, Result};
-use crate::perf::cli::{self, LatencyArgs};
+use crate::perf::cli::{self, Defaults, LatencyArgs};
 use crate::perf::progress::Progress;
 use crate::perf::report::Report;
 use crate::perf::session::{self, Session, Setup};
@@ -16,9 +16,7 @@ use pingpong::{Place, Player, post_receive, prepare};
 use std::process::ExitCode;
 use verbs_api::{Device, QueueCaps};
 
-const SIZE_DEFAULT: u32 = 2;
-const ITERS_DEFAULT: u64 = 1000;
-const INLINE_DEFAULT: u32 = 220;
+const DEFAULTS: Defaults = Defaults { size: "2", iters: "1000", inline: Some("220") };
 /// The word that tells of a message of several packets is always sent inline.
 const INLINE_MIN: u32 = 8;
 
@@ -30,7 +28,7 @@ pub fn write_main() -> ExitCode {
         about: "Latency of RDMA WRITEs, half a round trip: start a server without a host, then a client with one",
         version: "srnic_write_lat 1",
     };
-    let args: LatencyArgs = cli::parse(tool.name, tool.about);
+    let args: LatencyArgs = cli::parse(tool, DEFAULTS);
     start(tool, Verb::Write, &args)
 }
 
@@ -42,7 +40,7 @@ pub fn send_main() -> ExitCode {
         about: "Latency of SENDs, half a round trip: start a server without a host, then a client with one",
         version: "srnic_send_lat 1",
     };
-    let args: LatencyArgs = cli::parse(tool.name, tool.about);
+    let args: LatencyArgs = cli::parse(tool, DEFAULTS);
     start(tool, Verb::Send, &args)
 }
 
@@ -61,17 +59,16 @@ enum Verb {
 fn run(tool: Tool, verb: Verb, args: &LatencyArgs, device: &Device, channel: &mut Channel) -> Result<()> {
     let common = &args.common;
     let mtu = common.mtu.unwrap_or_else(|| device.path_mtu_max());
-    let sizes = common.basics.sizes(SIZE_DEFAULT);
-    let inline = common.inline_size.unwrap_or(INLINE_DEFAULT);
+    let sizes = common.basics.sizes();
     let setup = Setup {
         common,
-        agreed: &common.agreed(SIZE_DEFAULT, ITERS_DEFAULT, mtu),
+        agreed: &common.agreed(mtu),
         mtu,
         qps: 1,
         caps: QueueCaps {
             max_send_wr: depth(args),
             max_recv_wr: 1,
-            max_inline: inline.max(INLINE_MIN),
+            max_inline: common.inline_size.max(INLINE_MIN),
             ..QueueCaps::default()
         },
         rd_atomic: None,
@@ -96,7 +93,7 @@ fn measure(args: &LatencyArgs, session: &mut Session<'_>, report: &mut Report, p
     let mut player = Player::new(&args.common, session, place, depth(args));
     let summary = if is_client {
         let mut latencies = Latencies::showing(Progress::of(&args.common.basics));
-        let result = player.lead(args.common.basics.goal(ITERS_DEFAULT), &mut latencies);
+        let result = player.lead(args.common.basics.goal(), &mut latencies);
         let summary = latencies.summary();
         if matches!(result, Err(Error::Interrupted)) && summary.iterations > 0 {
             report.add_latencies(place.size(), &summary, session.losses.take());

@@ -7,7 +7,7 @@ mod lanes;
 use crate::channel::Channel;
 use crate::completions::Completions;
 use crate::error::{Error, Result};
-use crate::perf::cli::{self, Goal, RpcArgs};
+use crate::perf::cli::{self, Defaults, Goal, RpcArgs};
 use crate::perf::meter::{Meter, Rates};
 use crate::perf::progress::Progress;
 use crate::perf::report::Report;
@@ -21,8 +21,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 use verbs_api::{Device, QueueCaps, WcOpcode};
 
-const SIZE_DEFAULT: u32 = 32;
-const ITERS_DEFAULT: u64 = 1_000_000;
+/// Whatever fits is copied.
+const DEFAULTS: Defaults = Defaults { size: "32", iters: "1000000", inline: None };
 /// Completions taken at a time.
 const BATCH: usize = 32;
 const WHAT: &str = "a request or a response";
@@ -35,17 +35,17 @@ pub fn main() -> ExitCode {
         about: "Rate of requests and responses: start a server without a host, then a client with one",
         version: "srnic_rpc 1",
     };
-    let args: RpcArgs = cli::parse(tool.name, tool.about);
+    let args: RpcArgs = cli::parse(tool, DEFAULTS);
     session::main(tool, &args.common, args.qps, |device, channel| run(tool, &args, device, channel))
 }
 
 fn run(tool: Tool, args: &RpcArgs, device: &Device, channel: &mut Channel) -> Result<()> {
     let common = &args.common;
     let mtu = common.mtu.unwrap_or_else(|| device.path_mtu_max());
-    let mut agreed = common.agreed(SIZE_DEFAULT, ITERS_DEFAULT, mtu);
+    let mut agreed = common.agreed(mtu);
     agreed.push(("qp", args.qps.to_string()));
     agreed.push(("requests", args.requests.to_string()));
-    let sizes = common.basics.sizes(SIZE_DEFAULT);
+    let sizes = common.basics.sizes();
     let slots = |size| Slots::new(size, args.requests, args.qps);
     let setup = Setup {
         common,
@@ -81,7 +81,7 @@ fn measure(args: &RpcArgs, session: &mut Session<'_>, report: &mut Report, slots
     tool::meet(device, channel, "ready", size)?;
     let rates = if args.common.basics.is_client() {
         let mut meter = Meter::new(Instant::now()).showing(Progress::of(&args.common.basics));
-        let goal = args.common.basics.goal(ITERS_DEFAULT);
+        let goal = args.common.basics.goal();
         let outstanding = u64::from(args.requests) * u64::from(args.qps);
         let result = call(goal, &mut lanes, Completions::new(cq, channel), &mut meter, outstanding);
         let rates = meter.rates();

@@ -4,7 +4,7 @@ mod stream;
 
 use crate::channel::Channel;
 use crate::error::{Error, Result};
-use crate::perf::cli::{self, Goal, TcpArgs, TcpBandwidthArgs, TcpLatencyArgs};
+use crate::perf::cli::{self, Defaults, Goal, TcpArgs, TcpBandwidthArgs, TcpLatencyArgs};
 use crate::perf::meter::{Meter, Rates};
 use crate::perf::progress::Progress;
 use crate::perf::report::{Lost, Report};
@@ -17,10 +17,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 use stream::Stream;
 
-const BANDWIDTH_SIZE: u32 = 65_536;
-const BANDWIDTH_ITERS: u64 = 5000;
-const LATENCY_SIZE: u32 = 2;
-const LATENCY_ITERS: u64 = 1000;
+const BANDWIDTH: Defaults = Defaults { size: "65536", iters: "5000", inline: None };
+const LATENCY: Defaults = Defaults { size: "2", iters: "1000", inline: None };
 /// Bytes between two looks at the clock.
 const METER_BYTES: usize = 1 << 20;
 
@@ -32,10 +30,9 @@ pub fn bandwidth_main() -> ExitCode {
         about: "Bandwidth of a kernel TCP connection: start a server without a host, then a client with one",
         version: "srnic_tcp_bw 1",
     };
-    let args: TcpBandwidthArgs = cli::parse(tool.name, tool.about);
-    let defaults = (BANDWIDTH_SIZE, BANDWIDTH_ITERS);
+    let args: TcpBandwidthArgs = cli::parse(tool, BANDWIDTH);
     let heading = table::bandwidth_heading(args.report_gbits);
-    start(tool, &args.tcp, defaults, &heading, |channel, report, size| {
+    start(tool, &args.tcp, &heading, |channel, report, size| {
         let (rates, result) = bandwidth(&args.tcp, channel, size)?;
         report.add_rates(size, rates, args.report_gbits, Lost::default());
         result
@@ -51,9 +48,8 @@ pub fn latency_main() -> ExitCode {
                 with one",
         version: "srnic_tcp_lat 1",
     };
-    let args: TcpLatencyArgs = cli::parse(tool.name, tool.about);
-    let defaults = (LATENCY_SIZE, LATENCY_ITERS);
-    start(tool, &args.tcp, defaults, &table::latency_heading(), |channel, report, size| {
+    let args: TcpLatencyArgs = cli::parse(tool, LATENCY);
+    start(tool, &args.tcp, &table::latency_heading(), |channel, report, size| {
         let summary = latency(&args.tcp, channel, report, size)?;
         report.add_latencies(size, &summary, Lost::default());
         Ok(())
@@ -63,7 +59,6 @@ pub fn latency_main() -> ExitCode {
 fn start(
     tool: Tool,
     args: &TcpArgs,
-    (size, iters): (u32, u64),
     heading: &str,
     mut measure: impl FnMut(&mut Channel, &mut Report, usize) -> Result<()>,
 ) -> ExitCode {
@@ -73,19 +68,13 @@ fn start(
         basics,
         |_| Ok(Nothing),
         |_, channel| {
-            options::agree(&Nothing, channel, &basics.agreed(size, iters))?;
+            options::agree(&Nothing, channel, &basics.agreed())?;
             let described = json!({ "tool": tool.name, "spin": args.spin });
-            Report::of_each(
-                &basics.sizes(size),
-                heading,
-                basics.json.as_deref(),
-                described,
-                |report, size| {
-                    tool::meet(&Nothing, channel, "ready", size)?;
-                    measure(channel, report, size).map_err(|error| reason(channel, error))?;
-                    tool::meet(&Nothing, channel, "checked", size)
-                },
-            )
+            Report::of_each(&basics.sizes(), heading, basics.json.as_deref(), described, |report, size| {
+                tool::meet(&Nothing, channel, "ready", size)?;
+                measure(channel, report, size).map_err(|error| reason(channel, error))?;
+                tool::meet(&Nothing, channel, "checked", size)
+            })
         },
     )
 }
@@ -129,7 +118,7 @@ fn send(
     message: &[u8],
 ) -> Result<(Rates, Result<()>)> {
     let mut progress = Progress::of(&args.basics);
-    let (goal, start, mut sent) = (args.basics.goal(BANDWIDTH_ITERS), Instant::now(), 0);
+    let (goal, start, mut sent) = (args.basics.goal(), Instant::now(), 0);
     let mut now = start;
     while !goal.is_reached(sent, now) {
         match stream.write_all(message) {
@@ -159,7 +148,7 @@ fn latency(args: &TcpArgs, channel: &mut Channel, report: &mut Report, size: usi
         }
         return channel.hear_at_last(&Nothing, "done");
     }
-    let goal: Goal = args.basics.goal(LATENCY_ITERS);
+    let goal: Goal = args.basics.goal();
     let mut latencies = Latencies::showing(Progress::of(&args.basics));
     let result = latencies.of_rounds(goal, || {
         stream.write_all(&message)?;

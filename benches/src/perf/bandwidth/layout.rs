@@ -62,11 +62,11 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser as _;
+    use crate::perf::cli::bandwidth;
 
     fn layout(size: usize, options: &str) -> Layout {
         let line = format!("srnic_write_bw -d memif:/tmp/a {options}");
-        Layout::new(size, &BandwidthArgs::try_parse_from(line.split(' ')).expect("options"))
+        Layout::new(size, &bandwidth(&line).expect("options"))
     }
 
     #[test]

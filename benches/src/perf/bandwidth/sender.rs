@@ -79,7 +79,7 @@ impl<'a> Sender<'a> {
             depth: depth.into(),
             list: args.post_list.into(),
             cq_mod: args.cq_mod.unwrap_or_else(|| (depth / 4).clamp(1, 100)).into(),
-            inline: args.common.inline_size.unwrap_or(0) as usize,
+            inline: args.common.inline_size as usize,
             goal: Goal::Messages(0),
             over: false,
         };

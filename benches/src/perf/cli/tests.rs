@@ -1,16 +1,13 @@
 use super::*;
 
-fn bandwidth(line: &str) -> Result<BandwidthArgs, String> {
-    BandwidthArgs::try_parse_from(line.split(' ')).map_err(|error| error.to_string())
-}
-
 #[test]
 fn the_command_lines_are_consistent() {
-    BandwidthArgs::command().debug_assert();
-    SendBandwidthArgs::command().debug_assert();
-    LatencyArgs::command().debug_assert();
-    RawBandwidthArgs::command().debug_assert();
-    RawLatencyArgs::command().debug_assert();
+    let defaults = Defaults { size: "2", iters: "1000", inline: None };
+    command::<BandwidthArgs>(defaults).debug_assert();
+    command::<SendBandwidthArgs>(defaults).debug_assert();
+    command::<LatencyArgs>(defaults).debug_assert();
+    command::<RawBandwidthArgs>(defaults).debug_assert();
+    command::<RawLatencyArgs>(defaults).debug_assert();
 }
 
 #[test]
@@ -19,11 +16,8 @@ fn perftest_s_short_options_are_understood() {
         "srnic_write_bw -d memif:/tmp/a -s 4096 -n 10 -m 1024 -q 2 -t 64 -p 9 -b -Q 8 -l 4 -I 64 -u 18 host";
     let args = bandwidth(line).expect("all of perftest's");
     let common = &args.common;
-    assert_eq!(
-        (common.basics.size, common.basics.iters, common.mtu),
-        (Some(4096), Some(10), Some(Pmtu::B1024))
-    );
-    assert_eq!((common.tx_depth, common.basics.port, common.inline_size), (64, 9, Some(64)));
+    assert_eq!((common.basics.size, common.basics.iters, common.mtu), (4096, 10, Some(Pmtu::B1024)));
+    assert_eq!((common.tx_depth, common.basics.port, common.inline_size), (64, 9, 64));
     assert_eq!((common.qp_timeout, common.basics.host.as_deref()), (18, Some("host")));
     assert_eq!((args.qps, args.rates.bidirectional, args.cq_mod, args.post_list), (2, true, Some(8), 4));
 }
@@ -32,18 +26,19 @@ fn perftest_s_short_options_are_understood() {
 fn the_defaults_are_perftest_s() {
     let args = bandwidth("srnic_write_bw --ib-dev memif:/tmp/a").expect("a server");
     assert_eq!((args.common.basics.port, args.common.tx_depth, args.common.qp_timeout), (18515, 128, 14));
+    assert_eq!(
+        (args.common.basics.size, args.common.basics.iters, args.common.inline_size),
+        (65_536, 5000, 0)
+    );
     assert_eq!((args.common.basics.host, args.qps, args.rates.report_gbits), (None, 1, false));
 }
 
 #[test]
 fn all_is_every_power_of_two() {
     let args = bandwidth("srnic_write_bw -d memif:/tmp/a -a").expect("all sizes");
-    let sizes = args.common.basics.sizes(65_536);
+    let sizes = args.common.basics.sizes();
     assert_eq!((sizes.len(), sizes[0], sizes[22]), (23, 2, 1 << 23));
-    assert_eq!(
-        bandwidth("srnic_write_bw -d memif:/tmp/a").expect("one").common.basics.sizes(65_536),
-        [65_536]
-    );
+    assert_eq!(bandwidth("srnic_write_bw -d memif:/tmp/a").expect("one").common.basics.sizes(), [65_536]);
 }
 
 #[test]

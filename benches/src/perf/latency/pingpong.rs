@@ -115,7 +115,7 @@ impl<'a> Player<'a> {
             place,
             verify: common.verify,
             is_client: common.basics.is_client(),
-            inline: common.inline_size.unwrap_or(super::INLINE_DEFAULT) as usize,
+            inline: common.inline_size as usize,
             depth,
             queue_pair: &mut session.queue_pairs[0],
             source: &session.source,

@@ -7,7 +7,7 @@ use super::payload::Payload;
 use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::perf::cli::{self, Goal, RawBandwidthArgs};
+use crate::perf::cli::{self, Defaults, Goal, RawBandwidthArgs};
 use crate::perf::meter::{Meter, Rates};
 use crate::perf::options;
 use crate::perf::progress::Progress;
@@ -20,8 +20,7 @@ use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-const SIZE_DEFAULT: u32 = 4200;
-const ITERS_DEFAULT: u64 = 1_000_000;
+const DEFAULTS: Defaults = Defaults { size: "4200", iters: "1000000", inline: None };
 /// Turns between two looks at the side channel.
 const INTERVAL: u32 = 1024;
 /// Frames between two looks at the clock.
@@ -37,19 +36,19 @@ pub fn main() -> ExitCode {
         about: "Bandwidth of raw Ethernet frames on a port: start a server without a host, then a client with one",
         version: "srnic_raw_bw 1",
     };
-    let args: RawBandwidthArgs = cli::parse(tool.name, tool.about);
+    let args: RawBandwidthArgs = cli::parse(tool, DEFAULTS);
     let open = |role| Link::open(&args.device, role);
     tool::main(tool, &args.basics, open, |link, channel| run(tool, &args, link, channel))
 }
 
 fn run(tool: Tool, args: &RawBandwidthArgs, link: &mut Link, channel: &mut Channel) -> Result<()> {
     let basics = &args.basics;
-    let mut agreed = basics.agreed(SIZE_DEFAULT, ITERS_DEFAULT);
+    let mut agreed = basics.agreed();
     agreed.push(("bidirectional", args.rates.bidirectional.to_string()));
     agreed.push(("copy", args.copy.to_string()));
     agreed.push(("crc", args.crc.to_string()));
     options::agree(&Nothing, channel, &agreed)?;
-    let sizes = link.sizes(basics, SIZE_DEFAULT)?;
+    let sizes = link.sizes(basics)?;
     link.connect(channel)?;
     let described = json!({ "tool": tool.name, "bidirectional": args.rates.bidirectional, "copy": args.copy, "crc": args.crc });
     let heading = table::bandwidth_heading(args.rates.report_gbits);
@@ -69,7 +68,7 @@ fn measure(
     tool::meet(&Nothing, channel, "ready", size)?;
     let is_client = args.basics.is_client();
     let payload = Payload::new(size, args.copy, args.crc);
-    let goal = args.basics.goal(ITERS_DEFAULT);
+    let goal = args.basics.goal();
     let mut sender = (is_client || args.rates.bidirectional)
         .then(|| Sender::new(link, size, &payload, goal).showing(Progress::of(&args.basics)));
     let mut receiver = (!is_client || args.rates.bidirectional).then(|| Receiver::new(link, &payload));

@@ -6,7 +6,7 @@ use super::payload::Payload;
 use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::perf::cli::{self, RawLatencyArgs};
+use crate::perf::cli::{self, Defaults, RawLatencyArgs};
 use crate::perf::progress::Progress;
 use crate::perf::report::{Lost, Report};
 use crate::perf::statistics::Latencies;
@@ -18,8 +18,7 @@ use serde_json::json;
 use std::process::ExitCode;
 use std::time::Instant;
 
-const SIZE_DEFAULT: u32 = 64;
-const ITERS_DEFAULT: u64 = 100_000;
+const DEFAULTS: Defaults = Defaults { size: "64", iters: "100000", inline: None };
 /// Empty bursts between two looks at the side channel and for Ctrl-C, however many rounds they are in.
 const INTERVAL: u32 = 1 << 16;
 
@@ -31,15 +30,15 @@ pub fn main() -> ExitCode {
         about: "Latency of raw Ethernet frames, half a round trip: start a server without a host, then a client with one",
         version: "srnic_raw_lat 1",
     };
-    let args: RawLatencyArgs = cli::parse(tool.name, tool.about);
+    let args: RawLatencyArgs = cli::parse(tool, DEFAULTS);
     let open = |role| Link::open(&args.device, role);
     tool::main(tool, &args.basics, open, |link, channel| run(tool, &args, link, channel))
 }
 
 fn run(tool: Tool, args: &RawLatencyArgs, link: &mut Link, channel: &mut Channel) -> Result<()> {
     let basics = &args.basics;
-    options::agree(&Nothing, channel, &basics.agreed(SIZE_DEFAULT, ITERS_DEFAULT))?;
-    let sizes = link.sizes(basics, SIZE_DEFAULT)?;
+    options::agree(&Nothing, channel, &basics.agreed())?;
+    let sizes = link.sizes(basics)?;
     link.connect(channel)?;
     let (heading, described) = (table::latency_heading(), json!({ "tool": tool.name }));
     Report::of_each(&sizes, &heading, basics.json.as_deref(), described, |report, size| {
@@ -79,7 +78,7 @@ struct Player<'a> {
 impl Player<'_> {
     /// Sends the first frame, and measures each round.
     fn lead(&mut self, args: &RawLatencyArgs, size: usize, latencies: &mut Latencies) -> Result<()> {
-        let goal = args.basics.goal(ITERS_DEFAULT);
+        let goal = args.basics.goal();
         let payload = Payload::new(0, false, false);
         while !self.ball.fill() {
             interrupt::check()?;

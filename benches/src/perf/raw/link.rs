@@ -94,9 +94,9 @@ impl Link {
     }
 
     /// The sizes to measure, in order.
-    pub fn sizes(&self, basics: &Basics, default: u32) -> Result<Vec<usize>> {
+    pub fn sizes(&self, basics: &Basics) -> Result<Vec<usize>> {
         let possible = FRAME_MIN..=self.frame_max;
-        let mut sizes = basics.sizes(default);
+        let mut sizes = basics.sizes();
         if basics.all {
             sizes.retain(|size| possible.contains(size));
         }
