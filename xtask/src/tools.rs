@@ -71,6 +71,7 @@ impl Tools {
         setup::implied(setup::BUILD)?;
         let mut build = cargo(&["build", "--profile", profile, "-p", "srnic-benches"]);
         build.args(selected);
+        println!("building the programs; the first time this takes some minutes");
         repo::run(build)?;
         Ok(Self { directory: repo::target_directory()?.join(profile) })
     }

@@ -5,7 +5,7 @@ use crate::error::Error;
 use core::ops::RangeBounds;
 use core::ptr::NonNull;
 use datapath::memory::Backing;
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
@@ -127,6 +127,23 @@ impl FileBacking {
             return Err(fails("sync", path)(io::Error::other(private)));
         }
         map.flush_range(start, len).map_err(fails("sync", path))
+    }
+
+    /// Brings the pages that `range` touches into memory, ready to be read, or to be written if the file is. Without it the first
+    /// access to each page does so, which takes longer than a packet, and may wait for the disk. It takes as long as that does
+    /// for all of them together. On a system older than Linux 5.14 it does nothing.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`]. [`Error::File`] if the file is shorter by now, or the disk fails or is full.
+    pub fn populate(&self, range: impl RangeBounds<usize>) -> Result<(), Error> {
+        let Mapping { map, path, shared } = &*self.mapping;
+        let (start, end) = bounds(range, map.len());
+        let len = check(start, end, map.len())?;
+        let advice = if *shared { Advice::PopulateWrite } else { Advice::PopulateRead };
+        match map.advise_range(advice, start, len) {
+            Err(error) if error.kind() != io::ErrorKind::InvalidInput => Err(fails("populate", path)(error)),
+            _ => Ok(()),
+        }
     }
 
     fn new(map: MmapRaw, path: &Path, shared: bool) -> Self {

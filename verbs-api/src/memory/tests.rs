@@ -122,6 +122,33 @@ fn a_shared_file_has_what_was_written_to_the_region() {
     );
 }
 
+/// Bytes of a mapped file that are in this process's memory.
+fn resident(path: &Path) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/smaps").expect("Linux has it");
+    let (_, of_file) = maps.split_once(path.to_str().expect("a path of ours")).expect("it is mapped");
+    let rss = of_file.lines().find_map(|line| line.strip_prefix("Rss:")).expect("a line of each");
+    1024 * rss.trim().trim_end_matches(" kB").parse::<usize>().expect("a number")
+}
+
+#[test]
+fn pages_are_there_before_they_are_touched() {
+    const LEN: usize = 1 << 20;
+    let file = Scratch::new("populate");
+    let created = FileBacking::create(&file.0, LEN as u64).expect("mapped");
+    assert_eq!(resident(&file.0), 0);
+    created.populate(..LEN / 4).expect("there is memory");
+    assert_eq!(resident(&file.0), LEN / 4);
+    assert!(matches!(created.populate(..=LEN), Err(Error::OutOfBounds { .. })));
+    drop(created);
+    let read = FileBacking::open(&file.0).expect("mapped");
+    read.populate(..).expect("there is memory");
+    assert_eq!(resident(&file.0), LEN);
+    // Here who shortens the file is noticed in time.
+    std::fs::write(&file.0, b"short").expect("written");
+    let error = read.populate(LEN / 2..).expect_err("it is gone").to_string();
+    assert!(error.starts_with(&format!("cannot populate {}: ", file.0.display())), "{error}");
+}
+
 #[test]
 fn a_file_that_cannot_be_mapped_is_named() {
     let file = Scratch::new("empty");

@@ -41,6 +41,7 @@ fn receive(args: &RecvArgs, device: &Device, channel: &mut Channel) -> Result<Tr
     }
     let (pd, mut cq) = (device.alloc_pd(), device.create_cq(16)?);
     let file = FileBacking::create(&partial.path, bytes)?;
+    super::send::populate(&file)?;
     let region = pd.register_file(file, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
     let mut prepared = super::send::queue_pair(&args.common, &pd, &cq).build()?;
     // The last WRITE comes with an immediate, which takes this receive.
