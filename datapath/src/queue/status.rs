@@ -112,13 +112,13 @@ impl WcStatus {
                 "the peer's WRITE with immediate was refused here; check that the region or window is alive, long enough, and grants it"
             }
             Self::RemInvReqErr => {
-                "the peer refused the request as invalid; a READ or atomic most likely because its queue pair grants WRITEs only, see \
-                 `QueuePairBuilder::access` there, or because the atomic's address is no multiple of 8; a SEND because it is longer than \
+                "the peer refused the request as invalid; a READ or atomic most likely because its queue pair grants WRITEs only, as by \
+                 default, see `QueuePairBuilder::access` there, or because the atomic's address is no multiple of 8; a SEND because it is longer than \
                  the receive that it found"
             }
             Self::RemAccessErr => {
-                "the peer's rkey does not allow this; most likely its region was dropped there, or ends before the address and length of \
-                 the request do; else it was not registered for this access, or in another protection domain than the queue pair's"
+                "the peer's rkey does not allow this; most likely its region or window is gone there, or ends before the address and \
+                 length of the request do; else it was not registered for this access, or in another protection domain than the queue pair's"
             }
             Self::RemOpErr => {
                 "the peer could not carry the request out; most likely the memory of its receive is gone, which the completion there says, \
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn what_the_peer_refused_says_which_cause_is_likely() {
         for (status, cause) in [
-            (WcStatus::RemAccessErr, "most likely its region was dropped"),
+            (WcStatus::RemAccessErr, "most likely its region or window is gone"),
             (WcStatus::RemInvReqErr, "most likely because its queue pair grants WRITEs only"),
             (WcStatus::RemOpErr, "most likely the memory of its receive is gone"),
             (WcStatus::RetryExcErr, "most likely its process ended"),
