@@ -46,7 +46,8 @@ pub(crate) trait Nic: Send {
     fn note_death(&mut self);
     /// Also notes whether that is new.
     fn link_up(&mut self) -> bool;
-    fn link_down(&self) -> Option<LinkDown>;
+    /// As [`Nic::link_up`], with the reason.
+    fn link_down(&mut self) -> Option<LinkDown>;
     /// Has this called when the link comes up.
     #[cfg(feature = "async")]
     fn want_when_up(&mut self, attention: &Arc<Attention>);
@@ -216,8 +217,11 @@ impl<P: Port + Send> Nic for Driven<P> {
         up
     }
 
-    fn link_down(&self) -> Option<LinkDown> {
-        self.engine.port().link_down()
+    fn link_down(&mut self) -> Option<LinkDown> {
+        if self.link_up() {
+            return None;
+        }
+        self.engine.port().link_down().or(Some(LinkDown::Unknown))
     }
 
     #[cfg(feature = "async")]
