@@ -207,9 +207,14 @@ impl<P: Port> Engine<P> {
             || self.neighbor.has_output()
     }
 
-    /// The link came up: asks whether another host has the device's address (docs/protocol.md 1.13).
-    pub fn claim_address(&mut self) {
-        self.neighbor.claim_address();
+    /// The link came up, or there is none: once it is up, asks whether another host has the device's address
+    /// (docs/protocol.md 1.13).
+    pub fn note_link(&mut self, up: bool) {
+        if up {
+            self.neighbor.claim_address();
+        } else {
+            self.neighbor.suspend_claim();
+        }
     }
 
     /// Ethernet address of another host that has the device's IP address and had it first. No neighbor is found meanwhile.

@@ -172,6 +172,12 @@ impl Neighbor {
         self.update_deadline();
     }
 
+    /// There is no link: our address is not ours until it was asked for again.
+    pub fn suspend_claim(&mut self) {
+        self.claim.suspend();
+        self.update_deadline();
+    }
+
     /// Ethernet address of the host that has our address instead of us. It is asked for again every [`RECLAIM_NS`].
     #[must_use]
     pub const fn address_holder(&self) -> Option<[u8; 6]> {

@@ -60,7 +60,7 @@ impl Events {
         self.look_at = now.after(LOOK_NS);
     }
 
-    /// The link was looked at. Returns whether it came up.
+    /// The link was looked at. Returns whether it changed.
     pub fn note_link(&mut self, up: bool) -> bool {
         let changed = up != self.up;
         if changed {
@@ -71,7 +71,7 @@ impl Events {
         if up && let Some(attention) = self.attention.take() {
             attention.want_now();
         }
-        changed && up
+        changed
     }
 
     /// Calls for this when the link is found up.

@@ -125,9 +125,7 @@ impl<P: Port> Driven<P> {
     /// An engine on a port whose link may be up already.
     pub fn new(mut engine: Engine<P>, fault_stats: fn(&P) -> FaultStats) -> Self {
         let up = engine.port().link_up();
-        if up {
-            engine.claim_address();
-        }
+        engine.note_link(up);
         Self { engine, hears: Vec::new(), events: Events::new(up), fault_stats }
     }
 
@@ -135,7 +133,7 @@ impl<P: Port> Driven<P> {
     fn look_at_link(&mut self) -> bool {
         let up = self.engine.port().link_up();
         if self.events.note_link(up) {
-            self.engine.claim_address();
+            self.engine.note_link(up);
         }
         up
     }

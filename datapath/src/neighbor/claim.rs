@@ -62,6 +62,8 @@ pub enum Speech {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
+    /// Nobody can be asked: there is no link.
+    Apart,
     Held,
     /// `sent` probes so far; at `next` another one, or the end.
     Probing {
@@ -100,6 +102,11 @@ impl Claim {
         }
     }
 
+    /// There is no link. The address is to be asked for again.
+    pub const fn suspend(&mut self) {
+        self.state = State::Apart;
+    }
+
     /// Begins to ask. Whose address it was keeps it meanwhile.
     pub const fn probe(&mut self, now: Time) {
         self.state = State::Probing { sent: 0, next: now };
@@ -115,7 +122,7 @@ impl Claim {
         match self.state {
             State::Probing { sent: 0, .. } => true,
             State::Probing { sent: 1, next } => now.after(PROBE_INTERVAL_NS - PROBE_ANSWER_NS) < next,
-            State::Probing { .. } | State::Held | State::Lost { .. } => false,
+            State::Probing { .. } | State::Apart | State::Held | State::Lost { .. } => false,
         }
     }
 
@@ -123,25 +130,26 @@ impl Claim {
     pub const fn nonce(&self) -> Nonce {
         match self.state {
             State::Held => self.nonce,
-            State::Probing { .. } | State::Lost { .. } => self.nonce.asking(),
+            State::Apart | State::Probing { .. } | State::Lost { .. } => self.nonce.asking(),
         }
     }
 
     /// Whether another host with this nonce gets the address: we are asking for it still, and it is not, or was opened
     /// before. A host without a nonce is not.
     pub fn yields_to(&self, nonce: Option<Nonce>) -> bool {
-        matches!(self.state, State::Probing { .. }) && nonce.unwrap_or(Nonce::NONE) < self.nonce.asking()
+        matches!(self.state, State::Apart | State::Probing { .. })
+            && nonce.unwrap_or(Nonce::NONE) < self.nonce.asking()
     }
 
     /// Another host says that the address is its own. Returns what is to be told of it: the first dispute of a series.
     pub fn dispute(&mut self, now: Time, mac: [u8; 6], nonce: Option<Nonce>) -> Option<AddressConflict> {
         match self.state {
-            State::Probing { .. } if self.yields_to(nonce) => {
+            State::Apart | State::Probing { .. } if self.yields_to(nonce) => {
                 self.state = State::Lost { next: now.after(RECLAIM_NS) };
                 let is_new = self.holder.replace(mac).is_none();
                 is_new.then_some(AddressConflict { mac, ours: false })
             }
-            State::Held | State::Probing { .. } => {
+            State::Apart | State::Held | State::Probing { .. } => {
                 if self.defended_at.is_none_or(|at| now.since(at) >= DEFEND_INTERVAL_NS) {
                     self.defended_at = Some(now);
                     self.announces = true;
@@ -179,7 +187,7 @@ impl Claim {
     pub const fn deadline(&self) -> Option<Time> {
         match self.state {
             _ if self.announces => Some(Time::ZERO),
-            State::Held => None,
+            State::Apart | State::Held => None,
             State::Probing { next, .. } | State::Lost { next } => Some(next),
         }
     }

@@ -207,3 +207,20 @@ fn every_engine_of_a_device_hears_a_dispute_and_one_speaks() {
     assert_eq!(silent.handle_frame(Time::ZERO, &claim), Handled::Disputed(Some(LOST)));
     assert_eq!(silent.address_holder(), Some(PEER_MAC));
 }
+
+/// A question goes out as soon as frames can pass, and that the link is up may be noticed later.
+#[test]
+fn a_host_that_has_not_asked_yet_takes_no_address_from_one_that_asks() {
+    let mut older = host(IpAddr::V4(OUR_IP), OUR_MAC, OUR_NONCE);
+    let mut newer = host(IpAddr::V4(OUR_IP), OUR_MAC, [9; 6]);
+    newer.suspend_claim();
+    older.claim_address();
+    newer.resolve(Time::ZERO, IpAddr::V4(PEER_IP));
+    let question = transmit(&mut newer, Time::ZERO).expect("a question");
+    let kept = AddressConflict { mac: OUR_MAC, ours: true };
+    assert_eq!(older.handle_frame(Time::ZERO, &question), Handled::Disputed(Some(kept)));
+    let defence = transmit(&mut older, Time::ZERO).expect("an announcement");
+    let lost = AddressConflict { mac: OUR_MAC, ours: false };
+    assert_eq!(newer.handle_frame(Time::ZERO, &defence), Handled::Disputed(Some(lost)));
+    assert_eq!((older.address_holder(), newer.address_holder()), (None, Some(OUR_MAC)));
+}
