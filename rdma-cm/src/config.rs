@@ -24,7 +24,7 @@ pub struct Config {
     /// How long the end of a connection is remembered, to answer what comes late. Default 500 ms.
     pub time_wait: Duration,
     /// How long after its last answer to a DREQ or a request an end [owes](crate::Manager::owes) its peer another one, if the peer
-    /// does not show that it has the first. Default 100 ms.
+    /// does not show that it has the first. Default 250 ms.
     pub linger: Duration,
     /// How long a rejection is remembered since the peer last asked; longer than the time between its repeated requests,
     /// or the next would be taken for a new one. Default 2 s.
@@ -52,7 +52,7 @@ impl Config {
             retry_max: Duration::from_secs(1),
             retries: 15,
             time_wait: Duration::from_millis(500),
-            linger: Duration::from_millis(100),
+            linger: Duration::from_millis(250),
             reject_wait: Duration::from_secs(2),
             request_lifetime: Duration::from_secs(30),
             connections_max: 1 << 16,
