@@ -13,7 +13,7 @@ pub fn wait_for_link(device: &Device, spec: &DeviceSpec, mut peer: impl FnMut() 
     wait_for_port(device, spec, || peer().map(|()| Drive::link_down(device)))
 }
 
-/// The same of a port: `down` tends its link, and says why it is down, or nothing.
+/// Waits for the link of a port: `down` tends its link, and says why it is down, or nothing.
 ///
 /// # Errors
 /// As [`wait_for_link`], and those of `down`.

@@ -82,7 +82,7 @@ pub fn wait_for<T>(
     wait_until(engine, what, Some(PEER_WAIT), ready)
 }
 
-/// The same with another limit, or none. What it waits for is said on standard error if that takes long ([`Notice`]), and once
+/// Waits until `ready` gives something, for a limit or without one. What it waits for is said on standard error if that takes long ([`Notice`]), and once
 /// nothing happens it rests between its looks.
 ///
 /// # Errors
@@ -96,7 +96,7 @@ pub fn wait_until<T>(
     wait_past(engine, what, limit, || engine.link_down(), ready)
 }
 
-/// The same, where `obstacle` says what is in the way, if it is known.
+/// Waits as [`wait_until`] does, where `obstacle` says what is in the way, if it is known.
 ///
 /// # Errors
 /// As [`wait_for`].

@@ -33,6 +33,7 @@ use crate::sched::SchedFlags;
 use crate::slow_path::CtrlQ;
 use crate::time::Time;
 use crate::tuning;
+use core::net::IpAddr;
 use sr_recovery::thread::Remote;
 use sr_recovery::{Command, SlowPathStats, StreamId};
 use tx_slots::Wire;
@@ -234,6 +235,12 @@ impl<P: Port> Engine<P> {
             || !self.units.ack_list.is_empty()
             || self.units.last_words.are_awaited(self.units.now)
             || pairs.any(|(_, cold)| owes_responses(cold))
+    }
+
+    /// The Ethernet address that `ip` sent from when it sent to queue pair 1 lately, which connection managers talk to.
+    #[must_use]
+    pub fn heard_from(&self, ip: IpAddr) -> Option<[u8; 6]> {
+        self.neighbor.heard_from(self.units.now, ip)
     }
 
     /// Where queue pairs ring, for a thread that sleeps until one does.

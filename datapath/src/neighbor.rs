@@ -6,6 +6,7 @@
 
 mod claim;
 mod frames;
+mod heard;
 mod replies;
 mod table;
 #[cfg(test)]
@@ -14,12 +15,14 @@ mod tests;
 pub use claim::{
     AddressConflict, DEFEND_INTERVAL_NS, PROBE_ANSWER_NS, PROBE_INTERVAL_NS, PROBES, RECLAIM_NS,
 };
+pub use heard::{HEARD_LIFETIME_NS, HEARD_MAX};
 pub use table::{ENTRY_LIFETIME_NS, FAILURE_HOLD_NS, RETRY_NS, TRIES};
 
 use crate::time::Time;
 use claim::{Claim, Nonce, Speech};
 use core::net::IpAddr;
-use frames::{Discovery, DiscoveryKind, Incoming, Link, is_host};
+use frames::{Discovery, DiscoveryKind, Incoming, Link, is_host, is_one};
+use heard::Heard;
 use replies::Replies;
 use smoltcp::wire::EthernetAddress;
 use table::{Lookup, Table};
@@ -64,13 +67,13 @@ impl NeighborConfig {
         Link { mac: EthernetAddress(self.mac), ip: self.ip, vlan: self.vlan, nonce: Nonce::new(self.nonce) }
     }
 
-    /// Whether a frame says where a neighbor is and wants no answer, or that our address is another host's: each of several
-    /// engines with this address may take it, where a question or an echo request is for one.
+    /// Whether a frame says where a neighbor is and wants no answer, or is about whose our address is: each of several engines
+    /// with this address is to have it, where a question or an echo request is for one.
     #[must_use]
     pub fn is_announcement(&self, frame: &[u8]) -> bool {
         match self.link().parse(frame) {
             Incoming::Discovery(said) => {
-                said.ip == self.ip || !(said.to_us && said.kind == DiscoveryKind::Request)
+                said.ip == self.ip || said.is_probe() || !(said.to_us && said.kind == DiscoveryKind::Request)
             }
             _ => false,
         }
@@ -93,10 +96,12 @@ pub enum Handled {
 pub enum Resolution {
     /// Its Ethernet address.
     Known([u8; 6]),
-    /// A request is under way: ask again after [`Neighbor::next_deadline`] or the next frame.
+    /// Not known yet: ask again after the next frame, or some milliseconds later.
     Pending,
     /// Nobody answered [`TRIES`] requests, or it is not a host's address. Asking again later tries again.
     Unreachable,
+    /// As many addresses are being looked for as can be; each of them ends within [`TRIES`] times [`RETRY_NS`].
+    Full,
     /// Our own address is another host's, the one with this Ethernet address: none of ours can be reached.
     AddressTaken([u8; 6]),
     /// It is IPv6 and we are IPv4, or the other way.
@@ -142,6 +147,7 @@ pub struct Neighbor {
     table: Table,
     replies: Replies,
     claim: Claim,
+    heard: Heard,
     defends: bool,
     /// When the table or the claim next has something to send.
     deadline: Option<Time>,
@@ -159,6 +165,7 @@ impl Neighbor {
             table: Table::new(config.capacity),
             replies: Replies::new(),
             claim: Claim::new(Nonce::new(config.nonce)),
+            heard: Heard::new(),
             defends: config.defends,
             deadline: None,
             now: Time::ZERO,
@@ -213,12 +220,12 @@ impl Neighbor {
     }
 
     fn handle_discovery(&mut self, link: &Link, said: &Discovery) -> Handled {
-        let asks_for_ours = said.ip.is_unspecified() && said.to_us;
-        if said.ip == link.ip || asks_for_ours {
+        let is_probe = said.is_probe();
+        if said.ip == link.ip || is_probe {
             if link.has_said(said) {
                 return Handled::Consumed;
             }
-            if !asks_for_ours || self.claim.yields_to(said.nonce) {
+            if !is_probe || self.claim.yields_to(said.nonce) {
                 self.stats.conflicts += 1;
                 return Handled::Disputed(self.claim.dispute(self.now, said.mac.0, said.nonce));
             }
@@ -229,8 +236,8 @@ impl Neighbor {
             _ if !said.to_us => {}
             DiscoveryKind::Request => {
                 self.stats.requests_rx += 1;
-                // Where the address is another host's, that one answers.
-                if self.claim.holder().is_none() {
+                // Where the address is another host's, that one answers. Every engine hears a probe, and one answers it.
+                if self.claim.holder().is_none() && (self.defends || !is_probe) {
                     self.queue(|buf| link.emit_reply(buf, said));
                 }
             }
@@ -296,7 +303,8 @@ impl Neighbor {
         self.deadline = [self.table.deadline(), self.claim.deadline()].into_iter().flatten().min();
     }
 
-    /// The Ethernet address of `ip`, as far as known. Begins to look for it if it is not.
+    /// The Ethernet address of `ip`, as far as known; of a host that has just asked for a connection, the one that it sent from.
+    /// Begins to look for it if it is not known.
     pub fn resolve(&mut self, now: Time, ip: IpAddr) -> Resolution {
         self.now = self.now.max(now);
         if ip.is_ipv4() != self.link.ip.is_ipv4() {
@@ -311,7 +319,11 @@ impl Neighbor {
         if !is_host(ip) {
             return Resolution::Unreachable;
         }
-        if self.defends && self.claim.is_open(self.now) {
+        let heard = self.heard.find(self.now, ip).filter(|_| !self.table.knows(self.now, ip));
+        if let Some(mac) = heard {
+            return Resolution::Known(mac);
+        }
+        if self.claim.is_open(self.now) {
             return Resolution::Pending;
         }
         let found = self.table.lookup(self.now, ip);
@@ -322,9 +334,23 @@ impl Neighbor {
             Lookup::Unreachable => Resolution::Unreachable,
             Lookup::Full => {
                 self.stats.table_full += 1;
-                Resolution::Pending
+                Resolution::Full
             }
         }
+    }
+
+    /// `ip` has sent something to the connection manager, from the Ethernet address `mac`.
+    pub fn note_heard(&mut self, now: Time, ip: IpAddr, mac: [u8; 6]) {
+        self.now = self.now.max(now);
+        if is_one(EthernetAddress(mac)) {
+            self.heard.note(self.now, ip, mac);
+        }
+    }
+
+    /// The Ethernet address that `ip` sent from to the connection manager, within the last [`HEARD_LIFETIME_NS`].
+    #[must_use]
+    pub fn heard_from(&self, now: Time, ip: IpAddr) -> Option<[u8; 6]> {
+        self.heard.find(now, ip)
     }
 
     /// When [`Neighbor::poll_transmit`] next has a request to repeat or to give up, or to ask for our own address; `None` if

@@ -9,6 +9,11 @@ use datapath::address::AddressKey;
 use datapath::engine::{CreateError, ModifyError};
 use datapath::qp::attr::AddressVector;
 use std::thread::yield_now;
+use std::time::{Duration, Instant};
+
+/// How long a call waits for its turn where the device is looking for as many hosts as it can: more than each of those
+/// searches takes.
+pub(crate) const NEIGHBORS_BUSY_MAX: Duration = Duration::from_secs(5);
 
 /// Where datagrams go (`ibv_ah`); made by [`ProtectionDomain::create_ah_to`].
 ///
@@ -48,8 +53,10 @@ impl ProtectionDomain {
     /// # Errors
     /// [`Error::Create`]: the address vector makes no sense, nobody answers for the address, or there are too many handles.
     pub fn create_ah(&self, av: &AddressVector) -> Result<AddressHandle, Error> {
+        let busy_until = Instant::now() + NEIGHBORS_BUSY_MAX;
         loop {
             match self.device().nic().create_ah(self.id(), av) {
+                Err(CreateError::Address(ModifyError::NeighborsBusy(_))) if Instant::now() < busy_until => {}
                 // Ends as known or unreachable: the engine counts its questions.
                 Err(CreateError::Address(ModifyError::ResolvingNeighbor(_))) => {}
                 Err(error) => return Err(error.into()),

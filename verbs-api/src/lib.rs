@@ -129,6 +129,7 @@ pub use datapath::queue::{
     Completion, PostError, QueueCaps, RecvRequest, SendData, Sge, SrqCaps, WcFlags, WcOpcode, WcStatus,
 };
 pub use datapath::sched::{SchedAttributes, SchedulerConfig};
+pub use datapath::seed::Seed;
 pub use datapath::time::Time;
 #[cfg(feature = "async")]
 pub use device::LinkUp;

@@ -4,6 +4,7 @@ use crate::attention::Attention;
 use crate::bell::Bell;
 use crate::completion::ChannelShared;
 use crate::events::Events;
+use core::net::IpAddr;
 use datapath::address::AddressKey;
 use datapath::counters::Counters;
 use datapath::engine::{
@@ -102,6 +103,7 @@ pub(crate) trait Nic: Send {
     fn query_srq(&self, number: u32) -> Option<SrqAttr>;
     fn reports(&self, now: Time) -> Vec<QpReport>;
     fn destroy_srq(&mut self, number: u32);
+    fn heard_from(&self, ip: IpAddr) -> Option<[u8; 6]>;
     fn create_ah(&mut self, pd: ProtectionDomainId, av: &AddressVector) -> Result<AddressKey, CreateError>;
     fn destroy_ah(&mut self, key: AddressKey);
     fn create_qp(&mut self, config: &QpConfig) -> Result<QpHandles, CreateError>;
@@ -352,6 +354,10 @@ impl<P: Port + Send> Nic for Driven<P> {
 
     fn destroy_srq(&mut self, number: u32) {
         self.engine.destroy_srq(number);
+    }
+
+    fn heard_from(&self, ip: IpAddr) -> Option<[u8; 6]> {
+        self.engine.heard_from(ip)
     }
 
     fn create_ah(&mut self, pd: ProtectionDomainId, av: &AddressVector) -> Result<AddressKey, CreateError> {

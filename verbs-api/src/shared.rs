@@ -129,7 +129,7 @@ impl Shared {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// The same for the engine's thread, which has the engine.
+    /// Attends on the engine's thread, which has the engine and gives it away meanwhile.
     #[cold]
     pub fn attend_without<'a>(&'a self, held: Held<'a>) -> Held<'a> {
         drop(held);

@@ -76,7 +76,7 @@ pub fn modified(qpn: u32, attr: &QpAttr, mask: QpAttrMask, result: &Result<(), M
             tell!(debug, "qp", qpn, ?mask, "modified");
         }
         // Asked again until the neighbor has answered.
-        Err(ModifyError::ResolvingNeighbor(_)) => {}
+        Err(error) if error.is_resolving() => {}
         Err(error) => {
             tell!(warn, "qp", qpn, %error, "not modified");
         }

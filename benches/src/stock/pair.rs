@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::pump::Drive as _;
 use verbs_api::{
     Access, AddressHandle, AddressVector, CompletionQueue, Datagram, Device, Endpoint, Error as VerbsError,
-    Grh, ManualQueuePair, ModifyError, PreparedQueuePair, ProtectionDomain, QpAttr, QpAttrMask, QpState,
-    QpType, QueueCaps, QueuePair, RecvRequest, SendData, SendRequest, UdQueuePair, WireMode,
+    Grh, ManualQueuePair, PreparedQueuePair, ProtectionDomain, QpAttr, QpAttrMask, QpState, QpType,
+    QueueCaps, QueuePair, RecvRequest, SendData, SendRequest, UdQueuePair, WireMode,
 };
 
 /// What all stock tools use.
@@ -99,7 +99,7 @@ fn go_to(device: &Device, pair: &mut ManualQueuePair, attr: &QpAttr, mask: QpAtt
     loop {
         match pair.modify(attr, mask | QpAttrMask::STATE) {
             // Ends as known or unreachable: the engine counts its questions.
-            Err(VerbsError::Connect(ModifyError::ResolvingNeighbor(_))) => {
+            Err(VerbsError::Connect(error)) if error.is_resolving() => {
                 device.drive();
             }
             result => return Ok(result?),

@@ -64,7 +64,7 @@ pub struct EngineConfig {
     pub seed: Seed,
     /// Makes the keys of memory. It is another one than `seed`: peers see QPNs and PSNs, and keys are granted.
     pub key_seed: Seed,
-    /// A number that no other host has, the smaller the older the device is; its engines have the same. It says which of two hosts
+    /// When the device was opened, the smaller the older it is; its engines have the same. It says which of two hosts
     /// with one address keeps it (docs/protocol.md 1.13). The first bit does not count. Zeros: there is none.
     pub host_nonce: [u8; 6],
 }

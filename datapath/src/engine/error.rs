@@ -102,6 +102,12 @@ pub enum ModifyError {
     /// The peer's Ethernet address is not known yet; it is being asked for: run turns, and try again.
     #[error("the Ethernet address of {0} is being resolved; poll the device and try again")]
     ResolvingNeighbor(IpAddr),
+    /// No room to look for the peer's Ethernet address: as many as can be are being looked for. Each of those ends within three
+    /// seconds: run turns, and try again.
+    #[error(
+        "the Ethernet address of {0} cannot be asked for yet: the device is looking for as many hosts as it can; poll it and try again"
+    )]
+    NeighborsBusy(IpAddr),
     /// The peer does not answer.
     #[error("no host answers for {0}; is it up, and on the same network?")]
     Unreachable(IpAddr),
@@ -131,5 +137,13 @@ impl core::fmt::Display for Mac {
         let [first, rest @ ..] = self.0;
         write!(f, "{first:02x}")?;
         rest.iter().try_for_each(|byte| write!(f, ":{byte:02x}"))
+    }
+}
+
+impl ModifyError {
+    /// Whether it passes while the device runs: the peer's Ethernet address is asked for, or will be.
+    #[must_use]
+    pub const fn is_resolving(&self) -> bool {
+        matches!(self, Self::ResolvingNeighbor(_) | Self::NeighborsBusy(_))
     }
 }

@@ -5,7 +5,7 @@ use crate::icrc::Kernel;
 use crate::neighbor::{AddressConflict, Handled, Neighbor};
 use crate::port::{Bursts, Port};
 use crate::qp::state::QpType;
-use crate::qp::{self, Acknowledgement, QpCold, QpTable, Qpc, RequestPacket};
+use crate::qp::{self, Acknowledgement, QPN_GSI, QpCold, QpTable, Qpc, RequestPacket};
 use wire::{Body, CommonFrame, Datagram, Ecn, EncapError, Kind, Packet, ParseError, Transport, WireMode};
 
 /// Bytes of a UDP header.
@@ -208,6 +208,11 @@ fn receive_any(
         (QpType::Rc, _) => dispatch(qpc, cold, units, &packet, datagram.ecn == Ecn::Ce),
         (QpType::Uc, Transport::Uc) => qp::on_unreliable(qpc, cold, units, &packet),
         (QpType::Ud, Transport::Ud) if is_to_us(config, &datagram) => {
+            if qpc.id.qpn == QPN_GSI
+                && let [_, _, _, _, _, _, a, b, c, d, e, f, ..] = *frame
+            {
+                neighbor.note_heard(units.now, datagram.src, [a, b, c, d, e, f]);
+            }
             let udp = datagram.transport.start - UDP_LEN;
             qp::on_datagram(qpc, cold, units, &packet, &frame[datagram.l3_offset..udp]);
         }

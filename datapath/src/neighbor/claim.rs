@@ -90,7 +90,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// One that nobody was asked about.
+    /// A claim to an address that is held without asking.
     pub const fn new(nonce: Nonce) -> Self {
         Self {
             nonce,
@@ -145,8 +145,7 @@ impl Claim {
     pub fn dispute(&mut self, now: Time, mac: [u8; 6], nonce: Option<Nonce>) -> Option<AddressConflict> {
         match self.state {
             State::Apart | State::Probing { .. } if self.yields_to(nonce) => {
-                self.state = State::Lost { next: now.after(RECLAIM_NS) };
-                let is_new = self.holder.replace(mac).is_none();
+                let is_new = self.lose(now, mac);
                 is_new.then_some(AddressConflict { mac, ours: false })
             }
             State::Apart | State::Held | State::Probing { .. } => {
@@ -158,8 +157,18 @@ impl Claim {
                 let is_new = before.is_none_or(|at| now.since(at) >= RECLAIM_NS);
                 is_new.then_some(AddressConflict { mac, ours: true })
             }
-            State::Lost { .. } => None,
+            State::Lost { .. } => {
+                self.lose(now, mac);
+                None
+            }
         }
+    }
+
+    /// The address is the other host's, who must be silent for a while before it is asked for again. Returns whether that is
+    /// new.
+    fn lose(&mut self, now: Time, mac: [u8; 6]) -> bool {
+        self.state = State::Lost { next: now.after(RECLAIM_NS) };
+        self.holder.replace(mac).is_none()
     }
 
     /// What is to be said now.

@@ -52,6 +52,13 @@ pub struct Discovery {
     pub nonce: Option<Nonce>,
 }
 
+impl Discovery {
+    /// Whether a host asks if our address is free.
+    pub fn is_probe(&self) -> bool {
+        self.ip.is_unspecified() && self.to_us
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiscoveryKind {
     Request,
@@ -209,6 +216,6 @@ pub const fn is_host(ip: IpAddr) -> bool {
 }
 
 /// Whether one host can have this Ethernet address.
-fn is_one(mac: EthernetAddress) -> bool {
+pub fn is_one(mac: EthernetAddress) -> bool {
     mac.is_unicast() && mac != EthernetAddress::default()
 }

@@ -64,6 +64,14 @@ impl Table {
         self.deadline
     }
 
+    /// Whether it is known where `ip` is.
+    pub fn knows(&self, now: Time, ip: IpAddr) -> bool {
+        let known = |entry: &Entry| {
+            entry.ip == ip && matches!(entry.state, State::Known { until, .. } if now < until)
+        };
+        self.entries.iter().any(known)
+    }
+
     /// What is known of `ip` now; begins to look for it if that is nothing.
     pub fn lookup(&mut self, now: Time, ip: IpAddr) -> Lookup {
         let found = self.entries.iter().position(|entry| entry.ip == ip);

@@ -12,5 +12,6 @@ mod memory;
 mod middles;
 mod policies;
 mod scheduler;
+mod seeds;
 mod wake_ups;
 mod ways;

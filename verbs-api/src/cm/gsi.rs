@@ -11,7 +11,7 @@ use crate::shared::Shared;
 use core::net::IpAddr;
 use core::time::Duration;
 use datapath::address::AddressKey;
-use datapath::engine::{CreateError, ModifyError, QpConfig, QpHandles};
+use datapath::engine::{CreateError, QpConfig, QpHandles};
 use datapath::memory::{Access, HeapBacking, MemoryKey, ProtectionDomainId};
 use datapath::qp::attr::{AddressVector, QpAttr, QpAttrMask};
 use datapath::qp::state::{QpState, QpType};
@@ -215,9 +215,11 @@ impl Gsi {
                     }
                 }
                 // The engine asks for the address, and counts its questions.
-                Err(
-                    CreateError::Address(ModifyError::ResolvingNeighbor(_)) | CreateError::Exhausted { .. },
-                ) => {
+                Err(CreateError::Exhausted { .. }) => {
+                    resolving.insert(transmit.to);
+                    self.waiting.push_back(transmit);
+                }
+                Err(CreateError::Address(error)) if error.is_resolving() => {
                     resolving.insert(transmit.to);
                     self.waiting.push_back(transmit);
                 }
@@ -253,8 +255,11 @@ impl Gsi {
         if self.hosts.len() >= HOSTS_MAX {
             self.forget_oldest(shared)?;
         }
-        let av = AddressVector { src_ip: self.ip, dst_ip: host, ..AddressVector::default() };
-        let key = shared.call().create_ah(self.pd, &av)?;
+        let mut nic = shared.call();
+        // Back to where it sent from: a stranger makes nobody look for it.
+        let dst_mac = nic.heard_from(host);
+        let av = AddressVector { src_ip: self.ip, dst_ip: host, dst_mac, ..AddressVector::default() };
+        let key = nic.create_ah(self.pd, &av)?;
         self.hosts.insert(host, Host { key, made: now, in_flight: 0 });
         Ok(key)
     }

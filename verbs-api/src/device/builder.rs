@@ -157,8 +157,9 @@ impl DeviceBuilder {
         self.over(port, config, |tap| tap.inner().fault_stats())
     }
 
-    /// A device over a port of the caller's. The sizes are those of `config`, not the builder's, and so are the seeds:
-    /// equal ones give equal queue-pair numbers, first PSNs and keys.
+    /// A device over a port of the caller's. The sizes are those of `config`, not the builder's, and so are the
+    /// [`Seed`]s: equal ones give equal queue-pair numbers, first PSNs and keys. Take them from the operating system
+    /// where peers are not trusted.
     ///
     /// # Errors
     /// [`Error::Config`], [`Error::Thread`].
@@ -226,7 +227,8 @@ fn seed() -> Result<Seed, Error> {
     Ok(Seed::new(bytes))
 }
 
-/// The time, in units of 16 us since 1970: a number that no other host has, and the smaller the older the device is.
+/// The time, in units of 16 us since 1970: the smaller the older the device is, as far as the hosts' clocks agree. Two
+/// hosts that start within one unit are not told apart if they have one Ethernet address, too.
 pub(super) fn host_nonce() -> [u8; 6] {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let units = since_1970.as_nanos() / 16_000;
@@ -245,5 +247,19 @@ impl Device {
             inner.stat = Some(StatServer::start(address, facts)?);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_device_draws_seeds_of_its_own_and_another_one_for_keys() {
+        let [one, two] = [(); 2].map(|()| drawn(EngineConfig::default()).expect("random numbers"));
+        let seeds = [one.seed, one.key_seed, two.seed, two.key_seed];
+        for (index, seed) in seeds.iter().enumerate() {
+            assert!(!seeds[..index].contains(seed), "seed {index}");
+        }
     }
 }

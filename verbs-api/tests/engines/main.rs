@@ -248,8 +248,9 @@ fn each_engine_has_files_of_its_own() {
         assert!(file(name).exists(), "{name}");
     }
     drop(engines);
-    let header = |name: &str| std::fs::read(file(name)).map(|bytes| bytes.len());
-    assert_eq!((header("pcap").ok(), header("pcap.1").ok()), (Some(24), Some(24)));
+    let len = |name: &str| std::fs::read(file(name)).expect("a capture").len();
+    // A header; the first engine may have asked whether the device's address is free.
+    assert!(len("pcap") >= 24 && len("pcap.1") == 24, "{} and {}", len("pcap"), len("pcap.1"));
     assert!(!Path::new(&file("stat.1")).exists());
 }
 

@@ -158,6 +158,7 @@ impl<P: Port> Engine<P> {
         match self.neighbor.resolve(self.units.now, av.dst_ip) {
             Resolution::Known(mac) => Ok(mac),
             Resolution::Pending => Err(ModifyError::ResolvingNeighbor(av.dst_ip)),
+            Resolution::Full => Err(ModifyError::NeighborsBusy(av.dst_ip)),
             Resolution::AddressTaken(mac) => Err(ModifyError::AddressTaken { ip: own_ip, mac }),
             Resolution::Unreachable => Err(ModifyError::Unreachable(av.dst_ip)),
             Resolution::OtherFamily => Err(ModifyError::Unsupported("an address vector of two families")),

@@ -224,3 +224,51 @@ fn a_host_that_has_not_asked_yet_takes_no_address_from_one_that_asks() {
     assert_eq!(newer.handle_frame(Time::ZERO, &defence), Handled::Disputed(Some(lost)));
     assert_eq!((older.address_holder(), newer.address_holder()), (None, Some(OUR_MAC)));
 }
+
+/// The second engine of a device slept when the first answer came: it hears that one a millisecond late, and later ones at once.
+/// Nobody hears it.
+#[test]
+fn engines_of_one_device_agree_on_whose_the_address_is() {
+    for ip in addresses() {
+        let of_device = |defends| NeighborConfig { ip, nonce: [9; 6], defends, ..config() };
+        let mut engines = [true, false].map(|defends| Neighbor::new(&of_device(defends)));
+        let mut holder = host(ip, PEER_MAC, OUR_NONCE);
+        engines.iter_mut().for_each(Neighbor::claim_address);
+        let (mut told, mut waiting) = ([0, 0], Vec::<(u64, Vec<u8>)>::new());
+        for tick in 0..120_000_u64 {
+            let now = tick * 500_000;
+            let late = if now < SECOND_NS { 1_000_000 } else { 0 };
+            let asked: Vec<_> = std::iter::from_fn(|| transmit(&mut engines[0], Time(now))).collect();
+            assert_eq!(transmit(&mut engines[1], Time(now)), None);
+            for frame in asked {
+                holder.handle_frame(Time(now), &frame);
+            }
+            let answers: Vec<_> = std::iter::from_fn(|| transmit(&mut holder, Time(now))).collect();
+            for frame in answers {
+                told[0] += usize::from(matches!(
+                    engines[0].handle_frame(Time(now), &frame),
+                    Handled::Disputed(Some(_))
+                ));
+                assert!(of_device(false).is_announcement(&frame));
+                waiting.push((now + late, frame));
+            }
+            while let Some((at, frame)) = waiting.first().cloned()
+                && at <= now
+            {
+                waiting.remove(0);
+                told[1] += usize::from(matches!(
+                    engines[1].handle_frame(Time(now), &frame),
+                    Handled::Disputed(Some(_))
+                ));
+            }
+            if now > 1_000_000 {
+                assert_eq!(
+                    engines.each_ref().map(Neighbor::address_holder),
+                    [Some(PEER_MAC); 2],
+                    "{ip}, at {now} ns"
+                );
+            }
+        }
+        assert_eq!(told, [1, 1], "{ip}");
+    }
+}

@@ -95,7 +95,7 @@ fn a_full_table_forgets_what_expires_first_but_nothing_under_way() {
     for index in 0..4 {
         assert_eq!(neighbor.resolve(Time::ZERO, host(index)), Resolution::Pending);
     }
-    assert_eq!(neighbor.resolve(Time::ZERO, host(4)), Resolution::Pending);
+    assert_eq!(neighbor.resolve(Time::ZERO, host(4)), Resolution::Full);
     assert_eq!(neighbor.stats().table_full, 1);
     assert_eq!(requests(&mut neighbor, Time::ZERO), [0, 1, 2, 3], "no room to look for a fifth");
     for (index, now) in [(2, 10), (0, 20), (3, 30)] {
@@ -142,4 +142,32 @@ fn a_slot_too_small_for_a_request_is_counted_and_the_request_tried_again() {
     assert_eq!(neighbor.poll_transmit(Time::ZERO, &mut [0; 59]), None);
     assert_eq!(neighbor.stats().oversize, 1);
     assert_eq!(requests(&mut neighbor, Time(SECOND_NS)), [0]);
+}
+
+#[test]
+fn strangers_are_answered_where_they_were_and_take_no_place_of_neighbors() {
+    let mut neighbor = neighbor();
+    for index in 0..4 {
+        neighbor.resolve(Time::ZERO, host(index));
+        answer(&mut neighbor, Time::ZERO, index);
+    }
+    let stranger = |number: u16| IpAddr::V4(Ipv4Addr::from(0x0A01_0000 + u32::from(number)));
+    let mac = |number: u16| [2, 0, 0, 1, number.to_be_bytes()[0], number.to_be_bytes()[1]];
+    for number in 0..1000 {
+        let now = Time(u64::from(number));
+        neighbor.note_heard(now, stranger(number), mac(number));
+        assert_eq!(neighbor.heard_from(now, stranger(number)), Some(mac(number)));
+    }
+    let now = Time(1000);
+    assert_eq!(neighbor.heard_from(now, stranger(999 - 255)), Some(mac(999 - 255)));
+    assert_eq!(neighbor.heard_from(now, stranger(999 - 256)), None, "the oldest is forgotten");
+    assert_eq!(neighbor.heard_from(Time(999 + HEARD_LIFETIME_NS), stranger(999)), None);
+    for index in 0..4 {
+        assert_eq!(neighbor.resolve(now, host(index)), Resolution::Known([2, 0, 0, 0, 1, index]));
+    }
+    assert_eq!(neighbor.resolve(now, stranger(999)), Resolution::Known(mac(999)));
+    // What a host says of itself by ARP counts more than where its packets come from.
+    neighbor.note_heard(now, host(0), mac(7));
+    assert_eq!(neighbor.resolve(now, host(0)), Resolution::Known([2, 0, 0, 0, 1, 0]));
+    assert_eq!(requests(&mut neighbor, now), [], "nobody is asked for");
 }

@@ -15,7 +15,7 @@ pub trait Driver {
     /// Why they cannot; `None` if they can.
     fn no_link(&self) -> Option<NoLink>;
 
-    /// The same, and whatever has to be done for it.
+    /// Does what is due for the link. Returns whether frames can pass then.
     fn tend(&mut self) -> bool;
 
     /// What it counts of frames that never come here.
