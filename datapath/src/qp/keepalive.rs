@@ -13,6 +13,8 @@ use crate::time::Time;
 use wire::{Bth, Layout, Meta, Msn, Opcode, Reth, WireMode, bth, icrc};
 
 const ICRC_LEN: usize = 4;
+/// The RETH of a probe.
+const NOWHERE: Reth = Reth { va: 0, rkey: 0, dma_len: 0 };
 
 /// What a queue pair with a keepalive remembers.
 pub(crate) struct Keepalive {
@@ -126,6 +128,11 @@ pub(in crate::qp) fn send_keepalive<T: TxSlots>(
     Ok(())
 }
 
+/// Whether a packet that has these is a probe. In Plain a WRITE of nothing to address 0 with the R_Key 0 cannot be told from one.
+pub(in crate::qp) fn is_probe(reth: Option<Reth>, imm: Option<u32>, meta: Option<Meta>) -> bool {
+    reth == Some(NOWHERE) && imm.is_none() && meta.is_none_or(|meta| meta.offset == KEEPALIVE_OFFSET)
+}
+
 /// Writes the probe to the start of `frame` and returns its length.
 fn write(qpc: &Qpc, frame: &mut [u8]) -> Option<usize> {
     let mode = qpc.id.mode;
@@ -143,7 +150,7 @@ fn write(qpc: &Qpc, frame: &mut [u8]) -> Option<usize> {
         ..Bth::new(mode, Opcode::RcWriteOnly)
     };
     bth::emit(headers, &header);
-    Reth { va: 0, rkey: 0, dma_len: 0 }.emit(&mut headers[usize::from(layout.reth)..]);
+    NOWHERE.emit(&mut headers[usize::from(layout.reth)..]);
     if mode == WireMode::Srnic {
         let msn = Msn::new(qpc.req.next.wrapping_sub(qpc.req.msn_base));
         let meta = Meta { msn, offset: KEEPALIVE_OFFSET };

@@ -2,7 +2,8 @@
 //! (protocol.md 1.14).
 
 use super::context::{QpCold, Qpc};
-use super::responder::write_other;
+use super::keepalive::is_probe;
+use super::responder::{RequestPacket, write_other};
 use super::state::QpType;
 use crate::engine::{ControlKind, ControlPacket, Units};
 use crate::time::Time;
@@ -16,7 +17,7 @@ const FRAME_MAX: usize = 128;
 /// The last acknowledgement of a queue pair.
 #[derive(Debug)]
 pub(crate) struct LastWord {
-    /// What it does not acknowledge.
+    /// The first PSN that it does not acknowledge.
     end: Psn,
     mode: WireMode,
     pkey: u16,
@@ -25,7 +26,7 @@ pub(crate) struct LastWord {
     frame: ArrayVec<u8, FRAME_MAX>,
     /// It is about to be sent.
     queued: bool,
-    /// Until when the peer may ask for it that does not know of the end.
+    /// Until when the device waits for the peer to ask; zero if the peer hears of the end otherwise.
     until: Time,
 }
 
@@ -118,6 +119,30 @@ pub(crate) fn keep_last_word(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units
     units.last_words.keep(qpc.id.qpn, word);
 }
 
+/// A packet that comes after the end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Late {
+    psn: Psn,
+    /// It is of a SEND or a WRITE, and so waits for an acknowledgement. A keepalive probe is not: it asks whether the queue pair is
+    /// there.
+    is_data: bool,
+}
+
+impl Late {
+    pub fn of(packet: &Packet<'_>) -> Self {
+        let imm = packet.imm().or_else(|| packet.ieth());
+        Self::new(packet.opcode().kind(), packet.psn(), is_probe(packet.reth(), imm, packet.meta()))
+    }
+
+    pub fn of_request(packet: &RequestPacket<'_>) -> Self {
+        Self::new(packet.kind, packet.psn, is_probe(packet.reth, packet.imm, Some(packet.meta)))
+    }
+
+    const fn new(kind: Kind, psn: Psn, is_probe: bool) -> Self {
+        Self { psn, is_data: matches!(kind, Kind::Send | Kind::Write) && !is_probe }
+    }
+}
+
 /// A packet for a queue pair that does not exist: true if it is one that had arrived before the end. It is acknowledged once more.
 pub(crate) fn is_answered(units: &mut Units, packet: &Packet<'_>, datagram: &Datagram, frame: &[u8]) -> bool {
     let Some(word) = units.last_words.get_mut(packet.dest_qp()) else { return false };
@@ -125,16 +150,16 @@ pub(crate) fn is_answered(units: &mut Units, packet: &Packet<'_>, datagram: &Dat
         && packet.pkey() == word.pkey
         && word.template.is_answered_by(datagram)
         && icrc::verify(&frame[datagram.l3_offset..datagram.transport.end])
-        && say_again(units, packet.dest_qp(), packet.opcode().kind(), packet.psn())
+        && say_again(units, packet.dest_qp(), Late::of(packet))
 }
 
-/// A request that passed the checks of protocol.md 1.2, for a queue pair in ERR or one that is gone. True if it had arrived before
+/// A packet that passed the checks of protocol.md 1.2, for a queue pair in ERR or one that is gone. True if it had arrived before
 /// the end: it is acknowledged once more.
 #[cold]
-pub(crate) fn say_again(units: &mut Units, qpn: u32, kind: Kind, psn: Psn) -> bool {
+pub(crate) fn say_again(units: &mut Units, qpn: u32, packet: Late) -> bool {
     let now = units.now;
     let Some(word) = units.last_words.get_mut(qpn) else { return false };
-    if !matches!(kind, Kind::Send | Kind::Write) || !psn.is_before(word.end) {
+    if !packet.is_data || !packet.psn.is_before(word.end) {
         return false;
     }
     if word.until != Time::ZERO {

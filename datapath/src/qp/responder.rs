@@ -30,7 +30,7 @@ pub(in crate::qp) use respond::opcode_at as response_opcode_at;
 
 use super::context::{QpCold, Qpc};
 use super::first_packet::takes_packets;
-use super::last_word::say_again;
+use super::last_word::{Late, say_again};
 use super::owed::Arrived;
 use super::state::QpState;
 use crate::counters::count;
@@ -178,7 +178,7 @@ impl<'a> RequestPacket<'a> {
 #[inline(always)]
 pub(crate) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &RequestPacket<'_>) {
     if !takes_packets(qpc, cold, units) || cold.refusal.is_some() {
-        answer_refused(qpc, cold, units, packet.kind, packet.psn, packet.request.is_some());
+        answer_refused(qpc, cold, units, Late::of_request(packet), packet.request.is_some());
         return;
     }
     let arrived = Arrived { meta: packet.meta, ack_req: packet.ack_req, ce: packet.ce };
@@ -279,15 +279,8 @@ fn queue_plain_nack(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
 /// acknowledged; in other states nothing is.
 #[cold]
 #[inline(never)]
-fn answer_refused(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    kind: Kind,
-    psn: Psn,
-    wants_response: bool,
-) {
-    if qpc.id.state == QpState::Err && say_again(units, qpc.id.qpn, kind, psn) {
+fn answer_refused(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, late: Late, wants_response: bool) {
+    if qpc.id.state == QpState::Err && say_again(units, qpc.id.qpn, late) {
         return;
     }
     units.counters.drop_qp_state += 1;

@@ -77,6 +77,29 @@ fn either_end_learns_that_its_peer_died() {
     }
 }
 
+/// The peer's queue pair is gone, its device is not. What the device says once more to packets that are repeated is not for probes.
+#[test]
+fn a_queue_pair_whose_peer_was_destroyed_or_aborted_ends() {
+    let destroy: fn(&mut Rig, Qp) = |rig, qp| assert!(rig.destroy(qp));
+    for mode in MODES {
+        for end in [destroy, Rig::to_err] {
+            for talks in [true, false] {
+                let qp = QpOptions { timeout: 12, ..options(mode, 100) };
+                let (mut rig, a, b) = Rig::pair(RigOptions::default(), qp);
+                if talks {
+                    talk(&mut rig, a, b);
+                }
+                rig.run_for(SECOND_NS);
+                assert!(rig.counters(b).rx_duplicates > 0, "{mode:?}: b has answered probes");
+                end(&mut rig, b);
+                learns(&mut rig, a, 100 * MS_NS + 8 * period_ns(12) + SECOND_NS);
+                let last_acks = rig.engine(b.node()).counters().tx_last_acks;
+                assert_eq!(last_acks, 0, "{mode:?}: of a queue pair that has ended");
+            }
+        }
+    }
+}
+
 /// Neither end has ever sent anything: not even a first PSN is used.
 #[test]
 fn a_connection_that_was_never_used_learns_it_too() {

@@ -6,7 +6,7 @@ use crate::counters::count;
 use crate::engine::{ControlKind, Units};
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::first_packet::takes_packets;
-use crate::qp::last_word::say_again;
+use crate::qp::last_word::{Late, say_again};
 use crate::qp::owed::Arrived;
 use crate::qp::responder::{Refused, RequestPacket, complete_message, place, queue_control, refuse_receive};
 use crate::qp::state::QpState;
@@ -47,7 +47,7 @@ impl Responder {
 pub(super) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>) {
     if !takes_packets(qpc, cold, units) || cold.refusal.is_some() || cold.plain.is_none() {
         let ended = qpc.id.state == QpState::Err;
-        let answered = ended && say_again(units, qpc.id.qpn, packet.opcode().kind(), packet.psn());
+        let answered = ended && say_again(units, qpc.id.qpn, Late::of(packet));
         units.counters.drop_qp_state += u64::from(!answered);
         return;
     }
