@@ -19,7 +19,8 @@ pub struct Retry {
 
 /// Where a connection is. Names are those of InfiniBand's connection manager.
 pub enum State {
-    /// Active: a REQ was sent. Until that time it is sent again whatever happens, and at most so often after it.
+    /// Active: a REQ was sent. It is sent again without limit until `until`; after that the attempt fails once it was sent again
+    /// `Config::retries` times.
     ReqSent { retry: Retry, terms: Terms, until: Duration },
     /// Active: the REP is here, and the program has not said yet that its queue pair is ready.
     RepRcvd,

@@ -141,7 +141,7 @@ impl Sender {
         self.free > 0
     }
 
-    /// Slots that are ours when the peer counts as many as we do.
+    /// Slots that are ours when both counts are equal: all of a client's ring, none of a server's.
     fn all(&self) -> u16 {
         if self.counts.is_client { self.counts.ring.size() } else { 0 }
     }

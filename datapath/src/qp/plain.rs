@@ -45,7 +45,7 @@ impl Plain {
         Self { req: Requester::new(Psn::new(0), 0), rsp, cnp_at: None }
     }
 
-    /// What acknowledgements of requests do not speak for.
+    /// The PSN behind the newest SEND or WRITE packet taken: acknowledgements of requests reach up to it.
     pub const fn taken(&self) -> Psn {
         self.rsp.taken
     }
