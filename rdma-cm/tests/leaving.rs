@@ -1,4 +1,4 @@
-//! Who has answered a disconnect may leave, and the other end learns of the end all the same (protocol.md 1.12).
+//! Who has answered a disconnect may leave, and the other end learns of the end all the same (protocol.md 1.14).
 
 mod support;
 
