@@ -71,6 +71,21 @@ fn who_does_not_say_that_it_has_the_answer_is_waited_for_so_long_and_no_longer()
     assert!((LIMIT..LIMIT + MS).contains(&stayed), "it left after {stayed:?}");
 }
 
+/// Repeats come after 4, 12, 28 ms and so on. That after 252 ms is the last one before the end of the connection is 500 ms old.
+#[test]
+fn a_late_repeat_is_waited_for_as_long_as_an_early_one() {
+    let mut net = Net::listening(7);
+    net.drop = Box::new(|_, name, _| name == "DREP");
+    let id = net.connect(0);
+    net.run(10 * MS);
+    net.close(0, id);
+    assert!(answered_and_left(&mut net, Duration::from_secs(10)));
+    let mut answers = net.trace.iter().filter(|(_, from, name)| (*from, *name) == (1, "DREP"));
+    let (last, ..) = answers.next_back().expect("an answer");
+    let stayed = net.now - *last;
+    assert!((LIMIT..LIMIT + MS).contains(&stayed), "it left {stayed:?} after its last answer");
+}
+
 #[test]
 fn who_leaves_without_waiting_for_the_end_is_held_until_it_is_answered() {
     let mut net = Net::listening(4);

@@ -65,11 +65,13 @@ impl Manager {
         self.owe(now, id);
     }
 
-    /// The peer was answered, and may ask again.
+    /// The peer was answered, and may ask again. The connection is remembered for as long at least.
     pub(super) fn owe(&mut self, now: Duration, id: CommId) {
         let until = now.saturating_add(self.config.linger);
         if let Some(connection) = self.table.get_mut(id) {
             connection.owed_until = Some(until);
+            let deadline = connection.deadline.max(Some(until));
+            self.table.set_deadline(id, deadline);
         }
     }
 
