@@ -116,7 +116,8 @@ pub trait Port {
     /// Frames committed that have not left yet: they wait for the next flush, or for the peer to take them out of memory that both
     /// share. A port that is dropped before takes them along. Of most ports what is flushed has left.
     ///
-    /// `None`: there may be such, and the driver does not tell.
+    /// `None`: there may be such, and the driver does not tell. A port says so for as long after it sent as that is likely, and
+    /// then `Some(0)`.
     fn tx_waiting(&self) -> Option<usize> {
         Some(0)
     }

@@ -151,6 +151,25 @@ fn an_end_that_both_know_is_not_waited_for() {
     assert!(waits[waits.len() / 2] < Duration::from_millis(50), "{waits:?}");
 }
 
+/// DPDK does not tell what has left its rings. Its devices wait for that only if they have sent lately.
+#[cfg(feature = "dpdk")]
+#[test]
+fn a_device_of_dpdk_that_is_idle_owes_nothing() {
+    let path = std::env::temp_dir().join(format!("srnic-leaving-idle-{}", std::process::id()));
+    let open = |role| Device::open(&format!("memif:{},role={role}", path.display())).expect("a device");
+    let devices = ["server", "client"].map(open);
+    let deadline = Instant::now() + LIMIT;
+    while !devices.iter().all(Device::link_up) {
+        devices.iter().for_each(|device| _ = device.progress());
+        assert!(Instant::now() < deadline, "no link");
+    }
+    // It asks whether its address is another host's, a few times in two seconds.
+    while devices[0].drain(Duration::ZERO) != Drained::Everything {
+        devices.iter().for_each(|device| _ = device.progress());
+        assert!(Instant::now() < deadline, "it always owes something");
+    }
+}
+
 #[test]
 fn nobody_is_waited_for_where_there_is_no_link() {
     let path = std::env::temp_dir().join(format!("srnic-leaving-{}", std::process::id()));

@@ -67,6 +67,8 @@ pub struct Sender {
     next: u16,
     /// That up to which the peer has been told.
     told: u16,
+    /// `told` has passed 0 again: more packets were committed than it says.
+    went_round: bool,
     /// Slots from `next` on that are known to be free.
     free: u16,
     /// Region of the buffer lent last.
@@ -85,6 +87,7 @@ impl Sender {
             expected_len: 0,
             next: 0,
             told: 0,
+            went_round: false,
             free: 0,
             region: 0,
             wake,
@@ -170,6 +173,7 @@ impl Sender {
         let count = self.next.wrapping_sub(self.told);
         if count > 0 {
             self.counts.ours().store(self.next, Ordering::Release);
+            self.went_round |= self.next < self.told;
             self.told = self.next;
             if !self.counts.ring.is_polled() {
                 self.wake();
@@ -182,8 +186,10 @@ impl Sender {
     #[must_use]
     pub fn waiting(&self) -> u16 {
         let size = self.counts.ring.size();
+        // Slots for which a client has given no buffers yet hold no packets.
+        let most = if self.went_round || self.next < self.told { size } else { self.next };
         // A peer that counts nonsense has nothing of ours that it could still take.
-        self.counts.left(self.next, self.all()).map_or(0, |free| size - free)
+        self.counts.left(self.next, self.all()).map_or(0, |free| (size - free).min(most))
     }
 
     #[cold]

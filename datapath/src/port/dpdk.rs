@@ -21,6 +21,7 @@ pub use dpdk_sys::{
 
 use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST};
 use crate::prefetch;
+use crate::time::Time;
 
 /// Buffers of a port: both rings of a NIC and the caches of a few threads full at once, and as many again.
 const BUFFERS: u32 = 4096;
@@ -35,6 +36,9 @@ const BURST_BYTES: usize = 16 * 1024;
 const TX_STASH: usize = 8;
 /// Bytes of the next frame that are fetched ahead at most: what is behind them the processor expects by itself.
 const EXPECTED: usize = 256;
+/// How long a frame that the driver has taken lies in its ring at most, in nanoseconds: a NIC needs microseconds, a peer that shares
+/// the ring may not run at once.
+const IN_RING_NS: u64 = 20_000_000;
 /// Empty receive bursts between two looks at a link that is up.
 const LINK_CHECK: u32 = 256;
 
@@ -59,6 +63,12 @@ pub struct DpdkPort<D = Whole> {
     queued_bytes: usize,
     caps: PortCaps,
     stats: PortStats,
+    /// As the engine said last.
+    now: Time,
+    /// Frames that the driver had taken by `sent_at`.
+    sent: u64,
+    /// When there were more of them than the time before.
+    sent_at: Time,
     /// Empty receive bursts since the last look at the link.
     idle: u32,
     /// As last seen.
@@ -125,6 +135,9 @@ impl<D: Driver> DpdkPort<D> {
             queued_bytes: 0,
             caps,
             stats: PortStats::default(),
+            now: Time::ZERO,
+            sent: 0,
+            sent_at: Time::ZERO,
             idle: 0,
             link_up: false,
             driver,
@@ -285,7 +298,18 @@ impl<D: Driver> Port for DpdkPort<D> {
 
     /// What the driver has taken may lie in a ring: of descriptors of a NIC, which reads them soon, or in memory that a peer shares.
     fn tx_waiting(&self) -> Option<usize> {
-        (!self.queue.is_empty()).then(|| self.queue.len())
+        let sent = self.stats.tx_frames;
+        let all_left = sent == 0 || sent == self.sent && self.now >= self.sent_at.after(IN_RING_NS);
+        (all_left || !self.queue.is_empty()).then(|| self.queue.len())
+    }
+
+    #[inline]
+    fn set_now(&mut self, now: Time) {
+        self.now = now;
+        if self.sent != self.stats.tx_frames {
+            self.sent = self.stats.tx_frames;
+            self.sent_at = now;
+        }
     }
 
     /// Our own counters, and those of the driver for what we do not see. A driver that cannot say counts nothing.

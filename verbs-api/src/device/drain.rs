@@ -11,9 +11,6 @@ use std::sync::PoisonError;
 use std::thread;
 use std::time::Instant;
 
-/// How long a port whose driver does not tell what has left is given for it.
-const GRACE: Duration = Duration::from_millis(20);
-
 /// How a [`Device::drain`] ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -99,7 +96,7 @@ fn drain(
     let mut idle = Idle::new(Time::ZERO);
     loop {
         let turn = turn();
-        let Some(owed) = owed(shared, service, start) else { return Drained::LinkDown };
+        let Some(owed) = owed(shared, service) else { return Drained::LinkDown };
         if owed.is_nothing() {
             return Drained::Everything;
         }
@@ -120,17 +117,15 @@ fn drain(
     }
 }
 
-/// What is owed now; `None` if there is no link. `since` is when it was asked first.
-fn owed(shared: &Shared, service: Option<&Service>, since: Instant) -> Option<Owed> {
+/// What is owed now; `None` if there is no link.
+fn owed(shared: &Shared, service: Option<&Service>) -> Option<Owed> {
     let connections = service.map_or(0, |service| service.owes(shared));
     // Acknowledgements that are owed go out with it.
     let mut nic = shared.call();
     if !nic.link_up() {
         return None;
     }
-    let frames = match nic.tx_waiting() {
-        Some(frames) => frames,
-        None => usize::from(since.elapsed() < GRACE),
-    };
+    // One may be there if the driver does not tell.
+    let frames = nic.tx_waiting().unwrap_or(1);
     Some(Owed { connections, engine: nic.owes(), frames })
 }

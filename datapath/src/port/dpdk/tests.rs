@@ -141,6 +141,27 @@ fn a_port_in_a_box_has_its_own_limit() {
     assert_eq!(boxed.rx_limit(), 4);
 }
 
+/// A driver does not tell what has left its ring. Who never sent has nothing there, and after a while nobody has.
+#[test]
+fn what_was_sent_may_wait_for_a_while() {
+    let mut pair = Pair::of_drivers();
+    let client = &mut pair.client;
+    assert_eq!(client.tx_waiting(), Some(0), "it has sent nothing");
+    for round in 0..2 {
+        let now = |ns: u64| Time(round * 1_000_000_000 + ns);
+        assert!(queue(client, 100));
+        assert_eq!(client.tx_waiting(), Some(1));
+        client.tx_flush();
+        assert_eq!(client.tx_waiting(), None, "the clock has stood still since");
+        client.set_now(now(500_000_000));
+        assert_eq!(client.tx_waiting(), None, "it may have been sent just before");
+        client.set_now(now(500_000_000).after(IN_RING_NS - 1));
+        assert_eq!(client.tx_waiting(), None);
+        client.set_now(now(500_000_000).after(IN_RING_NS));
+        assert_eq!(client.tx_waiting(), Some(0));
+    }
+}
+
 #[test]
 fn a_port_without_link_drops_and_counts() {
     let mut pair = Pair::of_drivers();
@@ -245,4 +266,24 @@ fn either_end_may_lend_its_buffers() {
         lending.rx_burst();
         !lending.link_up()
     });
+}
+
+/// The driver's client gives its buffers when it first receives.
+#[test]
+fn nothing_waits_where_the_client_has_given_no_buffers_yet() {
+    let dir = Scratch::new();
+    let mut server = lending(dir.path(), memif::Role::Server);
+    let mut client = open(dir.path(), MemifRole::Client);
+    within("a link", || {
+        client.tend_link();
+        server.rx_burst();
+        server.link_up()
+    });
+    assert!(!queue(&mut server, 100), "there are no buffers");
+    assert_eq!(server.tx_waiting(), Some(0));
+    connect(&mut server, &mut client);
+    client.rx_burst();
+    assert!(queue(&mut server, 100));
+    server.tx_flush();
+    assert_eq!(server.tx_waiting(), Some(1));
 }
