@@ -343,7 +343,7 @@ impl Manager {
             matches!(connection.state, State::DreqSent { .. })
                 || connection.owed_until.is_some_and(|until| until > now)
         };
-        self.table.ids(owes).len()
+        self.table.count(owes)
     }
 
     /// The oldest event that was not polled yet.

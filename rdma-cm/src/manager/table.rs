@@ -37,6 +37,11 @@ impl Table {
         self.connections.iter().filter(|(_, connection)| is(connection)).map(|(id, _)| *id).collect()
     }
 
+    /// How many are as is asked for. Looks at all.
+    pub fn count(&self, is: impl Fn(&Connection) -> bool) -> usize {
+        self.connections.values().filter(|connection| is(connection)).count()
+    }
+
     /// A new connection, without a deadline.
     pub fn insert(&mut self, id: CommId, connection: Connection) {
         if connection.listener.is_some() {

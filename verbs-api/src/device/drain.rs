@@ -2,14 +2,18 @@
 
 use super::{Device, Inner};
 use crate::cm::Service;
-use crate::driver::{Idle, Rest};
+use crate::driver::Resting;
 use crate::shared::Shared;
 use core::time::Duration;
 use datapath::engine::Turn;
-use datapath::time::Time;
 use std::sync::PoisonError;
 use std::thread;
 use std::time::Instant;
+
+/// Between two looks at an engine that a thread drives, at least. A look keeps the engine from its work.
+const LOOK_AGAIN: Duration = Duration::from_micros(100);
+/// The rest after a look is as many times as long as the look took: with many queue pairs that is long.
+const LOOK_SHARE: u32 = 10;
 
 /// How a [`Device::drain`] ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,7 +73,8 @@ impl Device {
     /// ```
     pub fn drain(&self, limit: Duration) -> Drained {
         let service = self.inner.connections.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        drain(&self.inner.shared, service.as_deref(), limit, || self.progress())
+        let has_thread = self.inner.thread.is_some();
+        drain(&self.inner.shared, service.as_deref(), limit, || (!has_thread).then(|| self.progress()))
     }
 }
 
@@ -80,39 +85,35 @@ impl Drop for Inner {
         if !died && !thread::panicking() {
             let service = self.connections.get_mut().unwrap_or_else(PoisonError::into_inner).take();
             let shared = &self.shared;
-            drain(shared, service.as_deref(), Device::DRAIN_LIMIT, || shared.try_turn());
+            drain(shared, service.as_deref(), Device::DRAIN_LIMIT, || Some(shared.try_turn()));
         }
         crate::trace::closed(self.ip);
     }
 }
 
+/// Waits until nothing is owed. `turn` makes one turn; `None`: the engine's thread does.
 fn drain(
     shared: &Shared,
     service: Option<&Service>,
     limit: Duration,
-    mut turn: impl FnMut() -> Turn,
+    mut turn: impl FnMut() -> Option<Turn>,
 ) -> Drained {
     let start = Instant::now();
-    let mut idle = Idle::new(Time::ZERO);
+    let mut resting = Resting::new();
     loop {
         let turn = turn();
+        let looked = Instant::now();
         let Some(owed) = owed(shared, service) else { return Drained::LinkDown };
         if owed.is_nothing() {
             return Drained::Everything;
         }
-        let elapsed = start.elapsed();
-        let left = limit.saturating_sub(elapsed);
+        let left = limit.saturating_sub(start.elapsed());
         if left.is_zero() {
             return Drained::Late(owed);
         }
-        let now = Time(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
-        if turn.received + turn.sent > 0 {
-            idle.busy(now);
-        }
-        match idle.rest(now, None) {
-            Rest::Spin => core::hint::spin_loop(),
-            Rest::Yield => thread::yield_now(),
-            Rest::Sleep(time) => thread::sleep(time.min(left)),
+        match turn {
+            Some(turn) => resting.looked(turn.received + turn.sent > 0, left),
+            None => thread::sleep(LOOK_AGAIN.max(looked.elapsed() * LOOK_SHARE).min(left)),
         }
     }
 }
