@@ -90,7 +90,11 @@ impl Service {
     pub fn start(device: &Device) -> Result<Arc<Self>, Error> {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(Error::Random)?;
-        let config = Config::new(device.ip(), device.query().node_guid, seed);
+        let config = Config {
+            // A drain may not end before an end has lingered.
+            linger: Device::DRAIN_LIMIT,
+            ..Config::new(device.ip(), device.query().node_guid, seed)
+        };
         let state = State {
             manager: Manager::new(config),
             gsi: Gsi::new(device.shared(), device.ip())?,

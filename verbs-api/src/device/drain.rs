@@ -49,13 +49,14 @@ impl Owed {
 }
 
 impl Device {
-    /// How long the last object of a device takes at most to go, if others wait for what it sends: see [`Device::drain`].
+    /// How long the last object of a device takes at most to go, if others wait for what it sends: see [`Device::drain`]. An end of a
+    /// connection by address answers who asks again for so long after its last answer.
     pub const DRAIN_LIMIT: Duration = Duration::from_millis(250);
 
     /// Waits, `limit` at most, until a process that ends would leave nobody behind who waits for it: what was posted and may be sent
     /// is sent, acknowledgements are, the responses to READs and atomics have arrived, and the peer has taken all frames
     /// out of memory that both share. If connections by address have ended, their peers know; until then each repeated disconnect
-    /// is answered. A peer that does not say that it knows (one that is not SRNIC) is waited for 250 ms.
+    /// is answered. A peer that does not say that it knows (one that is not SRNIC) is waited for [`Device::DRAIN_LIMIT`].
     ///
     /// The last object of a device to go does so, too, with [`Device::DRAIN_LIMIT`]: mostly this takes a round trip, and no time
     /// if nothing is owed or the link is down. Call it before [`std::process::exit`], which drops nothing, or for another limit.
