@@ -278,6 +278,12 @@ impl QueuePair {
         Ok(self.link.as_ref().is_none_or(|link| link.disconnect(limit)))
     }
 
+    /// Whether it was disconnected or has failed.
+    #[cfg(feature = "async")]
+    pub(crate) fn is_in_err(&self) -> bool {
+        self.owned.query().state == QpState::Err
+    }
+
     /// What tells when a connection that was made by address is over.
     #[cfg(feature = "async")]
     pub(crate) fn link_end(&self) -> Option<LinkEnd> {

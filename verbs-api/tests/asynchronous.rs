@@ -541,6 +541,40 @@ fn a_failure_is_no_orderly_end() {
     });
 }
 
+/// What is known of the end counts as of when it came, not as of when a task gets to look.
+#[test]
+fn a_failure_stays_one_when_a_disconnect_follows() {
+    let ends = ends("async-failure-first", "", 4);
+    let [one, two] = &ends;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    // Nobody drives the completions: this looks at them when it says so.
+    runtime.block_on(async {
+        let [ours, its] = timeout(LIMIT, meet(&ends)).await.expect("in time");
+        let waits = its.recv(two.pool.take().expect("free"));
+        let mut buffer = one.pool.take().expect("free");
+        buffer.set(&[0; 8]).expect("it fits");
+        let mut refused = pin!(ours.write(buffer, two.memory.remote().at(1 << 20)));
+        let began = Instant::now();
+        let refused = loop {
+            one.completions.process().expect("a channel");
+            if let Poll::Ready(refused) = poll_once(refused.as_mut()) {
+                break refused.expect("posted");
+            }
+            assert!(began.elapsed() < LIMIT, "it is refused");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        };
+        assert_eq!(refused.completion.status, WcStatus::RemAccessErr);
+        let late = ours.recv(refused.buffer);
+        timeout(LIMIT, ours.disconnect()).await.expect("in time").expect("it is in ERR already");
+        timeout(LIMIT, its.disconnected()).await.expect("its peer has disconnected");
+        for (end, wait) in [(one, late), (two, waits)] {
+            end.completions.process().expect("a channel");
+            let Poll::Ready(end) = poll_once(wait) else { panic!("it was flushed") };
+            assert_eq!(end.expect("a failure is no orderly end").completion.status, WcStatus::WrFlushErr);
+        }
+    });
+}
+
 #[test]
 fn atomics_are_awaited() {
     let ends = ends("async-atomics", "", 2);

@@ -81,15 +81,16 @@ enum End {
 
 /// What is known of the end of a queue pair's connection.
 struct Connection {
-    /// Of one that was made by address.
+    /// Tells how the peer ended it; `None` if it was connected by endpoints.
     end: Option<LinkEnd>,
-    /// This end has begun to disconnect.
+    /// This end has begun to disconnect, and the queue pair had not failed.
     ending: bool,
 }
 
 impl Connection {
-    fn is_over(&self) -> bool {
-        self.ending || self.end.as_ref().is_some_and(LinkEnd::is_over)
+    /// Whether it was ended in order: a disconnect, and no failure, took its queue pair to ERR.
+    fn is_ended(&self) -> bool {
+        self.ending || self.end.as_ref().is_some_and(LinkEnd::was_ended_by_peer)
     }
 }
 
@@ -145,7 +146,7 @@ impl Completions {
         here
     }
 
-    /// This end begins to disconnect a queue pair.
+    /// This end begins to disconnect a queue pair that has not failed.
     pub(super) fn begin_end(&self, qpn: u32) {
         if let Some(connection) = lock(&self.inner.state).connections.get_mut(&qpn) {
             connection.ending = true;
@@ -288,7 +289,7 @@ impl State {
         }
         // Whoever ends a connection marks it before the queue pair goes to ERR, or keeps who asks waiting until it has.
         let flushed = completion.status == WcStatus::WrFlushErr;
-        let ended = flushed && self.connections.get(&op.qpn).is_some_and(Connection::is_over);
+        let ended = flushed && self.connections.get(&op.qpn).is_some_and(Connection::is_ended);
         op.end = if ended { End::Disconnected } else { End::Completed(completion) };
         woken.extend(op.waker.take());
     }

@@ -99,7 +99,10 @@ impl AsyncQueuePair {
     /// # Errors
     /// [`Error::Connect`] if the engine refuses.
     pub async fn disconnect(&self) -> Result<(), Error> {
-        self.completions.begin_end(self.qpn);
+        // What a failure has flushed stays a failure.
+        if !lock(&self.pair).as_ref().is_none_or(QueuePair::is_in_err) {
+            self.completions.begin_end(self.qpn);
+        }
         let end = {
             let mut pair = lock(&self.pair);
             pair.as_mut().map_or(Ok(()), QueuePair::abort)?;

@@ -74,8 +74,9 @@ pub(crate) struct LinkEnd {
 
 #[cfg(feature = "async")]
 impl LinkEnd {
-    pub fn is_over(&self) -> bool {
-        self.service.look(|state| state.is_over(self.id))
+    /// Whether the peer has ended it, and that is what took its queue pair to ERR.
+    pub fn was_ended_by_peer(&self) -> bool {
+        self.service.look(|state| state.was_ended_by_peer(self.id))
     }
 
     /// Tells the peer that it is over. Wakes tasks.

@@ -56,6 +56,8 @@ struct Held {
     phase: Phase,
     /// Its queue pair, which goes to ERR at the end.
     qpn: Option<u32>,
+    /// The queue pair was in ERR when the end came: a failure was first, or this end has ended it.
+    was_in_err: bool,
     /// Tasks that wait for what happens next, of which any may be cancelled by now.
     wakers: Vec<Waker>,
 }
@@ -269,8 +271,10 @@ impl State {
             && let Some(qpn) = held.qpn
         {
             let attr = QpAttr { state: QpState::Err, ..QpAttr::default() };
-            // It may be there by itself.
-            let result = shared.call().modify_qp(qpn, &attr, QpAttrMask::STATE);
+            let mut nic = shared.call();
+            held.was_in_err = nic.query_qp(qpn).is_some_and(|before| before.state == QpState::Err);
+            let result = nic.modify_qp(qpn, &attr, QpAttrMask::STATE);
+            drop(nic);
             trace::modified(qpn, &attr, QpAttrMask::STATE, &result);
         }
         held.phase = phase;
@@ -280,7 +284,7 @@ impl State {
 
     /// A program begins to hold a connection.
     pub fn hold(&mut self, id: CommId, qpn: Option<u32>) {
-        self.held.insert(id, Held { phase: Phase::Begun, qpn, wakers: Vec::new() });
+        self.held.insert(id, Held { phase: Phase::Begun, qpn, was_in_err: false, wakers: Vec::new() });
     }
 
     /// How far it is.
@@ -291,6 +295,12 @@ impl State {
     /// Whether it was there and is no more, or will never be; also if no program holds it.
     pub fn is_over(&mut self, id: CommId) -> bool {
         matches!(self.phase(id), None | Some(Phase::Disconnected | Phase::Failed(_)))
+    }
+
+    /// Whether the peer has ended it, and that is what took its queue pair to ERR.
+    #[cfg(feature = "async")]
+    pub fn was_ended_by_peer(&mut self, id: CommId) -> bool {
+        self.is_over(id) && self.held.get(&id).is_some_and(|held| !held.was_in_err)
     }
 
     /// Its program learns of the next thing that happens to it.
