@@ -157,7 +157,8 @@ pub(crate) fn fits(hello: &Hello, ours: Told, ring_size_log2: u8) -> Result<(), 
     if hello.max_ring_size_log2 < ring_size_log2 {
         return Err(Refusal::Mismatch("the server's rings are shorter than the client's; use smaller ones"));
     }
-    if hello.max_to_client.min(hello.max_to_server) + 1 < ours.queues.into() {
+    let last_ring = hello.max_to_client.min(hello.max_to_server);
+    if u32::from(last_ring) + 1 < u32::from(ours.queues) {
         return Err(Refusal::Mismatch("the server has fewer queues: both ends need as many engines="));
     }
     Ok(())

@@ -1,10 +1,11 @@
 //! Peers that break the protocol, one way after the other: each is turned away, and the next is welcome.
 
-use crate::client::Client;
+use crate::client::{Client, fits};
 use crate::endpoint::{Config, Endpoint, Role, Shape};
 use crate::error::{Error, Refusal};
 use crate::link::{Connection, Link};
 use crate::message::{AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
+use crate::name::Told;
 use crate::region::Region;
 use crate::ring::{self, Desc, Ring};
 use crate::socket;
@@ -252,6 +253,25 @@ fn a_client_hears_why_a_server_hung_up_at_once() {
     client.tend(Instant::now());
     let refused = client.refused().expect("it is over");
     assert!(matches!(&*refused, Refusal::Disconnected(why) if why == "busy"), "{refused}");
+}
+
+/// The numbers of rings are 16 bits, and the peer says them.
+#[test]
+fn a_client_takes_a_server_with_as_many_queues_as_there_can_be() {
+    let hello = |max_ring| crate::message::Hello {
+        name: Text::new("x"),
+        min_version: VERSION,
+        max_version: VERSION,
+        max_region: 0,
+        max_to_client: max_ring,
+        max_to_server: max_ring,
+        max_ring_size_log2: 14,
+    };
+    let ours = Told { max_frame: 256, queues: 2 };
+    for max_ring in [1, u16::MAX] {
+        fits(&hello(max_ring), ours, 10).expect("it has two queues at least");
+    }
+    fits(&hello(0), ours, 10).expect_err("it has one");
 }
 
 /// A server, its client's end of the connection, and what the client mapped.
