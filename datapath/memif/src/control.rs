@@ -79,6 +79,9 @@ impl Control {
     /// Why a queue of this end has no link. What is wrong stays said while the next attempt is under way.
     pub(crate) fn no_link(&self) -> NoLink {
         let path = self.path.clone();
+        if self.current().is_some() {
+            return NoLink::NotTended { path };
+        }
         if let Some(error) = &self.missing {
             return no_server(path, error);
         }

@@ -113,6 +113,12 @@ pub enum NoLink {
         /// Where it looks.
         path: PathBuf,
     },
+    /// A queue of a pair that is linked, which has not been looked after since ([`Endpoint::tend`](crate::Endpoint::tend)).
+    #[error("the pair at {path} is linked, and this queue has not looked since: drive its device")]
+    NotTended {
+        /// The socket.
+        path: PathBuf,
+    },
     /// The ends do not go together, or one of them broke the protocol. A client tries again, and a server waits for the next one.
     #[error("the last attempt at {path} was turned away: {}", why.reason())]
     TurnedAway {

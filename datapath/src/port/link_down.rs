@@ -31,7 +31,7 @@ impl From<::memif::NoLink> for LinkDown {
         let text = why.to_string();
         match why {
             NoLink::NoClient { .. } | NoLink::NoServer { .. } => Self::NoPeer(text),
-            NoLink::NoAnswer { .. } => Self::NoAnswer(text),
+            NoLink::NoAnswer { .. } | NoLink::NotTended { .. } => Self::NoAnswer(text),
             NoLink::Left { .. } => Self::Left(text),
             // Also what is new.
             _ => Self::TurnedAway(text),

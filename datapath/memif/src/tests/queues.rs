@@ -172,6 +172,26 @@ fn a_number_of_queues_that_cannot_be_is_an_error() {
 }
 
 /// Each queue has a thread of its own, and none waits for another.
+/// What keeps a further queue from its link is not that nobody came.
+#[test]
+fn a_queue_that_is_not_driven_says_so() {
+    let path = fresh_path();
+    let [mut server, mut client] = [Role::Server, Role::Client].map(|role| open(&path, role, 2));
+    until("links", || {
+        server[0].tend(Instant::now());
+        client[0].tend(Instant::now());
+        server[0].linked().is_some() && client[0].linked().is_some()
+    });
+    let words =
+        format!("the pair at {} is linked, and this queue has not looked since: drive its device", path.display());
+    for ends in [&mut server, &mut client] {
+        let said = |end: &Endpoint| end.no_link().map(|why| why.to_string());
+        assert_eq!([said(&ends[0]), said(&ends[1])], [None, Some(words.clone())]);
+        ends[1].tend(Instant::now());
+        assert_eq!(said(&ends[1]), None);
+    }
+}
+
 #[test]
 fn threads_share_a_connection() {
     let path = fresh_path();
