@@ -101,6 +101,7 @@ mod sim;
 mod spec;
 mod stat;
 mod trace;
+mod wakers;
 mod work_request;
 
 pub use address::{AddressHandle, Grh};

@@ -4,6 +4,8 @@ use crate::attention::Attention;
 use crate::clock::Clock;
 use crate::favour::{self, Favouring};
 use crate::nic::Nic;
+#[cfg(feature = "async")]
+use crate::wakers::{Place, Wakers};
 use core::ops::{Deref, DerefMut};
 #[cfg(feature = "async")]
 use core::task::Waker;
@@ -14,7 +16,7 @@ use datapath::time::Time;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 #[cfg(feature = "async")]
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::yield_now;
 
 /// The lock, held. Who drives the engine alone takes it and lets go of it with plain stores.
@@ -51,9 +53,9 @@ pub(crate) struct Shared {
     /// When the attendant is to be called.
     attention: Arc<Attention>,
     attendant: OnceLock<Arc<dyn Attendant>>,
-    /// Tasks that wait for the link, of which any may be cancelled by now. This lock comes before that of the engine.
+    /// Tasks that wait for the link. This lock comes before that of the engine.
     #[cfg(feature = "async")]
-    awaiting_link: Mutex<Vec<Waker>>,
+    awaiting_link: Mutex<Wakers>,
 }
 
 impl Shared {
@@ -96,24 +98,38 @@ impl Shared {
         self.wake_if_up();
     }
 
-    /// Whether the link is up; else the task of `waker` is woken when it is.
     #[cfg(feature = "async")]
-    pub fn wake_when_up(&self, waker: &Waker) -> bool {
-        let mut awaiting = self.awaiting_link.lock().unwrap_or_else(PoisonError::into_inner);
+    fn awaiting_link(&self) -> MutexGuard<'_, Wakers> {
+        self.awaiting_link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the link is up; else the future of this place is woken when it is.
+    #[cfg(feature = "async")]
+    pub fn wake_when_up(&self, place: &mut Place, waker: &Waker) -> bool {
+        let mut awaiting = self.awaiting_link();
         let mut nic = self.call();
         if nic.link_up() {
             return true;
         }
-        if !awaiting.iter().any(|other| other.will_wake(waker)) {
-            awaiting.push(waker.clone());
-        }
+        let before = awaiting.insert(place, waker);
         nic.want_when_up(&self.attention);
+        drop(nic);
+        // Its task may take either lock.
+        drop(awaiting);
+        drop(before);
         false
+    }
+
+    /// A future that waited for the link is gone.
+    #[cfg(feature = "async")]
+    pub fn forget_link_waiter(&self, place: Place) {
+        let waker = self.awaiting_link().remove(place);
+        drop(waker);
     }
 
     #[cfg(feature = "async")]
     fn wake_if_up(&self) {
-        let mut awaiting = self.awaiting_link.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut awaiting = self.awaiting_link();
         if awaiting.is_empty() {
             return;
         }
@@ -123,7 +139,7 @@ impl Shared {
             return;
         }
         drop(nic);
-        let wakers = core::mem::take(&mut *awaiting);
+        let wakers = awaiting.take();
         // Their tasks may take either lock.
         drop(awaiting);
         wakers.into_iter().for_each(Waker::wake);

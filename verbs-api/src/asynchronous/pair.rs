@@ -9,7 +9,6 @@ use super::receives::Receives;
 use crate::error::Error;
 use crate::queue_pair::QueuePair;
 use crate::work_request::{RemoteAddr, SendRequest};
-use core::task::{Context, Poll};
 #[cfg(doc)]
 use datapath::memory::Access;
 use datapath::queue::{RecvRequest, SendData, Sge};
@@ -110,7 +109,7 @@ impl AsyncQueuePair {
         };
         if let Some(end) = end {
             end.begin_disconnect();
-            core::future::poll_fn(|context| end.poll_answered(context)).await;
+            end.answered().await;
         }
         Ok(())
     }
@@ -119,8 +118,10 @@ impl AsyncQueuePair {
     /// would say it. Of a queue pair that was connected by endpoints this is never ready.
     pub async fn disconnected(&self) {
         let end = lock(&self.pair).as_ref().and_then(QueuePair::link_end);
-        let over = |context: &mut Context<'_>| end.as_ref().map_or(Poll::Pending, |end| end.poll(context));
-        core::future::poll_fn(over).await;
+        match end {
+            Some(end) => end.over().await,
+            None => core::future::pending().await,
+        }
     }
 
     /// Whether a connection that was made by address is over: either end has disconnected.

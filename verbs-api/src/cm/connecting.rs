@@ -5,6 +5,8 @@ use super::link::Link;
 use super::service::{Phase, State};
 use crate::error::Error;
 use crate::queue_pair::{PreparedQueuePair, QueuePair};
+#[cfg(feature = "async")]
+use crate::wakers::Place;
 use core::time::Duration;
 #[cfg(feature = "async")]
 use core::{
@@ -25,6 +27,8 @@ pub struct Connecting {
     // Goes first: what happens to the connection concerns no queue pair of a number that another may have by then.
     link: Option<Link>,
     end: End,
+    #[cfg(feature = "async")]
+    place: Place,
 }
 
 enum End {
@@ -46,11 +50,20 @@ enum Step {
 
 impl Connecting {
     pub(super) const fn active(pair: PreparedQueuePair, link: Link) -> Self {
-        Self { end: End::Active(pair), link: Some(link) }
+        Self::new(End::Active(pair), link)
     }
 
     pub(super) const fn passive(pair: QueuePair, link: Link) -> Self {
-        Self { end: End::Passive(pair), link: Some(link) }
+        Self::new(End::Passive(pair), link)
+    }
+
+    const fn new(end: End, link: Link) -> Self {
+        Self {
+            link: Some(link),
+            end,
+            #[cfg(feature = "async")]
+            place: Place::new(),
+        }
     }
 
     /// The connected queue pair, once it is there; never waits. Runs a turn of the engine.
@@ -135,18 +148,17 @@ impl Future for Connecting {
     type Output = Result<QueuePair, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(link) = &self.link else {
+        let Self { link, place, .. } = &mut *self;
+        let Some(link) = link else {
             return Poll::Ready(Err(ConnectionError::Withdrawn.into()));
         };
         if let Err(error) = link.device.needs_thread() {
             return Poll::Ready(Err(error));
         }
-        let step = link.service.look(|state| {
-            let step = step(state, link);
-            if step.is_none() {
-                state.wake_for(link.id, context.waker());
-            }
-            step
+        // The waker before goes without the lock.
+        let (step, _before) = link.service.look(|state| match step(state, link) {
+            None => (None, state.wake_for(link.id, place, context.waker())),
+            step => (step, None),
         });
         step.map_or(Poll::Pending, |step| Poll::Ready(self.advance(step)))
     }

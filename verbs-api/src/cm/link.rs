@@ -1,12 +1,19 @@
 //! What a queue pair knows of the connection manager that connected it.
 
 use super::service::Service;
+#[cfg(feature = "async")]
+use super::service::State;
 use crate::device::Device;
+#[cfg(feature = "async")]
+use crate::wakers::Place;
 use core::net::SocketAddr;
 use core::task::Waker;
-#[cfg(feature = "async")]
-use core::task::{Context, Poll};
 use core::time::Duration;
+#[cfg(feature = "async")]
+use core::{
+    pin::Pin,
+    task::{Context, Poll},
+};
 use rdma_cm::CommId;
 use std::sync::Arc;
 use std::time::Instant;
@@ -85,25 +92,46 @@ impl LinkEnd {
     }
 
     /// Ready when the peer has answered that it is over, or cannot be heard because the link is down.
-    pub fn poll_answered(&self, context: &Context<'_>) -> Poll<()> {
-        self.service.look(|state| {
-            if state.is_over(self.id) || !self.device.link_up() {
-                return Poll::Ready(());
-            }
-            state.wake_for_end(self.id, context.waker());
-            Poll::Pending
-        })
+    pub fn answered(self) -> Over {
+        Over { end: self, needs_link: true, place: Place::new() }
     }
 
     /// Ready when it is over.
-    pub fn poll(&self, context: &Context<'_>) -> Poll<()> {
-        self.service.look(|state| {
-            if state.is_over(self.id) {
-                return Poll::Ready(());
+    pub fn over(self) -> Over {
+        Over { end: self, needs_link: false, place: Place::new() }
+    }
+}
+
+/// A connection ends.
+#[cfg(feature = "async")]
+pub(crate) struct Over {
+    end: LinkEnd,
+    /// A link that is down ends the wait as well.
+    needs_link: bool,
+    place: Place,
+}
+
+#[cfg(feature = "async")]
+impl Future for Over {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let Self { end: LinkEnd { device, service, id }, needs_link, place } = &mut *self;
+        let before = service.look(|state| {
+            if state.is_over(*id) || *needs_link && !device.link_up() {
+                return Err(());
             }
-            state.wake_for(self.id, context.waker());
-            Poll::Pending
-        })
+            let wake = if *needs_link { State::wake_for_end } else { State::wake_for };
+            Ok(wake(state, *id, place, context.waker()))
+        });
+        before.map_or(Poll::Ready(()), |_| Poll::Pending)
+    }
+}
+
+#[cfg(feature = "async")]
+impl Drop for Over {
+    fn drop(&mut self) {
+        drop(self.end.service.look(|state| state.forget(self.end.id, self.place)));
     }
 }
 

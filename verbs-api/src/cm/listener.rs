@@ -8,8 +8,15 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::queue_pair::PreparedQueuePair;
 use crate::trace;
+#[cfg(feature = "async")]
+use crate::wakers::Place;
 use core::net::SocketAddr;
 use core::time::Duration;
+#[cfg(feature = "async")]
+use core::{
+    pin::Pin,
+    task::{Context, Poll},
+};
 use rdma_cm::{CmError, CommId, Dialect};
 use std::sync::Arc;
 use std::time::Instant;
@@ -90,16 +97,7 @@ impl Listener {
     #[cfg(feature = "async")]
     pub async fn request(&self) -> Result<ConnectionRequest, Error> {
         self.device.needs_thread()?;
-        let request = core::future::poll_fn(|context| {
-            self.service.look(|state| {
-                let request = self.take(state);
-                if request.is_none() {
-                    state.wake_for_request(self.port, context.waker());
-                }
-                request.map_or(core::task::Poll::Pending, core::task::Poll::Ready)
-            })
-        });
-        Ok(request.await)
+        Ok(NextRequest { listener: self, place: Place::new() }.await)
     }
 
     fn take(&self, state: &mut State) -> Option<ConnectionRequest> {
@@ -123,6 +121,36 @@ impl Drop for Listener {
     fn drop(&mut self) {
         drop(self.service.call(&self.device, |state, now| state.close_port(now, self.port)));
         self.device.progress();
+    }
+}
+
+/// The next request of a listener comes.
+#[cfg(feature = "async")]
+struct NextRequest<'a> {
+    listener: &'a Listener,
+    place: Place,
+}
+
+#[cfg(feature = "async")]
+impl Future for NextRequest<'_> {
+    type Output = ConnectionRequest;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { listener, place } = &mut *self;
+        // The waker before goes without the lock.
+        let (request, _before) = listener.service.look(|state| match listener.take(state) {
+            None => (None, state.wake_for_request(listener.port, place, context.waker())),
+            request => (request, None),
+        });
+        request.map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+#[cfg(feature = "async")]
+impl Drop for NextRequest<'_> {
+    fn drop(&mut self) {
+        let Listener { service, port, .. } = self.listener;
+        drop(service.look(|state| state.forget_request(*port, self.place)));
     }
 }
 

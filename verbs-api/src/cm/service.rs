@@ -10,6 +10,9 @@ use crate::driver::{Driver, Resting};
 use crate::error::Error;
 use crate::shared::{Attendant, Shared};
 use crate::trace;
+#[cfg(feature = "async")]
+use crate::wakers::Place;
+use crate::wakers::Wakers;
 use core::net::IpAddr;
 use core::task::Waker;
 use core::time::Duration;
@@ -58,16 +61,16 @@ struct Held {
     qpn: Option<u32>,
     /// The queue pair was in ERR when the end came: a failure was first, or this end has ended it.
     was_in_err: bool,
-    /// Tasks that wait for what happens next, of which any may be cancelled by now.
-    wakers: Vec<Waker>,
+    /// Tasks that wait for what happens next.
+    wakers: Wakers,
 }
 
 /// A port's requests that the program has not taken yet.
 #[derive(Default)]
 struct Port {
     requests: VecDeque<CommId>,
-    /// Tasks that wait for one, of which any may be cancelled by now.
-    wakers: Vec<Waker>,
+    /// Tasks that wait for one.
+    wakers: Wakers,
 }
 
 /// What the lock protects.
@@ -230,7 +233,7 @@ impl State {
         }
         if !self.leaving.is_empty() && !shared.call().link_up() {
             for id in core::mem::take(&mut self.leaving) {
-                let wakers = self.held.get_mut(&id).map(|held| core::mem::take(&mut held.wakers));
+                let wakers = self.held.get_mut(&id).map(|held| held.wakers.take());
                 told.get_or_insert_with(Vec::new).extend(wakers.into_iter().flatten());
             }
         }
@@ -254,7 +257,7 @@ impl State {
                     return Vec::new();
                 };
                 port.requests.push_back(id);
-                return core::mem::take(&mut port.wakers);
+                return port.wakers.take();
             }
             Event::Replied { id, agreed, private_data } => {
                 (id, Phase::Replied(agreed, super::error::without_padding(&private_data[..])))
@@ -279,12 +282,12 @@ impl State {
         }
         held.phase = phase;
         self.leaving.remove(&id);
-        core::mem::take(&mut held.wakers)
+        held.wakers.take()
     }
 
     /// A program begins to hold a connection.
     pub fn hold(&mut self, id: CommId, qpn: Option<u32>) {
-        self.held.insert(id, Held { phase: Phase::Begun, qpn, was_in_err: false, wakers: Vec::new() });
+        self.held.insert(id, Held { phase: Phase::Begun, qpn, was_in_err: false, wakers: Wakers::default() });
     }
 
     /// How far it is.
@@ -303,19 +306,23 @@ impl State {
         self.is_over(id) && self.held.get(&id).is_some_and(|held| !held.was_in_err)
     }
 
-    /// Its program learns of the next thing that happens to it.
+    /// A future learns of the next thing that happens to it. Returns the waker that the future had, to be dropped without the lock.
     #[cfg(feature = "async")]
-    pub fn wake_for(&mut self, id: CommId, waker: &Waker) {
-        if let Some(held) = self.held.get_mut(&id) {
-            add(&mut held.wakers, waker);
-        }
+    pub fn wake_for(&mut self, id: CommId, place: &mut Place, waker: &Waker) -> Option<Waker> {
+        self.held.get_mut(&id)?.wakers.insert(place, waker)
     }
 
-    /// Its program learns of the peer's answer to its end, or that the link is down.
+    /// A future learns of the peer's answer to its end, or that the link is down. Else as [`wake_for`](Self::wake_for).
     #[cfg(feature = "async")]
-    pub fn wake_for_end(&mut self, id: CommId, waker: &Waker) {
+    pub fn wake_for_end(&mut self, id: CommId, place: &mut Place, waker: &Waker) -> Option<Waker> {
         self.leaving.insert(id);
-        self.wake_for(id, waker);
+        self.wake_for(id, place, waker)
+    }
+
+    /// A future that waited for it is gone. Returns its waker, to be dropped without the lock.
+    #[cfg(feature = "async")]
+    pub fn forget(&mut self, id: CommId, place: Place) -> Option<Waker> {
+        self.held.get_mut(&id)?.wakers.remove(place)
     }
 
     /// The program holds it no more: it is ended, and nothing of it concerns a queue pair. Who waits for it is to be woken without
@@ -324,7 +331,7 @@ impl State {
         let held = self.held.remove(&id);
         self.leaving.remove(&id);
         self.manager.close(now, id);
-        held.map(|held| held.wakers).unwrap_or_default()
+        held.map(|mut held| held.wakers.take()).unwrap_or_default()
     }
 
     /// A listener begins.
@@ -335,11 +342,11 @@ impl State {
     /// A listener ends; who waits is rejected. The wakers are to be dropped without the lock, which their tasks may take.
     pub fn close_port(&mut self, now: Duration, port: u16) -> Vec<Waker> {
         self.manager.unlisten(port);
-        let Some(Port { requests, wakers }) = self.ports.remove(&port) else { return Vec::new() };
+        let Some(Port { requests, mut wakers }) = self.ports.remove(&port) else { return Vec::new() };
         for id in requests {
             self.manager.close(now, id);
         }
-        wakers
+        wakers.take()
     }
 
     /// The oldest request that waits.
@@ -347,19 +354,15 @@ impl State {
         self.ports.get_mut(&port)?.requests.pop_front()
     }
 
-    /// The listener learns of the next request.
+    /// A future learns of the listener's next request. Returns the waker that the future had, to be dropped without the lock.
     #[cfg(feature = "async")]
-    pub fn wake_for_request(&mut self, port: u16, waker: &Waker) {
-        if let Some(port) = self.ports.get_mut(&port) {
-            add(&mut port.wakers, waker);
-        }
+    pub fn wake_for_request(&mut self, port: u16, place: &mut Place, waker: &Waker) -> Option<Waker> {
+        self.ports.get_mut(&port)?.wakers.insert(place, waker)
     }
-}
 
-/// A task that waits, once.
-#[cfg(feature = "async")]
-fn add(waiting: &mut Vec<Waker>, waker: &Waker) {
-    if !waiting.iter().any(|other| other.will_wake(waker)) {
-        waiting.push(waker.clone());
+    /// A future that waited for a request is gone. Returns its waker, to be dropped without the lock.
+    #[cfg(feature = "async")]
+    pub fn forget_request(&mut self, port: u16, place: Place) -> Option<Waker> {
+        self.ports.get_mut(&port)?.wakers.remove(place)
     }
 }

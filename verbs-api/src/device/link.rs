@@ -3,6 +3,8 @@
 use super::Device;
 use crate::driver::Resting;
 use crate::error::Error;
+#[cfg(feature = "async")]
+use crate::wakers::Place;
 use core::time::Duration;
 #[cfg(feature = "async")]
 use core::{
@@ -61,7 +63,7 @@ impl Device {
     /// while asks [`Device::link_down`] for the reason.
     #[cfg(feature = "async")]
     pub fn when_link_up(&self) -> LinkUp<'_> {
-        LinkUp { device: self }
+        LinkUp { device: self, place: Place::new() }
     }
 }
 
@@ -70,6 +72,7 @@ impl Device {
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct LinkUp<'a> {
     device: &'a Device,
+    place: Place,
 }
 
 #[cfg(feature = "async")]
@@ -77,10 +80,18 @@ impl Future for LinkUp<'_> {
     /// [`Error::Unsupported`] if the device has no thread.
     type Output = Result<(), Error>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Err(error) = self.device.needs_thread() {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { device, place } = &mut *self;
+        if let Err(error) = device.needs_thread() {
             return Poll::Ready(Err(error));
         }
-        if self.device.shared().wake_when_up(context.waker()) { Poll::Ready(Ok(())) } else { Poll::Pending }
+        if device.shared().wake_when_up(place, context.waker()) { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+}
+
+#[cfg(feature = "async")]
+impl Drop for LinkUp<'_> {
+    fn drop(&mut self) {
+        self.device.shared().forget_link_waiter(self.place);
     }
 }
