@@ -317,21 +317,23 @@ impl Manager {
         }
     }
 
-    /// MADs cannot be sent to that host: who waits to be answered by it, for the first time or the last, need not wait. A
+    /// Nobody has the address of that host: who waits to be answered by it, for the first time or the last, need not wait. A
     /// request that [persists](Self::persist) waits for as long as it was told to.
     pub fn handle_unreachable(&mut self, now: Duration, host: IpAddr) {
-        let gives_up = |state: &State| match state {
-            State::ReqSent { until, .. } => *until <= now,
-            State::DreqSent { .. } => true,
-            _ => false,
-        };
+        self.handle_unsent(now, host);
+        let ends = |connection: &Connection| matches!(connection.state, State::DreqSent { .. });
+        for id in self.table.ids(|connection| connection.peer == host && ends(connection)) {
+            self.end(now, id, State::TimeWait);
+            self.events.push_back(Event::Disconnected { id });
+        }
+    }
+
+    /// MADs to that host were not sent for a reason that is not the host's, which may be there. Requests to it fail as of a host that is
+    /// [unreachable](Self::handle_unreachable); that a connection is over it is told later, as if the MAD had been lost.
+    pub fn handle_unsent(&mut self, now: Duration, host: IpAddr) {
+        let gives_up = |state: &State| matches!(state, State::ReqSent { until, .. } if *until <= now);
         for id in self.table.ids(|connection| connection.peer == host && gives_up(&connection.state)) {
-            if matches!(self.table.get(id).map(|connection| &connection.state), Some(State::ReqSent { .. })) {
-                self.fail(id, Failure::Unreachable);
-            } else {
-                self.end(now, id, State::TimeWait);
-                self.events.push_back(Event::Disconnected { id });
-            }
+            self.fail(id, Failure::Unreachable);
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod support;
 
+use rdma_cm::Failure;
 use std::time::Duration;
 use support::{Faults, MS, Net, Seen, ip};
 
@@ -108,6 +109,25 @@ fn who_cannot_be_reached_any_more_is_not_asked_again() {
     net.run(MS);
     assert_eq!(net.hosts[0].count(&Seen::Down), 1);
     assert_eq!(net.hosts[0].cm.owes(net.now), 0);
+}
+
+/// That this host cannot send says nothing of its peer, which is told later.
+#[test]
+fn who_cannot_send_goes_on_telling_the_peer_of_the_end() {
+    let mut net = Net::listening(7);
+    net.drop = Box::new(|_, name, count| name == "DREQ" && count < 3);
+    let id = net.connect(0);
+    net.run(10 * MS);
+    net.close(0, id);
+    net.hosts[0].cm.handle_unsent(net.now, ip(2));
+    assert_eq!(net.hosts[0].count(&Seen::Down), 0, "the peer does not know");
+    net.run(1000 * MS);
+    assert_eq!([0, 1].map(|host| net.hosts[host].count(&Seen::Down)), [1, 1], "{:?}", net.trace);
+    net.drop = Box::new(|_, _, _| true);
+    let waits = net.connect(0);
+    net.hosts[0].cm.handle_unsent(net.now, ip(2));
+    net.run(MS);
+    assert_eq!(net.hosts[0].seen[&waits], Seen::Failed(Failure::Unreachable));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A connection that is being made.
 
-use super::error::ConnectionError;
+use super::error::{ConnectionError, Obstacle};
 use super::link::Link;
 use super::service::{Phase, State};
 use crate::error::Error;
@@ -32,8 +32,8 @@ pub struct Connecting {
 }
 
 enum End {
-    /// The queue pair becomes ready when the peer has answered.
-    Active(PreparedQueuePair),
+    /// The queue pair becomes ready when the peer has answered, which is asked for so long at least.
+    Active(PreparedQueuePair, Duration),
     /// It is ready, and the peer may not be yet.
     Passive(QueuePair),
     /// It was given to the program, or there is an error.
@@ -49,8 +49,8 @@ enum Step {
 }
 
 impl Connecting {
-    pub(super) const fn active(pair: PreparedQueuePair, link: Link) -> Self {
-        Self::new(End::Active(pair), link)
+    pub(super) const fn active(pair: PreparedQueuePair, link: Link, patience: Duration) -> Self {
+        Self::new(End::Active(pair, patience), link)
     }
 
     pub(super) const fn passive(pair: QueuePair, link: Link) -> Self {
@@ -69,7 +69,8 @@ impl Connecting {
     /// The connected queue pair, once it is there; never waits. Runs a turn of the engine.
     ///
     /// # Errors
-    /// [`Error::Connection`] says why there is none, [`Error::Connect`] what the engine refuses. What this returned once it
+    /// [`Error::Connection`] says why there is none, as [`ConnectionError::Late`] if that is this host's link or address;
+    /// [`Error::Connect`] what the engine refuses. What this returned once it
     /// does not return again: then, too, [`Error::Connection`].
     pub fn poll(&mut self) -> Result<Option<QueuePair>, Error> {
         let Some(link) = &self.link else { return Err(ConnectionError::Withdrawn.into()) };
@@ -89,6 +90,9 @@ impl Connecting {
     pub fn wait(mut self, limit: Duration) -> Result<QueuePair, Error> {
         let Some(link) = &self.link else { return Err(ConnectionError::Withdrawn.into()) };
         link.persist(limit);
+        if let End::Active(_, patience) = &mut self.end {
+            *patience = limit.max(*patience);
+        }
         let end = Instant::now().checked_add(limit);
         match link.service.wait(&link.device, end, |state| step(state, link)) {
             Some(step) => self.advance(step),
@@ -98,7 +102,7 @@ impl Connecting {
 
     fn late(&self, link: &Link, limit: Duration) -> ConnectionError {
         match self.end {
-            End::Active(_) => {
+            End::Active(..) => {
                 let why = link.service.obstacle(&link.device, link.peer.ip());
                 ConnectionError::Late { limit, why }
             }
@@ -110,7 +114,7 @@ impl Connecting {
         let Some(mut link) = self.link.take() else { return Err(ConnectionError::Withdrawn.into()) };
         let end = core::mem::replace(&mut self.end, End::Taken);
         match (step, end) {
-            (Step::Reply(agreed, private_data), End::Active(pair)) => {
+            (Step::Reply(agreed, private_data), End::Active(pair, _)) => {
                 link.private_data = private_data;
                 let pair = pair.connect_as(&agreed, link.peer.ip())?;
                 // The peer may have ended it by now: the queue pair is in ERR then, as it would be a moment later.
@@ -120,10 +124,22 @@ impl Connecting {
                 Ok(pair.linked(link))
             }
             (Step::Established | Step::Over, End::Passive(pair)) => Ok(pair.linked(link)),
+            (Step::Failed(failure), End::Active(_, limit)) => Err(failed(failure, &link, limit).into()),
             (Step::Failed(failure), _) => Err(ConnectionError::of(failure, link.peer.ip()).into()),
             _ => Err(ConnectionError::Withdrawn.into()),
         }
     }
+}
+
+/// Why the peer did not grant a connection. If nothing was heard of it, the reason may be this host's.
+fn failed(failure: Failure, link: &Link, limit: Duration) -> ConnectionError {
+    if matches!(failure, Failure::Unreachable | Failure::TimedOut) {
+        let why = link.service.obstacle(&link.device, link.peer.ip());
+        if matches!(why, Obstacle::Link(_) | Obstacle::Address(_)) {
+            return ConnectionError::Late { limit, why };
+        }
+    }
+    ConnectionError::of(failure, link.peer.ip())
 }
 
 /// What the program is to do next, if anything has happened.
@@ -144,7 +160,7 @@ fn step(state: &mut State, link: &Link) -> Option<Step> {
 
 #[cfg(feature = "async")]
 impl Future for Connecting {
-    /// As of [`Connecting::wait`].
+    /// As of [`Connecting::poll`].
     type Output = Result<QueuePair, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

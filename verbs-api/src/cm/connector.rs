@@ -88,16 +88,17 @@ impl<'a> Connector<'a> {
         let device = pair.device().clone();
         let service = device.connections()?;
         let terms = pair.terms(self.dialect)?;
+        let patience = self.patience.max(GRACE);
         let id = service.call(&device, |state, now| -> Result<_, CmError> {
             let id = state.manager.connect(now, to.ip(), to.port(), &terms, self.private_data)?;
-            state.manager.persist(id, now.saturating_add(self.patience.max(GRACE)));
+            state.manager.persist(id, now.saturating_add(patience));
             state.hold(id, Some(pair.qpn()));
             Ok(id)
         });
         let id = id.map_err(ConnectionError::from)?;
         trace::connecting(id, pair.qpn(), to);
         let link = Link { device, service, id, peer: to, private_data: Vec::new() };
-        Ok(Connecting::active(pair, link))
+        Ok(Connecting::active(pair, link, patience))
     }
 }
 

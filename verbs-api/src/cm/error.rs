@@ -33,7 +33,7 @@ pub enum ConnectionError {
         "nothing came within {0:?}; does one end listen and the other connect, and does somebody drive both devices?"
     )]
     Deadline(Duration),
-    /// There was no connection within the time that the caller gave, and this is the likely reason.
+    /// There was no connection within the time that the peer was asked for, and this is the likely reason.
     #[error("no connection within {limit:?}: {why}")]
     Late {
         /// That time.

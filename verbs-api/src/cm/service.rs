@@ -224,8 +224,15 @@ impl State {
         while let Some(transmit) = manager.poll_transmit() {
             gsi.queue(transmit);
         }
-        for host in gsi.transmit(shared, now) {
-            manager.handle_unreachable(now, host);
+        let unreachable = gsi.transmit(shared, now);
+        // What its own address keeps from being sent says nothing of a host.
+        let is_sender = unreachable.is_empty() || shared.call().address_holder().is_none();
+        for host in unreachable {
+            if is_sender {
+                manager.handle_unreachable(now, host);
+            } else {
+                manager.handle_unsent(now, host);
+            }
         }
         let mut told = None;
         while let Some(event) = self.manager.poll_event() {

@@ -182,8 +182,10 @@ fn a_queue_that_is_not_driven_says_so() {
         client[0].tend(Instant::now());
         server[0].linked().is_some() && client[0].linked().is_some()
     });
-    let words =
-        format!("the pair at {} is linked, and this queue has not looked since: drive its device", path.display());
+    let words = format!(
+        "the pair at {} is linked, and this queue has not looked since: drive its device",
+        path.display()
+    );
     for ends in [&mut server, &mut client] {
         let said = |end: &Endpoint| end.no_link().map(|why| why.to_string());
         assert_eq!([said(&ends[0]), said(&ends[1])], [None, Some(words.clone())]);
