@@ -425,7 +425,7 @@ fn events_of_devices_are_awaited() {
 /// Tells a test that it is the process that dies, and where.
 const VICTIM: &str = "SRNIC_TEST_SOCKET";
 
-/// Over memif the link goes down with the peer, and nobody waits 12 s for its answer.
+/// Over memif the link goes down with the peer, and nobody waits 9 s for its answer.
 #[test]
 fn a_peer_that_died_is_not_waited_for() {
     const NAME: &str = "a_peer_that_died_is_not_waited_for";
@@ -474,7 +474,7 @@ fn a_peer_that_died_is_not_waited_for() {
     });
     let _ = fs::remove_file(&socket);
     println!("{waited:?}");
-    assert!(waited < Duration::from_secs(8), "{waited:?}");
+    assert!(waited < Duration::from_secs(3), "{waited:?}");
 }
 
 /// Two ends that are connected by address, and run beside their tasks.

@@ -91,7 +91,8 @@ impl AsyncQueuePair {
 
     /// Ends a connection that was made by address: the peer is told, and both queue pairs go to ERR. What is not done by then ends
     /// with [`Error::Disconnected`] at both ends, so await what the peer is to have before. Ready when the peer has answered, has
-    /// not answered for some 12 s, or cannot answer because the link is down; if the peer was first, at once. Who stops waiting has disconnected all the same.
+    /// not answered for some 9 s, or cannot answer because the link is down; if the peer was first, at once. Who stops waiting has
+    /// disconnected all the same.
     ///
     /// A queue pair that was connected by endpoints only goes to ERR: the peer is not told.
     ///
