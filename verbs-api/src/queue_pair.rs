@@ -267,7 +267,7 @@ impl QueuePair {
     /// if it came, if the peer does not answer at all, or if the link is down: on a memif pair the peer's device is gone then,
     /// which is seen within a tenth of a second or so. What was sent is to be complete before.
     ///
-    /// If the peer was first, this returns at once, when the answer to it is on its way: call it before the device goes.
+    /// If the peer was first, this returns at once, when the answer to it is on its way.
     ///
     /// A queue pair that was connected by endpoints is only aborted, and the answer is true: the peer is not told.
     ///
