@@ -74,7 +74,7 @@ impl Events {
         changed
     }
 
-    /// Calls for this when the link is found up.
+    /// Asks for attention once the link is found up.
     #[cfg(feature = "async")]
     pub fn want_when_up(&mut self, attention: &Arc<Attention>) {
         self.attention = Some(Arc::clone(attention));

@@ -101,7 +101,7 @@ impl WcStatus {
             }
             Self::WrFlushErr => {
                 "the request was not carried out, because the queue pair failed or was disconnected before; the first completion that failed \
-                 says why, or the device's event if there is none: the peer's request was refused, or keepalive ended it"
+                 says why; if no completion failed, the device's event says why"
             }
             Self::MwBindErr => {
                 "the memory window was not bound; its region needs MW_BIND and the rights, and a window of type 2 is to be \
