@@ -528,15 +528,25 @@ fn who_left_is_not_waited_for() {
         there.device.progress();
         here.device.link_up() && there.device.link_up()
     });
-    let to = there.addr();
-    let server = server(there, |host, listener| {
-        let request = listener.get_request(LIMIT).expect("a request");
-        request.accept(host.pair()).expect("accepted").wait(LIMIT).expect("connected")
-    });
-    let mut pair = here.pair().connect_to(to, LIMIT).expect("connected");
-    // The message that all is ready may still be in the queue.
-    here.until("the server is connected", || server.is_finished());
-    let (there, its_pair) = server.join().expect("no panic");
+    let listener = Listener::bind(&there.device, PORT).expect("a listener");
+    let mut asking = Connector::new().connect(here.pair(), there.addr()).expect("begun");
+    // In one thread: were the request repeated before it is granted, the answer to that would be the first packet.
+    let deadline = Instant::now() + LIMIT;
+    let mut granting = loop {
+        assert!(asking.poll().expect("asked").is_none() && Instant::now() < deadline);
+        if let Some(request) = listener.poll() {
+            break request.accept(there.pair()).expect("accepted");
+        }
+    };
+    let (mut pair, mut its_pair) = (None, None);
+    while pair.is_none() || its_pair.is_none() {
+        assert!(Instant::now() < deadline, "not connected");
+        pair = pair.or_else(|| asking.poll().expect("granted"));
+        its_pair = its_pair.or_else(|| granting.poll().expect("connected"));
+        here.device.progress();
+    }
+    let (mut pair, its_pair) = (pair.expect("connected"), its_pair.expect("connected"));
+    drop((asking, granting, listener));
     let waits = spawn(move || {
         // Less than it takes to give up a peer that says nothing.
         let told = pair.disconnect(Duration::from_secs(10)).expect("ended");
