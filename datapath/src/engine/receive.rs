@@ -6,6 +6,9 @@ use crate::neighbor::{AddressConflict, Handled, Neighbor};
 use crate::port::{Bursts, Port};
 use crate::qp::state::QpType;
 use crate::qp::{self, Acknowledgement, QPN_GSI, QpCold, QpTable, Qpc, RequestPacket};
+use crate::time::Time;
+use core::net::IpAddr;
+use wire::cm::Mad;
 use wire::{Body, CommonFrame, Datagram, Ecn, EncapError, Kind, Packet, ParseError, Transport, WireMode};
 
 /// Bytes of a UDP header.
@@ -162,6 +165,17 @@ fn note_dispute(units: &mut Units, conflict: Option<AddressConflict>) {
     }
 }
 
+/// A host that talks to the connection manager is answered where it sent from (protocol.md 1.12).
+#[cold]
+#[inline(never)]
+fn note_heard(neighbor: &mut Neighbor, now: Time, from: IpAddr, payload: &[u8], frame: &[u8]) {
+    if Mad::parse(payload).is_ok()
+        && let [_, _, _, _, _, _, a, b, c, d, e, f, ..] = *frame
+    {
+        neighbor.note_heard(now, from, [a, b, c, d, e, f]);
+    }
+}
+
 /// Any frame whatever.
 #[inline(never)]
 fn receive_any(
@@ -208,10 +222,8 @@ fn receive_any(
         (QpType::Rc, _) => dispatch(qpc, cold, units, &packet, datagram.ecn == Ecn::Ce),
         (QpType::Uc, Transport::Uc) => qp::on_unreliable(qpc, cold, units, &packet),
         (QpType::Ud, Transport::Ud) if is_to_us(config, &datagram) => {
-            if qpc.id.qpn == QPN_GSI
-                && let [_, _, _, _, _, _, a, b, c, d, e, f, ..] = *frame
-            {
-                neighbor.note_heard(units.now, datagram.src, [a, b, c, d, e, f]);
+            if qpc.id.qpn == QPN_GSI {
+                note_heard(neighbor, units.now, datagram.src, packet.payload(), frame);
             }
             let udp = datagram.transport.start - UDP_LEN;
             qp::on_datagram(qpc, cold, units, &packet, &frame[datagram.l3_offset..udp]);
