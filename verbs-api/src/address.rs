@@ -13,7 +13,29 @@ use std::time::{Duration, Instant};
 
 /// How long a call waits for its turn where the device is looking for as many hosts as it can: more than each of those
 /// searches takes.
-pub(crate) const NEIGHBORS_BUSY_MAX: Duration = Duration::from_secs(5);
+const NEIGHBORS_BUSY_MAX: Duration = Duration::from_secs(5);
+
+/// Repeats `attempt`, and runs the engine meanwhile, until the host's Ethernet address that it needs is known or given up.
+pub(crate) fn resolved<T>(device: &Device, attempt: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
+    let busy_until = Instant::now() + NEIGHBORS_BUSY_MAX;
+    loop {
+        let result = attempt();
+        match &result {
+            // Ends as known or unreachable: the engine counts its questions.
+            Err(
+                Error::Connect(ModifyError::ResolvingNeighbor(_))
+                | Error::Create(CreateError::Address(ModifyError::ResolvingNeighbor(_))),
+            ) => {}
+            Err(
+                Error::Connect(ModifyError::NeighborsBusy(_))
+                | Error::Create(CreateError::Address(ModifyError::NeighborsBusy(_))),
+            ) if Instant::now() < busy_until => {}
+            _ => return result,
+        }
+        device.progress();
+        yield_now();
+    }
+}
 
 /// Where datagrams go (`ibv_ah`); made by [`ProtectionDomain::create_ah_to`].
 ///
@@ -53,18 +75,8 @@ impl ProtectionDomain {
     /// # Errors
     /// [`Error::Create`]: the address vector makes no sense, nobody answers for the address, or there are too many handles.
     pub fn create_ah(&self, av: &AddressVector) -> Result<AddressHandle, Error> {
-        let busy_until = Instant::now() + NEIGHBORS_BUSY_MAX;
-        loop {
-            match self.device().nic().create_ah(self.id(), av) {
-                Err(CreateError::Address(ModifyError::NeighborsBusy(_))) if Instant::now() < busy_until => {}
-                // Ends as known or unreachable: the engine counts its questions.
-                Err(CreateError::Address(ModifyError::ResolvingNeighbor(_))) => {}
-                Err(error) => return Err(error.into()),
-                Ok(key) => return Ok(AddressHandle { domain: self.clone(), key, av: *av }),
-            }
-            self.device().progress();
-            yield_now();
-        }
+        let key = resolved(self.device(), || Ok(self.device().nic().create_ah(self.id(), av)?))?;
+        Ok(AddressHandle { domain: self.clone(), key, av: *av })
     }
 }
 

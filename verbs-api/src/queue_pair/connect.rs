@@ -2,18 +2,16 @@
 
 use super::builder::speaking;
 use super::{Owned, QueuePair};
-use crate::address::NEIGHBORS_BUSY_MAX;
+use crate::address::resolved;
 use crate::cm::ConnectionError;
 use crate::device::Device;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use core::net::IpAddr;
-use datapath::engine::ModifyError;
 use datapath::qp::attr::{AddressVector, QpAttr, QpAttrMask, WriteOrder};
 use datapath::qp::state::{QpState, QpType};
 use datapath::queue::RecvRequest;
 use rdma_cm::{Agreed, Dialect, Terms};
-use std::time::Instant;
 use wire::WireMode;
 
 /// A queue pair in state INIT: give [`endpoint`](Self::endpoint) to the peer, and [`connect`](Self::connect) with the
@@ -198,16 +196,6 @@ impl PreparedQueuePair {
                 | QpAttrMask::KEEPALIVE
                 | QpAttrMask::MAX_QP_RD_ATOMIC;
         }
-        let busy_until = Instant::now() + NEIGHBORS_BUSY_MAX;
-        loop {
-            match self.owned.modify_in_turn([(&rtr, path), (&rts, start)]) {
-                Err(ModifyError::NeighborsBusy(_)) if Instant::now() < busy_until => {}
-                // Ends as known or unreachable: the engine counts its questions.
-                Err(ModifyError::ResolvingNeighbor(_)) => {}
-                result => return Ok(result?),
-            }
-            self.owned.device().progress();
-            std::thread::yield_now();
-        }
+        resolved(self.owned.device(), || Ok(self.owned.modify_in_turn([(&rtr, path), (&rts, start)])?))
     }
 }
