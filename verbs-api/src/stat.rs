@@ -1,27 +1,31 @@
 //! A window into a running device: whoever connects reads its counters, and what each queue pair waits for.
 //!
 //! A thread of its own answers, so that the answer comes whatever the program does, and the engine pays for it only while
-//! somebody asks. It speaks HTTP, as Prometheus does, over TCP or a UNIX socket.
+//! somebody asks. It speaks HTTP, as Prometheus does, over TCP or a UNIX socket. It waits for nobody alone: visitors are
+//! served side by side, each within a limit.
 
 mod address;
 mod text;
+mod visitor;
 
 pub use address::StatAddress;
 pub(crate) use text::Facts;
 
 use crate::error::Error;
-use address::{StatListener, Stream};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd as _, OwnedFd};
+use address::StatListener;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use visitor::Visitor;
 
-/// How long somebody who connects may take to ask, and to listen.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Longest request that is read.
-const REQUEST_MAX: usize = 8192;
+/// Visitors that are served at once; further ones wait until one has gone.
+const VISITORS_MAX: usize = 16;
+/// How long the thread rests when the system refuses it something, such as a descriptor for a visitor.
+const REST: Duration = Duration::from_millis(100);
 
 /// The thread that answers; it ends when this is dropped.
 pub(crate) struct StatServer {
@@ -54,50 +58,68 @@ impl Drop for StatServer {
     }
 }
 
-/// One visitor after the other, until the bell rings.
+/// Serves who comes, until the bell rings.
 fn serve(listener: &StatListener, stop: &OwnedFd, facts: &Facts) {
+    let mut reception = Reception { listener, visitors: Vec::with_capacity(VISITORS_MAX), rests_until: None };
     loop {
-        let mut ready =
-            [PollFd::new(stop, PollFlags::IN), PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
-        if poll(&mut ready, None).is_err() {
-            continue;
+        match reception.wait(stop) {
+            Ok(Woken::Stop) => return,
+            Ok(Woken::Go) => {}
+            // Out of memory, perhaps.
+            Err(_) => thread::sleep(REST),
         }
-        if !ready[0].revents().is_empty() {
-            return;
-        }
-        if let Ok(visitor) = listener.accept() {
-            // One that goes away, or says nothing, is no loss.
-            let _ = answer(visitor, facts);
-        }
+        reception.serve(facts, Instant::now());
     }
 }
 
-fn answer(mut visitor: Stream, facts: &Facts) -> io::Result<()> {
-    let end = Instant::now() + PATIENCE;
-    let mut request = Vec::new();
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-        let mut block = [0; 1024];
-        // All of it, however the bytes come; no time at all is no limit to the system.
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(());
-        }
-        visitor.set_patience(left)?;
-        let count = visitor.read(&mut block)?;
-        request.extend_from_slice(&block[..count]);
-        if count == 0 || request.len() > REQUEST_MAX {
-            return Ok(());
+/// Why the thread goes on.
+enum Woken {
+    Stop,
+    Go,
+}
+
+/// Who comes in, and who is in.
+struct Reception<'a> {
+    listener: &'a StatListener,
+    visitors: Vec<Visitor>,
+    /// Until when nobody is let in, since the system refused it.
+    rests_until: Option<Instant>,
+}
+
+impl Reception<'_> {
+    /// Whether somebody could be let in.
+    fn is_open(&self) -> bool {
+        self.rests_until.is_none() && self.visitors.len() < VISITORS_MAX
+    }
+
+    /// Waits until there is something to do.
+    fn wait(&self, stop: &OwnedFd) -> io::Result<Woken> {
+        let due = self.visitors.iter().map(Visitor::due).chain(self.rests_until).min();
+        let limit = due.map(|due| due.saturating_duration_since(Instant::now()));
+        // One that is out of range is longer than anybody waits.
+        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+        let door = if self.is_open() { PollFlags::IN } else { PollFlags::empty() };
+        let mut ready = vec![PollFd::new(stop, PollFlags::IN), PollFd::new(self.listener, door)];
+        ready.extend(self.visitors.iter().map(|visitor| PollFd::new(visitor, visitor.waits_for())));
+        match poll(&mut ready, limit.as_ref()) {
+            Ok(_) if !ready[0].revents().is_empty() => Ok(Woken::Stop),
+            Ok(_) | Err(Errno::INTR) => Ok(Woken::Go),
+            Err(errno) => Err(errno.into()),
         }
     }
-    visitor.set_patience(PATIENCE)?;
-    let (status, body) = match request.starts_with(b"GET ") {
-        true => ("200 OK", facts.text()),
-        false => ("405 Method Not Allowed", "only GET\n".to_owned()),
-    };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    visitor.write_all(head.as_bytes())?;
-    visitor.write_all(body.as_bytes())
+
+    /// Lets in who waits, and goes on with who is in, without waiting for anybody.
+    fn serve(&mut self, facts: &Facts, now: Instant) {
+        self.rests_until = self.rests_until.filter(|until| *until > now);
+        while self.is_open() {
+            match self.listener.accept() {
+                Ok(stream) => self.visitors.push(Visitor::new(stream, now)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                // No descriptor is left, for example: the visitor waits.
+                Err(_) => self.rests_until = Some(now + REST),
+            }
+        }
+        self.visitors.retain_mut(|visitor| visitor.go_on(facts, now));
+    }
 }

@@ -5,6 +5,8 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use verbs_api::{
     Access, CompletionQueue, CongestionAlgorithm, Device, Driver, MemoryRegion, QpLimit, QpReport, QpState,
@@ -341,4 +343,51 @@ fn a_visitor_that_dribbles_does_not_hold_up_the_end_of_the_device() {
     drop(device);
     let took = begin.elapsed();
     assert!(took < Duration::from_secs(4), "the device took {took:?} to close");
+}
+
+/// Visitors that ask and then read next to nothing hold up neither others nor the end of the device.
+#[test]
+fn slow_readers_hold_up_nobody() {
+    let path = path("slow");
+    let device = Device::open(&format!("sim:stat-slow,stat={}", path.display())).expect("a device");
+    let (pd, cq) = (device.alloc_pd(), device.create_cq(16).expect("a queue"));
+    let pairs = [(); 512].map(|()| pd.queue_pair(&cq, &cq).create().expect("a queue pair"));
+    let slow = [(); 3].map(|()| {
+        let mut visitor = UnixStream::connect(&path).expect("it listens");
+        visitor.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("written");
+        // It is being served.
+        visitor.read_exact(&mut [0; 16]).expect("an answer begins");
+        visitor
+    });
+    let over = Arc::new(AtomicBool::new(false));
+    let readers = slow.map(|mut visitor| {
+        let over = Arc::clone(&over);
+        std::thread::spawn(move || {
+            // So slowly that all of it takes a minute, but without a pause of a second.
+            while let (Ok(1..), false) = (visitor.read(&mut [0; 1024]), over.load(Ordering::Relaxed)) {
+                std::thread::sleep(Duration::from_millis(200));
+            }
+        })
+    });
+    let begin = Instant::now();
+    let said = StatAddress::Unix(path).read().expect("an answer");
+    assert!(said.len() > 400_000, "so much that a socket does not hold it: {}", said.len());
+    drop((pairs, pd, cq, device));
+    let took = begin.elapsed();
+    assert!(took < Duration::from_secs(4), "another answer and the end of the device took {took:?}");
+    over.store(true, Ordering::Relaxed);
+    let _ = readers.map(|reader| reader.join().expect("no panic"));
+}
+
+/// The path may have become another program's meanwhile.
+#[test]
+fn a_socket_that_is_no_longer_ours_is_left_alone() {
+    let path = path("taken-over");
+    let device = Device::open(&format!("sim:stat-taken-over,stat={}", path.display())).expect("a device");
+    fs::remove_file(&path).expect("it is there");
+    let other = UnixListener::bind(&path).expect("free");
+    drop(device);
+    assert!(UnixStream::connect(&path).is_ok(), "the other program's socket is gone");
+    drop(other);
+    fs::remove_file(&path).expect("ours");
 }

@@ -22,13 +22,38 @@ const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 /// A message, and the descriptor beside it.
 pub type Received = (Message, Option<OwnedFd>);
 
+/// The file of a socket that somebody listens at. It is removed with this, unless another file has its name by then.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    /// The file at `path`, which was just made.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: path.into(), identity: identity(path)? })
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if identity(&self.path).is_ok_and(|found| found == self.identity) {
+            // If it cannot be removed, the next server finds it stale.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
 /// The socket of a server. Its file goes with it.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
-    path: PathBuf,
-    /// Device and inode of the file, so that no other is removed in its place.
-    identity: (u64, u64),
+    file: SocketFile,
 }
 
 impl Listener {
@@ -45,14 +70,14 @@ impl Listener {
             Ok(socket)
         });
         let socket = socket.map_err(|errno| fails(explained(path, errno)))?;
-        let identity = identity(path).map_err(|error| fails(error.to_string()))?;
-        Ok(Self { socket, path: path.into(), identity })
+        let file = SocketFile::new(path).map_err(|error| fails(error.to_string()))?;
+        Ok(Self { socket, file })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.file.path
     }
 
     /// The next client. Never waits.
@@ -68,15 +93,6 @@ impl Listener {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if identity(&self.path).is_ok_and(|found| found == self.identity) {
-            // If it cannot be removed, the next server finds it stale.
-            let _ = fs::remove_file(&self.path);
-        }
     }
 }
 

@@ -2,13 +2,12 @@
 
 use core::fmt;
 use core::str::FromStr;
-use std::fs;
+use memif::socket::{SocketFile, remove_stale};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Where a device tells its counters: a UNIX socket, `/run/srnic.stat`, or a TCP address, `127.0.0.1:9464`.
@@ -76,9 +75,15 @@ impl StatAddress {
     }
 }
 
-/// Where visitors come.
-pub enum StatListener {
-    Unix(UnixListener, PathBuf),
+/// Where visitors come. Nothing here waits.
+pub struct StatListener {
+    socket: Socket,
+    /// Goes with it.
+    _file: Option<SocketFile>,
+}
+
+enum Socket {
+    Unix(UnixListener),
     Tcp(TcpListener),
 }
 
@@ -86,54 +91,41 @@ impl StatListener {
     /// A socket that nobody listens at any more is replaced.
     pub fn bind(address: &StatAddress) -> io::Result<Self> {
         match address {
-            StatAddress::Tcp(address) => TcpListener::bind(address).map(Self::Tcp),
+            StatAddress::Tcp(address) => {
+                let socket = TcpListener::bind(address)?;
+                socket.set_nonblocking(true)?;
+                Ok(Self { socket: Socket::Tcp(socket), _file: None })
+            }
             StatAddress::Unix(path) => {
-                remove_stale(path)?;
-                Ok(Self::Unix(UnixListener::bind(path)?, path.clone()))
+                remove_stale(path).map_err(io::Error::other)?;
+                let socket = UnixListener::bind(path)?;
+                let file = SocketFile::new(path)?;
+                socket.set_nonblocking(true)?;
+                Ok(Self { socket: Socket::Unix(socket), _file: Some(file) })
             }
         }
     }
 
+    /// The next visitor, if there is one.
     pub fn accept(&self) -> io::Result<Stream> {
-        match self {
-            Self::Unix(listener, _) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
-            Self::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),
+        let stream = match &self.socket {
+            Socket::Unix(listener) => Stream::Unix(listener.accept()?.0),
+            Socket::Tcp(listener) => Stream::Tcp(listener.accept()?.0),
+        };
+        match &stream {
+            Stream::Unix(stream) => stream.set_nonblocking(true)?,
+            Stream::Tcp(stream) => stream.set_nonblocking(true)?,
         }
+        Ok(stream)
     }
 }
 
 impl AsFd for StatListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Unix(listener, _) => listener.as_fd(),
-            Self::Tcp(listener) => listener.as_fd(),
+        match &self.socket {
+            Socket::Unix(listener) => listener.as_fd(),
+            Socket::Tcp(listener) => listener.as_fd(),
         }
-    }
-}
-
-impl Drop for StatListener {
-    fn drop(&mut self) {
-        if let Self::Unix(_, path) = self {
-            // Somebody may have removed it.
-            let _ = fs::remove_file(path);
-        }
-    }
-}
-
-/// Removes the socket that a device left when it was killed, and nothing else: to connect to a regular file is refused, too.
-fn remove_stale(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
-        Ok(metadata) if !metadata.file_type().is_socket() => {
-            let text = "something that is no socket is there; remove it or use another path";
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
-        }
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    }
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
-        _ => Ok(()),
     }
 }
 
@@ -144,8 +136,8 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// How long reading and writing may take.
-    pub fn set_patience(&self, limit: Duration) -> io::Result<()> {
+    /// How long each reading and writing may take.
+    fn set_patience(&self, limit: Duration) -> io::Result<()> {
         let limit = Some(limit);
         match self {
             Self::Unix(stream) => {
@@ -154,6 +146,15 @@ impl Stream {
             Self::Tcp(stream) => {
                 stream.set_read_timeout(limit).and_then(|()| stream.set_write_timeout(limit))
             }
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
         }
     }
 }
