@@ -204,7 +204,13 @@ fn a_file_that_cannot_be_sent_is_named_at_once() {
 /// A receiver, and a side channel on which we say what we want.
 fn stranger(name: &str, says: &str) -> (Ended, String) {
     let pair = Pair::new(name, 1);
-    let receiver = pair.start("recv", "", &[]);
+    let heard = stranger_to(&pair, &[], says);
+    pair.assert_nothing_received();
+    heard
+}
+
+fn stranger_to(pair: &Pair, options: &[&str], says: &str) -> (Ended, String) {
+    let receiver = pair.start("recv", "", options);
     let deadline = Instant::now() + LIMIT;
     let mut stream = loop {
         match TcpStream::connect(("127.0.0.1", pair.0.port)) {
@@ -231,6 +237,42 @@ fn a_stranger_on_the_side_channel_is_refused() {
     assert!(heard.contains("failed the peer said `file many`"), "{heard}");
     let (ended, _) = stranger("endless", &"x".repeat(10_000));
     ended.assert_failed(1, "where `a line` was expected");
+}
+
+/// What whoever reaches the port announces takes no more of the disk than there is, and than the user allows.
+#[test]
+fn a_file_that_is_too_long_is_refused_before_it_takes_any_space() {
+    let endpoint = "endpoint srnic1,ip=10.77.0.2,qpn=0x11,psn=0x1,pmtu=4096,window=512";
+    let says = |bytes: u64| format!("srnic_file 1\nfile {bytes}\n{endpoint}\n");
+    let (ended, _) = stranger("long", &says(1 << 60));
+    ended.assert_failed(1, "the sender announces 1152921504606846976 bytes, and the disk has room for");
+    let pair = Pair::new("longer-than-allowed", 5001);
+    let (ended, _) = stranger_to(&pair, &["--max-bytes", "5000"], &says(5001));
+    ended.assert_failed(1, "the sender announces 5001 bytes, and --max-bytes allows 5000");
+    pair.assert_nothing_received();
+}
+
+/// Whoever may write into the directory chooses no other file to be written to.
+#[test]
+fn the_unfinished_file_follows_no_link() {
+    let make_link = |name: &str, make: &dyn Fn(&Path, &Path) -> std::io::Result<()>| {
+        let pair = Pair::new(name, 5000);
+        let precious = pair.path("precious");
+        fs::write(&precious, b"precious").expect("written");
+        make(&precious, &pair.path("out.part")).expect("made");
+        let (receiver, sender) = pair.start_both("", &[]);
+        let (receiver, sender) = (receiver.end(), sender.end());
+        assert!(fs::read(&precious).expect("it is there") == b"precious", "{name}");
+        (pair, receiver, sender)
+    };
+    let (pair, receiver, _) = make_link("part-link", &|from, to| symlink(from, to));
+    receiver.assert_failed(1, "out.part: a symbolic link has that name; remove it, or give another --out");
+    assert!(pair.path("out.part").is_symlink() && !pair.path("out").exists());
+    // What a receiver left that was killed is no obstacle, even if somebody has another name for it.
+    let (pair, receiver, sender) = make_link("part-hard-link", &|from, to| fs::hard_link(from, to));
+    assert_silent_success(&receiver);
+    assert_silent_success(&sender);
+    assert_eq!(fs::read(pair.path("out")).expect("received").len(), 5000);
 }
 
 #[test]

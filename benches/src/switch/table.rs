@@ -9,6 +9,9 @@ const ADDRESSES_MAX: usize = 4096;
 /// has it.
 const AGE_MAX_NS: u64 = 300_000_000_000;
 
+/// Between two walks through a full table for addresses to forget.
+const SWEEP_INTERVAL_NS: u64 = 1_000_000_000;
+
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
@@ -21,6 +24,8 @@ struct Seen {
 #[derive(Default)]
 pub struct MacTable {
     seen: HashMap<Mac, Seen>,
+    /// When a full table may be looked through next.
+    sweep_at: Time,
 }
 
 impl MacTable {
@@ -30,7 +35,8 @@ impl MacTable {
             *seen = Seen { port, at: now };
             return;
         }
-        if self.seen.len() >= ADDRESSES_MAX {
+        if self.seen.len() >= ADDRESSES_MAX && now >= self.sweep_at {
+            self.sweep_at = now.after(SWEEP_INTERVAL_NS);
             self.seen.retain(|_, seen| now.since(seen.at) <= AGE_MAX_NS);
         }
         if self.seen.len() < ADDRESSES_MAX {
@@ -86,5 +92,21 @@ mod tests {
         assert_eq!(table.port_of(mac(5000), Time(AGE_MAX_NS + 1)), Some(2));
         assert_eq!(table.port_of(mac(7), Time(AGE_MAX_NS + 1)), Some(1));
         assert_eq!(table.seen.len(), 2);
+    }
+
+    /// A flood of forged addresses costs a look at each frame, and not a walk through the table.
+    #[test]
+    fn a_full_table_is_looked_through_once_a_second() {
+        let mut table = MacTable::default();
+        for number in 0..4096 {
+            table.learn(mac(number), 1, Time(u64::from(number)));
+        }
+        // The first address is too old, and makes room; the second one is a moment later.
+        table.learn(mac(5000), 2, Time(AGE_MAX_NS + 1));
+        assert_eq!(table.port_of(mac(5000), Time(AGE_MAX_NS + 1)), Some(2));
+        table.learn(mac(5001), 2, Time(AGE_MAX_NS + 2));
+        assert_eq!(table.port_of(mac(5001), Time(AGE_MAX_NS + 2)), None, "it was just looked through");
+        table.learn(mac(5001), 2, Time(AGE_MAX_NS + 1 + SWEEP_INTERVAL_NS));
+        assert_eq!(table.port_of(mac(5001), Time(AGE_MAX_NS + 1 + SWEEP_INTERVAL_NS)), Some(2));
     }
 }

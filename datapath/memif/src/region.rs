@@ -2,11 +2,16 @@
 
 use crate::error::Refusal;
 use memmap2::{MmapOptions, MmapRaw};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+use rustix::fs::{
+    FsWord, MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate, memfd_create,
+};
 use std::os::fd::OwnedFd;
 
 /// Longest region that is taken from a peer, in bytes: a descriptor's offset has 32 bits.
 pub(crate) const LEN_MAX: u64 = 1 << 32;
+
+/// The kind of the file system that huge pages are in: `HUGETLBFS_MAGIC` of linux/magic.h.
+const HUGETLBFS_MAGIC: FsWord = 0x9584_58F6;
 
 /// A mapped region, which stays without its descriptor. Only raw pointers into it are ever handed out.
 #[derive(Debug)]
@@ -24,8 +29,12 @@ impl Region {
         Ok((Self { map: MmapOptions::new().len(len).populate().map_raw(&file)? }, file))
     }
 
-    /// The peer's, which must be that long and stay so: to touch memory that was cut off would kill us.
+    /// The peer's, which must be that long and stay so: to touch memory that was cut off would kill us. So would touching a hole
+    /// in memory of huge pages, when there is no huge page left to fill it; ordinary memory reads as zero there.
     pub(crate) fn map(file: OwnedFd, len: u64) -> Result<Self, Refusal> {
+        if fstatfs(&file).is_ok_and(|about| about.f_type == HUGETLBFS_MAGIC) {
+            return Err(Refusal::Protocol("its memory is of huge pages, parts of which can be taken away"));
+        }
         let sealed = fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
         if !sealed {
             return Err(Refusal::Protocol("its memory is not sealed against shrinking"));
@@ -34,7 +43,8 @@ impl Region {
             return Err(Refusal::Protocol("its memory is not as long as it says, or too long"));
         }
         let Ok(len) = usize::try_from(len) else { return Err(Refusal::Protocol("its memory is too long")) };
-        Ok(Self { map: MmapOptions::new().len(len).populate().map_raw(&file)? })
+        // Not populated: what a peer offers and nobody uses costs nothing.
+        Ok(Self { map: MmapOptions::new().len(len).map_raw(&file)? })
     }
 
     /// In bytes.

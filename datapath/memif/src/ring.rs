@@ -17,6 +17,8 @@ const _: () = assert!(cfg!(target_endian = "little"));
 const HEAD_LEN: usize = 128;
 /// Bytes of a descriptor.
 const DESC_LEN: usize = 16;
+/// Bytes of a slot's buffer at most: DPDK's and ours have a length of 16 bits.
+const BUFFER_LEN_MAX: usize = 1 << 16;
 /// Where `flags`, `head` and `tail` are, in bytes.
 const FLAGS_AT: usize = 4;
 const HEAD_AT: usize = 6;
@@ -88,6 +90,11 @@ impl Ring {
 
     pub(crate) fn is_begun(&self) -> bool {
         self.cookie().load(Ordering::Relaxed) == COOKIE
+    }
+
+    /// Bytes of memory that it and its buffers take at most.
+    pub(crate) const fn needed(&self) -> usize {
+        HEAD_LEN + self.size() as usize * (DESC_LEN + BUFFER_LEN_MAX)
     }
 
     /// Slots.

@@ -18,6 +18,8 @@ const OTHER_QUEUES: Refusal = Refusal::Mismatch(name::OTHER_QUEUES);
 
 /// Regions of a client, at most.
 const REGIONS_MAX: usize = 16;
+/// Regions are whole pages.
+const PAGE: usize = 4096;
 
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -124,8 +126,23 @@ impl Server {
                 _ => return Err(Refusal::Protocol("it connects without a ring each way")),
             }
         }
+        if self.offered() > self.needed() {
+            return Err(Refusal::Protocol("its memory is longer than its rings need"));
+        }
         // Queues among them, as DPDK's driver makes fewer rings than it has queues if it must.
         shape.told().differs_from_client(name).map_or(Ok(()), |difference| Err(difference.into()))
+    }
+
+    /// Bytes of the client's memory.
+    fn offered(&self) -> usize {
+        self.regions.iter().map(|region| region.len()).sum()
+    }
+
+    /// Bytes that its rings and their buffers take, if those are as long as can be and nothing but what fills a page lies between.
+    fn needed(&self) -> usize {
+        let to_client = |queue: &Queue| queue.to_client.as_ref().map_or(0, |(ring, _)| ring.needed());
+        let of_queue = |queue| to_client(queue) + queue.from_client.as_ref().map_or(0, Ring::needed);
+        self.regions.len() * PAGE + self.queues.iter().map(of_queue).sum::<usize>()
     }
 
     fn connection(self, shape: &Shape) -> Result<Connection, Refusal> {

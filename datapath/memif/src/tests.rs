@@ -10,7 +10,7 @@ use crate::region::Region;
 use crate::ring::{self, Desc, Ring};
 use crate::socket;
 use proptest::prelude::*;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -157,6 +157,56 @@ fn memory_that_could_be_cut_off_or_is_shorter_than_it_says() {
         assert_eq!(meeting.ask(&init(), None), Message::Ack);
         let said = meeting.ask(&region(size), Some(file.as_fd()));
         meeting.refuses(&said, words);
+    }
+}
+
+/// A sealed file of that many bytes, none of which is there yet.
+fn sparse(len: u64, flags: MemfdFlags) -> OwnedFd {
+    let file = memfd_create("x", MemfdFlags::ALLOW_SEALING | flags).expect("memory");
+    ftruncate(&file, len).expect("longer");
+    fcntl_add_seals(&file, SealFlags::SHRINK).expect("sealed");
+    file
+}
+
+/// Parts of a file of huge pages can be taken away, and touching them then ends the process.
+#[test]
+fn memory_of_huge_pages() {
+    let file = sparse(2 << 20, MemfdFlags::HUGETLB);
+    let mut meeting = Meeting::new();
+    assert_eq!(meeting.ask(&init(), None), Message::Ack);
+    let said = meeting.ask(&Message::AddRegion { index: 0, size: 2 << 20 }, Some(file.as_fd()));
+    meeting.refuses(&said, "its memory is of huge pages, parts of which can be taken away");
+}
+
+/// The client brings a ring each way, and beside them `extra` bytes that nobody has touched.
+fn brings_beside_its_rings(extra: u64) -> (Meeting, OwnedFd, Message) {
+    let mut meeting = Meeting::new();
+    let (memory, file) = Region::create(4096).expect("memory");
+    meeting.bring(&(memory, file.try_clone().expect("a descriptor")));
+    let region = Arc::new(Region::map(file, 4096).expect("memory"));
+    let more = sparse(extra, MemfdFlags::empty());
+    let second = Message::AddRegion { index: 1, size: extra };
+    assert_eq!(meeting.ask(&second, Some(more.as_fd())), Message::Ack);
+    for (to_server, offset) in [(true, 0), (false, 1024)] {
+        Ring::new(&region, offset, SIZE_LOG2).expect("there").begin();
+        let Message::AddRing(ring) = add_ring(0, offset, SIZE_LOG2) else { unreachable!() };
+        assert_eq!(meeting.ask(&Message::AddRing(AddRing { to_server, ..ring }), None), Message::Ack);
+    }
+    let said = meeting.ask(&Message::Connect(Text::new("x")), None);
+    (meeting, more, said)
+}
+
+#[test]
+fn memory_that_no_ring_needs() {
+    // Four slots each way of 64 KiB each, and the rings.
+    let needed = 2 * (4 << 16);
+    let (mut meeting, more, said) = brings_beside_its_rings(needed);
+    assert!(matches!(said, Message::Connected(_)), "{said:?}");
+    assert_eq!(fstat(&more).expect("known").st_blocks, 0, "the server filled what the client offered");
+    assert!(meeting.server.link().is_some());
+    for extra in [needed + (1 << 20), 1 << 32] {
+        let (meeting, _, said) = brings_beside_its_rings(extra);
+        meeting.refuses(&said, "its memory is longer than its rings need");
     }
 }
 

@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// |---|---|---|
 /// | [`open`](Self::open) | must be there | stays in this process |
 /// | [`open_shared`](Self::open_shared) | must be there | is in the file |
-/// | [`create`](Self::create) | is new | is in the file |
+/// | [`create`](Self::create), [`create_new`](Self::create_new) | is new | is in the file |
 ///
 /// # What outlives a crash
 /// "In the file" means: in the system's page cache. Every process that opens the file sees it from then on, and if this process
@@ -98,10 +98,19 @@ impl FileBacking {
     /// # Errors
     /// [`Error::File`].
     pub fn create(path: impl AsRef<Path>, len: u64) -> Result<Self, Error> {
-        let path = path.as_ref();
-        let mut options = File::options();
-        let file = options.read(true).write(true).create(true).truncate(true);
-        let file = file.open(path).map_err(fails("create", path))?;
+        Self::make(path.as_ref(), len, File::options().create(true).truncate(true))
+    }
+
+    /// As [`FileBacking::create`], of a file that is not there yet: nothing is replaced, and no link is followed.
+    ///
+    /// # Errors
+    /// [`Error::File`]; its source is [`io::ErrorKind::AlreadyExists`] if anything has that name.
+    pub fn create_new(path: impl AsRef<Path>, len: u64) -> Result<Self, Error> {
+        Self::make(path.as_ref(), len, File::options().create_new(true))
+    }
+
+    fn make(path: &Path, len: u64, options: &mut OpenOptions) -> Result<Self, Error> {
+        let file = options.read(true).write(true).open(path).map_err(fails("create", path))?;
         match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len) {
             Ok(()) => {}
             // Some network file systems cannot: there a full disk shows only when the bytes arrive.

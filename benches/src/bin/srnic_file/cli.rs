@@ -56,6 +56,9 @@ pub struct RecvArgs {
     /// Where the file goes; complete or not at all
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
+    /// Longest file that is taken; without it, what the disk has room for
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<u64>,
 }
 
 /// Arguments of `send`.

@@ -2,6 +2,7 @@
 
 use crate::cli::RecvArgs;
 use crate::report::{self, Transfer};
+use rustix::fs::statvfs;
 use srnic_benches::channel::Channel;
 use srnic_benches::completions::Completions;
 use srnic_benches::error::{Error, Result};
@@ -9,7 +10,7 @@ use srnic_benches::link::wait_for_link;
 use srnic_benches::output;
 use srnic_benches::pump::PEER_WAIT;
 use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -32,15 +33,16 @@ pub fn run(args: &RecvArgs) -> Result<()> {
 
 fn receive(args: &RecvArgs, device: &Device, channel: &mut Channel) -> Result<Transfer> {
     let bytes: u64 = channel.hear(device, "file")?;
+    refuse_what_is_too_long(args, bytes)?;
     let remote: Endpoint = channel.hear(device, "endpoint")?;
     Channel::check_distinct(device, remote.ip)?;
-    let partial = Partial::new(&args.out);
+    let partial = Partial::new(&args.out)?;
     if bytes == 0 {
-        File::create(&partial.path).map_err(Error::file("create", &partial.path))?;
+        File::create_new(&partial.path).map_err(Error::file("create", &partial.path))?;
         return end(args, device, channel, partial, Transfer { bytes, time: Duration::ZERO });
     }
     let (pd, mut cq) = (device.alloc_pd(), device.create_cq(16)?);
-    let file = FileBacking::create(&partial.path, bytes)?;
+    let file = FileBacking::create_new(&partial.path, bytes)?;
     super::send::populate(&file)?;
     let region = pd.register_file(file, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
     let mut prepared = super::send::queue_pair(&args.common, &pd, &cq).build()?;
@@ -75,24 +77,52 @@ fn end(
     Ok(transfer)
 }
 
+/// Whoever reaches the port may announce any length.
+fn refuse_what_is_too_long(args: &RecvArgs, bytes: u64) -> Result<()> {
+    if let Some(max) = args.max_bytes.filter(|max| bytes > *max) {
+        let text = format!("the sender announces {bytes} bytes, and --max-bytes allows {max}");
+        return Err(Error::Options(text));
+    }
+    let directory =
+        args.out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let disk = statvfs(directory).map_err(|errno| Error::file("look at", directory)(errno.into()))?;
+    let room = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if bytes > room {
+        let text = format!("the sender announces {bytes} bytes, and the disk has room for {room}");
+        return Err(Error::Options(text));
+    }
+    Ok(())
+}
+
 /// The file takes its name by renaming, which replaces whatever has that name: a device node, a pipe or a link as well.
 fn refuse_what_is_no_file(out: &Path) -> Result<()> {
-    let found = match fs::symlink_metadata(out) {
-        Ok(found) => found.file_type(),
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(Error::file("look at", out)(error)),
+    let text = match found(out)? {
+        Found::Nothing | Found::File => return Ok(()),
+        Found::Link => "is a symbolic link; give the name of the file itself",
+        Found::Directory => "is a directory; give the name of a file in it",
+        Found::Other => "is no regular file and would be replaced; give another name",
     };
-    let out = out.display();
-    let text = if found.is_file() {
-        return Ok(());
-    } else if found.is_symlink() {
-        "is a symbolic link; give the name of the file itself"
-    } else if found.is_dir() {
-        "is a directory; give the name of a file in it"
-    } else {
-        "is no regular file and would be replaced; give another name"
-    };
-    Err(Error::Options(format!("--out {out} {text}")))
+    Err(Error::Options(format!("--out {} {text}", out.display())))
+}
+
+/// What has a name.
+enum Found {
+    Nothing,
+    File,
+    Link,
+    Directory,
+    Other,
+}
+
+fn found(path: &Path) -> Result<Found> {
+    Ok(match fs::symlink_metadata(path).map(|about| about.file_type()) {
+        Ok(kind) if kind.is_file() => Found::File,
+        Ok(kind) if kind.is_symlink() => Found::Link,
+        Ok(kind) if kind.is_dir() => Found::Directory,
+        Ok(_) => Found::Other,
+        Err(error) if error.kind() == ErrorKind::NotFound => Found::Nothing,
+        Err(error) => return Err(Error::file("look at", path)(error)),
+    })
 }
 
 /// The file while it is incomplete; removed unless it completes.
@@ -102,10 +132,28 @@ struct Partial {
 }
 
 impl Partial {
-    fn new(out: &Path) -> Self {
+    /// Its file is not there: what a receiver left that was killed is removed, and nothing else.
+    fn new(out: &Path) -> Result<Self> {
         let mut path = out.as_os_str().to_owned();
         path.push(".part");
-        Self { path: path.into(), complete: false }
+        let path = PathBuf::from(path);
+        let in_the_way = match found(&path)? {
+            Found::Nothing => None,
+            Found::File => {
+                fs::remove_file(&path).map_err(Error::file("remove", &path))?;
+                None
+            }
+            Found::Link => Some("a symbolic link"),
+            Found::Directory => Some("a directory"),
+            Found::Other => Some("something that is no regular file"),
+        };
+        match in_the_way {
+            None => Ok(Self { path, complete: false }),
+            Some(what) => {
+                let text = format!("{what} has that name; remove it, or give another --out");
+                Err(Error::file("create", &path)(io::Error::other(text)))
+            }
+        }
     }
 
     /// Gives it its name.
