@@ -13,10 +13,11 @@ mod send;
 mod tx_slots;
 mod units;
 
+pub use crate::qpn::QPS_LIMIT;
 pub use admin::{
     CQ_ENTRIES_MAX, EngineMemory, QpConfig, QpHandles, QpLimit, QpMemory, QpReport, SrqAttr, Usage,
 };
-pub use config::{AckTiming, ConfigError, EngineConfig, QPS_LIMIT, WINDOW_LIMIT};
+pub use config::{AckTiming, ConfigError, EngineConfig, WINDOW_LIMIT};
 pub(crate) use control_queue::{ControlKind, ControlPacket};
 pub use error::{CreateError, ModifyError};
 pub use event::AsyncEvent;

@@ -5,6 +5,11 @@ pub(crate) const QPN_BITS: u32 = 24;
 /// QPN 0 and 1 are special queue pairs: each engine has its own.
 pub(crate) const FIRST_FREE_QPN: u32 = 2;
 
+/// Bits of a QPN that tell the lives of a slot apart, at least: so a slot does not have a number again before 16 others.
+const LIFE_BITS_MIN: u32 = 4;
+/// Largest number of queue pairs of all engines of a device; each of several has its share, a power of two.
+pub const QPS_LIMIT: u32 = 1 << (QPN_BITS - LIFE_BITS_MIN);
+
 /// One of the engines of a device. The highest bits of the QPNs that it gives are its index, so that whoever receives a
 /// packet for the device knows whose it is.
 ///
@@ -54,6 +59,11 @@ impl EngineId {
     /// Bits of a QPN below those that are the index.
     pub(crate) const fn free_bits(self) -> u32 {
         QPN_BITS - self.count.next_power_of_two().trailing_zeros()
+    }
+
+    /// Queue pairs of an engine at most: its share of [`QPS_LIMIT`].
+    pub(crate) const fn qps_max(self) -> u32 {
+        1 << (self.free_bits() - LIFE_BITS_MIN)
     }
 
     /// What the free bits of its QPNs are added to.

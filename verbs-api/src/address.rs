@@ -75,7 +75,7 @@ impl ProtectionDomain {
     /// # Errors
     /// [`Error::Create`]: the address vector makes no sense, nobody answers for the address, or there are too many handles.
     pub fn create_ah(&self, av: &AddressVector) -> Result<AddressHandle, Error> {
-        let key = resolved(self.device(), || Ok(self.device().nic().create_ah(self.id(), av)?))?;
+        let key = resolved(self.device(), || Ok(self.device().own_nic()?.create_ah(self.id(), av)?))?;
         Ok(AddressHandle { domain: self.clone(), key, av: *av })
     }
 }

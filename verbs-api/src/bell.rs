@@ -44,6 +44,7 @@ impl Bell {
             if left.is_zero() {
                 return Ok(None);
             }
+            device.check_process().map_err(io::Error::other)?;
             if device.driver() == Driver::Inline {
                 device.progress();
                 std::thread::yield_now();

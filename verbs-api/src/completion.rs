@@ -52,7 +52,7 @@ impl CompletionQueue {
     /// # Errors
     /// [`Error::Create`], also if more completions wait than that.
     pub fn resize(&mut self, entries: u32) -> Result<(), Error> {
-        Ok(self.shared.device.nic().resize_cq(self.shared.number, &mut self.ring, entries)?)
+        Ok(self.shared.device.own_nic()?.resize_cq(self.shared.number, &mut self.ring, entries)?)
     }
 
     /// Asks for one event on the channel at the next completion; with `solicited_only`, at the next that is solicited or

@@ -143,7 +143,7 @@ impl Device {
     /// # Errors
     /// [`Error::Create`].
     pub fn create_cq(&self, entries: u32) -> Result<CompletionQueue, Error> {
-        let (number, ring) = self.nic().create_cq(entries, None)?;
+        let (number, ring) = self.own_nic()?.create_cq(entries, None)?;
         Ok(CompletionQueue::new(self.clone(), number, ring, false))
     }
 
@@ -164,7 +164,7 @@ impl Device {
             return Err(Error::OtherDevice { what: "completion channel" });
         }
         let (number, ring) =
-            self.nic().create_cq(entries, Some(Hears::Channel(Arc::clone(channel.shared()))))?;
+            self.own_nic()?.create_cq(entries, Some(Hears::Channel(Arc::clone(channel.shared()))))?;
         Ok(CompletionQueue::new(self.clone(), number, ring, true))
     }
 
@@ -287,6 +287,7 @@ impl Device {
         if let Some(bell) = self.inner.bell.get() {
             return Ok(bell);
         }
+        self.check_process()?;
         let bell = Arc::new(Bell::new().map_err(Error::Events)?);
         let bell = self.inner.bell.get_or_init(|| bell);
         self.nic().ring_with(Arc::clone(bell));
@@ -300,6 +301,7 @@ impl Device {
 
     /// The connection manager, which takes queue pair 1; made when it is first asked for.
     pub(crate) fn connections(&self) -> Result<Arc<Service>, Error> {
+        self.check_process()?;
         let mut connections = self.inner.connections.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(service) = &*connections {
             return Ok(Arc::clone(service));
@@ -308,9 +310,21 @@ impl Device {
         Ok(Arc::clone(connections.insert(service)))
     }
 
-    /// The engine, for a call of the control path.
+    /// The engine, for a call of the control path that cannot fail. In a process that was forked it does nothing.
     pub(crate) fn nic(&self) -> Call<'_> {
         self.inner.shared.call()
+    }
+
+    /// The engine, for a call of the control path that can fail.
+    pub(crate) fn own_nic(&self) -> Result<Call<'_>, Error> {
+        self.check_process()?;
+        Ok(self.nic())
+    }
+
+    /// Fails in a process that was forked from the one that opened the device.
+    #[inline]
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        if self.inner.shared.is_forked() { Err(Error::Forked) } else { Ok(()) }
     }
 
     /// Whether `other` is this device.

@@ -42,6 +42,9 @@ pub enum Error {
         /// What it says.
         engines: u8,
     },
+    /// Another process opened the device, and forked this one. A device works only where it was opened.
+    #[error("the device was opened by the process that forked this one, and works only there; open one here")]
+    Forked,
     /// DPDK did not start.
     #[cfg(feature = "dpdk")]
     #[error("DPDK did not start: {0}")]

@@ -69,6 +69,9 @@
 //! [`Driver::Thread`] the device has a thread that does this, and calls only touch rings. One engine is one core:
 //! [`Device::open_engines`] opens several on one port.
 //!
+//! A device works in the process that opened it. In a child that this one forks, calls fail with [`Error::Forked`] or do nothing, and
+//! what is dropped there the parent keeps; the child may open devices of its own.
+//!
 //! # Why posting is safe
 //! A [`MemoryRegion`] owns its bytes, and the engine keeps them alive for as long as they are registered. Work
 //! requests name ranges of keys, not pointers; a key whose region is gone is refused. Peers may write at any time, so
@@ -94,6 +97,7 @@ mod nic;
 #[cfg(feature = "dpdk")]
 mod open;
 mod port;
+mod process;
 mod queue_pair;
 mod shared;
 mod shared_receive;

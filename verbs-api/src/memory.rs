@@ -84,7 +84,7 @@ impl ProtectionDomain {
     pub fn register_backing(&self, backing: Arc<dyn Backing>, access: Access) -> Result<MemoryRegion, Error> {
         let bytes = Bytes::new(backing);
         let backing = Arc::clone(bytes.backing());
-        let key = self.device.nic().register_memory(self.id, backing, bytes.addr(), access)?;
+        let key = self.device.own_nic()?.register_memory(self.id, backing, bytes.addr(), access)?;
         Ok(MemoryRegion { inner: Arc::new(Registered { device: self.device.clone(), key, bytes }) })
     }
 
@@ -93,7 +93,7 @@ impl ProtectionDomain {
     /// # Errors
     /// [`Error::Create`].
     pub fn create_srq(&self, caps: SrqCaps) -> Result<SharedReceiveQueue, Error> {
-        let (number, ring) = self.device.nic().create_srq(self.id, caps)?;
+        let (number, ring) = self.device.own_nic()?.create_srq(self.id, caps)?;
         Ok(SharedReceiveQueue::new(self.device.clone(), number, ring))
     }
 

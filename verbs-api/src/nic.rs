@@ -1,8 +1,13 @@
 //! The engine behind a device, whatever its port: one dynamic call a turn, none a packet.
 
+mod orphan;
+
+pub(crate) use orphan::Orphan;
+
 use crate::attention::Attention;
 use crate::bell::Bell;
 use crate::completion::ChannelShared;
+use crate::error::Error;
 use crate::events::Events;
 use core::net::IpAddr;
 use datapath::address::AddressKey;
@@ -11,9 +16,7 @@ use datapath::engine::{
     AsyncEvent, CreateError, Engine, EngineConfig, EngineMemory, ModifyError, QpConfig, QpHandles, QpReport,
     SrqAttr, Turn, Usage,
 };
-use datapath::memory::{
-    Access, Backing, MemoryKey, MemoryTableFull, ProtectionDomainId, RegisterError, WindowType,
-};
+use datapath::memory::{Access, Backing, MemoryKey, ProtectionDomainId, RegisterError, WindowType};
 use datapath::port::fault::FaultStats;
 use datapath::port::{LinkDown, Port, PortStats};
 use datapath::qp::attr::{AddressVector, QpAttr, QpAttrMask};
@@ -66,7 +69,7 @@ pub(crate) trait Nic: Send {
         backing: Arc<dyn Backing>,
         iova: u64,
         access: Access,
-    ) -> Result<MemoryKey, RegisterError>;
+    ) -> Result<MemoryKey, Error>;
     fn deregister_memory(&mut self, key: MemoryKey);
     fn reregister_memory(
         &mut self,
@@ -74,12 +77,8 @@ pub(crate) trait Nic: Send {
         pd: Option<ProtectionDomainId>,
         memory: Option<(Arc<dyn Backing>, u64)>,
         access: Option<Access>,
-    ) -> Result<MemoryKey, Option<RegisterError>>;
-    fn allocate_window(
-        &mut self,
-        pd: ProtectionDomainId,
-        kind: WindowType,
-    ) -> Result<MemoryKey, MemoryTableFull>;
+    ) -> Result<MemoryKey, Error>;
+    fn allocate_window(&mut self, pd: ProtectionDomainId, kind: WindowType) -> Result<MemoryKey, Error>;
     fn deallocate_window(&mut self, key: MemoryKey);
     /// The queue's events go to who hears them.
     fn create_cq(
@@ -267,8 +266,8 @@ impl<P: Port + Send> Nic for Driven<P> {
         backing: Arc<dyn Backing>,
         iova: u64,
         access: Access,
-    ) -> Result<MemoryKey, RegisterError> {
-        self.engine.register_memory(pd, backing, iova, access)
+    ) -> Result<MemoryKey, Error> {
+        Ok(self.engine.register_memory(pd, backing, iova, access)?)
     }
 
     fn deregister_memory(&mut self, key: MemoryKey) {
@@ -281,16 +280,13 @@ impl<P: Port + Send> Nic for Driven<P> {
         pd: Option<ProtectionDomainId>,
         memory: Option<(Arc<dyn Backing>, u64)>,
         access: Option<Access>,
-    ) -> Result<MemoryKey, Option<RegisterError>> {
-        self.engine.reregister_memory(key, pd, memory, access)
+    ) -> Result<MemoryKey, Error> {
+        let changed = self.engine.reregister_memory(key, pd, memory, access);
+        changed.map_err(|error| error.map_or(Error::RegionShared, Error::Register))
     }
 
-    fn allocate_window(
-        &mut self,
-        pd: ProtectionDomainId,
-        kind: WindowType,
-    ) -> Result<MemoryKey, MemoryTableFull> {
-        self.engine.allocate_window(pd, kind)
+    fn allocate_window(&mut self, pd: ProtectionDomainId, kind: WindowType) -> Result<MemoryKey, Error> {
+        Ok(self.engine.allocate_window(pd, kind).map_err(RegisterError::Full)?)
     }
 
     fn deallocate_window(&mut self, key: MemoryKey) {

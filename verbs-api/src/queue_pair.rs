@@ -64,7 +64,7 @@ impl Owned {
         self.srq.is_some()
     }
 
-    fn modify(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<(), datapath::engine::ModifyError> {
+    fn modify(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<(), Error> {
         self.modify_in_turn([(attr, mask)])
     }
 
@@ -72,12 +72,12 @@ impl Owned {
     fn modify_in_turn<'a>(
         &self,
         steps: impl IntoIterator<Item = (&'a QpAttr, QpAttrMask)>,
-    ) -> Result<(), datapath::engine::ModifyError> {
-        let mut nic = self.device().nic();
+    ) -> Result<(), Error> {
+        let mut nic = self.device().own_nic()?;
         steps.into_iter().try_for_each(|(attr, mask)| {
             let result = nic.modify_qp(self.qpn, attr, mask);
             trace::modified(self.qpn, attr, mask, &result);
-            result
+            Ok(result?)
         })
     }
 
@@ -93,6 +93,7 @@ impl Owned {
     }
 
     fn post_send(&mut self, request: &SendRequest<'_>) -> Result<(), Error> {
+        self.device.check_process()?;
         let goes_now = self.goes_now();
         self.send.stage(&request.0)?;
         self.submit(goes_now);
@@ -136,6 +137,7 @@ impl Owned {
     }
 
     fn post_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), Error> {
+        self.device.check_process()?;
         self.device().settle();
         Ok(self.recv.post(request)?)
     }
@@ -146,6 +148,7 @@ impl Owned {
     }
 
     fn post_recv_batch(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), Error> {
+        self.device.check_process()?;
         self.device().settle();
         let (posted, result) = self.recv.post_batch(requests);
         Ok(result.map_err(|source| BatchError { posted, source })?)
@@ -259,7 +262,7 @@ impl QueuePair {
     /// [`Error::Connect`] if the engine refuses.
     pub fn abort(&mut self) -> Result<(), Error> {
         let attr = QpAttr { state: QpState::Err, ..QpAttr::default() };
-        Ok(self.owned.modify(&attr, QpAttrMask::STATE)?)
+        self.owned.modify(&attr, QpAttrMask::STATE)
     }
 
     /// Ends a connection that was made by address (`rdma_disconnect`): the queue pair goes to ERR, as [`abort`](Self::abort)
@@ -347,6 +350,7 @@ impl SendBatch<'_> {
     /// # Errors
     /// [`Error::Post`]; the request was not added then, those before it were.
     pub fn post_send(&mut self, request: &SendRequest<'_>) -> Result<(), Error> {
+        self.owned.device.check_process()?;
         Ok(self.owned.send.stage(&request.0)?)
     }
 }

@@ -3,7 +3,8 @@
 use crate::attention::Attention;
 use crate::clock::Clock;
 use crate::favour::{self, Favouring};
-use crate::nic::Nic;
+use crate::nic::{Nic, Orphan};
+use crate::process::Process;
 #[cfg(feature = "async")]
 use crate::wakers::{Place, Wakers};
 use core::ops::{Deref, DerefMut};
@@ -40,6 +41,10 @@ pub(crate) trait Attendant: Send + Sync {
 /// turn, and gives way when a caller has shown itself; so does who drives an engine without a thread.
 pub(crate) struct Shared {
     clocked: Favouring<Clocked>,
+    /// The process that the engine is in.
+    process: Process,
+    /// What stands for the engine in others.
+    orphan: Orphan,
     doorbells: Doorbells,
     /// Callers of the control path that wait for the lock or hold it.
     callers: AtomicU32,
@@ -63,6 +68,8 @@ impl Shared {
     pub fn new(nic: Box<dyn Nic>, acks: AckTiming) -> Self {
         Self {
             doorbells: nic.doorbells(),
+            process: Process::this(),
+            orphan: Orphan { doorbells: nic.doorbells(), config: nic.config() },
             clocked: Favouring::new(Clocked { nic, clock: Clock::new() }),
             callers: AtomicU32::new(0),
             served: AtomicU32::new(0),
@@ -192,7 +199,7 @@ impl Shared {
 
     #[inline]
     fn attempt(&self, turn: impl FnOnce(&mut dyn Nic, Time) -> Turn) -> Option<(Turn, Time)> {
-        if self.is_wanted() {
+        if self.is_wanted() || self.is_forked() {
             return None;
         }
         let mut held = self.clocked.try_lock()?;
@@ -204,14 +211,23 @@ impl Shared {
 
     /// The engine, for a call of the control path.
     ///
-    /// Whatever it is about to change, peers have had their acknowledgements.
+    /// Whatever it is about to change, peers have had their acknowledgements. In a process that was forked it is an [`Orphan`].
     pub fn call(&self) -> Call<'_> {
+        if self.is_forked() {
+            return Call(Reached::Orphan(self.orphan.clone()));
+        }
         self.callers.fetch_add(1, Ordering::Relaxed);
         let mut clocked = self.hold();
         let now = clocked.clock.now();
         clocked.nic.settle(now);
         self.owes_acks.store(false, Ordering::Relaxed);
-        Call { clocked, _done: Done(self) }
+        Call(Reached::Engine { clocked, _done: Done(self) })
+    }
+
+    /// Whether the engine is in another process, which forked this one: its lock may be held here for ever.
+    #[inline]
+    pub fn is_forked(&self) -> bool {
+        !self.process.is_this()
     }
 
     /// The engine, for its thread.
@@ -267,16 +283,24 @@ impl Shared {
 }
 
 /// The engine, as a call of the control path has it. When it goes, the engine's thread learns that there may be work.
-pub(crate) struct Call<'a> {
-    // Dropped in this order: the lock is free before the thread is told.
-    clocked: Held<'a>,
-    _done: Done<'a>,
+pub(crate) struct Call<'a>(Reached<'a>);
+
+enum Reached<'a> {
+    Engine {
+        // Dropped in this order: the lock is free before the thread is told.
+        clocked: Held<'a>,
+        _done: Done<'a>,
+    },
+    Orphan(Orphan),
 }
 
 impl Call<'_> {
     /// The engine's time.
     pub fn now(&mut self) -> Time {
-        self.clocked.clock.now()
+        match &mut self.0 {
+            Reached::Engine { clocked, .. } => clocked.clock.now(),
+            Reached::Orphan(_) => Time::ZERO,
+        }
     }
 }
 
@@ -294,12 +318,18 @@ impl Deref for Call<'_> {
     type Target = dyn Nic;
 
     fn deref(&self) -> &Self::Target {
-        &*self.clocked.nic
+        match &self.0 {
+            Reached::Engine { clocked, .. } => &*clocked.nic,
+            Reached::Orphan(orphan) => orphan,
+        }
     }
 }
 
 impl DerefMut for Call<'_> {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut *self.clocked.nic
+        match &mut self.0 {
+            Reached::Engine { clocked, .. } => &mut *clocked.nic,
+            Reached::Orphan(orphan) => orphan,
+        }
     }
 }

@@ -44,6 +44,7 @@ impl SharedReceiveQueue {
     /// # Errors
     /// [`Error::Post`]; nothing was posted then. A full queue has room again when a receive has completed.
     pub fn post_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), Error> {
+        self.shared.device.check_process()?;
         self.shared.device.settle();
         Ok(self.ring.post(request)?)
     }
@@ -54,7 +55,7 @@ impl SharedReceiveQueue {
     /// # Errors
     /// [`Error::Connect`] if `limit` is more than the receives that it has room for.
     pub fn arm_limit(&self, limit: u32) -> Result<(), Error> {
-        Ok(self.shared.device.nic().arm_srq_limit(self.shared.number, limit)?)
+        Ok(self.shared.device.own_nic()?.arm_srq_limit(self.shared.number, limit)?)
     }
 
     /// Its sizes, its limit, and the receives that are left.

@@ -9,8 +9,6 @@ use sr_recovery::SlowPathConfig;
 
 /// Largest window, in packets: META must stay unambiguous (protocol.md 2.2).
 pub const WINDOW_LIMIT: u16 = SEQUENCE_LIMIT;
-/// Largest number of queue pairs of one engine.
-pub const QPS_LIMIT: u32 = 1 << 20;
 
 /// When acknowledgements of packets in order go out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -149,7 +147,8 @@ impl EngineConfig {
                 Err(ConfigError::OutOfRange { what, given, min, max })
             }
         };
-        check("max_qps", self.max_qps.into(), 1, QPS_LIMIT.into())?;
+        let max_qps = if self.engine.count() == 1 { "max_qps" } else { "max_qps of each engine" };
+        check(max_qps, self.max_qps.into(), 1, self.engine.qps_max().into())?;
         check("max_cqs", self.max_cqs as u64, 1, 1 << 24)?;
         check("max_srqs", self.max_srqs as u64, 0, 1 << 24)?;
         check("max_mrs", self.max_mrs as u64, 1, 1 << 24)?;
@@ -166,6 +165,21 @@ impl EngineConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each queue pair that is made in a slot has another number than the last sixteen, or so late packets are for it.
+    #[test]
+    fn engines_of_a_device_share_the_numbers_of_queue_pairs() {
+        for (engines, most) in [(1, 1 << 20), (2, 1 << 19), (3, 1 << 18), (8, 1 << 17)] {
+            for engine in EngineId::all(engines).expect("possible") {
+                let with = |max_qps| EngineConfig { max_qps, engine, ..EngineConfig::default() }.validate();
+                assert_eq!(with(most), Ok(()));
+                let what = if engines == 1 { "max_qps" } else { "max_qps of each engine" };
+                let given = u64::from(most) + 1;
+                let refused = ConfigError::OutOfRange { what, given, min: 1, max: most.into() };
+                assert_eq!(with(most + 1), Err(refused));
+            }
+        }
+    }
 
     /// A timer of 0 would be due again at once, and the turn that asks would not end.
     #[test]

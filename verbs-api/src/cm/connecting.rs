@@ -74,6 +74,7 @@ impl Connecting {
     /// does not return again: then, too, [`Error::Connection`].
     pub fn poll(&mut self) -> Result<Option<QueuePair>, Error> {
         let Some(link) = &self.link else { return Err(ConnectionError::Withdrawn.into()) };
+        link.device.check_process()?;
         link.device.progress();
         match link.service.look(|state| step(state, link)) {
             None => Ok(None),
@@ -89,6 +90,7 @@ impl Connecting {
     /// [`ConnectionError::Deadline`] of who accepts; the peer is told.
     pub fn wait(mut self, limit: Duration) -> Result<QueuePair, Error> {
         let Some(link) = &self.link else { return Err(ConnectionError::Withdrawn.into()) };
+        link.device.check_process()?;
         link.persist(limit);
         if let End::Active(_, patience) = &mut self.end {
             *patience = limit.max(*patience);

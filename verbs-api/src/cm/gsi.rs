@@ -99,7 +99,7 @@ impl Gsi {
         });
         let memory = Bytes::new(Arc::new(HeapBacking::new(RECEIVES * RECEIVE_LEN + SENDS * MAD_LEN)));
         let backing = Arc::clone(memory.backing());
-        let key = nic.register_memory(pd, backing, memory.addr(), Access::LOCAL_WRITE).map_err(Error::from);
+        let key = nic.register_memory(pd, backing, memory.addr(), Access::LOCAL_WRITE);
         let key = match made.map_err(Error::from).and(key) {
             Ok(key) => key,
             Err(error) => {

@@ -85,6 +85,7 @@ impl Listener {
     /// # Errors
     /// [`ConnectionError::Deadline`]; [`ConnectionError::Late`] if there is no link.
     pub fn get_request(&self, limit: Duration) -> Result<ConnectionRequest, Error> {
+        self.device.check_process()?;
         let end = Instant::now().checked_add(limit);
         let request = self.service.wait(&self.device, end, |state| self.take(state));
         Ok(request.ok_or_else(|| ConnectionError::late(limit, &self.device))?)

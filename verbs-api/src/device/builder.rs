@@ -53,7 +53,7 @@ impl DeviceBuilder {
         driver: Driver => driver;
         /// Who runs the slow path. Default [`SlowPath::Stepped`].
         slow_path: SlowPath => slow_path;
-        /// Queue pairs at most, 1 to 2^20. Default 1024.
+        /// Queue pairs at most, 1 to 2^20; of each of several engines 2^19, of three or four 2^18, of more 2^17. Default 1024.
         max_qps: u32 => sizes.max_qps;
         /// Completion queues at most, 1 to 2^24. Default 1024.
         max_cqs: usize => sizes.max_cqs;

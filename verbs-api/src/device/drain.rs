@@ -6,7 +6,7 @@ use crate::driver::Resting;
 use crate::shared::Shared;
 use core::time::Duration;
 use datapath::engine::Turn;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -81,6 +81,9 @@ impl Device {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if self.shared.is_forked() {
+            return self.abandon();
+        }
         let died = self.thread.take().is_some_and(|thread| !thread.end());
         // A second panic would abort the process, and an engine that died in the middle of a turn may bring one.
         if !died && !thread::panicking() {
@@ -89,6 +92,13 @@ impl Drop for Inner {
             drain(shared, service.as_deref(), Device::DRAIN_LIMIT, || Some(shared.try_turn()));
         }
         crate::trace::closed(self.ip);
+    }
+}
+
+impl Inner {
+    /// Leaves all to the process that opened it: its threads, its sockets, and the engine with its port.
+    fn abandon(&mut self) {
+        core::mem::forget((self.thread.take(), self.stat.take(), Arc::clone(&self.shared)));
     }
 }
 

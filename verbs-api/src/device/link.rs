@@ -44,11 +44,12 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`Error::LinkDown`] says why there is no link.
+    /// [`Error::LinkDown`] says why there is no link; [`Error::Forked`].
     pub fn wait_link(&self, limit: Duration) -> Result<(), Error> {
         let end = Instant::now().checked_add(limit);
         let mut resting = Resting::new();
         loop {
+            self.check_process()?;
             let turn = self.progress();
             let Some(why) = self.link_down() else { return Ok(()) };
             let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));

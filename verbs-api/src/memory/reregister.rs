@@ -59,8 +59,7 @@ impl MemoryRegion {
         let region = Arc::get_mut(&mut self.inner).ok_or(Error::RegionShared)?;
         let bytes = backing.map(Bytes::new);
         let memory = bytes.as_ref().map(|bytes| (Arc::clone(bytes.backing()), bytes.addr()));
-        let changed = region.device.nic().reregister_memory(region.key, domain, memory, access);
-        region.key = changed.map_err(|error| error.map_or(Error::RegionShared, Error::Register))?;
+        region.key = region.device.own_nic()?.reregister_memory(region.key, domain, memory, access)?;
         if let Some(bytes) = bytes {
             region.bytes = bytes;
         }

@@ -30,11 +30,7 @@ impl ProtectionDomain {
     /// # Errors
     /// [`Error::Register`] if all entries of the device's table are in use.
     pub fn alloc_window(&self, kind: WindowType) -> Result<MemoryWindow, Error> {
-        let key = self
-            .device()
-            .nic()
-            .allocate_window(self.id(), kind)
-            .map_err(datapath::memory::RegisterError::Full)?;
+        let key = self.device().own_nic()?.allocate_window(self.id(), kind)?;
         Ok(MemoryWindow { domain: self.clone(), key: key.0, regions: Vec::new() })
     }
 }

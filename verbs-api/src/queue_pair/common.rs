@@ -56,7 +56,7 @@ macro_rules! common_calls {
                 attr: &datapath::qp::attr::QpAttr,
                 mask: datapath::qp::attr::QpAttrMask,
             ) -> Result<(), crate::Error> {
-                Ok(self.owned.modify(attr, mask)?)
+                self.owned.modify(attr, mask)
             }
 
             /// Its attributes and its state (`ibv_query_qp`); the PSNs are those that it began with.

@@ -196,6 +196,6 @@ impl PreparedQueuePair {
                 | QpAttrMask::KEEPALIVE
                 | QpAttrMask::MAX_QP_RD_ATOMIC;
         }
-        resolved(self.owned.device(), || Ok(self.owned.modify_in_turn([(&rtr, path), (&rts, start)])?))
+        resolved(self.owned.device(), || self.owned.modify_in_turn([(&rtr, path), (&rts, start)]))
     }
 }
