@@ -339,12 +339,15 @@ impl Neighbor {
         }
     }
 
-    /// `ip` has sent something to the connection manager, from the Ethernet address `mac`.
-    pub fn note_heard(&mut self, now: Time, ip: IpAddr, mac: [u8; 6]) {
+    /// `ip` has sent something to the connection manager, from the Ethernet address `mac`. False, and it is not noted, if that is no
+    /// host's.
+    pub fn note_heard(&mut self, now: Time, ip: IpAddr, mac: [u8; 6]) -> bool {
         self.now = self.now.max(now);
-        if is_one(EthernetAddress(mac)) {
+        let is_one = is_one(EthernetAddress(mac));
+        if is_one {
             self.heard.note(self.now, ip, mac);
         }
+        is_one
     }
 
     /// The Ethernet address that `ip` sent from to the connection manager, within the last [`HEARD_LIFETIME_NS`].

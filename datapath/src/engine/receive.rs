@@ -165,15 +165,17 @@ fn note_dispute(units: &mut Units, conflict: Option<AddressConflict>) {
     }
 }
 
-/// A host that talks to the connection manager is answered where it sent from (protocol.md 1.12).
+/// A host that talks to the connection manager is answered where it sent from (protocol.md 1.12). False if that is nowhere: it
+/// is not heard, as its answer would make us look for it.
 #[cold]
 #[inline(never)]
-fn note_heard(neighbor: &mut Neighbor, now: Time, from: IpAddr, payload: &[u8], frame: &[u8]) {
+fn note_heard(neighbor: &mut Neighbor, now: Time, from: IpAddr, payload: &[u8], frame: &[u8]) -> bool {
     if Mad::parse(payload).is_ok()
         && let [_, _, _, _, _, _, a, b, c, d, e, f, ..] = *frame
     {
-        neighbor.note_heard(now, from, [a, b, c, d, e, f]);
+        return neighbor.note_heard(now, from, [a, b, c, d, e, f]);
     }
+    true
 }
 
 /// Any frame whatever.
@@ -222,8 +224,11 @@ fn receive_any(
         (QpType::Rc, _) => dispatch(qpc, cold, units, &packet, datagram.ecn == Ecn::Ce),
         (QpType::Uc, Transport::Uc) => qp::on_unreliable(qpc, cold, units, &packet),
         (QpType::Ud, Transport::Ud) if is_to_us(config, &datagram) => {
-            if qpc.id.qpn == QPN_GSI {
-                note_heard(neighbor, units.now, datagram.src, packet.payload(), frame);
+            if qpc.id.qpn == QPN_GSI
+                && !note_heard(neighbor, units.now, datagram.src, packet.payload(), frame)
+            {
+                units.counters.drop_address += 1;
+                return;
             }
             let udp = datagram.transport.start - UDP_LEN;
             qp::on_datagram(qpc, cold, units, &packet, &frame[datagram.l3_offset..udp]);
