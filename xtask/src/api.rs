@@ -89,17 +89,11 @@ fn parse(path: &Path) -> Result<syn::File> {
 
 /// The Rust files below a directory, without tests.
 fn sources(directory: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory).map_err(|e| Error::io("list", directory, &e))?.flatten() {
-        let path = entry.path();
-        if path.file_stem().is_some_and(|stem| stem == "tests") {
-            continue;
-        }
-        if path.is_dir() {
-            found.extend(sources(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
+    let mut found = repo::files(directory, "rs")?;
+    let is_test = |path: &PathBuf| {
+        let within = path.strip_prefix(directory).unwrap_or(path).with_extension("");
+        within.iter().any(|name| name == "tests")
+    };
+    found.retain(|path| !is_test(path));
     Ok(found)
 }

@@ -45,17 +45,7 @@ pub fn check() -> Result<()> {
 
 fn documents(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = vec![root.join("README.md"), root.join("CHANGELOG.md")];
-    let mut dirs = vec![root.join("docs")];
-    while let Some(dir) = dirs.pop() {
-        let entries = fs::read_dir(&dir).map_err(|e| Error::io("list", &dir, &e))?;
-        for path in entries.flatten().map(|entry| entry.path()) {
-            if path.is_dir() {
-                dirs.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                found.push(path);
-            }
-        }
-    }
+    found.extend(repo::files(&root.join("docs"), "md")?);
     found.sort();
     Ok(found)
 }

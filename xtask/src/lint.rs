@@ -3,13 +3,13 @@
 use crate::error::Result;
 use crate::repo::cargo;
 use crate::steps::Steps;
-use crate::{api, docs, setup};
+use crate::{api, cycles, docs, sections, setup};
 
 /// The features that no member switches on.
 pub const EVERY_FEATURE: [&str; 2] = ["--features", "verbs-api/tokio"];
 
 /// Formatting, clippy on the whole workspace with all features and on what builds without DPDK, rustdoc, the documents'
-/// references, the public API.
+/// references, imports in circles, the public API.
 pub fn run() -> Result<()> {
     setup::implied(setup::BUILD)?;
     let mut steps = Steps::default();
@@ -25,6 +25,8 @@ pub fn run() -> Result<()> {
     doc.args(EVERY_FEATURE).env("RUSTDOCFLAGS", "-D warnings");
     steps.command("rustdoc", doc);
     steps.check("documents", docs::check);
+    steps.check("sections", sections::check);
+    steps.check("import cycles", cycles::check);
     steps.check("public API", api::check);
     steps.finish()
 }

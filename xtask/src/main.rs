@@ -6,6 +6,7 @@
 
 mod api;
 mod bench;
+mod cycles;
 mod demo;
 mod docs;
 mod error;
@@ -18,6 +19,7 @@ mod probe;
 mod process;
 mod repo;
 mod scratch;
+mod sections;
 mod setup;
 mod sim;
 mod steps;

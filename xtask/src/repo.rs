@@ -40,6 +40,35 @@ pub fn target_directory() -> Result<PathBuf> {
         })
 }
 
+/// The files of a directory and below whose names end in `.extension`, sorted.
+pub fn files(directory: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut directories = vec![directory.to_owned()];
+    while let Some(directory) = directories.pop() {
+        let entries = std::fs::read_dir(&directory).map_err(|e| Error::io("list", &directory, &e))?;
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|found| found == extension) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The directories of the repository that hold its files: what is built, and what is hidden, is in others.
+pub fn directories() -> Result<Vec<PathBuf>> {
+    let root = root();
+    let entries = std::fs::read_dir(&root).map_err(|e| Error::io("list", &root, &e))?;
+    let is_ours = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        path.is_dir() && !name.starts_with('.') && name != "target"
+    };
+    Ok(entries.flatten().map(|entry| entry.path()).filter(is_ours).collect())
+}
+
 /// Runs `command` to its end, with our own input and output.
 pub fn run(mut command: Command) -> Result<()> {
     let status = command
