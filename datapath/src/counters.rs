@@ -155,6 +155,8 @@ counters! {
         drop_ssn,
         /// Requests out of order that could not be placed.
         drop_unplaceable,
+        /// Requests out of order that would have left too few receives of a shared queue to others.
+        drop_srq_share,
         /// Requests out of order for which the metadata ring had no room.
         drop_metadata_full,
         /// Requests out of order for which no recovery context was free.

@@ -37,6 +37,9 @@ pub const KEEPALIVE_NS_LOG2: u32 = 20;
 pub const KEEPALIVES_PER_TURN: usize = 16;
 /// Hosts of the link whose Ethernet address can be known at once.
 pub const NEIGHBORS: usize = 256;
+/// Receives of a shared queue that a queue pair may hold for messages whose turn has not come, for each that it leaves to others: so
+/// it never takes the last one, and however many queue pairs do so, some are left.
+pub const SRQ_SHARE: u32 = 2;
 /// Queue pairs that have ended whose last acknowledgement is kept, for peers that have not heard it.
 pub const LAST_WORDS: usize = 256;
 /// Nanoseconds for which a peer that was not told of the end may send again what it did not hear acknowledged: its tail probe and

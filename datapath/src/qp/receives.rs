@@ -3,6 +3,7 @@
 use crate::engine::{AsyncEvent, Units};
 use crate::memory::ProtectionDomainId;
 use crate::queue::{Freed, RecvQueueReader, RecvWqe, SharedRecvReader, SrqCaps};
+use crate::tuning::SRQ_SHARE;
 
 /// The receives of a queue pair.
 pub(crate) enum Receives {
@@ -16,15 +17,27 @@ pub(crate) enum Receives {
 #[derive(Clone, Copy)]
 pub(crate) struct Found(u32);
 
+/// Why there is no receive for a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NoReceive {
+    /// None is posted.
+    NotPosted,
+    /// A message whose turn has not come would leave too few of a shared queue to others ([`SRQ_SHARE`]).
+    OverShare,
+}
+
 impl Receives {
     /// The receive that is `ahead` behind the next to complete, whose position is `head` if the queue is an own one. Of
     /// a shared queue, one is taken for every SSN up to that of the packet, or none (protocol.md 2.5).
+    ///
+    /// # Errors
+    /// [`NoReceive`]; nothing was taken then.
     #[inline]
-    pub fn find(&mut self, units: &mut Units, head: u32, ahead: u32) -> Option<Found> {
+    pub fn find(&mut self, units: &mut Units, head: u32, ahead: u32) -> Result<Found, NoReceive> {
         match self {
             Self::Own(queue) => {
                 let posted = queue.tail().wrapping_sub(head);
-                (ahead < posted).then(|| Found(head.wrapping_add(ahead)))
+                if ahead < posted { Ok(Found(head.wrapping_add(ahead))) } else { Err(NoReceive::NotPosted) }
             }
             Self::Shared(taken) => taken.find(units, ahead),
         }
@@ -254,22 +267,23 @@ impl Taken {
         Self { srq, count: 0, first: 0, last: 0, seen: 0, seen_ahead: 0 }
     }
 
-    fn find(&mut self, units: &mut Units, ahead: u32) -> Option<Found> {
-        let srq = units.srqs.get_mut(self.srq)?;
+    fn find(&mut self, units: &mut Units, ahead: u32) -> Result<Found, NoReceive> {
+        let srq = units.srqs.get_mut(self.srq).ok_or(NoReceive::NotPosted)?;
         if ahead >= self.count {
             let missing = ahead - self.count + 1;
-            if srq.available() < missing {
-                return None;
+            let left = srq.available().checked_sub(missing).ok_or(NoReceive::NotPosted)?;
+            if ahead > left.saturating_mul(SRQ_SHARE) {
+                return Err(NoReceive::OverShare);
             }
             for _ in 0..missing {
-                let number = srq.take()?;
+                let number = srq.take().ok_or(NoReceive::NotPosted)?;
                 self.push(&mut srq.links, number);
             }
             if srq.is_below_limit() {
                 units.events.push(self.limit_event());
             }
         }
-        Some(Found(self.search(&srq.links, ahead)))
+        Ok(Found(self.search(&srq.links, ahead)))
     }
 
     /// The receives of whole messages that come one after the other, from the next one on; `None` if some were taken before, or

@@ -137,7 +137,7 @@ fn the_message_that_was_lost_is_not_starved_by_those_behind_it() {
     for number in 0..6 {
         bench.rig.send(sender, bench.source.at(0, 100 + number));
     }
-    // Five arrive before the first: two of them fit behind it, the rest find nothing.
+    // Five arrive before the first: one of them fits behind it, the rest come again.
     bench.run_until_received(3);
     assert_eq!(bench.ends(0), [0, 1, 2].map(|number| (number, WcStatus::Success)));
     let lengths: Vec<_> = bench.rig.recvs(receiver).iter().map(|done| done.byte_len).collect();
@@ -401,6 +401,49 @@ fn a_hostile_ssn_does_not_empty_the_queue() {
         bench.rig.run_for(2_000);
         assert_eq!(bench.available(), 64, "SSN {ssn} of message {msn}");
     }
+}
+
+/// A SEND of one packet that stands so many packets, messages and receives ahead of the first of its connection.
+fn send_from_ahead(bench: &mut Bench, connection: usize, ahead: u32) {
+    let (sender, receiver) = bench.pairs[connection];
+    let forger = Forger::new(&bench.rig, sender, receiver);
+    let mut repr = forger.repr(WireMode::Srnic, Opcode::RcSendOnly, Psn::new(PSN + ahead));
+    repr.meta = Some(Meta { msn: Msn::new(ahead), offset: 0 });
+    repr.ssnw = Some(Ssnw { offset_hi: 0, ssn: Ssn::new(ahead) });
+    let frame = forger.frame(&repr, &[0; 8]);
+    bench.rig.net.deliver(bench.rig.now(), bench.server, frame);
+    bench.rig.run_for(2_000);
+}
+
+#[test]
+fn what_comes_too_early_leaves_receives_for_the_other_connections() {
+    let mut bench = bench(4, 512);
+    bench.post_all(0..512);
+    send_from_ahead(&mut bench, 0, 511);
+    assert_eq!(bench.available(), 512, "more than its share: none was taken");
+    // Two thirds of what there is are the most that one may have ahead of its turn.
+    for (connection, ahead, left) in [(0, 340, 171), (1, 113, 57), (2, 38, 57), (2, 37, 19), (0, 341, 19)] {
+        send_from_ahead(&mut bench, connection, ahead);
+        assert_eq!(bench.available(), left, "{ahead} ahead on connection {connection}");
+    }
+    let (sender, receiver) = bench.pairs[3];
+    assert_eq!(bench.rig.counters(receiver).drop_srq_share, 3);
+    bench.rig.send(sender, bench.source.at(0, 100));
+    bench.run_until_received(1);
+    assert_eq!(bench.ends(3), [(493, WcStatus::Success)]);
+}
+
+#[test]
+fn the_last_receive_is_taken_by_a_message_whose_turn_it_is_only() {
+    let mut bench = bench(2, 8);
+    bench.post(0).unwrap();
+    send_from_ahead(&mut bench, 0, 1);
+    bench.post(1).unwrap();
+    send_from_ahead(&mut bench, 0, 1);
+    assert_eq!(bench.available(), 2);
+    bench.rig.send(bench.pairs[1].0, bench.source.at(0, 100));
+    bench.run_until_received(1);
+    assert_eq!(bench.ends(1), [(0, WcStatus::Success)]);
 }
 
 #[test]

@@ -86,6 +86,7 @@ impl Ledger {
                 counters.tx_rnr_naks
                     + counters.tx_acks_dropped
                     + counters.drop_unplaceable
+                    + counters.drop_srq_share
                     + counters.drop_strict_placement
                     + counters.drop_metadata_full
                     + counters.drop_no_context

@@ -175,7 +175,7 @@ fn answer_duplicate(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet:
 /// What cannot be done at ePSN.
 fn raise(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>, refused: Refused) {
     match refused {
-        Refused::Rnr => {
+        Refused::Rnr | Refused::OverShare => {
             if let Some(plain) = cold.plain.as_deref_mut() {
                 plain.rsp.gap_reported = true;
             }

@@ -153,7 +153,7 @@ fn receive_of(
     if cold.receives.srq().is_some() && ahead > packet.meta.msn.steps_from(qpc.rsp.msn()) {
         return Err(Refused::INVALID);
     }
-    cold.receives.find(units, qpc.rsp.recv_head, ahead).ok_or(Refused::Rnr)
+    Ok(cold.receives.find(units, qpc.rsp.recv_head, ahead)?)
 }
 
 /// Bytes of the message up to and with this packet. Saturates: an absurd offset of a hostile WRITE moves no memory.

@@ -2,7 +2,7 @@
 
 use super::emission::emit_ready;
 use super::place::place;
-use super::refuse::raise;
+use super::refuse::{Refused, raise};
 use super::{RequestPacket, queue_control, queue_plain_nack};
 use crate::counters::count;
 use crate::engine::{ControlKind, Units};
@@ -94,8 +94,10 @@ pub(super) fn out_of_order(
         Err(refused) if distance == 0 => {
             raise(qpc, cold, units, packet.psn, packet.consumes_receive(), refused);
         }
-        Err(_) => {
-            units.counters.drop_unplaceable += 1;
+        Err(refused) => {
+            let over_share = refused == Refused::OverShare;
+            units.counters.drop_srq_share += u64::from(over_share);
+            units.counters.drop_unplaceable += u64::from(!over_share);
             qpc.rx.note_dropped();
         }
     }

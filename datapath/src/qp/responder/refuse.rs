@@ -5,6 +5,7 @@ use super::{Responses, close_recovery, queue_control};
 use crate::engine::{ControlKind, Units};
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::flush::end_receive;
+use crate::qp::receives::NoReceive;
 use crate::queue::WcStatus;
 use wire::{NakCode, Psn};
 
@@ -13,8 +14,19 @@ use wire::{NakCode, Psn};
 pub(in crate::qp) enum Refused {
     /// No receive is posted for its message.
     Rnr,
+    /// Its message is ahead of its turn, and its receive would be more than the queue pair's share of a shared queue.
+    OverShare,
     /// The request is wrong: what the peer is told, and the status of the receive that it held.
     Nak(NakCode, WcStatus),
+}
+
+impl From<NoReceive> for Refused {
+    fn from(reason: NoReceive) -> Self {
+        match reason {
+            NoReceive::NotPosted => Self::Rnr,
+            NoReceive::OverShare => Self::OverShare,
+        }
+    }
 }
 
 impl Refused {
@@ -36,7 +48,7 @@ pub(super) fn raise(
     refused: Refused,
 ) {
     match refused {
-        Refused::Rnr => queue_control(qpc, cold.slot, units, ControlKind::Rnr { psn }),
+        Refused::Rnr | Refused::OverShare => queue_control(qpc, cold.slot, units, ControlKind::Rnr { psn }),
         Refused::Nak(code, status) => {
             refuse(qpc, cold, units, psn, code, holds_receive.then_some(status));
         }

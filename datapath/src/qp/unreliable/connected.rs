@@ -94,7 +94,7 @@ fn take(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>
         in_progress.filter(|message| message.kind == opcode.kind()).ok_or(Dropped::Sequence)?
     };
     check_length(qpc, packet)?;
-    if opcode.consumes_rwqe() && cold.receives.find(units, qpc.rsp.recv_head, 0).is_none() {
+    if opcode.consumes_rwqe() && cold.receives.find(units, qpc.rsp.recv_head, 0).is_err() {
         return Err(Dropped::NoReceive);
     }
     if opcode.kind() == Kind::Write {
@@ -161,7 +161,7 @@ fn place_send(
     message: &Message,
 ) -> Result<(), Dropped> {
     let found = cold.receives.find(units, qpc.rsp.recv_head, 0);
-    let receive = found.and_then(|found| cold.receives.wqe(units, found, qpc.id.pd));
+    let receive = found.ok().and_then(|found| cold.receives.wqe(units, found, qpc.id.pd));
     let (wqe, pd) = receive.ok_or(Dropped::NoReceive)?;
     let (start, payload) = (u64::from(message.placed), packet.payload());
     if start + payload.len() as u64 > u64::from(wqe.length) {

@@ -54,7 +54,7 @@ fn place(
     ip: &[u8],
 ) -> Result<Option<u32>, AccessError> {
     let found = cold.receives.find(units, qpc.rsp.recv_head, 0);
-    let receive = found.and_then(|found| cold.receives.wqe(units, found, qpc.id.pd));
+    let receive = found.ok().and_then(|found| cold.receives.wqe(units, found, qpc.id.pd));
     let Some((wqe, pd)) = receive else {
         units.counters.drop_no_receive += 1;
         return Ok(None);
