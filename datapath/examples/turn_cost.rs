@@ -7,6 +7,7 @@
 //! `turn_cost respond|take <bytes> <packets>`: READs with a response of one packet each, in batches of four; the turns
 //! that execute them and send the responses, or those that take the responses and send their acknowledgement.
 //! `turn_cost atomic|taken 8 <packets>`: the same with FETCH_AND_ADD.
+//! `turn_cost unplaceable <window> <packets>`: turns that drop a packet ahead of its turn.
 
 #[path = "../tests/common/memory_port.rs"]
 #[allow(dead_code, reason = "the integration tests use the rest")]
@@ -15,8 +16,8 @@ mod memory_port;
 #[allow(dead_code, reason = "the integration tests use the rest")]
 mod rig;
 
-use datapath::engine::Engine;
-use datapath::memory::Access;
+use datapath::engine::{Engine, EngineConfig};
+use datapath::memory::{Access, MemoryKey};
 use datapath::queue::{QueueCaps, SendData, SendOpcode, SendRequest};
 use datapath::time::Time;
 use memory_port::MemoryPort;
@@ -137,6 +138,25 @@ fn reads(counted: Phase, atomic: bool, bytes: u32, packets: u32) {
     }
 }
 
+/// A packet ahead of its turn that cannot be placed, again and again, where windows have so many packets.
+fn unplaceable(window: u16, packets: u32) {
+    let config = EngineConfig { max_qps: 1, window_max: window, recovery_contexts: 1, ..EngineConfig::default() };
+    let mut rig = Rig::with_config(64, config);
+    let mut handles = rig.connect(&Options { window: 64, ..Options::default() });
+    let gather = [rig.sides[0].sge(0, 64)];
+    let no_key = MemoryKey(0);
+    for key in [rig.sides[1].key, no_key] {
+        handles[0].send.post(&write(0, &gather, 0, key)).expect("there is room");
+    }
+    rig.sides[0].engine.turn(rig.now);
+    let early = rig.sides[0].engine.port().sent().nth(1).expect("two were sent").to_vec();
+    for _ in 0..packets {
+        rig.sides[1].engine.port_mut().inject(&early);
+        counted_turns(&mut rig.sides[1].engine, rig.now, 1);
+    }
+    assert_eq!(rig.sides[1].engine.counters().drop_unplaceable, packets.into());
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize| args.get(at).and_then(|text| text.parse::<u32>().ok());
@@ -149,6 +169,9 @@ fn main() {
         (Some("ack"), Some(bytes), Some(packets)) => writes(Phase::Ack, &Batch::short(bytes), packets),
         (Some("send-long"), Some(256), Some(packets)) => writes(Phase::Send, &Batch::LONG, packets),
         (Some("receive-long"), Some(256), Some(packets)) => writes(Phase::Receive, &Batch::LONG, packets),
+        (Some("unplaceable"), Some(window), Some(packets)) => {
+            unplaceable(window.try_into().expect("a window"), packets);
+        }
         (Some("respond"), Some(bytes), Some(packets)) => reads(Phase::Respond, false, bytes, packets),
         (Some("take"), Some(bytes), Some(packets)) => reads(Phase::Take, false, bytes, packets),
         (Some("atomic"), Some(8), Some(packets)) => reads(Phase::Respond, true, 8, packets),
@@ -156,7 +179,7 @@ fn main() {
         _ => {
             eprintln!(
                 "usage: turn_cost idle <queue pairs> <turns> | send|receive|ack|respond|take <bytes> <packets> | \
-                 send-long|receive-long 256 <packets> | atomic|taken 8 <packets>"
+                 send-long|receive-long 256 <packets> | atomic|taken 8 <packets> | unplaceable <window> <packets>"
             );
             std::process::exit(2);
         }

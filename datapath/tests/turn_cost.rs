@@ -99,6 +99,17 @@ fn a_turn_over_ten_thousand_idle_queue_pairs_costs_what_it_costs_with_one() {
 }
 
 #[test]
+fn a_packet_ahead_that_cannot_be_placed_costs_the_same_at_any_window() {
+    if !have_valgrind() {
+        return;
+    }
+    let [small, large] = [64, 1 << 14].map(|window| each("unplaceable", window, 100, 600));
+    say(&format!("dropped ahead of its turn: {} instructions, at the largest window {}", small / 100, large / 100));
+    assert!(small > 10_000, "{small}: nothing was done");
+    assert!(small.abs_diff(large) * 100 <= small, "window 64 {small}, 16384 {large}");
+}
+
+#[test]
 fn without_loss_the_slow_path_costs_nothing() {
     if !have_valgrind() {
         return;

@@ -16,6 +16,9 @@ pub enum SlotKind {
     Read,
 }
 
+/// Slots that a word has bits for.
+const WORD: usize = u64::BITS as usize;
+
 /// The end of one message.
 #[derive(Clone, Copy, Debug)]
 pub struct CompletionSlot {
@@ -117,36 +120,55 @@ impl ParkedWrite {
 /// The slots of one stream in Recovery.
 pub struct CompletionSlots {
     slots: Box<[Option<CompletionSlot>]>,
+    /// Which of them hold something, a bit each, and how many.
+    taken: Box<[u64]>,
+    count: u32,
 }
 
 impl CompletionSlots {
     /// Slots for a window of `window` packets, which can hold no more messages than that.
     #[must_use]
     pub fn new(window: u16) -> Self {
-        Self { slots: vec![None; usize::from(window).next_power_of_two()].into() }
+        let slots = usize::from(window).next_power_of_two();
+        Self { slots: vec![None; slots].into(), taken: vec![0; slots.div_ceil(WORD)].into(), count: 0 }
     }
 
     /// Bytes on the heap.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.slots)
+        size_of_val(&*self.slots) + size_of_val(&*self.taken)
     }
 
     /// Writes the slot of `slot.msn`; a duplicate writes the same again.
     pub fn put(&mut self, slot: CompletionSlot) {
         let index = self.index(slot.msn);
-        self.slots[index] = Some(slot);
+        if self.slots[index].replace(slot).is_none() {
+            self.taken[index / WORD] |= 1 << (index % WORD);
+            self.count += 1;
+        }
     }
 
     /// Takes the slot of `msn` if its message ends before `epsn`.
     pub fn take_below(&mut self, msn: Msn, epsn: Psn) -> Option<CompletionSlot> {
         let index = self.index(msn);
-        self.slots[index].take_if(|slot| slot.msn == msn && slot.end_psn.is_before(epsn))
+        let slot = self.slots[index].take_if(|slot| slot.msn == msn && slot.end_psn.is_before(epsn))?;
+        self.taken[index / WORD] &= !(1 << (index % WORD));
+        self.count -= 1;
+        Some(slot)
     }
 
-    /// Forgets all.
+    /// Forgets all. Touches those slots only that hold something: mostly none.
     pub fn clear(&mut self) {
-        self.slots.fill(None);
+        if self.count == 0 {
+            return;
+        }
+        for (word, slots) in self.taken.iter_mut().zip(self.slots.chunks_mut(WORD)) {
+            while *word != 0 {
+                slots[word.trailing_zeros() as usize] = None;
+                *word &= *word - 1;
+            }
+        }
+        self.count = 0;
     }
 
     fn index(&self, msn: Msn) -> usize {

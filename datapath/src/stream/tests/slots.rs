@@ -55,6 +55,22 @@ fn a_windows_worth_of_messages_has_a_slot_each_across_the_wrap() {
 }
 
 #[test]
+fn nothing_is_left_of_what_was_put_before_all_was_forgotten() {
+    let mut slots = CompletionSlots::new(200);
+    for round in 0..3 {
+        for number in [0, 1, 63, 64, 127, 128, 255].into_iter().skip(round) {
+            slots.put(slot(number, 1));
+            slots.put(slot(number, 1));
+        }
+        assert!(slots.take_below(Msn::new(127), psn(9)).is_some());
+        slots.clear();
+        for number in 0..256 {
+            assert!(slots.take_below(Msn::new(number), psn(9)).is_none(), "{number} in round {round}");
+        }
+    }
+}
+
+#[test]
 fn the_offset_of_an_end_names_the_first_packet() {
     let end = |offset, ssn| CompletionSlot { offset, ssn, ..slot(0, 100_000) };
     let send = end(70_000, Some(Ssn::new(1)));
