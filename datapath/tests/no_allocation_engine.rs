@@ -3,7 +3,7 @@
 mod common;
 
 use common::counting::{Counting, allocations};
-use common::rig::{Options, Rig, write};
+use common::rig::{Options, Rig, TURN_NS, write};
 use datapath::engine::QpHandles;
 use datapath::queue::*;
 
@@ -161,4 +161,43 @@ fn ten_thousand_idle_queue_pairs_allocate_nothing() {
     });
     assert_eq!(count, 0);
     assert!(completed > 900, "{completed}");
+}
+
+/// Where a frame of IPv4 has its PSN.
+const PSN_AT: std::ops::Range<usize> = 42 + 9..42 + 12;
+
+/// More streams miss a packet at once than the slow path has scoreboards for.
+#[test]
+fn a_gap_on_each_of_two_hundred_queue_pairs_allocates_nothing() {
+    const PAIRS: u32 = 200;
+    const MESSAGES: usize = 12;
+    const FIRST: [u8; 3] = [0xFF, 0xFF, 0xF0];
+    let mut rig = Rig::new(PAIRS, 8192);
+    let mut handles: Vec<_> = (0..PAIRS).map(|_| rig.connect(&Options::default())).collect();
+    let key = rig.sides[1].key;
+    let gather = [rig.sides[0].sge(0, 64)];
+    let heals = rig.now.after(100 * TURN_NS);
+    let now = std::rc::Rc::new(std::cell::Cell::new(rig.now));
+    let clock = std::rc::Rc::clone(&now);
+    rig.drops = Box::new(move |side, frame| side == 0 && clock.get() < heals && frame[PSN_AT] == FIRST);
+    let (mut completed, mut open) = (0, 0);
+    let count = allocations(|| {
+        for step in 0..600 {
+            if step < MESSAGES {
+                for [own, _] in &mut handles {
+                    own.send.post(&write(1, &gather, 0, key)).unwrap();
+                }
+            }
+            rig.step();
+            now.set(rig.now);
+            completed += drain(&mut rig);
+            open = open.max(rig.sides[0].engine.slow_path_stats().senders_open);
+        }
+    });
+    let [sender, receiver] = [0, 1].map(|side| rig.sides[side].engine.counters());
+    assert_eq!((count, completed), (0, PAIRS as usize * MESSAGES), "{sender:?}");
+    assert!(receiver.recoveries >= 64 && receiver.drop_no_context > 0, "{receiver:?}");
+    let stats = rig.sides[0].engine.slow_path_stats();
+    assert_eq!(open, 128, "all scoreboards were in use");
+    assert!(stats.untracked >= 72, "the others recovered without: {stats:?}");
 }

@@ -204,25 +204,6 @@ impl PsnBitmap {
         })
     }
 
-    /// Makes the window span at least `capacity` packets (rounded like [`PsnBitmap::new`]). Allocates if it grows, and
-    /// then returns true.
-    pub fn grow(&mut self, capacity: u32) -> bool {
-        if capacity.min(CAPACITY_MAX) <= self.capacity() {
-            return false;
-        }
-        let mut larger = Self::new(capacity);
-        larger.base = self.base;
-        let end = self.base.add(self.capacity());
-        let mut psn = self.base;
-        while larger.ones < self.ones {
-            let first = self.first_one(psn, end);
-            psn = self.first_zero(first, end);
-            larger.set_range(first, psn);
-        }
-        *self = larger;
-        true
-    }
-
     fn index(&self, psn: Psn) -> usize {
         psn.get() as usize & (self.bits.len() - 1)
     }

@@ -1,10 +1,13 @@
 //! Which streams are in recovery: a table of all streams, and a pool of contexts for those that are.
+//!
+//! The pool is made with the slow path and never grows: a stream that finds it empty recovers without a context, or not yet.
 
 use crate::message::{Generation, is_newer};
+use wire::Psn;
 
 /// What a stream keeps while it recovers.
 pub(crate) trait Context {
-    /// An empty one, for windows up to `window` packets until it grows.
+    /// An empty one, for windows up to `window` packets.
     fn new(window: u32) -> Self;
 
     /// Bytes on the heap.
@@ -21,6 +24,8 @@ enum State {
     Closed,
     /// In recovery, with the context at this place of the pool.
     Open(u32),
+    /// In recovery without a context. The packets before this one are SACKed, or were declared lost.
+    Untracked(Psn),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +39,8 @@ struct Entry {
 pub(crate) enum Standing {
     /// Of the recovery whose context this is.
     Open(u32),
+    /// Of a recovery without a context, which has declared all losses before this PSN.
+    Untracked(Psn),
     /// There is no context, or only one of an older generation.
     New,
     /// Of an older generation, or of one that was closed.
@@ -47,27 +54,19 @@ pub(crate) struct Contexts<C> {
     entries: Box<[Entry]>,
     pool: Vec<C>,
     free: Vec<u32>,
-    window: u32,
-    made_late: u64,
 }
 
 impl<C: Context> Contexts<C> {
-    pub(crate) fn new(streams: usize, in_advance: u32, window: u32) -> Self {
+    /// A pool of `contexts`, for windows up to `window` packets.
+    pub(crate) fn new(streams: usize, contexts: u32, window: u32) -> Self {
         Self {
             entries: vec![Entry { state: State::Fresh, generation: 0 }; streams].into_boxed_slice(),
-            pool: (0..in_advance).map(|_| C::new(window)).collect(),
-            free: (0..in_advance).rev().collect(),
-            window,
-            made_late: 0,
+            pool: (0..contexts).map(|_| C::new(window)).collect(),
+            free: (0..contexts).rev().collect(),
         }
     }
 
-    /// Contexts that had to be allocated after the start.
-    pub(crate) const fn made_late(&self) -> u64 {
-        self.made_late
-    }
-
-    /// Streams in recovery.
+    /// Contexts in use.
     pub(crate) fn open_count(&self) -> usize {
         self.pool.len() - self.free.len()
     }
@@ -89,6 +88,7 @@ impl<C: Context> Contexts<C> {
             State::Idle => Standing::New,
             State::Closed => Standing::Stale,
             State::Open(slot) => Standing::Open(slot),
+            State::Untracked(declared) => Standing::Untracked(declared),
         }
     }
 
@@ -100,23 +100,20 @@ impl<C: Context> Contexts<C> {
         &mut self.pool[slot as usize]
     }
 
-    /// Begins generation `gen` of a stream, in the context that it holds or a free one. The caller resets the context.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "no more contexts than streams, whose ids are 32 bits"
-    )]
-    pub(crate) fn open(&mut self, stream: usize, generation: Generation) -> u32 {
+    /// Begins a generation of a stream, in the context that it holds or a free one, which the caller resets. `None` if all
+    /// are taken.
+    pub(crate) fn open(&mut self, stream: usize, generation: Generation) -> Option<u32> {
         let slot = match self.entries[stream].state {
             State::Open(slot) => slot,
-            _ => self.free.pop().unwrap_or_else(|| {
-                self.made_late += 1;
-                self.pool.push(C::new(self.window));
-                self.free.reserve(self.pool.len());
-                self.pool.len() as u32 - 1
-            }),
+            _ => self.free.pop()?,
         };
         self.entries[stream] = Entry { state: State::Open(slot), generation };
-        slot
+        Some(slot)
+    }
+
+    /// The stream recovers without a context, and has declared all losses before `declared`.
+    pub(crate) fn go_untracked(&mut self, stream: usize, generation: Generation, declared: Psn) {
+        self.leave(stream, State::Untracked(declared), generation);
     }
 
     /// The stream has nothing to remember, but this generation goes on.

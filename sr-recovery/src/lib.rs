@@ -5,8 +5,9 @@
 //! packets for the sender. Both directions are plain messages, first in first out per QP, tagged with the generation
 //! of the recovery they belong to, so the two sides may live in one thread or in two.
 //!
-//! [`SlowPath`] has no I/O, no clock, no thread; [`thread`] puts rings around it, so that it can run in one. After [`SlowPath::new`] nothing is allocated until more streams are in recovery at
-//! once, or with larger windows, than it was made for; [`SlowPathStats`] counts those.
+//! [`SlowPath`] has no I/O, no clock, no thread; [`thread`] puts rings around it, so that it can run in one. After [`SlowPath::new`] nothing is
+//! allocated. Senders that find all scoreboards taken recover without one, and resend some packets that have arrived;
+//! [`SlowPathStats`] counts those.
 //!
 //! ```
 //! use sr_recovery::{Command, Record, SlowPath, SlowPathConfig, StreamId};
@@ -35,6 +36,7 @@ mod ring;
 mod slow_path;
 mod sync;
 pub mod thread;
+mod untracked;
 mod words;
 
 pub use message::{Command, Generation, Record, StreamId};

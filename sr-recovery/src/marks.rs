@@ -119,18 +119,6 @@ impl MarkList {
         }
     }
 
-    /// Makes room for windows of `capacity` packets.
-    pub(crate) fn grow(&mut self, capacity: u32) {
-        let mut larger = Self::new(capacity);
-        while let Some(&Node { psn, mark, order, was_lost, .. }) = self.nodes.get(usize::from(self.head)) {
-            self.remove(psn);
-            larger.resends = order.wrapping_sub(1);
-            larger.mark(psn, mark, was_lost);
-        }
-        larger.resends = self.resends;
-        *self = larger;
-    }
-
     fn index(&self, psn: Psn) -> usize {
         psn.get() as usize & (self.nodes.len() - 1)
     }

@@ -54,7 +54,8 @@ pub(crate) struct Losses<'a> {
 }
 
 impl Losses<'_> {
-    fn push(&mut self, psn: Psn) {
+    /// A packet is lost.
+    pub(crate) fn push(&mut self, psn: Psn) {
         self.outbox.push_lost(self.stream, self.generation, psn);
         self.packets += 1;
     }
@@ -117,16 +118,6 @@ impl Scoreboard {
     /// The lowest PSN that may be `una` as far as this scoreboard knows.
     pub(crate) fn una_for(&self, psn: Psn) -> Psn {
         if self.anchored || self.una.is_before(psn) { self.una } else { psn }
-    }
-
-    /// Makes room for a window of `packets`. True if memory was allocated.
-    pub(crate) fn reserve(&mut self, packets: u32) -> bool {
-        let grown = self.sacked.grow(packets);
-        if grown {
-            self.waiting.grow(packets);
-            self.marks.grow(self.sacked.capacity());
-        }
-        grown
     }
 
     /// An acknowledgement: `una` is its cumulative part. Declares what it proves lost.
@@ -299,11 +290,13 @@ impl Scoreboard {
     }
 }
 
-fn later(a: Psn, b: Psn) -> Psn {
+/// The later of two PSNs.
+pub(crate) fn later(a: Psn, b: Psn) -> Psn {
     if a.is_before(b) { b } else { a }
 }
 
-fn earlier(a: Psn, b: Psn) -> Psn {
+/// The earlier of two PSNs.
+pub(crate) fn earlier(a: Psn, b: Psn) -> Psn {
     if a.is_before(b) { a } else { b }
 }
 

@@ -43,13 +43,8 @@ impl Arrivals {
         u32::try_from(last.distance_from(self.bitmap.base()) + 1).unwrap_or(0)
     }
 
-    /// Makes room for a reach of `packets`. True if memory was allocated.
-    pub(crate) fn reserve(&mut self, packets: u32) -> bool {
-        self.bitmap.grow(packets)
-    }
-
     /// `first..=last` have arrived, and `epsn` is what the fast path knew; those before the base are ignored. The reach
-    /// of `last` has been reserved.
+    /// of `last` is within the window.
     pub(crate) fn fill(&mut self, first: Psn, last: Psn, epsn: Psn, work: &mut u64) -> Filled {
         let end = last.next();
         self.bitmap.set_range(first, end);

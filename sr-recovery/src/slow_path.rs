@@ -8,10 +8,9 @@ use crate::{
     outbox::Outbox,
     requester::{Losses, Sacks, Scoreboard},
     responder::{Arrivals, Filled},
+    untracked,
 };
 
-/// Windows that the bitmaps of new contexts cover, in packets; larger ones grow (protocol.md 2.5, "bitmaps").
-const WINDOW_AT_FIRST: u32 = 512;
 /// The protocol's limit of a window, in packets (protocol.md 2.2).
 const WINDOW_LIMIT: u32 = 1 << 15;
 
@@ -22,7 +21,7 @@ pub struct SlowPathConfig {
     pub max_streams: u32,
     /// Largest window of any stream, in packets, at most 2^15.
     pub window_max: u32,
-    /// Streams that can recover at the same time without allocation, in each direction.
+    /// Bitmaps of receivers, and scoreboards of senders: streams that can recover with one at the same time.
     pub contexts: u32,
 }
 
@@ -39,10 +38,10 @@ pub struct SlowPathStats {
     pub advances: u64,
     /// Packets declared lost, each time that they were.
     pub packets_lost: u64,
-    /// Contexts allocated because more streams recovered at once than were prepared for.
-    pub contexts_made: u64,
-    /// Bitmaps made larger, by allocation, for a window that they did not cover.
-    pub bitmaps_grown: u64,
+    /// Recoveries of senders without a scoreboard, because all were taken.
+    pub untracked: u64,
+    /// Records of receivers ignored because all bitmaps were taken: what they report is resent after a timeout.
+    pub records_refused: u64,
     /// Receivers in recovery now.
     pub receivers_open: usize,
     /// Senders with a scoreboard now.
@@ -69,12 +68,11 @@ impl SlowPath {
     #[must_use]
     pub fn new(config: SlowPathConfig) -> Self {
         let window_max = config.window_max.clamp(1, WINDOW_LIMIT);
-        let window = window_max.min(WINDOW_AT_FIRST);
         let (streams, contexts) = (config.max_streams as usize, config.contexts.min(config.max_streams));
         Self {
             window_max,
-            receivers: Contexts::new(streams, contexts, window),
-            senders: Contexts::new(streams, contexts, window),
+            receivers: Contexts::new(streams, contexts, window_max),
+            senders: Contexts::new(streams, contexts, window_max),
             outbox: Outbox::new(window_max),
             stats: SlowPathStats::default(),
         }
@@ -96,15 +94,16 @@ impl SlowPath {
             }
             Record::RxClose { stream, generation } => {
                 match self.receivers.standing(stream.index(), generation) {
-                    Standing::Open(_) | Standing::New => self.receivers.close(stream.index(), generation),
-                    other => self.ignore(other),
+                    standing @ (Standing::Stale | Standing::Unknown) => self.ignore(standing),
+                    _ => self.receivers.close(stream.index(), generation),
                 }
             }
-            Record::TxClose { stream, generation } => match self.senders.standing(stream.index(), generation)
-            {
-                Standing::Open(_) | Standing::New => self.senders.close(stream.index(), generation),
-                other => self.ignore(other),
-            },
+            Record::TxClose { stream, generation } => {
+                match self.senders.standing(stream.index(), generation) {
+                    standing @ (Standing::Stale | Standing::Unknown) => self.ignore(standing),
+                    _ => self.senders.close(stream.index(), generation),
+                }
+            }
             Record::Ack { stream, generation, seq, .. }
             | Record::ResendAll { stream, generation, seq, .. }
             | Record::Resent { stream, generation, seq, .. }
@@ -133,7 +132,6 @@ impl SlowPath {
     #[must_use]
     pub fn stats(&self) -> SlowPathStats {
         SlowPathStats {
-            contexts_made: self.receivers.made_late() + self.senders.made_late(),
             receivers_open: self.receivers.open_count(),
             senders_open: self.senders.open_count(),
             commands_waiting_max: self.outbox.high_water(),
@@ -152,7 +150,9 @@ impl SlowPath {
         let standing = self.receivers.standing(stream.index(), generation);
         let reach = match standing {
             Standing::Open(slot) => self.receivers.get(slot).reach(last),
-            Standing::New => u32::try_from(last.distance_from(epsn) + 1).unwrap_or(0),
+            Standing::New | Standing::Untracked(_) => {
+                u32::try_from(last.distance_from(epsn) + 1).unwrap_or(0)
+            }
             Standing::Stale | Standing::Unknown => return self.ignore(standing),
         };
         if reach > self.window_max || last.is_before(first) {
@@ -161,13 +161,15 @@ impl SlowPath {
         let slot = match standing {
             Standing::Open(slot) => slot,
             _ => {
-                let slot = self.receivers.open(stream.index(), generation);
+                let Some(slot) = self.receivers.open(stream.index(), generation) else {
+                    self.stats.records_refused += 1;
+                    return;
+                };
                 self.receivers.get_mut(slot).reset(epsn);
                 slot
             }
         };
         let arrivals = self.receivers.get_mut(slot);
-        self.stats.bitmaps_grown += u64::from(arrivals.reserve(reach));
         if let Filled::Advanced { epsn, bitmap } = arrivals.fill(first, last, epsn, &mut self.stats.work) {
             self.stats.advances += 1;
             self.outbox.push(Command::Advance { stream, generation, epsn, bitmap });
@@ -179,38 +181,59 @@ impl SlowPath {
         let standing = self.senders.standing(stream.index(), generation);
         let open = match standing {
             Standing::Open(slot) => Some(slot),
-            Standing::New => None,
+            Standing::New | Standing::Untracked(_) => None,
             Standing::Stale | Standing::Unknown => return self.ignore(standing),
         };
         if !self.is_valid(record, open) {
             return self.ignore(Standing::Unknown);
         }
-        let slot = match (open, Self::opens(record)) {
-            (Some(slot), _) => slot,
-            (None, Some((una, snd_nxt, anchored))) => {
-                let slot = self.senders.open(stream.index(), generation);
-                self.senders.get_mut(slot).reset(una, snd_nxt, anchored);
-                slot
-            }
-            (None, None) => {
-                self.senders.forget(stream.index(), generation);
-                let clean = Command::Scoreboard { stream, generation, seq, sacked: 0, clean: true };
-                return self.outbox.push_scoreboard(clean);
-            }
-        };
-        let scoreboard = self.senders.get_mut(slot);
-        if let Some(window) = Self::window_of(record, Some(scoreboard)) {
-            self.stats.bitmaps_grown += u64::from(scoreboard.reserve(window));
-        }
         let mut losses = Losses { stream, generation, outbox: &mut self.outbox, packets: 0, work: 0 };
-        Self::apply(record, scoreboard, &mut losses);
+        let tracked = match standing {
+            Standing::Untracked(declared) => Err(Some(declared)),
+            _ => Self::scoreboard(&mut self.senders, record, open, stream.index(), generation),
+        };
+        let (sacked, clean) = match tracked {
+            Ok(slot) => {
+                let scoreboard = self.senders.get_mut(slot);
+                Self::apply(record, scoreboard, &mut losses);
+                (scoreboard.sacked(), scoreboard.is_clean())
+            }
+            Err(Some(declared)) => {
+                self.stats.untracked += u64::from(standing == Standing::New);
+                let declared = untracked::apply(record, declared, &mut losses);
+                if let Some(declared) = declared {
+                    self.senders.go_untracked(stream.index(), generation, declared);
+                }
+                (0, declared.is_none())
+            }
+            Err(None) => (0, true),
+        };
         self.stats.packets_lost += losses.packets;
         self.stats.work += losses.work;
-        let (sacked, clean) = (scoreboard.sacked(), scoreboard.is_clean());
         if clean {
             self.senders.forget(stream.index(), generation);
         }
         self.outbox.push_scoreboard(Command::Scoreboard { stream, generation, seq, sacked, clean });
+    }
+
+    /// The scoreboard for a record: the stream's own, or a free one if there is something to remember.
+    ///
+    /// # Errors
+    /// There is none: `una` of a stream that needs one, while all are taken; `None` if there is nothing to remember.
+    fn scoreboard(
+        senders: &mut Contexts<Scoreboard>,
+        record: &Record,
+        open: Option<u32>,
+        stream: usize,
+        generation: Generation,
+    ) -> Result<u32, Option<Psn>> {
+        if let Some(slot) = open {
+            return Ok(slot);
+        }
+        let (una, snd_nxt, anchored) = Self::opens(record).ok_or(None)?;
+        let slot = senders.open(stream, generation).ok_or(anchored.then_some(una))?;
+        senders.get_mut(slot).reset(una, snd_nxt, anchored);
+        Ok(slot)
     }
 
     /// Where a scoreboard begins that this record needs: una, snd_nxt, and whether una is known. `None` if there is

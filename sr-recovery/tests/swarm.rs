@@ -103,7 +103,19 @@ impl Swarm {
     }
 
     fn run(seed: u64, packets: u32, window: u32, threshold: u8, faults: Faults) -> Self {
-        let mut swarm = Self::new(seed, packets, window, threshold);
+        Self::new(seed, packets, window, threshold).play(faults)
+    }
+
+    /// The same where the sender finds no scoreboard.
+    fn untracked(mut self) -> Self {
+        self.ends[0] = Checked::untracked(self.window);
+        self.sender.guesses = true;
+        self
+    }
+
+    fn play(self, faults: Faults) -> Self {
+        let mut swarm = self;
+        let packets = swarm.packets;
         for _ in 0..packets * 2 {
             swarm.step(faults);
         }
@@ -151,6 +163,7 @@ proptest! {
     ) {
         let faults = Faults { loss, duplication, reordering, refusal, slow_path };
         Swarm::run(seed, packets, window, threshold, faults);
+        Swarm::new(seed, packets, window, threshold).untracked().play(faults);
     }
 }
 
@@ -173,4 +186,26 @@ fn a_clean_way_back_needs_one_retransmission_for_each_loss() {
     let probes = 2 * swarm.timeouts as usize;
     assert!(swarm.sender.resent <= lost + probes, "{} resent, {lost} lost", swarm.sender.resent);
     assert!(swarm.timeouts < 25, "{} timeouts", swarm.timeouts);
+}
+
+/// Without a scoreboard what is lost once is resent once, as long as nothing is reordered.
+#[test]
+fn a_sender_without_a_scoreboard_resends_what_is_lost_once() {
+    let packets = 5000;
+    let mut swarm = Swarm::new(7, packets, 200, 0).untracked();
+    let (mut lost, mut newest) = (0, 0);
+    while !swarm.is_done() {
+        // New packets alone, the last of them aside, which nothing shows to be lost.
+        while let Some(&packet) = swarm.sender.wire.front().filter(|packet| **packet >= newest) {
+            newest = packet + 1;
+            if newest == packets || !swarm.rng.chance(50) {
+                break;
+            }
+            swarm.sender.wire.pop_front();
+            lost += 1;
+        }
+        swarm.step(HEALED);
+    }
+    assert!(lost > 100, "{lost}");
+    assert_eq!((swarm.sender.resent, swarm.timeouts), (lost, 0));
 }

@@ -20,7 +20,6 @@ enum Operation {
     Clear(u32),
     SetRange(u32, u32),
     Advance(u32),
-    Grow(u32),
     Reset(u32),
 }
 
@@ -31,7 +30,6 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => (0..300_u32).prop_map(Operation::Clear),
         3 => (0..300_u32, 0..200_u32).prop_map(|(from, len)| Operation::SetRange(from, len)),
         3 => (0..150_u32).prop_map(Operation::Advance),
-        1 => (1..600_u32).prop_map(Operation::Grow),
         1 => (0..100_u32).prop_map(Operation::Reset),
     ]
 }
@@ -70,11 +68,6 @@ impl Model {
                 self.ones.retain(|&position| position >= self.base);
                 assert_eq!(bitmap.advance(psn(self.base)) as usize, before - self.ones.len());
                 assert_eq!(bitmap.advance(psn(self.base).prev()), 0, "never back");
-            }
-            Operation::Grow(capacity) => {
-                let larger = capacity.max(64).next_power_of_two();
-                assert_eq!(bitmap.grow(capacity), larger > self.capacity);
-                self.capacity = self.capacity.max(larger);
             }
             Operation::Reset(by) => {
                 self.base += by;

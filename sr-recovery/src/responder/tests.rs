@@ -40,8 +40,8 @@ fn ignores_what_is_below_the_base() {
 
 #[test]
 fn shows_64_packets_above_the_base() {
-    let mut arrivals = arrivals();
-    arrivals.reserve(200);
+    let mut arrivals = Arrivals::new(200);
+    arrivals.reset(psn(0));
     assert_eq!(fill(&mut arrivals, 2, 2), Filled::Waiting);
     assert_eq!(fill(&mut arrivals, 65, 66), Filled::Waiting);
     assert_eq!(fill(&mut arrivals, 0, 0), Filled::Advanced { epsn: psn(1), bitmap: 1 | 1 << 63 });

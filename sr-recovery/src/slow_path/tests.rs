@@ -158,22 +158,30 @@ fn what_cannot_be_is_ignored_and_counted() {
 }
 
 #[test]
-fn grows_and_counts_it() {
+fn the_largest_window_fits_from_the_start() {
     let mut slow_path = SlowPath::new(SlowPathConfig { max_streams: 8, window_max: 32768, contexts: 1 });
+    let bytes = slow_path.bytes();
     answers(&mut slow_path, &run(1, 511, 511, 0));
     answers(&mut slow_path, &ack(1, 0, 0, 512, Some(0)));
-    assert_eq!((slow_path.stats().bitmaps_grown, slow_path.stats().contexts_made), (0, 0));
     answers(&mut slow_path, &run(1, 1, 512, 0));
     let advance = Command::Advance { stream: STREAM, generation: 1, epsn: psn(513), bitmap: 0 };
     assert_eq!(answers(&mut slow_path, &run(1, 0, 0, 0)), [advance]);
     answers(&mut slow_path, &ack(1, 1, 0, 32768, Some(32767)));
     assert_eq!(slow_path.stats().packets_lost, 32766);
-    assert_eq!(slow_path.stats().bitmaps_grown, 2);
-    for qp in 1..3 {
-        let stream = StreamId { qp, response: false };
-        slow_path.handle(&Record::RxRun { stream, generation: 1, first: psn(1), last: psn(1), epsn: psn(0) });
-    }
-    assert_eq!((slow_path.stats().contexts_made, slow_path.stats().receivers_open), (2, 3));
+    assert_eq!(slow_path.bytes(), bytes);
+}
+
+#[test]
+fn a_receiver_that_finds_all_bitmaps_taken_is_refused_until_one_is_free() {
+    let mut slow_path = SlowPath::new(SlowPathConfig { max_streams: 8, window_max: 512, contexts: 1 });
+    answers(&mut slow_path, &run(1, 1, 1, 0));
+    let stream = StreamId { qp: 1, response: false };
+    let run_of = |first, last| Record::RxRun { stream, generation: 1, first, last, epsn: psn(0) };
+    assert_eq!(answers(&mut slow_path, &run_of(psn(1), psn(1))), []);
+    assert_eq!((slow_path.stats().records_refused, slow_path.stats().receivers_open), (1, 1));
+    answers(&mut slow_path, &Record::RxClose { stream: STREAM, generation: 1 });
+    let advance = Command::Advance { stream, generation: 1, epsn: psn(1), bitmap: 0 };
+    assert_eq!(answers(&mut slow_path, &run_of(psn(0), psn(0))), [advance]);
 }
 
 #[test]

@@ -116,6 +116,8 @@ pub struct Sender {
     /// All that the receiver has told of, to catch a retransmission that is provably of no use.
     sacked: BTreeSet<u32>,
     pub threshold: u8,
+    /// Its slow path has no scoreboard for it, and may declare lost what has arrived.
+    pub guesses: bool,
     pub wire: VecDeque<u32>,
     pub records: VecDeque<Record>,
     pub resent: usize,
@@ -208,8 +210,11 @@ impl Sender {
         match *command {
             Command::Lost { first, last, .. } => {
                 for p in position(first)..=position(last) {
-                    assert!(unseen || !self.sacked.contains(&p), "{p} was SACKed and is declared lost");
-                    self.retry_queue.push_back(p);
+                    let stale = unseen || self.guesses;
+                    assert!(stale || !self.sacked.contains(&p), "{p} was SACKed and is declared lost");
+                    if !self.retry_queue.contains(&p) {
+                        self.retry_queue.push_back(p);
+                    }
                 }
             }
             Command::Found { first, last, .. } => {
