@@ -140,7 +140,8 @@ fn reads(counted: Phase, atomic: bool, bytes: u32, packets: u32) {
 
 /// A packet ahead of its turn that cannot be placed, again and again, where windows have so many packets.
 fn unplaceable(window: u16, packets: u32) {
-    let config = EngineConfig { max_qps: 1, window_max: window, recovery_contexts: 1, ..EngineConfig::default() };
+    let config =
+        EngineConfig { max_qps: 1, window_max: window, recovery_contexts: 1, ..EngineConfig::default() };
     let mut rig = Rig::with_config(64, config);
     let mut handles = rig.connect(&Options { window: 64, ..Options::default() });
     let gather = [rig.sides[0].sge(0, 64)];

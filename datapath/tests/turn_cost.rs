@@ -104,7 +104,11 @@ fn a_packet_ahead_that_cannot_be_placed_costs_the_same_at_any_window() {
         return;
     }
     let [small, large] = [64, 1 << 14].map(|window| each("unplaceable", window, 100, 600));
-    say(&format!("dropped ahead of its turn: {} instructions, at the largest window {}", small / 100, large / 100));
+    say(&format!(
+        "dropped ahead of its turn: {} instructions, at the largest window {}",
+        small / 100,
+        large / 100
+    ));
     assert!(small > 10_000, "{small}: nothing was done");
     assert!(small.abs_diff(large) * 100 <= small, "window 64 {small}, 16384 {large}");
 }

@@ -1,4 +1,4 @@
-//! A sender that recovers while all scoreboards are taken (docs/adr/0033).
+//! A sender that recovers while all scoreboards are taken (docs/adr/0034).
 //!
 //! All that is kept of it is one PSN: what lies before it is SACKed, or was declared lost, and is not declared again. A SACK
 //! shows what is missing between that PSN and the run of packets that it ends. That finds every packet that was lost once.
