@@ -15,7 +15,8 @@ use wire::Psn;
 
 /// What the responder keeps while something is missing. The bitmap is not here: it is the slow path's.
 pub(crate) struct RxRecovery {
-    pub slots: CompletionSlots,
+    /// Apart, as every queue pair has room for a context.
+    pub slots: Box<CompletionSlots>,
     /// Opcode sequence behind the highest packet: the message that it leaves in progress.
     after_right: Option<SlotKind>,
     /// The newest Advance: its ePSN and what arrived above it.
@@ -25,12 +26,12 @@ pub(crate) struct RxRecovery {
 impl RxRecovery {
     /// For windows of at most `window` packets.
     pub fn new(window: u16) -> Self {
-        Self { slots: CompletionSlots::new(window), after_right: None, advance: None }
+        Self { slots: Box::new(CompletionSlots::new(window)), after_right: None, advance: None }
     }
 
     /// Bytes on the heap.
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + self.slots.bytes()
+        size_of::<Self>() + size_of_val(&*self.slots) + self.slots.bytes()
     }
 }
 
