@@ -519,9 +519,16 @@ fn a_peer_that_stops_is_not_waited_for() {
 /// A peer that was told, and whose answer is lost with its device: the link says that it is gone.
 #[test]
 fn who_left_is_not_waited_for() {
+    // On a machine that is busy the request may be repeated before it is granted. Then what is lost is the grant.
+    let told = (0..50).find_map(|_| leaves_when_told());
+    assert_eq!(told, Some(true), "it waited for who is gone");
+}
+
+/// One peer disconnects from another, of which nothing arrives but the grant of the connection. Whether it heard that the
+/// other is gone, or `None` if they were not connected.
+fn leaves_when_told() -> Option<bool> {
     let path = std::env::temp_dir().join(format!("srnic-cm-left-{}.sock", std::process::id()));
     let memif = format!("memif:{},zero-copy=on", path.display());
-    // It grants the connection, and nothing that it says then arrives.
     let there = host(Driver::Inline, &format!("fault:drop=data@2-,dir=tx:{memif},role=server"));
     let here = host(Driver::Inline, &format!("{memif},role=client"));
     here.until("the link", || {
@@ -530,10 +537,9 @@ fn who_left_is_not_waited_for() {
     });
     let listener = Listener::bind(&there.device, PORT).expect("a listener");
     let mut asking = Connector::new().connect(here.pair(), there.addr()).expect("begun");
-    // In one thread: were the request repeated before it is granted, the answer to that would be the first packet.
     let deadline = Instant::now() + LIMIT;
     let mut granting = loop {
-        assert!(asking.poll().expect("asked").is_none() && Instant::now() < deadline);
+        assert!(asking.poll().ok()?.is_none() && Instant::now() < deadline);
         if let Some(request) = listener.poll() {
             break request.accept(there.pair()).expect("accepted");
         }
@@ -541,11 +547,15 @@ fn who_left_is_not_waited_for() {
     let (mut pair, mut its_pair) = (None, None);
     while pair.is_none() || its_pair.is_none() {
         assert!(Instant::now() < deadline, "not connected");
-        pair = pair.or_else(|| asking.poll().expect("granted"));
-        its_pair = its_pair.or_else(|| granting.poll().expect("connected"));
+        if pair.is_none() {
+            pair = asking.poll().ok()?;
+        }
+        if its_pair.is_none() {
+            its_pair = granting.poll().ok()?;
+        }
         here.device.progress();
     }
-    let (mut pair, its_pair) = (pair.expect("connected"), its_pair.expect("connected"));
+    let (mut pair, its_pair) = (pair?, its_pair?);
     drop((asking, granting, listener));
     let waits = spawn(move || {
         // Less than it takes to give up a peer that says nothing.
@@ -555,5 +565,5 @@ fn who_left_is_not_waited_for() {
     there.until("it is told", || its_pair.is_disconnected());
     drop((its_pair, there));
     let (told, _here) = waits.join().expect("no panic");
-    assert!(told, "it waited for who is gone");
+    Some(told)
 }
