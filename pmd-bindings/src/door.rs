@@ -18,7 +18,7 @@ mod offer;
 mod relay;
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -171,13 +171,13 @@ impl Keeper {
     }
 
     fn wait(&self, timeout: Option<Duration>) -> Ready {
-        const NOBODY: RawFd = -1;
         // While one has a link, others only hear that.
         let lets_in = self.relay.as_ref().is_none_or(Relay::is_connected);
         let open = lets_in && self.control.doorway().open;
-        let (client, driver) = self.relay.as_ref().map_or((NOBODY, NOBODY), Relay::descriptors);
-        let listener = if open { self.listener.as_fd().as_raw_fd() } else { NOBODY };
-        let ready = unix::poll([self.control.wake.as_raw_fd(), listener, client, driver], timeout);
+        let (client, driver) = self.relay.as_ref().map(Relay::descriptors).unzip();
+        let listener = open.then(|| self.listener.as_fd());
+        let wake = Some(self.control.wake.as_fd());
+        let ready = unix::poll([wake, listener, client.flatten(), driver], timeout);
         if ready[0] {
             unix::lower(&self.control.wake);
         }

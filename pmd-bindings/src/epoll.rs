@@ -1,12 +1,17 @@
 //! Whether somebody else's epoll instance has something to report.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::{fs, io, thread, time};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::{fs, thread, time};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::{Errno, retry_on_intr};
 
 use crate::unix;
 
 /// How long to wait when there is no telling.
 pub(crate) const BLIND_MS: u64 = 2;
+/// Asks without waiting.
+const NOW: Option<&Timespec> = Some(&Timespec { tv_sec: 0, tv_nsec: 0 });
 /// No descriptor.
 const NONE: RawFd = -1;
 
@@ -35,7 +40,7 @@ impl Readiness {
 
     /// Whether a source is ready. `false` if there is no telling.
     pub(crate) fn now(&self) -> bool {
-        self.epoll != NONE && poll(self.epoll, 0) == Ok(true)
+        self.epoll != NONE && poll(self.epoll, NOW) == Ok(true)
     }
 
     /// Keeps the instance and its sources out of processes that this one starts. EAL and its drivers do not, and a
@@ -49,8 +54,7 @@ impl Readiness {
 
     /// Returns when a source is ready, or after [`BLIND_MS`] if there is no telling.
     pub(crate) fn wait(&self) {
-        const FOR_EVER: i32 = -1;
-        if self.epoll == NONE || poll(self.epoll, FOR_EVER) != Ok(true) {
+        if self.epoll == NONE || poll(self.epoll, None) != Ok(true) {
             pause();
         }
     }
@@ -61,17 +65,17 @@ pub(crate) fn pause() {
     thread::sleep(time::Duration::from_millis(BLIND_MS));
 }
 
-/// Whether `fd` is readable within `timeout_ms`. An epoll instance is when one of its sources is ready.
-fn poll(fd: RawFd, timeout_ms: i32) -> Result<bool, ()> {
-    let mut entry = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    loop {
-        // SAFETY: one entry, writable.
-        match unsafe { libc::poll(&raw mut entry, 1, timeout_ms) } {
-            0 => return Ok(false),
-            1 if entry.revents & libc::POLLIN != 0 => return Ok(true),
-            -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
-            _ => return Err(()),
-        }
+/// Whether `fd` is readable within `timeout`, or ever. An epoll instance is when one of its sources is ready.
+fn poll(fd: RawFd, timeout: Option<&Timespec>) -> Result<bool, Errno> {
+    // SAFETY: it is not -1, and is borrowed for this call only. Its owner is EAL, which may close it: then it is an
+    // error, or another file of this process, of which nothing but its readiness is asked.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let mut entry = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    let ready = retry_on_intr(|| rustix::event::poll(&mut entry, timeout))?;
+    match ready {
+        0 => Ok(false),
+        _ if entry[0].revents().contains(PollFlags::IN) => Ok(true),
+        _ => Err(Errno::BADF),
     }
 }
 
@@ -92,9 +96,9 @@ fn watches(epoll: RawFd, source: &OwnedFd) -> bool {
         return false;
     }
     unix::raise(source);
-    let up = poll(epoll, 0) == Ok(true);
+    let up = poll(epoll, NOW) == Ok(true);
     unix::lower(source);
-    up && poll(epoll, 0) == Ok(false)
+    up && poll(epoll, NOW) == Ok(false)
 }
 
 /// What the epoll instance `fd` watches: nothing if it is none. The kernel has a line `tfd: <source> events: ..` for

@@ -1,46 +1,43 @@
 //! Readiness of descriptors, and eventfds.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
 /// Whether the other end of `socket` is closed.
 pub(crate) fn has_hung_up(socket: &OwnedFd) -> bool {
-    let mut entry = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
-    // SAFETY: one entry, writable.
-    unsafe { libc::poll(&raw mut entry, 1, 0) == 1 }
+    let mut entry = [PollFd::new(socket, PollFlags::RDHUP)];
+    rustix::event::poll(&mut entry, Some(&Timespec::default())) == Ok(1)
 }
 
-/// Which of `fds` are readable or closed by the other end, within `timeout`. A negative one never is.
-pub(crate) fn poll<const N: usize>(fds: [RawFd; N], timeout: Option<Duration>) -> [bool; N] {
-    let mut entries = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
-    // Rounded up, so that a moment is not polled away.
-    let timeout_ms = timeout.map_or(-1, |timeout| i32::try_from(timeout.as_millis() + 1).unwrap_or(i32::MAX));
-    // SAFETY: N entries, writable. When interrupted it leaves them alone.
-    unsafe { libc::poll(entries.as_mut_ptr(), N as libc::nfds_t, timeout_ms) };
-    entries.map(|entry| entry.revents != 0)
+/// Which of `fds` are readable or closed by the other end, within `timeout`. `None` never is.
+pub(crate) fn poll<const N: usize>(fds: [Option<BorrowedFd>; N], timeout: Option<Duration>) -> [bool; N] {
+    let mut polled: Vec<PollFd> =
+        fds.iter().flatten().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    // When interrupted it leaves the entries alone: nobody is ready.
+    let _ = rustix::event::poll(&mut polled, timeout.as_ref());
+    let mut ready = polled.iter().map(|entry| !entry.revents().is_empty());
+    fds.map(|fd| fd.is_some() && ready.next().unwrap_or_default())
 }
 
 /// A counter that makes itself readable.
 pub(crate) fn eventfd() -> io::Result<OwnedFd> {
-    // SAFETY: no pointers.
-    let fd = check(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
-    // SAFETY: just made, and nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    Ok(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
 
 /// Makes an eventfd readable.
 pub(crate) fn raise(eventfd: &OwnedFd) {
-    let one = 1_u64;
-    // SAFETY: an eventfd takes eight bytes. It fails only when it has been raised 2^64 times.
-    unsafe { libc::write(eventfd.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
+    // It fails only when it has been raised 2^64 times.
+    let _ = rustix::io::write(eventfd, &1_u64.to_ne_bytes());
 }
 
 /// Makes an eventfd unreadable.
 pub(crate) fn lower(eventfd: &OwnedFd) {
-    let mut count = 0_u64;
-    // SAFETY: an eventfd gives eight bytes, or nothing when it was not raised.
-    unsafe { libc::read(eventfd.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
+    // It gives nothing when it was not raised.
+    let _ = rustix::io::read(eventfd, &mut [0; size_of::<u64>()]);
 }
 
 /// -1 is an error whose number is in `errno`.

@@ -8,6 +8,8 @@
 mod ring;
 
 use clap::Parser;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use ring::Ring;
 use srnic_benches::error::{Error, Result};
 use srnic_benches::lan::{Children, Lan};
@@ -99,10 +101,8 @@ fn run(cli: &Cli, rank: u8, device: &DeviceSpec) -> Result<()> {
 
 /// Element `i` of a rank's vector: floats whose sum depends on the order of adding.
 fn value(rank: u8, round: u32, i: usize) -> f32 {
-    let mut z = (i as u64) << 16 | u64::from(rank) << 8 | u64::from(round & 0xFF);
-    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    let [a, b, c, ..] = z.to_le_bytes();
+    let seed = (i as u64) << 16 | u64::from(rank) << 8 | u64::from(round & 0xFF);
+    let [a, b, c, ..] = SplitMix64::seed_from_u64(seed).next_u64().to_le_bytes();
     // 1.0 to 2.0 by mantissa, times a power of two up to 2^15.
     f32::from_bits(0x3F80_0000 | u32::from_le_bytes([a, b, c & 0x7F, 0])) * f32::from(1_u16 << (i % 16))
 }

@@ -3,6 +3,9 @@
 //! The server changes a slot while clients READ it. What a client gets may be half old and half new, or of two READ
 //! responses before and after: the checksum over all of a slot says so, and the client reads again.
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
 /// Bytes of a slot: version, key, length, checksum, value.
 pub const SLOT: usize = 128;
 /// Longest value.
@@ -110,10 +113,7 @@ pub fn bucket_of(key: u64, buckets: u64) -> u64 {
     mix(key) % buckets.max(1)
 }
 
-/// A number that looks like none (SplitMix64).
+/// A hash of `number`.
 pub fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ z >> 31
+    SplitMix64::seed_from_u64(number).next_u64()
 }

@@ -1,15 +1,14 @@
 //! Records of the log: a sequence number, a checksum, and a payload that follows from the number.
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
 /// Bytes before the payload.
 pub const HEAD: usize = 12;
 
 /// Writes record `sequence` over all of `bytes`.
 pub fn fill(bytes: &mut [u8], sequence: u64) {
-    let mut state = sequence;
-    for chunk in bytes[HEAD..].chunks_mut(8) {
-        state = mix(state);
-        chunk.copy_from_slice(&state.to_le_bytes()[..chunk.len()]);
-    }
+    SplitMix64::seed_from_u64(sequence).fill_bytes(&mut bytes[HEAD..]);
     bytes[..8].copy_from_slice(&sequence.to_le_bytes());
     let sum = checksum(bytes);
     bytes[8..HEAD].copy_from_slice(&sum.to_le_bytes());
@@ -37,12 +36,4 @@ fn checksum(bytes: &[u8]) -> u32 {
     hasher.update(&bytes[..8]);
     hasher.update(&bytes[HEAD..]);
     hasher.finalize()
-}
-
-/// A step of SplitMix64.
-const fn mix(state: u64) -> u64 {
-    let mut z = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ z >> 31
 }

@@ -1,7 +1,9 @@
 //! The bytes that `--verify` sends: each is a function of a seed and of its offset.
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
 const WORD: usize = size_of::<u64>();
-const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// An endless row of bytes, another one for each seed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,13 +28,16 @@ impl Pattern {
         }
     }
 
-    /// SplitMix64, indexed.
+    /// Each word is the first of a generator of its own: a byte follows from its offset alone.
     fn word(self, index: usize) -> [u8; WORD] {
-        let mut z = self.0 ^ (index as u64).wrapping_add(1).wrapping_mul(GAMMA);
-        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ z >> 31).to_le_bytes()
+        let seed = mixed(self.0).wrapping_add(index as u64);
+        mixed(seed).to_le_bytes()
     }
+}
+
+/// The first number of SplitMix64 from `seed`.
+fn mixed(seed: u64) -> u64 {
+    SplitMix64::seed_from_u64(seed).next_u64()
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! A connection of the soak, and what its connections share.
 
 use datapath::memory::WindowType;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use verbs_api::{
     Access, Completion, CompletionQueue, CongestionAlgorithm, Datagram, Device, Grh, MemoryRegion,
     MemoryWindow, PostError, ProtectionDomain, QpState, QueueCaps, QueuePair, RecvRequest, RemoteAddr,
@@ -16,16 +18,16 @@ const EVERYTHING: Access = Access::LOCAL_WRITE
     .union(Access::REMOTE_ATOMIC)
     .union(Access::MW_BIND);
 
-/// SplitMix64.
-pub struct Rng(pub u64);
+/// What the soak draws from.
+pub struct Random(SplitMix64);
 
-impl Rng {
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(SplitMix64::seed_from_u64(seed))
+    }
+
     pub fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (word ^ (word >> 31)) % end
+        self.0.next_u64() % end
     }
 
     pub fn index(&mut self, end: usize) -> usize {
@@ -61,8 +63,8 @@ impl Hosts {
     }
 
     /// A datagram to the other host, by a handle that lives no longer than it.
-    pub fn datagrams(&mut self, rng: &mut Rng) {
-        let from = rng.index(2);
+    pub fn datagrams(&mut self, random: &mut Random) {
+        let from = random.index(2);
         // Both devices must run while the address is asked for.
         let (one, two) = self.0.split_at_mut(1);
         let (here, there) = if from == 0 { (&mut one[0], &mut two[0]) } else { (&mut two[0], &mut one[0]) };
@@ -121,7 +123,7 @@ pub struct Link {
 }
 
 impl Link {
-    pub fn new(hosts: &Hosts, rng: &mut Rng, number: usize) -> Self {
+    pub fn new(hosts: &Hosts, random: &mut Random, number: usize) -> Self {
         let shared = number % 2 == 1;
         let caps = QueueCaps { max_send_wr: DEPTH, max_recv_wr: DEPTH, ..QueueCaps::default() };
         let [left, right] = hosts.0.each_ref().map(|Host { device, pd, srq, .. }| {
@@ -136,7 +138,7 @@ impl Link {
         let mut ends = [left, right].into_iter().zip(endpoints).zip(&hosts.0).map(|((end, remote), host)| {
             let (pair, cq, memory) = end;
             let pair = pair.connect(&remote).expect("connected");
-            let window = host.pd.alloc_window(WindowType::Two).ok().filter(|_| rng.below(2) == 0);
+            let window = host.pd.alloc_window(WindowType::Two).ok().filter(|_| random.below(2) == 0);
             End { pair, cq, memory, window, shared, sends: [0; 2], receives: [0; 2] }
         });
         let ends = [(); 2].map(|()| ends.next().expect("two ends"));
@@ -144,18 +146,18 @@ impl Link {
     }
 
     /// Some requests of any kind, from either end, as far as there is room.
-    pub fn post(&mut self, hosts: &mut Hosts, rng: &mut Rng) {
-        let from = rng.index(2);
-        for _ in 0..1 + rng.below(8) {
+    pub fn post(&mut self, hosts: &mut Hosts, random: &mut Random) {
+        let from = random.index(2);
+        for _ in 0..1 + random.below(8) {
             if self.ends[from].pair.outstanding() >= DEPTH - 2 || self.ends[from].pair.state() != QpState::Rts
             {
                 return;
             }
-            let kind = rng.below(9);
+            let kind = random.below(9);
             if kind >= 6 && !self.receive(hosts, 1 - from) {
                 return;
             }
-            let (at, len) = (rng.index(LEN / 2) & !7, rng.index(LEN / 2));
+            let (at, len) = (random.index(LEN / 2) & !7, random.index(LEN / 2));
             let there = self.ends[1 - from].memory.remote().at(at as u64);
             let end = &mut self.ends[from];
             let piece = [end.memory.slice(at..at + len).expect("inside")];

@@ -8,7 +8,7 @@ mod nic;
 #[expect(dead_code, reason = "what other tests need of it")]
 mod support;
 
-use link::{Hosts, Link, Rng};
+use link::{Hosts, Link, Random};
 use nic::{HELD, Nic};
 use std::time::Instant;
 use support::Place;
@@ -31,27 +31,27 @@ fn soak(name: &str, operations: u64) {
     }
     let before = nics.each_ref().map(|nic| nic.device.usage());
     let start = Instant::now();
-    let mut rng = Rng(0x50AC);
+    let mut random = Random::new(0x50AC);
     let mut hosts = Hosts::new(nics.each_ref().map(|nic| nic.device.clone()));
-    let mut links: Vec<Link> = (0..LINKS).map(|number| Link::new(&hosts, &mut rng, number)).collect();
+    let mut links: Vec<Link> = (0..LINKS).map(|number| Link::new(&hosts, &mut random, number)).collect();
     let (mut done, mut replaced, mut looked) = (0, 0, 0);
     while done < operations {
-        let number = rng.index(LINKS);
-        match rng.below(4000) {
+        let number = random.index(LINKS);
+        match random.below(4000) {
             0 => links[number].spoil(),
-            1 => hosts.datagrams(&mut rng),
+            1 => hosts.datagrams(&mut random),
             2 => {
                 // In the middle of its work.
-                links[number] = Link::new(&hosts, &mut rng, number);
+                links[number] = Link::new(&hosts, &mut random, number);
                 replaced += 1;
             }
-            _ => links[number].post(&mut hosts, &mut rng),
+            _ => links[number].post(&mut hosts, &mut random),
         }
         for (number, link) in links.iter_mut().enumerate() {
             done += link.poll(&mut hosts);
             if link.is_dead() {
                 done += link.finish(&mut hosts);
-                *link = Link::new(&hosts, &mut rng, number);
+                *link = Link::new(&hosts, &mut random, number);
                 replaced += 1;
             }
         }

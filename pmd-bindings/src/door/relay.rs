@@ -1,6 +1,6 @@
 //! One client's connection to the driver.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use memif::message::{Hello, Init, Message, Text};
@@ -76,8 +76,8 @@ impl Relay {
     }
 
     /// The client's socket and the driver's; -1 for one that is gone.
-    pub(super) fn descriptors(&self) -> (RawFd, RawFd) {
-        (self.client.as_ref().map_or(-1, AsRawFd::as_raw_fd), self.driver.as_raw_fd())
+    pub(super) fn descriptors(&self) -> (Option<BorrowedFd<'_>>, BorrowedFd<'_>) {
+        (self.client.as_ref().map(AsFd::as_fd), self.driver.as_fd())
     }
 
     /// How long the client has for its handshake, if it has not done with it.

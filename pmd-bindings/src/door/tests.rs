@@ -1,4 +1,5 @@
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::fd::{BorrowedFd, FromRawFd};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -183,7 +184,7 @@ fn expect_silence(socket: &OwnedFd) {
 /// Whether both descriptors are of one eventfd.
 fn is_same(one: &OwnedFd, other: &OwnedFd) -> bool {
     unix::raise(one);
-    let [readable] = unix::poll([other.as_raw_fd()], Some(Duration::ZERO));
+    let [readable] = unix::poll([Some(other.as_fd())], Some(Duration::ZERO));
     unix::lower(one);
     readable
 }

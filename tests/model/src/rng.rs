@@ -1,32 +1,32 @@
 //! The model's only source of chance: SplitMix64, so that a seed means the same run for ever.
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
+
 /// A seeded generator.
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub struct Rng(SplitMix64);
 
-/// SplitMix64's finalizer: a hash of one word.
+/// The first number of SplitMix64 from `value`: a hash of one word.
 #[must_use]
-pub const fn mix(value: u64) -> u64 {
-    let z = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+pub fn mix(value: u64) -> u64 {
+    SplitMix64::seed_from_u64(value).next_u64()
 }
 
 impl Rng {
     /// A generator whose output depends on `seed` alone.
     #[must_use]
-    pub const fn new(seed: u64) -> Self {
-        Self(mix(seed.wrapping_add(0x5352_4e49_4300)))
+    pub fn new(seed: u64) -> Self {
+        Self(SplitMix64::seed_from_u64(mix(seed.wrapping_add(0x5352_4e49_4300))))
     }
 
     /// The next 64 bits.
-    pub const fn word(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
+    pub fn word(&mut self) -> u64 {
+        self.0.next_u64()
     }
 
     /// A number in `lo..=hi`.
-    pub const fn between(&mut self, lo: u64, hi: u64) -> u64 {
+    pub fn between(&mut self, lo: u64, hi: u64) -> u64 {
         lo + self.word() % (hi - lo + 1)
     }
 
@@ -36,7 +36,7 @@ impl Rng {
     }
 
     /// True `per_mille` times in a thousand.
-    pub const fn chance(&mut self, per_mille: u64) -> bool {
+    pub fn chance(&mut self, per_mille: u64) -> bool {
         self.word() % 1000 < per_mille
     }
 

@@ -1,44 +1,30 @@
 //! The generator behind every random decision: xoshiro256** (Blackman, Vigna), its state filled by splitmix64.
 
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
+use rand_xoshiro::{SplitMix64, Xoshiro256StarStar};
+
 /// A seeded generator. Equal seeds give equal sequences, everywhere and for ever.
 #[derive(Clone, Debug)]
 pub struct Rng {
-    state: [u64; 4],
+    words: Xoshiro256StarStar,
 }
 
 /// One step of splitmix64; also a good mixer of its argument.
 #[must_use]
-pub const fn splitmix64(seed: u64) -> u64 {
-    let z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+pub fn splitmix64(seed: u64) -> u64 {
+    SplitMix64::seed_from_u64(seed).next_u64()
 }
 
 impl Rng {
     /// The generator of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let mut at = seed;
-        let state = core::array::from_fn(|_| {
-            let word = splitmix64(at);
-            at = at.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            word
-        });
-        Self { state }
+        Self { words: Xoshiro256StarStar::seed_from_u64(seed) }
     }
 
     /// 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
-        let result = self.state[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
-        let shifted = self.state[1] << 17;
-        self.state[2] ^= self.state[0];
-        self.state[3] ^= self.state[1];
-        self.state[1] ^= self.state[2];
-        self.state[0] ^= self.state[3];
-        self.state[2] ^= shifted;
-        self.state[3] = self.state[3].rotate_left(45);
-        result
+        self.words.next_u64()
     }
 
     /// A number in `0..bound`; 0 if `bound` is 0. The bias of at most `bound / 2^64` does not matter here.

@@ -3,6 +3,8 @@
 //! succeeded; nothing is written beside what was granted.
 
 use crate::net::{ALL, Net, bytes};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::collections::VecDeque;
 use verbs_api::{Access, MemoryRegion, QpState, RemoteAddr, SendData, SendRequest, WcStatus, WindowType};
 
@@ -12,22 +14,9 @@ const LEN: usize = 4096;
 const GRANTED_LEN: usize = 2048;
 const GRANTED: u64 = GRANTED_LEN as u64;
 
-/// SplitMix64.
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (word ^ (word >> 31)) % end
-    }
-}
-
 struct Walk {
     net: Net,
-    rng: Rng,
+    random: SplitMix64,
     /// The second side's, open to the first; its end through windows only.
     open: MemoryRegion,
     counter: MemoryRegion,
@@ -41,16 +30,20 @@ struct Walk {
 }
 
 impl Walk {
+    fn below(&mut self, end: u64) -> u64 {
+        self.random.next_u64() % end
+    }
+
     fn new(net: Net, seed: u64) -> Self {
         let open = net.hosts[1].pd.register(LEN, ALL | Access::MW_BIND).expect("memory");
         let counter = net.hosts[1].pd.register(8, ALL).expect("memory");
         let scratch = net.hosts[0].region(LEN);
-        let rng = Rng(seed);
-        Self { net, rng, open, counter, scratch, next: 0, posted: VecDeque::new(), added: 0, unknown: 0 }
+        let random = SplitMix64::seed_from_u64(seed);
+        Self { net, random, open, counter, scratch, next: 0, posted: VecDeque::new(), added: 0, unknown: 0 }
     }
 
     fn step(&mut self) {
-        match self.rng.below(16) {
+        match self.below(16) {
             0..6 => self.post_good(),
             6..9 => self.add(),
             9..13 => self.poll(),
@@ -80,11 +73,11 @@ impl Walk {
         if !self.can_post() {
             return self.poll();
         }
-        let len = 1 + self.rng.below(GRANTED / 2);
-        let at = self.rng.below(GRANTED - len);
+        let len = 1 + self.below(GRANTED / 2);
+        let at = self.below(GRANTED - len);
         let piece = self.scratch.slice(..usize::try_from(len).expect("small")).expect("inside");
         let there = self.open.remote().at(at);
-        let kind = self.rng.below(4);
+        let kind = self.below(4);
         if kind == 3 {
             self.net.receive(1, 0, &[]);
         }
@@ -115,7 +108,7 @@ impl Walk {
             return self.poll();
         }
         let RemoteAddr { addr, rkey } = self.open.remote().at(0);
-        let to = match self.rng.below(3) {
+        let to = match self.below(3) {
             0 => RemoteAddr { addr, rkey: rkey ^ 0x55 },
             1 => RemoteAddr { addr: addr + LEN as u64 - 4, rkey },
             _ => RemoteAddr { addr: addr.wrapping_sub(8), rkey },

@@ -4,26 +4,12 @@ use super::config::{FaultConfig, Probability};
 use super::rule::{BlackHole, Picker};
 use super::stats::LaneStats;
 use crate::time::Time;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// SplitMix64: one addition and three xor-multiplies a number, period 2^64, any seed is good. Not for secrets.
-#[derive(Clone, Debug)]
-pub struct SplitMix64(u64);
-
-impl SplitMix64 {
-    /// A generator; equal seeds give equal sequences.
-    #[must_use]
-    pub const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next 64 bits.
-    pub const fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
+/// The first number of SplitMix64 from `seed`.
+fn mixed(seed: u64) -> u64 {
+    SplitMix64::seed_from_u64(seed).next_u64()
 }
 
 /// What happens to a frame that is not lost.
@@ -76,9 +62,9 @@ impl Judge {
             Side::Tx => (1, config.loss_tx),
             Side::Rx => (2, config.loss_rx),
         };
-        let stream_seed = SplitMix64::new(config.seed ^ SplitMix64::new(stream).draw()).draw();
+        let stream_seed = mixed(config.seed ^ mixed(stream));
         Self {
-            random: SplitMix64::new(stream_seed),
+            random: SplitMix64::seed_from_u64(stream_seed),
             picker: Picker::new(&config.drop),
             hole: config.hole,
             began: None,
@@ -96,7 +82,7 @@ impl Judge {
 
     /// The fate of the next frame, which comes `now`; `None`: it is lost, and `stats` says by what.
     pub fn judge(&mut self, now: Time, frame: &[u8], stats: &mut LaneStats) -> Option<Pass> {
-        let [loss, burst, dup, reorder, ecn, corrupt, bit] = core::array::from_fn(|_| self.random.draw());
+        let [loss, burst, dup, reorder, ecn, corrupt, bit] = core::array::from_fn(|_| self.random.next_u64());
         let pass = Pass {
             duplicate: self.dup.hits(dup),
             hold_back: self.reorder.hits(reorder),
