@@ -3,13 +3,13 @@
 use crate::error::Result;
 use crate::repo::cargo;
 use crate::steps::Steps;
-use crate::{api, cycles, docs, sections, setup};
+use crate::{api, cycles, deny, docs, sections, setup};
 
 /// The features that no member switches on.
 pub const EVERY_FEATURE: [&str; 2] = ["--features", "verbs-api/tokio"];
 
 /// Formatting, clippy on the whole workspace with all features and on what builds without DPDK, rustdoc, the documents'
-/// references, imports in circles, the public API.
+/// references, imports in circles, the public API, dependencies.
 pub fn run() -> Result<()> {
     setup::implied(setup::BUILD)?;
     let mut steps = Steps::default();
@@ -28,5 +28,6 @@ pub fn run() -> Result<()> {
     steps.check("sections", sections::check);
     steps.check("import cycles", cycles::check);
     steps.check("public API", api::check);
+    steps.check("dependencies", deny::check);
     steps.finish()
 }

@@ -8,6 +8,7 @@ mod api;
 mod bench;
 mod cycles;
 mod demo;
+mod deny;
 mod docs;
 mod error;
 mod fuzz;
