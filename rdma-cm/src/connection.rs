@@ -17,11 +17,35 @@ pub struct Retry {
     pub interval: Duration,
 }
 
+/// How long a REQ is sent again.
+#[derive(Clone, Copy)]
+pub enum Patience {
+    /// Until this time, and later for as long as it was not sent again `Config::retries` times.
+    AtLeast(Duration),
+    /// Until this time.
+    Until(Duration),
+}
+
+impl Patience {
+    /// Whether it is sent again at `now` however often it was.
+    pub const fn lasts(self, now: Duration) -> bool {
+        let (Self::AtLeast(until) | Self::Until(until)) = self;
+        now.as_nanos() < until.as_nanos()
+    }
+
+    /// Until this time at least.
+    pub fn extended(self, to: Duration) -> Self {
+        match self {
+            Self::AtLeast(until) => Self::AtLeast(until.max(to)),
+            Self::Until(until) => Self::Until(until.max(to)),
+        }
+    }
+}
+
 /// Where a connection is. Names are those of InfiniBand's connection manager.
 pub enum State {
-    /// Active: a REQ was sent. It is sent again without limit until `until`; after that the attempt fails once it was sent again
-    /// `Config::retries` times.
-    ReqSent { retry: Retry, terms: Terms, until: Duration },
+    /// Active: a REQ was sent.
+    ReqSent { retry: Retry, terms: Terms, patience: Patience },
     /// Active: the REP is here, and the program has not said yet that its queue pair is ready.
     RepRcvd,
     /// Passive: the program has not accepted yet.
@@ -62,6 +86,14 @@ pub struct Connection {
 }
 
 impl State {
+    /// When a connection in this state fails if nothing comes.
+    pub const fn fails_at(&self) -> Option<Duration> {
+        match self {
+            Self::ReqSent { patience: Patience::Until(until), .. } => Some(*until),
+            _ => None,
+        }
+    }
+
     /// Nothing is left to happen but to answer what comes late.
     pub const fn has_ended(&self) -> bool {
         matches!(self, Self::Rejected { .. } | Self::TimeWait)

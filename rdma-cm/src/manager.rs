@@ -6,7 +6,7 @@ mod table;
 mod timers;
 
 use crate::config::{Config, timeout_code};
-use crate::connection::{Connection, Retry, State};
+use crate::connection::{Connection, Patience, Retry, State};
 use crate::dialect::Options;
 use crate::event::{Event, Failure, Request, Transmit};
 use crate::random::Random;
@@ -189,7 +189,7 @@ impl Manager {
             qpn: terms.qpn,
             tid,
             listener: None,
-            state: State::ReqSent { retry, terms: *terms, until: now },
+            state: State::ReqSent { retry, terms: *terms, patience: Patience::AtLeast(now) },
             deadline: None,
             owed_until: None,
         };
@@ -199,10 +199,24 @@ impl Manager {
     }
 
     /// Active: goes on asking until that time, also if nobody answers for the peer's address or its manager is silent: it may be
-    /// started later. Without this, and after it, a request is given up after [`Config::retries`].
+    /// started later. Without this, and after it, a request is given up after [`Config::retries`], or at the time of
+    /// [`ask_until`](Self::ask_until) if that is later.
     pub fn persist(&mut self, id: CommId, until: Duration) {
-        if let Some(Connection { state: State::ReqSent { until: before, .. }, .. }) = self.table.get_mut(id) {
-            *before = until.max(*before);
+        self.set_patience(id, |before| before.extended(until));
+    }
+
+    /// Active: goes on asking until that time as with [`persist`](Self::persist), and fails then.
+    pub fn ask_until(&mut self, id: CommId, until: Duration) {
+        self.set_patience(id, |_| Patience::Until(until));
+    }
+
+    fn set_patience(&mut self, id: CommId, patience: impl FnOnce(Patience) -> Patience) {
+        let Some(connection) = self.table.get_mut(id) else { return };
+        if let State::ReqSent { patience: before, .. } = &mut connection.state {
+            *before = patience(*before);
+            // It is not later than the attempt may last.
+            let deadline = connection.deadline;
+            self.table.set_deadline(id, deadline);
         }
     }
 
@@ -331,7 +345,8 @@ impl Manager {
     /// MADs to that host were not sent for a reason that is not the host's, which may be there. Requests to it fail as of a host that is
     /// [unreachable](Self::handle_unreachable); that a connection is over it is told later, as if the MAD had been lost.
     pub fn handle_unsent(&mut self, now: Duration, host: IpAddr) {
-        let gives_up = |state: &State| matches!(state, State::ReqSent { until, .. } if *until <= now);
+        let gives_up =
+            |state: &State| matches!(state, State::ReqSent { patience, .. } if !patience.lasts(now));
         for id in self.table.ids(|connection| connection.peer == host && gives_up(&connection.state)) {
             self.fail(id, Failure::Unreachable);
         }

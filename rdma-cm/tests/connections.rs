@@ -498,6 +498,36 @@ fn who_persists_asks_until_its_time_is_over() {
     assert_eq!(seen(&net, 1), Seen::Up);
 }
 
+/// A peer that is silent, whose address nobody has, or that says that it takes longer: the time is the caller's.
+#[test]
+fn who_asks_until_a_time_ends_then() {
+    let mut net = Net::listening(33);
+    net.drop = Box::new(|_, _, _| true);
+    let start = net.now;
+    let limits = [300 * MS, 5 * SECOND, 20 * SECOND];
+    let ids = limits.map(|limit| {
+        let id = net.connect(0);
+        net.hosts[0].cm.ask_until(id, start + limit);
+        id
+    });
+    for (id, limit) in ids.into_iter().zip(limits) {
+        net.run(start + limit - MS - net.now);
+        net.hosts[0].cm.handle_unreachable(net.now, ip(2));
+        net.run(Duration::ZERO);
+        assert_eq!(net.hosts[0].seen[&id], Seen::Connecting, "{limit:?}");
+        net.run(2 * MS);
+        assert_eq!(net.hosts[0].seen[&id], Seen::Failed(Failure::TimedOut), "{limit:?}");
+    }
+    // A later time than that one may be given as well.
+    let (longer, start) = (net.connect(0), net.now);
+    net.hosts[0].cm.ask_until(longer, start + SECOND);
+    net.hosts[0].cm.persist(longer, start + 3 * SECOND);
+    net.run(2 * SECOND);
+    assert_eq!(net.hosts[0].seen[&longer], Seen::Connecting);
+    net.run(SECOND + MS);
+    assert_eq!(net.hosts[0].seen[&longer], Seen::Failed(Failure::TimedOut));
+}
+
 #[test]
 fn who_has_no_address_is_not_waited_for() {
     let mut net = Net::listening(31);

@@ -114,6 +114,31 @@ fn a_missing_link_is_the_reason_at_either_end(driver: Driver) {
     assert!(is_alone(&connecting) && is_alone(&waited), "{waited}");
 }
 
+/// Neither what looking for an address takes nor how often a manager asks makes it longer or shorter.
+fn a_connectors_patience_ends_when_it_says(driver: Driver) {
+    let name = format!("patience-end-{driver:?}");
+    let here = open(driver, &format!("sim:{name},ip=10.77.0.1"));
+    let there = open(Driver::THREAD, &format!("sim:{name},ip=10.77.0.2"));
+    let _listener = Listener::bind(&there, PORT).expect("a listener");
+    let (nobody, silent) = (addr(3), addr(2));
+    for (to, why) in [(nobody, Obstacle::Neighbor(nobody.ip())), (silent, Obstacle::Silence(silent.ip()))] {
+        for limit in [SHORT, Duration::from_secs(5)] {
+            let start = Instant::now();
+            let mut connecting = Connector::new().patience(limit).connect(pair(&here), to).expect("begun");
+            let failed = loop {
+                match connecting.poll() {
+                    Ok(None) => yield_now(),
+                    Ok(Some(_)) => panic!("connected"),
+                    Err(other) => break error(Err(other)),
+                }
+            };
+            let took = start.elapsed();
+            assert_eq!(failed, ConnectionError::Late { limit, why: why.clone() });
+            assert!((limit..limit + Duration::from_millis(500)).contains(&took), "{to}: {took:?} of {limit:?}");
+        }
+    }
+}
+
 /// Who polls says before how long it means to.
 fn a_connection_that_is_polled_has_the_connectors_patience(driver: Driver) {
     let name = format!("patience-poll-{driver:?}");

@@ -86,6 +86,7 @@ impl Table {
 
     pub fn set_deadline(&mut self, id: CommId, deadline: Option<Duration>) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
+        let deadline = deadline.map(|deadline| deadline.min(connection.state.fails_at().unwrap_or(deadline)));
         if let Some(old) = connection.deadline.take() {
             self.deadlines.remove(&(old, id));
         }

@@ -27,10 +27,11 @@ impl Manager {
     fn handle_timeout(&mut self, now: Duration, id: CommId) {
         let Some(connection) = self.table.get_mut(id) else { return };
         let peer = connection.peer;
-        let persists = matches!(&connection.state, State::ReqSent { until, .. } if now < *until);
+        let persists = matches!(&connection.state, State::ReqSent { patience, .. } if patience.lasts(now));
+        let is_late = connection.state.fails_at().is_some_and(|end| end <= now);
         match &mut connection.state {
             State::ReqSent { retry, .. } | State::RepSent { retry } | State::DreqSent { retry }
-                if persists || retry.resent < self.config.retries =>
+                if persists || retry.resent < self.config.retries && !is_late =>
             {
                 retry.resent = retry.resent.saturating_add(1);
                 retry.interval = (retry.interval * 2).min(self.config.retry_max);

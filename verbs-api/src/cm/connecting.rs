@@ -1,5 +1,6 @@
 //! A connection that is being made.
 
+use super::connector::GRACE;
 use super::error::{ConnectionError, Obstacle};
 use super::link::Link;
 use super::service::{Phase, State};
@@ -32,8 +33,8 @@ pub struct Connecting {
 }
 
 enum End {
-    /// The queue pair becomes ready when the peer has answered, which is asked for so long at least.
-    Active(PreparedQueuePair, Duration),
+    /// The queue pair becomes ready when the peer has answered, which is asked for so long if the program has said how long.
+    Active(PreparedQueuePair, Option<Duration>),
     /// It is ready, and the peer may not be yet.
     Passive(QueuePair),
     /// It was given to the program, or there is an error.
@@ -49,7 +50,7 @@ enum Step {
 }
 
 impl Connecting {
-    pub(super) const fn active(pair: PreparedQueuePair, link: Link, patience: Duration) -> Self {
+    pub(super) const fn active(pair: PreparedQueuePair, link: Link, patience: Option<Duration>) -> Self {
         Self::new(End::Active(pair, patience), link)
     }
 
@@ -93,7 +94,7 @@ impl Connecting {
         link.device.check_process()?;
         link.persist(limit);
         if let End::Active(_, patience) = &mut self.end {
-            *patience = limit.max(*patience);
+            *patience = Some(patience.map_or(limit, |patience| patience.max(limit)));
         }
         let end = Instant::now().checked_add(limit);
         match link.service.wait(&link.device, end, |state| step(state, link)) {
@@ -126,7 +127,7 @@ impl Connecting {
                 Ok(pair.linked(link))
             }
             (Step::Established | Step::Over, End::Passive(pair)) => Ok(pair.linked(link)),
-            (Step::Failed(failure), End::Active(_, limit)) => Err(failed(failure, &link, limit).into()),
+            (Step::Failed(failure), End::Active(_, patience)) => Err(failed(failure, &link, patience).into()),
             (Step::Failed(failure), _) => Err(ConnectionError::of(failure, link.peer.ip()).into()),
             _ => Err(ConnectionError::Withdrawn.into()),
         }
@@ -134,11 +135,11 @@ impl Connecting {
 }
 
 /// Why the peer did not grant a connection. If nothing was heard of it, the reason may be this host's.
-fn failed(failure: Failure, link: &Link, limit: Duration) -> ConnectionError {
+fn failed(failure: Failure, link: &Link, patience: Option<Duration>) -> ConnectionError {
     if matches!(failure, Failure::Unreachable | Failure::TimedOut) {
         let why = link.service.obstacle(&link.device, link.peer.ip());
-        if matches!(why, Obstacle::Link(_) | Obstacle::Address(_)) {
-            return ConnectionError::Late { limit, why };
+        if patience.is_some() || matches!(why, Obstacle::Link(_) | Obstacle::Address(_)) {
+            return ConnectionError::Late { limit: patience.unwrap_or(GRACE), why };
         }
     }
     ConnectionError::of(failure, link.peer.ip())

@@ -10,9 +10,9 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use rdma_cm::{CmError, Dialect};
 
-/// How long a peer is asked for in any case: a host that another attempt has just not found is looked for again, and who is about to
+/// How long a peer is asked for by default at least: a host that another attempt has just not found is looked for again, and who is about to
 /// [wait](Connecting::wait) says for how long.
-const GRACE: Duration = Duration::from_secs(1);
+pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// How to connect by address (`rdma_conn_param`): what to say to the peer's program, and which dialect to speak.
 ///
@@ -49,7 +49,7 @@ const GRACE: Duration = Duration::from_secs(1);
 pub struct Connector<'a> {
     private_data: &'a [u8],
     dialect: Option<Dialect>,
-    patience: Duration,
+    patience: Option<Duration>,
 }
 
 impl<'a> Connector<'a> {
@@ -72,12 +72,12 @@ impl<'a> Connector<'a> {
         Self { dialect: Some(dialect), ..self }
     }
 
-    /// How long a peer that is not there yet is asked for: it may be started later. For who polls the connection or awaits it;
-    /// [`Connecting::wait`] asks for as long as it waits. Default: 3 s if nobody has the peer's address, and 12 s if its host does not
-    /// answer.
+    /// How long a peer that is not there yet is asked for: it may be started later. The attempt fails when that time is over, with
+    /// [`ConnectionError::Late`]. For who polls the connection or awaits it; [`Connecting::wait`] asks for as long as it waits.
+    /// Default: about 3 s if nobody has the peer's address, and 12 s if its host does not answer.
     #[must_use]
     pub const fn patience(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+        Self { patience: Some(patience), ..self }
     }
 
     /// Begins to connect to a listener (`rdma_connect`).
@@ -88,17 +88,19 @@ impl<'a> Connector<'a> {
         let device = pair.device().clone();
         let service = device.connections()?;
         let terms = pair.terms(self.dialect)?;
-        let patience = self.patience.max(GRACE);
         let id = service.call(&device, |state, now| -> Result<_, CmError> {
             let id = state.manager.connect(now, to.ip(), to.port(), &terms, self.private_data)?;
-            state.manager.persist(id, now.saturating_add(patience));
+            match self.patience {
+                Some(patience) => state.manager.ask_until(id, now.saturating_add(patience)),
+                None => state.manager.persist(id, now.saturating_add(GRACE)),
+            }
             state.hold(id, Some(pair.qpn()));
             Ok(id)
         });
         let id = id.map_err(ConnectionError::from)?;
         trace::connecting(id, pair.qpn(), to);
         let link = Link { device, service, id, peer: to, private_data: Vec::new() };
-        Ok(Connecting::active(pair, link, patience))
+        Ok(Connecting::active(pair, link, self.patience))
     }
 }
 
