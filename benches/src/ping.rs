@@ -26,7 +26,7 @@ const RECEIVES: u32 = 64;
 /// Requests that are remembered at most, of those that were answered and of those that were not: who floods for a day has
 /// sent more than memory holds.
 const REMEMBERED: usize = 4096;
-/// How long a host that could not be reached is not looked for again, which takes three seconds.
+/// How long a host that could not be reached is not looked for again, which takes seconds.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// What a message is.

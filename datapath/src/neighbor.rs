@@ -16,7 +16,7 @@ pub use claim::{
     AddressConflict, DEFEND_INTERVAL_NS, PROBE_ANSWER_NS, PROBE_INTERVAL_NS, PROBES, RECLAIM_NS,
 };
 pub use heard::{HEARD_LIFETIME_NS, HEARD_MAX};
-pub use table::{ENTRY_LIFETIME_NS, FAILURE_HOLD_NS, RETRY_NS, TRIES};
+pub use table::{ENTRY_LIFETIME_NS, FAILURE_HOLD_NS, RETRY_MAX_NS, RETRY_NS, SEARCH_NS, TRIES};
 
 use crate::time::Time;
 use claim::{Claim, Nonce, Speech};
@@ -100,7 +100,7 @@ pub enum Resolution {
     Pending,
     /// Nobody answered [`TRIES`] requests, or it is not a host's address. Asking again later tries again.
     Unreachable,
-    /// As many addresses are being looked for as can be; each of them ends within [`TRIES`] times [`RETRY_NS`].
+    /// As many addresses are being looked for as can be; each of them ends within [`SEARCH_NS`].
     Full,
     /// Our own address is another host's, the one with this Ethernet address: none of ours can be reached.
     AddressTaken([u8; 6]),

@@ -3,10 +3,27 @@
 use crate::time::Time;
 use core::net::IpAddr;
 
-/// Nanoseconds between two requests for an address.
-pub const RETRY_NS: u64 = 1_000_000_000;
+/// Nanoseconds between the first two requests for an address; twice as long between the next two, and so on.
+pub const RETRY_NS: u64 = 50_000_000;
+/// At most so long.
+pub const RETRY_MAX_NS: u64 = 1_000_000_000;
 /// Requests before an address is given up.
-pub const TRIES: u8 = 3;
+pub const TRIES: u8 = 6;
+/// Nanoseconds from the first request until an address is given up.
+pub const SEARCH_NS: u64 = {
+    let (mut sum, mut sent) = (0, 1);
+    while sent <= TRIES {
+        sum += wait_ns(sent);
+        sent += 1;
+    }
+    sum
+};
+
+/// Nanoseconds after a request, the first of which is number 1.
+const fn wait_ns(sent: u8) -> u64 {
+    let wait = RETRY_NS << (sent - 1);
+    if wait < RETRY_MAX_NS { wait } else { RETRY_MAX_NS }
+}
 /// Nanoseconds that an address is believed for.
 pub const ENTRY_LIFETIME_NS: u64 = 60_000_000_000;
 /// Nanoseconds after giving up before an address is looked for again.
@@ -129,7 +146,8 @@ impl Table {
                 continue;
             }
             if sent < TRIES {
-                entry.state = State::Looking { sent: sent + 1, next: now.after(RETRY_NS) };
+                let sent = sent + 1;
+                entry.state = State::Looking { sent, next: now.after(wait_ns(sent)) };
                 request = Some(entry.ip);
                 break;
             }

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 /// A connection that is being made, from [`Connector::connect`](super::Connector::connect) or
 /// [`ConnectionRequest::accept`](super::ConnectionRequest::accept). [`wait`](Self::wait) for it, or [`poll`](Self::poll) it.
-/// Dropping it takes it back. A peer that is not there is given up after 3 s, and one that does not answer after 12, unless
+/// Dropping it takes it back. A peer that is not there is given up after 2.6 s, and one that does not answer after 12, unless
 /// [`wait`](Self::wait) or [`Connector::patience`](super::Connector::patience) gives it more.
 ///
 /// With the feature `async` it is a future as well, on a device with a thread of its own.

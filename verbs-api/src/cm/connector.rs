@@ -74,7 +74,7 @@ impl<'a> Connector<'a> {
 
     /// How long a peer that is not there yet is asked for: it may be started later. The attempt fails when that time is over, with
     /// [`ConnectionError::Late`]. For who polls the connection or awaits it; [`Connecting::wait`] asks for as long as it waits.
-    /// Default: about 3 s if nobody has the peer's address, and 12 s if its host does not answer.
+    /// Default: 2.6 s if nobody has the peer's address, and 12 s if its host does not answer.
     #[must_use]
     pub const fn patience(self, patience: Duration) -> Self {
         Self { patience: Some(patience), ..self }

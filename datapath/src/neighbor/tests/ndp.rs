@@ -89,7 +89,7 @@ fn a_neighbor_is_asked_for_by_its_group_and_known_when_it_answers() {
     let macs = ([0x33, 0x33, 0xFF, 0, 0, 2], OUR_MAC);
     let question = icmp(macs, (OURS, group), 255, body(135, 0, PEER, Some(OUR_MAC)));
     assert_eq!(transmit(&mut neighbor, Time::ZERO), Some(question));
-    assert_eq!(neighbor.next_deadline(), Some(Time(SECOND_NS)));
+    assert_eq!(neighbor.next_deadline(), Some(Time(RETRY_NS)));
     assert_eq!(take(&mut neighbor, &advertisement(SOLICITED | OVERRIDE, PEER_MAC)), None);
     assert_eq!(neighbor.resolve(Time::ZERO, IpAddr::V6(PEER)), Resolution::Known(PEER_MAC));
     let stats = neighbor.stats();

@@ -24,7 +24,7 @@ fn an_answer_makes_a_neighbor_known_for_its_lifetime() {
     assert_eq!(neighbor.next_deadline(), Some(Time(7)));
     assert_eq!(requests(&mut neighbor, Time(7)), [0]);
     assert!(!neighbor.has_output());
-    assert_eq!(neighbor.next_deadline(), Some(Time(7 + SECOND_NS)));
+    assert_eq!(neighbor.next_deadline(), Some(Time(7 + RETRY_NS)));
     answer(&mut neighbor, Time(100), 0);
     assert_eq!(neighbor.next_deadline(), None);
     let known = Resolution::Known([2, 0, 0, 0, 1, 0]);
@@ -35,24 +35,24 @@ fn an_answer_makes_a_neighbor_known_for_its_lifetime() {
 }
 
 #[test]
-fn three_tries_a_second_apart_then_unreachable_then_again() {
+fn six_tries_ever_further_apart_then_unreachable_then_again() {
     let mut neighbor = neighbor();
     neighbor.resolve(Time::ZERO, host(0));
-    for second in 0..3 {
-        let due = Time(second * SECOND_NS);
+    let mut due = Time::ZERO;
+    for wait_ms in [50, 100, 200, 400, 800, 1000] {
         assert_eq!(neighbor.next_deadline(), Some(due));
-        if second > 0 {
-            assert_eq!(requests(&mut neighbor, Time(due.0 - 1)), []);
-        }
         assert_eq!(requests(&mut neighbor, due), [0]);
         assert_eq!(neighbor.resolve(due, host(0)), Resolution::Pending);
+        due = due.after(wait_ms * SECOND_NS / 1000);
+        assert_eq!(requests(&mut neighbor, Time(due.0 - 1)), []);
     }
-    let end = Time(3 * SECOND_NS);
+    let end = due;
+    assert_eq!(end, Time(SEARCH_NS));
     assert_eq!(requests(&mut neighbor, end), []);
     assert_eq!(neighbor.next_deadline(), None);
     assert_eq!(neighbor.resolve(end, host(0)), Resolution::Unreachable);
     let stats = neighbor.stats();
-    assert_eq!((stats.requests_tx, stats.unreachable), (3, 1));
+    assert_eq!((stats.requests_tx, stats.unreachable), (6, 1));
     let again = end.after(FAILURE_HOLD_NS);
     assert_eq!(neighbor.resolve(Time(again.0 - 1), host(0)), Resolution::Unreachable);
     assert_eq!(neighbor.resolve(again, host(0)), Resolution::Pending);
@@ -63,10 +63,10 @@ fn three_tries_a_second_apart_then_unreachable_then_again() {
 fn a_late_answer_still_counts() {
     let mut neighbor = neighbor();
     neighbor.resolve(Time::ZERO, host(0));
-    for second in 0..=3 {
+    for second in 0..=6 {
         requests(&mut neighbor, Time(second * SECOND_NS));
     }
-    let now = Time(3 * SECOND_NS);
+    let now = Time(6 * SECOND_NS);
     assert_eq!(neighbor.resolve(now, host(0)), Resolution::Unreachable);
     answer(&mut neighbor, now, 0);
     assert_eq!(neighbor.resolve(now, host(0)), Resolution::Known([2, 0, 0, 0, 1, 0]));
@@ -141,7 +141,7 @@ fn a_slot_too_small_for_a_request_is_counted_and_the_request_tried_again() {
     neighbor.resolve(Time::ZERO, host(0));
     assert_eq!(neighbor.poll_transmit(Time::ZERO, &mut [0; 59]), None);
     assert_eq!(neighbor.stats().oversize, 1);
-    assert_eq!(requests(&mut neighbor, Time(SECOND_NS)), [0]);
+    assert_eq!(requests(&mut neighbor, Time(RETRY_NS)), [0]);
 }
 
 #[test]
