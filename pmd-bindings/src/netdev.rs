@@ -2,6 +2,8 @@
 
 use std::os::fd::{FromRawFd, OwnedFd};
 
+use memif::FRAME_OVERHEAD;
+
 use crate::device::Device;
 use crate::eal::Eal;
 use crate::error::PortError;
@@ -33,8 +35,6 @@ pub struct InterfaceConfig {
     pub mtu: Option<u16>,
 }
 
-/// An Ethernet header and a VLAN tag.
-const ETHERNET_LEN: u16 = 18;
 /// Longest IP packet that is asked for, in bytes: jumbo frames.
 const MTU_MAX: u32 = 9216;
 
@@ -50,7 +50,7 @@ impl SocketKind {
     const fn mtu_max(self) -> u32 {
         match self {
             Self::Packet => MTU_MAX,
-            Self::Xdp => (xdp::MAX_FRAME - ETHERNET_LEN) as u32,
+            Self::Xdp => (xdp::MAX_FRAME - FRAME_OVERHEAD) as u32,
         }
     }
 }
@@ -63,7 +63,7 @@ impl InterfaceConfig {
     pub fn open(&self, eal: &Eal) -> Result<OpenPort, PortError> {
         let interface = Interface::find(&self.name)?;
         let mac = self.mac.map_or_else(|| interface.mac(), Ok)?;
-        let max_frame = self.mtu(interface.mtu()?)? + ETHERNET_LEN;
+        let max_frame = self.mtu(interface.mtu()?)? + FRAME_OVERHEAD;
         check_permission()?;
         let (arguments, buffers, room) = match self.kind {
             SocketKind::Packet => packet::layout(max_frame),
@@ -207,6 +207,6 @@ mod tests {
 
     #[test]
     fn an_xdp_port_takes_a_path_mtu_of_2048() {
-        const { assert!(xdp::MAX_FRAME - ETHERNET_LEN >= 2048 + 92) };
+        const { assert!(xdp::MAX_FRAME - FRAME_OVERHEAD >= 2048 + 92) };
     }
 }

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use memif::FRAME_OVERHEAD;
+
 use crate::device::Device;
 use crate::eal::Eal;
 use crate::error::{EalError, PortError};
@@ -22,8 +24,6 @@ pub struct NicConfig {
 }
 
 const MTU_DEFAULT: u16 = 1500;
-/// An Ethernet header and a VLAN tag.
-const ETHERNET_LEN: u16 = 18;
 /// Drivers of the kernel's that hand a NIC over to a process.
 const HANDED_OVER: [&str; 3] = ["vfio-pci", "igb_uio", "uio_pci_generic"];
 /// Those that share it: DPDK's driver works beside the kernel's.
@@ -40,7 +40,7 @@ impl NicConfig {
             return Err(EalError::Running { wanted: "the PCI bus" }.into());
         }
         let mtu = self.mtu.unwrap_or(MTU_DEFAULT);
-        let max_frame = mtu + ETHERNET_LEN;
+        let max_frame = mtu + FRAME_OVERHEAD;
         let pool = Mempool::new(eal, BUFFERS, max_frame)?;
         let device = Device::Pci { address: self.address.clone(), arguments: String::new() };
         let wiring = Wiring { mtu, ..device.into() };

@@ -30,11 +30,9 @@ use datapath::port::fault::FaultStats;
 use datapath::port::{Port, PortCaps, PortStats};
 use datapath::queue::Handed;
 use datapath::seed::Numbers;
+use memif::FRAME_OVERHEAD;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use wire::Pmtu;
-
-/// Ethernet header with a VLAN tag: what a frame is longer than its IP packet.
-const ETHERNET_LEN: usize = 18;
 
 /// An open RDMA device. Clones name the same one; it closes when the last object made from it is gone,
 /// which then waits until nobody waits for what this device owes ([`Device::drain`]).
@@ -196,7 +194,7 @@ impl Device {
     /// The largest path MTU whose packets fit the port.
     #[must_use]
     pub fn path_mtu_max(&self) -> Pmtu {
-        let ip_packet = self.inner.caps.max_frame.saturating_sub(ETHERNET_LEN);
+        let ip_packet = self.inner.caps.max_frame.saturating_sub(FRAME_OVERHEAD.into());
         // The engine refuses a port that is too small for the smallest.
         Pmtu::largest_for(u32::try_from(ip_packet).unwrap_or(u32::MAX)).unwrap_or(Pmtu::B256)
     }
@@ -204,7 +202,7 @@ impl Device {
     /// The error that says why a path MTU does not fit.
     pub(crate) fn path_mtu_error(&self, path_mtu: Pmtu) -> ModifyError {
         let pmtu = path_mtu.bytes();
-        let needed = (pmtu + Pmtu::OVERHEAD_MAX) as usize + ETHERNET_LEN;
+        let needed = (pmtu + Pmtu::OVERHEAD_MAX) as usize + usize::from(FRAME_OVERHEAD);
         ModifyError::PathMtu { pmtu, needed, max_frame: self.inner.caps.max_frame }
     }
 

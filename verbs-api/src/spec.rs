@@ -14,6 +14,7 @@ use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
 use datapath::port::fault::FaultConfig;
 use datapath::port::options::OptionError;
+use memif::FRAME_OVERHEAD;
 use std::path::PathBuf;
 
 /// Which end of a shared-memory pair a device is. Nothing but who makes the socket, and the default addresses, depend
@@ -244,8 +245,6 @@ pub enum SpecError {
 
 /// The memif buffer of 4608 bytes less the Ethernet header and a VLAN tag: a path MTU of 4096 with every header.
 const MTU_DEFAULT: u16 = 4590;
-/// An Ethernet header and a VLAN tag.
-const ETHERNET_LEN: u16 = 18;
 
 impl DeviceSpec {
     /// The same device; `role` counts where it matters and the string names none.
@@ -325,6 +324,6 @@ impl DeviceSpec {
     /// Longest frame of a shared-memory or `sim:` device, in bytes: the MTU, an Ethernet header and a VLAN tag.
     #[must_use]
     pub fn max_frame(&self) -> u16 {
-        self.mtu.unwrap_or(MTU_DEFAULT) + ETHERNET_LEN
+        self.mtu.unwrap_or(MTU_DEFAULT) + FRAME_OVERHEAD
     }
 }

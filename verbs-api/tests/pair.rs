@@ -490,7 +490,7 @@ fn a_value_out_of_range_is_named_before_the_peer_hears_of_it(driver: Driver) {
     assert!(error(pair().min_rnr_timer(32)).contains("MIN_RNR_TIMER"));
     assert_eq!(
         error(pair().path_mtu(Pmtu::B2048)),
-        "path MTU 2048 needs frames of 2158 bytes; the port takes 1200"
+        "path MTU 2048 needs mtu=2140, and the port has 1182: open the device with that mtu=, or give the queue pair a smaller path MTU"
     );
     assert!(error(pair().access(Access::REMOTE_WRITE)).contains("LOCAL_WRITE"));
     let caps = QueueCaps { max_send_wr: 0, ..QueueCaps::default() };

@@ -42,7 +42,7 @@ mod tests;
 pub use endpoint::{Config, Endpoint, QUEUES_MAX, Role};
 pub use error::{Error, NoLink, Refusal};
 pub use link::Link;
-pub use name::{Difference, OTHER_QUEUES, Told};
+pub use name::{Difference, FRAME_OVERHEAD, OTHER_QUEUES, Told, mtu};
 pub use probe::Probe;
 pub use queue::{Receiver, Sender};
 pub use region::can_be_mapped;

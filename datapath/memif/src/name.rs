@@ -6,13 +6,24 @@ const PREFIX: &str = "net_memif_f";
 /// What is wrong with a client of somebody else's that names rings of other queues than its server has.
 pub const OTHER_QUEUES: &str = "the client has another number of queues: both ends need as many engines=";
 
+/// Bytes of a frame that an MTU does not count: an Ethernet header and a VLAN tag.
+pub const FRAME_OVERHEAD: u16 = 18;
+
+/// The MTU of an interface with this longest frame, both in bytes: what users give.
+#[must_use]
+pub const fn mtu(max_frame: u16) -> u16 {
+    max_frame.saturating_sub(FRAME_OVERHEAD)
+}
+
 /// What the ends of a pair have to have alike, and have not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Difference {
     /// Their longest frames, in bytes.
     #[error(
-        "the server's longest frame is {server} bytes, the client's {client}: both ends need the same mtu="
+        "the server has mtu={}, the client mtu={}: both ends need the same",
+        mtu(*server),
+        mtu(*client)
     )]
     Frame {
         /// Of the server.

@@ -4,6 +4,7 @@ use crate::qp::attr::AttrError;
 use crate::qp::state::QpState;
 use crate::qp::transition::TransitionError;
 use crate::queue::ResizeError;
+use ::memif::FRAME_OVERHEAD;
 use core::net::IpAddr;
 
 /// Why an object was not created.
@@ -82,7 +83,11 @@ pub enum ModifyError {
         max_wr: u32,
     },
     /// The path MTU does not fit the port.
-    #[error("path MTU {pmtu} needs frames of {needed} bytes; the port takes {max_frame}")]
+    #[error(
+        "path MTU {pmtu} needs mtu={}, and the port has {}: open the device with that mtu=, or give the queue pair a smaller path MTU",
+        needed.saturating_sub(FRAME_OVERHEAD.into()),
+        max_frame.saturating_sub(FRAME_OVERHEAD.into())
+    )]
     PathMtu {
         /// Asked for, in bytes.
         pmtu: u32,

@@ -429,7 +429,7 @@ fn a_third_process_hears_that_the_pair_is_one_and_the_door_says_what_became_of_c
     assert!(said().starts_with(&format!("no client has come to {}: ", at.display())), "{}", said());
     let (client, driver) = setting.admitted();
     say(&client, &connect("net_memif_f1518_7"));
-    let why = "the server's longest frame is 4608 bytes, the client's 1518: both ends need the same mtu=";
+    let why = "the server has mtu=4590, the client mtu=1500: both ends need the same";
     assert_eq!(hear(&client), Message::disconnect(why));
     expect_closed(&driver);
     assert_eq!(said(), format!("the last attempt at {} was turned away: {why}", at.display()));

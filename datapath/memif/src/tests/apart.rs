@@ -67,8 +67,8 @@ fn another_longest_frame_or_number_of_queues_is_told_at_both_ends_and_stays_told
     let mut server = open(&path, Role::Server, 256);
     let mut client = open(&path, Role::Client, 512);
     let words = format!(
-        "the last attempt at {at} was turned away: the server's longest frame is 256 bytes, the client's 512: both ends \
-         need the same mtu="
+        "the last attempt at {at} was turned away: the server has mtu=238, the client mtu=494: both ends need the \
+         same"
     );
     until_said([&mut server, &mut client], [&words, &words]);
     for _ in 0..1000 {
@@ -159,7 +159,7 @@ fn a_probe_hears_what_a_client_would() {
     assert!(at_server.starts_with("no client has come to "), "{at_server}");
     let (answer, at_server) = ask(Told { max_frame: 9000, ..ours });
     let answer = answer.expect_err("another longest frame");
-    assert!(answer.ends_with("256 bytes, the client's 9000: both ends need the same mtu="), "{answer}");
+    assert!(answer.ends_with("has mtu=238, the client mtu=8982: both ends need the same"), "{answer}");
     assert_eq!(at_server, answer);
 }
 

@@ -261,7 +261,7 @@ fn both_ends_need_the_same_longest_frame() {
         server.rx_burst();
         matches!(server.link_down(), Some(LinkDown::TurnedAway(_)))
     });
-    let words = "the server's longest frame is 4608 bytes, the client's 1500: both ends need the same mtu=";
+    let words = "the server has mtu=4590, the client mtu=1482: both ends need the same";
     for said in [server.link_down(), client.link_down()] {
         let said = said.expect("refused").to_string();
         assert!(said.ends_with(words), "{said}");
