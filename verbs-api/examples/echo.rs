@@ -9,8 +9,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
 use verbs_api::{
-    Access, Device, Listener, MemoryRegion, PreparedQueuePair, ProtectionDomain, QueuePair, RecvRequest,
-    SendData, SendRequest, WcOpcode, WcStatus,
+    Access, Completion, Connecting, Device, Listener, MemoryRegion, PreparedQueuePair, ProtectionDomain,
+    QueuePair, RecvRequest, SendData, SendRequest, WcOpcode, WcStatus,
 };
 
 const PORT: u16 = 7471;
@@ -45,39 +45,70 @@ struct Client {
     inbox: MemoryRegion,
 }
 
+impl Client {
+    /// Sends back what came, and then takes the next message. False if the client has disconnected.
+    fn handle(&mut self, done: &Completion) -> Result<bool, Box<dyn Error>> {
+        match (done.status, done.opcode) {
+            (WcStatus::Success, WcOpcode::Recv) => {
+                let echo = [self.inbox.slice(..done.byte_len as usize)?];
+                self.pair.post_send(&SendRequest::send(SendData::Gather(&echo)).signaled())?;
+            }
+            (WcStatus::Success, _) => {
+                self.pair.post_recv(&RecvRequest { wr_id: 0, scatter: &[self.inbox.slice(..)?] })?;
+            }
+            // The receive that waited.
+            (WcStatus::WrFlushErr, _) if self.pair.is_disconnected() => return Ok(false),
+            (failure, _) => return Err(failure.to_string().into()),
+        }
+        Ok(true)
+    }
+}
+
 fn serve(device: &Device) -> Result<(), Box<dyn Error>> {
     let (pd, mut cq) = (device.alloc_pd(), device.create_cq(4096)?);
     let listener = Listener::bind(device, PORT)?;
     println!("listening on {}", listener.local_addr());
+    // Both by the number of the queue pair, which each completion has.
+    let mut coming: HashMap<u32, (Connecting, MemoryRegion)> = HashMap::new();
     let mut clients: HashMap<u32, Client> = HashMap::new();
+    let mut early: Vec<Completion> = Vec::new();
+    // Nothing in this loop waits, so no client waits for another. Polling runs the engine, and so the listener, too.
     loop {
-        // Polling runs the engine, and so the listener, too.
-        while let Some(done) = cq.poll() {
-            let Some(Client { pair, inbox }) = clients.get_mut(&done.qpn) else { continue };
-            match (done.status, done.opcode) {
-                (WcStatus::Success, WcOpcode::Recv) => {
-                    let echo = [inbox.slice(..done.byte_len as usize)?];
-                    pair.post_send(&SendRequest::send(SendData::Gather(&echo)).signaled())?;
-                }
-                (WcStatus::Success, _) => {
-                    pair.post_recv(&RecvRequest { wr_id: 0, scatter: &[inbox.slice(..)?] })?;
-                }
-                // The receive that waited: the client has disconnected, or is gone.
-                _ => {
-                    clients.remove(&done.qpn);
-                    println!("one disconnects: {} clients", clients.len());
-                }
-            }
-        }
         if let Some(request) = listener.poll() {
-            let peer = request.peer();
             let (pair, inbox) = prepare(&pd, pd.queue_pair(&cq, &cq).build()?)?;
-            // What the client sends at once waits in the completion queue meanwhile.
-            match request.accept(pair).and_then(|accepted| accepted.wait(LIMIT)) {
-                Ok(pair) => drop(clients.insert(pair.qpn(), Client { pair, inbox })),
+            let qpn = pair.qpn();
+            match request.accept(pair) {
+                Ok(connecting) => drop(coming.insert(qpn, (connecting, inbox))),
                 Err(error) => println!("{error}"),
             }
-            println!("{peer} connects: {} clients", clients.len());
+        }
+        for (qpn, (mut connecting, inbox)) in std::mem::take(&mut coming) {
+            match connecting.poll() {
+                Ok(None) => drop(coming.insert(qpn, (connecting, inbox))),
+                Ok(Some(pair)) => {
+                    let peer = pair.peer_addr().map(|peer| peer.to_string()).unwrap_or_default();
+                    clients.insert(qpn, Client { pair, inbox });
+                    println!("{peer} connects: {} clients", clients.len());
+                }
+                Err(error) => println!("{error}"),
+            }
+        }
+        let mut completions = std::mem::take(&mut early);
+        completions.extend(std::iter::from_fn(|| cq.poll()));
+        for done in completions {
+            // A message may be here before the word that its sender is ready.
+            if coming.contains_key(&done.qpn) {
+                early.push(done);
+            }
+            let Some(client) = clients.get_mut(&done.qpn) else { continue };
+            let goes_on = client.handle(&done).unwrap_or_else(|error| {
+                println!("{error}");
+                false
+            });
+            if !goes_on {
+                clients.remove(&done.qpn);
+                println!("one leaves: {} clients", clients.len());
+            }
         }
     }
 }

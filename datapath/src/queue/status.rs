@@ -100,8 +100,8 @@ impl WcStatus {
                  protection domain, long enough, and has LOCAL_WRITE if it is written"
             }
             Self::WrFlushErr => {
-                "the request was not carried out, because the queue pair failed or was disconnected before; the first completion that failed \
-                 says why; if no completion failed, the device's event says why"
+                "it was still posted when the connection ended, which is no failure if `is_disconnected` says so; else the queue pair \
+                 failed, and the first completion with another status says why, or the device's event"
             }
             Self::MwBindErr => {
                 "the memory window was not bound; its region needs MW_BIND and the rights, and a window of type 2 is to be \
