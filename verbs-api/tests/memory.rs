@@ -15,6 +15,8 @@ use host::{Host, REMOTE, complete};
 use join::join;
 use segment::hosts;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use verbs_api::{
     Access, CongestionAlgorithm, Device, Driver, Error, MemoryRegion, QueuePair, RegisterError, SendData,
     SendRequest, WcStatus, WindowType,
@@ -43,6 +45,26 @@ fn byte(region: &MemoryRegion) -> u8 {
     byte[0]
 }
 
+/// Takes steps until that is over, and for some time at least; how many they were.
+fn steps_until(over: &AtomicBool, mut step: impl FnMut()) -> u64 {
+    let (start, mut steps) = (Instant::now(), 0);
+    while !over.load(Ordering::Relaxed) || start.elapsed() < Duration::from_millis(100) {
+        step();
+        steps += 1;
+    }
+    steps
+}
+
+fn swap_in_one_more(word: &MemoryRegion) {
+    let mut seen = word.load_acquire_u64(8).expect("aligned");
+    loop {
+        match word.compare_and_swap_u64(8, seen, seen + 1).expect("aligned") {
+            found if found == seen => return,
+            found => seen = found,
+        }
+    }
+}
+
 with_both_drivers! {
 
 fn a_region_changes_its_rights_and_its_key(driver: Driver) {
@@ -59,6 +81,33 @@ fn a_region_changes_its_rights_and_its_key(driver: Driver) {
     let error = region.change_access(Access::REMOTE_WRITE).expect_err("remote writes are local writes, too");
     assert!(matches!(error, Error::Register(RegisterError::InconsistentAccess(_))), "{error}");
     assert_eq!((region.remote(), write(&mut hosts, open)), (open, WcStatus::Success), "nothing has changed");
+}
+
+/// A peer counts in a word in which two threads of this process count, too, by adding and by swapping: no count is lost.
+fn atomics_of_peers_and_of_this_process_are_one_step_for_each_other(driver: Driver) {
+    const COUNT: u64 = 100;
+    let mut hosts = hosts(driver, "counts");
+    let [mut peer, _pair] = connect(&hosts);
+    let word = hosts[1].pd.register(64, REMOTE | Access::REMOTE_ATOMIC).expect("memory");
+    let before = hosts[0].region(64);
+    let over = AtomicBool::new(false);
+    let here = std::thread::scope(|scope| {
+        let adding = scope.spawn(|| {
+            steps_until(&over, || {
+                word.fetch_add_u64(8, 1).expect("aligned");
+            })
+        });
+        let swapping = scope.spawn(|| steps_until(&over, || swap_in_one_more(&word)));
+        let [one, two] = &mut hosts;
+        for _ in 0..COUNT {
+            let add = SendRequest::fetch_and_add(before.slice(..8).expect("inside"), word.remote().at(8), 1);
+            peer.post_send(&add.signaled()).expect("posted");
+            assert_eq!(complete(one, two).status, WcStatus::Success);
+        }
+        over.store(true, Ordering::Relaxed);
+        adding.join().expect("no panic") + swapping.join().expect("no panic")
+    });
+    assert_eq!(word.load_acquire_u64(8).expect("aligned"), here + COUNT);
 }
 
 fn a_region_moves_to_another_domain_and_to_other_memory(driver: Driver) {

@@ -229,6 +229,12 @@ fn every_width_is_loaded_stored_and_added_in_place() {
     region.store_release_u64(8, 0x1122_3344_5566_7788).expect("aligned");
     assert_eq!(region.fetch_add_u64(8, 1).expect("aligned"), 0x1122_3344_5566_7788);
     assert_eq!(region.load_acquire_u64(8).expect("aligned"), 0x1122_3344_5566_7789);
+    let before = region.compare_and_swap_u64(8, 0, 1).expect("aligned");
+    assert_eq!(before, 0x1122_3344_5566_7789, "which is not what was compared with");
+    assert_eq!(region.compare_and_swap_u64(8, before, 5).expect("aligned"), before);
+    assert_eq!(region.compare_and_swap_u64(8, 5, before).expect("aligned"), 5);
+    assert!(matches!(region.compare_and_swap_u64(4, 0, 0), Err(Error::Misaligned { offset: 4, align: 8 })));
+    assert!(matches!(region.compare_and_swap_u64(24, 0, 0), Err(Error::OutOfBounds { .. })));
     region.store_release_u32(8, 7).expect("aligned");
     region.store_release_u8(23, 9).expect("inside");
     let mut bytes = [0; 24];

@@ -42,8 +42,13 @@ impl MemoryRegion {
         u64, AtomicU64, load_acquire_u64, store_release_u64;
     }
 
-    /// Adds to the `u64` at `offset`, wrapping, and returns what was there, with acquire and release order. Atomic for
-    /// all threads of this process.
+    /// Adds to the `u64` at `offset`, in the host's byte order, wrapping, and returns what was there, with acquire and release
+    /// order.
+    ///
+    /// It is one step for everybody: for threads and processes of this host that use atomic operations on the word, and for the
+    /// atomics of peers, which this host's processor carries out (`DeviceAttributes::atomic_for_host`). A [`store_release_u64`](Self::store_release_u64) or a peer's WRITE comes before
+    /// or after it, and sets the word whatever was added. [`write`](Self::write), and the payload of a receive, are copied in
+    /// pieces: use neither on a word that others count in.
     ///
     /// # Errors
     /// As [`MemoryRegion::load_acquire_u64`]; nothing was added then.
@@ -51,6 +56,20 @@ impl MemoryRegion {
         let word = self.word::<u64>(offset)?;
         // SAFETY: as for `load_acquire_u64`; the backing is writable.
         Ok(unsafe { AtomicU64::from_ptr(word.as_ptr()) }.fetch_add(value, Ordering::AcqRel))
+    }
+
+    /// Stores `swap` into the `u64` at `offset`, in the host's byte order, if it is `compare`, and returns what was there, with
+    /// acquire and release order: the swap was done if that is `compare`. It is one step for everybody, as
+    /// [`fetch_add_u64`](Self::fetch_add_u64).
+    ///
+    /// # Errors
+    /// As [`MemoryRegion::load_acquire_u64`]; nothing was stored then.
+    pub fn compare_and_swap_u64(&self, offset: usize, compare: u64, swap: u64) -> Result<u64, Error> {
+        let word = self.word::<u64>(offset)?;
+        // SAFETY: as for `load_acquire_u64`; the backing is writable.
+        let word = unsafe { AtomicU64::from_ptr(word.as_ptr()) };
+        let swapped = word.compare_exchange(compare, swap, Ordering::AcqRel, Ordering::Acquire);
+        Ok(swapped.unwrap_or_else(|before| before))
     }
 
     /// The word at `offset`, inside the region and aligned.
