@@ -6,6 +6,7 @@ mod capture;
 mod drain;
 mod engines;
 mod link;
+mod siblings;
 
 pub use attributes::DeviceAttr;
 pub use builder::DeviceBuilder;

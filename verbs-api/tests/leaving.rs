@@ -180,3 +180,18 @@ fn nobody_is_waited_for_where_there_is_no_link() {
     drop(device);
     assert!(begun.elapsed() < Duration::from_secs(10), "it took {:?}", begun.elapsed());
 }
+
+/// Nobody else can drive the one while the other goes. Ten times: once may be the machine's.
+#[test]
+fn two_devices_of_one_thread_do_not_wait_for_each_other() {
+    let fastest = (0..10).map(|round| {
+        let ([here, there], [mut pair, other]) = connected(&format!("one-thread-{round}"));
+        assert!(!pair.disconnect(Duration::ZERO).expect("by address"));
+        let begun = Instant::now();
+        drop((pair, here));
+        drop((other, there));
+        begun.elapsed()
+    });
+    let fastest = fastest.min().expect("ten");
+    assert!(fastest < Device::DRAIN_LIMIT / 4, "{fastest:?}");
+}

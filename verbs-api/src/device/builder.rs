@@ -1,6 +1,6 @@
 //! Opening a device.
 
-use super::{Device, Inner, capture};
+use super::{Device, Inner, capture, siblings};
 use crate::driver::{Driver, EngineThread, SlowPath};
 use crate::error::Error;
 use crate::nic::Driven;
@@ -196,7 +196,10 @@ impl DeviceBuilder {
         let nic = Box::new(Driven::new(engine, fault_stats));
         let shared = Arc::new(Shared::new(nic, config.acks));
         let thread = match self.driver {
-            Driver::Inline => None,
+            Driver::Inline => {
+                siblings::note(&shared);
+                None
+            }
             Driver::Thread { cpu } => Some(EngineThread::start(&shared, cpu)?),
         };
         let inner = Inner {

@@ -1,6 +1,6 @@
 //! Leaving: what others still wait for goes out before a device closes (protocol.md 1.14).
 
-use super::{Device, Inner};
+use super::{Device, Inner, siblings};
 use crate::cm::Service;
 use crate::driver::Resting;
 use crate::shared::Shared;
@@ -59,7 +59,8 @@ impl Device {
     /// is answered. A peer that does not say that it knows (one that is not SRNIC) is waited for [`Device::DRAIN_LIMIT`].
     ///
     /// The last object of a device to go does so, too, with [`Device::DRAIN_LIMIT`]: mostly this takes a round trip, and no time
-    /// if nothing is owed or the link is down. Call it before [`std::process::exit`], which drops nothing, or for another limit.
+    /// if nothing is owed or the link is down. It runs the other devices without a thread that this thread has opened, too: nobody
+    /// else could, and they may be whom it waits for. Call it before [`std::process::exit`], which drops nothing, or for another limit.
     ///
     /// It does not wait for acknowledgements of what this end has sent: completions tell of those.
     ///
@@ -75,7 +76,8 @@ impl Device {
     pub fn drain(&self, limit: Duration) -> Drained {
         let service = self.inner.connections.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let has_thread = self.inner.thread.is_some();
-        drain(&self.inner.shared, service.as_deref(), limit, || (!has_thread).then(|| self.progress()))
+        let turn = || (!has_thread).then(|| is_busy(self.progress()));
+        drain(&self.inner.shared, service.as_deref(), limit, turn)
     }
 }
 
@@ -89,7 +91,8 @@ impl Drop for Inner {
         if !died && !thread::panicking() {
             let service = self.connections.get_mut().unwrap_or_else(PoisonError::into_inner).take();
             let shared = &self.shared;
-            drain(shared, service.as_deref(), Device::DRAIN_LIMIT, || Some(shared.try_turn()));
+            let turn = || Some(is_busy(shared.try_turn()) | siblings::turn(shared));
+            drain(shared, service.as_deref(), Device::DRAIN_LIMIT, turn);
         }
         crate::trace::closed(self.ip);
     }
@@ -102,12 +105,16 @@ impl Inner {
     }
 }
 
-/// Waits until nothing is owed. `turn` makes one turn; `None`: the engine's thread does.
+fn is_busy(turn: Turn) -> bool {
+    turn.received + turn.sent > 0
+}
+
+/// Waits until nothing is owed. `turn` makes one turn, and says whether anything came or went; `None`: the engine's thread does.
 fn drain(
     shared: &Shared,
     service: Option<&Service>,
     limit: Duration,
-    mut turn: impl FnMut() -> Option<Turn>,
+    mut turn: impl FnMut() -> Option<bool>,
 ) -> Drained {
     let start = Instant::now();
     let mut resting = Resting::new();
@@ -123,7 +130,7 @@ fn drain(
             return Drained::Late(owed);
         }
         match turn {
-            Some(turn) => resting.looked(turn.received + turn.sent > 0, left),
+            Some(busy) => resting.looked(busy, left),
             None => thread::sleep(LOOK_AGAIN.max(looked.elapsed() * LOOK_SHARE).min(left)),
         }
     }
