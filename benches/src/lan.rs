@@ -33,7 +33,9 @@ impl Lan {
             switch.attach(spec.open()?, spec.queue);
         }
         // Relaxed: a flag of its own, which guards no other memory.
-        lan.thread = Some(thread::spawn(move || switch.run(|| stop.load(Ordering::Relaxed))));
+        lan.thread = Some(thread::spawn(move || {
+            switch.run(|| stop.load(Ordering::Relaxed), |why| eprintln!("{why}"))
+        }));
         Ok(lan)
     }
 

@@ -44,6 +44,8 @@ pub struct LaneStats {
 
 struct Lane {
     port: Box<dyn Port + Send>,
+    /// Why the last client was turned away, as [`Switch::turned_away`] has said.
+    said: Option<String>,
     egress: Egress,
     flooded: u64,
     filtered: u64,
@@ -72,6 +74,20 @@ impl Lane {
     }
 }
 
+impl Lane {
+    fn turned_away(&mut self) -> Option<String> {
+        match self.port.link_down() {
+            None => self.said = None,
+            Some(LinkDown::TurnedAway(why)) if self.said.as_ref() != Some(&why) => {
+                self.said = Some(why.clone());
+                return Some(why);
+            }
+            Some(_) => {}
+        }
+        None
+    }
+}
+
 /// The switch.
 #[derive(Default)]
 pub struct Switch {
@@ -86,7 +102,7 @@ pub struct Switch {
 impl Switch {
     /// Adds a port.
     pub fn attach(&mut self, port: Box<dyn Port + Send>, queue: QueueConfig) {
-        self.lanes.push(Lane { port, egress: Egress::new(queue), flooded: 0, filtered: 0 });
+        self.lanes.push(Lane { port, said: None, egress: Egress::new(queue), flooded: 0, filtered: 0 });
         self.look_at = Time::ZERO;
     }
 
@@ -124,6 +140,11 @@ impl Switch {
             let stats = LaneStats { port, egress, flooded: lane.flooded, filtered: lane.filtered };
             (lane.port.link_down(), stats)
         })
+    }
+
+    /// Of hosts that came and cannot be let in, why; each reason once until a host is at the port.
+    pub fn turned_away(&mut self) -> Vec<String> {
+        self.lanes.iter_mut().filter_map(Lane::turned_away).collect()
     }
 
     fn receive(&mut self, from: usize, now: Time) -> usize {

@@ -148,7 +148,7 @@ fn over_the_switch(rounds: u64) {
     let mut switch = way.switch();
     let stop = AtomicBool::new(false);
     let took = thread::scope(|scope| {
-        scope.spawn(|| switch.run(|| stop.load(Ordering::Relaxed)));
+        scope.spawn(|| switch.run(|| stop.load(Ordering::Relaxed), |why| panic!("{why}")));
         let took = longest_end(&way, rounds);
         stop.store(true, Ordering::Relaxed);
         took

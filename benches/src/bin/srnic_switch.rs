@@ -37,7 +37,7 @@ fn run(cli: &Cli) -> Result<()> {
     }
     // Hosts may come before; who starts them wants to know that they can.
     eprintln!("switching {} ports", cli.ports.len());
-    switch.run(|| interrupt::check().is_err());
+    switch.run(|| interrupt::check().is_err(), |why| eprintln!("srnic_switch: {why}"));
     let rows: Vec<Row> = switch
         .lanes()
         .zip(&cli.ports)

@@ -7,6 +7,8 @@ use datapath::port::fault::Fault;
 use std::time::Instant;
 use verbs_api::{Error, Idle, Rest, Time, Transport, open_memif, open_port};
 
+/// Between two looks at who was turned away, in nanoseconds.
+const NEWS_INTERVAL_NS: u64 = 250_000_000;
 /// Turns between two looks at whether to stop.
 const LOOK_INTERVAL: u32 = 256;
 
@@ -35,12 +37,19 @@ impl PortSpec {
 }
 
 impl Switch {
-    /// Turn after turn, until `stop` says so; with nothing to do it gives its processor to others, and sleeps at last.
-    pub fn run(&mut self, mut stop: impl FnMut() -> bool) {
+    /// Turn after turn, until `stop` says so; with nothing to do it gives its processor to others, and sleeps at last. `tell` hears
+    /// why a host was turned away.
+    pub fn run(&mut self, mut stop: impl FnMut() -> bool, mut tell: impl FnMut(&str)) {
         let start = Instant::now();
         let now = || Time(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
         let mut idle = Idle::new(now());
+        let mut news_at = Time::ZERO;
         while !stop() {
+            let at = now();
+            if at >= news_at {
+                news_at = at.after(NEWS_INTERVAL_NS);
+                self.turned_away().iter().for_each(|why| tell(why));
+            }
             for _ in 0..LOOK_INTERVAL {
                 let at = now();
                 let turn = self.turn(at);

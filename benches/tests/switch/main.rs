@@ -73,6 +73,30 @@ fn four_hosts_verify_every_byte_through_loss() {
     assert!(lost > 10, "{json}");
 }
 
+/// Whoever runs the switch learns of a host that waits in vain, once.
+#[test]
+fn the_switch_says_whom_it_turned_away() {
+    let network = Network(Place::new("switch-away"));
+    let mut switch = network.switch(2, "");
+    let mut host = Command::new(env!("CARGO_BIN_EXE_srnic_rping"));
+    host.args(["-d", &format!("memif:{},role=client,ip=10.77.0.1,mtu=1500", network.socket(1))]);
+    let mut host = Running::start(host);
+    let words = format!(
+        "srnic_switch: the last attempt at {} was turned away: the server has mtu=4590, the client mtu=1500: both ends \
+         need the same",
+        network.socket(1)
+    );
+    switch.wait_for(&words);
+    host.wait_for("both ends need the same");
+    host.signal("-INT");
+    host.end().assert_failed(130, "interrupted");
+    switch.signal("-INT");
+    let ended = switch.end();
+    ended.assert_success();
+    let said = String::from_utf8_lossy(&ended.0.stderr);
+    assert!(!said.contains("turned away"), "again: {said}");
+}
+
 #[test]
 fn a_host_may_leave_and_another_take_its_place() {
     let network = Network(Place::new("switch-again"));
