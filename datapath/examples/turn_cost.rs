@@ -7,6 +7,7 @@
 //! `turn_cost respond|take <bytes> <packets>`: READs with a response of one packet each, in batches of four; the turns
 //! that execute them and send the responses, or those that take the responses and send their acknowledgement.
 //! `turn_cost atomic|taken 8 <packets>`: the same with FETCH_AND_ADD.
+//! `turn_cost destroy <queue pairs> <queues>`: completion queues and shared receive queues that no queue pair uses are destroyed.
 //! `turn_cost unplaceable <window> <packets>`: turns that drop a packet ahead of its turn.
 
 #[path = "../tests/common/memory_port.rs"]
@@ -18,7 +19,7 @@ mod rig;
 
 use datapath::engine::{Engine, EngineConfig};
 use datapath::memory::{Access, MemoryKey};
-use datapath::queue::{QueueCaps, SendData, SendOpcode, SendRequest};
+use datapath::queue::{QueueCaps, SendData, SendOpcode, SendRequest, SrqCaps};
 use datapath::time::Time;
 use memory_port::MemoryPort;
 use rig::{Options, Rig, TURN_NS, write};
@@ -61,6 +62,27 @@ fn idle(queue_pairs: u32, turns: u32) {
     rig.step();
     let now = rig.now;
     counted_turns(&mut rig.sides[0].engine, now, turns);
+}
+
+/// Completion queues and shared receive queues end one after the other while there are so many queue pairs.
+fn destroy(queue_pairs: u32, queues: u32) {
+    let caps = QueueCaps { max_send_wr: 1, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
+    let options = Options { caps, ..Options::default() };
+    let mut rig = Rig::new(queue_pairs, 64);
+    let _handles: Vec<_> = (0..queue_pairs).map(|_| rig.connect(&options)).collect();
+    let engine = &mut rig.sides[0].engine;
+    let pd = engine.allocate_pd();
+    for _ in 0..queues {
+        let (cq, _) = engine.create_cq(1).expect("there is room");
+        let (srq, _) = engine.create_srq(pd, SrqCaps::default()).expect("there is room");
+        counted_ends(engine, cq, srq);
+    }
+}
+
+/// Callgrind collects inside this function, too.
+#[inline(never)]
+fn counted_ends(engine: &mut Engine<MemoryPort>, cq: u32, srq: u32) {
+    assert!(engine.destroy_cq(cq) && engine.destroy_srq(srq), "nobody uses them");
 }
 
 /// WRITEs that go in one turn, and are answered by one acknowledgement.
@@ -163,6 +185,7 @@ fn main() {
     let number = |at: usize| args.get(at).and_then(|text| text.parse::<u32>().ok());
     match (args.first().map(String::as_str), number(1), number(2)) {
         (Some("idle"), Some(queue_pairs), Some(turns)) => idle(queue_pairs, turns),
+        (Some("destroy"), Some(queue_pairs), Some(queues)) => destroy(queue_pairs, queues),
         (Some("send"), Some(bytes), Some(packets)) => writes(Phase::Send, &Batch::short(bytes), packets),
         (Some("receive"), Some(bytes), Some(packets)) => {
             writes(Phase::Receive, &Batch::short(bytes), packets)
@@ -179,7 +202,8 @@ fn main() {
         (Some("taken"), Some(8), Some(packets)) => reads(Phase::Take, true, 8, packets),
         _ => {
             eprintln!(
-                "usage: turn_cost idle <queue pairs> <turns> | send|receive|ack|respond|take <bytes> <packets> | \
+                "usage: turn_cost idle <queue pairs> <turns> | destroy <queue pairs> <queues> | \
+                  send|receive|ack|respond|take <bytes> <packets> | \
                  send-long|receive-long 256 <packets> | atomic|taken 8 <packets> | unplaceable <window> <packets>"
             );
             std::process::exit(2);

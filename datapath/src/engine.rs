@@ -50,6 +50,8 @@ pub struct Engine<P: Port> {
     doorbells: Doorbells,
     config: EngineConfig,
     next_pd: u32,
+    cq_users: admin::Users,
+    srq_users: admin::Users,
     /// The port had no slot for something in the last turn.
     port_was_full: bool,
     /// An acknowledgement that was asked for waits for a post.
@@ -110,6 +112,8 @@ impl<P: Port> Engine<P> {
             doorbells: Doorbells::new(config.max_qps as usize),
             config,
             next_pd: 1,
+            cq_users: admin::Users::default(),
+            srq_users: admin::Users::default(),
             port_was_full: false,
             holds_acks: false,
             idle: rest::Idle::new(),

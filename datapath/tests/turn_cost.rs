@@ -52,7 +52,7 @@ fn instructions(what: &str, size: u32, count: u32) -> u64 {
     let (size, count) = (size.to_string(), count.to_string());
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"])
-        .arg("--toggle-collect=*counted_turns*")
+        .arg("--toggle-collect=*counted_*")
         .arg(example())
         .args([what, &size, &count])
         .output()
@@ -71,7 +71,7 @@ fn functions(what: &str, everything: bool) -> Vec<String> {
     let mut command = Command::new("valgrind");
     command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", profile.display()));
     if !everything {
-        command.args(["--collect-atstart=no", "--toggle-collect=*counted_turns*"]);
+        command.args(["--collect-atstart=no", "--toggle-collect=*counted_*"]);
     }
     let output = command.arg(example()).args([what, "64", "400"]).output().expect("valgrind runs");
     assert!(output.status.success(), "turn_cost {what}: {}", String::from_utf8_lossy(&output.stderr));
@@ -96,6 +96,17 @@ fn a_turn_over_ten_thousand_idle_queue_pairs_costs_what_it_costs_with_one() {
     say(&format!("an idle turn: {} instructions, with 10,000 queue pairs {}", one / 100, many / 100));
     assert!(one > 1_000, "{one}: less than ten instructions are no turn");
     assert!(one.abs_diff(many) * 100 <= one, "1 queue pair {one}, 10,000 queue pairs {many}");
+}
+
+#[test]
+fn destroying_a_queue_that_nobody_uses_costs_the_same_among_ten_thousand_queue_pairs() {
+    if !have_valgrind() {
+        return;
+    }
+    let (one, many) = (each("destroy", 1, 10, 60), each("destroy", 10_000, 10, 60));
+    say(&format!("two queues end: {} instructions, with 10,000 queue pairs {}", one / 100, many / 100));
+    assert!(one > 1_000, "{one}: nothing was done");
+    assert!(one.abs_diff(many) * 20 <= one, "1 queue pair {one}, 10,000 queue pairs {many}");
 }
 
 #[test]

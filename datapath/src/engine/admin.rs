@@ -6,12 +6,14 @@ mod modify;
 mod queue_pair;
 mod report;
 mod shared_receive;
+mod users;
 
 pub use memory::EngineMemory;
 pub(super) use queue_pair::vacant;
 pub use queue_pair::{QpConfig, QpHandles, QpMemory};
 pub use report::{QpLimit, QpReport};
 pub use shared_receive::SrqAttr;
+pub(super) use users::Users;
 
 use super::{ConfigError, CreateError, Engine};
 use crate::memory::{
@@ -190,10 +192,10 @@ impl<P: Port> Engine<P> {
 
     /// Destroys a completion queue. False if it does not exist or a queue pair still uses it.
     pub fn destroy_cq(&mut self, number: u32) -> bool {
-        let used = self.qps.slots().any(|slot| {
-            self.qps.peek(slot).is_some_and(|(qpc, cold)| qpc.send_cq == number || cold.recv_cq == number)
-        });
-        let Some(entry) = self.units.cqs.get_mut(number as usize).filter(|_| !used) else { return false };
+        if self.cq_users.has(number) {
+            return false;
+        }
+        let Some(entry) = self.units.cqs.get_mut(number as usize) else { return false };
         self.units.cqs_to_tell.retain(|told| *told != number);
         entry.take().is_some()
     }

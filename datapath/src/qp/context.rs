@@ -62,7 +62,7 @@ pub(crate) struct RequesterCursor {
     pub next: u32,
     /// Packets of it that were sent.
     pub sent: u32,
-    /// Position of message 0: `msn = position - msn_base`.
+    /// Position of message 0, as far as requests are concerned that have not begun: local ones have no number.
     pub msn_base: u32,
     /// SSN of the next request that consumes a receive.
     pub ssn: Ssn,
@@ -70,6 +70,12 @@ pub(crate) struct RequesterCursor {
 }
 
 impl RequesterCursor {
+    /// Number of the next request.
+    #[inline]
+    pub const fn msn(&self) -> Msn {
+        Msn::new(self.next.wrapping_sub(self.msn_base))
+    }
+
     /// Goes behind the next `packets` packets of the request at `next`, which has `all`.
     #[inline]
     pub fn pass(&mut self, packets: u32, all: u32, consumes_receive: bool) {
@@ -172,10 +178,10 @@ pub(crate) struct SqEntry {
     pub first_psn: Psn,
     /// SSN, if it consumes a receive; RSLOT, if it has a response.
     pub ssn: Ssn,
-    /// Packets.
+    /// Packets; none, if it is local.
     pub packets: u32,
-    /// First PSN of its response, if it has one.
-    pub rpsn_start: Psn,
+    /// Its number.
+    pub msn: Msn,
 }
 
 /// A request that will fail once all before it have completed.

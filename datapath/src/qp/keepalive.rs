@@ -10,7 +10,7 @@ use crate::engine::{TxSlots, Units};
 use crate::sched::SchedFlags;
 use crate::stream::{KEEPALIVE_OFFSET, Verdict, Watchdog, WatchdogConfig};
 use crate::time::Time;
-use wire::{Bth, Layout, Meta, Msn, Opcode, Reth, WireMode, bth, icrc};
+use wire::{Bth, Layout, Meta, Opcode, Reth, WireMode, bth, icrc};
 
 const ICRC_LEN: usize = 4;
 /// The RETH of a probe.
@@ -152,8 +152,7 @@ fn write(qpc: &Qpc, frame: &mut [u8]) -> Option<usize> {
     bth::emit(headers, &header);
     NOWHERE.emit(&mut headers[usize::from(layout.reth)..]);
     if mode == WireMode::Srnic {
-        let msn = Msn::new(qpc.req.next.wrapping_sub(qpc.req.msn_base));
-        let meta = Meta { msn, offset: KEEPALIVE_OFFSET };
+        let meta = Meta { msn: qpc.req.msn(), offset: KEEPALIVE_OFFSET };
         meta.emit(&mut headers[usize::from(layout.meta)..]);
     }
     icrc::seal(&mut frame[qpc.template.l3_offset()..]);

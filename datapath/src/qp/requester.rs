@@ -17,7 +17,7 @@ mod transmit;
 
 pub(crate) use acknowledged::{Acknowledgement, on_acknowledge, tell_if_drained};
 pub(crate) use grant::{Grant, TransmitEnd};
-pub(in crate::qp) use local::run as run_local;
+pub(in crate::qp) use local::{Local, run_local};
 pub(crate) use overlap::Hull;
 pub(in crate::qp) use packet::opcode_at;
 pub(crate) use reads::Reads;

@@ -123,7 +123,7 @@ bitflags::bitflags! {
     /// `ibv_send_flags`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct SendFlags: u8 {
-        /// Waits until all READs and atomics before it have completed.
+        /// Waits until all READs and atomics before it have completed; a LOCAL_INV waits for all requests before it.
         const FENCE = 1;
         /// A successful completion is reported.
         const SIGNALED = 2;

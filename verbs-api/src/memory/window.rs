@@ -43,8 +43,9 @@ impl MemoryWindow {
     }
 
     /// Posts a request to `queue_pair` that lets peers do `access` to the bytes `range` of `region`: once the request has
-    /// completed, those of the whole domain (type 1), or the peer of this queue pair (type 2). The request is signaled, and
-    /// begins when everything posted before it has completed. Returns the new key.
+    /// completed, those of the whole domain (type 1), or the peer of this queue pair (type 2). The request is signaled.
+    /// It is carried out when everything posted before it was sent, and completes when all of that has completed. Returns the
+    /// new key.
     ///
     /// A region without [`Access::MW_BIND`], a region or a window of another domain than the queue pair's, rights that make no sense, and a window of type 2 that still shows something
     /// end the queue pair with `MwBindErr`.
@@ -80,7 +81,8 @@ impl MemoryWindow {
         queue_pair.post_send(
             &SendRequest::local(SendOpcode::LocalInv, 0, self.key, SendData::Gather(&[]))
                 .id(wr_id)
-                .signaled(),
+                .signaled()
+                .fenced(),
         )
     }
 

@@ -186,6 +186,8 @@ impl<P: Port> Engine<P> {
         };
         self.units.set_scheduling(slot, attr.scheduling);
         self.qps.insert(slot, hot, cold);
+        [config.send_cq, config.recv_cq].into_iter().for_each(|cq| self.cq_users.add(cq));
+        config.srq.into_iter().for_each(|srq| self.srq_users.add(srq));
         self.note_crowd();
         Ok(QpHandles { qpn, send, recv, shared })
     }
@@ -267,6 +269,8 @@ impl<P: Port> Engine<P> {
         qpc.id.state = QpState::Reset;
         cold.send_queue.shared().set_state(QpState::Reset);
         // The one that a thread is about to ring holds the slot until it comes.
+        [qpc.send_cq, cold.recv_cq].into_iter().for_each(|cq| self.cq_users.remove(cq));
+        cold.receives.srq().into_iter().for_each(|srq| self.srq_users.remove(srq));
         let doorbell_due = cold.send_queue.shared().close() && !qpc.sched.contains(SchedFlags::ACTIVE);
         let removed = self.qps.remove(slot, doorbell_due);
         self.note_crowd();

@@ -73,10 +73,6 @@ impl<P: Port> Engine<P> {
     /// Destroys a shared receive queue; the receives that are left in it end without completions. False if it does not
     /// exist or a queue pair still uses it.
     pub fn destroy_srq(&mut self, number: u32) -> bool {
-        let used = self
-            .qps
-            .slots()
-            .any(|slot| self.qps.peek(slot).is_some_and(|(_, cold)| cold.receives.srq() == Some(number)));
-        !used && self.units.srqs.remove(number)
+        !self.srq_users.has(number) && self.units.srqs.remove(number)
     }
 }

@@ -6,12 +6,12 @@ use crate::engine::{TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry};
 use crate::qp::keepalive::send_keepalive;
 use crate::qp::requester::{
-    self, Grant, PacketPlan, Stop, TransmitEnd, Wanted, arm_timer, emit_request, fail_in_turn, is_ready,
-    response_packets,
+    Grant, Local, PacketPlan, Stop, TransmitEnd, Wanted, arm_timer, emit_request, fail_in_turn, is_ready,
+    response_packets, run_local,
 };
 use crate::queue::{SendFlags, WcStatus};
 use crate::sched::SchedFlags;
-use wire::Msn;
+use wire::{Msn, Psn};
 
 /// A packet at least this often asks for an acknowledgement: peers need not send any unasked.
 const ACK_REQ_EVERY: u8 = 16;
@@ -122,7 +122,8 @@ fn begin(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Result<Begun, S
     }
     let wqe = cold.send_queue.wqe(position);
     if wqe.opcode.is_local() {
-        return run_local(qpc, cold, units);
+        let reads = plain.req.reads > 0;
+        return begin_local(qpc, cold, units, reads);
     }
     let asks = wqe.opcode.has_response();
     let limit = u32::from(cold.attributes.attr.max_rd_atomic);
@@ -147,17 +148,16 @@ fn begin(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Result<Begun, S
     plain.req.begun = position.wrapping_add(1);
     plain.req.reads += u32::from(asks);
     let (first_psn, ssn) = (qpc.tx.nxt(), qpc.req.ssn);
-    *cold.entry_mut(position) = SqEntry { first_psn, ssn, packets, rpsn_start: first_psn };
+    *cold.entry_mut(position) = SqEntry { first_psn, ssn, packets, msn: Msn::new(0) };
     Ok(Begun::Yes)
 }
 
-/// LOCAL_INV and BIND_MW are done when nothing is before them.
-fn run_local(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Result<Begun, Stop> {
-    if qpc.req.head != qpc.req.next {
-        return Ok(Begun::Waits);
-    }
-    if !requester::run_local(qpc, cold, units) {
-        return Err(Stop::Failed);
+/// LOCAL_INV or BIND_MW: needs no packets.
+fn begin_local(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, reads: bool) -> Result<Begun, Stop> {
+    match run_local(qpc, cold, units, reads) {
+        Local::Waits => return Ok(Begun::Waits),
+        Local::Failed => return Err(Stop::Failed),
+        Local::Done => {}
     }
     if let Some(plain) = cold.plain.as_deref_mut() {
         plain.req.begun = qpc.req.next;
@@ -182,10 +182,10 @@ fn send_packet<T: TxSlots>(
     // A request for a response takes all PSNs of the response with its one packet.
     let span = if asks { packets - index } else { 1 };
     let last = index + span == packets;
-    let queue_empties = last && position.wrapping_add(1) == tail;
+    let pauses = last && pauses_after(cold, position, tail);
     let next = qpc.tx.nxt().add(span);
     let catches_up = qpc.sched.contains(SchedFlags::REWOUND) && !next.is_before(max);
-    let due = queue_empties || catches_up || qpc.tx.closes_gate() || since + 1 >= ACK_REQ_EVERY;
+    let due = pauses || catches_up || qpc.tx.closes_gate() || since + 1 >= ACK_REQ_EVERY;
     let ack_req = due && !asks;
     match emit(qpc, cold, units, slots, position, index, ack_req)? {
         Ok(payload) => grant.bytes = grant.bytes.saturating_sub(payload),
@@ -207,10 +207,28 @@ fn send_packet<T: TxSlots>(
             plain.req.max = next;
         }
     }
-    (qpc.req.next, qpc.req.sent) =
-        if last { (position.wrapping_add(1), 0) } else { (position, index + span) };
+    if last {
+        (qpc.req.next, qpc.req.sent) = (position.wrapping_add(1), 0);
+        pass_local(qpc, cold);
+    } else {
+        qpc.req.sent = index + span;
+    }
     note_rewound(qpc, cold);
     Ok(())
+}
+
+/// Whether the queue ends behind the request at `position`, or one comes that may wait for it to be acknowledged.
+fn pauses_after(cold: &QpCold, position: u32, tail: u32) -> bool {
+    let next = position.wrapping_add(1);
+    next == tail || cold.send_queue.wqe(next).opcode.is_local()
+}
+
+/// Passes the requests without packets at the cursor that have been carried out: they are not, once more.
+fn pass_local(qpc: &mut Qpc, cold: &QpCold) {
+    let begun = cold.plain.as_deref().map_or(qpc.req.next, |plain| plain.req.begun);
+    while qpc.req.next != begun && cold.entry(qpc.req.next).packets == 0 {
+        qpc.req.next = qpc.req.next.wrapping_add(1);
+    }
 }
 
 /// A request cannot be sent, or not again: it fails in its turn, and nothing from it on is outstanding any more.
@@ -236,17 +254,10 @@ fn emit<T: TxSlots>(
     ack_req: bool,
 ) -> Result<Result<usize, WcStatus>, Stop> {
     let wqe = cold.send_queue.wqe(position);
-    let wanted = Wanted {
-        id: &qpc.id,
-        template: &qpc.template,
-        wqe,
-        entry: *cold.entry(position),
-        msn: Msn::new(0),
-        index,
-        ack_req,
-    };
+    let wanted =
+        Wanted { id: &qpc.id, template: &qpc.template, wqe, entry: *cold.entry(position), index, ack_req };
     if wqe.opcode.has_response() {
-        return emit_request(&wanted, units, slots);
+        return emit_request(&wanted, Psn::new(0), units, slots);
     }
     let plan = match PacketPlan::<true>::new(wanted) {
         Ok(plan) => plan,

@@ -10,16 +10,17 @@ use crate::queue::WcStatus;
 use crate::sched::SchedFlags;
 use crate::stream::Verdict;
 use crate::time::Time;
-use wire::{AtomicEth, Bth, Layout, Meta, Rdw, Reth, WireMode, bth, icrc};
+use wire::{AtomicEth, Bth, Layout, Meta, Psn, Rdw, Reth, WireMode, bth, icrc};
 
 const ICRC_LEN: usize = 4;
 
-/// Builds a READ or atomic request in a frame of the port's and sends it. Returns the bytes of its payload, none, or the
-/// status with which its work request fails.
+/// Builds a READ or atomic request, whose response begins at `rpsn_start`, in a frame of the port's and sends it. Returns
+/// the bytes of its payload, none, or the status with which its work request fails.
 #[cold]
 #[inline(never)]
 pub(in crate::qp) fn emit_request<T: TxSlots>(
     wanted: &Wanted<'_>,
+    rpsn_start: Psn,
     units: &Units,
     slots: &mut T,
 ) -> Result<Result<usize, WcStatus>, Stop> {
@@ -29,7 +30,7 @@ pub(in crate::qp) fn emit_request<T: TxSlots>(
     }
     let loopback = wanted.id.loopback;
     let frame = slots.slot(loopback).ok_or(Stop::PortFull)?;
-    match build(wanted, frame) {
+    match build(wanted, rpsn_start, frame) {
         Some(len) => {
             slots.commit(loopback, len);
             Ok(Ok(0))
@@ -52,8 +53,8 @@ fn check_target(wanted: &Wanted<'_>, memory: &MemoryTable) -> Result<(), WcStatu
 
 /// Writes the packet to the start of `frame` and returns its length. In Plain the index of a READ's packet is the first one
 /// of its response that is missing; a request of the SRNIC dialect has one packet, 0.
-fn build(wanted: &Wanted<'_>, frame: &mut [u8]) -> Option<usize> {
-    let Wanted { id, template, wqe, entry, msn, index, ack_req } = *wanted;
+fn build(wanted: &Wanted<'_>, rpsn_start: Psn, frame: &mut [u8]) -> Option<usize> {
+    let Wanted { id, template, wqe, entry, index, ack_req } = *wanted;
     let opcode = opcode_at(wqe.opcode, 0, 1);
     let layout = Layout::of(id.mode, opcode)?;
     let transport_len = usize::from(layout.len) + ICRC_LEN;
@@ -70,8 +71,8 @@ fn build(wanted: &Wanted<'_>, frame: &mut [u8]) -> Option<usize> {
     };
     bth::emit(headers, &header);
     if id.mode == WireMode::Srnic {
-        Meta { msn, offset: 0 }.emit(&mut headers[usize::from(layout.meta)..]);
-        let rdw = Rdw { rslot: entry.ssn.get().to_le_bytes()[0], rpsn_start: entry.rpsn_start };
+        Meta { msn: entry.msn, offset: 0 }.emit(&mut headers[usize::from(layout.meta)..]);
+        let rdw = Rdw { rslot: entry.ssn.get().to_le_bytes()[0], rpsn_start };
         rdw.emit(&mut headers[usize::from(layout.rdw)..]);
     }
     let (va, rkey) = wqe.remote();

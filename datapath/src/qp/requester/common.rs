@@ -42,7 +42,7 @@ pub(super) fn send_common<T: TxSlots>(
         let Some(payload) = wqe.mapped(&units.memory, qpc.id.pd) else { break };
         let numbers = Numbers {
             psn: qpc.tx.nxt(),
-            msn: Msn::new(position.wrapping_sub(qpc.req.msn_base)),
+            msn: qpc.req.msn(),
             ssn: qpc.req.ssn,
             ack_req: qpc.tx.must_ask(position.wrapping_add(1) == tail || sent + 1 == room),
         };
@@ -59,7 +59,7 @@ pub(super) fn send_common<T: TxSlots>(
         entry.first_psn = numbers.psn;
         entry.ssn = numbers.ssn;
         entry.packets = 1;
-        entry.rpsn_start = numbers.psn;
+        entry.msn = numbers.msn;
         qpc.tx.send_new_asking(numbers.ack_req, units.now);
         qpc.req.next = position.wrapping_add(1);
         if !wqe.is_write {

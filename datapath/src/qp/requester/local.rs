@@ -1,27 +1,64 @@
-//! Requests that the engine carries out by itself, without a packet: LOCAL_INV and BIND_MW (protocol.md 1.11).
+//! Requests that the engine carries out by itself, without a packet: LOCAL_INV and BIND_MW (protocol.md 1.6 and 1.11).
 
+use super::transmit::fail_in_turn;
 use crate::engine::Units;
-use crate::qp::context::{PendingFailure, QpCold, Qpc};
+use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry};
 use crate::qp::fail;
 use crate::qp::flush::opcode_of;
-use crate::queue::{Completion, SendFlags, SendOpcode, WcFlags, WcStatus};
+use crate::queue::{Completion, SendFlags, SendOpcode, SendWqe, WcFlags, WcStatus};
 
-/// Carries out the request at the front, before which nothing is outstanding. It has no message number, so all behind it
-/// move up by one. False if the queue pair went to ERR.
-pub(in crate::qp) fn run(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> bool {
-    let position = qpc.req.head;
+/// What became of a local request whose turn it is.
+pub(in crate::qp) enum Local {
+    /// It is carried out.
+    Done,
+    /// A fence holds it back.
+    Waits,
+    /// It cannot be carried out, and nothing behind it begins.
+    Failed,
+}
+
+/// Carries out the request at the front, unless it is fenced and must wait. It completes when all before it have. `reads`
+/// says whether READs or atomics are under way. It has no message number, so all behind it move up by one.
+pub(in crate::qp) fn run_local(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, reads: bool) -> Local {
+    let position = qpc.req.next;
     let wqe = cold.send_queue.wqe(position);
-    let status = if wqe.opcode == SendOpcode::BindWindow {
+    let is_oldest = qpc.req.head == position;
+    if is_held_back(&wqe, is_oldest, reads) {
+        return Local::Waits;
+    }
+    if let Err(status) = carry_out(qpc, units, &wqe) {
+        fail_in_turn(qpc, cold, units, PendingFailure { position, status });
+        return Local::Failed;
+    }
+    qpc.req.next = position.wrapping_add(1);
+    qpc.req.msn_base = qpc.req.msn_base.wrapping_add(1);
+    if is_oldest {
+        return complete(qpc, cold, units);
+    }
+    // With no packets it is acknowledged with all before it.
+    *cold.entry_mut(position) = SqEntry { first_psn: qpc.tx.nxt(), ..SqEntry::default() };
+    Local::Done
+}
+
+/// A fence orders a BIND_MW behind READs and atomics, a LOCAL_INV behind everything. Without one neither waits.
+const fn is_held_back(wqe: &SendWqe<'_>, is_oldest: bool, reads: bool) -> bool {
+    let minds = if matches!(wqe.opcode, SendOpcode::LocalInv) { !is_oldest } else { reads };
+    wqe.flags.contains(SendFlags::FENCE) && minds
+}
+
+fn carry_out(qpc: &Qpc, units: &mut Units, wqe: &SendWqe<'_>) -> Result<(), WcStatus> {
+    if wqe.opcode == SendOpcode::BindWindow {
         let (present_key, binding) = wqe.binding();
         let bound = units.memory.bind_window(present_key, qpc.id.peer(), &binding);
-        bound.err().map(|_| WcStatus::MwBindErr)
+        bound.map(|_| ()).map_err(|_| WcStatus::MwBindErr)
     } else {
-        units.memory.invalidate(wqe.imm, qpc.id.qpn).err().map(|_| WcStatus::LocQpOpErr)
-    };
-    if let Some(status) = status {
-        fail(qpc, cold, units, Some(PendingFailure { position, status }));
-        return false;
+        units.memory.invalidate(wqe.imm, qpc.id.qpn).map_err(|_| WcStatus::LocQpOpErr)
     }
+}
+
+/// Nothing is before it.
+fn complete(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Local {
+    let wqe = cold.send_queue.wqe(qpc.req.head);
     let completion = Completion {
         wr_id: wqe.wr_id,
         status: WcStatus::Success,
@@ -33,14 +70,12 @@ pub(in crate::qp) fn run(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) ->
         src_qp: 0,
     };
     let signaled = wqe.flags.contains(SendFlags::SIGNALED);
-    qpc.req.head = position.wrapping_add(1);
-    qpc.req.next = qpc.req.head;
-    qpc.req.msn_base = qpc.req.msn_base.wrapping_add(1);
+    qpc.req.head = qpc.req.next;
     // Before the completion shows: who polls it may post into the place at once.
     cold.send_queue.release(qpc.req.head);
     if signaled && !units.complete(qpc.send_cq, &completion) {
         fail(qpc, cold, units, None);
-        return false;
+        return Local::Failed;
     }
-    true
+    Local::Done
 }

@@ -5,7 +5,6 @@ use super::common::{Numbers, Part, emit};
 use super::grant::{Grant, Stop};
 use crate::engine::{TxSlots, Units};
 use crate::qp::context::{QpCold, Qpc, SqEntry};
-use wire::Msn;
 
 /// Sends the next packets, at most up to its end, of the request at the front, which has those of `entry`. `room` new packets are let
 /// through by both gates, and the queue ends at `tail`. Returns how many were sent: none, if the request is not of this kind.
@@ -35,7 +34,7 @@ pub(super) fn send_long<T: TxSlots>(
         let payload = message.part(start as usize, pmtu.into());
         let numbers = Numbers {
             psn: qpc.tx.nxt(),
-            msn: Msn::new(position.wrapping_sub(qpc.req.msn_base)),
+            msn: entry.msn,
             ssn: entry.ssn,
             ack_req: qpc.tx.must_ask((last && position.wrapping_add(1) == tail) || sent + 1 == room),
         };

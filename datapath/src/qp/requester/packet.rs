@@ -7,7 +7,7 @@ use crate::memory::MemoryTable;
 use crate::qp::context::{QpIdentity, SqEntry};
 use crate::qp::payload::Payload;
 use crate::queue::{SendFlags, SendOpcode, SendWqe, WcStatus};
-use wire::{Bth, Layout, Meta, Msn, Opcode, Reth, Ssnw, Template, WireMode, bth, emit};
+use wire::{Bth, Layout, Meta, Opcode, Reth, Ssnw, Template, WireMode, bth, emit};
 
 const ICRC_LEN: usize = 4;
 
@@ -18,7 +18,6 @@ pub(in crate::qp) struct Wanted<'a> {
     pub template: &'a Template,
     pub wqe: SendWqe<'a>,
     pub entry: SqEntry,
-    pub msn: Msn,
     /// Index of the packet in its message.
     pub index: u32,
     pub ack_req: bool,
@@ -81,7 +80,7 @@ impl<'a, const PLAIN: bool> PacketPlan<'a, PLAIN> {
 
     #[inline(always)]
     fn write_headers(&self, headers: &mut [u8]) {
-        let Wanted { id, wqe, entry, msn, index, ack_req, .. } = self.wanted;
+        let Wanted { id, wqe, entry, index, ack_req, .. } = self.wanted;
         let layout = self.layout;
         let last = index + 1 == entry.packets;
         let header = Bth {
@@ -94,7 +93,7 @@ impl<'a, const PLAIN: bool> PacketPlan<'a, PLAIN> {
             ..Bth::new(Self::MODE, layout.opcode)
         };
         let [offset_0, offset_1, offset_hi, _] = index.to_le_bytes();
-        let meta = Meta { msn, offset: u16::from_le_bytes([offset_0, offset_1]) };
+        let meta = Meta { msn: entry.msn, offset: u16::from_le_bytes([offset_0, offset_1]) };
         let ssnw = Ssnw { offset_hi, ssn: entry.ssn };
         // The two that nearly all packets are: all headers in one run of stores.
         match wqe.opcode {

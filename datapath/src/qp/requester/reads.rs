@@ -106,15 +106,15 @@ impl Reads {
         self.next_psn = start.add(packets);
     }
 
-    /// Slot and first rPSN of the request at `position`, if it is the newest that has them. One that found no transmit
-    /// slot has them already when its turn comes again.
-    fn newest(&self, position: u32) -> Option<(Ssn, Psn)> {
+    /// Slot of the request at `position`, if it is the newest that has one. One that found no transmit slot has it already
+    /// when its turn comes again.
+    fn newest(&self, position: u32) -> Option<Ssn> {
         if self.under_way() == 0 {
             return None;
         }
         let slot = self.slot_of(self.begun - 1);
         let expected = &self.expected[slot];
-        (expected.position == position).then_some((Ssn::new(u32::try_from(slot).ok()?), expected.start))
+        (expected.position == position).then_some(Ssn::new(u32::try_from(slot).ok()?))
     }
 
     /// What waits in `rslot`.
@@ -170,7 +170,7 @@ pub(super) fn take_turn(qpc: &Qpc, cold: &mut QpCold, entry: SqEntry) -> Turn {
         }
     }
     match reads.newest(position) {
-        Some((rslot, rpsn_start)) => Turn::Begin(SqEntry { ssn: rslot, rpsn_start, packets: 1, ..entry }),
+        Some(rslot) => Turn::Begin(SqEntry { ssn: rslot, packets: 1, ..entry }),
         None => Turn::Begin(entry),
     }
 }
@@ -182,6 +182,12 @@ pub(super) fn take_answer(reads: &mut Option<Box<Reads>>, rslot: Ssn, sched: &mu
     reads.complete_oldest();
     sched.remove(SchedFlags::READ_WAIT);
     true
+}
+
+/// First PSN of the response to a request that has begun, if it has one.
+pub(super) fn rpsn_start(cold: &QpCold, entry: &SqEntry) -> Psn {
+    let expected = cold.reads.as_deref().and_then(|reads| reads.expected(entry.ssn.get()));
+    expected.map_or(Psn::new(0), |expected| expected.start)
 }
 
 /// Packets of a request's response: at least one.
@@ -209,7 +215,7 @@ mod tests {
                 let taken: std::collections::BTreeSet<_> = (0..u32::from(slots))
                     .map(|position| {
                         reads.begin(position, 1);
-                        reads.newest(position).expect("it is the newest").0.get()
+                        reads.newest(position).expect("it is the newest").get()
                     })
                     .collect();
                 assert_eq!(taken.len(), usize::from(slots), "of {slots} slots, {before} before 2^32");

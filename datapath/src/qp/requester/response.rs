@@ -13,7 +13,7 @@ use crate::qp::scatter::scatter;
 use crate::queue::{SendOpcode, SendWqe, WcStatus};
 use crate::stream::{Advanced, Arrival};
 use sr_recovery::{Generation, Record, StreamId};
-use wire::{Kind, Meta, Msn, Packet, Position, Psn, Ssnw, Syndrome};
+use wire::{Kind, Meta, Packet, Position, Psn, Ssnw, Syndrome};
 
 /// What the requester needs of a response packet.
 struct ResponsePacket<'a> {
@@ -69,7 +69,7 @@ fn take(
     response: &ResponsePacket<'_>,
     arrival: Arrival,
 ) {
-    let Some(position) = fits(qpc, cold, response) else {
+    let Some(position) = fits(cold, response) else {
         units.counters.drop_unexpected_response += 1;
         return;
     };
@@ -98,9 +98,9 @@ fn take(
 }
 
 /// Position of the request that the packet answers: its number, its slot, its first PSN and its length must agree.
-fn fits(qpc: &Qpc, cold: &QpCold, response: &ResponsePacket<'_>) -> Option<u32> {
+fn fits(cold: &QpCold, response: &ResponsePacket<'_>) -> Option<u32> {
     let expected = cold.reads.as_deref()?.expected(response.rslot)?;
-    let msn = Msn::new(expected.position.wrapping_sub(qpc.req.msn_base));
+    let msn = cold.entry(expected.position).msn;
     let index = response.psn.steps_from(expected.start);
     let fits = msn == response.meta.msn && index == response.index && index < expected.packets;
     fits.then_some(expected.position)

@@ -4,11 +4,11 @@ use super::ask::emit_request;
 use super::common::send_common;
 use super::grant::{Grant, Stop, TransmitEnd};
 use super::is_ready;
-use super::local;
+use super::local::{Local, run_local};
 use super::long::send_long;
 use super::overlap;
 use super::packet::{PacketPlan, Wanted};
-use super::reads::{Turn, take_turn};
+use super::reads::{Reads, Turn, rpsn_start, take_turn};
 use crate::counters::count;
 use crate::engine::{TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry, entry_of};
@@ -17,7 +17,7 @@ use crate::qp::{fail, plain};
 use crate::queue::{SendWqe, WcStatus};
 use crate::sched::SchedFlags;
 use crate::stream::Resend;
-use wire::{Meta, Msn, Psn, WireMode};
+use wire::{Meta, Psn, WireMode};
 
 /// Lets a queue pair send. Reduces `grant` by what it used.
 pub(crate) fn transmit<T: TxSlots>(
@@ -174,17 +174,10 @@ fn send_new<T: TxSlots>(
         }
         let last = qpc.req.sent + 1 == entry.packets;
         let ack_req = qpc.tx.must_ask((last && position.wrapping_add(1) == tail) || room == 1);
-        let wanted = Wanted {
-            id: &qpc.id,
-            template: &qpc.template,
-            wqe,
-            entry,
-            msn: Msn::new(position.wrapping_sub(qpc.req.msn_base)),
-            index: qpc.req.sent,
-            ack_req,
-        };
+        let wanted =
+            Wanted { id: &qpc.id, template: &qpc.template, wqe, entry, index: qpc.req.sent, ack_req };
         let sent = if wqe.opcode.has_response() {
-            emit_request(&wanted, units, slots)?
+            emit_request(&wanted, rpsn_start(cold, &entry), units, slots)?
         } else {
             emit(wanted, units, slots)?
         };
@@ -212,7 +205,7 @@ fn plain_entry(qpc: &Qpc, wqe: &SendWqe<'_>) -> SqEntry {
     let pmtu = u32::from(qpc.id.pmtu);
     let packets = if wqe.length <= pmtu { 1 } else { wqe.length.div_ceil(pmtu) };
     let first_psn = qpc.tx.nxt();
-    SqEntry { first_psn, ssn: qpc.req.ssn, packets, rpsn_start: first_psn }
+    SqEntry { first_psn, ssn: qpc.req.ssn, packets, msn: qpc.req.msn() }
 }
 
 /// How the request at the front begins.
@@ -235,7 +228,12 @@ fn begin_in_turn(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, entry: SqE
     }
     let wqe = cold.send_queue.wqe(qpc.req.next);
     if wqe.opcode.is_local() {
-        return run_local(qpc, cold, units);
+        let reads = cold.reads.as_deref().map_or(0, Reads::under_way);
+        return match run_local(qpc, cold, units, reads > 0) {
+            Local::Done => Begun::Done,
+            Local::Waits => Begun::Waits,
+            Local::Failed => Begun::Failed,
+        };
     }
     let turn = if wqe.minds_responses() { take_turn(qpc, cold, entry) } else { Turn::Begin(entry) };
     match turn {
@@ -249,17 +247,6 @@ fn begin_in_turn(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, entry: SqE
             fail_in_turn(qpc, cold, units, failure);
             Begun::Failed
         }
-    }
-}
-
-/// LOCAL_INV and BIND_MW are done when nothing is before them.
-fn run_local(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Begun {
-    if qpc.req.head != qpc.req.next {
-        Begun::Waits
-    } else if local::run(qpc, cold, units) {
-        Begun::Done
-    } else {
-        Begun::Failed
     }
 }
 
@@ -290,11 +277,12 @@ fn emit<T: TxSlots>(
 #[inline(never)]
 fn emit_again<T: TxSlots>(
     wanted: Wanted<'_>,
+    rpsn_start: Psn,
     units: &Units,
     slots: &mut T,
 ) -> Result<Result<usize, WcStatus>, Stop> {
     if wanted.wqe.opcode.has_response() {
-        emit_request(&wanted, units, slots)
+        emit_request(&wanted, rpsn_start, units, slots)
     } else {
         emit(wanted, units, slots)
     }
@@ -339,11 +327,10 @@ fn send_again<T: TxSlots>(
         template: &qpc.template,
         wqe,
         entry,
-        msn: Msn::new(position.wrapping_sub(qpc.req.msn_base)),
         index: psn.steps_from(entry.first_psn),
         ack_req: true,
     };
-    let payload = match emit_again(wanted, units, slots)? {
+    let payload = match emit_again(wanted, rpsn_start(cold, &entry), units, slots)? {
         Ok(payload) => payload,
         Err(status) => {
             fail_in_turn(qpc, cold, units, PendingFailure { position, status });
@@ -380,8 +367,9 @@ pub(in crate::qp) fn find_among(cold: &QpCold, head: u32, count: u32, psn: Psn) 
 /// META of an outstanding packet.
 fn meta_of(qpc: &Qpc, cold: &QpCold, psn: Psn) -> Option<Meta> {
     let position = find_message(qpc, cold, psn)?;
-    let [offset_0, offset_1, ..] = psn.steps_from(cold.entry(position).first_psn).to_le_bytes();
-    let msn = Msn::new(position.wrapping_sub(qpc.req.msn_base));
+    let entry = cold.entry(position);
+    let [offset_0, offset_1, ..] = psn.steps_from(entry.first_psn).to_le_bytes();
+    let msn = entry.msn;
     Some(Meta { msn, offset: u16::from_le_bytes([offset_0, offset_1]) })
 }
 

@@ -4,7 +4,7 @@ use super::packet::{Plan, Wanted};
 use crate::engine::{TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc};
 use crate::qp::flush::opcode_of;
-use crate::qp::requester::{Grant, TransmitEnd, is_ready, run_local, tell_if_drained};
+use crate::qp::requester::{Grant, Local, TransmitEnd, is_ready, run_local, tell_if_drained};
 use crate::qp::state::QpType;
 use crate::qp::{fail, fail_sends};
 use crate::queue::{Completion, SendFlags, SendWqe, WcFlags, WcStatus};
@@ -60,10 +60,10 @@ fn send_messages<T: TxSlots>(
             grant.wqes -= 1;
             if cold.send_queue.wqe(qpc.req.next).opcode.is_local() {
                 // Nothing is outstanding before it, as it asks for.
-                if !run_local(qpc, cold, units) {
-                    return Err(Stop::Dead);
+                match run_local(qpc, cold, units, false) {
+                    Local::Done => continue,
+                    Local::Waits | Local::Failed => return Err(Stop::Dead),
                 }
-                continue;
             }
         }
         send_packet(qpc, cold, units, slots, grant)?;

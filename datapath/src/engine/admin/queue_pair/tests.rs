@@ -18,6 +18,15 @@ fn create(engine: &mut Engine<SimPort>) -> Result<QpHandles, CreateError> {
 
 fn create_as(engine: &mut Engine<SimPort>, qp_type: QpType, gsi: bool) -> Result<QpHandles, CreateError> {
     let (cq, _) = engine.create_cq(1)?;
+    create_on(engine, cq, qp_type, gsi)
+}
+
+fn create_on(
+    engine: &mut Engine<SimPort>,
+    cq: u32,
+    qp_type: QpType,
+    gsi: bool,
+) -> Result<QpHandles, CreateError> {
     engine.create_qp(&QpConfig {
         qp_type,
         gsi,
@@ -46,6 +55,21 @@ fn a_doorbell_on_its_way_when_its_queue_pair_is_destroyed_holds_the_slot_until_i
     assert!(engine.doorbells.is_empty(), "the first one never rings again");
     second.shared.ring();
     assert_eq!(engine.doorbells.pop(), Some(0));
+}
+
+#[test]
+fn a_completion_queue_ends_when_the_last_queue_pair_that_uses_it_is_gone() {
+    let mut engine = engine_for(2);
+    let (cq, _) = engine.create_cq(1).expect("room");
+    // Of sends and receives of both.
+    let pairs = [(); 2].map(|()| create_on(&mut engine, cq, QpType::Rc, false).expect("room"));
+    assert!(create_on(&mut engine, cq, QpType::Rc, false).is_err(), "this one counts for nothing");
+    for pair in pairs {
+        assert!(!engine.destroy_cq(cq), "a queue pair uses it");
+        assert!(engine.destroy_qp(pair.qpn));
+    }
+    assert!(engine.destroy_cq(cq));
+    assert!(!engine.destroy_cq(cq), "it ends once");
 }
 
 #[test]
