@@ -21,7 +21,7 @@ pub use config::{AckTiming, ConfigError, EngineConfig, WINDOW_LIMIT};
 pub(crate) use control_queue::{ControlKind, ControlPacket};
 pub use error::{CreateError, ModifyError};
 pub use event::AsyncEvent;
-pub(crate) use tx_slots::TxSlots;
+pub(crate) use tx_slots::{NotSent, TxSlots};
 pub(crate) use units::{Completions, Units};
 
 use crate::counters::Counters;

@@ -24,8 +24,8 @@ mod tests;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, Ordering};
 use wire::Head;
+use wire::emit::ICRC_LEN;
 
-const ICRC_LEN: usize = 4;
 /// Bytes of a packet from its IP header on, without the ICRC, below which 128 bits are faster than 512, if not by themselves then
 /// among everything else that a packet takes (docs/adr/0012).
 #[cfg(target_arch = "x86_64")]

@@ -22,10 +22,10 @@ use crate::memory::{
 use crate::port::{Port, PortCaps};
 use crate::queue::{CompletionQueue, CompletionWriter, completion_queue};
 use std::sync::Arc;
+use wire::emit::ICRC_LEN;
 use wire::encap::HEADER_LEN_MAX;
 use wire::{Layout, Opcode, Pmtu, WireMode};
 
-const ICRC_LEN: usize = 4;
 /// Largest completion queue.
 pub const CQ_ENTRIES_MAX: u32 = 1 << 22;
 

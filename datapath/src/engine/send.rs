@@ -1,6 +1,6 @@
 //! A packet's way out: the schedule queue's round, then the acknowledgements, in one transmit batch.
 
-use super::{AckTiming, ControlKind, ControlPacket, Engine, TxSlots, Units};
+use super::{AckTiming, ControlKind, ControlPacket, Engine, NotSent, TxSlots, Units};
 use crate::port::Port;
 use crate::qp::state::QpType;
 use crate::qp::{self, Grant, QpCold, Qpc, TransmitEnd};
@@ -240,17 +240,16 @@ impl<P: Port> Engine<P> {
     fn send_last_word(&mut self, qpn: u32) -> bool {
         let Some(word) = self.units.last_words.get_mut(qpn) else { return true };
         let loopback = word.loopback;
-        let Some(frame) = self.wire.slot(loopback) else {
-            self.port_was_full = true;
-            return false;
-        };
-        match word.write(frame) {
-            Some(len) => {
-                self.wire.commit(loopback, len);
+        match self.wire.emit(loopback, |frame| word.write(frame).ok_or(())) {
+            Ok(()) => {
                 self.units.counters.tx_acks += 1;
                 self.units.counters.tx_last_acks += 1;
             }
-            None => self.wire.cancel(loopback),
+            Err(NotSent::Failed(())) => {}
+            Err(NotSent::PortFull) => {
+                self.port_was_full = true;
+                return false;
+            }
         }
         true
     }
@@ -259,17 +258,11 @@ impl<P: Port> Engine<P> {
     fn send_neighbor(&mut self) {
         let now = self.units.now;
         while self.neighbor.has_output() || self.neighbor.next_deadline().is_some_and(|due| due <= now) {
-            let Some(frame) = self.wire.slot(false) else { break };
-            match self.neighbor.poll_transmit(now, frame) {
-                Some(len) => {
-                    self.wire.commit(false, len);
-                    self.units.counters.tx_neighbor += 1;
-                }
-                None => {
-                    self.wire.cancel(false);
-                    break;
-                }
+            let neighbor = &mut self.neighbor;
+            if self.wire.emit(false, |frame| neighbor.poll_transmit(now, frame).ok_or(())).is_err() {
+                break;
             }
+            self.units.counters.tx_neighbor += 1;
         }
     }
 }
@@ -291,10 +284,7 @@ fn acknowledge(
         return true;
     }
     let loopback = qpc.id.loopback;
-    let Some(frame) = wire.slot(loopback) else { return false };
-    match qp::write_ack(qpc, cold, units, of_responses, kind, frame) {
-        Some(len) => wire.commit(loopback, len),
-        None => wire.cancel(loopback),
-    }
-    true
+    let emitted =
+        wire.emit(loopback, |frame| qp::write_ack(qpc, cold, units, of_responses, kind, frame).ok_or(()));
+    !matches!(emitted, Err(NotSent::PortFull))
 }

@@ -11,6 +11,37 @@ pub(crate) trait TxSlots {
     fn commit(&mut self, loopback: bool, len: usize);
     /// Takes the frame lent last back.
     fn cancel(&mut self, loopback: bool);
+
+    /// Lends a frame to `build`, and sends what that wrote: as many bytes as it says, or nothing if it fails.
+    ///
+    /// # Errors
+    /// [`NotSent`].
+    #[inline(always)]
+    fn emit<E>(
+        &mut self,
+        loopback: bool,
+        build: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<(), NotSent<E>> {
+        let frame = self.slot(loopback).ok_or(NotSent::PortFull)?;
+        match build(frame) {
+            Ok(len) => {
+                self.commit(loopback, len);
+                Ok(())
+            }
+            Err(error) => {
+                self.cancel(loopback);
+                Err(NotSent::Failed(error))
+            }
+        }
+    }
+}
+
+/// Why a frame was not sent.
+pub(crate) enum NotSent<E> {
+    /// There is none to write now.
+    PortFull,
+    /// It could not be written.
+    Failed(E),
 }
 
 /// The port and the self-loopback ring beside it.

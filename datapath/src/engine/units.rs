@@ -195,6 +195,7 @@ impl Units {
     }
 
     /// Puts a stream of responses on the list of those that owe an acknowledgement.
+    #[inline]
     pub fn owe_read_ack(&mut self, slot: u32, qpc: &mut Qpc) {
         if !qpc.sched.contains(SchedFlags::READ_ACK_LISTED) {
             qpc.sched.insert(SchedFlags::READ_ACK_LISTED);

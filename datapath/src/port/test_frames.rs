@@ -1,10 +1,9 @@
 //! Packets of RoCEv2, for the tests of the ports that look at them.
 
 use core::net::{IpAddr, Ipv4Addr};
+use wire::emit::ICRC_LEN;
 use wire::encap::ROCE_UDP_PORT;
 use wire::{Ecn, Flow, Opcode, Psn, Repr, Template, WireMode};
-
-const ICRC_LEN: usize = 4;
 
 /// From 10.0.0.1 to 10.0.0.2.
 pub fn flow() -> Flow {

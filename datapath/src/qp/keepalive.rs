@@ -4,15 +4,15 @@
 //! that is outstanding. A responder acknowledges such a duplicate again, touches no memory, and completes nothing.
 
 use super::context::{QpCold, Qpc};
+use super::packet::{PacketBuilder, Zeros};
 use super::requester::{Stop, give_up, wake};
 use super::responder::Responses;
-use crate::engine::{TxSlots, Units};
+use crate::engine::{NotSent, TxSlots, Units};
 use crate::sched::SchedFlags;
 use crate::stream::{KEEPALIVE_OFFSET, Verdict, Watchdog, WatchdogConfig};
 use crate::time::Time;
-use wire::{Bth, Layout, Meta, Opcode, Reth, WireMode, bth, icrc};
+use wire::{Bth, Fields, Meta, Opcode, Reth};
 
-const ICRC_LEN: usize = 4;
 /// The RETH of a probe.
 const NOWHERE: Reth = Reth { va: 0, rkey: 0, dma_len: 0 };
 
@@ -117,11 +117,16 @@ pub(in crate::qp) fn send_keepalive<T: TxSlots>(
     let Some(keepalive) = cold.keepalive.as_deref_mut().filter(|keepalive| keepalive.due) else {
         return Ok(());
     };
-    let loopback = qpc.id.loopback;
-    let frame = slots.slot(loopback).ok_or(Stop::PortFull)?;
-    match write(qpc, frame) {
-        Some(len) => slots.commit(loopback, len),
-        None => slots.cancel(loopback),
+    let mode = qpc.id.mode;
+    let psn = qpc.tx.una().prev();
+    let bth = Bth { ack_req: true, psn, ..qpc.id.bth(mode, Opcode::RcWriteOnly) };
+    let meta = Meta { msn: qpc.req.msn(), offset: KEEPALIVE_OFFSET };
+    let fields = Fields { reth: NOWHERE, meta, ..Fields::default() };
+    let emitted = slots.emit(qpc.id.loopback, |frame| {
+        PacketBuilder::new(&qpc.template, mode, bth, fields)?.build(&Zeros(0), frame)
+    });
+    if let Err(NotSent::PortFull) = emitted {
+        return Err(Stop::PortFull);
     }
     keepalive.due = false;
     units.counters.tx_keepalives += 1;
@@ -131,30 +136,4 @@ pub(in crate::qp) fn send_keepalive<T: TxSlots>(
 /// Whether a packet that has these is a probe. In Plain a WRITE of nothing to address 0 with the R_Key 0 cannot be told from one.
 pub(in crate::qp) fn is_probe(reth: Option<Reth>, imm: Option<u32>, meta: Option<Meta>) -> bool {
     reth == Some(NOWHERE) && imm.is_none() && meta.is_none_or(|meta| meta.offset == KEEPALIVE_OFFSET)
-}
-
-/// Writes the probe to the start of `frame` and returns its length.
-fn write(qpc: &Qpc, frame: &mut [u8]) -> Option<usize> {
-    let mode = qpc.id.mode;
-    let layout = Layout::of(mode, Opcode::RcWriteOnly)?;
-    let transport_len = usize::from(layout.len) + ICRC_LEN;
-    let end = qpc.template.len() + transport_len;
-    let frame = frame.get_mut(..end)?;
-    qpc.template.emit(frame, transport_len);
-    let headers = &mut frame[qpc.template.len()..];
-    let header = Bth {
-        pkey: qpc.id.pkey,
-        dest_qp: qpc.id.dest_qpn,
-        ack_req: true,
-        psn: qpc.tx.una().prev(),
-        ..Bth::new(mode, Opcode::RcWriteOnly)
-    };
-    bth::emit(headers, &header);
-    NOWHERE.emit(&mut headers[usize::from(layout.reth)..]);
-    if mode == WireMode::Srnic {
-        let meta = Meta { msn: qpc.req.msn(), offset: KEEPALIVE_OFFSET };
-        meta.emit(&mut headers[usize::from(layout.meta)..]);
-    }
-    icrc::seal(&mut frame[qpc.template.l3_offset()..]);
-    Some(end)
 }

@@ -28,9 +28,8 @@ pub(crate) use timers::on_timer;
 pub(crate) use transmit::transmit;
 // What a Plain requester shares.
 pub(in crate::qp) use acknowledged::complete_answered;
-pub(in crate::qp) use ask::emit_request;
 pub(in crate::qp) use grant::Stop;
-pub(in crate::qp) use packet::{PacketPlan, Wanted};
+pub(in crate::qp) use packet::{Sent, Wanted, emit};
 pub(in crate::qp) use reads::response_packets;
 pub(in crate::qp) use refused::{next_rnr_wait, refused_again, status_of};
 pub(in crate::qp) use timers::give_up;

@@ -26,7 +26,6 @@ pub(in crate::qp) use emission::{EndOfMessage, complete_message};
 pub(in crate::qp) use place::place;
 pub(in crate::qp) use read::{carry_out, check_operation, operation_of, packets_of_response};
 pub(in crate::qp) use refuse::{Refused, refuse_receive, tell_withdrawn};
-pub(in crate::qp) use respond::opcode_at as response_opcode_at;
 
 use super::context::{QpCold, Qpc};
 use super::first_packet::takes_packets;

@@ -102,7 +102,7 @@ impl SendOpcode {
 
     /// True if a remote address or key, or a window's, belongs to it.
     #[must_use]
-    pub(super) const fn names_remote(self) -> bool {
+    pub(crate) const fn names_remote(self) -> bool {
         !matches!(self, Self::Send | Self::SendWithImm | Self::SendWithInv | Self::LocalInv)
     }
 

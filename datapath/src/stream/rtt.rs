@@ -33,6 +33,7 @@ pub struct RttEstimator {
 
 impl RttEstimator {
     /// Takes a sample in nanoseconds.
+    #[inline]
     pub fn sample(&mut self, rtt_ns: u64) {
         let rtt_ns = rtt_ns.max(1);
         self.samples = self.samples.wrapping_add(1);

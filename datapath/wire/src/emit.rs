@@ -1,14 +1,9 @@
-//! Writing the headers that are a single bare number, and all headers of the two commonest packets of the SRNIC dialect
-//! at once. Each other header has an `emit` of its own.
+//! Writing the headers that are a single bare number. Each other header has an `emit` of its own.
 //!
 //! Every function writes to the front of `buf` and panics if `buf` is shorter than the header.
 
-use crate::bth::RawBth;
-use crate::ext::RawReth;
-use crate::srnic::{RawMeta, RawSsnw};
-use crate::{Bth, Meta, Reth, Ssnw, bytes};
+use crate::bytes;
 use zerocopy::byteorder::network_endian::{U32, U64};
-use zerocopy::{Immutable, IntoBytes, Unaligned};
 
 /// Bytes of ImmDt.
 pub const IMM_LEN: usize = size_of::<U32>();
@@ -68,47 +63,5 @@ pub fn atomic_ack(buf: &mut [u8], original: u64) {
 pub fn sackb(buf: &mut [u8], bitmap: u64) {
     if !bytes::write(&U64::new(bitmap), buf) {
         bytes::short("SACKB");
-    }
-}
-
-#[derive(IntoBytes, Immutable, Unaligned)]
-#[repr(C)]
-struct Write {
-    bth: RawBth,
-    reth: RawReth,
-    meta: RawMeta,
-}
-
-#[derive(IntoBytes, Immutable, Unaligned)]
-#[repr(C)]
-struct Send {
-    bth: RawBth,
-    meta: RawMeta,
-    ssnw: RawSsnw,
-}
-
-/// Writes all headers of a WRITE without immediate data in the SRNIC dialect: BTH, RETH, META.
-///
-/// # Panics
-/// If `buf` is shorter than the three.
-#[inline]
-#[track_caller]
-pub fn write(buf: &mut [u8], bth: &Bth, reth: &Reth, meta: &Meta) {
-    let headers = Write { bth: bth.to_raw(0, 0), reth: (*reth).into(), meta: (*meta).into() };
-    if !bytes::write(&headers, buf) {
-        bytes::short("headers of a WRITE");
-    }
-}
-
-/// Writes all headers of a SEND without immediate data in the SRNIC dialect: BTH, META, SSNW.
-///
-/// # Panics
-/// If `buf` is shorter than the three.
-#[inline]
-#[track_caller]
-pub fn send(buf: &mut [u8], bth: &Bth, meta: &Meta, ssnw: &Ssnw) {
-    let headers = Send { bth: bth.to_raw(0, 0), meta: (*meta).into(), ssnw: (*ssnw).into() };
-    if !bytes::write(&headers, buf) {
-        bytes::short("headers of a SEND");
     }
 }

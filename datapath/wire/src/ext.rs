@@ -50,6 +50,13 @@ pub struct Aeth {
     pub msn: u32,
 }
 
+/// An ACK without credit information, of nothing.
+impl Default for Aeth {
+    fn default() -> Self {
+        Self { syndrome: Syndrome::ACK, msn: 0 }
+    }
+}
+
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawAeth {

@@ -5,6 +5,7 @@ use crate::bth::RawBth;
 use crate::ext::RawReth;
 use crate::srnic::{RawMeta, RawSsnw};
 use crate::{Bth, Meta, Reth, Ssnw};
+use zerocopy::{Immutable, IntoBytes, Unaligned};
 
 /// Bytes of a block.
 pub const BLOCK: usize = 64;
@@ -16,6 +17,24 @@ pub const LANES: usize = BLOCK / LANE;
 /// Words of IPv4 and UDP headers, in the order of memory.
 pub(crate) const DATAGRAM: usize = 7;
 
+/// The transport's headers of a WRITE without immediate data, in the SRNIC dialect.
+#[derive(IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct Write {
+    bth: RawBth,
+    reth: RawReth,
+    meta: RawMeta,
+}
+
+/// The same of a SEND.
+#[derive(IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct Send {
+    bth: RawBth,
+    meta: RawMeta,
+    ssnw: RawSsnw,
+}
+
 /// Headers at the end of a block of 64 bytes that begins with zeros, so that payload continues where the block ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
@@ -26,21 +45,18 @@ pub struct Head {
 }
 
 impl Head {
-    /// Bytes from IPv4 to the end of the headers of a WRITE without immediate data, and of a SEND, in the SRNIC dialect.
-    pub const WRITE_LEN: usize =
-        4 * DATAGRAM + size_of::<RawBth>() + size_of::<RawReth>() + size_of::<RawMeta>();
+    /// Bytes from IPv4 to the end of the headers of a WRITE without immediate data, in the SRNIC dialect.
+    pub const WRITE_LEN: usize = 4 * DATAGRAM + size_of::<Write>();
     /// The same of a SEND.
-    pub const SEND_LEN: usize =
-        4 * DATAGRAM + size_of::<RawBth>() + size_of::<RawMeta>() + size_of::<RawSsnw>();
+    pub const SEND_LEN: usize = 4 * DATAGRAM + size_of::<Send>();
 
     /// That of a WRITE: BTH, RETH, META behind the headers of its datagram.
     #[inline(always)]
     pub(crate) fn write(datagram: [u32; DATAGRAM], bth: &Bth, reth: &Reth, meta: &Meta) -> Self {
         let [a, b, c, d, e, f, g] = datagram;
-        let [op, qp, psn] = words(zerocopy::transmute!(bth.to_raw(0, 0)));
-        let [va_high, va_low, rkey, len] = words(zerocopy::transmute!(RawReth::from(*reth)));
-        let [meta] = words(zerocopy::transmute!(RawMeta::from(*meta)));
-        let lanes = [[0, a, b, c], [d, e, f, g], [op, qp, psn, va_high], [va_low, rkey, len, meta]];
+        let transport = Write { bth: bth.to_raw(0, 0), reth: (*reth).into(), meta: (*meta).into() };
+        let [h, i, j, k, l, m, n, o] = words(zerocopy::transmute!(transport));
+        let lanes = [[0, a, b, c], [d, e, f, g], [h, i, j, k], [l, m, n, o]];
         Self { lanes: lanes.map(lane), len: Self::WRITE_LEN }
     }
 
@@ -48,10 +64,9 @@ impl Head {
     #[inline(always)]
     pub(crate) fn send(datagram: [u32; DATAGRAM], bth: &Bth, meta: &Meta, ssnw: &Ssnw) -> Self {
         let [a, b, c, d, e, f, g] = datagram;
-        let [op, qp, psn] = words(zerocopy::transmute!(bth.to_raw(0, 0)));
-        let [meta] = words(zerocopy::transmute!(RawMeta::from(*meta)));
-        let [ssnw] = words(zerocopy::transmute!(RawSsnw::from(*ssnw)));
-        let lanes = [[0; 4], [a, b, c, d], [e, f, g, op], [qp, psn, meta, ssnw]];
+        let transport = Send { bth: bth.to_raw(0, 0), meta: (*meta).into(), ssnw: (*ssnw).into() };
+        let [h, i, j, k, l] = words(zerocopy::transmute!(transport));
+        let lanes = [[0; 4], [a, b, c, d], [e, f, g, h], [i, j, k, l]];
         Self { lanes: lanes.map(lane), len: Self::SEND_LEN }
     }
 

@@ -64,7 +64,7 @@ pub fn compute(frame_from_l3: &[u8]) -> u32 {
 
 /// The ICRC begun: over `headers_from_l3`, which reaches at least to the end of the BTH, else `None`. Whoever
 /// copies the payload goes on with [`Hasher::update`].
-#[inline]
+#[inline(never)]
 #[must_use]
 pub fn hasher(headers_from_l3: &[u8]) -> Option<Hasher> {
     match headers_from_l3.first()? >> 4 {

@@ -2,8 +2,7 @@
 
 use crate::ext::DETH_RESV;
 use crate::{
-    AckFlags, Ackx, Aeth, AtomicEth, Bth, Deth, Layout, Meta, Opcode, Packet, Rdw, Reth, Ssnw, Syndrome,
-    WireMode, bytes, emit,
+    Ackx, Aeth, AtomicEth, Bth, Deth, Fields, Layout, Meta, Opcode, Packet, Rdw, Reth, Ssnw, WireMode, bytes,
 };
 
 /// BTH and all headers of a packet, reserved bits included: `parse` and `emit` are inverse, bit for bit.
@@ -39,7 +38,7 @@ pub struct Repr {
     pub ssnw: Option<Ssnw>,
     /// RDW.
     pub rdw: Option<Rdw>,
-    /// ACKX; its [`AckFlags::BITMAP`] decides whether SACKB is sent.
+    /// ACKX; its [`AckFlags::BITMAP`](crate::AckFlags::BITMAP) decides whether SACKB is sent.
     pub ackx: Option<Ackx>,
     /// SACKB.
     pub sackb: Option<u64>,
@@ -57,7 +56,7 @@ impl Repr {
             resv6a: 0,
             resv7: 0,
             reth: present(layout.reth).map(|()| Reth::default()),
-            aeth: present(layout.aeth).map(|()| Aeth { syndrome: Syndrome::ACK, msn: 0 }),
+            aeth: present(layout.aeth).map(|()| Aeth::default()),
             imm: present(layout.imm).map(|()| 0),
             ieth: present(layout.ieth).map(|()| 0),
             atomic_eth: present(layout.atomic_eth).map(|()| AtomicEth::default()),
@@ -96,66 +95,49 @@ impl Repr {
         }
     }
 
-    fn has_sackb(&self) -> bool {
-        self.ackx.is_some_and(|ackx| ackx.flags.contains(AckFlags::BITMAP))
-    }
-
     /// Bytes that [`Repr::emit`] writes: BTH, headers, SACKB. A packet that `mode` does not have is a bare BTH.
     #[must_use]
     pub fn header_len(&self) -> usize {
         let Some(layout) = Layout::of(self.mode, self.bth.opcode) else { return Bth::LEN };
-        let sackb = if layout.ackx != 0 && self.has_sackb() { emit::SACKB_LEN } else { 0 };
-        usize::from(layout.len) + sackb
+        self.fields().header_len(layout)
     }
 
-    /// Writes BTH and headers to the front of `buf`. A header that the packet type has but `self` lacks is zero;
-    /// one that the type lacks is not sent.
+    /// Writes BTH and headers to the front of `buf`. A header that the packet type has but `self` lacks is as in
+    /// [`Repr::new`]; one that the type lacks is not sent.
     ///
     /// # Panics
     /// If `buf` is shorter than [`Repr::header_len`].
     pub fn emit(&self, buf: &mut [u8]) {
         let buf = &mut buf[..self.header_len()];
-        buf.fill(0);
         let bth = Bth { tver: self.mode.tver(), ..self.bth };
         if !bytes::write(&bth.to_raw(self.resv6a, self.resv7), buf) {
             bytes::short("BTH");
         }
-        if let Some(layout) = Layout::of(self.mode, self.bth.opcode) {
-            self.emit_standard(layout, buf);
-            self.emit_srnic(layout, buf);
+        let Some(layout) = Layout::of(self.mode, self.bth.opcode) else { return };
+        self.fields().emit(layout, buf);
+        if layout.deth != 0 {
+            buf[usize::from(layout.deth) + DETH_RESV] = self.deth_resv;
         }
     }
 
-    fn emit_standard(&self, layout: &Layout, buf: &mut [u8]) {
-        put(buf, layout.reth, self.reth, |h, b| h.emit(b));
-        put(buf, layout.aeth, self.aeth, |h, b| h.emit(b));
-        put(buf, layout.imm, self.imm, |v, b| emit::imm(b, v));
-        put(buf, layout.ieth, self.ieth, |v, b| emit::ieth(b, v));
-        put(buf, layout.atomic_eth, self.atomic_eth, |h, b| h.emit(b));
-        put(buf, layout.atomic_ack, self.atomic_ack, |v, b| emit::atomic_ack(b, v));
-        put(buf, layout.deth, self.deth, |h, b| {
-            h.emit(b);
-            b[DETH_RESV] = self.deth_resv;
-        });
-    }
-
-    fn emit_srnic(&self, layout: &Layout, buf: &mut [u8]) {
-        put(buf, layout.meta, self.meta, |h, b| h.emit(b));
-        put(buf, layout.ssnw, self.ssnw, |h, b| h.emit(b));
-        put(buf, layout.rdw, self.rdw, |h, b| h.emit(b));
-        put(buf, layout.ackx, self.ackx, |h, b| h.emit(b));
-        if self.has_sackb() && layout.ackx != 0 {
-            put(buf, layout.len, self.sackb, |v, b| emit::sackb(b, v));
+    fn fields(&self) -> Fields {
+        Fields {
+            reth: self.reth.unwrap_or_default(),
+            aeth: self.aeth.unwrap_or_default(),
+            imm: self.imm.unwrap_or_default(),
+            ieth: self.ieth.unwrap_or_default(),
+            atomic_eth: self.atomic_eth.unwrap_or_default(),
+            atomic_ack: self.atomic_ack.unwrap_or_default(),
+            deth: self.deth.unwrap_or_default(),
+            meta: self.meta.unwrap_or_default(),
+            ssnw: self.ssnw.unwrap_or_default(),
+            rdw: self.rdw.unwrap_or_default(),
+            ackx: self.ackx.unwrap_or_default(),
+            sackb: self.sackb.unwrap_or_default(),
         }
     }
 }
 
 fn present(offset: u8) -> Option<()> {
     (offset != 0).then_some(())
-}
-
-fn put<T>(buf: &mut [u8], offset: u8, header: Option<T>, emit: impl FnOnce(T, &mut [u8])) {
-    if let (Some(()), Some(header)) = (present(offset), header) {
-        emit(header, &mut buf[usize::from(offset)..]);
-    }
 }

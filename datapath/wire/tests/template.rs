@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use wire::encap::TemplateError;
 use wire::{
-    Bth, Datagram, Ecn, EncapError, Flow, Layout, Meta, Msn, Opcode, Psn, Reth, Ssn, Ssnw, Template, WireMode,
+    Bth, Datagram, Ecn, EncapError, Fields, Flow, Layout, Meta, Msn, Opcode, Psn, Reth, Ssn, Ssnw, Template,
+    WireMode,
 };
 
 const PORT: u16 = 4793;
@@ -76,11 +77,9 @@ fn heads_are_what_the_headers_are_one_by_one() {
             let mut frame = vec![0xEE; template.len() + transport_len];
             template.emit(&mut frame, transport_len);
             let transport = &mut frame[template.len()..];
-            if is_write {
-                wire::emit::write(transport, &bth, &reth, &meta);
-            } else {
-                wire::emit::send(transport, &bth, &meta, &ssnw);
-            }
+            wire::bth::emit(transport, &bth);
+            let fields = Fields { reth, meta, ssnw, ..Fields::default() };
+            fields.emit(Layout::of(WireMode::Srnic, opcode).unwrap(), transport);
             let l3 = template.l3_offset();
             let block = head.to_bytes();
             let (before, headers) = block.split_at(block.len() - head.len);

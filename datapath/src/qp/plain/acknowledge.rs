@@ -4,9 +4,8 @@ use super::cnp;
 use crate::counters::count;
 use crate::engine::{ControlKind, Units};
 use crate::qp::context::{QpCold, Qpc};
-use wire::{Aeth, Bth, NakCode, Opcode, Syndrome, WireMode, bth, icrc};
-
-const ICRC_LEN: usize = 4;
+use crate::qp::packet::{PacketBuilder, Zeros};
+use wire::{Aeth, Bth, Fields, NakCode, Opcode, Syndrome, WireMode};
 
 /// Writes an acknowledgement of what has arrived by now into `frame`; `kind` is `None` for the plain one. Returns the
 /// frame's length; `None` if responses must be sent before it: the last of them sees to it then.
@@ -46,32 +45,14 @@ pub(crate) fn write_ack(
         }
         (None, _) => ack,
     };
-    let header = Bth { psn, ..Bth::new(WireMode::Plain, Opcode::RcAck) };
+    let bth = Bth { psn, ..qpc.id.bth(WireMode::Plain, Opcode::RcAck) };
     let aeth = Aeth { syndrome, msn: qpc.rsp.completed };
-    let len = emit(qpc, header, Aeth::LEN, frame, |bytes| aeth.emit(bytes))?;
+    let fields = Fields { aeth, ..Fields::default() };
+    let packet = PacketBuilder::new(&qpc.template, WireMode::Plain, bth, fields).ok()?;
+    let len = packet.build(&Zeros(0), frame).ok()?;
     units.counters.tx_acks += 1;
     if withdrawn.is_none() {
         qpc.rsp.owed.settle(units.now);
     }
     Some(len)
-}
-
-/// Writes a packet without payload: `header`, with what is the queue pair's put in, and `more` bytes behind it, which
-/// `fill` writes. Returns the frame's length.
-pub(super) fn emit(
-    qpc: &Qpc,
-    header: Bth,
-    more: usize,
-    frame: &mut [u8],
-    fill: impl FnOnce(&mut [u8]),
-) -> Option<usize> {
-    let base = qpc.template.len();
-    let transport_len = Bth::LEN + more + ICRC_LEN;
-    let frame = frame.get_mut(..base + transport_len)?;
-    qpc.template.emit(frame, transport_len);
-    let transport = &mut frame[base..];
-    bth::emit(transport, &Bth { pkey: qpc.id.pkey, dest_qp: qpc.id.dest_qpn, ..header });
-    fill(&mut transport[Bth::LEN..Bth::LEN + more]);
-    icrc::seal(&mut frame[qpc.template.l3_offset()..]);
-    Some(base + transport_len)
 }

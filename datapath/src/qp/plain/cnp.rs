@@ -1,13 +1,13 @@
 //! Congestion notification packets: who receives a mark tells the sender, whose controller reacts (protocol.md 1.8).
 
-use super::acknowledge::emit;
 use super::requester::adopt_window;
 use crate::engine::{ControlKind, Units};
 use crate::qp::context::{QpCold, Qpc};
+use crate::qp::packet::{PacketBuilder, Zeros};
 use crate::qp::responder::queue_control;
 use crate::time::Time;
 use wire::emit::CNP_RESERVED_LEN;
-use wire::{Bth, Opcode, Packet, WireMode};
+use wire::{Bth, Fields, Opcode, Packet, WireMode};
 
 /// Least time between two notifications of a queue pair's.
 const INTERVAL_NS: u64 = 50_000;
@@ -39,8 +39,9 @@ pub(super) fn on_notification(qpc: &mut Qpc, cold: &QpCold, units: &mut Units, p
 
 /// Writes a notification into `frame` and returns the frame's length.
 pub(super) fn write(qpc: &Qpc, units: &mut Units, frame: &mut [u8]) -> Option<usize> {
-    let header = Bth { becn: true, ..Bth::new(WireMode::Plain, Opcode::Cnp) };
-    let len = emit(qpc, header, CNP_RESERVED_LEN, frame, |reserved| reserved.fill(0))?;
+    let bth = Bth { becn: true, ..qpc.id.bth(WireMode::Plain, Opcode::Cnp) };
+    let packet = PacketBuilder::new(&qpc.template, WireMode::Plain, bth, Fields::default()).ok()?;
+    let len = packet.build(&Zeros(CNP_RESERVED_LEN), frame).ok()?;
     units.counters.tx_cnps += 1;
     Some(len)
 }

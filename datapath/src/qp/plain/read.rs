@@ -1,12 +1,13 @@
 //! READ and atomic requests: executed in order, and answered again from what was kept.
 
-use super::resources::{Reply, Resource, Source};
+use super::resources::{Reply, Resource};
 use crate::engine::Units;
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::responder::{
     EndOfMessage, Refused, carry_out, check_operation, complete_message, operation_of, packets_of_response,
     refuse_receive,
 };
+use crate::qp::response::Source;
 use crate::stream::{Operation, ResponseRequest, SlotKind};
 use wire::{NakCode, Packet, Psn};
 

@@ -3,16 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use crate::qp::response::Source;
 use wire::Psn;
-
-/// What a response is made of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Source {
-    /// READ: memory, checked and read for each packet that is sent.
-    Memory { va: u64, rkey: u32, len: u32 },
-    /// Atomic: what was there before.
-    Saved(u64),
-}
 
 /// One answer to a request: all of it, or of a READ what was asked for again.
 #[derive(Clone, Copy, Debug)]

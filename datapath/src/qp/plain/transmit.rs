@@ -6,8 +6,8 @@ use crate::engine::{TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry};
 use crate::qp::keepalive::send_keepalive;
 use crate::qp::requester::{
-    Grant, Local, PacketPlan, Stop, TransmitEnd, Wanted, arm_timer, emit_request, fail_in_turn, is_ready,
-    response_packets, run_local,
+    self, Grant, Local, Sent, Stop, TransmitEnd, Wanted, arm_timer, fail_in_turn, is_ready, response_packets,
+    run_local,
 };
 use crate::queue::{SendFlags, WcStatus};
 use crate::sched::SchedFlags;
@@ -57,7 +57,7 @@ fn send_probe<T: TxSlots>(
     {
         let index = psn.steps_from(cold.entry(position).first_psn);
         // What can no longer be sent again fails when the timers go back to it.
-        if emit(qpc, cold, units, slots, position, index, true)?.is_ok() {
+        if let Sent::Payload(_) = emit(qpc, cold, units, slots, (position, index), true)? {
             count!(units, cold, tx_retransmits);
             units.counters.tx_probes += 1;
             qpc.tx.restart_rtt(units.now);
@@ -187,9 +187,9 @@ fn send_packet<T: TxSlots>(
     let catches_up = qpc.sched.contains(SchedFlags::REWOUND) && !next.is_before(max);
     let due = pauses || catches_up || qpc.tx.closes_gate() || since + 1 >= ACK_REQ_EVERY;
     let ack_req = due && !asks;
-    match emit(qpc, cold, units, slots, position, index, ack_req)? {
-        Ok(payload) => grant.bytes = grant.bytes.saturating_sub(payload),
-        Err(status) => {
+    match emit(qpc, cold, units, slots, (position, index), ack_req)? {
+        Sent::Payload(payload) => grant.bytes = grant.bytes.saturating_sub(payload),
+        Sent::Failed(status) => {
             give_up_from(qpc, cold, units, PendingFailure { position, status });
             return Err(Stop::Failed);
         }
@@ -242,32 +242,23 @@ fn give_up_from(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Pe
     note_rewound(qpc, cold);
 }
 
-/// Builds packet `index` of the request at `position` in a frame of the port's and sends it. Returns the bytes of its
-/// payload, or the status with which the request fails.
+/// Builds packet `index` of the request at `position` in a frame of the port's and sends it.
 fn emit<T: TxSlots>(
     qpc: &Qpc,
     cold: &QpCold,
     units: &Units,
     slots: &mut T,
-    position: u32,
-    index: u32,
+    (position, index): (u32, u32),
     ack_req: bool,
-) -> Result<Result<usize, WcStatus>, Stop> {
-    let wqe = cold.send_queue.wqe(position);
-    let wanted =
-        Wanted { id: &qpc.id, template: &qpc.template, wqe, entry: *cold.entry(position), index, ack_req };
-    if wqe.opcode.has_response() {
-        return emit_request(&wanted, Psn::new(0), units, slots);
-    }
-    let plan = match PacketPlan::<true>::new(wanted) {
-        Ok(plan) => plan,
-        Err(status) => return Ok(Err(status)),
+) -> Result<Sent, Stop> {
+    let wanted = Wanted {
+        id: &qpc.id,
+        template: &qpc.template,
+        wqe: cold.send_queue.wqe(position),
+        entry: *cold.entry(position),
+        rpsn_start: Psn::new(0),
+        index,
+        ack_req,
     };
-    let frame = slots.slot(qpc.id.loopback).ok_or(Stop::PortFull)?;
-    let built = plan.build(&units.memory, frame);
-    match built {
-        Ok(len) => slots.commit(qpc.id.loopback, len),
-        Err(_) => slots.cancel(qpc.id.loopback),
-    }
-    Ok(built.map(|_| plan.payload_len()))
+    requester::emit::<true, T>(&wanted, units, slots)
 }

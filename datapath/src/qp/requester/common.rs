@@ -11,10 +11,10 @@ use crate::engine::{TxSlots, Units};
 use crate::icrc::Kernel;
 use crate::memory::Mapped;
 use crate::qp::context::{QpCold, QpIdentity, Qpc, entry_of};
+use crate::qp::packet::place_in_message;
 use crate::queue::{CommonWqe, SendOpcode};
-use wire::{Bth, Head, Meta, Msn, Psn, Reth, Ssn, Ssnw, Template, WireMode, bth};
-
-const ICRC_LEN: usize = 4;
+use wire::emit::ICRC_LEN;
+use wire::{Bth, Head, Msn, Psn, Reth, Ssn, Template, WireMode, bth};
 
 /// Sends requests from the front of the send queue, up to one that is not common. `room` new packets are let through by both
 /// gates, and the queue ends at `tail`. Returns how many were sent.
@@ -110,6 +110,7 @@ pub(super) fn emit<T: TxSlots>(
     let Some(head) = head(&qpc.id, &qpc.template, wqe, numbers, part, payload.len()) else {
         return Ok(false);
     };
+    // As `TxSlots::emit` does it: a closure cannot be told to be inlined, and the head must stay in registers.
     let loopback = qpc.id.loopback;
     let frame = slots.slot(loopback).ok_or(Stop::PortFull)?;
     let Some(len) = build(&qpc.template, head, payload, frame) else {
@@ -136,21 +137,18 @@ fn head(
     let bth = Bth {
         solicited: wqe.solicited && index + 1 == packets,
         pad,
-        pkey: id.pkey,
-        dest_qp: id.dest_qpn,
         ack_req: numbers.ack_req,
         psn: numbers.psn,
-        ..Bth::new(WireMode::Srnic, opcode_at(request, index, packets))
+        ..id.bth(WireMode::Srnic, opcode_at(request, index, packets))
     };
-    let [offset_0, offset_1, offset_hi, _] = index.to_le_bytes();
-    let meta = Meta { msn: numbers.msn, offset: u16::from_le_bytes([offset_0, offset_1]) };
+    let (meta, ssnw) = place_in_message(index, numbers.msn, numbers.ssn);
     let body = len + usize::from(pad) + ICRC_LEN;
     if wqe.is_write {
         let (va, rkey) = wqe.remote();
         let reth = Reth { va: va.wrapping_add(start.into()), rkey, dma_len: wqe.length - start };
         template.head_of_write(body, &bth, &reth, &meta)
     } else {
-        template.head_of_send(body, &bth, &meta, &Ssnw { offset_hi, ssn: numbers.ssn })
+        template.head_of_send(body, &bth, &meta, &ssnw)
     }
 }
 

@@ -3,13 +3,14 @@
 #[cfg(test)]
 mod tests;
 
-use crate::memory::MemoryTable;
+use super::grant::Stop;
+use crate::engine::{NotSent, TxSlots, Units};
+use crate::memory::{Access, MemoryTable};
 use crate::qp::context::{QpIdentity, SqEntry};
+use crate::qp::packet::{PacketBuilder, place_in_message};
 use crate::qp::payload::Payload;
 use crate::queue::{SendFlags, SendOpcode, SendWqe, WcStatus};
-use wire::{Bth, Layout, Meta, Opcode, Reth, Ssnw, Template, WireMode, bth, emit};
-
-const ICRC_LEN: usize = 4;
+use wire::{AtomicEth, Bth, Fields, Opcode, Psn, Rdw, Reth, Template, WireMode};
 
 /// Which packet of which message to build.
 #[derive(Clone, Copy)]
@@ -18,114 +19,113 @@ pub(in crate::qp) struct Wanted<'a> {
     pub template: &'a Template,
     pub wqe: SendWqe<'a>,
     pub entry: SqEntry,
-    /// Index of the packet in its message.
+    /// In the SRNIC dialect, first PSN of its response, if it has one.
+    pub rpsn_start: Psn,
+    /// Index of the packet in its message. In Plain that of a READ's is the first packet of its response that is missing; a READ
+    /// or atomic of the SRNIC dialect has one packet, 0.
     pub index: u32,
     pub ack_req: bool,
 }
 
-/// A packet with all its lengths known, before its frame is. `PLAIN` chooses the dialect when it is compiled, so that
-/// neither pays for the other.
-pub(in crate::qp) struct PacketPlan<'a, const PLAIN: bool = false> {
-    wanted: Wanted<'a>,
-    layout: &'static Layout,
-    /// Bytes of the message before this packet.
-    start: u64,
-    payload_len: usize,
+/// What became of a packet of a request.
+pub(in crate::qp) enum Sent {
+    /// It was sent, with so many bytes of payload.
+    Payload(usize),
+    /// It cannot be sent: its request fails with this status.
+    Failed(WcStatus),
 }
 
-impl<'a, const PLAIN: bool> PacketPlan<'a, PLAIN> {
-    const MODE: WireMode = if PLAIN { WireMode::Plain } else { WireMode::Srnic };
+/// Builds a packet in a frame of the port's and sends it. `PLAIN` chooses the dialect when it is compiled, so that neither pays
+/// for the other.
+#[inline(never)]
+pub(in crate::qp) fn emit<const PLAIN: bool, T: TxSlots>(
+    wanted: &Wanted<'_>,
+    units: &Units,
+    slots: &mut T,
+) -> Result<Sent, Stop> {
+    // What the response could not be placed into is not asked for.
+    if wanted.wqe.opcode.has_response()
+        && let Err(status) = wanted.check_target(&units.memory)
+    {
+        return Ok(Sent::Failed(status));
+    }
+    let payload = wanted.payload(&units.memory);
+    let emitted = slots.emit(wanted.id.loopback, |frame| wanted.packet::<PLAIN>()?.build(&payload, frame));
+    match emitted {
+        Ok(()) => Ok(Sent::Payload(payload.len)),
+        Err(NotSent::Failed(status)) => Ok(Sent::Failed(status)),
+        Err(NotSent::PortFull) => Err(Stop::PortFull),
+    }
+}
 
-    /// Works out the opcode and the lengths.
+impl<'a> Wanted<'a> {
+    /// Bytes of the message, or of the response, before this packet.
+    #[inline(always)]
+    const fn start(&self) -> u64 {
+        self.index as u64 * self.id.pmtu as u64
+    }
+
+    #[inline(always)]
+    fn payload(&self, memory: &'a MemoryTable) -> Payload<'a> {
+        let Self { id, wqe, .. } = *self;
+        let start = self.start();
+        let rest = u64::from(wqe.length).saturating_sub(start).min(id.pmtu.into());
+        let len = if wqe.opcode.has_response() { 0 } else { usize::try_from(rest).unwrap_or(0) };
+        Payload { memory, wqe, pd: id.pd, start, len }
+    }
+
+    /// The headers.
     ///
     /// # Errors
     /// The status with which the work request fails, if the dialect has no such packet.
     #[inline(always)]
-    pub fn new(wanted: Wanted<'a>) -> Result<Self, WcStatus> {
-        let opcode = opcode_at(wanted.wqe.opcode, wanted.index, wanted.entry.packets);
-        let pmtu = u64::from(wanted.id.pmtu);
-        let start = u64::from(wanted.index) * pmtu;
-        let rest = u64::from(wanted.wqe.length).saturating_sub(start).min(pmtu);
-        let payload_len = usize::try_from(rest).unwrap_or(0);
-        let layout = Layout::of(Self::MODE, opcode).ok_or(WcStatus::LocQpOpErr)?;
-        Ok(Self { wanted, layout, start, payload_len })
-    }
-
-    /// Bytes of the payload.
-    #[inline]
-    pub const fn payload_len(&self) -> usize {
-        self.payload_len
-    }
-
-    /// Writes the packet to the start of `frame` and returns its length.
-    ///
-    /// # Errors
-    /// The status with which the work request fails, if its local memory may not be read.
-    #[inline(always)]
-    pub fn build(&self, memory: &MemoryTable, frame: &mut [u8]) -> Result<usize, WcStatus> {
-        let pad = usize::from(bth::pad_of(self.payload_len));
-        let header_len = usize::from(self.layout.len);
-        let transport_len = header_len + self.payload_len + pad + ICRC_LEN;
-        let base = self.wanted.template.len();
-        let end = base + transport_len;
-        let Some(frame) = frame.get_mut(..end) else { return Err(WcStatus::LocQpOpErr) };
-        self.wanted.template.emit(frame, transport_len);
-        self.write_headers(&mut frame[base..base + header_len]);
-        let l3 = self.wanted.template.l3_offset();
-        let Wanted { wqe, id, .. } = self.wanted;
-        let payload = Payload { wqe, pd: id.pd, start: self.start, len: self.payload_len };
-        payload.write_sealed(memory, &mut frame[l3..], base + header_len - l3)?;
-        Ok(end)
-    }
-
-    #[inline(always)]
-    fn write_headers(&self, headers: &mut [u8]) {
-        let Wanted { id, wqe, entry, index, ack_req, .. } = self.wanted;
-        let layout = self.layout;
+    fn packet<const PLAIN: bool>(&self) -> Result<PacketBuilder<'a>, WcStatus> {
+        let Self { id, template, wqe, entry, rpsn_start, index, ack_req } = *self;
+        let mode = if PLAIN { WireMode::Plain } else { WireMode::Srnic };
+        let asks = wqe.opcode.has_response();
         let last = index + 1 == entry.packets;
-        let header = Bth {
-            solicited: last && wqe.flags.contains(SendFlags::SOLICITED),
-            pad: bth::pad_of(self.payload_len),
-            pkey: id.pkey,
-            dest_qp: id.dest_qpn,
+        let bth = Bth {
+            solicited: last && !asks && wqe.flags.contains(SendFlags::SOLICITED),
             ack_req,
             psn: entry.first_psn.add(index),
-            ..Bth::new(Self::MODE, layout.opcode)
+            ..id.bth(mode, opcode_at(wqe.opcode, index, entry.packets))
         };
-        let [offset_0, offset_1, offset_hi, _] = index.to_le_bytes();
-        let meta = Meta { msn: entry.msn, offset: u16::from_le_bytes([offset_0, offset_1]) };
-        let ssnw = Ssnw { offset_hi, ssn: entry.ssn };
-        // The two that nearly all packets are: all headers in one run of stores.
-        match wqe.opcode {
-            SendOpcode::Write if !PLAIN => return emit::write(headers, &header, &self.reth(), &meta),
-            SendOpcode::Send if !PLAIN => return emit::send(headers, &header, &meta, &ssnw),
-            _ => {}
-        }
-        bth::emit(headers, &header);
-        if layout.reth != 0 {
-            self.reth().emit(&mut headers[usize::from(layout.reth)..]);
-        }
-        if layout.imm != 0 {
-            emit::imm(&mut headers[usize::from(layout.imm)..], wqe.imm);
-        }
-        if layout.ieth != 0 {
-            emit::ieth(&mut headers[usize::from(layout.ieth)..], wqe.imm);
-        }
-        if layout.meta != 0 {
-            meta.emit(&mut headers[usize::from(layout.meta)..]);
-        }
-        if layout.ssnw != 0 {
-            ssnw.emit(&mut headers[usize::from(layout.ssnw)..]);
-        }
+        let (meta, ssnw) = place_in_message(index, entry.msn, entry.ssn);
+        let [rslot, ..] = entry.ssn.get().to_le_bytes();
+        let fields = Fields {
+            reth: if wqe.opcode.names_remote() { self.reth() } else { Reth::default() },
+            imm: wqe.imm,
+            ieth: wqe.imm,
+            atomic_eth: if wqe.opcode.is_atomic() { self.atomic_eth() } else { AtomicEth::default() },
+            meta,
+            ssnw,
+            rdw: Rdw { rslot, rpsn_start },
+            ..Fields::default()
+        };
+        PacketBuilder::new(template, mode, bth, fields)
     }
 
-    /// Where this packet's payload goes, and what of the message remains from it on.
+    /// Where this packet's payload goes or comes from, and what of the message remains from it on.
     #[inline]
     fn reth(&self) -> Reth {
-        let wqe = self.wanted.wqe;
-        let rest = u64::from(wqe.length).saturating_sub(self.start);
-        let (va, rkey) = wqe.remote();
-        Reth { va: va.wrapping_add(self.start), rkey, dma_len: u32::try_from(rest).unwrap_or(u32::MAX) }
+        let rest = u64::from(self.wqe.length).saturating_sub(self.start());
+        let (va, rkey) = self.wqe.remote();
+        Reth { va: va.wrapping_add(self.start()), rkey, dma_len: u32::try_from(rest).unwrap_or(u32::MAX) }
+    }
+
+    fn atomic_eth(&self) -> AtomicEth {
+        let ((va, rkey), (compare, swap_add)) = (self.wqe.remote(), self.wqe.operands());
+        AtomicEth { va, rkey, swap_add, compare }
+    }
+
+    #[cold]
+    fn check_target(&self, memory: &MemoryTable) -> Result<(), WcStatus> {
+        for sge in self.wqe.sges() {
+            memory
+                .check(sge.lkey, self.id.pd, sge.addr, sge.length.into(), Access::LOCAL_WRITE)
+                .map_err(|_| WcStatus::LocProtErr)?;
+        }
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Responses: placed straight into the requester's memory, in order or not, and acknowledged (protocol.md 2.4).
 
 use super::acknowledged::complete_answered;
-use super::reads::Reads;
+use super::reads::{Expected, Reads};
 use super::transmit::fail_in_turn;
 use super::wake;
 use crate::counters::count;
@@ -69,7 +69,7 @@ fn take(
     response: &ResponsePacket<'_>,
     arrival: Arrival,
 ) {
-    let Some(position) = fits(cold, response) else {
+    let Some(Expected { position, packets, .. }) = answered_by(cold, response) else {
         units.counters.drop_unexpected_response += 1;
         return;
     };
@@ -81,8 +81,6 @@ fn take(
         return;
     }
     let wqe = cold.send_queue.wqe(position);
-    let expected = cold.reads.as_deref().and_then(|reads| reads.expected(response.rslot));
-    let packets = expected.map_or(0, |expected| expected.packets);
     if let Err(status) = place(qpc, units, &wqe, response, packets) {
         units.counters.drop_bad_response += 1;
         // It can never be complete, whatever comes: no need to wait for its turn.
@@ -97,13 +95,13 @@ fn take(
     }
 }
 
-/// Position of the request that the packet answers: its number, its slot, its first PSN and its length must agree.
-fn fits(cold: &QpCold, response: &ResponsePacket<'_>) -> Option<u32> {
-    let expected = cold.reads.as_deref()?.expected(response.rslot)?;
+/// What the packet answers: the request's number, its slot, its first PSN and its length must agree.
+fn answered_by(cold: &QpCold, response: &ResponsePacket<'_>) -> Option<Expected> {
+    let expected = *cold.reads.as_deref()?.expected(response.rslot)?;
     let msn = cold.entry(expected.position).msn;
     let index = response.psn.steps_from(expected.start);
     let fits = msn == response.meta.msn && index == response.index && index < expected.packets;
-    fits.then_some(expected.position)
+    fits.then_some(expected)
 }
 
 /// Makes sure that the packet's metadata can be written, before anything is placed.

@@ -1,13 +1,12 @@
 //! One turn of a queue pair: probes, then the RetryQ, then the send queue (paper section 4.2).
 
-use super::ask::emit_request;
 use super::common::send_common;
 use super::grant::{Grant, Stop, TransmitEnd};
 use super::is_ready;
 use super::local::{Local, run_local};
 use super::long::send_long;
 use super::overlap;
-use super::packet::{PacketPlan, Wanted};
+use super::packet::{Sent, Wanted, emit};
 use super::reads::{Reads, Turn, rpsn_start, take_turn};
 use crate::counters::count;
 use crate::engine::{TxSlots, Units};
@@ -174,17 +173,20 @@ fn send_new<T: TxSlots>(
         }
         let last = qpc.req.sent + 1 == entry.packets;
         let ack_req = qpc.tx.must_ask((last && position.wrapping_add(1) == tail) || room == 1);
-        let wanted =
-            Wanted { id: &qpc.id, template: &qpc.template, wqe, entry, index: qpc.req.sent, ack_req };
-        let sent = if wqe.opcode.has_response() {
-            emit_request(&wanted, rpsn_start(cold, &entry), units, slots)?
-        } else {
-            emit(wanted, units, slots)?
+        let wanted = Wanted {
+            id: &qpc.id,
+            template: &qpc.template,
+            wqe,
+            entry,
+            rpsn_start: if wqe.opcode.has_response() { rpsn_start(cold, &entry) } else { Psn::new(0) },
+            index: qpc.req.sent,
+            ack_req,
         };
+        let sent = emit::<false, T>(&wanted, units, slots)?;
         let consumes_receive = wqe.opcode.consumes_receive();
         match sent {
-            Ok(payload) => grant.bytes = grant.bytes.saturating_sub(payload),
-            Err(status) => {
+            Sent::Payload(payload) => grant.bytes = grant.bytes.saturating_sub(payload),
+            Sent::Failed(status) => {
                 fail_in_turn(qpc, cold, units, PendingFailure { position, status });
                 return Err(Stop::Failed);
             }
@@ -250,44 +252,6 @@ fn begin_in_turn(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, entry: SqE
     }
 }
 
-/// Builds a packet of a request without a response in a frame of the port's and sends it. Returns the bytes of its
-/// payload, or the status with which its work request fails.
-#[inline(always)]
-fn emit<T: TxSlots>(
-    wanted: Wanted<'_>,
-    units: &Units,
-    slots: &mut T,
-) -> Result<Result<usize, WcStatus>, Stop> {
-    let loopback = wanted.id.loopback;
-    let plan = match PacketPlan::<false>::new(wanted) {
-        Ok(plan) => plan,
-        Err(status) => return Ok(Err(status)),
-    };
-    let frame = slots.slot(loopback).ok_or(Stop::PortFull)?;
-    let built = plan.build(&units.memory, frame);
-    match built {
-        Ok(len) => slots.commit(loopback, len),
-        Err(_) => slots.cancel(loopback),
-    }
-    Ok(built.map(|_| plan.payload_len()))
-}
-
-/// The same of any request once more, which is rare.
-#[cold]
-#[inline(never)]
-fn emit_again<T: TxSlots>(
-    wanted: Wanted<'_>,
-    rpsn_start: Psn,
-    units: &Units,
-    slots: &mut T,
-) -> Result<Result<usize, WcStatus>, Stop> {
-    if wanted.wqe.opcode.has_response() {
-        emit_request(&wanted, rpsn_start, units, slots)
-    } else {
-        emit(wanted, units, slots)
-    }
-}
-
 /// The request fails once all before it have completed; nothing behind it is sent. Of two that must fail, the first does.
 #[cold]
 pub(in crate::qp) fn fail_in_turn(
@@ -309,6 +273,8 @@ pub(in crate::qp) fn fail_in_turn(
 
 /// Builds an outstanding packet once more and sends it. Returns the bytes of its payload, or `None` if its memory may not
 /// be read any more: then its request fails in its turn, unless it turns out to have arrived.
+#[cold]
+#[inline(never)]
 fn send_again<T: TxSlots>(
     qpc: &mut Qpc,
     cold: &mut QpCold,
@@ -327,12 +293,13 @@ fn send_again<T: TxSlots>(
         template: &qpc.template,
         wqe,
         entry,
+        rpsn_start: rpsn_start(cold, &entry),
         index: psn.steps_from(entry.first_psn),
         ack_req: true,
     };
-    let payload = match emit_again(wanted, rpsn_start(cold, &entry), units, slots)? {
-        Ok(payload) => payload,
-        Err(status) => {
+    let payload = match emit::<false, T>(&wanted, units, slots)? {
+        Sent::Payload(payload) => payload,
+        Sent::Failed(status) => {
             fail_in_turn(qpc, cold, units, PendingFailure { position, status });
             return if qpc.id.state.continues_sends() { Ok(None) } else { Err(Stop::Failed) };
         }

@@ -2,18 +2,13 @@
 
 use crate::counters::count;
 use crate::engine::{ControlKind, Units};
-use crate::icrc::Kernel;
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::owed::Owed;
+use crate::qp::packet::{PacketBuilder, Zeros};
 use crate::qp::plain;
 use crate::stream::RxStream;
 use crate::time::Time;
-use wire::{
-    AckFlags, Ackx, Aeth, Bth, Layout, Meta, NakCode, Opcode, Psn, Syndrome, WireMode, bth, emit as write,
-};
-
-const ICRC_LEN: usize = 4;
-const SACKB_LEN: usize = 8;
+use wire::{AckFlags, Ackx, Aeth, Bth, Fields, Meta, NakCode, Opcode, Psn, Syndrome, WireMode};
 
 /// The parts of an acknowledgement that depend on what it says.
 struct Answer {
@@ -170,36 +165,23 @@ fn sack_bitmap(rx: &RxStream, advance: Option<(Psn, u64)>, first: Psn, sack: Psn
 /// Writes the packet. Returns the frame's length, or `None` if it does not fit.
 #[inline(always)]
 fn emit(qpc: &Qpc, owed: &Owed, answer: &Answer, units: &mut Units, frame: &mut [u8]) -> Option<usize> {
-    let layout = Layout::of(WireMode::Srnic, Opcode::RcAck)?;
-    let base = qpc.template.len();
-    let headers = usize::from(layout.len) + answer.bitmap.map_or(0, |_| SACKB_LEN);
-    let end = base + headers + ICRC_LEN;
-    let frame = frame.get_mut(..end)?;
-    qpc.template.emit(frame, headers + ICRC_LEN);
-    let transport = &mut frame[base..];
-    let header = Bth {
-        pkey: qpc.id.pkey,
-        dest_qp: qpc.id.dest_qpn,
-        psn: answer.psn,
-        ..Bth::new(WireMode::Srnic, Opcode::RcAck)
+    let bth = Bth { psn: answer.psn, ..qpc.id.bth(WireMode::Srnic, Opcode::RcAck) };
+    let fields = Fields {
+        aeth: Aeth { syndrome: answer.syndrome, msn: qpc.rsp.completed },
+        meta: answer.echo.unwrap_or_else(|| owed.echo()),
+        ackx: Ackx {
+            flags: answer.flags,
+            sack_psn: answer.sack,
+            ce_cnt: owed.ce_count,
+            ack_delay: ack_delay(units.now, owed.arrived_at),
+        },
+        sackb: answer.bitmap.unwrap_or(0),
+        ..Fields::default()
     };
-    bth::emit(transport, &header);
-    let aeth = Aeth { syndrome: answer.syndrome, msn: qpc.rsp.completed };
-    aeth.emit(&mut transport[usize::from(layout.aeth)..]);
-    answer.echo.unwrap_or_else(|| owed.echo()).emit(&mut transport[usize::from(layout.meta)..]);
-    let ackx = Ackx {
-        flags: answer.flags,
-        sack_psn: answer.sack,
-        ce_cnt: owed.ce_count,
-        ack_delay: ack_delay(units.now, owed.arrived_at),
-    };
-    ackx.emit(&mut transport[usize::from(layout.ackx)..]);
-    if let Some(bitmap) = answer.bitmap {
-        write::sackb(&mut transport[usize::from(layout.len)..], bitmap);
-    }
-    Kernel::detected().seal(&mut frame[qpc.template.l3_offset()..]);
+    let packet = PacketBuilder::new(&qpc.template, WireMode::Srnic, bth, fields).ok()?;
+    let len = packet.build(&Zeros(0), frame).ok()?;
     units.counters.tx_acks += 1;
-    Some(end)
+    Some(len)
 }
 
 /// Host time from arrival to acknowledgement, in units of 64 ns, saturating.

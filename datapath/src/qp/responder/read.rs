@@ -2,12 +2,13 @@
 
 use super::emission::complete_message;
 use super::refuse::{Refused, raise, refuse};
-use super::responses::{Response, Source};
+use super::responses::Response;
 use super::{RequestPacket, acknowledge_in_order, check_sequence};
 use crate::engine::Units;
 use crate::memory::{Access, Mapped};
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::responder::place::DMA_LEN_MAX;
+use crate::qp::response::Source;
 use crate::queue::ATOMIC_BYTES;
 use crate::sched::SchedFlags;
 use crate::stream::{Operation, ResponseRequest};

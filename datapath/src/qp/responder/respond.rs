@@ -1,18 +1,16 @@
 //! One turn of a response stream: probes, then the RetryQ, then responses not yet sent; it is scheduled like the requests.
 
 use super::refuse::{refuse, tell_withdrawn};
-use super::responses::{Response, Responses, Source};
-use crate::engine::{TxSlots, Units};
-use crate::icrc::Kernel;
-use crate::memory::{Access, Mapped, MemoryTable};
+use super::responses::{Response, Responses};
+use crate::engine::{NotSent, TxSlots, Units};
+use crate::memory::MemoryTable;
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::plain;
 use crate::qp::requester::{Grant, TransmitEnd};
+use crate::qp::response::ResponsePacket;
 use crate::sched::SchedFlags;
 use crate::stream::Resend;
-use wire::{Aeth, Bth, Layout, NakCode, Opcode, Psn, Ssn, Ssnw, Syndrome, WireMode, bth, emit};
-
-const ICRC_LEN: usize = 4;
+use wire::{NakCode, Psn, WireMode};
 
 /// A packet was not sent, and the turn is over.
 enum Stop {
@@ -155,16 +153,13 @@ impl<T: TxSlots> Turn<'_, T> {
             debug_assert!(false, "a PSN that is sent belongs to a response");
             return Ok(0);
         };
-        let Some(plan) = ResponsePlan::new(self.qpc, rslot, response, psn, ack_req) else { return Ok(0) };
+        let packet = packet_of(self.qpc, rslot, response, psn, ack_req);
+        let memory = &self.units.memory;
         let loopback = self.qpc.id.loopback;
-        let frame = self.slots.slot(loopback).ok_or(Stop::PortFull)?;
-        match plan.build(&self.units.memory, frame) {
-            Some(len) => {
-                self.slots.commit(loopback, len);
-                Ok(plan.payload_len)
-            }
-            None => {
-                self.slots.cancel(loopback);
+        match self.slots.emit(loopback, |frame| packet.write(WireMode::Srnic, memory, frame)) {
+            Ok(()) => Ok(packet.payload_len()),
+            Err(NotSent::PortFull) => Err(Stop::PortFull),
+            Err(NotSent::Failed(_)) => {
                 Err(Stop::Revoked { start: response.start, request_psn: response.request_psn })
             }
         }
@@ -176,97 +171,19 @@ impl<T: TxSlots> Turn<'_, T> {
 pub(super) fn is_kept_back(qpc: &Qpc, responses: &Responses, memory: &MemoryTable) -> bool {
     let una = responses.tx.una();
     let Some((rslot, response)) = responses.find(una).filter(|_| !responses.missed) else { return false };
-    ResponsePlan::new(qpc, rslot, response, una, true).is_some_and(|plan| plan.source(memory).is_none())
+    packet_of(qpc, rslot, response, una, true).payload(memory).is_none()
 }
 
-/// A response packet with all its lengths known, before its frame is.
-struct ResponsePlan<'a> {
+/// The packet of a response that has `psn`.
+const fn packet_of<'a>(
     qpc: &'a Qpc,
-    response: &'a Response,
-    layout: &'static Layout,
-    psn: Psn,
-    /// Index of the packet in its response.
-    index: u32,
     rslot: u8,
+    response: &Response,
+    psn: Psn,
     ack_req: bool,
-    payload_len: usize,
-}
-
-impl<'a> ResponsePlan<'a> {
-    fn new(qpc: &'a Qpc, rslot: u8, response: &'a Response, psn: Psn, ack_req: bool) -> Option<Self> {
-        let index = psn.steps_from(response.start);
-        let pmtu = u32::from(qpc.id.pmtu);
-        let (opcode, payload) = match response.source {
-            Source::Memory { len, .. } => {
-                let start = index * pmtu;
-                (opcode_at(index, response.packets), len.saturating_sub(start).min(pmtu))
-            }
-            Source::Saved(_) => (Opcode::RcAtomicAck, 0),
-        };
-        let layout = Layout::of(WireMode::Srnic, opcode)?;
-        let payload_len = usize::try_from(payload).ok()?;
-        Some(Self { qpc, response, layout, psn, index, rslot, ack_req, payload_len })
-    }
-
-    /// Writes the packet to the start of `frame` and returns its length; `None` if its memory may not be read.
-    fn build(&self, memory: &MemoryTable, frame: &mut [u8]) -> Option<usize> {
-        let pad = usize::from(bth::pad_of(self.payload_len));
-        let header_len = usize::from(self.layout.len);
-        let transport_len = header_len + self.payload_len + pad + ICRC_LEN;
-        let template = &self.qpc.template;
-        let end = template.len() + transport_len;
-        let frame = frame.get_mut(..end)?;
-        template.emit(frame, transport_len);
-        let payload_at = template.len() + header_len;
-        self.write_headers(&mut frame[template.len()..payload_at]);
-        let l3 = template.l3_offset();
-        let source = self.source(memory)?;
-        source.read_sealed(Kernel::detected(), &mut frame[l3..], payload_at - l3, self.payload_len);
-        Some(end)
-    }
-
-    fn write_headers(&self, headers: &mut [u8]) {
-        let Self { qpc, response, layout, .. } = *self;
-        let header = Bth {
-            pad: bth::pad_of(self.payload_len),
-            pkey: qpc.id.pkey,
-            dest_qp: qpc.id.dest_qpn,
-            ack_req: self.ack_req,
-            psn: self.psn,
-            ..Bth::new(WireMode::Srnic, layout.opcode)
-        };
-        bth::emit(headers, &header);
-        if layout.aeth != 0 {
-            let aeth = Aeth { syndrome: Syndrome::ACK, msn: qpc.rsp.completed };
-            aeth.emit(&mut headers[usize::from(layout.aeth)..]);
-        }
-        if let (Source::Saved(value), true) = (response.source, layout.atomic_ack != 0) {
-            emit::atomic_ack(&mut headers[usize::from(layout.atomic_ack)..], value);
-        }
-        let [_, _, offset_hi, _] = self.index.to_le_bytes();
-        response.meta_of(self.psn).emit(&mut headers[usize::from(layout.meta)..]);
-        let ssnw = Ssnw { offset_hi, ssn: Ssn::new(self.rslot.into()) };
-        ssnw.emit(&mut headers[usize::from(layout.ssnw)..]);
-    }
-
-    /// The packet's part of the response, if it may be read: keys are checked for each packet.
-    fn source<'m>(&self, memory: &'m MemoryTable) -> Option<Mapped<'m>> {
-        let Source::Memory { va, rkey, .. } = self.response.source else { return Some(Mapped::empty()) };
-        let id = &self.qpc.id;
-        let start = u64::from(self.index) * u64::from(id.pmtu);
-        let len = self.payload_len as u64;
-        memory.check_remote(rkey, id.peer(), va.wrapping_add(start), len, Access::REMOTE_READ).ok()
-    }
-}
-
-/// The opcode of packet `index` of `packets`.
-pub(in crate::qp) const fn opcode_at(index: u32, packets: u32) -> Opcode {
-    match (index == 0, index + 1 == packets) {
-        (true, true) => Opcode::RcReadResponseOnly,
-        (true, false) => Opcode::RcReadResponseFirst,
-        (false, false) => Opcode::RcReadResponseMiddle,
-        (false, true) => Opcode::RcReadResponseLast,
-    }
+) -> ResponsePacket<'a> {
+    let Response { msn, start, packets, source, .. } = *response;
+    ResponsePacket { qpc, source, index: psn.steps_from(start), packets, psn, ack_req, msn, rslot }
 }
 
 fn note_resent(units: &mut Units, resend: &Resend) {

@@ -2,6 +2,7 @@
 
 use crate::qp::attr::QpAttr;
 use crate::qp::feedback::{Feedback, adopt_window};
+use crate::qp::response::Source;
 use crate::sched::SchedFlags;
 use crate::stream::{AckInfo, TxRecovery, TxStream, Watchdog, WatchdogConfig, sequence_window};
 use crate::time::Time;
@@ -12,15 +13,6 @@ use wire::{Meta, Msn, Psn};
 
 /// Packets that all responses of a queue pair under way may take, so that rPSNs are unambiguous.
 pub(in crate::qp) const RESPONSE_SPAN_MAX: u32 = 1 << 23;
-
-/// Where the bytes of a response come from.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Source {
-    /// READ: memory, checked and read again for each packet that is sent.
-    Memory { va: u64, rkey: u32, len: u32 },
-    /// Atomic: what was there before.
-    Saved(u64),
-}
 
 /// The response to one request that was executed.
 #[derive(Clone, Copy, Debug)]

@@ -4,12 +4,11 @@ use super::QKEY_GSI;
 use crate::engine::Units;
 use crate::qp::QPN_GSI;
 use crate::qp::context::{QpIdentity, Qpc};
+use crate::qp::packet::PacketBuilder;
 use crate::qp::payload::Payload;
 use crate::qp::requester::opcode_at;
 use crate::queue::{DatagramAddress, SendFlags, SendWqe, WcStatus};
-use wire::{Bth, Deth, Layout, Psn, Reth, Template, Transport, WireMode, bth, emit, entropy};
-
-const ICRC_LEN: usize = 4;
+use wire::{Bth, Deth, Fields, Psn, Reth, Template, Transport, WireMode, entropy};
 
 /// Which packet of which message to build.
 pub(super) struct Wanted<'a> {
@@ -32,10 +31,8 @@ struct Way {
 /// A packet with all its lengths known, before its frame is.
 pub(super) struct Plan<'a> {
     way: Way,
-    layout: &'static Layout,
     bth: Bth,
-    deth: Option<Deth>,
-    reth: Option<Reth>,
+    fields: Fields,
     payload: Payload<'a>,
 }
 
@@ -44,22 +41,19 @@ impl<'a> Plan<'a> {
     ///
     /// # Errors
     /// The status with which the work request fails.
-    pub fn connected(qpc: &Qpc, wanted: &Wanted<'a>) -> Result<Self, WcStatus> {
+    pub fn connected(qpc: &Qpc, units: &'a Units, wanted: &Wanted<'a>) -> Result<Self, WcStatus> {
         let (id, wqe) = (&qpc.id, wanted.wqe);
         let way = Way { template: qpc.template, loopback: id.loopback, dest_qp: id.dest_qpn };
-        let plan = Self::by(way, Transport::Uc, id, wanted)?;
-        let reth = (plan.layout.reth != 0).then(|| {
-            let (va, rkey) = wqe.remote();
-            Reth { va, rkey, dma_len: wqe.length }
-        });
-        Ok(Self { reth, ..plan })
+        let (va, rkey) = if wqe.opcode.is_write() { wqe.remote() } else { (0, 0) };
+        let reth = Reth { va, rkey, dma_len: wqe.length };
+        Self::by(way, Transport::Uc, Fields { reth, ..Fields::default() }, (id, units), wanted)
     }
 
     /// A datagram, which goes where its request says.
     ///
     /// # Errors
     /// The status with which the work request fails: its address handle is gone, or it is longer than a packet.
-    pub fn datagram(qpc: &Qpc, units: &Units, wanted: &Wanted<'a>) -> Result<Self, WcStatus> {
+    pub fn datagram(qpc: &Qpc, units: &'a Units, wanted: &Wanted<'a>) -> Result<Self, WcStatus> {
         let (id, wqe) = (&qpc.id, wanted.wqe);
         if wqe.length > id.pmtu.into() {
             return Err(WcStatus::LocLenErr);
@@ -75,28 +69,32 @@ impl<'a> Plan<'a> {
         };
         let qkey = if id.qpn == QPN_GSI { QKEY_GSI } else { qkey };
         let way = Way { template, loopback: address.loopback, dest_qp: to.qpn };
-        let plan = Self::by(way, Transport::Ud, id, wanted)?;
-        Ok(Self { deth: Some(Deth { qkey, src_qp: id.qpn }), ..plan })
+        let deth = Deth { qkey, src_qp: id.qpn };
+        Self::by(way, Transport::Ud, Fields { deth, ..Fields::default() }, (id, units), wanted)
     }
 
-    fn by(way: Way, service: Transport, id: &QpIdentity, wanted: &Wanted<'a>) -> Result<Self, WcStatus> {
+    /// `fields` has what is of the service.
+    fn by(
+        way: Way,
+        service: Transport,
+        fields: Fields,
+        (id, units): (&QpIdentity, &'a Units),
+        wanted: &Wanted<'a>,
+    ) -> Result<Self, WcStatus> {
         let wqe = wanted.wqe;
         let opcode = opcode_at(wqe.opcode, wanted.index, wanted.packets).in_transport(service);
         let opcode = opcode.ok_or(WcStatus::LocQpOpErr)?;
-        let layout = Layout::of(WireMode::Plain, opcode).ok_or(WcStatus::LocQpOpErr)?;
         let start = u64::from(wanted.index) * u64::from(id.pmtu);
         let rest = u64::from(wqe.length).saturating_sub(start).min(id.pmtu.into());
         let len = usize::try_from(rest).unwrap_or(0);
         let bth = Bth {
             solicited: opcode.is_end() && wqe.flags.contains(SendFlags::SOLICITED),
-            pad: bth::pad_of(len),
-            pkey: id.pkey,
             dest_qp: way.dest_qp,
             psn: wanted.psn,
-            ..Bth::new(WireMode::Plain, opcode)
+            ..id.bth(WireMode::Plain, opcode)
         };
-        let payload = Payload { wqe: *wqe, pd: id.pd, start, len };
-        Ok(Self { way, layout, bth, deth: None, reth: None, payload })
+        let payload = Payload { memory: &units.memory, wqe: *wqe, pd: id.pd, start, len };
+        Ok(Self { way, bth, fields: Fields { imm: wqe.imm, ..fields }, payload })
     }
 
     /// Whether the peer is a queue pair of this very engine.
@@ -113,30 +111,8 @@ impl<'a> Plan<'a> {
     ///
     /// # Errors
     /// The status with which the work request fails, if its local memory may not be read or the frame is too short.
-    pub fn build(&self, units: &Units, frame: &mut [u8]) -> Result<usize, WcStatus> {
-        let header_len = usize::from(self.layout.len);
-        let transport_len = header_len + self.payload.len + usize::from(self.bth.pad) + ICRC_LEN;
-        let base = self.way.template.len();
-        let end = base + transport_len;
-        let Some(frame) = frame.get_mut(..end) else { return Err(WcStatus::LocQpOpErr) };
-        self.way.template.emit(frame, transport_len);
-        self.write_headers(&mut frame[base..base + header_len]);
-        let l3 = self.way.template.l3_offset();
-        self.payload.write_sealed(&units.memory, &mut frame[l3..], base + header_len - l3)?;
-        Ok(end)
-    }
-
-    fn write_headers(&self, headers: &mut [u8]) {
-        let layout = self.layout;
-        bth::emit(headers, &self.bth);
-        if let Some(deth) = self.deth {
-            deth.emit(&mut headers[usize::from(layout.deth)..]);
-        }
-        if let Some(reth) = self.reth {
-            reth.emit(&mut headers[usize::from(layout.reth)..]);
-        }
-        if layout.imm != 0 {
-            emit::imm(&mut headers[usize::from(layout.imm)..], self.payload.wqe.imm);
-        }
+    pub fn build(&self, frame: &mut [u8]) -> Result<usize, WcStatus> {
+        let Self { way, bth, fields, payload } = self;
+        PacketBuilder::new(&way.template, WireMode::Plain, *bth, *fields)?.build(payload, frame)
     }
 }

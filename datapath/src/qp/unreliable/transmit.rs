@@ -1,7 +1,7 @@
 //! One turn of an unreliable queue pair: packets from the send queue, and their completions at once.
 
 use super::packet::{Plan, Wanted};
-use crate::engine::{TxSlots, Units};
+use crate::engine::{NotSent, TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc};
 use crate::qp::flush::opcode_of;
 use crate::qp::requester::{Grant, Local, TransmitEnd, is_ready, run_local, tell_if_drained};
@@ -84,19 +84,14 @@ fn send_packet<T: TxSlots>(
     let wanted = Wanted { wqe: &wqe, index: qpc.req.sent, packets, psn: qpc.tx.nxt() };
     let plan = match qpc.service {
         QpType::Ud => Plan::datagram(qpc, units, &wanted),
-        _ => Plan::connected(qpc, &wanted),
+        _ => Plan::connected(qpc, units, &wanted),
     };
     let plan = plan.map_err(Stop::Failed)?;
-    let frame = slots.slot(plan.loopback()).ok_or(Stop::PortFull)?;
-    let built = plan.build(units, frame);
-    let len = match built {
-        Ok(len) => len,
-        Err(status) => {
-            slots.cancel(plan.loopback());
-            return Err(Stop::Failed(status));
-        }
-    };
-    slots.commit(plan.loopback(), len);
+    let emitted = slots.emit(plan.loopback(), |frame| plan.build(frame));
+    emitted.map_err(|not_sent| match not_sent {
+        NotSent::PortFull => Stop::PortFull,
+        NotSent::Failed(status) => Stop::Failed(status),
+    })?;
     grant.bytes = grant.bytes.saturating_sub(plan.payload_len());
     grant.packets -= 1;
     units.counters.tx_unreliable += 1;
