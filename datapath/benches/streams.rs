@@ -47,7 +47,7 @@ impl Pair {
     /// True if it is the highest that has arrived, while something is missing: an acknowledgement says so.
     fn arrive(&mut self, psn: Psn) -> bool {
         match self.rx.classify(black_box(psn)) {
-            Arrival::InOrder => self.rx.advance_one(),
+            Arrival::InOrder => self.rx.advance(1),
             Arrival::AtEpsn | Arrival::Ahead(_) => {
                 let slow = &mut self.slow;
                 let highest = self.rx.on_placed_out_of_order(STREAM, psn, |record| slow.handle(&record));

@@ -37,8 +37,8 @@ pub(crate) use requester::{
     lie_down, on_acknowledge, on_command, on_response, on_timer, tell_if_drained, transmit, wake,
 };
 pub(crate) use responder::{
-    RequestPacket, Responses, ResponsesConfig, RxRecovery, apply_advance, on_request, on_response_command,
-    on_response_timer, take_followers, take_middles, transmit_responses, write_ack,
+    RequestPacket, Responses, ResponsesConfig, RxRecovery, admit, apply_advance, on_request,
+    on_response_command, on_response_timer, transmit_responses, write_ack,
 };
 pub(crate) use table::{QPN_GSI, QpTable};
 pub(crate) use unreliable::{Incoming, on_datagram, on_unreliable, transmit_unreliable};

@@ -1,7 +1,6 @@
 //! A packet's way in, up to its queue pair: encapsulation, lengths, QPN, the checks of protocol.md 1.2, ICRC.
 
 use super::{AsyncEvent, Engine, EngineConfig, Units};
-use crate::icrc::Kernel;
 use crate::neighbor::{AddressConflict, Handled, Neighbor};
 use crate::port::{Bursts, Port};
 use crate::qp::state::QpType;
@@ -63,8 +62,8 @@ impl<P: Port> Engine<P> {
     }
 }
 
-/// One frame: the short way, if everything about it is as it mostly is; else the long way, which says what is not. What goes
-/// the short way takes those of `followers` along that only go on with it. Returns how many frames were taken.
+/// One frame: the short way, if it looks as nearly all do; else the long way, for which all frames are alike. What goes the short way
+/// takes those of `followers` along that only go on with it. Returns how many frames were taken.
 #[inline(always)]
 fn receive_frame<'a>(
     qps: &mut QpTable,
@@ -72,88 +71,71 @@ fn receive_frame<'a>(
     neighbor: &mut Neighbor,
     config: &EngineConfig,
     frame: &'a [u8],
-    followers: impl Fn(usize) -> Option<&'a [u8]> + Copy,
+    followers: impl Fn(usize) -> Option<&'a [u8]>,
 ) -> usize {
-    if CommonFrame::may_be_middle(frame) {
-        let taken = receive_middle(qps, units, config, frame, followers);
-        if taken > 0 {
-            return taken;
-        }
-    }
     if let Some(common) = CommonFrame::recognize(frame, config.udp_port)
-        && let Some(followed) = receive_common(qps, units, &common, followers)
+        && let Some(body) = common.body()
     {
-        return 1 + followed;
+        units.counters.rx_packets += 1;
+        let Some((qpc, cold)) = qps.by_qpn(common.dest_qp()) else {
+            receive_late(units, config, frame);
+            return 1;
+        };
+        let is_from_peer = qpc.template.is_answered_by_common(&common);
+        if !is_for(qpc, units, WireMode::Srnic, is_from_peer, common.pkey()) {
+            return 1;
+        }
+        return receive_common(qpc, cold, units, &common, body, followers);
     }
     receive_any(qps, units, neighbor, config, frame);
     1
 }
 
-/// A WRITE or SEND with nothing but data, or an ACK, for a queue pair that takes it, and how many followed it. `None`, and
-/// nothing has happened, if it is something else or a check of protocol.md 1.2 fails.
+/// A WRITE or SEND with nothing but data, or an ACK, for this queue pair, and those that go on with it. The ICRC is not checked yet.
 #[inline(always)]
 fn receive_common<'a>(
-    qps: &mut QpTable,
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
     units: &mut Units,
     frame: &CommonFrame<'a>,
+    body: Body<'a>,
     followers: impl Fn(usize) -> Option<&'a [u8]>,
-) -> Option<usize> {
-    let (qpc, cold) = qps.by_qpn(frame.dest_qp())?;
-    if !is_for(qpc, frame) || !Kernel::detected().verify(frame.from_l3()) {
-        return None;
-    }
-    let body = frame.body()?;
-    note_packet(cold, units);
-    let is_next = qpc.rx.epsn() == frame.psn();
+) -> usize {
     match body {
         Body::Write { reth, meta, payload } => {
             let request = RequestPacket::of_write(frame, reth, meta, payload);
-            qp::on_request(qpc, cold, units, &request);
+            qp::admit(qpc, cold, units, frame, &request, followers)
         }
         Body::Send { meta, ssnw, payload } => {
             let request = RequestPacket::of_send(frame, meta, ssnw, payload);
-            qp::on_request(qpc, cold, units, &request);
+            qp::admit(qpc, cold, units, frame, &request, followers)
         }
         Body::Ack { aeth, meta, ackx } => {
-            let ack = Acknowledgement { psn: frame.psn(), aeth, meta, ackx, bitmap: 0 };
-            qp::on_acknowledge(qpc, cold, units, &ack);
-            return Some(0);
+            if units.is_whole(frame.from_l3()) {
+                cold.heard_at = units.now;
+                let ack = Acknowledgement { psn: frame.psn(), aeth, meta, ackx, bitmap: 0 };
+                qp::on_acknowledge(qpc, cold, units, &ack);
+            }
+            1
         }
     }
-    Some(if is_next { qp::take_followers(qpc, cold, units, frame, followers) } else { 0 })
 }
 
-/// A MIDDLE of a WRITE or SEND that must come next, and those that follow it: how many were taken. Of what was not taken nothing has
-/// had an effect, but that bytes of a damaged one may lie where its own will.
-#[inline(never)]
-fn receive_middle<'a>(
-    qps: &mut QpTable,
-    units: &mut Units,
-    config: &EngineConfig,
-    frame: &'a [u8],
-    followers: impl Fn(usize) -> Option<&'a [u8]>,
-) -> usize {
-    let Some(frame) = CommonFrame::recognize(frame, config.udp_port) else { return 0 };
-    let Some((qpc, cold)) = qps.by_qpn(frame.dest_qp()).filter(|(qpc, _)| is_for(qpc, &frame)) else {
-        return 0;
-    };
-    qp::take_middles(qpc, cold, units, &frame, followers)
-}
-
-/// The checks of protocol.md 1.2, but for the ICRC.
+/// The silent checks of protocol.md 1.2, but for the ICRC, which comes last. A datagram may come from anybody. A UC or UD queue pair is
+/// of the Plain mode always, so what is of the SRNIC dialect and passes is for one of RC.
 #[inline(always)]
-fn is_for(qpc: &Qpc, frame: &CommonFrame<'_>) -> bool {
-    qpc.service == QpType::Rc
-        && qpc.id.mode == WireMode::Srnic
-        && qpc.id.pkey == frame.pkey()
-        && qpc.template.is_answered_by_common(frame)
-}
-
-/// A packet passed the checks of protocol.md 1.2.
-#[inline]
-const fn note_packet(cold: &mut QpCold, units: &mut Units) {
-    units.counters.rx_packets += 1;
-    cold.heard_at = units.now;
+fn is_for(qpc: &Qpc, units: &mut Units, mode: WireMode, is_from_peer: bool, pkey: u16) -> bool {
+    let counters = &mut units.counters;
+    if mode != qpc.id.mode {
+        counters.drop_wire_mode += 1;
+    } else if !is_from_peer && qpc.service != QpType::Ud {
+        counters.drop_address += 1;
+    } else if pkey != qpc.id.pkey {
+        counters.drop_pkey += 1;
+    } else {
+        return true;
+    }
+    false
 }
 
 /// Another host has our address.
@@ -217,7 +199,10 @@ fn receive_any(
     let Some((qpc, cold)) = qps.by_qpn(packet.dest_qp()) else {
         return receive_late(units, config, frame);
     };
-    if !accept(qpc, units, &packet, &datagram, frame) {
+    let is_from_peer = qpc.template.is_answered_by(&datagram);
+    if !is_for(qpc, units, packet.mode(), is_from_peer, packet.pkey())
+        || !units.is_whole(&frame[datagram.l3_offset..datagram.transport.end])
+    {
         return;
     }
     match (qpc.service, packet.opcode().transport()) {
@@ -248,25 +233,6 @@ fn receive_late(units: &mut Units, config: &EngineConfig, frame: &[u8]) {
         packet.is_ok_and(|packet| qp::is_answered(units, &packet, &datagram, frame))
     });
     units.counters.drop_unknown_qp += u64::from(!answered);
-}
-
-/// The silent checks of protocol.md 1.2, the ICRC last: nothing of the packet has had an effect before it holds, but for bytes that
-/// were placed on the way to it (docs/adr/0024).
-#[inline]
-fn accept(qpc: &Qpc, units: &mut Units, packet: &Packet<'_>, datagram: &Datagram, frame: &[u8]) -> bool {
-    let counters = &mut units.counters;
-    if packet.mode() != qpc.id.mode {
-        counters.drop_wire_mode += 1;
-    } else if qpc.service != QpType::Ud && !qpc.template.is_answered_by(datagram) {
-        counters.drop_address += 1;
-    } else if packet.pkey() != qpc.id.pkey {
-        counters.drop_pkey += 1;
-    } else if !Kernel::detected().verify(&frame[datagram.l3_offset..datagram.transport.end]) {
-        counters.drop_icrc += 1;
-    } else {
-        return true;
-    }
-    false
 }
 
 /// A datagram may come from anybody, but it must be to this host.

@@ -24,7 +24,7 @@ use crate::tuning::WQES_PER_TURN;
 use cc_dctcp::Controller;
 use core::mem::offset_of;
 use sr_recovery::Generation;
-use wire::{Msn, NakCode, Psn, Ssn, Template, WireMode};
+use wire::{Msn, NakCode, Psn, Serial, Ssn, Template, WireMode};
 
 /// Bytes of a QPC at most: the paper's 210, rounded up to whole cache lines.
 pub const HOT_BYTES_MAX: usize = 256;
@@ -93,8 +93,8 @@ impl RequesterCursor {
 /// How far the responder has come.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResponderCursor {
-    /// Messages emitted, modulo 2^24: the MSN of every AETH.
-    pub completed: u32,
+    /// Messages emitted: the MSN of every AETH.
+    pub completed: Serial<24>,
     /// The next receive to be consumed.
     pub ssn: Ssn,
     /// Its position in the queue pair's own receive queue.
@@ -111,7 +111,7 @@ impl ResponderCursor {
     /// Nothing received; the first packet will be `psn`, the first receive stands at `recv_head`.
     pub fn new(psn: Psn, recv_head: u32) -> Self {
         Self {
-            completed: 0,
+            completed: Serial::new(0),
             ssn: Ssn::new(0),
             recv_head,
             message_psn: psn,
@@ -123,7 +123,15 @@ impl ResponderCursor {
     /// MSN of the oldest message not emitted.
     #[inline]
     pub const fn msn(&self) -> Msn {
-        Msn::new(self.completed)
+        Msn::new(self.completed.get())
+    }
+
+    /// So many messages have ended, the last one before `psn`.
+    #[inline]
+    pub const fn complete(&mut self, messages: u32, psn: Psn) {
+        self.completed = self.completed.add(messages);
+        self.message_psn = psn;
+        self.in_progress = None;
     }
 }
 

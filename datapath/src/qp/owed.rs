@@ -16,11 +16,15 @@ const fn ticks(time: Time) -> u16 {
     (time.0 / TICK_NS) as u16
 }
 
-/// An arrived packet, as acknowledgements see it.
+/// Packets that arrived, as acknowledgements see them.
 #[derive(Clone, Copy)]
 pub(super) struct Arrived {
+    pub packets: u8,
+    /// Of the last.
     pub meta: Meta,
+    /// One asked for an acknowledgement.
     pub ack_req: bool,
+    /// All are marked, or none.
     pub ce: bool,
 }
 
@@ -76,47 +80,26 @@ impl Owed {
 
     /// Counts CE marks and keeps what the next acknowledgement echoes.
     #[inline(always)]
-    pub(super) fn note_arrival(&mut self, now: Time, counters: &mut Counters, packet: &Arrived) {
-        if packet.ce {
-            self.ce_count = self.ce_count.wrapping_add(1);
-            counters.rx_ce_marked += 1;
+    pub(super) fn note_arrival(&mut self, now: Time, counters: &mut Counters, arrived: &Arrived) {
+        if arrived.ce {
+            self.ce_count = self.ce_count.wrapping_add(arrived.packets.into());
+            counters.rx_ce_marked += u64::from(arrived.packets);
         }
-        if packet.ce != self.ce_last {
-            self.ce_last = packet.ce;
+        if arrived.ce != self.ce_last {
+            self.ce_last = arrived.ce;
             self.due = Due::Now;
-        } else if packet.ack_req {
+        } else if arrived.ack_req {
             self.due = self.due.max(Due::Asked);
         }
-        self.echo_msn = packet.meta.msn;
-        self.echo_offset = packet.meta.offset;
+        self.echo_msn = arrived.meta.msn;
+        self.echo_offset = arrived.meta.offset;
         self.arrived_at = now;
     }
 
-    /// A packet in order was taken in this turn.
+    /// So many packets in order were taken in this turn.
     #[inline]
-    pub const fn note_in_order(&mut self, turn: u16) {
-        self.count(1);
+    pub const fn note_in_order(&mut self, turn: u16, packets: u8) {
         self.turn = turn;
-    }
-
-    /// As many more packets in order, like the one before them, in the same turn: the META of the last, and whether any
-    /// asked for an acknowledgement.
-    #[inline]
-    pub(super) fn note_more(&mut self, packets: u8, counters: &mut Counters, last: Meta, asked: bool) {
-        if self.ce_last {
-            self.ce_count = self.ce_count.wrapping_add(packets.into());
-            counters.rx_ce_marked += u64::from(packets);
-        }
-        if asked {
-            self.due = self.due.max(Due::Asked);
-        }
-        (self.echo_msn, self.echo_offset) = (last.msn, last.offset);
-        self.count(packets);
-    }
-
-    /// So many more packets are not acknowledged.
-    #[inline]
-    const fn count(&mut self, packets: u8) {
         self.unacked = self.unacked.saturating_add(packets);
         if self.unacked >= ACK_EVERY {
             self.due = Due::Now;

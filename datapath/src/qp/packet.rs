@@ -7,7 +7,7 @@ use crate::icrc::Kernel;
 use crate::memory::Mapped;
 use crate::queue::WcStatus;
 use wire::emit::ICRC_LEN;
-use wire::{Bth, Fields, Layout, Meta, Msn, Opcode, Ssn, Ssnw, Template, WireMode, bth};
+use wire::{Bth, Fields, Layout, Opcode, Template, WireMode, bth};
 
 /// What a packet carries behind its headers.
 pub(super) trait Body {
@@ -100,11 +100,4 @@ impl QpIdentity {
     pub const fn bth(&self, mode: WireMode, opcode: Opcode) -> Bth {
         Bth { pkey: self.pkey, dest_qp: self.dest_qpn, ..Bth::new(mode, opcode) }
     }
-}
-
-/// META and SSNW of packet `index` of a message or response: both have a part of the index.
-#[inline(always)]
-pub(super) const fn place_in_message(index: u32, msn: Msn, ssn: Ssn) -> (Meta, Ssnw) {
-    let [offset_0, offset_1, offset_hi, _] = index.to_le_bytes();
-    (Meta { msn, offset: u16::from_le_bytes([offset_0, offset_1]) }, Ssnw { offset_hi, ssn })
 }

@@ -2,30 +2,32 @@
 
 mod acknowledge;
 mod emission;
-mod followers;
-mod middles;
 mod place;
 mod read;
 mod read_acked;
 mod recovery;
 mod refuse;
+mod request;
 mod respond;
 mod responses;
+mod run;
+mod settle;
 
 pub(crate) use acknowledge::write_ack;
 pub(in crate::qp) use acknowledge::write_other;
-pub(crate) use followers::take_followers;
-pub(crate) use middles::{NextWrite, take_middles};
 pub(in crate::qp) use read_acked::{on_read_ack, stop_responses};
 pub(crate) use read_acked::{on_response_command, on_response_timer};
 pub(crate) use recovery::{RxRecovery, apply_advance, close_recovery};
+pub(crate) use request::RequestPacket;
 pub(crate) use respond::transmit_responses;
 pub(crate) use responses::{Responses, ResponsesConfig};
-// What a Plain responder shares.
-pub(in crate::qp) use emission::{EndOfMessage, complete_message};
-pub(in crate::qp) use place::place;
+pub(crate) use run::NextWrite;
+// What the Plain responder and UC share.
+pub(in crate::qp) use emission::{EndOfMessage, report};
+pub(in crate::qp) use place::{behind, fits_message, fits_packet, in_region, permits_writes, place};
 pub(in crate::qp) use read::{carry_out, check_operation, operation_of, packets_of_response};
 pub(in crate::qp) use refuse::{Refused, refuse_receive, tell_withdrawn};
+pub(in crate::qp) use settle::{InOrder, pass};
 
 use super::context::{QpCold, Qpc};
 use super::first_packet::takes_packets;
@@ -35,142 +37,42 @@ use super::state::QpState;
 use crate::counters::count;
 use crate::engine::{ControlKind, ControlPacket, Units};
 use crate::sched::SchedFlags;
-use crate::stream::{Arrival, ResponseRequest, SlotKind, offset_is};
-pub(in crate::qp) use place::DMA_LEN_MAX;
-use wire::{CommonFrame, Ecn, Kind, Meta, NakCode, Packet, Position, Psn, Reth, Ssn, Ssnw};
+use crate::stream::{Arrival, offset_is};
+use wire::{CommonFrame, NakCode, Position};
 
-/// What the responder needs of a request packet whose ICRC holds.
-#[derive(Clone, Copy)]
-pub(crate) struct RequestPacket<'a> {
-    pub kind: Kind,
-    pub position: Position,
-    pub psn: Psn,
-    pub meta: Meta,
-    /// Index of the packet in its message, in full width.
-    pub offset: u32,
-    pub ssn: Option<Ssn>,
-    pub reth: Option<Reth>,
-    /// Immediate data, or the key to invalidate.
-    pub imm: Option<u32>,
-    /// `imm` is the key.
-    pub invalidates: bool,
-    pub ack_req: bool,
-    pub solicited: bool,
-    pub ce: bool,
-    pub payload: &'a [u8],
-    /// What a READ or atomic asks for.
-    pub request: Option<ResponseRequest>,
-}
-
-impl<'a> RequestPacket<'a> {
-    /// `None` if it is not a request of the SRNIC dialect.
-    #[inline]
-    pub fn new(packet: &Packet<'a>, ce: bool) -> Option<Self> {
-        let opcode = packet.opcode();
-        let meta = packet.meta()?;
-        let request = match opcode.kind() {
-            Kind::Send | Kind::Write => None,
-            Kind::ReadRequest | Kind::Atomic => read::parse(*packet),
-            _ => return None,
-        };
-        let ssnw = packet.ssnw();
-        let high = ssnw.map_or(0, |ssnw| u32::from(ssnw.offset_hi));
-        Some(Self {
-            kind: opcode.kind(),
-            position: opcode.position(),
-            psn: packet.psn(),
-            meta,
-            offset: high << 16 | u32::from(meta.offset),
-            ssn: ssnw.map(|ssnw| ssnw.ssn),
-            reth: packet.reth(),
-            imm: packet.imm().or_else(|| packet.ieth()),
-            invalidates: opcode.has_inv(),
-            ack_req: packet.ack_req(),
-            solicited: packet.solicited(),
-            ce,
-            payload: packet.payload(),
-            request,
-        })
-    }
-
-    /// A packet of a WRITE with nothing but data.
-    #[inline]
-    pub fn of_write(frame: &CommonFrame<'_>, reth: Reth, meta: Meta, payload: &'a [u8]) -> Self {
-        let reth = Some(reth);
-        Self { reth, offset: meta.offset.into(), ..Self::of_common(frame, Kind::Write, meta, payload) }
-    }
-
-    /// A packet of a SEND with nothing but data.
-    #[inline]
-    pub fn of_send(frame: &CommonFrame<'_>, meta: Meta, ssnw: Ssnw, payload: &'a [u8]) -> Self {
-        let offset = u32::from(ssnw.offset_hi) << 16 | u32::from(meta.offset);
-        Self { ssn: Some(ssnw.ssn), offset, ..Self::of_common(frame, Kind::Send, meta, payload) }
-    }
-
-    #[inline]
-    fn of_common(frame: &CommonFrame<'_>, kind: Kind, meta: Meta, payload: &'a [u8]) -> Self {
-        Self {
-            kind,
-            position: frame.position(),
-            psn: frame.psn(),
-            meta,
-            offset: 0,
-            ssn: None,
-            reth: None,
-            imm: None,
-            invalidates: false,
-            ack_req: frame.ack_req(),
-            solicited: frame.solicited(),
-            ce: frame.ecn() == Ecn::Ce,
-            payload,
-            request: None,
+/// Takes a frame for this queue pair with a `request`, a packet of a WRITE or SEND that has nothing but data, and those of `frames`
+/// behind it, by number from 0, that only go on with it. Its ICRC was not checked. Returns how many were taken, dropped ones included.
+#[inline(always)]
+pub(crate) fn admit<'a>(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    frame: &CommonFrame<'a>,
+    request: &RequestPacket<'a>,
+    frames: impl Fn(usize) -> Option<&'a [u8]>,
+) -> usize {
+    let is_next = qpc.rx.epsn() == frame.psn()
+        && qpc.id.state.is_established()
+        && !qpc.rx.in_recovery()
+        && cold.refusal.is_none();
+    if is_next && frame.position() == Position::Middle {
+        let taken = run::take_middles(qpc, cold, units, frame, &frames);
+        if taken > 0 {
+            return taken;
         }
     }
-
-    /// The first packet of its message.
-    #[inline]
-    pub const fn is_start(&self) -> bool {
-        matches!(self.position, Position::First | Position::Only)
+    if !units.is_whole(frame.from_l3()) {
+        return 1;
     }
-
-    /// The last packet of its message.
-    #[inline]
-    pub const fn is_end(&self) -> bool {
-        matches!(self.position, Position::Last | Position::Only)
-    }
-
-    /// Whether the packet needs a receive: every SEND, and the end of a WRITE with immediate.
-    #[inline]
-    pub const fn consumes_receive(&self) -> bool {
-        match self.kind {
-            Kind::Send => true,
-            Kind::Write => self.imm.is_some(),
-            _ => false,
+    cold.heard_at = units.now;
+    if is_next && frame.position() == Position::Only && qpc.rsp.in_progress.is_none() {
+        let taken = run::take_messages(qpc, cold, units, frame, request.kind, frames);
+        if taken > 0 {
+            return taken;
         }
     }
-
-    #[inline]
-    const fn slot_kind(&self) -> SlotKind {
-        match self.kind {
-            Kind::Write => SlotKind::Write,
-            Kind::ReadRequest | Kind::Atomic => SlotKind::Read,
-            _ => SlotKind::Send,
-        }
-    }
-
-    /// What its message needs at its end, if this is the end.
-    #[inline]
-    pub(in crate::qp) fn end_of_message(&self, byte_len: u32) -> EndOfMessage {
-        EndOfMessage {
-            psn: self.psn,
-            kind: self.slot_kind(),
-            ssn: self.ssn,
-            imm: self.imm,
-            invalidates: self.invalidates,
-            solicited: self.solicited,
-            byte_len,
-        }
-    }
+    on_request(qpc, cold, units, request);
+    1
 }
 
 /// Handles a request packet that passed the checks of protocol.md 1.2.
@@ -180,7 +82,7 @@ pub(crate) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, pa
         answer_refused(qpc, cold, units, Late::of_request(packet), packet.request.is_some());
         return;
     }
-    let arrived = Arrived { meta: packet.meta, ack_req: packet.ack_req, ce: packet.ce };
+    let arrived = Arrived { packets: 1, meta: packet.meta, ack_req: packet.ack_req, ce: packet.ce };
     qpc.rsp.owed.note_arrival(units.now, &mut units.counters, &arrived);
     match qpc.rx.classify(packet.psn) {
         Arrival::InOrder => in_order(qpc, cold, units, packet),
@@ -201,7 +103,7 @@ pub(crate) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, pa
     }
 }
 
-/// The fast path: nothing is missing and this is the next packet.
+/// Nothing is missing and this is the next packet: a run of one.
 #[inline(always)]
 fn in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &RequestPacket<'_>) {
     if packet.meta.msn != qpc.rsp.msn() {
@@ -212,24 +114,23 @@ fn in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Reques
         units.counters.drop_ssn += 1;
         return;
     }
-    let placed = check_sequence(qpc, packet).and_then(|()| place(qpc, cold, units, packet, None));
-    match placed {
-        Ok(byte_len) => {
-            qpc.rx.advance_one();
-            units.counters.rx_in_order += 1;
-            if !packet.is_end() {
-                qpc.rsp.in_progress = Some(packet.slot_kind());
-                let next = |reth| NextWrite::after(packet.psn, reth, qpc.id.pmtu);
-                cold.next_write = packet.reth.map(next);
-            } else if !emission::complete_message(qpc, cold, units, &packet.end_of_message(byte_len)) {
-                refuse::refuse(qpc, cold, units, packet.psn, NakCode::RemoteOperational, None);
-                return;
-            }
-            acknowledge_in_order(qpc, cold, units);
-        }
-        Err(_) if packet.request.is_some() => read::in_order(qpc, cold, units, *packet),
-        Err(refused) => refuse::raise(qpc, cold, units, packet.psn, packet.consumes_receive(), refused),
+    let placed = check_sequence(qpc, packet).and_then(|()| match packet.request {
+        Some(_) => read::execute_in_order(qpc, cold, units, *packet),
+        None => place::place(qpc, cold, units, packet),
+    });
+    if let Err(refused) = placed {
+        refuse::raise(qpc, cold, units, packet.psn, packet.consumes_receive(), refused);
+        return;
     }
+    let taken = InOrder::one(packet.slot_kind(), packet.is_end());
+    if !packet.is_end() {
+        cold.next_write = packet.reth.map(|reth| NextWrite::after(packet.psn, reth, qpc.id.pmtu));
+    } else if !report(qpc, cold, units, &packet.end_of_message(qpc.id.pmtu)) {
+        pass(qpc, &mut units.counters, taken, 1);
+        refuse::refuse(qpc, cold, units, packet.psn, NakCode::RemoteOperational, None);
+        return;
+    }
+    settle::settle(qpc, cold, units, taken);
 }
 
 /// The opcode sequence of packets in order: a message starts where none is in progress, and goes on where it stopped.
@@ -244,16 +145,6 @@ fn check_sequence(qpc: &Qpc, packet: &RequestPacket<'_>) -> Result<(), Refused> 
     };
     let in_turn = packet.ssn.is_none_or(|ssn| ssn == rsp.ssn);
     if fits && in_turn { Ok(()) } else { Err(Refused::INVALID) }
-}
-
-/// The acknowledgement policy for packets in order (protocol.md 2.5).
-#[inline(always)]
-fn acknowledge_in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    qpc.rsp.owed.note_in_order(units.turn);
-    if qpc.rx.take_dropped() {
-        queue_plain_nack(qpc, cold, units);
-    }
-    units.owe_ack(cold.slot, qpc);
 }
 
 /// Queues an acknowledgement of its own.

@@ -1,10 +1,10 @@
 //! Packets of responses to READs and atomics, in either wire mode.
 
 use super::context::Qpc;
-use super::packet::{PacketBuilder, place_in_message};
+use super::packet::PacketBuilder;
 use crate::memory::{Access, Mapped, MemoryTable};
 use crate::queue::WcStatus;
-use wire::{Aeth, Bth, Fields, Msn, Opcode, Psn, Ssn, Syndrome, WireMode};
+use wire::{Aeth, Bth, Fields, Meta, Msn, Opcode, Psn, Ssn, Ssnw, Syndrome, WireMode};
 
 /// Where the bytes of a response come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,9 +71,9 @@ impl ResponsePacket<'_> {
             Source::Memory { .. } => (opcode_at(index, packets), 0),
             Source::Saved(value) => (Opcode::RcAtomicAck, value),
         };
-        let (meta, ssnw) = place_in_message(index, msn, Ssn::new(rslot.into()));
+        let (meta, ssnw) = (Meta::of(msn, index), Ssnw::of(index, Ssn::new(rslot.into())));
         let bth = Bth { ack_req, psn, ..qpc.id.bth(mode, opcode) };
-        let aeth = Aeth { syndrome: Syndrome::ACK, msn: qpc.rsp.completed };
+        let aeth = Aeth { syndrome: Syndrome::ACK, msn: qpc.rsp.completed.get() };
         let fields = Fields { aeth, atomic_ack: saved, meta, ssnw, ..Fields::default() };
         PacketBuilder::new(&qpc.template, mode, bth, fields)?.build(&payload, frame)
     }

@@ -110,13 +110,7 @@ impl RxStream {
         self.epsn = psn;
     }
 
-    /// An in-order packet was placed.
-    #[inline]
-    pub const fn advance_one(&mut self) {
-        self.epsn = self.epsn.next();
-    }
-
-    /// So many PSNs were taken in order: packets of a run, or those of a READ of the Plain mode.
+    /// So many PSNs were taken in order: packets, or those that the response of a READ has in the Plain mode.
     #[inline]
     pub const fn advance(&mut self, packets: u32) {
         self.epsn = self.epsn.add(packets);

@@ -39,6 +39,23 @@ impl From<Meta> for RawMeta {
 
 wire_header!(Meta, RawMeta);
 
+impl Meta {
+    /// Of the packet `index` of message `msn`. What the index has above 16 bits is for [`Ssnw::of`].
+    #[inline]
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the low 16 bits are meant")]
+    pub const fn of(msn: Msn, index: u32) -> Self {
+        Self { msn, offset: index as u16 }
+    }
+
+    /// Index of the packet in its message: 24 bits with an SSNW, else the low 16 of them.
+    #[inline]
+    #[must_use]
+    pub fn index(self, ssnw: Option<Ssnw>) -> u32 {
+        ssnw.map_or(0, |ssnw| u32::from(ssnw.offset_hi)) << 16 | u32::from(self.offset)
+    }
+}
+
 /// SSNW: the receive-message number, and the upper bits of the packet index.
 ///
 /// A READ response carries RSLOT in the `ssn` field (protocol.md 2.5).
@@ -72,6 +89,15 @@ impl From<Ssnw> for RawSsnw {
 }
 
 wire_header!(Ssnw, RawSsnw);
+
+impl Ssnw {
+    /// Of the packet `index` of its message, which has 24 bits; [`Meta::of`] takes the low 16.
+    #[inline]
+    #[must_use]
+    pub const fn of(index: u32, ssn: Ssn) -> Self {
+        Self { offset_hi: high(index << 8), ssn }
+    }
+}
 
 /// RDW: where a READ or ATOMIC request wants its responses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

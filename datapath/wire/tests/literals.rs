@@ -229,3 +229,15 @@ fn emitting_into_too_few_bytes_says_so() {
 fn emitting_a_bth_into_too_few_bytes_says_so() {
     wire::bth::emit(&mut [0; 11], &Bth::new(WireMode::Plain, Opcode::RcAck));
 }
+
+#[test]
+fn the_index_of_a_packet_is_in_meta_and_ssnw() {
+    for index in [0, 1, 0xFFFF, 0x1_0000, 0xAB_CDEF, 0xFF_FFFF] {
+        let (meta, ssnw) = (Meta::of(Msn::new(7), index), Ssnw::of(index, Ssn::new(9)));
+        assert_eq!((meta.msn, ssnw.ssn), (Msn::new(7), Ssn::new(9)));
+        assert_eq!(meta.index(Some(ssnw)), index);
+        assert_eq!(meta.index(None), index & 0xFFFF, "without an SSNW the low 16 bits");
+    }
+    assert_eq!(Meta::of(Msn::new(0), 0xAB_CDEF).offset, 0xCDEF);
+    assert_eq!(Ssnw::of(0xAB_CDEF, Ssn::new(0)).offset_hi, 0xAB);
+}

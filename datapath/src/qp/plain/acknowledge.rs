@@ -46,7 +46,7 @@ pub(crate) fn write_ack(
         (None, _) => ack,
     };
     let bth = Bth { psn, ..qpc.id.bth(WireMode::Plain, Opcode::RcAck) };
-    let aeth = Aeth { syndrome, msn: qpc.rsp.completed };
+    let aeth = Aeth { syndrome, msn: qpc.rsp.completed.get() };
     let fields = Fields { aeth, ..Fields::default() };
     let packet = PacketBuilder::new(&qpc.template, WireMode::Plain, bth, fields).ok()?;
     let len = packet.build(&Zeros(0), frame).ok()?;

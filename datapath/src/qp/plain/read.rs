@@ -4,11 +4,10 @@ use super::resources::{Reply, Resource};
 use crate::engine::Units;
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::responder::{
-    EndOfMessage, Refused, carry_out, check_operation, complete_message, operation_of, packets_of_response,
-    refuse_receive,
+    InOrder, Refused, carry_out, check_operation, operation_of, packets_of_response, pass, refuse_receive,
 };
 use crate::qp::response::Source;
-use crate::stream::{Operation, ResponseRequest, SlotKind};
+use crate::stream::{Operation, ResponseRequest};
 use wire::{NakCode, Packet, Psn};
 
 /// Executes the request at ePSN: an atomic works on its word now, a READ's memory is read as its packets are sent.
@@ -29,23 +28,12 @@ pub(super) fn execute(
         None => source_of(&request),
     };
     let packets = packets_of_response(qpc, &request);
-    qpc.rx.advance(packets);
-    units.counters.rx_in_order += 1;
+    pass(qpc, &mut units.counters, InOrder::messages(1), packets);
     units.counters.rx_reads += u64::from(matches!(source, Source::Memory { .. }));
     units.counters.rx_atomics += u64::from(matches!(source, Source::Saved(_)));
     if let Some(plain) = cold.plain.as_deref_mut() {
         plain.rsp.resources.push(Resource::new(packet.psn(), packets, source));
     }
-    let end = EndOfMessage {
-        psn: packet.psn().add(packets - 1),
-        kind: SlotKind::Read,
-        ssn: None,
-        imm: None,
-        invalidates: false,
-        solicited: false,
-        byte_len: 0,
-    };
-    complete_message(qpc, cold, units, &end);
     units.wake_responses(cold.slot, qpc, true);
     Ok(())
 }

@@ -8,7 +8,9 @@ use crate::qp::context::{QpCold, Qpc};
 use crate::qp::first_packet::takes_packets;
 use crate::qp::last_word::{Late, say_again};
 use crate::qp::owed::Arrived;
-use crate::qp::responder::{Refused, RequestPacket, complete_message, place, queue_control, refuse_receive};
+use crate::qp::responder::{
+    InOrder, Refused, RequestPacket, behind, pass, place, queue_control, refuse_receive, report,
+};
 use crate::qp::state::QpState;
 use crate::stream::SlotKind;
 use wire::{Kind, Meta, NakCode, Packet, Psn, Reth};
@@ -54,7 +56,7 @@ pub(super) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, pa
     // Marks are answered by CNPs, not by acknowledgements.
     let is_acknowledged = !matches!(packet.opcode().kind(), Kind::ReadRequest | Kind::Atomic);
     let ack_req = packet.ack_req() && is_acknowledged;
-    let arrived = Arrived { meta: Meta::default(), ack_req, ce: false };
+    let arrived = Arrived { packets: 1, meta: Meta::default(), ack_req, ce: false };
     let ahead = packet.psn().distance_from(qpc.rx.epsn());
     if ahead > 0 {
         units.counters.drop_go_back_n += 1;
@@ -93,13 +95,11 @@ fn in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet
         return read::execute(qpc, cold, units, packet);
     }
     let request = as_request(qpc, cold, packet);
-    let byte_len = place(qpc, cold, units, &request, None)?;
-    qpc.rx.advance_one();
-    units.counters.rx_in_order += 1;
+    place(qpc, cold, units, &request)?;
     note_placed(cold, &request);
-    if !opcode.is_end() {
-        qpc.rsp.in_progress = Some(kind);
-    } else if !complete_message(qpc, cold, units, &request.end_of_message(byte_len)) {
+    let reported = !opcode.is_end() || report(qpc, cold, units, &request.end_of_message(qpc.id.pmtu));
+    pass(qpc, &mut units.counters, InOrder::one(kind, opcode.is_end()), 1);
+    if !reported {
         refuse(qpc, cold, units, &request, NakCode::RemoteOperational);
         return Ok(());
     }
@@ -117,20 +117,10 @@ fn as_request<'a>(qpc: &Qpc, cold: &QpCold, packet: &Packet<'a>) -> RequestPacke
     let consumes = opcode.kind() == Kind::Send || opcode.consumes_rwqe();
     let write = cold.plain.as_deref().and_then(|plain| plain.rsp.write);
     RequestPacket {
-        kind: opcode.kind(),
-        position: opcode.position(),
-        psn: packet.psn(),
-        meta: Meta { msn: qpc.rsp.msn(), offset: 0 },
         offset: packet.psn().steps_from(qpc.rsp.message_psn),
         ssn: consumes.then_some(qpc.rsp.ssn),
         reth: packet.reth().or(write),
-        imm: packet.imm().or_else(|| packet.ieth()),
-        invalidates: opcode.has_inv(),
-        ack_req: packet.ack_req(),
-        solicited: packet.solicited(),
-        ce: false,
-        payload: packet.payload(),
-        request: None,
+        ..RequestPacket::of_packet(packet, Meta { msn: qpc.rsp.msn(), offset: 0 })
     }
 }
 
@@ -139,11 +129,7 @@ fn note_placed(cold: &mut QpCold, request: &RequestPacket<'_>) {
     let Some(plain) = cold.plain.as_deref_mut() else { return };
     let len = u32::try_from(request.payload.len()).unwrap_or(u32::MAX);
     plain.rsp.taken = request.psn.next();
-    plain.rsp.write = request.reth.filter(|_| !request.is_end()).map(|reth| Reth {
-        va: reth.va.wrapping_add(len.into()),
-        dma_len: reth.dma_len.saturating_sub(len),
-        ..reth
-    });
+    plain.rsp.write = request.reth.filter(|_| !request.is_end()).map(|reth| behind(reth, len));
 }
 
 /// Something is missing at ePSN: the peer is told once, until it comes.

@@ -11,10 +11,9 @@ use crate::engine::{TxSlots, Units};
 use crate::icrc::Kernel;
 use crate::memory::Mapped;
 use crate::qp::context::{QpCold, QpIdentity, Qpc, entry_of};
-use crate::qp::packet::place_in_message;
 use crate::queue::{CommonWqe, SendOpcode};
 use wire::emit::ICRC_LEN;
-use wire::{Bth, Head, Msn, Psn, Reth, Ssn, Template, WireMode, bth};
+use wire::{Bth, Head, Meta, Msn, Psn, Reth, Ssn, Ssnw, Template, WireMode, bth};
 
 /// Sends requests from the front of the send queue, up to one that is not common. `room` new packets are let through by both
 /// gates, and the queue ends at `tail`. Returns how many were sent.
@@ -141,7 +140,7 @@ fn head(
         psn: numbers.psn,
         ..id.bth(WireMode::Srnic, opcode_at(request, index, packets))
     };
-    let (meta, ssnw) = place_in_message(index, numbers.msn, numbers.ssn);
+    let (meta, ssnw) = (Meta::of(numbers.msn, index), Ssnw::of(index, numbers.ssn));
     let body = len + usize::from(pad) + ICRC_LEN;
     if wqe.is_write {
         let (va, rkey) = wqe.remote();

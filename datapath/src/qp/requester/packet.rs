@@ -7,10 +7,10 @@ use super::grant::Stop;
 use crate::engine::{NotSent, TxSlots, Units};
 use crate::memory::{Access, MemoryTable};
 use crate::qp::context::{QpIdentity, SqEntry};
-use crate::qp::packet::{PacketBuilder, place_in_message};
+use crate::qp::packet::PacketBuilder;
 use crate::qp::payload::Payload;
 use crate::queue::{SendFlags, SendOpcode, SendWqe, WcStatus};
-use wire::{AtomicEth, Bth, Fields, Opcode, Psn, Rdw, Reth, Template, WireMode};
+use wire::{AtomicEth, Bth, Fields, Meta, Opcode, Psn, Rdw, Reth, Ssnw, Template, WireMode};
 
 /// Which packet of which message to build.
 #[derive(Clone, Copy)]
@@ -90,7 +90,7 @@ impl<'a> Wanted<'a> {
             psn: entry.first_psn.add(index),
             ..id.bth(mode, opcode_at(wqe.opcode, index, entry.packets))
         };
-        let (meta, ssnw) = place_in_message(index, entry.msn, entry.ssn);
+        let (meta, ssnw) = (Meta::of(entry.msn, index), Ssnw::of(index, entry.ssn));
         let [rslot, ..] = entry.ssn.get().to_le_bytes();
         let fields = Fields {
             reth: if wqe.opcode.names_remote() { self.reth() } else { Reth::default() },

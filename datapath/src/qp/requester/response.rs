@@ -13,7 +13,7 @@ use crate::qp::scatter::scatter;
 use crate::queue::{SendOpcode, SendWqe, WcStatus};
 use crate::stream::{Advanced, Arrival};
 use sr_recovery::{Generation, Record, StreamId};
-use wire::{Kind, Meta, Packet, Position, Psn, Ssnw, Syndrome};
+use wire::{Kind, Meta, Packet, Position, Psn, Syndrome};
 
 /// What the requester needs of a response packet.
 struct ResponsePacket<'a> {
@@ -27,9 +27,8 @@ struct ResponsePacket<'a> {
 
 impl<'a> ResponsePacket<'a> {
     fn new(packet: Packet<'a>) -> Option<Self> {
-        let (meta, Ssnw { offset_hi, ssn }) = (packet.meta()?, packet.ssnw()?);
-        let index = u32::from(offset_hi) << 16 | u32::from(meta.offset);
-        Some(Self { packet, psn: packet.psn(), meta, index, rslot: ssn.get() })
+        let (meta, ssnw) = (packet.meta()?, packet.ssnw()?);
+        Some(Self { packet, psn: packet.psn(), meta, index: meta.index(Some(ssnw)), rslot: ssnw.ssn.get() })
     }
 }
 
@@ -44,7 +43,7 @@ pub(crate) fn on_response(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, p
         units.counters.drop_unexpected_response += 1;
         return;
     };
-    let arrived = Arrived { meta: response.meta, ack_req: packet.ack_req(), ce };
+    let arrived = Arrived { packets: 1, meta: response.meta, ack_req: packet.ack_req(), ce };
     reads.owed.note_arrival(units.now, &mut units.counters, &arrived);
     match reads.rx.classify(response.psn) {
         Arrival::Duplicate => {
@@ -165,9 +164,9 @@ const fn position_at(index: u32, packets: u32) -> Position {
 
 fn on_in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     let Some(reads) = cold.reads.as_deref_mut() else { return };
-    reads.rx.advance_one();
+    reads.rx.advance(1);
     reads.progress_at = units.now;
-    reads.owed.note_in_order(units.turn);
+    reads.owed.note_in_order(units.turn, 1);
     units.counters.rx_responses += 1;
     let dropped = reads.rx.take_dropped();
     units.owe_read_ack(cold.slot, qpc);

@@ -167,7 +167,7 @@ fn sack_bitmap(rx: &RxStream, advance: Option<(Psn, u64)>, first: Psn, sack: Psn
 fn emit(qpc: &Qpc, owed: &Owed, answer: &Answer, units: &mut Units, frame: &mut [u8]) -> Option<usize> {
     let bth = Bth { psn: answer.psn, ..qpc.id.bth(WireMode::Srnic, Opcode::RcAck) };
     let fields = Fields {
-        aeth: Aeth { syndrome: answer.syndrome, msn: qpc.rsp.completed },
+        aeth: Aeth { syndrome: answer.syndrome, msn: qpc.rsp.completed.get() },
         meta: answer.echo.unwrap_or_else(|| owed.echo()),
         ackx: Ackx {
             flags: answer.flags,

@@ -8,14 +8,13 @@ use crate::memory::Access;
 use crate::qp::context::{QpCold, Qpc};
 use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
 use crate::stream::{CompletionSlot, Deferred, SlotKind};
-use wire::{NakCode, Psn, Ssn};
+use wire::NakCode;
 
-/// The end of a message, ready to be completed.
+/// What is to be reported of a message that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::qp) struct EndOfMessage {
-    pub psn: Psn,
     pub kind: SlotKind,
-    pub ssn: Option<Ssn>,
+    pub consumes_receive: bool,
     /// Immediate data, or the key that is no more.
     pub imm: Option<u32>,
     pub invalidates: bool,
@@ -23,40 +22,44 @@ pub(in crate::qp) struct EndOfMessage {
     pub byte_len: u32,
 }
 
-/// Completes the oldest message: MSN advances, and the receive that it consumed is reported. False if the completion
-/// queue overflowed.
+impl EndOfMessage {
+    /// A SEND of nothing.
+    #[inline(always)]
+    pub const fn of_send(solicited: bool) -> Self {
+        let kind = SlotKind::Send;
+        Self { kind, consumes_receive: true, imm: None, invalidates: false, solicited, byte_len: 0 }
+    }
+
+    /// The completion of the receive `wr_id` of queue pair `qpn`.
+    #[inline(always)]
+    pub fn completion(&self, qpn: u32, wr_id: u64) -> Completion {
+        let mut flags = WcFlags::empty();
+        flags.set(WcFlags::WITH_IMM, self.imm.is_some() && !self.invalidates);
+        flags.set(WcFlags::WITH_INV, self.invalidates);
+        flags.set(WcFlags::SOLICITED, self.solicited);
+        let is_write = self.kind == SlotKind::Write;
+        Completion {
+            wr_id,
+            status: WcStatus::Success,
+            opcode: if is_write { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv },
+            flags,
+            byte_len: self.byte_len,
+            imm: self.imm.unwrap_or(0),
+            qpn,
+            src_qp: 0,
+        }
+    }
+}
+
+/// Completes the receive that the oldest message consumed, if it did. False if the completion queue overflowed.
 #[inline(always)]
-pub(in crate::qp) fn complete_message(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    end: &EndOfMessage,
-) -> bool {
-    let rsp = &mut qpc.rsp;
-    rsp.completed = (rsp.completed + 1) & 0xFF_FFFF;
-    rsp.message_psn = end.psn.next();
-    rsp.in_progress = None;
-    if end.ssn.is_none() || (end.kind == SlotKind::Write && end.imm.is_none()) {
+pub(in crate::qp) fn report(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, end: &EndOfMessage) -> bool {
+    if !end.consumes_receive {
         return true;
     }
-    let wr_id = cold.receives.finish_next(units, &mut rsp.recv_head);
-    rsp.ssn = rsp.ssn.next();
-    let mut flags = WcFlags::empty();
-    flags.set(WcFlags::WITH_IMM, end.imm.is_some() && !end.invalidates);
-    flags.set(WcFlags::WITH_INV, end.invalidates);
-    flags.set(WcFlags::SOLICITED, end.solicited);
-    let opcode = if end.kind == SlotKind::Write { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv };
-    let completion = Completion {
-        wr_id,
-        status: WcStatus::Success,
-        opcode,
-        flags,
-        byte_len: end.byte_len,
-        imm: end.imm.unwrap_or(0),
-        qpn: qpc.id.qpn,
-        src_qp: 0,
-    };
-    units.complete(cold.recv_cq, &completion)
+    let wr_id = cold.receives.finish_next(units, &mut qpc.rsp.recv_head);
+    qpc.rsp.ssn = qpc.rsp.ssn.next();
+    units.complete(cold.recv_cq, &end.completion(qpc.id.qpn, wr_id))
 }
 
 /// Emits all messages that end before ePSN, in MSN order. False if the queue pair went to ERR on the way.
@@ -72,15 +75,15 @@ pub(super) fn emit_ready(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) ->
             return false;
         }
         let end = EndOfMessage {
-            psn: slot.end_psn,
             kind: slot.kind,
-            ssn: slot.ssn,
+            consumes_receive: slot.ssn.is_some() && (slot.kind == SlotKind::Send || slot.imm.is_some()),
             imm: slot.imm,
             invalidates: matches!(slot.deferred, Some(Deferred::Invalidate(_))),
             solicited: slot.solicited,
             byte_len: slot.byte_len,
         };
-        if !complete_message(qpc, cold, units, &end) {
+        qpc.rsp.complete(1, slot.end_psn.next());
+        if !report(qpc, cold, units, &end) {
             refuse(qpc, cold, units, slot.end_psn, NakCode::RemoteOperational, None);
             return false;
         }

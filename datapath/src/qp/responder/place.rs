@@ -3,94 +3,118 @@
 use super::refuse::Refused;
 use super::{RequestPacket, read};
 use crate::engine::Units;
-use crate::memory::Access;
+use crate::memory::{Access, AccessError, Mapped, MemoryTable, ProtectionDomainId};
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::receives::Found;
 use crate::qp::scatter::scatter;
-use crate::queue::WcStatus;
+use crate::queue::{Sge, WcStatus};
 use crate::stream::{Deferred, ParkedWrite};
 use wire::{Kind, NakCode, Position, Reth};
 
 /// Longest RDMA message, in bytes (protocol.md 1.4).
 pub(in crate::qp) const DMA_LEN_MAX: u32 = 1 << 31;
 
-/// Checks a packet (operation, receive, lengths, key: protocol.md 1.6) and copies its payload to where it belongs. Out of
-/// order there is a place for what is `deferred` to emission: a small WRITE ONLY, which is then kept, or a request for a
-/// response. Returns the bytes of the message up to and with this packet.
+/// Checks a packet of a SEND or WRITE whose turn it is (operation, receive, lengths, key: protocol.md 1.6), and copies its payload to
+/// where it belongs.
 #[inline(always)]
 pub(in crate::qp) fn place(
     qpc: &Qpc,
     cold: &mut QpCold,
     units: &mut Units,
     packet: &RequestPacket<'_>,
-    deferred: Option<&mut Option<Deferred>>,
-) -> Result<u32, Refused> {
+) -> Result<(), Refused> {
     match packet.kind {
-        Kind::Write => place_write(qpc, cold, units, packet, deferred),
-        Kind::Send => place_send(qpc, cold, units, packet, deferred),
-        Kind::ReadRequest | Kind::Atomic => {
-            // In order there is nothing to place: the request is executed.
-            let deferred = deferred.ok_or(Refused::INVALID)?;
-            *deferred = Some(Deferred::Respond(read::check(qpc, cold, units, packet)?));
-            Ok(0)
-        }
-        _ => Err(Refused::INVALID),
+        Kind::Write => check_write(qpc, cold, units, packet)?.write(packet.payload),
+        Kind::Send => place_send(qpc, cold, units, packet)?,
+        _ => return Err(Refused::INVALID),
     }
+    if packet.invalidates { invalidate(qpc, units, packet.imm.unwrap_or_default()) } else { Ok(()) }
 }
 
-/// FIRST and MIDDLE are exactly one path MTU, LAST 1 to one, ONLY at most one.
-#[inline]
-fn check_payload_len(qpc: &Qpc, packet: &RequestPacket<'_>) -> Result<(), Refused> {
-    let (len, pmtu) = (packet.payload.len(), usize::from(qpc.id.pmtu));
-    let fits = match packet.position {
-        Position::First | Position::Middle => len == pmtu,
-        Position::Last => (1..=pmtu).contains(&len),
-        Position::Only => len <= pmtu,
-    };
-    if fits { Ok(()) } else { Err(Refused::INVALID) }
-}
-
-#[inline(always)]
-fn place_write(
+/// The same of a packet out of order. Returns what waits for the turn of its message: a small WRITE ONLY, which is kept and not
+/// placed, an invalidation, or a request for a response.
+pub(super) fn place_early(
     qpc: &Qpc,
     cold: &mut QpCold,
     units: &mut Units,
     packet: &RequestPacket<'_>,
-    deferred: Option<&mut Option<Deferred>>,
-) -> Result<u32, Refused> {
+) -> Result<Option<Deferred>, Refused> {
+    match packet.kind {
+        Kind::Write => {
+            let place = check_write(qpc, cold, units, packet)?;
+            if let (Some(reth), Position::Only) = (packet.reth, packet.position)
+                && let Some(parked) = ParkedWrite::new(reth.va, reth.rkey, packet.payload)
+            {
+                return Ok(Some(Deferred::Write(parked)));
+            }
+            place.write(packet.payload);
+        }
+        Kind::Send => place_send(qpc, cold, units, packet)?,
+        _ => return read::check(qpc, cold, units, packet).map(|request| Some(Deferred::Respond(request))),
+    }
+    Ok(packet.invalidates.then(|| Deferred::Invalidate(packet.imm.unwrap_or_default())))
+}
+
+/// FIRST and MIDDLE are exactly one path MTU, LAST 1 to one, ONLY at most one.
+#[inline(always)]
+pub(in crate::qp) fn fits_packet(qpc: &Qpc, position: Position, payload: &[u8]) -> bool {
+    let (len, pmtu) = (payload.len(), usize::from(qpc.id.pmtu));
+    match position {
+        Position::First | Position::Middle => len == pmtu,
+        Position::Last => (1..=pmtu).contains(&len),
+        Position::Only => len <= pmtu,
+    }
+}
+
+#[inline(always)]
+fn check_write<'m>(
+    qpc: &Qpc,
+    cold: &mut QpCold,
+    units: &'m mut Units,
+    packet: &RequestPacket<'_>,
+) -> Result<Mapped<'m>, Refused> {
     let Some(reth) = packet.reth else { return Err(Refused::INVALID) };
-    if !qpc.id.access.contains(Access::REMOTE_WRITE) {
+    if !permits_writes(qpc) {
         return Err(Refused::INVALID);
     }
     if packet.consumes_receive() {
         // A receive must be there; its buffer is not used.
         receive_of(qpc, cold, units, packet)?;
     }
-    check_payload_len(qpc, packet)?;
-    check_dma_len(packet, &reth)?;
-    let mapped = units
-        .memory
-        .check_remote(reth.rkey, qpc.id.peer(), reth.va, reth.dma_len.into(), Access::REMOTE_WRITE)
-        .map_err(|_| Refused::Nak(NakCode::RemoteAccess, WcStatus::LocAccessErr))?;
-    if let Some(deferred) = deferred
-        && packet.position == Position::Only
+    if !fits_packet(qpc, packet.position, packet.payload)
+        || !fits_message(packet.is_end(), packet.payload, &reth)
     {
-        *deferred = ParkedWrite::new(reth.va, reth.rkey, packet.payload).map(Deferred::Write);
-        if deferred.is_some() {
-            return Ok(message_len(qpc, packet));
-        }
+        return Err(Refused::INVALID);
     }
-    mapped.write(packet.payload);
-    Ok(message_len(qpc, packet))
+    in_region(qpc, &units.memory, &reth).map_err(|_| Refused::ACCESS)
 }
 
-/// DMALen is what remains of the message from this packet on.
-#[inline]
-fn check_dma_len(packet: &RequestPacket<'_>, reth: &Reth) -> Result<(), Refused> {
-    let len = packet.payload.len() as u64;
-    let remaining = u64::from(reth.dma_len);
-    let fits = if packet.is_end() { remaining == len } else { remaining > len };
-    if fits && reth.dma_len <= DMA_LEN_MAX { Ok(()) } else { Err(Refused::INVALID) }
+/// DMALen is what remains of the message from this packet on, which may be its end.
+#[inline(always)]
+pub(in crate::qp) fn fits_message(is_end: bool, payload: &[u8], reth: &Reth) -> bool {
+    let (len, remaining) = (payload.len() as u64, u64::from(reth.dma_len));
+    (if is_end { remaining == len } else { remaining > len }) && reth.dma_len <= DMA_LEN_MAX
+}
+
+/// What is left of a WRITE behind `len` bytes more.
+#[inline(always)]
+pub(in crate::qp) fn behind(reth: Reth, len: u32) -> Reth {
+    Reth { va: reth.va.wrapping_add(len.into()), dma_len: reth.dma_len.saturating_sub(len), ..reth }
+}
+
+#[inline(always)]
+pub(in crate::qp) const fn permits_writes(qpc: &Qpc) -> bool {
+    qpc.id.access.contains(Access::REMOTE_WRITE)
+}
+
+/// What is left of a WRITE, in the region that its key names.
+#[inline(always)]
+pub(in crate::qp) fn in_region<'m>(
+    qpc: &Qpc,
+    memory: &'m MemoryTable,
+    reth: &Reth,
+) -> Result<Mapped<'m>, AccessError> {
+    memory.check_remote(reth.rkey, qpc.id.peer(), reth.va, reth.dma_len.into(), Access::REMOTE_WRITE)
 }
 
 #[inline(always)]
@@ -99,37 +123,34 @@ fn place_send(
     cold: &mut QpCold,
     units: &mut Units,
     packet: &RequestPacket<'_>,
-    deferred: Option<&mut Option<Deferred>>,
-) -> Result<u32, Refused> {
+) -> Result<(), Refused> {
     let found = receive_of(qpc, cold, units, packet)?;
     let (wqe, pd) = cold.receives.wqe(units, found, qpc.id.pd).ok_or(Refused::Rnr)?;
-    check_payload_len(qpc, packet)?;
-    let start = u64::from(packet.offset) * u64::from(qpc.id.pmtu);
-    if start + packet.payload.len() as u64 > u64::from(wqe.length) {
+    let (payload, memory) = (packet.payload, &units.memory);
+    if !fits_packet(qpc, packet.position, payload) {
+        return Err(Refused::INVALID);
+    }
+    let (start, len) = (u64::from(packet.offset) * u64::from(qpc.id.pmtu), payload.len() as u64);
+    if start + len > u64::from(wqe.length) {
         return Err(Refused::Nak(NakCode::InvalidRequest, WcStatus::LocLenErr));
     }
     let placed = match wqe.only_sge() {
-        Some(sge) => units
-            .memory
-            .check(
-                sge.lkey,
-                pd,
-                sge.addr.wrapping_add(start),
-                packet.payload.len() as u64,
-                Access::LOCAL_WRITE,
-            )
-            .map(|mapped| mapped.write(packet.payload)),
-        None => scatter(&units.memory, pd, wqe.sges(), start, packet.payload),
+        Some(sge) => in_element(memory, pd, &sge, start, len).map(|mapped| mapped.write(payload)),
+        None => scatter(memory, pd, wqe.sges(), start, payload),
     };
-    placed.map_err(|_| Refused::Nak(NakCode::RemoteOperational, WcStatus::LocProtErr))?;
-    if packet.invalidates {
-        let key = packet.imm.unwrap_or_default();
-        match deferred {
-            Some(deferred) => *deferred = Some(Deferred::Invalidate(key)),
-            None => invalidate(qpc, units, key)?,
-        }
-    }
-    Ok(message_len(qpc, packet))
+    placed.map_err(|_| Refused::Nak(NakCode::RemoteOperational, WcStatus::LocProtErr))
+}
+
+/// `len` bytes of a receive of one element, from byte `start` on.
+#[inline(always)]
+pub(super) fn in_element<'m>(
+    memory: &'m MemoryTable,
+    pd: ProtectionDomainId,
+    sge: &Sge,
+    start: u64,
+    len: u64,
+) -> Result<Mapped<'m>, AccessError> {
+    memory.check(sge.lkey, pd, sge.addr.wrapping_add(start), len, Access::LOCAL_WRITE)
 }
 
 /// A SEND with invalidate whose turn it is: its data are placed, and it completes next (protocol.md 1.11).
@@ -154,11 +175,4 @@ fn receive_of(
         return Err(Refused::INVALID);
     }
     Ok(cold.receives.find(units, qpc.rsp.recv_head, ahead)?)
-}
-
-/// Bytes of the message up to and with this packet. Saturates: an absurd offset of a hostile WRITE moves no memory.
-#[inline]
-fn message_len(qpc: &Qpc, packet: &RequestPacket<'_>) -> u32 {
-    let before = packet.offset.saturating_mul(u32::from(qpc.id.pmtu));
-    before.saturating_add(u32::try_from(packet.payload.len()).unwrap_or(u32::MAX))
 }

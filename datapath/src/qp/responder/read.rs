@@ -1,9 +1,8 @@
 //! READ and atomic requests: checked when they arrive, executed when it is their turn, never twice (protocol.md 2.4).
 
-use super::emission::complete_message;
-use super::refuse::{Refused, raise, refuse};
+use super::RequestPacket;
+use super::refuse::Refused;
 use super::responses::Response;
-use super::{RequestPacket, acknowledge_in_order, check_sequence};
 use crate::engine::Units;
 use crate::memory::{Access, Mapped};
 use crate::qp::context::{QpCold, Qpc};
@@ -12,7 +11,7 @@ use crate::qp::response::Source;
 use crate::queue::ATOMIC_BYTES;
 use crate::sched::SchedFlags;
 use crate::stream::{Operation, ResponseRequest};
-use wire::{Msn, NakCode, Opcode, Packet, Psn};
+use wire::{Msn, Opcode, Packet, Psn};
 
 /// What the headers of a READ or atomic ask for.
 #[cold]
@@ -36,24 +35,17 @@ pub(in crate::qp) fn operation_of(packet: Packet<'_>) -> Option<(u64, u32, Opera
     Some((atomic.va, atomic.rkey, operation))
 }
 
-/// A request for a response, nothing before it missing: it is executed.
+/// Executes a request for a response, nothing before it missing.
 #[cold]
 #[inline(never)]
-pub(super) fn in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: RequestPacket<'_>) {
-    let msn = qpc.rsp.msn();
-    let request = check_sequence(qpc, &packet).and_then(|()| check(qpc, cold, units, &packet));
-    let executed = request.and_then(|request| execute(qpc, cold, units, &request, packet.psn, msn));
-    if let Err(refused) = executed {
-        raise(qpc, cold, units, packet.psn, false, refused);
-        return;
-    }
-    qpc.rx.advance_one();
-    units.counters.rx_in_order += 1;
-    if !complete_message(qpc, cold, units, &packet.end_of_message(0)) {
-        refuse(qpc, cold, units, packet.psn, NakCode::RemoteOperational, None);
-        return;
-    }
-    acknowledge_in_order(qpc, cold, units);
+pub(super) fn execute_in_order(
+    qpc: &mut Qpc,
+    cold: &mut QpCold,
+    units: &mut Units,
+    packet: RequestPacket<'_>,
+) -> Result<(), Refused> {
+    let (msn, request) = (qpc.rsp.msn(), check(qpc, cold, units, &packet)?);
+    execute(qpc, cold, units, &request, packet.psn, msn)
 }
 
 /// Everything about the request that does not depend on its turn: operation, slot, lengths, key (protocol.md 1.6).

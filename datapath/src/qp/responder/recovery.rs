@@ -1,7 +1,7 @@
 //! The responder while something is missing: metadata to the slow path, completion slots, Advances back.
 
 use super::emission::emit_ready;
-use super::place::place;
+use super::place::place_early;
 use super::refuse::{Refused, raise};
 use super::{RequestPacket, queue_control, queue_plain_nack};
 use crate::counters::count;
@@ -69,9 +69,8 @@ pub(super) fn out_of_order(
         queue_plain_nack(qpc, cold, units);
         return;
     }
-    let mut deferred = None;
-    match place(qpc, cold, units, &packet, Some(&mut deferred)) {
-        Ok(byte_len) => {
+    match place_early(qpc, cold, units, &packet) {
+        Ok(deferred) => {
             count!(units, cold, rx_out_of_order);
             let parked = matches!(deferred, Some(Deferred::Write(_)));
             units.counters.parked_writes += u64::from(parked);
@@ -86,7 +85,7 @@ pub(super) fn out_of_order(
                     ssn: packet.ssn,
                     imm: packet.imm,
                     solicited: packet.solicited,
-                    byte_len,
+                    byte_len: packet.message_len(qpc.id.pmtu),
                     deferred,
                 });
             }

@@ -3,14 +3,16 @@
 
 use super::datagram::fail_receive;
 use crate::engine::Units;
-use crate::memory::Access;
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::fail;
 use crate::qp::first_packet::takes_packets;
-use crate::qp::responder::DMA_LEN_MAX;
+use crate::qp::responder::{
+    EndOfMessage, behind, fits_message, fits_packet, in_region, permits_writes, report,
+};
 use crate::qp::scatter::scatter;
-use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
-use wire::{Kind, Packet, Position};
+use crate::queue::WcStatus;
+use crate::stream::SlotKind;
+use wire::{Kind, Packet, Reth};
 
 /// The message that a UC queue pair is receiving.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,10 +25,8 @@ struct Message {
     kind: Kind,
     /// Bytes that were placed.
     placed: u32,
-    /// Of a WRITE, where its first byte goes, how many there are, and the key.
-    va: u64,
-    length: u32,
-    rkey: u32,
+    /// Of a WRITE, where what is left of it goes.
+    reth: Reth,
 }
 
 /// Why a packet, and with it its message, was dropped.
@@ -93,17 +93,20 @@ fn take(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>
         let in_progress = cold.incoming.as_deref().and_then(|incoming| incoming.message);
         in_progress.filter(|message| message.kind == opcode.kind()).ok_or(Dropped::Sequence)?
     };
-    check_length(qpc, packet)?;
+    if !fits_packet(qpc, opcode.position(), packet.payload()) {
+        return Err(Dropped::Sequence);
+    }
     if opcode.consumes_rwqe() && cold.receives.find(units, qpc.rsp.recv_head, 0).is_err() {
         return Err(Dropped::NoReceive);
     }
     if opcode.kind() == Kind::Write {
-        place_write(qpc, units, packet, &message)?;
+        place_write(qpc, units, packet, &message.reth)?;
     } else {
         place_send(qpc, cold, units, packet, &message)?;
     }
     let len = u32::try_from(packet.payload().len()).unwrap_or(u32::MAX);
-    let message = Message { placed: message.placed.saturating_add(len), ..message };
+    let (placed, reth) = (message.placed.saturating_add(len), behind(message.reth, len));
+    let message = Message { placed, reth, ..message };
     if opcode.is_end() {
         end(qpc, cold, units, packet, &message);
     }
@@ -119,37 +122,16 @@ fn begin(packet: &Packet<'_>) -> Result<Message, Dropped> {
     if kind == Kind::Write && reth.is_none() {
         return Err(Dropped::Sequence);
     }
-    let reth = reth.unwrap_or_default();
-    Ok(Message { kind, placed: 0, va: reth.va, length: reth.dma_len, rkey: reth.rkey })
-}
-
-/// FIRST and MIDDLE are exactly one path MTU, LAST 1 to one, ONLY at most one.
-fn check_length(qpc: &Qpc, packet: &Packet<'_>) -> Result<(), Dropped> {
-    let (len, pmtu) = (packet.payload().len(), usize::from(qpc.id.pmtu));
-    let fits = match packet.opcode().position() {
-        Position::First | Position::Middle => len == pmtu,
-        Position::Last => (1..=pmtu).contains(&len),
-        Position::Only => len <= pmtu,
-    };
-    if fits { Ok(()) } else { Err(Dropped::Sequence) }
+    Ok(Message { kind, placed: 0, reth: reth.unwrap_or_default() })
 }
 
 /// The key and the whole rest of the range are checked for each packet: the region may be gone meanwhile.
-fn place_write(qpc: &Qpc, units: &Units, packet: &Packet<'_>, message: &Message) -> Result<(), Dropped> {
+fn place_write(qpc: &Qpc, units: &Units, packet: &Packet<'_>, reth: &Reth) -> Result<(), Dropped> {
     let payload = packet.payload();
-    let rest = message.length.checked_sub(message.placed).ok_or(Dropped::Access)?;
-    let fits = if packet.opcode().is_end() {
-        payload.len() as u64 == u64::from(rest)
-    } else {
-        (payload.len() as u64) < u64::from(rest)
-    };
-    if !fits || message.length > DMA_LEN_MAX || !qpc.id.access.contains(Access::REMOTE_WRITE) {
+    if !fits_message(packet.opcode().is_end(), payload, reth) || !permits_writes(qpc) {
         return Err(Dropped::Access);
     }
-    let va = message.va.wrapping_add(message.placed.into());
-    let mapped =
-        units.memory.check_remote(message.rkey, qpc.id.peer(), va, rest.into(), Access::REMOTE_WRITE);
-    mapped.map_err(|_| Dropped::Access)?.write(payload);
+    in_region(qpc, &units.memory, reth).map_err(|_| Dropped::Access)?.write(payload);
     Ok(())
 }
 
@@ -172,25 +154,15 @@ fn place_send(
 
 /// The last packet was placed: the receive completes, if there is one.
 fn end(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>, message: &Message) {
-    if !packet.opcode().consumes_rwqe() {
-        return;
-    }
-    let imm = packet.imm();
-    let mut flags = WcFlags::empty();
-    flags.set(WcFlags::WITH_IMM, imm.is_some());
-    flags.set(WcFlags::SOLICITED, packet.solicited());
-    let opcode = if message.kind == Kind::Write { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv };
-    let completion = Completion {
-        wr_id: cold.receives.finish_next(units, &mut qpc.rsp.recv_head),
-        status: WcStatus::Success,
-        opcode,
-        flags,
+    let end = EndOfMessage {
+        kind: if message.kind == Kind::Write { SlotKind::Write } else { SlotKind::Send },
+        consumes_receive: packet.opcode().consumes_rwqe(),
+        imm: packet.imm(),
+        invalidates: false,
+        solicited: packet.solicited(),
         byte_len: message.placed,
-        imm: imm.unwrap_or(0),
-        qpn: qpc.id.qpn,
-        src_qp: 0,
     };
-    if !units.complete(cold.recv_cq, &completion) {
+    if !report(qpc, cold, units, &end) {
         fail(qpc, cold, units, None);
     }
 }

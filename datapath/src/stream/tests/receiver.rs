@@ -42,7 +42,7 @@ impl Receiver {
         match self.stream.classify(psn(at)) {
             Arrival::InOrder => {
                 assert!(!known && !self.stream.in_recovery() && psn(at) == before);
-                self.stream.advance_one();
+                self.stream.advance(1);
             }
             Arrival::AtEpsn => {
                 assert!(self.stream.in_recovery() && psn(at) == before);

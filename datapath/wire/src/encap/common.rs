@@ -88,15 +88,6 @@ impl<'a> CommonFrame<'a> {
         Some(Self { head, from_l3, opcode })
     }
 
-    /// Whether `frame`, if it is one of the common kind, is a MIDDLE. Looks at one byte, which may be anything.
-    #[inline(always)]
-    #[must_use]
-    pub fn may_be_middle(frame: &[u8]) -> bool {
-        const OPCODE: usize = raw::ETHERNET + raw::IPV4 + raw::UDP;
-        const MIDDLES: [u8; 2] = [Opcode::RcSendMiddle as u8, Opcode::RcWriteMiddle as u8];
-        frame.get(OPCODE).is_some_and(|opcode| MIDDLES.contains(opcode))
-    }
-
     /// The destination QPN of what looks like a packet to UDP port `udp_port` without VLAN tag, over IPv4 without options: whom
     /// it is for, before anything about it has been checked.
     #[inline]

@@ -1,0 +1,152 @@
+//! A request packet, as the responder sees it.
+
+use super::emission::EndOfMessage;
+use super::read;
+use crate::stream::{ResponseRequest, SlotKind};
+use wire::{CommonFrame, Ecn, Kind, Meta, Packet, Position, Psn, Reth, Ssn, Ssnw};
+
+/// What the responder needs of a request packet whose ICRC holds.
+#[derive(Clone, Copy)]
+pub(crate) struct RequestPacket<'a> {
+    pub kind: Kind,
+    pub position: Position,
+    pub psn: Psn,
+    pub meta: Meta,
+    /// Index of the packet in its message, in full width.
+    pub offset: u32,
+    pub ssn: Option<Ssn>,
+    pub reth: Option<Reth>,
+    /// Immediate data, or the key to invalidate.
+    pub imm: Option<u32>,
+    /// `imm` is the key.
+    pub invalidates: bool,
+    pub ack_req: bool,
+    pub solicited: bool,
+    pub ce: bool,
+    pub payload: &'a [u8],
+    /// What a READ or atomic asks for.
+    pub request: Option<ResponseRequest>,
+}
+
+impl<'a> RequestPacket<'a> {
+    /// `None` if it is not a request of the SRNIC dialect.
+    #[inline(always)]
+    pub fn new(packet: &Packet<'a>, ce: bool) -> Option<Self> {
+        let opcode = packet.opcode();
+        let meta = packet.meta()?;
+        let request = match opcode.kind() {
+            Kind::Send | Kind::Write => None,
+            Kind::ReadRequest | Kind::Atomic => read::parse(*packet),
+            _ => return None,
+        };
+        let ssnw = packet.ssnw();
+        let (offset, ssn) = (meta.index(ssnw), ssnw.map(|ssnw| ssnw.ssn));
+        Some(Self { offset, ssn, ce, request, ..Self::of_packet(packet, meta) })
+    }
+
+    /// What packets of both dialects say, of the message and packet `meta`.
+    pub(in crate::qp) fn of_packet(packet: &Packet<'a>, meta: Meta) -> Self {
+        let opcode = packet.opcode();
+        Self {
+            kind: opcode.kind(),
+            position: opcode.position(),
+            psn: packet.psn(),
+            meta,
+            offset: 0,
+            ssn: None,
+            reth: packet.reth(),
+            imm: packet.imm().or_else(|| packet.ieth()),
+            invalidates: opcode.has_inv(),
+            ack_req: packet.ack_req(),
+            solicited: packet.solicited(),
+            ce: false,
+            payload: packet.payload(),
+            request: None,
+        }
+    }
+
+    /// A packet of a WRITE with nothing but data.
+    #[inline(always)]
+    pub fn of_write(frame: &CommonFrame<'_>, reth: Reth, meta: Meta, payload: &'a [u8]) -> Self {
+        Self { reth: Some(reth), ..Self::of_common(frame, Kind::Write, meta, payload) }
+    }
+
+    /// A packet of a SEND with nothing but data.
+    #[inline(always)]
+    pub fn of_send(frame: &CommonFrame<'_>, meta: Meta, ssnw: Ssnw, payload: &'a [u8]) -> Self {
+        let offset = meta.index(Some(ssnw));
+        Self { ssn: Some(ssnw.ssn), offset, ..Self::of_common(frame, Kind::Send, meta, payload) }
+    }
+
+    #[inline(always)]
+    fn of_common(frame: &CommonFrame<'_>, kind: Kind, meta: Meta, payload: &'a [u8]) -> Self {
+        Self {
+            kind,
+            position: frame.position(),
+            psn: frame.psn(),
+            meta,
+            offset: meta.index(None),
+            ssn: None,
+            reth: None,
+            imm: None,
+            invalidates: false,
+            ack_req: frame.ack_req(),
+            solicited: frame.solicited(),
+            ce: frame.ecn() == Ecn::Ce,
+            payload,
+            request: None,
+        }
+    }
+
+    /// The first packet of its message.
+    #[inline(always)]
+    pub const fn is_start(&self) -> bool {
+        matches!(self.position, Position::First | Position::Only)
+    }
+
+    /// The last packet of its message.
+    #[inline(always)]
+    pub const fn is_end(&self) -> bool {
+        matches!(self.position, Position::Last | Position::Only)
+    }
+
+    /// Whether the packet needs a receive: every SEND, and the end of a WRITE with immediate.
+    #[inline(always)]
+    pub const fn consumes_receive(&self) -> bool {
+        match self.kind {
+            Kind::Send => true,
+            Kind::Write => self.imm.is_some(),
+            _ => false,
+        }
+    }
+
+    /// The kind of its message.
+    #[inline(always)]
+    pub(in crate::qp) const fn slot_kind(&self) -> SlotKind {
+        match self.kind {
+            Kind::Write => SlotKind::Write,
+            Kind::ReadRequest | Kind::Atomic => SlotKind::Read,
+            _ => SlotKind::Send,
+        }
+    }
+
+    /// Bytes of the message up to and with this packet. Saturates: an absurd offset of a hostile WRITE moves no memory.
+    #[inline(always)]
+    pub(in crate::qp) fn message_len(&self, pmtu: u16) -> u32 {
+        let before = self.offset.saturating_mul(pmtu.into());
+        before.saturating_add(u32::try_from(self.payload.len()).unwrap_or(u32::MAX))
+    }
+
+    /// What is reported of its message, if this is the end.
+    #[inline(always)]
+    pub(in crate::qp) fn end_of_message(&self, pmtu: u16) -> EndOfMessage {
+        EndOfMessage {
+            kind: self.slot_kind(),
+            consumes_receive: self.consumes_receive(),
+            imm: self.imm,
+            invalidates: self.invalidates,
+            solicited: self.solicited,
+            byte_len: self.message_len(pmtu),
+        }
+    }
+}
