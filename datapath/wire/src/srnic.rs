@@ -95,7 +95,8 @@ impl Ssnw {
     #[inline]
     #[must_use]
     pub const fn of(index: u32, ssn: Ssn) -> Self {
-        Self { offset_hi: high(index << 8), ssn }
+        let [_, _, offset_hi, _] = index.to_le_bytes();
+        Self { offset_hi, ssn }
     }
 }
 

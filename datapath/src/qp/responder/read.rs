@@ -89,7 +89,8 @@ pub(in crate::qp) fn packets_of_response(qpc: &Qpc, request: &ResponseRequest) -
     }
 }
 
-fn check_memory(qpc: &Qpc, units: &Units, request: &ResponseRequest) -> Result<(), Refused> {
+/// The memory that the request names, if its key permits what it asks.
+fn check_memory<'m>(qpc: &Qpc, units: &'m Units, request: &ResponseRequest) -> Result<Mapped<'m>, Refused> {
     let (needed, len) = extent(request);
     let mapped = units.memory.check_remote(request.rkey, qpc.id.peer(), request.va, len.into(), needed);
     let mapped = mapped.map_err(|_| Refused::ACCESS)?;
@@ -97,7 +98,7 @@ fn check_memory(qpc: &Qpc, units: &Units, request: &ResponseRequest) -> Result<(
     if needed == Access::REMOTE_ATOMIC && !mapped.is_atomic() {
         return Err(Refused::INVALID);
     }
-    Ok(())
+    Ok(mapped)
 }
 
 /// Executes a request whose turn it is: keys and slot are checked again, and its first rPSN must be the next.
@@ -136,31 +137,13 @@ pub(in crate::qp) fn carry_out(
     units: &Units,
     request: &ResponseRequest,
 ) -> Result<Option<u64>, Refused> {
-    check_memory(qpc, units, request)?;
-    match request.operation {
-        Operation::Read { .. } => Ok(None),
-        Operation::CompareSwap { compare, swap } => {
-            on_word(qpc, units, request, |word| word.compare_swap(compare, swap)).map(Some)
-        }
-        Operation::FetchAdd { add } => on_word(qpc, units, request, |word| word.fetch_add(add)).map(Some),
-    }
-}
-
-/// Runs an atomic on the word that the request names, and returns what was there before.
-fn on_word(
-    qpc: &Qpc,
-    units: &Units,
-    request: &ResponseRequest,
-    operate: impl FnOnce(Mapped<'_>) -> Option<u64>,
-) -> Result<u64, Refused> {
-    let mapped = units.memory.check_remote(
-        request.rkey,
-        qpc.id.peer(),
-        request.va,
-        ATOMIC_BYTES.into(),
-        Access::REMOTE_ATOMIC,
-    );
-    operate(mapped.map_err(|_| Refused::ACCESS)?).ok_or(Refused::INVALID)
+    let word = check_memory(qpc, units, request)?;
+    let before = match request.operation {
+        Operation::Read { .. } => return Ok(None),
+        Operation::CompareSwap { compare, swap } => word.compare_swap(compare, swap),
+        Operation::FetchAdd { add } => word.fetch_add(add),
+    };
+    before.map(Some).ok_or(Refused::INVALID)
 }
 
 /// A request for a response came again: something of it may be missing there.
