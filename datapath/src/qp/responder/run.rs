@@ -258,7 +258,7 @@ fn take_shared_sends<'a>(
 #[inline(always)]
 fn end_messages(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, run: &Run) -> usize {
     let last = Meta::of(qpc.rsp.msn().add(u32::from(run.packets).wrapping_sub(1)), 0);
-    end(qpc, cold, units, &run, last, InOrder::messages(run.packets))
+    end(qpc, cold, units, run, last, InOrder::messages(run.packets))
 }
 
 /// The memory that each WRITE names itself.
