@@ -38,7 +38,8 @@ impl ResponsePacket<'_> {
         match self.source {
             Source::Memory { len, .. } => {
                 let rest = u64::from(len).saturating_sub(self.start());
-                usize::try_from(rest).map_or(self.qpc.id.pmtu.into(), |rest| rest.min(self.qpc.id.pmtu.into()))
+                usize::try_from(rest)
+                    .map_or(self.qpc.id.pmtu.into(), |rest| rest.min(self.qpc.id.pmtu.into()))
             }
             Source::Saved(_) => 0,
         }
