@@ -34,7 +34,7 @@ pub use dcqcn::{Dcqcn, DcqcnConfig};
 pub use dctcp::{Dctcp, DctcpConfig};
 pub use delay::RTT_NS_MAX;
 pub use fixed::Fixed;
-pub use loss::{LossEvent, LossRate, PathDelay};
+pub use loss::{LossEvent, LossRate, PathDelay, RoundTrip};
 pub use swift::{Swift, SwiftConfig, TARGET_NS_MAX};
 
 /// 1.0 in Q16.

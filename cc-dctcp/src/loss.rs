@@ -8,6 +8,9 @@ const QUEUE_NS_MIN: u32 = 4_000;
 const BASE_PART_LOG2: u32 = 5;
 /// So many times the noise are no queue.
 const NOISE_TIMES: u64 = 3;
+/// Round trips that differ from their mean by more than this, in nanoseconds, are those of threads that wait for a processor:
+/// what is above counts as noise.
+const SCHEDULING_NS: u32 = 64_000;
 /// The shortest round trip is that of the last two periods of 2^33 ns, 8.6 s each: paths change.
 const PERIOD_NS_LOG2: u32 = 33;
 /// The mean of round trips moves by this part (1/16) for each.
@@ -26,6 +29,8 @@ const PACKETS_MIN: u32 = 32;
 const LOSS_GAIN_LOG2: u32 = 4;
 /// Losses above this part of the packets are too many to be called random: 8 %, in Q16.
 const LOSS_MAX: u32 = ONE * 8 / 100;
+/// What a cut takes of the window for losses above that part: so many times the excess.
+const RATE_TIMES: u32 = 12;
 /// What a cut takes beside the queue's share, as others may not see the queue: so many times that share, and at most this
 /// part of the window, in Q16. A queue that is little of the round trip asks for a small cut.
 const MORE_TIMES: u32 = 4;
@@ -36,6 +41,32 @@ const LOSS_CAREFUL: u32 = ONE / 400;
 const LOSS_TOLERATED: u32 = ONE * 2 / 100;
 /// Losses above this part hide how round trips differ: 3 %, in Q16.
 const LOSS_NOISY: u32 = ONE * 3 / 100;
+
+/// A round trip: how long it took, and how much of that the network took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RoundTrip {
+    /// In nanoseconds, at least 1.
+    total_ns: u32,
+    /// Without the time that packet and acknowledgement may have waited at the hosts, in nanoseconds, at least 1.
+    network_ns: u32,
+}
+
+impl RoundTrip {
+    /// A round trip of `total_ns` nanoseconds. The packet waited at most `peer_ns` at the peer, and the acknowledgement at most
+    /// `here_ns` at this host (protocol.md 1.7).
+    #[must_use]
+    pub fn new(total_ns: u64, peer_ns: u32, here_ns: u64) -> Self {
+        let bounded = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX).max(1);
+        let hosts_ns = here_ns.saturating_add(peer_ns.into());
+        Self { total_ns: bounded(total_ns), network_ns: bounded(total_ns.saturating_sub(hosts_ns)) }
+    }
+
+    /// The time that the network took at least, in nanoseconds.
+    #[must_use]
+    pub const fn network_ns(self) -> u32 {
+        self.network_ns
+    }
+}
 
 /// The round trips of a path: the shortest, a smoothed one, and how much one differs from the next by chance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -76,14 +107,17 @@ struct Trial {
 }
 
 impl PathDelay {
-    /// Takes a round trip of `rtt_ns` nanoseconds that ended at `now_ns`. `lossy` says that losses make samples rare.
+    /// Takes a round trip that ended at `now_ns`. `lossy` says that losses make samples rare.
+    ///
+    /// The shortest is that of whole round trips, as the path cannot be longer. The mean is that of what the network took for
+    /// certain, as only that can be a queue.
     #[inline]
-    pub fn sample(&mut self, now_ns: u64, rtt_ns: u32, lossy: bool) {
-        let rtt_ns = rtt_ns.max(1);
+    pub fn sample(&mut self, now_ns: u64, trip: RoundTrip, lossy: bool) {
+        let (path_ns, rtt_ns) = (trip.total_ns, trip.network_ns);
         let period = (now_ns >> PERIOD_NS_LOG2) as u32;
         if self.smoothed_ns == 0 {
             *self = Self {
-                shortest_ns: [rtt_ns; 2],
+                shortest_ns: [path_ns; 2],
                 period,
                 smoothed_ns: rtt_ns,
                 last_ns: rtt_ns,
@@ -94,12 +128,12 @@ impl PathDelay {
             return;
         }
         if period != self.period {
-            self.shortest_ns = [rtt_ns, self.shortest_ns[0]];
+            self.shortest_ns = [path_ns, self.shortest_ns[0]];
             self.period = period;
             self.tried = false;
         }
         self.samples += u8::from(self.samples < TRIAL_AFTER);
-        self.shortest_ns[0] = self.shortest_ns[0].min(rtt_ns);
+        self.shortest_ns[0] = self.shortest_ns[0].min(path_ns);
         let step = rtt_ns.abs_diff(self.last_ns);
         if step < self.noise_ns {
             self.noise_ns -= (self.noise_ns - step) >> if lossy { 5 } else { 3 };
@@ -165,10 +199,9 @@ impl PathDelay {
     #[must_use]
     pub fn queue_share(&self, loss_rate: u32) -> u32 {
         let base = u64::from(self.shortest_ns());
-        let explained = base
-            + (base >> BASE_PART_LOG2)
-            + u64::from(QUEUE_NS_MIN)
-            + NOISE_TIMES * u64::from(self.noise_ns);
+        let noise = self.noise_ns.max(self.deviation_ns.saturating_sub(SCHEDULING_NS));
+        let explained =
+            base + (base >> BASE_PART_LOG2) + u64::from(QUEUE_NS_MIN) + NOISE_TIMES * u64::from(noise);
         let smoothed = u64::from(self.smoothed_ns);
         if loss_rate < LOSS_TOLERATED && smoothed < explained + base / 2 && !self.losses_follow_delay() {
             return 0;
@@ -248,7 +281,7 @@ impl LossEvent {
     pub fn confirmed_cut(&self) -> u32 {
         let more = (MORE_TIMES * self.queue_share).min(MORE_MAX);
         let by_delay = (self.queue_share + more).min(ONE / 2);
-        let by_rate = (4 * self.loss_rate.saturating_sub(LOSS_MAX)).min(ONE / 2);
+        let by_rate = (RATE_TIMES * self.loss_rate.saturating_sub(LOSS_MAX)).min(ONE / 2);
         let by_trial = if self.trial { ONE / 2 } else { 0 };
         by_delay.max(by_rate).max(by_trial)
     }

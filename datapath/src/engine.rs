@@ -187,8 +187,16 @@ impl<P: Port> Engine<P> {
     #[inline]
     fn begin_turn(&mut self, now: Time) {
         self.units.turn = self.units.turn.wrapping_add(1);
-        self.units.now = self.units.now.max(now);
+        let before = self.units.now;
+        self.units.now = before.max(now);
+        self.units.drained_at = if before == Time::ZERO { self.units.now } else { before };
         self.wire.port.set_now(self.units.now);
+    }
+
+    /// The driver knows that nothing had arrived by `at`, as an interrupt woke it or it is a simulation: what the next turn
+    /// takes came later. Without this, it may have come at any time since the turn before (docs/protocol.md 1.7).
+    pub fn note_drained(&mut self, at: Time) {
+        self.units.now = self.units.now.max(at);
     }
 
     /// The earliest time at which a turn has something to do even if nothing arrives and nobody posts.

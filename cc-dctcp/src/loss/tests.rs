@@ -9,11 +9,16 @@ pub(crate) fn queued(now_ns: u64) -> LossEvent {
     LossEvent { now_ns, queue_share: ONE / 2, ..LossEvent::default() }
 }
 
+/// A round trip that hosts spent nothing of.
+fn whole(rtt_ns: u32) -> RoundTrip {
+    RoundTrip::new(rtt_ns.into(), 0, 0)
+}
+
 /// A path that brought these round trips, in nanoseconds, a hundred times over.
 fn path(rtts_ns: &[u32]) -> PathDelay {
     let mut path = PathDelay::default();
     for (now_ns, rtt_ns) in (0..).step_by(20_000).zip(rtts_ns.iter().cycle().take(100 * rtts_ns.len())) {
-        path.sample(now_ns, *rtt_ns, false);
+        path.sample(now_ns, whole(*rtt_ns), false);
     }
     path
 }
@@ -31,7 +36,7 @@ fn a_loss_on_an_empty_path_takes_nothing() {
 #[test]
 fn a_loss_with_a_full_queue_takes_half() {
     let mut full = path(&[BASE_NS]);
-    (0..50).for_each(|_| full.sample(0, 6 * BASE_NS, false));
+    (0..50).for_each(|_| full.sample(0, whole(6 * BASE_NS), false));
     assert_eq!(cut(&full, ONE / 100), ONE / 2);
 }
 
@@ -39,7 +44,7 @@ fn a_loss_with_a_full_queue_takes_half() {
 fn a_queue_that_is_little_of_the_round_trip_takes_little() {
     let base_ns = 1_000_000;
     let mut long = path(&[base_ns]);
-    (0..200).for_each(|_| long.sample(0, base_ns + 56_000, false));
+    (0..200).for_each(|_| long.sample(0, whole(base_ns + 56_000), false));
     let cut = cut(&long, ONE * 3 / 100);
     assert!(cut > 0 && cut < ONE / 8, "{cut}");
 }
@@ -47,6 +52,41 @@ fn a_queue_that_is_little_of_the_round_trip_takes_little() {
 #[test]
 fn noise_is_no_queue() {
     assert_eq!(cut(&path(&[10_000, 14_000, 11_000, 15_000]), ONE / 100), 0);
+}
+
+/// Round trips of a path of 10 us whose hosts sleep for up to a millisecond.
+fn with_sleepers(peer_ns: impl Fn(u32) -> u32) -> PathDelay {
+    let mut path = PathDelay::default();
+    for (now_ns, index) in (0..).step_by(50_000).zip(0..1_000_u32) {
+        let slept = if index % 50 == 0 { 0 } else { index.wrapping_mul(2_654_435_761) >> 12 };
+        path.sample(now_ns, RoundTrip::new(u64::from(BASE_NS + slept), peer_ns(slept), 0), true);
+    }
+    path
+}
+
+#[test]
+fn a_peer_that_sleeps_is_no_queue() {
+    assert_eq!(cut(&with_sleepers(|slept| slept), ONE * 5 / 100), 0);
+}
+
+#[test]
+fn threads_that_wait_for_a_processor_are_no_queue() {
+    // A switch in software sleeps and has no way to say so.
+    assert_eq!(cut(&with_sleepers(|_| 0), ONE * 5 / 100), 0);
+}
+
+#[test]
+fn a_long_queue_is_one_behind_hosts_that_sleep() {
+    let mut full = with_sleepers(|slept| slept);
+    (0..100).for_each(|_| full.sample(60_000_000, RoundTrip::new(700_000, 100_000, 100_000), false));
+    assert_eq!(cut(&full, ONE / 100), ONE / 2);
+}
+
+#[test]
+fn what_hosts_may_have_taken_is_not_the_networks() {
+    assert_eq!(RoundTrip::new(50_000, 10_000, 30_000).network_ns(), 10_000);
+    assert_eq!(RoundTrip::new(50_000, 40_000, u64::MAX).network_ns(), 1, "hosts know only what is longest");
+    assert_eq!(RoundTrip::new(u64::MAX, 0, 0).network_ns(), u32::MAX);
 }
 
 #[test]
@@ -61,7 +101,7 @@ fn losses_that_no_link_has_by_chance_count_without_a_queue() {
 fn the_shortest_round_trip_is_forgotten_when_the_path_changes() {
     let mut path = path(&[BASE_NS]);
     for period in 1..=2_u64 {
-        path.sample(period << PERIOD_NS_LOG2, 5 * BASE_NS, false);
+        path.sample(period << PERIOD_NS_LOG2, whole(5 * BASE_NS), false);
     }
     assert_eq!(path.shortest_ns(), 5 * BASE_NS);
 }
@@ -74,12 +114,12 @@ fn a_trial_that_shortens_nothing_is_taken_back_and_not_repeated() {
     assert!(!path.may_try());
     let verdicts: Vec<_> = (0..TRIAL_SAMPLES)
         .map(|_| {
-            path.sample(0, BASE_NS, false);
+            path.sample(0, whole(BASE_NS), false);
             path.judge_trial()
         })
         .collect();
     assert_eq!(verdicts, [None, None, None, Some(77)]);
-    path.sample(1 << PERIOD_NS_LOG2, BASE_NS, false);
+    path.sample(1 << PERIOD_NS_LOG2, whole(BASE_NS), false);
     assert!(path.may_try(), "a period later");
 }
 
@@ -88,7 +128,7 @@ fn a_trial_that_shows_a_queue_stands() {
     let mut path = path(&[BASE_NS]);
     path.begin_trial(77);
     for _ in 0..2 * TRIAL_SAMPLES {
-        path.sample(0, BASE_NS / 2, false);
+        path.sample(0, whole(BASE_NS / 2), false);
         assert_eq!(path.judge_trial(), None);
     }
 }

@@ -20,6 +20,8 @@ use sr_recovery::Record;
 pub(crate) struct Units {
     /// Time of this turn.
     pub now: Time,
+    /// When the port was last known to have nothing: what is taken in this turn came later.
+    pub drained_at: Time,
     /// Number of this turn, modulo 2^16.
     pub turn: u16,
     pub memory: MemoryTable,
@@ -54,6 +56,7 @@ impl Units {
         let queue_pairs = config.max_qps as usize;
         Self {
             now: Time::ZERO,
+            drained_at: Time::ZERO,
             turn: 0,
             memory: MemoryTable::new(config.max_mrs, config.key_seed),
             addresses: AddressTable::new(config.max_ahs),
@@ -74,6 +77,12 @@ impl Units {
             counters: Counters::default(),
             events: EventLog::default(),
         }
+    }
+
+    /// Nanoseconds that what was taken in this turn may have waited for it.
+    #[inline]
+    pub const fn waited_ns(&self) -> u64 {
+        self.now.since(self.drained_at)
     }
 
     /// Writes a completion; false if its queue had no room, which must end the queue pair.

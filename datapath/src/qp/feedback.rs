@@ -2,8 +2,7 @@
 
 use crate::engine::Units;
 use crate::stream::{AckEffect, AckInfo, AckRefused, TxRecovery, TxStream, Watchdog};
-use crate::time::Time;
-use cc_dctcp::{AckEvent, Controller};
+use cc_dctcp::{AckEvent, Controller, RoundTrip};
 use wire::Ackx;
 
 /// ACK_DELAY counts in units of this many nanoseconds.
@@ -55,25 +54,26 @@ impl Sender<'_> {
         {
             units.tell_slow_path(record);
         }
-        self.learn(units.now, &effect, info.sack.is_some(), ackx);
+        self.learn(units, &effect, info.sack.is_some(), ackx);
         Ok(effect.acked)
     }
 
     /// Round-trip time, congestion marks, and the controller's window.
     #[inline(always)]
-    fn learn(self, now: Time, effect: &AckEffect, sacked: bool, ackx: &Ackx) {
+    fn learn(self, units: &Units, effect: &AckEffect, sacked: bool, ackx: &Ackx) {
         let Self { tx, recovery, watchdog, controller, feedback, pmtu, app_limited } = self;
-        let host_delay_ns = u32::from(ackx.ack_delay) * ACK_DELAY_UNIT_NS;
-        let rtt_ns = effect.rtt_sent.map(|sent| now.since(sent).saturating_sub(host_delay_ns.into()));
+        let now = units.now;
+        let rtt_ns = effect.rtt_sent.map(|sent| now.since(sent));
         if let Some(rtt_ns) = rtt_ns {
             watchdog.rtt.sample(rtt_ns);
         }
         if matches!(controller, Controller::Fixed(_)) {
             return;
         }
-        let rtt_ns = rtt_ns.map(|rtt| u32::try_from(rtt).unwrap_or(u32::MAX));
-        if let Some(rtt_ns) = rtt_ns.filter(|_| effect.rtt_exact) {
-            recovery.note_round_trip(controller, now, rtt_ns);
+        let host_delay_ns = u32::from(ackx.ack_delay) * ACK_DELAY_UNIT_NS;
+        let trip = rtt_ns.map(|rtt_ns| RoundTrip::new(rtt_ns, host_delay_ns, units.waited_ns()));
+        if let Some(trip) = trip.filter(|_| effect.rtt_exact) {
+            recovery.note_round_trip(controller, now, trip);
         }
         let packets = feedback.newly_arrived(effect.acked, sacked);
         let ce_delta = feedback.ce_delta(ackx.ce_cnt);
@@ -85,7 +85,7 @@ impl Sender<'_> {
             acked_bytes: packets.saturating_mul(pmtu.into()),
             acked_packets: packets,
             ce_delta,
-            rtt_ns,
+            rtt_ns: trip.map(|trip| trip.network_ns()),
             host_delay_ns,
             app_limited,
         });

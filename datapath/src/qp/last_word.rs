@@ -95,7 +95,7 @@ impl LastWords {
 /// the end otherwise.
 #[cold]
 pub(crate) fn keep_last_word(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, sudden: bool) {
-    let heard_at = qpc.rsp.owed.arrived_at;
+    let heard_at = qpc.rsp.owed.waits_since;
     let acknowledges = qpc.service == QpType::Rc && qpc.id.state.receives() && cold.refusal.is_none();
     if !acknowledges || heard_at == Time::ZERO {
         return;

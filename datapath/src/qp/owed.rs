@@ -42,8 +42,8 @@ enum Due {
 /// The acknowledgements that a stream owes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owed {
-    /// When the last packet arrived, for ACK_DELAY.
-    pub arrived_at: Time,
+    /// Since when the last packet may have waited to be taken, for ACK_DELAY; zero: none came.
+    pub waits_since: Time,
     /// META of the packet that the next acknowledgement echoes.
     echo_msn: Msn,
     echo_offset: u16,
@@ -66,7 +66,7 @@ impl Owed {
     /// Nothing received, nothing owed.
     pub const fn new() -> Self {
         Self {
-            arrived_at: Time::ZERO,
+            waits_since: Time::ZERO,
             echo_msn: Msn::new(0),
             echo_offset: 0,
             ce_count: 0,
@@ -78,9 +78,9 @@ impl Owed {
         }
     }
 
-    /// Counts CE marks and keeps what the next acknowledgement echoes.
+    /// Counts CE marks and keeps what the next acknowledgement echoes. The packet came later than `since`.
     #[inline(always)]
-    pub(super) fn note_arrival(&mut self, now: Time, counters: &mut Counters, arrived: &Arrived) {
+    pub(super) fn note_arrival(&mut self, since: Time, counters: &mut Counters, arrived: &Arrived) {
         if arrived.ce {
             self.ce_count = self.ce_count.wrapping_add(arrived.packets.into());
             counters.rx_ce_marked += u64::from(arrived.packets);
@@ -93,7 +93,7 @@ impl Owed {
         }
         self.echo_msn = arrived.meta.msn;
         self.echo_offset = arrived.meta.offset;
-        self.arrived_at = now;
+        self.waits_since = since;
     }
 
     /// So many packets in order were taken in this turn.

@@ -83,7 +83,7 @@ pub(crate) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, pa
         return;
     }
     let arrived = Arrived { packets: 1, meta: packet.meta, ack_req: packet.ack_req, ce: packet.ce };
-    qpc.rsp.owed.note_arrival(units.now, &mut units.counters, &arrived);
+    qpc.rsp.owed.note_arrival(units.drained_at, &mut units.counters, &arrived);
     match qpc.rx.classify(packet.psn) {
         Arrival::InOrder => in_order(qpc, cold, units, packet),
         Arrival::AtEpsn => recovery::out_of_order(qpc, cold, units, *packet, 0),

@@ -5,6 +5,7 @@ use crate::frame;
 use crate::link::{Faults, Link, LinkConfig};
 use crate::port::{Mailbox, SimPort};
 use crate::recorder::Recorder;
+use crate::rest::Rest;
 use crate::rng::splitmix64;
 use crate::stats::LinkStats;
 use crate::trace::TraceHash;
@@ -93,6 +94,7 @@ pub struct Network {
     recorder: Recorder,
     held: Vec<(LinkId, Vec<u8>)>,
     unroutable: u64,
+    rest: Rest,
 }
 
 impl Network {
@@ -108,6 +110,7 @@ impl Network {
             recorder: Recorder::default(),
             held: Vec::new(),
             unroutable: 0,
+            rest: Rest::Never,
         }
     }
 
@@ -134,6 +137,11 @@ impl Network {
     /// Configuration of a link, to change it at any time; frames in flight keep theirs.
     pub fn link_mut(&mut self, link: LinkId) -> &mut LinkConfig {
         &mut self.at_mut(link).config
+    }
+
+    /// What keeps the switch from looking for frames.
+    pub fn set_rest(&mut self, rest: Rest) {
+        self.rest = rest;
     }
 
     /// Replaces the faults of a link.
@@ -331,6 +339,10 @@ impl Network {
 
     /// Forwards by destination address; a group address floods to all but the sender.
     fn switch(&mut self, now: Time, sender: NodeId, frame: Vec<u8>) {
+        let (look, _) = self.rest.looks(usize::MAX, now);
+        if look > now {
+            return self.fly(look, LinkId::Up(sender), frame);
+        }
         let up = &mut self.nodes[sender.0].up.stats;
         up.delivered += 1;
         up.delivered_bytes += frame.len() as u64;

@@ -10,8 +10,7 @@ use crate::qp::state::QpState;
 use crate::queue::WcStatus;
 use crate::sched::SchedFlags;
 use crate::stream::AckEffect;
-use crate::time::Time;
-use cc_dctcp::AckEvent;
+use cc_dctcp::{AckEvent, RoundTrip};
 use wire::{NakCode, Packet, Psn, Syndrome};
 
 /// Handles an ACK, NAK or RNR NAK.
@@ -91,7 +90,7 @@ pub(super) fn retire(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, next: 
     }
     let jumps = qpc.tx.nxt().is_before(next) || qpc.sched.contains(SchedFlags::REWOUND);
     let effect = qpc.tx.acknowledge(next, units.now);
-    learn(qpc, cold, units.now, &effect);
+    learn(qpc, cold, units, &effect);
     if jumps {
         seek(qpc, cold);
     }
@@ -105,21 +104,22 @@ pub(super) fn retire(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, next: 
     complete_answered(qpc, cold, units);
 }
 
-fn learn(qpc: &mut Qpc, cold: &mut QpCold, now: Time, effect: &AckEffect) {
+fn learn(qpc: &mut Qpc, cold: &mut QpCold, units: &Units, effect: &AckEffect) {
+    let now = units.now;
     let rtt_ns = effect.rtt_sent.map(|sent| now.since(sent));
     if let Some(rtt_ns) = rtt_ns {
         cold.watchdog.rtt.sample(rtt_ns);
     }
-    let rtt_ns = rtt_ns.map(|rtt| u32::try_from(rtt).unwrap_or(u32::MAX));
-    if let Some(rtt_ns) = rtt_ns.filter(|_| effect.rtt_exact) {
-        cold.tx_recovery.note_round_trip(&mut qpc.controller, now, rtt_ns);
+    let trip = rtt_ns.map(|rtt_ns| RoundTrip::new(rtt_ns, 0, units.waited_ns()));
+    if let Some(trip) = trip.filter(|_| effect.rtt_exact) {
+        cold.tx_recovery.note_round_trip(&mut qpc.controller, now, trip);
     }
     let (acked, app_limited) = (effect.acked, !has_new_work(qpc, cold));
     qpc.controller.on_ack(&AckEvent {
         now_ns: now.0,
         acked_bytes: acked.saturating_mul(qpc.id.pmtu.into()),
         acked_packets: acked,
-        rtt_ns,
+        rtt_ns: trip.map(|trip| trip.network_ns()),
         app_limited,
         ..AckEvent::default()
     });

@@ -63,7 +63,7 @@ pub(super) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, pa
         report_gap(qpc, cold, units);
         return;
     }
-    qpc.rsp.owed.note_arrival(units.now, &mut units.counters, &arrived);
+    qpc.rsp.owed.note_arrival(units.drained_at, &mut units.counters, &arrived);
     if ahead < 0 {
         count!(units, cold, rx_duplicates);
         answer_duplicate(qpc, cold, units, packet);

@@ -44,7 +44,7 @@ pub(crate) fn on_response(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, p
         return;
     };
     let arrived = Arrived { packets: 1, meta: response.meta, ack_req: packet.ack_req(), ce };
-    reads.owed.note_arrival(units.now, &mut units.counters, &arrived);
+    reads.owed.note_arrival(units.drained_at, &mut units.counters, &arrived);
     match reads.rx.classify(response.psn) {
         Arrival::Duplicate => {
             count!(units, cold, rx_duplicates);

@@ -173,7 +173,7 @@ fn emit(qpc: &Qpc, owed: &Owed, answer: &Answer, units: &mut Units, frame: &mut 
             flags: answer.flags,
             sack_psn: answer.sack,
             ce_cnt: owed.ce_count,
-            ack_delay: ack_delay(units.now, owed.arrived_at),
+            ack_delay: ack_delay(units.now, owed.waits_since),
         },
         sackb: answer.bitmap.unwrap_or(0),
         ..Fields::default()
@@ -184,7 +184,8 @@ fn emit(qpc: &Qpc, owed: &Owed, answer: &Answer, units: &mut Units, frame: &mut 
     Some(len)
 }
 
-/// Host time from arrival to acknowledgement, in units of 64 ns, saturating.
-fn ack_delay(now: Time, arrived_at: Time) -> u16 {
-    u16::try_from(now.since(arrived_at) / 64).unwrap_or(u16::MAX)
+/// Longest time that the packet can have spent at this host before its acknowledgement, in units of 64 ns, saturating
+/// (docs/protocol.md 1.7).
+fn ack_delay(now: Time, waits_since: Time) -> u16 {
+    u16::try_from(now.since(waits_since) / 64).unwrap_or(u16::MAX)
 }

@@ -93,7 +93,7 @@ fn end(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, run: &Run, last: Met
     units.counters.rx_packets += frames.saturating_sub(1) as u64;
     if run.packets > 0 {
         let arrived = Arrived { packets: run.packets, meta: last, ack_req: run.asked, ce: run.ce };
-        qpc.rsp.owed.note_arrival(units.now, &mut units.counters, &arrived);
+        qpc.rsp.owed.note_arrival(units.drained_at, &mut units.counters, &arrived);
         cold.heard_at = units.now;
         settle(qpc, cold, units, taken);
     }

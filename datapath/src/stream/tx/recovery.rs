@@ -4,7 +4,7 @@ use super::{AckInfo, TxStream};
 use crate::qp::attr::RecoveryPolicy;
 use crate::stream::RetryQueue;
 use crate::time::Time;
-use cc_dctcp::{Controller, LossEvent, LossRate, PathDelay};
+use cc_dctcp::{Controller, LossEvent, LossRate, PathDelay, RoundTrip};
 use sr_recovery::{Generation, Record, StreamId};
 use wire::{Meta, Psn};
 
@@ -84,10 +84,10 @@ impl TxRecovery {
         controller.on_rto(&self.loss_event(now));
     }
 
-    /// A round trip of `rtt_ns` nanoseconds ended at `now`; the controller takes back a cut that was for nothing.
+    /// A round trip ended at `now`; the controller takes back a cut that was for nothing.
     #[inline]
-    pub(crate) fn note_round_trip(&mut self, controller: &mut Controller, now: Time, rtt_ns: u32) {
-        self.path.sample(now.0, rtt_ns, self.loss_rate.is_noisy());
+    pub(crate) fn note_round_trip(&mut self, controller: &mut Controller, now: Time, trip: RoundTrip) {
+        self.path.sample(now.0, trip, self.loss_rate.is_noisy());
         if let Some(window_bytes) = self.path.judge_trial() {
             controller.restore(window_bytes);
         }

@@ -2,6 +2,7 @@
 
 use super::Srq;
 use crate::network::PortOptions;
+use crate::rest::Rest;
 use datapath::engine::{AckTiming, EngineConfig};
 use datapath::memory::{Access, ProtectionDomainId};
 use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, RecoveryPolicy, WriteOrder};
@@ -35,6 +36,8 @@ pub struct RigOptions {
     pub port: PortOptions,
     /// Time that a turn of an engine takes, in nanoseconds; at least 1.
     pub turn_cost_ns: u64,
+    /// What keeps engines from looking for frames.
+    pub rest: Rest,
     /// Queue pairs of an engine at most.
     pub max_qps: u32,
     /// Largest window of a queue pair, in packets.
@@ -63,6 +66,7 @@ impl Default for RigOptions {
             seed: 1,
             port: PortOptions::default(),
             turn_cost_ns: 200,
+            rest: Rest::Never,
             max_qps: 64,
             window_max: 512,
             recovery_contexts: 64,

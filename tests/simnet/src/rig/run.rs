@@ -96,6 +96,7 @@ impl Rig {
     pub fn turn(&mut self, node: NodeId) {
         self.net.exchange(self.now, node);
         self.run_slow_path(node);
+        self.tell_of_looks(node);
         self.nodes[node.0].engine.turn(self.now);
         self.net.exchange(self.now, node);
         self.nodes[node.0].busy_until = self.now.after(self.options.turn_cost_ns.max(1));
@@ -107,9 +108,19 @@ impl Rig {
         if node.frozen {
             return None;
         }
-        let arrived = (self.net.waiting(id) > 0).then_some(self.now);
+        let looks_at = || self.options.rest.looks(id.0, self.now).0;
+        let arrived = (self.net.waiting(id) > 0).then(looks_at);
         let due = [arrived, node.engine.next_deadline()].into_iter().flatten().min()?;
         Some(due.max(node.busy_until))
+    }
+
+    /// Tells an engine when it last found nothing: an engine without work looks all the time that its thread runs.
+    fn tell_of_looks(&mut self, id: NodeId) {
+        let node = &mut self.nodes[id.0];
+        if node.busy_until < self.now {
+            let (_, before) = self.options.rest.looks(id.0, self.now);
+            node.engine.note_drained(before.max(node.busy_until));
+        }
     }
 
     /// Where everything stands, for people.

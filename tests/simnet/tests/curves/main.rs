@@ -9,6 +9,7 @@ mod drop_tail;
 mod figure;
 mod path;
 mod random_loss;
+mod workers;
 
 use bottleneck::{Bottleneck, Sample, Scene, mean, table};
 use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning};
