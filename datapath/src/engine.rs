@@ -28,9 +28,9 @@ use crate::counters::Counters;
 use crate::memory::MemoryTable;
 use crate::neighbor::{Neighbor, NeighborConfig};
 use crate::port::Port;
+use crate::qp::QpFlags;
 use crate::qp::{self, QpTable};
 use crate::queue::{CompletionWriter, Doorbells, Handed};
-use crate::sched::SchedFlags;
 use crate::slow_path::CtrlQ;
 use crate::time::Time;
 use crate::tuning;
@@ -169,7 +169,7 @@ impl<P: Port> Engine<P> {
     /// As a doorbell, but for the fences.
     fn take_handed(&mut self, slot: u32) {
         let Some((qpc, cold)) = self.qps.get(slot) else { return };
-        if qpc.sched.contains(SchedFlags::ACTIVE) || cold.send_queue.shared().take_quietly() {
+        if qpc.flags.contains(QpFlags::ACTIVE) || cold.send_queue.shared().take_quietly() {
             self.on_doorbell(slot);
         }
     }

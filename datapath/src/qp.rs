@@ -7,6 +7,7 @@ mod context;
 mod elements;
 mod feedback;
 mod first_packet;
+mod flags;
 mod flush;
 mod keepalive;
 mod last_word;
@@ -28,6 +29,7 @@ pub(crate) use context::{
 };
 pub use context::{HOT_BYTES_MAX, Qpc};
 pub(crate) use feedback::adopt_window;
+pub(crate) use flags::QpFlags;
 pub(crate) use flush::{abort, fail, fail_sends, flush_and_rest, flush_taken, rest_for_good, stop_streams};
 pub(crate) use keepalive::{Keepalive, on_keepalive_timer};
 pub(crate) use last_word::{LastWords, is_answered, keep_last_word};
@@ -38,7 +40,7 @@ pub(crate) use requester::{
 };
 pub(crate) use responder::{
     RequestPacket, Responses, ResponsesConfig, RxRecovery, admit, apply_advance, on_request,
-    on_response_command, on_response_timer, transmit_responses, write_ack,
+    on_response_command, on_response_timer, owed_of, transmit_responses, write_ack,
 };
 pub(crate) use table::{QPN_GSI, QpTable};
 pub(crate) use unreliable::{Incoming, on_datagram, on_unreliable, transmit_unreliable};

@@ -1,5 +1,6 @@
 //! Acknowledgements that must go out one by one: NACKs, duplicates' ACKs, RNR and error NAKs.
 
+use sr_recovery::StreamId;
 use std::collections::VecDeque;
 use wire::{Meta, NakCode, Psn};
 
@@ -26,7 +27,7 @@ pub(crate) enum ControlKind {
     Withdrawn { psn: Psn },
     /// Wire mode Plain: what the peer sends is marked on its way.
     Cnp,
-    /// What a queue pair acknowledged that has ended; `slot` says nothing.
+    /// What a queue pair acknowledged that has ended; `stream` says nothing.
     LastWord,
 }
 
@@ -41,8 +42,7 @@ impl ControlKind {
 /// One acknowledgement to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ControlPacket {
-    /// Number of the stream: the slot, if it is of requests.
-    pub slot: u32,
+    pub stream: StreamId,
     pub qpn: u32,
     pub kind: ControlKind,
 }
@@ -73,7 +73,7 @@ impl ControlQueue {
     #[must_use]
     pub fn push(&mut self, packet: ControlPacket) -> bool {
         if let Some(last) = self.packets.back_mut()
-            && (last.slot, last.qpn) == (packet.slot, packet.qpn)
+            && (last.stream, last.qpn) == (packet.stream, packet.qpn)
             && let Some(merged) = merge(last.kind, packet.kind)
         {
             last.kind = merged;

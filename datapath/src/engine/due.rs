@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::port::Port;
 use crate::qp;
-use crate::sched::SchedFlags;
+use crate::qp::QpFlags;
 use crate::tuning;
 
 /// Queue pairs that are taken together if there are many: each is fetched while those before it are served.
@@ -21,7 +21,7 @@ impl<P: Port> Engine<P> {
     #[inline]
     pub(super) fn fire_timers(&mut self) {
         let next = |engine: &mut Self| engine.units.timers.pop(engine.units.now);
-        let slot_of = |engine: &Self, timer| engine.units.slot_of_responses(timer).unwrap_or(timer);
+        let slot_of = |engine: &Self, timer| engine.units.stream_of(timer).qp;
         self.serve(tuning::TIMERS_PER_TURN, next, slot_of, Self::on_timer);
     }
 
@@ -75,7 +75,7 @@ impl<P: Port> Engine<P> {
             return;
         };
         self.units.counters.doorbells += 1;
-        qpc.sched.insert(SchedFlags::ACTIVE);
+        qpc.flags.insert(QpFlags::ACTIVE);
         if qpc.id.state.flushes_sends() {
             qp::flush_and_rest(qpc, cold, &mut self.units, None);
             return;
@@ -91,9 +91,9 @@ impl<P: Port> Engine<P> {
         if timer == self.units.timer_of_keepalives() {
             return self.fire_keepalives();
         }
-        let responses = self.units.slot_of_responses(timer);
-        let Some((qpc, cold)) = self.qps.get(responses.unwrap_or(timer)) else { return };
-        if responses.is_some() {
+        let stream = self.units.stream_of(timer);
+        let Some((qpc, cold)) = self.qps.get(stream.qp) else { return };
+        if stream.response {
             qp::on_response_timer(qpc, cold, &mut self.units);
         } else {
             qp::on_timer(qpc, cold, &mut self.units);

@@ -6,6 +6,7 @@ use crate::qp::state::QpType;
 use crate::qp::{self, Grant, QpCold, Qpc, TransmitEnd};
 use crate::sched::{SchedFlags, Turn, Usage};
 use crate::tuning;
+use sr_recovery::StreamId;
 
 /// Which acknowledgements may wait.
 #[derive(Clone, Copy)]
@@ -82,69 +83,48 @@ impl<P: Port> Engine<P> {
                 break;
             }
             let Some(turn) = self.units.mux.next_ready(self.units.now) else { break };
-            let slot = turn.slot;
             if ahead {
                 self.expect_turns();
             }
-            if let Some(slot) = self.units.slot_of_responses(slot) {
-                if !self.respond(slot, turn, &mut batch) {
-                    break;
-                }
-                continue;
-            }
-            self.qps.hot(slot).sched.remove(SchedFlags::QUEUED);
-            let Some((qpc, cold)) = self.qps.get(slot) else { continue };
-            self.units.counters.sched_grants += 1;
-            let packets = tuning::PACKETS_PER_TURN.min(batch);
-            let mut grant = Grant { wqes: tuning::WQES_PER_TURN, bytes: turn.bytes, packets };
-            let end = if qpc.service == QpType::Rc {
-                qp::transmit(qpc, cold, &mut self.units, &mut self.wire, &mut grant)
-            } else {
-                qp::transmit_unreliable(qpc, cold, &mut self.units, &mut self.wire, &mut grant)
-            };
-            let usage = Usage { bytes: turn.bytes - grant.bytes, packets: packets - grant.packets };
-            batch -= usage.packets;
-            match end {
-                TransmitEnd::Done { ready } => {
-                    self.units.mux.settle(slot, &mut qpc.sched, usage, ready);
-                    if !ready && handed == Some(slot) {
-                        qp::lie_down(qpc, cold);
-                    } else if !ready {
-                        self.note_idle(slot);
-                    }
-                }
-                TransmitEnd::PortFull => {
-                    self.units.counters.tx_ring_full += 1;
-                    self.port_was_full = true;
-                    self.units.mux.resume(slot, &mut qpc.sched, usage);
-                    break;
-                }
+            if !self.serve_stream(turn, handed, &mut batch) {
+                break;
             }
         }
     }
 
-    /// The turn of a queue pair's responses. False if the port has no slot.
-    fn respond(&mut self, slot: u32, turn: Turn, batch: &mut usize) -> bool {
-        self.qps.hot(slot).sched.remove(SchedFlags::RESPONSES_QUEUED);
+    /// The turn of one stream. False if the port has no slot.
+    #[inline(always)]
+    fn serve_stream(&mut self, turn: Turn, handed: Option<u32>, batch: &mut usize) -> bool {
+        let stream = self.units.stream_of(turn.slot);
+        let slot = stream.qp;
+        self.qps.hot(slot).sched_of(stream).remove(SchedFlags::QUEUED);
         let Some((qpc, cold)) = self.qps.get(slot) else { return true };
         self.units.counters.sched_grants += 1;
         let packets = tuning::PACKETS_PER_TURN.min(*batch);
         let mut grant = Grant { wqes: tuning::WQES_PER_TURN, bytes: turn.bytes, packets };
-        let end = qp::transmit_responses(qpc, cold, &mut self.units, &mut self.wire, &mut grant);
+        let (units, wire) = (&mut self.units, &mut self.wire);
+        let end = match (stream.response, qpc.service) {
+            (true, _) => qp::transmit_responses(qpc, cold, units, wire, &mut grant),
+            (false, QpType::Rc) => qp::transmit(qpc, cold, units, wire, &mut grant),
+            (false, _) => qp::transmit_unreliable(qpc, cold, units, wire, &mut grant),
+        };
         let usage = Usage { bytes: turn.bytes - grant.bytes, packets: packets - grant.packets };
         *batch -= usage.packets;
-        match end {
-            TransmitEnd::Done { ready } => {
-                self.units.mux.settle_responses(turn.slot, &mut qpc.sched, usage, ready);
-                true
-            }
-            TransmitEnd::PortFull => {
-                self.units.counters.tx_ring_full += 1;
-                self.port_was_full = true;
-                self.units.mux.resume_responses(turn.slot, &mut qpc.sched, usage);
-                false
+        let TransmitEnd::Done { ready } = end else {
+            self.units.counters.tx_ring_full += 1;
+            self.port_was_full = true;
+            self.units.mux.resume(turn.slot, qpc.sched_of(stream), usage);
+            return false;
+        };
+        self.units.mux.settle(turn.slot, qpc.sched_of(stream), usage, ready);
+        if !ready && !stream.response {
+            if handed == Some(slot) {
+                qp::lie_down(qpc, cold);
+            } else {
+                self.note_idle(slot);
             }
         }
+        true
     }
 
     /// Acknowledgements that go out one by one.
@@ -172,65 +152,57 @@ impl<P: Port> Engine<P> {
         self.units.ack_list.truncate(kept);
     }
 
-    /// True if nothing is owed any more.
-    fn settle_ack(&mut self, slot: u32, waits: Waits) -> bool {
-        if let Some(of_responses) = self.units.slot_of_responses(slot) {
-            return self.settle_read_ack(of_responses, waits);
+    /// True if the stream of that number owes nothing any more.
+    #[inline]
+    fn settle_ack(&mut self, number: u32, waits: Waits) -> bool {
+        match self.units.stream_of(number) {
+            StreamId { qp, response: false } => self.settle_ack_of(StreamId { qp, response: false }, waits),
+            stream => self.settle_read_ack(stream, waits),
         }
-        let Some((qpc, cold)) = self.qps.get(slot) else {
-            self.qps.hot(slot).sched.remove(SchedFlags::ACK_LISTED);
+    }
+
+    #[inline(never)]
+    fn settle_read_ack(&mut self, stream: StreamId, waits: Waits) -> bool {
+        self.settle_ack_of(stream, waits)
+    }
+
+    /// Compiled twice, so that acknowledgements of requests do not ask what they are of. Only those wait for a post.
+    #[inline(always)]
+    fn settle_ack_of(&mut self, stream: StreamId, waits: Waits) -> bool {
+        let Some((qpc, cold)) = self.qps.get(stream.qp) else {
+            self.qps.hot(stream.qp).sched_of(stream).remove(SchedFlags::ACK_LISTED);
             return true;
         };
-        let owed = &mut qpc.rsp.owed;
-        if owed.is_owed() {
+        if let Some(owed) = qp::owed_of(qpc, cold, stream)
+            && owed.is_owed()
+        {
             if owed.may_wait(self.units.turn, self.units.now, waits.spaced) {
                 return false;
             }
-            if waits.asked && owed.hold() {
+            if waits.asked && !stream.response && owed.hold() {
                 self.holds_acks = true;
                 return false;
             }
-            if !acknowledge(qpc, cold, &mut self.units, &mut self.wire, false, None) {
+            if !acknowledge(qpc, cold, &mut self.units, &mut self.wire, stream, None) {
                 self.port_was_full = true;
                 return false;
             }
         }
-        qpc.sched.remove(SchedFlags::ACK_LISTED);
-        true
-    }
-
-    /// The same for a stream of responses.
-    fn settle_read_ack(&mut self, slot: u32, waits: Waits) -> bool {
-        let Some((qpc, cold)) = self.qps.get(slot) else {
-            self.qps.hot(slot).sched.remove(SchedFlags::READ_ACK_LISTED);
-            return true;
-        };
-        let owed = cold.reads.as_deref().map(|reads| &reads.owed);
-        if let Some(owed) = owed.filter(|owed| owed.is_owed()) {
-            if owed.may_wait(self.units.turn, self.units.now, waits.spaced) {
-                return false;
-            }
-            if !acknowledge(qpc, cold, &mut self.units, &mut self.wire, true, None) {
-                self.port_was_full = true;
-                return false;
-            }
-        }
-        qpc.sched.remove(SchedFlags::READ_ACK_LISTED);
+        qpc.sched_of(stream).remove(SchedFlags::ACK_LISTED);
         true
     }
 
     /// Sends one acknowledgement. False if the port has no slot.
     fn send_ack(&mut self, packet: &ControlPacket) -> bool {
-        if packet.kind == ControlKind::LastWord {
-            return self.send_last_word(packet.qpn);
+        let ControlPacket { stream, qpn, kind } = *packet;
+        if kind == ControlKind::LastWord {
+            return self.send_last_word(qpn);
         }
-        let responses = self.units.slot_of_responses(packet.slot);
-        let Some((qpc, cold)) = self.qps.get(responses.unwrap_or(packet.slot)) else { return true };
-        if packet.qpn != qpc.id.qpn {
+        let Some((qpc, cold)) = self.qps.get(stream.qp) else { return true };
+        if qpn != qpc.id.qpn {
             return true;
         }
-        let kind = Some(packet.kind);
-        let sent = acknowledge(qpc, cold, &mut self.units, &mut self.wire, responses.is_some(), kind);
+        let sent = acknowledge(qpc, cold, &mut self.units, &mut self.wire, stream, Some(kind));
         self.port_was_full |= !sent;
         sent
     }
@@ -274,17 +246,16 @@ fn acknowledge(
     cold: &mut QpCold,
     units: &mut Units,
     wire: &mut impl TxSlots,
-    of_responses: bool,
+    stream: StreamId,
     kind: Option<ControlKind>,
 ) -> bool {
-    if !qpc.id.state.receives() && (of_responses || cold.refusal.is_none()) {
-        let of_reads = cold.reads.as_deref_mut().map(|reads| &mut reads.owed);
-        let owed = if of_responses { of_reads } else { Some(&mut qpc.rsp.owed) };
-        owed.into_iter().for_each(|owed| owed.settle(units.now));
+    if !qpc.id.state.receives() && (stream.response || cold.refusal.is_none()) {
+        if let Some(owed) = qp::owed_of(qpc, cold, stream) {
+            owed.settle(units.now);
+        }
         return true;
     }
     let loopback = qpc.id.loopback;
-    let emitted =
-        wire.emit(loopback, |frame| qp::write_ack(qpc, cold, units, of_responses, kind, frame).ok_or(()));
+    let emitted = wire.emit(loopback, |frame| qp::write_ack(qpc, cold, units, stream, kind, frame).ok_or(()));
     !matches!(emitted, Err(NotSent::PortFull))
 }

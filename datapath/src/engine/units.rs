@@ -1,7 +1,7 @@
 //! The parts of the NIC that all queue pairs share.
 
 use super::config::EngineConfig;
-use super::control_queue::ControlQueue;
+use super::control_queue::{ControlKind, ControlPacket, ControlQueue};
 use super::event::{AsyncEvent, EventLog};
 use crate::address::AddressTable;
 use crate::counters::Counters;
@@ -14,7 +14,7 @@ use crate::slow_path::CtrlQ;
 use crate::stream::RxStream;
 use crate::time::Time;
 use crate::tuning;
-use sr_recovery::Record;
+use sr_recovery::{Record, StreamId};
 
 /// What a queue pair's requester and responder work with.
 pub(crate) struct Units {
@@ -149,16 +149,20 @@ impl Units {
         room
     }
 
-    /// Number of a queue pair's streams of responses, sent or received, in the schedule queue, the timer wheel and the
-    /// lists of acknowledgements. That of its requests is its slot.
-    pub const fn responses_of(&self, slot: u32) -> u32 {
-        self.max_qps + slot
+    /// Number of a stream in the schedule queue, the timer wheel and the lists of acknowledgements. That of a queue pair's requests
+    /// is its slot.
+    #[inline]
+    pub const fn number_of(&self, stream: StreamId) -> u32 {
+        if stream.response { self.max_qps + stream.qp } else { stream.qp }
     }
 
-    /// The slot whose responses have that number; `None` if it is that of requests.
+    /// The stream that has that number.
     #[inline]
-    pub const fn slot_of_responses(&self, stream: u32) -> Option<u32> {
-        stream.checked_sub(self.max_qps)
+    pub const fn stream_of(&self, number: u32) -> StreamId {
+        match number.checked_sub(self.max_qps) {
+            Some(qp) => StreamId { qp, response: true },
+            None => StreamId { qp: number, response: false },
+        }
     }
 
     /// Number in `timers` of what stands for all keepalives.
@@ -201,33 +205,34 @@ impl Units {
 
     /// Weight and priority of a queue pair's requests, and of its responses.
     pub fn set_scheduling(&mut self, slot: u32, attributes: SchedAttributes) {
-        self.mux.set_attributes(slot, attributes);
-        let responses = self.responses_of(slot);
-        self.mux.set_attributes(responses, attributes);
-    }
-
-    /// The stream of a queue pair's responses may have become ready.
-    pub fn wake_responses(&mut self, slot: u32, qpc: &mut Qpc, ready: bool) {
-        let stream = self.responses_of(slot);
-        self.mux.wake_responses(stream, &mut qpc.sched, ready);
-    }
-
-    /// Puts a stream of responses on the list of those that owe an acknowledgement.
-    #[inline]
-    pub fn owe_read_ack(&mut self, slot: u32, qpc: &mut Qpc) {
-        if !qpc.sched.contains(SchedFlags::READ_ACK_LISTED) {
-            qpc.sched.insert(SchedFlags::READ_ACK_LISTED);
-            self.ack_list.push(self.responses_of(slot));
+        for response in [false, true] {
+            self.mux.set_attributes(self.number_of(StreamId { qp: slot, response }), attributes);
         }
     }
 
-    /// Puts a queue pair on the list of those that owe an acknowledgement.
+    /// A stream of a queue pair may have become ready.
     #[inline]
-    pub fn owe_ack(&mut self, slot: u32, qpc: &mut Qpc) {
-        if !qpc.sched.contains(SchedFlags::ACK_LISTED) {
-            qpc.sched.insert(SchedFlags::ACK_LISTED);
-            self.ack_list.push(slot);
+    pub fn wake(&mut self, stream: StreamId, qpc: &mut Qpc, ready: bool) {
+        let number = self.number_of(stream);
+        self.mux.wake(number, qpc.sched_of(stream), ready);
+    }
+
+    /// Puts a stream on the list of those that owe an acknowledgement.
+    #[inline]
+    pub fn owe_ack(&mut self, stream: StreamId, qpc: &mut Qpc) {
+        let sched = qpc.sched_of(stream);
+        if !sched.contains(SchedFlags::ACK_LISTED) {
+            sched.insert(SchedFlags::ACK_LISTED);
+            self.ack_list.push(self.number_of(stream));
         }
+    }
+
+    /// Queues an acknowledgement of a stream's that goes out by itself. One that finds no room is counted, as a lossy network might
+    /// have taken it.
+    #[inline(never)]
+    pub fn queue_control(&mut self, stream: StreamId, qpc: &Qpc, kind: ControlKind) {
+        let fits = self.control.push(ControlPacket { stream, qpn: qpc.id.qpn, kind });
+        self.counters.tx_acks_dropped += u64::from(!fits);
     }
 }
 

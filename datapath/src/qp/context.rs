@@ -5,6 +5,7 @@ mod tests;
 
 use super::attr::{QpAttr, RecoveryPolicy};
 use super::feedback::Feedback;
+use super::flags::QpFlags;
 use super::keepalive::Keepalive;
 use super::owed::Owed;
 use super::plain::Plain;
@@ -23,7 +24,7 @@ use crate::time::Time;
 use crate::tuning::WQES_PER_TURN;
 use cc_dctcp::Controller;
 use core::mem::offset_of;
-use sr_recovery::Generation;
+use sr_recovery::{Generation, StreamId};
 use wire::{Msn, NakCode, Psn, Serial, Ssn, Template, WireMode};
 
 /// Bytes of a QPC at most: the paper's 210, rounded up to whole cache lines.
@@ -140,7 +141,11 @@ impl ResponderCursor {
 #[repr(C, align(64))]
 pub struct Qpc {
     pub(crate) id: QpIdentity,
+    /// Of the stream of requests.
     pub(crate) sched: SchedFlags,
+    /// Of the streams of responses, that which is sent and that which is received.
+    pub(crate) responses_sched: SchedFlags,
+    pub(crate) flags: QpFlags,
     pub(crate) service: QpType,
     pub(crate) tx: TxStream,
     // Of requests of our own.
@@ -156,6 +161,12 @@ pub struct Qpc {
 }
 
 impl Qpc {
+    /// Scheduling state of one of its streams.
+    #[inline(always)]
+    pub(crate) const fn sched_of(&mut self, stream: StreamId) -> &mut SchedFlags {
+        if stream.response { &mut self.responses_sched } else { &mut self.sched }
+    }
+
     /// Starts to fetch what requests of our own need.
     #[inline]
     pub(crate) fn expect_requester(&self) {
@@ -307,6 +318,18 @@ pub(crate) fn entry_of(entries: &mut [SqEntry], position: u32) -> &mut SqEntry {
 }
 
 impl QpCold {
+    /// The stream of its requests.
+    #[inline]
+    pub const fn requests(&self) -> StreamId {
+        StreamId { qp: self.slot, response: false }
+    }
+
+    /// The streams of responses, that which is sent and that which is received.
+    #[inline]
+    pub const fn of_responses(&self) -> StreamId {
+        StreamId { qp: self.slot, response: true }
+    }
+
     /// Bytes from its start that requests of the peer's need.
     pub const RECEIVING: usize = offset_of!(Self, send_queue);
     /// Bytes from its start that requests of our own need as well.

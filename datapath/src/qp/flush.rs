@@ -7,6 +7,7 @@ use super::responder::{close_recovery, stop_responses};
 use super::state::QpState;
 use crate::counters::Counters;
 use crate::engine::{AsyncEvent, Units};
+use crate::qp::flags::QpFlags;
 use crate::queue::{Completion, SendOpcode, WcFlags, WcOpcode, WcStatus};
 use crate::sched::SchedFlags;
 use wire::NakCode;
@@ -71,8 +72,8 @@ pub(crate) fn flush_and_rest(
 /// Puts the queue pair to rest whatever is posted. One that did not ring needs no rest, and one whose doorbell waits
 /// must not have any before the doorbell is taken: the next post would ring a second one.
 pub(crate) fn rest_for_good(qpc: &mut Qpc, cold: &QpCold) {
-    if qpc.sched.contains(SchedFlags::ACTIVE) {
-        qpc.sched.remove(SchedFlags::ACTIVE);
+    if qpc.flags.contains(QpFlags::ACTIVE) {
+        qpc.flags.remove(QpFlags::ACTIVE);
         cold.send_queue.shared().deactivate();
     }
 }
@@ -94,6 +95,8 @@ pub(crate) fn stop_streams(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) 
     units.disarm_keepalive(cold.slot);
     cold.keepalive = None;
     qpc.sched.remove(SchedFlags::LIFE);
+    qpc.responses_sched.remove(SchedFlags::LIFE);
+    qpc.flags.remove(QpFlags::LIFE);
     cold.probes = [None; 2];
     cold.rnr = None;
     cold.failure = None;

@@ -8,6 +8,7 @@ use super::packet::{PacketBuilder, Zeros};
 use super::requester::{Stop, give_up, wake};
 use super::responder::Responses;
 use crate::engine::{NotSent, TxSlots, Units};
+use crate::qp::flags::QpFlags;
 use crate::sched::SchedFlags;
 use crate::stream::{KEEPALIVE_OFFSET, Verdict, Watchdog, WatchdogConfig};
 use crate::time::Time;
@@ -102,7 +103,7 @@ pub(crate) fn on_keepalive_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut U
 fn is_busy(qpc: &Qpc, cold: &QpCold) -> bool {
     qpc.tx.outstanding() > 0
         || qpc.req.head != qpc.req.next
-        || qpc.sched.intersects(SchedFlags::RNR_WAIT | SchedFlags::REWOUND)
+        || qpc.flags.intersects(QpFlags::RNR_WAIT | QpFlags::REWOUND)
         || cold.responses.as_deref().is_some_and(|responses| !Responses::is_idle(responses))
 }
 

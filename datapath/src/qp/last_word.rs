@@ -9,6 +9,7 @@ use crate::engine::{ControlKind, ControlPacket, Units};
 use crate::time::Time;
 use crate::tuning::{LAST_WORD_LINGER, LAST_WORDS};
 use arrayvec::ArrayVec;
+use sr_recovery::StreamId;
 use wire::{Datagram, Kind, Packet, Psn, Template, WireMode, icrc};
 
 /// Bytes of the longest acknowledgement: Ethernet with a VLAN tag, IPv6, UDP, BTH, AETH, META, ACKX, ICRC.
@@ -103,7 +104,7 @@ pub(crate) fn keep_last_word(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units
     let mut frame = [0; FRAME_MAX];
     // It is counted when it is sent.
     let counters = units.counters;
-    let len = write_other(qpc, cold, units, false, None, &mut frame);
+    let len = write_other(qpc, cold, units, cold.requests(), None, &mut frame);
     units.counters = counters;
     let Some(written) = len.and_then(|len| frame.get(..len)) else { return };
     let word = LastWord {
@@ -167,7 +168,11 @@ pub(crate) fn say_again(units: &mut Units, qpn: u32, packet: Late) -> bool {
     }
     units.counters.rx_duplicates += 1;
     if !core::mem::replace(&mut word.queued, true)
-        && !units.control.push(ControlPacket { slot: 0, qpn, kind: ControlKind::LastWord })
+        && !units.control.push(ControlPacket {
+            stream: StreamId { qp: 0, response: false },
+            qpn,
+            kind: ControlKind::LastWord,
+        })
     {
         word.queued = false;
         units.counters.tx_acks_dropped += 1;

@@ -23,7 +23,7 @@ pub(crate) use transmit::transmit;
 
 use super::context::{QpCold, Qpc};
 use crate::engine::Units;
-use crate::sched::SchedFlags;
+use crate::qp::flags::QpFlags;
 use crate::time::Time;
 use requester::Requester;
 use responder::Responder;
@@ -72,9 +72,9 @@ impl Plain {
     }
 
     /// The oldest READ or atomic has its response: others may begin.
-    pub fn take_answer(&mut self, sched: &mut SchedFlags) {
+    pub fn take_answer(&mut self, flags: &mut QpFlags) {
         self.req.reads = self.req.reads.saturating_sub(1);
-        sched.remove(SchedFlags::READ_WAIT);
+        flags.remove(QpFlags::READ_WAIT);
     }
 
     /// Bytes on the heap, its own included.

@@ -38,6 +38,7 @@ pub(in crate::qp) use transmit::{arm_timer, fail_in_turn, find_among};
 use super::adopt_window;
 use super::context::{QpCold, Qpc};
 use crate::engine::Units;
+use crate::qp::flags::QpFlags;
 use crate::sched::SchedFlags;
 use sr_recovery::Command;
 
@@ -50,7 +51,7 @@ pub(crate) fn is_ready(qpc: &Qpc, cold: &QpCold) -> bool {
     if qpc.sched.contains(SchedFlags::PROBE) {
         return true;
     }
-    if qpc.sched.contains(SchedFlags::RNR_WAIT) {
+    if qpc.flags.contains(QpFlags::RNR_WAIT) {
         return false;
     }
     (qpc.tx.retry_pending() > 0 && qpc.tx.may_resend()) || (has_new_work(qpc, cold) && qpc.tx.may_send_new())
@@ -61,9 +62,9 @@ pub(crate) fn is_ready(qpc: &Qpc, cold: &QpCold) -> bool {
 pub(super) fn has_new_work(qpc: &Qpc, cold: &QpCold) -> bool {
     let begun = qpc.req.sent > 0;
     let posted = qpc.req.next != cold.send_queue.tail();
-    let waits = |qpc: &Qpc| qpc.sched.contains(SchedFlags::READ_WAIT);
+    let waits = |qpc: &Qpc| qpc.flags.contains(QpFlags::READ_WAIT);
     // What a Plain requester sends again has begun, whatever happened since.
-    let again = |qpc: &Qpc| qpc.sched.contains(SchedFlags::REWOUND);
+    let again = |qpc: &Qpc| qpc.flags.contains(QpFlags::REWOUND);
     let may_start = |qpc: &Qpc| qpc.id.state.starts_sends() || again(qpc);
     (begun || (posted && may_start(qpc) && !waits(qpc))) && (cold.failure.is_none() || again(qpc))
 }

@@ -13,8 +13,8 @@ mod responses;
 mod run;
 mod settle;
 
-pub(crate) use acknowledge::write_ack;
 pub(in crate::qp) use acknowledge::write_other;
+pub(crate) use acknowledge::{owed_of, write_ack};
 pub(in crate::qp) use read_acked::{on_read_ack, stop_responses};
 pub(crate) use read_acked::{on_response_command, on_response_timer};
 pub(crate) use recovery::{RxRecovery, apply_advance, close_recovery};
@@ -35,7 +35,7 @@ use super::last_word::{Late, say_again};
 use super::owed::Arrived;
 use super::state::QpState;
 use crate::counters::count;
-use crate::engine::{ControlKind, ControlPacket, Units};
+use crate::engine::{ControlKind, Units};
 use crate::sched::SchedFlags;
 use crate::stream::{Arrival, offset_is};
 use wire::{CommonFrame, NakCode, Position};
@@ -90,14 +90,18 @@ pub(crate) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, pa
         Arrival::Ahead(distance) => recovery::out_of_order(qpc, cold, units, *packet, distance),
         Arrival::Duplicate => {
             count!(units, cold, rx_duplicates);
-            queue_control(qpc, cold.slot, units, ControlKind::Duplicate { meta: packet.meta });
+            units.queue_control(cold.requests(), qpc, ControlKind::Duplicate { meta: packet.meta });
             if packet.request.is_some() {
                 read::remind(qpc, cold, units);
             }
         }
         Arrival::DuplicateAhead => {
             count!(units, cold, rx_duplicates);
-            queue_control(qpc, cold.slot, units, ControlKind::Nack { first: packet.psn, sack: packet.psn });
+            units.queue_control(
+                cold.requests(),
+                qpc,
+                ControlKind::Nack { first: packet.psn, sack: packet.psn },
+            );
         }
         Arrival::BeyondWindow => units.counters.drop_beyond_window += 1,
     }
@@ -147,21 +151,13 @@ fn check_sequence(qpc: &Qpc, packet: &RequestPacket<'_>) -> Result<(), Refused> 
     if fits && in_turn { Ok(()) } else { Err(Refused::INVALID) }
 }
 
-/// Queues an acknowledgement of its own.
-#[inline(never)]
-pub(in crate::qp) fn queue_control(qpc: &Qpc, slot: u32, units: &mut Units, kind: ControlKind) {
-    if !units.control.push(ControlPacket { slot, qpn: qpc.id.qpn, kind }) {
-        units.counters.tx_acks_dropped += 1;
-    }
-}
-
 /// NACK without SACK, once for each ePSN.
 #[cold]
 #[inline(never)]
 fn queue_plain_nack(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     if cold.plain_nack_at != Some(qpc.rx.epsn()) {
         cold.plain_nack_at = Some(qpc.rx.epsn());
-        queue_control(qpc, cold.slot, units, ControlKind::NackAll);
+        units.queue_control(cold.requests(), qpc, ControlKind::NackAll);
     }
 }
 
@@ -179,6 +175,6 @@ fn answer_refused(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, late: Lat
     }
     if cold.refusal.is_some() && !qpc.sched.contains(SchedFlags::ACK_LISTED) {
         qpc.rsp.owed.insist();
-        units.owe_ack(cold.slot, qpc);
+        units.owe_ack(cold.requests(), qpc);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::context::{QpCold, Qpc, ResponseLives};
 use crate::prefetch;
+use crate::qp::flags::QpFlags;
 use crate::qpn::{EngineId, FIRST_FREE_QPN, QPN_BITS};
-use crate::sched::SchedFlags;
 use crate::seed::{Purpose, Seed};
 use sr_recovery::Generation;
 use std::collections::VecDeque;
@@ -91,7 +91,7 @@ impl QpTable {
 
     /// Puts a queue pair into its slot.
     pub fn insert(&mut self, slot: u32, hot: Qpc, cold: QpCold) {
-        debug_assert_eq!(hot.sched.contains(SchedFlags::SHARES_RECEIVES), cold.receives.are_shared());
+        debug_assert_eq!(hot.flags.contains(QpFlags::SHARES_RECEIVES), cold.receives.are_shared());
         let slot = slot as usize;
         self.hot[slot] = hot;
         if slot >= self.cold.len() {
@@ -215,7 +215,7 @@ impl QpTable {
     #[inline]
     pub(crate) fn expect_receives(&self, qpn: u32, count: u32) {
         if let Some((hot, cold)) = self.peek(qpn)
-            && !hot.sched.contains(SchedFlags::SHARES_RECEIVES)
+            && !hot.flags.contains(QpFlags::SHARES_RECEIVES)
         {
             cold.receives.expect(hot.rsp.recv_head, count);
         }

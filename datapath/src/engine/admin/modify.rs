@@ -4,6 +4,7 @@ use super::frame_len_max;
 use crate::engine::{Engine, ModifyError, Units};
 use crate::neighbor::Resolution;
 use crate::port::Port;
+use crate::qp::QpFlags;
 use crate::qp::attr::{AddressVector, QpAttr, QpAttrMask, RecoveryPolicy, WriteOrder};
 use crate::qp::plain::Plain;
 use crate::qp::state::{QpState, QpType};
@@ -12,7 +13,6 @@ use crate::qp::{
     self, Incoming, Keepalive, QpCold, Qpc, Reads, RequesterCursor, ResponderCursor, Responses,
     ResponsesConfig,
 };
-use crate::sched::SchedFlags;
 use crate::stream::{RtoConfig, RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig, sequence_window};
 use cc_dctcp::{Controller, ControllerConfig};
 use sr_recovery::StreamId;
@@ -212,8 +212,8 @@ fn apply(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr) {
     qpc.id.dest_qpn = attr.dest_qpn;
     qpc.id.mode = attr.wire_mode;
     let order = attr.write_order;
-    qpc.sched.set(SchedFlags::ORDERED_OVERLAP, order.contains(WriteOrder::ORDERED_OVERLAP));
-    qpc.sched.set(SchedFlags::STRICT_PLACEMENT, order.contains(WriteOrder::STRICT_PLACEMENT));
+    qpc.flags.set(QpFlags::ORDERED_OVERLAP, order.contains(WriteOrder::ORDERED_OVERLAP));
+    qpc.flags.set(QpFlags::STRICT_PLACEMENT, order.contains(WriteOrder::STRICT_PLACEMENT));
     qpc.id.pmtu = u16::try_from(attr.path_mtu.bytes()).unwrap_or(u16::MAX);
     cold.rnr_retries = 0;
 }
@@ -345,7 +345,6 @@ fn reset(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     cold.refusal = None;
     cold.next_write = None;
     cold.plain_nack_at = None;
-    qpc.sched.remove(SchedFlags::PROBE | SchedFlags::RNR_WAIT);
     qp::rest_for_good(qpc, cold);
     cold.drop_responses();
 }

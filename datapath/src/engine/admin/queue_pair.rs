@@ -8,6 +8,7 @@ use crate::counters::QpCounters;
 use crate::engine::{CreateError, Engine, WINDOW_LIMIT};
 use crate::memory::{Access, ProtectionDomainId};
 use crate::port::Port;
+use crate::qp::QpFlags;
 use crate::qp::attr::{QpAttr, RecoveryPolicy};
 use crate::qp::state::{QpState, QpType};
 use crate::qp::{
@@ -87,6 +88,8 @@ pub(in crate::engine) fn vacant() -> Qpc {
             loopback: false,
         },
         sched: SchedFlags::empty(),
+        responses_sched: SchedFlags::empty(),
+        flags: QpFlags::empty(),
         service: QpType::Rc,
         tx: TxStream::new(psn, 1),
         req: RequesterCursor::default(),
@@ -140,14 +143,16 @@ impl<P: Port> Engine<P> {
         let sequence = sequence_window(config.window);
         let old = self.qps.hot(slot);
         // Queues of the engine may still name the slot; generations outlive the queue pair.
-        let mut sched = old.sched & SchedFlags::LISTED;
-        sched.set(SchedFlags::SHARES_RECEIVES, config.srq.is_some());
+        let (sched, responses_sched) =
+            (old.sched & SchedFlags::LISTED, old.responses_sched & SchedFlags::LISTED);
         let generation = old.rx.generation().wrapping_add(1);
         let mut hot = vacant();
         hot.id.qpn = qpn;
         hot.id.pd = config.pd;
         hot.id.mode = attr.wire_mode;
         hot.sched = sched;
+        hot.responses_sched = responses_sched;
+        hot.flags.set(QpFlags::SHARES_RECEIVES, config.srq.is_some());
         hot.service = config.qp_type;
         hot.send_cq = config.send_cq;
         hot.rx = RxStream::new(Psn::new(0), sequence, generation);
@@ -271,7 +276,7 @@ impl<P: Port> Engine<P> {
         // The one that a thread is about to ring holds the slot until it comes.
         [qpc.send_cq, cold.recv_cq].into_iter().for_each(|cq| self.cq_users.remove(cq));
         cold.receives.srq().into_iter().for_each(|srq| self.srq_users.remove(srq));
-        let doorbell_due = cold.send_queue.shared().close() && !qpc.sched.contains(SchedFlags::ACTIVE);
+        let doorbell_due = cold.send_queue.shared().close() && !qpc.flags.contains(QpFlags::ACTIVE);
         let removed = self.qps.remove(slot, doorbell_due);
         self.note_crowd();
         removed

@@ -3,9 +3,9 @@
 use super::Engine;
 use crate::counters::QpCounters;
 use crate::port::Port;
+use crate::qp::QpFlags;
 use crate::qp::state::{QpState, QpType};
 use crate::qp::{QpCold, Qpc};
-use crate::sched::SchedFlags;
 use crate::time::Time;
 use core::fmt;
 use core::net::IpAddr;
@@ -160,7 +160,7 @@ fn limit(qpc: &Qpc, cold: &QpCold, silent_ns: u64) -> QpLimit {
         QpLimit::PeerSilent
     } else if qpc.tx.recovering() || qpc.tx.retry_pending() > 0 {
         QpLimit::Recovery
-    } else if qpc.sched.contains(SchedFlags::READ_WAIT) {
+    } else if qpc.flags.contains(QpFlags::READ_WAIT) {
         QpLimit::Reads
     } else if !unsent {
         QpLimit::Acknowledgement

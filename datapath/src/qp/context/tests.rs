@@ -1,4 +1,5 @@
 use super::*;
+use crate::qp::flags::QpFlags;
 use core::mem::MaybeUninit;
 
 /// Growth of a queue pair is seen where it is made: this many bytes, times the number of queue pairs.
@@ -12,6 +13,7 @@ fn sizes() {
     let sizes = sizes! {
         "id": QpIdentity,
         "sched": SchedFlags,
+        "flags": QpFlags,
         "tx": TxStream,
         "req": RequesterCursor,
         "rx": RxStream,
@@ -24,7 +26,8 @@ fn sizes() {
     };
     insta::assert_snapshot!(sizes, @"
     id                   20
-    sched                 2
+    sched                 1
+    flags                 1
     tx                   40
     req                  24
     rx                   20

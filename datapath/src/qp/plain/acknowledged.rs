@@ -5,6 +5,7 @@ use crate::counters::count;
 use crate::engine::Units;
 use crate::qp::context::{PendingFailure, QpCold, Qpc, RnrWait};
 use crate::qp::fail;
+use crate::qp::flags::QpFlags;
 use crate::qp::requester::{complete_answered, has_new_work, next_rnr_wait, refused_again, status_of, wake};
 use crate::qp::state::QpState;
 use crate::queue::WcStatus;
@@ -88,7 +89,7 @@ pub(super) fn retire(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, next: 
     if next == qpc.tx.una() {
         return;
     }
-    let jumps = qpc.tx.nxt().is_before(next) || qpc.sched.contains(SchedFlags::REWOUND);
+    let jumps = qpc.tx.nxt().is_before(next) || qpc.flags.contains(QpFlags::REWOUND);
     let effect = qpc.tx.acknowledge(next, units.now);
     learn(qpc, cold, units, &effect);
     if jumps {
@@ -134,7 +135,7 @@ fn learn(qpc: &mut Qpc, cold: &mut QpCold, units: &Units, effect: &AckEffect) {
 pub(super) fn on_gap(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     let una = qpc.tx.una();
     let obeyed = cold.plain.as_deref().is_none_or(|plain| plain.req.obeyed_at == Some(una));
-    if obeyed || qpc.sched.contains(SchedFlags::RNR_WAIT) {
+    if obeyed || qpc.flags.contains(QpFlags::RNR_WAIT) {
         return;
     }
     cold.watchdog.something_is_missing();
@@ -193,14 +194,15 @@ fn begin_rnr(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, timer: u8) {
         adopt_window(qpc, &plain.req);
     }
     go_back(qpc, cold, units);
-    qpc.sched.insert(SchedFlags::RNR_WAIT | SchedFlags::TIMED);
+    qpc.flags.insert(QpFlags::RNR_WAIT);
+    qpc.sched.insert(SchedFlags::TIMED);
     units.timers.arm(cold.slot, until);
 }
 
 /// The wait is over, or was for nothing: the stream goes on where it went back to.
 pub(super) fn end_rnr(qpc: &mut Qpc, cold: &mut QpCold) {
     cold.rnr = None;
-    qpc.sched.remove(SchedFlags::RNR_WAIT);
+    qpc.flags.remove(QpFlags::RNR_WAIT);
     if let Some(plain) = cold.plain.as_deref_mut() {
         plain.req.obeyed_at = None;
     }

@@ -4,7 +4,6 @@ use super::requester::adopt_window;
 use crate::engine::{ControlKind, Units};
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::packet::{PacketBuilder, Zeros};
-use crate::qp::responder::queue_control;
 use crate::time::Time;
 use wire::emit::CNP_RESERVED_LEN;
 use wire::{Bth, Fields, Opcode, Packet, WireMode};
@@ -18,7 +17,7 @@ pub(super) fn on_mark(qpc: &Qpc, cold: &mut QpCold, units: &mut Units) {
     let Some(plain) = cold.plain.as_deref_mut().filter(|_| qpc.id.state.receives()) else { return };
     if plain.cnp_at.is_none_or(|next: Time| next <= now) {
         plain.cnp_at = Some(now.after(INTERVAL_NS));
-        queue_control(qpc, cold.slot, units, ControlKind::Cnp);
+        units.queue_control(cold.requests(), qpc, ControlKind::Cnp);
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) fn execute(
     if let Some(plain) = cold.plain.as_deref_mut() {
         plain.rsp.resources.push(Resource::new(packet.psn(), packets, source));
     }
-    units.wake_responses(cold.slot, qpc, true);
+    units.wake(cold.of_responses(), qpc, true);
     Ok(())
 }
 
@@ -47,7 +47,7 @@ pub(super) fn replay(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet
         return;
     };
     if plain.rsp.resources.replay(reply) {
-        units.wake_responses(cold.slot, qpc, true);
+        units.wake(cold.of_responses(), qpc, true);
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::engine::Units;
 use crate::qp;
 use crate::qp::context::{QpCold, Qpc};
+use crate::qp::flags::QpFlags;
 use crate::qp::requester::{find_among, wake};
 use crate::sched::SchedFlags;
 use wire::Psn;
@@ -85,7 +86,7 @@ pub(super) fn seek(qpc: &mut Qpc, cold: &mut QpCold) {
 /// Notes whether what is sent next was sent before.
 pub(super) fn note_rewound(qpc: &mut Qpc, cold: &QpCold) {
     let max = cold.plain.as_deref().map_or(qpc.tx.nxt(), |plain| plain.req.max);
-    qpc.sched.set(SchedFlags::REWOUND, qpc.tx.nxt() != max);
+    qpc.flags.set(QpFlags::REWOUND, qpc.tx.nxt() != max);
 }
 
 /// Goes back to `una`: everything from there on is sent again.
@@ -96,7 +97,8 @@ pub(super) fn go_back(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
         plain.req.probe = None;
     }
     // What waited for responses is decided about again when its turn comes.
-    qpc.sched.remove(SchedFlags::READ_WAIT | SchedFlags::PROBE);
+    qpc.flags.remove(QpFlags::READ_WAIT);
+    qpc.sched.remove(SchedFlags::PROBE);
     seek(qpc, cold);
     wake(qpc, cold, units);
 }

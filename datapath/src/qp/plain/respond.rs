@@ -6,7 +6,7 @@ use super::responder::finish_refusal;
 use crate::engine::{NotSent, TxSlots, Units};
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::requester::{Grant, TransmitEnd};
-use crate::qp::responder::{queue_control, tell_withdrawn};
+use crate::qp::responder::tell_withdrawn;
 use crate::qp::response::ResponsePacket;
 use wire::{Msn, WireMode};
 
@@ -38,7 +38,7 @@ pub(crate) fn transmit_responses<T: TxSlots>(
                 }
                 reply.next = reply.end;
                 plain.rsp.resources.finish_one();
-                tell_withdrawn(qpc, cold.slot, units, psn);
+                tell_withdrawn(qpc, cold.requests(), units, psn);
                 on_ended(qpc, cold, units);
                 continue;
             }
@@ -68,10 +68,10 @@ fn on_ended(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
         return;
     };
     if let Some(kind) = plain.rsp.held.take() {
-        queue_control(qpc, cold.slot, units, kind);
+        units.queue_control(cold.requests(), qpc, kind);
     }
     if qpc.rsp.owed.is_owed() {
-        units.owe_ack(cold.slot, qpc);
+        units.owe_ack(cold.requests(), qpc);
     }
     finish_refusal(qpc, cold, units);
 }

@@ -8,9 +8,7 @@ use crate::qp::context::{QpCold, Qpc};
 use crate::qp::first_packet::takes_packets;
 use crate::qp::last_word::{Late, say_again};
 use crate::qp::owed::Arrived;
-use crate::qp::responder::{
-    InOrder, Refused, RequestPacket, behind, pass, place, queue_control, refuse_receive, report,
-};
+use crate::qp::responder::{InOrder, Refused, RequestPacket, behind, pass, place, refuse_receive, report};
 use crate::qp::state::QpState;
 use crate::stream::SlotKind;
 use wire::{Kind, Meta, NakCode, Packet, Psn, Reth};
@@ -105,7 +103,7 @@ fn in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet
     }
     // Standard peers ask for what they want to hear.
     if qpc.rsp.owed.is_owed() {
-        units.owe_ack(cold.slot, qpc);
+        units.owe_ack(cold.requests(), qpc);
     }
     Ok(())
 }
@@ -144,7 +142,7 @@ fn report_gap(qpc: &Qpc, cold: &mut QpCold, units: &mut Units) {
 fn answer(qpc: &Qpc, cold: &mut QpCold, units: &mut Units, kind: ControlKind) {
     match cold.plain.as_deref_mut() {
         Some(plain) if plain.rsp.resources.is_pending() => plain.rsp.held = Some(kind),
-        _ => queue_control(qpc, cold.slot, units, kind),
+        _ => units.queue_control(cold.requests(), qpc, kind),
     }
 }
 
@@ -155,7 +153,7 @@ fn answer_duplicate(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet:
         return;
     }
     qpc.rsp.owed.insist();
-    units.owe_ack(cold.slot, qpc);
+    units.owe_ack(cold.requests(), qpc);
 }
 
 /// What cannot be done at ePSN.
@@ -188,6 +186,6 @@ pub(super) fn finish_refusal(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units
     if cold.refusal.is_none() || waits {
         return;
     }
-    queue_control(qpc, cold.slot, units, ControlKind::ErrorNak);
+    units.queue_control(cold.requests(), qpc, ControlKind::ErrorNak);
     crate::qp::fail(qpc, cold, units, None);
 }

@@ -5,6 +5,7 @@ use super::requester::{adopt_window, find, go_back, outstanding};
 use crate::counters::count;
 use crate::engine::Units;
 use crate::qp::context::{QpCold, Qpc};
+use crate::qp::flags::QpFlags;
 use crate::qp::requester::{give_up, wake};
 use crate::sched::SchedFlags;
 use crate::stream::Verdict;
@@ -68,7 +69,7 @@ fn probe_tail(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     let psn = if req.obeyed_at == Some(una) { una } else { req.max.prev() };
     let asks = find(qpc, cold, req.begun, psn)
         .is_none_or(|position| cold.send_queue.wqe(position).opcode.has_response());
-    if asks || qpc.sched.contains(SchedFlags::REWOUND) {
+    if asks || qpc.flags.contains(QpFlags::REWOUND) {
         return;
     }
     units.counters.tail_probes += 1;

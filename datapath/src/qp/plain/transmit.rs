@@ -4,6 +4,7 @@ use super::requester::{find, note_rewound, outstanding};
 use crate::counters::count;
 use crate::engine::{TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry};
+use crate::qp::flags::QpFlags;
 use crate::qp::keepalive::send_keepalive;
 use crate::qp::requester::{
     self, Grant, Local, Sent, Stop, TransmitEnd, Wanted, arm_timer, fail_in_turn, is_ready, response_packets,
@@ -79,8 +80,8 @@ fn send_from_cursor<T: TxSlots>(
     grant: &mut Grant,
 ) -> Result<(), Stop> {
     let tail = cold.send_queue.tail();
-    while grant.has_room(qpc.id.pmtu) && qpc.tx.may_send_new() && !qpc.sched.contains(SchedFlags::RNR_WAIT) {
-        let rewound = qpc.sched.contains(SchedFlags::REWOUND);
+    while grant.has_room(qpc.id.pmtu) && qpc.tx.may_send_new() && !qpc.flags.contains(QpFlags::RNR_WAIT) {
+        let rewound = qpc.flags.contains(QpFlags::REWOUND);
         if cold.failure.is_some() && !rewound {
             break;
         }
@@ -94,7 +95,7 @@ fn send_from_cursor<T: TxSlots>(
                 Begun::Yes => {}
                 Begun::DoneAlready => continue,
                 Begun::Waits => {
-                    qpc.sched.insert(SchedFlags::READ_WAIT);
+                    qpc.flags.insert(QpFlags::READ_WAIT);
                     break;
                 }
             }
@@ -184,7 +185,7 @@ fn send_packet<T: TxSlots>(
     let last = index + span == packets;
     let pauses = last && pauses_after(cold, position, tail);
     let next = qpc.tx.nxt().add(span);
-    let catches_up = qpc.sched.contains(SchedFlags::REWOUND) && !next.is_before(max);
+    let catches_up = qpc.flags.contains(QpFlags::REWOUND) && !next.is_before(max);
     let due = pauses || catches_up || qpc.tx.closes_gate() || since + 1 >= ACK_REQ_EVERY;
     let ack_req = due && !asks;
     match emit(qpc, cold, units, slots, (position, index), ack_req)? {

@@ -7,13 +7,13 @@ use super::wake;
 use crate::engine::{AsyncEvent, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc};
 use crate::qp::feedback::Sender;
+use crate::qp::flags::QpFlags;
 use crate::qp::flush::opcode_of;
 use crate::qp::plain::Plain;
 use crate::qp::responder::on_read_ack;
 use crate::qp::state::QpState;
 use crate::qp::{fail, requester::has_new_work};
 use crate::queue::{Completion, SendFlags, WcFlags, WcStatus};
-use crate::sched::SchedFlags;
 use crate::stream::{AckInfo, AckRefused};
 use wire::{AckFlags, Ackx, Aeth, Meta, NakCode, Packet, Psn, Ssn, Syndrome};
 
@@ -113,9 +113,9 @@ fn read_info(ack: &Acknowledgement) -> AckInfo {
 /// `una` moved: complete what is done, and go on after an RNR wait.
 #[inline(always)]
 fn on_progress(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    if qpc.sched.contains(SchedFlags::ORDERED_OVERLAP) {
+    if qpc.flags.contains(QpFlags::ORDERED_OVERLAP) {
         // It may have been waiting for what is acknowledged now; if not, it goes on waiting.
-        qpc.sched.remove(SchedFlags::READ_WAIT);
+        qpc.flags.remove(QpFlags::READ_WAIT);
     }
     complete_acknowledged(qpc, cold, units);
     if qpc.id.state == QpState::Err {
@@ -133,7 +133,7 @@ fn on_progress(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
 /// entry.
 pub(crate) fn tell_if_drained(qpc: &Qpc, cold: &QpCold, units: &mut Units) {
     // A Plain queue pair that has gone back stands where nothing seems to have begun.
-    let idle = qpc.req.sent == 0 && qpc.req.head == qpc.req.next && !qpc.sched.contains(SchedFlags::REWOUND);
+    let idle = qpc.req.sent == 0 && qpc.req.head == qpc.req.next && !qpc.flags.contains(QpFlags::REWOUND);
     let drained = qpc.id.state == QpState::Sqd && idle;
     if drained && cold.attributes.attr.en_sqd_async_notify {
         units.events.push(AsyncEvent::SqDrained { qpn: qpc.id.qpn });
@@ -162,7 +162,7 @@ fn complete_acknowledged(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
         let sent = queue.sent(head);
         if sent.opcode.has_response() {
             let rslot = entry.ssn;
-            if !is_answered(&mut cold.plain, &mut cold.reads, rslot, &mut qpc.sched) {
+            if !is_answered(&mut cold.plain, &mut cold.reads, rslot, &mut qpc.flags) {
                 break;
             }
         }
@@ -185,7 +185,7 @@ fn complete_acknowledged(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
         units.show_completions(qpc.send_cq, cold.send_queue.release(head));
         // What waited for all of them may begin.
         if head == next {
-            qpc.sched.remove(SchedFlags::READ_WAIT);
+            qpc.flags.remove(QpFlags::READ_WAIT);
         }
     }
     if !fits {
@@ -201,11 +201,11 @@ fn is_answered(
     plain: &mut Option<Box<Plain>>,
     reads: &mut Option<Box<Reads>>,
     rslot: Ssn,
-    sched: &mut SchedFlags,
+    flags: &mut QpFlags,
 ) -> bool {
-    let Some(plain) = plain.as_deref_mut() else { return take_answer(reads, rslot, sched) };
+    let Some(plain) = plain.as_deref_mut() else { return take_answer(reads, rslot, flags) };
     // Plain: `una` passes a READ only with its response.
-    plain.take_answer(sched);
+    plain.take_answer(flags);
     true
 }
 

@@ -3,9 +3,9 @@
 use crate::engine::WINDOW_LIMIT;
 use crate::qp::attr::QpAttr;
 use crate::qp::context::{QpCold, Qpc, SqEntry};
+use crate::qp::flags::QpFlags;
 use crate::qp::owed::Owed;
 use crate::queue::{SendFlags, SendWqe};
-use crate::sched::SchedFlags;
 use crate::stream::{RxStream, Watchdog, WatchdogConfig};
 use crate::time::Time;
 use sr_recovery::Generation;
@@ -177,10 +177,10 @@ pub(super) fn take_turn(qpc: &Qpc, cold: &mut QpCold, entry: SqEntry) -> Turn {
 
 /// Whether the response of the oldest request under way is here; it is then complete, and others may begin.
 #[cold]
-pub(super) fn take_answer(reads: &mut Option<Box<Reads>>, rslot: Ssn, sched: &mut SchedFlags) -> bool {
+pub(super) fn take_answer(reads: &mut Option<Box<Reads>>, rslot: Ssn, flags: &mut QpFlags) -> bool {
     let Some(reads) = reads.as_deref_mut().filter(|reads| reads.is_answered(rslot)) else { return false };
     reads.complete_oldest();
-    sched.remove(SchedFlags::READ_WAIT);
+    flags.remove(QpFlags::READ_WAIT);
     true
 }
 

@@ -4,6 +4,7 @@ use super::transmit::{fail_in_turn, find_message};
 use crate::counters::count;
 use crate::engine::Units;
 use crate::qp::context::{PendingFailure, QpCold, Qpc, RnrWait};
+use crate::qp::flags::QpFlags;
 use crate::qp::state::QpState;
 use crate::queue::WcStatus;
 use crate::sched::SchedFlags;
@@ -61,7 +62,7 @@ pub(super) fn on_late_nak(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, c
         fail_from(qpc, cold, units, refused, status_of(code));
     } else if let Some(reads) = cold.reads.as_deref_mut() {
         reads.owed.insist();
-        units.owe_read_ack(cold.slot, qpc);
+        units.owe_ack(cold.of_responses(), qpc);
     }
 }
 
@@ -96,7 +97,8 @@ fn fail_from(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, psn: Psn, stat
     qpc.req.sent = 0;
     cold.rnr = None;
     cold.probes = [None; 2];
-    qpc.sched.remove(SchedFlags::PROBE | SchedFlags::RNR_WAIT);
+    qpc.sched.remove(SchedFlags::PROBE);
+    qpc.flags.remove(QpFlags::RNR_WAIT);
     // From here on only responses are waited for.
     qpc.sched.insert(SchedFlags::TIMED);
     units.timers.arm(cold.slot, units.now.after(cold.watchdog.first_look_ns()));
@@ -117,7 +119,8 @@ fn begin_rnr(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, timer: u8) {
     cold.probes = [None; 2];
     cold.watchdog.progress(units.now);
     qpc.sched.remove(SchedFlags::PROBE);
-    qpc.sched.insert(SchedFlags::RNR_WAIT | SchedFlags::TIMED);
+    qpc.flags.insert(QpFlags::RNR_WAIT);
+    qpc.sched.insert(SchedFlags::TIMED);
     units.timers.arm(cold.slot, until);
 }
 
@@ -146,7 +149,7 @@ pub(in crate::qp) fn refused_again(cold: &mut QpCold) {
 /// A receive was there: everything un-SACKed that was sent before the RNR NAK is lost and goes again.
 pub(super) fn end_rnr(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, sent_until: Psn) {
     cold.rnr_retries = 0;
-    qpc.sched.remove(SchedFlags::RNR_WAIT);
+    qpc.flags.remove(QpFlags::RNR_WAIT);
     // The timer stands at the end of the wait, which may be far off.
     qpc.sched.insert(SchedFlags::TIMED);
     units.timers.arm(cold.slot, units.now.after(cold.watchdog.first_look_ns()));

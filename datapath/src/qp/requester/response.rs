@@ -5,7 +5,7 @@ use super::reads::{Expected, Reads};
 use super::transmit::fail_in_turn;
 use super::wake;
 use crate::counters::count;
-use crate::engine::{ControlKind, ControlPacket, Units};
+use crate::engine::{ControlKind, Units};
 use crate::qp::attr::RecoveryPolicy;
 use crate::qp::context::{PendingFailure, QpCold, Qpc};
 use crate::qp::owed::Arrived;
@@ -48,12 +48,12 @@ pub(crate) fn on_response(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, p
     match reads.rx.classify(response.psn) {
         Arrival::Duplicate => {
             count!(units, cold, rx_duplicates);
-            queue_control(qpc, cold.slot, units, ControlKind::Duplicate { meta: response.meta });
+            units.queue_control(cold.of_responses(), qpc, ControlKind::Duplicate { meta: response.meta });
         }
         Arrival::DuplicateAhead => {
             count!(units, cold, rx_duplicates);
             let kind = ControlKind::Nack { first: response.psn, sack: response.psn };
-            queue_control(qpc, cold.slot, units, kind);
+            units.queue_control(cold.of_responses(), qpc, kind);
         }
         Arrival::BeyondWindow => units.counters.drop_beyond_window += 1,
         arrival => take(qpc, cold, units, &response, arrival),
@@ -169,7 +169,7 @@ fn on_in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     reads.owed.note_in_order(units.turn, 1);
     units.counters.rx_responses += 1;
     let dropped = reads.rx.take_dropped();
-    units.owe_read_ack(cold.slot, qpc);
+    units.owe_ack(cold.of_responses(), qpc);
     if dropped {
         queue_plain_nack(qpc, cold, units);
     }
@@ -189,7 +189,7 @@ fn on_out_of_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, psn: Psn
     }
     reads.progress_at = units.now;
     reads.rx.on_placed_out_of_order(stream, psn, |record| units.tell_slow_path(record));
-    queue_control(qpc, cold.slot, units, ControlKind::Nack { first: psn, sack: psn });
+    units.queue_control(cold.of_responses(), qpc, ControlKind::Nack { first: psn, sack: psn });
 }
 
 /// Applies an Advance of the slow path.
@@ -214,11 +214,11 @@ pub(crate) fn apply_response_advance(
         if dropped {
             queue_plain_nack(qpc, cold, units);
         } else {
-            queue_control(qpc, cold.slot, units, ControlKind::Nack { first: right, sack: right });
+            units.queue_control(cold.of_responses(), qpc, ControlKind::Nack { first: right, sack: right });
         }
     } else {
         reads.owed.insist();
-        units.owe_read_ack(cold.slot, qpc);
+        units.owe_ack(cold.of_responses(), qpc);
         close_response_recovery(cold, units, Some(generation));
         if dropped {
             queue_plain_nack(qpc, cold, units);
@@ -248,20 +248,12 @@ fn give_back(cold: &mut QpCold, units: &mut Units) {
     }
 }
 
-/// Queues a READ-ACK of its own.
-fn queue_control(qpc: &Qpc, slot: u32, units: &mut Units, kind: ControlKind) {
-    let slot = units.responses_of(slot);
-    if !units.control.push(ControlPacket { slot, qpn: qpc.id.qpn, kind }) {
-        units.counters.tx_acks_dropped += 1;
-    }
-}
-
 /// NACK without SACK, once for each ePSN.
 fn queue_plain_nack(qpc: &Qpc, cold: &mut QpCold, units: &mut Units) {
     let Some(reads) = cold.reads.as_deref_mut() else { return };
     if reads.plain_nack_at != Some(reads.rx.epsn()) {
         reads.plain_nack_at = Some(reads.rx.epsn());
-        queue_control(qpc, cold.slot, units, ControlKind::NackAll);
+        units.queue_control(cold.of_responses(), qpc, ControlKind::NackAll);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::has_new_work;
 use crate::qp::context::{QpCold, Qpc};
-use crate::sched::SchedFlags;
+use crate::qp::flags::QpFlags;
 
 /// The first: from here on a post rings. False if it stays active, as it has work, or will have without a doorbell; or if it is
 /// not active, so that a post rings already, or a doorbell is under way.
@@ -11,12 +11,12 @@ use crate::sched::SchedFlags;
 #[inline]
 pub(crate) fn lie_down(qpc: &mut Qpc, cold: &QpCold) -> bool {
     // A request that waits for a READ stays in the queue, and nothing rings for it.
-    let waits = qpc.sched.contains(SchedFlags::READ_WAIT);
-    if waits || has_new_work(qpc, cold) || !qpc.sched.contains(SchedFlags::ACTIVE) {
+    let waits = qpc.flags.contains(QpFlags::READ_WAIT);
+    if waits || has_new_work(qpc, cold) || !qpc.flags.contains(QpFlags::ACTIVE) {
         return false;
     }
     cold.send_queue.shared().rest_quietly();
-    qpc.sched.remove(SchedFlags::ACTIVE);
+    qpc.flags.remove(QpFlags::ACTIVE);
     true
 }
 
@@ -24,6 +24,6 @@ pub(crate) fn lie_down(qpc: &mut Qpc, cold: &QpCold) -> bool {
 #[inline]
 pub(crate) fn get_up_for_work(qpc: &mut Qpc, cold: &QpCold) -> bool {
     let awake = has_new_work(qpc, cold) && cold.send_queue.shared().reactivate();
-    qpc.sched.set(SchedFlags::ACTIVE, awake);
+    qpc.flags.set(QpFlags::ACTIVE, awake);
     awake
 }

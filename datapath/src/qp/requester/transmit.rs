@@ -11,6 +11,7 @@ use super::reads::{Reads, Turn, rpsn_start, take_turn};
 use crate::counters::count;
 use crate::engine::{TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry, entry_of};
+use crate::qp::flags::QpFlags;
 use crate::qp::keepalive::send_keepalive;
 use crate::qp::{fail, plain};
 use crate::queue::{SendWqe, WcStatus};
@@ -103,7 +104,7 @@ fn send_retries<T: TxSlots>(
     while qpc.tx.retry_pending() > 0
         && qpc.tx.may_resend()
         && grant.has_room(qpc.id.pmtu)
-        && !qpc.sched.contains(SchedFlags::RNR_WAIT)
+        && !qpc.flags.contains(QpFlags::RNR_WAIT)
         && units.ctrl_q.has_room(1)
     {
         let Some(psn) = qpc.tx.next_retry(&cold.tx_recovery) else { break };
@@ -126,7 +127,7 @@ fn send_new<T: TxSlots>(
     slots: &mut T,
     grant: &mut Grant,
 ) -> Result<(), Stop> {
-    if qpc.sched.contains(SchedFlags::RNR_WAIT) || cold.failure.is_some() {
+    if qpc.flags.contains(QpFlags::RNR_WAIT) || cold.failure.is_some() {
         return Ok(());
     }
     let may_start = qpc.id.state.starts_sends();
@@ -134,7 +135,7 @@ fn send_new<T: TxSlots>(
     // Only what is sent here changes it before the turn is over.
     let mut room = qpc.tx.room();
     let mut begun = qpc.req.sent > 0;
-    if !begun && may_start && !qpc.sched.contains(SchedFlags::ORDERED_OVERLAP) {
+    if !begun && may_start && !qpc.flags.contains(QpFlags::ORDERED_OVERLAP) {
         room -= send_common(qpc, cold, units, slots, grant, (room, tail))?;
     }
     while room > 0 && grant.has_room(qpc.id.pmtu) {
@@ -148,12 +149,12 @@ fn send_new<T: TxSlots>(
         } else {
             grant.wqes -= 1;
             let entry = plain_entry(qpc, &wqe);
-            if wqe.minds_responses() || qpc.sched.contains(SchedFlags::ORDERED_OVERLAP) {
+            if wqe.minds_responses() || qpc.flags.contains(QpFlags::ORDERED_OVERLAP) {
                 match begin_in_turn(qpc, cold, units, entry) {
                     Begun::Ready => begun = true,
                     Begun::Done => {}
                     Begun::Waits => {
-                        qpc.sched.insert(SchedFlags::READ_WAIT);
+                        qpc.flags.insert(QpFlags::READ_WAIT);
                         break;
                     }
                     Begun::Failed => return Err(Stop::Failed),
@@ -225,7 +226,7 @@ enum Begun {
 /// response.
 #[cold]
 fn begin_in_turn(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, entry: SqEntry) -> Begun {
-    if qpc.sched.contains(SchedFlags::ORDERED_OVERLAP) && overlap::must_wait(qpc, cold) {
+    if qpc.flags.contains(QpFlags::ORDERED_OVERLAP) && overlap::must_wait(qpc, cold) {
         return Begun::Waits;
     }
     let wqe = cold.send_queue.wqe(qpc.req.next);

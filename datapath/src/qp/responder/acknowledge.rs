@@ -8,6 +8,7 @@ use crate::qp::packet::{PacketBuilder, Zeros};
 use crate::qp::plain;
 use crate::stream::RxStream;
 use crate::time::Time;
+use sr_recovery::StreamId;
 use wire::{AckFlags, Ackx, Aeth, Bth, Fields, Meta, NakCode, Opcode, Psn, Syndrome, WireMode};
 
 /// The parts of an acknowledgement that depend on what it says.
@@ -21,23 +22,32 @@ struct Answer {
     echo: Option<Meta>,
 }
 
-/// Writes an acknowledgement of what has arrived by now into `frame`, of responses if it is `of_responses`; `kind` is
+/// Writes an acknowledgement of what has arrived by now into `frame`, of the packets of `stream`; `kind` is
 /// `None` for the plain one. Returns the frame's length.
 #[inline]
 pub(crate) fn write_ack(
     qpc: &mut Qpc,
     cold: &mut QpCold,
     units: &mut Units,
-    of_responses: bool,
+    stream: StreamId,
     kind: Option<ControlKind>,
     frame: &mut [u8],
 ) -> Option<usize> {
-    if of_responses || kind.is_some() || cold.refusal.is_some() || qpc.id.mode == WireMode::Plain {
-        return write_other(qpc, cold, units, of_responses, kind, frame);
+    if stream.response || kind.is_some() || cold.refusal.is_some() || qpc.id.mode == WireMode::Plain {
+        return write_other(qpc, cold, units, stream, kind, frame);
     }
     let len = emit(qpc, &qpc.rsp.owed, &in_order(qpc.rx.epsn()), units, frame)?;
     qpc.rsp.owed.settle(units.now);
     Some(len)
+}
+
+/// What is owed to the sender of a stream; `None` if there is no such stream.
+#[inline(always)]
+pub(crate) fn owed_of<'a>(qpc: &'a mut Qpc, cold: &'a mut QpCold, stream: StreamId) -> Option<&'a mut Owed> {
+    match stream.response {
+        false => Some(&mut qpc.rsp.owed),
+        true => cold.reads.as_deref_mut().map(|reads| &mut reads.owed),
+    }
 }
 
 /// Any acknowledgement; the plain one of requests is written faster by [`write_ack`].
@@ -46,14 +56,14 @@ pub(in crate::qp) fn write_other(
     qpc: &mut Qpc,
     cold: &mut QpCold,
     units: &mut Units,
-    of_responses: bool,
+    stream: StreamId,
     kind: Option<ControlKind>,
     frame: &mut [u8],
 ) -> Option<usize> {
     if qpc.id.mode == WireMode::Plain {
         return plain::write_ack(qpc, cold, units, kind, frame);
     }
-    let (answer, owed) = if of_responses {
+    let (answer, owed) = if stream.response {
         answer_responses(cold, units, kind)?
     } else {
         let answer = answer_requests(qpc, cold, units, kind)?;
@@ -63,12 +73,10 @@ pub(in crate::qp) fn write_other(
         (answer, qpc.rsp.owed)
     };
     let len = emit(qpc, &owed, &answer, units, frame)?;
-    if !of_responses {
-        if kind.and_then(ControlKind::withdrawn).is_none() {
-            qpc.rsp.owed.settle(units.now);
-        }
-    } else if let Some(reads) = cold.reads.as_deref_mut() {
-        reads.owed.settle(units.now);
+    if kind.and_then(ControlKind::withdrawn).is_none()
+        && let Some(owed) = owed_of(qpc, cold, stream)
+    {
+        owed.settle(units.now);
     }
     Some(len)
 }

@@ -126,7 +126,7 @@ pub(super) fn execute(
     units.counters.rx_reads += u64::from(matches!(source, Source::Memory { .. }));
     units.counters.rx_atomics += u64::from(matches!(source, Source::Saved(_)));
     let ready = responses.is_ready();
-    units.wake_responses(cold.slot, qpc, ready);
+    units.wake(cold.of_responses(), qpc, ready);
     Ok(())
 }
 
@@ -159,5 +159,5 @@ pub(super) fn remind(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     }
     responses.sched.insert(SchedFlags::PROBE);
     let ready = responses.is_ready();
-    units.wake_responses(cold.slot, qpc, ready);
+    units.wake(cold.of_responses(), qpc, ready);
 }

@@ -9,7 +9,7 @@ use crate::qp::fail;
 use crate::qp::feedback::{Sender, adopt_window};
 use crate::sched::SchedFlags;
 use crate::stream::{AckInfo, Verdict};
-use sr_recovery::Command;
+use sr_recovery::{Command, StreamId};
 use wire::{Ackx, NakCode, Syndrome};
 
 /// Handles an acknowledgement of responses that passed the checks of protocol.md 1.2.
@@ -73,7 +73,7 @@ pub(crate) fn on_response_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Un
         match responses.watchdog.check(units.now, heard_at, responses.tx.outstanding()) {
             Verdict::Wait(until) => {
                 responses.sched.insert(SchedFlags::TIMED);
-                units.timers.arm(units.responses_of(slot), until);
+                units.timers.arm(units.number_of(StreamId { qp: slot, response: true }), until);
                 wake(qpc, cold, units);
                 return;
             }
@@ -115,7 +115,7 @@ fn settle(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
 
 /// Ends the stream: nothing is resent.
 pub(in crate::qp) fn stop_responses(cold: &mut QpCold, units: &mut Units) {
-    let timer = units.responses_of(cold.slot);
+    let timer = units.number_of(cold.of_responses());
     let Some(responses) = cold.responses.as_deref_mut() else { return };
     if let Some(record) = responses.abandon() {
         units.tell_slow_path(record);
@@ -126,5 +126,5 @@ pub(in crate::qp) fn stop_responses(cold: &mut QpCold, units: &mut Units) {
 /// Wakes the stream if it became ready.
 fn wake(qpc: &mut Qpc, cold: &QpCold, units: &mut Units) {
     let ready = cold.responses.as_deref().is_some_and(Responses::is_ready);
-    units.wake_responses(cold.slot, qpc, ready);
+    units.wake(cold.of_responses(), qpc, ready);
 }

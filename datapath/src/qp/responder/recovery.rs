@@ -3,12 +3,12 @@
 use super::emission::emit_ready;
 use super::place::place_early;
 use super::refuse::{Refused, raise};
-use super::{RequestPacket, queue_control, queue_plain_nack};
+use super::{RequestPacket, queue_plain_nack};
 use crate::counters::count;
 use crate::engine::{ControlKind, Units};
 use crate::qp::attr::RecoveryPolicy;
 use crate::qp::context::{QpCold, Qpc};
-use crate::sched::SchedFlags;
+use crate::qp::flags::QpFlags;
 use crate::stream::{Advanced, CompletionSlot, CompletionSlots, Deferred, RxStream, SlotKind};
 use sr_recovery::{Generation, Record, StreamId};
 use wire::Psn;
@@ -50,7 +50,7 @@ pub(super) fn out_of_order(
         queue_plain_nack(qpc, cold, units);
         return;
     }
-    if distance > 0 && qpc.sched.contains(SchedFlags::STRICT_PLACEMENT) {
+    if distance > 0 && qpc.flags.contains(QpFlags::STRICT_PLACEMENT) {
         units.counters.drop_strict_placement += 1;
         queue_plain_nack(qpc, cold, units);
         return;
@@ -135,7 +135,7 @@ fn note_placed(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Req
             recovery.after_right = (!packet.is_end()).then_some(packet.slot_kind());
         }
     }
-    queue_control(qpc, cold.slot, units, ControlKind::Nack { first: packet.psn, sack: packet.psn });
+    units.queue_control(cold.requests(), qpc, ControlKind::Nack { first: packet.psn, sack: packet.psn });
 }
 
 /// Applies an Advance of the slow path.
@@ -167,7 +167,7 @@ pub(crate) fn apply_advance(
             queue_plain_nack(qpc, cold, units);
         } else {
             let right = qpc.rx.right();
-            queue_control(qpc, cold.slot, units, ControlKind::Nack { first: right, sack: right });
+            units.queue_control(cold.requests(), qpc, ControlKind::Nack { first: right, sack: right });
         }
         return;
     }
@@ -179,7 +179,7 @@ pub(crate) fn apply_advance(
         queue_plain_nack(qpc, cold, units);
     }
     qpc.rsp.owed.insist();
-    units.owe_ack(cold.slot, qpc);
+    units.owe_ack(cold.requests(), qpc);
 }
 
 /// Gives the recovery context back and lets the slow path forget the episode.

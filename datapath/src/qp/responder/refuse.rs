@@ -1,12 +1,13 @@
 //! What cannot be placed: RNR NAKs, error NAKs and their effect at the responder (protocol.md 1.6, 2.4).
 
 use super::respond::arm_timer;
-use super::{Responses, close_recovery, queue_control};
+use super::{Responses, close_recovery};
 use crate::engine::{ControlKind, Units};
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::flush::end_receive;
 use crate::qp::receives::NoReceive;
 use crate::queue::WcStatus;
+use sr_recovery::StreamId;
 use wire::{NakCode, Psn};
 
 /// Why a packet was not placed.
@@ -48,7 +49,9 @@ pub(super) fn raise(
     refused: Refused,
 ) {
     match refused {
-        Refused::Rnr | Refused::OverShare => queue_control(qpc, cold.slot, units, ControlKind::Rnr { psn }),
+        Refused::Rnr | Refused::OverShare => {
+            units.queue_control(cold.requests(), qpc, ControlKind::Rnr { psn })
+        }
         Refused::Nak(code, status) => {
             refuse(qpc, cold, units, psn, code, holds_receive.then_some(status));
         }
@@ -69,7 +72,7 @@ pub(super) fn refuse(
     receive_status: Option<WcStatus>,
 ) {
     refuse_receive(qpc, cold, units, psn, code, receive_status);
-    queue_control(qpc, cold.slot, units, ControlKind::ErrorNak);
+    units.queue_control(cold.requests(), qpc, ControlKind::ErrorNak);
     if cold.responses.as_deref().is_none_or(Responses::is_idle) {
         crate::qp::fail(qpc, cold, units, None);
         return;
@@ -86,9 +89,9 @@ pub(super) fn refuse(
 /// Tells the peer that what it misses of the response to the READ at `psn` cannot be had. It was sent before: if the peer has it
 /// after all, because what it said of it was late or lost, it says so again, and the queue pair lives on (docs/adr/0014).
 #[cold]
-pub(in crate::qp) fn tell_withdrawn(qpc: &Qpc, slot: u32, units: &mut Units, psn: Psn) {
+pub(in crate::qp) fn tell_withdrawn(qpc: &Qpc, requests: StreamId, units: &mut Units, psn: Psn) {
     units.counters.resp_remote_access_errors += 1;
-    queue_control(qpc, slot, units, ControlKind::Withdrawn { psn });
+    units.queue_control(requests, qpc, ControlKind::Withdrawn { psn });
 }
 
 /// Notes the refusal, and ends the receive that its message held.

@@ -10,6 +10,7 @@ use crate::qp::requester::{Grant, TransmitEnd};
 use crate::qp::response::ResponsePacket;
 use crate::sched::SchedFlags;
 use crate::stream::Resend;
+use sr_recovery::StreamId;
 use wire::{NakCode, Psn, WireMode};
 
 /// A packet was not sent, and the turn is over.
@@ -140,7 +141,12 @@ impl<T: TxSlots> Turn<'_, T> {
             Err(Stop::Revoked { .. }) if !self.responses.missed => Ok(0),
             Err(Stop::Revoked { request_psn, .. }) if !self.refuses => {
                 self.responses.missed = false;
-                tell_withdrawn(self.qpc, self.slot, self.units, request_psn);
+                tell_withdrawn(
+                    self.qpc,
+                    StreamId { qp: self.slot, response: false },
+                    self.units,
+                    request_psn,
+                );
                 Ok(0)
             }
             Err(stop) => Err(stop),
@@ -196,7 +202,7 @@ fn note_resent(units: &mut Units, resend: &Resend) {
 pub(super) fn arm_timer(slot: u32, responses: &mut Responses, units: &mut Units) {
     if responses.tx.outstanding() > 0 && !responses.sched.contains(SchedFlags::TIMED) {
         responses.sched.insert(SchedFlags::TIMED);
-        let timer = units.responses_of(slot);
+        let timer = units.number_of(StreamId { qp: slot, response: true });
         units.timers.arm(timer, units.now.after(responses.watchdog.first_look_ns()));
     }
 }

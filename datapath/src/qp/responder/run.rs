@@ -12,9 +12,9 @@ use crate::icrc::Kernel;
 use crate::memory::{Mapped, MemoryTable};
 use crate::port::RX_BURST;
 use crate::qp::context::{QpCold, Qpc};
+use crate::qp::flags::QpFlags;
 use crate::qp::owed::Arrived;
 use crate::qp::receives::{OwnRun, ReceiveRun, Receives};
-use crate::sched::SchedFlags;
 use crate::stream::SlotKind;
 use wire::{Body, CommonFrame, Continuation, Ecn, Kind, Meta, Msn, Position, Psn, Reth, Ssn, Ssnw};
 
@@ -152,7 +152,7 @@ impl<'m> Rest<'m> {
     /// `None` if a packet may not be placed before it is verified, or it is not known where.
     #[inline(always)]
     fn of(qpc: &Qpc, cold: &'m QpCold, units: &'m Units) -> Option<Self> {
-        if qpc.sched.contains(SchedFlags::STRICT_PLACEMENT) {
+        if qpc.flags.contains(QpFlags::STRICT_PLACEMENT) {
             return None;
         }
         let (psn, pmtu) = (qpc.rx.epsn(), qpc.id.pmtu);
@@ -297,7 +297,7 @@ fn fill<'a, R: ReceiveRun>(
     let (msn, ssn, end) = (qpc.rsp.msn(), qpc.rsp.ssn, EndOfMessage::of_send(first.solicited()));
     let mut sends = Sends { qpc, memory, completions, receives, wr_id: 0, end, msn, ssn };
     // Where they go is not their own to say; but another's message may come to a receive of a shared queue.
-    let early = R::KEEPS_ITS_PLACE && !qpc.sched.contains(SchedFlags::STRICT_PLACEMENT);
+    let early = R::KEEPS_ITS_PLACE && !qpc.flags.contains(QpFlags::STRICT_PLACEMENT);
     let run = extend(&mut sends, early, *first, true, frames);
     let Sends { completions, receives, ssn, .. } = sends;
     if run.packets > 0 {

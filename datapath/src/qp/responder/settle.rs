@@ -56,5 +56,5 @@ pub(super) fn settle(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, taken:
     if qpc.rx.take_dropped() {
         queue_plain_nack(qpc, cold, units);
     }
-    units.owe_ack(cold.slot, qpc);
+    units.owe_ack(cold.requests(), qpc);
 }
