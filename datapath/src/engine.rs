@@ -330,20 +330,17 @@ impl<P: Port> Engine<P> {
     fn step_slow_path(&mut self) {
         for _ in 0..tuning::COMMANDS_PER_TURN {
             let Some(command) = self.units.ctrl_q.step() else { break };
-            let StreamId { qp: slot, response } = stream_of(&command);
-            let Some((qpc, cold)) = self.qps.get(slot) else { continue };
+            let stream = stream_of(&command);
+            let Some((qpc, cold)) = self.qps.get(stream.qp) else { continue };
             match command {
-                Command::Advance { generation, epsn, bitmap, .. } if response => {
+                Command::Advance { generation, epsn, bitmap, .. } if stream.response => {
                     qp::apply_response_advance(qpc, cold, &mut self.units, generation, epsn, bitmap);
                 }
                 Command::Advance { generation, epsn, bitmap, .. } => {
                     qp::apply_advance(qpc, cold, &mut self.units, generation, epsn, bitmap);
                 }
-                _ if response => {
-                    qp::on_response_command(qpc, cold, &mut self.units, &command);
-                }
                 Command::Lost { .. } | Command::Found { .. } | Command::Scoreboard { .. } => {
-                    qp::on_command(qpc, cold, &mut self.units, &command);
+                    qp::on_command(qpc, cold, &mut self.units, stream, &command);
                 }
             }
         }

@@ -20,6 +20,7 @@ mod requester;
 mod responder;
 mod response;
 mod scatter;
+mod send_stream;
 mod table;
 pub mod transition;
 mod unreliable;
@@ -35,12 +36,13 @@ pub(crate) use keepalive::{Keepalive, on_keepalive_timer};
 pub(crate) use last_word::{LastWords, is_answered, keep_last_word};
 pub(crate) use receives::{Receives, Srq, Srqs, Taken};
 pub(crate) use requester::{
-    Acknowledgement, Grant, Hull, Reads, TransmitEnd, apply_response_advance, get_up_for_work, is_ready,
-    lie_down, on_acknowledge, on_command, on_response, on_timer, tell_if_drained, transmit, wake,
+    Acknowledgement, Grant, Hull, Reads, TransmitEnd, apply_response_advance, get_up_for_work, lie_down,
+    on_acknowledge, on_response, on_timer, tell_if_drained, transmit,
 };
 pub(crate) use responder::{
     RequestPacket, Responses, ResponsesConfig, RxRecovery, admit, apply_advance, on_request,
-    on_response_command, on_response_timer, owed_of, transmit_responses, write_ack,
+    on_response_timer, owed_of, transmit_responses, write_ack,
 };
+pub(crate) use send_stream::{is_ready, on_command, wake};
 pub(crate) use table::{QPN_GSI, QpTable};
 pub(crate) use unreliable::{Incoming, on_datagram, on_unreliable, transmit_unreliable};

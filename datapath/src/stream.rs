@@ -17,7 +17,7 @@ pub use slots::{
     SlotKind, offset_is,
 };
 pub(crate) use tx::KEEPALIVE_OFFSET;
-pub use tx::{AckEffect, AckInfo, AckRefused, Resend, TxRecovery, TxStream};
+pub use tx::{AckEffect, AckInfo, AckRefused, TxRecovery, TxStream};
 pub use watchdog::{Verdict, Watchdog, WatchdogConfig};
 
 #[cfg(test)]

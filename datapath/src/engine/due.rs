@@ -80,8 +80,9 @@ impl<P: Port> Engine<P> {
             qp::flush_and_rest(qpc, cold, &mut self.units, None);
             return;
         }
-        if qp::is_ready(qpc, cold) {
-            self.units.mux.wake(slot, &mut qpc.sched, true);
+        let requests = cold.requests();
+        if qp::is_ready(qpc, cold, requests) {
+            self.units.wake(requests, qpc, true);
         } else {
             self.note_idle(slot);
         }

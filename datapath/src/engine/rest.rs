@@ -43,7 +43,7 @@ impl<P: Port> Engine<P> {
             let rests = qp::lie_down(qpc, cold);
             if !rests {
                 // Something may have been posted since it was noted, and found it active: nothing rings for that.
-                qp::wake(qpc, cold, units);
+                qp::wake(qpc, cold, units, cold.requests());
             }
             rests
         });
@@ -55,7 +55,7 @@ impl<P: Port> Engine<P> {
             if let Some((qpc, cold)) = qps.get(slot)
                 && qp::get_up_for_work(qpc, cold)
             {
-                qp::wake(qpc, cold, units);
+                qp::wake(qpc, cold, units, cold.requests());
             }
         }
     }

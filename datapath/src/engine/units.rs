@@ -130,11 +130,13 @@ impl Units {
         (memory, Completions { cq, writer, to_tell, counters, events }, srqs)
     }
 
-    /// Writes a record for the slow path. One that finds no room is counted; timers make up for it.
+    /// Writes a record for the slow path, if there is one. One that finds no room is counted; timers make up for it.
     #[inline]
-    pub fn tell_slow_path(&mut self, record: Record) {
-        let fits = self.ctrl_q.push(record);
-        self.counters.records_lost += u64::from(!fits);
+    pub fn tell_slow_path(&mut self, record: impl Into<Option<Record>>) {
+        if let Some(record) = record.into() {
+            let fits = self.ctrl_q.push(record);
+            self.counters.records_lost += u64::from(!fits);
+        }
     }
 
     /// Whether the metadata of a packet out of order can be written; the reserved part of the ring is for the packet at

@@ -277,7 +277,7 @@ pub(crate) struct QpCold {
     /// Where unacknowledged WRITEs go, if the order of those that overlap counts.
     pub writes: Hull,
     pub tx_recovery: TxRecovery,
-    /// What happened since it was created, without the responses sent again in the present life.
+    /// What happened since it was created.
     pub counters: QpCounters,
     /// Probes that are due.
     pub probes: [Option<Psn>; 2],
@@ -363,12 +363,6 @@ impl QpCold {
         }
     }
 
-    /// What happened since it was created.
-    pub fn counted(&self) -> QpCounters {
-        let resent = self.responses.as_deref().map_or(0, |responses| responses.resent);
-        QpCounters { tx_retransmits: self.counters.tx_retransmits + resent, ..self.counters }
-    }
-
     /// Bytes on the heap, without the shared rings.
     pub fn bytes(&self) -> usize {
         size_of::<Self>()
@@ -387,7 +381,6 @@ impl QpCold {
             self.response_lives.received = reads.rx.generation();
         }
         if let Some(responses) = self.responses.take() {
-            self.counters.tx_retransmits += responses.resent;
             self.response_lives.sent = responses.tx_recovery.generation();
         }
     }

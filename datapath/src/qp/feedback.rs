@@ -1,7 +1,8 @@
 //! What acknowledgements teach: round-trip times, and the congestion window of the stream that they acknowledge.
 
+use super::send_stream::SendStream;
 use crate::engine::Units;
-use crate::stream::{AckEffect, AckInfo, AckRefused, TxRecovery, TxStream, Watchdog};
+use crate::stream::{AckEffect, AckInfo, AckRefused, TxStream};
 use cc_dctcp::{AckEvent, Controller, RoundTrip};
 use wire::Ackx;
 
@@ -17,24 +18,17 @@ pub(crate) struct Feedback {
     credited: u16,
 }
 
-/// The sending end of a reliable stream: what its acknowledgements act upon.
-pub(super) struct Sender<'a> {
-    pub tx: &'a mut TxStream,
-    pub recovery: &'a mut TxRecovery,
-    pub watchdog: &'a mut Watchdog,
-    pub controller: &'a mut Controller,
-    pub feedback: &'a mut Feedback,
-    /// Path MTU in bytes.
-    pub pmtu: u16,
-    /// It has nothing more to send.
-    pub app_limited: bool,
-}
-
-impl Sender<'_> {
+impl SendStream<'_> {
     /// Applies an acknowledgement; returns how many packets are newly acknowledged. One that is refused is counted, and has
-    /// told the watchdog what it says, no more.
+    /// told the watchdog what it says, no more. `app_limited`: the stream has nothing more to send.
     #[inline(always)]
-    pub fn acknowledge(self, units: &mut Units, info: &AckInfo, ackx: &Ackx) -> Result<u32, AckRefused> {
+    pub fn acknowledge(
+        self,
+        units: &mut Units,
+        info: &AckInfo,
+        ackx: &Ackx,
+        app_limited: bool,
+    ) -> Result<u32, AckRefused> {
         if info.is_special() {
             info.teach(self.watchdog);
         }
@@ -54,14 +48,14 @@ impl Sender<'_> {
         {
             units.tell_slow_path(record);
         }
-        self.learn(units, &effect, info.sack.is_some(), ackx);
+        self.learn(units, &effect, info.sack.is_some(), ackx, app_limited);
         Ok(effect.acked)
     }
 
     /// Round-trip time, congestion marks, and the controller's window.
     #[inline(always)]
-    fn learn(self, units: &Units, effect: &AckEffect, sacked: bool, ackx: &Ackx) {
-        let Self { tx, recovery, watchdog, controller, feedback, pmtu, app_limited } = self;
+    fn learn(self, units: &Units, effect: &AckEffect, sacked: bool, ackx: &Ackx, app_limited: bool) {
+        let Self { tx, recovery, watchdog, controller, feedback, pmtu, .. } = self;
         let now = units.now;
         let rtt_ns = effect.rtt_sent.map(|sent| now.since(sent));
         if let Some(rtt_ns) = rtt_ns {

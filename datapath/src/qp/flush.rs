@@ -4,12 +4,12 @@ use super::context::{PendingFailure, QpCold, Qpc};
 use super::last_word::keep_last_word;
 use super::requester::stop_reads;
 use super::responder::{close_recovery, stop_responses};
+use super::send_stream::SendStream;
 use super::state::QpState;
 use crate::counters::Counters;
 use crate::engine::{AsyncEvent, Units};
 use crate::qp::flags::QpFlags;
 use crate::queue::{Completion, SendOpcode, WcFlags, WcOpcode, WcStatus};
-use crate::sched::SchedFlags;
 use wire::NakCode;
 
 /// Takes the queue pair to ERR. `failure` names the send request that is to blame and its status.
@@ -80,24 +80,18 @@ pub(crate) fn rest_for_good(qpc: &mut Qpc, cold: &QpCold) {
 
 /// Ends both streams: nothing is resent, nothing late is accepted.
 pub(crate) fn stop_streams(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    if let Some(record) = qpc.tx.abandon(&mut cold.tx_recovery) {
-        units.tell_slow_path(record);
-    }
+    SendStream::of_requests(qpc, cold).stop(units);
     let was = qpc.rx.in_recovery().then(|| qpc.rx.generation());
     qpc.rx.abandon();
     close_recovery(&mut qpc.rx, cold, units, was);
-    stop_responses(cold, units);
+    stop_responses(qpc, cold, units);
     stop_reads(cold, units);
     if let Some(plain) = cold.plain.as_deref_mut() {
         plain.stop(qpc.tx.nxt());
     }
-    units.timers.disarm(cold.slot);
     units.disarm_keepalive(cold.slot);
     cold.keepalive = None;
-    qpc.sched.remove(SchedFlags::LIFE);
-    qpc.responses_sched.remove(SchedFlags::LIFE);
     qpc.flags.remove(QpFlags::LIFE);
-    cold.probes = [None; 2];
     cold.rnr = None;
     cold.failure = None;
 }

@@ -5,8 +5,9 @@
 
 use super::context::{QpCold, Qpc};
 use super::packet::{PacketBuilder, Zeros};
-use super::requester::{Stop, give_up, wake};
+use super::requester::give_up;
 use super::responder::Responses;
+use super::send_stream::{Stop, wake};
 use crate::engine::{NotSent, TxSlots, Units};
 use crate::qp::flags::QpFlags;
 use crate::sched::SchedFlags;
@@ -95,7 +96,7 @@ pub(crate) fn on_keepalive_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut U
     }
     if keepalive.due {
         qpc.sched.insert(SchedFlags::PROBE);
-        wake(qpc, cold, units);
+        wake(qpc, cold, units, cold.requests());
     }
 }
 

@@ -28,33 +28,24 @@ pub(crate) use timers::on_timer;
 pub(crate) use transmit::transmit;
 // What a Plain requester shares.
 pub(in crate::qp) use acknowledged::complete_answered;
-pub(in crate::qp) use grant::Stop;
 pub(in crate::qp) use packet::{Sent, Wanted, emit};
 pub(in crate::qp) use reads::response_packets;
 pub(in crate::qp) use refused::{next_rnr_wait, refused_again, status_of};
 pub(in crate::qp) use timers::give_up;
-pub(in crate::qp) use transmit::{arm_timer, fail_in_turn, find_among};
+pub(in crate::qp) use transmit::{fail_in_turn, find_among};
 
-use super::adopt_window;
 use super::context::{QpCold, Qpc};
-use crate::engine::Units;
 use crate::qp::flags::QpFlags;
 use crate::sched::SchedFlags;
-use sr_recovery::Command;
 
-/// Ready, as the event mux means it: a probe is due, or there is work and its gate is open.
+/// Whether requests are ready.
 #[inline]
-pub(crate) fn is_ready(qpc: &Qpc, cold: &QpCold) -> bool {
+pub(super) fn is_ready(qpc: &Qpc, cold: &QpCold) -> bool {
     if !qpc.id.state.continues_sends() {
         return false;
     }
-    if qpc.sched.contains(SchedFlags::PROBE) {
-        return true;
-    }
-    if qpc.flags.contains(QpFlags::RNR_WAIT) {
-        return false;
-    }
-    (qpc.tx.retry_pending() > 0 && qpc.tx.may_resend()) || (has_new_work(qpc, cold) && qpc.tx.may_send_new())
+    qpc.sched.contains(SchedFlags::PROBE)
+        || (!qpc.flags.contains(QpFlags::RNR_WAIT) && qpc.tx.may_send(|| has_new_work(qpc, cold)))
 }
 
 /// Whether there is a packet that was never sent and may be.
@@ -67,20 +58,4 @@ pub(super) fn has_new_work(qpc: &Qpc, cold: &QpCold) -> bool {
     let again = |qpc: &Qpc| qpc.flags.contains(QpFlags::REWOUND);
     let may_start = |qpc: &Qpc| qpc.id.state.starts_sends() || again(qpc);
     (begun || (posted && may_start(qpc) && !waits(qpc))) && (cold.failure.is_none() || again(qpc))
-}
-
-/// Wakes the queue pair if it became ready.
-#[inline]
-pub(crate) fn wake(qpc: &mut Qpc, cold: &QpCold, units: &mut Units) {
-    let ready = is_ready(qpc, cold);
-    units.mux.wake(cold.slot, &mut qpc.sched, ready);
-}
-
-/// Applies a decision of the slow path about what was sent.
-pub(crate) fn on_command(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, command: &Command) {
-    if qpc.tx.on_command(&mut cold.tx_recovery, command) {
-        cold.tx_recovery.tell_loss(&mut qpc.controller, units.now);
-        adopt_window(&mut qpc.tx, &qpc.controller, qpc.id.pmtu);
-    }
-    wake(qpc, cold, units);
 }

@@ -15,11 +15,12 @@ mod settle;
 
 pub(in crate::qp) use acknowledge::write_other;
 pub(crate) use acknowledge::{owed_of, write_ack};
+pub(crate) use read_acked::on_response_timer;
 pub(in crate::qp) use read_acked::{on_read_ack, stop_responses};
-pub(crate) use read_acked::{on_response_command, on_response_timer};
 pub(crate) use recovery::{RxRecovery, apply_advance, close_recovery};
 pub(crate) use request::RequestPacket;
 pub(crate) use respond::transmit_responses;
+pub(in crate::qp) use responses::RESPONSE_SPAN_MAX;
 pub(crate) use responses::{Responses, ResponsesConfig};
 pub(crate) use run::NextWrite;
 // What the Plain responder and UC share.

@@ -7,7 +7,7 @@ mod go_back;
 mod recovery;
 
 pub(crate) use ack::KEEPALIVE_OFFSET;
-pub use ack::{AckEffect, AckInfo, AckRefused, Resend};
+pub use ack::{AckEffect, AckInfo, AckRefused};
 pub use recovery::TxRecovery;
 
 use crate::qp::attr::RecoveryPolicy;
@@ -222,20 +222,21 @@ impl TxStream {
         cold.retry.lowest(self.una, self.outstanding())
     }
 
-    /// Takes a PSN out of the RetryQ: it was sent again.
-    pub fn take_retry(&mut self, cold: &mut TxRecovery, psn: Psn) -> Resend {
+    /// Takes a PSN out of the RetryQ: it was sent again. Returns what the slow path must know.
+    pub fn take_retry(&mut self, cold: &mut TxRecovery, psn: Psn) -> Option<Record> {
         cold.retry.remove(psn);
         self.count_retries(cold);
         self.resend(cold, psn)
     }
 
-    /// Sends `psn` again, not through the RetryQ and past both gates: RTO, tail and RNR probes.
-    pub fn probe(&mut self, cold: &mut TxRecovery, psn: Psn) -> Resend {
+    /// Sends `psn` again, not through the RetryQ and past both gates: RTO, tail and RNR probes. Returns what the
+    /// slow path must know.
+    pub fn probe(&mut self, cold: &mut TxRecovery, psn: Psn) -> Option<Record> {
         self.void_rtt(psn);
         if cold.retry.remove(psn) {
             self.count_retries(cold);
         }
-        Resend { psn, record: cold.resent(self.recovering, psn, self.nxt) }
+        cold.resent(self.recovering, psn, self.nxt)
     }
 
     /// A probe went out at `now`: the acknowledgement that ends the round trip in progress may be its answer, so the time
@@ -246,6 +247,12 @@ impl TxStream {
             self.timing = Timing::Probed;
             self.rtt_sent = now;
         }
+    }
+
+    /// Whether a gate is open for what there is to send: the RetryQ, or `has_new_work`.
+    #[inline(always)]
+    pub(crate) fn may_send(&self, has_new_work: impl FnOnce() -> bool) -> bool {
+        (self.retry_pending > 0 && self.may_resend()) || (has_new_work() && self.may_send_new())
     }
 
     /// The packet that a tail probe resends: the highest outstanding if it is not known to have arrived, else `una`.
@@ -460,10 +467,10 @@ impl TxStream {
         self.count_retries(cold);
     }
 
-    fn resend(&mut self, cold: &mut TxRecovery, psn: Psn) -> Resend {
+    fn resend(&mut self, cold: &mut TxRecovery, psn: Psn) -> Option<Record> {
         self.void_rtt(psn);
         cold.resent_until = Some(self.nxt);
-        Resend { psn, record: cold.resent(self.recovering, psn, self.nxt) }
+        cold.resent(self.recovering, psn, self.nxt)
     }
 
     /// A packet sent twice gives no round-trip time (Karn). Of one behind it the cumulative acknowledgement does not, since

@@ -100,8 +100,7 @@ impl<P: Port> Engine<P> {
         if mask.contains(QpAttrMask::SCHEDULING) || to == QpState::Reset {
             self.units.set_scheduling(slot, merged.scheduling);
         }
-        let ready = qp::is_ready(qpc, cold);
-        self.units.mux.wake(slot, &mut qpc.sched, ready);
+        qp::wake(qpc, cold, &mut self.units, cold.requests());
         Ok(())
     }
 

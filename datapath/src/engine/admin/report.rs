@@ -143,7 +143,7 @@ fn report(qpc: &Qpc, cold: &QpCold, now: Time) -> QpReport {
         srtt_ns: cold.watchdog.rtt.srtt_ns(),
         silent_ns,
         limit: limit(qpc, cold, silent_ns),
-        counters: cold.counted(),
+        counters: cold.counters,
     }
 }
 

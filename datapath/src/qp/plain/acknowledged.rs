@@ -6,10 +6,10 @@ use crate::engine::Units;
 use crate::qp::context::{PendingFailure, QpCold, Qpc, RnrWait};
 use crate::qp::fail;
 use crate::qp::flags::QpFlags;
-use crate::qp::requester::{complete_answered, has_new_work, next_rnr_wait, refused_again, status_of, wake};
+use crate::qp::requester::{complete_answered, has_new_work, next_rnr_wait, refused_again, status_of};
+use crate::qp::send_stream::{SendStream, wake};
 use crate::qp::state::QpState;
 use crate::queue::WcStatus;
-use crate::sched::SchedFlags;
 use crate::stream::AckEffect;
 use cc_dctcp::{AckEvent, RoundTrip};
 use wire::{NakCode, Packet, Psn, Syndrome};
@@ -32,7 +32,7 @@ pub(super) fn on_acknowledge(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units
     } else if !positive && next == qpc.tx.una() {
         on_refusal(qpc, cold, units, aeth.syndrome);
     }
-    wake(qpc, cold, units);
+    wake(qpc, cold, units, cold.requests());
 }
 
 /// All before `next` has arrived: retires and completes it. Stops at a READ or atomic without response, which only its
@@ -98,8 +98,7 @@ pub(super) fn retire(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, next: 
     if cold.rnr.is_some() {
         // It was a late copy. The timer stands at the end of the wait, which may be far off.
         end_rnr(qpc, cold);
-        qpc.sched.insert(SchedFlags::TIMED);
-        units.timers.arm(cold.slot, units.now.after(cold.watchdog.first_look_ns()));
+        SendStream::of_requests(qpc, cold).arm_anew(units);
     }
     cold.rnr_retries = 0;
     complete_answered(qpc, cold, units);
@@ -195,8 +194,7 @@ fn begin_rnr(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, timer: u8) {
     }
     go_back(qpc, cold, units);
     qpc.flags.insert(QpFlags::RNR_WAIT);
-    qpc.sched.insert(SchedFlags::TIMED);
-    units.timers.arm(cold.slot, until);
+    SendStream::of_requests(qpc, cold).arm_at(units, until);
 }
 
 /// The wait is over, or was for nothing: the stream goes on where it went back to.

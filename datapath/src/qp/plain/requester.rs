@@ -4,7 +4,8 @@ use crate::engine::Units;
 use crate::qp;
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::flags::QpFlags;
-use crate::qp::requester::{find_among, wake};
+use crate::qp::requester::find_among;
+use crate::qp::send_stream::wake;
 use crate::sched::SchedFlags;
 use wire::Psn;
 
@@ -100,5 +101,5 @@ pub(super) fn go_back(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     qpc.flags.remove(QpFlags::READ_WAIT);
     qpc.sched.remove(SchedFlags::PROBE);
     seek(qpc, cold);
-    wake(qpc, cold, units);
+    wake(qpc, cold, units, cold.requests());
 }

@@ -4,8 +4,8 @@ use super::acknowledged::{advance, fail_head, on_gap, retire};
 use super::requester::find;
 use crate::engine::Units;
 use crate::qp::context::{QpCold, Qpc};
-use crate::qp::requester::wake;
 use crate::qp::scatter::scatter;
+use crate::qp::send_stream::wake;
 use crate::qp::state::QpState;
 use crate::queue::{SendOpcode, SendWqe, WcStatus};
 use wire::{Kind, Packet, Syndrome};
@@ -25,7 +25,7 @@ pub(super) fn on_response(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, p
     if psn != qpc.tx.una() {
         units.counters.drop_go_back_n += 1;
         on_gap(qpc, cold, units);
-        wake(qpc, cold, units);
+        wake(qpc, cold, units, cold.requests());
         return;
     }
     let begun = cold.plain.as_deref().map_or(qpc.req.next, |plain| plain.req.begun);
@@ -49,7 +49,7 @@ pub(super) fn on_response(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, p
             fail_head(qpc, cold, units, status);
         }
     }
-    wake(qpc, cold, units);
+    wake(qpc, cold, units, cold.requests());
 }
 
 /// Copies the payload, or the atomic's result, to where the request wants it. A READ that was asked for again from its

@@ -6,7 +6,8 @@ use crate::counters::count;
 use crate::engine::Units;
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::flags::QpFlags;
-use crate::qp::requester::{give_up, wake};
+use crate::qp::requester::give_up;
+use crate::qp::send_stream::{SendStream, wake};
 use crate::sched::SchedFlags;
 use crate::stream::Verdict;
 use crate::time::Time;
@@ -27,10 +28,9 @@ pub(crate) fn on_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
         }
     };
     if let Some(next) = next {
-        qpc.sched.insert(SchedFlags::TIMED);
-        units.timers.arm(cold.slot, next);
+        SendStream::of_requests(qpc, cold).arm_at(units, next);
     }
-    wake(qpc, cold, units);
+    wake(qpc, cold, units, cold.requests());
 }
 
 /// Asks the watchdog until it is content. Returns when to look again, or `None` if nothing is outstanding any more.

@@ -7,9 +7,9 @@ use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry};
 use crate::qp::flags::QpFlags;
 use crate::qp::keepalive::send_keepalive;
 use crate::qp::requester::{
-    self, Grant, Local, Sent, Stop, TransmitEnd, Wanted, arm_timer, fail_in_turn, is_ready, response_packets,
-    run_local,
+    self, Grant, Local, Sent, TransmitEnd, Wanted, fail_in_turn, response_packets, run_local,
 };
+use crate::qp::send_stream::{SendStream, Stop, is_ready};
 use crate::queue::{SendFlags, WcStatus};
 use crate::sched::SchedFlags;
 use wire::{Msn, Psn};
@@ -34,11 +34,14 @@ pub(crate) fn transmit<T: TxSlots>(
     let result =
         send_probe(qpc, cold, units, slots).and_then(|()| send_from_cursor(qpc, cold, units, slots, grant));
     if cold.plain.as_deref().is_some_and(|plain| outstanding(qpc, &plain.req) > 0) {
-        arm_timer(qpc, cold, units);
+        let mut stream = SendStream::of_requests(qpc, cold);
+        if !stream.sched.contains(SchedFlags::TIMED) {
+            stream.arm_anew(units);
+        }
     }
     match result {
         Err(Stop::PortFull) => TransmitEnd::PortFull,
-        Ok(()) | Err(Stop::Failed) => TransmitEnd::Done { ready: is_ready(qpc, cold) },
+        Ok(()) | Err(Stop::Failed) => TransmitEnd::Done { ready: is_ready(qpc, cold, cold.requests()) },
     }
 }
 

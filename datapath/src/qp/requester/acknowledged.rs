@@ -3,14 +3,13 @@
 use super::reads::{Reads, take_answer};
 use super::refused::{end_rnr, on_late_nak, on_refusal};
 use super::timers::calm;
-use super::wake;
 use crate::engine::{AsyncEvent, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc};
-use crate::qp::feedback::Sender;
 use crate::qp::flags::QpFlags;
 use crate::qp::flush::opcode_of;
 use crate::qp::plain::Plain;
 use crate::qp::responder::on_read_ack;
+use crate::qp::send_stream::{SendStream, wake};
 use crate::qp::state::QpState;
 use crate::qp::{fail, requester::has_new_work};
 use crate::queue::{Completion, SendFlags, WcFlags, WcStatus};
@@ -57,21 +56,13 @@ pub(crate) fn on_acknowledge(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units
         units.counters.drop_qp_state += 1;
         return;
     }
-    let sender = Sender {
-        app_limited: !has_new_work(qpc, cold),
-        tx: &mut qpc.tx,
-        recovery: &mut cold.tx_recovery,
-        watchdog: &mut cold.watchdog,
-        controller: &mut qpc.controller,
-        feedback: &mut qpc.req.feedback,
-        pmtu: qpc.id.pmtu,
-    };
-    let acked = match sender.acknowledge(units, &info, &ackx) {
+    let app_limited = !has_new_work(qpc, cold);
+    let acked = match SendStream::of_requests(qpc, cold).acknowledge(units, &info, &ackx, app_limited) {
         Ok(acked) => acked,
         Err(AckRefused::Stale) => {
             if let Syndrome::Nak(code) = aeth.syndrome {
                 on_late_nak(qpc, cold, units, code, info.next);
-                wake(qpc, cold, units);
+                wake(qpc, cold, units, cold.requests());
             }
             return;
         }
@@ -83,7 +74,7 @@ pub(crate) fn on_acknowledge(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units
     if !matches!(aeth.syndrome, Syndrome::Ack { .. }) {
         on_refusal(qpc, cold, units, aeth.syndrome, info.next);
     }
-    wake(qpc, cold, units);
+    wake(qpc, cold, units, cold.requests());
 }
 
 /// What an acknowledgement says about its stream.

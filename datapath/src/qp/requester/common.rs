@@ -5,12 +5,13 @@
 //! stored in several waits until all its earlier stores have left the processor's core, and those to a frame go to memory
 //! that the peer's core has.
 
-use super::grant::{Grant, Stop};
+use super::grant::Grant;
 use super::packet::opcode_at;
 use crate::engine::{TxSlots, Units};
 use crate::icrc::Kernel;
 use crate::memory::Mapped;
 use crate::qp::context::{QpCold, QpIdentity, Qpc, entry_of};
+use crate::qp::send_stream::Stop;
 use crate::queue::{CommonWqe, SendOpcode};
 use wire::emit::ICRC_LEN;
 use wire::{Bth, Head, Meta, Msn, Psn, Reth, Ssn, Ssnw, Template, WireMode, bth};

@@ -27,9 +27,3 @@ pub(crate) enum TransmitEnd {
     /// The port has no slot.
     PortFull,
 }
-
-/// A packet was not sent, and the turn is over.
-pub(in crate::qp) enum Stop {
-    PortFull,
-    Failed,
-}

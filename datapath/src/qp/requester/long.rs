@@ -2,9 +2,10 @@
 //! run, for which the work request is read, and its memory looked up, once.
 
 use super::common::{Numbers, Part, emit};
-use super::grant::{Grant, Stop};
+use super::grant::Grant;
 use crate::engine::{TxSlots, Units};
 use crate::qp::context::{QpCold, Qpc, SqEntry};
+use crate::qp::send_stream::Stop;
 
 /// Sends the next packets, at most up to its end, of the request at the front, which has those of `entry`. `room` new packets are let
 /// through by both gates, and the queue ends at `tail`. Returns how many were sent: none, if the request is not of this kind.

@@ -5,14 +5,12 @@ use crate::qp::attr::QpAttr;
 use crate::qp::context::{QpCold, Qpc, SqEntry};
 use crate::qp::flags::QpFlags;
 use crate::qp::owed::Owed;
+use crate::qp::responder::RESPONSE_SPAN_MAX;
 use crate::queue::{SendFlags, SendWqe};
 use crate::stream::{RxStream, Watchdog, WatchdogConfig};
 use crate::time::Time;
 use sr_recovery::Generation;
 use wire::{Psn, Ssn};
-
-/// Packets that all responses of a queue pair under way may take, so that rPSNs are unambiguous.
-const RESPONSE_SPAN_MAX: u32 = 1 << 23;
 
 /// The response that a request waits for.
 #[derive(Clone, Copy, Debug, Default)]

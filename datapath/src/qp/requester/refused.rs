@@ -5,9 +5,9 @@ use crate::counters::count;
 use crate::engine::Units;
 use crate::qp::context::{PendingFailure, QpCold, Qpc, RnrWait};
 use crate::qp::flags::QpFlags;
+use crate::qp::send_stream::SendStream;
 use crate::qp::state::QpState;
 use crate::queue::WcStatus;
-use crate::sched::SchedFlags;
 use crate::time::Time;
 use wire::{NakCode, Psn, Syndrome, rnr_timer_ns};
 
@@ -90,18 +90,14 @@ fn fail_from(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, psn: Psn, stat
     if qpc.id.state == QpState::Err {
         return;
     }
-    if let Some(record) = qpc.tx.abandon(&mut cold.tx_recovery) {
-        units.tell_slow_path(record);
-    }
     qpc.req.next = position;
     qpc.req.sent = 0;
     cold.rnr = None;
-    cold.probes = [None; 2];
-    qpc.sched.remove(SchedFlags::PROBE);
     qpc.flags.remove(QpFlags::RNR_WAIT);
+    let mut stream = SendStream::of_requests(qpc, cold);
+    stream.forget(units);
     // From here on only responses are waited for.
-    qpc.sched.insert(SchedFlags::TIMED);
-    units.timers.arm(cold.slot, units.now.after(cold.watchdog.first_look_ns()));
+    stream.arm_anew(units);
 }
 
 /// The peer has no receive for the message at `una`: nothing is sent until the wait is over.
@@ -116,12 +112,11 @@ fn begin_rnr(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, timer: u8) {
         return;
     };
     cold.rnr = Some(RnrWait { until, sent_until, probing: false });
-    cold.probes = [None; 2];
-    cold.watchdog.progress(units.now);
-    qpc.sched.remove(SchedFlags::PROBE);
     qpc.flags.insert(QpFlags::RNR_WAIT);
-    qpc.sched.insert(SchedFlags::TIMED);
-    units.timers.arm(cold.slot, until);
+    let mut stream = SendStream::of_requests(qpc, cold);
+    stream.cancel_probes();
+    stream.watchdog.progress(units.now);
+    stream.arm_at(units, until);
 }
 
 /// Counts a wait that an RNR NAK asks for, and says when it ends; `None` if `rnr_retry` allows no more. One that may last for
@@ -150,10 +145,9 @@ pub(in crate::qp) fn refused_again(cold: &mut QpCold) {
 pub(super) fn end_rnr(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, sent_until: Psn) {
     cold.rnr_retries = 0;
     qpc.flags.remove(QpFlags::RNR_WAIT);
+    let mut stream = SendStream::of_requests(qpc, cold);
     // The timer stands at the end of the wait, which may be far off.
-    qpc.sched.insert(SchedFlags::TIMED);
-    units.timers.arm(cold.slot, units.now.after(cold.watchdog.first_look_ns()));
-    if let Some(record) = qpc.tx.resend_until(&mut cold.tx_recovery, sent_until) {
-        units.tell_slow_path(record);
-    }
+    stream.arm_anew(units);
+    let record = stream.tx.resend_until(stream.recovery, sent_until);
+    units.tell_slow_path(record);
 }

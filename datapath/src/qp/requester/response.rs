@@ -3,13 +3,13 @@
 use super::acknowledged::complete_answered;
 use super::reads::{Expected, Reads};
 use super::transmit::fail_in_turn;
-use super::wake;
 use crate::counters::count;
 use crate::engine::{ControlKind, Units};
 use crate::qp::attr::RecoveryPolicy;
 use crate::qp::context::{PendingFailure, QpCold, Qpc};
 use crate::qp::owed::Arrived;
 use crate::qp::scatter::scatter;
+use crate::qp::send_stream::wake;
 use crate::queue::{SendOpcode, SendWqe, WcStatus};
 use crate::stream::{Advanced, Arrival};
 use sr_recovery::{Generation, Record, StreamId};
@@ -174,7 +174,7 @@ fn on_in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
         queue_plain_nack(qpc, cold, units);
     }
     complete_answered(qpc, cold, units);
-    wake(qpc, cold, units);
+    wake(qpc, cold, units, cold.requests());
 }
 
 /// The packet is in place: tell the slow path, and the responder.
@@ -225,7 +225,7 @@ pub(crate) fn apply_response_advance(
         }
     }
     complete_answered(qpc, cold, units);
-    wake(qpc, cold, units);
+    wake(qpc, cold, units, cold.requests());
 }
 
 /// Lets the slow path forget the episode that ended, if there was one.

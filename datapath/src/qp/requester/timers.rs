@@ -1,14 +1,12 @@
 //! A queue pair's timer fired: RNR waits, tail probes, retransmission timeouts, and the end of all retries.
 
 use super::ask::{waits_for_responses, watch_responses};
-use super::wake;
-use crate::counters::count;
 use crate::engine::Units;
 use crate::qp::context::{PendingFailure, QpCold, Qpc};
-use crate::qp::{adopt_window, fail, plain};
+use crate::qp::send_stream::{SendStream, wake};
+use crate::qp::{fail, plain};
 use crate::queue::WcStatus;
 use crate::sched::SchedFlags;
-use crate::stream::Verdict;
 use crate::time::Time;
 use wire::WireMode;
 
@@ -21,21 +19,19 @@ pub(crate) fn on_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     qpc.sched.remove(SchedFlags::TIMED);
     let next = match wait_of_rnr(qpc, cold, units.now) {
         Some(until) => Some(until),
-        None if qpc.tx.outstanding() > 0 => watch(qpc, cold, units),
-        None if waits_for_responses(qpc, cold) => {
-            let next = watch_responses(qpc, cold, units);
-            if next.is_none() {
-                give_up(qpc, cold, units);
-            }
-            next
+        // Behind a message that finds no receive the peer takes nothing, and says nothing of it.
+        None if qpc.tx.outstanding() > 0 => {
+            let (heard_at, kept_back) = (cold.heard_at, cold.rnr.is_some());
+            SendStream::of_requests(qpc, cold).watch(units, heard_at, kept_back)
         }
-        None => None,
+        None if waits_for_responses(qpc, cold) => watch_responses(qpc, cold, units),
+        None => return wake(qpc, cold, units, cold.requests()),
     };
-    if let Some(next) = next {
-        qpc.sched.insert(SchedFlags::TIMED);
-        units.timers.arm(cold.slot, next);
+    match next {
+        Some(next) => SendStream::of_requests(qpc, cold).arm_at(units, next),
+        None => give_up(qpc, cold, units),
     }
-    wake(qpc, cold, units);
+    wake(qpc, cold, units, cold.requests());
 }
 
 /// Disarms the timer of a queue pair for which nothing is awaited, if there are many: one that fires for nothing fetches a queue
@@ -71,42 +67,4 @@ pub(in crate::qp) fn give_up(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units
     units.counters.retry_exceeded += 1;
     let failure = PendingFailure { position: qpc.req.head, status: WcStatus::RetryExcErr };
     fail(qpc, cold, units, Some(failure));
-}
-
-/// Asks the watchdog until it is content. Returns when to look again, or `None` if the queue pair failed.
-fn watch(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Option<Time> {
-    cold.watchdog.sync(qpc.tx.progress_at());
-    loop {
-        match cold.watchdog.check(units.now, cold.heard_at, qpc.tx.outstanding()) {
-            Verdict::Wait(until) => return Some(until),
-            Verdict::TailProbe => {
-                units.counters.tail_probes += 1;
-                if cold.probes == [None; 2] {
-                    // Behind a message that finds no receive the peer takes nothing, and says nothing of it.
-                    let psn = match cold.rnr {
-                        Some(_) => qpc.tx.una(),
-                        None => qpc.tx.tail_psn(&cold.tx_recovery),
-                    };
-                    cold.probes = [Some(psn), None];
-                }
-            }
-            Verdict::Rto => {
-                count!(units, cold, rto_fired);
-                cold.tx_recovery.tell_timeout(&mut qpc.controller, units.now);
-                adopt_window(&mut qpc.tx, &qpc.controller, qpc.id.pmtu);
-                let (probes, record) = qpc.tx.on_rto(&mut cold.tx_recovery);
-                cold.probes = probes;
-                if let Some(record) = record {
-                    units.tell_slow_path(record);
-                }
-            }
-            Verdict::Exhausted => {
-                give_up(qpc, cold, units);
-                return None;
-            }
-        }
-        if cold.probes != [None; 2] {
-            qpc.sched.insert(SchedFlags::PROBE);
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! One turn of a queue pair: probes, then the RetryQ, then the send queue (paper section 4.2).
 
 use super::common::send_common;
-use super::grant::{Grant, Stop, TransmitEnd};
+use super::grant::{Grant, TransmitEnd};
 use super::is_ready;
 use super::local::{Local, run_local};
 use super::long::send_long;
@@ -13,10 +13,9 @@ use crate::engine::{TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry, entry_of};
 use crate::qp::flags::QpFlags;
 use crate::qp::keepalive::send_keepalive;
+use crate::qp::send_stream::{PacketSource, SendStream, Stop, send_turn};
 use crate::qp::{fail, plain};
 use crate::queue::{SendWqe, WcStatus};
-use crate::sched::SchedFlags;
-use crate::stream::Resend;
 use wire::{Meta, Psn, WireMode};
 
 /// Lets a queue pair send. Reduces `grant` by what it used.
@@ -30,47 +29,48 @@ pub(crate) fn transmit<T: TxSlots>(
     if qpc.id.mode == WireMode::Plain {
         return plain::transmit(qpc, cold, units, slots, grant);
     }
-    let result = send_probes(qpc, cold, units, slots)
-        .and_then(|()| send_retries(qpc, cold, units, slots, grant))
-        .and_then(|()| send_new(qpc, cold, units, slots, grant));
-    if qpc.tx.outstanding() > 0 {
-        arm_timer(qpc, cold, units);
-    }
-    match result {
+    match send_turn(&mut Requests { qpc, cold, units, slots }, grant) {
         Err(Stop::PortFull) => TransmitEnd::PortFull,
         Ok(()) | Err(Stop::Failed) => TransmitEnd::Done { ready: is_ready(qpc, cold) },
     }
 }
 
-/// Probes pass both gates.
-fn send_probes<T: TxSlots>(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    slots: &mut T,
-) -> Result<(), Stop> {
-    if !qpc.sched.contains(SchedFlags::PROBE) {
-        return Ok(());
+/// The requests of a queue pair, in its turn.
+struct Requests<'a, T> {
+    qpc: &'a mut Qpc,
+    cold: &'a mut QpCold,
+    units: &'a mut Units,
+    slots: &'a mut T,
+}
+
+impl<T: TxSlots> PacketSource for Requests<'_, T> {
+    #[inline(always)]
+    fn stream(&mut self) -> (SendStream<'_>, &mut Units) {
+        (SendStream::of_requests(self.qpc, self.cold), self.units)
     }
-    for index in 0..cold.probes.len() {
-        let Some(psn) = cold.probes[index] else { continue };
-        if !psn.is_before(qpc.tx.una()) && psn.is_before(qpc.tx.nxt()) {
-            if send_again(qpc, cold, units, slots, psn)?.is_some() {
-                units.counters.tx_probes += 1;
-            }
-            let probe = qpc.tx.probe(&mut cold.tx_recovery, psn);
-            if let Some(meta) = meta_of(qpc, cold, psn) {
-                cold.tx_recovery.note_probe(meta);
-            }
-            qpc.tx.restart_rtt(units.now);
-            note_resent(units, &probe);
-        }
-        cold.probes[index] = None;
+
+    fn waits(&self) -> bool {
+        self.qpc.flags.contains(QpFlags::RNR_WAIT)
     }
-    ask_again(qpc, cold, units, slots)?;
-    send_keepalive(qpc, cold, units, slots)?;
-    qpc.sched.remove(SchedFlags::PROBE);
-    Ok(())
+
+    fn meta_of(&self, psn: Psn) -> Option<Meta> {
+        let entry = self.cold.entry(find_message(self.qpc, self.cold, psn)?);
+        Some(Meta::of(entry.msn, psn.steps_from(entry.first_psn)))
+    }
+
+    fn send_again(&mut self, psn: Psn) -> Result<Option<usize>, Stop> {
+        send_again(self.qpc, self.cold, self.units, self.slots, psn)
+    }
+
+    fn send_signs(&mut self) -> Result<(), Stop> {
+        ask_again(self.qpc, self.cold, self.units, self.slots)?;
+        send_keepalive(self.qpc, self.cold, self.units, self.slots)
+    }
+
+    #[inline(always)]
+    fn send_new(&mut self, grant: &mut Grant) -> Result<(), Stop> {
+        send_new(self.qpc, self.cold, self.units, self.slots, grant)
+    }
 }
 
 /// The response timer fired: the oldest request, which is acknowledged, goes once more.
@@ -89,30 +89,6 @@ fn ask_again<T: TxSlots>(
     }
     if let Some(reads) = cold.reads.as_deref_mut() {
         reads.ask_again = false;
-    }
-    Ok(())
-}
-
-/// The RetryQ comes before the send queue.
-fn send_retries<T: TxSlots>(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    slots: &mut T,
-    grant: &mut Grant,
-) -> Result<(), Stop> {
-    while qpc.tx.retry_pending() > 0
-        && qpc.tx.may_resend()
-        && grant.has_room(qpc.id.pmtu)
-        && !qpc.flags.contains(QpFlags::RNR_WAIT)
-        && units.ctrl_q.has_room(1)
-    {
-        let Some(psn) = qpc.tx.next_retry(&cold.tx_recovery) else { break };
-        let sent = send_again(qpc, cold, units, slots, psn)?;
-        let resend = qpc.tx.take_retry(&mut cold.tx_recovery, psn);
-        note_resent(units, &resend);
-        grant.bytes = grant.bytes.saturating_sub(sent.unwrap_or(0));
-        grant.packets -= 1;
     }
     Ok(())
 }
@@ -330,28 +306,4 @@ pub(in crate::qp) fn find_among(cold: &QpCold, head: u32, count: u32, psn: Psn) 
         }
     }
     None
-}
-
-/// META of an outstanding packet.
-fn meta_of(qpc: &Qpc, cold: &QpCold, psn: Psn) -> Option<Meta> {
-    let position = find_message(qpc, cold, psn)?;
-    let entry = cold.entry(position);
-    let [offset_0, offset_1, ..] = psn.steps_from(entry.first_psn).to_le_bytes();
-    let msn = entry.msn;
-    Some(Meta { msn, offset: u16::from_le_bytes([offset_0, offset_1]) })
-}
-
-fn note_resent(units: &mut Units, resend: &Resend) {
-    if let Some(record) = resend.record {
-        units.tell_slow_path(record);
-    }
-}
-
-/// Something is outstanding: its timer must stand in the wheel. It is looked at when it fires, not before.
-#[inline]
-pub(in crate::qp) fn arm_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    if !qpc.sched.contains(SchedFlags::TIMED) {
-        qpc.sched.insert(SchedFlags::TIMED);
-        units.timers.arm(cold.slot, units.now.after(cold.watchdog.first_look_ns()));
-    }
 }

@@ -8,6 +8,7 @@ use crate::memory::{Access, Mapped};
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::responder::place::DMA_LEN_MAX;
 use crate::qp::response::Source;
+use crate::qp::send_stream::wake;
 use crate::queue::ATOMIC_BYTES;
 use crate::sched::SchedFlags;
 use crate::stream::{Operation, ResponseRequest};
@@ -120,13 +121,11 @@ pub(super) fn execute(
         (_, before) => Source::Saved(before.unwrap_or_default()),
     };
     let response = Response { request_psn, msn, start: request.rpsn_start, packets, source };
-    if let Some(record) = responses.accept(units.now, request.rslot, response) {
-        units.tell_slow_path(record);
-    }
+    let record = responses.accept(units.now, request.rslot, response);
+    units.tell_slow_path(record);
     units.counters.rx_reads += u64::from(matches!(source, Source::Memory { .. }));
     units.counters.rx_atomics += u64::from(matches!(source, Source::Saved(_)));
-    let ready = responses.is_ready();
-    units.wake(cold.of_responses(), qpc, ready);
+    wake(qpc, cold, units, cold.of_responses());
     Ok(())
 }
 
@@ -157,7 +156,6 @@ pub(super) fn remind(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
     if responses.probes == [None; 2] {
         responses.probes = [Some(responses.tx.una()), None];
     }
-    responses.sched.insert(SchedFlags::PROBE);
-    let ready = responses.is_ready();
-    units.wake(cold.of_responses(), qpc, ready);
+    qpc.responses_sched.insert(SchedFlags::PROBE);
+    wake(qpc, cold, units, cold.of_responses());
 }

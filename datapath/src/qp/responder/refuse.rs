@@ -1,6 +1,5 @@
 //! What cannot be placed: RNR NAKs, error NAKs and their effect at the responder (protocol.md 1.6, 2.4).
 
-use super::respond::arm_timer;
 use super::{Responses, close_recovery};
 use crate::engine::{ControlKind, Units};
 use crate::qp::context::{QpCold, Qpc};
@@ -81,8 +80,9 @@ pub(super) fn refuse(
     qpc.rx.abandon();
     close_recovery(&mut qpc.rx, cold, units, was);
     // It may rest because what is outstanding is kept back.
+    let id = cold.of_responses();
     if let Some(responses) = cold.responses.as_deref_mut() {
-        arm_timer(cold.slot, responses, units);
+        responses.stream(qpc, &mut cold.counters, id).arm(units);
     }
 }
 

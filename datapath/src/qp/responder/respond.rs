@@ -2,25 +2,22 @@
 
 use super::refuse::{refuse, tell_withdrawn};
 use super::responses::{Response, Responses};
+use crate::counters::{QpCounters, count};
 use crate::engine::{NotSent, TxSlots, Units};
 use crate::memory::MemoryTable;
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::plain;
 use crate::qp::requester::{Grant, TransmitEnd};
 use crate::qp::response::ResponsePacket;
-use crate::sched::SchedFlags;
-use crate::stream::Resend;
+use crate::qp::send_stream::{PacketSource, SendStream, Stop, is_ready, send_turn};
 use sr_recovery::StreamId;
-use wire::{NakCode, Psn, WireMode};
+use wire::{Meta, NakCode, Psn, WireMode};
 
-/// A packet was not sent, and the turn is over.
-enum Stop {
-    PortFull,
-    /// The memory of this response, which begins at `start`, may not be read any more.
-    Revoked {
-        start: Psn,
-        request_psn: Psn,
-    },
+/// A response whose memory may not be read any more: it begins at `start`, and answers the request at `request_psn`.
+#[derive(Clone, Copy)]
+struct Revoked {
+    start: Psn,
+    request_psn: Psn,
 }
 
 /// Lets a queue pair send responses. Reduces `grant` by what it used.
@@ -34,82 +31,78 @@ pub(crate) fn transmit_responses<T: TxSlots>(
     if qpc.id.mode == WireMode::Plain {
         return plain::transmit_responses(qpc, cold, units, slots, grant);
     }
-    let slot = cold.slot;
+    let (requests, id, refuses) = (cold.requests(), cold.of_responses(), cold.refusal.is_some());
     let Some(responses) = cold.responses.as_deref_mut().filter(|_| qpc.id.state.receives()) else {
         return TransmitEnd::Done { ready: false };
     };
-    let refuses = cold.refusal.is_some();
-    let mut turn = Turn { qpc, slot, refuses, responses, units, slots };
-    let result =
-        turn.send_probes().and_then(|()| turn.send_retries(grant)).and_then(|()| turn.send_new(grant));
-    arm_timer(slot, responses, units);
+    let counters = &mut cold.counters;
+    let mut turn = Turn { qpc, counters, requests, id, refuses, responses, units, slots, revoked: None };
+    let result = send_turn(&mut turn, grant);
+    if let (Err(Stop::Failed), Some(Revoked { start, request_psn })) = (result, turn.revoked) {
+        responses.cut_at(start);
+        refuse(qpc, cold, units, request_psn, NakCode::RemoteAccess, None);
+    }
     match result {
-        Ok(()) => TransmitEnd::Done { ready: responses.is_ready() },
         Err(Stop::PortFull) => TransmitEnd::PortFull,
-        Err(Stop::Revoked { start, request_psn }) => {
-            responses.cut_at(start);
-            refuse(qpc, cold, units, request_psn, NakCode::RemoteAccess, None);
-            let ready = cold.responses.as_deref().is_some_and(Responses::is_ready);
-            TransmitEnd::Done { ready }
-        }
+        Ok(()) | Err(Stop::Failed) => TransmitEnd::Done { ready: is_ready(qpc, cold, id) },
     }
 }
 
-/// One turn of a response stream.
+/// The responses of a queue pair, in their turn.
 struct Turn<'a, T> {
-    qpc: &'a Qpc,
-    /// Of the queue pair.
-    slot: u32,
+    qpc: &'a mut Qpc,
+    counters: &'a mut QpCounters,
+    /// The stream of requests of the queue pair.
+    requests: StreamId,
+    id: StreamId,
     /// It refuses requests already, and is to end.
     refuses: bool,
     responses: &'a mut Responses,
     units: &'a mut Units,
     slots: &'a mut T,
+    /// Why the turn failed.
+    revoked: Option<Revoked>,
 }
 
-impl<T: TxSlots> Turn<'_, T> {
-    /// Probes pass both gates.
-    fn send_probes(&mut self) -> Result<(), Stop> {
-        if !self.responses.sched.contains(SchedFlags::PROBE) {
-            return Ok(());
+impl<T: TxSlots> PacketSource for Turn<'_, T> {
+    #[inline(always)]
+    fn stream(&mut self) -> (SendStream<'_>, &mut Units) {
+        (self.responses.stream(self.qpc, self.counters, self.id), self.units)
+    }
+
+    fn waits(&self) -> bool {
+        false
+    }
+
+    fn meta_of(&self, psn: Psn) -> Option<Meta> {
+        self.responses.meta_of(psn)
+    }
+
+    /// Not what belongs to what was cut off, or cannot be read any more: the peer may have it, and its acknowledgement be lost. If the
+    /// peer seems to miss it, it is told; if the queue pair is to end, that is its end.
+    fn send_again(&mut self, psn: Psn) -> Result<Option<usize>, Stop> {
+        if !self.responses.serves(psn) {
+            return Ok(None);
         }
-        for index in 0..self.responses.probes.len() {
-            let Some(psn) = self.responses.probes[index] else { continue };
-            let tx = &self.responses.tx;
-            if !psn.is_before(tx.una()) && psn.is_before(tx.nxt()) {
-                self.send_again(psn)?;
-                self.units.counters.tx_probes += 1;
-                let Responses { tx, tx_recovery, .. } = &mut *self.responses;
-                let probe = tx.probe(tx_recovery, psn);
-                if let Some(meta) = self.responses.meta_of(psn) {
-                    self.responses.tx_recovery.note_probe(meta);
-                }
-                note_resent(self.units, &probe);
+        match (self.send(psn, true), self.revoked) {
+            (Ok(payload), _) => {
+                count!(self.units, self, tx_retransmits);
+                Ok(Some(payload))
             }
-            self.responses.probes[index] = None;
+            (Err(Stop::Failed), _) if !self.responses.missed => Ok(None),
+            (Err(Stop::Failed), Some(Revoked { request_psn, .. })) if !self.refuses => {
+                self.responses.missed = false;
+                tell_withdrawn(self.qpc, self.requests, self.units, request_psn);
+                Ok(None)
+            }
+            (Err(stop), _) => Err(stop),
         }
-        self.responses.sched.remove(SchedFlags::PROBE);
+    }
+
+    fn send_signs(&mut self) -> Result<(), Stop> {
         Ok(())
     }
 
-    /// The RetryQ comes before new responses.
-    fn send_retries(&mut self, grant: &mut Grant) -> Result<(), Stop> {
-        while self.responses.tx.retry_pending() > 0
-            && self.responses.tx.may_resend()
-            && grant.has_room(self.qpc.id.pmtu)
-            && self.units.ctrl_q.has_room(1)
-        {
-            let Some(psn) = self.responses.tx.next_retry(&self.responses.tx_recovery) else { break };
-            let payload = self.send_again(psn)?;
-            let Responses { tx, tx_recovery, .. } = &mut *self.responses;
-            note_resent(self.units, &tx.take_retry(tx_recovery, psn));
-            grant.bytes = grant.bytes.saturating_sub(payload);
-            grant.packets -= 1;
-        }
-        Ok(())
-    }
-
-    /// New packets, as long as both gates are open and the grant lasts.
     fn send_new(&mut self, grant: &mut Grant) -> Result<(), Stop> {
         while self.responses.has_new_work()
             && self.responses.tx.may_send_new()
@@ -125,34 +118,9 @@ impl<T: TxSlots> Turn<'_, T> {
         }
         Ok(())
     }
+}
 
-    /// Sends a packet once more, unless it belongs to what was cut off, or cannot be read any more: the peer may have it, and
-    /// its acknowledgement be lost. If the peer seems to miss it, it is told; if the queue pair is to end, that is its end.
-    fn send_again(&mut self, psn: Psn) -> Result<usize, Stop> {
-        if !self.responses.serves(psn) {
-            return Ok(0);
-        }
-        match self.send(psn, true) {
-            Ok(payload) => {
-                self.units.counters.tx_retransmits += 1;
-                self.responses.resent += 1;
-                Ok(payload)
-            }
-            Err(Stop::Revoked { .. }) if !self.responses.missed => Ok(0),
-            Err(Stop::Revoked { request_psn, .. }) if !self.refuses => {
-                self.responses.missed = false;
-                tell_withdrawn(
-                    self.qpc,
-                    StreamId { qp: self.slot, response: false },
-                    self.units,
-                    request_psn,
-                );
-                Ok(0)
-            }
-            Err(stop) => Err(stop),
-        }
-    }
-
+impl<T: TxSlots> Turn<'_, T> {
     /// Builds one packet in a frame of the port's and sends it. Returns the bytes of its payload.
     fn send(&mut self, psn: Psn, ack_req: bool) -> Result<usize, Stop> {
         let Some((rslot, response)) = self.responses.find(psn) else {
@@ -166,7 +134,8 @@ impl<T: TxSlots> Turn<'_, T> {
             Ok(()) => Ok(packet.payload_len()),
             Err(NotSent::PortFull) => Err(Stop::PortFull),
             Err(NotSent::Failed(_)) => {
-                Err(Stop::Revoked { start: response.start, request_psn: response.request_psn })
+                self.revoked = Some(Revoked { start: response.start, request_psn: response.request_psn });
+                Err(Stop::Failed)
             }
         }
     }
@@ -190,19 +159,4 @@ const fn packet_of<'a>(
 ) -> ResponsePacket<'a> {
     let Response { msn, start, packets, source, .. } = *response;
     ResponsePacket { qpc, source, index: psn.steps_from(start), packets, psn, ack_req, msn, rslot }
-}
-
-fn note_resent(units: &mut Units, resend: &Resend) {
-    if let Some(record) = resend.record {
-        units.tell_slow_path(record);
-    }
-}
-
-/// Something is outstanding: its timer must stand in the wheel.
-pub(super) fn arm_timer(slot: u32, responses: &mut Responses, units: &mut Units) {
-    if responses.tx.outstanding() > 0 && !responses.sched.contains(SchedFlags::TIMED) {
-        responses.sched.insert(SchedFlags::TIMED);
-        let timer = units.number_of(StreamId { qp: slot, response: true });
-        units.timers.arm(timer, units.now.after(responses.watchdog.first_look_ns()));
-    }
 }

@@ -1,8 +1,11 @@
 //! The responses that a queue pair owes its peer: which they are, and the stream that carries them (protocol.md 2.4).
 
+use crate::counters::QpCounters;
 use crate::qp::attr::QpAttr;
+use crate::qp::context::Qpc;
 use crate::qp::feedback::{Feedback, adopt_window};
 use crate::qp::response::Source;
+use crate::qp::send_stream::SendStream;
 use crate::sched::SchedFlags;
 use crate::stream::{AckInfo, TxRecovery, TxStream, Watchdog, WatchdogConfig, sequence_window};
 use crate::time::Time;
@@ -32,12 +35,6 @@ impl Response {
     const fn end(&self) -> Psn {
         self.start.add(self.packets)
     }
-
-    /// META of one of its packets.
-    pub(super) const fn meta_of(&self, psn: Psn) -> Meta {
-        let [offset_0, offset_1, ..] = psn.steps_from(self.start).to_le_bytes();
-        Meta { msn: self.msn, offset: u16::from_le_bytes([offset_0, offset_1]) }
-    }
 }
 
 /// Responses not yet acknowledged, and their stream. There is one if `max_dest_rd_atomic` is not 0.
@@ -49,7 +46,6 @@ pub(crate) struct Responses {
     pub watchdog: Watchdog,
     /// Probes that are due.
     pub probes: [Option<Psn>; 2],
-    pub sched: SchedFlags,
     /// By RSLOT.
     held: Box<[Option<Response>]>,
     /// RSLOTs that are held, in the order of their rPSNs.
@@ -61,8 +57,6 @@ pub(crate) struct Responses {
     pub missed: bool,
     /// First PSN of a response whose memory may not be read any more: nothing from there on is sent.
     cut: Option<Psn>,
-    /// Packets sent again.
-    pub resent: u64,
 }
 
 /// What [`Responses`] are made with.
@@ -95,13 +89,32 @@ impl Responses {
             feedback: Feedback::default(),
             watchdog: Watchdog::new(config.watchdog),
             probes: [None; 2],
-            sched: SchedFlags::empty(),
             held: vec![None; slots].into(),
             order: VecDeque::with_capacity(slots),
             end: psn,
             missed: false,
             cut: None,
-            resent: 0,
+        }
+    }
+
+    /// Their stream. `id` is its name; the rest is of the queue pair.
+    pub(in crate::qp) fn stream<'a>(
+        &'a mut self,
+        qpc: &'a mut Qpc,
+        counters: &'a mut QpCounters,
+        id: StreamId,
+    ) -> SendStream<'a> {
+        SendStream {
+            id,
+            tx: &mut self.tx,
+            recovery: &mut self.tx_recovery,
+            watchdog: &mut self.watchdog,
+            controller: &mut self.controller,
+            feedback: &mut self.feedback,
+            probes: &mut self.probes,
+            sched: &mut qpc.responses_sched,
+            counters,
+            pmtu: qpc.id.pmtu,
         }
     }
 
@@ -191,7 +204,7 @@ impl Responses {
 
     /// META of a packet in use.
     pub(super) fn meta_of(&self, psn: Psn) -> Option<Meta> {
-        self.find(psn).map(|(_, response)| response.meta_of(psn))
+        self.find(psn).map(|(_, response)| Meta::of(response.msn, psn.steps_from(response.start)))
     }
 
     /// Whether there is a packet that was never sent and may be.
@@ -204,11 +217,9 @@ impl Responses {
         self.tx.nxt().next() == self.end
     }
 
-    /// Ready, as the event mux means it.
-    pub fn is_ready(&self) -> bool {
-        self.sched.contains(SchedFlags::PROBE)
-            || (self.tx.retry_pending() > 0 && self.tx.may_resend())
-            || (self.has_new_work() && self.tx.may_send_new())
+    /// Whether they are ready, in the scheduling state `sched`.
+    pub fn is_ready(&self, sched: SchedFlags) -> bool {
+        sched.contains(SchedFlags::PROBE) || self.tx.may_send(|| self.has_new_work())
     }
 
     /// Nothing of the response that starts at `start`, nor of any behind it, is sent any more.
@@ -228,16 +239,13 @@ impl Responses {
         !self.tx.una().is_before(self.cut.unwrap_or(self.end))
     }
 
-    /// Forgets everything: RESET or ERR. Returns what the slow path must know.
-    pub fn abandon(&mut self) -> Option<Record> {
+    /// Forgets all responses, whose stream ends: RESET or ERR.
+    pub fn clear(&mut self) {
         self.held.fill(None);
         self.order.clear();
         self.end = self.tx.nxt();
         self.missed = false;
         self.cut = None;
-        self.probes = [None; 2];
-        self.sched.remove(SchedFlags::PROBE | SchedFlags::TIMED);
-        self.tx.abandon(&mut self.tx_recovery)
     }
 
     /// Bytes on the heap, its own included.

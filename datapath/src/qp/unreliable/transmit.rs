@@ -4,7 +4,8 @@ use super::packet::{Plan, Wanted};
 use crate::engine::{NotSent, TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc};
 use crate::qp::flush::opcode_of;
-use crate::qp::requester::{Grant, Local, TransmitEnd, is_ready, run_local, tell_if_drained};
+use crate::qp::requester::{Grant, Local, TransmitEnd, run_local, tell_if_drained};
+use crate::qp::send_stream::is_ready;
 use crate::qp::state::QpType;
 use crate::qp::{fail, fail_sends};
 use crate::queue::{Completion, SendFlags, SendWqe, WcFlags, WcStatus};
@@ -41,7 +42,7 @@ pub(crate) fn transmit_unreliable<T: TxSlots>(
         }
         Ok(()) | Err(Stop::Dead) => {}
     }
-    TransmitEnd::Done { ready: is_ready(qpc, cold) }
+    TransmitEnd::Done { ready: is_ready(qpc, cold, cold.requests()) }
 }
 
 fn send_messages<T: TxSlots>(

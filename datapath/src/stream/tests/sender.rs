@@ -94,7 +94,7 @@ fn the_pipe_gate_counts_what_is_in_the_network() {
     assert!(stream.may_resend());
     let at = stream.next_retry(&cold).unwrap();
     let resend = stream.take_retry(&mut cold, at);
-    tell(&mut stream, &mut cold, &mut slow, resend.record);
+    tell(&mut stream, &mut cold, &mut slow, resend);
     assert_eq!((stream.pipe(), stream.may_resend()), (1, false), "a retransmission counts again");
 }
 
@@ -161,7 +161,7 @@ fn a_nack_without_sack_is_obeyed_once_for_each_una() {
     for _ in 0..3 {
         let at = stream.next_retry(&cold).unwrap();
         let resend = stream.take_retry(&mut cold, at);
-        tell(&mut stream, &mut cold, &mut slow, resend.record);
+        tell(&mut stream, &mut cold, &mut slow, resend);
     }
     assert_eq!(apply(&mut stream, &mut cold, &mut slow, &plain), [], "for this una it was obeyed");
     let plain = AckInfo { resend_all: true, ..ack(1) };
@@ -198,7 +198,7 @@ fn what_was_resent_is_lost_again_only_if_something_sent_later_arrived() {
     let mut slow = slow_path();
     assert_eq!(apply(&mut stream, &mut cold, &mut slow, &sack(0, 1)), [lost(0, 0)]);
     let resend = stream.take_retry(&mut cold, psn(0));
-    tell(&mut stream, &mut cold, &mut slow, resend.record);
+    tell(&mut stream, &mut cold, &mut slow, resend);
     for at in 2..4 {
         assert_eq!(
             apply(&mut stream, &mut cold, &mut slow, &sack(0, at)),
@@ -209,7 +209,7 @@ fn what_was_resent_is_lost_again_only_if_something_sent_later_arrived() {
     assert_eq!(stream.send_new(Time::ZERO), psn(4));
     assert_eq!(apply(&mut stream, &mut cold, &mut slow, &sack(0, 4)), [lost(0, 0)], "4 was sent after it");
     let resend = stream.take_retry(&mut cold, psn(0));
-    tell(&mut stream, &mut cold, &mut slow, resend.record);
+    tell(&mut stream, &mut cold, &mut slow, resend);
     // A timeout forgets the marks: the next acknowledgement may declare it again.
     let (_, record) = stream.on_rto(&mut cold);
     assert_eq!(tell(&mut stream, &mut cold, &mut slow, record), [], "it declares nothing itself");
@@ -354,7 +354,7 @@ fn a_packet_that_arrived_after_all_is_not_sent_again() {
     apply(&mut stream, &mut cold, &mut slow, &bitmap);
     assert_eq!((stream.retry_pending(), stream.next_retry(&cold)), (1, Some(psn(0))));
     let resend = stream.take_retry(&mut cold, psn(0));
-    tell(&mut stream, &mut cold, &mut slow, resend.record);
+    tell(&mut stream, &mut cold, &mut slow, resend);
     assert_eq!((stream.pipe(), stream.next_retry(&cold)), (1, None));
     // Bits outside what is outstanding name other packets of the window.
     let hostile = AckInfo { bitmap: u64::MAX, bitmap_base: psn(5), ..sack(0, 4) };

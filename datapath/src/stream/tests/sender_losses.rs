@@ -70,7 +70,7 @@ impl Link {
             let offset = at.steps_from(psn(0));
             assert!(!self.arrived.contains(&offset), "{offset} is SACKed, and sent again");
             let resend = self.stream.take_retry(&mut self.cold, at);
-            self.tell(resend.record);
+            self.tell(resend);
             self.resent += 1;
             flight.push(offset);
         }
@@ -87,7 +87,7 @@ impl Link {
         let mut flight = Vec::new();
         for at in probes.into_iter().flatten() {
             let probe = self.stream.probe(&mut self.cold, at);
-            self.tell(probe.record);
+            self.tell(probe);
             self.probes += 1;
             flight.push(at.steps_from(psn(0)));
         }
@@ -171,7 +171,7 @@ fn go_back_n_resends_everything_and_ends_too() {
     assert_eq!(link.stream.retry_pending(), 3);
     let order: Vec<_> = std::iter::from_fn(|| {
         let at = link.stream.next_retry(&link.cold)?;
-        assert_eq!(link.stream.take_retry(&mut link.cold, at).record, None);
+        assert_eq!(link.stream.take_retry(&mut link.cold, at), None);
         Some(at)
     })
     .collect();

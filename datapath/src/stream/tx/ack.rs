@@ -76,12 +76,3 @@ pub enum AckRefused {
     /// It acknowledges what was never sent.
     Beyond,
 }
-
-/// A packet to send again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Resend {
-    /// Which one.
-    pub psn: Psn,
-    /// For the slow path, if it keeps a scoreboard of the stream.
-    pub record: Option<Record>,
-}
