@@ -168,8 +168,8 @@ impl<P: Port> Engine<P> {
 
     /// As a doorbell, but for the fences.
     fn take_handed(&mut self, slot: u32) {
-        let Some((qpc, cold)) = self.qps.get(slot) else { return };
-        if qpc.flags.contains(QpFlags::ACTIVE) || cold.send_queue.shared().take_quietly() {
+        let Some(qp) = self.qps.get(slot) else { return };
+        if qp.hot.flags.contains(QpFlags::ACTIVE) || qp.cold.send_queue.shared().take_quietly() {
             self.on_doorbell(slot);
         }
     }
@@ -331,16 +331,16 @@ impl<P: Port> Engine<P> {
         for _ in 0..tuning::COMMANDS_PER_TURN {
             let Some(command) = self.units.ctrl_q.step() else { break };
             let stream = stream_of(&command);
-            let Some((qpc, cold)) = self.qps.get(stream.qp) else { continue };
+            let Some(mut qp) = self.qps.get(stream.qp) else { continue };
             match command {
                 Command::Advance { generation, epsn, bitmap, .. } if stream.response => {
-                    qp::apply_response_advance(qpc, cold, &mut self.units, generation, epsn, bitmap);
+                    qp::apply_response_advance(&mut qp, &mut self.units, generation, epsn, bitmap);
                 }
                 Command::Advance { generation, epsn, bitmap, .. } => {
-                    qp::apply_advance(qpc, cold, &mut self.units, generation, epsn, bitmap);
+                    qp::apply_advance(&mut qp, &mut self.units, generation, epsn, bitmap);
                 }
                 Command::Lost { .. } | Command::Found { .. } | Command::Scoreboard { .. } => {
-                    qp::on_command(qpc, cold, &mut self.units, stream, &command);
+                    qp.on_command(&mut self.units, stream, &command);
                 }
             }
         }

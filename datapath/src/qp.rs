@@ -13,6 +13,7 @@ mod keepalive;
 mod last_word;
 mod owed;
 mod packet;
+mod pair;
 mod payload;
 pub(crate) mod plain;
 mod receives;
@@ -34,6 +35,7 @@ pub(crate) use flags::QpFlags;
 pub(crate) use flush::{abort, fail, fail_sends, flush_and_rest, flush_taken, rest_for_good, stop_streams};
 pub(crate) use keepalive::{Keepalive, on_keepalive_timer};
 pub(crate) use last_word::{LastWords, is_answered, keep_last_word};
+pub(crate) use pair::Qp;
 pub(crate) use receives::{Receives, Srq, Srqs, Taken};
 pub(crate) use requester::{
     Acknowledgement, Grant, Hull, Reads, TransmitEnd, apply_response_advance, get_up_for_work, lie_down,
@@ -43,6 +45,5 @@ pub(crate) use responder::{
     RequestPacket, Responses, ResponsesConfig, RxRecovery, admit, apply_advance, on_request,
     on_response_timer, owed_of, transmit_responses, write_ack,
 };
-pub(crate) use send_stream::{is_ready, on_command, wake};
 pub(crate) use table::{QPN_GSI, QpTable};
 pub(crate) use unreliable::{Incoming, on_datagram, on_unreliable, transmit_unreliable};

@@ -70,19 +70,19 @@ impl<P: Port> Engine<P> {
     }
 
     pub(super) fn on_doorbell(&mut self, slot: u32) {
-        let Some((qpc, cold)) = self.qps.get(slot) else {
+        let Some(mut qp) = self.qps.get(slot) else {
             self.qps.on_late_doorbell(slot);
             return;
         };
         self.units.counters.doorbells += 1;
-        qpc.flags.insert(QpFlags::ACTIVE);
-        if qpc.id.state.flushes_sends() {
-            qp::flush_and_rest(qpc, cold, &mut self.units, None);
+        qp.hot.flags.insert(QpFlags::ACTIVE);
+        if qp.hot.id.state.flushes_sends() {
+            qp::flush_and_rest(&mut qp, &mut self.units, None);
             return;
         }
-        let requests = cold.requests();
-        if qp::is_ready(qpc, cold, requests) {
-            self.units.wake(requests, qpc, true);
+        let requests = qp.cold.requests();
+        if qp.is_ready(requests) {
+            self.units.wake(requests, qp.hot, true);
         } else {
             self.note_idle(slot);
         }
@@ -93,11 +93,11 @@ impl<P: Port> Engine<P> {
             return self.fire_keepalives();
         }
         let stream = self.units.stream_of(timer);
-        let Some((qpc, cold)) = self.qps.get(stream.qp) else { return };
+        let Some(mut qp) = self.qps.get(stream.qp) else { return };
         if stream.response {
-            qp::on_response_timer(qpc, cold, &mut self.units);
+            qp::on_response_timer(&mut qp, &mut self.units);
         } else {
-            qp::on_timer(qpc, cold, &mut self.units);
+            qp::on_timer(&mut qp, &mut self.units);
         }
     }
 
@@ -107,8 +107,8 @@ impl<P: Port> Engine<P> {
     fn fire_keepalives(&mut self) {
         for _ in 0..tuning::KEEPALIVES_PER_TURN {
             let Some(slot) = self.units.pop_keepalive() else { break };
-            if let Some((qpc, cold)) = self.qps.get(slot) {
-                qp::on_keepalive_timer(qpc, cold, &mut self.units);
+            if let Some(mut qp) = self.qps.get(slot) {
+                qp::on_keepalive_timer(&mut qp, &mut self.units);
             }
         }
         self.units.await_keepalives();

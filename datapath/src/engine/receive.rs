@@ -3,8 +3,9 @@
 use super::{AsyncEvent, Engine, EngineConfig, Units};
 use crate::neighbor::{AddressConflict, Handled, Neighbor};
 use crate::port::{Bursts, Port};
+use crate::qp::Qp;
 use crate::qp::state::QpType;
-use crate::qp::{self, Acknowledgement, QPN_GSI, QpCold, QpTable, Qpc, RequestPacket};
+use crate::qp::{self, Acknowledgement, QPN_GSI, QpTable, Qpc, RequestPacket};
 use crate::time::Time;
 use core::net::IpAddr;
 use wire::cm::Mad;
@@ -77,15 +78,15 @@ fn receive_frame<'a>(
         && let Some(body) = common.body()
     {
         units.counters.rx_packets += 1;
-        let Some((qpc, cold)) = qps.by_qpn(common.dest_qp()) else {
+        let Some(mut qp) = qps.by_qpn(common.dest_qp()) else {
             receive_late(units, config, frame);
             return 1;
         };
-        let is_from_peer = qpc.template.is_answered_by_common(&common);
-        if !is_for(qpc, units, WireMode::Srnic, is_from_peer, common.pkey()) {
+        let is_from_peer = qp.hot.template.is_answered_by_common(&common);
+        if !is_for(qp.hot, units, WireMode::Srnic, is_from_peer, common.pkey()) {
             return 1;
         }
-        return receive_common(qpc, cold, units, &common, body, followers);
+        return receive_common(&mut qp, units, &common, body, followers);
     }
     receive_any(qps, units, neighbor, config, frame);
     1
@@ -94,8 +95,7 @@ fn receive_frame<'a>(
 /// A WRITE or SEND with nothing but data, or an ACK, for this queue pair, and those that go on with it. The ICRC is not checked yet.
 #[inline(always)]
 fn receive_common<'a>(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     frame: &CommonFrame<'a>,
     body: Body<'a>,
@@ -104,17 +104,17 @@ fn receive_common<'a>(
     match body {
         Body::Write { reth, meta, payload } => {
             let request = RequestPacket::of_write(frame, reth, meta, payload);
-            qp::admit(qpc, cold, units, frame, &request, followers)
+            qp::admit(qp, units, frame, &request, followers)
         }
         Body::Send { meta, ssnw, payload } => {
             let request = RequestPacket::of_send(frame, meta, ssnw, payload);
-            qp::admit(qpc, cold, units, frame, &request, followers)
+            qp::admit(qp, units, frame, &request, followers)
         }
         Body::Ack { aeth, meta, ackx } => {
             if units.is_whole(frame.from_l3()) {
-                cold.heard_at = units.now;
+                qp.cold.heard_at = units.now;
                 let ack = Acknowledgement { psn: frame.psn(), aeth, meta, ackx, bitmap: 0 };
-                qp::on_acknowledge(qpc, cold, units, &ack);
+                qp::on_acknowledge(qp.reborrow(), units, &ack);
             }
             1
         }
@@ -196,27 +196,27 @@ fn receive_any(
             return;
         }
     };
-    let Some((qpc, cold)) = qps.by_qpn(packet.dest_qp()) else {
+    let Some(mut qp) = qps.by_qpn(packet.dest_qp()) else {
         return receive_late(units, config, frame);
     };
-    let is_from_peer = qpc.template.is_answered_by(&datagram);
-    if !is_for(qpc, units, packet.mode(), is_from_peer, packet.pkey())
+    let is_from_peer = qp.hot.template.is_answered_by(&datagram);
+    if !is_for(qp.hot, units, packet.mode(), is_from_peer, packet.pkey())
         || !units.is_whole(&frame[datagram.l3_offset..datagram.transport.end])
     {
         return;
     }
-    match (qpc.service, packet.opcode().transport()) {
-        (QpType::Rc, _) => dispatch(qpc, cold, units, &packet, datagram.ecn == Ecn::Ce),
-        (QpType::Uc, Transport::Uc) => qp::on_unreliable(qpc, cold, units, &packet),
+    match (qp.hot.service, packet.opcode().transport()) {
+        (QpType::Rc, _) => dispatch(&mut qp, units, &packet, datagram.ecn == Ecn::Ce),
+        (QpType::Uc, Transport::Uc) => qp::on_unreliable(&mut qp, units, &packet),
         (QpType::Ud, Transport::Ud) if is_to_us(config, &datagram) => {
-            if qpc.id.qpn == QPN_GSI
+            if qp.hot.id.qpn == QPN_GSI
                 && !note_heard(neighbor, units.now, datagram.src, packet.payload(), frame)
             {
                 units.counters.drop_address += 1;
                 return;
             }
             let udp = datagram.transport.start - UDP_LEN;
-            qp::on_datagram(qpc, cold, units, &packet, &frame[datagram.l3_offset..udp]);
+            qp::on_datagram(&mut qp, units, &packet, &frame[datagram.l3_offset..udp]);
         }
         (QpType::Ud, Transport::Ud) => units.counters.drop_address += 1,
         _ => units.counters.drop_opcode_class += 1,
@@ -243,21 +243,21 @@ fn is_to_us(config: &EngineConfig, datagram: &Datagram) -> bool {
 
 /// To the requester or the responder.
 #[inline]
-fn dispatch(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>, ce: bool) {
-    cold.heard_at = units.now;
-    if qpc.id.mode == WireMode::Plain {
-        qp::plain::on_packet(qpc, cold, units, packet, ce);
+fn dispatch(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>, ce: bool) {
+    qp.cold.heard_at = units.now;
+    if qp.hot.id.mode == WireMode::Plain {
+        qp::plain::on_packet(qp, units, packet, ce);
         return;
     }
     if packet.opcode().kind() == Kind::Ack {
         match Acknowledgement::new(packet) {
-            Some(ack) => qp::on_acknowledge(qpc, cold, units, &ack),
+            Some(ack) => qp::on_acknowledge(qp.reborrow(), units, &ack),
             None => units.counters.drop_bad_ack += 1,
         }
     } else if let Some(request) = RequestPacket::new(packet, ce) {
-        qp::on_request(qpc, cold, units, &request);
+        qp::on_request(qp, units, &request);
     } else if matches!(packet.opcode().kind(), Kind::ReadResponse | Kind::AtomicAck) {
-        qp::on_response(qpc, cold, units, *packet, ce);
+        qp::on_response(qp, units, *packet, ce);
     } else {
         units.counters.drop_opcode_class += 1;
     }

@@ -39,11 +39,11 @@ impl<P: Port> Engine<P> {
     fn put_to_rest(&mut self) {
         let Self { idle, qps, units, .. } = self;
         idle.retain(|slot| {
-            let Some((qpc, cold)) = qps.get(*slot) else { return false };
-            let rests = qp::lie_down(qpc, cold);
+            let Some(mut qp) = qps.get(*slot) else { return false };
+            let rests = qp::lie_down(&mut qp);
             if !rests {
                 // Something may have been posted since it was noted, and found it active: nothing rings for that.
-                qp::wake(qpc, cold, units, cold.requests());
+                qp.wake(qp.cold.requests(), units);
             }
             rests
         });
@@ -52,10 +52,10 @@ impl<P: Port> Engine<P> {
         }
         QpShared::order_rests();
         for slot in idle.drain(..) {
-            if let Some((qpc, cold)) = qps.get(slot)
-                && qp::get_up_for_work(qpc, cold)
+            if let Some(mut qp) = qps.get(slot)
+                && qp::get_up_for_work(&mut qp)
             {
-                qp::wake(qpc, cold, units, cold.requests());
+                qp.wake(qp.cold.requests(), units);
             }
         }
     }

@@ -2,8 +2,9 @@
 
 use super::{AckTiming, ControlKind, ControlPacket, Engine, NotSent, TxSlots, Units};
 use crate::port::Port;
+use crate::qp::Qp;
 use crate::qp::state::QpType;
-use crate::qp::{self, Grant, QpCold, Qpc, TransmitEnd};
+use crate::qp::{self, Grant, TransmitEnd};
 use crate::sched::{SchedFlags, Turn, Usage};
 use crate::tuning;
 use sr_recovery::StreamId;
@@ -98,28 +99,28 @@ impl<P: Port> Engine<P> {
         let stream = self.units.stream_of(turn.slot);
         let slot = stream.qp;
         self.qps.hot(slot).sched_of(stream).remove(SchedFlags::QUEUED);
-        let Some((qpc, cold)) = self.qps.get(slot) else { return true };
+        let Some(mut qp) = self.qps.get(slot) else { return true };
         self.units.counters.sched_grants += 1;
         let packets = tuning::PACKETS_PER_TURN.min(*batch);
         let mut grant = Grant { wqes: tuning::WQES_PER_TURN, bytes: turn.bytes, packets };
         let (units, wire) = (&mut self.units, &mut self.wire);
-        let end = match (stream.response, qpc.service) {
-            (true, _) => qp::transmit_responses(qpc, cold, units, wire, &mut grant),
-            (false, QpType::Rc) => qp::transmit(qpc, cold, units, wire, &mut grant),
-            (false, _) => qp::transmit_unreliable(qpc, cold, units, wire, &mut grant),
+        let end = match (stream.response, qp.hot.service) {
+            (true, _) => qp::transmit_responses(qp.reborrow(), units, wire, &mut grant),
+            (false, QpType::Rc) => qp::transmit(qp.reborrow(), units, wire, &mut grant),
+            (false, _) => qp::transmit_unreliable(&mut qp, units, wire, &mut grant),
         };
         let usage = Usage { bytes: turn.bytes - grant.bytes, packets: packets - grant.packets };
         *batch -= usage.packets;
         let TransmitEnd::Done { ready } = end else {
             self.units.counters.tx_ring_full += 1;
             self.port_was_full = true;
-            self.units.mux.resume(turn.slot, qpc.sched_of(stream), usage);
+            self.units.mux.resume(turn.slot, qp.hot.sched_of(stream), usage);
             return false;
         };
-        self.units.mux.settle(turn.slot, qpc.sched_of(stream), usage, ready);
+        self.units.mux.settle(turn.slot, qp.hot.sched_of(stream), usage, ready);
         if !ready && !stream.response {
             if handed == Some(slot) {
-                qp::lie_down(qpc, cold);
+                qp::lie_down(&mut qp);
             } else {
                 self.note_idle(slot);
             }
@@ -169,11 +170,11 @@ impl<P: Port> Engine<P> {
     /// Compiled twice, so that acknowledgements of requests do not ask what they are of. Only those wait for a post.
     #[inline(always)]
     fn settle_ack_of(&mut self, stream: StreamId, waits: Waits) -> bool {
-        let Some((qpc, cold)) = self.qps.get(stream.qp) else {
+        let Some(mut qp) = self.qps.get(stream.qp) else {
             self.qps.hot(stream.qp).sched_of(stream).remove(SchedFlags::ACK_LISTED);
             return true;
         };
-        if let Some(owed) = qp::owed_of(qpc, cold, stream)
+        if let Some(owed) = qp::owed_of(&mut qp, stream)
             && owed.is_owed()
         {
             if owed.may_wait(self.units.turn, self.units.now, waits.spaced) {
@@ -183,12 +184,12 @@ impl<P: Port> Engine<P> {
                 self.holds_acks = true;
                 return false;
             }
-            if !acknowledge(qpc, cold, &mut self.units, &mut self.wire, stream, None) {
+            if !acknowledge(qp.reborrow(), &mut self.units, &mut self.wire, stream, None) {
                 self.port_was_full = true;
                 return false;
             }
         }
-        qpc.sched_of(stream).remove(SchedFlags::ACK_LISTED);
+        qp.hot.sched_of(stream).remove(SchedFlags::ACK_LISTED);
         true
     }
 
@@ -198,11 +199,11 @@ impl<P: Port> Engine<P> {
         if kind == ControlKind::LastWord {
             return self.send_last_word(qpn);
         }
-        let Some((qpc, cold)) = self.qps.get(stream.qp) else { return true };
-        if qpn != qpc.id.qpn {
+        let Some(mut qp) = self.qps.get(stream.qp) else { return true };
+        if qpn != qp.hot.id.qpn {
             return true;
         }
-        let sent = acknowledge(qpc, cold, &mut self.units, &mut self.wire, stream, Some(kind));
+        let sent = acknowledge(qp.reborrow(), &mut self.units, &mut self.wire, stream, Some(kind));
         self.port_was_full |= !sent;
         sent
     }
@@ -240,22 +241,23 @@ impl<P: Port> Engine<P> {
 }
 
 /// Sends one acknowledgement, if the queue pair gives answers. False if the port has no slot.
-#[inline]
+#[inline(never)]
 fn acknowledge(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    mut qp: Qp<'_>,
     units: &mut Units,
     wire: &mut impl TxSlots,
     stream: StreamId,
     kind: Option<ControlKind>,
 ) -> bool {
-    if !qpc.id.state.receives() && (stream.response || cold.refusal.is_none()) {
-        if let Some(owed) = qp::owed_of(qpc, cold, stream) {
+    if !qp.hot.id.state.receives() && (stream.response || qp.cold.refusal.is_none()) {
+        if let Some(owed) = qp::owed_of(&mut qp, stream) {
             owed.settle(units.now);
         }
         return true;
     }
-    let loopback = qpc.id.loopback;
-    let emitted = wire.emit(loopback, |frame| qp::write_ack(qpc, cold, units, stream, kind, frame).ok_or(()));
+    let loopback = qp.hot.id.loopback;
+    let Qp { hot, cold } = qp;
+    let emitted = wire
+        .emit(loopback, |frame| qp::write_ack(&mut Qp { hot, cold }, units, stream, kind, frame).ok_or(()));
     !matches!(emitted, Err(NotSent::PortFull))
 }

@@ -220,7 +220,7 @@ impl Units {
     }
 
     /// Puts a stream on the list of those that owe an acknowledgement.
-    #[inline]
+    #[inline(always)]
     pub fn owe_ack(&mut self, stream: StreamId, qpc: &mut Qpc) {
         let sched = qpc.sched_of(stream);
         if !sched.contains(SchedFlags::ACK_LISTED) {

@@ -1,6 +1,6 @@
 //! The way to ERR: everything outstanding completes, in order, the failing request first.
 
-use super::context::{PendingFailure, QpCold, Qpc};
+use super::context::PendingFailure;
 use super::last_word::keep_last_word;
 use super::requester::stop_reads;
 use super::responder::{close_recovery, stop_responses};
@@ -9,139 +9,130 @@ use super::state::QpState;
 use crate::counters::Counters;
 use crate::engine::{AsyncEvent, Units};
 use crate::qp::flags::QpFlags;
+use crate::qp::pair::Qp;
 use crate::queue::{Completion, SendOpcode, WcFlags, WcOpcode, WcStatus};
 use wire::NakCode;
 
 /// Takes the queue pair to ERR. `failure` names the send request that is to blame and its status.
 #[cold]
-pub(crate) fn fail(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Option<PendingFailure>) {
-    if qpc.id.state != QpState::Err {
-        let qpn = qpc.id.qpn;
-        units.events.push(match cold.refusal {
+pub(crate) fn fail(qp: &mut Qp<'_>, units: &mut Units, failure: Option<PendingFailure>) {
+    if qp.hot.id.state != QpState::Err {
+        let qpn = qp.hot.id.qpn;
+        units.events.push(match qp.cold.refusal {
             Some((_, NakCode::InvalidRequest)) => AsyncEvent::QpRequestError { qpn },
             Some((_, NakCode::RemoteAccess)) => AsyncEvent::QpAccessError { qpn },
             _ => AsyncEvent::QpFatal { qpn },
         });
-        enter_err(qpc, cold, units, failure);
+        enter_err(qp, units, failure);
     }
 }
 
 /// Takes the queue pair to ERR because the application wants it: no event tells it what it knows.
 #[cold]
-pub(crate) fn abort(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    if qpc.id.state != QpState::Err {
-        keep_last_word(qpc, cold, units, false);
-        enter_err(qpc, cold, units, None);
+pub(crate) fn abort(qp: &mut Qp<'_>, units: &mut Units) {
+    if qp.hot.id.state != QpState::Err {
+        keep_last_word(qp, units, false);
+        enter_err(qp, units, None);
     }
 }
 
 /// Takes a UC or UD queue pair to SQE: `failure` completes with its status, the sends behind it are flushed, and receives
 /// go on.
 #[cold]
-pub(crate) fn fail_sends(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: PendingFailure) {
-    qpc.id.state = QpState::Sqe;
-    cold.send_queue.shared().set_state(QpState::Sqe);
-    flush_and_rest(qpc, cold, units, Some(failure));
+pub(crate) fn fail_sends(qp: &mut Qp<'_>, units: &mut Units, failure: PendingFailure) {
+    qp.hot.id.state = QpState::Sqe;
+    qp.cold.send_queue.shared().set_state(QpState::Sqe);
+    flush_and_rest(qp, units, Some(failure));
 }
 
-fn enter_err(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Option<PendingFailure>) {
-    qpc.id.state = QpState::Err;
-    cold.send_queue.shared().set_state(QpState::Err);
-    stop_streams(qpc, cold, units);
-    flush_and_rest(qpc, cold, units, failure);
-    if cold.receives.srq().is_some() {
-        units.events.push(AsyncEvent::LastWqeReached { qpn: qpc.id.qpn });
+fn enter_err(qp: &mut Qp<'_>, units: &mut Units, failure: Option<PendingFailure>) {
+    qp.hot.id.state = QpState::Err;
+    qp.cold.send_queue.shared().set_state(QpState::Err);
+    stop_streams(qp, units);
+    flush_and_rest(qp, units, failure);
+    if qp.cold.receives.srq().is_some() {
+        units.events.push(AsyncEvent::LastWqeReached { qpn: qp.hot.id.qpn });
     }
 }
 
 /// Flushes both queues, in SQE that of sends, and puts the queue pair to rest: whatever is posted later rings.
-pub(crate) fn flush_and_rest(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    failure: Option<PendingFailure>,
-) {
-    flush_queues(qpc, cold, units, failure);
-    rest_for_good(qpc, cold);
-    let receives_left = qpc.id.state.flushes_recvs() && has_own_receive(qpc, cold);
-    if qpc.req.head != cold.send_queue.tail() || receives_left {
-        cold.send_queue.shared().ring();
+pub(crate) fn flush_and_rest(qp: &mut Qp<'_>, units: &mut Units, failure: Option<PendingFailure>) {
+    flush_queues(qp, units, failure);
+    rest_for_good(qp);
+    let receives_left = qp.hot.id.state.flushes_recvs() && has_own_receive(qp);
+    if qp.hot.req.head != qp.cold.send_queue.tail() || receives_left {
+        qp.cold.send_queue.shared().ring();
     }
 }
 
 /// Puts the queue pair to rest whatever is posted. One that did not ring needs no rest, and one whose doorbell waits
 /// must not have any before the doorbell is taken: the next post would ring a second one.
-pub(crate) fn rest_for_good(qpc: &mut Qpc, cold: &QpCold) {
-    if qpc.flags.contains(QpFlags::ACTIVE) {
-        qpc.flags.remove(QpFlags::ACTIVE);
-        cold.send_queue.shared().deactivate();
+pub(crate) fn rest_for_good(qp: &mut Qp<'_>) {
+    if qp.hot.flags.contains(QpFlags::ACTIVE) {
+        qp.hot.flags.remove(QpFlags::ACTIVE);
+        qp.cold.send_queue.shared().deactivate();
     }
 }
 
 /// Ends both streams: nothing is resent, nothing late is accepted.
-pub(crate) fn stop_streams(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    SendStream::of_requests(qpc, cold).stop(units);
-    let was = qpc.rx.in_recovery().then(|| qpc.rx.generation());
-    qpc.rx.abandon();
-    close_recovery(&mut qpc.rx, cold, units, was);
-    stop_responses(qpc, cold, units);
-    stop_reads(cold, units);
-    if let Some(plain) = cold.plain.as_deref_mut() {
-        plain.stop(qpc.tx.nxt());
+pub(crate) fn stop_streams(qp: &mut Qp<'_>, units: &mut Units) {
+    SendStream::of_requests(qp).stop(units);
+    let was = qp.hot.rx.in_recovery().then(|| qp.hot.rx.generation());
+    qp.hot.rx.abandon();
+    close_recovery(&mut qp.hot.rx, qp.cold, units, was);
+    stop_responses(qp, units);
+    stop_reads(qp.cold, units);
+    if let Some(plain) = qp.cold.plain.as_deref_mut() {
+        plain.stop(qp.hot.tx.nxt());
     }
-    units.disarm_keepalive(cold.slot);
-    cold.keepalive = None;
-    qpc.flags.remove(QpFlags::LIFE);
-    cold.rnr = None;
-    cold.failure = None;
+    units.disarm_keepalive(qp.cold.slot);
+    qp.cold.keepalive = None;
+    qp.hot.flags.remove(QpFlags::LIFE);
+    qp.cold.rnr = None;
+    qp.cold.failure = None;
 }
 
 /// Completes all posted requests of the queues that the state flushes with WR_FLUSH_ERR, or the failing one's own status. A place is free
 /// before its completion shows.
 #[cold]
-fn flush_queues(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: Option<PendingFailure>) {
-    let qpn = qpc.id.qpn;
-    let tail = cold.send_queue.tail();
-    while qpc.req.head != tail {
-        let wqe = cold.send_queue.wqe(qpc.req.head);
+fn flush_queues(qp: &mut Qp<'_>, units: &mut Units, failure: Option<PendingFailure>) {
+    let qpn = qp.hot.id.qpn;
+    let tail = qp.cold.send_queue.tail();
+    while qp.hot.req.head != tail {
+        let wqe = qp.cold.send_queue.wqe(qp.hot.req.head);
         let status = match failure {
-            Some(failure) if failure.position == qpc.req.head => failure.status,
+            Some(failure) if failure.position == qp.hot.req.head => failure.status,
             _ => WcStatus::WrFlushErr,
         };
         count_ended(&mut units.counters, status);
-        qpc.req.head = qpc.req.head.wrapping_add(1);
-        cold.send_queue.release(qpc.req.head);
-        units.complete(qpc.send_cq, &failed(qpn, wqe.wr_id, status, opcode_of(wqe.opcode)));
+        qp.hot.req.head = qp.hot.req.head.wrapping_add(1);
+        qp.cold.send_queue.release(qp.hot.req.head);
+        units.complete(qp.hot.send_cq, &failed(qpn, wqe.wr_id, status, opcode_of(wqe.opcode)));
     }
-    qpc.req.next = qpc.req.head;
-    qpc.req.sent = 0;
-    if qpc.id.state.flushes_recvs() {
-        flush_receives(qpc, cold, units);
+    qp.hot.req.next = qp.hot.req.head;
+    qp.hot.req.sent = 0;
+    if qp.hot.id.state.flushes_recvs() {
+        flush_receives(qp, units);
     }
 }
 
 /// Completes the receives of the own queue, or those taken of a shared one, with WR_FLUSH_ERR.
-fn flush_receives(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    while end_receive(qpc, cold, units, WcStatus::WrFlushErr) {}
+fn flush_receives(qp: &mut Qp<'_>, units: &mut Units) {
+    while end_receive(qp, units, WcStatus::WrFlushErr) {}
 }
 
 /// Ends the next receive, which nothing came to, with an error. False if there is none.
-pub(in crate::qp) fn end_receive(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    status: WcStatus,
-) -> bool {
-    let has_one = cold.receives.has_next(qpc.rsp.recv_head);
+pub(in crate::qp) fn end_receive(qp: &mut Qp<'_>, units: &mut Units, status: WcStatus) -> bool {
+    let has_one = qp.cold.receives.has_next(qp.hot.rsp.recv_head);
     if has_one {
-        let wr_id = cold.receives.finish_next(units, &mut qpc.rsp.recv_head);
+        let wr_id = qp.cold.receives.finish_next(units, &mut qp.hot.rsp.recv_head);
         if status == WcStatus::WrFlushErr {
             units.counters.resp_cqe_flush_error += 1;
         } else {
             units.counters.resp_cqe_error += 1;
             units.counters.resp_local_length_error += u64::from(status == WcStatus::LocLenErr);
         }
-        units.complete(cold.recv_cq, &failed(qpc.id.qpn, wr_id, status, WcOpcode::Recv));
+        units.complete(qp.cold.recv_cq, &failed(qp.hot.id.qpn, wr_id, status, WcOpcode::Recv));
     }
     has_one
 }
@@ -158,15 +149,15 @@ fn count_ended(counters: &mut Counters, status: WcStatus) {
 }
 
 /// Completes what the queue pair took of a shared receive queue: no other queue pair will.
-pub(crate) fn flush_taken(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    if cold.receives.srq().is_some() {
-        flush_receives(qpc, cold, units);
+pub(crate) fn flush_taken(qp: &mut Qp<'_>, units: &mut Units) {
+    if qp.cold.receives.srq().is_some() {
+        flush_receives(qp, units);
     }
 }
 
 /// Whether a receive waits in the queue pair's own queue.
-fn has_own_receive(qpc: &Qpc, cold: &QpCold) -> bool {
-    cold.receives.srq().is_none() && cold.receives.has_next(qpc.rsp.recv_head)
+fn has_own_receive(qp: &Qp<'_>) -> bool {
+    qp.cold.receives.srq().is_none() && qp.cold.receives.has_next(qp.hot.rsp.recv_head)
 }
 
 const fn failed(qpn: u32, wr_id: u64, status: WcStatus, opcode: WcOpcode) -> Completion {

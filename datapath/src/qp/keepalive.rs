@@ -3,13 +3,13 @@
 //! What it sends is a packet that the peer has had already, whoever the peer is: a WRITE ONLY of nothing, one PSN before all
 //! that is outstanding. A responder acknowledges such a duplicate again, touches no memory, and completes nothing.
 
-use super::context::{QpCold, Qpc};
 use super::packet::{PacketBuilder, Zeros};
 use super::requester::give_up;
 use super::responder::Responses;
-use super::send_stream::{Stop, wake};
+use super::send_stream::Stop;
 use crate::engine::{NotSent, TxSlots, Units};
 use crate::qp::flags::QpFlags;
+use crate::qp::pair::Qp;
 use crate::sched::SchedFlags;
 use crate::stream::{KEEPALIVE_OFFSET, Verdict, Watchdog, WatchdogConfig};
 use crate::time::Time;
@@ -77,55 +77,55 @@ impl Keepalive {
 
 /// The timer of its keepalive fired.
 #[cold]
-pub(crate) fn on_keepalive_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    let busy = is_busy(qpc, cold);
-    let (heard_at, rtt) = (cold.heard_at, cold.watchdog.rtt);
-    let Some(keepalive) = cold.keepalive.as_deref_mut().filter(|_| qpc.id.state.continues_sends()) else {
+pub(crate) fn on_keepalive_timer(qp: &mut Qp<'_>, units: &mut Units) {
+    let busy = is_busy(qp);
+    let (heard_at, rtt) = (qp.cold.heard_at, qp.cold.watchdog.rtt);
+    let Some(keepalive) = qp.cold.keepalive.as_deref_mut().filter(|_| qp.hot.id.state.continues_sends())
+    else {
         return;
     };
     if busy {
         // The timers of what is outstanding watch the peer.
         keepalive.asking_since = None;
-        units.arm_keepalive(cold.slot, units.now.after(keepalive.idle_ns));
+        units.arm_keepalive(qp.cold.slot, units.now.after(keepalive.idle_ns));
         return;
     }
     keepalive.watchdog.rtt = rtt;
     match keepalive.check(units.now, heard_at) {
-        Verdict::Wait(until) => units.arm_keepalive(cold.slot, until),
-        _ => return give_up(qpc, cold, units),
+        Verdict::Wait(until) => units.arm_keepalive(qp.cold.slot, until),
+        _ => return give_up(qp, units),
     }
     if keepalive.due {
-        qpc.sched.insert(SchedFlags::PROBE);
-        wake(qpc, cold, units, cold.requests());
+        qp.hot.sched.insert(SchedFlags::PROBE);
+        qp.wake(qp.cold.requests(), units);
     }
 }
 
 /// Whether a request or a response of its own awaits a sign of the peer's.
-fn is_busy(qpc: &Qpc, cold: &QpCold) -> bool {
-    qpc.tx.outstanding() > 0
-        || qpc.req.head != qpc.req.next
-        || qpc.flags.intersects(QpFlags::RNR_WAIT | QpFlags::REWOUND)
-        || cold.responses.as_deref().is_some_and(|responses| !Responses::is_idle(responses))
+fn is_busy(qp: &Qp<'_>) -> bool {
+    qp.hot.tx.outstanding() > 0
+        || qp.hot.req.head != qp.hot.req.next
+        || qp.hot.flags.intersects(QpFlags::RNR_WAIT | QpFlags::REWOUND)
+        || qp.cold.responses.as_deref().is_some_and(|responses| !Responses::is_idle(responses))
 }
 
 /// Sends the probe, if one is due.
 #[cold]
 pub(in crate::qp) fn send_keepalive<T: TxSlots>(
-    qpc: &Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     slots: &mut T,
 ) -> Result<(), Stop> {
-    let Some(keepalive) = cold.keepalive.as_deref_mut().filter(|keepalive| keepalive.due) else {
+    let Some(keepalive) = qp.cold.keepalive.as_deref_mut().filter(|keepalive| keepalive.due) else {
         return Ok(());
     };
-    let mode = qpc.id.mode;
-    let psn = qpc.tx.una().prev();
-    let bth = Bth { ack_req: true, psn, ..qpc.id.bth(mode, Opcode::RcWriteOnly) };
-    let meta = Meta { msn: qpc.req.msn(), offset: KEEPALIVE_OFFSET };
+    let mode = qp.hot.id.mode;
+    let psn = qp.hot.tx.una().prev();
+    let bth = Bth { ack_req: true, psn, ..qp.hot.id.bth(mode, Opcode::RcWriteOnly) };
+    let meta = Meta { msn: qp.hot.req.msn(), offset: KEEPALIVE_OFFSET };
     let fields = Fields { reth: NOWHERE, meta, ..Fields::default() };
-    let emitted = slots.emit(qpc.id.loopback, |frame| {
-        PacketBuilder::new(&qpc.template, mode, bth, fields)?.build(&Zeros(0), frame)
+    let emitted = slots.emit(qp.hot.id.loopback, |frame| {
+        PacketBuilder::new(&qp.hot.template, mode, bth, fields)?.build(&Zeros(0), frame)
     });
     if let Err(NotSent::PortFull) = emitted {
         return Err(Stop::PortFull);

@@ -1,11 +1,11 @@
 //! What a queue pair that has ended last acknowledged: its peer may not have heard it, and sends again what has arrived
 //! (protocol.md 1.14).
 
-use super::context::{QpCold, Qpc};
 use super::keepalive::is_probe;
 use super::responder::{RequestPacket, write_other};
 use super::state::QpType;
 use crate::engine::{ControlKind, ControlPacket, Units};
+use crate::qp::pair::Qp;
 use crate::time::Time;
 use crate::tuning::{LAST_WORD_LINGER, LAST_WORDS};
 use arrayvec::ArrayVec;
@@ -95,29 +95,30 @@ impl LastWords {
 /// Keeps what the queue pair has acknowledged; to be called while it still takes packets. `sudden`: the peer does not learn of
 /// the end otherwise.
 #[cold]
-pub(crate) fn keep_last_word(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, sudden: bool) {
-    let heard_at = qpc.rsp.owed.waits_since;
-    let acknowledges = qpc.service == QpType::Rc && qpc.id.state.receives() && cold.refusal.is_none();
+pub(crate) fn keep_last_word(qp: &mut Qp<'_>, units: &mut Units, sudden: bool) {
+    let heard_at = qp.hot.rsp.owed.waits_since;
+    let acknowledges =
+        qp.hot.service == QpType::Rc && qp.hot.id.state.receives() && qp.cold.refusal.is_none();
     if !acknowledges || heard_at == Time::ZERO {
         return;
     }
     let mut frame = [0; FRAME_MAX];
     // It is counted when it is sent.
     let counters = units.counters;
-    let len = write_other(qpc, cold, units, cold.requests(), None, &mut frame);
+    let len = write_other(qp, units, qp.cold.requests(), None, &mut frame);
     units.counters = counters;
     let Some(written) = len.and_then(|len| frame.get(..len)) else { return };
     let word = LastWord {
-        end: cold.plain.as_deref().map_or(qpc.rx.epsn(), |plain| plain.taken()),
-        mode: qpc.id.mode,
-        pkey: qpc.id.pkey,
-        template: qpc.template,
-        loopback: qpc.id.loopback,
+        end: qp.cold.plain.as_deref().map_or(qp.hot.rx.epsn(), |plain| plain.taken()),
+        mode: qp.hot.id.mode,
+        pkey: qp.hot.id.pkey,
+        template: qp.hot.template,
+        loopback: qp.hot.id.loopback,
         frame: written.iter().copied().collect(),
         queued: false,
         until: if sudden { heard_at.after(LAST_WORD_LINGER) } else { Time::ZERO },
     };
-    units.last_words.keep(qpc.id.qpn, word);
+    units.last_words.keep(qp.hot.id.qpn, word);
 }
 
 /// A packet that comes after the end.

@@ -21,9 +21,9 @@ pub(crate) use respond::transmit_responses;
 pub(crate) use timers::on_timer;
 pub(crate) use transmit::transmit;
 
-use super::context::{QpCold, Qpc};
 use crate::engine::Units;
 use crate::qp::flags::QpFlags;
+use crate::qp::pair::Qp;
 use crate::time::Time;
 use requester::Requester;
 use responder::Responder;
@@ -85,11 +85,11 @@ impl Plain {
 
 /// A packet that passed the checks of protocol.md 1.2.
 #[cold]
-pub(crate) fn on_packet(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>, ce: bool) {
+pub(crate) fn on_packet(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>, ce: bool) {
     let opcode = packet.opcode();
     match opcode.transport() {
         Transport::Rc => {}
-        Transport::Cnp => return cnp::on_notification(qpc, cold, units, packet),
+        Transport::Cnp => return cnp::on_notification(qp, units, packet),
         _ => {
             units.counters.drop_opcode_class += 1;
             return;
@@ -99,12 +99,12 @@ pub(crate) fn on_packet(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, pac
         units.counters.rx_ce_marked += 1;
         // An acknowledgement's sender could not send less of them.
         if opcode.kind() != Kind::Ack {
-            cnp::on_mark(qpc, cold, units);
+            cnp::on_mark(qp, units);
         }
     }
     match opcode.kind() {
-        Kind::Ack => acknowledged::on_acknowledge(qpc, cold, units, packet),
-        Kind::ReadResponse | Kind::AtomicAck => response::on_response(qpc, cold, units, packet),
-        _ => responder::on_request(qpc, cold, units, packet),
+        Kind::Ack => acknowledged::on_acknowledge(qp, units, packet),
+        Kind::ReadResponse | Kind::AtomicAck => response::on_response(qp, units, packet),
+        _ => responder::on_request(qp, units, packet),
     }
 }

@@ -34,28 +34,28 @@ pub(in crate::qp) use refused::{next_rnr_wait, refused_again, status_of};
 pub(in crate::qp) use timers::give_up;
 pub(in crate::qp) use transmit::{fail_in_turn, find_among};
 
-use super::context::{QpCold, Qpc};
 use crate::qp::flags::QpFlags;
+use crate::qp::pair::Qp;
 use crate::sched::SchedFlags;
 
 /// Whether requests are ready.
 #[inline]
-pub(super) fn is_ready(qpc: &Qpc, cold: &QpCold) -> bool {
-    if !qpc.id.state.continues_sends() {
+pub(super) fn is_ready(qp: &Qp<'_>) -> bool {
+    if !qp.hot.id.state.continues_sends() {
         return false;
     }
-    qpc.sched.contains(SchedFlags::PROBE)
-        || (!qpc.flags.contains(QpFlags::RNR_WAIT) && qpc.tx.may_send(|| has_new_work(qpc, cold)))
+    qp.hot.sched.contains(SchedFlags::PROBE)
+        || (!qp.hot.flags.contains(QpFlags::RNR_WAIT) && qp.hot.tx.may_send(|| has_new_work(qp)))
 }
 
 /// Whether there is a packet that was never sent and may be.
 #[inline]
-pub(super) fn has_new_work(qpc: &Qpc, cold: &QpCold) -> bool {
-    let begun = qpc.req.sent > 0;
-    let posted = qpc.req.next != cold.send_queue.tail();
-    let waits = |qpc: &Qpc| qpc.flags.contains(QpFlags::READ_WAIT);
+pub(super) fn has_new_work(qp: &Qp<'_>) -> bool {
+    let begun = qp.hot.req.sent > 0;
+    let posted = qp.hot.req.next != qp.cold.send_queue.tail();
+    let waits = || qp.hot.flags.contains(QpFlags::READ_WAIT);
     // What a Plain requester sends again has begun, whatever happened since.
-    let again = |qpc: &Qpc| qpc.flags.contains(QpFlags::REWOUND);
-    let may_start = |qpc: &Qpc| qpc.id.state.starts_sends() || again(qpc);
-    (begun || (posted && may_start(qpc) && !waits(qpc))) && (cold.failure.is_none() || again(qpc))
+    let again = || qp.hot.flags.contains(QpFlags::REWOUND);
+    let may_start = || qp.hot.id.state.starts_sends() || again();
+    (begun || (posted && may_start() && !waits())) && (qp.cold.failure.is_none() || again())
 }

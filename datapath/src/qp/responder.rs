@@ -30,13 +30,14 @@ pub(in crate::qp) use read::{carry_out, check_operation, operation_of, packets_o
 pub(in crate::qp) use refuse::{Refused, refuse_receive, tell_withdrawn};
 pub(in crate::qp) use settle::{InOrder, pass};
 
-use super::context::{QpCold, Qpc};
+use super::context::Qpc;
 use super::first_packet::takes_packets;
 use super::last_word::{Late, say_again};
 use super::owed::Arrived;
 use super::state::QpState;
 use crate::counters::count;
 use crate::engine::{ControlKind, Units};
+use crate::qp::pair::Qp;
 use crate::sched::SchedFlags;
 use crate::stream::{Arrival, offset_is};
 use wire::{CommonFrame, NakCode, Position};
@@ -45,19 +46,18 @@ use wire::{CommonFrame, NakCode, Position};
 /// behind it, by number from 0, that only go on with it. Its ICRC was not checked. Returns how many were taken, dropped ones included.
 #[inline(always)]
 pub(crate) fn admit<'a>(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     frame: &CommonFrame<'a>,
     request: &RequestPacket<'a>,
     frames: impl Fn(usize) -> Option<&'a [u8]>,
 ) -> usize {
-    let is_next = qpc.rx.epsn() == frame.psn()
-        && qpc.id.state.is_established()
-        && !qpc.rx.in_recovery()
-        && cold.refusal.is_none();
+    let is_next = qp.hot.rx.epsn() == frame.psn()
+        && qp.hot.id.state.is_established()
+        && !qp.hot.rx.in_recovery()
+        && qp.cold.refusal.is_none();
     if is_next && frame.position() == Position::Middle {
-        let taken = run::take_middles(qpc, cold, units, frame, &frames);
+        let taken = run::take_middles(qp, units, frame, &frames);
         if taken > 0 {
             return taken;
         }
@@ -65,42 +65,42 @@ pub(crate) fn admit<'a>(
     if !units.is_whole(frame.from_l3()) {
         return 1;
     }
-    cold.heard_at = units.now;
-    if is_next && frame.position() == Position::Only && qpc.rsp.in_progress.is_none() {
-        let taken = run::take_messages(qpc, cold, units, frame, request.kind, frames);
+    qp.cold.heard_at = units.now;
+    if is_next && frame.position() == Position::Only && qp.hot.rsp.in_progress.is_none() {
+        let taken = run::take_messages(qp, units, frame, request.kind, frames);
         if taken > 0 {
             return taken;
         }
     }
-    on_request(qpc, cold, units, request);
+    on_request(qp, units, request);
     1
 }
 
 /// Handles a request packet that passed the checks of protocol.md 1.2.
 #[inline(always)]
-pub(crate) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &RequestPacket<'_>) {
-    if !takes_packets(qpc, cold, units) || cold.refusal.is_some() {
-        answer_refused(qpc, cold, units, Late::of_request(packet), packet.request.is_some());
+pub(crate) fn on_request(qp: &mut Qp<'_>, units: &mut Units, packet: &RequestPacket<'_>) {
+    if !takes_packets(qp, units) || qp.cold.refusal.is_some() {
+        answer_refused(qp, units, Late::of_request(packet), packet.request.is_some());
         return;
     }
     let arrived = Arrived { packets: 1, meta: packet.meta, ack_req: packet.ack_req, ce: packet.ce };
-    qpc.rsp.owed.note_arrival(units.drained_at, &mut units.counters, &arrived);
-    match qpc.rx.classify(packet.psn) {
-        Arrival::InOrder => in_order(qpc, cold, units, packet),
-        Arrival::AtEpsn => recovery::out_of_order(qpc, cold, units, *packet, 0),
-        Arrival::Ahead(distance) => recovery::out_of_order(qpc, cold, units, *packet, distance),
+    qp.hot.rsp.owed.note_arrival(units.drained_at, &mut units.counters, &arrived);
+    match qp.hot.rx.classify(packet.psn) {
+        Arrival::InOrder => in_order(qp, units, packet),
+        Arrival::AtEpsn => recovery::out_of_order(qp, units, *packet, 0),
+        Arrival::Ahead(distance) => recovery::out_of_order(qp, units, *packet, distance),
         Arrival::Duplicate => {
-            count!(units, cold, rx_duplicates);
-            units.queue_control(cold.requests(), qpc, ControlKind::Duplicate { meta: packet.meta });
+            count!(units, qp.cold, rx_duplicates);
+            units.queue_control(qp.cold.requests(), qp.hot, ControlKind::Duplicate { meta: packet.meta });
             if packet.request.is_some() {
-                read::remind(qpc, cold, units);
+                read::remind(qp, units);
             }
         }
         Arrival::DuplicateAhead => {
-            count!(units, cold, rx_duplicates);
+            count!(units, qp.cold, rx_duplicates);
             units.queue_control(
-                cold.requests(),
-                qpc,
+                qp.cold.requests(),
+                qp.hot,
                 ControlKind::Nack { first: packet.psn, sack: packet.psn },
             );
         }
@@ -110,32 +110,32 @@ pub(crate) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, pa
 
 /// Nothing is missing and this is the next packet: a run of one.
 #[inline(always)]
-fn in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &RequestPacket<'_>) {
-    if packet.meta.msn != qpc.rsp.msn() {
+fn in_order(qp: &mut Qp<'_>, units: &mut Units, packet: &RequestPacket<'_>) {
+    if packet.meta.msn != qp.hot.rsp.msn() {
         units.counters.drop_msn += 1;
         return;
     }
-    if packet.ssn.is_some_and(|ssn| ssn.is_before(qpc.rsp.ssn)) {
+    if packet.ssn.is_some_and(|ssn| ssn.is_before(qp.hot.rsp.ssn)) {
         units.counters.drop_ssn += 1;
         return;
     }
-    let placed = check_sequence(qpc, packet).and_then(|()| match packet.request {
-        Some(_) => read::execute_in_order(qpc, cold, units, *packet),
-        None => place::place(qpc, cold, units, packet),
+    let placed = check_sequence(qp.hot, packet).and_then(|()| match packet.request {
+        Some(_) => read::execute_in_order(qp, units, *packet),
+        None => place::place(qp, units, packet),
     });
     if let Err(refused) = placed {
-        refuse::raise(qpc, cold, units, packet.psn, packet.consumes_receive(), refused);
+        refuse::raise(qp, units, packet.psn, packet.consumes_receive(), refused);
         return;
     }
     let taken = InOrder::one(packet.slot_kind(), packet.is_end());
     if !packet.is_end() {
-        cold.next_write = packet.reth.map(|reth| NextWrite::after(packet.psn, reth, qpc.id.pmtu));
-    } else if !report(qpc, cold, units, &packet.end_of_message(qpc.id.pmtu)) {
-        pass(qpc, &mut units.counters, taken, 1);
-        refuse::refuse(qpc, cold, units, packet.psn, NakCode::RemoteOperational, None);
+        qp.cold.next_write = packet.reth.map(|reth| NextWrite::after(packet.psn, reth, qp.hot.id.pmtu));
+    } else if !report(qp, units, &packet.end_of_message(qp.hot.id.pmtu)) {
+        pass(qp.hot, &mut units.counters, taken, 1);
+        refuse::refuse(qp, units, packet.psn, NakCode::RemoteOperational, None);
         return;
     }
-    settle::settle(qpc, cold, units, taken);
+    settle::settle(qp, units, taken);
 }
 
 /// The opcode sequence of packets in order: a message starts where none is in progress, and goes on where it stopped.
@@ -155,10 +155,10 @@ fn check_sequence(qpc: &Qpc, packet: &RequestPacket<'_>) -> Result<(), Refused> 
 /// NACK without SACK, once for each ePSN.
 #[cold]
 #[inline(never)]
-fn queue_plain_nack(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    if cold.plain_nack_at != Some(qpc.rx.epsn()) {
-        cold.plain_nack_at = Some(qpc.rx.epsn());
-        units.queue_control(cold.requests(), qpc, ControlKind::NackAll);
+fn queue_plain_nack(qp: &mut Qp<'_>, units: &mut Units) {
+    if qp.cold.plain_nack_at != Some(qp.hot.rx.epsn()) {
+        qp.cold.plain_nack_at = Some(qp.hot.rx.epsn());
+        units.queue_control(qp.cold.requests(), qp.hot, ControlKind::NackAll);
     }
 }
 
@@ -166,16 +166,16 @@ fn queue_plain_nack(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
 /// acknowledged; in other states nothing is.
 #[cold]
 #[inline(never)]
-fn answer_refused(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, late: Late, wants_response: bool) {
-    if qpc.id.state == QpState::Err && say_again(units, qpc.id.qpn, late) {
+fn answer_refused(qp: &mut Qp<'_>, units: &mut Units, late: Late, wants_response: bool) {
+    if qp.hot.id.state == QpState::Err && say_again(units, qp.hot.id.qpn, late) {
         return;
     }
     units.counters.drop_qp_state += 1;
     if wants_response {
-        read::remind(qpc, cold, units);
+        read::remind(qp, units);
     }
-    if cold.refusal.is_some() && !qpc.sched.contains(SchedFlags::ACK_LISTED) {
-        qpc.rsp.owed.insist();
-        units.owe_ack(cold.requests(), qpc);
+    if qp.cold.refusal.is_some() && !qp.hot.sched.contains(SchedFlags::ACK_LISTED) {
+        qp.hot.rsp.owed.insist();
+        units.owe_ack(qp.cold.requests(), qp.hot);
     }
 }

@@ -3,12 +3,12 @@
 
 mod driver;
 
-pub(super) use driver::{PacketSource, Stop, send_turn};
+pub(super) use driver::{PacketSource, Stop, resend};
 
-use super::context::{QpCold, Qpc};
 use super::feedback::Feedback;
 use crate::counters::{QpCounters, count};
 use crate::engine::Units;
+use crate::qp::pair::Qp;
 use crate::sched::SchedFlags;
 use crate::stream::{TxRecovery, TxStream, Verdict, Watchdog};
 use crate::time::Time;
@@ -37,28 +37,34 @@ pub(super) struct SendStream<'a> {
 impl<'a> SendStream<'a> {
     /// That of a queue pair's requests.
     #[inline(always)]
-    pub fn of_requests(qpc: &'a mut Qpc, cold: &'a mut QpCold) -> Self {
+    pub fn of_requests(qp: &'a mut Qp<'_>) -> Self {
         Self {
-            id: cold.requests(),
-            tx: &mut qpc.tx,
-            recovery: &mut cold.tx_recovery,
-            watchdog: &mut cold.watchdog,
-            controller: &mut qpc.controller,
-            feedback: &mut qpc.req.feedback,
-            probes: &mut cold.probes,
-            sched: &mut qpc.sched,
-            counters: &mut cold.counters,
-            pmtu: qpc.id.pmtu,
+            id: qp.cold.requests(),
+            tx: &mut qp.hot.tx,
+            recovery: &mut qp.cold.tx_recovery,
+            watchdog: &mut qp.cold.watchdog,
+            controller: &mut qp.hot.controller,
+            feedback: &mut qp.hot.req.feedback,
+            probes: &mut qp.cold.probes,
+            sched: &mut qp.hot.sched,
+            counters: &mut qp.cold.counters,
+            pmtu: qp.hot.id.pmtu,
         }
     }
 
     /// One of a queue pair's; `None` if it is to send responses and does not give any.
-    fn of(qpc: &'a mut Qpc, cold: &'a mut QpCold, id: StreamId) -> Option<Self> {
+    fn of(qp: &'a mut Qp<'_>, id: StreamId) -> Option<Self> {
         if !id.response {
-            return Some(Self::of_requests(qpc, cold));
+            return Some(Self::of_requests(qp));
         }
-        let responses = cold.responses.as_deref_mut()?;
-        Some(responses.stream(qpc, &mut cold.counters, id))
+        let responses = qp.cold.responses.as_deref_mut()?;
+        Some(responses.stream(qp.hot, &mut qp.cold.counters, id))
+    }
+
+    /// Whether something is due again: a probe, or what waits in the RetryQ.
+    #[inline(always)]
+    pub fn resends(&self) -> bool {
+        self.sched.contains(SchedFlags::PROBE) || self.tx.retry_pending() > 0
     }
 
     /// The controller's window, in whole packets, becomes the stream's.
@@ -156,32 +162,29 @@ impl<'a> SendStream<'a> {
     }
 }
 
-/// Applies a decision of the slow path about what one of the queue pair's streams sent.
-pub(crate) fn on_command(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    id: StreamId,
-    command: &Command,
-) {
-    if let Some(mut stream) = SendStream::of(qpc, cold, id) {
-        stream.obey(units.now, command);
-        wake(qpc, cold, units, id);
+impl Qp<'_> {
+    /// Applies a decision of the slow path about what one of its streams sent.
+    pub fn on_command(&mut self, units: &mut Units, id: StreamId, command: &Command) {
+        if let Some(mut stream) = SendStream::of(self, id) {
+            stream.obey(units.now, command);
+            self.wake(id, units);
+        }
     }
-}
 
-/// Wakes one of the queue pair's streams if it became ready.
-#[inline(always)]
-pub(crate) fn wake(qpc: &mut Qpc, cold: &QpCold, units: &mut Units, id: StreamId) {
-    let ready = is_ready(qpc, cold, id);
-    units.wake(id, qpc, ready);
-}
-
-/// Ready, as the event mux means it: a probe is due, or there is work and its gate is open.
-#[inline(always)]
-pub(crate) fn is_ready(qpc: &Qpc, cold: &QpCold, id: StreamId) -> bool {
-    if id.response {
-        return cold.responses.as_deref().is_some_and(|responses| responses.is_ready(qpc.responses_sched));
+    /// Wakes one of its streams if it became ready.
+    #[inline(always)]
+    pub fn wake(&mut self, id: StreamId, units: &mut Units) {
+        let ready = self.is_ready(id);
+        units.wake(id, self.hot, ready);
     }
-    super::requester::is_ready(qpc, cold)
+
+    /// Ready, as the event mux means it: a probe is due, or there is work and its gate is open.
+    #[inline(always)]
+    pub fn is_ready(&self, id: StreamId) -> bool {
+        if id.response {
+            let sched = self.hot.responses_sched;
+            return self.cold.responses.as_deref().is_some_and(|responses| responses.is_ready(sched));
+        }
+        super::requester::is_ready(self)
+    }
 }

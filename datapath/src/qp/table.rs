@@ -1,6 +1,7 @@
 //! The dense table of queue pairs, indexed by the low bits of the QPN.
 
 use super::context::{QpCold, Qpc, ResponseLives};
+use super::pair::Qp;
 use crate::prefetch;
 use crate::qp::flags::QpFlags;
 use crate::qpn::{EngineId, FIRST_FREE_QPN, QPN_BITS};
@@ -149,7 +150,7 @@ impl QpTable {
 
     /// Both parts of the queue pair whose QPN this is.
     #[inline]
-    pub(crate) fn by_qpn(&mut self, qpn: u32) -> Option<(&mut Qpc, &mut QpCold)> {
+    pub(crate) fn by_qpn(&mut self, qpn: u32) -> Option<Qp<'_>> {
         self.find(qpn).and_then(|slot| self.get(slot))
     }
 
@@ -161,9 +162,9 @@ impl QpTable {
 
     /// Both parts of the queue pair in a slot.
     #[inline]
-    pub(crate) fn get(&mut self, slot: u32) -> Option<(&mut Qpc, &mut QpCold)> {
+    pub(crate) fn get(&mut self, slot: u32) -> Option<Qp<'_>> {
         let cold = self.cold.get_mut(slot as usize)?.as_mut()?;
-        Some((&mut self.hot[slot as usize], cold))
+        Some(Qp { hot: &mut self.hot[slot as usize], cold })
     }
 
     /// What requests of its own need of both parts of the queue pair of that slot or QPN is needed in a while.

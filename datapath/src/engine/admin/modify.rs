@@ -4,14 +4,14 @@ use super::frame_len_max;
 use crate::engine::{Engine, ModifyError, Units};
 use crate::neighbor::Resolution;
 use crate::port::Port;
+use crate::qp::Qp;
 use crate::qp::QpFlags;
 use crate::qp::attr::{AddressVector, QpAttr, QpAttrMask, RecoveryPolicy, WriteOrder};
 use crate::qp::plain::Plain;
 use crate::qp::state::{QpState, QpType};
 use crate::qp::transition::check_transition;
 use crate::qp::{
-    self, Incoming, Keepalive, QpCold, Qpc, Reads, RequesterCursor, ResponderCursor, Responses,
-    ResponsesConfig,
+    self, Incoming, Keepalive, QpCold, Reads, RequesterCursor, ResponderCursor, Responses, ResponsesConfig,
 };
 use crate::stream::{RtoConfig, RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig, sequence_window};
 use cc_dctcp::{Controller, ControllerConfig};
@@ -51,56 +51,56 @@ impl<P: Port> Engine<P> {
         };
         let loopback = merged.av.dst_ip == self.config.ip;
         let (rto, sequence_max) = (self.config.rto, self.config.sequence_max());
-        let (qpc, cold) = self.qps.get(slot).ok_or(ModifyError::UnknownQp(qpn))?;
-        cold.attributes.attr = merged;
+        let mut qp = self.qps.get(slot).ok_or(ModifyError::UnknownQp(qpn))?;
+        qp.cold.attributes.attr = merged;
         if let Some(template) = template {
-            qpc.template = template;
-            qpc.id.loopback = loopback;
+            qp.hot.template = template;
+            qp.hot.id.loopback = loopback;
         }
-        apply(qpc, cold, &merged);
+        apply(&mut qp, &merged);
         match to {
             QpState::Reset => {
                 // Before the queues are emptied, so that nothing is posted into the next life.
-                cold.send_queue.shared().set_state(QpState::Reset);
-                reset(qpc, cold, &mut self.units);
+                qp.cold.send_queue.shared().set_state(QpState::Reset);
+                reset(&mut qp, &mut self.units);
             }
-            QpState::Err => qp::abort(qpc, cold, &mut self.units),
+            QpState::Err => qp::abort(&mut qp, &mut self.units),
             _ => {}
         }
         if from == QpState::Init && to == QpState::Rtr {
-            start_receiving(qpc, cold, &merged, sequence_max, rto);
+            start_receiving(&mut qp, &merged, sequence_max, rto);
         }
         let watchdog = WatchdogConfig { timeout: merged.timeout, retry_cnt: merged.retry_cnt, rto };
-        cold.watchdog.configure(watchdog);
-        if let Some(reads) = cold.reads.as_deref_mut() {
+        qp.cold.watchdog.configure(watchdog);
+        if let Some(reads) = qp.cold.reads.as_deref_mut() {
             reads.watchdog.configure(watchdog);
         }
-        if let Some(keepalive) = cold.keepalive.as_deref_mut() {
+        if let Some(keepalive) = qp.cold.keepalive.as_deref_mut() {
             keepalive.configure(watchdog);
         }
         if from == QpState::Sqd && to == QpState::Sqd {
-            resize_reads(cold, &merged, sequence_max, rto);
+            resize_reads(qp.cold, &merged, sequence_max, rto);
         }
         if from == QpState::Rtr && to == QpState::Rts {
-            start_sending(qpc, cold, &merged, watchdog, sequence_max);
+            start_sending(&mut qp, &merged, watchdog, sequence_max);
         }
         if matches!(to, QpState::Rts | QpState::Sqd)
-            && let Some(responses) = cold.responses.as_deref_mut()
+            && let Some(responses) = qp.cold.responses.as_deref_mut()
         {
             responses.watchdog.configure(watchdog);
         }
         if mask.contains(QpAttrMask::KEEPALIVE) {
-            set_keepalive(cold, &mut self.units, merged.keepalive_ms, watchdog);
+            set_keepalive(qp.cold, &mut self.units, merged.keepalive_ms, watchdog);
         }
-        qpc.id.state = to;
-        cold.send_queue.shared().set_state(to);
+        qp.hot.id.state = to;
+        qp.cold.send_queue.shared().set_state(to);
         if from != to {
-            qp::tell_if_drained(qpc, cold, &mut self.units);
+            qp::tell_if_drained(&mut qp, &mut self.units);
         }
         if mask.contains(QpAttrMask::SCHEDULING) || to == QpState::Reset {
             self.units.set_scheduling(slot, merged.scheduling);
         }
-        qp::wake(qpc, cold, &mut self.units, cold.requests());
+        qp.wake(qp.cold.requests(), &mut self.units);
         Ok(())
     }
 
@@ -205,37 +205,37 @@ fn merge(old: &QpAttr, new: &QpAttr, mask: QpAttrMask, moves: bool) -> QpAttr {
 }
 
 /// What may change in any state.
-fn apply(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr) {
-    qpc.id.access = attr.access_flags;
-    qpc.id.pkey = attr.pkey;
-    qpc.id.dest_qpn = attr.dest_qpn;
-    qpc.id.mode = attr.wire_mode;
+fn apply(qp: &mut Qp<'_>, attr: &QpAttr) {
+    qp.hot.id.access = attr.access_flags;
+    qp.hot.id.pkey = attr.pkey;
+    qp.hot.id.dest_qpn = attr.dest_qpn;
+    qp.hot.id.mode = attr.wire_mode;
     let order = attr.write_order;
-    qpc.flags.set(QpFlags::ORDERED_OVERLAP, order.contains(WriteOrder::ORDERED_OVERLAP));
-    qpc.flags.set(QpFlags::STRICT_PLACEMENT, order.contains(WriteOrder::STRICT_PLACEMENT));
-    qpc.id.pmtu = u16::try_from(attr.path_mtu.bytes()).unwrap_or(u16::MAX);
-    cold.rnr_retries = 0;
+    qp.hot.flags.set(QpFlags::ORDERED_OVERLAP, order.contains(WriteOrder::ORDERED_OVERLAP));
+    qp.hot.flags.set(QpFlags::STRICT_PLACEMENT, order.contains(WriteOrder::STRICT_PLACEMENT));
+    qp.hot.id.pmtu = u16::try_from(attr.path_mtu.bytes()).unwrap_or(u16::MAX);
+    qp.cold.rnr_retries = 0;
 }
 
 /// The peer's window may be larger than ours: everything is taken that a recovery context has room for,
 /// `sequence_max` packets.
-fn start_receiving(qpc: &mut Qpc, cold: &mut QpCold, attr: &QpAttr, sequence_max: u16, rto: RtoConfig) {
+fn start_receiving(qp: &mut Qp<'_>, attr: &QpAttr, sequence_max: u16, rto: RtoConfig) {
     let psn = Psn::new(attr.rq_psn);
-    qpc.rx = RxStream::new(psn, sequence_max, qpc.rx.generation().wrapping_add(1));
-    qpc.rsp = ResponderCursor::new(psn, cold.receives.own_head());
-    cold.next_write = None;
-    cold.plain_nack_at = None;
-    cold.refusal = None;
-    cold.was_established = false;
-    cold.incoming.iter_mut().for_each(|incoming| **incoming = Incoming::default());
-    cold.drop_responses();
-    if attr.wire_mode == WireMode::Plain && cold.attributes.qp_type == QpType::Rc {
-        cold.plain = Some(Box::new(Plain::new(attr.max_dest_rd_atomic, Psn::new(attr.rq_psn))));
+    qp.hot.rx = RxStream::new(psn, sequence_max, qp.hot.rx.generation().wrapping_add(1));
+    qp.hot.rsp = ResponderCursor::new(psn, qp.cold.receives.own_head());
+    qp.cold.next_write = None;
+    qp.cold.plain_nack_at = None;
+    qp.cold.refusal = None;
+    qp.cold.was_established = false;
+    qp.cold.incoming.iter_mut().for_each(|incoming| **incoming = Incoming::default());
+    qp.cold.drop_responses();
+    if attr.wire_mode == WireMode::Plain && qp.cold.attributes.qp_type == QpType::Rc {
+        qp.cold.plain = Some(Box::new(Plain::new(attr.max_dest_rd_atomic, Psn::new(attr.rq_psn))));
     } else if attr.max_dest_rd_atomic > 0 {
         // A queue pair in RTR has no attributes of its own for this yet (protocol.md 2.4).
         let defaults = QpAttr::default();
         let watchdog = WatchdogConfig { timeout: defaults.timeout, retry_cnt: defaults.retry_cnt, rto };
-        start_responding(cold, attr, watchdog);
+        start_responding(qp.cold, attr, watchdog);
     }
 }
 
@@ -251,29 +251,23 @@ fn start_responding(cold: &mut QpCold, attr: &QpAttr, watchdog: WatchdogConfig) 
     })));
 }
 
-fn start_sending(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    attr: &QpAttr,
-    watchdog: WatchdogConfig,
-    sequence_max: u16,
-) {
-    let (psn, window) = (Psn::new(attr.sq_psn), cold.attributes.window);
-    let position = qpc.req.head;
-    qpc.req =
+fn start_sending(qp: &mut Qp<'_>, attr: &QpAttr, watchdog: WatchdogConfig, sequence_max: u16) {
+    let (psn, window) = (Psn::new(attr.sq_psn), qp.cold.attributes.window);
+    let position = qp.hot.req.head;
+    qp.hot.req =
         RequesterCursor { head: position, next: position, msn_base: position, ..RequesterCursor::default() };
     let sequence = sequence_window(window);
-    qpc.tx = TxStream::new(psn, sequence);
-    let stream = StreamId { qp: cold.slot, response: false };
-    let generation = cold.tx_recovery.generation().wrapping_add(1);
-    cold.tx_recovery = TxRecovery::new(stream, generation, sequence, attr.recovery, psn);
-    cold.watchdog = Watchdog::new(watchdog);
-    qpc.controller = Controller::new(&controller_config(attr, window));
-    qp::adopt_window(&mut qpc.tx, &qpc.controller, qpc.id.pmtu);
-    if let Some(plain) = cold.plain.as_deref_mut() {
+    qp.hot.tx = TxStream::new(psn, sequence);
+    let stream = StreamId { qp: qp.cold.slot, response: false };
+    let generation = qp.cold.tx_recovery.generation().wrapping_add(1);
+    qp.cold.tx_recovery = TxRecovery::new(stream, generation, sequence, attr.recovery, psn);
+    qp.cold.watchdog = Watchdog::new(watchdog);
+    qp.hot.controller = Controller::new(&controller_config(attr, window));
+    qp::adopt_window(&mut qp.hot.tx, &qp.hot.controller, qp.hot.id.pmtu);
+    if let Some(plain) = qp.cold.plain.as_deref_mut() {
         plain.start_sending(psn, position);
     } else if attr.max_rd_atomic > 0 {
-        start_reading(cold, attr, watchdog, sequence_max);
+        start_reading(qp.cold, attr, watchdog, sequence_max);
     }
 }
 
@@ -332,18 +326,18 @@ fn controller_config(attr: &QpAttr, window: u16) -> ControllerConfig {
 }
 
 /// RESET empties the queues without completions; what was taken of a shared receive queue is flushed.
-fn reset(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    qp::stop_streams(qpc, cold, units);
-    units.last_words.forget(qpc.id.qpn);
-    qpc.req.head = cold.send_queue.tail();
-    qpc.req.next = qpc.req.head;
-    qpc.req.sent = 0;
-    cold.send_queue.release(qpc.req.head);
-    qp::flush_taken(qpc, cold, units);
-    qpc.rsp = ResponderCursor::new(Psn::new(0), cold.receives.discard_own());
-    cold.refusal = None;
-    cold.next_write = None;
-    cold.plain_nack_at = None;
-    qp::rest_for_good(qpc, cold);
-    cold.drop_responses();
+fn reset(qp: &mut Qp<'_>, units: &mut Units) {
+    qp::stop_streams(qp, units);
+    units.last_words.forget(qp.hot.id.qpn);
+    qp.hot.req.head = qp.cold.send_queue.tail();
+    qp.hot.req.next = qp.hot.req.head;
+    qp.hot.req.sent = 0;
+    qp.cold.send_queue.release(qp.hot.req.head);
+    qp::flush_taken(qp, units);
+    qp.hot.rsp = ResponderCursor::new(Psn::new(0), qp.cold.receives.discard_own());
+    qp.cold.refusal = None;
+    qp.cold.next_write = None;
+    qp.cold.plain_nack_at = None;
+    qp::rest_for_good(qp);
+    qp.cold.drop_responses();
 }

@@ -12,7 +12,7 @@ use crate::qp::QpFlags;
 use crate::qp::attr::{QpAttr, RecoveryPolicy};
 use crate::qp::state::{QpState, QpType};
 use crate::qp::{
-    self, Attributes, Hull, Present, QpCold, QpIdentity, Qpc, Receives, RequesterCursor, ResponderCursor,
+    self, Attributes, Hull, Present, Qp, QpCold, QpIdentity, Qpc, Receives, RequesterCursor, ResponderCursor,
     SqEntry, Taken,
 };
 use crate::queue::{QpShared, QueueCaps, RecvQueue, SendQueue, recv_queue, send_queue};
@@ -245,7 +245,7 @@ impl<P: Port> Engine<P> {
     /// the next transition to RTS. Returns the window, or `None` if there is no such queue pair.
     pub fn limit_window(&mut self, qpn: u32, window: u16) -> Option<u16> {
         let slot = self.qps.find(qpn)?;
-        let (_, cold) = self.qps.get(slot)?;
+        let Qp { cold, .. } = self.qps.get(slot)?;
         cold.attributes.window = cold.attributes.window.min(window.max(1));
         Some(cold.attributes.window)
     }
@@ -266,17 +266,17 @@ impl<P: Port> Engine<P> {
             self.on_doorbell(rung);
         }
         self.rest_idle();
-        let Some((qpc, cold)) = self.qps.get(slot) else { return false };
-        qp::keep_last_word(qpc, cold, &mut self.units, true);
-        qp::stop_streams(qpc, cold, &mut self.units);
-        qp::flush_taken(qpc, cold, &mut self.units);
+        let Some(mut qp) = self.qps.get(slot) else { return false };
+        qp::keep_last_word(&mut qp, &mut self.units, true);
+        qp::stop_streams(&mut qp, &mut self.units);
+        qp::flush_taken(&mut qp, &mut self.units);
         self.units.memory.unbind_queue_pair(qpn);
-        qpc.id.state = QpState::Reset;
-        cold.send_queue.shared().set_state(QpState::Reset);
+        qp.hot.id.state = QpState::Reset;
+        qp.cold.send_queue.shared().set_state(QpState::Reset);
         // The one that a thread is about to ring holds the slot until it comes.
-        [qpc.send_cq, cold.recv_cq].into_iter().for_each(|cq| self.cq_users.remove(cq));
-        cold.receives.srq().into_iter().for_each(|srq| self.srq_users.remove(srq));
-        let doorbell_due = cold.send_queue.shared().close() && !qpc.flags.contains(QpFlags::ACTIVE);
+        [qp.hot.send_cq, qp.cold.recv_cq].into_iter().for_each(|cq| self.cq_users.remove(cq));
+        qp.cold.receives.srq().into_iter().for_each(|srq| self.srq_users.remove(srq));
+        let doorbell_due = qp.cold.send_queue.shared().close() && !qp.hot.flags.contains(QpFlags::ACTIVE);
         let removed = self.qps.remove(slot, doorbell_due);
         self.note_crowd();
         removed

@@ -3,11 +3,12 @@
 use super::requester::{adopt_window, go_back, outstanding, seek};
 use crate::counters::count;
 use crate::engine::Units;
-use crate::qp::context::{PendingFailure, QpCold, Qpc, RnrWait};
+use crate::qp::context::{PendingFailure, RnrWait};
 use crate::qp::fail;
 use crate::qp::flags::QpFlags;
+use crate::qp::pair::Qp;
 use crate::qp::requester::{complete_answered, has_new_work, next_rnr_wait, refused_again, status_of};
-use crate::qp::send_stream::{SendStream, wake};
+use crate::qp::send_stream::SendStream;
 use crate::qp::state::QpState;
 use crate::queue::WcStatus;
 use crate::stream::AckEffect;
@@ -15,67 +16,67 @@ use cc_dctcp::{AckEvent, RoundTrip};
 use wire::{NakCode, Packet, Psn, Syndrome};
 
 /// Handles an ACK, NAK or RNR NAK.
-pub(super) fn on_acknowledge(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>) {
+pub(super) fn on_acknowledge(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>) {
     let Some(aeth) = packet.aeth().filter(|aeth| !matches!(aeth.syndrome, Syndrome::Reserved(_))) else {
         units.counters.drop_bad_ack += 1;
         return;
     };
     let positive = matches!(aeth.syndrome, Syndrome::Ack { .. });
     let next = if positive { packet.psn().next() } else { packet.psn() };
-    let Some(implied) = advance(qpc, cold, units, next) else { return };
+    let Some(implied) = advance(qp, units, next) else { return };
     units.counters.rx_acks += 1;
-    if qpc.id.state == QpState::Err {
+    if qp.hot.id.state == QpState::Err {
         return;
     }
     if implied {
-        on_gap(qpc, cold, units);
-    } else if !positive && next == qpc.tx.una() {
-        on_refusal(qpc, cold, units, aeth.syndrome);
+        on_gap(qp, units);
+    } else if !positive && next == qp.hot.tx.una() {
+        on_refusal(qp, units, aeth.syndrome);
     }
-    wake(qpc, cold, units, cold.requests());
+    qp.wake(qp.cold.requests(), units);
 }
 
 /// All before `next` has arrived: retires and completes it. Stops at a READ or atomic without response, which only its
 /// response acknowledges. Returns whether there was one: what was heard of lies behind it, so it is lost. `None` if it is
 /// of the past, or of what was never sent.
-pub(super) fn advance(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, next: Psn) -> Option<bool> {
-    let req = &cold.plain.as_deref()?.req;
-    if !qpc.id.state.continues_sends() {
+pub(super) fn advance(qp: &mut Qp<'_>, units: &mut Units, next: Psn) -> Option<bool> {
+    let req = &qp.cold.plain.as_deref()?.req;
+    if !qp.hot.id.state.continues_sends() {
         units.counters.drop_qp_state += 1;
         return None;
     }
-    let una = qpc.tx.una();
+    let una = qp.hot.tx.una();
     let Ok(steps) = u32::try_from(next.distance_from(una)) else {
         units.counters.drop_stale_ack += 1;
         return None;
     };
     let next = match () {
-        () if steps <= outstanding(qpc, req) => next,
+        () if steps <= outstanding(qp.hot, req) => next,
         // The peer may tell of what was given up because it could not be sent again; all before that has arrived.
-        () if cold.failure.is_some() => req.max,
+        () if qp.cold.failure.is_some() => req.max,
         () => {
             units.counters.drop_bad_ack += 1;
             return None;
         }
     };
-    let unanswered = first_unanswered(qpc, cold, req.begun, req.reads, next);
-    retire(qpc, cold, units, unanswered.unwrap_or(next));
+    let unanswered = first_unanswered(qp, req.begun, req.reads, next);
+    retire(qp, units, unanswered.unwrap_or(next));
     Some(unanswered.is_some())
 }
 
 /// The first PSN before `next` that only a response acknowledges: of the oldest READ or atomic under way, what is missing.
-fn first_unanswered(qpc: &Qpc, cold: &QpCold, begun: u32, reads: u32, next: Psn) -> Option<Psn> {
+fn first_unanswered(qp: &Qp<'_>, begun: u32, reads: u32, next: Psn) -> Option<Psn> {
     if reads == 0 {
         return None;
     }
-    let mut position = qpc.req.head;
+    let mut position = qp.hot.req.head;
     while position != begun {
-        let first_psn = cold.entry(position).first_psn;
+        let first_psn = qp.cold.entry(position).first_psn;
         if !first_psn.is_before(next) {
             return None;
         }
-        if cold.send_queue.wqe(position).opcode.has_response() {
-            let una = qpc.tx.una();
+        if qp.cold.send_queue.wqe(position).opcode.has_response() {
+            let una = qp.hot.tx.una();
             let missing = if first_psn.is_before(una) { una } else { first_psn };
             return missing.is_before(next).then_some(missing);
         }
@@ -85,85 +86,85 @@ fn first_unanswered(qpc: &Qpc, cold: &QpCold, begun: u32, reads: u32, next: Psn)
 }
 
 /// Moves `una` to `next`, learns from it, and completes what is done.
-pub(super) fn retire(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, next: Psn) {
-    if next == qpc.tx.una() {
+pub(super) fn retire(qp: &mut Qp<'_>, units: &mut Units, next: Psn) {
+    if next == qp.hot.tx.una() {
         return;
     }
-    let jumps = qpc.tx.nxt().is_before(next) || qpc.flags.contains(QpFlags::REWOUND);
-    let effect = qpc.tx.acknowledge(next, units.now);
-    learn(qpc, cold, units, &effect);
+    let jumps = qp.hot.tx.nxt().is_before(next) || qp.hot.flags.contains(QpFlags::REWOUND);
+    let effect = qp.hot.tx.acknowledge(next, units.now);
+    learn(qp, units, &effect);
     if jumps {
-        seek(qpc, cold);
+        seek(qp);
     }
-    if cold.rnr.is_some() {
+    if qp.cold.rnr.is_some() {
         // It was a late copy. The timer stands at the end of the wait, which may be far off.
-        end_rnr(qpc, cold);
-        SendStream::of_requests(qpc, cold).arm_anew(units);
+        end_rnr(qp);
+        SendStream::of_requests(qp).arm_anew(units);
     }
-    cold.rnr_retries = 0;
-    complete_answered(qpc, cold, units);
+    qp.cold.rnr_retries = 0;
+    complete_answered(qp, units);
 }
 
-fn learn(qpc: &mut Qpc, cold: &mut QpCold, units: &Units, effect: &AckEffect) {
+fn learn(qp: &mut Qp<'_>, units: &Units, effect: &AckEffect) {
     let now = units.now;
     let rtt_ns = effect.rtt_sent.map(|sent| now.since(sent));
     if let Some(rtt_ns) = rtt_ns {
-        cold.watchdog.rtt.sample(rtt_ns);
+        qp.cold.watchdog.rtt.sample(rtt_ns);
     }
     let trip = rtt_ns.map(|rtt_ns| RoundTrip::new(rtt_ns, 0, units.waited_ns()));
     if let Some(trip) = trip.filter(|_| effect.rtt_exact) {
-        cold.tx_recovery.note_round_trip(&mut qpc.controller, now, trip);
+        qp.cold.tx_recovery.note_round_trip(&mut qp.hot.controller, now, trip);
     }
-    let (acked, app_limited) = (effect.acked, !has_new_work(qpc, cold));
-    qpc.controller.on_ack(&AckEvent {
+    let (acked, app_limited) = (effect.acked, !has_new_work(qp));
+    qp.hot.controller.on_ack(&AckEvent {
         now_ns: now.0,
-        acked_bytes: acked.saturating_mul(qpc.id.pmtu.into()),
+        acked_bytes: acked.saturating_mul(qp.hot.id.pmtu.into()),
         acked_packets: acked,
         rtt_ns: trip.map(|trip| trip.network_ns()),
         app_limited,
         ..AckEvent::default()
     });
-    if let Some(plain) = cold.plain.as_deref_mut() {
+    if let Some(plain) = qp.cold.plain.as_deref_mut() {
         plain.req.restart = plain.req.restart.saturating_add(acked);
-        adopt_window(qpc, &plain.req);
+        adopt_window(qp.hot, &plain.req);
     }
 }
 
 /// Something at `una` did not arrive: it goes again, and all behind it. Once: what else is heard of the same gap is of
 /// packets that were under way.
-pub(super) fn on_gap(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    let una = qpc.tx.una();
-    let obeyed = cold.plain.as_deref().is_none_or(|plain| plain.req.obeyed_at == Some(una));
-    if obeyed || qpc.flags.contains(QpFlags::RNR_WAIT) {
+pub(super) fn on_gap(qp: &mut Qp<'_>, units: &mut Units) {
+    let una = qp.hot.tx.una();
+    let obeyed = qp.cold.plain.as_deref().is_none_or(|plain| plain.req.obeyed_at == Some(una));
+    if obeyed || qp.hot.flags.contains(QpFlags::RNR_WAIT) {
         return;
     }
-    cold.watchdog.something_is_missing();
-    cold.tx_recovery.tell_loss(&mut qpc.controller, units.now);
-    if let Some(plain) = cold.plain.as_deref() {
-        adopt_window(qpc, &plain.req);
+    qp.cold.watchdog.something_is_missing();
+    qp.cold.tx_recovery.tell_loss(&mut qp.hot.controller, units.now);
+    if let Some(plain) = qp.cold.plain.as_deref() {
+        adopt_window(qp.hot, &plain.req);
     }
-    go_back(qpc, cold, units);
+    go_back(qp, units);
 }
 
 /// A NAK of the packet at `una`; all before it is done.
-fn on_refusal(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, syndrome: Syndrome) {
-    let outstanding = cold.plain.as_deref().map_or(0, |plain| outstanding(qpc, &plain.req));
+fn on_refusal(qp: &mut Qp<'_>, units: &mut Units, syndrome: Syndrome) {
+    let outstanding = qp.cold.plain.as_deref().map_or(0, |plain| outstanding(qp.hot, &plain.req));
     if outstanding == 0 {
         units.counters.drop_stale_ack += 1;
         return;
     }
     match syndrome {
         Syndrome::Nak(NakCode::PsnSequence) => {
-            count!(units, cold, rx_nacks);
-            on_gap(qpc, cold, units);
+            count!(units, qp.cold, rx_nacks);
+            on_gap(qp, units);
         }
         Syndrome::RnrNak { timer } => {
-            count!(units, cold, rx_rnr_naks);
-            begin_rnr(qpc, cold, units, timer);
+            count!(units, qp.cold, rx_rnr_naks);
+            begin_rnr(qp, units, timer);
         }
         Syndrome::Nak(code) => {
             units.counters.rx_error_naks += 1;
-            fail_head(qpc, cold, units, status_of(code));
+            fail_head(qp, units, status_of(code));
         }
         // Neither comes here.
         Syndrome::Ack { .. } | Syndrome::Reserved(_) => {}
@@ -171,37 +172,37 @@ fn on_refusal(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, syndrome: Syn
 }
 
 /// The request at the head of the queue fails, and the queue pair with it.
-pub(super) fn fail_head(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, status: WcStatus) {
-    let failure = PendingFailure { position: qpc.req.head, status };
-    fail(qpc, cold, units, Some(failure));
+pub(super) fn fail_head(qp: &mut Qp<'_>, units: &mut Units, status: WcStatus) {
+    let failure = PendingFailure { position: qp.hot.req.head, status };
+    fail(qp, units, Some(failure));
 }
 
 /// The peer has no receive for the message at `una`: nothing is sent until the wait is over.
-fn begin_rnr(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, timer: u8) {
-    if cold.rnr.is_some() {
-        return refused_again(cold);
+fn begin_rnr(qp: &mut Qp<'_>, units: &mut Units, timer: u8) {
+    if qp.cold.rnr.is_some() {
+        return refused_again(qp.cold);
     }
-    let Some(until) = next_rnr_wait(cold, units.now, timer) else {
-        fail_head(qpc, cold, units, WcStatus::RnrRetryExcErr);
+    let Some(until) = next_rnr_wait(qp.cold, units.now, timer) else {
+        fail_head(qp, units, WcStatus::RnrRetryExcErr);
         return;
     };
-    cold.rnr = Some(RnrWait { until, sent_until: qpc.tx.nxt(), probing: false });
-    cold.watchdog.progress(units.now);
-    if let Some(plain) = cold.plain.as_deref_mut() {
+    qp.cold.rnr = Some(RnrWait { until, sent_until: qp.hot.tx.nxt(), probing: false });
+    qp.cold.watchdog.progress(units.now);
+    if let Some(plain) = qp.cold.plain.as_deref_mut() {
         // One packet asks whether there is a receive now.
         plain.req.restart = 1;
-        adopt_window(qpc, &plain.req);
+        adopt_window(qp.hot, &plain.req);
     }
-    go_back(qpc, cold, units);
-    qpc.flags.insert(QpFlags::RNR_WAIT);
-    SendStream::of_requests(qpc, cold).arm_at(units, until);
+    go_back(qp, units);
+    qp.hot.flags.insert(QpFlags::RNR_WAIT);
+    SendStream::of_requests(qp).arm_at(units, until);
 }
 
 /// The wait is over, or was for nothing: the stream goes on where it went back to.
-pub(super) fn end_rnr(qpc: &mut Qpc, cold: &mut QpCold) {
-    cold.rnr = None;
-    qpc.flags.remove(QpFlags::RNR_WAIT);
-    if let Some(plain) = cold.plain.as_deref_mut() {
+pub(super) fn end_rnr(qp: &mut Qp<'_>) {
+    qp.cold.rnr = None;
+    qp.hot.flags.remove(QpFlags::RNR_WAIT);
+    if let Some(plain) = qp.cold.plain.as_deref_mut() {
         plain.req.obeyed_at = None;
     }
 }

@@ -2,8 +2,9 @@
 
 use super::requester::adopt_window;
 use crate::engine::{ControlKind, Units};
-use crate::qp::context::{QpCold, Qpc};
+use crate::qp::context::Qpc;
 use crate::qp::packet::{PacketBuilder, Zeros};
+use crate::qp::pair::Qp;
 use crate::time::Time;
 use wire::emit::CNP_RESERVED_LEN;
 use wire::{Bth, Fields, Opcode, Packet, WireMode};
@@ -12,18 +13,18 @@ use wire::{Bth, Fields, Opcode, Packet, WireMode};
 const INTERVAL_NS: u64 = 50_000;
 
 /// A request or response came with a mark: its sender is told, unless it was just now.
-pub(super) fn on_mark(qpc: &Qpc, cold: &mut QpCold, units: &mut Units) {
+pub(super) fn on_mark(qp: &mut Qp<'_>, units: &mut Units) {
     let now = units.now;
-    let Some(plain) = cold.plain.as_deref_mut().filter(|_| qpc.id.state.receives()) else { return };
+    let Some(plain) = qp.cold.plain.as_deref_mut().filter(|_| qp.hot.id.state.receives()) else { return };
     if plain.cnp_at.is_none_or(|next: Time| next <= now) {
         plain.cnp_at = Some(now.after(INTERVAL_NS));
-        units.queue_control(cold.requests(), qpc, ControlKind::Cnp);
+        units.queue_control(qp.cold.requests(), qp.hot, ControlKind::Cnp);
     }
 }
 
 /// A notification came: what we send is marked on its way.
-pub(super) fn on_notification(qpc: &mut Qpc, cold: &QpCold, units: &mut Units, packet: &Packet<'_>) {
-    let Some(plain) = cold.plain.as_deref().filter(|_| qpc.id.state.continues_sends()) else {
+pub(super) fn on_notification(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>) {
+    let Some(plain) = qp.cold.plain.as_deref().filter(|_| qp.hot.id.state.continues_sends()) else {
         units.counters.drop_qp_state += 1;
         return;
     };
@@ -31,8 +32,8 @@ pub(super) fn on_notification(qpc: &mut Qpc, cold: &QpCold, units: &mut Units, p
         units.counters.drop_malformed += 1;
     } else {
         units.counters.rx_cnps += 1;
-        qpc.controller.on_cnp(units.now.0);
-        adopt_window(qpc, &plain.req);
+        qp.hot.controller.on_cnp(units.now.0);
+        adopt_window(qp.hot, &plain.req);
     }
 }
 

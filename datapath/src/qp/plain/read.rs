@@ -2,7 +2,7 @@
 
 use super::resources::{Reply, Resource};
 use crate::engine::Units;
-use crate::qp::context::{QpCold, Qpc};
+use crate::qp::pair::Qp;
 use crate::qp::responder::{
     InOrder, Refused, carry_out, check_operation, operation_of, packets_of_response, pass, refuse_receive,
 };
@@ -11,56 +11,51 @@ use crate::stream::{Operation, ResponseRequest};
 use wire::{NakCode, Packet, Psn};
 
 /// Executes the request at ePSN: an atomic works on its word now, a READ's memory is read as its packets are sent.
-pub(super) fn execute(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    packet: &Packet<'_>,
-) -> Result<(), Refused> {
+pub(super) fn execute(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>) -> Result<(), Refused> {
     let request = parse(packet).ok_or(Refused::INVALID)?;
-    check_operation(qpc, &request)?;
-    let resources = cold.plain.as_deref().map(|plain| &plain.rsp.resources);
+    check_operation(qp.hot, &request)?;
+    let resources = qp.cold.plain.as_deref().map(|plain| &plain.rsp.resources);
     if !packet.payload().is_empty() || !resources.is_some_and(|resources| resources.admit()) {
         return Err(Refused::INVALID);
     }
-    let source = match carry_out(qpc, units, &request)? {
+    let source = match carry_out(qp.hot, units, &request)? {
         Some(before) => Source::Saved(before),
         None => source_of(&request),
     };
-    let packets = packets_of_response(qpc, &request);
-    pass(qpc, &mut units.counters, InOrder::messages(1), packets);
+    let packets = packets_of_response(qp.hot, &request);
+    pass(qp.hot, &mut units.counters, InOrder::messages(1), packets);
     units.counters.rx_reads += u64::from(matches!(source, Source::Memory { .. }));
     units.counters.rx_atomics += u64::from(matches!(source, Source::Saved(_)));
-    if let Some(plain) = cold.plain.as_deref_mut() {
+    if let Some(plain) = qp.cold.plain.as_deref_mut() {
         plain.rsp.resources.push(Resource::new(packet.psn(), packets, source));
     }
-    units.wake(cold.of_responses(), qpc, true);
+    units.wake(qp.cold.of_responses(), qp.hot, true);
     Ok(())
 }
 
 /// A request that was executed before: its response goes once more, of a READ from where it was asked for again. What is
 /// not kept any more, or asks for something else, is dropped.
-pub(super) fn replay(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>) {
-    let reply = parse(packet).and_then(|request| again(qpc, cold, &request, packet.psn()));
-    let Some((reply, plain)) = reply.zip(cold.plain.as_deref_mut()) else {
+pub(super) fn replay(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>) {
+    let reply = parse(packet).and_then(|request| again(qp, &request, packet.psn()));
+    let Some((reply, plain)) = reply.zip(qp.cold.plain.as_deref_mut()) else {
         units.counters.drop_unexpected_response += 1;
         return;
     };
     if plain.rsp.resources.replay(reply) {
-        units.wake(cold.of_responses(), qpc, true);
+        units.wake(qp.cold.of_responses(), qp.hot, true);
     }
 }
 
 /// The reply to a duplicate, if it asks for a part of what it asked for before.
-fn again(qpc: &Qpc, cold: &QpCold, request: &ResponseRequest, psn: Psn) -> Option<Reply> {
-    let resource = cold.plain.as_deref()?.rsp.resources.find(psn)?;
+fn again(qp: &Qp<'_>, request: &ResponseRequest, psn: Psn) -> Option<Reply> {
+    let resource = qp.cold.plain.as_deref()?.rsp.resources.find(psn)?;
     let index = psn.steps_from(resource.first);
     let source = match (resource.source, request.operation) {
         (Source::Saved(value), Operation::CompareSwap { .. } | Operation::FetchAdd { .. }) => {
             Source::Saved(value)
         }
         (Source::Memory { va, rkey, len }, Operation::Read { len: part }) => {
-            let start = index.checked_mul(qpc.id.pmtu.into())?;
+            let start = index.checked_mul(qp.hot.id.pmtu.into())?;
             let inside = request.rkey == rkey
                 && request.va == va.wrapping_add(start.into())
                 && start.checked_add(part)? <= len;
@@ -68,7 +63,7 @@ fn again(qpc: &Qpc, cold: &QpCold, request: &ResponseRequest, psn: Psn) -> Optio
         }
         _ => return None,
     };
-    let end = psn.add(packets_of_response(qpc, request));
+    let end = psn.add(packets_of_response(qp.hot, request));
     Some(Reply { from: psn, next: psn, end, source })
 }
 
@@ -85,10 +80,10 @@ const fn source_of(request: &ResponseRequest) -> Source {
 }
 
 /// The memory of a response may not be read any more: from `psn` on nothing can be answered.
-pub(super) fn revoke(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, psn: Psn) {
-    if let Some(plain) = cold.plain.as_deref_mut() {
+pub(super) fn revoke(qp: &mut Qp<'_>, units: &mut Units, psn: Psn) {
+    if let Some(plain) = qp.cold.plain.as_deref_mut() {
         plain.rsp.resources.clear();
     }
-    refuse_receive(qpc, cold, units, psn, NakCode::RemoteAccess, None);
-    super::responder::finish_refusal(qpc, cold, units);
+    refuse_receive(qp, units, psn, NakCode::RemoteAccess, None);
+    super::responder::finish_refusal(qp, units);
 }

@@ -2,10 +2,10 @@
 
 use crate::engine::Units;
 use crate::qp;
-use crate::qp::context::{QpCold, Qpc};
+use crate::qp::context::Qpc;
 use crate::qp::flags::QpFlags;
+use crate::qp::pair::Qp;
 use crate::qp::requester::find_among;
-use crate::qp::send_stream::wake;
 use crate::sched::SchedFlags;
 use wire::Psn;
 
@@ -66,40 +66,40 @@ pub(super) fn outstanding(qpc: &Qpc, req: &Requester) -> u32 {
 }
 
 /// Position of the request that a PSN in use belongs to.
-pub(super) fn find(qpc: &Qpc, cold: &QpCold, begun: u32, psn: Psn) -> Option<u32> {
-    find_among(cold, qpc.req.head, begun.wrapping_sub(qpc.req.head), psn)
+pub(super) fn find(qp: &Qp<'_>, begun: u32, psn: Psn) -> Option<u32> {
+    find_among(qp.cold, qp.hot.req.head, begun.wrapping_sub(qp.hot.req.head), psn)
 }
 
 /// Moves the cursor in the send queue to where `nxt` is.
-pub(super) fn seek(qpc: &mut Qpc, cold: &mut QpCold) {
-    let Some(begun) = cold.plain.as_deref().map(|plain| plain.req.begun) else { return };
-    let nxt = qpc.tx.nxt();
-    match find(qpc, cold, begun, nxt) {
+pub(super) fn seek(qp: &mut Qp<'_>) {
+    let Some(begun) = qp.cold.plain.as_deref().map(|plain| plain.req.begun) else { return };
+    let nxt = qp.hot.tx.nxt();
+    match find(qp, begun, nxt) {
         Some(position) => {
-            qpc.req.next = position;
-            qpc.req.sent = nxt.steps_from(cold.entry(position).first_psn);
+            qp.hot.req.next = position;
+            qp.hot.req.sent = nxt.steps_from(qp.cold.entry(position).first_psn);
         }
-        None => (qpc.req.next, qpc.req.sent) = (begun, 0),
+        None => (qp.hot.req.next, qp.hot.req.sent) = (begun, 0),
     }
-    note_rewound(qpc, cold);
+    note_rewound(qp);
 }
 
 /// Notes whether what is sent next was sent before.
-pub(super) fn note_rewound(qpc: &mut Qpc, cold: &QpCold) {
-    let max = cold.plain.as_deref().map_or(qpc.tx.nxt(), |plain| plain.req.max);
-    qpc.flags.set(QpFlags::REWOUND, qpc.tx.nxt() != max);
+pub(super) fn note_rewound(qp: &mut Qp<'_>) {
+    let max = qp.cold.plain.as_deref().map_or(qp.hot.tx.nxt(), |plain| plain.req.max);
+    qp.hot.flags.set(QpFlags::REWOUND, qp.hot.tx.nxt() != max);
 }
 
 /// Goes back to `una`: everything from there on is sent again.
-pub(super) fn go_back(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    qpc.tx.go_back_to_una();
-    if let Some(plain) = cold.plain.as_deref_mut() {
-        plain.req.obeyed_at = Some(qpc.tx.una());
+pub(super) fn go_back(qp: &mut Qp<'_>, units: &mut Units) {
+    qp.hot.tx.go_back_to_una();
+    if let Some(plain) = qp.cold.plain.as_deref_mut() {
+        plain.req.obeyed_at = Some(qp.hot.tx.una());
         plain.req.probe = None;
     }
     // What waited for responses is decided about again when its turn comes.
-    qpc.flags.remove(QpFlags::READ_WAIT);
-    qpc.sched.remove(SchedFlags::PROBE);
-    seek(qpc, cold);
-    wake(qpc, cold, units, cold.requests());
+    qp.hot.flags.remove(QpFlags::READ_WAIT);
+    qp.hot.sched.remove(SchedFlags::PROBE);
+    seek(qp);
+    qp.wake(qp.cold.requests(), units);
 }

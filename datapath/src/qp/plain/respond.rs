@@ -4,7 +4,8 @@ use super::read::revoke;
 use super::resources::Reply;
 use super::responder::finish_refusal;
 use crate::engine::{NotSent, TxSlots, Units};
-use crate::qp::context::{QpCold, Qpc};
+use crate::qp::context::Qpc;
+use crate::qp::pair::Qp;
 use crate::qp::requester::{Grant, TransmitEnd};
 use crate::qp::responder::tell_withdrawn;
 use crate::qp::response::ResponsePacket;
@@ -13,19 +14,18 @@ use wire::{Msn, WireMode};
 /// Lets a queue pair send responses. Reduces `grant` by what it used.
 #[cold]
 pub(crate) fn transmit_responses<T: TxSlots>(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     slots: &mut T,
     grant: &mut Grant,
 ) -> TransmitEnd {
-    while qpc.id.state.receives() && grant.has_room(qpc.id.pmtu) {
-        let Some(plain) = cold.plain.as_deref_mut() else { break };
+    while qp.hot.id.state.receives() && grant.has_room(qp.hot.id.pmtu) {
+        let Some(plain) = qp.cold.plain.as_deref_mut() else { break };
         let Some(resource) = plain.rsp.resources.next_pending() else { break };
         let reply = &mut resource.reply;
-        let packet = packet_of(qpc, reply);
+        let packet = packet_of(qp.hot, reply);
         let emitted =
-            slots.emit(qpc.id.loopback, |frame| packet.write(WireMode::Plain, &units.memory, frame));
+            slots.emit(qp.hot.id.loopback, |frame| packet.write(WireMode::Plain, &units.memory, frame));
         let payload_len = packet.payload_len();
         match emitted {
             Ok(()) => {}
@@ -33,13 +33,13 @@ pub(crate) fn transmit_responses<T: TxSlots>(
             Err(NotSent::Failed(_)) => {
                 let psn = reply.next;
                 if !resource.answered {
-                    revoke(qpc, cold, units, psn);
+                    revoke(qp, units, psn);
                     return TransmitEnd::Done { ready: false };
                 }
                 reply.next = reply.end;
                 plain.rsp.resources.finish_one();
-                tell_withdrawn(qpc, cold.requests(), units, psn);
-                on_ended(qpc, cold, units);
+                tell_withdrawn(qp.hot, qp.cold.requests(), units, psn);
+                on_ended(qp, units);
                 continue;
             }
         }
@@ -51,29 +51,29 @@ pub(crate) fn transmit_responses<T: TxSlots>(
             let end = reply.end;
             resource.answered |= end == resource.end;
             plain.rsp.resources.finish_one();
-            if end == qpc.rx.epsn() && !plain.rsp.resources.is_pending() {
+            if end == qp.hot.rx.epsn() && !plain.rsp.resources.is_pending() {
                 // It acknowledges all there is.
-                qpc.rsp.owed.settle(units.now);
+                qp.hot.rsp.owed.settle(units.now);
             }
-            on_ended(qpc, cold, units);
+            on_ended(qp, units);
         }
     }
-    let ready = cold.plain.as_deref().is_some_and(|plain| plain.rsp.resources.is_pending());
-    TransmitEnd::Done { ready: ready && qpc.id.state.receives() }
+    let ready = qp.cold.plain.as_deref().is_some_and(|plain| plain.rsp.resources.is_pending());
+    TransmitEnd::Done { ready: ready && qp.hot.id.state.receives() }
 }
 
 /// A response is sent, or given up: what had to wait for the last of them follows.
-fn on_ended(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    let Some(plain) = cold.plain.as_deref_mut().filter(|plain| !plain.rsp.resources.is_pending()) else {
+fn on_ended(qp: &mut Qp<'_>, units: &mut Units) {
+    let Some(plain) = qp.cold.plain.as_deref_mut().filter(|plain| !plain.rsp.resources.is_pending()) else {
         return;
     };
     if let Some(kind) = plain.rsp.held.take() {
-        units.queue_control(cold.requests(), qpc, kind);
+        units.queue_control(qp.cold.requests(), qp.hot, kind);
     }
-    if qpc.rsp.owed.is_owed() {
-        units.owe_ack(cold.requests(), qpc);
+    if qp.hot.rsp.owed.is_owed() {
+        units.owe_ack(qp.cold.requests(), qp.hot);
     }
-    finish_refusal(qpc, cold, units);
+    finish_refusal(qp, units);
 }
 
 /// The packet of a reply that is sent next.

@@ -4,10 +4,11 @@ use super::read;
 use super::resources::Resources;
 use crate::counters::count;
 use crate::engine::{ControlKind, Units};
-use crate::qp::context::{QpCold, Qpc};
+use crate::qp::context::QpCold;
 use crate::qp::first_packet::takes_packets;
 use crate::qp::last_word::{Late, say_again};
 use crate::qp::owed::Arrived;
+use crate::qp::pair::Qp;
 use crate::qp::responder::{InOrder, Refused, RequestPacket, behind, pass, place, refuse_receive, report};
 use crate::qp::state::QpState;
 use crate::stream::SlotKind;
@@ -44,10 +45,10 @@ impl Responder {
 }
 
 /// Handles a request.
-pub(super) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>) {
-    if !takes_packets(qpc, cold, units) || cold.refusal.is_some() || cold.plain.is_none() {
-        let ended = qpc.id.state == QpState::Err;
-        let answered = ended && say_again(units, qpc.id.qpn, Late::of(packet));
+pub(super) fn on_request(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>) {
+    if !takes_packets(qp, units) || qp.cold.refusal.is_some() || qp.cold.plain.is_none() {
+        let ended = qp.hot.id.state == QpState::Err;
+        let answered = ended && say_again(units, qp.hot.id.qpn, Late::of(packet));
         units.counters.drop_qp_state += u64::from(!answered);
         return;
     }
@@ -55,70 +56,73 @@ pub(super) fn on_request(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, pa
     let is_acknowledged = !matches!(packet.opcode().kind(), Kind::ReadRequest | Kind::Atomic);
     let ack_req = packet.ack_req() && is_acknowledged;
     let arrived = Arrived { packets: 1, meta: Meta::default(), ack_req, ce: false };
-    let ahead = packet.psn().distance_from(qpc.rx.epsn());
+    let ahead = packet.psn().distance_from(qp.hot.rx.epsn());
     if ahead > 0 {
         units.counters.drop_go_back_n += 1;
-        report_gap(qpc, cold, units);
+        report_gap(qp, units);
         return;
     }
-    qpc.rsp.owed.note_arrival(units.drained_at, &mut units.counters, &arrived);
+    qp.hot.rsp.owed.note_arrival(units.drained_at, &mut units.counters, &arrived);
     if ahead < 0 {
-        count!(units, cold, rx_duplicates);
-        answer_duplicate(qpc, cold, units, packet);
+        count!(units, qp.cold, rx_duplicates);
+        answer_duplicate(qp, units, packet);
         return;
     }
-    if let Some(plain) = cold.plain.as_deref_mut() {
+    if let Some(plain) = qp.cold.plain.as_deref_mut() {
         plain.rsp.gap_reported = false;
         plain.rsp.held = None;
     }
-    if let Err(refused) = in_order(qpc, cold, units, packet) {
-        raise(qpc, cold, units, packet, refused);
+    if let Err(refused) = in_order(qp, units, packet) {
+        raise(qp, units, packet, refused);
     }
 }
 
 /// The next request packet.
-fn in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>) -> Result<(), Refused> {
+fn in_order(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>) -> Result<(), Refused> {
     let opcode = packet.opcode();
     let kind = match opcode.kind() {
         Kind::Send => SlotKind::Send,
         Kind::Write => SlotKind::Write,
         _ => SlotKind::Read,
     };
-    let fits =
-        if opcode.is_start() { qpc.rsp.in_progress.is_none() } else { qpc.rsp.in_progress == Some(kind) };
+    let fits = if opcode.is_start() {
+        qp.hot.rsp.in_progress.is_none()
+    } else {
+        qp.hot.rsp.in_progress == Some(kind)
+    };
     if !fits {
         return Err(Refused::INVALID);
     }
     if kind == SlotKind::Read {
-        return read::execute(qpc, cold, units, packet);
+        return read::execute(qp, units, packet);
     }
-    let request = as_request(qpc, cold, packet);
-    place(qpc, cold, units, &request)?;
-    note_placed(cold, &request);
-    let reported = !opcode.is_end() || report(qpc, cold, units, &request.end_of_message(qpc.id.pmtu));
-    pass(qpc, &mut units.counters, InOrder::one(kind, opcode.is_end()), 1);
+    let request = as_request(qp, packet);
+    place(qp, units, &request)?;
+    note_placed(qp.cold, &request);
+    let reported = !opcode.is_end() || report(qp, units, &request.end_of_message(qp.hot.id.pmtu));
+    pass(qp.hot, &mut units.counters, InOrder::one(kind, opcode.is_end()), 1);
     if !reported {
-        refuse(qpc, cold, units, &request, NakCode::RemoteOperational);
+        refuse(qp, units, &request, NakCode::RemoteOperational);
         return Ok(());
     }
     // Standard peers ask for what they want to hear.
-    if qpc.rsp.owed.is_owed() {
-        units.owe_ack(cold.requests(), qpc);
+    if qp.hot.rsp.owed.is_owed() {
+        units.owe_ack(qp.cold.requests(), qp.hot);
     }
     Ok(())
 }
 
 /// The packet as the shared placement wants it: what the SRNIC dialect says in each packet follows here from the packets
 /// before.
-fn as_request<'a>(qpc: &Qpc, cold: &QpCold, packet: &Packet<'a>) -> RequestPacket<'a> {
+fn as_request<'a>(qp: &Qp<'_>, packet: &Packet<'a>) -> RequestPacket<'a> {
     let opcode = packet.opcode();
     let consumes = opcode.kind() == Kind::Send || opcode.consumes_rwqe();
-    let write = cold.plain.as_deref().and_then(|plain| plain.rsp.write);
+    let write = qp.cold.plain.as_deref().and_then(|plain| plain.rsp.write);
     RequestPacket {
-        offset: packet.psn().steps_from(qpc.rsp.message_psn),
-        ssn: consumes.then_some(qpc.rsp.ssn),
+        offset: packet.psn().steps_from(qp.hot.rsp.message_psn),
+        ssn: consumes.then_some(qp.hot.rsp.ssn),
         reth: packet.reth().or(write),
-        ..RequestPacket::of_packet(packet, Meta { msn: qpc.rsp.msn(), offset: 0 })
+        ..RequestPacket::of_packet(packet, Meta { msn: qp.hot.rsp.msn(), offset: 0 })
     }
 }
 
@@ -131,61 +135,61 @@ fn note_placed(cold: &mut QpCold, request: &RequestPacket<'_>) {
 }
 
 /// Something is missing at ePSN: the peer is told once, until it comes.
-fn report_gap(qpc: &Qpc, cold: &mut QpCold, units: &mut Units) {
-    let Some(plain) = cold.plain.as_deref_mut() else { return };
+fn report_gap(qp: &mut Qp<'_>, units: &mut Units) {
+    let Some(plain) = qp.cold.plain.as_deref_mut() else { return };
     if !core::mem::replace(&mut plain.rsp.gap_reported, true) {
-        answer(qpc, cold, units, ControlKind::NackAll);
+        answer(qp, units, ControlKind::NackAll);
     }
 }
 
 /// A NAK acknowledges everything before it, so it must not overtake a response.
-fn answer(qpc: &Qpc, cold: &mut QpCold, units: &mut Units, kind: ControlKind) {
-    match cold.plain.as_deref_mut() {
+fn answer(qp: &mut Qp<'_>, units: &mut Units, kind: ControlKind) {
+    match qp.cold.plain.as_deref_mut() {
         Some(plain) if plain.rsp.resources.is_pending() => plain.rsp.held = Some(kind),
-        _ => units.queue_control(cold.requests(), qpc, kind),
+        _ => units.queue_control(qp.cold.requests(), qp.hot, kind),
     }
 }
 
 /// SEND and WRITE are acknowledged again, READs and atomics answered again.
-fn answer_duplicate(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>) {
+fn answer_duplicate(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>) {
     if matches!(packet.opcode().kind(), Kind::ReadRequest | Kind::Atomic) {
-        read::replay(qpc, cold, units, packet);
+        read::replay(qp, units, packet);
         return;
     }
-    qpc.rsp.owed.insist();
-    units.owe_ack(cold.requests(), qpc);
+    qp.hot.rsp.owed.insist();
+    units.owe_ack(qp.cold.requests(), qp.hot);
 }
 
 /// What cannot be done at ePSN.
-fn raise(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>, refused: Refused) {
+fn raise(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>, refused: Refused) {
     match refused {
         Refused::Rnr | Refused::OverShare => {
-            if let Some(plain) = cold.plain.as_deref_mut() {
+            if let Some(plain) = qp.cold.plain.as_deref_mut() {
                 plain.rsp.gap_reported = true;
             }
-            answer(qpc, cold, units, ControlKind::Rnr { psn: packet.psn() });
+            answer(qp, units, ControlKind::Rnr { psn: packet.psn() });
         }
         Refused::Nak(code, status) => {
             let opcode = packet.opcode();
             let holds_receive = opcode.kind() == Kind::Send || opcode.consumes_rwqe();
-            refuse_receive(qpc, cold, units, packet.psn(), code, holds_receive.then_some(status));
-            finish_refusal(qpc, cold, units);
+            refuse_receive(qp, units, packet.psn(), code, holds_receive.then_some(status));
+            finish_refusal(qp, units);
         }
     }
 }
 
 /// The same for a message that was executed and could not be reported.
-fn refuse(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, request: &RequestPacket<'_>, code: NakCode) {
-    refuse_receive(qpc, cold, units, request.psn, code, None);
-    finish_refusal(qpc, cold, units);
+fn refuse(qp: &mut Qp<'_>, units: &mut Units, request: &RequestPacket<'_>, code: NakCode) {
+    refuse_receive(qp, units, request.psn, code, None);
+    finish_refusal(qp, units);
 }
 
 /// After a refusal: once the responses before it are sent, the NAK goes out and the queue pair to ERR.
-pub(super) fn finish_refusal(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    let waits = cold.plain.as_deref().is_some_and(|plain| plain.rsp.resources.is_pending());
-    if cold.refusal.is_none() || waits {
+pub(super) fn finish_refusal(qp: &mut Qp<'_>, units: &mut Units) {
+    let waits = qp.cold.plain.as_deref().is_some_and(|plain| plain.rsp.resources.is_pending());
+    if qp.cold.refusal.is_none() || waits {
         return;
     }
-    units.queue_control(cold.requests(), qpc, ControlKind::ErrorNak);
-    crate::qp::fail(qpc, cold, units, None);
+    units.queue_control(qp.cold.requests(), qp.hot, ControlKind::ErrorNak);
+    crate::qp::fail(qp, units, None);
 }

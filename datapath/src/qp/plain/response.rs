@@ -3,53 +3,53 @@
 use super::acknowledged::{advance, fail_head, on_gap, retire};
 use super::requester::find;
 use crate::engine::Units;
-use crate::qp::context::{QpCold, Qpc};
+use crate::qp::context::Qpc;
+use crate::qp::pair::Qp;
 use crate::qp::scatter::scatter;
-use crate::qp::send_stream::wake;
 use crate::qp::state::QpState;
 use crate::queue::{SendOpcode, SendWqe, WcStatus};
 use wire::{Kind, Packet, Syndrome};
 
 /// Handles a response.
-pub(super) fn on_response(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>) {
+pub(super) fn on_response(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>) {
     let psn = packet.psn();
-    let max = cold.plain.as_deref().map_or(psn, |plain| plain.req.max);
+    let max = qp.cold.plain.as_deref().map_or(psn, |plain| plain.req.max);
     if !psn.is_before(max) {
         units.counters.drop_unexpected_response += 1;
         return;
     }
     // It tells that all before it arrived, and of itself.
-    if advance(qpc, cold, units, psn).is_none() || qpc.id.state == QpState::Err {
+    if advance(qp, units, psn).is_none() || qp.hot.id.state == QpState::Err {
         return;
     }
-    if psn != qpc.tx.una() {
+    if psn != qp.hot.tx.una() {
         units.counters.drop_go_back_n += 1;
-        on_gap(qpc, cold, units);
-        wake(qpc, cold, units, cold.requests());
+        on_gap(qp, units);
+        qp.wake(qp.cold.requests(), units);
         return;
     }
-    let begun = cold.plain.as_deref().map_or(qpc.req.next, |plain| plain.req.begun);
+    let begun = qp.cold.plain.as_deref().map_or(qp.hot.req.next, |plain| plain.req.begun);
     let request =
-        find(qpc, cold, begun, psn).filter(|&position| cold.send_queue.wqe(position).opcode.has_response());
+        find(qp, begun, psn).filter(|&position| qp.cold.send_queue.wqe(position).opcode.has_response());
     let Some(position) = request else {
         units.counters.drop_unexpected_response += 1;
         return;
     };
-    let entry = *cold.entry(position);
+    let entry = *qp.cold.entry(position);
     let index = psn.steps_from(entry.first_psn);
-    let wqe = cold.send_queue.wqe(position);
-    match place(qpc, units, &wqe, packet, index, index + 1 == entry.packets) {
+    let wqe = qp.cold.send_queue.wqe(position);
+    match place(qp.hot, units, &wqe, packet, index, index + 1 == entry.packets) {
         Ok(()) => {
             units.counters.rx_responses += 1;
-            retire(qpc, cold, units, psn.next());
+            retire(qp, units, psn.next());
         }
         // Before a READ, everything has completed: it is at the head.
         Err(status) => {
             units.counters.drop_bad_response += 1;
-            fail_head(qpc, cold, units, status);
+            fail_head(qp, units, status);
         }
     }
-    wake(qpc, cold, units, cold.requests());
+    qp.wake(qp.cold.requests(), units);
 }
 
 /// Copies the payload, or the atomic's result, to where the request wants it. A READ that was asked for again from its

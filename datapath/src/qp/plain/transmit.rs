@@ -3,13 +3,14 @@
 use super::requester::{find, note_rewound, outstanding};
 use crate::counters::count;
 use crate::engine::{TxSlots, Units};
-use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry};
+use crate::qp::context::{PendingFailure, QpCold, SqEntry};
 use crate::qp::flags::QpFlags;
 use crate::qp::keepalive::send_keepalive;
+use crate::qp::pair::Qp;
 use crate::qp::requester::{
     self, Grant, Local, Sent, TransmitEnd, Wanted, fail_in_turn, response_packets, run_local,
 };
-use crate::qp::send_stream::{SendStream, Stop, is_ready};
+use crate::qp::send_stream::{SendStream, Stop};
 use crate::queue::{SendFlags, WcStatus};
 use crate::sched::SchedFlags;
 use wire::{Msn, Psn};
@@ -22,88 +23,83 @@ const SPAN_MAX: u32 = (1 << 23) - 1;
 /// Lets a queue pair send. Reduces `grant` by what it used.
 #[cold]
 pub(crate) fn transmit<T: TxSlots>(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     slots: &mut T,
     grant: &mut Grant,
 ) -> TransmitEnd {
-    if cold.plain.is_none() {
+    if qp.cold.plain.is_none() {
         return TransmitEnd::Done { ready: false };
     }
-    let result =
-        send_probe(qpc, cold, units, slots).and_then(|()| send_from_cursor(qpc, cold, units, slots, grant));
-    if cold.plain.as_deref().is_some_and(|plain| outstanding(qpc, &plain.req) > 0) {
-        let mut stream = SendStream::of_requests(qpc, cold);
+    let result = send_probe(qp, units, slots).and_then(|()| send_from_cursor(qp, units, slots, grant));
+    if qp.cold.plain.as_deref().is_some_and(|plain| outstanding(qp.hot, &plain.req) > 0) {
+        let mut stream = SendStream::of_requests(qp);
         if !stream.sched.contains(SchedFlags::TIMED) {
             stream.arm_anew(units);
         }
     }
     match result {
         Err(Stop::PortFull) => TransmitEnd::PortFull,
-        Ok(()) | Err(Stop::Failed) => TransmitEnd::Done { ready: is_ready(qpc, cold, cold.requests()) },
+        Ok(()) | Err(Stop::Failed) => TransmitEnd::Done { ready: qp.is_ready(qp.cold.requests()) },
     }
 }
 
 /// A tail probe: one packet once more, past both gates.
-fn send_probe<T: TxSlots>(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    slots: &mut T,
-) -> Result<(), Stop> {
-    if !qpc.sched.contains(SchedFlags::PROBE) {
+fn send_probe<T: TxSlots>(qp: &mut Qp<'_>, units: &mut Units, slots: &mut T) -> Result<(), Stop> {
+    if !qp.hot.sched.contains(SchedFlags::PROBE) {
         return Ok(());
     }
-    let due = cold.plain.as_deref().and_then(|plain| Some((plain.req.begun, plain.req.probe?)));
-    if let Some((begun, psn)) = due.filter(|(_, psn)| !psn.is_before(qpc.tx.una()))
-        && let Some(position) = find(qpc, cold, begun, psn)
+    let due = qp.cold.plain.as_deref().and_then(|plain| Some((plain.req.begun, plain.req.probe?)));
+    if let Some((begun, psn)) = due.filter(|(_, psn)| !psn.is_before(qp.hot.tx.una()))
+        && let Some(position) = find(qp, begun, psn)
     {
-        let index = psn.steps_from(cold.entry(position).first_psn);
+        let index = psn.steps_from(qp.cold.entry(position).first_psn);
         // What can no longer be sent again fails when the timers go back to it.
-        if let Sent::Payload(_) = emit(qpc, cold, units, slots, (position, index), true)? {
-            count!(units, cold, tx_retransmits);
+        if let Sent::Payload(_) = emit(qp, units, slots, (position, index), true)? {
+            count!(units, qp.cold, tx_retransmits);
             units.counters.tx_probes += 1;
-            qpc.tx.restart_rtt(units.now);
+            qp.hot.tx.restart_rtt(units.now);
         }
     }
-    if let Some(plain) = cold.plain.as_deref_mut() {
+    if let Some(plain) = qp.cold.plain.as_deref_mut() {
         plain.req.probe = None;
     }
-    send_keepalive(qpc, cold, units, slots)?;
-    qpc.sched.remove(SchedFlags::PROBE);
+    send_keepalive(qp, units, slots)?;
+    qp.hot.sched.remove(SchedFlags::PROBE);
     Ok(())
 }
 
 fn send_from_cursor<T: TxSlots>(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     slots: &mut T,
     grant: &mut Grant,
 ) -> Result<(), Stop> {
-    let tail = cold.send_queue.tail();
-    while grant.has_room(qpc.id.pmtu) && qpc.tx.may_send_new() && !qpc.flags.contains(QpFlags::RNR_WAIT) {
-        let rewound = qpc.flags.contains(QpFlags::REWOUND);
-        if cold.failure.is_some() && !rewound {
+    let tail = qp.cold.send_queue.tail();
+    while grant.has_room(qp.hot.id.pmtu)
+        && qp.hot.tx.may_send_new()
+        && !qp.hot.flags.contains(QpFlags::RNR_WAIT)
+    {
+        let rewound = qp.hot.flags.contains(QpFlags::REWOUND);
+        if qp.cold.failure.is_some() && !rewound {
             break;
         }
-        if qpc.req.sent == 0 {
-            let may_start = rewound || qpc.id.state.starts_sends();
-            if qpc.req.next == tail || grant.wqes == 0 || !may_start {
+        if qp.hot.req.sent == 0 {
+            let may_start = rewound || qp.hot.id.state.starts_sends();
+            if qp.hot.req.next == tail || grant.wqes == 0 || !may_start {
                 break;
             }
             grant.wqes -= 1;
-            match begin(qpc, cold, units)? {
+            match begin(qp, units)? {
                 Begun::Yes => {}
                 Begun::DoneAlready => continue,
                 Begun::Waits => {
-                    qpc.flags.insert(QpFlags::READ_WAIT);
+                    qp.hot.flags.insert(QpFlags::READ_WAIT);
                     break;
                 }
             }
         }
-        send_packet(qpc, cold, units, slots, grant, tail)?;
+        send_packet(qp, units, slots, grant, tail)?;
     }
     Ok(())
 }
@@ -118,25 +114,25 @@ enum Begun {
 }
 
 /// Gives the request at the cursor its PSNs, unless it has them.
-fn begin(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Result<Begun, Stop> {
-    let position = qpc.req.next;
-    let Some(plain) = cold.plain.as_deref_mut() else { return Err(Stop::Failed) };
+fn begin(qp: &mut Qp<'_>, units: &mut Units) -> Result<Begun, Stop> {
+    let position = qp.hot.req.next;
+    let Some(plain) = qp.cold.plain.as_deref_mut() else { return Err(Stop::Failed) };
     if position != plain.req.begun {
         return Ok(Begun::Yes);
     }
-    let wqe = cold.send_queue.wqe(position);
+    let wqe = qp.cold.send_queue.wqe(position);
     if wqe.opcode.is_local() {
         let reads = plain.req.reads > 0;
-        return begin_local(qpc, cold, units, reads);
+        return begin_local(qp, units, reads);
     }
     let asks = wqe.opcode.has_response();
-    let limit = u32::from(cold.attributes.attr.max_rd_atomic);
+    let limit = u32::from(qp.cold.attributes.attr.max_rd_atomic);
     let reads = plain.req.reads;
     if (asks && limit > 0 && reads >= limit) || (reads > 0 && wqe.flags.contains(SendFlags::FENCE)) {
         return Ok(Begun::Waits);
     }
-    let packets = response_packets(qpc, &wqe);
-    let span = plain.req.max.steps_from(qpc.tx.una());
+    let packets = response_packets(qp.hot, &wqe);
+    let span = plain.req.max.steps_from(qp.hot.tx.una());
     if span > 0 && span + packets > SPAN_MAX {
         return Ok(Begun::Waits);
     }
@@ -146,78 +142,77 @@ fn begin(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Result<Begun, S
         () => None,
     };
     if let Some(status) = status {
-        fail_in_turn(qpc, cold, units, PendingFailure { position, status });
+        fail_in_turn(qp, units, PendingFailure { position, status });
         return Err(Stop::Failed);
     }
     plain.req.begun = position.wrapping_add(1);
     plain.req.reads += u32::from(asks);
-    let (first_psn, ssn) = (qpc.tx.nxt(), qpc.req.ssn);
-    *cold.entry_mut(position) = SqEntry { first_psn, ssn, packets, msn: Msn::new(0) };
+    let (first_psn, ssn) = (qp.hot.tx.nxt(), qp.hot.req.ssn);
+    *qp.cold.entry_mut(position) = SqEntry { first_psn, ssn, packets, msn: Msn::new(0) };
     Ok(Begun::Yes)
 }
 
 /// LOCAL_INV or BIND_MW: needs no packets.
-fn begin_local(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, reads: bool) -> Result<Begun, Stop> {
-    match run_local(qpc, cold, units, reads) {
+fn begin_local(qp: &mut Qp<'_>, units: &mut Units, reads: bool) -> Result<Begun, Stop> {
+    match run_local(qp, units, reads) {
         Local::Waits => return Ok(Begun::Waits),
         Local::Failed => return Err(Stop::Failed),
         Local::Done => {}
     }
-    if let Some(plain) = cold.plain.as_deref_mut() {
-        plain.req.begun = qpc.req.next;
+    if let Some(plain) = qp.cold.plain.as_deref_mut() {
+        plain.req.begun = qp.hot.req.next;
     }
     Ok(Begun::DoneAlready)
 }
 
 /// Sends the packet at the cursor and moves the cursor behind it.
 fn send_packet<T: TxSlots>(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     slots: &mut T,
     grant: &mut Grant,
     tail: u32,
 ) -> Result<(), Stop> {
-    let (position, index) = (qpc.req.next, qpc.req.sent);
-    let Some(plain) = cold.plain.as_deref() else { return Err(Stop::Failed) };
+    let (position, index) = (qp.hot.req.next, qp.hot.req.sent);
+    let Some(plain) = qp.cold.plain.as_deref() else { return Err(Stop::Failed) };
     let (max, since) = (plain.req.max, plain.req.since_ack_req);
-    let asks = cold.send_queue.wqe(position).opcode.has_response();
-    let packets = cold.entry(position).packets;
+    let asks = qp.cold.send_queue.wqe(position).opcode.has_response();
+    let packets = qp.cold.entry(position).packets;
     // A request for a response takes all PSNs of the response with its one packet.
     let span = if asks { packets - index } else { 1 };
     let last = index + span == packets;
-    let pauses = last && pauses_after(cold, position, tail);
-    let next = qpc.tx.nxt().add(span);
-    let catches_up = qpc.flags.contains(QpFlags::REWOUND) && !next.is_before(max);
-    let due = pauses || catches_up || qpc.tx.closes_gate() || since + 1 >= ACK_REQ_EVERY;
+    let pauses = last && pauses_after(qp.cold, position, tail);
+    let next = qp.hot.tx.nxt().add(span);
+    let catches_up = qp.hot.flags.contains(QpFlags::REWOUND) && !next.is_before(max);
+    let due = pauses || catches_up || qp.hot.tx.closes_gate() || since + 1 >= ACK_REQ_EVERY;
     let ack_req = due && !asks;
-    match emit(qpc, cold, units, slots, (position, index), ack_req)? {
+    match emit(qp, units, slots, (position, index), ack_req)? {
         Sent::Payload(payload) => grant.bytes = grant.bytes.saturating_sub(payload),
         Sent::Failed(status) => {
-            give_up_from(qpc, cold, units, PendingFailure { position, status });
+            give_up_from(qp, units, PendingFailure { position, status });
             return Err(Stop::Failed);
         }
     }
     grant.packets -= 1;
-    qpc.tx.send_span(units.now, span, qpc.tx.una() == max);
+    qp.hot.tx.send_span(units.now, span, qp.hot.tx.una() == max);
     let again = next.distance_from(max) <= 0;
     units.counters.tx_requests += u64::from(!again);
     if again {
-        count!(units, cold, tx_retransmits);
+        count!(units, qp.cold, tx_retransmits);
     }
-    if let Some(plain) = cold.plain.as_deref_mut() {
+    if let Some(plain) = qp.cold.plain.as_deref_mut() {
         plain.req.since_ack_req = if ack_req || asks { 0 } else { since.saturating_add(1) };
         if !again {
             plain.req.max = next;
         }
     }
     if last {
-        (qpc.req.next, qpc.req.sent) = (position.wrapping_add(1), 0);
-        pass_local(qpc, cold);
+        (qp.hot.req.next, qp.hot.req.sent) = (position.wrapping_add(1), 0);
+        pass_local(qp);
     } else {
-        qpc.req.sent = index + span;
+        qp.hot.req.sent = index + span;
     }
-    note_rewound(qpc, cold);
+    note_rewound(qp);
     Ok(())
 }
 
@@ -228,38 +223,37 @@ fn pauses_after(cold: &QpCold, position: u32, tail: u32) -> bool {
 }
 
 /// Passes the requests without packets at the cursor that have been carried out: they are not, once more.
-fn pass_local(qpc: &mut Qpc, cold: &QpCold) {
-    let begun = cold.plain.as_deref().map_or(qpc.req.next, |plain| plain.req.begun);
-    while qpc.req.next != begun && cold.entry(qpc.req.next).packets == 0 {
-        qpc.req.next = qpc.req.next.wrapping_add(1);
+fn pass_local(qp: &mut Qp<'_>) {
+    let begun = qp.cold.plain.as_deref().map_or(qp.hot.req.next, |plain| plain.req.begun);
+    while qp.hot.req.next != begun && qp.cold.entry(qp.hot.req.next).packets == 0 {
+        qp.hot.req.next = qp.hot.req.next.wrapping_add(1);
     }
 }
 
 /// A request cannot be sent, or not again: it fails in its turn, and nothing from it on is outstanding any more.
-fn give_up_from(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: PendingFailure) {
-    fail_in_turn(qpc, cold, units, failure);
-    let nxt = qpc.tx.nxt();
-    if let Some(plain) = cold.plain.as_deref_mut() {
+fn give_up_from(qp: &mut Qp<'_>, units: &mut Units, failure: PendingFailure) {
+    fail_in_turn(qp, units, failure);
+    let nxt = qp.hot.tx.nxt();
+    if let Some(plain) = qp.cold.plain.as_deref_mut() {
         plain.req.max = nxt;
-        plain.req.begun = failure.position.wrapping_add(u32::from(qpc.req.sent > 0));
+        plain.req.begun = failure.position.wrapping_add(u32::from(qp.hot.req.sent > 0));
     }
-    note_rewound(qpc, cold);
+    note_rewound(qp);
 }
 
 /// Builds packet `index` of the request at `position` in a frame of the port's and sends it.
 fn emit<T: TxSlots>(
-    qpc: &Qpc,
-    cold: &QpCold,
+    qp: &Qp<'_>,
     units: &Units,
     slots: &mut T,
     (position, index): (u32, u32),
     ack_req: bool,
 ) -> Result<Sent, Stop> {
     let wanted = Wanted {
-        id: &qpc.id,
-        template: &qpc.template,
-        wqe: cold.send_queue.wqe(position),
-        entry: *cold.entry(position),
+        id: &qp.hot.id,
+        template: &qp.hot.template,
+        wqe: qp.cold.send_queue.wqe(position),
+        entry: *qp.cold.entry(position),
         rpsn_start: Psn::new(0),
         index,
         ack_req,

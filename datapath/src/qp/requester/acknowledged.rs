@@ -4,12 +4,13 @@ use super::reads::{Reads, take_answer};
 use super::refused::{end_rnr, on_late_nak, on_refusal};
 use super::timers::calm;
 use crate::engine::{AsyncEvent, Units};
-use crate::qp::context::{PendingFailure, QpCold, Qpc};
+use crate::qp::context::PendingFailure;
 use crate::qp::flags::QpFlags;
 use crate::qp::flush::opcode_of;
+use crate::qp::pair::Qp;
 use crate::qp::plain::Plain;
 use crate::qp::responder::on_read_ack;
-use crate::qp::send_stream::{SendStream, wake};
+use crate::qp::send_stream::SendStream;
 use crate::qp::state::QpState;
 use crate::qp::{fail, requester::has_new_work};
 use crate::queue::{Completion, SendFlags, WcFlags, WcStatus};
@@ -41,7 +42,7 @@ impl Acknowledgement {
 
 /// Handles an acknowledgement that passed the checks of protocol.md 1.2.
 #[inline(never)]
-pub(crate) fn on_acknowledge(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, ack: &Acknowledgement) {
+pub(crate) fn on_acknowledge(mut qp: Qp<'_>, units: &mut Units, ack: &Acknowledgement) {
     let Acknowledgement { aeth, ackx, .. } = *ack;
     if matches!(aeth.syndrome, Syndrome::Reserved(_)) {
         units.counters.drop_bad_ack += 1;
@@ -49,32 +50,32 @@ pub(crate) fn on_acknowledge(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units
     }
     let info = read_info(ack);
     if ackx.flags.contains(AckFlags::RESPONSE_STREAM) {
-        on_read_ack(qpc, cold, units, info, ackx, aeth.syndrome);
+        on_read_ack(&mut qp, units, info, ackx, aeth.syndrome);
         return;
     }
-    if !qpc.id.state.continues_sends() {
+    if !qp.hot.id.state.continues_sends() {
         units.counters.drop_qp_state += 1;
         return;
     }
-    let app_limited = !has_new_work(qpc, cold);
-    let acked = match SendStream::of_requests(qpc, cold).acknowledge(units, &info, &ackx, app_limited) {
+    let app_limited = !has_new_work(&mut qp);
+    let acked = match SendStream::of_requests(&mut qp).acknowledge(units, &info, &ackx, app_limited) {
         Ok(acked) => acked,
         Err(AckRefused::Stale) => {
             if let Syndrome::Nak(code) = aeth.syndrome {
-                on_late_nak(qpc, cold, units, code, info.next);
-                wake(qpc, cold, units, cold.requests());
+                on_late_nak(&mut qp, units, code, info.next);
+                qp.wake(qp.cold.requests(), units);
             }
             return;
         }
         Err(AckRefused::Beyond) => return,
     };
     if acked > 0 {
-        on_progress(qpc, cold, units);
+        on_progress(&mut qp, units);
     }
     if !matches!(aeth.syndrome, Syndrome::Ack { .. }) {
-        on_refusal(qpc, cold, units, aeth.syndrome, info.next);
+        on_refusal(&mut qp, units, aeth.syndrome, info.next);
     }
-    wake(qpc, cold, units, cold.requests());
+    qp.wake(qp.cold.requests(), units);
 }
 
 /// What an acknowledgement says about its stream.
@@ -103,47 +104,49 @@ fn read_info(ack: &Acknowledgement) -> AckInfo {
 
 /// `una` moved: complete what is done, and go on after an RNR wait.
 #[inline(always)]
-fn on_progress(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    if qpc.flags.contains(QpFlags::ORDERED_OVERLAP) {
+fn on_progress(qp: &mut Qp<'_>, units: &mut Units) {
+    if qp.hot.flags.contains(QpFlags::ORDERED_OVERLAP) {
         // It may have been waiting for what is acknowledged now; if not, it goes on waiting.
-        qpc.flags.remove(QpFlags::READ_WAIT);
+        qp.hot.flags.remove(QpFlags::READ_WAIT);
     }
-    complete_acknowledged(qpc, cold, units);
-    if qpc.id.state == QpState::Err {
+    complete_acknowledged(qp, units);
+    if qp.hot.id.state == QpState::Err {
         return;
     }
     // An RNR NAK counts at `una` only: progress during the wait says that it was a late copy.
-    if let Some(rnr) = cold.rnr.take() {
-        end_rnr(qpc, cold, units, rnr.sent_until);
+    if let Some(rnr) = qp.cold.rnr.take() {
+        end_rnr(qp, units, rnr.sent_until);
     }
-    calm(qpc, cold, units);
-    tell_if_drained(qpc, cold, units);
+    calm(qp, units);
+    tell_if_drained(qp, units);
 }
 
 /// In SQD, with no request begun: the application is told if it asked for it. Called when the last one is done, and on
 /// entry.
-pub(crate) fn tell_if_drained(qpc: &Qpc, cold: &QpCold, units: &mut Units) {
+pub(crate) fn tell_if_drained(qp: &Qp<'_>, units: &mut Units) {
     // A Plain queue pair that has gone back stands where nothing seems to have begun.
-    let idle = qpc.req.sent == 0 && qpc.req.head == qpc.req.next && !qpc.flags.contains(QpFlags::REWOUND);
-    let drained = qpc.id.state == QpState::Sqd && idle;
-    if drained && cold.attributes.attr.en_sqd_async_notify {
-        units.events.push(AsyncEvent::SqDrained { qpn: qpc.id.qpn });
+    let idle = qp.hot.req.sent == 0
+        && qp.hot.req.head == qp.hot.req.next
+        && !qp.hot.flags.contains(QpFlags::REWOUND);
+    let drained = qp.hot.id.state == QpState::Sqd && idle;
+    if drained && qp.cold.attributes.attr.en_sqd_async_notify {
+        units.events.push(AsyncEvent::SqDrained { qpn: qp.hot.id.qpn });
     }
 }
 
 /// A response came: complete what is done.
-pub(in crate::qp) fn complete_answered(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    complete_acknowledged(qpc, cold, units);
-    calm(qpc, cold, units);
-    tell_if_drained(qpc, cold, units);
+pub(in crate::qp) fn complete_answered(qp: &mut Qp<'_>, units: &mut Units) {
+    complete_acknowledged(qp, units);
+    calm(qp, units);
+    tell_if_drained(qp, units);
 }
 
 /// Completes the requests whose last packet is acknowledged, and whose response is here.
 #[inline(always)]
-fn complete_acknowledged(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    let (una, first, next) = (qpc.tx.una(), qpc.req.head, qpc.req.next);
-    let mut completions = units.completions(qpc.send_cq);
-    let (entries, queue) = (&*cold.sq_entries, &cold.send_queue);
+fn complete_acknowledged(qp: &mut Qp<'_>, units: &mut Units) {
+    let (una, first, next) = (qp.hot.tx.una(), qp.hot.req.head, qp.hot.req.next);
+    let mut completions = units.completions(qp.hot.send_cq);
+    let (entries, queue) = (&*qp.cold.sq_entries, &qp.cold.send_queue);
     let (mut head, mut fits) = (first, true);
     while fits && head != next {
         let entry = &entries[head as usize & (entries.len() - 1)];
@@ -153,7 +156,7 @@ fn complete_acknowledged(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
         let sent = queue.sent(head);
         if sent.opcode.has_response() {
             let rslot = entry.ssn;
-            if !is_answered(&mut cold.plain, &mut cold.reads, rslot, &mut qpc.flags) {
+            if !is_answered(&mut qp.cold.plain, &mut qp.cold.reads, rslot, &mut qp.hot.flags) {
                 break;
             }
         }
@@ -165,24 +168,24 @@ fn complete_acknowledged(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
                 flags: WcFlags::empty(),
                 byte_len: sent.length,
                 imm: 0,
-                qpn: qpc.id.qpn,
+                qpn: qp.hot.id.qpn,
                 src_qp: 0,
             });
         }
         head = head.wrapping_add(1);
     }
-    qpc.req.head = head;
+    qp.hot.req.head = head;
     if head != first {
-        units.show_completions(qpc.send_cq, cold.send_queue.release(head));
+        units.show_completions(qp.hot.send_cq, qp.cold.send_queue.release(head));
         // What waited for all of them may begin.
         if head == next {
-            qpc.flags.remove(QpFlags::READ_WAIT);
+            qp.hot.flags.remove(QpFlags::READ_WAIT);
         }
     }
     if !fits {
-        fail(qpc, cold, units, None);
-    } else if let Some(failure) = cold.failure {
-        settle_failure(qpc, cold, units, failure);
+        fail(qp, units, None);
+    } else if let Some(failure) = qp.cold.failure {
+        settle_failure(qp, units, failure);
     }
 }
 
@@ -204,10 +207,10 @@ fn is_answered(
 /// arrived does not.
 #[cold]
 #[inline(never)]
-fn settle_failure(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, failure: PendingFailure) {
-    if failure.position == qpc.req.head {
-        fail(qpc, cold, units, Some(failure));
-    } else if qpc.req.head.wrapping_sub(failure.position).cast_signed() > 0 {
-        cold.failure = None;
+fn settle_failure(qp: &mut Qp<'_>, units: &mut Units, failure: PendingFailure) {
+    if failure.position == qp.hot.req.head {
+        fail(qp, units, Some(failure));
+    } else if qp.hot.req.head.wrapping_sub(failure.position).cast_signed() > 0 {
+        qp.cold.failure = None;
     }
 }

@@ -2,26 +2,28 @@
 
 use crate::counters::count;
 use crate::engine::Units;
-use crate::qp::context::{QpCold, Qpc};
+use crate::qp::pair::Qp;
 use crate::sched::SchedFlags;
 use crate::stream::Verdict;
 use crate::time::Time;
 
 /// Whether only responses are missing: every request that was sent is acknowledged. A READ that has its slot and found no room
 /// in the port was not sent.
-pub(super) fn waits_for_responses(qpc: &Qpc, cold: &QpCold) -> bool {
-    let begun = qpc.req.head != qpc.req.next;
-    begun && qpc.tx.outstanding() == 0 && cold.reads.as_deref().is_some_and(|reads| reads.under_way() > 0)
+pub(super) fn waits_for_responses(qp: &Qp<'_>) -> bool {
+    let begun = qp.hot.req.head != qp.hot.req.next;
+    begun
+        && qp.hot.tx.outstanding() == 0
+        && qp.cold.reads.as_deref().is_some_and(|reads| reads.under_way() > 0)
 }
 
 /// The response timer: when nothing has come for long enough, the oldest request is to be sent again. Returns when to
 /// look again, or `None` if the retries are exhausted.
 #[cold]
-pub(super) fn watch_responses(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Option<Time> {
-    let (rtt, heard_at) = (cold.watchdog.rtt, cold.heard_at);
-    let reads = cold.reads.as_deref_mut()?;
+pub(super) fn watch_responses(qp: &mut Qp<'_>, units: &mut Units) -> Option<Time> {
+    let (rtt, heard_at) = (qp.cold.watchdog.rtt, qp.cold.heard_at);
+    let reads = qp.cold.reads.as_deref_mut()?;
     reads.watchdog.rtt = rtt;
-    reads.watchdog.sync(reads.progress_at.max(qpc.tx.progress_at()));
+    reads.watchdog.sync(reads.progress_at.max(qp.hot.tx.progress_at()));
     loop {
         // As if many packets were outstanding: the high timeout.
         match reads.watchdog.check(units.now, heard_at, u32::MAX) {
@@ -29,9 +31,9 @@ pub(super) fn watch_responses(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Unit
             // A lost response is the responder's to find; the request is not what is missing.
             Verdict::TailProbe => {}
             Verdict::Rto => {
-                count!(units, cold, response_timeouts);
+                count!(units, qp.cold, response_timeouts);
                 reads.ask_again = true;
-                qpc.sched.insert(SchedFlags::PROBE);
+                qp.hot.sched.insert(SchedFlags::PROBE);
             }
             Verdict::Exhausted => return None,
         }

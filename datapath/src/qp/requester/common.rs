@@ -10,7 +10,8 @@ use super::packet::opcode_at;
 use crate::engine::{TxSlots, Units};
 use crate::icrc::Kernel;
 use crate::memory::Mapped;
-use crate::qp::context::{QpCold, QpIdentity, Qpc, entry_of};
+use crate::qp::context::{QpIdentity, Qpc, entry_of};
+use crate::qp::pair::Qp;
 use crate::qp::send_stream::Stop;
 use crate::queue::{CommonWqe, SendOpcode};
 use wire::emit::ICRC_LEN;
@@ -20,33 +21,32 @@ use wire::{Bth, Head, Meta, Msn, Psn, Reth, Ssn, Ssnw, Template, WireMode, bth};
 /// gates, and the queue ends at `tail`. Returns how many were sent.
 #[inline(always)]
 pub(super) fn send_common<T: TxSlots>(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     slots: &mut T,
     grant: &mut Grant,
     (room, tail): (u32, u32),
 ) -> Result<u32, Stop> {
-    let pmtu = qpc.id.pmtu;
+    let pmtu = qp.hot.id.pmtu;
     let packets = u32::try_from(grant.packets).unwrap_or(u32::MAX);
-    let most = room.min(grant.wqes).min(packets).min(tail.wrapping_sub(qpc.req.next));
+    let most = room.min(grant.wqes).min(packets).min(tail.wrapping_sub(qp.hot.req.next));
     let mut sent = 0;
     let mut end = Ok(());
     while sent < most && grant.bytes >= usize::from(pmtu) {
-        let position = qpc.req.next;
-        let Some(wqe) = cold.send_queue.common(position) else { break };
+        let position = qp.hot.req.next;
+        let Some(wqe) = qp.cold.send_queue.common(position) else { break };
         if wqe.length > u32::from(pmtu) {
             break;
         }
         // What may not be read fails where everything else does.
-        let Some(payload) = wqe.mapped(&units.memory, qpc.id.pd) else { break };
+        let Some(payload) = wqe.mapped(&units.memory, qp.hot.id.pd) else { break };
         let numbers = Numbers {
-            psn: qpc.tx.nxt(),
-            msn: qpc.req.msn(),
-            ssn: qpc.req.ssn,
-            ack_req: qpc.tx.must_ask(position.wrapping_add(1) == tail || sent + 1 == room),
+            psn: qp.hot.tx.nxt(),
+            msn: qp.hot.req.msn(),
+            ssn: qp.hot.req.ssn,
+            ack_req: qp.hot.tx.must_ask(position.wrapping_add(1) == tail || sent + 1 == room),
         };
-        match emit(qpc, slots, &wqe, &numbers, &Part::WHOLE, &payload) {
+        match emit(qp.hot, slots, &wqe, &numbers, &Part::WHOLE, &payload) {
             Ok(true) => {}
             Ok(false) => break,
             Err(stop) => {
@@ -55,15 +55,15 @@ pub(super) fn send_common<T: TxSlots>(
             }
         }
         // One by one: as one value they would go through the stack.
-        let entry = entry_of(&mut cold.sq_entries, position);
+        let entry = entry_of(&mut qp.cold.sq_entries, position);
         entry.first_psn = numbers.psn;
         entry.ssn = numbers.ssn;
         entry.packets = 1;
         entry.msn = numbers.msn;
-        qpc.tx.send_new_asking(numbers.ack_req, units.now);
-        qpc.req.next = position.wrapping_add(1);
+        qp.hot.tx.send_new_asking(numbers.ack_req, units.now);
+        qp.hot.req.next = position.wrapping_add(1);
         if !wqe.is_write {
-            qpc.req.ssn = numbers.ssn.next();
+            qp.hot.req.ssn = numbers.ssn.next();
         }
         grant.bytes = grant.bytes.saturating_sub(payload.len());
         sent += 1;

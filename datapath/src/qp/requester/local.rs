@@ -2,9 +2,10 @@
 
 use super::transmit::fail_in_turn;
 use crate::engine::Units;
-use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry};
+use crate::qp::context::{PendingFailure, Qpc, SqEntry};
 use crate::qp::fail;
 use crate::qp::flush::opcode_of;
+use crate::qp::pair::Qp;
 use crate::queue::{Completion, SendFlags, SendOpcode, SendWqe, WcFlags, WcStatus};
 
 /// What became of a local request whose turn it is.
@@ -19,24 +20,24 @@ pub(in crate::qp) enum Local {
 
 /// Carries out the request at the front, unless it is fenced and must wait. It completes when all before it have. `reads`
 /// says whether READs or atomics are under way. It has no message number, so all behind it move up by one.
-pub(in crate::qp) fn run_local(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, reads: bool) -> Local {
-    let position = qpc.req.next;
-    let wqe = cold.send_queue.wqe(position);
-    let is_oldest = qpc.req.head == position;
+pub(in crate::qp) fn run_local(qp: &mut Qp<'_>, units: &mut Units, reads: bool) -> Local {
+    let position = qp.hot.req.next;
+    let wqe = qp.cold.send_queue.wqe(position);
+    let is_oldest = qp.hot.req.head == position;
     if is_held_back(&wqe, is_oldest, reads) {
         return Local::Waits;
     }
-    if let Err(status) = carry_out(qpc, units, &wqe) {
-        fail_in_turn(qpc, cold, units, PendingFailure { position, status });
+    if let Err(status) = carry_out(qp.hot, units, &wqe) {
+        fail_in_turn(qp, units, PendingFailure { position, status });
         return Local::Failed;
     }
-    qpc.req.next = position.wrapping_add(1);
-    qpc.req.msn_base = qpc.req.msn_base.wrapping_add(1);
+    qp.hot.req.next = position.wrapping_add(1);
+    qp.hot.req.msn_base = qp.hot.req.msn_base.wrapping_add(1);
     if is_oldest {
-        return complete(qpc, cold, units);
+        return complete(qp, units);
     }
     // With no packets it is acknowledged with all before it.
-    *cold.entry_mut(position) = SqEntry { first_psn: qpc.tx.nxt(), ..SqEntry::default() };
+    *qp.cold.entry_mut(position) = SqEntry { first_psn: qp.hot.tx.nxt(), ..SqEntry::default() };
     Local::Done
 }
 
@@ -57,8 +58,8 @@ fn carry_out(qpc: &Qpc, units: &mut Units, wqe: &SendWqe<'_>) -> Result<(), WcSt
 }
 
 /// Nothing is before it.
-fn complete(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Local {
-    let wqe = cold.send_queue.wqe(qpc.req.head);
+fn complete(qp: &mut Qp<'_>, units: &mut Units) -> Local {
+    let wqe = qp.cold.send_queue.wqe(qp.hot.req.head);
     let completion = Completion {
         wr_id: wqe.wr_id,
         status: WcStatus::Success,
@@ -66,15 +67,15 @@ fn complete(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> Local {
         flags: WcFlags::empty(),
         byte_len: 0,
         imm: 0,
-        qpn: qpc.id.qpn,
+        qpn: qp.hot.id.qpn,
         src_qp: 0,
     };
     let signaled = wqe.flags.contains(SendFlags::SIGNALED);
-    qpc.req.head = qpc.req.next;
+    qp.hot.req.head = qp.hot.req.next;
     // Before the completion shows: who polls it may post into the place at once.
-    cold.send_queue.release(qpc.req.head);
-    if signaled && !units.complete(qpc.send_cq, &completion) {
-        fail(qpc, cold, units, None);
+    qp.cold.send_queue.release(qp.hot.req.head);
+    if signaled && !units.complete(qp.hot.send_cq, &completion) {
+        fail(qp, units, None);
         return Local::Failed;
     }
     Local::Done

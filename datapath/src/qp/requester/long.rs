@@ -4,10 +4,11 @@
 use super::common::{Numbers, Part, emit};
 use super::grant::Grant;
 use crate::engine::{TxSlots, Units};
-use crate::qp::context::{QpCold, Qpc, SqEntry};
+use crate::qp::context::{QpCold, Qpc};
 use crate::qp::send_stream::Stop;
 
-/// Sends the next packets, at most up to its end, of the request at the front, which has those of `entry`. `room` new packets are let
+/// Sends the next packets, at most up to its end, of the request at the front, which has its entry. Both parts of the queue
+/// pair come by themselves, so that what is read of them for each packet stays in registers. `room` new packets are let
 /// through by both gates, and the queue ends at `tail`. Returns how many were sent: none, if the request is not of this kind.
 #[inline(never)]
 pub(super) fn send_long<T: TxSlots>(
@@ -16,10 +17,10 @@ pub(super) fn send_long<T: TxSlots>(
     units: &mut Units,
     slots: &mut T,
     grant: &mut Grant,
-    entry: SqEntry,
     (room, tail): (u32, u32),
 ) -> Result<u32, Stop> {
     let position = qpc.req.next;
+    let entry = *cold.entry(position);
     let Some(wqe) = cold.send_queue.common(position) else { return Ok(0) };
     // What may not be read in whole fails where everything else does, if it must.
     let Some(message) = wqe.mapped(&units.memory, qpc.id.pd) else { return Ok(0) };

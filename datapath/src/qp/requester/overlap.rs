@@ -4,7 +4,7 @@
 //! missing, so two WRITEs to the same bytes may end in either order. Only when the first is acknowledged can no copy of it
 //! be placed any more.
 
-use crate::qp::context::{QpCold, Qpc};
+use crate::qp::pair::Qp;
 use crate::queue::{SendOpcode, SendWqe};
 use crate::stream::PARKED_BYTES_MAX;
 
@@ -41,34 +41,34 @@ impl Hull {
 /// Whether the request at the front must wait for a WRITE that is not acknowledged. If not, it counts among them from here
 /// on.
 #[cold]
-pub(super) fn must_wait(qpc: &Qpc, cold: &mut QpCold) -> bool {
-    let wqe = cold.send_queue.wqe(qpc.req.next);
+pub(super) fn must_wait(qp: &mut Qp<'_>) -> bool {
+    let wqe = qp.cold.send_queue.wqe(qp.hot.req.next);
     let Some(range) = Hull::of(&wqe) else { return false };
     // The responder parks a small one that comes out of order: it waits there.
     let small = wqe.length as usize <= PARKED_BYTES_MAX;
-    if !small && range.overlaps(cold.writes) {
-        let (hull, overlaps) = look_at_each(qpc, cold, range);
-        cold.writes = hull;
+    if !small && range.overlaps(qp.cold.writes) {
+        let (hull, overlaps) = look_at_each(qp, range);
+        qp.cold.writes = hull;
         if overlaps {
             return true;
         }
     }
-    cold.writes = cold.writes.with(range);
+    qp.cold.writes = qp.cold.writes.with(range);
     false
 }
 
 /// The hull of all unacknowledged WRITEs, and whether one of them overlaps `range`.
-fn look_at_each(qpc: &Qpc, cold: &QpCold, range: Hull) -> (Hull, bool) {
+fn look_at_each(qp: &Qp<'_>, range: Hull) -> (Hull, bool) {
     let (mut hull, mut overlaps) = (Hull::default(), false);
-    let mut position = qpc.req.next;
-    while position != qpc.req.head {
+    let mut position = qp.hot.req.next;
+    while position != qp.hot.req.head {
         position = position.wrapping_sub(1);
-        let entry = cold.entry(position);
-        if !qpc.tx.una().is_before(entry.first_psn.add(entry.packets)) {
+        let entry = qp.cold.entry(position);
+        if !qp.hot.tx.una().is_before(entry.first_psn.add(entry.packets)) {
             // Nor is any before it: acknowledgements are cumulative.
             break;
         }
-        if let Some(other) = Hull::of(&cold.send_queue.wqe(position)) {
+        if let Some(other) = Hull::of(&qp.cold.send_queue.wqe(position)) {
             hull = hull.with(other);
             overlaps |= range.overlaps(other);
         }

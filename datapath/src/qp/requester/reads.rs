@@ -5,6 +5,7 @@ use crate::qp::attr::QpAttr;
 use crate::qp::context::{QpCold, Qpc, SqEntry};
 use crate::qp::flags::QpFlags;
 use crate::qp::owed::Owed;
+use crate::qp::pair::Qp;
 use crate::qp::responder::RESPONSE_SPAN_MAX;
 use crate::queue::{SendFlags, SendWqe};
 use crate::stream::{RxStream, Watchdog, WatchdogConfig};
@@ -152,11 +153,11 @@ pub(super) enum Turn {
 /// Decides about a READ, an atomic, or a fenced request at the front of the queue; `entry` is what it would have without
 /// responses.
 #[cold]
-pub(super) fn take_turn(qpc: &Qpc, cold: &mut QpCold, entry: SqEntry) -> Turn {
-    let wqe = cold.send_queue.wqe(qpc.req.next);
+pub(super) fn take_turn(qp: &mut Qp<'_>, entry: SqEntry) -> Turn {
+    let wqe = qp.cold.send_queue.wqe(qp.hot.req.next);
     let (fenced, asks) = (wqe.flags.contains(SendFlags::FENCE), wqe.opcode.has_response());
-    let (position, packets) = (qpc.req.next, response_packets(qpc, &wqe));
-    let Some(reads) = cold.reads.as_deref_mut().filter(|reads| !reads.expected.is_empty()) else {
+    let (position, packets) = (qp.hot.req.next, response_packets(qp.hot, &wqe));
+    let Some(reads) = qp.cold.reads.as_deref_mut().filter(|reads| !reads.expected.is_empty()) else {
         return if asks { Turn::Never } else { Turn::Begin(entry) };
     };
     if reads.newest(position).is_none() {

@@ -3,8 +3,9 @@
 use super::transmit::{fail_in_turn, find_message};
 use crate::counters::count;
 use crate::engine::Units;
-use crate::qp::context::{PendingFailure, QpCold, Qpc, RnrWait};
+use crate::qp::context::{PendingFailure, QpCold, RnrWait};
 use crate::qp::flags::QpFlags;
+use crate::qp::pair::Qp;
 use crate::qp::send_stream::SendStream;
 use crate::qp::state::QpState;
 use crate::queue::WcStatus;
@@ -20,29 +21,23 @@ const RNR_WAIT_MAX_NS: u64 = 16_000_000;
 
 /// NACKs, RNR NAKs and error NAKs, after what they acknowledge was retired.
 #[cold]
-pub(super) fn on_refusal(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    syndrome: Syndrome,
-    refused: Psn,
-) {
-    if qpc.id.state == QpState::Err {
+pub(super) fn on_refusal(qp: &mut Qp<'_>, units: &mut Units, syndrome: Syndrome, refused: Psn) {
+    if qp.hot.id.state == QpState::Err {
         return;
     }
-    let is_oldest = refused == qpc.tx.una() && qpc.tx.outstanding() > 0;
+    let is_oldest = refused == qp.hot.tx.una() && qp.hot.tx.outstanding() > 0;
     match syndrome {
-        Syndrome::Nak(NakCode::PsnSequence) => count!(units, cold, rx_nacks),
+        Syndrome::Nak(NakCode::PsnSequence) => count!(units, qp.cold, rx_nacks),
         Syndrome::RnrNak { timer } => {
-            count!(units, cold, rx_rnr_naks);
+            count!(units, qp.cold, rx_rnr_naks);
             if is_oldest {
-                begin_rnr(qpc, cold, units, timer);
+                begin_rnr(qp, units, timer);
             }
         }
         Syndrome::Nak(code) => {
             units.counters.rx_error_naks += 1;
             if is_oldest {
-                fail_from(qpc, cold, units, refused, status_of(code));
+                fail_from(qp, units, refused, status_of(code));
             }
         }
         // The caller has seen to both.
@@ -53,25 +48,25 @@ pub(super) fn on_refusal(
 /// An error NAK of a request that is acknowledged: its response cannot be had, because the peer has withdrawn its memory. If all
 /// of it is here, the peer does not know, and is told again: it would keep back what comes behind it.
 #[cold]
-pub(super) fn on_late_nak(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, code: NakCode, refused: Psn) {
+pub(super) fn on_late_nak(qp: &mut Qp<'_>, units: &mut Units, code: NakCode, refused: Psn) {
     if code == NakCode::PsnSequence {
         return;
     }
     units.counters.rx_error_naks += 1;
-    if is_unanswered(qpc, cold, refused) {
-        fail_from(qpc, cold, units, refused, status_of(code));
-    } else if let Some(reads) = cold.reads.as_deref_mut() {
+    if is_unanswered(qp, refused) {
+        fail_from(qp, units, refused, status_of(code));
+    } else if let Some(reads) = qp.cold.reads.as_deref_mut() {
         reads.owed.insist();
-        units.owe_ack(cold.of_responses(), qpc);
+        units.owe_ack(qp.cold.of_responses(), qp.hot);
     }
 }
 
 /// Whether the request at `psn` waits for its response.
-fn is_unanswered(qpc: &Qpc, cold: &QpCold, psn: Psn) -> bool {
-    let Some(position) = find_message(qpc, cold, psn) else { return false };
-    let rslot = cold.entry(position).ssn;
-    cold.send_queue.wqe(position).opcode.has_response()
-        && cold.reads.as_deref().is_some_and(|reads| !reads.is_answered(rslot))
+fn is_unanswered(qp: &Qp<'_>, psn: Psn) -> bool {
+    let Some(position) = find_message(qp, psn) else { return false };
+    let rslot = qp.cold.entry(position).ssn;
+    qp.cold.send_queue.wqe(position).opcode.has_response()
+        && qp.cold.reads.as_deref().is_some_and(|reads| !reads.is_answered(rslot))
 }
 
 pub(in crate::qp) const fn status_of(code: NakCode) -> WcStatus {
@@ -84,36 +79,36 @@ pub(in crate::qp) const fn status_of(code: NakCode) -> WcStatus {
 
 /// The request at `psn` fails once all before it have completed. They are acknowledged, but responses may be under way;
 /// nothing from `psn` on is sent any more (protocol.md 2.4, error NAK).
-fn fail_from(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, psn: Psn, status: WcStatus) {
-    let position = find_message(qpc, cold, psn).unwrap_or(qpc.req.head);
-    fail_in_turn(qpc, cold, units, PendingFailure { position, status });
-    if qpc.id.state == QpState::Err {
+fn fail_from(qp: &mut Qp<'_>, units: &mut Units, psn: Psn, status: WcStatus) {
+    let position = find_message(qp, psn).unwrap_or(qp.hot.req.head);
+    fail_in_turn(qp, units, PendingFailure { position, status });
+    if qp.hot.id.state == QpState::Err {
         return;
     }
-    qpc.req.next = position;
-    qpc.req.sent = 0;
-    cold.rnr = None;
-    qpc.flags.remove(QpFlags::RNR_WAIT);
-    let mut stream = SendStream::of_requests(qpc, cold);
+    qp.hot.req.next = position;
+    qp.hot.req.sent = 0;
+    qp.cold.rnr = None;
+    qp.hot.flags.remove(QpFlags::RNR_WAIT);
+    let mut stream = SendStream::of_requests(qp);
     stream.forget(units);
     // From here on only responses are waited for.
     stream.arm_anew(units);
 }
 
 /// The peer has no receive for the message at `una`: nothing is sent until the wait is over.
-fn begin_rnr(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, timer: u8) {
-    let sent_until = match cold.rnr {
-        Some(rnr) if !rnr.probing => return refused_again(cold),
+fn begin_rnr(qp: &mut Qp<'_>, units: &mut Units, timer: u8) {
+    let sent_until = match qp.cold.rnr {
+        Some(rnr) if !rnr.probing => return refused_again(qp.cold),
         Some(rnr) => rnr.sent_until,
-        None => qpc.tx.nxt(),
+        None => qp.hot.tx.nxt(),
     };
-    let Some(until) = next_rnr_wait(cold, units.now, timer) else {
-        fail_from(qpc, cold, units, qpc.tx.una(), WcStatus::RnrRetryExcErr);
+    let Some(until) = next_rnr_wait(qp.cold, units.now, timer) else {
+        fail_from(qp, units, qp.hot.tx.una(), WcStatus::RnrRetryExcErr);
         return;
     };
-    cold.rnr = Some(RnrWait { until, sent_until, probing: false });
-    qpc.flags.insert(QpFlags::RNR_WAIT);
-    let mut stream = SendStream::of_requests(qpc, cold);
+    qp.cold.rnr = Some(RnrWait { until, sent_until, probing: false });
+    qp.hot.flags.insert(QpFlags::RNR_WAIT);
+    let mut stream = SendStream::of_requests(qp);
     stream.cancel_probes();
     stream.watchdog.progress(units.now);
     stream.arm_at(units, until);
@@ -142,10 +137,10 @@ pub(in crate::qp) fn refused_again(cold: &mut QpCold) {
 }
 
 /// A receive was there: everything un-SACKed that was sent before the RNR NAK is lost and goes again.
-pub(super) fn end_rnr(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, sent_until: Psn) {
-    cold.rnr_retries = 0;
-    qpc.flags.remove(QpFlags::RNR_WAIT);
-    let mut stream = SendStream::of_requests(qpc, cold);
+pub(super) fn end_rnr(qp: &mut Qp<'_>, units: &mut Units, sent_until: Psn) {
+    qp.cold.rnr_retries = 0;
+    qp.hot.flags.remove(QpFlags::RNR_WAIT);
+    let mut stream = SendStream::of_requests(qp);
     // The timer stands at the end of the wait, which may be far off.
     stream.arm_anew(units);
     let record = stream.tx.resend_until(stream.recovery, sent_until);

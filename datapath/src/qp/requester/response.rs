@@ -8,8 +8,8 @@ use crate::engine::{ControlKind, Units};
 use crate::qp::attr::RecoveryPolicy;
 use crate::qp::context::{PendingFailure, QpCold, Qpc};
 use crate::qp::owed::Arrived;
+use crate::qp::pair::Qp;
 use crate::qp::scatter::scatter;
-use crate::qp::send_stream::wake;
 use crate::queue::{SendOpcode, SendWqe, WcStatus};
 use crate::stream::{Advanced, Arrival};
 use sr_recovery::{Generation, Record, StreamId};
@@ -34,12 +34,12 @@ impl<'a> ResponsePacket<'a> {
 
 /// Handles a response packet that passed the checks of protocol.md 1.2.
 #[inline(never)]
-pub(crate) fn on_response(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: Packet<'_>, ce: bool) {
-    if !qpc.id.state.continues_sends() {
+pub(crate) fn on_response(qp: &mut Qp<'_>, units: &mut Units, packet: Packet<'_>, ce: bool) {
+    if !qp.hot.id.state.continues_sends() {
         units.counters.drop_qp_state += 1;
         return;
     }
-    let (Some(reads), Some(response)) = (cold.reads.as_deref_mut(), ResponsePacket::new(packet)) else {
+    let (Some(reads), Some(response)) = (qp.cold.reads.as_deref_mut(), ResponsePacket::new(packet)) else {
         units.counters.drop_unexpected_response += 1;
         return;
     };
@@ -47,50 +47,48 @@ pub(crate) fn on_response(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, p
     reads.owed.note_arrival(units.drained_at, &mut units.counters, &arrived);
     match reads.rx.classify(response.psn) {
         Arrival::Duplicate => {
-            count!(units, cold, rx_duplicates);
-            units.queue_control(cold.of_responses(), qpc, ControlKind::Duplicate { meta: response.meta });
+            count!(units, qp.cold, rx_duplicates);
+            units.queue_control(
+                qp.cold.of_responses(),
+                qp.hot,
+                ControlKind::Duplicate { meta: response.meta },
+            );
         }
         Arrival::DuplicateAhead => {
-            count!(units, cold, rx_duplicates);
+            count!(units, qp.cold, rx_duplicates);
             let kind = ControlKind::Nack { first: response.psn, sack: response.psn };
-            units.queue_control(cold.of_responses(), qpc, kind);
+            units.queue_control(qp.cold.of_responses(), qp.hot, kind);
         }
         Arrival::BeyondWindow => units.counters.drop_beyond_window += 1,
-        arrival => take(qpc, cold, units, &response, arrival),
+        arrival => take(qp, units, &response, arrival),
     }
 }
 
 /// A response that is new: it must fit an outstanding request.
-fn take(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    response: &ResponsePacket<'_>,
-    arrival: Arrival,
-) {
-    let Some(Expected { position, packets, .. }) = answered_by(cold, response) else {
+fn take(qp: &mut Qp<'_>, units: &mut Units, response: &ResponsePacket<'_>, arrival: Arrival) {
+    let Some(Expected { position, packets, .. }) = answered_by(qp.cold, response) else {
         units.counters.drop_unexpected_response += 1;
         return;
     };
-    let Some(reads) = cold.reads.as_deref_mut() else { return };
+    let Some(reads) = qp.cold.reads.as_deref_mut() else { return };
     let in_order = arrival == Arrival::InOrder;
-    if !in_order && !reserve(reads, cold.attributes.recovery(), units, arrival == Arrival::AtEpsn) {
+    if !in_order && !reserve(reads, qp.cold.attributes.recovery(), units, arrival == Arrival::AtEpsn) {
         reads.rx.note_dropped();
-        queue_plain_nack(qpc, cold, units);
+        queue_plain_nack(qp, units);
         return;
     }
-    let wqe = cold.send_queue.wqe(position);
-    if let Err(status) = place(qpc, units, &wqe, response, packets) {
+    let wqe = qp.cold.send_queue.wqe(position);
+    if let Err(status) = place(qp.hot, units, &wqe, response, packets) {
         units.counters.drop_bad_response += 1;
         // It can never be complete, whatever comes: no need to wait for its turn.
-        give_back(cold, units);
-        fail_in_turn(qpc, cold, units, PendingFailure { position, status });
+        give_back(qp.cold, units);
+        fail_in_turn(qp, units, PendingFailure { position, status });
         return;
     }
     if in_order {
-        on_in_order(qpc, cold, units);
+        on_in_order(qp, units);
     } else {
-        on_out_of_order(qpc, cold, units, response.psn);
+        on_out_of_order(qp, units, response.psn);
     }
 }
 
@@ -162,25 +160,25 @@ const fn position_at(index: u32, packets: u32) -> Position {
     }
 }
 
-fn on_in_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    let Some(reads) = cold.reads.as_deref_mut() else { return };
+fn on_in_order(qp: &mut Qp<'_>, units: &mut Units) {
+    let Some(reads) = qp.cold.reads.as_deref_mut() else { return };
     reads.rx.advance(1);
     reads.progress_at = units.now;
     reads.owed.note_in_order(units.turn, 1);
     units.counters.rx_responses += 1;
     let dropped = reads.rx.take_dropped();
-    units.owe_ack(cold.of_responses(), qpc);
+    units.owe_ack(qp.cold.of_responses(), qp.hot);
     if dropped {
-        queue_plain_nack(qpc, cold, units);
+        queue_plain_nack(qp, units);
     }
-    complete_answered(qpc, cold, units);
-    wake(qpc, cold, units, cold.requests());
+    complete_answered(qp, units);
+    qp.wake(qp.cold.requests(), units);
 }
 
 /// The packet is in place: tell the slow path, and the responder.
-fn on_out_of_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, psn: Psn) {
-    let stream = StreamId { qp: cold.slot, response: true };
-    let Some(reads) = cold.reads.as_deref_mut() else { return };
+fn on_out_of_order(qp: &mut Qp<'_>, units: &mut Units, psn: Psn) {
+    let stream = StreamId { qp: qp.cold.slot, response: true };
+    let Some(reads) = qp.cold.reads.as_deref_mut() else { return };
     let entered = !reads.rx.in_recovery();
     units.counters.recoveries += u64::from(entered);
     units.counters.rx_responses += 1;
@@ -189,19 +187,18 @@ fn on_out_of_order(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, psn: Psn
     }
     reads.progress_at = units.now;
     reads.rx.on_placed_out_of_order(stream, psn, |record| units.tell_slow_path(record));
-    units.queue_control(cold.of_responses(), qpc, ControlKind::Nack { first: psn, sack: psn });
+    units.queue_control(qp.cold.of_responses(), qp.hot, ControlKind::Nack { first: psn, sack: psn });
 }
 
 /// Applies an Advance of the slow path.
 pub(crate) fn apply_response_advance(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     generation: Generation,
     epsn: Psn,
     bitmap: u64,
 ) {
-    let Some(reads) = cold.reads.as_deref_mut() else { return };
+    let Some(reads) = qp.cold.reads.as_deref_mut() else { return };
     let advanced = reads.rx.on_advance(generation, epsn);
     if advanced == Advanced::Ignored {
         return;
@@ -212,20 +209,24 @@ pub(crate) fn apply_response_advance(
         reads.advance = Some((epsn, bitmap));
         let right = reads.rx.right();
         if dropped {
-            queue_plain_nack(qpc, cold, units);
+            queue_plain_nack(qp, units);
         } else {
-            units.queue_control(cold.of_responses(), qpc, ControlKind::Nack { first: right, sack: right });
+            units.queue_control(
+                qp.cold.of_responses(),
+                qp.hot,
+                ControlKind::Nack { first: right, sack: right },
+            );
         }
     } else {
         reads.owed.insist();
-        units.owe_ack(cold.of_responses(), qpc);
-        close_response_recovery(cold, units, Some(generation));
+        units.owe_ack(qp.cold.of_responses(), qp.hot);
+        close_response_recovery(qp.cold, units, Some(generation));
         if dropped {
-            queue_plain_nack(qpc, cold, units);
+            queue_plain_nack(qp, units);
         }
     }
-    complete_answered(qpc, cold, units);
-    wake(qpc, cold, units, cold.requests());
+    complete_answered(qp, units);
+    qp.wake(qp.cold.requests(), units);
 }
 
 /// Lets the slow path forget the episode that ended, if there was one.
@@ -249,11 +250,11 @@ fn give_back(cold: &mut QpCold, units: &mut Units) {
 }
 
 /// NACK without SACK, once for each ePSN.
-fn queue_plain_nack(qpc: &Qpc, cold: &mut QpCold, units: &mut Units) {
-    let Some(reads) = cold.reads.as_deref_mut() else { return };
+fn queue_plain_nack(qp: &mut Qp<'_>, units: &mut Units) {
+    let Some(reads) = qp.cold.reads.as_deref_mut() else { return };
     if reads.plain_nack_at != Some(reads.rx.epsn()) {
         reads.plain_nack_at = Some(reads.rx.epsn());
-        units.queue_control(cold.of_responses(), qpc, ControlKind::NackAll);
+        units.queue_control(qp.cold.of_responses(), qp.hot, ControlKind::NackAll);
     }
 }
 

@@ -13,32 +13,38 @@ use crate::engine::{TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry, entry_of};
 use crate::qp::flags::QpFlags;
 use crate::qp::keepalive::send_keepalive;
-use crate::qp::send_stream::{PacketSource, SendStream, Stop, send_turn};
+use crate::qp::pair::Qp;
+use crate::qp::send_stream::{PacketSource, SendStream, Stop, resend};
 use crate::qp::{fail, plain};
 use crate::queue::{SendWqe, WcStatus};
 use wire::{Meta, Psn, WireMode};
 
 /// Lets a queue pair send. Reduces `grant` by what it used.
 pub(crate) fn transmit<T: TxSlots>(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    mut qp: Qp<'_>,
     units: &mut Units,
     slots: &mut T,
     grant: &mut Grant,
 ) -> TransmitEnd {
-    if qpc.id.mode == WireMode::Plain {
-        return plain::transmit(qpc, cold, units, slots, grant);
+    if qp.hot.id.mode == WireMode::Plain {
+        return plain::transmit(&mut qp, units, slots, grant);
     }
-    match send_turn(&mut Requests { qpc, cold, units, slots }, grant) {
+    let again = if SendStream::of_requests(&mut qp).resends() {
+        resend(&mut Requests { qp: qp.reborrow(), units, slots }, grant)
+    } else {
+        Ok(())
+    };
+    let result = again.and_then(|()| send_new(&mut qp, units, slots, grant));
+    SendStream::of_requests(&mut qp).arm(units);
+    match result {
         Err(Stop::PortFull) => TransmitEnd::PortFull,
-        Ok(()) | Err(Stop::Failed) => TransmitEnd::Done { ready: is_ready(qpc, cold) },
+        Ok(()) | Err(Stop::Failed) => TransmitEnd::Done { ready: is_ready(&mut qp) },
     }
 }
 
 /// The requests of a queue pair, in its turn.
 struct Requests<'a, T> {
-    qpc: &'a mut Qpc,
-    cold: &'a mut QpCold,
+    qp: Qp<'a>,
     units: &'a mut Units,
     slots: &'a mut T,
 }
@@ -46,48 +52,38 @@ struct Requests<'a, T> {
 impl<T: TxSlots> PacketSource for Requests<'_, T> {
     #[inline(always)]
     fn stream(&mut self) -> (SendStream<'_>, &mut Units) {
-        (SendStream::of_requests(self.qpc, self.cold), self.units)
+        (SendStream::of_requests(&mut self.qp), self.units)
     }
 
     fn waits(&self) -> bool {
-        self.qpc.flags.contains(QpFlags::RNR_WAIT)
+        self.qp.hot.flags.contains(QpFlags::RNR_WAIT)
     }
 
     fn meta_of(&self, psn: Psn) -> Option<Meta> {
-        let entry = self.cold.entry(find_message(self.qpc, self.cold, psn)?);
+        let entry = self.qp.cold.entry(find_message(&self.qp, psn)?);
         Some(Meta::of(entry.msn, psn.steps_from(entry.first_psn)))
     }
 
     fn send_again(&mut self, psn: Psn) -> Result<Option<usize>, Stop> {
-        send_again(self.qpc, self.cold, self.units, self.slots, psn)
+        send_again(&mut self.qp, self.units, self.slots, psn)
     }
 
     fn send_signs(&mut self) -> Result<(), Stop> {
-        ask_again(self.qpc, self.cold, self.units, self.slots)?;
-        send_keepalive(self.qpc, self.cold, self.units, self.slots)
-    }
-
-    #[inline(always)]
-    fn send_new(&mut self, grant: &mut Grant) -> Result<(), Stop> {
-        send_new(self.qpc, self.cold, self.units, self.slots, grant)
+        ask_again(&mut self.qp, self.units, self.slots)?;
+        send_keepalive(&mut self.qp, self.units, self.slots)
     }
 }
 
 /// The response timer fired: the oldest request, which is acknowledged, goes once more.
-fn ask_again<T: TxSlots>(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    slots: &mut T,
-) -> Result<(), Stop> {
-    if cold.reads.as_deref().is_none_or(|reads| !reads.ask_again) {
+fn ask_again<T: TxSlots>(qp: &mut Qp<'_>, units: &mut Units, slots: &mut T) -> Result<(), Stop> {
+    if qp.cold.reads.as_deref().is_none_or(|reads| !reads.ask_again) {
         return Ok(());
     }
-    let psn = cold.entry(qpc.req.head).first_psn;
-    if qpc.req.head != qpc.req.next && psn.is_before(qpc.tx.una()) {
-        send_again(qpc, cold, units, slots, psn)?;
+    let psn = qp.cold.entry(qp.hot.req.head).first_psn;
+    if qp.hot.req.head != qp.hot.req.next && psn.is_before(qp.hot.tx.una()) {
+        send_again(qp, units, slots, psn)?;
     }
-    if let Some(reads) = cold.reads.as_deref_mut() {
+    if let Some(reads) = qp.cold.reads.as_deref_mut() {
         reads.ask_again = false;
     }
     Ok(())
@@ -97,66 +93,66 @@ fn ask_again<T: TxSlots>(
 /// again next time: there is no WQE cache.
 #[inline]
 fn send_new<T: TxSlots>(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     slots: &mut T,
     grant: &mut Grant,
 ) -> Result<(), Stop> {
-    if qpc.flags.contains(QpFlags::RNR_WAIT) || cold.failure.is_some() {
+    if qp.hot.flags.contains(QpFlags::RNR_WAIT) || qp.cold.failure.is_some() {
         return Ok(());
     }
-    let may_start = qpc.id.state.starts_sends();
-    let tail = cold.send_queue.tail();
+    let may_start = qp.hot.id.state.starts_sends();
+    let tail = qp.cold.send_queue.tail();
     // Only what is sent here changes it before the turn is over.
-    let mut room = qpc.tx.room();
-    let mut begun = qpc.req.sent > 0;
-    if !begun && may_start && !qpc.flags.contains(QpFlags::ORDERED_OVERLAP) {
-        room -= send_common(qpc, cold, units, slots, grant, (room, tail))?;
+    let mut room = qp.hot.tx.room();
+    let mut begun = qp.hot.req.sent > 0;
+    if !begun && may_start && !qp.hot.flags.contains(QpFlags::ORDERED_OVERLAP) {
+        room -= send_common(qp, units, slots, grant, (room, tail))?;
     }
-    while room > 0 && grant.has_room(qpc.id.pmtu) {
-        let position = qpc.req.next;
+    while room > 0 && grant.has_room(qp.hot.id.pmtu) {
+        let position = qp.hot.req.next;
         if !begun && (position == tail || grant.wqes == 0 || !may_start) {
             break;
         }
-        let wqe = cold.send_queue.wqe(position);
+        let wqe = qp.cold.send_queue.wqe(position);
         let entry = if begun {
-            *cold.entry(position)
+            *qp.cold.entry(position)
         } else {
             grant.wqes -= 1;
-            let entry = plain_entry(qpc, &wqe);
-            if wqe.minds_responses() || qpc.flags.contains(QpFlags::ORDERED_OVERLAP) {
-                match begin_in_turn(qpc, cold, units, entry) {
+            let entry = plain_entry(qp.hot, &wqe);
+            if wqe.minds_responses() || qp.hot.flags.contains(QpFlags::ORDERED_OVERLAP) {
+                match begin_in_turn(&mut qp.reborrow(), units, entry) {
                     Begun::Ready => begun = true,
                     Begun::Done => {}
                     Begun::Waits => {
-                        qpc.flags.insert(QpFlags::READ_WAIT);
+                        qp.hot.flags.insert(QpFlags::READ_WAIT);
                         break;
                     }
                     Begun::Failed => return Err(Stop::Failed),
                 }
                 continue;
             }
-            *entry_of(&mut cold.sq_entries, position) = entry;
+            *entry_of(&mut qp.cold.sq_entries, position) = entry;
             entry
         };
         if entry.packets > 1 {
-            let sent = send_long(qpc, cold, units, slots, grant, entry, (room, tail))?;
+            let sent = send_long(qp.hot, qp.cold, units, slots, grant, (room, tail))?;
             if sent > 0 {
                 room -= sent;
-                begun = qpc.req.sent > 0;
+                begun = qp.hot.req.sent > 0;
                 continue;
             }
         }
-        let last = qpc.req.sent + 1 == entry.packets;
-        let ack_req = qpc.tx.must_ask((last && position.wrapping_add(1) == tail) || room == 1);
+        let wqe = qp.cold.send_queue.wqe(position);
+        let last = qp.hot.req.sent + 1 == entry.packets;
+        let ack_req = qp.hot.tx.must_ask((last && position.wrapping_add(1) == tail) || room == 1);
         let wanted = Wanted {
-            id: &qpc.id,
-            template: &qpc.template,
+            id: &qp.hot.id,
+            template: &qp.hot.template,
             wqe,
             entry,
-            rpsn_start: if wqe.opcode.has_response() { rpsn_start(cold, &entry) } else { Psn::new(0) },
-            index: qpc.req.sent,
+            rpsn_start: if wqe.opcode.has_response() { rpsn_start(qp.cold, &entry) } else { Psn::new(0) },
+            index: qp.hot.req.sent,
             ack_req,
         };
         let sent = emit::<false, T>(&wanted, units, slots)?;
@@ -164,16 +160,16 @@ fn send_new<T: TxSlots>(
         match sent {
             Sent::Payload(payload) => grant.bytes = grant.bytes.saturating_sub(payload),
             Sent::Failed(status) => {
-                fail_in_turn(qpc, cold, units, PendingFailure { position, status });
+                fail_in_turn(&mut qp.reborrow(), units, PendingFailure { position, status });
                 return Err(Stop::Failed);
             }
         }
-        qpc.tx.send_new_asking(ack_req, units.now);
+        qp.hot.tx.send_new_asking(ack_req, units.now);
         units.counters.tx_requests += 1;
         grant.packets -= 1;
         room -= 1;
         begun = !last;
-        qpc.req.pass(1, entry.packets, consumes_receive);
+        qp.hot.req.pass(1, entry.packets, consumes_receive);
     }
     Ok(())
 }
@@ -201,29 +197,29 @@ enum Begun {
 /// Begins a request that those before it may hold back, or that has no packets. `entry` is what it gets if it has no
 /// response.
 #[cold]
-fn begin_in_turn(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, entry: SqEntry) -> Begun {
-    if qpc.flags.contains(QpFlags::ORDERED_OVERLAP) && overlap::must_wait(qpc, cold) {
+fn begin_in_turn(qp: &mut Qp<'_>, units: &mut Units, entry: SqEntry) -> Begun {
+    if qp.hot.flags.contains(QpFlags::ORDERED_OVERLAP) && overlap::must_wait(qp) {
         return Begun::Waits;
     }
-    let wqe = cold.send_queue.wqe(qpc.req.next);
+    let wqe = qp.cold.send_queue.wqe(qp.hot.req.next);
     if wqe.opcode.is_local() {
-        let reads = cold.reads.as_deref().map_or(0, Reads::under_way);
-        return match run_local(qpc, cold, units, reads > 0) {
+        let reads = qp.cold.reads.as_deref().map_or(0, Reads::under_way);
+        return match run_local(qp, units, reads > 0) {
             Local::Done => Begun::Done,
             Local::Waits => Begun::Waits,
             Local::Failed => Begun::Failed,
         };
     }
-    let turn = if wqe.minds_responses() { take_turn(qpc, cold, entry) } else { Turn::Begin(entry) };
+    let turn = if wqe.minds_responses() { take_turn(qp, entry) } else { Turn::Begin(entry) };
     match turn {
         Turn::Begin(entry) => {
-            *cold.entry_mut(qpc.req.next) = entry;
+            *qp.cold.entry_mut(qp.hot.req.next) = entry;
             Begun::Ready
         }
         Turn::Wait => Begun::Waits,
         Turn::Never => {
-            let failure = PendingFailure { position: qpc.req.next, status: WcStatus::LocQpOpErr };
-            fail_in_turn(qpc, cold, units, failure);
+            let failure = PendingFailure { position: qp.hot.req.next, status: WcStatus::LocQpOpErr };
+            fail_in_turn(qp, units, failure);
             Begun::Failed
         }
     }
@@ -231,20 +227,15 @@ fn begin_in_turn(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, entry: SqE
 
 /// The request fails once all before it have completed; nothing behind it is sent. Of two that must fail, the first does.
 #[cold]
-pub(in crate::qp) fn fail_in_turn(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    failure: PendingFailure,
-) {
-    let head = qpc.req.head;
+pub(in crate::qp) fn fail_in_turn(qp: &mut Qp<'_>, units: &mut Units, failure: PendingFailure) {
+    let head = qp.hot.req.head;
     if head == failure.position {
-        fail(qpc, cold, units, Some(failure));
+        fail(qp, units, Some(failure));
         return;
     }
     let distance = |failure: PendingFailure| failure.position.wrapping_sub(head);
-    if cold.failure.is_none_or(|other| distance(failure) < distance(other)) {
-        cold.failure = Some(failure);
+    if qp.cold.failure.is_none_or(|other| distance(failure) < distance(other)) {
+        qp.cold.failure = Some(failure);
     }
 }
 
@@ -253,42 +244,41 @@ pub(in crate::qp) fn fail_in_turn(
 #[cold]
 #[inline(never)]
 fn send_again<T: TxSlots>(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     slots: &mut T,
     psn: Psn,
 ) -> Result<Option<usize>, Stop> {
-    let Some(position) = find_message(qpc, cold, psn) else {
+    let Some(position) = find_message(qp, psn) else {
         debug_assert!(false, "an outstanding PSN belongs to a message");
         return Ok(None);
     };
-    let wqe = cold.send_queue.wqe(position);
-    let entry = *cold.entry(position);
+    let wqe = qp.cold.send_queue.wqe(position);
+    let entry = *qp.cold.entry(position);
     let wanted = Wanted {
-        id: &qpc.id,
-        template: &qpc.template,
+        id: &qp.hot.id,
+        template: &qp.hot.template,
         wqe,
         entry,
-        rpsn_start: rpsn_start(cold, &entry),
+        rpsn_start: rpsn_start(qp.cold, &entry),
         index: psn.steps_from(entry.first_psn),
         ack_req: true,
     };
     let payload = match emit::<false, T>(&wanted, units, slots)? {
         Sent::Payload(payload) => payload,
         Sent::Failed(status) => {
-            fail_in_turn(qpc, cold, units, PendingFailure { position, status });
-            return if qpc.id.state.continues_sends() { Ok(None) } else { Err(Stop::Failed) };
+            fail_in_turn(qp, units, PendingFailure { position, status });
+            return if qp.hot.id.state.continues_sends() { Ok(None) } else { Err(Stop::Failed) };
         }
     };
-    count!(units, cold, tx_retransmits);
+    count!(units, qp.cold, tx_retransmits);
     Ok(Some(payload))
 }
 
 /// Position of the message that an outstanding PSN belongs to: messages are in PSN order in the send queue.
-pub(super) fn find_message(qpc: &Qpc, cold: &QpCold, psn: Psn) -> Option<u32> {
-    let begun = qpc.req.next.wrapping_sub(qpc.req.head) + u32::from(qpc.req.sent > 0);
-    find_among(cold, qpc.req.head, begun, psn)
+pub(super) fn find_message(qp: &Qp<'_>, psn: Psn) -> Option<u32> {
+    let begun = qp.hot.req.next.wrapping_sub(qp.hot.req.head) + u32::from(qp.hot.req.sent > 0);
+    find_among(qp.cold, qp.hot.req.head, begun, psn)
 }
 
 /// The same among the `count` messages from position `head` on.

@@ -5,6 +5,7 @@ use crate::engine::{ControlKind, Units};
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::owed::Owed;
 use crate::qp::packet::{PacketBuilder, Zeros};
+use crate::qp::pair::Qp;
 use crate::qp::plain;
 use crate::stream::RxStream;
 use crate::time::Time;
@@ -26,55 +27,53 @@ struct Answer {
 /// `None` for the plain one. Returns the frame's length.
 #[inline]
 pub(crate) fn write_ack(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     stream: StreamId,
     kind: Option<ControlKind>,
     frame: &mut [u8],
 ) -> Option<usize> {
-    if stream.response || kind.is_some() || cold.refusal.is_some() || qpc.id.mode == WireMode::Plain {
-        return write_other(qpc, cold, units, stream, kind, frame);
+    if stream.response || kind.is_some() || qp.cold.refusal.is_some() || qp.hot.id.mode == WireMode::Plain {
+        return write_other(&mut qp.reborrow(), units, stream, kind, frame);
     }
-    let len = emit(qpc, &qpc.rsp.owed, &in_order(qpc.rx.epsn()), units, frame)?;
-    qpc.rsp.owed.settle(units.now);
+    let len = emit(qp.hot, &qp.hot.rsp.owed, &in_order(qp.hot.rx.epsn()), units, frame)?;
+    qp.hot.rsp.owed.settle(units.now);
     Some(len)
 }
 
 /// What is owed to the sender of a stream; `None` if there is no such stream.
 #[inline(always)]
-pub(crate) fn owed_of<'a>(qpc: &'a mut Qpc, cold: &'a mut QpCold, stream: StreamId) -> Option<&'a mut Owed> {
+pub(crate) fn owed_of<'a>(qp: &'a mut Qp<'_>, stream: StreamId) -> Option<&'a mut Owed> {
     match stream.response {
-        false => Some(&mut qpc.rsp.owed),
-        true => cold.reads.as_deref_mut().map(|reads| &mut reads.owed),
+        false => Some(&mut qp.hot.rsp.owed),
+        true => qp.cold.reads.as_deref_mut().map(|reads| &mut reads.owed),
     }
 }
 
 /// Any acknowledgement; the plain one of requests is written faster by [`write_ack`].
 #[inline(never)]
 pub(in crate::qp) fn write_other(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     stream: StreamId,
     kind: Option<ControlKind>,
     frame: &mut [u8],
 ) -> Option<usize> {
-    if qpc.id.mode == WireMode::Plain {
-        return plain::write_ack(qpc, cold, units, kind, frame);
+    if qp.hot.id.mode == WireMode::Plain {
+        return plain::write_ack(qp, units, kind, frame);
     }
     let (answer, owed) = if stream.response {
-        answer_responses(cold, units, kind)?
+        answer_responses(qp.cold, units, kind)?
     } else {
-        let answer = answer_requests(qpc, cold, units, kind)?;
+        let answer = answer_requests(qp, units, kind)?;
         if matches!(answer.syndrome, Syndrome::RnrNak { .. }) {
-            count!(units, cold, tx_rnr_naks);
+            count!(units, qp.cold, tx_rnr_naks);
         }
-        (answer, qpc.rsp.owed)
+        (answer, qp.hot.rsp.owed)
     };
-    let len = emit(qpc, &owed, &answer, units, frame)?;
+    let len = emit(qp.hot, &owed, &answer, units, frame)?;
     if kind.and_then(ControlKind::withdrawn).is_none()
-        && let Some(owed) = owed_of(qpc, cold, stream)
+        && let Some(owed) = owed_of(qp, stream)
     {
         owed.settle(units.now);
     }
@@ -82,18 +81,18 @@ pub(in crate::qp) fn write_other(
 }
 
 /// What to say of requests.
-fn answer_requests(qpc: &Qpc, cold: &QpCold, units: &mut Units, kind: Option<ControlKind>) -> Option<Answer> {
+fn answer_requests(qp: &Qp<'_>, units: &mut Units, kind: Option<ControlKind>) -> Option<Answer> {
     let withdrawn = kind.and_then(ControlKind::withdrawn);
-    if withdrawn.is_some_and(|(psn, _)| !psn.is_before(qpc.rx.epsn())) {
+    if withdrawn.is_some_and(|(psn, _)| !psn.is_before(qp.hot.rx.epsn())) {
         return None;
     }
-    if let Some((psn, code)) = withdrawn.or(cold.refusal) {
+    if let Some((psn, code)) = withdrawn.or(qp.cold.refusal) {
         units.counters.tx_error_naks += 1;
-        return Some(Answer { syndrome: Syndrome::Nak(code), psn, ..in_order(qpc.rx.epsn()) });
+        return Some(Answer { syndrome: Syndrome::Nak(code), psn, ..in_order(qp.hot.rx.epsn()) });
     }
-    let Some(kind) = kind else { return Some(in_order(qpc.rx.epsn())) };
-    let advance = cold.rx_recovery.as_ref().and_then(|recovery| recovery.advance);
-    answer(&qpc.rx, advance, units, kind, cold.attributes.attr.min_rnr_timer)
+    let Some(kind) = kind else { return Some(in_order(qp.hot.rx.epsn())) };
+    let advance = qp.cold.rx_recovery.as_ref().and_then(|recovery| recovery.advance);
+    answer(&qp.hot.rx, advance, units, kind, qp.cold.attributes.attr.min_rnr_timer)
 }
 
 /// What to say of responses, and what is owed to their sender.

@@ -5,7 +5,7 @@ use super::read::execute;
 use super::refuse::{Refused, refuse};
 use crate::engine::Units;
 use crate::memory::Access;
-use crate::qp::context::{QpCold, Qpc};
+use crate::qp::pair::Qp;
 use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
 use crate::stream::{CompletionSlot, Deferred, SlotKind};
 use wire::NakCode;
@@ -53,25 +53,25 @@ impl EndOfMessage {
 
 /// Completes the receive that the oldest message consumed, if it did. False if the completion queue overflowed.
 #[inline(always)]
-pub(in crate::qp) fn report(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, end: &EndOfMessage) -> bool {
+pub(in crate::qp) fn report(qp: &mut Qp<'_>, units: &mut Units, end: &EndOfMessage) -> bool {
     if !end.consumes_receive {
         return true;
     }
-    let wr_id = cold.receives.finish_next(units, &mut qpc.rsp.recv_head);
-    qpc.rsp.ssn = qpc.rsp.ssn.next();
-    units.complete(cold.recv_cq, &end.completion(qpc.id.qpn, wr_id))
+    let wr_id = qp.cold.receives.finish_next(units, &mut qp.hot.rsp.recv_head);
+    qp.hot.rsp.ssn = qp.hot.rsp.ssn.next();
+    units.complete(qp.cold.recv_cq, &end.completion(qp.hot.id.qpn, wr_id))
 }
 
 /// Emits all messages that end before ePSN, in MSN order. False if the queue pair went to ERR on the way.
-pub(super) fn emit_ready(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) -> bool {
+pub(super) fn emit_ready(qp: &mut Qp<'_>, units: &mut Units) -> bool {
     loop {
-        let (msn, epsn) = (qpc.rsp.msn(), qpc.rx.epsn());
-        let Some(recovery) = cold.rx_recovery.as_mut() else { return true };
+        let (msn, epsn) = (qp.hot.rsp.msn(), qp.hot.rx.epsn());
+        let Some(recovery) = qp.cold.rx_recovery.as_mut() else { return true };
         let Some(slot) = recovery.slots.take_below(msn, epsn) else { return true };
-        if let Err(refused) = emit(qpc, cold, units, &slot) {
+        if let Err(refused) = emit(qp, units, &slot) {
             let Refused::Nak(code, status) = refused else { return true };
             let held = slot.ssn.is_some().then_some(status);
-            refuse(qpc, cold, units, slot.end_psn, code, held);
+            refuse(qp, units, slot.end_psn, code, held);
             return false;
         }
         let end = EndOfMessage {
@@ -82,9 +82,9 @@ pub(super) fn emit_ready(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) ->
             solicited: slot.solicited,
             byte_len: slot.byte_len,
         };
-        qpc.rsp.complete(1, slot.end_psn.next());
-        if !report(qpc, cold, units, &end) {
-            refuse(qpc, cold, units, slot.end_psn, NakCode::RemoteOperational, None);
+        qp.hot.rsp.complete(1, slot.end_psn.next());
+        if !report(qp, units, &end) {
+            refuse(qp, units, slot.end_psn, NakCode::RemoteOperational, None);
             return false;
         }
     }
@@ -92,25 +92,25 @@ pub(super) fn emit_ready(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) ->
 
 /// The checks that wait for emission, and what is done only then: a parked WRITE, whose key may have ended meanwhile, a
 /// READ or an atomic.
-fn emit(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, slot: &CompletionSlot) -> Result<(), Refused> {
-    let continuous = slot.offset_matches(qpc.rsp.message_psn);
-    let in_turn = slot.ssn.is_none_or(|ssn| ssn == qpc.rsp.ssn);
-    let posted = slot.ssn.is_none() || cold.receives.has_next(qpc.rsp.recv_head);
+fn emit(qp: &mut Qp<'_>, units: &mut Units, slot: &CompletionSlot) -> Result<(), Refused> {
+    let continuous = slot.offset_matches(qp.hot.rsp.message_psn);
+    let in_turn = slot.ssn.is_none_or(|ssn| ssn == qp.hot.rsp.ssn);
+    let posted = slot.ssn.is_none() || qp.cold.receives.has_next(qp.hot.rsp.recv_head);
     if !continuous || !in_turn || !posted {
         return Err(Refused::INVALID);
     }
     let parked = match &slot.deferred {
         None => return Ok(()),
         Some(Deferred::Respond(request)) => {
-            return execute(qpc, cold, units, request, slot.end_psn, slot.msn);
+            return execute(qp, units, request, slot.end_psn, slot.msn);
         }
-        Some(Deferred::Invalidate(key)) => return invalidate(qpc, units, *key),
+        Some(Deferred::Invalidate(key)) => return invalidate(qp.hot, units, *key),
         Some(Deferred::Write(parked)) => parked,
     };
     let len = parked.payload().len() as u64;
     units
         .memory
-        .check_remote(parked.rkey, qpc.id.peer(), parked.va, len, Access::REMOTE_WRITE)
+        .check_remote(parked.rkey, qp.hot.id.peer(), parked.va, len, Access::REMOTE_WRITE)
         .map_err(|_| Refused::ACCESS)?
         .write(parked.payload());
     Ok(())

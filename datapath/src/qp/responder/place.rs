@@ -4,7 +4,8 @@ use super::refuse::Refused;
 use super::{RequestPacket, read};
 use crate::engine::Units;
 use crate::memory::{Access, AccessError, Mapped, MemoryTable, ProtectionDomainId};
-use crate::qp::context::{QpCold, Qpc};
+use crate::qp::context::Qpc;
+use crate::qp::pair::Qp;
 use crate::qp::receives::Found;
 use crate::qp::scatter::scatter;
 use crate::queue::{Sge, WcStatus};
@@ -18,30 +19,28 @@ pub(in crate::qp) const DMA_LEN_MAX: u32 = 1 << 31;
 /// where it belongs.
 #[inline(always)]
 pub(in crate::qp) fn place(
-    qpc: &Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     packet: &RequestPacket<'_>,
 ) -> Result<(), Refused> {
     match packet.kind {
-        Kind::Write => check_write(qpc, cold, units, packet)?.write(packet.payload),
-        Kind::Send => place_send(qpc, cold, units, packet)?,
+        Kind::Write => check_write(qp, units, packet)?.write(packet.payload),
+        Kind::Send => place_send(qp, units, packet)?,
         _ => return Err(Refused::INVALID),
     }
-    if packet.invalidates { invalidate(qpc, units, packet.imm.unwrap_or_default()) } else { Ok(()) }
+    if packet.invalidates { invalidate(qp.hot, units, packet.imm.unwrap_or_default()) } else { Ok(()) }
 }
 
 /// The same of a packet out of order. Returns what waits for the turn of its message: a small WRITE ONLY, which is kept and not
 /// placed, an invalidation, or a request for a response.
 pub(super) fn place_early(
-    qpc: &Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     packet: &RequestPacket<'_>,
 ) -> Result<Option<Deferred>, Refused> {
     match packet.kind {
         Kind::Write => {
-            let place = check_write(qpc, cold, units, packet)?;
+            let place = check_write(qp, units, packet)?;
             if let (Some(reth), Position::Only) = (packet.reth, packet.position)
                 && let Some(parked) = ParkedWrite::new(reth.va, reth.rkey, packet.payload)
             {
@@ -49,8 +48,8 @@ pub(super) fn place_early(
             }
             place.write(packet.payload);
         }
-        Kind::Send => place_send(qpc, cold, units, packet)?,
-        _ => return read::check(qpc, cold, units, packet).map(|request| Some(Deferred::Respond(request))),
+        Kind::Send => place_send(qp, units, packet)?,
+        _ => return read::check(qp, units, packet).map(|request| Some(Deferred::Respond(request))),
     }
     Ok(packet.invalidates.then(|| Deferred::Invalidate(packet.imm.unwrap_or_default())))
 }
@@ -68,25 +67,24 @@ pub(in crate::qp) fn fits_packet(qpc: &Qpc, position: Position, payload: &[u8]) 
 
 #[inline(always)]
 fn check_write<'m>(
-    qpc: &Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &'m mut Units,
     packet: &RequestPacket<'_>,
 ) -> Result<Mapped<'m>, Refused> {
     let Some(reth) = packet.reth else { return Err(Refused::INVALID) };
-    if !permits_writes(qpc) {
+    if !permits_writes(qp.hot) {
         return Err(Refused::INVALID);
     }
     if packet.consumes_receive() {
         // A receive must be there; its buffer is not used.
-        receive_of(qpc, cold, units, packet)?;
+        receive_of(qp, units, packet)?;
     }
-    if !fits_packet(qpc, packet.position, packet.payload)
+    if !fits_packet(qp.hot, packet.position, packet.payload)
         || !fits_message(packet.is_end(), packet.payload, &reth)
     {
         return Err(Refused::INVALID);
     }
-    in_region(qpc, &units.memory, &reth).map_err(|_| Refused::ACCESS)
+    in_region(qp.hot, &units.memory, &reth).map_err(|_| Refused::ACCESS)
 }
 
 /// DMALen is what remains of the message from this packet on, which may be its end.
@@ -118,19 +116,14 @@ pub(in crate::qp) fn in_region<'m>(
 }
 
 #[inline(always)]
-fn place_send(
-    qpc: &Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    packet: &RequestPacket<'_>,
-) -> Result<(), Refused> {
-    let found = receive_of(qpc, cold, units, packet)?;
-    let (wqe, pd) = cold.receives.wqe(units, found, qpc.id.pd).ok_or(Refused::Rnr)?;
+fn place_send(qp: &mut Qp<'_>, units: &mut Units, packet: &RequestPacket<'_>) -> Result<(), Refused> {
+    let found = receive_of(qp, units, packet)?;
+    let (wqe, pd) = qp.cold.receives.wqe(units, found, qp.hot.id.pd).ok_or(Refused::Rnr)?;
     let (payload, memory) = (packet.payload, &units.memory);
-    if !fits_packet(qpc, packet.position, payload) {
+    if !fits_packet(qp.hot, packet.position, payload) {
         return Err(Refused::INVALID);
     }
-    let (start, len) = (u64::from(packet.offset) * u64::from(qpc.id.pmtu), payload.len() as u64);
+    let (start, len) = (u64::from(packet.offset) * u64::from(qp.hot.id.pmtu), payload.len() as u64);
     if start + len > u64::from(wqe.length) {
         return Err(Refused::Nak(NakCode::InvalidRequest, WcStatus::LocLenErr));
     }
@@ -162,17 +155,12 @@ pub(super) fn invalidate(qpc: &Qpc, units: &mut Units, key: u32) -> Result<(), R
 
 /// The receive that the packet's SSN names, if it is posted.
 #[inline(always)]
-fn receive_of(
-    qpc: &Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    packet: &RequestPacket<'_>,
-) -> Result<Found, Refused> {
+fn receive_of(qp: &mut Qp<'_>, units: &mut Units, packet: &RequestPacket<'_>) -> Result<Found, Refused> {
     let Some(ssn) = packet.ssn else { return Err(Refused::INVALID) };
-    let ahead = ssn.steps_from(qpc.rsp.ssn);
+    let ahead = ssn.steps_from(qp.hot.rsp.ssn);
     // No more receives than messages: a hostile SSN must not empty a shared queue.
-    if cold.receives.srq().is_some() && ahead > packet.meta.msn.steps_from(qpc.rsp.msn()) {
+    if qp.cold.receives.srq().is_some() && ahead > packet.meta.msn.steps_from(qp.hot.rsp.msn()) {
         return Err(Refused::INVALID);
     }
-    Ok(cold.receives.find(units, qpc.rsp.recv_head, ahead)?)
+    Ok(qp.cold.receives.find(units, qp.hot.rsp.recv_head, ahead)?)
 }

@@ -5,10 +5,10 @@ use super::refuse::Refused;
 use super::responses::Response;
 use crate::engine::Units;
 use crate::memory::{Access, Mapped};
-use crate::qp::context::{QpCold, Qpc};
+use crate::qp::context::Qpc;
+use crate::qp::pair::Qp;
 use crate::qp::responder::place::DMA_LEN_MAX;
 use crate::qp::response::Source;
-use crate::qp::send_stream::wake;
 use crate::queue::ATOMIC_BYTES;
 use crate::sched::SchedFlags;
 use crate::stream::{Operation, ResponseRequest};
@@ -40,29 +40,27 @@ pub(in crate::qp) fn operation_of(packet: Packet<'_>) -> Option<(u64, u32, Opera
 #[cold]
 #[inline(never)]
 pub(super) fn execute_in_order(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     packet: RequestPacket<'_>,
 ) -> Result<(), Refused> {
-    let (msn, request) = (qpc.rsp.msn(), check(qpc, cold, units, &packet)?);
-    execute(qpc, cold, units, &request, packet.psn, msn)
+    let (msn, request) = (qp.hot.rsp.msn(), check(qp, units, &packet)?);
+    execute(qp, units, &request, packet.psn, msn)
 }
 
 /// Everything about the request that does not depend on its turn: operation, slot, lengths, key (protocol.md 1.6).
 pub(super) fn check(
-    qpc: &Qpc,
-    cold: &QpCold,
+    qp: &Qp<'_>,
     units: &Units,
     packet: &RequestPacket<'_>,
 ) -> Result<ResponseRequest, Refused> {
     let request = packet.request.ok_or(Refused::INVALID)?;
-    check_operation(qpc, &request)?;
-    let responses = cold.responses.as_deref().ok_or(Refused::INVALID)?;
-    if !responses.admits(request.rslot, packets_of_response(qpc, &request)) || !packet.payload.is_empty() {
+    check_operation(qp.hot, &request)?;
+    let responses = qp.cold.responses.as_deref().ok_or(Refused::INVALID)?;
+    if !responses.admits(request.rslot, packets_of_response(qp.hot, &request)) || !packet.payload.is_empty() {
         return Err(Refused::INVALID);
     }
-    check_memory(qpc, units, &request)?;
+    check_memory(qp.hot, units, &request)?;
     Ok(request)
 }
 
@@ -104,19 +102,18 @@ fn check_memory<'m>(qpc: &Qpc, units: &'m Units, request: &ResponseRequest) -> R
 
 /// Executes a request whose turn it is: keys and slot are checked again, and its first rPSN must be the next.
 pub(super) fn execute(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     request: &ResponseRequest,
     request_psn: Psn,
     msn: Msn,
 ) -> Result<(), Refused> {
-    let packets = packets_of_response(qpc, request);
-    let responses = cold.responses.as_deref_mut().ok_or(Refused::INVALID)?;
+    let packets = packets_of_response(qp.hot, request);
+    let responses = qp.cold.responses.as_deref_mut().ok_or(Refused::INVALID)?;
     if request.rpsn_start != responses.next_psn() || !responses.admits(request.rslot, packets) {
         return Err(Refused::INVALID);
     }
-    let source = match (request.operation, carry_out(qpc, units, request)?) {
+    let source = match (request.operation, carry_out(qp.hot, units, request)?) {
         (Operation::Read { len }, _) => Source::Memory { va: request.va, rkey: request.rkey, len },
         (_, before) => Source::Saved(before.unwrap_or_default()),
     };
@@ -125,7 +122,7 @@ pub(super) fn execute(
     units.tell_slow_path(record);
     units.counters.rx_reads += u64::from(matches!(source, Source::Memory { .. }));
     units.counters.rx_atomics += u64::from(matches!(source, Source::Saved(_)));
-    wake(qpc, cold, units, cold.of_responses());
+    qp.wake(qp.cold.of_responses(), units);
     Ok(())
 }
 
@@ -147,15 +144,15 @@ pub(in crate::qp) fn carry_out(
 
 /// A request for a response came again: something of it may be missing there.
 #[cold]
-pub(super) fn remind(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    let Some(responses) = cold.responses.as_deref_mut() else { return };
-    if responses.tx.outstanding() == 0 || !qpc.id.state.receives() {
+pub(super) fn remind(qp: &mut Qp<'_>, units: &mut Units) {
+    let Some(responses) = qp.cold.responses.as_deref_mut() else { return };
+    if responses.tx.outstanding() == 0 || !qp.hot.id.state.receives() {
         return;
     }
     responses.missed = true;
     if responses.probes == [None; 2] {
         responses.probes = [Some(responses.tx.una()), None];
     }
-    qpc.responses_sched.insert(SchedFlags::PROBE);
-    wake(qpc, cold, units, cold.of_responses());
+    qp.hot.responses_sched.insert(SchedFlags::PROBE);
+    qp.wake(qp.cold.of_responses(), units);
 }

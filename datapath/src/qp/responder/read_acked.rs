@@ -3,78 +3,70 @@
 use super::respond::is_kept_back;
 use crate::counters::count;
 use crate::engine::Units;
-use crate::qp::context::{QpCold, Qpc};
 use crate::qp::fail;
-use crate::qp::send_stream::wake;
+use crate::qp::pair::Qp;
 use crate::sched::SchedFlags;
 use crate::stream::AckInfo;
 use wire::{Ackx, NakCode, Syndrome};
 
 /// Handles an acknowledgement of responses that passed the checks of protocol.md 1.2.
 #[inline(never)]
-pub(crate) fn on_read_ack(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    info: AckInfo,
-    ackx: Ackx,
-    syndrome: Syndrome,
-) {
-    if !qpc.id.state.receives() {
+pub(crate) fn on_read_ack(qp: &mut Qp<'_>, units: &mut Units, info: AckInfo, ackx: Ackx, syndrome: Syndrome) {
+    if !qp.hot.id.state.receives() {
         units.counters.drop_qp_state += 1;
         return;
     }
-    let id = cold.of_responses();
+    let id = qp.cold.of_responses();
     let known = matches!(syndrome, Syndrome::Ack { .. } | Syndrome::Nak(NakCode::PsnSequence));
-    let Some(responses) = cold.responses.as_deref_mut().filter(|_| known) else {
+    let Some(responses) = qp.cold.responses.as_deref_mut().filter(|_| known) else {
         units.counters.drop_bad_ack += 1;
         return;
     };
     let app_limited = !responses.has_new_work();
-    let stream = responses.stream(qpc, &mut cold.counters, id);
+    let stream = responses.stream(qp.hot, &mut qp.cold.counters, id);
     let Ok(acked) = stream.acknowledge(units, &info, &ackx, app_limited) else { return };
     let is_nack = !matches!(syndrome, Syndrome::Ack { .. });
     responses.missed = is_nack || (responses.missed && acked == 0);
     if is_nack {
-        count!(units, cold, rx_nacks);
+        count!(units, qp.cold, rx_nacks);
     }
     if acked > 0 {
         responses.release();
         // It may rest because of a response that was kept back.
-        responses.stream(qpc, &mut cold.counters, id).arm(units);
+        responses.stream(qp.hot, &mut qp.cold.counters, id).arm(units);
     }
     // After an error NAK, responses are served until they are acknowledged; then the queue pair goes to ERR.
-    if cold.refusal.is_some() && responses.is_idle() {
-        fail(qpc, cold, units, None);
+    if qp.cold.refusal.is_some() && responses.is_idle() {
+        fail(qp, units, None);
     } else {
-        wake(qpc, cold, units, id);
+        qp.wake(id, units);
     }
 }
 
 /// Looks at what is due, and arms the timer again if anything is outstanding.
-pub(crate) fn on_response_timer(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    let (id, heard_at) = (cold.of_responses(), cold.heard_at);
-    let Some(responses) = cold.responses.as_deref_mut() else { return };
-    qpc.responses_sched.remove(SchedFlags::TIMED);
+pub(crate) fn on_response_timer(qp: &mut Qp<'_>, units: &mut Units) {
+    let (id, heard_at) = (qp.cold.of_responses(), qp.cold.heard_at);
+    let Some(responses) = qp.cold.responses.as_deref_mut() else { return };
+    qp.hot.responses_sched.remove(SchedFlags::TIMED);
     // A queue pair that refuses is to end: its peer, in ERR, may say nothing any more.
-    let rests = cold.refusal.is_none() && is_kept_back(qpc, responses, &units.memory);
+    let rests = qp.cold.refusal.is_none() && is_kept_back(qp.hot, responses, &units.memory);
     if responses.tx.outstanding() == 0 || rests {
         return;
     }
-    let mut stream = responses.stream(qpc, &mut cold.counters, id);
+    let mut stream = responses.stream(qp.hot, &mut qp.cold.counters, id);
     if let Some(next) = stream.watch(units, heard_at, false) {
         stream.arm_at(units, next);
-        wake(qpc, cold, units, id);
+        qp.wake(id, units);
     } else {
         units.counters.retry_exceeded += 1;
-        fail(qpc, cold, units, None);
+        fail(qp, units, None);
     }
 }
 
 /// Ends the stream: nothing is resent.
-pub(in crate::qp) fn stop_responses(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units) {
-    let id = cold.of_responses();
-    let Some(responses) = cold.responses.as_deref_mut() else { return };
+pub(in crate::qp) fn stop_responses(qp: &mut Qp<'_>, units: &mut Units) {
+    let id = qp.cold.of_responses();
+    let Some(responses) = qp.cold.responses.as_deref_mut() else { return };
     responses.clear();
-    responses.stream(qpc, &mut cold.counters, id).stop(units);
+    responses.stream(qp.hot, &mut qp.cold.counters, id).stop(units);
 }

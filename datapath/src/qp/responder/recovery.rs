@@ -7,8 +7,9 @@ use super::{RequestPacket, queue_plain_nack};
 use crate::counters::count;
 use crate::engine::{ControlKind, Units};
 use crate::qp::attr::RecoveryPolicy;
-use crate::qp::context::{QpCold, Qpc};
+use crate::qp::context::QpCold;
 use crate::qp::flags::QpFlags;
+use crate::qp::pair::Qp;
 use crate::stream::{Advanced, CompletionSlot, CompletionSlots, Deferred, RxStream, SlotKind};
 use sr_recovery::{Generation, Record, StreamId};
 use wire::Psn;
@@ -38,44 +39,38 @@ impl RxRecovery {
 /// A packet ahead of ePSN, or at ePSN in Recovery.
 #[cold]
 #[inline(never)]
-pub(super) fn out_of_order(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    packet: RequestPacket<'_>,
-    distance: u32,
-) {
-    if cold.attributes.recovery() == RecoveryPolicy::GoBackN {
+pub(super) fn out_of_order(qp: &mut Qp<'_>, units: &mut Units, packet: RequestPacket<'_>, distance: u32) {
+    if qp.cold.attributes.recovery() == RecoveryPolicy::GoBackN {
         units.counters.drop_go_back_n += 1;
-        queue_plain_nack(qpc, cold, units);
+        queue_plain_nack(qp, units);
         return;
     }
-    if distance > 0 && qpc.flags.contains(QpFlags::STRICT_PLACEMENT) {
+    if distance > 0 && qp.hot.flags.contains(QpFlags::STRICT_PLACEMENT) {
         units.counters.drop_strict_placement += 1;
-        queue_plain_nack(qpc, cold, units);
+        queue_plain_nack(qp, units);
         return;
     }
-    let messages_ahead = packet.meta.msn.steps_from(qpc.rsp.msn());
+    let messages_ahead = packet.meta.msn.steps_from(qp.hot.rsp.msn());
     if messages_ahead > distance {
         units.counters.drop_msn += 1;
         return;
     }
-    if packet.ssn.is_some_and(|ssn| ssn.is_before(qpc.rsp.ssn)) {
+    if packet.ssn.is_some_and(|ssn| ssn.is_before(qp.hot.rsp.ssn)) {
         units.counters.drop_ssn += 1;
         return;
     }
-    if !reserve(cold, units, distance == 0) {
-        qpc.rx.note_dropped();
-        queue_plain_nack(qpc, cold, units);
+    if !reserve(qp.cold, units, distance == 0) {
+        qp.hot.rx.note_dropped();
+        queue_plain_nack(qp, units);
         return;
     }
-    match place_early(qpc, cold, units, &packet) {
+    match place_early(qp, units, &packet) {
         Ok(deferred) => {
-            count!(units, cold, rx_out_of_order);
+            count!(units, qp.cold, rx_out_of_order);
             let parked = matches!(deferred, Some(Deferred::Write(_)));
             units.counters.parked_writes += u64::from(parked);
             if packet.is_end()
-                && let Some(recovery) = cold.rx_recovery.as_mut()
+                && let Some(recovery) = qp.cold.rx_recovery.as_mut()
             {
                 recovery.slots.put(CompletionSlot {
                     msn: packet.meta.msn,
@@ -85,24 +80,24 @@ pub(super) fn out_of_order(
                     ssn: packet.ssn,
                     imm: packet.imm,
                     solicited: packet.solicited,
-                    byte_len: packet.message_len(qpc.id.pmtu),
+                    byte_len: packet.message_len(qp.hot.id.pmtu),
                     deferred,
                 });
             }
-            note_placed(qpc, cold, units, &packet);
+            note_placed(qp, units, &packet);
         }
         Err(refused) if distance == 0 => {
-            raise(qpc, cold, units, packet.psn, packet.consumes_receive(), refused);
+            raise(qp, units, packet.psn, packet.consumes_receive(), refused);
         }
         Err(refused) => {
             let over_share = refused == Refused::OverShare;
             units.counters.drop_srq_share += u64::from(over_share);
             units.counters.drop_unplaceable += u64::from(!over_share);
-            qpc.rx.note_dropped();
+            qp.hot.rx.note_dropped();
         }
     }
-    if !qpc.rx.in_recovery() {
-        close_recovery(&mut qpc.rx, cold, units, None);
+    if !qp.hot.rx.in_recovery() {
+        close_recovery(&mut qp.hot.rx, qp.cold, units, None);
     }
 }
 
@@ -120,14 +115,14 @@ fn reserve(cold: &mut QpCold, units: &mut Units, at_epsn: bool) -> bool {
 }
 
 /// The packet is in place: tell the slow path, and the sender.
-fn note_placed(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &RequestPacket<'_>) {
-    let entered = !qpc.rx.in_recovery();
+fn note_placed(qp: &mut Qp<'_>, units: &mut Units, packet: &RequestPacket<'_>) {
+    let entered = !qp.hot.rx.in_recovery();
     units.counters.recoveries += u64::from(entered);
-    let stream = StreamId { qp: cold.slot, response: false };
-    let highest = qpc.rx.on_placed_out_of_order(stream, packet.psn, |record| {
+    let stream = StreamId { qp: qp.cold.slot, response: false };
+    let highest = qp.hot.rx.on_placed_out_of_order(stream, packet.psn, |record| {
         units.tell_slow_path(record);
     });
-    if let Some(recovery) = cold.rx_recovery.as_mut() {
+    if let Some(recovery) = qp.cold.rx_recovery.as_mut() {
         if entered {
             recovery.advance = None;
         }
@@ -135,51 +130,54 @@ fn note_placed(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Req
             recovery.after_right = (!packet.is_end()).then_some(packet.slot_kind());
         }
     }
-    units.queue_control(cold.requests(), qpc, ControlKind::Nack { first: packet.psn, sack: packet.psn });
+    units.queue_control(
+        qp.cold.requests(),
+        qp.hot,
+        ControlKind::Nack { first: packet.psn, sack: packet.psn },
+    );
 }
 
 /// Applies an Advance of the slow path.
 pub(crate) fn apply_advance(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     generation: Generation,
     epsn: Psn,
     bitmap: u64,
 ) {
-    let advanced = qpc.rx.on_advance(generation, epsn);
+    let advanced = qp.hot.rx.on_advance(generation, epsn);
     if advanced == Advanced::Ignored {
         return;
     }
-    if !emit_ready(qpc, cold, units) {
+    if !emit_ready(qp, units) {
         // Refused: the episode ended with this Advance, and no longer looks as if there had been one.
         if advanced != Advanced::StillMissing {
-            close_recovery(&mut qpc.rx, cold, units, Some(generation));
+            close_recovery(&mut qp.hot.rx, qp.cold, units, Some(generation));
         }
         return;
     }
     if advanced == Advanced::StillMissing {
-        if let Some(recovery) = cold.rx_recovery.as_mut() {
+        if let Some(recovery) = qp.cold.rx_recovery.as_mut() {
             recovery.advance = Some((epsn, bitmap));
         }
         // What was dropped may itself be the hole that is waited for: it is asked for now, not when Recovery ends.
-        if qpc.rx.take_dropped() {
-            queue_plain_nack(qpc, cold, units);
+        if qp.hot.rx.take_dropped() {
+            queue_plain_nack(qp, units);
         } else {
-            let right = qpc.rx.right();
-            units.queue_control(cold.requests(), qpc, ControlKind::Nack { first: right, sack: right });
+            let right = qp.hot.rx.right();
+            units.queue_control(qp.cold.requests(), qp.hot, ControlKind::Nack { first: right, sack: right });
         }
         return;
     }
-    if let Some(recovery) = cold.rx_recovery.as_ref() {
-        qpc.rsp.in_progress = recovery.after_right;
+    if let Some(recovery) = qp.cold.rx_recovery.as_ref() {
+        qp.hot.rsp.in_progress = recovery.after_right;
     }
-    close_recovery(&mut qpc.rx, cold, units, Some(generation));
-    if qpc.rx.take_dropped() {
-        queue_plain_nack(qpc, cold, units);
+    close_recovery(&mut qp.hot.rx, qp.cold, units, Some(generation));
+    if qp.hot.rx.take_dropped() {
+        queue_plain_nack(qp, units);
     }
-    qpc.rsp.owed.insist();
-    units.owe_ack(cold.requests(), qpc);
+    qp.hot.rsp.owed.insist();
+    units.owe_ack(qp.cold.requests(), qp.hot);
 }
 
 /// Gives the recovery context back and lets the slow path forget the episode.

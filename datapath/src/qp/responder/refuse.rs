@@ -2,8 +2,9 @@
 
 use super::{Responses, close_recovery};
 use crate::engine::{ControlKind, Units};
-use crate::qp::context::{QpCold, Qpc};
+use crate::qp::context::Qpc;
 use crate::qp::flush::end_receive;
+use crate::qp::pair::Qp;
 use crate::qp::receives::NoReceive;
 use crate::queue::WcStatus;
 use sr_recovery::StreamId;
@@ -39,20 +40,13 @@ impl Refused {
 /// Raises the refusal of the packet at ePSN, `psn`, which may hold a receive; all below it has been executed.
 #[cold]
 #[inline(never)]
-pub(super) fn raise(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    psn: Psn,
-    holds_receive: bool,
-    refused: Refused,
-) {
+pub(super) fn raise(qp: &mut Qp<'_>, units: &mut Units, psn: Psn, holds_receive: bool, refused: Refused) {
     match refused {
         Refused::Rnr | Refused::OverShare => {
-            units.queue_control(cold.requests(), qpc, ControlKind::Rnr { psn })
+            units.queue_control(qp.cold.requests(), qp.hot, ControlKind::Rnr { psn })
         }
         Refused::Nak(code, status) => {
-            refuse(qpc, cold, units, psn, code, holds_receive.then_some(status));
+            refuse(qp, units, psn, code, holds_receive.then_some(status));
         }
     }
 }
@@ -63,26 +57,25 @@ pub(super) fn raise(
 #[cold]
 #[inline(never)]
 pub(super) fn refuse(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     psn: Psn,
     code: NakCode,
     receive_status: Option<WcStatus>,
 ) {
-    refuse_receive(qpc, cold, units, psn, code, receive_status);
-    units.queue_control(cold.requests(), qpc, ControlKind::ErrorNak);
-    if cold.responses.as_deref().is_none_or(Responses::is_idle) {
-        crate::qp::fail(qpc, cold, units, None);
+    refuse_receive(qp, units, psn, code, receive_status);
+    units.queue_control(qp.cold.requests(), qp.hot, ControlKind::ErrorNak);
+    if qp.cold.responses.as_deref().is_none_or(Responses::is_idle) {
+        crate::qp::fail(qp, units, None);
         return;
     }
-    let was = qpc.rx.in_recovery().then(|| qpc.rx.generation());
-    qpc.rx.abandon();
-    close_recovery(&mut qpc.rx, cold, units, was);
+    let was = qp.hot.rx.in_recovery().then(|| qp.hot.rx.generation());
+    qp.hot.rx.abandon();
+    close_recovery(&mut qp.hot.rx, qp.cold, units, was);
     // It may rest because what is outstanding is kept back.
-    let id = cold.of_responses();
-    if let Some(responses) = cold.responses.as_deref_mut() {
-        responses.stream(qpc, &mut cold.counters, id).arm(units);
+    let id = qp.cold.of_responses();
+    if let Some(responses) = qp.cold.responses.as_deref_mut() {
+        responses.stream(qp.hot, &mut qp.cold.counters, id).arm(units);
     }
 }
 
@@ -96,16 +89,15 @@ pub(in crate::qp) fn tell_withdrawn(qpc: &Qpc, requests: StreamId, units: &mut U
 
 /// Notes the refusal, and ends the receive that its message held.
 pub(in crate::qp) fn refuse_receive(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     psn: Psn,
     code: NakCode,
     receive_status: Option<WcStatus>,
 ) {
     units.counters.resp_remote_access_errors += u64::from(code == NakCode::RemoteAccess);
-    cold.refusal = Some((psn, code));
+    qp.cold.refusal = Some((psn, code));
     if let Some(status) = receive_status {
-        end_receive(qpc, cold, units, status);
+        end_receive(qp, units, status);
     }
 }

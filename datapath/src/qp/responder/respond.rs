@@ -5,11 +5,12 @@ use super::responses::{Response, Responses};
 use crate::counters::{QpCounters, count};
 use crate::engine::{NotSent, TxSlots, Units};
 use crate::memory::MemoryTable;
-use crate::qp::context::{QpCold, Qpc};
+use crate::qp::context::Qpc;
+use crate::qp::pair::Qp;
 use crate::qp::plain;
 use crate::qp::requester::{Grant, TransmitEnd};
 use crate::qp::response::ResponsePacket;
-use crate::qp::send_stream::{PacketSource, SendStream, Stop, is_ready, send_turn};
+use crate::qp::send_stream::{PacketSource, SendStream, Stop, resend};
 use sr_recovery::StreamId;
 use wire::{Meta, NakCode, Psn, WireMode};
 
@@ -22,29 +23,29 @@ struct Revoked {
 
 /// Lets a queue pair send responses. Reduces `grant` by what it used.
 pub(crate) fn transmit_responses<T: TxSlots>(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    mut qp: Qp<'_>,
     units: &mut Units,
     slots: &mut T,
     grant: &mut Grant,
 ) -> TransmitEnd {
-    if qpc.id.mode == WireMode::Plain {
-        return plain::transmit_responses(qpc, cold, units, slots, grant);
+    if qp.hot.id.mode == WireMode::Plain {
+        return plain::transmit_responses(&mut qp, units, slots, grant);
     }
-    let (requests, id, refuses) = (cold.requests(), cold.of_responses(), cold.refusal.is_some());
-    let Some(responses) = cold.responses.as_deref_mut().filter(|_| qpc.id.state.receives()) else {
+    let (requests, id, refuses) = (qp.cold.requests(), qp.cold.of_responses(), qp.cold.refusal.is_some());
+    let Some(responses) = qp.cold.responses.as_deref_mut().filter(|_| qp.hot.id.state.receives()) else {
         return TransmitEnd::Done { ready: false };
     };
-    let counters = &mut cold.counters;
-    let mut turn = Turn { qpc, counters, requests, id, refuses, responses, units, slots, revoked: None };
-    let result = send_turn(&mut turn, grant);
+    let counters = &mut qp.cold.counters;
+    let mut turn =
+        Turn { qpc: qp.hot, counters, requests, id, refuses, responses, units, slots, revoked: None };
+    let result = turn.run(grant);
     if let (Err(Stop::Failed), Some(Revoked { start, request_psn })) = (result, turn.revoked) {
         responses.cut_at(start);
-        refuse(qpc, cold, units, request_psn, NakCode::RemoteAccess, None);
+        refuse(&mut qp, units, request_psn, NakCode::RemoteAccess, None);
     }
     match result {
         Err(Stop::PortFull) => TransmitEnd::PortFull,
-        Ok(()) | Err(Stop::Failed) => TransmitEnd::Done { ready: is_ready(qpc, cold, id) },
+        Ok(()) | Err(Stop::Failed) => TransmitEnd::Done { ready: qp.is_ready(id) },
     }
 }
 
@@ -102,7 +103,19 @@ impl<T: TxSlots> PacketSource for Turn<'_, T> {
     fn send_signs(&mut self) -> Result<(), Stop> {
         Ok(())
     }
+}
 
+impl<T: TxSlots> Turn<'_, T> {
+    fn run(&mut self, grant: &mut Grant) -> Result<(), Stop> {
+        let (stream, _) = self.stream();
+        let again = if stream.resends() { resend(self, grant) } else { Ok(()) };
+        let result = again.and_then(|()| self.send_new(grant));
+        let (mut stream, units) = self.stream();
+        stream.arm(units);
+        result
+    }
+
+    /// New packets, as long as both gates are open and the grant lasts.
     fn send_new(&mut self, grant: &mut Grant) -> Result<(), Stop> {
         while self.responses.has_new_work()
             && self.responses.tx.may_send_new()
@@ -118,9 +131,7 @@ impl<T: TxSlots> PacketSource for Turn<'_, T> {
         }
         Ok(())
     }
-}
 
-impl<T: TxSlots> Turn<'_, T> {
     /// Builds one packet in a frame of the port's and sends it. Returns the bytes of its payload.
     fn send(&mut self, psn: Psn, ack_req: bool) -> Result<usize, Stop> {
         let Some((rslot, response)) = self.responses.find(psn) else {

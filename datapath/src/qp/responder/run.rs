@@ -11,9 +11,10 @@ use crate::engine::{Completions, Units};
 use crate::icrc::Kernel;
 use crate::memory::{Mapped, MemoryTable};
 use crate::port::RX_BURST;
-use crate::qp::context::{QpCold, Qpc};
+use crate::qp::context::Qpc;
 use crate::qp::flags::QpFlags;
 use crate::qp::owed::Arrived;
+use crate::qp::pair::Qp;
 use crate::qp::receives::{OwnRun, ReceiveRun, Receives};
 use crate::stream::SlotKind;
 use wire::{Body, CommonFrame, Continuation, Ecn, Kind, Meta, Msn, Position, Psn, Reth, Ssn, Ssnw};
@@ -86,16 +87,16 @@ fn write(place: Mapped<'_>, frame: &CommonFrame<'_>, payload: &[u8], verified: b
 
 /// What a run changes of its queue pair; `last` is META of its last packet. Returns how many frames it took, the damaged one included.
 #[inline(always)]
-fn end(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, run: &Run, last: Meta, taken: InOrder) -> usize {
+fn end(qp: &mut Qp<'_>, units: &mut Units, run: &Run, last: Meta, taken: InOrder) -> usize {
     units.counters.drop_icrc += u64::from(run.damaged);
     let frames = usize::from(run.packets) + usize::from(run.damaged);
     // The first was counted.
     units.counters.rx_packets += frames.saturating_sub(1) as u64;
     if run.packets > 0 {
         let arrived = Arrived { packets: run.packets, meta: last, ack_req: run.asked, ce: run.ce };
-        qpc.rsp.owed.note_arrival(units.drained_at, &mut units.counters, &arrived);
-        cold.heard_at = units.now;
-        settle(qpc, cold, units, taken);
+        qp.hot.rsp.owed.note_arrival(units.drained_at, &mut units.counters, &arrived);
+        qp.cold.heard_at = units.now;
+        settle(qp, units, taken);
     }
     frames
 }
@@ -119,19 +120,18 @@ impl NextWrite {
 /// that must come next, or may not be placed before it is verified.
 #[inline(never)]
 pub(super) fn take_middles<'a>(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     first: &CommonFrame<'a>,
     frames: impl Fn(usize) -> Option<&'a [u8]>,
 ) -> usize {
-    let Some(mut rest) = Rest::of(qpc, cold, units) else { return 0 };
+    let Some(mut rest) = Rest::of(qp, units) else { return 0 };
     let run = extend(&mut rest, true, *first, false, frames);
     let (last, kind, reth) = (Meta::of(rest.msn, rest.index.wrapping_sub(1)), rest.kind(), rest.reth);
     if run.packets > 0 {
-        cold.next_write = (kind == SlotKind::Write).then_some(NextWrite { psn: run.next, reth });
+        qp.cold.next_write = (kind == SlotKind::Write).then_some(NextWrite { psn: run.next, reth });
     }
-    end(qpc, cold, units, &run, last, InOrder::within(kind, run.packets))
+    end(qp, units, &run, last, InOrder::within(kind, run.packets))
 }
 
 /// What is left of the message in progress.
@@ -151,26 +151,26 @@ struct Rest<'m> {
 impl<'m> Rest<'m> {
     /// `None` if a packet may not be placed before it is verified, or it is not known where.
     #[inline(always)]
-    fn of(qpc: &Qpc, cold: &'m QpCold, units: &'m Units) -> Option<Self> {
-        if qpc.flags.contains(QpFlags::STRICT_PLACEMENT) {
+    fn of(qp: &'m Qp<'_>, units: &'m Units) -> Option<Self> {
+        if qp.hot.flags.contains(QpFlags::STRICT_PLACEMENT) {
             return None;
         }
-        let (psn, pmtu) = (qpc.rx.epsn(), qpc.id.pmtu);
-        let index = psn.steps_from(qpc.rsp.message_psn);
-        let (place, ssn, reth) = match qpc.rsp.in_progress? {
-            SlotKind::Write if permits_writes(qpc) => {
-                let NextWrite { reth, .. } = cold.next_write.filter(|next| next.psn == psn)?;
-                (in_region(qpc, &units.memory, &reth).ok()?, None, reth)
+        let (psn, pmtu) = (qp.hot.rx.epsn(), qp.hot.id.pmtu);
+        let index = psn.steps_from(qp.hot.rsp.message_psn);
+        let (place, ssn, reth) = match qp.hot.rsp.in_progress? {
+            SlotKind::Write if permits_writes(qp.hot) => {
+                let NextWrite { reth, .. } = qp.cold.next_write.filter(|next| next.psn == psn)?;
+                (in_region(qp.hot, &units.memory, &reth).ok()?, None, reth)
             }
             SlotKind::Send => {
-                let (wqe, pd) = cold.receives.next(units, qpc.rsp.recv_head, qpc.id.pd)?;
+                let (wqe, pd) = qp.cold.receives.next(units, qp.hot.rsp.recv_head, qp.hot.id.pd)?;
                 let (sge, start) = (wqe.only_sge()?, u64::from(index) * u64::from(pmtu));
                 let len = u64::from(wqe.length).checked_sub(start)?;
-                (in_element(&units.memory, pd, &sge, start, len).ok()?, Some(qpc.rsp.ssn), Reth::default())
+                (in_element(&units.memory, pd, &sge, start, len).ok()?, Some(qp.hot.rsp.ssn), Reth::default())
             }
             SlotKind::Write | SlotKind::Read => return None,
         };
-        Some(Self { place, pmtu, msn: qpc.rsp.msn(), index, ssn, reth })
+        Some(Self { place, pmtu, msn: qp.hot.rsp.msn(), index, ssn, reth })
     }
 
     const fn kind(&self) -> SlotKind {
@@ -209,56 +209,54 @@ impl Target for Rest<'_> {
 /// Takes `first`, which is verified, and those behind it, if each is a message of its own: how many, a damaged one included.
 #[inline(always)]
 pub(super) fn take_messages<'a>(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     first: &CommonFrame<'a>,
     kind: Kind,
     frames: impl Fn(usize) -> Option<&'a [u8]>,
 ) -> usize {
-    match (kind, &cold.receives) {
-        (Kind::Write, _) if permits_writes(qpc) => {
-            let mut regions = Regions { qpc, memory: &units.memory, msn: qpc.rsp.msn() };
+    match (kind, &qp.cold.receives) {
+        (Kind::Write, _) if permits_writes(qp.hot) => {
+            let mut regions = Regions { qpc: qp.hot, memory: &units.memory, msn: qp.hot.rsp.msn() };
             // Where they go only the packets say.
             let run = extend(&mut regions, false, *first, true, frames);
-            end_messages(qpc, cold, units, &run)
+            end_messages(qp, units, &run)
         }
         (Kind::Send, Receives::Own(queue)) => {
-            let receives = OwnRun::new(queue, qpc.rsp.recv_head, qpc.id.pd);
-            let (memory, completions, _) = units.for_receiving(cold.recv_cq);
-            let run = fill(qpc, (memory, completions), receives, first, frames);
-            qpc.rsp.recv_head = qpc.rsp.recv_head.wrapping_add(run.packets.into());
-            end_messages(qpc, cold, units, &run)
+            let receives = OwnRun::new(queue, qp.hot.rsp.recv_head, qp.hot.id.pd);
+            let (memory, completions, _) = units.for_receiving(qp.cold.recv_cq);
+            let run = fill(qp.hot, (memory, completions), receives, first, frames);
+            qp.hot.rsp.recv_head = qp.hot.rsp.recv_head.wrapping_add(run.packets.into());
+            end_messages(qp, units, &run)
         }
-        (Kind::Send, Receives::Shared(_)) => take_shared_sends(qpc, cold, units, first, frames),
+        (Kind::Send, Receives::Shared(_)) => take_shared_sends(qp, units, first, frames),
         _ => 0,
     }
 }
 
 #[inline(never)]
 fn take_shared_sends<'a>(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     first: &CommonFrame<'a>,
     frames: impl Fn(usize) -> Option<&'a [u8]>,
 ) -> usize {
-    let Receives::Shared(taken) = &cold.receives else { return 0 };
-    let (memory, completions, srqs) = units.for_receiving(cold.recv_cq);
+    let Receives::Shared(taken) = &qp.cold.receives else { return 0 };
+    let (memory, completions, srqs) = units.for_receiving(qp.cold.recv_cq);
     let mut is_below_limit = false;
     let Some(receives) = taken.run(srqs, &mut is_below_limit) else { return 0 };
-    let run = fill(qpc, (memory, completions), receives, first, frames);
+    let run = fill(qp.hot, (memory, completions), receives, first, frames);
     if is_below_limit {
         units.events.push(taken.limit_event());
     }
-    end_messages(qpc, cold, units, &run)
+    end_messages(qp, units, &run)
 }
 
 /// Ends a run of them.
 #[inline(always)]
-fn end_messages(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, run: &Run) -> usize {
-    let last = Meta::of(qpc.rsp.msn().add(u32::from(run.packets).wrapping_sub(1)), 0);
-    end(qpc, cold, units, run, last, InOrder::messages(run.packets))
+fn end_messages(qp: &mut Qp<'_>, units: &mut Units, run: &Run) -> usize {
+    let last = Meta::of(qp.hot.rsp.msn().add(u32::from(run.packets).wrapping_sub(1)), 0);
+    end(qp, units, run, last, InOrder::messages(run.packets))
 }
 
 /// The memory that each WRITE names itself.

@@ -3,7 +3,8 @@
 use super::queue_plain_nack;
 use crate::counters::Counters;
 use crate::engine::Units;
-use crate::qp::context::{QpCold, Qpc};
+use crate::qp::context::Qpc;
+use crate::qp::pair::Qp;
 use crate::stream::SlotKind;
 
 /// Packets in place, one behind the other, from ePSN on.
@@ -50,11 +51,11 @@ pub(in crate::qp) fn pass(qpc: &mut Qpc, counters: &mut Counters, taken: InOrder
 
 /// The same, and their acknowledgement is owed (protocol.md 2.5). Their arrival was noted.
 #[inline(always)]
-pub(super) fn settle(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, taken: InOrder) {
-    pass(qpc, &mut units.counters, taken, taken.packets.into());
-    qpc.rsp.owed.note_in_order(units.turn, taken.packets);
-    if qpc.rx.take_dropped() {
-        queue_plain_nack(qpc, cold, units);
+pub(super) fn settle(qp: &mut Qp<'_>, units: &mut Units, taken: InOrder) {
+    pass(qp.hot, &mut units.counters, taken, taken.packets.into());
+    qp.hot.rsp.owed.note_in_order(units.turn, taken.packets);
+    if qp.hot.rx.take_dropped() {
+        queue_plain_nack(&mut qp.reborrow(), units);
     }
-    units.owe_ack(cold.requests(), qpc);
+    units.owe_ack(qp.cold.requests(), qp.hot);
 }

@@ -1,4 +1,4 @@
-//! One turn of a stream: probes, then the RetryQ, then what was never sent (paper section 4.2).
+//! What a stream sends again in its turn: probes, then the RetryQ. What was never sent comes behind them (paper section 4.2).
 
 use super::SendStream;
 use crate::engine::Units;
@@ -37,42 +37,23 @@ pub(in crate::qp) trait PacketSource {
     /// # Errors
     /// [`Stop`].
     fn send_signs(&mut self) -> Result<(), Stop>;
-
-    /// Sends packets that were never sent, as long as both gates are open and the grant lasts.
-    ///
-    /// # Errors
-    /// [`Stop`].
-    fn send_new(&mut self, grant: &mut Grant) -> Result<(), Stop>;
 }
 
-/// Lets a stream send. Reduces `grant` by what it used.
+/// Sends what is due again ([`SendStream::resends`]). Reduces `grant` by what it used.
 ///
 /// # Errors
 /// [`Stop`]: why the turn ended early.
-#[inline(always)]
-pub(in crate::qp) fn send_turn(source: &mut impl PacketSource, grant: &mut Grant) -> Result<(), Stop> {
-    let result = send_in_order(source, grant);
-    let (mut stream, units) = source.stream();
-    stream.arm(units);
-    result
-}
-
-#[inline(always)]
-fn send_in_order(source: &mut impl PacketSource, grant: &mut Grant) -> Result<(), Stop> {
+#[cold]
+#[inline(never)]
+pub(in crate::qp) fn resend(source: &mut impl PacketSource, grant: &mut Grant) -> Result<(), Stop> {
     let (stream, _) = source.stream();
     if stream.sched.contains(SchedFlags::PROBE) {
         send_probes(source)?;
     }
-    let (stream, _) = source.stream();
-    if stream.tx.retry_pending() > 0 {
-        send_retries(source, grant)?;
-    }
-    source.send_new(grant)
+    send_retries(source, grant)
 }
 
 /// Probes pass both gates.
-#[cold]
-#[inline(never)]
 fn send_probes(source: &mut impl PacketSource) -> Result<(), Stop> {
     for index in 0..2 {
         let (stream, _) = source.stream();
@@ -94,8 +75,6 @@ fn send_probes(source: &mut impl PacketSource) -> Result<(), Stop> {
 }
 
 /// The RetryQ comes before what is new.
-#[cold]
-#[inline(never)]
 fn send_retries(source: &mut impl PacketSource, grant: &mut Grant) -> Result<(), Stop> {
     while !source.waits() {
         let (stream, units) = source.stream();

@@ -6,6 +6,7 @@ use crate::engine::Units;
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::fail;
 use crate::qp::first_packet::takes_packets;
+use crate::qp::pair::Qp;
 use crate::qp::responder::{
     EndOfMessage, behind, fits_message, fits_packet, in_region, permits_writes, report,
 };
@@ -42,29 +43,29 @@ enum Dropped {
 }
 
 /// Handles a packet from the peer of a UC queue pair whose P_Key and ICRC are right.
-pub(crate) fn on_unreliable(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>) {
-    if !takes_packets(qpc, cold, units) {
+pub(crate) fn on_unreliable(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>) {
+    if !takes_packets(qp, units) {
         units.counters.drop_qp_state += 1;
         return;
     }
-    match take(qpc, cold, units, packet) {
+    match take(qp, units, packet) {
         Ok(()) => units.counters.rx_unreliable += 1,
-        Err(dropped) => drop_message(qpc, cold, units, &dropped),
+        Err(dropped) => drop_message(qp, units, &dropped),
     }
 }
 
 #[cold]
-fn drop_message(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, dropped: &Dropped) {
-    abandon(cold, units);
+fn drop_message(qp: &mut Qp<'_>, units: &mut Units, dropped: &Dropped) {
+    abandon(qp.cold, units);
     let counters = &mut units.counters;
     match dropped {
         Dropped::Sequence => counters.drop_uc_sequence += 1,
         Dropped::NoReceive => counters.drop_no_receive += 1,
         Dropped::TooShort => counters.drop_receive_too_short += 1,
         Dropped::Access => counters.drop_uc_access += 1,
-        Dropped::OwnReceive => fail_receive(qpc, cold, units, WcStatus::LocProtErr),
+        Dropped::OwnReceive => fail_receive(qp, units, WcStatus::LocProtErr),
     }
-    cold.receives.put_back(units);
+    qp.cold.receives.put_back(units);
 }
 
 /// The message in progress, if there is one, will not complete. The receive that it was using is the next one's, of a shared
@@ -77,40 +78,40 @@ fn abandon(cold: &mut QpCold, units: &mut Units) {
     }
 }
 
-fn take(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>) -> Result<(), Dropped> {
+fn take(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>) -> Result<(), Dropped> {
     let opcode = packet.opcode();
-    let expected = packet.psn() == qpc.rx.epsn();
+    let expected = packet.psn() == qp.hot.rx.epsn();
     if opcode.is_start() {
-        abandon(cold, units);
-        cold.receives.put_back(units);
+        abandon(qp.cold, units);
+        qp.cold.receives.put_back(units);
     } else if !expected {
         return Err(Dropped::Sequence);
     }
-    qpc.rx.resume_at(packet.psn().next());
+    qp.hot.rx.resume_at(packet.psn().next());
     let message = if opcode.is_start() {
         begin(packet)?
     } else {
-        let in_progress = cold.incoming.as_deref().and_then(|incoming| incoming.message);
+        let in_progress = qp.cold.incoming.as_deref().and_then(|incoming| incoming.message);
         in_progress.filter(|message| message.kind == opcode.kind()).ok_or(Dropped::Sequence)?
     };
-    if !fits_packet(qpc, opcode.position(), packet.payload()) {
+    if !fits_packet(qp.hot, opcode.position(), packet.payload()) {
         return Err(Dropped::Sequence);
     }
-    if opcode.consumes_rwqe() && cold.receives.find(units, qpc.rsp.recv_head, 0).is_err() {
+    if opcode.consumes_rwqe() && qp.cold.receives.find(units, qp.hot.rsp.recv_head, 0).is_err() {
         return Err(Dropped::NoReceive);
     }
     if opcode.kind() == Kind::Write {
-        place_write(qpc, units, packet, &message.reth)?;
+        place_write(qp.hot, units, packet, &message.reth)?;
     } else {
-        place_send(qpc, cold, units, packet, &message)?;
+        place_send(qp, units, packet, &message)?;
     }
     let len = u32::try_from(packet.payload().len()).unwrap_or(u32::MAX);
     let (placed, reth) = (message.placed.saturating_add(len), behind(message.reth, len));
     let message = Message { placed, reth, ..message };
     if opcode.is_end() {
-        end(qpc, cold, units, packet, &message);
+        end(qp, units, packet, &message);
     }
-    if let Some(incoming) = cold.incoming.as_deref_mut() {
+    if let Some(incoming) = qp.cold.incoming.as_deref_mut() {
         incoming.message = (!opcode.is_end()).then_some(message);
     }
     Ok(())
@@ -136,14 +137,13 @@ fn place_write(qpc: &Qpc, units: &Units, packet: &Packet<'_>, reth: &Reth) -> Re
 }
 
 fn place_send(
-    qpc: &Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     packet: &Packet<'_>,
     message: &Message,
 ) -> Result<(), Dropped> {
-    let found = cold.receives.find(units, qpc.rsp.recv_head, 0);
-    let receive = found.ok().and_then(|found| cold.receives.wqe(units, found, qpc.id.pd));
+    let found = qp.cold.receives.find(units, qp.hot.rsp.recv_head, 0);
+    let receive = found.ok().and_then(|found| qp.cold.receives.wqe(units, found, qp.hot.id.pd));
     let (wqe, pd) = receive.ok_or(Dropped::NoReceive)?;
     let (start, payload) = (u64::from(message.placed), packet.payload());
     if start + payload.len() as u64 > u64::from(wqe.length) {
@@ -153,7 +153,7 @@ fn place_send(
 }
 
 /// The last packet was placed: the receive completes, if there is one.
-fn end(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>, message: &Message) {
+fn end(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>, message: &Message) {
     let end = EndOfMessage {
         kind: if message.kind == Kind::Write { SlotKind::Write } else { SlotKind::Send },
         consumes_receive: packet.opcode().consumes_rwqe(),
@@ -162,7 +162,7 @@ fn end(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, packet: &Packet<'_>,
         solicited: packet.solicited(),
         byte_len: message.placed,
     };
-    if !report(qpc, cold, units, &end) {
-        fail(qpc, cold, units, None);
+    if !report(qp, units, &end) {
+        fail(qp, units, None);
     }
 }

@@ -3,8 +3,8 @@
 use super::QKEY_GSI;
 use crate::engine::Units;
 use crate::memory::AccessError;
-use crate::qp::context::{QpCold, Qpc};
 use crate::qp::flush::end_receive;
+use crate::qp::pair::Qp;
 use crate::qp::scatter::scatter;
 use crate::qp::{QPN_GSI, fail};
 use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
@@ -15,46 +15,39 @@ use wire::{Deth, Packet};
 const GRH_LEN: usize = 40;
 
 /// Handles a datagram whose address, P_Key and ICRC are right. `ip` is its IP header.
-pub(crate) fn on_datagram(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    packet: &Packet<'_>,
-    ip: &[u8],
-) {
+pub(crate) fn on_datagram(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>, ip: &[u8]) {
     let Some(deth) = packet.deth() else {
         units.counters.drop_opcode_class += 1;
         return;
     };
-    if !qpc.id.state.receives() {
+    if !qp.hot.id.state.receives() {
         units.counters.drop_qp_state += 1;
         return;
     }
-    if deth.qkey != qkey_of(qpc, cold) {
+    if deth.qkey != qkey_of(qp) {
         units.counters.drop_qkey += 1;
         return;
     }
-    match place(qpc, cold, units, packet, ip) {
-        Ok(Some(byte_len)) => complete(qpc, cold, units, packet, &deth, byte_len),
-        Ok(None) => cold.receives.put_back(units),
-        Err(_) => fail_receive(qpc, cold, units, WcStatus::LocProtErr),
+    match place(qp, units, packet, ip) {
+        Ok(Some(byte_len)) => complete(qp, units, packet, &deth, byte_len),
+        Ok(None) => qp.cold.receives.put_back(units),
+        Err(_) => fail_receive(qp, units, WcStatus::LocProtErr),
     }
 }
 
-fn qkey_of(qpc: &Qpc, cold: &QpCold) -> u32 {
-    if qpc.id.qpn == QPN_GSI { QKEY_GSI } else { cold.attributes.attr.qkey }
+fn qkey_of(qp: &Qp<'_>) -> u32 {
+    if qp.hot.id.qpn == QPN_GSI { QKEY_GSI } else { qp.cold.attributes.attr.qkey }
 }
 
 /// Copies the GRH area and the payload to the next receive. Returns the bytes of both; `None` if it was dropped.
 fn place(
-    qpc: &Qpc,
-    cold: &mut QpCold,
+    qp: &mut Qp<'_>,
     units: &mut Units,
     packet: &Packet<'_>,
     ip: &[u8],
 ) -> Result<Option<u32>, AccessError> {
-    let found = cold.receives.find(units, qpc.rsp.recv_head, 0);
-    let receive = found.ok().and_then(|found| cold.receives.wqe(units, found, qpc.id.pd));
+    let found = qp.cold.receives.find(units, qp.hot.rsp.recv_head, 0);
+    let receive = found.ok().and_then(|found| qp.cold.receives.wqe(units, found, qp.hot.id.pd));
     let Some((wqe, pd)) = receive else {
         units.counters.drop_no_receive += 1;
         return Ok(None);
@@ -73,37 +66,30 @@ fn place(
     Ok(Some(byte_len))
 }
 
-fn complete(
-    qpc: &mut Qpc,
-    cold: &mut QpCold,
-    units: &mut Units,
-    packet: &Packet<'_>,
-    deth: &Deth,
-    byte_len: u32,
-) {
+fn complete(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>, deth: &Deth, byte_len: u32) {
     let imm = packet.imm();
     let mut flags = WcFlags::GRH;
     flags.set(WcFlags::WITH_IMM, imm.is_some());
     flags.set(WcFlags::SOLICITED, packet.solicited());
     let completion = Completion {
-        wr_id: cold.receives.finish_next(units, &mut qpc.rsp.recv_head),
+        wr_id: qp.cold.receives.finish_next(units, &mut qp.hot.rsp.recv_head),
         status: WcStatus::Success,
         opcode: WcOpcode::Recv,
         flags,
         byte_len,
         imm: imm.unwrap_or(0),
-        qpn: qpc.id.qpn,
+        qpn: qp.hot.id.qpn,
         src_qp: deth.src_qp,
     };
     units.counters.rx_unreliable += 1;
-    if !units.complete(cold.recv_cq, &completion) {
-        fail(qpc, cold, units, None);
+    if !units.complete(qp.cold.recv_cq, &completion) {
+        fail(qp, units, None);
     }
 }
 
 /// The next receive names memory that may not be written: it ends with that status, and the queue pair in ERR.
 #[cold]
-pub(super) fn fail_receive(qpc: &mut Qpc, cold: &mut QpCold, units: &mut Units, status: WcStatus) {
-    end_receive(qpc, cold, units, status);
-    fail(qpc, cold, units, None);
+pub(super) fn fail_receive(qp: &mut Qp<'_>, units: &mut Units, status: WcStatus) {
+    end_receive(qp, units, status);
+    fail(qp, units, None);
 }
