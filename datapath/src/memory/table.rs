@@ -231,7 +231,7 @@ impl MemoryTable {
         len: u64,
         wanted: Access,
     ) -> Result<Mapped<'_>, AccessError> {
-        self.check_as(None, key, pd, va, len, wanted)
+        self.check_as(None, key, pd, (va, len), wanted)
     }
 
     /// The same by the peer of queue pair `qpn`, who may have the key of a window as well.
@@ -247,7 +247,7 @@ impl MemoryTable {
         len: u64,
         wanted: Access,
     ) -> Result<Mapped<'_>, AccessError> {
-        self.check_as(Some(qpn), key, pd, va, len, wanted)
+        self.check_as(Some(qpn), key, pd, (va, len), wanted)
     }
 
     #[inline(always)]
@@ -256,8 +256,7 @@ impl MemoryTable {
         peer_of: Option<u32>,
         key: u32,
         pd: ProtectionDomainId,
-        va: u64,
-        len: u64,
+        (va, len): (u64, u64),
         wanted: Access,
     ) -> Result<Mapped<'_>, AccessError> {
         if len == 0 {

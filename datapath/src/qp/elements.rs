@@ -14,8 +14,7 @@ pub(super) fn for_each_part(
     memory: &MemoryTable,
     pd: ProtectionDomainId,
     sges: impl Iterator<Item = Sge>,
-    start: u64,
-    len: usize,
+    (start, len): (u64, usize),
     access: Access,
     mut copy: impl FnMut(Mapped<'_>, Range<usize>),
 ) -> Result<(), AccessError> {

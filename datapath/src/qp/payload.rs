@@ -65,7 +65,7 @@ impl<'a> Payload<'a> {
             return Ok(());
         }
         let Self { memory, wqe, pd, start, len } = *self;
-        for_each_part(memory, pd, wqe.sges(), start, len, Access::empty(), |mapped, part| {
+        for_each_part(memory, pd, wqe.sges(), (start, len), Access::empty(), |mapped, part| {
             mapped.read(&mut target[part]);
         })
         .map_err(|_| WcStatus::LocProtErr)

@@ -15,7 +15,7 @@ pub(super) fn scatter(
     start: u64,
     payload: &[u8],
 ) -> Result<(), AccessError> {
-    for_each_part(memory, pd, sges, start, payload.len(), Access::LOCAL_WRITE, |mapped, part| {
+    for_each_part(memory, pd, sges, (start, payload.len()), Access::LOCAL_WRITE, |mapped, part| {
         mapped.write(&payload[part]);
     })
 }

@@ -44,11 +44,8 @@ impl<P: Port> Engine<P> {
         if to == QpState::Sqd {
             check_reads(cold, &merged)?;
         }
-        let template = if mask.contains(QpAttrMask::AV) || mask.contains(QpAttrMask::PATH_MTU) {
-            Some(self.template_for(qp_type, &merged, qpn)?)
-        } else {
-            None
-        };
+        let has_other_way = mask.intersects(QpAttrMask::AV | QpAttrMask::PATH_MTU);
+        let template = has_other_way.then(|| self.template_for(qp_type, &merged, qpn)).transpose()?;
         let loopback = merged.av.dst_ip == self.config.ip;
         let (rto, sequence_max) = (self.config.rto, self.config.sequence_max());
         let mut qp = self.qps.get(slot).ok_or(ModifyError::UnknownQp(qpn))?;
@@ -71,13 +68,7 @@ impl<P: Port> Engine<P> {
             start_receiving(&mut qp, &merged, sequence_max, rto);
         }
         let watchdog = WatchdogConfig { timeout: merged.timeout, retry_cnt: merged.retry_cnt, rto };
-        qp.cold.watchdog.configure(watchdog);
-        if let Some(reads) = qp.cold.reads.as_deref_mut() {
-            reads.watchdog.configure(watchdog);
-        }
-        if let Some(keepalive) = qp.cold.keepalive.as_deref_mut() {
-            keepalive.configure(watchdog);
-        }
+        configure_watchdogs(qp.cold, watchdog);
         if from == QpState::Sqd && to == QpState::Sqd {
             resize_reads(qp.cold, &merged, sequence_max, rto);
         }
@@ -162,6 +153,17 @@ impl<P: Port> Engine<P> {
             Resolution::Unreachable => Err(ModifyError::Unreachable(av.dst_ip)),
             Resolution::OtherFamily => Err(ModifyError::Unsupported("an address vector of two families")),
         }
+    }
+}
+
+/// The failure detectors of requests, of what they wait for, and of an idle peer take these attributes.
+fn configure_watchdogs(cold: &mut QpCold, config: WatchdogConfig) {
+    cold.watchdog.configure(config);
+    if let Some(reads) = cold.reads.as_deref_mut() {
+        reads.watchdog.configure(config);
+    }
+    if let Some(keepalive) = cold.keepalive.as_deref_mut() {
+        keepalive.configure(config);
     }
 }
 

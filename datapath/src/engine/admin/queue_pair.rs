@@ -126,13 +126,7 @@ impl<P: Port> Engine<P> {
     /// [`CreateError`].
     pub fn create_qp(&mut self, config: &QpConfig) -> Result<QpHandles, CreateError> {
         self.check_qp_config(config)?;
-        let capacity = self.qps.capacity();
-        let exhausted = CreateError::Exhausted { what: "queue pairs", capacity };
-        if config.gsi && self.qps.has_gsi() {
-            return Err(CreateError::Exhausted { what: "general services queue pairs", capacity: 1 });
-        }
-        let place = if config.gsi { self.qps.allocate_gsi() } else { self.qps.allocate() };
-        let (slot, qpn) = place.ok_or(exhausted)?;
+        let (slot, qpn) = self.allocate_qp(config.gsi)?;
         self.units.last_words.forget(qpn);
         let shared = Arc::new(QpShared::new(slot, self.doorbells.clone()));
         let attr = self.first_attributes(config.qp_type);
@@ -195,6 +189,16 @@ impl<P: Port> Engine<P> {
         config.srq.into_iter().for_each(|srq| self.srq_users.add(srq));
         self.note_crowd();
         Ok(QpHandles { qpn, send, recv, shared })
+    }
+
+    /// A free slot, and a QPN for it.
+    fn allocate_qp(&mut self, gsi: bool) -> Result<(u32, u32), CreateError> {
+        let capacity = self.qps.capacity();
+        if gsi && self.qps.has_gsi() {
+            return Err(CreateError::Exhausted { what: "general services queue pairs", capacity: 1 });
+        }
+        let place = if gsi { self.qps.allocate_gsi() } else { self.qps.allocate() };
+        place.ok_or(CreateError::Exhausted { what: "queue pairs", capacity })
     }
 
     /// Attributes of a new queue pair. UC and UD have one dialect, and a datagram may fill a packet.

@@ -143,34 +143,49 @@ fn send_new<T: TxSlots>(
                 continue;
             }
         }
-        let wqe = qp.cold.send_queue.wqe(position);
         let last = qp.hot.req.sent + 1 == entry.packets;
         let ack_req = qp.hot.tx.must_ask((last && position.wrapping_add(1) == tail) || room == 1);
-        let wanted = Wanted {
-            id: &qp.hot.id,
-            template: &qp.hot.template,
-            wqe,
-            entry,
-            rpsn_start: if wqe.opcode.has_response() { rpsn_start(qp.cold, &entry) } else { Psn::new(0) },
-            index: qp.hot.req.sent,
-            ack_req,
-        };
-        let sent = emit::<false, T>(&wanted, units, slots)?;
-        let consumes_receive = wqe.opcode.consumes_receive();
-        match sent {
-            Sent::Payload(payload) => grant.bytes = grant.bytes.saturating_sub(payload),
-            Sent::Failed(status) => {
-                fail_in_turn(&mut qp.reborrow(), units, PendingFailure { position, status });
-                return Err(Stop::Failed);
-            }
-        }
-        qp.hot.tx.send_new_asking(ack_req, units.now);
-        units.counters.tx_requests += 1;
-        grant.packets -= 1;
+        send_one(qp, units, slots, grant, entry, ack_req)?;
         room -= 1;
         begun = !last;
-        qp.hot.req.pass(1, entry.packets, consumes_receive);
     }
+    Ok(())
+}
+
+/// Sends the next packet of the request at the front, which has those of `entry`.
+#[inline(always)]
+fn send_one<T: TxSlots>(
+    qp: &mut Qp<'_>,
+    units: &mut Units,
+    slots: &mut T,
+    grant: &mut Grant,
+    entry: SqEntry,
+    ack_req: bool,
+) -> Result<(), Stop> {
+    let position = qp.hot.req.next;
+    let wqe = qp.cold.send_queue.wqe(position);
+    let wanted = Wanted {
+        id: &qp.hot.id,
+        template: &qp.hot.template,
+        wqe,
+        entry,
+        rpsn_start: if wqe.opcode.has_response() { rpsn_start(qp.cold, &entry) } else { Psn::new(0) },
+        index: qp.hot.req.sent,
+        ack_req,
+    };
+    let sent = emit::<false, T>(&wanted, units, slots)?;
+    let consumes_receive = wqe.opcode.consumes_receive();
+    match sent {
+        Sent::Payload(payload) => grant.bytes = grant.bytes.saturating_sub(payload),
+        Sent::Failed(status) => {
+            fail_in_turn(&mut qp.reborrow(), units, PendingFailure { position, status });
+            return Err(Stop::Failed);
+        }
+    }
+    qp.hot.tx.send_new_asking(ack_req, units.now);
+    units.counters.tx_requests += 1;
+    grant.packets -= 1;
+    qp.hot.req.pass(1, entry.packets, consumes_receive);
     Ok(())
 }
 
