@@ -104,7 +104,7 @@ impl Pair {
         }
         let psn = self.tx.next_retry(&self.cold).expect("the loss was noticed");
         assert_eq!(psn, lost);
-        if let Some(record) = self.tx.take_retry(&mut self.cold, psn).record {
+        if let Some(record) = self.tx.take_retry(&mut self.cold, psn) {
             self.slow.handle(&record);
             self.obey();
         }

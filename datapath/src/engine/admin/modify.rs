@@ -86,7 +86,7 @@ impl<P: Port> Engine<P> {
         qp.hot.id.state = to;
         qp.cold.send_queue.shared().set_state(to);
         if from != to {
-            qp::tell_if_drained(&mut qp, &mut self.units);
+            qp::tell_if_drained(&qp, &mut self.units);
         }
         if mask.contains(QpAttrMask::SCHEDULING) || to == QpState::Reset {
             self.units.set_scheduling(slot, merged.scheduling);

@@ -57,7 +57,7 @@ pub(crate) fn on_acknowledge(mut qp: Qp<'_>, units: &mut Units, ack: &Acknowledg
         units.counters.drop_qp_state += 1;
         return;
     }
-    let app_limited = !has_new_work(&mut qp);
+    let app_limited = !has_new_work(&qp);
     let acked = match SendStream::of_requests(&mut qp).acknowledge(units, &info, &ackx, app_limited) {
         Ok(acked) => acked,
         Err(AckRefused::Stale) => {

@@ -38,7 +38,7 @@ pub(crate) fn transmit<T: TxSlots>(
     SendStream::of_requests(&mut qp).arm(units);
     match result {
         Err(Stop::PortFull) => TransmitEnd::PortFull,
-        Ok(()) | Err(Stop::Failed) => TransmitEnd::Done { ready: is_ready(&mut qp) },
+        Ok(()) | Err(Stop::Failed) => TransmitEnd::Done { ready: is_ready(&qp) },
     }
 }
 
