@@ -30,7 +30,7 @@ pub(crate) fn transmit<T: TxSlots>(
         return plain::transmit(&mut qp, units, slots, grant);
     }
     let again = if SendStream::of_requests(&mut qp).resends() {
-        resend(&mut Requests { qp: qp.reborrow(), units, slots }, grant)
+        resend(&mut RequestSource { qp: qp.reborrow(), units, slots }, grant)
     } else {
         Ok(())
     };
@@ -43,13 +43,13 @@ pub(crate) fn transmit<T: TxSlots>(
 }
 
 /// The requests of a queue pair, in its turn.
-struct Requests<'a, T> {
+struct RequestSource<'a, T> {
     qp: Qp<'a>,
     units: &'a mut Units,
     slots: &'a mut T,
 }
 
-impl<T: TxSlots> PacketSource for Requests<'_, T> {
+impl<T: TxSlots> PacketSource for RequestSource<'_, T> {
     #[inline(always)]
     fn stream(&mut self) -> (SendStream<'_>, &mut Units) {
         (SendStream::of_requests(&mut self.qp), self.units)

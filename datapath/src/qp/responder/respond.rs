@@ -36,8 +36,17 @@ pub(crate) fn transmit_responses<T: TxSlots>(
         return TransmitEnd::Done { ready: false };
     };
     let counters = &mut qp.cold.counters;
-    let mut turn =
-        Turn { qpc: qp.hot, counters, requests, id, refuses, responses, units, slots, revoked: None };
+    let mut turn = ResponseSource {
+        qpc: qp.hot,
+        counters,
+        requests,
+        id,
+        refuses,
+        responses,
+        units,
+        slots,
+        revoked: None,
+    };
     let result = turn.run(grant);
     if let (Err(Stop::Failed), Some(Revoked { start, request_psn })) = (result, turn.revoked) {
         responses.cut_at(start);
@@ -50,7 +59,7 @@ pub(crate) fn transmit_responses<T: TxSlots>(
 }
 
 /// The responses of a queue pair, in their turn.
-struct Turn<'a, T> {
+struct ResponseSource<'a, T> {
     qpc: &'a mut Qpc,
     counters: &'a mut QpCounters,
     /// The stream of requests of the queue pair.
@@ -65,7 +74,7 @@ struct Turn<'a, T> {
     revoked: Option<Revoked>,
 }
 
-impl<T: TxSlots> PacketSource for Turn<'_, T> {
+impl<T: TxSlots> PacketSource for ResponseSource<'_, T> {
     #[inline(always)]
     fn stream(&mut self) -> (SendStream<'_>, &mut Units) {
         (self.responses.stream(self.qpc, self.counters, self.id), self.units)
@@ -105,7 +114,7 @@ impl<T: TxSlots> PacketSource for Turn<'_, T> {
     }
 }
 
-impl<T: TxSlots> Turn<'_, T> {
+impl<T: TxSlots> ResponseSource<'_, T> {
     fn run(&mut self, grant: &mut Grant) -> Result<(), Stop> {
         let (stream, _) = self.stream();
         let again = if stream.resends() { resend(self, grant) } else { Ok(()) };
