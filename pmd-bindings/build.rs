@@ -19,7 +19,8 @@ fn main() {
     let cflags = pkg_config_cflags();
     compile_shim(&cflags);
     generate_bindings(&cflags);
-    // After the shim, which needs them. The drivers are plugins that EAL loads at run time from DPDK's own directory.
+    // After the shim, which needs them. The drivers are plugins that EAL loads at run time from
+    // DPDK's own directory.
     for path in &library.link_paths {
         println!("cargo:rustc-link-search=native={}", path.display());
     }
@@ -44,7 +45,8 @@ fn find_dpdk() -> pkg_config::Library {
     }
 }
 
-/// The flags verbatim: they carry `-include rte_config.h` and the `-march` that DPDK's inline functions need.
+/// The flags verbatim: they carry `-include rte_config.h` and the `-march` that DPDK's inline
+/// functions need.
 fn pkg_config_cflags() -> Vec<String> {
     let output = pkg_config_output(&["--cflags", "libdpdk"])
         .unwrap_or_else(|| fail("`pkg-config --cflags libdpdk` failed"));

@@ -1,8 +1,8 @@
-//! The side channel: lines of text, where the two sides of a tool agree before and after the traffic; over TCP, or over a
-//! connection of the device's own.
+//! The side channel: lines of text, where the two sides of a tool agree before and after the
+//! traffic; over TCP, or over a connection of the device's own.
 //!
-//! Each side begins with a line that names the tool and its version; each further line is a key and a value. `failed`
-//! may come at any time.
+//! Each side begins with a line that names the tool and its version; each further line is a key and
+//! a value. `failed` may come at any time.
 
 mod cm;
 mod stream;
@@ -50,8 +50,8 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Waits at `address` for the peer, at most `limit`, and exchanges versions: the tool's name and a number. `listening` is
-    /// called as soon as a peer can come.
+    /// Waits at `address` for the peer, at most `limit`, and exchanges versions: the tool's name
+    /// and a number. `listening` is called as soon as a peer can come.
     ///
     /// # Errors
     /// [`Error::Channel`], [`Error::Late`], [`Error::Unexpected`].
@@ -110,14 +110,15 @@ impl Channel {
         Ok(self)
     }
 
-    /// The addresses of both ends, ours and the peer's: further connections between them go the same way.
+    /// The addresses of both ends, ours and the peer's: further connections between them go the
+    /// same way.
     #[must_use]
     pub const fn ends(&self) -> [IpAddr; 2] {
         self.ends
     }
 
-    /// Connects a queue pair with the peer's next one: by endpoints that both say here, or by the connection manager if that
-    /// made the channel.
+    /// Connects a queue pair with the peer's next one: by endpoints that both say here, or by the
+    /// connection manager if that made the channel.
     ///
     /// # Errors
     /// [`Error::Verbs`], and those of [`Channel::hear`].
@@ -173,12 +174,13 @@ impl Channel {
     /// Runs the engine until the peer says `key` and a value, which it does at once if it is there.
     ///
     /// # Errors
-    /// [`Error::Late`], [`Error::PeerFailed`], [`Error::PeerLeft`], [`Error::Unexpected`], [`Error::Channel`].
+    /// [`Error::Late`], [`Error::PeerFailed`], [`Error::PeerLeft`], [`Error::Unexpected`],
+    /// [`Error::Channel`].
     pub fn hear<T: FromStr>(&mut self, engine: &impl Drive, key: &'static str) -> Result<T> {
         self.hear_within(engine, key, Some(PEER_WAIT))
     }
 
-    /// The same, however long the peer takes.
+    /// What the peer says under `key`, however long it takes.
     ///
     /// # Errors
     /// As [`Channel::hear`], but never late.
@@ -210,14 +212,15 @@ impl Channel {
         Ok(())
     }
 
-    /// Whether a line waits for [`Channel::hear`], as of the last [`Channel::check`].
+    /// Returns `true` if a line waits for [`Channel::hear`], as of the last [`Channel::check`].
     #[must_use]
     pub fn has_line(&self) -> bool {
         self.early.is_some()
     }
 
     fn write(&mut self, line: &str) -> Result<()> {
-        // A few hundred bytes at most before the peer answers: the socket's buffer takes them at once.
+        // A few hundred bytes at most before the peer answers: the socket's buffer takes them at
+        // once.
         let mut bytes = line.as_bytes().to_vec();
         bytes.push(b'\n');
         self.carrier.write_all(&bytes).map_err(|source| match source.kind() {

@@ -38,8 +38,8 @@ impl<'a> Completions<'a> {
         }
     }
 
-    /// Fills `out` from its start with completions, all of which must be successes, and returns how many. Does not
-    /// wait, but lets others have the processor if there was nothing for a while.
+    /// Fills `out` from its start with completions, all of which must be successes, and returns how
+    /// many. Does not wait, but lets others have the processor if there was nothing for a while.
     ///
     /// # Errors
     /// As [`Completions::next`].
@@ -60,7 +60,7 @@ impl<'a> Completions<'a> {
         Ok(count)
     }
 
-    /// Whether the peer said something, as of the last look at the side channel.
+    /// Returns `true` if the peer said something, as of the last look at the side channel.
     #[must_use]
     pub fn peer_spoke(&self) -> bool {
         self.channel.has_line()

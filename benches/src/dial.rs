@@ -15,8 +15,8 @@ use verbs_api::{
 /// How soon a server is tried again that is not there yet.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// Connects to `server` as `connector` says, as soon as somebody listens there, for `patience`; each try takes what `prepare`
-/// makes, and the last one's is returned.
+/// Connects to `server` as `connector` says, as soon as somebody listens there, for `patience`;
+/// each try takes what `prepare` makes, and the last one's is returned.
 ///
 /// # Errors
 /// [`Error::Verbs`]: why the last try failed. Those of `prepare`, and [`Error::Interrupted`].
@@ -42,8 +42,9 @@ pub fn dial<T>(
     }
 }
 
-/// Connects by TCP as soon as somebody listens at `address`; `missing` says what is not there if nobody does. A host that does not
-/// answer at all is waited for like one that refuses, with an eye on Ctrl-C.
+/// Connects by TCP as soon as somebody listens at `address`; `missing` says what is not there if
+/// nobody does. A host that does not answer at all is waited for like one that refuses, with an eye
+/// on Ctrl-C.
 ///
 /// # Errors
 /// [`Error::Channel`], [`Error::Late`], [`Error::Interrupted`].
@@ -77,7 +78,8 @@ fn begin(address: SocketAddr) -> io::Result<TcpStream> {
     }
 }
 
-/// Whether it is connected, or why it will not be.
+/// Returns `true` if the socket is connected, `false` if it may still be, and the error if it will
+/// not be.
 fn is_decided(stream: &TcpStream) -> io::Result<bool> {
     let mut ready = [PollFd::new(stream, PollFlags::OUT)];
     match poll(&mut ready, Some(&Timespec::default())) {
@@ -90,7 +92,7 @@ fn is_decided(stream: &TcpStream) -> io::Result<bool> {
     stream.take_error()?.map_or(Ok(true), Err)
 }
 
-/// Whether it is as if the server had not been started yet.
+/// Returns `true` for an error that also comes up when the server has not been started yet.
 fn may_come(error: &VerbsError) -> bool {
     matches!(
         error,

@@ -189,7 +189,8 @@ impl Error {
         move |source| Self::File { doing, path, source }
     }
 
-    /// Tells a person on standard error; but not that the reader of standard output has left, who knows it.
+    /// Tells a person on standard error; but not that the reader of standard output has left, who
+    /// knows it.
     pub fn show(&self, tool: &str) {
         if !matches!(self, Self::Output(error) if error.kind() == ErrorKind::BrokenPipe) {
             eprintln!("{tool}: {self}");

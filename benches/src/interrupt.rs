@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static CAUGHT: AtomicBool = AtomicBool::new(false);
 
-/// A tool of this name, from its parsed command line to its end: signals end it in order, and a person is told why it failed.
+/// A tool of this name, from its parsed command line to its end: signals end it in order, and a
+/// person is told why it failed.
 pub fn tool_main(name: &str, run: impl FnOnce() -> Result<()>) -> ExitCode {
     match catch().and_then(|()| log::start()).and_then(|()| run()) {
         Ok(()) => ExitCode::SUCCESS,

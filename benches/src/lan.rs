@@ -1,4 +1,5 @@
-//! A network for programs that start several hosts of their own: a switch in a thread, with a memif socket for each host.
+//! A network for programs that start several hosts of their own: a switch in a thread, with a memif
+//! socket for each host.
 
 use crate::error::{Error, Result};
 use crate::switch::{PortSpec, Switch};
@@ -17,7 +18,8 @@ pub struct Lan {
 }
 
 impl Lan {
-    /// A switch for `hosts` hosts; `wrapper`, such as `fault:loss=1%:`, goes before each of its ports.
+    /// A switch for `hosts` hosts; `wrapper`, such as `fault:loss=1%:`, goes before each of its
+    /// ports.
     ///
     /// # Errors
     /// [`Error::File`], [`Error::Options`], and those of opening the ports.

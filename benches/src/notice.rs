@@ -7,7 +7,8 @@ const AFTER: Duration = Duration::from_secs(2);
 /// Between two looks whether the reason is another one by now.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// What was said of one wait. It is said on standard error after two seconds, once, and again when the reason changes.
+/// What was said of one wait. It is said on standard error after two seconds, once, and again when
+/// the reason changes.
 #[derive(Debug)]
 pub struct Notice {
     due: Instant,
@@ -27,7 +28,8 @@ impl Notice {
         Self::default()
     }
 
-    /// It still waits: `what` did not happen, and `obstacle` says what is in the way, if it is known.
+    /// It still waits: `what` did not happen, and `obstacle` says what is in the way, if it is
+    /// known.
     pub fn look(&mut self, what: &str, obstacle: impl FnOnce() -> Option<String>) {
         if let Some(text) = self.news(Instant::now(), what, obstacle) {
             eprintln!("{text}");

@@ -1,5 +1,6 @@
-//! Standard output and result files. The one may be a pipe whose reader has left, or a full disk; the other a path where nobody
-//! can write, which is better known before an hour of measuring than behind it.
+//! Standard output and result files. The one may be a pipe whose reader has left, or a full disk;
+//! the other a path where nobody can write, which is better known before an hour of measuring than
+//! behind it.
 
 use crate::error::{Error, Result};
 use core::fmt;
@@ -25,7 +26,8 @@ pub fn lines(text: impl fmt::Display) -> Result<()> {
     write!(out, "{text}").and_then(|()| out.flush()).map_err(Error::Output)
 }
 
-/// Whether a file can be written later on, as far as that can be known without a trace of the question.
+/// Whether a file can be written later on, as far as that can be known without a trace of the
+/// question.
 ///
 /// # Errors
 /// [`Error::File`].

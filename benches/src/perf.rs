@@ -1,7 +1,8 @@
-//! The perftest-like tools: what the programs `srnic_*_bw`, `srnic_*_lat` and `srnic_rpc` are made of.
+//! The perftest-like tools: what the programs `srnic_*_bw`, `srnic_*_lat` and `srnic_rpc` are made
+//! of.
 //!
-//! Both sides say `options`, then what the other must know to connect; then, for each size, `ready`, `done` with what
-//! was measured, and `checked`.
+//! Both sides say `options`, then what the other must know to connect; then, for each size,
+//! `ready`, `done` with what was measured, and `checked`.
 
 pub mod atomic;
 pub mod bandwidth;

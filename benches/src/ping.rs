@@ -1,5 +1,5 @@
-//! `srnic_ping`: datagrams there and back, between the general services queue pairs of two devices (QPN 1), so that nothing
-//! but an address needs to be known. Who pings answers, too.
+//! `srnic_ping`: datagrams there and back, between the general services queue pairs of two devices
+//! (QPN 1), so that nothing but an address needs to be known. Who pings answers, too.
 
 #[cfg(test)]
 mod tests;
@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 use verbs_api::{
-    Access, AddressHandle, Completion, CompletionQueue, Datagram, Device, Grh, Idle, MemoryRegion,
-    ProtectionDomain, QueueCaps, RecvRequest, Rest, SendData, Time, UdQueuePair, WcOpcode, WcStatus,
+    Access, AddressHandle, Backoff, Completion, CompletionQueue, Datagram, Device, Grh, Idle, MemoryRegion,
+    ProtectionDomain, QueueCaps, RecvRequest, SendData, Time, UdQueuePair, WcOpcode, WcStatus,
 };
 
 /// The queue pair that answers.
@@ -23,8 +23,8 @@ const MAGIC: [u8; 4] = *b"SRNP";
 /// Bytes of a message before its filling: magic, kind, sequence number.
 pub const HEADER: usize = 4 + 4 + 8;
 const RECEIVES: u32 = 64;
-/// Requests that are remembered at most, of those that were answered and of those that were not: who floods for a day has
-/// sent more than memory holds.
+/// Requests that are remembered at most, of those that were answered and of those that were not:
+/// who floods for a day has sent more than memory holds.
 const REMEMBERED: usize = 4096;
 /// How long a host that could not be reached is not looked for again, which takes seconds.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -140,13 +140,14 @@ impl Pinger {
         self.waiting.len()
     }
 
-    /// Whether request `number` has no answer.
+    /// Returns `true` if request `number` has no answer.
     #[must_use]
     pub fn awaits(&self, number: u64) -> bool {
         self.waiting.contains_key(&number)
     }
 
-    /// Sends request `number` of `len` bytes to `host`, whose Ethernet address is looked for the first time.
+    /// Sends request `number` of `len` bytes to `host`, whose Ethernet address is looked for the
+    /// first time.
     ///
     /// # Errors
     /// [`Error::Verbs`]: nobody answers for the address, or the message is longer than a packet.
@@ -157,7 +158,8 @@ impl Pinger {
         Ok(())
     }
 
-    /// Takes one completion, if there is one: answers a request, or returns an answer. Runs the engine.
+    /// Takes one completion, if there is one: answers a request, or returns an answer. Runs the
+    /// engine.
     ///
     /// # Errors
     /// [`Error::Completion`], [`Error::Verbs`].
@@ -175,10 +177,10 @@ impl Pinger {
         answer
     }
 
-    /// Between two looks: gives the processor away the longer the longer nothing has come, as an engine's thread does. A frame
-    /// that comes to one that sleeps waits for 1 ms at most.
-    pub fn rest(&mut self) {
-        self.quiet.rest();
+    /// Between two looks: gives the processor away the longer the longer nothing has come, as an
+    /// engine's thread does. A frame that comes to one that sleeps waits for 1 ms at most.
+    pub fn wait(&mut self) {
+        self.quiet.wait();
     }
 
     fn receive(&mut self, place: u64) -> Result<()> {
@@ -226,7 +228,8 @@ impl Pinger {
         Ok(())
     }
 
-    /// Whether a host can be answered. Nobody is answered while its address is looked for, so that is not done too often.
+    /// Returns `true` if a host can be answered. Nobody is answered while its address is looked
+    /// for, so that is not done too often.
     fn is_reachable(&mut self, host: IpAddr) -> bool {
         if self.silent.get(&host).is_some_and(|since| since.elapsed() < SILENCE) {
             return false;
@@ -279,11 +282,11 @@ impl Quiet {
         self.idle.busy(self.now());
     }
 
-    fn rest(&mut self) {
-        match self.idle.rest(self.now(), None) {
-            Rest::Spin => core::hint::spin_loop(),
-            Rest::Yield => thread::yield_now(),
-            Rest::Sleep(limit) => thread::sleep(limit),
+    fn wait(&mut self) {
+        match self.idle.backoff(self.now(), None) {
+            Backoff::Spin => core::hint::spin_loop(),
+            Backoff::Yield => thread::yield_now(),
+            Backoff::Sleep(limit) => thread::sleep(limit),
         }
     }
 }

@@ -9,14 +9,14 @@ use verbs_api::Device;
 
 /// How long the peer may take for what it does at once when it is there.
 pub const PEER_WAIT: Duration = Duration::from_secs(60);
-/// Polls in a row that did nothing before the processor is offered to others: the peer may need this very one. Long enough
-/// (some 30 us) that no round trip pays for it.
+/// Polls in a row that did nothing before the processor is offered to others: the peer may need
+/// this very one. Long enough (some 30 us) that no round trip pays for it.
 const IDLE_POLLS: u32 = 1024;
 /// Turns of the engine between two looks at what is waited for: most looks are system calls.
 const LOOK_INTERVAL: u32 = 64;
 
-/// How long nothing has happened when a wait begins to rest between its looks: long enough that no message of a running test ever
-/// finds it asleep.
+/// How long nothing has happened when a wait begins to rest between its looks: long enough that no
+/// message of a running test ever finds it asleep.
 const REST_AFTER: Duration = Duration::from_millis(100);
 /// A rest.
 const REST: Duration = Duration::from_millis(1);
@@ -70,7 +70,8 @@ impl Drive for Nothing {
     }
 }
 
-/// Drives the engine until `ready` gives a value; `what` does not happen if that takes longer than [`PEER_WAIT`].
+/// Drives the engine until `ready` gives a value; `what` does not happen if that takes longer than
+/// [`PEER_WAIT`].
 ///
 /// # Errors
 /// [`Error::Late`], [`Error::Interrupted`], and those of `ready`.
@@ -82,8 +83,9 @@ pub fn wait_for<T>(
     wait_until(engine, what, Some(PEER_WAIT), ready)
 }
 
-/// Waits until `ready` gives something, for a limit or without one. What it waits for is said on standard error if that takes long ([`Notice`]), and once
-/// nothing happens it rests between its looks.
+/// Waits until `ready` gives something, for a limit or without one. What it waits for is said on
+/// standard error if that takes long ([`Notice`]), and once nothing happens it rests between its
+/// looks.
 ///
 /// # Errors
 /// As [`wait_for`].

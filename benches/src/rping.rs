@@ -1,5 +1,6 @@
-//! `srnic_rping`: a ping over a connection by address, as rdma-core's `rping` does it: the client names memory of its own, which
-//! the server READs, and then other memory, to which the server WRITEs what it read.
+//! `srnic_rping`: a ping over a connection by address, as rdma-core's `rping` does it: the client
+//! names memory of its own, which the server READs, and then other memory, to which the server
+//! WRITEs what it read.
 
 use crate::dial::dial;
 use crate::error::{Error, Result};
@@ -155,8 +156,8 @@ impl End {
         Ok(count)
     }
 
-    /// The server's part, until the client leaves, which may be before it acknowledges our last message. Returns how many pings
-    /// it served.
+    /// The server's part, until the client leaves, which may be before it acknowledges our last
+    /// message. Returns how many pings it served.
     fn follow(&mut self) -> Result<u32> {
         let mut pings = 0;
         while let Some(source) = self.named()? {
@@ -186,7 +187,8 @@ impl End {
         Err(Error::Mismatch { option, ours, theirs })
     }
 
-    /// Names memory of ours from `addr` on; a server says no more than that it is done. False if the peer has left.
+    /// Names memory of ours from `addr` on; a server says no more than that it is done. False if
+    /// the peer has left.
     fn say(&mut self, addr: u64) -> Result<bool> {
         let mut info = [0; INFO_LEN];
         info[..8].copy_from_slice(&addr.to_be_bytes());

@@ -68,8 +68,9 @@ impl Snapshot {
         }
     }
 
-    /// The device, its queue pairs, and what has been counted since `before`, or since the device was opened. At most
-    /// `most` queue pairs are shown: first those that have something to do and are held up.
+    /// The device, its queue pairs, and what has been counted since `before`, or since the device
+    /// was opened. At most `most` queue pairs are shown: first those that have something to do and
+    /// are held up.
     #[must_use]
     pub fn table(&self, before: Option<&Self>, most: usize) -> String {
         let device = |key| self.device.get(key).map_or("?", String::as_str);
@@ -157,7 +158,8 @@ impl QueuePair {
     }
 }
 
-/// `key="value"` pairs with commas between, up to the closing brace. In a value, a backslash stands before what would end it.
+/// `key="value"` pairs with commas between, up to the closing brace. In a value, a backslash stands
+/// before what would end it.
 fn labels(text: &str) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     let mut rest = text;

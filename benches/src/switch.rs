@@ -1,7 +1,8 @@
-//! An Ethernet switch between ports of this process: hosts meet on it that would else only come in pairs.
+//! An Ethernet switch between ports of this process: hosts meet on it that would else only come in
+//! pairs.
 //!
-//! It learns where addresses are, sends frames there and others everywhere, and drops and marks where a queue fills. Its
-//! turn does no I/O of its own and reads no clock; `run.rs` does both.
+//! It learns where addresses are, sends frames there and others everywhere, and drops and marks
+//! where a queue fills. Its turn does no I/O of its own and reads no clock; `run.rs` does both.
 
 mod config;
 pub mod descriptors;
@@ -38,7 +39,8 @@ pub struct LaneStats {
     pub egress: EgressStats,
     /// Frames from it that went to all other ports.
     pub flooded: u64,
-    /// Frames from it that go nowhere: too short, from a group address, or to an address at the same port.
+    /// Frames from it that go nowhere: too short, from a group address, or to an address at the
+    /// same port.
     pub filtered: u64,
 }
 
@@ -68,7 +70,7 @@ enum Way {
 }
 
 impl Lane {
-    /// Whether a turn has anything to do here.
+    /// Returns `true` if a turn has anything to do here.
     fn is_busy(&self) -> bool {
         self.port.link_up() || self.egress.next_due().is_some()
     }
@@ -106,8 +108,8 @@ impl Switch {
         self.look_at = Time::ZERO;
     }
 
-    /// Moves what is there: a burst of each port, and what waits in queues. A port without a link has a turn now and then
-    /// only, so that any number of them cost next to nothing.
+    /// Moves what is there: a burst of each port, and what waits in queues. A port without a link
+    /// has a turn now and then only, so that any number of them cost next to nothing.
     pub fn turn(&mut self, now: Time) -> Turn {
         let looks = now >= self.look_at;
         if looks {

@@ -87,7 +87,8 @@ fn a_replicated_log_is_the_leaders_everywhere_though_a_follower_is_killed() {
     assert!(out.contains("every log of every run is that of its leader"), "{out}");
     let json = place.json("json");
     for (which, run) in json["rounds"][0].as_array().expect("two runs").iter().enumerate() {
-        // Killed when three tenths were committed, before the second half was begun; six were when it was started again.
+        // Killed when three tenths were committed, before the second half was begun; six were when
+        // it was started again.
         let (had, of) = (run["rejoined_with"].as_u64(), run["rejoined_of"].as_u64());
         assert!(had > Some(0) && had <= Some(10_000) && of >= Some(12_000), "run {which}: {json}");
         assert!(run["rate"].as_f64() > Some(0.0), "run {which}: {json}");
@@ -102,8 +103,8 @@ fn a_record_that_is_damaged_is_not_taken() {
     ended.assert_failed(1, "record 100 has a wrong checksum");
 }
 
-/// The negative control of what the log relies on: a tail word by a WRITE of more than 64 bytes overtakes a record that was lost,
-/// and only such a one.
+/// The negative control of what the log relies on: a tail word by a WRITE of more than 64 bytes
+/// overtakes a record that was lost, and only such a one.
 #[test]
 fn a_tail_word_that_is_not_in_order_is_found_out() {
     let place = Place::new("replog-no-loss");

@@ -1,5 +1,6 @@
-//! A peer that is killed in the middle of 4 KB traffic, again and again. The survivor is this process, so that its
-//! completions and its packet buffers can be counted; the victim is another one of the same program.
+//! A peer that is killed in the middle of 4 KB traffic, again and again. The survivor is this
+//! process, so that its completions and its packet buffers can be counted; the victim is another
+//! one of the same program.
 
 #[path = "ports/namespace.rs"]
 #[expect(dead_code, reason = "what other tests need of it")]
@@ -31,7 +32,8 @@ const LIFE: &str = "SRNIC_VICTIM";
 const OTHER_LIFE: &str = "SRNIC_SURVIVOR";
 const SIZE: usize = 4096;
 const DEPTH: u32 = 64;
-/// A try lasts 4.096 us x 2^15, 134 ms: a victim that the machine lets wait for a while is not taken for dead.
+/// A try lasts 4.096 us x 2^15, 134 ms: a victim that the machine lets wait for a while is not
+/// taken for dead.
 const TIMEOUT: u8 = 15;
 const RETRY_CNT: u8 = 7;
 /// (retry_cnt + 1) x 4.096 us x 2^timeout + 1 s, and what a busy machine may add.
@@ -93,7 +95,8 @@ impl Connection {
         None
     }
 
-    /// Requests `first..posted` end in order: some may have succeeded, the rest is flushed, the last one too.
+    /// Requests `first..posted` end in order: some may have succeeded, the rest is flushed, the
+    /// last one too.
     fn assert_flushed(&mut self, first: u64, posted: u64) {
         let mut flushed = false;
         for id in first..posted {
@@ -109,7 +112,8 @@ impl Connection {
     }
 }
 
-/// One life of a victim: it connects, has traffic with the survivor, and is killed. How long the survivor took to learn.
+/// One life of a victim: it connects, has traffic with the survivor, and is killed. How long the
+/// survivor took to learn.
 fn round(place: &Place, nic: &Nic, survivor: Survivor, victim: &str, number: u64) -> Duration {
     let victim = Running::start(victim_command(place, survivor, victim, number));
     let mut channel =
@@ -258,7 +262,8 @@ fn ring_of(device: &str) -> u32 {
     if device.starts_with("virtio:") { 1024 } else { 0 }
 }
 
-/// Kills `rounds` victims of a survivor at each end of a link; the device is reused, and a fresh one is opened now and then.
+/// Kills `rounds` victims of a survivor at each end of a link; the device is reused, and a fresh
+/// one is opened now and then.
 fn lives(link: &str, survivor: Survivor, rounds: u64) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -283,7 +288,7 @@ fn lives(link: &str, survivor: Survivor, rounds: u64) {
     );
 }
 
-/// The same with packet sockets, of a namespace that the survivor lives in.
+/// Kills peers of a survivor that uses packet sockets and lives in a network namespace.
 fn lives_in_a_namespace(survivor: Survivor, rounds: u64) {
     let Some(veth) = Veth::new(4200) else { return };
     let program = std::env::current_exe().expect("this program").display().to_string();

@@ -1,5 +1,5 @@
-//! Programs that end their connection in an orderly way and leave, at 1 % loss in both directions: nobody waits for them, whatever is
-//! lost (protocol.md 1.14).
+//! Programs that end their connection in an orderly way and leave, at 1 % loss in both directions:
+//! nobody waits for them, whatever is lost (protocol.md 1.14).
 
 #[expect(dead_code, reason = "what other tests need of it")]
 #[path = "support/mod.rs"]
@@ -74,7 +74,8 @@ fn until_linked(device: &Device) {
     }
 }
 
-/// Takes a message, waits until the peer has ended the connection, and leaves; how long that took from when it knew.
+/// Takes a message, waits until the peer has ended the connection, and leaves; how long that took
+/// from when it knew.
 fn answer(way: &impl Way, round: u64, ready: &Barrier) -> Duration {
     let device = open(way, 1, round);
     let listener = Listener::bind(&device, PORT).expect("a listener");
@@ -99,7 +100,8 @@ fn answer(way: &impl Way, round: u64, ready: &Barrier) -> Duration {
     knew.elapsed()
 }
 
-/// Sends a message, ends the connection, and leaves; how long that took from when the message had arrived.
+/// Sends a message, ends the connection, and leaves; how long that took from when the message had
+/// arrived.
 fn lead(way: &impl Way, round: u64, ready: &Barrier) -> Duration {
     let device = open(way, 2, round);
     until_linked(&device);

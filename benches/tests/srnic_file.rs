@@ -1,5 +1,5 @@
-//! `srnic_file` as two processes over memif: files arrive whole, and every way to fail ends, says why and leaves
-//! nothing behind.
+//! `srnic_file` as two processes over memif: files arrive whole, and every way to fail ends, says
+//! why and leaves nothing behind.
 
 #[expect(dead_code, reason = "what other tests need of it")]
 mod support;
@@ -45,7 +45,8 @@ impl Pair {
         (self.start("recv", "", &[]), self.start("send", wrapper, rest))
     }
 
-    /// Both sides in the middle of a transfer that takes ten seconds at least: one packet at a time, each way 1 ms.
+    /// Both sides in the middle of a transfer that takes ten seconds at least: one packet at a
+    /// time, each way 1 ms.
     fn start_slow(&self) -> (Running, Running) {
         let (receiver, sender) = self.start_both("fault:delay=1ms:", &["--window", "1"]);
         let deadline = Instant::now() + LIMIT;
@@ -239,7 +240,8 @@ fn a_stranger_on_the_side_channel_is_refused() {
     ended.assert_failed(1, "where `a line` was expected");
 }
 
-/// What whoever reaches the port announces takes no more of the disk than there is, and than the user allows.
+/// What whoever reaches the port announces takes no more of the disk than there is, and than the
+/// user allows.
 #[test]
 fn a_file_that_is_too_long_is_refused_before_it_takes_any_space() {
     let endpoint = "endpoint srnic1,ip=10.77.0.2,qpn=0x11,psn=0x1,pmtu=4096,window=512";
@@ -268,7 +270,8 @@ fn the_unfinished_file_follows_no_link() {
     let (pair, receiver, _) = make_link("part-link", &|from, to| symlink(from, to));
     receiver.assert_failed(1, "out.part: a symbolic link has that name; remove it, or give another --out");
     assert!(pair.path("out.part").is_symlink() && !pair.path("out").exists());
-    // What a receiver left that was killed is no obstacle, even if somebody has another name for it.
+    // What a receiver left that was killed is no obstacle, even if somebody has another name for
+    // it.
     let (pair, receiver, sender) = make_link("part-hard-link", &|from, to| fs::hard_link(from, to));
     assert_silent_success(&receiver);
     assert_silent_success(&sender);

@@ -30,7 +30,8 @@ fn run_spoilt(name: &str, spoil: impl FnOnce(&mut Vec<u8>)) -> Output {
     output
 }
 
-/// Where the records of a capture begin whose frames hold RoCEv2 over IPv4, with the frame's length.
+/// Where the records of a capture begin whose frames hold RoCEv2 over IPv4, with the frame's
+/// length.
 fn roce_records(file: &[u8]) -> Vec<(usize, usize)> {
     let mut records = Vec::new();
     let mut at = FILE_HEADER;

@@ -1,4 +1,5 @@
-//! What all tools have in common: how they end where nobody reads them, and what they refuse before they wait for anybody.
+//! What all tools have in common: how they end where nobody reads them, and what they refuse before
+//! they wait for anybody.
 
 mod support;
 
@@ -224,7 +225,8 @@ fn who_waits_for_a_link_says_so() {
     server.end().assert_failed(1, "the peer failed: interrupted");
 }
 
-/// Each end of a pair whose ends do not go together says so by itself, and both leave the processor alone meanwhile.
+/// Each end of a pair whose ends do not go together says so by itself, and both leave the processor
+/// alone meanwhile.
 #[test]
 fn a_link_that_cannot_come_up_is_told_at_both_ends_while_they_rest() {
     for zero_copy in ["on", "off"] {

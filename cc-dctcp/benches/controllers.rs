@@ -12,7 +12,8 @@ const EVENTS: u32 = 256;
 /// Between two of them.
 const ACK_NS: u64 = 1_300;
 
-/// Of 4 packets each: every eighth has a mark, the round trip swings from 10 to 40 us around Swift's target.
+/// Of 4 packets each: every eighth has a mark, the round trip swings from 10 to 40 us around
+/// Swift's target.
 fn script() -> Vec<AckEvent> {
     let event = |index: u32| AckEvent {
         now_ns: 0,

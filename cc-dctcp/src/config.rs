@@ -1,4 +1,4 @@
-//! What a controller is made from.
+//! The configuration of a controller.
 
 mod error;
 
@@ -11,14 +11,16 @@ const MTU_BYTES_MIN: u32 = 256;
 /// Largest PMTU in bytes (protocol.md 1.4).
 const MTU_BYTES_MAX: u32 = 4096;
 
-/// What a controller does when packets were lost.
+/// The response of a controller to lost packets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum LossResponse {
     /// Nothing: marks or delays alone tell of congestion, as in the paper.
     None,
-    /// Half the window for each episode of loss, as TCP does: right where every loss is a queue that overflowed.
+    /// Half the window for each episode of loss, as TCP does: right where every loss is a queue
+    /// that overflowed.
     HalvePerEpisode,
-    /// A cut only if the round trip shows a queue, or more is lost than a link loses by chance (docs/adr/0029).
+    /// A cut only if the round trip shows a queue, or more is lost than a link loses by chance
+    /// (docs/adr/0029).
     #[default]
     ConfirmedByDelay,
 }
@@ -34,7 +36,7 @@ impl LossResponse {
     }
 }
 
-/// Which controller, with its parameters.
+/// A controller with its parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ControllerConfig {
     /// A window that never changes: congestion control is off.

@@ -2,7 +2,7 @@
 
 use crate::{ControllerConfig, Dcqcn, Dctcp, Fixed, LossEvent, LossResponse, Swift};
 
-/// What one acknowledgement says about congestion.
+/// The facts about congestion that one acknowledgement carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AckEvent {
     /// Time, in nanoseconds of the caller's clock.
@@ -11,7 +11,7 @@ pub struct AckEvent {
     pub acked_bytes: u32,
     /// Packets newly acknowledged or SACKed.
     pub acked_packets: u32,
-    /// By how much the receiver's count of CE marks went up (protocol.md 2.5, "CE_CNT").
+    /// The increase of the receiver's count of CE marks (protocol.md 2.5, "CE_CNT").
     pub ce_delta: u32,
     /// A new sample of the round-trip time, in nanoseconds, less the receiver's ACK_DELAY.
     pub rtt_ns: Option<u32>,
@@ -38,8 +38,8 @@ pub enum Controller {
 const _: () = assert!(size_of::<Controller>() <= 40);
 
 impl Controller {
-    /// Makes the controller that `config` asks for. What [`ControllerConfig::validate`] refuses is moved to the nearest
-    /// value that it takes.
+    /// Makes the controller that `config` asks for. What [`ControllerConfig::validate`] refuses is
+    /// moved to the nearest value that it takes.
     #[must_use]
     pub fn new(config: &ControllerConfig) -> Self {
         match *config {
@@ -61,7 +61,8 @@ impl Controller {
         }
     }
 
-    /// Packets were lost; called once for each episode of loss: for packets sent after the last one was heard of.
+    /// Packets were lost; called once for each episode of loss: for packets sent after the last one
+    /// was heard of.
     pub fn on_loss_episode(&mut self, event: &LossEvent) {
         match self {
             Self::Fixed(_) => {}
@@ -71,7 +72,7 @@ impl Controller {
         }
     }
 
-    /// Whether it asks that losses be confirmed by delay.
+    /// Returns `true` if it asks that losses be confirmed by delay.
     #[must_use]
     pub fn confirms_losses(&self) -> bool {
         let response = match self {
@@ -83,7 +84,8 @@ impl Controller {
         response == LossResponse::ConfirmedByDelay
     }
 
-    /// A cut turned out to be for nothing: back to a window of `window_bytes`, if it is smaller now.
+    /// A cut turned out to be for nothing: back to a window of `window_bytes`, if it is smaller
+    /// now.
     pub fn restore(&mut self, window_bytes: u32) {
         match self {
             Self::Fixed(_) => {}
@@ -103,7 +105,8 @@ impl Controller {
         }
     }
 
-    /// A congestion notification packet came (`Plain` mode). `now_ns` is in nanoseconds. Swift looks at delays only.
+    /// A congestion notification packet came (`Plain` mode). `now_ns` is in nanoseconds. Swift
+    /// looks at delays only.
     pub fn on_cnp(&mut self, now_ns: u64) {
         match self {
             Self::Fixed(_) | Self::Swift(_) => {}

@@ -29,7 +29,7 @@ pub struct DcqcnConfig {
     pub max_window_bytes: u32,
     /// PMTU, in bytes: smallest window.
     pub mtu_bytes: u32,
-    /// What to do about losses.
+    /// The response to losses.
     pub loss_response: LossResponse,
 }
 
@@ -51,10 +51,10 @@ impl DcqcnConfig {
 
 /// DCQCN, for `Plain` mode and as a baseline.
 ///
-/// The published algorithm paces packets by a rate; here the rate stands as a window, of so many bytes in each round
-/// trip. A notification, or a mark that an acknowledgement tells of, cuts it by alpha / 2, at most once in 50 us. Without,
-/// it rises every 55 us and every 10 MB: half way back to where it was five times, then by steps. The clock is read when
-/// something is acknowledged.
+/// The published algorithm paces packets by a rate; here the rate stands as a window, of so many
+/// bytes in each round trip. A notification, or a mark that an acknowledgement tells of, cuts it by
+/// alpha / 2, at most once in 50 us. Without, it rises every 55 us and every 10 MB: half way back
+/// to where it was five times, then by steps. The clock is read when something is acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dcqcn {
     max_window_bytes: u32,
@@ -79,7 +79,8 @@ pub struct Dcqcn {
 }
 
 impl Dcqcn {
-    /// A controller with the largest window and alpha = 1. Parameters out of range are moved to the nearest valid value.
+    /// A controller with the largest window and alpha = 1. Parameters out of range are moved to the
+    /// nearest valid value.
     #[must_use]
     pub fn new(config: DcqcnConfig) -> Self {
         let (max_window_bytes, mtu_bytes) = config.limits().clamped();
@@ -132,7 +133,8 @@ impl Dcqcn {
         self.congested(ticks(now_ns));
     }
 
-    /// Packets were lost: takes off what [`DcqcnConfig::loss_response`] says, unless there was a cut just now.
+    /// Packets were lost: takes off what [`DcqcnConfig::loss_response`] says, unless there was a
+    /// cut just now.
     pub fn on_loss_episode(&mut self, event: &LossEvent) {
         if self.may_cut(ticks(event.now_ns)) {
             self.lose(event);

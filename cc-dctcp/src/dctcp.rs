@@ -18,10 +18,11 @@ const CAREFUL_STEP: u32 = 8;
 
 /// DCTCP.
 ///
-/// A *window* is as many acknowledged bytes as `cwnd` had when it began. Once a window alpha moves towards the fraction
-/// F of its packets that were marked: alpha <- (1 - g) alpha + g F. The first mark cuts `cwnd` by alpha / 2, and for one
-/// window from there nothing cuts again and nothing grows. Otherwise each window of acknowledged bytes adds one PMTU,
-/// or what [`DctcpConfig::rtt_reference_ns`] makes of it.
+/// A *window* is as many acknowledged bytes as `cwnd` had when it began. Once a window alpha moves
+/// towards the fraction F of its packets that were marked: alpha <- (1 - g) alpha + g F. The first
+/// mark cuts `cwnd` by alpha / 2, and for one window from there nothing cuts again and nothing
+/// grows. Otherwise each window of acknowledged bytes adds one PMTU, or what
+/// [`DctcpConfig::rtt_reference_ns`] makes of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dctcp {
     max_window_bytes: u32,
@@ -29,9 +30,11 @@ pub struct Dctcp {
     /// Reference round trip of fair growth, in ticks of 64 ns; 0: growth is not scaled.
     reference: u16,
     cwnd: Window,
-    /// alpha / g in Q16. With the gain's bits kept, no rounding builds up: alpha settles at F and decays to 0.
+    /// alpha / g in Q16. With the gain's bits kept, no rounding builds up: alpha settles at F and
+    /// decays to 0.
     alpha_over_g: u32,
-    /// Packets acknowledged in this window, and marks counted in it; both saturate, and no window is that large.
+    /// Packets acknowledged in this window, and marks counted in it; both saturate, and no window
+    /// is that large.
     packets: u16,
     marked: u16,
     /// Bytes until this window ends.
@@ -47,7 +50,8 @@ pub struct Dctcp {
 }
 
 impl Dctcp {
-    /// A controller with the largest window and alpha = 1. Parameters out of range are moved to the nearest valid value.
+    /// A controller with the largest window and alpha = 1. Parameters out of range are moved to the
+    /// nearest valid value.
     #[must_use]
     pub fn new(config: DctcpConfig) -> Self {
         let (max_window_bytes, mtu_bytes) = config.limits().clamped();
@@ -92,7 +96,8 @@ impl Dctcp {
         self.update(event);
     }
 
-    /// Packets were lost: takes off what [`DctcpConfig::loss_response`] says, unless this window was cut already.
+    /// Packets were lost: takes off what [`DctcpConfig::loss_response`] says, unless this window
+    /// was cut already.
     pub fn on_loss_episode(&mut self, event: &LossEvent) {
         if event.is_careful() {
             self.careful = CAREFUL_WINDOWS;
@@ -102,7 +107,8 @@ impl Dctcp {
         }
     }
 
-    /// The retransmission timer fired: a loss, whatever was cut before, since nothing came back for a whole round trip.
+    /// The retransmission timer fired: a loss, whatever was cut before, since nothing came back for
+    /// a whole round trip.
     pub fn on_rto(&mut self, event: &LossEvent) {
         self.lose(event);
     }
@@ -124,8 +130,8 @@ impl Dctcp {
         }
     }
 
-    /// A congestion notification packet came. It says that packets are marked, not how many: the whole window counts as
-    /// marked.
+    /// A congestion notification packet came. It says that packets are marked, not how many: the
+    /// whole window counts as marked.
     pub fn on_cnp(&mut self, _now_ns: u64) {
         self.marked = u16::MAX;
         self.cut_once();
@@ -198,8 +204,8 @@ impl Dctcp {
     }
 }
 
-/// Bytes acknowledged for each PMTU of growth, where a round trip takes `rtt` instead of `reference`: at most twice the
-/// window after one round trip.
+/// Bytes acknowledged for each PMTU of growth, where a round trip takes `rtt` instead of
+/// `reference`: at most twice the window after one round trip.
 fn fair_step(window: u32, mtu: u32, reference: u16, rtt: u16) -> u32 {
     let square = |time: u16| u64::from(time) * u64::from(time);
     let step = u64::from(window) * square(reference) / square(rtt);

@@ -1,8 +1,8 @@
-//! Congestion controllers: DCTCP, Swift, DCQCN and a fixed window. Pure integer arithmetic, no dependency (protocol.md
-//! 2.6).
+//! Congestion controllers: DCTCP, Swift, DCQCN and a fixed window. Pure integer arithmetic, no
+//! dependency (protocol.md 2.6).
 //!
-//! A [`Controller`] is 40 bytes at most, `Copy`, reads no clock and draws no random number, so the same events give the
-//! same windows everywhere.
+//! A [`Controller`] is 40 bytes at most, `Copy`, reads no clock and draws no random number, so the
+//! same events give the same windows everywhere.
 //!
 //! ```
 //! use cc_dctcp::{AckEvent, Controller, ControllerConfig, DctcpConfig};

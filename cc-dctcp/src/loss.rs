@@ -8,8 +8,8 @@ const QUEUE_NS_MIN: u32 = 4_000;
 const BASE_PART_LOG2: u32 = 5;
 /// So many times the noise are no queue.
 const NOISE_TIMES: u64 = 3;
-/// Round trips that differ from their mean by more than this, in nanoseconds, are those of threads that wait for a processor:
-/// what is above counts as noise.
+/// Round trips that differ from their mean by more than this, in nanoseconds, are those of threads
+/// that wait for a processor: what is above counts as noise.
 const SCHEDULING_NS: u32 = 64_000;
 /// The shortest round trip is that of the last two periods of 2^33 ns, 8.6 s each: paths change.
 const PERIOD_NS_LOG2: u32 = 33;
@@ -31,8 +31,9 @@ const LOSS_GAIN_LOG2: u32 = 4;
 const LOSS_MAX: u32 = ONE * 8 / 100;
 /// What a cut takes of the window for losses above that part: so many times the excess.
 const RATE_TIMES: u32 = 12;
-/// What a cut takes beside the queue's share, as others may not see the queue: so many times that share, and at most this
-/// part of the window, in Q16. A queue that is little of the round trip asks for a small cut.
+/// What a cut takes beside the queue's share, as others may not see the queue: so many times that
+/// share, and at most this part of the window, in Q16. A queue that is little of the round trip
+/// asks for a small cut.
 const MORE_TIMES: u32 = 4;
 const MORE_MAX: u32 = ONE / 4;
 /// Losses above this part make growth careful: 0.25 %, in Q16.
@@ -47,13 +48,14 @@ const LOSS_NOISY: u32 = ONE * 3 / 100;
 pub struct RoundTrip {
     /// In nanoseconds, at least 1.
     total_ns: u32,
-    /// Without the time that packet and acknowledgement may have waited at the hosts, in nanoseconds, at least 1.
+    /// Without the time that packet and acknowledgement may have waited at the hosts, in
+    /// nanoseconds, at least 1.
     network_ns: u32,
 }
 
 impl RoundTrip {
-    /// A round trip of `total_ns` nanoseconds. The packet waited at most `peer_ns` at the peer, and the acknowledgement at most
-    /// `here_ns` at this host (protocol.md 1.7).
+    /// A round trip of `total_ns` nanoseconds. The packet waited at most `peer_ns` at the peer, and
+    /// the acknowledgement at most `here_ns` at this host (protocol.md 1.7).
     #[must_use]
     pub fn new(total_ns: u64, peer_ns: u32, here_ns: u64) -> Self {
         let bounded = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX).max(1);
@@ -68,7 +70,8 @@ impl RoundTrip {
     }
 }
 
-/// The round trips of a path: the shortest, a smoothed one, and how much one differs from the next by chance.
+/// The round trips of a path: the shortest, a smoothed one, and how much one differs from the next
+/// by chance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PathDelay {
     /// Shortest of this period and of the one before, in nanoseconds; 0: none yet.
@@ -84,7 +87,8 @@ pub struct PathDelay {
     /// Mean of the last samples, some 16, in nanoseconds, and their mean distance from it.
     mean_ns: u32,
     deviation_ns: u32,
-    /// By how much round trips at losses are above the mean, in nanoseconds, averaged over some 8 losses.
+    /// By how much round trips at losses are above the mean, in nanoseconds, averaged over some 8
+    /// losses.
     at_loss_ns: i32,
     /// A cut whose effect on round trips is being watched.
     trial: Option<Trial>,
@@ -94,8 +98,8 @@ pub struct PathDelay {
     samples: u8,
 }
 
-/// A cut for a loss that nothing confirmed. A stream that begins while queues are full takes their delay for that of the
-/// path: if less in flight makes round trips shorter, there was a queue.
+/// A cut for a loss that nothing confirmed. A stream that begins while queues are full takes their
+/// delay for that of the path: if less in flight makes round trips shorter, there was a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Trial {
     /// The window before, in bytes.
@@ -109,8 +113,8 @@ struct Trial {
 impl PathDelay {
     /// Takes a round trip that ended at `now_ns`. `lossy` says that losses make samples rare.
     ///
-    /// The shortest is that of whole round trips, as the path cannot be longer. The mean is that of what the network took for
-    /// certain, as only that can be a queue.
+    /// The shortest is that of whole round trips, as the path cannot be longer. The mean is that of
+    /// what the network took for certain, as only that can be a queue.
     #[inline]
     pub fn sample(&mut self, now_ns: u64, trip: RoundTrip, lossy: bool) {
         let (path_ns, rtt_ns) = (trip.total_ns, trip.network_ns);
@@ -146,7 +150,8 @@ impl PathDelay {
         self.mean_ns = towards(self.mean_ns, rtt_ns, MEAN_LOG2);
     }
 
-    /// Whether a loss that nothing confirms may be answered by a cut, to see what that does to round trips: once a period.
+    /// Returns `true` if a loss that nothing confirms may be answered by a cut, to see what that
+    /// does to round trips: once a period.
     #[must_use]
     pub const fn may_try(&self) -> bool {
         !self.tried && self.samples >= TRIAL_AFTER
@@ -163,7 +168,8 @@ impl PathDelay {
         self.trial = None;
     }
 
-    /// Counts a sample of a trial. Returns the window to go back to, in bytes, if round trips did not become shorter.
+    /// Counts a sample of a trial. Returns the window to go back to, in bytes, if round trips did
+    /// not become shorter.
     #[inline]
     pub fn judge_trial(&mut self) -> Option<u32> {
         let trial = self.trial.take()?;
@@ -220,10 +226,10 @@ const fn towards(value: u32, sample: u32, log2: u32) -> u32 {
     if sample < value { value - ((value - sample) >> log2) } else { value + ((sample - value) >> log2) }
 }
 
-/// Which part of a stream's packets is lost, averaged over windows.
+/// The fraction of a stream's packets that is lost, averaged over windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LossRate {
-    /// In Q16.
+    /// The average as a fraction of 2^16 (Q16).
     average: u32,
     /// Packets lost since `from`.
     lost: u32,
@@ -232,7 +238,8 @@ pub struct LossRate {
 }
 
 impl LossRate {
-    /// `lost` packets were lost when the next new one was `next_psn`, of 24 bits, with a window of `window` packets.
+    /// `lost` packets were lost when the next new one was `next_psn`, of 24 bits, with a window of
+    /// `window` packets.
     pub fn count(&mut self, lost: u32, next_psn: u32, window: u32) {
         self.lost = self.lost.saturating_add(lost);
         let sent = next_psn.wrapping_sub(self.from) & 0xFF_FFFF;
@@ -254,7 +261,7 @@ impl LossRate {
         self.average
     }
 
-    /// So many packets are lost that samples of round trips are rare.
+    /// Returns `true` if so many packets are lost that samples of round trips are rare.
     #[must_use]
     pub const fn is_noisy(&self) -> bool {
         self.average > LOSS_NOISY
@@ -275,8 +282,9 @@ pub struct LossEvent {
 }
 
 impl LossEvent {
-    /// What a window loses by a loss that delay confirms, in Q16: five times the queue's part of the round trip, at
-    /// most that part and a quarter, at most half; nothing without a queue, unless more is lost than any lossy link loses.
+    /// The fraction that a window loses by a loss that delay confirms, in Q16. It is five times the
+    /// queue's part of the round trip, but at most that part and a quarter, and at most half.
+    /// Without a queue it is 0, unless more is lost than any lossy link loses.
     #[must_use]
     pub fn confirmed_cut(&self) -> u32 {
         let more = (MORE_TIMES * self.queue_share).min(MORE_MAX);

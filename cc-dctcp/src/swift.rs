@@ -1,4 +1,5 @@
-//! Swift: a target for the delay of the fabric, and one for that of the receiving host (Kumar et al., SIGCOMM '20).
+//! Swift: a target for the delay of the fabric, and one for that of the receiving host (Kumar et
+//! al., SIGCOMM '20).
 
 mod config;
 
@@ -12,7 +13,8 @@ use crate::{AckEvent, LossEvent, LossResponse, ONE};
 const BETA: u32 = 52_429;
 /// Most that one cut takes, in Q16: half.
 const CUT_MAX: u32 = ONE / 2;
-/// A window of one packet has a target larger by this many times the target, a window of [`SCALING_PACKETS_MAX`] by none.
+/// A window of one packet has a target larger by this many times the target, a window of
+/// [`SCALING_PACKETS_MAX`] by none.
 const SCALING_RANGE: u64 = 2;
 /// Windows from this many packets on have the plain target.
 const SCALING_PACKETS_MAX: u32 = 100;
@@ -21,10 +23,11 @@ const SCALING_FLOOR: u32 = ONE / 10;
 
 /// Swift.
 ///
-/// It keeps two windows, one for the fabric and one for the receiving host, which ACK_DELAY tells apart, and the smaller
-/// one counts. A delay below its target lets a window grow by one PMTU a round trip. A delay above it takes
-/// 0.8 (delay - target) / delay off, half at most, and once a round trip. Small windows have a larger fabric target, so
-/// that many flows on one link find room beside each other.
+/// It keeps two windows, one for the fabric and one for the receiving host, which ACK_DELAY tells
+/// apart, and the smaller one counts. A delay below its target lets a window grow by one PMTU a
+/// round trip. A delay above it takes 0.8 (delay - target) / delay off, half at most, and once a
+/// round trip. Small windows have a larger fabric target, so that many flows on one link find room
+/// beside each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Swift {
     max_window_bytes: u32,
@@ -42,7 +45,8 @@ pub struct Swift {
 }
 
 impl Swift {
-    /// A controller with the largest window. Parameters out of range are moved to the nearest valid value.
+    /// A controller with the largest window. Parameters out of range are moved to the nearest valid
+    /// value.
     #[must_use]
     pub fn new(config: SwiftConfig) -> Self {
         let (max_window_bytes, mtu_bytes) = config.limits().clamped();
@@ -66,7 +70,7 @@ impl Swift {
         if fabric < host { fabric } else { host }
     }
 
-    /// What the window is for the fabric, and what for the receiving host, in bytes.
+    /// The window for the fabric, and the window for the receiving host, in bytes.
     #[must_use]
     pub const fn windows(&self) -> (u32, u32) {
         (self.fabric.bytes(), self.host.bytes())
@@ -86,7 +90,8 @@ impl Swift {
         self.update(event, host_late);
     }
 
-    /// Packets were lost: takes off what [`SwiftConfig::loss_response`] says, unless this window was cut already.
+    /// Packets were lost: takes off what [`SwiftConfig::loss_response`] says, unless this window
+    /// was cut already.
     pub fn on_loss_episode(&mut self, event: &LossEvent) {
         if self.cut_left == 0 {
             self.lose(event);

@@ -1,6 +1,7 @@
 //! A window that grows by one PMTU for so many acknowledged bytes.
 
-/// A window in bytes, between one PMTU and the largest, and the bytes acknowledged towards its growth.
+/// A window in bytes, between one PMTU and the largest, and the bytes acknowledged towards its
+/// growth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Window {
     bytes: u32,
@@ -30,7 +31,8 @@ impl Window {
         self.bytes = self.bytes.max(bytes);
     }
 
-    /// Adds `mtu` each time that `step(window)` more bytes are acknowledged; what is over counts towards the next.
+    /// Adds `mtu` each time that `step(window)` more bytes are acknowledged; what is over counts
+    /// towards the next.
     pub fn grow(&mut self, acked_bytes: u32, mtu: u32, max: u32, step: impl Fn(u32) -> u32) {
         self.towards = self.towards.saturating_add(acked_bytes);
         while self.bytes < max {

@@ -29,7 +29,8 @@ fn queued(now_ns: u64) -> LossEvent {
     LossEvent { now_ns, queue_share: 1 << 15, ..LossEvent::default() }
 }
 
-/// A controller at one PMTU that stays there, and alpha's exact value: every PMTU of acknowledged bytes is a window.
+/// A controller at one PMTU that stays there, and alpha's exact value: every PMTU of acknowledged
+/// bytes is a window.
 fn smallest(g_shift: u32) -> (Dctcp, BigRational) {
     let mut dctcp = Dctcp::new(DctcpConfig { g_shift, ..DctcpConfig::new(2 * MTU, MTU) });
     dctcp.on_rto(&queued(0));
@@ -65,7 +66,8 @@ proptest! {
             acknowledge(&mut dctcp, MTU - bytes, Window { packets: packets_left, marked: marked_left });
 
             exact = (&one - &g) * exact + &g * ratio(marked, packets).min(one.clone());
-            // Two numbers are cut to whole units in each step, with opposite signs and weight g; alpha itself is the third.
+            // Two numbers are cut to whole units in each step, with opposite signs and weight g;
+            // alpha itself is the third.
             let error = ratio(dctcp.alpha(), 1) - &exact * BigInt::from(65_536);
             prop_assert!(error < ratio(1, 1), "{error} units too high");
             prop_assert!(error > -ratio(2, 1), "{error} units too low");

@@ -1,4 +1,5 @@
-//! Flows that share a link whose queue marks: the curves are snapshots, what must hold of them is asserted beside.
+//! Flows that share a link whose queue marks: the curves are snapshots, what must hold of them is
+//! asserted beside.
 
 use std::{
     collections::VecDeque,

@@ -165,7 +165,8 @@ proptest! {
         }
     }
 
-    /// Over any stretch of events a window is cut once for each window of acknowledged bytes at most.
+    /// Over any stretch of events a window is cut once for each window of acknowledged bytes at
+    /// most.
     #[test]
     fn one_cut_a_window(config in dctcp(), acks in prop::collection::vec((1..3000_u32, any::<bool>()), 1..300)) {
         let mut dctcp = Dctcp::new(config);
@@ -202,8 +203,8 @@ proptest! {
         }
     }
 
-    /// After any trouble, with neither marks nor delays nor losses any more, the window never falls and gets back to the
-    /// largest.
+    /// After any trouble, with neither marks nor delays nor losses any more, the window never falls
+    /// and gets back to the largest.
     #[test]
     fn recovery_is_monotone_and_complete(
         (config, (max, mtu, _)) in any_config(),
@@ -227,7 +228,8 @@ proptest! {
             let ack = AckEvent { now_ns, acked_bytes, acked_packets: 1, rtt_ns, app_limited, ..AckEvent::default() };
             controller.on_ack(&ack);
         };
-        // Ends the window in progress and what a cut forbids, without growth; the smoothed round trip settles.
+        // Ends the window in progress and what a cut forbids, without growth; the smoothed round
+        // trip settles.
         let before = controller.cwnd_bytes();
         for _ in 0..100 {
             calm(&mut controller, max, true);

@@ -1,4 +1,5 @@
-//! Times of whole turns: two engines with a cable of memory between them, in one thread and in virtual time.
+//! Times of whole turns: two engines with a cable of memory between them, in one thread and in
+//! virtual time.
 
 #[path = "../tests/common/memory_port.rs"]
 #[allow(dead_code, reason = "the integration tests use the rest")]

@@ -12,7 +12,8 @@ const COUNTS: [usize; 2] = [1, 10_000];
 const TURN_NS: u64 = 100;
 /// What a turn sends at most: a message of one packet.
 const PAYLOAD: usize = 4096;
-/// Each priority may take an eighth of the 330 Gb/s that such turns are, and the lowest what is left.
+/// Each priority may take an eighth of the 330 Gb/s that such turns are, and the lowest what is
+/// left.
 const CAPPED: SchedulerConfig = SchedulerConfig::StrictPriority { cap_mbps: [40_000; 8] };
 const POLICIES: [(&str, SchedulerConfig); 4] = [
     ("round robin", SchedulerConfig::RoundRobin),
@@ -52,7 +53,8 @@ impl Ready {
         turn.slot
     }
 
-    /// The same, and then a doorbell wakes it: no place is kept from one turn to the next.
+    /// One turn, after which a doorbell wakes the queue pair: it keeps no place from one turn to
+    /// the next.
     fn turn_and_wake(&mut self) -> u32 {
         let slot = self.turn(false);
         self.mux.wake(slot, &mut self.flags[slot as usize], black_box(true));

@@ -44,7 +44,8 @@ impl Pair {
         self.tx.send_new(self.now)
     }
 
-    /// True if it is the highest that has arrived, while something is missing: an acknowledgement says so.
+    /// True if it is the highest that has arrived, while something is missing: an acknowledgement
+    /// says so.
     fn arrive(&mut self, psn: Psn) -> bool {
         match self.rx.classify(black_box(psn)) {
             Arrival::InOrder => self.rx.advance(1),
@@ -94,7 +95,8 @@ impl Pair {
         self.acknowledge(None);
     }
 
-    /// The first of a flight is lost, and sent again when the others have been acknowledged one by one.
+    /// The first of a flight is lost, and sent again when the others have been acknowledged one by
+    /// one.
     fn one_lost(&mut self) {
         let lost = self.send();
         for _ in 1..FLIGHT {

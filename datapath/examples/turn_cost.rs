@@ -1,14 +1,16 @@
 //! Turns of the engine whose instructions `tests/turn_cost.rs` counts, under callgrind:
 //!
 //! `turn_cost idle <queue pairs> <turns>`: turns with nothing to do.
-//! `turn_cost send|receive|ack <bytes> <packets>`: WRITEs of one packet each, in batches of four with one
-//! acknowledgement; the turns that send, receive or take the acknowledgement are what is counted.
-//! `turn_cost send-long|receive-long 256 <packets>`: WRITEs of sixteen packets, one at a time; else the same.
-//! `turn_cost respond|take <bytes> <packets>`: READs with a response of one packet each, in batches of four; the turns
-//! that execute them and send the responses, or those that take the responses and send their acknowledgement.
-//! `turn_cost atomic|taken 8 <packets>`: the same with FETCH_AND_ADD.
-//! `turn_cost destroy <queue pairs> <queues>`: completion queues and shared receive queues that no queue pair uses are destroyed.
-//! `turn_cost unplaceable <window> <packets>`: turns that drop a packet ahead of its turn.
+//! `turn_cost send|receive|ack <bytes> <packets>`: WRITEs of one packet each, in batches of four
+//! with one acknowledgement; the turns that send, receive or take the acknowledgement are what is
+//! counted. `turn_cost send-long|receive-long 256 <packets>`: WRITEs of sixteen packets, one at a
+//! time; else the same. `turn_cost respond|take <bytes> <packets>`: READs with a response of one
+//! packet each, in batches of four; the turns that execute them and send the responses, or those
+//! that take the responses and send their acknowledgement. `turn_cost atomic|taken 8 <packets>`:
+//! the same with FETCH_AND_ADD.
+//! `turn_cost destroy <queue pairs> <queues>`: completion queues and shared receive queues that no
+//! queue pair uses are destroyed. `turn_cost unplaceable <window> <packets>`: turns that drop a
+//! packet ahead of its turn.
 
 #[path = "../tests/common/memory_port.rs"]
 #[allow(dead_code, reason = "the integration tests use the rest")]
@@ -64,7 +66,8 @@ fn idle(queue_pairs: u32, turns: u32) {
     counted_turns(&mut rig.sides[0].engine, now, turns);
 }
 
-/// Completion queues and shared receive queues end one after the other while there are so many queue pairs.
+/// Completion queues and shared receive queues end one after the other while there are so many
+/// queue pairs.
 fn destroy(queue_pairs: u32, queues: u32) {
     let caps = QueueCaps { max_send_wr: 1, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
     let options = Options { caps, ..Options::default() };
@@ -160,7 +163,8 @@ fn reads(counted: Phase, atomic: bool, bytes: u32, packets: u32) {
     }
 }
 
-/// A packet ahead of its turn that cannot be placed, again and again, where windows have so many packets.
+/// A packet ahead of its turn that cannot be placed, again and again, where windows have so many
+/// packets.
 fn unplaceable(window: u16, packets: u32) {
     let config =
         EngineConfig { max_qps: 1, window_max: window, recovery_contexts: 1, ..EngineConfig::default() };

@@ -7,8 +7,8 @@ use crate::memory::ProtectionDomainId;
 use std::collections::VecDeque;
 use wire::Template;
 
-/// An address handle as work requests name it: `index << 8 | key`, so that one that was destroyed is not taken for its
-/// successor.
+/// An address handle as work requests name it: `index << 8 | key`, so that one that was destroyed
+/// is not taken for its successor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct AddressKey(pub u32);
 

@@ -32,8 +32,8 @@ macro_rules! count {
 pub(crate) use count;
 
 counters! {
-    /// What happened to a queue pair since it was created: what is no news is counted for the engine only. The names are
-    /// those of [`Counters`].
+    /// The counters of a queue pair since it was created. Ordinary events are counted for the
+    /// engine only. The names are those of [`Counters`].
     pub struct QpCounters {
         /// Request and response packets sent again.
         tx_retransmits,
@@ -55,7 +55,8 @@ counters! {
 }
 
 counters! {
-    /// What the engine counted since it was made. Plain numbers; only the engine writes them.
+    /// The counters of an engine since it was made. They are plain numbers; only the engine writes
+    /// them.
     pub struct Counters {
         /// Request packets sent for the first time.
         tx_requests,
@@ -171,7 +172,8 @@ counters! {
         drop_bad_ack,
         /// Responses that fit no request under way.
         drop_unexpected_response,
-        /// Responses that are not what their request asked for, or find its memory gone: the request fails.
+        /// Responses that are not what their request asked for, or find its memory gone: the
+        /// request fails.
         drop_bad_response,
         /// Completions that their queue had no room for.
         drop_cq_overflow,

@@ -1,4 +1,5 @@
-//! The poll loop, and nothing else: one turn takes what arrived, lets the slow path and the timers speak, and sends.
+//! The poll loop, and nothing else: one turn takes what arrived, lets the slow path and the timers
+//! speak, and sends.
 
 mod admin;
 mod ahead;
@@ -41,7 +42,8 @@ use tx_slots::Wire;
 
 /// A software RDMA NIC: one port, its queue pairs, and the loop that serves them.
 ///
-/// Sans I/O: it reads no clock, draws no random number and spawns nothing. Whoever owns it calls [`Engine::turn`].
+/// Sans I/O: it reads no clock, draws no random number and spawns nothing. Whoever owns it calls
+/// [`Engine::turn`].
 pub struct Engine<P: Port> {
     wire: Wire<P>,
     qps: QpTable,
@@ -80,8 +82,8 @@ impl<P: Port> Engine<P> {
         Self::over(port, config, |config| CtrlQ::stepped(config.slow_path()))
     }
 
-    /// The same with a slow path that runs in another thread: `remote` is the engine's end of it
-    /// ([`sr_recovery::thread::pair`]), made with [`EngineConfig::slow_path`].
+    /// An engine on `port` whose slow path runs in another thread. `remote` is the engine's end of
+    /// it ([`sr_recovery::thread::pair`]), made with [`EngineConfig::slow_path`].
     ///
     /// # Errors
     /// As [`Engine::new`].
@@ -121,8 +123,8 @@ impl<P: Port> Engine<P> {
         })
     }
 
-    /// One turn of the loop, at time `now`, which must not go backwards. Allocates nothing, locks nothing, waits for
-    /// nothing.
+    /// One turn of the loop, at time `now`, which must not go backwards. Allocates nothing, locks
+    /// nothing, waits for nothing.
     pub fn turn(&mut self, now: Time) -> Turn {
         self.begin_turn(now);
         let received = self.receive() + self.wire.port.take_passed_on();
@@ -135,12 +137,14 @@ impl<P: Port> Engine<P> {
         Turn { received, sent }
     }
 
-    /// The sending half of a turn, for who has just posted to one queue pair and waits for this to return: nothing is
-    /// taken in. Acknowledgements that were held back go out behind what was posted. Else as [`Engine::turn`].
+    /// The sending half of a turn, for who has just posted to one queue pair and waits for this to
+    /// return: nothing is taken in. Acknowledgements that were held back go out behind what was
+    /// posted. Else as [`Engine::turn`].
     ///
-    /// Where as many queue pairs have their turn before it as a batch has packets, it would not be in that batch. Then only
-    /// acknowledgements go out here, and its requests with a turn to come: who posts to one after the other would send for all the
-    /// others, and take in nothing meanwhile.
+    /// Where as many queue pairs have their turn before it as a batch has packets, it would not be
+    /// in that batch. Then only acknowledgements go out here, and its requests with a turn to come:
+    /// who posts to one after the other would send for all the others, and take in nothing
+    /// meanwhile.
     pub fn push(&mut self, handed: Option<Handed>, now: Time) -> Turn {
         let waits = self.units.mux.behind() >= tuning::TX_BATCH;
         // One in which nothing is taken in: every stream is silent.
@@ -174,7 +178,8 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// Whether acknowledgements wait for the next turn or for [`Engine::push`], and for nothing else.
+    /// Whether acknowledgements wait for the next turn or for [`Engine::push`], and for nothing
+    /// else.
     #[must_use]
     pub fn owes_acks(&self) -> bool {
         self.holds_acks || !(self.spaces_acks() || self.units.ack_list.is_empty())
@@ -193,13 +198,15 @@ impl<P: Port> Engine<P> {
         self.wire.port.set_now(self.units.now);
     }
 
-    /// The driver knows that nothing had arrived by `at`, as an interrupt woke it or it is a simulation: what the next turn
-    /// takes came later. Without this, it may have come at any time since the turn before (docs/protocol.md 1.7).
+    /// The driver knows that nothing had arrived by `at`, as an interrupt woke it or it is a
+    /// simulation: what the next turn takes came later. Without this, it may have come at any time
+    /// since the turn before (docs/protocol.md 1.7).
     pub fn note_drained(&mut self, at: Time) {
         self.units.now = self.units.now.max(at);
     }
 
-    /// The earliest time at which a turn has something to do even if nothing arrives and nobody posts.
+    /// The earliest time at which a turn has something to do even if nothing arrives and nobody
+    /// posts.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         if self.has_work() {
@@ -221,24 +228,27 @@ impl<P: Port> Engine<P> {
             || self.neighbor.has_output()
     }
 
-    /// The link came up, or there is none: once it is up, asks whether another host has the device's address
-    /// (docs/protocol.md 1.13).
+    /// The link came up, or there is none: once it is up, asks whether another host has the
+    /// device's address (docs/protocol.md 1.13).
     pub fn note_link(&mut self, up: bool) {
         if up {
-            self.neighbor.claim_address();
+            self.neighbor.probe_address();
         } else {
-            self.neighbor.suspend_claim();
+            self.neighbor.suspend_probe();
         }
     }
 
-    /// Ethernet address of another host that has the device's IP address and had it first. No neighbor is found meanwhile.
+    /// Ethernet address of another host that has the device's IP address and had it first. No
+    /// neighbor is found meanwhile.
     #[must_use]
     pub const fn address_holder(&self) -> Option<[u8; 6]> {
         self.neighbor.address_holder()
     }
 
-    /// Whether somebody would miss what this engine has yet to do: requests that may be sent, acknowledgements, responses that their
-    /// requesters have not acknowledged, and answers to peers of queue pairs that are just gone. Looks at every queue pair, if there is nothing to do at once.
+    /// Whether somebody would miss what this engine has yet to do: requests that may be sent,
+    /// acknowledgements, responses that their requesters have not acknowledged, and answers to
+    /// peers of queue pairs that are just gone. Looks at every queue pair, if there is nothing to
+    /// do at once.
     #[must_use]
     pub fn owes(&self) -> bool {
         let mut pairs = self.qps.slots().filter_map(|slot| self.qps.peek(slot));
@@ -250,7 +260,8 @@ impl<P: Port> Engine<P> {
             || pairs.any(|(_, cold)| owes_responses(cold))
     }
 
-    /// The Ethernet address that `ip` sent from when it sent to queue pair 1 lately, which connection managers talk to.
+    /// The Ethernet address that `ip` sent from when it sent to queue pair 1 lately, which
+    /// connection managers talk to.
     #[must_use]
     pub fn heard_from(&self, ip: IpAddr) -> Option<[u8; 6]> {
         self.neighbor.heard_from(self.units.now, ip)
@@ -313,8 +324,8 @@ impl<P: Port> Engine<P> {
         !self.units.events.is_empty()
     }
 
-    /// A completion queue whose armed wish was answered since it was armed. Ask after each turn, and after calls that
-    /// may complete requests, until there is none.
+    /// A completion queue whose armed wish was answered since it was armed. Ask after each turn,
+    /// and after calls that may complete requests, until there is none.
     #[inline]
     pub fn poll_cq_event(&mut self) -> Option<u32> {
         while let Some(number) = self.units.cqs_to_tell.pop() {

@@ -1,5 +1,6 @@
-//! The ICRC (protocol.md 1.7) at the speed of memory: computed while the payload is copied, with the widest
-//! carry-less multiplication that the processor has, or with products of bit matrices where those are faster.
+//! The ICRC (protocol.md 1.7) at the speed of memory: computed while the payload is copied, with
+//! the widest carry-less multiplication that the processor has, or with products of bit matrices
+//! where those are faster.
 //!
 //! `wire::icrc` says what the ICRC is, and is what every other processor runs.
 
@@ -26,12 +27,12 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use wire::Head;
 use wire::emit::ICRC_LEN;
 
-/// Bytes of a packet from its IP header on, without the ICRC, below which 128 bits are faster than 512, if not by themselves then
-/// among everything else that a packet takes (docs/adr/0012).
+/// Bytes of a packet from its IP header on, without the ICRC, below which 128 bits are faster than
+/// 512, if not by themselves then among everything else that a packet takes (docs/adr/0012).
 #[cfg(target_arch = "x86_64")]
 const WIDE_MIN: usize = 384;
 
-/// How it is computed. A value exists only where the processor supports it.
+/// A way to compute the ICRC. A value exists only where the processor supports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kernel(Kind);
 
@@ -42,13 +43,13 @@ enum Kind {
     /// By 128 bits.
     #[cfg(target_arch = "x86_64")]
     Pclmul = 2,
-    /// The same, and long payloads by 256 bits.
+    /// By 128 bits, and long payloads by 256 bits.
     #[cfg(target_arch = "x86_64")]
     Wide = 3,
     /// By 512 bits.
     #[cfg(target_arch = "x86_64")]
     Avx512 = 4,
-    /// The same, and matrix products where they are faster.
+    /// By 512 bits, and by matrix products where they are faster.
     #[cfg(target_arch = "x86_64")]
     Gfni = 5,
 }
@@ -81,7 +82,8 @@ impl Kind {
         }
     }
 
-    /// The one that it is for a packet of `len` bytes: wherever the wide ones are supported, the narrow one is.
+    /// The one that it is for a packet of `len` bytes: wherever the wide ones are supported, the
+    /// narrow one is.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     const fn for_len(self, len: usize) -> Self {
@@ -101,11 +103,11 @@ impl Kind {
 }
 
 impl Kernel {
-    /// With `crc32fast`, after the copy: runs everywhere.
+    /// Computes the ICRC with `crc32fast`, after the copy. It runs everywhere.
     pub const PORTABLE: Self = Self(Kind::Portable);
 
-    /// The best that this processor can run; found out once. On x86-64 with carry-less multiplication, of 512, 256 or
-    /// 128 bits: with that, together with the copy.
+    /// The best that this processor can run; found out once. On x86-64 with carry-less
+    /// multiplication, of 512, 256 or 128 bits: with that, together with the copy.
     #[inline]
     #[must_use]
     pub fn detected() -> Self {
@@ -133,7 +135,7 @@ impl Kernel {
         Self::supported().filter(|kernel| kernel.0.is_worth_it()).last().unwrap_or(Self::PORTABLE)
     }
 
-    /// All that this processor can run.
+    /// All kernels that this processor can run.
     pub fn supported() -> impl Iterator<Item = Self> {
         Kind::ALL.iter().copied().filter(|kind| kind.is_supported()).map(Self)
     }
@@ -153,7 +155,7 @@ impl Kernel {
         }
     }
 
-    /// The same of a payload that it copies, and pads.
+    /// Computes the ICRC of a frame whose payload it copies, and pads.
     ///
     /// # Safety
     /// `source` must be valid for reads of `len` bytes, none of which is part of `frame`.
@@ -185,11 +187,13 @@ impl Kernel {
         wire::icrc::verify(frame_from_l3)
     }
 
-    /// The same, and in the same pass copies `payload`, which ends where the ICRC begins, to `target`. `None` if this kernel does
-    /// not do both at once with such a packet: nothing was copied then. What came is copied even if the ICRC is not right.
+    /// Verifies a frame's ICRC and in the same pass copies `payload`, which ends where the ICRC
+    /// begins, to `target`. `None` if this kernel does not do both at once with such a packet:
+    /// nothing was copied then. The payload is copied even if the ICRC is wrong.
     ///
     /// # Safety
-    /// `target` must be valid for writes of as many bytes as `payload` has, and neither is part of the other.
+    /// `target` must be valid for writes of as many bytes as `payload` has, and neither is part of
+    /// the other.
     #[inline]
     #[must_use]
     pub unsafe fn verify_and_place(
@@ -205,7 +209,8 @@ impl Kernel {
             if !core::ptr::eq(&raw const frame[at..], payload) {
                 return None;
             }
-            // SAFETY: such a kernel exists only where the processor supports it; `target` is as the caller promises.
+            // SAFETY: such a kernel exists only where the processor supports it; `target` is as the
+            // caller promises.
             let icrc = unsafe {
                 match self.0.for_len(frame.len()) {
                     Kind::Portable => None,
@@ -238,13 +243,15 @@ impl Kernel {
         wire::icrc::seal(frame_from_l3);
     }
 
-    /// Writes a packet of IPv4 from its IP header on: the headers, the payload from `source`, its pad, and the ICRC.
+    /// Writes a packet of IPv4 from its IP header on: the headers, the payload from `source`, its
+    /// pad, and the ICRC.
     ///
     /// # Safety
     /// `source` must be valid for reads, and no part of `frame_from_l3`.
     ///
     /// # Panics
-    /// If `frame_from_l3` has another length than those have together, or `head` one that no packet's has.
+    /// If `frame_from_l3` has another length than those have together, or `head` one that no
+    /// packet's has.
     #[inline(always)]
     pub unsafe fn emit(self, head: Head, frame_from_l3: &mut [u8], source: NonNull<[u8]>) {
         assert!(matches!(head.len, Head::WRITE_LEN | Head::SEND_LEN), "{} bytes of headers", head.len);
@@ -257,16 +264,16 @@ impl Kernel {
         #[cfg(target_arch = "x86_64")]
         {
             let [a, b, c, d] = head.lanes.map(in_register);
-            let (headers, frame) = (head.len, &mut *frame_from_l3);
-            // SAFETY: such a kernel exists only where the processor supports it; the lengths were asserted, and `source` is as the
-            // caller promises.
+            let frame = &mut *frame_from_l3;
+            // SAFETY: such a kernel exists only where the processor supports it; the lengths were
+            // asserted, and `source` is as the caller promises.
             unsafe {
                 match self.0.for_len(frame.len() - ICRC_LEN) {
                     Kind::Portable => {}
-                    Kind::Pclmul => return pclmul::emit(a, b, c, d, headers, frame, source),
-                    Kind::Wide => return wide::emit(a, b, c, d, headers, frame, source),
-                    Kind::Avx512 => return avx512::emit::<false>(a, b, c, d, headers, frame, source),
-                    Kind::Gfni => return avx512::emit::<true>(a, b, c, d, headers, frame, source),
+                    Kind::Pclmul => return pclmul::emit(a, b, c, d, frame, source),
+                    Kind::Wide => return wide::emit(a, b, c, d, frame, source),
+                    Kind::Avx512 => return avx512::emit::<false>(a, b, c, d, frame, source),
+                    Kind::Gfni => return avx512::emit::<true>(a, b, c, d, frame, source),
                 }
             }
         }
@@ -275,8 +282,8 @@ impl Kernel {
         unsafe { self.copy_and_seal(frame_from_l3, head.len, source.cast(), source.len()) };
     }
 
-    /// Copies the `len` bytes at `source` to `frame_from_l3` from byte `at` on, behind the headers; zeroes the pad
-    /// behind them, and writes the ICRC to the last four bytes.
+    /// Copies the `len` bytes at `source` to `frame_from_l3` from byte `at` on, behind the headers;
+    /// zeroes the pad behind them, and writes the ICRC to the last four bytes.
     ///
     /// # Safety
     /// `source` must be valid for reads of `len` bytes, none of which is part of `frame_from_l3`.

@@ -1,7 +1,7 @@
 //! The polling RDMA engine: what SRNIC puts into an FPGA, as one sans-I/O state machine per core.
 //!
-//! The engine is generic over a [`port::Port`] and takes the time as an argument; the same code runs on DPDK and
-//! on the deterministic network of the tests.
+//! The engine is generic over a [`port::Port`] and takes the time as an argument; the same code
+//! runs on DPDK and on the deterministic network of the tests.
 
 pub mod address;
 pub mod counters;

@@ -1,4 +1,5 @@
-//! Memory regions, the rkey table (the paper's MTT), access checks, and the only place where payload bytes move.
+//! Memory regions, the rkey table (the paper's MTT), access checks, and the only place where
+//! payload bytes move.
 
 mod access;
 mod copy;

@@ -1,10 +1,11 @@
-//! Finding and being found: ARP or, with an IPv6 address, neighbor discovery; and the answer to ping. Through smoltcp's
-//! packet formats.
+//! Finding and being found: ARP or, with an IPv6 address, neighbor discovery; and the answer to
+//! ping. Through smoltcp's packet formats.
 //!
-//! Sans I/O: frames and the time go in, frames come out. Everything is on one link (no gateway). Whether another host has
-//! our address is asked whenever the link comes up. All memory is taken at the start.
+//! Sans I/O: frames and the time go in, frames come out. Everything is on one link (no gateway).
+//! Whether another host has our address is asked whenever the link comes up. All memory is taken at
+//! the start.
 
-mod claim;
+mod conflict_detection;
 mod frames;
 mod heard;
 mod replies;
@@ -12,14 +13,14 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use claim::{
+pub use conflict_detection::{
     AddressConflict, DEFEND_INTERVAL_NS, PROBE_ANSWER_NS, PROBE_INTERVAL_NS, PROBES, RECLAIM_NS,
 };
 pub use heard::{HEARD_LIFETIME_NS, HEARD_MAX};
 pub use table::{ENTRY_LIFETIME_NS, FAILURE_HOLD_NS, RETRY_MAX_NS, RETRY_NS, SEARCH_NS, TRIES};
 
 use crate::time::Time;
-use claim::{Claim, Nonce, Speech};
+use conflict_detection::{ConflictDetection, Nonce, Speech};
 use core::net::IpAddr;
 use frames::{Discovery, DiscoveryKind, Incoming, Link, is_host, is_one};
 use heard::Heard;
@@ -29,13 +30,13 @@ use table::{Lookup, Table};
 
 /// Longest echo data that is answered over IPv4: that of a 1500-byte packet.
 pub const ECHO_DATA_MAX: usize = 1500 - 20 - 8;
-/// The same over IPv6.
+/// Longest echo data that is answered over IPv6: that of a 1500-byte packet.
 pub const ECHO_DATA_MAX_V6: usize = 1500 - 40 - 8;
 /// Replies that wait to be sent; one more is dropped.
 pub const REPLY_QUEUE: usize = 16;
 
-/// The multicast Ethernet addresses that a host with this address must receive: those of neighbor discovery. None for
-/// IPv4, whose questions are broadcast.
+/// The multicast Ethernet addresses that a host with this address must receive: those of neighbor
+/// discovery. None for IPv4, whose questions are broadcast.
 #[must_use]
 pub fn multicast_macs(ip: IpAddr) -> Vec<[u8; 6]> {
     match ip {
@@ -44,7 +45,7 @@ pub fn multicast_macs(ip: IpAddr) -> Vec<[u8; 6]> {
     }
 }
 
-/// Who we are on the link.
+/// The addresses of this host on its link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NeighborConfig {
     /// Our Ethernet address.
@@ -55,10 +56,11 @@ pub struct NeighborConfig {
     pub vlan: Option<u16>,
     /// Neighbors that can be known at once, at least 1.
     pub capacity: usize,
-    /// A number that no other host has (RFC 7527), which tells our words about our address from those of another host with our
-    /// Ethernet address. Of two hosts that ask for one address at once the smaller number keeps it; the first bit does not count. Zeros: none.
+    /// A number that no other host has (RFC 7527), which tells our words about our address from
+    /// those of another host with our Ethernet address. Of two hosts that ask for one address at
+    /// once the smaller number keeps it; the first bit does not count. Zeros: none.
     pub nonce: [u8; 6],
-    /// Of the engines of one device, the one that asks whether the address is free, and defends it.
+    /// True for the engine of a device that probes whether the address is free, and defends it.
     pub defends: bool,
 }
 
@@ -67,8 +69,9 @@ impl NeighborConfig {
         Link { mac: EthernetAddress(self.mac), ip: self.ip, vlan: self.vlan, nonce: Nonce::new(self.nonce) }
     }
 
-    /// Whether a frame says where a neighbor is and wants no answer, or is about whose our address is: each of several engines
-    /// with this address is to have it, where a question or an echo request is for one.
+    /// Returns `true` if a frame says where a neighbor is and wants no answer, or is about whose
+    /// our address is: each of several engines with this address is to have it, where a question or
+    /// an echo request is for one.
     #[must_use]
     pub fn is_announcement(&self, frame: &[u8]) -> bool {
         match self.link().parse(frame) {
@@ -80,29 +83,32 @@ impl NeighborConfig {
     }
 }
 
-/// Whether a frame was for this module.
+/// What this module did with a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Handled {
     /// No: neither ARP, neighbor discovery nor an ICMP packet to us, or not of our family.
     Ignored,
     /// Yes; if it was malformed it is counted and had no other effect.
     Consumed,
-    /// Yes, and it says that our address is another host's. What is to be told of it, once for many such frames.
+    /// Yes, and it says that our address is another host's. What is to be told of it, once for many
+    /// such frames.
     Disputed(Option<AddressConflict>),
 }
 
-/// What is known about an address.
+/// The result of looking for an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Resolution {
     /// Its Ethernet address.
     Known([u8; 6]),
     /// Not known yet: ask again after the next frame, or some milliseconds later.
     Pending,
-    /// Nobody answered [`TRIES`] requests, or it is not a host's address. Asking again later tries again.
+    /// Nobody answered [`TRIES`] requests, or it is not a host's address. Asking again later tries
+    /// again.
     Unreachable,
     /// As many addresses are being looked for as can be; each of them ends within [`SEARCH_NS`].
     Full,
-    /// Our own address is another host's, the one with this Ethernet address: none of ours can be reached.
+    /// Our own address is another host's, the one with this Ethernet address: none of ours can be
+    /// reached.
     AddressTaken([u8; 6]),
     /// It is IPv6 and we are IPv4, or the other way.
     OtherFamily,
@@ -125,14 +131,15 @@ pub struct NeighborStats {
     pub echo_requests_rx: u64,
     /// ICMP packets to us that are no echo requests.
     pub icmp_other_rx: u64,
-    /// ARP or ICMP packets that are truncated, inconsistent, fragments, have a wrong checksum, or come from off the link
-    /// where they must not.
+    /// ARP or ICMP packets that are truncated, inconsistent, fragments, have a wrong checksum, or
+    /// come from off the link where they must not.
     pub malformed_rx: u64,
     /// Answers to questions and echo requests sent.
     pub replies_tx: u64,
     /// Replies dropped because [`REPLY_QUEUE`] of them were waiting.
     pub reply_queue_full: u64,
-    /// Echo requests with more than [`ECHO_DATA_MAX`] or [`ECHO_DATA_MAX_V6`] bytes, and frames longer than the slot they were to go to.
+    /// Echo requests with more than [`ECHO_DATA_MAX`] or [`ECHO_DATA_MAX_V6`] bytes, and frames
+    /// longer than the slot they were to go to.
     pub oversize: u64,
     /// Addresses given up after [`TRIES`] requests.
     pub unreachable: u64,
@@ -146,10 +153,10 @@ pub struct Neighbor {
     link: Link,
     table: Table,
     replies: Replies,
-    claim: Claim,
+    conflict: ConflictDetection,
     heard: Heard,
     defends: bool,
-    /// When the table or the claim next has something to send.
+    /// When the table or conflict detection next has something to send.
     deadline: Option<Time>,
     /// The latest time that any call told.
     now: Time,
@@ -164,7 +171,7 @@ impl Neighbor {
             link: config.link(),
             table: Table::new(config.capacity),
             replies: Replies::new(),
-            claim: Claim::new(Nonce::new(config.nonce)),
+            conflict: ConflictDetection::new(Nonce::new(config.nonce)),
             heard: Heard::new(),
             defends: config.defends,
             deadline: None,
@@ -174,21 +181,22 @@ impl Neighbor {
     }
 
     /// The link came up: asks whether another host has our address. Meanwhile it is used.
-    pub fn claim_address(&mut self) {
-        self.claim.probe(self.now);
+    pub fn probe_address(&mut self) {
+        self.conflict.probe(self.now);
         self.update_deadline();
     }
 
     /// There is no link: our address is not ours until it was asked for again.
-    pub fn suspend_claim(&mut self) {
-        self.claim.suspend();
+    pub fn suspend_probe(&mut self) {
+        self.conflict.suspend();
         self.update_deadline();
     }
 
-    /// Ethernet address of the host that has our address instead of us. It is asked for again every [`RECLAIM_NS`].
+    /// Ethernet address of the host that has our address instead of us. It is asked for again every
+    /// [`RECLAIM_NS`].
     #[must_use]
     pub const fn address_holder(&self) -> Option<[u8; 6]> {
-        self.claim.holder()
+        self.conflict.holder()
     }
 
     /// Takes a received frame, from the Ethernet header on. May queue a reply.
@@ -204,7 +212,7 @@ impl Neighbor {
                 return handled;
             }
             // Its holder answers.
-            Incoming::EchoRequest(_) if self.claim.holder().is_some() => self.stats.echo_requests_rx += 1,
+            Incoming::EchoRequest(_) if self.conflict.holder().is_some() => self.stats.echo_requests_rx += 1,
             Incoming::EchoRequest(echo) => {
                 self.stats.echo_requests_rx += 1;
                 let longest = if link.ip.is_ipv4() { ECHO_DATA_MAX } else { ECHO_DATA_MAX_V6 };
@@ -225,19 +233,21 @@ impl Neighbor {
             if link.has_said(said) {
                 return Handled::Consumed;
             }
-            if !is_probe || self.claim.yields_to(said.nonce) {
+            if !is_probe || self.conflict.yields_to(said.nonce) {
                 self.stats.conflicts += 1;
-                return Handled::Disputed(self.claim.dispute(self.now, said.mac.0, said.nonce));
+                return Handled::Disputed(self.conflict.dispute(self.now, said.mac.0, said.nonce));
             }
         }
-        // What we did not ask for updates an entry, but makes none: a stranger cannot fill the table.
+        // What we did not ask for updates an entry, but makes none: a stranger cannot fill the
+        // table.
         self.table.learn(self.now, said.ip, said.mac.0, said.overrides);
         match said.kind {
             _ if !said.to_us => {}
             DiscoveryKind::Request => {
                 self.stats.requests_rx += 1;
-                // Where the address is another host's, that one answers. Every engine hears a probe, and one answers it.
-                if self.claim.holder().is_none() && (self.defends || !is_probe) {
+                // Where the address is another host's, that one answers. Every engine hears a
+                // probe, and one answers it.
+                if self.conflict.holder().is_none() && (self.defends || !is_probe) {
                     self.queue(|buf| link.emit_reply(buf, said));
                 }
             }
@@ -265,13 +275,13 @@ impl Neighbor {
             }
             self.stats.oversize += 1;
         }
-        let sent = self.poll_claim(slot).or_else(|| self.poll_request(slot));
+        let sent = self.poll_conflict(slot).or_else(|| self.poll_request(slot));
         self.update_deadline();
         sent
     }
 
-    fn poll_claim(&mut self, slot: &mut [u8]) -> Option<usize> {
-        let speech = self.claim.poll(self.now).filter(|_| self.defends)?;
+    fn poll_conflict(&mut self, slot: &mut [u8]) -> Option<usize> {
+        let speech = self.conflict.poll(self.now).filter(|_| self.defends)?;
         let link = self.link();
         let len = match speech {
             Speech::Probe => link.emit_probe(slot),
@@ -296,15 +306,15 @@ impl Neighbor {
 
     /// Who we are, as packets say it now.
     const fn link(&self) -> Link {
-        Link { nonce: self.claim.nonce(), ..self.link }
+        Link { nonce: self.conflict.nonce(), ..self.link }
     }
 
     fn update_deadline(&mut self) {
-        self.deadline = [self.table.deadline(), self.claim.deadline()].into_iter().flatten().min();
+        self.deadline = [self.table.deadline(), self.conflict.deadline()].into_iter().flatten().min();
     }
 
-    /// The Ethernet address of `ip`, as far as known; of a host that has just asked for a connection, the one that it sent from.
-    /// Begins to look for it if it is not known.
+    /// The Ethernet address of `ip`, as far as known; of a host that has just asked for a
+    /// connection, the one that it sent from. Begins to look for it if it is not known.
     pub fn resolve(&mut self, now: Time, ip: IpAddr) -> Resolution {
         self.now = self.now.max(now);
         if ip.is_ipv4() != self.link.ip.is_ipv4() {
@@ -313,7 +323,7 @@ impl Neighbor {
         if ip == self.link.ip {
             return Resolution::Known(self.link.mac.0);
         }
-        if let Some(mac) = self.claim.holder() {
+        if let Some(mac) = self.conflict.holder() {
             return Resolution::AddressTaken(mac);
         }
         if !is_host(ip) {
@@ -323,7 +333,7 @@ impl Neighbor {
         if let Some(mac) = heard {
             return Resolution::Known(mac);
         }
-        if self.claim.is_open(self.now) {
+        if self.conflict.is_open(self.now) {
             return Resolution::Pending;
         }
         let found = self.table.lookup(self.now, ip);
@@ -339,8 +349,8 @@ impl Neighbor {
         }
     }
 
-    /// `ip` has sent something to the connection manager, from the Ethernet address `mac`. False, and it is not noted, if that is no
-    /// host's.
+    /// `ip` has sent something to the connection manager, from the Ethernet address `mac`. False,
+    /// and it is not noted, if that is no host's.
     pub fn note_heard(&mut self, now: Time, ip: IpAddr, mac: [u8; 6]) -> bool {
         self.now = self.now.max(now);
         let is_one = is_one(EthernetAddress(mac));
@@ -350,20 +360,22 @@ impl Neighbor {
         is_one
     }
 
-    /// The Ethernet address that `ip` sent from to the connection manager, within the last [`HEARD_LIFETIME_NS`].
+    /// The Ethernet address that `ip` sent from to the connection manager, within the last
+    /// [`HEARD_LIFETIME_NS`].
     #[must_use]
     pub fn heard_from(&self, now: Time, ip: IpAddr) -> Option<[u8; 6]> {
         self.heard.find(now, ip)
     }
 
-    /// When [`Neighbor::poll_transmit`] next has a request to repeat or to give up, or to ask for our own address; `None` if
-    /// nothing is under way.
+    /// When [`Neighbor::poll_transmit`] next has a request to repeat or to give up, or to ask for
+    /// our own address; `None` if nothing is under way.
     #[must_use]
     pub const fn next_deadline(&self) -> Option<Time> {
         self.deadline
     }
 
-    /// Whether [`Neighbor::poll_transmit`] has work now, at the latest time that it was told.
+    /// Returns `true` if [`Neighbor::poll_transmit`] has work now, at the latest time that it was
+    /// told.
     #[must_use]
     pub fn has_output(&self) -> bool {
         !self.replies.is_empty() || self.deadline.is_some_and(|deadline| deadline <= self.now)

@@ -1,7 +1,9 @@
-//! The boundary between the engine and whatever moves frames: a DPDK port, a virtual wire, a wrapper around either.
+//! The boundary between the engine and whatever moves frames: a DPDK port, a virtual wire, a
+//! wrapper around either.
 //!
-//! A port *lends* transmit slots and receive views; it never gives buffers away. A receive view lives until
-//! [`Port::rx_release`], a transmit slot until [`Port::tx_commit`] or [`Port::tx_cancel`].
+//! A port *lends* transmit slots and receive views; it never gives buffers away. A receive view
+//! lives until [`Port::rx_release`], a transmit slot until [`Port::tx_commit`] or
+//! [`Port::tx_cancel`].
 
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
@@ -26,7 +28,7 @@ pub use link_down::LinkDown;
 /// Most frames in one receive burst.
 pub const RX_BURST: usize = 32;
 
-/// What a port can do. Fixed while the port lives.
+/// The capabilities of a port. They do not change while the port lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortCaps {
     /// The port's own Ethernet address.
@@ -44,7 +46,8 @@ pub struct PortStats {
     pub rx_bytes: u64,
     /// Received frames that the port could not show as one contiguous view.
     pub rx_dropped: u64,
-    /// Frames that the driver, or another engine of the device, had no room for: a full ring, or no free buffer.
+    /// Frames that the driver, or another engine of the device, had no room for: a full ring, or no
+    /// free buffer.
     pub rx_missed: u64,
     /// Received frames that were for another engine of the device, and are there now.
     pub rx_steered: u64,
@@ -58,19 +61,21 @@ pub struct PortStats {
     pub tx_dropped: u64,
     /// Frames that the driver took for the wire and then could not send.
     pub tx_errors: u64,
-    /// Frames that are missing from the record of the port's frames: it could not be written any more.
+    /// Frames that are missing from the record of the port's frames: it could not be written any
+    /// more.
     pub unrecorded: u64,
 }
 
 /// A source and sink of Ethernet frames, driven by one thread.
 ///
-/// One engine turn calls `rx_burst`, reads each frame, calls `rx_release`, and again as long as bursts are full and have fewer than
-/// [`RX_BURST`] frames together; then, for each frame to send, `tx_slot` and `tx_commit`; then `tx_flush` once.
+/// One engine turn calls `rx_burst`, reads each frame, calls `rx_release`, and again as long as
+/// bursts are full and have fewer than [`RX_BURST`] frames together; then, for each frame to send,
+/// `tx_slot` and `tx_commit`; then `tx_flush` once.
 pub trait Port {
     /// What the port can do.
     fn caps(&self) -> PortCaps;
 
-    /// Whether frames can pass now.
+    /// Returns `true` if frames can pass now.
     fn link_up(&self) -> bool;
 
     /// Why frames cannot pass; `None` if they can. A port over another one has that one's reason.
@@ -78,14 +83,16 @@ pub trait Port {
         (!self.link_up()).then_some(LinkDown::Unknown)
     }
 
-    /// Frames that the next burst has at most, 1 to [`RX_BURST`]: few where long frames, taken all at once, would have left the
-    /// processor's first cache before they are looked at. Each burst may change it. A port over another one that does not pass its
-    /// bursts through as they are has a limit of its own.
+    /// Frames that the next burst has at most, 1 to [`RX_BURST`]: few where long frames, taken all
+    /// at once, would have left the processor's first cache before they are looked at. Each burst
+    /// may change it. A port over another one that does not pass its bursts through as they are has
+    /// a limit of its own.
     fn rx_limit(&self) -> usize {
         RX_BURST
     }
 
-    /// Receives up to [`Port::rx_limit`] frames and returns how many. The burst before must have been released.
+    /// Receives up to [`Port::rx_limit`] frames and returns how many. The burst before must have
+    /// been released.
     fn rx_burst(&mut self) -> usize;
 
     /// Frame `index` of the burst, from the Ethernet header on, without the FCS.
@@ -97,8 +104,9 @@ pub trait Port {
     /// Gives all frames of the burst back.
     fn rx_release(&mut self);
 
-    /// Lends a slot of at least `caps().max_frame` writable bytes, or `None` when the transmit ring is full. Its old
-    /// content is undefined. A port that can begins it on a 64-byte boundary: drivers that copy frames are fastest then.
+    /// Lends a slot of at least `caps().max_frame` writable bytes, or `None` when the transmit ring
+    /// is full. Its old content is undefined. A port that can begins it on a 64-byte boundary:
+    /// drivers that copy frames are fastest then.
     fn tx_slot(&mut self) -> Option<&mut [u8]>;
 
     /// Queues the first `len` bytes of the slot lent last.
@@ -110,24 +118,26 @@ pub trait Port {
     /// Takes the slot lent last back unsent. Does nothing if none is lent.
     fn tx_cancel(&mut self);
 
-    /// Hands all queued frames to the wire; what the wire does not take now stays queued for the next flush.
+    /// Hands all queued frames to the wire; what the wire does not take now stays queued for the
+    /// next flush.
     fn tx_flush(&mut self);
 
-    /// Frames committed that have not left yet: they wait for the next flush, or for the peer to take them out of memory that both
-    /// share. A port that is dropped before takes them along. Of most ports what is flushed has left.
+    /// Frames committed that have not left yet: they wait for the next flush, or for the peer to
+    /// take them out of memory that both share. A port that is dropped before takes them along. Of
+    /// most ports what is flushed has left.
     ///
-    /// `None`: there may be such, and the driver does not tell. A port says so for as long after it sent as that is likely, and
-    /// then `Some(0)`.
+    /// `None`: there may be such, and the driver does not tell. A port says so for as long after it
+    /// sent as that is likely, and then `Some(0)`.
     fn tx_waiting(&self) -> Option<usize> {
         Some(0)
     }
 
-    /// Tells the port the time. The engine calls this once a turn, before it receives; only ports that delay or
-    /// stamp frames care.
+    /// Tells the port the time. The engine calls this once a turn, before it receives; only ports
+    /// that delay or stamp frames care.
     fn set_now(&mut self, _now: crate::time::Time) {}
 
-    /// Of a port that several engines share: takes a frame of this engine's own that is for another one of them. False: it
-    /// is not.
+    /// Of a port that several engines share: takes a frame of this engine's own that is for another
+    /// one of them. False: it is not.
     fn pass_on(&mut self, _frame: &[u8]) -> bool {
         false
     }
@@ -141,7 +151,8 @@ pub trait Port {
     fn stats(&self) -> PortStats;
 }
 
-/// The receive bursts of one turn: as long as they are full, until they have as many frames as the longest.
+/// The receive bursts of one turn: as long as they are full, until they have as many frames as the
+/// longest.
 pub(crate) struct Bursts {
     taken: usize,
     goes_on: bool,
@@ -155,7 +166,8 @@ impl Bursts {
         Self { taken: 0, goes_on: true }
     }
 
-    /// Receives the next burst: its frames, which must be released before the one after; `None` if there is none.
+    /// Receives the next burst: its frames, which must be released before the one after; `None` if
+    /// there is none.
     #[inline]
     pub fn next(&mut self, port: &mut impl Port) -> Option<usize> {
         if !self.goes_on {

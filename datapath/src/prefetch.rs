@@ -8,7 +8,7 @@ pub(crate) fn read<T>(at: *const T) {
     prefetch::read(at.cast(), 1);
 }
 
-/// The same with a line that will be written.
+/// Starts to fetch the cache line of `at` into the first cache, to be written.
 #[inline]
 pub(crate) fn write<T>(at: *const T) {
     prefetch::write(at.cast(), 1);
@@ -20,13 +20,13 @@ pub fn read_all<T>(value: &T) {
     read_lines(core::ptr::from_ref(value).cast(), size_of::<T>());
 }
 
-/// The same with all lines of bytes.
+/// Starts to fetch all cache lines of `bytes` into the first cache.
 #[inline]
 pub(crate) fn read_bytes(bytes: &[u8]) {
     read_lines(bytes.as_ptr(), bytes.len());
 }
 
-/// The same with the lines of `len` bytes.
+/// Starts to fetch the cache lines of `len` bytes from `start` on into the first cache.
 #[inline]
 pub(crate) fn read_lines(start: *const u8, len: usize) {
     prefetch::read(start, len);

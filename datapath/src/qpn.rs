@@ -1,17 +1,19 @@
-//! What the number of a queue pair says of a device with several engines: whose it is.
+//! Queue pair numbers of a device with several engines: which engine a number belongs to.
 
 /// Bits of a QPN.
 pub(crate) const QPN_BITS: u32 = 24;
 /// QPN 0 and 1 are special queue pairs: each engine has its own.
 pub(crate) const FIRST_FREE_QPN: u32 = 2;
 
-/// Bits of a QPN that tell the lives of a slot apart, at least: so a slot does not have a number again before 16 others.
+/// Bits of a QPN that tell the lives of a slot apart, at least: so a slot does not have a number
+/// again before 16 others.
 const LIFE_BITS_MIN: u32 = 4;
-/// Largest number of queue pairs of all engines of a device; each of several has its share, a power of two.
+/// Largest number of queue pairs of all engines of a device; each of several has its share, a power
+/// of two.
 pub const QPS_LIMIT: u32 = 1 << (QPN_BITS - LIFE_BITS_MIN);
 
-/// One of the engines of a device. The highest bits of the QPNs that it gives are its index, so that whoever receives a
-/// packet for the device knows whose it is.
+/// The index of an engine among those of a device. It is in the highest bits of the QPNs that the
+/// engine gives, so that every receiver of a packet knows which engine it is for.
 ///
 /// ```
 /// use datapath::qpn::EngineId;
@@ -37,14 +39,15 @@ impl EngineId {
     /// Engines of a device, at most.
     pub const COUNT_MAX: u8 = 8;
 
-    /// Those of a device with so many, 1 to [`EngineId::COUNT_MAX`]; `None` if it cannot have as many.
+    /// The engines of a device with `count` engines, 1 to [`EngineId::COUNT_MAX`]; `None` for any
+    /// other count.
     #[must_use]
     pub fn all(count: u8) -> Option<Vec<Self>> {
         let possible = (1..=Self::COUNT_MAX).contains(&count);
         possible.then(|| (0..count).map(|index| Self { index, count }).collect())
     }
 
-    /// From 0.
+    /// The index, from 0.
     #[must_use]
     pub const fn index(self) -> u8 {
         self.index
@@ -71,7 +74,8 @@ impl EngineId {
         (self.index as u32) << self.free_bits()
     }
 
-    /// The index of the engine that has the queue pair of this number; `None` if none can have it, or each has one.
+    /// The index of the engine that has the queue pair of this number; `None` if none can have it,
+    /// or each has one.
     #[inline]
     #[must_use]
     pub fn owner_of(self, qpn: u32) -> Option<u8> {

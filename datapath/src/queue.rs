@@ -1,7 +1,8 @@
-//! What the host and the NIC share: send, receive and completion queues, doorbells.
+//! The queues that the host and the NIC share: send, receive and completion queues, and doorbells.
 //!
-//! Every ring has one writer and one reader. Entries are words in atomics, so that neither side needs `unsafe` to share them;
-//! the order between an entry and its index is argued in [`WordRing`].
+//! Every ring has one writer and one reader. Entries are words in atomics, so that neither side
+//! needs `unsafe` to share them; the order between an entry and its index is argued in
+//! [`WordRing`].
 
 mod completion;
 mod doorbell;

@@ -1,4 +1,5 @@
-//! Scheduling as SRNIC does it: event mux, schedule queue, policies, and the timers that wake queue pairs.
+//! Scheduling as SRNIC does it: event mux, schedule queue, policies, and the timers that wake queue
+//! pairs.
 
 mod attributes;
 mod deficit;

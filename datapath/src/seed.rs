@@ -1,15 +1,17 @@
-//! Numbers that strangers must not guess, and that repeat from a seed: ChaCha with eight rounds, keyed by the seed.
+//! Numbers that strangers must not guess, and that repeat from a seed: ChaCha with eight rounds,
+//! keyed by the seed.
 
 use chacha20::ChaCha8Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use core::fmt;
 
-/// 256 bits that numbers are drawn from. Who sees the numbers learns neither the seed nor other numbers.
+/// 256 bits that numbers are drawn from. Who sees the numbers learns neither the seed nor other
+/// numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Seed([u8; 32]);
 
 impl Seed {
-    /// One that the operating system gave.
+    /// A seed of bytes that the operating system gave.
     #[must_use]
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
@@ -40,7 +42,8 @@ impl fmt::Debug for Seed {
     }
 }
 
-/// What numbers are for. Those of one purpose tell nothing of another's, though both come from one seed.
+/// The purpose of random numbers. Numbers of one purpose tell nothing of those of another, though
+/// both come from one seed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
     /// Entries of the table of regions, and the low byte of their keys.

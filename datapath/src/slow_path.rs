@@ -1,9 +1,10 @@
 //! CtrlQ: the pair of queues between the fast path and the slow path.
 //!
-//! Metadata of packets out of order goes down, decisions (a new ePSN, retransmissions) come up, both in order. The
-//! engine never waits: where the ring down has no room it drops the packet instead, before anything acknowledged it.
-//! The slow path is stepped by the engine, or runs in a thread of its own (docs/adr/0013). While nothing is missing
-//! anywhere neither is touched: `settled` says so.
+//! Metadata of packets out of order goes down, decisions (a new ePSN, retransmissions) come up,
+//! both in order. The engine never waits: where the ring down has no room it drops the packet
+//! instead, before anything acknowledged it. The slow path is stepped by the engine, or runs in a
+//! thread of its own (docs/adr/0013). While nothing is missing anywhere neither is touched:
+//! `settled` says so.
 
 use sr_recovery::thread::Remote;
 use sr_recovery::{Command, Record, SlowPath, SlowPathConfig, SlowPathStats};
@@ -11,7 +12,8 @@ use std::collections::VecDeque;
 
 /// Records that the ring down to a stepped slow path holds.
 const RECORDS_MAX: usize = 4096;
-/// This part of the ring is kept for packets at ePSN and for what ends an episode: they make room, the others take it.
+/// This part of the ring is kept for packets at ePSN and for what ends an episode: they make room,
+/// the others take it.
 const RESERVED_PART: usize = 8;
 
 /// The queue pair to the slow path.
@@ -47,14 +49,14 @@ impl CtrlQ {
         Self { driver: Driver::Threaded(Box::new(remote)), capacity, settled: true }
     }
 
-    /// Whether `count` records fit, for a packet ahead of ePSN or an acknowledgement.
+    /// Returns `true` if `count` records fit, for a packet ahead of ePSN or an acknowledgement.
     #[inline]
     #[must_use]
     pub fn has_room(&mut self, count: usize) -> bool {
         self.has_reserved_room(count + self.capacity / RESERVED_PART)
     }
 
-    /// Whether `count` records fit, for a packet at ePSN.
+    /// Returns `true` if `count` records fit, for a packet at ePSN.
     #[inline]
     #[must_use]
     pub fn has_reserved_room(&mut self, count: usize) -> bool {
@@ -64,7 +66,8 @@ impl CtrlQ {
         }
     }
 
-    /// Writes a record for which the caller checked that there is room. False if it was lost all the same.
+    /// Writes a record for which the caller checked that there is room. False if it was lost all
+    /// the same.
     #[inline]
     pub fn push(&mut self, record: Record) -> bool {
         self.settled = false;
@@ -80,7 +83,8 @@ impl CtrlQ {
         }
     }
 
-    /// The next decision, if there is one by now. A stepped slow path runs until it has one or nothing to do.
+    /// The next decision, if there is one by now. A stepped slow path runs until it has one or
+    /// nothing to do.
     #[inline]
     pub fn step(&mut self) -> Option<Command> {
         if self.settled { None } else { self.next_command() }
@@ -107,8 +111,8 @@ impl CtrlQ {
         }
     }
 
-    /// What the slow path did, and how many streams it keeps state of; one in a thread of its own says it when it has
-    /// nothing left to do.
+    /// The counters of the slow path, and how many streams it keeps state of. A slow path in a
+    /// thread of its own publishes them when it has nothing left to do.
     #[must_use]
     pub fn stats(&self) -> SlowPathStats {
         match &self.driver {

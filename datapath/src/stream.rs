@@ -1,4 +1,5 @@
-//! The reliable packet streams of protocol.md 2.4: one [`TxStream`] and one [`RxStream`] type, whatever they carry.
+//! The reliable packet streams of protocol.md 2.4: one [`TxStream`] and one [`RxStream`] type,
+//! whatever they carry.
 
 mod retry_queue;
 mod rtt;

@@ -1,4 +1,5 @@
-//! Once made, the fault port, the pcap tap, the steering port and the neighbor module allocate nothing.
+//! Once made, the fault port, the pcap tap, the steering port and the neighbor module allocate
+//! nothing.
 
 #[path = "common/counting.rs"]
 mod counting;

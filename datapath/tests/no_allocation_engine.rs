@@ -1,4 +1,5 @@
-//! Once made, an engine allocates nothing: not in its turns, not when work is posted or completions are polled.
+//! Once made, an engine allocates nothing: not in its turns, not when work is posted or completions
+//! are polled.
 
 mod common;
 

@@ -5,10 +5,11 @@
 --
 -- For another UDP port than 4791 add: -o infiniband.rroce.port:4793
 --
--- Wireshark's own InfiniBand dissector names the opcode and reads the standard headers where the standard puts
--- them. This script adds what it cannot know: META, SSNW, RDW, ACKX and SACKB of each packet whose BTH.TVer is 9,
--- and the RETH and ImmDt of every packet, for WRITE Middle and Last have a RETH in this dialect only. (Of a WRITE
--- Last with Immediate, infiniband.immdt is wrong: it shows the first four bytes of the RETH. Use srnic.imm.)
+-- Wireshark's own InfiniBand dissector names the opcode and reads the standard headers where the
+-- standard puts them. This script adds what it cannot know: META, SSNW, RDW, ACKX and SACKB of each
+-- packet whose BTH.TVer is 9, and the RETH and ImmDt of every packet, for WRITE Middle and Last
+-- have a RETH in this dialect only. (Of a WRITE Last with Immediate, infiniband.immdt is wrong: it
+-- shows the first four bytes of the RETH. Use srnic.imm.)
 
 local srnic = Proto("srnic", "SRNIC RDMA extension words")
 
@@ -58,7 +59,8 @@ local get_bth = Field.new("infiniband.bth")
 local get_tver = Field.new("infiniband.bth.tver")
 local get_udp_len = Field.new("udp.length")
 
--- Each header: its length, and how it is shown. `p` is {opcode, tree, info}; `info` goes to the Info column.
+-- Each header: its length, and how it is shown. `p` is {opcode, tree, info}; `info` goes to the
+-- Info column.
 
 local RETH = { len = 16, show = function(p, range)
     local tree = p.tree:add(f.reth, range)
@@ -78,7 +80,8 @@ local META = { len = 4, show = function(p, range)
     p.info = string.format("%s MSN=%d+%d", p.info, range(0, 2):uint(), range(2, 2):uint())
 end }
 
--- READ response First to Only, and the Atomic Acknowledge, carry the responder slot where SENDs carry the SSN.
+-- READ response First to Only, and the Atomic Acknowledge, carry the responder slot where SENDs
+-- carry the SSN.
 local function is_response(opcode)
     return opcode >= 0x0d and opcode <= 0x10 or opcode == 0x12
 end
@@ -161,7 +164,8 @@ local HEADERS = {
     [0x17] = { IETH, META, SSNW },             -- SEND Only with Invalidate
 }
 
--- Where the payload ends and where the ICRC begins, from the UDP length if there is one. The pad is in between.
+-- Where the payload ends and where the ICRC begins, from the UDP length if there is one. The pad is
+-- in between.
 local function ends(tvb, bth)
     local udp_len = get_udp_len()
     local transport_len = udp_len and udp_len.value - UDP_LEN or tvb:len() - bth

@@ -24,29 +24,30 @@ impl<const N: usize> Burst<N> {
         Self { mbufs: [const { MaybeUninit::uninit() }; N], len: 0, pool: pool.clone() }
     }
 
-    /// Whether `N` buffers are held.
+    /// Returns `true` if `N` buffers are held.
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.len == N
     }
 
-    /// Takes fresh buffers from the pool until the burst is full. If the pool is short it takes none and returns
-    /// `false`.
+    /// Takes fresh buffers from the pool until the burst is full. If the pool is short it takes
+    /// none and returns `false`.
     #[inline]
     pub fn fill(&mut self) -> bool {
         self.fill_to(N)
     }
 
-    /// The same, until `held` buffers are held, `N` at most; takes none if there are as many.
+    /// Takes fresh buffers from the pool until `held` buffers are held, `N` at most. If the pool is
+    /// short it takes none and returns `false`.
     #[inline]
     pub fn fill_to(&mut self, held: usize) -> bool {
         lcore::enter();
         let held = held.clamp(self.len, N);
         let free = &mut self.mbufs[self.len..held];
         let count = as_count(free.len());
-        // SAFETY: `free` is writable for `count` pointers (`Mbuf` is one, transparently); on success each is a live
-        // mbuf that is ours alone, on failure none was written.
+        // SAFETY: `free` is writable for `count` pointers (`Mbuf` is one, transparently); on
+        // success each is a live mbuf that is ours alone, on failure none was written.
         if unsafe { ffi::pmd_alloc_bulk(self.pool.raw(), free.as_mut_ptr().cast(), count) } != 0 {
             return false;
         }
@@ -70,7 +71,8 @@ impl<const N: usize> Burst<N> {
     #[inline]
     pub fn pop(&mut self) -> Option<Mbuf> {
         self.len = self.len.checked_sub(1)?;
-        // SAFETY: it was below the old `len`, so initialised; with the new one it is not read again.
+        // SAFETY: it was below the old `len`, so initialised; with the new one it is not read
+        // again.
         Some(unsafe { self.mbufs[self.len].assume_init_read() })
     }
 
@@ -91,8 +93,8 @@ impl<const N: usize> Burst<N> {
         let mut rejected = Self::new(&self.pool);
         let held = std::mem::take(&mut self.len);
         for index in 0..held {
-            // SAFETY: below the old `len`, so initialised, and each index is read once. Should `keep` panic, the
-            // rest is leaked.
+            // SAFETY: below the old `len`, so initialised, and each index is read once. Should
+            // `keep` panic, the rest is leaked.
             let mbuf = unsafe { self.mbufs[index].assume_init_read() };
             let target = if keep(&mbuf) { &mut *self } else { &mut rejected };
             // Cannot fail: both have room for all, and `self` is written behind where it is read.
@@ -104,8 +106,8 @@ impl<const N: usize> Burst<N> {
     /// Lets `receive` write up to `most` live mbufs, `N` at most; returns how many there are now.
     ///
     /// # Safety
-    /// `receive` gets room for as many pointers as it is told, and must return how many live mbufs, ours alone from now on,
-    /// it wrote to its beginning.
+    /// `receive` gets room for as many pointers as it is told, and must return how many live mbufs,
+    /// ours alone from now on, it wrote to its beginning.
     #[inline]
     pub(crate) unsafe fn receive(
         &mut self,
@@ -117,10 +119,12 @@ impl<const N: usize> Burst<N> {
         self.len
     }
 
-    /// Offers all buffers to `transmit`, forgets those that it took from the front, and returns how many.
+    /// Offers all buffers to `transmit`, forgets those that it took from the front, and returns how
+    /// many.
     ///
     /// # Safety
-    /// `transmit` gets the mbufs and their number, and must return how many of the first it has taken over.
+    /// `transmit` gets the mbufs and their number, and must return how many of the first it has
+    /// taken over.
     #[inline]
     pub(crate) unsafe fn transmit(
         &mut self,
@@ -130,8 +134,8 @@ impl<const N: usize> Burst<N> {
         let left = self.len - taken;
         if left > 0 && taken > 0 {
             let base = self.mbufs.as_mut_ptr();
-            // SAFETY: both ranges lie within the first `len`; copying a `MaybeUninit` is a move, and the source is
-            // not used again.
+            // SAFETY: both ranges lie within the first `len`; copying a `MaybeUninit` is a move,
+            // and the source is not used again.
             unsafe { std::ptr::copy(base.add(taken), base, left) };
         }
         self.len = left;

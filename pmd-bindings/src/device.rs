@@ -1,4 +1,4 @@
-//! What to attach: a driver of DPDK's and its arguments.
+//! Devices to attach: a driver of DPDK and its arguments.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -32,7 +32,7 @@ impl Device {
         Self::Virtual { driver: driver.into(), arguments: arguments.into() }
     }
 
-    /// The same with one more argument.
+    /// This device with one more argument.
     pub(crate) fn with(mut self, argument: &str) -> Self {
         let (Self::Virtual { arguments, .. } | Self::Pci { arguments, .. }) = &mut self;
         *arguments += &format!(",{argument}");
@@ -60,8 +60,8 @@ impl Device {
         }
     }
 
-    /// A name that begins with `prefix` and that no other device of the process has, or had: a driver that fails
-    /// half-way may keep its name. A NIC has but one.
+    /// A name that begins with `prefix` and that no other device of the process has, or had: a
+    /// driver that fails half-way may keep its name. A NIC has but one.
     pub(crate) fn new_name(&self, prefix: &str) -> String {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         match self {
@@ -70,7 +70,8 @@ impl Device {
         }
     }
 
-    /// Whether the driver changes rings or frees devices in EAL's interrupt thread without waiting for who uses them.
+    /// Returns `true` if the driver changes rings or frees devices in EAL's interrupt thread
+    /// without waiting for who uses them.
     pub(crate) fn needs_quiescence(&self) -> bool {
         matches!(self.driver(), "net_memif" | "net_virtio_user")
     }
@@ -83,7 +84,8 @@ impl Device {
     }
 }
 
-/// The Debian package of a driver: named after the ABI, which counts up with each year's long-term release.
+/// The Debian package of a driver: named after the ABI, which counts up with each year's long-term
+/// release.
 fn package(driver: &str) -> String {
     // SAFETY: a constant, terminated string.
     let version = unsafe { std::ffi::CStr::from_ptr(ffi::pmd_version()) }.to_string_lossy();

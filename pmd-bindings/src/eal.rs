@@ -22,17 +22,19 @@ pub enum Memory {
     Normal,
 }
 
-/// How to start DPDK. The default suits memif and every other port without a PCI device.
+/// The configuration with which DPDK is started. The default suits memif and every other port
+/// without a PCI device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EalConfig {
     /// Where packet buffers live.
     pub memory: Memory,
-    /// Megabytes for all buffers and rings of the process; `None`: [`EalConfig::MEMORY_MB`]. Ordinary pages are only
-    /// touched when used.
+    /// Megabytes for all buffers and rings of the process; `None`: [`EalConfig::MEMORY_MB`].
+    /// Ordinary pages are only touched when used.
     pub memory_mb: Option<u32>,
     /// Look at the PCI bus, for NICs bound to DPDK. None is touched before it is attached.
     pub pci: bool,
-    /// More EAL arguments, verbatim, for those who know what they want (`--file-prefix=..`, `-a 0000:17:00.0`).
+    /// More EAL arguments, verbatim, for those who know what they want (`--file-prefix=..`, `-a
+    /// 0000:17:00.0`).
     pub extra: Vec<String>,
 }
 
@@ -46,7 +48,8 @@ impl Default for EalConfig {
 }
 
 impl EalConfig {
-    /// Megabytes of a process that does not say how many: for about twenty ports with frames of 4608 bytes.
+    /// Megabytes of a process that does not say how many: for about twenty ports with frames of
+    /// 4608 bytes.
     pub const MEMORY_MB: u32 = 512;
 
     fn memory_mb(&self) -> u32 {
@@ -57,8 +60,8 @@ impl EalConfig {
     fn arguments(&self, allowed_cpus: &str, hugepages: bool) -> Vec<String> {
         let mut args: Vec<String> = vec!["srnic".into()];
         let mut push = |arg: &str| args.push(arg.into());
-        // One lcore over every CPU this thread may run on: EAL pins the calling thread to its lcore's CPUs, and
-        // where a thread runs is not a library's business.
+        // One lcore over every CPU this thread may run on: EAL pins the calling thread to its
+        // lcore's CPUs, and where a thread runs is not a library's business.
         push(&format!("--lcores=0@({allowed_cpus})"));
         push(&format!("-m{}", self.memory_mb()));
         if hugepages {
@@ -67,13 +70,13 @@ impl EalConfig {
             push("--single-file-segments");
         } else {
             push("--no-huge");
-            // Without it a second process dies with "Cannot create lock". (`--in-memory` implies it, but does not
-            // go with --no-huge.)
+            // Without it a second process dies with "Cannot create lock". (`--in-memory` implies
+            // it, but does not go with --no-huge.)
             push("--no-shconf");
         }
         if !self.pci {
-            // Addresses as the process sees them: needs no privilege. As root the default would be physical ones, which
-            // only a NIC without an IOMMU needs.
+            // Addresses as the process sees them: needs no privilege. As root the default would be
+            // physical ones, which only a NIC without an IOMMU needs.
             push("--iova-mode=va");
         }
         push("--no-telemetry");
@@ -109,12 +112,13 @@ pub struct Eal {
 static EAL: OnceLock<Result<Eal, EalError>> = OnceLock::new();
 
 impl Eal {
-    /// Starts DPDK, or returns what is running: the first call's `config` counts, for the life of the process.
+    /// Starts DPDK, or returns what is running: the first call's `config` counts, for the life of
+    /// the process.
     ///
     /// # Errors
     /// What the first call met: DPDK cannot be started twice, so it is the same error ever after.
-    /// [`EalError::Running`] if what is running has not the memory, not as much of it, or not the bus, that `config`
-    /// insists on.
+    /// [`EalError::Running`] if what is running has not the memory, not as much of it, or not the
+    /// bus, that `config` insists on.
     pub fn start(config: &EalConfig) -> Result<&'static Self, EalError> {
         let eal = EAL.get_or_init(|| Self::init(config.clone())).as_ref().map_err(Clone::clone)?;
         let wanted = match config.memory {
@@ -129,20 +133,20 @@ impl Eal {
         wanted.map_or(Ok(eal), |wanted| Err(EalError::Running { wanted }))
     }
 
-    /// Whether packet buffers are in hugepages.
+    /// Returns `true` if packet buffers are in hugepages.
     #[must_use]
     pub fn hugepages(&self) -> bool {
         self.hugepages
     }
 
-    /// Megabytes that it has for buffers and rings, or had at first, if they are hugepages: it takes more of those while
-    /// any are free.
+    /// Megabytes that it has for buffers and rings, or had at first, if they are hugepages: it
+    /// takes more of those while any are free.
     #[must_use]
     pub fn memory_mb(&self) -> u32 {
         self.config.memory_mb()
     }
 
-    /// What DPDK was started with.
+    /// The configuration that DPDK was started with.
     #[must_use]
     pub fn config(&self) -> &EalConfig {
         &self.config
@@ -169,8 +173,8 @@ impl Eal {
         argv.push(std::ptr::null_mut());
         let argv = argv.leak();
         let mut log = Caught::new();
-        // SAFETY: argv holds argc terminated strings and a null, all of which live for ever; the log is writable for
-        // its length. OnceLock makes this the only call of the process.
+        // SAFETY: argv holds argc terminated strings and a null, all of which live for ever; the
+        // log is writable for its length. OnceLock makes this the only call of the process.
         let ret = unsafe { ffi::pmd_eal_init(argc, argv.as_mut_ptr(), log.target()) };
         if ret < 0 {
             let (errno, log) = (Errno::last(), log.text());

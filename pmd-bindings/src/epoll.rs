@@ -1,4 +1,4 @@
-//! Whether somebody else's epoll instance has something to report.
+//! Looks whether an epoll instance of other code has something to report.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::{fs, thread, time};
@@ -25,7 +25,8 @@ pub(crate) struct Readiness {
 }
 
 impl Readiness {
-    /// Finds the instance that watches `source`, an eventfd that is not raised; `hint` is where it was the last time.
+    /// Finds the instance that watches `source`, an eventfd that is not raised; `hint` is where it
+    /// was the last time.
     pub(crate) fn find(source: &OwnedFd, hint: RawFd) -> Self {
         if hint != NONE && sources(hint).contains(&source.as_raw_fd()) {
             return Self { epoll: hint };
@@ -38,13 +39,14 @@ impl Readiness {
         self.epoll
     }
 
-    /// Whether a source is ready. `false` if there is no telling.
+    /// Returns `true` if a source is ready. `false` if there is no telling.
     pub(crate) fn now(&self) -> bool {
         self.epoll != NONE && poll(self.epoll, NOW) == Ok(true)
     }
 
-    /// Keeps the instance and its sources out of processes that this one starts. EAL and its drivers do not, and a
-    /// peer would learn of this process's end only at the end of its children.
+    /// Keeps the instance and its sources out of processes that this one starts. EAL and its
+    /// drivers do not, and a peer would learn of this process's end only at the end of its
+    /// children.
     pub(crate) fn close_on_exec(&self) {
         for fd in sources(self.epoll).into_iter().chain([self.epoll]) {
             // SAFETY: no pointers. A descriptor that is closed meanwhile is an error, and no harm.
@@ -65,10 +67,12 @@ pub(crate) fn pause() {
     thread::sleep(time::Duration::from_millis(BLIND_MS));
 }
 
-/// Whether `fd` is readable within `timeout`, or ever. An epoll instance is when one of its sources is ready.
+/// Returns `true` if `fd` is readable within `timeout`, or ever. An epoll instance is when one of
+/// its sources is ready.
 fn poll(fd: RawFd, timeout: Option<&Timespec>) -> Result<bool, Errno> {
-    // SAFETY: it is not -1, and is borrowed for this call only. Its owner is EAL, which may close it: then it is an
-    // error, or another file of this process, of which nothing but its readiness is asked.
+    // SAFETY: it is not -1, and is borrowed for this call only. Its owner is EAL, which may close
+    // it: then it is an error, or another file of this process, of which nothing but its readiness
+    // is asked.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
     let mut entry = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
     let ready = retry_on_intr(|| rustix::event::poll(&mut entry, timeout))?;
@@ -88,9 +92,10 @@ fn search(source: &OwnedFd) -> Option<RawFd> {
     })
 }
 
-/// Whether the instance `epoll` watches `source` itself. A number that it lists may mean another file: this process
-/// may have inherited the instance of its parent, where the number meant something else. So it must follow the source
-/// up and down. An instance that is ready for another reason at this moment is not recognised; there is a next time.
+/// Returns `true` if the instance `epoll` watches `source` itself. A number that it lists may mean
+/// another file: this process may have inherited the instance of its parent, where the number meant
+/// something else. So it must follow the source up and down. An instance that is ready for another
+/// reason at this moment is not recognised; there is a next time.
 fn watches(epoll: RawFd, source: &OwnedFd) -> bool {
     if !sources(epoll).contains(&source.as_raw_fd()) {
         return false;
@@ -101,8 +106,8 @@ fn watches(epoll: RawFd, source: &OwnedFd) -> bool {
     up && poll(epoll, NOW) == Ok(false)
 }
 
-/// What the epoll instance `fd` watches: nothing if it is none. The kernel has a line `tfd: <source> events: ..` for
-/// each.
+/// What the epoll instance `fd` watches: nothing if it is none. The kernel has a line `tfd:
+/// <source> events: ..` for each.
 fn sources(fd: RawFd) -> Vec<RawFd> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap_or_default();
     let lines = info.lines().filter_map(|line| line.strip_prefix("tfd:"));

@@ -10,7 +10,8 @@ use crate::ffi;
 pub struct Errno(i32);
 
 impl Errno {
-    /// From a return value: DPDK returns negative error numbers, and -1 where it means "see `rte_errno`".
+    /// From a return value: DPDK returns negative error numbers, and -1 where it means "see
+    /// `rte_errno`".
     pub(crate) fn from_return(ret: i32) -> Self {
         if ret == -1 { Self::last() } else { Self(ret.saturating_abs()) }
     }
@@ -33,8 +34,8 @@ impl fmt::Display for Errno {
         if self.0 == 0 {
             return f.write_str("no error number given");
         }
-        // SAFETY: rte_strerror takes any number and returns a terminated string that lives until this thread's
-        // next call.
+        // SAFETY: rte_strerror takes any number and returns a terminated string that lives until
+        // this thread's next call.
         let text = unsafe { CStr::from_ptr(ffi::rte_strerror(self.0)) };
         write!(f, "{} (errno {})", text.to_string_lossy(), self.0)
     }

@@ -1,4 +1,5 @@
-//! An Ethernet port of DPDK's, with one receive and one transmit queue, or several for as many threads.
+//! An Ethernet port of DPDK's, with one receive and one transmit queue, or several for as many
+//! threads.
 
 mod facts;
 mod plug;
@@ -13,10 +14,10 @@ use std::sync::Arc;
 
 use crate::burst::Burst;
 use crate::device::Device;
-use crate::door::Door;
 use crate::eal::Eal;
 use crate::error::{Errno, PortError, check};
 use crate::gate::Pass;
+use crate::handshake_proxy::HandshakeProxy;
 use crate::interface::Interface;
 use crate::memif::{MemifConfig, MemifRole};
 use crate::mempool::Mempool;
@@ -41,7 +42,8 @@ pub(crate) struct Wiring {
     pub queues: u8,
     /// Longest IP packet, for a driver that needs to know; 0: the driver's default.
     pub mtu: u16,
-    /// For a device whose driver connects when it is attached, and never again: where its server listens.
+    /// For a device whose driver connects when it is attached, and never again: where its server
+    /// listens.
     pub server: Option<PathBuf>,
     /// For the back end of vhost-user: its socket.
     pub listens_at: Option<PathBuf>,
@@ -56,12 +58,12 @@ impl From<Device> for Wiring {
     }
 }
 
-/// A port; removed when dropped. One thread at a time uses it: `Send`, but not `Sync`, because the gate on EAL's
-/// interrupt thread has one place for each port.
+/// A port; removed when dropped. One thread at a time uses it: `Send`, but not `Sync`, because the
+/// gate on EAL's interrupt thread has one place for each port.
 #[derive(Debug)]
 pub struct EthPort {
     /// Of a memif server: clients come in here.
-    door: Option<Door>,
+    proxy: Option<HandshakeProxy>,
     wiring: Wiring,
     quiescent: Option<&'static Quiescent>,
     /// `None` while the device is not attached.
@@ -86,11 +88,12 @@ impl EthPort {
         Self::wire(eal, device.into(), pool)
     }
 
-    /// The same with more to say. A device with a server is attached when it is started.
+    /// Attaches a device with everything that its driver must be told. A device with a server is
+    /// attached when it is started.
     pub(crate) fn wire(_eal: &Eal, wiring: Wiring, pool: &Mempool) -> Result<Self, PortError> {
         let quiescent = if wiring.device.needs_quiescence() { Some(Quiescent::hold()?) } else { None };
         let mut port = Self {
-            door: None,
+            proxy: None,
             wiring,
             quiescent,
             plug: None,
@@ -116,23 +119,25 @@ impl EthPort {
         Ok(())
     }
 
-    /// Attaches one end of a memif pair. It starts stopped, and without a link until its peer comes.
+    /// Attaches one end of a memif pair. It starts stopped, and without a link until its peer
+    /// comes.
     ///
     /// # Errors
-    /// [`PortError::OutOfRange`] and [`PortError::Socket`] for a configuration that cannot be, and what
-    /// [`EthPort::attach`] finds.
+    /// [`PortError::OutOfRange`] and [`PortError::Socket`] for a configuration that cannot be, and
+    /// what [`EthPort::attach`] finds.
     pub fn memif(eal: &Eal, config: &MemifConfig, pool: &Mempool) -> Result<Self, PortError> {
         match config.role {
             MemifRole::Client => config.attach_client(eal, pool),
             MemifRole::Server => {
-                let (mut port, door) = config.attach_server(eal, pool)?;
-                port.door = Some(door);
+                let (mut port, proxy) = config.attach_server(eal, pool)?;
+                port.proxy = Some(proxy);
                 Ok(port)
             }
         }
     }
 
-    /// Handles of its further queues, for threads of their own; none but the first time. The port must be stopped.
+    /// Handles of its further queues, for threads of their own; none but the first time. The port
+    /// must be stopped.
     pub(crate) fn take_queues(&mut self) -> Vec<EthQueue> {
         if self.shared.is_some() || self.started {
             return Vec::new();
@@ -159,18 +164,20 @@ impl EthPort {
         &self.pool
     }
 
-    /// Whether the port is started. That of a client of memif or vhost-user is not while there is no server.
+    /// Returns `true` if the port is started. That of a client of memif or vhost-user is not while
+    /// there is no server.
     #[must_use]
     pub fn is_started(&self) -> bool {
         self.started
     }
 
-    /// Starts the port, or does nothing if it is started. A client of memif or vhost-user connects to its server
-    /// here, which fails if nobody listens. memif's handshake goes on behind the scenes until the link is up.
+    /// Starts the port, or does nothing if it is started. A client of memif or vhost-user connects
+    /// to its server here, which fails if nobody listens. memif's handshake goes on behind the
+    /// scenes until the link is up.
     ///
     /// # Errors
-    /// [`PortError::Operation`], and for a client of vhost-user [`PortError::Socket`] and [`PortError::Attach`]; the
-    /// port stays stopped and can be started again.
+    /// [`PortError::Operation`], and for a client of vhost-user [`PortError::Socket`] and
+    /// [`PortError::Attach`]; the port stays stopped and can be started again.
     pub fn start(&mut self) -> Result<(), PortError> {
         if self.started {
             return Ok(());
@@ -190,8 +197,8 @@ impl EthPort {
         if let Some(shared) = &self.shared {
             shared.open(self.id);
         }
-        if let Some(door) = &self.door {
-            door.open();
+        if let Some(proxy) = &self.proxy {
+            proxy.open();
         }
         Ok(())
     }
@@ -204,8 +211,8 @@ impl EthPort {
         if !self.started {
             return Ok(());
         }
-        if let Some(door) = &self.door {
-            door.close();
+        if let Some(proxy) = &self.proxy {
+            proxy.close();
         }
         if let Some(shared) = &self.shared {
             shared.close();
@@ -225,7 +232,8 @@ impl EthPort {
         Ok(())
     }
 
-    /// Whether frames can pass. While the driver is at work on the link: whether they could before.
+    /// Returns `true` if frames can pass. While the driver is at work on the link, it is what it
+    /// was before.
     #[must_use]
     pub fn link_up(&self) -> bool {
         if !self.started {
@@ -248,8 +256,8 @@ impl EthPort {
         if self.link_up() {
             return None;
         }
-        if let Some(door) = &self.door {
-            return Some(door.no_link().into());
+        if let Some(proxy) = &self.proxy {
+            return Some(proxy.no_link().into());
         }
         if let Some(why) = reconnect.and_then(Reconnect::no_link) {
             return Some(why);
@@ -269,14 +277,16 @@ impl EthPort {
         Some(carrier.unwrap_or_else(|| NoLink::NoCable { device: self.wiring.device.driver().to_owned() }))
     }
 
-    /// Of a memif server: clients that were turned away because their frames have another length than ours, because they
-    /// have another number of queues, or because they do not keep to memif's rules. They try again, so the number grows.
+    /// Of a memif server: clients that were turned away because their frames have another length
+    /// than ours, because they have another number of queues, or because they do not keep to
+    /// memif's rules. They try again, so the number grows.
     #[must_use]
     pub fn refused_clients(&self) -> u64 {
-        self.door.as_ref().map_or(0, Door::refused)
+        self.proxy.as_ref().map_or(0, HandshakeProxy::refused)
     }
 
-    /// The Ethernet address that the driver has for the port, zero while the device is not attached.
+    /// The Ethernet address that the driver has for the port, zero while the device is not
+    /// attached.
     ///
     /// # Errors
     /// [`PortError::Operation`].
@@ -303,8 +313,9 @@ impl EthPort {
         Ok(())
     }
 
-    /// Takes in frames for these multicast addresses, too. A NIC then takes in those for every group, or for every
-    /// address if its driver knows no better; shared memory filters nothing in the first place.
+    /// Takes in frames for these multicast addresses, too. A NIC then takes in those for every
+    /// group, or for every address if its driver knows no better; shared memory filters nothing in
+    /// the first place.
     ///
     /// # Errors
     /// [`PortError::Operation`], [`PortError::Interface`].
@@ -325,7 +336,7 @@ impl EthPort {
         taken.map_or_else(|_| self.set_promiscuous(), |_| Ok(()))
     }
 
-    /// What the driver can do.
+    /// The capabilities of the driver.
     ///
     /// # Errors
     /// [`PortError::Operation`], also while the device is not attached.
@@ -346,14 +357,15 @@ impl EthPort {
         EthStats::of(self.id).map_err(|errno| self.error("read the counters", errno))
     }
 
-    /// Frees what `burst` holds and receives into it. Returns how many frames; 0 too while the port is stopped or
-    /// its driver is at work on the link.
+    /// Frees what `burst` holds and receives into it. Returns how many frames; 0 too while the port
+    /// is stopped or its driver is at work on the link.
     #[inline]
     pub fn rx_burst<const N: usize>(&mut self, burst: &mut Burst<N>) -> usize {
         self.rx_burst_of(N, burst)
     }
 
-    /// The same, of `most` frames at most.
+    /// Frees what `burst` holds and receives at most `most` frames into it. Returns how many; 0 too
+    /// while the port is stopped or its driver is at work on the link.
     #[inline]
     pub fn rx_burst_of<const N: usize>(&mut self, most: usize, burst: &mut Burst<N>) -> usize {
         lcore::enter();
@@ -362,13 +374,13 @@ impl EthPort {
             burst.clear();
             return 0;
         };
-        // SAFETY: the port is started; `&mut self` and the pass keep all others out. The driver writes at most `n`
-        // live mbufs and returns how many.
+        // SAFETY: the port is started; `&mut self` and the pass keep all others out. The driver
+        // writes at most `n` live mbufs and returns how many.
         unsafe { burst.receive(most, |mbufs, n| ffi::pmd_rx_burst(id, QUEUE, mbufs, n)) }
     }
 
-    /// Sends from the front of `burst` what the ring takes; the rest stays in it, in order. Returns how many were
-    /// taken; 0 too while the port is stopped or its driver is at work on the link.
+    /// Sends from the front of `burst` what the ring takes; the rest stays in it, in order. Returns
+    /// how many were taken; 0 too while the port is stopped or its driver is at work on the link.
     #[inline]
     pub fn tx_burst<const N: usize>(&mut self, burst: &mut Burst<N>) -> usize {
         lcore::enter();
@@ -400,7 +412,7 @@ impl EthPort {
 impl Drop for EthPort {
     fn drop(&mut self) {
         // Before the driver's listener goes.
-        self.door = None;
+        self.proxy = None;
         // A driver that refuses to stop is removed all the same, as the plug is dropped.
         let _ = self.stop();
         // Which lets the further queues in again if it fails.

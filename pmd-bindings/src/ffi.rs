@@ -1,4 +1,5 @@
-//! The generated bindings. Everything here is `unsafe`; the rest of the crate is what makes it safe.
+//! The generated bindings. Everything here is `unsafe`; the rest of the crate is what makes it
+//! safe.
 #![expect(non_camel_case_types, reason = "generated from C headers")]
 #![allow(
     dead_code,

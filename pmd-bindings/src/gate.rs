@@ -1,12 +1,13 @@
 //! A lock whose readers pay almost nothing: pollers pass it thousands of times per exclusion.
 //!
-//! Each poller owns a flag on a cache line of its own. To pass it raises the flag, then looks at `closing`; the
-//! excluder raises `closing`, then looks at the flags. With a full barrier between store and load on both sides, at
-//! least one of the two sees the other (Dekker). `membarrier(2)` lets the rare side pay for both: it runs a full
-//! barrier on every core that runs this process, so that the poller needs none. Where the kernel refuses it, both
-//! sides use a fence.
+//! Each poller owns a flag on a cache line of its own. To pass it raises the flag, then looks at
+//! `closing`; the excluder raises `closing`, then looks at the flags. With a full barrier between
+//! store and load on both sides, at least one of the two sees the other (Dekker). `membarrier(2)`
+//! lets the rare side pay for both: it runs a full barrier on every core that runs this process, so
+//! that the poller needs none. Where the kernel refuses it, both sides use a fence.
 //!
-//! A poller never waits: while the gate is closed it does something else and comes back. One excluder at a time.
+//! A poller never waits: while the gate is closed it does something else and comes back. One
+//! excluder at a time.
 
 #[cfg(not(loom))]
 pub(crate) mod sync {
@@ -21,7 +22,8 @@ pub(crate) mod sync {
 
 use sync::{AtomicBool, Ordering, fence};
 
-/// A flag that shares its cache line, and the line that the prefetcher fetches with it, with nothing.
+/// A flag that shares its cache line, and the line that the prefetcher fetches with it, with
+/// nothing.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Flag(AtomicBool);
@@ -61,7 +63,8 @@ impl<const N: usize> Gate<N> {
         Some(Pass { inside })
     }
 
-    /// Closes the gate and waits until every poller is out. What they did inside is visible afterwards.
+    /// Closes the gate and waits until every poller is out. What they did inside is visible
+    /// afterwards.
     pub(crate) fn close(&self) {
         self.closing.0.store(true, Ordering::Relaxed);
         if self.asymmetric {
@@ -107,7 +110,7 @@ impl Drop for Pass<'_> {
 
 /// The kernel's barrier on all cores of the process.
 mod barrier {
-    /// Whether [`all_cores`] works from now on.
+    /// Returns `true` if [`all_cores`] works from now on.
     #[cfg(not(loom))]
     pub(super) fn register() -> bool {
         membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)

@@ -68,9 +68,9 @@ mod threads {
     }
 }
 
-/// Every interleaving of two rounds of the excluder with a poller; `RUSTFLAGS="--cfg loom" cargo test -p pmd-bindings
-/// --lib --release gate`. Loom checks the form with fences; that `membarrier(2)` is as good as a fence on every core is
-/// the kernel's promise.
+/// Every interleaving of two rounds of the excluder with a poller; `RUSTFLAGS="--cfg loom" cargo
+/// test -p pmd-bindings --lib --release gate`. Loom checks the form with fences; that
+/// `membarrier(2)` is as good as a fence on every core is the kernel's promise.
 #[cfg(loom)]
 mod model {
     use loom::cell::UnsafeCell;

@@ -1,4 +1,4 @@
-//! What hugepages are free, and who takes them next.
+//! Free hugepages, and the lock under which processes take them.
 
 use std::fs::{self, DirEntry, File};
 use std::path::Path;
@@ -11,8 +11,8 @@ pub(crate) const SYSFS: &str = "/sys/kernel/mm/hugepages";
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Among the processes of this crate only one at a time counts free hugepages and takes them, or several would count the
-/// same ones. A turn lasts until this is dropped.
+/// Among the processes of this crate only one at a time counts free hugepages and takes them, or
+/// several would count the same ones. A turn lasts until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn {
     /// Held by its lock, which any process may take that can read the directory.

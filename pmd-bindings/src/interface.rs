@@ -43,13 +43,13 @@ impl Interface {
         })
     }
 
-    /// Its name.
+    /// The name of the interface.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its Ethernet address.
+    /// The Ethernet address of the interface.
     ///
     /// # Errors
     /// [`PortError::Interface`] if it is gone, or no Ethernet.
@@ -73,7 +73,8 @@ impl Interface {
         Ok(unsafe { answer.ifr_ifru.ifru_mtu }.cast_unsigned())
     }
 
-    /// Whether frames can pass: it is up, and so is its peer or its cable. Not, once it is gone.
+    /// Returns `true` if frames can pass: it is up, and so is its peer or its cable. Not, once it
+    /// is gone.
     #[must_use]
     pub fn is_running(&self) -> bool {
         const BOTH: i32 = libc::IFF_UP | libc::IFF_RUNNING;
@@ -91,7 +92,8 @@ impl Interface {
         }
     }
 
-    /// Lets frames for these Ethernet addresses, of multicast groups, through its filter for as long as this lives.
+    /// Lets frames for these Ethernet addresses, of multicast groups, through its filter for as
+    /// long as this lives.
     ///
     /// # Errors
     /// [`PortError::Interface`] if the kernel refuses: it takes the right to use packet sockets.

@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 
 use crate::ffi;
 
-/// This thread's lcore id, given back when dropped. With it DPDK's pools serve the thread from a cache of its own,
-/// which is worth 20 to 40 %; without, everything works.
+/// This thread's lcore id, given back when dropped. With it DPDK's pools serve the thread from a
+/// cache of its own, which is worth 20 to 40 %; without, everything works.
 #[derive(Debug)]
 struct Lcore {
     registered: bool,
@@ -16,7 +16,8 @@ struct Lcore {
 
 impl Lcore {
     fn register() -> Self {
-        // SAFETY: EAL runs (the callers hold a port or a pool); fails cleanly when ids have run out.
+        // SAFETY: EAL runs (the callers hold a port or a pool); fails cleanly when ids have run
+        // out.
         let registered = unsafe { ffi::pmd_has_lcore_id() == 0 && ffi::rte_thread_register() == 0 };
         Self { registered, _not_send: PhantomData }
     }

@@ -1,6 +1,7 @@
 //! DPDK, 22.11 to 24.11: generated bindings and a small safe layer.
 //!
-//! The only crate of the project with FFI. The workspace knows it as `dpdk-sys` (docs/adr/0002-pmd-bindings.md).
+//! The only crate of the project with FFI. The workspace knows it as `dpdk-sys`
+//! (docs/adr/0002-pmd-bindings.md).
 //!
 //! | type | is |
 //! |---|---|
@@ -8,22 +9,23 @@
 //! | [`Mempool`], [`Mbuf`], [`Burst`] | packet buffers: a pool, one, and several at once |
 //! | [`MemifConfig`], [`VhostConfig`], [`InterfaceConfig`], [`NicConfig`] | a kind of port, and how it is opened |
 //! | [`Device`] | any other device of DPDK's |
-//! | [`Reconnect`] | keeps a client of memif or vhost-user at the door |
+//! | [`Reconnect`] | connects a client of memif or vhost-user again when its server comes back |
 //! | [`NoLink`] | why a port has no link |
 //! | [`EthPort`] | an attached port: start, stop, link, counters, bursts in and out |
 //!
-//! Only whole bursts cross the border to C, through `shim/shim.c`; the fields of an mbuf are read from Rust. DPDK is
-//! linked dynamically, and its drivers are plugins that EAL loads from DPDK's own directory when it starts.
+//! Only whole bursts cross the border to C, through `shim/shim.c`; the fields of an mbuf are read
+//! from Rust. DPDK is linked dynamically, and its drivers are plugins that EAL loads from DPDK's
+//! own directory when it starts.
 
 mod burst;
 mod device;
-mod door;
 mod eal;
 mod epoll;
 mod error;
 mod ethdev;
 mod ffi;
 mod gate;
+mod handshake_proxy;
 mod hugepages;
 mod interface;
 mod lcore;

@@ -26,8 +26,8 @@ impl Caught {
     }
 }
 
-/// Drivers that log an "error" for every attempt to connect to a server that is not there yet, and for every peer that
-/// leaves. The port's link state says the same.
+/// Drivers that log an "error" for every attempt to connect to a server that is not there yet, and
+/// for every peer that leaves. The port's link state says the same.
 const TALKATIVE: [&CStr; 3] = [c"pmd.net.memif*", c"pmd.net.virtio*", c"lib.vhost*"];
 
 /// Leaves the log to real errors.
@@ -45,6 +45,7 @@ pub(crate) fn with_errors<T>(attach: impl FnOnce() -> T) -> T {
 }
 
 fn set_level(pattern: &CStr, level: u32) {
-    // SAFETY: a terminated string. It fails only for lack of memory, and then the log is as loud as before.
+    // SAFETY: a terminated string. It fails only for lack of memory, and then the log is as loud as
+    // before.
     unsafe { ffi::rte_log_set_level_pattern(pattern.as_ptr(), level) };
 }

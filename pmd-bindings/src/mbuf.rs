@@ -31,7 +31,8 @@ unsafe impl Send for Mbuf {}
 impl Mbuf {
     #[inline]
     fn field<T: Copy>(&self, offset: usize) -> T {
-        // SAFETY: the offsets are offsetof() of this very struct, of the type that is read; the mbuf is ours.
+        // SAFETY: the offsets are offsetof() of this very struct, of the type that is read; the
+        // mbuf is ours.
         unsafe { self.0.as_ptr().cast::<u8>().add(offset).cast::<T>().read() }
     }
 
@@ -65,12 +66,13 @@ impl Mbuf {
     #[must_use]
     pub fn frame(&self) -> &[u8] {
         let (offset, len): (u16, u16) = (self.field(DATA_OFF), self.field(DATA_LEN));
-        // SAFETY: DPDK keeps data_off + data_len within the buffer, whose memory is mapped and zeroed at start-up;
-        // `&self` keeps writers out.
+        // SAFETY: DPDK keeps data_off + data_len within the buffer, whose memory is mapped and
+        // zeroed at start-up; `&self` keeps writers out.
         unsafe { std::slice::from_raw_parts(self.buffer().add(usize::from(offset)), usize::from(len)) }
     }
 
-    /// Places the frame so that its byte `align_at` has an address divisible by 64, and lends all that fits behind.
+    /// Places the frame so that its byte `align_at` has an address divisible by 64, and lends all
+    /// that fits behind.
     #[inline]
     pub fn writable(&mut self, align_at: usize) -> &mut [u8] {
         const LINE: usize = 64;
@@ -81,8 +83,8 @@ impl Mbuf {
         #[expect(clippy::cast_possible_truncation, reason = "below 128")]
         self.set_field(DATA_OFF, offset as u16);
         let len = usize::from(self.capacity()).saturating_sub(offset);
-        // SAFETY: offset + len is the buffer's length; the memory is mapped and zeroed at start-up; `&mut self`
-        // keeps others out.
+        // SAFETY: offset + len is the buffer's length; the memory is mapped and zeroed at start-up;
+        // `&mut self` keeps others out.
         unsafe { std::slice::from_raw_parts_mut(buffer.add(offset), len) }
     }
 

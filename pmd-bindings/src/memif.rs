@@ -6,17 +6,18 @@ use memif::Told;
 use memif::socket::Listener;
 
 use crate::device::Device;
-use crate::door::{Door, Terms};
 use crate::eal::Eal;
 use crate::error::PortError;
 use crate::ethdev::{EthPort, QUEUES_MAX, Wiring};
+use crate::handshake_proxy::{HandshakeProxy, Terms};
 use crate::listener;
 use crate::mempool::Mempool;
 use crate::open::{BUFFERS, OpenPort, check_range, mac_argument};
 use crate::reconnect::Reconnect;
 use crate::socket_path::{self, is_special};
 
-/// Which end of the pair: the server makes the socket, the client connects to it. Nothing else differs.
+/// The two ends of a pair: the server makes the socket, and the client connects to it. Nothing else
+/// differs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemifRole {
     /// Makes the socket and waits.
@@ -25,27 +26,30 @@ pub enum MemifRole {
     Client,
 }
 
-/// One end of a memif pair.
+/// The configuration of one end of a memif pair.
 ///
-/// The peer maps the rings: a memif trusts its peer with shared memory. Keep the socket in a directory that only
-/// trusted users can enter.
+/// The peer maps the rings: a memif trusts its peer with shared memory. Keep the socket in a
+/// directory that only trusted users can enter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemifConfig {
-    /// The socket, a file. At most 107 bytes, without `,`, `=`, `[`, `]` and `"`, which DPDK's arguments give a meaning.
+    /// The socket, a file. At most 107 bytes, without `,`, `=`, `[`, `]` and `"`, which DPDK's
+    /// arguments give a meaning.
     pub socket_path: PathBuf,
-    /// Which end this is.
+    /// The end that is opened.
     pub role: MemifRole,
     /// The port's address; DPDK draws one if `None`.
     pub mac: Option<[u8; 6]>,
-    /// Longest frame in bytes. **Both ends must agree**: DPDK's memif spreads a longer frame over several buffers and
-    /// then corrupts later frames. A server lets no client of this crate in whose own is another.
+    /// Longest frame in bytes. **Both ends must agree**: DPDK's memif spreads a longer frame over
+    /// several buffers and then corrupts later frames. A server lets no client of this crate in
+    /// whose own is another.
     pub max_frame: u16,
-    /// Queues each way, 1 to 8. **Both ends must agree**: DPDK's memif takes the first ring for that of a queue that has none.
-    /// A server lets no client in that has fewer, and no client of this crate with another number.
+    /// Queues each way, 1 to 8. **Both ends must agree**: DPDK's memif takes the first ring for
+    /// that of a queue that has none. A server lets no client in that has fewer, and no client of
+    /// this crate with another number.
     pub queues: u8,
     /// Binary logarithm of the slots of each ring, 1 to 14.
     pub ring_size_log2: u8,
-    /// What the client must say to be let in; at most 23 bytes.
+    /// The secret that the client must send to be accepted; at most 23 bytes.
     pub secret: Option<String>,
 }
 
@@ -58,7 +62,7 @@ pub const MEMIF_RING_SIZE_LOG2: u8 = 10;
 const SECRET_MAX: usize = 23;
 
 impl MemifConfig {
-    /// One end of a pair at `socket_path`, with the defaults.
+    /// The configuration of one end of a pair at `socket_path`, with the defaults.
     #[must_use]
     pub fn new(socket_path: impl Into<PathBuf>, role: MemifRole) -> Self {
         Self {
@@ -130,8 +134,12 @@ impl MemifConfig {
         EthPort::wire(eal, self.wiring(&self.socket_path)?, pool)
     }
 
-    /// Attaches a server behind a [`Door`] at the socket.
-    pub(crate) fn attach_server(&self, eal: &Eal, pool: &Mempool) -> Result<(EthPort, Door), PortError> {
+    /// Attaches a server behind a [`HandshakeProxy`] at the socket.
+    pub(crate) fn attach_server(
+        &self,
+        eal: &Eal,
+        pool: &Mempool,
+    ) -> Result<(EthPort, HandshakeProxy), PortError> {
         socket_path::checked(&self.socket_path)?;
         let (driver, interface) = listener::place(eal)?;
         let mut wiring = self.wiring(driver.path())?;
@@ -139,8 +147,8 @@ impl MemifConfig {
         let fails = |error: std::io::Error| self.socket_error(&error.to_string());
         let listener = Listener::bind(&self.socket_path)?;
         let port = EthPort::wire(eal, wiring, pool)?;
-        let door = Door::install(listener, driver, Terms { interface, told: self.told() });
-        Ok((port, door.map_err(fails)?))
+        let proxy = HandshakeProxy::install(listener, driver, Terms { interface, told: self.told() });
+        Ok((port, proxy.map_err(fails)?))
     }
 
     fn wiring(&self, socket: &Path) -> Result<Wiring, PortError> {

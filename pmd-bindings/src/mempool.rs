@@ -30,9 +30,11 @@ unsafe impl Sync for Pool {}
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // Bursts and ports keep their pool alive, but a buffer can outlive it: taken out of its burst and forgotten,
-        // or passed on by a driver that moves buffers between ports. Then the pool stays, for ever.
-        // SAFETY: the pool lives until the free, before which all its buffers are back and no handle is left.
+        // Bursts and ports keep their pool alive, but a buffer can outlive it: taken out of its
+        // burst and forgotten, or passed on by a driver that moves buffers between ports. Then the
+        // pool stays, for ever.
+        // SAFETY: the pool lives until the free, before which all its buffers are back and no
+        // handle is left.
         unsafe {
             if ffi::rte_mempool_in_use_count(self.raw.as_ptr()) == 0 {
                 ffi::rte_mempool_free(self.raw.as_ptr());
@@ -42,11 +44,12 @@ impl Drop for Pool {
 }
 
 impl Mempool {
-    /// Makes a pool of `count` buffers that hold `room` bytes each, behind a headroom of [`crate::HEADROOM`].
+    /// Makes a pool of `count` buffers that hold `room` bytes each, behind a headroom of
+    /// [`crate::HEADROOM`].
     ///
     /// # Errors
-    /// [`PortError::OutOfRange`] for a pool too small to be useful or larger than DPDK can make, and
-    /// [`PortError::Pool`] when memory runs out.
+    /// [`PortError::OutOfRange`] for a pool too small to be useful or larger than DPDK can make,
+    /// and [`PortError::Pool`] when memory runs out.
     pub fn new(eal: &Eal, count: u32, room: u16) -> Result<Self, PortError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let range = |what, value: u64, min: u64, max: u64| {

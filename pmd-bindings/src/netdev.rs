@@ -59,7 +59,8 @@ impl InterfaceConfig {
     /// Opens the port.
     ///
     /// # Errors
-    /// [`PortError::Interface`] if there is none, or it cannot be; [`PortError::Permission`]; else what DPDK refused.
+    /// [`PortError::Interface`] if there is none, or it cannot be; [`PortError::Permission`]; else
+    /// what DPDK refused.
     pub fn open(&self, eal: &Eal) -> Result<OpenPort, PortError> {
         let interface = Interface::find(&self.name)?;
         let mac = self.mac.map_or_else(|| interface.mac(), Ok)?;
@@ -130,7 +131,8 @@ fn check_permission() -> Result<(), PortError> {
 mod packet {
     use super::BUFFERS;
 
-    /// What the kernel puts before a received frame (its header, addresses and alignment: 66 bytes) and a little more.
+    /// What the kernel puts before a received frame (its header, addresses and alignment: 66 bytes)
+    /// and a little more.
     const OVERHEAD: u16 = 96;
     /// Ring slots are a multiple of this, and 8 of them a multiple of the page.
     const STEP: u16 = 512;
@@ -139,16 +141,17 @@ mod packet {
     pub(super) fn layout(max_frame: u16) -> (String, u32, u16) {
         let slot = (max_frame + OVERHEAD).next_multiple_of(STEP);
         let block = u32::from(slot) * 8;
-        // Through the queueing discipline, so that tcpdump and netem on the interface see what is sent. The driver wants
-        // buffers as large as a slot.
+        // Through the queueing discipline, so that tcpdump and netem on the interface see what is
+        // sent. The driver wants buffers as large as a slot.
         (format!("framesz={slot},blocksz={block},qdisc_bypass=0"), BUFFERS, slot)
     }
 }
 
 /// The memory that is shared with an XDP socket.
 mod xdp {
-    /// A chunk holds a whole buffer, with what DPDK puts before it. The kernel takes chunks up to a page, 4096 bytes;
-    /// one cache line less makes an odd number of them, which DPDK's pool does not pad for the sake of memory channels.
+    /// A chunk holds a whole buffer, with what DPDK puts before it. The kernel takes chunks up to a
+    /// page, 4096 bytes; one cache line less makes an odd number of them, which DPDK's pool does
+    /// not pad for the sake of memory channels.
     const CHUNK: u16 = 4096 - 64;
     /// The pool's header of a buffer, and the mbuf.
     const MBUF: u16 = 64 + 128;

@@ -15,7 +15,7 @@ use crate::open::{BUFFERS, OpenPort};
 /// A port over a NIC. Needs [`crate::EalConfig::pci`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NicConfig {
-    /// Its address on the PCI bus, in full: `0000:17:00.0`.
+    /// The full address of the NIC on the PCI bus, such as `0000:17:00.0`.
     pub address: String,
     /// The port's address; the NIC's if `None`.
     pub mac: Option<[u8; 6]>,
@@ -33,7 +33,8 @@ impl NicConfig {
     /// Opens the port.
     ///
     /// # Errors
-    /// [`PortError::Nic`] if it is not there or not DPDK's to use; [`EalError::Running`]; else what DPDK refused.
+    /// [`PortError::Nic`] if it is not there or not DPDK's to use; [`EalError::Running`]; else what
+    /// DPDK refused.
     pub fn open(&self, eal: &Eal) -> Result<OpenPort, PortError> {
         self.check(Path::new("/sys/bus/pci/devices"))?;
         if !eal.config().pci {

@@ -1,4 +1,4 @@
-//! What every kind of port comes down to: a port, and how it is used.
+//! An open port of any kind, and how it is used.
 
 use crate::eal::Eal;
 use crate::error::PortError;
@@ -6,7 +6,8 @@ use crate::ethdev::{EthPort, EthQueue, Wiring};
 use crate::mempool::Mempool;
 use crate::reconnect::Reconnect;
 
-/// Buffers of a port: both rings of a NIC and the caches of a few threads full at once, and as many again.
+/// Buffers of a port: both rings of a NIC and the caches of a few threads full at once, and as many
+/// again.
 pub(crate) const BUFFERS: u32 = 4096;
 
 /// A port that is open: it has a link, or gets one when its peer comes.
@@ -14,22 +15,24 @@ pub(crate) const BUFFERS: u32 = 4096;
 pub struct OpenPort {
     /// The port; started, unless `reconnect` does so.
     pub eth: EthPort,
-    /// Its further queues, if it was opened with any.
+    /// The further queues of the port, if it was opened with any.
     pub queues: Vec<EthQueue>,
     /// Longest frame, in bytes, from the Ethernet header on, without the FCS.
     pub max_frame: u16,
-    /// Its Ethernet address.
+    /// The Ethernet address of the port.
     pub mac: [u8; 6],
-    /// Whether bursts of a few long frames are better than of many: the driver copies each, and the first cache then has them when they
-    /// are looked at. Only a driver that takes as few as it is asked for may say so: others take none where they are asked for
-    /// fewer than they look at together. Not with further queues, whose bursts are sorted by engine first.
+    /// Whether bursts of a few long frames are better than of many: the driver copies each, and the
+    /// first cache then has them when they are looked at. Only a driver that takes as few as it is
+    /// asked for may say so: others take none where they are asked for fewer than they look at
+    /// together. Not with further queues, whose bursts are sorted by engine first.
     pub short_bursts: bool,
     /// For the client of a shared-memory pair: starts the port whenever its server is there.
     pub reconnect: Option<Reconnect>,
 }
 
 impl OpenPort {
-    /// A port that can be started at once. It takes in frames for `mac` if that is not what the driver has.
+    /// A port that can be started at once. It takes in frames for `mac` if that is not what the
+    /// driver has.
     pub(crate) fn start(
         eal: &Eal,
         wiring: Wiring,

@@ -1,14 +1,15 @@
 //! Keeps EAL's interrupt thread away from a port while somebody uses it.
 //!
 //! # Why
-//! memif's driver serves its control socket in EAL's interrupt thread: a peer that connects, closes or dies makes
-//! that thread map or unmap the rings, and the driver does not wait for a thread that is in the middle of a burst.
-//! The reader of an unmapped ring takes the process down.
+//! memif's driver serves its control socket in EAL's interrupt thread: a peer that connects, closes
+//! or dies makes that thread map or unmap the rings, and the driver does not wait for a thread that
+//! is in the middle of a burst. The reader of an unmapped ring takes the process down.
 //!
 //! # How
-//! The interrupt thread is *held*: it sits in a callback of ours, hooked to an eventfd that it watches like any
-//! other interrupt source, and there waits until another of its sources has something to say (an epoll instance is
-//! itself a file that can be polled). Only then is it let go, and only while no poller is inside the [`Gate`]:
+//! The interrupt thread is *held*: it sits in a callback of ours, hooked to an eventfd that it
+//! watches like any other interrupt source, and there waits until another of its sources has
+//! something to say (an epoll instance is itself a file that can be polled). Only then is it let
+//! go, and only while no poller is inside the [`Gate`]:
 //!
 //! ```text
 //!              another source is ready               every poller is out
@@ -20,20 +21,23 @@
 //!
 //! - **Held**: pollers come and go. The thread touches no port.
 //! - **Closing**: no poller gets in; those inside finish their burst, which takes microseconds.
-//! - **Serving**: nobody is inside, so the thread may do to the rings what it likes. Before it was let go, it has
-//!   raised our eventfd again, so that EAL calls us back: after the sources that were ready, or between two of them.
-//!   Each call looks again whether another source is ready, and stays in Serving if so.
+//! - **Serving**: nobody is inside, so the thread may do to the rings what it likes. Before it was
+//!   let go, it has raised our eventfd again, so that EAL calls us back: after the sources that
+//!   were ready, or between two of them. Each call looks again whether another source is ready, and
+//!   stays in Serving if so.
 //!
-//! The interrupt thread is the only one that changes the state, so no transition can race with another. Whatever it
-//! does to a port happens in Serving, which excludes the pollers, and whatever *they* do, including starting,
-//! stopping and removing ports, happens while it is held or waits for them: two threads are never in memif's driver
-//! at once. Nobody waits for the clock, and an idle port costs nothing.
+//! The interrupt thread is the only one that changes the state, so no transition can race with
+//! another. Whatever it does to a port happens in Serving, which excludes the pollers, and whatever
+//! *they* do, including starting, stopping and removing ports, happens while it is held or waits
+//! for them: two threads are never in memif's driver at once. Nobody waits for the clock, and an
+//! idle port costs nothing.
 //!
-//! EAL does not hand out its epoll instance, so it is found through `/proc/self/fdinfo`: the one that watches our
-//! eventfd. EAL makes a new one whenever a source comes or goes, hence the search at every return to Held. Should it
-//! not be found, the thread is let go every [`epoll::BLIND_MS`] milliseconds instead, for one round. And should a
-//! source stay ready whatever EAL does (a listener without descriptors to accept with), the pollers still get their
-//! turn: after [`ROUNDS_MAX`] rounds the gate opens for that time.
+//! EAL does not hand out its epoll instance, so it is found through `/proc/self/fdinfo`: the one
+//! that watches our eventfd. EAL makes a new one whenever a source comes or goes, hence the search
+//! at every return to Held. Should it not be found, the thread is let go every [`epoll::BLIND_MS`]
+//! milliseconds instead, for one round. And should a source stay ready whatever EAL does (a
+//! listener without descriptors to accept with), the pollers still get their turn: after
+//! [`ROUNDS_MAX`] rounds the gate opens for that time.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::OnceLock;
@@ -82,7 +86,8 @@ impl Quiescent {
 
     fn register(&self) -> Result<(), EalError> {
         unix::raise(&self.recall);
-        // SAFETY: the descriptor and the callback live as long as the process; the callback takes no argument.
+        // SAFETY: the descriptor and the callback live as long as the process; the callback takes
+        // no argument.
         let ret = unsafe {
             ffi::pmd_interrupt_register(self.recall.as_raw_fd(), Some(on_interrupt), std::ptr::null_mut())
         };
@@ -91,14 +96,15 @@ impl Quiescent {
         Ok(())
     }
 
-    /// Lets the poller of queue `queue` of port `port` in, unless the interrupt thread is at work. One thread at a time for
-    /// each queue, of which a port has at most [`QUEUES_MAX`].
+    /// Lets the poller of queue `queue` of port `port` in, unless the interrupt thread is at work.
+    /// One thread at a time for each queue, of which a port has at most [`QUEUES_MAX`].
     #[inline]
     pub(crate) fn try_pass(&self, port: u16, queue: u16) -> Option<Pass<'_>> {
         self.gate.try_pass(usize::from(port) * QUEUES_MAX + usize::from(queue))
     }
 
-    /// Lets the owner of port `port`, and of its first queue, in, when the interrupt thread has done its work.
+    /// Lets the owner of port `port`, and of its first queue, in, when the interrupt thread has
+    /// done its work.
     pub(crate) fn pass(&self, port: u16) -> Pass<'_> {
         self.wait(usize::from(port) * QUEUES_MAX)
     }
@@ -117,7 +123,8 @@ impl Quiescent {
         }
     }
 
-    /// The callback: EAL's interrupt thread is here from the time we hold it until the time we let it go.
+    /// The callback: EAL's interrupt thread is here from the time we hold it until the time we let
+    /// it go.
     fn on_interrupt(&self) {
         unix::lower(&self.recall);
         let others = Readiness::find(&self.recall, self.epoll_hint.load(Ordering::Relaxed));

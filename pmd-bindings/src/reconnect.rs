@@ -1,4 +1,4 @@
-//! Keeps the client of a shared-memory pair at the door.
+//! Connects the client of a shared-memory pair again when its server comes back.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -12,16 +12,18 @@ use crate::no_link::NoLink;
 /// Between two attempts while nobody listens.
 const RETRY: Duration = Duration::from_millis(5);
 /// Between two questions to a server that turned the last one away.
-const RESPITE: Duration = Duration::from_millis(50);
+const RETRY_DELAY: Duration = Duration::from_millis(50);
 /// How long a handshake may take at first; doubled for each that did not come to an end.
 const PATIENCE: Duration = Duration::from_millis(100);
 const PATIENCE_MAX: Duration = Duration::from_secs(2);
 
-/// Starts the port of a client of memif or vhost-user again until its link is up, and whenever it goes down.
+/// Starts the port of a client of memif or vhost-user again until its link is up, and whenever it
+/// goes down.
 ///
-/// The driver connects once, when the port starts: it fails if nobody listens, and stays without link for ever if
-/// the server was not ready. Only another start tries again. memif's driver does not tell why it has no link, so after
-/// an attempt in vain a client of memif asks the server itself, and starts its port when nothing is wrong.
+/// The driver connects once, when the port starts: it fails if nobody listens, and stays without
+/// link for ever if the server was not ready. Only another start tries again. memif's driver does
+/// not tell why it has no link, so after an attempt in vain a client of memif asks the server
+/// itself, and starts its port when nothing is wrong.
 #[derive(Debug)]
 pub struct Reconnect {
     next: Option<Instant>,
@@ -61,7 +63,8 @@ impl Reconnect {
     /// Does what is due at `now`, and returns whether the link is up. Cheap when nothing is due.
     ///
     /// # Errors
-    /// [`PortError`] when the port cannot be stopped. That it cannot be started is what this is for.
+    /// [`PortError`] when the port cannot be stopped. That it cannot be started is what this is
+    /// for.
     pub fn tend(&mut self, port: &mut EthPort, now: Instant) -> Result<bool, PortError> {
         if port.link_up() {
             let server = self.server.take().map(Server::found_well);
@@ -69,7 +72,8 @@ impl Reconnect {
             return Ok(true);
         }
         if std::mem::take(&mut self.up) {
-            // What the driver does about it in EAL's interrupt thread comes first: that of vhost-user is told now.
+            // What the driver does about it in EAL's interrupt thread comes first: that of
+            // vhost-user is told now.
             self.next = Some(now + RETRY);
         }
         if self.next.is_some_and(|next| now < next) {
@@ -139,7 +143,7 @@ impl Server {
             }
             Some(Err(why)) => {
                 self.found = Some(why);
-                Err(RESPITE)
+                Err(RETRY_DELAY)
             }
             None if now < deadline => {
                 self.found.get_or_insert_with(|| probe.unanswered());
@@ -148,7 +152,7 @@ impl Server {
             }
             None => {
                 self.found = Some(probe.unanswered());
-                Err(RESPITE)
+                Err(RETRY_DELAY)
             }
         }
     }

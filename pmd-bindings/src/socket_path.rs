@@ -1,4 +1,5 @@
-//! The socket of a shared-memory pair: whether a driver of DPDK's can use its path, and who is there.
+//! The socket of a shared-memory pair: whether a driver of DPDK's can use its path, and who is
+//! there.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -47,12 +48,12 @@ pub(crate) fn error(socket: &Path, problem: &str) -> PortError {
     PortError::Socket { path: socket.display().to_string(), problem: problem.into() }
 }
 
-/// Whether DPDK's arguments give `c` a meaning of their own.
+/// Returns `true` if DPDK's arguments give `c` a meaning of their own.
 pub(crate) fn is_special(c: char) -> bool {
     matches!(c, ',' | '=' | '[' | ']' | '"') || c.is_control()
 }
 
-/// Whether this user (as the kernel will judge it) may make files in `directory`.
+/// Returns `true` if this user (as the kernel will judge it) may make files in `directory`.
 fn may_write(directory: &Path) -> bool {
     let mut path = directory.as_os_str().as_bytes().to_vec();
     path.push(0);

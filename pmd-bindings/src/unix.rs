@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
-/// Whether the other end of `socket` is closed.
+/// Returns `true` if the other end of `socket` is closed.
 pub(crate) fn has_hung_up(socket: &OwnedFd) -> bool {
     let mut entry = [PollFd::new(socket, PollFlags::RDHUP)];
     rustix::event::poll(&mut entry, Some(&Timespec::default())) == Ok(1)

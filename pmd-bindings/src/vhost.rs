@@ -1,8 +1,9 @@
-//! vhost-user: the other shared memory between two processes, and the one that virtual machines speak.
+//! vhost-user: the other shared memory between two processes, and the one that virtual machines
+//! speak.
 //!
-//! The back end (`net_vhost`) makes the socket. The front end (`net_virtio_user`) connects and shares the memory that
-//! its buffers are in, so a back end trusts its front end to leave the memory there, and the front end trusts the
-//! back end with all of its packet buffers.
+//! The back end (`net_vhost`) makes the socket. The front end (`net_virtio_user`) connects and
+//! shares the memory that its buffers are in, so a back end trusts its front end to leave the
+//! memory there, and the front end trusts the back end with all of its packet buffers.
 
 use std::path::PathBuf;
 
@@ -18,14 +19,16 @@ use crate::socket_path;
 /// Slots of each ring.
 const RING_SIZE: u16 = 1024;
 
-/// The front end takes no smaller buffers, whatever frames are to come, with its own header before each.
+/// The front end takes no smaller buffers, whatever frames are to come, with its own header before
+/// each.
 const STANDARD_FRAME: u16 = 1518;
 const VIRTIO_HEADER: u16 = 12;
 
-/// One end of a vhost-user pair.
+/// The configuration of one end of a vhost-user pair.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VhostConfig {
-    /// The socket, a file. At most 107 bytes, without `,`, `=`, `[`, `]` and `"`, which DPDK's arguments give a meaning.
+    /// The socket, a file. At most 107 bytes, without `,`, `=`, `[`, `]` and `"`, which DPDK's
+    /// arguments give a meaning.
     pub socket_path: PathBuf,
     /// The port's address.
     pub mac: [u8; 6],
@@ -37,7 +40,8 @@ impl VhostConfig {
     /// Opens the back end, which makes the socket and waits for a front end.
     ///
     /// # Errors
-    /// [`PortError::Socket`] for a path that cannot be, or where somebody listens; else what DPDK refused.
+    /// [`PortError::Socket`] for a path that cannot be, or where somebody listens; else what DPDK
+    /// refused.
     pub fn open_back_end(&self, eal: &Eal) -> Result<OpenPort, PortError> {
         let path = self.checked()?;
         socket_path::remove_stale(&self.socket_path)?;

@@ -226,13 +226,15 @@ fn leave_after(socket: &Path, count: usize) {
     }
 }
 
-/// DPDK's driver keeps for ever the descriptor of memory that it was told of and did not come to map.
+/// DPDK's driver keeps for ever the descriptor of memory that it was told of and did not come to
+/// map.
 #[test]
 fn clients_that_leave_in_the_middle_leave_nothing() {
     let _alone = alone();
     let dir = TempDir::new();
     let end = End::open(&dir.socket(), MemifRole::Server);
-    // The interrupt thread, the door and a look at what is open open something for a moment: more than that was lost.
+    // The interrupt thread, the proxy and a look at what is open open something for a moment: more
+    // than that was lost.
     let before = open_descriptors() + 8;
     for round in 0..100 {
         leave_after(&dir.socket(), round % 6);
@@ -257,7 +259,8 @@ fn a_client_whose_frames_have_another_length_gets_no_link() {
     within("link", || client.connect_step() & server.connect_step());
 }
 
-/// Length of the frames of a flood: long ones, because the longer a burst takes, the likelier a kill falls into it.
+/// Length of the frames of a flood: long ones, because the longer a burst takes, the likelier a
+/// kill falls into it.
 const FLOOD: usize = 4200;
 
 /// Sends and receives one burst of numbered frames as fast as it goes; returns how many came.
@@ -293,8 +296,8 @@ impl Flood {
     }
 }
 
-/// An end with rings so long that reading one takes milliseconds: longer than the kernel needs to clean up behind a
-/// killed process.
+/// An end with rings so long that reading one takes milliseconds: longer than the kernel needs to
+/// clean up behind a killed process.
 fn open_long(socket: &str, role: MemifRole) -> End {
     End::with(MemifConfig { ring_size_log2: 14, ..MemifConfig::new(socket, role) })
 }

@@ -1,5 +1,5 @@
-//! A pool larger than the memory of EAL. In a process of its own: on the way to the refusal DPDK takes all there is,
-//! and a pool that another test makes at that moment would be refused, too.
+//! A pool larger than the memory of EAL. In a process of its own: on the way to the refusal DPDK
+//! takes all there is, and a pool that another test makes at that moment would be refused, too.
 
 use pmd_bindings::{Eal, EalConfig, Mempool};
 

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use core::time::Duration;
 
-/// Who a [`Manager`](crate::Manager) is, and its times and limits.
+/// The configuration of a [`Manager`](crate::Manager): its addresses, times and limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
     /// The host's address.
@@ -12,28 +12,33 @@ pub struct Config {
     pub ca_guid: u64,
     /// Connection numbers and transactions are drawn from it; take it from the operating system.
     pub seed: [u8; 32],
-    /// Time after which an unanswered message is sent again the first time; it doubles each time. Default 20 ms.
+    /// Time after which an unanswered message is sent again the first time; it doubles each time.
+    /// Default 20 ms.
     pub retry_first: Duration,
-    /// Time after which an unanswered DREQ is sent again the first time; it doubles each time, too. Default 4 ms: who has answered
-    /// and leaves stays for [`linger`](Self::linger) only, and several repeats must come within that (protocol.md 1.14).
+    /// Time after which an unanswered DREQ is sent again the first time; it doubles each time, too.
+    /// Default 4 ms: who has answered and leaves stays for [`linger`](Self::linger) only, and
+    /// several repeats must come within that (protocol.md 1.14).
     pub disconnect_first: Duration,
-    /// The longest such time, which peers are told as the time in which they are to answer. Default 1 s.
+    /// The longest such time, which peers are told as the time in which they are to answer. Default
+    /// 1 s.
     pub retry_max: Duration,
-    /// How often an unanswered message is sent again, 0 to 15. Default 15: about 12 s with the default times.
+    /// How often an unanswered message is sent again, 0 to 15. Default 15: about 12 s with the
+    /// default times.
     pub retries: u8,
     /// How long the end of a connection is remembered, to answer what comes late. Default 500 ms.
     pub time_wait: Duration,
-    /// How long after its last answer to a DREQ or a request an end [owes](crate::Manager::owes) its peer another one, if the peer
-    /// does not show that it has the first. Default 250 ms.
+    /// How long after its last answer to a DREQ or a request an end [owes](crate::Manager::owes)
+    /// its peer another one, if the peer does not show that it has the first. Default 250 ms.
     pub linger: Duration,
-    /// How long a rejection is remembered since the peer last asked; longer than the time between its repeated requests,
-    /// or the next would be taken for a new one. Default 2 s.
+    /// How long a rejection is remembered since the peer last asked; longer than the time between
+    /// its repeated requests, or the next would be taken for a new one. Default 2 s.
     pub reject_wait: Duration,
     /// How long a request waits for the program without the peer repeating it. Default 30 s.
     pub request_lifetime: Duration,
     /// Connections at most, in any state. Default 65,536.
     pub connections_max: usize,
-    /// Ends of connections that are remembered at once; beyond that the oldest are forgotten. Default 4096.
+    /// Ends of connections that are remembered at once; beyond that the oldest are forgotten.
+    /// Default 4096.
     pub ended_max: usize,
     /// Messages that wait to be sent; more are dropped. Default 1024.
     pub output_max: usize,

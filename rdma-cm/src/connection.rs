@@ -27,7 +27,7 @@ pub enum Patience {
 }
 
 impl Patience {
-    /// Whether it is sent again at `now` however often it was.
+    /// Returns `true` if it is sent again at `now` however often it was.
     pub const fn lasts(self, now: Duration) -> bool {
         let (Self::AtLeast(until) | Self::Until(until)) = self;
         now.as_nanos() < until.as_nanos()
@@ -42,7 +42,7 @@ impl Patience {
     }
 }
 
-/// Where a connection is. Names are those of InfiniBand's connection manager.
+/// The state of a connection. Names are those of InfiniBand's connection manager.
 pub enum State {
     /// Active: a REQ was sent.
     ReqSent { retry: Retry, terms: Terms, patience: Patience },
@@ -66,9 +66,9 @@ pub enum State {
 pub struct Connection {
     /// The other host.
     pub peer: IpAddr,
-    /// Its number of the connection; 0: not known yet.
+    /// The peer's number of the connection; 0: not known yet.
     pub remote_id: u32,
-    /// Its queue pair; 0: not known yet.
+    /// The peer's queue pair; 0: not known yet.
     pub remote_qpn: u32,
     /// Its first PSN, of a request.
     pub remote_psn: u32,
@@ -81,7 +81,8 @@ pub struct Connection {
     pub state: State,
     /// When something happens by itself.
     pub deadline: Option<Duration>,
-    /// Until when the peer may ask again for an answer that it has had, of which it has not shown that it came.
+    /// Until when the peer may ask again for an answer that it has had, of which it has not shown
+    /// that it came.
     pub owed_until: Option<Duration>,
 }
 

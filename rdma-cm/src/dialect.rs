@@ -1,4 +1,5 @@
-//! Which dialect a connection speaks, and what of it (protocol.md 2.3): the vendor's options of REQ and REP (ECE).
+//! The dialect of a connection and its options (protocol.md 2.3), which the vendor's options of REQ
+//! and REP (ECE) carry.
 
 use wire::Pmtu;
 
@@ -24,10 +25,11 @@ pub enum Dialect {
     Off,
 }
 
-/// What an end offers, or what both take, of the SRNIC dialect.
+/// The options of the SRNIC dialect that an end offers, or that both ends take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Largest window, in packets: 1 to 2^15. A power of two is told, the largest that is not above it.
+    /// Largest window, in packets: 1 to 2^15. A power of two is told, the largest that is not above
+    /// it.
     pub window: u16,
     /// Requests are placed strictly in order.
     pub strict_placement: bool,
@@ -44,7 +46,8 @@ impl Options {
         (VENDOR_ID, VERSION << 28 | SACK_BITMAP | strict | window | ACK_FREQUENCY << 8 | mtu)
     }
 
-    /// What [`to_ece`](Self::to_ece) made. `None` for other vendors, versions, and numbers that cannot be.
+    /// What [`to_ece`](Self::to_ece) made. `None` for other vendors, versions, and numbers that
+    /// cannot be.
     pub(crate) fn from_ece(vendor_id: u32, attr_mod: u32) -> Option<Self> {
         if vendor_id != VENDOR_ID || attr_mod >> 28 != VERSION {
             return None;

@@ -1,4 +1,4 @@
-//! What a manager tells, and what it sends.
+//! The events and messages that a manager hands out.
 
 use crate::dialect::Options;
 use crate::manager::CommId;
@@ -10,7 +10,8 @@ use wire::cm::{IpCmHeader, MAD_LEN, Rej, RejReason, Rep};
 /// Something that the program is to know.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A peer asks for a connection with this port; [`Manager::request`](crate::Manager::request) has the request.
+    /// A peer asks for a connection with this port; [`Manager::request`](crate::Manager::request)
+    /// has the request.
     Requested {
         /// The connection.
         id: CommId,
@@ -69,11 +70,11 @@ pub enum Failure {
 /// A peer's wish to connect.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// Who: the address that its MADs come from, and the port that it says.
+    /// The peer: the address that its MADs come from, and the port that it says it has.
     pub peer: SocketAddr,
     /// The port that it wants.
     pub port: u16,
-    /// Its queue pair.
+    /// The number of the peer's queue pair.
     pub qpn: u32,
     /// First PSN that we are to send.
     pub psn: u32,
@@ -83,9 +84,9 @@ pub struct Request {
     pub responder_resources: u8,
     /// READs and atomics that it wants to have outstanding.
     pub initiator_depth: u8,
-    /// What it offers of the SRNIC dialect; `None`: it speaks plain RoCEv2.
+    /// The options of the SRNIC dialect that the peer offers; `None`: it speaks plain RoCEv2.
     pub offer: Option<Options>,
-    /// What its program has to say.
+    /// The private data of the peer's program.
     pub private_data: [u8; IpCmHeader::PRIVATE_DATA],
 }
 
@@ -94,6 +95,6 @@ pub struct Request {
 pub struct Transmit {
     /// The host.
     pub to: IpAddr,
-    /// Its bytes.
+    /// The bytes of the MAD.
     pub mad: Box<[u8; MAD_LEN]>,
 }

@@ -1,8 +1,10 @@
-//! The connection manager: it agrees with another host's on a reliable connection between two queue pairs, by IP address and
-//! port, as Linux's rdma_cm does (protocol.md 1.12), and on the dialect that the two speak (2.3).
+//! The connection manager: it agrees with another host's on a reliable connection between two queue
+//! pairs, by IP address and port, as Linux's rdma_cm does (protocol.md 1.12), and on the dialect
+//! that the two speak (2.3).
 //!
-//! Sans I/O: [`Manager`] takes MADs and the time, and gives MADs, events and the time when it wants to be called again. It
-//! knows no queue pair: its caller creates and changes them, by what [`Agreed`] says.
+//! Sans I/O: [`Manager`] takes MADs and the time, and gives MADs, events and the time when it wants
+//! to be called again. It knows no queue pair: its caller creates and changes them, by what
+//! [`Agreed`] says.
 //!
 //! ```text
 //! active               on the wire            passive
@@ -16,9 +18,9 @@
 //!          ──────────────── DREP ───────────▶ owes nothing any more
 //! ```
 //!
-//! REQ, REP and DREQ are sent again until they are answered; everything may be lost, doubled, late or forged. What a peer
-//! can make this hold is bounded by [`Config`], and [`Stats`] counts what is not taken. Who leaves stays as long as it
-//! [`owes`](Manager::owes) an answer (1.14).
+//! REQ, REP and DREQ are sent again until they are answered; everything may be lost, doubled, late
+//! or forged. What a peer can make this hold is bounded by [`Config`], and [`Stats`] counts what is
+//! not taken. Who leaves stays as long as it [`owes`](Manager::owes) an answer (1.14).
 #![forbid(unsafe_code)]
 
 mod config;

@@ -72,7 +72,7 @@ struct Listener {
     waiting: usize,
 }
 
-/// All connections of a host.
+/// The connection manager of a host: the state machine of all its connections.
 pub struct Manager {
     config: Config,
     table: Table,
@@ -124,7 +124,8 @@ impl Manager {
         self.listeners.remove(&port);
     }
 
-    /// Asks the host `to` for a connection with its port. [`Event::Replied`] or [`Event::Failed`] follows.
+    /// Asks the host `to` for a connection with its port. [`Event::Replied`] or [`Event::Failed`]
+    /// follows.
     ///
     /// # Errors
     /// [`CmError::Family`], [`CmError::PrivateData`], [`CmError::TooMany`].
@@ -198,9 +199,10 @@ impl Manager {
         Ok(id)
     }
 
-    /// Active: goes on asking until that time, also if nobody answers for the peer's address or its manager is silent: it may be
-    /// started later. Without this, and after it, a request is given up after [`Config::retries`], or at the time of
-    /// [`ask_until`](Self::ask_until) if that is later.
+    /// Active: goes on asking until that time, also if nobody answers for the peer's address or its
+    /// manager is silent: it may be started later. Without this, and after it, a request is given
+    /// up after [`Config::retries`], or at the time of [`ask_until`](Self::ask_until) if that is
+    /// later.
     pub fn persist(&mut self, id: CommId, until: Duration) {
         self.set_patience(id, |before| before.extended(until));
     }
@@ -314,8 +316,8 @@ impl Manager {
         Ok(())
     }
 
-    /// Ends a connection, or the attempt at one, in any state, as its state asks for. [`Event::Disconnected`] follows if it
-    /// was established; the peer is told in any case.
+    /// Ends a connection, or the attempt at one, in any state, as its state asks for.
+    /// [`Event::Disconnected`] follows if it was established; the peer is told in any case.
     pub fn close(&mut self, now: Duration, id: CommId) {
         let Some(connection) = self.table.get(id) else { return };
         match connection.state {
@@ -331,8 +333,9 @@ impl Manager {
         }
     }
 
-    /// Nobody has the address of that host: who waits to be answered by it, for the first time or the last, need not wait. A
-    /// request that [persists](Self::persist) waits for as long as it was told to.
+    /// Notes that no host has this address. Connections that wait for an answer of it, for the
+    /// first time or the last, need not wait. A request that [persists](Self::persist) waits for as
+    /// long as it was told to.
     pub fn handle_unreachable(&mut self, now: Duration, host: IpAddr) {
         self.handle_unsent(now, host);
         let ends = |connection: &Connection| matches!(connection.state, State::DreqSent { .. });
@@ -342,8 +345,9 @@ impl Manager {
         }
     }
 
-    /// MADs to that host were not sent for a reason that is not the host's, which may be there. Requests to it fail as of a host that is
-    /// [unreachable](Self::handle_unreachable); that a connection is over it is told later, as if the MAD had been lost.
+    /// MADs to that host were not sent for a reason that is not the host's, which may be there.
+    /// Requests to it fail as of a host that is [unreachable](Self::handle_unreachable); that a
+    /// connection is over it is told later, as if the MAD had been lost.
     pub fn handle_unsent(&mut self, now: Duration, host: IpAddr) {
         let gives_up =
             |state: &State| matches!(state, State::ReqSent { patience, .. } if !patience.lasts(now));
@@ -352,8 +356,9 @@ impl Manager {
         }
     }
 
-    /// Connections for which a host that leaves now would leave its peer without an answer: a DREQ of ours is not answered yet,
-    /// or the peer may not have our answer to its DREQ or its request and ask again ([`Config::linger`]). Looks at all.
+    /// Connections for which a host that leaves now would leave its peer without an answer: a DREQ
+    /// of ours is not answered yet, or the peer may not have our answer to its DREQ or its request
+    /// and ask again ([`Config::linger`]). Looks at all.
     #[must_use]
     pub fn owes(&self, now: Duration) -> usize {
         let owes = |connection: &Connection| {
@@ -406,7 +411,8 @@ impl Manager {
         self.table.set_deadline(id, Some(deadline));
     }
 
-    /// Sends a message that is to be answered, and will be sent again after `interval` the first time.
+    /// Sends a message that is to be answered, and will be sent again after `interval` the first
+    /// time.
     fn send_reliably(
         &mut self,
         to: IpAddr,

@@ -1,4 +1,4 @@
-//! What was counted.
+//! The counters of a manager.
 
 /// Counters since creation. What is dropped is counted under exactly one of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -28,7 +28,8 @@ pub struct Stats {
     pub unexpected: u64,
     /// Dropped: a REQ, because its listener's backlog is full. The peer repeats it.
     pub backlog_full: u64,
-    /// Dropped: a REQ, because there are [`connections_max`](crate::Config::connections_max) connections.
+    /// Dropped: a REQ, because there are [`connections_max`](crate::Config::connections_max)
+    /// connections.
     pub table_full: u64,
     /// Dropped: a MAD to be sent, because [`output_max`](crate::Config::output_max) of them waited.
     pub output_full: u64,

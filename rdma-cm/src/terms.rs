@@ -1,11 +1,11 @@
-//! What two ends bring to a connection, and what they agree on.
+//! The terms that two ends bring to a connection, and what they agree on.
 
 use crate::dialect::{Dialect, Options};
 use crate::event::Request;
 use wire::cm::{RejReason, Rep};
 use wire::{Pmtu, WireMode};
 
-/// What an end brings to a connection: the attributes of its queue pair, and what it wants.
+/// The terms of one end: the attributes of its queue pair, and what it wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
     /// Number of the queue pair, 1 to 0xFF_FFFE.
@@ -24,7 +24,7 @@ pub struct Terms {
     pub rnr_retry_count: u8,
     /// Code of the time that a try lasts, 0 to 31.
     pub ack_timeout: u8,
-    /// Its receives come from a shared queue.
+    /// True if its receives come from a shared queue.
     pub srq: bool,
     /// Largest window, in packets, in the SRNIC dialect.
     pub window: u16,
@@ -34,7 +34,7 @@ pub struct Terms {
     pub dialect: Dialect,
 }
 
-/// What the queue pair is to be given.
+/// The attributes that both ends agree on for their queue pairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Agreed {
     /// The peer's queue pair.
@@ -51,7 +51,7 @@ pub struct Agreed {
     pub wire_mode: WireMode,
     /// The peer's largest window, in packets; `None` if the dialect is plain.
     pub window: Option<u16>,
-    /// Both ends place strictly in order.
+    /// True if both ends place strictly in order.
     pub strict_placement: bool,
 }
 
@@ -64,7 +64,8 @@ pub enum Disagreement {
         "the peer does not speak the SRNIC dialect, which this end requires; take Dialect::Prefer to speak plain RoCEv2 with it"
     )]
     Dialect,
-    /// The active end's path MTU is too large for the passive end, and plain RoCEv2 has no way to say so in a reply.
+    /// The active end's path MTU is too large for the passive end, and plain RoCEv2 has no way to
+    /// say so in a reply.
     #[error(
         "the peer asks for a path MTU of {theirs} bytes, and this end takes {ours}; give the peer's queue pair that path MTU"
     )]
@@ -77,7 +78,7 @@ pub enum Disagreement {
 }
 
 impl Disagreement {
-    /// What the peer is told.
+    /// The reason that the peer is told.
     #[must_use]
     pub const fn reason(self) -> RejReason {
         match self {

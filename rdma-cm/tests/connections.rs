@@ -139,7 +139,8 @@ fn a_path_mtu_that_plain_roce_cannot_lower_is_refused() {
     net.assert_empty();
 }
 
-/// Each message lost in turn, its copies up to the n-th as well: the connection comes about and ends on both sides.
+/// Each message lost in turn, its copies up to the n-th as well: the connection comes about and
+/// ends on both sides.
 #[test]
 fn any_message_may_be_lost() {
     for name in ["REQ", "REP", "RTU", "DREQ", "DREP"] {
@@ -396,7 +397,8 @@ fn a_table_that_is_full_says_so() {
     assert_eq!(cm.connect(MS, ip(2), PORT, &terms(1), b""), Err(CmError::TooMany(2)));
 }
 
-/// Hundreds at once, on a network that loses, doubles and reorders: each comes about once and ends on both sides.
+/// Hundreds at once, on a network that loses, doubles and reorders: each comes about once and ends
+/// on both sides.
 #[test]
 fn hundreds_at_once_through_loss() {
     for seed in 0..20 {
@@ -423,7 +425,8 @@ fn hundreds_at_once_through_loss() {
             assert_eq!(net.hosts[host].count(&Seen::Up), 0, "seed {seed}, host {host}");
         }
         net.assert_empty();
-        // Late copies of a REP may find its connection forgotten, and of a REQ begin another that fails; no more.
+        // Late copies of a REP may find its connection forgotten, and of a REQ begin another that
+        // fails; no more.
         assert_eq!(net.hosts[0].count(&Seen::Down), 200, "seed {seed}");
     }
 }
@@ -477,7 +480,8 @@ fn what_ended_is_forgotten_when_there_is_too_much_of_it() {
     }
 }
 
-/// Its peer comes when a request without that would have been given up for long, and is not there at last.
+/// Its peer comes when a request without that would have been given up for long, and is not there
+/// at last.
 #[test]
 fn who_persists_asks_until_its_time_is_over() {
     let mut net = Net::listening(32);
@@ -498,7 +502,8 @@ fn who_persists_asks_until_its_time_is_over() {
     assert_eq!(seen(&net, 1), Seen::Up);
 }
 
-/// A peer that is silent, whose address nobody has, or that says that it takes longer: the time is the caller's.
+/// A peer that is silent, whose address nobody has, or that says that it takes longer: the time is
+/// the caller's.
 #[test]
 fn who_asks_until_a_time_ends_then() {
     let mut net = Net::listening(33);
@@ -544,7 +549,8 @@ fn who_has_no_address_is_not_waited_for() {
     assert_eq!(net.hosts[0].seen[&up], Seen::Up, "an answer may come yet");
 }
 
-/// The backlog is that of the listener that is there: what waits since an earlier one of the same port does not count.
+/// The backlog is that of the listener that is there: what waits since an earlier one of the same
+/// port does not count.
 #[test]
 fn a_listener_has_the_backlog_that_it_asked_for() {
     let (mut active, mut passive) = (Manager::new(config(1)), Manager::new(config(2)));
@@ -567,7 +573,8 @@ fn a_listener_has_the_backlog_that_it_asked_for() {
     assert_eq!(ask(&mut passive, 5).len(), 1, "there is room again");
 }
 
-/// A DREQ is answered by a DREP always (protocol.md 1.12): also when our REJ of the connection was lost.
+/// A DREQ is answered by a DREP always (protocol.md 1.12): also when our REJ of the connection was
+/// lost.
 #[test]
 fn a_dreq_of_a_rejected_connection_is_answered() {
     let (mut active, mut passive) = (Manager::new(config(1)), Manager::new(config(2)));

@@ -71,7 +71,8 @@ proptest! {
         prop_assert_eq!(&net.hosts[1].seen[&theirs], &Seen::Down);
     }
 
-    /// The peer itself says anything, in any state: events make sense (the host's program checks), and nothing is left.
+    /// The peer itself says anything, in any state: events make sense (the host's program checks),
+    /// and nothing is left.
     #[test]
     fn the_peer_of_a_connection_says_anything(
         seed in any::<u64>(),
@@ -211,7 +212,8 @@ fn who_promises_an_answer_for_ever_is_given_up() {
     assert!(matches!(cm.poll_event(), Some(Event::Failed { .. })), "given up within hours");
 }
 
-/// From the peer's own address, with some of the numbers of an established connection: only all of them end it.
+/// From the peer's own address, with some of the numbers of an established connection: only all of
+/// them end it.
 #[test]
 fn who_does_not_know_all_numbers_ends_nothing() {
     let mut net = Net::listening(1);

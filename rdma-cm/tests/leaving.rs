@@ -1,4 +1,5 @@
-//! Who has answered a disconnect may leave, and the other end learns of the end all the same (protocol.md 1.14).
+//! Who has answered a disconnect may leave, and the other end learns of the end all the same
+//! (protocol.md 1.14).
 
 mod support;
 
@@ -72,7 +73,8 @@ fn who_does_not_say_that_it_has_the_answer_is_waited_for_so_long_and_no_longer()
     assert!((LIMIT..LIMIT + MS).contains(&stayed), "it left after {stayed:?}");
 }
 
-/// Repeats come after 4, 12, 28 ms and so on. That after 252 ms is the last one before the end of the connection is 500 ms old.
+/// Repeats come after 4, 12, 28 ms and so on. That after 252 ms is the last one before the end of
+/// the connection is 500 ms old.
 #[test]
 fn a_late_repeat_is_waited_for_as_long_as_an_early_one() {
     let mut net = Net::listening(7);
@@ -153,8 +155,8 @@ fn late_ends(ends: u64, loss: u32, linger: Duration) -> usize {
     (1..=ends).filter(late).count()
 }
 
-/// At 5 % one end in two million is late by the reckoning of docs/adr/0032, and none with these seeds. Who answers and goes at once
-/// leaves one in twenty behind.
+/// At 5 % one end in two million is late by the reckoning of docs/adr/0032, and none with these
+/// seeds. Who answers and goes at once leaves one in twenty behind.
 #[test]
 fn ten_thousand_ends_through_loss() {
     assert_eq!(late_ends(10_000, 50, LIMIT), 0);

@@ -1,4 +1,5 @@
-//! The other end is Linux: the messages of a capture of rping, as its client and as its server sent them.
+//! The other end is Linux: the messages of a capture of rping, as its client and as its server sent
+//! them.
 
 #[path = "../../datapath/wire/tests/common/pcap.rs"]
 mod pcap;

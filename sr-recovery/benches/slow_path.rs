@@ -21,8 +21,8 @@ fn slow_path() -> SlowPath {
     SlowPath::new(SlowPathConfig { max_streams: 2, window_max: 512, contexts: 1 })
 }
 
-/// What both ends tell their slow paths when 1 % of 5,000 packets are lost, each acknowledged, and sent again behind the window
-/// that is in flight.
+/// What both ends tell their slow paths when 1 % of 5,000 packets are lost, each acknowledged, and
+/// sent again behind the window that is in flight.
 #[derive(Default)]
 struct Story {
     sender: Vec<Record>,
@@ -94,7 +94,8 @@ fn decisions(criterion: &mut Criterion) {
     }
 }
 
-/// A window of packets arrives in random order; where the first gap is is asked each time, as the slow path does.
+/// A window of packets arrives in random order; where the first gap is is asked each time, as the
+/// slow path does.
 fn bitmap(criterion: &mut Criterion) {
     let mut rng = Rng::new(7);
     let mut order: Vec<u32> = (0..WINDOW).collect();

@@ -9,9 +9,9 @@ const CAPACITY_MAX: u32 = 1 << 22;
 
 /// One bit for each PSN of `[base, base + capacity)`; all outside read as 0.
 ///
-/// A ring: the bit of a PSN is its value modulo the capacity, a power of two, so that moving the base moves no bits and
-/// the wrap of the PSN space is none of the ring's. Single bits go through `bitvec`; everything over a range works on
-/// whole words.
+/// A ring: the bit of a PSN is its value modulo the capacity, a power of two, so that moving the
+/// base moves no bits and the wrap of the PSN space is none of the ring's. Single bits go through
+/// `bitvec`; everything over a range works on whole words.
 #[derive(Clone, Debug)]
 pub struct PsnBitmap {
     bits: BitBox<u64, Lsb0>,
@@ -23,7 +23,8 @@ pub struct PsnBitmap {
 struct Segment {
     word: usize,
     mask: u64,
-    /// Distance of the word's bit 0 from the range's first PSN; negative (wrapped) if the range starts inside the word.
+    /// Distance of the word's bit 0 from the range's first PSN; negative (wrapped) if the range
+    /// starts inside the word.
     offset: u32,
 }
 
@@ -56,7 +57,8 @@ impl Iterator for Segments {
 }
 
 impl PsnBitmap {
-    /// An empty window of at least `capacity` packets from PSN 0: rounded up to a power of two, 64 to 2^22.
+    /// An empty window of at least `capacity` packets from PSN 0: rounded up to a power of two, 64
+    /// to 2^22.
     #[must_use]
     pub fn new(capacity: u32) -> Self {
         let capacity = capacity.clamp(WORD_BITS, CAPACITY_MAX).next_power_of_two();
@@ -129,7 +131,8 @@ impl PsnBitmap {
         old
     }
 
-    /// Sets all bits of `[first, end)` that are inside the window. Returns how many were not set before.
+    /// Sets all bits of `[first, end)` that are inside the window. Returns how many were not set
+    /// before.
     pub fn set_range(&mut self, first: Psn, end: Psn) -> u32 {
         let mut new = 0;
         for segment in self.segments(first, end) {
@@ -141,8 +144,8 @@ impl PsnBitmap {
         new
     }
 
-    /// Moves the base forward to `base` and forgets what is before it; a base that is not ahead changes nothing.
-    /// Returns how many set bits were forgotten.
+    /// Moves the base forward to `base` and forgets what is before it; a base that is not ahead
+    /// changes nothing. Returns how many set bits were forgotten.
     pub fn advance(&mut self, base: Psn) -> u32 {
         if !self.base.is_before(base) {
             return 0;
@@ -167,22 +170,24 @@ impl PsnBitmap {
         self.segments(first, end).map(|s| (words[s.word] & s.mask).count_ones()).sum()
     }
 
-    /// The first PSN of `[from, end)` whose bit is set; `end` if there is none. `from` must be inside the window.
+    /// The first PSN of `[from, end)` whose bit is set; `end` if there is none. `from` must be
+    /// inside the window.
     #[must_use]
     pub fn first_one(&self, from: Psn, end: Psn) -> Psn {
         let words = self.bits.as_raw_slice();
         self.find(from, end, |word| words[word])
     }
 
-    /// The first PSN of `[from, end)` whose bit is not set; `end` if there is none. `from` must be inside the window.
+    /// The first PSN of `[from, end)` whose bit is not set; `end` if there is none. `from` must be
+    /// inside the window.
     #[must_use]
     pub fn first_zero(&self, from: Psn, end: Psn) -> Psn {
         let words = self.bits.as_raw_slice();
         self.find(from, end, |word| !words[word])
     }
 
-    /// The first PSN of `[from, end)` whose bit is set neither here nor in `other`, a window of the same base and
-    /// capacity; `end` if there is none.
+    /// The first PSN of `[from, end)` whose bit is set neither here nor in `other`, a window of the
+    /// same base and capacity; `end` if there is none.
     #[must_use]
     pub fn first_zero_in_both(&self, other: &Self, from: Psn, end: Psn) -> Psn {
         debug_assert_eq!((self.base, self.capacity()), (other.base, other.capacity()));

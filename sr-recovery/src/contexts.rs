@@ -1,6 +1,8 @@
-//! Which streams are in recovery: a table of all streams, and a pool of contexts for those that are.
+//! Recovery contexts: a table of all streams, and a pool of contexts for those that are in
+//! recovery.
 //!
-//! The pool is made with the slow path and never grows: a stream that finds it empty recovers without a context, or not yet.
+//! The pool is made with the slow path and never grows: a stream that finds it empty recovers
+//! without a context, or not yet.
 
 use crate::message::{Generation, is_newer};
 use wire::Psn;
@@ -24,7 +26,8 @@ enum State {
     Closed,
     /// In recovery, with the context at this place of the pool.
     Open(u32),
-    /// In recovery without a context. The packets before this one are SACKed, or were declared lost.
+    /// In recovery without a context. The packets before this one are SACKed, or were declared
+    /// lost.
     Untracked(Psn),
 }
 
@@ -100,8 +103,8 @@ impl<C: Context> Contexts<C> {
         &mut self.pool[slot as usize]
     }
 
-    /// Begins a generation of a stream, in the context that it holds or a free one, which the caller resets. `None` if all
-    /// are taken.
+    /// Begins a generation of a stream, in the context that it holds or a free one, which the
+    /// caller resets. `None` if all are taken.
     pub(crate) fn open(&mut self, stream: usize, generation: Generation) -> Option<u32> {
         let slot = match self.entries[stream].state {
             State::Open(slot) => slot,

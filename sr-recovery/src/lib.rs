@@ -1,13 +1,15 @@
 //! The slow path: selective-repeat bitmaps and recovery decisions (protocol.md 2.4).
 //!
-//! The fast path of a stream keeps two numbers, `epsn` or `una`. As soon as packets are missing it writes a [`Record`]
-//! of what it saw; [`SlowPath`] keeps the bitmaps and answers with [`Command`]s: a new `epsn` for the receiver, lost
-//! packets for the sender. Both directions are plain messages, first in first out per QP, tagged with the generation
-//! of the recovery they belong to, so the two sides may live in one thread or in two.
+//! The fast path of a stream keeps two numbers, `epsn` or `una`. As soon as packets are missing it
+//! writes a [`Record`] of what it saw; [`SlowPath`] keeps the bitmaps and answers with
+//! [`Command`]s: a new `epsn` for the receiver, lost packets for the sender. Both directions are
+//! plain messages, first in first out per QP, tagged with the generation of the recovery they
+//! belong to, so the two sides may live in one thread or in two.
 //!
-//! [`SlowPath`] has no I/O, no clock, no thread; [`thread`] puts rings around it, so that it can run in one. After [`SlowPath::new`] nothing is
-//! allocated. Senders that find all scoreboards taken recover without one, and resend some packets that have arrived;
-//! [`SlowPathStats`] counts those.
+//! [`SlowPath`] has no I/O, no clock, no thread; [`thread`] puts rings around it, so that it can
+//! run in one. After [`SlowPath::new`] nothing is allocated. Senders that find all scoreboards
+//! taken recover without one, and resend some packets that have arrived; [`SlowPathStats`] counts
+//! those.
 //!
 //! ```
 //! use sr_recovery::{Command, Record, SlowPath, SlowPathConfig, StreamId};

@@ -19,11 +19,13 @@ struct Node {
     next: u16,
 }
 
-/// A first-in-first-out list of (PSN, mark) with one entry per PSN at most, so that it never outgrows the window.
+/// A first-in-first-out list of (PSN, mark) with one entry per PSN at most, so that it never
+/// outgrows the window.
 ///
-/// Marks are values of `snd_nxt`, which never decreases: the front has the lowest mark, and if that one is not yet
-/// evidence of a loss then no other is. Linked through an array indexed by the PSN modulo the capacity, so that a packet
-/// that is SACKed or resent once more leaves the middle of the list in constant time.
+/// Marks are values of `snd_nxt`, which never decreases: the front has the lowest mark, and if that
+/// one is not yet evidence of a loss then no other is. Linked through an array indexed by the PSN
+/// modulo the capacity, so that a packet that is SACKed or resent once more leaves the middle of
+/// the list in constant time.
 #[derive(Clone, Debug)]
 pub(crate) struct MarkList {
     nodes: Box<[Node]>,
@@ -82,8 +84,8 @@ impl MarkList {
         front.is_some_and(|node| node.order.wrapping_sub(order).cast_signed() < 0)
     }
 
-    /// Gives the PSN a mark, in place of one that it had. A mark before the newest one counts as the newest one. `was_lost`:
-    /// it was resent because it had been declared lost.
+    /// Gives the PSN a mark, in place of one that it had. A mark before the newest one counts as
+    /// the newest one. `was_lost`: it was resent because it had been declared lost.
     pub(crate) fn mark(&mut self, psn: Psn, mark: Psn, was_lost: bool) {
         let newest = self.nodes.get(usize::from(self.tail)).map_or(mark, |node| node.mark);
         let mark = if mark.is_before(newest) { newest } else { mark };
@@ -100,8 +102,8 @@ impl MarkList {
         self.len += 1;
     }
 
-    /// Takes the PSN's mark away, if it has one. Returns the number of its resend if it had been declared lost before: of
-    /// others it is not known which copy arrived.
+    /// Takes the PSN's mark away, if it has one. Returns the number of its resend if it had been
+    /// declared lost before: of others it is not known which copy arrived.
     pub(crate) fn remove(&mut self, psn: Psn) -> Option<u32> {
         let index = self.index(psn);
         if !self.contains(psn) {

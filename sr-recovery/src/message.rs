@@ -1,11 +1,11 @@
-//! What the fast path tells the slow path, and what it hears back.
+//! The messages between the fast path and the slow path: records down, commands up.
 
 use wire::Psn;
 
 /// Number of a recovery. It belongs to the QPC slot, survives RESET and reuse, and wraps.
 ///
-/// The receiver raises it when it enters Recovery, the sender when it is reset, so that messages of an earlier
-/// recovery are recognised.
+/// The receiver raises it when it enters Recovery, the sender when it is reset, so that messages of
+/// an earlier recovery are recognised.
 pub type Generation = u32;
 
 /// True if `a` is later than `b`.
@@ -15,8 +15,8 @@ pub(crate) const fn is_newer(a: Generation, b: Generation) -> bool {
 
 /// A stream: the slot of its QPC, and which of the QP's two PSN spaces it is.
 ///
-/// A QP sends and receives in both spaces, so one id names a sender's scoreboard and a receiver's bitmap, which have
-/// nothing to do with each other.
+/// A QP sends and receives in both spaces, so one id names a sender's scoreboard and a receiver's
+/// bitmap, which have nothing to do with each other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct StreamId {
     /// Slot of the QPC.
@@ -72,13 +72,14 @@ pub enum Record {
         sack: Option<Psn>,
         /// PSN of the bitmap's bit 0.
         bitmap_base: Psn,
-        /// Bit i: PSN `bitmap_base + i` has been received. 0 if there is none; bits outside `[una, snd_nxt)` are ignored.
+        /// Bit i: PSN `bitmap_base + i` has been received. 0 if there is none; bits outside `[una,
+        /// snd_nxt)` are ignored.
         bitmap: u64,
         /// Reordering that the stream tolerates, in packets.
         threshold: u8,
     },
-    /// Sender: declare lost what is un-SACKed in the range and not waiting already (a NACK without SACK, the end of an
-    /// RNR wait).
+    /// Sender: declare lost what is un-SACKed in the range and not waiting already (a NACK without
+    /// SACK, the end of an RNR wait).
     ResendAll {
         /// The stream.
         stream: StreamId,
@@ -162,7 +163,8 @@ pub enum Command {
         /// Last PSN found.
         last: Psn,
     },
-    /// Sender: the answer to each of its records, after the losses that it brought; one may answer several.
+    /// Sender: the answer to each of its records, after the losses that it brought; one may answer
+    /// several.
     Scoreboard {
         /// The stream.
         stream: StreamId,

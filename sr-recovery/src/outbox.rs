@@ -8,9 +8,10 @@ use crate::message::{Command, Generation, StreamId};
 
 /// A bounded first-in-first-out queue of commands.
 ///
-/// The bound is `per_record` free places before each record. A receiver's record makes one command. A sender's makes
-/// one `Scoreboard`, and `Lost` and `Found` commands for disjoint parts of the window, since a PSN that was declared lost
-/// waits until it is resent or SACKed: at most one per packet of the window, far fewer as neighbours share one.
+/// The bound is `per_record` free places before each record. A receiver's record makes one command.
+/// A sender's makes one `Scoreboard`, and `Lost` and `Found` commands for disjoint parts of the
+/// window, since a PSN that was declared lost waits until it is resent or SACKed: at most one per
+/// packet of the window, far fewer as neighbours share one.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     queue: VecDeque<Command>,
@@ -19,7 +20,8 @@ pub(crate) struct Outbox {
     high_water: usize,
 }
 
-/// Places beyond those of one record, so that a batch of small records is handled before the first poll.
+/// Places beyond those of one record, so that a batch of small records is handled before the first
+/// poll.
 const BATCH: usize = 256;
 
 impl Outbox {

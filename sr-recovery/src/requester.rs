@@ -1,11 +1,12 @@
 //! The sending half: which packets are SACKed, which are lost (protocol.md 2.4, "Sending").
 //!
 //! A PSN `q` of the window is lost when it is un-SACKed, does not wait in the RetryQ already,
-//! `highest_sack - q > threshold`, and it has no mark or `highest_sack - mark[q] >= threshold`; or, with a threshold of 0,
-//! when it was resent and a packet that was lost and resent after it has arrived (docs/adr/0008). Nobody searches for such
-//! PSNs. Those without a mark are found by a pointer that only moves forward: everything before it is SACKed, waits or
-//! is marked. Those with a mark are found at the front of the list of marks, the oldest first. Hence a PSN costs
-//! constant work for each time that it is sent.
+//! `highest_sack - q > threshold`, and it has no mark or `highest_sack - mark[q] >= threshold`; or,
+//! with a threshold of 0, when it was resent and a packet that was lost and resent after it has
+//! arrived (docs/adr/0008). Nobody searches for such PSNs. Those without a mark are found by a
+//! pointer that only moves forward: everything before it is SACKed, waits or is marked. Those with
+//! a mark are found at the front of the list of marks, the oldest first. Hence a PSN costs constant
+//! work for each time that it is sent.
 
 use wire::Psn;
 
@@ -88,7 +89,8 @@ impl Context for Scoreboard {
 }
 
 impl Scoreboard {
-    /// Begins with nothing SACKed, lost or marked. `una` may turn out to be lower if the record had none.
+    /// Begins with nothing SACKed, lost or marked. `una` may turn out to be lower if the record had
+    /// none.
     pub(crate) fn reset(&mut self, una: Psn, snd_nxt: Psn, anchored: bool) {
         self.marks.clear();
         self.sacked.reset(una);
@@ -108,8 +110,9 @@ impl Scoreboard {
         self.sacked.count() == 0 && self.waiting.count() == 0 && self.marks.len() == 0
     }
 
-    /// The window after a record that says `una` (if it says) and `snd_nxt`; neither goes back. Where PSNs half the
-    /// space apart leave `una` ahead of `snd_nxt`, it is larger than any window.
+    /// The window after a record that says `una` (if it says) and `snd_nxt`; neither goes back.
+    /// Where PSNs half the space apart leave `una` ahead of `snd_nxt`, it is larger than any
+    /// window.
     pub(crate) fn window_with(&self, una: Psn, snd_nxt: Psn) -> u32 {
         let una = if self.anchored { later(una, self.una) } else { una };
         later(snd_nxt, self.snd_nxt).steps_from(una)
@@ -173,7 +176,8 @@ impl Scoreboard {
         }
     }
 
-    /// The retransmission timer fired: what was resent may be declared lost again by the next acknowledgement.
+    /// The retransmission timer fired: what was resent may be declared lost again by the next
+    /// acknowledgement.
     pub(crate) fn on_rto(&mut self, losses: &mut Losses<'_>) {
         losses.work += u64::from(self.marks.len());
         self.marks.clear();
@@ -212,7 +216,8 @@ impl Scoreboard {
         self.anchored = true;
     }
 
-    /// Lowers the base of a scoreboard that knows nothing yet but marks, which do not depend on the base.
+    /// Lowers the base of a scoreboard that knows nothing yet but marks, which do not depend on the
+    /// base.
     fn rebase(&mut self, una: Psn) {
         self.sacked.reset(una);
         self.waiting.reset(una);
@@ -243,7 +248,8 @@ impl Scoreboard {
         }
     }
 
-    /// A packet arrived: it needs no mark, and if its resend is what arrived, that one is the latest known to have done so.
+    /// A packet arrived: it needs no mark, and if its resend is what arrived, that one is the
+    /// latest known to have done so.
     fn note_arrived(&mut self, psn: Psn) {
         let Some(order) = self.marks.remove(psn) else { return };
         let later = |seen: u32| order.wrapping_sub(seen).cast_signed() > 0;
@@ -252,8 +258,8 @@ impl Scoreboard {
         }
     }
 
-    /// PSNs with a mark: lost if a packet sent `threshold` or more after the mark has arrived, or, where nothing reorders,
-    /// one that was resent after them.
+    /// PSNs with a mark: lost if a packet sent `threshold` or more after the mark has arrived, or,
+    /// where nothing reorders, one that was resent after them.
     fn detect_again(&mut self, threshold: u32, losses: &mut Losses<'_>) {
         while let Some((psn, mark)) = self.marks.front() {
             losses.work += 1;

@@ -1,4 +1,5 @@
-//! The receiving half: which packets have arrived, and how far without a gap (protocol.md 2.4, "Receiving").
+//! The receiving half: which packets have arrived, and how far without a gap (protocol.md 2.4,
+//! "Receiving").
 
 use wire::Psn;
 
@@ -38,13 +39,14 @@ impl Arrivals {
         self.end = epsn;
     }
 
-    /// Number of packets from the base to `last`, the window that a run ending there needs; 0 if it is before the base.
+    /// Number of packets from the base to `last`, the window that a run ending there needs; 0 if it
+    /// is before the base.
     pub(crate) fn reach(&self, last: Psn) -> u32 {
         u32::try_from(last.distance_from(self.bitmap.base()) + 1).unwrap_or(0)
     }
 
-    /// `first..=last` have arrived, and `epsn` is what the fast path knew; those before the base are ignored. The reach
-    /// of `last` is within the window.
+    /// `first..=last` have arrived, and `epsn` is what the fast path knew; those before the base
+    /// are ignored. The reach of `last` is within the window.
     pub(crate) fn fill(&mut self, first: Psn, last: Psn, epsn: Psn, work: &mut u64) -> Filled {
         let end = last.next();
         self.bitmap.set_range(first, end);
@@ -54,7 +56,8 @@ impl Arrivals {
         *work += u64::from(self.reach(last).min(last.steps_from(first)) / u64::BITS) + 1;
         let base = self.bitmap.base();
         if base.is_before(epsn) {
-            // The fast path never runs ahead of a bitmap of its own generation; if it did, it would be right.
+            // The fast path never runs ahead of a bitmap of its own generation; if it did, it would
+            // be right.
             self.advance(epsn);
         }
         if self.bitmap.test(self.bitmap.base()) {

@@ -9,9 +9,10 @@ use crate::{
 
 /// Entries and the two positions, which count up for ever and wrap at 2^32.
 ///
-/// Order: the writer stores an entry's words (relaxed), then publishes the position behind it (`tail`, release); the
-/// reader loads `tail` (acquire), so it sees the words of every entry below it. The reader hands an entry back by
-/// publishing `head` (release) after it loaded its words; the writer loads `head` (acquire) before it overwrites them.
+/// Order: the writer stores an entry's words (relaxed), then publishes the position behind it
+/// (`tail`, release); the reader loads `tail` (acquire), so it sees the words of every entry below
+/// it. The reader hands an entry back by publishing `head` (release) after it loaded its words; the
+/// writer loads `head` (acquire) before it overwrites them.
 struct Shared {
     entries: Box<[[AtomicU64; WORDS]]>,
     mask: u32,
@@ -43,7 +44,8 @@ pub(crate) struct Reader<T> {
     messages: PhantomData<fn() -> T>,
 }
 
-/// A ring of `capacity` messages, rounded up to a power of two, whose first entry has the position `start`.
+/// A ring of `capacity` messages, rounded up to a power of two, whose first entry has the position
+/// `start`.
 pub(crate) fn ring<T: Words>(capacity: u32, start: u32) -> (Writer<T>, Reader<T>) {
     let capacity = capacity.clamp(1, 1 << 20).next_power_of_two();
     let entries = (0..capacity).map(|_| core::array::from_fn(|_| AtomicU64::new(0))).collect();
@@ -54,7 +56,7 @@ pub(crate) fn ring<T: Words>(capacity: u32, start: u32) -> (Writer<T>, Reader<T>
 }
 
 impl<T: Words> Writer<T> {
-    /// Whether `count` messages fit.
+    /// Returns `true` if `count` messages fit.
     #[inline]
     pub(crate) fn has_room(&mut self, count: u32) -> bool {
         let needed = |head: u32, tail: u32| tail.wrapping_sub(head) + count;
@@ -105,7 +107,7 @@ impl<T: Words> Reader<T> {
         message
     }
 
-    /// Whether no message waits.
+    /// Returns `true` if no message waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.shared.tail.0.load(Ordering::Acquire) == self.head
     }

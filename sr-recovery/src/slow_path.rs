@@ -21,7 +21,8 @@ pub struct SlowPathConfig {
     pub max_streams: u32,
     /// Largest window of any stream, in packets, at most 2^15.
     pub window_max: u32,
-    /// Bitmaps of receivers, and scoreboards of senders: streams that can recover with one at the same time.
+    /// Bitmaps of receivers, and scoreboards of senders: streams that can recover with one at the
+    /// same time.
     pub contexts: u32,
 }
 
@@ -40,7 +41,8 @@ pub struct SlowPathStats {
     pub packets_lost: u64,
     /// Recoveries of senders without a scoreboard, because all were taken.
     pub untracked: u64,
-    /// Records of receivers ignored because all bitmaps were taken: what they report is resent after a timeout.
+    /// Records of receivers ignored because all bitmaps were taken: what they report is resent
+    /// after a timeout.
     pub records_refused: u64,
     /// Receivers in recovery now.
     pub receivers_open: usize,
@@ -63,8 +65,8 @@ pub struct SlowPath {
 }
 
 impl SlowPath {
-    /// Makes all contexts and queues in advance. Windows above 2^15 packets count as 2^15, more contexts than streams as
-    /// one for each stream.
+    /// Makes all contexts and queues in advance. Windows above 2^15 packets count as 2^15, more
+    /// contexts than streams as one for each stream.
     #[must_use]
     pub fn new(config: SlowPathConfig) -> Self {
         let window_max = config.window_max.clamp(1, WINDOW_LIMIT);
@@ -84,8 +86,8 @@ impl SlowPath {
         self.outbox.ready()
     }
 
-    /// Takes one record. While not [`ready`](Self::ready) the queue of commands may have to be allocated anew, but
-    /// nothing is lost.
+    /// Takes one record. While not [`ready`](Self::ready) the queue of commands may have to be
+    /// allocated anew, but nothing is lost.
     pub fn handle(&mut self, record: &Record) {
         self.stats.records += 1;
         match *record {
@@ -216,10 +218,12 @@ impl SlowPath {
         self.outbox.push_scoreboard(Command::Scoreboard { stream, generation, seq, sacked, clean });
     }
 
-    /// The scoreboard for a record: the stream's own, or a free one if there is something to remember.
+    /// The scoreboard for a record: the stream's own, or a free one if there is something to
+    /// remember.
     ///
     /// # Errors
-    /// There is none: `una` of a stream that needs one, while all are taken; `None` if there is nothing to remember.
+    /// There is none: `una` of a stream that needs one, while all are taken; `None` if there is
+    /// nothing to remember.
     fn scoreboard(
         senders: &mut Contexts<Scoreboard>,
         record: &Record,
@@ -236,8 +240,8 @@ impl SlowPath {
         Ok(slot)
     }
 
-    /// Where a scoreboard begins that this record needs: una, snd_nxt, and whether una is known. `None` if there is
-    /// nothing in the record to remember.
+    /// Where a scoreboard begins that this record needs: una, snd_nxt, and whether una is known.
+    /// `None` if there is nothing in the record to remember.
     fn opens(record: &Record) -> Option<(Psn, Psn, bool)> {
         match *record {
             Record::Ack { una, snd_nxt, sack, bitmap, .. } => {

@@ -1,4 +1,5 @@
-//! Atomics and sleep of the standard library, or loom's where the rings and the bell are model-checked.
+//! Atomics and sleep of the standard library, or loom's where the rings and the bell are
+//! model-checked.
 
 #[cfg(loom)]
 mod stand_in;
@@ -21,7 +22,8 @@ pub(crate) use std::sync::{
 #[repr(align(128))]
 pub(crate) struct OwnLine<T>(pub(crate) T);
 
-/// Where one thread sleeps, and others wake it. A wake that comes first makes the next sleep return at once.
+/// Where one thread sleeps, and others wake it. A wake that comes first makes the next sleep return
+/// at once.
 #[cfg(not(loom))]
 #[derive(Debug, Default)]
 pub(crate) struct Parker(std::sync::OnceLock<std::thread::Thread>);

@@ -1,9 +1,10 @@
 //! The slow path in a thread of its own: the same [`SlowPath`] behind two rings, one each way.
 //!
-//! The engine writes records and reads commands through a [`Remote`]; the [`Worker`] is whatever thread runs it. Neither
-//! waits for the other. A ring that is full holds up its writer only: the worker leaves records where they are until
-//! there is room for their commands, and the engine, which finds no room for a record, drops the packet that it is
-//! about before anything acknowledged it.
+//! The engine writes records and reads commands through a [`Remote`]; the [`Worker`] is whatever
+//! thread runs it. Neither waits for the other. A ring that is full holds up its writer only: the
+//! worker leaves records where they are until there is room for their commands, and the engine,
+//! which finds no room for a record, drops the packet that it is about before anything acknowledged
+//! it.
 //!
 //! ```
 //! use sr_recovery::{Command, Record, SlowPathConfig, StreamId, thread};
@@ -38,7 +39,8 @@ use crate::{
 
 /// Records, and commands, that wait at most.
 const MESSAGES_MAX: u32 = 4096;
-/// Looks at the ring before the worker sleeps: about 50 us, in which the next record of a recovery usually comes.
+/// Looks at the ring before the worker sleeps: about 50 us, in which the next record of a recovery
+/// usually comes.
 const LOOKS_BEFORE_SLEEP: u32 = 1000;
 
 /// What both sides look at.
@@ -47,7 +49,8 @@ struct Status {
     bell: Bell,
     /// Nobody is at the other end any more.
     ended: AtomicBool,
-    /// Position behind the last record whose commands are all on their way; published when the worker has caught up.
+    /// Position behind the last record whose commands are all on their way; published when the
+    /// worker has caught up.
     done: OwnLine<AtomicU32>,
     stats: Mutex<SlowPathStats>,
 }
@@ -94,12 +97,13 @@ impl Remote {
         self.records.capacity() as usize
     }
 
-    /// Whether `count` records fit.
+    /// Returns `true` if `count` records fit.
     pub fn has_room(&mut self, count: usize) -> bool {
         u32::try_from(count).is_ok_and(|count| self.records.has_room(count))
     }
 
-    /// Writes a record, and wakes the worker if it sleeps, which takes a system call. False if there is no room.
+    /// Writes a record, and wakes the worker if it sleeps, which takes a system call. False if
+    /// there is no room.
     pub fn push(&mut self, record: &Record) -> bool {
         let fits = self.records.push(record);
         if fits {
@@ -116,14 +120,14 @@ impl Remote {
         Some(command)
     }
 
-    /// Whether every record was handled and every command taken.
+    /// Returns `true` if every record was handled and every command taken.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         let done = self.status.done.0.load(Ordering::Acquire);
         done == self.records.position() && self.commands.is_empty()
     }
 
-    /// What the slow path did, as of the last time that it had nothing to do.
+    /// The counters of the slow path when it last had nothing to do.
     #[must_use]
     pub fn stats(&self) -> SlowPathStats {
         *self.status.stats.lock().unwrap_or_else(PoisonError::into_inner)
@@ -182,7 +186,7 @@ impl Worker {
     }
 }
 
-/// Whether there is a command to hand over and room for it, or else a record.
+/// Returns `true` if there is a command to hand over and room for it, or else a record.
 fn can_work(slow_path: &SlowPath, records: &Reader<Record>, commands: &mut Writer<Command>) -> bool {
     if slow_path.is_idle() { !records.is_empty() } else { commands.has_room(1) }
 }

@@ -1,8 +1,9 @@
 //! A sender that recovers while all scoreboards are taken (docs/adr/0034).
 //!
-//! All that is kept of it is one PSN: what lies before it is SACKed, or was declared lost, and is not declared again. A SACK
-//! shows what is missing between that PSN and the run of packets that it ends. That finds every packet that was lost once.
-//! What is lost again is found by the timers, or by a NACK without SACK, and a packet may be sent again that has arrived.
+//! All that is kept of it is one PSN: what lies before it is SACKed, or was declared lost, and is
+//! not declared again. A SACK shows what is missing between that PSN and the run of packets that it
+//! ends. That finds every packet that was lost once. What is lost again is found by the timers, or
+//! by a NACK without SACK, and a packet may be sent again that has arrived.
 
 use wire::Psn;
 
@@ -14,8 +15,8 @@ use crate::{
 /// Packets that a bitmap speaks of.
 const BITS: u32 = u64::BITS;
 
-/// Declares what a record shows to be lost from `declared` on. Returns up to where all losses are declared by now, or `None`
-/// if there is nothing to remember.
+/// Declares what a record shows to be lost from `declared` on. Returns up to where all losses are
+/// declared by now, or `None` if there is nothing to remember.
 pub(crate) fn apply(record: &Record, declared: Psn, losses: &mut Losses<'_>) -> Option<Psn> {
     match *record {
         Record::Ack { una, snd_nxt, sack, bitmap_base, bitmap, threshold, .. } => {

@@ -14,7 +14,8 @@ pub(crate) trait Words: Copy {
     fn decode(words: &[u64; WORDS]) -> Option<Self>;
 }
 
-/// Bits of the first word: what it is, the stream's space, two flags, the threshold; the sequence number is above.
+/// Bits of the first word: what it is, the stream's space, two flags, the threshold; the sequence
+/// number is above.
 const RESPONSE: u64 = 1 << 8;
 const FLAG: u64 = 1 << 9;
 const THRESHOLD_SHIFT: u32 = 16;

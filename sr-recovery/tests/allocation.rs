@@ -1,4 +1,5 @@
-//! After its start the slow path does not allocate, as long as no more streams recover than it was made for.
+//! After its start the slow path does not allocate, as long as no more streams recover than it was
+//! made for.
 
 mod support;
 
@@ -20,8 +21,8 @@ thread_local! {
 /// The system's allocator, counted.
 struct Counting;
 
-// SAFETY: every call goes to `System` as it is; counting in `const`, `Drop`-less thread-locals allocates
-// nothing.
+// SAFETY: every call goes to `System` as it is; counting in `const`, `Drop`-less thread-locals
+// allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);

@@ -13,7 +13,8 @@ fn slow_path(window: u32) -> SlowPath {
     SlowPath::new(SlowPathConfig { max_streams: 2, window_max: window, contexts: 1 })
 }
 
-/// A sender that keeps its window full, sends what is lost again at once, and sees every arrival as a SACK.
+/// A sender that keeps its window full, sends what is lost again at once, and sees every arrival as
+/// a SACK.
 struct Sender {
     slow_path: SlowPath,
     una: u32,

@@ -1,5 +1,6 @@
-//! Every order in which up to seven packets can arrive, with losses and duplicates, through receiver and sender: all of
-//! the answers are those of the naive rules, nothing SACKed is declared lost, and everything arrives with no timer.
+//! Every order in which up to seven packets can arrive, with losses and duplicates, through
+//! receiver and sender: all of the answers are those of the naive rules, nothing SACKed is declared
+//! lost, and everything arrives with no timer.
 
 mod support;
 
@@ -22,7 +23,8 @@ impl Run {
         Self { slow_path: Checked::new(512), receiver: Receiver::default(), sender }
     }
 
-    /// One packet arrives, and everything that follows from it happens at once; retransmissions stay on the wire.
+    /// One packet arrives, and everything that follows from it happens at once; retransmissions
+    /// stay on the wire.
     fn deliver(&mut self, packet: u32) {
         self.receiver.on_packet(packet);
         loop {
@@ -43,8 +45,8 @@ impl Run {
         }
     }
 
-    /// The arrivals, then in the order of sending the retransmissions and one more packet as evidence of losses at the end.
-    /// Returns how many retransmissions there were.
+    /// The arrivals, then in the order of sending the retransmissions and one more packet as
+    /// evidence of losses at the end. Returns how many retransmissions there were.
     fn play(packets: u32, arrivals: &[u32]) -> usize {
         let mut run = Self::new(packets);
         arrivals.iter().for_each(|&packet| run.deliver(packet));

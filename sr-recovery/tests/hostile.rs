@@ -1,4 +1,5 @@
-//! Records that no fast path would write: never a panic, never more commands or memory than the bounds say.
+//! Records that no fast path would write: never a panic, never more commands or memory than the
+//! bounds say.
 
 mod support;
 

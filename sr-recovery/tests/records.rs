@@ -1,4 +1,5 @@
-//! Random records of a sender and of a receiver, whatever order they come in: every answer is that of the naive rules.
+//! Random records of a sender and of a receiver, whatever order they come in: every answer is that
+//! of the naive rules.
 
 mod support;
 

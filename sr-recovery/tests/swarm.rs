@@ -1,5 +1,6 @@
-//! A sender and a receiver over a network that loses, duplicates and reorders in both directions, with a slow path that
-//! answers late. Safety is checked all along; then the faults stop and everything must arrive.
+//! A sender and a receiver over a network that loses, duplicates and reorders in both directions,
+//! with a slow path that answers late. Safety is checked all along; then the faults stop and
+//! everything must arrive.
 
 mod support;
 
@@ -106,7 +107,7 @@ impl Swarm {
         Self::new(seed, packets, window, threshold).play(faults)
     }
 
-    /// The same where the sender finds no scoreboard.
+    /// This run with a sender that finds no scoreboard.
     fn untracked(mut self) -> Self {
         self.ends[0] = Checked::untracked(self.window);
         self.sender.guesses = true;
@@ -133,7 +134,8 @@ impl Swarm {
     }
 }
 
-/// What the network makes of the next item: it may lose it, deliver it twice, or take a later one first.
+/// What the network makes of the next item: it may lose it, deliver it twice, or take a later one
+/// first.
 fn take<T: Copy>(rng: &mut Rng, faults: Faults, queue: &mut VecDeque<T>) -> Option<T> {
     if queue.len() > 1 && rng.chance(faults.reordering) {
         let other = rng.below(u32::try_from(queue.len()).unwrap().min(20)) as usize;
@@ -167,8 +169,9 @@ proptest! {
     }
 }
 
-/// Loss in order on the way there and none on the way back: marks make one retransmission for each loss, with a few
-/// timeouts for losses at the end of the window, after which nothing new is sent (protocol.md 2.4).
+/// Loss in order on the way there and none on the way back: marks make one retransmission for each
+/// loss, with a few timeouts for losses at the end of the window, after which nothing new is sent
+/// (protocol.md 2.4).
 #[test]
 fn a_clean_way_back_needs_one_retransmission_for_each_loss() {
     let (packets, loss) = (5000, 100);

@@ -1,9 +1,10 @@
 //! A hostile peer that speaks raw packets to a live engine (testing.md 13).
 //!
-//! One seed makes one round: a victim with connections of every service, which do honest work all along, and frames that
-//! nobody honest would send: every opcode with every field near a good value or at an edge, sealed by a right ICRC; frames
-//! of the honest traffic again, late, out of order and with bits turned; and noise. Nothing may crash, nothing outside what
-//! was granted may be written or leave in a packet, every frame must leave a trace in a counter, and afterwards new
+//! One seed makes one round: a victim with connections of every service, which do honest work all
+//! along, and frames that nobody honest would send: every opcode with every field near a good value
+//! or at an edge, sealed by a right ICRC; frames of the honest traffic again, late, out of order
+//! and with bits turned; and noise. Nothing may crash, nothing outside what was granted may be
+//! written or leave in a packet, every frame must leave a trace in a counter, and afterwards new
 //! connections must work.
 
 mod packets;
@@ -88,12 +89,12 @@ pub fn round(seed: u64, frames: u32) -> Report {
     Report { rounds: 1, frames: frames.into(), forged: source.forged, counters: *scene.counters() }
 }
 
-/// Whether the engine counts it, not the neighbor module.
+/// Returns `true` if the engine counts it, not the neighbor module.
 fn is_roce(frame: &[u8]) -> bool {
     !matches!(Datagram::parse(frame, ROCE_UDP_PORT), Err(EncapError::NotRoce))
 }
 
-/// Whether anything was counted beside the arrival itself and the engine's own business.
+/// Returns `true` if anything was counted beside the arrival itself and the engine's own business.
 fn left_a_trace(before: &Counters, after: &Counters) -> bool {
     const OWN: [&str; 3] = ["rx_packets", "doorbells", "sched_grants"];
     let changed = before.iter().zip(after.iter()).filter(|(old, new)| old.1 != new.1);

@@ -1,9 +1,10 @@
-//! The seeded swarm (testing.md 12): one seed draws a whole history, and every byte and completion of it is checked.
+//! The seeded swarm (testing.md 12): one seed draws a whole history, and every byte and completion
+//! of it is checked.
 //!
-//! A [`Plan`] holds all that a seed decides: nodes, queue pairs, messages, faults and when they change, resets and
-//! errors. [`run`] plays it on simnet. Safety is checked all along by the flows' oracles; then all faults stop, and
-//! everything must finish within a limit of virtual time; at last nothing may have leaked. A seed gives the same
-//! history everywhere, and the same trace hash.
+//! A [`Plan`] holds all that a seed decides: nodes, queue pairs, messages, faults and when they
+//! change, resets and errors. [`run`] plays it on simnet. Safety is checked all along by the flows'
+//! oracles; then all faults stop, and everything must finish within a limit of virtual time; at
+//! last nothing may have leaked. A seed gives the same history everywhere, and the same trace hash.
 
 mod audit;
 mod campaign;
@@ -18,8 +19,8 @@ mod plan;
 mod reads;
 mod report;
 mod results;
+mod shared_receives;
 mod shares;
-mod stock;
 mod variety;
 mod weather;
 mod window;

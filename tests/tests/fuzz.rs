@@ -1,4 +1,5 @@
-//! The hostile peer, for a fixed number of rounds (testing.md 13); `cargo xtask fuzz --seconds 600` plays as many as fit.
+//! The hostile peer, for a fixed number of rounds (testing.md 13); `cargo xtask fuzz --seconds 600`
+//! plays as many as fit.
 
 use srnic_tests::fuzz::{Report, round};
 use wire::Opcode;
@@ -18,7 +19,8 @@ fn a_hostile_peer_breaks_nothing_and_every_drop_is_counted() {
         assert!(forged >= ROUNDS / 4, "{opcode:?}: {forged} times");
     }
     assert!(report.counters.drop_uc_access > ROUNDS, "{:?}", report.counters);
-    // It came everywhere: each reason to drop a packet that a peer can give was given, and so was each to take one.
+    // It came everywhere: each reason to drop a packet that a peer can give was given, and so was
+    // each to take one.
     let never = ["drop_cq_overflow", "drop_metadata_full", "drop_no_context"];
     let counters = report.counters;
     for (name, count) in

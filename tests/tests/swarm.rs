@@ -73,7 +73,7 @@ fn the_seeds_together_draw_everything() {
         "WriteOrder(STRICT_PLACEMENT)",
         "WriteOrder(ORDERED_OVERLAP | STRICT_PLACEMENT)",
         "shared receives [true, true]",
-        "StockPlan { slots: 2,",
+        "SharedReceivesPlan { slots: 2,",
         "cramped",
         "windows [Some(One), None]",
         "windows [Some(Two), Some(Two)]",

@@ -1,8 +1,9 @@
-//! A server that sends back what it gets, to any number of clients, and a client: connections by address and port.
+//! A server that sends back what it gets, to any number of clients, and a client: connections by
+//! address and port.
 //!
-//! `echo server memif:/tmp/echo.sock,role=server`, and in another terminal
-//! `echo client memif:/tmp/echo.sock,role=client 10.77.0.1 one two three`. With more than one client the devices are ports of a
-//! `srnic_switch`, or interfaces.
+//! `echo server memif:/tmp/echo.sock,role=server`, and in another terminal `echo client
+//! memif:/tmp/echo.sock,role=client 10.77.0.1 one two three`. With more than one client the devices
+//! are ports of a `srnic_switch`, or interfaces.
 use std::collections::HashMap;
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
@@ -72,7 +73,8 @@ fn serve(device: &Device) -> Result<(), Box<dyn Error>> {
     let mut coming: HashMap<u32, (Connecting, MemoryRegion)> = HashMap::new();
     let mut clients: HashMap<u32, Client> = HashMap::new();
     let mut early: Vec<Completion> = Vec::new();
-    // Nothing in this loop waits, so no client waits for another. Polling runs the engine, and so the listener, too.
+    // Nothing in this loop waits, so no client waits for another. Polling runs the engine, and so
+    // the listener, too.
     loop {
         if let Some(request) = listener.poll() {
             let (pair, inbox) = prepare(&pd, pd.queue_pair(&cq, &cq).build()?)?;

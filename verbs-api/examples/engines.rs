@@ -1,9 +1,11 @@
 //! Two processes with two engines each: every engine here is connected with every one there.
 //!
-//! Each engine has a thread, and whatever it makes belongs to it. It connects with the peer's engine of the same number by
-//! address; over that they tell each other where a second queue pair is, which is for their neighbor.
+//! Each engine has a thread, and whatever it makes belongs to it. It connects with the peer's
+//! engine of the same number by address; over that they tell each other where a second queue pair
+//! is, which is for their neighbor.
 //!
-//! Start it with `cargo run -p verbs-api --example engines -- server /tmp/engines.sock`, and then with `client`.
+//! Start it with `cargo run -p verbs-api --example engines -- server /tmp/engines.sock`, and then
+//! with `client`.
 
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,5 +1,6 @@
-//! A tokio service: many tasks on one thread, which sleep until messages come. Start it with
-//! `cargo run -p verbs-api --features tokio --example service -- serve /tmp/service.sock`, and then the same with `call`.
+//! A tokio service: many tasks on one thread, which sleep until messages come. Start it with `cargo
+//! run -p verbs-api --features tokio --example service -- serve /tmp/service.sock`, and then the
+//! same with `call`.
 use std::error::Error;
 use std::process::ExitCode;
 use verbs_api::{

@@ -1,6 +1,8 @@
-//! How long a program that blocks on a completion channel sleeps on after a message has come, beside one that polls.
+//! How long a program that blocks on a completion channel sleeps on after a message has come,
+//! beside one that polls.
 //!
-//! Two devices of this process, each with an engine's thread; the time is from the post to the receiver being awake.
+//! Two devices of this process, each with an engine's thread; the time is from the post to the
+//! receiver being awake.
 use std::error::Error;
 use std::process::ExitCode;
 use std::sync::mpsc;
@@ -11,7 +13,8 @@ use verbs_api::{
     SendRequest,
 };
 
-/// Microseconds of quiet before each message: engines spin for 50 us, yield until 200 us, and then sleep.
+/// Microseconds of quiet before each message: engines spin for 50 us, yield until 200 us, and then
+/// sleep.
 const GAPS_US: [u64; 5] = [10, 100, 1_000, 10_000, 100_000];
 
 fn main() -> ExitCode {

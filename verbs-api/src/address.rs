@@ -11,11 +11,12 @@ use datapath::qp::attr::AddressVector;
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
-/// How long a call waits for its turn where the device is looking for as many hosts as it can: more than each of those
-/// searches takes.
+/// How long a call waits for its turn while the device looks for as many hosts as it can. This is
+/// longer than each of those searches takes.
 const NEIGHBORS_BUSY_MAX: Duration = Duration::from_secs(5);
 
-/// Repeats `attempt`, and runs the engine meanwhile, until the host's Ethernet address that it needs is known or given up.
+/// Repeats `attempt`, and runs the engine meanwhile, until the host's Ethernet address that it
+/// needs is known or given up.
 pub(crate) fn resolved<T>(device: &Device, attempt: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
     let busy_until = Instant::now() + NEIGHBORS_BUSY_MAX;
     loop {
@@ -37,10 +38,11 @@ pub(crate) fn resolved<T>(device: &Device, attempt: impl Fn() -> Result<T, Error
     }
 }
 
-/// Where datagrams go (`ibv_ah`); made by [`ProtectionDomain::create_ah_to`].
+/// The handle of a host that datagrams go to (`ibv_ah`); made by
+/// [`ProtectionDomain::create_ah_to`].
 ///
-/// Keep it until what was sent by it has completed: a request that finds its handle gone fails with `LocQpOpErr`, and takes
-/// its queue pair to SQE.
+/// Keep it until what was sent by it has completed: a request that finds its handle gone fails with
+/// `LocQpOpErr`, and takes its queue pair to SQE.
 pub struct AddressHandle {
     domain: ProtectionDomain,
     key: AddressKey,
@@ -60,8 +62,8 @@ impl Drop for AddressHandle {
 }
 
 impl ProtectionDomain {
-    /// A handle of a host, for datagrams of this domain's queue pairs. Runs the engine until the host's Ethernet address
-    /// is known.
+    /// A handle of a host, for datagrams of this domain's queue pairs. Runs the engine until the
+    /// host's Ethernet address is known.
     ///
     /// # Errors
     /// As [`ProtectionDomain::create_ah`].
@@ -70,10 +72,12 @@ impl ProtectionDomain {
         self.create_ah(&AddressVector { src_ip, dst_ip: host, ..AddressVector::default() })
     }
 
-    /// The same of an address vector (`ibv_create_ah`), which also has the code point, the hop limit and the flow label.
+    /// A handle for datagrams to the host that an address vector names (`ibv_create_ah`). The
+    /// vector also has the code point, the hop limit and the flow label.
     ///
     /// # Errors
-    /// [`Error::Create`]: the address vector makes no sense, nobody answers for the address, or there are too many handles.
+    /// [`Error::Create`]: the address vector makes no sense, nobody answers for the address, or
+    /// there are too many handles.
     pub fn create_ah(&self, av: &AddressVector) -> Result<AddressHandle, Error> {
         let key = resolved(self.device(), || Ok(self.device().own_nic()?.create_ah(self.id(), av)?))?;
         Ok(AddressHandle { domain: self.clone(), key, av: *av })
@@ -81,7 +85,7 @@ impl ProtectionDomain {
 }
 
 impl AddressHandle {
-    /// What it was made of.
+    /// The address vector that this handle was made of.
     #[must_use]
     pub const fn address_vector(&self) -> &AddressVector {
         &self.av
@@ -120,7 +124,8 @@ impl Grh {
     /// Bytes of the area.
     pub const LEN: usize = 40;
 
-    /// Reads the area: an IPv6 header, or, behind 20 bytes of nothing, an IPv4 one. `None` if it is neither.
+    /// Reads the area: an IPv6 header, or, behind 20 bytes of nothing, an IPv4 one. `None` if it is
+    /// neither.
     #[must_use]
     pub fn parse(area: &[u8; Self::LEN]) -> Option<Self> {
         if area[0] >> 4 == 6 {

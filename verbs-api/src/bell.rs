@@ -8,7 +8,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// One descriptor. Who rings and who silences it must agree on what there is to tell, under a lock of theirs.
+/// An eventfd. Those that raise it and those that clear it must agree on what there is to report,
+/// under a lock of their own.
 pub(crate) struct Bell(OwnedFd);
 
 impl Bell {
@@ -28,7 +29,8 @@ impl Bell {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
 
-    /// Waits until `take` finds something, `limit` at most. With [`Driver::Inline`] it drives the engine meanwhile.
+    /// Waits until `take` finds something, `limit` at most. With [`Driver::Inline`] it drives the
+    /// engine meanwhile.
     pub fn wait<T>(
         &self,
         device: &Device,

@@ -1,9 +1,11 @@
-//! The engine's clock: the processor's time-stamp counter where it can be one, the system's monotonic clock elsewhere.
+//! The engine's clock: the processor's time-stamp counter where it can be one, the system's
+//! monotonic clock elsewhere.
 //!
-//! The time is read once a turn, and the system's clock takes a tenth of an idle turn; the counter takes a quarter of
-//! that. It is trusted for a span, then compared with the system's clock, which also says how fast it runs during the
-//! next span. A span is at most twice as long as the one before, so at its end the error is about twice that of a
-//! reading of the system's clock: a hundred nanoseconds.
+//! The time is read once a turn, and the system's clock takes a tenth of an idle turn; the counter
+//! takes a quarter of that. It is trusted for a span, then compared with the system's clock, which
+//! also says how fast it runs during the next span. A span is at most twice as long as the one
+//! before, so at its end the error is about twice that of a reading of the system's clock: a
+//! hundred nanoseconds.
 
 mod source;
 #[cfg(test)]
@@ -14,7 +16,8 @@ use source::{Machine, Source};
 
 /// The first span, in which the system's clock is read each time, in nanoseconds.
 const SPAN_MIN: u64 = 100_000;
-/// The longest: so long is the time wrong, at most, after a virtual machine has moved to another host.
+/// The longest: so long is the time wrong, at most, after a virtual machine has moved to another
+/// host.
 const SPAN_MAX: u64 = 1 << 27;
 /// Fraction bits of [`Span::rate`].
 const RATE_SHIFT: u32 = 32;
@@ -61,7 +64,8 @@ impl<S: Source> Clock<S> {
         Time(self.last)
     }
 
-    /// The time by the system's clock. The next span begins, if enough time has passed to tell the counter's rate.
+    /// The time by the system's clock. The next span begins, if enough time has passed to tell the
+    /// counter's rate.
     #[cold]
     fn compare(&mut self) -> u64 {
         if !self.source.has_counter() {
@@ -98,7 +102,8 @@ impl Span {
     }
 }
 
-/// Both clocks at the same time. The thread may be stopped between two readings, so that the best of three counts.
+/// Both clocks at the same time. The thread may be stopped between two readings, so that the best
+/// of three counts.
 fn read_both(source: &impl Source) -> (u64, u64) {
     let read = |_| {
         let before = source.ticks();

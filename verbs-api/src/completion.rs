@@ -10,11 +10,12 @@ use crate::error::Error;
 use datapath::queue::{self, Completion};
 use std::sync::Arc;
 
-/// Where work requests report how they ended. The queue lives as long as this or a queue pair that reports to it.
+/// A completion queue: work requests report here how they ended. The engine's queue lives as long
+/// as this value or a queue pair that reports to it.
 pub struct CompletionQueue {
     ring: queue::CompletionQueue,
     shared: Arc<CqShared>,
-    /// It was created with a channel.
+    /// The queue was created with a channel.
     listening: bool,
 }
 
@@ -35,7 +36,8 @@ impl CompletionQueue {
         Self { ring, shared: Arc::new(CqShared { device, number }), listening }
     }
 
-    /// Its number, as [`CompletionChannel`] and [`AsyncEvent`](crate::AsyncEvent) name it.
+    /// The number of this queue, as [`CompletionChannel`] and [`AsyncEvent`](crate::AsyncEvent)
+    /// name it.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.shared.number
@@ -55,10 +57,12 @@ impl CompletionQueue {
         Ok(self.shared.device.own_nic()?.resize_cq(self.shared.number, &mut self.ring, entries)?)
     }
 
-    /// Asks for one event on the channel at the next completion; with `solicited_only`, at the next that is solicited or
-    /// a failure (`ibv_req_notify_cq`). A wish for any completion is not taken back by one for solicited ones.
+    /// Asks for one event on the channel at the next completion; with `solicited_only`, at the next
+    /// that is solicited or a failure (`ibv_req_notify_cq`). A wish for any completion is not taken
+    /// back by one for solicited ones.
     ///
-    /// What is there already makes no event: poll until the queue is empty after arming and before waiting.
+    /// What is there already makes no event: poll until the queue is empty after arming and before
+    /// waiting.
     ///
     /// # Errors
     /// [`Error::NoChannel`] if the queue was created without one.
@@ -74,16 +78,17 @@ impl CompletionQueue {
         &self.shared
     }
 
-    /// The oldest completion not yet polled. If there is none, runs one turn of the engine and looks again; never
-    /// waits.
+    /// The oldest completion not yet polled. If there is none, runs one turn of the engine and
+    /// looks again; never waits.
     pub fn poll(&mut self) -> Option<Completion> {
         let mut one = [None];
         self.poll_into(&mut one);
         one[0]
     }
 
-    /// Fills `out` from its start with the oldest completions and returns how many; the rest of `out` is unchanged.
-    /// If there are none, runs one turn of the engine and looks again; never waits.
+    /// Fills `out` from its start with the oldest completions and returns how many; the rest of
+    /// `out` is unchanged. If there are none, runs one turn of the engine and looks again; never
+    /// waits.
     pub fn poll_into(&mut self, out: &mut [Option<Completion>]) -> usize {
         match self.ring.poll_into(out) {
             0 => {

@@ -6,7 +6,7 @@ mod capture;
 mod drain;
 mod engines;
 mod link;
-mod siblings;
+mod thread_devices;
 
 pub use attributes::DeviceAttr;
 pub use builder::DeviceBuilder;
@@ -35,11 +35,11 @@ use memif::FRAME_OVERHEAD;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use wire::Pmtu;
 
-/// An open RDMA device. Clones name the same one; it closes when the last object made from it is gone,
-/// which then waits until nobody waits for what this device owes ([`Device::drain`]).
+/// An open RDMA device. Clones name the same one; it closes when the last object made from it is
+/// gone, which then waits until nobody waits for what this device owes ([`Device::drain`]).
 ///
-/// Any thread may call it. Control calls take turns; of two threads that drive the engine at once, one does and the
-/// other returns at once.
+/// Any thread may call it. Control calls take turns; of two threads that drive the engine at once,
+/// one does and the other returns at once.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -61,7 +61,7 @@ struct Inner {
     stat: Option<StatServer>,
     /// Tells of asynchronous events, once somebody wants to know.
     bell: OnceLock<Arc<Bell>>,
-    /// Its connection manager, once it has one.
+    /// The connection manager of the device, once it has one.
     connections: Mutex<Option<Arc<Service>>>,
 }
 
@@ -81,7 +81,7 @@ impl Device {
         Self::builder().open(text)
     }
 
-    /// The same from a parsed string.
+    /// Opens the device that a parsed string names, with the defaults of [`DeviceBuilder`].
     ///
     /// # Errors
     /// As [`Device::open`].
@@ -89,8 +89,8 @@ impl Device {
         Self::builder().open_spec(spec)
     }
 
-    /// A device over a port of the caller's, such as one of a simulated network. The same `config.seed` gives the
-    /// same queue-pair numbers and first PSNs.
+    /// A device over a port of the caller's, such as one of a simulated network. The same
+    /// `config.seed` gives the same queue-pair numbers and first PSNs.
     ///
     /// # Errors
     /// [`Error::Config`].
@@ -98,20 +98,23 @@ impl Device {
         Self::builder().from_port(port, config)
     }
 
-    /// What else can be chosen about a device: who drives it, and how much it holds.
+    /// A builder for a device with other options than the defaults: who drives it, and how much it
+    /// holds.
     pub fn builder() -> DeviceBuilder {
         DeviceBuilder::default()
     }
 
-    /// Runs one turn of the engine: takes what arrived, lets timers fire, sends what may be sent. Returns at once
-    /// with nothing done if another thread is in a turn; so it does if the device has a thread of its own.
+    /// Runs one turn of the engine: takes what arrived, lets timers fire, sends what may be sent.
+    /// Returns at once with nothing done if another thread is in a turn; so it does if the device
+    /// has a thread of its own.
     #[inline]
     pub fn progress(&self) -> Turn {
         if self.inner.thread.is_some() { Turn::default() } else { self.inner.shared.try_turn() }
     }
 
-    /// Sends what `hand_over` posts, unless many queue pairs wait for their turn, and the acknowledgements that were held back
-    /// for it. False, and nothing is posted, if the engine is not at hand.
+    /// Sends what `hand_over` posts, unless many queue pairs wait for their turn, and the
+    /// acknowledgements that were held back for it. False, and nothing is posted, if the engine is
+    /// not at hand.
     #[inline]
     pub(crate) fn push(&self, hand_over: impl FnOnce() -> Option<Handed>) -> bool {
         self.inner.thread.is_none() && self.inner.shared.try_push(hand_over)
@@ -123,7 +126,8 @@ impl Device {
         self.inner.shared.settle();
     }
 
-    /// The same, for who found a completion in the turn that it ran.
+    /// Sends the acknowledgements that a turn left, unless they may wait for a post. A caller that
+    /// found a completion in its own turn calls this: it may go away with the completion.
     #[inline]
     pub(crate) fn settle_at_once(&self) {
         self.inner.shared.settle_at_once();
@@ -136,8 +140,8 @@ impl Device {
         ProtectionDomain::new(self.clone(), id)
     }
 
-    /// A new completion queue of at least `entries` entries, 1 to 2^22. It must have room for every completion that
-    /// can wait at once: one that finds it full ends its queue pair.
+    /// A new completion queue of at least `entries` entries, 1 to 2^22. It must have room for every
+    /// completion that can wait at once: one that finds it full ends its queue pair.
     ///
     /// # Errors
     /// [`Error::Create`].
@@ -154,7 +158,8 @@ impl Device {
         CompletionChannel::new(self.clone())
     }
 
-    /// As [`Device::create_cq`], on a channel of this device: the queue can be armed.
+    /// Makes a completion queue as [`Device::create_cq`] does, on a channel of this device: the
+    /// queue can be armed.
     ///
     /// # Errors
     /// [`Error::Create`], [`Error::OtherDevice`].
@@ -167,8 +172,9 @@ impl Device {
         Ok(CompletionQueue::new(self.clone(), number, ring, true))
     }
 
-    /// Ethernet address of another host on the link that has the device's IP address and had it first, so that this device
-    /// finds no neighbor and answers none (docs/protocol.md 1.13). It is asked for again every ten seconds. The event
+    /// Ethernet address of another host on the link that has the device's IP address and had it
+    /// first, so that this device finds no neighbor and answers none (docs/protocol.md 1.13). It is
+    /// asked for again every ten seconds. The event
     /// [`AddressConflict`](datapath::engine::AsyncEvent::AddressConflict) tells when this begins.
     #[must_use]
     pub fn address_holder(&self) -> Option<[u8; 6]> {
@@ -225,7 +231,7 @@ impl Device {
         self.engine_memory().hot_per_qp()
     }
 
-    /// What the engine counted since the device was opened.
+    /// The counters of the engine since the device was opened.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.nic().counters()
@@ -239,32 +245,33 @@ impl Device {
         nic.reports(now)
     }
 
-    /// How much of the device is in use.
+    /// How many objects of each kind the device has, and the most that it can have.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.nic().usage()
     }
 
-    /// Who runs the engine.
+    /// The driver that runs the engine.
     #[must_use]
     pub fn driver(&self) -> Driver {
         self.inner.driver
     }
 
-    /// What its connection manager counted; zeros if nothing was connected or listened to by address.
+    /// The counters of the device's connection manager; zeros if nothing was connected or listened
+    /// to by address.
     #[must_use]
     pub fn connection_stats(&self) -> ConnectionStats {
         let connections = self.inner.connections.lock().unwrap_or_else(PoisonError::into_inner);
         connections.as_ref().map(|service| service.stats()).unwrap_or_default()
     }
 
-    /// What the port counted.
+    /// The counters of the port.
     #[must_use]
     pub fn port_stats(&self) -> PortStats {
         self.nic().port_stats()
     }
 
-    /// What the faults of a `fault:` device did; zeros for every other.
+    /// The counters of the faults that a `fault:` device injected; zeros for every other device.
     #[must_use]
     pub fn fault_stats(&self) -> FaultStats {
         self.nic().fault_stats()
@@ -281,7 +288,7 @@ impl Device {
         ))
     }
 
-    /// What tells of asynchronous events; made when it is first asked for.
+    /// The descriptor that reports asynchronous events; made when it is first asked for.
     pub(crate) fn bell(&self) -> Result<&Arc<Bell>, Error> {
         if let Some(bell) = self.inner.bell.get() {
             return Ok(bell);
@@ -309,7 +316,8 @@ impl Device {
         Ok(Arc::clone(connections.insert(service)))
     }
 
-    /// The engine, for a call of the control path that cannot fail. In a process that was forked it does nothing.
+    /// The engine, for a call of the control path that cannot fail. In a process that was forked it
+    /// does nothing.
     pub(crate) fn nic(&self) -> Call<'_> {
         self.inner.shared.call()
     }
@@ -326,12 +334,13 @@ impl Device {
         if self.inner.shared.is_forked() { Err(Error::Forked) } else { Ok(()) }
     }
 
-    /// Whether `other` is this device.
+    /// Returns `true` if `other` is this device.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// A first PSN that no late packet of another connection is likely to fit, and that nobody guesses.
+    /// A first PSN that no late packet of another connection is likely to fit, and that nobody
+    /// guesses.
     pub(crate) fn new_psn(&self) -> u32 {
         let mut psns = self.inner.psns.lock().unwrap_or_else(PoisonError::into_inner);
         psns.next_u32() & 0x00FF_FFFF

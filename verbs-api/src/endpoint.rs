@@ -1,4 +1,4 @@
-//! What two queue pairs must know of each other to connect, and how it travels.
+//! Endpoints: what two queue pairs must know of each other to connect, as text and as bytes.
 
 #[cfg(test)]
 mod tests;
@@ -10,18 +10,19 @@ use core::str::FromStr;
 use datapath::engine::WINDOW_LIMIT;
 use wire::{Pmtu, WireMode};
 
-/// One end of a connection: give it to the peer over any channel, as text ([`fmt::Display`], [`FromStr`]) or as
-/// [`Endpoint::to_bytes`].
+/// One end of a connection: give it to the peer over any channel, as text ([`fmt::Display`],
+/// [`FromStr`]) or as [`Endpoint::to_bytes`].
 ///
-/// `srnic1,ip=10.77.0.1,mac=02:00:00:00:00:01,qpn=0x1a2b3c,psn=0x00f00d,pmtu=4096,window=512`; the 1 is the version of
-/// the wire format (protocol.md 2.2). `mac` may be missing, `mtu` is there only if both ends must have the same, `rd` only
-/// if it is not 0, `mode=plain` only for standard RoCEv2, `order=strict` only if it wants strict placement, and `type=uc` only for an
-/// unreliable connection.
+/// `srnic1,ip=10.77.0.1,mac=02:00:00:00:00:01,qpn=0x1a2b3c,psn=0x00f00d,pmtu=4096,window=512`; the
+/// 1 is the version of the wire format (protocol.md 2.2). `mac` may be missing, `mtu` is there only
+/// if both ends must have the same, `rd` only if it is not 0, `mode=plain` only for standard
+/// RoCEv2, `order=strict` only if it wants strict placement, and `type=uc` only for an unreliable
+/// connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Endpoint {
     /// IP address of the device.
     pub ip: IpAddr,
-    /// Its Ethernet address, for a peer on the same link; `None`: the peer resolves it.
+    /// The Ethernet address, for a peer on the same link; `None`: the peer resolves it.
     pub mac: Option<[u8; 6]>,
     /// Number of the queue pair, 1..=0xFF_FFFE.
     pub qpn: u32,
@@ -31,15 +32,16 @@ pub struct Endpoint {
     pub path_mtu: Pmtu,
     /// Packets ahead of the first missing one that it takes.
     pub window: u16,
-    /// Longest IP packet of the device, in bytes, if its port can be used only with a peer that has the same (memif).
+    /// Longest IP packet of the device, in bytes, if its port can be used only with a peer that has
+    /// the same (memif).
     pub mtu: Option<u16>,
     /// READs and atomics that it takes at once.
     pub rd_atomic: u8,
     /// The dialect that it speaks; both ends must speak the same.
     pub wire_mode: WireMode,
-    /// Both ends are to place requests strictly in order.
+    /// True if both ends are to place requests strictly in order.
     pub strict_placement: bool,
-    /// It is an unreliable connection (UC); both ends must be of the same kind.
+    /// True for an unreliable connection (UC). Both ends must be of the same kind.
     pub unreliable: bool,
 }
 
@@ -53,7 +55,7 @@ pub enum EndpointError {
     /// Bytes that are too few or too many.
     #[error("an endpoint has {} bytes, not {given}", Endpoint::BYTES)]
     Length {
-        /// How many there were.
+        /// How many bytes there were.
         given: usize,
     },
     /// A field that is missing, or whose value cannot be.
@@ -66,7 +68,8 @@ pub enum EndpointError {
 
 const TEXT_PREFIX: &str = "srnic1,";
 const MAGIC: [u8; 4] = *b"SRN\x01";
-/// Marks wire mode Plain in the byte of the path MTU, so that who does not know of it does not connect.
+/// Marks wire mode Plain in the byte of the path MTU, so that who does not know of it does not
+/// connect.
 const PLAIN: u8 = 0x80;
 /// Marks a wish for strict placement there.
 const STRICT: u8 = 0x40;
@@ -79,15 +82,15 @@ impl Endpoint {
     /// Length of [`Endpoint::to_bytes`].
     pub const BYTES: usize = 40;
 
-    /// For a peer that is not on the same link: the Ethernet address is left out.
+    /// This endpoint for a peer that is not on the same link: without the Ethernet address.
     #[must_use]
     pub const fn routed(self) -> Self {
         Self { mac: None, ..self }
     }
 
-    /// Big-endian: magic and version 4, IP 16 (IPv4 mapped to IPv6), MAC 6 (zero: none), QPN 4, PSN 4, window 2, code
-    /// of the path MTU 1 (`ibv_mtu`; bit 7: wire mode Plain, bit 6: strict placement, bit 5: unreliable), READs and atomics 1, MTU 2 (zero:
-    /// none).
+    /// Big-endian: magic and version 4, IP 16 (IPv4 mapped to IPv6), MAC 6 (zero: none), QPN 4, PSN
+    /// 4, window 2, code of the path MTU 1 (`ibv_mtu`; bit 7: wire mode Plain, bit 6: strict
+    /// placement, bit 5: unreliable), READs and atomics 1, MTU 2 (zero: none).
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let ip = match self.ip {
@@ -110,7 +113,7 @@ impl Endpoint {
         bytes
     }
 
-    /// What [`Endpoint::to_bytes`] made.
+    /// Reads the bytes that [`Endpoint::to_bytes`] made.
     ///
     /// # Errors
     /// [`EndpointError`].

@@ -13,13 +13,14 @@ use std::io;
 use std::path::PathBuf;
 use wire::WireMode;
 
-/// A work request of a batch was not accepted: it and those behind it are not posted, those before it are.
+/// A work request of a batch was not accepted: it and those behind it are not posted, those before
+/// it are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("work request {posted} of the batch: {source}")]
 pub struct BatchError {
     /// Requests that were posted, so the index of the first that was not.
     pub posted: usize,
-    /// What is wrong with it.
+    /// Why the request was refused.
     pub source: PostError,
 }
 
@@ -39,10 +40,11 @@ pub enum Error {
          Device::open_engines"
     )]
     Engines {
-        /// What it says.
+        /// The number of engines that the string asks for.
         engines: u8,
     },
-    /// Another process opened the device, and forked this one. A device works only where it was opened.
+    /// Another process opened the device, and forked this one. A device works only where it was
+    /// opened.
     #[error("the device was opened by the process that forked this one, and works only there; open one here")]
     Forked,
     /// DPDK did not start.
@@ -66,18 +68,19 @@ pub enum Error {
     #[cfg(feature = "async")]
     #[error("the queue pair was dropped while the operation was under way")]
     QueuePairGone,
-    /// The connection was ended in order, by the peer or by this end, before the operation was done.
+    /// The connection was ended in order, by the peer or by this end, before the operation was
+    /// done.
     #[cfg(feature = "async")]
     #[error(
         "the connection was ended, by the peer or by `disconnect` here, and the operation with it; connect again to go on"
     )]
     Disconnected,
-    /// Nobody can look into the device.
+    /// The endpoint of `stat=` could not be opened.
     #[error("what the device tells cannot be had at {address}: {source}")]
     Stat {
         /// The place.
         address: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The operating system gave no random numbers.
@@ -86,7 +89,7 @@ pub enum Error {
     /// The thread of [`Driver::Thread`](crate::Driver::Thread) does not run.
     #[error("the engine's thread cannot {doing}: {source}")]
     Thread {
-        /// What it cannot do.
+        /// What the process cannot do.
         doing: &'static str,
         /// What the operating system said.
         source: io::Error,
@@ -103,7 +106,7 @@ pub enum Error {
     /// The link of a device did not come up within the time that the caller gave.
     #[error("the link did not come up within {limit:?}: {why}")]
     LinkDown {
-        /// That time.
+        /// The time that is over.
         limit: Duration,
         /// Why, as of its end.
         why: LinkDown,
@@ -123,13 +126,13 @@ pub enum Error {
     /// The two ends of a connection do not go together.
     #[error("{what} is {ours} here and {theirs} at the peer: {remedy}")]
     Incompatible {
-        /// Which property.
+        /// The property that differs.
         what: &'static str,
         /// Its value here.
         ours: u32,
         /// Its value at the peer.
         theirs: u32,
-        /// What to do.
+        /// What the user can do.
         remedy: &'static str,
     },
     /// The two ends of a connection speak different dialects.
@@ -137,9 +140,9 @@ pub enum Error {
         "this end speaks {ours:?} and the peer {theirs:?}: build both queue pairs with the same wire_mode"
     )]
     WireMode {
-        /// What this end speaks.
+        /// The wire mode of this end.
         ours: WireMode,
-        /// What the peer speaks.
+        /// The wire mode of the peer.
         theirs: WireMode,
     },
     /// One end is a reliable connection and the other an unreliable one.
@@ -148,7 +151,7 @@ pub enum Error {
         if *reliable { "a reliable" } else { "an unreliable" }
     )]
     Service {
-        /// This end is the reliable one.
+        /// True if this end is the reliable one.
         reliable: bool,
     },
     /// The system has no hugepages for a region.
@@ -156,7 +159,7 @@ pub enum Error {
         "no hugepages for a region of {len} bytes: {source}; reserve some with `sysctl vm.nr_hugepages=N`, or take HugepagePolicy::Prefer"
     )]
     Hugepages {
-        /// Its length in bytes.
+        /// The length of the region in bytes.
         len: usize,
         /// What the operating system said.
         source: io::Error,
@@ -166,7 +169,7 @@ pub enum Error {
     OutOfBounds {
         /// First byte.
         start: u64,
-        /// Behind the last byte.
+        /// The offset behind the last byte.
         end: u64,
         /// Length of the region.
         len: u64,
@@ -176,7 +179,7 @@ pub enum Error {
     Misaligned {
         /// The offset.
         offset: usize,
-        /// What it must be a multiple of, counted from address 0.
+        /// The number that the address must be a multiple of.
         align: usize,
     },
     /// A range longer than one work request can name, 2^32 - 1 bytes.
@@ -199,7 +202,7 @@ pub enum Error {
     /// A datagram to a queue pair that cannot be.
     #[error("a datagram to queue pair {qpn:#x}; numbers of queue pairs are 0x1 to 0xfffffe")]
     DatagramTo {
-        /// Its number.
+        /// The number of the queue pair.
         qpn: u32,
     },
     /// The queue pair completes elsewhere, so that what is awaited would never end.
@@ -209,7 +212,7 @@ pub enum Error {
     /// Two objects of different devices.
     #[error("the {what} belongs to another device; make both of the same one")]
     OtherDevice {
-        /// Which object.
+        /// The kind of object.
         what: &'static str,
     },
     /// A region cannot change while others name it.
@@ -226,7 +229,7 @@ pub enum Error {
     /// A file could not be used: as memory, or for what a device records.
     #[error("cannot {doing} {path}: {source}")]
     File {
-        /// What was tried.
+        /// What was tried with the file.
         doing: &'static str,
         /// The file.
         path: PathBuf,

@@ -1,11 +1,12 @@
-//! Asynchronous events of a device: those that the engine logs, those of its link, and the descriptor that tells of them.
+//! Asynchronous events of a device: those that the engine logs, those of its link, and the
+//! descriptor that tells of them.
 
-#[cfg(feature = "async")]
-use crate::attention::Attention;
 use crate::bell::Bell;
 use crate::device::Device;
 use crate::error::Error;
 use crate::trace;
+#[cfg(feature = "async")]
+use crate::wake_deadline::WakeDeadline;
 use datapath::engine::{AsyncEvent, Engine};
 use datapath::port::Port;
 use datapath::time::Time;
@@ -16,25 +17,25 @@ use std::time::Duration;
 /// How often the link is looked at, in nanoseconds.
 const LOOK_NS: u64 = 10_000_000;
 
-/// What there is to tell beside the engine's own log. Used under the lock of the engine.
+/// Events that the engine does not log itself. Used under the lock of the engine.
 pub(crate) struct Events {
     /// Whether frames could pass when the link was looked at last.
     up: bool,
     look_at: Time,
-    /// What the link did last, not yet polled: what it did before does not matter any more.
+    /// The last event of the link that was not polled yet. Earlier ones do not matter any more.
     link: Option<AsyncEvent>,
     /// The engine's thread ended by a panic, not yet polled.
     fatal: bool,
-    /// To be called when the link comes up.
+    /// Set to now when the link comes up.
     #[cfg(feature = "async")]
-    attention: Option<Arc<Attention>>,
-    /// Who waits hears it.
+    wake_deadline: Option<Arc<WakeDeadline>>,
+    /// Raised when there is an event to poll.
     bell: Option<Arc<Bell>>,
     rung: bool,
 }
 
 impl Events {
-    /// Those of a device whose link is `up` at the beginning.
+    /// No events yet, of a device whose link is `up` at the beginning.
     pub const fn new(up: bool) -> Self {
         Self {
             up,
@@ -42,19 +43,19 @@ impl Events {
             link: None,
             fatal: false,
             #[cfg(feature = "async")]
-            attention: None,
+            wake_deadline: None,
             bell: None,
             rung: false,
         }
     }
 
-    /// Whether the link is to be looked at.
+    /// Returns `true` if the link is to be looked at.
     #[inline]
     pub fn is_link_due(&self, now: Time) -> bool {
         now >= self.look_at
     }
 
-    /// It is looked at now, and again after a while.
+    /// Notes that the link is looked at now, and must be again after a while.
     #[cold]
     pub fn look_later(&mut self, now: Time) {
         self.look_at = now.after(LOOK_NS);
@@ -68,16 +69,16 @@ impl Events {
             self.link = Some(if up { AsyncEvent::PortActive } else { AsyncEvent::PortError });
         }
         #[cfg(feature = "async")]
-        if up && let Some(attention) = self.attention.take() {
-            attention.want_now();
+        if up && let Some(wake_deadline) = self.wake_deadline.take() {
+            wake_deadline.wake_now();
         }
         changed
     }
 
-    /// Asks for attention once the link is found up.
+    /// Asks for wake_deadline once the link is found up.
     #[cfg(feature = "async")]
-    pub fn want_when_up(&mut self, attention: &Arc<Attention>) {
-        self.attention = Some(Arc::clone(attention));
+    pub fn wake_when_link_up(&mut self, wake_deadline: &Arc<WakeDeadline>) {
+        self.wake_deadline = Some(Arc::clone(wake_deadline));
     }
 
     /// The engine runs no more.
@@ -90,7 +91,7 @@ impl Events {
         self.bell.get_or_insert(bell);
     }
 
-    /// Whether somebody listens, and has not been told yet.
+    /// Returns `true` if somebody listens, and has not been told yet.
     #[inline]
     pub const fn may_ring(&self) -> bool {
         self.bell.is_some() && !self.rung
@@ -129,17 +130,19 @@ impl Events {
 }
 
 impl Device {
-    /// The oldest asynchronous event not yet polled (`ibv_get_async_event`, which never waits here).
+    /// The oldest asynchronous event not yet polled (`ibv_get_async_event`, which never waits
+    /// here).
     #[must_use]
     pub fn poll_event(&self) -> Option<AsyncEvent> {
         let event = self.nic().poll_event();
         event.inspect(|event| trace::noted(self.ip(), *event))
     }
 
-    /// A file descriptor that is readable while asynchronous events wait (`ibv_context::async_fd`), to be given to `epoll`.
-    /// It is the same each time, and belongs to the device.
+    /// A file descriptor that is readable while asynchronous events wait (`ibv_context::async_fd`),
+    /// to be given to `epoll`. It is the same each time, and belongs to the device.
     ///
-    /// Something must drive the engine meanwhile: see [`CompletionChannel`](crate::CompletionChannel).
+    /// Something must drive the engine meanwhile: see
+    /// [`CompletionChannel`](crate::CompletionChannel).
     ///
     /// ```
     /// use std::os::fd::AsRawFd;
@@ -157,8 +160,8 @@ impl Device {
         Ok(self.bell()?.as_fd())
     }
 
-    /// Waits for an asynchronous event, `limit` at most (`ibv_get_async_event`). With [`Driver::Inline`](crate::Driver) it
-    /// drives the engine meanwhile.
+    /// Waits for an asynchronous event, `limit` at most (`ibv_get_async_event`). With
+    /// [`Driver::Inline`](crate::Driver) it drives the engine meanwhile.
     ///
     /// # Errors
     /// [`Error::Events`] if the system cannot wait.

@@ -1,7 +1,8 @@
-//! RDMA verbs in Rust, over any Ethernet: open a [`Device`], register memory, connect queue pairs, poll completions.
+//! RDMA verbs in Rust, over any Ethernet: open a [`Device`], register memory, connect queue pairs,
+//! poll completions.
 //!
-//! Who is new to RDMA begins with the [`guide`]: devices, SEND, connecting by address, WRITE, a log by WRITE, loss, and what makes
-//! a program fast. The table is for those who know verbs.
+//! Who is new to RDMA begins with the [`guide`]: devices, SEND, connecting by address, WRITE, a log
+//! by WRITE, loss, and what makes a program fast. The table is for those who know verbs.
 //!
 //! | verbs | here |
 //! |---|---|
@@ -27,8 +28,8 @@
 //! | `rdma_disconnect`, `RDMA_CM_EVENT_DISCONNECTED` | [`QueuePair::disconnect`], [`QueuePair::is_disconnected`] |
 //!
 //! # A program, whole
-//! Two devices of this process on a segment of their own; in real programs they are two processes, each with a string
-//! that names its port, and the endpoints travel over whatever the two share.
+//! Two devices of this process on a segment of their own; in real programs they are two processes,
+//! each with a string that names its port, and the endpoints travel over whatever the two share.
 //!
 //! ```
 //! use verbs_api::{Access, Device, Driver, SendData, SendRequest, WcStatus};
@@ -64,24 +65,27 @@
 //! ```
 //!
 //! # Who runs the engine
-//! By default whoever polls a completion queue or calls [`Device::progress`]; there is no other thread. A passive side,
-//! such as the target of WRITEs, must call one of them as well: what it does not take in, its peer sends again. With
-//! [`Driver::Thread`] the device has a thread that does this, and calls only touch rings. One engine is one core:
-//! [`Device::open_engines`] opens several on one port.
+//! By default whoever polls a completion queue or calls [`Device::progress`]; there is no other
+//! thread. A passive side, such as the target of WRITEs, must call one of them as well: what it
+//! does not take in, its peer sends again. With [`Driver::Thread`] the device has a thread that
+//! does this, and calls only touch rings. One engine is one core: [`Device::open_engines`] opens
+//! several on one port.
 //!
-//! A device works in the process that opened it. In a child that this one forks, calls fail with [`Error::Forked`] or do nothing, and
-//! what is dropped there the parent keeps; the child may open devices of its own.
+//! A device works in the process that opened it. In a child that this one forks, calls fail with
+//! [`Error::Forked`] or do nothing, and what is dropped there the parent keeps; the child may open
+//! devices of its own.
 //!
 //! # Why posting is safe
-//! A [`MemoryRegion`] owns its bytes, and the engine keeps them alive for as long as they are registered. Work
-//! requests name ranges of keys, not pointers; a key whose region is gone is refused. Peers may write at any time, so
-//! nothing hands out a Rust reference to registered bytes: access goes through copies and atomic loads.
+//! A [`MemoryRegion`] owns its bytes, and the engine keeps them alive for as long as they are
+//! registered. Work requests name ranges of keys, not pointers; a key whose region is gone is
+//! refused. Peers may write at any time, so nothing hands out a Rust reference to registered bytes:
+//! access goes through copies and atomic loads.
 
 mod address;
 #[cfg(feature = "async")]
 mod asynchronous;
-mod attention;
 mod bell;
+mod biased_lock;
 mod clock;
 mod cm;
 mod completion;
@@ -90,9 +94,8 @@ mod driver;
 mod endpoint;
 mod error;
 mod events;
-mod favour;
-mod lending;
 mod memory;
+mod native_memif;
 mod nic;
 #[cfg(feature = "dpdk")]
 mod open;
@@ -105,6 +108,7 @@ mod sim;
 mod spec;
 mod stat;
 mod trace;
+mod wake_deadline;
 mod wakers;
 mod work_request;
 
@@ -139,14 +143,14 @@ pub use datapath::time::Time;
 #[cfg(feature = "async")]
 pub use device::LinkUp;
 pub use device::{Device, DeviceAttr, DeviceBuilder, Drained, Owed};
-pub use driver::{Driver, Idle, Rest, SlowPath};
+pub use driver::{Backoff, Driver, Idle, SlowPath};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{BatchError, Error};
-pub use lending::open_memif;
 pub use memory::{
     FileBacking, HugeBacking, HugepagePolicy, MemoryRegion, MemoryWindow, ProtectionDomain, RemoteRegion,
     RemoteRegionError,
 };
+pub use native_memif::open_memif;
 #[cfg(feature = "dpdk")]
 pub use open::open_port;
 pub use port::{Gid, PortAttr};
@@ -162,8 +166,8 @@ pub use wire::cm::RejReason;
 pub use wire::{Pmtu, WireMode};
 pub use work_request::{Datagram, RemoteAddr, SendRequest};
 
-/// For somebody who has written network programs and never used RDMA. Its links lead to documents of the repository. Its programs run
-/// with the tests as they stand there.
+/// A guide for readers who have written network programs and never used RDMA. Its links lead to
+/// documents of the repository. Its programs run as tests.
 #[cfg(doc)]
 #[doc = include_str!("../../docs/guide.md")]
 pub mod guide {}

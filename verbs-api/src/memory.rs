@@ -77,7 +77,8 @@ impl ProtectionDomain {
         self.register_backing(Arc::new(file), access)
     }
 
-    /// Registers memory of the caller's own kind. Its address for work requests and peers is where it is.
+    /// Registers memory of the caller's own kind. Its address for work requests and peers is where
+    /// it is.
     ///
     /// # Errors
     /// [`Error::Register`].
@@ -133,8 +134,9 @@ impl ProtectionDomain {
 /// Clones name the same region; dropping the last one deregisters it, and work requests of ours or
 /// of peers that still name it then fail with a protection error.
 ///
-/// Peers with its rkey may write to it at any time, so all access is by copies or atomic loads (docs/adr/0009). A copy that meets a
-/// write sees some bytes old and some new; wait for a completion first, or poll a word that was written last.
+/// Peers with its rkey may write to it at any time, so all access is by copies or atomic loads
+/// (docs/adr/0009). A copy that meets a write sees some bytes old and some new; wait for a
+/// completion first, or poll a word that was written last.
 #[derive(Clone)]
 pub struct MemoryRegion {
     inner: Arc<Registered>,
@@ -188,7 +190,7 @@ impl MemoryRegion {
         &self.inner.device
     }
 
-    /// What a peer must know to write to it.
+    /// The description of this region that a peer needs to access it.
     #[must_use]
     pub fn remote(&self) -> RemoteRegion {
         RemoteRegion { addr: self.addr(), len: self.len() as u64, rkey: self.rkey() }

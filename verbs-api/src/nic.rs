@@ -1,14 +1,14 @@
 //! The engine behind a device, whatever its port: one dynamic call a turn, none a packet.
 
-mod orphan;
+mod forked;
 
-pub(crate) use orphan::Orphan;
+pub(crate) use forked::Forked;
 
-use crate::attention::Attention;
 use crate::bell::Bell;
 use crate::completion::ChannelShared;
 use crate::error::Error;
 use crate::events::Events;
+use crate::wake_deadline::WakeDeadline;
 use core::net::IpAddr;
 use datapath::address::AddressKey;
 use datapath::counters::Counters;
@@ -24,22 +24,22 @@ use datapath::queue::{CompletionQueue, Doorbells, Handed, SharedRecvQueue, SrqCa
 use datapath::time::Time;
 use std::sync::Arc;
 
-/// Who hears of a completion queue's events.
+/// The receiver of a completion queue's events.
 pub(crate) enum Hears {
     /// The program.
     Channel(Arc<ChannelShared>),
-    /// Who is called after a turn.
-    Attendant(Arc<Attention>),
+    /// The attendant is called after a turn.
+    Attendant(Arc<WakeDeadline>),
 }
 
-/// What a device asks of its engine; each method is that of [`Engine`].
+/// The methods of an engine that a device calls, whatever the port; each is that of [`Engine`].
 pub(crate) trait Nic: Send {
     fn turn(&mut self, now: Time) -> Turn;
     fn push(&mut self, handed: Option<Handed>, now: Time) -> Turn;
     fn settle(&mut self, now: Time) -> Turn;
     fn owes_acks(&self) -> bool;
     fn owes(&self) -> bool;
-    /// That of the port.
+    /// Frames that wait in the port to be sent; `None` if it does not know.
     fn tx_waiting(&self) -> Option<usize>;
     fn next_deadline(&self) -> Option<Time>;
     fn doorbells(&self) -> Doorbells;
@@ -48,13 +48,14 @@ pub(crate) trait Nic: Send {
     fn ring_with(&mut self, bell: Arc<Bell>);
     /// The engine runs no more.
     fn note_death(&mut self);
-    /// Also notes whether that is new.
+    /// Returns `true` if frames can pass. Also notes whether that is new.
     fn link_up(&mut self) -> bool;
-    /// As [`Nic::link_up`], with the reason.
+    /// Why frames cannot pass; `None` if they can. Also notes whether that is new, as
+    /// [`Nic::link_up`] does.
     fn link_down(&mut self) -> Option<LinkDown>;
     /// Has this called when the link comes up.
     #[cfg(feature = "async")]
-    fn want_when_up(&mut self, attention: &Arc<Attention>);
+    fn wake_when_link_up(&mut self, wake_deadline: &Arc<WakeDeadline>);
     fn address_holder(&self) -> Option<[u8; 6]>;
     fn config(&self) -> EngineConfig;
     fn counters(&self) -> Counters;
@@ -115,9 +116,9 @@ pub(crate) trait Nic: Send {
 /// An engine, and how its port tells what its faults did.
 pub(crate) struct Driven<P: Port> {
     pub engine: Engine<P>,
-    /// Who is told of completions, by the number of the completion queue.
+    /// The receivers of completion events, by the number of the completion queue.
     pub hears: Vec<Option<Hears>>,
-    /// What else there is to tell.
+    /// Events that the engine does not log itself.
     pub events: Events,
     pub fault_stats: fn(&P) -> FaultStats,
 }
@@ -130,7 +131,7 @@ impl<P: Port> Driven<P> {
         Self { engine, hears: Vec::new(), events: Events::new(up), fault_stats }
     }
 
-    /// Whether frames can pass now. Who comes to a link asks whether its address is free.
+    /// Returns `true` if frames can pass now. Who comes to a link asks whether its address is free.
     fn look_at_link(&mut self) -> bool {
         let up = self.engine.port().link_up();
         if self.events.note_link(up) {
@@ -145,7 +146,7 @@ impl<P: Port> Driven<P> {
         while let Some(number) = self.engine.poll_cq_event() {
             match self.hears.get(number as usize) {
                 Some(Some(Hears::Channel(channel))) => channel.tell(number),
-                Some(Some(Hears::Attendant(attention))) => attention.want_now(),
+                Some(Some(Hears::Attendant(wake_deadline))) => wake_deadline.wake_now(),
                 Some(None) | None => {}
             }
         }
@@ -224,8 +225,8 @@ impl<P: Port + Send> Nic for Driven<P> {
     }
 
     #[cfg(feature = "async")]
-    fn want_when_up(&mut self, attention: &Arc<Attention>) {
-        self.events.want_when_up(attention);
+    fn wake_when_link_up(&mut self, wake_deadline: &Arc<WakeDeadline>) {
+        self.events.wake_when_link_up(wake_deadline);
     }
 
     fn address_holder(&self) -> Option<[u8; 6]> {

@@ -1,4 +1,4 @@
-//! From a device string to a port of DPDK's.
+//! Opens a port of DPDK from a device string.
 
 use crate::error::Error;
 use crate::spec::{DeviceSpec, Hugepages, Role, Transport};
@@ -9,26 +9,27 @@ use datapath::port::dpdk::{
 };
 use std::path::Path;
 
-/// The same for an engine.
+/// Opens the DPDK port that `spec` names as the port of an engine.
 pub fn engine_port(spec: &DeviceSpec) -> Result<DpdkPort, Error> {
     let mut port = open_port(spec)?;
     port.eth.join(&neighbor::multicast_macs(spec.ip_or_default()?))?;
     Ok(DpdkPort::over(port))
 }
 
-/// One end of the memif at `path` for several engines: the port of the first one, which looks after the link, and those of the
-/// others.
+/// One end of the memif at `path` for several engines: the port of the first one, which looks after
+/// the link, and those of the others.
 pub fn engine_queues(spec: &DeviceSpec, path: &Path) -> Result<(DpdkPort, Vec<DpdkPort<EthQueue>>), Error> {
     let config = MemifConfig { queues: spec.engines, ..memif(spec, path)? };
     Ok(DpdkPort::with_queues(config.open(Eal::start(&eal(spec))?)?))
 }
 
-/// Opens the port that `spec` names, and starts DPDK for it if need be. No engine runs on it and no faults are
-/// injected: it is for frames of the caller's own, as to measure what the port alone can do.
+/// Opens the port that `spec` names, and starts DPDK for it if need be. No engine runs on it and no
+/// faults are injected: it is for frames of the caller's own, as to measure what the port alone can
+/// do.
 ///
 /// # Errors
-/// [`Error::Eal`], [`Error::Port`], [`Error::Spec`]; [`Error::Unsupported`] for a `sim:` device; [`Error::Engines`] if there is
-/// to be more than one.
+/// [`Error::Eal`], [`Error::Port`], [`Error::Spec`]; [`Error::Unsupported`] for a `sim:` device;
+/// [`Error::Engines`] if there is to be more than one.
 pub fn open_port(spec: &DeviceSpec) -> Result<OpenPort, Error> {
     if spec.engines != 1 {
         return Err(Error::Engines { engines: spec.engines });

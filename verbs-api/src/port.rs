@@ -1,4 +1,4 @@
-//! What the device's one port is: attributes, GIDs and P_Keys.
+//! The one port of a device: its attributes, GIDs and P_Keys.
 
 use crate::device::Device;
 use core::net::IpAddr;
@@ -10,11 +10,11 @@ pub type Gid = [u8; 16];
 /// The one partition key there is: that of full members of the default partition.
 const PKEY_DEFAULT: u16 = 0xFFFF;
 
-/// What `ibv_query_port` says, as far as an Ethernet port has it.
+/// The attributes of a port (`ibv_query_port`) that an Ethernet port has.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct PortAttr {
-    /// Whether frames can pass (`IBV_PORT_ACTIVE`).
+    /// True if frames can pass (`IBV_PORT_ACTIVE`).
     pub active: bool,
     /// The largest path MTU whose packets fit.
     pub max_mtu: Pmtu,
@@ -42,7 +42,8 @@ impl Device {
         }
     }
 
-    /// An entry of the GID table (`ibv_query_gid`): the first is the device's IP address, and there is no other.
+    /// An entry of the GID table (`ibv_query_gid`): the first is the device's IP address, and there
+    /// is no other.
     #[must_use]
     pub fn query_gid(&self, index: u16) -> Option<Gid> {
         let address = match self.ip() {
@@ -52,7 +53,8 @@ impl Device {
         (index == 0).then(|| address.octets())
     }
 
-    /// An entry of the P_Key table (`ibv_query_pkey`): the first is the default partition's, and there is no other.
+    /// An entry of the P_Key table (`ibv_query_pkey`): the first is the default partition's, and
+    /// there is no other.
     #[must_use]
     pub const fn query_pkey(&self, index: u16) -> Option<u16> {
         if index == 0 { Some(PKEY_DEFAULT) } else { None }

@@ -1,5 +1,6 @@
-//! Which process this is. A device belongs to the one that opened it: in a child that was forked later, the engine's threads are
-//! not there, whoever held a lock holds it for ever, and the memory that it shares with its peer has two users.
+//! The identity of a process. A device belongs to the process that opened it. In a child that was
+//! forked later the engine's threads are not there, a lock that another thread held is held for
+//! ever, and the memory that the device shares with its peer has two users.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use memmap2::{MmapOptions, MmapRaw};
@@ -28,21 +29,22 @@ impl Process {
         Self { here, number }
     }
 
-    /// Whether this is still the one that calls.
+    /// Returns `true` if this is still the one that calls.
     #[inline]
     pub fn is_this(self) -> bool {
         self.here.load(Ordering::Relaxed) == self.number
     }
 }
 
-/// A word that is 0 in a new process, forked or not: its page is not copied but wiped. Where the system cannot do that, before
-/// Linux 4.14, a child is not told from its parent.
+/// A word that is 0 in a new process, forked or not: its page is not copied but wiped. Where the
+/// system cannot do that, before Linux 4.14, a child is not told from its parent.
 fn number_of_this() -> &'static AtomicU32 {
     static PAGE: OnceLock<Option<MmapRaw>> = OnceLock::new();
     static UNKNOWN: AtomicU32 = AtomicU32::new(0);
     let Some(page) = PAGE.get_or_init(wiped_by_fork) else { return &UNKNOWN };
-    // SAFETY: the page is mapped as long as the program runs, to be read and written, and begins with zeros, aligned for any
-    // word. It is used through this word only. The kernel writes it when no thread of its process runs.
+    // SAFETY: the page is mapped as long as the program runs, to be read and written, and begins
+    // with zeros, aligned for any word. It is used through this word only. The kernel writes it
+    // when no thread of its process runs.
     unsafe { AtomicU32::from_ptr(page.as_mut_ptr().cast()) }
 }
 

@@ -1,4 +1,5 @@
-//! Queue pairs. Reliable connections: build, exchange endpoints, connect, post. Datagrams: build, post.
+//! Queue pairs. Reliable connections: build, exchange endpoints, connect, post. Datagrams: build,
+//! post.
 
 #[macro_use]
 mod common;
@@ -33,8 +34,8 @@ use datapath::queue::{QueueCaps, RecvQueue, RecvRequest, SendQueue};
 use std::sync::Arc;
 use wire::Pmtu;
 
-/// Requests outstanding below which the next is sent at once: none, or one that the peer has answered already while its
-/// acknowledgement is under way.
+/// Requests outstanding below which the next is sent at once: none, or one that the peer has
+/// answered already while its acknowledgement is under way.
 const SENT_AT_ONCE: u32 = 2;
 
 /// A queue pair of the engine, and everything that must outlive it. Destroyed when dropped.
@@ -46,7 +47,7 @@ struct Owned {
     // What receives are posted with as well, in the next.
     recv: RecvQueue,
     qpn: u32,
-    /// As they were asked for.
+    /// The sizes that were asked for.
     caps: QueueCaps,
     /// Kept for as long as the engine may report to them.
     cqs: [Arc<CqShared>; 2],
@@ -68,7 +69,7 @@ impl Owned {
         self.modify_in_turn([(attr, mask)])
     }
 
-    /// The same several times, and no packet comes in between.
+    /// Changes the state several times, and no packet comes in between.
     fn modify_in_turn<'a>(
         &self,
         steps: impl IntoIterator<Item = (&'a QpAttr, QpAttrMask)>,
@@ -86,7 +87,7 @@ impl Owned {
         self.device().nic().limit_window(self.qpn, window)
     }
 
-    /// Its attributes and its state.
+    /// The attributes of the queue pair and its state.
     fn query(&self) -> QpAttr {
         // It is destroyed by our drop and nothing else.
         self.device().nic().query_qp(self.qpn).unwrap_or_default()
@@ -120,8 +121,9 @@ impl Owned {
         SendBatch { owned: self, goes_now }
     }
 
-    /// Whether what is posted next is sent at once, unless many queue pairs wait for their turn. Where more is outstanding it goes
-    /// with what others post, as soon as someone polls.
+    /// Returns `true` if the next post is sent at once, unless many queue pairs wait for their
+    /// turn. Where more is outstanding, the post is sent together with those of others, as soon as
+    /// the program polls.
     fn goes_now(&self) -> bool {
         self.send.outstanding() < SENT_AT_ONCE
     }
@@ -176,10 +178,11 @@ impl Drop for Owned {
 /// }
 /// ```
 ///
-/// Dropping it destroys it: what is outstanding ends without completions. If it was connected by address the peer is told, and
-/// its end goes to ERR; else the peer's requests time out.
+/// Dropping it destroys it: what is outstanding ends without completions. If it was connected by
+/// address the peer is told, and its end goes to ERR; else the peer's requests time out.
 pub struct QueuePair {
-    // Goes first: what happens to the connection concerns no queue pair of a number that another may have by then.
+    // Goes first: what happens to the connection concerns no queue pair of a number that another
+    // may have by then.
     link: Option<Link>,
     owned: Owned,
     remote: Endpoint,
@@ -188,7 +191,7 @@ pub struct QueuePair {
 }
 
 impl QueuePair {
-    /// Whether both its queues complete there.
+    /// Returns `true` if both its queues complete there.
     #[cfg(feature = "async")]
     pub(crate) fn completes_at(&self, cq: &Arc<CqShared>) -> bool {
         self.owned.cqs.iter().all(|own| Arc::ptr_eq(own, cq))
@@ -199,8 +202,9 @@ impl QueuePair {
         self.owned.device()
     }
 
-    /// A hint: a send request will be posted to this queue pair soon. Fetches into the processor's caches what that begins with. With
-    /// thousands of queue pairs, each of which has left the caches when its turn comes, say so a few posts ahead.
+    /// A hint: a send request will be posted to this queue pair soon. Fetches into the processor's
+    /// caches what that begins with. With thousands of queue pairs, each of which has left the
+    /// caches when its turn comes, say so a few posts ahead.
     ///
     /// ```
     /// use verbs_api::{Error, QueuePair, SendData, SendRequest};
@@ -220,25 +224,25 @@ impl QueuePair {
         datapath::prefetch::read_all(&self.owned.send);
     }
 
-    /// The same of a receive request.
+    /// Starts to fetch what the next post of a receive request touches.
     #[inline]
     pub fn prefetch_recv(&self) {
         datapath::prefetch::read_all(&self.owned.device);
         datapath::prefetch::read_all(&self.owned.recv);
     }
 
-    /// Posts a send request. With at most one outstanding on the queue pair it is sent at once, unless many queue pairs wait
-    /// for their turn; otherwise when someone polls.
+    /// Posts a send request. With at most one outstanding on the queue pair it is sent at once,
+    /// unless many queue pairs wait for their turn; otherwise when someone polls.
     ///
     /// # Errors
-    /// [`Error::Post`]; nothing was posted then. A full queue empties by polling its completion queue, whether its requests
-    /// are signaled or not.
+    /// [`Error::Post`]; nothing was posted then. A full queue empties by polling its completion
+    /// queue, whether its requests are signaled or not.
     pub fn post_send(&mut self, request: &SendRequest<'_>) -> Result<(), Error> {
         self.owned.post_send(request)
     }
 
-    /// Begins a batch of send requests: one doorbell for all of them, when the batch is dropped. Requests are written
-    /// as they are added, so that their data need to live no longer than that.
+    /// Begins a batch of send requests: one doorbell for all of them, when the batch is dropped.
+    /// Requests are written as they are added, so that their data need to live no longer than that.
     ///
     /// ```
     /// use verbs_api::{Error, QueuePair, SendData, SendRequest};
@@ -256,7 +260,8 @@ impl QueuePair {
         self.owned.batch()
     }
 
-    /// Moves it to ERR: everything posted completes with `WrFlushErr`, and the peer's requests time out.
+    /// Moves it to ERR: everything posted completes with `WrFlushErr`, and the peer's requests time
+    /// out.
     ///
     /// # Errors
     /// [`Error::Connect`] if the engine refuses.
@@ -265,14 +270,16 @@ impl QueuePair {
         self.owned.modify(&attr, QpAttrMask::STATE)
     }
 
-    /// Ends a connection that was made by address (`rdma_disconnect`): the queue pair goes to ERR, as [`abort`](Self::abort)
-    /// has it, and so does the peer's, as soon as its device makes progress. Waits for the peer's answer, `limit` at most; true
-    /// if it came, if the peer does not answer at all, or if the link is down: on a memif pair the peer's device is gone then,
+    /// Ends a connection that was made by address (`rdma_disconnect`): the queue pair goes to ERR,
+    /// as [`abort`](Self::abort) has it, and so does the peer's, as soon as its device makes
+    /// progress. Waits for the peer's answer, `limit` at most; true if it came, if the peer does
+    /// not answer at all, or if the link is down: on a memif pair the peer's device is gone then,
     /// which is seen within a tenth of a second or so. What was sent is to be complete before.
     ///
     /// If the peer was first, this returns at once, when the answer to it is on its way.
     ///
-    /// A queue pair that was connected by endpoints is only aborted, and the answer is true: the peer is not told.
+    /// A queue pair that was connected by endpoints is only aborted, and the answer is true: the
+    /// peer is not told.
     ///
     /// # Errors
     /// [`Error::Connect`] if the engine refuses.
@@ -281,25 +288,27 @@ impl QueuePair {
         Ok(self.link.as_ref().is_none_or(|link| link.disconnect(limit)))
     }
 
-    /// Whether it was disconnected or has failed.
+    /// Returns `true` if it was disconnected or has failed.
     #[cfg(feature = "async")]
     pub(crate) fn is_in_err(&self) -> bool {
         self.owned.query().state == QpState::Err
     }
 
-    /// What tells when a connection that was made by address is over.
+    /// A handle that tells when a connection that was made by address is over.
     #[cfg(feature = "async")]
     pub(crate) fn link_end(&self) -> Option<LinkEnd> {
         self.link.as_ref().map(Link::end)
     }
 
-    /// Whether a connection that was made by address is over: either end has disconnected. Does not run the engine.
+    /// Returns `true` if a connection that was made by address is over: either end has
+    /// disconnected. Does not run the engine.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         self.link.as_ref().is_some_and(Link::is_over)
     }
 
-    /// What the peer's program said when the connection was made by address, without zeros at its end; else nothing.
+    /// The private data that the peer's program sent when the connection was made by address,
+    /// without zeros at its end. Empty for other connections.
     #[must_use]
     pub fn private_data(&self) -> &[u8] {
         self.link.as_ref().map_or(&[], |link| link.private_data())
@@ -311,7 +320,7 @@ impl QueuePair {
         self.link.as_ref().map(Link::peer)
     }
 
-    /// It is the end of this connection.
+    /// Makes this queue pair an end of the connection `link`.
     pub(crate) fn linked(self, link: Link) -> Self {
         Self { link: Some(link), ..self }
     }
@@ -337,8 +346,9 @@ impl QueuePair {
 
 common_calls!(QueuePair, state: "RTS, or ERR after a failure.");
 
-/// Send requests that are posted together, from [`QueuePair::batch`]. The engine sees them when this is dropped; if the
-/// queue pair had at most one outstanding they are sent at once, as by [`QueuePair::post_send`].
+/// Send requests that are posted together, from [`QueuePair::batch`]. The engine sees them when
+/// this is dropped; if the queue pair had at most one outstanding they are sent at once, as by
+/// [`QueuePair::post_send`].
 pub struct SendBatch<'a> {
     owned: &'a mut Owned,
     goes_now: bool,
@@ -361,7 +371,8 @@ impl Drop for SendBatch<'_> {
     }
 }
 
-/// Receive requests that are posted together, from [`QueuePair::recv_batch`]. The engine sees them when this is dropped.
+/// Receive requests that are posted together, from [`QueuePair::recv_batch`]. The engine sees them
+/// when this is dropped.
 pub struct RecvBatch<'a> {
     queue: &'a mut RecvQueue,
 }

@@ -1,10 +1,11 @@
-//! The engine of a device, its lock and its clock, as the application's threads and the engine's share them.
+//! The engine of a device, its lock and its clock, as the application's threads and the engine's
+//! share them.
 
-use crate::attention::Attention;
+use crate::biased_lock::{self, BiasedLock};
 use crate::clock::Clock;
-use crate::favour::{self, Favouring};
-use crate::nic::{Nic, Orphan};
+use crate::nic::{Forked, Nic};
 use crate::process::Process;
+use crate::wake_deadline::WakeDeadline;
 #[cfg(feature = "async")]
 use crate::wakers::{Place, Wakers};
 use core::ops::{Deref, DerefMut};
@@ -21,15 +22,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::yield_now;
 
 /// The lock, held. Who drives the engine alone takes it and lets go of it with plain stores.
-pub(crate) type Held<'a> = favour::Held<'a, Clocked>;
+pub(crate) type Held<'a> = biased_lock::Held<'a, Clocked>;
 
-/// An engine, and its clock. Both are used under the lock, so that no turn's time is before that of an earlier turn.
+/// An engine, and its clock. Both are used under the lock, so that no turn's time is before that of
+/// an earlier turn.
 pub(crate) struct Clocked {
     pub nic: Box<dyn Nic>,
     pub clock: Clock,
 }
 
-/// Who is called by whoever drives the engine, after a turn, when it wants to be.
+/// Work beside the engine's turns. The driver calls it after a turn once its wake deadline is
+/// reached.
 pub(crate) trait Attendant: Send + Sync {
     /// Does what is to be done, or nothing if another thread does so now. The engine is not locked.
     fn attend(&self, shared: &Shared);
@@ -37,14 +40,15 @@ pub(crate) trait Attendant: Send + Sync {
 
 /// An engine that several threads use.
 ///
-/// A call of the control path takes the lock for itself. The engine's thread, if there is one, holds it from turn to
-/// turn, and gives way when a caller has shown itself; so does who drives an engine without a thread.
+/// A call of the control path takes the lock for itself. The engine's thread, if there is one,
+/// holds it from turn to turn, and gives way when a caller has shown itself; so does who drives an
+/// engine without a thread.
 pub(crate) struct Shared {
-    clocked: Favouring<Clocked>,
+    clocked: BiasedLock<Clocked>,
     /// The process that the engine is in.
     process: Process,
-    /// What stands for the engine in others.
-    orphan: Orphan,
+    /// The stand-in for the engine in forked processes.
+    forked: Forked,
     doorbells: Doorbells,
     /// Callers of the control path that wait for the lock or hold it.
     callers: AtomicU32,
@@ -55,8 +59,8 @@ pub(crate) struct Shared {
     /// Some wait for the next call. Written under the lock.
     owes_acks: AtomicBool,
     stop: AtomicBool,
-    /// When the attendant is to be called.
-    attention: Arc<Attention>,
+    /// The time at which the driver must call the attendant.
+    wake_deadline: Arc<WakeDeadline>,
     attendant: OnceLock<Arc<dyn Attendant>>,
     /// Tasks that wait for the link. This lock comes before that of the engine.
     #[cfg(feature = "async")]
@@ -69,14 +73,14 @@ impl Shared {
         Self {
             doorbells: nic.doorbells(),
             process: Process::this(),
-            orphan: Orphan { doorbells: nic.doorbells(), config: nic.config() },
-            clocked: Favouring::new(Clocked { nic, clock: Clock::new() }),
+            forked: Forked { doorbells: nic.doorbells(), config: nic.config() },
+            clocked: BiasedLock::new(Clocked { nic, clock: Clock::new() }),
             callers: AtomicU32::new(0),
             served: AtomicU32::new(0),
             acks,
             owes_acks: AtomicBool::new(false),
             stop: AtomicBool::new(false),
-            attention: Arc::new(Attention::never()),
+            wake_deadline: Arc::new(WakeDeadline::never()),
             attendant: OnceLock::new(),
             #[cfg(feature = "async")]
             awaiting_link: Mutex::default(),
@@ -84,8 +88,8 @@ impl Shared {
     }
 
     /// When the attendant is to be called.
-    pub const fn attention(&self) -> &Arc<Attention> {
-        &self.attention
+    pub const fn wake_deadline(&self) -> &Arc<WakeDeadline> {
+        &self.wake_deadline
     }
 
     /// Has `attendant` called from now on; there is one at most.
@@ -99,7 +103,7 @@ impl Shared {
     pub fn attend(&self) {
         match self.attendant.get() {
             Some(attendant) => attendant.attend(self),
-            None => self.attention.take(),
+            None => self.wake_deadline.clear(),
         }
         #[cfg(feature = "async")]
         self.wake_if_up();
@@ -110,7 +114,7 @@ impl Shared {
         self.awaiting_link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the link is up; else the future of this place is woken when it is.
+    /// Returns `true` if the link is up; else the future of this place is woken when it is.
     #[cfg(feature = "async")]
     pub fn wake_when_up(&self, place: &mut Place, waker: &Waker) -> bool {
         let mut awaiting = self.awaiting_link();
@@ -119,7 +123,7 @@ impl Shared {
             return true;
         }
         let before = awaiting.insert(place, waker);
-        nic.want_when_up(&self.attention);
+        nic.wake_when_link_up(&self.wake_deadline);
         drop(nic);
         // Its task may take either lock.
         drop(awaiting);
@@ -142,7 +146,7 @@ impl Shared {
         }
         let mut nic = self.call();
         if !nic.link_up() {
-            nic.want_when_up(&self.attention);
+            nic.wake_when_link_up(&self.wake_deadline);
             return;
         }
         drop(nic);
@@ -168,7 +172,7 @@ impl Shared {
     #[inline]
     pub fn try_turn(&self) -> Turn {
         let Some((turn, now)) = self.attempt(|nic, now| nic.turn(now)) else { return Turn::default() };
-        if self.attention.is_due(now) {
+        if self.wake_deadline.is_due(now) {
             self.attend();
         }
         turn
@@ -180,8 +184,8 @@ impl Shared {
         self.attempt(|nic, now| nic.push(hand_over(), now)).is_some()
     }
 
-    /// Sends the acknowledgements that a turn left, unless they may wait for a post: who finds a completion may go away
-    /// with it.
+    /// Sends the acknowledgements that a turn left, unless they may wait for a post: who finds a
+    /// completion may go away with it.
     #[inline]
     pub fn settle_at_once(&self) {
         if self.acks == AckTiming::AtOnce {
@@ -211,10 +215,11 @@ impl Shared {
 
     /// The engine, for a call of the control path.
     ///
-    /// Whatever it is about to change, peers have had their acknowledgements. In a process that was forked it is an [`Orphan`].
+    /// Whatever it is about to change, peers have had their acknowledgements. In a process that was
+    /// forked it is an [`Forked`].
     pub fn call(&self) -> Call<'_> {
         if self.is_forked() {
-            return Call(Reached::Orphan(self.orphan.clone()));
+            return Call(Reached::Forked(self.forked.clone()));
         }
         self.callers.fetch_add(1, Ordering::Relaxed);
         let mut clocked = self.hold();
@@ -224,7 +229,8 @@ impl Shared {
         Call(Reached::Engine { clocked, _done: Done(self) })
     }
 
-    /// Whether the engine is in another process, which forked this one: its lock may be held here for ever.
+    /// Returns `true` if the engine is in another process, which forked this one: its lock may be
+    /// held here for ever.
     #[inline]
     pub fn is_forked(&self) -> bool {
         !self.process.is_this()
@@ -232,19 +238,20 @@ impl Shared {
 
     /// The engine, for its thread.
     ///
-    /// A panic in a turn has shown itself in the thread that ran it, and leaves nothing unsafe behind: the next has it.
+    /// A panic in a turn has shown itself in the thread that ran it, and leaves nothing unsafe
+    /// behind: the next has it.
     pub fn hold(&self) -> Held<'_> {
         self.clocked.lock()
     }
 
-    /// Whether a caller waits for the engine.
+    /// Returns `true` if a caller waits for the engine.
     #[inline]
     pub fn is_wanted(&self) -> bool {
         self.callers.load(Ordering::Relaxed) > 0
     }
 
-    /// Lets one caller have the engine. The lock alone would not: who lets it go and takes it again is mostly faster
-    /// than who waits.
+    /// Lets one caller have the engine. The lock alone would not: who lets it go and takes it again
+    /// is mostly faster than who waits.
     pub fn give_way<'a>(&'a self, held: Held<'a>) -> Held<'a> {
         let served = self.served.load(Ordering::Relaxed);
         drop(held);
@@ -282,7 +289,8 @@ impl Shared {
     }
 }
 
-/// The engine, as a call of the control path has it. When it goes, the engine's thread learns that there may be work.
+/// The engine, as a call of the control path has it. When it goes, the engine's thread learns that
+/// there may be work.
 pub(crate) struct Call<'a>(Reached<'a>);
 
 enum Reached<'a> {
@@ -291,7 +299,7 @@ enum Reached<'a> {
         clocked: Held<'a>,
         _done: Done<'a>,
     },
-    Orphan(Orphan),
+    Forked(Forked),
 }
 
 impl Call<'_> {
@@ -299,7 +307,7 @@ impl Call<'_> {
     pub fn now(&mut self) -> Time {
         match &mut self.0 {
             Reached::Engine { clocked, .. } => clocked.clock.now(),
-            Reached::Orphan(_) => Time::ZERO,
+            Reached::Forked(_) => Time::ZERO,
         }
     }
 }
@@ -320,7 +328,7 @@ impl Deref for Call<'_> {
     fn deref(&self) -> &Self::Target {
         match &self.0 {
             Reached::Engine { clocked, .. } => &*clocked.nic,
-            Reached::Orphan(orphan) => orphan,
+            Reached::Forked(forked) => forked,
         }
     }
 }
@@ -329,7 +337,7 @@ impl DerefMut for Call<'_> {
     fn deref_mut(&mut self) -> &mut Self::Target {
         match &mut self.0 {
             Reached::Engine { clocked, .. } => &mut *clocked.nic,
-            Reached::Orphan(orphan) => orphan,
+            Reached::Forked(forked) => forked,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Shared receive queues: one stock of receives for many queue pairs.
+//! Shared receive queues: receives that many queue pairs share.
 
 use crate::device::Device;
 use crate::error::Error;
@@ -6,13 +6,14 @@ use datapath::engine::SrqAttr;
 use datapath::queue::{RecvRequest, SharedRecvQueue};
 use std::sync::Arc;
 
-/// A stock of receives from which queue pairs take what their peers' messages need (`ibv_create_srq`); made by
-/// [`ProtectionDomain::create_srq`](crate::ProtectionDomain::create_srq), used by
+/// A shared receive queue (`ibv_create_srq`): queue pairs take from it the receives that their
+/// peers' messages need. It is made by
+/// [`ProtectionDomain::create_srq`](crate::ProtectionDomain::create_srq), and used by
 /// [`QueuePairBuilder::srq`](crate::QueuePairBuilder::srq).
 ///
-/// A receive completes at the queue pair that took it, with that queue pair's number. What a queue pair took and did not
-/// fill completes with `WrFlushErr` when it fails or is dropped. The queue lives as long as this or a queue pair that
-/// uses it.
+/// A receive completes at the queue pair that took it, with that queue pair's number. What a queue
+/// pair took and did not fill completes with `WrFlushErr` when it fails or is dropped. The queue
+/// lives as long as this or a queue pair that uses it.
 pub struct SharedReceiveQueue {
     ring: SharedRecvQueue,
     shared: Arc<SrqShared>,
@@ -39,18 +40,20 @@ impl SharedReceiveQueue {
         &self.shared
     }
 
-    /// Posts a receive request, for one SEND, or one WRITE with immediate, of any queue pair's peer.
+    /// Posts a receive request, for one SEND, or one WRITE with immediate, of any queue pair's
+    /// peer.
     ///
     /// # Errors
-    /// [`Error::Post`]; nothing was posted then. A full queue has room again when a receive has completed.
+    /// [`Error::Post`]; nothing was posted then. A full queue has room again when a receive has
+    /// completed.
     pub fn post_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), Error> {
         self.shared.device.check_process()?;
         self.shared.device.settle();
         Ok(self.ring.post(request)?)
     }
 
-    /// Asks for [`AsyncEvent::SrqLimit`](crate::AsyncEvent::SrqLimit), once, as soon as fewer than `limit` receives are
-    /// left, at once if that is so already; 0 asks for none.
+    /// Asks for [`AsyncEvent::SrqLimit`](crate::AsyncEvent::SrqLimit), once, as soon as fewer than
+    /// `limit` receives are left, at once if that is so already; 0 asks for none.
     ///
     /// # Errors
     /// [`Error::Connect`] if `limit` is more than the receives that it has room for.
@@ -58,7 +61,7 @@ impl SharedReceiveQueue {
         Ok(self.shared.device.own_nic()?.arm_srq_limit(self.shared.number, limit)?)
     }
 
-    /// Its sizes, its limit, and the receives that are left.
+    /// The sizes of this queue, its limit, and the receives that are left.
     #[must_use]
     pub fn query(&self) -> SrqAttr {
         // It exists as long as `shared` does.
@@ -66,7 +69,7 @@ impl SharedReceiveQueue {
         self.shared.device.nic().query_srq(self.shared.number).unwrap_or(gone)
     }
 
-    /// Its number, as [`AsyncEvent::SrqLimit`](crate::AsyncEvent::SrqLimit) names it.
+    /// The number of this queue, as [`AsyncEvent::SrqLimit`](crate::AsyncEvent::SrqLimit) names it.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.shared.number

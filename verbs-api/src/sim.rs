@@ -15,7 +15,7 @@ pub fn attach(name: &str, spec: &DeviceSpec) -> Result<SimPort, Error> {
     Ok(segment(name, spec)?.attach(spec.mac)?)
 }
 
-/// The same with a port for each engine.
+/// New ports of the segment `name`, one for each engine.
 pub fn attach_engines(name: &str, spec: &DeviceSpec) -> Result<Vec<SimPort>, Error> {
     let engines = NonZeroU8::new(spec.engines).unwrap_or(NonZeroU8::MIN);
     Ok(segment(name, spec)?.attach_queues(spec.mac, engines)?)

@@ -17,8 +17,8 @@ use datapath::port::options::OptionError;
 use memif::FRAME_OVERHEAD;
 use std::path::PathBuf;
 
-/// Which end of a shared-memory pair a device is. Nothing but who makes the socket, and the default addresses, depend
-/// on it.
+/// The end of a shared-memory pair that a device is. It decides only who makes the socket, and the
+/// default addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Role {
     /// Makes the socket and waits; by default 10.77.0.1 and 02:00:00:00:00:01.
@@ -46,7 +46,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// What moves the frames of a device.
+/// The transport of a device: what moves its frames.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Transport {
@@ -54,10 +54,10 @@ pub enum Transport {
     Memif {
         /// The socket of the pair.
         path: PathBuf,
-        /// Which end.
+        /// The end that this device is.
         role: Option<Role>,
-        /// Frames are built and read in the shared memory itself, by a driver of our own, instead of being copied there
-        /// and back by DPDK's.
+        /// Frames are built and read in the shared memory itself, by a driver of our own, instead
+        /// of being copied there and back by DPDK's.
         zero_copy: bool,
     },
     /// The back end of a vhost-user pair: it makes the socket.
@@ -72,7 +72,7 @@ pub enum Transport {
     },
     /// An interface of the kernel's, through a packet socket.
     AfPacket {
-        /// Its name.
+        /// The name of the interface.
         interface: String,
     },
     /// An interface of the kernel's, through an XDP socket.
@@ -87,13 +87,13 @@ pub enum Transport {
     },
     /// A NIC that is bound to DPDK.
     Pci {
-        /// Its address on the bus, as in `0000:17:00.0`.
+        /// The address of the NIC on the bus, such as `0000:17:00.0`.
         address: String,
     },
 }
 
 impl Transport {
-    /// What comes before the colon.
+    /// The name of the transport in a device string, before the colon.
     #[must_use]
     pub const fn scheme(&self) -> &'static str {
         match self {
@@ -108,19 +108,20 @@ impl Transport {
     }
 }
 
-/// Where a process keeps its packet buffers. DPDK is started once a process, so the first device decides.
+/// Where a process keeps its packet buffers. DPDK is started once a process, so the first device
+/// decides.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Hugepages {
-    /// In hugepages if enough are free, else in ordinary pages.
+    /// The buffers are in hugepages if enough are free, else in ordinary pages.
     #[default]
     Auto,
-    /// In hugepages, or the device does not open.
+    /// The buffers are in hugepages, or the device does not open.
     On,
-    /// In ordinary pages.
+    /// The buffers are in ordinary pages.
     Off,
 }
 
-/// What a device string says. Parsed from `[fault:FAULTS:]SCHEME:NAME[,key=value..]`:
+/// A parsed device string, `[fault:FAULTS:]SCHEME:NAME[,key=value..]`:
 ///
 /// | string | is |
 /// |---|---|
@@ -148,7 +149,7 @@ pub enum Hugepages {
 /// `FAULTS` are those of [`FaultConfig`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceSpec {
-    /// What moves its frames.
+    /// The transport that moves the frames.
     pub transport: Transport,
     /// Address of the device.
     pub ip: Option<IpAddr>,
@@ -158,9 +159,10 @@ pub struct DeviceSpec {
     pub mtu: Option<u16>,
     /// VLAN tag of its frames.
     pub vlan: Option<u16>,
-    /// Where its packet buffers are.
+    /// Where the packet buffers are.
     pub hugepages: Hugepages,
-    /// Megabytes that DPDK takes for all devices of the process; the first device that starts it decides.
+    /// Megabytes that DPDK takes for all devices of the process; the first device that starts it
+    /// decides.
     pub memory_mb: Option<u32>,
     /// Engines that share its port.
     pub engines: u8,
@@ -168,7 +170,7 @@ pub struct DeviceSpec {
     pub driver: Option<Driver>,
     /// The file that takes a copy of every frame.
     pub pcap: Option<PathBuf>,
-    /// Where it tells what goes on in it.
+    /// Where `srnic_stat` and Prometheus can ask for counters.
     pub stat: Option<StatAddress>,
     /// Faults around the port.
     pub faults: Option<FaultConfig>,
@@ -195,17 +197,17 @@ pub enum SpecError {
     NoName {
         /// The scheme.
         scheme: &'static str,
-        /// What is missing.
+        /// The part that is missing.
         what: &'static str,
-        /// How it is written.
+        /// An example of how it is written.
         example: &'static str,
     },
-    /// What stands behind the colon cannot be.
+    /// The name behind the colon is not valid.
     #[error("{scheme}:{name}: {remedy}")]
     Name {
         /// The scheme.
         scheme: &'static str,
-        /// What was given.
+        /// The name that was given.
         name: String,
         /// What is wrong and what to do.
         remedy: &'static str,
@@ -232,7 +234,7 @@ pub enum SpecError {
         "`fault::{device}` names no faults; give some, as in fault:loss=1%:{device}, or leave `fault::` out"
     )]
     NoFaults {
-        /// What stands behind.
+        /// The device that was given.
         device: String,
     },
     /// The faults themselves.
@@ -243,11 +245,12 @@ pub enum SpecError {
     Option(OptionError),
 }
 
-/// The memif buffer of 4608 bytes less the Ethernet header and a VLAN tag: a path MTU of 4096 with every header.
+/// The memif buffer of 4608 bytes less the Ethernet header and a VLAN tag: a path MTU of 4096 with
+/// every header.
 const MTU_DEFAULT: u16 = 4590;
 
 impl DeviceSpec {
-    /// The same device; `role` counts where it matters and the string names none.
+    /// This device in the given role, where a role matters and the string names none.
     #[must_use]
     pub fn or_role(mut self, role: Role) -> Self {
         if let Transport::Memif { role: own, .. } = &mut self.transport {
@@ -275,7 +278,8 @@ impl DeviceSpec {
         }
     }
 
-    /// Address of the device: as given, or the role's default. A `sim:` device gets its default when it opens.
+    /// Address of the device: as given, or the role's default. A `sim:` device gets its default
+    /// when it opens.
     ///
     /// # Errors
     /// [`SpecError::NoIp`] if there is neither; [`SpecError::NoRole`].
@@ -296,8 +300,8 @@ impl DeviceSpec {
         }
     }
 
-    /// Ethernet address of the device: as given; on a shared-memory pair else that of its `ip`, or the role's default;
-    /// `None`: that of the hardware.
+    /// Ethernet address of the device: as given; on a shared-memory pair else that of its `ip`, or
+    /// the role's default; `None`: that of the hardware.
     ///
     /// # Errors
     /// [`SpecError::NoRole`].
@@ -314,14 +318,15 @@ impl DeviceSpec {
         Ok(self.mac.or(role.map(default)))
     }
 
-    /// The MTU that the other end must have, too, in bytes: on a memif pair, whose driver spreads a longer frame over
-    /// several buffers and then corrupts later ones.
+    /// The MTU that the other end must have, too, in bytes: on a memif pair, whose driver spreads a
+    /// longer frame over several buffers and then corrupts later ones.
     #[must_use]
     pub fn link_mtu(&self) -> Option<u16> {
         matches!(self.transport, Transport::Memif { .. }).then(|| self.mtu.unwrap_or(MTU_DEFAULT))
     }
 
-    /// Longest frame of a shared-memory or `sim:` device, in bytes: the MTU, an Ethernet header and a VLAN tag.
+    /// Longest frame of a shared-memory or `sim:` device, in bytes: the MTU, an Ethernet header and
+    /// a VLAN tag.
     #[must_use]
     pub fn max_frame(&self) -> u16 {
         self.mtu.unwrap_or(MTU_DEFAULT) + FRAME_OVERHEAD

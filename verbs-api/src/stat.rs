@@ -1,8 +1,9 @@
-//! A window into a running device: whoever connects reads its counters, and what each queue pair waits for.
+//! A window into a running device: whoever connects reads its counters, and what each queue pair
+//! waits for.
 //!
-//! A thread of its own answers, so that the answer comes whatever the program does, and the engine pays for it only while
-//! somebody asks. It speaks HTTP, as Prometheus does, over TCP or a UNIX socket. It waits for nobody alone: visitors are
-//! served side by side, each within a limit.
+//! A thread of its own answers, so that the answer comes whatever the program does, and the engine
+//! pays for it only while somebody asks. It speaks HTTP, as Prometheus does, over TCP or a UNIX
+//! socket. It waits for nobody alone: visitors are served side by side, each within a limit.
 
 mod address;
 mod text;
@@ -24,7 +25,8 @@ use visitor::Visitor;
 
 /// Visitors that are served at once; further ones wait until one has gone.
 const VISITORS_MAX: usize = 16;
-/// How long the thread rests when the system refuses it something, such as a descriptor for a visitor.
+/// How long the thread waits when the system refuses it something, such as a descriptor for a
+/// visitor.
 const REST: Duration = Duration::from_millis(100);
 
 /// The thread that answers; it ends when this is dropped.
@@ -78,7 +80,7 @@ enum Woken {
     Go,
 }
 
-/// Who comes in, and who is in.
+/// The listener, and the visitors that are being served.
 struct Reception<'a> {
     listener: &'a StatListener,
     visitors: Vec<Visitor>,
@@ -87,7 +89,7 @@ struct Reception<'a> {
 }
 
 impl Reception<'_> {
-    /// Whether somebody could be let in.
+    /// Returns `true` if somebody could be let in.
     fn is_open(&self) -> bool {
         self.rests_until.is_none() && self.visitors.len() < VISITORS_MAX
     }
@@ -98,8 +100,8 @@ impl Reception<'_> {
         let limit = due.map(|due| due.saturating_duration_since(Instant::now()));
         // One that is out of range is longer than anybody waits.
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
-        let door = if self.is_open() { PollFlags::IN } else { PollFlags::empty() };
-        let mut ready = vec![PollFd::new(stop, PollFlags::IN), PollFd::new(self.listener, door)];
+        let accepts = if self.is_open() { PollFlags::IN } else { PollFlags::empty() };
+        let mut ready = vec![PollFd::new(stop, PollFlags::IN), PollFd::new(self.listener, accepts)];
         ready.extend(self.visitors.iter().map(|visitor| PollFd::new(visitor, visitor.waits_for())));
         match poll(&mut ready, limit.as_ref()) {
             Ok(_) if !ready[0].revents().is_empty() => Ok(Woken::Stop),

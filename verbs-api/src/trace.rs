@@ -1,5 +1,5 @@
-//! What a device tells `tracing` of its control path, with the feature of that name: devices, queue pairs, connections. The
-//! data path tells nothing. No lock of the engine's is held meanwhile.
+//! What a device tells `tracing` of its control path, with the feature of that name: devices, queue
+//! pairs, connections. The data path tells nothing. No lock of the engine's is held meanwhile.
 
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables, clippy::missing_const_for_fn))]
 
@@ -65,7 +65,7 @@ pub fn created(qpn: u32, qp_type: QpType) {
     tell!(debug, "qp", qpn, %qp_type, "created");
 }
 
-/// It was to be given attributes.
+/// A queue pair was modified, or could not be.
 pub fn modified(qpn: u32, attr: &QpAttr, mask: QpAttrMask, result: &Result<(), ModifyError>) {
     match result {
         Ok(()) if mask.contains(QpAttrMask::STATE) => {
@@ -83,7 +83,7 @@ pub fn modified(qpn: u32, attr: &QpAttr, mask: QpAttrMask, result: &Result<(), M
     }
 }
 
-/// It is gone.
+/// A queue pair was destroyed.
 pub fn destroyed(qpn: u32) {
     tell!(debug, "qp", qpn, "destroyed");
 }

@@ -6,7 +6,7 @@ use datapath::queue::{self, DatagramAddress, SendData, SendFlags, SendOpcode, Sg
 /// A byte of the peer's memory, and the key that opens it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RemoteAddr {
-    /// Its address.
+    /// The virtual address in the peer's region.
     pub addr: u64,
     /// Key of its region.
     pub rkey: u32,
@@ -50,8 +50,8 @@ impl<'a> SendRequest<'a> {
         request
     }
 
-    /// A SEND that ends the peer's memory window of this key, once its data are placed: the peer's completion shows the
-    /// key and [`WcFlags::WITH_INV`](crate::WcFlags).
+    /// A SEND that ends the peer's memory window of this key, once its data are placed: the peer's
+    /// completion shows the key and [`WcFlags::WITH_INV`](crate::WcFlags).
     #[must_use]
     pub const fn send_with_invalidate(data: SendData<'a>, rkey: u32) -> Self {
         let mut request = Self::new(SendOpcode::SendWithInv, data, RemoteAddr { addr: 0, rkey: 0 });
@@ -65,7 +65,8 @@ impl<'a> SendRequest<'a> {
         Self::new(SendOpcode::Write, data, to)
     }
 
-    /// RDMA READ: bytes of the peer's memory come into `into`, which must be registered with local write.
+    /// RDMA READ: bytes of the peer's memory come into `into`, which must be registered with local
+    /// write.
     ///
     /// ```
     /// use verbs_api::{RemoteAddr, SendRequest, Sge};
@@ -80,23 +81,24 @@ impl<'a> SendRequest<'a> {
         Self::new(SendOpcode::Read, SendData::Gather(into), from)
     }
 
-    /// Atomic: stores `swap` to the 8 bytes at `at`, host order of the peer, if they are `compare`. What was there before
-    /// goes to `result`, 8 bytes as well.
+    /// Atomic: stores `swap` to the 8 bytes at `at`, host order of the peer, if they are `compare`.
+    /// What was there before goes to `result`, 8 bytes as well.
     #[must_use]
     pub const fn compare_and_swap(result: Sge, at: RemoteAddr, compare: u64, swap: u64) -> Self {
         let data = SendData::Atomic { result, compare, swap_or_add: swap };
         Self::new(SendOpcode::CompareSwap, data, at)
     }
 
-    /// Atomic: adds to the 8 bytes at `at`, wrapping. What was there before goes to `result`, 8 bytes as well.
+    /// Atomic: adds to the 8 bytes at `at`, wrapping. What was there before goes to `result`, 8
+    /// bytes as well.
     #[must_use]
     pub const fn fetch_and_add(result: Sge, at: RemoteAddr, add: u64) -> Self {
         let data = SendData::Atomic { result, compare: 0, swap_or_add: add };
         Self::new(SendOpcode::FetchAdd, data, at)
     }
 
-    /// With immediate data, in host order: the peer's completion shows them. A WRITE then takes a receive, too. READs and
-    /// atomics carry none.
+    /// Adds immediate data, in host order; the peer's completion shows it. A WRITE then takes a
+    /// receive, too. READs and atomics carry none.
     #[must_use]
     pub const fn with_imm(mut self, imm: u32) -> Self {
         self.0.opcode = match self.0.opcode {
@@ -122,12 +124,13 @@ impl<'a> SendRequest<'a> {
         self
     }
 
-    /// Reports success, too; without it only a failure completes. That a later request of the queue pair has completed says that
-    /// this one is done, and its memory may change.
+    /// Reports success, too; without it only a failure completes. That a later request of the queue
+    /// pair has completed says that this one is done, and its memory may change.
     ///
-    /// Its place in the queue is free again as soon as it is done and all before it are, signaled or not: when the peer has
-    /// acknowledged it or, of a READ or atomic, answered. Whoever runs the engine takes that in, so who signals nothing polls all the
-    /// same, and sees by [`outstanding`](crate::QueuePair::outstanding) how many places are taken.
+    /// Its place in the queue is free again as soon as it is done and all before it are, signaled
+    /// or not: when the peer has acknowledged it or, of a READ or atomic, answered. Whoever runs
+    /// the engine takes that in, so who signals nothing polls all the same, and sees by
+    /// [`outstanding`](crate::QueuePair::outstanding) how many places are taken.
     #[must_use]
     pub const fn signaled(mut self) -> Self {
         self.0.flags = self.0.flags.union(SendFlags::SIGNALED);
@@ -150,7 +153,8 @@ pub struct Datagram<'a> {
 }
 
 impl<'a> Datagram<'a> {
-    /// `data`, to queue pair `qpn` of the host that `to` names. It is taken if `qkey` is that of the queue pair.
+    /// `data`, to queue pair `qpn` of the host that `to` names. It is taken if `qkey` is that of
+    /// the queue pair.
     #[must_use]
     pub const fn new(data: SendData<'a>, to: &'a AddressHandle, qpn: u32, qkey: u32) -> Self {
         let address = DatagramAddress { handle: to.key(), qpn };
@@ -163,7 +167,7 @@ impl<'a> Datagram<'a> {
         DatagramAddress::from_word(self.request.0.remote_addr).qpn
     }
 
-    /// With immediate data, in host order: the receiver's completion shows them.
+    /// Adds immediate data, in host order; the receiver's completion shows it.
     #[must_use]
     pub const fn with_imm(self, imm: u32) -> Self {
         Self { request: self.request.with_imm(imm), ..self }

@@ -30,7 +30,7 @@ fn connected(segment: &str, driver: Driver) -> ([Host; 2], [QueuePair; 2]) {
     connected_as(segment, driver, AckTiming::BehindPosts)
 }
 
-/// The same with other acknowledgements.
+/// Two connected hosts whose acknowledgements have the given timing.
 fn connected_as(segment: &str, driver: Driver, acks: AckTiming) -> ([Host; 2], [QueuePair; 2]) {
     let hosts = [host(segment, Driver::Inline, acks), host(segment, driver, acks)];
     let prepared = hosts
@@ -131,7 +131,8 @@ fn polling_sends_it_even_if_completions_wait() {
     assert!(is_acknowledged(&mut hosts[0]));
 }
 
-/// Sends that request so many times, of which the first asks for an acknowledgement and, as long as it has none, no other.
+/// Sends that request so many times, of which the first asks for an acknowledgement and, as long as
+/// it has none, no other.
 fn send_many(from: &Host, pair: &mut QueuePair, messages: usize, request: &SendRequest<'_>) {
     let before = from.device.counters().tx_requests;
     pair.post_send(request).expect("posted");
@@ -155,8 +156,8 @@ fn acknowledged(host: &mut Host, messages: usize) {
     });
 }
 
-/// With the default timing, what nobody asked for waits until its stream is silent for a turn. Who polls, takes all that
-/// it waits for and never calls again must not leave its peer without.
+/// With the default timing, what nobody asked for waits until its stream is silent for a turn. Who
+/// polls, takes all that it waits for and never calls again must not leave its peer without.
 #[test]
 fn who_goes_away_with_a_completion_has_acknowledged_it() {
     let (mut hosts, mut pairs) = connected_as("sim:acks-away", Driver::Inline, AckTiming::AtOnce);
@@ -174,7 +175,8 @@ fn who_goes_away_with_a_completion_has_acknowledged_it() {
     acknowledged(&mut hosts[0], messages);
 }
 
-/// A WRITE completes nothing where it arrives: the poll after the one that took it in acknowledges it.
+/// A WRITE completes nothing where it arrives: the poll after the one that took it in acknowledges
+/// it.
 #[test]
 fn who_posts_once_and_only_polls_acknowledges() {
     let (mut hosts, mut pairs) = connected_as("sim:acks-polls", Driver::Inline, AckTiming::AtOnce);

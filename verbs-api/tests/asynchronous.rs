@@ -341,8 +341,8 @@ fn the_service_answers_and_waits_without_a_core() {
     std::io::Read::read_to_string(&mut stdout, &mut line).expect("text");
     assert!(line.contains("answered 1000 messages"), "{line}");
     let _ = fs::remove_dir_all(&place);
-    // What a sleep costs is the machine's, and more in a build that is not optimised; how many there are is ours: one a
-    // millisecond at most.
+    // What a sleep costs is the machine's, and more in a build that is not optimised; how many
+    // there are is ours: one a millisecond at most.
     let (used, slept) = (after.ticks - before.ticks, after.sleeps - before.sleeps);
     println!("{used} ticks of 10 ms and {slept} sleeps in {waited:?}");
     let most = u64::try_from(waited.as_millis()).expect("no century");
@@ -550,7 +550,8 @@ fn cancelled_waits_leave_no_wakers() {
     impl Wake for Task {
         fn wake(self: Arc<Self>) {}
     }
-    /// Polls a thousand futures, each in a task of its own, and drops them. How many tasks are left.
+    /// Polls a thousand futures, each in a task of its own, and drops them. How many tasks are
+    /// left.
     fn left<F: Future>(future: impl Fn() -> F) -> usize {
         let cancelled = |_| {
             let task = Arc::new(Task);
@@ -687,7 +688,8 @@ fn immediate_data_arrive_with_messages_and_writes() {
     });
 }
 
-/// A receive that the program posted itself, before the pair became asynchronous, is no operation's.
+/// A receive that the program posted itself, before the pair became asynchronous, is no
+/// operation's.
 #[test]
 fn a_receive_posted_ahead_of_the_connection_ends_no_operation() {
     let open = || Device::builder().driver(Driver::THREAD).open("sim:async-ids").expect("a device");

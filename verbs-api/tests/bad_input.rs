@@ -1,5 +1,5 @@
-//! Bad input, case by case: each ends in an error that says what to do, or in a drop that is counted; nothing is
-//! written where it was not granted.
+//! Bad input, case by case: each ends in an error that says what to do, or in a drop that is
+//! counted; nothing is written where it was not granted.
 
 #[macro_use]
 #[path = "support/drivers.rs"]
@@ -183,11 +183,12 @@ impl Raw {
     }
 }
 
-/// What a link may change without anybody noticing: TOS, TTL and both checksums, which the ICRC leaves out, and the byte of
-/// the BTH that carries FECN and BECN.
+/// What a link may change without anybody noticing: TOS, TTL and both checksums, which the ICRC
+/// leaves out, and the byte of the BTH that carries FECN and BECN.
 const MUTABLE: [usize; 7] = [15, 22, 24, 25, 40, 41, 46];
 
-/// A genuine WRITE goes astray to a port that mutilates it: cut at every length, each byte changed, or all of them.
+/// A genuine WRITE goes astray to a port that mutilates it: cut at every length, each byte changed,
+/// or all of them.
 #[test]
 fn a_malformed_packet_is_dropped_and_counted_and_changes_nothing() {
     let segment = Arc::new(Segment::new(1200));
@@ -243,7 +244,8 @@ fn a_malformed_packet_is_dropped_and_counted_and_changes_nothing() {
 
 with_both_drivers! {
 
-/// The last handle goes while the peer is writing: the peer is refused, and from then on not a byte changes.
+/// The last handle goes while the peer is writing: the peer is refused, and from then on not a byte
+/// changes.
 fn a_target_that_is_dropped_in_the_middle_is_written_no_more(driver: Driver) {
     const LEN: usize = 8 << 20;
     let mut hosts = hosts(driver, "target");
@@ -275,7 +277,8 @@ fn a_target_that_is_dropped_in_the_middle_is_written_no_more(driver: Driver) {
     assert_eq!(Arc::strong_count(&arena), 1, "the engine keeps nothing of it");
 }
 
-/// The memory of requests that are under way goes: of a SEND, and of the receive that waits for one.
+/// The memory of requests that are under way goes: of a SEND, and of the receive that waits for
+/// one.
 fn a_buffer_that_is_dropped_under_a_request_is_a_local_error(driver: Driver) {
     let mut hosts = hosts(driver, "buffers");
     let [mut a, mut b] = connect(&hosts);
@@ -302,7 +305,8 @@ fn a_buffer_that_is_dropped_under_a_request_is_a_local_error(driver: Driver) {
     assert_eq!(two.cq.poll(), None, "the peer saw nothing of it");
 }
 
-/// A region in the middle of an arena: whatever a peer names outside of it, no byte of the arena changes.
+/// A region in the middle of an arena: whatever a peer names outside of it, no byte of the arena
+/// changes.
 fn an_address_outside_the_region_is_refused_and_nothing_is_written(driver: Driver) {
     const GUARD: u64 = 4096;
     const LEN: u64 = 8192;

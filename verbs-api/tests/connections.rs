@@ -1,5 +1,5 @@
-//! Connections by address (protocol.md 1.12, 2.3), by the verbs: what both programs see of them, through loss as well, and
-//! that nothing is left of them.
+//! Connections by address (protocol.md 1.12, 2.3), by the verbs: what both programs see of them,
+//! through loss as well, and that nothing is left of them.
 
 #[macro_use]
 #[path = "support/drivers.rs"]
@@ -40,7 +40,7 @@ fn hosts(driver: Driver, name: &str, faults: &str) -> [Host; 2] {
     [(); 2].map(|()| host(driver, &format!("{faults}sim:cm-{name}-{driver:?}")))
 }
 
-/// The same with IPv6 addresses, which neighbor discovery resolves.
+/// Two hosts with IPv6 addresses, which neighbor discovery resolves.
 fn ipv6_hosts(driver: Driver, name: &str, faults: &str) -> [Host; 2] {
     [1, 2].map(|number| host(driver, &format!("{faults}sim:cm-{name}-{driver:?},ip=fd00::{number}")))
 }
@@ -213,7 +213,8 @@ fn messages_pass_and_a_disconnect_ends_both_sides(driver: Driver) {
     there.assert_empty();
 }
 
-/// 1.12: REQ and REP name the PSN that their receiver starts at, as Linux has it, not the one that their sender does.
+/// 1.12: REQ and REP name the PSN that their receiver starts at, as Linux has it, not the one that
+/// their sender does.
 fn each_end_starts_where_the_other_says(driver: Driver) {
     let [here, there] = hosts(driver, "psn", "");
     let pair_from = |host: &Host, psn: u32| {
@@ -519,13 +520,14 @@ fn a_peer_that_stops_is_not_waited_for() {
 /// A peer that was told, and whose answer is lost with its device: the link says that it is gone.
 #[test]
 fn who_left_is_not_waited_for() {
-    // On a machine that is busy the request may be repeated before it is granted. Then what is lost is the grant.
+    // On a machine that is busy the request may be repeated before it is granted. Then what is lost
+    // is the grant.
     let told = (0..50).find_map(|_| leaves_when_told());
     assert_eq!(told, Some(true), "it waited for who is gone");
 }
 
-/// One peer disconnects from another, of which nothing arrives but the grant of the connection. Whether it heard that the
-/// other is gone, or `None` if they were not connected.
+/// One peer disconnects from another, of which nothing arrives but the grant of the connection.
+/// Whether it heard that the other is gone, or `None` if they were not connected.
 fn leaves_when_told() -> Option<bool> {
     let path = std::env::temp_dir().join(format!("srnic-cm-left-{}.sock", std::process::id()));
     let memif = format!("memif:{},zero-copy=on", path.display());

@@ -1,5 +1,5 @@
-//! Unreliable datagrams (protocol.md 1.3, 1.11): what a receive and its completion say, what is dropped, and what a send
-//! that cannot be sent does to its queue pair (1.9, SQE).
+//! Unreliable datagrams (protocol.md 1.3, 1.11): what a receive and its completion say, what is
+//! dropped, and what a send that cannot be sent does to its queue pair (1.9, SQE).
 
 #[macro_use]
 #[path = "support/drivers.rs"]
@@ -304,7 +304,8 @@ fn the_general_services_queue_pair_is_number_one_and_the_only_one() {
     let whole = [memory.slice(..).expect("inside")];
     second.post_recv(&RecvRequest { wr_id: 1, scatter: &whole }).expect("posted");
     let to = one.way_to(&two);
-    // Whatever the request says, it uses the well-known key; a queue pair that does not is not heard.
+    // Whatever the request says, it uses the well-known key; a queue pair that does not is not
+    // heard.
     one.pair.post_send(&Datagram::new(SendData::Inline(b"?"), &to, 1, 0)).expect("posted");
     two.sees(&one, "Q_Key", |counters| counters.drop_qkey == 1);
     first.post_send(&Datagram::new(SendData::Inline(b"!"), &to, 1, 0)).expect("posted");

@@ -1,4 +1,5 @@
-//! Asynchronous events as a program waits for them: the descriptor, the waiting call, and what the link does.
+//! Asynchronous events as a program waits for them: the descriptor, the waiting call, and what the
+//! link does.
 
 #[macro_use]
 #[path = "support/drivers.rs"]

@@ -26,7 +26,8 @@ fn victim() -> Option<PathBuf> {
     std::env::var_os(VICTIM).map(PathBuf::from)
 }
 
-/// Plays a test of this program in a process of its own, as the victim, on a file of zeros; how it ended, and what the file holds.
+/// Plays a test of this program in a process of its own, as the victim, on a file of zeros; how it
+/// ended, and what the file holds.
 fn play(test: &str) -> (ExitStatus, Vec<u8>) {
     let path = std::env::temp_dir().join(format!("srnic-{test}-{}", std::process::id()));
     fs::write(&path, [0; 4096]).expect("written");

@@ -1,4 +1,5 @@
-//! A child that a program forks while it has a device: each call ends, those that can fail say why, and the parent goes on.
+//! A child that a program forks while it has a device: each call ends, those that can fail say why,
+//! and the parent goes on.
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::thread::sleep;
@@ -76,8 +77,8 @@ impl End {
 
 /// Runs `child` in a child. What it returned; `None` if it did not end.
 fn in_child(child: impl FnOnce() -> u8) -> Option<i32> {
-    // SAFETY: the child goes on as a program would, and ends by `_exit`. It has this thread alone; what other threads hold, it
-    // does not need, and the allocator is seen to by the C library.
+    // SAFETY: the child goes on as a program would, and ends by `_exit`. It has this thread alone;
+    // what other threads hold, it does not need, and the allocator is seen to by the C library.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).unwrap_or(99);

@@ -48,7 +48,8 @@ fn take_and_leave(driver: Driver, text: &str, meet: impl FnOnce(Endpoint) -> End
     assert_eq!(poll(&mut host.cq), WcStatus::Success);
 }
 
-/// Who has received a message and leaves does not take its acknowledgement along, though the first two are lost.
+/// Who has received a message and leaves does not take its acknowledgement along, though the first
+/// two are lost.
 #[test]
 fn a_message_that_was_received_is_acknowledged_by_who_leaves() {
     for driver in [Driver::Inline, Driver::THREAD] {
@@ -151,7 +152,8 @@ fn an_end_that_both_know_is_not_waited_for() {
     assert!(waits[waits.len() / 2] < Duration::from_millis(50), "{waits:?}");
 }
 
-/// DPDK does not tell what has left its rings. Its devices wait for that only if they have sent lately.
+/// DPDK does not tell what has left its rings. Its devices wait for that only if they have sent
+/// lately.
 #[cfg(feature = "dpdk")]
 #[test]
 fn a_device_of_dpdk_that_is_idle_owes_nothing() {

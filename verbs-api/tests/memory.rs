@@ -1,5 +1,5 @@
-//! Memory regions that change in place (`ibv_rereg_mr`), regions of every combination of access flags, and what a device says
-//! it can do (protocol.md 1.11).
+//! Memory regions that change in place (`ibv_rereg_mr`), regions of every combination of access
+//! flags, and what a device says it can do (protocol.md 1.11).
 
 #[macro_use]
 #[path = "support/drivers.rs"]
@@ -83,7 +83,8 @@ fn a_region_changes_its_rights_and_its_key(driver: Driver) {
     assert_eq!((region.remote(), write(&mut hosts, open)), (open, WcStatus::Success), "nothing has changed");
 }
 
-/// A peer counts in a word in which two threads of this process count, too, by adding and by swapping: no count is lost.
+/// A peer counts in a word in which two threads of this process count, too, by adding and by
+/// swapping: no count is lost.
 fn atomics_of_peers_and_of_this_process_are_one_step_for_each_other(driver: Driver) {
     const COUNT: u64 = 100;
     let mut hosts = hosts(driver, "counts");
@@ -150,7 +151,8 @@ fn a_region_that_others_name_does_not_change() {
     region.change_access(Access::empty()).expect("now it is alone");
 }
 
-/// Each combination of flags, and each operation of a peer on it: done if, and only if, the flags say so.
+/// Each combination of flags, and each operation of a peer on it: done if, and only if, the flags
+/// say so.
 #[test]
 fn every_combination_of_access_flags_permits_what_it_says() {
     let mut hosts = hosts(Driver::Inline, "flags");

@@ -97,7 +97,8 @@ fn a_host_that_lost_its_address_has_not_disconnected() {
     let mut pair = connecting.wait(PATIENCE).expect("connected");
     let peer = accepting.wait(PATIENCE).expect("connected");
     let connected = Instant::now();
-    // It yields to an older host while it asks itself, which takes 3 s; and knows its peer's Ethernet address for 5 s.
+    // It yields to an older host while it asks itself, which takes 3 s; and knows its peer's
+    // Ethernet address for 5 s.
     while ours.address_holder().is_none() || connected.elapsed() < Duration::from_millis(5500) {
         silent.progress();
         assert!(connected.elapsed() < PATIENCE, "it has lost its address");

@@ -21,7 +21,8 @@ use verbs_api::{
     WindowType, WireMode,
 };
 
-/// A queue pair that gives up only after ten seconds: a busy machine may pause any thread for a while.
+/// A queue pair that gives up only after ten seconds: a busy machine may pause any thread for a
+/// while.
 fn prepare(host: &Host) -> PreparedQueuePair {
     let pair = host.pd.queue_pair(&host.cq, &host.cq).congestion(CongestionAlgorithm::Fixed);
     pair.timeout(18).build().expect("a queue pair")
@@ -77,8 +78,9 @@ fn threaded(caps: QueueCaps) -> ((Host, Host), (QueuePair, QueuePair)) {
     ((one, two), pairs.into())
 }
 
-/// Both queues are always full, and whoever polls a completion posts the next request into its place at once, beside
-/// engines that never rest. (That no completion shows before its place is free, the engine's types see to.)
+/// Both queues are always full, and whoever polls a completion posts the next request into its
+/// place at once, beside engines that never rest. (That no completion shows before its place is
+/// free, the engine's types see to.)
 #[test]
 fn full_queues_take_a_request_for_each_completion() {
     const DEPTH: u32 = 8;
@@ -524,7 +526,8 @@ fn a_full_queue_refuses_and_polling_empties_it(driver: Driver) {
 fn objects_go_in_any_order_and_leave_nothing_behind(driver: Driver) {
     let (one, two) = hosts(driver, "");
     for _ in 0..3000 {
-        // More than the device's 1024 queue pairs and completion queues: each must go for the next to come.
+        // More than the device's 1024 queue pairs and completion queues: each must go for the next
+        // to come.
         let cq = one.device.create_cq(16).expect("a free place");
         let pair = one.pd.queue_pair(&cq, &cq).build().expect("a free place");
         drop(cq);

@@ -1,4 +1,5 @@
-//! Who connects to a peer that is not there yet asks for as long as it was told, and says at last what was in the way.
+//! Who connects to a peer that is not there yet asks for as long as it was told, and says at last
+//! what was in the way.
 
 #[path = "support/drivers.rs"]
 mod drivers;
@@ -114,7 +115,8 @@ fn a_missing_link_is_the_reason_at_either_end(driver: Driver) {
     assert!(is_alone(&connecting) && is_alone(&waited), "{waited}");
 }
 
-/// Neither what looking for an address takes nor how often a manager asks makes it longer or shorter.
+/// Neither what looking for an address takes nor how often a manager asks makes it longer or
+/// shorter.
 fn a_connectors_patience_ends_when_it_says(driver: Driver) {
     let name = format!("patience-end-{driver:?}");
     let here = open(driver, &format!("sim:{name},ip=10.77.0.1"));

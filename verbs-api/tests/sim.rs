@@ -1,4 +1,5 @@
-//! `sim:` devices, as a program's own tests use them: no DPDK, no privileges, nothing outside the process.
+//! `sim:` devices, as a program's own tests use them: no DPDK, no privileges, nothing outside the
+//! process.
 
 #[macro_use]
 #[path = "support/drivers.rs"]
@@ -38,7 +39,8 @@ fn connect(one: &Host, two: &Host) -> (QueuePair, QueuePair) {
     connect_strictly(one, two, [false; 2])
 }
 
-/// The same; `strict`: which ends ask for strict placement.
+/// A queue pair between two hosts that gives up late; `strict` says which ends ask for strict
+/// placement.
 fn connect_strictly(one: &Host, two: &Host, strict: [bool; 2]) -> (QueuePair, QueuePair) {
     let prepare = |host: &Host, strict: bool| {
         let pair = host.pd.queue_pair(&host.cq, &host.cq).congestion(CongestionAlgorithm::Fixed);
@@ -149,8 +151,8 @@ fn a_black_hole_heals_in_time(driver: Driver) {
     assert!(tx.hole_lost > 0 && tx.lost == 0 && rx.lost > 0, "{tx:?} {rx:?}");
 }
 
-/// A thousand connects and disconnects in one process. Whatever is taken is given back, so that nothing grows by which
-/// the last could be slower than the first.
+/// A thousand connects and disconnects in one process. Whatever is taken is given back, so that
+/// nothing grows by which the last could be slower than the first.
 fn a_thousand_connections_leave_nothing_behind(driver: Driver) {
     const ROUNDS: u64 = 1000;
     let name = format!("sim:thousand-{driver:?}");

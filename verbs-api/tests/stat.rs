@@ -21,7 +21,8 @@ struct End {
     pair: QueuePair,
 }
 
-/// Two ends, of which `faults` goes before the first one's device; `build` says how both queue pairs are made.
+/// Two ends, of which `faults` goes before the first one's device; `build` says how both queue
+/// pairs are made.
 fn ends(name: &str, faults: &str, build: impl Fn(QueuePairBuilder) -> QueuePairBuilder) -> [End; 2] {
     let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ;
     let [one, two] = [format!("{faults}sim:{name}"), format!("sim:{name}")].map(|text| {
@@ -107,7 +108,8 @@ fn a_peer_that_says_nothing_is_named_within_a_second() {
     let [mut one, two] = ends("stat-silent", "", |pair| pair);
     one.write(&two, 64, 1);
     let report = one.wait_for(QpLimit::PeerSilent, &[]);
-    // By the engine's own clock, so this does not depend on who else runs here but by more than half a second.
+    // By the engine's own clock, so this does not depend on who else runs here but by more than
+    // half a second.
     assert!(report.silent_ns >= 200_000_000, "{report:?}");
     assert_eq!((report.outstanding, report.requests), (1, 1));
     one.wait_for(QpLimit::NothingToSend, &[&two]);
@@ -345,7 +347,8 @@ fn a_visitor_that_dribbles_does_not_hold_up_the_end_of_the_device() {
     assert!(took < Duration::from_secs(4), "the device took {took:?} to close");
 }
 
-/// Visitors that ask and then read next to nothing hold up neither others nor the end of the device.
+/// Visitors that ask and then read next to nothing hold up neither others nor the end of the
+/// device.
 #[test]
 fn slow_readers_hold_up_nobody() {
     let path = path("slow");

@@ -1,4 +1,5 @@
-//! What looks into a device when the program has no descriptor left. The limit is the process's, so this test is alone in its own.
+//! What looks into a device when the program has no descriptor left. The limit is the process's, so
+//! this test is alone in its own.
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -1,5 +1,5 @@
-//! The states of a queue pair as `ibv_modify_qp` has them (protocol.md 1.9, written out here once more), its attributes,
-//! and those of the port.
+//! The states of a queue pair as `ibv_modify_qp` has them (protocol.md 1.9, written out here once
+//! more), its attributes, and those of the port.
 
 #[macro_use]
 #[path = "support/drivers.rs"]
@@ -30,7 +30,7 @@ fn host(driver: Driver, name: &str) -> Host {
     Host { device, pd, cq, pair }
 }
 
-/// The same with a queue pair of another type.
+/// A host with a queue pair of the given type.
 fn host_of(qp_type: QpType, name: &str) -> Host {
     let mut host = host(Driver::Inline, name);
     host.pair = host.pd.queue_pair(&host.cq, &host.cq).create_of(qp_type).expect("a queue pair");
@@ -116,8 +116,8 @@ fn nothing() -> SendRequest<'static> {
 
 const NO_SGE: RecvRequest<'static> = RecvRequest { wr_id: 0, scatter: &[] };
 
-/// Every state to every state, with every mask that lacks one attribute or has one too many: refused by name, and nothing
-/// changes.
+/// Every state to every state, with every mask that lacks one attribute or has one too many:
+/// refused by name, and nothing changes.
 #[test]
 fn a_transition_needs_its_mask_and_changes_nothing_without() {
     for qp_type in QpType::ALL {
@@ -264,8 +264,8 @@ fn a_drained_queue_says_so_and_goes_on(driver: Driver) {
     }
 }
 
-/// SQD and SQE of UC and UD: in SQD nothing is sent, and what comes is taken; in SQE what is posted is flushed, and what
-/// comes is taken; back in RTS everything is as before.
+/// SQD and SQE of UC and UD: in SQD nothing is sent, and what comes is taken; in SQE what is posted
+/// is flushed, and what comes is taken; back in RTS everything is as before.
 fn unreliable_queue_pairs_stop_sending_and_go_on(driver: Driver) {
     for qp_type in [Uc, Ud] {
         let hosts = &mut ["one", "two"].map(|_| host(driver, "stopping"));
@@ -326,7 +326,8 @@ fn unreliable_queue_pairs_stop_sending_and_go_on(driver: Driver) {
     }
 }
 
-/// The first packet for a connection in RTR is an event, once in each life; datagrams have no connection.
+/// The first packet for a connection in RTR is an event, once in each life; datagrams have no
+/// connection.
 fn the_first_packet_in_rtr_is_told_of(driver: Driver) {
     for qp_type in QpType::ALL {
         let hosts = &mut ["one", "two"].map(|_| host(driver, "first"));
@@ -379,8 +380,8 @@ fn a_queue_pair_lives_again_after_reset(driver: Driver) {
     }
 }
 
-/// More completions than the queue has entries, and nobody polls: the program hears of both queue pair and queue, and what
-/// was completed before is there.
+/// More completions than the queue has entries, and nobody polls: the program hears of both queue
+/// pair and queue, and what was completed before is there.
 fn a_completion_queue_that_runs_over_says_so(driver: Driver) {
     let hosts = &mut ["one", "two"].map(|_| host(driver, "overrun"));
     let small = hosts[1].device.create_cq(4).expect("a queue");

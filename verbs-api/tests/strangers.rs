@@ -1,5 +1,5 @@
-//! Forged requests for connections, from thousands of hosts that do not exist, while real ones connect (protocol.md 1.12): the
-//! connection manager and the table of neighbors together.
+//! Forged requests for connections, from thousands of hosts that do not exist, while real ones
+//! connect (protocol.md 1.12): the connection manager and the table of neighbors together.
 
 use datapath::engine::EngineConfig;
 use datapath::port::Port;
@@ -265,8 +265,8 @@ fn strangers_that_cannot_be_answered_keep_nobody_from_connecting() {
     connects_through(Source::Group, 1000);
 }
 
-/// What the others would see if strangers took places: a program that goes to hosts that do not exist fills the table itself, and a
-/// connection waits until those are given up.
+/// What the others would see if strangers took places: a program that goes to hosts that do not
+/// exist fills the table itself, and a connection waits until those are given up.
 #[test]
 fn a_table_full_of_hosts_that_are_looked_for_delays_a_connection() {
     let segment = Arc::new(Segment::new(4200));

@@ -1,5 +1,5 @@
-//! A thousand connects and disconnects over memif, both ends in this process: nothing leaks, and the last takes no more
-//! work than the first.
+//! A thousand connects and disconnects over memif, both ends in this process: nothing leaks, and
+//! the last takes no more work than the first.
 #![cfg(feature = "dpdk")]
 
 #[path = "support/heap.rs"]

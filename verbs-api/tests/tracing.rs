@@ -1,4 +1,5 @@
-//! What a device tells `tracing`: its control path, whole and in order, and nothing of its data path.
+//! What a device tells `tracing`: its control path, whole and in order, and nothing of its data
+//! path.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -50,6 +51,12 @@ fn listen(body: impl FnOnce(&Told)) {
     tracing::subscriber::with_default(subscriber, || body(&told));
 }
 
+/// A line without the number of the connection, which is another each time.
+fn without_id(line: &str) -> String {
+    let words = line.split(' ').filter(|word| !word.starts_with("id="));
+    words.collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn the_life_of_a_connection_is_told_and_its_traffic_is_not() {
     listen(|told| {
@@ -86,12 +93,7 @@ fn the_life_of_a_connection_is_told_and_its_traffic_is_not() {
             }
         }
         let lines = told.lines();
-        // The number of the connection is another each time.
-        let without_id = |line: &String| {
-            let words = line.split(' ').filter(|word| !word.starts_with("id="));
-            words.collect::<Vec<_>>().join(" ")
-        };
-        let lines: Vec<String> = lines.iter().map(without_id).collect();
+        let lines: Vec<String> = lines.iter().map(|line| without_id(line)).collect();
         let expected = [
             format!("INFO srnic::cm: connecting qpn={our_qpn} to=10.77.0.1:7471"),
             "INFO srnic::cm: requested port=7471".to_owned(),
@@ -116,7 +118,7 @@ fn the_life_of_a_connection_is_told_and_its_traffic_is_not() {
         while !one.is_disconnected() && std::time::Instant::now() < end {
             device.progress();
         }
-        let lines: Vec<String> = told.lines().iter().map(without_id).collect();
+        let lines: Vec<String> = told.lines().iter().map(|line| without_id(line)).collect();
         for line in [
             format!("DEBUG srnic::qp: destroyed qpn={their_qpn}"),
             "INFO srnic::cm: disconnected".to_owned(),

@@ -1,4 +1,5 @@
-//! Tasks that wait for one thing: none is forgotten, and what a woken task drops may be the device itself.
+//! Tasks that wait for one thing: none is forgotten, and what a woken task drops may be the device
+//! itself.
 #![cfg(feature = "async")]
 
 use std::future::Future;

@@ -1,8 +1,9 @@
-//! Part of `cargo xtask lint`: the public API of verbs-api is the one recorded in verbs-api/public-api.txt.
+//! Part of `cargo xtask lint`: the public API of verbs-api is the one recorded in
+//! verbs-api/public-api.txt.
 //!
-//! One line for each public item, from the sources: what lib.rs exports, wherever it is defined, with public fields,
-//! variants, methods and implemented traits. Items that macros make are recorded as the macros' input. A change of the API
-//! is thus a line of the diff.
+//! One line for each public item, from the sources: what lib.rs exports, wherever it is defined,
+//! with public fields, variants, methods and implemented traits. Items that macros make are
+//! recorded as the macros' input. A change of the API is thus a line of the diff.
 
 mod items;
 #[cfg(test)]

@@ -1,8 +1,10 @@
-//! Part of `cargo xtask lint`: no import that closes a circle between modules of the engine is added.
+//! Part of `cargo xtask lint`: no import that closes a circle between modules of the engine is
+//! added.
 //!
-//! The modules are those directly in [`SOURCES`]. What imports what is read from the sources, tests left out: every path that
-//! begins at the crate. An import is in a circle if there is a way back. Those that are there today are listed in [`ALLOWED`];
-//! none may be added, and one that is gone is taken off the list.
+//! The modules are those directly in [`SOURCES`]. What imports what is read from the sources, tests
+//! left out: every path that begins at the crate. An import is in a circle if there is a way back.
+//! Those that are there today are listed in [`ALLOWED`]; none may be added, and one that is gone is
+//! taken off the list.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens as _;
@@ -20,7 +22,8 @@ const ALLOWED: &str = "datapath/import-cycles.allowed";
 /// An import: who, and what.
 type Import = (String, String);
 
-/// Fails if there is an import in a circle that is not allowed, or one is allowed that is not there.
+/// Fails if there is an import in a circle that is not allowed, or one is allowed that is not
+/// there.
 pub fn check() -> Result<()> {
     let root = repo::root();
     let path = root.join(ALLOWED);
@@ -117,7 +120,7 @@ fn named(code: TokenStream, depth: usize) -> Vec<String> {
     found
 }
 
-/// Whether `name` and two colons are there.
+/// Returns `true` if `name` and two colons are there.
 fn is_segment(tokens: &[TokenTree], at: usize, name: &str) -> bool {
     let is_colon = |at| matches!(tokens.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == ':');
     matches!(tokens.get(at), Some(TokenTree::Ident(ident)) if ident == name)

@@ -1,7 +1,9 @@
-//! Part of `cargo xtask lint`: cargo-deny looks at what the workspace depends on, by the rules of deny.toml.
+//! Part of `cargo xtask lint`: cargo-deny looks at what the workspace depends on, by the rules of
+//! deny.toml.
 //!
-//! It comes from the package registry, in one version, into the target directory. The database of advisories is no package: where
-//! it cannot be fetched that is said, and the rest is checked: docs/adr/0035.
+//! It comes from the package registry, in one version, into the target directory. The database of
+//! advisories is no package: where it cannot be fetched that is said, and the rest is checked:
+//! docs/adr/0035.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +16,8 @@ const VERSION: &str = "0.20.2";
 /// What cargo-deny says when the database of advisories cannot be had.
 const NO_DATABASE: &str = "failed to fetch advisory database";
 
-/// Fails if a dependency has a license, a source or a version that deny.toml does not allow, or a known vulnerability.
+/// Fails if a dependency has a license, a source or a version that deny.toml does not allow, or a
+/// known vulnerability.
 pub fn check() -> Result<()> {
     let program = installed()?;
     repo::run(checking(&program, &["bans", "licenses", "sources"]))?;

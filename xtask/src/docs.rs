@@ -1,8 +1,9 @@
 //! Part of `cargo xtask lint`: what the documents name must exist.
 //!
-//! A map that is wrong is worse than none. Checked are, in README.md, CHANGELOG.md and docs/: relative
-//! links, paths in backticks that start with a directory of the repository, and, in the table that maps the paper's
-//! Figure 4, that each file defines the type that its row names. And the README asks for the Rust that Cargo asks for.
+//! A map that is wrong is worse than none. Checked are, in README.md, CHANGELOG.md and docs/:
+//! relative links, paths in backticks that start with a directory of the repository, and, in the
+//! tables that map the paper's Figure 4 and the rules of the protocol, that each file defines the
+//! type or function that its row names. And the README asks for the Rust that Cargo asks for.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,8 +11,10 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::repo;
 
-/// The heading of the table that maps the paper's boxes to files and types, and the document that has it.
-const MAP: (&str, &str) = ("docs/architecture.md", "Figure 4");
+/// The document that has the tables of names, files and items.
+const MAP: &str = "docs/architecture.md";
+/// What the headings of those tables contain: the paper's boxes, and the protocol's rules.
+const TABLES: [&str; 2] = ["Figure 4", "rules of the protocol"];
 
 /// Checks all documents of the repository.
 pub fn check() -> Result<()> {
@@ -31,14 +34,16 @@ pub fn check() -> Result<()> {
                     .map(|path| format!("{name}: there is no `{path}`")),
             );
         wrong.extend(in_document);
-        if name == MAP.0 {
-            wrong.extend(check_map(&text, &root)?);
+        if name == MAP {
+            for table in TABLES {
+                wrong.extend(check_map(&text, table, &root)?);
+            }
             mapped = true;
         }
     }
     wrong.extend(check_rust_version(&root)?);
     if !mapped {
-        wrong.push(format!("there is no {}", MAP.0));
+        wrong.push(format!("there is no {MAP}"));
     }
     if wrong.is_empty() { Ok(()) } else { Err(Error(wrong.join("\n"))) }
 }
@@ -59,7 +64,8 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
         .filter(|target| !target.is_empty() && !target.contains("://") && !target.contains(' '))
 }
 
-/// Words in backticks that are a path in this repository: `directory/..`, with a directory that is there.
+/// Words in backticks that are a path in this repository: `directory/..`, with a directory that is
+/// there.
 fn paths<'a>(text: &'a str, root: &'a Path) -> impl Iterator<Item = &'a str> {
     in_backticks(text).filter(move |word| {
         let is_path = word.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
@@ -89,22 +95,22 @@ fn check_rust_version(root: &Path) -> Result<Option<String>> {
 }
 
 /// The rows of the map that are wrong. A document without the table is wrong altogether.
-fn check_map(text: &str, root: &Path) -> Result<Vec<String>> {
+fn check_map(text: &str, table: &str, root: &Path) -> Result<Vec<String>> {
     let section = text
         .split("\n## ")
-        .find(|section| section.lines().next().is_some_and(|heading| heading.contains(MAP.1)))
-        .ok_or_else(|| Error(format!("{} has no section about {}", MAP.0, MAP.1)))?;
+        .find(|section| section.lines().next().is_some_and(|heading| heading.contains(table)))
+        .ok_or_else(|| Error(format!("{MAP} has no section about {table}")))?;
     let mut rows = 0;
     let mut wrong = Vec::new();
     for (name, path, item) in section.lines().filter_map(row) {
         rows += 1;
         let found = fs::read_to_string(root.join(path)).is_ok_and(|source| defines(&source, item));
         if !found {
-            wrong.push(format!("{}: {name}: `{path}` does not define `{item}`", MAP.0));
+            wrong.push(format!("{MAP}: {name}: `{path}` does not define `{item}`"));
         }
     }
     if rows == 0 {
-        return Err(Error(format!("{}: the section about {} has no table", MAP.0, MAP.1)));
+        return Err(Error(format!("{MAP}: the section about {table} has no table")));
     }
     Ok(wrong)
 }
@@ -118,7 +124,7 @@ fn row(line: &str) -> Option<(&str, &str, &str)> {
     Some((name, path, item))
 }
 
-/// Whether Rust source defines an item of this name. `Type::method` asks for the method.
+/// Returns `true` if Rust source defines an item of this name. `Type::method` asks for the method.
 fn defines(source: &str, item: &str) -> bool {
     let item = item.rsplit("::").next().unwrap_or(item);
     source.lines().filter(|line| !line.trim_start().starts_with("//")).any(|line| {

@@ -31,7 +31,8 @@ impl Machine {
         self.cpus.first_chunk::<2>().copied()
     }
 
-    /// Ticks (10 ms) of `nice` and `steal` since the measurement began: others' work, and the hypervisor's.
+    /// Ticks (10 ms) of `nice` and `steal` since the measurement began: others' work, and the
+    /// hypervisor's.
     pub fn disturbed(&self) -> (u64, u64) {
         let now = nice_and_steal(&fs::read_to_string("/proc/stat").unwrap_or_default());
         (now.0.saturating_sub(self.began.0), now.1.saturating_sub(self.began.1))

@@ -1,11 +1,13 @@
-//! One door to everything a person runs: `cargo xtask setup | lint | api | test | sim | fuzz | demo | bench | probe-capsule`.
+//! One command for everything that a person runs: `cargo xtask setup | lint | api | test | sim |
+//! fuzz | demo | bench | probe-capsule`.
 //!
-//! This crate has few dependencies, because it must build on a machine that has nothing but Rust and a linker:
-//! installing the rest is its own first task.
+//! This crate has few dependencies, because it must build on a machine that has nothing but Rust
+//! and a linker: installing the rest is its own first task.
 #![forbid(unsafe_code)]
 
 mod api;
 mod bench;
+mod comments;
 mod cycles;
 mod demo;
 mod deny;
@@ -18,6 +20,7 @@ mod lint;
 mod machine;
 mod probe;
 mod process;
+mod records;
 mod repo;
 mod scratch;
 mod sections;
@@ -43,7 +46,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check what the build needs, and install what is missing (Debian packages: as root or by `sudo -n`)
+    /// Check what the build needs, and install what is missing (Debian packages: as root or by
+    /// `sudo -n`)
     Setup {
         /// Also perf, and the programs of others that `bench compare` measures us beside
         #[arg(long)]
@@ -59,8 +63,8 @@ enum Task {
         /// Add the long runs: hours of schedules and seeds instead of minutes
         #[arg(long)]
         all: bool,
-        /// Only the runs against Linux soft-RoCE in a virtual machine, which take root and QEMU; of them those whose name
-        /// contains NAME, if it is given
+        /// Only the runs against Linux soft-RoCE in a virtual machine, which take root and QEMU; of
+        /// them those whose name contains NAME, if it is given
         #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with = "all")]
         interop: Option<String>,
     },
@@ -84,9 +88,11 @@ enum Task {
     },
     /// Record the public API of verbs-api, which `lint` compares
     Api,
-    /// Show that the crates `capsule` and `dpdk-sys` do not build against this DPDK (docs/adr/0002-pmd-bindings.md)
+    /// Show that the crates `capsule` and `dpdk-sys` do not build against this DPDK
+    /// (docs/adr/0002-pmd-bindings.md)
     ProbeCapsule,
-    /// Measure two processes beside raw frames and TCP, and send a file from one to the other through loss; all verified
+    /// Measure two processes beside raw frames and TCP, and send a file from one to the other
+    /// through loss; all verified
     Demo {
         /// The file; without it, one of 384 MiB made of this machine's own files
         file: Option<PathBuf>,

@@ -1,5 +1,5 @@
-//! `cargo xtask probe-capsule`: whether the crates that bind to DPDK still do not build, as docs/adr/0002-pmd-bindings.md
-//! says. It builds them from crates.io, in a directory of its own.
+//! `cargo xtask probe-capsule`: whether the crates that bind to DPDK still do not build, as
+//! docs/adr/0002-pmd-bindings.md says. It builds them from crates.io, in a directory of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -22,7 +22,8 @@ const LOG_LINES: usize = 20;
 pub struct Process {
     name: String,
     child: Child,
-    /// What it writes to its standard error. Its output is not quoted: DPDK's comes late, and hides the cause.
+    /// What it writes to its standard error. Its output is not quoted: DPDK's comes late, and hides
+    /// the cause.
     errors: PathBuf,
 }
 
@@ -42,7 +43,7 @@ impl Process {
         Ok(Self { name: name.to_owned(), child, errors })
     }
 
-    /// Whether it ended well; an error if it ended otherwise.
+    /// Returns `true` if it ended well; an error if it ended otherwise.
     pub fn is_done(&mut self) -> Result<bool> {
         let status: Option<ExitStatus> =
             self.child.try_wait().map_err(|e| Error(format!("cannot wait for {}: {e}", self.name)))?;
@@ -64,13 +65,15 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both do nothing to a process that has been waited for, so no other process can be hit by its id.
+        // Both do nothing to a process that has been waited for, so no other process can be hit by
+        // its id.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Watches two processes until both ended well, within `limit`; the first error of either is the outcome.
+/// Watches two processes until both ended well, within `limit`; the first error of either is the
+/// outcome.
 pub fn watch(server: &mut Process, client: &mut Process, limit: Duration) -> Result<()> {
     let mut deadline = Instant::now() + limit;
     let mut client_done = false;

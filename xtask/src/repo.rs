@@ -13,7 +13,8 @@ pub const CHECKED: &str = "checked";
 
 /// The repository's root.
 pub fn root() -> PathBuf {
-    // Cargo sets the variable for `cargo run`; a binary called directly falls back on where it was built.
+    // Cargo sets the variable for `cargo run`; a binary called directly falls back on where it was
+    // built.
     let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     manifest.parent().map_or_else(|| manifest.clone(), Path::to_path_buf)
@@ -58,7 +59,8 @@ pub fn files(directory: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The directories of the repository that hold its files: what is built, and what is hidden, is in others.
+/// The directories of the repository that hold its files: what is built, and what is hidden, is in
+/// others.
 pub fn directories() -> Result<Vec<PathBuf>> {
     let root = root();
     let entries = std::fs::read_dir(&root).map_err(|e| Error::io("list", &root, &e))?;

@@ -1,4 +1,5 @@
-//! Part of `cargo xtask lint`: each section of docs/protocol.md that a source file or a document names is there.
+//! Part of `cargo xtask lint`: each section of docs/protocol.md that a source file or a document
+//! names is there.
 //!
 //! Names are written as "protocol.md 1.2", and further ones behind that as ", 1.3" or "and 2.4".
 

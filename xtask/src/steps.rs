@@ -13,7 +13,8 @@ struct Row {
     took: Duration,
 }
 
-/// Steps done so far. A failed step does not stop the ones after it: one run shows all that is wrong.
+/// Steps done so far. A failed step does not stop the ones after it: one run shows all that is
+/// wrong.
 #[derive(Default)]
 pub struct Steps {
     rows: Vec<Row>,

@@ -8,10 +8,11 @@ use crate::repo::{self, CHECKED, RELEASE, cargo};
 use crate::steps::Steps;
 use crate::{demo, setup, sim};
 
-/// Crates that are tested alone, in the order of their dependencies, with the arguments that select them.
+/// Crates that are tested alone, in the order of their dependencies, with the arguments that select
+/// them.
 ///
-/// Building the workspace unifies features, so a crate that builds only there would go unseen; and what has no DPDK in
-/// it is what users' own tests run on.
+/// Building the workspace unifies features, so a crate that builds only there would go unseen; and
+/// what has no DPDK in it is what users' own tests run on.
 const ALONE: &[(&str, &[&str])] = &[
     ("wire", &["-p", "wire"]),
     ("cc-dctcp", &["-p", "cc-dctcp"]),
@@ -26,7 +27,8 @@ const ALONE: &[(&str, &[&str])] = &[
     // The rest of it is the same code, and was just run.
     ("datapath's dpdk ports", &["-p", "datapath", "--lib", "port::dpdk"]),
     ("simnet", &["-p", "simnet", "--config", "tests/simnet/optimised.toml"]),
-    // What goes over every port; the whole workspace has the rest again, and everything was compiled by lint.
+    // What goes over every port; the whole workspace has the rest again, and everything was
+    // compiled by lint.
     ("verbs-api without dpdk", WITHOUT_DPDK),
     // Optimised: it lives on the number of schedules that it gets through.
     ("model", &["-p", "srnic-model", "--profile", CHECKED]),
@@ -66,7 +68,8 @@ struct LongRun {
     test: &'static str,
 }
 
-/// By name, because not every ignored test is a long one: some are played by hand, or by another test.
+/// By name, because not every ignored test is a long one: some are played by hand, or by another
+/// test.
 const LONG: &[LongRun] = &[
     LongRun {
         name: "model: a million schedules",
@@ -146,8 +149,8 @@ pub fn run(all: bool) -> Result<()> {
 
 /// `cargo test`, and not nextest: a fresh machine has only the former, and it runs the doc tests.
 ///
-/// Property tests draw the same cases in each run, or a commit would pass today and fail tomorrow; set
-/// `PROPTEST_RNG_SEED`, or run `cargo test`, for others.
+/// Property tests draw the same cases in each run, or a commit would pass today and fail tomorrow;
+/// set `PROPTEST_RNG_SEED`, or run `cargo test`, for others.
 fn test(args: &[&str]) -> Command {
     let mut command = cargo(&["test", "--no-fail-fast"]);
     command.args(args);
@@ -160,7 +163,8 @@ fn test(args: &[&str]) -> Command {
 /// What has models for loom, and with which features.
 const LOOM: [(&str, &[&str]); 2] = [("datapath", &["--no-default-features"]), ("sr-recovery", &[])];
 
-/// The models of a package, in a target directory of their own: the flag would have everything built again.
+/// The models of a package, in a target directory of their own: the flag would have everything
+/// built again.
 fn loom(package: &str, features: &[&str]) -> Command {
     let mut command = cargo(&["test", "-p", package, "--lib", "loom_"]);
     command.args(features);

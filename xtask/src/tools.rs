@@ -61,7 +61,8 @@ impl Tools {
         Self::build_those(&["--bins"], RELEASE)
     }
 
-    /// Builds no more than these: each is linked and optimised as a whole, which takes longer than to run it.
+    /// Builds no more than these: each is linked and optimised as a whole, which takes longer than
+    /// to run it.
     pub fn build_only(programs: &BTreeSet<&str>, profile: &str) -> Result<Self> {
         let selected: Vec<&str> = programs.iter().flat_map(|program| ["--bin", program]).collect();
         Self::build_those(&selected, profile)
@@ -76,9 +77,9 @@ impl Tools {
         Ok(Self { directory: repo::target_directory()?.join(profile) })
     }
 
-    /// Builds one program for perf, in a target directory of its own, as other flags have everything built again: with frame
-    /// pointers, by which stacks are walked, and its functions as far into the file as into memory, which perf and `addr2line`
-    /// then count alike.
+    /// Builds one program for perf, in a target directory of its own, as other flags have
+    /// everything built again: with frame pointers, by which stacks are walked, and its functions
+    /// as far into the file as into memory, which perf and `addr2line` then count alike.
     pub fn build_for_perf(program: &str) -> Result<Self> {
         setup::implied(setup::BUILD)?;
         let target = repo::target_directory()?.join("flame");
@@ -99,12 +100,14 @@ impl Tools {
         self.directory.join(tool)
     }
 
-    /// Runs a pair to its end, each process on a CPU of its own where there are two; what the client measured.
+    /// Runs a pair to its end, each process on a CPU of its own where there are two; what the
+    /// client measured.
     pub fn run(&self, scratch: &Scratch, cpus: Option<[usize; 2]>, run: &Run<'_>) -> Result<Value> {
         self.run_by(scratch, cpus, run, &|_, program| Command::new(program))
     }
 
-    /// The same, each program started by what `launch` makes of its side, `server` or `client`, and its path.
+    /// Runs a pair to its end, as [`run`](Self::run) does, each program started by what `launch`
+    /// makes of its side, `server` or `client`, and its path.
     pub fn run_by(
         &self,
         scratch: &Scratch,

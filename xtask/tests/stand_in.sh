@@ -1,6 +1,6 @@
 #!/bin/bash
-# Takes the place of our programs in the tests of `cargo xtask demo`. srnic_file: moves the file by cp; the others say
-# always the same. STAND_IN says what goes wrong.
+# Takes the place of our programs in the tests of `cargo xtask demo`. srnic_file: moves the file by
+# cp; the others say always the same. STAND_IN says what goes wrong.
 set -eu
 tool=$(basename "$0")
 host= json= verb=

@@ -1,5 +1,5 @@
-//! All-reduce: every process ends with the sum of the vectors of all. One command starts them all, on a switch that loses
-//! packets, and each checks its sums bit for bit:
+//! All-reduce: every process ends with the sum of the vectors of all. One command starts them all,
+//! on a switch that loses packets, and each checks its sums bit for bit:
 //!
 //! ```text
 //! cargo run --release -p srnic-benches --example allreduce -- --ranks 4 --loss 1%

@@ -1,11 +1,13 @@
 //! The ring: each rank writes to the next one's memory, and is written to by the one before.
 //!
-//! The vector is cut into one chunk for each rank. In the first N-1 steps sums travel: in step s a rank writes chunk
-//! `rank - s` into the next one's staging memory, who adds its own. Then each rank holds one chunk that is complete, and in
-//! N-1 more steps those travel, straight to their place. A WRITE's immediate tells the step.
+//! The vector is cut into one chunk for each rank. In the first N-1 steps sums travel: in step s a
+//! rank writes chunk `rank - s` into the next one's staging memory, who adds its own. Then each
+//! rank holds one chunk that is complete, and in N-1 more steps those travel, straight to their
+//! place. A WRITE's immediate tells the step.
 //!
-//! Nothing is overwritten that is still needed: staging is used once a round, and a rank begins a round only after it has
-//! every complete chunk, each of which holds what its neighbour had read from its staging before.
+//! Nothing is overwritten that is still needed: staging is used once a round, and a rank begins a
+//! round only after it has every complete chunk, each of which holds what its neighbour had read
+//! from its staging before.
 
 use srnic_benches::blocking::{Waiter, dial, hear, say};
 use srnic_benches::error::{Error, Result};
@@ -37,7 +39,8 @@ pub struct Ring {
     next_staging: RemoteRegion,
     /// WRITEs posted and not completed.
     posted: usize,
-    /// Steps that the rank before has written and that were not expected yet: it may be a round ahead.
+    /// Steps that the rank before has written and that were not expected yet: it may be a round
+    /// ahead.
     early: VecDeque<u32>,
     next: TcpStream,
     previous: TcpStream,

@@ -1,4 +1,5 @@
-//! A client: GETs are RDMA READs of a bucket, PUTs are SENDs that the server answers. It has lanes, one operation on each.
+//! A client: GETs are RDMA READs of a bucket, PUTs are SENDs that the server answers. It has lanes,
+//! one operation on each.
 
 use crate::protocol::{ANSWER, LANES, PUT_HEAD, TIMEOUT, Welcome, pair, read_pair};
 use crate::slot::{BUCKET, Found, VALUE_MAX, bucket_of, find};
@@ -71,8 +72,8 @@ impl Client {
         Ok(self.pair.post_send(&send)?)
     }
 
-    /// Waits for the next operation that ends, and says on which lane. A GET that met a PUT is tried again here; those are
-    /// counted in `torn`.
+    /// Waits for the next operation that ends, and says on which lane. A GET that met a PUT is
+    /// tried again here; those are counted in `torn`.
     pub fn next(&mut self, torn: &mut u64) -> Result<(usize, Done)> {
         loop {
             let completion = self.waiter.next("an operation")?;

@@ -1,8 +1,9 @@
 //! The load generator, and the check of what it was promised.
 //!
-//! Each client PUTs only keys of its own, and GETs those of all. A value says which key and which PUT it is of, and the rest
-//! of its bytes follow from that: a client sees at once if it gets anything that nobody wrote, or something older than what
-//! it had seen. It logs each PUT that the server acknowledged, before it goes on.
+//! Each client PUTs only keys of its own, and GETs those of all. A value says which key and which
+//! PUT it is of, and the rest of its bytes follow from that: a client sees at once if it gets
+//! anything that nobody wrote, or something older than what it had seen. It logs each PUT that the
+//! server acknowledged, before it goes on.
 
 use crate::client::{Client, Done};
 use crate::protocol::LANES;

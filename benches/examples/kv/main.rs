@@ -1,6 +1,6 @@
-//! A key-value store whose GETs are one-sided READs: the server's program never sees them. One command starts a server and
-//! three clients under load on a switch that loses packets, kills one of the clients, and checks that nothing that was
-//! acknowledged is lost:
+//! A key-value store whose GETs are one-sided READs: the server's program never sees them. One
+//! command starts a server and three clients under load on a switch that loses packets, kills one
+//! of the clients, and checks that nothing that was acknowledged is lost:
 //!
 //! ```text
 //! cargo run --release -p srnic-benches --example kv

@@ -44,7 +44,7 @@ pub fn pair(first: u64, second: u64) -> [u8; 16] {
     bytes
 }
 
-/// The same, read; `None` if there are not sixteen bytes.
+/// The two words that [`pair`] wrote; `None` if there are not sixteen bytes.
 pub fn read_pair(bytes: &[u8]) -> Option<(u64, u64)> {
     let (first, rest) = bytes.split_first_chunk()?;
     Some((u64::from_le_bytes(*first), u64::from_le_bytes(*rest.first_chunk()?)))

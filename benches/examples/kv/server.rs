@@ -25,7 +25,7 @@ const ANSWERED: u64 = u64::MAX;
 /// How long a client may wait to be let in, and Ctrl-C to be seen.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What happens at the door.
+/// What clients do at the listener.
 enum Visit {
     /// A client that has said where it is.
     Comes(TcpStream, Endpoint),
@@ -53,7 +53,7 @@ pub fn serve(device: &Device, address: SocketAddr, buckets: u64) -> Result<()> {
     let mut server = Server::new(device, buckets)?;
     let (tell, visits) = channel();
     // It ends with the process.
-    thread::spawn(move || door(&listener, &tell));
+    thread::spawn(move || accept_visits(&listener, &tell));
     println!("serving {buckets} buckets at {address}");
     server.run(&visits)?;
     println!("{} PUTs", server.puts);
@@ -61,7 +61,7 @@ pub fn serve(device: &Device, address: SocketAddr, buckets: u64) -> Result<()> {
 }
 
 /// Lets clients in, each with a thread that learns when it leaves.
-fn door(listener: &TcpListener, tell: &Sender<Visit>) {
+fn accept_visits(listener: &TcpListener, tell: &Sender<Visit>) {
     for mut stream in listener.incoming().flatten() {
         let tell = tell.clone();
         thread::spawn(move || {

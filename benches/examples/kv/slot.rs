@@ -1,7 +1,8 @@
 //! How the store lies in memory: buckets of slots, each with a version and a checksum.
 //!
-//! The server changes a slot while clients READ it. What a client gets may be half old and half new, or of two READ
-//! responses before and after: the checksum over all of a slot says so, and the client reads again.
+//! The server changes a slot while clients READ it. What a client gets may be half old and half
+//! new, or of two READ responses before and after: the checksum over all of a slot says so, and the
+//! client reads again.
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};

@@ -128,7 +128,7 @@ impl<'a> Session<'a> {
         Ok(true)
     }
 
-    /// Whether the leader has disconnected, or fallen silent.
+    /// Returns `true` if the leader has disconnected, or fallen silent.
     fn is_over(&mut self, now: Instant) -> Result<bool> {
         let found = [load(&self.memory, TAIL)?, load(&self.memory, LEADER_BEAT)?];
         if found != self.seen.0 {
@@ -137,7 +137,8 @@ impl<'a> Session<'a> {
         Ok(self.pair.is_disconnected() || now - self.seen.1 > SILENCE)
     }
 
-    /// Takes what the tail word says is in the ring, verifies it, and appends it; true if there was anything.
+    /// Takes what the tail word says is in the ring, verifies it, and appends it; true if there was
+    /// anything.
     fn take(&mut self) -> Result<bool> {
         let (held, tail) = (self.journal.held(), load(&self.memory, TAIL)?);
         if tail < held || tail - held > SLOTS {

@@ -14,8 +14,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the log or begins one. Every record that is there is verified; half a record at the end, whose writer was killed
-    /// meanwhile, was never acknowledged, and is cut off.
+    /// Opens the log or begins one. Every record that is there is verified; half a record at the
+    /// end, whose writer was killed meanwhile, was never acknowledged, and is cut off.
     ///
     /// # Errors
     /// [`Error::File`]; [`Error::Options`] if a record is not what it must be.
@@ -33,8 +33,9 @@ impl Journal {
         self.held
     }
 
-    /// Appends records, which were checked. From then on they outlive this process. A crash of the machine they outlive only if
-    /// the file is synced as well, which a log that must survive that does before it acknowledges.
+    /// Appends records, which were checked. From then on they outlive this process. A crash of the
+    /// machine they outlive only if the file is synced as well, which a log that must survive that
+    /// does before it acknowledges.
     ///
     /// # Errors
     /// [`Error::File`].

@@ -1,6 +1,7 @@
 //! Who may write where, and how each end tells the other.
 //!
-//! A word that somebody polls is aligned and has a WRITE of its own: eight bytes are stored at once.
+//! A word that somebody polls is aligned and has a WRITE of its own: eight bytes are stored at
+//! once.
 
 use srnic_benches::error::{Error, Result};
 use verbs_api::{MemoryRegion, RemoteAddr, RemoteRegion, SendData, SendRequest};
@@ -17,8 +18,8 @@ pub const LEADER_BEAT: usize = 192;
 /// The ring, behind the words.
 pub const RING: usize = 256;
 
-/// Words of the leader's memory, which a follower writes: the last record that it has taken out of its ring, whose slot is
-/// free again. This is the credit.
+/// Words of the leader's memory, which a follower writes: the last record that it has taken out of
+/// its ring, whose slot is free again. This is the credit.
 pub const HEAD: usize = 0;
 /// The last record that is in its log. This is the acknowledgement.
 pub const ACKED: usize = 64;

@@ -1,4 +1,5 @@
-//! The leader: it appends records to its log, sends them to its followers, and commits what a majority has.
+//! The leader: it appends records to its log, sends them to its followers, and commits what a
+//! majority has.
 
 use crate::layout::Hello;
 use crate::peer::{Coming, Life, Log, Peer};
@@ -57,8 +58,8 @@ struct Leader {
     scratch: Vec<u8>,
 }
 
-/// Leads until all followers have all records. Says on standard output how far it is, in tenths, and at last the rate, the
-/// packets that were sent again, and the latencies.
+/// Leads until all followers have all records. Says on standard output how far it is, in tenths,
+/// and at last the rate, the packets that were sent again, and the latencies.
 pub fn lead(device: &Device, path: &Path, shape: Shape, sabotage: Option<Sabotage>) -> Result<()> {
     device.wait_link(STANDSTILL)?;
     let mut leader = Leader::new(device, path, shape, sabotage)?;

@@ -1,6 +1,7 @@
-//! A replicated log: a leader WRITEs records into the rings of two followers, each in their registered memory, and a word
-//! behind them that tells how far it is. One command starts all three on a switch, without loss and with it, kills a follower
-//! meanwhile and starts it again, and compares the logs byte for byte:
+//! A replicated log: a leader WRITEs records into the rings of two followers, each in their
+//! registered memory, and a word behind them that tells how far it is. One command starts all three
+//! on a switch, without loss and with it, kills a follower meanwhile and starts it again, and
+//! compares the logs byte for byte:
 //!
 //! ```text
 //! cargo run --release -p srnic-benches --example replog
@@ -30,8 +31,8 @@ const FOLLOWERS: u8 = 2;
 const PORT: u16 = 7475;
 /// Between two signs of life of who has nothing else to say.
 const BEAT: Duration = Duration::from_millis(20);
-/// After so long without one, a peer is given up. Long, as a busy machine may stop any process for a while: it costs no more than
-/// a new connection.
+/// After so long without one, a peer is given up. Long, as a busy machine may stop any process for
+/// a while: it costs no more than a new connection.
 const SILENCE: Duration = Duration::from_secs(3);
 
 /// Replicates a log by one-sided WRITEs
@@ -77,7 +78,8 @@ impl Shape {
     }
 }
 
-/// Whether a completion says that the connection is over: the peer has left, or does not answer. What else fails is a mistake.
+/// Returns `true` if a completion says that the connection is over: the peer has left, or does not
+/// answer. What else fails is a mistake.
 fn is_end(completion: &Completion) -> Result<bool> {
     match completion.status {
         WcStatus::Success => Ok(false),

@@ -15,7 +15,8 @@ use verbs_api::{
 const DEPTH: u32 = 2048;
 /// Records before a tail word at most.
 const BATCH: u64 = 32;
-/// Bytes of inline data at most: those of a block that ends with the tail word and is too long for the promise.
+/// Bytes of inline data at most: those of a block that ends with the tail word and is too long for
+/// the promise.
 const INLINE: u32 = 72;
 const LONG: usize = INLINE as usize;
 const _: () = assert!(LONG == TAIL + 8);
@@ -42,7 +43,8 @@ pub struct Peer {
     cq: CompletionQueue,
     /// Its memory.
     remote: RemoteRegion,
-    /// What it writes to. Memory of this connection alone: whatever an earlier one left in the network has no key for it.
+    /// What it writes to. Memory of this connection alone: whatever an earlier one left in the
+    /// network has no key for it.
     words: MemoryRegion,
     sabotage: Option<Sabotage>,
     /// The last record that was posted.
@@ -142,7 +144,7 @@ impl Peer {
         Ok(true)
     }
 
-    /// Whether any of its words has changed lately.
+    /// Returns `true` if any of its words has changed lately.
     fn is_alive(&mut self, now: Instant) -> Result<bool> {
         let words = &self.words;
         let found = [load(words, HEAD)?, load(words, ACKED)?, load(words, FOLLOWER_BEAT)?];

@@ -1,4 +1,5 @@
-//! A run: three processes on a switch, one of which is killed and comes again, and the comparison of their logs.
+//! A run: three processes on a switch, one of which is killed and comes again, and the comparison
+//! of their logs.
 
 use crate::{Cli, FOLLOWERS, Sabotage};
 use clap::ValueEnum as _;
@@ -14,7 +15,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// The follower that is killed, when so many tenths of all records are committed, and when it is started again.
+/// The follower that is killed, when so many tenths of all records are committed, and when it is
+/// started again.
 const VICTIM: u8 = FOLLOWERS - 1;
 const KILLED_AT: u64 = 3;
 const BACK_AT: u64 = 6;

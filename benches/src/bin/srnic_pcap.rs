@@ -1,4 +1,5 @@
-//! Looks at captures: packets by opcode, wrong ICRCs, and packets that cannot be parsed or sent again bit for bit.
+//! Looks at captures: packets by opcode, wrong ICRCs, and packets that cannot be parsed or sent
+//! again bit for bit.
 
 use clap::Parser;
 use srnic_benches::capture::{self, Census};
@@ -7,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wire::encap::ROCE_UDP_PORT;
 
-/// Counts the RoCEv2 packets of captures by opcode, checks each ICRC, and parses and emits each packet again
+/// Counts the RoCEv2 packets of captures by opcode, checks each ICRC, and parses and emits each
+/// packet again
 ///
-/// Exit status: 0 if everything is as it should be, 1 if a packet is not, 2 if a file cannot be read, or standard output cannot be written.
+/// Exit status: 0 if everything is as it should be, 1 if a packet is not, 2 if a file cannot be
+/// read, or standard output cannot be written.
 #[derive(Parser)]
 #[command(version)]
 struct Cli {

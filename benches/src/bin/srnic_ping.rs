@@ -26,7 +26,8 @@ struct Cli {
     /// Datagrams to send; without it, until Ctrl-C
     #[arg(short, long)]
     count: Option<u64>,
-    /// Seconds between two datagrams; 0 sends the next as soon as one is answered, but after 10 ms anyway
+    /// Seconds between two datagrams; 0 sends the next as soon as one is answered, but after 10 ms
+    /// anyway
     #[arg(short, long, default_value = "1", value_parser = seconds)]
     interval: Duration,
     /// Bytes of a datagram, 16 up to what a packet carries
@@ -35,8 +36,8 @@ struct Cli {
     /// Seconds to wait for the last answers
     #[arg(short = 'W', long, default_value = "1", value_parser = seconds)]
     timeout: Duration,
-    /// Never gives the processor away: the least time to an answer, and a core that is always busy. Without it, who has
-    /// heard nothing for 200 us looks again every millisecond at least
+    /// Never gives the processor away: the least time to an answer, and a core that is always busy.
+    /// Without it, who has heard nothing for 200 us looks again every millisecond at least
     #[arg(long)]
     spin: bool,
     /// Only the summary
@@ -74,7 +75,7 @@ fn run(cli: &Cli) -> error::Result<bool> {
         let mut notice = Notice::new();
         while interrupt::check().is_ok() {
             pinger.step()?;
-            rest(cli, &mut pinger);
+            wait(cli, &mut pinger);
             if pinger.statistics().received == 0 && !device.link_up() {
                 notice.look("nobody has asked", || Drive::link_down(&device));
             }
@@ -116,7 +117,7 @@ fn ping(cli: &Cli, host: IpAddr, device: &Device, pinger: &mut Pinger) -> error:
                 let nobody_yet = pinger.statistics().received == 0;
                 // Whose answer is under way is not slept for.
                 if pinger.unanswered() == 0 || nobody_yet && passed > FLOOD {
-                    rest(cli, pinger);
+                    wait(cli, pinger);
                 }
                 if nobody_yet {
                     notice.look(&format!("{host} has not answered"), || Drive::link_down(device));
@@ -133,8 +134,8 @@ fn ping(cli: &Cli, host: IpAddr, device: &Device, pinger: &mut Pinger) -> error:
     Ok(())
 }
 
-fn rest(cli: &Cli, pinger: &mut Pinger) {
+fn wait(cli: &Cli, pinger: &mut Pinger) {
     if !cli.spin {
-        pinger.rest();
+        pinger.wait();
     }
 }

@@ -1,4 +1,5 @@
-//! An Ethernet switch over memif sockets and interfaces, without root: more than two hosts on one machine.
+//! An Ethernet switch over memif sockets and interfaces, without root: more than two hosts on one
+//! machine.
 
 use clap::Parser;
 use srnic_benches::error::{Error, Result};
@@ -10,13 +11,15 @@ use std::process::ExitCode;
 
 /// Switches Ethernet frames between its ports until Ctrl-C, then prints what it counted
 ///
-/// Each port is a device: memif:PATH makes a socket that one host joins as client, af_packet:INTERFACE is an interface of
-/// the kernel's. Before it may stand `queue:frames=256,mark=65,rate=10G:`, a queue of so many frames that marks packets CE
-/// above a threshold and lets out so many bits a second, and `fault:loss=1%:`.
+/// Each port is a device: memif:PATH makes a socket that one host joins as client,
+/// af_packet:INTERFACE is an interface of the kernel's. Before it may stand
+/// `queue:frames=256,mark=65,rate=10G:`, a queue of so many frames that marks packets CE above a
+/// threshold and lets out so many bits a second, and `fault:loss=1%:`.
 #[derive(Parser, Debug)]
 #[command(version)]
 struct Cli {
-    /// The ports, as in memif:/tmp/1.sock or queue:frames=256,mark=65,rate=10G:fault:loss=1%:memif:/tmp/2.sock
+    /// The ports, as in memif:/tmp/1.sock or
+    /// queue:frames=256,mark=65,rate=10G:fault:loss=1%:memif:/tmp/2.sock
     #[arg(required = true, num_args = 2.., value_name = "PORT")]
     ports: Vec<PortSpec>,
     /// Writes the counters to this file

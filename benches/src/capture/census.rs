@@ -29,7 +29,8 @@ pub struct Census {
     pub bad_icrc: u64,
     /// Frames that ought to be RoCEv2 and cannot be parsed.
     pub unparsed: u64,
-    /// Packets that would look different if they were sent again: reserved bits or padding that are not zero.
+    /// Packets that would look different if they were sent again: reserved bits or padding that are
+    /// not zero.
     pub changed: u64,
     /// Frames of which a part was not captured.
     pub cut: u64,
@@ -89,7 +90,7 @@ impl Census {
         self.opcodes.values().map(|count| count.packets).sum()
     }
 
-    /// Whether every RoCEv2 packet is as it should be, and was seen whole.
+    /// Returns `true` if every RoCEv2 packet is as it should be, and was seen whole.
     #[must_use]
     pub const fn is_clean(&self) -> bool {
         self.bad_icrc == 0 && self.unparsed == 0 && self.changed == 0 && self.cut == 0
@@ -114,7 +115,8 @@ const fn dialect(mode: WireMode) -> &'static str {
     }
 }
 
-/// The first byte that differs if the packet is emitted from what was read of it, its padding zeroed.
+/// The first byte that differs if the packet is emitted from what was read of it, its padding
+/// zeroed.
 fn first_change(packet: &Packet<'_>, transport: &[u8]) -> Option<usize> {
     let repr = Repr::parse(packet);
     let mut again = vec![0; repr.header_len()];

@@ -12,7 +12,7 @@ const BYTE_ORDER: u32 = 0x1A2B_3C4D;
 const BLOCK_HEADER: usize = 8;
 const BLOCK_MIN: u32 = 12;
 
-/// Whether the file begins with a section.
+/// Returns `true` if the file begins with a section.
 pub fn is_ng(file: &[u8]) -> bool {
     Words { swapped: false }.u32(file, 0) == Some(SECTION)
 }

@@ -1,4 +1,5 @@
-//! A side channel without TCP: the connection manager makes it, and the connections of the traffic behind it.
+//! A side channel without TCP: the connection manager makes it, and the connections of the traffic
+//! behind it.
 
 use super::Channel;
 use super::stream::{self, End, Stream};
@@ -19,8 +20,8 @@ pub(super) enum Meeting {
 }
 
 impl Channel {
-    /// Waits for the peer, however long it takes, at a port of the device's connection manager, and exchanges versions;
-    /// `listening` is told the address.
+    /// Waits for the peer, however long it takes, at a port of the device's connection manager, and
+    /// exchanges versions; `listening` is told the address.
     ///
     /// # Errors
     /// [`Error::Verbs`], and those of [`Channel::accept`].

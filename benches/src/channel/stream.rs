@@ -16,9 +16,11 @@ use verbs_api::{
 const MESSAGES: usize = 16;
 /// Bytes of a message at most.
 const MESSAGE: usize = 1024;
-/// A try lasts 4.096 us x 2^this, about a second: a pause of the whole machine is no failure of the peer.
+/// A try lasts 4.096 us x 2^this, about a second: a pause of the whole machine is no failure of the
+/// peer.
 const TIMEOUT: u8 = 18;
-/// How often it is seen to whether the peer is still there: by the link, and by the acknowledgement of an empty message.
+/// How often it is seen to whether the peer is still there: by the link, and by the acknowledgement
+/// of an empty message.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Which end of the connection this is.
@@ -30,7 +32,8 @@ pub enum End {
     Passive,
 }
 
-/// What the queue pair of a stream works with. The memory: messages that arrive, and behind them those that leave.
+/// What the queue pair of a stream works with. The memory: messages that arrive, and behind them
+/// those that leave.
 pub struct Queue {
     cq: CompletionQueue,
     memory: MemoryRegion,
@@ -74,7 +77,7 @@ impl Stream {
         Self { device: device.clone(), pair, queue, end, inbox, free, looked_at, failed: false }
     }
 
-    /// Whether nothing more can be said.
+    /// Returns `true` if nothing more can be said.
     fn is_over(&self) -> bool {
         self.failed || self.pair.is_disconnected()
     }

@@ -22,7 +22,8 @@ pub enum AtomicOp {
 }
 
 impl AtomicOp {
-    /// Counts the word at `at` up from `count`, which is there if each one before was executed once.
+    /// Counts the word at `at` up from `count`, which is there if each one before was executed
+    /// once.
     pub const fn request(self, result: Sge, at: RemoteAddr, count: u64) -> SendRequest<'static> {
         match self {
             Self::CmpAndSwap => SendRequest::compare_and_swap(result, at, count, count + 1),

@@ -1,4 +1,5 @@
-//! `srnic_write_bw`, `srnic_read_bw`, `srnic_atomic_bw`, `srnic_send_bw`: as many messages as the connection takes.
+//! `srnic_write_bw`, `srnic_read_bw`, `srnic_atomic_bw`, `srnic_send_bw`: as many messages as the
+//! connection takes.
 
 mod check;
 mod layout;
@@ -95,7 +96,7 @@ enum Verb {
     Read {
         outs: u8,
     },
-    /// The same.
+    /// With `outs` under way at once.
     Atomic {
         op: AtomicOp,
         outs: u8,
@@ -201,7 +202,8 @@ fn check(verb: Verb, args: &BandwidthArgs) -> Result<()> {
     Ok(())
 }
 
-/// One size: both sides get ready, one or both send, both learn what the other measured, and check what arrived.
+/// One size: both sides get ready, one or both send, both learn what the other measured, and check
+/// what arrived.
 fn measure(
     verb: Verb,
     args: &BandwidthArgs,

@@ -27,8 +27,8 @@ pub struct Basics {
     /// TCP port of the server's side channel
     #[arg(short, long, default_value_t = 18515)]
     pub port: u16,
-    /// Address where the server's side channel listens, such as 0.0.0.0 for all of this machine's. Whoever can connect to
-    /// it can use up the server's one run
+    /// Address where the server's side channel listens, such as 0.0.0.0 for all of this machine's.
+    /// Whoever can connect to it can use up the server's one run
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), conflicts_with = "host")]
     pub bind: IpAddr,
     /// Bytes of a message
@@ -47,7 +47,8 @@ pub struct Basics {
     /// Stays on this CPU
     #[arg(long, value_name = "CPU")]
     pub cpu: Option<usize>,
-    /// Shows what is done so far once a second, on standard error; there a terminal is shown it anyway
+    /// Shows what is done so far once a second, on standard error; there a terminal is shown it
+    /// anyway
     #[arg(long)]
     pub progress: bool,
     /// Accepted and without effect, as CPU frequencies are not looked at
@@ -61,16 +62,17 @@ pub struct Basics {
 /// What the tools take that move frames.
 #[derive(Args, Debug)]
 pub struct DeviceArg {
-    /// The device, such as memif:/tmp/a.sock,mtu=9000 or fault:loss=1%,seed=7:memif:/tmp/a.sock; the server makes the
-    /// socket
+    /// The device, such as memif:/tmp/a.sock,mtu=9000 or fault:loss=1%,seed=7:memif:/tmp/a.sock;
+    /// the server makes the socket
     #[arg(short = 'd', long = "ib-dev", value_name = "DEVICE")]
     pub device: DeviceSpec,
 }
 
-/// The same for raw frames.
+/// The device of a tool that sends raw frames.
 #[derive(Args, Debug)]
 pub struct RawDeviceArg {
-    /// The device, such as memif:/tmp/a.sock,mtu=9000, without `fault:`; the server makes the socket
+    /// The device, such as memif:/tmp/a.sock,mtu=9000, without `fault:`; the server makes the
+    /// socket
     #[arg(short = 'd', long = "ib-dev", value_name = "DEVICE")]
     pub device: DeviceSpec,
 }
@@ -84,8 +86,9 @@ pub struct Common {
     /// The device.
     #[command(flatten)]
     pub device: DeviceArg,
-    /// Queue pairs are connected by the connection manager, and the side channel is a connection of the device's as well:
-    /// no TCP. HOST is the address of the server's device then, and --port a port of its connection manager's
+    /// Queue pairs are connected by the connection manager, and the side channel is a connection of
+    /// the device's as well: no TCP. HOST is the address of the server's device then, and --port a
+    /// port of its connection manager's
     #[arg(short = 'R', long = "rdma_cm", visible_alias = "rdma-cm", conflicts_with = "bind")]
     pub rdma_cm: bool,
     /// Path MTU: 256, 512, 1024, 2048 or 4096 [default: the largest that fits the device]
@@ -112,7 +115,8 @@ pub struct Common {
     /// How losses are repaired
     #[arg(long, value_enum, default_value = "selective-repeat")]
     pub recovery: Recovery,
-    /// Standard RoCEv2 instead of the SRNIC dialect, on both sides; losses are repaired by go-back-N
+    /// Standard RoCEv2 instead of the SRNIC dialect, on both sides; losses are repaired by
+    /// go-back-N
     #[arg(long)]
     pub plain: bool,
     /// Congestion control
@@ -286,7 +290,7 @@ pub struct RpcArgs {
 }
 
 impl Basics {
-    /// Whether this is the client.
+    /// Returns `true` if this is the client.
     #[must_use]
     pub const fn is_client(&self) -> bool {
         self.host.is_some()
@@ -351,7 +355,7 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// Whether so many messages, by now, are enough.
+    /// Returns `true` if so many messages, by now, are enough.
     pub(super) fn is_reached(self, messages: u64, now: Instant) -> bool {
         match self {
             Self::Messages(enough) => messages >= enough,
@@ -365,14 +369,16 @@ pub(crate) fn name_of(value: impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// What a tool does unless told otherwise, as one would write it on its command line. Its `--help` says so.
+/// What a tool does unless told otherwise, as one would write it on its command line. Its `--help`
+/// says so.
 #[derive(Clone, Copy, Debug)]
 pub struct Defaults {
     /// `--size`.
     pub size: &'static str,
     /// `--iters`.
     pub iters: &'static str,
-    /// `--inline_size`; `None`: the tool copies nothing, or everything, and its help does not have the option.
+    /// `--inline_size`; `None`: the tool copies nothing, or everything, and its help does not have
+    /// the option.
     pub inline: Option<&'static str>,
 }
 

@@ -1,5 +1,6 @@
-//! `srnic_read_lat`, `srnic_atomic_lat`: one READ or atomic after the other, each timed from its post to its completion,
-//! a whole round trip. The server's engine answers; its program has no part in it.
+//! `srnic_read_lat`, `srnic_atomic_lat`: one READ or atomic after the other, each timed from its
+//! post to its completion, a whole round trip. The server's engine answers; its program has no part
+//! in it.
 
 use crate::channel::Channel;
 use crate::completions::Completions;

@@ -1,5 +1,6 @@
-//! `srnic_write_lat`: two processes write to each other in turn, and each polls its own memory for the other's WRITE.
-//! `srnic_send_lat`: they send to each other in turn, and each waits for the completion of its receive.
+//! `srnic_write_lat`: two processes write to each other in turn, and each polls its own memory for
+//! the other's WRITE. `srnic_send_lat`: they send to each other in turn, and each waits for the
+//! completion of its receive.
 
 mod pingpong;
 

@@ -33,8 +33,8 @@ pub fn set(region: &MemoryRegion, range: Range<usize>, byte: u8) -> Result<()> {
     Ok(())
 }
 
-/// Fails on the first byte that is not the pattern's; without a pattern, on the first that is not zero. `what` names
-/// the bytes in the error.
+/// Fails on the first byte that is not the pattern's; without a pattern, on the first that is not
+/// zero. `what` names the bytes in the error.
 pub fn check(
     region: &MemoryRegion,
     range: Range<usize>,

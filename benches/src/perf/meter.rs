@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 /// The shortest interval that counts as a peak: the clock's own noise is far below.
 const PEAK_INTERVAL: Duration = Duration::from_millis(1);
-/// In it completes so many times what was outstanding when it began. That does not count, as some of it may have been on its way
-/// already; so the peak is too low by an eighth at most.
+/// In it completes so many times what was outstanding when it began. That does not count, as some
+/// of it may have been on its way already; so the peak is too low by an eighth at most.
 const PEAK_TURNS: u64 = 8;
 
 /// Rates of one direction, as the sender sees them.
@@ -19,8 +19,8 @@ pub struct Rates {
     pub iterations: u64,
     /// Messages a second, from the first post to the last completion.
     pub average: f64,
-    /// Messages a second in the best interval of a millisecond or more, of those that began and completed in it; the average, if
-    /// there was none better.
+    /// Messages a second in the best interval of a millisecond or more, of those that began and
+    /// completed in it; the average, if there was none better.
     pub peak: f64,
 }
 
@@ -122,8 +122,9 @@ impl Meter {
         Self { progress, ..self }
     }
 
-    /// More messages completed by `now`, and `outstanding` are begun and have not completed. A completion may be seen long after
-    /// the message arrived: only what begins and completes in an interval belongs to it.
+    /// More messages completed by `now`, and `outstanding` are begun and have not completed. A
+    /// completion may be seen long after the message arrived: only what begins and completes in an
+    /// interval belongs to it.
     pub fn completed(&mut self, messages: u64, outstanding: u64, now: Instant) {
         self.last = (now, self.last.1 + messages);
         if let Some(progress) = &mut self.progress {
@@ -182,8 +183,8 @@ mod tests {
         assert!(close(rates.average, 2e6) && close(rates.peak, 3e6), "{rates:?}");
     }
 
-    /// A line that carries ten messages in a millisecond; there is a completion for each 32 of them, and nobody looks for a while
-    /// after each other look.
+    /// A line that carries ten messages in a millisecond; there is a completion for each 32 of
+    /// them, and nobody looks for a while after each other look.
     #[test]
     fn no_interval_has_more_than_the_line_carries() {
         let start = Instant::now();

@@ -17,8 +17,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Measures each of `sizes`: prints the heading, has `measure` add rows, and writes the JSON file, after Ctrl-C as
-    /// well. `run` is what the file says of the run.
+    /// Measures each of `sizes`: prints the heading, has `measure` add rows, and writes the JSON
+    /// file, after Ctrl-C as well. `run` is what the file says of the run.
     pub fn of_each(
         sizes: &[usize],
         heading: &str,
@@ -35,7 +35,8 @@ impl Report {
         result.and(report.shown)
     }
 
-    /// Shows a line. If that is not possible any more, the measurement goes on: the JSON file and the peer want its results.
+    /// Shows a line. If that is not possible any more, the measurement goes on: the JSON file and
+    /// the peer want its results.
     fn show(&mut self, line: &str) {
         if self.shown.is_ok() {
             self.shown = output::line(line);
@@ -59,7 +60,8 @@ impl Report {
         self.results.push(result);
     }
 
-    /// Writes the JSON file: what was run, and the rows; the keys of a single row stand beside the run's as well.
+    /// Writes the JSON file: what was run, and the rows; the keys of a single row stand beside the
+    /// run's as well.
     fn write(&self, path: Option<&Path>, mut run: Value) -> Result<()> {
         let Some(path) = path else { return Ok(()) };
         if let [Value::Object(only)] = &self.results[..] {

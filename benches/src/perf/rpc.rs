@@ -1,5 +1,5 @@
-//! `srnic_rpc`: requests and responses, each a SEND, with a number of requests outstanding: what eRPC's small-RPC-rate
-//! benchmark measures.
+//! `srnic_rpc`: requests and responses, each a SEND, with a number of requests outstanding: what
+//! eRPC's small-RPC-rate benchmark measures.
 
 mod lane;
 mod lanes;
@@ -100,7 +100,8 @@ fn measure(args: &RpcArgs, session: &mut Session<'_>, report: &mut Report, slots
     Ok(())
 }
 
-/// Keeps requests outstanding on every queue pair, `outstanding` in all, until the goal is reached and all are answered.
+/// Keeps requests outstanding on every queue pair, `outstanding` in all, until the goal is reached
+/// and all are answered.
 fn call(
     goal: Goal,
     lanes: &mut Lanes<'_>,
@@ -118,7 +119,8 @@ fn call(
             answered += 1;
         }
         if answered > 0 {
-            // A look at the clock takes a tenth of a message's time. What waits for room goes by the last one.
+            // A look at the clock takes a tenth of a message's time. What waits for room goes by
+            // the last one.
             now = Instant::now();
         }
         lanes.send(answered == 0, |lane, ends| lane.request(ends, goal, now))?;

@@ -68,8 +68,8 @@ pub fn main(
     tool::main_by(tool, &common.basics, open, channel, body)
 }
 
-/// Opens the device that the command line names. The tools call it all the time, so acknowledgements can wait for the next
-/// call.
+/// Opens the device that the command line names. The tools call it all the time, so
+/// acknowledgements can wait for the next call.
 fn open(common: &Common, qps: u32, role: Role) -> Result<Device> {
     // The connection manager's, and the one that carries the side channel.
     let more = if common.rdma_cm { 2 } else { 0 };

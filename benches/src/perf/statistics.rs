@@ -12,7 +12,8 @@ use std::time::Instant;
 /// Longest latency that quantiles tell apart, in nanoseconds: 18 minutes.
 const NANOS_MAX: u64 = 1 << 40;
 
-/// Latencies collected so far, in bounded memory. Mean, deviation and extremes are exact, quantiles to three digits.
+/// Latencies collected so far, in bounded memory. Mean, deviation and extremes are exact, quantiles
+/// to three digits.
 #[derive(Debug)]
 pub struct Latencies {
     histogram: Histogram<u64>,

@@ -1,4 +1,5 @@
-//! `srnic_tcp_bw`, `srnic_tcp_lat`: a TCP connection of the kernel's, which is what a program uses that has no RDMA.
+//! `srnic_tcp_bw`, `srnic_tcp_lat`: a TCP connection of the kernel's, which is what a program uses
+//! that has no RDMA.
 
 mod stream;
 

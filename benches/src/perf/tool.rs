@@ -36,8 +36,8 @@ pub fn main<D: Drive>(
     main_by(tool, basics, open, |device, server| by_tcp(tool, basics, device, server), body)
 }
 
-/// The same with a peer whom it meets by `channel`, which is given the server's address if there is one; tells the peer if it
-/// fails, and a person as well.
+/// Runs a tool with a peer whom it meets by `channel`, which is given the server's address if there
+/// is one. Tells the peer and the user if it fails.
 pub fn main_by<D: Drive>(
     tool: Tool,
     basics: &Basics,

@@ -10,7 +10,8 @@ const FRAMES_DEFAULT: usize = 256;
 
 const KEYS: Keys = Keys { of: "queue", names: &["frames", "mark", "rate"], example: "frames=256" };
 
-/// The queue in front of a port. The default is none: what the port's own ring does not take is lost.
+/// The queue in front of a port. The default is none: what the port's own ring does not take is
+/// lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QueueConfig {
     /// Frames that wait at most; one more is dropped.

@@ -1,9 +1,11 @@
-//! File descriptors for all ports: a switch that runs out of them would keep hosts out without a word.
+//! File descriptors for all ports: a switch that runs out of them would keep hosts out without a
+//! word.
 
 use crate::error::{Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Of a port: its socket, its host's connection, what wakes that host, and one to spare while a host joins.
+/// Of a port: its socket, its host's connection, what wakes that host, and one to spare while a
+/// host joins.
 const OF_PORT: u64 = 4;
 /// Of the process: DPDK, if a port needs it, and the files of the tool.
 const OF_PROCESS: u64 = 64;

@@ -6,8 +6,8 @@ use datapath::port::fault::mark_ce;
 use std::collections::VecDeque;
 use verbs_api::Time;
 
-/// A shaped port that had nothing to send may send so much of its lost time at once: the switch looks at its ports every
-/// few microseconds, and the rate must not depend on how often.
+/// A shaped port that had nothing to send may send so much of its lost time at once: the switch
+/// looks at its ports every few microseconds, and the rate must not depend on how often.
 const CATCH_UP_NS: u64 = 50_000;
 /// Preamble, FCS and gap: what a frame takes on the wire beside its bytes.
 const WIRE_OVERHEAD: u64 = 24;

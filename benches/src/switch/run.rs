@@ -5,7 +5,7 @@ use datapath::port::Port;
 use datapath::port::dpdk::DpdkPort;
 use datapath::port::fault::Fault;
 use std::time::Instant;
-use verbs_api::{Error, Idle, Rest, Time, Transport, open_memif, open_port};
+use verbs_api::{Backoff, Error, Idle, Time, Transport, open_memif, open_port};
 
 /// Between two looks at who was turned away, in nanoseconds.
 const NEWS_INTERVAL_NS: u64 = 250_000_000;
@@ -13,7 +13,8 @@ const NEWS_INTERVAL_NS: u64 = 250_000_000;
 const LOOK_INTERVAL: u32 = 256;
 
 impl PortSpec {
-    /// Opens the port. A memif needs no DPDK for that. An interface takes in frames for whoever is behind the switch.
+    /// Opens the port. A memif needs no DPDK for that. An interface takes in frames for whoever is
+    /// behind the switch.
     ///
     /// # Errors
     /// Those of [`open_memif`] and [`open_port`].
@@ -37,8 +38,8 @@ impl PortSpec {
 }
 
 impl Switch {
-    /// Turn after turn, until `stop` says so; with nothing to do it gives its processor to others, and sleeps at last. `tell` hears
-    /// why a host was turned away.
+    /// Turn after turn, until `stop` says so; with nothing to do it gives its processor to others,
+    /// and sleeps at last. `tell` hears why a host was turned away.
     pub fn run(&mut self, mut stop: impl FnMut() -> bool, mut tell: impl FnMut(&str)) {
         let start = Instant::now();
         let now = || Time(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
@@ -57,10 +58,10 @@ impl Switch {
                     idle.busy(at);
                     continue;
                 }
-                match idle.rest(at, turn.next_due) {
-                    Rest::Spin => std::hint::spin_loop(),
-                    Rest::Yield => std::thread::yield_now(),
-                    Rest::Sleep(limit) => std::thread::sleep(limit),
+                match idle.backoff(at, turn.next_due) {
+                    Backoff::Spin => std::hint::spin_loop(),
+                    Backoff::Yield => std::thread::yield_now(),
+                    Backoff::Sleep(limit) => std::thread::sleep(limit),
                 }
             }
         }

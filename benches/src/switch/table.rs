@@ -5,8 +5,8 @@ use verbs_api::Time;
 
 /// Addresses that are remembered at most; frames to further ones go to all ports.
 const ADDRESSES_MAX: usize = 4096;
-/// An address that was silent for so long is forgotten when room is needed, and no longer believed: 300 s, as IEEE 802.1D
-/// has it.
+/// An address that was silent for so long is forgotten when room is needed, and no longer believed:
+/// 300 s, as IEEE 802.1D has it.
 const AGE_MAX_NS: u64 = 300_000_000_000;
 
 /// Between two walks through a full table for addresses to forget.

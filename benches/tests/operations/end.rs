@@ -209,7 +209,8 @@ impl End {
         Ok((3 * AREA + (ours.atomics + 2) * WORD) as u64)
     }
 
-    /// Each atomic was executed once and in its turn: all results are known in advance, and so are our own words.
+    /// Each atomic was executed once and in its turn: all results are known in advance, and so are
+    /// our own words.
     fn verify_atomics(&mut self, ours: &Round, theirs: &Round) -> Result<()> {
         let (sum, count) = theirs.sums();
         self.here = (self.here.0 + sum, self.here.1 + count);

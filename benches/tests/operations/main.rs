@@ -1,5 +1,6 @@
-//! Two processes, every operation, 1 % of the packets lost in both directions, and every byte looked at: over memif and over
-//! packet sockets. A short volume here; `a_gibibyte` is the long one.
+//! Two processes, every operation, 1 % of the packets lost in both directions, and every byte
+//! looked at: over memif and over packet sockets. A short volume here; `a_gibibyte` is the long
+//! one.
 
 mod end;
 #[path = "../ports/namespace.rs"]
@@ -28,8 +29,8 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Plays both ends in processes of their own, each of which verifies `volume` bytes. The second end's device loses what it
-/// sends and what it receives.
+/// Plays both ends in processes of their own, each of which verifies `volume` bytes. The second
+/// end's device loses what it sends and what it receives.
 fn exchange(name: &str, devices: [String; 2], volume: u64, command: impl Fn(&str) -> Command) {
     let place = Place::new(&format!("operations-{name}"));
     let program = std::env::current_exe().expect("this program").display().to_string();

@@ -1,4 +1,5 @@
-//! What both ends do in one round: drawn from its number, so that each knows what the other one does.
+//! What both ends do in one round: drawn from its number, so that each knows what the other one
+//! does.
 
 use srnic_benches::perf::pattern::Pattern;
 use std::ops::Range;
@@ -11,9 +12,11 @@ const LENGTHS: [usize; 8] = [1, 8, 64, 500, 4096, 10_000, 40_000, 65_536];
 /// One work request.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Of this range of the source, to the same range of the peer's target; with the number as immediate data, if any.
+    /// Of this range of the source, to the same range of the peer's target; with the number as
+    /// immediate data, if any.
     Write(Range<usize>, Option<u32>),
-    /// The same, to a receive for this range of the inbox.
+    /// Of this range of the source, to a receive for this range of the inbox; with the number as
+    /// immediate data, if any.
     Send(Range<usize>, Option<u32>),
     /// Of this range of the peer's source, to ours of what was read.
     Read(Range<usize>),

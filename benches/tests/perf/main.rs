@@ -65,7 +65,8 @@ impl Pair {
         Running::start(command)
     }
 
-    /// Both sides with the same options, to their successful end; the client's device has a wrapper.
+    /// Both sides with the same options, to their successful end; the client's device has a
+    /// wrapper.
     fn run(&self, wrapper: &str, options: &str) -> [Ended; 2] {
         let (server, client) = (self.start("server", "", options), self.start("client", wrapper, options));
         let ended = [client.end(), server.end()];

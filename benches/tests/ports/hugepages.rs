@@ -23,7 +23,8 @@ fn field(info: &str, name: &str) -> u64 {
 }
 
 impl Hugepages {
-    /// `None`, and a line that says why, where this user may not have them or the machine is too small.
+    /// `None`, and a line that says why, where this user may not have them or the machine is too
+    /// small.
     pub fn borrow() -> Option<Self> {
         let info = fs::read_to_string("/proc/meminfo").expect("Linux");
         let small =

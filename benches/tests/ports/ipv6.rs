@@ -1,5 +1,5 @@
-//! IPv6 from end to end: two network namespaces with a cable between them, an engine at each end beside the kernel, the
-//! tools' side channel over the kernel's IPv6.
+//! IPv6 from end to end: two network namespaces with a cable between them, an engine at each end
+//! beside the kernel, the tools' side channel over the kernel's IPv6.
 
 use super::alone;
 use super::namespace::Veth;

@@ -1,4 +1,5 @@
-//! Every kind of port under traffic between two processes, and every way in which one cannot be opened.
+//! Every kind of port under traffic between two processes, and every way in which one cannot be
+//! opened.
 
 mod carrier;
 mod hugepages;

@@ -43,7 +43,8 @@ impl Drop for Namespace {
     }
 }
 
-/// Two interfaces, `left` and `right`, each the other's cable end, without addresses of the kernel's.
+/// Two interfaces, `left` and `right`, each the other's cable end, without addresses of the
+/// kernel's.
 pub struct Veth {
     left: Namespace,
     /// That of `right`, if it is another.
@@ -51,11 +52,12 @@ pub struct Veth {
 }
 
 impl Veth {
-    /// Both in one namespace, so that the side channel of the tools is as well. `None` where there can be none.
+    /// Both in one namespace, so that the side channel of the tools is as well. `None` where there
+    /// can be none.
     pub fn new(mtu: u16) -> Option<Self> {
         let left = Namespace::new()?;
-        // Indices far apart: DPDK's packet sockets collide where the numbers of two processes differ as those of their
-        // interfaces do.
+        // Indices far apart: DPDK's packet sockets collide where the numbers of two processes
+        // differ as those of their interfaces do.
         left.run("ip link add left index 1000 type veth peer name right index 20000");
         left.run("ip link set lo up");
         for interface in ["left", "right"] {
@@ -88,7 +90,7 @@ impl Veth {
         self.left.run(line)
     }
 
-    /// Whether `program` is installed, and a line if it is not.
+    /// Returns `true` if `program` is installed. Prints a line if it is not.
     pub fn has(&self, program: &str) -> bool {
         let found = Command::new("sh").args(["-c", "command -v \"$1\"", "sh", program]).output();
         let found = found.is_ok_and(|found| found.status.success());

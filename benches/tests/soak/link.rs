@@ -219,7 +219,7 @@ impl Link {
         }
     }
 
-    /// Whether an end is in ERR.
+    /// Returns `true` if an end is in ERR.
     pub fn is_dead(&self) -> bool {
         self.ends.iter().any(|end| end.pair.state() == QpState::Err)
     }
@@ -247,7 +247,8 @@ impl Link {
         }
     }
 
-    /// Ends it in good order: everything that was posted completes, and every place is free. Returns how many completed.
+    /// Ends it in good order: everything that was posted completes, and every place is free.
+    /// Returns how many completed.
     pub fn finish(&mut self, hosts: &mut Hosts) -> u64 {
         let mut count = 0;
         while self.ends.iter().any(|end| end.sends[0] > end.sends[1]) && !self.is_dead() {

@@ -1,5 +1,6 @@
-//! A soak (testing.md 16): random operations of every kind over a memif, on connections that come and go, and at the end
-//! nothing of them is left: no packet buffer, no place in a queue, no object of a device, no descriptor.
+//! A soak (testing.md 16): random operations of every kind over a memif, on connections that come
+//! and go, and at the end nothing of them is left: no packet buffer, no place in a queue, no object
+//! of a device, no descriptor.
 
 mod link;
 #[path = "../support/nic.rs"]

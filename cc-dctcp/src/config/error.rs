@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration.
+//! The errors of a configuration.
 
 use super::{MTU_BYTES_MAX, MTU_BYTES_MIN};
 use crate::dctcp::G_SHIFT_MAX;

@@ -15,10 +15,11 @@ pub struct DctcpConfig {
     pub mtu_bytes: u32,
     /// The gain g of the moving average is 2^-g_shift.
     pub g_shift: u32,
-    /// What to do about losses.
+    /// The response to losses.
     pub loss_response: LossResponse,
-    /// RTT-fair growth (protocol.md 2.6): a path of this round-trip time, in nanoseconds, grows by one PMTU a round
-    /// trip, any other by the square of their ratio, so that rates rise alike. 0, the default: one PMTU on every path.
+    /// RTT-fair growth (protocol.md 2.6): a path of this round-trip time, in nanoseconds, grows by
+    /// one PMTU a round trip, any other by the square of their ratio, so that rates rise alike. 0,
+    /// the default: one PMTU on every path.
     pub rtt_reference_ns: u32,
 }
 

@@ -162,7 +162,8 @@ fn round_trips_to_grow(rtt_reference_ns: u32, rtt_ns: u32) -> u32 {
 fn fair_growth_goes_by_the_square_of_the_round_trip() {
     assert_eq!(round_trips_to_grow(0, 1_000_000), 16, "without the option one PMTU a round trip");
     assert_eq!(round_trips_to_grow(64_000, 64_000), 16, "at the reference as well");
-    // A part of a round trip more or less: the steps between two PMTUs of growth grow with the window.
+    // A part of a round trip more or less: the steps between two PMTUs of growth grow with the
+    // window.
     let faster = round_trips_to_grow(64_000, 128_000);
     assert!((4..=5).contains(&faster), "twice as long, four times as fast: {faster}");
     let slower = round_trips_to_grow(64_000, 32_000);

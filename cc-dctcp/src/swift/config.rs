@@ -13,12 +13,12 @@ pub struct SwiftConfig {
     pub max_window_bytes: u32,
     /// PMTU, in bytes: smallest window, and what a window grows by in each round trip.
     pub mtu_bytes: u32,
-    /// Round trip without the receiving host that a large window aims at, in nanoseconds: that of the empty path and
-    /// the queue that it may keep.
+    /// Round trip without the receiving host that a large window aims at, in nanoseconds: that of
+    /// the empty path and the queue that it may keep.
     pub fabric_target_ns: u32,
     /// Time in the receiving host that it aims at, in nanoseconds.
     pub host_target_ns: u32,
-    /// What to do about losses.
+    /// The response to losses.
     pub loss_response: LossResponse,
 }
 

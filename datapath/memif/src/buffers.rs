@@ -1,4 +1,4 @@
-//! Where the buffers of a ring are in the shared memory.
+//! The buffers of a ring: where they are in the shared memory.
 
 use crate::region::Region;
 use crate::ring::Desc;
@@ -36,7 +36,8 @@ pub(crate) struct Own {
 unsafe impl Send for Own {}
 
 impl Own {
-    /// `slots` buffers, a power of two, from byte `first` of `region` on; `None` if it has not as many.
+    /// `slots` buffers, a power of two, from byte `first` of `region` on; `None` if it has not as
+    /// many.
     pub(crate) fn new(region: &Arc<Region>, first: usize, stride: usize, slots: u16) -> Option<Self> {
         let first = NonNull::new(region.at(first, stride.checked_mul(slots.into())?)?)?;
         Some(Self { first, stride, mask: slots - 1, _region: Arc::clone(region) })

@@ -177,7 +177,8 @@ fn from_ring_to_ring(shape: &Shape) -> usize {
     ring::ring_len(shape.ring_size_log2).next_multiple_of(64)
 }
 
-/// The one region of a client: all rings, then the buffers of the first, then those of the second, and so on.
+/// The one region of a client: all rings, then the buffers of the first, then those of the second,
+/// and so on.
 #[derive(Debug)]
 struct Memory {
     region: Arc<Region>,

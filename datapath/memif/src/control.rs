@@ -1,4 +1,5 @@
-//! The connection of an end to its peer: waits for it or looks for it, for ever, and has the links of all queues.
+//! The connection of an end to its peer: waits for it or looks for it, for ever, and has the links
+//! of all queues.
 
 use crate::client::Client;
 use crate::endpoint::{Config, Role, Shape};
@@ -66,7 +67,7 @@ impl Control {
         if matches!(self.state, State::Linked(_)) { Some(self.life) } else { None }
     }
 
-    /// Whether a peer is there and the handshake goes on.
+    /// Returns `true` if a peer is there and the handshake goes on.
     pub(crate) const fn is_meeting(&self) -> bool {
         matches!(self.state, State::Greeting(..) | State::Greeted(..))
     }
@@ -76,7 +77,8 @@ impl Control {
         self.ended.as_ref().map(|ended| Arc::clone(&ended.why))
     }
 
-    /// Why a queue of this end has no link. What is wrong stays said while the next attempt is under way.
+    /// Why a queue of this end has no link. What is wrong stays said while the next attempt is
+    /// under way.
     pub(crate) fn no_link(&self) -> NoLink {
         let path = self.path.clone();
         if self.current().is_some() {
@@ -114,7 +116,8 @@ impl Control {
 
     fn ended(&mut self, why: Refusal, stood: bool, now: Instant) {
         self.state = State::Apart(now + RETRY);
-        // Who asked a server whether it is there and went again, as DPDK's driver does, tells nothing.
+        // Who asked a server whether it is there and went again, as DPDK's driver does, tells
+        // nothing.
         if stood || self.listener.is_none() || !why.is_departure() {
             self.ended = Some(Ended { why: Arc::new(why), stood });
         }

@@ -1,4 +1,4 @@
-//! One end, or a queue of one: what its user holds.
+//! One end of a pair, or a queue of one end, as its user holds it.
 
 use crate::client::memory_len;
 use crate::control::Control;
@@ -17,7 +17,7 @@ use std::time::Instant;
 /// Most queues each way of one end.
 pub const QUEUES_MAX: u8 = 8;
 
-/// Which end it is.
+/// The two ends of a pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// Makes the socket, and waits.
@@ -26,18 +26,18 @@ pub enum Role {
     Client,
 }
 
-/// What an end is like.
+/// The configuration of an end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     /// The socket, at most 107 bytes.
     pub path: PathBuf,
-    /// Which end.
+    /// The end that is opened.
     pub role: Role,
     /// Longest frame, in bytes: the same at both ends.
     pub max_frame: u16,
     /// Binary logarithm of the slots of each ring, 1 to 14. The client's counts.
     pub ring_size_log2: u8,
-    /// What a client must say to be let in; at most 23 bytes.
+    /// The secret that a client must send to be accepted; at most 23 bytes.
     pub secret: Option<String>,
 }
 
@@ -68,7 +68,8 @@ impl Shape {
     }
 }
 
-/// One end of a pair, or one of its queues: of those that are opened together, each may be another thread's.
+/// One end of a pair, or one of its queues. Each of several queues that are opened together may
+/// belong to another thread.
 #[derive(Debug)]
 pub struct Endpoint {
     /// In use by whoever looks after the connection, now and then.
@@ -89,8 +90,8 @@ impl Endpoint {
         Ok(Self::of(&Control::open(config, shape(config, 1)?)?, 0))
     }
 
-    /// Opens an end with 1 to [`QUEUES_MAX`] queues each way; its peer must have as many. All of them have links as soon as
-    /// one has tended the connection; it ends when all are dropped.
+    /// Opens an end with 1 to [`QUEUES_MAX`] queues each way; its peer must have as many. All of
+    /// them have links as soon as one has tended the connection; it ends when all are dropped.
     ///
     /// # Errors
     /// As [`Endpoint::open`].
@@ -109,7 +110,7 @@ impl Endpoint {
         self.link.as_mut()
     }
 
-    /// The same, to look at.
+    /// The link by shared reference, if there is one.
     #[inline]
     #[must_use]
     pub const fn linked(&self) -> Option<&Link> {
@@ -133,16 +134,17 @@ impl Endpoint {
         self.lock().refused()
     }
 
-    /// Whether a peer was there when the connection was looked after last, and the handshake was not over.
+    /// Returns `true` if a peer was there when the connection was looked after last, and the
+    /// handshake was not over.
     #[inline]
     #[must_use]
     pub const fn is_meeting(&self) -> bool {
         self.meeting
     }
 
-    /// Looks after the connection: whether the peer is there, what it says, and whether to look for it again. To be called
-    /// now and then, and often while [`Endpoint::is_meeting`]. Never waits: while the thread of another queue does it,
-    /// nothing happens.
+    /// Looks after the connection: whether the peer is there, what it says, and whether to look for
+    /// it again. To be called now and then, and often while [`Endpoint::is_meeting`]. Never waits:
+    /// while the thread of another queue does it, nothing happens.
     #[cold]
     pub fn tend(&mut self, now: Instant) {
         let mut control = match self.control.try_lock() {

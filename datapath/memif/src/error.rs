@@ -1,4 +1,4 @@
-//! What can go wrong, and why there is no link.
+//! Errors, and the reasons why there is no link.
 
 use crate::name::Difference;
 use std::io::{self, ErrorKind};
@@ -113,13 +113,15 @@ pub enum NoLink {
         /// Where it looks.
         path: PathBuf,
     },
-    /// A queue of a pair that is linked, which has not been looked after since ([`Endpoint::tend`](crate::Endpoint::tend)).
+    /// A queue of a pair that is linked, which has not been looked after since
+    /// ([`Endpoint::tend`](crate::Endpoint::tend)).
     #[error("the pair at {path} is linked, and this queue has not looked since: drive its device")]
     NotTended {
         /// The socket.
         path: PathBuf,
     },
-    /// The ends do not go together, or one of them broke the protocol. A client tries again, and a server waits for the next one.
+    /// The ends do not go together, or one of them broke the protocol. A client tries again, and a
+    /// server waits for the next one.
     #[error("the last attempt at {path} was turned away: {}", why.reason())]
     TurnedAway {
         /// The socket.
@@ -138,7 +140,8 @@ pub enum NoLink {
 }
 
 impl NoLink {
-    /// What an end at `path` has to say after this, which ended a connection if one `stood`, and else a handshake.
+    /// What an end at `path` has to say after this, which ended a connection if one `stood`, and
+    /// else a handshake.
     #[must_use]
     pub fn after(path: PathBuf, why: Arc<Refusal>, stood: bool) -> Self {
         if stood { Self::Left { path, why } } else { Self::TurnedAway { path, why } }

@@ -1,8 +1,9 @@
 //! memif 2.0: packets between two processes through shared memory, without a copy on either side.
 //!
-//! DPDK's own driver copies each packet twice, from its buffers into the shared ones and back. Here the shared buffers
-//! themselves are lent: a packet is built in the ring of the sender, and read in the ring of the receiver. It speaks the
-//! same protocol, so either end may be DPDK's, libmemif's or VPP's.
+//! DPDK's own driver copies each packet twice, from its buffers into the shared ones and back. Here
+//! the shared buffers themselves are lent: a packet is built in the ring of the sender, and read in
+//! the ring of the receiver. It speaks the same protocol, so either end may be DPDK's, libmemif's
+//! or VPP's.
 //!
 //! | type | is |
 //! |---|---|
@@ -16,10 +17,11 @@
 //! Nothing here blocks, and nothing allocates while a link is up.
 //!
 //! # Trust
-//! The peer has the same memory mapped. Whatever it writes, and when, no access of ours leaves the shared memory: indices
-//! and descriptors are atomic words, read once and checked. But the bytes of a packet that it goes on writing are what
-//! Rust has no name for: the reader may see any mixture of them. So an end is for a peer that one trusts not to, as with
-//! every shared-memory port; keep the socket where only such can enter.
+//! The peer has the same memory mapped. Whatever it writes, and when, no access of ours leaves the
+//! shared memory: indices and descriptors are atomic words, read once and checked. But the bytes of
+//! a packet that it goes on writing are what Rust has no name for: the reader may see any mixture
+//! of them. So an end is for a peer that one trusts not to, as with every shared-memory port; keep
+//! the socket where only such can enter.
 
 mod buffers;
 mod client;

@@ -6,12 +6,12 @@ use crate::queue::{Receiver, Sender};
 use crate::socket;
 use std::os::fd::OwnedFd;
 
-/// What one user has of a connection: a queue of packets each way.
+/// One user's part of a connection: a queue of packets in each direction.
 #[derive(Debug)]
 pub struct Link {
-    /// To the peer.
+    /// The queue of packets to the peer.
     pub tx: Sender,
-    /// From the peer.
+    /// The queue of packets from the peer.
     pub rx: Receiver,
 }
 

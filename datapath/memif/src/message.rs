@@ -18,7 +18,7 @@ pub const MODE_ETHERNET: u8 = 0;
 pub struct Text<const N: usize>([u8; N]);
 
 impl<const N: usize> Text<N> {
-    /// As much of it as fits in front of a zero.
+    /// The text, cut so that a zero fits behind it.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let mut bytes = [0; N];
@@ -35,10 +35,10 @@ impl<const N: usize> Text<N> {
     }
 }
 
-/// What a server can do.
+/// The capabilities of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
-    /// Of the program.
+    /// The name of the program.
     pub name: Text<NAME_LEN>,
     /// The oldest version of the protocol.
     pub min_version: u16,
@@ -46,24 +46,24 @@ pub struct Hello {
     pub max_version: u16,
     /// The highest index of a region.
     pub max_region: u16,
-    /// That of a ring to the client.
+    /// The highest number of a ring to the client.
     pub max_to_client: u16,
-    /// That of a ring to the server.
+    /// The highest number of a ring to the server.
     pub max_to_server: u16,
     /// Binary logarithm of the slots of the longest ring.
     pub max_ring_size_log2: u8,
 }
 
-/// Which interface a client wants.
+/// The interface that a client wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Init {
-    /// Of the protocol.
+    /// The version of the protocol.
     pub version: u16,
-    /// Of the interface.
+    /// The number of the interface.
     pub id: u32,
-    /// What packets are.
+    /// The kind of packets.
     pub mode: u8,
-    /// What the server wants to hear; empty if nothing.
+    /// The secret that the server asks for; empty if it asks for none.
     pub secret: Text<SECRET_LEN>,
     /// Of the program.
     pub name: Text<NAME_LEN>,
@@ -74,11 +74,11 @@ pub struct Init {
 pub struct AddRing {
     /// Packets go from the client to the server.
     pub to_server: bool,
-    /// Of the queue.
+    /// The number of the queue.
     pub index: u16,
-    /// Where the ring is.
+    /// The region that the ring is in.
     pub region: u16,
-    /// Of the ring in the region, in bytes.
+    /// The offset of the ring in the region, in bytes.
     pub offset: u32,
     /// Binary logarithm of its slots.
     pub size_log2: u8,
@@ -86,7 +86,7 @@ pub struct AddRing {
     pub private_header: u16,
 }
 
-/// What one end says to the other.
+/// The messages of the control channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message {
     /// The server has done what it was told.
@@ -262,7 +262,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever a peer says is read without a panic, and what is understood is written as it was read.
+        /// Whatever a peer says is read without a panic, and what is understood is written as it
+        /// was read.
         #[test]
         fn any_bytes_are_read(mut bytes in prop::array::uniform32(any::<u32>()), kind in 0..10_u16) {
             bytes[0] = bytes[0] & 0xFFFF_0000 | u32::from(kind);

@@ -1,9 +1,11 @@
-//! What an end of ours says by its name: memif has no other way for it.
+//! The names of our ends. They carry properties that both ends must agree on, as memif has no other
+//! field for them.
 
 /// How the names of our ends begin, DPDK's driver or not.
 const PREFIX: &str = "net_memif_f";
 
-/// What is wrong with a client of somebody else's that names rings of other queues than its server has.
+/// What is wrong with a client of somebody else's that names rings of other queues than its server
+/// has.
 pub const OTHER_QUEUES: &str = "the client has another number of queues: both ends need as many engines=";
 
 /// Bytes of a frame that an MTU does not count: an Ethernet header and a VLAN tag.
@@ -15,7 +17,7 @@ pub const fn mtu(max_frame: u16) -> u16 {
     max_frame.saturating_sub(FRAME_OVERHEAD)
 }
 
-/// What the ends of a pair have to have alike, and have not.
+/// A property in which the ends of a pair differ, although they must agree on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Difference {
@@ -41,7 +43,7 @@ pub enum Difference {
     },
 }
 
-/// What both ends must agree on.
+/// The properties that both ends must agree on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Told {
     /// Longest frame, in bytes.
@@ -85,7 +87,7 @@ impl Told {
         (server != client).then_some(Difference::Queues { server, client })
     }
 
-    /// What a name tells; `None` if it is not of our kind.
+    /// Reads the properties from a name; `None` if it is not a name of our ends.
     #[must_use]
     pub fn by(name: &[u8]) -> Option<Self> {
         let mut parts = std::str::from_utf8(name).ok()?.strip_prefix(PREFIX)?.split('_');

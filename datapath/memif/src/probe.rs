@@ -1,6 +1,7 @@
 //! Asks a server whether a client would be let in.
 //!
-//! DPDK's driver, as a client, has no link and says nothing about why. This goes the first steps of its handshake in its place.
+//! DPDK's driver, as a client, has no link and says nothing about why. This goes the first steps of
+//! its handshake in its place.
 
 use crate::client::fits;
 use crate::control::no_server;
@@ -32,7 +33,8 @@ impl Probe {
         }
     }
 
-    /// What the server has said: `None` as long as that is nothing, `Ok` if nothing is wrong so far. Never waits.
+    /// The server's answer so far: `None` if there is none yet, `Ok` if nothing is wrong so far.
+    /// Never waits.
     ///
     /// # Errors
     /// [`NoLink::TurnedAway`]. The server is told why, too.

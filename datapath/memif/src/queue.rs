@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU16, Ordering};
 pub(crate) const BURST: usize = 32;
 
 /// Packets between the one that is lent and the one whose buffer is fetched.
-const AHEAD: u16 = 8;
+const PREFETCH_DISTANCE: u16 = 8;
 
-/// Both sides' counts of a ring. The client's is `head`, which is ahead of the server's by what the client has handed
-/// over: packets, or free buffers.
+/// Both sides' counts of a ring. The client's is `head`, which is ahead of the server's by what the
+/// client has handed over: packets, or free buffers.
 #[derive(Debug)]
 struct Counts {
     ring: Ring,
@@ -36,15 +36,17 @@ impl Counts {
         if self.is_client { self.ring.tail() } else { self.ring.head() }
     }
 
-    /// Starts to fetch the line of our count, which will be stored soon. The peer polls on that line, so it comes from there: asked
-    /// for when a packet is finished, it comes while the packet's own lines leave. Asked for much earlier, as for a long batch,
-    /// the peer may have it back before the store, which then waits as it would without.
+    /// Starts to fetch the line of our count, which will be stored soon. The peer polls on that
+    /// line, so it comes from there: asked for when a packet is finished, it comes while the
+    /// packet's own lines leave. Asked for much earlier, as for a long batch, the peer may have it
+    /// back before the store, which then waits as it would without.
     #[inline]
-    fn expect_to_tell(&self) {
+    fn prefetch_count(&self) {
         prefetch::write(self.ours().as_ptr().cast(), size_of::<AtomicU16>());
     }
 
-    /// Slots from number `next` on that the peer has left to us; `all` of them are ours when it counts as many as we do.
+    /// Slots from number `next` on that the peer has left to us; `all` of them are ours when it
+    /// counts as many as we do.
     fn left(&self, next: u16, all: u16) -> Result<u16, Refusal> {
         let left = self.theirs().load(Ordering::Acquire).wrapping_add(all).wrapping_sub(next);
         if left > self.ring.size() {
@@ -61,7 +63,8 @@ pub struct Sender {
     buffers: Buffers,
     /// Longest packet, in bytes.
     max_len: usize,
-    /// What of the next buffers is fetched ahead, in bytes: they will have a packet like the one before.
+    /// What of the next buffers is fetched ahead, in bytes: they will have a packet like the one
+    /// before.
     expected_len: usize,
     /// The slot to lend next.
     next: u16,
@@ -95,19 +98,20 @@ impl Sender {
         }
     }
 
-    /// The next buffer, of as many bytes as the longest packet has, whatever is in it; `None` if all are full. The same
-    /// again until [`Sender::commit`].
+    /// The next buffer, of as many bytes as the longest packet has, whatever is in it; `None` if
+    /// all are full. The same again until [`Sender::commit`].
     #[inline]
     pub fn lend(&mut self) -> Option<&mut [u8]> {
         if self.free == 0 && !self.look() {
             return None;
         }
         let ring = &self.counts.ring;
-        let expected = self.next.wrapping_add(AHEAD);
-        // What lies beyond the free slots is the peer's still, and not worth to be taken away from it.
-        let expects = self.free > AHEAD;
+        let expected = self.next.wrapping_add(PREFETCH_DISTANCE);
+        // What lies beyond the free slots is the peer's still, and not worth to be taken away from
+        // it.
+        let expects = self.free > PREFETCH_DISTANCE;
         if expects {
-            ring.expect(expected.wrapping_add(AHEAD));
+            ring.prefetch(expected.wrapping_add(PREFETCH_DISTANCE));
         }
         let at = match &self.buffers {
             Buffers::Own(own) => {
@@ -129,9 +133,10 @@ impl Sender {
             self.broken = Some(Refusal::Protocol("a free buffer is too short, or not in its memory"));
             return None;
         };
-        // SAFETY: `max_len` bytes within a region, which `self` keeps mapped. The slot is ours until the count that hands it over
-        // is stored, and is borrowed from `self`, which stores it. That the peer keeps off it meanwhile is the contract of
-        // the protocol (see "Trust" in the crate's documentation).
+        // SAFETY: `max_len` bytes within a region, which `self` keeps mapped. The slot is ours
+        // until the count that hands it over is stored, and is borrowed from `self`, which stores
+        // it. That the peer keeps off it meanwhile is the contract of the protocol (see "Trust" in
+        // the crate's documentation).
         Some(unsafe { std::slice::from_raw_parts_mut(at, self.max_len) })
     }
 
@@ -161,7 +166,7 @@ impl Sender {
         self.counts.ring.set_length(self.next, self.region, len as u32);
         self.expected_len = len.min(prefetch::EXPECTED);
         if self.next == self.told {
-            self.counts.expect_to_tell();
+            self.counts.prefetch_count();
         }
         self.next = self.next.wrapping_add(1);
         self.free -= 1;
@@ -182,7 +187,8 @@ impl Sender {
         count
     }
 
-    /// Packets that were committed, and that the peer has not given back yet: it may not have seen them.
+    /// Packets that were committed, and that the peer has not given back yet: it may not have seen
+    /// them.
     #[must_use]
     pub fn waiting(&self) -> u16 {
         let size = self.counts.ring.size();
@@ -263,8 +269,8 @@ impl Receiver {
         self.counts.ours().store(self.counts.ring.size(), Ordering::Release);
     }
 
-    /// Takes up to 32 packets; how many, and how many more were dropped because they were too long or in pieces. Those of
-    /// the burst before are given back.
+    /// Takes up to 32 packets; how many, and how many more were dropped because they were too long
+    /// or in pieces. Those of the burst before are given back.
     #[inline]
     pub fn burst(&mut self) -> (usize, usize) {
         self.release();
@@ -276,7 +282,8 @@ impl Receiver {
             }
         };
         if left > 0 {
-            // Fetched with the descriptor, which comes from the peer's processor, too, and not after it.
+            // Fetched with the descriptor, which comes from the peer's processor, too, and not
+            // after it.
             let at = match &self.buffers {
                 Buffers::Own(own) => own.at(self.next).cast_const(),
                 Buffers::Peers(_) => self.last.at.wrapping_offset(self.step),
@@ -333,9 +340,9 @@ impl Receiver {
     #[must_use]
     pub fn packet(&self, index: usize) -> &[u8] {
         let View { at, len } = self.views[..self.count][index];
-        // SAFETY: `len` bytes within a region, which `self` keeps mapped; the slot is ours until `release`, which needs `self`
-        // for itself. That the peer keeps off it meanwhile is the contract of the protocol (see "Trust" in the crate's
-        // documentation).
+        // SAFETY: `len` bytes within a region, which `self` keeps mapped; the slot is ours until
+        // `release`, which needs `self` for itself. That the peer keeps off it meanwhile is the
+        // contract of the protocol (see "Trust" in the crate's documentation).
         unsafe { std::slice::from_raw_parts(at, len) }
     }
 

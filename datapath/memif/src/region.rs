@@ -13,7 +13,8 @@ pub(crate) const LEN_MAX: u64 = 1 << 32;
 /// The kind of the file system that huge pages are in: `HUGETLBFS_MAGIC` of linux/magic.h.
 const HUGETLBFS_MAGIC: FsWord = 0x9584_58F6;
 
-/// A mapped region, which stays without its descriptor. Only raw pointers into it are ever handed out.
+/// A mapped region, which stays without its descriptor. Only raw pointers into it are ever handed
+/// out.
 #[derive(Debug)]
 pub(crate) struct Region {
     map: MmapRaw,
@@ -29,8 +30,9 @@ impl Region {
         Ok((Self { map: MmapOptions::new().len(len).populate().map_raw(&file)? }, file))
     }
 
-    /// The peer's, which must be that long and stay so: to touch memory that was cut off would kill us. So would touching a hole
-    /// in memory of huge pages, when there is no huge page left to fill it; ordinary memory reads as zero there.
+    /// The peer's, which must be that long and stay so: to touch memory that was cut off would kill
+    /// us. So would touching a hole in memory of huge pages, when there is no huge page left to
+    /// fill it; ordinary memory reads as zero there.
     pub(crate) fn map(file: OwnedFd, len: u64) -> Result<Self, Refusal> {
         if fstatfs(&file).is_ok_and(|about| about.f_type == HUGETLBFS_MAGIC) {
             return Err(Refusal::Protocol("its memory is of huge pages, parts of which can be taken away"));
@@ -66,7 +68,8 @@ fn is_as_long(file: &OwnedFd, len: u64) -> bool {
     len > 0 && has.is_some_and(|has| len <= has)
 }
 
-/// Whether a peer's region can be what it says: memory of at least `len` bytes, which is not 0, to read and to write.
+/// Returns `true` if a peer's region can be what it says: memory of at least `len` bytes, which is
+/// not 0, to read and to write.
 #[must_use]
 pub fn can_be_mapped(file: &OwnedFd, len: u64) -> bool {
     let map = |len| MmapOptions::new().len(len).map_raw(file);

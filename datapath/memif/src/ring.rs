@@ -1,7 +1,8 @@
 //! A ring of descriptors in shared memory: what memif says of packets and free buffers.
 //!
-//! The client's side counts `head` and the server's `tail`, whichever way packets go: to the server, `head` tells of
-//! packets and `tail` of those taken; to the client, `head` tells of free buffers and `tail` of packets.
+//! The client's side counts `head` and the server's `tail`, whichever way packets go: to the
+//! server, `head` tells of packets and `tail` of those taken; to the client, `head` tells of free
+//! buffers and `tail` of packets.
 
 use crate::error::Refusal;
 use crate::prefetch;
@@ -44,9 +45,9 @@ pub(crate) struct Desc {
     /// More of the packet follows in the next slot.
     pub more: bool,
     pub region: u16,
-    /// Of the packet, or of the free buffer, in bytes.
+    /// The length of the packet, or of the free buffer, in bytes.
     pub length: u32,
-    /// Of the buffer in its region, in bytes.
+    /// The offset of the buffer in its region, in bytes.
     pub offset: u32,
 }
 
@@ -65,7 +66,8 @@ pub(crate) struct Ring {
     _region: Arc<Region>,
 }
 
-// SAFETY: `base` points into memory that the region keeps mapped wherever this goes; it is used through atomic words only.
+// SAFETY: `base` points into memory that the region keeps mapped wherever this goes; it is used
+// through atomic words only.
 unsafe impl Send for Ring {}
 
 impl Ring {
@@ -107,7 +109,7 @@ impl Ring {
         self.flags().fetch_or(MASK_INTERRUPT, Ordering::Relaxed);
     }
 
-    /// Whether whoever takes packets from it polls.
+    /// Returns `true` if whoever takes packets from it polls.
     #[inline]
     pub(crate) fn is_polled(&self) -> bool {
         self.flags().load(Ordering::Relaxed) & MASK_INTERRUPT != 0
@@ -153,7 +155,7 @@ impl Ring {
 
     /// Starts to fetch a slot, to write it.
     #[inline]
-    pub(crate) fn expect(&self, number: u16) {
+    pub(crate) fn prefetch(&self, number: u16) {
         prefetch::write(self.base.as_ptr().wrapping_add(self.place(number)), DESC_LEN);
     }
 
@@ -166,8 +168,8 @@ impl Ring {
     #[inline]
     fn words(&self, number: u16) -> [&AtomicU64; 2] {
         let at = self.place(number);
-        // SAFETY: within the ring, whose place was checked, and aligned like it; valid as long as `self`, and used by
-        // both processes through atomic accesses.
+        // SAFETY: within the ring, whose place was checked, and aligned like it; valid as long as
+        // `self`, and used by both processes through atomic accesses.
         [at, at + 8].map(|at| unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at).cast()) })
     }
 

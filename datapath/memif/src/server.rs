@@ -138,7 +138,8 @@ impl Server {
         self.regions.iter().map(|region| region.len()).sum()
     }
 
-    /// Bytes that its rings and their buffers take, if those are as long as can be and nothing but what fills a page lies between.
+    /// Bytes that its rings and their buffers take, if those are as long as can be and nothing but
+    /// what fills a page lies between.
     fn needed(&self) -> usize {
         let to_client = |queue: &Queue| queue.to_client.as_ref().map_or(0, |(ring, _)| ring.needed());
         let of_queue = |queue| to_client(queue) + queue.from_client.as_ref().map_or(0, Ring::needed);

@@ -22,7 +22,8 @@ const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 /// A message, and the descriptor beside it.
 pub type Received = (Message, Option<OwnedFd>);
 
-/// The file of a socket that somebody listens at. It is removed with this, unless another file has its name by then.
+/// The file of a socket that somebody listens at. It is removed with this, unless another file has
+/// its name by then.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
@@ -74,7 +75,7 @@ impl Listener {
         Ok(Self { socket, file })
     }
 
-    /// Where it listens.
+    /// The path that the socket listens at.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.file.path
@@ -114,18 +115,19 @@ fn explained(path: &Path, errno: Errno) -> String {
     }
 }
 
-/// Who listens at a socket.
+/// Whether a program listens at a socket.
 #[derive(Debug)]
 pub enum Presence {
     /// Nobody: the file, if there is one, is what is left of a server.
     Nobody,
-    /// A server, of memif or of another protocol: the kernel says at once that its socket is of another kind.
+    /// A server, of memif or of another protocol: the kernel says at once that its socket is of
+    /// another kind.
     Server,
     /// The kernel does not say.
     Unknown(io::Error),
 }
 
-/// Who listens at `path`.
+/// Finds out whether a program listens at `path`.
 #[must_use]
 pub fn presence(path: &Path) -> Presence {
     match connect_to(path) {
@@ -200,7 +202,8 @@ pub fn turn_away(socket: &OwnedFd, why: &Refusal) {
 /// The next message, or `None` if there is none yet.
 ///
 /// # Errors
-/// [`Refusal::Closed`], [`Refusal::Protocol`] for what is no message of memif's, and what the system says.
+/// [`Refusal::Closed`], [`Refusal::Protocol`] for what is no message of memif's, and what the
+/// system says.
 pub fn receive(socket: &OwnedFd) -> Result<Option<Received>, Refusal> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut beside = RecvAncillaryBuffer::new(&mut space);

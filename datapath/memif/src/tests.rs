@@ -1,4 +1,5 @@
-//! Peers that break the protocol, one way after the other: each is turned away, and the next is welcome.
+//! Peers that break the protocol, one way after the other: each is turned away, and the next is
+//! welcome.
 
 use crate::client::{Client, fits};
 use crate::endpoint::{Config, Endpoint, Role, Shape};
@@ -448,7 +449,8 @@ fn free_buffers_that_cannot_be_end_the_connection() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever a client writes into its memory, the server touches none but that, and no call panics.
+    /// Whatever a client writes into its memory, the server touches none but that, and no call
+    /// panics.
     #[test]
     fn any_ring_is_survived(
         words in prop::collection::vec(any::<[u32; 4]>(), 8),

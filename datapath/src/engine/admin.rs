@@ -97,16 +97,18 @@ impl<P: Port> Engine<P> {
         self.units.memory.register(pd, backing, iova, access)
     }
 
-    /// Ends a region. Requests that name it afterwards fail with a protection error, local or remote. False if the key
-    /// names none.
+    /// Ends a region. Requests that name it afterwards fail with a protection error, local or
+    /// remote. False if the key names none.
     pub fn deregister_memory(&mut self, key: MemoryKey) -> bool {
         self.units.memory.deregister(key)
     }
 
-    /// Changes a region in place (`ibv_rereg_mr`): what is `None` stays. Its old key ends; the new one is returned.
+    /// Changes a region in place (`ibv_rereg_mr`): what is `None` stays. Its old key ends; the new
+    /// one is returned.
     ///
     /// # Errors
-    /// `None` if the key names no region, or windows are bound to it; else why it cannot be so. Nothing has changed then.
+    /// `None` if the key names no region, or windows are bound to it; else why it cannot be so.
+    /// Nothing has changed then.
     pub fn reregister_memory(
         &mut self,
         key: MemoryKey,
@@ -117,7 +119,8 @@ impl<P: Port> Engine<P> {
         self.units.memory.reregister(key, pd, memory, access)
     }
 
-    /// A memory window that shows nothing yet; a request with [`SendOpcode::BindWindow`](crate::queue::SendOpcode) binds it.
+    /// A memory window that shows nothing yet; a request with
+    /// [`SendOpcode::BindWindow`](crate::queue::SendOpcode) binds it.
     ///
     /// # Errors
     /// [`MemoryTableFull`]: windows and regions share the table.
@@ -134,7 +137,8 @@ impl<P: Port> Engine<P> {
         self.units.memory.deallocate_window(key)
     }
 
-    /// Creates a completion queue of at least `entries` entries. Returns its number and the application's end.
+    /// Creates a completion queue of at least `entries` entries. Returns its number and the
+    /// application's end.
     ///
     /// # Errors
     /// [`CreateError`] if there are too many, or `entries` is 0 or above 2^22.
@@ -162,7 +166,8 @@ impl<P: Port> Engine<P> {
         writer.map(CompletionWriter::listen).is_some()
     }
 
-    /// Gives a completion queue at least `entries` entries; what waits in it is kept. `reader` must be its other end.
+    /// Gives a completion queue at least `entries` entries; what waits in it is kept. `reader` must
+    /// be its other end.
     ///
     /// # Errors
     /// [`CreateError`] if it does not exist, `entries` is 0 or above 2^22, or more waits than that.

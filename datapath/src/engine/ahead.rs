@@ -1,7 +1,8 @@
 //! Looking ahead: with many queue pairs, what each needs is fetched while others are served.
 //!
-//! One thing leads to the next: a context to its queue, the queue to a request, the request to the payload. Each is fetched some
-//! frames or turns after the one before it; only nobody is before the first frames of a burst, whose steps follow at once.
+//! One thing leads to the next: a context to its queue, the queue to a request, the request to the
+//! payload. Each is fetched some frames or turns after the one before it; only nobody is before the
+//! first frames of a burst, whose steps follow at once.
 
 mod coming;
 #[cfg(test)]
@@ -14,8 +15,8 @@ use crate::port::{Port, RX_BURST};
 use crate::prefetch;
 use wire::Opcode;
 
-/// Turns between the present one and those of which this is fetched: both parts of the queue pair, its send queue, its next requests,
-/// and the payload of the first.
+/// Turns between the present one and those of which this is fetched: both parts of the queue pair,
+/// its send queue, its next requests, and the payload of the first.
 mod turns {
     pub const CONTEXT: usize = 8;
     pub const QUEUE: usize = 4;
@@ -63,7 +64,7 @@ impl<P: Port> Engine<P> {
     /// Before a turn: what the next turns need.
     #[inline]
     pub(super) fn expect_turns(&mut self) {
-        let last = self.units.mux.ahead(turns::CONTEXT);
+        let last = self.units.mux.peek(turns::CONTEXT);
         self.coming.note(last);
         if let Some(slot) = last {
             self.qps.expect_requester(slot);
@@ -84,14 +85,16 @@ impl<P: Port> Engine<P> {
 /// Receives that are fetched of a queue pair; beyond, the processor has learnt where to go.
 const LEARNT: u32 = 8;
 
-/// What is fetched of a frame's queue pair, one after the other: both its parts, which say where the queue and its next entries are.
+/// What is fetched of a frame's queue pair, one after the other: both its parts, which say where
+/// the queue and its next entries are.
 #[derive(Clone, Copy)]
 enum Step {
     Context,
     Queue,
 }
 
-/// How far before frames are handled: so many runs of frames of one queue pair before, or so many frames, whichever is earlier.
+/// How far before frames are handled: so many runs of frames of one queue pair before, or so many
+/// frames, whichever is earlier.
 struct Ahead {
     runs: usize,
     frames: usize,
@@ -166,8 +169,8 @@ impl Arrivals {
     }
 }
 
-/// What a frame says of itself before anything about it has been checked: a QPN, and whether it answers
-/// a request: an acknowledgement, or a response.
+/// What a frame says of itself before anything about it has been checked: a QPN, and whether it
+/// answers a request: an acknowledgement, or a response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Arrival(u32);
 

@@ -13,14 +13,15 @@ pub const WINDOW_LIMIT: u16 = SEQUENCE_LIMIT;
 /// When acknowledgements of packets in order go out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AckTiming {
-    /// In the turn that took the packet in, if the sender asks; else in the first turn in which its stream is silent.
+    /// In the turn that took the packet in, if the sender asks; else in the first turn in which its
+    /// stream is silent.
     #[default]
     AtOnce,
-    /// The same, but those of a stream that nobody asked for are 4 us apart or cover 16 packets. For who runs turn after
-    /// turn.
+    /// As `AtOnce`, but the acknowledgements that a stream's sender did not ask for are 4 us apart
+    /// or cover 16 packets. It suits a driver that runs turn after turn.
     Spaced,
-    /// As `Spaced`; one that is asked for goes out behind what is posted next ([`Engine::push`](super::Engine::push)), in
-    /// the next turn if nothing is.
+    /// As `Spaced`; one that is asked for goes out behind what is posted next
+    /// ([`Engine::push`](super::Engine::push)), in the next turn if nothing is.
     BehindPosts,
 }
 
@@ -47,8 +48,8 @@ pub struct EngineConfig {
     pub window_max: u16,
     /// Streams that can be in Recovery at the same time; more drop what is out of order.
     pub recovery_contexts: u32,
-    /// Queue pairs beyond which what each needs is fetched ahead, and its timer disarmed when nothing is awaited: about as many as
-    /// stay in the first caches.
+    /// Queue pairs beyond which what each needs is fetched ahead, and its timer disarmed when
+    /// nothing is awaited: about as many as stay in the first caches.
     pub crowd: u32,
     /// Floors of the timers.
     pub rto: RtoConfig,
@@ -60,10 +61,12 @@ pub struct EngineConfig {
     pub engine: EngineId,
     /// Makes the rest of the QPNs, and the first PSNs of connections.
     pub seed: Seed,
-    /// Makes the keys of memory. It is another one than `seed`: peers see QPNs and PSNs, and keys are granted.
+    /// Makes the keys of memory. It is another one than `seed`: peers see QPNs and PSNs, and keys
+    /// are granted.
     pub key_seed: Seed,
-    /// When the device was opened, the smaller the older it is; its engines have the same. It says which of two hosts
-    /// with one address keeps it (docs/protocol.md 1.13). The first bit does not count. Zeros: there is none.
+    /// When the device was opened, the smaller the older it is; its engines have the same. It says
+    /// which of two hosts with one address keeps it (docs/protocol.md 1.13). The first bit does not
+    /// count. Zeros: there is none.
     pub host_nonce: [u8; 6],
 }
 
@@ -119,7 +122,8 @@ pub enum ConfigError {
 }
 
 impl EngineConfig {
-    /// Packets ahead of ePSN that every queue pair takes: the sequence window of the largest window.
+    /// Packets ahead of ePSN that every queue pair takes: the sequence window of the largest
+    /// window.
     #[must_use]
     pub const fn sequence_max(&self) -> u16 {
         sequence_window(self.window_max)
@@ -166,7 +170,8 @@ impl EngineConfig {
 mod tests {
     use super::*;
 
-    /// Each queue pair that is made in a slot has another number than the last sixteen, or so late packets are for it.
+    /// Each queue pair that is made in a slot has another number than the last sixteen, or so late
+    /// packets are for it.
     #[test]
     fn engines_of_a_device_share_the_numbers_of_queue_pairs() {
         for (engines, most) in [(1, 1 << 20), (2, 1 << 19), (3, 1 << 18), (8, 1 << 17)] {

@@ -23,7 +23,8 @@ pub(crate) enum ControlKind {
     Rnr { psn: Psn },
     /// The queue pair's refusal.
     ErrorNak,
-    /// What the peer misses of the response to the READ with this PSN cannot be had: its memory was withdrawn.
+    /// What the peer misses of the response to the READ with this PSN cannot be had: its memory was
+    /// withdrawn.
     Withdrawn { psn: Psn },
     /// Wire mode Plain: what the peer sends is marked on its way.
     Cnp,
@@ -32,8 +33,9 @@ pub(crate) enum ControlKind {
 }
 
 impl ControlKind {
-    /// The PSN and the reason, if it tells of a response that cannot be had: that is older than anything refused, and
-    /// acknowledges nothing behind it. Where it is not before ePSN it is of a former life.
+    /// The PSN and the reason, if it tells of a response that cannot be had: that is older than
+    /// anything refused, and acknowledges nothing behind it. Where it is not before ePSN it is of a
+    /// former life.
     pub const fn withdrawn(self) -> Option<(Psn, NakCode)> {
         if let Self::Withdrawn { psn } = self { Some((psn, NakCode::RemoteAccess)) } else { None }
     }
@@ -67,8 +69,8 @@ impl ControlQueue {
         Self { packets: VecDeque::with_capacity(CONTROL_MAX) }
     }
 
-    /// Queues an acknowledgement; false if there is no room. A NACK that continues the run of the one before it takes
-    /// its place, as long as the bitmap that looks back covers both.
+    /// Queues an acknowledgement; false if there is no room. A NACK that continues the run of the
+    /// one before it takes its place, as long as the bitmap that looks back covers both.
     #[inline]
     #[must_use]
     pub fn push(&mut self, packet: ControlPacket) -> bool {

@@ -6,7 +6,8 @@ use crate::qp;
 use crate::qp::QpFlags;
 use crate::tuning;
 
-/// Queue pairs that are taken together if there are many: each is fetched while those before it are served.
+/// Queue pairs that are taken together if there are many: each is fetched while those before it are
+/// served.
 const TOGETHER: usize = 8;
 
 impl<P: Port> Engine<P> {
@@ -101,7 +102,8 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// Idle queue pairs that may have to ask for a sign of life. Those left over are due in the next turn.
+    /// Idle queue pairs that may have to ask for a sign of life. Those left over are due in the
+    /// next turn.
     #[cold]
     #[inline(never)]
     fn fire_keepalives(&mut self) {

@@ -104,11 +104,12 @@ pub enum ModifyError {
         /// The device's address.
         own: IpAddr,
     },
-    /// The peer's Ethernet address is not known yet; it is being asked for: run turns, and try again.
+    /// The peer's Ethernet address is not known yet; it is being asked for: run turns, and try
+    /// again.
     #[error("the Ethernet address of {0} is being resolved; poll the device and try again")]
     ResolvingNeighbor(IpAddr),
-    /// No room to look for the peer's Ethernet address: as many as can be are being looked for. Each of those ends within three
-    /// seconds: run turns, and try again.
+    /// No room to look for the peer's Ethernet address: as many as can be are being looked for.
+    /// Each of those ends within three seconds: run turns, and try again.
     #[error(
         "the Ethernet address of {0} cannot be asked for yet: the device is looking for as many hosts as it can; poll it and try again"
     )]
@@ -146,7 +147,8 @@ impl core::fmt::Display for Mac {
 }
 
 impl ModifyError {
-    /// Whether it passes while the device runs: the peer's Ethernet address is asked for, or will be.
+    /// Whether it passes while the device runs: the peer's Ethernet address is asked for, or will
+    /// be.
     #[must_use]
     pub const fn is_resolving(&self) -> bool {
         matches!(self, Self::ResolvingNeighbor(_) | Self::NeighborsBusy(_))

@@ -2,34 +2,36 @@
 
 use std::collections::VecDeque;
 
-/// Events kept at most; later ones are counted and dropped, so that a silent application costs no memory.
+/// Events kept at most; later ones are counted and dropped, so that a silent application costs no
+/// memory.
 const EVENTS_MAX: usize = 1024;
 
 /// Something that the application should know (`ibv_async_event`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AsyncEvent {
-    /// The queue pair went to ERR, for another reason than its peer's requests (`IBV_EVENT_QP_FATAL`).
+    /// The queue pair went to ERR, for another reason than its peer's requests
+    /// (`IBV_EVENT_QP_FATAL`).
     QpFatal {
         /// Which one.
         qpn: u32,
     },
-    /// The queue pair went to ERR, because its peer sent an invalid request (`IBV_EVENT_QP_REQ_ERR`): an atomic at an
-    /// address that is no multiple of eight, a message longer than its receive, an operation out of sequence
-    /// (protocol.md 1.6, NAK 0x61).
+    /// The queue pair went to ERR, because its peer sent an invalid request
+    /// (`IBV_EVENT_QP_REQ_ERR`): an atomic at an address that is no multiple of eight, a message
+    /// longer than its receive, an operation out of sequence (protocol.md 1.6, NAK 0x61).
     QpRequestError {
         /// Which one.
         qpn: u32,
     },
-    /// The queue pair went to ERR, because its peer asked for memory that it may not reach so (`IBV_EVENT_QP_ACCESS_ERR`;
-    /// protocol.md 1.6, NAK 0x62).
+    /// The queue pair went to ERR, because its peer asked for memory that it may not reach so
+    /// (`IBV_EVENT_QP_ACCESS_ERR`; protocol.md 1.6, NAK 0x62).
     QpAccessError {
         /// Which one.
         qpn: u32,
     },
-    /// The first packet came to an RC or UC queue pair that is in RTR still, so that it may go to RTS
-    /// (`IBV_EVENT_COMM_EST`). Once in each life of the queue pair; one that goes to RTS before, as those do that
-    /// connect by endpoint or by address, has none.
+    /// The first packet came to an RC or UC queue pair that is in RTR still, so that it may go to
+    /// RTS (`IBV_EVENT_COMM_EST`). Once in each life of the queue pair; one that goes to RTS
+    /// before, as those do that connect by endpoint or by address, has none.
     CommEstablished {
         /// Which one.
         qpn: u32,
@@ -41,16 +43,17 @@ pub enum AsyncEvent {
     },
     /// Frames can pass: on a memif pair, the peer came (`IBV_EVENT_PORT_ACTIVE`).
     PortActive,
-    /// Frames cannot pass any more: on a memif pair, the peer went (`IBV_EVENT_PORT_ERR`). Queue pairs live on; what they
-    /// sent in vain ends with `RetryExcErr`.
+    /// Frames cannot pass any more: on a memif pair, the peer went (`IBV_EVENT_PORT_ERR`). Queue
+    /// pairs live on; what they sent in vain ends with `RetryExcErr`.
     PortError,
-    /// Another host on the link has the device's IP address, too (docs/protocol.md 1.13). It comes once, and again if it happens
-    /// again ten seconds later.
+    /// Another host on the link has the device's IP address, too (docs/protocol.md 1.13). It comes
+    /// once, and again if it happens again ten seconds later.
     AddressConflict {
-        /// Ethernet address of that host. It may be the device's own: without `mac=` it is made of the IP address.
+        /// Ethernet address of that host. It may be the device's own: without `mac=` it is made of
+        /// the IP address.
         mac: [u8; 6],
-        /// This device had the address first, and keeps it. If not, it finds no neighbor and answers none until the other
-        /// host is gone.
+        /// This device had the address first, and keeps it. If not, it finds no neighbor and
+        /// answers none until the other host is gone.
         ours: bool,
     },
     /// The engine runs no more: the thread that drove it ended by a panic, which it printed.
@@ -66,7 +69,8 @@ pub enum AsyncEvent {
         /// Which queue pair.
         qpn: u32,
     },
-    /// So many events came while nobody polled that later ones were dropped; this stands where they would.
+    /// So many events came while nobody polled that later ones were dropped; this stands where they
+    /// would.
     Lost {
         /// How many.
         count: u64,

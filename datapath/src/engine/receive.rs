@@ -1,4 +1,5 @@
-//! A packet's way in, up to its queue pair: encapsulation, lengths, QPN, the checks of protocol.md 1.2, ICRC.
+//! A packet's way in, up to its queue pair: encapsulation, lengths, QPN, the checks of protocol.md
+//! 1.2, ICRC.
 
 use super::{AsyncEvent, Engine, EngineConfig, Units};
 use crate::neighbor::{AddressConflict, Handled, Neighbor};
@@ -17,7 +18,8 @@ const UDP_LEN: usize = 8;
 const VID: u16 = 0x0FFF;
 
 impl<P: Port> Engine<P> {
-    /// Takes what one turn takes from the port, and what waits in the loopback ring. Returns the number of frames.
+    /// Takes what one turn takes from the port, and what waits in the loopback ring. Returns the
+    /// number of frames.
     #[inline]
     pub(super) fn receive(&mut self) -> usize {
         let looped = self.wire.loopback_waiting();
@@ -63,8 +65,9 @@ impl<P: Port> Engine<P> {
     }
 }
 
-/// One frame: the short way, if it looks as nearly all do; else the long way, for which all frames are alike. What goes the short way
-/// takes those of `followers` along that only go on with it. Returns how many frames were taken.
+/// One frame: the short way, if it looks as nearly all do; else the long way, for which all frames
+/// are alike. What goes the short way takes those of `followers` along that only go on with it.
+/// Returns how many frames were taken.
 #[inline(always)]
 fn receive_frame<'a>(
     qps: &mut QpTable,
@@ -92,7 +95,8 @@ fn receive_frame<'a>(
     1
 }
 
-/// A WRITE or SEND with nothing but data, or an ACK, for this queue pair, and those that go on with it. The ICRC is not checked yet.
+/// A WRITE or SEND with nothing but data, or an ACK, for this queue pair, and those that go on with
+/// it. The ICRC is not checked yet.
 #[inline(always)]
 fn receive_common<'a>(
     qp: &mut Qp<'_>,
@@ -121,8 +125,9 @@ fn receive_common<'a>(
     }
 }
 
-/// The silent checks of protocol.md 1.2, but for the ICRC, which comes last. A datagram may come from anybody. A UC or UD queue pair is
-/// of the Plain mode always, so what is of the SRNIC dialect and passes is for one of RC.
+/// The silent checks of protocol.md 1.2, but for the ICRC, which comes last. A datagram may come
+/// from anybody. A UC or UD queue pair is of the Plain mode always, so what is of the SRNIC dialect
+/// and passes is for one of RC.
 #[inline(always)]
 fn is_for(qpc: &Qpc, units: &mut Units, mode: WireMode, is_from_peer: bool, pkey: u16) -> bool {
     let counters = &mut units.counters;
@@ -147,8 +152,8 @@ fn note_dispute(units: &mut Units, conflict: Option<AddressConflict>) {
     }
 }
 
-/// A host that talks to the connection manager is answered where it sent from (protocol.md 1.12). False if that is nowhere: it
-/// is not heard, as its answer would make us look for it.
+/// A host that talks to the connection manager is answered where it sent from (protocol.md 1.12).
+/// False if that is nowhere: it is not heard, as its answer would make us look for it.
 #[cold]
 #[inline(never)]
 fn note_heard(neighbor: &mut Neighbor, now: Time, from: IpAddr, payload: &[u8], frame: &[u8]) -> bool {
@@ -223,8 +228,9 @@ fn receive_any(
     }
 }
 
-/// A packet for a queue pair that does not exist, or not any more. It is parsed once more here: lent to another function, what the
-/// caller knows of it would have to lie in memory for every packet.
+/// A packet for a queue pair that does not exist, or not any more. It is parsed once more here:
+/// lent to another function, what the caller knows of it would have to lie in memory for every
+/// packet.
 #[cold]
 #[inline(never)]
 fn receive_late(units: &mut Units, config: &EngineConfig, frame: &[u8]) {

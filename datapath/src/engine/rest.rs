@@ -1,7 +1,8 @@
 //! Queue pairs that have nothing more to send come to rest: then their next post rings.
 //!
-//! Those of a turn do so together, behind everything else: between the step to rest and the look whether work came meanwhile
-//! stands a fence, which waits until all that was stored before it, frames among it, has left the processor's core.
+//! Those of a turn do so together, behind everything else: between the step to rest and the look
+//! whether work came meanwhile stands a fence, which waits until all that was stored before it,
+//! frames among it, has left the processor's core.
 
 use super::Engine;
 use crate::port::Port;
@@ -19,7 +20,8 @@ const _: () = assert!(MOST >= tuning::TX_BATCH, "a batch has a turn of so many a
 pub(super) type Idle = ArrayVec<u32, MOST>;
 
 impl<P: Port> Engine<P> {
-    /// The queue pair of that slot is put to rest before the turn is over, if it has nothing to send then.
+    /// The queue pair of that slot is put to rest before the turn is over, if it has nothing to
+    /// send then.
     #[inline]
     pub(super) fn note_idle(&mut self, slot: u32) {
         if self.idle.is_full() {
@@ -42,7 +44,8 @@ impl<P: Port> Engine<P> {
             let Some(mut qp) = qps.get(*slot) else { return false };
             let rests = qp::lie_down(&mut qp);
             if !rests {
-                // Something may have been posted since it was noted, and found it active: nothing rings for that.
+                // Something may have been posted since it was noted, and found it active: nothing
+                // rings for that.
                 qp.wake(qp.cold.requests(), units);
             }
             rests
@@ -50,7 +53,7 @@ impl<P: Port> Engine<P> {
         if idle.is_empty() {
             return;
         }
-        QpShared::order_rests();
+        QpShared::fence_idle();
         for slot in idle.drain(..) {
             if let Some(mut qp) = qps.get(slot)
                 && qp::get_up_for_work(&mut qp)

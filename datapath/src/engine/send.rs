@@ -1,4 +1,5 @@
-//! A packet's way out: the schedule queue's round, then the acknowledgements, in one transmit batch.
+//! A packet's way out: the schedule queue's round, then the acknowledgements, in one transmit
+//! batch.
 
 use super::{AckTiming, ControlKind, ControlPacket, Engine, NotSent, TxSlots, Units};
 use crate::port::Port;
@@ -19,9 +20,10 @@ struct Waits {
 }
 
 impl<P: Port> Engine<P> {
-    /// Fills the transmit batch: data first, acknowledgements in the same batch behind them. Where the port had no slot
-    /// last time, acknowledgements go first, or both directions could starve behind each other's data. What was asked for
-    /// in this turn may wait for the next, if few frames came. Returns the number of frames.
+    /// Fills the transmit batch: data first, acknowledgements in the same batch behind them. Where
+    /// the port had no slot last time, acknowledgements go first, or both directions could starve
+    /// behind each other's data. What was asked for in this turn may wait for the next, if few
+    /// frames came. Returns the number of frames.
     pub(super) fn send(&mut self, few: bool) -> usize {
         self.make_up_for_a_full_port();
         self.schedule(None);
@@ -31,7 +33,7 @@ impl<P: Port> Engine<P> {
         self.wire.take_sent()
     }
 
-    /// The same, but what is scheduled is on its way before the acknowledgements behind it are built. Whoever posts to the
+    /// Sends what is scheduled, and only then builds the acknowledgements. Whoever posts to the
     /// queue pair `handed` waits meanwhile.
     pub(super) fn send_ahead(&mut self, handed: Option<u32>) -> usize {
         self.make_up_for_a_full_port();
@@ -59,7 +61,8 @@ impl<P: Port> Engine<P> {
         self.wire.take_sent()
     }
 
-    /// What may wait in any turn: nothing for a post, and what nobody asked for if acknowledgements are spaced.
+    /// What may wait in any turn: nothing for a post, and what nobody asked for if acknowledgements
+    /// are spaced.
     fn waits(&self) -> Waits {
         Waits { asked: false, spaced: self.spaces_acks() }
     }
@@ -74,7 +77,8 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// Turns of ready queue pairs until the batch is full, nobody is ready, or the port has no slot.
+    /// Turns of ready queue pairs until the batch is full, nobody is ready, or the port has no
+    /// slot.
     fn schedule(&mut self, handed: Option<u32>) {
         let mut batch = tuning::TX_BATCH;
         let ahead = self.units.crowded;
@@ -139,7 +143,8 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// Acknowledgements of packets in order: those that are due, and those of streams that fell silent.
+    /// Acknowledgements of packets in order: those that are due, and those of streams that fell
+    /// silent.
     fn send_owed_acks(&mut self, waits: Waits) {
         let mut kept = 0;
         self.holds_acks = false;
@@ -167,7 +172,8 @@ impl<P: Port> Engine<P> {
         self.settle_ack_of(stream, waits)
     }
 
-    /// Compiled twice, so that acknowledgements of requests do not ask what they are of. Only those wait for a post.
+    /// Compiled twice, so that acknowledgements of requests do not ask what they are of. Only those
+    /// wait for a post.
     #[inline(always)]
     fn settle_ack_of(&mut self, stream: StreamId, waits: Waits) -> bool {
         let Some(mut qp) = self.qps.get(stream.qp) else {
@@ -208,7 +214,8 @@ impl<P: Port> Engine<P> {
         sent
     }
 
-    /// Acknowledges once more what a queue pair has received that has ended. False if the port has no slot.
+    /// Acknowledges once more what a queue pair has received that has ended. False if the port has
+    /// no slot.
     #[cold]
     fn send_last_word(&mut self, qpn: u32) -> bool {
         let Some(word) = self.units.last_words.get_mut(qpn) else { return true };

@@ -5,14 +5,16 @@ use crate::tuning::LOOPBACK_FRAMES;
 
 /// Lends frames to write; what queue pairs need of [`Wire`], whatever its port.
 pub(crate) trait TxSlots {
-    /// A frame to write, from the port or, for self-loopback, from the engine; `None` if there is none now.
+    /// A frame to write, from the port or, for self-loopback, from the engine; `None` if there is
+    /// none now.
     fn slot(&mut self, loopback: bool) -> Option<&mut [u8]>;
     /// Sends the first `len` bytes of the frame lent last.
     fn commit(&mut self, loopback: bool, len: usize);
     /// Takes the frame lent last back.
     fn cancel(&mut self, loopback: bool);
 
-    /// Lends a frame to `build`, and sends what that wrote: as many bytes as it says, or nothing if it fails.
+    /// Lends a frame to `build`, and sends what that wrote: as many bytes as it says, or nothing if
+    /// it fails.
     ///
     /// # Errors
     /// [`NotSent`].
@@ -83,7 +85,8 @@ impl<P: Port> Wire<P> {
         &frame.bytes[..frame.len]
     }
 
-    /// Gives the oldest frame of the loopback ring to the engine of this device that it is for, if that is another one.
+    /// Gives the oldest frame of the loopback ring to the engine of this device that it is for, if
+    /// that is another one.
     pub fn pass_loopback_on(&mut self) -> bool {
         let frame = &self.loopback.frames[self.loopback.head];
         self.port.pass_on(&frame.bytes[..frame.len])

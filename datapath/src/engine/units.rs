@@ -32,7 +32,8 @@ pub(crate) struct Units {
     pub cqs_to_tell: Vec<u32>,
     pub mux: EventMux,
     pub timers: TimerWheel,
-    /// Timers of keepalives, which are far off; one of `timers` stands for all of them. `None` before the first.
+    /// Timers of keepalives, which are far off; one of `timers` stands for all of them. `None`
+    /// before the first.
     keepalives: Option<Box<TimerWheel<{ tuning::KEEPALIVE_NS_LOG2 }>>>,
     /// There are more queue pairs than [`EngineConfig::crowd`].
     pub crowded: bool,
@@ -102,7 +103,7 @@ impl Units {
         }
     }
 
-    /// The same as [`Units::complete`] without showing it yet.
+    /// Writes a completion, as [`Units::complete`] does, and does not show it yet.
     #[inline]
     pub fn complete_later(&mut self, cq: u32, completion: &Completion) -> bool {
         self.completions(cq).write(completion)
@@ -114,7 +115,8 @@ impl Units {
         self.for_receiving(cq).1
     }
 
-    /// The ICRC. Nothing of a packet has had an effect before it holds, but for bytes that were placed on the way to it (docs/adr/0024).
+    /// The ICRC. Nothing of a packet has had an effect before it holds, but for bytes that were
+    /// placed on the way to it (docs/adr/0024).
     #[inline(always)]
     pub fn is_whole(&mut self, frame_from_l3: &[u8]) -> bool {
         let is_whole = Kernel::detected().verify(frame_from_l3);
@@ -122,7 +124,8 @@ impl Units {
         is_whole
     }
 
-    /// Memory to place what is received, a queue to write its completions to, and the shared receive queues.
+    /// Memory to place what is received, a queue to write its completions to, and the shared
+    /// receive queues.
     #[inline]
     pub fn for_receiving(&mut self, cq: u32) -> (&MemoryTable, Completions<'_>, &mut Srqs) {
         let writer = self.cqs.get_mut(cq as usize).and_then(Option::as_mut);
@@ -130,7 +133,8 @@ impl Units {
         (memory, Completions { cq, writer, to_tell, counters, events }, srqs)
     }
 
-    /// Writes a record for the slow path, if there is one. One that finds no room is counted; timers make up for it.
+    /// Writes a record for the slow path, if there is one. One that finds no room is counted;
+    /// timers make up for it.
     #[inline]
     pub fn tell_slow_path(&mut self, record: impl Into<Option<Record>>) {
         if let Some(record) = record.into() {
@@ -139,8 +143,8 @@ impl Units {
         }
     }
 
-    /// Whether the metadata of a packet out of order can be written; the reserved part of the ring is for the packet at
-    /// ePSN. A packet that finds no room is counted as dropped.
+    /// Whether the metadata of a packet out of order can be written; the reserved part of the ring
+    /// is for the packet at ePSN. A packet that finds no room is counted as dropped.
     pub fn has_metadata_room(&mut self, at_epsn: bool) -> bool {
         let room = if at_epsn {
             self.ctrl_q.has_reserved_room(RxStream::RECORDS_MAX)
@@ -151,8 +155,8 @@ impl Units {
         room
     }
 
-    /// Number of a stream in the schedule queue, the timer wheel and the lists of acknowledgements. That of a queue pair's requests
-    /// is its slot.
+    /// Number of a stream in the schedule queue, the timer wheel and the lists of acknowledgements.
+    /// That of a queue pair's requests is its slot.
     #[inline]
     pub const fn number_of(&self, stream: StreamId) -> u32 {
         if stream.response { self.max_qps + stream.qp } else { stream.qp }
@@ -229,8 +233,8 @@ impl Units {
         }
     }
 
-    /// Queues an acknowledgement of a stream's that goes out by itself. One that finds no room is counted, as a lossy network might
-    /// have taken it.
+    /// Queues an acknowledgement of a stream's that goes out by itself. One that finds no room is
+    /// counted, as a lossy network might have taken it.
     #[inline(never)]
     pub fn queue_control(&mut self, stream: StreamId, qpc: &Qpc, kind: ControlKind) {
         let fits = self.control.push(ControlPacket { stream, qpn: qpc.id.qpn, kind });
@@ -248,7 +252,8 @@ pub(crate) struct Completions<'a> {
 }
 
 impl Completions<'_> {
-    /// Writes a completion, without showing it yet; false if the queue had no room, which must end the queue pair.
+    /// Writes a completion, without showing it yet; false if the queue had no room, which must end
+    /// the queue pair.
     #[inline(always)]
     pub fn write(&mut self, completion: &Completion) -> bool {
         let Some(writer) = &mut self.writer else { return false };

@@ -1,9 +1,10 @@
-//! CRC-32 by folding 64 bytes at a time (Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
-//! Instruction"), each to the place of the last at once, with the masked headers as the first block and the payload stored as it
-//! passes.
+//! CRC-32 by folding 64 bytes at a time (Gopal et al., "Fast CRC Computation for Generic
+//! Polynomials Using PCLMULQDQ Instruction"), each to the place of the last at once, with the
+//! masked headers as the first block and the payload stored as it passes.
 //!
-//! Zeros in front of a message do not change a register that is clear. So blocks are filled from their end: the ones
-//! that ICRC begins with and the headers stand at the end of one or two blocks, and the payload begins a new one.
+//! Zeros in front of a message do not change a register that is clear. So blocks are filled from
+//! their end: the ones that ICRC begins with and the headers stand at the end of one or two blocks,
+//! and the payload begins a new one.
 
 use super::masks::{HEADERS_MAX, LINE, Masks};
 use super::polynomial::{FOLD_512, distances, ends};
@@ -15,7 +16,8 @@ use wire::icrc::ONES;
 
 /// Lanes of a block.
 const LANES: usize = LINE / lanes::LANE;
-/// Blocks of payload from which on the columns are faster: those that are left of them cost as much as half of this.
+/// Blocks of payload from which on the columns are faster: those that are left of them cost as much
+/// as half of this.
 const COLUMNS_MIN: usize = 2 * columns::HISTORY;
 /// Multipliers that move ahead by as many blocks, up to the longest payload of a packet.
 static BLOCKS: [[i64; 2]; 65] = distances(LINE);
@@ -55,7 +57,7 @@ impl Ends {
     }
 }
 
-/// Whether the processor has what the functions here need.
+/// Returns `true` if the processor has what the functions here need.
 pub(super) fn is_supported() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
@@ -88,8 +90,9 @@ pub(super) unsafe fn compute<const GFNI: bool>(frame_from_l3: &[u8]) -> Option<u
     }
 }
 
-/// Copies `len` bytes from `source` to `frame` from byte `at` on, zeroes the rest of it (the pad, at most three bytes),
-/// and returns the ICRC of it all; `None` if the headers are none that this kernel knows, and nothing was written then.
+/// Copies `len` bytes from `source` to `frame` from byte `at` on, zeroes the rest of it (the pad,
+/// at most three bytes), and returns the ICRC of it all; `None` if the headers are none that this
+/// kernel knows, and nothing was written then.
 ///
 /// # Safety
 /// [`is_supported`], and GFNI if so; `source` is valid for reads of `len` bytes outside of `frame`.
@@ -112,9 +115,9 @@ pub(super) unsafe fn copy<const GFNI: bool>(
     let lead = lead(&frame[at..], at, len);
     let (headers, body) = frame.split_at_mut(at + lead);
     let mask = below(lead);
-    // SAFETY: the lengths were checked; only bytes below `lead` are read, and written between the headers and `body`,
-    // through a pointer to all that is in front of `body`, which is writable for what is left of `len` and the pad;
-    // the processor has GFNI if so.
+    // SAFETY: the lengths were checked; only bytes below `lead` are read, and written between the
+    // headers and `body`, through a pointer to all that is in front of `body`, which is writable
+    // for what is left of `len` and the pad; the processor has GFNI if so.
     unsafe {
         let bytes = _mm512_maskz_loadu_epi8(mask, source.as_ptr().cast());
         _mm512_mask_storeu_epi8(headers.as_mut_ptr().add(at).cast(), mask, bytes);
@@ -123,11 +126,12 @@ pub(super) unsafe fn copy<const GFNI: bool>(
     }
 }
 
-/// The ICRC of `frame_from_l3`, whose bytes from byte `at` on it copies to `target`; `None` if the headers before them are none
-/// that this kernel knows, and nothing was written then.
+/// The ICRC of `frame_from_l3`, whose bytes from byte `at` on it copies to `target`; `None` if the
+/// headers before them are none that this kernel knows, and nothing was written then.
 ///
 /// # Safety
-/// [`is_supported`], and GFNI if so; `target` is writable for what is behind `at`, and not in `frame_from_l3`.
+/// [`is_supported`], and GFNI if so; `target` is writable for what is behind `at`, and not in
+/// `frame_from_l3`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 pub(super) unsafe fn place<const GFNI: bool>(
     frame_from_l3: &[u8],
@@ -139,36 +143,40 @@ pub(super) unsafe fn place<const GFNI: bool>(
     if at < masked || at > HEADERS_MAX {
         return None;
     }
-    // SAFETY: `headers` hold at most two blocks with the ones; `body` is readable, and `target` as the caller promises.
+    // SAFETY: `headers` hold at most two blocks with the ones; `body` is readable, and `target` as
+    // the caller promises.
     unsafe {
         let begun = begin(headers, masks);
         Some(fold::<GFNI, true>(begun, body.as_ptr(), target.as_ptr(), body.len(), 0))
     }
 }
 
-/// Writes a packet from its IP header on: the last `headers` bytes of the block of the lanes `a` to `d`, the payload, its pad
-/// and the ICRC. The headers are not read again after they were stored, which would wait for the stores.
+/// Writes a packet from its IP header on: the headers, the payload, its pad and the ICRC. The
+/// headers are the last bytes of the block of the lanes `a` to `d`, as many as the rest leaves of
+/// `frame`. They are not read again after they were stored, which would wait for the stores.
 ///
 /// # Safety
-/// [`is_supported`], and GFNI if so; `source` is valid for reads and not in `frame`, which has `headers` bytes, fewer than a
-/// block and all of an IPv4 packet's that are masked, as many as `source`, a pad to a multiple of four, and the ICRC.
+/// [`is_supported`], and GFNI if so; `source` is valid for reads and not in `frame`. `frame` has
+/// headers, fewer than a block and all of an IPv4 packet's that are masked, as many bytes as
+/// `source`, a pad to a multiple of four, and the ICRC.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 pub(super) unsafe fn emit<const GFNI: bool>(
     a: __m128i,
     b: __m128i,
     c: __m128i,
     d: __m128i,
-    headers: usize,
     frame: &mut [u8],
     source: NonNull<[u8]>,
 ) {
     let block =
         _mm512_inserti64x4::<1>(_mm512_castsi256_si512(_mm256_set_m128i(b, a)), _mm256_set_m128i(d, c));
-    let missing = LINE - headers;
     let len = source.len();
-    let body = frame.len() - headers - ICRC_LEN;
-    // SAFETY: only the block's bytes that are headers are stored; the masks have a block before the headers; `body` is
-    // `len` and the pad. What is read of `source` and written behind the headers is within those.
+    let body = len.next_multiple_of(4);
+    let headers = frame.len() - body - ICRC_LEN;
+    let missing = LINE - headers;
+    // SAFETY: only the block's bytes that are headers are stored; the masks have a block before the
+    // headers; `body` is `len` and the pad. What is read of `source` and written behind the headers
+    // is within those.
     unsafe {
         let start = frame.as_mut_ptr();
         _mm512_mask_storeu_epi8(start.wrapping_sub(missing).cast(), u64::MAX << missing, block);
@@ -187,9 +195,10 @@ pub(super) unsafe fn emit<const GFNI: bool>(
     }
 }
 
-/// How much of a payload of `len` bytes behind `at` bytes of headers is counted among those, so that the rest is stored
-/// by whole lines: a store into two lines takes as long as two, a load from two often costs nothing. Nothing of a payload
-/// that is padded, so that its last block and the pad are one.
+/// How much of a payload of `len` bytes behind `at` bytes of headers is counted among those, so
+/// that the rest is stored by whole lines: a store into two lines takes as long as two, a load from
+/// two often costs nothing. Nothing of a payload that is padded, so that its last block and the pad
+/// are one.
 #[inline]
 fn lead(body: &[u8], at: usize, len: usize) -> usize {
     let lead = body.as_ptr().addr().wrapping_neg() % LINE;
@@ -236,7 +245,7 @@ fn everywhere((first, last): (i64, i64)) -> __m512i {
     _mm512_set_epi64(last, first, last, first, last, first, last, first)
 }
 
-/// The same of a table's multipliers.
+/// The two multipliers of a table in each lane of a vector.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 fn from_table(multipliers: &[i64; 2]) -> __m512i {
@@ -259,8 +268,8 @@ unsafe fn begin(headers: &[u8], masks: &Masks) -> __m512i {
         let at = |first: *const u8| first.wrapping_add(headers.len()).wrapping_sub(LINE + before);
         // SAFETY: bytes that are masked out are not accessed; the others are in `headers`.
         let bytes = unsafe { _mm512_maskz_loadu_epi8(present, at(headers.as_ptr()).cast()) };
-        // SAFETY: before <= LINE and the length is below 2 * LINE, so it begins two blocks before the masks or later,
-        // and ends one behind them or earlier.
+        // SAFETY: before <= LINE and the length is below 2 * LINE, so it begins two blocks before
+        // the masks or later, and ends one behind them or earlier.
         let ones = unsafe { _mm512_loadu_si512(at(masks.headers()).cast()) };
         _mm512_or_si512(bytes, ones)
     };
@@ -270,12 +279,13 @@ unsafe fn begin(headers: &[u8], masks: &Masks) -> __m512i {
     then(block(LINE), everywhere(FOLD_512), block(0))
 }
 
-/// The ICRC of `acc`, `len` bytes at `source`, the most of as many as a packet has by [`columns`] if `GFNI`, and `pad` zeros; copies them
-/// to `target` if `COPY`.
+/// The ICRC of `acc`, `len` bytes at `source`, the most of as many as a packet has by [`columns`]
+/// if `GFNI`, and `pad` zeros; copies them to `target` if `COPY`.
 ///
 /// # Safety
-/// The processor has GFNI if so; `source` is readable for `len` bytes, `target` writable for `len + pad` if `COPY`; they do not overlap.
-/// `pad` is at most three, and what fills `len` up to a multiple of four, or nothing.
+/// The processor has GFNI if so; `source` is readable for `len` bytes, `target` writable for `len +
+/// pad` if `COPY`; they do not overlap. `pad` is at most three, and what fills `len` up to a
+/// multiple of four, or nothing.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 unsafe fn fold<const GFNI: bool, const COPY: bool>(
@@ -313,7 +323,8 @@ unsafe fn fold<const GFNI: bool, const COPY: bool>(
     if rest == 0 {
         return seal(sum);
     }
-    // The block that ends where they end: nothing behind them is touched, not even the line that it is in.
+    // The block that ends where they end: nothing behind them is touched, not even the line that it
+    // is in.
     let count = rest + pad;
     let (present, end) = (from(LINE - count) & below(LINE - pad), blocks * LINE + count);
     // SAFETY: only the last `rest` bytes are read, and only those and the pad written.
@@ -348,8 +359,9 @@ pub(super) unsafe fn pass<const COPY: bool>(source: *const u8, target: *mut u8) 
     }
 }
 
-/// `block`, of which the compiler does not know that it can be read again: it makes a loop that loads and stores a call of `memcpy`
-/// beside one that loads, and an application that writes to its memory meanwhile would have one thing sent and another folded.
+/// `block`, of which the compiler does not know that it can be read again: it makes a loop that
+/// loads and stores a call of `memcpy` beside one that loads, and an application that writes to its
+/// memory meanwhile would have one thing sent and another folded.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 fn read_once(mut block: __m512i) -> __m512i {
@@ -358,11 +370,13 @@ fn read_once(mut block: __m512i) -> __m512i {
     block
 }
 
-/// `acc` and `count` blocks at `source` behind it, at least one and at most the longest distance, as one block: each is moved to the
-/// place of the last at once, so that no multiplication waits for another. Copies them to `target` if `COPY`.
+/// `acc` and `count` blocks at `source` behind it, at least one and at most the longest distance,
+/// as one block: each is moved to the place of the last at once, so that no multiplication waits
+/// for another. Copies them to `target` if `COPY`.
 ///
 /// # Safety
-/// `source` is readable for as many blocks, `target` writable for them if `COPY`; they do not overlap.
+/// `source` is readable for as many blocks, `target` writable for them if `COPY`; they do not
+/// overlap.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1")]
 unsafe fn gather<const COPY: bool>(

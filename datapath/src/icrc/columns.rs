@@ -1,19 +1,21 @@
-//! Most of a long payload without multiplications: a bit that is in front can be replaced by bits of the bytes 256, 384,
-//! 448 and 512 bytes behind it, because those 32 bits span all remainders of the polynomial. What each bit of a byte
-//! turns into is the same for every byte: four matrices of 8 by 8 bits, and one instruction (GFNI) multiplies 64 bytes by
-//! one of them. So each block of 64 bytes takes in what the blocks 4, 6, 7 and 8 before it left, and only the last eight
-//! remain to be folded.
+//! Most of a long payload without multiplications: a bit that is in front can be replaced by bits
+//! of the bytes 256, 384, 448 and 512 bytes behind it, because those 32 bits span all remainders of
+//! the polynomial. What each bit of a byte turns into is the same for every byte: four matrices of
+//! 8 by 8 bits, and one instruction (GFNI) multiplies 64 bytes by one of them. So each block of 64
+//! bytes takes in what the blocks 4, 6, 7 and 8 before it left, and only the last eight remain to
+//! be folded.
 //!
-//! AMD's processors start one 512-bit carry-less multiplication in two cycles, and a block needs two; of the matrix
-//! products they start two a cycle, and a block needs four. Two hardware threads of a core share both.
+//! AMD's processors start one 512-bit carry-less multiplication in two cycles, and a block needs
+//! two; of the matrix products they start two a cycle, and a block needs four. Two hardware threads
+//! of a core share both.
 
 use super::avx512::{Ends, joined, moved, pass};
 use super::masks::LINE;
 use super::polynomial::times_power;
 use core::arch::x86_64::*;
 
-/// The blocks that a block takes in, counted backwards from it. Most choices do not span all remainders; the nearest
-/// should be far, so that it is there in time.
+/// The blocks that a block takes in, counted backwards from it. Most choices do not span all
+/// remainders; the nearest should be far, so that it is there in time.
 const BEFORE: [usize; 4] = [4, 6, 7, 8];
 /// Blocks that are kept.
 pub(super) const HISTORY: usize = BEFORE[3];
@@ -21,14 +23,16 @@ pub(super) const HISTORY: usize = BEFORE[3];
 /// For each of [`BEFORE`].
 const MATRICES: [i64; 4] = matrices();
 
-/// The remainder of bit `bit` (the first is 0) of the byte that stands `blocks` blocks behind the one to replace.
+/// The remainder of bit `bit` (the first is 0) of the byte that stands `blocks` blocks behind the
+/// one to replace.
 const fn remainder(blocks: usize, bit: usize) -> u64 {
     times_power(1, (HISTORY - blocks) * LINE * 8 + 7 - bit)
 }
 
 /// Solves the 32 equations for each of 8 bits (Gauss and Jordan).
 const fn matrices() -> [i64; 4] {
-    // Row r: bit r of the remainders, one column for each bit of the four bytes; above, the unit matrix.
+    // Row r: bit r of the remainders, one column for each bit of the four bytes; above, the unit
+    // matrix.
     let mut rows = [0_u64; 32];
     let mut column = 0;
     while column < 32 {
@@ -75,23 +79,24 @@ const fn matrices() -> [i64; 4] {
     matrices
 }
 
-/// Whether the processor has the instruction.
+/// Returns `true` if the processor has the instruction.
 pub(super) fn is_supported() -> bool {
     is_x86_feature_detected!("gfni")
 }
 
-/// Whether one that has it gains by it: AMD's.
+/// Returns `true` if a processor that has the instructions gains by them: AMD's do.
 pub(super) fn is_faster() -> bool {
     let leaf = __cpuid(0);
     (leaf.ebx, leaf.edx, leaf.ecx) == (0x6874_7541, 0x6974_6E65, 0x444D_4163)
 }
 
-/// Moves the lanes of `blocks` blocks at `source`, at least [`HISTORY`], and of `before`, which stands where the last of them does, to where
-/// `ends` tells: the sum of the lanes is theirs. Copies the blocks to `target` if `COPY`.
+/// Moves the lanes of `blocks` blocks at `source`, at least [`HISTORY`], and of `before`, which
+/// stands where the last of them does, to where `ends` tells: the sum of the lanes is theirs.
+/// Copies the blocks to `target` if `COPY`.
 ///
 /// # Safety
-/// The processor supports what [`super::avx512`] needs, and GFNI. `source` is readable for the blocks, `target` writable
-/// for them if `COPY`; they do not overlap.
+/// The processor supports what [`super::avx512`] needs, and GFNI. `source` is readable for the
+/// blocks, `target` writable for them if `COPY`; they do not overlap.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1,gfni")]
 pub(super) unsafe fn fold<const COPY: bool>(
     source: *const u8,
@@ -134,8 +139,8 @@ pub(super) unsafe fn fold<const COPY: bool>(
     _mm512_xor_si512(xor(two(0), two(2), two(4)), two(6))
 }
 
-/// The next blocks take in those before. A block is gone once all four of [`BEFORE`] have taken it in: so the `LAST` blocks,
-/// which stay, take in none of each other.
+/// The next blocks take in those before. A block is gone once all four of [`BEFORE`] have taken it
+/// in: so the `LAST` blocks, which stay, take in none of each other.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmulqdq,sse4.1,gfni")]
 fn round<const LAST: bool>(

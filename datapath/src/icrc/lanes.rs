@@ -1,5 +1,6 @@
-//! Lanes of 16 bytes, and the ways into the kernels whose headers are lanes: [`super::pclmul`] and [`super::wide`]. The masked
-//! headers come first, filled from their end, then the payload, which is stored as it passes.
+//! Lanes of 16 bytes, and the ways into the kernels whose headers are lanes: [`super::pclmul`] and
+//! [`super::wide`]. The masked headers come first, filled from their end, then the payload, which
+//! is stored as it passes.
 
 pub(super) use super::ICRC_LEN;
 pub(super) use super::masks::{HEADERS_MAX, Masks};
@@ -26,8 +27,9 @@ static SHUFFLES: [u8; 3 * LANE] = {
     all
 };
 
-/// Makes the ways into a kernel, for processors with `$features`, in a module that sees all that this one sees. It has `fold<const
-/// COPY: bool>(chains, source, target, len)`, which folds whole lanes into the headers' lanes, and those to one, and copies them if so.
+/// Makes the ways into a kernel, for processors with `$features`, in a module that sees all that
+/// this one sees. It has `fold<const COPY: bool>(chains, source, target, len)`, which folds whole
+/// lanes into the headers' lanes, and those to one, and copies them if so.
 macro_rules! entries {
     ($features:literal) => {
         /// The ICRC of `frame_from_l3`, or `None` if it has none that this kernel can compute.
@@ -41,19 +43,22 @@ macro_rules! entries {
             if !odd.is_multiple_of(4) || frame_from_l3.len() < masked {
                 return None;
             }
-            // What is left of whole lanes is headers, as long as those that are masked are among it.
+            // What is left of whole lanes is headers, as long as those that are masked are among
+            // it.
             let most = odd + masked.next_multiple_of(LANE);
             let headers = if most > frame_from_l3.len() { most - LANE } else { most };
             let (headers, body) = frame_from_l3.split_at_checked(headers)?;
-            // SAFETY: `headers` are at least as long as those that are masked; `body` is readable, and not written.
+            // SAFETY: `headers` are at least as long as those that are masked; `body` is readable,
+            // and not written.
             unsafe {
                 let chains = begin(headers, masks);
                 Some(reduce(fold::<false>(chains, body.as_ptr(), core::ptr::null_mut(), body.len())))
             }
         }
 
-        /// Copies `len` bytes from `source` to `frame` from byte `at` on, zeroes the rest of it (the pad, at most three bytes),
-        /// and returns the ICRC of it all; `None` if the headers are none that this kernel knows, and nothing was written then.
+        /// Copies `len` bytes from `source` to `frame` from byte `at` on, zeroes the rest of it
+        /// (the pad, at most three bytes), and returns the ICRC of it all; `None` if the headers
+        /// are none that this kernel knows, and nothing was written then.
         ///
         /// # Safety
         /// [`is_supported`]; `source` is valid for reads of `len` bytes outside of `frame`.
@@ -76,8 +81,8 @@ macro_rules! entries {
             }
             let (headers, body) = frame.split_at_mut(at);
             let whole = len - len % LANE;
-            // SAFETY: `headers` are at least as long as those that are masked; `body` is as long as `len` and the pad, fewer than
-            // a lane of which are behind `whole`.
+            // SAFETY: `headers` are at least as long as those that are masked; `body` is as long as
+            // `len` and the pad, fewer than a lane of which are behind `whole`.
             unsafe {
                 let acc = fold::<true>(begin(headers, masks), source.as_ptr(), body.as_mut_ptr(), whole);
                 if whole == body.len() {
@@ -87,11 +92,13 @@ macro_rules! entries {
             }
         }
 
-        /// The ICRC of `frame_from_l3`, whose bytes from byte `at` on it copies to `target`; `None` if the headers before them, or how
-        /// many they are, are none for this kernel, and nothing was written then.
+        /// The ICRC of `frame_from_l3`, whose bytes from byte `at` on it copies to `target`; `None`
+        /// if the headers before them, or how many they are, are none for this kernel, and nothing
+        /// was written then.
         ///
         /// # Safety
-        /// [`is_supported`]; `target` is writable for what is behind `at`, and not in `frame_from_l3`.
+        /// [`is_supported`]; `target` is writable for what is behind `at`, and not in
+        /// `frame_from_l3`.
         #[target_feature(enable = $features)]
         pub(in crate::icrc) unsafe fn place(
             frame_from_l3: &[u8],
@@ -103,34 +110,39 @@ macro_rules! entries {
             if at < masked || at > HEADERS_MAX || !at.is_multiple_of(4) || !body.len().is_multiple_of(LANE) {
                 return None;
             }
-            // SAFETY: `headers` are at least as long as those that are masked; `body` is readable, and `target` as the caller promises.
+            // SAFETY: `headers` are at least as long as those that are masked; `body` is readable,
+            // and `target` as the caller promises.
             unsafe {
                 let chains = begin(headers, masks);
                 Some(reduce(fold::<true>(chains, body.as_ptr(), target.as_ptr(), body.len())))
             }
         }
 
-        /// Writes a packet from its IP header on: the last `headers` bytes of the block of the lanes `a` to `d`, the payload, its pad
-        /// and the ICRC. The headers are not read again after they were stored, which would wait for the stores.
+        /// Writes a packet from its IP header on: the headers, the payload, its pad and the ICRC.
+        /// The headers are the last bytes of the block of the lanes `a` to `d`, as many as the rest
+        /// leaves of `frame`. They are not read again after they were stored, which would wait for
+        /// the stores.
         ///
         /// # Safety
-        /// [`is_supported`]; `source` is valid for reads and not in `frame`, which has `headers` bytes, fewer than a block and all
-        /// of an IPv4 packet's that are masked, as many as `source`, a pad to a multiple of four, and the ICRC.
+        /// [`is_supported`]; `source` is valid for reads and not in `frame`. `frame` has headers,
+        /// fewer than a block and all of an IPv4 packet's that are masked, as many bytes as
+        /// `source`, a pad to a multiple of four, and the ICRC.
         #[target_feature(enable = $features)]
         pub(in crate::icrc) unsafe fn emit(
             a: __m128i,
             b: __m128i,
             c: __m128i,
             d: __m128i,
-            headers: usize,
             frame: &mut [u8],
             source: NonNull<[u8]>,
         ) {
-            let missing = BLOCK - headers;
-            let body = frame.len() - headers - ICRC_LEN;
             let (len, whole) = (source.len(), source.len() - source.len() % LANE);
-            // SAFETY: the lanes behind the first are headers, and `part` stores what of the first is; the masks have a block before
-            // the headers; `body` is `len` and the pad, fewer than a lane of which are behind `whole`.
+            let body = len.next_multiple_of(4);
+            let headers = frame.len() - body - ICRC_LEN;
+            let missing = BLOCK - headers;
+            // SAFETY: the lanes behind the first are headers, and `part` stores what of the first
+            // is; the masks have a block before the headers; `body` is `len` and the pad, fewer
+            // than a lane of which are behind `whole`.
             unsafe {
                 let start = frame.as_mut_ptr();
                 let first = LANE - missing;
@@ -208,8 +220,8 @@ pub(super) unsafe fn begin(headers: &[u8], masks: &Masks) -> [__m128i; CHAINS] {
         let at = odd + index * LANE;
         _mm_or_si128(load(headers.as_ptr().add(at)), load(masks.headers().add(at)))
     };
-    // SAFETY: there is a lane, and there are masks before the headers, of which the last four bytes are ones. With
-    // `odd` a multiple of four at most twelve bytes of headers are behind them.
+    // SAFETY: there is a lane, and there are masks before the headers, of which the last four bytes
+    // are ones. With `odd` a multiple of four at most twelve bytes of headers are behind them.
     let first = unsafe {
         let bytes = at_end(load(headers.as_ptr()), odd);
         _mm_or_si128(bytes, load(masks.headers().add(odd).sub(LANE)))
@@ -244,7 +256,8 @@ pub(super) unsafe fn take<const COPY: bool>(source: *const u8, target: *mut u8) 
     }
 }
 
-/// `lane`, of which the compiler does not know that it can be read again, as [`super::avx512`] has it.
+/// `lane`, of which the compiler does not know that it can be read again, as [`super::avx512`] has
+/// it.
 #[inline]
 #[target_feature(enable = "avx,pclmulqdq,sse4.1")]
 pub(super) fn read_once(mut lane: __m128i) -> __m128i {
@@ -253,11 +266,12 @@ pub(super) fn read_once(mut lane: __m128i) -> __m128i {
     lane
 }
 
-/// Copies `len` bytes, fewer than a lane, from `source` to `target`, and zeroes the rest of it. Returns the ICRC with that
-/// behind `acc`.
+/// Copies `len` bytes, fewer than a lane, from `source` to `target`, and zeroes the rest of it.
+/// Returns the ICRC with that behind `acc`.
 ///
 /// # Safety
-/// `source` is readable for `len` bytes outside of `target`, which is as long, and not longer than a lane.
+/// `source` is readable for `len` bytes outside of `target`, which is as long, and not longer than
+/// a lane.
 #[inline(never)]
 #[target_feature(enable = "avx,pclmulqdq,sse4.1")]
 pub(super) unsafe fn finish_odd(acc: __m128i, target: &mut [u8], source: *const u8, len: usize) -> u32 {
@@ -272,9 +286,10 @@ pub(super) unsafe fn finish_odd(acc: __m128i, target: &mut [u8], source: *const 
     reduce(behind(acc, lane, target.len()))
 }
 
-/// The first `count` bytes of `last`, 1 to 16, behind `acc`: the two are one run of bytes, which is cut anew so that its
-/// last lane is full. With the shuffles "none, 0 to 15, none" the 16 from `count` on move the first `count` bytes of a lane to
-/// its end, and those from 16 + `count` on move the others to its begin.
+/// The first `count` bytes of `last`, 1 to 16, behind `acc`: the two are one run of bytes, which is
+/// cut anew so that its last lane is full. With the shuffles "none, 0 to 15, none" the 16 from
+/// `count` on move the first `count` bytes of a lane to its end, and those from 16 + `count` on
+/// move the others to its begin.
 #[inline]
 #[target_feature(enable = "avx,pclmulqdq,sse4.1")]
 pub(super) fn behind(acc: __m128i, last: __m128i, count: usize) -> __m128i {
@@ -309,7 +324,8 @@ pub(super) fn reduce(x: __m128i) -> u32 {
     barrett(_mm_xor_si128(_mm_clmulepi64_si128::<0x10>(x, constants), _mm_srli_si128::<8>(x)))
 }
 
-/// The ICRC of what was moved to 64 bits behind the end of the message: 96 bits to 32 (Barrett), inverted.
+/// The ICRC of what was moved to 64 bits behind the end of the message: 96 bits to 32 (Barrett),
+/// inverted.
 #[inline]
 #[target_feature(enable = "pclmulqdq,sse4.1")]
 pub(super) fn barrett(x: __m128i) -> u32 {

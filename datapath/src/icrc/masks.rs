@@ -1,4 +1,5 @@
-//! What counts as ones, laid out so that vectors of any length are filled from the end of the headers.
+//! The masks of the bytes that count as ones, laid out so that vectors of any length are filled
+//! from the end of the headers.
 
 use wire::icrc::{HEAD_V4, HEAD_V6, MASK_V4, MASK_V6, ONES};
 
@@ -25,8 +26,9 @@ impl Masks {
         }
     }
 
-    /// The masks from the first byte of the headers on. [`HEADERS_MAX`] bytes and those that fill the last vector can be
-    /// read behind it; before it two vectors, of which the last four bytes are the ones.
+    /// The masks from the first byte of the headers on. [`HEADERS_MAX`] bytes and those that fill
+    /// the last vector can be read behind it; before it two vectors, of which the last four bytes
+    /// are the ones.
     #[inline(always)]
     pub(super) fn headers(&self) -> *const u8 {
         self.0.as_ptr().wrapping_add(2 * LINE)

@@ -1,11 +1,11 @@
-//! CRC-32 by folding 16 bytes at a time, in four chains, because a multiplication takes longer than four of them take to
-//! start.
+//! CRC-32 by folding 16 bytes at a time, in four chains, because a multiplication takes longer than
+//! four of them take to start.
 
 use super::lanes::*;
 use super::polynomial::{FOLD_128, FOLD_256, FOLD_384, FOLD_512};
 use core::arch::x86_64::*;
 
-/// Whether the processor has what the functions here need.
+/// Returns `true` if the processor has what the functions here need.
 pub(super) fn is_supported() -> bool {
     is_x86_feature_detected!("avx")
         && is_x86_feature_detected!("pclmulqdq")
@@ -14,10 +14,12 @@ pub(super) fn is_supported() -> bool {
 
 entries!("avx,pclmulqdq,sse4.1");
 
-/// Folds `len` bytes at `source`, whole lanes, into `chains`, and those to one; copies them to `target` if `COPY`.
+/// Folds `len` bytes at `source`, whole lanes, into `chains`, and those to one; copies them to
+/// `target` if `COPY`.
 ///
 /// # Safety
-/// [`is_supported`]; `source` is readable for `len` bytes, `target` writable if `COPY`; they do not overlap.
+/// [`is_supported`]; `source` is readable for `len` bytes, `target` writable if `COPY`; they do not
+/// overlap.
 #[inline]
 #[target_feature(enable = "avx,pclmulqdq,sse4.1")]
 unsafe fn fold<const COPY: bool>(

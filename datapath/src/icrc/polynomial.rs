@@ -1,7 +1,7 @@
 //! The polynomial of CRC-32 and the constants of folding by it, all computed by the compiler.
 //!
-//! Carry-less products of reversed bits come out one bit too low, which is why multipliers have 33 bits, the last of them
-//! empty: x^n is written as if it were shifted by one.
+//! Carry-less products of reversed bits come out one bit too low, which is why multipliers have 33
+//! bits, the last of them empty: x^n is written as if it were shifted by one.
 
 /// x^32 + x^26 + ... + 1 (IEEE 802.3), x^32 first.
 const GENERATOR: u64 = 0x1_04C1_1DB7;
@@ -42,7 +42,8 @@ pub(super) const fn fold_by(bits: usize) -> (i64, i64) {
     (multiplier(times_power(1, bits + 32)), multiplier(times_power(1, bits - 32)))
 }
 
-/// Multipliers of 128 bits that move ahead by 0, 1, 2, ... times `bytes`: of the first 64 and of the last 64.
+/// Multipliers of 128 bits that move ahead by 0, 1, 2, ... times `bytes`: of the first 64 and of
+/// the last 64.
 pub(super) const fn distances<const N: usize>(bytes: usize) -> [[i64; 2]; N] {
     let mut all = [[0; 2]; N];
     let (mut first, mut last) = (times_power(1, 32), divided_by_power(1, 32));
@@ -55,8 +56,9 @@ pub(super) const fn distances<const N: usize>(bytes: usize) -> [[i64; 2]; N] {
     all
 }
 
-/// Multipliers that move lanes of 128 bits to 64 bits behind the end of a message, where [`super::lanes::barrett`] finds 96 bits: of
-/// `LANES` lanes with `rest` bytes behind the last of them. `ahead` has the [`distances`] of bytes.
+/// Multipliers that move lanes of 128 bits to 64 bits behind the end of a message, where
+/// [`super::lanes::barrett`] finds 96 bits: of `LANES` lanes with `rest` bytes behind the last of
+/// them. `ahead` has the [`distances`] of bytes.
 pub(super) const fn ends<const LANES: usize>(ahead: &[[i64; 2]], rest: usize) -> [[i64; 2]; LANES] {
     const LANE: usize = 16;
     let mut all = [[0; 2]; LANES];
@@ -68,8 +70,8 @@ pub(super) const fn ends<const LANES: usize>(ahead: &[[i64; 2]], rest: usize) ->
     all
 }
 
-/// x^96 divided by the polynomial, without the remainder, and without the last of its 65 bits: for the quotient of 96 bits no product
-/// of that counts.
+/// x^96 divided by the polynomial, without the remainder, and without the last of its 65 bits: for
+/// the quotient of 96 bits no product of that counts.
 const fn quotient() -> u64 {
     let (mut quotient, mut rest, mut i) = (0, 1_u64, 0);
     while i < 95 {

@@ -177,7 +177,8 @@ fn every_length_of_a_small_frame_is_right() {
     }
 }
 
-/// An application may write to what it sends (docs/adr/0009): each byte of it is read once, so that what leaves is whole.
+/// An application may write to what it sends (docs/adr/0009): each byte of it is read once, so that
+/// what leaves is whole.
 #[test]
 fn what_is_sent_is_what_was_folded_whatever_is_written_meanwhile() {
     let words: Vec<AtomicU64> = (0..128).map(AtomicU64::new).collect();
@@ -197,7 +198,8 @@ fn what_is_sent_is_what_was_folded_whatever_is_written_meanwhile() {
         let wrong = |kernel: Kernel, len: usize| {
             let (mut copied, mut emitted) = (vec![0x45; 60 + len + 4], vec![0; Head::SEND_LEN + len + 4]);
             let source = NonNull::from(&words[0]).cast::<u8>();
-            // SAFETY: the words are 1024 bytes, which change as memory does that a peer or another thread writes.
+            // SAFETY: the words are 1024 bytes, which change as memory does that a peer or another
+            // thread writes.
             unsafe {
                 kernel.copy_and_seal(&mut copied, 60, source, len);
                 kernel.emit(head, &mut emitted, NonNull::slice_from_raw_parts(source, len));

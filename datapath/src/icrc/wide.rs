@@ -1,5 +1,6 @@
-//! CRC-32 by folding 32 bytes at a time, for processors that multiply so many without AVX-512. Each block of a payload is moved to the
-//! place of the last at once, so that no multiplication waits for another.
+//! CRC-32 by folding 32 bytes at a time, for processors that multiply so many without AVX-512. Each
+//! block of a payload is moved to the place of the last at once, so that no multiplication waits
+//! for another.
 
 use super::lanes::*;
 use super::polynomial::{FOLD_128, distances};
@@ -13,17 +14,19 @@ const RUN: usize = 4096 / PAIR;
 /// Multipliers that move ahead by as many blocks.
 static BLOCKS: [[i64; 2]; RUN + 2] = distances(PAIR);
 
-/// Whether the processor has what the functions here need.
+/// Returns `true` if the processor has what the functions here need.
 pub(super) fn is_supported() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("vpclmulqdq")
 }
 
 entries!("avx2,vpclmulqdq,avx,pclmulqdq,sse4.1");
 
-/// Folds `len` bytes at `source`, whole lanes, into `chains`, and those to one; copies them to `target` if `COPY`.
+/// Folds `len` bytes at `source`, whole lanes, into `chains`, and those to one; copies them to
+/// `target` if `COPY`.
 ///
 /// # Safety
-/// [`is_supported`]; `source` is readable for `len` bytes, `target` writable if `COPY`; they do not overlap.
+/// [`is_supported`]; `source` is readable for `len` bytes, `target` writable if `COPY`; they do not
+/// overlap.
 #[inline]
 #[target_feature(enable = "avx2,vpclmulqdq,avx,pclmulqdq,sse4.1")]
 unsafe fn fold<const COPY: bool>(
@@ -56,7 +59,8 @@ unsafe fn fold<const COPY: bool>(
     then(acc, FOLD_128, unsafe { take::<COPY>(source.add(at), target.wrapping_add(at)) })
 }
 
-/// The two blocks `before` and `count` behind them, [`RUN`] at most, as one in the place of the last.
+/// The two blocks `before` and `count` behind them, [`RUN`] at most, as one in the place of the
+/// last.
 #[inline]
 #[target_feature(enable = "avx2,vpclmulqdq,avx,pclmulqdq,sse4.1")]
 fn gather(before: [__m256i; 2], count: usize, block: impl Fn(usize) -> __m256i) -> __m256i {
@@ -96,8 +100,8 @@ fn xor(a: __m256i, b: __m256i) -> __m256i {
     _mm256_xor_si256(a, b)
 }
 
-/// Reads the block at `source`, and copies it to `target` if `COPY`: what is stored is what was read, as
-/// [`super::avx512`] has it.
+/// Reads the block at `source`, and copies it to `target` if `COPY`: what is stored is what was
+/// read, as [`super::avx512`] has it.
 ///
 /// # Safety
 /// `source` is readable for a block, `target` writable for one if `COPY`.

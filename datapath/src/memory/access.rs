@@ -1,4 +1,4 @@
-//! What a key allows.
+//! The accesses that a key allows.
 
 bitflags::bitflags! {
     /// Access flags of a memory region or a queue pair; the values of `ibv_access_flags`.

@@ -2,8 +2,9 @@
 
 use core::ptr::copy_nonoverlapping;
 
-/// Bytes from which on libraries copy by `rep movsb`, which AMD's Zen 3 takes twice as long for, and twenty times as long where
-/// the target lies up to 31 bytes behind the source modulo 4096 (glibc's bug 30994, mended in 2.39).
+/// Bytes from which on libraries copy by `rep movsb`, which AMD's Zen 3 takes twice as long for,
+/// and twenty times as long where the target lies up to 31 bytes behind the source modulo 4096
+/// (glibc's bug 30994, mended in 2.39).
 #[cfg(target_arch = "x86_64")]
 const LONG: usize = 2048;
 
@@ -22,7 +23,7 @@ pub(super) unsafe fn copy(source: *const u8, target: *mut u8, len: usize) {
     unsafe { copy_nonoverlapping(source, target, len) };
 }
 
-/// The same by vectors of 32 bytes, of which none is stored to two cache lines.
+/// Copies `len` bytes by vectors of 32 bytes, of which none is stored to two cache lines.
 ///
 /// # Safety
 /// That of [`copy`], and the processor has AVX.
@@ -39,7 +40,8 @@ unsafe fn by_vectors(source: *const u8, target: *mut u8, len: usize) {
     let first = (target.addr().wrapping_neg() % VECTOR).min(len);
     let blocks = (len - first) / BLOCK;
     let last = first + blocks * BLOCK;
-    // SAFETY: `first` and `last` are within `len`, and so are whole blocks between them, at which `target` is aligned.
+    // SAFETY: `first` and `last` are within `len`, and so are whole blocks between them, at which
+    // `target` is aligned.
     unsafe {
         copy_nonoverlapping(source, target, first);
         for at in (first..last).step_by(BLOCK) {

@@ -97,11 +97,13 @@ enum Holder {
     Qp { region: u32, qpn: u32 },
 }
 
-/// An address inside a backing that the same [`Region`] keeps alive: asked for once, not for each packet.
+/// An address inside a backing that the same [`Region`] keeps alive: asked for once, not for each
+/// packet.
 #[derive(Clone, Copy)]
 struct Base(NonNull<u8>);
 
-// SAFETY: a backing is `Send` and `Sync`, and its bytes are reached only as it allows, wherever the pointer is.
+// SAFETY: a backing is `Send` and `Sync`, and its bytes are reached only as it allows, wherever the
+// pointer is.
 unsafe impl Send for Base {}
 // SAFETY: as above.
 unsafe impl Sync for Base {}
@@ -146,8 +148,9 @@ impl Slot {
 }
 
 impl MemoryTable {
-    /// A table for `capacity` regions (at most 2^24, the width of a key's index). `seed` draws the entries and the keys,
-    /// so that a peer cannot count from a key that it was given to one that it was not (docs/security.md).
+    /// A table for `capacity` regions (at most 2^24, the width of a key's index). `seed` draws the
+    /// entries and the keys, so that a peer cannot count from a key that it was given to one that
+    /// it was not (docs/security.md).
     #[must_use]
     pub fn new(capacity: usize, seed: Seed) -> Self {
         let capacity = u32::try_from(capacity.min(1 << 24)).unwrap_or(1 << 24);
@@ -155,8 +158,8 @@ impl MemoryTable {
         Self { entries, free: (0..capacity).collect(), keys: seed.numbers(Purpose::Keys), bound: 0 }
     }
 
-    /// A free entry and a key for it that is neither 0 nor the last one. The key 0 of entry 0 would be the number 0,
-    /// which users take for "no key".
+    /// A free entry and a key for it that is neither 0 nor the last one. The key 0 of entry 0 would
+    /// be the number 0, which users take for "no key".
     fn draw(&mut self) -> Option<(u32, u8)> {
         let [k0, k1, _, _, i0, i1, i2, i3] = self.keys.next_u64().to_le_bytes();
         let pick = u32::from_le_bytes([i0, i1, i2, i3]) as usize % self.free.len().max(1);
@@ -168,7 +171,8 @@ impl MemoryTable {
     /// Registers `backing` at `iova` (the address that work requests and peers use).
     ///
     /// # Errors
-    /// [`RegisterError`] if the table is full, the access flags contradict each other, or the range wraps.
+    /// [`RegisterError`] if the table is full, the access flags contradict each other, or the range
+    /// wraps.
     pub fn register(
         &mut self,
         pd: ProtectionDomainId,
@@ -191,8 +195,8 @@ impl MemoryTable {
         Ok(MemoryKey(index << 8 | u32::from(key)))
     }
 
-    /// Ends the region: its keys are refused from now on. Returns false if the key names no region, or windows are
-    /// bound to it (protocol.md 1.11).
+    /// Ends the region: its keys are refused from now on. Returns false if the key names no region,
+    /// or windows are bound to it (protocol.md 1.11).
     pub fn deregister(&mut self, key: MemoryKey) -> bool {
         let index = key.0 >> 8;
         let Some(slot) = self.entries.get_mut(index as usize) else { return false };
@@ -217,8 +221,8 @@ impl MemoryTable {
         self.len() == 0
     }
 
-    /// Checks an access of `len` bytes at `va` by the owner of a region and returns the memory behind it. A zero-length
-    /// access is always allowed and validates nothing (protocol.md 1.4).
+    /// Checks an access of `len` bytes at `va` by the owner of a region and returns the memory
+    /// behind it. A zero-length access is always allowed and validates nothing (protocol.md 1.4).
     ///
     /// # Errors
     /// [`AccessError`] says which check failed.
@@ -231,10 +235,10 @@ impl MemoryTable {
         len: u64,
         wanted: Access,
     ) -> Result<Mapped<'_>, AccessError> {
-        self.check_as(None, key, pd, (va, len), wanted)
+        self.check_as(key, (None, pd), va, len, wanted)
     }
 
-    /// The same by the peer of queue pair `qpn`, who may have the key of a window as well.
+    /// Checks an access by the peer of queue pair `qpn`, who may have the key of a window as well.
     ///
     /// # Errors
     /// As [`MemoryTable::check`].
@@ -247,16 +251,16 @@ impl MemoryTable {
         len: u64,
         wanted: Access,
     ) -> Result<Mapped<'_>, AccessError> {
-        self.check_as(Some(qpn), key, pd, (va, len), wanted)
+        self.check_as(key, (Some(qpn), pd), va, len, wanted)
     }
 
     #[inline(always)]
     fn check_as(
         &self,
-        peer_of: Option<u32>,
         key: u32,
-        pd: ProtectionDomainId,
-        (va, len): (u64, u64),
+        (peer_of, pd): (Option<u32>, ProtectionDomainId),
+        va: u64,
+        len: u64,
         wanted: Access,
     ) -> Result<Mapped<'_>, AccessError> {
         if len == 0 {
@@ -284,14 +288,14 @@ impl MemoryTable {
             usize::try_from(offset).map_err(|_| range_error)?,
             usize::try_from(len).map_err(|_| range_error)?,
         );
-        // SAFETY: offset + len <= region.len, and that many bytes follow the base in the backing, which the table keeps
-        // alive while it is borrowed and which does not move.
+        // SAFETY: offset + len <= region.len, and that many bytes follow the base in the backing,
+        // which the table keeps alive while it is borrowed and which does not move.
         Ok(unsafe { Mapped::new(region.base.0.add(offset), len) })
     }
 }
 
 impl Holder {
-    /// Whether the owner (`None`) or the peer of a queue pair may use the key.
+    /// Returns `true` if the owner (`None`) or the peer of a queue pair may use the key.
     #[inline]
     fn admits(self, peer_of: Option<u32>) -> bool {
         match self {

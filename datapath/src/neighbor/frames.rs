@@ -5,7 +5,7 @@ mod v6;
 
 pub use v6::multicast_macs;
 
-use super::claim::Nonce;
+use super::conflict_detection::Nonce;
 
 use core::net::IpAddr;
 use smoltcp::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr};
@@ -16,7 +16,7 @@ const TPID: EthernetProtocol = EthernetProtocol::Unknown(0x8100);
 /// Shortest frame without FCS; shorter ones are padded, as not every port does it.
 const FRAME_MIN: usize = 60;
 
-/// Who we are.
+/// The addresses of this host and its nonce.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
     pub mac: EthernetAddress,
@@ -32,11 +32,11 @@ pub struct Echo<'a> {
     ip: IpAddr,
     ident: u16,
     seq_no: u16,
-    /// What to send back.
+    /// The data to send back.
     pub data: &'a [u8],
 }
 
-/// What a packet of ARP or of neighbor discovery says: that `ip` is at `mac`, and more.
+/// The content of a packet of ARP or of neighbor discovery: that `ip` is at `mac`, and more.
 #[derive(Clone, Copy, Debug)]
 pub struct Discovery {
     pub kind: DiscoveryKind,
@@ -45,15 +45,16 @@ pub struct Discovery {
     pub ip: IpAddr,
     /// A question for our address, or an answer to us.
     pub to_us: bool,
-    /// It counts more than what was known before.
+    /// True if this replaces what was known before.
     pub overrides: bool,
-    /// Which host of those with its Ethernet address says so, where that can be told: an ARP request says it by its target
-    /// hardware address, which has no other meaning there, a packet of neighbor discovery by its option (RFC 7527).
+    /// The nonce of the host that sent this, if the packet carries one. It tells hosts with one
+    /// Ethernet address apart. An ARP request carries it as its target hardware address, which has
+    /// no other meaning there; a packet of neighbor discovery has an option for it (RFC 7527).
     pub nonce: Option<Nonce>,
 }
 
 impl Discovery {
-    /// Whether a host asks if our address is free.
+    /// Returns `true` if a host asks if our address is free.
     pub fn is_probe(&self) -> bool {
         self.ip.is_unspecified() && self.to_us
     }
@@ -65,7 +66,7 @@ pub enum DiscoveryKind {
     Reply,
 }
 
-/// What a frame is.
+/// The kinds of frames that this module receives.
 #[derive(Debug)]
 pub enum Incoming<'a> {
     /// Not for this module.
@@ -131,7 +132,8 @@ impl Link {
         (vlan == self.vlan.unwrap_or(0)).then_some((inner, payload))
     }
 
-    /// Writes the question where `ip`, of our family, is, and returns the frame's length; `None` if it does not fit.
+    /// Writes the question where `ip`, of our family, is, and returns the frame's length; `None` if
+    /// it does not fit.
     pub fn emit_request(&self, buf: &mut [u8], ip: IpAddr) -> Option<usize> {
         match (self.ip, ip) {
             (IpAddr::V4(own), IpAddr::V4(ip)) => self.emit_arp_request(buf, own, ip),
@@ -149,7 +151,7 @@ impl Link {
         }
     }
 
-    /// Whether these are words of our own, come back by a loop of the network.
+    /// Returns `true` if these are words of our own, come back by a loop of the network.
     pub fn has_said(&self, said: &Discovery) -> bool {
         said.mac == self.mac && said.nonce.is_none_or(|nonce| nonce.is_of(self.nonce))
     }
@@ -184,7 +186,8 @@ impl Link {
         }
     }
 
-    /// Writes the Ethernet header and padding; returns where `payload_len` bytes go, and the frame's length.
+    /// Writes the Ethernet header and padding; returns where `payload_len` bytes go, and the
+    /// frame's length.
     fn emit_ethernet<'a>(
         &self,
         buf: &'a mut [u8],
@@ -207,7 +210,7 @@ impl Link {
     }
 }
 
-/// Whether one host on a link can have this address.
+/// Returns `true` if one host on a link can have this address.
 pub const fn is_host(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => !(ip.is_unspecified() || ip.is_multicast() || ip.is_broadcast()),
@@ -215,7 +218,7 @@ pub const fn is_host(ip: IpAddr) -> bool {
     }
 }
 
-/// Whether one host can have this Ethernet address.
+/// Returns `true` if one host can have this Ethernet address.
 pub fn is_one(mac: EthernetAddress) -> bool {
     mac.is_unicast() && mac != EthernetAddress::default()
 }

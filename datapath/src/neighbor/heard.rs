@@ -1,5 +1,5 @@
-//! Where hosts were that sent to the connection manager: its answers go back there, and nobody is looked for because of
-//! strangers.
+//! The Ethernet addresses that messages to the connection manager came from. Answers go back there,
+//! so that no address is looked for because of strangers.
 
 use crate::time::Time;
 use core::net::IpAddr;
@@ -42,7 +42,7 @@ impl Heard {
         }
     }
 
-    /// Where `ip` was.
+    /// The Ethernet address that `ip` last sent from.
     pub fn find(&self, now: Time, ip: IpAddr) -> Option<[u8; 6]> {
         let known = self.entries.iter().find(|known| known.ip == ip)?;
         (now.since(known.at) < HEARD_LIFETIME_NS).then_some(known.mac)

@@ -1,11 +1,12 @@
-//! Who is where: addresses known, looked for, given up.
+//! The table of neighbors: addresses that are known, looked for, or given up.
 
 use crate::time::Time;
 use core::net::IpAddr;
 
-/// Nanoseconds between the first two requests for an address; twice as long between the next two, and so on.
+/// Nanoseconds between the first two requests for an address; twice as long between the next two,
+/// and so on.
 pub const RETRY_NS: u64 = 50_000_000;
-/// At most so long.
+/// The longest time between two requests, in nanoseconds.
 pub const RETRY_MAX_NS: u64 = 1_000_000_000;
 /// Requests before an address is given up.
 pub const TRIES: u8 = 6;
@@ -29,7 +30,7 @@ pub const ENTRY_LIFETIME_NS: u64 = 60_000_000_000;
 /// Nanoseconds after giving up before an address is looked for again.
 pub const FAILURE_HOLD_NS: u64 = 1_000_000_000;
 
-/// What the table says about an address.
+/// The answer of the table for an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lookup {
     Known([u8; 6]),
@@ -81,7 +82,7 @@ impl Table {
         self.deadline
     }
 
-    /// Whether it is known where `ip` is.
+    /// Returns `true` if the Ethernet address of `ip` is known.
     pub fn knows(&self, now: Time, ip: IpAddr) -> bool {
         let known = |entry: &Entry| {
             entry.ip == ip && matches!(entry.state, State::Known { until, .. } if now < until)
@@ -89,7 +90,7 @@ impl Table {
         self.entries.iter().any(known)
     }
 
-    /// What is known of `ip` now; begins to look for it if that is nothing.
+    /// The state of `ip` now. Begins to look for the address if nothing is known of it.
     pub fn lookup(&mut self, now: Time, ip: IpAddr) -> Lookup {
         let found = self.entries.iter().position(|entry| entry.ip == ip);
         match found.map(|index| self.entries[index].state) {
@@ -108,7 +109,8 @@ impl Table {
         Lookup::Pending
     }
 
-    /// In a full table, the entry to overwrite: the one that expires first, but none that is looked for.
+    /// In a full table, the entry to overwrite: the one that expires first, but none that is looked
+    /// for.
     fn victim(&self) -> Option<usize> {
         if self.entries.len() < self.capacity {
             return None;
@@ -122,7 +124,8 @@ impl Table {
         expiring.min().map(|(_, index)| index)
     }
 
-    /// Notes where `ip` is, if it has an entry; one that is known to be elsewhere stays there unless `overrides`.
+    /// Notes where `ip` is, if it has an entry; one that is known to be elsewhere stays there
+    /// unless `overrides`.
     pub fn learn(&mut self, now: Time, ip: IpAddr, mac: [u8; 6], overrides: bool) {
         let elsewhere =
             |state| matches!(state, State::Known { mac: known, until } if known != mac && now < until);
@@ -134,7 +137,8 @@ impl Table {
         }
     }
 
-    /// The next address to ask for now. Gives up those asked for often enough, and counts them in `given_up`.
+    /// The next address to ask for now. Gives up those asked for often enough, and counts them in
+    /// `given_up`.
     pub fn poll_request(&mut self, now: Time, given_up: &mut u64) -> Option<IpAddr> {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return None;

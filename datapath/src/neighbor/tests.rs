@@ -1,5 +1,5 @@
 mod arp;
-mod claim;
+mod conflict_detection;
 mod echo;
 mod hostile;
 mod ndp;

@@ -1,11 +1,12 @@
 //! The port over DPDK: a burst of packet buffers (mbufs) in, a burst of them out.
 //!
-//! Receive views are the mbufs of the last burst; transmit slots come from a stash that is filled in bulk, and wait
-//! in a queue until the driver takes them. The order of ownership: pool -> stash -> slot (lent) -> queue -> driver.
+//! Receive views are the mbufs of the last burst; transmit slots come from a stash that is filled
+//! in bulk, and wait in a queue until the driver takes them. The order of ownership: pool -> stash
+//! -> slot (lent) -> queue -> driver.
 //!
-//! The wire of a port whose link is down loses what is sent, as a real one does: it is dropped and counted, so that
-//! whoever retransmits sees the loss. The client of a
-//! shared-memory pair reconnects by itself, from within [`Port::rx_burst`].
+//! The wire of a port whose link is down loses what is sent, as a real one does: it is dropped and
+//! counted, so that whoever retransmits sees the loss. The client of a shared-memory pair
+//! reconnects by itself, from within [`Port::rx_burst`].
 
 mod driver;
 #[cfg(test)]
@@ -23,21 +24,23 @@ use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST};
 use crate::prefetch;
 use crate::time::Time;
 
-/// Buffers of a port: both rings of a NIC and the caches of a few threads full at once, and as many again.
+/// Buffers of a port: both rings of a NIC and the caches of a few threads full at once, and as many
+/// again.
 const BUFFERS: u32 = 4096;
 /// Frames that wait for the driver at most.
 const TX_BURST: usize = 64;
-/// Bytes of frames that pass at once, about: a driver that copies (memif) then finds in the first cache what it sends, frees its
-/// buffers, and the next frames are written into those; and it receives into the buffers of the burst before, where the engine
-/// finds them still in that cache.
+/// Bytes of frames that pass at once, about: a driver that copies (memif) then finds in the first
+/// cache what it sends, frees its buffers, and the next frames are written into those; and it
+/// receives into the buffers of the burst before, where the engine finds them still in that cache.
 const BURST_BYTES: usize = 16 * 1024;
-/// Transmit slots taken from the pool at once, at most: as few as keeps the call cheap, because the pool gives the buffers freed
-/// last, which are still in the cache.
+/// Transmit slots taken from the pool at once, at most: as few as keeps the call cheap, because the
+/// pool gives the buffers freed last, which are still in the cache.
 const TX_STASH: usize = 8;
-/// Bytes of the next frame that are fetched ahead at most: what is behind them the processor expects by itself.
+/// Bytes of the next frame that are fetched ahead at most: what is behind them the processor
+/// expects by itself.
 const EXPECTED: usize = 256;
-/// How long a frame that the driver has taken lies in its ring at most, in nanoseconds: a NIC needs microseconds, a peer that shares
-/// the ring may not run at once.
+/// How long a frame that the driver has taken lies in its ring at most, in nanoseconds: a NIC needs
+/// microseconds, a peer that shares the ring may not run at once.
 const IN_RING_NS: u64 = 20_000_000;
 /// Empty receive bursts between two looks at a link that is up.
 const LINK_CHECK: u32 = 256;
@@ -78,7 +81,7 @@ pub struct DpdkPort<D = Whole> {
 }
 
 impl DpdkPort {
-    /// One end of a memif pair.
+    /// Opens one end of a memif pair.
     ///
     /// # Errors
     /// Those of [`MemifConfig::open`].
@@ -104,8 +107,8 @@ impl DpdkPort {
         Self::with_queues(port).0
     }
 
-    /// The same, and over each of its further queues. The first one looks after the link, and closes the port for all when
-    /// it is dropped.
+    /// Over a port that is open, and over each of its further queues. The first one looks after the
+    /// link, and closes the port for all when it is dropped.
     #[must_use]
     pub fn with_queues(port: OpenPort) -> (Self, Vec<DpdkPort<EthQueue>>) {
         let OpenPort { eth, queues, max_frame, mac, short_bursts, reconnect } = port;
@@ -144,8 +147,8 @@ impl<D: Driver> DpdkPort<D> {
         }
     }
 
-    /// Drops frames of the last burst that are no single view of at most `max_frame` bytes; returns the bytes of the
-    /// others.
+    /// Drops frames of the last burst that are no single view of at most `max_frame` bytes; returns
+    /// the bytes of the others.
     #[cold]
     fn drop_unfit(&mut self) -> usize {
         let max_frame = self.caps.max_frame;
@@ -255,7 +258,8 @@ impl<D: Driver> Port for DpdkPort<D> {
             return None;
         }
         let slot = self.slot.insert(self.stash.pop()?);
-        // There is room: the buffer holds `max_frame` behind the whole headroom, of which some stays unused.
+        // There is room: the buffer holds `max_frame` behind the whole headroom, of which some
+        // stays unused.
         slot.writable(0).get_mut(..self.caps.max_frame)
     }
 
@@ -296,7 +300,8 @@ impl<D: Driver> Port for DpdkPort<D> {
         self.queued_bytes = if self.queue.is_empty() { 0 } else { left_bytes };
     }
 
-    /// What the driver has taken may lie in a ring: of descriptors of a NIC, which reads them soon, or in memory that a peer shares.
+    /// What the driver has taken may lie in a ring: of descriptors of a NIC, which reads them soon,
+    /// or in memory that a peer shares.
     fn tx_waiting(&self) -> Option<usize> {
         let sent = self.stats.tx_frames;
         let all_left = sent == 0 || sent == self.sent && self.now >= self.sent_at.after(IN_RING_NS);
@@ -312,7 +317,8 @@ impl<D: Driver> Port for DpdkPort<D> {
         }
     }
 
-    /// Our own counters, and those of the driver for what we do not see. A driver that cannot say counts nothing.
+    /// Our own counters, and those of the driver for what we do not see. A driver that cannot say
+    /// counts nothing.
     fn stats(&self) -> PortStats {
         let driver = self.driver.stats();
         PortStats {

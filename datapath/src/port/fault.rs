@@ -1,8 +1,9 @@
-//! A port whose network loses, duplicates, reorders, corrupts, delays and marks frames: seeded, so that every run
-//! can be had again.
+//! A port whose network loses, duplicates, reorders, corrupts, delays and marks frames: seeded, so
+//! that every run can be had again.
 //!
-//! Frames of a faulty direction are copied once, into buffers made at the start; a direction without faults passes
-//! straight through. A full transmit ring of the port below is a queue that fills, and a full queue drops.
+//! Frames of a faulty direction are copied once, into buffers made at the start; a direction
+//! without faults passes straight through. A full transmit ring of the port below is a queue that
+//! fills, and a full queue drops.
 
 mod alter;
 mod class;
@@ -69,7 +70,7 @@ impl<P: Port> Fault<P> {
         &mut self.inner
     }
 
-    /// What the faults did.
+    /// The counters of injected faults.
     #[must_use]
     pub fn fault_stats(&self) -> FaultStats {
         let stats = |lane: &Option<Lane>| lane.as_ref().map_or_else(LaneStats::default, |lane| *lane.stats());

@@ -1,6 +1,7 @@
 //! Why a port has no link, whatever its kind.
 
-/// Why frames cannot pass a port: for a program by its kind, for a person by its text, which says what to do.
+/// Why frames cannot pass a port: for a program by its kind, for a person by its text, which says
+/// what to do.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkDown {
@@ -10,8 +11,8 @@ pub enum LinkDown {
     /// Somebody is there and has not answered yet.
     #[error("{0}")]
     NoAnswer(String),
-    /// The ends do not go together: another MTU, another number of engines, a third process at a pair. It does not come up before one
-    /// of them is opened in another way.
+    /// The ends do not go together: another MTU, another number of engines, a third process at a
+    /// pair. It does not come up before one of them is opened in another way.
     #[error("{0}")]
     TurnedAway(String),
     /// There was a link; the peer left, and no other has come.

@@ -1,7 +1,8 @@
-//! The port over memif without copies: frames are built where the peer reads them, and read where it built them.
+//! The port over memif without copies: frames are built where the peer reads them, and read where
+//! it built them.
 //!
-//! It needs no DPDK. The wire of a port whose link is down loses what is sent, as a real one does: it is dropped and
-//! counted, so that whoever retransmits sees the loss.
+//! It needs no DPDK. The wire of a port whose link is down loses what is sent, as a real one does:
+//! it is dropped and counted, so that whoever retransmits sees the loss.
 
 #[cfg(test)]
 mod tests;
@@ -15,23 +16,26 @@ use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST};
 use crate::prefetch;
 use crate::time::Time;
 
-/// Binary logarithm of the slots of a ring, unless there is a reason. With fewer, a buffer comes around while its lines are in the
-/// peer's own cache, and each has to be fetched from there; with more, the buffers have more pages than the processor knows.
+/// Binary logarithm of the slots of a ring, unless there is a reason. With fewer, a buffer comes
+/// around while its lines are in the peer's own cache, and each has to be fetched from there; with
+/// more, the buffers have more pages than the processor knows.
 pub const RING_SIZE_LOG2: u8 = 9;
 /// Bytes of frames after which the peer gets what waits, in the middle of a turn too: it can begin.
 const TX_BYTES: usize = 16 * 1024;
 /// Frames of a burst between the one that is read and the one that is fetched.
-const RX_AHEAD: usize = 3;
+const RX_PREFETCH_DISTANCE: usize = 3;
 /// Empty receive bursts between two looks at a link that is up: each is a system call.
 const LINK_CHECK: u32 = 4096;
-/// Time between two such looks at most: the engine may sleep between its bursts, or none of them may be empty.
+/// Time between two such looks at most: the engine may sleep between its bursts, or none of them
+/// may be empty.
 const LINK_CHECK_NS: u64 = 50_000_000;
-/// Time between two looks for a peer that is not there: so many ports cost little until somebody comes.
+/// Time between two looks for a peer that is not there: so many ports cost little until somebody
+/// comes.
 const SEEK_NS: u64 = 10_000_000;
 
 /// Starts to fetch a frame from the peer's processor.
 #[inline]
-fn expect(frame: &[u8]) {
+fn prefetch(frame: &[u8]) {
     prefetch::read_bytes(&frame[..frame.len().min(memif::prefetch::EXPECTED)]);
 }
 
@@ -70,8 +74,9 @@ impl MemifPort {
         Ok(Self::over(Endpoint::open(config)?, config, mac))
     }
 
-    /// Opens one end with several queues each way, and gives a port for each: all have this Ethernet address, each may be
-    /// another thread's, and what queue `i` sends comes to the peer's queue `i`. The peer must have as many.
+    /// Opens one end with several queues each way, and gives a port for each: all have this
+    /// Ethernet address, each may be another thread's, and what queue `i` sends comes to the peer's
+    /// queue `i`. The peer must have as many.
     ///
     /// # Errors
     /// [`Error`] says what is wrong, and what to do.
@@ -150,8 +155,8 @@ impl Port for MemifPort {
         for index in 0..count {
             self.stats.rx_bytes += link.rx.packet(index).len() as u64;
         }
-        for index in 0..count.min(RX_AHEAD) {
-            expect(link.rx.packet(index));
+        for index in 0..count.min(RX_PREFETCH_DISTANCE) {
+            prefetch(link.rx.packet(index));
         }
         self.stats.rx_frames += count as u64;
         self.stats.rx_dropped += dropped as u64;
@@ -168,8 +173,8 @@ impl Port for MemifPort {
     fn rx_frame(&self, index: usize) -> &[u8] {
         debug_assert!(index < RX_BURST);
         let Some(link) = self.end.linked() else { panic!("no burst without a link") };
-        if index + RX_AHEAD < link.rx.len() {
-            expect(link.rx.packet(index + RX_AHEAD));
+        if index + RX_PREFETCH_DISTANCE < link.rx.len() {
+            prefetch(link.rx.packet(index + RX_PREFETCH_DISTANCE));
         }
         link.rx.packet(index)
     }

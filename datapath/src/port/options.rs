@@ -3,7 +3,7 @@
 /// The keys that a text may hold, and how to speak of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Keys {
-    /// What they are options of, as in `fault`.
+    /// What the keys are options of, such as `fault`.
     pub of: &'static str,
     /// Their names.
     pub names: &'static [&'static str],

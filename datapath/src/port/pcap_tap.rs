@@ -9,7 +9,7 @@ use crate::time::Time;
 use pcap::PcapWriter;
 use std::io::{self, Write};
 
-/// What a [`PcapTap`] wrote.
+/// The counters of a [`PcapTap`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TapStats {
     /// Frames in the stream.
@@ -20,10 +20,12 @@ pub struct TapStats {
     pub write_errors: u64,
 }
 
-/// A [`Port`] around another that records what is received and what is committed for sending, each frame whole and
-/// with the time of the turn, in nanosecond pcap. Errors of the writer are counted and never touch the traffic.
+/// A [`Port`] around another that records what is received and what is committed for sending, each
+/// frame whole and with the time of the turn, in nanosecond pcap. Errors of the writer are counted
+/// and never touch the traffic.
 ///
-/// Put it outside a [`Fault`](super::fault::Fault) to see what the engine sees, inside to see the wire.
+/// Put it outside a [`Fault`](super::fault::Fault) to see what the engine sees, inside to see the
+/// wire.
 #[derive(Debug)]
 pub struct PcapTap<P: Port, W: Write> {
     inner: P,
@@ -51,7 +53,7 @@ impl<P: Port, W: Write> PcapTap<P, W> {
         }
     }
 
-    /// What was written.
+    /// The counters of what was written.
     pub const fn tap_stats(&self) -> TapStats {
         self.pcap.stats()
     }

@@ -1,7 +1,8 @@
-//! Ports of an Ethernet segment inside the process: a switch without wires, for programs' own tests.
+//! Ports of an Ethernet segment inside the process: a switch without wires, for programs' own
+//! tests.
 //!
-//! Frames of one sender to one receiver arrive in order, and at once. A receiver that does not keep up loses what finds
-//! its inbox full, as on Ethernet.
+//! Frames of one sender to one receiver arrive in order, and at once. A receiver that does not keep
+//! up loses what finds its inbox full, as on Ethernet.
 
 #[cfg(test)]
 mod tests;
@@ -115,7 +116,8 @@ impl Segment {
         self.max_frame
     }
 
-    /// A new port. It gets the lowest host number that is free, and without a `mac` the address 02:00:00:00:00:HOST.
+    /// A new port. It gets the lowest host number that is free, and without a `mac` the address
+    /// 02:00:00:00:00:HOST.
     ///
     /// # Errors
     /// [`SimError`].
@@ -123,7 +125,8 @@ impl Segment {
         self.join(mac, false, 1).map(|seat| self.port(&seat, 0))
     }
 
-    /// A new port that also gets frames for addresses that no port of the segment has, as that of a switch must.
+    /// A new port that also gets frames for addresses that no port of the segment has, as that of a
+    /// switch must.
     ///
     /// # Errors
     /// [`SimError`].
@@ -131,8 +134,8 @@ impl Segment {
         self.join(mac, true, 1).map(|seat| self.port(&seat, 0))
     }
 
-    /// A new host with several queues, and a port for each, which may be another thread's. What a host's queue `i` sends comes
-    /// in at queue `i` of its receiver, modulo the queues that it has.
+    /// A new host with several queues, and a port for each, which may be another thread's. What a
+    /// host's queue `i` sends comes in at queue `i` of its receiver, modulo the queues that it has.
     ///
     /// # Errors
     /// [`SimError`].
@@ -191,7 +194,8 @@ impl Station {
     }
 }
 
-/// A port of a [`Segment`]; it leaves the segment when dropped, or when the last port of its host is.
+/// A port of a [`Segment`]; it leaves the segment when dropped, or when the last port of its host
+/// is.
 pub struct SimPort {
     segment: Arc<Segment>,
     station: Arc<Station>,

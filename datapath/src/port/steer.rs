@@ -1,13 +1,15 @@
-//! Ports of several engines that are one device: a frame that comes in where its queue pair is not is handed to the engine
-//! that has it.
+//! Ports of several engines that are one device: a frame that comes in where its queue pair is not
+//! is handed to the engine that has it.
 //!
-//! What spreads frames over queues, a NIC by their UDP port or a peer by its own engines, does not know which engine has a
-//! queue pair. The number of the queue pair does ([`EngineId`]). A frame that has to move is copied, once, into the inbox
-//! of its engine: buffers that are made at the start, and pass between threads without a lock. A full inbox drops and
-//! counts, as a full ring does. So every engine of a device must be driven: another one's frames may come in at its port.
+//! What spreads frames over queues, a NIC by their UDP port or a peer by its own engines, does not
+//! know which engine has a queue pair. The number of the queue pair does ([`EngineId`]). A frame
+//! that has to move is copied, once, into the inbox of its engine: buffers that are made at the
+//! start, and pass between threads without a lock. A full inbox drops and counts, as a full ring
+//! does. So every engine of a device must be driven: another one's frames may come in at its port.
 //!
-//! What is no packet of RoCE stays with whoever got it, who answers questions and pings; but who says where it is says it to
-//! all engines. Queue pair 1, that of connection managers, is one of each engine: its packets stay as well.
+//! What is no packet of RoCE stays with whoever got it, who answers questions and pings; but who
+//! says where it is says it to all engines. Queue pair 1, that of connection managers, is one of
+//! each engine: its packets stay as well.
 
 mod inbox;
 #[cfg(test)]
@@ -23,7 +25,7 @@ use inbox::{Inbox, Loan};
 use std::sync::Arc;
 use wire::{CommonFrame, Datagram, EncapError, Packet};
 
-/// How the engines of a device know what is theirs.
+/// The configuration by which the engines of a device tell their frames apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SteerConfig {
     /// Address of the device.
@@ -77,7 +79,8 @@ impl Judge {
     }
 }
 
-/// What one engine of several has of a device, over a port of its own.
+/// The port of one engine of several. It wraps a queue of the device's port, and hands frames of
+/// other engines over.
 #[derive(Debug)]
 pub struct Steered<P: Port> {
     inner: P,
@@ -92,7 +95,8 @@ pub struct Steered<P: Port> {
     taken: ArrayVec<Loan, RX_BURST>,
     /// Frames that [`Port::take_passed_on`] has not told of.
     untold: usize,
-    /// What went elsewhere, or had no room there: frames and bytes that the port below counts as received.
+    /// What went elsewhere, or had no room there: frames and bytes that the port below counts as
+    /// received.
     gone: (u64, u64),
     /// What came from other engines.
     arrived: (u64, u64),
@@ -101,8 +105,8 @@ pub struct Steered<P: Port> {
 }
 
 impl<P: Port> Steered<P> {
-    /// One engine's for each of these ports, which have one Ethernet address; `None` if there is no port, or more than
-    /// [`EngineId::COUNT_MAX`]. With each comes the engine that is to run on it.
+    /// Wraps ports that have one Ethernet address, one port for each engine. `None` if there is no
+    /// port, or more than [`EngineId::COUNT_MAX`]. With each comes the engine that is to run on it.
     #[must_use]
     pub fn over(ports: Vec<P>, config: &SteerConfig) -> Option<Vec<(EngineId, Self)>> {
         let engines = EngineId::all(u8::try_from(ports.len()).ok()?)?;
@@ -197,7 +201,8 @@ impl<P: Port> Port for Steered<P> {
         self.inner.link_down()
     }
 
-    /// A burst is from the port or from the inbox; neither makes the other wait for longer than one burst.
+    /// A burst is from the port or from the inbox; neither makes the other wait for longer than one
+    /// burst.
     fn rx_burst(&mut self) -> usize {
         let us = self.us();
         self.from_inbox = !self.from_inbox && self.inboxes[us].take(&mut self.taken);

@@ -1,4 +1,5 @@
-//! Two ports that are wired to each other inside this process and driven by one thread, for the tests of either end.
+//! Two ports that are wired to each other inside this process and driven by one thread, for the
+//! tests of either end.
 
 use super::{Port, PortStats};
 use std::fs;
@@ -170,9 +171,9 @@ pub fn receive(port: &mut impl Port) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Flushes until something arrives. A single flush may send nothing: a memif server must wait for buffers that its
-/// client lays out in its first receive burst, and nothing moves while the driver is at work on a link, be it that of
-/// another test.
+/// Flushes until something arrives. A single flush may send nothing: a memif server must wait for
+/// buffers that its client lays out in its first receive burst, and nothing moves while the driver
+/// is at work on a link, be it that of another test.
 pub fn deliver(from: &mut impl Port, to: &mut impl Port) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     within("frame", || {

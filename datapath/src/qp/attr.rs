@@ -34,7 +34,8 @@ pub struct AddressVector {
     pub dscp: u8,
     /// IPv4 TTL or IPv6 hop limit, 1..=255.
     pub hop_limit: u8,
-    /// 20 bits, from which the UDP source port derives (protocol.md 1.8); 0: derived from the two QPNs.
+    /// 20 bits, from which the UDP source port derives (protocol.md 1.8); 0: derived from the two
+    /// QPNs.
     pub flow_label: u32,
 }
 
@@ -49,7 +50,8 @@ impl Default for AddressVector {
 /// How a queue pair recovers from loss.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum RecoveryPolicy {
-    /// Resend what is lost, keep what came out of order (protocol.md 2.4). Needs [`WireMode::Srnic`].
+    /// Resend what is lost, keep what came out of order (protocol.md 2.4). Needs
+    /// [`WireMode::Srnic`].
     #[default]
     SelectiveRepeat,
     /// Drop what comes out of order, resend everything from the first loss on.
@@ -112,7 +114,8 @@ pub struct QpAttr {
 }
 
 impl Default for QpAttr {
-    /// A usable value for everything but the peer: `av` and `dest_qpn` do not validate until they are set.
+    /// A usable value for everything but the peer: `av` and `dest_qpn` do not validate until they
+    /// are set.
     fn default() -> Self {
         Self {
             state: QpState::Reset,
@@ -145,8 +148,8 @@ impl Default for QpAttr {
 }
 
 impl QpAttr {
-    /// Checks the values of the attributes that `mask` names. Whether they may be set in some state is another
-    /// question: [`check_transition`](super::transition::check_transition).
+    /// Checks the values of the attributes that `mask` names. Whether they may be set in some state
+    /// is another question: [`check_transition`](super::transition::check_transition).
     ///
     /// # Errors
     /// The first value found wrong.

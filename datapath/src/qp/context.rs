@@ -1,4 +1,5 @@
-//! The queue-pair context (QPC): what the fast path touches, in four cache lines, and the cold rest.
+//! The queue-pair context (QPC): what the fast path touches, in four cache lines, and the cold
+//! rest.
 
 #[cfg(test)]
 mod tests;
@@ -63,7 +64,8 @@ pub(crate) struct RequesterCursor {
     pub next: u32,
     /// Packets of it that were sent.
     pub sent: u32,
-    /// Position of message 0, as far as requests are concerned that have not begun: local ones have no number.
+    /// Position of message 0, as far as requests are concerned that have not begun: local ones have
+    /// no number.
     pub msn_base: u32,
     /// SSN of the next request that consumes a receive.
     pub ssn: Ssn,
@@ -136,8 +138,9 @@ impl ResponderCursor {
     }
 }
 
-/// What the fast path touches of a queue pair: at most [`HOT_BYTES_MAX`] bytes. In an order by which requests of our own need the
-/// first three cache lines, and those of the peer's all but the second.
+/// What the fast path touches of a queue pair: at most [`HOT_BYTES_MAX`] bytes. In an order by
+/// which requests of our own need the first three cache lines, and those of the peer's all but the
+/// second.
 #[repr(C, align(64))]
 pub struct Qpc {
     pub(crate) id: QpIdentity,
@@ -237,16 +240,16 @@ impl Attributes {
     }
 }
 
-/// The values that this has to spare are where `Option<QpCold>` keeps that there is none, as no other field has so many: so that
-/// stands in the first cache line, which everyone has fetched.
+/// The values that this has to spare are where `Option<QpCold>` keeps that there is none, as no
+/// other field has so many: so that stands in the first cache line, which everyone has fetched.
 #[derive(Clone, Copy, Debug)]
 #[repr(u64)]
 pub(crate) enum Present {
     Yes = 1,
 }
 
-/// The rest of a queue pair. What the fast path asks of it comes first, in the order of [`QpCold::RECEIVING`] and
-/// [`QpCold::SENDING`].
+/// The rest of a queue pair. What the fast path asks of it comes first, in the order of
+/// [`QpCold::RECEIVING`] and [`QpCold::SENDING`].
 #[repr(C, align(64))]
 pub(crate) struct QpCold {
     // Of both directions, and of requests that come in.
@@ -341,7 +344,7 @@ impl QpCold {
         &self.sq_entries[position as usize & (self.sq_entries.len() - 1)]
     }
 
-    /// The same, to write it.
+    /// The entry of the request at a send-queue position, to write it.
     #[inline]
     pub fn entry_mut(&mut self, position: u32) -> &mut SqEntry {
         entry_of(&mut self.sq_entries, position)
@@ -356,7 +359,7 @@ impl QpCold {
                 "in three lines, if not in two, but for the ring's end"
             )
         };
-        let count = self.send_queue.expect_wqes(position);
+        let count = self.send_queue.prefetch_wqes(position);
         let Some(last) = count.checked_sub(1) else { return };
         for ahead in [0, last / 2, last] {
             prefetch::read(self.entry(position.wrapping_add(ahead)));
@@ -374,7 +377,8 @@ impl QpCold {
             + self.keepalive.as_ref().map_or(0, |_| size_of::<Keepalive>())
     }
 
-    /// Notes the generations that must not come back, and frees what READs and atomics, or wire mode Plain, need.
+    /// Notes the generations that must not come back, and frees what READs and atomics, or wire
+    /// mode Plain, need.
     pub fn drop_responses(&mut self) {
         self.plain = None;
         if let Some(reads) = self.reads.take() {

@@ -4,8 +4,8 @@ use crate::memory::{Access, AccessError, Mapped, MemoryTable, ProtectionDomainId
 use crate::queue::Sge;
 use core::ops::Range;
 
-/// Calls `copy` with the memory of each part of bytes `start..start + len` of a work request's message, and which of those
-/// `len` bytes it is.
+/// Calls `copy` with the memory of each part of bytes `start..start + len` of a work request's
+/// message, and which of those `len` bytes it is.
 ///
 /// # Errors
 /// [`AccessError`] of the first element that does not allow `access`; those before it were used.

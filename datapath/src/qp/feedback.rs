@@ -1,4 +1,5 @@
-//! What acknowledgements teach: round-trip times, and the congestion window of the stream that they acknowledge.
+//! What acknowledgements teach: round-trip times, and the congestion window of the stream that they
+//! acknowledge.
 
 use super::send_stream::SendStream;
 use crate::engine::Units;
@@ -19,8 +20,9 @@ pub(crate) struct Feedback {
 }
 
 impl SendStream<'_> {
-    /// Applies an acknowledgement; returns how many packets are newly acknowledged. One that is refused is counted, and has
-    /// told the watchdog what it says, no more. `app_limited`: the stream has nothing more to send.
+    /// Applies an acknowledgement; returns how many packets are newly acknowledged. One that is
+    /// refused is counted, and has told the watchdog what it says, no more. `app_limited`: the
+    /// stream has nothing more to send.
     #[inline(always)]
     pub fn acknowledge(
         self,
@@ -91,7 +93,8 @@ impl SendStream<'_> {
 }
 
 impl Feedback {
-    /// Packets that are news to the controller: each counts once, when it is SACKed or when `una` passes it.
+    /// Packets that are news to the controller: each counts once, when it is SACKed or when `una`
+    /// passes it.
     fn newly_arrived(&mut self, acked: u32, sacked: bool) -> u32 {
         let known = u32::from(self.credited).min(acked);
         let left = self.credited.saturating_sub(u16::try_from(known).unwrap_or(u16::MAX));

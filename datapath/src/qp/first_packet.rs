@@ -4,13 +4,14 @@ use super::state::QpState;
 use crate::engine::{AsyncEvent, Units};
 use crate::qp::pair::Qp;
 
-/// Whether the state permits that a request packet is processed. In RTR the program learns of the first one.
+/// Whether the state permits that a request packet is processed. In RTR the program learns of the
+/// first one.
 #[inline(always)]
 pub(super) fn takes_packets(qp: &mut Qp<'_>, units: &mut Units) -> bool {
     qp.hot.id.state.is_established() || in_rtr(qp, units)
 }
 
-/// The same in the states that do not send. Any packet of the peer's will do, a duplicate too.
+/// Returns `true` in RTR, and tells the program of its first packet. A duplicate counts too.
 #[cold]
 #[inline(never)]
 fn in_rtr(qp: &mut Qp<'_>, units: &mut Units) -> bool {

@@ -8,15 +8,19 @@ bitflags::bitflags! {
         const ACTIVE = 1;
         /// Waits for the end of an RNR delay: no request is sent.
         const RNR_WAIT = 2;
-        /// The next request waits until a READ or atomic completes, or until WRITEs that it overlaps are acknowledged.
+        /// The next request waits until a READ or atomic completes, or until WRITEs that it
+        /// overlaps are acknowledged.
         const READ_WAIT = 4;
         /// Plain: has gone back, and sends again what it has sent before.
         const REWOUND = 8;
-        /// WRITEs wait for those before them that they overlap: an attribute, asked for with each request.
+        /// WRITEs wait for those before them that they overlap: an attribute, asked for with each
+        /// request.
         const ORDERED_OVERLAP = 16;
-        /// Nothing of the peer's is placed out of order, or before it was verified: an attribute, asked for with each packet.
+        /// Nothing of the peer's is placed out of order, or before it was verified: an attribute,
+        /// asked for with each packet.
         const STRICT_PLACEMENT = 32;
-        /// Its receives are taken from a shared queue: for who looks ahead, so that the other part need not be there.
+        /// Its receives are taken from a shared queue: for who looks ahead, so that the other part
+        /// need not be there.
         const SHARES_RECEIVES = 64;
     }
 }

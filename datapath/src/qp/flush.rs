@@ -36,8 +36,8 @@ pub(crate) fn abort(qp: &mut Qp<'_>, units: &mut Units) {
     }
 }
 
-/// Takes a UC or UD queue pair to SQE: `failure` completes with its status, the sends behind it are flushed, and receives
-/// go on.
+/// Takes a UC or UD queue pair to SQE: `failure` completes with its status, the sends behind it are
+/// flushed, and receives go on.
 #[cold]
 pub(crate) fn fail_sends(qp: &mut Qp<'_>, units: &mut Units, failure: PendingFailure) {
     qp.hot.id.state = QpState::Sqe;
@@ -55,7 +55,8 @@ fn enter_err(qp: &mut Qp<'_>, units: &mut Units, failure: Option<PendingFailure>
     }
 }
 
-/// Flushes both queues, in SQE that of sends, and puts the queue pair to rest: whatever is posted later rings.
+/// Flushes both queues, in SQE that of sends, and puts the queue pair to rest: whatever is posted
+/// later rings.
 pub(crate) fn flush_and_rest(qp: &mut Qp<'_>, units: &mut Units, failure: Option<PendingFailure>) {
     flush_queues(qp, units, failure);
     rest_for_good(qp);
@@ -65,8 +66,9 @@ pub(crate) fn flush_and_rest(qp: &mut Qp<'_>, units: &mut Units, failure: Option
     }
 }
 
-/// Puts the queue pair to rest whatever is posted. One that did not ring needs no rest, and one whose doorbell waits
-/// must not have any before the doorbell is taken: the next post would ring a second one.
+/// Puts the queue pair to rest whatever is posted. One that did not ring needs no rest, and one
+/// whose doorbell waits must not have any before the doorbell is taken: the next post would ring a
+/// second one.
 pub(crate) fn rest_for_good(qp: &mut Qp<'_>) {
     if qp.hot.flags.contains(QpFlags::ACTIVE) {
         qp.hot.flags.remove(QpFlags::ACTIVE);
@@ -92,8 +94,8 @@ pub(crate) fn stop_streams(qp: &mut Qp<'_>, units: &mut Units) {
     qp.cold.failure = None;
 }
 
-/// Completes all posted requests of the queues that the state flushes with WR_FLUSH_ERR, or the failing one's own status. A place is free
-/// before its completion shows.
+/// Completes all posted requests of the queues that the state flushes with WR_FLUSH_ERR, or the
+/// failing one's own status. A place is free before its completion shows.
 #[cold]
 fn flush_queues(qp: &mut Qp<'_>, units: &mut Units, failure: Option<PendingFailure>) {
     let qpn = qp.hot.id.qpn;

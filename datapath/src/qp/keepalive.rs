@@ -1,7 +1,9 @@
-//! Keepalive: an idle queue pair asks from time to time whether its peer is there (protocol.md 2.4).
+//! Keepalive: an idle queue pair asks from time to time whether its peer is there (protocol.md
+//! 2.4).
 //!
-//! What it sends is a packet that the peer has had already, whoever the peer is: a WRITE ONLY of nothing, one PSN before all
-//! that is outstanding. A responder acknowledges such a duplicate again, touches no memory, and completes nothing.
+//! What it sends is a packet that the peer has had already, whoever the peer is: a WRITE ONLY of
+//! nothing, one PSN before all that is outstanding. A responder acknowledges such a duplicate
+//! again, touches no memory, and completes nothing.
 
 use super::packet::{PacketBuilder, Zeros};
 use super::requester::give_up;
@@ -66,7 +68,8 @@ impl Keepalive {
         }
         loop {
             match self.watchdog.check(now, heard_at, 1) {
-                // Each try has retransmissions enough; a peer that sleeps need not be woken by probes.
+                // Each try has retransmissions enough; a peer that sleeps need not be woken by
+                // probes.
                 Verdict::TailProbe => {}
                 Verdict::Rto => self.due = true,
                 verdict => return verdict,
@@ -135,7 +138,8 @@ pub(in crate::qp) fn send_keepalive<T: TxSlots>(
     Ok(())
 }
 
-/// Whether a packet that has these is a probe. In Plain a WRITE of nothing to address 0 with the R_Key 0 cannot be told from one.
+/// Whether a packet that has these is a probe. In Plain a WRITE of nothing to address 0 with the
+/// R_Key 0 cannot be told from one.
 pub(in crate::qp) fn is_probe(reth: Option<Reth>, imm: Option<u32>, meta: Option<Meta>) -> bool {
     reth == Some(NOWHERE) && imm.is_none() && meta.is_none_or(|meta| meta.offset == KEEPALIVE_OFFSET)
 }

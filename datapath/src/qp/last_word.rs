@@ -1,5 +1,5 @@
-//! What a queue pair that has ended last acknowledged: its peer may not have heard it, and sends again what has arrived
-//! (protocol.md 1.14).
+//! What a queue pair that has ended last acknowledged: its peer may not have heard it, and sends
+//! again what has arrived (protocol.md 1.14).
 
 use super::keepalive::is_probe;
 use super::responder::{RequestPacket, write_other};
@@ -12,7 +12,8 @@ use arrayvec::ArrayVec;
 use sr_recovery::StreamId;
 use wire::{Datagram, Kind, Packet, Psn, Template, WireMode, icrc};
 
-/// Bytes of the longest acknowledgement: Ethernet with a VLAN tag, IPv6, UDP, BTH, AETH, META, ACKX, ICRC.
+/// Bytes of the longest acknowledgement: Ethernet with a VLAN tag, IPv6, UDP, BTH, AETH, META,
+/// ACKX, ICRC.
 const FRAME_MAX: usize = 128;
 
 /// The last acknowledgement of a queue pair.
@@ -27,7 +28,8 @@ pub(crate) struct LastWord {
     frame: ArrayVec<u8, FRAME_MAX>,
     /// It is about to be sent.
     queued: bool,
-    /// Until when the device waits for the peer to ask; zero if the peer hears of the end otherwise.
+    /// Until when the device waits for the peer to ask; zero if the peer hears of the end
+    /// otherwise.
     until: Time,
 }
 
@@ -40,7 +42,8 @@ impl LastWord {
     }
 }
 
-/// Those of queue pairs that have ended lately: [`LAST_WORDS`], of more the oldest are forgotten. All memory is taken at the start.
+/// Those of queue pairs that have ended lately: [`LAST_WORDS`], of more the oldest are forgotten.
+/// All memory is taken at the start.
 #[derive(Debug)]
 pub(crate) struct LastWords {
     /// The QPN of each, side by side to be searched; 0: none.
@@ -92,8 +95,8 @@ impl LastWords {
     }
 }
 
-/// Keeps what the queue pair has acknowledged; to be called while it still takes packets. `sudden`: the peer does not learn of
-/// the end otherwise.
+/// Keeps what the queue pair has acknowledged; to be called while it still takes packets. `sudden`:
+/// the peer does not learn of the end otherwise.
 #[cold]
 pub(crate) fn keep_last_word(qp: &mut Qp<'_>, units: &mut Units, sudden: bool) {
     let heard_at = qp.hot.rsp.owed.waits_since;
@@ -125,8 +128,8 @@ pub(crate) fn keep_last_word(qp: &mut Qp<'_>, units: &mut Units, sudden: bool) {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Late {
     psn: Psn,
-    /// It is of a SEND or a WRITE, and so waits for an acknowledgement. A keepalive probe is not: it asks whether the queue pair is
-    /// there.
+    /// It is of a SEND or a WRITE, and so waits for an acknowledgement. A keepalive probe is not:
+    /// it asks whether the queue pair is there.
     is_data: bool,
 }
 
@@ -145,7 +148,8 @@ impl Late {
     }
 }
 
-/// A packet for a queue pair that does not exist: true if it is one that had arrived before the end. It is acknowledged once more.
+/// A packet for a queue pair that does not exist: true if it is one that had arrived before the
+/// end. It is acknowledged once more.
 pub(crate) fn is_answered(units: &mut Units, packet: &Packet<'_>, datagram: &Datagram, frame: &[u8]) -> bool {
     let Some(word) = units.last_words.get_mut(packet.dest_qp()) else { return false };
     packet.mode() == word.mode
@@ -155,8 +159,8 @@ pub(crate) fn is_answered(units: &mut Units, packet: &Packet<'_>, datagram: &Dat
         && say_again(units, packet.dest_qp(), Late::of(packet))
 }
 
-/// A packet that passed the checks of protocol.md 1.2, for a queue pair in ERR or one that is gone. True if it had arrived before
-/// the end: it is acknowledged once more.
+/// A packet that passed the checks of protocol.md 1.2, for a queue pair in ERR or one that is gone.
+/// True if it had arrived before the end: it is acknowledged once more.
 #[cold]
 pub(crate) fn say_again(units: &mut Units, qpn: u32, packet: Late) -> bool {
     let now = units.now;

@@ -51,8 +51,8 @@ pub(crate) struct Owed {
     pub ce_count: u16,
     /// Turn in which the last packet in order arrived, modulo 2^16.
     turn: u16,
-    /// When the last acknowledgement went out, in ticks modulo 2^16: one that is long ago may seem recent, and the next
-    /// waits a little in vain.
+    /// When the last acknowledgement went out, in ticks modulo 2^16: one that is long ago may seem
+    /// recent, and the next waits a little in vain.
     acked_at: u16,
     /// In-order packets not yet acknowledged.
     unacked: u8,
@@ -78,7 +78,8 @@ impl Owed {
         }
     }
 
-    /// Counts CE marks and keeps what the next acknowledgement echoes. The packet came later than `since`.
+    /// Counts CE marks and keeps what the next acknowledgement echoes. The packet came later than
+    /// `since`.
     #[inline(always)]
     pub(super) fn note_arrival(&mut self, since: Time, counters: &mut Counters, arrived: &Arrived) {
         if arrived.ce {
@@ -133,8 +134,8 @@ impl Owed {
         !matches!(self.due, Due::No) || self.unacked > 0
     }
 
-    /// Whether the acknowledgement can wait for more packets: nobody asked, and the stream has not fallen silent or, where
-    /// acknowledgements are `spaced`, the last was just now.
+    /// Whether the acknowledgement can wait for more packets: nobody asked, and the stream has not
+    /// fallen silent or, where acknowledgements are `spaced`, the last was just now.
     #[inline]
     pub const fn may_wait(&self, turn: u16, now: Time, spaced: bool) -> bool {
         matches!(self.due, Due::No) && (self.turn == turn || (spaced && self.was_acked_just_now(now)))

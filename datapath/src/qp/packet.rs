@@ -1,6 +1,6 @@
-//! A packet in a frame: headers as the layout of its opcode has them, payload, pad and ICRC. Whatever is sent is built here, but
-//! for the commonest requests, whose headers are put together in registers
-//! (`crate::qp::requester`, docs/adr/0022).
+//! A packet in a frame: headers as the layout of its opcode has them, payload, pad and ICRC.
+//! Whatever is sent is built here, but for the commonest requests, whose headers are put together
+//! in registers (`crate::qp::requester`, docs/adr/0022).
 
 use super::context::QpIdentity;
 use crate::icrc::Kernel;
@@ -14,8 +14,8 @@ pub(super) trait Body {
     /// Its bytes, without pad.
     fn len(&self) -> usize;
 
-    /// Copies it to byte `at` of a frame that begins with the IP header, has its other headers, and ends with the ICRC; writes
-    /// pad bytes and ICRC.
+    /// Copies it to byte `at` of a frame that begins with the IP header, has its other headers, and
+    /// ends with the ICRC; writes pad bytes and ICRC.
     ///
     /// # Errors
     /// The status with which the request fails, if its memory may not be read.
@@ -74,7 +74,8 @@ impl<'a> PacketBuilder<'a> {
     /// Writes the packet to the start of `frame` and returns its length.
     ///
     /// # Errors
-    /// The status with which a request fails, if its memory may not be read, or the frame is too short.
+    /// The status with which a request fails, if its memory may not be read, or the frame is too
+    /// short.
     #[inline(always)]
     pub fn build(&self, body: &impl Body, frame: &mut [u8]) -> Result<usize, WcStatus> {
         let Self { template, layout, fields, .. } = self;

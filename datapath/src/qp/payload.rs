@@ -38,7 +38,7 @@ impl Body for Payload<'_> {
 }
 
 impl<'a> Payload<'a> {
-    /// The same of a payload that lies in the work request, or in several pieces.
+    /// Writes a payload that lies in the work request, or in several pieces.
     #[inline(never)]
     fn write_in_pieces(self, frame_from_l3: &mut [u8], at: usize) -> Result<(), WcStatus> {
         let (payload, rest) = frame_from_l3[at..].split_at_mut(self.len);

@@ -1,8 +1,10 @@
-//! Wire mode Plain: a reliable connection in standard RoCEv2, for peers that know nothing of SRNIC (protocol.md 1.6).
+//! Wire mode Plain: a reliable connection in standard RoCEv2, for peers that know nothing of SRNIC
+//! (protocol.md 1.6).
 //!
-//! It lives beside the SRNIC streams and shares with them what is the same: work queues, completions, memory checks, the
-//! placement and completion of messages in order, timers, window and scheduling. What differs is here: one PSN space for
-//! requests and responses, go-back-N, and a responder that keeps its results for duplicates. See docs/adr/0016.
+//! It lives beside the SRNIC streams and shares with them what is the same: work queues,
+//! completions, memory checks, the placement and completion of messages in order, timers, window
+//! and scheduling. What differs is here: one PSN space for requests and responses, go-back-N, and a
+//! responder that keeps its results for duplicates. See docs/adr/0016.
 
 mod acknowledge;
 mod acknowledged;
@@ -29,7 +31,8 @@ use requester::Requester;
 use responder::Responder;
 use wire::{Kind, Packet, Psn, Transport};
 
-/// What a queue pair in wire mode Plain has beside the state that all have. There is one from RTR on.
+/// What a queue pair in wire mode Plain has beside the state that all have. There is one from RTR
+/// on.
 pub(crate) struct Plain {
     req: Requester,
     rsp: Responder,
@@ -38,24 +41,27 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    /// Nothing received, nothing sent; the peer's first packet is `psn`, and it may have `max_dest_rd_atomic` READs and
-    /// atomics outstanding.
+    /// Nothing received, nothing sent; the peer's first packet is `psn`, and it may have
+    /// `max_dest_rd_atomic` READs and atomics outstanding.
     pub fn new(max_dest_rd_atomic: u8, psn: Psn) -> Self {
         let rsp = Responder::new(max_dest_rd_atomic, psn);
         Self { req: Requester::new(Psn::new(0), 0), rsp, cnp_at: None }
     }
 
-    /// The PSN behind the newest SEND or WRITE packet taken: acknowledgements of requests reach up to it.
+    /// The PSN behind the newest SEND or WRITE packet taken: acknowledgements of requests reach up
+    /// to it.
     pub const fn taken(&self) -> Psn {
         self.rsp.taken
     }
 
-    /// The queue pair goes to RTS: its first packet is `psn`, its next request stands at `position`.
+    /// The queue pair goes to RTS: its first packet is `psn`, its next request stands at
+    /// `position`.
     pub fn start_sending(&mut self, psn: Psn, position: u32) {
         self.req = Requester::new(psn, position);
     }
 
-    /// The peer may have so many READs and atomics outstanding from now on. Fewer only if no response is to be sent.
+    /// The peer may have so many READs and atomics outstanding from now on. Fewer only if no
+    /// response is to be sent.
     pub fn resize(&mut self, max_dest_rd_atomic: u8) {
         self.rsp.resources.resize(max_dest_rd_atomic);
     }
@@ -65,7 +71,8 @@ impl Plain {
         self.rsp.resources.is_pending()
     }
 
-    /// Ends both directions: nothing is resent, no response is owed. The stream that was abandoned stands at `psn`.
+    /// Ends both directions: nothing is resent, no response is owed. The stream that was abandoned
+    /// stands at `psn`.
     pub fn stop(&mut self, psn: Psn) {
         self.req.stop(psn);
         self.rsp.stop();

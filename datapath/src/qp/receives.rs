@@ -13,7 +13,8 @@ pub(crate) enum Receives {
     Shared(Taken),
 }
 
-/// A receive that [`Receives::find`] found: its position in an own queue, its entry in a shared one.
+/// A receive that [`Receives::find`] found: its position in an own queue, its entry in a shared
+/// one.
 #[derive(Clone, Copy)]
 pub(crate) struct Found(u32);
 
@@ -22,13 +23,15 @@ pub(crate) struct Found(u32);
 pub(crate) enum NoReceive {
     /// None is posted.
     NotPosted,
-    /// A message whose turn has not come would leave too few of a shared queue to others ([`SRQ_SHARE`]).
+    /// A message whose turn has not come would leave too few of a shared queue to others
+    /// ([`SRQ_SHARE`]).
     OverShare,
 }
 
 impl Receives {
-    /// The receive that is `ahead` behind the next to complete, whose position is `head` if the queue is an own one. Of
-    /// a shared queue, one is taken for every SSN up to that of the packet, or none (protocol.md 2.5).
+    /// The receive that is `ahead` behind the next to complete, whose position is `head` if the
+    /// queue is an own one. Of a shared queue, one is taken for every SSN up to that of the packet,
+    /// or none (protocol.md 2.5).
     ///
     /// # Errors
     /// [`NoReceive`]; nothing was taken then.
@@ -65,15 +68,17 @@ impl Receives {
         matches!(self, Self::Shared(_))
     }
 
-    /// Starts to fetch the state of an own queue, and `count` receives from `head` on. A shared one is everybody's, and at hand.
+    /// Starts to fetch the state of an own queue, and `count` receives from `head` on. A shared one
+    /// is everybody's, and at hand.
     #[inline]
     pub fn expect(&self, head: u32, count: u32) {
         if let Self::Own(queue) = self {
-            queue.expect(head, count);
+            queue.prefetch(head, count);
         }
     }
 
-    /// The next receive, if it is there; of a shared queue, if it was taken. `own` as for [`Receives::wqe`].
+    /// The next receive, if it is there; of a shared queue, if it was taken. `own` as for
+    /// [`Receives::wqe`].
     #[inline]
     pub fn next<'a>(
         &'a self,
@@ -97,7 +102,8 @@ impl Receives {
         }
     }
 
-    /// Receives that are posted and not completed, behind `head`; `None` of a shared queue, where all are everybody's.
+    /// Receives that are posted and not completed, behind `head`; `None` of a shared queue, where
+    /// all are everybody's.
     pub fn posted(&self, head: u32) -> Option<u32> {
         match self {
             Self::Own(queue) => Some(queue.tail().wrapping_sub(head)),
@@ -105,8 +111,8 @@ impl Receives {
         }
     }
 
-    /// Gives the next receive, which must be there, back to the application and moves `head` behind it. Returns its
-    /// number.
+    /// Gives the next receive, which must be there, back to the application and moves `head` behind
+    /// it. Returns its number.
     #[inline]
     pub fn finish_next(&mut self, units: &mut Units, head: &mut u32) -> u64 {
         match self {
@@ -120,7 +126,8 @@ impl Receives {
         }
     }
 
-    /// What was taken of a shared queue, for a message that does not complete, is everybody's again.
+    /// What was taken of a shared queue, for a message that does not complete, is everybody's
+    /// again.
     #[inline]
     pub fn put_back(&mut self, units: &mut Units) {
         if let Self::Shared(taken) = self
@@ -130,7 +137,8 @@ impl Receives {
         }
     }
 
-    /// Empties an own queue without completions; returns the new head. What was taken of a shared queue stays.
+    /// Empties an own queue without completions; returns the new head. What was taken of a shared
+    /// queue stays.
     pub fn discard_own(&self) -> u32 {
         let Self::Own(queue) = self else { return 0 };
         let head = queue.tail();
@@ -156,7 +164,8 @@ impl Receives {
 
 /// Receives that messages of one packet use, one after the other.
 pub(crate) trait ReceiveRun {
-    /// A message that does not come whole is the next one's to come again: nobody else's can come into its receive.
+    /// A message that does not come whole is the next one's to come again: nobody else's can come
+    /// into its receive.
     const KEEPS_ITS_PLACE: bool;
 
     /// Whose memory they may name.
@@ -249,8 +258,8 @@ impl ReceiveRun for SharedRun<'_> {
 
 /// What a queue pair took of a shared queue: a list through the queue's links, in SSN order.
 ///
-/// At most one packet's message is in progress while nothing is missing, so the list is short; in Recovery packets mostly
-/// come in rising order, so a search goes on from where the last one ended.
+/// At most one packet's message is in progress while nothing is missing, so the list is short; in
+/// Recovery packets mostly come in rising order, so a search goes on from where the last one ended.
 pub(crate) struct Taken {
     srq: u32,
     count: u32,
@@ -286,8 +295,8 @@ impl Taken {
         Ok(Found(self.search(&srq.links, ahead)))
     }
 
-    /// The receives of whole messages that come one after the other, from the next one on; `None` if some were taken before, or
-    /// returned. Says in the end whether the limit event is due.
+    /// The receives of whole messages that come one after the other, from the next one on; `None`
+    /// if some were taken before, or returned. Says in the end whether the limit event is due.
     #[inline]
     pub fn run<'a>(&self, srqs: &'a mut Srqs, is_below_limit: &'a mut bool) -> Option<SharedRun<'a>> {
         let srq = srqs.get_mut(self.srq).filter(|srq| self.count == 0 && srq.returned_count == 0)?;
@@ -352,11 +361,14 @@ pub(crate) struct Srq {
     pub queue: SharedRecvReader,
     pub pd: ProtectionDomainId,
     pub caps: SrqCaps,
-    /// The limit event is due when fewer receives than this are left; 0 when it was sent or never asked for.
+    /// The limit event is due when fewer receives than this are left; 0 when it was sent or never
+    /// asked for.
     pub limit: u32,
-    /// For each entry that a queue pair has taken, the one that it took next; of those that were returned, the next one.
+    /// For each entry that a queue pair has taken, the one that it took next; of those that were
+    /// returned, the next one.
     links: Box<[u32]>,
-    /// The first of the entries that were taken and not used, if there are any: they are taken before all others.
+    /// The first of the entries that were taken and not used, if there are any: they are taken
+    /// before all others.
     returned: u32,
     returned_count: u32,
 }

@@ -1,4 +1,5 @@
-//! The responder: takes request packets, places them in order or out of order, completes messages, acknowledges.
+//! The responder: takes request packets, places them in order or out of order, completes messages,
+//! acknowledges.
 
 mod acknowledge;
 mod emission;
@@ -25,7 +26,9 @@ pub(crate) use responses::{Responses, ResponsesConfig};
 pub(crate) use run::NextWrite;
 // What the Plain responder and UC share.
 pub(in crate::qp) use emission::{EndOfMessage, report};
-pub(in crate::qp) use place::{behind, fits_message, fits_packet, in_region, permits_writes, place};
+pub(in crate::qp) use place::{
+    behind, fits_message, fits_packet, in_region, permits_writes, place, to_receive,
+};
 pub(in crate::qp) use read::{carry_out, check_operation, operation_of, packets_of_response};
 pub(in crate::qp) use refuse::{Refused, refuse_receive, tell_withdrawn};
 pub(in crate::qp) use settle::{InOrder, pass};
@@ -42,8 +45,9 @@ use crate::sched::SchedFlags;
 use crate::stream::{Arrival, offset_is};
 use wire::{CommonFrame, NakCode, Position};
 
-/// Takes a frame for this queue pair with a `request`, a packet of a WRITE or SEND that has nothing but data, and those of `frames`
-/// behind it, by number from 0, that only go on with it. Its ICRC was not checked. Returns how many were taken, dropped ones included.
+/// Takes a frame for this queue pair with a `request`, a packet of a WRITE or SEND that has nothing
+/// but data, and those of `frames` behind it, by number from 0, that only go on with it. Its ICRC
+/// was not checked. Returns how many were taken, dropped ones included.
 #[inline(always)]
 pub(crate) fn admit<'a>(
     qp: &mut Qp<'_>,
@@ -138,7 +142,8 @@ fn in_order(qp: &mut Qp<'_>, units: &mut Units, packet: &RequestPacket<'_>) {
     settle::settle(qp, units, taken);
 }
 
-/// The opcode sequence of packets in order: a message starts where none is in progress, and goes on where it stopped.
+/// The opcode sequence of packets in order: a message starts where none is in progress, and goes on
+/// where it stopped.
 #[inline(always)]
 fn check_sequence(qpc: &Qpc, packet: &RequestPacket<'_>) -> Result<(), Refused> {
     let rsp = &qpc.rsp;
@@ -162,8 +167,8 @@ fn queue_plain_nack(qp: &mut Qp<'_>, units: &mut Units) {
     }
 }
 
-/// After an error NAK, in ERR too, every burst of requests is answered by the same NAK. In ERR without one, what arrived before is
-/// acknowledged; in other states nothing is.
+/// After an error NAK, in ERR too, every burst of requests is answered by the same NAK. In ERR
+/// without one, what arrived before is acknowledged; in other states nothing is.
 #[cold]
 #[inline(never)]
 fn answer_refused(qp: &mut Qp<'_>, units: &mut Units, late: Late, wants_response: bool) {

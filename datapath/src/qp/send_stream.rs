@@ -1,5 +1,6 @@
-//! The sending end of a reliable stream, of requests or of responses: what the slow path and time do to it (protocol.md 2.4,
-//! sending). What acknowledgements do is in `feedback`, and how its packets go out in `driver`.
+//! The sending end of a reliable stream, of requests or of responses: what the slow path and time
+//! do to it (protocol.md 2.4, sending). What acknowledgements do is in `feedback`, and how its
+//! packets go out in `driver`.
 
 mod driver;
 
@@ -16,8 +17,8 @@ use cc_dctcp::Controller;
 use sr_recovery::{Command, StreamId};
 use wire::{Meta, Psn};
 
-/// All that one sending stream has. Of requests it lies in both parts of the queue pair, by how often it is needed; of responses
-/// it lies together, for queue pairs that have them.
+/// All that one sending stream has. Of requests it lies in both parts of the queue pair, by how
+/// often it is needed; of responses it lies together, for queue pairs that have them.
 pub(super) struct SendStream<'a> {
     pub id: StreamId,
     pub tx: &'a mut TxStream,
@@ -80,8 +81,9 @@ impl<'a> SendStream<'a> {
         }
     }
 
-    /// Asks the watchdog until it is content; `heard_at` is when the peer was heard last. What `una` must go before is `kept_back`
-    /// behind it. Returns when to look again, or `None` if the retries are exhausted.
+    /// Asks the watchdog until it is content; `heard_at` is when the peer was heard last. What
+    /// `una` must go before is `kept_back` behind it. Returns when to look again, or `None` if the
+    /// retries are exhausted.
     pub fn watch(&mut self, units: &mut Units, heard_at: Time, kept_back: bool) -> Option<Time> {
         self.watchdog.sync(self.tx.progress_at());
         loop {
@@ -140,7 +142,8 @@ impl<'a> SendStream<'a> {
         units.timers.disarm(units.number_of(self.id));
     }
 
-    /// If something is outstanding, its timer must stand in the wheel. It is looked at when it fires, not before.
+    /// If something is outstanding, its timer must stand in the wheel. It is looked at when it
+    /// fires, not before.
     #[inline(always)]
     pub fn arm(&mut self, units: &mut Units) {
         if self.tx.outstanding() > 0 && !self.sched.contains(SchedFlags::TIMED) {

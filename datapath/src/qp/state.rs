@@ -98,8 +98,8 @@ impl QpState {
         }
     }
 
-    /// Whether packets of the peer are processed and answered; else they are dropped silently. (After an error NAK
-    /// the SRNIC responder keeps answering in ERR: protocol.md 2.4.)
+    /// Whether packets of the peer are processed and answered; else they are dropped silently.
+    /// (After an error NAK the SRNIC responder keeps answering in ERR: protocol.md 2.4.)
     #[must_use]
     pub const fn receives(self) -> bool {
         matches!(self, Self::Rtr | Self::Rts | Self::Sqd | Self::Sqe)

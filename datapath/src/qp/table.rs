@@ -12,11 +12,12 @@ use std::collections::VecDeque;
 /// The general services queue pair, which connection managers talk to.
 pub(crate) const QPN_GSI: u32 = 1;
 
-/// All queue pairs of an engine. The low bits of a QPN are the slot, the highest the engine, and those between tell lives of a
-/// slot apart.
+/// All queue pairs of an engine. The low bits of a QPN are the slot, the highest the engine, and
+/// those between tell lives of a slot apart.
 pub(crate) struct QpTable {
     hot: Vec<Qpc>,
-    /// As far as slots were ever used, one after the other: what many queue pairs need is in few pages, and no pointer comes first.
+    /// As far as slots were ever used, one after the other: what many queue pairs need is in few
+    /// pages, and no pointer comes first.
     cold: Vec<Option<QpCold>>,
     /// Taken from the back; a slot that is given back is used again last.
     free: VecDeque<u32>,
@@ -102,8 +103,8 @@ impl QpTable {
     }
 
     /// Ends a queue pair. Its slot is free for another one, unless `doorbell_due`: then once
-    /// [`QpTable::on_late_doorbell`] was told of it. The hot part stays as it is, as queues may still name the slot, but for its number,
-    /// by which nobody finds it any more.
+    /// [`QpTable::on_late_doorbell`] was told of it. The hot part stays as it is, as queues may
+    /// still name the slot, but for its number, by which nobody finds it any more.
     pub fn remove(&mut self, slot: u32, doorbell_due: bool) -> bool {
         let Some(mut cold) = self.cold.get_mut(slot as usize).and_then(Option::take) else { return false };
         cold.drop_responses();
@@ -167,7 +168,8 @@ impl QpTable {
         Some(Qp { hot: &mut self.hot[slot as usize], cold })
     }
 
-    /// What requests of its own need of both parts of the queue pair of that slot or QPN is needed in a while.
+    /// What requests of its own need of both parts of the queue pair of that slot or QPN is needed
+    /// in a while.
     #[inline]
     pub(crate) fn expect_requester(&self, slot: u32) {
         self.expect(slot, Qpc::expect_requester, QpCold::SENDING);
@@ -192,7 +194,7 @@ impl QpTable {
     #[inline]
     pub(crate) fn expect_send_queue(&self, slot: u32) {
         if let Some((_, cold)) = self.peek(slot) {
-            cold.send_queue.expect();
+            cold.send_queue.prefetch();
         }
     }
 
@@ -204,15 +206,17 @@ impl QpTable {
         }
     }
 
-    /// What its next request sends, and where those of a turn write to, soon after [`QpTable::expect_requests`].
+    /// What its next request sends, and where those of a turn write to, soon after
+    /// [`QpTable::expect_requests`].
     #[inline]
     pub(crate) fn expect_payload(&self, slot: u32) {
         if let Some((hot, cold)) = self.peek(slot) {
-            cold.send_queue.expect_data(hot.req.next);
+            cold.send_queue.prefetch_data(hot.req.next);
         }
     }
 
-    /// The next `count` receives of the queue pair with that QPN, soon after [`QpTable::expect_responder`].
+    /// The next `count` receives of the queue pair with that QPN, soon after
+    /// [`QpTable::expect_responder`].
     #[inline]
     pub(crate) fn expect_receives(&self, qpn: u32, count: u32) {
         if let Some((hot, cold)) = self.peek(qpn)

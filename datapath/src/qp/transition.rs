@@ -1,4 +1,5 @@
-//! The queue-pair state machine (protocol.md 1.9): which transition needs and takes which attributes.
+//! The queue-pair state machine (protocol.md 1.9): which transition needs and takes which
+//! attributes.
 
 mod table;
 #[cfg(test)]
@@ -39,8 +40,9 @@ pub enum TransitionError {
     },
 }
 
-/// Checks that a queue pair of type `qp_type` may go from `from` to `to` with the attributes that `mask` names: all
-/// that are required, none that is not allowed. Where `from` equals `to`, attributes change within a state.
+/// Checks that a queue pair of type `qp_type` may go from `from` to `to` with the attributes that
+/// `mask` names: all that are required, none that is not allowed. Where `from` equals `to`,
+/// attributes change within a state.
 ///
 /// # Errors
 /// [`TransitionError`] says what is missing, what is too much and what to do.

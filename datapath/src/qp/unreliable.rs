@@ -1,5 +1,6 @@
-//! UC and UD: plain RoCEv2 without acknowledgements (protocol.md 1). Nothing is sent again, so a request completes as soon
-//! as its last packet went out, and what arrives is a whole message or nothing.
+//! UC and UD: plain RoCEv2 without acknowledgements (protocol.md 1). Nothing is sent again, so a
+//! request completes as soon as its last packet went out, and what arrives is a whole message or
+//! nothing.
 
 mod connected;
 mod datagram;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Words of an entry: wr_id, (byte_len, imm), (qpn, status | opcode | flags), sender's QPN.
 const CQE_WORDS: usize = 4;
 
-/// What completed, the values of `ibv_wc_opcode`.
+/// The kind of operation that completed (`ibv_wc_opcode`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum WcOpcode {
@@ -52,7 +52,8 @@ bitflags::bitflags! {
     /// `ibv_wc_flags`, and whether the completion is solicited.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct WcFlags: u8 {
-        /// A receive of a datagram: `src_qp` is valid, and the first 40 bytes of the buffer are the GRH area.
+        /// A receive of a datagram: `src_qp` is valid, and the first 40 bytes of the buffer are the
+        /// GRH area.
         const GRH = 1;
         /// `imm` is valid.
         const WITH_IMM = 2;
@@ -68,13 +69,14 @@ bitflags::bitflags! {
 pub struct Completion {
     /// Number of the work request.
     pub wr_id: u64,
-    /// How it ended.
+    /// How the work request ended.
     pub status: WcStatus,
-    /// What it was.
+    /// The kind of operation.
     pub opcode: WcOpcode,
     /// Which of the other fields are valid.
     pub flags: WcFlags,
-    /// Receives: bytes of the message, of a datagram the 40 of the GRH area, too. READs and atomics: bytes that came back.
+    /// Receives: bytes of the message, of a datagram the 40 of the GRH area, too. READs and
+    /// atomics: bytes that came back.
     pub byte_len: u32,
     /// Immediate data, if the flags say so.
     pub imm: u32,
@@ -153,11 +155,11 @@ impl CompletionQueue {
     }
 
     /// Asks to be told, once, of the next completion, or of the next that is solicited or a failure
-    /// (`ibv_req_notify_cq`). A wish for any completion is not taken back by one for solicited ones. What came before is
-    /// not told of: poll once more afterwards.
+    /// (`ibv_req_notify_cq`). A wish for any completion is not taken back by one for solicited
+    /// ones. What came before is not told of: poll once more afterwards.
     ///
-    /// The fence pairs with the one in [`CompletionWriter::take_event`]: either the engine sees the wish, or that poll
-    /// sees the completion.
+    /// The fence pairs with the one in [`CompletionWriter::take_event`]: either the engine sees the
+    /// wish, or that poll sees the completion.
     pub fn arm(&self, solicited_only: bool) {
         self.armed.fetch_max(if solicited_only { SOLICITED } else { ANY }, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -170,7 +172,8 @@ impl CompletionQueue {
     }
 }
 
-/// The completion queue had no room: the completion is lost, which ends the queue pair (protocol.md 1.6).
+/// The completion queue had no room: the completion is lost, which ends the queue pair (protocol.md
+/// 1.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CqOverflow;
 
@@ -213,7 +216,7 @@ impl CompletionWriter {
         self.ring.publish(self.tail);
     }
 
-    /// Whether a completion fits.
+    /// Returns `true` if a completion fits.
     #[inline(always)]
     pub fn has_room(&mut self) -> bool {
         self.ring.has_room(self.tail, &mut self.head_seen, self.ring.capacity())
@@ -249,8 +252,8 @@ impl CompletionWriter {
         self.listening = true;
     }
 
-    /// After a push: true if the queue must be looked at with [`CompletionWriter::take_event`], for the first time since
-    /// it was. Nobody listens to most queues, which costs them one test.
+    /// After a push: true if the queue must be looked at with [`CompletionWriter::take_event`], for
+    /// the first time since it was. Nobody listens to most queues, which costs them one test.
     #[inline]
     pub fn note(&mut self, completion: &Completion) -> bool {
         // By value: a reference would keep every completion from living in registers.
@@ -266,7 +269,8 @@ impl CompletionWriter {
         first
     }
 
-    /// Whether the application must be told of what was pushed since the last call. It then must arm the queue again.
+    /// Returns `true` if the application must be told of what was pushed since the last call. It
+    /// then must arm the queue again.
     pub fn take_event(&mut self) -> bool {
         let reason = core::mem::replace(&mut self.unheard, NONE);
         fence(Ordering::SeqCst);
@@ -282,7 +286,8 @@ impl CompletionWriter {
         answers
     }
 
-    /// Gives the queue another size, at least `capacity`; what waits in it is kept. Needs both ends at once.
+    /// Gives the queue another size, at least `capacity`; what waits in it is kept. Needs both ends
+    /// at once.
     ///
     /// # Errors
     /// [`ResizeError`] if more waits than fits; nothing has changed then.

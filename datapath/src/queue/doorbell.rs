@@ -6,7 +6,8 @@ use super::word_ring::Positions;
 use crate::qp::state::QpState;
 use std::sync::Arc;
 
-/// Queue pairs that turned from inactive to active, by slot index, and where the engine's thread sleeps until one does.
+/// Queue pairs that turned from inactive to active, by slot index, and where the engine's thread
+/// sleeps until one does.
 #[derive(Clone)]
 pub struct Doorbells(Arc<Shared>);
 
@@ -16,7 +17,8 @@ struct Shared {
 }
 
 impl Doorbells {
-    /// Room for one doorbell of each of `queue_pairs`: a queue pair has at most one under way, so it never overflows.
+    /// Room for one doorbell of each of `queue_pairs`: a queue pair has at most one under way, so
+    /// it never overflows.
     #[must_use]
     pub fn new(queue_pairs: usize) -> Self {
         Self(Arc::new(Shared { rung: ArrayQueue::new(queue_pairs.max(1)), sleep: Sleep::new() }))
@@ -36,7 +38,7 @@ impl Doorbells {
         self.0.rung.is_empty()
     }
 
-    /// Where the thread that drives the engine sleeps. A doorbell wakes it.
+    /// The place where the thread that drives the engine sleeps. A doorbell wakes it.
     #[must_use]
     pub fn sleep(&self) -> &Sleep {
         &self.0.sleep
@@ -51,19 +53,20 @@ impl Doorbells {
 }
 
 /// The engine does not look at the queue pair: a post rings.
-const RESTING: u8 = 0;
+const IDLE: u8 = 0;
 /// Its doorbell is under way, or the engine serves it.
 const ACTIVE: u8 = 1;
 /// It is destroyed: nothing rings any more.
 const CLOSED: u8 = 2;
 
-/// The block that a queue pair's application side and its engine share beside the entries of the rings: two cache lines, one with
-/// what a post looks at or writes, and one that the engine writes whenever it gives requests back. In the first it writes when the
-/// queue pair comes to rest, or to another state.
+/// The block that a queue pair's application side and its engine share beside the entries of the
+/// rings: two cache lines, one with what a post looks at or writes, and one that the engine writes
+/// whenever it gives requests back. In the first it writes when the queue pair comes to rest, or to
+/// another state.
 #[cfg_attr(not(loom), repr(C, align(64)))]
 pub struct QpShared {
     slot: u32,
-    /// [`RESTING`], [`ACTIVE`] or [`CLOSED`].
+    /// [`IDLE`], [`ACTIVE`] or [`CLOSED`].
     activity: AtomicU8,
     state: AtomicU8,
     doorbells: Doorbells,
@@ -123,7 +126,7 @@ impl QpShared {
         let state = AtomicU8::new(QpState::Reset as u8);
         Self {
             slot,
-            activity: AtomicU8::new(RESTING),
+            activity: AtomicU8::new(IDLE),
             state,
             doorbells,
             send_tail: AtomicU32::new(0),
@@ -144,8 +147,8 @@ impl QpShared {
         QpState::ALL[usize::from(self.state.load(Ordering::Acquire)).min(QpState::ALL.len() - 1)]
     }
 
-    /// Engine only: publishes the state. A later look at the rings sees every request that was posted in ignorance of
-    /// it (the fence pairs with the one in [`QpShared::ring_if_flushing`]).
+    /// Engine only: publishes the state. A later look at the rings sees every request that was
+    /// posted in ignorance of it (the fence pairs with the one in [`QpShared::ring_if_flushing`]).
     pub fn set_state(&self, state: QpState) {
         self.state.store(state as u8, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -162,61 +165,66 @@ impl QpShared {
 
     /// After publishing work: rings unless the queue pair is active already.
     ///
-    /// The fence pairs with the one in [`QpShared::order_rests`]: either this side sees that it rests and rings, or the
-    /// engine's look at the ring after its fence sees the new tail. Work cannot be left unseen.
+    /// The fence pairs with the one in [`QpShared::fence_idle`]: either this side sees that it is
+    /// idle and rings, or the engine's look at the ring after its fence sees the new tail. Work
+    /// cannot be left unseen.
     #[inline]
     pub fn ring(&self) {
         fence(Ordering::SeqCst);
-        if self.activity.load(Ordering::Relaxed) == RESTING && self.reactivate() {
+        if self.activity.load(Ordering::Relaxed) == IDLE && self.reactivate() {
             self.doorbells.push(self.slot);
         }
     }
 
-    /// Engine only, when the rings look empty: the next post rings. The caller must look at the rings once more
-    /// afterwards and take the queue pair back with [`QpShared::reactivate`] if there is work.
+    /// Engine only, when the rings look empty: the next post rings. The caller must look at the
+    /// rings once more afterwards and take the queue pair back with [`QpShared::reactivate`] if
+    /// there is work.
     #[inline]
     pub fn deactivate(&self) {
-        self.rest_quietly();
-        Self::order_rests();
+        self.set_idle_unfenced();
+        Self::fence_idle();
     }
 
-    /// Engine only: the fence of [`QpShared::deactivate`], for all that were put to rest by [`QpShared::rest_quietly`] before.
+    /// Engine only: the fence of [`QpShared::deactivate`], for all that
+    /// [`QpShared::set_idle_unfenced`] made idle before.
     #[inline]
-    pub fn order_rests() {
+    pub fn fence_idle() {
         fence(Ordering::SeqCst);
     }
 
-    /// True if the step to active was the caller's: an application then rings, and the engine owns the queue pair's
-    /// activity again. False if the other side took it.
+    /// True if the step to active was the caller's: an application then rings, and the engine owns
+    /// the queue pair's activity again. False if the other side took it.
     #[inline]
     #[must_use]
     pub fn reactivate(&self) -> bool {
-        self.activity.compare_exchange(RESTING, ACTIVE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.activity.compare_exchange(IDLE, ACTIVE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Engine only, while the application waits for it and so cannot post: takes the step to active for it. False if
-    /// its doorbell is under way. Neither this nor [`QpShared::rest_quietly`] needs a fence then: what the application does
-    /// next is ordered behind both by that which it waited for.
+    /// Engine only, while the application waits for it and so cannot post: takes the step to active
+    /// for it. False if its doorbell is under way. Neither this nor [`QpShared::set_idle_unfenced`]
+    /// needs a fence then: what the application does next is ordered behind both by that which it
+    /// waited for.
     #[inline]
     #[must_use]
     pub fn take_quietly(&self) -> bool {
-        let rests = self.activity.load(Ordering::Relaxed) == RESTING;
-        if rests {
+        let is_idle = self.activity.load(Ordering::Relaxed) == IDLE;
+        if is_idle {
             self.activity.store(ACTIVE, Ordering::Relaxed);
         }
-        rests
+        is_idle
     }
 
-    /// Engine only, as [`QpShared::deactivate`], without the fence: for one who has it for several, or while the application waits
-    /// for it, so that nothing can have been posted since the last look at the rings.
+    /// Engine only, as [`QpShared::deactivate`], without the fence: for one who has it for several,
+    /// or while the application waits for it, so that nothing can have been posted since the last
+    /// look at the rings.
     #[inline]
-    pub fn rest_quietly(&self) {
-        self.activity.store(RESTING, Ordering::Relaxed);
+    pub fn set_idle_unfenced(&self) {
+        self.activity.store(IDLE, Ordering::Relaxed);
     }
 
-    /// Engine only, when the queue pair is destroyed: it never rings again. True if it was active: unless the engine
-    /// has taken its doorbell, that is in the queue or about to be, by a thread that posts this very moment. The slot
-    /// must not be used again before it was taken.
+    /// Engine only, when the queue pair is destroyed: it never rings again. True if it was active:
+    /// unless the engine has taken its doorbell, that is in the queue or about to be, by a thread
+    /// that posts this very moment. The slot must not be used again before it was taken.
     #[must_use]
     pub fn close(&self) -> bool {
         self.activity.swap(CLOSED, Ordering::AcqRel) == ACTIVE

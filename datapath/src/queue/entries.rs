@@ -33,7 +33,8 @@ impl Words {
     #[inline(always)]
     pub(super) fn all(&self) -> &[AtomicU64] {
         let len = self.0.len() * LINE_WORDS;
-        // SAFETY: the lines are so many words in a row, as asserted above, and borrowed for as long.
+        // SAFETY: the lines are so many words in a row, as asserted above, and borrowed for as
+        // long.
         unsafe { core::slice::from_raw_parts(self.0.as_ptr().cast(), len) }
     }
 
@@ -53,8 +54,9 @@ impl Words {
     }
 }
 
-/// Entries of as many words each, numbered round and round. The first begins a cache line.
-/// Each end has a copy of this, so that it finds an entry without a look at memory that the other one writes.
+/// Entries of as many words each, numbered round and round. The first begins a cache line. Each end
+/// has a copy of this, so that it finds an entry without a look at memory that the other one
+/// writes.
 #[derive(Clone)]
 pub struct Entries {
     words: Words,
@@ -64,7 +66,8 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// At least `count` entries (rounded up to a power of two, at most 2^31) of `stride` words, all zero. See [`stride_of`].
+    /// At least `count` entries (rounded up to a power of two, at most 2^31) of `stride` words, all
+    /// zero. See [`stride_of`].
     pub(super) fn new(count: u32, stride: usize) -> Self {
         let count = count.clamp(1, 1 << 31).next_power_of_two();
         debug_assert_eq!(stride, stride_of(stride), "entries that share lines fill them");
@@ -96,7 +99,8 @@ impl Entries {
         self.words.some(self.start(number))
     }
 
-    /// The first lines of `count` entries from `number` on, all of them at most; each line once, unless they end where they began.
+    /// The first lines of `count` entries from `number` on, all of them at most; each line once,
+    /// unless they end where they began.
     #[inline]
     pub(super) fn lines_of(&self, number: u32, count: u32) -> impl Iterator<Item = *const AtomicU64> {
         first_in_lines(number, count.min(self.count()), self.stride as usize)
@@ -109,7 +113,8 @@ impl Entries {
     }
 }
 
-/// Of `count` entries of `stride` words from `number` on, one in each line: the first that begins there.
+/// Of `count` entries of `stride` words from `number` on, one in each line: the first that begins
+/// there.
 #[inline]
 pub(super) fn first_in_lines(number: u32, count: u32, stride: usize) -> impl Iterator<Item = u32> {
     let in_line = u32::try_from(LINE_WORDS / stride).unwrap_or(1).max(1);

@@ -12,7 +12,8 @@ use std::sync::Arc;
 const HEAD_WORDS: usize = 2;
 const SGE_WORDS: usize = 2;
 
-/// Makes a receive queue: the application's end and the engine's. Its positions stand in `shared`, which has no other one.
+/// Makes a receive queue: the application's end and the engine's. Its positions stand in `shared`,
+/// which has no other one.
 #[must_use]
 pub fn recv_queue(caps: &QueueCaps, shared: &Arc<QpShared>) -> (RecvQueue, RecvQueueReader) {
     recv_queue_from(0, caps, shared)
@@ -96,8 +97,8 @@ impl RecvQueue {
         Ok(())
     }
 
-    /// Posts requests until one is refused; one publish for all. Returns how many were posted, and the reason if it was
-    /// not all of them.
+    /// Posts requests until one is refused; one publish for all. Returns how many were posted, and
+    /// the reason if it was not all of them.
     pub fn post_batch(&mut self, requests: &[RecvRequest<'_>]) -> (usize, Result<(), PostError>) {
         let mut result = Ok(());
         let mut posted = 0;
@@ -158,9 +159,9 @@ pub struct RecvQueueReader {
 impl RecvQueueReader {
     /// Starts to fetch the queue's state, and `count` requests from `position` on.
     #[inline]
-    pub(crate) fn expect(&self, position: u32, count: u32) {
-        self.ring.expect();
-        self.ring.expect_entries(position, count);
+    pub(crate) fn prefetch(&self, position: u32, count: u32) {
+        self.ring.prefetch();
+        self.ring.prefetch_entries(position, count);
     }
 
     /// Position behind the last posted request.

@@ -1,4 +1,5 @@
-//! The send queue: written by the application, read in place by the engine, never cached (paper section 4.2).
+//! The send queue: written by the application, read in place by the engine, never cached (paper
+//! section 4.2).
 
 use super::doorbell::{QpShared, SendPositions};
 use super::send_entries::SendEntries;
@@ -23,12 +24,14 @@ const ONE_SGE: u32 = 1 << 16;
 /// [`WORK_REQUEST_BYTES_MAX`], in as few bits as it has.
 const MESSAGE_BYTES_MAX: u32 = 1 << 31;
 const _: () = assert!(MESSAGE_BYTES_MAX as u64 == WORK_REQUEST_BYTES_MAX);
-/// Bytes of what a request sends that are fetched ahead; what is behind them the processor expects by itself.
+/// Bytes of what a request sends that are fetched ahead; what is behind them the processor expects
+/// by itself.
 const DATA_EXPECTED: usize = 512;
 
 type Ring = WordRing<SendPositions, SendEntries>;
 
-/// Makes a send queue: the application's end and the engine's. Its positions stand in `shared`, which has no other one.
+/// Makes a send queue: the application's end and the engine's. Its positions stand in `shared`,
+/// which has no other one.
 #[must_use]
 pub fn send_queue(caps: &QueueCaps, shared: &Arc<QpShared>) -> (SendQueue, SendQueueReader) {
     send_queue_from(0, caps, shared)
@@ -93,7 +96,8 @@ impl SendQueue {
         self.shared().state()
     }
 
-    /// The send queue of a queue pair of another type than RC; a datagram has `packet` bytes at most.
+    /// The send queue of a queue pair of another type than RC; a datagram has `packet` bytes at
+    /// most.
     #[must_use]
     pub fn of_service(self, service: QpType, packet: u32) -> Self {
         let max_message = if service == QpType::Ud { packet } else { MESSAGE_BYTES_MAX };
@@ -118,8 +122,8 @@ impl SendQueue {
         Ok(())
     }
 
-    /// Posts requests until one is refused; one publish and one doorbell for all. Returns how many were posted, and
-    /// the reason if it was not all of them.
+    /// Posts requests until one is refused; one publish and one doorbell for all. Returns how many
+    /// were posted, and the reason if it was not all of them.
     pub fn post_batch<'a, 'b: 'a>(
         &mut self,
         requests: impl IntoIterator<Item = &'a SendRequest<'b>>,
@@ -157,7 +161,8 @@ impl SendQueue {
     }
 
     /// Posts what was staged without a doorbell, for who has the engine at hand and tells it by
-    /// [`Engine::push`](crate::engine::Engine::push) at once: a doorbell costs several fences. `None` if nothing was staged.
+    /// [`Engine::push`](crate::engine::Engine::push) at once: a doorbell costs several fences.
+    /// `None` if nothing was staged.
     #[inline]
     pub fn hand_over(&mut self) -> Option<Handed> {
         let staged = self.tail != self.published;
@@ -295,7 +300,8 @@ fn write_inline(words: &[AtomicU64], bytes: &[u8]) {
     }
 }
 
-/// A queue pair with requests posted that no doorbell tells of: the engine must be told before it is let go.
+/// A queue pair with requests posted that no doorbell tells of: the engine must be told before it
+/// is let go.
 #[derive(Debug)]
 #[must_use = "nothing else tells the engine of what was posted"]
 pub struct Handed {
@@ -316,24 +322,25 @@ impl SendQueueReader {
 
     /// Starts to fetch the queue's state.
     #[inline]
-    pub(crate) fn expect(&self) {
-        self.ring.expect();
+    pub(crate) fn prefetch(&self) {
+        self.ring.prefetch();
     }
 
-    /// Starts to fetch the requests that are posted from `position` on, those of a turn at most, soon after
-    /// [`SendQueueReader::expect`]; returns how many.
+    /// Starts to fetch the requests that are posted from `position` on, those of a turn at most,
+    /// soon after [`SendQueueReader::prefetch`]; returns how many.
     #[inline]
-    pub(crate) fn expect_wqes(&self, position: u32) -> u32 {
+    pub(crate) fn prefetch_wqes(&self, position: u32) -> u32 {
         let count = self.next_ones(position);
         self.ring.entries().lines_of_heads(position, count).for_each(prefetch::read);
         count
     }
 
-    /// Starts to fetch the first bytes that the request at `position` sends, if it was posted and is as most are, and where those of
-    /// a turn write to, soon after [`SendQueueReader::expect_wqes`]. The bytes are looked for at the address that the request has: the
-    /// hint is wasted if their memory is registered under another one.
+    /// Starts to fetch the first bytes that the request at `position` sends, if it was posted and
+    /// is as most are, and where those of a turn write to, soon after
+    /// [`SendQueueReader::prefetch_wqes`]. The bytes are looked for at the address that the request
+    /// has: the hint is wasted if their memory is registered under another one.
     #[inline]
-    pub(crate) fn expect_data(&self, position: u32) {
+    pub(crate) fn prefetch_data(&self, position: u32) {
         let count = self.next_ones(position);
         if count == 0 {
             return;
@@ -487,7 +494,8 @@ impl<'a> CommonWqe<'a> {
 #[cfg(not(loom))]
 #[inline(always)]
 unsafe fn in_queue(words: &[AtomicU64], len: usize) -> Option<Mapped<'_>> {
-    // SAFETY: the words are memory that may change behind a reference, and stays while they are borrowed.
+    // SAFETY: the words are memory that may change behind a reference, and stays while they are
+    // borrowed.
     (len <= size_of_val(words)).then(|| unsafe { Mapped::new(core::ptr::NonNull::from(words).cast(), len) })
 }
 
@@ -515,9 +523,9 @@ pub struct SendWqe<'a> {
     pub imm: u32,
     /// Bytes of the message.
     pub length: u32,
-    /// What to do.
+    /// The operation.
     pub opcode: SendOpcode,
-    /// How.
+    /// The flags of the request.
     pub flags: SendFlags,
     inline: bool,
     sge_count: u8,
@@ -536,7 +544,8 @@ fn remote_of([address, key]: &[AtomicU64; 2]) -> (u64, u32) {
 
 impl SendWqe<'_> {
     /// WRITE, READ, atomics: first address and key at the peer. Datagrams: where they go, as
-    /// [`DatagramAddress::to_word`](super::DatagramAddress::to_word) has it, and the Q_Key. Of no meaning with other operations.
+    /// [`DatagramAddress::to_word`](super::DatagramAddress::to_word) has it, and the Q_Key. Of no
+    /// meaning with other operations.
     #[inline(always)]
     #[must_use]
     pub fn remote(&self) -> (u64, u32) {
@@ -554,11 +563,12 @@ impl SendWqe<'_> {
     #[inline]
     #[must_use]
     pub const fn minds_responses(&self) -> bool {
-        // Those with a response and those without a packet come last in the enum: one comparison for all.
+        // Those with a response and those without a packet come last in the enum: one comparison
+        // for all.
         self.opcode as u8 >= SendOpcode::Read as u8 || self.flags.contains(SendFlags::FENCE)
     }
 
-    /// Of a BIND_MW: the present key of the window, and what it is to show.
+    /// For a BIND_MW: the present key of the window, and the range that it is to show.
     #[must_use]
     pub fn binding(&self) -> (u32, Binding) {
         let [access, key] = self.remote.each_ref().map(load);

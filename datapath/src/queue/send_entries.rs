@@ -1,19 +1,22 @@
-//! Where the requests of a send queue are: in three parts, so that a request touches as few cache lines as it can.
+//! The entries of a send queue. Each is in three parts, so that a request touches as few cache
+//! lines as possible.
 
 use super::entries::{Words, first_in_lines, stride_of};
 use super::sync::AtomicU64;
 
-/// Words of what every request has: wr_id, address of the only element, (its lkey, imm), (length, opcode | flags | sges | inline).
+/// Words of what every request has: wr_id, address of the only element, (its lkey, imm), (length,
+/// opcode | flags | sges | inline).
 const HEAD: usize = 4;
-/// Words of what reaches into the peer's memory has, or goes to an address: remote address, (rkey, length of
-/// a window's range).
+/// Words of what reaches into the peer's memory has, or goes to an address: remote address, (rkey,
+/// length of a window's range).
 const REMOTE: usize = 2;
 /// Words of an atomic's operands, which any body has room for.
 const OPERANDS: usize = 2;
 
-/// As many heads, of which two share a line, then their remote parts, then bodies: elements if there are several, inline data,
-/// or operands. Numbered round and round.
-/// Each end has a copy of this, so that it finds an entry without a look at memory that the other one writes.
+/// As many heads, of which two share a line, then their remote parts, then bodies: elements if
+/// there are several, inline data, or operands. Numbered round and round.
+/// Each end has a copy of this, so that it finds an entry without a look at memory that the other
+/// one writes.
 #[derive(Clone)]
 pub(super) struct SendEntries {
     words: Words,
@@ -23,7 +26,8 @@ pub(super) struct SendEntries {
 }
 
 impl SendEntries {
-    /// At least `count` entries (rounded up to a power of two, at most 2^31) whose bodies have `body` words at least, all zero.
+    /// At least `count` entries (rounded up to a power of two, at most 2^31) whose bodies have
+    /// `body` words at least, all zero.
     pub(super) fn new(count: u32, body: usize) -> Self {
         let count = count.clamp(1, 1 << 31).next_power_of_two();
         let body = stride_of(body.max(OPERANDS));

@@ -1,7 +1,9 @@
-//! The shared receive queue (SRQ): written by the application, read by the engine for many queue pairs.
+//! The shared receive queue (SRQ): written by the application, read by the engine for many queue
+//! pairs.
 //!
-//! Receives are taken in the order in which they were posted, but complete in any: so a ring of entry numbers leads from
-//! the application to the engine, and another brings those back that may be written again.
+//! Receives are taken in the order in which they were posted, but complete in any: so a ring of
+//! entry numbers leads from the application to the engine, and another brings those back that may
+//! be written again.
 
 use super::entries::Entries;
 use super::recv::{RecvWqe, check, entry_words, store_request};
@@ -28,10 +30,11 @@ impl Default for SrqCaps {
     }
 }
 
-/// What both ends have a copy of. Each ring holds at most every entry once, so neither can overflow.
+/// What both ends have a copy of. Each ring holds at most every entry once, so neither can
+/// overflow.
 ///
-/// Order: as argued in [`WordRing`]; the entry that a number names is written before the number is published in `posted`,
-/// and read for the last time before it is published in `free`.
+/// Order: as argued in [`WordRing`]; the entry that a number names is written before the number is
+/// published in `posted`, and read for the last time before it is published in `free`.
 #[derive(Clone)]
 struct Shared {
     entries: Entries,
@@ -88,7 +91,7 @@ impl SharedRecvQueue {
         Ok(())
     }
 
-    /// Its sizes.
+    /// The sizes of this queue.
     #[must_use]
     pub const fn caps(&self) -> SrqCaps {
         self.caps
@@ -110,7 +113,8 @@ impl SharedRecvReader {
         self.shared.posted.tail().wrapping_sub(self.next)
     }
 
-    /// Takes the oldest receive; returns the number of its entry, which stays as it is until it is given back.
+    /// Takes the oldest receive; returns the number of its entry, which stays as it is until it is
+    /// given back.
     #[inline]
     pub fn take(&mut self) -> Option<u32> {
         let number = self.first_number()?;
@@ -148,7 +152,8 @@ impl SharedRecvReader {
         self.release();
     }
 
-    /// The same, but the application sees it after [`SharedRecvReader::release`] only.
+    /// Gives a taken entry back, but the application sees it after [`SharedRecvReader::release`]
+    /// only.
     #[inline]
     pub(crate) fn set_free(&mut self, number: u32) {
         store(&self.shared.free.entry(self.freed)[0], pair(number, 0));

@@ -1,13 +1,13 @@
-//! How a thread that drives an engine sleeps without missing a doorbell.
+//! The sleep of a thread that drives an engine: it misses no doorbell.
 
 use super::sync::{AtomicBool, Condvar, Mutex, Ordering, fence};
 use core::time::Duration;
 
-/// Where the driving thread sleeps, and where whoever has work for it wakes it.
+/// The place where the driving thread sleeps, and where other threads wake it.
 ///
-/// Order: the sleeper says that it sleeps, passes a fence and looks for work once more; whoever makes work publishes
-/// it, passes a fence and looks whether somebody sleeps. One of the two sees the other. An engine that no thread drives
-/// costs its callers one relaxed load.
+/// Order: the sleeper says that it sleeps, passes a fence and looks for work once more; whoever
+/// makes work publishes it, passes a fence and looks whether somebody sleeps. One of the two sees
+/// the other. An engine that no thread drives costs its callers one relaxed load.
 pub struct Sleep {
     /// Somebody may sleep here at all.
     threaded: AtomicBool,
@@ -28,8 +28,8 @@ impl Sleep {
         self.threaded.store(true, Ordering::Release);
     }
 
-    /// Sleeps until somebody wakes us, `limit` at most, unless `idle` says that there is work already. May wake for no
-    /// reason. Only one thread may sleep here.
+    /// Sleeps until somebody wakes us, `limit` at most, unless `idle` says that there is work
+    /// already. May wake for no reason. Only one thread may sleep here.
     pub fn sleep(&self, limit: Duration, idle: impl FnOnce() -> bool) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);

@@ -1,9 +1,9 @@
-//! How work requests end.
+//! The statuses with which work requests end.
 
 use core::fmt;
 
-/// Completion status, the values of `ibv_wc_status` (protocol.md 1.10). Shown as text it says what happened, and what to do
-/// about it.
+/// Completion status, the values of `ibv_wc_status` (protocol.md 1.10). Shown as text it says what
+/// happened, and what to do about it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum WcStatus {
@@ -21,7 +21,8 @@ pub enum WcStatus {
     MwBindErr = 6,
     /// `IBV_WC_BAD_RESP_ERR`: the peer's answer is not one to the request.
     BadRespErr = 7,
-    /// `IBV_WC_LOC_ACCESS_ERR`: the peer's WRITE with immediate was refused here, and had taken this receive.
+    /// `IBV_WC_LOC_ACCESS_ERR`: the peer's WRITE with immediate was refused here, and had taken
+    /// this receive.
     LocAccessErr = 8,
     /// `IBV_WC_REM_INV_REQ_ERR`: the peer refused the request as invalid.
     RemInvReqErr = 9,
@@ -58,7 +59,7 @@ impl WcStatus {
         Self::GeneralErr,
     ];
 
-    /// Its name in `ibv_wc_status`.
+    /// The name of this status in `ibv_wc_status`.
     ///
     /// ```
     /// assert_eq!(datapath::queue::WcStatus::RetryExcErr.name(), "IBV_WC_RETRY_EXC_ERR");

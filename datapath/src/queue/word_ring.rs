@@ -5,12 +5,13 @@ use super::sync::{AtomicU32, AtomicU64, CachePadded, Ordering};
 use crate::prefetch;
 use std::sync::Arc;
 
-/// Entries of 64-bit words, of `stride` each or as `E` has them; positions count up for ever and wrap at 2^32.
+/// Entries of 64-bit words, of `stride` each or as `E` has them; positions count up for ever and
+/// wrap at 2^32.
 ///
-/// Order: the writer stores an entry's words (relaxed), then publishes the position behind it (`tail`, release); the
-/// reader loads `tail` (acquire), so it sees the words of every entry below it. The reader hands entries back by
-/// publishing `head` (release); the writer loads `head` (acquire) before it overwrites them, so its stores cannot
-/// come before the reader's last loads.
+/// Order: the writer stores an entry's words (relaxed), then publishes the position behind it
+/// (`tail`, release); the reader loads `tail` (acquire), so it sees the words of every entry below
+/// it. The reader hands entries back by publishing `head` (release); the writer loads `head`
+/// (acquire) before it overwrites them, so its stores cannot come before the reader's last loads.
 ///
 /// Each end has a copy, which is the same ring.
 #[derive(Clone)]
@@ -19,7 +20,8 @@ pub struct WordRing<P = Apart, E = Entries> {
     positions: P,
 }
 
-/// Where both ends of a ring publish how far they are; each copy is the same.
+/// The positions of a ring, where both ends publish how far they are. Every clone refers to the
+/// same positions.
 pub trait Positions: Clone {
     /// Behind the last published entry: the writer's.
     fn tail(&self) -> &AtomicU32;
@@ -50,8 +52,8 @@ impl Positions for Apart {
 }
 
 impl WordRing {
-    /// A ring of at least `entries` entries (rounded up to a power of two, at most 2^31) of `stride` words, whose first
-    /// entry has the position `start`.
+    /// A ring of at least `entries` entries (rounded up to a power of two, at most 2^31) of
+    /// `stride` words, whose first entry has the position `start`.
     #[must_use]
     pub fn new(entries: u32, stride: usize, start: u32) -> Self {
         let position = || CachePadded::new(AtomicU32::new(0));
@@ -89,13 +91,14 @@ impl<P: Positions> WordRing<P> {
 
     /// Starts to fetch the first lines of `count` entries from `position` on, to be read.
     #[inline]
-    pub(crate) fn expect_entries(&self, position: u32, count: u32) {
+    pub(crate) fn prefetch_entries(&self, position: u32, count: u32) {
         self.entries.lines_of(position, count).for_each(prefetch::read);
     }
 }
 
 impl<P: Positions, E> WordRing<P, E> {
-    /// A ring of those entries, the first of which has the position `start`. No other ring has these positions.
+    /// A ring of those entries, the first of which has the position `start`. No other ring has
+    /// these positions.
     pub(super) fn of(entries: E, positions: P, start: u32) -> Self {
         positions.tail().store(start, Ordering::Relaxed);
         positions.head().store(start, Ordering::Relaxed);
@@ -116,7 +119,7 @@ impl<P: Positions, E> WordRing<P, E> {
 
     /// Starts to fetch both positions.
     #[inline]
-    pub(crate) fn expect(&self) {
+    pub(crate) fn prefetch(&self) {
         prefetch::read(self.positions.tail());
         prefetch::read(self.positions.head());
     }
@@ -135,8 +138,8 @@ impl<P: Positions, E> WordRing<P, E> {
         self.positions.head().load(Ordering::Acquire)
     }
 
-    /// Writer only: whether fewer than `most` entries below `tail` are out. The reader's line is looked at only if the head that
-    /// was seen last says no.
+    /// Writer only: whether fewer than `most` entries below `tail` are out. The reader's line is
+    /// looked at only if the head that was seen last says no.
     #[inline(always)]
     pub(super) fn has_room(&self, tail: u32, head_seen: &mut u32, most: u32) -> bool {
         if tail.wrapping_sub(*head_seen) < most {
@@ -160,8 +163,8 @@ impl<P: Positions, E> WordRing<P, E> {
     }
 }
 
-/// Proof that the places of requests are free, without which completions that were written together do not show: who polls one
-/// may post into its place at once.
+/// Proof that the places of requests are free, without which completions that were written together
+/// do not show: who polls one may post into its place at once.
 pub struct Freed(pub(super) ());
 
 /// Loads a word whose entry was ordered by `tail` or `head`.

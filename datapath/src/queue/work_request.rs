@@ -19,7 +19,7 @@ pub struct Sge {
     pub lkey: u32,
 }
 
-/// What a send work request does.
+/// The operation of a send work request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum SendOpcode {
@@ -94,7 +94,8 @@ impl SendOpcode {
         matches!(self, Self::Send | Self::SendWithImm | Self::SendWithInv | Self::WriteWithImm)
     }
 
-    /// True if it is done when its response is here, not when it is acknowledged: READ and the atomics.
+    /// True if it is done when its response is here, not when it is acknowledged: READ and the
+    /// atomics.
     #[must_use]
     pub const fn has_response(self) -> bool {
         matches!(self, Self::Read | Self::CompareSwap | Self::FetchAdd)
@@ -123,7 +124,8 @@ bitflags::bitflags! {
     /// `ibv_send_flags`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct SendFlags: u8 {
-        /// Waits until all READs and atomics before it have completed; a LOCAL_INV waits for all requests before it.
+        /// Waits until all READs and atomics before it have completed; a LOCAL_INV waits for all
+        /// requests before it.
         const FENCE = 1;
         /// A successful completion is reported.
         const SIGNALED = 2;
@@ -137,27 +139,30 @@ bitflags::bitflags! {
 pub struct SendRequest<'a> {
     /// The application's own number, returned in the completion.
     pub wr_id: u64,
-    /// What to do.
+    /// The operation.
     pub opcode: SendOpcode,
-    /// How.
+    /// The flags of the request.
     pub flags: SendFlags,
-    /// Immediate data, host order, of the `WithImm` opcodes; the key to invalidate of `SendWithInv` and `LocalInv`.
+    /// Immediate data, host order, of the `WithImm` opcodes; the key to invalidate of `SendWithInv`
+    /// and `LocalInv`.
     pub imm: u32,
     /// WRITE, READ, atomics: first address at the peer. Datagrams: [`DatagramAddress::to_word`].
     pub remote_addr: u64,
-    /// WRITE, READ, atomics: key at the peer. `BindWindow`: the window's present key. Datagrams: the peer's Q_Key.
+    /// WRITE, READ, atomics: key at the peer. `BindWindow`: the window's present key. Datagrams:
+    /// the peer's Q_Key.
     pub rkey: u32,
     /// The data.
     pub data: SendData<'a>,
 }
 
-/// Where the bytes of a send work request come from, or go to.
+/// The bytes of a send work request: where they come from or go to.
 #[derive(Clone, Copy, Debug)]
 pub enum SendData<'a> {
-    /// Registered memory, read by the engine until the request completes; of a READ, where the data go.
+    /// Registered memory, read by the engine until the request completes; of a READ, where the data
+    /// go.
     Gather(&'a [Sge]),
-    /// Bytes copied into the queue by the call itself (`IBV_SEND_INLINE`): at most [`QueueCaps::max_inline`], 32 unless the queue
-    /// pair was created for more, up to 224.
+    /// Bytes copied into the queue by the call itself (`IBV_SEND_INLINE`): at most
+    /// [`QueueCaps::max_inline`], 32 unless the queue pair was created for more, up to 224.
     Inline(&'a [u8]),
     /// What a window is to show, for `BindWindow`.
     Bind(&'a Binding),
@@ -172,7 +177,7 @@ pub enum SendData<'a> {
     },
 }
 
-/// Where a datagram goes, as `remote_addr` of its request has it.
+/// The destination of a datagram, in the form in which `remote_addr` of its request has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DatagramAddress {
     /// The address handle.
@@ -182,13 +187,13 @@ pub struct DatagramAddress {
 }
 
 impl DatagramAddress {
-    /// As one word.
+    /// This destination as one word.
     #[must_use]
     pub const fn to_word(self) -> u64 {
         pair(self.handle.0, self.qpn)
     }
 
-    /// What [`DatagramAddress::to_word`] made.
+    /// Reads a word that [`DatagramAddress::to_word`] made.
     #[must_use]
     pub const fn from_word(word: u64) -> Self {
         let (handle, qpn) = halves(word);
@@ -204,7 +209,7 @@ pub const ATOMIC_BYTES: u32 = 8;
 pub struct RecvRequest<'a> {
     /// The application's own number, returned in the completion.
     pub wr_id: u64,
-    /// Where the message goes.
+    /// The memory that the message goes to.
     pub scatter: &'a [Sge],
 }
 
@@ -213,7 +218,8 @@ pub struct RecvRequest<'a> {
 pub struct QueueCaps {
     /// Send work requests outstanding at most; 1 to 32,767 (protocol.md 2.4, gates). Default 128.
     pub max_send_wr: u32,
-    /// Receive work requests outstanding at most; 1 to 32,767. Default 128. With a shared receive queue it counts as 0.
+    /// Receive work requests outstanding at most; 1 to 32,767. Default 128. With a shared receive
+    /// queue it counts as 0.
     pub max_recv_wr: u32,
     /// Elements of a send work request at most; 1 to 16. Default 2.
     pub max_send_sge: u32,
@@ -242,7 +248,8 @@ impl Default for QueueCaps {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostError {
-    /// The queue is full. A place is free again as soon as its request is done and all before it are, signaled or not.
+    /// The queue is full. A place is free again as soon as its request is done and all before it
+    /// are, signaled or not.
     #[error(
         "the queue holds {capacity} work requests, and the oldest is not done; poll the completion queue until it is, also if no \
          completion is to come of it, or create the queue with more"

@@ -1,4 +1,5 @@
-//! Deficit round robin: equal bytes, whatever the size of the messages (Shreedhar and Varghese, SIGCOMM '95).
+//! Deficit round robin: equal bytes, whatever the size of the messages (Shreedhar and Varghese,
+//! SIGCOMM '95).
 
 use super::policy::{Policy, Turn, Usage};
 use super::schedule_queue::ScheduleQueue;
@@ -6,12 +7,14 @@ use super::{SchedAttributes, WEIGHT_LIMIT};
 use crate::time::Time;
 use crate::tuning;
 
-/// Bytes that each round gives a queue pair of weight 1: the largest packet, so that no round is in vain.
+/// Bytes that each round gives a queue pair of weight 1: the largest packet, so that no round is in
+/// vain.
 const QUANTUM: i32 = 4096 + 128;
 
 #[derive(Clone, Copy, Debug)]
 struct Account {
-    /// Bytes that it may send, headers included. A turn of small messages may overdraw it by its headers.
+    /// Bytes that it may send, headers included. A turn of small messages may overdraw it by its
+    /// headers.
     deficit: i32,
     weight: u8,
 }
@@ -24,7 +27,7 @@ pub struct DeficitRoundRobin {
 }
 
 impl DeficitRoundRobin {
-    /// For `queue_pairs` queue pairs.
+    /// Makes the policy for `queue_pairs` queue pairs.
     #[must_use]
     pub fn new(queue_pairs: usize) -> Self {
         let account = Account { deficit: 0, weight: 1 };
@@ -71,7 +74,7 @@ impl Policy for DeficitRoundRobin {
     }
 
     /// Nothing is saved while nothing is to be sent; debts stay.
-    fn rest(&mut self, slot: u32) {
+    fn idle(&mut self, slot: u32) {
         let account = &mut self.accounts[slot as usize];
         account.deficit = account.deficit.min(0);
     }

@@ -1,7 +1,9 @@
-//! The event mux: turns events of a queue pair into its place in the schedule queue (paper section 4.2).
+//! The event mux: turns events of a queue pair into its place in the schedule queue (paper section
+//! 4.2).
 //!
-//! A queue pair is *active* while it has something to send, has *credit* while its gates are open, and is *ready* if it
-//! is both, or if a probe is due. Only ready queue pairs stand in the schedule queue.
+//! A queue pair is *active* while it has something to send, has *credit* while its gates are open,
+//! and is *ready* if it is both, or if a probe is due. Only ready queue pairs stand in the schedule
+//! queue.
 
 use super::SchedAttributes;
 use super::policy::{Policy, Turn, Usage};
@@ -9,7 +11,8 @@ use super::scheduler::{Scheduler, SchedulerConfig};
 use crate::time::Time;
 
 bitflags::bitflags! {
-    /// Scheduling state of one of a queue pair's two streams: its requests, or the responses that it sends and receives.
+    /// Scheduling state of one of a queue pair's two streams: its requests, or the responses that
+    /// it sends and receives.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct SchedFlags: u8 {
         /// Stands in the schedule queue.
@@ -37,13 +40,14 @@ pub struct EventMux {
 }
 
 impl EventMux {
-    /// For `queue_pairs` queue pairs, served as `config` says.
+    /// Makes an event mux for `queue_pairs` queue pairs, served as `config` says.
     #[must_use]
     pub fn new(config: &SchedulerConfig, queue_pairs: usize) -> Self {
         Self { scheduler: Scheduler::new(config, queue_pairs) }
     }
 
-    /// A stream may have become ready: queue it unless it stands there already. `slot` is its number among all streams.
+    /// A stream may have become ready: queue it unless it stands there already. `slot` is its
+    /// number among all streams.
     #[inline]
     pub fn wake(&mut self, slot: u32, flags: &mut SchedFlags, ready: bool) {
         if ready && !flags.contains(SchedFlags::QUEUED) {
@@ -59,10 +63,10 @@ impl EventMux {
         self.scheduler.pop(now)
     }
 
-    /// Who comes after so many others, where the policy knows it.
+    /// The queue pair that comes after `turns` others, where the policy knows it.
     #[inline]
-    pub fn ahead(&self, turns: usize) -> Option<u32> {
-        self.scheduler.ahead(turns)
+    pub fn peek(&self, turns: usize) -> Option<u32> {
+        self.scheduler.peek(turns)
     }
 
     /// A turn is over, and the stream is still ready, or not.
@@ -70,7 +74,7 @@ impl EventMux {
     pub fn settle(&mut self, slot: u32, flags: &mut SchedFlags, usage: Usage, ready: bool) {
         self.scheduler.charge(slot, usage);
         if !ready {
-            self.scheduler.rest(slot);
+            self.scheduler.idle(slot);
         } else if !flags.contains(SchedFlags::QUEUED) {
             flags.insert(SchedFlags::QUEUED);
             self.scheduler.requeue(slot);
@@ -86,8 +90,9 @@ impl EventMux {
         }
     }
 
-    /// Who could send nothing is the next. Who could send something has had its turn: where the port is the bottleneck every turn
-    /// ends so, and whoever stayed at the front would have them all.
+    /// Who could send nothing is the next. Who could send something has had its turn: where the
+    /// port is the bottleneck every turn ends so, and whoever stayed at the front would have them
+    /// all.
     fn take_up(&mut self, slot: u32, usage: Usage) {
         if usage.packets > 0 {
             self.scheduler.requeue(slot);

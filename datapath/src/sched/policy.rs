@@ -1,4 +1,4 @@
-//! What decides whose turn it is: the interface of all policies.
+//! The interface of all scheduling policies, which decide whose turn it is.
 
 use super::SchedAttributes;
 use crate::time::Time;
@@ -7,7 +7,7 @@ use crate::tuning;
 /// A queue pair's turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Turn {
-    /// Whose.
+    /// The queue pair whose turn it is.
     pub slot: u32,
     /// Payload that it may send, in bytes; at most [`tuning::BYTES_PER_TURN`].
     pub bytes: usize,
@@ -29,10 +29,12 @@ impl Usage {
     }
 }
 
-/// An order of ready queue pairs. Each stands in it at most once, and nothing here grows with those that are idle.
+/// An order of ready queue pairs. Each stands in it at most once, and nothing here grows with those
+/// that are idle.
 ///
-/// After [`pop`](Self::pop) the queue pair is out. Then the engine says what it used, and that it is still ready
-/// ([`requeue`](Self::requeue)), found no room at all ([`resume`](Self::resume)) or has nothing left ([`rest`](Self::rest)).
+/// After [`pop`](Self::pop) the queue pair is out. Then the engine says what it used, and that it
+/// is still ready ([`requeue`](Self::requeue)), found no room at all ([`resume`](Self::resume)) or
+/// has nothing left ([`idle`](Self::idle)).
 pub trait Policy {
     /// A queue pair became ready.
     fn push(&mut self, slot: u32);
@@ -40,7 +42,7 @@ pub trait Policy {
     fn pop(&mut self, now: Time) -> Option<Turn>;
     /// The queue pair whose turn comes after so many others, where that is known.
     #[inline]
-    fn ahead(&self, _turns: usize) -> Option<u32> {
+    fn peek(&self, _turns: usize) -> Option<u32> {
         None
     }
     /// Its turn is over: what it sent.
@@ -50,7 +52,7 @@ pub trait Policy {
     /// The port had no room for anything of it: its turn is the next.
     fn resume(&mut self, slot: u32);
     /// It has nothing to send, or may not.
-    fn rest(&mut self, slot: u32);
+    fn idle(&mut self, slot: u32);
     /// Queue pairs that wait for their turn.
     fn waiting(&self) -> usize;
     /// Those of them whose turn comes before that of any that becomes ready now, at least.

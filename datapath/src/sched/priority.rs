@@ -1,4 +1,5 @@
-//! Strict priority with a cap on each priority's rate, so that the high ones cannot take everything.
+//! Strict priority with a cap on each priority's rate, so that the high ones cannot take
+//! everything.
 
 use super::policy::{Policy, Turn, Usage};
 use super::slot_lists::SlotLists;
@@ -8,7 +9,8 @@ use crate::tuning;
 
 /// Bytes that a priority may save: four turns.
 const BURST: i64 = 4 * tuning::BYTES_PER_TURN as i64;
-/// Bits in a byte, and nanoseconds in a microsecond: a megabit a second is a byte in so many nanoseconds.
+/// Bits in a byte, and nanoseconds in a microsecond: a megabit a second is a byte in so many
+/// nanoseconds.
 const NS_PER_BYTE_AT_1_MBPS: u64 = 8_000;
 
 /// What a priority may send: a bucket of bytes that fills at the cap's rate.
@@ -23,7 +25,7 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// Whether something may be sent at `now`.
+    /// Returns `true` if something may be sent at `now`.
     fn is_open(&mut self, now: Time) -> bool {
         if self.cap_mbps == 0 {
             return true;
@@ -37,8 +39,8 @@ impl Bucket {
     }
 }
 
-/// Strict priority: round robin within a priority; the highest that is within its cap goes first. When all that are ready
-/// are above their caps, they take turns, so that no bandwidth is lost.
+/// Strict priority: round robin within a priority; the highest that is within its cap goes first.
+/// When all that are ready are above their caps, they take turns, so that no bandwidth is lost.
 #[derive(Debug)]
 pub struct StrictPriority {
     lists: SlotLists<PRIORITIES>,
@@ -49,7 +51,7 @@ pub struct StrictPriority {
 }
 
 impl StrictPriority {
-    /// For `queue_pairs` queue pairs; caps in megabits a second, 0: none.
+    /// Makes the policy for `queue_pairs` queue pairs. Caps are in megabits a second; 0 means none.
     #[must_use]
     pub fn new(queue_pairs: usize, cap_mbps: &[u32; PRIORITIES]) -> Self {
         Self {
@@ -105,7 +107,7 @@ impl Policy for StrictPriority {
         self.lists.push_front(self.priority(slot), slot);
     }
 
-    fn rest(&mut self, _slot: u32) {}
+    fn idle(&mut self, _slot: u32) {}
 
     fn waiting(&self) -> usize {
         self.lists.len()

@@ -15,7 +15,7 @@ impl ScheduleQueue {
         Self { slots: VecDeque::with_capacity(queue_pairs) }
     }
 
-    /// To the end of the round.
+    /// Puts a queue pair at the end of the round.
     #[inline]
     pub fn push_back(&mut self, slot: u32) {
         debug_assert!(self.slots.len() < self.slots.capacity(), "each queue pair is queued at most once");

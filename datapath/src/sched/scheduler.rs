@@ -17,14 +17,15 @@ pub enum SchedulerConfig {
     RoundRobin,
     /// As many turns in a row as the queue pair's weight says.
     Weighted,
-    /// The highest priority first. `cap_mbps` caps each priority, in megabits a second of frames: what is above its cap
-    /// waits until nobody below is ready. 0: no cap. Lower priorities starve unless the caps above them leave
-    /// something of the link.
+    /// The highest priority first. `cap_mbps` caps each priority, in megabits a second of frames:
+    /// what is above its cap waits until nobody below is ready. 0: no cap. Lower priorities starve
+    /// unless the caps above them leave something of the link.
     StrictPriority {
         /// By priority, from 0, the lowest.
         cap_mbps: [u32; PRIORITIES],
     },
-    /// Equal bytes, whatever the size of the messages; a queue pair of weight n has n times as many.
+    /// Equal bytes, whatever the size of the messages; a queue pair of weight n has n times as
+    /// many.
     DeficitRoundRobin,
 }
 
@@ -41,7 +42,7 @@ impl Policy for ScheduleQueue {
     }
 
     #[inline]
-    fn ahead(&self, turns: usize) -> Option<u32> {
+    fn peek(&self, turns: usize) -> Option<u32> {
         self.get(turns)
     }
 
@@ -58,7 +59,7 @@ impl Policy for ScheduleQueue {
     }
 
     #[inline]
-    fn rest(&mut self, _slot: u32) {}
+    fn idle(&mut self, _slot: u32) {}
 
     #[inline]
     fn waiting(&self) -> usize {
@@ -72,8 +73,8 @@ impl Policy for ScheduleQueue {
     }
 }
 
-/// One of the policies: a branch that always goes the same way, where a generic engine would have to be compiled once
-/// for each.
+/// The scheduler, with one of the policies. A branch on the policy always goes the same way; a
+/// generic engine would have to be compiled once for each.
 #[derive(Debug)]
 pub enum Scheduler {
     /// [`SchedulerConfig::RoundRobin`].
@@ -87,7 +88,7 @@ pub enum Scheduler {
 }
 
 impl Scheduler {
-    /// For `queue_pairs` queue pairs.
+    /// Makes a scheduler for `queue_pairs` queue pairs.
     #[must_use]
     pub fn new(config: &SchedulerConfig, queue_pairs: usize) -> Self {
         match config {
@@ -103,7 +104,7 @@ impl Scheduler {
     }
 }
 
-/// The same call on whichever it is.
+/// Makes a call on the policy that a scheduler has.
 macro_rules! each {
     ($self:expr, $policy:ident => $call:expr) => {
         match $self {
@@ -127,8 +128,8 @@ impl Policy for Scheduler {
     }
 
     #[inline]
-    fn ahead(&self, turns: usize) -> Option<u32> {
-        each!(self, policy => policy.ahead(turns))
+    fn peek(&self, turns: usize) -> Option<u32> {
+        each!(self, policy => policy.peek(turns))
     }
 
     #[inline]
@@ -146,8 +147,8 @@ impl Policy for Scheduler {
     }
 
     #[inline]
-    fn rest(&mut self, slot: u32) {
-        each!(self, policy => policy.rest(slot));
+    fn idle(&mut self, slot: u32) {
+        each!(self, policy => policy.idle(slot));
     }
 
     #[inline]

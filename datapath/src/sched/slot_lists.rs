@@ -24,7 +24,7 @@ impl<const N: usize> SlotLists<N> {
         Self { ends: [Ends { head: NONE, tail: NONE }; N], next: vec![NONE; slots].into(), len: 0 }
     }
 
-    /// To the end of a queue. The slot must be in none.
+    /// Puts a slot at the end of a queue. The slot must be in none.
     pub fn push_back(&mut self, list: usize, slot: u32) {
         let ends = &mut self.ends[list];
         self.next[slot as usize] = NONE;
@@ -37,7 +37,7 @@ impl<const N: usize> SlotLists<N> {
         self.len += 1;
     }
 
-    /// To the front of a queue. The slot must be in none.
+    /// Puts a slot at the front of a queue. The slot must be in none.
     pub fn push_front(&mut self, list: usize, slot: u32) {
         let ends = &mut self.ends[list];
         self.next[slot as usize] = ends.head;
@@ -57,7 +57,7 @@ impl<const N: usize> SlotLists<N> {
         Some(slot)
     }
 
-    /// Whether a queue is empty.
+    /// Returns `true` if a queue is empty.
     #[must_use]
     pub fn is_empty(&self, list: usize) -> bool {
         self.ends[list].head == NONE

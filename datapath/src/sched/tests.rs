@@ -62,7 +62,8 @@ fn deadlines_behind_the_horizon_and_long_gaps_lose_nothing() {
     assert_eq!(seen, (0..64).collect::<Vec<_>>());
 }
 
-/// Nobody polls for an hour, or the process is stopped: what is armed again meanwhile is due later than now.
+/// Nobody polls for an hour, or the process is stopped: what is armed again meanwhile is due later
+/// than now.
 #[test]
 fn a_timer_that_is_armed_again_after_a_long_gap_waits() {
     let mut wheel = wheel_of(1);

@@ -1,7 +1,10 @@
-//! A hashed timer wheel over queue-pair slots: one timer each, constant time to arm, nothing to do for idle ones.
+//! A hashed timer wheel over queue-pair slots: one timer each, constant time to arm, nothing to do
+//! for idle ones.
 //!
-//! Timers are lazy: a queue pair that makes progress does not move its timer; when it fires, the engine looks at what
-//! is due and arms it again. (With many queue pairs, those that wait for nothing disarm theirs.) Deadlines behind the horizon fire at the horizon and are armed again likewise.
+//! Timers are lazy: a queue pair that makes progress does not move its timer; when it fires, the
+//! engine looks at what is due and arms it again. (With many queue pairs, those that wait for
+//! nothing disarm theirs.) Deadlines behind the horizon fire at the horizon and are armed again
+//! likewise.
 
 use crate::prefetch;
 use crate::time::Time;
@@ -20,7 +23,8 @@ struct Link {
 
 const UNARMED: Link = Link { next: NONE, prev: NONE, due: Due::NEVER };
 
-/// Two numbers in one word: in what bucket a timer is due, counted from time 0, and in which one it stands, a slot of the wheel.
+/// Two numbers in one word: in what bucket a timer is due, counted from time 0, and in which one it
+/// stands, a slot of the wheel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Due(u64);
 
@@ -51,7 +55,8 @@ pub struct TimerWheel<const BUCKET_NS_LOG2: u32 = 13> {
     links: Vec<Link>,
     /// First bucket (counted from time 0) not yet fired.
     cursor: u64,
-    /// No bucket before this one has a timer; never below `cursor`. What is disarmed leaves it too low until the next look.
+    /// No bucket before this one has a timer; never below `cursor`. What is disarmed leaves it too
+    /// low until the next look.
     first: u64,
     armed: usize,
 }
@@ -70,7 +75,8 @@ impl<const BUCKET_NS_LOG2: u32> TimerWheel<BUCKET_NS_LOG2> {
         }
     }
 
-    /// Arms the timer of `slot`, or moves it forward; a deadline in the bucket of the armed one, or later, changes nothing.
+    /// Arms the timer of `slot`, or moves it forward; a deadline in the bucket of the armed one, or
+    /// later, changes nothing.
     pub fn arm(&mut self, slot: u32, deadline: Time) {
         let wanted = Self::wanted_at(deadline);
         if self.links[slot as usize].due.wanted() <= wanted {
@@ -140,12 +146,14 @@ impl<const BUCKET_NS_LOG2: u32> TimerWheel<BUCKET_NS_LOG2> {
     #[inline(never)]
     fn pop_due(&mut self, end: u64) -> Option<u32> {
         debug_assert!(self.cursor <= self.first, "no bucket that has passed has a timer");
-        // After a gap longer than the wheel every bucket is due: what is armed again meanwhile must not be clamped to before `end`.
+        // After a gap longer than the wheel every bucket is due: what is armed again meanwhile must
+        // not be clamped to before `end`.
         self.cursor = self.cursor.max((end + 1).saturating_sub(BUCKETS as u64));
         let span = end - self.cursor + 1;
         match self.first_occupied(span) {
             Some(ahead) => {
-                // A gap longer than the wheel is fired through in one sweep; the order inside it is not kept.
+                // A gap longer than the wheel is fired through in one sweep; the order inside it is
+                // not kept.
                 self.cursor += ahead;
                 self.first = self.cursor;
                 let slot = self.heads[bucket_of(self.cursor) as usize];

@@ -21,7 +21,7 @@ pub struct Weighted {
 }
 
 impl Weighted {
-    /// For `queue_pairs` queue pairs.
+    /// Makes the policy for `queue_pairs` queue pairs.
     #[must_use]
     pub fn new(queue_pairs: usize) -> Self {
         let share = Share { weight: 1, left: 0 };
@@ -64,7 +64,7 @@ impl Policy for Weighted {
         self.queue.push_front(slot);
     }
 
-    fn rest(&mut self, slot: u32) {
+    fn idle(&mut self, slot: u32) {
         self.shares[slot as usize].left = 0;
     }
 

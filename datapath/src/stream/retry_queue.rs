@@ -1,7 +1,7 @@
 //! RetryQ: the PSNs of one stream that wait to be sent again, lowest first.
 //!
-//! The slow path decides what enters. A set instead of a list: it cannot overflow, a PSN is never in it twice, and a
-//! window of 512 packets costs 64 bytes.
+//! The slow path decides what enters. A set instead of a list: it cannot overflow, a PSN is never
+//! in it twice, and a window of 512 packets costs 64 bytes.
 
 use wire::Psn;
 

@@ -59,8 +59,8 @@ impl RttEstimator {
         self.samples
     }
 
-    /// Low RTO in nanoseconds: for streams with few packets outstanding. Two round trips after the tail probe, so that its
-    /// answer comes first.
+    /// Low RTO in nanoseconds: for streams with few packets outstanding. Two round trips after the
+    /// tail probe, so that its answer comes first.
     #[must_use]
     pub fn rto_low_ns(&self, config: &RtoConfig) -> u64 {
         (6 * self.srtt_ns).max(config.low_floor_ns)

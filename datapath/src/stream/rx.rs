@@ -1,6 +1,7 @@
 //! RxStream: the receiving end of a reliable packet stream (protocol.md 2.4, receiving).
 //!
-//! The fast path keeps ePSN and, in Recovery, the run `[left, right]` that arrived last; the bitmap is the slow path's.
+//! The fast path keeps ePSN and, in Recovery, the run `[left, right]` that arrived last; the bitmap
+//! is the slow path's.
 
 use sr_recovery::{Generation, Record, StreamId};
 use wire::Psn;
@@ -110,7 +111,8 @@ impl RxStream {
         self.epsn = psn;
     }
 
-    /// So many PSNs were taken in order: packets, or those that the response of a READ has in the Plain mode.
+    /// So many PSNs were taken in order: packets, or those that the response of a READ has in the
+    /// Plain mode.
     #[inline]
     pub const fn advance(&mut self, packets: u32) {
         self.epsn = self.epsn.add(packets);
@@ -126,9 +128,9 @@ impl RxStream {
         core::mem::replace(&mut self.dropped, false)
     }
 
-    /// A packet was placed out of order, or at ePSN in Recovery. Hands the metadata to `emit`: one record at the start
-    /// of a run, one when a new run replaces a longer one, one for a packet that fills a hole. Returns true if `psn` is now the
-    /// highest.
+    /// A packet was placed out of order, or at ePSN in Recovery. Hands the metadata to `emit`: one
+    /// record at the start of a run, one when a new run replaces a longer one, one for a packet
+    /// that fills a hole. Returns true if `psn` is now the highest.
     pub fn on_placed_out_of_order(
         &mut self,
         stream: StreamId,
@@ -180,7 +182,8 @@ impl RxStream {
         Advanced::StillMissing
     }
 
-    /// Ends the episode, if there is one, so that nothing of it can come back: RESET, or a fatal error.
+    /// Ends the episode, if there is one, so that nothing of it can come back: RESET, or a fatal
+    /// error.
     pub const fn abandon(&mut self) {
         self.recovery = false;
         self.dropped = false;

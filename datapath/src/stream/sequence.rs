@@ -5,9 +5,9 @@ use crate::tuning::SEQUENCE_WINDOWS;
 /// Largest sequence window, in packets: META must stay unambiguous (protocol.md 2.2).
 pub const SEQUENCE_LIMIT: u16 = 1 << 14;
 
-/// The sequence window of a stream whose window is `window` packets: how many may be outstanding, from the oldest that is
-/// not acknowledged, and how many its receiver takes ahead. [`SEQUENCE_WINDOWS`] windows, 2^14 packets at most, or the
-/// window itself.
+/// The sequence window of a stream whose window is `window` packets: how many may be outstanding,
+/// from the oldest that is not acknowledged, and how many its receiver takes ahead.
+/// [`SEQUENCE_WINDOWS`] windows, 2^14 packets at most, or the window itself.
 #[must_use]
 pub const fn sequence_window(window: u16) -> u16 {
     let wanted = window.saturating_mul(SEQUENCE_WINDOWS);

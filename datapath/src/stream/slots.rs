@@ -1,4 +1,5 @@
-//! Completion slots: the ends of messages that arrived out of order, by MSN, until the fast path emits them in order.
+//! Completion slots: the ends of messages that arrived out of order, by MSN, until the fast path
+//! emits them in order.
 
 use wire::{Msn, Psn, Ssn};
 
@@ -184,8 +185,8 @@ impl CompletionSlot {
     }
 }
 
-/// Whether a packet that says `offset` is the `index`-th of its message. Without an SSN word, in WRITEs without
-/// immediate, it says only the low 16 bits.
+/// Whether a packet that says `offset` is the `index`-th of its message. Without an SSN word, in
+/// WRITEs without immediate, it says only the low 16 bits.
 #[inline]
 #[must_use]
 pub const fn offset_is(index: u32, offset: u32, ssn: Option<Ssn>) -> bool {

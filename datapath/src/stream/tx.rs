@@ -1,6 +1,7 @@
 //! TxStream: the sending end of a reliable packet stream (protocol.md 2.4, sending).
 //!
-//! The fast path keeps `una`, `nxt` and three counts; which PSNs are SACKed or lost is the slow path's knowledge.
+//! The fast path keeps `una`, `nxt` and three counts; which PSNs are SACKed or lost is the slow
+//! path's knowledge.
 
 mod ack;
 mod go_back;
@@ -49,8 +50,8 @@ pub struct TxStream {
     /// Packets that the congestion window allows.
     cwnd: u16,
     rtt_psn: Psn,
-    /// The last new packet that asked for an acknowledgement, modulo 2^16. One that is long ago may seem outstanding, and the
-    /// next acknowledgement comes without being asked for.
+    /// The last new packet that asked for an acknowledgement, modulo 2^16. One that is long ago may
+    /// seem outstanding, and the next acknowledgement comes without being asked for.
     asked: u16,
     timing: Timing,
     recovering: bool,
@@ -111,7 +112,8 @@ impl TxStream {
         self.cwnd as u32
     }
 
-    /// Packets in the network, as far as known: sent, not acknowledged, not SACKed, not declared lost.
+    /// Packets in the network, as far as known: sent, not acknowledged, not SACKed, not declared
+    /// lost.
     #[inline]
     #[must_use]
     pub fn pipe(&self) -> u32 {
@@ -150,7 +152,8 @@ impl TxStream {
         self.outstanding() < u32::from(self.cap) && self.may_resend()
     }
 
-    /// New packets that both gates let through now. The last of them closes one: it asks for an acknowledgement.
+    /// New packets that both gates let through now. The last of them closes one: it asks for an
+    /// acknowledgement.
     #[inline]
     #[must_use]
     pub fn room(&self) -> u32 {
@@ -181,7 +184,8 @@ impl TxStream {
         psn
     }
 
-    /// Takes the next PSN for a packet that nobody acknowledges (UC, UD): nothing becomes outstanding.
+    /// Takes the next PSN for a packet that nobody acknowledges (UC, UD): nothing becomes
+    /// outstanding.
     #[inline]
     pub const fn send_unacknowledged(&mut self) -> Psn {
         let psn = self.nxt;
@@ -197,8 +201,9 @@ impl TxStream {
         self.outstanding() + 1 >= u32::from(self.cap) || self.pipe() + 1 >= u32::from(self.cwnd)
     }
 
-    /// Whether the new packet that goes next asks for an acknowledgement: if nothing can follow it for now (`ends`), and few
-    /// are in flight or none of them asked. Else an acknowledgement is under way, which keeps the sender going.
+    /// Whether the new packet that goes next asks for an acknowledgement: if nothing can follow it
+    /// for now (`ends`), and few are in flight or none of them asked. Else an acknowledgement is
+    /// under way, which keeps the sender going.
     #[inline]
     #[must_use]
     pub const fn must_ask(&self, ends: bool) -> bool {
@@ -229,8 +234,8 @@ impl TxStream {
         self.resend(cold, psn)
     }
 
-    /// Sends `psn` again, not through the RetryQ and past both gates: RTO, tail and RNR probes. Returns what the
-    /// slow path must know.
+    /// Sends `psn` again, not through the RetryQ and past both gates: RTO, tail and RNR probes.
+    /// Returns what the slow path must know.
     pub fn probe(&mut self, cold: &mut TxRecovery, psn: Psn) -> Option<Record> {
         self.void_rtt(psn);
         if cold.retry.remove(psn) {
@@ -239,9 +244,9 @@ impl TxStream {
         cold.resent(self.recovering, psn, self.nxt)
     }
 
-    /// A probe went out at `now`: the acknowledgement that ends the round trip in progress may be its answer, so the time
-    /// counts from here. Too short a sample makes a probe too many; one with the wait in it makes each wait longer than
-    /// the one before.
+    /// A probe went out at `now`: the acknowledgement that ends the round trip in progress may be
+    /// its answer, so the time counts from here. Too short a sample makes a probe too many; one
+    /// with the wait in it makes each wait longer than the one before.
     pub fn restart_rtt(&mut self, now: Time) {
         if matches!(self.timing, Timing::Running | Timing::Probed) {
             self.timing = Timing::Probed;
@@ -255,7 +260,8 @@ impl TxStream {
         (self.retry_pending > 0 && self.may_resend()) || (has_new_work() && self.may_send_new())
     }
 
-    /// The packet that a tail probe resends: the highest outstanding if it is not known to have arrived, else `una`.
+    /// The packet that a tail probe resends: the highest outstanding if it is not known to have
+    /// arrived, else `una`.
     #[must_use]
     pub fn tail_psn(&self, cold: &TxRecovery) -> Psn {
         let highest = self.nxt.prev();
@@ -289,9 +295,9 @@ impl TxStream {
         Ok(effect)
     }
 
-    /// Applies a decision of the slow path about this stream. True if it begins an episode of loss, which the controller
-    /// may react to: a packet was lost that was sent after the last episode began. What was meant for another life
-    /// changes nothing.
+    /// Applies a decision of the slow path about this stream. True if it begins an episode of loss,
+    /// which the controller may react to: a packet was lost that was sent after the last episode
+    /// began. What was meant for another life changes nothing.
     pub fn on_command(&mut self, cold: &mut TxRecovery, command: &Command) -> bool {
         match *command {
             Command::Lost { generation, first, last, .. } if generation == cold.generation => {
@@ -326,9 +332,10 @@ impl TxStream {
         }
     }
 
-    /// The retransmission timer fired. Returns the packets to resend as probes: `una`, even if it is SACKed, and the
-    /// highest outstanding if it is not; nothing else is declared lost. Go-back-N puts everything else into the RetryQ;
-    /// `una` is a probe there too, because the RetryQ rests while the probe of an RNR wait is out.
+    /// The retransmission timer fired. Returns the packets to resend as probes: `una`, even if it
+    /// is SACKed, and the highest outstanding if it is not; nothing else is declared lost.
+    /// Go-back-N puts everything else into the RetryQ; `una` is a probe there too, because the
+    /// RetryQ rests while the probe of an RNR wait is out.
     pub fn on_rto(&mut self, cold: &mut TxRecovery) -> ([Option<Psn>; 2], Option<Record>) {
         if self.una == self.nxt {
             return ([None, None], None);
@@ -349,7 +356,8 @@ impl TxStream {
         ([Some(self.una), second], record)
     }
 
-    /// An RNR wait ended and `una` moved: everything un-SACKed that was sent before the RNR NAK, up to `until`, is lost.
+    /// An RNR wait ended and `una` moved: everything un-SACKed that was sent before the RNR NAK, up
+    /// to `until`, is lost.
     pub fn resend_until(&mut self, cold: &mut TxRecovery, until: Psn) -> Option<Record> {
         if until.distance_from(self.una) <= 0 {
             return None;
@@ -389,7 +397,8 @@ impl TxStream {
         self.sacked = self.sacked.min(u16::try_from(self.outstanding()).unwrap_or(u16::MAX));
     }
 
-    /// Ends the round trip in progress, if its packet is before `next`, up to where all is acknowledged.
+    /// Ends the round trip in progress, if its packet is before `next`, up to where all is
+    /// acknowledged.
     #[inline(always)]
     fn end_round_trip(&mut self, next: Psn, effect: &mut AckEffect) {
         if self.timing != Timing::Off && self.rtt_psn.is_before(next) {
@@ -406,7 +415,8 @@ impl TxStream {
         self.count_retries(cold);
     }
 
-    /// By value: references would keep what every acknowledgement says and does from living in registers.
+    /// By value: references would keep what every acknowledgement says and does from living in
+    /// registers.
     #[cold]
     #[inline(never)]
     fn on_ack_in_trouble(&mut self, cold: &mut TxRecovery, ack: AckInfo, mut effect: AckEffect) -> AckEffect {
@@ -473,8 +483,9 @@ impl TxStream {
         cold.resent(self.recovering, psn, self.nxt)
     }
 
-    /// A packet sent twice gives no round-trip time (Karn). Of one behind it the cumulative acknowledgement does not, since
-    /// it waits for the repair, and a timeout learned from timeouts would only grow; a SACK of that very packet does.
+    /// A packet sent twice gives no round-trip time (Karn). Of one behind it the cumulative
+    /// acknowledgement does not, since it waits for the repair, and a timeout learned from timeouts
+    /// would only grow; a SACK of that very packet does.
     fn void_rtt(&mut self, psn: Psn) {
         if self.rtt_psn.is_before(psn) {
             return;

@@ -4,7 +4,8 @@ use super::rtt::{RtoConfig, RttEstimator};
 use crate::time::Time;
 use core::mem::offset_of;
 
-/// Longest period of a queue pair whose `timeout` is 0: its retransmission timer still needs an upper end.
+/// Longest period of a queue pair whose `timeout` is 0: its retransmission timer still needs an
+/// upper end.
 const RTO_CEILING_NS: u64 = 1_000_000_000;
 /// Periods without progress that end the stream even if the peer is heard.
 const SILENT_PERIODS_MAX: u8 = 16;
@@ -14,7 +15,8 @@ const FEW_OUTSTANDING: u32 = 3;
 /// What the queue pair's attributes say about giving up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WatchdogConfig {
-    /// `timeout`: a period lasts 4.096 us x 2^timeout; 0 switches off the failure detector, never the RTO.
+    /// `timeout`: a period lasts 4.096 us x 2^timeout; 0 switches off the failure detector, never
+    /// the RTO.
     pub timeout: u8,
     /// `retry_cnt`: silent periods that are forgiven.
     pub retry_cnt: u8,
@@ -108,7 +110,8 @@ impl Watchdog {
         self.config = config;
     }
 
-    /// The stream made progress, or became busy, at `now`: all counts start again, but for timers known to be too fast.
+    /// The stream made progress, or became busy, at `now`: all counts start again, but for timers
+    /// known to be too fast.
     pub fn progress(&mut self, now: Time) {
         let mut fresh = Self { rtt: self.rtt, ..Self::new(self.config) };
         if self.rtt.samples() == self.samples {
@@ -124,9 +127,10 @@ impl Watchdog {
         self.tail_from = now;
     }
 
-    /// The peer has received a packet twice. If a timer resent it, the timer was too fast: the path is longer than it
-    /// believes, and it will fire before every answer, so that no round trip is ever measured (RFC 6298, Karn). So the
-    /// timers stay as slow as they had become, until a round trip is measured.
+    /// The peer has received a packet twice. If a timer resent it, the timer was too fast: the path
+    /// is longer than it believes, and it will fire before every answer, so that no round trip is
+    /// ever measured (RFC 6298, Karn). So the timers stay as slow as they had become, until a round
+    /// trip is measured.
     #[cold]
     pub fn received_twice(&mut self) {
         if self.rtt.samples() == self.samples {
@@ -135,7 +139,8 @@ impl Watchdog {
         }
     }
 
-    /// Something is missing at the peer: then packets come twice for other reasons, and timers had better be fast.
+    /// Something is missing at the peer: then packets come twice for other reasons, and timers had
+    /// better be fast.
     #[cold]
     pub const fn something_is_missing(&mut self) {
         self.too_fast = false;
@@ -155,8 +160,8 @@ impl Watchdog {
         self.rtt.tail_ns(&self.config.rto).min(self.rtt.rto_low_ns(&self.config.rto))
     }
 
-    /// What is due at `now`, given when the peer was last heard and how many packets are outstanding. Consumes what
-    /// it returns: ask again until it says [`Verdict::Wait`].
+    /// What is due at `now`, given when the peer was last heard and how many packets are
+    /// outstanding. Consumes what it returns: ask again until it says [`Verdict::Wait`].
     pub fn check(&mut self, now: Time, heard_at: Time, outstanding: u32) -> Verdict {
         if let Some(verdict) = self.close_period(now, heard_at) {
             return verdict;

@@ -1,4 +1,5 @@
-//! The system's allocator, with a count for each thread. A test binary makes it its `#[global_allocator]`.
+//! The system's allocator, with a count for each thread. A test binary makes it its
+//! `#[global_allocator]`.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -11,7 +12,8 @@ thread_local! {
 /// Counts what it passes on.
 pub struct Counting;
 
-// SAFETY: every call is passed to `System` unchanged; a `const` thread-local without `Drop` allocates nothing.
+// SAFETY: every call is passed to `System` unchanged; a `const` thread-local without `Drop`
+// allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);

@@ -58,7 +58,8 @@ impl MemoryPort {
     }
 }
 
-/// Moves all frames that `from` sent to `to`, except those that `drops` names. Returns how many arrived.
+/// Moves all frames that `from` sent to `to`, except those that `drops` names. Returns how many
+/// arrived.
 pub fn carry(from: &mut MemoryPort, to: &mut MemoryPort, drops: &mut dyn FnMut(&[u8]) -> bool) -> usize {
     let mut carried = 0;
     while let Some(frame) = from.sent.pop_front() {

@@ -77,7 +77,7 @@ impl Side {
         self.try_create(options).unwrap()
     }
 
-    /// The same, if there is room.
+    /// A queue pair in RESET, if there is room.
     pub fn try_create(&mut self, options: &Options) -> Result<QpHandles, CreateError> {
         let config = QpConfig {
             qp_type: QpType::Rc,
@@ -167,12 +167,12 @@ impl Rig {
         Self::with_scheduler(max_qps, frames, SchedulerConfig::default())
     }
 
-    /// The same, with engines that share their turns in another way.
+    /// Two sides whose engines have the given scheduling policy.
     pub fn with_scheduler(max_qps: u32, frames: usize, scheduler: SchedulerConfig) -> Self {
         Self::with_config(frames, EngineConfig { max_qps, scheduler, ..EngineConfig::default() })
     }
 
-    /// The same, with engines made as `config` says, but for addresses and timers.
+    /// Two sides whose engines are made as `config` says, but for addresses and timers.
     pub fn with_config(frames: usize, config: EngineConfig) -> Self {
         let config = EngineConfig { rto: RtoConfig::SIMULATION, ..config };
         let sides = [1, 2].map(|host| Side::new(host, config, frames));
@@ -184,7 +184,7 @@ impl Rig {
         self.connect_as([options; 2])
     }
 
-    /// The same with options of its own for each side.
+    /// A connected pair of queue pairs, in RTS, with options of its own for each side.
     pub fn connect_as(&mut self, options: [&Options; 2]) -> [QpHandles; 2] {
         let handles = [0, 1].map(|side| self.sides[side].create(options[side]));
         self.bring_up_as(&handles, options);
@@ -221,7 +221,8 @@ impl Rig {
         there + carry(b, a, &mut |frame| (self.drops)(1, frame))
     }
 
-    /// Steps until `done`, at most `steps` times; time jumps where nothing is to do. False if it did not come.
+    /// Steps until `done`, at most `steps` times; time jumps where nothing is to do. False if it
+    /// did not come.
     pub fn run(&mut self, steps: usize, mut done: impl FnMut(&mut Self) -> bool) -> bool {
         for _ in 0..steps {
             if done(self) {

@@ -119,7 +119,8 @@ fn a_push_takes_nothing_in() {
     assert_eq!(rig.sides[1].engine.turn(rig.now), Turn { received: 1, sent: 1 });
 }
 
-/// With a batch of queue pairs before it, one that posts has no part in what a push would send: only acknowledgements go.
+/// With a batch of queue pairs before it, one that posts has no part in what a push would send:
+/// only acknowledgements go.
 #[test]
 fn a_push_leaves_others_their_turn() {
     const CROWD: usize = TX_BATCH + 8;
@@ -150,8 +151,8 @@ fn a_push_leaves_others_their_turn() {
     assert!(rig.run(1000, |rig| rig.sides[0].cq.len() == u32::try_from(all).unwrap()));
 }
 
-/// Requests of one queue pair, by doorbell and handed over in turn, with a window that stops some of them: each is sent
-/// and completed.
+/// Requests of one queue pair, by doorbell and handed over in turn, with a window that stops some
+/// of them: each is sent and completed.
 #[test]
 fn requests_handed_over_and_doorbells_mix() {
     let mut rig = Rig::with_config(64, EngineConfig { max_qps: 1, ..EngineConfig::default() });
@@ -184,7 +185,8 @@ fn requests_handed_over_and_doorbells_mix() {
     assert_eq!(rig.sides[0].engine.counters().doorbells, rung + 1);
 }
 
-/// What is handed over while the doorbell of an earlier post waits goes with it; in ERR it is flushed.
+/// What is handed over while the doorbell of an earlier post waits goes with it; in ERR it is
+/// flushed.
 #[test]
 fn a_handed_queue_pair_is_served_whatever_its_state() {
     let (mut rig, mut handles) = rig(AckTiming::AtOnce);
@@ -208,7 +210,8 @@ fn push_one(rig: &mut Rig, handles: &mut [QpHandles; 2]) {
     rig.sides[0].engine.push(None, rig.now);
 }
 
-/// Messages posted one by one while others are in flight: the first few ask, and what follows is acknowledged together.
+/// Messages posted one by one while others are in flight: the first few ask, and what follows is
+/// acknowledged together.
 #[test]
 fn acknowledgements_that_nobody_asked_for_are_spaced() {
     let (mut rig, mut handles) = rig(AckTiming::Spaced);

@@ -41,7 +41,7 @@ enum Fate {
     Marked,
     /// This byte is another.
     Damaged(usize),
-    /// The same, and the ICRC holds.
+    /// This byte is another, and the ICRC holds.
     Forged(usize),
 }
 
@@ -107,7 +107,8 @@ fn plan() -> impl Strategy<Value = Plan> {
 }
 
 impl Effect {
-    /// The memory, but for the receive that comes next if a packet was damaged, and may lie there before that was seen.
+    /// The memory, but for the receive that comes next if a packet was damaged, and may lie there
+    /// before that was seen.
     fn visible(&self, plan: &Plan) -> Vec<u8> {
         let mut memory = self.memory.clone();
         let longest = plan.messages.iter().filter(|message| matches!(message.fate, Fate::Damaged(_)));
@@ -203,7 +204,8 @@ impl Receives {
     }
 }
 
-/// Every place of the receive queue was used before: one that is free still says where something went.
+/// Every place of the receive queue was used before: one that is free still says where something
+/// went.
 fn fill_once(rig: &mut Rig, handles: &mut [QpHandles; 2], receives: &mut Receives) {
     for _ in 0..2 * MESSAGES {
         let [gather, scatter] = [(0, 8), (1, 2040)].map(|(side, len)| [rig.sides[side].sge(0, len)]);
@@ -269,7 +271,7 @@ fn arriving(plan: &Plan, sent: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Whether the frames of a plan that nothing happens to are all taken.
+/// Returns `true` if the frames of a plan that nothing happens to are all taken.
 fn takes_all(writes: bool, shared: Option<u32>) {
     let message = Message { is_odd: false, len: 32, solicited: false, bad_key: false, fate: Fate::Arrives };
     let plan = Plan {
@@ -293,7 +295,8 @@ fn takes_all(writes: bool, shared: Option<u32>) {
 const SHARED: u32 = 100;
 const SENT: u8 = 0x77;
 
-/// Two pairs of queue pairs, whose receivers share `receives`; and the frames of SENDs of so many bytes, each by one of them.
+/// Two pairs of queue pairs, whose receivers share `receives`; and the frames of SENDs of so many
+/// bytes, each by one of them.
 fn sends_to_shared(receives: u64, sends: &[(usize, u32)]) -> (Rig, Vec<Vec<u8>>) {
     let mut rig = Rig::new(2, 128);
     let receiver = &mut rig.sides[1];
@@ -327,7 +330,8 @@ fn take(rig: &mut Rig, frames: &[Vec<u8>]) -> Vec<(u64, u32)> {
     std::iter::from_fn(|| receiver.cq.poll()).map(|done| (done.wr_id, done.byte_len)).collect()
 }
 
-/// What is damaged on its way to a shared receive queue must not lie in a receive that another's message comes to.
+/// What is damaged on its way to a shared receive queue must not lie in a receive that another's
+/// message comes to.
 #[test]
 fn a_shared_receive_has_nothing_but_the_message_that_it_completes_with() {
     let (mut rig, mut frames) = sends_to_shared(3, &[(0, 64), (0, 64), (1, 8)]);
@@ -342,7 +346,8 @@ fn a_shared_receive_has_nothing_but_the_message_that_it_completes_with() {
     assert_eq!((place[..8] == [SENT; 8], place[8..] == [0; 92]), (true, true), "{place:02x?}");
 }
 
-/// A packet that came too early has taken receives for those before it, and was dropped, as its own is too short.
+/// A packet that came too early has taken receives for those before it, and was dropped, as its own
+/// is too short.
 #[test]
 fn receives_that_were_taken_before_are_used_before_others() {
     let (mut rig, frames) = sends_to_shared(8, &[(0, 64), (0, 64), (0, 200)]);

@@ -1,5 +1,5 @@
-//! Packets in the middle of a message have the effect that they have where each is verified before it is placed, as strict placement
-//! demands.
+//! Packets in the middle of a message have the effect that they have where each is verified before
+//! it is placed, as strict placement demands.
 
 use crate::common::rig::{Options, Rig, write};
 use crate::frames::{damage, mark};
@@ -14,7 +14,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use wire::Pmtu;
 
-/// Bytes of the region for each message: of the longest one, and some that nothing may be written to.
+/// Bytes of the region for each message: of the longest one, and some that nothing may be written
+/// to.
 const PLACE: usize = 4096 + 512;
 const MESSAGES: usize = 6;
 const USED: usize = MESSAGES * PLACE;
@@ -40,7 +41,7 @@ enum Fate {
     Arrives,
     /// These bits of this byte are others, and the ICRC does not hold.
     Damaged(usize, u8),
-    /// The same, and it holds.
+    /// These bits of this byte are others, and the ICRC holds.
     Forged(usize, u8),
 }
 
@@ -353,7 +354,8 @@ fn strict_placement_writes_nothing_that_was_not_verified() {
     }
 }
 
-/// Whether the third of four packets of a WRITE is placed if `change` comes between it and those before.
+/// Returns `true` if the third of four packets of a WRITE is placed if `change` comes between it
+/// and those before.
 fn is_placed_after(change: impl FnOnce(&mut Scene)) -> bool {
     let mut scene = Scene::new(Pmtu::B1024, &one(SendOpcode::Write), WriteOrder::empty());
     let frames = scene.frames.clone();

@@ -8,7 +8,8 @@ use datapath::tuning::{BYTES_PER_TURN, DOORBELLS_PER_TURN};
 use std::collections::HashMap;
 use wire::{Datagram, Packet, Pmtu};
 
-/// Priorities above the lowest may take half of the 131 Gb/s that a batch in each turn of 1 us can be.
+/// Priorities above the lowest may take half of the 131 Gb/s that a batch in each turn of 1 us can
+/// be.
 const HALF: SchedulerConfig =
     SchedulerConfig::StrictPriority { cap_mbps: [0, 8_000, 8_000, 8_000, 8_000, 8_000, 8_000, 8_000] };
 const ALL: [SchedulerConfig; 4] =
@@ -122,7 +123,8 @@ fn a_capped_priority_gets_its_cap_and_the_others_the_rest() {
     assert!(shares[0] > 5 * shares[1], "{shares:?}");
 }
 
-/// Work that comes and goes, through a port that is often full: everything completes under every policy.
+/// Work that comes and goes, through a port that is often full: everything completes under every
+/// policy.
 #[test]
 fn no_wake_up_is_lost_under_any_policy() {
     const PAIRS: u32 = 24;

@@ -57,7 +57,8 @@ fn no_grant_exceeds_its_requests_bytes_or_packets() {
                 let grants = rig.sides[0].engine.counters().sched_grants - before;
                 let sent = sent(&rig).into_values().next().unwrap_or_default();
                 assert!(sent.packets <= TX_BATCH, "{sent:?}");
-                // A queue pair alone gets one grant after the other, and uses up each but the last of a turn.
+                // A queue pair alone gets one grant after the other, and uses up each but the last
+                // of a turn.
                 let of_each = |all: usize| all.div_ceil(usize::try_from(grants).unwrap().max(1));
                 let (begun, bytes_each, packets_each) =
                     (of_each(sent.begun as usize), of_each(sent.bytes), of_each(sent.packets));
@@ -119,8 +120,8 @@ fn jain(shares: &[usize]) -> f64 {
     sum * sum / (shares.len() as f64 * squares)
 }
 
-/// Serves `pairs` queue pairs for `turns`, each with endless WRITEs of the length that `length` names; returns the
-/// packets that each sent.
+/// Serves `pairs` queue pairs for `turns`, each with endless WRITEs of the length that `length`
+/// names; returns the packets that each sent.
 fn shares(pairs: u32, turns: usize, length: impl Fn(usize) -> u32) -> Vec<usize> {
     let caps = QueueCaps { max_send_wr: 32, max_recv_wr: 1, ..QueueCaps::default() };
     let mut rig = Rig::new(pairs, 1024);
@@ -128,7 +129,8 @@ fn shares(pairs: u32, turns: usize, length: impl Fn(usize) -> u32) -> Vec<usize>
     let mut handles: Vec<_> = (0..pairs).map(|_| rig.connect(&options)).collect();
     let mut packets: HashMap<u32, usize> = HashMap::new();
     for turn in 0..turns {
-        // Whoever has room posts again; a third of them in each turn is enough for nobody to run dry.
+        // Whoever has room posts again; a third of them in each turn is enough for nobody to run
+        // dry.
         for (index, [handles, _]) in handles.iter_mut().enumerate().skip(turn % 3).step_by(3) {
             fill(&rig, handles, length(index));
         }

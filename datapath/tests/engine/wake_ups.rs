@@ -6,7 +6,8 @@ use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::QpState;
 use datapath::queue::*;
 
-/// A queue pair whose work waits behind a closed gate: the window is two packets, and nothing reaches the peer.
+/// A queue pair whose work waits behind a closed gate: the window is two packets, and nothing
+/// reaches the peer.
 fn stuck(attr: QpAttr) -> (Rig, [QpHandles; 2], Options) {
     let options = Options { window: 2, attr, ..Options::default() };
     let mut rig = Rig::new(1, 1024);
@@ -30,7 +31,8 @@ fn statuses(rig: &mut Rig) -> Vec<WcStatus> {
     std::iter::from_fn(|| rig.sides[0].cq.poll()).map(|completion| completion.status).collect()
 }
 
-/// A queue pair that has sent everything goes to rest behind the turn. What is posted before that rings no doorbell.
+/// A queue pair that has sent everything goes to rest behind the turn. What is posted before that
+/// rings no doorbell.
 #[test]
 fn what_is_posted_to_one_that_is_about_to_rest_is_seen() {
     let mut rig = Rig::new(1, 1024);
@@ -95,7 +97,8 @@ fn a_queue_pair_forced_to_err_flushes_and_rings_once() {
 
 #[test]
 fn a_doorbell_under_way_when_its_queue_pair_fails_stays_the_only_one() {
-    // The engine has room for one doorbell of its one queue pair: a second one fails an assertion in the queue.
+    // The engine has room for one doorbell of its one queue pair: a second one fails an assertion
+    // in the queue.
     let mut rig = Rig::new(1, 64);
     let mut handles = rig.connect(&Options::default());
     post(&rig, &mut handles, 1);
@@ -144,7 +147,8 @@ fn every_gate_that_closes_opens_again() {
             rig.sides[0].engine.port_mut().ring = ring;
             let (mut posted, mut completed) = (0, 0);
             let done = rig.run(20_000, |rig| {
-                // Posts in bursts of changing length, now and then none, so that the queue pair rests often.
+                // Posts in bursts of changing length, now and then none, so that the queue pair
+                // rests often.
                 if posted < 1_000 && completed + 100 > posted {
                     let burst = posted % 5;
                     post(rig, &mut handles, burst);
@@ -159,7 +163,8 @@ fn every_gate_that_closes_opens_again() {
     }
 }
 
-/// Connected pairs, each of which has had a WRITE acknowledged; the first side's engine then waits for nothing.
+/// Connected pairs, each of which has had a WRITE acknowledged; the first side's engine then waits
+/// for nothing.
 fn calm(pairs: u32) -> (Rig, Vec<[QpHandles; 2]>) {
     let mut rig = Rig::new(pairs, 1024);
     let mut all: Vec<_> = (0..pairs).map(|_| rig.connect(&Options::default())).collect();

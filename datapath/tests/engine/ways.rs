@@ -1,5 +1,5 @@
-//! The straight ways that most requests go send the packets that the general one sends: what another element without bytes,
-//! which those do not take, shows.
+//! The straight ways that most requests go send the packets that the general one sends: what
+//! another element without bytes, which those do not take, shows.
 
 use crate::common::rig::{Options, Rig, write};
 use datapath::memory::{Access, Backing, HeapBacking};

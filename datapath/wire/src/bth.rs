@@ -34,7 +34,8 @@ pub(crate) struct RawBth {
 /// Where the word with PSN and acknowledge request is.
 pub(crate) const ACK_PSN: usize = core::mem::offset_of!(RawBth, ack_psn);
 
-/// What a BTH says. Its reserved bits are sent as zero; [`Repr`](crate::Repr) keeps those it received.
+/// The fields of a BTH. Reserved bits are sent as zero; [`Repr`](crate::Repr) keeps those that were
+/// received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bth {
     /// Opcode.

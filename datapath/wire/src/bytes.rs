@@ -1,4 +1,5 @@
-//! Loads and stores of packed big-endian headers, and the macro that gives each header its public face.
+//! Loads and stores of packed big-endian headers, and the macro that gives each header its public
+//! face.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -37,7 +38,8 @@ pub(crate) const fn high(word: u32) -> u8 {
     word.to_be_bytes()[0]
 }
 
-/// Implements `LEN`, `parse` and `emit` of a header from `From` conversions to and from its raw layout.
+/// Implements `LEN`, `parse` and `emit` of a header from `From` conversions to and from its raw
+/// layout.
 macro_rules! wire_header {
     ($name:ident, $raw:ident) => {
         impl $name {

@@ -1,8 +1,9 @@
-//! Messages of the InfiniBand connection manager, as rdma_cm exchanges them between the queue pairs 1 of two hosts
-//! (protocol.md 1.12).
+//! Messages of the InfiniBand connection manager, as rdma_cm exchanges them between the queue pairs
+//! 1 of two hosts (protocol.md 1.12).
 //!
-//! Each is one MAD of [`MAD_LEN`] bytes in a UD SEND. [`Mad::parse`] checks its header; behind that any bytes are a
-//! message. Fields of automatic path migration and of other transports are not kept: they are sent as zeros.
+//! Each is one MAD of [`MAD_LEN`] bytes in a UD SEND. [`Mad::parse`] checks its header; behind that
+//! any bytes are a message. Fields of automatic path migration and of other transports are not
+//! kept: they are sent as zeros.
 //!
 //! ```
 //! use wire::cm::{Mad, Message, Rtu};
@@ -33,9 +34,9 @@ pub const MAD_LEN: usize = 256;
 pub const MAD_HEADER_LEN: usize = 24;
 /// Bytes of a message.
 const BODY_LEN: usize = MAD_LEN - MAD_HEADER_LEN;
-/// The queue pair that takes them.
+/// The number of the queue pair that takes MADs.
 pub const GSI_QPN: u32 = 1;
-/// Its Q_Key.
+/// The Q_Key of queue pair 1.
 pub const GSI_QKEY: u32 = 0x8001_0000;
 
 const BASE_VERSION: u8 = 1;
@@ -174,7 +175,7 @@ impl Message {
         }
     }
 
-    /// Its name, as documents of InfiniBand have it.
+    /// The name of the message in documents of InfiniBand.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {

@@ -10,8 +10,8 @@ pub const fn sport_from_flow_label(flow_label: u32) -> u16 {
     (low ^ high) as u16 | 0xC000
 }
 
-/// The flow label of a connection that was given none: the product of both QPNs, folded to 20 bits. Both ends
-/// find the same one.
+/// The flow label of a connection that was given none: the product of both QPNs, folded to 20 bits.
+/// Both ends find the same one.
 #[inline]
 #[must_use]
 pub const fn flow_label_from_qpns(lqpn: u32, rqpn: u32) -> u32 {

@@ -128,7 +128,8 @@ impl From<AtomicEth> for RawAtomicEth {
 
 wire_header!(AtomicEth, RawAtomicEth);
 
-/// Datagram extended transport header. Its reserved byte is sent as zero; [`Repr`](crate::Repr) keeps it.
+/// Datagram extended transport header. Its reserved byte is sent as zero; [`Repr`](crate::Repr)
+/// keeps it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Deth {
     /// Queue key.

@@ -1,9 +1,10 @@
-//! What a packet says in its headers behind the BTH, and how they are written: the one place that goes through them all.
+//! The fields of a packet's headers behind the BTH, and how they are written. This is the one place
+//! that goes through them all.
 
 use crate::{AckFlags, Ackx, Aeth, AtomicEth, Deth, Layout, Meta, Rdw, Reth, Ssnw, emit};
 
-/// The headers behind the BTH. The [`Layout`] of an opcode says which of them its packets have, and where: what it lacks is not
-/// written.
+/// The headers behind the BTH. The [`Layout`] of an opcode says which of them its packets have, and
+/// where: what it lacks is not written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Fields {
     /// RETH.

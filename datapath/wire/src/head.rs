@@ -1,5 +1,6 @@
-//! All headers of a common packet at once, from IPv4 to the last of the transport, put together in registers: whoever
-//! stores headers in pieces and then reads them for the ICRC waits until the stores have left the processor's core.
+//! All headers of a common packet at once, from IPv4 to the last of the transport, put together in
+//! registers: whoever stores headers in pieces and then reads them for the ICRC waits until the
+//! stores have left the processor's core.
 
 use crate::bth::RawBth;
 use crate::ext::RawReth;
@@ -26,7 +27,7 @@ struct Write {
     meta: RawMeta,
 }
 
-/// The same of a SEND.
+/// The headers of a SEND behind UDP, as they lie in a packet.
 #[derive(IntoBytes, Immutable, Unaligned)]
 #[repr(C)]
 struct Send {
@@ -35,7 +36,8 @@ struct Send {
     ssnw: RawSsnw,
 }
 
-/// Headers at the end of a block of 64 bytes that begins with zeros, so that payload continues where the block ends.
+/// Headers at the end of a block of 64 bytes that begins with zeros, so that payload continues
+/// where the block ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
     /// The block, each lane in the order of memory.
@@ -45,9 +47,11 @@ pub struct Head {
 }
 
 impl Head {
-    /// Bytes from IPv4 to the end of the headers of a WRITE without immediate data, in the SRNIC dialect.
+    /// Bytes from IPv4 to the end of the headers of a WRITE without immediate data, in the SRNIC
+    /// dialect.
     pub const WRITE_LEN: usize = 4 * DATAGRAM + size_of::<Write>();
-    /// The same of a SEND.
+    /// Bytes from IPv4 to the end of the headers of a SEND without immediate data, in the SRNIC
+    /// dialect.
     pub const SEND_LEN: usize = 4 * DATAGRAM + size_of::<Send>();
 
     /// That of a WRITE: BTH, RETH, META behind the headers of its datagram.

@@ -14,8 +14,8 @@ use crate::{
 
 /// BTH and the headers after it, in a buffer that starts with the BTH.
 ///
-/// [`Headers::new_checked`] makes the only length check; after it each getter is a load at a fixed offset and
-/// `None` means that the packet type has no such header.
+/// [`Headers::new_checked`] makes the only length check; after it each getter is a load at a fixed
+/// offset and `None` means that the packet type has no such header.
 #[derive(Clone, Copy, Debug)]
 pub struct Headers<B> {
     buf: B,
@@ -29,8 +29,8 @@ const NO_BTH: RawBth =
     RawBth { opcode: 0, flags: 0, pkey: U16::ZERO, ecn_dest_qp: U32::ZERO, ack_psn: U32::ZERO };
 
 impl<B: AsRef<[u8]>> Headers<B> {
-    /// Checks that `buf` holds a BTH of a known dialect and opcode, and all its headers. Bytes after them are
-    /// ignored.
+    /// Checks that `buf` holds a BTH of a known dialect and opcode, and all its headers. Bytes
+    /// after them are ignored.
     ///
     /// # Errors
     /// [`ParseError::Truncated`], [`ParseError::Version`] or [`ParseError::Opcode`].
@@ -62,7 +62,7 @@ impl<B: AsRef<[u8]>> Headers<B> {
         if offset == 0 { None } else { self.buf.as_ref().get(usize::from(offset)..) }
     }
 
-    /// Where this packet's headers are.
+    /// The layout of this packet's headers.
     #[inline]
     #[must_use]
     pub fn layout(&self) -> &'static Layout {

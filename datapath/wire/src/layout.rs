@@ -1,11 +1,13 @@
-//! Which headers follow the BTH, and where: the tables of protocol.md 1.3 (Plain) and 2.2 (Srnic).
+//! The layouts of packets: which headers follow the BTH, and where. These are the tables of
+//! protocol.md 1.3 (Plain) and 2.2 (Srnic).
 
 use crate::emit::{ATOMIC_ACK_LEN, IETH_LEN, IMM_LEN};
 use crate::{
     Ackx, Aeth, AtomicEth, Bth, Deth, Kind, Meta, Opcode, Position, Rdw, Reth, Ssnw, Transport, WireMode,
 };
 
-/// Header offsets of one opcode in one wire mode. Offsets count bytes from the start of the BTH; 0 means absent.
+/// Header offsets of one opcode in one wire mode. Offsets count bytes from the start of the BTH; 0
+/// means absent.
 ///
 /// SACKB is not here: it follows ACKX when [`AckFlags::BITMAP`](crate::AckFlags::BITMAP) is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,8 +57,8 @@ enum Part {
 }
 
 impl Layout {
-    /// The layout of `opcode` in `mode`; `None` if that mode has no such packet. UC, UD and the CNP have no
-    /// SRNIC form (protocol.md 2.5).
+    /// The layout of `opcode` in `mode`; `None` if that mode has no such packet. UC, UD and the CNP
+    /// have no SRNIC form (protocol.md 2.5).
     #[inline]
     #[must_use]
     pub fn of(mode: WireMode, opcode: Opcode) -> Option<&'static Self> {

@@ -1,16 +1,17 @@
 //! RoCEv2 and SRNIC packet formats, serial numbers, ICRC.
 //!
-//! No I/O, no `unsafe`, and never a panic on any bytes. `protocol.md` sections 1 and 2 are the specification.
+//! No I/O, no `unsafe`, and never a panic on any bytes. `protocol.md` sections 1 and 2 are the
+//! specification.
 //!
 //! # Receiving
-//! [`encap::Datagram::parse`] finds the transport packet (BTH to ICRC) in an Ethernet frame, [`icrc::verify`]
-//! checks it, and [`Packet::parse`] makes the one length check after which every getter is a load at a fixed
-//! offset.
+//! [`encap::Datagram::parse`] finds the transport packet (BTH to ICRC) in an Ethernet frame,
+//! [`icrc::verify`] checks it, and [`Packet::parse`] makes the one length check after which every
+//! getter is a load at a fixed offset.
 //!
 //! # Sending
-//! [`encap::Template::emit`] writes Ethernet to UDP, [`bth::emit`] and the `emit` of each header write at the
-//! offsets of [`Layout::of`], and [`icrc::seal`] closes the packet. [`Repr`] does the same from an owned value,
-//! for tests and tools.
+//! [`encap::Template::emit`] writes Ethernet to UDP, [`bth::emit`] and the `emit` of each header
+//! write at the offsets of [`Layout::of`], and [`icrc::seal`] closes the packet. [`Repr`] does the
+//! same from an owned value, for tests and tools.
 //!
 //! ```
 //! use wire::{Bth, Datagram, Ecn, Flow, Layout, Meta, Msn, Opcode, Packet, Reth, Template, WireMode, icrc};

@@ -1,6 +1,6 @@
 //! The two dialects on the wire (protocol.md 2.2).
 
-/// Which packet format a queue pair speaks, and so which BTH.TVer it sends and takes.
+/// The packet format that a queue pair speaks, and with it the BTH.TVer that it sends and accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum WireMode {

@@ -13,7 +13,7 @@ pub enum Transport {
     Cnp,
 }
 
-/// What a packet does.
+/// The operation that a packet is part of.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// SEND, with or without immediate or invalidate.
@@ -34,7 +34,7 @@ pub enum Kind {
     Cnp,
 }
 
-/// Where a packet stands in its message.
+/// The position of a packet in its message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Position {
     /// First of several packets.
@@ -178,7 +178,8 @@ opcodes! {
     UdSendOnly = 0x64, Ud Send Only Bare;
     /// UD SEND Only with Immediate.
     UdSendOnlyImm = 0x65, Ud Send Only Imm;
-    /// Congestion notification packet. Its 16 reserved bytes count as payload here (protocol.md 1.8).
+    /// Congestion notification packet. Its 16 reserved bytes count as payload here (protocol.md
+    /// 1.8).
     Cnp = 0x81, Cnp Cnp Only Bare;
 }
 
@@ -208,14 +209,14 @@ impl Opcode {
         DESCRIPTIONS[self as usize].transport
     }
 
-    /// What the packet does.
+    /// The operation that the packet is part of.
     #[inline]
     #[must_use]
     pub const fn kind(self) -> Kind {
         DESCRIPTIONS[self as usize].kind
     }
 
-    /// Where the packet stands in its message.
+    /// The position of the packet in its message.
     #[inline]
     #[must_use]
     pub const fn position(self) -> Position {
@@ -227,7 +228,8 @@ impl Opcode {
         DESCRIPTIONS[self as usize].tail
     }
 
-    /// The same operation and position in another service; `None` if that has no such packet.
+    /// The opcode of this operation and position in another service; `None` if that has no such
+    /// packet.
     #[inline]
     #[must_use]
     pub const fn in_transport(self, transport: Transport) -> Option<Self> {
@@ -275,8 +277,8 @@ impl Opcode {
         matches!(self.kind(), Kind::Send | Kind::Write | Kind::ReadRequest | Kind::Atomic)
     }
 
-    /// True if the packet needs a receive WQE: any SEND, and a WRITE with immediate, which takes its WQE at the
-    /// END packet only.
+    /// True if the packet needs a receive WQE: any SEND, and a WRITE with immediate, which takes
+    /// its WQE at the END packet only.
     #[inline]
     #[must_use]
     pub const fn consumes_rwqe(self) -> bool {

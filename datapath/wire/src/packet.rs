@@ -39,8 +39,8 @@ pub enum ParseError {
 
 /// A transport packet whose lengths hold. Dereferences to its [`Headers`].
 ///
-/// Neither the ICRC nor the pad bytes are checked: see [`icrc::verify`](crate::icrc::verify) for the first;
-/// receivers do not require the second to be zero.
+/// Neither the ICRC nor the pad bytes are checked: see [`icrc::verify`](crate::icrc::verify) for
+/// the first; receivers do not require the second to be zero.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     headers: Headers<&'a [u8]>,

@@ -20,8 +20,9 @@ impl Pmtu {
     /// Every PMTU, in ascending order.
     pub const ALL: [Self; 5] = [Self::B256, Self::B512, Self::B1024, Self::B2048, Self::B4096];
 
-    /// What a device MTU spends on a data packet beyond its payload, at most: IPv6 40, UDP 8, BTH 12, the longest
-    /// headers of a packet with payload (a SRNIC WRITE with immediate: 28) and ICRC 4.
+    /// What a device MTU spends on a data packet beyond its payload, at most: IPv6 40, UDP 8, BTH
+    /// 12, the longest headers of a packet with payload (a SRNIC WRITE with immediate: 28) and
+    /// ICRC 4.
     pub const OVERHEAD_MAX: u32 = 40 + 8 + 12 + 28 + 4;
 
     /// Payload bytes.
@@ -71,7 +72,8 @@ impl Pmtu {
         }
     }
 
-    /// The largest PMTU whose packets fit a device MTU (bytes of the IP packet); `None` below 256 + headers.
+    /// The largest PMTU whose packets fit a device MTU (bytes of the IP packet); `None` below 256 +
+    /// headers.
     #[must_use]
     pub const fn largest_for(device_mtu: u32) -> Option<Self> {
         let mut i = Self::ALL.len();

@@ -1,11 +1,13 @@
-//! A packet's headers as an owned value, for tests and tools. The hot path writes headers in place instead.
+//! A packet's headers as an owned value, for tests and tools. The hot path writes headers in place
+//! instead.
 
 use crate::ext::DETH_RESV;
 use crate::{
     Ackx, Aeth, AtomicEth, Bth, Deth, Fields, Layout, Meta, Opcode, Packet, Rdw, Reth, Ssnw, WireMode, bytes,
 };
 
-/// BTH and all headers of a packet, reserved bits included: `parse` and `emit` are inverse, bit for bit.
+/// BTH and all headers of a packet, reserved bits included: `parse` and `emit` are inverse, bit for
+/// bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Repr {
     /// The dialect. It decides TVer and the layout; `bth.tver` is not looked at.
@@ -45,8 +47,8 @@ pub struct Repr {
 }
 
 impl Repr {
-    /// A packet of this type with every header it has, all zero (AETH: an ACK without credits); `None` if `mode`
-    /// has no such packet.
+    /// A packet of this type with every header it has, all zero (AETH: an ACK without credits);
+    /// `None` if `mode` has no such packet.
     #[must_use]
     pub fn new(mode: WireMode, opcode: Opcode) -> Option<Self> {
         let layout = Layout::of(mode, opcode)?;
@@ -95,15 +97,16 @@ impl Repr {
         }
     }
 
-    /// Bytes that [`Repr::emit`] writes: BTH, headers, SACKB. A packet that `mode` does not have is a bare BTH.
+    /// Bytes that [`Repr::emit`] writes: BTH, headers, SACKB. A packet that `mode` does not have is
+    /// a bare BTH.
     #[must_use]
     pub fn header_len(&self) -> usize {
         let Some(layout) = Layout::of(self.mode, self.bth.opcode) else { return Bth::LEN };
         self.fields().header_len(layout)
     }
 
-    /// Writes BTH and headers to the front of `buf`. A header that the packet type has but `self` lacks is as in
-    /// [`Repr::new`]; one that the type lacks is not sent.
+    /// Writes BTH and headers to the front of `buf`. A header that the packet type has but `self`
+    /// lacks is as in [`Repr::new`]; one that the type lacks is not sent.
     ///
     /// # Panics
     /// If `buf` is shorter than [`Repr::header_len`].

@@ -40,7 +40,8 @@ impl From<Meta> for RawMeta {
 wire_header!(Meta, RawMeta);
 
 impl Meta {
-    /// Of the packet `index` of message `msn`. What the index has above 16 bits is for [`Ssnw::of`].
+    /// The META of packet `index` of message `msn`. It has the low 16 bits of the index;
+    /// [`Ssnw::of`] has those above.
     #[inline]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the low 16 bits are meant")]
@@ -91,7 +92,8 @@ impl From<Ssnw> for RawSsnw {
 wire_header!(Ssnw, RawSsnw);
 
 impl Ssnw {
-    /// Of the packet `index` of its message, which has 24 bits; [`Meta::of`] takes the low 16.
+    /// The SSNW of packet `index` of its message. The index has 24 bits; [`Meta::of`] has the
+    /// low 16.
     #[inline]
     #[must_use]
     pub const fn of(index: u32, ssn: Ssn) -> Self {
@@ -148,7 +150,8 @@ impl AckFlags {
     pub const META_VALID: Self = Self(1 << 3);
     /// A duplicate triggered this ACK.
     pub const DUPLICATE: Self = Self(1 << 4);
-    /// SACKB looks back: bit i stands for `SACK_PSN - 1 - i`, not for the PSNs above the cumulative one.
+    /// SACKB looks back: bit i stands for `SACK_PSN - 1 - i`, not for the PSNs above the cumulative
+    /// one.
     pub const BACKWARD: Self = Self(1 << 5);
 
     /// No flag.

@@ -21,7 +21,7 @@ pub enum NakCode {
     InvalidRd = 0x64,
 }
 
-/// What an AETH says. [`Syndrome::from_u8`] and [`Syndrome::to_u8`] lose nothing.
+/// The syndrome of an AETH. [`Syndrome::from_u8`] and [`Syndrome::to_u8`] lose nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Syndrome {
     /// Positive acknowledgement.
@@ -90,7 +90,8 @@ pub const fn rnr_timer_ns(code: u8) -> u64 {
     RNR_DELAY_10US[(code & VALUE) as usize] as u64 * RNR_UNIT_NS
 }
 
-/// The RNR timer code of the shortest delay that is at least `delay_ns`; the longest, 655.36 ms, if none is.
+/// The RNR timer code of the shortest delay that is at least `delay_ns`; the longest, 655.36 ms, if
+/// none is.
 #[must_use]
 pub const fn rnr_timer_code(delay_ns: u64) -> u8 {
     let mut code = 1;

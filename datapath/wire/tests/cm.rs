@@ -1,4 +1,5 @@
-//! Messages of the connection manager: those of rping between two Linux hosts, literals, and any bytes at all.
+//! Messages of the connection manager: those of rping between two Linux hosts, literals, and any
+//! bytes at all.
 
 #[path = "common/pcap.rs"]
 mod pcap;
@@ -178,7 +179,8 @@ fn an_ip_header_of_either_family() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2048))]
 
-    /// Every bit that is read is sent again at its place: from any bytes, what was parsed is what is parsed again.
+    /// Every bit that is read is sent again at its place: from any bytes, what was parsed is what
+    /// is parsed again.
     #[test]
     fn any_message_survives_emit_and_parse(
         attribute in 0x10..=0x16u8,

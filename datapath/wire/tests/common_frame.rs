@@ -1,4 +1,5 @@
-//! What is recognised as a common frame is exactly what the general parsers make of it, and those that should be are.
+//! What is recognised as a common frame is exactly what the general parsers make of it, and those
+//! that should be are.
 
 #[path = "common/packets.rs"]
 mod packets;
@@ -133,7 +134,8 @@ fn compare_behind(before: &[u8], frame: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A frame follows another if it has the same bytes up to the acknowledge request, whatever is behind.
+/// A frame follows another if it has the same bytes up to the acknowledge request, whatever is
+/// behind.
 #[test]
 fn a_frame_follows_if_nothing_differs_before_the_psn() {
     const ACK_REQ: usize = BTH + 8;

@@ -76,7 +76,8 @@ fn check_ip(sliced: &SlicedPacket<'_>, flow: &Flow, transport_len: usize) -> Res
     Ok(())
 }
 
-/// The frame that etherparse builds for this flow; its IPv4 identification and UDP checksum are not ours.
+/// The frame that etherparse builds for this flow; its IPv4 identification and UDP checksum are not
+/// ours.
 fn built_by_etherparse(flow: &Flow, transport: &[u8]) -> Vec<u8> {
     let link = PacketBuilder::ethernet2(flow.src_mac, flow.dst_mac);
     let tos = flow.dscp << 2 | flow.ecn as u8;

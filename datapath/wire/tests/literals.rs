@@ -1,4 +1,5 @@
-//! The headers of every packet type in both modes, spelled out byte by byte from protocol.md 1.2 to 1.4 and 2.2.
+//! The headers of every packet type in both modes, spelled out byte by byte from protocol.md 1.2 to
+//! 1.4 and 2.2.
 
 #[path = "common/hex.rs"]
 mod hex;

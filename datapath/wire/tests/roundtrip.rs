@@ -25,7 +25,8 @@ fn plausible_bytes() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Headers and pad of `packet`, emitted from its `Repr` around its own payload and the given pad bytes.
+/// Headers and pad of `packet`, emitted from its `Repr` around its own payload and the given pad
+/// bytes.
 fn emit_again(packet: &Packet<'_>, pad: &[u8]) -> Vec<u8> {
     let repr = Repr::parse(packet);
     let mut again = vec![0xEE; repr.header_len()];

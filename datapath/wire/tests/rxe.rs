@@ -1,5 +1,5 @@
-//! Captures of Linux soft-RoCE (tests/data/rxe): every packet parses, its ICRC holds, and it is emitted again
-//! bit for bit.
+//! Captures of Linux soft-RoCE (tests/data/rxe): every packet parses, its ICRC holds, and it is
+//! emitted again bit for bit.
 
 #[path = "common/pcap.rs"]
 mod pcap;

@@ -1,4 +1,5 @@
-//! Serial numbers: a four-bit model checked exhaustively, and the wire's own widths across their wrap.
+//! Serial numbers: a four-bit model checked exhaustively, and the wire's own widths across their
+//! wrap.
 
 use wire::{Msn, Psn, Serial, Ssn};
 
@@ -43,8 +44,8 @@ fn every_step_of_the_small_model() {
     }
 }
 
-/// Of two different numbers exactly one is before the other, except at half the circle, where each is before the
-/// other: windows stay below half for that reason.
+/// Of two different numbers exactly one is before the other, except at half the circle, where each
+/// is before the other: windows stay below half for that reason.
 #[test]
 fn before_is_a_strict_order_within_half_the_circle() {
     for (a, x) in all() {

@@ -174,7 +174,8 @@ fn a_priority_tag_is_no_vlan() {
     assert_eq!(vlan(0xFFFF), Some(0x0FFF));
 }
 
-/// An IP packet and a UDP header that agree on a length which leaves no room for the UDP header itself.
+/// An IP packet and a UDP header that agree on a length which leaves no room for the UDP header
+/// itself.
 #[test]
 fn a_datagram_shorter_than_its_header_is_refused() {
     for v6 in [false, true] {

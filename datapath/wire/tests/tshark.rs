@@ -1,5 +1,5 @@
-//! Wireshark reads every packet type as we wrote it: the standard headers by its own dissector, the SRNIC words by
-//! docs/wireshark/srnic.lua.
+//! Wireshark reads every packet type as we wrote it: the standard headers by its own dissector, the
+//! SRNIC words by docs/wireshark/srnic.lua.
 //!
 //! Without tshark the test says so and passes, unless `SRNIC_REQUIRE_TOOLS=1`.
 
@@ -19,7 +19,8 @@ use wire::{
     Ssnw, Syndrome, WireMode,
 };
 
-/// A field as tshark names it, and where its value is in a packet; `None` where tshark must show nothing.
+/// A field as tshark names it, and where its value is in a packet; `None` where tshark must show
+/// nothing.
 type Column = (&'static str, fn(&Sent) -> Option<u64>);
 
 /// A packet as it was sent.
@@ -93,7 +94,8 @@ const STANDARD: &[Column] = &[
     ("infiniband.deth.srcqp", |s| s.repr.deth.map(|h| h.src_qp.into())),
 ];
 
-/// What Wireshark's own dissector finds in plain packets only: behind the SRNIC words it shows an ICRC or not.
+/// What Wireshark's own dissector finds in plain packets only: behind the SRNIC words it shows an
+/// ICRC or not.
 const PLAIN: &[Column] =
     &[("infiniband.invariant.crc", |s| s.icrc().filter(|_| s.repr.bth.opcode != Opcode::Cnp))];
 
@@ -265,7 +267,8 @@ fn capture<'a>(name: &str, frames: impl IntoIterator<Item = &'a [u8]>) -> PathBu
     path
 }
 
-/// A value in decimal, with 0x prefix, or in the plain hexadecimal of byte fields. Wireshark shows some twice.
+/// A value in decimal, with 0x prefix, or in the plain hexadecimal of byte fields. Wireshark shows
+/// some twice.
 fn number(column: &str, text: &str) -> Option<u64> {
     let (text, again) = text.split_once(',').unwrap_or((text, text));
     assert_eq!(text, again, "{column} has two values");

@@ -1,4 +1,5 @@
-//! Opcode properties, syndromes, RNR timers, entropy: the small tables of protocol.md 1.3, 1.5 and 1.8.
+//! Opcode properties, syndromes, RNR timers, entropy: the small tables of protocol.md 1.3, 1.5 and
+//! 1.8.
 
 use wire::entropy::{flow_label_from_qpns, sport_from_flow_label};
 use wire::srnic::ack_delay_of_ns;

@@ -1,4 +1,4 @@
-//! What a driver says of its port.
+//! The facts that a driver reports of its port.
 
 use std::ffi::CStr;
 use std::ops::RangeInclusive;
@@ -46,22 +46,22 @@ impl EthStats {
     }
 }
 
-/// What a driver can do, by its own account: memif and `af_packet` report less than they pass.
+/// The capabilities that a driver reports. memif and `af_packet` report less than they can do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EthCapabilities {
-    /// Its name.
+    /// The name of the driver.
     pub driver: String,
     /// Longest frame that it receives, in bytes.
     pub max_rx_frame: u32,
     /// Longest IP packets that it can be set to, in bytes.
     pub mtu: RangeInclusive<u16>,
-    /// It checks IPv4, UDP and TCP checksums of what it receives.
+    /// True if the driver checks IPv4, UDP and TCP checksums of received packets.
     pub rx_checksum: bool,
-    /// It fills in IPv4 and UDP checksums of what it sends.
+    /// True if the driver fills in IPv4 and UDP checksums of sent packets.
     pub tx_checksum: bool,
-    /// It spreads a long frame over several buffers.
+    /// True if the driver can spread a long frame over several buffers.
     pub rx_scatter: bool,
-    /// It frees the buffers that it sent in bulk, if all are of one pool.
+    /// True if the driver frees sent buffers in bulk, if all are of one pool.
     pub tx_fast_free: bool,
 }
 

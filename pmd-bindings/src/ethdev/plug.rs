@@ -52,8 +52,8 @@ impl Plug {
         let arguments = as_c(device.arguments())?;
         let control = ControlGuard::enter(quiescent);
         let mut log = Caught::new();
-        // SAFETY: EAL runs, or there were no pool; the strings are terminated and DPDK copies them; the log is
-        // writable.
+        // SAFETY: EAL runs, or there were no pool; the strings are terminated and DPDK copies them;
+        // the log is writable.
         let ret = log::with_errors(|| unsafe {
             ffi::pmd_attach(device.bus().as_ptr(), name.as_ptr(), arguments.as_ptr(), log.target())
         });
@@ -74,7 +74,8 @@ impl Plug {
         let plug = Self { id, name: name.clone(), bus: device.bus(), quiescent };
         let configured = found.and_then(|_| {
             let (queues, descriptors, mtu) = (wiring.queues.into(), DESCRIPTORS, wiring.mtu);
-            // SAFETY: a port that was just made and is not started; who has the plug keeps its pool.
+            // SAFETY: a port that was just made and is not started; who has the plug keeps its
+            // pool.
             check(log::with_errors(|| unsafe {
                 ffi::pmd_port_configure(id, queues, descriptors, descriptors, mtu, pool.raw(), log.target())
             }))
@@ -98,7 +99,8 @@ impl Plug {
 impl Drop for Plug {
     fn drop(&mut self) {
         let _control = ControlGuard::enter(self.quiescent);
-        // SAFETY: the device was attached under this name; nobody else is in its driver. Removing closes the port.
+        // SAFETY: the device was attached under this name; nobody else is in its driver. Removing
+        // closes the port.
         unsafe {
             ffi::rte_eal_hotplug_remove(self.bus.as_ptr(), self.name.as_ptr().cast::<c_char>());
         }
@@ -114,7 +116,8 @@ fn hint(device: &Device, log: &str) -> &'static str {
             "DPDK has no room for more devices in one process: open further ones in another process, and memif devices with \
              zero-copy=on, which need no DPDK"
         }
-        // The driver makes its number of a packet socket's group from the process and the interface.
+        // The driver makes its number of a packet socket's group from the process and the
+        // interface.
         _ if log.contains("could not set PACKET_FANOUT") => {
             "Another process in this network namespace happens to have a packet socket of the same number: try again, \
              as another process"

@@ -15,7 +15,8 @@ pub const QUEUES_MAX: usize = 8;
 /// What the further queues of a port have in common with it.
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// Open while the port is started. Who stops, starts or removes it closes the gate, which waits until all are out.
+    /// Open while the port is started. Who stops, starts or removes it closes the gate, which waits
+    /// until all are out.
     gate: Gate<QUEUES_MAX>,
     quiescent: Option<&'static Quiescent>,
     /// DPDK's number of the port, while the gate is open.
@@ -59,8 +60,8 @@ impl Shared {
     }
 }
 
-/// A queue each way of a port, beside that of the [`EthPort`](super::EthPort) itself, which looks after the link. When that is
-/// dropped nothing passes here any more. One thread at a time uses it.
+/// A queue each way of a port, beside that of the [`EthPort`](super::EthPort) itself, which looks
+/// after the link. When that is dropped nothing passes here any more. One thread at a time uses it.
 #[derive(Debug)]
 pub struct EthQueue {
     shared: Arc<Shared>,
@@ -80,7 +81,7 @@ impl EthQueue {
         &self.pool
     }
 
-    /// Whether frames could pass when the port looked last.
+    /// Returns `true` if frames could pass when the port looked last.
     #[must_use]
     pub fn link_up(&self) -> bool {
         self.shared.link_up.load(Ordering::Relaxed)
@@ -94,9 +95,9 @@ impl EthQueue {
             burst.clear();
             return 0;
         };
-        // SAFETY: the port is started and stays so while the pass lives, and the other one keeps EAL's interrupt thread out;
-        // of this queue there is one handle, and it is borrowed. The driver writes at most `n` live mbufs and returns how
-        // many.
+        // SAFETY: the port is started and stays so while the pass lives, and the other one keeps
+        // EAL's interrupt thread out; of this queue there is one handle, and it is borrowed. The
+        // driver writes at most `n` live mbufs and returns how many.
         unsafe { burst.receive(most, |mbufs, n| ffi::pmd_rx_burst(id, self.queue, mbufs, n)) }
     }
 

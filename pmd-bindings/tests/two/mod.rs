@@ -49,7 +49,8 @@ impl Drop for TempDir {
     }
 }
 
-/// Lets the tests of this process run one after the other: each keeps two cores busy, and some count descriptors.
+/// Lets the tests of this process run one after the other: each keeps two cores busy, and some
+/// count descriptors.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -121,7 +122,8 @@ impl Peer {
         Self::spawn(Command::new(env::current_exe().expect("this test")), test, orders)
     }
 
-    /// The same as an ordinary user, if this one is root. The executable is copied to where that user can read it.
+    /// Starts a test of this executable in another process, as an ordinary user if this process is
+    /// root's. The executable is copied to where that user can read it.
     pub fn start_unprivileged(test: &str, orders: &str, dir: &TempDir) -> Self {
         let copy = dir.path().join("peer");
         fs::copy(env::current_exe().expect("this test"), &copy).expect("room for a copy");
@@ -155,7 +157,8 @@ impl Peer {
         }
     }
 
-    /// SIGKILL: the peer cleans nothing up. Does not wait for its end, so that the caller goes on polling.
+    /// SIGKILL: the peer cleans nothing up. Does not wait for its end, so that the caller goes on
+    /// polling.
     pub fn kill(&mut self) {
         self.child.kill().expect("it runs");
     }
@@ -218,7 +221,8 @@ pub fn role(word: &str) -> MemifRole {
 /// Connects to a memif server and is gone at once.
 pub fn connect_and_close(socket: &Path) -> bool {
     let bytes = socket.as_os_str().as_encoded_bytes();
-    // SAFETY: all-zero is a valid address, and the calls below take a socket of our own and an address of its size.
+    // SAFETY: all-zero is a valid address, and the calls below take a socket of our own and an
+    // address of its size.
     unsafe {
         let mut address: libc::sockaddr_un = std::mem::zeroed();
         address.sun_family = u16::try_from(libc::AF_UNIX).expect("1");

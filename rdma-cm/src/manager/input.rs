@@ -317,7 +317,8 @@ impl Manager {
             // The RTU was lost: the peer was ready.
             State::RepSent { .. } => self.establish(id),
             State::Established { .. } | State::DreqSent { .. } | State::RepRcvd => {}
-            // Rejected by us, of which the peer has not heard: it believes in the connection until then.
+            // Rejected by us, of which the peer has not heard: it believes in the connection until
+            // then.
             State::TimeWait | State::Rejected { .. } => {
                 self.stats.duplicates += 1;
                 self.owe(now, id);

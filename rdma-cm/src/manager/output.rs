@@ -7,7 +7,8 @@ use core::net::IpAddr;
 use core::time::Duration;
 use wire::cm::{Drep, MAD_LEN, Mad, Message, Mra, Refers, Rej, RejReason};
 
-/// Code of the time in which a program accepts, as peers are told that ask again: 4.3 s, after which they may ask again.
+/// Code of the time in which a program accepts, as peers are told that ask again: 4.3 s, after
+/// which they may ask again.
 const SERVICE_TIMEOUT: u8 = 20;
 
 impl Manager {
@@ -33,7 +34,8 @@ impl Manager {
         self.output.push_back(Transmit { to, mad });
     }
 
-    /// Tells the peer of a connection that it is rejected; the connection is remembered for a while, to say so again.
+    /// Tells the peer of a connection that it is rejected; the connection is remembered for a
+    /// while, to say so again.
     pub(super) fn end_by_rej(
         &mut self,
         now: Duration,
@@ -85,8 +87,8 @@ impl Manager {
         self.table.end(id, state, deadline, self.config.ended_max);
     }
 
-    /// Tells the peer, which has not answered yet, that its answer is not awaited any more. It does not know us by number,
-    /// but by its own of our request, and our GUID.
+    /// Tells the peer, which has not answered yet, that its answer is not awaited any more. It does
+    /// not know us by number, but by its own of our request, and our GUID.
     pub(super) fn send_rej_timeout(&mut self, id: CommId) {
         let Some(Connection { peer, tid, remote_id, .. }) = self.table.get(id) else { return };
         let (peer, tid, remote_comm_id) = (*peer, *tid, *remote_id);
@@ -133,7 +135,8 @@ impl Manager {
         self.send(peer, tid, 0, Message::Mra(Box::new(mra)));
     }
 
-    /// The answer to a DREQ, of a connection or not. Also the answer to a DREP: who sent that need not stay for us.
+    /// The answer to a DREQ, of a connection or not. Also the answer to a DREP: who sent that need
+    /// not stay for us.
     pub(super) fn send_drep(&mut self, to: IpAddr, tid: u64, ids: [u32; 2]) {
         let [local_comm_id, remote_comm_id] = ids;
         let drep = Drep { local_comm_id, remote_comm_id, private_data: [0; Drep::PRIVATE_DATA] };

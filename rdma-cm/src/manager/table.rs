@@ -32,12 +32,12 @@ impl Table {
         self.connections.get_mut(&id)
     }
 
-    /// Those that are as is asked for. Looks at all.
+    /// The connections for which `is` returns true. Looks at all connections.
     pub fn ids(&self, is: impl Fn(&Connection) -> bool) -> Vec<CommId> {
         self.connections.iter().filter(|(_, connection)| is(connection)).map(|(id, _)| *id).collect()
     }
 
-    /// How many are as is asked for. Looks at all.
+    /// The number of connections for which `is` returns true. Looks at all connections.
     pub fn count(&self, is: impl Fn(&Connection) -> bool) -> usize {
         self.connections.values().filter(|connection| is(connection)).count()
     }
@@ -99,7 +99,8 @@ impl Table {
         self.deadlines.first().copied()
     }
 
-    /// A connection has ended, and is remembered until `deadline`; if more than `max` are, the oldest is forgotten.
+    /// A connection has ended, and is remembered until `deadline`; if more than `max` are, the
+    /// oldest is forgotten.
     pub fn end(&mut self, id: CommId, state: State, deadline: Duration, max: usize) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.state = state;

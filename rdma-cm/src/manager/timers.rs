@@ -1,4 +1,4 @@
-//! What happens because nothing happens.
+//! Timers: what the manager does when no message comes.
 
 use super::{CommId, Manager};
 use crate::connection::State;
@@ -7,7 +7,8 @@ use core::time::Duration;
 use wire::cm::RejReason;
 
 impl Manager {
-    /// When [`handle_timeouts`](Self::handle_timeouts) is to be called next; `None`: not before something else happens.
+    /// When [`handle_timeouts`](Self::handle_timeouts) is to be called next; `None`: not before
+    /// something else happens.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Duration> {
         self.table.first_deadline().map(|(deadline, _)| deadline)

@@ -1,4 +1,5 @@
-//! Two hosts, and a network between them that loses, doubles and reorders, in virtual time and from a seed.
+//! Two hosts, and a network between them that loses, doubles and reorders, in virtual time and from
+//! a seed.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use rdma_cm::{Agreed, CmError, CommId, Config, Dialect, Event, Failure, Manager, Stats, Terms, Transmit};
@@ -156,7 +157,8 @@ pub struct Faults {
     pub reordering: u32,
 }
 
-/// Whether a message is lost: by its sender, its name, and how many of that name that sender has sent before.
+/// Whether a message is lost: by its sender, its name, and how many of that name that sender has
+/// sent before.
 type Loses = Box<dyn Fn(usize, &str, usize) -> bool>;
 
 /// Hosts 1 and 2, and the network.
@@ -217,8 +219,8 @@ impl Net {
         self.hosts[host].cm.close(self.now, id);
     }
 
-    /// The host's program is done with it: it leaves as soon as it owes nothing, but `limit` from now at the latest. True
-    /// if it owed nothing then.
+    /// The host's program is done with it: it leaves as soon as it owes nothing, but `limit` from
+    /// now at the latest. True if it owed nothing then.
     pub fn leave(&mut self, host: usize, limit: Duration) -> bool {
         let end = self.now + limit;
         while self.hosts[host].cm.owes(self.now) > 0 && self.now < end {

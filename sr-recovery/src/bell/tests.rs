@@ -2,8 +2,9 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p sr-recovery --lib loom_`
 
-/// So many pieces of work are made, one after the other, and the worker waits for them all. `woken`: a wake of before is
-/// still on its way. Without one of the two `SeqCst` fences the worker sleeps for ever, a deadlock.
+/// So many pieces of work are made, one after the other, and the worker waits for them all.
+/// `woken`: a wake of before is still on its way. Without one of the two `SeqCst` fences the worker
+/// sleeps for ever, a deadlock.
 #[cfg(loom)]
 fn work_wakes_the_worker(pieces: u32, woken: bool) {
     use super::Bell;

@@ -1,4 +1,5 @@
-//! One thread: what goes in comes out. Two threads: `loom_models`, and for real in `thread/tests.rs`.
+//! One thread: what goes in comes out. Two threads: `loom_models`, and for real in
+//! `thread/tests.rs`.
 
 use super::ring;
 use crate::words::{WORDS, Words};
@@ -59,14 +60,15 @@ mod alone {
 ///
 /// `RUSTFLAGS="--cfg loom" cargo test -p sr-recovery --lib loom_`
 ///
-/// Fails if `Release` or `Acquire` of `tail` is weakened. Those of `head` keep stores from coming before loads, which loom
-/// does not try.
+/// Fails if `Release` or `Acquire` of `tail` is weakened. Those of `head` keep stores from coming
+/// before loads, which loom does not try.
 #[cfg(loom)]
 mod loom_models {
     use super::{Number, START, ring};
     use loom::{model::Builder, thread};
 
-    /// Involuntary switches at most: with more the model takes minutes, and two find every weakened order.
+    /// Involuntary switches at most: with more the model takes minutes, and two find every weakened
+    /// order.
     const PREEMPTIONS_MAX: usize = 3;
     const MESSAGES: u64 = 3;
 

@@ -235,7 +235,8 @@ fn fill_a_batch(slow_path: &mut SlowPath) {
 fn the_bound_of_the_queue_holds_for_the_worst_record() {
     let mut slow_path = SlowPath::new(SlowPathConfig { max_streams: 2, window_max: 512, contexts: 1 });
     let bytes = slow_path.bytes();
-    // 510 packets are lost and resent in descending order, so that no two of them are neighbours in one command.
+    // 510 packets are lost and resent in descending order, so that no two of them are neighbours in
+    // one command.
     answers(&mut slow_path, &ack(1, 0, 0, 511, Some(510)));
     for position in (0..510).rev() {
         let psn = psn(position);

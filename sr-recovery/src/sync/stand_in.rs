@@ -1,8 +1,9 @@
-//! What loom can follow instead of a parked thread: its own sleep takes other wakes for this one.
+//! A parker that loom can follow. loom's own park would take other wake-ups for this one.
 
 use loom::sync::{Condvar, Mutex};
 
-/// The same promise, by a lock. Who is never woken is a deadlock, which loom reports.
+/// A parker made of a lock and a condition variable. A thread that is never woken is a deadlock,
+/// which loom reports.
 #[derive(Debug)]
 pub(crate) struct Parker {
     woken: Mutex<bool>,

@@ -1,4 +1,5 @@
-//! What the tests share: the rules said naively, a fast path in miniature, a generator of random numbers.
+//! What the tests share: the rules said naively, a fast path in miniature, a generator of random
+//! numbers.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 pub mod fast_path;

@@ -1,4 +1,5 @@
-//! The rules of protocol.md 2.4 word by word, over sets of positions: nothing incremental, nothing clever.
+//! The rules of protocol.md 2.4 word by word, over sets of positions: nothing incremental, nothing
+//! clever.
 
 use std::collections::{BTreeMap, BTreeSet};
 

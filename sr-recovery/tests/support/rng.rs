@@ -1,4 +1,5 @@
-//! A small generator of pseudo-random numbers (xorshift64*), so that a seed is all that a run needs.
+//! A small generator of pseudo-random numbers (xorshift64*), so that a seed is all that a run
+//! needs.
 
 pub struct Rng(u64);
 

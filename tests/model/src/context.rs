@@ -50,8 +50,8 @@ impl Cx<'_> {
         self.out.push(Packet { qp: self.qp, psn, body });
     }
 
-    /// An ACK or NACK of what `tx` has sent: the fast path takes the cumulative part, and the rest goes the way of the
-    /// slow path if the scoreboard lives there.
+    /// An ACK or NACK of what `tx` has sent: the fast path takes the cumulative part, and the rest
+    /// goes the way of the slow path if the scoreboard lives there.
     pub fn read_ack(&mut self, tx: &mut TxStream, psn: Psn, ack: &Ack) {
         let fresh = tx.on_ack(psn, ack, self.now);
         if fresh && self.schedule.slow_scoreboard {

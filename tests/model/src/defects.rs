@@ -1,4 +1,5 @@
-//! Mutants: rules of protocol.md 2.4 broken one at a time, at run time. Each must make some schedule fail.
+//! Mutants: rules of protocol.md 2.4 broken one at a time, at run time. Each must make some
+//! schedule fail.
 
 /// One broken rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,7 +72,8 @@ pub enum Defect {
     EmittedEarly,
     /// RNR NAKs that arrive during the wait are counted.
     RnrCountedDuringWait,
-    /// The reordering threshold stays zero. No schedule fails for it: it costs retransmissions only.
+    /// The reordering threshold stays zero. No schedule fails for it: it costs retransmissions
+    /// only.
     ThresholdFixed,
 }
 

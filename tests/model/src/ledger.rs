@@ -204,7 +204,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// At the end of a life: what was taken is as it was left, and nothing else was written but what is under way.
+    /// At the end of a life: what was taken is as it was left, and nothing else was written but
+    /// what is under way.
     pub fn settle_memory(&self, cells: &[Cell]) -> Result<(), String> {
         self.check_words(cells)?;
         let mut expected = memory::fresh(self.tag);
@@ -234,7 +235,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// The same for the requester's buffers.
+    /// Checks the requester's buffers at the end of a run.
     pub fn settle_local(&self, local: &[Cell]) -> Result<(), String> {
         for (index, issued) in self.issued.iter().enumerate() {
             let at = memory::local_buffer(index);

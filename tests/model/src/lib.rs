@@ -1,14 +1,16 @@
 //! An executable model of the stream rules of protocol.md 2.4 and 2.5, fuzzed.
 //!
-//! It is written to be read beside the protocol, not to be fast or to be reused: two hosts, a few queue pairs with
-//! both directions in use, a slow path as an actor of its own, and a network that loses, copies, delays and reorders.
-//! A [`schedule::Schedule`] is drawn from one seed; [`run`] plays it under the eyes of an [`oracle::Oracle`] and says
-//! what went wrong. [`defects::Defect`] breaks one rule at a time, to show that the oracle would notice.
+//! It is written to be read beside the protocol, not to be fast or to be reused: two hosts, a few
+//! queue pairs with both directions in use, a slow path as an actor of its own, and a network that
+//! loses, copies, delays and reorders. A [`schedule::Schedule`] is drawn from one seed; [`run`]
+//! plays it under the eyes of an [`oracle::Oracle`] and says what went wrong. [`defects::Defect`]
+//! breaks one rule at a time, to show that the oracle would notice.
 //!
-//! Where to find what: a stream's receiving rules are in [`receive`] and [`rx`], its sending rules in [`tx`] and
-//! [`timers`]; [`responder`] and [`requester`] own two streams each; [`slow_path`] has the bitmaps. What must hold is in
-//! [`oracle`] (packets), [`ledger`] (messages and memory) and at the end of [`world`] (everything finishes).
-//! docs/adr/0003-model-findings.md tells what came of it.
+//! Where to find what: a stream's receiving rules are in [`receive`] and [`rx`], its sending rules
+//! in [`tx`] and [`timers`]; [`responder`] and [`requester`] own two streams each; [`slow_path`]
+//! has the bitmaps. What must hold is in [`oracle`] (packets), [`ledger`] (messages and memory) and
+//! at the end of [`world`] (everything finishes). docs/adr/0003-model-findings.md tells what came
+//! of it.
 
 pub mod context;
 pub mod defects;

@@ -131,11 +131,10 @@ impl Network {
         Self { rng, in_order_at: [0; 2], losses: vec![0; qps * 4] }
     }
 
-    /// Takes a packet of host `from`. With `healed` it only delays.
+    /// Takes a packet, which host `from` sends. With `healed` it only delays.
     pub fn send(
         &mut self,
-        from: usize,
-        packet: Packet,
+        (from, packet): (usize, Packet),
         now: u64,
         faults: Option<&Faults>,
         delay_max: u64,

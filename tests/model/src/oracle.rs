@@ -1,4 +1,5 @@
-//! The judge: it sees both hosts, and says what must hold at each event. The rules never ask it for anything.
+//! The judge: it sees both hosts, and says what must hold at each event. The rules never ask it for
+//! anything.
 
 use wire::serial::Psn;
 
@@ -40,8 +41,9 @@ struct Receipt {
     sacked: PsnSet,
 }
 
-/// How often a sending stream may repeat itself in a tidy schedule, where nothing but data packets is lost and nothing
-/// is late: once per packet that the network or the receiver dropped, and one timeout per loss that no SACK can show.
+/// How often a sending stream may repeat itself in a tidy schedule, where nothing but data packets
+/// is lost and nothing is late: once per packet that the network or the receiver dropped, and one
+/// timeout per loss that no SACK can show.
 #[derive(Clone, Copy, Default, Debug)]
 struct Budget {
     resends: u32,
@@ -52,7 +54,7 @@ struct Budget {
     edge: Psn,
     /// The newest epsn of which a NACK without SACK has arrived.
     asked_all: Option<Psn>,
-    /// The same for RNR NAKs.
+    /// The newest epsn of which an RNR NAK has arrived.
     asked_by_rnr: Option<Psn>,
 }
 
@@ -68,7 +70,7 @@ pub struct Oracle {
     budgets: [Vec<Budget>; 2],
     /// By host: queue pairs whose requests need not be answered in this life.
     requests_excused: [Vec<bool>; 2],
-    /// The same for responses.
+    /// By host: queue pairs whose responses need not arrive in this life.
     responses_excused: [Vec<bool>; 2],
     /// Retries are so few that ordinary losses may use them up.
     retries_short: bool,
@@ -138,7 +140,8 @@ impl Oracle {
         }
     }
 
-    /// `host` no longer acknowledges responses on `qp`, nor requests, unless it still answers them with an error NAK.
+    /// `host` no longer acknowledges responses on `qp`, nor requests, unless it still answers them
+    /// with an error NAK.
     pub fn excuse_peer_of(&mut self, host: usize, qp: usize, answers_requests: bool) {
         self.requests_excused[1 - host][qp] |= !answers_requests;
         self.responses_excused[1 - host][qp] = true;
@@ -158,7 +161,8 @@ impl Oracle {
         budget.timeouts += 1;
     }
 
-    /// `host` dropped a data packet that it might have taken later; `silently` if no NACK of a later Recovery can tell.
+    /// `host` dropped a data packet that it might have taken later; `silently` if no NACK of a
+    /// later Recovery can tell.
     pub fn on_dropped(&mut self, host: usize, stream: StreamId, silently: bool) {
         let budget = &mut self.budgets[1 - host][stream.index()];
         budget.resends += 1;
@@ -186,8 +190,8 @@ impl Oracle {
         }
     }
 
-    /// A packet arrives at `host`. The first NACK without SACK, or RNR NAK, of an epsn allows it to repeat all that it
-    /// has sent since; what comes again does not.
+    /// A packet arrives at `host`. The first NACK without SACK, or RNR NAK, of an epsn allows it to
+    /// repeat all that it has sent since; what comes again does not.
     pub fn on_delivered(&mut self, host: usize, packet: &Packet) {
         let Body::Ack(ack) = packet.body else { return };
         let budget = &mut self.budgets[host][StreamId { qp: packet.qp, side: ack.side }.index()];

@@ -1,4 +1,5 @@
-//! What travels: the fields of protocol.md 2.2 that the rules look at. A packet carries at most one cell.
+//! What travels: the fields of protocol.md 2.2 that the rules look at. A packet carries at most one
+//! cell.
 
 use wire::serial::{Msn, Psn, Ssn};
 

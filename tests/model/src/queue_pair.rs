@@ -30,11 +30,11 @@ pub enum State {
 pub struct Life {
     /// First PSN of the requests that this end sends, and of their responses.
     pub own_first: Psn,
-    /// The same for the peer.
+    /// First PSN of the requests that the peer sends, and of their responses.
     pub peer_first: Psn,
     /// Payloads of the requests that this end sends.
     pub own_tag: u64,
-    /// The same for the peer.
+    /// Payloads of the requests that the peer sends.
     pub peer_tag: u64,
 }
 
@@ -50,7 +50,8 @@ pub struct QueuePair {
 }
 
 impl QueuePair {
-    /// A queue pair that has been connected. It keeps the generations of the life before, if there was one.
+    /// A queue pair that has been connected. It keeps the generations of the life before, if there
+    /// was one.
     #[must_use]
     pub fn connect(life: &Life, before: Option<&Self>, schedule: &Schedule, defect: Option<Defect>) -> Self {
         let before = before.filter(|_| defect != Some(Defect::GenResetWithQp));

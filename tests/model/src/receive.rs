@@ -1,4 +1,5 @@
-//! The receiving rules of protocol.md 2.4, the same for requests at the responder and for responses at the requester.
+//! The receiving rules of protocol.md 2.4, the same for requests at the responder and for responses
+//! at the requester.
 
 use wire::serial::Psn;
 
@@ -103,7 +104,8 @@ fn in_order<S: Sink>(sink: &mut S, psn: Psn, item: &S::Item, cx: &mut Cx<'_>) {
     }
 }
 
-/// Takes the `dropped` flag, whenever epsn moves: the packet dropped may itself be the gap that Recovery waits for.
+/// Takes the `dropped` flag, whenever epsn moves: the packet dropped may itself be the gap that
+/// Recovery waits for.
 fn report_dropped(rx: &mut RxStream, cx: &Cx<'_>) -> bool {
     std::mem::take(&mut rx.dropped) && !cx.has(Defect::DroppedNeverReported)
 }

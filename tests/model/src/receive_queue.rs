@@ -1,4 +1,5 @@
-//! Receive WQEs: a queue of the queue pair's own, or a share of the host's (protocol.md 2.5, "SRQ").
+//! Receive WQEs: a queue of the queue pair's own, or a share of the host's (protocol.md 2.5,
+//! "SRQ").
 
 use wire::serial::Ssn;
 
@@ -39,8 +40,9 @@ impl ReceiveQueue {
         }
     }
 
-    /// True if `ssn` has a WQE, or can have one: WQEs are assigned strictly in SSN order, so a packet takes one for each
-    /// message before it that has none. Else later messages would starve the one whose packet was lost.
+    /// True if `ssn` has a WQE, or can have one: WQEs are assigned strictly in SSN order, so a
+    /// packet takes one for each message before it that has none. Else later messages would starve
+    /// the one whose packet was lost.
     #[must_use]
     pub fn serves(&self, ssn: Ssn, free: u32, defect: Option<Defect>) -> bool {
         match self {

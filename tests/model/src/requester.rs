@@ -1,4 +1,5 @@
-//! The requester: the send queue, the request stream that it sends and the response stream that it receives.
+//! The requester: the send queue, the request stream that it sends and the response stream that it
+//! receives.
 
 use std::collections::VecDeque;
 

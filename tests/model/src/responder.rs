@@ -1,4 +1,5 @@
-//! The responder: the request stream that it receives, memory, completion slots, and the response stream that it sends.
+//! The responder: the request stream that it receives, memory, completion slots, and the response
+//! stream that it sends.
 
 use wire::serial::{Msn, Psn, Ssn};
 
@@ -137,7 +138,8 @@ impl Responder {
         cx.send_refusal(psn, AckKind::Error(code));
     }
 
-    /// True if the key that `slot` needs was withdrawn after its packets were accepted. A larger WRITE is in memory already.
+    /// True if the key that `slot` needs was withdrawn after its packets were accepted. A larger
+    /// WRITE is in memory already.
     fn lost_its_key(&self, slot: &Slot) -> bool {
         let addr = match slot.effect {
             Effect::Read { addr, .. } | Effect::FetchAdd { addr, .. } => Some(addr),

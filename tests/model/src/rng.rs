@@ -30,7 +30,7 @@ impl Rng {
         lo + self.word() % (hi - lo + 1)
     }
 
-    /// The same for small counts.
+    /// A small number in `lo..=hi`.
     pub fn count(&mut self, lo: u32, hi: u32) -> u32 {
         u32::try_from(self.between(u64::from(lo), u64::from(hi))).expect("hi is a u32")
     }

@@ -1,4 +1,5 @@
-//! The receiving half of a packet stream (protocol.md 2.4, "Receiving"): what the fast path keeps of it.
+//! The receiving half of a packet stream (protocol.md 2.4, "Receiving"): what the fast path keeps
+//! of it.
 
 use wire::serial::Psn;
 
@@ -95,7 +96,8 @@ impl RxStream {
         }
     }
 
-    /// Takes an out-of-order packet that the ring has room for, and returns the records that it costs.
+    /// Takes an out-of-order packet that the ring has room for, and returns the records that it
+    /// costs.
     pub fn note_out_of_order(&mut self, psn: Psn, defect: Option<Defect>) -> [Option<Record>; 2] {
         let records = self.records_for(psn, defect);
         if self.state == State::InOrder {
@@ -110,8 +112,8 @@ impl RxStream {
         records
     }
 
-    /// The records that `psn` would cost: one at the start of a run, one that closes the run before it if that has
-    /// more than its start, one for a packet that fills a hole.
+    /// The records that `psn` would cost: one at the start of a run, one that closes the run before
+    /// it if that has more than its start, one for a packet that fills a hole.
     #[must_use]
     pub fn records_for(&self, psn: Psn, defect: Option<Defect>) -> [Option<Record>; 2] {
         let gen_no = if self.state == State::InOrder { self.next_gen(defect) } else { self.gen_no };

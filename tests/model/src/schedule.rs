@@ -137,8 +137,8 @@ pub struct Faults {
     pub loss_data: u64,
     /// Loss of acknowledgements.
     pub loss_ack: u64,
-    /// Longest run of losses of one sender's packets of one kind outside blackouts: a bounded adversary, so that
-    /// exhausted retries are always somebody's fault.
+    /// Longest run of losses of one sender's packets of one kind outside blackouts: a bounded
+    /// adversary, so that exhausted retries are always somebody's fault.
     pub loss_run_max: u32,
     /// Duplication of requests and responses.
     pub duplicate_data: u64,
@@ -195,8 +195,8 @@ pub struct Schedule {
     pub rnr_wait: u64,
     /// Outstanding READs and ATOMICs, both roles.
     pub rd_atomic: usize,
-    /// WQEs of the receive queue that all queue pairs of a host share, if they do; each is posted again when its
-    /// message completes.
+    /// WQEs of the receive queue that all queue pairs of a host share, if they do; each is posted
+    /// again when its message completes.
     pub srq: Option<u32>,
     /// Network.
     pub faults: Faults,
@@ -267,7 +267,8 @@ impl Schedule {
         }
         let errors = if tidy { 0 } else { rng.pick(&[0, 0, 0, 15, 60]) };
         if errors == 0 && schedule.faults.blackouts.is_empty() && schedule.rnr_retry == 7 {
-            // A peer that may die keeps shared WQEs for ever, and is never found out with `timeout = 0`.
+            // A peer that may die keeps shared WQEs for ever, and is never found out with `timeout
+            // = 0`.
             schedule.srq = rng.chance(200).then(|| rng.count(1, 6));
             schedule.patience = schedule.patience.filter(|_| lives > 1 || rng.chance(700));
         }
@@ -310,8 +311,8 @@ impl Schedule {
         self.steps.sort_by_key(|(at, _)| *at);
     }
 
-    /// First PSN of life number `life` in the direction of `host`'s requests. Lives lie 2^20 PSNs apart, so that no
-    /// late packet falls into a later life's window.
+    /// First PSN of life number `life` in the direction of `host`'s requests. Lives lie 2^20 PSNs
+    /// apart, so that no late packet falls into a later life's window.
     #[must_use]
     pub fn first_psn(&self, host: usize, qp: usize, life: u32) -> Psn {
         let lane = u32::try_from(host + 2 * qp).expect("few queue pairs");
@@ -356,7 +357,8 @@ impl Faults {
         }
     }
 
-    /// Data packets are lost, and acknowledgements come late a second time; nothing else goes wrong.
+    /// Data packets are lost, and acknowledgements come late a second time; nothing else goes
+    /// wrong.
     fn tidy(rng: &mut Rng) -> Self {
         Self {
             loss_data: rng.pick(&[0, 10, 50, 150, 300]),
@@ -374,7 +376,8 @@ impl Faults {
 }
 
 fn draw_op(rng: &mut Rng, verbs: u64, errors: u64) -> Op {
-    // `verbs` leaves some verbs out, so that some schedules are all small WRITEs, all READs, and so on.
+    // `verbs` leaves some verbs out, so that some schedules are all small WRITEs, all READs, and so
+    // on.
     let mut kind = rng.between(0, 5);
     while verbs >> kind & 1 == 0 && verbs & 0x3f != 0 {
         kind = (kind + 1) % 6;

@@ -1,4 +1,5 @@
-//! The responder's tables: completion slots by MSN, and RSLOTs with the answers of READs and ATOMICs.
+//! The responder's tables: completion slots by MSN, and RSLOTs with the answers of READs and
+//! ATOMICs.
 
 use wire::serial::{Msn, Psn, Ssn};
 

@@ -1,5 +1,6 @@
-//! The slow path: bitmaps, fed by metadata records over one bounded ring that all queue pairs of a host share, and
-//! answering with commands that carry the generation (protocol.md 2.4). Both rings are delayed messages.
+//! The slow path: bitmaps, fed by metadata records over one bounded ring that all queue pairs of a
+//! host share, and answering with commands that carry the generation (protocol.md 2.4). Both rings
+//! are delayed messages.
 
 use std::collections::VecDeque;
 
@@ -110,7 +111,8 @@ impl SlowPath {
         }
     }
 
-    /// An acknowledgement for the scoreboard of `qp`. Without room it is lost, as it might have been on the wire.
+    /// An acknowledgement for the scoreboard of `qp`. Without room it is lost, as it might have
+    /// been on the wire.
     pub fn push_evidence(&mut self, qp: usize, psn: Psn, ack: &Ack) {
         if self.evidence.len() < self.ring_cap {
             self.evidence.push_back((qp, psn, *ack));

@@ -1,4 +1,5 @@
-//! The clocks of a sending stream: retransmission timeout, tail probe, and the patience that retry_cnt measures.
+//! The clocks of a sending stream: retransmission timeout, tail probe, and the patience that
+//! retry_cnt measures.
 
 use crate::schedule::Schedule;
 

@@ -1,4 +1,5 @@
-//! The sending half of a packet stream (protocol.md 2.4, "Sending"): scoreboard and gates. Its clocks are in `timers`.
+//! The sending half of a packet stream (protocol.md 2.4, "Sending"): scoreboard and gates. Its
+//! clocks are in `timers`.
 
 use std::collections::VecDeque;
 
@@ -290,7 +291,8 @@ impl TxStream {
         }
     }
 
-    /// The retransmission timeout: `una` even if SACKed, and the highest outstanding PSN if not SACKed.
+    /// The retransmission timeout: `una` even if SACKed, and the highest outstanding PSN if not
+    /// SACKed.
     pub fn on_timeout(&mut self) -> [Option<Psn>; 2] {
         self.counters.timeouts += 1;
         self.counters.amnesty += self.outstanding();

@@ -194,7 +194,7 @@ impl<'a> World<'a> {
             self.oracle.on_sent(host, &packet);
             let faults = (self.now < self.schedule.heal_at).then_some(&self.schedule.faults);
             let delay_max = self.schedule.faults.delay_max;
-            let fate = self.network.send(host, packet, self.now, faults, delay_max, &mut self.agenda);
+            let fate = self.network.send((host, packet), self.now, faults, delay_max, &mut self.agenda);
             match (fate, packet.body) {
                 (Fate::BlackedOut, _) => self.oracle.excuse_all(qp),
                 (Fate::Lost, Body::Request(_)) => {

@@ -53,7 +53,7 @@ impl Passing<'_> {
         self.packet.filter(|_| self.kind() == FrameKind::Data).map(|packet| packet.psn())
     }
 
-    /// Whether it acknowledges responses, or says what is missing of them.
+    /// Returns `true` if it acknowledges responses, or says what is missing of them.
     #[must_use]
     pub fn is_read_ack(&self) -> bool {
         let ackx = self.packet.and_then(|packet| packet.ackx());
@@ -77,7 +77,8 @@ pub fn drop_numbers(
     })
 }
 
-/// Drops the first `times` transmissions of the data packet with this PSN: itself, and its retransmissions.
+/// Drops the first `times` transmissions of the data packet with this PSN: itself, and its
+/// retransmissions.
 pub fn drop_psn(psn: Psn, times: u32) -> Filter {
     let mut left = times;
     Box::new(move |passing| {

@@ -1,4 +1,5 @@
-//! Frames of a hostile peer: any header, sealed with a good ICRC, as if the peer's engine had sent them.
+//! Frames of a hostile peer: any header, sealed with a good ICRC, as if the peer's engine had sent
+//! them.
 
 use crate::rig::{Qp, Rig};
 use wire::encap::ROCE_UDP_PORT;

@@ -1,9 +1,10 @@
 //! A deterministic network in virtual time, and the rig that runs engines on it.
 //!
-//! [`Network`] is a switch with an uplink and a downlink for each [`SimPort`]; every link has a bandwidth, a delay, a
-//! finite queue that can mark ECN, and seeded [`Faults`]. [`Rig`] puts engines on the ports, registers memory between
-//! guard bytes, connects queue pairs, and lets the time jump from event to event. Nothing here reads a clock or draws
-//! from a global generator: one seed is one run, and [`Network::trace_hash`] says so.
+//! [`Network`] is a switch with an uplink and a downlink for each [`SimPort`]; every link has a
+//! bandwidth, a delay, a finite queue that can mark ECN, and seeded [`Faults`]. [`Rig`] puts
+//! engines on the ports, registers memory between guard bytes, connects queue pairs, and lets the
+//! time jump from event to event. Nothing here reads a clock or draws from a global generator: one
+//! seed is one run, and [`Network::trace_hash`] says so.
 //!
 //! ```
 //! use simnet::{QpOptions, Rig, RigOptions};

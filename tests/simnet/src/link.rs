@@ -14,7 +14,8 @@ pub const PPM: u32 = 1_000_000;
 /// Preamble, FCS and gap: bytes that each frame takes on the wire beside its own.
 const ETHERNET_OVERHEAD: u64 = 24;
 
-/// What goes wrong on a link, drawn frame by frame. Rates are in parts per million ([`PPM`]); the default is nothing.
+/// What goes wrong on a link, drawn frame by frame. Rates are in parts per million ([`PPM`]); the
+/// default is nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Faults {
     /// Frames lost one by one.

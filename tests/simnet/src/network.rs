@@ -36,7 +36,8 @@ pub struct PortOptions {
     pub up: LinkConfig,
     /// Switch to node.
     pub down: LinkConfig,
-    /// Frames of the transmit ring: what the uplink has not taken yet blocks the sender, nothing is dropped.
+    /// Frames of the transmit ring: what the uplink has not taken yet blocks the sender, nothing is
+    /// dropped.
     pub tx_ring: usize,
     /// Longest frame in bytes, without FCS.
     pub max_frame: usize,
@@ -121,7 +122,8 @@ impl Network {
         let mac = [2, 0, 0, 0, high, low];
         let mailbox = Rc::new(RefCell::new(Mailbox { room: options.tx_ring, ..Mailbox::default() }));
         let port = SimPort::new(PortCaps { mac, max_frame: options.max_frame }, Rc::clone(&mailbox));
-        // Each link draws for itself: traffic of one direction does not change the faults of the other.
+        // Each link draws for itself: traffic of one direction does not change the faults of the
+        // other.
         let seed = |side: u64| splitmix64(self.seed ^ splitmix64(2 * index as u64 + side));
         let (up, down) = (Link::new(options.up, seed(0)), Link::new(options.down, seed(1)));
         self.nodes.push(Attached { mac, mailbox, up, down, tx_ring: options.tx_ring });
@@ -165,7 +167,8 @@ impl Network {
         }
     }
 
-    /// Lets `filter` judge every frame that enters the link, before its faults; replaces the one before.
+    /// Lets `filter` judge every frame that enters the link, before its faults; replaces the one
+    /// before.
     pub fn set_filter(&mut self, link: LinkId, filter: Filter) {
         self.at_mut(link).filter = Some(filter);
     }
@@ -241,7 +244,8 @@ impl Network {
         }
     }
 
-    /// Takes what a node has sent by `now` and says how much room its ring has. Call before and after its turn.
+    /// Takes what a node has sent by `now` and says how much room its ring has. Call before and
+    /// after its turn.
     pub fn exchange(&mut self, now: Time, node: NodeId) {
         let mailbox = Rc::clone(&self.nodes[node.0].mailbox);
         let sent = core::mem::take(&mut mailbox.borrow_mut().sent);
@@ -281,7 +285,7 @@ impl Network {
         }
     }
 
-    /// Whether the port of a node reports its link as up.
+    /// Returns `true` if the port of a node reports its link as up.
     pub fn set_link_up(&mut self, node: NodeId, up: bool) {
         self.nodes[node.0].mailbox.borrow_mut().link_down = !up;
     }

@@ -19,7 +19,8 @@ pub(crate) struct Mailbox {
     pub link_down: bool,
 }
 
-/// A virtual port. Frames flushed go to the uplink; what the downlink delivers waits to be received.
+/// A virtual port. Frames flushed go to the uplink; what the downlink delivers waits to be
+/// received.
 #[derive(Debug)]
 pub struct SimPort {
     caps: PortCaps,

@@ -1,7 +1,8 @@
-//! The rig: engines on a network, the objects that tests work with, and the virtual time that drives both.
+//! The rig: engines on a network, the objects that tests work with, and the virtual time that
+//! drives both.
 //!
-//! The time jumps to the next event: a frame that moves, or an engine that has something to do. A turn takes
-//! `turn_cost_ns`, so that turns are ordered and an engine is not infinitely fast.
+//! The time jumps to the next event: a frame that moves, or an engine that has something to do. A
+//! turn takes `turn_cost_ns`, so that turns are ordered and an engine is not infinitely fast.
 
 mod connect;
 mod memory;
@@ -260,7 +261,8 @@ impl Rig {
         self.nodes[node.0].ip
     }
 
-    /// The link from a queue pair's node to the switch: data of its requester go out here, and ACKs of its responder.
+    /// The link from a queue pair's node to the switch: data of its requester go out here, and ACKs
+    /// of its responder.
     #[must_use]
     pub const fn up(&self, qp: Qp) -> LinkId {
         LinkId::Up(qp.node)

@@ -1,4 +1,5 @@
-//! The generator behind every random decision: xoshiro256** (Blackman, Vigna), its state filled by splitmix64.
+//! The generator behind every random decision: xoshiro256** (Blackman, Vigna), its state filled by
+//! splitmix64.
 
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 use rand_xoshiro::{SplitMix64, Xoshiro256StarStar};
@@ -27,7 +28,8 @@ impl Rng {
         self.words.next_u64()
     }
 
-    /// A number in `0..bound`; 0 if `bound` is 0. The bias of at most `bound / 2^64` does not matter here.
+    /// A number in `0..bound`; 0 if `bound` is 0. The bias of at most `bound / 2^64` does not
+    /// matter here.
     pub fn below(&mut self, bound: u64) -> u64 {
         let product = u128::from(self.next_u64()) * u128::from(bound);
         u64::try_from(product >> 64).unwrap_or(0)

@@ -40,7 +40,8 @@ impl KindCounts {
     }
 }
 
-/// What happened on a link. `sent + duplicated = delivered + dropped.total() + in flight + held back`.
+/// What happened on a link. `sent + duplicated = delivered + dropped.total() + in flight + held
+/// back`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LinkStats {
     /// Frames that entered.

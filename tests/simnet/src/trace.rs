@@ -2,8 +2,9 @@
 
 use datapath::time::Time;
 
-/// FNV-1a with 64-bit words in place of bytes: `hash = (hash ^ word) * prime`, then a rotation so that high bits reach
-/// low ones. A frame enters as time, receiver, length, and its bytes as little-endian words padded with zeros.
+/// FNV-1a with 64-bit words in place of bytes: `hash = (hash ^ word) * prime`, then a rotation so
+/// that high bits reach low ones. A frame enters as time, receiver, length, and its bytes as
+/// little-endian words padded with zeros.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceHash(u64);
 

@@ -1,4 +1,5 @@
-//! A sequence of messages from one queue pair to another, every byte and every completion of it checked.
+//! A sequence of messages from one queue pair to another, every byte and every completion of it
+//! checked.
 
 use crate::filter::Filter;
 use crate::network::LinkId;
@@ -66,13 +67,15 @@ impl Message {
         Self { op, len, signaled: true }
     }
 
-    /// `count` messages to the peer of random kinds and of 0 to `len_max` bytes, most of them short; a third unsignaled.
+    /// `count` messages to the peer of random kinds and of 0 to `len_max` bytes, most of them
+    /// short; a third unsignaled.
     #[must_use]
     pub fn mix(rng: &mut Rng, count: usize, len_max: usize) -> Vec<Self> {
         Self::mix_of(&Op::ALL, rng, count, len_max)
     }
 
-    /// The same of the kinds in `ops`.
+    /// `count` messages to the peer of random kinds among `ops` and of 0 to `len_max` bytes, most
+    /// of them short; a third unsignaled.
     #[must_use]
     pub fn mix_of(ops: &[Op], rng: &mut Rng, count: usize, len_max: usize) -> Vec<Self> {
         (0..count)
@@ -84,10 +87,12 @@ impl Message {
     }
 }
 
-/// A transfer under way. Posts as the queues allow; checks every completion the moment it is polled.
+/// A transfer under way. Posts as the queues allow; checks every completion the moment it is
+/// polled.
 ///
-/// The target of message `i` is its own part of one region, WRITE, SEND or READ, so that a byte in the wrong place is seen.
-/// All atomics of a transfer work on one word, which counts them: each finds there how many were before it.
+/// The target of message `i` is its own part of one region, WRITE, SEND or READ, so that a byte in
+/// the wrong place is seen. All atomics of a transfer work on one word, which counts them: each
+/// finds there how many were before it.
 pub struct Transfer {
     from: Qp,
     to: Qp,
@@ -168,7 +173,8 @@ impl Transfer {
         }
     }
 
-    /// The same with a slow receiver: at most `ahead` receives are posted at a time, and one every `every_ns`.
+    /// This transfer to a slow receiver: at most `ahead` receives are posted at a time, and one
+    /// every `every_ns`.
     #[must_use]
     pub fn with_slow_receiver(mut self, ahead: usize, every_ns: u64) -> Self {
         (self.receives_ahead_max, self.receive_every_ns) = (ahead, every_ns);
@@ -192,14 +198,15 @@ impl Transfer {
         }
     }
 
-    /// Whether every completion that must come has come.
+    /// Returns `true` if every completion that must come has come.
     #[must_use]
     pub fn is_done(&self) -> bool {
         let signaled = self.messages[self.sends_seen..].iter().any(|message| message.signaled);
         self.posted == self.messages.len() && !signaled && self.receives_seen == self.receives.len()
     }
 
-    /// Whether the peer has the data of every message, the unsignaled ones at the end included.
+    /// Returns `true` if the peer has the data of every message, the unsignaled ones at the end
+    /// included.
     #[must_use]
     pub fn has_arrived(&self, rig: &Rig) -> bool {
         (0..self.messages.len()).all(|index| match self.messages[index].op {
@@ -214,13 +221,15 @@ impl Transfer {
         self.target.all()
     }
 
-    /// Whether both hold: every completion has come, and all data have arrived. Once true, it is not asked again.
+    /// Returns `true` if both hold: every completion has come, and all data have arrived. Once
+    /// true, it is not asked again.
     pub fn is_finished(&mut self, rig: &Rig) -> bool {
         self.finished = self.finished || (self.is_done() && self.has_arrived(rig));
         self.finished
     }
 
-    /// Runs the transfer alone, until all is done and has arrived; returns the nanoseconds that it took.
+    /// Runs the transfer alone, until all is done and has arrived; returns the nanoseconds that it
+    /// took.
     ///
     /// # Errors
     /// [`Stuck`] if it does not end within `limit_ns`.
@@ -252,7 +261,8 @@ impl Transfer {
         Ok(took)
     }
 
-    /// All messages arrive although `link` loses what `filter` says. Returns how many frames that were.
+    /// All messages arrive although `link` loses what `filter` says. Returns how many frames that
+    /// were.
     ///
     /// # Panics
     /// If something is stuck, with `what` was lost; and as [`Transfer::step`].
@@ -306,7 +316,8 @@ impl Transfer {
                 break;
             }
             self.next_receive_at = rig.now().after(self.receive_every_ns);
-            // A WRITE with immediate must not touch the buffer of the receive that it consumes: it gets none.
+            // A WRITE with immediate must not touch the buffer of the receive that it consumes: it
+            // gets none.
             let place = self.place(index);
             let buffer: &[Span] = if self.messages[index].op.is_write() { &[] } else { &[place] };
             match rig.try_post_recv_as(self.to, buffer, WR_ID_BASE + index as u64) {

@@ -104,7 +104,8 @@ fn a_frozen_peer_is_a_silent_one() {
     assert_eq!(rig.sends(a)[0].status, WcStatus::RetryExcErr);
 }
 
-/// One packet of `a` never passes. Returns the nanoseconds until it gave up; `b` shows signs of life if it `speaks`.
+/// One packet of `a` never passes. Returns the nanoseconds until it gave up; `b` shows signs of
+/// life if it `speaks`.
 fn give_up_on_one_packet(recovery: RecoveryPolicy, speaks: bool) -> u64 {
     let options = QpOptions { timeout: 8, retry_cnt: 2, recovery, ..QpOptions::default() };
     let (mut rig, a, b) = Rig::pair(RigOptions::default(), options);

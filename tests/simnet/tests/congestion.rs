@@ -1,4 +1,5 @@
-//! Queues that are too short: the transmit ring's, the switch's; marks, and what they do to the window.
+//! Queues that are too short: the transmit ring's, the switch's; marks, and what they do to the
+//! window.
 
 use datapath::qp::attr::CongestionAlgorithm;
 use simnet::{LinkId, Message, Op, QpOptions, Rig, RigOptions, Transfer};
@@ -49,7 +50,8 @@ fn acknowledgements_do_not_starve_behind_data_in_a_full_ring() {
     }
 }
 
-/// `senders` nodes write to one whose downlink marks at 20 frames and drops at `queue`. Returns the rig and the time.
+/// `senders` nodes write to one whose downlink marks at 20 frames and drops at `queue`. Returns the
+/// rig and the time.
 fn incast(senders: usize, congestion: CongestionAlgorithm, queue: usize) -> (Rig, u64) {
     let mut options = RigOptions::default();
     options.port.down.mark_frames = Some(20);

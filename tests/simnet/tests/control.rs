@@ -1,4 +1,5 @@
-//! The control path in the middle of traffic: SQD, destruction, deregistration, completion queues that fill.
+//! The control path in the middle of traffic: SQD, destruction, deregistration, completion queues
+//! that fill.
 
 use datapath::engine::AsyncEvent;
 use datapath::memory::Access;

@@ -1,4 +1,5 @@
-//! Reordering, duplication, corruption, truncation, delay: and small WRITEs whose order can be seen.
+//! Reordering, duplication, corruption, truncation, delay: and small WRITEs whose order can be
+//! seen.
 
 use datapath::qp::attr::RecoveryPolicy::{self, GoBackN, SelectiveRepeat};
 use simnet::filter::Verdict;
@@ -125,7 +126,8 @@ fn a_packet_overtaken_by_a_whole_window_is_placed_when_it_comes() {
     assert_eq!(rig.counters(a).rto_fired, 0);
 }
 
-/// `count` WRITEs of `len` bytes to one address, posted at once; the value must only ever rise, and end as the last.
+/// `count` WRITEs of `len` bytes to one address, posted at once; the value must only ever rise, and
+/// end as the last.
 fn counters_only_rise(seed: u64, faults: Faults, len: usize, with_imm: bool) -> u64 {
     const COUNT: u64 = 100;
     let (mut rig, a, b) = pair(seed, SelectiveRepeat);

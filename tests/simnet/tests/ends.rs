@@ -1,4 +1,5 @@
-//! Whatever goes wrong and whenever: every request completes once, in order; successes, then the culprit, then flushes.
+//! Whatever goes wrong and whenever: every request completes once, in order; successes, then the
+//! culprit, then flushes.
 
 use datapath::qp::attr::RecoveryPolicy::{GoBackN, SelectiveRepeat};
 use datapath::qp::state::QpState;

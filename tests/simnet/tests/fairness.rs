@@ -35,8 +35,9 @@ fn three_hundred_queue_pairs_get_equal_shares() {
                 rig.write(*qp, source.at(0, 4000), target.at(0, 4000));
             }
         }
-        // 300 x 128 x 4 KB take about 13 ms on the wire: look in the middle, when each has had some ten turns and one more or
-        // less does not matter. Polling 600 queues every step takes longer than all else.
+        // 300 x 128 x 4 KB take about 13 ms on the wire: look in the middle, when each has had some
+        // ten turns and one more or less does not matter. Polling 600 queues every step takes
+        // longer than all else.
         rig.set_auto_poll(false);
         rig.run_for(6_000_000);
         rig.poll();
@@ -65,7 +66,8 @@ fn an_elephant_does_not_tread_on_mice() {
         worst_ns = worst_ns.max(took);
     }
     assert!(rig.sends(elephant).len() < 50, "the elephant was there all along");
-    // Its window of 32 packets takes 3 us on the wire, one round trip 2 us and more, by the same amount.
+    // Its window of 32 packets takes 3 us on the wire, one round trip 2 us and more, by the same
+    // amount.
     assert!(worst_ns < 15_000, "a mouse waited {worst_ns} ns");
 }
 
@@ -83,8 +85,9 @@ fn all_mice_at_once_behind_an_elephant() {
     assert_eq!(rig.engine(NodeId(0)).counters().tx_retransmits, 0);
 }
 
-/// Where the port is the bottleneck, every turn of the engine ends with a full port: the queue pair whose turn was cut short is
-/// put to the front, and has a whole turn again. As long as its window does not close, nobody else has any.
+/// Where the port is the bottleneck, every turn of the engine ends with a full port: the queue pair
+/// whose turn was cut short is put to the front, and has a whole turn again. As long as its window
+/// does not close, nobody else has any.
 #[test]
 fn a_full_port_does_not_give_everything_to_one() {
     for scheduler in

@@ -1,5 +1,5 @@
-//! Loss against goodput, as in the paper's Figure 11: selective repeat and go-back-N over the same streams, control off,
-//! a window of 500 packets.
+//! Loss against goodput, as in the paper's Figure 11: selective repeat and go-back-N over the same
+//! streams, control off, a window of 500 packets.
 
 use datapath::qp::attr::{CongestionAlgorithm, RecoveryPolicy};
 use datapath::queue::QueueCaps;
@@ -11,8 +11,8 @@ const MESSAGE: usize = 4096;
 const MESSAGES: usize = 4096;
 /// Seed of the first run.
 const SEED: u64 = 11;
-/// From this loss on selective repeat is the median of [`RUNS`] seeds: at 5 % in both directions one run is 65 Gb/s with a
-/// standard deviation of 5 (300 seeds).
+/// From this loss on selective repeat is the median of [`RUNS`] seeds: at 5 % in both directions
+/// one run is 65 Gb/s with a standard deviation of 5 (300 seeds).
 const MEDIAN_FROM_PPM: u32 = 20_000;
 const RUNS: usize = 9;
 /// Losses in parts per million: 0 to 5 %.

@@ -43,7 +43,13 @@ impl Bench {
         self.rig.run_for(2000);
     }
 
-    fn write(&self, psn: u32, opcode: Opcode, va: u64, rkey: u32, dma_len: u32, meta: (u32, u16)) -> Repr {
+    fn write(
+        &self,
+        psn: u32,
+        opcode: Opcode,
+        (va, rkey, dma_len): (u64, u32, u32),
+        meta: (u32, u16),
+    ) -> Repr {
         let mut repr = self.forger.repr(WireMode::Srnic, opcode, Psn::new(psn));
         repr.reth = Some(Reth { va, rkey, dma_len });
         repr.meta = Some(Meta { msn: wire::Msn::new(meta.0), offset: meta.1 });
@@ -98,7 +104,7 @@ fn what_is_not_for_this_queue_pair_is_dropped_silently() {
     ];
     for (what, spoil, counter) in cases {
         let mut bench = bench();
-        let mut repr = bench.write(PSN, Opcode::RcWriteOnly, bench.open.iova, bench.open.key, 100, (0, 0));
+        let mut repr = bench.write(PSN, Opcode::RcWriteOnly, (bench.open.iova, bench.open.key, 100), (0, 0));
         let genuine = bench.forger;
         spoil(&mut bench.forger, &mut repr);
         bench.inject(&repr, &[7; 100]);
@@ -114,7 +120,7 @@ fn what_is_not_for_this_queue_pair_is_dropped_silently() {
 #[test]
 fn a_wrong_icrc_has_no_effect_at_all() {
     let mut bench = bench();
-    let repr = bench.write(PSN, Opcode::RcWriteOnly, bench.open.iova, bench.open.key, 100, (0, 0));
+    let repr = bench.write(PSN, Opcode::RcWriteOnly, (bench.open.iova, bench.open.key, 100), (0, 0));
     let good = bench.forger.frame(&repr, &[7; 100]);
     for bit in 14 * 8..good.len() * 8 {
         let mut frame = good.clone();
@@ -123,8 +129,8 @@ fn a_wrong_icrc_has_no_effect_at_all() {
         bench.rig.run_for(500);
     }
     let counters = *bench.rig.counters(bench.b);
-    // ToS and TTL change on the way and are not covered by the ICRC, nor are FECN, BECN and the bits beside them; the
-    // IPv4 header checksum covers the first two.
+    // ToS and TTL change on the way and are not covered by the ICRC, nor are FECN, BECN and the
+    // bits beside them; the IPv4 header checksum covers the first two.
     assert!(counters.rx_in_order <= 1, "{counters:?}");
     assert!(counters.drop_icrc > 1000, "{counters:?}");
     bench.verify();
@@ -145,7 +151,7 @@ fn a_guessed_key_ahead_of_the_epsn_is_dropped_and_not_acknowledged() {
         (0, u32::MAX, 100),
     ];
     for (ahead, (va, rkey, dma_len)) in (1..).zip(targets) {
-        let repr = bench.write(PSN + ahead, Opcode::RcWriteOnly, va, rkey, dma_len, (ahead, 0));
+        let repr = bench.write(PSN + ahead, Opcode::RcWriteOnly, (va, rkey, dma_len), (ahead, 0));
         bench.inject(&repr, &[7; 100]);
     }
     let counters = *bench.rig.counters(bench.b);
@@ -184,14 +190,14 @@ fn message_numbers_that_cannot_be() {
     let (va, key) = (bench.open.iova, bench.open.key);
     // MSN ahead by more than the PSN, behind, half a circle away; PSNs behind the window.
     for (psn, msn) in [(PSN, 1), (PSN + 2, 3), (PSN + 2, 0xFFFF), (PSN + 2, 0x8000), (PSN + 5, 0x7FFF)] {
-        let repr = bench.write(psn, Opcode::RcWriteOnly, va, key, 100, (msn, 0));
+        let repr = bench.write(psn, Opcode::RcWriteOnly, (va, key, 100), (msn, 0));
         bench.inject(&repr, &[7; 100]);
     }
     assert_eq!(bench.rig.counters(bench.b).drop_msn, 5);
     // An engine takes what is within its largest window, whatever the queue pair's own.
     let window = u32::from(datapath::stream::sequence_window(RigOptions::default().window_max));
     for psn in [PSN + window, PSN + window + 1000, PSN + 0x7F_0000] {
-        let repr = bench.write(psn, Opcode::RcWriteOnly, va, key, 100, (0, 0));
+        let repr = bench.write(psn, Opcode::RcWriteOnly, (va, key, 100), (0, 0));
         bench.inject(&repr, &[7; 100]);
     }
     let counters = *bench.rig.counters(bench.b);
@@ -228,7 +234,8 @@ fn a_send_far_ahead_in_the_receive_queue() {
 
 #[test]
 fn what_only_the_end_of_recovery_can_see_is_refused_there() {
-    // Each is the END of a message, one packet ahead: further in its message than packets came, or not the next SSN.
+    // Each is the END of a message, one packet ahead: further in its message than packets came, or
+    // not the next SSN.
     let cases = [
         ("an ONLY with an offset", Opcode::RcSendOnly, 1, 1, 0),
         ("a LAST that is one packet too far", Opcode::RcSendLast, 0, 2, 0),
@@ -244,7 +251,7 @@ fn what_only_the_end_of_recovery_can_see_is_refused_there() {
         bench.inject(&second, &[7; 100]);
         assert_eq!(bench.rig.counters(bench.b).rx_out_of_order, 1, "{what}: it looks well by itself");
         let first = if msn == 1 {
-            bench.write(PSN, Opcode::RcWriteOnly, bench.open.iova, bench.open.key, 256, (0, 0))
+            bench.write(PSN, Opcode::RcWriteOnly, (bench.open.iova, bench.open.key, 256), (0, 0))
         } else {
             bench.send(PSN, Opcode::RcSendFirst, (0, 0), 0)
         };
@@ -260,7 +267,8 @@ fn what_only_the_end_of_recovery_can_see_is_refused_there() {
 
 #[test]
 fn what_comes_in_order_and_lies_is_refused() {
-    // A packet at the ePSN that is elsewhere in its message than its PSN says, or is for another receive than the next.
+    // A packet at the ePSN that is elsewhere in its message than its PSN says, or is for another
+    // receive than the next.
     let cases = [
         ("a MIDDLE further on", Opcode::RcSendMiddle, 0, 2, 0),
         ("a MIDDLE of no offset", Opcode::RcSendMiddle, 0, 0, 0),

@@ -1,4 +1,5 @@
-//! A peer that lies about READs: slots that do not exist, responses that nobody asked for, requests repeated for ever.
+//! A peer that lies about READs: slots that do not exist, responses that nobody asked for, requests
+//! repeated for ever.
 
 use datapath::qp::state::QpState;
 use simnet::{Forger, Message, Op, Qp, QpOptions, Region, Rig, RigOptions, Rng, Transfer, Work};
@@ -65,7 +66,8 @@ impl Bench {
 
 #[test]
 fn slots_and_numbers_that_cannot_be() {
-    // (slot, first rPSN, bytes): at ePSN each is refused, ahead of it each but a wrong rPSN is dropped at once.
+    // (slot, first rPSN, bytes): at ePSN each is refused, ahead of it each but a wrong rPSN is
+    // dropped at once.
     let cases = [
         ("a slot that does not exist", 8, PSN, 100),
         ("the last slot there is", 255, PSN, 100),

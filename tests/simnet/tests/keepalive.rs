@@ -77,7 +77,8 @@ fn either_end_learns_that_its_peer_died() {
     }
 }
 
-/// The peer's queue pair is gone, its device is not. What the device says once more to packets that are repeated is not for probes.
+/// The peer's queue pair is gone, its device is not. What the device says once more to packets that
+/// are repeated is not for probes.
 #[test]
 fn a_queue_pair_whose_peer_was_destroyed_or_aborted_ends() {
     let destroy: fn(&mut Rig, Qp) = |rig, qp| assert!(rig.destroy(qp));
@@ -163,7 +164,8 @@ fn probes_that_are_lost_are_sent_again_in_the_same_try() {
     }
 }
 
-/// What goes over the wire is a duplicate to any peer: WRITE ONLY of nothing, behind all that was acknowledged.
+/// What goes over the wire is a duplicate to any peer: WRITE ONLY of nothing, behind all that was
+/// acknowledged.
 #[test]
 fn a_probe_is_a_duplicate_of_nothing() {
     for mode in MODES {
@@ -196,7 +198,8 @@ fn qp_psn() -> u32 {
     QpOptions::default().sq_psn
 }
 
-/// PSNs that `talk` takes: packets of 3000, 5000 and a READ of 5000 bytes; in Plain the response takes some as well.
+/// PSNs that `talk` takes: packets of 3000, 5000 and a READ of 5000 bytes; in Plain the response
+/// takes some as well.
 const fn after_talk(mode: WireMode) -> u32 {
     match mode {
         Srnic => 3 + 5 + 1,
@@ -204,8 +207,8 @@ const fn after_talk(mode: WireMode) -> u32 {
     }
 }
 
-/// The answer to a probe says that a packet came twice. It came twice for no fault of the timers' or the network's: what
-/// the sender has learned of both stays as it is.
+/// The answer to a probe says that a packet came twice. It came twice for no fault of the timers'
+/// or the network's: what the sender has learned of both stays as it is.
 #[test]
 fn tails_are_repaired_as_fast_as_without_it() {
     let mut took = [0; 2];
@@ -291,7 +294,8 @@ fn without_a_failure_detector_it_is_refused() {
     assert_eq!(rig.modify(a, &attr, QpAttrMask::TIMEOUT), refused);
 }
 
-/// Idle queue pairs that all ask at once: a turn serves a bounded number of them, and each is served.
+/// Idle queue pairs that all ask at once: a turn serves a bounded number of them, and each is
+/// served.
 #[test]
 fn many_are_asked_in_turn() {
     let rig_options = RigOptions { max_qps: 1000, ..RigOptions::default() };

@@ -1,4 +1,5 @@
-//! A queue pair that has ended acknowledges once more what had arrived before: its peer may not have heard it.
+//! A queue pair that has ended acknowledges once more what had arrived before: its peer may not
+//! have heard it.
 
 use datapath::qp::attr::RecoveryPolicy;
 use datapath::qp::state::QpState;

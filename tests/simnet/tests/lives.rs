@@ -112,7 +112,8 @@ fn reset_in_the_middle_of_recovery_leaves_nothing_behind() {
 fn the_first_post_after_a_reset_wakes_the_queue_pair() {
     let (mut rig, a, b) = Rig::pair(RigOptions::default(), QpOptions { window: 4, ..QpOptions::default() });
     for life in 1..5 {
-        // More than the window takes: the queue pair is reset while it waits for credit, and nothing comes late.
+        // More than the window takes: the queue pair is reset while it waits for credit, and
+        // nothing comes late.
         rig.net.set_faults(rig.up(a), Faults::black_hole());
         let mut cut = Transfer::new(&mut rig, a, b, vec![Message::new(Op::Write, 20_000)], 1);
         cut.step(&mut rig);
@@ -145,7 +146,8 @@ fn one_doorbell_is_under_way_at_most() {
     }
 }
 
-/// Both ends are reset at different times, in the middle of traffic, while copies of everything are on their way.
+/// Both ends are reset at different times, in the middle of traffic, while copies of everything are
+/// on their way.
 fn lives_in_a_row(seed: u64, recovery: RecoveryPolicy) {
     let options = QpOptions { pmtu: Pmtu::B256, window: 32, recovery, ..QpOptions::default() };
     let (mut rig, a, b) = Rig::pair(RigOptions::seeded(seed), options);

@@ -1,11 +1,13 @@
-//! A path longer than the timers believe at first: they learn it, and fall silent (protocol.md 2.4 and 2.5, RTO).
+//! A path longer than the timers believe at first: they learn it, and fall silent (protocol.md 2.4
+//! and 2.5, RTO).
 
 use datapath::stream::RtoConfig;
 use simnet::{Message, Op, Qp, QpOptions, Rig, RigOptions, Transfer};
 
 const LIMIT_NS: u64 = 1_000_000_000;
 
-/// Firings of the timers of `a` while `count` one-packet messages cross a path of 1 ms there and back.
+/// Firings of the timers of `a` while `count` one-packet messages cross a path of 1 ms there and
+/// back.
 fn firings(window: u16, count: usize) -> u64 {
     let mut options = RigOptions { rto: RtoConfig::SIMULATION, ..RigOptions::default() };
     options.port.up.propagation_ns = 250_000;

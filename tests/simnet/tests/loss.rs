@@ -39,7 +39,8 @@ fn each_packet_lost_once_and_again_when_it_is_resent() {
     }
 }
 
-/// Drops the `number`th frame that `matches` accepts on the way to or from `a`, and says whether there was one.
+/// Drops the `number`th frame that `matches` accepts on the way to or from `a`, and says whether
+/// there was one.
 fn survives(
     recovery: RecoveryPolicy,
     what: &str,
@@ -51,7 +52,8 @@ fn survives(
     let (mut rig, a, b) = pair(2, recovery);
     let link = if from_requester { rig.up(a) } else { rig.up(b) };
     if provoke {
-        // Something must be missing before there are NACKs and retransmissions: on the other half of the path.
+        // Something must be missing before there are NACKs and retransmissions: on the other half
+        // of the path.
         let holes: Vec<u64> = vec![2, 9, 10, 28, 40, 52];
         let data = |passing: &Passing<'_>| passing.kind() == FrameKind::Data;
         rig.net.set_filter(LinkId::Down(b.node()), drop_numbers(holes, data));

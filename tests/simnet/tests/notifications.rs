@@ -1,4 +1,5 @@
-//! Congestion notifications of wire mode Plain: marks make the receiver send them, rarely, and the sender's controller hears.
+//! Congestion notifications of wire mode Plain: marks make the receiver send them, rarely, and the
+//! sender's controller hears.
 
 use datapath::qp::attr::{CongestionAlgorithm, RecoveryPolicy};
 use datapath::qp::state::QpState;
@@ -24,7 +25,8 @@ fn plain(congestion: CongestionAlgorithm) -> QpOptions {
 const MARKS_AT: usize = 20;
 const ROOM: usize = 2000;
 
-/// Eight nodes write to one over a link that marks. Returns the rig, its senders, and how long it took.
+/// Eight nodes write to one over a link that marks. Returns the rig, its senders, and how long it
+/// took.
 fn incast(options: QpOptions) -> (Rig, Vec<NodeId>, u64) {
     let mut rig_options = RigOptions::default();
     rig_options.port.down.mark_frames = Some(MARKS_AT);
@@ -91,7 +93,8 @@ fn a_notification_is_as_the_standard_has_it() {
     );
 }
 
-/// Responses too: the requester notifies the responder. An SRNIC queue pair echoes marks in its acknowledgements instead.
+/// Responses too: the requester notifies the responder. An SRNIC queue pair echoes marks in its
+/// acknowledgements instead.
 #[test]
 fn responses_are_notified_of_and_the_srnic_dialect_knows_no_notifications() {
     for (mode, expected) in [(WireMode::Plain, true), (WireMode::Srnic, false)] {

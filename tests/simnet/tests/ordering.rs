@@ -1,5 +1,5 @@
-//! Which requests wait for those before them (protocol.md 1.6, "Ordering"): of all pairs over a long link, only those that
-//! a fence orders.
+//! Which requests wait for those before them (protocol.md 1.6, "Ordering"): of all pairs over a
+//! long link, only those that a fence orders.
 
 use datapath::memory::{Access, WindowType};
 use datapath::qp::attr::{CongestionAlgorithm, RecoveryPolicy};
@@ -120,8 +120,8 @@ impl Bench {
         }
     }
 
-    /// Posts two requests at once and, if `followed`, a WRITE behind them, so that it shows when the second one began. Says how
-    /// long all took.
+    /// Posts two requests at once and, if `followed`, a WRITE behind them, so that it shows when
+    /// the second one began. Says how long all took.
     fn run(&mut self, (first, second): (Kind, Kind), fenced: bool, followed: bool) -> u64 {
         let second_work = self.work(second, 1);
         let second_work = if fenced { second_work.fenced() } else { second_work };
@@ -147,7 +147,8 @@ const fn next(key: u32) -> u32 {
     key & !0xFF | (key + 1) & 0xFF
 }
 
-/// A fence orders a request behind READs and atomics (IBTA 10.8.3.3), a LOCAL_INV behind everything (10.6.5.1).
+/// A fence orders a request behind READs and atomics (IBTA 10.8.3.3), a LOCAL_INV behind everything
+/// (10.6.5.1).
 const fn must_wait(first: Kind, second: Kind, fenced: bool) -> bool {
     fenced && !first.is_local() && (first.has_response() || matches!(second, LocalInv))
 }
@@ -178,7 +179,8 @@ fn only_what_a_fence_orders_waits_for_a_round_trip() {
     }
 }
 
-/// What a fenced LOCAL_INV waits for is an acknowledgement, and a Plain peer need not send one that nobody asked for.
+/// What a fenced LOCAL_INV waits for is an acknowledgement, and a Plain peer need not send one that
+/// nobody asked for.
 #[test]
 fn a_plain_request_before_a_local_one_asks_for_its_acknowledgement() {
     let mut bench = Bench::new(WireMode::Plain);

@@ -1,4 +1,5 @@
-//! Wire mode Plain: the transfers of the SRNIC dialect, between two ends that speak standard RoCEv2.
+//! Wire mode Plain: the transfers of the SRNIC dialect, between two ends that speak standard
+//! RoCEv2.
 
 use datapath::qp::attr::{CongestionAlgorithm, QpAttr, QpAttrMask, RecoveryPolicy};
 use simnet::filter::{Filter, drop_all, drop_numbers};
@@ -97,7 +98,8 @@ fn each_packet_is_lost_once() {
     }
 }
 
-/// Drops the `number`th packet of a kind, and the same packet again when it is repeated, `times` in all.
+/// Drops the `number`th packet of a kind, and the same packet again when it is repeated, `times` in
+/// all.
 fn drop_repeatedly(kind: Kind, number: u64, times: u32) -> Filter {
     let (mut seen, mut left, mut chosen) = (0, times, None);
     drop_all(move |passing| {
@@ -177,9 +179,10 @@ fn a_slow_receiver_is_waited_for() {
     assert!(rig.counters(a).rx_rnr_naks > 10, "{:?}", rig.counters(a));
 }
 
-/// A peer that takes 250 packets a second from a short queue, as an emulated one may on a busy machine: a window that goes again
-/// with each timeout fills the queue with what the peer has, and leaves no room for what it misses. Seen with soft-RoCE:
-/// 58,282 packets sent again for 1,460, and `RetryExcErr`; without the rule, here 43,805 for 540.
+/// A peer that takes 250 packets a second from a short queue, as an emulated one may on a busy
+/// machine: a window that goes again with each timeout fills the queue with what the peer has, and
+/// leaves no room for what it misses. Seen with soft-RoCE: 58,282 packets sent again for 1,460, and
+/// `RetryExcErr`; without the rule, here 43,805 for 540.
 #[test]
 fn a_slow_peer_is_not_flooded_by_repairs() {
     for (seed, op) in (0..).zip([Op::Send, Op::Read]) {
@@ -226,8 +229,9 @@ fn a_duplicate_atomic_is_answered_from_what_was_kept() {
     assert_eq!(rig.bytes(result.at(8, 8)), 5u64.to_ne_bytes());
 }
 
-/// Responses alone acknowledge READs and atomics, though their sender asks for an acknowledgement, as rxe does: it takes one
-/// with a READ's last PSN for the end of the data. That of a SEND behind READs names the SEND.
+/// Responses alone acknowledge READs and atomics, though their sender asks for an acknowledgement,
+/// as rxe does: it takes one with a READ's last PSN for the end of the data. That of a SEND behind
+/// READs names the SEND.
 #[test]
 fn an_acknowledgement_names_no_read_and_no_atomic() {
     let (mut rig, a, b) = pair(6);

@@ -137,7 +137,8 @@ fn a_region_that_ends_while_it_is_read() {
     assert_eq!([a, b].map(|qp| rig.state(qp)), [QpState::Err; 2]);
 }
 
-/// A READ is complete, its region ends, and a copy of its request comes late: nobody misses anything (swarm seed 413736).
+/// A READ is complete, its region ends, and a copy of its request comes late: nobody misses
+/// anything (swarm seed 413736).
 #[test]
 fn a_late_copy_of_a_read_whose_region_has_ended() {
     let Bench { mut rig, a, b, source, target } = bench();
@@ -160,7 +161,8 @@ fn a_late_copy_of_a_read_whose_region_has_ended() {
     rig.verify(source.at(1000, 900), 2);
 }
 
-/// The response was sent, and some of it lost; the region ended meanwhile. Who asks again hears so, also if that is lost, too.
+/// The response was sent, and some of it lost; the region ended meanwhile. Who asks again hears so,
+/// also if that is lost, too.
 #[test]
 fn a_region_that_ends_before_what_was_lost_of_it_is_asked_for_again() {
     for lost in 0..4 {
@@ -259,7 +261,8 @@ fn a_fence_waits_for_the_reads_before_it() {
     bench.rig.run_until(|rig| rig.sends(a).len() == 2, LIMIT_NS).unwrap();
 }
 
-/// Any packet of the dialect with any PSN near the present: whatever it does to the connection, it stays inside it.
+/// Any packet of the dialect with any PSN near the present: whatever it does to the connection, it
+/// stays inside it.
 #[test]
 fn a_peer_that_sends_anything_at_all() {
     for seed in 0..300 {
@@ -306,8 +309,9 @@ fn a_peer_that_sends_anything_at_all() {
     }
 }
 
-/// Two WRITEs are late. The peer asks for them, and the memory of the second one has gone: it is not sent again, and fails. Then both
-/// come, and the peer acknowledges them together: the first one is done.
+/// Two WRITEs are late. The peer asks for them, and the memory of the second one has gone: it is
+/// not sent again, and fails. Then both come, and the peer acknowledges them together: the first
+/// one is done.
 #[test]
 fn what_the_peer_has_is_done_although_it_has_more_than_was_sent_again() {
     let mut bench = bench();

@@ -1,4 +1,5 @@
-//! Wire mode Plain: shared receive queues, memory windows, credits, implied NAKs and responder resources.
+//! Wire mode Plain: shared receive queues, memory windows, credits, implied NAKs and responder
+//! resources.
 
 use datapath::memory::{Access, MemoryKey, WindowType};
 use datapath::qp::attr::RecoveryPolicy;
@@ -75,7 +76,8 @@ fn bind(rig: &mut Rig, b: Qp, window: &mut MemoryKey, part: Span) -> u32 {
     new_key
 }
 
-/// The SEND that ends a window does so once: a copy that comes when the window is bound anew leaves it alone.
+/// The SEND that ends a window does so once: a copy that comes when the window is bound anew leaves
+/// it alone.
 #[test]
 fn a_window_is_written_through_and_invalidated_once() {
     let (mut rig, a, b) = Rig::pair(RigOptions::default(), plain());
@@ -112,7 +114,8 @@ fn a_window_is_written_through_and_invalidated_once() {
     assert_eq!(rig.sends(a)[5].status, WcStatus::RemAccessErr);
 }
 
-/// A peer that claims to have no credits is sent to all the same, and ours claims nothing: 0x1f, no information.
+/// A peer that claims to have no credits is sent to all the same, and ours claims nothing: 0x1f, no
+/// information.
 #[test]
 fn credits_are_neither_given_nor_asked_for() {
     let (mut rig, a, b) = Rig::pair(RigOptions::default(), plain());
@@ -145,7 +148,8 @@ fn last_psn_of(messages: usize) -> Psn {
     Psn::new(PSN).add(12 * u32::try_from(messages).unwrap()).sub(1)
 }
 
-/// What lies behind a READ is acknowledged, so the READ or its response is lost: it goes again at once, before any timer.
+/// What lies behind a READ is acknowledged, so the READ or its response is lost: it goes again at
+/// once, before any timer.
 #[test]
 fn an_acknowledgement_behind_a_read_is_its_nak() {
     for lost in [Kind::ReadRequest, Kind::ReadResponse] {
@@ -169,8 +173,8 @@ fn an_acknowledgement_behind_a_read_is_its_nak() {
     }
 }
 
-/// A peer may have as many READs and atomics under way as it was told; one more is an invalid request. What is kept is
-/// answered again, whole or in part, and nothing beyond it.
+/// A peer may have as many READs and atomics under way as it was told; one more is an invalid
+/// request. What is kept is answered again, whole or in part, and nothing beyond it.
 #[test]
 fn responder_resources_are_counted_and_replayed_within_their_range() {
     let options = QpOptions { max_dest_rd_atomic: 2, ..plain() };
@@ -203,7 +207,8 @@ fn responder_resources_are_counted_and_replayed_within_their_range() {
     read(&mut rig, 0, 0, 700);
     read(&mut rig, 3, 1000, 300);
     assert_eq!(answers(&mut rig), [0, 1, 2, 3, 4].map(psn));
-    // From its second packet on; then more than it had, of other memory, and of what was never asked for.
+    // From its second packet on; then more than it had, of other memory, and of what was never
+    // asked for.
     read(&mut rig, 1, 256, 444);
     assert_eq!(answers(&mut rig), [1, 2].map(psn));
     let before = rig.counters(b).drop_unexpected_response;

@@ -182,7 +182,8 @@ fn memory_withdrawn_while_it_is_read() {
     }
 }
 
-/// A READ of seed 2 that is complete, whose acknowledgement is lost, and whose memory is withdrawn then.
+/// A READ of seed 2 that is complete, whose acknowledgement is lost, and whose memory is withdrawn
+/// then.
 fn withdrawn_when_nobody_knew_that_it_arrived(options: QpOptions) -> Bench {
     let mut bench = bench(options);
     let Bench { rig, a, b, local, .. } = &mut bench;
@@ -218,8 +219,8 @@ fn memory_withdrawn_when_all_of_it_has_arrived() {
     }
 }
 
-/// A READ whose responses were all sent once, those from number `lost` on are lost, and whose memory is withdrawn then. Returns the
-/// key that ended.
+/// A READ whose responses were all sent once, those from number `lost` on are lost, and whose
+/// memory is withdrawn then. Returns the key that ended.
 fn withdrawn_when_some_of_it_was_lost(options: QpOptions, lost: u64) -> (Bench, Region) {
     let mut bench = bench(options);
     let Bench { rig, a, b, local, .. } = &mut bench;
@@ -252,7 +253,8 @@ fn memory_withdrawn_when_some_of_it_was_lost() {
     }
 }
 
-/// The same when what says so is lost: it is said again whenever the requester asks.
+/// Some of a READ is lost, its memory is withdrawn, and the error NAK that says so is lost, too: it
+/// is said again whenever the requester asks.
 #[test]
 fn memory_withdrawn_when_some_of_it_was_lost_and_so_is_the_answer() {
     for recovery in [RecoveryPolicy::SelectiveRepeat, RecoveryPolicy::GoBackN] {
@@ -266,7 +268,8 @@ fn memory_withdrawn_when_some_of_it_was_lost_and_so_is_the_answer() {
     }
 }
 
-/// The same when a request behind it is refused meanwhile: what was executed comes first (swarm seed 531342).
+/// Some of a READ is lost, its memory is withdrawn, and a request behind it is refused meanwhile:
+/// what was executed comes first (swarm seed 531342).
 #[test]
 fn memory_withdrawn_when_some_of_it_was_lost_and_a_request_is_refused() {
     for recovery in [RecoveryPolicy::SelectiveRepeat, RecoveryPolicy::GoBackN] {
@@ -282,8 +285,8 @@ fn memory_withdrawn_when_some_of_it_was_lost_and_a_request_is_refused() {
     }
 }
 
-/// The same with a READ behind it, of which something is lost, too, or for which the window has no room: what the peer says of the
-/// first one again must set it free.
+/// Behind a READ whose memory was withdrawn stands another, of which something is lost, too, or for
+/// which the window has no room: what the peer says of the first one again must set it free.
 #[test]
 fn a_response_that_is_kept_back_keeps_no_other_one_back() {
     for (window, lost) in [(128, 1), (4, 0)] {
@@ -300,7 +303,8 @@ fn a_response_that_is_kept_back_keeps_no_other_one_back() {
     }
 }
 
-/// A READ is complete, its READ-ACK is lost, its memory ends, and a copy of its request comes late: nobody misses anything.
+/// A READ is complete, its READ-ACK is lost, its memory ends, and a copy of its request comes late:
+/// nobody misses anything.
 #[test]
 fn a_late_copy_of_a_read_whose_memory_was_withdrawn() {
     for recovery in [RecoveryPolicy::SelectiveRepeat, RecoveryPolicy::GoBackN] {
@@ -410,9 +414,10 @@ fn a_reset_in_the_middle_of_reads_leaves_nothing_behind() {
     }
 }
 
-/// A READ is complete at the requester, its READ-ACK is lost, its memory is withdrawn (ADR 14: the response is kept back and
-/// its timer rests). Then the peer does something wrong, hears the error NAK, and is in ERR: it says nothing any more. The
-/// responder must go to ERR and flush its receives.
+/// A READ is complete at the requester, its READ-ACK is lost, its memory is withdrawn (ADR 14: the
+/// response is kept back and its timer rests). Then the peer does something wrong, hears the error
+/// NAK, and is in ERR: it says nothing any more. The responder must go to ERR and flush its
+/// receives.
 #[test]
 fn a_refusal_while_a_response_is_kept_back_ends_the_queue_pair() {
     let options = QpOptions { pmtu: Pmtu::B256, timeout: 8, retry_cnt: 2, ..QpOptions::default() };
@@ -439,8 +444,9 @@ fn a_refusal_while_a_response_is_kept_back_ends_the_queue_pair() {
     assert_eq!(rig.recvs(b).len(), 1, "the receive is flushed");
 }
 
-/// Among many queue pairs, timers are taken together: that of the responses ends the queue pair, and then that of the requests is
-/// served, which was taken out of the wheel before. A dead queue pair waits for responses, and its timer goes on.
+/// Among many queue pairs, timers are taken together: that of the responses ends the queue pair,
+/// and then that of the requests is served, which was taken out of the wheel before. A dead queue
+/// pair waits for responses, and its timer goes on.
 #[test]
 fn two_timers_that_fire_together_end_a_queue_pair_once() {
     for at in 0..40 {
@@ -470,8 +476,9 @@ fn two_timers_that_fire_together_end_a_queue_pair_once() {
     }
 }
 
-/// A READ of 2 GiB in packets of 256 bytes has 2^23 response packets, as many as all under way may have. A READ before it is
-/// complete, and its READ-ACK is lost (or overtaken by the new request): the responder refuses a valid request.
+/// A READ of 2 GiB in packets of 256 bytes has 2^23 response packets, as many as all under way may
+/// have. A READ before it is complete, and its READ-ACK is lost (or overtaken by the new request):
+/// the responder refuses a valid request.
 #[test]
 fn the_longest_read_behind_another() {
     let options =

@@ -46,8 +46,8 @@ fn sent_again(kinds: &'static [Kind]) -> impl FnMut(&Passing<'_>) -> bool {
     }
 }
 
-/// Drops the `number`th frame that `matches` accepts on its way up from one end, and says whether there was one. With
-/// `provoke`, other responses and requests are lost as well, behind the switch.
+/// Drops the `number`th frame that `matches` accepts on its way up from one end, and says whether
+/// there was one. With `provoke`, other responses and requests are lost as well, behind the switch.
 fn survives(
     (recovery, what): (RecoveryPolicy, &str),
     from_requester: bool,

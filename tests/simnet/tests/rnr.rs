@@ -82,7 +82,8 @@ fn receives_come_one_by_one() {
 #[test]
 fn a_send_without_receive_out_of_order_is_asked_for_later() {
     let (mut rig, a, b, source, target) = pair(options());
-    // The first message misses its second packet; the second message finds no receive, out of order.
+    // The first message misses its second packet; the second message finds no receive, out of
+    // order.
     rig.net.set_filter(rig.up(a), drop_psn(Psn::new(options().sq_psn + 1), 1));
     rig.post_recv(b, target.at(0, 1000));
     rig.send(a, source.at(0, 1000));
@@ -104,7 +105,8 @@ fn a_send_without_receive_out_of_order_is_asked_for_later() {
 fn what_was_dropped_in_recovery_is_asked_for_at_its_end() {
     let (mut rig, a, b, source, target) = pair(options());
     rig.post_recv(b, target.at(0, 1000));
-    // The second packet of the first message waits; the second message finds no receive and is dropped.
+    // The second packet of the first message waits; the second message finds no receive and is
+    // dropped.
     let missing = Psn::new(options().sq_psn + 1);
     rig.net.set_filter(rig.up(a), hold(move |passing| passing.data_psn() == Some(missing)));
     rig.send(a, source.at(0, 1000));

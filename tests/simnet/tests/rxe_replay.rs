@@ -1,4 +1,5 @@
-//! The requests of the soft-RoCE captures, played to our responder: it answers as `rdma_rxe` did, packet for packet.
+//! The requests of the soft-RoCE captures, played to our responder: it answers as `rdma_rxe` did,
+//! packet for packet.
 //!
 //! What differs is said where it is allowed for: [`as_we_would`].
 
@@ -190,9 +191,10 @@ impl Replay {
     }
 }
 
-/// What rxe answered, less what we leave out on purpose: after an RNR NAK it says 0x60 of a packet that comes behind the one
-/// refused, although the sender has just been told to wait; each such NAK makes a sender that obeys it ask in vain once
-/// more. Ours says nothing until that packet comes again (protocol.md 1.6).
+/// What rxe answered, less what we leave out on purpose: after an RNR NAK it says 0x60 of a packet
+/// that comes behind the one refused, although the sender has just been told to wait; each such NAK
+/// makes a sender that obeys it ask in vain once more. Ours says nothing until that packet comes
+/// again (protocol.md 1.6).
 fn as_we_would(theirs: &[&Captured]) -> Vec<Answer> {
     let is = |packet: &Captured, nak: fn(Syndrome) -> bool| {
         packet.repr.aeth.is_some_and(|aeth| nak(aeth.syndrome))
@@ -222,7 +224,8 @@ enum Answers {
     Some,
 }
 
-/// Plays the requests from `src` of a capture; returns how many of its answers ours gave, in their order.
+/// Plays the requests from `src` of a capture; returns how many of its answers ours gave, in their
+/// order.
 fn replay(packets: &[Captured], src: IpAddr, captured: Answers) -> usize {
     let requests: Vec<&Captured> =
         packets.iter().filter(|packet| packet.src == src && packet.is_request()).collect();
@@ -297,7 +300,8 @@ fn a_sender_that_is_told_to_wait_is_told_so_as_by_soft_roce() {
     assert_eq!(both_ways("rc_rnr.pcap", Answers::All), 386 - 93);
 }
 
-/// 5 % of the packets were lost before the capture, either way: gaps, one NAK for each, and what came again.
+/// 5 % of the packets were lost before the capture, either way: gaps, one NAK for each, and what
+/// came again.
 #[test]
 fn gaps_are_answered_as_by_soft_roce() {
     assert_eq!(both_ways("rc_pingpong_loss5.pcap", Answers::Some), 121 + 15);

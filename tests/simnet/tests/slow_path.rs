@@ -16,7 +16,8 @@ fn lossy_both_ways(rig: &mut Rig, ends: [Qp; 2]) {
     }
 }
 
-/// Transfers in both directions over a network that loses and reorders; at the end nobody keeps anything.
+/// Transfers in both directions over a network that loses and reorders; at the end nobody keeps
+/// anything.
 fn transfer_both_ways(slow_path: SlowPathDriver, seed: u64) -> Rig {
     let (mut rig, a, b) = Rig::pair(options(slow_path, seed), QpOptions::default());
     lossy_both_ways(&mut rig, [a, b]);
@@ -66,7 +67,8 @@ fn a_thread_recovers_what_is_lost() {
 #[test]
 fn a_stalled_slow_path_loses_nothing_and_holds_up_nobody_else() {
     let (mut rig, a, b) = Rig::pair(options(SlowPathDriver::Late(1_000), 7), QpOptions::default());
-    // Its own pair of nodes would prove little: the others share both engines, and their control queues.
+    // Its own pair of nodes would prove little: the others share both engines, and their control
+    // queues.
     let others: Vec<(Qp, Qp)> =
         (0..3).map(|_| rig.connected(a.node(), b.node(), QpOptions::default())).collect();
     for node in [a.node(), b.node()] {

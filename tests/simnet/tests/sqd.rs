@@ -1,4 +1,5 @@
-//! What may be changed while the send queue is drained (SQD), and what is told when it is (IBA 11.2.5.3).
+//! What may be changed while the send queue is drained (SQD), and what is told when it is (IBA
+//! 11.2.5.3).
 
 use datapath::engine::{AsyncEvent, ModifyError};
 use datapath::qp::attr::{QpAttr, QpAttrMask, RecoveryPolicy};
@@ -20,7 +21,8 @@ fn drain(rig: &mut Rig, qp: Qp, notify: bool) {
     rig.modify(qp, &attr, QpAttrMask::STATE | QpAttrMask::EN_SQD_ASYNC_NOTIFY).unwrap();
 }
 
-/// MAX_QP_RD_ATOMIC may be set in SQD (the table says so) and is reported by a query, but has no effect.
+/// MAX_QP_RD_ATOMIC may be set in SQD (the table says so) and is reported by a query, but has no
+/// effect.
 #[test]
 fn more_reads_allowed_in_sqd() {
     let options = QpOptions { max_rd_atomic: 0, max_dest_rd_atomic: 4, ..QpOptions::default() };
@@ -35,7 +37,8 @@ fn more_reads_allowed_in_sqd() {
     assert_eq!(rig.sends(a)[0].status, WcStatus::Success);
 }
 
-/// Fewer READs, as the peer asks for: the old limit still holds, and the peer refuses the second one.
+/// Fewer READs, as the peer asks for: the old limit still holds, and the peer refuses the second
+/// one.
 #[test]
 fn fewer_reads_allowed_in_sqd() {
     let options = QpOptions { max_rd_atomic: 4, max_dest_rd_atomic: 4, ..QpOptions::default() };
@@ -53,7 +56,7 @@ fn fewer_reads_allowed_in_sqd() {
     assert_eq!(rig.counters(b).rx_reads, 1, "one READ at a time was allowed");
 }
 
-/// The same of the responder's side.
+/// In SQD the responder may be allowed more READs at a time.
 #[test]
 fn more_reads_taken_in_sqd() {
     let options = QpOptions { max_rd_atomic: 4, max_dest_rd_atomic: 0, ..QpOptions::default() };
@@ -68,7 +71,8 @@ fn more_reads_taken_in_sqd() {
     assert_eq!(rig.sends(a)[0].status, WcStatus::Success);
 }
 
-/// TIMEOUT may be set in SQD. It reaches the requests' watchdog, and that of responses sent, but not that of READs awaited.
+/// TIMEOUT may be set in SQD. It reaches the requests' watchdog, and that of responses sent, but
+/// not that of READs awaited.
 #[test]
 fn a_timeout_set_in_sqd_counts_for_reads_too() {
     for (before, after, fails) in [(8, 0, false), (0, 8, true)] {
@@ -110,8 +114,9 @@ fn an_attribute_set_while_sqd_drains_does_not_take_the_event_back() {
     assert_eq!(rig.events(a.node()), [AsyncEvent::SqDrained { qpn: rig.qpn(a) }]);
 }
 
-/// A READ got its slot and found no room in the port; then the queue stops. It has not begun: nothing was sent. The response
-/// timer waits for its response all the same, and ends the queue pair.
+/// A READ got its slot and found no room in the port; then the queue stops. It has not begun:
+/// nothing was sent. The response timer waits for its response all the same, and ends the queue
+/// pair.
 #[test]
 fn a_read_that_found_no_room_before_sqd_waits_for_no_response() {
     let options = QpOptions { timeout: 8, retry_cnt: 2, pmtu: Pmtu::B4096, ..QpOptions::default() };
@@ -130,8 +135,9 @@ fn a_read_that_found_no_room_before_sqd_waits_for_no_response() {
     assert!(rig.sends(a).iter().all(|done| done.status == WcStatus::Success), "{:?}", rig.sends(a));
 }
 
-/// Plain: during an RNR wait (or between a timeout and what it sends again) the cursor stands at the oldest request, as if none had
-/// begun. The program is told that the queue is drained while its SEND is under way.
+/// Plain: during an RNR wait (or between a timeout and what it sends again) the cursor stands at
+/// the oldest request, as if none had begun. The program is told that the queue is drained while
+/// its SEND is under way.
 #[test]
 fn plain_is_not_drained_while_it_has_gone_back() {
     let options = QpOptions {

@@ -1,5 +1,5 @@
-//! Shared receive queues (protocol.md 1.11, 2.5): who gets which receive, what happens when they run out, and what
-//! becomes of those that were taken and never filled.
+//! Shared receive queues (protocol.md 1.11, 2.5): who gets which receive, what happens when they
+//! run out, and what becomes of those that were taken and never filled.
 
 use datapath::engine::{AsyncEvent, CreateError, ModifyError};
 use datapath::memory::Access;
@@ -270,7 +270,8 @@ fn with_receives_taken() -> Bench {
     bench
 }
 
-/// What was taken is flushed in SSN order, what was not is left to the other connection, and all of it can be posted again.
+/// What was taken is flushed in SSN order, what was not is left to the other connection, and all of
+/// it can be posted again.
 fn verify_flush_of_the_taken(mut bench: Bench) {
     assert_eq!(bench.ends(0), [0, 1, 2].map(|number| (number, WcStatus::WrFlushErr)));
     assert_eq!(bench.available(), 1);
@@ -403,7 +404,8 @@ fn a_hostile_ssn_does_not_empty_the_queue() {
     }
 }
 
-/// A SEND of one packet that stands so many packets, messages and receives ahead of the first of its connection.
+/// A SEND of one packet that stands so many packets, messages and receives ahead of the first of
+/// its connection.
 fn send_from_ahead(bench: &mut Bench, connection: usize, ahead: u32) {
     let (sender, receiver) = bench.pairs[connection];
     let forger = Forger::new(&bench.rig, sender, receiver);
@@ -453,8 +455,8 @@ fn every_receive_is_filled_once_whatever_is_lost() {
     }
 }
 
-/// Four connections send messages that name themselves; receives are posted at random, too few of them, and posted again
-/// when they complete.
+/// Four connections send messages that name themselves; receives are posted at random, too few of
+/// them, and posted again when they complete.
 fn random_history(seed: u64) {
     const CONNECTIONS: usize = 4;
     const EACH: usize = 120;
@@ -507,8 +509,8 @@ fn random_history(seed: u64) {
     bench.rig.verify_guards();
 }
 
-/// A message that does not fit its receive is dropped, but the shared receive that was looked at stays with its queue pair: no
-/// other has it, for as long as the peer says nothing more.
+/// A message that does not fit its receive is dropped, but the shared receive that was looked at
+/// stays with its queue pair: no other has it, for as long as the peer says nothing more.
 #[test]
 fn a_dropped_message_keeps_no_shared_receive() {
     let mut rig = Rig::new(RigOptions::default());

@@ -1,4 +1,5 @@
-//! What a receiver that is not ready costs its sender: one that has no receive, awake or asleep most of the time.
+//! What a receiver that is not ready costs its sender: one that has no receive, awake or asleep
+//! most of the time.
 
 use datapath::qp::attr::RecoveryPolicy::{self, GoBackN, SelectiveRepeat};
 use datapath::qp::state::QpState;

@@ -1,5 +1,5 @@
-//! Unreliable connections (protocol.md 1.3; IBA 9.9.2): a message arrives whole or not at all, and what comes after a hole
-//! is taken from the next packet on that begins a message.
+//! Unreliable connections (protocol.md 1.3; IBA 9.9.2): a message arrives whole or not at all, and
+//! what comes after a hole is taken from the next packet on that begins a message.
 
 use datapath::counters::Counters;
 use datapath::engine::AsyncEvent;
@@ -39,8 +39,8 @@ fn messages() -> Vec<Message> {
     (0..MESSAGES).map(|at| Message { write: at % 3 == 1, len: lengths[at * 5 % lengths.len()] }).collect()
 }
 
-/// What becomes of the messages when `prepare` has spoiled the network: the numbers of those that arrived, in the order of
-/// their completions. Each of them is checked byte by byte.
+/// What becomes of the messages when `prepare` has spoiled the network: the numbers of those that
+/// arrived, in the order of their completions. Each of them is checked byte by byte.
 fn transfer(seed: u64, prepare: impl FnOnce(&mut Rig, Qp)) -> (Vec<usize>, Counters) {
     let (mut rig, a, b) = Rig::pair(RigOptions::seeded(seed), options());
     let source = rig.region(a.node(), MESSAGES * PLACE);
@@ -188,7 +188,8 @@ impl Bench {
 
 use Opcode::{UcSendFirst, UcSendLast, UcSendMiddle, UcSendOnly, UcWriteFirst, UcWriteLast, UcWriteOnly};
 
-/// Packets as (opcode, PSN from the first on, bytes), and the lengths of the messages that they make.
+/// Packets as (opcode, PSN from the first on, bytes), and the lengths of the messages that they
+/// make.
 type Case = (&'static str, &'static [(Opcode, u32, usize)], &'static [u32]);
 
 const CASES: &[Case] = &[
@@ -360,8 +361,8 @@ fn a_queue_that_drains_finishes_what_it_began() {
     assert_eq!(rig.counters(a).tx_unreliable, 512);
 }
 
-/// The last of several datagrams or UC messages of one turn finds the completion queue full. Those before it are done, and their
-/// completions were written: the program must see them.
+/// The last of several datagrams or UC messages of one turn finds the completion queue full. Those
+/// before it are done, and their completions were written: the program must see them.
 #[test]
 fn completions_written_before_an_overflow_are_shown() {
     let options = QpOptions { qp_type: QpType::Uc, cq_entries: 4, ..QpOptions::default() };

@@ -1,4 +1,5 @@
-//! The wall between the dialects: in every state, a queue pair takes nothing of the other one, and counts it.
+//! The wall between the dialects: in every state, a queue pair takes nothing of the other one, and
+//! counts it.
 
 use datapath::counters::Counters;
 use datapath::qp::attr::RecoveryPolicy;
@@ -52,7 +53,8 @@ fn victim(mode: WireMode, qp_type: QpType, state: QpState) -> (Rig, Qp, Qp, Regi
     (rig, a, b, open)
 }
 
-/// One frame of every packet type of `mode`, each as valid as can be, and half with a receive or region to hit.
+/// One frame of every packet type of `mode`, each as valid as can be, and half with a receive or
+/// region to hit.
 fn frames(forger: &Forger, mode: WireMode, open: &Region) -> Vec<Vec<u8>> {
     // Unreliable services and notifications are known in the standard dialect only.
     let types = Opcode::ALL.iter().filter(|opcode| match opcode.transport() {
@@ -85,7 +87,8 @@ fn nothing_of_the_other_dialect_is_taken_in_any_state() {
     for (mine, theirs) in [(WireMode::Plain, WireMode::Srnic), (WireMode::Srnic, WireMode::Plain)] {
         let others = unreliable.clone().filter(|_| mine == WireMode::Plain);
         for (qp_type, state) in reliable.into_iter().chain(others) {
-            // Before RTR a queue pair has no dialect yet: it is the default one, and takes nothing anyway.
+            // Before RTR a queue pair has no dialect yet: it is the default one, and takes nothing
+            // anyway.
             let undecided = matches!(state, QpState::Reset | QpState::Init);
             let (mut rig, a, b, open) = victim(mine, qp_type, state);
             let forger = Forger::new(&rig, a, b);
@@ -115,7 +118,8 @@ fn nothing_of_the_other_dialect_is_taken_in_any_state() {
     }
 }
 
-/// The same frames in the queue pair's own dialect do something: the test above would fail if it could.
+/// Frames that are refused for their dialect are taken in the queue pair's own dialect: the test
+/// above would fail if it could.
 #[test]
 fn what_is_refused_for_its_dialect_alone_would_have_been_taken() {
     for mode in WireMode::ALL {

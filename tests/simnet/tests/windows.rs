@@ -64,7 +64,7 @@ impl Bench {
     }
 }
 
-/// The same index, and the next low byte.
+/// The key with this key's index and the next low byte.
 fn next(key: u32) -> u32 {
     key & !0xFF | (key + 1) & 0xFF
 }
@@ -238,7 +238,8 @@ fn a_send_with_invalidate_delivers_its_data_and_ends_the_window() {
         if let Some(lost) = lost {
             bench.rig.net.set_filter(bench.rig.up(bench.a), drop_psn(Psn::new(PSN + lost), 1));
         }
-        // The WRITE goes through the window; the SEND that ends it may arrive before the WRITE does.
+        // The WRITE goes through the window; the SEND that ends it may arrive before the WRITE
+        // does.
         bench.rig.post(bench.a, &Work::write(bench.source.at(0, 500), part).to(part.addr(), key));
         bench.rig.post(bench.a, &Work::send(bench.source.at(0, 600)).invalidating(key));
         bench.rig.run_until(|rig| rig.sends(bench.a).len() == 2, LIMIT_NS).unwrap();

@@ -1,4 +1,5 @@
-//! Counters that wrap: MSN after 65,536 messages, the packet index after 65,536 packets of one message.
+//! Counters that wrap: MSN after 65,536 messages, the packet index after 65,536 packets of one
+//! message.
 
 use simnet::{Faults, Message, Op, QpOptions, Rig, RigOptions, Transfer};
 use wire::Pmtu;

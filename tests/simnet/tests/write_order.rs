@@ -1,4 +1,5 @@
-//! WRITEs of more than 64 bytes that overlap: relaxed, ordered by their sender, or placed strictly in order.
+//! WRITEs of more than 64 bytes that overlap: relaxed, ordered by their sender, or placed strictly
+//! in order.
 
 use datapath::qp::attr::{CongestionAlgorithm, WriteOrder};
 use simnet::filter::Verdict;
@@ -24,8 +25,8 @@ fn storm() -> Faults {
     Faults { loss_ppm: 30_000, duplicate_ppm: 50_000, ..Faults::reordering(150_000, 20_000) }
 }
 
-/// Posts [`WRITES`] WRITEs of random ranges of one area, one packet or several, small or not, all at once. Returns the area,
-/// and what it must hold if the last WRITE of each byte stands.
+/// Posts [`WRITES`] WRITEs of random ranges of one area, one packet or several, small or not, all
+/// at once. Returns the area, and what it must hold if the last WRITE of each byte stands.
 fn post_overlapping(rig: &mut Rig, a: Qp, b: Qp, seed: u64) -> (Span, Vec<u8>) {
     let mut rng = Rng::new(seed);
     let (source, target) = (rig.region(a.node(), WRITES * AREA), rig.region(b.node(), AREA));
@@ -40,7 +41,7 @@ fn post_overlapping(rig: &mut Rig, a: Qp, b: Qp, seed: u64) -> (Span, Vec<u8>) {
     (target.all(), image)
 }
 
-/// Whether the last WRITE of each byte stands in the end.
+/// Returns `true` if the last WRITE of each byte stands in the end.
 fn last_stands(seed: u64, write_order: WriteOrder) -> bool {
     let (mut rig, a, b) = pair(seed, write_order);
     weather(&mut rig, a, b, storm());

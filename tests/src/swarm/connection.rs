@@ -3,7 +3,7 @@
 use super::flow::{Danger, Flow};
 use super::message::Kind;
 use super::plan::{ConnectionPlan, End, LifePlan, Pause, Withdrawal};
-use super::stock::Stock;
+use super::shared_receives::SharedReceives;
 use datapath::engine::AsyncEvent;
 use datapath::qp::attr::{QpAttr, QpAttrMask, WriteOrder};
 use datapath::qp::state::QpState;
@@ -12,7 +12,8 @@ use datapath::time::Time;
 use simnet::{NodeId, Qp, QpOptions, Rig, Rng, Span, Srq, TraceHash};
 use wire::WireMode;
 
-/// A peer in ERR must be noticed within the periods that the retries take, and this much (protocol.md 2.5).
+/// A peer in ERR must be noticed within the periods that the retries take, and this much
+/// (protocol.md 2.5).
 const NOTICE_SLACK_NS: u64 = 1_100_000_000;
 const PSN_MASK: u32 = 0xFF_FFFF;
 
@@ -20,8 +21,8 @@ const PSN_MASK: u32 = 0xFF_FFFF;
 enum Phase {
     /// Both ends work.
     Running,
-    /// An end is in ERR; at this time the application takes the other one there too. `true`: by then it must have
-    /// noticed by itself.
+    /// An end is in ERR; at this time the application takes the other one there too. `true`: by
+    /// then it must have noticed by itself.
     Dying(Time, bool),
     /// One end was reset; the other follows at this time.
     HalfReset(Time),
@@ -81,7 +82,7 @@ impl Connection {
         }
     }
 
-    /// Whether the last life is over.
+    /// Returns `true` if the last life is over.
     pub fn is_finished(&self) -> bool {
         self.phase == Phase::Finished
     }
@@ -98,10 +99,15 @@ impl Connection {
     }
 
     /// Checks everything that completed since the last call.
-    pub fn observe(&mut self, rig: &mut Rig, stocks: &mut [Option<Stock>], hash: &mut TraceHash) {
+    pub fn observe(
+        &mut self,
+        rig: &mut Rig,
+        shared_receives: &mut [Option<SharedReceives>],
+        hash: &mut TraceHash,
+    ) {
         self.notice_overruns(rig);
         self.watch_windows(rig);
-        self.land(rig, stocks);
+        self.land(rig, shared_receives);
         for side in 0..2 {
             while let Some(done) = rig.recvs(self.ends[side]).get(self.seen[side].1).copied() {
                 self.seen[side].1 += 1;
@@ -148,34 +154,38 @@ impl Connection {
     }
 
     /// Moves what came by shared receives to where it belongs, before anybody looks there.
-    fn land(&mut self, rig: &mut Rig, stocks: &mut [Option<Stock>]) {
+    fn land(&mut self, rig: &mut Rig, shared_receives: &mut [Option<SharedReceives>]) {
         for side in 0..2 {
-            let Some(stock) = self.stock(side, stocks) else { continue };
+            let Some(shared_receives) = self.shared_receives(side, shared_receives) else { continue };
             while let Some(done) = rig.recvs(self.ends[side]).get(self.landed[side]).copied() {
                 self.landed[side] += 1;
-                self.flows[1 - side].land(rig, stock, &done);
+                self.flows[1 - side].land(rig, shared_receives, &done);
             }
         }
     }
 
     /// The shared queue that an end takes receives from.
-    fn stock<'a>(&self, side: usize, stocks: &'a mut [Option<Stock>]) -> Option<&'a mut Stock> {
-        stocks[self.plan.nodes[side]].as_mut().filter(|_| self.plan.shared[side])
+    fn shared_receives<'a>(
+        &self,
+        side: usize,
+        shared_receives: &'a mut [Option<SharedReceives>],
+    ) -> Option<&'a mut SharedReceives> {
+        shared_receives[self.plan.nodes[side]].as_mut().filter(|_| self.plan.shared[side])
     }
 
     /// Does what the plan says for the present.
-    pub fn act(&mut self, rig: &mut Rig, stocks: &mut [Option<Stock>]) {
+    pub fn act(&mut self, rig: &mut Rig, shared_receives: &mut [Option<SharedReceives>]) {
         let now = rig.now();
         let age = now.since(self.began);
         match self.phase {
-            Phase::Running => self.run(rig, stocks, age),
+            Phase::Running => self.run(rig, shared_receives, age),
             Phase::Dying(until, alone) => {
                 // What is posted now cannot have been flushed yet.
                 let quiet = self.flows.iter().all(|flow| flow.sends_flushed(rig));
                 self.flows.iter_mut().for_each(|flow| flow.post(rig, age));
-                self.die(rig, stocks, now >= until, (alone, quiet));
+                self.die(rig, shared_receives, now >= until, (alone, quiet));
             }
-            Phase::HalfReset(until) if now >= until => self.next_life(rig, stocks),
+            Phase::HalfReset(until) if now >= until => self.next_life(rig, shared_receives),
             Phase::HalfReset(_) | Phase::Finished => {}
         }
     }
@@ -215,8 +225,9 @@ impl Connection {
         }
     }
 
-    /// After the last life a request may still fail that nobody waited for, an unsignaled one. With `timeout` 0 the other end
-    /// never notices, and resends its response for ever: its application takes it to ERR, too.
+    /// After the last life a request may still fail that nobody waited for, an unsignaled one. With
+    /// `timeout` 0 the other end never notices, and resends its response for ever: its application
+    /// takes it to ERR, too.
     pub fn follow_to_err(&self, rig: &mut Rig) {
         if self.ends.iter().any(|&end| rig.state(end) == QpState::Err) {
             self.ends.iter().for_each(|&end| rig.to_err(end));
@@ -243,7 +254,7 @@ impl Connection {
         hash.word(done.wr_id ^ done.status as u64);
     }
 
-    fn run(&mut self, rig: &mut Rig, stocks: &mut [Option<Stock>], age: u64) {
+    fn run(&mut self, rig: &mut Rig, shared_receives: &mut [Option<SharedReceives>], age: u64) {
         match self.plan.lives[self.life].end {
             End::Reset { after_ns, first, gap_ns } if age >= after_ns => {
                 if self.plan.lives[self.life].replaced {
@@ -280,7 +291,7 @@ impl Connection {
         // In SQD the last messages may not have begun, and nobody waits for unsignaled ones.
         let rests = self.ends.iter().any(|&end| rig.state(end) == QpState::Sqd);
         if !waits_for_end && !rests && self.flows.iter().all(Flow::is_done) {
-            self.next_life(rig, stocks);
+            self.next_life(rig, shared_receives);
         }
     }
 
@@ -319,8 +330,15 @@ impl Connection {
         self.phase = Phase::Dying(rig.now().after(delay), alone);
     }
 
-    /// An end is in ERR: sooner or later both are, and everything is flushed. `quiet`: all sends posted before now were.
-    fn die(&mut self, rig: &mut Rig, stocks: &mut [Option<Stock>], due: bool, (alone, quiet): (bool, bool)) {
+    /// An end is in ERR: sooner or later both are, and everything is flushed. `quiet`: all sends
+    /// posted before now were.
+    fn die(
+        &mut self,
+        rig: &mut Rig,
+        shared_receives: &mut [Option<SharedReceives>],
+        due: bool,
+        (alone, quiet): (bool, bool),
+    ) {
         let may_go_on = due || (alone && quiet);
         if !may_go_on {
             return;
@@ -330,12 +348,12 @@ impl Connection {
             self.flows.iter_mut().for_each(|flow| flow.danger.elsewhere = true);
             rig.to_err(end);
         } else if self.flows.iter().all(|flow| flow.is_flushed(rig)) {
-            self.next_life(rig, stocks);
+            self.next_life(rig, shared_receives);
         }
     }
 
     /// The present life is over: what it left behind must stay as it is.
-    fn next_life(&mut self, rig: &mut Rig, stocks: &mut [Option<Stock>]) {
+    fn next_life(&mut self, rig: &mut Rig, shared_receives: &mut [Option<SharedReceives>]) {
         if self.life + 1 == self.plan.lives.len() && !matches!(self.phase, Phase::HalfReset(_)) {
             self.phase = Phase::Finished;
             return;
@@ -363,8 +381,8 @@ impl Connection {
         for side in 0..2 {
             let (sends, receives) = rig.take_completions(self.ends[side]);
             let (_, mut left) = receives.split_at(self.seen[side].1);
-            if let Some(stock) = self.stock(side, stocks) {
-                left.iter().for_each(|done| give_back(rig, stock, done));
+            if let Some(shared_receives) = self.shared_receives(side, shared_receives) {
+                left.iter().for_each(|done| give_back(rig, shared_receives, done));
                 left = &[];
             }
             let left = (sends.len() - self.seen[side].0, left.len());
@@ -414,7 +432,7 @@ fn flows_of(rig: &mut Rig, plan: &ConnectionPlan, life: usize, ends: [Qp; 2], rn
         let mut flow = Flow::new(rig, ends[side], ends[1 - side], &flows[side], rng.next_u64(), danger);
         flow.refused_once = plan.options[side].wire_mode == WireMode::Plain;
         if plan.shared[1 - side] {
-            flow.take_from_stock();
+            flow.take_shared_receive();
         }
         if plan.options[1 - side].write_order.contains(WriteOrder::STRICT_PLACEMENT) {
             flow.place_strictly();
@@ -429,7 +447,7 @@ fn flows_of(rig: &mut Rig, plan: &ConnectionPlan, life: usize, ends: [Qp; 2], rn
 }
 
 /// RESET flushes what the queue pair had taken of a shared queue.
-fn give_back(rig: &mut Rig, stock: &mut Stock, done: &Completion) {
+fn give_back(rig: &mut Rig, shared_receives: &mut SharedReceives, done: &Completion) {
     assert_eq!(done.status, WcStatus::WrFlushErr, "RESET makes no other completions: {done:?}");
-    stock.take(rig, done);
+    shared_receives.take(rig, done);
 }

@@ -7,8 +7,8 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tidy = if self.tidy { "tidy, " } else { "" };
         writeln!(f, "{tidy}{} nodes, faults until {} ns, {:?}", self.nodes, self.storm_ns, self.rig)?;
-        for stock in self.stocks.iter().flatten() {
-            writeln!(f, "  {stock:?}")?;
+        for shared_receives in self.shared_receives.iter().flatten() {
+            writeln!(f, "  {shared_receives:?}")?;
         }
         for (at, change) in &self.weather {
             writeln!(f, "  at {at}: {change:?}")?;

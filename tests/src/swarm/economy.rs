@@ -1,7 +1,9 @@
-//! Nobody repeats himself without a reason: resends, probes and timeouts of a tidy history against what was lost in it.
+//! Nobody repeats himself without a reason: resends, probes and timeouts of a tidy history against
+//! what was lost in it.
 //!
-//! A rule that only saves work breaks no promise when it is broken, so that no other oracle sees it. In a tidy history
-//! frames are lost and nothing else happens to them, so each repetition must be explained by one of those losses.
+//! A rule that only saves work breaks no promise when it is broken, so that no other oracle sees
+//! it. In a tidy history frames are lost and nothing else happens to them, so each repetition must
+//! be explained by one of those losses.
 
 use super::plan::Plan;
 use super::world::World;
@@ -11,7 +13,8 @@ use simnet::{KindCounts, LinkId, LinkStats, NodeId};
 
 /// Packets that one NACK speaks for: losing it, they look lost (docs/adr/0007).
 const PACKETS_PER_NACK: u64 = 64;
-/// A stream may wait four round trips for its tail probe, and one for the answer, before its retransmission timer fires.
+/// A stream may wait four round trips for its tail probe, and one for the answer, before its
+/// retransmission timer fires.
 const ROUND_TRIPS_BEFORE_RTO: u64 = 5;
 /// Bytes of a frame beside its payload, and of its share of acknowledgements, at most.
 const OVERHEAD: u64 = 200;
@@ -36,7 +39,8 @@ struct Ledger {
     /// Requests sent again because their responses did not come.
     asked_again: u64,
     duplicates: u64,
-    /// Packets that a receiver could not take when they came: asked for again, at times more than once.
+    /// Packets that a receiver could not take when they came: asked for again, at times more than
+    /// once.
     refused: u64,
 }
 
@@ -95,15 +99,16 @@ impl Ledger {
         }
     }
 
-    /// With a clean way back each loss costs one resend. A timeout takes all marks away: what is under way for the second
-    /// time may then be declared lost once more.
+    /// With a clean way back each loss costs one resend. A timeout takes all marks away: what is
+    /// under way for the second time may then be declared lost once more.
     fn check_resends(&self) {
         let by_losses = self.data_lost * (1 + self.timeouts);
         let by_silence = self.nacks_lost * PACKETS_PER_NACK + self.asked_again;
         assert!(self.resent <= by_losses + by_silence, "resent without a loss: {self:?}");
     }
 
-    /// Where round trips are short, a tail probe needs a loss, and a retransmission timeout needs that of the probe, too.
+    /// Where round trips are short, a tail probe needs a loss, and a retransmission timeout needs
+    /// that of the probe, too.
     fn check_timers(&self, plan: &Plan) {
         let round_trip = round_trip_ns_max(plan);
         if round_trip < plan.rig.rto.tail_floor_ns {

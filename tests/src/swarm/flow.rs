@@ -6,8 +6,8 @@ use super::window::{Target, Window};
 use datapath::queue::{Completion, PostError};
 use simnet::{Qp, Region, Rig, Rng, Span, Work, pattern};
 
-/// What the application puts over the bytes of sources whose message completed: a late resend would carry it, and a late
-/// response would undo it.
+/// What the application puts over the bytes of sources whose message completed: a late resend would
+/// carry it, and a late response would undo it.
 pub const SPENT: u8 = 0xEE;
 /// What the application puts over the bytes of messages that arrived: a late write would undo it.
 pub const CONSUMED: u8 = 0xC5;
@@ -32,7 +32,8 @@ pub enum Withdrawn {
     Source(Vec<u8>),
     /// The receiver's memory, and what stood there then: nobody writes it any more.
     Target(Vec<u8>),
-    /// The window to the receiver's memory, and what stood there then: only SENDs are written there any more.
+    /// The window to the receiver's memory, and what stood there then: only SENDs are written there
+    /// any more.
     Window(Vec<u8>),
 }
 
@@ -103,8 +104,8 @@ pub struct Flow {
     pub landed: usize,
     /// A completion queue has overflowed: some completions are missing.
     pub gaps: bool,
-    /// The peer says once that it refuses a request, and then nothing any more: what is lost of that ends as a silent peer
-    /// (protocol.md 1.9).
+    /// The peer says once that it refuses a request, and then nothing any more: what is lost of
+    /// that ends as a silent peer (protocol.md 1.9).
     pub refused_once: bool,
     posts: Vec<(u64, usize)>,
     receive_posts: Vec<(u64, usize)>,
@@ -189,7 +190,7 @@ impl Flow {
     }
 
     /// All its receives come from a shared queue, of which others see to it that they are posted.
-    pub fn take_from_stock(&mut self) {
+    pub fn take_shared_receive(&mut self) {
         self.stocked = true;
         self.receives_posted = self.receives.len();
         self.receive_posts.clear();
@@ -201,8 +202,9 @@ impl Flow {
         self.groups.iter_mut().for_each(|group| group.in_turn = true);
     }
 
-    /// The packet of a message that has byte `at`, if it may lie there as it came damaged, because the message is not complete: what must
-    /// come next is copied before it is verified (docs/adr/0024), if it is in the middle of a message, or a SEND by itself.
+    /// The packet of a message that has byte `at`, if it may lie there as it came damaged, because
+    /// the message is not complete: what must come next is copied before it is verified
+    /// (docs/adr/0024), if it is in the middle of a message, or a SEND by itself.
     pub fn damaged_packet(&self, index: usize, at: usize) -> Option<usize> {
         let message = &self.messages[index];
         let last = message.len.div_ceil(self.packet).saturating_sub(1);
@@ -278,7 +280,7 @@ impl Flow {
         )
     }
 
-    /// Whether all messages were posted, and every completion that must come has come.
+    /// Returns `true` if all messages were posted, and every completion that must come has come.
     pub fn is_done(&self) -> bool {
         let waits = |message: &Message| message.signaled || message.defect.is_some();
         self.posted == self.messages.len()
@@ -286,12 +288,13 @@ impl Flow {
             && self.received == self.receives.len()
     }
 
-    /// Whether every work request that was posted has completed, as it must be in ERR.
+    /// Returns `true` if every work request that was posted has completed, as it must be in ERR.
     pub fn is_flushed(&self, rig: &Rig) -> bool {
         self.gaps || ((self.stocked || self.received == self.receives_posted) && self.sends_flushed(rig))
     }
 
-    /// Whether every send that was posted has completed: the last ones silently, if they arrived.
+    /// Returns `true` if every send that was posted has completed: the last ones silently, if they
+    /// arrived.
     pub fn sends_flushed(&self, rig: &Rig) -> bool {
         let silent = |index| {
             let message: &Message = &self.messages[index];
@@ -305,7 +308,7 @@ impl Flow {
         self.target.at(piece.offset, piece.len)
     }
 
-    /// Whether a message was executed.
+    /// Returns `true` if a message was executed.
     fn has_arrived(&self, rig: &Rig, index: usize) -> bool {
         if self.messages[index].kind.has_response() {
             return self.brought(rig, index);
@@ -319,7 +322,7 @@ impl Flow {
         })
     }
 
-    /// Whether the bytes of a message stand where they belong.
+    /// Returns `true` if the bytes of a message stand where they belong.
     pub fn holds(&self, rig: &Rig, index: usize) -> bool {
         let bytes = self.bytes_of(index);
         let mut rest = &bytes[..];

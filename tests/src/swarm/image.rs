@@ -13,14 +13,15 @@ enum Byte {
     Is(u8),
     /// This, or still 0.
     Maybe(u8),
-    /// The same, or as a damaged packet brought it: this one, of this message.
+    /// This, still 0, or as a damaged packet brought it: this byte, of this message.
     Damaged(u8, usize, usize),
     /// It belongs to WRITEs that share an address or to atomics, which are watched elsewhere.
     Shared,
 }
 
 impl Flow {
-    /// Checks every byte of the target region. With `settled`, messages that were posted must be there.
+    /// Checks every byte of the target region. With `settled`, messages that were posted must be
+    /// there.
     ///
     /// # Panics
     /// If a byte is what nobody may have written.
@@ -42,7 +43,8 @@ impl Flow {
             };
             assert!(good, "byte {offset} of the target is {byte:#04x}: {}", self.owner_of(offset));
         }
-        // Only the packet that comes next can lie there damaged, and it is what was sent but for a few bits.
+        // Only the packet that comes next can lie there damaged, and it is what was sent but for a
+        // few bits.
         let odd: Vec<_> = damage.iter().filter(|(_, (_, is_odd))| *is_odd).collect();
         let few = odd.iter().all(|(_, (bits, _))| *bits <= BITS_OFF_MAX);
         assert!(odd.len() <= 1 && few, "packets lie there that nobody sent (message, packet, bits): {odd:?}");

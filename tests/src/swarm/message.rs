@@ -1,10 +1,12 @@
-//! Messages: what they are, where their bytes come from and go to, and what is wrong with some of them.
+//! Messages: what they are, where their bytes come from and go to, and what is wrong with some of
+//! them.
 
 use simnet::Rng;
 
 /// Bytes between pieces that nobody may write.
 const GAP: usize = 8;
-/// Messages of at most this many bytes are written in order, whatever order they arrive in (protocol.md 2.4).
+/// Messages of at most this many bytes are written in order, whatever order they arrive in
+/// (protocol.md 2.4).
 pub(super) const ORDERED_BYTES_MAX: usize = 64;
 
 /// A part of a flow's source or target region.
@@ -90,11 +92,13 @@ pub struct Message {
     pub inline: bool,
     /// The sender's end: where the data come from, or where those of a READ or atomic go.
     pub source: Vec<Piece>,
-    /// The receiver's end: the receive's elements, the one range of a WRITE or READ, or the word of an atomic.
+    /// The receiver's end: the receive's elements, the one range of a WRITE or READ, or the word of
+    /// an atomic.
     pub target: Vec<Piece>,
     /// The receive that a WRITE with immediate consumes, which must stay untouched.
     pub bystander: Option<Piece>,
-    /// Number of the group of WRITEs to one address that its first packet belongs to; its others belong to the next ones.
+    /// Number of the group of WRITEs to one address that its first packet belongs to; its others
+    /// belong to the next ones.
     pub group: Option<usize>,
     /// What is wrong with it.
     pub defect: Option<Defect>,
@@ -157,7 +161,8 @@ pub struct Script {
     pub source_len: usize,
     /// Bytes of the target region.
     pub target_len: usize,
-    /// Groups of WRITEs to one address; one of WRITEs of several packets counts as one for each packet.
+    /// Groups of WRITEs to one address; one of WRITEs of several packets counts as one for each
+    /// packet.
     pub groups: usize,
     /// Bytes of a packet of such a WRITE.
     pub packet: usize,

@@ -83,7 +83,8 @@ impl Flow {
         self.arrive(rig, index + 1);
     }
 
-    /// All messages before `end` were executed: their bytes must be there. The application consumes them.
+    /// All messages before `end` were executed: their bytes must be there. The application consumes
+    /// them.
     ///
     /// # Panics
     /// If they are not there, or one of them cannot have been executed.
@@ -103,8 +104,8 @@ impl Flow {
         self.watch_groups(rig);
     }
 
-    /// Small WRITEs to one address: values never go back, none that was executed is missing, and whoever sees one may
-    /// rely on everything sent before it.
+    /// Small WRITEs to one address: values never go back, none that was executed is missing, and
+    /// whoever sees one may rely on everything sent before it.
     ///
     /// # Panics
     /// If that does not hold.
@@ -132,7 +133,8 @@ impl Flow {
         }
     }
 
-    /// The member of a group that stands in memory, if any does; no answer if a packet of one came damaged.
+    /// The member of a group that stands in memory, if any does; no answer if a packet of one came
+    /// damaged.
     ///
     /// # Panics
     /// If what stands there can be neither.
@@ -184,7 +186,7 @@ impl Flow {
         assert!(good, "{}", self.describe(index, done));
     }
 
-    /// Whether message `index` may be the first to fail, with that status.
+    /// Returns `true` if message `index` may be the first to fail, with that status.
     fn may_fail_as(&self, index: usize, status: WcStatus) -> bool {
         if self.messages[index].defect.is_some_and(|defect| sender_status(defect) == status) {
             return true;

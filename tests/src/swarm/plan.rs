@@ -2,8 +2,8 @@
 
 use super::message::{Kind, Limits, Script};
 use super::reads;
+use super::shared_receives::SharedReceivesPlan;
 use super::shares;
-use super::stock::StockPlan;
 use super::variety;
 use super::weather::{self, Change};
 use datapath::memory::WindowType;
@@ -15,7 +15,8 @@ use wire::Pmtu;
 
 /// A 24-bit PSN's mask.
 const PSN_MASK: u32 = 0xFF_FFFF;
-/// What is drawn beside the history itself has a generator of its own, so that it changes no older history.
+/// What is drawn beside the history itself has a generator of its own, so that it changes no older
+/// history.
 const EXTRAS: u64 = 10;
 
 /// A history, before it is played.
@@ -28,7 +29,7 @@ pub struct Plan {
     /// Nodes.
     pub nodes: usize,
     /// Shared receive queues, one a node at most.
-    pub stocks: Vec<Option<StockPlan>>,
+    pub shared_receives: Vec<Option<SharedReceivesPlan>>,
     /// Pairs of queue pairs.
     pub connections: Vec<ConnectionPlan>,
     /// What goes wrong, and when.
@@ -123,9 +124,10 @@ pub struct FlowPlan {
     pub script: Script,
     /// When how many of them are posted: nanoseconds since the life began, and the count.
     pub posts: Vec<(u64, usize)>,
-    /// The same of the receives.
+    /// When how many receives are posted: nanoseconds since the life began, and the count.
     pub receives: Vec<(u64, usize)>,
-    /// WRITEs, READs and atomics go through a window of this type, which the first message of the other direction binds.
+    /// WRITEs, READs and atomics go through a window of this type, which the first message of the
+    /// other direction binds.
     pub window: Option<WindowType>,
 }
 
@@ -159,8 +161,16 @@ impl Plan {
         weather.sort_by_key(|(at, _)| *at);
         shares::draw(extras, &mut rig, &mut connections);
         reads::draw(extras, &mut connections, tidy);
-        let mut plan =
-            Self { seed, rig, nodes, stocks: vec![None; nodes], connections, weather, storm_ns, tidy };
+        let mut plan = Self {
+            seed,
+            rig,
+            nodes,
+            shared_receives: vec![None; nodes],
+            connections,
+            weather,
+            storm_ns,
+            tidy,
+        };
         variety::draw(&mut plan);
         plan
     }
@@ -179,7 +189,8 @@ impl ConnectionPlan {
         flows.flat_map(|flow| &flow.script.messages).any(|message| message.kind.has_response())
     }
 
-    /// Streams of responses that the node may keep back at the end, unacknowledged: their memory is gone (docs/adr/0014).
+    /// Streams of responses that the node may keep back at the end, unacknowledged: their memory is
+    /// gone (docs/adr/0014).
     pub fn kept_back(&self, node: usize) -> usize {
         let may_be = |life: &LifePlan| {
             let sides = (0..2).filter(|&side| self.nodes[1 - side] == node);
@@ -244,7 +255,8 @@ fn draw_rig(rng: &mut Rng, seed: u64) -> RigOptions {
         max_qps: 16,
         window_max: [4, 16, 64, 200, 256, 512][rng.index(6)],
         recovery_contexts: [1, 2, 16, 16][rng.index(4)],
-        // Not drawn, so that seeds keep their meaning: with even ones every engine has many queue pairs, or comes to.
+        // Not drawn, so that seeds keep their meaning: with even ones every engine has many queue
+        // pairs, or comes to.
         crowd: u32::try_from(seed % 2 * 256 + seed / 2 % 2).unwrap_or(0),
         rto,
         ipv6: rng.below(4) == 0,

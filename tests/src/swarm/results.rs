@@ -21,7 +21,8 @@ impl Flow {
         }
     }
 
-    /// A message that was executed and had a fence began when all READs and atomics before it had what they brought.
+    /// A message that was executed and had a fence began when all READs and atomics before it had
+    /// what they brought.
     ///
     /// # Panics
     /// If one had not.
@@ -35,7 +36,7 @@ impl Flow {
         }
     }
 
-    /// Whether the sink of a READ or atomic holds what it must bring.
+    /// Returns `true` if the sink of a READ or atomic holds what it must bring.
     pub fn brought(&self, rig: &Rig, index: usize) -> bool {
         let got = self.sink(rig, index);
         match self.messages[index].kind {
@@ -45,8 +46,8 @@ impl Flow {
         }
     }
 
-    /// Every word of atomics holds what those executed left, or some that were posted behind them. With `settled`, what
-    /// all that were posted left.
+    /// Every word of atomics holds what those executed left, or some that were posted behind them.
+    /// With `settled`, what all that were posted left.
     ///
     /// # Panics
     /// If one holds anything else.
@@ -75,8 +76,8 @@ impl Flow {
         }
     }
 
-    /// Nobody writes where READs and atomics put what they brought before they are posted, or after they are complete,
-    /// or after the region was deregistered.
+    /// Nobody writes where READs and atomics put what they brought before they are posted, or after
+    /// they are complete, or after the region was deregistered.
     ///
     /// # Panics
     /// If somebody did.
@@ -123,7 +124,8 @@ impl Flow {
         same.fold(0, |value, (_, message)| after(message.kind, value))
     }
 
-    /// Whether READ `read` may have found these bytes where WRITE `write`, posted before it, wrote.
+    /// Returns `true` if READ `read` may have found these bytes where WRITE `write`, posted before
+    /// it, wrote.
     fn is_what_stood(&self, got: &[u8], write: usize, read: usize) -> bool {
         let Some(number) = self.messages[write].group else {
             let wrote = self.bytes_of(write);

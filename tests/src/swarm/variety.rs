@@ -1,21 +1,22 @@
-//! What the first histories did not have: plain RoCEv2, promises about the order of WRITEs, memory windows, shared receive
-//! queues, completion queues that overflow, and acknowledgements that wait.
+//! What the first histories did not have: plain RoCEv2, promises about the order of WRITEs, memory
+//! windows, shared receive queues, completion queues that overflow, and acknowledgements that wait.
 
 use super::message::{Defect, Kind, Limits, Message, ORDERED_BYTES_MAX, Script};
 use super::plan::{ConnectionPlan, End, FlowPlan, LifePlan, Plan, limits_of};
-use super::stock::StockPlan;
+use super::shared_receives::SharedReceivesPlan;
 use datapath::engine::AckTiming;
 use datapath::memory::WindowType;
 use datapath::qp::attr::{RecoveryPolicy, WriteOrder};
 use simnet::{QpOptions, Rng};
 use wire::WireMode;
 
-/// Half of all seeds keep the histories that they had before; with this number those of `seeds.txt` are among them.
+/// Half of all seeds keep the histories that they had before; with this number those of `seeds.txt`
+/// are among them.
 const LATER: u64 = 34;
 /// What came after those: keepalives, which change nothing that seeds drew before.
 const KEEPALIVES: u64 = 35;
 /// Bytes of a shared receive queue, about.
-const STOCK_BYTES: usize = 1 << 19;
+const SHARED_RECEIVE_BYTES: usize = 1 << 19;
 /// Bytes of overlapping WRITEs at most.
 const OVERLAP_BYTES: usize = 6_000;
 /// Bytes of the last packet of such a WRITE at least: it must be known whose they are.
@@ -47,12 +48,13 @@ pub fn draw(plan: &mut Plan) {
         }
     }
     for node in 0..plan.nodes {
-        plan.stocks[node] = draw_stock(rng, node, &plan.connections);
+        plan.shared_receives[node] = draw_shared_receives(rng, node, &plan.connections);
     }
     plan.rig.acks = [AckTiming::AtOnce, AckTiming::Spaced, AckTiming::BehindPosts][rng.index(3)];
 }
 
-/// Ends that ask an idle peer whether it is there, where no silence lasts long enough to end a queue pair.
+/// Ends that ask an idle peer whether it is there, where no silence lasts long enough to end a
+/// queue pair.
 fn draw_keepalives(plan: &mut Plan) {
     let rng = &mut Rng::new(plan.seed ^ KEEPALIVES << 32);
     if plan.tidy || rng.below(4) > 0 {
@@ -93,7 +95,8 @@ fn draw_order(rng: &mut Rng, connection: &mut ConnectionPlan) {
     }
 }
 
-/// Windows for one direction or both; some are taken away, by the peer at the end or by their owner in the middle.
+/// Windows for one direction or both; some are taken away, by the peer at the end or by their owner
+/// in the middle.
 fn draw_windows(rng: &mut Rng, life: &mut LifePlan, options: &[QpOptions; 2], tidy: bool) {
     for (side, end) in options.iter().enumerate() {
         let deregistered = life.withdrawal.is_some_and(|gone| gone.flow == side && !gone.source);
@@ -175,7 +178,7 @@ fn post_more(lumps: &mut Vec<(u64, usize)>, more: usize) {
     }
 }
 
-/// Whether an end can take its receives from a shared queue: none of them is to be wrong.
+/// Returns `true` if an end can take its receives from a shared queue: none of them is to be wrong.
 fn may_share(connection: &ConnectionPlan, side: usize) -> bool {
     connection.lives.iter().all(|life| {
         let messages = &life.flows[1 - side].script.messages;
@@ -196,7 +199,11 @@ fn cramp(rng: &mut Rng, connection: &mut ConnectionPlan) {
 }
 
 /// A queue for the node, if any end there wants it, whose receives hold the longest SEND.
-fn draw_stock(rng: &mut Rng, node: usize, connections: &[ConnectionPlan]) -> Option<StockPlan> {
+fn draw_shared_receives(
+    rng: &mut Rng,
+    node: usize,
+    connections: &[ConnectionPlan],
+) -> Option<SharedReceivesPlan> {
     let ends = connections.iter().flat_map(|connection| [0, 1].map(|side| (connection, side)));
     let ends = ends.filter(|(connection, side)| connection.shared[*side] && connection.nodes[*side] == node);
     let flows = ends.flat_map(|(connection, side)| {
@@ -206,6 +213,6 @@ fn draw_stock(rng: &mut Rng, node: usize, connections: &[ConnectionPlan]) -> Opt
     let longest = sends.map(|sends| sends.map(|message| message.len).max().unwrap_or(0)).max()?;
     let slot_len = longest + rng.index(16);
     let drawn = [2, 4, 16, 64][rng.index(4)];
-    let slots = (STOCK_BYTES / slot_len.max(1)).clamp(2, drawn);
-    Some(StockPlan { slots, slot_len, pieces: 1 + rng.index(3), lump: 1 + rng.index(slots / 2) })
+    let slots = (SHARED_RECEIVE_BYTES / slot_len.max(1)).clamp(2, drawn);
+    Some(SharedReceivesPlan { slots, slot_len, pieces: 1 + rng.index(3), lump: 1 + rng.index(slots / 2) })
 }

@@ -13,7 +13,8 @@ pub enum Change {
     Queue(LinkId, usize, Option<usize>),
     /// A node takes no turns any more, or goes on.
     Freeze(NodeId, bool),
-    /// Copies of so many of a million frames that enter the link are kept; some of those frames are held back.
+    /// Copies of so many of a million frames that enter the link are kept; some of those frames are
+    /// held back.
     Capture(LinkId, u32),
     /// What was kept enters its link again.
     Replay,

@@ -60,7 +60,7 @@ impl Flow {
         self.window.map(|Window { unbound, key, .. }| Target { unbound, key, part })
     }
 
-    /// Whether the window has ended, or may any moment.
+    /// Returns `true` if the window has ended, or may any moment.
     pub fn window_ends(&self) -> bool {
         self.window.is_some_and(|window| window.ending)
     }
@@ -75,7 +75,8 @@ impl Flow {
         }
     }
 
-    /// Whether the completion of a receive says of the window what it must: by then it is no more.
+    /// Returns `true` if the completion of a receive says of the window what it must: by then it is
+    /// no more.
     pub(super) fn ends_window(&self, rig: &Rig, message: &Message, done: &Completion) -> bool {
         let key = self.remote().key;
         let memory = rig.engine(self.to.node()).memory();

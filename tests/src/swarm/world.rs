@@ -5,7 +5,7 @@ use super::connection::Connection;
 use super::economy;
 use super::plan::Plan;
 use super::report::{self, Failure, Outcome};
-use super::stock::Stock;
+use super::shared_receives::SharedReceives;
 use super::weather::Change;
 use core::cell::RefCell;
 use datapath::time::Time;
@@ -16,7 +16,8 @@ use std::rc::Rc;
 /// After the last fault everything must be done within this time.
 const HEAL_LIMIT_NS: u64 = 4_000_000_000;
 
-/// Steps in which connections may go on although no engine has anything to do: ERR, flushed, RESET, the next posts.
+/// Steps in which connections may go on although no engine has anything to do: ERR, flushed, RESET,
+/// the next posts.
 const STILL_STEPS_MAX: usize = 5;
 
 /// Frames kept by [`Change::Capture`].
@@ -28,7 +29,7 @@ pub(super) struct World<'a> {
     pub rig: Rig,
     pub connections: Vec<Connection>,
     /// Shared receive queues, one a node at most.
-    stocks: Vec<Option<Stock>>,
+    shared_receives: Vec<Option<SharedReceives>>,
     /// Frames that entered the uplink of each node a second time.
     pub replayed: Vec<u64>,
     captured: Captured,
@@ -59,7 +60,7 @@ impl<'a> World<'a> {
             plan,
             rig,
             connections: Vec::new(),
-            stocks: Vec::new(),
+            shared_receives: Vec::new(),
             replayed: vec![0; plan.nodes],
             captured: Captured::default(),
             rng: Rng::new(!plan.seed),
@@ -70,11 +71,15 @@ impl<'a> World<'a> {
     }
 
     fn play(&mut self) -> Outcome {
-        for (node, plan) in self.plan.stocks.iter().enumerate() {
-            let stock = plan.map(|plan| Stock::new(&mut self.rig, NodeId(node), plan));
-            self.stocks.push(stock);
+        for (node, plan) in self.plan.shared_receives.iter().enumerate() {
+            let shared_receives = plan.map(|plan| SharedReceives::new(&mut self.rig, NodeId(node), plan));
+            self.shared_receives.push(shared_receives);
         }
-        let srqs: Vec<_> = self.stocks.iter().map(|stock| stock.as_ref().map(Stock::srq)).collect();
+        let srqs: Vec<_> = self
+            .shared_receives
+            .iter()
+            .map(|shared_receives| shared_receives.as_ref().map(SharedReceives::srq))
+            .collect();
         for (number, connection) in self.plan.connections.iter().enumerate() {
             let connection = Connection::new(&mut self.rig, connection, &srqs, number, self.plan.seed);
             self.connections.push(connection);
@@ -89,8 +94,8 @@ impl<'a> World<'a> {
         for connection in &self.connections {
             connection.check_memory(&self.rig);
         }
-        for stock in self.stocks.iter().flatten() {
-            stock.check(&self.rig);
+        for shared_receives in self.shared_receives.iter().flatten() {
+            shared_receives.check(&self.rig);
         }
         audit::check(self);
         economy::check(self);
@@ -157,10 +162,10 @@ impl<'a> World<'a> {
     /// Goes on to the next event, `end` at the latest. False if there is none.
     fn advance(&mut self, end: Time) -> bool {
         for connection in &mut self.connections {
-            connection.act(&mut self.rig, &mut self.stocks);
+            connection.act(&mut self.rig, &mut self.shared_receives);
         }
-        for stock in self.stocks.iter_mut().flatten() {
-            stock.refill(&mut self.rig);
+        for shared_receives in self.shared_receives.iter_mut().flatten() {
+            shared_receives.refill(&mut self.rig);
         }
         let now = self.rig.now();
         let wakes = self.connections.iter().filter_map(|connection| connection.next_wake(now));
@@ -185,7 +190,7 @@ impl<'a> World<'a> {
 
     fn observe(&mut self) {
         for connection in &mut self.connections {
-            connection.observe(&mut self.rig, &mut self.stocks, &mut self.hash);
+            connection.observe(&mut self.rig, &mut self.shared_receives, &mut self.hash);
         }
     }
 

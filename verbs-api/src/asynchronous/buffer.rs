@@ -49,7 +49,7 @@ impl BufferPool {
         Some(Buffer { pool: Arc::clone(&self.inner), index, len: 0 })
     }
 
-    /// The same; if there is none, `waker` is told when one comes back.
+    /// Takes a free buffer. If there is none, `waker` is told when one comes back.
     pub(super) fn take_or_wait(&self, waker: &Waker) -> Option<Buffer> {
         let mut free = lock(&self.inner.free);
         let Some(index) = free.buffers.pop() else {
@@ -68,7 +68,8 @@ impl BufferPool {
     }
 }
 
-/// Registered bytes that are one's own: no operation uses them while one holds this. Dropping it gives them back.
+/// Registered bytes that are one's own: no operation uses them while one holds this. Dropping it
+/// gives them back.
 pub struct Buffer {
     pool: Arc<Pool>,
     index: usize,
@@ -128,7 +129,7 @@ impl Buffer {
         Ok(u64::from_ne_bytes(word))
     }
 
-    /// How many bytes it is to hold, as for a READ; they are what they were.
+    /// Sets the length of the buffer, as for a READ. The bytes keep their values.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`].
@@ -138,7 +139,8 @@ impl Buffer {
         Ok(())
     }
 
-    /// What arrived is not longer than the request that took it.
+    /// Sets the length to that of the message that arrived, which is not longer than the request
+    /// that took it.
     pub(super) fn received(&mut self, len: u32) {
         self.len = (len as usize).min(self.pool.size);
     }

@@ -31,7 +31,7 @@ struct Inner {
     state: Mutex<State>,
 }
 
-/// Who drives is told that there is nothing more to drive.
+/// Tells the task that drives these completions that there is nothing more to drive.
 #[cfg(feature = "tokio")]
 impl Drop for Inner {
     fn drop(&mut self) {
@@ -53,7 +53,7 @@ impl WeakCompletions {
 struct State {
     cq: CompletionQueue,
     under_way: HashMap<u64, UnderWay>,
-    /// By the numbers of the queue pairs.
+    /// The connections, by the numbers of their queue pairs.
     connections: HashMap<u32, Connection>,
     next_id: u64,
 }
@@ -67,19 +67,19 @@ struct UnderWay {
 }
 
 enum End {
-    /// Not yet, and somebody wants to know.
+    /// The operation has not ended, and a future waits for it.
     Awaited,
-    /// Not yet, and nobody does: the buffer goes back when it ends.
+    /// The operation has not ended, and no future waits for it: the buffer goes back when it ends.
     Forgotten,
-    /// As the completion says.
+    /// The operation ended as the completion says.
     Completed(Completion),
-    /// It was flushed because its connection was ended in order.
+    /// The operation was flushed because its connection was ended in order.
     Disconnected,
-    /// Its queue pair went before it ended.
+    /// The queue pair was dropped before the operation ended.
     Gone,
 }
 
-/// What is known of the end of a queue pair's connection.
+/// The state of the end of a queue pair's connection.
 struct Connection {
     /// Tells how the peer ended it; `None` if it was connected by endpoints.
     end: Option<LinkEnd>,
@@ -88,13 +88,14 @@ struct Connection {
 }
 
 impl Connection {
-    /// Whether it was ended in order: a disconnect, and no failure, took its queue pair to ERR.
+    /// Returns `true` if the connection was ended in order: a disconnect, and no failure, took its
+    /// queue pair to ERR.
     fn is_ended(&self) -> bool {
         self.ending || self.end.as_ref().is_some_and(LinkEnd::was_ended_by_peer)
     }
 }
 
-/// How an operation ended.
+/// The result of an operation that succeeded.
 #[derive(Debug)]
 pub struct Done {
     /// The completion; its `status` says whether it succeeded.
@@ -115,7 +116,8 @@ impl Completions {
     /// A completion queue of at least `entries` entries.
     ///
     /// # Errors
-    /// [`Error::Create`], [`Error::Channel`]; [`Error::Unsupported`] for a device that nobody drives while tasks wait.
+    /// [`Error::Create`], [`Error::Channel`]; [`Error::Unsupported`] for a device that nobody
+    /// drives while tasks wait.
     pub fn new(device: &Device, entries: u32) -> Result<Self, Error> {
         device.needs_thread()?;
         let channel = device.create_channel()?;
@@ -146,7 +148,7 @@ impl Completions {
         here
     }
 
-    /// This end begins to disconnect a queue pair that has not failed.
+    /// Notes that this end begins to disconnect a queue pair that has not failed.
     pub(super) fn begin_end(&self, qpn: u32) {
         if let Some(connection) = lock(&self.inner.state).connections.get_mut(&qpn) {
             connection.ending = true;
@@ -164,8 +166,8 @@ impl Completions {
         pd.queue_pair(&state.cq, &state.cq)
     }
 
-    /// Wakes who waits for what has completed; to be called when the descriptor is readable, or at any time. Returns how
-    /// many operations have ended.
+    /// Wakes who waits for what has completed; to be called when the descriptor is readable, or at
+    /// any time. Returns how many operations have ended.
     ///
     /// # Errors
     /// [`Error::NoChannel`], which cannot happen.
@@ -190,8 +192,8 @@ impl Completions {
         Ok(ended)
     }
 
-    /// Posts what `post` posts under the number that it is given. The lock is held meanwhile, so that it cannot complete
-    /// before it is known.
+    /// Posts what `post` posts under the number that it is given. The lock is held meanwhile, so
+    /// that it cannot complete before it is known.
     pub(super) fn begin(
         &self,
         qpn: u32,
@@ -275,7 +277,8 @@ impl Completions {
             _ => state.under_way.remove(&id),
         };
         drop(state);
-        // Its buffer may wake who waits for one, and the task of its waker may take the lock when it goes.
+        // Its buffer may wake who waits for one, and the task of its waker may take the lock when
+        // it goes.
         drop((ended, waker));
     }
 }
@@ -287,7 +290,8 @@ impl State {
             buffers.extend(self.under_way.remove(&completion.wr_id).map(|op| op.buffer));
             return;
         }
-        // Whoever ends a connection marks it before the queue pair goes to ERR, or keeps who asks waiting until it has.
+        // Whoever ends a connection marks it before the queue pair goes to ERR, or keeps who asks
+        // waiting until it has.
         let flushed = completion.status == WcStatus::WrFlushErr;
         let ended = flushed && self.connections.get(&op.qpn).is_some_and(Connection::is_ended);
         op.end = if ended { End::Disconnected } else { End::Completed(completion) };
@@ -307,8 +311,8 @@ impl AsRawFd for Completions {
     }
 }
 
-/// A posted work request; it is posted when this is made, not when it is polled first. Dropping it lets the operation go
-/// on, and its buffer goes back to the pool when it has ended.
+/// A posted work request; it is posted when this is made, not when it is polled first. Dropping it
+/// lets the operation go on, and its buffer goes back to the pool when it has ended.
 #[must_use = "without awaiting it nobody learns how it ends"]
 pub struct Operation {
     completions: Completions,
@@ -317,14 +321,14 @@ pub struct Operation {
 
 enum Begun {
     UnderWay(u64),
-    /// It could not be posted; `None` once that was said.
+    /// The request could not be posted; `None` once the error was returned.
     Refused(Option<Error>),
 }
 
 impl Future for Operation {
-    /// An error if it was not posted ([`Error::Post`]), if it was not done when the connection was ended in order
-    /// ([`Error::Disconnected`]), or if its queue pair is gone ([`Error::QueuePairGone`]); else how it ended, which may be a failure
-    /// as well.
+    /// An error if it was not posted ([`Error::Post`]), if it was not done when the connection was
+    /// ended in order ([`Error::Disconnected`]), or if its queue pair is gone
+    /// ([`Error::QueuePairGone`]); else how it ended, which may be a failure as well.
     type Output = Result<Done, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -14,7 +14,8 @@ use datapath::memory::Access;
 use datapath::queue::{RecvRequest, SendData, Sge};
 use std::sync::Mutex;
 
-/// A connected queue pair that completes at a [`Completions`]. Tasks share it: posting takes a lock.
+/// A connected queue pair that completes at a [`Completions`]. Tasks share it: posting takes a
+/// lock.
 ///
 /// Dropping it destroys it; what is under way ends with [`Error::QueuePairGone`].
 pub struct AsyncQueuePair {
@@ -25,7 +26,7 @@ pub struct AsyncQueuePair {
 }
 
 impl AsyncQueuePair {
-    /// Of a queue pair that [`Completions::queue_pair`] began.
+    /// Makes an asynchronous queue pair of one that [`Completions::queue_pair`] began.
     ///
     /// # Errors
     /// [`Error::ForeignQueuePair`] if it completes elsewhere; it is gone then.
@@ -46,25 +47,27 @@ impl AsyncQueuePair {
         self.post(buffer, |data| SendRequest::write(SendData::Gather(data), to))
     }
 
-    /// SENDs what the buffer holds, and `imm`, in host order, which the peer finds by [`Done::imm`].
+    /// SENDs what the buffer holds, and `imm`, in host order, which the peer finds by
+    /// [`Done::imm`].
     pub fn send_with_imm(&self, buffer: Buffer, imm: u32) -> Operation {
         self.post(buffer, |data| SendRequest::send(SendData::Gather(data)).with_imm(imm))
     }
 
-    /// WRITEs what the buffer holds to the peer's memory, and tells the peer `imm`, in host order: it takes a receive, whose buffer
-    /// comes back empty, with [`Done::imm`].
+    /// WRITEs what the buffer holds to the peer's memory, and tells the peer `imm`, in host order:
+    /// it takes a receive, whose buffer comes back empty, with [`Done::imm`].
     pub fn write_with_imm(&self, buffer: Buffer, to: RemoteAddr, imm: u32) -> Operation {
         self.post(buffer, |data| SendRequest::write(SendData::Gather(data), to).with_imm(imm))
     }
 
-    /// Stores `swap` to the 8 bytes at `at`, host order of the peer, if they are `compare`. What was there before is in the buffer
-    /// then: [`Buffer::to_u64`]. Both are aligned to 8 bytes, and the peer's queue pair and region grant
-    /// [`Access::REMOTE_ATOMIC`].
+    /// Stores `swap` to the 8 bytes at `at`, host order of the peer, if they are `compare`. What
+    /// was there before is in the buffer then: [`Buffer::to_u64`]. Both are aligned to 8 bytes, and
+    /// the peer's queue pair and region grant [`Access::REMOTE_ATOMIC`].
     pub fn compare_and_swap(&self, buffer: Buffer, at: RemoteAddr, compare: u64, swap: u64) -> Operation {
         self.atomic(buffer, |result| SendRequest::compare_and_swap(result, at, compare, swap))
     }
 
-    /// Adds to the 8 bytes at `at`, host order of the peer, wrapping. Else as [`compare_and_swap`](Self::compare_and_swap).
+    /// Adds to the 8 bytes at `at`, host order of the peer, wrapping. Else as
+    /// [`compare_and_swap`](Self::compare_and_swap).
     pub fn fetch_and_add(&self, buffer: Buffer, at: RemoteAddr, add: u64) -> Operation {
         self.atomic(buffer, |result| SendRequest::fetch_and_add(result, at, add))
     }
@@ -74,8 +77,8 @@ impl AsyncQueuePair {
         self.post(buffer, |data| SendRequest::read(data, from))
     }
 
-    /// Receives one message, as long as the buffer has room for. Who may drop this before it ends takes
-    /// [`receives`](Self::receives).
+    /// Receives one message, as long as the buffer has room for. Who may drop this before it ends
+    /// takes [`receives`](Self::receives).
     pub fn recv(&self, buffer: Buffer) -> Operation {
         self.completions.begin(self.qpn, buffer, |id, buffer| {
             let scatter = [buffer.slice(true)?];
@@ -84,15 +87,17 @@ impl AsyncQueuePair {
         })
     }
 
-    /// All messages from now on, in order; `depth` receives, one at least, wait in buffers of `pool`.
+    /// A stream of all messages from now on, in order. `depth` receives, one at least, wait in
+    /// buffers of `pool`.
     pub fn receives(&self, pool: &BufferPool, depth: usize) -> Receives<'_> {
         Receives::new(self, pool, depth)
     }
 
-    /// Ends a connection that was made by address: the peer is told, and both queue pairs go to ERR. What is not done by then ends
-    /// with [`Error::Disconnected`] at both ends, so await what the peer is to have before. Ready when the peer has answered, has
-    /// not answered for some 9 s, or cannot answer because the link is down; if the peer was first, at once. Who stops waiting has
-    /// disconnected all the same.
+    /// Ends a connection that was made by address: the peer is told, and both queue pairs go to
+    /// ERR. What is not done by then ends with [`Error::Disconnected`] at both ends, so await what
+    /// the peer is to have before. Ready when the peer has answered, has not answered for some 9 s,
+    /// or cannot answer because the link is down; if the peer was first, at once. Who stops waiting
+    /// has disconnected all the same.
     ///
     /// A queue pair that was connected by endpoints only goes to ERR: the peer is not told.
     ///
@@ -115,8 +120,9 @@ impl AsyncQueuePair {
         Ok(())
     }
 
-    /// Waits until a connection that was made by address is over: either end has disconnected. For who posts no receives, which
-    /// would say it. Of a queue pair that was connected by endpoints this is never ready.
+    /// Waits until a connection that was made by address is over: either end has disconnected. For
+    /// who posts no receives, which would say it. Of a queue pair that was connected by endpoints
+    /// this is never ready.
     pub async fn disconnected(&self) {
         let end = lock(&self.pair).as_ref().and_then(QueuePair::link_end);
         match end {
@@ -125,13 +131,14 @@ impl AsyncQueuePair {
         }
     }
 
-    /// Whether a connection that was made by address is over: either end has disconnected.
+    /// Returns `true` if a connection that was made by address is over: either end has
+    /// disconnected.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         lock(&self.pair).as_ref().is_some_and(QueuePair::is_disconnected)
     }
 
-    /// One whose result is 8 bytes.
+    /// Posts a request whose result is 8 bytes.
     fn atomic(&self, mut buffer: Buffer, request: impl FnOnce(Sge) -> SendRequest<'static>) -> Operation {
         match buffer.resize(size_of::<u64>()) {
             Ok(()) => self.post(buffer, |[result]| request(*result)),

@@ -10,11 +10,12 @@ use datapath::queue::WcStatus;
 use futures_core::Stream;
 use std::collections::VecDeque;
 
-/// Messages in the order of sending, from [`AsyncQueuePair::receives`]. Whoever stops waiting for the next loses none: it
-/// stays until asked for, or until this is dropped.
+/// Messages in the order of sending, from [`AsyncQueuePair::receives`]. Whoever stops waiting for
+/// the next loses none: it stays until asked for, or until this is dropped.
 ///
-/// A message's buffer is posted again when it is dropped. The stream ends behind the first receive that failed,
-/// or that was not done when the connection was ended in order ([`Error::Disconnected`]).
+/// A message's buffer is posted again when it is dropped. The stream ends behind the first receive
+/// that failed, or that was not done when the connection was ended in order
+/// ([`Error::Disconnected`]).
 pub struct Receives<'a> {
     pair: &'a AsyncQueuePair,
     pool: BufferPool,
@@ -41,8 +42,8 @@ impl<'a> Receives<'a> {
     /// The next message; `None` when there will be no more.
     ///
     /// # Errors
-    /// [`Error::Disconnected`] when the connection was ended in order; [`Error::Post`], [`Error::QueuePairGone`]. Behind an error
-    /// there are no more.
+    /// [`Error::Disconnected`] when the connection was ended in order; [`Error::Post`],
+    /// [`Error::QueuePairGone`]. Behind an error there are no more.
     pub async fn next(&mut self) -> Option<Result<Done, Error>> {
         core::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }

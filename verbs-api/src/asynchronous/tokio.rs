@@ -1,4 +1,4 @@
-//! What waits for descriptors on tokio (feature `tokio`).
+//! Waits for file descriptors on tokio (feature `tokio`).
 
 use super::completions::Completions;
 use crate::device::Device;
@@ -16,7 +16,8 @@ impl Readable {
     fn new(descriptor: BorrowedFd<'_>) -> io::Result<Self> {
         // One of its own: tokio watches each only once.
         let own = descriptor.try_clone_to_owned()?;
-        // SAFETY: an `OwnedFd` is open until it is dropped and names the same file all the time, and nobody replaces it here.
+        // SAFETY: an `OwnedFd` is open until it is dropped and names the same file all the time,
+        // and nobody replaces it here.
         Ok(Self(unsafe { AsyncFd::register_with_interest(own, Interest::READABLE) }?))
     }
 
@@ -28,8 +29,9 @@ impl Readable {
 }
 
 impl Completions {
-    /// Wakes the tasks whose operations have ended, for as long as there are clones of this, queue pairs or operations that complete
-    /// here: `tokio::spawn(completions.drive())`. Without it no operation ends. When the last of them goes this is ready.
+    /// Wakes the tasks whose operations have ended, for as long as there are clones of this, queue
+    /// pairs or operations that complete here: `tokio::spawn(completions.drive())`. Without it no
+    /// operation ends. When the last of them goes this is ready.
     ///
     /// ```
     /// use verbs_api::{Completions, Device, Driver};
@@ -49,7 +51,8 @@ impl Completions {
     /// [`Error::Channel`] if the system has no descriptor to spare, or tokio cannot watch it.
     ///
     /// # Panics
-    /// As whatever waits on tokio does: when polled outside of a runtime, or on one that was built without `enable_io`.
+    /// As whatever waits on tokio does: when polled outside of a runtime, or on one that was built
+    /// without `enable_io`.
     pub fn drive(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let (readable, completions) = (self.as_fd().try_clone_to_owned(), self.downgrade());
         async move {
@@ -65,7 +68,8 @@ impl Completions {
 }
 
 impl Device {
-    /// Waits on tokio for the next asynchronous event (`ibv_get_async_event`). Who stops waiting loses none.
+    /// Waits on tokio for the next asynchronous event (`ibv_get_async_event`). Who stops waiting
+    /// loses none.
     ///
     /// ```
     /// use verbs_api::{AsyncEvent, Device, Driver};
@@ -84,11 +88,12 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a device that nobody drives while tasks wait; [`Error::Events`] if the system has no descriptor to
-    /// spare, or tokio cannot watch it.
+    /// [`Error::Unsupported`] for a device that nobody drives while tasks wait; [`Error::Events`]
+    /// if the system has no descriptor to spare, or tokio cannot watch it.
     ///
     /// # Panics
-    /// As whatever waits on tokio does: when polled outside of a runtime, or on one that was built without `enable_io`.
+    /// As whatever waits on tokio does: when polled outside of a runtime, or on one that was built
+    /// without `enable_io`.
     pub async fn next_event(&self) -> Result<AsyncEvent, Error> {
         self.needs_thread()?;
         let readable = Readable::new(self.event_fd()?).map_err(Error::Events)?;

@@ -1,4 +1,4 @@
-//! What the clock reads.
+//! The sources of time that the clock reads.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use std::time::Instant;
 pub(crate) trait Source {
     /// Nanoseconds by the system's clock, which never goes back.
     fn ns(&self) -> u64;
-    /// Whether there is a counter.
+    /// Returns `true` if there is a counter.
     fn has_counter(&self) -> bool;
     /// The counter, which runs at a constant rate; anything if there is none.
     fn ticks(&self) -> u64;
@@ -44,7 +44,8 @@ impl Source for Machine {
 mod tsc {
     use core::arch::x86_64::{__cpuid, _rdtsc};
 
-    /// Whether the processor says of its time-stamp counter that it runs at a constant rate in every state.
+    /// Returns `true` if the processor says that its time-stamp counter runs at a constant rate in
+    /// every state.
     #[allow(unused_unsafe, reason = "`__cpuid` is unsafe before Rust 1.94")]
     pub fn is_invariant() -> bool {
         const EXTENDED: u32 = 0x8000_0000;
@@ -56,7 +57,8 @@ mod tsc {
 
     #[inline]
     pub fn read() -> u64 {
-        // SAFETY: every x86-64 processor has the instruction, and Linux allows it unless a process asks otherwise.
+        // SAFETY: every x86-64 processor has the instruction, and Linux allows it unless a process
+        // asks otherwise.
         unsafe { _rdtsc() }
     }
 }

@@ -1,7 +1,8 @@
 use super::*;
 use core::cell::Cell;
 
-/// A machine whose time moves on by 20 ns with each reading of the system's clock, and whenever it is told to.
+/// A machine whose time moves on by 20 ns with each reading of the system's clock, and whenever it
+/// is told to.
 struct Told {
     ns: Cell<u64>,
     ticks: Cell<u64>,
@@ -113,8 +114,8 @@ fn time_stands_until_a_slower_rate_is_known() {
     is_right(&mut clock, 1000, 10_000);
 }
 
-/// Of this machine nothing can be told but this; a thread that is stopped in the worst moment costs a fraction of
-/// a millisecond.
+/// Of this machine nothing can be told but this; a thread that is stopped in the worst moment costs
+/// a fraction of a millisecond.
 #[test]
 fn on_this_machine_it_keeps_to_the_system_clock() {
     let mut clock = Clock::new();

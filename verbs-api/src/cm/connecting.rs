@@ -18,14 +18,16 @@ use rdma_cm::{Agreed, Failure};
 use std::time::Instant;
 
 /// A connection that is being made, from [`Connector::connect`](super::Connector::connect) or
-/// [`ConnectionRequest::accept`](super::ConnectionRequest::accept). [`wait`](Self::wait) for it, or [`poll`](Self::poll) it.
-/// Dropping it takes it back. A peer that is not there is given up after 2.6 s, and one that does not answer after 12, unless
-/// [`wait`](Self::wait) or [`Connector::patience`](super::Connector::patience) gives it more.
+/// [`ConnectionRequest::accept`](super::ConnectionRequest::accept). [`wait`](Self::wait) for it, or
+/// [`poll`](Self::poll) it. Dropping it takes it back. A peer that is not there is given up after
+/// 2.6 s, and one that does not answer after 12, unless [`wait`](Self::wait) or
+/// [`Connector::patience`](super::Connector::patience) gives it more.
 ///
 /// With the feature `async` it is a future as well, on a device with a thread of its own.
 #[must_use = "dropping it takes the connection back"]
 pub struct Connecting {
-    // Goes first: what happens to the connection concerns no queue pair of a number that another may have by then.
+    // Goes first: what happens to the connection concerns no queue pair of a number that another
+    // may have by then.
     link: Option<Link>,
     end: End,
     #[cfg(feature = "async")]
@@ -33,15 +35,16 @@ pub struct Connecting {
 }
 
 enum End {
-    /// The queue pair becomes ready when the peer has answered, which is asked for so long if the program has said how long.
+    /// The queue pair becomes ready when the peer has answered, which is asked for so long if the
+    /// program has said how long.
     Active(PreparedQueuePair, Option<Duration>),
-    /// It is ready, and the peer may not be yet.
+    /// This end is ready, and the peer may not be yet.
     Passive(QueuePair),
-    /// It was given to the program, or there is an error.
+    /// The queue pair was given to the program, or the connection has failed.
     Taken,
 }
 
-/// What has happened.
+/// What has happened to the connection since the last call.
 enum Step {
     Reply(Agreed, Vec<u8>),
     Established,
@@ -70,9 +73,9 @@ impl Connecting {
     /// The connected queue pair, once it is there; never waits. Runs a turn of the engine.
     ///
     /// # Errors
-    /// [`Error::Connection`] says why there is none, as [`ConnectionError::Late`] if that is this host's link or address;
-    /// [`Error::Connect`] what the engine refuses. What this returned once it
-    /// does not return again: then, too, [`Error::Connection`].
+    /// [`Error::Connection`] says why there is none, as [`ConnectionError::Late`] if that is this
+    /// host's link or address; [`Error::Connect`] what the engine refuses. What this returned once
+    /// it does not return again: then, too, [`Error::Connection`].
     pub fn poll(&mut self) -> Result<Option<QueuePair>, Error> {
         let Some(link) = &self.link else { return Err(ConnectionError::Withdrawn.into()) };
         link.device.check_process()?;
@@ -83,12 +86,12 @@ impl Connecting {
         }
     }
 
-    /// Waits for the connected queue pair, `limit` at most. A peer that is not there yet is asked for as long: it may be started
-    /// later. One that is there and says no ends the wait.
+    /// Waits for the connected queue pair, `limit` at most. A peer that is not there yet is asked
+    /// for as long: it may be started later. One that is there and says no ends the wait.
     ///
     /// # Errors
-    /// As [`poll`](Self::poll); [`ConnectionError::Late`] if there was none in time, with the likely reason, and
-    /// [`ConnectionError::Deadline`] of who accepts; the peer is told.
+    /// As [`poll`](Self::poll); [`ConnectionError::Late`] if there was none in time, with the
+    /// likely reason, and [`ConnectionError::Deadline`] of who accepts; the peer is told.
     pub fn wait(mut self, limit: Duration) -> Result<QueuePair, Error> {
         let Some(link) = &self.link else { return Err(ConnectionError::Withdrawn.into()) };
         link.device.check_process()?;
@@ -120,7 +123,8 @@ impl Connecting {
             (Step::Reply(agreed, private_data), End::Active(pair, _)) => {
                 link.private_data = private_data;
                 let pair = pair.connect_as(&agreed, link.peer.ip())?;
-                // The peer may have ended it by now: the queue pair is in ERR then, as it would be a moment later.
+                // The peer may have ended it by now: the queue pair is in ERR then, as it would be
+                // a moment later.
                 let _ = link.service.call(&link.device, |state, _| state.manager.established(link.id));
                 // What this has posted leaves at once, if nobody else drives the engine.
                 link.device.progress();
@@ -134,7 +138,8 @@ impl Connecting {
     }
 }
 
-/// Why the peer did not grant a connection. If nothing was heard of it, the reason may be this host's.
+/// Why the peer did not grant a connection. If nothing was heard of it, the reason may be this
+/// host's.
 fn failed(failure: Failure, link: &Link, patience: Option<Duration>) -> ConnectionError {
     if matches!(failure, Failure::Unreachable | Failure::TimedOut) {
         let why = link.service.obstacle(&link.device, link.peer.ip());
@@ -145,7 +150,7 @@ fn failed(failure: Failure, link: &Link, patience: Option<Duration>) -> Connecti
     ConnectionError::of(failure, link.peer.ip())
 }
 
-/// What the program is to do next, if anything has happened.
+/// The next step of the program, if anything has happened.
 fn step(state: &mut State, link: &Link) -> Option<Step> {
     let phase = state.phase(link.id)?;
     match phase {
@@ -163,7 +168,7 @@ fn step(state: &mut State, link: &Link) -> Option<Step> {
 
 #[cfg(feature = "async")]
 impl Future for Connecting {
-    /// As of [`Connecting::poll`].
+    /// The result of [`Connecting::poll`].
     type Output = Result<QueuePair, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

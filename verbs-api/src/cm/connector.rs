@@ -10,11 +10,13 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use rdma_cm::{CmError, Dialect};
 
-/// How long a peer is asked for by default at least: a host that another attempt has just not found is looked for again, and who is about to
-/// [wait](Connecting::wait) says for how long.
+/// How long a peer is asked for by default, at least. A host that another attempt has just not
+/// found is looked for again, and a caller that is about to [wait](Connecting::wait) says for how
+/// long.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
-/// How to connect by address (`rdma_conn_param`): what to say to the peer's program, and which dialect to speak.
+/// The options of a connection by address (`rdma_conn_param`): private data for the peer's program,
+/// and the dialect.
 ///
 /// ```
 /// use std::time::Duration;
@@ -59,22 +61,24 @@ impl<'a> Connector<'a> {
         Self::default()
     }
 
-    /// What the peer's program is told with the request, at most 56 bytes. Zeros at its end are not seen.
+    /// Sets the private data that the peer's program gets with the request, at most 56 bytes. The
+    /// peer does not see zeros at its end.
     #[must_use]
     pub const fn private_data(self, data: &'a [u8]) -> Self {
         Self { private_data: data, ..self }
     }
 
-    /// Whether to speak the SRNIC dialect: default [`Dialect::Prefer`], or [`Dialect::Off`] with a queue pair that was built for
-    /// [`WireMode::Plain`](crate::WireMode::Plain).
+    /// Sets whether to speak the SRNIC dialect: default [`Dialect::Prefer`], or [`Dialect::Off`]
+    /// with a queue pair that was built for [`WireMode::Plain`](crate::WireMode::Plain).
     #[must_use]
     pub const fn dialect(self, dialect: Dialect) -> Self {
         Self { dialect: Some(dialect), ..self }
     }
 
-    /// How long a peer that is not there yet is asked for: it may be started later. The attempt fails when that time is over, with
-    /// [`ConnectionError::Late`]. For who polls the connection or awaits it; [`Connecting::wait`] asks for as long as it waits.
-    /// Default: 2.6 s if nobody has the peer's address, and 12 s if its host does not answer.
+    /// Sets how long a peer that is not there yet is asked for: it may be started later. When that
+    /// time is over, the attempt fails with [`ConnectionError::Late`]. This is for programs that
+    /// poll the connection or await it; [`Connecting::wait`] asks for as long as it waits. Default:
+    /// 2.6 s if nobody has the peer's address, and 12 s if its host does not answer.
     #[must_use]
     pub const fn patience(self, patience: Duration) -> Self {
         Self { patience: Some(patience), ..self }
@@ -83,7 +87,8 @@ impl<'a> Connector<'a> {
     /// Begins to connect to a listener (`rdma_connect`).
     ///
     /// # Errors
-    /// [`Error::Connection`], [`Error::Create`] if the device's queue pair 1 is in use. The queue pair is gone then.
+    /// [`Error::Connection`], [`Error::Create`] if the device's queue pair 1 is in use. The queue
+    /// pair is gone then.
     pub fn connect(self, pair: PreparedQueuePair, to: SocketAddr) -> Result<Connecting, Error> {
         let device = pair.device().clone();
         let service = device.connections()?;
@@ -105,7 +110,8 @@ impl<'a> Connector<'a> {
 }
 
 impl PreparedQueuePair {
-    /// Connects to a listener and waits until it has accepted, `limit` at most: [`Connector`] has more to choose.
+    /// Connects to a listener and waits until it has accepted, `limit` at most: [`Connector`] has
+    /// more to choose.
     ///
     /// # Errors
     /// As [`Connector::connect`] and [`Connecting::wait`]. The queue pair is gone then.

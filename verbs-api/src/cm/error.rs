@@ -17,7 +17,7 @@ pub enum ConnectionError {
     Rejected {
         /// Why.
         reason: RejReason,
-        /// What the peer's program says, without the zeros behind it.
+        /// The private data of the peer's program, without the zeros at its end.
         private_data: Vec<u8>,
     },
     /// The peer's host is there, and its connection manager does not answer.
@@ -28,17 +28,19 @@ pub enum ConnectionError {
     /// No host has the peer's address.
     #[error("nobody answers for {0}: is it on the same link, and up?")]
     Unreachable(IpAddr),
-    /// No request for a connection came, or the peer did not say that it is ready, within the time that the caller gave.
+    /// No request for a connection came, or the peer did not say that it is ready, within the time
+    /// that the caller gave.
     #[error(
         "nothing came within {0:?}; does one end listen and the other connect, and does somebody drive both devices?"
     )]
     Deadline(Duration),
-    /// There was no connection within the time that the peer was asked for, and this is the likely reason.
+    /// There was no connection within the time that the peer was asked for, and this is the likely
+    /// reason.
     #[error("no connection within {limit:?}: {why}")]
     Late {
-        /// That time.
+        /// The time that is over.
         limit: Duration,
-        /// What is most likely in the way, as of its end.
+        /// The most likely obstacle when the time was over.
         why: Obstacle,
     },
     /// The peer has taken back its request, or does not take what it was granted.
@@ -72,7 +74,8 @@ pub enum Obstacle {
         "no host answers for {0}: is a device with this ip= open on the same link, and does its program drive it?"
     )]
     Neighbor(IpAddr),
-    /// The host of this address is there, and its connection manager or the program behind it does not answer.
+    /// The host of this address is there, and its connection manager or the program behind it does
+    /// not answer.
     #[error("{0} is there and does not answer: does its program listen and accept, and drive its device?")]
     Silence(IpAddr),
 }
@@ -86,7 +89,7 @@ impl ConnectionError {
         }
     }
 
-    /// Of a connection with the host `peer`.
+    /// The error for a connection with the host `peer`.
     pub(super) fn of(failure: Failure, peer: IpAddr) -> Self {
         match failure {
             Failure::Rejected { reason: RejReason::TIMEOUT, .. } => Self::Withdrawn,
@@ -101,7 +104,8 @@ impl ConnectionError {
     }
 }
 
-/// Private data are as long as their message has room; what the peer's program did not fill is zeros.
+/// Private data are as long as their message has room; what the peer's program did not fill is
+/// zeros.
 pub(super) fn without_padding(data: &[u8]) -> Vec<u8> {
     let len = data.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     data[..len].to_vec()

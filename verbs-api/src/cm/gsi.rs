@@ -1,6 +1,7 @@
 //! Queue pair 1: where MADs come from and go to.
 //!
-//! It is made of the engine's own handles, not of the verbs' objects: those keep their device alive, and this belongs to it.
+//! It is made of the engine's own handles, not of the verbs' objects: those keep their device
+//! alive, and this belongs to it.
 
 use crate::Grh;
 use crate::error::Error;
@@ -34,7 +35,7 @@ const RECEIVE_LEN: usize = Grh::LEN + MAD_LEN;
 const WAITING_MAX: usize = 1024;
 /// Hosts whose address handles are kept.
 const HOSTS_MAX: usize = 256;
-/// How long an address handle is used: a host may get another Ethernet address.
+/// How long an address handle is used. After that a host may have another Ethernet address.
 const HANDLE_LIFETIME: Duration = Duration::from_secs(5);
 
 /// A host that MADs go to.
@@ -55,7 +56,7 @@ pub(super) struct Gsi {
     key: MemoryKey,
     /// Places for sends that are free.
     free: Vec<usize>,
-    /// Of each place in use, whom it goes to.
+    /// The host that the MAD in each place goes to, if the place is in use.
     sending: [Option<IpAddr>; SENDS],
     hosts: HashMap<IpAddr, Host>,
     waiting: VecDeque<Transmit>,
@@ -66,7 +67,7 @@ impl Gsi {
     pub fn new(shared: &Shared, ip: IpAddr) -> Result<Self, Error> {
         let mut nic = shared.call();
         let pd = nic.allocate_pd();
-        let hears = Hears::Attendant(Arc::clone(shared.attention()));
+        let hears = Hears::Attendant(Arc::clone(shared.wake_deadline()));
         let (number, cq) = nic.create_cq(u32::try_from(RECEIVES + SENDS).unwrap_or(u32::MAX), Some(hears))?;
         let count = |entries: usize| u32::try_from(entries).unwrap_or(u32::MAX);
         let caps = QueueCaps {
@@ -196,7 +197,8 @@ impl Gsi {
         }
     }
 
-    /// Sends what can be sent. Returns the hosts that cannot be reached; what was for them is dropped.
+    /// Sends what can be sent. Returns the hosts that cannot be reached; what was for them is
+    /// dropped.
     pub fn transmit(&mut self, shared: &Shared, now: Duration) -> BTreeSet<IpAddr> {
         let (mut unreachable, mut resolving) = (BTreeSet::new(), BTreeSet::new());
         for transmit in core::mem::take(&mut self.waiting) {
@@ -238,7 +240,7 @@ impl Gsi {
         self.waiting.len()
     }
 
-    /// Whether the Ethernet address of a host was found when a MAD went to it last.
+    /// Returns `true` if the Ethernet address of a host was found when a MAD went to it last.
     pub fn knows(&self, host: IpAddr) -> bool {
         self.hosts.contains_key(&host)
     }

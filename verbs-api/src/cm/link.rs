@@ -1,4 +1,4 @@
-//! What a queue pair knows of the connection manager that connected it.
+//! The connection of a queue pair that was made by address, as the queue pair holds it.
 
 use super::service::Service;
 #[cfg(feature = "async")]
@@ -24,7 +24,7 @@ pub(crate) struct Link {
     pub(super) service: Arc<Service>,
     pub(super) id: CommId,
     pub(super) peer: SocketAddr,
-    /// What the peer's program said.
+    /// The private data of the peer's program.
     pub(super) private_data: Vec<u8>,
 }
 
@@ -49,14 +49,15 @@ impl Link {
         self.service.look(|state| state.is_over(self.id))
     }
 
-    /// What tells when it is over.
+    /// A handle that tells when the connection is over.
     #[cfg(feature = "async")]
     pub fn end(&self) -> LinkEnd {
         LinkEnd { device: self.device.clone(), service: Arc::clone(&self.service), id: self.id }
     }
 
-    /// Tells the peer that it is over, and waits for its answer, `limit` at most. True if it is over on both sides, or the link
-    /// is down: who answered and left may have taken the answer along, and nobody else is there to give another.
+    /// Tells the peer that it is over, and waits for its answer, `limit` at most. True if it is
+    /// over on both sides, or the link is down: who answered and left may have taken the answer
+    /// along, and nobody else is there to give another.
     pub fn disconnect(&self, limit: Duration) -> bool {
         self.service.call(&self.device, |state, now| state.manager.close(now, self.id));
         let end = Instant::now().checked_add(limit);
@@ -70,7 +71,8 @@ impl Link {
     }
 }
 
-/// Whether a connection is over, for who does not hold it. Once nobody does it is.
+/// Tells whether a connection is over, to those that do not hold the connection. It is over once
+/// nobody holds it.
 #[cfg(feature = "async")]
 #[derive(Clone)]
 pub(crate) struct LinkEnd {
@@ -81,7 +83,7 @@ pub(crate) struct LinkEnd {
 
 #[cfg(feature = "async")]
 impl LinkEnd {
-    /// Whether the peer has ended it, and that is what took its queue pair to ERR.
+    /// Returns `true` if the peer has ended the connection, and that took its queue pair to ERR.
     pub fn was_ended_by_peer(&self) -> bool {
         self.service.look(|state| state.was_ended_by_peer(self.id))
     }
@@ -91,7 +93,8 @@ impl LinkEnd {
         self.service.call(&self.device, |state, now| state.manager.close(now, self.id));
     }
 
-    /// Ready when the peer has answered that it is over, or cannot be heard because the link is down.
+    /// Ready when the peer has answered that it is over, or cannot be heard because the link is
+    /// down.
     pub fn answered(self) -> Over {
         Over { end: self, needs_link: true, place: Place::new() }
     }

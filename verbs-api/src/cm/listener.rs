@@ -42,12 +42,14 @@ impl Listener {
     /// ([`local_addr`](Self::local_addr) says which), with room for [`Listener::BACKLOG`] requests.
     ///
     /// # Errors
-    /// [`Error::Connection`] if somebody listens to it, [`Error::Create`] if the device's queue pair 1 is in use.
+    /// [`Error::Connection`] if somebody listens to it, [`Error::Create`] if the device's queue
+    /// pair 1 is in use.
     pub fn bind(device: &Device, port: u16) -> Result<Self, Error> {
         Self::with_backlog(device, port, Self::BACKLOG)
     }
 
-    /// The same with room for `backlog` requests that wait for the program. Those beyond are dropped, and come again.
+    /// Listens at `port`, with room for `backlog` requests that wait for the program. Requests
+    /// beyond those are dropped, and their senders repeat them.
     ///
     /// # Errors
     /// As [`Listener::bind`].
@@ -68,7 +70,7 @@ impl Listener {
         Ok(Self { device: device.clone(), service, port })
     }
 
-    /// Where peers connect to.
+    /// The address that peers connect to.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         SocketAddr::new(self.device.ip(), self.port)
@@ -91,7 +93,7 @@ impl Listener {
         Ok(request.ok_or_else(|| ConnectionError::late(limit, &self.device))?)
     }
 
-    /// The same as a future, on a device with a thread of its own.
+    /// Waits for the next request as a future, on a device with a thread of its own.
     ///
     /// # Errors
     /// [`Error::Unsupported`] for a device that nobody drives while tasks wait.
@@ -162,7 +164,8 @@ struct Answer {
     id: CommId,
 }
 
-/// A peer's wish to connect (`RDMA_CM_EVENT_CONNECT_REQUEST`): accept or reject it. Dropping it rejects it.
+/// A peer's wish to connect (`RDMA_CM_EVENT_CONNECT_REQUEST`): accept or reject it. Dropping it
+/// rejects it.
 #[must_use = "dropping it rejects the request"]
 pub struct ConnectionRequest {
     peer: SocketAddr,
@@ -175,43 +178,44 @@ pub struct ConnectionRequest {
 }
 
 impl ConnectionRequest {
-    /// Who wants to connect: its address, and the port that it says it has.
+    /// The address of the peer that wants to connect, and the port that it says it has.
     #[must_use]
     pub const fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// What its program says, without zeros at the end.
+    /// The private data of the peer's program, without zeros at its end.
     #[must_use]
     pub fn private_data(&self) -> &[u8] {
         &self.private_data
     }
 
-    /// Whether it offers to speak the SRNIC dialect.
+    /// Returns `true` if the peer offers to speak the SRNIC dialect.
     #[must_use]
     pub const fn speaks_srnic(&self) -> bool {
         self.speaks_srnic
     }
 
-    /// What the peer's program is told if this is accepted, at most 196 bytes. Zeros at its end are not seen.
+    /// Sets the private data that the peer's program gets if this request is accepted, at most 196
+    /// bytes. The peer does not see zeros at its end.
     pub fn with_private_data(mut self, data: &[u8]) -> Self {
         self.reply = data.to_vec();
         self
     }
 
-    /// Whether to speak the SRNIC dialect: default [`Dialect::Prefer`], or [`Dialect::Off`] with a queue pair that was built for
-    /// [`WireMode::Plain`](crate::WireMode::Plain).
+    /// Sets whether to speak the SRNIC dialect: default [`Dialect::Prefer`], or [`Dialect::Off`]
+    /// with a queue pair that was built for [`WireMode::Plain`](crate::WireMode::Plain).
     pub const fn with_dialect(mut self, dialect: Dialect) -> Self {
         self.dialect = Some(dialect);
         self
     }
 
-    /// Accepts it (`rdma_accept`): the queue pair is ready at once, and the peer is told. The connection is there when the peer
-    /// has said that it is ready, too.
+    /// Accepts it (`rdma_accept`): the queue pair is ready at once, and the peer is told. The
+    /// connection is there when the peer has said that it is ready, too.
     ///
     /// # Errors
-    /// [`Error::Connection`], also if the two ends do not go together: the peer is told so; [`Error::Connect`],
-    /// [`Error::OtherDevice`]. The queue pair is gone then.
+    /// [`Error::Connection`], also if the two ends do not go together: the peer is told so;
+    /// [`Error::Connect`], [`Error::OtherDevice`]. The queue pair is gone then.
     pub fn accept(mut self, pair: PreparedQueuePair) -> Result<Connecting, Error> {
         let Some(answer) = self.answer.take() else { return Err(ConnectionError::Withdrawn.into()) };
         let accepted = self.grant(&answer, pair);
@@ -251,8 +255,8 @@ impl ConnectionRequest {
     /// Rejects it (`rdma_reject`), with at most 148 bytes for the peer's program.
     ///
     /// # Errors
-    /// [`Error::Connection`] if that is too much; it is rejected all the same. If the peer has taken its request back, this
-    /// does nothing.
+    /// [`Error::Connection`] if that is too much; it is rejected all the same. If the peer has
+    /// taken its request back, this does nothing.
     pub fn reject(mut self, private_data: &[u8]) -> Result<(), Error> {
         let Some(answer) = self.answer.take() else { return Ok(()) };
         match answer.reject(RejReason::CONSUMER, private_data) {
@@ -294,7 +298,7 @@ fn refused(error: CmError) -> Error {
     })
 }
 
-/// What the peer is told of it.
+/// The reason for which the peer is rejected after this error.
 fn reason_of(error: &Error) -> RejReason {
     match error {
         Error::Connection(ConnectionError::Disagreement(disagreement)) => disagreement.reason(),

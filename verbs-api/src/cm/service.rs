@@ -1,12 +1,14 @@
-//! The connection manager of a device: the state machine of `rdma-cm` on queue pair 1, and what its users are told.
+//! The connection manager of a device: the state machine of `rdma-cm` on queue pair 1, and what its
+//! users are told.
 //!
-//! Whoever drives the engine calls it after a turn in which a MAD came, or when a timer is due ([`Attendant`]); calls of the
-//! program do its work at once. The lock of its state comes before that of the engine.
+//! Whoever drives the engine calls it after a turn in which a MAD came, or when a timer is due
+//! ([`Attendant`]); calls of the program do its work at once. The lock of its state comes before
+//! that of the engine.
 
 use super::error::Obstacle;
 use super::gsi::Gsi;
 use crate::device::Device;
-use crate::driver::{Driver, Resting};
+use crate::driver::{Driver, PollBackoff};
 use crate::error::Error;
 use crate::shared::{Attendant, Shared};
 use crate::trace;
@@ -25,11 +27,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// What the connection manager of a device counted.
+/// The counters of a device's connection manager.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct ConnectionStats {
-    /// Of its messages and connections.
+    /// The counters of its messages and connections.
     pub manager: Stats,
     /// Connections in any state now, those that have just ended included.
     pub connections: usize,
@@ -37,27 +39,27 @@ pub struct ConnectionStats {
     pub unsent: u64,
 }
 
-/// How soon a MAD is tried again that waits for an Ethernet address.
+/// Nanoseconds after which a MAD that waits for an Ethernet address is tried again.
 const RESOLVING: u64 = 1_000_000;
 
-/// How far a connection has come that a program holds.
+/// How far a connection that a program holds has come.
 pub(super) enum Phase {
     /// Nothing has happened yet.
     Begun,
     /// Active: the peer grants it.
     Replied(Agreed, Vec<u8>),
-    /// It is there.
+    /// The connection is established.
     Established,
-    /// It will not be.
+    /// The connection could not be made.
     Failed(Failure),
-    /// It is over.
+    /// The connection is over.
     Disconnected,
 }
 
 /// A connection that a program holds.
 struct Held {
     phase: Phase,
-    /// Its queue pair, which goes to ERR at the end.
+    /// The number of the connection's queue pair, which goes to ERR at the end.
     qpn: Option<u32>,
     /// The queue pair was in ERR when the end came: a failure was first, or this end has ended it.
     was_in_err: bool,
@@ -73,13 +75,14 @@ struct Port {
     wakers: Wakers,
 }
 
-/// What the lock protects.
+/// The state behind the lock.
 pub(super) struct State {
     pub manager: Manager,
     gsi: Gsi,
     held: BTreeMap<CommId, Held>,
     ports: BTreeMap<u16, Port>,
-    /// Connections of which a task waits for the peer's answer to its end, which a link that is down never brings.
+    /// Connections of which a task waits for the peer's answer to its end, which a link that is
+    /// down never brings.
     leaving: BTreeSet<CommId>,
 }
 
@@ -142,7 +145,7 @@ impl Service {
         end: Option<Instant>,
         mut look: impl FnMut(&mut State) -> Option<R>,
     ) -> Option<R> {
-        let mut resting = Resting::new();
+        let mut backoff = PollBackoff::new();
         loop {
             let turn = device.progress();
             let mut state = self.lock();
@@ -155,16 +158,17 @@ impl Service {
             }
             if device.driver() == Driver::Inline {
                 drop(state);
-                resting.looked(turn.received + turn.sent > 0, left);
+                backoff.wait_after_poll(turn.received + turn.sent > 0, left);
             } else {
-                // Longer than this only what does not say so would have us wait, such as a link that goes down.
+                // Longer than this only what does not say so would have us wait, such as a link
+                // that goes down.
                 let left = left.min(Duration::from_millis(100));
                 drop(self.changed.wait_timeout(state, left));
             }
         }
     }
 
-    /// What most likely keeps the connection manager of `peer` from answering.
+    /// The most likely reason why the connection manager of `peer` does not answer.
     pub(super) fn obstacle(&self, device: &Device, peer: IpAddr) -> Obstacle {
         if let Some(why) = device.link_down() {
             return Obstacle::Link(why);
@@ -176,7 +180,7 @@ impl Service {
         if is_known { Obstacle::Silence(peer) } else { Obstacle::Neighbor(peer) }
     }
 
-    /// What was counted.
+    /// The counters so far.
     pub fn stats(&self) -> ConnectionStats {
         self.look(|state| ConnectionStats {
             manager: *state.manager.stats(),
@@ -198,7 +202,8 @@ impl Service {
 
 impl Attendant for Service {
     fn attend(&self, shared: &Shared) {
-        // Who has the lock does what is to be done before it lets go; what it misses keeps asking for attention.
+        // Who has the lock does what is to be done before it lets go; what it misses keeps asking
+        // for wake_deadline.
         let state = match self.state.try_lock() {
             Ok(state) => state,
             Err(std::sync::TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -216,7 +221,7 @@ pub(super) fn now(shared: &Shared) -> Duration {
 impl State {
     /// Takes in what came, lets timers fire, sends. Who is to be told, if something has happened.
     fn work(&mut self, shared: &Shared) -> Option<Vec<Waker>> {
-        shared.attention().take();
+        shared.wake_deadline().clear();
         let now = now(shared);
         let Self { manager, gsi, .. } = self;
         gsi.receive(shared, |from, mad| manager.handle_mad(now, from, mad));
@@ -246,10 +251,10 @@ impl State {
         }
         let nanos = |time: Duration| Time(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         if let Some(deadline) = self.manager.next_deadline() {
-            shared.attention().want_by(nanos(deadline));
+            shared.wake_deadline().wake_by(nanos(deadline));
         }
         if self.gsi.waiting() > 0 {
-            shared.attention().want_by(nanos(now).after(RESOLVING));
+            shared.wake_deadline().wake_by(nanos(now).after(RESOLVING));
         }
         told
     }
@@ -297,29 +302,32 @@ impl State {
         self.held.insert(id, Held { phase: Phase::Begun, qpn, was_in_err: false, wakers: Wakers::default() });
     }
 
-    /// How far it is.
+    /// How far the connection has come.
     pub fn phase(&mut self, id: CommId) -> Option<&mut Phase> {
         self.held.get_mut(&id).map(|held| &mut held.phase)
     }
 
-    /// Whether it was there and is no more, or will never be; also if no program holds it.
+    /// Returns `true` if the connection was there and is no more, or will never be; also if no
+    /// program holds it.
     pub fn is_over(&mut self, id: CommId) -> bool {
         matches!(self.phase(id), None | Some(Phase::Disconnected | Phase::Failed(_)))
     }
 
-    /// Whether the peer has ended it, and that is what took its queue pair to ERR.
+    /// Returns `true` if the peer has ended the connection, and that took its queue pair to ERR.
     #[cfg(feature = "async")]
     pub fn was_ended_by_peer(&mut self, id: CommId) -> bool {
         self.is_over(id) && self.held.get(&id).is_some_and(|held| !held.was_in_err)
     }
 
-    /// A future learns of the next thing that happens to it. Returns the waker that the future had, to be dropped without the lock.
+    /// A future learns of the next thing that happens to it. Returns the waker that the future had,
+    /// to be dropped without the lock.
     #[cfg(feature = "async")]
     pub fn wake_for(&mut self, id: CommId, place: &mut Place, waker: &Waker) -> Option<Waker> {
         self.held.get_mut(&id)?.wakers.insert(place, waker)
     }
 
-    /// A future learns of the peer's answer to its end, or that the link is down. Else as [`wake_for`](Self::wake_for).
+    /// A future learns of the peer's answer to its end, or that the link is down. Else as
+    /// [`wake_for`](Self::wake_for).
     #[cfg(feature = "async")]
     pub fn wake_for_end(&mut self, id: CommId, place: &mut Place, waker: &Waker) -> Option<Waker> {
         self.leaving.insert(id);
@@ -332,8 +340,8 @@ impl State {
         self.held.get_mut(&id)?.wakers.remove(place)
     }
 
-    /// The program holds it no more: it is ended, and nothing of it concerns a queue pair. Who waits for it is to be woken without
-    /// the lock.
+    /// The program holds it no more: it is ended, and nothing of it concerns a queue pair. Who
+    /// waits for it is to be woken without the lock.
     pub fn release(&mut self, now: Duration, id: CommId) -> Vec<Waker> {
         let held = self.held.remove(&id);
         self.leaving.remove(&id);
@@ -346,7 +354,8 @@ impl State {
         self.ports.insert(port, Port::default());
     }
 
-    /// A listener ends; who waits is rejected. The wakers are to be dropped without the lock, which their tasks may take.
+    /// A listener ends; who waits is rejected. The wakers are to be dropped without the lock, which
+    /// their tasks may take.
     pub fn close_port(&mut self, now: Duration, port: u16) -> Vec<Waker> {
         self.manager.unlisten(port);
         let Some(Port { requests, mut wakers }) = self.ports.remove(&port) else { return Vec::new() };
@@ -361,13 +370,15 @@ impl State {
         self.ports.get_mut(&port)?.requests.pop_front()
     }
 
-    /// A future learns of the listener's next request. Returns the waker that the future had, to be dropped without the lock.
+    /// A future learns of the listener's next request. Returns the waker that the future had, to be
+    /// dropped without the lock.
     #[cfg(feature = "async")]
     pub fn wake_for_request(&mut self, port: u16, place: &mut Place, waker: &Waker) -> Option<Waker> {
         self.ports.get_mut(&port)?.wakers.insert(place, waker)
     }
 
-    /// A future that waited for a request is gone. Returns its waker, to be dropped without the lock.
+    /// A future that waited for a request is gone. Returns its waker, to be dropped without the
+    /// lock.
     #[cfg(feature = "async")]
     pub fn forget_request(&mut self, port: u16, place: Place) -> Option<Waker> {
         self.ports.get_mut(&port)?.wakers.remove(place)

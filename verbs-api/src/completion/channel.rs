@@ -10,33 +10,35 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A file descriptor that is readable while armed completion queues have something to tell (`ibv_comp_channel`). Give it
-/// to `epoll`, or [`wait`](Self::wait).
+/// A file descriptor that is readable while armed completion queues have something to tell
+/// (`ibv_comp_channel`). Give it to `epoll`, or [`wait`](Self::wait).
 ///
-/// Arm the queue ([`CompletionQueue::arm`](crate::CompletionQueue::arm)), poll it until it is empty, and only then wait:
-/// what came before the arming is told of by no event. Each event takes the arming back. One may
-/// come for a completion that was polled just before the arming: then there is nothing to poll, and the queue is to be
-/// armed again.
+/// Arm the queue ([`CompletionQueue::arm`](crate::CompletionQueue::arm)), poll it until it is
+/// empty, and only then wait: what came before the arming is told of by no event. Each event takes
+/// the arming back. One may come for a completion that was polled just before the arming: then
+/// there is nothing to poll, and the queue is to be armed again.
 ///
 /// Something must drive the engine meanwhile. With [`Driver::Thread`] its thread does; with
-/// [`Driver::Inline`] `wait` does it itself, and keeps its core busy, but a program that blocks
-/// in its own `epoll` is woken only by what another thread's polling or [`Device::progress`](crate::Device::progress)
-/// brings in.
+/// [`Driver::Inline`] `wait` does it itself, and keeps its core busy, but a program that blocks in
+/// its own `epoll` is woken only by what another thread's polling or
+/// [`Device::progress`](crate::Device::progress) brings in.
 ///
-/// How late that is: with [`Driver::Thread`], 0.07 ms in the median while messages follow each other within 50 us, and 0.8 to
-/// 1 ms after a millisecond of quiet or more; 1 to 2.5 ms at the 99th percentile. Nearly all of it is the sleep of the engine's
-/// thread, 1 ms at most, since ports have no interrupts; who polls such a device waits about as long. (From a post to its
-/// receiver being awake, `sim:` devices on two cores, not optimised: `cargo run -p verbs-api --example wake_up`.)
+/// How late that is: with [`Driver::Thread`], 0.07 ms in the median while messages follow each
+/// other within 50 us, and 0.8 to 1 ms after a millisecond of quiet or more; 1 to 2.5 ms at the
+/// 99th percentile. Nearly all of it is the sleep of the engine's thread, 1 ms at most, since ports
+/// have no interrupts; who polls such a device waits about as long. (From a post to its receiver
+/// being awake, `sim:` devices on two cores, not optimised: `cargo run -p verbs-api --example
+/// wake_up`.)
 pub struct CompletionChannel {
     device: Device,
     shared: Arc<ChannelShared>,
 }
 
-/// What the engine's side tells, and how it wakes who waits.
+/// The state that the engine's side of a channel shares with the program's.
 pub(crate) struct ChannelShared {
     bell: Bell,
-    /// Queues that have something to tell, each once. The descriptor is readable while there are any: both change under
-    /// the lock.
+    /// Queues that have something to tell, each once. The descriptor is readable while there are
+    /// any: both change under the lock.
     events: Mutex<VecDeque<u32>>,
 }
 
@@ -97,8 +99,8 @@ impl CompletionChannel {
         &self.device
     }
 
-    /// The number ([`CompletionQueue::number`](crate::CompletionQueue::number)) of a queue that has something to tell, if
-    /// there is one. The descriptor is readable while there are more.
+    /// The number ([`CompletionQueue::number`](crate::CompletionQueue::number)) of a queue that has
+    /// something to tell, if there is one. The descriptor is readable while there are more.
     #[must_use]
     pub fn take_event(&self) -> Option<u32> {
         self.shared.take()

@@ -1,11 +1,11 @@
-//! What a device can do: `ibv_query_device`, as far as it means something here.
+//! The limits of a device: the part of `ibv_query_device` that means something here.
 
 use super::Device;
 use datapath::engine::CQ_ENTRIES_MAX;
 use datapath::queue::{QueueCaps, SrqCaps};
 
-/// Limits of a device (`ibv_device_attr`). Each is one that a call checks; what verbs have besides, such as firmware and
-/// vendor numbers, is not there.
+/// Limits of a device (`ibv_device_attr`). Each is one that a call checks; what verbs have besides,
+/// such as firmware and vendor numbers, is not there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct DeviceAttr {
@@ -47,7 +47,7 @@ pub struct DeviceAttr {
 }
 
 impl Device {
-    /// What it can do (`ibv_query_device`).
+    /// The limits of this device (`ibv_query_device`).
     ///
     /// ```
     /// # fn main() -> Result<(), verbs_api::Error> {

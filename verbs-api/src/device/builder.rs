@@ -1,6 +1,6 @@
 //! Opening a device.
 
-use super::{Device, Inner, capture, siblings};
+use super::{Device, Inner, capture, thread_devices};
 use crate::driver::{Driver, EngineThread, SlowPath};
 use crate::error::Error;
 use crate::nic::Driven;
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What a device is opened with, beside its string; made by [`Device::builder`].
+/// The options of a device beside its string; made by [`Device::builder`].
 ///
 /// ```
 /// use verbs_api::{Device, Driver};
@@ -49,11 +49,12 @@ macro_rules! setters {
 
 impl DeviceBuilder {
     setters! {
-        /// Who runs the engine, unless the device string says. Default [`Driver::Inline`].
+        /// Sets who runs the engine, unless the device string says so. Default [`Driver::Inline`].
         driver: Driver => driver;
-        /// Who runs the slow path. Default [`SlowPath::Stepped`].
+        /// Sets who runs the slow path. Default [`SlowPath::Stepped`].
         slow_path: SlowPath => slow_path;
-        /// Queue pairs at most, 1 to 2^20; of each of several engines 2^19, of three or four 2^18, of more 2^17. Default 1024.
+        /// Queue pairs at most, 1 to 2^20; of each of several engines 2^19, of three or four 2^18,
+        /// of more 2^17. Default 1024.
         max_qps: u32 => sizes.max_qps;
         /// Completion queues at most, 1 to 2^24. Default 1024.
         max_cqs: usize => sizes.max_cqs;
@@ -65,29 +66,31 @@ impl DeviceBuilder {
         max_ahs: u32 => sizes.max_ahs;
         /// Largest window of a queue pair, in packets, 1 to 2^14. Default 512.
         window_max: u16 => sizes.window_max;
-        /// Connections that can have losses to repair at the same time, 1 to 2^20; further ones drop what comes out of
-        /// order. Default 64.
+        /// Connections that can have losses to repair at the same time, 1 to 2^20; further ones
+        /// drop what comes out of order. Default 64.
         recovery_contexts: u32 => sizes.recovery_contexts;
-        /// How queue pairs share the engine's turns. Default [`SchedulerConfig::RoundRobin`].
+        /// Sets how queue pairs share the engine's turns. Default [`SchedulerConfig::RoundRobin`].
         scheduler: SchedulerConfig => sizes.scheduler;
-        /// When acknowledgements go out; the default is [`AckTiming::AtOnce`]. [`AckTiming::BehindPosts`] takes the making of
-        /// an acknowledgement out of the time to an answer: it goes out behind what is posted next, or in the next call of
-        /// the device's or one of its objects'. That is for programs that keep calling. Where one computes for longer than
-        /// its peer waits for a sign of life, after a message that it took and before its next call, the peer gives up.
-        /// A device with a thread has [`AckTiming::Spaced`] in any case.
+        /// When acknowledgements go out; the default is [`AckTiming::AtOnce`].
+        /// [`AckTiming::BehindPosts`] takes the making of an acknowledgement out of the time to an
+        /// answer: it goes out behind what is posted next, or in the next call of the device's or
+        /// one of its objects'. That is for programs that keep calling. Where one computes for
+        /// longer than its peer waits for a sign of life, after a message that it took and before
+        /// its next call, the peer gives up. A device with a thread has [`AckTiming::Spaced`] in
+        /// any case.
         acks: AckTiming => sizes.acks;
     }
 
     /// Opens the device that a string names; [`DeviceSpec`] has the grammar.
     ///
     /// # Errors
-    /// As [`Device::open`]; [`Error::Config`] names a size out of range, [`Error::Thread`] says why the driver's thread
-    /// does not run.
+    /// As [`Device::open`]; [`Error::Config`] names a size out of range, [`Error::Thread`] says why
+    /// the driver's thread does not run.
     pub fn open(&self, text: &str) -> Result<Device, Error> {
         self.open_spec(&text.parse()?)
     }
 
-    /// The same from a parsed string.
+    /// Opens the device that a parsed string names.
     ///
     /// # Errors
     /// As [`DeviceBuilder::open`].
@@ -107,7 +110,7 @@ impl DeviceBuilder {
             return builder.with_faults(port, EngineConfig { ip, ..config }, spec);
         }
         if let Transport::Memif { path, zero_copy: true, .. } = &spec.transport {
-            let port = crate::lending::open(spec, path)?;
+            let port = crate::native_memif::open(spec, path)?;
             return builder.with_faults(port, EngineConfig { ip: spec.ip_or_default()?, ..config }, spec);
         }
         builder.open_dpdk(spec, config)
@@ -143,7 +146,8 @@ impl DeviceBuilder {
         Ok(device)
     }
 
-    /// Behind the tap every port is of one type: an engine of its own for each would double what is compiled.
+    /// Behind the tap every port is of one type: an engine of its own for each would double what is
+    /// compiled.
     fn tapped<P: Port + Send + 'static>(
         &self,
         port: P,
@@ -157,9 +161,9 @@ impl DeviceBuilder {
         self.over(port, config, |tap| tap.inner().fault_stats())
     }
 
-    /// A device over a port of the caller's. The sizes are those of `config`, not the builder's, and so are the
-    /// [`Seed`]s: equal ones give equal queue-pair numbers, first PSNs and keys. Take them from the operating system
-    /// where peers are not trusted.
+    /// A device over a port of the caller's. The sizes are those of `config`, not the builder's,
+    /// and so are the [`Seed`]s: equal ones give equal queue-pair numbers, first PSNs and keys.
+    /// Take them from the operating system where peers are not trusted.
     ///
     /// # Errors
     /// [`Error::Config`], [`Error::Thread`].
@@ -197,7 +201,7 @@ impl DeviceBuilder {
         let shared = Arc::new(Shared::new(nic, config.acks));
         let thread = match self.driver {
             Driver::Inline => {
-                siblings::note(&shared);
+                thread_devices::register(&shared);
                 None
             }
             Driver::Thread { cpu } => Some(EngineThread::start(&shared, cpu)?),
@@ -219,7 +223,7 @@ impl DeviceBuilder {
     }
 }
 
-/// With seeds of its own from the operating system.
+/// The configuration with seeds of its own from the operating system.
 pub(super) fn drawn(config: EngineConfig) -> Result<EngineConfig, Error> {
     Ok(EngineConfig { seed: seed()?, key_seed: seed()?, ..config })
 }
@@ -230,8 +234,9 @@ fn seed() -> Result<Seed, Error> {
     Ok(Seed::new(bytes))
 }
 
-/// The time, in units of 16 us since 1970: the smaller the older the device is, as far as the hosts' clocks agree. Two
-/// hosts that start within one unit are not told apart if they have one Ethernet address, too.
+/// The time, in units of 16 us since 1970: the smaller the older the device is, as far as the
+/// hosts' clocks agree. Two hosts that start within one unit are not told apart if they have one
+/// Ethernet address, too.
 pub(super) fn host_nonce() -> [u8; 6] {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let units = since_1970.as_nanos() / 16_000;
@@ -240,7 +245,8 @@ pub(super) fn host_nonce() -> [u8; 6] {
 }
 
 impl Device {
-    /// What a device string says beside port and engine, of a device that nobody else has yet.
+    /// Applies what a device string says beside port and engine, to a device that has no other
+    /// handle yet.
     pub(super) fn finish(&mut self, spec: &DeviceSpec) -> Result<(), Error> {
         let Some(inner) = Arc::get_mut(&mut self.inner) else { return Ok(()) };
         inner.link_mtu = spec.link_mtu();

@@ -8,7 +8,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// A port whose frames go to the file at `path`, too. A disk that is full already is found out by the header.
+/// A port whose frames go to the file at `path`, too. A disk that is full already is found out by
+/// the header.
 pub(super) fn tap<P: Port>(port: P, path: &Path) -> Result<PcapTap<P, Capture>, Error> {
     let fails = |doing| move |source| Error::File { path: path.to_owned(), doing, source };
     let file = BufWriter::new(File::create(path).map_err(fails("create"))?);
@@ -17,7 +18,8 @@ pub(super) fn tap<P: Port>(port: P, path: &Path) -> Result<PcapTap<P, Capture>, 
     Ok(tap)
 }
 
-/// The file. Its last bytes are written when the device closes, when nobody can be given an error any more: it is told then.
+/// The file. Its last bytes are written when the device closes, when nobody can be given an error
+/// any more: it is told then.
 pub(super) struct Capture {
     path: PathBuf,
     file: BufWriter<File>,

@@ -1,4 +1,5 @@
-//! Opening a device with several engines: a [`Device`] for each, on a queue of its own of the one port.
+//! Opening a device with several engines: a [`Device`] for each, on a queue of its own of the one
+//! port.
 
 use super::builder::{drawn, host_nonce};
 use super::{Device, DeviceBuilder, capture};
@@ -16,8 +17,8 @@ use datapath::port::steer::{SteerConfig, Steered};
 use datapath::qpn::EngineId;
 use std::io::Write;
 
-/// The port of one of several engines. Whatever it is made of, the engine on it is of one type: one for each would double what
-/// is compiled.
+/// The port of one of several engines. Whatever it is made of, the engine on it is of one type: one
+/// for each would double what is compiled.
 trait QueuePort: Port + Send {
     fn fault_stats(&self) -> FaultStats {
         FaultStats::default()
@@ -48,12 +49,14 @@ impl QueuePort for Box<dyn QueuePort> {
 }
 
 impl Device {
-    /// Opens a device with `engines=N` in its string: N devices, each with an engine of its own, which may each have a thread
-    /// of its own. They share one port, with its addresses: each has a queue each way of it.
+    /// Opens a device with `engines=N` in its string: N devices, each with an engine of its own,
+    /// which may each have a thread of its own. They share one port, with its addresses: each has a
+    /// queue each way of it.
     ///
-    /// Objects of one do not mix with those of another, and connections go from any engine here to any engine of a peer.
-    /// What comes in at one engine's queue for another one's queue pair is handed over, so **all of them must be driven**.
-    /// Connections by address ([`Listener`](crate::Listener), [`Connector`](crate::Connector)) are between engines of the
+    /// Objects of one do not mix with those of another, and connections go from any engine here to
+    /// any engine of a peer. What comes in at one engine's queue for another one's queue pair is
+    /// handed over, so **all of them must be driven**. Connections by address
+    /// ([`Listener`](crate::Listener), [`Connector`](crate::Connector)) are between engines of the
     /// same number.
     ///
     /// ```
@@ -72,7 +75,7 @@ impl Device {
         Self::builder().open_engines(text)
     }
 
-    /// Which of the engines of its port it has; of most ports there is one only.
+    /// The number of this device's engine among those of its port. Most ports have one only.
     #[must_use]
     pub fn engine(&self) -> EngineId {
         self.nic().config().engine
@@ -80,8 +83,9 @@ impl Device {
 }
 
 impl DeviceBuilder {
-    /// As [`Device::open_engines`]: the sizes are those of each engine. A driver's processor is the first engine's, and the
-    /// others have the processors behind it.
+    /// Opens all engines of a port, as [`Device::open_engines`] does. The sizes are those of each
+    /// engine. The processor of the driver is the first engine's, and the other engines have the
+    /// processors behind it.
     ///
     /// # Errors
     /// As [`Device::open_engines`] and [`DeviceBuilder::open`].
@@ -89,7 +93,7 @@ impl DeviceBuilder {
         self.open_engines_spec(&text.parse()?)
     }
 
-    /// The same from a parsed string.
+    /// Opens the device that a parsed string names, with all its engines.
     ///
     /// # Errors
     /// As [`DeviceBuilder::open_engines`].
@@ -116,7 +120,7 @@ impl DeviceBuilder {
                 )
             }
             Transport::Memif { path, zero_copy: true, .. } => {
-                let ports = crate::lending::open_engines(spec, path)?;
+                let ports = crate::native_memif::open_engines(spec, path)?;
                 self.steered(boxed(ports), spec.ip_or_default()?, spec)
             }
             #[cfg(feature = "dpdk")]

@@ -1,7 +1,7 @@
 //! The link of a device: whether frames can pass, why they cannot, and waiting until they can.
 
 use super::Device;
-use crate::driver::Resting;
+use crate::driver::PollBackoff;
 use crate::error::Error;
 #[cfg(feature = "async")]
 use crate::wakers::Place;
@@ -15,14 +15,15 @@ use datapath::port::LinkDown;
 use std::time::Instant;
 
 impl Device {
-    /// Whether frames can pass: on a memif pair, whether the peer is there. It comes up only while the engine runs.
+    /// Returns `true` if frames can pass: on a memif pair, if the peer is there. The link comes up
+    /// only while the engine runs.
     #[must_use]
     pub fn link_up(&self) -> bool {
         self.nic().link_up()
     }
 
-    /// Why frames cannot pass; `None` if they can. The text says what to do: where this end waits for whom, in what the two
-    /// ends differ, which interface has no carrier.
+    /// Why frames cannot pass; `None` if they can. The text says what to do: where this end waits
+    /// for whom, in what the two ends differ, which interface has no carrier.
     ///
     /// It is as of the engine's last turn: nobody has been looked for before the first one.
     #[must_use]
@@ -30,8 +31,8 @@ impl Device {
         self.nic().link_down()
     }
 
-    /// Waits until frames can pass, `limit` at most. It drives the engine of a device without a thread, and rests between
-    /// its looks: after 0.2 ms for 50 us, then longer, up to 1 ms.
+    /// Waits until frames can pass, `limit` at most. It drives the engine of a device without a
+    /// thread, and rests between its looks: after 0.2 ms for 50 us, then longer, up to 1 ms.
     ///
     /// ```
     /// use std::time::Duration;
@@ -47,7 +48,7 @@ impl Device {
     /// [`Error::LinkDown`] says why there is no link; [`Error::Forked`].
     pub fn wait_link(&self, limit: Duration) -> Result<(), Error> {
         let end = Instant::now().checked_add(limit);
-        let mut resting = Resting::new();
+        let mut backoff = PollBackoff::new();
         loop {
             self.check_process()?;
             let turn = self.progress();
@@ -56,12 +57,12 @@ impl Device {
             if left.is_zero() {
                 return Err(Error::LinkDown { limit, why });
             }
-            resting.looked(turn.received + turn.sent > 0, left);
+            backoff.wait_after_poll(turn.received + turn.sent > 0, left);
         }
     }
 
-    /// A future that ends when frames can pass, on a device with a thread of its own. It has no limit: who drops it after a
-    /// while asks [`Device::link_down`] for the reason.
+    /// A future that ends when frames can pass, on a device with a thread of its own. It has no
+    /// limit: who drops it after a while asks [`Device::link_down`] for the reason.
     #[cfg(feature = "async")]
     pub fn when_link_up(&self) -> LinkUp<'_> {
         LinkUp { device: self, place: Place::new() }

@@ -1,4 +1,5 @@
-//! What a thread does that found nothing to do: spins, then offers its processor to others, then sleeps.
+//! The backoff of a polling thread that finds nothing to do: it spins, then yields its processor,
+//! then sleeps.
 
 #[cfg(test)]
 mod tests;
@@ -14,12 +15,13 @@ const SPIN_NS: u64 = 50_000;
 const YIELD_NS: u64 = 200_000;
 /// The first sleep; each further one is twice as long.
 const SLEEP_MIN: Duration = Duration::from_micros(50);
-/// The longest: ports have no interrupts, so this is how long a frame may wait for an engine that was idle.
+/// The longest: ports have no interrupts, so this is how long a frame may wait for an engine that
+/// was idle.
 const SLEEP_MAX: Duration = Duration::from_millis(1);
 
-/// What a thread that found nothing to do does next.
+/// What a polling thread that found nothing to do does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rest {
+pub enum Backoff {
     /// Look again at once.
     Spin,
     /// Look again when no other thread wants the processor.
@@ -28,16 +30,16 @@ pub enum Rest {
     Sleep(Duration),
 }
 
-/// How long nothing has happened, for a loop that polls: it spins for 50 us, yields until 200 us, and then sleeps, from 50 us
-/// up to 1 ms.
+/// How long a polling loop has found nothing to do. It says to spin for 50 us, then to yield until
+/// 200 us, and then to sleep, from 50 us up to 1 ms at a time.
 ///
 /// ```
-/// use verbs_api::{Idle, Rest, Time};
+/// use verbs_api::{Idle, Backoff, Time};
 ///
 /// let mut idle = Idle::new(Time(0));
-/// assert_eq!(idle.rest(Time(10_000), None), Rest::Spin);
-/// assert_eq!(idle.rest(Time(60_000), None), Rest::Yield);
-/// assert!(matches!(idle.rest(Time(300_000), None), Rest::Sleep(_)));
+/// assert_eq!(idle.backoff(Time(10_000), None), Backoff::Spin);
+/// assert_eq!(idle.backoff(Time(60_000), None), Backoff::Yield);
+/// assert!(matches!(idle.backoff(Time(300_000), None), Backoff::Sleep(_)));
 /// ```
 #[derive(Debug)]
 pub struct Idle {
@@ -57,43 +59,45 @@ impl Idle {
         *self = Self::new(now);
     }
 
-    /// Nothing happened; the next thing that will, if nothing comes from outside, does at `deadline`.
-    pub fn rest(&mut self, now: Time, deadline: Option<Time>) -> Rest {
+    /// Nothing happened: says how to wait. `deadline` is when the next thing happens if no packet
+    /// comes.
+    pub fn backoff(&mut self, now: Time, deadline: Option<Time>) -> Backoff {
         let idle = now.0.saturating_sub(self.busy_at.0);
         if idle < SPIN_NS {
-            return Rest::Spin;
+            return Backoff::Spin;
         }
         let until = deadline.map_or(SLEEP_MAX, |at| Duration::from_nanos(at.0.saturating_sub(now.0)));
         if idle < YIELD_NS || until.is_zero() {
-            return Rest::Yield;
+            return Backoff::Yield;
         }
         let sleep = self.sleep.min(until);
         self.sleep = (self.sleep * 2).min(SLEEP_MAX);
-        Rest::Sleep(sleep)
+        Backoff::Sleep(sleep)
     }
 }
 
-/// The rests of a caller that looks for something until it is there. It never spins: what it waits for may need this processor.
+/// The waits of a caller that looks for something until it is there. It never spins: what it waits
+/// for may need this processor.
 #[derive(Debug)]
-pub(crate) struct Resting {
+pub(crate) struct PollBackoff {
     since: Instant,
     idle: Idle,
 }
 
-impl Resting {
+impl PollBackoff {
     pub fn new() -> Self {
         Self { since: Instant::now(), idle: Idle::new(Time::ZERO) }
     }
 
-    /// After a look in vain: rests before the next, `left` at most.
-    pub fn looked(&mut self, something_happened: bool, left: Duration) {
+    /// After a look in vain: waits before the next, `left` at most.
+    pub fn wait_after_poll(&mut self, something_happened: bool, left: Duration) {
         let now = Time(u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX));
         if something_happened {
             self.idle.busy(now);
         }
-        match self.idle.rest(now, None) {
-            Rest::Spin | Rest::Yield => thread::yield_now(),
-            Rest::Sleep(limit) => thread::sleep(limit.min(left)),
+        match self.idle.backoff(now, None) {
+            Backoff::Spin | Backoff::Yield => thread::yield_now(),
+            Backoff::Sleep(limit) => thread::sleep(limit.min(left)),
         }
     }
 }

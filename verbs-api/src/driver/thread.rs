@@ -1,6 +1,6 @@
 //! The thread that runs an engine.
 
-use super::idle::{Idle, Rest};
+use super::idle::{Backoff, Idle};
 use crate::error::Error;
 use crate::shared::Shared;
 use std::io;
@@ -46,7 +46,8 @@ impl EngineThread {
     fn stop(&mut self) -> bool {
         self.shared.stop();
         match self.handle.take() {
-            // What a waker drops may be the last of the device: then this is the thread itself, which ends by itself.
+            // What a waker drops may be the last of the device: then this is the thread itself,
+            // which ends by itself.
             Some(handle) if handle.thread().id() != thread::current().id() => handle.join().is_ok(),
             _ => true,
         }
@@ -82,7 +83,8 @@ fn pin(cpu: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Turn after turn, until told to stop. The engine stays locked meanwhile, but for calls of the control path and sleep.
+/// Turn after turn, until told to stop. The engine stays locked meanwhile, but for calls of the
+/// control path and sleep.
 fn run(shared: &Shared) {
     let mut held = shared.hold();
     let mut idle = Idle::new(held.clock.now());
@@ -92,18 +94,18 @@ fn run(shared: &Shared) {
         }
         let now = held.clock.now();
         let turn = held.nic.turn(now);
-        if shared.attention().is_due(now) {
+        if shared.wake_deadline().is_due(now) {
             held = shared.attend_without(held);
         }
         if turn.received > 0 || turn.sent > 0 {
             idle.busy(now);
             continue;
         }
-        let deadline = [held.nic.next_deadline(), shared.attention().when()].into_iter().flatten().min();
-        match idle.rest(now, deadline) {
-            Rest::Spin => core::hint::spin_loop(),
-            Rest::Yield => thread::yield_now(),
-            Rest::Sleep(limit) => held = shared.sleep(held, limit),
+        let deadline = [held.nic.next_deadline(), shared.wake_deadline().get()].into_iter().flatten().min();
+        match idle.backoff(now, deadline) {
+            Backoff::Spin => core::hint::spin_loop(),
+            Backoff::Yield => thread::yield_now(),
+            Backoff::Sleep(limit) => held = shared.sleep(held, limit),
         }
     }
 }

@@ -31,15 +31,17 @@ pub(super) const fn check(start: usize, end: usize, len: usize) -> Result<usize,
     }
 }
 
-/// A backing, which was asked once where its bytes are: a program that polls on them looks millions of times a second.
+/// A backing, which was asked once where its bytes are: a program that polls on them looks millions
+/// of times a second.
 pub(crate) struct Bytes {
     start: NonNull<u8>,
     len: usize,
     backing: Arc<dyn Backing>,
 }
 
-// SAFETY: `Backing` is `Send` and `Sync`, and `start` is no more than what `Backing::base` returns to any thread; its bytes, which
-// peers write at any time as well, are valid as long as the backing, which goes along.
+// SAFETY: `Backing` is `Send` and `Sync`, and `start` is no more than what `Backing::base` returns
+// to any thread; its bytes, which peers write at any time as well, are valid as long as the
+// backing, which goes along.
 unsafe impl Send for Bytes {}
 // SAFETY: as above.
 unsafe impl Sync for Bytes {}
@@ -62,7 +64,8 @@ impl Bytes {
         self.start.as_ptr().addr() as u64
     }
 
-    /// Where `len` bytes from `offset` on are, if they are inside. They are valid as long as `self`.
+    /// Where `len` bytes from `offset` on are, if they are inside. They are valid as long as
+    /// `self`.
     #[inline]
     pub fn at(&self, offset: usize, len: usize) -> Result<NonNull<u8>, Error> {
         check(offset, offset.saturating_add(len), self.len)?;
@@ -74,7 +77,8 @@ impl Bytes {
     #[inline]
     pub fn read(&self, offset: usize, target: &mut [u8]) -> Result<(), Error> {
         let source = self.at(offset, target.len())?;
-        // SAFETY: the range is inside the backing; `target` is a Rust reference, so it is not registered memory.
+        // SAFETY: the range is inside the backing; `target` is a Rust reference, so it is not
+        // registered memory.
         unsafe { target.as_mut_ptr().copy_from_nonoverlapping(source.as_ptr(), target.len()) };
         Ok(())
     }

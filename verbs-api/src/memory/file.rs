@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A file mapped into memory, to be registered with
-/// [`ProtectionDomain::register_file`](crate::ProtectionDomain::register_file). Clones name the same mapping: keep one to
-/// [`sync`](Self::sync) while the other is registered.
+/// [`ProtectionDomain::register_file`](crate::ProtectionDomain::register_file). Clones name the
+/// same mapping: keep one to [`sync`](Self::sync) while the other is registered.
 ///
 /// | made by | the file | what is written to the region |
 /// |---|---|---|
@@ -25,18 +25,21 @@ use std::sync::Arc;
 /// | [`create`](Self::create), [`create_new`](Self::create_new) | is new | is in the file |
 ///
 /// # What outlives a crash
-/// "In the file" means: in the system's page cache. Every process that opens the file sees it from then on, and if this process
-/// dies, by SIGKILL too, it is all there. If the machine crashes or loses power, only what a [`sync`](Self::sync) that has
-/// returned covers is sure to be on the disk; of the rest any page may be there or be lost, the later without the earlier, and one
-/// of two pages that a record spans. So a log that must survive that acknowledges a record after the sync, and its records carry
-/// a checksum. The name of a new file is on the disk once its directory was synced (`File::open(directory)?.sync_all()`).
+/// "In the file" means: in the system's page cache. Every process that opens the file sees it from
+/// then on, and if this process dies, by SIGKILL too, it is all there. If the machine crashes or
+/// loses power, only what a [`sync`](Self::sync) that has returned covers is sure to be on the
+/// disk; of the rest any page may be there or be lost, the later without the earlier, and one of
+/// two pages that a record spans. So a log that must survive that acknowledges a record after the
+/// sync, and its records carry a checksum. The name of a new file is on the disk once its directory
+/// was synced (`File::open(directory)?.sync_all()`).
 ///
-/// A completion says that bytes are in the peer's memory, not that they are on the peer's disk: the peer syncs, and says so.
+/// A completion says that bytes are in the peer's memory, not that they are on the peer's disk: the
+/// peer syncs, and says so.
 ///
 /// # Nobody may shorten the file
-/// A process that touches a page behind the file's end is ended by SIGBUS, whether the engine does it or the program. Nothing
-/// can turn that into an error, so whoever may truncate the file must not do so while it is mapped. One that grows stays mapped
-/// as long as it was.
+/// A process that touches a page behind the file's end is ended by SIGBUS, whether the engine does
+/// it or the program. Nothing can turn that into an error, so whoever may truncate the file must
+/// not do so while it is mapped. One that grows stays mapped as long as it was.
 #[derive(Clone)]
 pub struct FileBacking {
     mapping: Arc<Mapping>,
@@ -45,7 +48,7 @@ pub struct FileBacking {
 struct Mapping {
     map: MmapRaw,
     path: PathBuf,
-    /// What is written reaches the file.
+    /// True if what is written reaches the file.
     shared: bool,
 }
 
@@ -53,17 +56,21 @@ impl FileBacking {
     /// Maps the whole of an existing file to be read. Writes to the region never reach the file.
     ///
     /// # Errors
-    /// [`Error::File`]: it cannot be opened, is no regular file, or is empty, which cannot be mapped.
+    /// [`Error::File`]: it cannot be opened, is no regular file, or is empty, which cannot be
+    /// mapped.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let file = existing(path, File::options().read(true))?;
-        // Private, so that the whole mapping is writable, as a backing must be, whatever the file's permissions.
-        // SAFETY: no Rust reference to the bytes is ever made, so it does not matter if others write to the file.
+        // Private, so that the whole mapping is writable, as a backing must be, whatever the file's
+        // permissions.
+        // SAFETY: no Rust reference to the bytes is ever made, so it does not matter if others
+        // write to the file.
         let map = unsafe { MmapOptions::new().map_copy(&file) }.map_err(fails("map", path))?;
         Ok(Self::new(map.into(), path, false))
     }
 
-    /// Maps the whole of an existing file to be read and written: a log or a table that outlives the process.
+    /// Maps the whole of an existing file to be read and written: a log or a table that outlives
+    /// the process.
     ///
     /// ```
     /// use verbs_api::{Access, Device, FileBacking};
@@ -83,8 +90,8 @@ impl FileBacking {
     /// ```
     ///
     /// # Errors
-    /// [`Error::File`]: it cannot be opened to be read and written, is no regular file, or is empty: give a new file its length
-    /// by [`create`](Self::create).
+    /// [`Error::File`]: it cannot be opened to be read and written, is no regular file, or is
+    /// empty: give a new file its length by [`create`](Self::create).
     pub fn open_shared(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let file = existing(path, File::options().read(true).write(true))?;
@@ -92,8 +99,9 @@ impl FileBacking {
         Ok(Self::new(map, path, true))
     }
 
-    /// Makes a file of `len` bytes, replacing what was there, and maps it to be read and written. Its space on the disk is taken
-    /// now where the file system can do that, so that a full disk is an error here and not a signal later.
+    /// Makes a file of `len` bytes, replacing what was there, and maps it to be read and written.
+    /// Its space on the disk is taken now where the file system can do that, so that a full disk is
+    /// an error here and not a signal later.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -101,7 +109,8 @@ impl FileBacking {
         Self::make(path.as_ref(), len, File::options().create(true).truncate(true))
     }
 
-    /// As [`FileBacking::create`], of a file that is not there yet: nothing is replaced, and no link is followed.
+    /// Makes a file as [`FileBacking::create`] does, if there is none of that name: nothing is
+    /// replaced, and no link is followed.
     ///
     /// # Errors
     /// [`Error::File`]; its source is [`io::ErrorKind::AlreadyExists`] if anything has that name.
@@ -121,12 +130,14 @@ impl FileBacking {
         Ok(Self::new(map, path, true))
     }
 
-    /// Waits until the bytes of `range` are on the disk (`msync` with `MS_SYNC`), as they were when this was called or later. It
-    /// writes the whole pages that the range touches and that have changed, and blocks for as long as the disk needs.
+    /// Waits until the bytes of `range` are on the disk (`msync` with `MS_SYNC`), as they were when
+    /// this was called or later. It writes the whole pages that the range touches and that have
+    /// changed, and blocks for as long as the disk needs.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`]. [`Error::File`] if the disk fails, and then nothing is known of the bytes; or if the file was
-    /// mapped by [`open`](Self::open), so that nothing of them reaches it.
+    /// [`Error::OutOfBounds`]. [`Error::File`] if the disk fails, and then nothing is known of the
+    /// bytes; or if the file was mapped by [`open`](Self::open), so that nothing of them reaches
+    /// it.
     pub fn sync(&self, range: impl RangeBounds<usize>) -> Result<(), Error> {
         let Mapping { map, path, shared } = &*self.mapping;
         let (start, end) = bounds(range, map.len());
@@ -138,12 +149,14 @@ impl FileBacking {
         map.flush_range(start, len).map_err(fails("sync", path))
     }
 
-    /// Brings the pages that `range` touches into memory, ready to be read, or to be written if the file is. Without it the first
-    /// access to each page does so, which takes longer than a packet, and may wait for the disk. It takes as long as that does
-    /// for all of them together. On a system older than Linux 5.14 it does nothing.
+    /// Brings the pages that `range` touches into memory, ready to be read, or to be written if the
+    /// file is. Without it the first access to each page does so, which takes longer than a packet,
+    /// and may wait for the disk. It takes as long as that does for all of them together. On a
+    /// system older than Linux 5.14 it does nothing.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`]. [`Error::File`] if the file is shorter by now, or the disk fails or is full.
+    /// [`Error::OutOfBounds`]. [`Error::File`] if the file is shorter by now, or the disk fails or
+    /// is full.
     pub fn populate(&self, range: impl RangeBounds<usize>) -> Result<(), Error> {
         let Mapping { map, path, shared } = &*self.mapping;
         let (start, end) = bounds(range, map.len());
@@ -179,8 +192,8 @@ fn fails(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::File { doing, path: path.to_owned(), source }
 }
 
-// SAFETY: the mapping is readable and writable for its length, stays where it is until dropped, and no reference to
-// its bytes is made.
+// SAFETY: the mapping is readable and writable for its length, stays where it is until dropped, and
+// no reference to its bytes is made.
 unsafe impl Backing for FileBacking {
     fn base(&self) -> NonNull<u8> {
         // The system maps nothing at address 0.

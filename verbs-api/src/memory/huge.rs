@@ -32,7 +32,8 @@ impl HugeBacking {
     /// `len` zeroed bytes, rounded up to whole pages inside.
     ///
     /// # Errors
-    /// [`Error::Hugepages`] if the policy requires them and there are none, or if there is no memory at all.
+    /// [`Error::Hugepages`] if the policy requires them and there are none, or if there is no
+    /// memory at all.
     pub fn new(len: usize, policy: HugepagePolicy) -> Result<Self, Error> {
         let fails = |source| Error::Hugepages { len, source };
         // The kernel unmaps whole pages only.
@@ -46,7 +47,8 @@ impl HugeBacking {
         Ok(Self { map: map.into(), len, huge })
     }
 
-    /// Whether the pages are huge for certain: reserved ones, not those that the system may make of ordinary ones.
+    /// Returns `true` if the pages are huge for certain: reserved ones, not those that the system
+    /// may make of ordinary ones.
     #[must_use]
     pub const fn is_huge(&self) -> bool {
         self.huge
@@ -60,8 +62,8 @@ fn ordinary(len: usize) -> io::Result<MmapMut> {
     Ok(map)
 }
 
-// SAFETY: the mapping is readable and writable for its length, stays where it is until dropped, and no reference to
-// its bytes is made.
+// SAFETY: the mapping is readable and writable for its length, stays where it is until dropped, and
+// no reference to its bytes is made.
 unsafe impl Backing for HugeBacking {
     fn base(&self) -> NonNull<u8> {
         // The system maps nothing at address 0.

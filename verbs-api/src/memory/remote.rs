@@ -5,16 +5,16 @@ use crate::work_request::RemoteAddr;
 use core::fmt;
 use core::str::FromStr;
 
-/// A region of the peer's, as [`MemoryRegion::remote`](crate::MemoryRegion::remote) describes it. Travels as text,
-/// `addr=0x7f0000001000,len=4096,rkey=0x00000301`, or as the 21 bytes of [`to_bytes`](Self::to_bytes), which leave room beside
-/// them in the 56 bytes of private data.
+/// A region of the peer's, as [`MemoryRegion::remote`](crate::MemoryRegion::remote) describes it.
+/// Travels as text, `addr=0x7f0000001000,len=4096,rkey=0x00000301`, or as the 21 bytes of
+/// [`to_bytes`](Self::to_bytes), which leave room beside them in the 56 bytes of private data.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RemoteRegion {
     /// Address of its first byte.
     pub addr: u64,
     /// Length in bytes.
     pub len: u64,
-    /// Its key.
+    /// The key of the region.
     pub rkey: u32,
 }
 
@@ -34,7 +34,7 @@ pub enum RemoteRegionError {
         RemoteRegion::BYTES
     )]
     Length {
-        /// How many there were.
+        /// How many bytes there were.
         given: usize,
     },
     /// Bytes of another version.
@@ -47,7 +47,8 @@ pub enum RemoteRegionError {
     },
 }
 
-/// The last byte of [`RemoteRegion::to_bytes`]. It is not 0, so that private data, which lose zeros at their end, lose nothing of it.
+/// The last byte of [`RemoteRegion::to_bytes`]. It is not 0, so that private data, which lose zeros
+/// at their end, lose nothing of it.
 const VERSION: u8 = 1;
 
 impl RemoteRegion {
@@ -81,10 +82,11 @@ impl RemoteRegion {
         bytes
     }
 
-    /// What [`to_bytes`](Self::to_bytes) made.
+    /// Reads the bytes that [`to_bytes`](Self::to_bytes) made.
     ///
     /// # Errors
-    /// [`RemoteRegionError::Length`] for any other number of bytes, [`RemoteRegionError::Version`] for another version.
+    /// [`RemoteRegionError::Length`] for any other number of bytes, [`RemoteRegionError::Version`]
+    /// for another version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, RemoteRegionError> {
         let bytes: &[u8; Self::BYTES] =
             bytes.try_into().map_err(|_| RemoteRegionError::Length { given: bytes.len() })?;

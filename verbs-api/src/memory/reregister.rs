@@ -5,8 +5,9 @@ use crate::error::Error;
 use datapath::memory::{Access, Backing, ProtectionDomainId};
 use std::sync::Arc;
 
-/// Each change ends the region's key and draws a new one: requests that carry the old one fail, ours with `LocProtErr` and
-/// the peer's with `RemAccessErr`. It takes the only handle of the region: clones would go on naming the old key.
+/// Each change ends the region's key and draws a new one: requests that carry the old one fail,
+/// ours with `LocProtErr` and the peer's with `RemAccessErr`. It takes the only handle of the
+/// region: clones would go on naming the old key.
 impl MemoryRegion {
     /// Changes what may be done with it (`IBV_REREG_MR_CHANGE_ACCESS`).
     ///
@@ -23,7 +24,8 @@ impl MemoryRegion {
     /// ```
     ///
     /// # Errors
-    /// [`Error::RegionShared`] if there are clones or windows on it, [`Error::Register`]; nothing has changed then.
+    /// [`Error::RegionShared`] if there are clones or windows on it, [`Error::Register`]; nothing
+    /// has changed then.
     pub fn change_access(&mut self, access: Access) -> Result<(), Error> {
         self.reregister(None, None, Some(access))
     }
@@ -39,8 +41,8 @@ impl MemoryRegion {
         self.reregister(Some(domain.id()), None, None)
     }
 
-    /// Gives it other memory (`IBV_REREG_MR_CHANGE_TRANSLATION`), and returns that which it had: the engine does not touch
-    /// it any more.
+    /// Gives it other memory (`IBV_REREG_MR_CHANGE_TRANSLATION`), and returns that which it had:
+    /// the engine does not touch it any more.
     ///
     /// # Errors
     /// As [`MemoryRegion::change_access`].

@@ -1,4 +1,5 @@
-//! Memory windows: rights for peers to a part of a region, given and taken back without registering anything.
+//! Memory windows: rights for peers to a part of a region, given and taken back without registering
+//! anything.
 
 use super::{MemoryRegion, ProtectionDomain};
 use crate::error::Error;
@@ -8,7 +9,8 @@ use core::ops::RangeBounds;
 use datapath::memory::{Access, Binding, MemoryKey, WindowType};
 use datapath::queue::{SendData, SendOpcode, Sge};
 
-/// A window on memory (`ibv_mw`); made by [`ProtectionDomain::alloc_window`]. It shows what it was bound to last.
+/// A window on memory (`ibv_mw`); made by [`ProtectionDomain::alloc_window`]. It shows what it was
+/// bound to last.
 ///
 /// Regions that it was bound to stay registered for as long as it lives. Dropping it ends it.
 pub struct MemoryWindow {
@@ -36,22 +38,24 @@ impl ProtectionDomain {
 }
 
 impl MemoryWindow {
-    /// Its present key, for peers; each binding changes it.
+    /// The present key of this window, for peers. Each binding changes it.
     #[must_use]
     pub const fn rkey(&self) -> u32 {
         self.key
     }
 
-    /// Posts a request to `queue_pair` that lets peers do `access` to the bytes `range` of `region`: once the request has
-    /// completed, those of the whole domain (type 1), or the peer of this queue pair (type 2). The request is signaled.
-    /// It is carried out when everything posted before it was sent, and completes when all of that has completed. Returns the
-    /// new key.
+    /// Posts a request to `queue_pair` that lets peers do `access` to the bytes `range` of
+    /// `region`: once the request has completed, those of the whole domain (type 1), or the peer of
+    /// this queue pair (type 2). The request is signaled. It is carried out when everything posted
+    /// before it was sent, and completes when all of that has completed. Returns the new key.
     ///
-    /// A region without [`Access::MW_BIND`], a region or a window of another domain than the queue pair's, rights that make no sense, and a window of type 2 that still shows something
-    /// end the queue pair with `MwBindErr`.
+    /// A region without [`Access::MW_BIND`], a region or a window of another domain than the queue
+    /// pair's, rights that make no sense, and a window of type 2 that still shows something end the
+    /// queue pair with `MwBindErr`.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`], [`Error::SliceTooLong`], [`Error::OtherDevice`], [`Error::Post`]; nothing was posted then.
+    /// [`Error::OutOfBounds`], [`Error::SliceTooLong`], [`Error::OtherDevice`], [`Error::Post`];
+    /// nothing was posted then.
     pub fn bind(
         &mut self,
         queue_pair: &mut QueuePair,
@@ -72,7 +76,8 @@ impl MemoryWindow {
         Ok(self.key)
     }
 
-    /// Posts a request that ends what a window of type 2 shows, once everything posted before has completed.
+    /// Posts a request that ends what a window of type 2 shows, once everything posted before has
+    /// completed.
     ///
     /// # Errors
     /// [`Error::OtherDevice`], [`Error::Post`]; nothing was posted then.

@@ -9,20 +9,23 @@ use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 macro_rules! words {
     ($($type:ident, $atomic:ident, $load:ident, $store:ident;)+) => {
         $(#[doc = concat!("Loads the `", stringify!($type), "` at `offset`, in the host's byte order, with acquire order:")]
-        /// for polling on a word that a peer writes. What the packet that wrote it brought besides is visible afterwards;
-        /// other packets may still be under way (protocol.md 2.4), so give the word a WRITE of its own.
+        /// for polling on a word that a peer writes. What the packet that wrote it brought besides
+        /// is visible afterwards; other packets may still be under way (protocol.md 2.4), so give
+        /// the word a WRITE of its own.
         ///
         /// # Errors
-        /// [`Error::OutOfBounds`]; [`Error::Misaligned`] if its address is not a multiple of its size.
+        /// [`Error::OutOfBounds`]; [`Error::Misaligned`] if its address is not a multiple of its
+        /// size.
         pub fn $load(&self, offset: usize) -> Result<$type, Error> {
             let word = self.word::<$type>(offset)?;
-            // SAFETY: `word` checked that it is aligned and inside the backing, which is valid as long as `self` is;
-            // everybody reaches it through atomics or raw pointers.
+            // SAFETY: `word` checked that it is aligned and inside the backing, which is valid as
+            // long as `self` is; everybody reaches it through atomics or raw pointers.
             Ok(unsafe { $atomic::from_ptr(word.as_ptr()) }.load(Ordering::Acquire))
         }
 
         #[doc = concat!("Stores the `", stringify!($type), "` at `offset`, in the host's byte order, with release order:")]
-        /// who loads it with acquire order, in this process, sees what was written to the region before.
+        /// who loads it with acquire order, in this process, sees what was written to the region
+        /// before.
         ///
         /// # Errors
         #[doc = concat!("As [`MemoryRegion::", stringify!($load), "`]; nothing was stored then.")]
@@ -42,13 +45,15 @@ impl MemoryRegion {
         u64, AtomicU64, load_acquire_u64, store_release_u64;
     }
 
-    /// Adds to the `u64` at `offset`, in the host's byte order, wrapping, and returns what was there, with acquire and release
-    /// order.
+    /// Adds to the `u64` at `offset`, in the host's byte order, wrapping, and returns what was
+    /// there, with acquire and release order.
     ///
-    /// It is one step for everybody: for threads and processes of this host that use atomic operations on the word, and for the
-    /// atomics of peers, which this host's processor carries out (`DeviceAttributes::atomic_for_host`). A [`store_release_u64`](Self::store_release_u64) or a peer's WRITE comes before
-    /// or after it, and sets the word whatever was added. [`write`](Self::write), and the payload of a receive, are copied in
-    /// pieces: use neither on a word that others count in.
+    /// It is one step for everybody: for threads and processes of this host that use atomic
+    /// operations on the word, and for the atomics of peers, which this host's processor carries
+    /// out (`DeviceAttributes::atomic_for_host`). A [`store_release_u64`](Self::store_release_u64)
+    /// or a peer's WRITE comes before or after it, and sets the word whatever was added.
+    /// [`write`](Self::write), and the payload of a receive, are copied in pieces: use neither on a
+    /// word that others count in.
     ///
     /// # Errors
     /// As [`MemoryRegion::load_acquire_u64`]; nothing was added then.
@@ -58,9 +63,9 @@ impl MemoryRegion {
         Ok(unsafe { AtomicU64::from_ptr(word.as_ptr()) }.fetch_add(value, Ordering::AcqRel))
     }
 
-    /// Stores `swap` into the `u64` at `offset`, in the host's byte order, if it is `compare`, and returns what was there, with
-    /// acquire and release order: the swap was done if that is `compare`. It is one step for everybody, as
-    /// [`fetch_add_u64`](Self::fetch_add_u64).
+    /// Stores `swap` into the `u64` at `offset`, in the host's byte order, if it is `compare`, and
+    /// returns what was there, with acquire and release order: the swap was done if that is
+    /// `compare`. It is one step for everybody, as [`fetch_add_u64`](Self::fetch_add_u64).
     ///
     /// # Errors
     /// As [`MemoryRegion::load_acquire_u64`]; nothing was stored then.

@@ -1,4 +1,4 @@
-//! What a queue pair is made with.
+//! The builder of queue pairs.
 
 use super::connect::PreparedQueuePair;
 use super::manual::ManualQueuePair;
@@ -24,10 +24,11 @@ use wire::{Pmtu, WireMode};
 /// READs and atomics under way, unless told otherwise.
 const RD_ATOMIC: u8 = 16;
 
-/// Sizes and attributes of a connection, reliable unless told otherwise, with usable defaults; made by
-/// [`ProtectionDomain::queue_pair`].
+/// Sizes and attributes of a connection, reliable unless told otherwise, with usable defaults; made
+/// by [`ProtectionDomain::queue_pair`].
 ///
-/// Values are checked by [`build`](Self::build) and [`connect`](PreparedQueuePair::connect), which name what is wrong.
+/// Values are checked by [`build`](Self::build) and [`connect`](PreparedQueuePair::connect), which
+/// name what is wrong.
 #[must_use = "a builder makes nothing until `build`"]
 pub struct QueuePairBuilder {
     parts: Parts,
@@ -66,76 +67,88 @@ impl QueuePairBuilder {
     }
 
     setters! {
-        /// Sizes of the queues (`ibv_qp_cap`). By default 128 sends with 32 bytes of inline data and 128 receives.
+        /// Sizes of the queues (`ibv_qp_cap`). By default 128 sends with 32 bytes of inline data
+        /// and 128 receives.
         caps: QueueCaps => parts.caps;
-        /// Packets in the network at most, 1 up to the device's `window_max`, which is the default. The connection uses the
-        /// smaller of this and of what the peer takes.
+        /// Packets in the network at most, 1 up to the device's `window_max`, which is the default.
+        /// The connection uses the smaller of this and of what the peer takes.
         window: u16 => parts.window;
-        /// Largest path MTU; the connection uses the smaller of both ends'. By default the largest that fits the port.
+        /// Largest path MTU; the connection uses the smaller of both ends'. By default the largest
+        /// that fits the port.
         path_mtu: Pmtu => attr.path_mtu;
-        /// What the peer may do. By default it may WRITE; anything else that it asks for fails with `RemInvReqErr`, whatever the
-        /// region grants.
+        /// Sets what the peer may do. By default it may WRITE. Anything else that it asks for fails
+        /// with `RemInvReqErr`, whatever the region grants.
         access: Access => attr.access_flags;
-        /// A try lasts 4.096 us x 2^timeout; 0 to 31, 0: the failure detector is off. Default 14, 67 ms.
+        /// A try lasts 4.096 us x 2^timeout; 0 to 31, 0: the failure detector is off. Default 14,
+        /// 67 ms.
         timeout: u8 => attr.timeout;
         /// Tries without any sign of life before `RetryExcErr`, 0 to 7. Default 7.
         retry_cnt: u8 => attr.retry_cnt;
-        /// Waits for a receive of the peer's before `RnrRetryExcErr`, 0 to 7; 7, the default: for ever.
+        /// Waits for a receive of the peer's before `RnrRetryExcErr`, 0 to 7; 7, the default: for
+        /// ever.
         rnr_retry: u8 => attr.rnr_retry;
-        /// Code of the time that the peer waits if it finds no receive here, 0 to 31 (protocol.md 1.5). Default 12,
-        /// 0.64 ms.
+        /// Code of the time that the peer waits if it finds no receive here, 0 to 31 (protocol.md
+        /// 1.5). Default 12, 0.64 ms.
         min_rnr_timer: u8 => attr.min_rnr_timer;
-        /// READs and atomics that may be under way at once, and no more than the peer takes; others wait. 0 to 255. Default 16.
-        /// If it is 0, at either end, one that is posted fails with `LocQpOpErr`, and ends the queue pair.
+        /// READs and atomics that may be under way at once, and no more than the peer takes; others
+        /// wait. 0 to 255. Default 16. If it is 0, at either end, one that is posted fails with
+        /// `LocQpOpErr`, and ends the queue pair.
         max_rd_atomic: u8 => attr.max_rd_atomic;
         /// READs and atomics of the peer's that are taken at once. Default 16. 0: none, as with
         /// [`max_rd_atomic`](Self::max_rd_atomic).
         max_dest_rd_atomic: u8 => attr.max_dest_rd_atomic;
-        /// Congestion controller. Default DCTCP, which takes a loss for congestion only if delay confirms it.
+        /// Congestion controller. Default DCTCP, which takes a loss for congestion only if delay
+        /// confirms it.
         congestion: CongestionAlgorithm => attr.congestion;
-        /// Parameters of the congestion controller: the response to losses, RTT-fair growth, target delays.
+        /// Parameters of the congestion controller: the response to losses, RTT-fair growth, target
+        /// delays.
         congestion_tuning: CongestionTuning => attr.congestion_tuning;
-        /// Weight, 1 to 64, and priority, 0 to 7, beside other queue pairs; which of them counts is the device's
-        /// [`SchedulerConfig`]. Default 1 and 0.
+        /// Weight, 1 to 64, and priority, 0 to 7, beside other queue pairs; which of them counts is
+        /// the device's [`SchedulerConfig`]. Default 1 and 0.
         scheduling: SchedAttributes => attr.scheduling;
-        /// How losses are repaired. Default selective repeat.
+        /// Sets how losses are repaired. Default selective repeat.
         recovery: RecoveryPolicy => attr.recovery;
-        /// Differentiated services code point of its packets, 0 to 63, in the IPv4 ToS or the IPv6 traffic class beside the
-        /// ECN bits. Default 0.
+        /// Differentiated services code point of its packets, 0 to 63, in the IPv4 ToS or the IPv6
+        /// traffic class beside the ECN bits. Default 0.
         dscp: u8 => attr.av.dscp;
         /// IPv4 TTL or IPv6 hop limit of its packets, 1 to 255. Default 64.
         hop_limit: u8 => attr.av.hop_limit;
-        /// 20 bits from which the UDP source port derives, and with it the path through switches that spread by it; 0, the
-        /// default: derived from both queue pair numbers (protocol.md 1.8).
+        /// 20 bits from which the UDP source port derives, and with it the path through switches
+        /// that spread by it; 0, the default: derived from both queue pair numbers (protocol.md
+        /// 1.8).
         flow_label: u32 => attr.av.flow_label;
-        /// First PSN, 24 bits: that it sends, or, of a connection by address, that the peer sends. By default one that late
-        /// packets of other connections are unlikely to fit.
+        /// First PSN, 24 bits: that it sends, or, of a connection by address, that the peer sends.
+        /// By default one that late packets of other connections are unlikely to fit.
         first_psn: u32 => attr.sq_psn;
     }
 
-    /// Asks an idle peer whether it is there: when nothing was heard of it for so long, in whole milliseconds rounded up, it is
-    /// sent a packet that it acknowledges and that changes nothing there. If it does not answer in all tries of
-    /// [`timeout`](Self::timeout), of which there are [`retry_cnt`](Self::retry_cnt) more than one, the queue pair goes to ERR
-    /// as with `RetryExcErr`: receives that were posted are flushed, and there is an
-    /// [`AsyncEvent::QpFatal`](datapath::engine::AsyncEvent::QpFatal). Zero, the default: never, so that who only receives never
-    /// learns that its peer died. The peer needs no keepalive of its own for this, but must run its engine within the tries.
-    /// Refused with a `timeout` of 0. Unreliable queue pairs have none.
+    /// Asks an idle peer whether it is there: when nothing was heard of it for so long, in whole
+    /// milliseconds rounded up, it is sent a packet that it acknowledges and that changes nothing
+    /// there. If it does not answer in all tries of [`timeout`](Self::timeout), of which there are
+    /// [`retry_cnt`](Self::retry_cnt) more than one, the queue pair goes to ERR as with
+    /// `RetryExcErr`: receives that were posted are flushed, and there is an
+    /// [`AsyncEvent::QpFatal`](datapath::engine::AsyncEvent::QpFatal). Zero, the default: never, so
+    /// that who only receives never learns that its peer died. The peer needs no keepalive of its
+    /// own for this, but must run its engine within the tries. Refused with a `timeout` of 0.
+    /// Unreliable queue pairs have none.
     pub fn keepalive(mut self, idle: Duration) -> Self {
         self.attr.keepalive_ms = u32::try_from(idle.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX);
         self
     }
 
-    /// The dialect on the wire, which the peer must speak as well. Default [`WireMode::Srnic`]; [`WireMode::Plain`] is
-    /// standard RoCEv2, for peers that know no other: it recovers by go-back-N, and its default controller is DCQCN.
+    /// The dialect on the wire, which the peer must speak as well. Default [`WireMode::Srnic`];
+    /// [`WireMode::Plain`] is standard RoCEv2, for peers that know no other: it recovers by
+    /// go-back-N, and its default controller is DCQCN.
     pub const fn wire_mode(mut self, wire_mode: WireMode) -> Self {
         self.attr = speaking(self.attr, wire_mode);
         self
     }
 
-    /// Makes it an unreliable connection (UC): SEND and WRITE in standard RoCEv2 packets that nobody acknowledges, both
-    /// ends alike. A message arrives whole or not at all, and a request completes when its last packet is on its way
-    /// (protocol.md 1.3). Nothing is sent again, so that timeouts, retries, recovery and congestion control mean nothing;
-    /// READs and atomics cannot be posted, and a fence, which waits for those, has no effect.
+    /// Makes it an unreliable connection (UC): SEND and WRITE in standard RoCEv2 packets that
+    /// nobody acknowledges, both ends alike. A message arrives whole or not at all, and a request
+    /// completes when its last packet is on its way (protocol.md 1.3). Nothing is sent again, so
+    /// that timeouts, retries, recovery and congestion control mean nothing; READs and atomics
+    /// cannot be posted, and a fence, which waits for those, has no effect.
     ///
     /// ```
     /// use verbs_api::{Device, Driver, RecvRequest, SendData, SendRequest};
@@ -165,18 +178,20 @@ impl QueuePairBuilder {
         self
     }
 
-    /// Keeps WRITEs that overlap in order: one of more than 64 bytes waits until those before it that it overlaps are
-    /// acknowledged, so that the last one posted stands. Without it, which is the default, WRITEs of at most 64 bytes are in
-    /// order, and larger ones may land in either (protocol.md 2.4). See [`WriteOrder::ORDERED_OVERLAP`].
+    /// Keeps WRITEs that overlap in order: one of more than 64 bytes waits until those before it
+    /// that it overlaps are acknowledged, so that the last one posted stands. Without it, which is
+    /// the default, WRITEs of at most 64 bytes are in order, and larger ones may land in either
+    /// (protocol.md 2.4). See [`WriteOrder::ORDERED_OVERLAP`].
     pub const fn ordered_overlap(mut self, ordered: bool) -> Self {
         self.attr.write_order = with(self.attr.write_order, WriteOrder::ORDERED_OVERLAP, ordered);
         self
     }
 
-    /// Places requests strictly in the order in which they were posted, at both ends: the endpoint tells the peer. What
-    /// comes out of order is dropped and asked for again, so that a loss costs a window, as with go-back-N. And nothing is placed
-    /// before it was verified: without it, whoever looks into a message that is not complete may see what a packet brought that
-    /// was damaged on the way. Default off. See [`WriteOrder::STRICT_PLACEMENT`].
+    /// Places requests strictly in the order in which they were posted, at both ends: the endpoint
+    /// tells the peer. What comes out of order is dropped and asked for again, so that a loss costs
+    /// a window, as with go-back-N. And nothing is placed before it was verified: without it,
+    /// whoever looks into a message that is not complete may see what a packet brought that was
+    /// damaged on the way. Default off. See [`WriteOrder::STRICT_PLACEMENT`].
     pub const fn strict_placement(mut self, strict: bool) -> Self {
         self.attr.write_order = with(self.attr.write_order, WriteOrder::STRICT_PLACEMENT, strict);
         self
@@ -206,7 +221,8 @@ impl QueuePairBuilder {
         Ok(PreparedQueuePair::new(owned, attr))
     }
 
-    /// The same of another type than RC.
+    /// Makes a queue pair of another type than RC, in state RESET, for a program that drives the
+    /// states itself.
     ///
     /// # Errors
     /// As [`QueuePairBuilder::create`].
@@ -215,8 +231,9 @@ impl QueuePairBuilder {
         self.create()
     }
 
-    /// Makes a queue pair in RESET, for programs that drive its states themselves. Of the builder's settings its sizes,
-    /// its window and its shared receive queue count; the attributes are the program's.
+    /// Makes a queue pair in RESET, for programs that drive its states themselves. Of the builder's
+    /// settings its sizes, its window and its shared receive queue count; the attributes are the
+    /// program's.
     ///
     /// # Errors
     /// [`Error::Create`], [`Error::OtherDevice`].
@@ -224,7 +241,8 @@ impl QueuePairBuilder {
         Ok(ManualQueuePair::new(self.parts.create()?))
     }
 
-    /// Checks now what the engine will take only when connecting: by then the peer has heard of this queue pair.
+    /// Checks now what the engine will take only when connecting: by then the peer has heard of
+    /// this queue pair.
     fn validate(&self) -> Result<(), ModifyError> {
         let mask = QpAttrMask::SQ_PSN
             | QpAttrMask::CONGESTION

@@ -1,4 +1,4 @@
-//! What queue pairs of every kind can do.
+//! The methods of queue pairs of every kind.
 
 /// The calls of a type with a field `owned`; `state` says what its states are.
 macro_rules! common_calls {
@@ -7,7 +7,8 @@ macro_rules! common_calls {
             /// Posts a receive request, for one SEND, WRITE with immediate or datagram of a peer's.
             ///
             /// # Errors
-            /// [`Error::Post`](crate::Error::Post), also in a state that takes none; nothing was posted then.
+            /// [`Error::Post`](crate::Error::Post), also in a state that takes none; nothing was
+            /// posted then.
             pub fn post_recv(
                 &mut self,
                 request: &datapath::queue::RecvRequest<'_>,
@@ -18,8 +19,8 @@ macro_rules! common_calls {
             /// Posts several receive requests, in order.
             ///
             /// # Errors
-            /// [`Error::Batch`](crate::Error::Batch) has the index of the first request that was not posted; those before it
-            /// were.
+            /// [`Error::Batch`](crate::Error::Batch) has the index of the first request that was
+            /// not posted; those before it were.
             pub fn post_recv_batch(
                 &mut self,
                 requests: &[datapath::queue::RecvRequest<'_>],
@@ -27,8 +28,8 @@ macro_rules! common_calls {
                 self.owned.post_recv_batch(requests)
             }
 
-            /// Begins a batch of receive requests, which the engine sees when the batch is dropped. Each is written as it is
-            /// added, so that no list of them is needed.
+            /// Begins a batch of receive requests, which the engine sees when the batch is dropped.
+            /// Each is written as it is added, so that no list of them is needed.
             pub fn recv_batch(&mut self) -> crate::RecvBatch<'_> {
                 self.owned.recv_batch()
             }
@@ -45,12 +46,12 @@ macro_rules! common_calls {
                 self.owned.send.state()
             }
 
-            /// Changes the attributes that `mask` names, and the state if it names that (`ibv_modify_qp`; protocol.md 1.9 has
-            /// the transitions and their masks).
+            /// Changes the attributes that `mask` names, and the state if it names that
+            /// (`ibv_modify_qp`; protocol.md 1.9 has the transitions and their masks).
             ///
             /// # Errors
-            /// [`Error::Connect`](crate::Error::Connect) says what the mask lacks or must not hold, or which value is wrong;
-            /// nothing has changed then.
+            /// [`Error::Connect`](crate::Error::Connect) says what the mask lacks or must not hold,
+            /// or which value is wrong; nothing has changed then.
             pub fn modify(
                 &mut self,
                 attr: &datapath::qp::attr::QpAttr,
@@ -59,7 +60,8 @@ macro_rules! common_calls {
                 self.owned.modify(attr, mask)
             }
 
-            /// Its attributes and its state (`ibv_query_qp`); the PSNs are those that it began with.
+            /// The attributes of this queue pair and its state (`ibv_query_qp`). The PSNs are those
+            /// that it began with.
             #[must_use]
             pub fn query(&self) -> datapath::qp::attr::QpAttr {
                 self.owned.query()
@@ -71,7 +73,7 @@ macro_rules! common_calls {
                 self.owned.caps
             }
 
-            /// Its number.
+            /// The number of this queue pair.
             #[must_use]
             pub fn qpn(&self) -> u32 {
                 self.owned.qpn

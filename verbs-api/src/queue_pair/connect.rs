@@ -14,8 +14,8 @@ use datapath::queue::RecvRequest;
 use rdma_cm::{Agreed, Dialect, Terms};
 use wire::WireMode;
 
-/// A queue pair in state INIT: give [`endpoint`](Self::endpoint) to the peer, and [`connect`](Self::connect) with the
-/// peer's.
+/// A queue pair in state INIT: give [`endpoint`](Self::endpoint) to the peer, and
+/// [`connect`](Self::connect) with the peer's.
 ///
 /// Sending takes a connected one, which is another type:
 ///
@@ -35,7 +35,7 @@ impl PreparedQueuePair {
         Self { owned, attr }
     }
 
-    /// What the peer must know to connect.
+    /// The endpoint of this queue pair, which the peer needs to connect.
     #[must_use]
     pub fn endpoint(&self) -> Endpoint {
         let device = self.owned.device();
@@ -66,14 +66,17 @@ impl PreparedQueuePair {
         self.owned.post_recv(request)
     }
 
-    /// Connects to the peer, which must be of the same service, with the smaller of both path MTUs and of both windows, and
-    /// with strict placement if either end asks for it. Needs nothing of the peer, unless its endpoint has no Ethernet
-    /// address: then this runs the engine until the address is resolved.
+    /// Connects to the peer, which must be of the same service, with the smaller of both path MTUs
+    /// and of both windows, and with strict placement if either end asks for it. Needs nothing of
+    /// the peer, unless its endpoint has no Ethernet address: then this runs the engine until the
+    /// address is resolved.
     ///
-    /// The peer must have connected, too, before what is sent to it arrives; what comes too early is sent again.
+    /// The peer must have connected, too, before what is sent to it arrives; what comes too early
+    /// is sent again.
     ///
     /// # Errors
-    /// [`Error::Connect`], [`Error::Service`], [`Error::WireMode`], [`Error::Incompatible`]. The queue pair is gone then.
+    /// [`Error::Connect`], [`Error::Service`], [`Error::WireMode`], [`Error::Incompatible`]. The
+    /// queue pair is gone then.
     pub fn connect(self, remote: &Endpoint) -> Result<QueuePair, Error> {
         if let (Some(ours), Some(theirs)) = (self.owned.device().link_mtu(), remote.mtu)
             && ours != theirs
@@ -135,7 +138,7 @@ impl PreparedQueuePair {
         Self { attr, ..self }.connect(&remote)
     }
 
-    /// What it brings to a connection that the connection managers make.
+    /// The terms of this queue pair for a connection that the connection managers make.
     pub(crate) fn terms(&self, dialect: Option<Dialect>) -> Result<Terms, ConnectionError> {
         let plain = self.attr.wire_mode == WireMode::Plain;
         let dialect = match dialect {
@@ -166,13 +169,13 @@ impl PreparedQueuePair {
         self.owned.device()
     }
 
-    /// Its number.
+    /// The number of this queue pair.
     #[must_use]
     pub fn qpn(&self) -> u32 {
         self.owned.qpn
     }
 
-    /// To RTR and RTS.
+    /// Takes the queue pair to RTR and RTS.
     fn start(&self, attr: &QpAttr) -> Result<(), Error> {
         let rtr = QpAttr { state: QpState::Rtr, ..*attr };
         let rts = QpAttr { state: QpState::Rts, ..*attr };

@@ -12,7 +12,8 @@ use datapath::qp::state::{QpState, QpType};
 use datapath::queue::QueueCaps;
 use std::sync::Arc;
 
-/// How a queue pair of type UD comes from RESET to RTS: the states, and what each transition must be given besides.
+/// How a queue pair of type UD comes from RESET to RTS: the states, and what each transition must
+/// be given besides.
 pub(crate) const UD_TRANSITIONS: [(QpState, QpAttrMask); 3] = [
     (QpState::Init, QpAttrMask::PKEY_INDEX.union(QpAttrMask::PORT).union(QpAttrMask::QKEY)),
     (QpState::Rtr, QpAttrMask::empty()),
@@ -43,7 +44,7 @@ impl UdQueuePairBuilder {
         self
     }
 
-    /// What senders must know for their datagrams to be taken. Default 0.
+    /// Sets the Q_Key that senders must know for their datagrams to be taken. Default 0.
     pub const fn qkey(mut self, qkey: u32) -> Self {
         self.attr.qkey = qkey;
         self
@@ -55,8 +56,8 @@ impl UdQueuePairBuilder {
         self
     }
 
-    /// Makes it the device's general services queue pair: its number is 1, its Q_Key always 0x80010000, and connection
-    /// managers talk to it (protocol.md 1.12). A device has one at most.
+    /// Makes it the device's general services queue pair: its number is 1, its Q_Key always
+    /// 0x80010000, and connection managers talk to it (protocol.md 1.12). A device has one at most.
     pub const fn general_services(mut self) -> Self {
         self.parts.gsi = true;
         self
@@ -75,11 +76,13 @@ impl UdQueuePairBuilder {
     }
 }
 
-/// An unreliable datagram queue pair (UD): each request goes where it says, and may be lost on the way.
+/// An unreliable datagram queue pair (UD): each request goes where it says, and may be lost on the
+/// way.
 ///
-/// A message is one packet, of [`max_message`](Self::max_message) bytes at most. A receive must have room for
-/// [`Grh::LEN`](crate::Grh::LEN) bytes more, which come first and say who sent it; its completion has the sender's queue
-/// pair in `src_qp`. What finds no receive, or one that is too short, is dropped and counted.
+/// A message is one packet, of [`max_message`](Self::max_message) bytes at most. A receive must
+/// have room for [`Grh::LEN`](crate::Grh::LEN) bytes more, which come first and say who sent it;
+/// its completion has the sender's queue pair in `src_qp`. What finds no receive, or one that is
+/// too short, is dropped and counted.
 ///
 /// ```
 /// use verbs_api::{Access, Datagram, Device, Driver, Grh, RecvRequest, SendData, WcStatus};
@@ -122,8 +125,8 @@ pub struct UdQueuePair {
 }
 
 impl UdQueuePair {
-    /// Posts a datagram. With at most one outstanding on the queue pair it is sent at once, unless many queue pairs wait for
-    /// their turn; otherwise when someone polls.
+    /// Posts a datagram. With at most one outstanding on the queue pair it is sent at once, unless
+    /// many queue pairs wait for their turn; otherwise when someone polls.
     ///
     /// # Errors
     /// [`Error::Post`], [`Error::OtherDevice`]; nothing was posted then.

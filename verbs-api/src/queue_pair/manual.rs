@@ -5,11 +5,12 @@ use crate::error::Error;
 use crate::work_request::{Datagram, SendRequest};
 use datapath::qp::state::QpType;
 
-/// A queue pair that begins in RESET, with every transition and mask of `ibv_modify_qp` (protocol.md 1.9), from
-/// [`QueuePairBuilder::create`](super::QueuePairBuilder::create). [`QueuePair`](super::QueuePair) is the easy way.
+/// A queue pair that begins in RESET, with every transition and mask of `ibv_modify_qp`
+/// (protocol.md 1.9), from [`QueuePairBuilder::create`](super::QueuePairBuilder::create).
+/// [`QueuePair`](super::QueuePair) is the easy way.
 ///
-/// What a state does not permit is an error when called, not when compiled. A `Device` resolves an address vector without
-/// an Ethernet address while it runs: a transition that fails with
+/// What a state does not permit is an error when called, not when compiled. A `Device` resolves an
+/// address vector without an Ethernet address while it runs: a transition that fails with
 /// [`ModifyError::ResolvingNeighbor`](crate::ModifyError) is to be tried again.
 ///
 /// ```
@@ -31,7 +32,8 @@ use datapath::qp::state::QpType;
 /// # Ok(()) }
 /// ```
 ///
-/// Dropping it destroys it: what is outstanding ends without completions, and the peer's requests time out.
+/// Dropping it destroys it: what is outstanding ends without completions, and the peer's requests
+/// time out.
 pub struct ManualQueuePair {
     owned: Owned,
 }
@@ -49,8 +51,8 @@ impl ManualQueuePair {
     /// Posts a send request.
     ///
     /// # Errors
-    /// [`Error::Post`], also in a state that takes none; [`Error::WrongService`] on a queue pair of type UD; nothing was
-    /// posted then.
+    /// [`Error::Post`], also in a state that takes none; [`Error::WrongService`] on a queue pair of
+    /// type UD; nothing was posted then.
     pub fn post_send(&mut self, request: &SendRequest<'_>) -> Result<(), Error> {
         let qp_type = self.qp_type();
         if qp_type == QpType::Ud {
@@ -62,7 +64,8 @@ impl ManualQueuePair {
     /// Posts a datagram, on a queue pair of type UD.
     ///
     /// # Errors
-    /// [`Error::Post`], [`Error::OtherDevice`], and [`Error::WrongService`] on another type; nothing was posted then.
+    /// [`Error::Post`], [`Error::OtherDevice`], and [`Error::WrongService`] on another type;
+    /// nothing was posted then.
     pub fn post_datagram(&mut self, datagram: &Datagram<'_>) -> Result<(), Error> {
         self.owned.post_datagram(datagram)
     }
@@ -72,7 +75,7 @@ impl ManualQueuePair {
         self.owned.batch()
     }
 
-    /// Its type.
+    /// The type of this queue pair.
     #[must_use]
     pub const fn qp_type(&self) -> QpType {
         self.owned.send.service()

@@ -1,4 +1,4 @@
-//! What every queue pair is created of, whatever its type.
+//! The parts that a queue pair of any type is created of.
 
 use super::Owned;
 use crate::completion::{CompletionQueue, CqShared};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// `ibv_qp_init_attr`, and the objects that it names.
 pub(super) struct Parts {
     pub qp_type: QpType,
-    /// It is to have QPN 1.
+    /// True if the queue pair is to have QPN 1.
     pub gsi: bool,
     pub domain: ProtectionDomain,
     pub cqs: [Arc<CqShared>; 2],
@@ -24,7 +24,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Of a reliable connection, with default sizes.
+    /// The parts of a reliable connection, with default sizes.
     pub fn new(domain: &ProtectionDomain, send_cq: &CompletionQueue, recv_cq: &CompletionQueue) -> Self {
         Self {
             qp_type: QpType::Rc,

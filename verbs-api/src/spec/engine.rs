@@ -1,4 +1,4 @@
-//! What the device string of several engines says of one of them.
+//! The part of a device string for one of several engines.
 
 use super::DeviceSpec;
 use crate::driver::Driver;
@@ -8,8 +8,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 impl DeviceSpec {
-    /// Its part for engine `index`: what there can be only one of is the first engine's, and the others have the next
-    /// processor, TCP port or random numbers, and `.1`, `.2` and so on behind a path.
+    /// Its part for engine `index`: what there can be only one of is the first engine's, and the
+    /// others have the next processor, TCP port or random numbers, and `.1`, `.2` and so on behind
+    /// a path.
     #[must_use]
     pub(crate) fn of_engine(&self, index: u8) -> Self {
         let driver = self.driver.map(|driver| driver_of_engine(driver, index));

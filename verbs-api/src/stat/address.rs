@@ -1,4 +1,4 @@
-//! Where a device is looked into.
+//! The address at which a device shows its counters.
 
 use core::fmt;
 use core::str::FromStr;
@@ -10,7 +10,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where a device tells its counters: a UNIX socket, `/run/srnic.stat`, or a TCP address, `127.0.0.1:9464`.
+/// The address at which a device shows its counters: a UNIX socket, `/run/srnic.stat`, or a TCP
+/// address, `127.0.0.1:9464`.
 ///
 /// ```
 /// use verbs_api::{Device, StatAddress};
@@ -75,7 +76,7 @@ impl StatAddress {
     }
 }
 
-/// Where visitors come. Nothing here waits.
+/// The listening socket for visitors. None of its methods waits.
 pub struct StatListener {
     socket: Socket,
     /// Goes with it.

@@ -1,4 +1,4 @@
-//! What a device tells, in the text format that Prometheus reads.
+//! The counters of a device in the text format that Prometheus reads.
 
 use crate::driver::Driver;
 use crate::shared::Shared;
@@ -27,7 +27,8 @@ fn escaped(text: &str) -> String {
     text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
 
-/// Counters of ours that `rdma statistic` knows from other NICs, by its name for them (mlx5, and `retry_exceeded_err` rxe).
+/// Counters of ours that `rdma statistic` knows from other NICs, by its name for them (mlx5, and
+/// `retry_exceeded_err` rxe).
 const RDMA_NAMES: [(&str, &str); 13] = [
     ("rx_reads", "rx_read_requests"),
     ("rx_atomics", "rx_atomic_requests"),

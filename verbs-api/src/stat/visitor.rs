@@ -1,4 +1,4 @@
-//! Somebody who asks, and is answered as fast as it reads.
+//! A visitor: a client that asks for the counters and is answered as fast as it reads.
 
 use super::address::Stream;
 use super::text::Facts;
@@ -17,15 +17,15 @@ const REQUEST_MAX: usize = 8192;
 /// A visitor.
 pub(super) struct Visitor {
     stream: Stream,
-    /// When it is sent away.
+    /// When the visitor is disconnected.
     due: Instant,
     stage: Stage,
 }
 
 enum Stage {
-    /// It asks; this has come so far.
+    /// The visitor is asking; these bytes have come so far.
     Asking(Vec<u8>),
-    /// It hears an answer, of which so many bytes are sent.
+    /// The visitor reads an answer, of which `sent` bytes are sent.
     Hearing { answer: Vec<u8>, sent: usize },
 }
 
@@ -38,7 +38,7 @@ impl Visitor {
         self.due
     }
 
-    /// What its stream must be ready for.
+    /// The readiness of its stream that this visitor waits for.
     pub const fn waits_for(&self) -> PollFlags {
         match self.stage {
             Stage::Asking(_) => PollFlags::IN,

@@ -26,7 +26,8 @@ fn a_batch_is_posted_in_order(lan: Lan) {
     assert_eq!(net.pairs[0].outstanding(), 0);
 }
 
-/// What is refused in a batch is not posted, what stands before it is; of receives the error says how many.
+/// What is refused in a batch is not posted, what stands before it is; of receives the error says
+/// how many.
 fn what_is_refused_ends_a_batch_of_receives(lan: Lan) {
     let caps = QueueCaps { max_send_wr: 4, max_recv_wr: 4, ..QueueCaps::default() };
     let mut net = Net::with(lan, |_, builder| builder.caps(caps));

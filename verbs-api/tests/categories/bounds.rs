@@ -1,5 +1,5 @@
-//! Buffers at their bounds: one byte beside a region or a window, and nothing at all, for every operation (protocol.md 1.4,
-//! 1.6, 1.11).
+//! Buffers at their bounds: one byte beside a region or a window, and nothing at all, for every
+//! operation (protocol.md 1.4, 1.6, 1.11).
 
 use crate::net::{ALL, Net, bytes, whole};
 use verbs_api::{Access, Error, MemoryRegion, RemoteAddr, SendData, SendRequest, Sge, WcStatus, WindowType};
@@ -54,7 +54,7 @@ fn a_region_ends_where_it_ends(lan: Lan) {
     }
 }
 
-/// The same of a window in the middle of a region, of either type.
+/// A window of either type in the middle of a region ends where it ends.
 fn a_window_ends_where_it_ends(lan: Lan) {
     let mut net = Net::new(lan);
     let region = net.hosts[1].pd.register(256, ALL | Access::MW_BIND).expect("memory");
@@ -74,7 +74,8 @@ fn a_window_ends_where_it_ends(lan: Lan) {
     }
 }
 
-/// 1.4: without a byte there is nothing to check, neither here nor there; a region of none is a region.
+/// 1.4: without a byte there is nothing to check, neither here nor there; a region of none is a
+/// region.
 fn nothing_at_all_goes_anywhere(lan: Lan) {
     let mut net = Net::new(lan);
     let [ours, theirs] = net.hosts.each_ref().map(|host| host.pd.register(0, ALL).expect("memory of no bytes"));

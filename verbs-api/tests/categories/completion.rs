@@ -35,7 +35,8 @@ fn settle(host: &Host) {
 
 on_every_lan! {
 
-/// A queue of requests that are not signaled fills, says what to do, and empties without a completion.
+/// A queue of requests that are not signaled fills, says what to do, and empties without a
+/// completion.
 fn places_of_unsignaled_requests_are_free_when_these_are_done(lan: Lan) {
     let caps = QueueCaps { max_send_wr: 4, ..QueueCaps::default() };
     let mut net = Net::with(lan, |_, builder| builder.caps(caps));
@@ -57,7 +58,8 @@ fn places_of_unsignaled_requests_are_free_when_these_are_done(lan: Lan) {
     }
 }
 
-/// Completions come in the order of their requests, of each kind with its opcode; unsignaled ones not at all.
+/// Completions come in the order of their requests, of each kind with its opcode; unsignaled ones
+/// not at all.
 fn completions_come_in_order_with_their_opcodes(lan: Lan) {
     let mut net = Net::new(lan);
     let (local, remote) = (net.hosts[0].region(64), net.hosts[1].pd.register(64, crate::net::ALL).expect("memory"));
@@ -131,7 +133,8 @@ fn completions_are_polled_together(lan: Lan) {
     assert_eq!(found, (0..10).collect::<Vec<_>>());
 }
 
-/// A queue that runs over is an event, ends the queue pair whose completion was lost, and keeps what it has.
+/// A queue that runs over is an event, ends the queue pair whose completion was lost, and keeps
+/// what it has.
 fn a_queue_that_runs_over_says_so(lan: Lan) {
     let mut hosts = lan.hosts();
     hosts[1].cq = hosts[1].device.create_cq(4).expect("a queue");
@@ -151,7 +154,8 @@ fn a_queue_that_runs_over_says_so(lan: Lan) {
     assert_eq!(net.hosts[1].cq.poll(), None);
 }
 
-/// The same of a queue of sends that two queue pairs share: the one whose completion was lost ends, the other goes on.
+/// Two queue pairs share a completion queue of sends that runs over: the one whose completion was
+/// lost ends, the other goes on.
 fn a_shared_queue_that_runs_over_ends_who_lost(lan: Lan) {
     let mut hosts = lan.hosts();
     hosts[0].cq = hosts[0].device.create_cq(4).expect("a queue");

@@ -57,7 +57,8 @@ impl Post {
 
 on_every_lan! {
 
-/// 1.11: a receive begins with the IP header, which has the sender, the code point and the hop limit; behind it every byte.
+/// 1.11: a receive begins with the IP header, which has the sender, the code point and the hop
+/// limit; behind it every byte.
 fn a_datagram_says_where_it_came_from(lan: Lan) {
     let mut post = Post::new(lan);
     let (way, buffer) = (post.way(), post.hosts[1].region(Grh::LEN + 64));
@@ -113,8 +114,8 @@ fn a_datagram_is_one_packet(lan: Lan) {
     assert_eq!(post.ended(1), (1, WcStatus::Success));
 }
 
-/// 1.2: datagrams for no queue pair, or for one of another service, are dropped and counted; and so are a connection's
-/// packets for a datagram queue pair, so that the sender gives up.
+/// 1.2: datagrams for no queue pair, or for one of another service, are dropped and counted; and so
+/// are a connection's packets for a datagram queue pair, so that the sender gives up.
 fn services_do_not_meet(lan: Lan) {
     let mut post = Post::new(lan);
     let way = post.way();

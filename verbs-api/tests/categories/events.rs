@@ -1,5 +1,5 @@
-//! Asynchronous events (protocol.md 1.9, 1.10). Those of completion queues, of shared receive queues and of drained queue
-//! pairs are with what they are of.
+//! Asynchronous events (protocol.md 1.9, 1.10). Those of completion queues, of shared receive
+//! queues and of drained queue pairs are with what they are of.
 
 use crate::lan::{Lan, Wire};
 use crate::net::{ALL, Net, connect, nothing, whole};
@@ -7,8 +7,8 @@ use verbs_api::{AsyncEvent, Driver, RemoteAddr, SendData, SendRequest, WcStatus,
 
 on_every_lan! {
 
-/// 1.6: who is asked for what it may not give hears what was asked for, in both dialects: READs, WRITEs and atomics of what
-/// is not the peer's, and requests that are none.
+/// 1.6: who is asked for what it may not give hears what was asked for, in both dialects: READs,
+/// WRITEs and atomics of what is not the peer's, and requests that are none.
 fn a_responder_is_told_what_was_wrong(lan: Lan) {
     for mode in [WireMode::Srnic, WireMode::Plain] {
         let mut net = Net::with(lan, |_, builder| builder.wire_mode(mode));
@@ -65,8 +65,8 @@ fn a_failure_is_told_of_once_at_both_ends(lan: Lan) {
 
 }
 
-/// Events that nobody polls are bounded: the log says how many it lost, and in the end works as before. Over one link
-/// only, as it takes a thousand connections.
+/// Events that nobody polls are bounded: the log says how many it lost, and in the end works as
+/// before. Over one link only, as it takes a thousand connections.
 #[test]
 fn events_that_are_lost_are_counted() {
     let mut net = Net::new(Lan { wire: Wire::Sim, driver: Driver::Inline });

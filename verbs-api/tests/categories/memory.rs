@@ -130,7 +130,8 @@ fn a_read_only_region_takes_nothing(lan: Lan) {
     assert_eq!(net.ended(0).1, WcStatus::Success);
 }
 
-/// 1.3: every length around packet boundaries, gathered from and scattered to several pieces, byte by byte.
+/// 1.3: every length around packet boundaries, gathered from and scattered to several pieces, byte
+/// by byte.
 fn every_byte_of_every_length_arrives(lan: Lan) {
     let mut net = Net::new(lan);
     let pmtu = usize::try_from(net.pairs[0].path_mtu().bytes()).expect("small");

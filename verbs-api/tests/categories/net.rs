@@ -19,8 +19,8 @@ pub struct Net {
     pub pairs: [QueuePair; 2],
 }
 
-/// A queue pair that allows its peer everything, and gives up only after ten seconds: a busy machine may pause any thread
-/// for a while.
+/// A queue pair that allows its peer everything, and gives up only after ten seconds: a busy
+/// machine may pause any thread for a while.
 pub fn usual(host: &Host) -> QueuePairBuilder {
     host.pd.queue_pair(&host.cq, &host.cq).access(ALL).congestion(CongestionAlgorithm::Fixed).timeout(18)
 }

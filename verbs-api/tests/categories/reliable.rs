@@ -1,5 +1,6 @@
-//! Reliable connections that go wrong: bad keys are in `memory.rs` and `window.rs`; here are alignment, lengths, missing
-//! receives, rights of the queue pair, and the order of what is flushed (protocol.md 1.5, 1.6, 1.9, 2.4).
+//! Reliable connections that go wrong: bad keys are in `memory.rs` and `window.rs`; here are
+//! alignment, lengths, missing receives, rights of the queue pair, and the order of what is flushed
+//! (protocol.md 1.5, 1.6, 1.9, 2.4).
 
 use crate::host::complete;
 use crate::net::{ALL, Net, bytes, nothing, pattern, usual, whole};
@@ -25,7 +26,8 @@ fn a_misaligned_atomic_is_an_invalid_request(lan: Lan) {
     assert_eq!(word.load_acquire_u64(8).expect("aligned"), 5);
 }
 
-/// 1.6: a receive that is too short is "local length error" there, and "remote invalid request" to the sender.
+/// 1.6: a receive that is too short is "local length error" there, and "remote invalid request" to
+/// the sender.
 fn a_receive_that_is_too_short_ends_both(lan: Lan) {
     let mut net = Net::new(lan);
     let buffer = net.hosts[1].region(7);
@@ -36,8 +38,8 @@ fn a_receive_that_is_too_short_ends_both(lan: Lan) {
     net.both_fail();
 }
 
-/// 1.6: a local key that opens nothing is a local protection error, of every operation, whatever else is wrong with the
-/// request, signaled or not; the peer hears nothing that ends it.
+/// 1.6: a local key that opens nothing is a local protection error, of every operation, whatever
+/// else is wrong with the request, signaled or not; the peer hears nothing that ends it.
 fn a_bad_local_key_ends_the_request_here(lan: Lan) {
     let mut net = Net::new(lan);
     let word = net.hosts[1].pd.register(16, ALL).expect("memory");
@@ -62,7 +64,8 @@ fn a_bad_local_key_ends_the_request_here(lan: Lan) {
     assert_eq!(bytes(&word), [0; 16]);
 }
 
-/// 1.6: a receive that names memory that it may not is the receiver's error, and the sender hears of one.
+/// 1.6: a receive that names memory that it may not is the receiver's error, and the sender hears
+/// of one.
 fn a_bad_receive_ends_both(lan: Lan) {
     let mut net = Net::new(lan);
     let gone = net.hosts[1].region(64).slice(..).expect("all of it");
@@ -80,7 +83,8 @@ fn a_bad_receive_ends_both(lan: Lan) {
     assert_eq!([bytes(&elsewhere), bytes(&read_only)].concat(), [0; 128]);
 }
 
-/// 1.5: a WRITE with immediate waits for a receive as a SEND does, one without needs none; a SEND with invalidate too.
+/// 1.5: a WRITE with immediate waits for a receive as a SEND does, one without needs none; a SEND
+/// with invalidate too.
 fn only_what_takes_a_receive_waits_for_one(lan: Lan) {
     let mut net = Net::with(lan, |_, builder| builder.min_rnr_timer(1));
     let target = net.hosts[1].region(8);
@@ -138,8 +142,8 @@ fn a_queue_pair_permits_what_its_flags_say(lan: Lan) {
 
 /// 1.5, 1.6: without a receive a SEND waits as often as it may, and no longer.
 fn a_sender_waits_for_a_receive_as_often_as_it_may(lan: Lan) {
-    // Where whoever polls drives both ends in turn, no timer comes between a packet and its answer; elsewhere an RNR NAK
-    // may answer a probe that was on its way.
+    // Where whoever polls drives both ends in turn, no timer comes between a packet and its answer;
+    // elsewhere an RNR NAK may answer a probe that was on its way.
     let exact = lan.driver == Driver::Inline && lan.wire == crate::lan::Wire::Sim;
     for rnr_retry in [0, 1, 3] {
         let mut net = Net::with(lan, |_, builder| builder.rnr_retry(rnr_retry).min_rnr_timer(1));
@@ -165,8 +169,8 @@ fn a_sender_waits_for_a_receive_as_often_as_it_may(lan: Lan) {
     assert_eq!([net.ended(1), net.ended(0)], [(5, WcStatus::Success), (4, WcStatus::Success)]);
 }
 
-/// 1.9: the request that failed comes first with what it failed of, what is behind it is flushed in order; and so are the
-/// receives, of both sides.
+/// 1.9: the request that failed comes first with what it failed of, what is behind it is flushed in
+/// order; and so are the receives, of both sides.
 fn what_is_behind_a_failure_is_flushed_in_order(lan: Lan) {
     let mut net = Net::new(lan);
     let target = net.hosts[1].region(64);
@@ -252,7 +256,8 @@ fn a_fence_waits_for_what_is_read(lan: Lan) {
     }
 }
 
-/// 2.4: a peer that is gone is given up after the tries that were allowed, and nothing before that was lost.
+/// 2.4: a peer that is gone is given up after the tries that were allowed, and nothing before that
+/// was lost.
 fn a_peer_that_is_gone_is_given_up(lan: Lan) {
     let mut net = Net::with(lan, |_, builder| builder.timeout(10).retry_cnt(1));
     net.pairs[1].abort().expect("any state goes to ERR");
@@ -264,7 +269,8 @@ fn a_peer_that_is_gone_is_given_up(lan: Lan) {
 
 }
 
-/// Each status says what to look at: the two that tell apart whether the queue pair or the region refuses, above all.
+/// Each status says what to look at: the two that tell apart whether the queue pair or the region
+/// refuses, above all.
 #[test]
 fn a_status_names_what_refuses() {
     for (status, named) in [

@@ -79,7 +79,8 @@ fn an_empty_queue_makes_senders_wait(lan: Lan) {
     assert_eq!(net.ended(1), (100, WcStatus::Success));
 }
 
-/// A queue pair in ERR takes no more receives, and says when it has taken its last; the stock is the others'.
+/// A queue pair in ERR takes no more receives, and says when it has taken its last; the stock is
+/// the others'.
 fn a_queue_pair_that_fails_leaves_the_stock_to_others(lan: Lan) {
     let mut net = Net::new(lan);
     let (srq, mut pairs) = sharing(&net, 2);
@@ -107,7 +108,8 @@ fn writes_with_immediate_take_receives_too(lan: Lan) {
     }
 }
 
-/// 1.6: the receives name memory of the shared queue's domain; sizes are those asked for, and within the device's.
+/// 1.6: the receives name memory of the shared queue's domain; sizes are those asked for, and
+/// within the device's.
 fn a_shared_queue_has_its_domain_and_its_sizes(lan: Lan) {
     let mut net = Net::new(lan);
     let elsewhere = net.hosts[1].device.alloc_pd();

@@ -1,5 +1,5 @@
-//! A queue pair's states, one after the other (protocol.md 1.9). That each transition needs its mask and no other exists is
-//! in `states.rs` beside this directory.
+//! A queue pair's states, one after the other (protocol.md 1.9). That each transition needs its
+//! mask and no other exists is in `states.rs` beside this directory.
 
 use crate::host::wait::until;
 use crate::host::{Host, complete};
@@ -95,8 +95,8 @@ fn refused(result: Result<(), Error>) -> bool {
 
 on_every_lan! {
 
-/// RESET takes nothing, INIT receives, RTR receives and runs, RTS everything; SQD keeps what is posted, ERR flushes it in
-/// order, RESET forgets it, and a new life begins.
+/// RESET takes nothing, INIT receives, RTR receives and runs, RTS everything; SQD keeps what is
+/// posted, ERR flushes it in order, RESET forgets it, and a new life begins.
 fn a_life_from_reset_to_reset(lan: Lan) {
     let mut life = Life::new(lan);
     for _ in 0..3 {

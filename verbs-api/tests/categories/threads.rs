@@ -1,4 +1,5 @@
-//! Threads: each has a queue pair and a completion queue of its own, on devices that all of them share (protocol.md 1.10).
+//! Threads: each has a queue pair and a completion queue of its own, on devices that all of them
+//! share (protocol.md 1.10).
 
 use crate::host::Host;
 use crate::net::{bytes, connect};
@@ -10,7 +11,8 @@ const THREADS: usize = 3;
 const MESSAGES: u64 = 300;
 const DEPTH: u64 = 8;
 
-/// WRITEs numbers one after the other, `DEPTH` of them under way; each completes at its own queue, in order.
+/// WRITEs numbers one after the other, `DEPTH` of them under way; each completes at its own queue,
+/// in order.
 fn write_numbers(host: &mut Host, pair: &mut QueuePair, to: verbs_api::RemoteRegion) {
     let deadline = Instant::now() + crate::host::wait::PATIENCE;
     let (mut posted, mut done) = (0, 0);
@@ -57,7 +59,8 @@ fn make_and_drop(device: &Device, round: usize) {
 
 on_every_lan! {
 
-/// Threads make and drop objects of every kind, in any order, on devices between which messages go; nothing is left.
+/// Threads make and drop objects of every kind, in any order, on devices between which messages go;
+/// nothing is left.
 fn objects_come_and_go_beside_traffic(lan: Lan) {
     let mut hosts = lan.hosts();
     let devices = hosts.each_ref().map(|host| host.device.clone());

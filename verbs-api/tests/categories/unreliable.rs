@@ -1,4 +1,5 @@
-//! Unreliable connections (protocol.md 1.3): SEND and WRITE in standard packets that nobody acknowledges.
+//! Unreliable connections (protocol.md 1.3): SEND and WRITE in standard packets that nobody
+//! acknowledges.
 
 use crate::net::{ALL, Net, bytes, nothing, pattern, usual, whole};
 use verbs_api::{Error, PostError, QpState, QpType, RemoteAddr, SendData, SendRequest, WcOpcode, WcStatus};
@@ -33,7 +34,8 @@ fn sends_and_writes_arrive(lan: Lan) {
     assert!(bytes(&target) == [pattern(LEN), pattern(LEN)].concat(), "the bytes differ");
 }
 
-/// What finds no receive is lost and counted; the sender does not learn of it, and the next message arrives.
+/// What finds no receive is lost and counted; the sender does not learn of it, and the next message
+/// arrives.
 fn what_finds_no_receive_is_lost(lan: Lan) {
     let mut net = unreliable(lan);
     net.post(0, &nothing().id(1));

@@ -1,6 +1,7 @@
-//! A random walk over the verbs (protocol.md 1.9, 1.10, 2.4): whatever is posted, dropped and made anew in whatever order,
-//! every signaled request completes once, in order, with a status that its history explains; counters count exactly what
-//! succeeded; nothing is written beside what was granted.
+//! A random walk over the verbs (protocol.md 1.9, 1.10, 2.4): whatever is posted, dropped and made
+//! anew in whatever order, every signaled request completes once, in order, with a status that its
+//! history explains; counters count exactly what succeeded; nothing is written beside what was
+//! granted.
 
 use crate::net::{ALL, Net, bytes};
 use rand_xoshiro::SplitMix64;
@@ -22,7 +23,8 @@ struct Walk {
     counter: MemoryRegion,
     scratch: MemoryRegion,
     next: u64,
-    /// What the first side posted and has not seen complete: its number, whether it adds one, and whether it must fail.
+    /// What the first side posted and has not seen complete: its number, whether it adds one, and
+    /// whether it must fail.
     posted: VecDeque<(u64, bool, bool)>,
     /// Additions that succeeded, and those of which nobody knows because their queue pair failed.
     added: u64,
@@ -61,7 +63,7 @@ impl Walk {
         number
     }
 
-    /// Whether there is room and the queue pair is as it should be.
+    /// Returns `true` if there is room and the queue pair is as it should be.
     fn can_post(&mut self) -> bool {
         if self.net.pairs.iter().any(|pair| pair.state() != QpState::Rts) {
             self.recover();

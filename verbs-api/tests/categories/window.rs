@@ -76,7 +76,8 @@ fn a_window_of_type_two_is_of_one_queue_pair(lan: Lan) {
     assert_eq!(net.ended(0).1, WcStatus::Success);
 }
 
-/// LOCAL_INV and SEND with invalidate end a window; the latter only after its data are placed, and says so.
+/// LOCAL_INV and SEND with invalidate end a window; the latter only after its data are placed, and
+/// says so.
 fn a_window_ends_by_either_invalidation(lan: Lan) {
     let mut net = Net::new(lan);
     let region = region(&net);

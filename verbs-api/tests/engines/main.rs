@@ -1,5 +1,5 @@
-//! Several engines on one device: every engine of one host talks to every engine of the other, over queues that know nothing of
-//! who has which queue pair.
+//! Several engines on one device: every engine of one host talks to every engine of the other, over
+//! queues that know nothing of who has which queue pair.
 
 #[path = "../support/join.rs"]
 mod join;
@@ -64,8 +64,8 @@ fn hosts(driver: Driver, texts: [&str; 2]) -> [Vec<Station>; 2] {
     hosts
 }
 
-/// Joins queue pairs of each engine here with those that `joined` says of each engine there, has a thread for each engine
-/// play its part, and checks how many frames came in where they had to move.
+/// Joins queue pairs of each engine here with those that `joined` says of each engine there, has a
+/// thread for each engine play its part, and checks how many frames came in where they had to move.
 fn play(
     driver: Driver,
     texts: [&str; 2],
@@ -157,7 +157,8 @@ fn losses_are_repaired_on_the_way_between_engines() {
     }
 }
 
-/// Queue pairs of two engines of one device, whose frames leave neither the process nor go by the port.
+/// Queue pairs of two engines of one device, whose frames leave neither the process nor go by the
+/// port.
 #[test]
 fn two_engines_of_one_device_talk_to_each_other() {
     let mut stations = open(Driver::Inline, "sim:engines-alone,engines=2");
@@ -233,7 +234,8 @@ fn what_cannot_be_says_what_can() {
     assert!(matches!(mixed.err(), Some(Error::OtherDevice { .. })));
 }
 
-/// Each engine tells what it does at a place of its own, and records its frames in a file of its own.
+/// Each engine tells what it does at a place of its own, and records its frames in a file of its
+/// own.
 #[test]
 fn each_engine_has_files_of_its_own() {
     let dir = Scratch::new();
@@ -284,9 +286,10 @@ fn a_peer_with_another_number_of_engines_is_told_why_there_is_no_link() {
         "{error}"
     );
     assert!(!server[0].device.link_up() && !client[0].device.link_up());
-    let (mut door, mut told) = (UnixStream::connect(&stat).expect("it listens"), String::new());
-    door.write_all(b"GET / HTTP/1.1\r\n\r\n")
-        .and_then(|()| door.read_to_string(&mut told))
+    let (mut visitor, mut told) = (UnixStream::connect(&stat).expect("it listens"), String::new());
+    visitor
+        .write_all(b"GET / HTTP/1.1\r\n\r\n")
+        .and_then(|()| visitor.read_to_string(&mut told))
         .expect("it tells");
     assert!(told.contains(&format!("\nsrnic_link_error{{reason=\"{error}\"}} 1\n")), "{told}");
     wait::until("the same at the peer", || {

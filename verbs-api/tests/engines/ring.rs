@@ -1,4 +1,5 @@
-//! Engines, each in a thread of its own, that write to, send to and read from all that they are joined with.
+//! Engines, each in a thread of its own, that write to, send to and read from all that they are
+//! joined with.
 
 use super::{OPEN, assert_success, wait};
 use std::collections::BTreeMap;
@@ -12,7 +13,8 @@ use verbs_api::{
 const ROUNDS: usize = 40;
 /// Bytes of a WRITE: several packets.
 const LEN: usize = 3000;
-/// Of one pair: two places for WRITEs, one for what is read back, one for what is written, one for SENDs.
+/// Of one pair: two places for WRITEs, one for what is read back, one for what is written, one for
+/// SENDs.
 const PLACE: usize = 4096;
 const PLACES: usize = 5;
 const PAIRS_MAX: usize = 4;

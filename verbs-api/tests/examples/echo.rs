@@ -1,5 +1,5 @@
-//! The example `echo` between two processes over memif, through loss: what is sent comes back, and a second client finds the
-//! server as the first did.
+//! The example `echo` between two processes over memif, through loss: what is sent comes back, and
+//! a second client finds the server as the first did.
 
 use std::io::Read;
 use std::process::Child;

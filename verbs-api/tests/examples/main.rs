@@ -36,7 +36,8 @@ impl Drop for Meeting {
     }
 }
 
-/// Starts an example. Cargo builds them before all tests of a package, and before a selected one it does not.
+/// Starts an example. Cargo builds them before all tests of a package, and before a selected one it
+/// does not.
 fn start(example: &str, args: &[&str]) -> Child {
     let test = std::env::current_exe().expect("we run");
     let profile = test.parent().and_then(Path::parent).expect("target/PROFILE/deps/examples-..");

@@ -43,8 +43,8 @@ impl Part {
     }
 }
 
-// SAFETY: the range is inside the arena, which lives as long as this and never moves its bytes; they are reached by
-// pointers only.
+// SAFETY: the range is inside the arena, which lives as long as this and never moves its bytes;
+// they are reached by pointers only.
 unsafe impl Backing for Part {
     fn base(&self) -> NonNull<u8> {
         // SAFETY: as above.

@@ -74,7 +74,7 @@ pub fn of(file: &syn::File, names: &[String]) -> Vec<String> {
     lines
 }
 
-/// Whether a macro of the file names one of `names` as a public type.
+/// Returns `true` if a macro of the file names one of `names` as a public type.
 fn made_by_macros(file: &syn::File, names: &[String]) -> bool {
     file.items.iter().any(|item| {
         let Item::Macro(item) = item else { return false };

@@ -1,4 +1,5 @@
-//! `cargo xtask bench --against REV`: the programs of this checkout beside those of another commit, in turn.
+//! `cargo xtask bench --against REV`: the programs of this checkout beside those of another commit,
+//! in turn.
 
 use std::fs;
 use std::path::PathBuf;
@@ -31,7 +32,8 @@ impl Checkout {
         Ok(Self { directory })
     }
 
-    /// Builds its programs. What they are built from stays in this checkout's target directory, for the next time.
+    /// Builds its programs. What they are built from stays in this checkout's target directory, for
+    /// the next time.
     fn build(&self) -> Result<Tools> {
         let target = repo::target_directory()?.join("against");
         fs::create_dir_all(&target).map_err(|e| Error::io("create", &target, &e))?;

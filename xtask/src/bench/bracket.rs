@@ -1,4 +1,5 @@
-//! A figure over another, where the machine may change its speed at any moment: the other is measured before and after.
+//! A figure over another, where the machine may change its speed at any moment: the other is
+//! measured before and after.
 
 use serde_json::{Value, json};
 
@@ -23,7 +24,7 @@ impl Bracket {
         self.of / f64::midpoint(self.before, self.after)
     }
 
-    /// Whether the machine had one speed from beginning to end, as far as its ends tell.
+    /// Returns `true` if the machine had one speed from beginning to end, as far as its ends tell.
     pub fn is_steady(&self) -> bool {
         self.before.max(self.after) <= STEADY * self.before.min(self.after)
     }

@@ -1,4 +1,5 @@
-//! `cargo xtask bench compare`: srnic beside raw frames on the same port, TCP and UCX on the same machine, in turn.
+//! `cargo xtask bench compare`: srnic beside raw frames on the same port, TCP and UCX on the same
+//! machine, in turn.
 
 use serde_json::{Map, Value, json};
 
@@ -15,8 +16,8 @@ struct Ratio {
     over: &'static str,
 }
 
-/// Bandwidth is judged over DPDK's driver, as raw frames are; that, and everything else, is also measured where buffers are
-/// lent, which is what a user would take for it.
+/// Bandwidth is judged over DPDK's driver, as raw frames are; that, and everything else, is also
+/// measured where buffers are lent, which is what a user would take for it.
 #[rustfmt::skip]
 const RATIOS: &[Ratio] = &[
     Ratio { key: "bw_vs_raw", of: "bw", over: "raw_bw" },

@@ -108,7 +108,8 @@ impl Contender {
         CONTENDERS.iter().find(|contender| contender.key == key)
     }
 
-    /// Whether a program of this checkout is measured over a device: what may differ between two commits.
+    /// Returns `true` if a program of this checkout is measured over a device: what may differ
+    /// between two commits.
     pub fn is_ours(&self) -> bool {
         matches!(self.program, Device(_)) && !self.key.starts_with("raw")
     }

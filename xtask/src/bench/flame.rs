@@ -92,8 +92,8 @@ fn recording(directory: &Path, load: &Load, side: &str) -> PathBuf {
     directory.join(format!("{}-{side}.perf", load.key))
 }
 
-/// The program under perf. The clock, because virtual machines seldom have counters; not the kernel, which an ordinary user may
-/// not look into, and which a polling program does not call.
+/// The program under perf. The clock, because virtual machines seldom have counters; not the
+/// kernel, which an ordinary user may not look into, and which a polling program does not call.
 fn record(recording: &Path, program: &Path) -> Command {
     let mut command = Command::new("perf");
     command.args(["record", "--quiet", "--event", "cpu-clock:u", "--freq", FREQUENCY, "--call-graph", "fp"]);
@@ -103,7 +103,8 @@ fn record(recording: &Path, program: &Path) -> Command {
 
 /// The recording as text.
 fn read(recording: &Path) -> Result<String> {
-    // What was inlined perf would ask `addr2line` for one by one, if at all; `stacks` does it at once.
+    // What was inlined perf would ask `addr2line` for one by one, if at all; `stacks` does it at
+    // once.
     repo::output(
         Command::new("perf").args(["script", "--no-inline", "--no-demangle", "--input"]).arg(recording),
     )

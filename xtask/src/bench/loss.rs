@@ -1,7 +1,9 @@
-//! `cargo xtask bench loss`: goodput against loss, as in the paper's Figure 11, with selective repeat and with go-back-N.
+//! `cargo xtask bench loss`: goodput against loss, as in the paper's Figure 11, with selective
+//! repeat and with go-back-N.
 //!
-//! The client writes 4 KB messages; its port drops what it sends, or both ways. "As shipped" is what a program gets that
-//! chooses nothing; the other series have a constant window of 500 packets.
+//! The client writes 4 KB messages; its port drops what it sends, or both ways. "As shipped" is
+//! what a program gets that chooses nothing; the other series have a constant window of 500
+//! packets.
 //! Without loss it stands behind the same injector, so that what is compared is the loss.
 
 use serde_json::{Map, Value, json};
@@ -15,7 +17,8 @@ use crate::tools::{Over, Run, number};
 const LOSSES: &[&str] = &["0", "0.001", "0.01", "0.1", "0.5", "1", "2", "5"];
 /// Where 1 % stands.
 const ONE_PERCENT: usize = 5;
-/// A name, the options that make it, and which frames are lost; those at [`SHIPPED`] and [`GO_BACK_N`] are judged.
+/// A name, the options that make it, and which frames are lost; those at [`SHIPPED`] and
+/// [`GO_BACK_N`] are judged.
 const SERIES: &[(&str, &str, &str)] = &[
     ("as shipped", "", "tx"),
     ("selective repeat, window 500", "--window 500 --cc fixed", "tx"),

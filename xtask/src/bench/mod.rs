@@ -106,8 +106,9 @@ impl<'a> Bench<'a> {
         Ok(Self { options, tools, scratch: Scratch::new()?, machine: Machine::here() })
     }
 
-    /// Measures `quick` or `whole` rounds, which are counted from 1. An error ends them, but what the rounds before have shown is
-    /// not lost: it is to be reported after them. One in the first round is returned at once.
+    /// Measures `quick` or `whole` rounds, which are counted from 1. An error ends them, but what
+    /// the rounds before have shown is not lost: it is to be reported after them. One in the first
+    /// round is returned at once.
     fn rounds(&self, [quick, whole]: [u64; 2], mut measure: impl FnMut(u64) -> Result<()>) -> Result<Rounds> {
         let rounds = self.pick(quick, whole);
         for round in 1..=rounds {

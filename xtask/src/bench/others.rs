@@ -41,14 +41,15 @@ impl Program {
         }
     }
 
-    /// Whether this machine has it.
+    /// Returns `true` if this machine has it.
     pub fn is_here(self) -> bool {
         let version = if self == Self::Iperf3 { "--version" } else { "-h" };
         let run = Command::new(self.name()).arg(version).stdout(Stdio::null()).stderr(Stdio::null()).status();
         run.is_ok()
     }
 
-    /// Runs a server and a client on 127.0.0.1, on a CPU each where there are two; what the client measured.
+    /// Runs a server and a client on 127.0.0.1, on a CPU each where there are two; what the client
+    /// measured.
     pub fn run(self, scratch: &Scratch, cpus: Option<[usize; 2]>, options: &str, iters: u64) -> Result<f64> {
         let dir = scratch.subdirectory()?;
         let result = self.run_in(&dir, cpus, options, iters);
@@ -125,7 +126,8 @@ fn column(output: &str, title: &str) -> Result<f64> {
     value.ok_or_else(|| Error(format!("`{title}` is missing or no number in {output}")))
 }
 
-/// Waits until the server listens. Not tried by a connection: these servers take the first for their client.
+/// Waits until the server listens. Not tried by a connection: these servers take the first for
+/// their client.
 fn await_listener(port: u16, server: &mut Process) -> Result<()> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let deadline = Instant::now() + LIMIT;
@@ -139,7 +141,7 @@ fn await_listener(port: u16, server: &mut Process) -> Result<()> {
     Ok(())
 }
 
-/// Whether a table such as /proc/net/tcp has a listening socket of this port.
+/// Returns `true` if a table such as /proc/net/tcp has a listening socket of this port.
 fn has_listener(table: &str, port: u16) -> bool {
     let end = format!(":{port:04X}");
     table.lines().skip(1).any(|line| {

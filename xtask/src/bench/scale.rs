@@ -1,5 +1,5 @@
-//! `cargo xtask bench scale`: the rate of 512-byte SENDs against the number of queue pairs, whose receives are their own
-//! or come from one shared receive queue.
+//! `cargo xtask bench scale`: the rate of 512-byte SENDs against the number of queue pairs, whose
+//! receives are their own or come from one shared receive queue.
 
 use serde_json::{Map, Value, json};
 
@@ -16,7 +16,8 @@ const QUICK: &[u64] = &[1, FEW, 1000, MANY];
 /// What is asked for is the rate of many over that of few, which are measured side by side.
 const FEW: u64 = 128;
 const MANY: u64 = 10_000;
-/// A name, and where the receives are; as many for all together as keep the shared queue in the caches.
+/// A name, and where the receives are; as many for all together as keep the shared queue in the
+/// caches.
 const SERIES: [(&str, &str); 2] =
     [("own receive queues", "-r 32"), ("one shared receive queue", "--use-srq -r 2048")];
 /// All but the receives. Depths are those of each queue pair.

@@ -1,4 +1,5 @@
-//! From the text of `perf script` to a flame graph: what was inlined is put back, names are made short.
+//! From the text of `perf script` to a flame graph: what was inlined is put back, names are made
+//! short.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -35,8 +36,9 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The lines of a recording, each with what it says if it is of `program`'s. All but the innermost addresses of a stack are where
-/// calls return to: one byte before is part of the call, and where to look for what was inlined.
+/// The lines of a recording, each with what it says if it is of `program`'s. All but the innermost
+/// addresses of a stack are where calls return to: one byte before is part of the call, and where
+/// to look for what was inlined.
 fn frames<'a>(script: &'a str, program: &str) -> impl Iterator<Item = (&'a str, Option<Frame<'a>>)> {
     let program = program.trim_start_matches('/');
     let mut innermost = true;
@@ -51,8 +53,9 @@ fn frames<'a>(script: &'a str, program: &str) -> impl Iterator<Item = (&'a str, 
     })
 }
 
-/// The functions at each address, the innermost first, by what `addr2line` prints. Those of the standard library and closures
-/// are left out where they are inlined: they say nothing that their callers do not.
+/// The functions at each address, the innermost first, by what `addr2line` prints. Those of the
+/// standard library and closures are left out where they are inlined: they say nothing that their
+/// callers do not.
 fn functions(printed: &str) -> HashMap<u64, Vec<String>> {
     let mut all = HashMap::new();
     let mut lines = printed.lines().peekable();
@@ -105,7 +108,8 @@ fn look_up(addresses: &BTreeSet<u64>, program: &Path, directory: &Path) -> Resul
     repo::output(&mut command).map(|printed| functions(&printed))
 }
 
-/// Folds the text of `perf script`: a line for each kind of stack, from the program's name inwards, and how many nanoseconds it was there.
+/// Folds the text of `perf script`: a line for each kind of stack, from the program's name inwards,
+/// and how many nanoseconds it was there.
 pub fn fold(script: &str, program: &Path, directory: &Path) -> Result<Vec<String>> {
     let path = program.to_string_lossy();
     let addresses = frames(script, &path).filter_map(|(_, frame)| Some(frame?.address)).collect();
@@ -131,7 +135,8 @@ fn shortened(line: &str) -> Option<String> {
     Some(format!("{} {count}", stack.join(";")))
 }
 
-/// `Engine::turn` for `<datapath::engine::Engine<P>>::turn`: the last two parts of a demangled name, without generics.
+/// `Engine::turn` for `<datapath::engine::Engine<P>>::turn`: the last two parts of a demangled
+/// name, without generics.
 fn short(name: &str) -> String {
     let name = name.split(".llvm.").next().unwrap_or(name);
     // An arrow is no bracket.

@@ -1,4 +1,5 @@
-//! Bandwidth and latency, with data that is verified, beside raw frames on the same port and kernel TCP.
+//! Bandwidth and latency, with data that is verified, beside raw frames on the same port and kernel
+//! TCP.
 
 use serde_json::Value;
 
@@ -8,7 +9,8 @@ use crate::machine::Machine;
 use crate::scratch::Scratch;
 use crate::tools::{Over, Run, Tools, number};
 
-/// A run, what the table calls it, and how its data is checked: `--verify` fails the run on the first wrong byte.
+/// A run, what the table calls it, and how its data is checked: `--verify` fails the run on the
+/// first wrong byte.
 struct Figure {
     name: &'static str,
     run: Run<'static>,

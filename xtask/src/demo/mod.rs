@@ -1,5 +1,6 @@
-//! `cargo xtask demo`: bandwidth and latency of verified data between two processes, beside raw frames on the same port
-//! and kernel TCP; then a file, without loss and with 1 % of the packets dropped, and its SHA-256 on both sides.
+//! `cargo xtask demo`: bandwidth and latency of verified data between two processes, beside raw
+//! frames on the same port and kernel TCP; then a file, without loss and with 1 % of the packets
+//! dropped, and its SHA-256 on both sides.
 
 mod figures;
 mod outcome;
@@ -36,7 +37,8 @@ impl<'a> Source<'a> {
         file.map_or(Self::Packed(384 << 20), Self::File)
     }
 
-    /// A packed file that is long enough to lose packets, and takes a second to send: for `cargo xtask test`.
+    /// A packed file that is long enough to lose packets, and takes a second to send: for `cargo
+    /// xtask test`.
     pub const SMALL: Self = Self::Packed(32 << 20);
 }
 

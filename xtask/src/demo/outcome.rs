@@ -6,7 +6,8 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// A run of so many packets that drops nothing at 1 % is a broken injector, not luck: the odds are 0.99^2000, 2e-9.
+/// A run of so many packets that drops nothing at 1 % is a broken injector, not luck: the odds are
+/// 0.99^2000, 2e-9.
 const PACKETS_THAT_MUST_LOSE: u64 = 2_000;
 
 /// What the sender counted.

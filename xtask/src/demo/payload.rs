@@ -19,8 +19,8 @@ pub fn roots() -> Vec<PathBuf> {
     roots
 }
 
-/// Packs the files below `roots` one behind the other, each after a line with its path and length, until the whole
-/// is `size` bytes long. The same files give the same bytes.
+/// Packs the files below `roots` one behind the other, each after a line with its path and length,
+/// until the whole is `size` bytes long. The same files give the same bytes.
 pub fn pack(into: &Path, roots: &[PathBuf], size: u64) -> Result<()> {
     let fails = |e: io::Error| Error::io("write", into, &e);
     let mut out = BufWriter::new(File::create(into).map_err(fails)?);

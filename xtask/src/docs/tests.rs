@@ -32,15 +32,25 @@ fn a_row_that_names_a_missing_type_or_file_is_wrong() {
                 | B | `xtask/src/docs.rs` | `NoSuchType` | wrong |\n\
                 | C | `xtask/src/gone.rs` | `check_map` | wrong |\n\
                 ## Next\n| D | `x` | `y` |\n";
-    let wrong = check_map(text, &repo::root()).expect("the table is there");
+    let wrong = check_map(text, "Figure 4", &repo::root()).expect("the table is there");
     assert_eq!(wrong.len(), 2, "{wrong:?}");
     assert!(wrong[0].contains("B: ") && wrong[1].contains("C: "), "{wrong:?}");
 }
 
 #[test]
 fn a_map_that_went_missing_is_an_error() {
-    assert!(check_map("# T\n## Other\n", &repo::root()).is_err());
-    assert!(check_map("# T\n## Figure 4\nwords only\n", &repo::root()).is_err());
+    assert!(check_map("# T\n## Other\n", "Figure 4", &repo::root()).is_err());
+    assert!(check_map("# T\n## Figure 4\nwords only\n", "Figure 4", &repo::root()).is_err());
+}
+
+#[test]
+fn a_rule_whose_function_went_missing_is_wrong() {
+    let text = "# T\n## The rules of the protocol\n| rule | file | function |\n|---|---|---|\n\
+                | a rule | `xtask/src/docs.rs` | `check_map` | 1.2 |\n\
+                | another | `xtask/src/docs.rs` | `renamed` | 1.2 |\n";
+    let wrong = check_map(text, TABLES[1], &repo::root()).expect("the table is there");
+    assert_eq!(wrong.len(), 1, "{wrong:?}");
+    assert!(wrong[0].contains("another: "), "{wrong:?}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What is played: every stock tool, in both roles, at both path MTUs, over a good network and a bad one.
+//! What is played: every stock tool, in both roles, at both path MTUs, over a good network and a
+//! bad one.
 
 use std::process::Command;
 
@@ -166,7 +167,7 @@ impl Case {
         format!("{stock} -d rxe0 -x {gid} -F -n {iters} {sizes}-m {mtu} {host}")
     }
 
-    /// Whether it connects by the connection manager.
+    /// Returns `true` if it connects by the connection manager.
     pub fn connects(&self) -> bool {
         self.tool.stock == RPING
     }
@@ -189,7 +190,8 @@ impl Case {
         for (option, value) in [("-n", self.tool.iters), ("-s", self.size()), ("-m", self.mtu)] {
             command.args([option, &value.to_string()]);
         }
-        // An emulated guest on a busy machine may not be heard of for longer than it takes to give up by default.
+        // An emulated guest on a busy machine may not be heard of for longer than it takes to give
+        // up by default.
         command.args(["-u", "18"]);
         if self.guest_serves {
             command.arg(GUEST_IP);

@@ -14,7 +14,8 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Adds an executable file, and the directories that it is in. `path` has no slash at its start.
+    /// Adds an executable file, and the directories that it is in. `path` has no slash at its
+    /// start.
     pub fn file(&mut self, path: &str, content: &[u8]) {
         for (at, _) in path.match_indices('/') {
             self.directory(&path[..at]);
@@ -37,7 +38,8 @@ impl Archive {
 
     fn entry(&mut self, name: &str, mode: u32, content: &[u8]) {
         self.entries += 1;
-        // Number, mode, user, group, links, time, size, four device numbers, length of the name, checksum.
+        // Number, mode, user, group, links, time, size, four device numbers, length of the name,
+        // checksum.
         let fields =
             [self.entries as usize, mode as usize, 0, 0, 1, 0, content.len(), 0, 0, 0, 0, name.len() + 1, 0];
         self.bytes.extend_from_slice(b"070701");

@@ -13,8 +13,8 @@ use crate::interrupt;
 
 /// Longest time to boot, on a machine that is busy with other things.
 const BOOT: Duration = Duration::from_secs(180);
-/// Longest time until the guest has said how a command ended, by the host's clock: that of a guest whose kernel measured it while
-/// the machine was busy has been seen to run at twice its speed.
+/// Longest time until the guest has said how a command ended, by the host's clock: that of a guest
+/// whose kernel measured it while the machine was busy has been seen to run at twice its speed.
 const ANSWER: Duration = Duration::from_secs(180);
 /// What the guest says once a command listens.
 const LISTENS: &str = "@@listens";
@@ -43,7 +43,8 @@ impl Guest {
         let Parts { namespace, kernel, image, place } = *parts;
         let mut command = namespace.command(Path::new("nice"));
         command.arg("qemu-system-x86_64");
-        // Software emulation: where there is a /dev/kvm at all, the stock kernel has been seen to hang under it.
+        // Software emulation: where there is a /dev/kvm at all, the stock kernel has been seen to
+        // hang under it.
         command.args("-accel tcg -cpu max -machine q35 -m 512 -smp 1 -display none".split(' '));
         command.args("-nodefaults -no-reboot -serial stdio".split(' '));
         command.arg("-kernel").arg(kernel).arg("-initrd").arg(image).arg("-append").arg(format!(
@@ -83,7 +84,8 @@ impl Guest {
         self.type_in(command)
     }
 
-    /// Starts a command in the guest that waits for connections of the connection manager's, and waits until it does.
+    /// Starts a command in the guest that waits for connections of the connection manager's, and
+    /// waits until it does.
     pub fn begin_listening(&mut self, command: &str) -> Result<()> {
         println!("guest: {command}");
         self.type_in(&format!(

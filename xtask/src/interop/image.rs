@@ -1,4 +1,5 @@
-//! The guest's first and only file system: busybox, the kernel's modules, the stock tools and their libraries.
+//! The guest's first and only file system: busybox, the kernel's modules, the stock tools and their
+//! libraries.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,8 @@ use super::packages::Files;
 use crate::error::{Error, Result};
 use crate::repo::output;
 
-/// What the guest's kernel needs beyond what is built in. rxe computes its ICRC by a driver of crc32.
+/// What the guest's kernel needs beyond what is built in. rxe computes its ICRC by a driver of
+/// crc32.
 const MODULES: &[&str] =
     &["virtio_pci", "virtio_net", "crc32_pclmul", "crc32_generic", "rdma_rxe", "rdma_ucm", "ib_uverbs"];
 /// The stock tools, where their packages have them.
@@ -29,7 +31,8 @@ const TOOLS: &[&str] = &[
     "usr/bin/ib_atomic_lat",
     "usr/bin/rping",
 ];
-/// What the C library loads when a thread ends, so that no list of libraries has it. Without it `rping` is aborted.
+/// What the C library loads when a thread ends, so that no list of libraries has it. Without it
+/// `rping` is aborted.
 const LOADED_LATE: &str = "libgcc_s.so.1";
 /// What the tools load at run time, and where they look for it.
 const PROVIDER: &str = "usr/lib/x86_64-linux-gnu/libibverbs";

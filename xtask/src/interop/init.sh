@@ -1,5 +1,6 @@
 #!/bin/busybox sh
-# The guest's init: brings up eth0 with soft-RoCE on it, then a shell on the serial line that the tests talk to.
+# The guest's init: brings up eth0 with soft-RoCE on it, then a shell on the serial line that the
+# tests talk to.
 /bin/busybox mkdir -p /proc /sys /dev /tmp /usr/bin /sbin /usr/sbin
 /bin/busybox --install -s /sbin
 export PATH=/bin:/sbin
@@ -14,7 +15,8 @@ for word in $(cat /proc/cmdline); do
     case "$word" in srnic.*=*) export "${word#srnic.}" ;; esac
 done
 /bin/ip link set lo up
-# Nobody else is on this link: its addresses are there at once, and not tentative for a second, in which rxe cannot resolve any.
+# Nobody else is on this link: its addresses are there at once, and not tentative for a second, in
+# which rxe cannot resolve any.
 echo 0 > /proc/sys/net/ipv6/conf/eth0/accept_dad
 /bin/ip link set eth0 mtu "$mtu" up
 /bin/ip addr add "$address/24" dev eth0
@@ -28,8 +30,8 @@ for device in /sys/class/infiniband_verbs/uverbs*; do
 done
 stty -F /dev/ttyS0 -echo -onlcr
 echo "@@ready $(cat /sys/class/infiniband/rxe0/ports/1/state)" > /dev/ttyS0
-# Not the shell itself is process 1, the parent of every orphan: its read of a line ends when a child ends that it does not
-# know, and it takes that for the end of all lines.
+# Not the shell itself is process 1, the parent of every orphan: its read of a line ends when a
+# child ends that it does not know, and it takes that for the end of all lines.
 while :; do
     sh < /dev/ttyS0 > /dev/ttyS0 2>&1
 done

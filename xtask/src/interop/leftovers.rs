@@ -1,4 +1,5 @@
-//! Network namespaces that a killed run left behind: told by a name that says who made them, and ended.
+//! Network namespaces that a killed run left behind: told by a name that says who made them, and
+//! ended.
 
 use std::fs;
 use std::process::Command;
@@ -10,14 +11,16 @@ const PREFIX: &str = "srnic-interop-";
 /// Field of /proc/PID/stat behind the command's name: when the process began, in ticks since boot.
 const STARTED: usize = 19;
 
-/// The name of this process's namespace. A process number comes back, together with the time of its start it does not.
+/// The name of this process's namespace. A process number comes back, together with the time of its
+/// start it does not.
 pub fn own_name() -> Result<String> {
     let pid = std::process::id();
     let started = started(pid).ok_or_else(|| Error::new("/proc does not say when this process began"))?;
     Ok(format!("{PREFIX}{pid}-{started}"))
 }
 
-/// Ends what is left of runs whose process is gone: what runs in their namespaces, and those. Those of others stay.
+/// Ends what is left of runs whose process is gone: what runs in their namespaces, and those. Those
+/// of others stay.
 pub fn clean_up() -> Result<()> {
     for name in namespaces()?.into_iter().filter(|name| is_abandoned(name, started)) {
         println!("the namespace {name} is left of a run that was killed: it goes");
@@ -47,7 +50,8 @@ fn namespaces() -> Result<Vec<String>> {
     Ok(listed.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
 }
 
-/// Whether a namespace is one of ours whose maker, by what `started` says of processes, is gone.
+/// Returns `true` if a namespace is one of ours whose maker, by what `started` says of processes,
+/// is gone.
 fn is_abandoned(name: &str, started: impl Fn(u32) -> Option<u64>) -> bool {
     let owner = name.strip_prefix(PREFIX).and_then(|owner| owner.split_once('-'));
     let Some((Ok(pid), Ok(at))) = owner.map(|(pid, at)| (pid.parse::<u32>(), at.parse::<u64>())) else {

@@ -1,7 +1,8 @@
 //! `cargo xtask test --interop`: our programs against Linux soft-RoCE, which none of us wrote.
 //!
-//! QEMU boots Debian's stock kernel with `rdma_rxe` and the stock perftest and libibverbs tools, from packages that are
-//! unpacked and not installed; a tap in a network namespace of its own joins the guest with our `af_packet` port.
+//! QEMU boots Debian's stock kernel with `rdma_rxe` and the stock perftest and libibverbs tools,
+//! from packages that are unpacked and not installed; a tap in a network namespace of its own joins
+//! the guest with our `af_packet` port.
 
 mod cases;
 mod cpio;
@@ -23,7 +24,8 @@ use cases::Case;
 use guest::{Guest, Parts};
 use namespace::Namespace;
 
-/// All cases, or one line that says why there are none. Those are played whose name contains `part`.
+/// All cases, or one line that says why there are none. Those are played whose name contains
+/// `part`.
 pub fn run(part: &str) -> Result<()> {
     setup::implied(INTEROP)?;
     if let Some(reason) = cannot_run() {
@@ -44,7 +46,8 @@ pub fn run(part: &str) -> Result<()> {
     let parts = Parts { namespace: &namespace, kernel: &files.kernel, image: &image, place: &place };
     let mut guest = None;
     let mut with_guest = |play: &dyn Fn(&mut Guest) -> Result<()>| {
-        // A failure takes its guest with it, and whatever it left there: the next case gets another.
+        // A failure takes its guest with it, and whatever it left there: the next case gets
+        // another.
         let mut used = guest.take().map_or_else(|| Guest::boot(&parts), Ok)?;
         play(&mut used)?;
         guest = Some(used);

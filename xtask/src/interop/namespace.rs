@@ -40,7 +40,8 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Makes it, once those of killed runs are gone. Neighbors are told of each other: an ARP that is slow or lost would be a failure of the side channel.
+    /// Makes it, once those of killed runs are gone. Neighbors are told of each other: an ARP that
+    /// is slow or lost would be a failure of the side channel.
     pub fn new() -> Result<Self> {
         leftovers::clean_up()?;
         let name = leftovers::own_name()?;

@@ -27,19 +27,20 @@ impl Privilege {
     }
 }
 
-/// Whether this system has apt-get.
+/// Returns `true` if this system has apt-get.
 pub fn is_here() -> bool {
     succeeds("apt-get", &["--version"])
 }
 
-/// Options of every call: another apt may hold the lock for a while, and a package may want to ask something.
+/// Options of every call: another apt may hold the lock for a while, and a package may want to ask
+/// something.
 const OPTIONS: &[&str] = &["-y", "-o", "DPkg::Lock::Timeout=120"];
 
 /// Installs `packages`. Those of optional needs are tried on their own if all together fail.
 pub fn install(packages: &[&str], privilege: Privilege, findings: &[Finding]) -> Result<()> {
     println!("installing {}", packages.join(" "));
-    // A fresh machine has no package lists, an old one has stale ones. A failing mirror need not matter: the
-    // installation says whether it does.
+    // A fresh machine has no package lists, an old one has stale ones. A failing mirror need not
+    // matter: the installation says whether it does.
     if let Err(error) = repo::run(apt_get(privilege, "update", &[])) {
         eprintln!("{error}");
     }

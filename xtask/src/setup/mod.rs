@@ -52,7 +52,7 @@ pub fn explicit(bench: bool, interop: bool) -> Result<()> {
     Ok(())
 }
 
-/// Whether this process may do everything.
+/// Returns `true` if this process may do everything.
 pub fn is_root() -> bool {
     Privilege::of_this_process() == Some(Privilege::Root)
 }

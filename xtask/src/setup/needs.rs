@@ -123,7 +123,8 @@ pub const NEEDS: &[Need] = &[
 
 fn c_compiler() -> Result<String> {
     let version = first_line("cc", &["--version"])?;
-    // A compiler without the C library's headers is of no use, and on Debian those are another package.
+    // A compiler without the C library's headers is of no use, and on Debian those are another
+    // package.
     first_line("cc", &["-E", "-include", "stdio.h", "-x", "c", "/dev/null"])
         .map_err(|_| Error::new("cc is here, the C library's headers are not"))?;
     Ok(version)
@@ -167,7 +168,8 @@ fn libclang() -> Result<String> {
     let named = std::env::var_os("LIBCLANG_PATH").map(PathBuf::from);
     let library = named.iter().cloned().chain(library_directories()).find_map(|place| libclang_in(&place));
     let library = library.ok_or_else(|| Error::new("not found"))?;
-    // A LIBCLANG_PATH is taken at its word: where such a clang keeps its own headers is its own affair.
+    // A LIBCLANG_PATH is taken at its word: where such a clang keeps its own headers is its own
+    // affair.
     if named.is_none() && !has_builtin_headers(Path::new("/usr/lib")) {
         return Err(Error::new("libclang is here, clang's own headers (stddef.h) are not"));
     }
@@ -184,8 +186,8 @@ fn library_directories() -> impl Iterator<Item = PathBuf> {
         .chain([lib.join(format!("{}-linux-gnu", std::env::consts::ARCH)), PathBuf::from("/usr/lib64")])
 }
 
-/// `libclang.so`, or `libclang-14.so`, or `libclang.so.1`: the names that bindgen looks for. `place` may also be the
-/// file itself.
+/// `libclang.so`, or `libclang-14.so`, or `libclang.so.1`: the names that bindgen looks for.
+/// `place` may also be the file itself.
 fn libclang_in(place: &Path) -> Option<PathBuf> {
     if place.is_file() {
         return Some(place.to_path_buf());
@@ -202,7 +204,7 @@ fn libclang_in(place: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Whether some `llvm-*/lib/clang/*/include/stddef.h` is below `lib`.
+/// Returns `true` if some `llvm-*/lib/clang/*/include/stddef.h` is below `lib`.
 fn has_builtin_headers(lib: &Path) -> bool {
     let llvm = subdirectories(lib).into_iter().map(|dir| dir.join("lib/clang"));
     let mut releases = llvm.chain([lib.join("clang")]).flat_map(|clang| subdirectories(&clang));

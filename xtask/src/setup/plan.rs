@@ -24,8 +24,8 @@ pub enum Plan {
     DoWithout(String),
 }
 
-/// Decides from the findings, the privilege (asked for only when something is missing) and whether this system has
-/// `apt-get`.
+/// Decides from the findings, the privilege (asked for only when something is missing) and whether
+/// this system has `apt-get`.
 pub fn decide(findings: &[Finding], privilege: impl FnOnce() -> Option<Privilege>, has_apt: bool) -> Plan {
     let missing: Vec<&Finding> = findings.iter().filter(|finding| finding.found.is_err()).collect();
     if missing.is_empty() {

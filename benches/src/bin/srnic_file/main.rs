@@ -12,8 +12,9 @@ use cli::{Cli, Verb};
 use srnic_benches::interrupt;
 use std::process::ExitCode;
 
-/// What both sides begin with on the side channel. Then the sender says `file` and `endpoint`, the receiver `region`
-/// and `endpoint`, unless the file is empty; after the transfer the receiver says `received` and the sender `done`.
+/// What both sides begin with on the side channel. Then the sender says `file` and `endpoint`, the
+/// receiver `region` and `endpoint`, unless the file is empty; after the transfer the receiver says
+/// `received` and the sender `done`.
 const VERSION: &str = "srnic_file 1";
 
 fn main() -> ExitCode {

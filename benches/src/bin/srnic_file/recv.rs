@@ -94,7 +94,8 @@ fn refuse_what_is_too_long(args: &RecvArgs, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// The file takes its name by renaming, which replaces whatever has that name: a device node, a pipe or a link as well.
+/// The file takes its name by renaming, which replaces whatever has that name: a device node, a
+/// pipe or a link as well.
 fn refuse_what_is_no_file(out: &Path) -> Result<()> {
     let text = match found(out)? {
         Found::Nothing | Found::File => return Ok(()),

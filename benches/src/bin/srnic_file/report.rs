@@ -12,7 +12,8 @@ use verbs_api::Device;
 pub struct Transfer {
     /// Length of the file.
     pub bytes: u64,
-    /// Sender: from the first byte to the last acknowledgement. Receiver: from when it was ready to the last byte.
+    /// Sender: from the first byte to the last acknowledgement. Receiver: from when it was ready to
+    /// the last byte.
     pub time: Duration,
 }
 

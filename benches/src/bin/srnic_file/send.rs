@@ -20,12 +20,12 @@ use verbs_api::{
 
 /// WRITEs under way at most: enough for a full window, whatever their size.
 const DEPTH: u64 = 32;
-/// A try lasts 4.096 us x 2^18, 1.07 s, and there are eight: a peer whose disk stalls is not given up, one that is
-/// gone is, within ten seconds.
+/// A try lasts 4.096 us x 2^18, 1.07 s, and there are eight: a peer whose disk stalls is not given
+/// up, one that is gone is, within ten seconds.
 const TIMEOUT: u8 = 18;
 const RETRY_CNT: u8 = 7;
-/// Bytes at the start of a file that are brought into memory at once. Of a file that is longer than the memory the first would be
-/// gone again before they are needed.
+/// Bytes at the start of a file that are brought into memory at once. Of a file that is longer than
+/// the memory the first would be gone again before they are needed.
 const POPULATED: usize = 1 << 30;
 
 /// Sends one file.
@@ -43,14 +43,16 @@ pub fn run(args: &SendArgs) -> Result<()> {
     report::sender(&device, result?, args.common.json.as_deref())
 }
 
-/// The file's bytes. An empty one has none that could be mapped: found by reading, since files of /proc have no length.
+/// The file's bytes. An empty one has none that could be mapped: found by reading, since files of
+/// /proc have no length.
 fn open(path: &Path) -> Result<Option<FileBacking>> {
     let mut file = File::open(path).map_err(Error::file("open", path))?;
     let empty = file.read(&mut [0]).map_err(Error::file("read", path))? == 0;
     Ok(if empty { None } else { Some(FileBacking::open(path)?) })
 }
 
-/// Brings the file into memory before the first packet: a page that is touched first then costs more than a packet does.
+/// Brings the file into memory before the first packet: a page that is touched first then costs
+/// more than a packet does.
 pub fn populate(file: &FileBacking) -> Result<()> {
     Ok(file.populate(..POPULATED.min(file.len()))?)
 }
@@ -106,7 +108,8 @@ fn end(device: &Device, channel: &mut Channel, transfer: Transfer) -> Result<Tra
     Ok(transfer)
 }
 
-/// Writes the whole region in messages, the last with an immediate, and waits for all acknowledgements.
+/// Writes the whole region in messages, the last with an immediate, and waits for all
+/// acknowledgements.
 fn write_all(
     args: &SendArgs,
     queue_pair: &mut QueuePair,

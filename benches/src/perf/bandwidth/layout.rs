@@ -5,13 +5,15 @@ use std::ops::Range;
 
 /// Bytes before, between and behind the queue pairs' messages, which nobody may write.
 const GUARD: usize = 64;
-/// What `--verify` keeps of the messages of a queue pair: the last this many, or this many bytes of them.
+/// What `--verify` keeps of the messages of a queue pair: the last this many, or this many bytes of
+/// them.
 const SLOTS: usize = 128;
 const SLOT_BYTES: usize = 8 << 20;
 /// Where a `wr_id` has the queue pair's index; below is the number of messages up to this one.
 pub const LANE_SHIFT: u32 = 48;
 
-/// A row of equal slots for each queue pair; its messages take one after the other, and begin again.
+/// A row of equal slots for each queue pair; its messages take one after the other, and begin
+/// again.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     size: usize,

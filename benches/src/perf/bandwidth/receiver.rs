@@ -9,7 +9,8 @@ use verbs_api::{MemoryRegion, QueuePair, RecvRequest, SharedReceiveQueue};
 pub struct Receiver {
     layout: Layout,
     depth: u64,
-    /// Messages that come to each queue; none is posted beyond, because the next size has other places.
+    /// Messages that come to each queue; none is posted beyond, because the next size has other
+    /// places.
     messages: u64,
     /// Receives posted to each queue: one of each queue pair, or one for all.
     posted: Vec<u64>,

@@ -1,4 +1,5 @@
-//! Keeps every queue pair's send queue full, and its receive queue as well where there is one to fill.
+//! Keeps every queue pair's send queue full, and its receive queue as well where there is one to
+//! fill.
 
 use super::Verb;
 use super::layout::{LANE_SHIFT, Layout};
@@ -18,7 +19,7 @@ use verbs_api::{
 /// Completions taken at a time.
 const BATCH: usize = 32;
 /// Completions between the one that is handled and the one whose queue pair is fetched.
-const AHEAD: usize = 3;
+const PREFETCH_DISTANCE: usize = 3;
 
 /// How many messages of a queue pair were posted, posted signaled, and completed.
 #[derive(Clone, Default)]
@@ -53,7 +54,8 @@ pub struct Sender<'a> {
     queue_pairs: &'a mut [QueuePair],
     /// For each queue pair, by the same index.
     lanes: Vec<Lane>,
-    /// Indices of those that may have room: with ten thousand of them, looking at each would take longer than the traffic.
+    /// Indices of those that may have room: with ten thousand of them, looking at each would take
+    /// longer than the traffic.
     ready: Vec<usize>,
     plan: Plan<'a>,
     receiver: Option<&'a mut Receiver>,
@@ -95,7 +97,8 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Sends until the goal is reached and everything is acknowledged; receives meanwhile what comes.
+    /// Sends until the goal is reached and everything is acknowledged; receives meanwhile what
+    /// comes.
     pub fn run(&mut self, goal: Goal, meter: &mut Meter) -> Result<()> {
         self.plan.goal = goal;
         let mut outstanding = 0;
@@ -115,7 +118,8 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Fills the send queues that may have room; with how many messages. Then they wait for a completion.
+    /// Fills the send queues that may have room; with how many messages. Then they wait for a
+    /// completion.
     fn post(&mut self) -> Result<u64> {
         let mut total = 0;
         for &index in &self.ready {
@@ -141,7 +145,8 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    /// Takes what is still to be taken of the messages that the peer sent, all of which were acknowledged.
+    /// Takes what is still to be taken of the messages that the peer sent, all of which were
+    /// acknowledged.
     pub fn finish(&mut self, messages: u64) -> Result<()> {
         while self.receiver.as_ref().is_some_and(|receiver| receiver.received() < messages) {
             self.poll()?;
@@ -155,18 +160,18 @@ impl<'a> Sender<'a> {
         let count = self.completions.poll_into(self.plan.verb.what(), &mut done)?;
         let done = &done[..count];
         let mut sum = 0;
-        for first in done.iter().take(AHEAD) {
-            self.expect(*first);
+        for first in done.iter().take(PREFETCH_DISTANCE) {
+            self.prefetch(*first);
         }
         for (number, completion) in done.iter().flatten().enumerate() {
-            self.expect(done.get(number + AHEAD).copied().flatten());
+            self.prefetch(done.get(number + PREFETCH_DISTANCE).copied().flatten());
             sum += self.complete(completion)?;
         }
         Ok(sum)
     }
 
     /// Something will be posted in the place of what is complete.
-    fn expect(&self, coming: Option<Completion>) {
+    fn prefetch(&self, coming: Option<Completion>) {
         if let Some(done) = coming.filter(|done| done.opcode != WcOpcode::Recv || self.srq.is_none())
             && let Some(queue_pair) = self.queue_pairs.get(lane_of(&done))
             && let Some(lane) = self.lanes.get(lane_of(&done))
@@ -180,7 +185,8 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Messages of ours that a completion stands for: its own and those before it that are not signaled.
+    /// Messages of ours that a completion stands for: its own and those before it that are not
+    /// signaled.
     fn complete(&mut self, done: &Completion) -> Result<u64> {
         let index = lane_of(done);
         let Some(lane) = self.lanes.get_mut(index) else { return Ok(0) };
@@ -259,7 +265,8 @@ impl Plan<'_> {
         }
     }
 
-    /// Whether the message behind the first `posted` is signaled: each `cq_mod`th, the last, and one behind which there is no room for a list.
+    /// Returns `true` if the message behind the first `posted` is signaled: each `cq_mod`th, the
+    /// last, and one behind which there is no room for a list.
     fn is_signaled(&self, posted: u64, completed: u64) -> bool {
         let posted = posted + 1;
         let full = posted - completed + self.list > self.depth;

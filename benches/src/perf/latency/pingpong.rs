@@ -22,8 +22,9 @@ const GUARD: usize = 64;
 enum Notice {
     /// A WRITE of one packet tells of itself: its last byte is the round's.
     LastByte,
-    /// Packets of a longer WRITE may arrive in any order, so another WRITE follows it, of a word whose last byte is
-    /// the round's; it is seen only when all before it is there (protocol.md 2.4).
+    /// Packets of a longer WRITE may arrive in any order, so another WRITE follows it, of a word
+    /// whose last byte is the round's; it is seen only when all before it is there (protocol.md
+    /// 2.4).
     Word,
     /// A SEND completes a receive.
     Completion,

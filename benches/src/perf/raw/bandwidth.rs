@@ -1,5 +1,5 @@
-//! `srnic_raw_bw`: as many frames as the port takes. The receiver measures: to the sender, a frame that is handed over
-//! is gone.
+//! `srnic_raw_bw`: as many frames as the port takes. The receiver measures: to the sender, a frame
+//! that is handed over is gone.
 
 use super::frame::{self, HEADER};
 use super::link::{BURST, Link};
@@ -57,7 +57,8 @@ fn run(tool: Tool, args: &RawBandwidthArgs, link: &mut Link, channel: &mut Chann
     })
 }
 
-/// One size: one side or both send, the other or both count, and each tells the other what came of it.
+/// One size: one side or both send, the other or both count, and each tells the other what came of
+/// it.
 fn measure(
     args: &RawBandwidthArgs,
     link: &mut Link,
@@ -93,8 +94,8 @@ fn measure(
     Ok(())
 }
 
-/// Sends until the goal is reached, and receives until all that the peer sent is here or late; how many frames the
-/// peer says that it sent.
+/// Sends until the goal is reached, and receives until all that the peer sent is here or late; how
+/// many frames the peer says that it sent.
 fn exchange(
     link: &mut Link,
     channel: &mut Channel,
@@ -264,7 +265,8 @@ impl Receiver {
         self.last = now;
     }
 
-    /// Whether so many frames are here, or nothing more comes; 0: the peer is still at it.
+    /// Returns `true` if `expected` frames are here, or no more come. 0 means that the peer is
+    /// still sending.
     fn has_all(&self, expected: u64) -> bool {
         expected > 0 && (self.received >= expected || self.last.elapsed() > SILENCE)
     }

@@ -7,7 +7,7 @@ pub const FRAME_MIN: usize = 60;
 /// For local experiments (IEEE 802).
 pub const ETHERTYPE: [u8; 2] = [0x88, 0xB5];
 
-/// Whether a frame is the peer's, and not the operating system's.
+/// Returns `true` if a frame is the peer's, and not the operating system's.
 pub fn is_ours(frame: &[u8]) -> bool {
     frame.get(12..HEADER) == Some(&ETHERTYPE)
 }

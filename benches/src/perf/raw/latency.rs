@@ -19,7 +19,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 const DEFAULTS: Defaults = Defaults { size: "64", iters: "100000", inline: None };
-/// Empty bursts between two looks at the side channel and for Ctrl-C, however many rounds they are in.
+/// Empty bursts between two looks at the side channel and for Ctrl-C, however many rounds they are
+/// in.
 const INTERVAL: u32 = 1 << 16;
 
 /// The tool from its command line to its end.

@@ -1,4 +1,5 @@
-//! What `--copy` and `--crc` do with each frame: the work that no reliable transport can do without.
+//! What `--copy` and `--crc` do with each frame: the work that no reliable transport can do
+//! without.
 
 use super::frame::HEADER;
 
@@ -20,7 +21,7 @@ impl Payload {
         Self { user, copy, crc }
     }
 
-    /// Whether payloads are looked at.
+    /// Returns `true` if payloads are looked at.
     pub const fn is_used(&self) -> bool {
         self.copy || self.crc
     }

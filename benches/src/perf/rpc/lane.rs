@@ -11,8 +11,8 @@ use verbs_api::{MemoryRegion, QueueCaps, QueuePair, RecvRequest, SendData, SendR
 /// Requests or responses for which there is one completion.
 const SIGNAL_INTERVAL: u64 = 16;
 
-/// Where messages are: for each queue pair twice as many places, at least, as requests are outstanding. So there is one for
-/// each that may come while those that came wait to be answered.
+/// Where messages are: for each queue pair twice as many places, at least, as requests are
+/// outstanding. So there is one for each that may come while those that came wait to be answered.
 #[derive(Clone, Copy, Debug)]
 pub struct Slots {
     size: usize,
@@ -80,13 +80,14 @@ impl<'a> Lane<'a> {
         Self { index, slots, queue_pair, sent: 0, received: 0, posted: 0, due: false }
     }
 
-    /// Places in the send queue: a message is acknowledged later than it is answered, and completes with others.
+    /// Places in the send queue: a message is acknowledged later than it is answered, and completes
+    /// with others.
     #[expect(clippy::cast_possible_truncation, reason = "a small constant")]
     pub const fn send_queue(requests: u32) -> u32 {
         2 * (requests + SIGNAL_INTERVAL as u32)
     }
 
-    /// Whether every request was answered.
+    /// Returns `true` if every request was answered.
     pub const fn is_idle(&self) -> bool {
         self.received == self.sent
     }
@@ -159,12 +160,13 @@ impl<'a> Lane<'a> {
         self.sent + u64::from(room)
     }
 
-    /// Whether messages are short enough to be copied into the send queue.
+    /// Returns `true` if messages are short enough to be copied into the send queue.
     const fn goes_inline(&self) -> bool {
         self.slots.size <= QueueCaps::INLINE_LIMIT as usize
     }
 
-    /// Sends the messages below number `end`: from `near` what goes into the send queue, else from `source`.
+    /// Sends the messages below number `end`: from `near` what goes into the send queue, else from
+    /// `source`.
     fn send_until(&mut self, end: u64, near: &MemoryRegion, source: &MemoryRegion) -> Result<()> {
         if end == self.sent {
             return Ok(());
@@ -206,7 +208,7 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// The same bytes at the same place.
+/// Copies the bytes of `range` from one region to the same range of another.
 fn copy(from: &MemoryRegion, to: &MemoryRegion, range: Range<usize>) -> Result<()> {
     let mut chunk = [0; 256];
     for start in range.clone().step_by(chunk.len()) {

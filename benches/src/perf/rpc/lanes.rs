@@ -6,7 +6,8 @@ use verbs_api::{Completion, QueuePair};
 
 pub struct Lanes<'a> {
     lanes: Vec<Lane<'a>>,
-    /// Indices of those that took a message and sent nothing since: what came together is answered together.
+    /// Indices of those that took a message and sent nothing since: what came together is answered
+    /// together.
     due: Vec<usize>,
     ends: Ends<'a>,
 }
@@ -23,7 +24,7 @@ impl<'a> Lanes<'a> {
         Ok(Self { due: Vec::with_capacity(lanes.len()), lanes, ends })
     }
 
-    /// Whether every request was answered.
+    /// Returns `true` if every request was answered.
     pub fn are_idle(&self) -> bool {
         self.lanes.iter().all(Lane::is_idle)
     }

@@ -46,7 +46,8 @@ fn receive(end: &mut Endpoint) -> Vec<u8> {
     bytes
 }
 
-/// Whichever end goes, the other finds the next one, and each queue has only what was sent to it on this connection.
+/// Whichever end goes, the other finds the next one, and each queue has only what was sent to it on
+/// this connection.
 #[test]
 fn each_queue_has_its_own_packets_on_each_connection() {
     let path = fresh_path();
@@ -86,7 +87,8 @@ fn each_queue_has_its_own_packets_on_each_connection() {
     }
 }
 
-/// A queue whose user did not look while the peer went and came back gives its old link up, and gets the new one.
+/// A queue whose user did not look while the peer went and came back gives its old link up, and
+/// gets the new one.
 #[test]
 fn a_queue_that_slept_through_a_change_of_peers_wakes_up_on_the_new_connection() {
     let path = fresh_path();

@@ -12,8 +12,8 @@ impl<P: Port> Engine<P> {
     ///
     /// # Errors
     /// [`CreateError::Address`], of which
-    /// [`ModifyError::ResolvingNeighbor`](crate::engine::ModifyError::ResolvingNeighbor) passes: run turns, and try
-    /// again; [`CreateError::Exhausted`].
+    /// [`ModifyError::ResolvingNeighbor`](crate::engine::ModifyError::ResolvingNeighbor) passes:
+    /// run turns, and try again; [`CreateError::Exhausted`].
     pub fn create_ah(
         &mut self,
         pd: ProtectionDomainId,

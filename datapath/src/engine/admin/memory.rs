@@ -4,8 +4,8 @@ use crate::engine::Engine;
 use crate::port::Port;
 use crate::qp::Qpc;
 
-/// Memory of an engine in bytes: what it was made with, and what its queue pairs added. Registered memory, completion
-/// queues and the port's buffers are not in it.
+/// Memory of an engine in bytes: what it was made with, and what its queue pairs added. Registered
+/// memory, completion queues and the port's buffers are not in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EngineMemory {
     /// Queue pairs that exist.
@@ -14,7 +14,8 @@ pub struct EngineMemory {
     pub hot: usize,
     /// Schedule queue, timers and the list of owed acknowledgements, likewise.
     pub tables: usize,
-    /// State of existing queue pairs for what is not the fast path. Places for others are reserved, and not in it.
+    /// State of existing queue pairs for what is not the fast path. Places for others are reserved,
+    /// and not in it.
     pub cold: usize,
     /// Send and receive rings of existing queue pairs.
     pub rings: usize,

@@ -1,4 +1,5 @@
-//! Modifying a queue pair: the state machine's table decides, then the attributes take effect, or nothing does.
+//! Modifying a queue pair: the state machine's table decides, then the attributes take effect, or
+//! nothing does.
 
 use super::frame_len_max;
 use crate::engine::{Engine, ModifyError, Units};
@@ -95,7 +96,8 @@ impl<P: Port> Engine<P> {
         Ok(())
     }
 
-    /// Headers of the flow to the peer, if its Ethernet address is known and its packets fit the port.
+    /// Headers of the flow to the peer, if its Ethernet address is known and its packets fit the
+    /// port.
     fn template_for(&mut self, qp_type: QpType, attr: &QpAttr, qpn: u32) -> Result<Template, ModifyError> {
         let caps = self.wire.port.caps();
         let needed = frame_len_max(attr.path_mtu);
@@ -156,7 +158,8 @@ impl<P: Port> Engine<P> {
     }
 }
 
-/// The failure detectors of requests, of what they wait for, and of an idle peer take these attributes.
+/// The failure detectors of requests, of what they wait for, and of an idle peer take these
+/// attributes.
 fn configure_watchdogs(cold: &mut QpCold, config: WatchdogConfig) {
     cold.watchdog.configure(config);
     if let Some(reads) = cold.reads.as_deref_mut() {
@@ -176,7 +179,8 @@ fn flow_label(attr: &QpAttr, qpn: u32) -> u32 {
     }
 }
 
-/// `old` with the fields that `mask` names taken from `new`. Plain has one way to recover, whatever was asked for.
+/// `old` with the fields that `mask` names taken from `new`. Plain has one way to recover, whatever
+/// was asked for.
 fn merge(old: &QpAttr, new: &QpAttr, mask: QpAttrMask, moves: bool) -> QpAttr {
     let mut merged = *old;
     // Asked for anew by each transition to SQD.
@@ -219,8 +223,8 @@ fn apply(qp: &mut Qp<'_>, attr: &QpAttr) {
     qp.cold.rnr_retries = 0;
 }
 
-/// The peer's window may be larger than ours: everything is taken that a recovery context has room for,
-/// `sequence_max` packets.
+/// The peer's window may be larger than ours: everything is taken that a recovery context has room
+/// for, `sequence_max` packets.
 fn start_receiving(qp: &mut Qp<'_>, attr: &QpAttr, sequence_max: u16, rto: RtoConfig) {
     let psn = Psn::new(attr.rq_psn);
     qp.hot.rx = RxStream::new(psn, sequence_max, qp.hot.rx.generation().wrapping_add(1));
@@ -302,8 +306,8 @@ fn check_reads(cold: &QpCold, new: &QpAttr) -> Result<(), ModifyError> {
     Ok(())
 }
 
-/// As many READs and atomics as `attr` allows. Whoever had none has begun no stream of responses, so that one begins where it would
-/// have in RTR and RTS.
+/// As many READs and atomics as `attr` allows. Whoever had none has begun no stream of responses,
+/// so that one begins where it would have in RTR and RTS.
 fn resize_reads(cold: &mut QpCold, attr: &QpAttr, sequence_max: u16, rto: RtoConfig) {
     let watchdog = WatchdogConfig { timeout: attr.timeout, retry_cnt: attr.retry_cnt, rto };
     if let Some(plain) = cold.plain.as_deref_mut() {
@@ -327,7 +331,8 @@ fn controller_config(attr: &QpAttr, window: u16) -> ControllerConfig {
     attr.congestion_tuning.controller(attr.congestion, u32::from(window) * mtu_bytes, mtu_bytes)
 }
 
-/// RESET empties the queues without completions; what was taken of a shared receive queue is flushed.
+/// RESET empties the queues without completions; what was taken of a shared receive queue is
+/// flushed.
 fn reset(qp: &mut Qp<'_>, units: &mut Units) {
     qp::stop_streams(qp, units);
     units.last_words.forget(qp.hot.id.qpn);

@@ -30,7 +30,8 @@ use wire::{Ecn, Flow, Psn, Template, WireMode};
 pub struct QpConfig {
     /// Transport service.
     pub qp_type: QpType,
-    /// A UD queue pair with QPN 1, for connection management (protocol.md 1.12). There is one at most.
+    /// A UD queue pair with QPN 1, for connection management (protocol.md 1.12). There is one at
+    /// most.
     pub gsi: bool,
     /// Its protection domain.
     pub pd: ProtectionDomainId,
@@ -42,8 +43,8 @@ pub struct QpConfig {
     pub srq: Option<u32>,
     /// Sizes of its queues.
     pub caps: QueueCaps,
-    /// Packets in the network at most, up to the engine's `window_max`. A loss lets [`sequence_window`] of them be
-    /// outstanding.
+    /// Packets in the network at most, up to the engine's `window_max`. A loss lets
+    /// [`sequence_window`] of them be outstanding.
     pub window: u16,
 }
 
@@ -201,7 +202,8 @@ impl<P: Port> Engine<P> {
         place.ok_or(CreateError::Exhausted { what: "queue pairs", capacity })
     }
 
-    /// Attributes of a new queue pair. UC and UD have one dialect, and a datagram may fill a packet.
+    /// Attributes of a new queue pair. UC and UD have one dialect, and a datagram may fill a
+    /// packet.
     pub(super) fn first_attributes(&self, qp_type: QpType) -> QpAttr {
         let default = QpAttr::default();
         let plain = QpAttr { wire_mode: WireMode::Plain, recovery: RecoveryPolicy::GoBackN, ..default };
@@ -245,8 +247,9 @@ impl<P: Port> Engine<P> {
         Ok(())
     }
 
-    /// Takes the window of a queue pair down to `window` packets, if it is larger: the peer takes no more. Counts from
-    /// the next transition to RTS. Returns the window, or `None` if there is no such queue pair.
+    /// Takes the window of a queue pair down to `window` packets, if it is larger: the peer takes
+    /// no more. Counts from the next transition to RTS. Returns the window, or `None` if there is
+    /// no such queue pair.
     pub fn limit_window(&mut self, qpn: u32, window: u16) -> Option<u16> {
         let slot = self.qps.find(qpn)?;
         let Qp { cold, .. } = self.qps.get(slot)?;
@@ -261,8 +264,9 @@ impl<P: Port> Engine<P> {
         Some(QpAttr { state: qpc.id.state, cur_state: qpc.id.state, ..cold.attributes.attr })
     }
 
-    /// Destroys a queue pair. What was outstanding ends without completions, except that what it took of a shared
-    /// receive queue is flushed; late packets find nothing. False if it does not exist.
+    /// Destroys a queue pair. What was outstanding ends without completions, except that what it
+    /// took of a shared receive queue is flushed; late packets find nothing. False if it does not
+    /// exist.
     pub fn destroy_qp(&mut self, qpn: u32) -> bool {
         let Some(slot) = self.qps.find(qpn) else { return false };
         // No doorbell of this life may be left for the next one: those that wait are taken now.

@@ -10,8 +10,8 @@ use crate::time::Time;
 use core::fmt;
 use core::net::IpAddr;
 
-/// A peer that owes an acknowledgement and was not heard for so long is called silent. Above any round trip, and far
-/// below what a person calls a second.
+/// A peer that owes an acknowledgement and was not heard for so long is called silent. Above any
+/// round trip, and far below what a person calls a second.
 const SILENT_NS: u64 = 200_000_000;
 
 /// What keeps a queue pair from sending more.
@@ -30,9 +30,11 @@ pub enum QpLimit {
     Recovery,
     /// The next request is fenced, or a READ or atomic too many.
     Reads,
-    /// As many packets are in the network as the window has, or outstanding as the sequence window has (docs/adr/0029).
+    /// As many packets are in the network as the window has, or outstanding as the sequence window
+    /// has (docs/adr/0029).
     Credit,
-    /// As many packets are in the network as the congestion controller allows, which is less than the window.
+    /// As many packets are in the network as the congestion controller allows, which is less than
+    /// the window.
     Congestion,
     /// Everything is sent; acknowledgements or responses are under way.
     Acknowledgement,
@@ -104,7 +106,8 @@ pub struct QpReport {
     pub repairing_rx: bool,
     /// Smoothed round-trip time in nanoseconds; 0: not measured yet.
     pub srtt_ns: u64,
-    /// How long the peer has owed an acknowledgement without being heard, in nanoseconds; 0 if it owes none.
+    /// How long the peer has owed an acknowledgement without being heard, in nanoseconds; 0 if it
+    /// owes none.
     pub silent_ns: u64,
     /// What keeps it from sending more.
     pub limit: QpLimit,

@@ -18,8 +18,8 @@ pub struct SrqAttr {
 }
 
 impl<P: Port> Engine<P> {
-    /// Creates a shared receive queue. Returns its number and the application's end. Its receives name memory of `pd`,
-    /// whatever the domain of the queue pair that takes them.
+    /// Creates a shared receive queue. Returns its number and the application's end. Its receives
+    /// name memory of `pd`, whatever the domain of the queue pair that takes them.
     ///
     /// # Errors
     /// [`CreateError`] if there are too many, or a size is out of range.
@@ -45,8 +45,8 @@ impl<P: Port> Engine<P> {
         Ok((number, writer))
     }
 
-    /// Arms the limit event of a shared receive queue: [`AsyncEvent::SrqLimit`] comes once, as soon as fewer than `limit`
-    /// receives are left, at once if that is so already. 0 disarms it.
+    /// Arms the limit event of a shared receive queue: [`AsyncEvent::SrqLimit`] comes once, as soon
+    /// as fewer than `limit` receives are left, at once if that is so already. 0 disarms it.
     ///
     /// # Errors
     /// [`ModifyError::UnknownSrq`], [`ModifyError::SrqLimit`].
@@ -70,8 +70,8 @@ impl<P: Port> Engine<P> {
         Some(SrqAttr { caps: srq.caps, limit: srq.limit, available: srq.available() })
     }
 
-    /// Destroys a shared receive queue; the receives that are left in it end without completions. False if it does not
-    /// exist or a queue pair still uses it.
+    /// Destroys a shared receive queue; the receives that are left in it end without completions.
+    /// False if it does not exist or a queue pair still uses it.
     pub fn destroy_srq(&mut self, number: u32) -> bool {
         !self.srq_users.has(number) && self.units.srqs.remove(number)
     }

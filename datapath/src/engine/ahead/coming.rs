@@ -1,6 +1,7 @@
-//! Whose turns come next, as it was when each was seen first, from the farthest on: of those that are nearer by now nobody has to be
-//! asked again. Who rests meanwhile, or comes in between, makes it a hint. Where fewer wait nobody is known: those were woken a moment
-//! ago, and are in the caches.
+//! Whose turns come next, as it was when each was seen first, from the farthest on: of those that
+//! are nearer by now nobody has to be asked again. Who rests meanwhile, or comes in between, makes
+//! it a hint. Where fewer wait nobody is known: those were woken a moment ago, and are in the
+//! caches.
 
 use super::turns;
 

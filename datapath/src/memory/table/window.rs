@@ -8,7 +8,7 @@ use crate::memory::Backing;
 use crate::queue::Sge;
 use std::sync::Arc;
 
-/// How a window is used.
+/// The type of a memory window: how it is bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WindowType {
     /// By every queue pair of its domain; bound anew at any time.
@@ -25,18 +25,19 @@ pub(super) struct Window {
     kind: WindowType,
 }
 
-/// What a window is to show.
+/// The range of a region that a window shows, once it is bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Binding {
     /// The part of a region, by that region's lkey. A length of 0 unbinds a window of type 1.
     pub range: Sge,
-    /// What peers may do there.
+    /// The accesses that peers may make there.
     pub access: Access,
     /// The window's next key: the index of the old one, and another low byte.
     pub new_key: u32,
 }
 
-/// Why a window was not bound or invalidated. The work request fails with MW_BIND_ERR or LOC_QP_OP_ERR.
+/// Why a window was not bound or invalidated. The work request fails with MW_BIND_ERR or
+/// LOC_QP_OP_ERR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BindError {
     /// The key names no window of this domain, or of this queue pair.
@@ -90,7 +91,8 @@ impl MemoryTable {
         Ok(MemoryKey(index << 8 | u32::from(key)))
     }
 
-    /// Ends a window, bound or not, by any key that it has had: a binding may still be under way. False if there is none.
+    /// Ends a window, bound or not, by any key that it has had: a binding may still be under way.
+    /// False if there is none.
     pub fn deallocate_window(&mut self, key: MemoryKey) -> bool {
         let index = key.0 >> 8;
         let slot = self.entries.get_mut(index as usize);
@@ -140,7 +142,8 @@ impl MemoryTable {
         Ok(())
     }
 
-    /// Ends what a window of type 2 shows, for the queue pair that bound it: LOCAL_INV, and SENDs with invalidate.
+    /// Ends what a window of type 2 shows, for the queue pair that bound it: LOCAL_INV, and SENDs
+    /// with invalidate.
     ///
     /// # Errors
     /// [`BindError::UnknownWindow`] for every key that is not one; nothing has changed then.
@@ -150,7 +153,7 @@ impl MemoryTable {
         Ok(())
     }
 
-    /// Whether [`MemoryTable::invalidate`] would succeed.
+    /// Checks whether [`MemoryTable::invalidate`] would succeed.
     ///
     /// # Errors
     /// The same.
@@ -163,7 +166,8 @@ impl MemoryTable {
         if holds { Ok(()) } else { Err(BindError::UnknownWindow(key)) }
     }
 
-    /// Ends what the windows of a queue pair show that is no more. Looks at every entry, unless no queue pair has such windows.
+    /// Ends what the windows of a queue pair show that is no more. Looks at every entry, unless no
+    /// queue pair has such windows.
     pub fn unbind_queue_pair(&mut self, qpn: u32) {
         if self.bound == 0 {
             return;
@@ -177,11 +181,12 @@ impl MemoryTable {
         }
     }
 
-    /// Changes a region in place (`ibv_rereg_mr`): what is `None` stays. Its old key ends; the new one is returned.
+    /// Changes a region in place (`ibv_rereg_mr`): what is `None` stays. Its old key ends; the new
+    /// one is returned.
     ///
     /// # Errors
-    /// `None` if the key names no region, or windows are bound to it; [`RegisterError`] as for a new one. Nothing has
-    /// changed then.
+    /// `None` if the key names no region, or windows are bound to it; [`RegisterError`] as for a
+    /// new one. Nothing has changed then.
     pub fn reregister(
         &mut self,
         key: MemoryKey,

@@ -8,7 +8,8 @@ use smoltcp::wire::{
     Icmpv4Repr, IpProtocol, Ipv4Packet, Ipv4Repr,
 };
 
-/// An ARP request or reply whose sender can be one host. Its address may be 0.0.0.0: a probe asks before it has one.
+/// An ARP request or reply whose sender can be one host. Its address may be 0.0.0.0: a probe asks
+/// before it has one.
 pub fn parse_arp(own: Ipv4Addr, payload: &[u8]) -> Incoming<'_> {
     let Ok(packet) = ArpPacket::new_checked(payload) else { return Incoming::Malformed };
     let Ok(ArpRepr::EthernetIpv4 {
@@ -71,7 +72,8 @@ impl Link {
         self.emit_arp_request(buf, own, own)
     }
 
-    /// To the host that asked; to everybody if it has our Ethernet address, which a switch would send back to us.
+    /// To the host that asked; to everybody if it has our Ethernet address, which a switch would
+    /// send back to us.
     pub(super) fn emit_arp_reply(
         &self,
         buf: &mut [u8],

@@ -1,4 +1,5 @@
-//! IPv6: neighbor discovery (RFC 4861) and ICMPv6 echo. What a received packet of discovery must be is that RFC's 7.1.
+//! IPv6: neighbor discovery (RFC 4861) and ICMPv6 echo. What a received packet of discovery must be
+//! is that RFC's 7.1.
 
 use super::{Cast, Discovery, DiscoveryKind, Echo, Incoming, Link, Nonce, is_host, is_one};
 use core::net::{IpAddr, Ipv6Addr};
@@ -17,7 +18,8 @@ const OPTION_NONCE: u8 = 14;
 /// Bytes of a solicitation or an advertisement before its options.
 const OPTIONS: usize = 24;
 
-/// The multicast address of those hosts whose addresses end as `ip` does, to which questions for it go.
+/// The multicast address of those hosts whose addresses end as `ip` does, to which questions for it
+/// go.
 const fn solicited_node(ip: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b, c] = ip.octets();
     Ipv6Addr::new(0xFF02, 0, 0, 0, 0, 1, 0xFF00 | a as u16, u16::from_be_bytes([b, c]))
@@ -102,7 +104,8 @@ fn solicitation(
     })
 }
 
-/// Who has `target`. One that does not say its Ethernet address answers a question that we never ask.
+/// Who has `target`. One that does not say its Ethernet address answers a question that we never
+/// ask.
 fn advertisement(
     dst: Ipv6Addr,
     target: Ipv6Addr,

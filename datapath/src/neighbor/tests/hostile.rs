@@ -15,7 +15,7 @@ fn valid() -> [Vec<u8>; 3] {
     [request, reply, ping]
 }
 
-/// Whether a frame had any effect beyond counters.
+/// Returns `true` if a frame had any effect beyond counters.
 fn has_effect(frame: &[u8]) -> bool {
     let mut neighbor = neighbor();
     neighbor.resolve(Time::ZERO, IpAddr::V4(PEER_IP));
@@ -109,8 +109,8 @@ proptest! {
         prop_assert!(!neighbor.has_output());
     }
 
-    /// Whatever is asked and heard, in whatever order: the deadline is never missed, work is announced by
-    /// `has_output`, and the tries of an address end.
+    /// Whatever is asked and heard, in whatever order: the deadline is never missed, work is
+    /// announced by `has_output`, and the tries of an address end.
     #[test]
     fn work_is_announced_and_ends(steps in proptest::collection::vec((0..6u8, 0..4u8, 0..2_000_000_000u64), 1..60)) {
         let mut neighbor = neighbor();

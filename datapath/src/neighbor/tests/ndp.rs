@@ -1,5 +1,5 @@
-//! Neighbor discovery and ping over IPv6; what must be taken and what must not is RFC 4861, 7.1. Packets are put
-//! together here, checksum and all, without the code that is tested.
+//! Neighbor discovery and ping over IPv6; what must be taken and what must not is RFC 4861, 7.1.
+//! Packets are put together here, checksum and all, without the code that is tested.
 
 use super::*;
 use proptest::prelude::*;
@@ -117,12 +117,13 @@ fn a_host_about_to_take_our_address_is_told_before_everybody() {
     assert_eq!(take(&mut neighbor, &probe), Some(answer));
 }
 
-/// With the option of RFC 7527 and none of the other kind, as RFC 4861 wants it of a host without an address.
+/// With the option of RFC 7527 and none of the other kind, as RFC 4861 wants it of a host without
+/// an address.
 #[test]
 fn our_own_address_is_asked_for_with_a_nonce() {
     let nonce = [0x81, 2, 3, 4, 5, 6];
     let mut neighbor = Neighbor::new(&NeighborConfig { nonce, ..v6() });
-    neighbor.claim_address();
+    neighbor.probe_address();
     let question = [body(135, 0, OURS, None), [&[14, 1][..], &nonce].concat()].concat();
     let probe = icmp((OUR_GROUP_MAC, OUR_MAC), (Ipv6Addr::UNSPECIFIED, OUR_GROUP), 255, question);
     assert_eq!(transmit(&mut neighbor, Time::ZERO), Some(probe.clone()));
@@ -229,7 +230,7 @@ fn no_host_has_some_addresses() {
     assert!(!neighbor.has_output());
 }
 
-/// Whether a frame had any effect beyond counters.
+/// Returns `true` if a frame had any effect beyond counters.
 fn has_effect(frame: &[u8]) -> bool {
     let mut neighbor = Neighbor::new(&v6());
     neighbor.resolve(Time::ZERO, IpAddr::V6(PEER));

@@ -1,4 +1,4 @@
-//! What moves the frames: a port of DPDK's, or one of several queues of it.
+//! The interface to a port of DPDK, or to one of its queues.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ pub trait Driver {
     /// The pool that it receives into.
     fn pool(&self) -> &Mempool;
 
-    /// Whether frames can pass.
+    /// Returns `true` if frames can pass.
     fn link_up(&self) -> bool;
 
     /// Why they cannot; `None` if they can.

@@ -57,7 +57,8 @@ fn what_the_ring_does_not_take_stays_queued() {
         assert!(queued <= RING + TX_BURST, "the ring takes more than it has");
         queued == RING + TX_BURST
     });
-    // The ring is full, and the port holds as much as it may. Nothing is lost, nothing is sent twice.
+    // The ring is full, and the port holds as much as it may. Nothing is lost, nothing is sent
+    // twice.
     assert!(!queue(&mut pair.client, 64));
     assert_eq!(pair.client.stats().tx_frames, RING as u64);
     let sent_bytes: usize = (0..RING).map(length).sum();
@@ -141,7 +142,8 @@ fn a_port_in_a_box_has_its_own_limit() {
     assert_eq!(boxed.rx_limit(), 4);
 }
 
-/// A driver does not tell what has left its ring. Who never sent has nothing there, and after a while nobody has.
+/// A driver does not tell what has left its ring. Who never sent has nothing there, and after a
+/// while nobody has.
 #[test]
 fn what_was_sent_may_wait_for_a_while() {
     let mut pair = Pair::of_drivers();
@@ -247,8 +249,8 @@ fn lending_config(dir: &Path, role: memif::Role) -> memif::Config {
     }
 }
 
-/// The driver's ends and those that lend their buffers are of one protocol, whichever is which. More frames pass than a
-/// ring has slots.
+/// The driver's ends and those that lend their buffers are of one protocol, whichever is which.
+/// More frames pass than a ring has slots.
 #[test]
 fn either_end_may_lend_its_buffers() {
     let lengths = (14..=4608).step_by(101).chain([4608]);

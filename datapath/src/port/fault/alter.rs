@@ -5,7 +5,8 @@ const ETHERNET: usize = 14;
 /// Congestion experienced: both ECN bits.
 const CE: u8 = 0b11;
 
-/// Flips one bit behind the Ethernet header: bit `draw` modulo their number. False if there is none.
+/// Flips one bit behind the Ethernet header: bit `draw` modulo their number. False if there is
+/// none.
 pub fn flip_bit(frame: &mut [u8], draw: u64) -> bool {
     let Some(body) = frame.get_mut(ETHERNET..).filter(|body| !body.is_empty()) else { return false };
     let bits = body.len() as u64 * 8;
@@ -17,8 +18,9 @@ pub fn flip_bit(frame: &mut [u8], draw: u64) -> bool {
     true
 }
 
-/// Marks an ECN-capable IPv4 or IPv6 packet, tagged or not, CE. False if the frame is none, or is marked already.
-/// The ICRC stays right, as it masks these bits and the IPv4 checksum (protocol.md 1.7).
+/// Marks an ECN-capable IPv4 or IPv6 packet, tagged or not, CE. False if the frame is none, or is
+/// marked already. The ICRC stays right, as it masks these bits and the IPv4 checksum (protocol.md
+/// 1.7).
 pub fn mark_ce(frame: &mut [u8]) -> bool {
     let Some(l3) = l3_offset(frame) else { return false };
     match frame.get(l3).map(|byte| byte >> 4) {
@@ -41,7 +43,7 @@ fn l3_offset(frame: &[u8]) -> Option<usize> {
     None
 }
 
-/// Whether two ECN bits say "capable, not yet marked".
+/// Returns `true` if two ECN bits say "capable, not yet marked".
 const fn is_ect(ecn: u8) -> bool {
     matches!(ecn, 0b01 | 0b10)
 }

@@ -1,4 +1,4 @@
-//! What a frame is, as far as it can be chosen by [`DropRule`](super::DropRule)s.
+//! The classes of frames that a [`DropRule`](super::DropRule) can choose.
 
 use wire::encap::ROCE_UDP_PORT;
 use wire::{AckFlags, Datagram, Kind, NakCode, Packet, Psn, Syndrome};

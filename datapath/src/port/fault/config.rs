@@ -1,10 +1,10 @@
-//! Which faults, how often: `loss=1%,reorder=0.5%,delay=20us,seed=7,dir=rx`.
+//! The configuration of faults, such as `loss=1%,reorder=0.5%,delay=20us,seed=7,dir=rx`.
 
 use super::rule::{BlackHole, DropRules};
 use crate::port::options::{Keys, OptionError};
 use core::str::FromStr;
 
-/// How likely a fault is, for one frame. Exact: a number of 2^-32.
+/// The probability of a fault for one frame, as a multiple of 2^-32.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Probability(u64);
 
@@ -22,7 +22,7 @@ impl Probability {
         (0.0..=1.0).contains(&ratio).then(|| Self((ratio * 4_294_967_296.0).round() as u64))
     }
 
-    /// One over `n`; every time if `n` is 0.
+    /// The probability one over `n`; certainty if `n` is 0.
     #[must_use]
     pub const fn one_in(n: u32) -> Self {
         match n {
@@ -31,14 +31,14 @@ impl Probability {
         }
     }
 
-    /// Whether it happens, for 64 uniformly random bits.
+    /// Returns `true` if the fault happens, for 64 uniformly random bits.
     #[must_use]
     pub const fn hits(self, draw: u64) -> bool {
         draw >> 32 < self.0
     }
 }
 
-/// Which frames a [`Fault`](super::Fault) touches.
+/// The directions that a [`Fault`](super::Fault) acts on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Direction {
     /// Frames that the engine sends.
@@ -50,7 +50,8 @@ pub enum Direction {
     Both,
 }
 
-/// What a [`Fault`](super::Fault) does. The default does nothing. Parsed from `key=value` pairs with commas between:
+/// The configuration of a [`Fault`](super::Fault). The default injects no faults. It is parsed from
+/// `key=value` pairs with commas between:
 ///
 /// | key | value | meaning |
 /// |---|---|---|
@@ -72,13 +73,15 @@ pub enum Direction {
 /// | `seed` | 0.. | of the random numbers (0) |
 /// | `dir` | `tx`, `rx`, `both` | which frames are touched (both) |
 ///
-/// Rules of `drop` are written with a `/` between, up to eight: `drop=ack@3/resend@1-2`. Each counts the frames of its class
-/// from 1, in each direction by itself: `any`; `data` (SEND and WRITE), `read_request`, `atomic`, `response` (to READs and
-/// atomics); `resend`, one of these with a PSN sent before; `ack`, `nack`, `rnr`, `error_nak`; `read_ack`, whatever
-/// acknowledges responses. So `drop=any@100-199` is a black hole that heals by packets, `hole=10ms-30ms` one that heals by
-/// time.
+/// Rules of `drop` are written with a `/` between, up to eight: `drop=ack@3/resend@1-2`. Each
+/// counts the frames of its class from 1, in each direction by itself: `any`; `data` (SEND and
+/// WRITE), `read_request`, `atomic`, `response` (to READs and atomics); `resend`, one of these with
+/// a PSN sent before; `ack`, `nack`, `rnr`, `error_nak`; `read_ack`, whatever acknowledges
+/// responses. So `drop=any@100-199` is a black hole that heals by packets, `hole=10ms-30ms` one
+/// that heals by time.
 ///
-/// A probability is a percentage (`1%`) or a fraction (`0.01`), a time a whole number of `ns`, `us`, `ms` or `s`.
+/// A probability is a percentage (`1%`) or a fraction (`0.01`), a time a whole number of `ns`,
+/// `us`, `ms` or `s`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FaultConfig {
     /// Independent loss.
@@ -91,12 +94,13 @@ pub struct FaultConfig {
     pub drop: DropRules,
     /// A time in which all frames are lost.
     pub hole: Option<BlackHole>,
-    /// That a frame begins a burst of losses (Gilbert model).
+    /// The probability that a frame begins a burst of losses (Gilbert model).
     pub burst: Probability,
     /// Mean number of frames lost in a burst, at least 1.
     pub burst_len: u32,
-    /// Longest time, in nanoseconds, that a burst lasts: a queue that overflows is drained in time, not in frames, and
-    /// a burst on a direction with few frames would outlast every probe and timeout.
+    /// Longest time, in nanoseconds, that a burst lasts: a queue that overflows is drained in time,
+    /// not in frames, and a burst on a direction with few frames would outlast every probe and
+    /// timeout.
     pub burst_max_ns: u64,
     /// Duplication.
     pub dup: Probability,
@@ -116,7 +120,7 @@ pub struct FaultConfig {
     pub queue: u32,
     /// Seed of the random numbers.
     pub seed: u64,
-    /// Which frames are touched.
+    /// The directions that faults act on.
     pub dir: Direction,
 }
 

@@ -34,8 +34,8 @@ pub enum Side {
     Rx,
 }
 
-/// The faults of one direction. Every frame draws the same count of random numbers, so which frames are lost does
-/// not depend on which other faults are on.
+/// The faults of one direction. Every frame draws the same count of random numbers, so which frames
+/// are lost does not depend on which other faults are on.
 #[derive(Debug)]
 pub struct Judge {
     random: SplitMix64,
@@ -98,8 +98,8 @@ impl Judge {
             stats.hole_lost += 1;
             return None;
         }
-        // A burst loses the frame that begins it and ends with the first loss that says so, a mean of `burst_len`, or
-        // when its time is over.
+        // A burst loses the frame that begins it and ends with the first loss that says so, a mean
+        // of `burst_len`, or when its time is over.
         let begun = self.burst_until.filter(|until| now < *until);
         if begun.is_some() || self.burst.hits(burst) {
             let until = begun.unwrap_or_else(|| now.after(self.burst_max_ns));

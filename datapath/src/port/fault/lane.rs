@@ -1,4 +1,4 @@
-//! One direction: frames come in, meet their faults, wait, go out.
+//! One direction of a fault injector: frames come in, are lost or changed, wait, and go out.
 
 use super::alter;
 use super::config::FaultConfig;
@@ -53,7 +53,8 @@ impl Lane {
         let queue_max = config.queue.clamp(1, FaultConfig::QUEUE_MAX) as usize;
         Self {
             judge: Judge::new(config, side),
-            // Beyond the queue: a burst lent to the engine; or a frame being written, a blocked one and a copy.
+            // Beyond the queue: a burst lent to the engine; or a frame being written, a blocked one
+            // and a copy.
             pool: FramePool::new(queue_max + RX_BURST, max_frame),
             line: VecDeque::with_capacity(queue_max),
             held: Vec::with_capacity(queue_max),
@@ -65,7 +66,7 @@ impl Lane {
         }
     }
 
-    /// What happened here.
+    /// The counters of this direction.
     pub const fn stats(&self) -> &LaneStats {
         &self.stats
     }
@@ -114,7 +115,8 @@ impl Lane {
         }
     }
 
-    /// Lets the frame in the first `len` bytes of `buffer` meet its faults, and queues what is left of it.
+    /// Lets the frame in the first `len` bytes of `buffer` meet its faults, and queues what is left
+    /// of it.
     ///
     /// # Panics
     /// If `len` is longer than the buffer.

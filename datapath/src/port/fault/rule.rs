@@ -5,7 +5,7 @@ use super::class::FrameClass;
 /// Drops frames number `first` to `last` of a class, counted from 1 in each direction by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DropRule {
-    /// Which frames are counted.
+    /// The class of frames that are counted.
     pub class: FrameClass,
     /// The first that is dropped, at least 1.
     pub first: u64,
@@ -16,7 +16,8 @@ pub struct DropRule {
 /// Rules at most.
 const RULES_MAX: usize = 8;
 
-/// The rules of one [`FaultConfig`](super::FaultConfig), written with a `/` between: `ack@3/resend@1-2/data@9-`.
+/// The rules of one [`FaultConfig`](super::FaultConfig), written with a `/` between:
+/// `ack@3/resend@1-2/data@9-`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DropRules([Option<DropRule>; RULES_MAX]);
 
@@ -25,7 +26,7 @@ impl DropRules {
     pub(super) const ALLOWED: &str = "one to eight of CLASS@K, CLASS@K-L or CLASS@K- with / between, K from 1, and \
          CLASS any, data, read_request, atomic, response, resend, ack, nack, rnr, error_nak or read_ack";
 
-    /// These rules; `None` if there are more than eight.
+    /// A list of these rules; `None` if there are more than eight.
     #[must_use]
     pub fn new(rules: &[DropRule]) -> Option<Self> {
         let mut places = [None; RULES_MAX];
@@ -66,9 +67,9 @@ fn range(text: &str, number: impl Fn(&str) -> Option<u64>) -> Option<(u64, Optio
 /// A time without a network, in nanoseconds after a direction's first frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlackHole {
-    /// From here on every frame is lost.
+    /// When the black hole begins.
     pub from_ns: u64,
-    /// From here on none is; `u64::MAX`: it never heals.
+    /// When the black hole ends; `u64::MAX` means never.
     pub until_ns: u64,
 }
 
@@ -83,7 +84,7 @@ impl BlackHole {
         (hole.from_ns < hole.until_ns).then_some(hole)
     }
 
-    /// Whether a frame so long after the first one is lost.
+    /// Returns `true` if a frame so long after the first one is lost.
     #[must_use]
     pub const fn swallows(&self, elapsed_ns: u64) -> bool {
         self.from_ns <= elapsed_ns && elapsed_ns < self.until_ns

@@ -1,4 +1,4 @@
-//! What the faults did.
+//! The counters of injected faults.
 
 /// Counters of one direction, in frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -32,7 +32,7 @@ pub struct LaneStats {
 }
 
 impl LaneStats {
-    /// All that did not get through.
+    /// All frames that did not get through.
     #[must_use]
     pub const fn dropped(&self) -> u64 {
         self.lost + self.burst_lost + self.picked + self.hole_lost + self.queue_full + self.oversize

@@ -24,7 +24,8 @@ fn numbers(frames: &[Vec<u8>]) -> Vec<u32> {
     frames.iter().map(|frame| u32::from_be_bytes(frame[14..18].try_into().unwrap())).collect()
 }
 
-/// Sends frames `first..last`, one a turn at a standing clock, and returns the numbers of what reached the wire.
+/// Sends frames `first..last`, one a turn at a standing clock, and returns the numbers of what
+/// reached the wire.
 fn send_all(port: &mut Fault<TestPort>, first: u32, last: u32) -> Vec<u32> {
     for number in first..last {
         assert!(send(port, &frame(number)));
@@ -33,7 +34,8 @@ fn send_all(port: &mut Fault<TestPort>, first: u32, last: u32) -> Vec<u32> {
     numbers(&std::mem::take(&mut port.inner_mut().wire))
 }
 
-/// The same by way of the receive side.
+/// Numbered frames that arrive at the inner port; the numbers of those that the fault injector
+/// passes on.
 fn receive_all(port: &mut Fault<TestPort>, first: u32, last: u32) -> Vec<u32> {
     port.inner_mut().arriving.extend((first..last).map(frame));
     let mut got = Vec::new();

@@ -203,7 +203,8 @@ fn who_is_alone_looks_for_its_peer_now_and_then_and_answers_one_that_is_there_at
     assert_eq!(heard(), Some(Message::Ack));
 }
 
-/// Queue `i` of one end reaches queue `i` of the other, also when the peer was another one meanwhile.
+/// Queue `i` of one end reaches queue `i` of the other, also when the peer was another one
+/// meanwhile.
 #[test]
 fn queues_of_one_end_are_ports_of_their_own() {
     let dir = Scratch::new();

@@ -13,7 +13,8 @@ const RECORD_HEADER: usize = 16;
 /// Frames up to this length are written in one call, from a buffer made at the start.
 const SNAPLEN_MIN: usize = 65_535;
 
-/// Writes records, and after the first error none, since a torn record makes all behind it unreadable.
+/// Writes records, and after the first error none, since a torn record makes all behind it
+/// unreadable.
 #[derive(Debug)]
 pub struct PcapWriter<W: Write> {
     writer: W,
@@ -68,7 +69,7 @@ impl<W: Write> PcapWriter<W> {
         flushed
     }
 
-    /// What was written.
+    /// The counters of what was written.
     pub const fn stats(&self) -> TapStats {
         self.stats
     }

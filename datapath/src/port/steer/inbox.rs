@@ -18,7 +18,8 @@ impl Loan {
     }
 }
 
-/// Buffers go round: free, full, on loan, free. There are as many as a queue holds, so no put fails for want of room in it.
+/// Buffers go round: free, full, on loan, free. There are as many as a queue holds, so no put fails
+/// for want of room in it.
 #[derive(Debug)]
 pub struct Inbox {
     full: ArrayQueue<Frame>,
@@ -26,7 +27,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// For frames of at most `max_frame` bytes.
+    /// An inbox for frames of at most `max_frame` bytes.
     pub fn new(max_frame: usize) -> Self {
         let inbox = Self { full: ArrayQueue::new(FRAMES), free: ArrayQueue::new(FRAMES) };
         for _ in 0..FRAMES {

@@ -98,7 +98,8 @@ fn packets_of_every_form_are_steered() {
 fn what_names_no_other_engine_stays_where_it_came_in() {
     let short = data(QPNS[0], 1)[..40].to_vec();
     let elsewhere = packet(&Flow { dst_port: 80, ..flow() }, QPNS[0], Opcode::RcWriteOnly, 1, |_| ());
-    // Queue pair 1 is one of each engine; nobody has 0 and 0xFFFFFF, but they are engine 1's to refuse.
+    // Queue pair 1 is one of each engine; nobody has 0 and 0xFFFFFF, but they are engine 1's to
+    // refuse.
     for frame in [data(QPNS[1], 1), data(1, 1), data(0, 1), short, elsewhere, vec![1; 60]] {
         let mut ports = ports();
         ports[1].inner_mut().arriving.push_back(frame.clone());
@@ -165,7 +166,8 @@ fn neither_the_port_nor_the_inbox_waits_for_the_other() {
     assert_eq!((from_port, bursts[0][0] != bursts[1][0]), (3, true));
 }
 
-/// Queue pairs of two engines of one device talk to each other: the engine asks the port before it takes a frame itself.
+/// Queue pairs of two engines of one device talk to each other: the engine asks the port before it
+/// takes a frame itself.
 #[test]
 fn a_frame_of_our_own_is_passed_on_if_it_is_anothers() {
     let mut ports = ports();

@@ -24,9 +24,9 @@ pub enum CongestionAlgorithm {
 pub struct CongestionTuning {
     /// What losses do to the window, of all but [`CongestionAlgorithm::Fixed`].
     pub loss_response: LossResponse,
-    /// DCTCP: round trip, in nanoseconds, of a path whose window grows by one PMTU in each; other paths grow by the square
-    /// of their ratio, so that long and short ones share alike. 0, the default: every path grows by one PMTU. At most
-    /// 4.19 ms.
+    /// DCTCP: round trip, in nanoseconds, of a path whose window grows by one PMTU in each; other
+    /// paths grow by the square of their ratio, so that long and short ones share alike. 0, the
+    /// default: every path grows by one PMTU. At most 4.19 ms.
     pub rtt_reference_ns: u32,
     /// Swift: round trip without the peer's host that it aims at, in nanoseconds, 1 up to 4.19 ms.
     pub fabric_target_ns: u32,
@@ -41,7 +41,8 @@ impl Default for CongestionTuning {
 }
 
 impl CongestionTuning {
-    /// Losses count as congestion if delay confirms it; targets of 25 and 100 us; no RTT-fair growth.
+    /// Losses count as congestion if delay confirms it; targets of 25 and 100 us; no RTT-fair
+    /// growth.
     pub const DEFAULT: Self = {
         let SwiftConfig { fabric_target_ns, host_target_ns, loss_response, .. } = SwiftConfig::new(0, 0);
         Self { loss_response, rtt_reference_ns: 0, fabric_target_ns, host_target_ns }

@@ -3,8 +3,8 @@
 use core::fmt;
 
 bitflags::bitflags! {
-    /// Names the fields of [`QpAttr`](super::QpAttr) that a modify call sets. Values as `ibv_qp_attr_mask`, except
-    /// the six highest, which are ours.
+    /// Names the fields of [`QpAttr`](super::QpAttr) that a modify call sets. Values as
+    /// `ibv_qp_attr_mask`, except the six highest, which are ours.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct QpAttrMask: u32 {
         /// `state`: the state to go to.

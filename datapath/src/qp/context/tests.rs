@@ -2,7 +2,8 @@ use super::*;
 use crate::qp::flags::QpFlags;
 use core::mem::MaybeUninit;
 
-/// Growth of a queue pair is seen where it is made: this many bytes, times the number of queue pairs.
+/// Growth of a queue pair is seen where it is made: this many bytes, times the number of queue
+/// pairs.
 #[test]
 fn sizes() {
     macro_rules! sizes {
@@ -55,7 +56,7 @@ fn the_first_line_says_whether_there_is_one() {
         start.write_bytes(0xFF, size_of::<QpCold>());
         start.add(at).write_bytes(0, size_of::<Present>());
     }
-    // SAFETY: one of the fields that spare values says that there is none. If that is `present`, as this test is for, there is none now,
-    // whatever the other bytes are; they are not looked at.
+    // SAFETY: one of the fields that spare values says that there is none. If that is `present`, as
+    // this test is for, there is none now, whatever the other bytes are; they are not looked at.
     assert!(unsafe { bytes.assume_init_ref() }.is_none());
 }

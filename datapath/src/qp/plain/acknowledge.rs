@@ -7,8 +7,9 @@ use crate::qp::packet::{PacketBuilder, Zeros};
 use crate::qp::pair::Qp;
 use wire::{Aeth, Bth, Fields, NakCode, Opcode, Syndrome, WireMode};
 
-/// Writes an acknowledgement of what has arrived by now into `frame`; `kind` is `None` for the plain one. Returns the
-/// frame's length; `None` if responses must be sent before it: the last of them sees to it then.
+/// Writes an acknowledgement of what has arrived by now into `frame`; `kind` is `None` for the
+/// plain one. Returns the frame's length; `None` if responses must be sent before it: the last of
+/// them sees to it then.
 #[cold]
 pub(crate) fn write_ack(
     qp: &mut Qp<'_>,

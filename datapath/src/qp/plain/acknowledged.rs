@@ -36,9 +36,9 @@ pub(super) fn on_acknowledge(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet
     qp.wake(qp.cold.requests(), units);
 }
 
-/// All before `next` has arrived: retires and completes it. Stops at a READ or atomic without response, which only its
-/// response acknowledges. Returns whether there was one: what was heard of lies behind it, so it is lost. `None` if it is
-/// of the past, or of what was never sent.
+/// All before `next` has arrived: retires and completes it. Stops at a READ or atomic without
+/// response, which only its response acknowledges. Returns whether there was one: what was heard of
+/// lies behind it, so it is lost. `None` if it is of the past, or of what was never sent.
 pub(super) fn advance(qp: &mut Qp<'_>, units: &mut Units, next: Psn) -> Option<bool> {
     let req = &qp.cold.plain.as_deref()?.req;
     if !qp.hot.id.state.continues_sends() {
@@ -52,7 +52,8 @@ pub(super) fn advance(qp: &mut Qp<'_>, units: &mut Units, next: Psn) -> Option<b
     };
     let next = match () {
         () if steps <= outstanding(qp.hot, req) => next,
-        // The peer may tell of what was given up because it could not be sent again; all before that has arrived.
+        // The peer may tell of what was given up because it could not be sent again; all before
+        // that has arrived.
         () if qp.cold.failure.is_some() => req.max,
         () => {
             units.counters.drop_bad_ack += 1;
@@ -64,7 +65,8 @@ pub(super) fn advance(qp: &mut Qp<'_>, units: &mut Units, next: Psn) -> Option<b
     Some(unanswered.is_some())
 }
 
-/// The first PSN before `next` that only a response acknowledges: of the oldest READ or atomic under way, what is missing.
+/// The first PSN before `next` that only a response acknowledges: of the oldest READ or atomic
+/// under way, what is missing.
 fn first_unanswered(qp: &Qp<'_>, begun: u32, reads: u32, next: Psn) -> Option<Psn> {
     if reads == 0 {
         return None;
@@ -130,8 +132,8 @@ fn learn(qp: &mut Qp<'_>, units: &Units, effect: &AckEffect) {
     }
 }
 
-/// Something at `una` did not arrive: it goes again, and all behind it. Once: what else is heard of the same gap is of
-/// packets that were under way.
+/// Something at `una` did not arrive: it goes again, and all behind it. Once: what else is heard of
+/// the same gap is of packets that were under way.
 pub(super) fn on_gap(qp: &mut Qp<'_>, units: &mut Units) {
     let una = qp.hot.tx.una();
     let obeyed = qp.cold.plain.as_deref().is_none_or(|plain| plain.req.obeyed_at == Some(una));

@@ -1,4 +1,5 @@
-//! Congestion notification packets: who receives a mark tells the sender, whose controller reacts (protocol.md 1.8).
+//! Congestion notification packets: who receives a mark tells the sender, whose controller reacts
+//! (protocol.md 1.8).
 
 use super::requester::adopt_window;
 use crate::engine::{ControlKind, Units};

@@ -10,7 +10,8 @@ use crate::qp::response::Source;
 use crate::stream::{Operation, ResponseRequest};
 use wire::{NakCode, Packet, Psn};
 
-/// Executes the request at ePSN: an atomic works on its word now, a READ's memory is read as its packets are sent.
+/// Executes the request at ePSN: an atomic works on its word now, a READ's memory is read as its
+/// packets are sent.
 pub(super) fn execute(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>) -> Result<(), Refused> {
     let request = parse(packet).ok_or(Refused::INVALID)?;
     check_operation(qp.hot, &request)?;
@@ -33,8 +34,8 @@ pub(super) fn execute(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>) -
     Ok(())
 }
 
-/// A request that was executed before: its response goes once more, of a READ from where it was asked for again. What is
-/// not kept any more, or asks for something else, is dropped.
+/// A request that was executed before: its response goes once more, of a READ from where it was
+/// asked for again. What is not kept any more, or asks for something else, is dropped.
 pub(super) fn replay(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>) {
     let reply = parse(packet).and_then(|request| again(qp, &request, packet.psn()));
     let Some((reply, plain)) = reply.zip(qp.cold.plain.as_deref_mut()) else {

@@ -20,12 +20,14 @@ pub(super) struct Requester {
     pub reads: u32,
     /// Packets sent since one asked for an acknowledgement.
     pub since_ack_req: u8,
-    /// `una` when a NAK, an implied one or a timeout was obeyed: each gap is repaired once, then timers see to it.
+    /// `una` when a NAK, an implied one or a timeout was obeyed: each gap is repaired once, then
+    /// timers see to it.
     pub obeyed_at: Option<Psn>,
     /// The tail probe that is due.
     pub probe: Option<Psn>,
-    /// PSNs that may be outstanding since the last timeout: one packet, and one more for each that is acknowledged. What
-    /// does not answer may be slow, and a window sent again with each timeout would keep it busy with what it has.
+    /// PSNs that may be outstanding since the last timeout: one packet, and one more for each that
+    /// is acknowledged. What does not answer may be slow, and a window sent again with each timeout
+    /// would keep it busy with what it has.
     pub restart: u32,
 }
 

@@ -1,4 +1,5 @@
-//! Responder resources: the READs and atomics that were executed last, kept for duplicates (protocol.md 1.6).
+//! Responder resources: the READs and atomics that were executed last, kept for duplicates
+//! (protocol.md 1.6).
 
 #[cfg(test)]
 mod tests;
@@ -35,7 +36,8 @@ pub(super) struct Resource {
     /// What it asked for.
     pub source: Source,
     pub reply: Reply,
-    /// The whole response was sent at least once: who asks for another then has it, whatever is sent again.
+    /// The whole response was sent at least once: who asks for another then has it, whatever is
+    /// sent again.
     pub answered: bool,
 }
 
@@ -62,7 +64,8 @@ impl Resources {
         Self { ring: vec![None; usize::from(count)].into(), oldest: 0, pending: 0 }
     }
 
-    /// Keeps as many from now on: the newest of those that it has. Fewer only if no reply is to be sent.
+    /// Keeps as many from now on: the newest of those that it has. Fewer only if no reply is to be
+    /// sent.
     pub fn resize(&mut self, count: u8) {
         let count = usize::from(count);
         let (newer, older) = self.ring.split_at(self.oldest);
@@ -74,8 +77,8 @@ impl Resources {
         self.ring = ring.into();
     }
 
-    /// Whether a new request finds a place: there is one, and what it held has been answered, if it is not being answered
-    /// once more.
+    /// Whether a new request finds a place: there is one, and what it held has been answered, if it
+    /// is not being answered once more.
     pub fn admit(&self) -> bool {
         self.ring.get(self.oldest).is_some_and(|entry| entry.is_none_or(|entry| entry.answered))
     }
@@ -120,7 +123,8 @@ impl Resources {
         newest_first.find(|resource| psn.steps_from(resource.first) < packets_of(resource))
     }
 
-    /// Sends the response to the request that has `psn` again, as this reply. False if it is not kept.
+    /// Sends the response to the request that has `psn` again, as this reply. False if it is not
+    /// kept.
     pub fn replay(&mut self, reply: Reply) -> bool {
         let (newer, older) = self.ring.split_at_mut(self.oldest);
         let found = newer

@@ -1,4 +1,5 @@
-//! Requests that come in: in order, or asked for again once; duplicates are answered and not executed.
+//! Requests that come in: in order, or asked for again once; duplicates are answered and not
+//! executed.
 
 use super::read;
 use super::resources::Resources;
@@ -18,14 +19,16 @@ use wire::{Kind, Meta, NakCode, Packet, Psn, Reth};
 #[derive(Debug)]
 pub(super) struct Responder {
     pub resources: Resources,
-    /// The packet at ePSN was asked for, or its message told to wait: what comes behind it is dropped silently.
+    /// The packet at ePSN was asked for, or its message told to wait: what comes behind it is
+    /// dropped silently.
     pub gap_reported: bool,
     /// Of the WRITE in progress: where its next packet goes.
     write: Option<Reth>,
     /// A NAK that waits until the responses before it are sent.
     pub held: Option<ControlKind>,
-    /// Behind the newest SEND or WRITE packet taken: what acknowledgements tell of. Of READs and atomics their responses
-    /// tell, and nothing else: rxe takes an acknowledgement with a READ's last PSN for the end of its data.
+    /// Behind the newest SEND or WRITE packet taken: what acknowledgements tell of. Of READs and
+    /// atomics their responses tell, and nothing else: rxe takes an acknowledgement with a READ's
+    /// last PSN for the end of its data.
     pub taken: Psn,
 }
 
@@ -112,8 +115,8 @@ fn in_order(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>) -> Result<(
     Ok(())
 }
 
-/// The packet as the shared placement wants it: what the SRNIC dialect says in each packet follows here from the packets
-/// before.
+/// The packet as the shared placement wants it: what the SRNIC dialect says in each packet follows
+/// here from the packets before.
 fn as_request<'a>(qp: &Qp<'_>, packet: &Packet<'a>) -> RequestPacket<'a> {
     let opcode = packet.opcode();
     let consumes = opcode.kind() == Kind::Send || opcode.consumes_rwqe();
@@ -178,13 +181,14 @@ fn raise(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>, refused: Refus
     }
 }
 
-/// The same for a message that was executed and could not be reported.
+/// Refuses a message that was executed and could not be reported.
 fn refuse(qp: &mut Qp<'_>, units: &mut Units, request: &RequestPacket<'_>, code: NakCode) {
     refuse_receive(qp, units, request.psn, code, None);
     finish_refusal(qp, units);
 }
 
-/// After a refusal: once the responses before it are sent, the NAK goes out and the queue pair to ERR.
+/// After a refusal: once the responses before it are sent, the NAK goes out and the queue pair to
+/// ERR.
 pub(super) fn finish_refusal(qp: &mut Qp<'_>, units: &mut Units) {
     let waits = qp.cold.plain.as_deref().is_some_and(|plain| plain.rsp.resources.is_pending());
     if qp.cold.refusal.is_none() || waits {

@@ -52,8 +52,9 @@ pub(super) fn on_response(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_
     qp.wake(qp.cold.requests(), units);
 }
 
-/// Copies the payload, or the atomic's result, to where the request wants it. A READ that was asked for again from its
-/// middle on begins with a First there, and late packets of its first answer are as good: only the end must be one.
+/// Copies the payload, or the atomic's result, to where the request wants it. A READ that was asked
+/// for again from its middle on begins with a First there, and late packets of its first answer are
+/// as good: only the end must be one.
 fn place(
     qpc: &Qpc,
     units: &Units,

@@ -1,4 +1,5 @@
-//! A Plain queue pair's timer fired: the end of an RNR wait, tail probes, timeouts, and the end of all retries.
+//! A Plain queue pair's timer fired: the end of an RNR wait, tail probes, timeouts, and the end of
+//! all retries.
 
 use super::acknowledged::end_rnr;
 use super::requester::{adopt_window, find, go_back, outstanding};
@@ -33,7 +34,8 @@ pub(crate) fn on_timer(qp: &mut Qp<'_>, units: &mut Units) {
     qp.wake(qp.cold.requests(), units);
 }
 
-/// Asks the watchdog until it is content. Returns when to look again, or `None` if nothing is outstanding any more.
+/// Asks the watchdog until it is content. Returns when to look again, or `None` if nothing is
+/// outstanding any more.
 fn watch(qp: &mut Qp<'_>, units: &mut Units) -> Option<Time> {
     qp.cold.watchdog.sync(qp.hot.tx.progress_at());
     loop {
@@ -61,8 +63,9 @@ fn watch(qp: &mut Qp<'_>, units: &mut Units) -> Option<Time> {
     }
 }
 
-/// One packet goes once more: the last, whose arrival makes the peer say what is missing; or the first, if the peer has
-/// said that already, which it does once. Not one that asks for a response: a READ would be answered as a whole.
+/// One packet goes once more: the last, whose arrival makes the peer say what is missing; or the
+/// first, if the peer has said that already, which it does once. Not one that asks for a response:
+/// a READ would be answered as a whole.
 fn probe_tail(qp: &mut Qp<'_>, units: &mut Units) {
     let Some(req) = qp.cold.plain.as_deref().map(|plain| &plain.req) else { return };
     let una = qp.hot.tx.una();

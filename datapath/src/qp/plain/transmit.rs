@@ -1,4 +1,5 @@
-//! One turn of a Plain queue pair: a tail probe if one is due, then packets from the cursor on, new or again.
+//! One turn of a Plain queue pair: a tail probe if one is due, then packets from the cursor on, new
+//! or again.
 
 use super::requester::{find, note_rewound, outstanding};
 use crate::counters::count;
@@ -216,13 +217,15 @@ fn send_packet<T: TxSlots>(
     Ok(())
 }
 
-/// Whether the queue ends behind the request at `position`, or one comes that may wait for it to be acknowledged.
+/// Whether the queue ends behind the request at `position`, or one comes that may wait for it to be
+/// acknowledged.
 fn pauses_after(cold: &QpCold, position: u32, tail: u32) -> bool {
     let next = position.wrapping_add(1);
     next == tail || cold.send_queue.wqe(next).opcode.is_local()
 }
 
-/// Passes the requests without packets at the cursor that have been carried out: they are not, once more.
+/// Passes the requests without packets at the cursor that have been carried out: they are not, once
+/// more.
 fn pass_local(qp: &mut Qp<'_>) {
     let begun = qp.cold.plain.as_deref().map_or(qp.hot.req.next, |plain| plain.req.begun);
     while qp.hot.req.next != begun && qp.cold.entry(qp.hot.req.next).packets == 0 {
@@ -230,7 +233,8 @@ fn pass_local(qp: &mut Qp<'_>) {
     }
 }
 
-/// A request cannot be sent, or not again: it fails in its turn, and nothing from it on is outstanding any more.
+/// A request cannot be sent, or not again: it fails in its turn, and nothing from it on is
+/// outstanding any more.
 fn give_up_from(qp: &mut Qp<'_>, units: &mut Units, failure: PendingFailure) {
     fail_in_turn(qp, units, failure);
     let nxt = qp.hot.tx.nxt();

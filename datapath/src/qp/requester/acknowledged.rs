@@ -121,8 +121,8 @@ fn on_progress(qp: &mut Qp<'_>, units: &mut Units) {
     tell_if_drained(qp, units);
 }
 
-/// In SQD, with no request begun: the application is told if it asked for it. Called when the last one is done, and on
-/// entry.
+/// In SQD, with no request begun: the application is told if it asked for it. Called when the last
+/// one is done, and on entry.
 pub(crate) fn tell_if_drained(qp: &Qp<'_>, units: &mut Units) {
     // A Plain queue pair that has gone back stands where nothing seems to have begun.
     let idle = qp.hot.req.sent == 0
@@ -203,8 +203,8 @@ fn is_answered(
     true
 }
 
-/// A request that could not be sent, or not again, fails when all before it have completed; one that turns out to have
-/// arrived does not.
+/// A request that could not be sent, or not again, fails when all before it have completed; one
+/// that turns out to have arrived does not.
 #[cold]
 #[inline(never)]
 fn settle_failure(qp: &mut Qp<'_>, units: &mut Units, failure: PendingFailure) {

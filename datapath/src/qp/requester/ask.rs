@@ -7,8 +7,8 @@ use crate::sched::SchedFlags;
 use crate::stream::Verdict;
 use crate::time::Time;
 
-/// Whether only responses are missing: every request that was sent is acknowledged. A READ that has its slot and found no room
-/// in the port was not sent.
+/// Whether only responses are missing: every request that was sent is acknowledged. A READ that has
+/// its slot and found no room in the port was not sent.
 pub(super) fn waits_for_responses(qp: &Qp<'_>) -> bool {
     let begun = qp.hot.req.head != qp.hot.req.next;
     begun
@@ -16,8 +16,8 @@ pub(super) fn waits_for_responses(qp: &Qp<'_>) -> bool {
         && qp.cold.reads.as_deref().is_some_and(|reads| reads.under_way() > 0)
 }
 
-/// The response timer: when nothing has come for long enough, the oldest request is to be sent again. Returns when to
-/// look again, or `None` if the retries are exhausted.
+/// The response timer: when nothing has come for long enough, the oldest request is to be sent
+/// again. Returns when to look again, or `None` if the retries are exhausted.
 #[cold]
 pub(super) fn watch_responses(qp: &mut Qp<'_>, units: &mut Units) -> Option<Time> {
     let (rtt, heard_at) = (qp.cold.watchdog.rtt, qp.cold.heard_at);

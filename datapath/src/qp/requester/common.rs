@@ -1,9 +1,9 @@
-//! Requests as most of them are: a WRITE or SEND that fits one packet, in one piece, which nothing holds back. They go
-//! out one after the other without asking of each what it is not.
+//! Requests as most of them are: a WRITE or SEND that fits one packet, in one piece, which nothing
+//! holds back. They go out one after the other without asking of each what it is not.
 //!
-//! What a packet needs is kept in registers from the work request to the frame. Whoever reads back in one piece what it has just
-//! stored in several waits until all its earlier stores have left the processor's core, and those to a frame go to memory
-//! that the peer's core has.
+//! What a packet needs is kept in registers from the work request to the frame. Whoever reads back
+//! in one piece what it has just stored in several waits until all its earlier stores have left the
+//! processor's core, and those to a frame go to memory that the peer's core has.
 
 use super::grant::Grant;
 use super::packet::opcode_at;
@@ -17,8 +17,8 @@ use crate::queue::{CommonWqe, SendOpcode};
 use wire::emit::ICRC_LEN;
 use wire::{Bth, Head, Meta, Msn, Psn, Reth, Ssn, Ssnw, Template, WireMode, bth};
 
-/// Sends requests from the front of the send queue, up to one that is not common. `room` new packets are let through by both
-/// gates, and the queue ends at `tail`. Returns how many were sent.
+/// Sends requests from the front of the send queue, up to one that is not common. `room` new
+/// packets are let through by both gates, and the queue ends at `tail`. Returns how many were sent.
 #[inline(always)]
 pub(super) fn send_common<T: TxSlots>(
     qp: &mut Qp<'_>,
@@ -97,7 +97,8 @@ impl Part {
     const WHOLE: Self = Self { index: 0, packets: 1, start: 0 };
 }
 
-/// Builds a packet with that payload in a frame of the port's and sends it; false if it is one that does not go this way.
+/// Builds a packet with that payload in a frame of the port's and sends it; false if it is one that
+/// does not go this way.
 #[inline(always)]
 pub(super) fn emit<T: TxSlots>(
     qpc: &Qpc,
@@ -110,7 +111,8 @@ pub(super) fn emit<T: TxSlots>(
     let Some(head) = head(&qpc.id, &qpc.template, wqe, numbers, part, payload.len()) else {
         return Ok(false);
     };
-    // As `TxSlots::emit` does it: a closure cannot be told to be inlined, and the head must stay in registers.
+    // As `TxSlots::emit` does it: a closure cannot be told to be inlined, and the head must stay in
+    // registers.
     let loopback = qpc.id.loopback;
     let frame = slots.slot(loopback).ok_or(Stop::PortFull)?;
     let Some(len) = build(&qpc.template, head, payload, frame) else {
@@ -121,7 +123,8 @@ pub(super) fn emit<T: TxSlots>(
     Ok(true)
 }
 
-/// The headers behind the link's of a packet with `len` bytes; `None` if they are longer than a block.
+/// The headers behind the link's of a packet with `len` bytes; `None` if they are longer than a
+/// block.
 #[inline(always)]
 fn head(
     id: &QpIdentity,
@@ -152,7 +155,8 @@ fn head(
     }
 }
 
-/// Writes the packet to the start of `frame` and returns its length; `None` if it does not fit, and nothing is written.
+/// Writes the packet to the start of `frame` and returns its length; `None` if it does not fit, and
+/// nothing is written.
 #[inline(always)]
 fn build(template: &Template, head: Head, payload: &Mapped<'_>, frame: &mut [u8]) -> Option<usize> {
     let l3 = template.l3_offset();

@@ -1,4 +1,5 @@
-//! Requests that the engine carries out by itself, without a packet: LOCAL_INV and BIND_MW (protocol.md 1.6 and 1.11).
+//! Requests that the engine carries out by itself, without a packet: LOCAL_INV and BIND_MW
+//! (protocol.md 1.6 and 1.11).
 
 use super::transmit::fail_in_turn;
 use crate::engine::Units;
@@ -18,8 +19,9 @@ pub(in crate::qp) enum Local {
     Failed,
 }
 
-/// Carries out the request at the front, unless it is fenced and must wait. It completes when all before it have. `reads`
-/// says whether READs or atomics are under way. It has no message number, so all behind it move up by one.
+/// Carries out the request at the front, unless it is fenced and must wait. It completes when all
+/// before it have. `reads` says whether READs or atomics are under way. It has no message number,
+/// so all behind it move up by one.
 pub(in crate::qp) fn run_local(qp: &mut Qp<'_>, units: &mut Units, reads: bool) -> Local {
     let position = qp.hot.req.next;
     let wqe = qp.cold.send_queue.wqe(position);
@@ -41,7 +43,8 @@ pub(in crate::qp) fn run_local(qp: &mut Qp<'_>, units: &mut Units, reads: bool) 
     Local::Done
 }
 
-/// A fence orders a BIND_MW behind READs and atomics, a LOCAL_INV behind everything. Without one neither waits.
+/// A fence orders a BIND_MW behind READs and atomics, a LOCAL_INV behind everything. Without one
+/// neither waits.
 const fn is_held_back(wqe: &SendWqe<'_>, is_oldest: bool, reads: bool) -> bool {
     let minds = if matches!(wqe.opcode, SendOpcode::LocalInv) { !is_oldest } else { reads };
     wqe.flags.contains(SendFlags::FENCE) && minds

@@ -1,5 +1,6 @@
-//! WRITEs and SENDs of several packets whose data are in one piece, and which nothing holds back. The packets of one go out in a
-//! run, for which the work request is read, and its memory looked up, once.
+//! WRITEs and SENDs of several packets whose data are in one piece, and which nothing holds back.
+//! The packets of one go out in a run, for which the work request is read, and its memory looked
+//! up, once.
 
 use super::common::{Numbers, Part, emit};
 use super::grant::Grant;
@@ -7,9 +8,10 @@ use crate::engine::{TxSlots, Units};
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::send_stream::Stop;
 
-/// Sends the next packets, at most up to its end, of the request at the front, which has its entry. Both parts of the queue
-/// pair come by themselves, so that what is read of them for each packet stays in registers. `room` new packets are let
-/// through by both gates, and the queue ends at `tail`. Returns how many were sent: none, if the request is not of this kind.
+/// Sends the next packets, at most up to its end, of the request at the front, which has its entry.
+/// Both parts of the queue pair come by themselves, so that what is read of them for each packet
+/// stays in registers. `room` new packets are let through by both gates, and the queue ends at
+/// `tail`. Returns how many were sent: none, if the request is not of this kind.
 #[inline(never)]
 pub(super) fn send_long<T: TxSlots>(
     qpc: &mut Qpc,

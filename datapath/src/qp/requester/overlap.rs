@@ -1,15 +1,15 @@
 //! WRITEs that overlap, kept in order (`ordered_overlap`, protocol.md 2.4).
 //!
-//! A packet that comes out of order is placed at once, and one that comes twice may be placed twice while something is
-//! missing, so two WRITEs to the same bytes may end in either order. Only when the first is acknowledged can no copy of it
-//! be placed any more.
+//! A packet that comes out of order is placed at once, and one that comes twice may be placed twice
+//! while something is missing, so two WRITEs to the same bytes may end in either order. Only when
+//! the first is acknowledged can no copy of it be placed any more.
 
 use crate::qp::pair::Qp;
 use crate::queue::{SendOpcode, SendWqe};
 use crate::stream::PARKED_BYTES_MAX;
 
-/// Addresses that the unacknowledged WRITEs of a queue pair lie in, and more: a WRITE outside overlaps none of them, and
-/// nobody needs to look at each.
+/// Addresses that the unacknowledged WRITEs of a queue pair lie in, and more: a WRITE outside
+/// overlaps none of them, and nobody needs to look at each.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hull {
     start: u64,
@@ -38,8 +38,8 @@ impl Hull {
     }
 }
 
-/// Whether the request at the front must wait for a WRITE that is not acknowledged. If not, it counts among them from here
-/// on.
+/// Whether the request at the front must wait for a WRITE that is not acknowledged. If not, it
+/// counts among them from here on.
 #[cold]
 pub(super) fn must_wait(qp: &mut Qp<'_>) -> bool {
     let wqe = qp.cold.send_queue.wqe(qp.hot.req.next);

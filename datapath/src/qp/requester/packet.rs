@@ -1,4 +1,5 @@
-//! Request packets: headers from the queue pair's template and the work request, payload gathered in one copy.
+//! Request packets: headers from the queue pair's template and the work request, payload gathered
+//! in one copy.
 
 #[cfg(test)]
 mod tests;
@@ -21,8 +22,8 @@ pub(in crate::qp) struct Wanted<'a> {
     pub entry: SqEntry,
     /// In the SRNIC dialect, first PSN of its response, if it has one.
     pub rpsn_start: Psn,
-    /// Index of the packet in its message. In Plain that of a READ's is the first packet of its response that is missing; a READ
-    /// or atomic of the SRNIC dialect has one packet, 0.
+    /// Index of the packet in its message. In Plain that of a READ's is the first packet of its
+    /// response that is missing; a READ or atomic of the SRNIC dialect has one packet, 0.
     pub index: u32,
     pub ack_req: bool,
 }
@@ -35,8 +36,8 @@ pub(in crate::qp) enum Sent {
     Failed(WcStatus),
 }
 
-/// Builds a packet in a frame of the port's and sends it. `PLAIN` chooses the dialect when it is compiled, so that neither pays
-/// for the other.
+/// Builds a packet in a frame of the port's and sends it. `PLAIN` chooses the dialect when it is
+/// compiled, so that neither pays for the other.
 #[inline(never)]
 pub(in crate::qp) fn emit<const PLAIN: bool, T: TxSlots>(
     wanted: &Wanted<'_>,
@@ -136,8 +137,8 @@ pub(in crate::qp) fn opcode_at(request: SendOpcode, index: u32, packets: u32) ->
     OPCODES[request as usize][usize::from(first) | usize::from(last) << 1]
 }
 
-/// By request: a packet in the middle, the first, the last, the only one. READs and atomics have one for each of our
-/// packets, and what is local has none.
+/// By request: a packet in the middle, the first, the last, the only one. READs and atomics have
+/// one for each of our packets, and what is local has none.
 const OPCODES: [[Opcode; 4]; SendOpcode::COUNT] = {
     use Opcode::*;
     let mut opcodes = [[Cnp; 4]; SendOpcode::COUNT];

@@ -1,4 +1,5 @@
-//! The READs and atomics of a send queue: which responses they wait for, and the stream that brings them.
+//! The READs and atomics of a send queue: which responses they wait for, and the stream that brings
+//! them.
 
 use crate::engine::WINDOW_LIMIT;
 use crate::qp::attr::QpAttr;
@@ -24,7 +25,8 @@ pub(super) struct Expected {
     pub packets: u32,
 }
 
-/// READs and atomics under way, and the stream of their responses. There is one if `max_rd_atomic` is not 0.
+/// READs and atomics under way, and the stream of their responses. There is one if `max_rd_atomic`
+/// is not 0.
 pub(crate) struct Reads {
     pub rx: RxStream,
     /// READ-ACKs.
@@ -43,7 +45,8 @@ pub(crate) struct Reads {
     pub holds_context: bool,
     /// By RSLOT.
     expected: Box<[Expected]>,
-    /// As many as can never be counted: slots are numbers modulo how many there are, which need not be a power of two.
+    /// As many as can never be counted: slots are numbers modulo how many there are, which need not
+    /// be a power of two.
     begun: u64,
     completed: u64,
     /// First PSN of the next response.
@@ -76,8 +79,8 @@ impl Reads {
         (self.begun - self.completed) as u32
     }
 
-    /// Whether another request may begin whose response has that many packets. The peer may not know yet of a window's worth that
-    /// has arrived.
+    /// Whether another request may begin whose response has that many packets. The peer may not
+    /// know yet of a window's worth that has arrived.
     fn has_room(&self, packets: u32) -> bool {
         let span = self.next_psn.steps_from(self.rx.epsn()) + packets;
         (self.under_way() as usize) < self.expected.len()
@@ -105,8 +108,8 @@ impl Reads {
         self.next_psn = start.add(packets);
     }
 
-    /// Slot of the request at `position`, if it is the newest that has one. One that found no transmit slot has it already
-    /// when its turn comes again.
+    /// Slot of the request at `position`, if it is the newest that has one. One that found no
+    /// transmit slot has it already when its turn comes again.
     fn newest(&self, position: u32) -> Option<Ssn> {
         if self.under_way() == 0 {
             return None;
@@ -150,8 +153,8 @@ pub(super) enum Turn {
     Never,
 }
 
-/// Decides about a READ, an atomic, or a fenced request at the front of the queue; `entry` is what it would have without
-/// responses.
+/// Decides about a READ, an atomic, or a fenced request at the front of the queue; `entry` is what
+/// it would have without responses.
 #[cold]
 pub(super) fn take_turn(qp: &mut Qp<'_>, entry: SqEntry) -> Turn {
     let wqe = qp.cold.send_queue.wqe(qp.hot.req.next);
@@ -174,7 +177,8 @@ pub(super) fn take_turn(qp: &mut Qp<'_>, entry: SqEntry) -> Turn {
     }
 }
 
-/// Whether the response of the oldest request under way is here; it is then complete, and others may begin.
+/// Whether the response of the oldest request under way is here; it is then complete, and others
+/// may begin.
 #[cold]
 pub(super) fn take_answer(reads: &mut Option<Box<Reads>>, rslot: Ssn, flags: &mut QpFlags) -> bool {
     let Some(reads) = reads.as_deref_mut().filter(|reads| reads.is_answered(rslot)) else { return false };
@@ -199,8 +203,8 @@ mod tests {
     use super::*;
     use crate::stream::RtoConfig;
 
-    /// READs are counted modulo 2^32, and slots modulo how many there are, which need not be a power of two: where the count
-    /// comes round, two READs under way may have one slot.
+    /// READs are counted modulo 2^32, and slots modulo how many there are, which need not be a
+    /// power of two: where the count comes round, two READs under way may have one slot.
     #[test]
     fn each_read_under_way_has_a_slot_of_its_own_where_their_count_comes_round() {
         for slots in 1..=255 {

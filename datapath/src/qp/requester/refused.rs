@@ -1,4 +1,5 @@
-//! What a peer refuses: NACKs are only counted, RNR NAKs make the stream wait, error NAKs end a request.
+//! What a peer refuses: NACKs are only counted, RNR NAKs make the stream wait, error NAKs end a
+//! request.
 
 use super::transmit::{fail_in_turn, find_message};
 use crate::counters::count;
@@ -14,8 +15,8 @@ use wire::{NakCode, Psn, Syndrome, rnr_timer_ns};
 
 /// An `rnr_retry` that means for ever.
 const RNR_FOR_EVER: u8 = 7;
-/// Waits without end grow with the time that the receive has been missing, by this part of it, up to this many nanoseconds
-/// (docs/adr/0030).
+/// Waits without end grow with the time that the receive has been missing, by this part of it, up
+/// to this many nanoseconds (docs/adr/0030).
 const RNR_GROWTH: u64 = 8;
 const RNR_WAIT_MAX_NS: u64 = 16_000_000;
 
@@ -45,8 +46,9 @@ pub(super) fn on_refusal(qp: &mut Qp<'_>, units: &mut Units, syndrome: Syndrome,
     }
 }
 
-/// An error NAK of a request that is acknowledged: its response cannot be had, because the peer has withdrawn its memory. If all
-/// of it is here, the peer does not know, and is told again: it would keep back what comes behind it.
+/// An error NAK of a request that is acknowledged: its response cannot be had, because the peer has
+/// withdrawn its memory. If all of it is here, the peer does not know, and is told again: it would
+/// keep back what comes behind it.
 #[cold]
 pub(super) fn on_late_nak(qp: &mut Qp<'_>, units: &mut Units, code: NakCode, refused: Psn) {
     if code == NakCode::PsnSequence {
@@ -77,8 +79,8 @@ pub(in crate::qp) const fn status_of(code: NakCode) -> WcStatus {
     }
 }
 
-/// The request at `psn` fails once all before it have completed. They are acknowledged, but responses may be under way;
-/// nothing from `psn` on is sent any more (protocol.md 2.4, error NAK).
+/// The request at `psn` fails once all before it have completed. They are acknowledged, but
+/// responses may be under way; nothing from `psn` on is sent any more (protocol.md 2.4, error NAK).
 fn fail_from(qp: &mut Qp<'_>, units: &mut Units, psn: Psn, status: WcStatus) {
     let position = find_message(qp, psn).unwrap_or(qp.hot.req.head);
     fail_in_turn(qp, units, PendingFailure { position, status });
@@ -114,8 +116,9 @@ fn begin_rnr(qp: &mut Qp<'_>, units: &mut Units, timer: u8) {
     stream.arm_at(units, until);
 }
 
-/// Counts a wait that an RNR NAK asks for, and says when it ends; `None` if `rnr_retry` allows no more. One that may last for
-/// ever costs the less often the longer it lasts; those that are counted are as long as the peer asks for.
+/// Counts a wait that an RNR NAK asks for, and says when it ends; `None` if `rnr_retry` allows no
+/// more. One that may last for ever costs the less often the longer it lasts; those that are
+/// counted are as long as the peer asks for.
 pub(in crate::qp) fn next_rnr_wait(cold: &mut QpCold, now: Time, timer: u8) -> Option<Time> {
     let allowed = cold.attributes.attr.rnr_retry;
     if cold.rnr_retries >= allowed && allowed != RNR_FOR_EVER {
@@ -130,13 +133,15 @@ pub(in crate::qp) fn next_rnr_wait(cold: &mut QpCold, now: Time, timer: u8) -> O
     Some(now.after(if allowed == RNR_FOR_EVER { asked.max(grown) } else { asked }))
 }
 
-/// An RNR NAK during the wait of another: the peer has received `una` twice, as it says nothing of what lies behind. It takes
-/// longer to answer than the timers believe, and has told nothing that they could learn it from.
+/// An RNR NAK during the wait of another: the peer has received `una` twice, as it says nothing of
+/// what lies behind. It takes longer to answer than the timers believe, and has told nothing that
+/// they could learn it from.
 pub(in crate::qp) fn refused_again(cold: &mut QpCold) {
     cold.watchdog.received_twice();
 }
 
-/// A receive was there: everything un-SACKed that was sent before the RNR NAK is lost and goes again.
+/// A receive was there: everything un-SACKed that was sent before the RNR NAK is lost and goes
+/// again.
 pub(super) fn end_rnr(qp: &mut Qp<'_>, units: &mut Units, sent_until: Psn) {
     qp.cold.rnr_retries = 0;
     qp.hot.flags.remove(QpFlags::RNR_WAIT);

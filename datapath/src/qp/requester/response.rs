@@ -1,4 +1,5 @@
-//! Responses: placed straight into the requester's memory, in order or not, and acknowledged (protocol.md 2.4).
+//! Responses: placed straight into the requester's memory, in order or not, and acknowledged
+//! (protocol.md 2.4).
 
 use super::acknowledged::complete_answered;
 use super::reads::{Expected, Reads};
@@ -92,7 +93,8 @@ fn take(qp: &mut Qp<'_>, units: &mut Units, response: &ResponsePacket<'_>, arriv
     }
 }
 
-/// What the packet answers: the request's number, its slot, its first PSN and its length must agree.
+/// What the packet answers: the request's number, its slot, its first PSN and its length must
+/// agree.
 fn answered_by(cold: &QpCold, response: &ResponsePacket<'_>) -> Option<Expected> {
     let expected = *cold.reads.as_deref()?.expected(response.rslot)?;
     let msn = cold.entry(expected.position).msn;

@@ -1,11 +1,13 @@
-//! How a queue pair comes to rest, in two steps with [`QpShared::order_rests`](crate::queue::QpShared::order_rests) between them.
+//! How a queue pair comes to rest, in two steps with
+//! [`QpShared::fence_idle`](crate::queue::QpShared::fence_idle) between them.
 
 use super::has_new_work;
 use crate::qp::flags::QpFlags;
 use crate::qp::pair::Qp;
 
-/// The first: from here on a post rings. False if it stays active, as it has work, or will have without a doorbell; or if it is
-/// not active, so that a post rings already, or a doorbell is under way.
+/// The first: from here on a post rings. False if it stays active, as it has work, or will have
+/// without a doorbell; or if it is not active, so that a post rings already, or a doorbell is under
+/// way.
 ///
 /// While who posts to it waits for the engine, this is all: nothing can come meanwhile.
 #[inline]
@@ -15,7 +17,7 @@ pub(crate) fn lie_down(qp: &mut Qp<'_>) -> bool {
     if waits || has_new_work(qp) || !qp.hot.flags.contains(QpFlags::ACTIVE) {
         return false;
     }
-    qp.cold.send_queue.shared().rest_quietly();
+    qp.cold.send_queue.shared().set_idle_unfenced();
     qp.hot.flags.remove(QpFlags::ACTIVE);
     true
 }

@@ -1,4 +1,5 @@
-//! A queue pair's timer fired: RNR waits, tail probes, retransmission timeouts, and the end of all retries.
+//! A queue pair's timer fired: RNR waits, tail probes, retransmission timeouts, and the end of all
+//! retries.
 
 use super::ask::{waits_for_responses, watch_responses};
 use crate::engine::Units;
@@ -35,8 +36,9 @@ pub(crate) fn on_timer(qp: &mut Qp<'_>, units: &mut Units) {
     qp.wake(qp.cold.requests(), units);
 }
 
-/// Disarms the timer of a queue pair for which nothing is awaited, if there are many: one that fires for nothing fetches a queue
-/// pair that nobody needs. Among few it stays, as it may be wanted again soon, and so it does in wire mode Plain.
+/// Disarms the timer of a queue pair for which nothing is awaited, if there are many: one that
+/// fires for nothing fetches a queue pair that nobody needs. Among few it stays, as it may be
+/// wanted again soon, and so it does in wire mode Plain.
 #[inline]
 pub(super) fn calm(qp: &mut Qp<'_>, units: &mut Units) {
     if units.crowded

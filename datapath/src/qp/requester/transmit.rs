@@ -89,8 +89,8 @@ fn ask_again<T: TxSlots>(qp: &mut Qp<'_>, units: &mut Units, slots: &mut T) -> R
     Ok(())
 }
 
-/// New packets, as long as both gates are open and the grant lasts. What it does not use of the send queue is read
-/// again next time: there is no WQE cache.
+/// New packets, as long as both gates are open and the grant lasts. What it does not use of the
+/// send queue is read again next time: there is no WQE cache.
 #[inline]
 fn send_new<T: TxSlots>(
     qp: &mut Qp<'_>,
@@ -209,8 +209,8 @@ enum Begun {
     Failed,
 }
 
-/// Begins a request that those before it may hold back, or that has no packets. `entry` is what it gets if it has no
-/// response.
+/// Begins a request that those before it may hold back, or that has no packets. `entry` is what it
+/// gets if it has no response.
 #[cold]
 fn begin_in_turn(qp: &mut Qp<'_>, units: &mut Units, entry: SqEntry) -> Begun {
     if qp.hot.flags.contains(QpFlags::ORDERED_OVERLAP) && overlap::must_wait(qp) {
@@ -240,7 +240,8 @@ fn begin_in_turn(qp: &mut Qp<'_>, units: &mut Units, entry: SqEntry) -> Begun {
     }
 }
 
-/// The request fails once all before it have completed; nothing behind it is sent. Of two that must fail, the first does.
+/// The request fails once all before it have completed; nothing behind it is sent. Of two that must
+/// fail, the first does.
 #[cold]
 pub(in crate::qp) fn fail_in_turn(qp: &mut Qp<'_>, units: &mut Units, failure: PendingFailure) {
     let head = qp.hot.req.head;
@@ -254,8 +255,9 @@ pub(in crate::qp) fn fail_in_turn(qp: &mut Qp<'_>, units: &mut Units, failure: P
     }
 }
 
-/// Builds an outstanding packet once more and sends it. Returns the bytes of its payload, or `None` if its memory may not
-/// be read any more: then its request fails in its turn, unless it turns out to have arrived.
+/// Builds an outstanding packet once more and sends it. Returns the bytes of its payload, or `None`
+/// if its memory may not be read any more: then its request fails in its turn, unless it turns out
+/// to have arrived.
 #[cold]
 #[inline(never)]
 fn send_again<T: TxSlots>(
@@ -290,13 +292,15 @@ fn send_again<T: TxSlots>(
     Ok(Some(payload))
 }
 
-/// Position of the message that an outstanding PSN belongs to: messages are in PSN order in the send queue.
+/// Position of the message that an outstanding PSN belongs to: messages are in PSN order in the
+/// send queue.
 pub(super) fn find_message(qp: &Qp<'_>, psn: Psn) -> Option<u32> {
     let begun = qp.hot.req.next.wrapping_sub(qp.hot.req.head) + u32::from(qp.hot.req.sent > 0);
     find_among(qp.cold, qp.hot.req.head, begun, psn)
 }
 
-/// The same among the `count` messages from position `head` on.
+/// Position of the message that `psn` belongs to, among the `count` messages from position `head`
+/// on.
 pub(in crate::qp) fn find_among(cold: &QpCold, head: u32, count: u32, psn: Psn) -> Option<u32> {
     let (mut low, mut high) = (0, count);
     while low < high {

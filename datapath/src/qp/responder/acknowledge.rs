@@ -1,4 +1,5 @@
-//! Acknowledgement packets: ACK, NACK, RNR NAK, error NAK, and the READ-ACKs of responses (protocol.md 2.2).
+//! Acknowledgement packets: ACK, NACK, RNR NAK, error NAK, and the READ-ACKs of responses
+//! (protocol.md 2.2).
 
 use crate::counters::count;
 use crate::engine::{ControlKind, Units};
@@ -23,8 +24,8 @@ struct Answer {
     echo: Option<Meta>,
 }
 
-/// Writes an acknowledgement of what has arrived by now into `frame`, of the packets of `stream`; `kind` is
-/// `None` for the plain one. Returns the frame's length.
+/// Writes an acknowledgement of what has arrived by now into `frame`, of the packets of `stream`;
+/// `kind` is `None` for the plain one. Returns the frame's length.
 #[inline]
 pub(crate) fn write_ack(
     qp: &mut Qp<'_>,
@@ -119,7 +120,8 @@ const fn in_order(epsn: Psn) -> Answer {
     }
 }
 
-/// What to say of a stream that not all is well with; `advance` is the newest Advance that did not end its Recovery.
+/// What to say of a stream that not all is well with; `advance` is the newest Advance that did not
+/// end its Recovery.
 fn answer(
     rx: &RxStream,
     advance: Option<(Psn, u64)>,
@@ -155,8 +157,8 @@ fn answer(
     })
 }
 
-/// What else arrived: the run that ends at `sack`, and no less than what this NACK speaks for, from `first` on; else what
-/// the newest Advance said, if it speaks of the present ePSN.
+/// What else arrived: the run that ends at `sack`, and no less than what this NACK speaks for, from
+/// `first` on; else what the newest Advance said, if it speaks of the present ePSN.
 fn sack_bitmap(rx: &RxStream, advance: Option<(Psn, u64)>, first: Psn, sack: Psn) -> (Option<u64>, AckFlags) {
     let packets = sack.steps_from(rx.run_start(sack).unwrap_or(first));
     if packets > 0 {
@@ -191,8 +193,8 @@ fn emit(qpc: &Qpc, owed: &Owed, answer: &Answer, units: &mut Units, frame: &mut 
     Some(len)
 }
 
-/// Longest time that the packet can have spent at this host before its acknowledgement, in units of 64 ns, saturating
-/// (docs/protocol.md 1.7).
+/// Longest time that the packet can have spent at this host before its acknowledgement, in units of
+/// 64 ns, saturating (docs/protocol.md 1.7).
 fn ack_delay(now: Time, waits_since: Time) -> u16 {
     u16::try_from(now.since(waits_since) / 64).unwrap_or(u16::MAX)
 }

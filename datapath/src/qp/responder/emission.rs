@@ -1,14 +1,13 @@
 //! Emission: messages complete in MSN order, whatever order their packets came in.
 
-use super::place::invalidate;
+use super::place::{in_region, invalidate};
 use super::read::execute;
 use super::refuse::{Refused, refuse};
 use crate::engine::Units;
-use crate::memory::Access;
 use crate::qp::pair::Qp;
 use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
 use crate::stream::{CompletionSlot, Deferred, SlotKind};
-use wire::NakCode;
+use wire::{NakCode, Reth};
 
 /// What is to be reported of a message that has ended.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +50,8 @@ impl EndOfMessage {
     }
 }
 
-/// Completes the receive that the oldest message consumed, if it did. False if the completion queue overflowed.
+/// Completes the receive that the oldest message consumed, if it did. False if the completion queue
+/// overflowed.
 #[inline(always)]
 pub(in crate::qp) fn report(qp: &mut Qp<'_>, units: &mut Units, end: &EndOfMessage) -> bool {
     if !end.consumes_receive {
@@ -62,7 +62,8 @@ pub(in crate::qp) fn report(qp: &mut Qp<'_>, units: &mut Units, end: &EndOfMessa
     units.complete(qp.cold.recv_cq, &end.completion(qp.hot.id.qpn, wr_id))
 }
 
-/// Emits all messages that end before ePSN, in MSN order. False if the queue pair went to ERR on the way.
+/// Emits all messages that end before ePSN, in MSN order. False if the queue pair went to ERR on
+/// the way.
 pub(super) fn emit_ready(qp: &mut Qp<'_>, units: &mut Units) -> bool {
     loop {
         let (msn, epsn) = (qp.hot.rsp.msn(), qp.hot.rx.epsn());
@@ -90,8 +91,8 @@ pub(super) fn emit_ready(qp: &mut Qp<'_>, units: &mut Units) -> bool {
     }
 }
 
-/// The checks that wait for emission, and what is done only then: a parked WRITE, whose key may have ended meanwhile, a
-/// READ or an atomic.
+/// The checks that wait for emission, and what is done only then: a parked WRITE, whose key may
+/// have ended meanwhile, a READ or an atomic.
 fn emit(qp: &mut Qp<'_>, units: &mut Units, slot: &CompletionSlot) -> Result<(), Refused> {
     let continuous = slot.offset_matches(qp.hot.rsp.message_psn);
     let in_turn = slot.ssn.is_none_or(|ssn| ssn == qp.hot.rsp.ssn);
@@ -107,11 +108,8 @@ fn emit(qp: &mut Qp<'_>, units: &mut Units, slot: &CompletionSlot) -> Result<(),
         Some(Deferred::Invalidate(key)) => return invalidate(qp.hot, units, *key),
         Some(Deferred::Write(parked)) => parked,
     };
-    let len = parked.payload().len() as u64;
-    units
-        .memory
-        .check_remote(parked.rkey, qp.hot.id.peer(), parked.va, len, Access::REMOTE_WRITE)
-        .map_err(|_| Refused::ACCESS)?
-        .write(parked.payload());
+    let dma_len = u32::try_from(parked.payload().len()).unwrap_or(u32::MAX);
+    let reth = Reth { va: parked.va, rkey: parked.rkey, dma_len };
+    in_region(qp.hot, &units.memory, &reth).map_err(|_| Refused::ACCESS)?.write(parked.payload());
     Ok(())
 }

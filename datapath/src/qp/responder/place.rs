@@ -8,50 +8,59 @@ use crate::qp::context::Qpc;
 use crate::qp::pair::Qp;
 use crate::qp::receives::Found;
 use crate::qp::scatter::scatter;
-use crate::queue::{Sge, WcStatus};
+use crate::queue::{RecvWqe, Sge};
 use crate::stream::{Deferred, ParkedWrite};
-use wire::{Kind, NakCode, Position, Reth};
+use wire::{Kind, Position, Reth};
 
 /// Longest RDMA message, in bytes (protocol.md 1.4).
 pub(in crate::qp) const DMA_LEN_MAX: u32 = 1 << 31;
 
-/// Checks a packet of a SEND or WRITE whose turn it is (operation, receive, lengths, key: protocol.md 1.6), and copies its payload to
-/// where it belongs.
+/// Checks a packet of a SEND or WRITE whose turn it is (operation, receive, lengths, key:
+/// protocol.md 1.6), and copies its payload to where it belongs.
 #[inline(always)]
 pub(in crate::qp) fn place(
     qp: &mut Qp<'_>,
     units: &mut Units,
     packet: &RequestPacket<'_>,
 ) -> Result<(), Refused> {
-    match packet.kind {
-        Kind::Write => check_write(qp, units, packet)?.write(packet.payload),
-        Kind::Send => place_send(qp, units, packet)?,
-        _ => return Err(Refused::INVALID),
-    }
+    put(qp, units, packet)?;
     if packet.invalidates { invalidate(qp.hot, units, packet.imm.unwrap_or_default()) } else { Ok(()) }
 }
 
-/// The same of a packet out of order. Returns what waits for the turn of its message: a small WRITE ONLY, which is kept and not
-/// placed, an invalidation, or a request for a response.
+/// Checks a packet that is out of order, and places it. Returns what waits for the turn of its
+/// message: a request for a response; a small WRITE ONLY, which is kept and not placed; an
+/// invalidation.
 pub(super) fn place_early(
     qp: &mut Qp<'_>,
     units: &mut Units,
     packet: &RequestPacket<'_>,
 ) -> Result<Option<Deferred>, Refused> {
-    match packet.kind {
-        Kind::Write => {
-            let place = check_write(qp, units, packet)?;
-            if let (Some(reth), Position::Only) = (packet.reth, packet.position)
-                && let Some(parked) = ParkedWrite::new(reth.va, reth.rkey, packet.payload)
-            {
-                return Ok(Some(Deferred::Write(parked)));
-            }
-            place.write(packet.payload);
-        }
-        Kind::Send => place_send(qp, units, packet)?,
-        _ => return read::check(qp, units, packet).map(|request| Some(Deferred::Respond(request))),
+    if packet.request.is_some() {
+        return read::check(qp, units, packet).map(|request| Some(Deferred::Respond(request)));
     }
+    if let Some(parked) = parked(packet) {
+        check_write(qp, units, packet)?;
+        return Ok(Some(Deferred::Write(parked)));
+    }
+    put(qp, units, packet)?;
     Ok(packet.invalidates.then(|| Deferred::Invalidate(packet.imm.unwrap_or_default())))
+}
+
+/// A WRITE that is small enough to wait for its turn (protocol.md 2.4).
+fn parked(packet: &RequestPacket<'_>) -> Option<ParkedWrite> {
+    let reth = packet.reth.filter(|_| packet.kind == Kind::Write && packet.position == Position::Only)?;
+    ParkedWrite::new(reth.va, reth.rkey, packet.payload)
+}
+
+/// Where the payload of a packet by itself lands, in order or not.
+#[inline(always)]
+fn put(qp: &mut Qp<'_>, units: &mut Units, packet: &RequestPacket<'_>) -> Result<(), Refused> {
+    match packet.kind {
+        Kind::Write => check_write(qp, units, packet)?.write(packet.payload),
+        Kind::Send => place_send(qp, units, packet)?,
+        _ => return Err(Refused::INVALID),
+    }
+    Ok(())
 }
 
 /// FIRST and MIDDLE are exactly one path MTU, LAST 1 to one, ONLY at most one.
@@ -119,19 +128,32 @@ pub(in crate::qp) fn in_region<'m>(
 fn place_send(qp: &mut Qp<'_>, units: &mut Units, packet: &RequestPacket<'_>) -> Result<(), Refused> {
     let found = receive_of(qp, units, packet)?;
     let (wqe, pd) = qp.cold.receives.wqe(units, found, qp.hot.id.pd).ok_or(Refused::Rnr)?;
-    let (payload, memory) = (packet.payload, &units.memory);
-    if !fits_packet(qp.hot, packet.position, payload) {
+    if !fits_packet(qp.hot, packet.position, packet.payload) {
         return Err(Refused::INVALID);
     }
-    let (start, len) = (u64::from(packet.offset) * u64::from(qp.hot.id.pmtu), payload.len() as u64);
+    let start = u64::from(packet.offset) * u64::from(qp.hot.id.pmtu);
+    to_receive(&units.memory, pd, &wqe, start, packet.payload)
+}
+
+/// Copies a payload to a receive, from byte `start` of the receive on. [`Refused::TOO_SHORT`] if it
+/// does not fit, [`Refused::OWN_MEMORY`] if the receive names memory that may not be written.
+#[inline(always)]
+pub(in crate::qp) fn to_receive(
+    memory: &MemoryTable,
+    pd: ProtectionDomainId,
+    wqe: &RecvWqe<'_>,
+    start: u64,
+    payload: &[u8],
+) -> Result<(), Refused> {
+    let len = payload.len() as u64;
     if start + len > u64::from(wqe.length) {
-        return Err(Refused::Nak(NakCode::InvalidRequest, WcStatus::LocLenErr));
+        return Err(Refused::TOO_SHORT);
     }
     let placed = match wqe.only_sge() {
         Some(sge) => in_element(memory, pd, &sge, start, len).map(|mapped| mapped.write(payload)),
         None => scatter(memory, pd, wqe.sges(), start, payload),
     };
-    placed.map_err(|_| Refused::Nak(NakCode::RemoteOperational, WcStatus::LocProtErr))
+    placed.map_err(|_| Refused::OWN_MEMORY)
 }
 
 /// `len` bytes of a receive of one element, from byte `start` on.
@@ -146,7 +168,8 @@ pub(super) fn in_element<'m>(
     memory.check(sge.lkey, pd, sge.addr.wrapping_add(start), len, Access::LOCAL_WRITE)
 }
 
-/// A SEND with invalidate whose turn it is: its data are placed, and it completes next (protocol.md 1.11).
+/// A SEND with invalidate whose turn it is: its data are placed, and it completes next (protocol.md
+/// 1.11).
 #[cold]
 #[inline(never)]
 pub(super) fn invalidate(qpc: &Qpc, units: &mut Units, key: u32) -> Result<(), Refused> {

@@ -1,4 +1,5 @@
-//! READ and atomic requests: checked when they arrive, executed when it is their turn, never twice (protocol.md 2.4).
+//! READ and atomic requests: checked when they arrive, executed when it is their turn, never twice
+//! (protocol.md 2.4).
 
 use super::RequestPacket;
 use super::refuse::Refused;
@@ -48,7 +49,8 @@ pub(super) fn execute_in_order(
     execute(qp, units, &request, packet.psn, msn)
 }
 
-/// Everything about the request that does not depend on its turn: operation, slot, lengths, key (protocol.md 1.6).
+/// Everything about the request that does not depend on its turn: operation, slot, lengths, key
+/// (protocol.md 1.6).
 pub(super) fn check(
     qp: &Qp<'_>,
     units: &Units,
@@ -93,14 +95,16 @@ fn check_memory<'m>(qpc: &Qpc, units: &'m Units, request: &ResponseRequest) -> R
     let (needed, len) = extent(request);
     let mapped = units.memory.check_remote(request.rkey, qpc.id.peer(), request.va, len.into(), needed);
     let mapped = mapped.map_err(|_| Refused::ACCESS)?;
-    // A region may have been registered so that its aligned addresses are not aligned in this host's memory.
+    // A region may have been registered so that its aligned addresses are not aligned in this
+    // host's memory.
     if needed == Access::REMOTE_ATOMIC && !mapped.is_atomic() {
         return Err(Refused::INVALID);
     }
     Ok(mapped)
 }
 
-/// Executes a request whose turn it is: keys and slot are checked again, and its first rPSN must be the next.
+/// Executes a request whose turn it is: keys and slot are checked again, and its first rPSN must be
+/// the next.
 pub(super) fn execute(
     qp: &mut Qp<'_>,
     units: &mut Units,
@@ -126,8 +130,8 @@ pub(super) fn execute(
     Ok(())
 }
 
-/// Does what can be done before the response is sent, the keys checked again: an atomic works on its word, and what was
-/// there before is returned.
+/// Does what can be done before the response is sent, the keys checked again: an atomic works on
+/// its word, and what was there before is returned.
 pub(in crate::qp) fn carry_out(
     qpc: &Qpc,
     units: &Units,

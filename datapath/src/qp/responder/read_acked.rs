@@ -35,7 +35,8 @@ pub(crate) fn on_read_ack(qp: &mut Qp<'_>, units: &mut Units, info: AckInfo, ack
         // It may rest because of a response that was kept back.
         responses.stream(qp.hot, &mut qp.cold.counters, id).arm(units);
     }
-    // After an error NAK, responses are served until they are acknowledged; then the queue pair goes to ERR.
+    // After an error NAK, responses are served until they are acknowledged; then the queue pair
+    // goes to ERR.
     if qp.cold.refusal.is_some() && responses.is_idle() {
         fail(qp, units, None);
     } else {

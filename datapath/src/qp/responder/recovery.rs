@@ -1,4 +1,5 @@
-//! The responder while something is missing: metadata to the slow path, completion slots, Advances back.
+//! The responder while something is missing: metadata to the slow path, completion slots, Advances
+//! back.
 
 use super::emission::emit_ready;
 use super::place::place_early;
@@ -14,7 +15,8 @@ use crate::stream::{Advanced, CompletionSlot, CompletionSlots, Deferred, RxStrea
 use sr_recovery::{Generation, Record, StreamId};
 use wire::Psn;
 
-/// What the responder keeps while something is missing. The bitmap is not here: it is the slow path's.
+/// What the responder keeps while something is missing. The bitmap is not here: it is the slow
+/// path's.
 pub(crate) struct RxRecovery {
     /// Apart, as every queue pair has room for a context.
     pub slots: Box<CompletionSlots>,
@@ -101,7 +103,8 @@ pub(super) fn out_of_order(qp: &mut Qp<'_>, units: &mut Units, packet: RequestPa
     }
 }
 
-/// Makes sure that the packet's metadata can be written and its completion kept, before anything is placed.
+/// Makes sure that the packet's metadata can be written and its completion kept, before anything is
+/// placed.
 fn reserve(cold: &mut QpCold, units: &mut Units, at_epsn: bool) -> bool {
     if !units.has_metadata_room(at_epsn) {
         return false;
@@ -150,7 +153,8 @@ pub(crate) fn apply_advance(
         return;
     }
     if !emit_ready(qp, units) {
-        // Refused: the episode ended with this Advance, and no longer looks as if there had been one.
+        // Refused: the episode ended with this Advance, and no longer looks as if there had been
+        // one.
         if advanced != Advanced::StillMissing {
             close_recovery(&mut qp.hot.rx, qp.cold, units, Some(generation));
         }
@@ -160,7 +164,8 @@ pub(crate) fn apply_advance(
         if let Some(recovery) = qp.cold.rx_recovery.as_mut() {
             recovery.advance = Some((epsn, bitmap));
         }
-        // What was dropped may itself be the hole that is waited for: it is asked for now, not when Recovery ends.
+        // What was dropped may itself be the hole that is waited for: it is asked for now, not when
+        // Recovery ends.
         if qp.hot.rx.take_dropped() {
             queue_plain_nack(qp, units);
         } else {

@@ -1,4 +1,5 @@
-//! What cannot be placed: RNR NAKs, error NAKs and their effect at the responder (protocol.md 1.6, 2.4).
+//! What cannot be placed: RNR NAKs, error NAKs and their effect at the responder (protocol.md 1.6,
+//! 2.4).
 
 use super::{Responses, close_recovery};
 use crate::engine::{ControlKind, Units};
@@ -15,7 +16,8 @@ use wire::{NakCode, Psn};
 pub(in crate::qp) enum Refused {
     /// No receive is posted for its message.
     Rnr,
-    /// Its message is ahead of its turn, and its receive would be more than the queue pair's share of a shared queue.
+    /// Its message is ahead of its turn, and its receive would be more than the queue pair's share
+    /// of a shared queue.
     OverShare,
     /// The request is wrong: what the peer is told, and the status of the receive that it held.
     Nak(NakCode, WcStatus),
@@ -35,9 +37,14 @@ impl Refused {
     pub const INVALID: Self = Self::Nak(NakCode::InvalidRequest, WcStatus::RemInvReqErr);
     /// Key, permission, range, protection domain.
     pub const ACCESS: Self = Self::Nak(NakCode::RemoteAccess, WcStatus::LocAccessErr);
+    /// The message is longer than its receive.
+    pub const TOO_SHORT: Self = Self::Nak(NakCode::InvalidRequest, WcStatus::LocLenErr);
+    /// The receive names memory that may not be written.
+    pub const OWN_MEMORY: Self = Self::Nak(NakCode::RemoteOperational, WcStatus::LocProtErr);
 }
 
-/// Raises the refusal of the packet at ePSN, `psn`, which may hold a receive; all below it has been executed.
+/// Raises the refusal of the packet at ePSN, `psn`, which may hold a receive; all below it has been
+/// executed.
 #[cold]
 #[inline(never)]
 pub(super) fn raise(qp: &mut Qp<'_>, units: &mut Units, psn: Psn, holds_receive: bool, refused: Refused) {
@@ -51,9 +58,9 @@ pub(super) fn raise(qp: &mut Qp<'_>, units: &mut Units, psn: Psn, holds_receive:
     }
 }
 
-/// Refuses everything from `psn` on until RESET, and goes to ERR, once the responses that were accepted are acknowledged
-/// or given up (protocol.md 2.4, error NAK). `receive_status` ends the receive that the message
-/// held, if it held one.
+/// Refuses everything from `psn` on until RESET, and goes to ERR, once the responses that were
+/// accepted are acknowledged or given up (protocol.md 2.4, error NAK). `receive_status` ends the
+/// receive that the message held, if it held one.
 #[cold]
 #[inline(never)]
 pub(super) fn refuse(
@@ -79,8 +86,9 @@ pub(super) fn refuse(
     }
 }
 
-/// Tells the peer that what it misses of the response to the READ at `psn` cannot be had. It was sent before: if the peer has it
-/// after all, because what it said of it was late or lost, it says so again, and the queue pair lives on (docs/adr/0014).
+/// Tells the peer that what it misses of the response to the READ at `psn` cannot be had. It was
+/// sent before: if the peer has it after all, because what it said of it was late or lost, it says
+/// so again, and the queue pair lives on (docs/adr/0014).
 #[cold]
 pub(in crate::qp) fn tell_withdrawn(qpc: &Qpc, requests: StreamId, units: &mut Units, psn: Psn) {
     units.counters.resp_remote_access_errors += 1;

@@ -130,7 +130,8 @@ impl<'a> RequestPacket<'a> {
         }
     }
 
-    /// Bytes of the message up to and with this packet. Saturates: an absurd offset of a hostile WRITE moves no memory.
+    /// Bytes of the message up to and with this packet. Saturates: an absurd offset of a hostile
+    /// WRITE moves no memory.
     #[inline(always)]
     pub(in crate::qp) fn message_len(&self, pmtu: u16) -> u32 {
         let before = self.offset.saturating_mul(pmtu.into());

@@ -1,4 +1,5 @@
-//! One turn of a response stream: probes, then the RetryQ, then responses not yet sent; it is scheduled like the requests.
+//! One turn of a response stream: probes, then the RetryQ, then responses not yet sent; it is
+//! scheduled like the requests.
 
 use super::refuse::{refuse, tell_withdrawn};
 use super::responses::{Response, Responses};
@@ -14,7 +15,8 @@ use crate::qp::send_stream::{PacketSource, SendStream, Stop, resend};
 use sr_recovery::StreamId;
 use wire::{Meta, NakCode, Psn, WireMode};
 
-/// A response whose memory may not be read any more: it begins at `start`, and answers the request at `request_psn`.
+/// A response whose memory may not be read any more: it begins at `start`, and answers the request
+/// at `request_psn`.
 #[derive(Clone, Copy)]
 struct Revoked {
     start: Psn,
@@ -88,8 +90,9 @@ impl<T: TxSlots> PacketSource for ResponseSource<'_, T> {
         self.responses.meta_of(psn)
     }
 
-    /// Not what belongs to what was cut off, or cannot be read any more: the peer may have it, and its acknowledgement be lost. If the
-    /// peer seems to miss it, it is told; if the queue pair is to end, that is its end.
+    /// Not what belongs to what was cut off, or cannot be read any more: the peer may have it, and
+    /// its acknowledgement be lost. If the peer seems to miss it, it is told; if the queue pair is
+    /// to end, that is its end.
     fn send_again(&mut self, psn: Psn) -> Result<Option<usize>, Stop> {
         if !self.responses.serves(psn) {
             return Ok(None);
@@ -161,8 +164,8 @@ impl<T: TxSlots> ResponseSource<'_, T> {
     }
 }
 
-/// Whether the oldest response cannot be sent again, and is not known to be missing: nothing is due of it until the peer says
-/// something.
+/// Whether the oldest response cannot be sent again, and is not known to be missing: nothing is due
+/// of it until the peer says something.
 pub(super) fn is_kept_back(qpc: &Qpc, responses: &Responses, memory: &MemoryTable) -> bool {
     let una = responses.tx.una();
     let Some((rslot, response)) = responses.find(una).filter(|_| !responses.missed) else { return false };

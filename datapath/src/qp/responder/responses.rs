@@ -1,4 +1,5 @@
-//! The responses that a queue pair owes its peer: which they are, and the stream that carries them (protocol.md 2.4).
+//! The responses that a queue pair owes its peer: which they are, and the stream that carries them
+//! (protocol.md 2.4).
 
 use crate::counters::QpCounters;
 use crate::qp::attr::QpAttr;
@@ -52,10 +53,11 @@ pub(crate) struct Responses {
     order: VecDeque<u8>,
     /// Behind the last response accepted.
     end: Psn,
-    /// The peer seems to miss something, as a NACK says, or a request that came again, since it last acknowledged anything or was
-    /// told that it cannot be had.
+    /// The peer seems to miss something, as a NACK says, or a request that came again, since it
+    /// last acknowledged anything or was told that it cannot be had.
     pub missed: bool,
-    /// First PSN of a response whose memory may not be read any more: nothing from there on is sent.
+    /// First PSN of a response whose memory may not be read any more: nothing from there on is
+    /// sent.
     cut: Option<Psn>,
 }
 
@@ -118,16 +120,17 @@ impl Responses {
         }
     }
 
-    /// Whether a request may use `rslot` for a response of that many packets: the slot exists, and what it acknowledges has
-    /// been sent.
+    /// Whether a request may use `rslot` for a response of that many packets: the slot exists, and
+    /// what it acknowledges has been sent.
     pub(super) fn admits(&self, rslot: u8, packets: u32) -> bool {
         let Some(held) = self.held.get(usize::from(rslot)) else { return false };
         let acknowledged = self.acknowledged_by(*held, packets);
         packets <= RESPONSE_SPAN_MAX && acknowledged.is_none_or(|next| !self.tx.nxt().is_before(next))
     }
 
-    /// Before what everything has arrived, as a request says that uses the slot of `held`: the peer reuses a slot only when its
-    /// response is complete there, and asks for more than a few responses may take only when nothing is under way.
+    /// Before what everything has arrived, as a request says that uses the slot of `held`: the peer
+    /// reuses a slot only when its response is complete there, and asks for more than a few
+    /// responses may take only when nothing is under way.
     fn acknowledged_by(&self, held: Option<Response>, packets: u32) -> Option<Psn> {
         let free_from = held.map_or(self.tx.una(), |held| held.end());
         let fits = self.end.steps_from(free_from) + packets <= RESPONSE_SPAN_MAX;
@@ -152,8 +155,8 @@ impl Responses {
         self.end
     }
 
-    /// Takes a response, admitted before, whose first PSN is [`Responses::next_psn`]. Returns what the slow path must
-    /// know.
+    /// Takes a response, admitted before, whose first PSN is [`Responses::next_psn`]. Returns what
+    /// the slow path must know.
     pub(super) fn accept(&mut self, now: Time, rslot: u8, response: Response) -> Option<Record> {
         let acknowledged = self.acknowledged_by(self.held[usize::from(rslot)], response.packets);
         let record = acknowledged.and_then(|next| self.retire(now, next));

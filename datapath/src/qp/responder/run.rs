@@ -1,8 +1,10 @@
-//! Packets in order that go on as what came before them: one loop takes them, as long as nothing about them is new. What a packet must
-//! be is known before it is looked at, and mostly where its payload goes, too.
+//! Packets in order that go on as what came before them: one loop takes them, as long as nothing
+//! about them is new. What a packet must be is known before it is looked at, and mostly where its
+//! payload goes, too.
 //!
-//! A packet that is something else is left to [`on_request`](super::on_request): nothing of it has had an effect, but that bytes of one
-//! that came damaged may lie in a message that is not complete, where its own will lie once it was sent again (docs/adr/0024).
+//! A packet that is something else is left to [`on_request`](super::on_request): nothing of it has
+//! had an effect, but that bytes of one that came damaged may lie in a message that is not
+//! complete, where its own will lie once it was sent again (docs/adr/0024).
 
 use super::emission::EndOfMessage;
 use super::place::{behind, fits_message, fits_packet, in_element, in_region, permits_writes};
@@ -23,7 +25,8 @@ const _: () = assert!(RX_BURST <= u8::MAX as usize, "a run is not longer than a 
 
 /// Where the packets of a run go.
 trait Target {
-    /// Where the payload of the packet with that PSN goes, which comes next; `None` if this is not that packet, or cannot go there.
+    /// Where the payload of the packet with that PSN goes, which comes next; `None` if this is not
+    /// that packet, or cannot go there.
     fn place<'a>(&mut self, frame: &CommonFrame<'a>, next: Psn) -> Option<(Mapped<'_>, &'a [u8])>;
 
     /// It is in place, with so many bytes.
@@ -43,8 +46,8 @@ struct Run {
     damaged: bool,
 }
 
-/// Takes `frame`, which may have been `verified`, and `frames` behind it, by number from 0, as long as they go on. Payload lies in its
-/// place before it is verified, if it may so `early`.
+/// Takes `frame`, which may have been `verified`, and `frames` behind it, by number from 0, as long
+/// as they go on. Payload lies in its place before it is verified, if it may so `early`.
 #[inline(always)]
 fn extend<'a>(
     target: &mut impl Target,
@@ -85,7 +88,8 @@ fn write(place: Mapped<'_>, frame: &CommonFrame<'_>, payload: &[u8], verified: b
     is_whole
 }
 
-/// What a run changes of its queue pair; `last` is META of its last packet. Returns how many frames it took, the damaged one included.
+/// What a run changes of its queue pair; `last` is META of its last packet. Returns how many frames
+/// it took, the damaged one included.
 #[inline(always)]
 fn end(qp: &mut Qp<'_>, units: &mut Units, run: &Run, last: Meta, taken: InOrder) -> usize {
     units.counters.drop_icrc += u64::from(run.damaged);
@@ -116,8 +120,9 @@ impl NextWrite {
     }
 }
 
-/// Takes `first`, a MIDDLE whose ICRC was not checked, and those behind it: how many, a damaged one included. 0 if it is not the one
-/// that must come next, or may not be placed before it is verified.
+/// Takes `first`, a MIDDLE whose ICRC was not checked, and those behind it: how many, a damaged one
+/// included. 0 if it is not the one that must come next, or may not be placed before it is
+/// verified.
 #[inline(never)]
 pub(super) fn take_middles<'a>(
     qp: &mut Qp<'_>,
@@ -144,7 +149,8 @@ struct Rest<'m> {
     index: u32,
     /// Of a SEND; else it is a WRITE.
     ssn: Option<Ssn>,
-    /// What the next packet says of a WRITE. A field of its own, as an enum's is taken apart and put together for each packet.
+    /// What the next packet says of a WRITE. A field of its own, as an enum's is taken apart and
+    /// put together for each packet.
     reth: Reth,
 }
 
@@ -193,7 +199,8 @@ impl Target for Rest<'_> {
     fn place<'a>(&mut self, frame: &CommonFrame<'a>, next: Psn) -> Option<(Mapped<'_>, &'a [u8])> {
         let payload = frame.continues(&self.expected(next))?;
         let (len, left) = (payload.len(), self.place.len());
-        // A WRITE has as much memory as it is long, and ends with another packet; a SEND has at least as much.
+        // A WRITE has as much memory as it is long, and ends with another packet; a SEND has at
+        // least as much.
         let fits = if self.ssn.is_none() { len < left } else { len <= left };
         (fits && len == usize::from(self.pmtu)).then_some((self.place, payload))
     }
@@ -206,7 +213,8 @@ impl Target for Rest<'_> {
     }
 }
 
-/// Takes `first`, which is verified, and those behind it, if each is a message of its own: how many, a damaged one included.
+/// Takes `first`, which is verified, and those behind it, if each is a message of its own: how
+/// many, a damaged one included.
 #[inline(always)]
 pub(super) fn take_messages<'a>(
     qp: &mut Qp<'_>,
@@ -294,7 +302,8 @@ fn fill<'a, R: ReceiveRun>(
 ) -> Run {
     let (msn, ssn, end) = (qpc.rsp.msn(), qpc.rsp.ssn, EndOfMessage::of_send(first.solicited()));
     let mut sends = Sends { qpc, memory, completions, receives, wr_id: 0, end, msn, ssn };
-    // Where they go is not their own to say; but another's message may come to a receive of a shared queue.
+    // Where they go is not their own to say; but another's message may come to a receive of a
+    // shared queue.
     let early = R::KEEPS_ITS_PLACE && !qpc.flags.contains(QpFlags::STRICT_PLACEMENT);
     let run = extend(&mut sends, early, *first, true, frames);
     let Sends { completions, receives, ssn, .. } = sends;

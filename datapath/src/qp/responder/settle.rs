@@ -1,4 +1,5 @@
-//! What packets taken in order change of their queue pair: ePSN, MSN, counters, and the acknowledgement that is owed.
+//! What packets taken in order change of their queue pair: ePSN, MSN, counters, and the
+//! acknowledgement that is owed.
 
 use super::queue_plain_nack;
 use crate::counters::Counters;
@@ -49,7 +50,8 @@ pub(in crate::qp) fn pass(qpc: &mut Qpc, counters: &mut Counters, taken: InOrder
     }
 }
 
-/// The same, and their acknowledgement is owed (protocol.md 2.5). Their arrival was noted.
+/// Does what [`pass`] does, and their acknowledgement is owed (protocol.md 2.5). Their arrival was
+/// noted before.
 #[inline(always)]
 pub(super) fn settle(qp: &mut Qp<'_>, units: &mut Units, taken: InOrder) {
     pass(qp.hot, &mut units.counters, taken, taken.packets.into());

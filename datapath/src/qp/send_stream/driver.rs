@@ -1,4 +1,5 @@
-//! What a stream sends again in its turn: probes, then the RetryQ. What was never sent comes behind them (paper section 4.2).
+//! What a stream sends again in its turn: probes, then the RetryQ. What was never sent comes behind
+//! them (paper section 4.2).
 
 use super::SendStream;
 use crate::engine::Units;
@@ -25,8 +26,8 @@ pub(in crate::qp) trait PacketSource {
     /// META of an outstanding packet.
     fn meta_of(&self, psn: Psn) -> Option<Meta>;
 
-    /// Builds an outstanding packet once more and sends it. Returns the bytes of its payload, or `None` if it does not go again, and
-    /// others may.
+    /// Builds an outstanding packet once more and sends it. Returns the bytes of its payload, or
+    /// `None` if it does not go again, and others may.
     ///
     /// # Errors
     /// [`Stop`].

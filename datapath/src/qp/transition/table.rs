@@ -1,9 +1,10 @@
 //! The transitions, declared.
 //!
-//! Masks are those of verbs without alternate paths, which RoCE lacks. Two rows follow protocol.md 1.9 rather than
-//! Linux: ERR is reached from RESET too, and RC, which never enters SQE, cannot leave it for RTS. The attributes of
-//! our own (wire mode, recovery, order of WRITEs, congestion) are fixed at INIT to RTR, where the responder's streams are
-//! made; only the scheduling attributes and the keepalive may change later, as the rate limit of verbs does.
+//! Masks are those of verbs without alternate paths, which RoCE lacks. Two rows follow protocol.md
+//! 1.9 rather than Linux: ERR is reached from RESET too, and RC, which never enters SQE, cannot
+//! leave it for RTS. The attributes of our own (wire mode, recovery, order of WRITEs, congestion)
+//! are fixed at INIT to RTR, where the responder's streams are made; only the scheduling attributes
+//! and the keepalive may change later, as the rate limit of verbs does.
 
 use crate::qp::attr::QpAttrMask;
 use crate::qp::state::{QpState, QpType};

@@ -110,8 +110,8 @@ fn exists(qp_type: QpType, from: QpState, to: QpState) -> bool {
     }
 }
 
-/// Each from x to x type: exactly what is required passes, so does all that is allowed; without any one required bit,
-/// or with any one more of all 32 bits, the error names that bit and no other.
+/// Each from x to x type: exactly what is required passes, so does all that is allowed; without any
+/// one required bit, or with any one more of all 32 bits, the error names that bit and no other.
 #[test]
 fn every_mask_one_bit_off_is_refused() {
     for (qp_type, from, to) in triples() {

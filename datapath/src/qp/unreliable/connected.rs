@@ -1,5 +1,6 @@
-//! A UC packet's way in. A message with a hole is dropped without a word, what comes of it later too, and the next packet
-//! that begins a message is taken whatever its PSN (IBA 9.9.2; protocol.md 1.11).
+//! A UC packet's way in. A message with a hole is dropped without a word, what comes of it later
+//! too, and the next packet that begins a message is taken whatever its PSN (IBA 9.9.2; protocol.md
+//! 1.11).
 
 use super::datagram::fail_receive;
 use crate::engine::Units;
@@ -8,9 +9,8 @@ use crate::qp::fail;
 use crate::qp::first_packet::takes_packets;
 use crate::qp::pair::Qp;
 use crate::qp::responder::{
-    EndOfMessage, behind, fits_message, fits_packet, in_region, permits_writes, report,
+    EndOfMessage, Refused, behind, fits_message, fits_packet, in_region, permits_writes, report, to_receive,
 };
-use crate::qp::scatter::scatter;
 use crate::queue::WcStatus;
 use crate::stream::SlotKind;
 use wire::{Kind, Packet, Reth};
@@ -68,8 +68,8 @@ fn drop_message(qp: &mut Qp<'_>, units: &mut Units, dropped: &Dropped) {
     qp.cold.receives.put_back(units);
 }
 
-/// The message in progress, if there is one, will not complete. The receive that it was using is the next one's, of a shared
-/// queue that of whoever comes next.
+/// The message in progress, if there is one, will not complete. The receive that it was using is
+/// the next one's, of a shared queue that of whoever comes next.
 fn abandon(cold: &mut QpCold, units: &mut Units) {
     if let Some(incoming) = cold.incoming.as_deref_mut()
         && incoming.message.take().is_some()
@@ -126,7 +126,8 @@ fn begin(packet: &Packet<'_>) -> Result<Message, Dropped> {
     Ok(Message { kind, placed: 0, reth: reth.unwrap_or_default() })
 }
 
-/// The key and the whole rest of the range are checked for each packet: the region may be gone meanwhile.
+/// The key and the whole rest of the range are checked for each packet: the region may be gone
+/// meanwhile.
 fn place_write(qpc: &Qpc, units: &Units, packet: &Packet<'_>, reth: &Reth) -> Result<(), Dropped> {
     let payload = packet.payload();
     if !fits_message(packet.opcode().is_end(), payload, reth) || !permits_writes(qpc) {
@@ -145,11 +146,11 @@ fn place_send(
     let found = qp.cold.receives.find(units, qp.hot.rsp.recv_head, 0);
     let receive = found.ok().and_then(|found| qp.cold.receives.wqe(units, found, qp.hot.id.pd));
     let (wqe, pd) = receive.ok_or(Dropped::NoReceive)?;
-    let (start, payload) = (u64::from(message.placed), packet.payload());
-    if start + payload.len() as u64 > u64::from(wqe.length) {
-        return Err(Dropped::TooShort);
-    }
-    scatter(&units.memory, pd, wqe.sges(), start, payload).map_err(|_| Dropped::OwnReceive)
+    let placed = to_receive(&units.memory, pd, &wqe, message.placed.into(), packet.payload());
+    placed.map_err(|refused| match refused {
+        Refused::TOO_SHORT => Dropped::TooShort,
+        _ => Dropped::OwnReceive,
+    })
 }
 
 /// The last packet was placed: the receive completes, if there is one.

@@ -2,16 +2,15 @@
 
 use super::QKEY_GSI;
 use crate::engine::Units;
-use crate::memory::AccessError;
 use crate::qp::flush::end_receive;
 use crate::qp::pair::Qp;
-use crate::qp::scatter::scatter;
+use crate::qp::responder::{Refused, to_receive};
 use crate::qp::{QPN_GSI, fail};
 use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
 use wire::{Deth, Packet};
 
-/// Bytes at the start of a datagram's receive that hold the sender's IP header: an IPv6 one, or 20 bytes of nothing and
-/// an IPv4 one.
+/// Bytes at the start of a datagram's receive that hold the sender's IP header: an IPv6 one, or 20
+/// bytes of nothing and an IPv4 one.
 const GRH_LEN: usize = 40;
 
 /// Handles a datagram whose address, P_Key and ICRC are right. `ip` is its IP header.
@@ -29,9 +28,13 @@ pub(crate) fn on_datagram(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_
         return;
     }
     match place(qp, units, packet, ip) {
-        Ok(Some(byte_len)) => complete(qp, units, packet, &deth, byte_len),
-        Ok(None) => qp.cold.receives.put_back(units),
-        Err(_) => fail_receive(qp, units, WcStatus::LocProtErr),
+        Some(Ok(byte_len)) => complete(qp, units, packet, &deth, byte_len),
+        Some(Err(Refused::OWN_MEMORY)) => fail_receive(qp, units, WcStatus::LocProtErr),
+        dropped => {
+            units.counters.drop_receive_too_short += u64::from(dropped.is_some());
+            units.counters.drop_no_receive += u64::from(dropped.is_none());
+            qp.cold.receives.put_back(units);
+        }
     }
 }
 
@@ -39,31 +42,22 @@ fn qkey_of(qp: &Qp<'_>) -> u32 {
     if qp.hot.id.qpn == QPN_GSI { QKEY_GSI } else { qp.cold.attributes.attr.qkey }
 }
 
-/// Copies the GRH area and the payload to the next receive. Returns the bytes of both; `None` if it was dropped.
-fn place(
-    qp: &mut Qp<'_>,
-    units: &mut Units,
-    packet: &Packet<'_>,
-    ip: &[u8],
-) -> Result<Option<u32>, AccessError> {
+/// Copies the GRH area and the payload to the next receive. Returns the bytes of both, or why not;
+/// without a receive nothing.
+fn place(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>, ip: &[u8]) -> Option<Result<u32, Refused>> {
     let found = qp.cold.receives.find(units, qp.hot.rsp.recv_head, 0);
     let receive = found.ok().and_then(|found| qp.cold.receives.wqe(units, found, qp.hot.id.pd));
-    let Some((wqe, pd)) = receive else {
-        units.counters.drop_no_receive += 1;
-        return Ok(None);
-    };
+    let (wqe, pd) = receive?;
     let payload = packet.payload();
     let byte_len = u32::try_from(GRH_LEN + payload.len()).unwrap_or(u32::MAX);
     if byte_len > wqe.length {
-        units.counters.drop_receive_too_short += 1;
-        return Ok(None);
+        return Some(Err(Refused::TOO_SHORT));
     }
     let mut grh = [0; GRH_LEN];
     let ip = &ip[..ip.len().min(GRH_LEN)];
     grh[GRH_LEN - ip.len()..].copy_from_slice(ip);
-    scatter(&units.memory, pd, wqe.sges(), 0, &grh)?;
-    scatter(&units.memory, pd, wqe.sges(), GRH_LEN as u64, payload)?;
-    Ok(Some(byte_len))
+    let put = |start, bytes: &[u8]| to_receive(&units.memory, pd, &wqe, start, bytes);
+    Some(put(0, &grh).and_then(|()| put(GRH_LEN as u64, payload)).map(|()| byte_len))
 }
 
 fn complete(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>, deth: &Deth, byte_len: u32) {
@@ -87,7 +81,8 @@ fn complete(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>, deth: &Deth
     }
 }
 
-/// The next receive names memory that may not be written: it ends with that status, and the queue pair in ERR.
+/// The next receive names memory that may not be written: it ends with that status, and the queue
+/// pair in ERR.
 #[cold]
 pub(super) fn fail_receive(qp: &mut Qp<'_>, units: &mut Units, status: WcStatus) {
     end_receive(qp, units, status);

@@ -52,7 +52,8 @@ impl<'a> Plan<'a> {
     /// A datagram, which goes where its request says.
     ///
     /// # Errors
-    /// The status with which the work request fails: its address handle is gone, or it is longer than a packet.
+    /// The status with which the work request fails: its address handle is gone, or it is longer
+    /// than a packet.
     pub fn datagram(qpc: &Qpc, units: &'a Units, wanted: &Wanted<'a>) -> Result<Self, WcStatus> {
         let (id, wqe) = (&qpc.id, wanted.wqe);
         if wqe.length > id.pmtu.into() {
@@ -110,7 +111,8 @@ impl<'a> Plan<'a> {
     /// Writes the packet to the start of `frame` and returns its length.
     ///
     /// # Errors
-    /// The status with which the work request fails, if its local memory may not be read or the frame is too short.
+    /// The status with which the work request fails, if its local memory may not be read or the
+    /// frame is too short.
     pub fn build(&self, frame: &mut [u8]) -> Result<usize, WcStatus> {
         let Self { way, bth, fields, payload } = self;
         PacketBuilder::new(&way.template, WireMode::Plain, *bth, *fields)?.build(payload, frame)

@@ -1,4 +1,5 @@
-//! One turn of an unreliable queue pair: packets from the send queue, and their completions at once.
+//! One turn of an unreliable queue pair: packets from the send queue, and their completions at
+//! once.
 
 use super::packet::{Plan, Wanted};
 use crate::engine::{NotSent, TxSlots, Units};
@@ -29,7 +30,8 @@ pub(crate) fn transmit_unreliable<T: TxSlots>(
     let before = qp.hot.req.head;
     let result = send_messages(qp, units, slots, grant);
     if qp.hot.req.head != before {
-        // Also of a queue pair that died of a full completion queue: what was written before is done.
+        // Also of a queue pair that died of a full completion queue: what was written before is
+        // done.
         units.show_completions(qp.hot.send_cq, qp.cold.send_queue.release(qp.hot.req.head));
         tell_if_drained(qp, units);
     }

@@ -1,4 +1,4 @@
-//! What loom can follow instead of crossbeam's types: the same interface, as far as the queues use it.
+//! Types with the interface of crossbeam's that loom can follow, as far as the queues use it.
 
 use core::ops::Deref;
 use loom::sync::Mutex;

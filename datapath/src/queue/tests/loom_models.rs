@@ -1,11 +1,12 @@
-//! Every interleaving of the application's side and the engine's, as far as the memory model allows it:
+//! Every interleaving of the application's side and the engine's, as far as the memory model allows
+//! it:
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p datapath --no-default-features --lib loom_`
 //!
-//! Each model fails if one of the orders that it is about is weakened: `Release` in `WordRing::publish` and `release`,
-//! `Acquire` in `tail` and `head`, the `SeqCst` fences of `ring`, `order_rests`, `set_state`,
-//! `ring_if_flushing`, `Sleep::wake`, `Sleep::sleep`, `CompletionQueue::arm`
-//! and `CompletionWriter::take_event`.
+//! Each model fails if one of the orders that it is about is weakened: `Release` in
+//! `WordRing::publish` and `release`, `Acquire` in `tail` and `head`, the `SeqCst` fences of
+//! `ring`, `fence_idle`, `set_state`, `ring_if_flushing`, `Sleep::wake`, `Sleep::sleep`,
+//! `CompletionQueue::arm` and `CompletionWriter::take_event`.
 
 use super::shared_in;
 use crate::qp::state::QpState;
@@ -28,7 +29,8 @@ struct Watched {
     cells: [UnsafeCell<u64>; ENTRIES as usize],
 }
 
-// SAFETY: that the ring orders all accesses to the cells is what the model checks; loom fails it otherwise.
+// SAFETY: that the ring orders all accesses to the cells is what the model checks; loom fails it
+// otherwise.
 unsafe impl Sync for Watched {}
 // SAFETY: the cells hold plain numbers.
 unsafe impl Send for Watched {}
@@ -78,7 +80,8 @@ impl Watched {
 
 #[test]
 fn loom_no_entry_is_read_early_torn_or_overwritten() {
-    // Three switches between the threads where neither waits; without a bound the model takes hours.
+    // Three switches between the threads where neither waits; without a bound the model takes
+    // hours.
     let mut builder = Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(|| {
@@ -141,7 +144,8 @@ fn loom_no_wake_up_is_lost_and_at_most_one_doorbell_waits() {
     });
 }
 
-/// Two queue pairs are put to rest with one fence: what is posted to either meanwhile rings, or is seen behind it.
+/// Two queue pairs are put to rest with one fence: what is posted to either meanwhile rings, or is
+/// seen behind it.
 #[test]
 fn loom_no_work_is_left_where_several_rest_with_one_fence() {
     let mut builder = Builder::new();
@@ -163,8 +167,8 @@ fn loom_no_work_is_left_where_several_rest_with_one_fence() {
                 }
             })
         };
-        shared.iter().for_each(|shared| shared.rest_quietly());
-        QpShared::order_rests();
+        shared.iter().for_each(|shared| shared.set_idle_unfenced());
+        QpShared::fence_idle();
         let seen = [0, 1].map(|slot: usize| rings[slot].tail() == 1 && shared[slot].reactivate());
         application.join().unwrap();
         let rung: Vec<_> = core::iter::from_fn(|| doorbells.pop()).collect();
@@ -217,7 +221,8 @@ fn loom_two_that_wake_the_sleeper_are_both_seen() {
     rings_for_a_sleeper(2);
 }
 
-/// The application arms a completion queue, polls it once more and waits; the engine completes meanwhile.
+/// The application arms a completion queue, polls it once more and waits; the engine completes
+/// meanwhile.
 #[test]
 fn loom_an_armed_queue_is_polled_full_or_tells() {
     loom::model(|| {
@@ -243,7 +248,8 @@ fn loom_an_armed_queue_is_polled_full_or_tells() {
     });
 }
 
-/// A queue pair is destroyed while a thread posts to it: its slot waits for the doorbell, if there is one.
+/// A queue pair is destroyed while a thread posts to it: its slot waits for the doorbell, if there
+/// is one.
 #[test]
 fn loom_a_slot_is_not_used_again_before_the_doorbell_of_its_last_life() {
     loom::model(|| {
@@ -275,7 +281,8 @@ enum Before {
     Waiting,
 }
 
-/// The application posts receives while the engine takes the queue pair to ERR: all that were taken are flushed.
+/// The application posts receives while the engine takes the queue pair to ERR: all that were taken
+/// are flushed.
 fn receives_posted_while_the_queue_pair_fails(before: Before) {
     loom::model(move || {
         let (shared, doorbells) = shared_in(QpState::Rts);

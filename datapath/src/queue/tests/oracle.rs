@@ -27,7 +27,8 @@ fn start() -> impl Strategy<Value = u32> {
     prop_oneof![Just(0), (u32::MAX - 20)..=u32::MAX, any::<u32>()]
 }
 
-/// What a request of number `wr_id` holds, so that each entry differs from the one before in the same place.
+/// What a request of number `wr_id` holds, so that each entry differs from the one before in the
+/// same place.
 fn body(wr_id: u64) -> Vec<u8> {
     (0..length_of(wr_id)).map(|at| (wr_id.wrapping_mul(31) + u64::from(at)).to_le_bytes()[0]).collect()
 }

@@ -173,7 +173,7 @@ fn hints_of_requests_may_point_anywhere() {
     }
     for ahead in 0..=4 {
         let position = (u32::MAX - 1).wrapping_add(ahead);
-        assert_eq!(reader.expect_wqes(position), 4 - ahead);
-        reader.expect_data(position);
+        assert_eq!(reader.prefetch_wqes(position), 4 - ahead);
+        reader.prefetch_data(position);
     }
 }

@@ -91,8 +91,8 @@ proptest! {
         }
     }
 
-    /// Everybody is always ready, and takes of each turn what its messages make of it: nobody waits for more turns than
-    /// the shares of all others explain.
+    /// Everybody is always ready, and takes of each turn what its messages make of it: nobody waits
+    /// for more turns than the shares of all others explain.
     #[test]
     fn nobody_starves(
         policy in 0..ALL.len(),
@@ -110,10 +110,11 @@ proptest! {
         let (turns_most, ns_most) = match config {
             SchedulerConfig::RoundRobin => (SLOTS, u64::MAX),
             SchedulerConfig::Weighted => (weights, u64::MAX),
-            // 8 messages of 0 bytes are the smallest turn: 800 of 4224 bytes, and 5 more for what is left over.
+            // 8 messages of 0 bytes are the smallest turn: 800 of 4224 bytes, and 5 more for what
+            // is left over.
             SchedulerConfig::DeficitRoundRobin => (6 * weights + 6 * SLOTS, u64::MAX),
-            // A gigabit a second is the least that a priority gets: 8 ns a byte, for a turn of each of five others in it,
-            // and what it owes from when nobody else was ready.
+            // A gigabit a second is the least that a priority gets: 8 ns a byte, for a turn of each
+            // of five others in it, and what it owes from when nobody else was ready.
             SchedulerConfig::StrictPriority { .. } => (usize::MAX, 8 * (5 * 17_000 + 4 * 16_384)),
         };
         let mut served_at = [(0_usize, Time::ZERO); SLOTS];

@@ -18,7 +18,8 @@ const fn sender(len: usize, weight: u8, priority: u8) -> Sender {
     Sender { len, attributes: SchedAttributes { weight, priority } }
 }
 
-/// Serves senders that are always ready for `ns` nanoseconds of link time. Returns turns and bytes on the wire of each.
+/// Serves senders that are always ready for `ns` nanoseconds of link time. Returns turns and bytes
+/// on the wire of each.
 fn serve(config: SchedulerConfig, senders: &[Sender], ns: u64) -> Vec<(u64, u64)> {
     let mut mux = EventMux::new(&config, senders.len());
     let mut flags = vec![SchedFlags::default(); senders.len()];

@@ -1,7 +1,8 @@
 //! RxStream and the real slow path against a receiver that remembers every packet.
 //!
-//! A lost packet is one that has not arrived yet, so that the state after each arrival of each order is that of a
-//! receiver that lost all later ones; they arrive in the end, as retransmissions would.
+//! A lost packet is one that has not arrived yet, so that the state after each arrival of each
+//! order is that of a receiver that lost all later ones; they arrive in the end, as retransmissions
+//! would.
 
 use super::{STREAM, psn, slow_path};
 use crate::stream::{Advanced, Arrival, RxStream};
@@ -112,8 +113,8 @@ impl Receiver {
         assert_eq!(self.stream.in_recovery(), missing);
     }
 
-    /// `order` arrives; after the n-th packet as many commands are taken as `delays` allows: bit n clear means all,
-    /// set means none.
+    /// `order` arrives; after the n-th packet as many commands are taken as `delays` allows: bit n
+    /// clear means all, set means none.
     fn play(&mut self, order: &[u32], delays: u32) {
         for (n, at) in order.iter().enumerate() {
             self.on_packet(self.base + at);

@@ -430,7 +430,8 @@ fn losses_are_clipped_to_what_is_outstanding() {
     assert_eq!((stream.retry_pending(), stream.next_retry(&cold)), (0, None), "acknowledged: not sent again");
 }
 
-/// Where something is always missing, the scoreboard is never clean; the controller must hear of new losses all the same.
+/// Where something is always missing, the scoreboard is never clean; the controller must hear of
+/// new losses all the same.
 #[test]
 fn what_turns_out_to_have_arrived_is_not_sent_again() {
     let (mut stream, mut cold) = sender(8);
@@ -450,7 +451,8 @@ fn what_turns_out_to_have_arrived_is_not_sent_again() {
         stream.take_retry(&mut cold, at);
     }
     assert_eq!(resent, [0, 1, 2, 4, 5]);
-    // One that comes later than the packets that it speaks of are acknowledged takes nothing else out.
+    // One that comes later than the packets that it speaks of are acknowledged takes nothing else
+    // out.
     let found =
         |first, last| Command::Found { stream: STREAM, generation: LIFE, first: psn(first), last: psn(last) };
     stream.on_ack(&mut cold, Time(100), &ack(4)).unwrap();

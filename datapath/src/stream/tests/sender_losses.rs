@@ -7,7 +7,8 @@ use crate::time::Time;
 use sr_recovery::{Record, SlowPath};
 use std::collections::BTreeSet;
 
-/// One flight of packets to a naive receiver that answers each at once. Offsets count from the first packet of all.
+/// One flight of packets to a naive receiver that answers each at once. Offsets count from the
+/// first packet of all.
 struct Link {
     stream: TxStream,
     cold: TxRecovery,
@@ -95,8 +96,8 @@ impl Link {
         flight.into_iter().for_each(|at| self.arrives(at));
     }
 
-    /// Sends `count` packets of which those in `lost` are lost, then whatever the stream wants until all has arrived; of
-    /// those packets the n-th is lost if bit n of `lost_again` is set.
+    /// Sends `count` packets of which those in `lost` are lost, then whatever the stream wants
+    /// until all has arrived; of those packets the n-th is lost if bit n of `lost_again` is set.
     fn play(&mut self, count: u32, lost: u32, lost_again: u32) {
         (self.resent, self.probes) = (0, 0);
         for _ in 0..count {

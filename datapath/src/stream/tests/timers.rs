@@ -12,8 +12,8 @@ fn watchdog(timeout: u8, retry_cnt: u8) -> Watchdog {
     Watchdog::new(WatchdogConfig { timeout, retry_cnt, rto: RTO })
 }
 
-/// What a watchdog of a stream without progress since `from` says, and when, until `until`. `heard` says when the peer
-/// was heard last, as of a time.
+/// What a watchdog of a stream without progress since `from` says, and when, until `until`. `heard`
+/// says when the peer was heard last, as of a time.
 fn verdicts(
     dog: &mut Watchdog,
     from: u64,
@@ -135,7 +135,8 @@ fn early(dog: &mut Watchdog, round: u64) -> usize {
 fn timers_that_were_too_fast_stay_slow_until_a_round_trip_is_measured() {
     let mut dog = watchdog(14, 7);
     assert!(early(&mut dog, 1) > 5, "nothing is known of the path yet");
-    // The answer to the first copies ends the wait; that to the probes says that they were not needed.
+    // The answer to the first copies ends the wait; that to the probes says that they were not
+    // needed.
     dog.progress(Time(14 * MS));
     dog.received_twice();
     assert!(early(&mut dog, 2) <= 2, "each timer is at most one doubling short");

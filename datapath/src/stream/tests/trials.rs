@@ -6,7 +6,8 @@ use crate::stream::TxRecovery;
 use crate::time::Time;
 use cc_dctcp::{AckEvent, Controller, ControllerConfig, DctcpConfig, RoundTrip};
 
-/// While a trial is judged, a queue shows itself, and a loss is confirmed: that cut is not taken back with the trial's.
+/// While a trial is judged, a queue shows itself, and a loss is confirmed: that cut is not taken
+/// back with the trial's.
 #[test]
 fn the_end_of_a_trial_takes_back_no_confirmed_cut() {
     const MTU: u32 = 1024;

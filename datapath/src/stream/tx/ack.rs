@@ -5,8 +5,9 @@ use crate::time::Time;
 use sr_recovery::Record;
 use wire::{Meta, Psn};
 
-/// PSN_OFFSET in the META of a keepalive probe, by which its answer is known. Packets of a message shorter than 65,536 packets
-/// have others; what is sent twice of a longer one may be taken for a probe, and teaches nothing then.
+/// PSN_OFFSET in the META of a keepalive probe, by which its answer is known. Packets of a message
+/// shorter than 65,536 packets have others; what is sent twice of a longer one may be taken for a
+/// probe, and teaches nothing then.
 pub(crate) const KEEPALIVE_OFFSET: u16 = u16::MAX;
 
 /// What an acknowledgement says about a stream.

@@ -1,12 +1,13 @@
-//! What a Plain requester does with its stream: it keeps no packet apart, it goes back (protocol.md 1.6).
+//! What a Plain requester does with its stream: it keeps no packet apart, it goes back (protocol.md
+//! 1.6).
 
 use super::{AckEffect, Timing, TxStream};
 use crate::time::Time;
 use wire::Psn;
 
 impl TxStream {
-    /// Takes the next `packets` PSNs for one request sent at `now`; a READ takes those of its response. `idle` says that
-    /// nothing sent before is outstanding, not even behind `nxt`.
+    /// Takes the next `packets` PSNs for one request sent at `now`; a READ takes those of its
+    /// response. `idle` says that nothing sent before is outstanding, not even behind `nxt`.
     pub fn send_span(&mut self, now: Time, packets: u32, idle: bool) {
         let progress_at = if idle { now } else { self.progress_at };
         let psn = self.send_new(now);
@@ -14,8 +15,9 @@ impl TxStream {
         self.nxt = psn.add(packets);
     }
 
-    /// Everything below `next` is acknowledged, also if it lies ahead of `nxt`, as it may once the stream has gone back.
-    /// Returns how many are newly acknowledged, and the round trip that ended.
+    /// Everything below `next` is acknowledged, also if it lies ahead of `nxt`, as it may once the
+    /// stream has gone back. Returns how many are newly acknowledged, and the round trip that
+    /// ended.
     pub fn acknowledge(&mut self, next: Psn, now: Time) -> AckEffect {
         let mut effect = AckEffect { acked: next.steps_from(self.una), ..AckEffect::default() };
         self.end_round_trip(next, &mut effect);

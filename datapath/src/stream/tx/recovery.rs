@@ -18,7 +18,8 @@ pub struct TxRecovery {
     pub(super) generation: Generation,
     pub(super) policy: RecoveryPolicy,
     pub(super) retry: RetryQueue,
-    /// Records written since the stream was made; the slow path's verdicts name the last one they know.
+    /// Records written since the stream was made; the slow path's verdicts name the last one they
+    /// know.
     pub(super) seq: u16,
     pub(super) threshold: u8,
     /// The threshold decays when `una` passes this.
@@ -110,7 +111,8 @@ impl TxRecovery {
         self.retry.bytes()
     }
 
-    /// A probe with this META went out: a duplicate that its answer reports says nothing about the network.
+    /// A probe with this META went out: a duplicate that its answer reports says nothing about the
+    /// network.
     pub const fn note_probe(&mut self, meta: Meta) {
         self.probed = [Some(meta), self.probed[0]];
     }
@@ -120,15 +122,18 @@ impl TxRecovery {
         self.probed = [None; 2];
     }
 
-    /// Whether an acknowledgement reports a duplicate that was no probe of ours (docs/adr/0003, rule 8).
+    /// Whether an acknowledgement reports a duplicate that was no probe of ours (docs/adr/0003,
+    /// rule 8).
     pub(super) fn is_news_of_duplicate(&self, ack: &AckInfo) -> bool {
         let of_probe = ack.echo.is_some() && self.probed.contains(&ack.echo);
         ack.duplicate && !of_probe && !ack.answers_keepalive()
     }
 
-    /// A duplicate after a retransmission means that the network reorders: wait longer next time; forget slowly.
+    /// A duplicate after a retransmission means that the network reorders: wait longer next time;
+    /// forget slowly.
     pub(super) fn adapt_threshold(&mut self, stream: &TxStream, duplicate: bool) {
-        // `una` is at most a window before either PSN that is remembered, so that farther ahead is behind, however many PSNs ago.
+        // `una` is at most a window before either PSN that is remembered, so that farther ahead is
+        // behind, however many PSNs ago.
         let cap = u32::from(stream.cap);
         let ahead = self.decay_at.steps_from(stream.una);
         if self.threshold > 0 && !(1..=cap).contains(&ahead) {

@@ -1,5 +1,6 @@
-//! Any bytes as an Ethernet frame: never a panic, ranges inside the frame, and a template of the same flow that
-//! parses to the same datagram. The IPv4 checksum is made right first, for chance never finds one.
+//! Any bytes as an Ethernet frame: never a panic, ranges inside the frame, and a template of the
+//! same flow that parses to the same datagram. The IPv4 checksum is made right first, for chance
+//! never finds one.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

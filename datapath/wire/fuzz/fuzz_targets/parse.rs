@@ -1,4 +1,5 @@
-//! Any bytes as a transport packet: never a panic, lengths that add up, and the same bytes when emitted again.
+//! Any bytes as a transport packet: never a panic, lengths that add up, and the same bytes when
+//! emitted again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

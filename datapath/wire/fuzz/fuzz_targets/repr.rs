@@ -1,5 +1,5 @@
-//! Any values in the headers of any packet type: emitting never panics, and what was emitted parses to the same
-//! values, cut to their widths on the wire.
+//! Any values in the headers of any packet type: emitting never panics, and what was emitted parses
+//! to the same values, cut to their widths on the wire.
 #![no_main]
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};

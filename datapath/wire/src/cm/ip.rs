@@ -1,4 +1,4 @@
-//! What rdma_cm adds to the connection manager: TCP-like ports and IP addresses.
+//! The parts that rdma_cm adds to the connection manager: TCP-like ports and IP addresses.
 
 use super::Req;
 use super::fields::{get, put};
@@ -20,7 +20,7 @@ const PS_TCP: u64 = 0x0000_0000_0106_0000;
 pub struct TcpPort(pub u16);
 
 impl TcpPort {
-    /// Its service ID.
+    /// The service ID of this port.
     #[must_use]
     pub const fn service_id(self) -> u64 {
         PS_TCP | self.0 as u64
@@ -58,7 +58,7 @@ pub struct IpCmError {
 impl IpCmHeader {
     /// Bytes of it.
     pub const LEN: usize = 36;
-    /// What is left of a REQ's private data for the program.
+    /// Bytes of a REQ's private data that are left for the program.
     pub const PRIVATE_DATA: usize = Req::PRIVATE_DATA - Self::LEN;
 
     /// Reads a REQ's private data: the header, and what the program has to say.

@@ -12,7 +12,7 @@ pub struct Rej {
     pub local_comm_id: u32,
     /// The receiver's; 0: the sender does not know it.
     pub remote_comm_id: u32,
-    /// What is refused.
+    /// The message that is refused.
     pub refers: Refers,
     /// Bytes of `info` that count, 7 bits.
     pub info_len: u8,
@@ -20,7 +20,7 @@ pub struct Rej {
     pub reason: RejReason,
     /// More about it; of a timeout the GUID of the sender's device.
     pub info: [u8; Self::INFO],
-    /// What the program has to say.
+    /// The private data of the program.
     pub private_data: [u8; Self::PRIVATE_DATA],
 }
 
@@ -39,7 +39,7 @@ impl RejReason {
     pub const UNSUPPORTED: Self = Self(5);
     /// No connection has the number that a message names.
     pub const INVALID_COMM_ID: Self = Self(6);
-    /// Nobody listens.
+    /// No program listens at that port.
     pub const INVALID_SERVICE_ID: Self = Self(8);
     /// Another transport than that of the listener.
     pub const INVALID_TRANSPORT: Self = Self(9);

@@ -3,8 +3,8 @@
 use super::Body;
 use super::fields::{get, get_u24, get_u32, put, put_u24};
 
-/// The answer to a REQ that grants the connection. Numbers that are narrower than their type are cut to their width when
-/// they are sent.
+/// The answer to a REQ that grants the connection. Numbers that are narrower than their type are
+/// cut to their width when they are sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rep {
     /// The sender's number of the connection.
@@ -13,7 +13,7 @@ pub struct Rep {
     pub remote_comm_id: u32,
     /// The sender's queue pair, 24 bits.
     pub qpn: u32,
-    /// Whose options are in the header's modifier (ECE), 24 bits; 0: none.
+    /// The vendor whose options are in the header's modifier (ECE), 24 bits; 0: none.
     pub vendor_id: u32,
     /// First PSN that the receiver of this message is to send, 24 bits.
     pub starting_psn: u32,
@@ -29,7 +29,7 @@ pub struct Rep {
     pub srq: bool,
     /// GUID of the sender's device.
     pub ca_guid: u64,
-    /// What the two programs have to say.
+    /// The private data of the program.
     pub private_data: [u8; Self::PRIVATE_DATA],
 }
 

@@ -4,14 +4,15 @@ use super::Body;
 use super::fields::{get, get_u24, get_u32, put, put_u24};
 use crate::Pmtu;
 
-/// A request for a connection. Numbers that are narrower than their type are cut to their width when they are sent.
+/// A request for a connection. Numbers that are narrower than their type are cut to their width
+/// when they are sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Req {
     /// The sender's number of the connection.
     pub local_comm_id: u32,
-    /// Whose options are in the header's modifier (ECE), 24 bits; 0: none.
+    /// The vendor whose options are in the header's modifier (ECE), 24 bits; 0: none.
     pub vendor_id: u32,
-    /// What is asked for: see [`TcpPort`](super::TcpPort).
+    /// The service that is asked for: see [`TcpPort`](super::TcpPort).
     pub service_id: u64,
     /// GUID of the sender's device.
     pub ca_guid: u64,
@@ -57,7 +58,8 @@ pub struct Req {
     pub hop_limit: u8,
     /// Code of the time in which the sender's queue pair expects acknowledgements, 5 bits.
     pub ack_timeout: u8,
-    /// What the two programs have to say; with rdma_cm it begins with an [`IpCmHeader`](super::IpCmHeader).
+    /// The private data of the program; with rdma_cm it begins with an
+    /// [`IpCmHeader`](super::IpCmHeader).
     pub private_data: [u8; Self::PRIVATE_DATA],
 }
 

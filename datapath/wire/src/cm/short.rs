@@ -3,7 +3,7 @@
 use super::Body;
 use super::fields::{get, get_u24, get_u32, put, put_u24};
 
-/// Which message a MRA or REJ is about, 2 bits.
+/// The message that a MRA or REJ is about, 2 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Refers(pub u8);
 
@@ -27,7 +27,7 @@ pub struct Mra {
     pub refers: Refers,
     /// Code of the time that the answer takes, 4.096 us x 2^code, 5 bits.
     pub service_timeout: u8,
-    /// What the program has to say.
+    /// The private data of the program.
     pub private_data: [u8; Self::PRIVATE_DATA],
 }
 

@@ -4,9 +4,10 @@ use super::raw::{self, Ipv4, Ipv6, Udp, fold};
 use zerocopy::FromBytes;
 use zerocopy::byteorder::network_endian::U16;
 
-/// Computes the UDP checksum of a finished packet, IP header to ICRC, as [`Template`](super::Template) leaves it
-/// zero. The ICRC does not cover the checksum, so [`icrc::seal`](crate::icrc::seal) comes first. Returns false, and
-/// changes nothing, if `packet_from_l3` is not UDP over IPv4 without options or over IPv6.
+/// Computes the UDP checksum of a finished packet, IP header to ICRC, as
+/// [`Template`](super::Template) leaves it zero. The ICRC does not cover the checksum, so
+/// [`icrc::seal`](crate::icrc::seal) comes first. Returns false, and changes nothing, if
+/// `packet_from_l3` is not UDP over IPv4 without options or over IPv6.
 pub fn seal_udp(packet_from_l3: &mut [u8]) -> bool {
     let sealed = match packet_from_l3.first().map(|byte| byte >> 4) {
         Some(4) => Ipv4::mut_from_prefix(packet_from_l3)

@@ -1,5 +1,6 @@
-//! The frames that nearly all are, taken apart by loads at fixed offsets: no VLAN tag, IPv4 without options, and in it a
-//! WRITE or SEND of the SRNIC dialect with nothing but its data, or an ACK without a bitmap.
+//! The frames that nearly all are, taken apart by loads at fixed offsets: no VLAN tag, IPv4 without
+//! options, and in it a WRITE or SEND of the SRNIC dialect with nothing but its data, or an ACK
+//! without a bitmap.
 
 use zerocopy::byteorder::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -24,8 +25,9 @@ pub(super) struct Head {
 /// IPv4, UDP and BTH.
 pub(super) const BODY: usize = raw::IPV4 + raw::UDP + Bth::LEN;
 
-/// A frame of the common kind, as far as all of them are alike. That a frame is none says nothing about it:
-/// [`Datagram`](super::Datagram) and [`Packet`](crate::Packet) take all frames, and know what is wrong with one.
+/// A frame of the common kind, as far as all of them are alike. That a frame is none says nothing
+/// about it: [`Datagram`](super::Datagram) and [`Packet`](crate::Packet) take all frames, and know
+/// what is wrong with one.
 #[derive(Clone, Copy)]
 pub struct CommonFrame<'a> {
     pub(super) head: &'a Head,
@@ -33,7 +35,7 @@ pub struct CommonFrame<'a> {
     pub(super) opcode: Opcode,
 }
 
-/// What it carries.
+/// The contents of a common frame behind the BTH.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body<'a> {
     /// A packet of a WRITE.
@@ -66,8 +68,8 @@ pub enum Body<'a> {
 }
 
 impl<'a> CommonFrame<'a> {
-    /// Recognises a datagram to UDP port `udp_port` with a packet of the SRNIC dialect in `frame`. Every check of
-    /// [`Datagram::parse`](super::Datagram::parse) is made.
+    /// Recognises a datagram to UDP port `udp_port` with a packet of the SRNIC dialect in `frame`.
+    /// Every check of [`Datagram::parse`](super::Datagram::parse) is made.
     #[inline(always)]
     #[must_use]
     pub fn recognize(frame: &'a [u8], udp_port: u16) -> Option<Self> {
@@ -88,8 +90,8 @@ impl<'a> CommonFrame<'a> {
         Some(Self { head, from_l3, opcode })
     }
 
-    /// The destination QPN of what looks like a packet to UDP port `udp_port` without VLAN tag, over IPv4 without options: whom
-    /// it is for, before anything about it has been checked.
+    /// The destination QPN of what looks like a packet to UDP port `udp_port` without VLAN tag,
+    /// over IPv4 without options: whom it is for, before anything about it has been checked.
     #[inline]
     #[must_use]
     pub fn peek_dest_qp(frame: &[u8], udp_port: u16) -> Option<u32> {
@@ -102,7 +104,7 @@ impl<'a> CommonFrame<'a> {
         looks_so.then(|| bth.ecn_dest_qp.get() & MASK24)
     }
 
-    /// What follows the BTH, if that is common, too, and its lengths hold.
+    /// The part behind the BTH, if it is of a common kind, too, and its lengths are right.
     #[inline(always)]
     #[must_use]
     pub fn body(&self) -> Option<Body<'a>> {
@@ -203,7 +205,8 @@ impl<'a> CommonFrame<'a> {
     }
 }
 
-/// Whether this is an opcode of [`Body`]: asked first, so that the others lose no time here. Only RC has an SRNIC form.
+/// Returns `true` if this is an opcode of [`Body`]: asked first, so that the others lose no time
+/// here. Only RC has an SRNIC form.
 #[inline]
 const fn is_common(opcode: Opcode) -> bool {
     matches!(opcode.transport(), Transport::Rc)

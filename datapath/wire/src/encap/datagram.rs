@@ -79,12 +79,13 @@ struct Network {
 }
 
 impl Datagram {
-    /// Finds the datagram to UDP port `udp_port` in `frame`: Ethernet, at most one 802.1Q tag, IPv4 without
-    /// options or IPv6 without extension headers, UDP. Bytes after the IP length (Ethernet padding) are allowed.
-    /// The UDP checksum is not looked at: the ICRC covers more, and better.
+    /// Finds the datagram to UDP port `udp_port` in `frame`: Ethernet, at most one 802.1Q tag, IPv4
+    /// without options or IPv6 without extension headers, UDP. Bytes after the IP length (Ethernet
+    /// padding) are allowed. The UDP checksum is not looked at: the ICRC covers more, and better.
     ///
     /// # Errors
-    /// [`EncapError::NotRoce`] for what the neighbor module should see; any other error is a counted drop.
+    /// [`EncapError::NotRoce`] for what the neighbor module should see; any other error is a
+    /// counted drop.
     #[inline(always)]
     pub fn parse(frame: &[u8], udp_port: u16) -> Result<Self, EncapError> {
         let ethernet: &Ethernet = header(frame, 0)?;

@@ -1,4 +1,5 @@
-//! Frames that follow one another: header prediction, as of a flow nearly all that comes next looks like what came before.
+//! Frames that follow one another: header prediction, as of a flow nearly all that comes next looks
+//! like what came before.
 
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -13,7 +14,8 @@ use crate::{Kind, Meta, Psn, Reth, Ssnw};
 /// Ethernet to destination QPN: what kind of frame it is, how long it is, from whom and to whom.
 const ALIKE: usize = raw::ETHERNET + raw::IPV4 + raw::UDP + ACK_PSN;
 
-/// What the headers of the next packet of a message say behind the destination QPN, but for the acknowledge request.
+/// The headers that the next packet of a message has behind the destination QPN, but for the
+/// acknowledge request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Continuation {
     /// Of a WRITE.
@@ -37,8 +39,9 @@ pub enum Continuation {
 }
 
 impl<'a> CommonFrame<'a> {
-    /// `frame` taken apart, if it is the same as this one in all bytes before the acknowledge request and PSN. All that was found
-    /// out about this one by these bytes holds of it, too; its ICRC is not checked.
+    /// `frame` taken apart, if it is the same as this one in all bytes before the acknowledge
+    /// request and PSN. All that was found out about this one by these bytes holds of it, too; its
+    /// ICRC is not checked.
     #[inline(always)]
     #[must_use]
     pub fn followed_by(&self, frame: &'a [u8]) -> Option<Self> {
@@ -47,8 +50,9 @@ impl<'a> CommonFrame<'a> {
         is_alike(self.head, head).then_some(Self { head, from_l3, opcode: self.opcode })
     }
 
-    /// The payload, if this is that packet, of a WRITE or a SEND as it says, and has no pad. Neither the position (FIRST to ONLY) nor the
-    /// acknowledge request is looked at, and the ICRC is not checked.
+    /// The payload, if this is that packet, of a WRITE or a SEND as it says, and has no pad.
+    /// Neither the position (FIRST to ONLY) nor the acknowledge request is looked at, and the ICRC
+    /// is not checked.
     #[inline(always)]
     #[must_use]
     pub fn continues(&self, expected: &Continuation) -> Option<&'a [u8]> {
@@ -74,7 +78,8 @@ impl<'a> CommonFrame<'a> {
     }
 }
 
-/// Whether two frames have the same bytes there. To compare so long a slice would be a call.
+/// Returns `true` if two frames have the same bytes there. To compare so long a slice would be a
+/// call.
 #[inline(always)]
 fn is_alike(a: &Head, b: &Head) -> bool {
     let ((a, a_rest), (b, b_rest)) = (lanes(a), lanes(b));

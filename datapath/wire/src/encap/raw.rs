@@ -85,14 +85,16 @@ pub(super) fn ipv4_sum(header: &Ipv4) -> u64 {
     words.iter().map(|word| u64::from(word.get())).sum()
 }
 
-/// Whether the checksum of an IPv4 header without options is right. One's complement sums do not depend on the byte order.
+/// Returns `true` if the checksum of an IPv4 header without options is right. One's complement sums
+/// do not depend on the byte order.
 #[inline(always)]
 pub(super) fn is_intact(header: &Ipv4) -> bool {
     let words: &[[u8; 4]; IPV4 / 4] = zerocopy::transmute_ref!(header);
     fold(words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum()) == 0xFFFF
 }
 
-/// Folds a sum of 16-bit or 32-bit words, below 2^48, to the one's complement sum of 16 bits that checksums use.
+/// Folds a sum of 16-bit or 32-bit words, below 2^48, to the one's complement sum of 16 bits that
+/// checksums use.
 #[inline]
 pub(super) const fn fold(sum: u64) -> u16 {
     let sum = (sum & 0xFFFF) + (sum >> 16 & 0xFFFF) + (sum >> 32);

@@ -69,11 +69,12 @@ const STORED: usize = size_of::<CompactV6>();
 /// The longest link header.
 const LINK_MAX: usize = raw::ETHERNET + raw::VLAN;
 
-/// The Ethernet to UDP headers of a flow in 56 bytes. Those of IPv4 are stored as they go out, with lengths and checksum
-/// zero, and [`Template::emit`] copies them; those of IPv6, 62 or 66 bytes, are put together from what differs between flows.
+/// The Ethernet to UDP headers of a flow in 56 bytes. Those of IPv4 are stored as they go out, with
+/// lengths and checksum zero, and [`Template::emit`] copies them; those of IPv6, 62 or 66 bytes,
+/// are put together from what differs between flows.
 ///
-/// IPv4 packets have DF set and identification 0 (an atomic datagram, RFC 6864); the UDP checksum is 0; the IPv6
-/// flow label is 0, the UDP source port being the entropy.
+/// IPv4 packets have DF set and identification 0 (an atomic datagram, RFC 6864); the UDP checksum
+/// is 0; the IPv6 flow label is 0, the UDP source port being the entropy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Template {
     /// [`StoredV4`] or [`CompactV6`].
@@ -226,8 +227,8 @@ impl Template {
         if self.is_tagged() { raw::ETHERNET + raw::VLAN } else { raw::ETHERNET }
     }
 
-    /// True if `datagram` comes from this flow's destination address to its source address, in the same VLAN: the
-    /// address check of protocol.md 1.2. Equal addresses of two VLANs are two hosts.
+    /// True if `datagram` comes from this flow's destination address to its source address, in the
+    /// same VLAN: the address check of protocol.md 1.2. Equal addresses of two VLANs are two hosts.
     #[inline]
     #[must_use]
     pub fn is_answered_by(&self, datagram: &Datagram) -> bool {
@@ -247,7 +248,7 @@ impl Template {
         }
     }
 
-    /// The same of a frame without a VLAN tag.
+    /// True if a frame without a VLAN tag comes from the destination of this flow to its source.
     #[inline]
     #[must_use]
     pub fn is_answered_by_common(&self, frame: &CommonFrame<'_>) -> bool {
@@ -267,7 +268,7 @@ impl Template {
         if self.is_v6() { self.v6().tci } else { Tagged::from_stored(&self.v4().l2).vlan.tci }
     }
 
-    /// The same flow from another UDP source port.
+    /// This flow from another UDP source port.
     #[inline]
     #[must_use]
     pub fn with_src_port(mut self, port: u16) -> Self {
@@ -309,8 +310,9 @@ impl Template {
         }
     }
 
-    /// Writes the headers to the front of `frame`, for a transport packet (BTH to ICRC) of `transport_len` bytes
-    /// that follows at [`Template::len`]. `transport_len` must not exceed 65,507; its low 16 bits count.
+    /// Writes the headers to the front of `frame`, for a transport packet (BTH to ICRC) of
+    /// `transport_len` bytes that follows at [`Template::len`]. `transport_len` must not exceed
+    /// 65,507; its low 16 bits count.
     ///
     /// # Panics
     /// If `frame` is shorter than [`Template::len`].
@@ -331,7 +333,8 @@ impl Template {
         }
     }
 
-    /// Bytes of the headers that [`Template::head_of_write`] and [`Template::head_of_send`] do not have: the link's.
+    /// Bytes of the headers that [`Template::head_of_write`] and [`Template::head_of_send`] do not
+    /// have: the link's.
     ///
     /// # Panics
     /// If `frame` is shorter.
@@ -350,23 +353,25 @@ impl Template {
         }
     }
 
-    /// All headers but the link's of a WRITE without immediate data in the SRNIC dialect, behind which `body`
-    /// bytes follow: payload, pad, ICRC. At most 65,000; the low 16 bits count. `None` if the flow is one of IPv6, whose
-    /// headers are longer.
+    /// All headers but the link's of a WRITE without immediate data in the SRNIC dialect, behind
+    /// which `body` bytes follow: payload, pad, ICRC. At most 65,000; the low 16 bits count. `None`
+    /// if the flow is one of IPv6, whose headers are longer.
     #[inline(always)]
     #[must_use]
     pub fn head_of_write(&self, body: usize, bth: &Bth, reth: &Reth, meta: &Meta) -> Option<Head> {
         Some(Head::write(self.datagram(Head::WRITE_LEN + body)?, bth, reth, meta))
     }
 
-    /// The same of a SEND.
+    /// The headers of a SEND of this flow with `body` bytes behind them, in registers. `None` if
+    /// the flow is one of IPv6, whose headers are longer.
     #[inline(always)]
     #[must_use]
     pub fn head_of_send(&self, body: usize, bth: &Bth, meta: &Meta, ssnw: &Ssnw) -> Option<Head> {
         Some(Head::send(self.datagram(Head::SEND_LEN + body)?, bth, meta, ssnw))
     }
 
-    /// IPv4 and UDP as words in the order of memory, of a datagram of `total_len` bytes from there on.
+    /// IPv4 and UDP as words in the order of memory, of a datagram of `total_len` bytes from there
+    /// on.
     #[inline(always)]
     fn datagram(&self, total_len: usize) -> Option<[u32; DATAGRAM]> {
         if self.is_v6() {
@@ -390,7 +395,8 @@ impl Template {
         ])
     }
 
-    /// The IPv4 header's, of a datagram of that length: it continues from the sum of everything else.
+    /// The IPv4 header's, of a datagram of that length: it continues from the sum of everything
+    /// else.
     #[inline(always)]
     fn checksum(&self, total_len: u16) -> u16 {
         !raw::fold(u64::from(self.sum) + u64::from(total_len))
@@ -457,7 +463,7 @@ struct Link {
 }
 
 impl Link {
-    /// The same with a VLAN tag.
+    /// This link header with a VLAN tag.
     #[inline]
     fn tagged(self, tci: U16) -> Tagged {
         let ethernet = Self { ethertype: U16::new(raw::ETHERTYPE_VLAN), ..self };

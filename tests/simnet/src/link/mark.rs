@@ -11,7 +11,8 @@ pub fn mark_ce(frame: &mut [u8]) -> bool {
     match (ethertype(frame, l3), frame.get_mut(l3..)) {
         (Some(0x0800), Some(header)) => mark_ipv4(header),
         (Some(0x86DD), Some([_, second, ..])) => {
-            // The ECN bits are the low two of the traffic class, which straddles the first two bytes.
+            // The ECN bits are the low two of the traffic class, which straddles the first two
+            // bytes.
             let capable = matches!(*second >> 4 & 3, 1 | 2);
             *second |= if capable { 0x30 } else { 0 };
             capable

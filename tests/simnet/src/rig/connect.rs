@@ -184,12 +184,14 @@ impl Rig {
         self.restart(b);
     }
 
-    /// The first PSN that a queue pair sends when it is connected next; the peer must be connected after this.
+    /// The first PSN that a queue pair sends when it is connected next; the peer must be connected
+    /// after this.
     pub fn set_first_psn(&mut self, qp: Qp, psn: u32) {
         self.endpoints[qp.index].options.sq_psn = psn & 0xFF_FFFF;
     }
 
-    /// Takes one end through RESET to RTS again, towards the peer that it had. The peer is left as it is.
+    /// Takes one end through RESET to RTS again, towards the peer that it had. The peer is left as
+    /// it is.
     ///
     /// # Panics
     /// If the queue pair never had a peer, or an attribute is refused.
@@ -201,8 +203,8 @@ impl Rig {
         self.to_rts(qp);
     }
 
-    /// Destroys a queue pair and its completion queues at its engine. What was completed can still be looked at; nothing
-    /// else may be done with it. False if it was destroyed before.
+    /// Destroys a queue pair and its completion queues at its engine. What was completed can still
+    /// be looked at; nothing else may be done with it. False if it was destroyed before.
     ///
     /// # Panics
     /// If another queue pair uses its completion queues.

@@ -47,7 +47,8 @@ impl Region {
         Span { region: self, offset: 0, len: self.len }
     }
 
-    /// `len` bytes from `offset` on; not checked against the region's end, for tests of that very check.
+    /// `len` bytes from `offset` on; not checked against the region's end, for tests of that very
+    /// check.
     #[must_use]
     pub const fn at(self, offset: usize, len: usize) -> Span {
         Span { region: self, offset, len }
@@ -90,8 +91,8 @@ struct Inner {
     len: usize,
 }
 
-// SAFETY: the bytes are those of `whole`, which keeps the promise itself, lives as long as this value, and is longer
-// than `GUARD + len`.
+// SAFETY: the bytes are those of `whole`, which keeps the promise itself, lives as long as this
+// value, and is longer than `GUARD + len`.
 unsafe impl Backing for Inner {
     fn base(&self) -> NonNull<u8> {
         // SAFETY: `whole` has `len + 2 * GUARD` bytes, so the pointer stays inside the allocation.
@@ -184,7 +185,7 @@ impl Rig {
         }
     }
 
-    /// Whether a span holds the pattern of `seed`.
+    /// Returns `true` if a span holds the pattern of `seed`.
     #[must_use]
     pub fn holds(&self, span: Span, seed: u64) -> bool {
         self.bytes(span) == pattern(seed, span.len)

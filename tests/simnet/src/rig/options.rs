@@ -89,7 +89,8 @@ impl RigOptions {
     }
 }
 
-/// Options of a queue pair; both ends of a connection take the same unless they are made one by one.
+/// Options of a queue pair; both ends of a connection take the same unless they are made one by
+/// one.
 #[derive(Clone, Copy, Debug)]
 pub struct QpOptions {
     /// Its service. Of UD the Q_Key is 0, and a connected peer means nothing.

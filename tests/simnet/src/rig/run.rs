@@ -24,8 +24,8 @@ impl fmt::Debug for Stuck {
 }
 
 impl Rig {
-    /// Runs until `condition` holds, which is asked before the first step and after each; returns the nanoseconds that
-    /// it took.
+    /// Runs until `condition` holds, which is asked before the first step and after each; returns
+    /// the nanoseconds that it took.
     ///
     /// # Errors
     /// [`Stuck`] if nothing is left to happen, or `limit_ns` have passed.
@@ -114,7 +114,8 @@ impl Rig {
         Some(due.max(node.busy_until))
     }
 
-    /// Tells an engine when it last found nothing: an engine without work looks all the time that its thread runs.
+    /// Tells an engine when it last found nothing: an engine without work looks all the time that
+    /// its thread runs.
     fn tell_of_looks(&mut self, id: NodeId) {
         let node = &mut self.nodes[id.0];
         if node.busy_until < self.now {

@@ -36,7 +36,8 @@ pub(super) fn engine_with(
 }
 
 impl Rig {
-    /// From now on the slow path of a node works every so many nanoseconds; the first time that much later.
+    /// From now on the slow path of a node works every so many nanoseconds; the first time that
+    /// much later.
     ///
     /// # Panics
     /// If the rig does not run it ([`SlowPathDriver::Late`]).

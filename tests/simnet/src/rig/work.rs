@@ -7,7 +7,8 @@ use datapath::queue::{
     Completion, PostError, RecvRequest, SendData, SendFlags, SendOpcode, SendRequest, Sge,
 };
 
-/// A send work request in the making. Signaled unless told otherwise; `wr_id` counts up from 1 on each queue pair.
+/// A send work request in the making. Signaled unless told otherwise; `wr_id` counts up from 1 on
+/// each queue pair.
 #[derive(Clone, Debug)]
 pub struct Work {
     opcode: SendOpcode,
@@ -39,7 +40,7 @@ impl Work {
         Self::new(SendOpcode::Send, Data::Gather(vec![from.sge()]))
     }
 
-    /// The same as a SEND that ends the peer's window of this key.
+    /// This SEND, made to end the peer's window of this key.
     #[must_use]
     pub const fn invalidating(mut self, key: u32) -> Self {
         (self.opcode, self.imm) = (SendOpcode::SendWithInv, key);
@@ -106,21 +107,22 @@ impl Work {
         Self::new(SendOpcode::FetchAdd, data).to(word.addr(), word.region.key)
     }
 
-    /// Stores `swap` to the word at the start of `word` if it is `compare`; what was there before goes to `result`.
+    /// Stores `swap` to the word at the start of `word` if it is `compare`; what was there before
+    /// goes to `result`.
     #[must_use]
     pub fn compare_swap(result: Span, word: Span, compare: u64, swap: u64) -> Self {
         let data = Data::Atomic { result: result.sge(), compare, swap_or_add: swap };
         Self::new(SendOpcode::CompareSwap, data).to(word.addr(), word.region.key)
     }
 
-    /// The same, but not before all READs and atomics before it are complete.
+    /// This request, made to wait until all READs and atomics before it are complete.
     #[must_use]
     pub fn fenced(mut self) -> Self {
         self.flags.insert(SendFlags::FENCE);
         self
     }
 
-    /// The same with immediate data.
+    /// This request with immediate data.
     #[must_use]
     pub fn imm(mut self, imm: u32) -> Self {
         self.imm = imm;
@@ -128,35 +130,35 @@ impl Work {
         self
     }
 
-    /// The same without a completion if it succeeds.
+    /// This request without a completion if it succeeds.
     #[must_use]
     pub fn unsignaled(mut self) -> Self {
         self.flags.remove(SendFlags::SIGNALED);
         self
     }
 
-    /// The same as a solicited event.
+    /// This request with a solicited event.
     #[must_use]
     pub fn solicited(mut self) -> Self {
         self.flags.insert(SendFlags::SOLICITED);
         self
     }
 
-    /// The same under a number of its own.
+    /// This request under a number of its own.
     #[must_use]
     pub fn wr_id(mut self, wr_id: u64) -> Self {
         self.wr_id = Some(wr_id);
         self
     }
 
-    /// The same to an address and key as given, right or wrong.
+    /// This request to an address and key as given, right or wrong.
     #[must_use]
     pub fn to(mut self, addr: u64, rkey: u32) -> Self {
         self.remote = (addr, rkey);
         self
     }
 
-    /// The same, its local keys replaced.
+    /// This request with its local keys replaced.
     #[must_use]
     pub fn lkey(mut self, lkey: u32) -> Self {
         match &mut self.data {
@@ -293,7 +295,8 @@ impl Rig {
         (core::mem::take(&mut endpoint.sends), core::mem::take(&mut endpoint.recvs))
     }
 
-    /// Whether the rig polls all completion queues after every step, which is the default.
+    /// Returns `true` if the rig polls all completion queues after every step, which is the
+    /// default.
     pub const fn set_auto_poll(&mut self, on: bool) {
         self.auto_poll = on;
     }

@@ -94,7 +94,7 @@ impl fmt::Display for Sample {
 /// Headings of a table of samples.
 pub const HEADING: &str = "     us flows utilisation   Jain min Gb/s max Gb/s queue max";
 
-/// The same, as means over several intervals.
+/// The means of samples over several intervals.
 pub fn mean(samples: &[Sample]) -> Sample {
     let last = samples.last().expect("there are samples");
     let count = samples.len() as f64;
@@ -115,7 +115,8 @@ pub struct Bottleneck {
 }
 
 impl Bottleneck {
-    /// `flows`: the round trip of each, in nanoseconds, without queue and turns; and when it starts.
+    /// `flows`: the round trip of each, in nanoseconds, without queue and turns; and when it
+    /// starts.
     pub fn new(scene: &Scene, flows: &[(u64, u64)]) -> Self {
         // Floors for any round trip: those of the simulation are for racks.
         let rto = RtoConfig::default();

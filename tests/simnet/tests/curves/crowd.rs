@@ -46,7 +46,8 @@ pub struct Shares {
 }
 
 impl Crowd {
-    /// `flows` flows of 10 us on 10 Gb/s, with a jitter of 1 us: without any, drop-tail queues lock flows in phase.
+    /// `flows` flows of 10 us on 10 Gb/s, with a jitter of 1 us: without any, drop-tail queues lock
+    /// flows in phase.
     pub fn new(flows: usize, queue_frames: usize) -> Self {
         let rtts_ns = vec![10_000; flows];
         Self {

@@ -66,7 +66,8 @@ fn a_fixed_window_sends_most_packets_again() {
     assert!(shares.resent > 0.5 && shares.jain < 0.75, "{shares:?}");
 }
 
-/// A Plain receiver says once what is missing, and the sender goes back: losses there are congestion as often as elsewhere.
+/// A Plain receiver says once what is missing, and the sender goes back: losses there are
+/// congestion as often as elsewhere.
 #[test]
 fn plain_hears_of_losses_that_delay_confirms() {
     let crowd = Crowd { wire_mode: WireMode::Plain, ..Crowd::new(16, 64) };

@@ -1,6 +1,6 @@
-//! Congestion control over time (testing.md 11): limits are asserted, and `SRNIC_FIGURES=DIR` draws the curves. They move
-//! a little with every change of the engine's turns, so they are no snapshots; those of the controllers alone are, in
-//! cc-dctcp/tests/bottleneck.rs.
+//! Congestion control over time (testing.md 11): limits are asserted, and `SRNIC_FIGURES=DIR` draws
+//! the curves. They move a little with every change of the engine's turns, so they are no
+//! snapshots; those of the controllers alone are, in cc-dctcp/tests/bottleneck.rs.
 
 mod bottleneck;
 mod controllers;
@@ -68,13 +68,15 @@ fn flows_of_swift_converge_at_their_target() {
         let (_, settled) = record(&name, &format!("Swift: {count} flows"), link.curve(100, INTERVAL_NS));
         assert!(settled.jain() > 0.98, "{settled}");
         assert!(settled.utilisation() > 0.95, "{settled}");
-        // Frames of 1,124 bytes in the time by which small windows may pass the target: 3 times 6 us.
+        // Frames of 1,124 bytes in the time by which small windows may pass the target: 3 times 6
+        // us.
         assert!(settled.queue <= 205, "{settled}");
         assert!(settled.queue >= 20, "it looks at delays, not at marks: {settled}");
     }
 }
 
-/// 64 senders start at once into a queue of 1000 frames: most of the first windows are lost, then nothing is.
+/// 64 senders start at once into a queue of 1000 frames: most of the first windows are lost, then
+/// nothing is.
 #[test]
 fn an_incast_of_sixty_four_does_not_collapse() {
     use CongestionAlgorithm::{Dcqcn, Dctcp, Swift};
@@ -118,8 +120,8 @@ fn a_tenth_of_the_acknowledgements_lost_changes_neither_queue_nor_use() {
     assert!(lossy.utilisation() > 0.9, "{lossy}");
 }
 
-/// A path of 2 us beside one of 1 ms on 40 Gb/s, where marks leave room for the long one (K about a seventh of its
-/// bandwidth-delay product).
+/// A path of 2 us beside one of 1 ms on 40 Gb/s, where marks leave room for the long one (K about a
+/// seventh of its bandwidth-delay product).
 fn long_and_short(rtt_reference_ns: u32) -> Vec<Sample> {
     let tuning = CongestionTuning { rtt_reference_ns, ..CongestionTuning::default() };
     let scene =

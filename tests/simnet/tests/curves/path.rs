@@ -24,7 +24,8 @@ pub struct Path {
     pub gbps: u64,
     /// Largest window, in packets.
     pub window: u16,
-    /// Longest delay that each packet gets at random in each direction, in nanoseconds; their order stays.
+    /// Longest delay that each packet gets at random in each direction, in nanoseconds; their order
+    /// stays.
     pub jitter_ns: u64,
 }
 

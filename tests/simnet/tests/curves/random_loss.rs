@@ -1,4 +1,5 @@
-//! Loss is not congestion: what a stream keeps when packets are lost at random each way (docs/adr/0029).
+//! Loss is not congestion: what a stream keeps when packets are lost at random each way
+//! (docs/adr/0029).
 
 use crate::path::{Control, Path, median};
 use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, LossResponse};
@@ -41,7 +42,8 @@ fn goodputs(path: &Path, control: Control, loss_ppm: u32) -> Vec<f64> {
     (1..=SEEDS).map(|seed| path.goodput(control, loss_ppm, seed)).collect()
 }
 
-/// The median over the seeds of what `control` keeps of what the fixed window keeps, and what that keeps without loss.
+/// The median over the seeds of what `control` keeps of what the fixed window keeps, and what that
+/// keeps without loss.
 fn kept(path: &Path, control: Control, loss_ppm: u32) -> (f64, f64) {
     let fixed = goodputs(path, FIXED, loss_ppm);
     let ratios = goodputs(path, control, loss_ppm).into_iter().zip(&fixed).map(|(ours, fixed)| ours / fixed);

@@ -1,5 +1,5 @@
-//! Jobs and answers: a leader keeps a few SENDs outstanding to each of three workers, while other programs have the processors of
-//! hosts and switch (docs/adr/0041).
+//! Jobs and answers: a leader keeps a few SENDs outstanding to each of three workers, while other
+//! programs have the processors of hosts and switch (docs/adr/0041).
 
 use crate::path::{Control, median, sender};
 use crate::random_loss::{FIXED, HALVING, SHIPPED};
@@ -28,7 +28,8 @@ struct Path {
 
 struct Pool {
     rig: Rig,
-    /// The leader's end and the worker's end of each connection, and what each sends from and takes into.
+    /// The leader's end and the worker's end of each connection, and what each sends from and takes
+    /// into.
     ends: Vec<(Qp, Qp)>,
     regions: Vec<(Region, Region)>,
     answered: u64,
@@ -145,7 +146,8 @@ fn threads_that_wait_for_a_processor_are_no_congestion() {
     }
 }
 
-/// A frame that waits for three threads in a row shows a delay that changes slowly, as that of a queue does.
+/// A frame that waits for three threads in a row shows a delay that changes slowly, as that of a
+/// queue does.
 #[test]
 fn waiting_everywhere_costs_a_part() {
     assert!(kept(&ALL_STARVED, SHIPPED) >= 0.6);

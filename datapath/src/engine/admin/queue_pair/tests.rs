@@ -87,7 +87,8 @@ fn a_doorbell_that_waits_or_was_taken_holds_nothing() {
     create(&mut engine).expect("room");
 }
 
-/// The general services queue pair is found where it is, not where one was whose number names the slot.
+/// The general services queue pair is found where it is, not where one was whose number names the
+/// slot.
 #[test]
 fn a_queue_pair_that_is_gone_is_not_found_by_its_number() {
     let mut engine = engine_for(4);

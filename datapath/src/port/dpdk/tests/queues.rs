@@ -30,7 +30,8 @@ fn a_queue_may_move_to_another_thread() {
     is_send::<DpdkPort<EthQueue>>();
 }
 
-/// Queue `i` of one end reaches queue `i` of the other, also when the peer was another one meanwhile.
+/// Queue `i` of one end reaches queue `i` of the other, also when the peer was another one
+/// meanwhile.
 #[test]
 fn queues_of_one_end_are_ports_of_their_own() {
     let dir = Scratch::new();
@@ -99,7 +100,8 @@ fn refuses<S: Port, C: Port>(server: &mut S, mut client: C, refused: impl Fn(&S,
     });
 }
 
-/// A queue is polled all the while the port is stopped, started and looked after in another thread, and its peer comes and goes.
+/// A queue is polled all the while the port is stopped, started and looked after in another thread,
+/// and its peer comes and goes.
 #[test]
 fn a_queue_is_polled_while_its_port_comes_and_goes() {
     let dir = Scratch::new();

@@ -355,8 +355,8 @@ fn any_config() -> impl Strategy<Value = FaultConfig> {
 }
 
 proptest! {
-    /// Whatever the faults: every frame is accounted for, nothing appears that was not sent, no buffer leaks, and once
-    /// time has passed nothing waits any more.
+    /// Whatever the faults: every frame is accounted for, nothing appears that was not sent, no
+    /// buffer leaks, and once time has passed nothing waits any more.
     #[test]
     fn frames_and_buffers_are_accounted_for(config in any_config(), turns in prop::collection::vec((0..6u32, 0..50u64, 0..8usize), 1..60)) {
         let mut port = Fault::new(TestPort::new(MAX_FRAME), &config);
@@ -386,7 +386,8 @@ proptest! {
         let FaultStats { tx, rx } = port.fault_stats();
         for (stats, lane) in [(tx, port.tx.as_ref().unwrap()), (rx, port.rx.as_ref().unwrap())] {
             prop_assert_eq!(stats.frames, u64::from(number));
-            // A duplicate adds one, also if it then finds the queue full; in both cases it is one more frame.
+            // A duplicate adds one, also if it then finds the queue full; in both cases it is one
+            // more frame.
             let copies_dropped = stats.passed + stats.dropped() - stats.frames - stats.duplicated;
             prop_assert!(copies_dropped <= stats.queue_full);
             prop_assert_eq!(lane.buffers_free(), free);

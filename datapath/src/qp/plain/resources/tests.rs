@@ -42,7 +42,8 @@ fn replies_go_oldest_first() {
     assert!(resources.find(Psn::new(105)).is_some() && resources.find(Psn::new(107)).is_none());
 }
 
-/// A peer that asks twice for a READ may ask for a new one before the old one was sent again: it has the old one.
+/// A peer that asks twice for a READ may ask for a new one before the old one was sent again: it
+/// has the old one.
 #[test]
 fn what_is_answered_again_holds_no_place() {
     let mut resources = full();
@@ -68,8 +69,9 @@ fn a_part_is_answered_again_from_where_it_is_asked_for() {
     assert!(!resources.replay(Reply { from: gone, next: gone, end: gone.next(), source: SOURCE }));
 }
 
-/// A resource is kept until others take its place, however many SENDs and WRITEs go by. When the PSNs have come round, a newer one
-/// has the same PSN, and its duplicate must be answered with its own result.
+/// A resource is kept until others take its place, however many SENDs and WRITEs go by. When the
+/// PSNs have come round, a newer one has the same PSN, and its duplicate must be answered with its
+/// own result.
 #[test]
 fn the_newest_of_two_with_the_same_psn_is_found() {
     let psn = Psn::new(100);

@@ -1,4 +1,5 @@
-//! Devices without a thread of their own that one thread has opened: while it waits in one of them, nobody drives the others.
+//! The devices without a thread of their own that the calling thread has opened. While it waits in
+//! one of them, it must drive the others as well.
 
 use crate::shared::Shared;
 use std::cell::RefCell;
@@ -8,8 +9,8 @@ thread_local! {
     static OPENED: RefCell<Vec<Weak<Shared>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// This thread has opened a device that it is to drive.
-pub(super) fn note(shared: &Arc<Shared>) {
+/// Adds a device that the calling thread has opened and must drive.
+pub(super) fn register(shared: &Arc<Shared>) {
     // A thread that ends has nobody to wait for.
     let _ = OPENED.try_with(|opened| {
         let mut opened = opened.borrow_mut();
@@ -18,8 +19,9 @@ pub(super) fn note(shared: &Arc<Shared>) {
     });
 }
 
-/// One turn of each but `shared`. True if anything came or went.
-pub(super) fn turn(shared: &Shared) -> bool {
+/// Runs one turn of each device of the calling thread except `shared`. True if any packet came or
+/// went.
+pub(super) fn turn_others(shared: &Shared) -> bool {
     // Collected first: whom a turn wakes may open a device.
     let others = OPENED.try_with(|opened| {
         let living = opened.borrow().iter().filter_map(Weak::upgrade).collect::<Vec<_>>();

@@ -1,16 +1,17 @@
-//! From a device string to a memif that lends its buffers.
+//! Opens the native memif driver, which needs no DPDK, from a device string.
 
 use crate::error::Error;
 use crate::spec::{DeviceSpec, Role, Transport};
 use datapath::port::memif::{Config, MemifPort, RING_SIZE_LOG2, Role as End};
 use std::path::Path;
 
-/// Opens the memif port that `spec` names by the driver that needs no DPDK, whatever `zero-copy=` says: each end of a
-/// pair chooses for itself. No engine runs on it and no faults are injected: it is for frames of the caller's own.
+/// Opens the memif port that `spec` names by the driver that needs no DPDK, whatever `zero-copy=`
+/// says: each end of a pair chooses for itself. No engine runs on it and no faults are injected: it
+/// is for frames of the caller's own.
 ///
 /// # Errors
-/// [`Error::Memif`], [`Error::Spec`]; [`Error::Unsupported`] for a device of another kind; [`Error::Engines`] if there is
-/// to be more than one.
+/// [`Error::Memif`], [`Error::Spec`]; [`Error::Unsupported`] for a device of another kind;
+/// [`Error::Engines`] if there is to be more than one.
 pub fn open_memif(spec: &DeviceSpec) -> Result<MemifPort, Error> {
     if spec.engines != 1 {
         return Err(Error::Engines { engines: spec.engines });
@@ -21,12 +22,12 @@ pub fn open_memif(spec: &DeviceSpec) -> Result<MemifPort, Error> {
     }
 }
 
-/// One end of the pair at `path`.
+/// Opens one end of the pair at `path`.
 pub fn open(spec: &DeviceSpec, path: &Path) -> Result<MemifPort, Error> {
     Ok(MemifPort::open(&config(spec, path)?, spec.mac_or_default()?.unwrap_or_default())?)
 }
 
-/// The same with a port for each engine.
+/// Opens one end of the pair at `path`, with a port for each engine.
 pub fn open_engines(spec: &DeviceSpec, path: &Path) -> Result<Vec<MemifPort>, Error> {
     let mac = spec.mac_or_default()?.unwrap_or_default();
     Ok(MemifPort::open_queues(&config(spec, path)?, mac, spec.engines)?)

@@ -1,17 +1,20 @@
-//! The door of a memif server: clients meet us first, and DPDK's driver second.
+//! The handshake proxy of a memif server: it speaks with clients in the place of DPDK's driver.
 //!
-//! The driver's own listener cannot be shown to the world. It greets whoever connects, and if the client is gone by
-//! then (killed, or stopped again) it closes a descriptor that EAL still watches; EAL's interrupt thread finds that
-//! and aborts the process. It also turns away clients that come before the port is started, or before the end of the
-//! last connection was noticed, and leaves its socket file behind.
+//! The driver's own listener cannot be shown to the world. It greets whoever connects, and if the
+//! client is gone by then (killed, or stopped again) it closes a descriptor that EAL still watches;
+//! EAL's interrupt thread finds that and aborts the process. It also turns away clients that come
+//! before the port is started, or before the end of the last connection was noticed, and leaves its
+//! socket file behind.
 //!
-//! Nor can clients be shown to the driver. It follows rings to wherever they are said to be, and when a client leaves
-//! between telling of its memory and having it mapped, the descriptor of that memory stays open for ever.
+//! Nor can clients be shown to the driver. It follows rings to wherever they are said to be, and
+//! when a client leaves between telling of its memory and having it mapped, the descriptor of that
+//! memory stays open for ever.
 //!
-//! So the driver listens at a socket without a name, and a thread of ours at the path that users know. It lets one
-//! client in at a time, tells the driver of a client's memory when all of it is there and can be what it is said to
-//! be, and does not close the driver's end of a connection before the driver has greeted, or has made up its mind about
-//! the memory. Frames do not pass here: they go through the memory that the messages set up.
+//! So the driver listens at a socket without a name, and a thread of ours at the path that users
+//! know. It lets one client in at a time, tells the driver of a client's memory when all of it is
+//! there and can be what it is said to be, and does not close the driver's end of a connection
+//! before the driver has greeted, or has made up its mind about the memory. Frames do not pass
+//! here: they go through the memory that the messages set up.
 
 mod hidden;
 mod offer;
@@ -25,7 +28,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-pub(crate) use hidden::{Hidden, HiddenPath};
+pub(crate) use hidden::{PrivateSocketPath, UnnamedListener};
 use memif::socket::{self, Listener};
 use memif::{NoLink, Refusal};
 use relay::Relay;
@@ -34,16 +37,16 @@ pub(crate) use relay::Terms;
 use crate::unix;
 
 /// How long a client waits when it could not be let in.
-const RESPITE: Duration = Duration::from_millis(10);
-/// How long a door that closes waits for the driver to answer.
-const FAREWELL: Duration = Duration::from_secs(5);
+const RETRY_DELAY: Duration = Duration::from_millis(10);
+/// How long a proxy that closes waits for the driver to answer.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What the thread and its owner share.
 #[derive(Debug)]
 struct Control {
     /// Readable when something is to be looked at.
     wake: OwnedFd,
-    doorway: Mutex<Doorway>,
+    state: Mutex<ProxyState>,
     /// Signalled when the last client has left.
     empty: Condvar,
     /// The thread is to end.
@@ -56,7 +59,7 @@ struct Control {
 }
 
 #[derive(Debug, Default)]
-struct Doorway {
+struct ProxyState {
     /// Clients are let in.
     open: bool,
     /// One is in, or the driver has not done with it.
@@ -78,48 +81,56 @@ impl Control {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn doorway(&self) -> MutexGuard<'_, Doorway> {
-        self.doorway.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, ProxyState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A running door. Closed at first; gone, with its socket file, when dropped.
+/// A running proxy. It is closed at first. Dropping it ends its thread and removes its socket file.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct HandshakeProxy {
     control: Arc<Control>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Door {
-    /// Takes in clients at `listener`, on these terms, on behalf of the driver that listens at `driver`.
-    pub(crate) fn install(listener: Listener, driver: Arc<Hidden>, terms: Terms) -> io::Result<Self> {
+impl HandshakeProxy {
+    /// Takes in clients at `listener`, on these terms, on behalf of the driver that listens at
+    /// `driver`.
+    pub(crate) fn install(
+        listener: Listener,
+        driver: Arc<UnnamedListener>,
+        terms: Terms,
+    ) -> io::Result<Self> {
         let control = Arc::new(Control {
             wake: unix::eventfd()?,
-            doorway: Mutex::default(),
+            state: Mutex::default(),
             empty: Condvar::new(),
             end: AtomicBool::new(false),
             refused: AtomicU64::new(0),
             ended: Mutex::new(None),
             path: listener.path().to_owned(),
         });
-        let keeper = Keeper { control: Arc::clone(&control), listener, driver, terms, relay: None };
-        let thread = thread::Builder::new().name("srnic-memif".into()).spawn(move || keeper.run())?;
+        let proxy_thread =
+            ProxyThread { control: Arc::clone(&control), listener, driver, terms, relay: None };
+        let thread = thread::Builder::new().name("srnic-memif".into()).spawn(move || proxy_thread.run())?;
         Ok(Self { control, thread: Some(thread) })
     }
 
     /// Lets clients in.
     pub(crate) fn open(&self) {
-        self.control.doorway().open = true;
+        self.control.state().open = true;
         unix::raise(&self.control.wake);
     }
 
-    /// Lets clients wait. Who is in must leave; returns when the driver has done with it, but in [`FAREWELL`].
+    /// Lets clients wait. Who is in must leave; returns when the driver has done with it, but in
+    /// [`CLOSE_TIMEOUT`].
     pub(crate) fn close(&self) {
-        let mut doorway = self.control.doorway();
-        doorway.open = false;
+        let mut state = self.control.state();
+        state.open = false;
         unix::raise(&self.control.wake);
-        // A door that cannot be emptied is closed all the same, and a poisoned one says no more than a sound one.
-        let _ = self.control.empty.wait_timeout_while(doorway, FAREWELL, |doorway| doorway.occupied);
+        // A proxy that cannot be emptied is closed all the same, and a poisoned one says no more
+        // than a sound one.
+        let _ = self.control.empty.wait_timeout_while(state, CLOSE_TIMEOUT, |state| state.occupied);
     }
 
     /// Clients turned away so far because they do not keep to memif's rules, or to our terms.
@@ -128,7 +139,7 @@ impl Door {
     }
 }
 
-impl Door {
+impl HandshakeProxy {
     /// Why nobody who came here has a link.
     pub(crate) fn no_link(&self) -> NoLink {
         let path = || self.control.path.clone();
@@ -136,7 +147,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for HandshakeProxy {
     fn drop(&mut self) {
         self.close();
         self.control.end.store(true, Ordering::Release);
@@ -149,15 +160,15 @@ impl Drop for Door {
 }
 
 /// The thread.
-struct Keeper {
+struct ProxyThread {
     control: Arc<Control>,
     listener: Listener,
-    driver: Arc<Hidden>,
+    driver: Arc<UnnamedListener>,
     terms: Terms,
     relay: Option<Relay>,
 }
 
-impl Keeper {
+impl ProxyThread {
     fn run(mut self) {
         while !self.control.end.load(Ordering::Acquire) {
             let ready = self.wait(self.relay.as_ref().and_then(Relay::time_left));
@@ -166,14 +177,15 @@ impl Keeper {
                 self.let_in();
             }
         }
-        // The lesser evil, if the driver has not answered in all that time: a descriptor leaks, but EAL lives.
+        // The lesser evil, if the driver has not answered in all that time: a descriptor leaks, but
+        // EAL lives.
         std::mem::forget(self.relay.take());
     }
 
     fn wait(&self, timeout: Option<Duration>) -> Ready {
         // While one has a link, others only hear that.
         let lets_in = self.relay.as_ref().is_none_or(Relay::is_connected);
-        let open = lets_in && self.control.doorway().open;
+        let open = lets_in && self.control.state().open;
         let (client, driver) = self.relay.as_ref().map(Relay::descriptors).unzip();
         let listener = open.then(|| self.listener.as_fd());
         let wake = Some(self.control.wake.as_fd());
@@ -201,14 +213,14 @@ impl Keeper {
         if is_late {
             self.control.note(Refusal::Late, false);
         }
-        let mut doorway = self.control.doorway();
-        if !doorway.open || is_late {
+        let mut state = self.control.state();
+        if !state.open || is_late {
             relay.dismiss();
         }
         if relay.is_over() {
-            doorway.occupied = false;
+            state.occupied = false;
             self.control.empty.notify_all();
-            drop(doorway);
+            drop(state);
             // Closing what a client handed over may take as long as it likes.
             self.relay = None;
         }
@@ -217,7 +229,7 @@ impl Keeper {
     fn let_in(&mut self) {
         let Ok(client) = self.listener.accept() else {
             // Gone already, or no descriptors are left, which is not to keep this thread busy.
-            thread::sleep(RESPITE);
+            thread::sleep(RETRY_DELAY);
             return;
         };
         if unix::has_hung_up(&client) {
@@ -226,12 +238,12 @@ impl Keeper {
         if self.relay.is_some() {
             return socket::turn_away(&client, &Refusal::Taken);
         }
-        let mut doorway = self.control.doorway();
-        if doorway.open
+        let mut state = self.control.state();
+        if state.open
             && let Ok(driver) = self.driver.connect()
         {
             self.relay = Some(Relay::new(client, driver, self.terms));
-            doorway.occupied = true;
+            state.occupied = true;
         }
     }
 }

@@ -36,7 +36,7 @@ impl Side {
         Ok(Self { stream, address, is_client, trace: args.trace })
     }
 
-    /// Whether this end connected.
+    /// Returns `true` if this end connected.
     pub const fn is_client(&self) -> bool {
         self.is_client
     }

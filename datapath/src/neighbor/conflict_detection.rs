@@ -1,6 +1,8 @@
-//! Whether our address is ours alone: RFC 5227 for IPv4, RFC 4862 (5.4) for IPv6, docs/protocol.md 1.13.
+//! Address conflict detection: whether another host uses our IP address. RFC 5227 for IPv4, RFC
+//! 4862 (5.4) for IPv6, docs/protocol.md 1.13.
 //!
-//! The address is used while it is asked for, as an optimistic one is (RFC 4429): a holder that answers ends that.
+//! The address is used while it is asked for, as an optimistic one is (RFC 4429): a holder that
+//! answers ends that.
 
 use crate::time::Time;
 
@@ -12,30 +14,31 @@ pub const PROBE_INTERVAL_NS: u64 = 1_000_000_000;
 pub const PROBE_ANSWER_NS: u64 = 10_000_000;
 /// Nanoseconds between two defences of our address.
 pub const DEFEND_INTERVAL_NS: u64 = 1_000_000_000;
-/// Nanoseconds after which an address that another host has is asked for again; so long without a dispute, the next one
-/// is worth an event of its own.
+/// Nanoseconds after which an address that another host has is asked for again; so long without a
+/// dispute, the next one is worth an event of its own.
 pub const RECLAIM_NS: u64 = 10_000_000_000;
 
 /// Another host has our address, too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AddressConflict {
-    /// Its Ethernet address.
+    /// The Ethernet address of the other host.
     pub mac: [u8; 6],
     /// The address was ours first, and stays ours.
     pub ours: bool,
 }
 
-/// Tells the words of hosts with one Ethernet address apart (RFC 7527): 47 bits that are a host's own, the smaller the
-/// older it is, behind a bit that says that it is asking still whether the address is free.
+/// Tells the words of hosts with one Ethernet address apart (RFC 7527): 47 bits that are a host's
+/// own, the smaller the older it is, behind a bit that says that it is asking still whether the
+/// address is free.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Nonce(pub [u8; 6]);
 
 impl Nonce {
-    /// That of a host which has none.
+    /// The nonce of a host that has none.
     pub const NONE: Self = Self([0; 6]);
     const ASKING: u8 = 0x80;
 
-    /// One whose first bit does not count.
+    /// A nonce of these bytes, whose first bit does not count.
     pub const fn new([first, b, c, d, e, f]: [u8; 6]) -> Self {
         Self([first & !Self::ASKING, b, c, d, e, f])
     }
@@ -45,13 +48,13 @@ impl Nonce {
         Self([first | Self::ASKING, b, c, d, e, f])
     }
 
-    /// Whether both are one host's.
+    /// Returns `true` if both are one host's.
     pub fn is_of(self, other: Self) -> bool {
         Self::new(self.0) == Self::new(other.0)
     }
 }
 
-/// What is to be said about our address.
+/// A message about our address that is to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Speech {
     /// Is it free?
@@ -76,9 +79,9 @@ enum State {
     },
 }
 
-/// Our claim to our address.
+/// The state of address conflict detection for our address.
 #[derive(Debug)]
-pub struct Claim {
+pub struct ConflictDetection {
     nonce: Nonce,
     state: State,
     /// Who has the address instead of us.
@@ -89,8 +92,8 @@ pub struct Claim {
     disputed_at: Option<Time>,
 }
 
-impl Claim {
-    /// A claim to an address that is held without asking.
+impl ConflictDetection {
+    /// The state of an address that is held without probing.
     pub const fn new(nonce: Nonce) -> Self {
         Self {
             nonce,
@@ -112,12 +115,12 @@ impl Claim {
         self.state = State::Probing { sent: 0, next: now };
     }
 
-    /// Who has our address instead of us.
+    /// The Ethernet address of the host that has our address instead of us.
     pub const fn holder(&self) -> Option<[u8; 6]> {
         self.holder
     }
 
-    /// Whether the first probe may still be answered.
+    /// Returns `true` if the first probe may still be answered.
     pub fn is_open(&self, now: Time) -> bool {
         match self.state {
             State::Probing { sent: 0, .. } => true,
@@ -134,14 +137,15 @@ impl Claim {
         }
     }
 
-    /// Whether another host with this nonce gets the address: we are asking for it still, and it is not, or was opened
-    /// before. A host without a nonce is not.
+    /// Returns `true` if another host with this nonce gets the address: we are asking for it still,
+    /// and it is not, or was opened before. A host without a nonce is not.
     pub fn yields_to(&self, nonce: Option<Nonce>) -> bool {
         matches!(self.state, State::Apart | State::Probing { .. })
             && nonce.unwrap_or(Nonce::NONE) < self.nonce.asking()
     }
 
-    /// Another host says that the address is its own. Returns what is to be told of it: the first dispute of a series.
+    /// Another host says that the address is its own. Returns what is to be told of it: the first
+    /// dispute of a series.
     pub fn dispute(&mut self, now: Time, mac: [u8; 6], nonce: Option<Nonce>) -> Option<AddressConflict> {
         match self.state {
             State::Apart | State::Probing { .. } if self.yields_to(nonce) => {
@@ -164,14 +168,14 @@ impl Claim {
         }
     }
 
-    /// The address is the other host's, who must be silent for a while before it is asked for again. Returns whether that is
-    /// new.
+    /// The address is the other host's, who must be silent for a while before it is asked for
+    /// again. Returns whether that is new.
     fn lose(&mut self, now: Time, mac: [u8; 6]) -> bool {
         self.state = State::Lost { next: now.after(RECLAIM_NS) };
         self.holder.replace(mac).is_none()
     }
 
-    /// What is to be said now.
+    /// The message that is to be sent now.
     pub fn poll(&mut self, now: Time) -> Option<Speech> {
         if core::mem::take(&mut self.announces) {
             return Some(Speech::Announcement);
@@ -192,7 +196,7 @@ impl Claim {
         })
     }
 
-    /// When [`Claim::poll`] next has something to say; the beginning of time: now.
+    /// When [`ConflictDetection::poll`] next has a message to send. [`Time::ZERO`] means now.
     pub const fn deadline(&self) -> Option<Time> {
         match self.state {
             _ if self.announces => Some(Time::ZERO),

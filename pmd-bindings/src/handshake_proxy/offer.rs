@@ -1,4 +1,4 @@
-//! What a client offers: its regions and rings, until they are all there.
+//! The offer of a client: its regions and rings, collected until they are all there.
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,13 +11,14 @@ use memif::{OTHER_QUEUES, Refusal, SIZE_LOG2_MAX, Told, can_be_mapped, ring_len,
 /// Regions, at most: all that is told to the driver fits in its socket.
 pub(super) const REGIONS_MAX: u16 = 64;
 /// How long to wait, and how often, when the system is short of what it takes to tell the driver.
-const RESPITE: Duration = Duration::from_millis(1);
+const RETRY_DELAY: Duration = Duration::from_millis(1);
 const ATTEMPTS: u32 = 1000;
 
 /// Regions, rings, and the name that ends them.
 ///
-/// The driver believes a client: it follows a ring to wherever it is said to be, and of a region that it has not come to
-/// map it never closes the descriptor. So it is told of them when they are all there and can be what they are said to be.
+/// The driver believes a client: it follows a ring to wherever it is said to be, and of a region
+/// that it has not come to map it never closes the descriptor. So it is told of them when they are
+/// all there and can be what they are said to be.
 #[derive(Debug, Default)]
 pub(super) struct Offer {
     /// Memory, and how much of it.
@@ -29,7 +30,7 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    /// Whether nothing is missing.
+    /// Returns `true` if nothing is missing.
     pub(super) const fn is_whole(&self) -> bool {
         self.name.is_some()
     }
@@ -92,7 +93,8 @@ impl Offer {
         Ok(())
     }
 
-    /// Tells the driver all of it. What it heard of half an offer it would keep for ever, so nothing but its end ends this.
+    /// Tells the driver all of it. What it heard of half an offer it would keep for ever, so
+    /// nothing but its end ends this.
     pub(super) fn submit(&mut self, driver: &OwnedFd) -> Result<(), Refusal> {
         for (index, (memory, size)) in (0..).zip(self.regions.drain(..)) {
             insist(driver, &Message::AddRegion { index, size }, Some(memory.as_fd()))?;
@@ -108,14 +110,14 @@ impl Offer {
 fn insist(driver: &OwnedFd, message: &Message, descriptor: Option<BorrowedFd<'_>>) -> Result<(), Refusal> {
     for _ in 0..ATTEMPTS {
         match socket::send(driver, message, descriptor) {
-            Err(Refusal::Io(error)) if !is_over(error.kind()) => thread::sleep(RESPITE),
+            Err(Refusal::Io(error)) if !is_over(error.kind()) => thread::sleep(RETRY_DELAY),
             result => return result,
         }
     }
     socket::send(driver, message, descriptor)
 }
 
-/// Whether the error says that nobody is at the other end.
+/// Returns `true` if the error says that nobody is at the other end.
 const fn is_over(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::NotConnected)
 }

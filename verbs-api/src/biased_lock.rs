@@ -1,19 +1,21 @@
-//! A lock that favours one thread: it goes in and out without an atomic operation.
+//! A biased lock: the thread that owns the bias takes and releases it without an atomic operation.
 //!
 //! # Why
-//! Mostly one thread drives an engine: it polls and posts, thousands of times in a row. An atomic operation on the way in
-//! waits until everything that was written before, into rings whose cache lines another core has, has left this core: in
-//! the middle of answering a message.
+//! Mostly one thread drives an engine: it polls and posts, thousands of times in a row. An atomic
+//! operation on the way in waits until everything that was written before, into rings whose cache
+//! lines another core has, has left this core: in the middle of answering a message.
 //!
 //! # How
-//! The favourite raises a flag of its own (`inside`), then looks at `closing`. Everybody else takes the lock, raises
-//! `closing`, then looks at `inside`. With a full barrier between store and load on both sides, at least one of the two
-//! sees the other (Dekker). `membarrier(2)` lets the others pay for both: it runs a full barrier on every core that runs
-//! this process. Where the kernel refuses it nobody is ever favoured, and this is a spin lock.
+//! The owner raises a flag of its own (`inside`), then looks at `closing`. Everybody else takes the
+//! lock, raises `closing`, then looks at `inside`. With a full barrier between store and load on
+//! both sides, at least one of the two sees the other (Dekker). `membarrier(2)` lets the others pay
+//! for both: it runs a full barrier on every core that runs this process. Where the kernel refuses
+//! it no thread ever owns the bias, and this is a spin lock.
 //!
-//! Who comes in by [`Favouring::try_lock`] so many times in a row is the favourite. When another thread tries, too,
-//! several drive the engine, and there is no favourite any more, ever: `closing` stays up, so that one who has not heard of
-//! it cannot come in. [`Favouring::lock`], for calls of the control path, shuts the favourite out for its own stay only.
+//! Who comes in by [`BiasedLock::try_lock`] so many times in a row is the owner. When another
+//! thread tries, too, several drive the engine, and there is no owner any more, ever: `closing`
+//! stays up, so that one who has not heard of it cannot come in. [`BiasedLock::lock`], for calls of
+//! the control path, shuts the owner out for its own stay only.
 
 #[cfg(test)]
 mod tests;
@@ -27,43 +29,43 @@ use spin::Yield;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use std::thread::yield_now;
 
-/// Times in a row after which a thread is the favourite.
+/// Times in a row after which a thread owns the bias.
 const STREAK: u32 = 1024;
 /// The number of no thread.
 const NOBODY: u64 = 0;
 
-/// A value behind such a lock.
-pub(crate) struct Favouring<T> {
-    /// For everybody but the favourite.
+/// A value behind a biased lock.
+pub(crate) struct BiasedLock<T> {
+    /// The lock for all threads but the owner.
     lock: SpinMutex<Streak, Yield>,
-    /// Number of the thread that is favoured. Written under the lock.
-    favourite: AtomicU64,
-    /// The favourite is inside. Written by the favourite.
+    /// Number of the thread that owns the bias. Written under the lock.
+    owner: AtomicU64,
+    /// The owner is inside. Written by the owner.
     inside: AtomicBool,
-    /// Somebody else is inside, or waits until the favourite is out. Written under the lock.
+    /// Another thread is inside, or waits until the owner is out. Written under the lock.
     closing: AtomicBool,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: one guard exists at a time, so threads have the value in turn, which `T: Send` allows.
-unsafe impl<T: Send> Sync for Favouring<T> {}
+unsafe impl<T: Send> Sync for BiasedLock<T> {}
 
-/// Who may become the favourite.
+/// Which thread may become the owner.
 struct Streak {
-    /// Who came in last, by trying.
+    /// The thread that came in last, by trying.
     thread: u64,
-    /// How often in a row.
+    /// How often that thread has come in, in a row.
     times: u32,
-    /// There is no favourite, and will not be.
+    /// There is no owner, and will not be.
     over: bool,
 }
 
-impl<T> Favouring<T> {
+impl<T> BiasedLock<T> {
     pub fn new(value: T) -> Self {
         let over = membarrier(MembarrierCommand::RegisterPrivateExpedited).is_err();
         Self {
             lock: SpinMutex::new(Streak { thread: NOBODY, times: 0, over }),
-            favourite: AtomicU64::new(NOBODY),
+            owner: AtomicU64::new(NOBODY),
             inside: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             value: UnsafeCell::new(value),
@@ -74,8 +76,8 @@ impl<T> Favouring<T> {
     #[inline]
     pub fn try_lock(&self) -> Option<Held<'_, T>> {
         let thread = this_thread();
-        if self.favourite.load(Ordering::Relaxed) == thread {
-            self.try_as_favourite()
+        if self.owner.load(Ordering::Relaxed) == thread {
+            self.try_as_owner()
         } else {
             self.try_as_other(thread)
         }
@@ -89,7 +91,7 @@ impl<T> Favouring<T> {
     }
 
     #[inline]
-    fn try_as_favourite(&self) -> Option<Held<'_, T>> {
+    fn try_as_owner(&self) -> Option<Held<'_, T>> {
         // Only this thread writes it.
         if self.inside.load(Ordering::Relaxed) {
             return None;
@@ -108,21 +110,22 @@ impl<T> Favouring<T> {
     fn try_as_other(&self, thread: u64) -> Option<Held<'_, T>> {
         let mut streak = self.lock.try_lock()?;
         self.shut_out(thread);
-        if self.favourite.load(Ordering::Relaxed) != NOBODY {
-            self.favourite.store(NOBODY, Ordering::Relaxed);
+        if self.owner.load(Ordering::Relaxed) != NOBODY {
+            self.owner.store(NOBODY, Ordering::Relaxed);
             streak.over = true;
         }
         if !streak.over && streak.grows(thread) {
-            self.favourite.store(thread, Ordering::Relaxed);
+            self.owner.store(thread, Ordering::Relaxed);
         }
         Some(Held { of: self, streak: Some(streak), _thread: PhantomData })
     }
 
-    /// Closes, and waits until the favourite is out. What it did inside is visible afterwards. Under the lock.
+    /// Closes, and waits until the owner is out. What it did inside is visible afterwards. Under
+    /// the lock.
     fn shut_out(&self, thread: u64) {
         self.closing.store(true, Ordering::Relaxed);
-        let favourite = self.favourite.load(Ordering::Relaxed);
-        if favourite != NOBODY && favourite != thread {
+        let owner = self.owner.load(Ordering::Relaxed);
+        if owner != NOBODY && owner != thread {
             // Once registered it fails for a moment at most, when the kernel is short of memory.
             while membarrier(MembarrierCommand::PrivateExpedited).is_err() {
                 yield_now();
@@ -145,10 +148,10 @@ impl Streak {
 
 /// The lock, held by this thread.
 pub(crate) struct Held<'a, T> {
-    of: &'a Favouring<T>,
-    /// `None`: by the favourite.
+    of: &'a BiasedLock<T>,
+    /// `None`: by the owner.
     streak: Option<SpinMutexGuard<'a, Streak>>,
-    /// The favourite's flag is this thread's to lower.
+    /// The owner's flag is this thread's to lower.
     _thread: PhantomData<*const ()>,
 }
 
@@ -157,8 +160,8 @@ impl<T> Deref for Held<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: only who holds it reaches the value: the favourite found it open and is inside, or another has the lock,
-        // has closed it, and found the favourite outside.
+        // SAFETY: only who holds it reaches the value: the owner found it open and is inside, or
+        // another has the lock, has closed it, and found the owner outside.
         unsafe { &*self.of.value.get() }
     }
 }

@@ -12,16 +12,16 @@ use std::sync::Arc;
 /// Name of the socket in its directory.
 const SOCKET: &str = "memif";
 
-/// A path for a socket in a fresh directory that only this user can enter; both are gone when dropped, but the path
-/// goes on naming the directory as long as this process holds it open.
+/// A path for a socket in a fresh directory that only this user can enter; both are gone when
+/// dropped, but the path goes on naming the directory as long as this process holds it open.
 #[derive(Debug)]
-pub(crate) struct HiddenPath {
+pub(crate) struct PrivateSocketPath {
     path: PathBuf,
     directory: PathBuf,
     handle: Arc<OwnedFd>,
 }
 
-impl HiddenPath {
+impl PrivateSocketPath {
     pub(crate) fn new() -> io::Result<Self> {
         let mut parent = std::env::temp_dir();
         if !parent.is_absolute() {
@@ -46,8 +46,8 @@ impl HiddenPath {
     }
 
     /// Takes hold of the socket that listens at the path, and its name away.
-    pub(crate) fn hide(self) -> io::Result<Hidden> {
-        Ok(Hidden {
+    pub(crate) fn hide(self) -> io::Result<UnnamedListener> {
+        Ok(UnnamedListener {
             socket: path_only(&self.path)?,
             path: self.path.clone(),
             _directory: Arc::clone(&self.handle),
@@ -65,7 +65,7 @@ fn path_only(path: &Path) -> io::Result<OwnedFd> {
     Ok(File::options().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path)?.into())
 }
 
-impl Drop for HiddenPath {
+impl Drop for PrivateSocketPath {
     fn drop(&mut self) {
         // If they stay, they are in nobody's way.
         let _ = std::fs::remove_file(self.directory.join(SOCKET));
@@ -75,14 +75,14 @@ impl Drop for HiddenPath {
 
 /// A socket without a name that somebody listens on.
 #[derive(Debug)]
-pub(crate) struct Hidden {
+pub(crate) struct UnnamedListener {
     socket: OwnedFd,
     path: PathBuf,
     /// Gives the path its meaning.
     _directory: Arc<OwnedFd>,
 }
 
-impl Hidden {
+impl UnnamedListener {
     /// Where the driver listens: still a way into the directory, which is empty and has no name.
     pub(crate) fn path(&self) -> &Path {
         &self.path

@@ -1,7 +1,8 @@
-//! `srnic_perftest`: this project's end of a run against the stock tools of perftest and libibverbs, in plain RoCEv2.
+//! `srnic_perftest`: this project's end of a run against the stock tools of perftest and
+//! libibverbs, in plain RoCEv2.
 //!
-//! It speaks their side channels, byte for byte, and does what they expect of a peer; docs/interop.md says which versions it
-//! has met.
+//! It speaks their side channels, byte for byte, and does what they expect of a peer;
+//! docs/interop.md says which versions it has met.
 
 mod cli;
 mod link;

@@ -25,7 +25,8 @@ impl Lan {
         Self { hosts: hosts.into(), now: Time::ZERO, told: Vec::new() }
     }
 
-    /// Everybody sends what is due, and hears it, until nobody has anything to say. Returns the number of frames.
+    /// Everybody sends what is due, and hears it, until nobody has anything to say. Returns the
+    /// number of frames.
     fn settle(&mut self) -> usize {
         let mut frames = 0;
         for _ in 0..1000 {
@@ -75,11 +76,11 @@ fn the_newer_host_loses_the_address_and_the_older_keeps_it() {
     for ip in addresses() {
         for (peer, mac) in peers(ip).into_iter().zip([PEER_MAC, OUR_MAC]) {
             let mut lan = Lan::new([host(ip, OUR_MAC, OUR_NONCE)]);
-            lan.hosts[0].claim_address();
+            lan.hosts[0].probe_address();
             lan.run(Time(20 * SECOND_NS));
             assert_eq!(lan.told, [], "{ip}: alone");
             lan.hosts.push(peer);
-            lan.hosts[1].claim_address();
+            lan.hosts[1].probe_address();
             lan.settle();
             assert_eq!(lan.told, [(1, AddressConflict { mac: OUR_MAC, ours: false })], "{ip}");
             assert_eq!(lan.hosts[1].address_holder(), Some(OUR_MAC), "{ip}, {mac:?}");
@@ -97,7 +98,7 @@ fn hosts_with_addresses_of_their_own_hear_nothing() {
     let other = [IpAddr::V4(PEER_IP), "fd00::8".parse().unwrap()];
     for (ip, other) in addresses().into_iter().zip(other) {
         let mut lan = Lan::new([host(ip, OUR_MAC, OUR_NONCE), host(other, PEER_MAC, [9; 6])]);
-        lan.hosts.iter_mut().for_each(Neighbor::claim_address);
+        lan.hosts.iter_mut().for_each(Neighbor::probe_address);
         lan.run(Time(60 * SECOND_NS));
         assert_eq!(lan.told, []);
         // Three probes and an announcement each, and then silence.
@@ -110,7 +111,7 @@ fn of_two_that_ask_at_once_the_smaller_nonce_keeps_the_address() {
     for ip in addresses() {
         for peer in peers(ip) {
             let mut lan = Lan::new([host(ip, OUR_MAC, OUR_NONCE), peer]);
-            lan.hosts.iter_mut().for_each(Neighbor::claim_address);
+            lan.hosts.iter_mut().for_each(Neighbor::probe_address);
             lan.run(Time(60 * SECOND_NS));
             let lost = (1, AddressConflict { mac: OUR_MAC, ours: false });
             assert_eq!(lan.told.iter().filter(|(_, conflict)| !conflict.ours).collect::<Vec<_>>(), [&lost]);
@@ -124,7 +125,7 @@ fn of_two_that_ask_at_once_the_smaller_nonce_keeps_the_address() {
 fn an_address_whose_holder_left_is_ours_again() {
     for ip in addresses() {
         let mut lan = Lan::new([host(ip, PEER_MAC, [9; 6]), host(ip, OUR_MAC, OUR_NONCE)]);
-        lan.hosts[1].claim_address();
+        lan.hosts[1].probe_address();
         lan.settle();
         assert_eq!(lan.told, [(1, LOST)]);
         lan.hosts.remove(0);
@@ -138,7 +139,7 @@ fn an_address_whose_holder_left_is_ours_again() {
 #[test]
 fn who_lost_the_address_is_silent_about_it() {
     let mut neighbor = host(IpAddr::V4(OUR_IP), OUR_MAC, OUR_NONCE);
-    neighbor.claim_address();
+    neighbor.probe_address();
     transmit(&mut neighbor, Time::ZERO).unwrap();
     let claim = arp([0xFF; 6], 1, (PEER_MAC, OUR_IP), ([0; 6], OUR_IP));
     assert_eq!(neighbor.handle_frame(Time::ZERO, &claim), Handled::Disputed(Some(LOST)));
@@ -170,7 +171,7 @@ fn an_address_that_is_held_is_defended_once_a_second_and_told_of_once_in_ten() {
 fn words_of_our_own_are_no_dispute() {
     for ip in addresses() {
         let mut neighbor = host(ip, OUR_MAC, OUR_NONCE);
-        neighbor.claim_address();
+        neighbor.probe_address();
         let mut now = Time::ZERO;
         for _ in 0..4 {
             let frame = transmit(&mut neighbor, now).expect("a probe or the announcement");
@@ -184,7 +185,7 @@ fn words_of_our_own_are_no_dispute() {
 #[test]
 fn no_neighbor_is_looked_for_until_the_first_probe_may_have_been_answered() {
     let mut neighbor = host(IpAddr::V4(OUR_IP), OUR_MAC, OUR_NONCE);
-    neighbor.claim_address();
+    neighbor.probe_address();
     let peer = IpAddr::V4(PEER_IP);
     assert_eq!(neighbor.resolve(Time::ZERO, peer), Resolution::Pending);
     let probe = arp([0xFF; 6], 1, (OUR_MAC, Ipv4Addr::UNSPECIFIED), (ASKING, OUR_IP));
@@ -202,7 +203,7 @@ fn every_engine_of_a_device_hears_a_dispute_and_one_speaks() {
     let claim = arp([0xFF; 6], 1, (PEER_MAC, OUR_IP), ([0; 6], OUR_IP));
     assert!(config.is_announcement(&claim));
     let mut silent = Neighbor::new(&config);
-    silent.claim_address();
+    silent.probe_address();
     assert_eq!(transmit(&mut silent, Time::ZERO), None);
     assert_eq!(silent.handle_frame(Time::ZERO, &claim), Handled::Disputed(Some(LOST)));
     assert_eq!(silent.address_holder(), Some(PEER_MAC));
@@ -213,8 +214,8 @@ fn every_engine_of_a_device_hears_a_dispute_and_one_speaks() {
 fn a_host_that_has_not_asked_yet_takes_no_address_from_one_that_asks() {
     let mut older = host(IpAddr::V4(OUR_IP), OUR_MAC, OUR_NONCE);
     let mut newer = host(IpAddr::V4(OUR_IP), OUR_MAC, [9; 6]);
-    newer.suspend_claim();
-    older.claim_address();
+    newer.suspend_probe();
+    older.probe_address();
     newer.resolve(Time::ZERO, IpAddr::V4(PEER_IP));
     let question = transmit(&mut newer, Time::ZERO).expect("a question");
     let kept = AddressConflict { mac: OUR_MAC, ours: true };
@@ -225,15 +226,15 @@ fn a_host_that_has_not_asked_yet_takes_no_address_from_one_that_asks() {
     assert_eq!((older.address_holder(), newer.address_holder()), (None, Some(OUR_MAC)));
 }
 
-/// The second engine of a device slept when the first answer came: it hears that one a millisecond late, and later ones at once.
-/// Nobody hears it.
+/// The second engine of a device slept when the first answer came: it hears that one a millisecond
+/// late, and later ones at once. Nobody hears it.
 #[test]
 fn engines_of_one_device_agree_on_whose_the_address_is() {
     for ip in addresses() {
         let of_device = |defends| NeighborConfig { ip, nonce: [9; 6], defends, ..config() };
         let mut engines = [true, false].map(|defends| Neighbor::new(&of_device(defends)));
         let mut holder = host(ip, PEER_MAC, OUR_NONCE);
-        engines.iter_mut().for_each(Neighbor::claim_address);
+        engines.iter_mut().for_each(Neighbor::probe_address);
         let (mut told, mut waiting) = ([0, 0], Vec::<(u64, Vec<u8>)>::new());
         for tick in 0..120_000_u64 {
             let now = tick * 500_000;

@@ -161,7 +161,7 @@ impl Link {
         Err(Error::Completion { what: "a work request", status: done.status })
     }
 
-    /// The same for a peer whose requests complete nothing here, however long it is at it.
+    /// Drives the engine for a peer whose requests complete nothing here, however long it takes.
     pub fn serve(&mut self) -> Result<()> {
         self.progress_at = Instant::now();
         self.poll().map(drop)

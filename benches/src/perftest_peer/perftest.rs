@@ -1,4 +1,5 @@
-//! perftest 4.5 (which calls itself 6.06): what its two ends tell each other before and after the traffic.
+//! perftest 4.5 (which calls itself 6.06): what its two ends tell each other before and after the
+//! traffic.
 
 use super::cli::{Args, Test};
 use super::link::{Half, Link};
@@ -68,7 +69,7 @@ fn connect(device: &Device, side: &mut Side, args: &Args) -> Result<(Link, Vec<u
     Ok((link, ours))
 }
 
-/// Whether the server only serves, and gets a report at the end.
+/// Returns `true` if the server only serves, and gets a report at the end.
 const fn is_one_sided(test: Test) -> bool {
     matches!(test, Test::WriteBw | Test::ReadBw | Test::AtomicBw)
 }
@@ -78,8 +79,8 @@ const fn barriers(test: Test) -> usize {
     if is_one_sided(test) { 2 } else { 3 }
 }
 
-/// What a client says when the traffic is over: a barrier, after one-sided traffic its report and another, and that it is
-/// done.
+/// What a client says when the traffic is over: a barrier, after one-sided traffic its report and
+/// another, and that it is done.
 fn say_the_end(device: &Device, side: &mut Side, ours: &[u8], test: Test) -> Result<()> {
     side.exchange(device, ours)?;
     if is_one_sided(test) {
@@ -91,7 +92,8 @@ fn say_the_end(device: &Device, side: &mut Side, ours: &[u8], test: Test) -> Res
     side.exchange(device, DONE).map(drop)
 }
 
-/// Until the client leaves, it hears what it says: each of its barriers and reports wants one of the same length.
+/// Until the client leaves, it hears what it says: each of its barriers and reports wants one of
+/// the same length.
 fn answer_to_the_end(device: &Device, side: &mut Side) -> Result<()> {
     wait_until(device, "the client did not leave", None, || {
         let said = side.poll()?;

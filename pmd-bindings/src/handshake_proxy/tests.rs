@@ -19,9 +19,9 @@ const REGION_LEN: u64 = 8 * ring_len(SLOTS_LOG2) as u64;
 /// A name that tells nothing.
 const STRANGERS: &str = "memif0/0 of somebody else";
 
-/// A directory, a door in it, and the driver's side of it played by the test.
+/// A directory, a proxy in it, and the driver's side of it played by the test.
 struct Setting {
-    door: Option<Door>,
+    proxy: Option<HandshakeProxy>,
     driver: Listener,
     directory: PathBuf,
 }
@@ -32,29 +32,29 @@ impl Setting {
     }
 
     fn with(name: &str, terms: Terms) -> Self {
-        let directory = std::env::temp_dir().join(format!("pmd-door-{name}-{}", std::process::id()));
+        let directory = std::env::temp_dir().join(format!("pmd-proxy-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory");
-        let hidden = HiddenPath::new().expect("a hidden path");
+        let hidden = PrivateSocketPath::new().expect("a hidden path");
         let private = hidden.directory().to_owned();
         let driver = Listener::bind(hidden.socket()).expect("a fresh path");
         assert!(private.join("memif").exists());
         let hidden = hidden.hide().expect("somebody listens there");
         assert!(!private.exists() && !hidden.path().exists(), "the name is gone");
         let listener = Listener::bind(&directory.join("s")).expect("a fresh path");
-        let door = Some(Door::install(listener, Arc::new(hidden), terms).expect("a thread"));
-        Self { door, driver, directory }
+        let proxy = Some(HandshakeProxy::install(listener, Arc::new(hidden), terms).expect("a thread"));
+        Self { proxy, driver, directory }
     }
 
     fn open(&self) {
-        self.door().open();
+        self.proxy().open();
     }
 
-    fn door(&self) -> &Door {
-        self.door.as_ref().expect("installed")
+    fn proxy(&self) -> &HandshakeProxy {
+        self.proxy.as_ref().expect("installed")
     }
 
     fn client(&self) -> OwnedFd {
-        memif::socket::connect(&self.directory.join("s")).expect("the door listens")
+        memif::socket::connect(&self.directory.join("s")).expect("the proxy listens")
     }
 
     /// The driver's side of the next client.
@@ -181,7 +181,7 @@ fn expect_silence(socket: &OwnedFd) {
     assert!(receive(socket).expect("the other end is open").is_none());
 }
 
-/// Whether both descriptors are of one eventfd.
+/// Returns `true` if both descriptors are of one eventfd.
 fn is_same(one: &OwnedFd, other: &OwnedFd) -> bool {
     unix::raise(one);
     let [readable] = unix::poll([Some(other.as_fd())], Some(Duration::ZERO));
@@ -219,7 +219,7 @@ fn the_driver_is_told_of_a_clients_memory_when_all_of_it_is_there() {
     }
     say(&driver, &connected());
     assert_eq!(hear(&client), connected(), "the acknowledgements were ours");
-    setting.door = None;
+    setting.proxy = None;
     expect_closed(&client);
     expect_closed(&driver);
     assert!(!setting.directory.join("s").exists());
@@ -300,7 +300,7 @@ fn sixty_four_regions_and_sixteen_rings_are_told_at_once() {
 }
 
 #[test]
-fn the_door_says_which_interface_a_client_wants() {
+fn the_proxy_says_which_interface_a_client_wants() {
     let setting = Setting::new("interface");
     setting.open();
     let client = setting.client();
@@ -322,7 +322,7 @@ fn a_client_whose_frames_have_another_length_is_turned_away() {
     ] {
         expect_welcome(&setting, 2, name, welcome);
     }
-    assert_eq!(setting.door().refused(), 2);
+    assert_eq!(setting.proxy().refused(), 2);
 }
 
 /// The driver would take a queue that has no ring for one that has the first.
@@ -340,7 +340,7 @@ fn a_client_with_fewer_queues_is_turned_away() {
     ] {
         expect_welcome(&setting, rings, name, welcome);
     }
-    assert_eq!(setting.door().refused(), 4);
+    assert_eq!(setting.proxy().refused(), 4);
 }
 
 fn expect_welcome(setting: &Setting, rings: u16, name: &str, welcome: bool) {
@@ -417,15 +417,15 @@ fn a_client_that_breaks_the_rules_is_turned_away() {
     say(&client, &connect(STRANGERS));
     expect_closed(&client);
     drop(driver);
-    eventually(|| (setting.door().refused() == count + 3).then_some(()));
+    eventually(|| (setting.proxy().refused() == count + 3).then_some(()));
 }
 
 #[test]
-fn a_third_process_hears_that_the_pair_is_one_and_the_door_says_what_became_of_clients() {
+fn a_third_process_hears_that_the_pair_is_one_and_the_proxy_says_what_became_of_clients() {
     let setting = Setting::new("third");
     setting.open();
     let at = setting.directory.join("s");
-    let said = || setting.door().no_link().to_string();
+    let said = || setting.proxy().no_link().to_string();
     assert!(said().starts_with(&format!("no client has come to {}: ", at.display())), "{}", said());
     let (client, driver) = setting.admitted();
     say(&client, &connect("net_memif_f1518_7"));
@@ -441,7 +441,7 @@ fn a_third_process_hears_that_the_pair_is_one_and_the_door_says_what_became_of_c
     assert!(said().starts_with("no client has come"), "what is over is not told any more");
     let third = setting.client();
     assert_eq!(hear(&third), Message::disconnect(&Refusal::Taken.to_string()));
-    assert_eq!(setting.door().refused(), 1);
+    assert_eq!(setting.proxy().refused(), 1);
     drop(client);
     expect_closed(&driver);
     let left =
@@ -450,11 +450,11 @@ fn a_third_process_hears_that_the_pair_is_one_and_the_door_says_what_became_of_c
 }
 
 #[test]
-fn clients_wait_until_the_door_opens_and_enter_one_by_one() {
+fn clients_wait_until_the_proxy_opens_and_enter_one_by_one() {
     let setting = Setting::new("wait");
     let (first, second) = (setting.client(), setting.client());
     thread::sleep(Duration::from_millis(20));
-    assert!(setting.driver.accept().is_err(), "the door is closed");
+    assert!(setting.driver.accept().is_err(), "the proxy is closed");
     setting.open();
     let driver = setting.accept();
     say(&driver, &hello());
@@ -483,13 +483,13 @@ fn a_client_that_is_gone_before_the_greeting_is_gone_for_the_driver_after_it() {
 }
 
 #[test]
-fn the_door_waits_for_the_greeting_when_it_goes() {
+fn the_proxy_waits_for_the_greeting_when_it_goes() {
     let mut setting = Setting::new("farewell");
     setting.open();
     let _client = setting.client();
     let driver = setting.accept();
-    let door = setting.door.take();
-    let leaving = thread::spawn(move || drop(door));
+    let proxy = setting.proxy.take();
+    let leaving = thread::spawn(move || drop(proxy));
     thread::sleep(Duration::from_millis(20));
     say(&driver, &hello());
     leaving.join().expect("it leaves");
@@ -497,7 +497,7 @@ fn the_door_waits_for_the_greeting_when_it_goes() {
 }
 
 #[test]
-fn a_silent_client_does_not_block_the_door() {
+fn a_silent_client_does_not_block_the_proxy() {
     let setting = Setting::new("silent");
     setting.open();
     let silent = setting.client();
@@ -528,9 +528,9 @@ fn what_is_no_message_of_memifs_ends_the_connection() {
 fn another_servers_socket_is_not_removed() {
     let mut setting = Setting::new("identity");
     let path = setting.directory.join("s");
-    std::fs::remove_file(&path).expect("the door's");
+    std::fs::remove_file(&path).expect("the proxy's");
     let _other = Listener::bind(&path).expect("a fresh path");
-    setting.door = None;
+    setting.proxy = None;
     assert!(path.exists());
 }
 
@@ -558,7 +558,7 @@ fn a_descriptor_that_is_not_passed_on_is_closed() {
 
 /// Its port stops next, which would leave open what the driver has been told of and has not mapped.
 #[test]
-fn a_door_is_closed_when_the_driver_has_answered() {
+fn a_proxy_is_closed_when_the_driver_has_answered() {
     let setting = Setting::new("close");
     setting.open();
     let (client, driver) = setting.admitted();
@@ -566,7 +566,7 @@ fn a_door_is_closed_when_the_driver_has_answered() {
     say(&client, &connect(STRANGERS));
     while hear(&driver) != connect(STRANGERS) {}
     thread::scope(|scope| {
-        let closing = scope.spawn(|| setting.door().close());
+        let closing = scope.spawn(|| setting.proxy().close());
         expect_closed(&client);
         expect_silence(&driver);
         assert!(!closing.is_finished());

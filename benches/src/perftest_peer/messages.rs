@@ -1,4 +1,5 @@
-//! What the stock tools tell each other of their ends: text of a fixed length, each in its own form.
+//! What the stock tools tell each other of their ends: text of a fixed length, each in its own
+//! form.
 
 use std::net::{IpAddr, Ipv6Addr};
 use verbs_api::{Endpoint, Pmtu, WireMode};
@@ -39,7 +40,8 @@ impl Keys {
         }
     }
 
-    /// As perftest says it: LID, reads, QPN, PSN, rkey, address, 16 bytes of GID, SRQ number; 108 bytes with the NUL.
+    /// As perftest says it: LID, reads, QPN, PSN, rkey, address, 16 bytes of GID, SRQ number; 108
+    /// bytes with the NUL.
     pub fn to_perftest(self) -> Vec<u8> {
         let Self { out_reads, qpn, psn, rkey, vaddr, gid } = self;
         let gid: String = gid.octets().iter().map(|byte| format!("{byte:02x}:")).collect();

@@ -1,23 +1,23 @@
-use super::{Favouring, NOBODY, STREAK};
+use super::{BiasedLock, NOBODY, STREAK};
 use std::sync::atomic::Ordering;
 use std::thread;
 
-fn favoured<T>(lock: &Favouring<T>) {
+fn biased<T>(lock: &BiasedLock<T>) {
     for _ in 0..STREAK {
         drop(lock.try_lock().expect("nobody else has it"));
     }
-    assert_ne!(lock.favourite.load(Ordering::Relaxed), NOBODY, "this kernel has membarrier");
+    assert_ne!(lock.owner.load(Ordering::Relaxed), NOBODY, "this kernel has membarrier");
 }
 
 #[test]
-fn who_comes_often_is_favoured_until_another_comes() {
-    let lock = Favouring::new(0);
-    favoured(&lock);
+fn a_thread_that_comes_often_owns_the_bias_until_another_comes() {
+    let lock = BiasedLock::new(0);
+    biased(&lock);
     assert!(lock.try_lock().expect("open").streak.is_none(), "without the lock");
     thread::scope(|scope| {
-        scope.spawn(|| *lock.try_lock().expect("the favourite is out") += 1);
+        scope.spawn(|| *lock.try_lock().expect("the owner is out") += 1);
     });
-    assert_eq!(lock.favourite.load(Ordering::Relaxed), NOBODY);
+    assert_eq!(lock.owner.load(Ordering::Relaxed), NOBODY);
     for _ in 0..2 * STREAK {
         assert!(lock.try_lock().expect("nobody has it").streak.is_some(), "nobody is favoured again");
     }
@@ -25,9 +25,9 @@ fn who_comes_often_is_favoured_until_another_comes() {
 }
 
 #[test]
-fn a_call_of_another_thread_ends_no_favour() {
-    let lock = Favouring::new(0);
-    favoured(&lock);
+fn a_call_of_another_thread_does_not_end_the_bias() {
+    let lock = BiasedLock::new(0);
+    biased(&lock);
     thread::scope(|scope| {
         scope.spawn(|| *lock.lock() += 1);
     });
@@ -38,11 +38,11 @@ fn a_call_of_another_thread_ends_no_favour() {
 
 #[test]
 fn nobody_comes_in_twice() {
-    let lock = Favouring::new(());
+    let lock = BiasedLock::new(());
     let first = lock.try_lock();
     assert!(first.is_some() && lock.try_lock().is_none());
     drop(first);
-    favoured(&lock);
+    biased(&lock);
     let held = lock.try_lock();
     assert!(held.is_some() && lock.try_lock().is_none());
     drop(held);
@@ -64,9 +64,9 @@ fn changes(pair: &mut [u64; 2]) {
 }
 
 #[test]
-fn callers_and_the_favourite_exclude_each_other() {
+fn callers_and_the_owner_exclude_each_other() {
     const CALLS: u64 = 2_000;
-    let lock = Favouring::new([0; 2]);
+    let lock = BiasedLock::new([0; 2]);
     let turns = thread::scope(|scope| {
         let caller = scope.spawn(|| (0..CALLS).for_each(|_| changes(&mut lock.lock())));
         let mut turns = 0;
@@ -84,8 +84,8 @@ fn callers_and_the_favourite_exclude_each_other() {
 #[test]
 fn two_that_try_exclude_each_other() {
     const TURNS: u64 = 20_000;
-    let lock = Favouring::new([0; 2]);
-    favoured(&lock);
+    let lock = BiasedLock::new([0; 2]);
+    biased(&lock);
     let tries = || {
         let mut turns = 0;
         while turns < TURNS {

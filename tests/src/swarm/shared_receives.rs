@@ -1,4 +1,4 @@
-//! Shared receive queues: a node's stock of receives, from which several connections take.
+//! Shared receive queues: the receives of a node, from which several connections take.
 
 use super::flow::{CONSUMED, Flow};
 use super::message::Kind;
@@ -10,7 +10,7 @@ const GAP: usize = 8;
 
 /// A shared receive queue, before it is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StockPlan {
+pub struct SharedReceivesPlan {
     /// Receives.
     pub slots: usize,
     /// Bytes of each.
@@ -22,8 +22,8 @@ pub struct StockPlan {
 }
 
 /// A shared receive queue and its memory.
-pub(super) struct Stock {
-    plan: StockPlan,
+pub(super) struct SharedReceives {
+    plan: SharedReceivesPlan,
     srq: Srq,
     region: Region,
     /// The number of the request that each slot is posted under.
@@ -31,19 +31,19 @@ pub(super) struct Stock {
     posts: u64,
 }
 
-impl Stock {
+impl SharedReceives {
     /// Makes and fills it.
-    pub fn new(rig: &mut Rig, node: NodeId, plan: StockPlan) -> Self {
+    pub fn new(rig: &mut Rig, node: NodeId, plan: SharedReceivesPlan) -> Self {
         let [max_wr, max_sge] =
-            [plan.slots, plan.pieces].map(|count| u32::try_from(count).expect("a stock is small"));
+            [plan.slots, plan.pieces].map(|count| u32::try_from(count).expect("a shared queue is small"));
         let srq = rig.create_srq(node, SrqCaps { max_wr, max_sge });
         let region = rig.region(node, plan.slots * (plan.slot_len + GAP));
-        let mut stock = Self { plan, srq, region, posted: vec![None; plan.slots], posts: 0 };
+        let mut shared_receives = Self { plan, srq, region, posted: vec![None; plan.slots], posts: 0 };
         for slot in 0..plan.slots {
-            stock.wipe(rig, slot);
+            shared_receives.wipe(rig, slot);
         }
-        stock.refill(rig);
-        stock
+        shared_receives.refill(rig);
+        shared_receives
     }
 
     /// What queue pairs are made with.
@@ -124,12 +124,13 @@ impl Stock {
 }
 
 impl Flow {
-    /// A shared receive completed. The application moves what it brought to where the message belongs, before anybody looks.
+    /// A shared receive completed. The application moves what it brought to where the message
+    /// belongs, before anybody looks.
     ///
     /// # Panics
     /// If it is one too many, or did not bring what it says and nothing else.
-    pub(super) fn land(&mut self, rig: &mut Rig, stock: &mut Stock, done: &Completion) {
-        let bytes = stock.take(rig, done);
+    pub(super) fn land(&mut self, rig: &mut Rig, shared_receives: &mut SharedReceives, done: &Completion) {
+        let bytes = shared_receives.take(rig, done);
         let index = self.receives.get(self.landed).copied();
         let index = index.unwrap_or_else(|| panic!("no message needs a receive: {done:?}"));
         self.landed += 1;

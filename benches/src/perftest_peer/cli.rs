@@ -6,11 +6,13 @@ use clap::{Parser, ValueEnum};
 use std::net::{IpAddr, Ipv4Addr};
 use verbs_api::{DeviceSpec, Pmtu};
 
-/// Plays one end of a stock perftest or pingpong over plain RoCEv2: a client of HOST, or a server without it
+/// Plays one end of a stock perftest or pingpong over plain RoCEv2: a client of HOST, or a server
+/// without it
 #[derive(Parser, Debug)]
 #[command(name = "srnic_perftest", version)]
 pub struct Args {
-    /// Which tool the peer runs; of ibv_rc_pingpong, ibv_uc_pingpong and ibv_ud_pingpong the one of the connection
+    /// Which tool the peer runs; of ibv_rc_pingpong, ibv_uc_pingpong and ibv_ud_pingpong the one of
+    /// the connection
     #[arg(value_enum)]
     pub test: Test,
     /// Server to connect to; without it this is the server

@@ -14,12 +14,13 @@ const HANDSHAKE: Duration = Duration::from_secs(2);
 /// What a client meets here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// Number of the driver's interface: one socket of the driver's serves them all, so the door says it in the
-    /// client's place.
+    /// Number of the driver's interface: one socket of the driver's serves them all, so the proxy
+    /// says it in the client's place.
     pub interface: u32,
-    /// What the server's own name tells. A client that says that its longest frame is another is turned away: the driver
-    /// would spread a long frame over several of its buffers, and then corrupt later ones. So is one with another number
-    /// of queues, or with fewer rings: the driver would take the first ring for that of a queue that has none.
+    /// What the server's own name tells. A client that says that its longest frame is another is
+    /// turned away: the driver would spread a long frame over several of its buffers, and then
+    /// corrupt later ones. So is one with another number of queues, or with fewer rings: the driver
+    /// would take the first ring for that of a queue that has none.
     pub told: Told,
 }
 
@@ -40,7 +41,8 @@ enum Stage {
 
 /// A pair of sockets, and what has been said.
 ///
-/// The client's regions and rings are acknowledged here, and told to the driver in one go ([`Offer`]):
+/// The client's regions and rings are acknowledged here, and told to the driver in one go
+/// ([`Offer`]):
 ///
 /// ```text
 /// Ungreeted ── HELLO ──▶ Greeted ── ACK ──▶ Admitted ── the offer is whole ──▶ Offered ── CONNECTED ──▶ Connected
@@ -86,13 +88,13 @@ impl Relay {
         at_it.then(|| self.deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Whether both ends can be closed.
+    /// Returns `true` if both ends can be closed.
     pub(super) fn is_over(&self) -> bool {
         let awaited = matches!(self.stage, Stage::Ungreeted | Stage::Offered);
         self.driver_gone || (self.client.is_none() && !awaited)
     }
 
-    /// Whether the client has its link.
+    /// Returns `true` if the client has its link.
     pub(super) fn is_connected(&self) -> bool {
         self.stage == Stage::Connected
     }
@@ -188,12 +190,13 @@ impl Relay {
     }
 }
 
-/// Whether the client itself has ended it.
+/// Returns `true` if the client itself has ended it.
 const fn is_farewell(refusal: &Refusal) -> bool {
     matches!(refusal, Refusal::Disconnected(_) | Refusal::Closed | Refusal::Io(_))
 }
 
-/// What the client hears of a message of the driver's: fewer regions than that would take, and what the server's name tells.
+/// What the client hears of a message of the driver's: fewer regions than that would take, and what
+/// the server's name tells.
 fn shown(message: Message, told: Told) -> Message {
     match message {
         Message::Hello(hello) => {

@@ -1,10 +1,10 @@
-//! What stands for the engine in a process that was forked from the one that opened the device.
+//! The stand-in for the engine in a process that was forked from the one that opened the device.
 
 use super::{Hears, Nic};
-#[cfg(feature = "async")]
-use crate::attention::Attention;
 use crate::bell::Bell;
 use crate::error::Error;
+#[cfg(feature = "async")]
+use crate::wake_deadline::WakeDeadline;
 use core::net::IpAddr;
 use datapath::address::AddressKey;
 use datapath::counters::Counters;
@@ -21,19 +21,20 @@ use datapath::queue::{CompletionQueue, Doorbells, Handed, SharedRecvQueue, SrqCa
 use datapath::time::Time;
 use std::sync::Arc;
 
-/// What this process cannot have. Whoever calls on behalf of a program says [`Error::Forked`] first.
+/// The object that this process cannot use. Callers on behalf of a program return [`Error::Forked`]
+/// before.
 const FORKED: &str = "a device of the process that forked this one";
 
-/// An engine that has nothing, does nothing and refuses everything. The real one lies in memory that was copied at some moment, and
-/// its port is the parent's.
+/// An engine that has nothing, does nothing and refuses every call. The real engine's memory is a
+/// copy that was made in the middle of anything, and its port belongs to the parent.
 #[derive(Clone)]
-pub(crate) struct Orphan {
+pub(crate) struct Forked {
     pub doorbells: Doorbells,
-    /// Of the real one.
+    /// The configuration of the real engine.
     pub config: EngineConfig,
 }
 
-impl Nic for Orphan {
+impl Nic for Forked {
     fn turn(&mut self, _: Time) -> Turn {
         Turn::default()
     }
@@ -83,7 +84,7 @@ impl Nic for Orphan {
     }
 
     #[cfg(feature = "async")]
-    fn want_when_up(&mut self, _: &Arc<Attention>) {}
+    fn wake_when_link_up(&mut self, _: &Arc<WakeDeadline>) {}
 
     fn address_holder(&self) -> Option<[u8; 6]> {
         None

@@ -1,4 +1,5 @@
-//! ibv_rc_pingpong, ibv_uc_pingpong and ibv_ud_pingpong: one message there, one back, each after the other's.
+//! ibv_rc_pingpong, ibv_uc_pingpong and ibv_ud_pingpong: one message there, one back, each after
+//! the other's.
 
 use super::cli::Args;
 use super::link::{Half, Link};
@@ -13,7 +14,8 @@ const KEYS_LEN: usize = 52;
 const DONE: &[u8; 5] = b"done\0";
 /// What fills its messages.
 const FILL: u8 = 0x7b;
-/// With `-c`, a client's messages have a zero at the start of each page, and a server's check looks for it.
+/// With `-c`, a client's messages have a zero at the start of each page, and a server's check looks
+/// for it.
 const PAGE: usize = 4096;
 /// Receives ahead: its default.
 const RECEIVES: u32 = 500;
@@ -26,7 +28,8 @@ pub fn run(device: &Device, side: &mut Side, args: &Args) -> Result<String> {
     link.memory.write(0, &message)?;
     let counts = play(&mut link, args, side.is_client())?;
     check(&link)?;
-    // The peer may still wait for an acknowledgement. A stock one closed the connection long ago; one of ours waits for us.
+    // The peer may still wait for an acknowledgement. A stock one closed the connection long ago;
+    // one of ours waits for us.
     side.part(device)?;
     Ok(format!("{} messages sent, {} received", counts[0], counts[1]))
 }
