@@ -28,9 +28,12 @@ pub fn dial<T>(
     mut prepare: impl FnMut() -> Result<(PreparedQueuePair, T)>,
 ) -> Result<(QueuePair, T)> {
     let since = Instant::now();
-    let (connector, limit) = (connector.patience(patience), patience.checked_add(PEER_WAIT));
+    let limit = patience.checked_add(PEER_WAIT);
     loop {
         let (prepared, rest) = prepare()?;
+        let left = patience.saturating_sub(since.elapsed());
+        // A single try takes what it needs.
+        let connector = if left.is_zero() { connector } else { connector.patience(left) };
         let mut connecting = connector.connect(prepared, server)?;
         match wait_until(device, "the server does not answer", limit, || Ok(connecting.poll()?)) {
             Err(Error::Verbs(error)) if may_come(&error) && since.elapsed() < patience => {

@@ -1,6 +1,6 @@
 //! Times of an acknowledgement in each controller, as marks, delays and pauses come and go.
 
-use cc_dctcp::{AckEvent, Controller, ControllerConfig, DcqcnConfig, DctcpConfig, SwiftConfig};
+use cc_dctcp::{AckEvent, Controller, ControllerConfig, DcqcnConfig, DctcpConfig, RoundTrip, SwiftConfig};
 use criterion::{Criterion, Throughput, criterion_main};
 use std::hint::black_box;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn script() -> Vec<AckEvent> {
         acked_bytes: 4 * MTU_BYTES,
         acked_packets: 4,
         ce_delta: u32::from(index.is_multiple_of(8)),
-        rtt_ns: Some(10_000 + index.abs_diff(EVENTS / 2) * 240),
+        trip: Some(RoundTrip::new((10_000 + index.abs_diff(EVENTS / 2) * 240).into(), 0, 0)),
         host_delay_ns: 1_000,
         app_limited: index % 32 == 31,
     };

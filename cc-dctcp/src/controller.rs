@@ -1,6 +1,6 @@
 //! Any of the controllers, and the events that they all hear.
 
-use crate::{ControllerConfig, Dcqcn, Dctcp, Fixed, LossEvent, LossResponse, Swift};
+use crate::{ControllerConfig, Dcqcn, Dctcp, Fixed, LossEvent, LossResponse, RoundTrip, Swift};
 
 /// The facts about congestion that one acknowledgement carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -13,9 +13,10 @@ pub struct AckEvent {
     pub acked_packets: u32,
     /// The increase of the receiver's count of CE marks (protocol.md 2.5, "CE_CNT").
     pub ce_delta: u32,
-    /// A new sample of the round-trip time, in nanoseconds, less the receiver's ACK_DELAY.
-    pub rtt_ns: Option<u32>,
-    /// Time that the packet spent in the receiving host, in nanoseconds.
+    /// A new sample of the round trip.
+    pub trip: Option<RoundTrip>,
+    /// Longest time that the packet can have spent in the receiving host, in nanoseconds
+    /// (protocol.md 2.2, "ACK_DELAY").
     pub host_delay_ns: u32,
     /// Less than a window was in flight for want of data, so the window was not put to the test.
     pub app_limited: bool,

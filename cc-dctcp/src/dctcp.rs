@@ -7,7 +7,7 @@ pub(crate) use config::G_SHIFT_MAX;
 
 use crate::delay::ticks;
 use crate::window::Window;
-use crate::{AckEvent, LossEvent, LossResponse, ONE};
+use crate::{AckEvent, LossEvent, LossResponse, ONE, RoundTrip};
 
 /// Fair growth is slowed down by this factor at most.
 const SLOWEST: u32 = 1024;
@@ -141,7 +141,7 @@ impl Dctcp {
         self.packets = add(self.packets, event.acked_packets);
         self.marked = add(self.marked, event.ce_delta);
         if self.reference != 0 {
-            self.smooth(event.rtt_ns);
+            self.smooth(event.trip);
         }
         if event.ce_delta != 0 {
             self.cut_once();
@@ -191,9 +191,9 @@ impl Dctcp {
     }
 
     /// The round trip moves by an eighth towards each sample.
-    fn smooth(&mut self, rtt_ns: Option<u32>) {
-        let Some(rtt_ns) = rtt_ns else { return };
-        let sample = ticks(rtt_ns).max(1);
+    fn smooth(&mut self, trip: Option<RoundTrip>) {
+        let Some(trip) = trip else { return };
+        let sample = ticks(trip.total_ns()).max(1);
         // Rounded up both ways, so that it gets there.
         let step = self.rtt.abs_diff(sample).div_ceil(8);
         self.rtt = match self.rtt {

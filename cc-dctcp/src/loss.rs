@@ -55,12 +55,18 @@ pub struct RoundTrip {
 
 impl RoundTrip {
     /// A round trip of `total_ns` nanoseconds. The packet waited at most `peer_ns` at the peer, and
-    /// the acknowledgement at most `here_ns` at this host (protocol.md 1.7).
+    /// the acknowledgement at most `here_ns` at this host (protocol.md 2.2).
     #[must_use]
     pub fn new(total_ns: u64, peer_ns: u32, here_ns: u64) -> Self {
         let bounded = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX).max(1);
         let hosts_ns = here_ns.saturating_add(peer_ns.into());
         Self { total_ns: bounded(total_ns), network_ns: bounded(total_ns.saturating_sub(hosts_ns)) }
+    }
+
+    /// How long it took, in nanoseconds.
+    #[must_use]
+    pub const fn total_ns(self) -> u32 {
+        self.total_ns
     }
 
     /// The time that the network took at least, in nanoseconds.

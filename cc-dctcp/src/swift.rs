@@ -79,10 +79,10 @@ impl Swift {
     /// Packets were acknowledged.
     #[inline]
     pub fn on_ack(&mut self, event: &AckEvent) {
-        if let Some(rtt_ns) = event.rtt_ns {
-            self.fabric_late = rtt_ns > self.fabric_target_now();
+        if let Some(trip) = event.trip {
+            self.fabric_late = trip.network_ns() > self.fabric_target_now();
         }
-        let host_late = ticks(event.host_delay_ns) > self.host_target;
+        let host_late = ticks(host_delay_ns(event)) > self.host_target;
         let at_rest = self.cut_left == 0 && self.cwnd_bytes() == self.max_window_bytes;
         if !self.fabric_late && !host_late && at_rest {
             return;
@@ -114,8 +114,8 @@ impl Swift {
 
     /// Cuts the windows whose delay is above its target. False if none is.
     fn cut_excess(&mut self, event: &AckEvent) -> bool {
-        let fabric = event.rtt_ns.map_or(0, |rtt| excess(rtt, self.fabric_target_now()));
-        let host = excess(event.host_delay_ns, u32::from(self.host_target) << TICK_NS_LOG2);
+        let fabric = event.trip.map_or(0, |trip| excess(trip.network_ns(), self.fabric_target_now()));
+        let host = excess(host_delay_ns(event), u32::from(self.host_target) << TICK_NS_LOG2);
         if fabric == 0 && host == 0 {
             return false;
         }
@@ -175,6 +175,12 @@ impl Swift {
         }
         self.cut_left = self.cwnd_bytes();
     }
+}
+
+/// Time that the receiving host spent, in nanoseconds. One that is not kept busy may sleep, and
+/// what a packet waits for that is not congestion.
+const fn host_delay_ns(event: &AckEvent) -> u32 {
+    if event.app_limited { 0 } else { event.host_delay_ns }
 }
 
 /// What a delay above its target takes off a window, in Q16.

@@ -2,7 +2,7 @@
 
 use cc_dctcp::{
     AckEvent, Controller, ControllerConfig, DcqcnConfig, Dctcp, DctcpConfig, LossEvent, LossResponse,
-    RTT_NS_MAX, Swift, SwiftConfig, TARGET_NS_MAX,
+    RTT_NS_MAX, RoundTrip, Swift, SwiftConfig, TARGET_NS_MAX,
 };
 use proptest::prelude::*;
 
@@ -12,6 +12,11 @@ enum Event {
     Loss,
     Rto,
     Cnp,
+}
+
+/// A round trip that hosts spent nothing of.
+fn whole(rtt_ns: u32) -> RoundTrip {
+    RoundTrip::new(rtt_ns.into(), 0, 0)
 }
 
 fn ack() -> impl Strategy<Value = AckEvent> {
@@ -24,7 +29,7 @@ fn ack() -> impl Strategy<Value = AckEvent> {
             acked_bytes,
             acked_packets,
             ce_delta,
-            rtt_ns,
+            trip: rtt_ns.map(whole),
             host_delay_ns,
             app_limited,
         },
@@ -194,7 +199,7 @@ proptest! {
             let after = swift.windows();
             if after.0 < before.0 || after.1 < before.1 {
                 prop_assert_eq!(left, 0, "a window after the last cut is not over");
-                let late = ack.rtt_ns.is_some_and(|rtt| rtt > config.fabric_target_ns);
+                let late = ack.trip.is_some_and(|trip| trip.network_ns() > config.fabric_target_ns);
                 prop_assert!(after.0 >= before.0 || late, "cut without a late sample");
                 prop_assert!(after.1 >= before.1 || ack.host_delay_ns > config.host_target_ns);
                 left = after.0.min(after.1);
@@ -224,8 +229,8 @@ proptest! {
         };
         let mut calm = |controller: &mut Controller, acked_bytes, app_limited| {
             now_ns += 60_000;
-            let rtt_ns = Some(rtt_ns);
-            let ack = AckEvent { now_ns, acked_bytes, acked_packets: 1, rtt_ns, app_limited, ..AckEvent::default() };
+            let trip = Some(whole(rtt_ns));
+            let ack = AckEvent { now_ns, acked_bytes, acked_packets: 1, trip, app_limited, ..AckEvent::default() };
             controller.on_ack(&ack);
         };
         // Ends the window in progress and what a cut forbids, without growth; the smoothed round
@@ -267,7 +272,7 @@ proptest! {
         for (event, now_ns) in events {
             apply(&mut pair[0], event, now_ns);
             let other = match event {
-                Event::Ack(ack) => Event::Ack(AckEvent { rtt_ns: Some(7), host_delay_ns: 9, ..ack }),
+                Event::Ack(ack) => Event::Ack(AckEvent { trip: Some(whole(7)), host_delay_ns: 9, ..ack }),
                 other => other,
             };
             apply(&mut pair[1], other, 0);

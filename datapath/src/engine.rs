@@ -127,6 +127,9 @@ impl<P: Port> Engine<P> {
     /// nothing, waits for nothing.
     pub fn turn(&mut self, now: Time) -> Turn {
         self.begin_turn(now);
+        if self.units.drained_at == Time::ZERO {
+            self.units.drained_at = self.units.now;
+        }
         let received = self.receive() + self.wire.port.take_passed_on();
         self.step_slow_path();
         self.take_doorbells();
@@ -192,17 +195,15 @@ impl<P: Port> Engine<P> {
     #[inline]
     fn begin_turn(&mut self, now: Time) {
         self.units.turn = self.units.turn.wrapping_add(1);
-        let before = self.units.now;
-        self.units.now = before.max(now);
-        self.units.drained_at = if before == Time::ZERO { self.units.now } else { before };
+        self.units.now = self.units.now.max(now);
         self.wire.port.set_now(self.units.now);
     }
 
-    /// The driver knows that nothing had arrived by `at`, as an interrupt woke it or it is a
-    /// simulation: what the next turn takes came later. Without this, it may have come at any time
-    /// since the turn before (docs/protocol.md 1.7).
+    /// Says that nothing had arrived by `at`: what the next turn takes came later. A driver knows
+    /// that if an interrupt woke it, and a simulation knows it. Without this, what a turn takes may
+    /// have come at any time since the last turn that found the port empty (docs/protocol.md 2.2).
     pub fn note_drained(&mut self, at: Time) {
-        self.units.now = self.units.now.max(at);
+        self.units.drained_at = self.units.drained_at.max(at);
     }
 
     /// The earliest time at which a turn has something to do even if nothing arrives and nobody

@@ -156,6 +156,7 @@ pub trait Port {
 pub(crate) struct Bursts {
     taken: usize,
     goes_on: bool,
+    is_empty: bool,
 }
 
 impl Bursts {
@@ -163,7 +164,7 @@ impl Bursts {
     pub const MOST: usize = 2 * RX_BURST - 1;
 
     pub const fn new() -> Self {
-        Self { taken: 0, goes_on: true }
+        Self { taken: 0, goes_on: true, is_empty: false }
     }
 
     /// Receives the next burst: its frames, which must be released before the one after; `None` if
@@ -176,8 +177,14 @@ impl Bursts {
         let limit = port.rx_limit();
         let burst = port.rx_burst();
         self.taken += burst;
-        self.goes_on = burst == limit && self.taken < RX_BURST;
+        self.is_empty = burst < limit;
+        self.goes_on = !self.is_empty && self.taken < RX_BURST;
         (burst > 0).then_some(burst)
+    }
+
+    /// Whether the port has no more: the last burst was smaller than it may be.
+    pub const fn found_empty(&self) -> bool {
+        self.is_empty
     }
 
     /// Frames received so far.

@@ -1,5 +1,5 @@
-//! Part of `cargo xtask lint`: no line of a comment is longer than 100 columns, and every doc
-//! comment stands alone.
+//! Part of `cargo xtask lint`: no line of a comment is longer than 100 columns, and no doc comment
+//! begins with words that another item must explain.
 //!
 //! rustfmt's stable options do not wrap comments. rustdoc shows each item by itself, so a doc
 //! comment must not begin with "The same": a reader does not see what came before it.
@@ -32,7 +32,8 @@ pub fn check() -> Result<()> {
     if wrong.is_empty() { Ok(()) } else { Err(Error(wrong.join("\n"))) }
 }
 
-/// All files of the repository with this extension, those directly at its root included.
+/// All files of the repository with this extension, those directly at its root included. What Cargo
+/// writes is left out.
 fn sources(extension: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for directory in repo::directories()? {
@@ -42,6 +43,7 @@ fn sources(extension: &str) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(&root).map_err(|e| Error::io("list", &root, &e))?;
     let files = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file());
     found.extend(files.filter(|path| path.extension().is_some_and(|its| its == extension)));
+    found.retain(|path| !path.components().any(|part| part.as_os_str() == "target"));
     Ok(found)
 }
 

@@ -1,8 +1,8 @@
 //! Exact steps of DCTCP.
 
 use super::Dctcp;
-use crate::loss::tests::queued;
-use crate::{AckEvent, DctcpConfig, LossResponse, ONE};
+use crate::loss::tests::{queued, whole};
+use crate::{AckEvent, DctcpConfig, LossResponse, ONE, RoundTrip};
 
 const MTU: u32 = 1024;
 const MAX: u32 = 64 * MTU;
@@ -147,7 +147,7 @@ fn round_trips_to_grow(rtt_reference_ns: u32, rtt_ns: u32) -> u32 {
     let config = DctcpConfig { rtt_reference_ns, ..DctcpConfig::new(MAX, MTU) };
     let mut dctcp = Dctcp::new(config);
     dctcp.on_rto(&queued(0));
-    let with_rtt = |event| AckEvent { rtt_ns: Some(rtt_ns), ..event };
+    let with_rtt = |event| AckEvent { trip: Some(whole(rtt_ns)), ..event };
     dctcp.on_ack(&with_rtt(ack(32, 0)));
     assert_eq!(dctcp.cwnd_bytes(), 32 * MTU);
     let mut trips = 0;
@@ -178,9 +178,18 @@ fn the_round_trip_reaches_its_samples_from_above_as_from_below() {
         let mut dctcp = Dctcp::new(config);
         for rtt_ns in [before, after] {
             for _ in 0..100 {
-                dctcp.on_ack(&AckEvent { rtt_ns: Some(rtt_ns), ..ack(1, 1) });
+                dctcp.on_ack(&AckEvent { trip: Some(whole(rtt_ns)), ..ack(1, 1) });
             }
         }
         assert_eq!(u32::from(dctcp.rtt) * 64, after);
     }
+}
+
+/// A flow whose hosts sleep takes its turns as seldom as they look: that is its round trip.
+#[test]
+fn fairness_takes_whole_round_trips() {
+    let mut dctcp = Dctcp::new(DctcpConfig { rtt_reference_ns: 64_000, ..DctcpConfig::new(MAX, MTU) });
+    let trip = Some(RoundTrip::new(640_000, 300_000, 330_000));
+    (0..64).for_each(|_| dctcp.on_ack(&AckEvent { trip, ..ack(1, 1) }));
+    assert_eq!(u32::from(dctcp.rtt) * 64, 640_000);
 }

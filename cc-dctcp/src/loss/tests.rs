@@ -10,7 +10,7 @@ pub(crate) fn queued(now_ns: u64) -> LossEvent {
 }
 
 /// A round trip that hosts spent nothing of.
-fn whole(rtt_ns: u32) -> RoundTrip {
+pub(crate) fn whole(rtt_ns: u32) -> RoundTrip {
     RoundTrip::new(rtt_ns.into(), 0, 0)
 }
 
@@ -54,30 +54,35 @@ fn noise_is_no_queue() {
     assert_eq!(cut(&path(&[10_000, 14_000, 11_000, 15_000]), ONE / 100), 0);
 }
 
-/// Round trips of a path of 10 us whose hosts sleep for up to a millisecond.
-fn with_sleepers(peer_ns: impl Fn(u32) -> u32) -> PathDelay {
+/// A path of 10 us whose peer takes up to `longest_ns` more to look at its port, and says how long
+/// by `said`; now and then it looks at once.
+fn with_a_slow_peer(longest_ns: u32, said: impl Fn(u32) -> u32) -> PathDelay {
     let mut path = PathDelay::default();
     for (now_ns, index) in (0..).step_by(50_000).zip(0..1_000_u32) {
-        let slept = if index % 50 == 0 { 0 } else { index.wrapping_mul(2_654_435_761) >> 12 };
-        path.sample(now_ns, RoundTrip::new(u64::from(BASE_NS + slept), peer_ns(slept), 0), true);
+        let drawn = u64::from(index.wrapping_mul(2_654_435_761));
+        let slept = if index % 50 == 0 { 0 } else { (drawn * u64::from(longest_ns)) >> 32 };
+        let slept = u32::try_from(slept).expect("it is at most the longest");
+        path.sample(now_ns, RoundTrip::new((BASE_NS + slept).into(), said(slept), 0), true);
     }
     path
 }
 
+/// Its delay varies too little to be that of a thread that waits for a processor.
 #[test]
-fn a_peer_that_sleeps_is_no_queue() {
-    assert_eq!(cut(&with_sleepers(|slept| slept), ONE * 5 / 100), 0);
+fn what_a_peer_says_it_spent_is_no_queue() {
+    assert_eq!(cut(&with_a_slow_peer(60_000, |slept| slept), ONE * 5 / 100), 0);
+    assert!(cut(&with_a_slow_peer(60_000, |_| 0), ONE * 5 / 100) > 0, "it says nothing");
 }
 
 #[test]
 fn threads_that_wait_for_a_processor_are_no_queue() {
     // A switch in software sleeps and has no way to say so.
-    assert_eq!(cut(&with_sleepers(|_| 0), ONE * 5 / 100), 0);
+    assert_eq!(cut(&with_a_slow_peer(1_000_000, |_| 0), ONE * 5 / 100), 0);
 }
 
 #[test]
 fn a_long_queue_is_one_behind_hosts_that_sleep() {
-    let mut full = with_sleepers(|slept| slept);
+    let mut full = with_a_slow_peer(1_000_000, |slept| slept);
     (0..100).for_each(|_| full.sample(60_000_000, RoundTrip::new(700_000, 100_000, 100_000), false));
     assert_eq!(cut(&full, ONE / 100), ONE / 2);
 }

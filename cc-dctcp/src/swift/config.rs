@@ -16,7 +16,8 @@ pub struct SwiftConfig {
     /// Round trip without the receiving host that a large window aims at, in nanoseconds: that of
     /// the empty path and the queue that it may keep.
     pub fabric_target_ns: u32,
-    /// Time in the receiving host that it aims at, in nanoseconds.
+    /// Longest time in the receiving host (ACK_DELAY, protocol.md 2.2) that it aims at, in
+    /// nanoseconds.
     pub host_target_ns: u32,
     /// The response to losses.
     pub loss_response: LossResponse,

@@ -1,7 +1,7 @@
 //! Exact steps of Swift.
 
 use super::Swift;
-use crate::loss::tests::queued;
+use crate::loss::tests::{queued, whole};
 use crate::{AckEvent, LossResponse, SwiftConfig};
 
 const MTU: u32 = 1024;
@@ -15,7 +15,8 @@ fn swift() -> Swift {
 
 fn ack(packets: u32, rtt_ns: Option<u32>, host_delay_ns: u32) -> AckEvent {
     let acked_bytes = packets * MTU;
-    AckEvent { acked_bytes, acked_packets: packets, rtt_ns, host_delay_ns, ..AckEvent::default() }
+    let trip = rtt_ns.map(whole);
+    AckEvent { acked_bytes, acked_packets: packets, trip, host_delay_ns, ..AckEvent::default() }
 }
 
 #[test]
@@ -53,6 +54,17 @@ fn a_slow_host_cuts_its_own_window_only() {
     let mut other = self::swift();
     other.on_ack(&ack(1, Some(10 * TARGET), 49_000));
     assert_eq!(other.windows(), (MAX / 2, MAX));
+}
+
+/// A host that sleeps while it has little to do is not congested.
+#[test]
+fn a_host_that_is_not_kept_busy_cuts_nothing() {
+    let mut idle = swift();
+    idle.on_ack(&AckEvent { app_limited: true, ..ack(1, Some(TARGET / 2), 1_000_000) });
+    assert_eq!(idle.windows(), (MAX, MAX));
+    let mut busy = swift();
+    busy.on_ack(&ack(1, Some(TARGET / 2), 1_000_000));
+    assert!(busy.windows().1 < MAX, "the delay of a busy one counts");
 }
 
 #[test]

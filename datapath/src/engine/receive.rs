@@ -30,6 +30,9 @@ impl<P: Port> Engine<P> {
         while let Some(burst) = bursts.next(&mut self.wire.port) {
             self.receive_burst(burst);
         }
+        if bursts.found_empty() {
+            self.units.drained_at = self.units.now;
+        }
         looped + bursts.taken()
     }
 

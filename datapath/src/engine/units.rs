@@ -20,7 +20,7 @@ use sr_recovery::{Record, StreamId};
 pub(crate) struct Units {
     /// Time of this turn.
     pub now: Time,
-    /// When the port was last known to have nothing: what is taken in this turn came later.
+    /// When the port was last found empty: what a turn takes came later. Zero: no turn was.
     pub drained_at: Time,
     /// Number of this turn, modulo 2^16.
     pub turn: u16,

@@ -7,9 +7,6 @@ use crate::stream::{AckEffect, AckInfo, AckRefused, TxStream};
 use cc_dctcp::{AckEvent, Controller, RoundTrip};
 use wire::Ackx;
 
-/// ACK_DELAY counts in units of this many nanoseconds.
-const ACK_DELAY_UNIT_NS: u32 = 64;
-
 /// What a sender remembers of the acknowledgements before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Feedback {
@@ -66,7 +63,7 @@ impl SendStream<'_> {
         if matches!(controller, Controller::Fixed(_)) {
             return;
         }
-        let host_delay_ns = u32::from(ackx.ack_delay) * ACK_DELAY_UNIT_NS;
+        let host_delay_ns = ackx.ack_delay_ns();
         let trip = rtt_ns.map(|rtt_ns| RoundTrip::new(rtt_ns, host_delay_ns, units.waited_ns()));
         if let Some(trip) = trip.filter(|_| effect.rtt_exact) {
             recovery.note_round_trip(controller, now, trip);
@@ -81,7 +78,7 @@ impl SendStream<'_> {
             acked_bytes: packets.saturating_mul(pmtu.into()),
             acked_packets: packets,
             ce_delta,
-            rtt_ns: trip.map(|trip| trip.network_ns()),
+            trip,
             host_delay_ns,
             app_limited,
         });

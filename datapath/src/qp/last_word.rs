@@ -99,10 +99,9 @@ impl LastWords {
 /// the peer does not learn of the end otherwise.
 #[cold]
 pub(crate) fn keep_last_word(qp: &mut Qp<'_>, units: &mut Units, sudden: bool) {
-    let heard_at = qp.hot.rsp.owed.waits_since;
     let acknowledges =
         qp.hot.service == QpType::Rc && qp.hot.id.state.receives() && qp.cold.refusal.is_none();
-    if !acknowledges || heard_at == Time::ZERO {
+    if !acknowledges || qp.hot.rsp.owed.waits_since == Time::ZERO {
         return;
     }
     let mut frame = [0; FRAME_MAX];
@@ -119,7 +118,7 @@ pub(crate) fn keep_last_word(qp: &mut Qp<'_>, units: &mut Units, sudden: bool) {
         loopback: qp.hot.id.loopback,
         frame: written.iter().copied().collect(),
         queued: false,
-        until: if sudden { heard_at.after(LAST_WORD_LINGER) } else { Time::ZERO },
+        until: if sudden { qp.cold.heard_at.after(LAST_WORD_LINGER) } else { Time::ZERO },
     };
     units.last_words.keep(qp.hot.id.qpn, word);
 }

@@ -81,9 +81,9 @@ impl<'a> SendStream<'a> {
         }
     }
 
-    /// Asks the watchdog until it is content; `heard_at` is when the peer was heard last. What
-    /// `una` must go before is `kept_back` behind it. Returns when to look again, or `None` if the
-    /// retries are exhausted.
+    /// Asks the watchdog until it is content; `heard_at` is when the peer was heard last. If the
+    /// packets behind `una` are `kept_back`, the tail probe is of `una`. Returns when to look
+    /// again, or `None` if the retries are exhausted.
     pub fn watch(&mut self, units: &mut Units, heard_at: Time, kept_back: bool) -> Option<Time> {
         self.watchdog.sync(self.tx.progress_at());
         loop {

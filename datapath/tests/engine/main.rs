@@ -1,5 +1,6 @@
 //! Two engines and a cable: grants, fairness, wake-ups, lives of queue pairs, long messages.
 
+mod ack_delay;
 mod acks;
 mod bursts;
 #[path = "../common/mod.rs"]

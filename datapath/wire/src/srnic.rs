@@ -208,7 +208,8 @@ pub struct Ackx {
     pub sack_psn: Psn,
     /// Running count of CE-marked data packets of the stream, modulo 2^16.
     pub ce_cnt: u16,
-    /// Host time from arrival to this ACK, in units of 64 ns, saturating.
+    /// Longest time that the packet can have spent at the host before this ACK, in units of
+    /// [`ACK_DELAY_UNIT_NS`], saturating (protocol.md 2.2).
     pub ack_delay: u16,
 }
 
@@ -246,14 +247,23 @@ impl From<Ackx> for RawAckx {
 
 wire_header!(Ackx, RawAckx);
 
+impl Ackx {
+    /// [`Ackx::ack_delay`] in nanoseconds.
+    #[inline]
+    #[must_use]
+    pub const fn ack_delay_ns(&self) -> u32 {
+        self.ack_delay as u32 * ACK_DELAY_UNIT_NS
+    }
+}
+
 /// Nanoseconds of one unit of [`Ackx::ack_delay`].
-pub const ACK_DELAY_UNIT_NS: u64 = 64;
+pub const ACK_DELAY_UNIT_NS: u32 = 64;
 
 /// A host delay as [`Ackx::ack_delay`] carries it: rounded down, saturating.
 #[inline]
 #[must_use]
 pub const fn ack_delay_of_ns(delay_ns: u64) -> u16 {
-    let units = delay_ns / ACK_DELAY_UNIT_NS;
+    let units = delay_ns / ACK_DELAY_UNIT_NS as u64;
     if units > u16::MAX as u64 {
         u16::MAX
     } else {

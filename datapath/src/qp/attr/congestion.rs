@@ -30,7 +30,8 @@ pub struct CongestionTuning {
     pub rtt_reference_ns: u32,
     /// Swift: round trip without the peer's host that it aims at, in nanoseconds, 1 up to 4.19 ms.
     pub fabric_target_ns: u32,
-    /// Swift: time in the peer's host that it aims at, in nanoseconds, 1 up to 4.19 ms.
+    /// Swift: longest time in the peer's host (ACK_DELAY) that it aims at, in nanoseconds, 1 up to
+    /// 4.19 ms.
     pub host_target_ns: u32,
 }
 

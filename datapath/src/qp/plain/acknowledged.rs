@@ -122,7 +122,7 @@ fn learn(qp: &mut Qp<'_>, units: &Units, effect: &AckEffect) {
         now_ns: now.0,
         acked_bytes: acked.saturating_mul(qp.hot.id.pmtu.into()),
         acked_packets: acked,
-        rtt_ns: trip.map(|trip| trip.network_ns()),
+        trip,
         app_limited,
         ..AckEvent::default()
     });

@@ -9,8 +9,8 @@ use crate::qp::packet::{PacketBuilder, Zeros};
 use crate::qp::pair::Qp;
 use crate::qp::plain;
 use crate::stream::RxStream;
-use crate::time::Time;
 use sr_recovery::StreamId;
+use wire::srnic::ack_delay_of_ns;
 use wire::{AckFlags, Ackx, Aeth, Bth, Fields, Meta, NakCode, Opcode, Psn, Syndrome, WireMode};
 
 /// The parts of an acknowledgement that depend on what it says.
@@ -182,7 +182,7 @@ fn emit(qpc: &Qpc, owed: &Owed, answer: &Answer, units: &mut Units, frame: &mut 
             flags: answer.flags,
             sack_psn: answer.sack,
             ce_cnt: owed.ce_count,
-            ack_delay: ack_delay(units.now, owed.waits_since),
+            ack_delay: ack_delay_of_ns(units.now.since(owed.waits_since)),
         },
         sackb: answer.bitmap.unwrap_or(0),
         ..Fields::default()
@@ -191,10 +191,4 @@ fn emit(qpc: &Qpc, owed: &Owed, answer: &Answer, units: &mut Units, frame: &mut 
     let len = packet.build(&Zeros(0), frame).ok()?;
     units.counters.tx_acks += 1;
     Some(len)
-}
-
-/// Longest time that the packet can have spent at this host before its acknowledgement, in units of
-/// 64 ns, saturating (docs/protocol.md 1.7).
-fn ack_delay(now: Time, waits_since: Time) -> u16 {
-    u16::try_from(now.since(waits_since) / 64).unwrap_or(u16::MAX)
 }

@@ -42,8 +42,8 @@ fn qkey_of(qp: &Qp<'_>) -> u32 {
     if qp.hot.id.qpn == QPN_GSI { QKEY_GSI } else { qp.cold.attributes.attr.qkey }
 }
 
-/// Copies the GRH area and the payload to the next receive. Returns the bytes of both, or why not;
-/// without a receive nothing.
+/// Copies the GRH area and the payload to the next receive. Returns the bytes of both, or why they
+/// were not copied; `None` if there is no receive.
 fn place(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>, ip: &[u8]) -> Option<Result<u32, Refused>> {
     let found = qp.cold.receives.find(units, qp.hot.rsp.recv_head, 0);
     let receive = found.ok().and_then(|found| qp.cold.receives.wqe(units, found, qp.hot.id.pd));

@@ -3,7 +3,9 @@
 use crate::path::{Control, sender};
 use datapath::qp::attr::RecoveryPolicy;
 use datapath::stream::RtoConfig;
-use simnet::{Faults, LinkConfig, LinkId, NodeId, PortOptions, Qp, QpOptions, Region, Rig, RigOptions, Work};
+use simnet::{
+    Faults, LinkConfig, LinkId, NodeId, PortOptions, Qp, QpOptions, Region, Rest, Rig, RigOptions, Work,
+};
 use wire::WireMode;
 
 /// Bytes of each WRITE.
@@ -30,6 +32,8 @@ pub struct Crowd {
     pub loss_ppm: u32,
     /// The dialect.
     pub wire_mode: WireMode,
+    /// What keeps the hosts from looking at their ports.
+    pub rest: Rest,
 }
 
 /// What the flows got once they have settled.
@@ -59,6 +63,7 @@ impl Crowd {
             jitter_ns: 1_000,
             loss_ppm: 0,
             wire_mode: WireMode::Srnic,
+            rest: Rest::Never,
         }
     }
 
@@ -92,6 +97,7 @@ impl Crowd {
         let options = RigOptions {
             port,
             rto,
+            rest: self.rest,
             window_max: self.window,
             max_qps: 128,
             recovery_contexts: 64,

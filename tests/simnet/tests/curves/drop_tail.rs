@@ -3,6 +3,7 @@
 use crate::crowd::{Crowd, Shares};
 use crate::path::{Control, median};
 use crate::random_loss::{FIXED, SHIPPED};
+use simnet::Rest;
 use wire::WireMode;
 
 const SEEDS: u64 = 5;
@@ -47,6 +48,18 @@ fn sixty_four_to_one_neither_collapses_nor_starves_anybody() {
         assert!(shares.goodput >= 0.8, "{queue} frames: {shares:?}");
         assert!(shares.resent <= resent_most, "{queue} frames: {shares:?}");
         assert!(shares.jain >= 0.75, "{queue} frames: {shares:?}");
+    }
+}
+
+/// A queue is seen behind hosts whose threads wait for a processor, too.
+#[test]
+fn a_queue_is_seen_behind_starved_hosts() {
+    for queue in [64, 256] {
+        let crowd = Crowd { rest: Rest::Starved, ..Crowd::new(10, queue) };
+        let shares = shares(&crowd, SHIPPED);
+        assert!(shares.resent <= 0.10, "{queue} frames: {shares:?}");
+        let fixed = self::shares(&crowd, FIXED);
+        assert!(fixed.resent > 0.2, "the negative control, {queue} frames: {fixed:?}");
     }
 }
 
