@@ -3,7 +3,8 @@
 //! A map that is wrong is worse than none. Checked are, in README.md, CHANGELOG.md and docs/:
 //! relative links, paths in backticks that start with a directory of the repository, and, in the
 //! tables that map the paper's Figure 4 and the rules of the protocol, that each file defines the
-//! type or function that its row names. And the README asks for the Rust that Cargo asks for.
+//! type or function that its row names. And the README asks for the Rust that Cargo asks for, and
+//! is short.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,9 @@ use crate::repo;
 const MAP: &str = "docs/architecture.md";
 /// What the headings of those tables contain: the paper's boxes, and the protocol's rules.
 const TABLES: [&str; 2] = ["Figure 4", "rules of the protocol"];
+
+/// Words of the README at most, as `wc -w` counts them.
+const README_WORDS: usize = 700;
 
 /// Checks all documents of the repository.
 pub fn check() -> Result<()> {
@@ -34,6 +38,9 @@ pub fn check() -> Result<()> {
                     .map(|path| format!("{name}: there is no `{path}`")),
             );
         wrong.extend(in_document);
+        if name == "README.md" {
+            wrong.extend(too_long(&text));
+        }
         if name == MAP {
             for table in TABLES {
                 wrong.extend(check_map(&text, table, &root)?);
@@ -76,6 +83,13 @@ fn paths<'a>(text: &'a str, root: &'a Path) -> impl Iterator<Item = &'a str> {
 
 fn in_backticks(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+/// Says that a README has too many words.
+fn too_long(readme: &str) -> Option<String> {
+    let words = readme.split_whitespace().count();
+    let fault = || format!("README.md: {words} words, at most {README_WORDS}: move some to docs/");
+    (words > README_WORDS).then(fault)
 }
 
 /// The README names the oldest Rust that builds the workspace.

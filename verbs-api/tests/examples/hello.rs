@@ -1,15 +1,6 @@
-//! The program of the README is the example `hello`, and two of it talk.
+//! Two processes of the example `hello` write to each other.
 
 use super::talk;
-
-#[test]
-fn the_readme_shows_the_example() {
-    let readme = include_str!("../../../README.md");
-    assert!(
-        readme.contains(include_str!("../../examples/hello.rs")),
-        "copy verbs-api/examples/hello.rs to it"
-    );
-}
 
 #[test]
 fn two_of_it_talk() {

@@ -3,6 +3,7 @@
 #[cfg(feature = "dpdk")]
 mod echo;
 mod engines;
+mod first;
 #[cfg(feature = "dpdk")]
 mod hello;
 

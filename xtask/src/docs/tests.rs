@@ -6,6 +6,12 @@ fn the_documents_of_this_repository_are_right() {
 }
 
 #[test]
+fn a_readme_of_too_many_words_is_wrong() {
+    assert_eq!(too_long(&"word ".repeat(README_WORDS)), None);
+    assert!(too_long(&"word ".repeat(README_WORDS + 1)).is_some_and(|fault| fault.contains("701 words")));
+}
+
+#[test]
 fn relative_links_and_no_others() {
     let text =
         "[a](one.md), [b](https://example.org/x), [c](../two/#part), [d](#here), ![e](p.svg \"title\")";
