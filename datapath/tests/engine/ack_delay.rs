@@ -44,9 +44,9 @@ fn turn_after(rig: &mut Rig, ns: u64) {
     rig.sides[1].engine.turn(rig.now);
 }
 
-/// Whether it is `ns`, rounded down to the unit of the field.
-fn is(said: u64, ns: u64) -> bool {
-    said == ns - ns % u64::from(ACK_DELAY_UNIT_NS)
+/// It is `ns`, rounded down to the unit of the field.
+fn assert_said(rig: &Rig, ns: u64) {
+    assert_eq!(said(rig), ns - ns % u64::from(ACK_DELAY_UNIT_NS));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn it_counts_from_the_last_look_at_an_empty_port() {
     turn_after(&mut rig, 0);
     send(&mut rig, &mut handles, 1);
     turn_after(&mut rig, 500 * US);
-    assert!(is(said(&rig), 500 * US), "{}", said(&rig));
+    assert_said(&rig, 500 * US);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_push_is_no_look() {
     rig.sides[1].engine.push(None, rig.now);
     rig.sides[1].engine.settle(rig.now);
     turn_after(&mut rig, 100 * US);
-    assert!(is(said(&rig), 500 * US), "{}", said(&rig));
+    assert_said(&rig, 500 * US);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_turn_that_left_frames_behind_is_no_look() {
     send(&mut rig, &mut handles, burst + 1);
     turn_after(&mut rig, 300 * US);
     turn_after(&mut rig, 200 * US);
-    assert!(is(said(&rig), 500 * US), "{}", said(&rig));
+    assert_said(&rig, 500 * US);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_driver_may_know_better() {
     let woken = rig.now.after(480 * US);
     rig.sides[1].engine.note_drained(woken);
     turn_after(&mut rig, 500 * US);
-    assert!(is(said(&rig), 20 * US), "{}", said(&rig));
+    assert_said(&rig, 20 * US);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn before_the_first_look_nothing_is_known() {
     send(&mut rig, &mut handles, 1);
     rig.now = Time(rig.now.0 + 500 * US);
     rig.sides[1].engine.turn(rig.now);
-    assert_eq!(said(&rig), 0);
+    assert_said(&rig, 0);
 }
 
 /// It is the packet's coming that counts when its queue pair is gone, not the look before it.
