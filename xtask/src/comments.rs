@@ -32,8 +32,7 @@ pub fn check() -> Result<()> {
     if wrong.is_empty() { Ok(()) } else { Err(Error(wrong.join("\n"))) }
 }
 
-/// All files of the repository with this extension, those directly at its root included. What Cargo
-/// writes is left out.
+/// All files of the repository with this extension, those directly at its root included.
 fn sources(extension: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for directory in repo::directories()? {
@@ -43,7 +42,6 @@ fn sources(extension: &str) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(&root).map_err(|e| Error::io("list", &root, &e))?;
     let files = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file());
     found.extend(files.filter(|path| path.extension().is_some_and(|its| its == extension)));
-    found.retain(|path| !path.components().any(|part| part.as_os_str() == "target"));
     Ok(found)
 }
 

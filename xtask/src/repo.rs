@@ -41,7 +41,8 @@ pub fn target_directory() -> Result<PathBuf> {
         })
 }
 
-/// The files of a directory and below whose names end in `.extension`, sorted.
+/// The files of a directory and below whose names end in `.extension`, sorted; not those that Cargo
+/// writes into a `target`.
 pub fn files(directory: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut directories = vec![directory.to_owned()];
@@ -49,7 +50,8 @@ pub fn files(directory: &Path, extension: &str) -> Result<Vec<PathBuf>> {
         let entries = std::fs::read_dir(&directory).map_err(|e| Error::io("list", &directory, &e))?;
         for path in entries.flatten().map(|entry| entry.path()) {
             if path.is_dir() {
-                directories.push(path);
+                // Cargo's, not ours: the fuzz targets are a workspace of their own.
+                directories.extend((!path.ends_with("target")).then_some(path));
             } else if path.extension().is_some_and(|found| found == extension) {
                 found.push(path);
             }
