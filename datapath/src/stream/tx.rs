@@ -145,15 +145,15 @@ impl TxStream {
         self.cwnd = u16::try_from(packets).unwrap_or(u16::MAX).max(1);
     }
 
-    /// Both gates for new data: PSNs left, and room in the pipe.
+    /// Whether both gates let a new packet through.
     #[inline]
     #[must_use]
     pub fn may_send_new(&self) -> bool {
-        self.outstanding() < u32::from(self.cap) && self.may_resend()
+        self.room() > 0
     }
 
-    /// New packets that both gates let through now. The last of them closes one: it asks for an
-    /// acknowledgement.
+    /// New packets that both gates let through now: PSNs left, and room in the pipe. The last of
+    /// them closes one: it asks for an acknowledgement.
     #[inline]
     #[must_use]
     pub fn room(&self) -> u32 {
@@ -198,7 +198,7 @@ impl TxStream {
     #[inline]
     #[must_use]
     pub fn closes_gate(&self) -> bool {
-        self.outstanding() + 1 >= u32::from(self.cap) || self.pipe() + 1 >= u32::from(self.cwnd)
+        self.room() <= 1
     }
 
     /// Whether the new packet that goes next asks for an acknowledgement: if nothing can follow it
