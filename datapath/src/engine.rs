@@ -2,14 +2,14 @@
 //! speak, and sends.
 
 mod admin;
-mod ahead;
 mod config;
 mod control_queue;
 mod due;
 mod error;
 mod event;
+mod idle;
+mod prefetch;
 mod receive;
-mod rest;
 mod send;
 mod tx_slots;
 mod units;
@@ -58,10 +58,10 @@ pub struct Engine<P: Port> {
     port_was_full: bool,
     /// An acknowledgement that was asked for waits for a post.
     holds_acks: bool,
-    /// Queue pairs to put to rest before the turn is over.
-    idle: rest::Idle,
+    /// Queue pairs that become idle before the turn is over.
+    idle: idle::Idle,
     /// Whose turns come next.
-    coming: ahead::Coming,
+    upcoming: prefetch::Upcoming,
 }
 
 /// What one turn did.
@@ -118,8 +118,8 @@ impl<P: Port> Engine<P> {
             srq_users: admin::Users::default(),
             port_was_full: false,
             holds_acks: false,
-            idle: rest::Idle::new(),
-            coming: ahead::Coming::new(),
+            idle: idle::Idle::new(),
+            upcoming: prefetch::Upcoming::new(),
         })
     }
 
@@ -136,7 +136,7 @@ impl<P: Port> Engine<P> {
         self.fire_timers();
         let sent = self.send(received <= tuning::HOLD_BURST);
         self.wire.port.tx_flush();
-        self.rest_idle();
+        self.deactivate_idle();
         Turn { received, sent }
     }
 
@@ -159,9 +159,9 @@ impl<P: Port> Engine<P> {
         if let Some(slot) = slot {
             self.take_handed(slot);
         }
-        let sent = if waits { self.send_held_acks() } else { self.send_ahead(slot) };
+        let sent = if waits { self.send_held_acks() } else { self.send_before_acks(slot) };
         self.wire.port.tx_flush();
-        self.rest_idle();
+        self.deactivate_idle();
         Turn { received: 0, sent }
     }
 

@@ -32,14 +32,16 @@ pub(crate) use context::{
 pub use context::{HOT_BYTES_MAX, Qpc};
 pub(crate) use feedback::adopt_window;
 pub(crate) use flags::QpFlags;
-pub(crate) use flush::{abort, fail, fail_sends, flush_and_rest, flush_taken, rest_for_good, stop_streams};
+pub(crate) use flush::{
+    abort, deactivate, fail, fail_sends, flush_and_deactivate, flush_taken, stop_streams,
+};
 pub(crate) use keepalive::{Keepalive, on_keepalive_timer};
 pub(crate) use last_word::{LastWords, is_answered, keep_last_word};
 pub(crate) use pair::Qp;
 pub(crate) use receives::{Receives, Srq, Srqs, Taken};
 pub(crate) use requester::{
-    Acknowledgement, Grant, Hull, Reads, TransmitEnd, apply_response_advance, get_up_for_work, lie_down,
-    on_acknowledge, on_response, on_timer, tell_if_drained, transmit,
+    Acknowledgement, Grant, Hull, Reads, TransmitEnd, apply_response_advance, become_idle, on_acknowledge,
+    on_response, on_timer, reactivate, tell_if_drained, transmit,
 };
 pub(crate) use responder::{
     RequestPacket, Responses, ResponsesConfig, RxRecovery, admit, apply_advance, on_request,

@@ -15,7 +15,7 @@ mod weighted;
 pub use attributes::{PRIORITIES, PRIORITY_MAX, SchedAttributes, WEIGHT_LIMIT};
 pub use deficit::DeficitRoundRobin;
 pub use event_mux::{EventMux, SchedFlags};
-pub use policy::{Policy, Turn, Usage};
+pub use policy::{Policy, Scheduled, Usage};
 pub use priority::StrictPriority;
 pub use schedule_queue::ScheduleQueue;
 pub use scheduler::{Scheduler, SchedulerConfig};

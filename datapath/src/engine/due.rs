@@ -65,7 +65,7 @@ impl<P: Port> Engine<P> {
             count += 1;
         }
         let list = &list[..count];
-        list.iter().for_each(|number| self.qps.expect_requester(slot_of(self, *number)));
+        list.iter().for_each(|number| self.qps.prefetch_requester(slot_of(self, *number)));
         list.iter().for_each(|number| serve(self, *number));
         count
     }
@@ -78,7 +78,7 @@ impl<P: Port> Engine<P> {
         self.units.counters.doorbells += 1;
         qp.hot.flags.insert(QpFlags::ACTIVE);
         if qp.hot.id.state.flushes_sends() {
-            qp::flush_and_rest(&mut qp, &mut self.units, None);
+            qp::flush_and_deactivate(&mut qp, &mut self.units, None);
             return;
         }
         let requests = qp.cold.requests();

@@ -38,11 +38,11 @@ impl<P: Port> Engine<P> {
 
     #[inline(never)]
     fn receive_burst(&mut self, burst: usize) {
-        let mut arrivals = self.units.crowded.then(|| self.look_over(burst));
+        let mut arrivals = self.units.crowded.then(|| self.read_arrivals(burst));
         let mut index = 0;
         while index < burst {
             if let Some(arrivals) = &mut arrivals {
-                self.expect_frames(arrivals, index);
+                self.prefetch_frames(arrivals, index);
             }
             let port = &self.wire.port;
             let followers = |number: usize| {

@@ -6,7 +6,7 @@ use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::state::QpType;
 use crate::qp::{self, Grant, TransmitEnd};
-use crate::sched::{SchedFlags, Turn, Usage};
+use crate::sched::{SchedFlags, Scheduled, Usage};
 use crate::tuning;
 use sr_recovery::StreamId;
 
@@ -35,7 +35,7 @@ impl<P: Port> Engine<P> {
 
     /// Sends what is scheduled, and only then builds the acknowledgements. Whoever posts to the
     /// queue pair `handed` waits meanwhile.
-    pub(super) fn send_ahead(&mut self, handed: Option<u32>) -> usize {
+    pub(super) fn send_before_acks(&mut self, handed: Option<u32>) -> usize {
         self.make_up_for_a_full_port();
         self.schedule(handed);
         self.wire.port.tx_flush();
@@ -81,15 +81,15 @@ impl<P: Port> Engine<P> {
     /// slot.
     fn schedule(&mut self, handed: Option<u32>) {
         let mut batch = tuning::TX_BATCH;
-        let ahead = self.units.crowded;
+        let prefetches = self.units.crowded;
         // As many grants as packets at most: one that finds nothing to send after all uses none.
         for _ in 0..tuning::TX_BATCH {
             if batch == 0 {
                 break;
             }
             let Some(turn) = self.units.mux.next_ready(self.units.now) else { break };
-            if ahead {
-                self.expect_turns();
+            if prefetches {
+                self.prefetch_turns();
             }
             if !self.serve_stream(turn, handed, &mut batch) {
                 break;
@@ -99,7 +99,7 @@ impl<P: Port> Engine<P> {
 
     /// The turn of one stream. False if the port has no slot.
     #[inline(always)]
-    fn serve_stream(&mut self, turn: Turn, handed: Option<u32>, batch: &mut usize) -> bool {
+    fn serve_stream(&mut self, turn: Scheduled, handed: Option<u32>, batch: &mut usize) -> bool {
         let stream = self.units.stream_of(turn.slot);
         let slot = stream.qp;
         self.qps.hot(slot).sched_of(stream).remove(SchedFlags::QUEUED);
@@ -124,7 +124,7 @@ impl<P: Port> Engine<P> {
         self.units.mux.settle(turn.slot, qp.hot.sched_of(stream), usage, ready);
         if !ready && !stream.response {
             if handed == Some(slot) {
-                qp::lie_down(&mut qp);
+                qp::become_idle(&mut qp);
             } else {
                 self.note_idle(slot);
             }

@@ -172,13 +172,13 @@ impl Qpc {
 
     /// Starts to fetch what requests of our own need.
     #[inline]
-    pub(crate) fn expect_requester(&self) {
+    pub(crate) fn prefetch_requester(&self) {
         prefetch::read_lines(core::ptr::from_ref(self).cast(), offset_of!(Self, rx));
     }
 
     /// Starts to fetch what requests of the peer's need.
     #[inline]
-    pub(crate) fn expect_responder(&self) {
+    pub(crate) fn prefetch_responder(&self) {
         prefetch::read(&self.id);
         prefetch::read_lines(
             (&raw const self.template).cast(),
@@ -352,7 +352,7 @@ impl QpCold {
 
     /// Starts to fetch the requests of a turn from a send-queue position on, and their entries.
     #[inline]
-    pub fn expect_requests(&self, position: u32) {
+    pub fn prefetch_requests(&self, position: u32) {
         const {
             assert!(
                 WQES_PER_TURN as usize * size_of::<SqEntry>() <= 128,

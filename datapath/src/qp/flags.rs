@@ -4,7 +4,7 @@ bitflags::bitflags! {
     /// State and attributes of a queue pair.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub(crate) struct QpFlags: u8 {
-        /// Has rung its doorbell and not been put to rest.
+        /// Has rung its doorbell and not become idle since.
         const ACTIVE = 1;
         /// Waits for the end of an RNR delay: no request is sent.
         const RNR_WAIT = 2;

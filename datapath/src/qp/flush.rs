@@ -42,34 +42,34 @@ pub(crate) fn abort(qp: &mut Qp<'_>, units: &mut Units) {
 pub(crate) fn fail_sends(qp: &mut Qp<'_>, units: &mut Units, failure: PendingFailure) {
     qp.hot.id.state = QpState::Sqe;
     qp.cold.send_queue.shared().set_state(QpState::Sqe);
-    flush_and_rest(qp, units, Some(failure));
+    flush_and_deactivate(qp, units, Some(failure));
 }
 
 fn enter_err(qp: &mut Qp<'_>, units: &mut Units, failure: Option<PendingFailure>) {
     qp.hot.id.state = QpState::Err;
     qp.cold.send_queue.shared().set_state(QpState::Err);
     stop_streams(qp, units);
-    flush_and_rest(qp, units, failure);
+    flush_and_deactivate(qp, units, failure);
     if qp.cold.receives.srq().is_some() {
         units.events.push(AsyncEvent::LastWqeReached { qpn: qp.hot.id.qpn });
     }
 }
 
-/// Flushes both queues, in SQE that of sends, and puts the queue pair to rest: whatever is posted
-/// later rings.
-pub(crate) fn flush_and_rest(qp: &mut Qp<'_>, units: &mut Units, failure: Option<PendingFailure>) {
+/// Flushes both queues, in SQE that of sends, and makes the queue pair idle: whatever is posted later
+/// rings.
+pub(crate) fn flush_and_deactivate(qp: &mut Qp<'_>, units: &mut Units, failure: Option<PendingFailure>) {
     flush_queues(qp, units, failure);
-    rest_for_good(qp);
+    deactivate(qp);
     let receives_left = qp.hot.id.state.flushes_recvs() && has_own_receive(qp);
     if qp.hot.req.head != qp.cold.send_queue.tail() || receives_left {
         qp.cold.send_queue.shared().ring();
     }
 }
 
-/// Puts the queue pair to rest whatever is posted. One that did not ring needs no rest, and one
-/// whose doorbell waits must not have any before the doorbell is taken: the next post would ring a
+/// Makes the queue pair idle whatever is posted. One that did not ring is idle, and one whose
+/// doorbell waits must not become idle before the doorbell is taken: the next post would ring a
 /// second one.
-pub(crate) fn rest_for_good(qp: &mut Qp<'_>) {
+pub(crate) fn deactivate(qp: &mut Qp<'_>) {
     if qp.hot.flags.contains(QpFlags::ACTIVE) {
         qp.hot.flags.remove(QpFlags::ACTIVE);
         qp.cold.send_queue.shared().deactivate();

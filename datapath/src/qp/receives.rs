@@ -71,7 +71,7 @@ impl Receives {
     /// Starts to fetch the state of an own queue, and `count` receives from `head` on. A shared one
     /// is everybody's, and at hand.
     #[inline]
-    pub fn expect(&self, head: u32, count: u32) {
+    pub fn prefetch(&self, head: u32, count: u32) {
         if let Self::Own(queue) = self {
             queue.prefetch(head, count);
         }

@@ -4,6 +4,7 @@ mod acknowledged;
 mod ask;
 mod common;
 mod grant;
+mod idle;
 mod local;
 mod long;
 mod overlap;
@@ -11,19 +12,18 @@ mod packet;
 mod reads;
 mod refused;
 mod response;
-mod rest;
 mod timers;
 mod transmit;
 
 pub(crate) use acknowledged::{Acknowledgement, on_acknowledge, tell_if_drained};
 pub(crate) use grant::{Grant, TransmitEnd};
+pub(crate) use idle::{become_idle, reactivate};
 pub(in crate::qp) use local::{Local, run_local};
 pub(crate) use overlap::Hull;
 pub(in crate::qp) use packet::opcode_at;
 pub(crate) use reads::Reads;
 pub(in crate::qp) use response::stop_reads;
 pub(crate) use response::{apply_response_advance, on_response};
-pub(crate) use rest::{get_up_for_work, lie_down};
 pub(crate) use timers::on_timer;
 pub(crate) use transmit::transmit;
 // What a Plain requester shares.

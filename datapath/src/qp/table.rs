@@ -171,18 +171,18 @@ impl QpTable {
     /// What requests of its own need of both parts of the queue pair of that slot or QPN is needed
     /// in a while.
     #[inline]
-    pub(crate) fn expect_requester(&self, slot: u32) {
-        self.expect(slot, Qpc::expect_requester, QpCold::SENDING);
+    pub(crate) fn prefetch_requester(&self, slot: u32) {
+        self.prefetch(slot, Qpc::prefetch_requester, QpCold::SENDING);
     }
 
     /// What the peer's requests need of them, likewise.
     #[inline]
-    pub(crate) fn expect_responder(&self, slot: u32) {
-        self.expect(slot, Qpc::expect_responder, QpCold::RECEIVING);
+    pub(crate) fn prefetch_responder(&self, slot: u32) {
+        self.prefetch(slot, Qpc::prefetch_responder, QpCold::RECEIVING);
     }
 
     #[inline]
-    fn expect(&self, slot: u32, hot_part: impl Fn(&Qpc), bytes: usize) {
+    fn prefetch(&self, slot: u32, hot_part: impl Fn(&Qpc), bytes: usize) {
         let slot = self.slot_of(slot) as usize;
         if let (Some(hot), Some(cold)) = (self.hot.get(slot), self.cold.get(slot)) {
             hot_part(hot);
@@ -190,39 +190,39 @@ impl QpTable {
         }
     }
 
-    /// Its send queue, soon after [`QpTable::expect_requester`].
+    /// Its send queue, soon after [`QpTable::prefetch_requester`].
     #[inline]
-    pub(crate) fn expect_send_queue(&self, slot: u32) {
+    pub(crate) fn prefetch_send_queue(&self, slot: u32) {
         if let Some((_, cold)) = self.peek(slot) {
             cold.send_queue.prefetch();
         }
     }
 
-    /// Its next requests, soon after [`QpTable::expect_send_queue`].
+    /// Its next requests, soon after [`QpTable::prefetch_send_queue`].
     #[inline]
-    pub(crate) fn expect_requests(&self, slot: u32) {
+    pub(crate) fn prefetch_requests(&self, slot: u32) {
         if let Some((hot, cold)) = self.peek(slot) {
-            cold.expect_requests(hot.req.next);
+            cold.prefetch_requests(hot.req.next);
         }
     }
 
     /// What its next request sends, and where those of a turn write to, soon after
-    /// [`QpTable::expect_requests`].
+    /// [`QpTable::prefetch_requests`].
     #[inline]
-    pub(crate) fn expect_payload(&self, slot: u32) {
+    pub(crate) fn prefetch_payload(&self, slot: u32) {
         if let Some((hot, cold)) = self.peek(slot) {
             cold.send_queue.prefetch_data(hot.req.next);
         }
     }
 
     /// The next `count` receives of the queue pair with that QPN, soon after
-    /// [`QpTable::expect_responder`].
+    /// [`QpTable::prefetch_responder`].
     #[inline]
-    pub(crate) fn expect_receives(&self, qpn: u32, count: u32) {
+    pub(crate) fn prefetch_receives(&self, qpn: u32, count: u32) {
         if let Some((hot, cold)) = self.peek(qpn)
             && !hot.flags.contains(QpFlags::SHARES_RECEIVES)
         {
-            cold.receives.expect(hot.rsp.recv_head, count);
+            cold.receives.prefetch(hot.rsp.recv_head, count);
         }
     }
 

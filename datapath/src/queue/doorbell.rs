@@ -61,7 +61,7 @@ const CLOSED: u8 = 2;
 
 /// The block that a queue pair's application side and its engine share beside the entries of the
 /// rings: two cache lines, one with what a post looks at or writes, and one that the engine writes
-/// whenever it gives requests back. In the first it writes when the queue pair comes to rest, or to
+/// whenever it gives requests back. In the first it writes when the queue pair becomes idle, or to
 /// another state.
 #[cfg_attr(not(loom), repr(C, align(64)))]
 pub struct QpShared {

@@ -1,7 +1,7 @@
 //! Deficit round robin: equal bytes, whatever the size of the messages (Shreedhar and Varghese,
 //! SIGCOMM '95).
 
-use super::policy::{Policy, Turn, Usage};
+use super::policy::{Policy, Scheduled, Usage};
 use super::schedule_queue::ScheduleQueue;
 use super::{SchedAttributes, WEIGHT_LIMIT};
 use crate::time::Time;
@@ -40,7 +40,7 @@ impl Policy for DeficitRoundRobin {
         self.queue.push_back(slot);
     }
 
-    fn pop(&mut self, _now: Time) -> Option<Turn> {
+    fn pop(&mut self, _now: Time) -> Option<Scheduled> {
         let slot = self.queue.pop_front()?;
         let account = &mut self.accounts[slot as usize];
         // Whoever has a quantum left was put back to the front: its round is not over.
@@ -48,7 +48,7 @@ impl Policy for DeficitRoundRobin {
             account.deficit += QUANTUM * i32::from(account.weight);
         }
         let bytes = usize::try_from(account.deficit).unwrap_or(0).min(tuning::BYTES_PER_TURN);
-        Some(Turn { slot, bytes })
+        Some(Scheduled { slot, bytes })
     }
 
     fn charge(&mut self, slot: u32, usage: Usage) {

@@ -6,7 +6,7 @@
 //! queue.
 
 use super::SchedAttributes;
-use super::policy::{Policy, Turn, Usage};
+use super::policy::{Policy, Scheduled, Usage};
 use super::scheduler::{Scheduler, SchedulerConfig};
 use crate::time::Time;
 
@@ -59,7 +59,7 @@ impl EventMux {
     /// Takes the stream whose turn it is; the caller clears [`SchedFlags::QUEUED`] and says how
     /// the turn went.
     #[inline]
-    pub fn next_ready(&mut self, now: Time) -> Option<Turn> {
+    pub fn next_ready(&mut self, now: Time) -> Option<Scheduled> {
         self.scheduler.pop(now)
     }
 

@@ -4,9 +4,9 @@ use super::SchedAttributes;
 use crate::time::Time;
 use crate::tuning;
 
-/// A queue pair's turn.
+/// Whose turn it is, as a policy decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Turn {
+pub struct Scheduled {
     /// The queue pair whose turn it is.
     pub slot: u32,
     /// Payload that it may send, in bytes; at most [`tuning::BYTES_PER_TURN`].
@@ -39,7 +39,7 @@ pub trait Policy {
     /// A queue pair became ready.
     fn push(&mut self, slot: u32);
     /// Takes the queue pair whose turn it is.
-    fn pop(&mut self, now: Time) -> Option<Turn>;
+    fn pop(&mut self, now: Time) -> Option<Scheduled>;
     /// The queue pair whose turn comes after so many others, where that is known.
     #[inline]
     fn peek(&self, _turns: usize) -> Option<u32> {

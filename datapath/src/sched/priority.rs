@@ -1,7 +1,7 @@
 //! Strict priority with a cap on each priority's rate, so that the high ones cannot take
 //! everything.
 
-use super::policy::{Policy, Turn, Usage};
+use super::policy::{Policy, Scheduled, Usage};
 use super::slot_lists::SlotLists;
 use super::{PRIORITIES, PRIORITY_MAX, SchedAttributes};
 use crate::time::Time;
@@ -87,10 +87,10 @@ impl Policy for StrictPriority {
         self.lists.push_back(self.priority(slot), slot);
     }
 
-    fn pop(&mut self, now: Time) -> Option<Turn> {
+    fn pop(&mut self, now: Time) -> Option<Scheduled> {
         let priority = self.choose(now)?;
         let slot = self.lists.pop_front(priority)?;
-        Some(Turn { slot, bytes: tuning::BYTES_PER_TURN })
+        Some(Scheduled { slot, bytes: tuning::BYTES_PER_TURN })
     }
 
     fn charge(&mut self, slot: u32, usage: Usage) {

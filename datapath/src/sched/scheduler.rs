@@ -1,7 +1,7 @@
 //! The four policies behind one type, chosen when the engine is made.
 
 use super::deficit::DeficitRoundRobin;
-use super::policy::{Policy, Turn, Usage};
+use super::policy::{Policy, Scheduled, Usage};
 use super::priority::StrictPriority;
 use super::schedule_queue::ScheduleQueue;
 use super::weighted::Weighted;
@@ -37,8 +37,8 @@ impl Policy for ScheduleQueue {
     }
 
     #[inline]
-    fn pop(&mut self, _now: Time) -> Option<Turn> {
-        self.pop_front().map(|slot| Turn { slot, bytes: tuning::BYTES_PER_TURN })
+    fn pop(&mut self, _now: Time) -> Option<Scheduled> {
+        self.pop_front().map(|slot| Scheduled { slot, bytes: tuning::BYTES_PER_TURN })
     }
 
     #[inline]
@@ -123,7 +123,7 @@ impl Policy for Scheduler {
     }
 
     #[inline]
-    fn pop(&mut self, now: Time) -> Option<Turn> {
+    fn pop(&mut self, now: Time) -> Option<Scheduled> {
         each!(self, policy => policy.pop(now))
     }
 

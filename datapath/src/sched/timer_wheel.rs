@@ -120,7 +120,7 @@ impl<const BUCKET_NS_LOG2: u32> TimerWheel<BUCKET_NS_LOG2> {
 
     /// Starts to fetch the timer of `slot`.
     #[inline]
-    pub(crate) fn expect(&self, slot: u32) {
+    pub(crate) fn prefetch(&self, slot: u32) {
         if let Some(link) = self.links.get(slot as usize) {
             prefetch::write(link);
         }

@@ -1,6 +1,6 @@
 //! Weighted round robin: a round gives each ready queue pair as many turns as its weight says.
 
-use super::policy::{Policy, Turn, Usage};
+use super::policy::{Policy, Scheduled, Usage};
 use super::schedule_queue::ScheduleQueue;
 use super::{SchedAttributes, WEIGHT_LIMIT};
 use crate::time::Time;
@@ -34,14 +34,14 @@ impl Policy for Weighted {
         self.queue.push_back(slot);
     }
 
-    fn pop(&mut self, _now: Time) -> Option<Turn> {
+    fn pop(&mut self, _now: Time) -> Option<Scheduled> {
         let slot = self.queue.pop_front()?;
         let share = &mut self.shares[slot as usize];
         if share.left == 0 {
             share.left = share.weight;
         }
         share.left -= 1;
-        Some(Turn { slot, bytes: tuning::BYTES_PER_TURN })
+        Some(Scheduled { slot, bytes: tuning::BYTES_PER_TURN })
     }
 
     /// Who did not use its turn has no use for the rest of them.

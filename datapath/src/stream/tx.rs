@@ -335,7 +335,7 @@ impl TxStream {
     /// The retransmission timer fired. Returns the packets to resend as probes: `una`, even if it
     /// is SACKed, and the highest outstanding if it is not; nothing else is declared lost.
     /// Go-back-N puts everything else into the RetryQ; `una` is a probe there too, because the
-    /// RetryQ rests while the probe of an RNR wait is out.
+    /// RetryQ waits while the probe of an RNR wait is out.
     pub fn on_rto(&mut self, cold: &mut TxRecovery) -> ([Option<Psn>; 2], Option<Record>) {
         if self.una == self.nxt {
             return ([None, None], None);

@@ -345,6 +345,6 @@ fn reset(qp: &mut Qp<'_>, units: &mut Units) {
     qp.cold.refusal = None;
     qp.cold.next_write = None;
     qp.cold.plain_nack_at = None;
-    qp::rest_for_good(qp);
+    qp::deactivate(qp);
     qp.cold.drop_responses();
 }

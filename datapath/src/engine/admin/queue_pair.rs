@@ -273,7 +273,7 @@ impl<P: Port> Engine<P> {
         while let Some(rung) = self.doorbells.pop() {
             self.on_doorbell(rung);
         }
-        self.rest_idle();
+        self.deactivate_idle();
         let Some(mut qp) = self.qps.get(slot) else { return false };
         qp::keep_last_word(&mut qp, &mut self.units, true);
         qp::stop_streams(&mut qp, &mut self.units);

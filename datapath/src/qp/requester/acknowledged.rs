@@ -2,7 +2,7 @@
 
 use super::reads::{Reads, take_answer};
 use super::refused::{end_rnr, on_late_nak, on_refusal};
-use super::timers::calm;
+use super::timers::disarm_if_idle;
 use crate::engine::{AsyncEvent, Units};
 use crate::qp::context::PendingFailure;
 use crate::qp::flags::QpFlags;
@@ -117,7 +117,7 @@ fn on_progress(qp: &mut Qp<'_>, units: &mut Units) {
     if let Some(rnr) = qp.cold.rnr.take() {
         end_rnr(qp, units, rnr.sent_until);
     }
-    calm(qp, units);
+    disarm_if_idle(qp, units);
     tell_if_drained(qp, units);
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn tell_if_drained(qp: &Qp<'_>, units: &mut Units) {
 /// A response came: complete what is done.
 pub(in crate::qp) fn complete_answered(qp: &mut Qp<'_>, units: &mut Units) {
     complete_acknowledged(qp, units);
-    calm(qp, units);
+    disarm_if_idle(qp, units);
     tell_if_drained(qp, units);
 }
 

@@ -144,7 +144,7 @@ impl Reads {
 }
 
 /// Whether a request that minds READs and atomics may begin.
-pub(super) enum Turn {
+pub(super) enum ReadStart {
     /// It may; a READ or atomic has this entry, but for its PSN.
     Begin(SqEntry),
     /// Not before one of them completes.
@@ -156,24 +156,24 @@ pub(super) enum Turn {
 /// Decides about a READ, an atomic, or a fenced request at the front of the queue; `entry` is what
 /// it would have without responses.
 #[cold]
-pub(super) fn take_turn(qp: &mut Qp<'_>, entry: SqEntry) -> Turn {
+pub(super) fn start_read(qp: &mut Qp<'_>, entry: SqEntry) -> ReadStart {
     let wqe = qp.cold.send_queue.wqe(qp.hot.req.next);
     let (fenced, asks) = (wqe.flags.contains(SendFlags::FENCE), wqe.opcode.has_response());
     let (position, packets) = (qp.hot.req.next, response_packets(qp.hot, &wqe));
     let Some(reads) = qp.cold.reads.as_deref_mut().filter(|reads| !reads.expected.is_empty()) else {
-        return if asks { Turn::Never } else { Turn::Begin(entry) };
+        return if asks { ReadStart::Never } else { ReadStart::Begin(entry) };
     };
     if reads.newest(position).is_none() {
         if (fenced && reads.under_way() > 0) || (asks && !reads.has_room(packets)) {
-            return Turn::Wait;
+            return ReadStart::Wait;
         }
         if asks {
             reads.begin(position, packets);
         }
     }
     match reads.newest(position) {
-        Some(rslot) => Turn::Begin(SqEntry { ssn: rslot, packets: 1, ..entry }),
-        None => Turn::Begin(entry),
+        Some(rslot) => ReadStart::Begin(SqEntry { ssn: rslot, packets: 1, ..entry }),
+        None => ReadStart::Begin(entry),
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn on_timer(qp: &mut Qp<'_>, units: &mut Units) {
 /// fires for nothing fetches a queue pair that nobody needs. Among few it stays, as it may be
 /// wanted again soon, and so it does in wire mode Plain.
 #[inline]
-pub(super) fn calm(qp: &mut Qp<'_>, units: &mut Units) {
+pub(super) fn disarm_if_idle(qp: &mut Qp<'_>, units: &mut Units) {
     if units.crowded
         && qp.hot.sched.contains(SchedFlags::TIMED)
         && qp.hot.tx.outstanding() == 0

@@ -7,7 +7,7 @@ use super::local::{Local, run_local};
 use super::long::send_long;
 use super::overlap;
 use super::packet::{Sent, Wanted, emit};
-use super::reads::{Reads, Turn, rpsn_start, take_turn};
+use super::reads::{ReadStart, Reads, rpsn_start, start_read};
 use crate::counters::count;
 use crate::engine::{TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry, entry_of};
@@ -225,14 +225,14 @@ fn begin_in_turn(qp: &mut Qp<'_>, units: &mut Units, entry: SqEntry) -> Begun {
             Local::Failed => Begun::Failed,
         };
     }
-    let turn = if wqe.minds_responses() { take_turn(qp, entry) } else { Turn::Begin(entry) };
-    match turn {
-        Turn::Begin(entry) => {
+    let start = if wqe.minds_responses() { start_read(qp, entry) } else { ReadStart::Begin(entry) };
+    match start {
+        ReadStart::Begin(entry) => {
             *qp.cold.entry_mut(qp.hot.req.next) = entry;
             Begun::Ready
         }
-        Turn::Wait => Begun::Waits,
-        Turn::Never => {
+        ReadStart::Wait => Begun::Waits,
+        ReadStart::Never => {
             let failure = PendingFailure { position: qp.hot.req.next, status: WcStatus::LocQpOpErr };
             fail_in_turn(qp, units, failure);
             Begun::Failed

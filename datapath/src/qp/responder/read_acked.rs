@@ -32,7 +32,7 @@ pub(crate) fn on_read_ack(qp: &mut Qp<'_>, units: &mut Units, info: AckInfo, ack
     }
     if acked > 0 {
         responses.release();
-        // It may rest because of a response that was kept back.
+        // Its timer may be off because of a response that was kept back.
         responses.stream(qp.hot, &mut qp.cold.counters, id).arm(units);
     }
     // After an error NAK, responses are served until they are acknowledged; then the queue pair
@@ -50,8 +50,8 @@ pub(crate) fn on_response_timer(qp: &mut Qp<'_>, units: &mut Units) {
     let Some(responses) = qp.cold.responses.as_deref_mut() else { return };
     qp.hot.responses_sched.remove(SchedFlags::TIMED);
     // A queue pair that refuses is to end: its peer, in ERR, may say nothing any more.
-    let rests = qp.cold.refusal.is_none() && is_kept_back(qp.hot, responses, &units.memory);
-    if responses.tx.outstanding() == 0 || rests {
+    let is_kept_back = qp.cold.refusal.is_none() && is_kept_back(qp.hot, responses, &units.memory);
+    if responses.tx.outstanding() == 0 || is_kept_back {
         return;
     }
     let mut stream = responses.stream(qp.hot, &mut qp.cold.counters, id);

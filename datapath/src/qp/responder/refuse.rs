@@ -79,7 +79,7 @@ pub(super) fn refuse(
     let was = qp.hot.rx.in_recovery().then(|| qp.hot.rx.generation());
     qp.hot.rx.abandon();
     close_recovery(&mut qp.hot.rx, qp.cold, units, was);
-    // It may rest because what is outstanding is kept back.
+    // Its timer may be off because what is outstanding is kept back.
     let id = qp.cold.of_responses();
     if let Some(responses) = qp.cold.responses.as_deref_mut() {
         responses.stream(qp.hot, &mut qp.cold.counters, id).arm(units);

@@ -130,7 +130,7 @@ pub(super) fn take_middles<'a>(
     first: &CommonFrame<'a>,
     frames: impl Fn(usize) -> Option<&'a [u8]>,
 ) -> usize {
-    let Some(mut rest) = Rest::of(qp, units) else { return 0 };
+    let Some(mut rest) = Remainder::of(qp, units) else { return 0 };
     let run = extend(&mut rest, true, *first, false, frames);
     let (last, kind, reth) = (Meta::of(rest.msn, rest.index.wrapping_sub(1)), rest.kind(), rest.reth);
     if run.packets > 0 {
@@ -140,7 +140,7 @@ pub(super) fn take_middles<'a>(
 }
 
 /// What is left of the message in progress.
-struct Rest<'m> {
+struct Remainder<'m> {
     /// Where it goes.
     place: Mapped<'m>,
     pmtu: u16,
@@ -154,7 +154,7 @@ struct Rest<'m> {
     reth: Reth,
 }
 
-impl<'m> Rest<'m> {
+impl<'m> Remainder<'m> {
     /// `None` if a packet may not be placed before it is verified, or it is not known where.
     #[inline(always)]
     fn of(qp: &'m Qp<'_>, units: &'m Units) -> Option<Self> {
@@ -194,7 +194,7 @@ impl<'m> Rest<'m> {
     }
 }
 
-impl Target for Rest<'_> {
+impl Target for Remainder<'_> {
     #[inline(always)]
     fn place<'a>(&mut self, frame: &CommonFrame<'a>, next: Psn) -> Option<(Mapped<'_>, &'a [u8])> {
         let payload = frame.continues(&self.expected(next))?;

@@ -95,7 +95,7 @@ fn loom_no_entry_is_read_early_torn_or_overwritten() {
     });
 }
 
-/// The engine, as far as doorbells go: takes what is posted, and rests when nothing is left.
+/// The engine, as far as doorbells go: takes what is posted, and becomes idle when nothing is left.
 struct Engine<'a> {
     shared: &'a QpShared,
     doorbells: &'a Doorbells,
@@ -144,7 +144,7 @@ fn loom_no_wake_up_is_lost_and_at_most_one_doorbell_waits() {
     });
 }
 
-/// Two queue pairs are put to rest with one fence: what is posted to either meanwhile rings, or is
+/// Two queue pairs become idle with one fence: what is posted to either meanwhile rings, or is
 /// seen behind it.
 #[test]
 fn loom_no_work_is_left_where_several_rest_with_one_fence() {
@@ -301,7 +301,7 @@ fn receives_posted_while_the_queue_pair_fails(before: Before) {
         });
         shared.set_state(QpState::Err);
         let mut engine = Engine { shared: &shared, doorbells: &doorbells, seen: reader.tail() };
-        // The engine puts to rest only what it has taken.
+        // Only what the engine has taken becomes idle.
         if before == Before::Taken {
             shared.deactivate();
             if reader.tail() != engine.seen {

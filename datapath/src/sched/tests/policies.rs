@@ -33,7 +33,7 @@ enum Op {
     /// The slot may have become ready.
     Wake(u32, bool),
     /// Somebody's turn: what part of it is used, in packets of some size, and how it ends.
-    Turn {
+    Scheduled {
         packets: usize,
         len: usize,
         end: u8,
@@ -47,7 +47,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         3 => (slot.clone(), any::<bool>()).prop_map(|(slot, ready)| Op::Wake(slot, ready)),
         6 => (0..=16_usize, 0..=4096_usize, 0..4_u8, 0..10_000_u64)
-            .prop_map(|(packets, len, end, gap_ns)| Op::Turn { packets, len, end, gap_ns }),
+            .prop_map(|(packets, len, end, gap_ns)| Op::Scheduled { packets, len, end, gap_ns }),
         1 => (slot, attributes()).prop_map(|(slot, attributes)| Op::Attributes(slot, attributes)),
     ]
 }
@@ -65,7 +65,7 @@ proptest! {
             match op {
                 Op::Wake(slot, ready) => mux.wake(slot, &mut flags[slot as usize], ready),
                 Op::Attributes(slot, attributes) => mux.set_attributes(slot, attributes),
-                Op::Turn { packets, len, end, gap_ns } => {
+                Op::Scheduled { packets, len, end, gap_ns } => {
                     now = now.after(gap_ns);
                     let waiting = mux.waiting();
                     let Some(turn) = mux.next_ready(now) else {

@@ -1,6 +1,6 @@
-//! Queue pairs that have nothing more to send come to rest: then their next post rings.
+//! Queue pairs that have nothing more to send become idle: then their next post rings.
 //!
-//! Those of a turn do so together, behind everything else: between the step to rest and the look
+//! Those of a turn do so together, behind everything else: between the step to idle and the look
 //! whether work came meanwhile stands a fence, which waits until all that was stored before it,
 //! frames among it, has left the processor's core.
 
@@ -11,7 +11,7 @@ use crate::queue::QpShared;
 use crate::tuning;
 use arrayvec::ArrayVec;
 
-/// Queue pairs that are put to rest together at most.
+/// Queue pairs that become idle together at most.
 const MOST: usize = 64;
 
 const _: () = assert!(MOST >= tuning::TX_BATCH, "a batch has a turn of so many at most");
@@ -20,35 +20,35 @@ const _: () = assert!(MOST >= tuning::TX_BATCH, "a batch has a turn of so many a
 pub(super) type Idle = ArrayVec<u32, MOST>;
 
 impl<P: Port> Engine<P> {
-    /// The queue pair of that slot is put to rest before the turn is over, if it has nothing to
-    /// send then.
+    /// The queue pair of that slot becomes idle before the turn is over, if it has nothing to send
+    /// then.
     #[inline]
     pub(super) fn note_idle(&mut self, slot: u32) {
         if self.idle.is_full() {
-            self.put_to_rest();
+            self.deactivate_noted();
         }
         self.idle.push(slot);
     }
 
-    /// Puts those to rest that were noted.
+    /// Makes those idle that were noted.
     #[inline]
-    pub(super) fn rest_idle(&mut self) {
+    pub(super) fn deactivate_idle(&mut self) {
         if !self.idle.is_empty() {
-            self.put_to_rest();
+            self.deactivate_noted();
         }
     }
 
-    fn put_to_rest(&mut self) {
+    fn deactivate_noted(&mut self) {
         let Self { idle, qps, units, .. } = self;
         idle.retain(|slot| {
             let Some(mut qp) = qps.get(*slot) else { return false };
-            let rests = qp::lie_down(&mut qp);
-            if !rests {
+            let is_idle = qp::become_idle(&mut qp);
+            if !is_idle {
                 // Something may have been posted since it was noted, and found it active: nothing
                 // rings for that.
                 qp.wake(qp.cold.requests(), units);
             }
-            rests
+            is_idle
         });
         if idle.is_empty() {
             return;
@@ -56,7 +56,7 @@ impl<P: Port> Engine<P> {
         QpShared::fence_idle();
         for slot in idle.drain(..) {
             if let Some(mut qp) = qps.get(slot)
-                && qp::get_up_for_work(&mut qp)
+                && qp::reactivate(&mut qp)
             {
                 qp.wake(qp.cold.requests(), units);
             }

@@ -1,6 +1,6 @@
 //! Whose turns come next, as it was when each was seen first, from the farthest on: of those that
-//! are nearer by now nobody has to be asked again. Who rests meanwhile, or comes in between, makes
-//! it a hint. Where fewer wait nobody is known: those were woken a moment ago, and are in the
+//! are nearer by now nobody has to be asked again. It is a hint: some become idle meanwhile, others come in
+//! between. Where fewer wait nobody is known: those were woken a moment ago, and are in the
 //! caches.
 
 use super::turns;
@@ -11,12 +11,12 @@ const WINDOW: usize = turns::CONTEXT;
 const _: () = assert!(turns::CONTEXT - turns::PAYLOAD < WINDOW, "the nearest is still known");
 
 /// Slots of queue pairs, or numbers of streams of responses, by turn, round and round.
-pub(in crate::engine) struct Coming {
+pub(in crate::engine) struct Upcoming {
     slots: [Option<u32>; WINDOW],
     turn: usize,
 }
 
-impl Coming {
+impl Upcoming {
     /// Nobody is known.
     pub const fn new() -> Self {
         Self { slots: [None; WINDOW], turn: 0 }
@@ -42,13 +42,13 @@ mod tests {
 
     #[test]
     fn who_was_the_farthest_comes_nearer_by_a_turn_each_time() {
-        let mut coming = Coming::new();
+        let mut upcoming = Upcoming::new();
         let who = |turn: u32| (!turn.is_multiple_of(3)).then_some(turn);
         for turn in 0..40 {
-            coming.note(who(turn));
+            upcoming.note(who(turn));
             for turns in turns::PAYLOAD..=turns::CONTEXT {
                 let noted = turn.checked_sub(u32::try_from(turns::CONTEXT - turns).expect("few"));
-                assert_eq!(coming.after(turns), noted.and_then(who), "{turns} turns after turn {turn}");
+                assert_eq!(upcoming.after(turns), noted.and_then(who), "{turns} turns after turn {turn}");
             }
         }
     }

@@ -14,14 +14,14 @@ fn steps_come_in_time(runs: &[usize], whole: bool) {
         }
         arrivals.begin(index);
         for step in [Step::Context, Step::Queue] {
-            let (ahead, taken) = (step.ahead(), &mut taken[step as usize]);
+            let (distance, taken) = (step.distance(), &mut taken[step as usize]);
             while let Some(run) = arrivals.next(step) {
                 assert_eq!(run.of.qpn(), *taken, "each run once, in order");
                 assert_eq!(run.frames as usize, runs[*taken as usize]);
                 *taken += 1;
             }
-            let by_runs = owners[index] as usize + ahead.runs;
-            let by_frames = owners[(index + ahead.frames).min(owners.len() - 1)] as usize;
+            let by_runs = owners[index] as usize + distance.runs;
+            let by_frames = owners[(index + distance.frames).min(owners.len() - 1)] as usize;
             let due = (by_runs.max(by_frames) + 1).min(runs.len());
             assert_eq!(*taken as usize, due, "{runs:?}: at frame {index}");
         }

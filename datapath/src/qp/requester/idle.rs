@@ -1,4 +1,4 @@
-//! How a queue pair comes to rest, in two steps with
+//! How a queue pair becomes idle, in two steps with
 //! [`QpShared::fence_idle`](crate::queue::QpShared::fence_idle) between them.
 
 use super::has_new_work;
@@ -11,7 +11,7 @@ use crate::qp::pair::Qp;
 ///
 /// While who posts to it waits for the engine, this is all: nothing can come meanwhile.
 #[inline]
-pub(crate) fn lie_down(qp: &mut Qp<'_>) -> bool {
+pub(crate) fn become_idle(qp: &mut Qp<'_>) -> bool {
     // A request that waits for a READ stays in the queue, and nothing rings for it.
     let waits = qp.hot.flags.contains(QpFlags::READ_WAIT);
     if waits || has_new_work(qp) || !qp.hot.flags.contains(QpFlags::ACTIVE) {
@@ -22,10 +22,11 @@ pub(crate) fn lie_down(qp: &mut Qp<'_>) -> bool {
     true
 }
 
-/// The second: true if work came before the first one was seen, and no doorbell with it.
+/// The second: true if work came before the first one was seen, and no doorbell with it. It is
+/// active again then.
 #[inline]
-pub(crate) fn get_up_for_work(qp: &mut Qp<'_>) -> bool {
-    let awake = has_new_work(qp) && qp.cold.send_queue.shared().reactivate();
-    qp.hot.flags.set(QpFlags::ACTIVE, awake);
-    awake
+pub(crate) fn reactivate(qp: &mut Qp<'_>) -> bool {
+    let active = has_new_work(qp) && qp.cold.send_queue.shared().reactivate();
+    qp.hot.flags.set(QpFlags::ACTIVE, active);
+    active
 }

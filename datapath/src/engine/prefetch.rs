@@ -1,14 +1,14 @@
-//! Looking ahead: with many queue pairs, what each needs is fetched while others are served.
+//! With many queue pairs, what each needs is fetched into the caches while others are served.
 //!
 //! One thing leads to the next: a context to its queue, the queue to a request, the request to the
 //! payload. Each is fetched some frames or turns after the one before it; only nobody is before the
 //! first frames of a burst, whose steps follow at once.
 
-mod coming;
 #[cfg(test)]
 mod tests;
+mod upcoming;
 
-pub(super) use coming::Coming;
+pub(super) use upcoming::Upcoming;
 
 use super::Engine;
 use crate::port::{Port, RX_BURST};
@@ -31,7 +31,7 @@ const BTH_V6: usize = 14 + 40 + 8;
 impl<P: Port> Engine<P> {
     /// Before the first frame of a burst is handled: whose they are.
     #[inline]
-    pub(super) fn look_over(&self, burst: usize) -> Arrivals {
+    pub(super) fn read_arrivals(&self, burst: usize) -> Arrivals {
         let frame = |index| self.wire.port.rx_frame(index);
         let burst = burst.min(RX_BURST);
         (0..burst).for_each(|index| prefetch::read(frame(index).as_ptr()));
@@ -42,42 +42,42 @@ impl<P: Port> Engine<P> {
 
     /// Before frame `index` of the burst is handled: what it and those behind it need.
     #[inline(never)]
-    pub(super) fn expect_frames(&self, arrivals: &mut Arrivals, index: usize) {
+    pub(super) fn prefetch_frames(&self, arrivals: &mut Arrivals, index: usize) {
         arrivals.begin(index);
         while let Some(run) = arrivals.next(Step::Context) {
             if run.of.acknowledges() {
-                self.qps.expect_requester(run.of.qpn());
-                self.units.timers.expect(self.qps.slot_of(run.of.qpn()));
+                self.qps.prefetch_requester(run.of.qpn());
+                self.units.timers.prefetch(self.qps.slot_of(run.of.qpn()));
             } else {
-                self.qps.expect_responder(run.of.qpn());
+                self.qps.prefetch_responder(run.of.qpn());
             }
         }
         while let Some(run) = arrivals.next(Step::Queue) {
             if run.of.acknowledges() {
-                self.qps.expect_send_queue(run.of.qpn());
+                self.qps.prefetch_send_queue(run.of.qpn());
             } else {
-                self.qps.expect_receives(run.of.qpn(), run.frames.min(LEARNT));
+                self.qps.prefetch_receives(run.of.qpn(), run.frames.min(LEARNT));
             }
         }
     }
 
     /// Before a turn: what the next turns need.
     #[inline]
-    pub(super) fn expect_turns(&mut self) {
+    pub(super) fn prefetch_turns(&mut self) {
         let last = self.units.mux.peek(turns::CONTEXT);
-        self.coming.note(last);
+        self.upcoming.note(last);
         if let Some(slot) = last {
-            self.qps.expect_requester(slot);
+            self.qps.prefetch_requester(slot);
         }
-        if let Some(slot) = self.coming.after(turns::QUEUE) {
-            self.qps.expect_send_queue(slot);
-            self.units.timers.expect(slot);
+        if let Some(slot) = self.upcoming.after(turns::QUEUE) {
+            self.qps.prefetch_send_queue(slot);
+            self.units.timers.prefetch(slot);
         }
-        if let Some(slot) = self.coming.after(turns::REQUESTS) {
-            self.qps.expect_requests(slot);
+        if let Some(slot) = self.upcoming.after(turns::REQUESTS) {
+            self.qps.prefetch_requests(slot);
         }
-        if let Some(slot) = self.coming.after(turns::PAYLOAD) {
-            self.qps.expect_payload(slot);
+        if let Some(slot) = self.upcoming.after(turns::PAYLOAD) {
+            self.qps.prefetch_payload(slot);
         }
     }
 }
@@ -95,16 +95,16 @@ enum Step {
 
 /// How far before frames are handled: so many runs of frames of one queue pair before, or so many
 /// frames, whichever is earlier.
-struct Ahead {
+struct Distance {
     runs: usize,
     frames: usize,
 }
 
 impl Step {
-    const fn ahead(self) -> Ahead {
+    const fn distance(self) -> Distance {
         match self {
-            Self::Context => Ahead { runs: 2, frames: 8 },
-            Self::Queue => Ahead { runs: 1, frames: 4 },
+            Self::Context => Distance { runs: 2, frames: 8 },
+            Self::Queue => Distance { runs: 1, frames: 4 },
         }
     }
 }
@@ -159,9 +159,9 @@ impl Arrivals {
     /// The next run for which the step is due.
     #[inline(always)]
     fn next(&mut self, step: Step) -> Option<Run> {
-        let (ahead, taken) = (step.ahead(), &mut self.taken[step as usize]);
+        let (distance, taken) = (step.distance(), &mut self.taken[step as usize]);
         let run = self.runs[..self.count].get(*taken)?;
-        let is_due = *taken <= self.current + ahead.runs || run.at <= self.index + ahead.frames;
+        let is_due = *taken <= self.current + distance.runs || run.at <= self.index + distance.frames;
         is_due.then(|| {
             *taken += 1;
             *run
