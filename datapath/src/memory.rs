@@ -4,10 +4,12 @@
 mod access;
 mod copy;
 mod region;
+mod sge;
 mod table;
 
 pub use access::Access;
 pub use region::{Backing, HeapBacking, Mapped};
+pub use sge::Sge;
 pub use table::{
     AccessError, BindError, Binding, MemoryKey, MemoryTable, MemoryTableFull, ProtectionDomainId,
     RegisterError, WindowType,

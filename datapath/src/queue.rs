@@ -17,6 +17,8 @@ mod sync;
 mod word_ring;
 mod work_request;
 
+/// What [`RecvRequest::scatter`] and [`SendData::Gather`] consist of.
+pub use crate::memory::Sge;
 pub use completion::{
     Completion, CompletionQueue, CompletionWriter, CqOverflow, ResizeError, WcFlags, WcOpcode,
     completion_queue,
@@ -32,7 +34,7 @@ pub use word_ring::Freed;
 pub use word_ring::WordRing;
 pub use work_request::{
     ATOMIC_BYTES, DatagramAddress, PostError, QueueCaps, RecvRequest, SendData, SendFlags, SendOpcode,
-    SendRequest, Sge, WORK_REQUEST_BYTES_MAX,
+    SendRequest, WORK_REQUEST_BYTES_MAX,
 };
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The elements of a work request, as parts of registered memory.
 
-use crate::memory::{Access, AccessError, Mapped, MemoryTable, ProtectionDomainId};
-use crate::queue::Sge;
+use crate::memory::{Access, AccessError, Mapped, MemoryTable, ProtectionDomainId, Sge};
 use core::ops::Range;
 
 /// Calls `copy` with the memory of each part of bytes `start..start + len` of a work request's

@@ -1,8 +1,7 @@
 //! Copying what arrived to the elements of a work request.
 
 use super::elements::for_each_part;
-use crate::memory::{Access, AccessError, MemoryTable, ProtectionDomainId};
-use crate::queue::Sge;
+use crate::memory::{Access, AccessError, MemoryTable, ProtectionDomainId, Sge};
 
 /// Copies `payload` to the elements of a work request, from byte `start` of its message on.
 ///

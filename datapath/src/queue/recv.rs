@@ -4,7 +4,8 @@ use super::doorbell::{QpShared, RecvPositions};
 use super::entries::{Entries, stride_of};
 use super::sync::AtomicU64;
 use super::word_ring::{Freed, WordRing, halves, load, pair, store};
-use super::work_request::{PostError, QueueCaps, RecvRequest, Sge, WORK_REQUEST_BYTES_MAX, total_length};
+use super::work_request::{PostError, QueueCaps, RecvRequest, WORK_REQUEST_BYTES_MAX, total_length};
+use crate::memory::Sge;
 use crate::qp::state::PostVerdict;
 use std::sync::Arc;
 

@@ -6,10 +6,10 @@ use super::send_entries::SendEntries;
 use super::sync::AtomicU64;
 use super::word_ring::{Freed, WordRing, halves, load, pair, store};
 use super::work_request::{
-    ATOMIC_BYTES, PostError, QueueCaps, SendData, SendFlags, SendOpcode, SendRequest, Sge,
-    WORK_REQUEST_BYTES_MAX, total_length,
+    ATOMIC_BYTES, PostError, QueueCaps, SendData, SendFlags, SendOpcode, SendRequest, WORK_REQUEST_BYTES_MAX,
+    total_length,
 };
-use crate::memory::{Access, Binding, Mapped, MemoryTable, ProtectionDomainId};
+use crate::memory::{Access, Binding, Mapped, MemoryTable, ProtectionDomainId, Sge};
 use crate::prefetch;
 use crate::qp::state::{PostVerdict, QpState, QpType};
 use crate::tuning::WQES_PER_TURN;

@@ -2,22 +2,11 @@
 
 use super::word_ring::{halves, pair};
 use crate::address::AddressKey;
-use crate::memory::Binding;
+use crate::memory::{Binding, Sge};
 use crate::qp::state::{QpState, QpType};
 
 /// Longest message, in bytes (protocol.md 1.4).
 pub const WORK_REQUEST_BYTES_MAX: u64 = 1 << 31;
-
-/// A scatter-gather element.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Sge {
-    /// First address, in the region's own address space (iova).
-    pub addr: u64,
-    /// Length in bytes.
-    pub length: u32,
-    /// Key of the local region.
-    pub lkey: u32,
-}
 
 /// The operation of a send work request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

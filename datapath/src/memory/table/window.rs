@@ -4,8 +4,7 @@ use super::{
     Access, Base, Holder, MemoryKey, MemoryTable, MemoryTableFull, ProtectionDomainId, Region, RegisterError,
     key_byte,
 };
-use crate::memory::Backing;
-use crate::queue::Sge;
+use crate::memory::{Backing, Sge};
 use std::sync::Arc;
 
 /// The type of a memory window: how it is bound.

@@ -3,12 +3,12 @@
 use super::refuse::Refused;
 use super::{RequestPacket, read};
 use crate::engine::Units;
-use crate::memory::{Access, AccessError, Mapped, MemoryTable, ProtectionDomainId};
+use crate::memory::{Access, AccessError, Mapped, MemoryTable, ProtectionDomainId, Sge};
 use crate::qp::context::Qpc;
 use crate::qp::pair::Qp;
 use crate::qp::receives::Found;
 use crate::qp::scatter::scatter;
-use crate::queue::{RecvWqe, Sge};
+use crate::queue::RecvWqe;
 use crate::stream::{Deferred, ParkedWrite};
 use wire::{Kind, Position, Reth};
 
