@@ -1,6 +1,7 @@
 //! The reliable packet streams of protocol.md 2.4: one [`TxStream`] and one [`RxStream`] type,
 //! whatever they carry.
 
+mod recovery_policy;
 mod retry_queue;
 mod rtt;
 mod rx;
@@ -9,6 +10,7 @@ mod slots;
 mod tx;
 mod watchdog;
 
+pub use recovery_policy::RecoveryPolicy;
 pub use retry_queue::RetryQueue;
 pub use rtt::{RtoConfig, RttEstimator};
 pub use rx::{Advanced, Arrival, RxStream};

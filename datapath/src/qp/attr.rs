@@ -7,6 +7,8 @@ mod mask;
 mod tests;
 mod write_order;
 
+/// [`QpAttr::recovery`].
+pub use crate::stream::RecoveryPolicy;
 pub use congestion::{CongestionAlgorithm, CongestionTuning, LossResponse};
 pub use error::AttrError;
 pub use mask::QpAttrMask;
@@ -45,17 +47,6 @@ impl Default for AddressVector {
         let none = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         Self { src_ip: none, dst_ip: none, dst_mac: None, dscp: 0, hop_limit: 64, flow_label: 0 }
     }
-}
-
-/// How a queue pair recovers from loss.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum RecoveryPolicy {
-    /// Resend what is lost, keep what came out of order (protocol.md 2.4). Needs
-    /// [`WireMode::Srnic`].
-    #[default]
-    SelectiveRepeat,
-    /// Drop what comes out of order, resend everything from the first loss on.
-    GoBackN,
 }
 
 /// Attributes of a queue pair. A [`QpAttrMask`] says which fields count; the others are ignored.

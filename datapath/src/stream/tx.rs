@@ -11,7 +11,7 @@ pub(crate) use ack::KEEPALIVE_OFFSET;
 pub use ack::{AckEffect, AckInfo, AckRefused};
 pub use recovery::TxRecovery;
 
-use crate::qp::attr::RecoveryPolicy;
+use crate::stream::RecoveryPolicy;
 use crate::time::Time;
 use crate::tuning::ASK_FLIGHT;
 use sr_recovery::{Command, Record};

@@ -1,7 +1,7 @@
 //! TxStream: gates, acknowledgements that lie, marks, thresholds, lives.
 
 use super::{STREAM, psn, slow_path};
-use crate::qp::attr::RecoveryPolicy;
+use crate::stream::RecoveryPolicy;
 use crate::stream::{AckInfo, AckRefused, TxRecovery, TxStream};
 use crate::time::Time;
 use sr_recovery::{Command, Record, SlowPath};

@@ -1,7 +1,7 @@
 //! TxStream and the real slow path: every subset of packets lost, resends lost too.
 
 use super::{STREAM, psn, slow_path};
-use crate::qp::attr::RecoveryPolicy;
+use crate::stream::RecoveryPolicy;
 use crate::stream::{AckInfo, TxRecovery, TxStream};
 use crate::time::Time;
 use sr_recovery::{Record, SlowPath};

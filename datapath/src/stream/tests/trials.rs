@@ -1,7 +1,7 @@
 //! What a stream tells its controller of losses (docs/adr/0029).
 
 use super::{STREAM, psn};
-use crate::qp::attr::RecoveryPolicy;
+use crate::stream::RecoveryPolicy;
 use crate::stream::TxRecovery;
 use crate::time::Time;
 use cc_dctcp::{AckEvent, Controller, ControllerConfig, DctcpConfig, RoundTrip};

@@ -1,8 +1,7 @@
 //! The cold part of a TxStream: what it needs when something went wrong.
 
 use super::{AckInfo, TxStream};
-use crate::qp::attr::RecoveryPolicy;
-use crate::stream::RetryQueue;
+use crate::stream::{RecoveryPolicy, RetryQueue};
 use crate::time::Time;
 use cc_dctcp::{Controller, LossEvent, LossRate, PathDelay, RoundTrip};
 use sr_recovery::{Generation, Record, StreamId};
