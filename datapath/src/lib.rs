@@ -12,6 +12,7 @@ pub mod neighbor;
 pub mod port;
 pub mod prefetch;
 pub mod qp;
+mod qp_state;
 pub mod qpn;
 pub mod queue;
 pub mod sched;

@@ -1,7 +1,6 @@
 //! Queue pairs: context (QPC), state machine, requester, responder.
 
 pub mod attr;
-pub mod state;
 
 mod context;
 mod elements;
@@ -25,6 +24,11 @@ mod send_stream;
 mod table;
 pub mod transition;
 mod unreliable;
+
+/// Types and states of queue pairs (protocol.md 1.9), and what each state permits.
+pub mod state {
+    pub use crate::qp_state::{PostVerdict, QpState, QpType};
+}
 
 pub(crate) use context::{
     Attributes, Present, QpCold, QpIdentity, RequesterCursor, ResponderCursor, SqEntry,

@@ -1,8 +1,8 @@
 //! Why the control path refused something; nothing has changed then.
 
 use crate::qp::attr::AttrError;
-use crate::qp::state::QpState;
 use crate::qp::transition::TransitionError;
+use crate::qp_state::QpState;
 use crate::queue::ResizeError;
 use ::memif::FRAME_OVERHEAD;
 use core::net::IpAddr;

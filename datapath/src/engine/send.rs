@@ -4,8 +4,8 @@
 use super::{AckTiming, ControlKind, ControlPacket, Engine, NotSent, TxSlots, Units};
 use crate::port::Port;
 use crate::qp::Qp;
-use crate::qp::state::QpType;
 use crate::qp::{self, Grant, TransmitEnd};
+use crate::qp_state::QpType;
 use crate::sched::{SchedFlags, Scheduled, Usage};
 use crate::tuning;
 use sr_recovery::StreamId;

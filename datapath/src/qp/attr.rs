@@ -7,15 +7,15 @@ mod mask;
 mod tests;
 mod write_order;
 
-/// [`QpAttr::recovery`].
+/// What [`QpAttr::recovery`] chooses.
 pub use crate::stream::RecoveryPolicy;
 pub use congestion::{CongestionAlgorithm, CongestionTuning, LossResponse};
 pub use error::AttrError;
 pub use mask::QpAttrMask;
 pub use write_order::WriteOrder;
 
-use super::state::QpState;
 use crate::memory::Access;
+use crate::qp_state::QpState;
 use crate::sched::{PRIORITY_MAX, SchedAttributes, WEIGHT_LIMIT};
 use core::net::{IpAddr, Ipv4Addr};
 use wire::{Pmtu, WireMode};

@@ -1,8 +1,8 @@
 //! Whether a packet from the peer is processed, and the event of the first one (protocol.md 1.9).
 
-use super::state::QpState;
 use crate::engine::{AsyncEvent, Units};
 use crate::qp::pair::Qp;
+use crate::qp_state::QpState;
 
 /// Whether the state permits that a request packet is processed. In RTR the program learns of the
 /// first one.

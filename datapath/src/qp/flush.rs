@@ -5,11 +5,11 @@ use super::last_word::keep_last_word;
 use super::requester::stop_reads;
 use super::responder::{close_recovery, stop_responses};
 use super::send_stream::SendStream;
-use super::state::QpState;
 use crate::counters::Counters;
 use crate::engine::{AsyncEvent, Units};
 use crate::qp::flags::QpFlags;
 use crate::qp::pair::Qp;
+use crate::qp_state::QpState;
 use crate::queue::{Completion, SendOpcode, WcFlags, WcOpcode, WcStatus};
 use wire::NakCode;
 

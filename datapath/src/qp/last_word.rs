@@ -3,9 +3,9 @@
 
 use super::keepalive::is_probe;
 use super::responder::{RequestPacket, write_other};
-use super::state::QpType;
 use crate::engine::{ControlKind, ControlPacket, Units};
 use crate::qp::pair::Qp;
+use crate::qp_state::QpType;
 use crate::time::Time;
 use crate::tuning::{LAST_WORD_LINGER, LAST_WORDS};
 use arrayvec::ArrayVec;

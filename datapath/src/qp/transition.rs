@@ -8,7 +8,7 @@ mod tests;
 pub use table::{TRANSITIONS, TransitionRule};
 
 use super::attr::QpAttrMask;
-use super::state::{QpState, QpType};
+use crate::qp_state::{QpState, QpType};
 use core::fmt;
 
 /// Why a queue pair may not make a transition; nothing has changed.

@@ -3,7 +3,7 @@
 use super::sleep::Sleep;
 use super::sync::{ArrayQueue, AtomicU8, AtomicU32, Ordering, fence};
 use super::word_ring::Positions;
-use crate::qp::state::QpState;
+use crate::qp_state::QpState;
 use std::sync::Arc;
 
 /// Queue pairs that turned from inactive to active, by slot index, and where the engine's thread

@@ -6,7 +6,7 @@ use super::sync::AtomicU64;
 use super::word_ring::{Freed, WordRing, halves, load, pair, store};
 use super::work_request::{PostError, QueueCaps, RecvRequest, WORK_REQUEST_BYTES_MAX, total_length};
 use crate::memory::Sge;
-use crate::qp::state::PostVerdict;
+use crate::qp_state::PostVerdict;
 use std::sync::Arc;
 
 /// Words of the head of an entry: wr_id, (length, sges).

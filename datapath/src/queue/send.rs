@@ -11,7 +11,7 @@ use super::work_request::{
 };
 use crate::memory::{Access, Binding, Mapped, MemoryTable, ProtectionDomainId, Sge};
 use crate::prefetch;
-use crate::qp::state::{PostVerdict, QpState, QpType};
+use crate::qp_state::{PostVerdict, QpState, QpType};
 use crate::tuning::WQES_PER_TURN;
 use std::sync::Arc;
 

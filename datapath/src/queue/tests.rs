@@ -13,7 +13,7 @@ mod sends;
 mod shared_recvs;
 
 use super::{Doorbells, QpShared};
-use crate::qp::state::QpState;
+use crate::qp_state::QpState;
 use std::sync::Arc;
 
 /// The shared block of a queue pair in `state`, and where its doorbells arrive.

@@ -3,7 +3,7 @@
 use super::word_ring::{halves, pair};
 use crate::address::AddressKey;
 use crate::memory::{Binding, Sge};
-use crate::qp::state::{QpState, QpType};
+use crate::qp_state::{QpState, QpType};
 
 /// Longest message, in bytes (protocol.md 1.4).
 pub const WORK_REQUEST_BYTES_MAX: u64 = 1 << 31;

@@ -9,11 +9,11 @@ use crate::qp::Qp;
 use crate::qp::QpFlags;
 use crate::qp::attr::{AddressVector, QpAttr, QpAttrMask, RecoveryPolicy, WriteOrder};
 use crate::qp::plain::Plain;
-use crate::qp::state::{QpState, QpType};
 use crate::qp::transition::check_transition;
 use crate::qp::{
     self, Incoming, Keepalive, QpCold, Reads, RequesterCursor, ResponderCursor, Responses, ResponsesConfig,
 };
+use crate::qp_state::{QpState, QpType};
 use crate::stream::{RtoConfig, RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig, sequence_window};
 use cc_dctcp::{Controller, ControllerConfig};
 use sr_recovery::StreamId;

@@ -10,11 +10,11 @@ use crate::memory::{Access, ProtectionDomainId};
 use crate::port::Port;
 use crate::qp::QpFlags;
 use crate::qp::attr::{QpAttr, RecoveryPolicy};
-use crate::qp::state::{QpState, QpType};
 use crate::qp::{
     self, Attributes, Hull, Present, Qp, QpCold, QpIdentity, Qpc, Receives, RequesterCursor, ResponderCursor,
     SqEntry, Taken,
 };
+use crate::qp_state::{QpState, QpType};
 use crate::queue::{QpShared, QueueCaps, RecvQueue, SendQueue, recv_queue, send_queue};
 use crate::sched::SchedFlags;
 use crate::stream::{RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig, sequence_window};

@@ -9,7 +9,7 @@ use crate::qp::flags::QpFlags;
 use crate::qp::pair::Qp;
 use crate::qp::requester::{complete_answered, has_new_work, next_rnr_wait, refused_again, status_of};
 use crate::qp::send_stream::SendStream;
-use crate::qp::state::QpState;
+use crate::qp_state::QpState;
 use crate::queue::WcStatus;
 use crate::stream::AckEffect;
 use cc_dctcp::{AckEvent, RoundTrip};

@@ -11,7 +11,7 @@ use crate::qp::last_word::{Late, say_again};
 use crate::qp::owed::Arrived;
 use crate::qp::pair::Qp;
 use crate::qp::responder::{InOrder, Refused, RequestPacket, behind, pass, place, refuse_receive, report};
-use crate::qp::state::QpState;
+use crate::qp_state::QpState;
 use crate::stream::SlotKind;
 use wire::{Kind, Meta, NakCode, Packet, Psn, Reth};
 

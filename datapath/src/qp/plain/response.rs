@@ -6,7 +6,7 @@ use crate::engine::Units;
 use crate::qp::context::Qpc;
 use crate::qp::pair::Qp;
 use crate::qp::scatter::scatter;
-use crate::qp::state::QpState;
+use crate::qp_state::QpState;
 use crate::queue::{SendOpcode, SendWqe, WcStatus};
 use wire::{Kind, Packet, Syndrome};
 

@@ -8,7 +8,7 @@ use crate::qp::context::{PendingFailure, QpCold, RnrWait};
 use crate::qp::flags::QpFlags;
 use crate::qp::pair::Qp;
 use crate::qp::send_stream::SendStream;
-use crate::qp::state::QpState;
+use crate::qp_state::QpState;
 use crate::queue::WcStatus;
 use crate::time::Time;
 use wire::{NakCode, Psn, Syndrome, rnr_timer_ns};

@@ -7,7 +7,7 @@
 //! and the keepalive may change later, as the rate limit of verbs does.
 
 use crate::qp::attr::QpAttrMask;
-use crate::qp::state::{QpState, QpType};
+use crate::qp_state::{QpState, QpType};
 use QpState::{Err, Init, Reset, Rtr, Rts, Sqd, Sqe};
 use QpType::{Rc, Uc, Ud};
 

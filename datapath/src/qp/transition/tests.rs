@@ -1,6 +1,6 @@
 use super::*;
 use crate::qp::attr::QpAttrMask as Mask;
-use crate::qp::state::PostVerdict;
+use crate::qp_state::PostVerdict;
 use std::fmt::Write as _;
 
 /// Every type x from x to.

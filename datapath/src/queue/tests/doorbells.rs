@@ -1,7 +1,7 @@
 //! Doorbells: one on the step from inactive to active, none else. The races are in `loom_models`.
 
 use super::shared_in;
-use crate::qp::state::QpState;
+use crate::qp_state::QpState;
 use crate::queue::*;
 use std::sync::Arc;
 

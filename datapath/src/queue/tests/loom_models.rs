@@ -9,7 +9,7 @@
 //! `CompletionQueue::arm` and `CompletionWriter::take_event`.
 
 use super::shared_in;
-use crate::qp::state::QpState;
+use crate::qp_state::QpState;
 use crate::queue::word_ring::{WordRing, load, store};
 use crate::queue::*;
 use core::time::Duration;

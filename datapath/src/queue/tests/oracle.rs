@@ -4,7 +4,7 @@ use super::super::completion::completion_queue_from;
 use super::super::recv::recv_queue_from;
 use super::super::send::send_queue_from;
 use super::shared_in;
-use crate::qp::state::QpState;
+use crate::qp_state::QpState;
 use crate::queue::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;

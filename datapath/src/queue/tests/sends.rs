@@ -2,7 +2,7 @@
 
 use super::super::send::send_queue_from;
 use super::shared_in;
-use crate::qp::state::{PostVerdict, QpState};
+use crate::qp_state::{PostVerdict, QpState};
 use crate::queue::*;
 
 const CAPS: QueueCaps =
