@@ -2,43 +2,36 @@
 //! speak, and sends.
 
 mod admin;
-mod config;
-mod control_queue;
 mod due;
 mod error;
-mod event;
 mod idle;
+mod loopback;
 mod prefetch;
 mod receive;
 mod send;
-mod tx_slots;
-mod units;
 
+pub use crate::config::{AckTiming, ConfigError, EngineConfig, WINDOW_LIMIT};
+pub use crate::event::AsyncEvent;
 pub use crate::qpn::QPS_LIMIT;
 pub use admin::{
     CQ_ENTRIES_MAX, EngineMemory, QpConfig, QpHandles, QpLimit, QpMemory, QpReport, SrqAttr, Usage,
 };
-pub use config::{AckTiming, ConfigError, EngineConfig, WINDOW_LIMIT};
-pub(crate) use control_queue::{ControlKind, ControlPacket};
 pub use error::{CreateError, ModifyError};
-pub use event::AsyncEvent;
-pub(crate) use tx_slots::{NotSent, TxSlots};
-pub(crate) use units::{Completions, Units};
 
 use crate::counters::Counters;
 use crate::memory::MemoryTable;
 use crate::neighbor::{Neighbor, NeighborConfig};
 use crate::port::Port;
 use crate::qp::QpFlags;
-use crate::qp::{self, QpTable};
+use crate::qp::{self, QpTable, Units};
 use crate::queue::{CompletionWriter, Doorbells, Handed};
 use crate::slow_path::CtrlQ;
 use crate::time::Time;
 use crate::tuning;
 use core::net::IpAddr;
+use loopback::Wire;
 use sr_recovery::thread::Remote;
 use sr_recovery::{Command, SlowPathStats, StreamId};
-use tx_slots::Wire;
 
 /// A software RDMA NIC: one port, its queue pairs, and the loop that serves them.
 ///

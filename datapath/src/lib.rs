@@ -4,8 +4,10 @@
 //! runs on DPDK and on the deterministic network of the tests.
 
 pub mod address;
+mod config;
 pub mod counters;
 pub mod engine;
+mod event;
 pub mod icrc;
 pub mod memory;
 pub mod neighbor;

@@ -3,6 +3,7 @@
 pub mod attr;
 
 mod context;
+mod control_queue;
 mod elements;
 mod feedback;
 mod first_packet;
@@ -23,6 +24,8 @@ mod scatter;
 mod send_stream;
 mod table;
 pub mod transition;
+mod tx_slots;
+mod units;
 mod unreliable;
 
 /// Types and states of queue pairs (protocol.md 1.9), and what each state permits.
@@ -34,6 +37,7 @@ pub(crate) use context::{
     Attributes, Present, QpCold, QpIdentity, RequesterCursor, ResponderCursor, SqEntry,
 };
 pub use context::{HOT_BYTES_MAX, Qpc};
+pub(crate) use control_queue::{ControlKind, ControlPacket};
 pub(crate) use feedback::adopt_window;
 pub(crate) use flags::QpFlags;
 pub(crate) use flush::{
@@ -52,4 +56,6 @@ pub(crate) use responder::{
     on_response_timer, owed_of, transmit_responses, write_ack,
 };
 pub(crate) use table::{QPN_GSI, QpTable};
+pub(crate) use tx_slots::{NotSent, TxSlots};
+pub(crate) use units::{Completions, Units};
 pub(crate) use unreliable::{Incoming, on_datagram, on_unreliable, transmit_unreliable};

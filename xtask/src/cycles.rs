@@ -1,10 +1,7 @@
-//! Part of `cargo xtask lint`: no import that closes a circle between modules of the engine is
-//! added.
+//! Part of `cargo xtask lint`: no import closes a circle between modules of the engine.
 //!
 //! The modules are those directly in [`SOURCES`]. What imports what is read from the sources, tests
 //! left out: every path that begins at the crate. An import is in a circle if there is a way back.
-//! Those that are there today are listed in [`ALLOWED`]; none may be added, and one that is gone is
-//! taken off the list.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens as _;
@@ -16,36 +13,21 @@ use crate::error::{Error, Result};
 use crate::repo;
 
 const SOURCES: &str = "datapath/src";
-/// A line for each import: `from -> to`.
-const ALLOWED: &str = "datapath/import-cycles.allowed";
 
 /// An import: who, and what.
 type Import = (String, String);
 
-/// Fails if there is an import in a circle that is not allowed, or one is allowed that is not
-/// there.
+/// Fails if there is an import in a circle.
 pub fn check() -> Result<()> {
-    let root = repo::root();
-    let path = root.join(ALLOWED);
-    let allowed = fs::read_to_string(&path).map_err(|e| Error::io("read", &path, &e))?;
-    let allowed: BTreeSet<Import> = allowed.lines().filter_map(listed).collect();
-    let found = in_circles(&imports(&root.join(SOURCES))?);
-    let shown = |(from, to): &Import, why: &str| format!("{from} -> {to}: {why}");
-    let added = found.difference(&allowed).map(|import| {
-        shown(
-            import,
-            "there is a way back, so these modules import each other: move what both need below them",
+    let found = in_circles(&imports(&repo::root().join(SOURCES))?);
+    let shown = |(from, to): &Import| {
+        format!(
+            "{from} -> {to}: there is a way back, so these modules import each other: move what both need \
+             below them"
         )
-    });
-    let gone = allowed.difference(&found);
-    let gone = gone.map(|import| shown(import, &format!("is in no circle any more: take it off {ALLOWED}")));
-    let wrong: Vec<_> = added.chain(gone).collect();
+    };
+    let wrong: Vec<_> = found.iter().map(shown).collect();
     if wrong.is_empty() { Ok(()) } else { Err(Error(format!("{SOURCES}:\n{}", wrong.join("\n")))) }
-}
-
-fn listed(line: &str) -> Option<Import> {
-    let (from, to) = line.split_once(" -> ")?;
-    Some((from.to_owned(), to.to_owned()))
 }
 
 /// All imports between modules of a crate.
@@ -181,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_engine_has_no_circle_but_those_that_are_listed() {
+    fn the_engine_has_no_circle() {
         assert_eq!(check(), Ok(()));
     }
 

@@ -1,11 +1,11 @@
 //! A packet's way in, up to its queue pair: encapsulation, lengths, QPN, the checks of protocol.md
 //! 1.2, ICRC.
 
-use super::{AsyncEvent, Engine, EngineConfig, Units};
+use super::{AsyncEvent, Engine, EngineConfig};
 use crate::neighbor::{AddressConflict, Handled, Neighbor};
 use crate::port::{Bursts, Port};
 use crate::qp::Qp;
-use crate::qp::{self, Acknowledgement, QPN_GSI, QpTable, Qpc, RequestPacket};
+use crate::qp::{self, Acknowledgement, QPN_GSI, QpTable, Qpc, RequestPacket, Units};
 use crate::qp_state::QpType;
 use crate::time::Time;
 use core::net::IpAddr;

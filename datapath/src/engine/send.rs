@@ -1,10 +1,10 @@
 //! A packet's way out: the schedule queue's round, then the acknowledgements, in one transmit
 //! batch.
 
-use super::{AckTiming, ControlKind, ControlPacket, Engine, NotSent, TxSlots, Units};
+use super::{AckTiming, Engine};
 use crate::port::Port;
 use crate::qp::Qp;
-use crate::qp::{self, Grant, TransmitEnd};
+use crate::qp::{self, ControlKind, ControlPacket, Grant, NotSent, TransmitEnd, TxSlots, Units};
 use crate::qp_state::QpType;
 use crate::sched::{SchedFlags, Scheduled, Usage};
 use crate::tuning;

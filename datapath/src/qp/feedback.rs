@@ -2,7 +2,7 @@
 //! acknowledge.
 
 use super::send_stream::SendStream;
-use crate::engine::Units;
+use crate::qp::Units;
 use crate::stream::{AckEffect, AckInfo, AckRefused, TxStream};
 use cc_dctcp::{AckEvent, Controller, RoundTrip};
 use wire::Ackx;

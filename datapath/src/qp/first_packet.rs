@@ -1,6 +1,7 @@
 //! Whether a packet from the peer is processed, and the event of the first one (protocol.md 1.9).
 
-use crate::engine::{AsyncEvent, Units};
+use crate::event::AsyncEvent;
+use crate::qp::Units;
 use crate::qp::pair::Qp;
 use crate::qp_state::QpState;
 

@@ -3,8 +3,8 @@
 
 use super::keepalive::is_probe;
 use super::responder::{RequestPacket, write_other};
-use crate::engine::{ControlKind, ControlPacket, Units};
 use crate::qp::pair::Qp;
+use crate::qp::{ControlKind, ControlPacket, Units};
 use crate::qp_state::QpType;
 use crate::time::Time;
 use crate::tuning::{LAST_WORD_LINGER, LAST_WORDS};

@@ -23,7 +23,7 @@ pub(crate) use respond::transmit_responses;
 pub(crate) use timers::on_timer;
 pub(crate) use transmit::transmit;
 
-use crate::engine::Units;
+use crate::qp::Units;
 use crate::qp::flags::QpFlags;
 use crate::qp::pair::Qp;
 use crate::time::Time;

@@ -1,7 +1,8 @@
 //! Where a queue pair's receives come from: a queue of its own, or one that it shares with others.
 
-use crate::engine::{AsyncEvent, Units};
+use crate::event::AsyncEvent;
 use crate::memory::ProtectionDomainId;
+use crate::qp::Units;
 use crate::queue::{Freed, RecvQueueReader, RecvWqe, SharedRecvReader, SrqCaps};
 use crate::tuning::SRQ_SHARE;
 

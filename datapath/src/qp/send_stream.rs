@@ -8,7 +8,7 @@ pub(super) use driver::{PacketSource, Stop, resend};
 
 use super::feedback::Feedback;
 use crate::counters::{QpCounters, count};
-use crate::engine::Units;
+use crate::qp::Units;
 use crate::qp::pair::Qp;
 use crate::sched::SchedFlags;
 use crate::stream::{TxRecovery, TxStream, Verdict, Watchdog};

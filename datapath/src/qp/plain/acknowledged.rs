@@ -2,7 +2,7 @@
 
 use super::requester::{adopt_window, go_back, outstanding, seek};
 use crate::counters::count;
-use crate::engine::Units;
+use crate::qp::Units;
 use crate::qp::context::{PendingFailure, RnrWait};
 use crate::qp::fail;
 use crate::qp::flags::QpFlags;

@@ -1,7 +1,7 @@
 //! READ and atomic requests: executed in order, and answered again from what was kept.
 
 use super::resources::{Reply, Resource};
-use crate::engine::Units;
+use crate::qp::Units;
 use crate::qp::pair::Qp;
 use crate::qp::responder::{
     InOrder, Refused, carry_out, check_operation, operation_of, packets_of_response, pass, refuse_receive,

@@ -1,7 +1,7 @@
 //! Where the requester stands in its PSNs and its send queue, and how it goes back.
 
-use crate::engine::Units;
 use crate::qp;
+use crate::qp::Units;
 use crate::qp::context::Qpc;
 use crate::qp::flags::QpFlags;
 use crate::qp::pair::Qp;

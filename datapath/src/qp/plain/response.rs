@@ -2,7 +2,7 @@
 
 use super::acknowledged::{advance, fail_head, on_gap, retire};
 use super::requester::find;
-use crate::engine::Units;
+use crate::qp::Units;
 use crate::qp::context::Qpc;
 use crate::qp::pair::Qp;
 use crate::qp::scatter::scatter;

@@ -4,7 +4,7 @@
 use super::acknowledged::end_rnr;
 use super::requester::{adopt_window, find, go_back, outstanding};
 use crate::counters::count;
-use crate::engine::Units;
+use crate::qp::Units;
 use crate::qp::flags::QpFlags;
 use crate::qp::pair::Qp;
 use crate::qp::requester::give_up;

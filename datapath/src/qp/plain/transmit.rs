@@ -3,7 +3,6 @@
 
 use super::requester::{find, note_rewound, outstanding};
 use crate::counters::count;
-use crate::engine::{TxSlots, Units};
 use crate::qp::context::{PendingFailure, QpCold, SqEntry};
 use crate::qp::flags::QpFlags;
 use crate::qp::keepalive::send_keepalive;
@@ -12,6 +11,7 @@ use crate::qp::requester::{
     self, Grant, Local, Sent, TransmitEnd, Wanted, fail_in_turn, response_packets, run_local,
 };
 use crate::qp::send_stream::{SendStream, Stop};
+use crate::qp::{TxSlots, Units};
 use crate::queue::{SendFlags, WcStatus};
 use crate::sched::SchedFlags;
 use wire::{Msn, Psn};

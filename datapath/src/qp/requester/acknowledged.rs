@@ -3,7 +3,8 @@
 use super::reads::{Reads, take_answer};
 use super::refused::{end_rnr, on_late_nak, on_refusal};
 use super::timers::disarm_if_idle;
-use crate::engine::{AsyncEvent, Units};
+use crate::event::AsyncEvent;
+use crate::qp::Units;
 use crate::qp::context::PendingFailure;
 use crate::qp::flags::QpFlags;
 use crate::qp::flush::opcode_of;

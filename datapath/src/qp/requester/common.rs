@@ -7,12 +7,12 @@
 
 use super::grant::Grant;
 use super::packet::opcode_at;
-use crate::engine::{TxSlots, Units};
 use crate::icrc::Kernel;
 use crate::memory::Mapped;
 use crate::qp::context::{QpIdentity, Qpc, entry_of};
 use crate::qp::pair::Qp;
 use crate::qp::send_stream::Stop;
+use crate::qp::{TxSlots, Units};
 use crate::queue::{CommonWqe, SendOpcode};
 use wire::emit::ICRC_LEN;
 use wire::{Bth, Head, Meta, Msn, Psn, Reth, Ssn, Ssnw, Template, WireMode, bth};

@@ -2,7 +2,7 @@
 //! (protocol.md 1.6 and 1.11).
 
 use super::transmit::fail_in_turn;
-use crate::engine::Units;
+use crate::qp::Units;
 use crate::qp::context::{PendingFailure, Qpc, SqEntry};
 use crate::qp::fail;
 use crate::qp::flush::opcode_of;

@@ -4,9 +4,9 @@
 
 use super::common::{Numbers, Part, emit};
 use super::grant::Grant;
-use crate::engine::{TxSlots, Units};
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::send_stream::Stop;
+use crate::qp::{TxSlots, Units};
 
 /// Sends the next packets, at most up to its end, of the request at the front, which has its entry.
 /// Both parts of the queue pair come by themselves, so that what is read of them for each packet

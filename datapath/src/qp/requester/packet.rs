@@ -4,12 +4,12 @@
 #[cfg(test)]
 mod tests;
 
-use crate::engine::{NotSent, TxSlots, Units};
 use crate::memory::{Access, MemoryTable};
 use crate::qp::context::{QpIdentity, SqEntry};
 use crate::qp::packet::PacketBuilder;
 use crate::qp::payload::Payload;
 use crate::qp::send_stream::Stop;
+use crate::qp::{NotSent, TxSlots, Units};
 use crate::queue::{SendFlags, SendOpcode, SendWqe, WcStatus};
 use wire::{AtomicEth, Bth, Fields, Meta, Opcode, Psn, Rdw, Reth, Ssnw, Template, WireMode};
 

@@ -1,7 +1,7 @@
 //! The READs and atomics of a send queue: which responses they wait for, and the stream that brings
 //! them.
 
-use crate::engine::WINDOW_LIMIT;
+use crate::config::WINDOW_LIMIT;
 use crate::qp::attr::QpAttr;
 use crate::qp::context::{QpCold, Qpc, SqEntry};
 use crate::qp::flags::QpFlags;

@@ -3,7 +3,7 @@
 
 use super::transmit::{fail_in_turn, find_message};
 use crate::counters::count;
-use crate::engine::Units;
+use crate::qp::Units;
 use crate::qp::context::{PendingFailure, QpCold, RnrWait};
 use crate::qp::flags::QpFlags;
 use crate::qp::pair::Qp;

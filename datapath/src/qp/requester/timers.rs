@@ -2,7 +2,7 @@
 //! retries.
 
 use super::ask::{waits_for_responses, watch_responses};
-use crate::engine::Units;
+use crate::qp::Units;
 use crate::qp::context::PendingFailure;
 use crate::qp::pair::Qp;
 use crate::qp::send_stream::SendStream;

@@ -2,12 +2,12 @@
 //! (protocol.md 2.2).
 
 use crate::counters::count;
-use crate::engine::{ControlKind, Units};
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::owed::Owed;
 use crate::qp::packet::{PacketBuilder, Zeros};
 use crate::qp::pair::Qp;
 use crate::qp::plain;
+use crate::qp::{ControlKind, Units};
 use crate::stream::RxStream;
 use sr_recovery::StreamId;
 use wire::srnic::ack_delay_of_ns;

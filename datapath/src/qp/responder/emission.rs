@@ -3,7 +3,7 @@
 use super::place::{in_region, invalidate};
 use super::read::execute;
 use super::refuse::{Refused, refuse};
-use crate::engine::Units;
+use crate::qp::Units;
 use crate::qp::pair::Qp;
 use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
 use crate::stream::{CompletionSlot, Deferred, SlotKind};

@@ -2,8 +2,8 @@
 
 use super::refuse::Refused;
 use super::{RequestPacket, read};
-use crate::engine::Units;
 use crate::memory::{Access, AccessError, Mapped, MemoryTable, ProtectionDomainId, Sge};
+use crate::qp::Units;
 use crate::qp::context::Qpc;
 use crate::qp::pair::Qp;
 use crate::qp::receives::Found;

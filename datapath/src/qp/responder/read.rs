@@ -4,8 +4,8 @@
 use super::RequestPacket;
 use super::refuse::Refused;
 use super::responses::Response;
-use crate::engine::Units;
 use crate::memory::{Access, Mapped};
+use crate::qp::Units;
 use crate::qp::context::Qpc;
 use crate::qp::pair::Qp;
 use crate::qp::responder::place::DMA_LEN_MAX;

@@ -2,7 +2,7 @@
 
 use super::respond::is_kept_back;
 use crate::counters::count;
-use crate::engine::Units;
+use crate::qp::Units;
 use crate::qp::fail;
 use crate::qp::pair::Qp;
 use crate::sched::SchedFlags;

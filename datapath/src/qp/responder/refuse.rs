@@ -2,11 +2,11 @@
 //! 2.4).
 
 use super::{Responses, close_recovery};
-use crate::engine::{ControlKind, Units};
 use crate::qp::context::Qpc;
 use crate::qp::flush::end_receive;
 use crate::qp::pair::Qp;
 use crate::qp::receives::NoReceive;
+use crate::qp::{ControlKind, Units};
 use crate::queue::WcStatus;
 use sr_recovery::StreamId;
 use wire::{NakCode, Psn};

@@ -4,7 +4,6 @@
 use super::refuse::{refuse, tell_withdrawn};
 use super::responses::{Response, Responses};
 use crate::counters::{QpCounters, count};
-use crate::engine::{NotSent, TxSlots, Units};
 use crate::memory::MemoryTable;
 use crate::qp::context::Qpc;
 use crate::qp::pair::Qp;
@@ -12,6 +11,7 @@ use crate::qp::plain;
 use crate::qp::requester::{Grant, TransmitEnd};
 use crate::qp::response::ResponsePacket;
 use crate::qp::send_stream::{PacketSource, SendStream, Stop, resend};
+use crate::qp::{NotSent, TxSlots, Units};
 use sr_recovery::StreamId;
 use wire::{Meta, NakCode, Psn, WireMode};
 

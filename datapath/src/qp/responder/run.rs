@@ -9,7 +9,6 @@
 use super::emission::EndOfMessage;
 use super::place::{behind, fits_message, fits_packet, in_element, in_region, permits_writes};
 use super::settle::{InOrder, settle};
-use crate::engine::{Completions, Units};
 use crate::icrc::Kernel;
 use crate::memory::{Mapped, MemoryTable};
 use crate::port::RX_BURST;
@@ -18,6 +17,7 @@ use crate::qp::flags::QpFlags;
 use crate::qp::owed::Arrived;
 use crate::qp::pair::Qp;
 use crate::qp::receives::{OwnRun, ReceiveRun, Receives};
+use crate::qp::{Completions, Units};
 use crate::stream::SlotKind;
 use wire::{Body, CommonFrame, Continuation, Ecn, Kind, Meta, Msn, Position, Psn, Reth, Ssn, Ssnw};
 

@@ -3,7 +3,7 @@
 
 use super::queue_plain_nack;
 use crate::counters::Counters;
-use crate::engine::Units;
+use crate::qp::Units;
 use crate::qp::context::Qpc;
 use crate::qp::pair::Qp;
 use crate::stream::SlotKind;

@@ -2,7 +2,7 @@
 //! them (paper section 4.2).
 
 use super::SendStream;
-use crate::engine::Units;
+use crate::qp::Units;
 use crate::qp::requester::Grant;
 use crate::sched::SchedFlags;
 use wire::{Meta, Psn};

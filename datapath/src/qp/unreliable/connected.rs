@@ -3,7 +3,7 @@
 //! 1.11).
 
 use super::datagram::fail_receive;
-use crate::engine::Units;
+use crate::qp::Units;
 use crate::qp::context::{QpCold, Qpc};
 use crate::qp::fail;
 use crate::qp::first_packet::takes_packets;

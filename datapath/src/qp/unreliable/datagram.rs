@@ -1,7 +1,7 @@
 //! A datagram's way in (protocol.md 1.11).
 
 use super::QKEY_GSI;
-use crate::engine::Units;
+use crate::qp::Units;
 use crate::qp::flush::end_receive;
 use crate::qp::pair::Qp;
 use crate::qp::responder::{Refused, to_receive};

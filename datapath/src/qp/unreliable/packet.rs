@@ -1,8 +1,8 @@
 //! Packets of UC and UD: their headers, and where they go.
 
 use super::QKEY_GSI;
-use crate::engine::Units;
 use crate::qp::QPN_GSI;
+use crate::qp::Units;
 use crate::qp::context::{QpIdentity, Qpc};
 use crate::qp::packet::PacketBuilder;
 use crate::qp::payload::Payload;

@@ -21,7 +21,7 @@ pub enum AckTiming {
     /// or cover 16 packets. It suits a driver that runs turn after turn.
     Spaced,
     /// As `Spaced`; one that is asked for goes out behind what is posted next
-    /// ([`Engine::push`](super::Engine::push)), in the next turn if nothing is.
+    /// ([`Engine::push`](crate::engine::Engine::push)), in the next turn if nothing is.
     BehindPosts,
 }
 

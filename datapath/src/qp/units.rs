@@ -1,10 +1,10 @@
 //! The parts of the NIC that all queue pairs share.
 
-use super::config::EngineConfig;
 use super::control_queue::{ControlKind, ControlPacket, ControlQueue};
-use super::event::{AsyncEvent, EventLog};
 use crate::address::AddressTable;
+use crate::config::EngineConfig;
 use crate::counters::Counters;
+use crate::event::{AsyncEvent, EventLog};
 use crate::icrc::Kernel;
 use crate::memory::MemoryTable;
 use crate::qp::{LastWords, Qpc, RxRecovery, Srqs};
