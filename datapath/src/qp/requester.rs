@@ -9,6 +9,7 @@ mod local;
 mod long;
 mod overlap;
 mod packet;
+mod place;
 mod reads;
 mod refused;
 mod response;
@@ -29,6 +30,7 @@ pub(crate) use transmit::transmit;
 // What a Plain requester shares.
 pub(in crate::qp) use acknowledged::complete_answered;
 pub(in crate::qp) use packet::{Sent, Wanted, emit};
+pub(in crate::qp) use place::place;
 pub(in crate::qp) use reads::response_packets;
 pub(in crate::qp) use refused::{next_rnr_wait, refused_again, status_of};
 pub(in crate::qp) use timers::give_up;

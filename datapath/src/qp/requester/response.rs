@@ -2,19 +2,18 @@
 //! (protocol.md 2.4).
 
 use super::acknowledged::complete_answered;
+use super::place::place;
 use super::reads::{Expected, Reads};
 use super::transmit::fail_in_turn;
 use crate::counters::count;
 use crate::qp::attr::RecoveryPolicy;
-use crate::qp::context::{PendingFailure, QpCold, Qpc};
+use crate::qp::context::{PendingFailure, QpCold};
 use crate::qp::owed::Arrived;
 use crate::qp::pair::Qp;
-use crate::qp::scatter::scatter;
 use crate::qp::{ControlKind, Units};
-use crate::queue::{SendOpcode, SendWqe, WcStatus};
 use crate::stream::{Advanced, Arrival};
 use sr_recovery::{Generation, Record, StreamId};
-use wire::{Kind, Meta, Packet, Position, Psn, Syndrome};
+use wire::{Meta, Packet, Position, Psn};
 
 /// What the requester needs of a response packet.
 struct ResponsePacket<'a> {
@@ -79,7 +78,9 @@ fn take(qp: &mut Qp<'_>, units: &mut Units, response: &ResponsePacket<'_>, arriv
         return;
     }
     let wqe = qp.cold.send_queue.wqe(position);
-    if let Err(status) = place(qp.hot, units, &wqe, response, packets) {
+    let ResponsePacket { packet, index, .. } = *response;
+    let is_at_place = packet.opcode().position() == position_at(index, packets);
+    if let Err(status) = place(qp.hot, &units.memory, &wqe, packet, index, is_at_place) {
         units.counters.drop_bad_response += 1;
         // It can never be complete, whatever comes: no need to wait for its turn.
         give_back(qp.cold, units);
@@ -121,35 +122,6 @@ fn reserve(reads: &mut Reads, policy: RecoveryPolicy, units: &mut Units, at_epsn
         units.response_contexts -= 1;
     }
     true
-}
-
-/// Copies the payload, or the atomic's result, to where the request wants it.
-fn place(
-    qpc: &Qpc,
-    units: &Units,
-    wqe: &SendWqe<'_>,
-    response: &ResponsePacket<'_>,
-    packets: u32,
-) -> Result<(), WcStatus> {
-    let packet = response.packet;
-    if packet.aeth().is_some_and(|aeth| !matches!(aeth.syndrome, Syndrome::Ack { .. })) {
-        return Err(WcStatus::BadRespErr);
-    }
-    let saved = packet.atomic_ack().map(u64::to_ne_bytes);
-    let start = u64::from(response.index) * u64::from(qpc.id.pmtu);
-    let bytes = match (&saved, packet.opcode().kind()) {
-        (Some(saved), Kind::AtomicAck) if wqe.opcode.is_atomic() && packet.payload().is_empty() => &saved[..],
-        (None, Kind::ReadResponse) if wqe.opcode == SendOpcode::Read => {
-            let rest = u64::from(wqe.length).saturating_sub(start).min(qpc.id.pmtu.into());
-            let whole = packet.payload().len() as u64 == rest;
-            if !whole || packet.opcode().position() != position_at(response.index, packets) {
-                return Err(WcStatus::BadRespErr);
-            }
-            packet.payload()
-        }
-        _ => return Err(WcStatus::BadRespErr),
-    };
-    scatter(&units.memory, qpc.id.pd, wqe.sges(), start, bytes).map_err(|_| WcStatus::LocProtErr)
 }
 
 /// Where packet `index` of `packets` stands.
