@@ -15,8 +15,8 @@ use crate::port::{Port, RX_BURST};
 use crate::prefetch;
 use wire::Opcode;
 
-/// Turns between the present one and those of which this is fetched: both parts of the queue pair,
-/// its send queue, its next requests, and the payload of the first.
+/// How many turns before its own a queue pair has this fetched: both its parts, its send queue, its
+/// next requests, and the payload of the first.
 mod turns {
     pub const CONTEXT: usize = 8;
     pub const QUEUE: usize = 4;
@@ -29,7 +29,7 @@ const BTH_V4: usize = 14 + 20 + 8;
 const BTH_V6: usize = 14 + 40 + 8;
 
 impl<P: Port> Engine<P> {
-    /// Before the first frame of a burst is handled: whose they are.
+    /// Says which queue pairs the frames of a burst are for, before the first is handled.
     #[inline]
     pub(super) fn read_arrivals(&self, burst: usize) -> Arrivals {
         let frame = |index| self.wire.port.rx_frame(index);
@@ -40,7 +40,8 @@ impl<P: Port> Engine<P> {
         arrivals
     }
 
-    /// Before frame `index` of the burst is handled: what it and those behind it need.
+    /// Starts to fetch what frame `index` of the burst and those behind it need, before it is
+    /// handled.
     #[inline(never)]
     pub(super) fn prefetch_frames(&self, arrivals: &mut Arrivals, index: usize) {
         arrivals.begin(index);
@@ -61,7 +62,7 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// Before a turn: what the next turns need.
+    /// Starts to fetch what the next turns of queue pairs need, before one of them.
     #[inline]
     pub(super) fn prefetch_turns(&mut self) {
         let last = self.units.mux.peek(turns::CONTEXT);
@@ -82,7 +83,8 @@ impl<P: Port> Engine<P> {
     }
 }
 
-/// Receives that are fetched of a queue pair; beyond, the processor has learnt where to go.
+/// Receives that are fetched of a queue pair at most: then the processor's own prefetcher has
+/// learnt where to go.
 const LEARNT: u32 = 8;
 
 /// What is fetched of a frame's queue pair, one after the other: both its parts, which say where
@@ -93,7 +95,7 @@ enum Step {
     Queue,
 }
 
-/// How far before frames are handled: so many runs of frames of one queue pair before, or so many
+/// How long before a frame is handled: so many runs of frames of one queue pair before, or so many
 /// frames, whichever is earlier.
 struct Distance {
     runs: usize,

@@ -168,14 +168,15 @@ impl QpTable {
         Some(Qp { hot: &mut self.hot[slot as usize], cold })
     }
 
-    /// What requests of its own need of both parts of the queue pair of that slot or QPN is needed
-    /// in a while.
+    /// Starts to fetch what its own requests need of both parts of the queue pair of that slot or
+    /// QPN.
     #[inline]
     pub(crate) fn prefetch_requester(&self, slot: u32) {
         self.prefetch(slot, Qpc::prefetch_requester, QpCold::SENDING);
     }
 
-    /// What the peer's requests need of them, likewise.
+    /// Starts to fetch what the peer's requests need of both parts of the queue pair of that slot
+    /// or QPN.
     #[inline]
     pub(crate) fn prefetch_responder(&self, slot: u32) {
         self.prefetch(slot, Qpc::prefetch_responder, QpCold::RECEIVING);
@@ -190,7 +191,7 @@ impl QpTable {
         }
     }
 
-    /// Its send queue, soon after [`QpTable::prefetch_requester`].
+    /// Starts to fetch its send queue, soon after [`QpTable::prefetch_requester`].
     #[inline]
     pub(crate) fn prefetch_send_queue(&self, slot: u32) {
         if let Some((_, cold)) = self.peek(slot) {
@@ -198,7 +199,7 @@ impl QpTable {
         }
     }
 
-    /// Its next requests, soon after [`QpTable::prefetch_send_queue`].
+    /// Starts to fetch its next requests, soon after [`QpTable::prefetch_send_queue`].
     #[inline]
     pub(crate) fn prefetch_requests(&self, slot: u32) {
         if let Some((hot, cold)) = self.peek(slot) {
@@ -206,7 +207,7 @@ impl QpTable {
         }
     }
 
-    /// What its next request sends, and where those of a turn write to, soon after
+    /// Starts to fetch what its next request sends, and where those of a turn write to, soon after
     /// [`QpTable::prefetch_requests`].
     #[inline]
     pub(crate) fn prefetch_payload(&self, slot: u32) {
@@ -215,7 +216,7 @@ impl QpTable {
         }
     }
 
-    /// The next `count` receives of the queue pair with that QPN, soon after
+    /// Starts to fetch the next `count` receives of the queue pair with that QPN, soon after
     /// [`QpTable::prefetch_responder`].
     #[inline]
     pub(crate) fn prefetch_receives(&self, qpn: u32, count: u32) {

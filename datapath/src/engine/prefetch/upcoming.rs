@@ -1,11 +1,11 @@
-//! Whose turns come next, as it was when each was seen first, from the farthest on: of those that
-//! are nearer by now nobody has to be asked again. It is a hint: some become idle meanwhile, others come in
-//! between. Where fewer wait nobody is known: those were woken a moment ago, and are in the
-//! caches.
+//! Whose turns come next. Each turn, the scheduler is asked only who comes after
+//! [`turns::CONTEXT`] others; whoever is nearer was noted in an earlier turn. It is a hint: some
+//! queue pairs become idle meanwhile, and others come in between. If fewer wait, nobody is noted:
+//! those were woken a moment ago, and are in the caches.
 
 use super::turns;
 
-/// Turns that are known ahead.
+/// Turns that are remembered.
 const WINDOW: usize = turns::CONTEXT;
 
 const _: () = assert!(turns::CONTEXT - turns::PAYLOAD < WINDOW, "the nearest is still known");
@@ -22,14 +22,14 @@ impl Upcoming {
         Self { slots: [None; WINDOW], turn: 0 }
     }
 
-    /// A turn later: who comes after [`turns::CONTEXT`] others, if it is known.
+    /// One turn later, notes who comes after [`turns::CONTEXT`] others, if it is known.
     #[inline]
     pub const fn note(&mut self, slot: Option<u32>) {
         self.turn = self.turn.wrapping_add(1);
         self.slots[self.turn % WINDOW] = slot;
     }
 
-    /// Who comes after `turns` others.
+    /// The queue pair or stream that comes after `turns` others, if it was noted.
     #[inline]
     pub const fn after(&self, turns: usize) -> Option<u32> {
         self.slots[self.turn.wrapping_sub(turns::CONTEXT - turns) % WINDOW]
