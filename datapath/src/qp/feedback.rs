@@ -53,7 +53,7 @@ impl SendStream<'_> {
 
     /// Round-trip time, congestion marks, and the controller's window.
     #[inline(always)]
-    fn learn(self, units: &Units, effect: &AckEffect, sacked: bool, ackx: &Ackx, app_limited: bool) {
+    pub fn learn(self, units: &Units, effect: &AckEffect, sacked: bool, ackx: &Ackx, app_limited: bool) {
         let Self { tx, recovery, watchdog, controller, feedback, pmtu, .. } = self;
         let now = units.now;
         let rtt_ns = effect.rtt_sent.map(|sent| now.since(sent));
@@ -92,6 +92,7 @@ impl SendStream<'_> {
 impl Feedback {
     /// Packets that are news to the controller: each counts once, when it is SACKed or when `una`
     /// passes it.
+    #[inline(always)]
     fn newly_arrived(&mut self, acked: u32, sacked: bool) -> u32 {
         let known = u32::from(self.credited).min(acked);
         let left = self.credited.saturating_sub(u16::try_from(known).unwrap_or(u16::MAX));
@@ -100,6 +101,7 @@ impl Feedback {
     }
 
     /// Marks since the largest count seen; an older count brings none.
+    #[inline(always)]
     fn ce_delta(&mut self, now: u16) -> u32 {
         let delta = now.wrapping_sub(self.ce_seen);
         if delta >= 1 << 15 {

@@ -12,8 +12,7 @@ use crate::qp::send_stream::SendStream;
 use crate::qp_state::QpState;
 use crate::queue::WcStatus;
 use crate::stream::AckEffect;
-use cc_dctcp::{AckEvent, RoundTrip};
-use wire::{NakCode, Packet, Psn, Syndrome};
+use wire::{Ackx, NakCode, Packet, Psn, Syndrome};
 
 /// Handles an ACK, NAK or RNR NAK.
 pub(super) fn on_acknowledge(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>) {
@@ -107,27 +106,12 @@ pub(super) fn retire(qp: &mut Qp<'_>, units: &mut Units, next: Psn) {
     complete_answered(qp, units);
 }
 
+/// What the acknowledgement teaches, which says nothing of marks and of time at the peer's host.
 fn learn(qp: &mut Qp<'_>, units: &Units, effect: &AckEffect) {
-    let now = units.now;
-    let rtt_ns = effect.rtt_sent.map(|sent| now.since(sent));
-    if let Some(rtt_ns) = rtt_ns {
-        qp.cold.watchdog.rtt.sample(rtt_ns);
-    }
-    let trip = rtt_ns.map(|rtt_ns| RoundTrip::new(rtt_ns, 0, units.waited_ns()));
-    if let Some(trip) = trip.filter(|_| effect.rtt_exact) {
-        qp.cold.tx_recovery.note_round_trip(&mut qp.hot.controller, now, trip);
-    }
-    let (acked, app_limited) = (effect.acked, !has_new_work(qp));
-    qp.hot.controller.on_ack(&AckEvent {
-        now_ns: now.0,
-        acked_bytes: acked.saturating_mul(qp.hot.id.pmtu.into()),
-        acked_packets: acked,
-        trip,
-        app_limited,
-        ..AckEvent::default()
-    });
+    let app_limited = !has_new_work(qp);
+    SendStream::of_requests(qp).learn(units, effect, false, &Ackx::default(), app_limited);
     if let Some(plain) = qp.cold.plain.as_deref_mut() {
-        plain.req.restart = plain.req.restart.saturating_add(acked);
+        plain.req.restart = plain.req.restart.saturating_add(effect.acked);
         adopt_window(qp.hot, &plain.req);
     }
 }
