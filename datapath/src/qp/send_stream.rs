@@ -116,9 +116,7 @@ impl<'a> SendStream<'a> {
         if let Some(meta) = meta {
             self.recovery.note_probe(meta);
         }
-        if !self.id.response {
-            self.tx.restart_rtt(units.now);
-        }
+        self.tx.restart_rtt(units.now);
         units.tell_slow_path(record);
     }
 

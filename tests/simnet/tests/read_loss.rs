@@ -3,9 +3,9 @@
 use datapath::qp::attr::RecoveryPolicy::{self, GoBackN, SelectiveRepeat};
 use simnet::filter::drop_numbers;
 use simnet::{
-    Faults, FrameKind, LinkId, Message, Op, Passing, Qp, QpOptions, Rig, RigOptions, Rng, Transfer,
+    Faults, FrameKind, LinkId, Message, Op, Passing, Qp, QpOptions, Rig, RigOptions, Rng, Transfer, Verdict,
 };
-use wire::{Kind, Pmtu, Psn};
+use wire::{AckFlags, Kind, Pmtu, Psn};
 
 const LIMIT_NS: u64 = 2_000_000_000;
 const PSN: u32 = 0xFF_FFF0;
@@ -130,6 +130,34 @@ fn a_lost_single_response_is_probed_long_before_the_timeout() {
         assert_eq!(rig.counters(b).rto_fired, 0);
         assert!(rig.counters(b).tail_probes > 0);
     }
+}
+
+#[test]
+fn lost_read_acks_do_not_slow_the_probes_down() {
+    let (mut rig, a, b) = pair(6, SelectiveRepeat);
+    // Only those that answer a probe arrive.
+    let unasked = |passing: &Passing<'_>| {
+        let ackx = passing.packet.and_then(|packet| packet.ackx());
+        passing.is_read_ack() && ackx.is_some_and(|ackx| !ackx.flags.contains(AckFlags::DUPLICATE))
+    };
+    rig.net.set_filter(
+        rig.up(a),
+        Box::new(move |passing| if unasked(passing) { Verdict::Drop } else { Verdict::Pass }),
+    );
+    let waits: Vec<u64> = (0..20)
+        .map(|_| {
+            let begun = rig.now();
+            // The round trip is that of the first response packet, the probe is the second.
+            Transfer::new(&mut rig, a, b, vec![Message::new(Op::Read, 512)], 1)
+                .run(&mut rig, LIMIT_NS)
+                .unwrap();
+            rig.run_until_quiet(LIMIT_NS).expect("a probe is answered");
+            rig.now().since(begun)
+        })
+        .collect();
+    let (first, last) = (waits[1], waits[19]);
+    assert!(last <= first + first / 2, "waits grow: {waits:?} ns");
+    assert_eq!(rig.counters(b).rto_fired, 0);
 }
 
 fn mixed(seed: u64, recovery: RecoveryPolicy, faults: Faults, what: &str) {
