@@ -56,8 +56,8 @@ fn enter_err(qp: &mut Qp<'_>, units: &mut Units, failure: Option<PendingFailure>
     }
 }
 
-/// Flushes both queues, in SQE that of sends, and makes the queue pair idle: whatever is posted later
-/// rings.
+/// Flushes both queues, in SQE that of sends, and makes the queue pair idle: whatever is posted
+/// later rings.
 pub(crate) fn flush_and_deactivate(qp: &mut Qp<'_>, units: &mut Units, failure: Option<PendingFailure>) {
     flush_queues(qp, units, failure);
     deactivate(qp);

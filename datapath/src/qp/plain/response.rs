@@ -36,8 +36,8 @@ pub(super) fn on_response(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_
     let entry = *qp.cold.entry(position);
     let index = psn.steps_from(entry.first_psn);
     let wqe = qp.cold.send_queue.wqe(position);
-    // A READ that was asked for again from its middle on begins with a First there, and late packets
-    // of its first answer are as good: only the end must be one.
+    // A READ that was asked for again from its middle on begins with a First there, and late
+    // packets of its first answer are as good: only the end must be one.
     let is_at_place = packet.opcode().is_end() == (index + 1 == entry.packets);
     match place(qp.hot, &units.memory, &wqe, *packet, index, is_at_place) {
         Ok(()) => {
