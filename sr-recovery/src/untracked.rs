@@ -32,7 +32,9 @@ pub(crate) fn apply(record: &Record, declared: Psn, losses: &mut Losses<'_>) -> 
         }
         Record::ResendAll { una, snd_nxt, first, last, .. } => {
             let (start, end) = (later(una, first), earlier(snd_nxt, last.next()));
-            declare(start, end, losses);
+            if start.is_before(snd_nxt) {
+                declare(start, end, losses);
+            }
             let declared = later(declared, end);
             una.is_before(declared).then_some(declared)
         }
