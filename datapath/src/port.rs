@@ -24,6 +24,7 @@ mod test_pair;
 mod test_port;
 
 pub use link_down::LinkDown;
+pub use wire::RxFrame;
 
 /// Most frames in one receive burst.
 pub const RX_BURST: usize = 32;
@@ -95,11 +96,12 @@ pub trait Port {
     /// been released.
     fn rx_burst(&mut self) -> usize;
 
-    /// Frame `index` of the burst, from the Ethernet header on, without the FCS.
+    /// Frame `index` of the burst, from the Ethernet header on, without the FCS. Of memory that
+    /// somebody else may write meanwhile it says so ([`RxFrame::shared`]).
     ///
     /// # Panics
     /// If `index` is not below what [`Port::rx_burst`] returned.
-    fn rx_frame(&self, index: usize) -> &[u8];
+    fn rx_frame(&self, index: usize) -> RxFrame<'_>;
 
     /// Gives all frames of the burst back.
     fn rx_release(&mut self);
@@ -215,7 +217,7 @@ impl<P: Port + ?Sized> Port for Box<P> {
         (**self).rx_burst()
     }
 
-    fn rx_frame(&self, index: usize) -> &[u8] {
+    fn rx_frame(&self, index: usize) -> RxFrame<'_> {
         (**self).rx_frame(index)
     }
 

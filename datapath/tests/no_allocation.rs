@@ -9,7 +9,7 @@ use datapath::neighbor::{Neighbor, NeighborConfig};
 use datapath::port::fault::Fault;
 use datapath::port::pcap_tap::PcapTap;
 use datapath::port::steer::{SteerConfig, Steered};
-use datapath::port::{Port, PortCaps, PortStats, RX_BURST};
+use datapath::port::{Port, PortCaps, PortStats, RX_BURST, RxFrame};
 use datapath::time::Time;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -38,8 +38,8 @@ impl Port for Endless {
         RX_BURST
     }
 
-    fn rx_frame(&self, _index: usize) -> &[u8] {
-        &self.frame
+    fn rx_frame(&self, _index: usize) -> RxFrame<'_> {
+        RxFrame::new(&self.frame)
     }
 
     fn rx_release(&mut self) {}

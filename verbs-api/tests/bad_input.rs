@@ -167,7 +167,7 @@ struct Raw(SimPort);
 
 impl Raw {
     fn receive(&mut self) -> Option<Vec<u8>> {
-        let frame = (self.0.rx_burst() > 0).then(|| self.0.rx_frame(0).to_vec());
+        let frame = (self.0.rx_burst() > 0).then(|| self.0.rx_frame(0).bytes().to_vec());
         self.0.rx_release();
         frame
     }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use verbs_api::{AsyncEvent, Device, Driver, EngineConfig, Port, PortStats, SrqCaps};
 
-use datapath::port::PortCaps;
+use datapath::port::{PortCaps, RxFrame};
 
 fn readable(device: &Device) -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -56,8 +56,8 @@ impl Port for Cable {
         0
     }
 
-    fn rx_frame(&self, _index: usize) -> &[u8] {
-        &[]
+    fn rx_frame(&self, _index: usize) -> RxFrame<'_> {
+        RxFrame::new(&[])
     }
 
     fn rx_release(&mut self) {}

@@ -170,7 +170,7 @@ impl Switch {
 
     fn way(&mut self, from: usize, index: usize, now: Time) -> Way {
         let frame = self.lanes[from].port.rx_frame(index);
-        let Some((to, source)) = addresses(frame) else { return Way::Nowhere };
+        let Some((to, source)) = addresses(frame.head()) else { return Way::Nowhere };
         if is_group(source) || to.starts_with(&LINK_LOCAL) && to[5] < 16 {
             return Way::Nowhere;
         }
@@ -188,7 +188,7 @@ impl Switch {
     /// Copies a frame of the burst of `from` to another port.
     fn pass(&mut self, from: usize, index: usize, to: usize, now: Time) {
         if let Ok([source, target]) = self.lanes.get_disjoint_mut([from, to]) {
-            target.egress.offer(&mut *target.port, source.port.rx_frame(index), now);
+            target.egress.offer(&mut *target.port, source.port.rx_frame(index).bytes(), now);
         }
     }
 }

@@ -28,6 +28,7 @@ mod client;
 mod control;
 mod endpoint;
 mod error;
+mod heads;
 mod link;
 pub mod message;
 mod name;
@@ -43,6 +44,7 @@ mod tests;
 
 pub use endpoint::{Config, Endpoint, QUEUES_MAX, Role};
 pub use error::{Error, NoLink, Refusal};
+pub use heads::HEAD_LEN;
 pub use link::Link;
 pub use name::{Difference, FRAME_OVERHEAD, OTHER_QUEUES, Told, mtu};
 pub use probe::Probe;

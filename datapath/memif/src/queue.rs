@@ -2,6 +2,7 @@
 
 use crate::buffers::{Buffers, of_peer};
 use crate::error::Refusal;
+use crate::heads::{HEAD_LEN, Heads};
 use crate::prefetch;
 use crate::ring::{Desc, Ring};
 use rustix::io::write;
@@ -217,10 +218,12 @@ impl Sender {
 struct View {
     at: *const u8,
     len: usize,
+    /// Bytes that may be read there, if they are fewer than a head has.
+    room: usize,
 }
 
 impl View {
-    const NONE: Self = Self { at: std::ptr::null(), len: 0 };
+    const NONE: Self = Self { at: std::ptr::null(), len: 0, room: 0 };
 }
 
 /// Packets from the peer.
@@ -236,6 +239,7 @@ pub struct Receiver {
     /// Slots up to the next are the rest of a packet that is dropped.
     in_dropped: bool,
     views: [View; BURST],
+    heads: Heads,
     count: usize,
     /// The packet that came last.
     last: View,
@@ -257,6 +261,7 @@ impl Receiver {
             told: 0,
             in_dropped: false,
             views: [View::NONE; BURST],
+            heads: Heads::new(),
             count: 0,
             last: View::NONE,
             step: 0,
@@ -317,11 +322,17 @@ impl Receiver {
         if len > self.max_len {
             return None;
         }
-        let at = match &self.buffers {
-            Buffers::Own(own) => (len <= own.stride()).then(|| own.at(self.next)),
-            Buffers::Peers(regions) => of_peer(regions, desc, len),
+        // A head is copied as a whole where there is one, whatever is behind the packet.
+        let long = len.max(HEAD_LEN);
+        let (at, room) = match &self.buffers {
+            Buffers::Own(own) if len > own.stride() => return None,
+            Buffers::Own(own) => (own.at(self.next), long.min(own.stride())),
+            Buffers::Peers(regions) => match of_peer(regions, desc, long) {
+                Some(at) => (at, long),
+                None => (of_peer(regions, desc, len)?, len),
+            },
         };
-        Some(View { at: at?, len })
+        Some(View { at, len, room: room.min(HEAD_LEN) })
     }
 
     /// Packets of the burst.
@@ -332,6 +343,20 @@ impl Receiver {
         self.count
     }
 
+    /// The first bytes of packet `index` of the burst, in memory of our own: whatever the peer
+    /// writes from now on, they stay as they are until [`Receiver::release`]. Those behind the end
+    /// of a short packet are anything.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[inline]
+    #[must_use]
+    pub fn head(&self, index: usize) -> &[u8; HEAD_LEN] {
+        let View { at, room, .. } = self.views[..self.count][index];
+        // SAFETY: `room` bytes within a region, which `self` keeps mapped.
+        unsafe { self.heads.get(index, at, room) }
+    }
+
     /// Packet `index` of the burst.
     ///
     /// # Panics
@@ -339,7 +364,7 @@ impl Receiver {
     #[inline]
     #[must_use]
     pub fn packet(&self, index: usize) -> &[u8] {
-        let View { at, len } = self.views[..self.count][index];
+        let View { at, len, .. } = self.views[..self.count][index];
         // SAFETY: `len` bytes within a region, which `self` keeps mapped; the slot is ours until
         // `release`, which needs `self` for itself. That the peer keeps off it meanwhile is the
         // contract of the protocol (see "Trust" in the crate's documentation).
@@ -350,6 +375,7 @@ impl Receiver {
     #[inline]
     pub fn release(&mut self) {
         self.count = 0;
+        self.heads.clear();
         if self.told == self.next {
             return;
         }

@@ -32,7 +32,7 @@ impl<P: Port> Engine<P> {
     /// Says which queue pairs the frames of a burst are for, before the first is handled.
     #[inline]
     pub(super) fn read_arrivals(&self, burst: usize) -> Arrivals {
-        let frame = |index| self.wire.port.rx_frame(index);
+        let frame = |index| self.wire.port.rx_frame(index).head();
         let burst = burst.min(RX_BURST);
         (0..burst).for_each(|index| prefetch::read(frame(index).as_ptr()));
         let mut arrivals = Arrivals::new();

@@ -10,8 +10,12 @@ use crate::qp_state::QpType;
 use crate::time::Time;
 use core::net::IpAddr;
 use wire::cm::Mad;
-use wire::{Body, CommonFrame, Datagram, Ecn, EncapError, Kind, Packet, ParseError, Transport, WireMode};
+use wire::{
+    Body, CommonFrame, Datagram, Ecn, EncapError, Kind, Packet, ParseError, RxFrame, Transport, WireMode,
+};
 
+/// Bytes of the longest frame: an IP packet of 9216 bytes, Ethernet header and VLAN tag.
+const FRAME_LEN_MAX: usize = 9216 + 18;
 /// Bytes of a UDP header.
 const UDP_LEN: usize = 8;
 /// The identifier in a VLAN tag's TCI.
@@ -61,7 +65,7 @@ impl<P: Port> Engine<P> {
             if !self.wire.pass_loopback_on() {
                 let frame = self.wire.loopback_frame();
                 let Self { qps, units, neighbor, config, .. } = self;
-                receive_frame(qps, units, neighbor, config, frame, |_| None);
+                receive_frame(qps, units, neighbor, config, RxFrame::new(frame), |_| None);
             }
             self.wire.loopback_release();
         }
@@ -77,8 +81,8 @@ fn receive_frame<'a>(
     units: &mut Units,
     neighbor: &mut Neighbor,
     config: &EngineConfig,
-    frame: &'a [u8],
-    followers: impl Fn(usize) -> Option<&'a [u8]>,
+    frame: RxFrame<'a>,
+    followers: impl Fn(usize) -> Option<RxFrame<'a>>,
 ) -> usize {
     if let Some(common) = CommonFrame::recognize(frame, config.udp_port)
         && let Some(body) = common.body()
@@ -94,7 +98,7 @@ fn receive_frame<'a>(
         }
         return receive_common(&mut qp, units, &common, body, followers);
     }
-    receive_any(qps, units, neighbor, config, frame);
+    receive_any(qps, units, neighbor, config, &frame);
     1
 }
 
@@ -106,7 +110,7 @@ fn receive_common<'a>(
     units: &mut Units,
     frame: &CommonFrame<'a>,
     body: Body<'a>,
-    followers: impl Fn(usize) -> Option<&'a [u8]>,
+    followers: impl Fn(usize) -> Option<RxFrame<'a>>,
 ) -> usize {
     match body {
         Body::Write { reth, meta, payload } => {
@@ -159,13 +163,27 @@ fn note_dispute(units: &mut Units, conflict: Option<AddressConflict>) {
 /// False if that is nowhere: it is not heard, as its answer would make us look for it.
 #[cold]
 #[inline(never)]
-fn note_heard(neighbor: &mut Neighbor, now: Time, from: IpAddr, payload: &[u8], frame: &[u8]) -> bool {
+fn note_heard(neighbor: &mut Neighbor, now: Time, from: IpAddr, payload: &[u8], head: &[u8]) -> bool {
     if Mad::parse(payload).is_ok()
-        && let [_, _, _, _, _, _, a, b, c, d, e, f, ..] = *frame
+        && let [_, _, _, _, _, _, a, b, c, d, e, f, ..] = *head
     {
         return neighbor.note_heard(now, from, [a, b, c, d, e, f]);
     }
     true
+}
+
+/// A frame that is not RoCEv2.
+#[cold]
+#[inline(never)]
+fn receive_other(units: &mut Units, neighbor: &mut Neighbor, frame: RxFrame<'_>) {
+    // It is parsed where nobody changes it; only of shared memory is it copied for that.
+    let mut scratch = [0; FRAME_LEN_MAX];
+    let handled = frame.settled(&mut scratch).map(|frame| neighbor.handle_frame(units.now, frame));
+    match handled {
+        None | Some(Handled::Ignored) => units.counters.drop_not_ours += 1,
+        Some(Handled::Consumed) => {}
+        Some(Handled::Disputed(conflict)) => note_dispute(units, conflict),
+    }
 }
 
 /// Any frame whatever.
@@ -175,25 +193,19 @@ fn receive_any(
     units: &mut Units,
     neighbor: &mut Neighbor,
     config: &EngineConfig,
-    frame: &[u8],
+    frame: &RxFrame<'_>,
 ) {
-    let datagram = match Datagram::parse(frame, config.udp_port) {
+    let frame = *frame;
+    let datagram = match Datagram::in_frame(frame, config.udp_port) {
         Ok(datagram) => datagram,
-        Err(EncapError::NotRoce) => {
-            match neighbor.handle_frame(units.now, frame) {
-                Handled::Ignored => units.counters.drop_not_ours += 1,
-                Handled::Consumed => {}
-                Handled::Disputed(conflict) => note_dispute(units, conflict),
-            }
-            return;
-        }
+        Err(EncapError::NotRoce) => return receive_other(units, neighbor, frame),
         Err(_) => {
             units.counters.drop_encapsulation += 1;
             return;
         }
     };
     units.counters.rx_packets += 1;
-    let packet = match Packet::parse(&frame[datagram.transport.clone()]) {
+    let packet = match Packet::in_frame(frame, datagram.transport.clone()) {
         Ok(packet) => packet,
         Err(ParseError::Version(_)) => {
             units.counters.drop_wire_mode += 1;
@@ -209,7 +221,7 @@ fn receive_any(
     };
     let is_from_peer = qp.hot.template.is_answered_by(&datagram);
     if !is_for(qp.hot, units, packet.mode(), is_from_peer, packet.pkey())
-        || !units.is_whole(&frame[datagram.l3_offset..datagram.transport.end])
+        || !units.is_whole(&frame.bytes()[datagram.l3_offset..datagram.transport.end])
     {
         return;
     }
@@ -218,13 +230,13 @@ fn receive_any(
         (QpType::Uc, Transport::Uc) => qp::on_unreliable(&mut qp, units, &packet),
         (QpType::Ud, Transport::Ud) if is_to_us(config, &datagram) => {
             if qp.hot.id.qpn == QPN_GSI
-                && !note_heard(neighbor, units.now, datagram.src, packet.payload(), frame)
+                && !note_heard(neighbor, units.now, datagram.src, packet.payload(), frame.head())
             {
                 units.counters.drop_address += 1;
                 return;
             }
             let udp = datagram.transport.start - UDP_LEN;
-            qp::on_datagram(&mut qp, units, &packet, &frame[datagram.l3_offset..udp]);
+            qp::on_datagram(&mut qp, units, &packet, &frame.head()[datagram.l3_offset..udp]);
         }
         (QpType::Ud, Transport::Ud) => units.counters.drop_address += 1,
         _ => units.counters.drop_opcode_class += 1,
@@ -236,10 +248,10 @@ fn receive_any(
 /// packet.
 #[cold]
 #[inline(never)]
-fn receive_late(units: &mut Units, config: &EngineConfig, frame: &[u8]) {
-    let answered = Datagram::parse(frame, config.udp_port).is_ok_and(|datagram| {
-        let packet = Packet::parse(&frame[datagram.transport.clone()]);
-        packet.is_ok_and(|packet| qp::is_answered(units, &packet, &datagram, frame))
+fn receive_late(units: &mut Units, config: &EngineConfig, frame: RxFrame<'_>) {
+    let answered = Datagram::in_frame(frame, config.udp_port).is_ok_and(|datagram| {
+        Packet::in_frame(frame, datagram.transport.clone())
+            .is_ok_and(|packet| qp::is_answered(units, &packet, &datagram, frame))
     });
     units.counters.drop_unknown_qp += u64::from(!answered);
 }

@@ -20,7 +20,7 @@ pub use dpdk_sys::{
     NicConfig, NoLink, OpenPort, PortError, SocketKind, VhostConfig,
 };
 
-use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST};
+use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST, RxFrame};
 use crate::prefetch;
 use crate::time::Time;
 
@@ -232,12 +232,12 @@ impl<D: Driver> Port for DpdkPort<D> {
     }
 
     #[inline]
-    fn rx_frame(&self, index: usize) -> &[u8] {
+    fn rx_frame(&self, index: usize) -> RxFrame<'_> {
         if index + 1 < self.rx.len() {
             let next = self.rx[index + 1].frame();
             prefetch::read_bytes(&next[..next.len().min(EXPECTED)]);
         }
-        self.rx[index].frame()
+        RxFrame::new(self.rx[index].frame())
     }
 
     #[inline]

@@ -22,7 +22,7 @@ pub use config::{Direction, FaultConfig, Probability};
 pub use rule::{BlackHole, DropRule, DropRules};
 pub use stats::{FaultStats, LaneStats};
 
-use super::{Bursts, LinkDown, Port, PortCaps, PortStats, RX_BURST};
+use super::{Bursts, LinkDown, Port, PortCaps, PortStats, RX_BURST, RxFrame};
 use crate::time::Time;
 use arrayvec::ArrayVec;
 use judge::Side;
@@ -122,7 +122,7 @@ impl<P: Port> Port for Fault<P> {
         let mut bursts = Bursts::new();
         while let Some(burst) = bursts.next(&mut self.inner) {
             for index in 0..burst {
-                lane.copy_in(self.now, self.inner.rx_frame(index));
+                lane.copy_in(self.now, self.inner.rx_frame(index).bytes());
             }
             self.inner.rx_release();
         }
@@ -133,9 +133,9 @@ impl<P: Port> Port for Fault<P> {
         self.burst.len()
     }
 
-    fn rx_frame(&self, index: usize) -> &[u8] {
+    fn rx_frame(&self, index: usize) -> RxFrame<'_> {
         match &self.rx {
-            Some(lane) => lane.bytes(&self.burst[index]),
+            Some(lane) => RxFrame::new(lane.bytes(&self.burst[index])),
             None => self.inner.rx_frame(index),
         }
     }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use ::memif::Endpoint;
 pub use ::memif::{Config, Error, Role};
 
-use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST};
+use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST, RxFrame};
 use crate::prefetch;
 use crate::time::Time;
 
@@ -170,13 +170,13 @@ impl Port for MemifPort {
     }
 
     #[inline]
-    fn rx_frame(&self, index: usize) -> &[u8] {
+    fn rx_frame(&self, index: usize) -> RxFrame<'_> {
         debug_assert!(index < RX_BURST);
         let Some(link) = self.end.linked() else { panic!("no burst without a link") };
         if index + RX_PREFETCH_DISTANCE < link.rx.len() {
             prefetch(link.rx.packet(index + RX_PREFETCH_DISTANCE));
         }
-        link.rx.packet(index)
+        RxFrame::shared(link.rx.head(index), link.rx.packet(index))
     }
 
     #[inline]

@@ -4,7 +4,7 @@ mod pcap;
 #[cfg(test)]
 mod tests;
 
-use super::{LinkDown, Port, PortCaps, PortStats};
+use super::{LinkDown, Port, PortCaps, PortStats, RxFrame};
 use crate::time::Time;
 use pcap::PcapWriter;
 use std::io::{self, Write};
@@ -102,12 +102,12 @@ impl<P: Port, W: Write> Port for PcapTap<P, W> {
     fn rx_burst(&mut self) -> usize {
         let count = self.inner.rx_burst();
         for index in 0..count {
-            self.pcap.record(self.now, self.inner.rx_frame(index));
+            self.pcap.record(self.now, self.inner.rx_frame(index).bytes());
         }
         count
     }
 
-    fn rx_frame(&self, index: usize) -> &[u8] {
+    fn rx_frame(&self, index: usize) -> RxFrame<'_> {
         self.inner.rx_frame(index)
     }
 

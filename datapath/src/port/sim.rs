@@ -8,7 +8,7 @@
 mod tests;
 
 use super::frame::Frame;
-use super::{Port, PortCaps, PortStats, RX_BURST};
+use super::{Port, PortCaps, PortStats, RX_BURST, RxFrame};
 use core::mem::swap;
 use core::num::NonZeroU8;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -272,8 +272,8 @@ impl Port for SimPort {
         self.burst
     }
 
-    fn rx_frame(&self, index: usize) -> &[u8] {
-        self.received[..self.burst][index].bytes()
+    fn rx_frame(&self, index: usize) -> RxFrame<'_> {
+        RxFrame::new(self.received[..self.burst][index].bytes())
     }
 
     fn rx_release(&mut self) {

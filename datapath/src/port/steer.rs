@@ -15,7 +15,7 @@ mod inbox;
 #[cfg(test)]
 mod tests;
 
-use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST};
+use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST, RxFrame};
 use crate::neighbor::NeighborConfig;
 use crate::qpn::EngineId;
 use crate::time::Time;
@@ -54,17 +54,17 @@ struct Judge {
 
 impl Judge {
     #[inline]
-    fn recipient(&self, frame: &[u8]) -> Recipient {
+    fn recipient(&self, frame: RxFrame<'_>) -> Recipient {
         // Nothing of it is checked here: who has the queue pair does, and counts what is wrong.
         if let Some(qpn) = CommonFrame::peek_dest_qp(frame, self.udp_port) {
             return self.owner(qpn);
         }
-        match Datagram::parse(frame, self.udp_port) {
+        match Datagram::in_frame(frame, self.udp_port) {
             Ok(datagram) => {
-                let packet = Packet::parse(&frame[datagram.transport]);
+                let packet = Packet::in_frame(frame, datagram.transport);
                 packet.map_or(Recipient::Us, |packet| self.owner(packet.dest_qp()))
             }
-            Err(EncapError::NotRoce) if self.link.is_announcement(frame) => Recipient::All,
+            Err(EncapError::NotRoce) if self.link.is_announcement(frame.head()) => Recipient::All,
             // Whoever gets it counts what is wrong with it.
             Err(_) => Recipient::Us,
         }
@@ -163,14 +163,14 @@ impl<P: Port> Steered<P> {
                 Recipient::Other(engine) => {
                     self.gone = (self.gone.0 + 1, self.gone.1 + frame.len() as u64);
                     self.untold += 1;
-                    let passed = self.inboxes[usize::from(engine)].put(frame);
+                    let passed = self.inboxes[usize::from(engine)].put(frame.bytes());
                     self.note(passed);
                 }
                 Recipient::All => {
                     self.kept.push(index);
                     let us = self.us();
                     let others = self.inboxes.iter().enumerate().filter(|(index, _)| *index != us);
-                    self.missed += others.map(|(_, inbox)| u64::from(!inbox.put(frame))).sum::<u64>();
+                    self.missed += others.map(|(_, inbox)| u64::from(!inbox.put(frame.bytes()))).sum::<u64>();
                 }
             }
         }
@@ -215,8 +215,12 @@ impl<P: Port> Port for Steered<P> {
         self.taken.len()
     }
 
-    fn rx_frame(&self, index: usize) -> &[u8] {
-        if self.from_inbox { self.taken[index].bytes() } else { self.inner.rx_frame(self.kept[index]) }
+    fn rx_frame(&self, index: usize) -> RxFrame<'_> {
+        if self.from_inbox {
+            RxFrame::new(self.taken[index].bytes())
+        } else {
+            self.inner.rx_frame(self.kept[index])
+        }
     }
 
     fn rx_release(&mut self) {
@@ -254,7 +258,7 @@ impl<P: Port> Port for Steered<P> {
     }
 
     fn pass_on(&mut self, frame: &[u8]) -> bool {
-        let Recipient::Other(engine) = self.judge.recipient(frame) else { return false };
+        let Recipient::Other(engine) = self.judge.recipient(RxFrame::new(frame)) else { return false };
         let passed = self.inboxes[usize::from(engine)].put(frame);
         self.note(passed);
         true

@@ -166,7 +166,7 @@ pub fn queue(port: &mut impl Port, len: usize) -> bool {
 /// One burst.
 pub fn receive(port: &mut impl Port) -> Vec<Vec<u8>> {
     let count = port.rx_burst();
-    let frames = (0..count).map(|index| port.rx_frame(index).to_vec()).collect();
+    let frames = (0..count).map(|index| port.rx_frame(index).bytes().to_vec()).collect();
     port.rx_release();
     frames
 }

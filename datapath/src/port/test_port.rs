@@ -1,6 +1,6 @@
 //! A port in memory, for the tests of the ports that wrap one.
 
-use super::{Port, PortCaps, PortStats, RX_BURST};
+use super::{Port, PortCaps, PortStats, RX_BURST, RxFrame};
 use crate::time::Time;
 use std::collections::VecDeque;
 
@@ -63,8 +63,8 @@ impl Port for TestPort {
         count
     }
 
-    fn rx_frame(&self, index: usize) -> &[u8] {
-        &self.burst[index]
+    fn rx_frame(&self, index: usize) -> RxFrame<'_> {
+        RxFrame::new(&self.burst[index])
     }
 
     fn rx_release(&mut self) {
@@ -114,7 +114,7 @@ pub fn send<P: Port>(port: &mut P, frame: &[u8]) -> bool {
 
 /// Receives one burst.
 pub fn receive<P: Port>(port: &mut P) -> Vec<Vec<u8>> {
-    let frames = (0..port.rx_burst()).map(|index| port.rx_frame(index).to_vec()).collect();
+    let frames = (0..port.rx_burst()).map(|index| port.rx_frame(index).bytes().to_vec()).collect();
     port.rx_release();
     frames
 }

@@ -10,7 +10,7 @@ use crate::time::Time;
 use crate::tuning::{LAST_WORD_LINGER, LAST_WORDS};
 use arrayvec::ArrayVec;
 use sr_recovery::StreamId;
-use wire::{Datagram, Kind, Packet, Psn, Template, WireMode, icrc};
+use wire::{Datagram, Kind, Packet, Psn, RxFrame, Template, WireMode, icrc};
 
 /// Bytes of the longest acknowledgement: Ethernet with a VLAN tag, IPv6, UDP, BTH, AETH, META,
 /// ACKX, ICRC.
@@ -149,12 +149,17 @@ impl Late {
 
 /// A packet for a queue pair that does not exist: true if it is one that had arrived before the
 /// end. It is acknowledged once more.
-pub(crate) fn is_answered(units: &mut Units, packet: &Packet<'_>, datagram: &Datagram, frame: &[u8]) -> bool {
+pub(crate) fn is_answered(
+    units: &mut Units,
+    packet: &Packet<'_>,
+    datagram: &Datagram,
+    frame: RxFrame<'_>,
+) -> bool {
     let Some(word) = units.last_words.get_mut(packet.dest_qp()) else { return false };
     packet.mode() == word.mode
         && packet.pkey() == word.pkey
         && word.template.is_answered_by(datagram)
-        && icrc::verify(&frame[datagram.l3_offset..datagram.transport.end])
+        && icrc::verify(&frame.bytes()[datagram.l3_offset..datagram.transport.end])
         && say_again(units, packet.dest_qp(), Late::of(packet))
 }
 

@@ -43,7 +43,7 @@ use crate::qp::{ControlKind, Units};
 use crate::qp_state::QpState;
 use crate::sched::SchedFlags;
 use crate::stream::{Arrival, offset_is};
-use wire::{CommonFrame, NakCode, Position};
+use wire::{CommonFrame, NakCode, Position, RxFrame};
 
 /// Takes a frame for this queue pair with a `request`, a packet of a WRITE or SEND that has nothing
 /// but data, and those of `frames` behind it, by number from 0, that only go on with it. Its ICRC
@@ -54,7 +54,7 @@ pub(crate) fn admit<'a>(
     units: &mut Units,
     frame: &CommonFrame<'a>,
     request: &RequestPacket<'a>,
-    frames: impl Fn(usize) -> Option<&'a [u8]>,
+    frames: impl Fn(usize) -> Option<RxFrame<'a>>,
 ) -> usize {
     let is_next = qp.hot.rx.epsn() == frame.psn()
         && qp.hot.id.state.is_established()

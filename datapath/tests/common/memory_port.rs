@@ -1,6 +1,6 @@
 //! A port whose frames are made at the start and change hands ever after: it allocates nothing.
 
-use datapath::port::{Port, PortCaps, PortStats, RX_BURST};
+use datapath::port::{Port, PortCaps, PortStats, RX_BURST, RxFrame};
 use std::collections::VecDeque;
 
 /// A frame and its length.
@@ -96,9 +96,10 @@ impl Port for MemoryPort {
         self.burst
     }
 
-    fn rx_frame(&self, index: usize) -> &[u8] {
+    #[inline]
+    fn rx_frame(&self, index: usize) -> RxFrame<'_> {
         let frame = &self.arriving[index];
-        &frame.bytes[..frame.len]
+        RxFrame::new(&frame.bytes[..frame.len])
     }
 
     fn rx_release(&mut self) {

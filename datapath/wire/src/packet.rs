@@ -1,9 +1,9 @@
 //! A received transport packet: BTH to ICRC.
 
-use core::ops::Deref;
+use core::ops::{Deref, Range};
 
 use crate::emit::ICRC_LEN;
-use crate::{Bth, Headers, WireMode};
+use crate::{Headers, RxFrame, WireMode};
 
 /// Why a transport packet cannot be parsed. Each is a silent, counted drop (protocol.md 1.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -55,12 +55,25 @@ impl<'a> Packet<'a> {
     /// Any [`ParseError`].
     #[inline]
     pub fn parse(transport: &'a [u8]) -> Result<Self, ParseError> {
-        let Some((body, icrc)) = transport.split_last_chunk::<ICRC_LEN>() else {
-            return Err(ParseError::Truncated { len: transport.len(), need: Bth::LEN + ICRC_LEN });
+        Self::in_frame(RxFrame::new(transport), 0..transport.len())
+    }
+
+    /// As [`Packet::parse`], of BTH to ICRC in a frame whose bytes behind the headers may change
+    /// meanwhile ([`Datagram::transport`](crate::Datagram::transport)).
+    ///
+    /// # Errors
+    /// Any [`ParseError`].
+    #[inline]
+    pub fn in_frame(frame: RxFrame<'a>, transport: Range<usize>) -> Result<Self, ParseError> {
+        let headers = Headers::new_checked(frame.head().get(transport.start..).unwrap_or_default())?;
+        let behind = frame.bytes().get(transport.start + headers.header_len()..transport.end);
+        let Some((rest, icrc)) = behind.and_then(<[u8]>::split_last_chunk::<ICRC_LEN>) else {
+            return Err(ParseError::Truncated {
+                len: transport.len(),
+                need: headers.header_len() + ICRC_LEN,
+            });
         };
-        let headers = Headers::new_checked(body)?;
         let pad = headers.pad();
-        let rest = body.get(headers.header_len()..).unwrap_or_default();
         let opcode = headers.opcode();
         match rest.len().checked_sub(usize::from(pad)) {
             Some(len) if pad == 0 || opcode.is_end() => {

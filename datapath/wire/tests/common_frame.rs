@@ -13,8 +13,8 @@ use proptest::test_runner::{Config, TestRunner};
 use strategy::{payload, repr_of};
 use wire::encap::ROCE_UDP_PORT;
 use wire::{
-    AckFlags, Body, Bth, CommonFrame, Continuation, Datagram, Kind, Meta, Opcode, Packet, Reth, Ssnw,
-    Template, WireMode,
+    AckFlags, Body, Bth, CommonFrame, Continuation, Datagram, Kind, Meta, Opcode, Packet, Reth, RxFrame,
+    Ssnw, Template, WireMode,
 };
 
 /// Where the BTH starts in a frame without a VLAN tag, IPv4.
@@ -24,8 +24,8 @@ const L3: usize = 14;
 
 /// What both ways say of a frame, if it is recognised.
 fn compare(frame: &[u8]) -> Result<bool, TestCaseError> {
-    let found = CommonFrame::recognize(frame, ROCE_UDP_PORT);
-    let peeked = CommonFrame::peek_dest_qp(frame, ROCE_UDP_PORT);
+    let found = CommonFrame::recognize(RxFrame::new(frame), ROCE_UDP_PORT);
+    let peeked = CommonFrame::peek_dest_qp(RxFrame::new(frame), ROCE_UDP_PORT);
     prop_assert!(found.is_none_or(|common| peeked == Some(common.dest_qp())));
     if let (Some(qpn), Ok(datagram)) = (peeked, Datagram::parse(frame, ROCE_UDP_PORT))
         && let Ok(packet) = Packet::parse(&frame[datagram.transport])
@@ -121,12 +121,12 @@ fn is_what_it_says(frame: &CommonFrame<'_>, packet: &Packet<'_>) -> Result<(), T
 
 /// A frame taken apart as the next of a flow is what it is by itself.
 fn compare_behind(before: &[u8], frame: &[u8]) -> Result<(), TestCaseError> {
-    let Some(first) = CommonFrame::recognize(before, ROCE_UDP_PORT) else { return Ok(()) };
-    let Some(next) = first.followed_by(frame) else {
+    let Some(first) = CommonFrame::recognize(RxFrame::new(before), ROCE_UDP_PORT) else { return Ok(()) };
+    let Some(next) = first.followed_by(RxFrame::new(frame)) else {
         prop_assert!(before != frame, "nothing differs");
         return Ok(());
     };
-    let alone = CommonFrame::recognize(frame, ROCE_UDP_PORT);
+    let alone = CommonFrame::recognize(RxFrame::new(frame), ROCE_UDP_PORT);
     let Some(alone) = alone else { return Err(TestCaseError::fail("a common frame in a flow only")) };
     prop_assert_eq!((next.from_l3(), next.body()), (alone.from_l3(), alone.body()));
     prop_assert_eq!((next.psn(), next.ack_req()), (alone.psn(), alone.ack_req()));
@@ -143,15 +143,15 @@ fn a_frame_follows_if_nothing_differs_before_the_psn() {
     let case = (repr_of(WireMode::Srnic, Opcode::RcWriteMiddle), payload(Opcode::RcWriteMiddle));
     let outcome = runner.run(&case, |(mut repr, payload)| {
         let before = around(&transport(&mut repr, &payload, 0), false);
-        let Some(first) = CommonFrame::recognize(&before, ROCE_UDP_PORT) else {
+        let Some(first) = CommonFrame::recognize(RxFrame::new(&before), ROCE_UDP_PORT) else {
             return Err(TestCaseError::fail("a common frame"));
         };
         for at in 0..before.len() {
             let mut frame = before.clone();
             frame[at] ^= 1;
-            prop_assert_eq!(first.followed_by(&frame).is_some(), at >= ACK_REQ, "byte {}", at);
+            prop_assert_eq!(first.followed_by(RxFrame::new(&frame)).is_some(), at >= ACK_REQ, "byte {}", at);
         }
-        prop_assert!(first.followed_by(&before[..before.len() - 1]).is_none());
+        prop_assert!(first.followed_by(RxFrame::new(&before[..before.len() - 1])).is_none());
         Ok(())
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));

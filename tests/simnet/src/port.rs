@@ -1,7 +1,7 @@
 //! The port that an engine sees: one end of the network.
 
 use core::cell::RefCell;
-use datapath::port::{Port, PortCaps, PortStats, RX_BURST};
+use datapath::port::{Port, PortCaps, PortStats, RX_BURST, RxFrame};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -75,8 +75,8 @@ impl Port for SimPort {
         count
     }
 
-    fn rx_frame(&self, index: usize) -> &[u8] {
-        &self.burst[index]
+    fn rx_frame(&self, index: usize) -> RxFrame<'_> {
+        RxFrame::new(&self.burst[index])
     }
 
     fn rx_release(&mut self) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use verbs_api::{Device, Driver, EngineConfig, Port, PortStats, SlowPath};
 
 use datapath::port::fault::{Fault, FaultConfig};
-use datapath::port::{PortCaps, RX_BURST};
+use datapath::port::{PortCaps, RX_BURST, RxFrame};
 
 type Frames = Arc<Mutex<VecDeque<Vec<u8>>>>;
 
@@ -39,8 +39,8 @@ impl Port for WirePort {
         count
     }
 
-    fn rx_frame(&self, index: usize) -> &[u8] {
-        &self.burst[index]
+    fn rx_frame(&self, index: usize) -> RxFrame<'_> {
+        RxFrame::new(&self.burst[index])
     }
 
     fn rx_release(&mut self) {

@@ -1,9 +1,9 @@
 //! The switch between segments inside the process.
 
 use super::*;
-use datapath::port::PortCaps;
 use datapath::port::fault::Fault;
 use datapath::port::sim::{Segment, SimPort};
+use datapath::port::{PortCaps, RxFrame};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -271,7 +271,7 @@ impl Port for Counted {
         0
     }
 
-    fn rx_frame(&self, _index: usize) -> &[u8] {
+    fn rx_frame(&self, _index: usize) -> RxFrame<'_> {
         unreachable!("none came")
     }
 

@@ -70,7 +70,7 @@ impl Host {
         for index in 0..self.port.rx_burst() {
             let next = frame(before(self.number), self.received);
             // Frames for others are flooded until the switch knows them, and some come again.
-            self.received += u8::from(self.port.rx_frame(index) == next);
+            self.received += u8::from(self.port.rx_frame(index).bytes() == next);
         }
         self.port.rx_release();
     }

@@ -20,7 +20,7 @@ fn receive(port: &mut SimPort) -> Vec<u8> {
     let mut marks = Vec::new();
     loop {
         let count = port.rx_burst();
-        marks.extend((0..count).map(|index| port.rx_frame(index)[59]));
+        marks.extend((0..count).map(|index| port.rx_frame(index).bytes()[59]));
         port.rx_release();
         if count == 0 {
             return marks;

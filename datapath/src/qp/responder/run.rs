@@ -19,7 +19,7 @@ use crate::qp::pair::Qp;
 use crate::qp::receives::{OwnRun, ReceiveRun, Receives};
 use crate::qp::{Completions, Units};
 use crate::stream::SlotKind;
-use wire::{Body, CommonFrame, Continuation, Ecn, Kind, Meta, Msn, Position, Psn, Reth, Ssn, Ssnw};
+use wire::{Body, CommonFrame, Continuation, Ecn, Kind, Meta, Msn, Position, Psn, Reth, RxFrame, Ssn, Ssnw};
 
 const _: () = assert!(RX_BURST <= u8::MAX as usize, "a run is not longer than a burst");
 
@@ -54,7 +54,7 @@ fn extend<'a>(
     early: bool,
     mut frame: CommonFrame<'a>,
     mut verified: bool,
-    frames: impl Fn(usize) -> Option<&'a [u8]>,
+    frames: impl Fn(usize) -> Option<RxFrame<'a>>,
 ) -> Run {
     let ce = frame.ecn() == Ecn::Ce;
     let mut run = Run { next: frame.psn(), packets: 0, asked: false, ce, damaged: false };
@@ -128,7 +128,7 @@ pub(super) fn take_middles<'a>(
     qp: &mut Qp<'_>,
     units: &mut Units,
     first: &CommonFrame<'a>,
-    frames: impl Fn(usize) -> Option<&'a [u8]>,
+    frames: impl Fn(usize) -> Option<RxFrame<'a>>,
 ) -> usize {
     let Some(mut rest) = Remainder::of(qp, units) else { return 0 };
     let run = extend(&mut rest, true, *first, false, frames);
@@ -221,7 +221,7 @@ pub(super) fn take_messages<'a>(
     units: &mut Units,
     first: &CommonFrame<'a>,
     kind: Kind,
-    frames: impl Fn(usize) -> Option<&'a [u8]>,
+    frames: impl Fn(usize) -> Option<RxFrame<'a>>,
 ) -> usize {
     match (kind, &qp.cold.receives) {
         (Kind::Write, _) if permits_writes(qp.hot) => {
@@ -247,7 +247,7 @@ fn take_shared_sends<'a>(
     qp: &mut Qp<'_>,
     units: &mut Units,
     first: &CommonFrame<'a>,
-    frames: impl Fn(usize) -> Option<&'a [u8]>,
+    frames: impl Fn(usize) -> Option<RxFrame<'a>>,
 ) -> usize {
     let Receives::Shared(taken) = &qp.cold.receives else { return 0 };
     let (memory, completions, srqs) = units.for_receiving(qp.cold.recv_cq);
@@ -298,7 +298,7 @@ fn fill<'a, R: ReceiveRun>(
     (memory, completions): (&MemoryTable, Completions<'_>),
     receives: R,
     first: &CommonFrame<'a>,
-    frames: impl Fn(usize) -> Option<&'a [u8]>,
+    frames: impl Fn(usize) -> Option<RxFrame<'a>>,
 ) -> Run {
     let (msn, ssn, end) = (qpc.rsp.msn(), qpc.rsp.ssn, EndOfMessage::of_send(first.solicited()));
     let mut sends = Sends { qpc, memory, completions, receives, wr_id: 0, end, msn, ssn };

@@ -10,7 +10,7 @@ use super::raw::{self, Ethernet, Ipv4, Udp};
 use crate::bth::{self, RawBth};
 use crate::bytes::{self, MASK24};
 use crate::emit::ICRC_LEN;
-use crate::{Ackx, Aeth, Bth, Kind, Meta, Opcode, Position, Psn, Reth, Ssnw, Transport, WireMode};
+use crate::{Ackx, Aeth, Bth, Kind, Meta, Opcode, Position, Psn, Reth, RxFrame, Ssnw, Transport, WireMode};
 
 /// What stands in front of everything that differs between opcodes.
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
@@ -31,6 +31,8 @@ pub(super) const BODY: usize = raw::IPV4 + raw::UDP + Bth::LEN;
 #[derive(Clone, Copy)]
 pub struct CommonFrame<'a> {
     pub(super) head: &'a Head,
+    /// What follows it where nobody changes it.
+    pub(super) behind: &'a [u8],
     pub(super) from_l3: &'a [u8],
     pub(super) opcode: Opcode,
 }
@@ -72,8 +74,8 @@ impl<'a> CommonFrame<'a> {
     /// Every check of [`Datagram::parse`](super::Datagram::parse) is made.
     #[inline(always)]
     #[must_use]
-    pub fn recognize(frame: &'a [u8], udp_port: u16) -> Option<Self> {
-        let (head, _) = Head::ref_from_prefix(frame).ok()?;
+    pub fn recognize(frame: RxFrame<'a>, udp_port: u16) -> Option<Self> {
+        let (head, behind) = Head::ref_from_prefix(frame.head()).ok()?;
         let Head { ethernet, ip, udp, bth } = head;
         let opcode = Opcode::from_u8(bth.opcode).filter(|opcode| is_common(*opcode))?;
         let common = ethernet.ethertype == U16::new(raw::ETHERTYPE_IPV4)
@@ -86,16 +88,16 @@ impl<'a> CommonFrame<'a> {
         if !common || usize::from(udp.len.get()) + raw::IPV4 != len || !raw::is_intact(ip) {
             return None;
         }
-        let from_l3 = frame.get(raw::ETHERNET..raw::ETHERNET + len)?;
-        Some(Self { head, from_l3, opcode })
+        let from_l3 = frame.bytes().get(raw::ETHERNET..raw::ETHERNET + len)?;
+        Some(Self { head, behind, from_l3, opcode })
     }
 
     /// The destination QPN of what looks like a packet to UDP port `udp_port` without VLAN tag,
     /// over IPv4 without options: whom it is for, before anything about it has been checked.
     #[inline]
     #[must_use]
-    pub fn peek_dest_qp(frame: &[u8], udp_port: u16) -> Option<u32> {
-        let (Head { ethernet, ip, udp, bth }, _) = Head::ref_from_prefix(frame).ok()?;
+    pub fn peek_dest_qp(frame: RxFrame<'_>, udp_port: u16) -> Option<u32> {
+        let (Head { ethernet, ip, udp, bth }, _) = Head::ref_from_prefix(frame.head()).ok()?;
         let looks_so = ethernet.ethertype == U16::new(raw::ETHERTYPE_IPV4)
             && ip.version_ihl == raw::IPV4_VERSION_IHL
             && ip.protocol == raw::PROTOCOL_UDP
@@ -108,26 +110,33 @@ impl<'a> CommonFrame<'a> {
     #[inline(always)]
     #[must_use]
     pub fn body(&self) -> Option<Body<'a>> {
-        let after_bth = self.from_l3.get(BODY..self.from_l3.len().checked_sub(ICRC_LEN)?)?;
         match self.opcode.kind() {
             Kind::Write => {
-                let (header, rest) = after_bth.split_first_chunk::<{ Reth::LEN + Meta::LEN }>()?;
+                let (header, rest) = self.split::<{ Reth::LEN + Meta::LEN }>()?;
                 let meta = Meta::parse(&header[Reth::LEN..]);
                 Some(Body::Write { reth: Reth::parse(header), meta, payload: self.payload(rest)? })
             }
             Kind::Send => {
-                let (header, rest) = after_bth.split_first_chunk::<{ Meta::LEN + Ssnw::LEN }>()?;
+                let (header, rest) = self.split::<{ Meta::LEN + Ssnw::LEN }>()?;
                 let ssnw = Ssnw::parse(&header[Meta::LEN..]);
                 Some(Body::Send { meta: Meta::parse(header), ssnw, payload: self.payload(rest)? })
             }
             Kind::Ack => {
-                let header: &[u8; Aeth::LEN + Meta::LEN + Ackx::LEN] = after_bth.try_into().ok()?;
+                let (header, rest) = self.split::<{ Aeth::LEN + Meta::LEN + Ackx::LEN }>()?;
                 let (aeth, ackx) = (Aeth::parse(header), Ackx::parse(&header[Aeth::LEN + Meta::LEN..]));
-                let common = self.pad() == 0 && !ackx.flags.contains(crate::AckFlags::BITMAP);
+                let common =
+                    rest.is_empty() && self.pad() == 0 && !ackx.flags.contains(crate::AckFlags::BITMAP);
                 common.then(|| Body::Ack { aeth, meta: Meta::parse(&header[Aeth::LEN..]), ackx })
             }
             _ => None,
         }
+    }
+
+    /// The headers behind the BTH, of `LEN` bytes, and what lies between them and the ICRC.
+    #[inline(always)]
+    pub(super) fn split<const LEN: usize>(&self) -> Option<(&'a [u8; LEN], &'a [u8])> {
+        let rest = self.from_l3.get(BODY + LEN..self.from_l3.len().checked_sub(ICRC_LEN)?)?;
+        Some((self.behind.first_chunk()?, rest))
     }
 
     /// `rest` without the pad, which the end of a message has at most.

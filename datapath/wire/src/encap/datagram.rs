@@ -7,6 +7,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 use super::Ecn;
 use super::raw::{self, Ethernet, Ipv4, Ipv6, Udp, Vlan};
+use crate::RxFrame;
 
 /// Why a frame holds no RoCEv2 datagram for us.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -88,6 +89,15 @@ impl Datagram {
     /// counted drop.
     #[inline(always)]
     pub fn parse(frame: &[u8], udp_port: u16) -> Result<Self, EncapError> {
+        Self::in_frame(RxFrame::new(frame), udp_port)
+    }
+
+    /// As [`Datagram::parse`], in a frame whose bytes behind the headers may change meanwhile.
+    ///
+    /// # Errors
+    /// As [`Datagram::parse`].
+    #[inline(always)]
+    pub fn in_frame(frame: RxFrame<'_>, udp_port: u16) -> Result<Self, EncapError> {
         let ethernet: &Ethernet = header(frame, 0)?;
         let mut l3_offset = raw::ETHERNET;
         let mut ethertype = ethernet.ethertype.get();
@@ -126,11 +136,11 @@ impl Datagram {
 
 /// The header at `offset`.
 #[inline]
-fn header<T>(frame: &[u8], offset: usize) -> Result<&T, EncapError>
+fn header<T>(frame: RxFrame<'_>, offset: usize) -> Result<&T, EncapError>
 where
     T: FromBytes + Immutable + KnownLayout + Unaligned,
 {
-    let found = frame.get(offset..).and_then(|rest| T::ref_from_prefix(rest).ok());
+    let found = frame.head().get(offset..).and_then(|rest| T::ref_from_prefix(rest).ok());
     found.map(|(header, _)| header).ok_or(EncapError::Truncated { len: frame.len() })
 }
 
@@ -142,7 +152,7 @@ fn fits(found: u16, header: usize, room: usize) -> Result<usize, EncapError> {
 }
 
 #[inline]
-fn ipv4(frame: &[u8], offset: usize) -> Result<Network, EncapError> {
+fn ipv4(frame: RxFrame<'_>, offset: usize) -> Result<Network, EncapError> {
     let ip: &Ipv4 = header(frame, offset)?;
     if ip.version_ihl >> 4 != 4 {
         return Err(EncapError::Version(ip.version_ihl >> 4));
@@ -170,7 +180,7 @@ fn ipv4(frame: &[u8], offset: usize) -> Result<Network, EncapError> {
 }
 
 #[inline]
-fn ipv6(frame: &[u8], offset: usize) -> Result<Network, EncapError> {
+fn ipv6(frame: RxFrame<'_>, offset: usize) -> Result<Network, EncapError> {
     let ip: &Ipv6 = header(frame, offset)?;
     let [version_class, class_flow, ..] = ip.version_class_flow.get().to_be_bytes();
     if version_class >> 4 != 6 {

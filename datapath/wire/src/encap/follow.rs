@@ -3,13 +3,12 @@
 
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::common::{BODY, CommonFrame, Head};
+use super::common::{CommonFrame, Head};
 use super::raw;
 use crate::bth::ACK_PSN;
-use crate::emit::ICRC_LEN;
 use crate::ext::RawReth;
 use crate::srnic::{RawMeta, RawSsnw};
-use crate::{Kind, Meta, Psn, Reth, Ssnw};
+use crate::{Kind, Meta, Psn, Reth, RxFrame, Ssnw};
 
 /// Ethernet to destination QPN: what kind of frame it is, how long it is, from whom and to whom.
 const ALIKE: usize = raw::ETHERNET + raw::IPV4 + raw::UDP + ACK_PSN;
@@ -44,10 +43,10 @@ impl<'a> CommonFrame<'a> {
     /// ICRC is not checked.
     #[inline(always)]
     #[must_use]
-    pub fn followed_by(&self, frame: &'a [u8]) -> Option<Self> {
-        let from_l3 = frame.get(raw::ETHERNET..raw::ETHERNET + self.from_l3.len())?;
-        let (head, _) = Head::ref_from_prefix(frame).ok()?;
-        is_alike(self.head, head).then_some(Self { head, from_l3, opcode: self.opcode })
+    pub fn followed_by(&self, frame: RxFrame<'a>) -> Option<Self> {
+        let from_l3 = frame.bytes().get(raw::ETHERNET..raw::ETHERNET + self.from_l3.len())?;
+        let (head, behind) = Head::ref_from_prefix(frame.head()).ok()?;
+        is_alike(self.head, head).then_some(Self { head, behind, from_l3, opcode: self.opcode })
     }
 
     /// The payload, if this is that packet, of a WRITE or a SEND as it says, and has no pad.
@@ -56,17 +55,16 @@ impl<'a> CommonFrame<'a> {
     #[inline(always)]
     #[must_use]
     pub fn continues(&self, expected: &Continuation) -> Option<&'a [u8]> {
-        let after_bth = self.from_l3.get(BODY..self.from_l3.len().checked_sub(ICRC_LEN)?)?;
         let (psn, is_expected, payload) = match (expected, self.opcode.kind()) {
             (Continuation::Write { psn, reth, meta }, Kind::Write) => {
-                let (header, payload) = after_bth.split_first_chunk::<{ Reth::LEN + Meta::LEN }>()?;
+                let (header, payload) = self.split::<{ Reth::LEN + Meta::LEN }>()?;
                 let [va_high, va_low, rkey, len]: [[u8; 4]; 4] = zerocopy::transmute!(RawReth::from(*reth));
                 let meta = zerocopy::transmute!(RawMeta::from(*meta));
                 let header: [[u8; 4]; 5] = zerocopy::transmute!(*header);
                 (psn, header == [va_high, va_low, rkey, len, meta], payload)
             }
             (Continuation::Send { psn, meta, ssnw }, Kind::Send) => {
-                let (header, payload) = after_bth.split_first_chunk::<{ Meta::LEN + Ssnw::LEN }>()?;
+                let (header, payload) = self.split::<{ Meta::LEN + Ssnw::LEN }>()?;
                 let meta: [u8; 4] = zerocopy::transmute!(RawMeta::from(*meta));
                 let ssnw = zerocopy::transmute!(RawSsnw::from(*ssnw));
                 let header: [[u8; 4]; 2] = zerocopy::transmute!(*header);

@@ -86,11 +86,14 @@ pub(super) fn ipv4_sum(header: &Ipv4) -> u64 {
 }
 
 /// Returns `true` if the checksum of an IPv4 header without options is right. One's complement sums
-/// do not depend on the byte order.
+/// do not depend on the byte order. The header must have a version: one of zeros only would be
+/// right.
 #[inline(always)]
 pub(super) fn is_intact(header: &Ipv4) -> bool {
     let words: &[[u8; 4]; IPV4 / 4] = zerocopy::transmute_ref!(header);
-    fold(words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum()) == 0xFFFF
+    let sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
+    // Folded it is 0xFFFF: of all sums but 0, the multiples of that are.
+    sum.is_multiple_of(0xFFFF)
 }
 
 /// Folds a sum of 16-bit or 32-bit words, below 2^48, to the one's complement sum of 16 bits that
