@@ -4,6 +4,7 @@
 use crate::client::{Client, fits};
 use crate::endpoint::{Config, Endpoint, Role, Shape};
 use crate::error::{Error, Refusal};
+use crate::heads::HEAD_LEN;
 use crate::link::{Connection, Link};
 use crate::message::{AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
 use crate::name::Told;
@@ -400,6 +401,33 @@ fn packets_that_are_too_long_or_elsewhere_or_in_pieces_are_dropped() {
     assert_eq!(linked.server.rx.packet(0).len(), 61);
 }
 
+/// What is decided by a head stays as it was, whatever the peer writes behind our back.
+#[test]
+fn a_head_that_was_looked_at_does_not_change() {
+    let len = u32::try_from(Linked::new().memory.len()).expect("short");
+    // In the middle, and where the memory ends before a head does.
+    for offset in [512, len - 200, len - 60] {
+        let mut linked = Linked::new();
+        let write = |byte: u8| {
+            let at = linked.memory.at(offset as usize, 60).expect("in the memory");
+            // SAFETY: within the memory, of which nobody has a reference now.
+            unsafe { at.write_bytes(byte, 60) };
+        };
+        for round in 0..3 {
+            write(round);
+            linked.to_server.set(round.into(), Desc { more: false, region: 0, length: 60, offset });
+            linked.to_server.head().store(u16::from(round) + 1, Ordering::Release);
+            assert_eq!(linked.server.rx.burst(), (1, 0));
+            write(round + 100);
+            assert_eq!(linked.server.rx.head(0)[..60], [round + 100; 60], "copied when it is asked for");
+            write(round + 200);
+            assert_eq!(linked.server.rx.head(0)[..60], [round + 100; 60], "once");
+            assert_eq!(linked.server.rx.packet(0), [round + 200; 60]);
+            linked.server.rx.release();
+        }
+    }
+}
+
 /// The last buffer would begin where no descriptor can point; only the client makes memory.
 #[test]
 fn a_client_whose_memory_would_be_too_long_is_not_opened() {
@@ -473,8 +501,10 @@ proptest! {
         linked.to_client.head().store(counts[1] % 6, Ordering::Release);
         let (count, _) = linked.server.rx.burst();
         for index in 0..count {
-            let sum: u64 = linked.server.rx.packet(index).iter().map(|byte| u64::from(*byte)).sum();
-            prop_assert!(sum <= 255 * u64::from(MAX_FRAME));
+            let rx = &linked.server.rx;
+            let bytes = rx.packet(index).iter().chain(rx.head(index));
+            let sum: u64 = bytes.map(|byte| u64::from(*byte)).sum();
+            prop_assert!(sum <= 255 * (u64::from(MAX_FRAME) + HEAD_LEN as u64));
         }
         while let Some(slot) = linked.server.tx.lend() {
             slot.fill(1);

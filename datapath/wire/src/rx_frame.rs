@@ -78,3 +78,38 @@ impl<'a> RxFrame<'a> {
         Some(copy)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emit::SACKB_LEN;
+    use crate::{Layout, Opcode, WireMode};
+
+    /// Ethernet, a VLAN tag, IPv6, UDP.
+    const ENCAPSULATION: usize = 14 + 4 + 40 + 8;
+
+    #[test]
+    fn the_head_has_all_headers_of_every_packet() {
+        for mode in WireMode::ALL {
+            let layouts = Opcode::ALL.iter().filter_map(|opcode| Layout::of(mode, *opcode));
+            for Layout { opcode, len, .. } in layouts {
+                let headers = ENCAPSULATION + usize::from(*len) + usize::from(SACKB_LEN);
+                assert!(headers <= HEAD_LEN, "{opcode:?} of {mode:?}: {headers} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_frame_is_its_copy() {
+        let (copy, bytes) = ([7; HEAD_LEN], [9; HEAD_LEN + 1]);
+        for len in [0, 1, HEAD_LEN] {
+            let frame = RxFrame::shared(&copy, &bytes[..len]);
+            assert_eq!((frame.bytes(), frame.whole()), (&copy[..len], Some(&copy[..len])));
+        }
+        let frame = RxFrame::shared(&copy, &bytes);
+        assert_eq!((frame.head(), frame.bytes(), frame.whole()), (&copy[..], &bytes[..], None));
+        let mut scratch = [0; 200];
+        assert_eq!(frame.settled(&mut scratch), Some(&bytes[..]));
+        assert_eq!(frame.settled(&mut [0; HEAD_LEN]), None, "it does not fit");
+    }
+}

@@ -37,7 +37,7 @@ pub use forge::Forger;
 pub use frame::{Describe, FrameKind};
 pub use link::{Faults, LinkConfig, PPM};
 pub use network::{LinkId, Network, NodeId, PortOptions};
-pub use port::SimPort;
+pub use port::{Scribbles, SimPort};
 pub use rest::Rest;
 pub use rig::{Qp, QpOptions, Region, Rig, RigOptions, SlowPathDriver, Span, Srq, Stuck, Work, pattern};
 pub use rng::Rng;

@@ -3,7 +3,7 @@
 use crate::filter::{Filter, Passing, Verdict};
 use crate::frame;
 use crate::link::{Faults, Link, LinkConfig};
-use crate::port::{Mailbox, SimPort};
+use crate::port::{Mailbox, Scribbles, SimPort};
 use crate::recorder::Recorder;
 use crate::rest::Rest;
 use crate::rng::splitmix64;
@@ -128,6 +128,11 @@ impl Network {
         let (up, down) = (Link::new(options.up, seed(0)), Link::new(options.down, seed(1)));
         self.nodes.push(Attached { mac, mailbox, up, down, tx_ring: options.tx_ring });
         (NodeId(index), port)
+    }
+
+    /// The frames that a node receives from now on are in memory that somebody else writes.
+    pub fn scribble(&mut self, node: NodeId, scribbles: Scribbles) {
+        self.nodes[node.0].mailbox.borrow_mut().scribbles = Some(scribbles);
     }
 
     /// Ethernet address of a node.

@@ -4,6 +4,7 @@ use core::cell::RefCell;
 use datapath::port::{Port, PortCaps, PortStats, RX_BURST, RxFrame};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use wire::HEAD_LEN;
 
 /// What port and network share. Single-threaded by design: one rig is one thread.
 #[derive(Debug, Default)]
@@ -17,6 +18,17 @@ pub(crate) struct Mailbox {
     /// Buffers to use again.
     pub spare: Vec<Vec<u8>>,
     pub link_down: bool,
+    pub scribbles: Option<Scribbles>,
+}
+
+/// A peer that goes on writing frames which it has handed over, as one of shared memory may: into
+/// all headers that the ICRC does not cover.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scribbles {
+    /// After the receiver has copied the headers.
+    BehindTheCopy,
+    /// Before: what no port may show to an engine.
+    BeforeTheCopy,
 }
 
 /// A virtual port. Frames flushed go to the uplink; what the downlink delivers waits to be
@@ -26,6 +38,8 @@ pub struct SimPort {
     caps: PortCaps,
     mailbox: Rc<RefCell<Mailbox>>,
     burst: Vec<Vec<u8>>,
+    /// Copies of the first bytes of the burst's frames, if they are in shared memory.
+    heads: Vec<[u8; HEAD_LEN]>,
     lent: Option<Vec<u8>>,
     queued: Vec<Vec<u8>>,
     stats: PortStats,
@@ -33,7 +47,15 @@ pub struct SimPort {
 
 impl SimPort {
     pub(crate) fn new(caps: PortCaps, mailbox: Rc<RefCell<Mailbox>>) -> Self {
-        Self { caps, mailbox, burst: Vec::new(), lent: None, queued: Vec::new(), stats: PortStats::default() }
+        Self {
+            caps,
+            mailbox,
+            burst: Vec::new(),
+            heads: Vec::new(),
+            lent: None,
+            queued: Vec::new(),
+            stats: PortStats::default(),
+        }
     }
 
     /// Sends one frame; false if the ring is full. For peers without an engine.
@@ -70,16 +92,28 @@ impl Port for SimPort {
         let mut mailbox = self.mailbox.borrow_mut();
         let count = mailbox.arrived.len().min(RX_BURST);
         self.burst.extend(mailbox.arrived.drain(..count));
+        if let Some(scribbles) = mailbox.scribbles {
+            let heads = self.burst.iter_mut().map(|frame| {
+                let intact = head(frame);
+                scribble(frame);
+                if scribbles == Scribbles::BehindTheCopy { intact } else { head(frame) }
+            });
+            self.heads.extend(heads);
+        }
         self.stats.rx_frames += count as u64;
         self.stats.rx_bytes += self.burst.iter().map(|frame| frame.len() as u64).sum::<u64>();
         count
     }
 
     fn rx_frame(&self, index: usize) -> RxFrame<'_> {
-        RxFrame::new(&self.burst[index])
+        match self.heads.get(index) {
+            Some(head) => RxFrame::shared(head, &self.burst[index]),
+            None => RxFrame::new(&self.burst[index]),
+        }
     }
 
     fn rx_release(&mut self) {
+        self.heads.clear();
         self.mailbox.borrow_mut().spare.append(&mut self.burst);
     }
 
@@ -119,5 +153,19 @@ impl Port for SimPort {
 
     fn stats(&self) -> PortStats {
         self.stats
+    }
+}
+
+fn head(frame: &[u8]) -> [u8; HEAD_LEN] {
+    let mut head = [0xDD; HEAD_LEN];
+    let len = frame.len().min(HEAD_LEN);
+    head[..len].copy_from_slice(&frame[..len]);
+    head
+}
+
+/// Ethernet; TOS, TTL and checksum of IPv4; the checksum of UDP.
+fn scribble(frame: &mut [u8]) {
+    for range in [0..14, 15..16, 22..23, 24..26, 40..42] {
+        frame.get_mut(range).into_iter().flatten().for_each(|byte| *byte ^= 0xA5);
     }
 }
