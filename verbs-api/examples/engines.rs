@@ -36,7 +36,7 @@ fn main() -> ExitCode {
 fn meet() -> Result<()> {
     let args: Vec<String> = std::env::args().collect();
     let [_, role, socket] = &args[..] else { return Err("usage: engines server|client SOCKET".into()) };
-    let engines = Device::open_engines(&format!("memif:{socket},zero-copy=on,role={role},engines=2"))?;
+    let engines = Device::open_engines(&format!("memif:{socket},role={role},engines=2"))?;
     let ((to_first, first), (to_second, second)) = (channel(), channel());
     let ways = [(to_second, first), (to_first, second)];
     thread::scope(|scope| {

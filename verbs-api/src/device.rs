@@ -284,7 +284,7 @@ impl Device {
             return Ok(());
         }
         Err(Error::Unsupported(
-            "nobody drives the engine of this device while tasks wait; open it with Driver::THREAD or driver=thread",
+            "nobody drives the engine of this device while tasks wait; open it with Driver::THREAD or poll=thread",
         ))
     }
 

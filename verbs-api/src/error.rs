@@ -55,7 +55,7 @@ pub enum Error {
     #[cfg(feature = "dpdk")]
     #[error("the port cannot be opened: {0}")]
     Port(#[from] datapath::port::dpdk::PortError),
-    /// A memif with `zero-copy=on` cannot be opened.
+    /// A memif cannot be opened by its native driver.
     #[error(transparent)]
     Memif(#[from] datapath::port::memif::Error),
     /// A `sim:` device finds no place on its segment.

@@ -160,7 +160,7 @@ pub use queue_pair::{
 };
 pub use rdma_cm::{CmError, Dialect, Disagreement, Stats as CmStats};
 pub use shared_receive::SharedReceiveQueue;
-pub use spec::{DeviceSpec, Hugepages, Role, SpecError, Transport};
+pub use spec::{DeviceSpec, Hugepages, MemifDriver, Role, SpecError, Transport};
 pub use stat::StatAddress;
 pub use wire::cm::RejReason;
 pub use wire::{Pmtu, WireMode};

@@ -5,7 +5,7 @@ use crate::spec::{DeviceSpec, Role, Transport};
 use datapath::port::memif::{Config, MemifPort, RING_SIZE_LOG2, Role as End};
 use std::path::Path;
 
-/// Opens the memif port that `spec` names by the driver that needs no DPDK, whatever `zero-copy=`
+/// Opens the memif port that `spec` names by the driver that needs no DPDK, whatever `driver=`
 /// says: each end of a pair chooses for itself. No engine runs on it and no faults are injected: it
 /// is for frames of the caller's own.
 ///

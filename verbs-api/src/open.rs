@@ -1,7 +1,7 @@
 //! Opens a port of DPDK from a device string.
 
 use crate::error::Error;
-use crate::spec::{DeviceSpec, Hugepages, Role, Transport};
+use crate::spec::{DeviceSpec, Hugepages, MemifDriver, Role, Transport};
 use datapath::neighbor;
 use datapath::port::dpdk::{
     DpdkPort, Eal, EalConfig, EthQueue, InterfaceConfig, MemifConfig, MemifRole, Memory, NicConfig, OpenPort,
@@ -36,8 +36,8 @@ pub fn open_port(spec: &DeviceSpec) -> Result<OpenPort, Error> {
     }
     let eal = Eal::start(&eal(spec))?;
     match &spec.transport {
-        Transport::Memif { zero_copy: true, .. } => {
-            Err(Error::Unsupported("a memif with zero-copy=on is no port of DPDK's; leave that out"))
+        Transport::Memif { driver: MemifDriver::Native, .. } => {
+            Err(Error::Unsupported("a memif is a port of DPDK's with driver=dpdk only; add that"))
         }
         Transport::Memif { path, .. } => Ok(memif(spec, path)?.open(eal)?),
         Transport::Vhost { path } => Ok(vhost(spec, path)?.open_back_end(eal)?),

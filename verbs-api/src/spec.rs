@@ -46,6 +46,16 @@ impl fmt::Display for Role {
     }
 }
 
+/// What moves the frames of a memif. Each end chooses for itself.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum MemifDriver {
+    /// This library's own: frames are built and read in the shared memory itself. It needs no DPDK.
+    #[default]
+    Native,
+    /// DPDK's: frames are copied into the shared memory and out of it.
+    Dpdk,
+}
+
 /// The transport of a device: what moves its frames.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -56,9 +66,8 @@ pub enum Transport {
         path: PathBuf,
         /// The end that this device is.
         role: Option<Role>,
-        /// Frames are built and read in the shared memory itself, by a driver of our own, instead
-        /// of being copied there and back by DPDK's.
-        zero_copy: bool,
+        /// What moves its frames.
+        driver: MemifDriver,
     },
     /// The back end of a vhost-user pair: it makes the socket.
     Vhost {
@@ -134,7 +143,7 @@ pub enum Hugepages {
 /// | key | value | default |
 /// |---|---|---|
 /// | `role` | `server`, `client`; `memif` only | [`DeviceSpec::or_role`], else an error when opened |
-/// | `zero-copy` | `on`: packets are built and read in the shared memory itself, without DPDK; `off`; `memif` only | `off` |
+/// | `driver` | `native`: packets are built and read in the shared memory itself, without DPDK; `dpdk`: DPDK's driver copies them; `memif` only | `native` |
 /// | `ip` | IPv4 or IPv6 address of the device | 10.77.0.1 for a server, 10.77.0.2 for a client, 10.77.0.N for the Nth of a segment; must be given for an interface and a NIC |
 /// | `mac` | Ethernet address | 02:00 and the last four bytes of a given `ip`, so that hosts on a switch differ; else 02:00:00:00:00:01, 02:00:00:00:00:02; ending in N on a segment; that of the interface or NIC |
 /// | `mtu` | 348..=9216: longest IP packet in bytes, **the same at both ends** of a `memif` and on a segment | 4590; that of the interface or NIC |
@@ -142,7 +151,7 @@ pub enum Hugepages {
 /// | `hugepages` | `auto`, `on`, `off`; not `sim` | `auto` |
 /// | `memory` | 64..=1048576: megabytes for the packet buffers of all DPDK devices of the process, by the first of them; not `sim` | 512 |
 /// | `engines` | 1..=8: so many engines share the device's port, each with a queue each way, **as many at both ends** ([`Device::open_engines`](crate::Device::open_engines)); `memif` and `sim` only | 1 |
-/// | `driver` | `inline`, `thread`, `thread@CPU`: who runs the engine ([`Driver`]) | the program's choice, else `inline` |
+/// | `poll` | `inline`, `thread`, `thread@CPU`: who runs the engine ([`Driver`]) | the program's choice, else `inline` |
 /// | `pcap` | a file: every frame that the engine sends and receives, behind the faults, in pcap format; replaced if it is there | none |
 /// | `stat` | a path such as `/run/srnic.stat`, or a TCP address ([`StatAddress`]): where `srnic stat` and Prometheus look in | nowhere |
 ///

@@ -32,7 +32,7 @@ struct End {
 fn a_task_waits_for_a_link() {
     let at = std::env::temp_dir().join(format!("srnic-async-link-{}", std::process::id()));
     let open = |role: &str, driver| {
-        let text = format!("memif:{},role={role},zero-copy=on", at.display());
+        let text = format!("memif:{},role={role}", at.display());
         Device::builder().driver(driver).open(&text).expect("a device")
     };
     let server = open("server", Driver::THREAD);
@@ -430,7 +430,7 @@ const VICTIM: &str = "SRNIC_TEST_SOCKET";
 fn a_peer_that_died_is_not_waited_for() {
     const NAME: &str = "a_peer_that_died_is_not_waited_for";
     let open = |socket: &Path, role| {
-        let text = format!("memif:{},zero-copy=on,role={role}", socket.display());
+        let text = format!("memif:{},role={role}", socket.display());
         let device = Device::builder().driver(Driver::THREAD).open(&text).expect("a device");
         let completions = Completions::new(&device, 16).expect("a queue");
         let prepared = completions.queue_pair(&device.alloc_pd()).build().expect("a queue pair");
@@ -570,7 +570,7 @@ fn cancelled_waits_leave_no_wakers() {
     let listener = Listener::bind(&one._device, 7472).expect("a listener");
     assert_eq!(left(|| listener.request()), 0, "of request()");
     let at = std::env::temp_dir().join(format!("srnic-async-cancelled-{}", std::process::id()));
-    let text = format!("memif:{},role=client,zero-copy=on", at.display());
+    let text = format!("memif:{},role=client", at.display());
     let alone = Device::builder().driver(Driver::THREAD).open(&text).expect("a device");
     assert_eq!(left(|| alone.when_link_up()), 0, "of when_link_up()");
     drop(its);

@@ -158,7 +158,8 @@ fn an_end_that_both_know_is_not_waited_for() {
 #[test]
 fn a_device_of_dpdk_that_is_idle_owes_nothing() {
     let path = std::env::temp_dir().join(format!("srnic-leaving-idle-{}", std::process::id()));
-    let open = |role| Device::open(&format!("memif:{},role={role}", path.display())).expect("a device");
+    let open =
+        |role| Device::open(&format!("memif:{},driver=dpdk,role={role}", path.display())).expect("a device");
     let devices = ["server", "client"].map(open);
     let deadline = Instant::now() + LIMIT;
     while !devices.iter().all(Device::link_up) {
@@ -175,8 +176,7 @@ fn a_device_of_dpdk_that_is_idle_owes_nothing() {
 #[test]
 fn nobody_is_waited_for_where_there_is_no_link() {
     let path = std::env::temp_dir().join(format!("srnic-leaving-{}", std::process::id()));
-    let device =
-        Device::open(&format!("memif:{},zero-copy=on,role=server", path.display())).expect("a device");
+    let device = Device::open(&format!("memif:{},role=server", path.display())).expect("a device");
     let begun = Instant::now();
     assert_eq!(device.drain(LIMIT), Drained::LinkDown);
     drop(device);

@@ -33,9 +33,9 @@ fn why(waited: Result<(), Error>) -> (Duration, LinkDown) {
 with_both_drivers! {
 
 fn who_waits_in_vain_learns_where_and_as_which_end(driver: Driver) {
-    for zero_copy in ["on", "off"] {
+    for kind in ["native", "dpdk"] {
         let at = socket();
-        let text = |role: &str| format!("memif:{},role={role},zero-copy={zero_copy}", at.display());
+        let text = |role: &str| format!("memif:{},role={role},driver={kind}", at.display());
         let server = open(driver, &text("server"));
         let waited = server.wait_link(MOMENT);
         let said = waited.as_ref().expect_err("nobody is there").to_string();
@@ -54,11 +54,11 @@ fn who_waits_in_vain_learns_where_and_as_which_end(driver: Driver) {
 }
 
 fn both_ends_learn_that_their_mtu_differs(driver: Driver) {
-    for (server, client) in [("on", "on"), ("on", "off"), ("off", "on"), ("off", "off")] {
+    for (server, client) in [("native", "native"), ("native", "dpdk"), ("dpdk", "native"), ("dpdk", "dpdk")] {
         let at = socket();
         let at = at.display();
-        let server = open(driver, &format!("memif:{at},role=server,zero-copy={server}"));
-        let client = open(driver, &format!("fault:loss=1%:memif:{at},role=client,mtu=1500,zero-copy={client}"));
+        let server = open(driver, &format!("memif:{at},role=server,driver={server}"));
+        let client = open(driver, &format!("fault:loss=1%:memif:{at},role=client,mtu=1500,driver={client}"));
         let told = AtomicU32::new(0);
         let wait = |device: &Device| {
             let (start, mut said) = (Instant::now(), None);
@@ -87,12 +87,12 @@ fn both_ends_learn_that_their_mtu_differs(driver: Driver) {
 fn a_link_that_comes_up_ends_the_wait(driver: Driver) {
     let at = socket();
     let at = at.display().to_string();
-    let server = open(driver, &format!("memif:{at},role=server,zero-copy=on"));
+    let server = open(driver, &format!("memif:{at},role=server"));
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| server.wait_link(LIMIT));
         std::thread::sleep(MOMENT);
         assert!(!waits.is_finished());
-        let client = open(driver, &format!("memif:{at},role=client,zero-copy=on"));
+        let client = open(driver, &format!("memif:{at},role=client"));
         client.wait_link(LIMIT).expect("a link");
         waits.join().expect("no panic").expect("a link");
         assert_eq!(client.link_down(), None);
@@ -102,7 +102,7 @@ fn a_link_that_comes_up_ends_the_wait(driver: Driver) {
 /// The processor is for others meanwhile.
 fn who_waits_rests(driver: Driver) {
     let at = socket();
-    let device = open(driver, &format!("memif:{},role=server,zero-copy=on", at.display()));
+    let device = open(driver, &format!("memif:{},role=server", at.display()));
     let before = processor_time();
     device.wait_link(Duration::from_secs(1)).expect_err("nobody is there");
     let used = processor_time() - before;

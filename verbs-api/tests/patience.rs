@@ -53,7 +53,7 @@ with_both_drivers! {
 fn a_peer_that_comes_after_five_seconds_is_connected_to(driver: Driver) {
     let name = std::env::temp_dir().join(format!("srnic-patience-{}-{driver:?}", std::process::id()));
     let memif = |role: &str, host: u8| {
-        format!("memif:{},zero-copy=on,role={role},ip=10.77.0.{host}", name.display())
+        format!("memif:{},role={role},ip=10.77.0.{host}", name.display())
     };
     let sim = |host: u8| format!("sim:patience-{driver:?},ip=10.77.0.{host}");
     // On one the link is missing, on the other the host.
@@ -100,7 +100,7 @@ fn who_gives_up_says_what_was_in_the_way(driver: Driver) {
 
 fn a_missing_link_is_the_reason_at_either_end(driver: Driver) {
     let at = std::env::temp_dir().join(format!("srnic-patience-link-{}-{driver:?}", std::process::id()));
-    let device = open(driver, &format!("memif:{},zero-copy=on,role=client", at.display()));
+    let device = open(driver, &format!("memif:{},role=client", at.display()));
     let connecting = error(pair(&device).connect_to(addr(1), SHORT));
     let words = format!("no connection within 300ms: the link is down: nobody listens at {}", at.display());
     assert!(connecting.to_string().starts_with(&words), "{connecting}");

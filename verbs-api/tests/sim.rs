@@ -229,7 +229,7 @@ fn a_size_beyond_the_limit_is_named() {
 
 #[test]
 fn the_string_may_choose_the_driver() {
-    let device = Device::open("sim:chosen,driver=thread").expect("a device");
+    let device = Device::open("sim:chosen,poll=thread").expect("a device");
     assert_eq!(device.driver(), Driver::THREAD);
     assert_eq!(device.progress(), verbs_api::Turn::default());
 }

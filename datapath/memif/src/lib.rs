@@ -18,10 +18,10 @@
 //!
 //! # Trust
 //! The peer has the same memory mapped. Whatever it writes, and when, no access of ours leaves the
-//! shared memory: indices and descriptors are atomic words, read once and checked. But the bytes of
-//! a packet that it goes on writing are what Rust has no name for: the reader may see any mixture
-//! of them. So an end is for a peer that one trusts not to, as with every shared-memory port; keep
-//! the socket where only such can enter.
+//! shared memory: indices and descriptors are atomic words, read once and checked, and the first
+//! bytes of a packet ([`Receiver::head`]) are a copy. The bytes behind them the peer may go on
+//! writing: the reader may see any mixture. So they are for copying and summing up only, and
+//! nothing must depend on them (docs/adr/0048).
 
 mod buffers;
 mod client;

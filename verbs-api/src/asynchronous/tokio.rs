@@ -78,7 +78,7 @@ impl Device {
     /// # async fn main() -> Result<(), verbs_api::Error> {
     /// # let place = std::env::temp_dir().join(format!("next-event-{}", std::process::id()));
     /// # let open = |role| Device::builder().driver(Driver::THREAD)
-    /// #     .open(&format!("memif:{},zero-copy=on,role={role}", place.display()));
+    /// #     .open(&format!("memif:{},role={role}", place.display()));
     /// let device = open("server")?;
     /// # let peer = open("client")?;
     /// while !device.link_up() {

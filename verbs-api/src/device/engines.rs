@@ -4,7 +4,7 @@
 use super::builder::{drawn, host_nonce};
 use super::{Device, DeviceBuilder, capture};
 use crate::error::Error;
-use crate::spec::{DeviceSpec, Transport, driver_of_engine};
+use crate::spec::{DeviceSpec, MemifDriver, Transport, driver_of_engine};
 use crate::trace;
 use core::net::{IpAddr, Ipv4Addr};
 use datapath::engine::{ConfigError, EngineConfig};
@@ -119,7 +119,7 @@ impl DeviceBuilder {
                     spec,
                 )
             }
-            Transport::Memif { path, zero_copy: true, .. } => {
+            Transport::Memif { path, driver: MemifDriver::Native, .. } => {
                 let ports = crate::native_memif::open_engines(spec, path)?;
                 self.steered(boxed(ports), spec.ip_or_default()?, spec)
             }
@@ -131,7 +131,7 @@ impl DeviceBuilder {
             }
             _ => Err(Error::Unsupported(
                 "several engines share a memif or a sim: device, and no other port yet (without the feature `dpdk` of verbs-api, \
-                 memif: with zero-copy=on only); take one of those, or leave engines= out",
+                 memif: without driver=dpdk only); take one of those, or leave engines= out",
             )),
         }
     }

@@ -52,17 +52,16 @@ mod tests {
 
     #[test]
     fn each_engine_has_a_processor_files_ports_and_random_numbers_of_its_own() {
-        let text =
-            "fault:loss=1%,seed=7:sim:a,engines=3,driver=thread@2,pcap=/tmp/a.pcap,stat=127.0.0.1:9464";
+        let text = "fault:loss=1%,seed=7:sim:a,engines=3,poll=thread@2,pcap=/tmp/a.pcap,stat=127.0.0.1:9464";
         let spec: DeviceSpec = text.parse().expect("a device");
         assert_eq!(spec.of_engine(0), spec);
         let expected =
-            "fault:loss=1%,seed=9:sim:a,engines=3,driver=thread@4,pcap=/tmp/a.pcap.2,stat=127.0.0.1:9466";
+            "fault:loss=1%,seed=9:sim:a,engines=3,poll=thread@4,pcap=/tmp/a.pcap.2,stat=127.0.0.1:9466";
         assert_eq!(Ok(spec.of_engine(2)), expected.parse());
-        let unix: DeviceSpec = "sim:a,engines=2,driver=thread,stat=/run/a".parse().expect("a device");
-        assert_eq!(Ok(unix.of_engine(1)), "sim:a,engines=2,driver=thread,stat=/run/a.1".parse());
+        let unix: DeviceSpec = "sim:a,engines=2,poll=thread,stat=/run/a".parse().expect("a device");
+        assert_eq!(Ok(unix.of_engine(1)), "sim:a,engines=2,poll=thread,stat=/run/a.1".parse());
         let no_processor: DeviceSpec =
-            format!("sim:a,engines=2,driver=thread@{}", usize::MAX).parse().expect("a device");
+            format!("sim:a,engines=2,poll=thread@{}", usize::MAX).parse().expect("a device");
         assert_eq!(no_processor.of_engine(1), no_processor, "which no thread can have");
         let any_port: DeviceSpec = "sim:a,engines=2,stat=127.0.0.1:0".parse().expect("a device");
         assert_eq!(any_port.of_engine(1), any_port);

@@ -1,6 +1,6 @@
 //! Reading a device string.
 
-use super::{DeviceSpec, Hugepages, Role, SpecError, Transport};
+use super::{DeviceSpec, Hugepages, MemifDriver, Role, SpecError, Transport};
 use crate::driver::Driver;
 use core::net::IpAddr;
 use core::str::FromStr;
@@ -13,7 +13,7 @@ pub const SCHEMES: [&str; 7] = ["memif", "vhost", "virtio", "af_packet", "af_xdp
 /// Keys of every device.
 const KEYS: Keys = Keys {
     of: "device",
-    names: &["ip", "mac", "mtu", "vlan", "engines", "driver", "stat", "pcap", "hugepages", "memory"],
+    names: &["ip", "mac", "mtu", "vlan", "engines", "poll", "stat", "pcap", "hugepages", "memory"],
     example: "ip=10.77.0.1",
 };
 /// Those of a memif device: all that there are.
@@ -21,13 +21,13 @@ pub const MEMIF_KEYS: Keys = Keys {
     of: "device",
     names: &[
         "role",
-        "zero-copy",
+        "driver",
         "ip",
         "mac",
         "mtu",
         "vlan",
         "engines",
-        "driver",
+        "poll",
         "stat",
         "pcap",
         "hugepages",
@@ -38,7 +38,7 @@ pub const MEMIF_KEYS: Keys = Keys {
 /// Those of a device without DPDK.
 const SIM_KEYS: Keys = Keys {
     of: "device",
-    names: &["ip", "mac", "mtu", "vlan", "engines", "driver", "stat", "pcap"],
+    names: &["ip", "mac", "mtu", "vlan", "engines", "poll", "stat", "pcap"],
     example: "ip=10.77.0.1",
 };
 
@@ -115,7 +115,7 @@ fn transport(scheme: &'static str, name: &str) -> Result<Transport, SpecError> {
     }
     let fails = |remedy| SpecError::Name { scheme, name: name.to_owned(), remedy };
     Ok(match scheme {
-        "memif" => Transport::Memif { path: name.into(), role: None, zero_copy: false },
+        "memif" => Transport::Memif { path: name.into(), role: None, driver: MemifDriver::Native },
         "vhost" => Transport::Vhost { path: name.into() },
         "virtio" => Transport::Virtio { path: name.into() },
         "af_packet" => Transport::AfPacket { interface: interface(name).map_err(fails)? },
@@ -160,10 +160,11 @@ impl DeviceSpec {
                     *role = Some(given);
                 }
             }
-            "zero-copy" => {
-                let given = parse_switch(value).ok_or("on or off")?;
-                if let Transport::Memif { zero_copy, .. } = &mut self.transport {
-                    *zero_copy = given;
+            "driver" => {
+                let given =
+                    parse_memif_driver(value).ok_or("native or dpdk; poll= says who runs the engine")?;
+                if let Transport::Memif { driver, .. } = &mut self.transport {
+                    *driver = given;
                 }
             }
             "ip" => self.ip = Some(parse_ip(value).ok_or("a host's IPv4 or IPv6 address, as in 10.77.0.1")?),
@@ -180,7 +181,7 @@ impl DeviceSpec {
                     value.parse().ok().filter(|engines| (1..=EngineId::COUNT_MAX).contains(engines));
                 self.engines = engines.ok_or("a number from 1 to 8, the same at both ends")?;
             }
-            "driver" => {
+            "poll" => {
                 self.driver = Some(parse_driver(value).ok_or("inline, thread, or thread@ and a processor")?);
             }
             "pcap" => self.pcap = Some(value.into()),
@@ -212,10 +213,10 @@ fn parse_driver(value: &str) -> Option<Driver> {
     }
 }
 
-fn parse_switch(value: &str) -> Option<bool> {
+fn parse_memif_driver(value: &str) -> Option<MemifDriver> {
     match value {
-        "on" => Some(true),
-        "off" => Some(false),
+        "native" => Some(MemifDriver::Native),
+        "dpdk" => Some(MemifDriver::Dpdk),
         _ => None,
     }
 }

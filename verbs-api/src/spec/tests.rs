@@ -71,13 +71,13 @@ fn a_segment_needs_no_more_than_a_name() {
 
 #[test]
 fn the_driver_may_be_named() {
-    let driver = |text: &str| parse(&format!("sim:a,driver={text}")).driver;
+    let driver = |text: &str| parse(&format!("sim:a,poll={text}")).driver;
     assert_eq!(driver("inline"), Some(Driver::Inline));
     assert_eq!(driver("thread"), Some(Driver::THREAD));
     assert_eq!(driver("thread@3"), Some(Driver::Thread { cpu: Some(3) }));
     for wrong in ["", "threads", "thread@", "thread@-1", "inline@1"] {
-        let text = error(&format!("sim:a,driver={wrong}"));
-        assert!(text.ends_with("driver must be inline, thread, or thread@ and a processor"), "{text}");
+        let text = error(&format!("sim:a,poll={wrong}"));
+        assert!(text.ends_with("poll must be inline, thread, or thread@ and a processor"), "{text}");
     }
 }
 
@@ -96,10 +96,14 @@ fn a_role_in_the_string_is_stronger_than_the_programs() {
 #[test]
 fn every_key_is_taken() {
     let spec = parse(
-        "memif:/run/a,mtu=1500,vlan=7,mac=02:aB:00:00:00:09,hugepages=off,memory=2048,ip=fd00::1,engines=8,driver=thread@2,role=client,stat=/run/a.stat,pcap=/tmp/a.pcap",
+        "memif:/run/a,mtu=1500,vlan=7,mac=02:aB:00:00:00:09,hugepages=off,memory=2048,ip=fd00::1,engines=8,poll=thread@2,role=client,stat=/run/a.stat,pcap=/tmp/a.pcap",
     );
     let expected = DeviceSpec {
-        transport: Transport::Memif { path: "/run/a".into(), role: Some(Role::Client), zero_copy: false },
+        transport: Transport::Memif {
+            path: "/run/a".into(),
+            role: Some(Role::Client),
+            driver: MemifDriver::Native,
+        },
         ip: "fd00::1".parse().ok(),
         mac: Some([2, 0xAB, 0, 0, 0, 9]),
         mtu: Some(1500),
@@ -157,11 +161,15 @@ fn an_error_names_the_key_and_what_is_allowed() {
         ("memif:/a,server", "`server` is not of the form key=value, as in `role=server`"),
         (
             "memif:/a,rolle=server",
-            "unknown device key `rolle`; keys are role, zero-copy, ip, mac, mtu, vlan, engines, driver, stat, \
+            "unknown device key `rolle`; keys are role, driver, ip, mac, mtu, vlan, engines, poll, stat, \
              pcap, hugepages, memory",
         ),
         ("memif:/a,mtu=1500,mtu=1500", "device key `mtu` is given twice"),
-        ("memif:/a,zero-copy=yes", "`zero-copy=yes`: zero-copy must be on or off"),
+        (
+            "memif:/a,driver=thread",
+            "`driver=thread`: driver must be native or dpdk; poll= says who runs the engine",
+        ),
+        ("memif:/a,poll=dpdk", "`poll=dpdk`: poll must be inline, thread, or thread@ and a processor"),
         ("sim:a,engines=0", "`engines=0`: engines must be a number from 1 to 8, the same at both ends"),
         ("sim:a,engines=9", "`engines=9`: engines must be a number from 1 to 8, the same at both ends"),
         ("memif:/a,role=master", "`role=master`: role must be server or client"),

@@ -75,9 +75,9 @@ impl Lan {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let key = match self.wire {
             Wire::Sim => return [1, 2].map(|_| format!("sim:lan-{number}")),
-            Wire::Lending => "zero-copy=on",
+            Wire::Lending => "driver=native",
             #[cfg(feature = "dpdk")]
-            Wire::Memif => "hugepages=off",
+            Wire::Memif => "driver=dpdk,hugepages=off",
         };
         let name = format!("srnic-lan-{}-{number}.sock", std::process::id());
         let socket = std::env::temp_dir().join(name).display().to_string();

@@ -31,7 +31,7 @@ impl Scratch {
     }
 
     fn memif(&self, role: &str) -> String {
-        format!("memif:{},zero-copy=on,role={role}", self.0.join("s").display())
+        format!("memif:{},driver=native,role={role}", self.0.join("s").display())
     }
 }
 
@@ -124,8 +124,9 @@ fn every_engine_talks_to_every_engine_over_dpdks_memif() {
     for (driver, lends) in [(Driver::Inline, false), (Driver::THREAD, false), (Driver::Inline, true)] {
         let dir = Scratch::new();
         let [server, client] = ["server", "client"].map(|role| dir.memif(role) + ",engines=2");
-        let server = server.replace("zero-copy=on", "hugepages=off");
-        let client = if lends { client } else { client.replace("zero-copy=on", "hugepages=off") };
+        let server = server.replace("driver=native", "driver=dpdk,hugepages=off");
+        let client =
+            if lends { client } else { client.replace("driver=native", "driver=dpdk,hugepages=off") };
         play(driver, [&server, &client], |_, _| true, true);
     }
 }
@@ -225,7 +226,7 @@ fn what_cannot_be_says_what_can() {
     assert!(error.to_string().contains("Device::open_engines"), "{error}");
     refused("sim:engines-one,engines=0", "engines must be a number from 1 to 8");
     refused("vhost:/tmp/v.sock,engines=2", "or leave engines= out");
-    refused("memif:/tmp/m.sock,zero-copy=on,engines=2", "add role=server or role=client");
+    refused("memif:/tmp/m.sock,driver=native,engines=2", "add role=server or role=client");
     let one = Device::open_engines("sim:engines-one").expect("one engine");
     assert_eq!((one.len(), one[0].engine().count()), (1, 1));
     // Objects of two engines do not mix.
