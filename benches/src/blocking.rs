@@ -23,7 +23,7 @@ impl Waiter {
     /// [`Error::Verbs`]; a device that nobody else drives could wait for ever.
     pub fn new(device: &Device, entries: u32) -> Result<Self> {
         if device.driver() == Driver::Inline {
-            let reason = "who blocks needs an engine with a thread; add driver=thread to the device";
+            let reason = "who blocks needs an engine with a thread; add poll=thread to the device";
             return Err(Error::Options(reason.to_owned()));
         }
         let channel = device.create_channel()?;

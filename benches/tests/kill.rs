@@ -249,8 +249,8 @@ fn victim() {
 fn devices(link: &str, place: &Place) -> [String; 2] {
     let socket = place.path("socket").display().to_string();
     let ends = match link {
+        "dpdk" => ["server", "client"].map(|role| format!("memif:{socket},driver=dpdk,role={role}")),
         "memif" => ["server", "client"].map(|role| format!("memif:{socket},role={role}")),
-        "lending" => ["server", "client"].map(|role| format!("memif:{socket},role={role},zero-copy=on")),
         "vhost" => ["vhost", "virtio"].map(|kind| format!("{kind}:{socket}")),
         _ => ["left", "right"].map(|interface| format!("af_packet:{interface}")),
     };
@@ -325,9 +325,9 @@ fn a_receiver_whose_peer_is_killed_learns_and_flushes() {
 }
 
 #[test]
-fn the_same_where_buffers_are_lent() {
-    lives("lending", Survivor::Sends, 4);
-    lives("lending", Survivor::Receives, 4);
+fn the_same_over_dpdk_s_memif() {
+    lives("dpdk", Survivor::Sends, 4);
+    lives("dpdk", Survivor::Receives, 4);
 }
 
 #[test]
@@ -347,7 +347,7 @@ fn the_same_over_packet_sockets() {
 fn a_hundred_victims() {
     for survivor in [Survivor::Sends, Survivor::Receives] {
         lives("memif", survivor, 100);
-        lives("lending", survivor, 100);
+        lives("dpdk", survivor, 100);
         lives("vhost", survivor, 100);
         lives_in_a_namespace(survivor, 100);
     }

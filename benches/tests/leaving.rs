@@ -31,7 +31,7 @@ struct Pair(Place);
 impl Way for Pair {
     fn device(&self, host: u8) -> String {
         let role = if host == 1 { "server" } else { "client" };
-        format!("memif:{},zero-copy=on,role={role}", self.0.path("s").display())
+        format!("memif:{},role={role}", self.0.path("s").display())
     }
 }
 
@@ -54,7 +54,7 @@ impl Switched {
 
 impl Way for Switched {
     fn device(&self, host: u8) -> String {
-        format!("memif:{},zero-copy=on,role=client,ip=10.77.0.{host}", self.socket(host))
+        format!("memif:{},role=client,ip=10.77.0.{host}", self.socket(host))
     }
 }
 

@@ -112,7 +112,7 @@ impl Forger {
         loop {
             let count = self.port.rx_burst();
             for index in 0..count {
-                let frame = self.port.rx_frame(index);
+                let frame = self.port.rx_frame(index).head();
                 // ARP requests of the victim's.
                 if frame[12..14] == [8, 6] && frame[20..28] == [0, 1, 2, 0, 0, 0, 0, 1] {
                     let target = Ipv4Addr::new(frame[38], frame[39], frame[40], frame[41]);

@@ -23,6 +23,7 @@ const PROGRAM: &str = "srnic";
 /// Where `srnic` is.
 pub struct Tools {
     directory: PathBuf,
+    driver_key: DriverKey,
 }
 
 /// One run of a tool: its server, and then its client.
@@ -42,18 +43,28 @@ pub struct Run<'a> {
 pub enum Over {
     /// Kernel TCP: no device is given.
     Tcp,
-    /// A memif of DPDK's driver.
+    /// A memif.
     Memif,
-    /// One whose buffers are lent.
+    /// A memif by DPDK's driver.
+    Dpdk,
+}
+
+/// How a program's device strings name the driver of a memif.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum DriverKey {
+    /// The native one is the default (docs/adr/0047).
+    Driver,
+    /// DPDK's was.
     ZeroCopy,
 }
 
-impl Over {
+impl DriverKey {
     /// What follows the socket in the device string.
-    const fn keys(self) -> &'static str {
-        match self {
-            Self::ZeroCopy => ",zero-copy=on",
-            Self::Tcp | Self::Memif => "",
+    const fn keys(self, over: Over) -> &'static str {
+        match (self, over) {
+            (Self::Driver, Over::Dpdk) => ",driver=dpdk",
+            (Self::ZeroCopy, Over::Memif) => ",zero-copy=on",
+            _ => "",
         }
     }
 }
@@ -64,7 +75,7 @@ impl Tools {
         setup::implied(setup::BUILD)?;
         println!("building srnic; the first time this takes some minutes");
         repo::run(cargo(&["build", "--profile", profile, "-p", PACKAGE]))?;
-        Ok(Self { directory: repo::target_directory()?.join(profile) })
+        Ok(Self::in_directory(&repo::target_directory()?.join(profile)))
     }
 
     /// Builds the program for perf, in a target directory of its own, as other flags have
@@ -77,12 +88,17 @@ impl Tools {
         build.args(["--", "-C", "link-arg=-Wl,-z,separate-loadable-segments"]);
         build.env("RUSTFLAGS", "-C force-frame-pointers=yes").env("CARGO_TARGET_DIR", &target);
         repo::run(build)?;
-        Ok(Self { directory: target.join("release") })
+        Ok(Self::in_directory(&target.join("release")))
     }
 
     /// Takes the program that is in `directory`.
     pub fn in_directory(directory: &Path) -> Self {
-        Self { directory: directory.to_path_buf() }
+        Self { directory: directory.to_path_buf(), driver_key: DriverKey::Driver }
+    }
+
+    /// Those of a commit before docs/adr/0047.
+    pub fn before_driver_key(self) -> Self {
+        Self { driver_key: DriverKey::ZeroCopy, ..self }
     }
 
     /// The path of the program.
@@ -142,7 +158,10 @@ impl Tools {
             command.args(run.options.split_whitespace()).args(["-p", &port]);
             if run.over != Over::Tcp {
                 let socket = dir.join("memif");
-                command.args(["-d", &format!("{wrapper}memif:{}{}", socket.display(), run.over.keys())]);
+                command.args([
+                    "-d",
+                    &format!("{wrapper}memif:{}{}", socket.display(), self.driver_key.keys(run.over)),
+                ]);
             }
             if let Some(cpus) = cpus {
                 command.args(["--cpu", &cpus[index].to_string()]);

@@ -229,11 +229,11 @@ fn who_waits_for_a_link_says_so() {
 /// alone meanwhile.
 #[test]
 fn a_link_that_cannot_come_up_is_told_at_both_ends_while_they_rest() {
-    for zero_copy in ["on", "off"] {
-        let place = Place::new(&format!("tools-apart-{zero_copy}"));
+    for driver in ["native", "dpdk"] {
+        let place = Place::new(&format!("tools-apart-{driver}"));
         let device = |role: &str, mtu: u16| {
             let path = place.path("memif").display().to_string();
-            format!("memif:{path},role={role},mtu={mtu},zero-copy={zero_copy}")
+            format!("memif:{path},role={role},mtu={mtu},driver={driver}")
         };
         let server = command(RPING, &["-d", &format!("{},ip=10.77.0.1", device("server", 9000))]);
         let client = format!("{},ip=10.77.0.2", device("client", 1500));
@@ -246,7 +246,7 @@ fn a_link_that_cannot_come_up_is_told_at_both_ends_while_they_rest() {
         }
         for end in &ends {
             let used = used_in_a_second(end);
-            assert!(used < Duration::from_millis(500), "zero-copy={zero_copy}: {used:?} of a second");
+            assert!(used < Duration::from_millis(500), "{driver}: {used:?} of a second");
         }
         for end in ends {
             end.signal("-INT");

@@ -64,9 +64,9 @@ impl Heads {
 unsafe fn copy(head: &mut Head, at: *const u8, room: usize) {
     #[cfg(target_arch = "x86_64")]
     if room >= HEAD_LEN {
-        // SAFETY: it reads as many bytes as there are, and writes as many as the head has, which is aligned. To the
-        // compiler it is a call of which it knows nothing but what is written: that another
-        // process writes the source meanwhile is nothing it could build upon.
+        // SAFETY: it reads as many bytes as there are, and writes as many as the head has, which is
+        // aligned. To the compiler it is a call of which it knows nothing but what is written: that
+        // another process writes the source meanwhile is nothing it could build upon.
         unsafe {
             core::arch::asm!(
                 "movups {a}, [{from}]",

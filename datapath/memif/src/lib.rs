@@ -21,7 +21,7 @@
 //! shared memory: indices and descriptors are atomic words, read once and checked, and the first
 //! bytes of a packet ([`Receiver::head`]) are a copy. The bytes behind them the peer may go on
 //! writing: the reader may see any mixture. So they are for copying and summing up only, and
-//! nothing must depend on them (docs/adr/0048).
+//! nothing must depend on them (docs/adr/0047).
 
 mod buffers;
 mod client;

@@ -23,8 +23,8 @@ impl<'a> RxFrame<'a> {
         Self { head: bytes, bytes }
     }
 
-    /// A frame that somebody else may write, and a copy of its first bytes: [`HEAD_LEN`] of them, or
-    /// all if it has fewer. Of a longer copy the rest is not used.
+    /// A frame that somebody else may write, and a copy of its first bytes: [`HEAD_LEN`] of them,
+    /// or all if it has fewer. Of a longer copy the rest is not used.
     #[inline(always)]
     #[must_use]
     pub fn shared(copy: &'a [u8; HEAD_LEN], bytes: &'a [u8]) -> Self {

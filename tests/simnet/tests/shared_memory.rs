@@ -1,4 +1,4 @@
-//! Frames in memory that the peer goes on writing, as that of a memif is (docs/adr/0048).
+//! Frames in memory that the peer goes on writing, as that of a memif is (docs/adr/0047).
 
 use datapath::qp::attr::{CongestionAlgorithm, RecoveryPolicy};
 use simnet::{Message, Op, QpOptions, Rig, RigOptions, Rng, Scribbles, Transfer};

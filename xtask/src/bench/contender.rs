@@ -19,10 +19,10 @@ pub struct Contender {
 /// What runs.
 #[derive(Clone, Copy)]
 enum Program {
-    /// A tool of ours over a memif of DPDK's.
+    /// A tool of ours over a memif.
     Device(&'static str),
-    /// One over a memif whose buffers are lent.
-    Lending(&'static str),
+    /// One over a memif by DPDK's driver.
+    Dpdk(&'static str),
     /// A tool of ours over kernel TCP.
     Tcp(&'static str),
     /// One that somebody else wrote.
@@ -58,29 +58,33 @@ impl Metric {
 }
 
 use Metric::{Gbps, Micros, Mpps};
-use Program::{Device, Lending, Other, Tcp};
+use Program::{Device, Dpdk, Other, Tcp};
 
 #[rustfmt::skip]
 pub const CONTENDERS: &[Contender] = &[
-    Contender { key: "bw", label: "srnic WRITE, 64 KiB", program: Device("write-bw"),
+    Contender { key: "bw_dpdk", label: "srnic WRITE, 64 KiB, DPDK's memif", program: Dpdk("write-bw"),
                 options: "-s 65536 -m 4096", iters: 40_000, metric: Gbps },
-    Contender { key: "bw_zero_copy", label: "srnic WRITE, 64 KiB, zero-copy", program: Lending("write-bw"),
+    Contender { key: "bw", label: "srnic WRITE, 64 KiB", program: Device("write-bw"),
                 options: "-s 65536 -m 4096", iters: 80_000, metric: Gbps },
-    Contender { key: "raw_bw", label: "raw frames, 4200 B", program: Device("raw-bw"),
-                options: "-s 4200", iters: 800_000, metric: Gbps },
-    Contender { key: "raw_copy_crc_bw", label: "raw frames, copy and CRC", program: Device("raw-bw"),
+    Contender { key: "raw_copy_crc_bw", label: "raw frames, 4200 B, copy and CRC", program: Device("raw-bw"),
                 options: "-s 4200 --copy --crc", iters: 600_000, metric: Gbps },
+    Contender { key: "raw_bw_dpdk", label: "raw frames, 4200 B, DPDK's memif", program: Dpdk("raw-bw"),
+                options: "-s 4200", iters: 800_000, metric: Gbps },
+    Contender { key: "raw_copy_crc_bw_dpdk", label: "raw frames, copy and CRC, DPDK's memif",
+                program: Dpdk("raw-bw"), options: "-s 4200 --copy --crc", iters: 600_000, metric: Gbps },
     Contender { key: "tcp_bw", label: "kernel TCP, one stream", program: Tcp("tcp-bw"),
                 options: "-s 65536", iters: 30_000, metric: Gbps },
     Contender { key: "iperf3_bw", label: "kernel TCP by iperf3", program: Other(others::Program::Iperf3),
                 options: "-l 65536", iters: 30_000, metric: Gbps },
     Contender { key: "ucx_bw", label: "UCX over TCP, put, 64 KiB", program: Other(others::Program::UcxBandwidth),
                 options: "-t ucp_put_bw -s 65536", iters: 10_000, metric: Gbps },
+    Contender { key: "lat_dpdk", label: "srnic WRITE, 64 B, DPDK's memif", program: Dpdk("write-lat"),
+                options: "-s 64", iters: 100_000, metric: Micros },
     Contender { key: "lat", label: "srnic WRITE, 64 B", program: Device("write-lat"),
                 options: "-s 64", iters: 100_000, metric: Micros },
-    Contender { key: "lat_zero_copy", label: "srnic WRITE, 64 B, zero-copy", program: Lending("write-lat"),
-                options: "-s 64", iters: 100_000, metric: Micros },
     Contender { key: "raw_lat", label: "raw frames, 64 B", program: Device("raw-lat"),
+                options: "-s 64", iters: 200_000, metric: Micros },
+    Contender { key: "raw_lat_dpdk", label: "raw frames, 64 B, DPDK's memif", program: Dpdk("raw-lat"),
                 options: "-s 64", iters: 200_000, metric: Micros },
     Contender { key: "tcp_lat_spin", label: "kernel TCP, 64 B, spinning", program: Tcp("tcp-lat"),
                 options: "-s 64 --spin", iters: 20_000, metric: Micros },
@@ -88,17 +92,17 @@ pub const CONTENDERS: &[Contender] = &[
                 options: "-s 64", iters: 20_000, metric: Micros },
     Contender { key: "ucx_lat", label: "UCX over TCP, put, 64 B", program: Other(others::Program::UcxLatency),
                 options: "-t ucp_put_lat -s 64", iters: 20_000, metric: Micros },
-    Contender { key: "rate_1qp", label: "srnic WRITE, 64 B, 1 QP", program: Device("write-bw"),
+    Contender { key: "rate_1qp_dpdk", label: "srnic WRITE, 64 B, 1 QP, DPDK's memif", program: Dpdk("write-bw"),
                 options: "-s 64 -t 256 -l 32 -Q 64", iters: 1_500_000, metric: Mpps },
-    Contender { key: "rate_64qp", label: "srnic WRITE, 64 B, 64 QPs", program: Device("write-bw"),
+    Contender { key: "rate_64qp_dpdk", label: "srnic WRITE, 64 B, 64 QPs, DPDK's memif", program: Dpdk("write-bw"),
                 options: "-s 64 -q 64 -t 64 -l 16 -Q 32", iters: 25_000, metric: Mpps },
-    Contender { key: "rate_1qp_zero_copy", label: "srnic WRITE, 64 B, 1 QP, zero-copy",
-                program: Lending("write-bw"), options: "-s 64 -t 256 -l 32 -Q 64", iters: 1_500_000, metric: Mpps },
-    Contender { key: "rate_64qp_zero_copy", label: "srnic WRITE, 64 B, 64 QPs, zero-copy",
-                program: Lending("write-bw"), options: "-s 64 -q 64 -t 64 -l 16 -Q 32", iters: 25_000, metric: Mpps },
-    Contender { key: "rpc_1qp_zero_copy", label: "srnic SEND there and back, 32 B, zero-copy",
-                program: Lending("rpc"), options: "-s 32 -w 64", iters: 1_000_000, metric: Mpps },
-    Contender { key: "rpc_1qp", label: "srnic SEND there and back, 32 B", program: Device("rpc"),
+    Contender { key: "rate_1qp", label: "srnic WRITE, 64 B, 1 QP",
+                program: Device("write-bw"), options: "-s 64 -t 256 -l 32 -Q 64", iters: 1_500_000, metric: Mpps },
+    Contender { key: "rate_64qp", label: "srnic WRITE, 64 B, 64 QPs",
+                program: Device("write-bw"), options: "-s 64 -q 64 -t 64 -l 16 -Q 32", iters: 25_000, metric: Mpps },
+    Contender { key: "rpc_1qp", label: "srnic SEND there and back, 32 B",
+                program: Device("rpc"), options: "-s 32 -w 64", iters: 1_000_000, metric: Mpps },
+    Contender { key: "rpc_1qp_dpdk", label: "srnic SEND there and back, 32 B, DPDK's memif", program: Dpdk("rpc"),
                 options: "-s 32 -w 64", iters: 1_000_000, metric: Mpps },
 ];
 
@@ -128,7 +132,7 @@ impl Contender {
         let cpus = bench.machine.two_cpus();
         let (tool, over) = match self.program {
             Device(tool) => (tool, Over::Memif),
-            Lending(tool) => (tool, Over::ZeroCopy),
+            Dpdk(tool) => (tool, Over::Dpdk),
             Tcp(tool) => (tool, Over::Tcp),
             Other(program) => return program.run(&bench.scratch, cpus, self.options, iters),
         };

@@ -59,7 +59,7 @@ pub fn run(options: &Options) -> Result<()> {
     let (scratch, machine) = (Scratch::new()?, Machine::here());
     // All is recorded first: to read a recording takes longer than to make it.
     for load in &LOADS {
-        let run = Run { tool: TOOL, options: load.options, wrapper: "", over: Over::ZeroCopy };
+        let run = Run { tool: TOOL, options: load.options, wrapper: "", over: Over::Memif };
         let launch = |side: &str, program: &Path| record(&recording(scratch.path(), load, side), program);
         let result = tools.run_by(&scratch, machine.two_cpus(), &run, &launch)?;
         println!("{:20} {:.2} million a second", load.title, number(&result, "msg_rate_mpps")?);
@@ -69,7 +69,7 @@ pub fn run(options: &Options) -> Result<()> {
         let script = read(&recording(scratch.path(), load, side))?;
         let folded = stacks::fold(&script, &program, scratch.path())?;
         let figure = options.out.join(format!("flame_{}_{who}.svg", load.key));
-        stacks::draw(&figure, &format!("{}, zero-copy memif: the {who}", load.title), &folded)?;
+        stacks::draw(&figure, &format!("{}, memif: the {who}", load.title), &folded)?;
         println!("{}", figure.display());
     }
     println!("{}", machine.line());

@@ -26,9 +26,9 @@ const fn rdma(
     Figure { name, run: Run { tool, options, wrapper, over: Over::Memif }, data: "verified" }
 }
 
-/// Where buffers are lent.
-const fn zero_copy(name: &'static str, tool: &'static str, options: &'static str) -> Figure {
-    Figure { name, run: Run { tool, options, wrapper: "", over: Over::ZeroCopy }, data: "verified" }
+/// By DPDK's driver.
+const fn dpdk(name: &'static str, tool: &'static str, options: &'static str) -> Figure {
+    Figure { name, run: Run { tool, options, wrapper: "", over: Over::Dpdk }, data: "verified" }
 }
 
 const fn other(name: &'static str, tool: &'static str, options: &'static str, over: Over) -> Figure {
@@ -39,13 +39,13 @@ const fn other(name: &'static str, tool: &'static str, options: &'static str, ov
 #[rustfmt::skip]
 const FIGURES: &[Figure] = &[
     rdma("WRITE, 64 KiB", "write-bw", "-s 65536 -n 20000 -u 18 --verify", ""),
-    zero_copy("WRITE, 64 KiB, zero-copy", "write-bw", "-s 65536 -n 20000 -u 18 --verify"),
+    dpdk("WRITE, 64 KiB, DPDK's memif", "write-bw", "-s 65536 -n 20000 -u 18 --verify"),
     rdma("SEND, 64 KiB", "send-bw", "-s 65536 -n 20000 -u 18 --verify", ""),
     rdma("WRITE, 64 KiB, 1 % of packets lost", "write-bw", "-s 65536 -n 10000 -u 18 --verify", LOSSY),
-    other("raw frames, 4200 B, same port", "raw-bw", "-s 4200 -n 500000", Over::Memif),
+    other("raw frames, 4200 B, DPDK's memif", "raw-bw", "-s 4200 -n 500000", Over::Dpdk),
     other("kernel TCP, 64 KiB", "tcp-bw", "-s 65536 -n 20000", Over::Tcp),
     rdma("WRITE, 64 B", "write-lat", "-s 64 -n 50000 -u 18 --verify", ""),
-    zero_copy("WRITE, 64 B, zero-copy", "write-lat", "-s 64 -n 50000 -u 18 --verify"),
+    dpdk("WRITE, 64 B, DPDK's memif", "write-lat", "-s 64 -n 50000 -u 18 --verify"),
     rdma("SEND, 64 B", "send-lat", "-s 64 -n 50000 -u 18 --verify", ""),
     other("raw frames, 64 B, same port", "raw-lat", "-s 64 -n 100000", Over::Memif),
     other("kernel TCP, 64 B, spinning", "tcp-lat", "-s 64 -n 20000 --spin", Over::Tcp),

@@ -104,7 +104,7 @@ mod tests {
         let line = "srnic_file recv -d memif:/tmp/a,rolle=server --out b";
         let error = Cli::try_parse_from(line.split(' ')).expect_err("no such key").to_string();
         assert!(
-            error.contains("unknown device key `rolle`; keys are role, zero-copy, ip, mac, mtu, vlan"),
+            error.contains("unknown device key `rolle`; keys are role, driver, ip, mac, mtu, vlan"),
             "{error}"
         );
     }

@@ -176,8 +176,7 @@ mod tests {
     #[test]
     fn who_only_serves_is_patient_and_who_waits_for_completions_is_not() {
         let args = Args::parse_from(["srnic_perftest", "write-bw", "-d", "sim:serves"]);
-        let [device, other] =
-            ["sim:serves,driver=thread"; 2].map(|text| Device::open(text).expect("a device"));
+        let [device, other] = ["sim:serves,poll=thread"; 2].map(|text| Device::open(text).expect("a device"));
         let keys = Half::new(&other, &args).expect("an end").keys(&other);
         let mut link = Half::new(&device, &args)
             .and_then(|half| half.connect(&device, &args, &keys, 0))

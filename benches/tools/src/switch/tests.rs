@@ -55,7 +55,7 @@ fn receive(host: &mut SimPort) -> (Vec<u8>, usize) {
     loop {
         let count = host.rx_burst();
         for index in 0..count {
-            let frame = host.rx_frame(index);
+            let frame = host.rx_frame(index).bytes();
             last.push(frame[59]);
             marked += usize::from(frame[15] & 3 == 3);
         }

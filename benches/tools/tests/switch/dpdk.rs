@@ -34,5 +34,5 @@ fn a_later_device_cannot_have_more_than_there_is() {
 #[test]
 fn more_devices_than_dpdk_has_room_for_are_named() {
     let network = Network(Place::new("switch-devices"));
-    switch(&network, 40, ",memory=2000,mtu=1500").end().assert_failed(1, "zero-copy=on");
+    switch(&network, 40, ",memory=2000,mtu=1500").end().assert_failed(1, "driver=dpdk");
 }

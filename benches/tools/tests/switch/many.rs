@@ -143,11 +143,11 @@ fn hosts_of_both_kinds_meet_on_ports_of_both_kinds() {
     let network = Network(Place::new("switch-kinds"));
     let others = [Place::new("switch-kinds-b"), Place::new("switch-kinds-c")];
     let port = |host: u8| {
-        let kind = if host.is_multiple_of(2) { ",zero-copy=on" } else { "" };
+        let kind = if host.is_multiple_of(2) { "" } else { ",driver=dpdk" };
         format!("memif:{}{kind}", network.socket(host))
     };
     let switch = network.switch_of((1..=PORTS).map(port));
-    let (copies, lends) = ("", ",zero-copy=on");
+    let (copies, lends) = (",driver=dpdk", "");
     let pairs = [
         (network.0.port, [(7, lends), (150, copies)]),
         (others[0].port, [(50, copies), (51, copies)]),

@@ -2,7 +2,7 @@
 //! that is handed over is gone.
 
 use super::frame::{self, HEADER};
-use super::link::{BURST, Link};
+use super::link::{AnyLink, BURST, Link, Work};
 use super::payload::Payload;
 use crate::channel::Channel;
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ use crate::perf::tool::{self, Tool};
 use crate::program;
 use crate::pump::Nothing;
 use clap::ArgMatches;
-use dpdk_sys::Burst;
+use datapath::port::{Port, PortStats};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -42,11 +42,25 @@ pub const RAW: Tool = Tool {
 #[must_use]
 pub fn main(matches: &ArgMatches) -> ExitCode {
     let args: RawBandwidthArgs = program::args(matches);
-    let open = |role| Link::open(&args.device, role);
-    tool::main(RAW, &args.basics, open, |link, channel| run(RAW, &args, link, channel))
+    let open = |role| AnyLink::open(&args.device, role);
+    tool::main(RAW, &args.basics, open, |link, channel| link.run(Bandwidth(&args), channel))
 }
 
-fn run(tool: Tool, args: &RawBandwidthArgs, link: &mut Link, channel: &mut Channel) -> Result<()> {
+/// All sizes, one after the other.
+struct Bandwidth<'a>(&'a RawBandwidthArgs);
+
+impl Work for Bandwidth<'_> {
+    fn run<P: Port>(self, link: &mut Link<P>, channel: &mut Channel) -> Result<()> {
+        run(RAW, self.0, link, channel)
+    }
+}
+
+fn run<P: Port>(
+    tool: Tool,
+    args: &RawBandwidthArgs,
+    link: &mut Link<P>,
+    channel: &mut Channel,
+) -> Result<()> {
     let basics = &args.basics;
     let mut agreed = basics.agreed();
     agreed.push(("bidirectional", args.rates.bidirectional.to_string()));
@@ -64,9 +78,9 @@ fn run(tool: Tool, args: &RawBandwidthArgs, link: &mut Link, channel: &mut Chann
 
 /// One size: one side or both send, the other or both count, and each tells the other what came of
 /// it.
-fn measure(
+fn measure<P: Port>(
     args: &RawBandwidthArgs,
-    link: &mut Link,
+    link: &mut Link<P>,
     channel: &mut Channel,
     report: &mut Report,
     size: usize,
@@ -77,7 +91,7 @@ fn measure(
     let goal = args.basics.goal();
     let mut sender = (is_client || args.rates.bidirectional)
         .then(|| Sender::new(link, size, &payload, goal).showing(Progress::of(&args.basics)));
-    let mut receiver = (!is_client || args.rates.bidirectional).then(|| Receiver::new(link, &payload));
+    let mut receiver = (!is_client || args.rates.bidirectional).then(|| Receiver::new(&payload));
     let result = exchange(link, channel, sender.as_mut(), receiver.as_mut());
     let sent = sender.as_ref().map(Sender::rates).unwrap_or_default();
     let received = receiver.as_ref().map(|receiver| receiver.meter.rates()).unwrap_or_default();
@@ -101,8 +115,8 @@ fn measure(
 
 /// Sends until the goal is reached, and receives until all that the peer sent is here or late; how
 /// many frames the peer says that it sent.
-fn exchange(
-    link: &mut Link,
+fn exchange<P: Port>(
+    link: &mut Link<P>,
     channel: &mut Channel,
     mut sender: Option<&mut Sender<'_>>,
     mut receiver: Option<&mut Receiver>,
@@ -112,7 +126,7 @@ fn exchange(
         if let Some(busy) = &mut sender
             && !busy.turn(link)
         {
-            channel.say("sent", busy.sent)?;
+            channel.say("sent", busy.handed_over(link))?;
             sender = None;
         }
         if let Some(busy) = &mut receiver {
@@ -121,6 +135,7 @@ fn exchange(
         if turn.is_multiple_of(INTERVAL) {
             interrupt::check()?;
             channel.check()?;
+            link.tend();
             if let Some(busy) = &mut sender {
                 busy.show();
             }
@@ -144,17 +159,19 @@ fn exchange(
 struct Sender<'a> {
     size: usize,
     payload: &'a Payload,
-    burst: Burst<BURST>,
     goal: Goal,
+    /// Frames that the port has queued.
     sent: u64,
+    /// What the port counted before.
+    before: PortStats,
     start: Instant,
     progress: Option<Progress>,
 }
 
 impl<'a> Sender<'a> {
-    fn new(link: &Link, size: usize, payload: &'a Payload, goal: Goal) -> Self {
+    fn new<P: Port>(link: &Link<P>, size: usize, payload: &'a Payload, goal: Goal) -> Self {
         let start = Instant::now();
-        Self { size, payload, burst: Burst::new(link.eth.pool()), goal, sent: 0, start, progress: None }
+        Self { size, payload, goal, sent: 0, before: link.port.stats(), start, progress: None }
     }
 
     fn showing(self, progress: Option<Progress>) -> Self {
@@ -168,44 +185,28 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Hands over what the driver takes of a burst; false once the goal is reached.
+    /// Hands over what the port takes of a burst; false once the goal is reached, and all has left.
     #[inline]
-    fn turn(&mut self, link: &mut Link) -> bool {
-        if self.burst.is_empty() && !self.fill(link) {
-            return false;
-        }
-        self.sent += link.eth.tx_burst(&mut self.burst) as u64;
-        true
-    }
-
-    /// Makes the next burst; false if the goal is reached.
-    #[inline]
-    fn fill(&mut self, link: &Link) -> bool {
+    fn turn<P: Port>(&mut self, link: &mut Link<P>) -> bool {
         let left = match self.goal {
             Goal::Messages(messages) => messages - self.sent,
             // The clock is looked at once in a while.
             Goal::Until(end) if self.sent.is_multiple_of(32 * BURST as u64) && Instant::now() >= end => 0,
             Goal::Until(_) => BURST as u64,
         };
-        if left == 0 {
-            return false;
+        let mut room = left.min(BURST as u64);
+        while room > 0 && link.queue(self.size, self.payload) {
+            self.sent += 1;
+            room -= 1;
         }
-        // A pool that is short now has buffers again when the driver has given some back.
-        if self.burst.fill() {
-            let mut room = left;
-            if room < BURST as u64 {
-                // The last burst of all.
-                self.burst.retain(|_| {
-                    let keep = room > 0;
-                    room = room.saturating_sub(1);
-                    keep
-                });
-            }
-            for mbuf in self.burst.iter_mut() {
-                link.stamp(mbuf, self.size, self.payload);
-            }
-        }
-        true
+        link.port.tx_flush();
+        left > 0 || self.handed_over(link) < self.sent
+    }
+
+    /// Frames that the wire took, or lost.
+    fn handed_over<P: Port>(&self, link: &Link<P>) -> u64 {
+        let gone = |stats: PortStats| stats.tx_frames + stats.tx_dropped;
+        gone(link.port.stats()) - gone(self.before)
     }
 
     fn rates(&self) -> Rates {
@@ -216,7 +217,6 @@ impl<'a> Sender<'a> {
 /// Takes frames from the driver, and measures.
 struct Receiver {
     payload: Payload,
-    burst: Burst<BURST>,
     /// Frames that the meter has not heard of.
     pending: u64,
     received: u64,
@@ -227,11 +227,10 @@ struct Receiver {
 }
 
 impl Receiver {
-    fn new(link: &Link, payload: &Payload) -> Self {
+    fn new(payload: &Payload) -> Self {
         let now = Instant::now();
         Self {
             payload: payload.clone(),
-            burst: Burst::new(link.eth.pool()),
             pending: 0,
             received: 0,
             wrong: 0,
@@ -242,17 +241,24 @@ impl Receiver {
 
     /// Takes a burst.
     #[inline]
-    fn turn(&mut self, link: &mut Link) {
-        let mut count = link.eth.rx_burst(&mut self.burst);
-        if link.others && count > 0 {
-            count -= self.burst.retain(|mbuf| frame::is_ours(mbuf.frame()));
-        }
-        if self.payload.is_used() {
-            for mbuf in self.burst.iter() {
-                self.wrong += u64::from(!self.payload.receive(&mbuf.frame()[HEADER..]));
+    fn turn<P: Port>(&mut self, link: &mut Link<P>) {
+        let burst = link.port.rx_burst();
+        let mut count = 0;
+        for index in 0..burst {
+            let frame = link.port.rx_frame(index);
+            if link.others && !frame::is_ours(frame.head()) {
+                continue;
+            }
+            count += 1;
+            if self.payload.is_used() {
+                let payload = frame.bytes().get(HEADER..).unwrap_or_default();
+                self.wrong += u64::from(!self.payload.receive(payload));
             }
         }
-        self.pending += count as u64;
+        if burst > 0 {
+            link.port.rx_release();
+        }
+        self.pending += count;
         if self.pending >= METER_FRAMES || count == 0 && self.pending > 0 {
             self.tell(Instant::now());
         }

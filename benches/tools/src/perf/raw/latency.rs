@@ -1,7 +1,7 @@
-//! `srnic raw-lat`: one frame there, the same frame back.
+//! `srnic raw-lat`: one frame there, one as long back.
 
 use super::frame;
-use super::link::{BURST, Link};
+use super::link::{AnyLink, Link, Work};
 use super::payload::Payload;
 use crate::channel::Channel;
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use crate::perf::{options, table};
 use crate::program;
 use crate::pump::{Nothing, PEER_WAIT};
 use clap::ArgMatches;
-use dpdk_sys::Burst;
+use datapath::port::Port;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -37,11 +37,20 @@ pub const RAW: Tool = Tool {
 #[must_use]
 pub fn main(matches: &ArgMatches) -> ExitCode {
     let args: RawLatencyArgs = program::args(matches);
-    let open = |role| Link::open(&args.device, role);
-    tool::main(RAW, &args.basics, open, |link, channel| run(RAW, &args, link, channel))
+    let open = |role| AnyLink::open(&args.device, role);
+    tool::main(RAW, &args.basics, open, |link, channel| link.run(Latency(&args), channel))
 }
 
-fn run(tool: Tool, args: &RawLatencyArgs, link: &mut Link, channel: &mut Channel) -> Result<()> {
+/// All sizes, one after the other.
+struct Latency<'a>(&'a RawLatencyArgs);
+
+impl Work for Latency<'_> {
+    fn run<P: Port>(self, link: &mut Link<P>, channel: &mut Channel) -> Result<()> {
+        run(RAW, self.0, link, channel)
+    }
+}
+
+fn run<P: Port>(tool: Tool, args: &RawLatencyArgs, link: &mut Link<P>, channel: &mut Channel) -> Result<()> {
     let basics = &args.basics;
     options::agree(&Nothing, channel, &basics.agreed())?;
     let sizes = link.sizes(basics)?;
@@ -49,11 +58,10 @@ fn run(tool: Tool, args: &RawLatencyArgs, link: &mut Link, channel: &mut Channel
     let (heading, described) = (table::latency_heading(), json!({ "tool": tool.name }));
     Report::of_each(&sizes, &heading, basics.json.as_deref(), described, |report, size| {
         tool::meet(&Nothing, channel, "ready", size)?;
-        let (ball, input) = (Burst::new(link.eth.pool()), Burst::new(link.eth.pool()));
-        let mut player = Player { link, channel, ball, input, idle: 0 };
+        let mut player = Player { link, channel, size, payload: Payload::new(0, false, false), idle: 0 };
         let summary = if basics.is_client() {
             let mut latencies = Latencies::showing(Progress::of(basics));
-            let result = player.lead(args, size, &mut latencies);
+            let result = player.lead(args, &mut latencies);
             let summary = latencies.summary();
             if matches!(result, Err(Error::Interrupted)) && summary.iterations > 0 {
                 report.add_latencies(size, &summary, Lost::default());
@@ -71,27 +79,20 @@ fn run(tool: Tool, args: &RawLatencyArgs, link: &mut Link, channel: &mut Channel
 }
 
 /// One side of the game.
-struct Player<'a> {
-    link: &'a mut Link,
+struct Player<'a, P> {
+    link: &'a mut Link<P>,
     channel: &'a mut Channel,
-    /// The frame to send next.
-    ball: Burst<1>,
-    input: Burst<BURST>,
+    /// Bytes of each frame.
+    size: usize,
+    payload: Payload,
     /// Empty bursts so far, modulo 2^32.
     idle: u32,
 }
 
-impl Player<'_> {
+impl<P: Port> Player<'_, P> {
     /// Sends the first frame, and measures each round.
-    fn lead(&mut self, args: &RawLatencyArgs, size: usize, latencies: &mut Latencies) -> Result<()> {
+    fn lead(&mut self, args: &RawLatencyArgs, latencies: &mut Latencies) -> Result<()> {
         let goal = args.basics.goal();
-        let payload = Payload::new(0, false, false);
-        while !self.ball.fill() {
-            interrupt::check()?;
-        }
-        for mbuf in self.ball.iter_mut() {
-            self.link.stamp(mbuf, size, &payload);
-        }
         latencies.of_rounds(goal, || {
             if self.throw()? && self.catch()? {
                 return Ok(());
@@ -107,19 +108,27 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// Hands the frame over; false if the peer says something first.
+    /// Hands a frame over; false if the peer says something first.
     #[inline]
     fn throw(&mut self) -> Result<bool> {
-        self.until(|player| {
-            player.link.eth.tx_burst(&mut player.ball);
-            player.ball.is_empty()
-        })
+        let queued = self.until(|player| player.link.queue(player.size, &player.payload))?;
+        self.link.port.tx_flush();
+        Ok(queued)
     }
 
     /// Waits for the peer's frame; false if the peer says something first.
     #[inline]
     fn catch(&mut self) -> Result<bool> {
-        self.until(|player| player.link.eth.rx_burst(&mut player.input) > 0 && player.keep())
+        self.until(|player| {
+            let burst = player.link.port.rx_burst();
+            if burst == 0 {
+                return false;
+            }
+            // The operating system has something to say, too.
+            let is_here = (0..burst).any(|index| frame::is_ours(player.link.port.rx_frame(index).head()));
+            player.link.port.rx_release();
+            is_here
+        })
     }
 
     /// Tries until it is done; false if the peer says something first.
@@ -131,6 +140,9 @@ impl Player<'_> {
             if self.idle.is_multiple_of(INTERVAL) {
                 interrupt::check()?;
                 self.channel.check()?;
+                self.link.tend();
+                // What the port could not hand over at once.
+                self.link.port.tx_flush();
                 if self.channel.has_line() {
                     return Ok(false);
                 }
@@ -140,19 +152,5 @@ impl Player<'_> {
             }
         }
         Ok(true)
-    }
-
-    /// Takes the peer's frame out of the burst, if it is there.
-    #[inline]
-    fn keep(&mut self) -> bool {
-        if !self.input.iter().all(|mbuf| frame::is_ours(mbuf.frame())) {
-            // The operating system has something to say, too.
-            self.input.retain(|mbuf| frame::is_ours(mbuf.frame()));
-        }
-        let Some(mbuf) = self.input.pop() else { return false };
-        // There is room: the ball was thrown.
-        let kept = self.ball.push(mbuf);
-        debug_assert!(kept.is_ok());
-        true
     }
 }

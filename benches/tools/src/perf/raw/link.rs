@@ -7,39 +7,33 @@ use crate::error::{Error, Result};
 use crate::link::wait_for_port;
 use crate::perf::cli::{Basics, RawDeviceArg};
 use crate::pump::{Drive, Nothing};
-use dpdk_sys::{EthPort, Mbuf, OpenPort, Reconnect};
+use datapath::port::Port;
+use datapath::port::dpdk::DpdkPort;
+use datapath::port::memif::MemifPort;
 use std::fmt::Write as _;
 use std::time::Instant;
-use verbs_api::{DeviceSpec, Error as VerbsError, Role, Transport, open_port};
+use verbs_api::{DeviceSpec, MemifDriver, Role, Time, Transport, open_memif, open_port};
 
-/// Frames that cross the border to the driver at once.
+/// Frames that are handed to the driver at once.
 pub const BURST: usize = 32;
 
-/// A port, and the header of every frame that it sends.
-pub struct Link {
-    pub eth: EthPort,
-    /// Longest frame.
-    pub frame_max: usize,
-    /// Whether frames of others can come, too: an operating system speaks on its interfaces.
-    pub others: bool,
-    /// What the command line calls it.
-    spec: DeviceSpec,
-    reconnect: Option<Reconnect>,
-    header: [u8; HEADER],
+/// What to do with a link, whatever moves its frames: over each kind of port it is compiled for
+/// that one, as the engine is.
+pub trait Work {
+    /// Does it.
+    ///
+    /// # Errors
+    /// Its own.
+    fn run<P: Port>(self, link: &mut Link<P>, channel: &mut Channel) -> Result<()>;
 }
 
-/// What waits in the ring waits.
-impl Drive for Link {
-    fn drive(&self) -> bool {
-        false
-    }
-
-    fn link_down(&self) -> Option<String> {
-        self.eth.no_link(self.reconnect.as_ref()).map(|why| why.to_string())
-    }
+/// A link over whatever moves the frames of a device.
+pub enum AnyLink {
+    Native(Link<MemifPort>),
+    Dpdk(Link<DpdkPort>),
 }
 
-impl Link {
+impl AnyLink {
     /// Opens the port that the command line names.
     pub fn open(device: &RawDeviceArg, role: Role) -> Result<Self> {
         let spec = device.device.clone().or_role(role);
@@ -51,15 +45,69 @@ impl Link {
             let text = "raw frames pass no engine, which `pcap=` and `stat=` look into; leave them out";
             return Err(Error::Options(text.to_owned()));
         }
-        let OpenPort { eth, max_frame, mac, reconnect, .. } = open_port(&spec)?;
+        Ok(if let Transport::Memif { driver: MemifDriver::Native, .. } = spec.transport {
+            Self::Native(Link::over(open_memif(&spec)?, spec))
+        } else {
+            Self::Dpdk(Link::over(DpdkPort::over(open_port(&spec)?), spec))
+        })
+    }
+
+    /// Does it over this link.
+    pub fn run(&mut self, work: impl Work, channel: &mut Channel) -> Result<()> {
+        match self {
+            Self::Native(link) => work.run(link, channel),
+            Self::Dpdk(link) => work.run(link, channel),
+        }
+    }
+}
+
+impl Drive for AnyLink {
+    fn drive(&self) -> bool {
+        false
+    }
+
+    fn link_down(&self) -> Option<String> {
+        match self {
+            Self::Native(link) => link.link_down(),
+            Self::Dpdk(link) => link.link_down(),
+        }
+    }
+}
+
+/// A port, and the header of every frame that it sends.
+pub struct Link<P> {
+    pub port: P,
+    /// Longest frame.
+    pub frame_max: usize,
+    /// Whether frames of others can come, too: an operating system speaks on its interfaces.
+    pub others: bool,
+    /// What the command line calls it.
+    spec: DeviceSpec,
+    header: [u8; HEADER],
+    opened: Instant,
+}
+
+impl<P: Port> Link<P> {
+    fn over(port: P, spec: DeviceSpec) -> Self {
+        let caps = port.caps();
         let mut header = [0; HEADER];
-        header[6..12].copy_from_slice(&mac);
+        header[6..12].copy_from_slice(&caps.mac);
         header[12..].copy_from_slice(&ETHERTYPE);
         let others = matches!(
             spec.transport,
             Transport::AfPacket { .. } | Transport::AfXdp { .. } | Transport::Pci { .. }
         );
-        Ok(Self { eth, frame_max: max_frame.into(), others, spec, reconnect, header })
+        Self { port, frame_max: caps.max_frame, others, spec, header, opened: Instant::now() }
+    }
+
+    fn link_down(&self) -> Option<String> {
+        self.port.link_down().map(|why| why.to_string())
+    }
+
+    /// Tells the port the time, by which it looks after its link.
+    pub fn tend(&mut self) {
+        let now = u64::try_from(self.opened.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.port.set_now(Time(now));
     }
 
     /// Waits until frames can pass, and learns the peer's address.
@@ -75,22 +123,27 @@ impl Link {
             return Err(Error::Unexpected { said: theirs, expected: "an Ethernet address" });
         };
         self.header[..6].copy_from_slice(&peer.to_be_bytes()[2..]);
-        wait_for_port(&Nothing, &self.spec, || {
+        let spec = self.spec.clone();
+        wait_for_port(&Nothing, &spec, || {
             channel.check()?;
-            if let Some(reconnect) = &mut self.reconnect {
-                reconnect.tend(&mut self.eth, Instant::now()).map_err(VerbsError::from)?;
+            self.tend();
+            // A port looks after its link when it receives.
+            if self.port.rx_burst() > 0 {
+                self.port.rx_release();
             }
-            Ok(self.eth.no_link(self.reconnect.as_ref()).map(|why| why.to_string()))
+            Ok(self.link_down())
         })
     }
 
-    /// Makes a fresh buffer a frame of `size` bytes.
+    /// Queues a frame of `size` bytes for the next flush; false if the port has no room.
     #[inline]
-    pub fn stamp(&self, mbuf: &mut Mbuf, size: usize, payload: &Payload) {
-        let (header, data) = mbuf.writable(payload.align_at())[..size].split_at_mut(HEADER);
+    pub fn queue(&mut self, size: usize, payload: &Payload) -> bool {
+        let Some(slot) = self.port.tx_slot() else { return false };
+        let (header, data) = slot[..size].split_at_mut(HEADER);
         header.copy_from_slice(&self.header);
         payload.send(data);
-        mbuf.set_len(size);
+        self.port.tx_commit(size);
+        true
     }
 
     /// The sizes to measure, in order.

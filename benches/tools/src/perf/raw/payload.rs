@@ -1,8 +1,6 @@
 //! What `--copy` and `--crc` do with each frame: the work that no reliable transport can do
 //! without.
 
-use super::frame::HEADER;
-
 /// Bytes of the CRC at the end of a frame.
 const CRC: usize = 4;
 
@@ -24,11 +22,6 @@ impl Payload {
     /// Returns `true` if payloads are looked at.
     pub const fn is_used(&self) -> bool {
         self.copy || self.crc
-    }
-
-    /// Which byte of a frame is best placed on a cache line's start.
-    pub const fn align_at(&self) -> usize {
-        if self.copy { HEADER } else { 0 }
     }
 
     /// Fills a payload that is to be sent: the user's bytes, and their CRC at the end.
