@@ -274,7 +274,6 @@ fn a_device_that_nobody_drives_is_refused() {
 }
 
 /// The example's program.
-#[cfg(feature = "dpdk")]
 fn service(role: &str, place: &Path) -> Child {
     let test = std::env::current_exe().expect("we run");
     let profile: PathBuf = test.parent().and_then(Path::parent).expect("target/PROFILE/deps/..").into();
@@ -284,7 +283,6 @@ fn service(role: &str, place: &Path) -> Child {
 }
 
 /// What the kernel says of a process.
-#[cfg(feature = "dpdk")]
 #[derive(Clone, Copy)]
 struct Usage {
     /// Processor time so far, in ticks of 10 ms.
@@ -293,7 +291,6 @@ struct Usage {
     sleeps: u64,
 }
 
-#[cfg(feature = "dpdk")]
 impl Usage {
     fn of(child: &Child) -> Self {
         let process = PathBuf::from(format!("/proc/{}", child.id()));
@@ -307,14 +304,12 @@ impl Usage {
 }
 
 /// How often a thread went to sleep so far; never, if it has ended since it was listed.
-#[cfg(feature = "dpdk")]
 fn sleeps(thread: &Path) -> u64 {
     let Ok(status) = fs::read_to_string(thread.join("status")) else { return 0 };
     let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     count.expect("a line of it").trim().parse().expect("a number")
 }
 
-#[cfg(feature = "dpdk")]
 #[test]
 fn the_service_answers_and_waits_without_a_core() {
     let place = std::env::temp_dir().join(format!("srnic-service-{}", std::process::id()));

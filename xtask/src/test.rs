@@ -25,7 +25,7 @@ const ALONE: &[(&str, &[&str])] = &[
         &["-p", "datapath", "--no-default-features", "--profile", CHECKED, "--lib", "icrc"],
     ),
     // The rest of it is the same code, and was just run.
-    ("datapath's dpdk ports", &["-p", "datapath", "--lib", "port::dpdk"]),
+    ("datapath's dpdk ports", &["-p", "datapath", "--features", "dpdk", "--lib", "port::dpdk"]),
     ("simnet", &["-p", "simnet", "--config", "tests/simnet/optimised.toml"]),
     // What goes over every port; the whole workspace has the rest again, and everything was
     // compiled by lint.

@@ -1,10 +1,8 @@
 //! Examples, each run as two processes.
 
-#[cfg(feature = "dpdk")]
 mod echo;
 mod engines;
 mod first;
-#[cfg(feature = "dpdk")]
 mod hello;
 
 use std::fs;
@@ -74,10 +72,8 @@ fn who_fails_says_what_to_do() {
     for (example, args, said) in [
         ("echo", &["server", "nonsense"][..], "nonsense"),
         ("engines", &["server", "/nowhere/engines.sock"], "/nowhere/engines.sock"),
-        #[cfg(feature = "dpdk")]
-        ("hello", &["nonsense"], "usage: hello server|client SOCKET"),
-        #[cfg(feature = "dpdk")]
-        ("hello", &["client", "/nowhere/hello.sock"], "/nowhere/hello.sock"),
+                ("hello", &["nonsense"], "usage: hello server|client SOCKET"),
+                ("hello", &["client", "/nowhere/hello.sock"], "/nowhere/hello.sock"),
         ("wake_up", &["nonsense"], "nonsense"),
     ] {
         let Output { status, stderr, .. } = start(example, args).wait_with_output().expect("our child");
