@@ -12,6 +12,7 @@ pub mod file;
 pub mod front;
 pub mod install;
 pub mod interrupt;
+pub mod lab;
 pub mod link;
 pub mod log;
 pub mod notice;
