@@ -1,18 +1,16 @@
 //! A packet's way in, up to its queue pair: encapsulation, lengths, QPN, the checks of protocol.md
 //! 1.2, ICRC.
 
-use super::{AsyncEvent, Engine, EngineConfig};
+use super::{AsyncEvent, Core, Engine, EngineConfig};
 use crate::neighbor::{AddressConflict, Handled, Neighbor};
 use crate::port::{Bursts, Port};
 use crate::qp::Qp;
-use crate::qp::{self, Acknowledgement, QPN_GSI, QpTable, Qpc, RequestPacket, Units};
+use crate::qp::{self, Acknowledgement, QPN_GSI, Qpc, RequestPacket, Units};
 use crate::qp_state::QpType;
 use crate::time::Time;
 use core::net::IpAddr;
 use wire::cm::Mad;
-use wire::{
-    Body, CommonFrame, Datagram, Ecn, EncapError, Kind, Packet, ParseError, RxFrame, Transport, WireMode,
-};
+use wire::{Body, CommonFrame, Datagram, Ecn, EncapError, Packet, ParseError, RxFrame, Transport, WireMode};
 
 /// Bytes of the longest frame: an IP packet of 9216 bytes, Ethernet header and VLAN tag.
 const FRAME_LEN_MAX: usize = 9216 + 18;
@@ -35,26 +33,25 @@ impl<P: Port> Engine<P> {
             self.receive_burst(burst);
         }
         if bursts.found_empty() {
-            self.units.drained_at = self.units.now;
+            self.core.units.drained_at = self.core.units.now;
         }
         looped + bursts.taken()
     }
 
     #[inline(never)]
     fn receive_burst(&mut self, burst: usize) {
-        let mut arrivals = self.units.crowded.then(|| self.read_arrivals(burst));
+        let mut arrivals = self.core.units.crowded.then(|| self.read_arrivals(burst));
         let mut index = 0;
         while index < burst {
             if let Some(arrivals) = &mut arrivals {
-                self.prefetch_frames(arrivals, index);
+                self.core.prefetch_frames(arrivals, index);
             }
             let port = &self.wire.port;
             let followers = |number: usize| {
                 let index = index + 1 + number;
                 (index < burst).then(|| port.rx_frame(index))
             };
-            let Self { qps, units, neighbor, config, .. } = self;
-            index += receive_frame(qps, units, neighbor, config, port.rx_frame(index), followers);
+            index += self.core.receive_frame(port.rx_frame(index), followers);
         }
         self.wire.port.rx_release();
     }
@@ -64,42 +61,120 @@ impl<P: Port> Engine<P> {
         for _ in 0..frames {
             if !self.wire.pass_loopback_on() {
                 let frame = self.wire.loopback_frame();
-                let Self { qps, units, neighbor, config, .. } = self;
-                receive_frame(qps, units, neighbor, config, RxFrame::new(frame), |_| None);
+                self.core.receive_frame(RxFrame::new(frame), |_| None);
             }
             self.wire.loopback_release();
         }
     }
 }
 
-/// One frame: the short way, if it looks as nearly all do; else the long way, for which all frames
-/// are alike. What goes the short way takes those of `followers` along that only go on with it.
-/// Returns how many frames were taken.
-#[inline(always)]
-fn receive_frame<'a>(
-    qps: &mut QpTable,
-    units: &mut Units,
-    neighbor: &mut Neighbor,
-    config: &EngineConfig,
-    frame: RxFrame<'a>,
-    followers: impl Fn(usize) -> Option<RxFrame<'a>>,
-) -> usize {
-    if let Some(common) = CommonFrame::recognize(frame, config.udp_port)
-        && let Some(body) = common.body()
-    {
+impl Core {
+    /// One frame: the short way, if it looks as nearly all do; else the long way, for which all
+    /// frames are alike. What goes the short way takes those of `followers` along that only go on
+    /// with it. Returns how many frames were taken.
+    #[inline(always)]
+    fn receive_frame<'a>(
+        &mut self,
+        frame: RxFrame<'a>,
+        followers: impl Fn(usize) -> Option<RxFrame<'a>>,
+    ) -> usize {
+        let Self { qps, units, config, .. } = self;
+        if let Some(common) = CommonFrame::recognize(frame, config.udp_port)
+            && let Some(body) = common.body()
+        {
+            units.counters.rx_packets += 1;
+            let Some(mut qp) = qps.by_qpn(common.dest_qp()) else {
+                receive_late(units, config, frame);
+                return 1;
+            };
+            let is_from_peer = qp.hot.template.is_answered_by_common(&common);
+            if !is_for(qp.hot, units, WireMode::Srnic, is_from_peer, common.pkey()) {
+                return 1;
+            }
+            return receive_common(&mut qp, units, &common, body, followers);
+        }
+        self.receive_uncommon(&frame);
+        1
+    }
+
+    /// A frame that has no short way: most of these are of the SRNIC dialect over IPv4, too.
+    #[inline(never)]
+    fn receive_uncommon(&mut self, frame: &RxFrame<'_>) {
+        let Self { qps, units, config, .. } = self;
+        let Some(common) = CommonFrame::recognize_any(*frame, config.udp_port) else {
+            return self.receive_any(frame);
+        };
         units.counters.rx_packets += 1;
-        let Some(mut qp) = qps.by_qpn(common.dest_qp()) else {
-            receive_late(units, config, frame);
-            return 1;
+        let Ok(packet) = Packet::in_frame(*frame, common.transport()) else {
+            units.counters.drop_malformed += 1;
+            return;
+        };
+        let Some(mut qp) = qps.by_qpn(packet.dest_qp()) else {
+            return receive_late(units, config, *frame);
         };
         let is_from_peer = qp.hot.template.is_answered_by_common(&common);
-        if !is_for(qp.hot, units, WireMode::Srnic, is_from_peer, common.pkey()) {
-            return 1;
+        if is_for(qp.hot, units, WireMode::Srnic, is_from_peer, packet.pkey())
+            && units.is_whole(common.from_l3())
+        {
+            qp.cold.heard_at = units.now;
+            qp::on_packet(&mut qp, units, &packet, common.ecn() == Ecn::Ce);
         }
-        return receive_common(&mut qp, units, &common, body, followers);
     }
-    receive_any(qps, units, neighbor, config, &frame);
-    1
+
+    /// Any frame whatever.
+    #[inline(never)]
+    fn receive_any(&mut self, frame: &RxFrame<'_>) {
+        let frame = *frame;
+        let Self { qps, units, neighbor, config, .. } = self;
+        let datagram = match Datagram::in_frame(frame, config.udp_port) {
+            Ok(datagram) => datagram,
+            Err(EncapError::NotRoce) => return receive_other(units, neighbor, frame),
+            Err(_) => {
+                units.counters.drop_encapsulation += 1;
+                return;
+            }
+        };
+        units.counters.rx_packets += 1;
+        let packet = match Packet::in_frame(frame, datagram.transport.clone()) {
+            Ok(packet) => packet,
+            Err(ParseError::Version(_)) => {
+                units.counters.drop_wire_mode += 1;
+                return;
+            }
+            Err(_) => {
+                units.counters.drop_malformed += 1;
+                return;
+            }
+        };
+        let Some(mut qp) = qps.by_qpn(packet.dest_qp()) else {
+            return receive_late(units, config, frame);
+        };
+        let is_from_peer = qp.hot.template.is_answered_by(&datagram);
+        if !is_for(qp.hot, units, packet.mode(), is_from_peer, packet.pkey())
+            || !units.is_whole(&frame.bytes()[datagram.l3_offset..datagram.transport.end])
+        {
+            return;
+        }
+        match (qp.hot.service, packet.opcode().transport()) {
+            (QpType::Rc, _) => {
+                qp.cold.heard_at = units.now;
+                qp::on_packet(&mut qp, units, &packet, datagram.ecn == Ecn::Ce);
+            }
+            (QpType::Uc, Transport::Uc) => qp::on_unreliable(&mut qp, units, &packet),
+            (QpType::Ud, Transport::Ud) if is_to_us(config, &datagram) => {
+                if qp.hot.id.qpn == QPN_GSI
+                    && !note_heard(neighbor, units.now, datagram.src, packet.payload(), frame.head())
+                {
+                    units.counters.drop_address += 1;
+                    return;
+                }
+                let udp = datagram.transport.start - UDP_LEN;
+                qp::on_datagram(&mut qp, units, &packet, &frame.head()[datagram.l3_offset..udp]);
+            }
+            (QpType::Ud, Transport::Ud) => units.counters.drop_address += 1,
+            _ => units.counters.drop_opcode_class += 1,
+        }
+    }
 }
 
 /// A WRITE or SEND with nothing but data, or an ACK, for this queue pair, and those that go on with
@@ -186,63 +261,6 @@ fn receive_other(units: &mut Units, neighbor: &mut Neighbor, frame: RxFrame<'_>)
     }
 }
 
-/// Any frame whatever.
-#[inline(never)]
-fn receive_any(
-    qps: &mut QpTable,
-    units: &mut Units,
-    neighbor: &mut Neighbor,
-    config: &EngineConfig,
-    frame: &RxFrame<'_>,
-) {
-    let frame = *frame;
-    let datagram = match Datagram::in_frame(frame, config.udp_port) {
-        Ok(datagram) => datagram,
-        Err(EncapError::NotRoce) => return receive_other(units, neighbor, frame),
-        Err(_) => {
-            units.counters.drop_encapsulation += 1;
-            return;
-        }
-    };
-    units.counters.rx_packets += 1;
-    let packet = match Packet::in_frame(frame, datagram.transport.clone()) {
-        Ok(packet) => packet,
-        Err(ParseError::Version(_)) => {
-            units.counters.drop_wire_mode += 1;
-            return;
-        }
-        Err(_) => {
-            units.counters.drop_malformed += 1;
-            return;
-        }
-    };
-    let Some(mut qp) = qps.by_qpn(packet.dest_qp()) else {
-        return receive_late(units, config, frame);
-    };
-    let is_from_peer = qp.hot.template.is_answered_by(&datagram);
-    if !is_for(qp.hot, units, packet.mode(), is_from_peer, packet.pkey())
-        || !units.is_whole(&frame.bytes()[datagram.l3_offset..datagram.transport.end])
-    {
-        return;
-    }
-    match (qp.hot.service, packet.opcode().transport()) {
-        (QpType::Rc, _) => dispatch(&mut qp, units, &packet, datagram.ecn == Ecn::Ce),
-        (QpType::Uc, Transport::Uc) => qp::on_unreliable(&mut qp, units, &packet),
-        (QpType::Ud, Transport::Ud) if is_to_us(config, &datagram) => {
-            if qp.hot.id.qpn == QPN_GSI
-                && !note_heard(neighbor, units.now, datagram.src, packet.payload(), frame.head())
-            {
-                units.counters.drop_address += 1;
-                return;
-            }
-            let udp = datagram.transport.start - UDP_LEN;
-            qp::on_datagram(&mut qp, units, &packet, &frame.head()[datagram.l3_offset..udp]);
-        }
-        (QpType::Ud, Transport::Ud) => units.counters.drop_address += 1,
-        _ => units.counters.drop_opcode_class += 1,
-    }
-}
-
 /// A packet for a queue pair that does not exist, or not any more. It is parsed once more here:
 /// lent to another function, what the caller knows of it would have to lie in memory for every
 /// packet.
@@ -250,8 +268,8 @@ fn receive_any(
 #[inline(never)]
 fn receive_late(units: &mut Units, config: &EngineConfig, frame: RxFrame<'_>) {
     let answered = Datagram::in_frame(frame, config.udp_port).is_ok_and(|datagram| {
-        Packet::in_frame(frame, datagram.transport.clone())
-            .is_ok_and(|packet| qp::is_answered(units, &packet, &datagram, frame))
+        let packet = Packet::in_frame(frame, datagram.transport.clone());
+        packet.is_ok_and(|packet| qp::is_answered(units, &packet, &datagram, frame))
     });
     units.counters.drop_unknown_qp += u64::from(!answered);
 }
@@ -260,26 +278,4 @@ fn receive_late(units: &mut Units, config: &EngineConfig, frame: RxFrame<'_>) {
 fn is_to_us(config: &EngineConfig, datagram: &Datagram) -> bool {
     let vlan = config.vlan.map_or(0, |tci| tci & VID);
     datagram.dst == config.ip && datagram.vlan.unwrap_or(0) == vlan
-}
-
-/// To the requester or the responder.
-#[inline]
-fn dispatch(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>, ce: bool) {
-    qp.cold.heard_at = units.now;
-    if qp.hot.id.mode == WireMode::Plain {
-        qp::plain::on_packet(qp, units, packet, ce);
-        return;
-    }
-    if packet.opcode().kind() == Kind::Ack {
-        match Acknowledgement::new(packet) {
-            Some(ack) => qp::on_acknowledge(qp.reborrow(), units, &ack),
-            None => units.counters.drop_bad_ack += 1,
-        }
-    } else if let Some(request) = RequestPacket::new(packet, ce) {
-        qp::on_request(qp, units, &request);
-    } else if matches!(packet.opcode().kind(), Kind::ReadResponse | Kind::AtomicAck) {
-        qp::on_response(qp, units, *packet, ce);
-    } else {
-        units.counters.drop_opcode_class += 1;
-    }
 }

@@ -102,6 +102,7 @@ impl Port for MemoryPort {
         RxFrame::new(&frame.bytes[..frame.len])
     }
 
+    #[inline]
     fn rx_release(&mut self) {
         self.free.extend(self.arriving.drain(..self.burst));
     }

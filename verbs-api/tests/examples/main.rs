@@ -72,8 +72,8 @@ fn who_fails_says_what_to_do() {
     for (example, args, said) in [
         ("echo", &["server", "nonsense"][..], "nonsense"),
         ("engines", &["server", "/nowhere/engines.sock"], "/nowhere/engines.sock"),
-                ("hello", &["nonsense"], "usage: hello server|client SOCKET"),
-                ("hello", &["client", "/nowhere/hello.sock"], "/nowhere/hello.sock"),
+        ("hello", &["nonsense"], "usage: hello server|client SOCKET"),
+        ("hello", &["client", "/nowhere/hello.sock"], "/nowhere/hello.sock"),
         ("wake_up", &["nonsense"], "nonsense"),
     ] {
         let Output { status, stderr, .. } = start(example, args).wait_with_output().expect("our child");

@@ -2,6 +2,8 @@
 //! options, and in it a WRITE or SEND of the SRNIC dialect with nothing but its data, or an ACK
 //! without a bitmap.
 
+use core::ops::Range;
+
 use zerocopy::byteorder::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -70,14 +72,27 @@ pub enum Body<'a> {
 }
 
 impl<'a> CommonFrame<'a> {
-    /// Recognises a datagram to UDP port `udp_port` with a packet of the SRNIC dialect in `frame`.
-    /// Every check of [`Datagram::parse`](super::Datagram::parse) is made.
+    /// Recognises a datagram to UDP port `udp_port` with a packet of the SRNIC dialect in `frame`,
+    /// if its opcode has a [`Body`]. Every check of [`Datagram::parse`](super::Datagram::parse) is
+    /// made.
     #[inline(always)]
     #[must_use]
     pub fn recognize(frame: RxFrame<'a>, udp_port: u16) -> Option<Self> {
+        Self::of_opcode(frame, udp_port, is_common)
+    }
+
+    /// As [`CommonFrame::recognize`], whatever the opcode is.
+    #[inline(always)]
+    #[must_use]
+    pub fn recognize_any(frame: RxFrame<'a>, udp_port: u16) -> Option<Self> {
+        Self::of_opcode(frame, udp_port, |_| true)
+    }
+
+    #[inline(always)]
+    fn of_opcode(frame: RxFrame<'a>, udp_port: u16, fits: impl Fn(Opcode) -> bool) -> Option<Self> {
         let (head, behind) = Head::ref_from_prefix(frame.head()).ok()?;
         let Head { ethernet, ip, udp, bth } = head;
-        let opcode = Opcode::from_u8(bth.opcode).filter(|opcode| is_common(*opcode))?;
+        let opcode = Opcode::from_u8(bth.opcode).filter(|opcode| fits(*opcode))?;
         let common = ethernet.ethertype == U16::new(raw::ETHERTYPE_IPV4)
             && ip.version_ihl == raw::IPV4_VERSION_IHL
             && ip.protocol == raw::PROTOCOL_UDP
@@ -90,6 +105,13 @@ impl<'a> CommonFrame<'a> {
         }
         let from_l3 = frame.bytes().get(raw::ETHERNET..raw::ETHERNET + len)?;
         Some(Self { head, behind, from_l3, opcode })
+    }
+
+    /// BTH to ICRC, as indexes into the frame.
+    #[inline(always)]
+    #[must_use]
+    pub const fn transport(&self) -> Range<usize> {
+        raw::ETHERNET + raw::IPV4 + raw::UDP..raw::ETHERNET + self.from_l3.len()
     }
 
     /// The destination QPN of what looks like a packet to UDP port `udp_port` without VLAN tag,
