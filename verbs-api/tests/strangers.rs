@@ -22,7 +22,7 @@ const PORT: u16 = 7471;
 /// Of the host that is asked.
 const VICTIM: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// How long a connection may take.
-const LIMIT: Duration = Duration::from_secs(4);
+const LIMIT: Duration = Duration::from_secs(30);
 /// What a queue pair needs at least.
 const CAPS: QueueCaps =
     QueueCaps { max_send_wr: 4, max_recv_wr: 4, max_send_sge: 1, max_recv_sge: 1, max_inline: 32 };

@@ -113,8 +113,8 @@ fn hint(device: &Device, log: &str) -> &'static str {
             "This user may not: run as root, or see docs/ports.md for the capabilities that it needs"
         }
         _ if log.contains("maximum number of Ethernet ports") => {
-            "DPDK has no room for more devices in one process: open further ones in another process, and memif devices with \
-             zero-copy=on, which need no DPDK"
+            "DPDK has no room for more devices in one process: open further ones in another process, and memif devices without \
+             driver=dpdk, which need no DPDK"
         }
         // The driver makes its number of a packet socket's group from the process and the
         // interface.

@@ -221,8 +221,8 @@ fn is_root() -> bool {
 
 /// Root tries as an ordinary user, too.
 fn with_and_without_privileges(rest: &str) {
-    for schemes in [["memif", "memif"], ["vhost", "virtio"]] {
-        let mut pair = Pair::sockets("pages", schemes, rest);
+    for (schemes, keys) in [(["memif", "memif"], ",driver=dpdk"), (["vhost", "virtio"], "")] {
+        let mut pair = Pair::sockets("pages", schemes, &format!("{keys}{rest}"));
         pair.transfer(1_000_001, "");
         // Whoever is not root is an ordinary user already.
         pair.unprivileged = is_root();
@@ -240,7 +240,7 @@ fn shared_memory_needs_neither_root_nor_hugepages() {
 fn shared_memory_takes_hugepages() {
     let _alone = alone();
     if hugepages::free() == 0 {
-        let pair = Pair::sockets("no-pages", ["memif", "memif"], ",hugepages=on");
+        let pair = Pair::sockets("no-pages", ["memif", "memif"], ",driver=dpdk,hugepages=on");
         let refused = pair.start_file(0, "").end();
         refused.assert_failed(1, "Not enough free hugepages: reserve some (sysctl vm.nr_hugepages=");
     }
