@@ -136,7 +136,9 @@ fn a_connectors_patience_ends_when_it_says(driver: Driver) {
             };
             let took = start.elapsed();
             assert_eq!(failed, ConnectionError::Late { limit, why: why.clone() });
-            assert!((limit..limit + Duration::from_millis(500)).contains(&took), "{to}: {took:?} of {limit:?}");
+            // Other things on the machine may take a while; to look for an address takes three
+            // seconds.
+            assert!((limit..limit + Duration::from_secs(2)).contains(&took), "{to}: {took:?} of {limit:?}");
         }
     }
 }

