@@ -1,6 +1,6 @@
 //! Waiting for completions without a core: the device's thread runs the engine, the program sleeps.
 
-use crate::error::{Error, Result};
+use srnic_tools::error::{Error, Result};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::thread::sleep;

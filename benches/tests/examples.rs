@@ -4,6 +4,7 @@
 #[path = "../examples/kv/slot.rs"]
 mod slot;
 #[expect(dead_code, reason = "what other tests need of it")]
+#[path = "../tools/tests/support/mod.rs"]
 mod support;
 
 use slot::{BUCKET, Entry, Found, SLOT, Slot, bucket_of, find, place};

@@ -2,19 +2,20 @@
 //! process, so that its completions and its packet buffers can be counted; the victim is another
 //! one of the same program.
 
-#[path = "ports/namespace.rs"]
+#[path = "../tools/tests/ports/namespace.rs"]
 #[expect(dead_code, reason = "what other tests need of it")]
 mod namespace;
 #[path = "support/nic.rs"]
 mod nic;
 #[expect(dead_code, reason = "what other tests need of it")]
+#[path = "../tools/tests/support/mod.rs"]
 mod support;
 
 use namespace::Veth;
 use nic::{HELD, Nic};
-use srnic_benches::channel::Channel;
-use srnic_benches::error::Result;
-use srnic_benches::pump::PEER_WAIT;
+use srnic_tools::channel::Channel;
+use srnic_tools::error::Result;
+use srnic_tools::pump::PEER_WAIT;
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};

@@ -2,11 +2,11 @@
 //! nobody waits for them, whatever is lost (protocol.md 1.14).
 
 #[expect(dead_code, reason = "what other tests need of it")]
-#[path = "support/mod.rs"]
+#[path = "../tools/tests/support/mod.rs"]
 mod support;
 
-use srnic_benches::dial::dial;
-use srnic_benches::switch::{PortSpec, Switch};
+use srnic_tools::dial::dial;
+use srnic_tools::switch::{PortSpec, Switch};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

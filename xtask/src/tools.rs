@@ -70,7 +70,7 @@ impl Tools {
 
     fn build_those(selected: &[&str], profile: &str) -> Result<Self> {
         setup::implied(setup::BUILD)?;
-        let mut build = cargo(&["build", "--profile", profile, "-p", "srnic-benches"]);
+        let mut build = cargo(&["build", "--profile", profile, "-p", "srnic-tools"]);
         build.args(selected);
         println!("building the programs; the first time this takes some minutes");
         repo::run(build)?;
@@ -83,7 +83,7 @@ impl Tools {
     pub fn build_for_perf(program: &str) -> Result<Self> {
         setup::implied(setup::BUILD)?;
         let target = repo::target_directory()?.join("flame");
-        let mut build = cargo(&["rustc", "--release", "-p", "srnic-benches", "--bin", program]);
+        let mut build = cargo(&["rustc", "--release", "-p", "srnic-tools", "--bin", program]);
         build.args(["--", "-C", "link-arg=-Wl,-z,separate-loadable-segments"]);
         build.env("RUSTFLAGS", "-C force-frame-pointers=yes").env("CARGO_TARGET_DIR", &target);
         repo::run(build)?;

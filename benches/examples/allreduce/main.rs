@@ -11,8 +11,8 @@ use clap::Parser;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use ring::Ring;
-use srnic_benches::error::{Error, Result};
 use srnic_benches::lan::{Children, Lan};
+use srnic_tools::error::{Error, Result};
 use std::process::{Child, Command, ExitCode};
 use verbs_api::{Device, DeviceSpec, Driver, Role};
 

@@ -10,7 +10,7 @@
 //! from its staging before.
 
 use srnic_benches::blocking::{Waiter, dial, hear, say};
-use srnic_benches::error::{Error, Result};
+use srnic_tools::error::{Error, Result};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use verbs_api::{

@@ -4,7 +4,7 @@
 use crate::protocol::{ANSWER, LANES, PUT_HEAD, TIMEOUT, Welcome, pair, read_pair};
 use crate::slot::{BUCKET, Found, VALUE_MAX, bucket_of, find};
 use srnic_benches::blocking::{Waiter, dial, hear, say};
-use srnic_benches::error::{Error, Result};
+use srnic_tools::error::{Error, Result};
 use std::net::{SocketAddr, TcpStream};
 use verbs_api::{
     Access, Device, MemoryRegion, QueuePair, RecvRequest, RemoteRegion, SendData, SendRequest, WcOpcode,

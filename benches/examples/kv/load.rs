@@ -8,7 +8,7 @@
 use crate::client::{Client, Done};
 use crate::protocol::LANES;
 use crate::slot::{Found, VALUE_MAX, mix};
-use srnic_benches::error::{Error, Result};
+use srnic_tools::error::{Error, Result};
 use std::collections::HashMap;
 use std::fs::{File, read_to_string};
 use std::io::Write as _;

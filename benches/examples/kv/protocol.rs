@@ -1,6 +1,6 @@
 //! What client and server say to each other. Reading needs no words: a GET is an RDMA READ.
 
-use srnic_benches::error::{Error, Result};
+use srnic_tools::error::{Error, Result};
 use std::str::FromStr;
 use verbs_api::{Endpoint, RemoteRegion};
 

@@ -3,8 +3,8 @@
 use crate::protocol::{LANES, PUT_HEAD, TIMEOUT, Welcome, pair, read_pair};
 use crate::slot::{BUCKET, Entry, SLOT, Slot, VALUE_MAX, bucket_of, place};
 use srnic_benches::blocking::{Waiter, hear, say};
-use srnic_benches::error::{Error, Result};
-use srnic_benches::interrupt;
+use srnic_tools::error::{Error, Result};
+use srnic_tools::interrupt;
 use std::collections::HashMap;
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};

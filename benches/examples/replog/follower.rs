@@ -3,10 +3,10 @@
 use crate::journal::Journal;
 use crate::layout::{self, ACKED, FOLLOWER_BEAT, HEAD, Hello, LAST, LEADER_BEAT, SLOTS, TAIL, load, word};
 use crate::{BEAT, PORT, SILENCE, Sabotage, Shape, is_end, record};
-use srnic_benches::dial::dial;
-use srnic_benches::error::{Error, Result};
-use srnic_benches::pump::{PEER_WAIT, Patience};
-use srnic_benches::{interrupt, output};
+use srnic_tools::dial::dial;
+use srnic_tools::error::{Error, Result};
+use srnic_tools::pump::{PEER_WAIT, Patience};
+use srnic_tools::{interrupt, output};
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};

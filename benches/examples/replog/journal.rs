@@ -1,7 +1,7 @@
 //! A follower's log: a file, which outlives its process.
 
 use crate::record;
-use srnic_benches::error::{Error, Result};
+use srnic_tools::error::{Error, Result};
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};

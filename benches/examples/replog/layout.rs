@@ -3,7 +3,7 @@
 //! A word that somebody polls is aligned and has a WRITE of its own: eight bytes are stored at
 //! once.
 
-use srnic_benches::error::{Error, Result};
+use srnic_tools::error::{Error, Result};
 use verbs_api::{MemoryRegion, RemoteAddr, RemoteRegion, SendData, SendRequest};
 
 /// Records that a ring holds.

@@ -4,10 +4,10 @@
 use crate::layout::Hello;
 use crate::peer::{Coming, Life, Log, Peer};
 use crate::{FOLLOWERS, PORT, Sabotage, Shape, record};
-use srnic_benches::error::{Error, Result};
-use srnic_benches::perf::statistics::Latencies;
-use srnic_benches::pump::Patience;
-use srnic_benches::{interrupt, output};
+use srnic_tools::error::{Error, Result};
+use srnic_tools::perf::statistics::Latencies;
+use srnic_tools::pump::Patience;
+use srnic_tools::{interrupt, output};
 use std::collections::VecDeque;
 use std::io::stdin;
 use std::path::Path;

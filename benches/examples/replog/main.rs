@@ -17,8 +17,8 @@ mod report;
 mod trial;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use srnic_benches::error::{Error, Result};
-use srnic_benches::{interrupt, output};
+use srnic_tools::error::{Error, Result};
+use srnic_tools::{interrupt, output};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;

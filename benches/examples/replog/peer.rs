@@ -4,7 +4,7 @@ use crate::layout::{
     self, ACKED, FOLLOWER_BEAT, HEAD, Hello, LAST, LEADER_BEAT, SLOTS, TAIL, WORDS, load, word,
 };
 use crate::{BEAT, SILENCE, Sabotage, is_end};
-use srnic_benches::error::Result;
+use srnic_tools::error::Result;
 use std::time::{Duration, Instant};
 use verbs_api::{
     Access, CompletionQueue, Connecting, ConnectionRequest, Device, MemoryRegion, ProtectionDomain,

@@ -3,8 +3,8 @@
 use crate::Cli;
 use crate::trial::Outcome;
 use serde_json::{Value, json};
-use srnic_benches::error::{Error, Result};
-use srnic_benches::output;
+use srnic_tools::error::{Error, Result};
+use srnic_tools::output;
 use std::path::Path;
 
 /// The runs so far, of which one without loss and one with it belong together.

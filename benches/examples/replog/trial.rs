@@ -3,10 +3,10 @@
 
 use crate::{Cli, FOLLOWERS, Sabotage};
 use clap::ValueEnum as _;
-use srnic_benches::error::{Error, Result};
-use srnic_benches::interrupt;
 use srnic_benches::lan::{Children, Lan};
-use srnic_benches::perf::statistics::Summary;
+use srnic_tools::error::{Error, Result};
+use srnic_tools::interrupt;
+use srnic_tools::perf::statistics::Summary;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};

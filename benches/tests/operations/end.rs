@@ -1,8 +1,8 @@
 //! One end of the connection, in a process of its own.
 
 use crate::round::{AREA, Op, Round, source};
-use srnic_benches::channel::Channel;
-use srnic_benches::error::Result;
+use srnic_tools::channel::Channel;
+use srnic_tools::error::Result;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::process::Command;

@@ -3,11 +3,11 @@
 //! one.
 
 mod end;
-#[path = "../ports/namespace.rs"]
+#[path = "../../tools/tests/ports/namespace.rs"]
 #[expect(dead_code, reason = "what other tests need of it")]
 mod namespace;
 mod round;
-#[path = "../support/mod.rs"]
+#[path = "../../tools/tests/support/mod.rs"]
 #[expect(dead_code, reason = "what other tests need of it")]
 mod support;
 

@@ -1,7 +1,7 @@
 //! What both ends do in one round: drawn from its number, so that each knows what the other one
 //! does.
 
-use srnic_benches::perf::pattern::Pattern;
+use srnic_tools::perf::pattern::Pattern;
 use std::ops::Range;
 
 /// Bytes that each kind of operation moves in a round.

@@ -5,7 +5,7 @@
 mod link;
 #[path = "../support/nic.rs"]
 mod nic;
-#[path = "../support/mod.rs"]
+#[path = "../../tools/tests/support/mod.rs"]
 #[expect(dead_code, reason = "what other tests need of it")]
 mod support;
 

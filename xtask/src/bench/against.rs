@@ -37,7 +37,7 @@ impl Checkout {
     fn build(&self) -> Result<Tools> {
         let target = repo::target_directory()?.join("against");
         fs::create_dir_all(&target).map_err(|e| Error::io("create", &target, &e))?;
-        let mut cargo = repo::cargo(&["build", "--release", "-p", "srnic-benches", "--bins"]);
+        let mut cargo = repo::cargo(&["build", "--release", "-p", "srnic-tools", "--bins"]);
         cargo.current_dir(&self.directory).env("CARGO_TARGET_DIR", &target);
         repo::run(cargo)?;
         Ok(Tools::in_directory(&target.join("release")))

@@ -39,7 +39,7 @@ pub fn run(part: &str) -> Result<()> {
     };
     let image = image::build(&place, &files)?;
     let bins = ["--bin", "srnic_perftest", "--bin", "srnic_rping"];
-    repo::run(cargo(&[&["build", "--release", "-p", "srnic-benches"], &bins[..]].concat()))?;
+    repo::run(cargo(&[&["build", "--release", "-p", "srnic-tools"], &bins[..]].concat()))?;
     let programs = repo::target_directory()?.join("release");
     interrupt::catch()?;
     let namespace = Namespace::new()?;

@@ -1,5 +1,5 @@
 //! Bandwidth of SENDs between two processes.
 
 fn main() -> std::process::ExitCode {
-    srnic_benches::perf::bandwidth::send_main()
+    srnic_tools::perf::bandwidth::send_main()
 }

@@ -3,12 +3,12 @@
 use crate::cli::RecvArgs;
 use crate::report::{self, Transfer};
 use rustix::fs::statvfs;
-use srnic_benches::channel::Channel;
-use srnic_benches::completions::Completions;
-use srnic_benches::error::{Error, Result};
-use srnic_benches::link::wait_for_link;
-use srnic_benches::output;
-use srnic_benches::pump::PEER_WAIT;
+use srnic_tools::channel::Channel;
+use srnic_tools::completions::Completions;
+use srnic_tools::error::{Error, Result};
+use srnic_tools::link::wait_for_link;
+use srnic_tools::output;
+use srnic_tools::pump::PEER_WAIT;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;

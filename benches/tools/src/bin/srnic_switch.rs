@@ -2,10 +2,10 @@
 //! machine.
 
 use clap::Parser;
-use srnic_benches::error::{Error, Result};
-use srnic_benches::interrupt;
-use srnic_benches::output;
-use srnic_benches::switch::{PortSpec, Row, Switch, descriptors, table};
+use srnic_tools::error::{Error, Result};
+use srnic_tools::interrupt;
+use srnic_tools::output;
+use srnic_tools::switch::{PortSpec, Row, Switch, descriptors, table};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
 //! One end of rdma-core's `rping`.
 
 fn main() -> std::process::ExitCode {
-    srnic_benches::rping::main()
+    srnic_tools::rping::main()
 }

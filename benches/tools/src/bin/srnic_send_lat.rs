@@ -1,5 +1,5 @@
 //! Latency of SENDs between two processes.
 
 fn main() -> std::process::ExitCode {
-    srnic_benches::perf::latency::send_main()
+    srnic_tools::perf::latency::send_main()
 }

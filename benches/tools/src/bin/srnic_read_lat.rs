@@ -1,5 +1,5 @@
 //! Latency of RDMA READs between two processes.
 
 fn main() -> std::process::ExitCode {
-    srnic_benches::perf::fetch::read_main()
+    srnic_tools::perf::fetch::read_main()
 }

@@ -1,5 +1,5 @@
 //! Latency of RDMA WRITEs between two processes.
 
 fn main() -> std::process::ExitCode {
-    srnic_benches::perf::latency::write_main()
+    srnic_tools::perf::latency::write_main()
 }

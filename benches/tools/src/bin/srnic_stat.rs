@@ -1,10 +1,10 @@
 //! A live view of a running device: its queue pairs, and what each of them waits for.
 
 use clap::Parser;
-use srnic_benches::error::{Error, Result};
-use srnic_benches::interrupt;
-use srnic_benches::output;
-use srnic_benches::stat::Snapshot;
+use srnic_tools::error::{Error, Result};
+use srnic_tools::interrupt;
+use srnic_tools::output;
+use srnic_tools::stat::Snapshot;
 use std::io::{IsTerminal as _, stdout};
 use std::process::ExitCode;
 use std::thread::sleep;

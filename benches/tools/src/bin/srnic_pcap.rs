@@ -2,8 +2,8 @@
 //! again bit for bit.
 
 use clap::Parser;
-use srnic_benches::capture::{self, Census};
-use srnic_benches::output;
+use srnic_tools::capture::{self, Census};
+use srnic_tools::output;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wire::encap::ROCE_UDP_PORT;

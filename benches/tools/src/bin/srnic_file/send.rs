@@ -3,11 +3,11 @@
 use crate::cli::{Common, SendArgs};
 use crate::report::{self, Transfer};
 use indicatif::{ProgressBar, ProgressStyle};
-use srnic_benches::channel::Channel;
-use srnic_benches::completions::Completions;
-use srnic_benches::error::{Error, Result};
-use srnic_benches::link::wait_for_link;
-use srnic_benches::output;
+use srnic_tools::channel::Channel;
+use srnic_tools::completions::Completions;
+use srnic_tools::error::{Error, Result};
+use srnic_tools::link::wait_for_link;
+use srnic_tools::output;
 use std::fs::File;
 use std::io::Read as _;
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
 //! Bandwidth of RDMA WRITEs between two processes.
 
 fn main() -> std::process::ExitCode {
-    srnic_benches::perf::bandwidth::write_main()
+    srnic_tools::perf::bandwidth::write_main()
 }

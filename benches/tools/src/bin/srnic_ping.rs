@@ -2,12 +2,12 @@
 
 use clap::Parser;
 use core::net::IpAddr;
-use srnic_benches::error::{self, Error};
-use srnic_benches::link::wait_for_link;
-use srnic_benches::notice::Notice;
-use srnic_benches::ping::{HEADER, Pinger};
-use srnic_benches::pump::Drive;
-use srnic_benches::{interrupt, log, output};
+use srnic_tools::error::{self, Error};
+use srnic_tools::link::wait_for_link;
+use srnic_tools::notice::Notice;
+use srnic_tools::ping::{HEADER, Pinger};
+use srnic_tools::pump::Drive;
+use srnic_tools::{interrupt, log, output};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use verbs_api::{Device, DeviceSpec, Error as VerbsError};

@@ -9,7 +9,7 @@ mod send;
 
 use clap::Parser as _;
 use cli::{Cli, Verb};
-use srnic_benches::interrupt;
+use srnic_tools::interrupt;
 use std::process::ExitCode;
 
 /// What both sides begin with on the side channel. Then the sender says `file` and `endpoint`, the

@@ -1,5 +1,5 @@
 //! Latency of raw Ethernet frames between two processes.
 
 fn main() -> std::process::ExitCode {
-    srnic_benches::perf::raw::latency::main()
+    srnic_tools::perf::raw::latency::main()
 }

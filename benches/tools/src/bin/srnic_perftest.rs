@@ -1,5 +1,5 @@
 //! One end of a run against the stock tools of perftest and libibverbs.
 
 fn main() -> std::process::ExitCode {
-    srnic_benches::perftest_peer::main()
+    srnic_tools::perftest_peer::main()
 }

@@ -1,5 +1,5 @@
 //! Latency of RDMA atomics between two processes.
 
 fn main() -> std::process::ExitCode {
-    srnic_benches::perf::fetch::atomic_main()
+    srnic_tools::perf::fetch::atomic_main()
 }

@@ -1,5 +1,5 @@
 //! Bandwidth of raw Ethernet frames between two processes.
 
 fn main() -> std::process::ExitCode {
-    srnic_benches::perf::raw::bandwidth::main()
+    srnic_tools::perf::raw::bandwidth::main()
 }

@@ -1,5 +1,5 @@
 //! Bandwidth of RDMA READs between two processes.
 
 fn main() -> std::process::ExitCode {
-    srnic_benches::perf::bandwidth::read_main()
+    srnic_tools::perf::bandwidth::read_main()
 }

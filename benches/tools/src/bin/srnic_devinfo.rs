@@ -2,8 +2,8 @@
 
 use clap::Parser;
 use core::net::Ipv6Addr;
-use srnic_benches::error::Result;
-use srnic_benches::{log, output};
+use srnic_tools::error::Result;
+use srnic_tools::{log, output};
 use std::process::ExitCode;
 use verbs_api::Device;
 
