@@ -3,7 +3,7 @@
 //!
 //! `echo server memif:/tmp/echo.sock,role=server`, and in another terminal `echo client
 //! memif:/tmp/echo.sock,role=client 10.77.0.1 one two three`. With more than one client the devices
-//! are ports of a `srnic_switch`, or interfaces.
+//! are ports of a `srnic switch`, or interfaces.
 use std::collections::HashMap;
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};

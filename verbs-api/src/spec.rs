@@ -144,7 +144,7 @@ pub enum Hugepages {
 /// | `engines` | 1..=8: so many engines share the device's port, each with a queue each way, **as many at both ends** ([`Device::open_engines`](crate::Device::open_engines)); `memif` and `sim` only | 1 |
 /// | `driver` | `inline`, `thread`, `thread@CPU`: who runs the engine ([`Driver`]) | the program's choice, else `inline` |
 /// | `pcap` | a file: every frame that the engine sends and receives, behind the faults, in pcap format; replaced if it is there | none |
-/// | `stat` | a path such as `/run/srnic.stat`, or a TCP address ([`StatAddress`]): where `srnic_stat` and Prometheus look in | nowhere |
+/// | `stat` | a path such as `/run/srnic.stat`, or a TCP address ([`StatAddress`]): where `srnic stat` and Prometheus look in | nowhere |
 ///
 /// `FAULTS` are those of [`FaultConfig`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -170,7 +170,7 @@ pub struct DeviceSpec {
     pub driver: Option<Driver>,
     /// The file that takes a copy of every frame.
     pub pcap: Option<PathBuf>,
-    /// Where `srnic_stat` and Prometheus can ask for counters.
+    /// Where `srnic stat` and Prometheus can ask for counters.
     pub stat: Option<StatAddress>,
     /// Faults around the port.
     pub faults: Option<FaultConfig>,

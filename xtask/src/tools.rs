@@ -1,6 +1,5 @@
-//! The perftest-like programs, run as pairs of processes.
+//! The program `srnic`, and its perftest-like tools as pairs of processes.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,22 +9,26 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::process::{Process, free_port, watch};
-use crate::repo::{self, RELEASE, cargo};
+use crate::repo::{self, cargo};
 use crate::scratch::Scratch;
 use crate::setup;
 
 /// Longest run of a pair: an order of magnitude more than any takes.
 const LIMIT: Duration = Duration::from_secs(100);
 
-/// Where the programs are.
+/// What builds it.
+pub const PACKAGE: &str = "srnic-tools";
+const PROGRAM: &str = "srnic";
+
+/// Where `srnic` is.
 pub struct Tools {
     directory: PathBuf,
 }
 
-/// One run of a program: its server, and then its client.
+/// One run of a tool: its server, and then its client.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// The program's name.
+    /// The subcommand of `srnic`.
     pub tool: &'a str,
     /// What both sides are given, separated by blanks.
     pub options: &'a str,
@@ -56,48 +59,52 @@ impl Over {
 }
 
 impl Tools {
-    /// Builds all programs of the checked-out sources.
-    pub fn build() -> Result<Self> {
-        Self::build_those(&["--bins"], RELEASE)
-    }
-
-    /// Builds no more than these: each is linked and optimised as a whole, which takes longer than
-    /// to run it.
-    pub fn build_only(programs: &BTreeSet<&str>, profile: &str) -> Result<Self> {
-        let selected: Vec<&str> = programs.iter().flat_map(|program| ["--bin", program]).collect();
-        Self::build_those(&selected, profile)
-    }
-
-    fn build_those(selected: &[&str], profile: &str) -> Result<Self> {
+    /// Builds the program of the checked-out sources.
+    pub fn build(profile: &str) -> Result<Self> {
         setup::implied(setup::BUILD)?;
-        let mut build = cargo(&["build", "--profile", profile, "-p", "srnic-tools"]);
-        build.args(selected);
-        println!("building the programs; the first time this takes some minutes");
-        repo::run(build)?;
+        println!("building srnic; the first time this takes some minutes");
+        repo::run(cargo(&["build", "--profile", profile, "-p", PACKAGE]))?;
         Ok(Self { directory: repo::target_directory()?.join(profile) })
     }
 
-    /// Builds one program for perf, in a target directory of its own, as other flags have
+    /// Builds the program for perf, in a target directory of its own, as other flags have
     /// everything built again: with frame pointers, by which stacks are walked, and its functions
     /// as far into the file as into memory, which perf and `addr2line` then count alike.
-    pub fn build_for_perf(program: &str) -> Result<Self> {
+    pub fn build_for_perf() -> Result<Self> {
         setup::implied(setup::BUILD)?;
         let target = repo::target_directory()?.join("flame");
-        let mut build = cargo(&["rustc", "--release", "-p", "srnic-tools", "--bin", program]);
+        let mut build = cargo(&["rustc", "--release", "-p", PACKAGE, "--bin", PROGRAM]);
         build.args(["--", "-C", "link-arg=-Wl,-z,separate-loadable-segments"]);
         build.env("RUSTFLAGS", "-C force-frame-pointers=yes").env("CARGO_TARGET_DIR", &target);
         repo::run(build)?;
         Ok(Self { directory: target.join("release") })
     }
 
-    /// Takes the programs that are in `directory`.
+    /// Takes the program that is in `directory`.
     pub fn in_directory(directory: &Path) -> Self {
         Self { directory: directory.to_path_buf() }
     }
 
-    /// The path of a program.
-    pub fn path(&self, tool: &str) -> PathBuf {
-        self.directory.join(tool)
+    /// The path of the program.
+    pub fn program(&self) -> PathBuf {
+        self.directory.join(PROGRAM)
+    }
+
+    /// A subcommand.
+    pub fn command(&self, subcommand: &str) -> Command {
+        self.launch(subcommand, Command::new)
+    }
+
+    /// A subcommand of the program, which is started by what `launch` makes of its path. Commits
+    /// before docs/adr/0046 have a program for each.
+    fn launch(&self, subcommand: &str, launch: impl FnOnce(PathBuf) -> Command) -> Command {
+        let program = self.program();
+        if !program.exists() {
+            return launch(self.directory.join(format!("srnic_{}", subcommand.replace('-', "_"))));
+        }
+        let mut command = launch(program);
+        command.arg(subcommand);
+        command
     }
 
     /// Runs a pair to its end, each process on a CPU of its own where there are two; what the
@@ -131,7 +138,7 @@ impl Tools {
         let port = free_port()?.to_string();
         let json = dir.join("client.json");
         let start = |side: &str, index: usize, wrapper: &str| {
-            let mut command = launch(side, &self.path(run.tool));
+            let mut command = self.launch(run.tool, |program| launch(side, &program));
             command.args(run.options.split_whitespace()).args(["-p", &port]);
             if run.over != Over::Tcp {
                 let socket = dir.join("memif");
@@ -163,6 +170,15 @@ pub fn number(result: &Value, key: &str) -> Result<f64> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_tool_is_a_subcommand_or_in_an_older_commit_a_program() {
+        let scratch = Scratch::new().expect("a directory of our own");
+        let tools = Tools::in_directory(scratch.path());
+        assert_eq!(repo::shown(&tools.command("write-bw")), "srnic_write_bw");
+        fs::write(tools.program(), "").expect("written");
+        assert_eq!(repo::shown(&tools.command("write-bw")), "srnic write-bw");
+    }
 
     #[test]
     fn a_number_is_found_or_named() {

@@ -1,22 +1,10 @@
-//! The orchestration of `cargo xtask demo`, with a script in the place of every program.
+//! The orchestration of `cargo xtask demo`, with a script in the place of `srnic`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-
-const TOOLS: [&str; 9] = [
-    "srnic_file",
-    "srnic_write_bw",
-    "srnic_write_lat",
-    "srnic_send_bw",
-    "srnic_send_lat",
-    "srnic_raw_bw",
-    "srnic_raw_lat",
-    "srnic_tcp_bw",
-    "srnic_tcp_lat",
-];
 
 /// A demo whose temporary files all land below a directory of the test.
 struct Demo {
@@ -30,9 +18,7 @@ impl Demo {
         let bytes: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
         fs::write(dir.join("file"), bytes).expect("a file to send");
         let stand_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand_in.sh");
-        for tool in TOOLS {
-            std::os::unix::fs::symlink(&stand_in, dir.join(tool)).expect("a program of its name");
-        }
+        std::os::unix::fs::symlink(&stand_in, dir.join("srnic")).expect("a program of its name");
         Self { dir }
     }
 
@@ -117,7 +103,7 @@ fn wrong_data_of_a_figure_fails_the_demo() {
     let output = demo.run("wrong-data");
     assert!(!output.status.success());
     let err = text(&output.stderr);
-    assert!(err.contains("srnic_write_bw") && err.contains("byte 64 of the messages received"), "{err}");
+    assert!(err.contains("write-bw") && err.contains("byte 64 of the messages received"), "{err}");
     demo.assert_clean();
 }
 

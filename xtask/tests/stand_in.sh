@@ -1,10 +1,11 @@
 #!/bin/bash
-# Takes the place of our programs in the tests of `cargo xtask demo`. srnic_file: moves the file by
-# cp; the others say always the same. STAND_IN says what goes wrong.
+# Takes the place of `srnic` in the tests of `cargo xtask demo`. `file` moves the file by cp; the
+# other subcommands say always the same. STAND_IN says what goes wrong.
 set -eu
-tool=$(basename "$0")
+tool=$1
+shift
 host= json= verb=
-if [ "$tool" = srnic_file ]; then
+if [ "$tool" = file ]; then
     verb=$1
     shift
 fi
@@ -26,7 +27,7 @@ if [ "$STAND_IN" = hang ]; then
     echo $$ >>"$PIDS"
     exec sleep 1000
 fi
-if [ "$tool" != srnic_file ]; then
+if [ "$tool" != file ]; then
     if [ -n "$host" ]; then
         if [ "$STAND_IN" = wrong-data ]; then
             echo "byte 64 of the messages received is 0x00; it must be 0x2a" >&2

@@ -98,7 +98,7 @@ struct LoadArgs {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    interrupt::tool_main("kv", || run(&cli))
+    interrupt::tool_main(|| run(&cli))
 }
 
 fn run(cli: &Cli) -> Result<()> {

@@ -137,7 +137,7 @@ struct Place {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    interrupt::tool_main("replog", || run(&cli))
+    interrupt::tool_main(|| run(&cli))
 }
 
 fn run(cli: &Cli) -> Result<()> {

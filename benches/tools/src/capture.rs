@@ -1,4 +1,4 @@
-//! Captures: what `srnic_pcap` reads, and what it says of them.
+//! Captures: what `srnic pcap` reads, and what it says of them.
 
 mod census;
 mod classic;

@@ -1,5 +1,6 @@
 //! Why a tool did not succeed.
 
+use crate::program;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -191,9 +192,9 @@ impl Error {
 
     /// Tells a person on standard error; but not that the reader of standard output has left, who
     /// knows it.
-    pub fn show(&self, tool: &str) {
+    pub fn show(&self) {
         if !matches!(self, Self::Output(error) if error.kind() == ErrorKind::BrokenPipe) {
-            eprintln!("{tool}: {self}");
+            program::say(self);
         }
     }
 

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static CAUGHT: AtomicBool = AtomicBool::new(false);
 
-/// A tool of this name, from its parsed command line to its end: signals end it in order, and a
+/// A tool, from its parsed command line to its end: signals end it in order, and a
 /// person is told why it failed.
-pub fn tool_main(name: &str, run: impl FnOnce() -> Result<()>) -> ExitCode {
+pub fn tool_main(run: impl FnOnce() -> Result<()>) -> ExitCode {
     match catch().and_then(|()| log::start()).and_then(|()| run()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            error.show(name);
+            error.show();
             error.exit_code()
         }
     }

@@ -1,21 +1,28 @@
-//! What the tools in `bin/` share: `srnic_file`, the perftest-like ones in [`perf`], `srnic_pcap`,
-//! `srnic_stat` and `srnic_switch`.
+//! The tools of the program `srnic`: [`subcommands`] names all of them, and [`perf`] has those that
+//! are like perftest's.
 
 pub mod capture;
 pub mod channel;
 pub mod completions;
 pub mod congestion;
+pub mod devinfo;
 pub mod dial;
 pub mod error;
+pub mod file;
+pub mod front;
+pub mod install;
 pub mod interrupt;
 pub mod link;
 pub mod log;
 pub mod notice;
 pub mod output;
+pub mod pcap;
 pub mod perf;
 pub mod perftest_peer;
 pub mod ping;
+pub mod program;
 pub mod pump;
 pub mod rping;
 pub mod stat;
+pub mod subcommands;
 pub mod switch;

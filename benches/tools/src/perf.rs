@@ -1,5 +1,4 @@
-//! The perftest-like tools: what the programs `srnic_*_bw`, `srnic_*_lat` and `srnic_rpc` are made
-//! of.
+//! The perftest-like tools: what `srnic *-bw`, `srnic *-lat` and `srnic rpc` are made of.
 //!
 //! Both sides say `options`, then what the other must know to connect; then, for each size,
 //! `ready`, `done` with what was measured, and `checked`.

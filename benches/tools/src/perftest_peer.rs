@@ -1,4 +1,4 @@
-//! `srnic_perftest`: this project's end of a run against the stock tools of perftest and
+//! `srnic perftest`: this project's end of a run against the stock tools of perftest and
 //! libibverbs, in plain RoCEv2.
 //!
 //! It speaks their side channels, byte for byte, and does what they expect of a peer;
@@ -16,17 +16,19 @@ mod traffic;
 use crate::error::Result;
 use crate::interrupt;
 use crate::output;
-use clap::Parser as _;
-use cli::{Args, Test};
+use crate::program;
+use clap::ArgMatches;
+pub use cli::Args;
+use cli::Test;
 use side::Side;
 use std::process::ExitCode;
 use verbs_api::Device;
 
-/// The tool from its command line to its end.
+/// The tool from its parsed command line to its end.
 #[must_use]
-pub fn main() -> ExitCode {
-    let args = Args::parse();
-    interrupt::tool_main("srnic_perftest", || run(&args).and_then(output::line))
+pub fn main(matches: &ArgMatches) -> ExitCode {
+    let args: Args = program::args(matches);
+    interrupt::tool_main(|| run(&args).and_then(output::line))
 }
 
 fn run(args: &Args) -> Result<String> {

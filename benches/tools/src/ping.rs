@@ -1,8 +1,9 @@
-//! `srnic_ping`: datagrams there and back, between the general services queue pairs of two devices
+//! `srnic ping`: datagrams there and back, between the general services queue pairs of two devices
 //! (QPN 1), so that nothing but an address needs to be known. Who pings answers, too.
 
 #[cfg(test)]
 mod tests;
+pub mod tool;
 
 use crate::error::{Error, Result};
 use core::fmt;

@@ -1,4 +1,4 @@
-//! `srnic_rping`: a ping over a connection by address, as rdma-core's `rping` does it: the client
+//! `srnic rping`: a ping over a connection by address, as rdma-core's `rping` does it: the client
 //! names memory of its own, which the server READs, and then other memory, to which the server
 //! WRITEs what it read.
 
@@ -6,8 +6,9 @@ use crate::dial::dial;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::output;
+use crate::program;
 use crate::pump::{wait_for, wait_until};
-use clap::Parser;
+use clap::{ArgMatches, Parser};
 use std::net::IpAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -23,8 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Plays one end of rdma-core's rping: a client of HOST, or a server for one client without it
 #[derive(Parser, Debug)]
-#[command(name = "srnic_rping", version)]
-struct Args {
+#[command(version)]
+pub struct Args {
     /// Server to connect to; without it this is the server
     host: Option<IpAddr>,
     /// The device, such as af_packet:eth1,ip=192.168.7.3
@@ -44,11 +45,11 @@ struct Args {
     size: u32,
 }
 
-/// The tool from its command line to its end.
+/// The tool from its parsed command line to its end.
 #[must_use]
-pub fn main() -> ExitCode {
-    let args = Args::parse();
-    interrupt::tool_main("srnic_rping", || run(&args).and_then(output::line))
+pub fn main(matches: &ArgMatches) -> ExitCode {
+    let args: Args = program::args(matches);
+    interrupt::tool_main(|| run(&args).and_then(output::line))
 }
 
 fn run(args: &Args) -> Result<String> {
@@ -83,7 +84,7 @@ fn connect(device: &Device, args: &Args) -> Result<(QueuePair, Queue)> {
     }
     let (prepared, queue) = prepare()?;
     let listener = Listener::bind(device, args.port)?;
-    eprintln!("srnic_rping: waiting for a client on {}", listener.local_addr());
+    program::say(format_args!("waiting for a client on {}", listener.local_addr()));
     let request = wait_until(device, "no client came", None, || Ok(listener.poll()))?;
     let mut connecting = request.accept(prepared)?;
     let pair = wait_for(device, "the client went away again", || Ok(connecting.poll()?))?;

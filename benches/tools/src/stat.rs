@@ -1,5 +1,7 @@
 //! What a device tells ([`StatAddress`](verbs_api::StatAddress)), as a table for people.
 
+pub mod tool;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 

@@ -12,6 +12,7 @@ mod run;
 mod table;
 #[cfg(test)]
 mod tests;
+pub mod tool;
 
 pub use config::{PortSpec, PortSpecError, QueueConfig};
 pub use egress::EgressStats;

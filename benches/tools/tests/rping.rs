@@ -1,18 +1,17 @@
-//! `srnic_rping` as two processes.
+//! `srnic rping` as two processes.
 
 #[expect(dead_code, reason = "what other tests need of it")]
 mod support;
 
-use std::process::Command;
 use std::time::Duration;
-use support::{Ended, Place, Running};
+use support::{Ended, Place, Running, srnic};
 
 const LISTENS: &str = "waiting for a client on 10.77.0.1:7174";
 
 fn rping(place: &Place, host: u8, arguments: &[&str]) -> Running {
     let role = if host == 1 { "server" } else { "client" };
     let socket = place.path("memif");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_rping"));
+    let mut command = srnic("rping");
     command.args(["-d", &format!("memif:{},role={role},ip=10.77.0.{host}", socket.display())]);
     command.args(arguments);
     Running::start(command)
@@ -55,7 +54,7 @@ fn ends_that_differ_in_size_say_so() {
 
 #[test]
 fn a_client_of_nobody_is_told_so() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_rping"));
+    let mut command = srnic("rping");
     command.args(["-d", "sim:itself,ip=10.77.0.9", "10.77.0.9"]);
     Running::start(command).end().assert_failed(1, "nobody listens to that port");
 }

@@ -1,4 +1,4 @@
-//! `srnic_stat` looks at running tools.
+//! `srnic stat` looks at running tools.
 
 #[expect(dead_code, reason = "what other tests need of it")]
 mod support;
@@ -7,11 +7,11 @@ use std::fs::File;
 use std::io::Read as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use support::{LIMIT, Place, Running};
+use support::{LIMIT, Place, Running, srnic};
 
-/// What `srnic_stat` shows of the device of `side`.
+/// What `srnic stat` shows of the device of `side`.
 fn look(place: &Place, side: &str) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_stat"));
+    let mut command = srnic("stat");
     command.arg("--once").arg(place.path(&format!("{side}.stat")));
     let ended = Running::start(command).end();
     ended.assert_success();
@@ -22,7 +22,7 @@ fn look(place: &Place, side: &str) -> String {
 fn a_peer_that_hangs_is_shown_and_one_that_goes_on_is_not() {
     let place = Place::new("stat");
     let start = |side: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_write_bw"));
+        let mut command = srnic("write-bw");
         let [socket, stat] =
             ["memif".to_owned(), format!("{side}.stat")].map(|name| place.path(&name).display().to_string());
         command.args(["-d", &format!("memif:{socket},stat={stat}"), "-p", &place.port.to_string()]);
@@ -61,7 +61,7 @@ fn a_capture_that_is_not_whole_is_counted() {
     let pcap = place.path("pcap");
     assert!(Command::new("mkfifo").arg(&pcap).status().expect("mkfifo runs").success());
     let start = |side: &str, more: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_write_bw"));
+        let mut command = srnic("write-bw");
         let device = format!("memif:{}{more}", place.path("memif").display());
         command.args(["-d", &device, "-p", &place.port.to_string(), "-D", "600", "--progress"]);
         command.args((side == "client").then_some("127.0.0.1"));
@@ -83,10 +83,10 @@ fn a_capture_that_is_not_whole_is_counted() {
 
 #[test]
 fn a_device_that_is_not_there_is_named() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_stat"));
+    let mut command = srnic("stat");
     command.arg("/nowhere/a.stat");
     Running::start(command).end().assert_failed(1, "is the device open, with stat=/nowhere/a.stat?");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_stat"));
+    let mut command = srnic("stat");
     command.arg("nowhere");
     Running::start(command).end().assert_failed(2, "a path that begins with / or .");
 }

@@ -1,14 +1,13 @@
-//! `srnic_perftest` against itself.
+//! `srnic perftest` against itself.
 
 #[expect(dead_code, reason = "what other tests need of it")]
 mod support;
 
-use std::process::Command;
-use support::{Place, Running};
+use support::{Place, Running, srnic};
 
 fn start(place: &Place, host: u8, arguments: &[&str]) -> Running {
     let role = if host == 1 { "server" } else { "client" };
-    let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_perftest"));
+    let mut command = srnic("perftest");
     let socket = place.path("memif");
     command.args(["-d", &format!("memif:{},role={role},ip=10.77.0.{host}", socket.display())]);
     command.args(["-p", &place.port.to_string()]).args(arguments);

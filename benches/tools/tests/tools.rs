@@ -7,16 +7,16 @@ use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Ended, LIMIT, Place, Running};
+use support::{Ended, LIMIT, Place, Running, srnic};
 
-const DEVINFO: &str = env!("CARGO_BIN_EXE_srnic_devinfo");
-const RAW_BW: &str = env!("CARGO_BIN_EXE_srnic_raw_bw");
-const PING: &str = env!("CARGO_BIN_EXE_srnic_ping");
-const RPING: &str = env!("CARGO_BIN_EXE_srnic_rping");
-const WRITE_BW: &str = env!("CARGO_BIN_EXE_srnic_write_bw");
+const DEVINFO: &str = "devinfo";
+const RAW_BW: &str = "raw-bw";
+const PING: &str = "ping";
+const RPING: &str = "rping";
+const WRITE_BW: &str = "write-bw";
 
 fn command(program: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new(program);
+    let mut command = srnic(program);
     command.args(arguments).env_remove("SRNIC_LOG");
     command
 }
@@ -50,7 +50,7 @@ fn whose_output_nobody_reads_ends_quietly() {
 #[test]
 fn whose_output_has_no_room_says_so() {
     let info = end_writing_to(command(DEVINFO, &["-d", "sim:full"]), full());
-    info.assert_failed(1, "srnic_devinfo: cannot write to standard output: No space left on device");
+    info.assert_failed(1, "srnic devinfo: cannot write to standard output: No space left on device");
     assert!(!info.error().contains("panicked"), "{}", info.error());
 }
 
@@ -73,7 +73,7 @@ fn results_are_written_to_the_file_if_standard_output_has_no_room() {
     let mut server = Running::start(write_bw(&place, "server", &["-n", "100"]));
     server.wait_for("waiting for a client");
     let client = end_writing_to(write_bw(&place, "client", &["-n", "100", "127.0.0.1"]), full());
-    client.assert_failed(1, "srnic_write_bw: cannot write to standard output");
+    client.assert_failed(1, "srnic write-bw: cannot write to standard output");
     assert!(!client.error().contains("panicked"), "{}", client.error());
     server.end_within(LIMIT).assert_success();
     assert_eq!(place.json("client.json")["iterations"], 100);
@@ -119,7 +119,7 @@ fn who_waits_for_a_host_that_is_silent_can_be_interrupted() {
     let (listener, _waiting) = silent_host();
     let port = listener.local_addr().expect("bound").port().to_string();
     let place = Place::new("tools-silent");
-    let perftest = env!("CARGO_BIN_EXE_srnic_perftest");
+    let perftest = "perftest";
     for (program, first) in [(WRITE_BW, None), (perftest, Some("send-bw"))] {
         let stat = place.path("stat");
         let device = format!("sim:silent,ip=10.77.0.9,stat={}", stat.display());
@@ -159,22 +159,22 @@ fn help_says_what_holds_for_the_tool() {
         ended.assert_success();
         String::from_utf8_lossy(&ended.0.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let raw = help(env!("CARGO_BIN_EXE_srnic_raw_bw"));
+    let raw = help("raw-bw");
     assert!(!raw.contains("fault:loss"), "{raw}");
     for (program, size, iters, inline) in [
         (WRITE_BW, 65_536, 5000, Some(0)),
-        (env!("CARGO_BIN_EXE_srnic_send_bw"), 65_536, 5000, Some(0)),
-        (env!("CARGO_BIN_EXE_srnic_read_bw"), 65_536, 5000, None),
-        (env!("CARGO_BIN_EXE_srnic_atomic_bw"), 8, 5000, None),
-        (env!("CARGO_BIN_EXE_srnic_write_lat"), 2, 1000, Some(220)),
-        (env!("CARGO_BIN_EXE_srnic_send_lat"), 2, 1000, Some(220)),
-        (env!("CARGO_BIN_EXE_srnic_read_lat"), 2, 1000, None),
-        (env!("CARGO_BIN_EXE_srnic_atomic_lat"), 8, 1000, None),
-        (env!("CARGO_BIN_EXE_srnic_rpc"), 32, 1_000_000, None),
+        ("send-bw", 65_536, 5000, Some(0)),
+        ("read-bw", 65_536, 5000, None),
+        ("atomic-bw", 8, 5000, None),
+        ("write-lat", 2, 1000, Some(220)),
+        ("send-lat", 2, 1000, Some(220)),
+        ("read-lat", 2, 1000, None),
+        ("atomic-lat", 8, 1000, None),
+        ("rpc", 32, 1_000_000, None),
         (RAW_BW, 4200, 1_000_000, None),
-        (env!("CARGO_BIN_EXE_srnic_raw_lat"), 64, 100_000, None),
-        (env!("CARGO_BIN_EXE_srnic_tcp_bw"), 65_536, 5000, None),
-        (env!("CARGO_BIN_EXE_srnic_tcp_lat"), 2, 1000, None),
+        ("raw-lat", 64, 100_000, None),
+        ("tcp-bw", 65_536, 5000, None),
+        ("tcp-lat", 2, 1000, None),
     ] {
         let help = help(program);
         let said = [

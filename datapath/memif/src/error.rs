@@ -51,7 +51,7 @@ pub enum Refusal {
     #[error(transparent)]
     Different(#[from] Difference),
     /// A third process came to a pair.
-    #[error("the server has a peer already: a memif joins two processes; srnic_switch takes one each")]
+    #[error("the server has a peer already: a memif joins two processes; srnic switch takes one each")]
     Taken,
     /// It took too long.
     #[error("the handshake took too long")]

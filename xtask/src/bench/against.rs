@@ -14,7 +14,7 @@ use super::samples::median;
 use super::table;
 use crate::error::{Error, Result};
 use crate::repo;
-use crate::tools::Tools;
+use crate::tools::{PACKAGE, Tools};
 
 /// Another commit, checked out in a directory that goes away with this.
 struct Checkout {
@@ -37,10 +37,18 @@ impl Checkout {
     fn build(&self) -> Result<Tools> {
         let target = repo::target_directory()?.join("against");
         fs::create_dir_all(&target).map_err(|e| Error::io("create", &target, &e))?;
-        let mut cargo = repo::cargo(&["build", "--release", "-p", "srnic-tools", "--bins"]);
+        let mut cargo = repo::cargo(&["build", "--release", "--bins", "-p", self.package()]);
         cargo.current_dir(&self.directory).env("CARGO_TARGET_DIR", &target);
         repo::run(cargo)?;
         Ok(Tools::in_directory(&target.join("release")))
+    }
+}
+
+impl Checkout {
+    /// What has the programs: the benchmarks, in commits before docs/adr/0046.
+    fn package(&self) -> &'static str {
+        let split = self.directory.join("benches/tools").exists();
+        if split { PACKAGE } else { "srnic-benches" }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::repo;
 use crate::scratch::Scratch;
 use crate::tools::{Over, Run, Tools, number};
 
-const TOOL: &str = "srnic_write_bw";
+const TOOL: &str = "write-bw";
 /// Samples a second: no divisor of anything that the programs do.
 const FREQUENCY: &str = "1999";
 /// What runs on each side, and what the figures call it.
@@ -50,10 +50,10 @@ pub fn run(options: &Options) -> Result<()> {
     fs::create_dir_all(&options.out).map_err(|e| Error::io("create", &options.out, &e))?;
     let tools = match &options.tools {
         Some(directory) => Tools::in_directory(directory),
-        None => Tools::build_for_perf(TOOL)?,
+        None => Tools::build_for_perf()?,
     };
     // As perf names it.
-    let program = tools.path(TOOL);
+    let program = tools.program();
     let program = program.canonicalize().map_err(|e| Error::io("find", &program, &e))?;
     interrupt::catch()?;
     let (scratch, machine) = (Scratch::new()?, Machine::here());

@@ -83,7 +83,7 @@ fn measure(
     // Go-back-N takes long where there is much loss.
     let iters = bench.pick(100_000, 400_000) / if series == GO_BACK { 4 } else { 1 };
     let options = format!("-s 4096 -m 4096 -n {iters} -t 1024 {series} -u 18");
-    let run = Run { tool: "srnic_write_bw", options: &options, wrapper: &wrapper, over: Over::Memif };
+    let run = Run { tool: "write-bw", options: &options, wrapper: &wrapper, over: Over::Memif };
     let result = bench.run(&run)?;
     cell.gbps.push(number(&result, "bw_avg_gbps")?);
     cell.retransmits += number(&result, "retransmits")?;
@@ -95,7 +95,7 @@ fn measure(
 fn round_trip_p99(bench: &Bench<'_>, round: u64) -> Result<f64> {
     let wrapper = format!("fault:loss=1%,seed={round}:");
     let options = format!("-s 64 -n {} -u 18", bench.pick(20_000, 100_000));
-    let run = Run { tool: "srnic_write_lat", options: &options, wrapper: &wrapper, over: Over::Memif };
+    let run = Run { tool: "write-lat", options: &options, wrapper: &wrapper, over: Over::Memif };
     // The tool shows half of each.
     Ok(2.0 * number(&bench.run(&run)?, "lat_us/p99")?)
 }

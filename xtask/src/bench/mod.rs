@@ -22,6 +22,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::machine::Machine;
+use crate::repo::RELEASE;
 use crate::scratch::Scratch;
 use crate::tools::{Run, Tools};
 
@@ -100,7 +101,7 @@ impl<'a> Bench<'a> {
     fn new(options: &'a Options) -> Result<Self> {
         let tools = match &options.tools {
             Some(directory) => Tools::in_directory(directory),
-            None => Tools::build()?,
+            None => Tools::build(RELEASE)?,
         };
         interrupt::catch()?;
         Ok(Self { options, tools, scratch: Scratch::new()?, machine: Machine::here() })

@@ -117,7 +117,7 @@ impl Point {
         let iters = (bench.pick(2_000_000, 6_000_000) / self.count).max(64);
         let (_, receives) = SERIES[series];
         let options = format!("{OPTIONS} {receives} -q {} -n {iters}", self.count);
-        let run = Run { tool: "srnic_send_bw", options: &options, wrapper: "", over: Over::Memif };
+        let run = Run { tool: "send-bw", options: &options, wrapper: "", over: Over::Memif };
         let result = bench.run(&run)?;
         if series == 0 {
             self.engine_bytes = number(&result, "engine_bytes")?;

@@ -217,7 +217,7 @@ mod tests {
     const SCRIPT: &str = "\
 srnic_tool  7 42.1:     500250 cpu-clock:u: 
 \t   2a10 _ZN8datapath2qp8transmit8transmit17h10ee1d883ed998b6E.llvm.17+0x10 (/bin/srnic tool)
-\t   1b05 _ZN13srnic_benches4perf3run17h20a95d9995d38cacE+0xa1 (/bin/srnic tool)
+\t   1b05 _ZN11srnic_tools4perf3run17h20a95d9995d38cacE+0xa1 (/bin/srnic tool)
 \t   1a06 _ZN3std3sys9backtrace28__rust_begin_short_backtrace17he1da76e350fb05f3E+0x6 (/bin/srnic tool)
 \t  2724a __libc_start_call_main+0x7a (/usr/lib/libc.so.6)
 
@@ -240,7 +240,7 @@ srnic_tool  7 42.2:     500250 cpu-clock:u:
                        push<u8, Vec<u8>>\n/src/slow_path.rs:75\n{closure#0}<u8>\n/src/transmit.rs:31\n\
                        _ZN8datapath2qp8transmit8transmit17h10ee1d883ed998b6E\n/src/transmit.rs:31\n\
                        0x0000000000001a05\nwhole\n/src/part.rs:1\nwhole\n/src/whole.rs:2\n\
-                       0x0000000000001b04\n_ZN13srnic_benches4perf3run17h20a95d9995d38cacE\n??:0\n";
+                       0x0000000000001b04\n_ZN11srnic_tools4perf3run17h20a95d9995d38cacE\n??:0\n";
         let functions = functions(printed);
         assert_eq!((functions[&0x1b04].len(), &functions[&0x1a05][..]), (1, &["whole".to_owned()][..]));
         let mut folded = collapse(&expand(SCRIPT, PROGRAM, &functions)).expect("two stacks");
@@ -259,7 +259,7 @@ srnic_tool  7 42.2:     500250 cpu-clock:u:
     fn names_are_those_of_types_and_functions() {
         for (long, expected) in [
             (
-                "_ZN72_$LT$verbs_api..device..Device$u20$as$u20$srnic_benches..pump..Drive$GT$5drive17h83934b1765f9f6d7E",
+                "_ZN70_$LT$verbs_api..device..Device$u20$as$u20$srnic_tools..pump..Drive$GT$5drive17h83934b1765f9f6d7E",
                 "Device::drive",
             ),
             ("<datapath::engine::Engine<P>>::turn", "Engine::turn"),

@@ -38,25 +38,20 @@ const fn other(name: &'static str, tool: &'static str, options: &'static str, ov
 /// A pause of the whole machine is no failure of the peer: a try lasts 1 s.
 #[rustfmt::skip]
 const FIGURES: &[Figure] = &[
-    rdma("WRITE, 64 KiB", "srnic_write_bw", "-s 65536 -n 20000 -u 18 --verify", ""),
-    zero_copy("WRITE, 64 KiB, zero-copy", "srnic_write_bw", "-s 65536 -n 20000 -u 18 --verify"),
-    rdma("SEND, 64 KiB", "srnic_send_bw", "-s 65536 -n 20000 -u 18 --verify", ""),
-    rdma("WRITE, 64 KiB, 1 % of packets lost", "srnic_write_bw", "-s 65536 -n 10000 -u 18 --verify", LOSSY),
-    other("raw frames, 4200 B, same port", "srnic_raw_bw", "-s 4200 -n 500000", Over::Memif),
-    other("kernel TCP, 64 KiB", "srnic_tcp_bw", "-s 65536 -n 20000", Over::Tcp),
-    rdma("WRITE, 64 B", "srnic_write_lat", "-s 64 -n 50000 -u 18 --verify", ""),
-    zero_copy("WRITE, 64 B, zero-copy", "srnic_write_lat", "-s 64 -n 50000 -u 18 --verify"),
-    rdma("SEND, 64 B", "srnic_send_lat", "-s 64 -n 50000 -u 18 --verify", ""),
-    other("raw frames, 64 B, same port", "srnic_raw_lat", "-s 64 -n 100000", Over::Memif),
-    other("kernel TCP, 64 B, spinning", "srnic_tcp_lat", "-s 64 -n 20000 --spin", Over::Tcp),
-    other("kernel TCP, 64 B, blocking", "srnic_tcp_lat", "-s 64 -n 10000", Over::Tcp),
+    rdma("WRITE, 64 KiB", "write-bw", "-s 65536 -n 20000 -u 18 --verify", ""),
+    zero_copy("WRITE, 64 KiB, zero-copy", "write-bw", "-s 65536 -n 20000 -u 18 --verify"),
+    rdma("SEND, 64 KiB", "send-bw", "-s 65536 -n 20000 -u 18 --verify", ""),
+    rdma("WRITE, 64 KiB, 1 % of packets lost", "write-bw", "-s 65536 -n 10000 -u 18 --verify", LOSSY),
+    other("raw frames, 4200 B, same port", "raw-bw", "-s 4200 -n 500000", Over::Memif),
+    other("kernel TCP, 64 KiB", "tcp-bw", "-s 65536 -n 20000", Over::Tcp),
+    rdma("WRITE, 64 B", "write-lat", "-s 64 -n 50000 -u 18 --verify", ""),
+    zero_copy("WRITE, 64 B, zero-copy", "write-lat", "-s 64 -n 50000 -u 18 --verify"),
+    rdma("SEND, 64 B", "send-lat", "-s 64 -n 50000 -u 18 --verify", ""),
+    other("raw frames, 64 B, same port", "raw-lat", "-s 64 -n 100000", Over::Memif),
+    other("kernel TCP, 64 B, spinning", "tcp-lat", "-s 64 -n 20000 --spin", Over::Tcp),
+    other("kernel TCP, 64 B, blocking", "tcp-lat", "-s 64 -n 10000", Over::Tcp),
 ];
 const LOSSY: &str = "fault:loss=1%,seed=7:";
-
-/// The programs that measure.
-pub fn programs() -> impl Iterator<Item = &'static str> {
-    FIGURES.iter().map(|figure| figure.run.tool)
-}
 
 /// Measures each of them.
 pub fn measure(tools: &Tools, scratch: &Scratch) -> Result<Vec<Row>> {
@@ -78,7 +73,7 @@ fn row(figure: &Figure, result: &Value) -> Result<Row> {
         return Err(Error(format!("{}: no packet was dropped, so this run shows nothing", figure.name)));
     }
     let mut row = Row { name: figure.name.to_owned(), again, data: figure.data, ..Row::default() };
-    if figure.run.tool.ends_with("_lat") {
+    if figure.run.tool.ends_with("-lat") {
         row.latency = Some([number(result, "lat_us/p50")?, number(result, "lat_us/p99")?]);
     } else {
         row.gbps = Some(number(result, "bw_avg_gbps")?);

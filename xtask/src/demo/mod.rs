@@ -42,32 +42,27 @@ impl<'a> Source<'a> {
     pub const SMALL: Self = Self::Packed(32 << 20);
 }
 
-/// The programs that the demo runs.
+/// The `srnic` that the demo runs.
 #[derive(Clone, Copy)]
 pub enum Programs<'a> {
-    /// Those of a directory; nothing is built.
+    /// That of a directory; nothing is built.
     In(&'a Path),
-    /// Those of the sources, built with a profile.
+    /// That of the sources, built with a profile.
     Built(&'a str),
 }
 
 impl<'a> Programs<'a> {
-    /// Those of a directory, or else those that users are given.
+    /// That of a directory, or else the one that users are given.
     pub fn of(directory: Option<&'a Path>) -> Self {
         directory.map_or(Self::Built(RELEASE), Self::In)
     }
 }
 
-/// The program that sends a file.
-const TRANSFER: &str = "srnic_file";
-
 /// Measures, sends a file, and shows how it went.
 pub fn run(source: Source<'_>, programs: Programs<'_>) -> Result<()> {
     let tools = match programs {
         Programs::In(directory) => Tools::in_directory(directory),
-        Programs::Built(profile) => {
-            Tools::build_only(&figures::programs().chain([TRANSFER]).collect(), profile)?
-        }
+        Programs::Built(profile) => Tools::build(profile)?,
     };
     interrupt::catch()?;
     let scratch = Scratch::new()?;
@@ -92,7 +87,7 @@ fn send(tools: &Tools, scratch: &Scratch, source: &Path) -> Result<Vec<Outcome>>
     for &(name, wrapper) in RUNS {
         println!("sending: {name}");
         let dir = scratch.subdirectory()?;
-        let transfer = Transfer { tool: &tools.path(TRANSFER), source, size, dir: &dir, wrapper };
+        let transfer = Transfer { tools, source, size, dir: &dir, wrapper };
         let counts = transfer.run()?;
         let received = payload::digest(&transfer.received())?;
         outcomes.push(Outcome { name, size, injects: !wrapper.is_empty(), counts, equal: received == sent });

@@ -1,17 +1,17 @@
 //! One run: a receiving and a sending process over a memif socket, watched until both are done.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use super::outcome::Counts;
 use crate::error::Result;
 use crate::process::{Process, free_port, watch};
+use crate::tools::Tools;
 
 /// What to send, and how.
 pub struct Transfer<'a> {
-    /// The program that sends and receives.
-    pub tool: &'a Path,
+    /// With the one that sends and receives.
+    pub tools: &'a Tools,
     /// The file to send.
     pub source: &'a Path,
     /// Its length in bytes.
@@ -47,7 +47,7 @@ impl Transfer<'_> {
     fn start(&self, verb: &'static str, device: &str, port: &str) -> Result<Process> {
         let (option, file) =
             if verb == "recv" { ("--out", self.received()) } else { ("--in", self.source.to_path_buf()) };
-        let mut command = Command::new(self.tool);
+        let mut command = self.tools.command("file");
         command.args([verb, "-d", device, "--port", port, option]).arg(file);
         command.arg("--json").arg(self.json(verb));
         Process::start(verb, command, self.dir)

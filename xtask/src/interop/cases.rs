@@ -172,21 +172,24 @@ impl Case {
         self.tool.stock == RPING
     }
 
-    /// Our program.
-    pub fn program(&self) -> &'static str {
-        if self.connects() { "srnic_rping" } else { "srnic_perftest" }
-    }
-
-    /// Its command line, behind the program.
+    /// Our command line, behind the program.
     pub fn ours(&self, mut command: Command) -> Command {
         let faults = if self.faulty { format!("{FAULTS}{}:", self.mtu) } else { String::new() };
         let device = format!("{faults}{}", self.tool.ip.device());
         if self.connects() {
-            command.args(["-d", &device, "-S", &self.size().to_string(), "-C", &self.tool.iters.to_string()]);
+            command.args([
+                "rping",
+                "-d",
+                &device,
+                "-S",
+                &self.size().to_string(),
+                "-C",
+                &self.tool.iters.to_string(),
+            ]);
             command.args(self.guest_serves.then(|| self.tool.ip.guest()));
             return command;
         }
-        command.args([self.tool.ours, "-d", &device, "-c", self.tool.service]);
+        command.args(["perftest", self.tool.ours, "-d", &device, "-c", self.tool.service]);
         for (option, value) in [("-n", self.tool.iters), ("-s", self.size()), ("-m", self.mtu)] {
             command.args([option, &value.to_string()]);
         }

@@ -17,9 +17,10 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::repo::{self, cargo};
+use crate::repo::{self, RELEASE};
 use crate::setup::{self, INTEROP};
 use crate::steps::Steps;
+use crate::tools::Tools;
 use cases::Case;
 use guest::{Guest, Parts};
 use namespace::Namespace;
@@ -38,9 +39,7 @@ pub fn run(part: &str) -> Result<()> {
         return Ok(());
     };
     let image = image::build(&place, &files)?;
-    let bins = ["--bin", "srnic_perftest", "--bin", "srnic_rping"];
-    repo::run(cargo(&[&["build", "--release", "-p", "srnic-tools"], &bins[..]].concat()))?;
-    let programs = repo::target_directory()?.join("release");
+    let program = Tools::build(RELEASE)?.program();
     interrupt::catch()?;
     let namespace = Namespace::new()?;
     let parts = Parts { namespace: &namespace, kernel: &files.kernel, image: &image, place: &place };
@@ -56,18 +55,18 @@ pub fn run(part: &str) -> Result<()> {
     let mut steps = Steps::default();
     for case in Case::all().filter(|case| case.name().contains(part)) {
         interrupt::check()?;
-        steps.check(&case.name(), || with_guest(&|guest| play(&case, &namespace, guest, &programs)));
+        steps.check(&case.name(), || with_guest(&|guest| play(&case, &namespace, guest, &program)));
     }
     for (name, refused) in refusals::ALL.into_iter().filter(|(name, _)| name.contains(part)) {
         interrupt::check()?;
-        steps.check(name, || with_guest(&|guest| refused(&namespace, guest, &programs.join("srnic_rping"))));
+        steps.check(name, || with_guest(&|guest| refused(&namespace, guest, &program)));
     }
     steps.finish()
 }
 
 /// One case: a stock tool in the guest, ours beside it, both to their successful end.
-fn play(case: &Case, namespace: &Namespace, guest: &mut Guest, programs: &Path) -> Result<()> {
-    let ours = case.ours(namespace.command(&programs.join(case.program())));
+fn play(case: &Case, namespace: &Namespace, guest: &mut Guest, program: &Path) -> Result<()> {
+    let ours = case.ours(namespace.command(program));
     let (theirs, ours) = if case.guest_serves {
         if case.connects() {
             guest.begin_listening(&case.theirs())?;

@@ -1,4 +1,4 @@
-//! `srnic_write_bw`, `srnic_read_bw`, `srnic_atomic_bw`, `srnic_send_bw`: as many messages as the
+//! `srnic write-bw`, `srnic read-bw`, `srnic atomic-bw`, `srnic send-bw`: as many messages as the
 //! connection takes.
 
 mod check;
@@ -18,7 +18,9 @@ use crate::perf::report::Report;
 use crate::perf::session::{self, Session, Setup};
 use crate::perf::table;
 use crate::perf::tool::Tool;
+use crate::program;
 use check::Check;
+use clap::ArgMatches;
 use layout::Layout;
 use receiver::Receiver;
 use sender::Sender;
@@ -29,60 +31,72 @@ use verbs_api::{Device, QueueCaps};
 
 const DEFAULTS: Defaults = Defaults { size: "65536", iters: "5000", inline: Some("0") };
 
-/// `srnic_write_bw` from its command line to its end.
+/// What `srnic write-bw` is.
+pub const WRITE: Tool = Tool {
+    name: "srnic_write_bw",
+    about: "Bandwidth of RDMA WRITEs: start a server without a host, then a client with one",
+    version: "srnic_write_bw 1",
+    defaults: DEFAULTS,
+};
+
+/// `srnic write-bw` from its parsed command line to its end.
 #[must_use]
-pub fn write_main() -> ExitCode {
-    let tool = Tool {
-        name: "srnic_write_bw",
-        about: "Bandwidth of RDMA WRITEs: start a server without a host, then a client with one",
-        version: "srnic_write_bw 1",
-    };
-    let args: BandwidthArgs = cli::parse(tool, DEFAULTS);
-    start(tool, Verb::Write, &args)
+pub fn write(matches: &ArgMatches) -> ExitCode {
+    let args: BandwidthArgs = program::args(matches);
+    start(WRITE, Verb::Write, &args)
 }
 
-/// `srnic_read_bw` from its command line to its end.
+/// What `srnic read-bw` is.
+pub const READ: Tool = Tool {
+    name: "srnic_read_bw",
+    about: "Bandwidth of RDMA READs: start a server without a host, then a client with one",
+    version: "srnic_read_bw 1",
+    defaults: Defaults { inline: None, ..DEFAULTS },
+};
+
+/// `srnic read-bw` from its parsed command line to its end.
 #[must_use]
-pub fn read_main() -> ExitCode {
-    let tool = Tool {
-        name: "srnic_read_bw",
-        about: "Bandwidth of RDMA READs: start a server without a host, then a client with one",
-        version: "srnic_read_bw 1",
-    };
-    let args: ReadBandwidthArgs = cli::parse(tool, Defaults { inline: None, ..DEFAULTS });
-    start(tool, Verb::Read { outs: args.outstanding.outs }, &args.bandwidth)
+pub fn read(matches: &ArgMatches) -> ExitCode {
+    let args: ReadBandwidthArgs = program::args(matches);
+    start(READ, Verb::Read { outs: args.outstanding.outs }, &args.bandwidth)
 }
 
-/// `srnic_atomic_bw` from its command line to its end.
+/// What `srnic atomic-bw` is.
+pub const ATOMIC: Tool = Tool {
+    name: "srnic_atomic_bw",
+    about: "Rate of RDMA atomics of 8 bytes: start a server without a host, then a client with one",
+    version: "srnic_atomic_bw 1",
+    defaults: Defaults { size: "8", inline: None, ..DEFAULTS },
+};
+
+/// `srnic atomic-bw` from its parsed command line to its end.
 #[must_use]
-pub fn atomic_main() -> ExitCode {
-    let tool = Tool {
-        name: "srnic_atomic_bw",
-        about: "Rate of RDMA atomics of 8 bytes: start a server without a host, then a client with one",
-        version: "srnic_atomic_bw 1",
-    };
-    let args: AtomicBandwidthArgs = cli::parse(tool, Defaults { size: "8", inline: None, ..DEFAULTS });
+pub fn atomic(matches: &ArgMatches) -> ExitCode {
+    let args: AtomicBandwidthArgs = program::args(matches);
     let verb = Verb::Atomic { op: args.atomic.atomic_type, outs: args.outstanding.outs };
-    start(tool, verb, &args.bandwidth)
+    start(ATOMIC, verb, &args.bandwidth)
 }
 
-/// `srnic_send_bw` from its command line to its end.
+/// What `srnic send-bw` is.
+pub const SEND: Tool = Tool {
+    name: "srnic_send_bw",
+    about: "Bandwidth of SENDs: start a server without a host, then a client with one",
+    version: "srnic_send_bw 1",
+    defaults: DEFAULTS,
+};
+
+/// `srnic send-bw` from its parsed command line to its end.
 #[must_use]
-pub fn send_main() -> ExitCode {
-    let tool = Tool {
-        name: "srnic_send_bw",
-        about: "Bandwidth of SENDs: start a server without a host, then a client with one",
-        version: "srnic_send_bw 1",
-    };
-    let args: SendBandwidthArgs = cli::parse(tool, DEFAULTS);
+pub fn send(matches: &ArgMatches) -> ExitCode {
+    let args: SendBandwidthArgs = program::args(matches);
     let (verb, args) = (Verb::Send { rx_depth: args.rx_depth, use_srq: args.use_srq }, args.bandwidth);
-    start(tool, verb, &args)
+    start(SEND, verb, &args)
 }
 
 fn start(tool: Tool, verb: Verb, args: &BandwidthArgs) -> ExitCode {
     let common = &args.common;
     if let Err(error) = check(verb, args) {
-        error.show(tool.name);
+        error.show();
         return error.exit_code();
     }
     session::main(tool, common, args.qps, |device, channel| run(tool, verb, args, device, channel))

@@ -6,8 +6,9 @@ mod tests;
 
 pub use self::fetching::{AtomicBandwidthArgs, AtomicLatencyArgs, ReadBandwidthArgs};
 use crate::congestion::Congestion;
-use crate::perf::tool::Tool;
-use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, ValueEnum};
+#[cfg(test)]
+use clap::FromArgMatches as _;
+use clap::{Args, Command, CommandFactory, Parser, ValueEnum};
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -179,7 +180,7 @@ pub struct BandwidthArgs {
     pub rates: RateArgs,
 }
 
-/// Arguments of `srnic_send_bw`.
+/// Arguments of `srnic send-bw`.
 #[derive(Parser, Debug)]
 #[command(version)]
 pub struct SendBandwidthArgs {
@@ -204,7 +205,7 @@ pub struct LatencyArgs {
     pub common: Common,
 }
 
-/// Arguments of `srnic_raw_bw`.
+/// Arguments of `srnic raw-bw`.
 #[derive(Parser, Debug)]
 #[command(version)]
 pub struct RawBandwidthArgs {
@@ -225,7 +226,7 @@ pub struct RawBandwidthArgs {
     pub crc: bool,
 }
 
-/// Arguments of `srnic_raw_lat`.
+/// Arguments of `srnic raw-lat`.
 #[derive(Parser, Debug)]
 #[command(version)]
 pub struct RawLatencyArgs {
@@ -237,7 +238,7 @@ pub struct RawLatencyArgs {
     pub device: RawDeviceArg,
 }
 
-/// Arguments of `srnic_tcp_bw`.
+/// Arguments of `srnic tcp-bw`.
 #[derive(Parser, Debug)]
 #[command(version)]
 pub struct TcpBandwidthArgs {
@@ -249,7 +250,7 @@ pub struct TcpBandwidthArgs {
     pub report_gbits: bool,
 }
 
-/// Arguments of `srnic_tcp_lat`.
+/// Arguments of `srnic tcp-lat`.
 #[derive(Parser, Debug)]
 #[command(version)]
 pub struct TcpLatencyArgs {
@@ -269,7 +270,7 @@ pub struct TcpArgs {
     pub spin: bool,
 }
 
-/// Arguments of `srnic_rpc`.
+/// Arguments of `srnic rpc`.
 #[derive(Parser, Debug)]
 #[command(version)]
 pub struct RpcArgs {
@@ -382,28 +383,23 @@ pub struct Defaults {
     pub inline: Option<&'static str>,
 }
 
-/// The command line of a tool with these defaults.
-fn command<T: CommandFactory>(defaults: Defaults) -> Command {
-    T::command().mut_args(|arg| match arg.get_id().as_str() {
-        "size" => arg.default_value(defaults.size),
-        "iters" => arg.default_value(defaults.iters),
-        "inline_size" => arg.default_value(defaults.inline.unwrap_or("0")).hide(defaults.inline.is_none()),
-        _ => arg,
-    })
-}
-
-/// Parses the command line of the tool; ends the process if there is nothing to run.
-#[must_use]
-pub fn parse<T: CommandFactory + FromArgMatches>(tool: Tool, defaults: Defaults) -> T {
-    let mut matches = command::<T>(defaults).name(tool.name).about(tool.about).get_matches();
-    T::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit())
+impl Defaults {
+    /// The command line of a tool with these defaults.
+    pub(super) fn command<T: CommandFactory>(self) -> Command {
+        T::command().mut_args(|arg| match arg.get_id().as_str() {
+            "size" => arg.default_value(self.size),
+            "iters" => arg.default_value(self.iters),
+            "inline_size" => arg.default_value(self.inline.unwrap_or("0")).hide(self.inline.is_none()),
+            _ => arg,
+        })
+    }
 }
 
 /// Options of a bandwidth tool, for tests.
 #[cfg(test)]
 pub(super) fn bandwidth(line: &str) -> Result<BandwidthArgs, String> {
     let defaults = Defaults { size: "65536", iters: "5000", inline: Some("0") };
-    let matches = command::<BandwidthArgs>(defaults).try_get_matches_from(line.split(' '));
+    let matches = defaults.command::<BandwidthArgs>().try_get_matches_from(line.split(' '));
     matches.and_then(|matches| BandwidthArgs::from_arg_matches(&matches)).map_err(|error| error.to_string())
 }
 

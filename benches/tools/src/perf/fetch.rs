@@ -1,4 +1,4 @@
-//! `srnic_read_lat`, `srnic_atomic_lat`: one READ or atomic after the other, each timed from its
+//! `srnic read-lat`, `srnic atomic-lat`: one READ or atomic after the other, each timed from its
 //! post to its completion, a whole round trip. The server's engine answers; its program has no part
 //! in it.
 
@@ -14,6 +14,8 @@ use crate::perf::session::{self, Session, Setup};
 use crate::perf::statistics::Latencies;
 use crate::perf::tool::Tool;
 use crate::perf::{memory, table};
+use crate::program;
+use clap::ArgMatches;
 use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -30,35 +32,41 @@ enum Verb {
     Atomic(AtomicOp),
 }
 
-/// `srnic_read_lat` from its command line to its end.
+/// What `srnic read-lat` is.
+pub const READ: Tool = Tool {
+    name: "srnic_read_lat",
+    about: "Latency of RDMA READs, a whole round trip: start a server without a host, then a client with one",
+    version: "srnic_read_lat 1",
+    defaults: DEFAULTS,
+};
+
+/// `srnic read-lat` from its parsed command line to its end.
 #[must_use]
-pub fn read_main() -> ExitCode {
-    let tool = Tool {
-        name: "srnic_read_lat",
-        about: "Latency of RDMA READs, a whole round trip: start a server without a host, then a client with one",
-        version: "srnic_read_lat 1",
-    };
-    let args: LatencyArgs = cli::parse(tool, DEFAULTS);
-    start(tool, Verb::Read, &args.common)
+pub fn read(matches: &ArgMatches) -> ExitCode {
+    let args: LatencyArgs = program::args(matches);
+    start(READ, Verb::Read, &args.common)
 }
 
-/// `srnic_atomic_lat` from its command line to its end.
+/// What `srnic atomic-lat` is.
+pub const ATOMIC: Tool = Tool {
+    name: "srnic_atomic_lat",
+    about: "Latency of RDMA atomics, a whole round trip: start a server without a host, then a client with one",
+    version: "srnic_atomic_lat 1",
+    defaults: Defaults { size: "8", ..DEFAULTS },
+};
+
+/// `srnic atomic-lat` from its parsed command line to its end.
 #[must_use]
-pub fn atomic_main() -> ExitCode {
-    let tool = Tool {
-        name: "srnic_atomic_lat",
-        about: "Latency of RDMA atomics, a whole round trip: start a server without a host, then a client with one",
-        version: "srnic_atomic_lat 1",
-    };
-    let args: AtomicLatencyArgs = cli::parse(tool, Defaults { size: "8", ..DEFAULTS });
-    start(tool, Verb::Atomic(args.atomic.atomic_type), &args.common)
+pub fn atomic(matches: &ArgMatches) -> ExitCode {
+    let args: AtomicLatencyArgs = program::args(matches);
+    start(ATOMIC, Verb::Atomic(args.atomic.atomic_type), &args.common)
 }
 
 fn start(tool: Tool, verb: Verb, common: &Common) -> ExitCode {
     if let Verb::Atomic(_) = verb
         && let Err(error) = atomic::check_size(&common.basics)
     {
-        error.show(tool.name);
+        error.show();
         return error.exit_code();
     }
     session::main(tool, common, 1, |device, channel| run(tool, verb, common, device, channel))

@@ -1,18 +1,20 @@
-//! `srnic_write_lat`: two processes write to each other in turn, and each polls its own memory for
-//! the other's WRITE. `srnic_send_lat`: they send to each other in turn, and each waits for the
+//! `srnic write-lat`: two processes write to each other in turn, and each polls its own memory for
+//! the other's WRITE. `srnic send-lat`: they send to each other in turn, and each waits for the
 //! completion of its receive.
 
 mod pingpong;
 
 use crate::channel::Channel;
 use crate::error::{Error, Result};
-use crate::perf::cli::{self, Defaults, LatencyArgs};
+use crate::perf::cli::{Defaults, LatencyArgs};
 use crate::perf::progress::Progress;
 use crate::perf::report::Report;
 use crate::perf::session::{self, Session, Setup};
 use crate::perf::statistics::Latencies;
 use crate::perf::table;
 use crate::perf::tool::Tool;
+use crate::program;
+use clap::ArgMatches;
 use pingpong::{Place, Player, post_receive, prepare};
 use std::process::ExitCode;
 use verbs_api::{Device, QueueCaps};
@@ -21,28 +23,34 @@ const DEFAULTS: Defaults = Defaults { size: "2", iters: "1000", inline: Some("22
 /// The word that tells of a message of several packets is always sent inline.
 const INLINE_MIN: u32 = 8;
 
-/// `srnic_write_lat` from its command line to its end.
+/// What `srnic write-lat` is.
+pub const WRITE: Tool = Tool {
+    name: "srnic_write_lat",
+    about: "Latency of RDMA WRITEs, half a round trip: start a server without a host, then a client with one",
+    version: "srnic_write_lat 1",
+    defaults: DEFAULTS,
+};
+
+/// `srnic write-lat` from its parsed command line to its end.
 #[must_use]
-pub fn write_main() -> ExitCode {
-    let tool = Tool {
-        name: "srnic_write_lat",
-        about: "Latency of RDMA WRITEs, half a round trip: start a server without a host, then a client with one",
-        version: "srnic_write_lat 1",
-    };
-    let args: LatencyArgs = cli::parse(tool, DEFAULTS);
-    start(tool, Verb::Write, &args)
+pub fn write(matches: &ArgMatches) -> ExitCode {
+    let args: LatencyArgs = program::args(matches);
+    start(WRITE, Verb::Write, &args)
 }
 
-/// `srnic_send_lat` from its command line to its end.
+/// What `srnic send-lat` is.
+pub const SEND: Tool = Tool {
+    name: "srnic_send_lat",
+    about: "Latency of SENDs, half a round trip: start a server without a host, then a client with one",
+    version: "srnic_send_lat 1",
+    defaults: DEFAULTS,
+};
+
+/// `srnic send-lat` from its parsed command line to its end.
 #[must_use]
-pub fn send_main() -> ExitCode {
-    let tool = Tool {
-        name: "srnic_send_lat",
-        about: "Latency of SENDs, half a round trip: start a server without a host, then a client with one",
-        version: "srnic_send_lat 1",
-    };
-    let args: LatencyArgs = cli::parse(tool, DEFAULTS);
-    start(tool, Verb::Send, &args)
+pub fn send(matches: &ArgMatches) -> ExitCode {
+    let args: LatencyArgs = program::args(matches);
+    start(SEND, Verb::Send, &args)
 }
 
 fn start(tool: Tool, verb: Verb, args: &LatencyArgs) -> ExitCode {

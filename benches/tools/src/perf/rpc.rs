@@ -1,4 +1,4 @@
-//! `srnic_rpc`: requests and responses, each a SEND, with a number of requests outstanding: what
+//! `srnic rpc`: requests and responses, each a SEND, with a number of requests outstanding: what
 //! eRPC's small-RPC-rate benchmark measures.
 
 mod lane;
@@ -7,13 +7,15 @@ mod lanes;
 use crate::channel::Channel;
 use crate::completions::Completions;
 use crate::error::{Error, Result};
-use crate::perf::cli::{self, Defaults, Goal, RpcArgs};
+use crate::perf::cli::{Defaults, Goal, RpcArgs};
 use crate::perf::meter::{Meter, Rates};
 use crate::perf::progress::Progress;
 use crate::perf::report::Report;
 use crate::perf::session::{self, Session, Setup};
 use crate::perf::table;
 use crate::perf::tool::{self, Tool};
+use crate::program;
+use clap::ArgMatches;
 use lane::{Ends, Lane, Slots};
 use lanes::Lanes;
 use serde_json::json;
@@ -27,16 +29,19 @@ const DEFAULTS: Defaults = Defaults { size: "32", iters: "1000000", inline: None
 const BATCH: usize = 32;
 const WHAT: &str = "a request or a response";
 
-/// The tool from its command line to its end.
+/// What `srnic rpc` is.
+pub const RPC: Tool = Tool {
+    name: "srnic_rpc",
+    about: "Rate of requests and responses: start a server without a host, then a client with one",
+    version: "srnic_rpc 1",
+    defaults: DEFAULTS,
+};
+
+/// `srnic rpc` from its parsed command line to its end.
 #[must_use]
-pub fn main() -> ExitCode {
-    let tool = Tool {
-        name: "srnic_rpc",
-        about: "Rate of requests and responses: start a server without a host, then a client with one",
-        version: "srnic_rpc 1",
-    };
-    let args: RpcArgs = cli::parse(tool, DEFAULTS);
-    session::main(tool, &args.common, args.qps, |device, channel| run(tool, &args, device, channel))
+pub fn main(matches: &ArgMatches) -> ExitCode {
+    let args: RpcArgs = program::args(matches);
+    session::main(RPC, &args.common, args.qps, |device, channel| run(RPC, &args, device, channel))
 }
 
 fn run(tool: Tool, args: &RpcArgs, device: &Device, channel: &mut Channel) -> Result<()> {

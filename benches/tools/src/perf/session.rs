@@ -7,6 +7,7 @@ use crate::perf::cli::{Agreed, Common};
 use crate::perf::options;
 use crate::perf::report::Losses;
 use crate::perf::tool::{self, Tool};
+use crate::program;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use verbs_api::{
@@ -62,10 +63,10 @@ pub fn main(
         (false, server) => tool::by_tcp(tool, &common.basics, device, server),
         (true, Some(server)) => Channel::connect_by_cm(device, &common.device.device, tool.version, server),
         (true, None) => Channel::accept_by_cm(device, tool.version, common.basics.port, |address| {
-            eprintln!("{}: waiting for a client on {address}", tool.name);
+            program::say(format_args!("waiting for a client on {address}"));
         }),
     };
-    tool::main_by(tool, &common.basics, open, channel, body)
+    tool::main_by(&common.basics, open, channel, body)
 }
 
 /// Opens the device that the command line names. The tools call it all the time, so

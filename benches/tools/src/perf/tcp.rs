@@ -1,56 +1,62 @@
-//! `srnic_tcp_bw`, `srnic_tcp_lat`: a TCP connection of the kernel's, which is what a program uses
+//! `srnic tcp-bw`, `srnic tcp-lat`: a TCP connection of the kernel's, which is what a program uses
 //! that has no RDMA.
 
 mod stream;
 
 use crate::channel::Channel;
 use crate::error::{Error, Result};
-use crate::perf::cli::{self, Defaults, Goal, TcpArgs, TcpBandwidthArgs, TcpLatencyArgs};
+use crate::perf::cli::{Defaults, Goal, TcpArgs, TcpBandwidthArgs, TcpLatencyArgs};
 use crate::perf::meter::{Meter, Rates};
 use crate::perf::progress::Progress;
 use crate::perf::report::{Lost, Report};
 use crate::perf::statistics::{Latencies, Summary};
 use crate::perf::tool::{self, Tool};
 use crate::perf::{options, table};
+use crate::program;
 use crate::pump::Nothing;
+use clap::ArgMatches;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Instant;
 use stream::Stream;
 
-const BANDWIDTH: Defaults = Defaults { size: "65536", iters: "5000", inline: None };
-const LATENCY: Defaults = Defaults { size: "2", iters: "1000", inline: None };
 /// Bytes between two looks at the clock.
 const METER_BYTES: usize = 1 << 20;
 
-/// `srnic_tcp_bw` from its command line to its end.
+/// What `srnic tcp-bw` is.
+pub const BANDWIDTH: Tool = Tool {
+    name: "srnic_tcp_bw",
+    about: "Bandwidth of a kernel TCP connection: start a server without a host, then a client with one",
+    version: "srnic_tcp_bw 1",
+    defaults: Defaults { size: "65536", iters: "5000", inline: None },
+};
+
+/// `srnic tcp-bw` from its parsed command line to its end.
 #[must_use]
-pub fn bandwidth_main() -> ExitCode {
-    let tool = Tool {
-        name: "srnic_tcp_bw",
-        about: "Bandwidth of a kernel TCP connection: start a server without a host, then a client with one",
-        version: "srnic_tcp_bw 1",
-    };
-    let args: TcpBandwidthArgs = cli::parse(tool, BANDWIDTH);
+pub fn bandwidth_main(matches: &ArgMatches) -> ExitCode {
+    let args: TcpBandwidthArgs = program::args(matches);
     let heading = table::bandwidth_heading(args.report_gbits);
-    start(tool, &args.tcp, &heading, |channel, report, size| {
+    start(BANDWIDTH, &args.tcp, &heading, |channel, report, size| {
         let (rates, result) = bandwidth(&args.tcp, channel, size)?;
         report.add_rates(size, rates, args.report_gbits, Lost::default());
         result
     })
 }
 
-/// `srnic_tcp_lat` from its command line to its end.
+/// What `srnic tcp-lat` is.
+pub const LATENCY: Tool = Tool {
+    name: "srnic_tcp_lat",
+    about: "Latency of a kernel TCP connection, half a round trip: start a server without a host, then a client \
+            with one",
+    version: "srnic_tcp_lat 1",
+    defaults: Defaults { size: "2", iters: "1000", inline: None },
+};
+
+/// `srnic tcp-lat` from its parsed command line to its end.
 #[must_use]
-pub fn latency_main() -> ExitCode {
-    let tool = Tool {
-        name: "srnic_tcp_lat",
-        about: "Latency of a kernel TCP connection, half a round trip: start a server without a host, then a client \
-                with one",
-        version: "srnic_tcp_lat 1",
-    };
-    let args: TcpLatencyArgs = cli::parse(tool, LATENCY);
-    start(tool, &args.tcp, &table::latency_heading(), |channel, report, size| {
+pub fn latency_main(matches: &ArgMatches) -> ExitCode {
+    let args: TcpLatencyArgs = program::args(matches);
+    start(LATENCY, &args.tcp, &table::latency_heading(), |channel, report, size| {
         let summary = latency(&args.tcp, channel, report, size)?;
         report.add_latencies(size, &summary, Lost::default());
         Ok(())

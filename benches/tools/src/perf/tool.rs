@@ -4,23 +4,35 @@ use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::output;
-use crate::perf::cli::Basics;
+use crate::perf::cli::{Basics, Defaults};
+use crate::program;
 use crate::pump::{Drive, PEER_WAIT};
+use clap::{Command, CommandFactory};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::process::ExitCode;
 use std::time::Duration;
 use verbs_api::Role;
 
-/// A tool, and how its side channel begins.
+/// A tool, what it does unless told otherwise, and how its side channel begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Tool {
-    /// Its name.
+    /// Its name in the JSON file.
     pub name: &'static str,
     /// One sentence about it.
     pub about: &'static str,
     /// Name and version of what it says on the side channel.
     pub version: &'static str,
+    /// What its `--help` shows as defaults.
+    pub defaults: Defaults,
+}
+
+impl Tool {
+    /// Its command line.
+    #[must_use]
+    pub fn command<T: CommandFactory>(&self) -> Command {
+        self.defaults.command::<T>().about(self.about)
+    }
 }
 
 /// How long the peer may take to hear why we failed.
@@ -33,19 +45,18 @@ pub fn main<D: Drive>(
     open: impl FnOnce(Role) -> Result<D>,
     body: impl FnOnce(&mut D, &mut Channel) -> Result<()>,
 ) -> ExitCode {
-    main_by(tool, basics, open, |device, server| by_tcp(tool, basics, device, server), body)
+    main_by(basics, open, |device, server| by_tcp(tool, basics, device, server), body)
 }
 
 /// Runs a tool with a peer whom it meets by `channel`, which is given the server's address if there
 /// is one. Tells the peer and the user if it fails.
 pub fn main_by<D: Drive>(
-    tool: Tool,
     basics: &Basics,
     open: impl FnOnce(Role) -> Result<D>,
     channel: impl FnOnce(&D, Option<SocketAddr>) -> Result<Channel>,
     body: impl FnOnce(&mut D, &mut Channel) -> Result<()>,
 ) -> ExitCode {
-    interrupt::tool_main(tool.name, || {
+    interrupt::tool_main(|| {
         // What can go wrong without the peer goes wrong first.
         output::check_file(basics.json.as_deref())?;
         let server = basics.host.as_deref().map(|host| resolve(host, basics.port)).transpose()?;
@@ -74,7 +85,7 @@ pub fn by_tcp(
     }
     let address = SocketAddr::from((basics.bind, basics.port));
     Channel::accept(device, tool.version, address, None, || {
-        eprintln!("{}: waiting for a client on {address}", tool.name);
+        program::say(format_args!("waiting for a client on {address}"));
     })
 }
 

@@ -9,7 +9,7 @@ use verbs_api::{DeviceSpec, Pmtu};
 /// Plays one end of a stock perftest or pingpong over plain RoCEv2: a client of HOST, or a server
 /// without it
 #[derive(Parser, Debug)]
-#[command(name = "srnic_perftest", version)]
+#[command(version)]
 pub struct Args {
     /// Which tool the peer runs; of ibv_rc_pingpong, ibv_uc_pingpong and ibv_ud_pingpong the one of
     /// the connection

@@ -4,6 +4,7 @@ use super::cli::Args;
 use crate::dial;
 use crate::error::{Error, Result};
 use crate::perf::tool::resolve;
+use crate::program;
 use crate::pump::{wait_for, wait_until};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -121,7 +122,7 @@ fn accept(device: &Device, address: SocketAddr) -> Result<TcpStream> {
     let fails = |doing| move |source| Error::Channel { address, doing, source };
     let listener = TcpListener::bind(address).map_err(fails("listen"))?;
     listener.set_nonblocking(true).map_err(fails("listen"))?;
-    eprintln!("srnic_perftest: waiting for a client on {address}");
+    program::say(format_args!("waiting for a client on {address}"));
     wait_until(device, "no client came", None, || match listener.accept() {
         Ok((stream, _)) => Ok(Some(stream)),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),

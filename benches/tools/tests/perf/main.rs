@@ -4,24 +4,23 @@ mod rdma_cm;
 #[path = "../support/mod.rs"]
 mod support;
 
-use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use support::{Ended, Place, Running};
+use support::{Ended, Place, Running, srnic};
 
-const WRITE_BW: &str = env!("CARGO_BIN_EXE_srnic_write_bw");
-const READ_BW: &str = env!("CARGO_BIN_EXE_srnic_read_bw");
-const READ_LAT: &str = env!("CARGO_BIN_EXE_srnic_read_lat");
-const ATOMIC_BW: &str = env!("CARGO_BIN_EXE_srnic_atomic_bw");
-const ATOMIC_LAT: &str = env!("CARGO_BIN_EXE_srnic_atomic_lat");
-const SEND_BW: &str = env!("CARGO_BIN_EXE_srnic_send_bw");
-const SEND_LAT: &str = env!("CARGO_BIN_EXE_srnic_send_lat");
-const WRITE_LAT: &str = env!("CARGO_BIN_EXE_srnic_write_lat");
-const RAW_BW: &str = env!("CARGO_BIN_EXE_srnic_raw_bw");
-const RAW_LAT: &str = env!("CARGO_BIN_EXE_srnic_raw_lat");
-const TCP_BW: &str = env!("CARGO_BIN_EXE_srnic_tcp_bw");
-const TCP_LAT: &str = env!("CARGO_BIN_EXE_srnic_tcp_lat");
-const RPC: &str = env!("CARGO_BIN_EXE_srnic_rpc");
+const WRITE_BW: &str = "write-bw";
+const READ_BW: &str = "read-bw";
+const READ_LAT: &str = "read-lat";
+const ATOMIC_BW: &str = "atomic-bw";
+const ATOMIC_LAT: &str = "atomic-lat";
+const SEND_BW: &str = "send-bw";
+const SEND_LAT: &str = "send-lat";
+const WRITE_LAT: &str = "write-lat";
+const RAW_BW: &str = "raw-bw";
+const RAW_LAT: &str = "raw-lat";
+const TCP_BW: &str = "tcp-bw";
+const TCP_LAT: &str = "tcp-lat";
+const RPC: &str = "rpc";
 const ALL: [&str; 13] = [
     READ_BW, READ_LAT, ATOMIC_BW, ATOMIC_LAT, WRITE_BW, WRITE_LAT, SEND_BW, SEND_LAT, RPC, RAW_BW, RAW_LAT,
     TCP_BW, TCP_LAT,
@@ -51,7 +50,7 @@ impl Pair {
     }
 
     fn start_on(&self, device: &str, host: &str, side: &str, options: &str) -> Running {
-        let mut command = Command::new(self.tool);
+        let mut command = srnic(self.tool);
         command.args(["-p", &self.place.port.to_string(), "--json"]);
         command.arg(self.place.path(side)).args(options.split_whitespace());
         if ![TCP_BW, TCP_LAT].contains(&self.tool) {

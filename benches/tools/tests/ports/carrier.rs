@@ -2,15 +2,15 @@
 
 use super::alone;
 use super::namespace::Veth;
-use super::support::Running;
+use super::support::{Running, program};
 
 #[test]
 fn an_interface_without_a_carrier_or_down_or_gone_says_so() {
     let _alone = alone();
     let Some(veth) = Veth::new(1500) else { return };
     veth.run("ip link set right down");
-    let mut ping = veth.command(env!("CARGO_BIN_EXE_srnic_ping"));
-    ping.args(["-d", "af_packet:left,ip=10.9.0.1", "10.9.0.2"]);
+    let mut ping = veth.command(program());
+    ping.args(["ping", "-d", "af_packet:left,ip=10.9.0.1", "10.9.0.2"]);
     let mut ping = Running::start(ping);
     ping.wait_for("waiting: the link did not come up yet; interface left has no carrier: ");
     veth.run("ip link set left down");

@@ -3,16 +3,12 @@
 
 use super::alone;
 use super::namespace::Veth;
-use super::support::{Place, Running};
+use super::support::{Place, Running, program, srnic};
 use std::process::Command;
 
-const PING: &str = env!("CARGO_BIN_EXE_srnic_ping");
-const PCAP: &str = env!("CARGO_BIN_EXE_srnic_pcap");
-const TOOLS: [(&str, &str); 3] = [
-    (env!("CARGO_BIN_EXE_srnic_write_bw"), "-b"),
-    (env!("CARGO_BIN_EXE_srnic_send_bw"), "-b"),
-    (env!("CARGO_BIN_EXE_srnic_read_bw"), ""),
-];
+const PING: &str = "ping";
+const PCAP: &str = "pcap";
+const TOOLS: [(&str, &str); 3] = [("write-bw", "-b"), ("send-bw", "-b"), ("read-bw", "")];
 const DEVICES: [&str; 2] = ["af_packet:left,ip=fd00::1", "af_packet:right,ip=fd00::2"];
 
 struct Net {
@@ -31,8 +27,10 @@ impl Net {
         Some(Self { place: Place::new(name), veth })
     }
 
-    fn command(&self, side: usize, program: &str) -> Command {
-        self.veth.ends()[side].command(program)
+    fn command(&self, side: usize, subcommand: &str) -> Command {
+        let mut command = self.veth.ends()[side].command(program());
+        command.arg(subcommand);
+        command
     }
 
     fn start(&self, tool: &str, side: usize, wrapper: &str, options: &str) -> Running {
@@ -57,7 +55,7 @@ fn packets_find_their_way_and_others_can_read_them() {
     let _alone = alone();
     let Some(net) = Net::new("ipv6").filter(|net| net.veth.has("tcpdump")) else { return };
     let file = net.place.path("capture.pcap");
-    let mut tcpdump = net.command(1, "tcpdump");
+    let mut tcpdump = net.veth.ends()[1].command("tcpdump");
     tcpdump.args(["-n", "-U", "-Z", "root", "-i", "right", "-w"]).arg(&file).arg("udp port 4791 or icmp6");
     let mut tcpdump = Running::start(tcpdump);
     tcpdump.wait_for("listening on");
@@ -80,7 +78,7 @@ fn packets_find_their_way_and_others_can_read_them() {
     tcpdump.end().assert_success();
     // Every ICRC is right, and every packet can be read and made again.
     let read = Running::start({
-        let mut command = Command::new(PCAP);
+        let mut command = srnic(PCAP);
         command.arg(&file);
         command
     });

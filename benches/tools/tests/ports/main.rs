@@ -16,13 +16,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use support::{Ended, Place, Running};
+use support::{Ended, Place, Running, program};
 
-const FILE: &str = env!("CARGO_BIN_EXE_srnic_file");
-const RAW_BW: &str = env!("CARGO_BIN_EXE_srnic_raw_bw");
-const RAW_LAT: &str = env!("CARGO_BIN_EXE_srnic_raw_lat");
-const SWITCH: &str = env!("CARGO_BIN_EXE_srnic_switch");
-const WRITE_BW: &str = env!("CARGO_BIN_EXE_srnic_write_bw");
+const FILE: &str = "file";
+const RAW_BW: &str = "raw-bw";
+const RAW_LAT: &str = "raw-lat";
+const SWITCH: &str = "switch";
+const WRITE_BW: &str = "write-bw";
 /// A user without privileges.
 const NOBODY: u32 = 65534;
 
@@ -58,18 +58,24 @@ impl Pair {
         Self { place: Place::new(name), devices, veth: Some(veth), unprivileged: false }
     }
 
-    /// A program on one of the devices.
-    fn command(&self, program: &str) -> Command {
+    /// A subcommand on one of the devices.
+    fn command(&self, subcommand: &str) -> Command {
+        let mut command = self.program();
+        command.arg(subcommand);
+        command
+    }
+
+    fn program(&self) -> Command {
         if let Some(veth) = &self.veth {
-            return veth.command(program);
+            return veth.command(program());
         }
         if !self.unprivileged {
-            return Command::new(program);
+            return Command::new(program());
         }
         // Where that user can read it.
         let copy = self.place.path("program");
         if !copy.exists() {
-            fs::copy(program, &copy).expect("room for a copy");
+            fs::copy(program(), &copy).expect("room for a copy");
         }
         let mut command = Command::new(copy);
         command.uid(NOBODY).gid(NOBODY).current_dir(self.place.path(""));

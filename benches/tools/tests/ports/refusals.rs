@@ -1,13 +1,12 @@
 //! Devices that cannot be opened: each error says what to do.
 
 use super::{FILE, Pair, alone, is_root};
-use crate::support::{Ended, Place, Running};
+use crate::support::{Ended, Place, Running, srnic};
 use std::os::unix::net::UnixListener;
-use std::process::Command;
 
 fn receive_on(device: &str) -> Ended {
     let place = Place::new("refused");
-    let mut command = Command::new(FILE);
+    let mut command = srnic(FILE);
     command.args(["recv", "-d", device, "--out"]).arg(place.path("out"));
     Running::start(command).end()
 }

@@ -8,6 +8,18 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+/// The program under test. Tests of other crates have none.
+pub fn program() -> &'static str {
+    option_env!("CARGO_BIN_EXE_srnic").expect("a test of srnic-tools")
+}
+
+/// `srnic SUBCOMMAND`.
+pub fn srnic(subcommand: &str) -> Command {
+    let mut command = Command::new(program());
+    command.arg(subcommand);
+    command
+}
+
 /// Far longer than anything here takes, on a busy machine too.
 pub const LIMIT: Duration = Duration::from_secs(100);
 

@@ -1,11 +1,10 @@
 //! A switch with many ports of DPDK's.
 
 use crate::Network;
-use crate::support::{Place, Running};
-use std::process::Command;
+use crate::support::{Place, Running, srnic};
 
 fn switch(network: &Network, ports: u8, keys: &str) -> Running {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_switch"));
+    let mut command = srnic("switch");
     command.args((1..=ports).map(|host| format!("vhost:{},hugepages=off{keys}", network.socket(host))));
     Running::start(command)
 }
@@ -22,7 +21,7 @@ fn a_later_device_cannot_have_more_than_there_is() {
     let network = Network(Place::new("switch-more-memory"));
     let vhost = |host: u8, keys: &str| format!("vhost:{},hugepages=off{keys}", network.socket(host));
     let switch = |second: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_switch"));
+        let mut command = srnic("switch");
         command.args([vhost(1, ",memory=100"), vhost(2, second)]);
         Running::start(command)
     };

@@ -1,4 +1,4 @@
-//! `srnic_switch` and hosts that join it, each a process.
+//! `srnic switch` and hosts that join it, each a process.
 
 mod dpdk;
 mod many;
@@ -6,8 +6,7 @@ mod many;
 mod support;
 mod twins;
 
-use std::process::Command;
-use support::{Ended, Place, Running};
+use support::{Ended, Place, Running, srnic};
 
 struct Network(Place);
 
@@ -23,7 +22,7 @@ impl Network {
 
     /// A switch with these ports, once it is ready.
     fn switch_of(&self, ports: impl IntoIterator<Item = String>) -> Running {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_switch"));
+        let mut command = srnic("switch");
         command.arg("--json").arg(self.0.path("switch.json")).args(ports);
         let mut switch = Running::start(command);
         switch.wait_for("switching ");
@@ -37,7 +36,7 @@ impl Network {
 
     /// A bandwidth tool with more keys of its device, each with a comma before it.
     fn tool_with(&self, keys: &str, host: u8, port: u16, server: bool, amount: &str) -> Running {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_write_bw"));
+        let mut command = srnic("write-bw");
         let device = format!("memif:{},role=client,ip=10.77.0.{host}{keys}", self.socket(host));
         command.args(["-d", &device, "-p", &port.to_string(), "-u", "18"]);
         command.args(["-s", "20000", "--verify"]).args(amount.split(' '));
@@ -78,11 +77,11 @@ fn four_hosts_verify_every_byte_through_loss() {
 fn the_switch_says_whom_it_turned_away() {
     let network = Network(Place::new("switch-away"));
     let mut switch = network.switch(2, "");
-    let mut host = Command::new(env!("CARGO_BIN_EXE_srnic_rping"));
+    let mut host = srnic("rping");
     host.args(["-d", &format!("memif:{},role=client,ip=10.77.0.1,mtu=1500", network.socket(1))]);
     let mut host = Running::start(host);
     let words = format!(
-        "srnic_switch: the last attempt at {} was turned away: the server has mtu=4590, the client mtu=1500: both ends \
+        "srnic switch: the last attempt at {} was turned away: the server has mtu=4590, the client mtu=1500: both ends \
          need the same",
         network.socket(1)
     );
@@ -116,7 +115,7 @@ fn a_host_may_leave_and_another_take_its_place() {
 #[test]
 fn ports_that_make_no_sense_are_refused() {
     let refused = |ports: &[&str], reason: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_switch"));
+        let mut command = srnic("switch");
         command.args(ports);
         Running::start(command).end().assert_failed(2, reason);
     };

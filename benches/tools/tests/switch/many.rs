@@ -1,7 +1,7 @@
 //! A switch with two hundred ports.
 
 use crate::Network;
-use crate::support::{LIMIT, Place, Running};
+use crate::support::{LIMIT, Place, Running, program};
 use datapath::port::Port;
 use datapath::port::memif::{Config, MemifPort, Role};
 use std::fs;
@@ -189,8 +189,7 @@ fn too_few_descriptors_for_the_ports_are_said_at_once() {
     let network = Network(Place::new("switch-descriptors"));
     let switch = |limit: &str| {
         let mut command = Command::new("sh");
-        let program = env!("CARGO_BIN_EXE_srnic_switch");
-        command.args(["-c", &format!("ulimit {limit} 100 && exec \"$@\""), "sh", program]);
+        command.args(["-c", &format!("ulimit {limit} 100 && exec \"$@\""), "sh", program(), "switch"]);
         command.args((1..=50).map(|host| format!("memif:{}", network.socket(host))));
         Running::start(command)
     };

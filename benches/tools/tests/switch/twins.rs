@@ -1,11 +1,11 @@
 //! Two hosts with one `ip=`, and so by default with one Ethernet address as well.
 
 use super::{Network, Running};
-use std::process::Command;
+use crate::support::srnic;
 
 /// Pings a host that nobody is.
 fn ping(network: &Network, socket: u8, ip: u8) -> Running {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_ping"));
+    let mut command = srnic("ping");
     let device = format!("memif:{},role=client,ip=10.77.0.{ip}", network.socket(socket));
     command.args(["-d", &device, "-c", "1", "10.77.0.200"]);
     Running::start(command)

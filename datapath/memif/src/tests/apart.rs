@@ -96,7 +96,7 @@ fn a_third_process_hears_that_the_pair_is_one() {
     until_said([&mut server, &mut client], ["", ""]);
     let mut third = open(&path, Role::Client, 256);
     let words = format!(
-        "the last attempt at {} was turned away: the server has a peer already: a memif joins two processes; srnic_switch \
+        "the last attempt at {} was turned away: the server has a peer already: a memif joins two processes; srnic switch \
          takes one each",
         path.display()
     );

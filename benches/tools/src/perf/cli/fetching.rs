@@ -27,7 +27,7 @@ pub struct AtomicArg {
     pub atomic_type: AtomicOp,
 }
 
-/// Arguments of `srnic_read_bw`.
+/// Arguments of `srnic read-bw`.
 #[derive(Parser, Debug)]
 #[command(version)]
 pub struct ReadBandwidthArgs {
@@ -39,7 +39,7 @@ pub struct ReadBandwidthArgs {
     pub outstanding: OutstandingArg,
 }
 
-/// Arguments of `srnic_atomic_bw`.
+/// Arguments of `srnic atomic-bw`.
 #[derive(Parser, Debug)]
 #[command(version)]
 pub struct AtomicBandwidthArgs {
@@ -54,7 +54,7 @@ pub struct AtomicBandwidthArgs {
     pub atomic: AtomicArg,
 }
 
-/// Arguments of `srnic_atomic_lat`.
+/// Arguments of `srnic atomic-lat`.
 #[derive(Parser, Debug)]
 #[command(version)]
 pub struct AtomicLatencyArgs {

@@ -3,11 +3,11 @@ use super::*;
 #[test]
 fn the_command_lines_are_consistent() {
     let defaults = Defaults { size: "2", iters: "1000", inline: None };
-    command::<BandwidthArgs>(defaults).debug_assert();
-    command::<SendBandwidthArgs>(defaults).debug_assert();
-    command::<LatencyArgs>(defaults).debug_assert();
-    command::<RawBandwidthArgs>(defaults).debug_assert();
-    command::<RawLatencyArgs>(defaults).debug_assert();
+    defaults.command::<BandwidthArgs>().debug_assert();
+    defaults.command::<SendBandwidthArgs>().debug_assert();
+    defaults.command::<LatencyArgs>().debug_assert();
+    defaults.command::<RawBandwidthArgs>().debug_assert();
+    defaults.command::<RawLatencyArgs>().debug_assert();
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `srnic_raw_bw`: as many frames as the port takes. The receiver measures: to the sender, a frame
+//! `srnic raw-bw`: as many frames as the port takes. The receiver measures: to the sender, a frame
 //! that is handed over is gone.
 
 use super::frame::{self, HEADER};
@@ -7,14 +7,16 @@ use super::payload::Payload;
 use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::perf::cli::{self, Defaults, Goal, RawBandwidthArgs};
+use crate::perf::cli::{Defaults, Goal, RawBandwidthArgs};
 use crate::perf::meter::{Meter, Rates};
 use crate::perf::options;
 use crate::perf::progress::Progress;
 use crate::perf::report::{Lost, Report};
 use crate::perf::table;
 use crate::perf::tool::{self, Tool};
+use crate::program;
 use crate::pump::Nothing;
+use clap::ArgMatches;
 use dpdk_sys::Burst;
 use serde_json::json;
 use std::process::ExitCode;
@@ -28,17 +30,20 @@ const METER_FRAMES: u64 = 8 * BURST as u64;
 /// How long a frame may take that the sender has handed over.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// The tool from its command line to its end.
+/// What `srnic raw-bw` is.
+pub const RAW: Tool = Tool {
+    name: "srnic_raw_bw",
+    about: "Bandwidth of raw Ethernet frames on a port: start a server without a host, then a client with one",
+    version: "srnic_raw_bw 1",
+    defaults: DEFAULTS,
+};
+
+/// `srnic raw-bw` from its parsed command line to its end.
 #[must_use]
-pub fn main() -> ExitCode {
-    let tool = Tool {
-        name: "srnic_raw_bw",
-        about: "Bandwidth of raw Ethernet frames on a port: start a server without a host, then a client with one",
-        version: "srnic_raw_bw 1",
-    };
-    let args: RawBandwidthArgs = cli::parse(tool, DEFAULTS);
+pub fn main(matches: &ArgMatches) -> ExitCode {
+    let args: RawBandwidthArgs = program::args(matches);
     let open = |role| Link::open(&args.device, role);
-    tool::main(tool, &args.basics, open, |link, channel| run(tool, &args, link, channel))
+    tool::main(RAW, &args.basics, open, |link, channel| run(RAW, &args, link, channel))
 }
 
 fn run(tool: Tool, args: &RawBandwidthArgs, link: &mut Link, channel: &mut Channel) -> Result<()> {

@@ -1,4 +1,4 @@
-//! `srnic_raw_lat`: one frame there, the same frame back.
+//! `srnic raw-lat`: one frame there, the same frame back.
 
 use super::frame;
 use super::link::{BURST, Link};
@@ -6,13 +6,15 @@ use super::payload::Payload;
 use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::perf::cli::{self, Defaults, RawLatencyArgs};
+use crate::perf::cli::{Defaults, RawLatencyArgs};
 use crate::perf::progress::Progress;
 use crate::perf::report::{Lost, Report};
 use crate::perf::statistics::Latencies;
 use crate::perf::tool::{self, Tool};
 use crate::perf::{options, table};
+use crate::program;
 use crate::pump::{Nothing, PEER_WAIT};
+use clap::ArgMatches;
 use dpdk_sys::Burst;
 use serde_json::json;
 use std::process::ExitCode;
@@ -23,17 +25,20 @@ const DEFAULTS: Defaults = Defaults { size: "64", iters: "100000", inline: None 
 /// in.
 const INTERVAL: u32 = 1 << 16;
 
-/// The tool from its command line to its end.
+/// What `srnic raw-lat` is.
+pub const RAW: Tool = Tool {
+    name: "srnic_raw_lat",
+    about: "Latency of raw Ethernet frames, half a round trip: start a server without a host, then a client with one",
+    version: "srnic_raw_lat 1",
+    defaults: DEFAULTS,
+};
+
+/// `srnic raw-lat` from its parsed command line to its end.
 #[must_use]
-pub fn main() -> ExitCode {
-    let tool = Tool {
-        name: "srnic_raw_lat",
-        about: "Latency of raw Ethernet frames, half a round trip: start a server without a host, then a client with one",
-        version: "srnic_raw_lat 1",
-    };
-    let args: RawLatencyArgs = cli::parse(tool, DEFAULTS);
+pub fn main(matches: &ArgMatches) -> ExitCode {
+    let args: RawLatencyArgs = program::args(matches);
     let open = |role| Link::open(&args.device, role);
-    tool::main(tool, &args.basics, open, |link, channel| run(tool, &args, link, channel))
+    tool::main(RAW, &args.basics, open, |link, channel| run(RAW, &args, link, channel))
 }
 
 fn run(tool: Tool, args: &RawLatencyArgs, link: &mut Link, channel: &mut Channel) -> Result<()> {

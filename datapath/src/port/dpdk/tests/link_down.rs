@@ -113,7 +113,7 @@ fn a_third_process_says_that_the_pair_is_one() {
                 [
                     "",
                     "",
-                    "the server has a peer already: a memif joins two processes; srnic_switch takes one each",
+                    "the server has a peer already: a memif joins two processes; srnic switch takes one each",
                 ],
             );
         }

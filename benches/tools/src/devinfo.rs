@@ -1,26 +1,28 @@
 //! What a device can do, and what its port is: `ibv_devinfo -v`.
 
-use clap::Parser;
+use crate::error::Result;
+use crate::{log, output, program};
+use clap::{ArgMatches, Parser};
 use core::net::Ipv6Addr;
-use srnic_tools::error::Result;
-use srnic_tools::{log, output};
 use std::process::ExitCode;
 use verbs_api::Device;
 
 /// Opens a device and shows its limits, its port, its GIDs and its P_Keys
 #[derive(Parser)]
 #[command(version)]
-struct Cli {
+pub struct Cli {
     /// The device; docs/ports.md has the grammar
     #[arg(short, long)]
     device: String,
 }
 
-fn main() -> ExitCode {
-    match run(&Cli::parse().device) {
+/// The tool from its parsed command line to its end.
+#[must_use]
+pub fn main(matches: &ArgMatches) -> ExitCode {
+    match run(&program::args::<Cli>(matches).device) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            error.show("srnic_devinfo");
+            error.show();
             ExitCode::FAILURE
         }
     }

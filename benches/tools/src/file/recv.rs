@@ -1,14 +1,14 @@
 //! The receiving side.
 
-use crate::cli::RecvArgs;
-use crate::report::{self, Transfer};
+use super::cli::RecvArgs;
+use super::report::{self, Transfer};
+use crate::channel::Channel;
+use crate::completions::Completions;
+use crate::error::{Error, Result};
+use crate::link::wait_for_link;
+use crate::output;
+use crate::pump::PEER_WAIT;
 use rustix::fs::statvfs;
-use srnic_tools::channel::Channel;
-use srnic_tools::completions::Completions;
-use srnic_tools::error::{Error, Result};
-use srnic_tools::link::wait_for_link;
-use srnic_tools::output;
-use srnic_tools::pump::PEER_WAIT;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ pub fn run(args: &RecvArgs) -> Result<()> {
     output::check_file(args.common.json.as_deref())?;
     let device = Device::open_spec(&args.common.device.clone().or_role(Role::Server))?;
     let address = SocketAddr::from((args.bind, args.common.port));
-    let mut channel = Channel::accept(&device, crate::VERSION, address, Some(PEER_WAIT), || {})?;
+    let mut channel = Channel::accept(&device, super::VERSION, address, Some(PEER_WAIT), || {})?;
     let result = receive(args, &device, &mut channel);
     if let Err(error) = &result {
         channel.say_failed(error);

@@ -1,13 +1,13 @@
 //! The sending side.
 
-use crate::cli::{Common, SendArgs};
-use crate::report::{self, Transfer};
+use super::cli::{Common, SendArgs};
+use super::report::{self, Transfer};
+use crate::channel::Channel;
+use crate::completions::Completions;
+use crate::error::{Error, Result};
+use crate::link::wait_for_link;
+use crate::output;
 use indicatif::{ProgressBar, ProgressStyle};
-use srnic_tools::channel::Channel;
-use srnic_tools::completions::Completions;
-use srnic_tools::error::{Error, Result};
-use srnic_tools::link::wait_for_link;
-use srnic_tools::output;
 use std::fs::File;
 use std::io::Read as _;
 use std::net::SocketAddr;
@@ -35,7 +35,7 @@ pub fn run(args: &SendArgs) -> Result<()> {
     output::check_file(args.common.json.as_deref())?;
     let device = Device::open_spec(&args.common.device.clone().or_role(Role::Client))?;
     let address = SocketAddr::from((args.host, args.common.port));
-    let mut channel = Channel::connect(&device, crate::VERSION, address)?;
+    let mut channel = Channel::connect(&device, super::VERSION, address)?;
     let result = transfer(args, &device, file, &mut channel);
     if let Err(error) = &result {
         channel.say_failed(error);

@@ -7,9 +7,10 @@ mod recv;
 mod report;
 mod send;
 
-use clap::Parser as _;
-use cli::{Cli, Verb};
-use srnic_tools::interrupt;
+use crate::{interrupt, program};
+use clap::ArgMatches;
+pub use cli::Cli;
+use cli::Verb;
 use std::process::ExitCode;
 
 /// What both sides begin with on the side channel. Then the sender says `file` and `endpoint`, the
@@ -17,9 +18,11 @@ use std::process::ExitCode;
 /// `received` and the sender `done`.
 const VERSION: &str = "srnic_file 1";
 
-fn main() -> ExitCode {
-    let cli = Cli::parse();
-    interrupt::tool_main("srnic_file", || match &cli.verb {
+/// The tool from its parsed command line to its end.
+#[must_use]
+pub fn main(matches: &ArgMatches) -> ExitCode {
+    let cli: Cli = program::args(matches);
+    interrupt::tool_main(|| match &cli.verb {
         Verb::Recv(args) => recv::run(args),
         Verb::Send(args) => send::run(args),
     })

@@ -1,8 +1,8 @@
 //! What is said at the end: a line for people, a JSON file for programs.
 
+use crate::error::{Error, Result};
+use crate::output;
 use serde_json::{Value, json};
-use srnic_tools::error::{Error, Result};
-use srnic_tools::output;
 use std::path::Path;
 use std::time::Duration;
 use verbs_api::Device;

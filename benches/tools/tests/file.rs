@@ -1,4 +1,4 @@
-//! `srnic_file` as two processes over memif: files arrive whole, and every way to fail ends, says
+//! `srnic file` as two processes over memif: files arrive whole, and every way to fail ends, says
 //! why and leaves nothing behind.
 
 #[expect(dead_code, reason = "what other tests need of it")]
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use support::{Ended, LIMIT, Place, Running};
+use support::{Ended, LIMIT, Place, Running, srnic};
 
 /// A place with a file to send and a socket.
 struct Pair(Place);
@@ -32,7 +32,7 @@ impl Pair {
 
     fn start(&self, verb: &str, wrapper: &str, rest: &[&str]) -> Running {
         let device = format!("{wrapper}memif:{}", self.path("memif").display());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_srnic_file"));
+        let mut command = srnic("file");
         command.args([verb, "-d", &device, "--port", &self.0.port.to_string(), "--json"]);
         command.arg(self.path(&format!("{verb}.json"))).args(rest);
         command.arg(if verb == "recv" { "--out" } else { "--in" });

@@ -1,21 +1,22 @@
 //! Looks at captures: packets by opcode, wrong ICRCs, and packets that cannot be parsed or sent
 //! again bit for bit.
 
-use clap::Parser;
-use srnic_tools::capture::{self, Census};
-use srnic_tools::output;
+use crate::capture::{self, Census};
+use crate::output;
+use crate::program;
+use clap::{ArgMatches, Parser};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wire::encap::ROCE_UDP_PORT;
 
-/// Counts the RoCEv2 packets of captures by opcode, checks each ICRC, and parses and emits each
+/// Counts the RoCEv2 packets of captures by opcode; checks each ICRC, and parses and emits each
 /// packet again
 ///
 /// Exit status: 0 if everything is as it should be, 1 if a packet is not, 2 if a file cannot be
 /// read, or standard output cannot be written.
 #[derive(Parser)]
 #[command(version)]
-struct Cli {
+pub struct Cli {
     /// Captures of Ethernet frames, pcap or pcapng
     #[arg(required = true)]
     files: Vec<PathBuf>,
@@ -24,8 +25,10 @@ struct Cli {
     udp_port: u16,
 }
 
-fn main() -> ExitCode {
-    let cli = Cli::parse();
+/// The tool from its parsed command line to its end.
+#[must_use]
+pub fn main(matches: &ArgMatches) -> ExitCode {
+    let cli: Cli = program::args(matches);
     let mut clean = true;
     for path in &cli.files {
         let (census, end) = census(path, cli.udp_port);
@@ -33,11 +36,11 @@ fn main() -> ExitCode {
         if (end.is_ok() || census.frames > 0)
             && let Err(error) = output::lines(format_args!("{}: {census}", path.display()))
         {
-            error.show("srnic_pcap");
+            error.show();
             return ExitCode::from(2);
         }
         if let Err(error) = end {
-            eprintln!("srnic_pcap: {}: {error}", path.display());
+            program::say(format_args!("{}: {error}", path.display()));
             return ExitCode::from(2);
         }
         clean &= census.is_clean();

@@ -1,18 +1,22 @@
-//! `srnic_pcap` over captures of Linux soft-RoCE, as they are and spoilt.
+//! `srnic pcap` over captures of Linux soft-RoCE, as they are and spoilt.
+
+#[expect(dead_code, reason = "what other tests need of it")]
+mod support;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
+use support::srnic;
 
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 
 fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/rxe").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/rxe").join(name)
 }
 
 fn run(files: &[PathBuf]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_srnic_pcap")).args(files).output().expect("the tool runs")
+    srnic("pcap").args(files).output().expect("the tool runs")
 }
 
 fn text(output: &Output) -> String {

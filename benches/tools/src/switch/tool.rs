@@ -1,11 +1,12 @@
 //! An Ethernet switch over memif sockets and interfaces, without root: more than two hosts on one
 //! machine.
 
-use clap::Parser;
-use srnic_tools::error::{Error, Result};
-use srnic_tools::interrupt;
-use srnic_tools::output;
-use srnic_tools::switch::{PortSpec, Row, Switch, descriptors, table};
+use crate::error::{Error, Result};
+use crate::interrupt;
+use crate::output;
+use crate::program;
+use crate::switch::{PortSpec, Row, Switch, descriptors, table};
+use clap::{ArgMatches, Parser};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -17,7 +18,7 @@ use std::process::ExitCode;
 /// threshold and lets out so many bits a second, and `fault:loss=1%:`.
 #[derive(Parser, Debug)]
 #[command(version)]
-struct Cli {
+pub struct Cli {
     /// The ports, as in memif:/tmp/1.sock or
     /// queue:frames=256,mark=65,rate=10G:fault:loss=1%:memif:/tmp/2.sock
     #[arg(required = true, num_args = 2.., value_name = "PORT")]
@@ -27,8 +28,10 @@ struct Cli {
     json: Option<PathBuf>,
 }
 
-fn main() -> ExitCode {
-    interrupt::tool_main("srnic_switch", || run(&Cli::parse()))
+/// The tool from its parsed command line to its end.
+#[must_use]
+pub fn main(matches: &ArgMatches) -> ExitCode {
+    interrupt::tool_main(|| run(&program::args(matches)))
 }
 
 fn run(cli: &Cli) -> Result<()> {
@@ -40,7 +43,7 @@ fn run(cli: &Cli) -> Result<()> {
     }
     // Hosts may come before; who starts them wants to know that they can.
     eprintln!("switching {} ports", cli.ports.len());
-    switch.run(|| interrupt::check().is_err(), |why| eprintln!("srnic_switch: {why}"));
+    switch.run(|| interrupt::check().is_err(), |why| program::say(why));
     let rows: Vec<Row> = switch
         .lanes()
         .zip(&cli.ports)

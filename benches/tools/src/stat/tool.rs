@@ -1,10 +1,11 @@
 //! A live view of a running device: its queue pairs, and what each of them waits for.
 
-use clap::Parser;
-use srnic_tools::error::{Error, Result};
-use srnic_tools::interrupt;
-use srnic_tools::output;
-use srnic_tools::stat::Snapshot;
+use crate::error::{Error, Result};
+use crate::interrupt;
+use crate::output;
+use crate::program;
+use crate::stat::Snapshot;
+use clap::{ArgMatches, Parser};
 use std::io::{IsTerminal as _, stdout};
 use std::process::ExitCode;
 use std::thread::sleep;
@@ -16,7 +17,7 @@ use verbs_api::StatAddress;
 /// The device must have been opened with `stat=`, as in memif:/tmp/a.sock,stat=/tmp/a.stat.
 #[derive(Parser, Debug)]
 #[command(version)]
-struct Cli {
+pub struct Cli {
     /// Where the device tells it: the value of its `stat=`
     address: StatAddress,
     /// Shows it once, with the counters since the device was opened
@@ -34,8 +35,10 @@ fn seconds(text: &str) -> std::result::Result<f64, &'static str> {
     text.parse().ok().filter(|seconds| (0.01..=3600.0).contains(seconds)).ok_or("a number from 0.01 to 3600")
 }
 
-fn main() -> ExitCode {
-    interrupt::tool_main("srnic_stat", || run(&Cli::parse()))
+/// The tool from its parsed command line to its end.
+#[must_use]
+pub fn main(matches: &ArgMatches) -> ExitCode {
+    interrupt::tool_main(|| run(&program::args(matches)))
 }
 
 fn run(cli: &Cli) -> Result<()> {

@@ -1,23 +1,23 @@
 //! Datagrams there and back, with statistics.
 
-use clap::Parser;
+use crate::error::{self, Error};
+use crate::link::wait_for_link;
+use crate::notice::Notice;
+use crate::ping::{HEADER, Pinger};
+use crate::pump::Drive;
+use crate::{interrupt, log, output, program};
+use clap::{ArgMatches, Parser};
 use core::net::IpAddr;
-use srnic_tools::error::{self, Error};
-use srnic_tools::link::wait_for_link;
-use srnic_tools::notice::Notice;
-use srnic_tools::ping::{HEADER, Pinger};
-use srnic_tools::pump::Drive;
-use srnic_tools::{interrupt, log, output};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use verbs_api::{Device, DeviceSpec, Error as VerbsError};
 
-/// Sends datagrams (UD) to another srnic_ping, which answers each; without a host, only answers
+/// Sends datagrams (UD) to another ping, which answers each; without a host, only answers
 ///
 /// Exit status: 0 if a datagram was answered, 1 if none was, 2 if it could not be tried.
 #[derive(Parser)]
 #[command(version)]
-struct Cli {
+pub struct Cli {
     /// The device; docs/ports.md has the grammar
     #[arg(short, long)]
     device: String,
@@ -53,12 +53,14 @@ fn seconds(text: &str) -> Result<Duration, &'static str> {
     seconds.ok_or("a number of seconds, 0 or more")
 }
 
-fn main() -> ExitCode {
-    match run(&Cli::parse()) {
+/// The tool from its parsed command line to its end.
+#[must_use]
+pub fn main(matches: &ArgMatches) -> ExitCode {
+    match run(&program::args(matches)) {
         Ok(answered) if answered => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
-            error.show("srnic_ping");
+            error.show();
             ExitCode::from(2)
         }
     }

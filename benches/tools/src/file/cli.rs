@@ -1,7 +1,7 @@
 //! The command line.
 
+use crate::congestion::Congestion;
 use clap::{Args, Parser, Subcommand};
-use srnic_tools::congestion::Congestion;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use verbs_api::DeviceSpec;

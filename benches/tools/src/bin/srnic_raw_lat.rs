@@ -1,5 +1,0 @@
-//! Latency of raw Ethernet frames between two processes.
-
-fn main() -> std::process::ExitCode {
-    srnic_tools::perf::raw::latency::main()
-}

@@ -1,5 +1,0 @@
-//! Latency of RDMA WRITEs between two processes.
-
-fn main() -> std::process::ExitCode {
-    srnic_tools::perf::latency::write_main()
-}

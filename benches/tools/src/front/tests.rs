@@ -1,0 +1,70 @@
+use super::*;
+use clap::error::ErrorKind;
+use std::collections::BTreeSet;
+
+#[test]
+fn the_whole_command_line_is_consistent() {
+    command().debug_assert();
+    for subcommand in ALL {
+        of_link(subcommand).debug_assert();
+    }
+}
+
+#[test]
+fn each_subcommand_has_a_link_and_no_two_share_one() {
+    let links: BTreeSet<String> = ALL.iter().map(Subcommand::link).collect();
+    assert_eq!(links.len(), ALL.len());
+    for subcommand in ALL {
+        let called = Subcommand::of_link(&subcommand.link()).expect("its own link");
+        assert_eq!(called.name, subcommand.name);
+    }
+    assert_eq!(Subcommand::of_link("srnic_write_bw").expect("perftest's name").name, "write-bw");
+}
+
+#[test]
+fn other_names_call_no_subcommand() {
+    for name in ["srnic", "", "write_bw", "srnic_", "srnic_write-bw", "srnic-write-bw", "srnic_write_bw.old"]
+    {
+        assert!(Subcommand::of_link(name).is_none(), "{name}");
+    }
+}
+
+#[test]
+fn help_of_each_subcommand_mentions_its_name() {
+    let mut command = command();
+    command.build();
+    for Subcommand { name, .. } in ALL {
+        let help = command.find_subcommand_mut(name).expect("it is one").render_long_help().to_string();
+        assert!(help.contains(&format!("Usage: srnic {name} ")), "{name}: {help}");
+    }
+    for subcommand in ALL {
+        let help = of_link(subcommand).render_long_help().to_string();
+        assert!(help.contains(&format!("Usage: {} ", subcommand.link())), "{help}");
+    }
+}
+
+#[test]
+fn the_list_has_each_subcommand_once_and_in_its_group() {
+    let help = command().render_help().to_string();
+    let place = |text: &str| {
+        let places: Vec<_> = help.match_indices(text).map(|(at, _)| at).collect();
+        assert_eq!(places.len(), 1, "{text}: {help}");
+        places[0]
+    };
+    let headings = Group::ALL.map(|group| place(&format!("\n{}:\n", group.title())));
+    assert!(headings.is_sorted());
+    for subcommand in ALL {
+        let at = place(&format!("\n  {:<11} ", subcommand.name));
+        let above = headings.iter().rposition(|heading| *heading < at).expect("below a heading");
+        assert_eq!(Group::ALL[above], subcommand.group, "{}", subcommand.name);
+    }
+    let longest = help.lines().map(|line| line.chars().count()).max().unwrap_or_default();
+    assert!(longest <= 100, "{longest}: {help}");
+}
+
+#[test]
+fn a_mistyped_subcommand_is_answered_with_the_nearest() {
+    let error = command().try_get_matches_from(["srnic", "write-bm"]).expect_err("there is none");
+    assert_eq!(error.kind(), ErrorKind::InvalidSubcommand);
+    assert!(error.to_string().contains("'write-bw'"), "{error}");
+}
