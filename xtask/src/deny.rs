@@ -1,16 +1,15 @@
 //! Part of `cargo xtask lint`: cargo-deny looks at what the workspace depends on, by the rules of
 //! deny.toml.
 //!
-//! It comes from the package registry, in one version, into the target directory. The database of
-//! advisories is no package: where it cannot be fetched that is said, and the rest is checked:
-//! docs/adr/0035.
+//! The database of advisories is no package: where it cannot be fetched that is said, and the rest
+//! is checked: docs/adr/0035.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
 use crate::error::{Error, Result};
-use crate::repo::{self, cargo};
+use crate::registry;
+use crate::repo;
 
 const VERSION: &str = "0.20.2";
 /// What cargo-deny says when the database of advisories cannot be had.
@@ -19,7 +18,7 @@ const NO_DATABASE: &str = "failed to fetch advisory database";
 /// Fails if a dependency has a license, a source or a version that deny.toml does not allow, or a
 /// known vulnerability.
 pub fn check() -> Result<()> {
-    let program = installed()?;
+    let program = registry::installed("cargo-deny", VERSION)?;
     repo::run(checking(&program, &["bans", "licenses", "sources"]))?;
     let mut advisories = checking(&program, &["advisories"]);
     let output = advisories.output().map_err(|e| Error(format!("cannot start cargo-deny: {e}")))?;
@@ -55,27 +54,6 @@ fn advice(succeeded: bool, said: &str) -> Advice {
         false if said.contains(NO_DATABASE) => Advice::Unknown,
         false => Advice::Bad,
     }
-}
-
-/// The program, which is built when it is first needed: that takes some minutes.
-fn installed() -> Result<PathBuf> {
-    let root = repo::target_directory()?.join(format!("tools/cargo-deny-{VERSION}"));
-    let program = root.join("bin/cargo-deny");
-    if program.exists() {
-        return Ok(program);
-    }
-    let build = root.join("build");
-    let mut install =
-        cargo(&["install", "cargo-deny", "--locked", "--quiet", "--version", VERSION, "--root"]);
-    install.arg(&root).env("CARGO_TARGET_DIR", &build);
-    // It runs for a second: to optimise it would take longer than it ever saves.
-    install.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0").env("CARGO_PROFILE_RELEASE_LTO", "off");
-    install.env("CARGO_PROFILE_RELEASE_DEBUG", "false");
-    println!("installing cargo-deny {VERSION}, once");
-    repo::run(install)?;
-    // What is left is some hundred megabytes that nobody needs.
-    let _ = fs::remove_dir_all(&build);
-    Ok(program)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod comments;
 mod cycles;
 mod demo;
 mod deny;
+mod dist;
 mod docs;
 mod error;
 mod fuzz;
@@ -21,6 +22,7 @@ mod machine;
 mod probe;
 mod process;
 mod records;
+mod registry;
 mod repo;
 mod scratch;
 mod sections;
@@ -100,6 +102,9 @@ enum Task {
         #[arg(long, hide = true)]
         tools: Option<PathBuf>,
     },
+    /// Build what is given to people: the program with its links, manual pages and completions, and
+    /// a Debian package, all in target/dist
+    Dist,
     /// Measure: bandwidth, latency and rates beside what else there is
     Bench(bench::Request),
 }
@@ -122,6 +127,7 @@ fn run(task: Task) -> Result<()> {
         Task::Test { all, interop: None } => test::run(all),
         Task::Sim { seed, seeds } => sim::run(seed, seeds),
         Task::Fuzz { seed, seconds } => fuzz::run(seed, seconds),
+        Task::Dist => dist::run(),
         Task::Bench(request) => bench::run(&request),
         Task::Api => api::record(),
         Task::ProbeCapsule => probe::run(),

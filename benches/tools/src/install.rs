@@ -50,11 +50,19 @@ pub fn main(task: &Install) -> ExitCode {
 /// A link of each subcommand's name; what has such a name and is no link is left alone.
 fn link(directory: &Path) -> Result<()> {
     let program = std::env::current_exe().map_err(Error::file("find", Path::new("/proc/self/exe")))?;
+    let target = target(&program, directory);
     for name in ALL.iter().map(|subcommand| subcommand.link()) {
         let link = directory.join(name);
-        point(&link, &program).map_err(Error::file("link", &link))?;
+        point(&link, &target).map_err(Error::file("link", &link))?;
     }
     output::line(format_args!("{} links to {} in {}", ALL.len(), program.display(), directory.display()))
+}
+
+/// How a link in `directory` names the program: by its name alone where that is beside it, so that
+/// both may move together.
+fn target(program: &Path, directory: &Path) -> PathBuf {
+    let here = directory.canonicalize().ok().filter(|here| program.parent() == Some(here));
+    here.and(program.file_name()).map_or_else(|| program.to_owned(), PathBuf::from)
 }
 
 /// Has `link` point to `program`, and not to what it pointed to before.

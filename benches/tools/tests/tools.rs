@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Ended, LIMIT, Place, Running, srnic};
+use support::{Ended, LIMIT, Place, Running, program, srnic};
 
 const DEVINFO: &str = "devinfo";
 const RAW_BW: &str = "raw-bw";
@@ -52,6 +52,29 @@ fn whose_output_has_no_room_says_so() {
     let info = end_writing_to(command(DEVINFO, &["-d", "sim:full"]), full());
     info.assert_failed(1, "srnic devinfo: cannot write to standard output: No space left on device");
     assert!(!info.error().contains("panicked"), "{}", info.error());
+}
+
+/// Starts the program by a link of this name.
+fn by_link(place: &Place, name: &str, arguments: &[&str]) -> Ended {
+    let link = place.path(name);
+    std::os::unix::fs::symlink(program(), &link).expect("a fresh name");
+    let mut command = Command::new(link);
+    command.args(arguments).env_remove("SRNIC_LOG");
+    Running::start(command).end()
+}
+
+#[test]
+fn a_link_is_the_subcommand_of_its_name_and_no_other() {
+    let place = Place::new("tools-link-name");
+    let arguments = ["-d", "sim:linked"];
+    let linked = by_link(&place, "srnic_devinfo", &arguments);
+    linked.assert_success();
+    let called = Running::start(command(DEVINFO, &arguments)).end();
+    assert_eq!(linked.0.stdout, called.0.stdout);
+    // It says who it is by the name that it was called by.
+    by_link(&place, "srnic_ping", &["-d", "sim:"]).assert_failed(2, "srnic_ping: ");
+    by_link(&place, "srnic_devinfo.old", &arguments).assert_failed(2, "unexpected argument '-d'");
+    by_link(&place, "srnic_write-bw", &["ping", "-d", "sim:"]).assert_failed(2, "srnic ping: ");
 }
 
 fn write_bw(place: &Place, role: &str, arguments: &[&str]) -> Command {

@@ -56,6 +56,15 @@ fn links_are_made_and_made_again_and_no_file_is_replaced() {
 }
 
 #[test]
+fn links_beside_the_program_name_it_alone() {
+    let directory = scratch("beside");
+    let directory = directory.canonicalize().expect("ours");
+    assert_eq!(target(&directory.join("srnic"), &directory), Path::new("srnic"));
+    assert_eq!(target(Path::new("/usr/bin/srnic"), &directory), Path::new("/usr/bin/srnic"));
+    fs::remove_dir_all(&directory).expect("ours");
+}
+
+#[test]
 fn links_need_a_directory_that_is_there() {
     let missing = std::env::temp_dir().join(format!("srnic-none-{}", std::process::id()));
     assert!(link(&missing).expect_err("nowhere").to_string().contains("No such file"));

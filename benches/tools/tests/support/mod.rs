@@ -8,9 +8,12 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The program under test. Tests of other crates have none.
+/// Where Cargo has built `srnic` for a test of its package.
+const PROGRAM: Option<&str> = option_env!("CARGO_BIN_EXE_srnic");
+
+/// The program under test.
 pub fn program() -> &'static str {
-    option_env!("CARGO_BIN_EXE_srnic").expect("a test of srnic-tools")
+    PROGRAM.expect("a test of srnic-tools")
 }
 
 /// `srnic SUBCOMMAND`.
