@@ -86,7 +86,8 @@ fn with_argument(program: &Path, subcommand: &str, argument: &Path) -> Command {
 /// The package, by the metadata of the tools' Cargo.toml, of the program that was just built.
 fn package(cargo_deb: &Path, place: &Path) -> Command {
     let mut command = Command::new(cargo_deb);
-    command.args(["--package", PACKAGE, "--no-build", "--strip", "--multiarch", "foreign", "--output"]);
+    command.args("--no-build --strip --quiet --compress-system --multiarch foreign".split(' '));
+    command.args(["--package", PACKAGE, "--output"]);
     command.arg(place).current_dir(repo::root());
     command
 }
