@@ -1,9 +1,11 @@
-//! Queue pairs: context (QPC), state machine, requester, responder.
+//! Queue pairs: context (QPC), state machine, requester, responder, and the dialects that they
+//! speak.
 
 pub mod attr;
 
 mod context;
 mod control_queue;
+mod dialect;
 mod elements;
 mod feedback;
 mod first_packet;
@@ -22,6 +24,7 @@ mod responder;
 mod response;
 mod scatter;
 mod send_stream;
+pub(crate) mod srnic;
 mod table;
 pub mod transition;
 mod tx_slots;
@@ -38,6 +41,7 @@ pub(crate) use context::{
 };
 pub use context::{HOT_BYTES_MAX, Qpc};
 pub(crate) use control_queue::{ControlKind, ControlPacket};
+pub(crate) use dialect::{on_packet, on_timer, transmit, transmit_responses, write_ack};
 pub(crate) use feedback::adopt_window;
 pub(crate) use flags::QpFlags;
 pub(crate) use flush::{
@@ -47,13 +51,11 @@ pub(crate) use keepalive::{Keepalive, on_keepalive_timer};
 pub(crate) use last_word::{LastWords, is_answered, keep_last_word};
 pub(crate) use pair::Qp;
 pub(crate) use receives::{Receives, Srq, Srqs, Taken};
-pub(crate) use requester::{
-    Acknowledgement, Grant, Hull, Reads, TransmitEnd, apply_response_advance, become_idle, on_acknowledge,
-    on_response, on_timer, reactivate, tell_if_drained, transmit,
-};
-pub(crate) use responder::{
-    RequestPacket, Responses, ResponsesConfig, RxRecovery, admit, apply_advance, on_request,
-    on_response_timer, owed_of, transmit_responses, write_ack,
+pub(crate) use requester::{Grant, TransmitEnd, become_idle, reactivate, tell_if_drained};
+pub(crate) use responder::RequestPacket;
+pub(crate) use srnic::{
+    Acknowledgement, Hull, Reads, Responses, ResponsesConfig, RxRecovery, admit, apply_advance,
+    apply_response_advance, on_acknowledge, on_response_timer,
 };
 pub(crate) use table::{QPN_GSI, QpTable};
 pub(crate) use tx_slots::{NotSent, TxSlots};

@@ -10,7 +10,7 @@ use crate::qp_state::QpType;
 use crate::time::Time;
 use core::net::IpAddr;
 use wire::cm::Mad;
-use wire::{Body, CommonFrame, Datagram, Ecn, EncapError, Kind, Packet, ParseError, Transport, WireMode};
+use wire::{Body, CommonFrame, Datagram, Ecn, EncapError, Packet, ParseError, Transport, WireMode};
 
 /// Bytes of a UDP header.
 const UDP_LEN: usize = 8;
@@ -214,7 +214,10 @@ fn receive_any(
         return;
     }
     match (qp.hot.service, packet.opcode().transport()) {
-        (QpType::Rc, _) => dispatch(&mut qp, units, &packet, datagram.ecn == Ecn::Ce),
+        (QpType::Rc, _) => {
+            qp.cold.heard_at = units.now;
+            qp::on_packet(&mut qp, units, &packet, datagram.ecn == Ecn::Ce);
+        }
         (QpType::Uc, Transport::Uc) => qp::on_unreliable(&mut qp, units, &packet),
         (QpType::Ud, Transport::Ud) if is_to_us(config, &datagram) => {
             if qp.hot.id.qpn == QPN_GSI
@@ -248,26 +251,4 @@ fn receive_late(units: &mut Units, config: &EngineConfig, frame: &[u8]) {
 fn is_to_us(config: &EngineConfig, datagram: &Datagram) -> bool {
     let vlan = config.vlan.map_or(0, |tci| tci & VID);
     datagram.dst == config.ip && datagram.vlan.unwrap_or(0) == vlan
-}
-
-/// To the requester or the responder.
-#[inline]
-fn dispatch(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>, ce: bool) {
-    qp.cold.heard_at = units.now;
-    if qp.hot.id.mode == WireMode::Plain {
-        qp::plain::on_packet(qp, units, packet, ce);
-        return;
-    }
-    if packet.opcode().kind() == Kind::Ack {
-        match Acknowledgement::new(packet) {
-            Some(ack) => qp::on_acknowledge(qp.reborrow(), units, &ack),
-            None => units.counters.drop_bad_ack += 1,
-        }
-    } else if let Some(request) = RequestPacket::new(packet, ce) {
-        qp::on_request(qp, units, &request);
-    } else if matches!(packet.opcode().kind(), Kind::ReadResponse | Kind::AtomicAck) {
-        qp::on_response(qp, units, *packet, ce);
-    } else {
-        units.counters.drop_opcode_class += 1;
-    }
 }

@@ -180,7 +180,7 @@ impl<P: Port> Engine<P> {
             self.qps.hot(stream.qp).sched_of(stream).remove(SchedFlags::ACK_LISTED);
             return true;
         };
-        if let Some(owed) = qp::owed_of(&mut qp, stream)
+        if let Some(owed) = qp.owed_of(stream)
             && owed.is_owed()
         {
             if owed.may_wait(self.units.turn, self.units.now, waits.spaced) {
@@ -257,7 +257,7 @@ fn acknowledge(
     kind: Option<ControlKind>,
 ) -> bool {
     if !qp.hot.id.state.receives() && (stream.response || qp.cold.refusal.is_none()) {
-        if let Some(owed) = qp::owed_of(&mut qp, stream) {
+        if let Some(owed) = qp.owed_of(stream) {
             owed.settle(units.now);
         }
         return true;

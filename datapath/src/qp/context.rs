@@ -11,8 +11,7 @@ use super::keepalive::Keepalive;
 use super::owed::Owed;
 use super::plain::Plain;
 use super::receives::Receives;
-use super::requester::{Hull, Reads};
-use super::responder::{NextWrite, Responses, RxRecovery};
+use super::srnic::{Hull, NextWrite, Reads, Responses, RxRecovery};
 use super::unreliable::Incoming;
 use crate::counters::QpCounters;
 use crate::memory::{Access, ProtectionDomainId};
@@ -348,6 +347,24 @@ impl QpCold {
     #[inline]
     pub fn entry_mut(&mut self, position: u32) -> &mut SqEntry {
         entry_of(&mut self.sq_entries, position)
+    }
+
+    /// Position of the message that `psn` belongs to, among the `count` messages from position
+    /// `head` on: they are in PSN order in the send queue.
+    pub fn find_message(&self, head: u32, count: u32, psn: Psn) -> Option<u32> {
+        let (mut low, mut high) = (0, count);
+        while low < high {
+            let middle = low.midpoint(high);
+            let entry = self.entry(head.wrapping_add(middle));
+            if psn.is_before(entry.first_psn) {
+                high = middle;
+            } else if psn.steps_from(entry.first_psn) < entry.packets {
+                return Some(head.wrapping_add(middle));
+            } else {
+                low = middle + 1;
+            }
+        }
+        None
     }
 
     /// Starts to fetch the requests of a turn from a send-queue position on, and their entries.

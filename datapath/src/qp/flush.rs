@@ -2,9 +2,8 @@
 
 use super::context::PendingFailure;
 use super::last_word::keep_last_word;
-use super::requester::stop_reads;
-use super::responder::{close_recovery, stop_responses};
 use super::send_stream::SendStream;
+use super::srnic::{close_recovery, stop_reads, stop_responses};
 use crate::counters::Counters;
 use crate::event::AsyncEvent;
 use crate::qp::Units;

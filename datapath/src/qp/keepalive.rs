@@ -7,8 +7,8 @@
 
 use super::packet::{PacketBuilder, Zeros};
 use super::requester::give_up;
-use super::responder::Responses;
 use super::send_stream::Stop;
+use super::srnic::Responses;
 use crate::qp::flags::QpFlags;
 use crate::qp::pair::Qp;
 use crate::qp::{NotSent, TxSlots, Units};

@@ -1,8 +1,9 @@
 //! What a queue pair that has ended last acknowledged: its peer may not have heard it, and sends
 //! again what has arrived (protocol.md 1.14).
 
+use super::dialect::write_any_ack;
 use super::keepalive::is_probe;
-use super::responder::{RequestPacket, write_other};
+use super::responder::RequestPacket;
 use crate::qp::pair::Qp;
 use crate::qp::{ControlKind, ControlPacket, Units};
 use crate::qp_state::QpType;
@@ -107,7 +108,7 @@ pub(crate) fn keep_last_word(qp: &mut Qp<'_>, units: &mut Units, sudden: bool) {
     let mut frame = [0; FRAME_MAX];
     // It is counted when it is sent.
     let counters = units.counters;
-    let len = write_other(qp, units, qp.cold.requests(), None, &mut frame);
+    let len = write_any_ack(qp, units, qp.cold.requests(), None, &mut frame);
     units.counters = counters;
     let Some(written) = len.and_then(|len| frame.get(..len)) else { return };
     let word = LastWord {

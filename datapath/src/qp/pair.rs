@@ -1,6 +1,8 @@
 //! Both parts of a queue pair, together.
 
 use super::context::{QpCold, Qpc};
+use super::owed::Owed;
+use sr_recovery::StreamId;
 
 /// A queue pair: what its fast path touches, and the rest, which lies elsewhere.
 pub(crate) struct Qp<'a> {
@@ -13,5 +15,14 @@ impl Qp<'_> {
     #[inline(always)]
     pub const fn reborrow(&mut self) -> Qp<'_> {
         Qp { hot: self.hot, cold: self.cold }
+    }
+
+    /// What is owed to the sender of a stream; `None` if there is no such stream.
+    #[inline(always)]
+    pub fn owed_of(&mut self, stream: StreamId) -> Option<&mut Owed> {
+        match stream.response {
+            false => Some(&mut self.hot.rsp.owed),
+            true => self.cold.reads.as_deref_mut().map(|reads| &mut reads.owed),
+        }
     }
 }

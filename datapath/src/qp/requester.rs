@@ -1,40 +1,24 @@
-//! The requester: sends requests, takes acknowledgements, completes work requests.
+//! What the requesters of all dialects share: whether there is work, the packets of a request, and
+//! how requests complete or fail.
 
-mod acknowledged;
-mod ask;
-mod common;
+mod complete;
+mod failure;
 mod grant;
 mod idle;
 mod local;
-mod long;
-mod overlap;
 mod packet;
 mod place;
-mod reads;
-mod refused;
-mod response;
-mod timers;
-mod transmit;
+mod rnr;
 
-pub(crate) use acknowledged::{Acknowledgement, on_acknowledge, tell_if_drained};
+pub(crate) use complete::tell_if_drained;
+pub(in crate::qp) use complete::{complete_acknowledged, complete_answered, disarm_if_idle};
+pub(in crate::qp) use failure::{fail_in_turn, give_up, status_of};
 pub(crate) use grant::{Grant, TransmitEnd};
 pub(crate) use idle::{become_idle, reactivate};
 pub(in crate::qp) use local::{Local, run_local};
-pub(crate) use overlap::Hull;
-pub(in crate::qp) use packet::opcode_at;
-pub(crate) use reads::Reads;
-pub(in crate::qp) use response::stop_reads;
-pub(crate) use response::{apply_response_advance, on_response};
-pub(crate) use timers::on_timer;
-pub(crate) use transmit::transmit;
-// What a Plain requester shares.
-pub(in crate::qp) use acknowledged::complete_answered;
-pub(in crate::qp) use packet::{Sent, Wanted, emit};
+pub(in crate::qp) use packet::{Sent, Wanted, emit, opcode_at, response_packets};
 pub(in crate::qp) use place::place;
-pub(in crate::qp) use reads::response_packets;
-pub(in crate::qp) use refused::{next_rnr_wait, refused_again, status_of};
-pub(in crate::qp) use timers::give_up;
-pub(in crate::qp) use transmit::{fail_in_turn, find_among};
+pub(in crate::qp) use rnr::{next_rnr_wait, refused_again};
 
 use crate::qp::flags::QpFlags;
 use crate::qp::pair::Qp;

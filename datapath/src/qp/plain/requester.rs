@@ -5,7 +5,6 @@ use crate::qp::Units;
 use crate::qp::context::Qpc;
 use crate::qp::flags::QpFlags;
 use crate::qp::pair::Qp;
-use crate::qp::requester::find_among;
 use crate::sched::SchedFlags;
 use wire::Psn;
 
@@ -69,7 +68,7 @@ pub(super) fn outstanding(qpc: &Qpc, req: &Requester) -> u32 {
 
 /// Position of the request that a PSN in use belongs to.
 pub(super) fn find(qp: &Qp<'_>, begun: u32, psn: Psn) -> Option<u32> {
-    find_among(qp.cold, qp.hot.req.head, begun.wrapping_sub(qp.hot.req.head), psn)
+    qp.cold.find_message(qp.hot.req.head, begun.wrapping_sub(qp.hot.req.head), psn)
 }
 
 /// Moves the cursor in the send queue to where `nxt` is.

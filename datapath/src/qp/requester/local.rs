@@ -1,7 +1,7 @@
 //! Requests that the engine carries out by itself, without a packet: LOCAL_INV and BIND_MW
 //! (protocol.md 1.6 and 1.11).
 
-use super::transmit::fail_in_turn;
+use super::failure::fail_in_turn;
 use crate::qp::Units;
 use crate::qp::context::{PendingFailure, Qpc, SqEntry};
 use crate::qp::fail;

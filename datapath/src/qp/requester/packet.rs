@@ -5,7 +5,7 @@
 mod tests;
 
 use crate::memory::{Access, MemoryTable};
-use crate::qp::context::{QpIdentity, SqEntry};
+use crate::qp::context::{QpIdentity, Qpc, SqEntry};
 use crate::qp::packet::PacketBuilder;
 use crate::qp::payload::Payload;
 use crate::qp::send_stream::Stop;
@@ -128,6 +128,11 @@ impl<'a> Wanted<'a> {
         }
         Ok(())
     }
+}
+
+/// Packets of a request's response: at least one.
+pub(in crate::qp) fn response_packets(qpc: &Qpc, wqe: &SendWqe<'_>) -> u32 {
+    if wqe.opcode.is_atomic() { 1 } else { wqe.length.div_ceil(qpc.id.pmtu.into()).max(1) }
 }
 
 /// The opcode of packet `index` of `packets`.

@@ -1,7 +1,7 @@
 //! In-place reordering: every packet's payload goes straight to its final address, in order or not.
 
+use super::RequestPacket;
 use super::refuse::Refused;
-use super::{RequestPacket, read};
 use crate::memory::{Access, AccessError, Mapped, MemoryTable, ProtectionDomainId, Sge};
 use crate::qp::Units;
 use crate::qp::context::Qpc;
@@ -9,7 +9,6 @@ use crate::qp::pair::Qp;
 use crate::qp::receives::Found;
 use crate::qp::scatter::scatter;
 use crate::queue::RecvWqe;
-use crate::stream::{Deferred, ParkedWrite};
 use wire::{Kind, Position, Reth};
 
 /// Longest RDMA message, in bytes (protocol.md 1.4).
@@ -27,34 +26,13 @@ pub(in crate::qp) fn place(
     if packet.invalidates { invalidate(qp.hot, units, packet.imm.unwrap_or_default()) } else { Ok(()) }
 }
 
-/// Checks a packet that is out of order, and places it. Returns what waits for the turn of its
-/// message: a request for a response; a small WRITE ONLY, which is kept and not placed; an
-/// invalidation.
-pub(super) fn place_early(
+/// Where the payload of a packet by itself lands, in order or not.
+#[inline(always)]
+pub(in crate::qp) fn put(
     qp: &mut Qp<'_>,
     units: &mut Units,
     packet: &RequestPacket<'_>,
-) -> Result<Option<Deferred>, Refused> {
-    if packet.request.is_some() {
-        return read::check(qp, units, packet).map(|request| Some(Deferred::Respond(request)));
-    }
-    if let Some(parked) = parked(packet) {
-        check_write(qp, units, packet)?;
-        return Ok(Some(Deferred::Write(parked)));
-    }
-    put(qp, units, packet)?;
-    Ok(packet.invalidates.then(|| Deferred::Invalidate(packet.imm.unwrap_or_default())))
-}
-
-/// A WRITE that is small enough to wait for its turn (protocol.md 2.4).
-fn parked(packet: &RequestPacket<'_>) -> Option<ParkedWrite> {
-    let reth = packet.reth.filter(|_| packet.kind == Kind::Write && packet.position == Position::Only)?;
-    ParkedWrite::new(reth.va, reth.rkey, packet.payload)
-}
-
-/// Where the payload of a packet by itself lands, in order or not.
-#[inline(always)]
-fn put(qp: &mut Qp<'_>, units: &mut Units, packet: &RequestPacket<'_>) -> Result<(), Refused> {
+) -> Result<(), Refused> {
     match packet.kind {
         Kind::Write => check_write(qp, units, packet)?.write(packet.payload),
         Kind::Send => place_send(qp, units, packet)?,
@@ -75,7 +53,7 @@ pub(in crate::qp) fn fits_packet(qpc: &Qpc, position: Position, payload: &[u8]) 
 }
 
 #[inline(always)]
-fn check_write<'m>(
+pub(in crate::qp) fn check_write<'m>(
     qp: &mut Qp<'_>,
     units: &'m mut Units,
     packet: &RequestPacket<'_>,
@@ -158,7 +136,7 @@ pub(in crate::qp) fn to_receive(
 
 /// `len` bytes of a receive of one element, from byte `start` on.
 #[inline(always)]
-pub(super) fn in_element<'m>(
+pub(in crate::qp) fn in_element<'m>(
     memory: &'m MemoryTable,
     pd: ProtectionDomainId,
     sge: &Sge,
@@ -172,7 +150,7 @@ pub(super) fn in_element<'m>(
 /// 1.11).
 #[cold]
 #[inline(never)]
-pub(super) fn invalidate(qpc: &Qpc, units: &mut Units, key: u32) -> Result<(), Refused> {
+pub(in crate::qp) fn invalidate(qpc: &Qpc, units: &mut Units, key: u32) -> Result<(), Refused> {
     units.memory.invalidate(key, qpc.id.qpn).map_err(|_| Refused::ACCESS)
 }
 

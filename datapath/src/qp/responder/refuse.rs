@@ -1,7 +1,5 @@
-//! What cannot be placed: RNR NAKs, error NAKs and their effect at the responder (protocol.md 1.6,
-//! 2.4).
+//! Why a packet is refused, and what a refusal leaves behind (protocol.md 1.6).
 
-use super::{Responses, close_recovery};
 use crate::qp::context::Qpc;
 use crate::qp::flush::end_receive;
 use crate::qp::pair::Qp;
@@ -41,49 +39,6 @@ impl Refused {
     pub const TOO_SHORT: Self = Self::Nak(NakCode::InvalidRequest, WcStatus::LocLenErr);
     /// The receive names memory that may not be written.
     pub const OWN_MEMORY: Self = Self::Nak(NakCode::RemoteOperational, WcStatus::LocProtErr);
-}
-
-/// Raises the refusal of the packet at ePSN, `psn`, which may hold a receive; all below it has been
-/// executed.
-#[cold]
-#[inline(never)]
-pub(super) fn raise(qp: &mut Qp<'_>, units: &mut Units, psn: Psn, holds_receive: bool, refused: Refused) {
-    match refused {
-        Refused::Rnr | Refused::OverShare => {
-            units.queue_control(qp.cold.requests(), qp.hot, ControlKind::Rnr { psn })
-        }
-        Refused::Nak(code, status) => {
-            refuse(qp, units, psn, code, holds_receive.then_some(status));
-        }
-    }
-}
-
-/// Refuses everything from `psn` on until RESET, and goes to ERR, once the responses that were
-/// accepted are acknowledged or given up (protocol.md 2.4, error NAK). `receive_status` ends the
-/// receive that the message held, if it held one.
-#[cold]
-#[inline(never)]
-pub(super) fn refuse(
-    qp: &mut Qp<'_>,
-    units: &mut Units,
-    psn: Psn,
-    code: NakCode,
-    receive_status: Option<WcStatus>,
-) {
-    refuse_receive(qp, units, psn, code, receive_status);
-    units.queue_control(qp.cold.requests(), qp.hot, ControlKind::ErrorNak);
-    if qp.cold.responses.as_deref().is_none_or(Responses::is_idle) {
-        crate::qp::fail(qp, units, None);
-        return;
-    }
-    let was = qp.hot.rx.in_recovery().then(|| qp.hot.rx.generation());
-    qp.hot.rx.abandon();
-    close_recovery(&mut qp.hot.rx, qp.cold, units, was);
-    // Its timer may be off because what is outstanding is kept back.
-    let id = qp.cold.of_responses();
-    if let Some(responses) = qp.cold.responses.as_deref_mut() {
-        responses.stream(qp.hot, &mut qp.cold.counters, id).arm(units);
-    }
 }
 
 /// Tells the peer that what it misses of the response to the READ at `psn` cannot be had. It was

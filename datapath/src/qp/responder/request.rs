@@ -1,9 +1,8 @@
 //! A request packet, as the responder sees it.
 
-use super::emission::EndOfMessage;
-use super::read;
+use super::report::EndOfMessage;
 use crate::stream::{ResponseRequest, SlotKind};
-use wire::{CommonFrame, Ecn, Kind, Meta, Packet, Position, Psn, Reth, Ssn, Ssnw};
+use wire::{Kind, Meta, Packet, Position, Psn, Reth, Ssn};
 
 /// What the responder needs of a request packet whose ICRC holds.
 #[derive(Clone, Copy)]
@@ -29,21 +28,6 @@ pub(crate) struct RequestPacket<'a> {
 }
 
 impl<'a> RequestPacket<'a> {
-    /// `None` if it is not a request of the SRNIC dialect.
-    #[inline(always)]
-    pub fn new(packet: &Packet<'a>, ce: bool) -> Option<Self> {
-        let opcode = packet.opcode();
-        let meta = packet.meta()?;
-        let request = match opcode.kind() {
-            Kind::Send | Kind::Write => None,
-            Kind::ReadRequest | Kind::Atomic => read::parse(*packet),
-            _ => return None,
-        };
-        let ssnw = packet.ssnw();
-        let (offset, ssn) = (meta.index(ssnw), ssnw.map(|ssnw| ssnw.ssn));
-        Some(Self { offset, ssn, ce, request, ..Self::of_packet(packet, meta) })
-    }
-
     /// What packets of both dialects say, of the message and packet `meta`.
     pub(in crate::qp) fn of_packet(packet: &Packet<'a>, meta: Meta) -> Self {
         let opcode = packet.opcode();
@@ -61,39 +45,6 @@ impl<'a> RequestPacket<'a> {
             solicited: packet.solicited(),
             ce: false,
             payload: packet.payload(),
-            request: None,
-        }
-    }
-
-    /// A packet of a WRITE with nothing but data.
-    #[inline(always)]
-    pub fn of_write(frame: &CommonFrame<'_>, reth: Reth, meta: Meta, payload: &'a [u8]) -> Self {
-        Self { reth: Some(reth), ..Self::of_common(frame, Kind::Write, meta, payload) }
-    }
-
-    /// A packet of a SEND with nothing but data.
-    #[inline(always)]
-    pub fn of_send(frame: &CommonFrame<'_>, meta: Meta, ssnw: Ssnw, payload: &'a [u8]) -> Self {
-        let offset = meta.index(Some(ssnw));
-        Self { ssn: Some(ssnw.ssn), offset, ..Self::of_common(frame, Kind::Send, meta, payload) }
-    }
-
-    #[inline(always)]
-    fn of_common(frame: &CommonFrame<'_>, kind: Kind, meta: Meta, payload: &'a [u8]) -> Self {
-        Self {
-            kind,
-            position: frame.position(),
-            psn: frame.psn(),
-            meta,
-            offset: meta.index(None),
-            ssn: None,
-            reth: None,
-            imm: None,
-            invalidates: false,
-            ack_req: frame.ack_req(),
-            solicited: frame.solicited(),
-            ce: frame.ecn() == Ecn::Ce,
-            payload,
             request: None,
         }
     }

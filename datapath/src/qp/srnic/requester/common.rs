@@ -5,12 +5,11 @@
 //! in one piece what it has just stored in several waits until all its earlier stores have left the
 //! processor's core, and those to a frame go to memory that the peer's core has.
 
-use super::grant::Grant;
-use super::packet::opcode_at;
 use crate::icrc::Kernel;
 use crate::memory::Mapped;
 use crate::qp::context::{QpIdentity, Qpc, entry_of};
 use crate::qp::pair::Qp;
+use crate::qp::requester::{Grant, opcode_at};
 use crate::qp::send_stream::Stop;
 use crate::qp::{TxSlots, Units};
 use crate::queue::{CommonWqe, SendOpcode};

@@ -1,66 +1,12 @@
 //! Emission: messages complete in MSN order, whatever order their packets came in.
 
-use super::place::{in_region, invalidate};
 use super::read::execute;
-use super::refuse::{Refused, refuse};
+use super::refuse::refuse;
 use crate::qp::Units;
 use crate::qp::pair::Qp;
-use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
+use crate::qp::responder::{EndOfMessage, Refused, in_region, invalidate, report};
 use crate::stream::{CompletionSlot, Deferred, SlotKind};
 use wire::{NakCode, Reth};
-
-/// What is to be reported of a message that has ended.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::qp) struct EndOfMessage {
-    pub kind: SlotKind,
-    pub consumes_receive: bool,
-    /// Immediate data, or the key that is no more.
-    pub imm: Option<u32>,
-    pub invalidates: bool,
-    pub solicited: bool,
-    pub byte_len: u32,
-}
-
-impl EndOfMessage {
-    /// A SEND of nothing.
-    #[inline(always)]
-    pub const fn of_send(solicited: bool) -> Self {
-        let kind = SlotKind::Send;
-        Self { kind, consumes_receive: true, imm: None, invalidates: false, solicited, byte_len: 0 }
-    }
-
-    /// The completion of the receive `wr_id` of queue pair `qpn`.
-    #[inline(always)]
-    pub fn completion(&self, qpn: u32, wr_id: u64) -> Completion {
-        let mut flags = WcFlags::empty();
-        flags.set(WcFlags::WITH_IMM, self.imm.is_some() && !self.invalidates);
-        flags.set(WcFlags::WITH_INV, self.invalidates);
-        flags.set(WcFlags::SOLICITED, self.solicited);
-        let is_write = self.kind == SlotKind::Write;
-        Completion {
-            wr_id,
-            status: WcStatus::Success,
-            opcode: if is_write { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv },
-            flags,
-            byte_len: self.byte_len,
-            imm: self.imm.unwrap_or(0),
-            qpn,
-            src_qp: 0,
-        }
-    }
-}
-
-/// Completes the receive that the oldest message consumed, if it did. False if the completion queue
-/// overflowed.
-#[inline(always)]
-pub(in crate::qp) fn report(qp: &mut Qp<'_>, units: &mut Units, end: &EndOfMessage) -> bool {
-    if !end.consumes_receive {
-        return true;
-    }
-    let wr_id = qp.cold.receives.finish_next(units, &mut qp.hot.rsp.recv_head);
-    qp.hot.rsp.ssn = qp.hot.rsp.ssn.next();
-    units.complete(qp.cold.recv_cq, &end.completion(qp.hot.id.qpn, wr_id))
-}
 
 /// Emits all messages that end before ePSN, in MSN order. False if the queue pair went to ERR on
 /// the way.

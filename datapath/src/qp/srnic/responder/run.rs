@@ -6,9 +6,7 @@
 //! had an effect, but that bytes of one that came damaged may lie in a message that is not
 //! complete, where its own will lie once it was sent again (docs/adr/0024).
 
-use super::emission::EndOfMessage;
-use super::place::{behind, fits_message, fits_packet, in_element, in_region, permits_writes};
-use super::settle::{InOrder, settle};
+use super::settle::settle;
 use crate::icrc::Kernel;
 use crate::memory::{Mapped, MemoryTable};
 use crate::port::RX_BURST;
@@ -17,6 +15,9 @@ use crate::qp::flags::QpFlags;
 use crate::qp::owed::Arrived;
 use crate::qp::pair::Qp;
 use crate::qp::receives::{OwnRun, ReceiveRun, Receives};
+use crate::qp::responder::{
+    EndOfMessage, InOrder, behind, fits_message, fits_packet, in_element, in_region, permits_writes,
+};
 use crate::qp::{Completions, Units};
 use crate::stream::SlotKind;
 use wire::{Body, CommonFrame, Continuation, Ecn, Kind, Meta, Msn, Position, Psn, Reth, Ssn, Ssnw};

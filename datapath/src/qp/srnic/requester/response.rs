@@ -1,15 +1,13 @@
 //! Responses: placed straight into the requester's memory, in order or not, and acknowledged
 //! (protocol.md 2.4).
 
-use super::acknowledged::complete_answered;
-use super::place::place;
 use super::reads::{Expected, Reads};
-use super::transmit::fail_in_turn;
 use crate::counters::count;
 use crate::qp::attr::RecoveryPolicy;
 use crate::qp::context::{PendingFailure, QpCold};
 use crate::qp::owed::Arrived;
 use crate::qp::pair::Qp;
+use crate::qp::requester::{complete_answered, fail_in_turn, place};
 use crate::qp::{ControlKind, Units};
 use crate::stream::{Advanced, Arrival};
 use sr_recovery::{Generation, Record, StreamId};

@@ -3,12 +3,13 @@
 
 use crate::config::WINDOW_LIMIT;
 use crate::qp::attr::QpAttr;
-use crate::qp::context::{QpCold, Qpc, SqEntry};
+use crate::qp::context::{QpCold, SqEntry};
 use crate::qp::flags::QpFlags;
 use crate::qp::owed::Owed;
 use crate::qp::pair::Qp;
-use crate::qp::responder::RESPONSE_SPAN_MAX;
-use crate::queue::{SendFlags, SendWqe};
+use crate::qp::requester::response_packets;
+use crate::qp::srnic::responder::RESPONSE_SPAN_MAX;
+use crate::queue::SendFlags;
 use crate::stream::{RxStream, Watchdog, WatchdogConfig};
 use crate::time::Time;
 use sr_recovery::Generation;
@@ -180,7 +181,7 @@ pub(super) fn start_read(qp: &mut Qp<'_>, entry: SqEntry) -> ReadStart {
 /// Whether the response of the oldest request under way is here; it is then complete, and others
 /// may begin.
 #[cold]
-pub(super) fn take_answer(reads: &mut Option<Box<Reads>>, rslot: Ssn, flags: &mut QpFlags) -> bool {
+pub(in crate::qp) fn take_answer(reads: &mut Option<Box<Reads>>, rslot: Ssn, flags: &mut QpFlags) -> bool {
     let Some(reads) = reads.as_deref_mut().filter(|reads| reads.is_answered(rslot)) else { return false };
     reads.complete_oldest();
     flags.remove(QpFlags::READ_WAIT);
@@ -191,11 +192,6 @@ pub(super) fn take_answer(reads: &mut Option<Box<Reads>>, rslot: Ssn, flags: &mu
 pub(super) fn rpsn_start(cold: &QpCold, entry: &SqEntry) -> Psn {
     let expected = cold.reads.as_deref().and_then(|reads| reads.expected(entry.ssn.get()));
     expected.map_or(Psn::new(0), |expected| expected.start)
-}
-
-/// Packets of a request's response: at least one.
-pub(in crate::qp) fn response_packets(qpc: &Qpc, wqe: &SendWqe<'_>) -> u32 {
-    if wqe.opcode.is_atomic() { 1 } else { wqe.length.div_ceil(qpc.id.pmtu.into()).max(1) }
 }
 
 #[cfg(test)]

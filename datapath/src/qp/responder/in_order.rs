@@ -1,17 +1,13 @@
-//! What packets taken in order change of their queue pair: ePSN, MSN, counters, and the
-//! acknowledgement that is owed.
+//! Packets in order move ePSN and MSN.
 
-use super::queue_plain_nack;
 use crate::counters::Counters;
-use crate::qp::Units;
 use crate::qp::context::Qpc;
-use crate::qp::pair::Qp;
 use crate::stream::SlotKind;
 
 /// Packets in place, one behind the other, from ePSN on.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::qp) struct InOrder {
-    packets: u8,
+    pub packets: u8,
     /// Messages that end with them.
     messages: u8,
     /// The message that they leave in progress.
@@ -48,16 +44,4 @@ pub(in crate::qp) fn pass(qpc: &mut Qpc, counters: &mut Counters, taken: InOrder
     } else {
         qpc.rsp.complete(taken.messages.into(), qpc.rx.epsn());
     }
-}
-
-/// Does what [`pass`] does, and their acknowledgement is owed (protocol.md 2.5). Their arrival was
-/// noted before.
-#[inline(always)]
-pub(super) fn settle(qp: &mut Qp<'_>, units: &mut Units, taken: InOrder) {
-    pass(qp.hot, &mut units.counters, taken, taken.packets.into());
-    qp.hot.rsp.owed.note_in_order(units.turn, taken.packets);
-    if qp.hot.rx.take_dropped() {
-        queue_plain_nack(&mut qp.reborrow(), units);
-    }
-    units.owe_ack(qp.cold.requests(), qp.hot);
 }

@@ -6,7 +6,6 @@ use crate::qp::context::{QpCold, Qpc};
 use crate::qp::owed::Owed;
 use crate::qp::packet::{PacketBuilder, Zeros};
 use crate::qp::pair::Qp;
-use crate::qp::plain;
 use crate::qp::{ControlKind, Units};
 use crate::stream::RxStream;
 use sr_recovery::StreamId;
@@ -24,45 +23,24 @@ struct Answer {
     echo: Option<Meta>,
 }
 
-/// Writes an acknowledgement of what has arrived by now into `frame`, of the packets of `stream`;
-/// `kind` is `None` for the plain one. Returns the frame's length.
+/// Writes the acknowledgement of requests into `frame`: all before ePSN have arrived. Returns the
+/// frame's length.
 #[inline]
-pub(crate) fn write_ack(
-    qp: &mut Qp<'_>,
-    units: &mut Units,
-    stream: StreamId,
-    kind: Option<ControlKind>,
-    frame: &mut [u8],
-) -> Option<usize> {
-    if stream.response || kind.is_some() || qp.cold.refusal.is_some() || qp.hot.id.mode == WireMode::Plain {
-        return write_other(&mut qp.reborrow(), units, stream, kind, frame);
-    }
+pub(in crate::qp) fn write_in_order(qp: &mut Qp<'_>, units: &mut Units, frame: &mut [u8]) -> Option<usize> {
     let len = emit(qp.hot, &qp.hot.rsp.owed, &in_order(qp.hot.rx.epsn()), units, frame)?;
     qp.hot.rsp.owed.settle(units.now);
     Some(len)
 }
 
-/// What is owed to the sender of a stream; `None` if there is no such stream.
-#[inline(always)]
-pub(crate) fn owed_of<'a>(qp: &'a mut Qp<'_>, stream: StreamId) -> Option<&'a mut Owed> {
-    match stream.response {
-        false => Some(&mut qp.hot.rsp.owed),
-        true => qp.cold.reads.as_deref_mut().map(|reads| &mut reads.owed),
-    }
-}
-
-/// Any acknowledgement; the plain one of requests is written faster by [`write_ack`].
-#[inline(never)]
-pub(in crate::qp) fn write_other(
+/// Writes any acknowledgement into `frame`, of the packets of `stream`; `kind` is `None` for the
+/// plain one. Returns the frame's length; `None` if there is nothing to say.
+pub(in crate::qp) fn write_ack(
     qp: &mut Qp<'_>,
     units: &mut Units,
     stream: StreamId,
     kind: Option<ControlKind>,
     frame: &mut [u8],
 ) -> Option<usize> {
-    if qp.hot.id.mode == WireMode::Plain {
-        return plain::write_ack(qp, units, kind, frame);
-    }
     let (answer, owed) = if stream.response {
         answer_responses(qp.cold, units, kind)?
     } else {
@@ -74,7 +52,7 @@ pub(in crate::qp) fn write_other(
     };
     let len = emit(qp.hot, &owed, &answer, units, frame)?;
     if kind.and_then(ControlKind::withdrawn).is_none()
-        && let Some(owed) = owed_of(qp, stream)
+        && let Some(owed) = qp.owed_of(stream)
     {
         owed.settle(units.now);
     }

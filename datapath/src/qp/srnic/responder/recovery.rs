@@ -1,15 +1,16 @@
 //! The responder while something is missing: metadata to the slow path, completion slots, Advances
 //! back.
 
+use super::early::place_early;
 use super::emission::emit_ready;
-use super::place::place_early;
-use super::refuse::{Refused, raise};
-use super::{RequestPacket, queue_plain_nack};
+use super::refuse::raise;
+use super::settle::queue_plain_nack;
 use crate::counters::count;
 use crate::qp::attr::RecoveryPolicy;
 use crate::qp::context::QpCold;
 use crate::qp::flags::QpFlags;
 use crate::qp::pair::Qp;
+use crate::qp::responder::{Refused, RequestPacket};
 use crate::qp::{ControlKind, Units};
 use crate::stream::{Advanced, CompletionSlot, CompletionSlots, Deferred, RxStream, SlotKind};
 use sr_recovery::{Generation, Record, StreamId};

@@ -1,14 +1,14 @@
 //! One turn of a response stream: probes, then the RetryQ, then responses not yet sent; it is
 //! scheduled like the requests.
 
-use super::refuse::{refuse, tell_withdrawn};
+use super::refuse::refuse;
 use super::responses::{Response, Responses};
 use crate::counters::{QpCounters, count};
 use crate::memory::MemoryTable;
 use crate::qp::context::Qpc;
 use crate::qp::pair::Qp;
-use crate::qp::plain;
 use crate::qp::requester::{Grant, TransmitEnd};
+use crate::qp::responder::tell_withdrawn;
 use crate::qp::response::ResponsePacket;
 use crate::qp::send_stream::{PacketSource, SendStream, Stop, resend};
 use crate::qp::{NotSent, TxSlots, Units};
@@ -24,15 +24,12 @@ struct Revoked {
 }
 
 /// Lets a queue pair send responses. Reduces `grant` by what it used.
-pub(crate) fn transmit_responses<T: TxSlots>(
+pub(in crate::qp) fn transmit_responses<T: TxSlots>(
     mut qp: Qp<'_>,
     units: &mut Units,
     slots: &mut T,
     grant: &mut Grant,
 ) -> TransmitEnd {
-    if qp.hot.id.mode == WireMode::Plain {
-        return plain::transmit_responses(&mut qp, units, slots, grant);
-    }
     let (requests, id, refuses) = (qp.cold.requests(), qp.cold.of_responses(), qp.cold.refusal.is_some());
     let Some(responses) = qp.cold.responses.as_deref_mut().filter(|_| qp.hot.id.state.receives()) else {
         return TransmitEnd::Done { ready: false };

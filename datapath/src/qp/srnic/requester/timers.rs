@@ -3,21 +3,14 @@
 
 use super::ask::{waits_for_responses, watch_responses};
 use crate::qp::Units;
-use crate::qp::context::PendingFailure;
 use crate::qp::pair::Qp;
+use crate::qp::requester::give_up;
 use crate::qp::send_stream::SendStream;
-use crate::qp::{fail, plain};
-use crate::queue::WcStatus;
 use crate::sched::SchedFlags;
 use crate::time::Time;
-use wire::WireMode;
 
 /// Looks at what is due, and arms the timer again if anything is outstanding.
-pub(crate) fn on_timer(qp: &mut Qp<'_>, units: &mut Units) {
-    if qp.hot.id.mode == WireMode::Plain {
-        plain::on_timer(qp, units);
-        return;
-    }
+pub(in crate::qp) fn on_timer(qp: &mut Qp<'_>, units: &mut Units) {
     qp.hot.sched.remove(SchedFlags::TIMED);
     let next = match wait_of_rnr(qp, units.now) {
         Some(until) => Some(until),
@@ -36,22 +29,6 @@ pub(crate) fn on_timer(qp: &mut Qp<'_>, units: &mut Units) {
     qp.wake(qp.cold.requests(), units);
 }
 
-/// Disarms the timer of a queue pair for which nothing is awaited, if there are many: one that
-/// fires for nothing fetches a queue pair that nobody needs. Among few it stays, as it may be
-/// wanted again soon, and so it does in wire mode Plain.
-#[inline]
-pub(super) fn disarm_if_idle(qp: &mut Qp<'_>, units: &mut Units) {
-    if units.crowded
-        && qp.hot.sched.contains(SchedFlags::TIMED)
-        && qp.hot.tx.outstanding() == 0
-        && qp.hot.req.head == qp.hot.req.next
-        && qp.cold.rnr.is_none()
-    {
-        qp.hot.sched.remove(SchedFlags::TIMED);
-        units.timers.disarm(qp.cold.slot);
-    }
-}
-
 /// While an RNR wait lasts, returns its end; at its end, lets `una` alone go out.
 fn wait_of_rnr(qp: &mut Qp<'_>, now: Time) -> Option<Time> {
     let rnr = qp.cold.rnr.as_mut().filter(|rnr| !rnr.probing)?;
@@ -63,11 +40,4 @@ fn wait_of_rnr(qp: &mut Qp<'_>, now: Time) -> Option<Time> {
     qp.hot.sched.insert(SchedFlags::PROBE);
     qp.cold.watchdog.progress(now);
     None
-}
-
-/// Retries are exhausted.
-pub(in crate::qp) fn give_up(qp: &mut Qp<'_>, units: &mut Units) {
-    units.counters.retry_exceeded += 1;
-    let failure = PendingFailure { position: qp.hot.req.head, status: WcStatus::RetryExcErr };
-    fail(qp, units, Some(failure));
 }

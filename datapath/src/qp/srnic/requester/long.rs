@@ -3,8 +3,8 @@
 //! up, once.
 
 use super::common::{Numbers, Part, emit};
-use super::grant::Grant;
 use crate::qp::context::{QpCold, Qpc};
+use crate::qp::requester::Grant;
 use crate::qp::send_stream::Stop;
 use crate::qp::{TxSlots, Units};
 

@@ -1,34 +1,29 @@
 //! One turn of a queue pair: probes, then the RetryQ, then the send queue (paper section 4.2).
 
 use super::common::send_common;
-use super::grant::{Grant, TransmitEnd};
-use super::is_ready;
-use super::local::{Local, run_local};
 use super::long::send_long;
 use super::overlap;
-use super::packet::{Sent, Wanted, emit};
 use super::reads::{ReadStart, Reads, rpsn_start, start_read};
 use crate::counters::count;
-use crate::qp::context::{PendingFailure, QpCold, Qpc, SqEntry, entry_of};
+use crate::qp::context::{PendingFailure, Qpc, SqEntry, entry_of};
 use crate::qp::flags::QpFlags;
 use crate::qp::keepalive::send_keepalive;
 use crate::qp::pair::Qp;
+use crate::qp::requester::{
+    Grant, Local, Sent, TransmitEnd, Wanted, emit, fail_in_turn, is_ready, run_local,
+};
 use crate::qp::send_stream::{PacketSource, SendStream, Stop, resend};
 use crate::qp::{TxSlots, Units};
-use crate::qp::{fail, plain};
 use crate::queue::{SendWqe, WcStatus};
-use wire::{Meta, Psn, WireMode};
+use wire::{Meta, Psn};
 
 /// Lets a queue pair send. Reduces `grant` by what it used.
-pub(crate) fn transmit<T: TxSlots>(
+pub(in crate::qp) fn transmit<T: TxSlots>(
     mut qp: Qp<'_>,
     units: &mut Units,
     slots: &mut T,
     grant: &mut Grant,
 ) -> TransmitEnd {
-    if qp.hot.id.mode == WireMode::Plain {
-        return plain::transmit(&mut qp, units, slots, grant);
-    }
     let again = if SendStream::of_requests(&mut qp).resends() {
         resend(&mut RequestSource { qp: qp.reborrow(), units, slots }, grant)
     } else {
@@ -240,21 +235,6 @@ fn begin_in_turn(qp: &mut Qp<'_>, units: &mut Units, entry: SqEntry) -> Begun {
     }
 }
 
-/// The request fails once all before it have completed; nothing behind it is sent. Of two that must
-/// fail, the first does.
-#[cold]
-pub(in crate::qp) fn fail_in_turn(qp: &mut Qp<'_>, units: &mut Units, failure: PendingFailure) {
-    let head = qp.hot.req.head;
-    if head == failure.position {
-        fail(qp, units, Some(failure));
-        return;
-    }
-    let distance = |failure: PendingFailure| failure.position.wrapping_sub(head);
-    if qp.cold.failure.is_none_or(|other| distance(failure) < distance(other)) {
-        qp.cold.failure = Some(failure);
-    }
-}
-
 /// Builds an outstanding packet once more and sends it. Returns the bytes of its payload, or `None`
 /// if its memory may not be read any more: then its request fails in its turn, unless it turns out
 /// to have arrived.
@@ -292,27 +272,8 @@ fn send_again<T: TxSlots>(
     Ok(Some(payload))
 }
 
-/// Position of the message that an outstanding PSN belongs to: messages are in PSN order in the
-/// send queue.
+/// Position of the message that an outstanding PSN belongs to.
 pub(super) fn find_message(qp: &Qp<'_>, psn: Psn) -> Option<u32> {
     let begun = qp.hot.req.next.wrapping_sub(qp.hot.req.head) + u32::from(qp.hot.req.sent > 0);
-    find_among(qp.cold, qp.hot.req.head, begun, psn)
-}
-
-/// Position of the message that `psn` belongs to, among the `count` messages from position `head`
-/// on.
-pub(in crate::qp) fn find_among(cold: &QpCold, head: u32, count: u32, psn: Psn) -> Option<u32> {
-    let (mut low, mut high) = (0, count);
-    while low < high {
-        let middle = low.midpoint(high);
-        let entry = cold.entry(head.wrapping_add(middle));
-        if psn.is_before(entry.first_psn) {
-            high = middle;
-        } else if psn.steps_from(entry.first_psn) < entry.packets {
-            return Some(head.wrapping_add(middle));
-        } else {
-            low = middle + 1;
-        }
-    }
-    None
+    qp.cold.find_message(qp.hot.req.head, begun, psn)
 }

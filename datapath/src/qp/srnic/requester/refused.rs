@@ -1,24 +1,17 @@
 //! What a peer refuses: NACKs are only counted, RNR NAKs make the stream wait, error NAKs end a
 //! request.
 
-use super::transmit::{fail_in_turn, find_message};
+use super::transmit::find_message;
 use crate::counters::count;
 use crate::qp::Units;
-use crate::qp::context::{PendingFailure, QpCold, RnrWait};
+use crate::qp::context::{PendingFailure, RnrWait};
 use crate::qp::flags::QpFlags;
 use crate::qp::pair::Qp;
+use crate::qp::requester::{fail_in_turn, next_rnr_wait, refused_again, status_of};
 use crate::qp::send_stream::SendStream;
 use crate::qp_state::QpState;
 use crate::queue::WcStatus;
-use crate::time::Time;
-use wire::{NakCode, Psn, Syndrome, rnr_timer_ns};
-
-/// An `rnr_retry` that means for ever.
-const RNR_FOR_EVER: u8 = 7;
-/// Waits without end grow with the time that the receive has been missing, by this part of it, up
-/// to this many nanoseconds (docs/adr/0030).
-const RNR_GROWTH: u64 = 8;
-const RNR_WAIT_MAX_NS: u64 = 16_000_000;
+use wire::{NakCode, Psn, Syndrome};
 
 /// NACKs, RNR NAKs and error NAKs, after what they acknowledge was retired.
 #[cold]
@@ -71,14 +64,6 @@ fn is_unanswered(qp: &Qp<'_>, psn: Psn) -> bool {
         && qp.cold.reads.as_deref().is_some_and(|reads| !reads.is_answered(rslot))
 }
 
-pub(in crate::qp) const fn status_of(code: NakCode) -> WcStatus {
-    match code {
-        NakCode::RemoteAccess => WcStatus::RemAccessErr,
-        NakCode::RemoteOperational => WcStatus::RemOpErr,
-        _ => WcStatus::RemInvReqErr,
-    }
-}
-
 /// The request at `psn` fails once all before it have completed. They are acknowledged, but
 /// responses may be under way; nothing from `psn` on is sent any more (protocol.md 2.4, error NAK).
 fn fail_from(qp: &mut Qp<'_>, units: &mut Units, psn: Psn, status: WcStatus) {
@@ -114,30 +99,6 @@ fn begin_rnr(qp: &mut Qp<'_>, units: &mut Units, timer: u8) {
     stream.cancel_probes();
     stream.watchdog.progress(units.now);
     stream.arm_at(units, until);
-}
-
-/// Counts a wait that an RNR NAK asks for, and says when it ends; `None` if `rnr_retry` allows no
-/// more. One that may last for ever costs the less often the longer it lasts; those that are
-/// counted are as long as the peer asks for.
-pub(in crate::qp) fn next_rnr_wait(cold: &mut QpCold, now: Time, timer: u8) -> Option<Time> {
-    let allowed = cold.attributes.attr.rnr_retry;
-    if cold.rnr_retries >= allowed && allowed != RNR_FOR_EVER {
-        return None;
-    }
-    if cold.rnr_retries == 0 {
-        cold.rnr_since = now;
-    }
-    cold.rnr_retries = cold.rnr_retries.saturating_add(1);
-    let grown = (now.since(cold.rnr_since) / RNR_GROWTH).min(RNR_WAIT_MAX_NS);
-    let asked = rnr_timer_ns(timer);
-    Some(now.after(if allowed == RNR_FOR_EVER { asked.max(grown) } else { asked }))
-}
-
-/// An RNR NAK during the wait of another: the peer has received `una` twice, as it says nothing of
-/// what lies behind. It takes longer to answer than the timers believe, and has told nothing that
-/// they could learn it from.
-pub(in crate::qp) fn refused_again(cold: &mut QpCold) {
-    cold.watchdog.received_twice();
 }
 
 /// A receive was there: everything un-SACKed that was sent before the RNR NAK is lost and goes
