@@ -74,10 +74,10 @@ fn destroy(queue_pairs: u32, queues: u32) {
     let mut rig = Rig::new(queue_pairs, 64);
     let _handles: Vec<_> = (0..queue_pairs).map(|_| rig.connect(&options)).collect();
     let engine = &mut rig.sides[0].engine;
-    let pd = engine.allocate_pd();
+    let pd = engine.core_mut().allocate_pd();
     for _ in 0..queues {
-        let (cq, _) = engine.create_cq(1).expect("there is room");
-        let (srq, _) = engine.create_srq(pd, SrqCaps::default()).expect("there is room");
+        let (cq, _) = engine.core_mut().create_cq(1).expect("there is room");
+        let (srq, _) = engine.core_mut().create_srq(pd, SrqCaps::default()).expect("there is room");
         counted_ends(engine, cq, srq);
     }
 }
@@ -85,7 +85,7 @@ fn destroy(queue_pairs: u32, queues: u32) {
 /// Callgrind collects inside this function, too.
 #[inline(never)]
 fn counted_ends(engine: &mut Engine<MemoryPort>, cq: u32, srq: u32) {
-    assert!(engine.destroy_cq(cq) && engine.destroy_srq(srq), "nobody uses them");
+    assert!(engine.core_mut().destroy_cq(cq) && engine.core_mut().destroy_srq(srq), "nobody uses them");
 }
 
 /// WRITEs that go in one turn, and are answered by one acknowledgement.
@@ -181,7 +181,7 @@ fn unplaceable(window: u16, packets: u32) {
         rig.sides[1].engine.port_mut().inject(&early);
         counted_turns(&mut rig.sides[1].engine, rig.now, 1);
     }
-    assert_eq!(rig.sides[1].engine.counters().drop_unplaceable, packets.into());
+    assert_eq!(rig.sides[1].engine.core().counters().drop_unplaceable, packets.into());
 }
 
 fn main() {

@@ -83,7 +83,7 @@ fn lossless_traffic_allocates_nothing() {
     let (count, completed) = work(&mut rig, &mut load, 3_000);
     assert_eq!(count, 0);
     assert!(completed > 3_000, "{completed}");
-    assert_eq!(rig.sides[0].engine.counters().tx_retransmits, 0);
+    assert_eq!(rig.sides[0].engine.core().counters().tx_retransmits, 0);
 }
 
 #[test]
@@ -97,10 +97,10 @@ fn loss_allocates_nothing() {
         state >> 28 == 0
     });
     let (count, completed) = work(&mut rig, &mut load, 5_000);
-    let counters = rig.sides[1].engine.counters();
+    let counters = rig.sides[1].engine.core().counters();
     assert_eq!(count, 0, "{counters:?}");
     assert!(completed > 1_000 && counters.recoveries > 100 && counters.parked_writes > 0, "{counters:?}");
-    let counters = rig.sides[0].engine.counters();
+    let counters = rig.sides[0].engine.core().counters();
     assert!(counters.tx_retransmits > 300 && counters.tail_probes + counters.rto_fired > 0, "{counters:?}");
 }
 
@@ -118,7 +118,7 @@ fn waiting_for_receives_allocates_nothing() {
         }
     });
     assert_eq!(count, 0);
-    let counters = rig.sides[0].engine.counters();
+    let counters = rig.sides[0].engine.core().counters();
     assert!(completed > 1_000 && counters.rx_rnr_naks > 3, "{completed}: {counters:?}");
 }
 
@@ -141,7 +141,7 @@ fn doorbells_allocate_nothing() {
         }
     });
     assert_eq!((count, completed), (0, 6_400));
-    assert_eq!(rig.sides[0].engine.counters().doorbells, 6_400, "each post woke its queue pair");
+    assert_eq!(rig.sides[0].engine.core().counters().doorbells, 6_400, "each post woke its queue pair");
 }
 
 #[test]
@@ -192,13 +192,13 @@ fn a_gap_on_each_of_two_hundred_queue_pairs_allocates_nothing() {
             rig.step();
             now.set(rig.now);
             completed += drain(&mut rig);
-            open = open.max(rig.sides[0].engine.slow_path_stats().senders_open);
+            open = open.max(rig.sides[0].engine.core().slow_path_stats().senders_open);
         }
     });
-    let [sender, receiver] = [0, 1].map(|side| rig.sides[side].engine.counters());
+    let [sender, receiver] = [0, 1].map(|side| rig.sides[side].engine.core().counters());
     assert_eq!((count, completed), (0, PAIRS as usize * MESSAGES), "{sender:?}");
     assert!(receiver.recoveries >= 64 && receiver.drop_no_context > 0, "{receiver:?}");
-    let stats = rig.sides[0].engine.slow_path_stats();
+    let stats = rig.sides[0].engine.core().slow_path_stats();
     assert_eq!(open, 128, "all scoreboards were in use");
     assert!(stats.untracked >= 72, "the others recovered without: {stats:?}");
 }

@@ -112,7 +112,7 @@ impl Events {
         let event = if core::mem::take(&mut self.fatal) {
             Some(AsyncEvent::DeviceFatal)
         } else {
-            self.link.take().or_else(|| engine.poll_event())
+            self.link.take().or_else(|| engine.core_mut().poll_event())
         };
         if self.rung
             && !self.has_any(engine)
@@ -125,7 +125,7 @@ impl Events {
     }
 
     fn has_any<P: Port>(&self, engine: &Engine<P>) -> bool {
-        self.fatal || self.link.is_some() || engine.has_events()
+        self.fatal || self.link.is_some() || engine.core().has_events()
     }
 }
 

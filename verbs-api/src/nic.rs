@@ -127,7 +127,7 @@ impl<P: Port> Driven<P> {
     /// An engine on a port whose link may be up already.
     pub fn new(mut engine: Engine<P>, fault_stats: fn(&P) -> FaultStats) -> Self {
         let up = engine.port().link_up();
-        engine.note_link(up);
+        engine.core_mut().note_link(up);
         Self { engine, hears: Vec::new(), events: Events::new(up), fault_stats }
     }
 
@@ -135,7 +135,7 @@ impl<P: Port> Driven<P> {
     fn look_at_link(&mut self) -> bool {
         let up = self.engine.port().link_up();
         if self.events.note_link(up) {
-            self.engine.note_link(up);
+            self.engine.core_mut().note_link(up);
         }
         up
     }
@@ -143,7 +143,7 @@ impl<P: Port> Driven<P> {
     /// Tells who hears it what the engine completed, and what happened.
     #[inline]
     fn tell(&mut self) {
-        while let Some(number) = self.engine.poll_cq_event() {
+        while let Some(number) = self.engine.core_mut().poll_cq_event() {
             match self.hears.get(number as usize) {
                 Some(Some(Hears::Channel(channel))) => channel.tell(number),
                 Some(Some(Hears::Attendant(wake_deadline))) => wake_deadline.wake_now(),
@@ -178,7 +178,7 @@ impl<P: Port + Send> Nic for Driven<P> {
     }
 
     fn owes_acks(&self) -> bool {
-        self.engine.owes_acks()
+        self.engine.core().owes_acks()
     }
 
     fn owes(&self) -> bool {
@@ -194,7 +194,7 @@ impl<P: Port + Send> Nic for Driven<P> {
     }
 
     fn doorbells(&self) -> Doorbells {
-        self.engine.doorbells().clone()
+        self.engine.core().doorbells().clone()
     }
 
     fn poll_event(&mut self) -> Option<AsyncEvent> {
@@ -230,23 +230,23 @@ impl<P: Port + Send> Nic for Driven<P> {
     }
 
     fn address_holder(&self) -> Option<[u8; 6]> {
-        self.engine.address_holder()
+        self.engine.core().address_holder()
     }
 
     fn config(&self) -> EngineConfig {
-        *self.engine.config()
+        *self.engine.core().config()
     }
 
     fn counters(&self) -> Counters {
-        *self.engine.counters()
+        *self.engine.core().counters()
     }
 
     fn memory_used(&self) -> EngineMemory {
-        self.engine.memory_used()
+        self.engine.core().memory_used()
     }
 
     fn usage(&self) -> Usage {
-        self.engine.usage()
+        self.engine.core().usage()
     }
 
     fn port_stats(&self) -> PortStats {
@@ -258,7 +258,7 @@ impl<P: Port + Send> Nic for Driven<P> {
     }
 
     fn allocate_pd(&mut self) -> ProtectionDomainId {
-        self.engine.allocate_pd()
+        self.engine.core_mut().allocate_pd()
     }
 
     fn register_memory(
@@ -268,11 +268,11 @@ impl<P: Port + Send> Nic for Driven<P> {
         iova: u64,
         access: Access,
     ) -> Result<MemoryKey, Error> {
-        Ok(self.engine.register_memory(pd, backing, iova, access)?)
+        Ok(self.engine.core_mut().register_memory(pd, backing, iova, access)?)
     }
 
     fn deregister_memory(&mut self, key: MemoryKey) {
-        self.engine.deregister_memory(key);
+        self.engine.core_mut().deregister_memory(key);
     }
 
     fn reregister_memory(
@@ -282,16 +282,16 @@ impl<P: Port + Send> Nic for Driven<P> {
         memory: Option<(Arc<dyn Backing>, u64)>,
         access: Option<Access>,
     ) -> Result<MemoryKey, Error> {
-        let changed = self.engine.reregister_memory(key, pd, memory, access);
+        let changed = self.engine.core_mut().reregister_memory(key, pd, memory, access);
         changed.map_err(|error| error.map_or(Error::RegionShared, Error::Register))
     }
 
     fn allocate_window(&mut self, pd: ProtectionDomainId, kind: WindowType) -> Result<MemoryKey, Error> {
-        Ok(self.engine.allocate_window(pd, kind).map_err(RegisterError::Full)?)
+        Ok(self.engine.core_mut().allocate_window(pd, kind).map_err(RegisterError::Full)?)
     }
 
     fn deallocate_window(&mut self, key: MemoryKey) {
-        self.engine.deallocate_window(key);
+        self.engine.core_mut().deallocate_window(key);
     }
 
     fn create_cq(
@@ -299,9 +299,9 @@ impl<P: Port + Send> Nic for Driven<P> {
         entries: u32,
         hears: Option<Hears>,
     ) -> Result<(u32, CompletionQueue), CreateError> {
-        let (number, reader) = self.engine.create_cq(entries)?;
+        let (number, reader) = self.engine.core_mut().create_cq(entries)?;
         if hears.is_some() {
-            self.engine.listen_to_cq(number);
+            self.engine.core_mut().listen_to_cq(number);
         }
         let index = number as usize;
         if index >= self.hears.len() {
@@ -317,11 +317,11 @@ impl<P: Port + Send> Nic for Driven<P> {
         reader: &mut CompletionQueue,
         entries: u32,
     ) -> Result<(), CreateError> {
-        self.engine.resize_cq(number, reader, entries)
+        self.engine.core_mut().resize_cq(number, reader, entries)
     }
 
     fn destroy_cq(&mut self, number: u32) {
-        self.engine.destroy_cq(number);
+        self.engine.core_mut().destroy_cq(number);
         if let Some(Hears::Channel(channel)) = self.hears.get_mut(number as usize).and_then(Option::take) {
             channel.forget(number);
         }
@@ -332,58 +332,58 @@ impl<P: Port + Send> Nic for Driven<P> {
         pd: ProtectionDomainId,
         caps: SrqCaps,
     ) -> Result<(u32, SharedRecvQueue), CreateError> {
-        self.engine.create_srq(pd, caps)
+        self.engine.core_mut().create_srq(pd, caps)
     }
 
     fn arm_srq_limit(&mut self, number: u32, limit: u32) -> Result<(), ModifyError> {
-        let result = self.engine.arm_srq_limit(number, limit);
+        let result = self.engine.core_mut().arm_srq_limit(number, limit);
         self.tell();
         result
     }
 
     fn reports(&self, now: Time) -> Vec<QpReport> {
-        self.engine.reports(now)
+        self.engine.core().reports(now)
     }
 
     fn query_srq(&self, number: u32) -> Option<SrqAttr> {
-        self.engine.query_srq(number)
+        self.engine.core().query_srq(number)
     }
 
     fn destroy_srq(&mut self, number: u32) {
-        self.engine.destroy_srq(number);
+        self.engine.core_mut().destroy_srq(number);
     }
 
     fn heard_from(&self, ip: IpAddr) -> Option<[u8; 6]> {
-        self.engine.heard_from(ip)
+        self.engine.core().heard_from(ip)
     }
 
     fn create_ah(&mut self, pd: ProtectionDomainId, av: &AddressVector) -> Result<AddressKey, CreateError> {
-        self.engine.create_ah(pd, av)
+        self.engine.core_mut().create_ah(pd, av)
     }
 
     fn destroy_ah(&mut self, key: AddressKey) {
-        self.engine.destroy_ah(key);
+        self.engine.core_mut().destroy_ah(key);
     }
 
     fn create_qp(&mut self, config: &QpConfig) -> Result<QpHandles, CreateError> {
-        self.engine.create_qp(config)
+        self.engine.core_mut().create_qp(config)
     }
 
     fn modify_qp(&mut self, qpn: u32, attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError> {
-        let result = self.engine.modify_qp(qpn, attr, mask);
+        let result = self.engine.core_mut().modify_qp(qpn, attr, mask);
         self.tell();
         result
     }
 
     fn query_qp(&self, qpn: u32) -> Option<QpAttr> {
-        self.engine.query_qp(qpn)
+        self.engine.core().query_qp(qpn)
     }
 
     fn limit_window(&mut self, qpn: u32, window: u16) -> u16 {
-        self.engine.limit_window(qpn, window).unwrap_or(window)
+        self.engine.core_mut().limit_window(qpn, window).unwrap_or(window)
     }
 
     fn destroy_qp(&mut self, qpn: u32) {
-        self.engine.destroy_qp(qpn);
+        self.engine.core_mut().destroy_qp(qpn);
     }
 }

@@ -15,11 +15,11 @@ pub use report::{QpLimit, QpReport};
 pub use shared_receive::SrqAttr;
 pub(super) use users::Users;
 
-use super::{ConfigError, CreateError, Engine};
+use super::{ConfigError, Core, CreateError};
 use crate::memory::{
     Access, Backing, MemoryKey, MemoryTableFull, ProtectionDomainId, RegisterError, WindowType,
 };
-use crate::port::{Port, PortCaps};
+use crate::port::PortCaps;
 use crate::queue::{CompletionQueue, CompletionWriter, completion_queue};
 use std::sync::Arc;
 use wire::emit::ICRC_LEN;
@@ -75,7 +75,7 @@ fn check_cq_entries(entries: u32) -> Result<(), CreateError> {
     Err(CreateError::OutOfRange { what: "entries", given: entries, min: 1, max: CQ_ENTRIES_MAX })
 }
 
-impl<P: Port> Engine<P> {
+impl Core {
     /// A new protection domain.
     pub const fn allocate_pd(&mut self) -> ProtectionDomainId {
         let pd = ProtectionDomainId(self.next_pd);

@@ -1,7 +1,6 @@
 //! Queue pairs that must be looked at: their doorbell rang, or their timer fired.
 
-use super::Engine;
-use crate::port::Port;
+use super::Core;
 use crate::qp;
 use crate::qp::QpFlags;
 use crate::tuning;
@@ -10,19 +9,19 @@ use crate::tuning;
 /// served.
 const TOGETHER: usize = 8;
 
-impl<P: Port> Engine<P> {
+impl Core {
     /// Queue pairs that turned active.
     #[inline]
     pub(super) fn take_doorbells(&mut self) {
-        let next = |engine: &mut Self| engine.doorbells.pop();
+        let next = |core: &mut Self| core.doorbells.pop();
         self.serve(tuning::DOORBELLS_PER_TURN, next, |_, slot| slot, Self::on_doorbell);
     }
 
     /// Queue pairs whose timer fired.
     #[inline]
     pub(super) fn fire_timers(&mut self) {
-        let next = |engine: &mut Self| engine.units.timers.pop(engine.units.now);
-        let slot_of = |engine: &Self, timer| engine.units.stream_of(timer).qp;
+        let next = |core: &mut Self| core.units.timers.pop(core.units.now);
+        let slot_of = |core: &Self, timer| core.units.stream_of(timer).qp;
         self.serve(tuning::TIMERS_PER_TURN, next, slot_of, Self::on_timer);
     }
 

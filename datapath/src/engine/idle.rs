@@ -4,8 +4,7 @@
 //! whether work came meanwhile stands a fence, which waits until all that was stored before it,
 //! frames among it, has left the processor's core.
 
-use super::Engine;
-use crate::port::Port;
+use super::Core;
 use crate::qp;
 use crate::queue::QpShared;
 use crate::tuning;
@@ -19,7 +18,7 @@ const _: () = assert!(MOST >= tuning::TX_BATCH, "a batch has a turn of so many a
 /// Those that have nothing more to send, by slot.
 pub(super) type Idle = ArrayVec<u32, MOST>;
 
-impl<P: Port> Engine<P> {
+impl Core {
     /// The queue pair of that slot becomes idle before the turn is over, if it has nothing to send
     /// then.
     #[inline]

@@ -10,7 +10,7 @@ mod upcoming;
 
 pub(super) use upcoming::Upcoming;
 
-use super::Engine;
+use super::{Core, Engine};
 use crate::port::{Port, RX_BURST};
 use crate::prefetch;
 use wire::Opcode;
@@ -39,7 +39,9 @@ impl<P: Port> Engine<P> {
         (0..burst).for_each(|index| arrivals.push(index, Arrival::of(frame(index))));
         arrivals
     }
+}
 
+impl Core {
     /// Starts to fetch what frame `index` of the burst and those behind it need, before it is
     /// handled.
     #[inline(never)]

@@ -1,11 +1,11 @@
 //! A packet's way in, up to its queue pair: encapsulation, lengths, QPN, the checks of protocol.md
 //! 1.2, ICRC.
 
-use super::{AsyncEvent, Engine, EngineConfig};
+use super::{AsyncEvent, Core, Engine, EngineConfig};
 use crate::neighbor::{AddressConflict, Handled, Neighbor};
 use crate::port::{Bursts, Port};
 use crate::qp::Qp;
-use crate::qp::{self, Acknowledgement, QPN_GSI, QpTable, Qpc, RequestPacket, Units};
+use crate::qp::{self, Acknowledgement, QPN_GSI, Qpc, RequestPacket, Units};
 use crate::qp_state::QpType;
 use crate::time::Time;
 use core::net::IpAddr;
@@ -31,26 +31,25 @@ impl<P: Port> Engine<P> {
             self.receive_burst(burst);
         }
         if bursts.found_empty() {
-            self.units.drained_at = self.units.now;
+            self.core.units.drained_at = self.core.units.now;
         }
         looped + bursts.taken()
     }
 
     #[inline(never)]
     fn receive_burst(&mut self, burst: usize) {
-        let mut arrivals = self.units.crowded.then(|| self.read_arrivals(burst));
+        let mut arrivals = self.core.units.crowded.then(|| self.read_arrivals(burst));
         let mut index = 0;
         while index < burst {
             if let Some(arrivals) = &mut arrivals {
-                self.prefetch_frames(arrivals, index);
+                self.core.prefetch_frames(arrivals, index);
             }
             let port = &self.wire.port;
             let followers = |number: usize| {
                 let index = index + 1 + number;
                 (index < burst).then(|| port.rx_frame(index))
             };
-            let Self { qps, units, neighbor, config, .. } = self;
-            index += receive_frame(qps, units, neighbor, config, port.rx_frame(index), followers);
+            index += self.core.receive_frame(port.rx_frame(index), followers);
         }
         self.wire.port.rx_release();
     }
@@ -60,42 +59,98 @@ impl<P: Port> Engine<P> {
         for _ in 0..frames {
             if !self.wire.pass_loopback_on() {
                 let frame = self.wire.loopback_frame();
-                let Self { qps, units, neighbor, config, .. } = self;
-                receive_frame(qps, units, neighbor, config, frame, |_| None);
+                self.core.receive_frame(frame, |_| None);
             }
             self.wire.loopback_release();
         }
     }
 }
 
-/// One frame: the short way, if it looks as nearly all do; else the long way, for which all frames
-/// are alike. What goes the short way takes those of `followers` along that only go on with it.
-/// Returns how many frames were taken.
-#[inline(always)]
-fn receive_frame<'a>(
-    qps: &mut QpTable,
-    units: &mut Units,
-    neighbor: &mut Neighbor,
-    config: &EngineConfig,
-    frame: &'a [u8],
-    followers: impl Fn(usize) -> Option<&'a [u8]>,
-) -> usize {
-    if let Some(common) = CommonFrame::recognize(frame, config.udp_port)
-        && let Some(body) = common.body()
-    {
-        units.counters.rx_packets += 1;
-        let Some(mut qp) = qps.by_qpn(common.dest_qp()) else {
-            receive_late(units, config, frame);
-            return 1;
-        };
-        let is_from_peer = qp.hot.template.is_answered_by_common(&common);
-        if !is_for(qp.hot, units, WireMode::Srnic, is_from_peer, common.pkey()) {
-            return 1;
+impl Core {
+    /// One frame: the short way, if it looks as nearly all do; else the long way, for which all
+    /// frames are alike. What goes the short way takes those of `followers` along that only go on
+    /// with it. Returns how many frames were taken.
+    #[inline(always)]
+    fn receive_frame<'a>(&mut self, frame: &'a [u8], followers: impl Fn(usize) -> Option<&'a [u8]>) -> usize {
+        let Self { qps, units, config, .. } = self;
+        if let Some(common) = CommonFrame::recognize(frame, config.udp_port)
+            && let Some(body) = common.body()
+        {
+            units.counters.rx_packets += 1;
+            let Some(mut qp) = qps.by_qpn(common.dest_qp()) else {
+                receive_late(units, config, frame);
+                return 1;
+            };
+            let is_from_peer = qp.hot.template.is_answered_by_common(&common);
+            if !is_for(qp.hot, units, WireMode::Srnic, is_from_peer, common.pkey()) {
+                return 1;
+            }
+            return receive_common(&mut qp, units, &common, body, followers);
         }
-        return receive_common(&mut qp, units, &common, body, followers);
+        self.receive_any(frame);
+        1
     }
-    receive_any(qps, units, neighbor, config, frame);
-    1
+
+    /// Any frame whatever.
+    #[inline(never)]
+    fn receive_any(&mut self, frame: &[u8]) {
+        let Self { qps, units, neighbor, config, .. } = self;
+        let datagram = match Datagram::parse(frame, config.udp_port) {
+            Ok(datagram) => datagram,
+            Err(EncapError::NotRoce) => {
+                match neighbor.handle_frame(units.now, frame) {
+                    Handled::Ignored => units.counters.drop_not_ours += 1,
+                    Handled::Consumed => {}
+                    Handled::Disputed(conflict) => note_dispute(units, conflict),
+                }
+                return;
+            }
+            Err(_) => {
+                units.counters.drop_encapsulation += 1;
+                return;
+            }
+        };
+        units.counters.rx_packets += 1;
+        let packet = match Packet::parse(&frame[datagram.transport.clone()]) {
+            Ok(packet) => packet,
+            Err(ParseError::Version(_)) => {
+                units.counters.drop_wire_mode += 1;
+                return;
+            }
+            Err(_) => {
+                units.counters.drop_malformed += 1;
+                return;
+            }
+        };
+        let Some(mut qp) = qps.by_qpn(packet.dest_qp()) else {
+            return receive_late(units, config, frame);
+        };
+        let is_from_peer = qp.hot.template.is_answered_by(&datagram);
+        if !is_for(qp.hot, units, packet.mode(), is_from_peer, packet.pkey())
+            || !units.is_whole(&frame[datagram.l3_offset..datagram.transport.end])
+        {
+            return;
+        }
+        match (qp.hot.service, packet.opcode().transport()) {
+            (QpType::Rc, _) => {
+                qp.cold.heard_at = units.now;
+                qp::on_packet(&mut qp, units, &packet, datagram.ecn == Ecn::Ce);
+            }
+            (QpType::Uc, Transport::Uc) => qp::on_unreliable(&mut qp, units, &packet),
+            (QpType::Ud, Transport::Ud) if is_to_us(config, &datagram) => {
+                if qp.hot.id.qpn == QPN_GSI
+                    && !note_heard(neighbor, units.now, datagram.src, packet.payload(), frame)
+                {
+                    units.counters.drop_address += 1;
+                    return;
+                }
+                let udp = datagram.transport.start - UDP_LEN;
+                qp::on_datagram(&mut qp, units, &packet, &frame[datagram.l3_offset..udp]);
+            }
+            (QpType::Ud, Transport::Ud) => units.counters.drop_address += 1,
+            _ => units.counters.drop_opcode_class += 1,
+        }
+    }
 }
 
 /// A WRITE or SEND with nothing but data, or an ACK, for this queue pair, and those that go on with
@@ -166,72 +221,6 @@ fn note_heard(neighbor: &mut Neighbor, now: Time, from: IpAddr, payload: &[u8], 
         return neighbor.note_heard(now, from, [a, b, c, d, e, f]);
     }
     true
-}
-
-/// Any frame whatever.
-#[inline(never)]
-fn receive_any(
-    qps: &mut QpTable,
-    units: &mut Units,
-    neighbor: &mut Neighbor,
-    config: &EngineConfig,
-    frame: &[u8],
-) {
-    let datagram = match Datagram::parse(frame, config.udp_port) {
-        Ok(datagram) => datagram,
-        Err(EncapError::NotRoce) => {
-            match neighbor.handle_frame(units.now, frame) {
-                Handled::Ignored => units.counters.drop_not_ours += 1,
-                Handled::Consumed => {}
-                Handled::Disputed(conflict) => note_dispute(units, conflict),
-            }
-            return;
-        }
-        Err(_) => {
-            units.counters.drop_encapsulation += 1;
-            return;
-        }
-    };
-    units.counters.rx_packets += 1;
-    let packet = match Packet::parse(&frame[datagram.transport.clone()]) {
-        Ok(packet) => packet,
-        Err(ParseError::Version(_)) => {
-            units.counters.drop_wire_mode += 1;
-            return;
-        }
-        Err(_) => {
-            units.counters.drop_malformed += 1;
-            return;
-        }
-    };
-    let Some(mut qp) = qps.by_qpn(packet.dest_qp()) else {
-        return receive_late(units, config, frame);
-    };
-    let is_from_peer = qp.hot.template.is_answered_by(&datagram);
-    if !is_for(qp.hot, units, packet.mode(), is_from_peer, packet.pkey())
-        || !units.is_whole(&frame[datagram.l3_offset..datagram.transport.end])
-    {
-        return;
-    }
-    match (qp.hot.service, packet.opcode().transport()) {
-        (QpType::Rc, _) => {
-            qp.cold.heard_at = units.now;
-            qp::on_packet(&mut qp, units, &packet, datagram.ecn == Ecn::Ce);
-        }
-        (QpType::Uc, Transport::Uc) => qp::on_unreliable(&mut qp, units, &packet),
-        (QpType::Ud, Transport::Ud) if is_to_us(config, &datagram) => {
-            if qp.hot.id.qpn == QPN_GSI
-                && !note_heard(neighbor, units.now, datagram.src, packet.payload(), frame)
-            {
-                units.counters.drop_address += 1;
-                return;
-            }
-            let udp = datagram.transport.start - UDP_LEN;
-            qp::on_datagram(&mut qp, units, &packet, &frame[datagram.l3_offset..udp]);
-        }
-        (QpType::Ud, Transport::Ud) => units.counters.drop_address += 1,
-        _ => units.counters.drop_opcode_class += 1,
-    }
 }
 
 /// A packet for a queue pair that does not exist, or not any more. It is parsed once more here:

@@ -27,7 +27,7 @@ impl<P: Port> Engine<P> {
     pub(super) fn send(&mut self, few: bool) -> usize {
         self.make_up_for_a_full_port();
         self.schedule(None);
-        let asked = few && self.config.acks == AckTiming::BehindPosts;
+        let asked = few && self.core.config.acks == AckTiming::BehindPosts;
         self.send_acks(Waits { asked, ..self.waits() });
         self.send_neighbor();
         self.wire.take_sent()
@@ -64,15 +64,15 @@ impl<P: Port> Engine<P> {
     /// What may wait in any turn: nothing for a post, and what nobody asked for if acknowledgements
     /// are spaced.
     fn waits(&self) -> Waits {
-        Waits { asked: false, spaced: self.spaces_acks() }
+        Waits { asked: false, spaced: self.core.spaces_acks() }
     }
 
     #[inline]
     fn send_acks(&mut self, waits: Waits) {
-        if !self.units.control.is_empty() {
+        if !self.core.units.control.is_empty() {
             self.send_control();
         }
-        if !self.units.ack_list.is_empty() {
+        if !self.core.units.ack_list.is_empty() {
             self.send_owed_acks(waits);
         }
     }
@@ -81,15 +81,15 @@ impl<P: Port> Engine<P> {
     /// slot.
     fn schedule(&mut self, handed: Option<u32>) {
         let mut batch = tuning::TX_BATCH;
-        let prefetches = self.units.crowded;
+        let prefetches = self.core.units.crowded;
         // As many grants as packets at most: one that finds nothing to send after all uses none.
         for _ in 0..tuning::TX_BATCH {
             if batch == 0 {
                 break;
             }
-            let Some(turn) = self.units.mux.next_ready(self.units.now) else { break };
+            let Some(turn) = self.core.units.mux.next_ready(self.core.units.now) else { break };
             if prefetches {
-                self.prefetch_turns();
+                self.core.prefetch_turns();
             }
             if !self.serve_stream(turn, handed, &mut batch) {
                 break;
@@ -100,14 +100,14 @@ impl<P: Port> Engine<P> {
     /// The turn of one stream. False if the port has no slot.
     #[inline(always)]
     fn serve_stream(&mut self, turn: Scheduled, handed: Option<u32>, batch: &mut usize) -> bool {
-        let stream = self.units.stream_of(turn.slot);
+        let stream = self.core.units.stream_of(turn.slot);
         let slot = stream.qp;
-        self.qps.hot(slot).sched_of(stream).remove(SchedFlags::QUEUED);
-        let Some(mut qp) = self.qps.get(slot) else { return true };
-        self.units.counters.sched_grants += 1;
+        self.core.qps.hot(slot).sched_of(stream).remove(SchedFlags::QUEUED);
+        let Some(mut qp) = self.core.qps.get(slot) else { return true };
+        self.core.units.counters.sched_grants += 1;
         let packets = tuning::PACKETS_PER_TURN.min(*batch);
         let mut grant = Grant { wqes: tuning::WQES_PER_TURN, bytes: turn.bytes, packets };
-        let (units, wire) = (&mut self.units, &mut self.wire);
+        let (units, wire) = (&mut self.core.units, &mut self.wire);
         let end = match (stream.response, qp.hot.service) {
             (true, _) => qp::transmit_responses(qp.reborrow(), units, wire, &mut grant),
             (false, QpType::Rc) => qp::transmit(qp.reborrow(), units, wire, &mut grant),
@@ -116,17 +116,17 @@ impl<P: Port> Engine<P> {
         let usage = Usage { bytes: turn.bytes - grant.bytes, packets: packets - grant.packets };
         *batch -= usage.packets;
         let TransmitEnd::Done { ready } = end else {
-            self.units.counters.tx_ring_full += 1;
+            self.core.units.counters.tx_ring_full += 1;
             self.port_was_full = true;
-            self.units.mux.resume(turn.slot, qp.hot.sched_of(stream), usage);
+            self.core.units.mux.resume(turn.slot, qp.hot.sched_of(stream), usage);
             return false;
         };
-        self.units.mux.settle(turn.slot, qp.hot.sched_of(stream), usage, ready);
+        self.core.units.mux.settle(turn.slot, qp.hot.sched_of(stream), usage, ready);
         if !ready && !stream.response {
             if handed == Some(slot) {
                 qp::become_idle(&mut qp);
             } else {
-                self.note_idle(slot);
+                self.core.note_idle(slot);
             }
         }
         true
@@ -135,9 +135,9 @@ impl<P: Port> Engine<P> {
     /// Acknowledgements that go out one by one.
     fn send_control(&mut self) {
         for _ in 0..tuning::ACK_BATCH {
-            let Some(packet) = self.units.control.pop() else { break };
+            let Some(packet) = self.core.units.control.pop() else { break };
             if !self.send_ack(&packet) {
-                self.units.control.push_front(packet);
+                self.core.units.control.push_front(packet);
                 break;
             }
         }
@@ -147,21 +147,21 @@ impl<P: Port> Engine<P> {
     /// silent.
     fn send_owed_acks(&mut self, waits: Waits) {
         let mut kept = 0;
-        self.holds_acks = false;
-        for index in 0..self.units.ack_list.len() {
-            let slot = self.units.ack_list[index];
+        self.core.holds_acks = false;
+        for index in 0..self.core.units.ack_list.len() {
+            let slot = self.core.units.ack_list[index];
             if !self.settle_ack(slot, waits) {
-                self.units.ack_list[kept] = slot;
+                self.core.units.ack_list[kept] = slot;
                 kept += 1;
             }
         }
-        self.units.ack_list.truncate(kept);
+        self.core.units.ack_list.truncate(kept);
     }
 
     /// True if the stream of that number owes nothing any more.
     #[inline]
     fn settle_ack(&mut self, number: u32, waits: Waits) -> bool {
-        match self.units.stream_of(number) {
+        match self.core.units.stream_of(number) {
             StreamId { qp, response: false } => self.settle_ack_of(StreamId { qp, response: false }, waits),
             stream => self.settle_read_ack(stream, waits),
         }
@@ -176,21 +176,21 @@ impl<P: Port> Engine<P> {
     /// wait for a post.
     #[inline(always)]
     fn settle_ack_of(&mut self, stream: StreamId, waits: Waits) -> bool {
-        let Some(mut qp) = self.qps.get(stream.qp) else {
-            self.qps.hot(stream.qp).sched_of(stream).remove(SchedFlags::ACK_LISTED);
+        let Some(mut qp) = self.core.qps.get(stream.qp) else {
+            self.core.qps.hot(stream.qp).sched_of(stream).remove(SchedFlags::ACK_LISTED);
             return true;
         };
         if let Some(owed) = qp.owed_of(stream)
             && owed.is_owed()
         {
-            if owed.may_wait(self.units.turn, self.units.now, waits.spaced) {
+            if owed.may_wait(self.core.units.turn, self.core.units.now, waits.spaced) {
                 return false;
             }
             if waits.asked && !stream.response && owed.hold() {
-                self.holds_acks = true;
+                self.core.holds_acks = true;
                 return false;
             }
-            if !acknowledge(qp.reborrow(), &mut self.units, &mut self.wire, stream, None) {
+            if !acknowledge(qp.reborrow(), &mut self.core.units, &mut self.wire, stream, None) {
                 self.port_was_full = true;
                 return false;
             }
@@ -205,11 +205,11 @@ impl<P: Port> Engine<P> {
         if kind == ControlKind::LastWord {
             return self.send_last_word(qpn);
         }
-        let Some(mut qp) = self.qps.get(stream.qp) else { return true };
+        let Some(mut qp) = self.core.qps.get(stream.qp) else { return true };
         if qpn != qp.hot.id.qpn {
             return true;
         }
-        let sent = acknowledge(qp.reborrow(), &mut self.units, &mut self.wire, stream, Some(kind));
+        let sent = acknowledge(qp.reborrow(), &mut self.core.units, &mut self.wire, stream, Some(kind));
         self.port_was_full |= !sent;
         sent
     }
@@ -218,12 +218,12 @@ impl<P: Port> Engine<P> {
     /// no slot.
     #[cold]
     fn send_last_word(&mut self, qpn: u32) -> bool {
-        let Some(word) = self.units.last_words.get_mut(qpn) else { return true };
+        let Some(word) = self.core.units.last_words.get_mut(qpn) else { return true };
         let loopback = word.loopback;
         match self.wire.emit(loopback, |frame| word.write(frame).ok_or(())) {
             Ok(()) => {
-                self.units.counters.tx_acks += 1;
-                self.units.counters.tx_last_acks += 1;
+                self.core.units.counters.tx_acks += 1;
+                self.core.units.counters.tx_last_acks += 1;
             }
             Err(NotSent::Failed(())) => {}
             Err(NotSent::PortFull) => {
@@ -236,13 +236,15 @@ impl<P: Port> Engine<P> {
 
     /// ARP and ICMP.
     fn send_neighbor(&mut self) {
-        let now = self.units.now;
-        while self.neighbor.has_output() || self.neighbor.next_deadline().is_some_and(|due| due <= now) {
-            let neighbor = &mut self.neighbor;
+        let now = self.core.units.now;
+        while self.core.neighbor.has_output()
+            || self.core.neighbor.next_deadline().is_some_and(|due| due <= now)
+        {
+            let neighbor = &mut self.core.neighbor;
             if self.wire.emit(false, |frame| neighbor.poll_transmit(now, frame).ok_or(())).is_err() {
                 break;
             }
-            self.units.counters.tx_neighbor += 1;
+            self.core.units.counters.tx_neighbor += 1;
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The SRNIC dialect of a reliable connection: packets out of order are placed, and only what was
 //! lost goes again (protocol.md 2).
 //!
-//! Plain, the other dialect, is in `qp/plain/`. Both use `qp/requester/` and `qp/responder/`: checks
-//! of requests, placement, completion, and the packets of a request.
+//! Plain, the other dialect, is in `qp/plain/`. Both use `qp/requester/` and `qp/responder/`:
+//! checks of requests, placement, completion, and the packets of a request.
 
 mod requester;
 mod responder;

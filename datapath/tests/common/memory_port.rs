@@ -101,6 +101,7 @@ impl Port for MemoryPort {
         &frame.bytes[..frame.len]
     }
 
+    #[inline]
     fn rx_release(&mut self) {
         self.free.extend(self.arriving.drain(..self.burst));
     }

@@ -60,16 +60,17 @@ impl Side {
         let port = MemoryPort::new(host, frames, 4_400);
         let mac = port.caps().mac;
         let mut engine = Engine::new(port, EngineConfig { ip, ..config }).unwrap();
-        let pd = engine.allocate_pd();
+        let pd = engine.core_mut().allocate_pd();
         let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
-        let key = engine.register_memory(pd, Arc::new(HeapBacking::new(REGION)), 0, access).unwrap();
-        let (cq_number, cq) = engine.create_cq(1 << 16).unwrap();
+        let key =
+            engine.core_mut().register_memory(pd, Arc::new(HeapBacking::new(REGION)), 0, access).unwrap();
+        let (cq_number, cq) = engine.core_mut().create_cq(1 << 16).unwrap();
         Self { engine, pd, key, cq, cq_number, ip, mac }
     }
 
     /// Queue pairs made from now on complete into a queue of so many entries.
     pub fn use_small_cq(&mut self, entries: u32) {
-        (self.cq_number, self.cq) = self.engine.create_cq(entries).unwrap();
+        (self.cq_number, self.cq) = self.engine.core_mut().create_cq(entries).unwrap();
     }
 
     /// A queue pair in RESET.
@@ -89,7 +90,7 @@ impl Side {
             caps: options.caps,
             window: options.window,
         };
-        self.engine.create_qp(&config)
+        self.engine.core_mut().create_qp(&config)
     }
 
     /// From RESET to RTS, with the peer at `(ip, mac)`.
@@ -121,13 +122,13 @@ impl Side {
         ];
         for (state, mask) in steps {
             attr.state = state;
-            self.engine.modify_qp(qpn, &attr, mask | M::STATE).unwrap();
+            self.engine.core_mut().modify_qp(qpn, &attr, mask | M::STATE).unwrap();
         }
     }
 
     /// To RESET or ERR.
     pub fn force(&mut self, qpn: u32, state: QpState) {
-        self.engine.modify_qp(qpn, &QpAttr { state, ..QpAttr::default() }, M::STATE).unwrap();
+        self.engine.core_mut().modify_qp(qpn, &QpAttr { state, ..QpAttr::default() }, M::STATE).unwrap();
     }
 
     /// Completions polled, without looking at them; asserts that they are successes.

@@ -109,7 +109,7 @@ fn a_program_that_looks_seldom_leaves_no_sooner() {
     turn_after(&mut rig, 0);
     send(&mut rig, &mut handles, 1);
     turn_after(&mut rig, 30_000 * US);
-    assert!(rig.sides[1].engine.destroy_qp(handles[1].qpn));
+    assert!(rig.sides[1].engine.core_mut().destroy_qp(handles[1].qpn));
     turn_after(&mut rig, 10_000 * US);
     assert!(rig.sides[1].engine.owes(), "20 ms since the packet are not over");
     turn_after(&mut rig, 11_000 * US);

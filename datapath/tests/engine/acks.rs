@@ -44,12 +44,12 @@ fn take(rig: &mut Rig, handles: &mut [QpHandles; 2], count: u64) -> Turn {
 fn a_held_acknowledgement_goes_behind_what_is_posted() {
     let (mut rig, mut handles) = rig(AckTiming::BehindPosts);
     assert_eq!(take(&mut rig, &mut handles, 1), Turn { received: 1, sent: 0 });
-    assert!(rig.sides[1].engine.owes_acks() && rig.sides[1].engine.has_work());
+    assert!(rig.sides[1].engine.core().owes_acks() && rig.sides[1].engine.has_work());
     stage(&rig, &mut handles, 1, 1);
     let handed = handles[1].send.hand_over();
     assert_eq!(rig.sides[1].engine.push(handed, rig.now), Turn { received: 0, sent: 2 });
     assert_eq!(sent(&rig, 1), [Kind::Write, Kind::Ack]);
-    assert!(!rig.sides[1].engine.owes_acks());
+    assert!(!rig.sides[1].engine.core().owes_acks());
     rig.carry();
     rig.sides[0].engine.turn(rig.now);
     assert_eq!(rig.sides[0].drain(), 1);
@@ -104,7 +104,7 @@ fn a_long_burst_is_acknowledged_at_once() {
 fn so_is_every_packet_that_asks_unless_told_otherwise() {
     let (mut rig, mut handles) = rig(AckTiming::default());
     assert_eq!(take(&mut rig, &mut handles, 1), Turn { received: 1, sent: 1 });
-    assert!(!rig.sides[1].engine.owes_acks());
+    assert!(!rig.sides[1].engine.core().owes_acks());
 }
 
 #[test]
@@ -138,16 +138,16 @@ fn a_push_leaves_others_their_turn() {
     rig.sides[1].engine.turn(rig.now);
     rig.carry();
     assert_eq!(rig.sides[0].engine.turn(rig.now), Turn { received: 1, sent: TX_BATCH });
-    assert!(rig.sides[0].engine.owes_acks());
+    assert!(rig.sides[0].engine.core().owes_acks());
     stage(&rig, &mut handles, 0, 1);
     let handed = handles[0].send.hand_over();
     assert_eq!(rig.sides[0].engine.push(handed, rig.now), Turn { received: 0, sent: 1 });
     assert_eq!(sent(&rig, 0).last(), Some(&Kind::Ack));
-    assert!(!rig.sides[0].engine.owes_acks());
+    assert!(!rig.sides[0].engine.core().owes_acks());
     // It comes behind the others, and without a doorbell.
-    assert!(rig.sides[0].engine.doorbells().is_empty());
+    assert!(rig.sides[0].engine.core().doorbells().is_empty());
     let all = CROWD as u64 * 2 * u64::from(WQES_PER_TURN) + 1;
-    assert!(rig.run(1000, |rig| rig.sides[0].engine.counters().tx_requests == all));
+    assert!(rig.run(1000, |rig| rig.sides[0].engine.core().counters().tx_requests == all));
     assert!(rig.run(1000, |rig| rig.sides[0].cq.len() == u32::try_from(all).unwrap()));
 }
 
@@ -177,12 +177,12 @@ fn requests_handed_over_and_doorbells_mix() {
     }
     assert_eq!(completed as u64, (0..200).map(|round| round % 7).sum::<u64>());
     // At rest the next post rings.
-    let rung = rig.sides[0].engine.counters().doorbells;
+    let rung = rig.sides[0].engine.core().counters().doorbells;
     stage(&rig, &mut handles, 0, 1);
     handles[0].send.submit();
-    assert!(!rig.sides[0].engine.doorbells().is_empty());
+    assert!(!rig.sides[0].engine.core().doorbells().is_empty());
     rig.step();
-    assert_eq!(rig.sides[0].engine.counters().doorbells, rung + 1);
+    assert_eq!(rig.sides[0].engine.core().counters().doorbells, rung + 1);
 }
 
 /// What is handed over while the doorbell of an earlier post waits goes with it; in ERR it is
@@ -235,7 +235,7 @@ fn acknowledgements_that_nobody_asked_for_are_spaced() {
             Turn::default(),
             "silence alone is not enough, {round}"
         );
-        assert!(!rig.sides[1].engine.owes_acks() && !rig.sides[1].engine.has_work());
+        assert!(!rig.sides[1].engine.core().owes_acks() && !rig.sides[1].engine.has_work());
     }
     let due = rig.sides[1].engine.next_deadline().unwrap();
     assert!(due <= rig.now.after(ACK_SPACING));

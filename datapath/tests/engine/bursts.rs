@@ -18,7 +18,11 @@ fn a_turn_takes_short_bursts_until_they_are_one_long_one() {
         let receiver = &mut rig.sides[1].engine;
         receiver.port_mut().limit = limit;
         let taken = turns.map(|_| receiver.turn(rig.now).received);
-        assert_eq!((taken, receiver.counters().rx_in_order), (turns, WRITES.into()), "bursts of {limit}");
+        assert_eq!(
+            (taken, receiver.core().counters().rx_in_order),
+            (turns, WRITES.into()),
+            "bursts of {limit}"
+        );
         assert!(rig.run(10, |rig| rig.sides[0].cq.len() == WRITES), "all are acknowledged");
     }
 }

@@ -144,14 +144,14 @@ fn play(plan: &Plan, between: Option<&[u8]>) -> Effect {
     let attr = QpAttr { path_mtu: plan.pmtu, access_flags: access, write_order: order, ..options.attr };
     let caps = SrqCaps { max_wr: 2 * MESSAGES, max_sge: 2 };
     let receiver = &mut rig.sides[1];
-    let srq = plan.shared.map(|_| receiver.engine.create_srq(receiver.pd, caps).unwrap());
+    let srq = plan.shared.map(|_| receiver.engine.core_mut().create_srq(receiver.pd, caps).unwrap());
     let (srq, shared) = srq.unzip();
     let mut handles = rig.connect_as([&options, &Options { attr, srq, ..options }]);
     let mut receives = Receives { shared };
     fill_once(&mut rig, &mut handles, &mut receives);
     post(plan, &mut rig, &mut handles, &mut receives);
     if let (Some(srq), Some(limit)) = (srq, plan.shared) {
-        rig.sides[1].engine.arm_srq_limit(srq, limit).unwrap();
+        rig.sides[1].engine.core_mut().arm_srq_limit(srq, limit).unwrap();
     }
     rig.sides[0].engine.turn(rig.now);
     let sent: Vec<Vec<u8>> = rig.sides[0].engine.port().sent().map(<[u8]>::to_vec).collect();
@@ -166,14 +166,14 @@ fn play(plan: &Plan, between: Option<&[u8]>) -> Effect {
     receiver.engine.turn(rig.now);
     let mut memory = vec![0; USED];
     let access = Access::LOCAL_WRITE;
-    let all = receiver.engine.memory().check(receiver.key.0, receiver.pd, 0, USED as u64, access);
+    let all = receiver.engine.core().memory().check(receiver.key.0, receiver.pd, 0, USED as u64, access);
     all.unwrap().read(&mut memory);
-    let mut counters = *receiver.engine.counters();
+    let mut counters = *receiver.engine.core().counters();
     counters.drop_not_ours = 0;
     Effect {
         sent: receiver.engine.port().sent().map(<[u8]>::to_vec).collect(),
         completions: std::iter::from_fn(|| receiver.cq.poll()).collect(),
-        events: std::iter::from_fn(|| receiver.engine.poll_event()).collect(),
+        events: std::iter::from_fn(|| receiver.engine.core_mut().poll_event()).collect(),
         room: receives.room(&mut handles[1].recv),
         memory,
         counters,
@@ -221,7 +221,7 @@ fn post(plan: &Plan, rig: &mut Rig, handles: &mut [QpHandles; 2], receives: &mut
     let [sender, receiver] = &rig.sides;
     let pattern: Vec<u8> = (0..251).cycle().take(USED).collect();
     let access = Access::LOCAL_WRITE;
-    let source = sender.engine.memory().check(sender.key.0, sender.pd, 0, USED as u64, access);
+    let source = sender.engine.core().memory().check(sender.key.0, sender.pd, 0, USED as u64, access);
     source.unwrap().write(&pattern);
     for (wr_id, elements) in (0..).zip(&plan.receives) {
         let at = wr_id * PLACE;
@@ -301,7 +301,7 @@ fn sends_to_shared(receives: u64, sends: &[(usize, u32)]) -> (Rig, Vec<Vec<u8>>)
     let mut rig = Rig::new(2, 128);
     let receiver = &mut rig.sides[1];
     let caps = SrqCaps { max_wr: 16, max_sge: 1 };
-    let (srq, mut shared) = receiver.engine.create_srq(receiver.pd, caps).unwrap();
+    let (srq, mut shared) = receiver.engine.core_mut().create_srq(receiver.pd, caps).unwrap();
     for wr_id in 0..receives {
         let scatter = [receiver.sge(wr_id * u64::from(SHARED), SHARED)];
         shared.post(&RecvRequest { wr_id, scatter: &scatter }).unwrap();
@@ -309,8 +309,13 @@ fn sends_to_shared(receives: u64, sends: &[(usize, u32)]) -> (Rig, Vec<Vec<u8>>)
     let (own, of_shared) = (Options::default(), Options { srq: Some(srq), ..Options::default() });
     let mut pairs = [0, 1].map(|_| rig.connect_as([&own, &of_shared]));
     let sender = &rig.sides[0];
-    let all =
-        sender.engine.memory().check(sender.key.0, sender.pd, 0, 2 * u64::from(SHARED), Access::LOCAL_WRITE);
+    let all = sender.engine.core().memory().check(
+        sender.key.0,
+        sender.pd,
+        0,
+        2 * u64::from(SHARED),
+        Access::LOCAL_WRITE,
+    );
     all.unwrap().write(&[SENT; 2 * SHARED as usize]);
     for (pair, len) in sends {
         let gather = [sender.sge(0, *len)];
@@ -338,10 +343,10 @@ fn a_shared_receive_has_nothing_but_the_message_that_it_completes_with() {
     damage(&mut frames[1], 70, 1);
     assert_eq!(take(&mut rig, &frames), [(0, 64), (1, 8)]);
     let (receiver, mut place) = (&rig.sides[1], [0; SHARED as usize]);
-    assert_eq!(receiver.engine.counters().drop_icrc, 1);
+    assert_eq!(receiver.engine.core().counters().drop_icrc, 1);
     let access = Access::LOCAL_WRITE;
     let at = u64::from(SHARED);
-    let second = receiver.engine.memory().check(receiver.key.0, receiver.pd, at, at, access);
+    let second = receiver.engine.core().memory().check(receiver.key.0, receiver.pd, at, at, access);
     second.unwrap().read(&mut place);
     assert_eq!((place[..8] == [SENT; 8], place[8..] == [0; 92]), (true, true), "{place:02x?}");
 }

@@ -26,9 +26,9 @@ fn no_qpn_comes_back_for_many_lives_of_its_slot() {
             assert!(seen.insert(qpn), "QPN {qpn:#x} again in life {life} of {max_qps}");
             assert!((2..0xFF_FFFF).contains(&qpn), "{qpn:#x} is reserved");
             assert!(slot_of(qpn, max_qps) < max_qps);
-            assert!(side.engine.destroy_qp(qpn));
-            assert!(!side.engine.destroy_qp(qpn), "it is gone");
-            assert_eq!(side.engine.query_qp(qpn), None);
+            assert!(side.engine.core_mut().destroy_qp(qpn));
+            assert!(!side.engine.core_mut().destroy_qp(qpn), "it is gone");
+            assert_eq!(side.engine.core().query_qp(qpn), None);
         }
     }
 }
@@ -40,10 +40,10 @@ fn queue_pairs_that_live_at_once_have_slots_of_their_own_and_a_freed_slot_rests_
     let side = &mut rig.sides[0];
     let handles: Vec<_> = (0..max_qps).map(|_| side.create(&small())).collect();
     let slots: HashMap<u32, u32> = handles.iter().map(|qp| (slot_of(qp.qpn, max_qps), qp.qpn)).collect();
-    assert_eq!((slots.len(), side.engine.qp_count()), (100, 100));
+    assert_eq!((slots.len(), side.engine.core().qp_count()), (100, 100));
     for (slot, qpn) in &slots {
-        assert!(side.engine.destroy_qp(*qpn), "slot {slot}");
-        assert_eq!(side.engine.query_qp(*qpn), None);
+        assert!(side.engine.core_mut().destroy_qp(*qpn), "slot {slot}");
+        assert_eq!(side.engine.core().query_qp(*qpn), None);
     }
     let freed: Vec<u32> = slots.keys().copied().collect();
     let again: Vec<u32> = (0..max_qps).map(|_| slot_of(side.create(&small()).qpn, max_qps)).collect();
@@ -57,7 +57,7 @@ fn a_full_table_says_so_and_takes_the_next_after_one_went() {
     let [first, _second] = [side.create(&small()), side.create(&small())];
     let message = side.try_create(&small()).err().unwrap().to_string();
     assert!(message.contains("queue pairs") && message.contains('2'), "{message}");
-    assert!(side.engine.destroy_qp(first.qpn));
+    assert!(side.engine.core_mut().destroy_qp(first.qpn));
     let third = side.create(&small());
     assert_eq!(slot_of(third.qpn, 2), slot_of(first.qpn, 2));
     assert_ne!(third.qpn, first.qpn);

@@ -19,7 +19,10 @@ fn the_offset_wraps_within_a_write_and_its_immediate_arrives() {
     let length = 256 * OFFSETS + 1000;
     let mut key = |side: usize| {
         let (access, side) = (Access::LOCAL_WRITE | Access::REMOTE_WRITE, &mut rig.sides[side]);
-        side.engine.register_memory(side.pd, Arc::new(HeapBacking::new(length as usize)), 0, access).unwrap()
+        side.engine
+            .core_mut()
+            .register_memory(side.pd, Arc::new(HeapBacking::new(length as usize)), 0, access)
+            .unwrap()
     };
     let (local, remote) = (key(0), key(1));
     handles[1].recv.post(&RecvRequest { wr_id: 1, scatter: &[] }).unwrap();

@@ -140,13 +140,13 @@ impl Scene {
 
     fn memory(&self) -> Vec<u8> {
         let (side, mut memory) = (&self.rig.sides[1], vec![0; USED]);
-        let all = side.engine.memory().check(side.key.0, side.pd, 0, USED as u64, Access::LOCAL_WRITE);
+        let all = side.engine.core().memory().check(side.key.0, side.pd, 0, USED as u64, Access::LOCAL_WRITE);
         all.unwrap().read(&mut memory);
         memory
     }
 
     fn counters(&self) -> Counters {
-        *self.rig.sides[1].engine.counters()
+        *self.rig.sides[1].engine.core().counters()
     }
 
     fn effect(mut self) -> Effect {
@@ -163,7 +163,7 @@ impl Scene {
 
 fn fill(rig: &Rig, side: usize, bytes: &[u8]) {
     let side = &rig.sides[side];
-    let all = side.engine.memory().check(side.key.0, side.pd, 0, USED as u64, Access::LOCAL_WRITE);
+    let all = side.engine.core().memory().check(side.key.0, side.pd, 0, USED as u64, Access::LOCAL_WRITE);
     all.unwrap().write(bytes);
 }
 
@@ -369,7 +369,7 @@ fn is_placed_after(change: impl FnOnce(&mut Scene)) -> bool {
 fn what_has_changed_in_between_holds() {
     let modify = |scene: &mut Scene, attr: QpAttr, mask: QpAttrMask| {
         let qpn = scene.handles[1].qpn;
-        scene.rig.sides[1].engine.modify_qp(qpn, &attr, mask).unwrap();
+        scene.rig.sides[1].engine.core_mut().modify_qp(qpn, &attr, mask).unwrap();
     };
     assert!(is_placed_after(|_| {}));
     assert!(!is_placed_after(|scene| {
@@ -387,7 +387,7 @@ fn a_key_that_has_ended_in_between_is_refused() {
     let frames = scene.frames.clone();
     scene.receive(&frames[..2]);
     let receiver = &mut scene.rig.sides[1];
-    assert!(receiver.engine.deregister_memory(receiver.key));
+    assert!(receiver.engine.core_mut().deregister_memory(receiver.key));
     scene.receive(&frames[2..]);
     let counters = scene.counters();
     assert_eq!((counters.rx_in_order, counters.tx_error_naks), (2, 1));

@@ -78,11 +78,12 @@ fn no_grant_exceeds_sixteen_kilobytes_under_any_policy() {
         let mut most = 0;
         for _ in 0..200 {
             fill(&rig, &mut handles[0], 1 << 17);
-            let before = rig.sides[0].engine.counters().sched_grants;
+            let before = rig.sides[0].engine.core().counters().sched_grants;
             let mut bytes = HashMap::new();
             step(&mut rig, &mut bytes);
             // Alone it gets one grant after the other, until the batch is full.
-            let grants = usize::try_from(rig.sides[0].engine.counters().sched_grants - before).unwrap();
+            let grants =
+                usize::try_from(rig.sides[0].engine.core().counters().sched_grants - before).unwrap();
             let sent = bytes.into_values().max().unwrap_or(0);
             assert!(sent <= grants * BYTES_PER_TURN, "{config:?}: {sent} bytes in {grants} grants");
             most = most.max(sent.div_ceil(grants.max(1)));
@@ -160,7 +161,10 @@ fn no_wake_up_is_lost_under_any_policy() {
             completed == posted
         });
         assert!(all, "{config:?}: {completed} of {posted}");
-        assert!(posted > 1_000 && rig.sides[0].engine.counters().tx_ring_full > 0, "{config:?}: {posted}");
+        assert!(
+            posted > 1_000 && rig.sides[0].engine.core().counters().tx_ring_full > 0,
+            "{config:?}: {posted}"
+        );
     }
 }
 

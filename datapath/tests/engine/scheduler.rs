@@ -51,10 +51,10 @@ fn no_grant_exceeds_its_requests_bytes_or_packets() {
             let mut handles = rig.connect(&options(path_mtu));
             for turn in 0..100 {
                 fill(&rig, &mut handles[0], length);
-                let before = rig.sides[0].engine.counters().sched_grants;
+                let before = rig.sides[0].engine.core().counters().sched_grants;
                 rig.sides[0].engine.turn(rig.now);
                 rig.sides[1].engine.turn(rig.now);
-                let grants = rig.sides[0].engine.counters().sched_grants - before;
+                let grants = rig.sides[0].engine.core().counters().sched_grants - before;
                 let sent = sent(&rig).into_values().next().unwrap_or_default();
                 assert!(sent.packets <= TX_BATCH, "{sent:?}");
                 // A queue pair alone gets one grant after the other, and uses up each but the last
@@ -95,7 +95,7 @@ fn retransmissions_keep_to_the_grant_too() {
         }
         let sent = sent(&rig).into_values().next().unwrap_or_default();
         // Probes pass the gates and the grant.
-        let counters = rig.sides[0].engine.counters();
+        let counters = rig.sides[0].engine.core().counters();
         let grants = usize::try_from(counters.sched_grants - grants_before).unwrap();
         grants_before = counters.sched_grants;
         let probes = usize::try_from(counters.tx_probes - probes_before).unwrap();
@@ -110,7 +110,7 @@ fn retransmissions_keep_to_the_grant_too() {
         rig.sides[0].drain();
         rig.now = rig.now.after(1_000);
     }
-    assert!(rig.sides[0].engine.counters().tx_retransmits > 1_000 && full > 100);
+    assert!(rig.sides[0].engine.core().counters().tx_retransmits > 1_000 && full > 100);
 }
 
 /// Jain's index: 1 if all are equal, 1/n if one has everything.

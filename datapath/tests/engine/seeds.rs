@@ -19,9 +19,12 @@ fn keys_come_from_the_seed_of_keys_alone() {
     };
     let config = EngineConfig { seed, key_seed, max_mrs: SMALL, ..EngineConfig::default() };
     let mut engine = Engine::new(MemoryPort::new(1, 8, 4_400), config).expect("an engine");
-    let pd = engine.allocate_pd();
-    let key =
-        engine.register_memory(pd, Arc::new(HeapBacking::new(8)), 0, Access::LOCAL_WRITE).expect("room").0;
+    let pd = engine.core_mut().allocate_pd();
+    let key = engine
+        .core_mut()
+        .register_memory(pd, Arc::new(HeapBacking::new(8)), 0, Access::LOCAL_WRITE)
+        .expect("room")
+        .0;
     assert_eq!(key, first_of_table(key_seed));
     assert_ne!(key, first_of_table(seed), "the seed of QPNs and PSNs, which peers see, makes keys");
 }

@@ -16,7 +16,7 @@ fn stuck(attr: QpAttr) -> (Rig, [QpHandles; 2], Options) {
     post(&rig, &mut handles, 8);
     rig.step();
     rig.step();
-    assert_eq!(rig.sides[0].engine.counters().tx_requests, 2);
+    assert_eq!(rig.sides[0].engine.core().counters().tx_requests, 2);
     (rig, handles, options)
 }
 
@@ -46,7 +46,7 @@ fn what_is_posted_to_one_that_is_about_to_rest_is_seen() {
     let mut send = a.send;
     rig.sides[0].engine.port_mut().at_flush = Some(Box::new(move || post(&mut send, second)));
     assert_eq!(rig.sides[0].engine.turn(rig.now).sent, 1);
-    assert!(rig.sides[0].engine.doorbells().is_empty(), "it was active");
+    assert!(rig.sides[0].engine.core().doorbells().is_empty(), "it was active");
     // No acknowledgement comes that could wake it.
     assert_eq!(rig.sides[0].engine.turn(rig.now).sent, 1);
     assert!(rig.run(10, |rig| rig.sides[0].cq.len() == 2));
@@ -78,6 +78,7 @@ fn patience_that_is_shortened_in_sqd_ends_sooner() {
     let attr = QpAttr { timeout: 1, retry_cnt: 0, ..options.attr };
     rig.sides[0]
         .engine
+        .core_mut()
         .modify_qp(handles[0].qpn, &attr, QpAttrMask::TIMEOUT | QpAttrMask::RETRY_CNT)
         .unwrap();
     let before = rig.now;
@@ -105,7 +106,7 @@ fn a_doorbell_under_way_when_its_queue_pair_fails_stays_the_only_one() {
     rig.sides[0].force(handles[0].qpn, QpState::Err);
     post(&rig, &mut handles, 2);
     assert!(rig.run(3, |rig| rig.sides[0].cq.len() == 3));
-    assert_eq!(rig.sides[0].engine.counters().doorbells, 1);
+    assert_eq!(rig.sides[0].engine.core().counters().doorbells, 1);
     post(&rig, &mut handles, 1);
     assert!(rig.run(3, |rig| rig.sides[0].cq.len() == 4));
     assert_eq!(statuses(&mut rig), [WcStatus::WrFlushErr; 4]);
@@ -190,5 +191,8 @@ fn a_timer_that_was_disarmed_among_many_is_armed_for_the_next_request() {
     post(&rig, &mut all[7], 1);
     assert!(rig.run(1000, |rig| rig.sides[0].cq.len() == 1), "its loss was not noticed");
     assert_eq!(statuses(&mut rig), [WcStatus::Success]);
-    assert!(rig.sides[0].engine.counters().tail_probes + rig.sides[0].engine.counters().rto_fired > 0);
+    assert!(
+        rig.sides[0].engine.core().counters().tail_probes + rig.sides[0].engine.core().counters().rto_fired
+            > 0
+    );
 }

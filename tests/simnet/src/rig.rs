@@ -161,7 +161,7 @@ impl Rig {
         };
         let (mut engine, slow_path) = slow_path::engine_with(self.options.slow_path, port, config)
             .expect("the rig's options make a valid engine");
-        let (pd, inspect) = (engine.allocate_pd(), engine.allocate_pd());
+        let (pd, inspect) = (engine.core_mut().allocate_pd(), engine.core_mut().allocate_pd());
         self.nodes.push(Node {
             engine,
             slow_path,
@@ -184,9 +184,9 @@ impl Rig {
         let pd = options.pd.unwrap_or(self.nodes[node.0].pd);
         let engine = &mut self.nodes[node.0].engine;
         let (send_number, send_cq) =
-            engine.create_cq(options.cq_entries).expect("a completion queue is free");
+            engine.core_mut().create_cq(options.cq_entries).expect("a completion queue is free");
         let (recv_number, recv_cq) =
-            engine.create_cq(options.cq_entries).expect("a completion queue is free");
+            engine.core_mut().create_cq(options.cq_entries).expect("a completion queue is free");
         let config = QpConfig {
             qp_type: options.qp_type,
             gsi: false,
@@ -197,7 +197,7 @@ impl Rig {
             caps: options.caps,
             window: options.window,
         };
-        let handles = engine.create_qp(&config).expect("a queue pair is free");
+        let handles = engine.core_mut().create_qp(&config).expect("a queue pair is free");
         let qp = Qp { index: self.endpoints.len(), node };
         self.endpoints.push(Endpoint {
             id: qp,
@@ -246,7 +246,7 @@ impl Rig {
     /// What the engine of a queue pair's node counted.
     #[must_use]
     pub fn counters(&self, qp: Qp) -> &Counters {
-        self.engine(qp.node).counters()
+        self.engine(qp.node).core().counters()
     }
 
     /// The protection domain of a node's regions and queue pairs that ask for no other.

@@ -77,7 +77,7 @@ fn dctcp_keeps_the_queue_short_and_the_link_busy() {
     let stats = rig.net.stats(receiver);
     assert!(stats.marked > 0, "the switch marked");
     assert_eq!(stats.overflowed, 0);
-    let marked = rig.engine(simnet::NodeId(0)).counters().rx_ce_marked;
+    let marked = rig.engine(simnet::NodeId(0)).core().counters().rx_ce_marked;
     assert_eq!(marked, stats.marked, "each mark is seen");
     let (fixed, _) = incast(8, CongestionAlgorithm::Fixed, 2000);
     let uncontrolled = fixed.net.stats(receiver).queue_max;

@@ -86,7 +86,7 @@ fn a_destroyed_queue_pair_is_silence() {
     for (seed, missing) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
         let options = QpOptions { pmtu: Pmtu::B256, sq_psn: PSN, timeout: 4, ..QpOptions::default() };
         let (mut rig, a, b) = Rig::pair(RigOptions::seeded(seed), options);
-        let contexts = rig.engine(b.node()).free_recovery_contexts();
+        let contexts = rig.engine(b.node()).core().free_recovery_contexts();
         if missing {
             rig.net.set_filter(rig.up(a), drop_psn(Psn::new(PSN + 3), 3));
         }
@@ -100,8 +100,12 @@ fn a_destroyed_queue_pair_is_silence() {
         let status = rig.sends(a)[0].status;
         let done = status == WcStatus::RetryExcErr || status == WcStatus::Success;
         assert!(done, "seed {seed}: {status:?}");
-        assert_eq!(rig.engine(b.node()).free_recovery_contexts(), contexts, "seed {seed}: nothing leaks");
-        assert_eq!(rig.engine(b.node()).qp_count(), 0);
+        assert_eq!(
+            rig.engine(b.node()).core().free_recovery_contexts(),
+            contexts,
+            "seed {seed}: nothing leaks"
+        );
+        assert_eq!(rig.engine(b.node()).core().qp_count(), 0);
         // Its slot serves the next one.
         let (c, d) = rig.connected(a.node(), b.node(), options);
         let messages = Message::mix(&mut Rng::new(seed), 30, 3000);
@@ -193,8 +197,8 @@ fn no_recovery_context_leaks() {
         .collect();
     rig.net.set_faults(LinkId::Up(left), Faults::loss(50_000));
     Transfer::run_all(&mut transfers, &mut rig, LIMIT_NS).unwrap();
-    assert!(rig.engine(right).counters().drop_no_context > 0, "two were too few");
+    assert!(rig.engine(right).core().counters().drop_no_context > 0, "two were too few");
     rig.net.heal();
     rig.run_until_quiet(LIMIT_NS).unwrap();
-    assert_eq!(rig.engine(right).free_recovery_contexts(), 2);
+    assert_eq!(rig.engine(right).core().free_recovery_contexts(), 2);
 }

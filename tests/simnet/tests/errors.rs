@@ -86,7 +86,7 @@ fn what_a_peer_may_not_write() {
         }),
         ("another protection domain", |bench| {
             let node = bench.b.node();
-            let pd = bench.rig.engine_mut(node).allocate_pd();
+            let pd = bench.rig.engine_mut(node).core_mut().allocate_pd();
             let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
             let other = bench.rig.region_with(node, 1000, pd, access);
             Work::write(bench.source.at(0, 700), other.all())
@@ -155,7 +155,7 @@ fn a_local_key_that_is_wrong() {
         ("behind the end", |bench| Work::write(bench.source.at(7900, 101), bench.target.at(2000, 700))),
         ("another protection domain", |bench| {
             let node = bench.a.node();
-            let pd = bench.rig.engine_mut(node).allocate_pd();
+            let pd = bench.rig.engine_mut(node).core_mut().allocate_pd();
             let other = bench.rig.region_with(node, 1000, pd, Access::LOCAL_WRITE);
             Work::write(other.at(0, 700), bench.target.at(2000, 700))
         }),

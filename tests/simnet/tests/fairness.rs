@@ -82,7 +82,7 @@ fn all_mice_at_once_behind_an_elephant() {
     let all = |rig: &mut Rig| qps[1..].iter().all(|mouse| rig.sends(*mouse).len() == 1);
     let took = rig.run_until(all, LIMIT_NS).unwrap();
     assert!(took < 50_000, "three hundred mice took {took} ns");
-    assert_eq!(rig.engine(NodeId(0)).counters().tx_retransmits, 0);
+    assert_eq!(rig.engine(NodeId(0)).core().counters().tx_retransmits, 0);
 }
 
 /// Where the port is the bottleneck, every turn of the engine ends with a full port: the queue pair

@@ -94,7 +94,7 @@ fn a_queue_pair_whose_peer_was_destroyed_or_aborted_ends() {
                 assert!(rig.counters(b).rx_duplicates > 0, "{mode:?}: b has answered probes");
                 end(&mut rig, b);
                 learns(&mut rig, a, 100 * MS_NS + 8 * period_ns(12) + SECOND_NS);
-                let last_acks = rig.engine(b.node()).counters().tx_last_acks;
+                let last_acks = rig.engine(b.node()).core().counters().tx_last_acks;
                 assert_eq!(last_acks, 0, "{mode:?}: of a queue pair that has ended");
             }
         }
@@ -305,7 +305,8 @@ fn many_are_asked_in_turn() {
         .map(|_| rig.connected(left, right, QpOptions { cq_entries: 16, ..options(Srnic, 1000) }))
         .collect();
     rig.run_for(4 * SECOND_NS);
-    let asked = rig.engine(left).counters().tx_keepalives + rig.engine(right).counters().tx_keepalives;
+    let asked =
+        rig.engine(left).core().counters().tx_keepalives + rig.engine(right).core().counters().tx_keepalives;
     assert!((1500..=4000).contains(&asked), "{asked} probes of 500 connections in four seconds");
     rig.freeze(right, true);
     rig.run_for(3 * SECOND_NS);

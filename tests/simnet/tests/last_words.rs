@@ -60,7 +60,7 @@ impl Arrived {
         let a = self.a;
         self.rig.run_until(|rig| !rig.sends(a).is_empty(), LIMIT_NS).unwrap();
         let status = |done: &Completion| done.status;
-        let again = self.rig.engine(self.b.node()).counters().tx_last_acks;
+        let again = self.rig.engine(self.b.node()).core().counters().tx_last_acks;
         (status(&self.rig.sends(a)[0]), again)
     }
 }
@@ -89,7 +89,7 @@ fn what_had_not_arrived_is_not() {
             rig.run_until(|rig| rig.sends(*a).len() == 2, LIMIT_NS).unwrap();
             let ends: Vec<_> = rig.sends(*a).iter().map(|done| done.status).collect();
             assert_eq!(ends, [WcStatus::Success, WcStatus::RetryExcErr], "{mode:?} {how:?}");
-            let counters = rig.engine(b.node()).counters();
+            let counters = rig.engine(b.node()).core().counters();
             assert!(counters.drop_unknown_qp + counters.drop_qp_state > 0, "{mode:?} {how:?}");
         }
     }

@@ -49,13 +49,13 @@ fn incast(options: QpOptions) -> (Rig, Vec<NodeId>, u64) {
 fn marks_become_notifications_and_those_a_shorter_queue() {
     let receiver = NodeId(0);
     let (rig, senders, took) = incast(plain(CongestionAlgorithm::Dcqcn));
-    let counters = rig.engine(receiver).counters();
+    let counters = rig.engine(receiver).core().counters();
     let stats = rig.net.stats(LinkId::Down(receiver));
     assert!(stats.marked > 0 && counters.rx_ce_marked == stats.marked, "each mark is seen");
     let most = 8 * (took / INTERVAL_NS + 1);
     assert!((8..=most).contains(&counters.tx_cnps), "{} notifications in {took} ns", counters.tx_cnps);
     assert!(counters.tx_cnps < stats.marked / 10, "one speaks for many marks");
-    let heard: u64 = senders.iter().map(|&sender| rig.engine(sender).counters().rx_cnps).sum();
+    let heard: u64 = senders.iter().map(|&sender| rig.engine(sender).core().counters().rx_cnps).sum();
     assert_eq!(heard, counters.tx_cnps);
 
     let (fixed, ..) = incast(plain(CongestionAlgorithm::Fixed));

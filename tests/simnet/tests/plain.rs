@@ -285,7 +285,7 @@ fn selective_repeat_comes_back_after_a_life_in_plain() {
         // The default of RECOVERY is selective repeat.
         let attr = QpAttr { wire_mode: WireMode::Srnic, ..attr };
         rig.modify(qp, &attr, mask - QpAttrMask::RECOVERY).unwrap();
-        let recovery = rig.engine(qp.node()).query_qp(rig.qpn(qp)).unwrap().recovery;
+        let recovery = rig.engine(qp.node()).core().query_qp(rig.qpn(qp)).unwrap().recovery;
         assert_eq!(recovery, RecoveryPolicy::SelectiveRepeat);
     }
 }

@@ -84,7 +84,7 @@ const REFUSED: [(&str, Make, WcStatus); 8] = [
         "another protection domain",
         |bench| {
             let node = bench.b.node();
-            let pd = bench.rig.engine_mut(node).allocate_pd();
+            let pd = bench.rig.engine_mut(node).core_mut().allocate_pd();
             let other = bench.rig.region_with(node, 1000, pd, Access::REMOTE_READ);
             Work::read(bench.local.at(3000, 700), other.all())
         },
@@ -348,7 +348,7 @@ fn memory_withdrawn_while_a_request_waits_for_one_before_it() {
     let ends: Vec<_> = rig.sends(a).iter().map(|done| done.status).collect();
     assert_eq!(ends, [WcStatus::Success, WcStatus::RemAccessErr]);
     rig.run_until_quiet(SECOND_NS).expect("both queue pairs are in ERR");
-    let slow_path = rig.engine(b.node()).slow_path_stats();
+    let slow_path = rig.engine(b.node()).core().slow_path_stats();
     assert_eq!(slow_path.receivers_open, 0, "the slow path forgets what ended: {slow_path:?}");
 }
 

@@ -31,10 +31,10 @@ fn transfer_both_ways(slow_path: SlowPathDriver, seed: u64) -> Rig {
     rig.net.heal();
     rig.run_until_quiet(LIMIT_NS).unwrap();
     for node in [a.node(), b.node()] {
-        let stats = rig.engine(node).slow_path_stats();
+        let stats = rig.engine(node).core().slow_path_stats();
         assert!(stats.records > 100, "{stats:?}");
         assert_eq!((stats.receivers_open, stats.senders_open), (0, 0), "{slow_path:?}: {stats:?}");
-        let contexts = rig.engine(node).free_recovery_contexts();
+        let contexts = rig.engine(node).core().free_recovery_contexts();
         assert_eq!(contexts, RigOptions::default().recovery_contexts as usize);
     }
     rig
@@ -102,7 +102,7 @@ fn a_stalled_slow_path_loses_nothing_and_holds_up_nobody_else() {
     lossy.run(&mut rig, 200 * MS).expect("nothing was lost for good");
     rig.run_until_quiet(LIMIT_NS).unwrap();
     for node in [a.node(), b.node()] {
-        let stats = rig.engine(node).slow_path_stats();
+        let stats = rig.engine(node).core().slow_path_stats();
         assert_eq!((stats.untracked, stats.records_refused), (0, 0), "there was room for all: {stats:?}");
     }
 }

@@ -30,7 +30,7 @@ fn more_reads_allowed_in_sqd() {
     let (local, remote) = (rig.region(a.node(), 1000), rig.region(b.node(), 1000));
     drain(&mut rig, a, false);
     rig.modify(a, &QpAttr { max_rd_atomic: 2, ..QpAttr::default() }, QpAttrMask::MAX_QP_RD_ATOMIC).unwrap();
-    assert_eq!(rig.engine(a.node()).query_qp(rig.qpn(a)).unwrap().max_rd_atomic, 2);
+    assert_eq!(rig.engine(a.node()).core().query_qp(rig.qpn(a)).unwrap().max_rd_atomic, 2);
     rig.to_state(a, QpState::Rts);
     rig.post(a, &Work::read(local.at(0, 100), remote.at(0, 100)));
     rig.run_until(|rig| rig.sends(a).len() == 1, SECOND_NS).unwrap();

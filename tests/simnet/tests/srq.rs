@@ -214,7 +214,7 @@ fn the_limit_event_comes_once_for_each_time_that_it_is_armed() {
     let mut bench = bench(1, 16);
     let (server, number) = (bench.server, bench.srq.number());
     bench.post_all(0..10);
-    bench.rig.engine_mut(server).arm_srq_limit(number, 8).unwrap();
+    bench.rig.engine_mut(server).core_mut().arm_srq_limit(number, 8).unwrap();
     let (sender, _) = bench.pairs[0];
     for sent in 1..=6 {
         bench.rig.send(sender, bench.source.at(0, 600));
@@ -222,18 +222,18 @@ fn the_limit_event_comes_once_for_each_time_that_it_is_armed() {
         assert_eq!(bench.srq_events(), usize::from(sent > 2), "{sent} taken of ten");
         assert_eq!(bench.rig.srq_attr(bench.srq).limit, if sent > 2 { 0 } else { 8 });
     }
-    bench.rig.engine_mut(server).arm_srq_limit(number, 4).unwrap();
+    bench.rig.engine_mut(server).core_mut().arm_srq_limit(number, 4).unwrap();
     assert_eq!(bench.srq_events(), 1, "four are left, which is not below four");
-    bench.rig.engine_mut(server).arm_srq_limit(number, 5).unwrap();
+    bench.rig.engine_mut(server).core_mut().arm_srq_limit(number, 5).unwrap();
     assert_eq!(bench.srq_events(), 2, "armed below: at once");
-    bench.rig.engine_mut(server).arm_srq_limit(number, 4).unwrap();
-    bench.rig.engine_mut(server).arm_srq_limit(number, 0).unwrap();
+    bench.rig.engine_mut(server).core_mut().arm_srq_limit(number, 4).unwrap();
+    bench.rig.engine_mut(server).core_mut().arm_srq_limit(number, 0).unwrap();
     bench.rig.send(sender, bench.source.at(0, 600));
     bench.run_until_received(7);
     assert_eq!(bench.srq_events(), 2, "disarmed");
-    let refused = bench.rig.engine_mut(server).arm_srq_limit(number, 17);
+    let refused = bench.rig.engine_mut(server).core_mut().arm_srq_limit(number, 17);
     assert_eq!(refused, Err(ModifyError::SrqLimit { given: 17, max_wr: 16 }));
-    let unknown = bench.rig.engine_mut(server).arm_srq_limit(99, 1);
+    let unknown = bench.rig.engine_mut(server).core_mut().arm_srq_limit(99, 1);
     assert_eq!(unknown, Err(ModifyError::UnknownSrq(99)));
 }
 
@@ -309,7 +309,7 @@ fn reset_flushes_what_was_taken() {
 fn destroying_the_queue_pair_flushes_what_was_taken() {
     let mut bench = with_receives_taken();
     let qpn = bench.rig.qpn(bench.pairs[0].1);
-    assert!(bench.rig.engine_mut(bench.server).destroy_qp(qpn));
+    assert!(bench.rig.engine_mut(bench.server).core_mut().destroy_qp(qpn));
     bench.rig.poll();
     verify_flush_of_the_taken(bench);
 }
@@ -335,11 +335,11 @@ fn a_queue_in_use_is_not_destroyed() {
     bench.post(0).unwrap();
     let (server, number, qpn) = (bench.server, bench.srq.number(), bench.rig.qpn(bench.pairs[0].1));
     let engine = bench.rig.engine_mut(server);
-    assert!(!engine.destroy_srq(number), "a queue pair takes receives from it");
-    assert!(engine.destroy_qp(qpn));
-    assert!(engine.destroy_srq(number));
-    assert!(!engine.destroy_srq(number), "it ends once");
-    assert_eq!(engine.query_srq(number), None);
+    assert!(!engine.core_mut().destroy_srq(number), "a queue pair takes receives from it");
+    assert!(engine.core_mut().destroy_qp(qpn));
+    assert!(engine.core_mut().destroy_srq(number));
+    assert!(!engine.core_mut().destroy_srq(number), "it ends once");
+    assert_eq!(engine.core().query_srq(number), None);
     assert_eq!(bench.rig.create_srq(server, SrqCaps::default()).number(), number);
 }
 
@@ -354,7 +354,10 @@ fn what_cannot_be_is_refused() {
         SrqCaps { max_wr: 1, max_sge: 0 },
         SrqCaps { max_wr: 1, max_sge: 17 },
     ] {
-        assert!(matches!(engine.create_srq(pd, caps), Err(CreateError::OutOfRange { .. })), "{caps:?}");
+        assert!(
+            matches!(engine.core_mut().create_srq(pd, caps), Err(CreateError::OutOfRange { .. })),
+            "{caps:?}"
+        );
     }
     let (_, receiver) = bench.pairs[0];
     let own = bench.rig.try_post_recv(receiver, &[]);
@@ -369,7 +372,7 @@ fn the_receives_name_memory_of_the_shared_queues_own_domain() {
     let mut rig = Rig::new(RigOptions::default());
     let (client, server) = (rig.add_node(), rig.add_node());
     let srq = rig.create_srq(server, SrqCaps::default());
-    let other = rig.engine_mut(server).allocate_pd();
+    let other = rig.engine_mut(server).core_mut().allocate_pd();
     let sender = rig.create_qp(client, options());
     let receiver = rig.create_qp(server, QpOptions { srq: Some(srq), pd: Some(other), ..options() });
     rig.connect(sender, receiver);

@@ -30,7 +30,7 @@ fn bench(kind: WindowType) -> Bench {
     rig.fill(source.all(), 1);
     let pd = rig.pd(b.node());
     let shown = rig.region_with(b.node(), 4096, pd, Access::LOCAL_WRITE | Access::MW_BIND);
-    let window = rig.engine_mut(b.node()).allocate_window(pd, kind).unwrap();
+    let window = rig.engine_mut(b.node()).core_mut().allocate_window(pd, kind).unwrap();
     Bench { rig, a, b, source, shown, window }
 }
 
@@ -124,7 +124,7 @@ fn a_window_of_type_1_is_for_all_of_its_domain_and_of_type_2_for_its_queue_pair(
         assert_eq!(bench.write(100, part.addr(), key), WcStatus::Success);
         let work = Work::write(bench.source.at(0, 50), part).to(part.addr(), key);
         assert_eq!(bench.run(c, &work), others, "{kind:?}");
-        let pd = bench.rig.engine_mut(bench.b.node()).allocate_pd();
+        let pd = bench.rig.engine_mut(bench.b.node()).core_mut().allocate_pd();
         let (d, e) = (bench.rig.create_qp(bench.a.node(), options), QpOptions { pd: Some(pd), ..options });
         let e = bench.rig.create_qp(bench.b.node(), e);
         bench.rig.connect(d, e);
@@ -208,12 +208,16 @@ fn a_region_with_windows_is_neither_deregistered_nor_changed() {
     let (node, region) = (bench.b.node(), MemoryKey(bench.shown.key));
     let key = bench.bind(bench.shown.at(0, 100), ALL);
     assert!(!bench.rig.deregister(bench.shown));
-    assert!(!bench.rig.engine_mut(node).deregister_memory(MemoryKey(key)), "a window is no region");
-    let changed = bench.rig.engine_mut(node).reregister_memory(region, None, None, Some(Access::empty()));
+    assert!(
+        !bench.rig.engine_mut(node).core_mut().deregister_memory(MemoryKey(key)),
+        "a window is no region"
+    );
+    let changed =
+        bench.rig.engine_mut(node).core_mut().reregister_memory(region, None, None, Some(Access::empty()));
     assert_eq!(changed, Err(None));
     assert_eq!(bench.write(100, bench.shown.all().addr(), key), WcStatus::Success);
-    assert!(bench.rig.engine_mut(node).deallocate_window(MemoryKey(key)));
-    assert!(!bench.rig.engine_mut(node).deallocate_window(MemoryKey(key)), "it ends once");
+    assert!(bench.rig.engine_mut(node).core_mut().deallocate_window(MemoryKey(key)));
+    assert!(!bench.rig.engine_mut(node).core_mut().deallocate_window(MemoryKey(key)), "it ends once");
     assert!(bench.rig.deregister(bench.shown));
     assert_eq!(bench.write(100, bench.shown.all().addr(), key), WcStatus::RemAccessErr);
 }
@@ -223,7 +227,7 @@ fn a_window_ends_with_the_queue_pair_that_bound_it() {
     let mut bench = bench(WindowType::Two);
     bench.bind(bench.shown.at(0, 100), ALL);
     let qpn = bench.rig.qpn(bench.b);
-    assert!(bench.rig.engine_mut(bench.b.node()).destroy_qp(qpn));
+    assert!(bench.rig.engine_mut(bench.b.node()).core_mut().destroy_qp(qpn));
     assert!(bench.rig.deregister(bench.shown), "nothing is bound to it any more");
 }
 
@@ -310,7 +314,7 @@ fn a_region_changes_in_place_and_its_old_key_ends() {
     let write = |bench: &mut Bench, key| bench.write(8, addr, key);
     assert_eq!(write(&mut bench, region.key), WcStatus::Success);
     let reregister = |bench: &mut Bench, key, pd, access| {
-        bench.rig.engine_mut(node).reregister_memory(MemoryKey(key), pd, None, access)
+        bench.rig.engine_mut(node).core_mut().reregister_memory(MemoryKey(key), pd, None, access)
     };
     let new = reregister(&mut bench, region.key, None, Some(Access::LOCAL_WRITE)).unwrap();
     assert_ne!(new.0, region.key);
@@ -323,16 +327,19 @@ fn a_region_changes_in_place_and_its_old_key_ends() {
     let open = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
     let new = reregister(&mut bench, new.0, None, Some(open)).unwrap();
     assert_eq!(write(&mut bench, new.0), WcStatus::Success);
-    let other = bench.rig.engine_mut(node).allocate_pd();
+    let other = bench.rig.engine_mut(node).core_mut().allocate_pd();
     let new = reregister(&mut bench, new.0, Some(other), None).unwrap();
     assert_eq!(write(&mut bench, new.0), WcStatus::RemAccessErr, "it is in another domain");
     bench.reconnect();
     let pd = bench.rig.pd(node);
     let longer = Arc::new(datapath::memory::HeapBacking::new(1024));
     let engine = bench.rig.engine_mut(node);
-    let new = engine.reregister_memory(new, Some(pd), Some((longer, 0x5000)), None).unwrap();
+    let new = engine.core_mut().reregister_memory(new, Some(pd), Some((longer, 0x5000)), None).unwrap();
     assert_eq!(bench.write(1000, 0x5000, new.0), WcStatus::Success, "other memory, at another address");
-    assert_eq!(bench.rig.engine_mut(node).reregister_memory(MemoryKey(9), None, None, None), Err(None));
+    assert_eq!(
+        bench.rig.engine_mut(node).core_mut().reregister_memory(MemoryKey(9), None, None, None),
+        Err(None)
+    );
 }
 
 #[test]

@@ -74,7 +74,7 @@ impl Scene {
         let results = rig.region(victim, PLACES * STRIDE);
         let theirs = rig.region(peer, 64 * 1024);
         let pd = rig.pd(victim);
-        let foreign_pd = rig.engine_mut(victim).allocate_pd();
+        let foreign_pd = rig.engine_mut(victim).core_mut().allocate_pd();
         let all = Access::all().difference(Access::MW_BIND);
         let secret = rig.region_with(victim, 2048, pd, Access::LOCAL_WRITE);
         rig.set(secret.all(), &[SECRET; 2048]);
@@ -173,7 +173,7 @@ impl Scene {
     }
 
     pub fn counters(&self) -> &Counters {
-        self.rig.engine(self.victim).counters()
+        self.rig.engine(self.victim).core().counters()
     }
 
     pub fn deliver(&mut self, frame: Vec<u8>) {

@@ -26,8 +26,8 @@ pub(super) fn check(world: &World<'_>) {
 fn check_node(world: &World<'_>, node: NodeId) {
     let engine = world.rig.engine(node);
     let contexts = world.plan.rig.recovery_contexts as usize;
-    assert_eq!(engine.free_recovery_contexts(), contexts, "recovery contexts of {node:?} leaked");
-    let slow_path = engine.slow_path_stats();
+    assert_eq!(engine.core().free_recovery_contexts(), contexts, "recovery contexts of {node:?} leaked");
+    let slow_path = engine.core().slow_path_stats();
     assert_eq!(slow_path.receivers_open, 0, "{node:?}: the slow path keeps receivers of nothing missing");
     let kept_back = kept_back(world, node);
     assert!(
@@ -36,7 +36,7 @@ fn check_node(world: &World<'_>, node: NodeId) {
         slow_path.senders_open
     );
     assert_eq!(engine.next_deadline(), None, "{node:?} has nothing to wait for");
-    let counters = engine.counters();
+    let counters = engine.core().counters();
     let cramped = world.plan.connections.iter().any(|pair| pair.cramped && pair.nodes.contains(&node.0));
     assert!(cramped || counters.drop_cq_overflow == 0, "{node:?}: the completion queues are long enough");
     let talks_to_itself = world.plan.connections.iter().any(|pair| pair.nodes == [node.0; 2]);
@@ -143,13 +143,13 @@ fn packets_of(pair: &ConnectionPlan) -> u64 {
 }
 
 fn sum(world: &World<'_>, of: impl Fn(&Counters) -> u64) -> u64 {
-    (0..world.plan.nodes).map(|node| of(world.rig.engine(NodeId(node)).counters())).sum()
+    (0..world.plan.nodes).map(|node| of(world.rig.engine(NodeId(node)).core().counters())).sum()
 }
 
 fn totals(world: &World<'_>) -> Vec<(&'static str, u64)> {
     let mut totals: Vec<(&'static str, u64)> = Vec::new();
     for node in 0..world.plan.nodes {
-        for (index, (name, value)) in world.rig.engine(NodeId(node)).counters().iter().enumerate() {
+        for (index, (name, value)) in world.rig.engine(NodeId(node)).core().counters().iter().enumerate() {
             match totals.get_mut(index) {
                 Some((_, total)) => *total += value,
                 None => totals.push((name, value)),

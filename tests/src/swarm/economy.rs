@@ -73,7 +73,7 @@ impl Ledger {
             links().map(|link| count(world.rig.net.stats(link))).sum()
         };
         let of_engines = |count: fn(&Counters) -> u64| -> u64 {
-            nodes().map(|node| count(world.rig.engine(node).counters())).sum()
+            nodes().map(|node| count(world.rig.engine(node).core().counters())).sum()
         };
         let probes = of_engines(|counters| counters.tx_probes);
         Self {

@@ -47,7 +47,7 @@ pub fn target(rig: &mut Rig, node: NodeId, len: usize, kind: Option<WindowType>)
     let Some(kind) = kind else { return (rig.region(node, len), None) };
     let pd = rig.pd(node);
     let region = rig.region_with(node, len, pd, Access::LOCAL_WRITE | Access::MW_BIND);
-    let unbound = rig.engine_mut(node).allocate_window(pd, kind).expect("a window is free").0;
+    let unbound = rig.engine_mut(node).core_mut().allocate_window(pd, kind).expect("a window is free").0;
     let [low, ..] = unbound.to_le_bytes();
     let key = unbound & !0xFF | u32::from(low.wrapping_add(1));
     (region, Some(Window { unbound, key, open: false, ending: false }))
@@ -79,7 +79,7 @@ impl Flow {
     /// no more.
     pub(super) fn ends_window(&self, rig: &Rig, message: &Message, done: &Completion) -> bool {
         let key = self.remote().key;
-        let memory = rig.engine(self.to.node()).memory();
+        let memory = rig.engine(self.to.node()).core().memory();
         let ended = || done.imm == key && memory.check_invalidate(key, rig.qpn(self.to)).is_err();
         done.flags.contains(WcFlags::WITH_INV) == message.invalidates && (!message.invalidates || ended())
     }

@@ -238,7 +238,7 @@ impl<'a> World<'a> {
     fn outcome(&mut self) -> Outcome {
         let links = (0..self.plan.nodes).map(NodeId).flat_map(|node| [LinkId::Up(node), LinkId::Down(node)]);
         let faults = links.map(|link| report::faults_of(self.rig.net.stats(link))).sum();
-        let engines = (0..self.plan.nodes).map(|node| self.rig.engine(NodeId(node)).counters());
+        let engines = (0..self.plan.nodes).map(|node| self.rig.engine(NodeId(node)).core().counters());
         let packets = engines.map(|counters| {
             counters.tx_requests + counters.tx_responses + counters.tx_retransmits + counters.tx_acks
         });

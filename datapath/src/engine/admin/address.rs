@@ -1,13 +1,12 @@
 //! Address handles: creating and destroying them.
 
 use crate::address::{Address, AddressKey};
-use crate::engine::{CreateError, Engine};
+use crate::engine::{Core, CreateError};
 use crate::memory::ProtectionDomainId;
-use crate::port::Port;
 use crate::qp::attr::AddressVector;
 use wire::Ecn;
 
-impl<P: Port> Engine<P> {
+impl Core {
     /// Makes a handle of an address vector, for datagrams of queue pairs of `pd` (`ibv_create_ah`).
     ///
     /// # Errors

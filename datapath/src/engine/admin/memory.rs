@@ -1,7 +1,6 @@
 //! How much memory an engine takes, for the budget of architecture.md.
 
-use crate::engine::Engine;
-use crate::port::Port;
+use crate::engine::Core;
 use crate::qp::Qpc;
 
 /// Memory of an engine in bytes: what it was made with, and what its queue pairs added. Registered
@@ -37,7 +36,7 @@ impl EngineMemory {
     }
 }
 
-impl<P: Port> Engine<P> {
+impl Core {
     /// Memory of the engine. Walks over all queue pairs.
     #[must_use]
     pub fn memory_used(&self) -> EngineMemory {

@@ -2,9 +2,8 @@
 //! nothing does.
 
 use super::frame_len_max;
-use crate::engine::{Engine, ModifyError, Units};
+use crate::engine::{Core, ModifyError};
 use crate::neighbor::Resolution;
-use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::QpFlags;
 use crate::qp::attr::{AddressVector, QpAttr, QpAttrMask, RecoveryPolicy, WriteOrder};
@@ -12,6 +11,7 @@ use crate::qp::plain::Plain;
 use crate::qp::transition::check_transition;
 use crate::qp::{
     self, Incoming, Keepalive, QpCold, Reads, RequesterCursor, ResponderCursor, Responses, ResponsesConfig,
+    Units,
 };
 use crate::qp_state::{QpState, QpType};
 use crate::stream::{RtoConfig, RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig, sequence_window};
@@ -19,7 +19,7 @@ use cc_dctcp::{Controller, ControllerConfig};
 use sr_recovery::StreamId;
 use wire::{Ecn, Flow, Psn, Template, WireMode, entropy};
 
-impl<P: Port> Engine<P> {
+impl Core {
     /// Changes the attributes that `mask` names, and the state if it names that (`ibv_modify_qp`).
     ///
     /// # Errors
@@ -99,7 +99,7 @@ impl<P: Port> Engine<P> {
     /// Headers of the flow to the peer, if its Ethernet address is known and its packets fit the
     /// port.
     fn template_for(&mut self, qp_type: QpType, attr: &QpAttr, qpn: u32) -> Result<Template, ModifyError> {
-        let caps = self.wire.port.caps();
+        let caps = self.caps;
         let needed = frame_len_max(attr.path_mtu);
         if needed > caps.max_frame {
             let pmtu = attr.path_mtu.bytes();
@@ -117,7 +117,7 @@ impl<P: Port> Engine<P> {
         flow_label: u32,
         ecn: Ecn,
     ) -> Result<Template, ModifyError> {
-        let own_mac = self.wire.port.caps().mac;
+        let own_mac = self.caps.mac;
         if av.src_ip != self.config.ip {
             return Err(ModifyError::SourceAddress { given: av.src_ip, own: self.config.ip });
         }

@@ -5,9 +5,8 @@ mod tests;
 
 use super::path_mtu_max;
 use crate::counters::QpCounters;
-use crate::engine::{CreateError, Engine, WINDOW_LIMIT};
+use crate::engine::{Core, CreateError, WINDOW_LIMIT};
 use crate::memory::{Access, ProtectionDomainId};
-use crate::port::Port;
 use crate::qp::QpFlags;
 use crate::qp::attr::{QpAttr, RecoveryPolicy};
 use crate::qp::{
@@ -120,7 +119,7 @@ fn template_to_nowhere() -> Template {
     Template::new(&flow).expect("both addresses are IPv4 and the DSCP is 0")
 }
 
-impl<P: Port> Engine<P> {
+impl Core {
     /// Creates a queue pair in state RESET.
     ///
     /// # Errors
@@ -210,7 +209,7 @@ impl<P: Port> Engine<P> {
         match qp_type {
             QpType::Rc => default,
             QpType::Uc => plain,
-            QpType::Ud => QpAttr { path_mtu: path_mtu_max(&self.wire.port.caps()), ..plain },
+            QpType::Ud => QpAttr { path_mtu: path_mtu_max(&self.caps), ..plain },
         }
     }
 

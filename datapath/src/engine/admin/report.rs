@@ -1,8 +1,7 @@
 //! What a queue pair does and what keeps it from doing more, for people who look from outside.
 
-use super::Engine;
 use crate::counters::QpCounters;
-use crate::port::Port;
+use crate::engine::Core;
 use crate::qp::QpFlags;
 use crate::qp::{QpCold, Qpc};
 use crate::qp_state::{QpState, QpType};
@@ -115,7 +114,7 @@ pub struct QpReport {
     pub counters: QpCounters,
 }
 
-impl<P: Port> Engine<P> {
+impl Core {
     /// Every queue pair, as of the last turn; `now` is the time since when peers may be silent.
     #[must_use]
     pub fn reports(&self, now: Time) -> Vec<QpReport> {

@@ -1,8 +1,7 @@
 //! Shared receive queues: creating, arming the limit, inspecting and destroying them.
 
-use crate::engine::{AsyncEvent, CreateError, Engine, ModifyError};
+use crate::engine::{AsyncEvent, Core, CreateError, ModifyError};
 use crate::memory::ProtectionDomainId;
-use crate::port::Port;
 use crate::qp::Srq;
 use crate::queue::{QueueCaps, SharedRecvQueue, SrqCaps, shared_recv_queue};
 
@@ -17,7 +16,7 @@ pub struct SrqAttr {
     pub available: u32,
 }
 
-impl<P: Port> Engine<P> {
+impl Core {
     /// Creates a shared receive queue. Returns its number and the application's end. Its receives
     /// name memory of `pd`, whatever the domain of the queue pair that takes them.
     ///

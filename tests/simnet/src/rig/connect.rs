@@ -211,10 +211,10 @@ impl Rig {
     pub fn destroy(&mut self, qp: Qp) -> bool {
         let (qpn, cqs) = (self.qpn(qp), self.endpoints[qp.index].cqs);
         let engine = &mut self.nodes[qp.node.0].engine;
-        let destroyed = engine.destroy_qp(qpn);
+        let destroyed = engine.core_mut().destroy_qp(qpn);
         if destroyed {
             assert!(
-                cqs.into_iter().all(|cq| engine.destroy_cq(cq)),
+                cqs.into_iter().all(|cq| engine.core_mut().destroy_cq(cq)),
                 "nobody else uses its completion queues"
             );
         }
@@ -227,6 +227,6 @@ impl Rig {
     /// [`ModifyError`].
     pub fn modify(&mut self, qp: Qp, attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError> {
         let qpn = self.qpn(qp);
-        self.nodes[qp.node.0].engine.modify_qp(qpn, attr, mask)
+        self.nodes[qp.node.0].engine.core_mut().modify_qp(qpn, attr, mask)
     }
 }

@@ -145,6 +145,7 @@ impl Rig {
         for (index, node) in self.nodes.iter().enumerate() {
             let counted: Vec<String> = node
                 .engine
+                .core()
                 .counters()
                 .iter()
                 .filter(|(_, value)| *value > 0)

@@ -29,7 +29,8 @@ impl Rig {
     /// If the engine has no room for it.
     pub fn create_srq(&mut self, node: NodeId, caps: SrqCaps) -> Srq {
         let pd = self.pd(node);
-        let (number, queue) = self.engine_mut(node).create_srq(pd, caps).expect("a shared queue is free");
+        let (number, queue) =
+            self.engine_mut(node).core_mut().create_srq(pd, caps).expect("a shared queue is free");
         self.srqs.push(queue);
         Srq { index: self.srqs.len() - 1, node, number }
     }
@@ -49,6 +50,6 @@ impl Rig {
     /// If it was destroyed.
     #[must_use]
     pub fn srq_attr(&self, srq: Srq) -> SrqAttr {
-        self.engine(srq.node).query_srq(srq.number).expect("the shared queue exists")
+        self.engine(srq.node).core().query_srq(srq.number).expect("the shared queue exists")
     }
 }

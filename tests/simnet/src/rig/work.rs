@@ -310,7 +310,7 @@ impl Rig {
     pub fn poll(&mut self) {
         self.endpoints.iter_mut().for_each(poll_endpoint);
         for node in &mut self.nodes {
-            while let Some(event) = node.engine.poll_event() {
+            while let Some(event) = node.engine.core_mut().poll_event() {
                 node.events.push(event);
             }
         }

@@ -192,7 +192,7 @@ impl Bottleneck {
 
     /// Marks that the switch made and that the receiver's engine counted.
     pub fn marks(&self) -> (u64, u64) {
-        let seen = self.rig.engine(NodeId(0)).counters().rx_ce_marked;
+        let seen = self.rig.engine(NodeId(0)).core().counters().rx_ce_marked;
         (self.rig.net.stats(self.link).marked, seen)
     }
 }

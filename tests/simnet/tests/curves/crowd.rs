@@ -141,7 +141,7 @@ struct Flow {
 
 /// Messages done, packets sent for the first time, packets sent again.
 fn count(rig: &Rig, flow: &Flow) -> (usize, u64, u64) {
-    let counters = rig.engine(flow.node).counters();
+    let counters = rig.engine(flow.node).core().counters();
     (rig.sends(flow.qp).len(), counters.tx_requests, counters.tx_retransmits)
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::engine::Engine;
 use crate::engine::EngineConfig;
 use crate::port::sim::{Segment, SimPort};
 
@@ -17,7 +18,7 @@ fn create(engine: &mut Engine<SimPort>) -> Result<QpHandles, CreateError> {
 }
 
 fn create_as(engine: &mut Engine<SimPort>, qp_type: QpType, gsi: bool) -> Result<QpHandles, CreateError> {
-    let (cq, _) = engine.create_cq(1)?;
+    let (cq, _) = engine.core_mut().create_cq(1)?;
     create_on(engine, cq, qp_type, gsi)
 }
 
@@ -27,7 +28,7 @@ fn create_on(
     qp_type: QpType,
     gsi: bool,
 ) -> Result<QpHandles, CreateError> {
-    engine.create_qp(&QpConfig {
+    engine.core_mut().create_qp(&QpConfig {
         qp_type,
         gsi,
         pd: ProtectionDomainId(1),
@@ -45,31 +46,31 @@ fn a_doorbell_on_its_way_when_its_queue_pair_is_destroyed_holds_the_slot_until_i
     let first = create(&mut engine).expect("room");
     // A thread inside of post: it took the step to active, and has not rung yet.
     assert!(first.shared.reactivate());
-    assert!(engine.destroy_qp(first.qpn));
+    assert!(engine.core_mut().destroy_qp(first.qpn));
     assert!(matches!(create(&mut engine), Err(CreateError::Exhausted { .. })));
-    engine.doorbells.push(0);
+    engine.core().doorbells().push(0);
     engine.turn(Time(1));
     let second = create(&mut engine).expect("the slot is free");
     assert_ne!(second.qpn, first.qpn);
     first.shared.ring();
-    assert!(engine.doorbells.is_empty(), "the first one never rings again");
+    assert!(engine.core().doorbells().is_empty(), "the first one never rings again");
     second.shared.ring();
-    assert_eq!(engine.doorbells.pop(), Some(0));
+    assert_eq!(engine.core().doorbells().pop(), Some(0));
 }
 
 #[test]
 fn a_completion_queue_ends_when_the_last_queue_pair_that_uses_it_is_gone() {
     let mut engine = engine_for(2);
-    let (cq, _) = engine.create_cq(1).expect("room");
+    let (cq, _) = engine.core_mut().create_cq(1).expect("room");
     // Of sends and receives of both.
     let pairs = [(); 2].map(|()| create_on(&mut engine, cq, QpType::Rc, false).expect("room"));
     assert!(create_on(&mut engine, cq, QpType::Rc, false).is_err(), "this one counts for nothing");
     for pair in pairs {
-        assert!(!engine.destroy_cq(cq), "a queue pair uses it");
-        assert!(engine.destroy_qp(pair.qpn));
+        assert!(!engine.core_mut().destroy_cq(cq), "a queue pair uses it");
+        assert!(engine.core_mut().destroy_qp(pair.qpn));
     }
-    assert!(engine.destroy_cq(cq));
-    assert!(!engine.destroy_cq(cq), "it ends once");
+    assert!(engine.core_mut().destroy_cq(cq));
+    assert!(!engine.core_mut().destroy_cq(cq), "it ends once");
 }
 
 #[test]
@@ -81,8 +82,8 @@ fn a_doorbell_that_waits_or_was_taken_holds_nothing() {
         for _ in 0..turns {
             engine.turn(Time(1));
         }
-        assert!(engine.destroy_qp(pair.qpn));
-        assert!(engine.doorbells.is_empty());
+        assert!(engine.core_mut().destroy_qp(pair.qpn));
+        assert!(engine.core().doorbells().is_empty());
     }
     create(&mut engine).expect("room");
 }
@@ -95,10 +96,10 @@ fn a_queue_pair_that_is_gone_is_not_found_by_its_number() {
     create(&mut engine).expect("room");
     for _ in 0..3 {
         let pair = create_as(&mut engine, QpType::Ud, true).expect("room");
-        assert!(engine.query_qp(pair.qpn).is_some());
-        assert!(engine.destroy_qp(pair.qpn));
-        assert!(engine.query_qp(pair.qpn).is_none());
-        assert!(!engine.destroy_qp(pair.qpn));
+        assert!(engine.core().query_qp(pair.qpn).is_some());
+        assert!(engine.core_mut().destroy_qp(pair.qpn));
+        assert!(engine.core().query_qp(pair.qpn).is_none());
+        assert!(!engine.core_mut().destroy_qp(pair.qpn));
     }
-    assert!(!engine.destroy_qp(0));
+    assert!(!engine.core_mut().destroy_qp(0));
 }
