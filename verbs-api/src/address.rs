@@ -57,7 +57,9 @@ impl fmt::Debug for AddressHandle {
 
 impl Drop for AddressHandle {
     fn drop(&mut self) {
-        self.domain.device().nic().destroy_ah(self.key);
+        if let Some(mut nic) = self.domain.device().nic() {
+            nic.core_mut().destroy_ah(self.key);
+        }
     }
 }
 
@@ -79,7 +81,8 @@ impl ProtectionDomain {
     /// [`Error::Create`]: the address vector makes no sense, nobody answers for the address, or
     /// there are too many handles.
     pub fn create_ah(&self, av: &AddressVector) -> Result<AddressHandle, Error> {
-        let key = resolved(self.device(), || Ok(self.device().own_nic()?.create_ah(self.id(), av)?))?;
+        let key =
+            resolved(self.device(), || Ok(self.device().own_nic()?.core_mut().create_ah(self.id(), av)?))?;
         Ok(AddressHandle { domain: self.clone(), key, av: *av })
     }
 }

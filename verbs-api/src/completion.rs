@@ -27,7 +27,9 @@ pub(crate) struct CqShared {
 
 impl Drop for CqShared {
     fn drop(&mut self) {
-        self.device.nic().destroy_cq(self.number);
+        if let Some(mut nic) = self.device.nic() {
+            nic.destroy_cq(self.number);
+        }
     }
 }
 
@@ -54,7 +56,8 @@ impl CompletionQueue {
     /// # Errors
     /// [`Error::Create`], also if more completions wait than that.
     pub fn resize(&mut self, entries: u32) -> Result<(), Error> {
-        Ok(self.shared.device.own_nic()?.resize_cq(self.shared.number, &mut self.ring, entries)?)
+        let mut nic = self.shared.device.own_nic()?;
+        Ok(nic.core_mut().resize_cq(self.shared.number, &mut self.ring, entries)?)
     }
 
     /// Asks for one event on the channel at the next completion; with `solicited_only`, at the next

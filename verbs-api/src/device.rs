@@ -27,6 +27,7 @@ use crate::stat::StatServer;
 use core::net::IpAddr;
 use datapath::counters::Counters;
 use datapath::engine::{EngineConfig, EngineMemory, ModifyError, QpReport, Turn, Usage};
+use datapath::memory::ProtectionDomainId;
 use datapath::port::fault::FaultStats;
 use datapath::port::{Port, PortCaps, PortStats};
 use datapath::queue::Handed;
@@ -136,7 +137,8 @@ impl Device {
     /// A new protection domain.
     #[must_use]
     pub fn alloc_pd(&self) -> ProtectionDomain {
-        let id = self.nic().allocate_pd();
+        // In a process that was forked nothing can be made of it: no engine has as many.
+        let id = self.nic().map_or(ProtectionDomainId(u32::MAX), |mut nic| nic.core_mut().allocate_pd());
         ProtectionDomain::new(self.clone(), id)
     }
 
@@ -178,7 +180,7 @@ impl Device {
     /// [`AddressConflict`](datapath::engine::AsyncEvent::AddressConflict) tells when this begins.
     #[must_use]
     pub fn address_holder(&self) -> Option<[u8; 6]> {
-        self.nic().address_holder()
+        self.nic()?.core().address_holder()
     }
 
     /// IP address of the device.
@@ -222,7 +224,7 @@ impl Device {
     /// Memory of the engine, in total and by what it is for. Walks over all queue pairs.
     #[must_use]
     pub fn engine_memory(&self) -> EngineMemory {
-        self.nic().memory_used()
+        self.nic().map(|nic| nic.core().memory_used()).unwrap_or_default()
     }
 
     /// Bytes that the fast path touches of one queue pair, idle or not: at most 256.
@@ -234,21 +236,21 @@ impl Device {
     /// The counters of the engine since the device was opened.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.nic().counters()
+        self.nic().map(|nic| *nic.core().counters()).unwrap_or_default()
     }
 
     /// Every queue pair as it is now, and what keeps it from sending more. Walks over all of them.
     #[must_use]
     pub fn reports(&self) -> Vec<QpReport> {
-        let mut nic = self.nic();
+        let Some(mut nic) = self.nic() else { return Vec::new() };
         let now = nic.now();
-        nic.reports(now)
+        nic.core().reports(now)
     }
 
     /// How many objects of each kind the device has, and the most that it can have.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        self.nic().usage()
+        self.nic().map(|nic| nic.core().usage()).unwrap_or_default()
     }
 
     /// The driver that runs the engine.
@@ -268,13 +270,13 @@ impl Device {
     /// The counters of the port.
     #[must_use]
     pub fn port_stats(&self) -> PortStats {
-        self.nic().port_stats()
+        self.nic().map(|nic| nic.port_stats()).unwrap_or_default()
     }
 
     /// The counters of the faults that a `fault:` device injected; zeros for every other device.
     #[must_use]
     pub fn fault_stats(&self) -> FaultStats {
-        self.nic().fault_stats()
+        self.nic().map(|nic| nic.fault_stats()).unwrap_or_default()
     }
 
     /// Fails if nobody drives the engine while tasks wait.
@@ -293,10 +295,10 @@ impl Device {
         if let Some(bell) = self.inner.bell.get() {
             return Ok(bell);
         }
-        self.check_process()?;
         let bell = Arc::new(Bell::new().map_err(Error::Events)?);
+        let mut nic = self.own_nic()?;
         let bell = self.inner.bell.get_or_init(|| bell);
-        self.nic().ring_with(Arc::clone(bell));
+        nic.ring_with(Arc::clone(bell));
         Ok(bell)
     }
 
@@ -316,16 +318,15 @@ impl Device {
         Ok(Arc::clone(connections.insert(service)))
     }
 
-    /// The engine, for a call of the control path that cannot fail. In a process that was forked it
-    /// does nothing.
-    pub(crate) fn nic(&self) -> Call<'_> {
+    /// The engine, for a call of the control path that cannot fail; `None` in a process that was
+    /// forked, where the call does nothing.
+    pub(crate) fn nic(&self) -> Option<Call<'_>> {
         self.inner.shared.call()
     }
 
     /// The engine, for a call of the control path that can fail.
     pub(crate) fn own_nic(&self) -> Result<Call<'_>, Error> {
-        self.check_process()?;
-        Ok(self.nic())
+        self.nic().ok_or(Error::Forked)
     }
 
     /// Fails in a process that was forked from the one that opened the device.

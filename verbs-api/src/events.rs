@@ -7,8 +7,7 @@ use crate::error::Error;
 use crate::trace;
 #[cfg(feature = "async")]
 use crate::wake_deadline::WakeDeadline;
-use datapath::engine::{AsyncEvent, Engine};
-use datapath::port::Port;
+use datapath::engine::{AsyncEvent, Core};
 use datapath::time::Time;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -98,8 +97,8 @@ impl Events {
     }
 
     /// Rings if there is something to tell. To be called when [`Events::may_ring`].
-    pub fn tell<P: Port>(&mut self, engine: &Engine<P>) {
-        if self.has_any(engine)
+    pub fn tell(&mut self, core: &Core) {
+        if self.has_any(core)
             && let Some(bell) = &self.bell
         {
             bell.ring();
@@ -108,14 +107,14 @@ impl Events {
     }
 
     /// The next event.
-    pub fn poll<P: Port>(&mut self, engine: &mut Engine<P>) -> Option<AsyncEvent> {
+    pub fn poll(&mut self, core: &mut Core) -> Option<AsyncEvent> {
         let event = if core::mem::take(&mut self.fatal) {
             Some(AsyncEvent::DeviceFatal)
         } else {
-            self.link.take().or_else(|| engine.core_mut().poll_event())
+            self.link.take().or_else(|| core.poll_event())
         };
         if self.rung
-            && !self.has_any(engine)
+            && !self.has_any(core)
             && let Some(bell) = &self.bell
         {
             bell.silence();
@@ -124,8 +123,8 @@ impl Events {
         event
     }
 
-    fn has_any<P: Port>(&self, engine: &Engine<P>) -> bool {
-        self.fatal || self.link.is_some() || engine.core().has_events()
+    fn has_any(&self, core: &Core) -> bool {
+        self.fatal || self.link.is_some() || core.has_events()
     }
 }
 
@@ -134,7 +133,7 @@ impl Device {
     /// here).
     #[must_use]
     pub fn poll_event(&self) -> Option<AsyncEvent> {
-        let event = self.nic().poll_event();
+        let event = self.nic()?.poll_event();
         event.inspect(|event| trace::noted(self.ip(), *event))
     }
 

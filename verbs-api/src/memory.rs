@@ -85,7 +85,8 @@ impl ProtectionDomain {
     pub fn register_backing(&self, backing: Arc<dyn Backing>, access: Access) -> Result<MemoryRegion, Error> {
         let bytes = Bytes::new(backing);
         let backing = Arc::clone(bytes.backing());
-        let key = self.device.own_nic()?.register_memory(self.id, backing, bytes.addr(), access)?;
+        let mut nic = self.device.own_nic()?;
+        let key = nic.core_mut().register_memory(self.id, backing, bytes.addr(), access)?;
         Ok(MemoryRegion { inner: Arc::new(Registered { device: self.device.clone(), key, bytes }) })
     }
 
@@ -94,7 +95,7 @@ impl ProtectionDomain {
     /// # Errors
     /// [`Error::Create`].
     pub fn create_srq(&self, caps: SrqCaps) -> Result<SharedReceiveQueue, Error> {
-        let (number, ring) = self.device.own_nic()?.create_srq(self.id, caps)?;
+        let (number, ring) = self.device.own_nic()?.core_mut().create_srq(self.id, caps)?;
         Ok(SharedReceiveQueue::new(self.device.clone(), number, ring))
     }
 
@@ -150,7 +151,9 @@ struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        self.device.nic().deregister_memory(self.key);
+        if let Some(mut nic) = self.device.nic() {
+            nic.core_mut().deregister_memory(self.key);
+        }
     }
 }
 

@@ -76,7 +76,7 @@ impl Owned {
     ) -> Result<(), Error> {
         let mut nic = self.device().own_nic()?;
         steps.into_iter().try_for_each(|(attr, mask)| {
-            let result = nic.modify_qp(self.qpn, attr, mask);
+            let result = nic.core_mut().modify_qp(self.qpn, attr, mask);
             trace::modified(self.qpn, attr, mask, &result);
             Ok(result?)
         })
@@ -84,13 +84,18 @@ impl Owned {
 
     /// Takes the window down to what the peer takes; returns it.
     fn limit_window(&self, window: u16) -> u16 {
-        self.device().nic().limit_window(self.qpn, window)
+        let limited = self.device().nic().and_then(|mut nic| nic.core_mut().limit_window(self.qpn, window));
+        limited.unwrap_or(window)
     }
 
     /// The attributes of the queue pair and its state.
     fn query(&self) -> QpAttr {
+        let Some(nic) = self.device().nic() else {
+            // In a process that was forked it does nothing.
+            return QpAttr { state: QpState::Err, ..QpAttr::default() };
+        };
         // It is destroyed by our drop and nothing else.
-        self.device().nic().query_qp(self.qpn).unwrap_or_default()
+        nic.core().query_qp(self.qpn).unwrap_or_default()
     }
 
     fn post_send(&mut self, request: &SendRequest<'_>) -> Result<(), Error> {
@@ -159,7 +164,9 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        self.device().nic().destroy_qp(self.qpn);
+        if let Some(mut nic) = self.device().nic() {
+            nic.core_mut().destroy_qp(self.qpn);
+        }
         trace::destroyed(self.qpn);
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::biased_lock::{self, BiasedLock};
 use crate::clock::Clock;
-use crate::nic::{Forked, Nic};
+use crate::nic::Nic;
 use crate::process::Process;
 use crate::wake_deadline::WakeDeadline;
 #[cfg(feature = "async")]
@@ -12,7 +12,7 @@ use core::ops::{Deref, DerefMut};
 #[cfg(feature = "async")]
 use core::task::Waker;
 use core::time::Duration;
-use datapath::engine::{AckTiming, Turn};
+use datapath::engine::{AckTiming, EngineConfig, Turn};
 use datapath::queue::{Doorbells, Handed};
 use datapath::time::Time;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -47,8 +47,8 @@ pub(crate) struct Shared {
     clocked: BiasedLock<Clocked>,
     /// The process that the engine is in.
     process: Process,
-    /// The stand-in for the engine in forked processes.
-    forked: Forked,
+    /// What the engine was made with.
+    config: EngineConfig,
     doorbells: Doorbells,
     /// Callers of the control path that wait for the lock or hold it.
     callers: AtomicU32,
@@ -71,9 +71,9 @@ impl Shared {
     /// Each call made of the device sends the acknowledgements that the engine held back before.
     pub fn new(nic: Box<dyn Nic>, acks: AckTiming) -> Self {
         Self {
-            doorbells: nic.doorbells(),
+            doorbells: nic.core().doorbells().clone(),
             process: Process::this(),
-            forked: Forked { doorbells: nic.doorbells(), config: nic.config() },
+            config: *nic.core().config(),
             clocked: BiasedLock::new(Clocked { nic, clock: Clock::new() }),
             callers: AtomicU32::new(0),
             served: AtomicU32::new(0),
@@ -118,7 +118,7 @@ impl Shared {
     #[cfg(feature = "async")]
     pub fn wake_when_up(&self, place: &mut Place, waker: &Waker) -> bool {
         let mut awaiting = self.awaiting_link();
-        let mut nic = self.call();
+        let Some(mut nic) = self.call() else { return false };
         if nic.link_up() {
             return true;
         }
@@ -144,7 +144,7 @@ impl Shared {
         if awaiting.is_empty() {
             return;
         }
-        let mut nic = self.call();
+        let Some(mut nic) = self.call() else { return };
         if !nic.link_up() {
             nic.wake_when_link_up(&self.wake_deadline);
             return;
@@ -209,24 +209,29 @@ impl Shared {
         let mut held = self.clocked.try_lock()?;
         let now = held.clock.now();
         let turn = turn(&mut *held.nic, now);
-        self.owes_acks.store(held.nic.owes_acks(), Ordering::Relaxed);
+        self.owes_acks.store(held.nic.core().owes_acks(), Ordering::Relaxed);
         Some((turn, now))
     }
 
-    /// The engine, for a call of the control path.
+    /// What the engine was made with.
+    pub const fn config(&self) -> &EngineConfig {
+        &self.config
+    }
+
+    /// The engine, for a call of the control path. `None` in a process that was forked: its memory
+    /// is a copy there that was made in the middle of anything, and its port belongs to the parent.
     ///
-    /// Whatever it is about to change, peers have had their acknowledgements. In a process that was
-    /// forked it is an [`Forked`].
-    pub fn call(&self) -> Call<'_> {
+    /// Whatever the call is about to change, peers have had their acknowledgements.
+    pub fn call(&self) -> Option<Call<'_>> {
         if self.is_forked() {
-            return Call(Reached::Forked(self.forked.clone()));
+            return None;
         }
         self.callers.fetch_add(1, Ordering::Relaxed);
         let mut clocked = self.hold();
         let now = clocked.clock.now();
         clocked.nic.settle(now);
         self.owes_acks.store(false, Ordering::Relaxed);
-        Call(Reached::Engine { clocked, _done: Done(self) })
+        Some(Call { clocked, _done: Done(self) })
     }
 
     /// Returns `true` if the engine is in another process, which forked this one: its lock may be
@@ -285,30 +290,30 @@ impl Shared {
 
     /// The engine's thread has ended by a panic.
     pub fn engine_died(&self) {
-        self.call().note_death();
+        if let Some(mut nic) = self.call() {
+            nic.note_death();
+        }
     }
 }
 
-/// The engine, as a call of the control path has it. When it goes, the engine's thread learns that
-/// there may be work.
-pub(crate) struct Call<'a>(Reached<'a>);
-
-enum Reached<'a> {
-    Engine {
-        // Dropped in this order: the lock is free before the thread is told.
-        clocked: Held<'a>,
-        _done: Done<'a>,
-    },
-    Forked(Forked),
+/// The engine, as a call of the control path has it. When it goes, who hears of it is told what the
+/// call brought about, and the engine's thread learns that there may be work.
+pub(crate) struct Call<'a> {
+    // Dropped in this order: the lock is free before the thread is told.
+    clocked: Held<'a>,
+    _done: Done<'a>,
 }
 
 impl Call<'_> {
     /// The engine's time.
     pub fn now(&mut self) -> Time {
-        match &mut self.0 {
-            Reached::Engine { clocked, .. } => clocked.clock.now(),
-            Reached::Forked(_) => Time::ZERO,
-        }
+        self.clocked.clock.now()
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.clocked.nic.tell();
     }
 }
 
@@ -326,18 +331,12 @@ impl Deref for Call<'_> {
     type Target = dyn Nic;
 
     fn deref(&self) -> &Self::Target {
-        match &self.0 {
-            Reached::Engine { clocked, .. } => &*clocked.nic,
-            Reached::Forked(forked) => forked,
-        }
+        &*self.clocked.nic
     }
 }
 
 impl DerefMut for Call<'_> {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        match &mut self.0 {
-            Reached::Engine { clocked, .. } => &mut *clocked.nic,
-            Reached::Forked(forked) => forked,
-        }
+        &mut *self.clocked.nic
     }
 }

@@ -27,7 +27,9 @@ pub(crate) struct SrqShared {
 
 impl Drop for SrqShared {
     fn drop(&mut self) {
-        self.device.nic().destroy_srq(self.number);
+        if let Some(mut nic) = self.device.nic() {
+            nic.core_mut().destroy_srq(self.number);
+        }
     }
 }
 
@@ -58,15 +60,15 @@ impl SharedReceiveQueue {
     /// # Errors
     /// [`Error::Connect`] if `limit` is more than the receives that it has room for.
     pub fn arm_limit(&self, limit: u32) -> Result<(), Error> {
-        Ok(self.shared.device.own_nic()?.arm_srq_limit(self.shared.number, limit)?)
+        Ok(self.shared.device.own_nic()?.core_mut().arm_srq_limit(self.shared.number, limit)?)
     }
 
     /// The sizes of this queue, its limit, and the receives that are left.
     #[must_use]
     pub fn query(&self) -> SrqAttr {
-        // It exists as long as `shared` does.
-        let gone = SrqAttr { caps: self.ring.caps(), limit: 0, available: 0 };
-        self.shared.device.nic().query_srq(self.shared.number).unwrap_or(gone)
+        let queried = self.shared.device.nic().and_then(|nic| nic.core().query_srq(self.shared.number));
+        // It exists as long as `shared` does, but in a process that was forked.
+        queried.unwrap_or_else(|| SrqAttr { caps: self.ring.caps(), limit: 0, available: 0 })
     }
 
     /// The number of this queue, as [`AsyncEvent::SrqLimit`](crate::AsyncEvent::SrqLimit) names it.

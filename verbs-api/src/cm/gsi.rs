@@ -65,8 +65,8 @@ pub(super) struct Gsi {
 
 impl Gsi {
     pub fn new(shared: &Shared, ip: IpAddr) -> Result<Self, Error> {
-        let mut nic = shared.call();
-        let pd = nic.allocate_pd();
+        let mut nic = shared.call().ok_or(Error::Forked)?;
+        let pd = nic.core_mut().allocate_pd();
         let hears = Hears::Attendant(Arc::clone(shared.wake_deadline()));
         let (number, cq) = nic.create_cq(u32::try_from(RECEIVES + SENDS).unwrap_or(u32::MAX), Some(hears))?;
         let count = |entries: usize| u32::try_from(entries).unwrap_or(u32::MAX);
@@ -87,7 +87,7 @@ impl Gsi {
             caps,
             window: 1,
         };
-        let pair = match nic.create_qp(&config) {
+        let pair = match nic.core_mut().create_qp(&config) {
             Ok(pair) => pair,
             Err(error) => {
                 nic.destroy_cq(number);
@@ -96,15 +96,15 @@ impl Gsi {
         };
         let made = UD_TRANSITIONS.into_iter().try_for_each(|(state, mask)| {
             let attr = QpAttr { state, ..QpAttr::default() };
-            nic.modify_qp(pair.qpn, &attr, mask | QpAttrMask::STATE)
+            nic.core_mut().modify_qp(pair.qpn, &attr, mask | QpAttrMask::STATE)
         });
         let memory = Bytes::new(Arc::new(HeapBacking::new(RECEIVES * RECEIVE_LEN + SENDS * MAD_LEN)));
         let backing = Arc::clone(memory.backing());
-        let key = nic.register_memory(pd, backing, memory.addr(), Access::LOCAL_WRITE);
-        let key = match made.map_err(Error::from).and(key) {
+        let key = nic.core_mut().register_memory(pd, backing, memory.addr(), Access::LOCAL_WRITE);
+        let key = match made.map_err(Error::from).and(key.map_err(Error::from)) {
             Ok(key) => key,
             Err(error) => {
-                nic.destroy_qp(pair.qpn);
+                nic.core_mut().destroy_qp(pair.qpn);
                 nic.destroy_cq(number);
                 return Err(error);
             }
@@ -184,7 +184,9 @@ impl Gsi {
             self.dropped += 1;
             // A send that cannot be sent takes it to SQE; fails if it is there no more.
             let attr = QpAttr { state: QpState::Rts, ..QpAttr::default() };
-            let _ = shared.call().modify_qp(self.pair.qpn, &attr, QpAttrMask::STATE);
+            if let Some(mut nic) = shared.call() {
+                let _ = nic.core_mut().modify_qp(self.pair.qpn, &attr, QpAttrMask::STATE);
+            }
         }
     }
 
@@ -251,17 +253,17 @@ impl Gsi {
             if known.in_flight > 0 || now.saturating_sub(known.made) < HANDLE_LIFETIME {
                 return Ok(known.key);
             }
-            shared.call().destroy_ah(known.key);
-            self.hosts.remove(&host);
+            let key = known.key;
+            self.forget(shared, host, key);
         }
         if self.hosts.len() >= HOSTS_MAX {
             self.forget_oldest(shared)?;
         }
-        let mut nic = shared.call();
+        let mut nic = shared.call().ok_or(CreateError::Unsupported("a device of the parent process"))?;
         // Back to where it sent from: a stranger makes nobody look for it.
-        let dst_mac = nic.heard_from(host);
+        let dst_mac = nic.core().heard_from(host);
         let av = AddressVector { src_ip: self.ip, dst_ip: host, dst_mac, ..AddressVector::default() };
-        let key = nic.create_ah(self.pd, &av)?;
+        let key = nic.core_mut().create_ah(self.pd, &av)?;
         self.hosts.insert(host, Host { key, made: now, in_flight: 0 });
         Ok(key)
     }
@@ -271,9 +273,15 @@ impl Gsi {
         let Some((ip, key)) = idle.min_by_key(|(_, host)| host.made).map(|(ip, host)| (*ip, host.key)) else {
             return Err(CreateError::Exhausted { what: "hosts that MADs are sent to", capacity: HOSTS_MAX });
         };
-        shared.call().destroy_ah(key);
-        self.hosts.remove(&ip);
+        self.forget(shared, ip, key);
         Ok(())
+    }
+
+    fn forget(&mut self, shared: &Shared, host: IpAddr, key: AddressKey) {
+        if let Some(mut nic) = shared.call() {
+            nic.core_mut().destroy_ah(key);
+        }
+        self.hosts.remove(&host);
     }
 
     fn send(&mut self, transmit: &Transmit, handle: AddressKey) -> bool {

@@ -215,7 +215,8 @@ impl Attendant for Service {
 
 /// The engine's time, as the manager has it.
 pub(super) fn now(shared: &Shared) -> Duration {
-    Duration::from_nanos(shared.call().now().0)
+    let now = shared.call().map_or(Time::ZERO, |mut nic| nic.now());
+    Duration::from_nanos(now.0)
 }
 
 impl State {
@@ -231,7 +232,8 @@ impl State {
         }
         let unreachable = gsi.transmit(shared, now);
         // What its own address keeps from being sent says nothing of a host.
-        let is_sender = unreachable.is_empty() || shared.call().address_holder().is_none();
+        let is_sender =
+            unreachable.is_empty() || shared.call().is_none_or(|nic| nic.core().address_holder().is_none());
         for host in unreachable {
             if is_sender {
                 manager.handle_unreachable(now, host);
@@ -243,7 +245,7 @@ impl State {
         while let Some(event) = self.manager.poll_event() {
             told.get_or_insert_with(Vec::new).extend(self.tell(shared, now, event));
         }
-        if !self.leaving.is_empty() && !shared.call().link_up() {
+        if !self.leaving.is_empty() && !shared.call().is_some_and(|mut nic| nic.link_up()) {
             for id in core::mem::take(&mut self.leaving) {
                 let wakers = self.held.get_mut(&id).map(|held| held.wakers.take());
                 told.get_or_insert_with(Vec::new).extend(wakers.into_iter().flatten());
@@ -284,11 +286,11 @@ impl State {
         let Some(held) = self.held.get_mut(&id) else { return Vec::new() };
         if matches!(phase, Phase::Failed(_) | Phase::Disconnected)
             && let Some(qpn) = held.qpn
+            && let Some(mut nic) = shared.call()
         {
             let attr = QpAttr { state: QpState::Err, ..QpAttr::default() };
-            let mut nic = shared.call();
-            held.was_in_err = nic.query_qp(qpn).is_some_and(|before| before.state == QpState::Err);
-            let result = nic.modify_qp(qpn, &attr, QpAttrMask::STATE);
+            held.was_in_err = nic.core().query_qp(qpn).is_some_and(|before| before.state == QpState::Err);
+            let result = nic.core_mut().modify_qp(qpn, &attr, QpAttrMask::STATE);
             drop(nic);
             trace::modified(qpn, &attr, QpAttrMask::STATE, &result);
         }

@@ -57,7 +57,7 @@ impl Device {
     /// ```
     #[must_use]
     pub fn query(&self) -> DeviceAttr {
-        let config = self.nic().config();
+        let config = self.shared().config();
         let count = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
         let [a, b, c, d, e, f] = self.mac();
         DeviceAttr {

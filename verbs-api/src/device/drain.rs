@@ -150,7 +150,7 @@ fn drain(
 fn owed(shared: &Shared, service: Option<&Service>) -> Option<Owed> {
     let connections = service.map_or(0, |service| service.owes(shared));
     // Acknowledgements that are owed go out with it.
-    let mut nic = shared.call();
+    let mut nic = shared.call()?;
     if !nic.link_up() {
         return None;
     }

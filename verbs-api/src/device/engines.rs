@@ -78,7 +78,7 @@ impl Device {
     /// The number of this device's engine among those of its port. Most ports have one only.
     #[must_use]
     pub fn engine(&self) -> EngineId {
-        self.nic().config().engine
+        self.shared().config().engine
     }
 }
 

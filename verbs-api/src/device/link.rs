@@ -19,7 +19,7 @@ impl Device {
     /// only while the engine runs.
     #[must_use]
     pub fn link_up(&self) -> bool {
-        self.nic().link_up()
+        self.nic().is_some_and(|mut nic| nic.link_up())
     }
 
     /// Why frames cannot pass; `None` if they can. The text says what to do: where this end waits
@@ -28,7 +28,7 @@ impl Device {
     /// It is as of the engine's last turn: nobody has been looked for before the first one.
     #[must_use]
     pub fn link_down(&self) -> Option<LinkDown> {
-        self.nic().link_down()
+        self.nic().map_or(Some(LinkDown::Unknown), |mut nic| nic.link_down())
     }
 
     /// Waits until frames can pass, `limit` at most. It drives the engine of a device without a

@@ -61,7 +61,10 @@ impl MemoryRegion {
         let region = Arc::get_mut(&mut self.inner).ok_or(Error::RegionShared)?;
         let bytes = backing.map(Bytes::new);
         let memory = bytes.as_ref().map(|bytes| (Arc::clone(bytes.backing()), bytes.addr()));
-        region.key = region.device.own_nic()?.reregister_memory(region.key, domain, memory, access)?;
+        let mut nic = region.device.own_nic()?;
+        let changed = nic.core_mut().reregister_memory(region.key, domain, memory, access);
+        drop(nic);
+        region.key = changed.map_err(|error| error.map_or(Error::RegionShared, Error::Register))?;
         if let Some(bytes) = bytes {
             region.bytes = bytes;
         }

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::queue_pair::QueuePair;
 use crate::work_request::SendRequest;
 use core::ops::RangeBounds;
-use datapath::memory::{Access, Binding, MemoryKey, WindowType};
+use datapath::memory::{Access, Binding, MemoryKey, RegisterError, WindowType};
 use datapath::queue::{SendData, SendOpcode, Sge};
 
 /// A window on memory (`ibv_mw`); made by [`ProtectionDomain::alloc_window`]. It shows what it was
@@ -22,7 +22,9 @@ pub struct MemoryWindow {
 impl Drop for MemoryWindow {
     fn drop(&mut self) {
         // Before its regions, which could not be deregistered while it is bound.
-        self.domain.device().nic().deallocate_window(MemoryKey(self.key));
+        if let Some(mut nic) = self.domain.device().nic() {
+            nic.core_mut().deallocate_window(MemoryKey(self.key));
+        }
     }
 }
 
@@ -32,7 +34,8 @@ impl ProtectionDomain {
     /// # Errors
     /// [`Error::Register`] if all entries of the device's table are in use.
     pub fn alloc_window(&self, kind: WindowType) -> Result<MemoryWindow, Error> {
-        let key = self.device().own_nic()?.allocate_window(self.id(), kind)?;
+        let allocated = self.device().own_nic()?.core_mut().allocate_window(self.id(), kind);
+        let key = allocated.map_err(RegisterError::Full)?;
         Ok(MemoryWindow { domain: self.clone(), key: key.0, regions: Vec::new() })
     }
 }

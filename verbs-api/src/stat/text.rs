@@ -53,10 +53,11 @@ impl Facts {
     /// Everything, as of now.
     pub fn text(&self) -> String {
         let (counters, port, link, reports) = {
-            let mut nic = self.shared.call();
+            // A process that was forked has no thread that asks.
+            let Some(mut nic) = self.shared.call() else { return String::new() };
             let now = nic.now();
             let link = Link { up: nic.link_up(), down: nic.link_down() };
-            (nic.counters(), nic.port_stats(), link, nic.reports(now))
+            (*nic.core().counters(), nic.port_stats(), link, nic.core().reports(now))
         };
         let mut text = String::with_capacity(4096 + reports.len() * 512);
         // Writing to a String cannot fail.
