@@ -76,9 +76,30 @@ impl<'a> SendStream<'a> {
     /// Applies a decision of the slow path.
     fn obey(&mut self, now: Time, command: &Command) {
         if self.tx.on_command(self.recovery, command) {
-            self.recovery.tell_loss(self.controller, now);
-            self.adopt_window();
+            self.tell_loss(now);
         }
+    }
+
+    /// An episode of loss begins: the controller hears of it.
+    pub fn tell_loss(&mut self, now: Time) {
+        self.recovery.tell_loss(self.controller, now);
+        self.adopt_window();
+    }
+
+    /// The retransmission timer fired: that is counted, and the controller hears of it.
+    pub fn tell_timeout(&mut self, units: &mut Units) {
+        count!(units, self, rto_fired);
+        self.recovery.tell_timeout(self.controller, units.now);
+        self.adopt_window();
+    }
+
+    /// A tail probe of that packet is due, unless others are.
+    pub fn probe_tail(&mut self, units: &mut Units, psn: impl FnOnce(&Self) -> Psn) {
+        units.counters.tail_probes += 1;
+        if *self.probes == [None; 2] {
+            *self.probes = [Some(psn(self)), None];
+        }
+        self.sched.insert(SchedFlags::PROBE);
     }
 
     /// Asks the watchdog until it is content; `heard_at` is when the peer was heard last. If the
@@ -89,24 +110,18 @@ impl<'a> SendStream<'a> {
         loop {
             match self.watchdog.check(units.now, heard_at, self.tx.outstanding()) {
                 Verdict::Wait(until) => return Some(until),
-                Verdict::TailProbe => {
-                    units.counters.tail_probes += 1;
-                    if *self.probes == [None; 2] {
-                        let psn = if kept_back { self.tx.una() } else { self.tx.tail_psn(self.recovery) };
-                        *self.probes = [Some(psn), None];
-                    }
-                }
+                Verdict::TailProbe => self.probe_tail(units, |stream| {
+                    if kept_back { stream.tx.una() } else { stream.tx.tail_psn(stream.recovery) }
+                }),
                 Verdict::Rto => {
-                    count!(units, self, rto_fired);
-                    self.recovery.tell_timeout(self.controller, units.now);
-                    self.adopt_window();
+                    self.tell_timeout(units);
                     let (probes, record) = self.tx.on_rto(self.recovery);
                     *self.probes = probes;
+                    self.sched.insert(SchedFlags::PROBE);
                     units.tell_slow_path(record);
                 }
                 Verdict::Exhausted => return None,
             }
-            self.sched.insert(SchedFlags::PROBE);
         }
     }
 

@@ -3,11 +3,9 @@
 use super::requester::{adopt_window, go_back, outstanding, seek};
 use crate::counters::count;
 use crate::qp::Units;
-use crate::qp::context::{PendingFailure, RnrWait};
-use crate::qp::fail;
 use crate::qp::flags::QpFlags;
 use crate::qp::pair::Qp;
-use crate::qp::requester::{complete_answered, has_new_work, next_rnr_wait, refused_again, status_of};
+use crate::qp::requester::{Rnr, begin_rnr, complete_answered, fail_head, has_new_work, status_of};
 use crate::qp::send_stream::SendStream;
 use crate::qp_state::QpState;
 use crate::queue::WcStatus;
@@ -125,7 +123,7 @@ pub(super) fn on_gap(qp: &mut Qp<'_>, units: &mut Units) {
         return;
     }
     qp.cold.watchdog.something_is_missing();
-    qp.cold.tx_recovery.tell_loss(&mut qp.hot.controller, units.now);
+    SendStream::of_requests(qp).tell_loss(units.now);
     if let Some(plain) = qp.cold.plain.as_deref() {
         adopt_window(qp.hot, &plain.req);
     }
@@ -146,7 +144,7 @@ fn on_refusal(qp: &mut Qp<'_>, units: &mut Units, syndrome: Syndrome) {
         }
         Syndrome::RnrNak { timer } => {
             count!(units, qp.cold, rx_rnr_naks);
-            begin_rnr(qp, units, timer);
+            wait_for_receive(qp, units, timer);
         }
         Syndrome::Nak(code) => {
             units.counters.rx_error_naks += 1;
@@ -157,31 +155,20 @@ fn on_refusal(qp: &mut Qp<'_>, units: &mut Units, syndrome: Syndrome) {
     }
 }
 
-/// The request at the head of the queue fails, and the queue pair with it.
-pub(super) fn fail_head(qp: &mut Qp<'_>, units: &mut Units, status: WcStatus) {
-    let failure = PendingFailure { position: qp.hot.req.head, status };
-    fail(qp, units, Some(failure));
-}
-
-/// The peer has no receive for the message at `una`: nothing is sent until the wait is over.
-fn begin_rnr(qp: &mut Qp<'_>, units: &mut Units, timer: u8) {
-    if qp.cold.rnr.is_some() {
-        return refused_again(qp.cold);
+/// The peer has no receive for the message at `una`: when the wait is over, it goes again, and all
+/// behind it.
+fn wait_for_receive(qp: &mut Qp<'_>, units: &mut Units, timer: u8) {
+    match begin_rnr(qp, units, timer) {
+        Rnr::Waits => {}
+        Rnr::WaitedBefore => return,
+        Rnr::Exhausted => return fail_head(qp, units, WcStatus::RnrRetryExcErr),
     }
-    let Some(until) = next_rnr_wait(qp.cold, units.now, timer) else {
-        fail_head(qp, units, WcStatus::RnrRetryExcErr);
-        return;
-    };
-    qp.cold.rnr = Some(RnrWait { until, sent_until: qp.hot.tx.nxt(), probing: false });
-    qp.cold.watchdog.progress(units.now);
     if let Some(plain) = qp.cold.plain.as_deref_mut() {
         // One packet asks whether there is a receive now.
         plain.req.restart = 1;
         adopt_window(qp.hot, &plain.req);
     }
     go_back(qp, units);
-    qp.hot.flags.insert(QpFlags::RNR_WAIT);
-    SendStream::of_requests(qp).arm_at(units, until);
 }
 
 /// The wait is over, or was for nothing: the stream goes on where it went back to.

@@ -5,7 +5,7 @@ use crate::qp::Units;
 use crate::qp::context::Qpc;
 use crate::qp::flags::QpFlags;
 use crate::qp::pair::Qp;
-use crate::sched::SchedFlags;
+use crate::qp::send_stream::SendStream;
 use wire::Psn;
 
 /// What the requester of a Plain queue pair remembers.
@@ -22,8 +22,6 @@ pub(super) struct Requester {
     /// `una` when a NAK, an implied one or a timeout was obeyed: each gap is repaired once, then
     /// timers see to it.
     pub obeyed_at: Option<Psn>,
-    /// The tail probe that is due.
-    pub probe: Option<Psn>,
     /// PSNs that may be outstanding since the last timeout: one packet, and one more for each that
     /// is acknowledged. What does not answer may be slow, and a window sent again with each timeout
     /// would keep it busy with what it has.
@@ -33,15 +31,7 @@ pub(super) struct Requester {
 impl Requester {
     /// Nothing sent; the first packet is `psn`, the first request stands at `position`.
     pub const fn new(psn: Psn, position: u32) -> Self {
-        Self {
-            max: psn,
-            begun: position,
-            reads: 0,
-            since_ack_req: 0,
-            obeyed_at: None,
-            probe: None,
-            restart: u32::MAX,
-        }
+        Self { max: psn, begun: position, reads: 0, since_ack_req: 0, obeyed_at: None, restart: u32::MAX }
     }
 
     /// Nothing is outstanding any more; the stream stands at `psn`, also if it had gone back there.
@@ -49,7 +39,6 @@ impl Requester {
         self.max = psn;
         self.reads = 0;
         self.obeyed_at = None;
-        self.probe = None;
     }
 }
 
@@ -96,11 +85,10 @@ pub(super) fn go_back(qp: &mut Qp<'_>, units: &mut Units) {
     qp.hot.tx.go_back_to_una();
     if let Some(plain) = qp.cold.plain.as_deref_mut() {
         plain.req.obeyed_at = Some(qp.hot.tx.una());
-        plain.req.probe = None;
     }
     // What waited for responses is decided about again when its turn comes.
     qp.hot.flags.remove(QpFlags::READ_WAIT);
-    qp.hot.sched.remove(SchedFlags::PROBE);
+    SendStream::of_requests(qp).cancel_probes();
     seek(qp);
     qp.wake(qp.cold.requests(), units);
 }

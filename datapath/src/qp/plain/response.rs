@@ -1,10 +1,10 @@
 //! READ responses and atomic results that come in: in order, or the request goes again.
 
-use super::acknowledged::{advance, fail_head, on_gap, retire};
+use super::acknowledged::{advance, on_gap, retire};
 use super::requester::find;
 use crate::qp::Units;
 use crate::qp::pair::Qp;
-use crate::qp::requester::place;
+use crate::qp::requester::{fail_head, place};
 use crate::qp_state::QpState;
 use wire::Packet;
 

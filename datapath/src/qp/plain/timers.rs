@@ -3,7 +3,6 @@
 
 use super::acknowledged::end_rnr;
 use super::requester::{adopt_window, find, go_back, outstanding};
-use crate::counters::count;
 use crate::qp::Units;
 use crate::qp::flags::QpFlags;
 use crate::qp::pair::Qp;
@@ -47,8 +46,7 @@ fn watch(qp: &mut Qp<'_>, units: &mut Units) -> Option<Time> {
             Verdict::Wait(until) => return Some(until),
             Verdict::TailProbe => probe_tail(qp, units),
             Verdict::Rto => {
-                count!(units, qp.cold, rto_fired);
-                qp.cold.tx_recovery.tell_timeout(&mut qp.hot.controller, units.now);
+                SendStream::of_requests(qp).tell_timeout(units);
                 if let Some(plain) = qp.cold.plain.as_deref_mut() {
                     plain.req.restart = 1;
                     adopt_window(qp.hot, &plain.req);
@@ -75,9 +73,5 @@ fn probe_tail(qp: &mut Qp<'_>, units: &mut Units) {
     if asks || qp.hot.flags.contains(QpFlags::REWOUND) {
         return;
     }
-    units.counters.tail_probes += 1;
-    qp.hot.sched.insert(SchedFlags::PROBE);
-    if let Some(plain) = qp.cold.plain.as_deref_mut() {
-        plain.req.probe = Some(psn);
-    }
+    SendStream::of_requests(qp).probe_tail(units, |_| psn);
 }

@@ -50,7 +50,7 @@ fn send_probe<T: TxSlots>(qp: &mut Qp<'_>, units: &mut Units, slots: &mut T) -> 
     if !qp.hot.sched.contains(SchedFlags::PROBE) {
         return Ok(());
     }
-    let due = qp.cold.plain.as_deref().and_then(|plain| Some((plain.req.begun, plain.req.probe?)));
+    let due = qp.cold.plain.as_deref().and_then(|plain| Some((plain.req.begun, qp.cold.probes[0]?)));
     if let Some((begun, psn)) = due.filter(|(_, psn)| !psn.is_before(qp.hot.tx.una()))
         && let Some(position) = find(qp, begun, psn)
     {
@@ -62,9 +62,7 @@ fn send_probe<T: TxSlots>(qp: &mut Qp<'_>, units: &mut Units, slots: &mut T) -> 
             qp.hot.tx.restart_rtt(units.now);
         }
     }
-    if let Some(plain) = qp.cold.plain.as_deref_mut() {
-        plain.req.probe = None;
-    }
+    qp.cold.probes[0] = None;
     send_keepalive(qp, units, slots)?;
     qp.hot.sched.remove(SchedFlags::PROBE);
     Ok(())

@@ -110,11 +110,16 @@ fn settle_failure(qp: &mut Qp<'_>, units: &mut Units, failure: PendingFailure) {
 
 /// Disarms the timer of a queue pair for which nothing is awaited, if there are many: one that
 /// fires for nothing fetches a queue pair that nobody needs. Among few it stays, as it may be
-/// wanted again soon, and so it does in wire mode Plain.
-#[inline]
+/// wanted again soon.
+#[inline(always)]
 pub(in crate::qp) fn disarm_if_idle(qp: &mut Qp<'_>, units: &mut Units) {
-    if units.crowded
-        && qp.hot.sched.contains(SchedFlags::TIMED)
+    if units.crowded {
+        disarm_in_crowd(qp, units);
+    }
+}
+
+fn disarm_in_crowd(qp: &mut Qp<'_>, units: &mut Units) {
+    if qp.hot.sched.contains(SchedFlags::TIMED)
         && qp.hot.tx.outstanding() == 0
         && qp.hot.req.head == qp.hot.req.next
         && qp.cold.rnr.is_none()

@@ -25,7 +25,12 @@ pub(in crate::qp) fn fail_in_turn(qp: &mut Qp<'_>, units: &mut Units, failure: P
 /// Retries are exhausted.
 pub(in crate::qp) fn give_up(qp: &mut Qp<'_>, units: &mut Units) {
     units.counters.retry_exceeded += 1;
-    let failure = PendingFailure { position: qp.hot.req.head, status: WcStatus::RetryExcErr };
+    fail_head(qp, units, WcStatus::RetryExcErr);
+}
+
+/// The oldest request fails, and the queue pair with it.
+pub(in crate::qp) fn fail_head(qp: &mut Qp<'_>, units: &mut Units, status: WcStatus) {
+    let failure = PendingFailure { position: qp.hot.req.head, status };
     fail(qp, units, Some(failure));
 }
 

@@ -1,6 +1,10 @@
-//! How long a requester waits for a receive of its peer's, in either dialect.
+//! RNR NAKs: how long a requester waits for a receive of its peer's, in either dialect.
 
-use crate::qp::context::QpCold;
+use crate::qp::Units;
+use crate::qp::context::{QpCold, RnrWait};
+use crate::qp::flags::QpFlags;
+use crate::qp::pair::Qp;
+use crate::qp::send_stream::SendStream;
 use crate::time::Time;
 use wire::rnr_timer_ns;
 
@@ -11,10 +15,43 @@ const RNR_FOR_EVER: u8 = 7;
 const RNR_GROWTH: u64 = 8;
 const RNR_WAIT_MAX_NS: u64 = 16_000_000;
 
+/// What an RNR NAK brought about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::qp) enum Rnr {
+    /// Nothing is sent until the wait is over.
+    Waits,
+    /// It was so before. The peer has received `una` twice, as it says nothing of what lies behind:
+    /// it takes longer to answer than the timers believe, and has told nothing that they could
+    /// learn it from.
+    WaitedBefore,
+    /// `rnr_retry` allows no more waits.
+    Exhausted,
+}
+
+/// The peer has no receive for the message at `una`, as an RNR NAK with that `timer` says.
+pub(in crate::qp) fn begin_rnr(qp: &mut Qp<'_>, units: &mut Units, timer: u8) -> Rnr {
+    let sent_until = match qp.cold.rnr {
+        Some(rnr) if !rnr.probing => {
+            qp.cold.watchdog.received_twice();
+            return Rnr::WaitedBefore;
+        }
+        Some(rnr) => rnr.sent_until,
+        None => qp.hot.tx.nxt(),
+    };
+    let Some(until) = next_wait(qp.cold, units.now, timer) else { return Rnr::Exhausted };
+    qp.cold.rnr = Some(RnrWait { until, sent_until, probing: false });
+    qp.hot.flags.insert(QpFlags::RNR_WAIT);
+    let mut stream = SendStream::of_requests(qp);
+    stream.cancel_probes();
+    stream.watchdog.progress(units.now);
+    stream.arm_at(units, until);
+    Rnr::Waits
+}
+
 /// Counts a wait that an RNR NAK asks for, and says when it ends; `None` if `rnr_retry` allows no
 /// more. One that may last for ever costs the less often the longer it lasts; those that are
 /// counted are as long as the peer asks for.
-pub(in crate::qp) fn next_rnr_wait(cold: &mut QpCold, now: Time, timer: u8) -> Option<Time> {
+fn next_wait(cold: &mut QpCold, now: Time, timer: u8) -> Option<Time> {
     let allowed = cold.attributes.attr.rnr_retry;
     if cold.rnr_retries >= allowed && allowed != RNR_FOR_EVER {
         return None;
@@ -26,11 +63,4 @@ pub(in crate::qp) fn next_rnr_wait(cold: &mut QpCold, now: Time, timer: u8) -> O
     let grown = (now.since(cold.rnr_since) / RNR_GROWTH).min(RNR_WAIT_MAX_NS);
     let asked = rnr_timer_ns(timer);
     Some(now.after(if allowed == RNR_FOR_EVER { asked.max(grown) } else { asked }))
-}
-
-/// An RNR NAK during the wait of another: the peer has received `una` twice, as it says nothing of
-/// what lies behind. It takes longer to answer than the timers believe, and has told nothing that
-/// they could learn it from.
-pub(in crate::qp) fn refused_again(cold: &mut QpCold) {
-    cold.watchdog.received_twice();
 }

@@ -4,10 +4,10 @@
 use super::transmit::find_message;
 use crate::counters::count;
 use crate::qp::Units;
-use crate::qp::context::{PendingFailure, RnrWait};
+use crate::qp::context::PendingFailure;
 use crate::qp::flags::QpFlags;
 use crate::qp::pair::Qp;
-use crate::qp::requester::{fail_in_turn, next_rnr_wait, refused_again, status_of};
+use crate::qp::requester::{Rnr, begin_rnr, fail_in_turn, status_of};
 use crate::qp::send_stream::SendStream;
 use crate::qp_state::QpState;
 use crate::queue::WcStatus;
@@ -24,8 +24,8 @@ pub(super) fn on_refusal(qp: &mut Qp<'_>, units: &mut Units, syndrome: Syndrome,
         Syndrome::Nak(NakCode::PsnSequence) => count!(units, qp.cold, rx_nacks),
         Syndrome::RnrNak { timer } => {
             count!(units, qp.cold, rx_rnr_naks);
-            if is_oldest {
-                begin_rnr(qp, units, timer);
+            if is_oldest && begin_rnr(qp, units, timer) == Rnr::Exhausted {
+                fail_from(qp, units, refused, WcStatus::RnrRetryExcErr);
             }
         }
         Syndrome::Nak(code) => {
@@ -80,25 +80,6 @@ fn fail_from(qp: &mut Qp<'_>, units: &mut Units, psn: Psn, status: WcStatus) {
     stream.forget(units);
     // From here on only responses are waited for.
     stream.arm_anew(units);
-}
-
-/// The peer has no receive for the message at `una`: nothing is sent until the wait is over.
-fn begin_rnr(qp: &mut Qp<'_>, units: &mut Units, timer: u8) {
-    let sent_until = match qp.cold.rnr {
-        Some(rnr) if !rnr.probing => return refused_again(qp.cold),
-        Some(rnr) => rnr.sent_until,
-        None => qp.hot.tx.nxt(),
-    };
-    let Some(until) = next_rnr_wait(qp.cold, units.now, timer) else {
-        fail_from(qp, units, qp.hot.tx.una(), WcStatus::RnrRetryExcErr);
-        return;
-    };
-    qp.cold.rnr = Some(RnrWait { until, sent_until, probing: false });
-    qp.hot.flags.insert(QpFlags::RNR_WAIT);
-    let mut stream = SendStream::of_requests(qp);
-    stream.cancel_probes();
-    stream.watchdog.progress(units.now);
-    stream.arm_at(units, until);
 }
 
 /// A receive was there: everything un-SACKed that was sent before the RNR NAK is lost and goes

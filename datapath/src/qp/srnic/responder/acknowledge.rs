@@ -34,6 +34,7 @@ pub(in crate::qp) fn write_in_order(qp: &mut Qp<'_>, units: &mut Units, frame: &
 
 /// Writes any acknowledgement into `frame`, of the packets of `stream`; `kind` is `None` for the
 /// plain one. Returns the frame's length; `None` if there is nothing to say.
+#[inline(always)]
 pub(in crate::qp) fn write_ack(
     qp: &mut Qp<'_>,
     units: &mut Units,
@@ -75,6 +76,7 @@ fn answer_requests(qp: &Qp<'_>, units: &mut Units, kind: Option<ControlKind>) ->
 }
 
 /// What to say of responses, and what is owed to their sender.
+#[inline(always)]
 fn answer_responses(cold: &QpCold, units: &mut Units, kind: Option<ControlKind>) -> Option<(Answer, Owed)> {
     let reads = cold.reads.as_deref()?;
     let mut said = match kind {
