@@ -62,8 +62,8 @@ impl Core {
         }
     }
 
-    /// Whether acknowledgements wait for the next turn or for [`Engine::push`](super::Engine::push), and for nothing
-    /// else.
+    /// Whether acknowledgements wait for the next turn or for
+    /// [`Engine::push`](super::Engine::push), and for nothing else.
     #[must_use]
     pub fn owes_acks(&self) -> bool {
         self.holds_acks || !(self.spaces_acks() || self.units.ack_list.is_empty())
