@@ -3,7 +3,9 @@
 
 use wire::entropy::{flow_label_from_qpns, sport_from_flow_label};
 use wire::srnic::ack_delay_of_ns;
-use wire::{AckFlags, Kind, NakCode, Opcode, Position, Syndrome, Transport, rnr_timer_code, rnr_timer_ns};
+use wire::{
+    AckFlags, Ackx, Kind, NakCode, Opcode, Position, Syndrome, Transport, rnr_timer_code, rnr_timer_ns,
+};
 
 fn bytes_with(holds: fn(Opcode) -> bool) -> Vec<u8> {
     (0..=255).filter(|&byte| Opcode::from_u8(byte).is_some_and(holds)).collect()
@@ -38,7 +40,11 @@ fn uc_mirrors_rc() {
         let (rc, uc) = (Opcode::from_u8(low).unwrap(), Opcode::from_u8(0x20 | low).unwrap());
         assert_eq!((rc.kind(), rc.position()), (uc.kind(), uc.position()), "{uc:?}");
         assert_eq!((rc.has_imm(), rc.has_inv()), (uc.has_imm(), uc.has_inv()), "{uc:?}");
+        assert_eq!(rc.in_transport(Transport::Uc), Some(uc));
+        assert_eq!(uc.in_transport(Transport::Rc), Some(rc));
     }
+    assert_eq!(Opcode::RcSendOnly.in_transport(Transport::Ud), Some(Opcode::UdSendOnly));
+    assert_eq!(Opcode::RcReadRequest.in_transport(Transport::Uc), None, "UC reads nothing");
 }
 
 #[test]
@@ -131,7 +137,11 @@ fn source_ports() {
     // 0xFFFFFE000001: its three 20-bit digits are 0x00001, 0xFFFE0 and 0x000FF.
     assert_eq!(flow_label_from_qpns(0xFF_FFFF, 0xFF_FFFF), 0x00001 ^ 0xFFFE0 ^ 0x000FF);
     for (local, remote) in [(17, 0x00AB_CDEF), (0x123456, 0x654321)] {
-        assert_eq!(flow_label_from_qpns(local, remote), flow_label_from_qpns(remote, local));
+        let label = flow_label_from_qpns(local, remote);
+        assert_eq!(label, flow_label_from_qpns(remote, local));
+        let product = u64::from(local) * u64::from(remote);
+        let digits = [0, 20, 40].map(|shift| product >> shift & 0xF_FFFF);
+        assert_eq!(u64::from(label), digits[0] ^ digits[1] ^ digits[2]);
     }
 }
 
@@ -141,6 +151,12 @@ fn ack_delays_saturate() {
     assert_eq!(ack_delay_of_ns(64), 1);
     assert_eq!(ack_delay_of_ns(64 * 0xFFFF), 0xFFFF);
     assert_eq!(ack_delay_of_ns(u64::MAX), 0xFFFF);
+}
+
+#[test]
+fn an_ack_delay_counts_units_of_64_ns() {
+    let delay = |ack_delay| Ackx { ack_delay, ..Ackx::default() }.ack_delay_ns();
+    assert_eq!([0, 1, 0xFFFF].map(delay), [0, 64, 0xFFFF * 64]);
 }
 
 #[test]
