@@ -25,13 +25,11 @@ pub(crate) use responses::{Responses, ResponsesConfig};
 pub(in crate::qp) use run::NextWrite;
 
 use crate::counters::count;
-use crate::qp::context::Qpc;
 use crate::qp::first_packet::takes_packets;
 use crate::qp::last_word::{Late, say_again};
 use crate::qp::owed::Arrived;
-use crate::qp::pair::Qp;
 use crate::qp::responder::{InOrder, Refused, RequestPacket, pass, place, report};
-use crate::qp::{ControlKind, Units};
+use crate::qp::{ControlKind, Qp, Qpc, Units};
 use crate::qp_state::QpState;
 use crate::sched::SchedFlags;
 use crate::stream::{Arrival, offset_is};

@@ -4,11 +4,10 @@
 use super::reads::{Expected, Reads};
 use crate::counters::count;
 use crate::qp::attr::RecoveryPolicy;
-use crate::qp::context::{PendingFailure, QpCold};
+use crate::qp::context::PendingFailure;
 use crate::qp::owed::Arrived;
-use crate::qp::pair::Qp;
 use crate::qp::requester::{complete_answered, fail_in_turn, place};
-use crate::qp::{ControlKind, Units};
+use crate::qp::{ControlKind, Qp, QpCold, Units};
 use crate::stream::{Advanced, Arrival};
 use sr_recovery::{Generation, Record, StreamId};
 use wire::{Meta, Packet, Position, Psn};
