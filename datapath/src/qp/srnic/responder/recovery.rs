@@ -131,11 +131,7 @@ fn note_placed(qp: &mut Qp<'_>, units: &mut Units, packet: &RequestPacket<'_>) {
             recovery.after_right = (!packet.is_end()).then_some(packet.slot_kind());
         }
     }
-    units.queue_control(
-        qp.cold.requests(),
-        qp.hot,
-        ControlKind::Nack { first: packet.psn, sack: packet.psn },
-    );
+    units.queue_control(qp.cold.requests(), qp.hot, ControlKind::sack(packet.psn));
 }
 
 /// Applies an Advance of the slow path.
@@ -168,7 +164,7 @@ pub(crate) fn apply_advance(
             queue_plain_nack(qp, units);
         } else {
             let right = qp.hot.rx.right();
-            units.queue_control(qp.cold.requests(), qp.hot, ControlKind::Nack { first: right, sack: right });
+            units.queue_control(qp.cold.requests(), qp.hot, ControlKind::sack(right));
         }
         return;
     }
