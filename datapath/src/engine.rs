@@ -125,7 +125,7 @@ impl<P: Port> Engine<P> {
         if let Some(slot) = slot {
             self.core.take_handed(slot);
         }
-        let sent = if waits { self.send_held_acks() } else { self.send_before_acks(slot) };
+        let sent = if waits { self.send_held_acks(false) } else { self.send_before_acks(slot) };
         self.wire.port.tx_flush();
         self.core.deactivate_idle();
         Turn { received: 0, sent }
@@ -134,7 +134,7 @@ impl<P: Port> Engine<P> {
     /// Sends every acknowledgement that is owed, whatever it waits for.
     pub fn settle(&mut self, now: Time) -> Turn {
         self.begin_turn(now);
-        let sent = self.send_every_ack();
+        let sent = self.send_held_acks(true);
         self.wire.port.tx_flush();
         Turn { received: 0, sent }
     }

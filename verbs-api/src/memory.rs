@@ -86,7 +86,7 @@ impl ProtectionDomain {
         let bytes = Bytes::new(backing);
         let backing = Arc::clone(bytes.backing());
         let mut nic = self.device.own_nic()?;
-        let key = nic.core_mut().register_memory(self.id, backing, bytes.addr(), access)?;
+        let key = nic.core_mut().memory_mut().register(self.id, backing, bytes.addr(), access)?;
         Ok(MemoryRegion { inner: Arc::new(Registered { device: self.device.clone(), key, bytes }) })
     }
 
@@ -152,7 +152,7 @@ struct Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         if let Some(mut nic) = self.device.nic() {
-            nic.core_mut().deregister_memory(self.key);
+            nic.core_mut().memory_mut().deregister(self.key);
         }
     }
 }

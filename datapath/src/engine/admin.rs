@@ -16,12 +16,9 @@ pub use shared_receive::SrqAttr;
 pub(super) use users::Users;
 
 use super::{ConfigError, Core, CreateError};
-use crate::memory::{
-    Access, Backing, MemoryKey, MemoryTableFull, ProtectionDomainId, RegisterError, WindowType,
-};
+use crate::memory::ProtectionDomainId;
 use crate::port::PortCaps;
 use crate::queue::{CompletionQueue, CompletionWriter, completion_queue};
-use std::sync::Arc;
 use wire::emit::ICRC_LEN;
 use wire::encap::HEADER_LEN_MAX;
 use wire::{Layout, Opcode, Pmtu, WireMode};
@@ -81,60 +78,6 @@ impl Core {
         let pd = ProtectionDomainId(self.next_pd);
         self.next_pd = self.next_pd.wrapping_add(1);
         pd
-    }
-
-    /// Registers memory at `iova`; the key is lkey and rkey in one.
-    ///
-    /// # Errors
-    /// [`RegisterError`].
-    pub fn register_memory(
-        &mut self,
-        pd: ProtectionDomainId,
-        backing: Arc<dyn Backing>,
-        iova: u64,
-        access: Access,
-    ) -> Result<MemoryKey, RegisterError> {
-        self.units.memory.register(pd, backing, iova, access)
-    }
-
-    /// Ends a region. Requests that name it afterwards fail with a protection error, local or
-    /// remote. False if the key names none.
-    pub fn deregister_memory(&mut self, key: MemoryKey) -> bool {
-        self.units.memory.deregister(key)
-    }
-
-    /// Changes a region in place (`ibv_rereg_mr`): what is `None` stays. Its old key ends; the new
-    /// one is returned.
-    ///
-    /// # Errors
-    /// `None` if the key names no region, or windows are bound to it; else why it cannot be so.
-    /// Nothing has changed then.
-    pub fn reregister_memory(
-        &mut self,
-        key: MemoryKey,
-        pd: Option<ProtectionDomainId>,
-        memory: Option<(Arc<dyn Backing>, u64)>,
-        access: Option<Access>,
-    ) -> Result<MemoryKey, Option<RegisterError>> {
-        self.units.memory.reregister(key, pd, memory, access)
-    }
-
-    /// A memory window that shows nothing yet; a request with
-    /// [`SendOpcode::BindWindow`](crate::queue::SendOpcode) binds it.
-    ///
-    /// # Errors
-    /// [`MemoryTableFull`]: windows and regions share the table.
-    pub fn allocate_window(
-        &mut self,
-        pd: ProtectionDomainId,
-        kind: WindowType,
-    ) -> Result<MemoryKey, MemoryTableFull> {
-        self.units.memory.allocate_window(pd, kind)
-    }
-
-    /// Ends a memory window, by any key that it has had. False if there is none.
-    pub fn deallocate_window(&mut self, key: MemoryKey) -> bool {
-        self.units.memory.deallocate_window(key)
     }
 
     /// Creates a completion queue of at least `entries` entries. Returns its number and the

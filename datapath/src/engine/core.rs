@@ -146,6 +146,11 @@ impl Core {
         &self.units.memory
     }
 
+    /// The registered memory, to register more.
+    pub const fn memory_mut(&mut self) -> &mut MemoryTable {
+        &mut self.units.memory
+    }
+
     /// What the engine was made with.
     #[must_use]
     pub const fn config(&self) -> &EngineConfig {

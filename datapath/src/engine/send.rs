@@ -49,15 +49,10 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// All acknowledgements that do not wait for the time since the last.
-    pub(super) fn send_held_acks(&mut self) -> usize {
-        self.send_acks(self.waits());
-        self.wire.take_sent()
-    }
-
-    /// The acknowledgements of streams that are silent, whatever else they wait for.
-    pub(super) fn send_every_ack(&mut self) -> usize {
-        self.send_acks(Waits { asked: false, spaced: false });
+    /// The acknowledgements of streams that are silent; `all`: also those that wait for the time
+    /// since the last.
+    pub(super) fn send_held_acks(&mut self, all: bool) -> usize {
+        self.send_acks(Waits { spaced: !all && self.core.spaces_acks(), asked: false });
         self.wire.take_sent()
     }
 

@@ -33,6 +33,11 @@ pub(crate) enum ControlKind {
 }
 
 impl ControlKind {
+    /// Something is missing at ePSN, and this packet arrived.
+    pub const fn sack(psn: Psn) -> Self {
+        Self::Nack { first: psn, sack: psn }
+    }
+
     /// The PSN and the reason, if it tells of a response that cannot be had: that is older than
     /// anything refused, and acknowledges nothing behind it. Where it is not before ePSN it is of a
     /// former life.

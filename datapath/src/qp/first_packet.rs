@@ -1,8 +1,7 @@
 //! Whether a packet from the peer is processed, and the event of the first one (protocol.md 1.9).
 
 use crate::event::AsyncEvent;
-use crate::qp::Units;
-use crate::qp::pair::Qp;
+use crate::qp::{Qp, Units};
 use crate::qp_state::QpState;
 
 /// Whether the state permits that a request packet is processed. In RTR the program learns of the

@@ -4,8 +4,7 @@
 use super::dialect::write_any_ack;
 use super::keepalive::is_probe;
 use super::responder::RequestPacket;
-use crate::qp::pair::Qp;
-use crate::qp::{ControlKind, ControlPacket, Units};
+use crate::qp::{ControlKind, ControlPacket, Qp, Units};
 use crate::qp_state::QpType;
 use crate::time::Time;
 use crate::tuning::{LAST_WORD_LINGER, LAST_WORDS};

@@ -23,9 +23,7 @@ pub(crate) use respond::transmit_responses;
 pub(crate) use timers::on_timer;
 pub(crate) use transmit::transmit;
 
-use crate::qp::Units;
-use crate::qp::flags::QpFlags;
-use crate::qp::pair::Qp;
+use crate::qp::{Qp, QpFlags, Units};
 use crate::time::Time;
 use requester::Requester;
 use responder::Responder;

@@ -20,8 +20,7 @@ pub(in crate::qp) use packet::{Sent, Wanted, emit, opcode_at, response_packets};
 pub(in crate::qp) use place::place;
 pub(in crate::qp) use rnr::{Rnr, begin_rnr};
 
-use crate::qp::flags::QpFlags;
-use crate::qp::pair::Qp;
+use crate::qp::{Qp, QpFlags};
 use crate::sched::SchedFlags;
 
 /// Whether requests are ready.

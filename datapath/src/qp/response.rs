@@ -80,8 +80,8 @@ impl ResponsePacket<'_> {
     }
 }
 
-/// The opcode of packet `index` of `packets`.
-const fn opcode_at(index: u32, packets: u32) -> Opcode {
+/// The opcode of packet `index` of `packets` of the response to a READ.
+pub(super) const fn opcode_at(index: u32, packets: u32) -> Opcode {
     match (index == 0, index + 1 == packets) {
         (true, true) => Opcode::RcReadResponseOnly,
         (true, false) => Opcode::RcReadResponseFirst,

@@ -8,8 +8,7 @@ pub(super) use driver::{PacketSource, Stop, resend};
 
 use super::feedback::Feedback;
 use crate::counters::{QpCounters, count};
-use crate::qp::Units;
-use crate::qp::pair::Qp;
+use crate::qp::{Qp, Units};
 use crate::sched::SchedFlags;
 use crate::stream::{TxRecovery, TxStream, Verdict, Watchdog};
 use crate::time::Time;

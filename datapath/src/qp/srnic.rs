@@ -14,10 +14,36 @@ pub(super) use responder::{
 };
 pub(crate) use responder::{Responses, ResponsesConfig, RxRecovery, admit, apply_advance, on_response_timer};
 
-use super::Units;
-use super::pair::Qp;
 use super::responder::RequestPacket;
-use wire::{Kind, Packet};
+use crate::counters::count;
+use crate::qp::{ControlKind, Qp, Units};
+use crate::stream::Arrival;
+use sr_recovery::StreamId;
+use wire::{Kind, Meta, Packet, Psn};
+
+/// Answers a packet of a stream once more that has arrived before, with this PSN and META. One
+/// behind the window is dropped.
+#[cold]
+#[inline(never)]
+fn answer_old(
+    qp: &mut Qp<'_>,
+    units: &mut Units,
+    stream: StreamId,
+    arrival: Arrival,
+    (psn, meta): (Psn, Meta),
+) {
+    let kind = match arrival {
+        Arrival::Duplicate => ControlKind::Duplicate { meta },
+        Arrival::DuplicateAhead => ControlKind::sack(psn),
+        Arrival::BeyondWindow => {
+            units.counters.drop_beyond_window += 1;
+            return;
+        }
+        Arrival::InOrder | Arrival::AtEpsn | Arrival::Ahead(_) => return,
+    };
+    count!(units, qp.cold, rx_duplicates);
+    units.queue_control(stream, qp.hot, kind);
+}
 
 /// Handles a packet that passed the checks of protocol.md 1.2; `ce`: a switch marked it.
 #[inline]

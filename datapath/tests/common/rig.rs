@@ -62,8 +62,11 @@ impl Side {
         let mut engine = Engine::new(port, EngineConfig { ip, ..config }).unwrap();
         let pd = engine.core_mut().allocate_pd();
         let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
-        let key =
-            engine.core_mut().register_memory(pd, Arc::new(HeapBacking::new(REGION)), 0, access).unwrap();
+        let key = engine
+            .core_mut()
+            .memory_mut()
+            .register(pd, Arc::new(HeapBacking::new(REGION)), 0, access)
+            .unwrap();
         let (cq_number, cq) = engine.core_mut().create_cq(1 << 16).unwrap();
         Self { engine, pd, key, cq, cq_number, ip, mac }
     }

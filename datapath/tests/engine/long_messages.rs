@@ -21,7 +21,8 @@ fn the_offset_wraps_within_a_write_and_its_immediate_arrives() {
         let (access, side) = (Access::LOCAL_WRITE | Access::REMOTE_WRITE, &mut rig.sides[side]);
         side.engine
             .core_mut()
-            .register_memory(side.pd, Arc::new(HeapBacking::new(length as usize)), 0, access)
+            .memory_mut()
+            .register(side.pd, Arc::new(HeapBacking::new(length as usize)), 0, access)
             .unwrap()
     };
     let (local, remote) = (key(0), key(1));

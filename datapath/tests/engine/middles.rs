@@ -387,7 +387,7 @@ fn a_key_that_has_ended_in_between_is_refused() {
     let frames = scene.frames.clone();
     scene.receive(&frames[..2]);
     let receiver = &mut scene.rig.sides[1];
-    assert!(receiver.engine.core_mut().deregister_memory(receiver.key));
+    assert!(receiver.engine.core_mut().memory_mut().deregister(receiver.key));
     scene.receive(&frames[2..]);
     let counters = scene.counters();
     assert_eq!((counters.rx_in_order, counters.tx_error_naks), (2, 1));

@@ -22,7 +22,8 @@ fn keys_come_from_the_seed_of_keys_alone() {
     let pd = engine.core_mut().allocate_pd();
     let key = engine
         .core_mut()
-        .register_memory(pd, Arc::new(HeapBacking::new(8)), 0, Access::LOCAL_WRITE)
+        .memory_mut()
+        .register(pd, Arc::new(HeapBacking::new(8)), 0, Access::LOCAL_WRITE)
         .expect("room")
         .0;
     assert_eq!(key, first_of_table(key_seed));

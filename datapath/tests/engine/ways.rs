@@ -69,7 +69,8 @@ fn frames_of(plan: &Plan, with_empty_element: bool) -> Vec<Vec<u8>> {
         side == 0 && lost.contains(&(sent.len() - 1))
     });
     let sender = &mut rig.sides[0];
-    let key = sender.engine.core_mut().register_memory(sender.pd, numbered(), 0, Access::empty()).unwrap();
+    let key =
+        sender.engine.core_mut().memory_mut().register(sender.pd, numbered(), 0, Access::empty()).unwrap();
     let sge = |addr, length| Sge { addr, length, lkey: key.0 };
     let target = rig.sides[1].sge(0, SOURCE);
     for (number, message) in (0..).zip(&plan.messages) {

@@ -102,7 +102,7 @@ impl Bench {
 
     fn window(&mut self, qp: Qp) -> u32 {
         let pd = self.rig.pd(qp.node());
-        self.rig.engine_mut(qp.node()).core_mut().allocate_window(pd, WindowType::Two).unwrap().0
+        self.rig.engine_mut(qp.node()).core_mut().memory_mut().allocate_window(pd, WindowType::Two).unwrap().0
     }
 
     /// The `nth` request that is posted, of this kind.

@@ -85,7 +85,8 @@ fn a_window_is_written_through_and_invalidated_once() {
     rig.fill(source.all(), 1);
     let pd = rig.pd(b.node());
     let shown = rig.region_with(b.node(), 4000, pd, Access::LOCAL_WRITE | Access::MW_BIND);
-    let mut window = rig.engine_mut(b.node()).core_mut().allocate_window(pd, WindowType::Two).unwrap();
+    let mut window =
+        rig.engine_mut(b.node()).core_mut().memory_mut().allocate_window(pd, WindowType::Two).unwrap();
     let part = shown.at(500, 1000);
     let key = bind(&mut rig, b, &mut window, part);
     rig.post(a, &Work::write(source.at(0, 1000), part).to(part.addr(), key));

@@ -30,7 +30,7 @@ fn bench(kind: WindowType) -> Bench {
     rig.fill(source.all(), 1);
     let pd = rig.pd(b.node());
     let shown = rig.region_with(b.node(), 4096, pd, Access::LOCAL_WRITE | Access::MW_BIND);
-    let window = rig.engine_mut(b.node()).core_mut().allocate_window(pd, kind).unwrap();
+    let window = rig.engine_mut(b.node()).core_mut().memory_mut().allocate_window(pd, kind).unwrap();
     Bench { rig, a, b, source, shown, window }
 }
 
@@ -209,15 +209,22 @@ fn a_region_with_windows_is_neither_deregistered_nor_changed() {
     let key = bench.bind(bench.shown.at(0, 100), ALL);
     assert!(!bench.rig.deregister(bench.shown));
     assert!(
-        !bench.rig.engine_mut(node).core_mut().deregister_memory(MemoryKey(key)),
+        !bench.rig.engine_mut(node).core_mut().memory_mut().deregister(MemoryKey(key)),
         "a window is no region"
     );
-    let changed =
-        bench.rig.engine_mut(node).core_mut().reregister_memory(region, None, None, Some(Access::empty()));
+    let changed = bench.rig.engine_mut(node).core_mut().memory_mut().reregister(
+        region,
+        None,
+        None,
+        Some(Access::empty()),
+    );
     assert_eq!(changed, Err(None));
     assert_eq!(bench.write(100, bench.shown.all().addr(), key), WcStatus::Success);
-    assert!(bench.rig.engine_mut(node).core_mut().deallocate_window(MemoryKey(key)));
-    assert!(!bench.rig.engine_mut(node).core_mut().deallocate_window(MemoryKey(key)), "it ends once");
+    assert!(bench.rig.engine_mut(node).core_mut().memory_mut().deallocate_window(MemoryKey(key)));
+    assert!(
+        !bench.rig.engine_mut(node).core_mut().memory_mut().deallocate_window(MemoryKey(key)),
+        "it ends once"
+    );
     assert!(bench.rig.deregister(bench.shown));
     assert_eq!(bench.write(100, bench.shown.all().addr(), key), WcStatus::RemAccessErr);
 }
@@ -314,7 +321,7 @@ fn a_region_changes_in_place_and_its_old_key_ends() {
     let write = |bench: &mut Bench, key| bench.write(8, addr, key);
     assert_eq!(write(&mut bench, region.key), WcStatus::Success);
     let reregister = |bench: &mut Bench, key, pd, access| {
-        bench.rig.engine_mut(node).core_mut().reregister_memory(MemoryKey(key), pd, None, access)
+        bench.rig.engine_mut(node).core_mut().memory_mut().reregister(MemoryKey(key), pd, None, access)
     };
     let new = reregister(&mut bench, region.key, None, Some(Access::LOCAL_WRITE)).unwrap();
     assert_ne!(new.0, region.key);
@@ -334,10 +341,10 @@ fn a_region_changes_in_place_and_its_old_key_ends() {
     let pd = bench.rig.pd(node);
     let longer = Arc::new(datapath::memory::HeapBacking::new(1024));
     let engine = bench.rig.engine_mut(node);
-    let new = engine.core_mut().reregister_memory(new, Some(pd), Some((longer, 0x5000)), None).unwrap();
+    let new = engine.core_mut().memory_mut().reregister(new, Some(pd), Some((longer, 0x5000)), None).unwrap();
     assert_eq!(bench.write(1000, 0x5000, new.0), WcStatus::Success, "other memory, at another address");
     assert_eq!(
-        bench.rig.engine_mut(node).core_mut().reregister_memory(MemoryKey(9), None, None, None),
+        bench.rig.engine_mut(node).core_mut().memory_mut().reregister(MemoryKey(9), None, None, None),
         Err(None)
     );
 }

@@ -47,7 +47,8 @@ pub fn target(rig: &mut Rig, node: NodeId, len: usize, kind: Option<WindowType>)
     let Some(kind) = kind else { return (rig.region(node, len), None) };
     let pd = rig.pd(node);
     let region = rig.region_with(node, len, pd, Access::LOCAL_WRITE | Access::MW_BIND);
-    let unbound = rig.engine_mut(node).core_mut().allocate_window(pd, kind).expect("a window is free").0;
+    let unbound =
+        rig.engine_mut(node).core_mut().memory_mut().allocate_window(pd, kind).expect("a window is free").0;
     let [low, ..] = unbound.to_le_bytes();
     let key = unbound & !0xFF | u32::from(low.wrapping_add(1));
     (region, Some(Window { unbound, key, open: false, ending: false }))

@@ -100,7 +100,7 @@ impl Gsi {
         });
         let memory = Bytes::new(Arc::new(HeapBacking::new(RECEIVES * RECEIVE_LEN + SENDS * MAD_LEN)));
         let backing = Arc::clone(memory.backing());
-        let key = nic.core_mut().register_memory(pd, backing, memory.addr(), Access::LOCAL_WRITE);
+        let key = nic.core_mut().memory_mut().register(pd, backing, memory.addr(), Access::LOCAL_WRITE);
         let key = match made.map_err(Error::from).and(key.map_err(Error::from)) {
             Ok(key) => key,
             Err(error) => {

@@ -62,7 +62,7 @@ impl MemoryRegion {
         let bytes = backing.map(Bytes::new);
         let memory = bytes.as_ref().map(|bytes| (Arc::clone(bytes.backing()), bytes.addr()));
         let mut nic = region.device.own_nic()?;
-        let changed = nic.core_mut().reregister_memory(region.key, domain, memory, access);
+        let changed = nic.core_mut().memory_mut().reregister(region.key, domain, memory, access);
         drop(nic);
         region.key = changed.map_err(|error| error.map_or(Error::RegionShared, Error::Register))?;
         if let Some(bytes) = bytes {

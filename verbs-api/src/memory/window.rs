@@ -23,7 +23,7 @@ impl Drop for MemoryWindow {
     fn drop(&mut self) {
         // Before its regions, which could not be deregistered while it is bound.
         if let Some(mut nic) = self.domain.device().nic() {
-            nic.core_mut().deallocate_window(MemoryKey(self.key));
+            nic.core_mut().memory_mut().deallocate_window(MemoryKey(self.key));
         }
     }
 }
@@ -34,7 +34,7 @@ impl ProtectionDomain {
     /// # Errors
     /// [`Error::Register`] if all entries of the device's table are in use.
     pub fn alloc_window(&self, kind: WindowType) -> Result<MemoryWindow, Error> {
-        let allocated = self.device().own_nic()?.core_mut().allocate_window(self.id(), kind);
+        let allocated = self.device().own_nic()?.core_mut().memory_mut().allocate_window(self.id(), kind);
         let key = allocated.map_err(RegisterError::Full)?;
         Ok(MemoryWindow { domain: self.clone(), key: key.0, regions: Vec::new() })
     }

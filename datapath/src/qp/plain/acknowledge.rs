@@ -3,8 +3,7 @@
 use super::cnp;
 use crate::counters::count;
 use crate::qp::packet::{PacketBuilder, Zeros};
-use crate::qp::pair::Qp;
-use crate::qp::{ControlKind, Units};
+use crate::qp::{ControlKind, Qp, Units};
 use wire::{Aeth, Bth, Fields, NakCode, Opcode, Syndrome, WireMode};
 
 /// Writes an acknowledgement of what has arrived by now into `frame`; `kind` is `None` for the

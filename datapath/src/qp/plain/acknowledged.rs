@@ -2,11 +2,9 @@
 
 use super::requester::{adopt_window, go_back, outstanding, seek};
 use crate::counters::count;
-use crate::qp::Units;
-use crate::qp::flags::QpFlags;
-use crate::qp::pair::Qp;
 use crate::qp::requester::{Rnr, begin_rnr, complete_answered, fail_head, has_new_work, status_of};
 use crate::qp::send_stream::SendStream;
+use crate::qp::{Qp, QpFlags, Units};
 use crate::qp_state::QpState;
 use crate::queue::WcStatus;
 use crate::stream::AckEffect;

@@ -2,10 +2,8 @@
 //! (protocol.md 1.8).
 
 use super::requester::adopt_window;
-use crate::qp::context::Qpc;
 use crate::qp::packet::{PacketBuilder, Zeros};
-use crate::qp::pair::Qp;
-use crate::qp::{ControlKind, Units};
+use crate::qp::{ControlKind, Qp, Qpc, Units};
 use crate::time::Time;
 use wire::emit::CNP_RESERVED_LEN;
 use wire::{Bth, Fields, Opcode, Packet, WireMode};

@@ -1,12 +1,11 @@
 //! READ and atomic requests: executed in order, and answered again from what was kept.
 
 use super::resources::{Reply, Resource};
-use crate::qp::Units;
-use crate::qp::pair::Qp;
 use crate::qp::responder::{
     InOrder, Refused, carry_out, check_operation, operation_of, packets_of_response, pass, refuse_receive,
 };
 use crate::qp::response::Source;
+use crate::qp::{Qp, Units};
 use crate::stream::{Operation, ResponseRequest};
 use wire::{NakCode, Packet, Psn};
 

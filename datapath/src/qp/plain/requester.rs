@@ -1,11 +1,8 @@
 //! Where the requester stands in its PSNs and its send queue, and how it goes back.
 
 use crate::qp;
-use crate::qp::Units;
-use crate::qp::context::Qpc;
-use crate::qp::flags::QpFlags;
-use crate::qp::pair::Qp;
 use crate::qp::send_stream::SendStream;
+use crate::qp::{Qp, QpFlags, Qpc, Units};
 use wire::Psn;
 
 /// What the requester of a Plain queue pair remembers.

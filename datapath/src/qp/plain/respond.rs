@@ -3,12 +3,10 @@
 use super::read::revoke;
 use super::resources::Reply;
 use super::responder::finish_refusal;
-use crate::qp::context::Qpc;
-use crate::qp::pair::Qp;
 use crate::qp::requester::{Grant, TransmitEnd};
 use crate::qp::responder::tell_withdrawn;
 use crate::qp::response::ResponsePacket;
-use crate::qp::{NotSent, TxSlots, Units};
+use crate::qp::{NotSent, Qp, Qpc, TxSlots, Units};
 use wire::{Msn, WireMode};
 
 /// Lets a queue pair send responses. Reduces `grant` by what it used.

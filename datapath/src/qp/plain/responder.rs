@@ -4,13 +4,11 @@
 use super::read;
 use super::resources::Resources;
 use crate::counters::count;
-use crate::qp::context::QpCold;
 use crate::qp::first_packet::takes_packets;
 use crate::qp::last_word::{Late, say_again};
 use crate::qp::owed::Arrived;
-use crate::qp::pair::Qp;
 use crate::qp::responder::{InOrder, Refused, RequestPacket, behind, pass, place, refuse_receive, report};
-use crate::qp::{ControlKind, Units};
+use crate::qp::{ControlKind, Qp, QpCold, Units};
 use crate::qp_state::QpState;
 use crate::stream::SlotKind;
 use wire::{Kind, Meta, NakCode, Packet, Psn, Reth};

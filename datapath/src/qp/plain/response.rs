@@ -2,9 +2,8 @@
 
 use super::acknowledged::{advance, on_gap, retire};
 use super::requester::find;
-use crate::qp::Units;
-use crate::qp::pair::Qp;
 use crate::qp::requester::{fail_head, place};
+use crate::qp::{Qp, Units};
 use crate::qp_state::QpState;
 use wire::Packet;
 

@@ -3,11 +3,9 @@
 
 use super::acknowledged::end_rnr;
 use super::requester::{adopt_window, find, go_back, outstanding};
-use crate::qp::Units;
-use crate::qp::flags::QpFlags;
-use crate::qp::pair::Qp;
 use crate::qp::requester::give_up;
 use crate::qp::send_stream::SendStream;
+use crate::qp::{Qp, QpFlags, Units};
 use crate::sched::SchedFlags;
 use crate::stream::Verdict;
 use crate::time::Time;

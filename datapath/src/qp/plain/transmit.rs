@@ -3,15 +3,13 @@
 
 use super::requester::{find, note_rewound, outstanding};
 use crate::counters::count;
-use crate::qp::context::{PendingFailure, QpCold, SqEntry};
-use crate::qp::flags::QpFlags;
+use crate::qp::context::PendingFailure;
 use crate::qp::keepalive::send_keepalive;
-use crate::qp::pair::Qp;
 use crate::qp::requester::{
     self, Grant, Local, Sent, TransmitEnd, Wanted, fail_in_turn, response_packets, run_local,
 };
 use crate::qp::send_stream::{SendStream, Stop};
-use crate::qp::{TxSlots, Units};
+use crate::qp::{Qp, QpCold, QpFlags, SqEntry, TxSlots, Units};
 use crate::queue::{SendFlags, WcStatus};
 use crate::sched::SchedFlags;
 use wire::{Msn, Psn};

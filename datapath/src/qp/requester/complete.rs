@@ -1,14 +1,11 @@
 //! Requests complete, in order: those that are acknowledged, and have their response.
 
 use crate::event::AsyncEvent;
-use crate::qp::Units;
 use crate::qp::context::PendingFailure;
-use crate::qp::fail;
-use crate::qp::flags::QpFlags;
 use crate::qp::flush::opcode_of;
-use crate::qp::pair::Qp;
 use crate::qp::plain::Plain;
 use crate::qp::srnic::{Reads, take_answer};
+use crate::qp::{Qp, QpFlags, Units, fail};
 use crate::qp_state::QpState;
 use crate::queue::{Completion, SendFlags, WcFlags, WcStatus};
 use crate::sched::SchedFlags;

@@ -1,9 +1,7 @@
 //! Requests that fail: each in its turn, behind all that came before it.
 
-use crate::qp::Units;
 use crate::qp::context::PendingFailure;
-use crate::qp::fail;
-use crate::qp::pair::Qp;
+use crate::qp::{Qp, Units, fail};
 use crate::queue::WcStatus;
 use wire::NakCode;
 

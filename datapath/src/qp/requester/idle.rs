@@ -2,8 +2,7 @@
 //! [`QpShared::fence_idle`](crate::queue::QpShared::fence_idle) between them.
 
 use super::has_new_work;
-use crate::qp::flags::QpFlags;
-use crate::qp::pair::Qp;
+use crate::qp::{Qp, QpFlags};
 
 /// The first: from here on a post rings. False if it stays active, as it has work, or will have
 /// without a doorbell; or if it is not active, so that a post rings already, or a doorbell is under

@@ -2,11 +2,9 @@
 //! (protocol.md 1.6 and 1.11).
 
 use super::failure::fail_in_turn;
-use crate::qp::Units;
-use crate::qp::context::{PendingFailure, Qpc, SqEntry};
-use crate::qp::fail;
+use crate::qp::context::PendingFailure;
 use crate::qp::flush::opcode_of;
-use crate::qp::pair::Qp;
+use crate::qp::{Qp, Qpc, SqEntry, Units, fail};
 use crate::queue::{Completion, SendFlags, SendOpcode, SendWqe, WcFlags, WcStatus};
 
 /// What became of a local request whose turn it is.

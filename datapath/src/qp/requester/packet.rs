@@ -5,11 +5,10 @@
 mod tests;
 
 use crate::memory::{Access, MemoryTable};
-use crate::qp::context::{QpIdentity, Qpc, SqEntry};
 use crate::qp::packet::PacketBuilder;
 use crate::qp::payload::Payload;
 use crate::qp::send_stream::Stop;
-use crate::qp::{NotSent, TxSlots, Units};
+use crate::qp::{NotSent, QpIdentity, Qpc, SqEntry, TxSlots, Units};
 use crate::queue::{SendFlags, SendOpcode, SendWqe, WcStatus};
 use wire::{AtomicEth, Bth, Fields, Meta, Opcode, Psn, Rdw, Reth, Ssnw, Template, WireMode};
 

@@ -1,10 +1,8 @@
 //! RNR NAKs: how long a requester waits for a receive of its peer's, in either dialect.
 
-use crate::qp::Units;
-use crate::qp::context::{QpCold, RnrWait};
-use crate::qp::flags::QpFlags;
-use crate::qp::pair::Qp;
+use crate::qp::context::RnrWait;
 use crate::qp::send_stream::SendStream;
+use crate::qp::{Qp, QpCold, QpFlags, Units};
 use crate::time::Time;
 use wire::rnr_timer_ns;
 

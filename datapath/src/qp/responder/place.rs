@@ -3,11 +3,9 @@
 use super::RequestPacket;
 use super::refuse::Refused;
 use crate::memory::{Access, AccessError, Mapped, MemoryTable, ProtectionDomainId, Sge};
-use crate::qp::Units;
-use crate::qp::context::Qpc;
-use crate::qp::pair::Qp;
 use crate::qp::receives::Found;
 use crate::qp::scatter::scatter;
+use crate::qp::{Qp, Qpc, Units};
 use crate::queue::RecvWqe;
 use wire::{Kind, Position, Reth};
 

@@ -3,8 +3,7 @@
 use super::place::DMA_LEN_MAX;
 use super::refuse::Refused;
 use crate::memory::{Access, Mapped};
-use crate::qp::Units;
-use crate::qp::context::Qpc;
+use crate::qp::{Qpc, Units};
 use crate::queue::ATOMIC_BYTES;
 use crate::stream::{Operation, ResponseRequest};
 use wire::{Opcode, Packet};

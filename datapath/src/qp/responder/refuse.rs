@@ -1,10 +1,8 @@
 //! Why a packet is refused, and what a refusal leaves behind (protocol.md 1.6).
 
-use crate::qp::context::Qpc;
 use crate::qp::flush::end_receive;
-use crate::qp::pair::Qp;
 use crate::qp::receives::NoReceive;
-use crate::qp::{ControlKind, Units};
+use crate::qp::{ControlKind, Qp, Qpc, Units};
 use crate::queue::WcStatus;
 use sr_recovery::StreamId;
 use wire::{NakCode, Psn};

@@ -1,7 +1,6 @@
 //! The end of a message is reported to who posted the receive that it consumed.
 
-use crate::qp::Units;
-use crate::qp::pair::Qp;
+use crate::qp::{Qp, Units};
 use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
 use crate::stream::SlotKind;
 

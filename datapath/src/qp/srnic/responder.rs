@@ -24,14 +24,12 @@ pub(in crate::qp) use responses::RESPONSE_SPAN_MAX;
 pub(crate) use responses::{Responses, ResponsesConfig};
 pub(in crate::qp) use run::NextWrite;
 
-use crate::counters::count;
-use crate::qp::context::Qpc;
 use crate::qp::first_packet::takes_packets;
 use crate::qp::last_word::{Late, say_again};
 use crate::qp::owed::Arrived;
-use crate::qp::pair::Qp;
 use crate::qp::responder::{InOrder, Refused, RequestPacket, pass, place, report};
-use crate::qp::{ControlKind, Units};
+use crate::qp::srnic::answer_old;
+use crate::qp::{Qp, Qpc, Units};
 use crate::qp_state::QpState;
 use crate::sched::SchedFlags;
 use crate::stream::{Arrival, offset_is};
@@ -85,22 +83,12 @@ pub(super) fn on_request(qp: &mut Qp<'_>, units: &mut Units, packet: &RequestPac
         Arrival::InOrder => in_order(qp, units, packet),
         Arrival::AtEpsn => recovery::out_of_order(qp, units, *packet, 0),
         Arrival::Ahead(distance) => recovery::out_of_order(qp, units, *packet, distance),
-        Arrival::Duplicate => {
-            count!(units, qp.cold, rx_duplicates);
-            units.queue_control(qp.cold.requests(), qp.hot, ControlKind::Duplicate { meta: packet.meta });
-            if packet.request.is_some() {
+        arrival => {
+            answer_old(qp, units, qp.cold.requests(), arrival, (packet.psn, packet.meta));
+            if arrival == Arrival::Duplicate && packet.request.is_some() {
                 read::remind(qp, units);
             }
         }
-        Arrival::DuplicateAhead => {
-            count!(units, qp.cold, rx_duplicates);
-            units.queue_control(
-                qp.cold.requests(),
-                qp.hot,
-                ControlKind::Nack { first: packet.psn, sack: packet.psn },
-            );
-        }
-        Arrival::BeyondWindow => units.counters.drop_beyond_window += 1,
     }
 }
 

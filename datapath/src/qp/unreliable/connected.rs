@@ -3,14 +3,11 @@
 //! 1.11).
 
 use super::datagram::fail_receive;
-use crate::qp::Units;
-use crate::qp::context::{QpCold, Qpc};
-use crate::qp::fail;
 use crate::qp::first_packet::takes_packets;
-use crate::qp::pair::Qp;
 use crate::qp::responder::{
     EndOfMessage, Refused, behind, fits_message, fits_packet, in_region, permits_writes, report, to_receive,
 };
+use crate::qp::{Qp, QpCold, Qpc, Units, fail};
 use crate::queue::WcStatus;
 use crate::stream::SlotKind;
 use wire::{Kind, Packet, Reth};

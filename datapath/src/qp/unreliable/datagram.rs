@@ -1,11 +1,9 @@
 //! A datagram's way in (protocol.md 1.11).
 
 use super::QKEY_GSI;
-use crate::qp::Units;
 use crate::qp::flush::end_receive;
-use crate::qp::pair::Qp;
 use crate::qp::responder::{Refused, to_receive};
-use crate::qp::{QPN_GSI, fail};
+use crate::qp::{QPN_GSI, Qp, Units, fail};
 use crate::queue::{Completion, WcFlags, WcOpcode, WcStatus};
 use wire::{Deth, Packet};
 

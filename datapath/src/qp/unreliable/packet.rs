@@ -1,12 +1,10 @@
 //! Packets of UC and UD: their headers, and where they go.
 
 use super::QKEY_GSI;
-use crate::qp::QPN_GSI;
-use crate::qp::Units;
-use crate::qp::context::{QpIdentity, Qpc};
 use crate::qp::packet::PacketBuilder;
 use crate::qp::payload::Payload;
 use crate::qp::requester::opcode_at;
+use crate::qp::{QPN_GSI, QpIdentity, Qpc, Units};
 use crate::queue::{DatagramAddress, SendFlags, SendWqe, WcStatus};
 use wire::{Bth, Deth, Fields, Psn, Reth, Template, Transport, WireMode, entropy};
 

@@ -4,10 +4,8 @@
 use super::packet::{Plan, Wanted};
 use crate::qp::context::PendingFailure;
 use crate::qp::flush::opcode_of;
-use crate::qp::pair::Qp;
 use crate::qp::requester::{Grant, Local, TransmitEnd, run_local, tell_if_drained};
-use crate::qp::{NotSent, TxSlots, Units};
-use crate::qp::{fail, fail_sends};
+use crate::qp::{NotSent, Qp, TxSlots, Units, fail, fail_sends};
 use crate::qp_state::QpType;
 use crate::queue::{Completion, SendFlags, SendWqe, WcFlags, WcStatus};
 

@@ -130,14 +130,20 @@ impl Rig {
         let iova = at.next_iova;
         at.next_iova += (len as u64).next_multiple_of(IOVA_GAP) + IOVA_GAP;
         let inner = Arc::new(Inner { whole: Arc::clone(&whole), len });
-        let key =
-            at.engine.core_mut().register_memory(pd, inner, iova, access).expect("a memory region is free").0;
+        let key = at
+            .engine
+            .core_mut()
+            .memory_mut()
+            .register(pd, inner, iova, access)
+            .expect("a memory region is free")
+            .0;
         let inspect_iova = iova - GUARD as u64;
         let backing: Arc<dyn Backing> = whole;
         let inspect_key = at
             .engine
             .core_mut()
-            .register_memory(at.inspect, Arc::clone(&backing), inspect_iova, Access::empty())
+            .memory_mut()
+            .register(at.inspect, Arc::clone(&backing), inspect_iova, Access::empty())
             .expect("a memory region is free")
             .0;
         let index = self.regions.len();
@@ -149,7 +155,7 @@ impl Rig {
 
     /// Ends a region at its engine; tests can still look at its bytes. False if it ended before.
     pub fn deregister(&mut self, region: Region) -> bool {
-        self.nodes[region.node.0].engine.core_mut().deregister_memory(MemoryKey(region.key))
+        self.nodes[region.node.0].engine.core_mut().memory_mut().deregister(MemoryKey(region.key))
     }
 
     /// Fills a span with the pattern of `seed`, which starts at the span's first byte.

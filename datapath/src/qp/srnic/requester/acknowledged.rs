@@ -1,12 +1,10 @@
 //! Acknowledgements: retire, complete, learn what is missing, react to refusals.
 
 use super::refused::{end_rnr, on_late_nak, on_refusal};
-use crate::qp::Units;
-use crate::qp::flags::QpFlags;
-use crate::qp::pair::Qp;
 use crate::qp::requester::{complete_acknowledged, disarm_if_idle, has_new_work, tell_if_drained};
 use crate::qp::send_stream::SendStream;
 use crate::qp::srnic::responder::on_read_ack;
+use crate::qp::{Qp, QpFlags, Units};
 use crate::qp_state::QpState;
 use crate::stream::{AckInfo, AckRefused};
 use wire::{AckFlags, Ackx, Aeth, Meta, NakCode, Packet, Psn, Syndrome};

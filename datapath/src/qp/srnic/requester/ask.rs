@@ -1,8 +1,7 @@
 //! Asking once more for responses that do not come (protocol.md 2.4).
 
 use crate::counters::count;
-use crate::qp::Units;
-use crate::qp::pair::Qp;
+use crate::qp::{Qp, Units};
 use crate::sched::SchedFlags;
 use crate::stream::Verdict;
 use crate::time::Time;

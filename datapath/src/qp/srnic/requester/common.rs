@@ -7,11 +7,10 @@
 
 use crate::icrc::Kernel;
 use crate::memory::Mapped;
-use crate::qp::context::{QpIdentity, Qpc, entry_of};
-use crate::qp::pair::Qp;
+use crate::qp::context::entry_of;
 use crate::qp::requester::{Grant, opcode_at};
 use crate::qp::send_stream::Stop;
-use crate::qp::{TxSlots, Units};
+use crate::qp::{Qp, QpIdentity, Qpc, TxSlots, Units};
 use crate::queue::{CommonWqe, SendOpcode};
 use wire::emit::ICRC_LEN;
 use wire::{Bth, Head, Meta, Msn, Psn, Reth, Ssn, Ssnw, Template, WireMode, bth};

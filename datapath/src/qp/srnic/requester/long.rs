@@ -3,10 +3,9 @@
 //! up, once.
 
 use super::common::{Numbers, Part, emit};
-use crate::qp::context::{QpCold, Qpc};
 use crate::qp::requester::Grant;
 use crate::qp::send_stream::Stop;
-use crate::qp::{TxSlots, Units};
+use crate::qp::{QpCold, Qpc, TxSlots, Units};
 
 /// Sends the next packets, at most up to its end, of the request at the front, which has its entry.
 /// Both parts of the queue pair come by themselves, so that what is read of them for each packet

@@ -3,12 +3,10 @@
 
 use crate::config::WINDOW_LIMIT;
 use crate::qp::attr::QpAttr;
-use crate::qp::context::{QpCold, SqEntry};
-use crate::qp::flags::QpFlags;
 use crate::qp::owed::Owed;
-use crate::qp::pair::Qp;
 use crate::qp::requester::response_packets;
 use crate::qp::srnic::responder::RESPONSE_SPAN_MAX;
+use crate::qp::{Qp, QpCold, QpFlags, SqEntry};
 use crate::queue::SendFlags;
 use crate::stream::{RxStream, Watchdog, WatchdogConfig};
 use crate::time::Time;

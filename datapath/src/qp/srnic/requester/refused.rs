@@ -3,12 +3,10 @@
 
 use super::transmit::find_message;
 use crate::counters::count;
-use crate::qp::Units;
 use crate::qp::context::PendingFailure;
-use crate::qp::flags::QpFlags;
-use crate::qp::pair::Qp;
 use crate::qp::requester::{Rnr, begin_rnr, fail_in_turn, status_of};
 use crate::qp::send_stream::SendStream;
+use crate::qp::{Qp, QpFlags, Units};
 use crate::qp_state::QpState;
 use crate::queue::WcStatus;
 use wire::{NakCode, Psn, Syndrome};

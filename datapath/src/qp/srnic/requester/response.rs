@@ -2,16 +2,16 @@
 //! (protocol.md 2.4).
 
 use super::reads::{Expected, Reads};
-use crate::counters::count;
 use crate::qp::attr::RecoveryPolicy;
-use crate::qp::context::{PendingFailure, QpCold};
+use crate::qp::context::PendingFailure;
 use crate::qp::owed::Arrived;
-use crate::qp::pair::Qp;
 use crate::qp::requester::{complete_answered, fail_in_turn, place};
-use crate::qp::{ControlKind, Units};
+use crate::qp::response::opcode_at;
+use crate::qp::srnic::answer_old;
+use crate::qp::{ControlKind, Qp, QpCold, Units};
 use crate::stream::{Advanced, Arrival};
 use sr_recovery::{Generation, Record, StreamId};
-use wire::{Meta, Packet, Position, Psn};
+use wire::{Meta, Packet, Psn};
 
 /// What the requester needs of a response packet.
 struct ResponsePacket<'a> {
@@ -44,21 +44,10 @@ pub(crate) fn on_response(qp: &mut Qp<'_>, units: &mut Units, packet: Packet<'_>
     let arrived = Arrived { packets: 1, meta: response.meta, ack_req: packet.ack_req(), ce };
     reads.owed.note_arrival(units.drained_at, &mut units.counters, &arrived);
     match reads.rx.classify(response.psn) {
-        Arrival::Duplicate => {
-            count!(units, qp.cold, rx_duplicates);
-            units.queue_control(
-                qp.cold.of_responses(),
-                qp.hot,
-                ControlKind::Duplicate { meta: response.meta },
-            );
+        arrival @ (Arrival::InOrder | Arrival::AtEpsn | Arrival::Ahead(_)) => {
+            take(qp, units, &response, arrival)
         }
-        Arrival::DuplicateAhead => {
-            count!(units, qp.cold, rx_duplicates);
-            let kind = ControlKind::Nack { first: response.psn, sack: response.psn };
-            units.queue_control(qp.cold.of_responses(), qp.hot, kind);
-        }
-        Arrival::BeyondWindow => units.counters.drop_beyond_window += 1,
-        arrival => take(qp, units, &response, arrival),
+        arrival => answer_old(qp, units, qp.cold.of_responses(), arrival, (response.psn, response.meta)),
     }
 }
 
@@ -77,7 +66,7 @@ fn take(qp: &mut Qp<'_>, units: &mut Units, response: &ResponsePacket<'_>, arriv
     }
     let wqe = qp.cold.send_queue.wqe(position);
     let ResponsePacket { packet, index, .. } = *response;
-    let is_at_place = packet.opcode().position() == position_at(index, packets);
+    let is_at_place = packet.opcode() == opcode_at(index, packets);
     if let Err(status) = place(qp.hot, &units.memory, &wqe, packet, index, is_at_place) {
         units.counters.drop_bad_response += 1;
         // It can never be complete, whatever comes: no need to wait for its turn.
@@ -122,16 +111,6 @@ fn reserve(reads: &mut Reads, policy: RecoveryPolicy, units: &mut Units, at_epsn
     true
 }
 
-/// Where packet `index` of `packets` stands.
-const fn position_at(index: u32, packets: u32) -> Position {
-    match (index == 0, index + 1 == packets) {
-        (true, true) => Position::Only,
-        (true, false) => Position::First,
-        (false, false) => Position::Middle,
-        (false, true) => Position::Last,
-    }
-}
-
 fn on_in_order(qp: &mut Qp<'_>, units: &mut Units) {
     let Some(reads) = qp.cold.reads.as_deref_mut() else { return };
     reads.rx.advance(1);
@@ -159,7 +138,7 @@ fn on_out_of_order(qp: &mut Qp<'_>, units: &mut Units, psn: Psn) {
     }
     reads.progress_at = units.now;
     reads.rx.on_placed_out_of_order(stream, psn, |record| units.tell_slow_path(record));
-    units.queue_control(qp.cold.of_responses(), qp.hot, ControlKind::Nack { first: psn, sack: psn });
+    units.queue_control(qp.cold.of_responses(), qp.hot, ControlKind::sack(psn));
 }
 
 /// Applies an Advance of the slow path.
@@ -183,11 +162,7 @@ pub(crate) fn apply_response_advance(
         if dropped {
             queue_plain_nack(qp, units);
         } else {
-            units.queue_control(
-                qp.cold.of_responses(),
-                qp.hot,
-                ControlKind::Nack { first: right, sack: right },
-            );
+            units.queue_control(qp.cold.of_responses(), qp.hot, ControlKind::sack(right));
         }
     } else {
         reads.owed.insist();

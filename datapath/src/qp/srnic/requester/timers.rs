@@ -2,10 +2,9 @@
 //! retries.
 
 use super::ask::{waits_for_responses, watch_responses};
-use crate::qp::Units;
-use crate::qp::pair::Qp;
 use crate::qp::requester::give_up;
 use crate::qp::send_stream::SendStream;
+use crate::qp::{Qp, Units};
 use crate::sched::SchedFlags;
 use crate::time::Time;
 

@@ -5,15 +5,13 @@ use super::long::send_long;
 use super::overlap;
 use super::reads::{ReadStart, Reads, rpsn_start, start_read};
 use crate::counters::count;
-use crate::qp::context::{PendingFailure, Qpc, SqEntry, entry_of};
-use crate::qp::flags::QpFlags;
+use crate::qp::context::{PendingFailure, entry_of};
 use crate::qp::keepalive::send_keepalive;
-use crate::qp::pair::Qp;
 use crate::qp::requester::{
     Grant, Local, Sent, TransmitEnd, Wanted, emit, fail_in_turn, is_ready, run_local,
 };
 use crate::qp::send_stream::{PacketSource, SendStream, Stop, resend};
-use crate::qp::{TxSlots, Units};
+use crate::qp::{Qp, QpFlags, Qpc, SqEntry, TxSlots, Units};
 use crate::queue::{SendWqe, WcStatus};
 use wire::{Meta, Psn};
 

@@ -2,11 +2,9 @@
 //! (protocol.md 2.2).
 
 use crate::counters::count;
-use crate::qp::context::{QpCold, Qpc};
 use crate::qp::owed::Owed;
 use crate::qp::packet::{PacketBuilder, Zeros};
-use crate::qp::pair::Qp;
-use crate::qp::{ControlKind, Units};
+use crate::qp::{ControlKind, Qp, QpCold, Qpc, Units};
 use crate::stream::RxStream;
 use sr_recovery::StreamId;
 use wire::srnic::ack_delay_of_ns;

@@ -1,9 +1,8 @@
 //! Packets that come before their turn: nearly all lie in their place at once.
 
 use super::read;
-use crate::qp::Units;
-use crate::qp::pair::Qp;
 use crate::qp::responder::{Refused, RequestPacket, check_write, put};
+use crate::qp::{Qp, Units};
 use crate::stream::{Deferred, ParkedWrite};
 use wire::{Kind, Position};
 

@@ -2,9 +2,8 @@
 
 use super::read::execute;
 use super::refuse::refuse;
-use crate::qp::Units;
-use crate::qp::pair::Qp;
 use crate::qp::responder::{EndOfMessage, Refused, in_region, invalidate, report};
+use crate::qp::{Qp, Units};
 use crate::stream::{CompletionSlot, Deferred, SlotKind};
 use wire::{NakCode, Reth};
 

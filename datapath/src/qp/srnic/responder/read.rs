@@ -2,12 +2,11 @@
 //! (protocol.md 2.4).
 
 use super::responses::Response;
-use crate::qp::Units;
-use crate::qp::pair::Qp;
 use crate::qp::responder::{
     Refused, RequestPacket, carry_out, check_memory, check_operation, operation_of, packets_of_response,
 };
 use crate::qp::response::Source;
+use crate::qp::{Qp, Units};
 use crate::sched::SchedFlags;
 use crate::stream::{Operation, ResponseRequest};
 use wire::{Msn, Packet, Psn};

@@ -2,9 +2,7 @@
 
 use super::respond::is_kept_back;
 use crate::counters::count;
-use crate::qp::Units;
-use crate::qp::fail;
-use crate::qp::pair::Qp;
+use crate::qp::{Qp, Units, fail};
 use crate::sched::SchedFlags;
 use crate::stream::AckInfo;
 use wire::{Ackx, NakCode, Syndrome};

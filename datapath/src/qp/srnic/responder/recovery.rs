@@ -7,11 +7,8 @@ use super::refuse::raise;
 use super::settle::queue_plain_nack;
 use crate::counters::count;
 use crate::qp::attr::RecoveryPolicy;
-use crate::qp::context::QpCold;
-use crate::qp::flags::QpFlags;
-use crate::qp::pair::Qp;
 use crate::qp::responder::{Refused, RequestPacket};
-use crate::qp::{ControlKind, Units};
+use crate::qp::{ControlKind, Qp, QpCold, QpFlags, Units};
 use crate::stream::{Advanced, CompletionSlot, CompletionSlots, Deferred, RxStream, SlotKind};
 use sr_recovery::{Generation, Record, StreamId};
 use wire::Psn;
@@ -134,11 +131,7 @@ fn note_placed(qp: &mut Qp<'_>, units: &mut Units, packet: &RequestPacket<'_>) {
             recovery.after_right = (!packet.is_end()).then_some(packet.slot_kind());
         }
     }
-    units.queue_control(
-        qp.cold.requests(),
-        qp.hot,
-        ControlKind::Nack { first: packet.psn, sack: packet.psn },
-    );
+    units.queue_control(qp.cold.requests(), qp.hot, ControlKind::sack(packet.psn));
 }
 
 /// Applies an Advance of the slow path.
@@ -171,7 +164,7 @@ pub(crate) fn apply_advance(
             queue_plain_nack(qp, units);
         } else {
             let right = qp.hot.rx.right();
-            units.queue_control(qp.cold.requests(), qp.hot, ControlKind::Nack { first: right, sack: right });
+            units.queue_control(qp.cold.requests(), qp.hot, ControlKind::sack(right));
         }
         return;
     }

@@ -2,9 +2,8 @@
 //! 2.4).
 
 use super::{Responses, close_recovery};
-use crate::qp::pair::Qp;
 use crate::qp::responder::{Refused, refuse_receive};
-use crate::qp::{ControlKind, Units, fail};
+use crate::qp::{ControlKind, Qp, Units, fail};
 use crate::queue::WcStatus;
 use wire::{NakCode, Psn};
 

@@ -5,13 +5,11 @@ use super::refuse::refuse;
 use super::responses::{Response, Responses};
 use crate::counters::{QpCounters, count};
 use crate::memory::MemoryTable;
-use crate::qp::context::Qpc;
-use crate::qp::pair::Qp;
 use crate::qp::requester::{Grant, TransmitEnd};
 use crate::qp::responder::tell_withdrawn;
 use crate::qp::response::ResponsePacket;
 use crate::qp::send_stream::{PacketSource, SendStream, Stop, resend};
-use crate::qp::{NotSent, TxSlots, Units};
+use crate::qp::{NotSent, Qp, Qpc, TxSlots, Units};
 use sr_recovery::StreamId;
 use wire::{Meta, NakCode, Psn, WireMode};
 

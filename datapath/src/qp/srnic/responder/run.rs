@@ -10,15 +10,12 @@ use super::settle::settle;
 use crate::icrc::Kernel;
 use crate::memory::{Mapped, MemoryTable};
 use crate::port::RX_BURST;
-use crate::qp::context::Qpc;
-use crate::qp::flags::QpFlags;
 use crate::qp::owed::Arrived;
-use crate::qp::pair::Qp;
 use crate::qp::receives::{OwnRun, ReceiveRun, Receives};
 use crate::qp::responder::{
     EndOfMessage, InOrder, behind, fits_message, fits_packet, in_element, in_region, permits_writes,
 };
-use crate::qp::{Completions, Units};
+use crate::qp::{Completions, Qp, QpFlags, Qpc, Units};
 use crate::stream::SlotKind;
 use wire::{Body, CommonFrame, Continuation, Ecn, Kind, Meta, Msn, Position, Psn, Reth, RxFrame, Ssn, Ssnw};
 

@@ -1,9 +1,8 @@
 //! What packets taken in order change of their queue pair: ePSN, MSN, counters, and the
 //! acknowledgement that is owed.
 
-use crate::qp::pair::Qp;
 use crate::qp::responder::{InOrder, pass};
-use crate::qp::{ControlKind, Units};
+use crate::qp::{ControlKind, Qp, Units};
 
 /// Does what [`pass`] does, and their acknowledgement is owed (protocol.md 2.5). Their arrival was
 /// noted before.
