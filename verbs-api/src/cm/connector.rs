@@ -88,8 +88,8 @@ impl<'a> Connector<'a> {
     }
 
     /// Sets whether a peer that is up and has no listener at the port is asked again for as long as
-    /// the [patience](Self::patience) lasts, after 20 ms and then after twice as long each time, 1 s
-    /// at most. Default true. With false the attempt fails as soon as the peer says so.
+    /// the [patience](Self::patience) lasts: after 20 ms, and then after twice as long each time,
+    /// 1 s at most. Default true. With false the attempt fails as soon as the peer says so.
     #[must_use]
     pub const fn wait_for_listener(self, wait: bool) -> Self {
         Self { ends_if_refused: !wait, ..self }
