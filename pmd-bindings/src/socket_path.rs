@@ -6,9 +6,6 @@ use std::path::Path;
 
 use crate::error::PortError;
 
-/// Longest path of a socket: `sun_path` without its terminating NUL.
-const PATH_MAX: usize = 107;
-
 /// The path as DPDK's arguments can carry it.
 ///
 /// # Errors
@@ -16,9 +13,7 @@ const PATH_MAX: usize = 107;
 pub(crate) fn checked(socket: &Path) -> Result<&str, PortError> {
     let fails = |problem: &str| Err(error(socket, problem));
     let Some(path) = socket.to_str() else { return fails("the path is not UTF-8") };
-    if path.len() > PATH_MAX {
-        return fails(&format!("the path is longer than {PATH_MAX} bytes; use a shorter one"));
-    }
+    memif::socket::check_length(socket).map_err(|problem| error(socket, &problem))?;
     if path.contains(is_special) {
         return fails("the path holds one of , = [ ] \" or a control character; use another");
     }

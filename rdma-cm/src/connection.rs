@@ -1,6 +1,6 @@
 //! A connection's state.
 
-use crate::event::Request;
+use crate::event::{Failure, Request};
 use crate::terms::Terms;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -15,6 +15,16 @@ pub struct Retry {
     pub delayed: u8,
     /// The time until the next copy.
     pub interval: Duration,
+}
+
+/// What becomes of a REQ for a port that nobody listens to.
+pub enum Refusal {
+    /// It fails.
+    Final,
+    /// It is sent again for as long as its program has patience. It was not refused yet.
+    Awaited,
+    /// It was refused with this, and is sent again.
+    Heard(Failure),
 }
 
 /// How long a REQ is sent again.
@@ -45,7 +55,7 @@ impl Patience {
 /// The state of a connection. Names are those of InfiniBand's connection manager.
 pub enum State {
     /// Active: a REQ was sent.
-    ReqSent { retry: Retry, terms: Terms, patience: Patience },
+    ReqSent { retry: Retry, terms: Terms, patience: Patience, refusal: Refusal },
     /// Active: the REP is here, and the program has not said yet that its queue pair is ready.
     RepRcvd,
     /// Passive: the program has not accepted yet.
@@ -90,7 +100,10 @@ impl State {
     /// When a connection in this state fails if nothing comes.
     pub const fn fails_at(&self) -> Option<Duration> {
         match self {
-            Self::ReqSent { patience: Patience::Until(until), .. } => Some(*until),
+            Self::ReqSent { patience: Patience::Until(until), .. }
+            | Self::ReqSent { patience: Patience::AtLeast(until), refusal: Refusal::Heard(_), .. } => {
+                Some(*until)
+            }
             _ => None,
         }
     }

@@ -6,7 +6,7 @@ mod table;
 mod timers;
 
 use crate::config::{Config, timeout_code};
-use crate::connection::{Connection, Patience, Retry, State};
+use crate::connection::{Connection, Patience, Refusal, Retry, State};
 use crate::dialect::Options;
 use crate::event::{Event, Failure, Request, Transmit};
 use crate::random::Random;
@@ -190,7 +190,12 @@ impl Manager {
             qpn: terms.qpn,
             tid,
             listener: None,
-            state: State::ReqSent { retry, terms: *terms, patience: Patience::AtLeast(now) },
+            state: State::ReqSent {
+                retry,
+                terms: *terms,
+                patience: Patience::AtLeast(now),
+                refusal: Refusal::Awaited,
+            },
             deadline: None,
             owed_until: None,
         };
@@ -199,10 +204,10 @@ impl Manager {
         Ok(id)
     }
 
-    /// Active: goes on asking until that time, also if nobody answers for the peer's address or its
-    /// manager is silent: it may be started later. Without this, and after it, a request is given
-    /// up after [`Config::retries`], or at the time of [`ask_until`](Self::ask_until) if that is
-    /// later.
+    /// Active: goes on asking until that time, also if nobody answers for the peer's address, its
+    /// manager is silent, or nobody listens to the port: it may be started later. Without this, and
+    /// after it, a request is given up after [`Config::retries`] or as soon as it is refused, or at
+    /// the time of [`ask_until`](Self::ask_until) if that is later.
     pub fn persist(&mut self, id: CommId, until: Duration) {
         self.set_patience(id, |before| before.extended(until));
     }
@@ -210,6 +215,26 @@ impl Manager {
     /// Active: goes on asking until that time as with [`persist`](Self::persist), and fails then.
     pub fn ask_until(&mut self, id: CommId, until: Duration) {
         self.set_patience(id, |_| Patience::Until(until));
+    }
+
+    /// Active: fails as soon as the peer says that nobody listens to the port, whatever patience
+    /// there is for one that does not answer.
+    pub fn end_if_refused(&mut self, id: CommId) {
+        if let Some(State::ReqSent { refusal: refusal @ Refusal::Awaited, .. }) =
+            self.table.get_mut(id).map(|connection| &mut connection.state)
+        {
+            *refusal = Refusal::Final;
+        }
+    }
+
+    /// Active: the peer has said that nobody listens to the port, and is asked again; with this the
+    /// attempt fails if that does not change.
+    #[must_use]
+    pub fn refusal(&self, id: CommId) -> Option<&Failure> {
+        match &self.table.get(id)?.state {
+            State::ReqSent { refusal: Refusal::Heard(failure), .. } => Some(failure),
+            _ => None,
+        }
     }
 
     fn set_patience(&mut self, id: CommId, patience: impl FnOnce(Patience) -> Patience) {

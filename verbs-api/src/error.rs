@@ -95,8 +95,8 @@ pub enum Error {
         source: io::Error,
     },
     /// A queue was not created.
-    #[error(transparent)]
-    Create(#[from] CreateError),
+    #[error("{0}{remedy}", remedy = remedy(.0))]
+    Create(CreateError),
     /// Memory was not registered.
     #[error(transparent)]
     Register(#[from] RegisterError),
@@ -236,4 +236,21 @@ pub enum Error {
         /// What the operating system said.
         source: io::Error,
     },
+}
+
+// The text has the cause's, so that the cause is not a source of its own.
+impl From<CreateError> for Error {
+    fn from(error: CreateError) -> Self {
+        Self::Create(error)
+    }
+}
+
+/// What to do about a size that a program may have chosen elsewhere.
+fn remedy(error: &CreateError) -> &'static str {
+    match error {
+        CreateError::OutOfRange { what: "window", given, max, .. } if *given > *max => {
+            "; DeviceBuilder::window_max allows larger ones"
+        }
+        _ => "",
+    }
 }

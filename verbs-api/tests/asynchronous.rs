@@ -381,6 +381,44 @@ fn connections_by_address_are_awaited() {
 }
 
 /// The driver, its device and its descriptors go with the last who completes there.
+/// The peer's host is up before its listener is bound.
+#[test]
+fn a_listener_that_is_bound_late_is_awaited() {
+    let open = |host: u8| {
+        let text = format!("sim:async-late-listener,ip=10.77.0.{host}");
+        Device::builder().driver(Driver::THREAD).open(&text).expect("a device")
+    };
+    let (here, there) = (open(1), open(2));
+    let other = Listener::bind(&there, 7470).expect("a listener");
+    let prepare = |device: &Device| {
+        let (pd, completions) = (device.alloc_pd(), Completions::new(device, 16).expect("a queue"));
+        completions.queue_pair(&pd).build().expect("a queue pair")
+    };
+    let to = (other.local_addr().ip(), 7471).into();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let connecting = Connector::new().patience(LIMIT).connect(prepare(&here), to).expect("begun");
+        let connecting = tokio::spawn(connecting);
+        let refusals = async {
+            while there.connection_stats().manager.rejected < 3 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(LIMIT, refusals).await.expect("asked again");
+        let listener = Listener::bind(&there, 7471).expect("a listener");
+        let request = timeout(LIMIT, listener.request()).await.expect("in time").expect("a request");
+        let accepted = request.accept(prepare(&there)).expect("accepted");
+        let _theirs = timeout(LIMIT, accepted).await.expect("in time").expect("connected");
+        timeout(LIMIT, connecting).await.expect("in time").expect("no panic").expect("connected");
+
+        let impatient = Connector::new().patience(LIMIT).wait_for_listener(false);
+        let nobody = (other.local_addr().ip(), 7472).into();
+        let refused = impatient.connect(prepare(&here), nobody).expect("begun");
+        let refused = timeout(LIMIT / 2, refused).await.expect("at once").err().expect("nobody listens");
+        assert!(refused.to_string().contains("nobody listens to that port"), "{refused}");
+    });
+}
+
 #[test]
 fn a_driver_ends_with_what_it_drives() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -103,7 +103,10 @@ fn a_size_beyond_its_limit_is_named_with_the_limit() {
     );
     refused(pair(QueueCaps { max_recv_wr: 0, ..caps }).build(), "max_recv_wr is 0; it must be between 1");
     refused(pair(QueueCaps { max_send_sge: 99, ..caps }).build(), "max_send_sge is 99; it must be between 1");
-    refused(pair(caps).window(1 << 14).build(), "window is 16384; it must be between 1 and 512");
+    refused(
+        pair(caps).window(1 << 14).build(),
+        "window is 16384; it must be between 1 and 512; DeviceBuilder::window_max allows larger ones",
+    );
     refused(pair(caps).timeout(32).build(), "TIMEOUT is 32; allowed are 0 to 31");
     refused(pair(caps).dscp(64).build(), "dscp of the address vector is 64; allowed are 0 to 63");
     refused(pair(caps).hop_limit(0).build(), "hop_limit of the address vector is 0; allowed are 1 to 255");

@@ -401,6 +401,8 @@ fn ipv6_hosts_hear_of_each_other(driver: Driver) {
     let error = connection_error(here.pair().connect_to(to, LIMIT));
     let (reason, private_data) = (RejReason::CONSUMER, b"not now".to_vec());
     assert_eq!(error, ConnectionError::Rejected { reason, private_data });
+    let words = "the peer rejected the connection: its program does not want it: \"not now\"";
+    assert_eq!(error.to_string(), words);
     let mut pair = here.receive().connect_to(to, LIMIT).expect("connected");
     assert_eq!((pair.peer_addr(), pair.remote().ip), (Some(to), to.ip()));
     for _ in 0..100 {

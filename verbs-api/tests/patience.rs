@@ -40,6 +40,27 @@ fn serve_late(driver: Driver, text: &str) -> QueuePair {
     request.accept(pair(&device)).expect("accepted").wait(LIMIT).expect("connected")
 }
 
+/// Two hosts on a network. The second has a thread, and listens to another port.
+fn neighbors(driver: Driver, name: &str) -> (Device, Device, Listener) {
+    let name = format!("sim:patience-{name}-{driver:?}");
+    let here = open(driver, &format!("{name},ip=10.77.0.1"));
+    let there = open(Driver::THREAD, &format!("{name},ip=10.77.0.2"));
+    let other = Listener::bind(&there, PORT + 1).expect("a listener");
+    (here, there, other)
+}
+
+/// Binds its listener after the first requests have been refused, and accepts one connection.
+fn bind_late(device: &Device) -> QueuePair {
+    let start = Instant::now();
+    while device.connection_stats().manager.rejected < 3 {
+        assert!(start.elapsed() < LIMIT, "asked again");
+        yield_now();
+    }
+    let listener = Listener::bind(device, PORT).expect("a listener");
+    let request = listener.get_request(LIMIT).expect("a request");
+    request.accept(pair(device)).expect("accepted").wait(LIMIT).expect("connected")
+}
+
 fn error(result: Result<QueuePair, Error>) -> ConnectionError {
     match result {
         Err(Error::Connection(error)) => error,
@@ -61,14 +82,7 @@ fn a_peer_that_comes_after_five_seconds_is_connected_to(driver: Driver) {
         let here = open(driver, &ours);
         let server = spawn(move || serve_late(driver, &theirs));
         let start = Instant::now();
-        // The port of a host that is there has its listener a moment later.
-        let ours = loop {
-            match pair(&here).connect_to(addr(2), LIMIT) {
-                Ok(pair) => break pair,
-                Err(Error::Connection(ConnectionError::Rejected { .. })) => assert!(start.elapsed() > LATE),
-                Err(other) => panic!("{other} after {:?}", start.elapsed()),
-            }
-        };
+        let ours = pair(&here).connect_to(addr(2), LIMIT).expect("connected");
         assert!(start.elapsed() > LATE);
         drop((ours, server.join().expect("no panic")));
     }
@@ -149,21 +163,57 @@ fn a_connection_that_is_polled_has_the_connectors_patience(driver: Driver) {
     let here = open(driver, &format!("sim:{name},ip=10.77.0.1"));
     let theirs = format!("sim:{name},ip=10.77.0.2");
     let server = spawn(move || serve_late(driver, &theirs));
-    let connector = Connector::new().patience(LIMIT);
     let start = Instant::now();
-    let mut connecting = connector.connect(pair(&here), addr(2)).expect("begun");
+    let mut connecting = Connector::new().patience(LIMIT).connect(pair(&here), addr(2)).expect("begun");
     let ours = loop {
         assert!(start.elapsed() < LIMIT);
         match connecting.poll() {
             Ok(Some(pair)) => break pair,
             Ok(None) => yield_now(),
-            Err(Error::Connection(ConnectionError::Rejected { .. })) => {
-                connecting = connector.connect(pair(&here), addr(2)).expect("begun");
-            }
             Err(other) => panic!("{other} after {:?}", start.elapsed()),
         }
     };
     drop((ours, server.join().expect("no panic")));
+}
+
+fn a_listener_that_is_bound_late_is_waited_for(driver: Driver) {
+    let (here, there, _other) = neighbors(driver, "listener");
+    let server = spawn(move || bind_late(&there));
+    let ours = pair(&here).connect_to(addr(2), LIMIT).expect("connected");
+    drop((ours, server.join().expect("no panic")));
+}
+
+fn who_polls_waits_for_a_listener_that_is_bound_late(driver: Driver) {
+    let (here, there, _other) = neighbors(driver, "polled-listener");
+    let server = spawn(move || bind_late(&there));
+    let mut connecting = Connector::new().patience(LIMIT).connect(pair(&here), addr(2)).expect("begun");
+    let ours = loop {
+        match connecting.poll() {
+            Ok(Some(pair)) => break pair,
+            Ok(None) => yield_now(),
+            Err(other) => panic!("{other}"),
+        }
+    };
+    drop((ours, server.join().expect("no panic")));
+}
+
+/// At the end of the patience, or at once if that was asked for.
+fn nobody_listens_is_said_when_the_patience_is_over(driver: Driver) {
+    let (here, _there, _other) = neighbors(driver, "refused");
+    let limit = Duration::from_secs(2);
+    let patient = |limit| Connector::new().patience(limit);
+    for (connector, waits, at_least, at_most) in [
+        (Connector::new(), limit, limit, limit * 4),
+        (patient(limit), limit, limit, limit * 4),
+        (patient(LIMIT).wait_for_listener(false), LIMIT, Duration::ZERO, LIMIT / 2),
+    ] {
+        let start = Instant::now();
+        let connecting = connector.connect(pair(&here), addr(2)).expect("begun");
+        let refused = error(connecting.wait(waits));
+        let took = start.elapsed();
+        assert_eq!(refused.to_string(), "the peer rejected the connection: nobody listens to that port");
+        assert!((at_least..at_most).contains(&took), "{took:?} of {limit:?}");
+    }
 }
 
 }

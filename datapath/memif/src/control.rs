@@ -55,7 +55,11 @@ impl Control {
     pub(crate) fn open(config: &Config, shape: Shape) -> Result<Arc<Mutex<Self>>, Error> {
         let listener = match config.role {
             Role::Server => Some(Listener::bind(&config.path)?),
-            Role::Client => None,
+            Role::Client => {
+                socket::check_length(&config.path)
+                    .map_err(|problem| Error::Socket { path: config.path.clone(), problem })?;
+                None
+            }
         };
         let (path, state) = (config.path.clone(), State::Apart(Instant::now()));
         let new = Self { shape, path, listener, state, life: 0, ended: None, missing: None };

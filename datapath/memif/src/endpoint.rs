@@ -85,7 +85,8 @@ impl Endpoint {
     /// Opens an end with a queue each way. There is no link before [`Endpoint::tend`] made one.
     ///
     /// # Errors
-    /// [`Error`]: a server's socket cannot be made, or a value is out of range.
+    /// [`Error`]: a server's socket cannot be made, the path is too long for one, or a value is out
+    /// of range.
     pub fn open(config: &Config) -> Result<Self, Error> {
         Ok(Self::of(&Control::open(config, shape(config, 1)?)?, 0))
     }

@@ -15,6 +15,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+/// Longest path of a socket in bytes: `sun_path` without its terminating NUL.
+pub const PATH_MAX: usize = 107;
+
 /// Clients that wait to be let in.
 const BACKLOG: i32 = 16;
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
@@ -64,6 +67,7 @@ impl Listener {
     /// [`Error::Socket`].
     pub fn bind(path: &Path) -> Result<Self, Error> {
         let fails = |problem: String| Error::Socket { path: path.into(), problem };
+        check_length(path).map_err(fails)?;
         remove_stale(path).map_err(fails)?;
         let socket = open().and_then(|socket| {
             net::bind(&socket, &SocketAddrUnix::new(path)?)?;
@@ -97,6 +101,17 @@ impl AsFd for Listener {
     }
 }
 
+/// Refuses a path that no socket can have.
+///
+/// # Errors
+/// What is wrong, and what to do.
+pub fn check_length(path: &Path) -> Result<(), String> {
+    if path.as_os_str().len() > PATH_MAX {
+        return Err(format!("the path is longer than {PATH_MAX} bytes; use a shorter one"));
+    }
+    Ok(())
+}
+
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
     let metadata = path.symlink_metadata()?;
     Ok((metadata.dev(), metadata.ino()))
@@ -104,9 +119,6 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 
 fn explained(path: &Path, errno: Errno) -> String {
     match errno {
-        Errno::NAMETOOLONG | Errno::INVAL => {
-            "the path is longer than 107 bytes; use a shorter one".to_owned()
-        }
         Errno::NOENT if !path.parent().is_some_and(Path::is_dir) => {
             "its directory does not exist; make it first".to_owned()
         }

@@ -2,7 +2,7 @@
 
 use super::{CommId, Manager};
 use crate::config::timeout;
-use crate::connection::{Connection, State};
+use crate::connection::{Connection, Refusal, State};
 use crate::dialect::Options;
 use crate::event::{Event, Failure, Request};
 use core::net::{IpAddr, SocketAddr};
@@ -252,7 +252,13 @@ impl Manager {
             return;
         };
         let retry = match self.table.get_mut(id).map(|connection| &mut connection.state) {
-            Some(State::ReqSent { retry, .. }) if mra.refers == Refers::REQ => retry,
+            Some(State::ReqSent { retry, refusal, .. }) if mra.refers == Refers::REQ => {
+                // Somebody listens by now.
+                if matches!(refusal, Refusal::Heard(_)) {
+                    *refusal = Refusal::Awaited;
+                }
+                retry
+            }
             Some(State::RepSent { retry }) if mra.refers == Refers::REP => retry,
             _ => {
                 self.stats.unexpected += 1;
@@ -292,13 +298,33 @@ impl Manager {
         match connection.state {
             State::ReqSent { .. } | State::RepRcvd | State::ReqRcvd { .. } | State::RepSent { .. } => {
                 let private_data = Box::new(rej.private_data);
-                self.fail(id, Failure::Rejected { reason: rej.reason, private_data });
+                self.rejected(now, id, Failure::Rejected { reason: rej.reason, private_data });
             }
             State::Established { .. } | State::DreqSent { .. } => {
                 self.end(now, id, State::TimeWait);
                 self.events.push_back(Event::Disconnected { id });
             }
             State::Rejected { .. } | State::TimeWait => self.heard_of_the_end(id),
+        }
+    }
+
+    /// There is no connection yet, and the peer wants none. Without a listener it may have one
+    /// later: then the request goes on, and is sent again at its time.
+    fn rejected(&mut self, now: Duration, id: CommId, failure: Failure) {
+        let Some(connection) = self.table.get_mut(id) else { return };
+        let is_refusal = matches!(failure, Failure::Rejected { reason: RejReason::INVALID_SERVICE_ID, .. });
+        match &mut connection.state {
+            State::ReqSent {
+                patience, refusal: refusal @ (Refusal::Awaited | Refusal::Heard(_)), ..
+            } if is_refusal && patience.lasts(now) => {
+                *refusal = Refusal::Heard(failure);
+                // It is not later than the attempt may last.
+                let deadline = connection.deadline;
+                self.table.set_deadline(id, deadline);
+            }
+            // Of an earlier copy of the REQ, and overtaken by the REP.
+            State::RepRcvd if is_refusal => self.stats.duplicates += 1,
+            _ => self.fail(id, failure),
         }
     }
 

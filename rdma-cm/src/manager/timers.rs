@@ -43,8 +43,9 @@ impl Manager {
             }
             State::ReqSent { .. } | State::RepSent { .. } => {
                 self.stats.timed_out += 1;
+                let failure = self.refusal(id).cloned().unwrap_or(Failure::TimedOut);
                 self.send_rej_timeout(id);
-                self.fail(id, Failure::TimedOut);
+                self.fail(id, failure);
             }
             State::DreqSent { .. } => {
                 self.stats.timed_out += 1;

@@ -20,8 +20,8 @@ use std::time::Instant;
 /// A connection that is being made, from [`Connector::connect`](super::Connector::connect) or
 /// [`ConnectionRequest::accept`](super::ConnectionRequest::accept). [`wait`](Self::wait) for it, or
 /// [`poll`](Self::poll) it. Dropping it takes it back. A peer that is not there is given up after
-/// 2.6 s, and one that does not answer after 12, unless [`wait`](Self::wait) or
-/// [`Connector::patience`](super::Connector::patience) gives it more.
+/// 2.6 s, one that does not answer after 12 s, and one without a listener after 1 s, unless
+/// [`wait`](Self::wait) or [`Connector::patience`](super::Connector::patience) gives it more.
 ///
 /// With the feature `async` it is a future as well, on a device with a thread of its own.
 #[must_use = "dropping it takes the connection back"]
@@ -87,11 +87,13 @@ impl Connecting {
     }
 
     /// Waits for the connected queue pair, `limit` at most. A peer that is not there yet is asked
-    /// for as long: it may be started later. One that is there and says no ends the wait.
+    /// for as long: it may be started later, or be up and not listen yet. A program that rejects
+    /// the connection ends the wait.
     ///
     /// # Errors
-    /// As [`poll`](Self::poll); [`ConnectionError::Late`] if there was none in time, with the
-    /// likely reason, and [`ConnectionError::Deadline`] of who accepts; the peer is told.
+    /// As [`poll`](Self::poll). If there was none in time, [`ConnectionError::Late`] with the
+    /// likely reason, [`ConnectionError::Rejected`] if nobody listens to the port, and
+    /// [`ConnectionError::Deadline`] of who accepts; the peer is told.
     pub fn wait(mut self, limit: Duration) -> Result<QueuePair, Error> {
         let Some(link) = &self.link else { return Err(ConnectionError::Withdrawn.into()) };
         link.device.check_process()?;
@@ -109,6 +111,10 @@ impl Connecting {
     fn late(&self, link: &Link, limit: Duration) -> ConnectionError {
         match self.end {
             End::Active(..) => {
+                let refusal = link.service.look(|state| state.manager.refusal(link.id).cloned());
+                if let Some(failure) = refusal {
+                    return ConnectionError::of(failure, link.peer.ip());
+                }
                 let why = link.service.obstacle(&link.device, link.peer.ip());
                 ConnectionError::Late { limit, why }
             }

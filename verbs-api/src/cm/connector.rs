@@ -52,6 +52,7 @@ pub struct Connector<'a> {
     private_data: &'a [u8],
     dialect: Option<Dialect>,
     patience: Option<Duration>,
+    ends_if_refused: bool,
 }
 
 impl<'a> Connector<'a> {
@@ -75,13 +76,23 @@ impl<'a> Connector<'a> {
         Self { dialect: Some(dialect), ..self }
     }
 
-    /// Sets how long a peer that is not there yet is asked for: it may be started later. When that
-    /// time is over, the attempt fails with [`ConnectionError::Late`]. This is for programs that
-    /// poll the connection or await it; [`Connecting::wait`] asks for as long as it waits. Default:
-    /// 2.6 s if nobody has the peer's address, and 12 s if its host does not answer.
+    /// Sets how long a peer that is not there yet is asked for: it may be started later, or be up
+    /// and not listen yet. When that time is over, the attempt fails with
+    /// [`ConnectionError::Late`], or with [`ConnectionError::Rejected`] if the peer's host said
+    /// that nobody listens to the port. This is for programs that poll the connection or await it;
+    /// [`Connecting::wait`] asks for as long as it waits. Default: 2.6 s if nobody has the peer's
+    /// address, 12 s if its host does not answer, and 1 s if nobody listens to the port.
     #[must_use]
     pub const fn patience(self, patience: Duration) -> Self {
         Self { patience: Some(patience), ..self }
+    }
+
+    /// Sets whether a peer that is up and has no listener at the port is asked again for as long as
+    /// the [patience](Self::patience) lasts: after 20 ms, and then after twice as long each time,
+    /// 1 s at most. Default true. With false the attempt fails as soon as the peer says so.
+    #[must_use]
+    pub const fn wait_for_listener(self, wait: bool) -> Self {
+        Self { ends_if_refused: !wait, ..self }
     }
 
     /// Begins to connect to a listener (`rdma_connect`).
@@ -98,6 +109,9 @@ impl<'a> Connector<'a> {
             match self.patience {
                 Some(patience) => state.manager.ask_until(id, now.saturating_add(patience)),
                 None => state.manager.persist(id, now.saturating_add(GRACE)),
+            }
+            if self.ends_if_refused {
+                state.manager.end_if_refused(id);
             }
             state.hold(id, Some(pair.qpn()));
             Ok(id)

@@ -12,8 +12,9 @@ use wire::cm::RejReason;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
-    /// The peer rejected it. Of [`RejReason::CONSUMER`] its program did, and may have said more.
-    #[error("the peer rejected the connection: {reason}")]
+    /// The peer rejected it. Of [`RejReason::CONSUMER`] its program did, and may have said more,
+    /// which the error's text shows if it is text.
+    #[error("the peer rejected the connection: {reason}{}", words(private_data))]
     Rejected {
         /// Why.
         reason: RejReason,
@@ -104,9 +105,43 @@ impl ConnectionError {
     }
 }
 
+/// What the peer's program says, if it is text without control characters; quoted, as it is the
+/// peer's.
+fn words(private_data: &[u8]) -> String {
+    match core::str::from_utf8(private_data) {
+        Ok(text) if !text.is_empty() && !text.contains(char::is_control) => format!(": {text:?}"),
+        _ => String::new(),
+    }
+}
+
 /// Private data are as long as their message has room; what the peer's program did not fill is
 /// zeros.
 pub(super) fn without_padding(data: &[u8]) -> Vec<u8> {
     let len = data.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     data[..len].to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_peers_program_says_is_shown_if_it_is_text() {
+        let said = |private_data: &[u8]| {
+            let reason = RejReason::CONSUMER;
+            let text = ConnectionError::Rejected { reason, private_data: private_data.to_vec() }.to_string();
+            text.strip_prefix("the peer rejected the connection: its program does not want it")
+                .map(str::to_owned)
+        };
+        for (private_data, shown) in [
+            (&b"no room for you"[..], ": \"no room for you\""),
+            ("zu spät".as_bytes(), ": \"zu spät\""),
+            (b"", ""),
+            (&[0xFF, 0xFE], ""),
+            (&[7, 0, 9], ""),
+            (b"\x1b[31mred", ""),
+        ] {
+            assert_eq!(said(private_data).as_deref(), Some(shown), "{private_data:?}");
+        }
+    }
 }

@@ -73,6 +73,9 @@ pub enum PortSpecError {
         "`queue:` must be followed by its options, a colon and a device: queue:frames=256,mark=65:memif:.."
     )]
     QueueForm,
+    /// A queue behind faults.
+    #[error("`queue:` goes before `fault:`: queue:frames=256,mark=65:fault:loss=1%:memif:..")]
+    QueueOrder,
     /// The queue's options.
     #[error("in `queue:`: {0}")]
     Queue(#[from] OptionError),
@@ -97,7 +100,11 @@ impl FromStr for PortSpec {
             }
             None => (QueueConfig::default(), text),
         };
-        let device = device.parse::<DeviceSpec>()?.or_role(Role::Server);
+        let device = device.parse::<DeviceSpec>().map_err(|error| match error {
+            SpecError::UnknownScheme { scheme } if scheme == "queue" => PortSpecError::QueueOrder,
+            other => other.into(),
+        })?;
+        let device = device.or_role(Role::Server);
         if matches!(device.transport, Transport::Sim { .. }) {
             return Err(PortSpecError::Sim);
         }
@@ -136,6 +143,7 @@ mod tests {
         assert!(fails("queue:rate=10:memif:/a").contains("from 1M to 1000G"));
         assert!(fails("queue:rate=2000G:memif:/a").contains("from 1M to 1000G"));
         assert!(fails("queue:depth=1:memif:/a").contains("keys are frames, mark, rate"));
+        assert!(fails("fault:loss=1%:queue:frames=3:memif:/a").starts_with("`queue:` goes before `fault:`"));
         assert!(fails("memif:").contains("memif:/run/srnic.sock"));
         assert!(fails("sim:a").contains("memif:, vhost: or af_packet:"));
     }

@@ -29,6 +29,17 @@ fn until_said<const N: usize>(mut ends: [&mut Endpoint; N], words: [&str; N]) {
     }
 }
 
+/// At either end, as no later attempt can succeed.
+#[test]
+fn a_path_that_is_too_long_for_a_socket_is_refused() {
+    let path = |len: usize| Path::new("/tmp").join("x".repeat(len - "/tmp/".len()));
+    for role in [Role::Server, Role::Client] {
+        let refused = Endpoint::open(&config(path(108), role)).err().map(|error| error.to_string());
+        assert!(refused.is_some_and(|text| text.contains("longer than 107 bytes; use a shorter one")));
+    }
+    drop(open(&path(107), Role::Client, 256));
+}
+
 #[test]
 fn an_end_that_nobody_has_come_to_says_which_end_it_is_and_where() {
     let path = fresh_path();
