@@ -62,3 +62,43 @@ fn a_bell_that_nobody_sleeps_by_does_nothing_and_work_keeps_the_worker_awake() {
     bell.sleep(|| true);
     bell.ring();
 }
+
+#[cfg(not(loom))]
+#[test]
+fn a_worker_without_work_sleeps_until_it_is_rung_for() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+    let (bell, work, turns) =
+        (Arc::new(super::Bell::default()), Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+    let worker = {
+        let (bell, work, turns) = (Arc::clone(&bell), Arc::clone(&work), Arc::clone(&turns));
+        std::thread::spawn(move || {
+            while !work.load(Ordering::Acquire) {
+                bell.sleep(|| work.load(Ordering::Acquire));
+                turns.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+    };
+    while !bell.asleep.load(Ordering::Relaxed) {
+        // It may wake without a reason, but not that often.
+        assert!(turns.load(Ordering::Relaxed) < 1000, "it does not sleep");
+        std::thread::yield_now();
+    }
+    work.store(true, Ordering::Release);
+    bell.ring();
+    worker.join().unwrap();
+    assert!(!bell.asleep.load(Ordering::Relaxed), "it is awake");
+}
+
+/// What is rung for meanwhile takes no system call.
+#[cfg(not(loom))]
+#[test]
+fn a_sleeper_is_woken_once() {
+    use crate::sync::Ordering;
+
+    let bell = super::Bell::default();
+    bell.asleep.store(true, Ordering::Relaxed);
+    bell.ring();
+    assert!(!bell.asleep.load(Ordering::Relaxed));
+}

@@ -136,6 +136,11 @@ fn capacity_is_bounded() {
 }
 
 #[test]
+fn a_packet_takes_one_bit() {
+    assert_eq!(PsnBitmap::new(512).bytes(), 512 / 8);
+}
+
+#[test]
 fn advance_beyond_the_window_empties_it() {
     let mut bitmap = PsnBitmap::new(64);
     bitmap.reset(psn(0));
