@@ -59,18 +59,17 @@ impl Outbox {
         self.high_water = self.high_water.max(self.queue.len());
     }
 
-    /// One more lost PSN. True if it began a new `Lost`, false if it made the last one longer.
-    pub(crate) fn push_lost(&mut self, stream: StreamId, generation: Generation, psn: Psn) -> bool {
+    /// One more lost PSN.
+    pub(crate) fn push_lost(&mut self, stream: StreamId, generation: Generation, psn: Psn) {
         if let Some(Command::Lost { stream: s, generation: g, last, .. }) = self.queue.back_mut()
             && *s == stream
             && *g == generation
             && last.next() == psn
         {
             *last = psn;
-            return false;
+            return;
         }
         self.push(Command::Lost { stream, generation, first: psn, last: psn });
-        true
     }
 
     /// One more PSN that waited and was SACKed.
@@ -100,3 +99,6 @@ impl Outbox {
         self.push(scoreboard);
     }
 }
+
+#[cfg(test)]
+mod tests;

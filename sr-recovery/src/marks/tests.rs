@@ -79,3 +79,10 @@ fn only_the_resend_of_a_lost_packet_has_a_number_to_tell() {
     list.mark(psn(5), psn(10), true);
     assert_eq!([3, 4, 5].map(|position| list.remove(psn(position))), [Some(1), None, Some(3)]);
 }
+
+#[test]
+fn a_resend_is_before_later_ones_only() {
+    let mut list = MarkList::new(64);
+    list.mark(psn(3), psn(10), true);
+    assert_eq!([0, 1, 2].map(|order| list.front_is_before(order)), [false, false, true]);
+}

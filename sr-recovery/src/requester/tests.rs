@@ -131,6 +131,18 @@ fn a_resend_that_arrives_tells_of_those_before_it() {
 }
 
 #[test]
+fn the_latest_resend_that_arrived_counts() {
+    for order in [[1, 0, 2], [2, 0, 1]] {
+        let mut rig = Rig::new();
+        rig.ack(0, 10, &[9], 0);
+        for position in order {
+            rig.resent(position, 10);
+        }
+        assert_eq!(rig.ack(0, 10, &[1, 2], 0), [0], "one of them was resent after 0: {order:?}");
+    }
+}
+
+#[test]
 fn the_answer_to_a_probe_may_be_that_to_the_first_copy() {
     let mut rig = Rig::new();
     assert_eq!(rig.ack(0, 10, &[5], 0), [0, 1, 2, 3, 4]);
@@ -213,7 +225,8 @@ fn a_scoreboard_that_begins_with_a_probe_learns_una_later() {
     rig.scoreboard.reset(psn(9), psn(10), false);
     rig.resent(9, 10);
     rig.resent(4, 10);
-    assert_eq!(rig.scoreboard.una_for(psn(2)), psn(2));
+    assert_eq!([2, 10].map(|at| rig.scoreboard.una_for(psn(at))), [psn(2), psn(4)]);
     assert_eq!(rig.ack(0, 12, &[10], 0), [9, 4, 0, 1, 2, 3, 5, 6, 7, 8], "the oldest mark first");
     assert_eq!(rig.scoreboard.una_for(psn(2)), psn(0));
+    assert_eq!(rig.scoreboard.una_for(psn(0).prev()), psn(0), "it is known now");
 }

@@ -307,3 +307,54 @@ fn a_window_that_half_the_psn_space_turns_around_is_refused() {
     assert_eq!(answers(&mut slow_path, &resend_all), []);
     assert_eq!(slow_path.stats().records_invalid, 1);
 }
+
+/// The work that a record is.
+fn work(slow_path: &mut SlowPath, record: &Record) -> u64 {
+    let before = slow_path.stats().work;
+    answers(slow_path, record);
+    slow_path.stats().work - before
+}
+
+#[test]
+fn a_senders_work_is_the_packets_looked_at_and_the_words_read() {
+    let mut slow_path = slow_path();
+    let resent = |at, snd_nxt| Record::Resent {
+        stream: STREAM,
+        generation: 1,
+        seq: 0,
+        psn: psn(at),
+        snd_nxt: psn(snd_nxt),
+    };
+    let resend_all = Record::ResendAll {
+        stream: STREAM,
+        generation: 1,
+        seq: 0,
+        una: psn(2),
+        snd_nxt: psn(200),
+        first: psn(0),
+        last: psn(199),
+    };
+    let rto = Record::Rto { stream: STREAM, generation: 1, seq: 0 };
+    for (record, expected, why) in [
+        (ack(1, 0, 0, 200, Some(3)), 1 + 1 + 2 * 3, "three are looked at and declared"),
+        (resent(0, 200), 1, "one record"),
+        (resent(1, 200), 1, "one record"),
+        (rto, 2, "two marks"),
+        (ack(1, 0, 2, 200, None), 1 + 2 + 1 + 1, "two leave the window, one is looked at"),
+        (resend_all, 1 + 1 + 3 + 196, "three words, and all but 2 and 3"),
+        (resent(4, 200), 1, "one record"),
+        (ack(1, 0, 2, 201, Some(200)), 1 + 2 + 1 + 197, "a mark, and from 3 to 199"),
+        (resent(4, 201), 1, "one record"),
+        (ack(1, 0, 2, 201, None), 1 + 1 + 1, "a mark that is no evidence yet"),
+    ] {
+        assert_eq!(work(&mut slow_path, &record), expected, "{why}: {record:?}");
+    }
+}
+
+#[test]
+fn a_receivers_work_is_the_words_written_and_read() {
+    let mut slow_path = slow_path();
+    let works =
+        [run(1, 1, 130, 0), run(1, 0, 0, 0), run(1, 0, 100, 0)].map(|record| work(&mut slow_path, &record));
+    assert_eq!(works, [1 + 2, 1 + 2, 1], "a run, the gap before it, a copy of what is over");
+}

@@ -132,3 +132,11 @@ fn what_is_of_a_former_life_is_ignored() {
     answers(&mut slow_path, &Record::TxClose { stream: STREAM, generation: 1 });
     assert_eq!(answers(&mut slow_path, &ack(2, 10, Some(14), 0)), []);
 }
+
+#[test]
+fn its_work_is_the_packets_declared() {
+    let mut slow_path = taken();
+    let before = slow_path.stats().work;
+    answers(&mut slow_path, &ack(1, 10, Some(12), 0));
+    assert_eq!(slow_path.stats().work - before, 1 + 2);
+}
