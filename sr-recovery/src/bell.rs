@@ -38,6 +38,11 @@ impl Bell {
             self.worker.unpark();
         }
     }
+
+    #[cfg(test)]
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::Relaxed)
+    }
 }
 
 #[cfg(test)]

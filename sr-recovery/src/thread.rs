@@ -144,17 +144,15 @@ impl Drop for Remote {
 impl Worker {
     /// Works, and sleeps while there is nothing to do, until the [`Remote`] is dropped.
     pub fn run(mut self) {
+        let status = Arc::clone(&self.status);
         while !self.has_ended() {
             self.work();
-            let busy = (0..LOOKS_BEFORE_SLEEP).any(|_| {
+            let wanted = (0..LOOKS_BEFORE_SLEEP).any(|_| {
                 core::hint::spin_loop();
-                self.can_work() || self.has_ended()
+                self.is_wanted()
             });
-            if !busy {
-                let Self { slow_path, records, commands, status } = &mut self;
-                status
-                    .bell
-                    .sleep(|| can_work(slow_path, records, commands) || status.ended.load(Ordering::Acquire));
+            if !wanted {
+                status.bell.sleep(|| self.is_wanted());
             }
         }
     }
@@ -177,18 +175,19 @@ impl Worker {
         self.status.done.0.store(self.records.position(), Ordering::Release);
     }
 
+    /// Returns `true` if it must not sleep: there is work, or it is to end.
+    fn is_wanted(&mut self) -> bool {
+        self.can_work() || self.has_ended()
+    }
+
+    /// Returns `true` if there is a command to hand over and room for it, or else a record.
     fn can_work(&mut self) -> bool {
-        can_work(&self.slow_path, &self.records, &mut self.commands)
+        if self.slow_path.is_idle() { !self.records.is_empty() } else { self.commands.has_room(1) }
     }
 
     fn has_ended(&self) -> bool {
         self.status.ended.load(Ordering::Acquire)
     }
-}
-
-/// Returns `true` if there is a command to hand over and room for it, or else a record.
-fn can_work(slow_path: &SlowPath, records: &Reader<Record>, commands: &mut Writer<Command>) -> bool {
-    if slow_path.is_idle() { !records.is_empty() } else { commands.has_room(1) }
 }
 
 #[cfg(test)]

@@ -149,12 +149,46 @@ fn what_cannot_be_is_ignored_and_counted() {
         ack(1, 0, 1, 0, None),
         ack(1, 0, 0, 1025, Some(3)),
         Record::Resent { stream: STREAM, generation: 1, seq: 0, psn: psn(3), snd_nxt: psn(3) },
+        Record::Resent { stream: STREAM, generation: 1, seq: 0, psn: psn(0), snd_nxt: psn(1025) },
     ];
     for record in &records {
         assert_eq!(answers(&mut slow_path, record), [], "{record:?}");
     }
     assert_eq!(slow_path.stats().records_invalid, records.len() as u64);
     assert_eq!((slow_path.stats().senders_open, slow_path.stats().receivers_open), (0, 0));
+}
+
+#[test]
+fn a_run_may_end_with_the_window() {
+    let mut slow_path = slow_path();
+    answers(&mut slow_path, &run(1, 1023, 1023, 0));
+    assert_eq!((slow_path.stats().records_invalid, slow_path.stats().receivers_open), (0, 1));
+}
+
+#[test]
+fn a_window_that_ends_before_it_begins_is_refused_in_recovery_as_well() {
+    let mut slow_path = slow_path();
+    answers(&mut slow_path, &ack(1, 0, 0, 8, Some(3)));
+    assert_eq!(answers(&mut slow_path, &ack(1, 1, 5, 4, None)), []);
+    assert_eq!(slow_path.stats().records_invalid, 1);
+}
+
+#[test]
+fn a_bitmap_without_a_sack_is_remembered() {
+    let mut slow_path = slow_path();
+    let mut record = ack(1, 0, 0, 8, None);
+    if let Record::Ack { bitmap, .. } = &mut record {
+        *bitmap = 1 << 2;
+    }
+    assert_eq!(answers(&mut slow_path, &record), [lost(1, 0, 1), scoreboard(1, 0, 1, false)]);
+}
+
+#[test]
+fn a_resend_is_remembered() {
+    let mut slow_path = slow_path();
+    let resent = Record::Resent { stream: STREAM, generation: 1, seq: 0, psn: psn(3), snd_nxt: psn(8) };
+    assert_eq!(answers(&mut slow_path, &resent), [scoreboard(1, 0, 0, false)]);
+    assert_eq!(slow_path.stats().senders_open, 1);
 }
 
 #[test]

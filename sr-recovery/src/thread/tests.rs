@@ -91,6 +91,44 @@ fn a_worker_that_slept_wakes_for_a_record_and_for_room() {
 }
 
 #[test]
+fn a_worker_is_wanted_for_a_record_for_room_and_for_the_end() {
+    let (mut remote, mut worker) = pair_of(CONFIG, 1);
+    assert!(!worker.is_wanted(), "nothing to do");
+    let run =
+        |at| Record::RxRun { stream: STREAM, generation: 1, first: psn(at), last: psn(at), epsn: psn(0) };
+    for at in [0, 1] {
+        assert!(remote.push(&run(at)));
+        assert!(worker.is_wanted(), "a record");
+        worker.work();
+    }
+    assert!(!worker.is_wanted(), "a command for which there is no room");
+    assert!(remote.pop().is_some());
+    assert!(worker.is_wanted(), "there is room for it now");
+    worker.work();
+    assert!(!worker.is_wanted(), "all is done");
+    drop(remote);
+    assert!(worker.is_wanted(), "it is to end");
+}
+
+#[test]
+fn a_worker_without_records_sleeps() {
+    let (remote, worker) = pair(CONFIG);
+    let thread = std::thread::spawn(|| worker.run());
+    let begun = Instant::now();
+    while !remote.status.bell.is_asleep() {
+        assert!(begun.elapsed() < LIMIT, "the worker does not sleep");
+        std::thread::yield_now();
+    }
+    drop(remote);
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_ring_holds_the_records_that_it_was_made_for() {
+    assert_eq!([1, 4, 4096].map(|records| pair_of(CONFIG, records).0.capacity()), [1, 4, 4096]);
+}
+
+#[test]
 fn many_records_cross_between_threads_in_order() {
     let (mut remote, worker) = pair(CONFIG);
     let thread = std::thread::spawn(|| worker.run());

@@ -72,6 +72,25 @@ fn each_gap_is_declared_once_and_forgotten_when_it_is_closed() {
 }
 
 #[test]
+fn a_bitmap_that_begins_at_una_shows_what_arrived_before_the_sack() {
+    let mut slow_path = taken();
+    let mut record = ack(1, 10, Some(14), 0);
+    if let Record::Ack { bitmap_base, bitmap, .. } = &mut record {
+        (*bitmap_base, *bitmap) = (psn(10), 0b1100);
+    }
+    assert_eq!(answers(&mut slow_path, &record), [lost(10, 11), answer(1, false)]);
+}
+
+#[test]
+fn a_sack_outside_of_what_is_under_way_is_no_evidence() {
+    let mut slow_path = taken();
+    assert_eq!(answers(&mut slow_path, &ack(1, 10, Some(150), 0)), [answer(1, true)], "never sent");
+    assert_eq!(answers(&mut slow_path, &ack(2, 10, Some(12), 0)), [lost(10, 11), answer(2, false)]);
+    assert_eq!(answers(&mut slow_path, &ack(3, 10, Some(10), 0)), [answer(3, false)], "an older one");
+    assert_eq!(answers(&mut slow_path, &ack(4, 10, Some(13), 0)), [answer(4, false)], "12 is there");
+}
+
+#[test]
 fn packets_within_the_threshold_are_not_declared() {
     let mut slow_path = taken();
     let mut record = ack(1, 10, Some(14), 0);
