@@ -41,4 +41,9 @@ mod tests {
         assert_eq!(draw(1), draw(1));
         assert_ne!(draw(1), draw(2));
     }
+
+    #[test]
+    fn its_state_is_not_shown() {
+        assert_eq!(format!("{:?}", Random::new([1; 32])), "Random(..)");
+    }
 }

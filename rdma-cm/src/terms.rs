@@ -137,7 +137,6 @@ impl Terms {
             remote_qpn: rep.qpn,
             sq_psn: rep.starting_psn,
             initiator_depth: self.initiator_depth.min(rep.responder_resources),
-            responder_resources: self.responder_resources,
             ..self.agreed(options, self.path_mtu)
         })
     }

@@ -2,10 +2,11 @@
 
 mod support;
 
-use rdma_cm::{CommId, Event, Failure, Manager};
-use std::net::IpAddr;
+use rdma_cm::{CommId, Config, Event, Failure, Manager};
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 use support::{MS, PORT, config, ip, terms};
+use wire::cm::{Mad, Message, RejReason};
 
 /// One that has begun to connect with host 2.
 fn connecting() -> (Manager, CommId) {
@@ -40,6 +41,24 @@ fn a_request_comes_from_an_ephemeral_port() {
 }
 
 #[test]
+fn a_request_names_both_addresses_as_gids() {
+    for (from, to, gids) in [
+        ("10.0.0.1", "10.0.0.2", ["::ffff:10.0.0.1", "::ffff:10.0.0.2"]),
+        ("fd00::1", "fd00::2", ["fd00::1", "fd00::2"]),
+    ] {
+        let [from, to]: [IpAddr; 2] = [from, to].map(|ip| ip.parse().expect("an address"));
+        let mut cm = Manager::new(Config { ip: from, ..config(1) });
+        cm.connect(MS, to, PORT, &terms(1), b"").expect("begun");
+        let transmit = cm.poll_transmit().expect("a REQ");
+        let Ok(Mad { message: Message::Req(req), .. }) = Mad::parse(&transmit.mad[..]) else {
+            panic!("no REQ")
+        };
+        let gids = gids.map(|ip| ip.parse::<Ipv6Addr>().expect("an address").octets());
+        assert_eq!([req.local_gid, req.remote_gid], gids);
+    }
+}
+
+#[test]
 fn both_ends_count_a_connection() {
     let (mut active, id) = connecting();
     let mut passive = Manager::new(config(2));
@@ -62,4 +81,21 @@ fn who_persists_until_a_time_does_not_persist_at_it() {
     assert_eq!(cm.poll_event(), None);
     cm.handle_unreachable(until, ip(2));
     assert_eq!(cm.poll_event(), Some(Event::Failed { id, failure: Failure::Unreachable }));
+}
+
+/// One that waits for its program since `MS`, and its number there.
+fn requested() -> (Manager, CommId) {
+    let mut cm = Manager::new(config(2));
+    cm.listen(PORT, 1).expect("a listener");
+    pass(&mut connecting().0, ip(1), &mut cm);
+    let Some(Event::Requested { id, .. }) = cm.poll_event() else { panic!("no request") };
+    (cm, id)
+}
+
+#[test]
+fn an_answer_is_owed_for_the_time_to_linger_and_no_longer() {
+    let (mut cm, id) = requested();
+    cm.reject(MS, id, RejReason::CONSUMER, b"").expect("it waits");
+    let until = MS + config(2).linger;
+    assert_eq!([cm.owes(until - Duration::from_nanos(1)), cm.owes(until)], [1, 0]);
 }
