@@ -478,6 +478,7 @@ fn what_ended_is_forgotten_when_there_is_too_much_of_it() {
         let rej = cm.poll_transmit().expect("a REJ");
         assert!(matches!(Mad::parse(&rej.mad[..]), Ok(Mad { message: Message::Rej(_), .. })));
     }
+    assert_eq!(cm.connections(), 10, "as many as may be");
 }
 
 /// Its peer comes when a request without that would have been given up for long, and is not there

@@ -276,6 +276,44 @@ fn an_end_is_that_of_a_queue_pair() {
 }
 
 #[test]
+fn what_was_not_granted_cannot_be_ended() {
+    let mut dreq = Pair::at(Step::Leaving).mads[&(ACTIVE, "DREQ")].clone();
+    let mut pair = Pair::at(Step::Requested);
+    let Message::Dreq(end) = &mut dreq.message else { panic!("no DREQ") };
+    (end.local_comm_id, end.remote_comm_id) = (pair.ids[ACTIVE].0, pair.ids[PASSIVE].0);
+    end.remote_qpn = 0;
+    assert_eq!(pair.say_mad(ACTIVE, &dreq), counted("unexpected"));
+}
+
+#[test]
+fn a_rejection_says_of_which_message_it_is() {
+    for (step, end, refers) in [
+        (Step::Requested, PASSIVE, Refers::REQ),
+        (Step::Replied, ACTIVE, Refers::REP),
+        (Step::Replied, PASSIVE, Refers::OTHER),
+    ] {
+        let mut pair = Pair::at(step);
+        let id = pair.ids[end];
+        pair.ends[end].close(MS, id);
+        let Message::Rej(rej) = pair.take(end).remove(0).message else { panic!("no REJ") };
+        assert_eq!((rej.refers, rej.reason), (refers, RejReason::CONSUMER));
+        assert_eq!((rej.info_len, rej.info), (0, [0; Rej::INFO]));
+        assert_eq!(pair.ends[end].next_deadline(), Some(MS + config(1).reject_wait), "it is remembered");
+    }
+}
+
+#[test]
+fn a_rejection_for_want_of_an_answer_names_the_device() {
+    let mut cm = Manager::new(config(1));
+    let id = cm.connect(MS, ip(2), PORT, &terms(1), b"").expect("begun");
+    cm.close(MS, id);
+    let rej = std::iter::from_fn(|| cm.poll_transmit()).last().expect("a REJ");
+    let Ok(Mad { message: Message::Rej(rej), .. }) = Mad::parse(&rej.mad[..]) else { panic!("no REJ") };
+    assert_eq!((rej.reason, rej.info_len), (RejReason::TIMEOUT, 8));
+    assert_eq!(rej.info[..8], config(1).ca_guid.to_be_bytes());
+}
+
+#[test]
 fn a_rejection_that_comes_again_ends_nothing() {
     let mut pair = Pair::at(Step::Requested);
     let id = pair.ids[ACTIVE];
@@ -322,6 +360,17 @@ fn what_there_is_no_room_for_is_counted() {
     assert_eq!(behind.say(ACTIVE, "REQ"), counted("backlog_full"));
     let mut silent = Pair::with(Config { output_max: 0, ..config(2) }, Step::Requested);
     assert_eq!(silent.say(ACTIVE, "REQ"), (vec![("duplicates", 1), ("output_full", 1)], vec![]));
+}
+
+#[test]
+fn who_asks_until_a_time_asks_no_more_at_it() {
+    let mut cm = Manager::new(config(1));
+    let id = cm.connect(MS, ip(2), PORT, &terms(1), b"").expect("begun");
+    let until = cm.next_deadline().expect("a copy");
+    cm.ask_until(id, until);
+    let before = *cm.stats();
+    cm.handle_timeouts(until);
+    assert_eq!(moved(&before, cm.stats()), [("sent", 1), ("rejected", 1), ("timed_out", 1)]);
 }
 
 #[test]

@@ -99,3 +99,36 @@ fn an_answer_is_owed_for_the_time_to_linger_and_no_longer() {
     let until = MS + config(2).linger;
     assert_eq!([cm.owes(until - Duration::from_nanos(1)), cm.owes(until)], [1, 0]);
 }
+
+/// Connects host 1 with host 2 by queue pair 77, if that accepts; returns its number there.
+fn join(active: &mut Manager, passive: &mut Manager) -> Option<CommId> {
+    let ours = active.connect(MS, ip(2), PORT, &terms(77), b"").expect("begun");
+    pass(active, ip(1), passive);
+    let Some(Event::Requested { id, .. }) = passive.poll_event() else { return None };
+    passive.accept(MS, id, &terms(2), b"").expect("it waits");
+    pass(passive, ip(2), active);
+    active.established(ours).expect("it was granted");
+    pass(active, ip(1), passive);
+    assert_eq!(passive.poll_event(), Some(Event::Established { id }));
+    Some(id)
+}
+
+#[test]
+fn who_is_forgotten_does_not_take_its_queue_pairs_next_connection_along() {
+    let (mut active, mut passive) = (Manager::new(config(1)), Manager::new(config(2)));
+    passive.listen(PORT, 1).expect("a listener");
+    let first = join(&mut active, &mut passive).expect("accepted");
+    passive.close(MS, first);
+    pass(&mut passive, ip(2), &mut active);
+    pass(&mut active, ip(1), &mut passive);
+    assert_eq!(passive.poll_event(), Some(Event::Disconnected { id: first }));
+    let second = join(&mut active, &mut passive).expect("accepted");
+    passive.handle_timeouts(MS + config(2).time_wait);
+    assert_eq!(passive.connections(), 1, "the first is forgotten");
+    // The peer begins anew, and has forgotten the second.
+    let mut active = Manager::new(Config { seed: [99; 32], ..config(1) });
+    active.connect(MS, ip(2), PORT, &terms(77), b"").expect("begun");
+    pass(&mut active, ip(1), &mut passive);
+    assert_eq!(passive.poll_event(), Some(Event::Disconnected { id: second }));
+    assert_eq!(passive.stats().stale, 1);
+}
