@@ -3,7 +3,9 @@
 
 use wire::entropy::{flow_label_from_qpns, sport_from_flow_label};
 use wire::srnic::ack_delay_of_ns;
-use wire::{AckFlags, Kind, NakCode, Opcode, Position, Syndrome, Transport, rnr_timer_code, rnr_timer_ns};
+use wire::{
+    AckFlags, Ackx, Kind, NakCode, Opcode, Position, Syndrome, Transport, rnr_timer_code, rnr_timer_ns,
+};
 
 fn bytes_with(holds: fn(Opcode) -> bool) -> Vec<u8> {
     (0..=255).filter(|&byte| Opcode::from_u8(byte).is_some_and(holds)).collect()
@@ -141,6 +143,12 @@ fn ack_delays_saturate() {
     assert_eq!(ack_delay_of_ns(64), 1);
     assert_eq!(ack_delay_of_ns(64 * 0xFFFF), 0xFFFF);
     assert_eq!(ack_delay_of_ns(u64::MAX), 0xFFFF);
+}
+
+#[test]
+fn an_ack_delay_counts_units_of_64_ns() {
+    let delay = |ack_delay| Ackx { ack_delay, ..Ackx::default() }.ack_delay_ns();
+    assert_eq!([0, 1, 0xFFFF].map(delay), [0, 64, 0xFFFF * 64]);
 }
 
 #[test]
