@@ -12,12 +12,17 @@ use wire::cm::{Mad, Message, Mra, Refers, Rej, RejReason};
 const ACTIVE: usize = 0;
 const PASSIVE: usize = 1;
 
+/// Counters, and by how much they moved.
+type Moved = Vec<(&'static str, u64)>;
+/// What a message did: the counters that it moved, and the answers to it.
+type Outcome = (Moved, Vec<&'static str>);
+
 fn host(end: usize) -> std::net::IpAddr {
     ip(if end == ACTIVE { 1 } else { 2 })
 }
 
 /// The counters that moved, and by how much.
-fn moved(before: &Stats, after: &Stats) -> Vec<(&'static str, u64)> {
+fn moved(before: &Stats, after: &Stats) -> Moved {
     let counters: [(&str, fn(&Stats) -> u64); 15] = [
         ("sent", |stats| stats.sent),
         ("retransmitted", |stats| stats.retransmitted),
@@ -116,12 +121,12 @@ impl Pair {
     }
 
     /// The last MAD of this kind comes to the other end, once more.
-    fn say(&mut self, from: usize, name: &'static str) -> (Vec<(&'static str, u64)>, Vec<&'static str>) {
+    fn say(&mut self, from: usize, name: &'static str) -> Outcome {
         self.say_mad(from, &self.mads[&(from, name)].clone())
     }
 
     /// A MAD comes to the other end: the counters that it moves, and what is answered.
-    fn say_mad(&mut self, from: usize, mad: &Mad) -> (Vec<(&'static str, u64)>, Vec<&'static str>) {
+    fn say_mad(&mut self, from: usize, mad: &Mad) -> Outcome {
         let to = 1 - from;
         let before = *self.ends[to].stats();
         self.ends[to].handle_mad(MS, host(from), &mad.emit());
@@ -131,11 +136,11 @@ impl Pair {
 }
 
 /// As `Pair::say` tells what a copy does that is answered.
-fn answered(name: &'static str) -> (Vec<(&'static str, u64)>, Vec<&'static str>) {
+fn answered(name: &'static str) -> Outcome {
     (vec![("sent", 1), ("duplicates", 1)], vec![name])
 }
 
-fn counted(counter: &'static str) -> (Vec<(&'static str, u64)>, Vec<&'static str>) {
+fn counted(counter: &'static str) -> Outcome {
     (vec![(counter, 1)], vec![])
 }
 
