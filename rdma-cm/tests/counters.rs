@@ -12,6 +12,8 @@ use wire::cm::{Mad, Message, Mra, Refers, Rej, RejReason};
 const ACTIVE: usize = 0;
 const PASSIVE: usize = 1;
 
+/// A counter's name, and its value.
+type Counter = (&'static str, fn(&Stats) -> u64);
 /// Counters, and by how much they moved.
 type Moved = Vec<(&'static str, u64)>;
 /// What a message did: the counters that it moved, and the answers to it.
@@ -23,7 +25,7 @@ fn host(end: usize) -> std::net::IpAddr {
 
 /// The counters that moved, and by how much.
 fn moved(before: &Stats, after: &Stats) -> Moved {
-    let counters: [(&str, fn(&Stats) -> u64); 15] = [
+    let counters: [Counter; 15] = [
         ("sent", |stats| stats.sent),
         ("retransmitted", |stats| stats.retransmitted),
         ("requests", |stats| stats.requests),
