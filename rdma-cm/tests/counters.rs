@@ -401,4 +401,15 @@ fn what_time_brings_is_counted() {
     unwanted.ends[PASSIVE].handle_timeouts(MS + config(2).request_lifetime);
     let expected = [("sent", 1), ("rejected", 1), ("expired", 1)];
     assert_eq!(moved(&before, unwanted.ends[PASSIVE].stats()), expected);
+
+    let mut alone = Pair::at(Step::Leaving);
+    let before = *alone.ends[ACTIVE].stats();
+    let id = alone.ids[ACTIVE];
+    while alone.ends[ACTIVE].poll_event() != Some(Event::Disconnected { id }) {
+        let next = alone.ends[ACTIVE].next_deadline().expect("a copy, or the end");
+        alone.ends[ACTIVE].handle_timeouts(next);
+    }
+    let copies = u64::from(config(1).retries);
+    let expected = [("sent", copies), ("retransmitted", copies), ("timed_out", 1)];
+    assert_eq!(moved(&before, alone.ends[ACTIVE].stats()), expected, "nobody answers a DREQ");
 }

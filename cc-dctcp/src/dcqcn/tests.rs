@@ -55,9 +55,26 @@ fn recovers_half_of_the_way_five_times_and_then_by_steps() {
         low.on_ack(&ack(period * PERIOD_NS));
     }
     let target = low.target;
-    assert!(target < MAX, "the target is where the last cut was");
+    assert_eq!(target, MAX / 2, "the target is where the last cut was");
     low.on_ack(&ack(7 * PERIOD_NS));
     assert_eq!(low.target, target + MAX / 1024, "additive increase");
+}
+
+#[test]
+fn steps_are_ten_times_as_long_when_both_counters_have_left_fast_recovery() {
+    let mut dcqcn = dcqcn();
+    dcqcn.on_cnp(0);
+    dcqcn.on_cnp(PERIOD_NS);
+    let mut targets = Vec::new();
+    for _ in 1..=6 {
+        dcqcn.on_ack(&AckEvent { acked_bytes: 10_000_000, ..ack(PERIOD_NS) });
+        targets.push((dcqcn.target - MAX / 2) / (MAX / 1024));
+    }
+    for period in 2..=7 {
+        dcqcn.on_ack(&ack(period * PERIOD_NS));
+        targets.push((dcqcn.target - MAX / 2) / (MAX / 1024));
+    }
+    assert_eq!(targets, [0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 16]);
 }
 
 #[test]
@@ -101,7 +118,7 @@ fn losses_are_not_heard_unless_asked_for() {
     let mut published = dcqcn();
     published.on_loss_episode(&queued(0));
     published.on_rto(&queued(1));
-    assert_eq!(published.cwnd_bytes(), MAX);
+    assert_eq!(published, dcqcn(), "nothing begins anew, either");
     let config = DcqcnConfig { loss_response: LossResponse::HalvePerEpisode, ..DcqcnConfig::new(MAX, MTU) };
     let mut halves = Dcqcn::new(config);
     halves.on_loss_episode(&queued(0));
