@@ -2,7 +2,7 @@
 
 use super::Dctcp;
 use crate::loss::tests::{queued, whole};
-use crate::{AckEvent, DctcpConfig, LossResponse, ONE, RoundTrip};
+use crate::{AckEvent, DctcpConfig, LossEvent, LossResponse, ONE, RoundTrip};
 
 const MTU: u32 = 1024;
 const MAX: u32 = 64 * MTU;
@@ -120,7 +120,7 @@ fn losses_halve_once_an_episode_or_not_at_all() {
     let mut paper = Dctcp::new(config);
     paper.on_loss_episode(&queued(0));
     paper.on_rto(&queued(1));
-    assert_eq!(paper.cwnd_bytes(), MAX);
+    assert_eq!(paper, Dctcp::new(config), "nothing begins anew, either");
 }
 
 #[test]
@@ -192,4 +192,55 @@ fn fairness_takes_whole_round_trips() {
     let trip = Some(RoundTrip::new(640_000, 300_000, 330_000));
     (0..64).for_each(|_| dctcp.on_ack(&AckEvent { trip, ..ack(1, 1) }));
     assert_eq!(u32::from(dctcp.rtt) * 64, 640_000);
+}
+
+/// One with the smallest window, of which 1 % was lost just now.
+fn careful() -> Dctcp {
+    let mut dctcp = dctcp();
+    for _ in 0..1000 {
+        dctcp.on_ack(&ack(1, 1));
+    }
+    dctcp.on_loss_episode(&LossEvent { loss_rate: ONE / 100, ..LossEvent::default() });
+    assert_eq!(dctcp.cwnd_bytes(), MTU, "random losses take nothing");
+    dctcp
+}
+
+#[test]
+fn after_losses_a_small_window_grows_by_one_pmtu_in_eight() {
+    let mut dctcp = careful();
+    for packets in 2..=9 {
+        (0..7).for_each(|_| dctcp.on_ack(&ack(1, 0)));
+        assert_eq!(dctcp.cwnd_bytes(), (packets - 1) * MTU);
+        dctcp.on_ack(&ack(1, 0));
+        assert_eq!(dctcp.cwnd_bytes(), packets * MTU);
+    }
+}
+
+#[test]
+fn care_lasts_for_thirty_two_windows() {
+    for (windows, grown) in [(31, false), (32, true)] {
+        let mut dctcp = careful();
+        (0..windows).for_each(|_| dctcp.on_ack(&AckEvent { app_limited: true, ..ack(1, 0) }));
+        dctcp.on_ack(&ack(1, 0));
+        assert_eq!(dctcp.cwnd_bytes() > MTU, grown, "after {windows} windows");
+    }
+}
+
+#[test]
+fn a_path_that_nothing_is_known_of_grows_as_without_fairness() {
+    let mut dctcp = Dctcp::new(DctcpConfig { rtt_reference_ns: 64_000, ..DctcpConfig::new(MAX, MTU) });
+    dctcp.on_rto(&queued(0));
+    dctcp.on_ack(&ack(32, 0));
+    dctcp.on_ack(&ack(32, 0));
+    assert_eq!(dctcp.cwnd_bytes(), 33 * MTU);
+}
+
+#[test]
+fn the_round_trip_moves_by_an_eighth() {
+    let mut dctcp = Dctcp::new(DctcpConfig { rtt_reference_ns: 64_000, ..DctcpConfig::new(MAX, MTU) });
+    let rtts = [64, 128, 8, 8].map(|ticks| {
+        dctcp.on_ack(&AckEvent { trip: Some(whole(ticks * 64)), ..ack(1, 1) });
+        dctcp.rtt
+    });
+    assert_eq!(rtts, [64, 64 + 8, 72 - 8, 64 - 7]);
 }

@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod steps;
+
 const BASE_NS: u32 = 10_000;
 
 /// A loss with a queue that fills half of the round trip: half the window goes.
