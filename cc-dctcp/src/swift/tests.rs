@@ -144,3 +144,17 @@ fn a_slow_host_does_not_keep_the_fabrics_window_from_growing() {
     assert!(host < MAX / 8, "{host}");
     assert!(fabric >= MAX / 2 + 8 * MTU, "one PMTU for each of its windows, of 10: {fabric}");
 }
+
+#[test]
+fn at_its_target_a_window_grows() {
+    let mut fabric = swift();
+    fabric.on_ack(&ack(1, Some(u32::MAX), 0));
+    let target = fabric.fabric_target_now();
+    fabric.on_ack(&ack(64, Some(target), 0));
+    assert_eq!(fabric.windows(), (MAX / 2 + MTU, MAX));
+    let mut host = swift();
+    host.on_ack(&ack(1, Some(TARGET / 2), u32::MAX));
+    assert_eq!(host.windows(), (MAX, MAX / 2));
+    host.on_ack(&ack(64, Some(TARGET / 2), 50_000));
+    assert_eq!(host.windows(), (MAX, MAX / 2 + MTU));
+}
