@@ -50,6 +50,11 @@ fn every_shape_parses_back() {
 }
 
 #[test]
+fn nothing_is_longer_than_a_tagged_ipv6_encapsulation() {
+    assert_eq!(Template::new(&flow(true, Some(1))).unwrap().len(), wire::encap::HEADER_LEN_MAX);
+}
+
+#[test]
 fn heads_are_what_the_headers_are_one_by_one() {
     let (meta, ssnw) =
         (Meta { msn: Msn::new(0x1234), offset: 0 }, Ssnw { offset_hi: 0, ssn: Ssn::new(0x00AB_CDEF) });

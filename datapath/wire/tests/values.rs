@@ -133,7 +133,11 @@ fn source_ports() {
     // 0xFFFFFE000001: its three 20-bit digits are 0x00001, 0xFFFE0 and 0x000FF.
     assert_eq!(flow_label_from_qpns(0xFF_FFFF, 0xFF_FFFF), 0x00001 ^ 0xFFFE0 ^ 0x000FF);
     for (local, remote) in [(17, 0x00AB_CDEF), (0x123456, 0x654321)] {
-        assert_eq!(flow_label_from_qpns(local, remote), flow_label_from_qpns(remote, local));
+        let label = flow_label_from_qpns(local, remote);
+        assert_eq!(label, flow_label_from_qpns(remote, local));
+        let product = u64::from(local) * u64::from(remote);
+        let digits = [0, 20, 40].map(|shift| product >> shift & 0xF_FFFF);
+        assert_eq!(u64::from(label), digits[0] ^ digits[1] ^ digits[2]);
     }
 }
 
