@@ -37,6 +37,23 @@ fn emit_again(packet: &Packet<'_>, pad: &[u8]) -> Vec<u8> {
     again
 }
 
+/// The BTH, field by field.
+fn bth_of(packet: &Packet<'_>) -> Bth {
+    Bth {
+        opcode: packet.opcode(),
+        tver: packet.tver(),
+        solicited: packet.solicited(),
+        mig_req: packet.mig_req(),
+        pad: packet.pad(),
+        pkey: packet.pkey(),
+        fecn: packet.fecn(),
+        becn: packet.becn(),
+        dest_qp: packet.dest_qp(),
+        ack_req: packet.ack_req(),
+        psn: packet.psn(),
+    }
+}
+
 /// Not left to chance: each opcode in each mode, with a runner of its own.
 #[test]
 fn every_packet_type_survives_emit_and_parse() {
@@ -47,6 +64,7 @@ fn every_packet_type_survives_emit_and_parse() {
             let bytes = transport(&mut repr, &payload, icrc);
             let packet = Packet::parse(&bytes).map_err(|e| TestCaseError::fail(e.to_string()))?;
             prop_assert_eq!(Repr::parse(&packet), repr);
+            prop_assert_eq!(bth_of(&packet), repr.bth);
             prop_assert_eq!((packet.mode(), packet.opcode()), (mode, opcode));
             prop_assert_eq!(packet.payload(), payload);
             prop_assert_eq!(packet.icrc(), icrc);
