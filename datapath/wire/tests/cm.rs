@@ -210,3 +210,11 @@ proptest! {
         let _ = Mad::parse(&bytes);
     }
 }
+
+#[test]
+fn a_service_of_rdma_cm_is_a_port_of_its_space() {
+    for (port, id) in [(0, 0x0106_0000), (7174, 0x0106_1C06), (0xFFFF, 0x0106_FFFF)] {
+        assert_eq!(TcpPort(port).service_id(), id);
+        assert_eq!(TcpPort::of(id), Some(TcpPort(port)));
+    }
+}

@@ -13,7 +13,7 @@ use proptest::test_runner::{Config, TestRunner};
 use strategy::{payload, repr_of};
 use wire::encap::ROCE_UDP_PORT;
 use wire::{
-    AckFlags, Body, Bth, CommonFrame, Continuation, Datagram, Kind, Meta, Opcode, Packet, Reth, Ssnw,
+    AckFlags, Body, Bth, CommonFrame, Continuation, Datagram, Kind, Meta, Opcode, Packet, Repr, Reth, Ssnw,
     Template, WireMode,
 };
 
@@ -194,6 +194,26 @@ fn an_opcode_of_another_service_is_not_recognised() {
         });
         outcome.unwrap_or_else(|error| panic!("{opcode:?}: {error}"));
     }
+}
+
+/// Neither the flags that no fragment has nor what comes later is looked at.
+#[test]
+fn a_peek_is_refused_where_the_frame_is_no_datagram_to_that_port() {
+    let mut repr = Repr::new(WireMode::Srnic, Opcode::RcSendOnly).unwrap();
+    repr.bth.dest_qp = 0x0012_3456;
+    let good = around(&transport(&mut repr, &[], 0), false);
+    let peek = |at: usize, bits: u8| {
+        let mut frame = good.clone();
+        frame[at] ^= bits;
+        CommonFrame::peek_dest_qp(&frame, ROCE_UDP_PORT)
+    };
+    for at in [12, 13, 14, 20, 21, 23, 36, 37] {
+        assert_eq!(peek(at, 1), None, "byte {at}");
+    }
+    for (at, bits) in [(0, 1), (16, 1), (20, 0x40), (34, 1), (BTH, 0xFF)] {
+        assert_eq!(peek(at, bits), Some(0x0012_3456), "byte {at}");
+    }
+    assert_eq!(CommonFrame::peek_dest_qp(&good[..BTH + 11], ROCE_UDP_PORT), None, "too short");
 }
 
 proptest! {

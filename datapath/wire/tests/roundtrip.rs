@@ -237,6 +237,14 @@ fn unknown_versions_and_opcodes_are_named() {
 }
 
 #[test]
+fn what_is_shorter_than_a_bth_and_an_icrc_says_how_long_it_must_be() {
+    let parse = |len: usize| Packet::parse(&[0; 16][..len]).map(|packet| packet.payload().len());
+    assert_eq!(parse(3), Err(ParseError::Truncated { len: 3, need: 16 }));
+    assert_eq!(parse(15), Err(ParseError::Truncated { len: 11, need: 12 }), "without the ICRC");
+    assert_eq!(parse(16), Ok(0));
+}
+
+#[test]
 fn pad_only_at_the_end_of_a_message_and_within_the_packet() {
     let parse = |opcode: Opcode, pad: u8, room: usize| {
         let mut bytes = vec![0; 12 + room + 4];

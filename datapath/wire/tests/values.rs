@@ -40,7 +40,11 @@ fn uc_mirrors_rc() {
         let (rc, uc) = (Opcode::from_u8(low).unwrap(), Opcode::from_u8(0x20 | low).unwrap());
         assert_eq!((rc.kind(), rc.position()), (uc.kind(), uc.position()), "{uc:?}");
         assert_eq!((rc.has_imm(), rc.has_inv()), (uc.has_imm(), uc.has_inv()), "{uc:?}");
+        assert_eq!(rc.in_transport(Transport::Uc), Some(uc));
+        assert_eq!(uc.in_transport(Transport::Rc), Some(rc));
     }
+    assert_eq!(Opcode::RcSendOnly.in_transport(Transport::Ud), Some(Opcode::UdSendOnly));
+    assert_eq!(Opcode::RcReadRequest.in_transport(Transport::Uc), None, "UC reads nothing");
 }
 
 #[test]
