@@ -202,6 +202,21 @@ fn a_datagram_shorter_than_its_header_is_refused() {
 }
 
 #[test]
+fn an_ipv6_datagram_ends_within_its_frame() {
+    let template = Template::new(&flow(true, None)).unwrap();
+    let mut frame = [0; 100];
+    template.emit(&mut frame, 16);
+    let (room, udp) = (frame.len() - template.len(), template.len() - 8);
+    let mut parse = |transport: usize| {
+        let len = u8::try_from(8 + transport).unwrap();
+        (frame[19], frame[udp + 5]) = (len, len);
+        Datagram::parse(&frame, PORT).map(|datagram| datagram.transport)
+    };
+    assert_eq!(parse(room), Ok(62..100));
+    assert_eq!(parse(room + 1), Err(EncapError::Length { found: 47, room: 46 }));
+}
+
+#[test]
 fn impossible_flows_are_refused() {
     let mixed = Flow { dst: "fd00::1".parse().unwrap(), ..flow(false, None) };
     assert_eq!(Template::new(&mixed), Err(TemplateError::Families { src: mixed.src, dst: mixed.dst }));
