@@ -194,6 +194,21 @@ fn an_answer_comes_from_the_other_end_untagged() {
     }
 }
 
+#[test]
+fn an_ack_that_is_padded_or_promises_a_bitmap_is_not_common() {
+    let mut repr = Repr::new(WireMode::Srnic, Opcode::RcAck).unwrap();
+    let good = around(&transport(&mut repr, &[], 0), false);
+    let is_common = |at: usize, bits: u8| {
+        let mut frame = good.clone();
+        frame[at] |= bits;
+        CommonFrame::recognize(&frame, ROCE_UDP_PORT).is_some_and(|common| common.body().is_some())
+    };
+    const FLAGS: usize = BTH + Bth::LEN + 4 + Meta::LEN;
+    assert!(is_common(0, 0));
+    assert!(!is_common(FLAGS, AckFlags::BITMAP.0));
+    assert!(!is_common(BTH + 1, 1 << 4));
+}
+
 /// Nothing but data of an RC message, or an ACK: what has a common form.
 fn is_common(mode: WireMode, opcode: Opcode) -> bool {
     let bare = !opcode.has_imm() && !opcode.has_inv();
