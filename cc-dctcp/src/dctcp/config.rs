@@ -24,7 +24,7 @@ pub struct DctcpConfig {
 }
 
 impl DctcpConfig {
-    /// The defaults of protocol.md 2.6: g = 1/16, half the window for each episode of loss.
+    /// The defaults of protocol.md 2.6: g = 1/16, and a cut for losses that delay confirms.
     #[must_use]
     pub const fn new(max_window_bytes: u32, mtu_bytes: u32) -> Self {
         let loss_response = LossResponse::ConfirmedByDelay;

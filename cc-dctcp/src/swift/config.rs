@@ -24,7 +24,7 @@ pub struct SwiftConfig {
 }
 
 impl SwiftConfig {
-    /// 25 us for the fabric and 100 us for the host, half the window for each episode of loss.
+    /// 25 us for the fabric and 100 us for the host, and a cut for losses that delay confirms.
     #[must_use]
     pub const fn new(max_window_bytes: u32, mtu_bytes: u32) -> Self {
         Self {

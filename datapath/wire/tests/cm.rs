@@ -218,3 +218,11 @@ fn a_service_of_rdma_cm_is_a_port_of_its_space() {
         assert_eq!(TcpPort::of(id), Some(TcpPort(port)));
     }
 }
+
+#[test]
+fn a_reason_is_told_in_words_or_by_its_number() {
+    assert_eq!(RejReason::NO_QP.to_string(), "it has no queue pair to spare");
+    assert_eq!(RejReason(99).to_string(), "reason 99");
+    let named = (1..=35).map(RejReason).filter(|reason| !reason.to_string().starts_with("reason"));
+    assert_eq!(named.map(|reason| reason.0).collect::<Vec<_>>(), [1, 3, 4, 5, 6, 8, 9, 10, 12, 26, 28, 35]);
+}

@@ -13,7 +13,7 @@ use proptest::test_runner::{Config, TestRunner};
 use strategy::{payload, repr_of};
 use wire::encap::ROCE_UDP_PORT;
 use wire::{
-    AckFlags, Body, Bth, CommonFrame, Continuation, Datagram, Kind, Meta, Opcode, Packet, Repr, Reth,
+    AckFlags, Body, Bth, CommonFrame, Continuation, Datagram, Flow, Kind, Meta, Opcode, Packet, Repr, Reth,
     RxFrame, Ssnw, Template, WireMode,
 };
 
@@ -155,6 +155,59 @@ fn a_frame_follows_if_nothing_differs_before_the_psn() {
         Ok(())
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// The same bit in two places, as far apart as the pieces that are compared.
+#[test]
+fn differences_do_not_make_up_for_each_other() {
+    let mut repr = Repr::new(WireMode::Srnic, Opcode::RcWriteMiddle).unwrap();
+    let before = around(&transport(&mut repr, &[7; 64], 0), false);
+    let first = CommonFrame::recognize(RxFrame::new(&before), ROCE_UDP_PORT).unwrap();
+    for apart in [4, 8, 16, 32] {
+        for at in 0..BTH + 8 - apart {
+            let mut frame = before.clone();
+            frame[at] ^= 1;
+            frame[at + apart] ^= 1;
+            assert!(first.followed_by(RxFrame::new(&frame)).is_none(), "bytes {at} and {}", at + apart);
+        }
+    }
+}
+
+#[test]
+fn an_answer_comes_from_the_other_end_untagged() {
+    let mut repr = Repr::new(WireMode::Srnic, Opcode::RcSendOnly).unwrap();
+    let frame = around(&transport(&mut repr, &[], 0), false);
+    let common = CommonFrame::recognize(RxFrame::new(&frame), ROCE_UDP_PORT).unwrap();
+    let sent = flow(false);
+    let own = Flow { src: sent.dst, dst: sent.src, ..sent };
+    let v6 = Flow { src: flow(true).dst, dst: flow(true).src, ..flow(true) };
+    for (own, answers) in [
+        (own, true),
+        (Flow { vlan: Some(5 << 13), ..own }, true),
+        (Flow { vlan: Some(7), ..own }, false),
+        (Flow { src: sent.src, ..own }, false),
+        (Flow { dst: sent.dst, ..own }, false),
+        (v6, false),
+    ] {
+        let template = Template::new(&own).unwrap();
+        assert_eq!(template.is_answered_by_common(&common), answers, "{own:?}");
+    }
+}
+
+#[test]
+fn an_ack_that_is_padded_or_promises_a_bitmap_is_not_common() {
+    let mut repr = Repr::new(WireMode::Srnic, Opcode::RcAck).unwrap();
+    let good = around(&transport(&mut repr, &[], 0), false);
+    let is_common = |at: usize, bits: u8| {
+        let mut frame = good.clone();
+        frame[at] |= bits;
+        CommonFrame::recognize(RxFrame::new(&frame), ROCE_UDP_PORT)
+            .is_some_and(|common| common.body().is_some())
+    };
+    const FLAGS: usize = BTH + Bth::LEN + 4 + Meta::LEN;
+    assert!(is_common(0, 0));
+    assert!(!is_common(FLAGS, AckFlags::BITMAP.0));
+    assert!(!is_common(BTH + 1, 1 << 4));
 }
 
 /// Nothing but data of an RC message, or an ACK: what has a common form.

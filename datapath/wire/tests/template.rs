@@ -198,7 +198,28 @@ fn a_datagram_shorter_than_its_header_is_refused() {
             let refused = EncapError::Length { found: udp_len.into(), room: udp_len.into() };
             assert_eq!(Datagram::parse(&frame, PORT), Err(refused));
         }
+        (frame[len_at + 1], frame[udp + 5]) = (if v6 { 8 } else { 28 }, 8);
+        if !v6 {
+            checksum(&mut frame[l3..l3 + 20]);
+        }
+        let empty = Datagram::parse(&frame, PORT).map(|datagram| datagram.transport.len());
+        assert_eq!(empty, Ok(0), "the header and nothing else");
     }
+}
+
+#[test]
+fn an_ipv6_datagram_ends_within_its_frame() {
+    let template = Template::new(&flow(true, None)).unwrap();
+    let mut frame = [0; 100];
+    template.emit(&mut frame, 16);
+    let (room, udp) = (frame.len() - template.len(), template.len() - 8);
+    let mut parse = |transport: usize| {
+        let len = u8::try_from(8 + transport).unwrap();
+        (frame[19], frame[udp + 5]) = (len, len);
+        Datagram::parse(&frame, PORT).map(|datagram| datagram.transport)
+    };
+    assert_eq!(parse(room), Ok(62..100));
+    assert_eq!(parse(room + 1), Err(EncapError::Length { found: 47, room: 46 }));
 }
 
 #[test]
@@ -234,6 +255,22 @@ fn frames_for_others_and_damaged_ones_are_told_apart() {
     assert_eq!(parse(17, 67, true), Err(EncapError::Length { found: 67, room: 66 }), "beyond the frame");
     assert_eq!(parse(17, 19, true), Err(EncapError::Length { found: 19, room: 66 }), "below the header");
     assert_eq!(parse(39, 45, false), Err(EncapError::Length { found: 45, room: 46 }), "UDP against IP");
+}
+
+#[test]
+fn ipv6_frames_for_others_are_told_apart() {
+    let template = Template::new(&flow(true, None)).unwrap();
+    let mut good = [0; 100];
+    template.emit(&mut good, 100 - 62);
+    let parse = |at: usize, value: u8| {
+        let mut frame = good;
+        frame[at] = value;
+        Datagram::parse(&frame, PORT).map(|datagram| datagram.transport)
+    };
+    assert_eq!(parse(90, 1), Ok(62..100));
+    assert_eq!(parse(14, 0x50), Err(EncapError::Version(5)));
+    assert_eq!(parse(20, 44), Err(EncapError::Fragment));
+    assert_eq!(parse(20, 58), Err(EncapError::NotRoce), "ICMPv6");
 }
 
 /// Ethernet pads short frames: bytes after the IP length belong to nobody.

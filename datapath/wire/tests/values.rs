@@ -176,6 +176,8 @@ fn ack_flags() {
         assert_eq!(others.0, 0x3F ^ flag.0);
         assert!(!others.contains(flag) && (others | flag).contains(flag));
         assert_eq!(others.with(flag, true), others.union(flag));
+        assert_eq!(flag.union(flag), flag);
+        assert_eq!((flag.with(flag, true), others.with(flag, false)), (flag, others), "as it was");
         assert_eq!(others.with(flag, true).with(flag, false), others);
     }
     assert!(!AckFlags::BITMAP.contains(AckFlags::BITMAP | AckFlags::SACK_VALID), "both are asked for");

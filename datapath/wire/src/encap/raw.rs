@@ -106,3 +106,19 @@ pub(super) const fn fold(sum: u64) -> u16 {
     let [.., high, low] = sum.to_be_bytes();
     u16::from_be_bytes([high, low])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::fold;
+
+    #[test]
+    fn a_sum_is_folded_until_no_carry_is_left() {
+        for sum in [0, 1, 0xFFFF, 0x1_0000, 0x1_FFFE, 0xFFFF_FFFF, 0x1_FFFF_FFFF, 0xFFFF_FFFF_FFFF] {
+            let mut expected: u64 = sum;
+            while expected > 0xFFFF {
+                expected = (expected & 0xFFFF) + (expected >> 16);
+            }
+            assert_eq!(u64::from(fold(sum)), expected, "{sum:#x}");
+        }
+    }
+}
