@@ -150,6 +150,7 @@ fn ack_delays_saturate() {
     assert_eq!(ack_delay_of_ns(63), 0);
     assert_eq!(ack_delay_of_ns(64), 1);
     assert_eq!(ack_delay_of_ns(64 * 0xFFFF), 0xFFFF);
+    assert_eq!(ack_delay_of_ns(64 * 0x1_0000), 0xFFFF);
     assert_eq!(ack_delay_of_ns(u64::MAX), 0xFFFF);
 }
 
