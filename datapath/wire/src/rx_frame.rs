@@ -93,7 +93,7 @@ mod tests {
         for mode in WireMode::ALL {
             let layouts = Opcode::ALL.iter().filter_map(|opcode| Layout::of(mode, *opcode));
             for Layout { opcode, len, .. } in layouts {
-                let headers = ENCAPSULATION + usize::from(*len) + usize::from(SACKB_LEN);
+                let headers = ENCAPSULATION + usize::from(*len) + SACKB_LEN;
                 assert!(headers <= HEAD_LEN, "{opcode:?} of {mode:?}: {headers} bytes");
             }
         }

@@ -29,8 +29,8 @@ pub trait Work {
 
 /// A link over whatever moves the frames of a device.
 pub enum AnyLink {
-    Native(Link<MemifPort>),
-    Dpdk(Link<DpdkPort>),
+    Native(Box<Link<MemifPort>>),
+    Dpdk(Box<Link<DpdkPort>>),
 }
 
 impl AnyLink {
@@ -46,17 +46,17 @@ impl AnyLink {
             return Err(Error::Options(text.to_owned()));
         }
         Ok(if let Transport::Memif { driver: MemifDriver::Native, .. } = spec.transport {
-            Self::Native(Link::over(open_memif(&spec)?, spec))
+            Self::Native(Box::new(Link::over(open_memif(&spec)?, spec)))
         } else {
-            Self::Dpdk(Link::over(DpdkPort::over(open_port(&spec)?), spec))
+            Self::Dpdk(Box::new(Link::over(DpdkPort::over(open_port(&spec)?), spec)))
         })
     }
 
     /// Does it over this link.
     pub fn run(&mut self, work: impl Work, channel: &mut Channel) -> Result<()> {
         match self {
-            Self::Native(link) => work.run(link, channel),
-            Self::Dpdk(link) => work.run(link, channel),
+            Self::Native(link) => work.run(&mut **link, channel),
+            Self::Dpdk(link) => work.run(&mut **link, channel),
         }
     }
 }
