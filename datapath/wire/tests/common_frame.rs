@@ -157,7 +157,7 @@ fn a_frame_follows_if_nothing_differs_before_the_psn() {
     outcome.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// The same bit in two places, as far apart as the pieces that are compared.
+/// One bit differs in two places, as far apart as the pieces that are compared.
 #[test]
 fn differences_do_not_make_up_for_each_other() {
     let mut repr = Repr::new(WireMode::Srnic, Opcode::RcWriteMiddle).unwrap();
