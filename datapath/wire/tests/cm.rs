@@ -226,3 +226,8 @@ fn a_reason_is_told_in_words_or_by_its_number() {
     let named = (1..=35).map(RejReason).filter(|reason| !reason.to_string().starts_with("reason"));
     assert_eq!(named.map(|reason| reason.0).collect::<Vec<_>>(), [1, 3, 4, 5, 6, 8, 9, 10, 12, 26, 28, 35]);
 }
+
+#[test]
+fn a_program_has_56_bytes_of_a_request() {
+    assert_eq!((IpCmHeader::LEN, IpCmHeader::PRIVATE_DATA), (36, 56));
+}
