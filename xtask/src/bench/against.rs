@@ -110,7 +110,7 @@ fn line(contender: &Contender, revision: &str, brackets: &[Bracket]) -> String {
     let [before, now] =
         [of(|b| f64::midpoint(b.before, b.after)), of(|b| b.of)].map(|v| v.unwrap_or(f64::NAN));
     let unit = contender.metric.unit();
-    format!("{:32} {before:>10.2} {unit} at {revision}, {now:>10.2} {unit} here", contender.label)
+    format!("{:40} {before:>10.2} {unit} at {revision}, {now:>10.2} {unit} here", contender.label)
 }
 
 #[cfg(test)]
@@ -122,15 +122,26 @@ mod tests {
         let ours: Vec<_> = CONTENDERS.iter().filter(|contender| contender.is_ours()).collect();
         assert_eq!(
             ours.iter().map(|of| of.key).collect::<Vec<_>>(),
-            ["bw", "lat", "rate_1qp", "rate_64qp", "rpc_1qp"]
+            [
+                "bw_dpdk",
+                "bw",
+                "lat_dpdk",
+                "lat",
+                "rate_1qp_dpdk",
+                "rate_64qp_dpdk",
+                "rate_1qp",
+                "rate_64qp",
+                "rpc_1qp",
+                "rpc_1qp_dpdk"
+            ]
         );
         let list = vec![Bracket { before: 9.0, of: 12.0, after: 11.0 }];
-        let brackets = [(ours[0], list.clone()), (ours[1], Vec::new())];
+        let brackets = [(ours[1], list.clone()), (ours[3], Vec::new())];
         let keys = keys(&brackets);
         assert_eq!((&keys["bw_vs_before"], &keys["lat_vs_before"]), (&json!(1.2), &Value::Null));
         assert_eq!(
-            line(ours[0], "v0.1", &list),
-            "srnic WRITE, 64 KiB                   10.00 Gb/s at v0.1,      12.00 Gb/s here"
+            line(ours[1], "v0.1", &list),
+            "srnic WRITE, 64 KiB                           10.00 Gb/s at v0.1,      12.00 Gb/s here"
         );
     }
 }

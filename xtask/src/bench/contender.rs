@@ -115,7 +115,7 @@ impl Contender {
     /// Returns `true` if a program of this checkout is measured over a device: what may differ
     /// between two commits.
     pub fn is_ours(&self) -> bool {
-        matches!(self.program, Device(_)) && !self.key.starts_with("raw")
+        matches!(self.program, Device(_) | Dpdk(_)) && !self.key.starts_with("raw")
     }
 
     /// A program that this machine does not have.

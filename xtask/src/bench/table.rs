@@ -14,14 +14,16 @@ pub struct Row<'a> {
     pub values: &'a [f64],
 }
 
-/// Median, least and largest of each row.
+/// Median, least and largest of each row, below their titles: the longest label makes the width.
 pub fn of_samples<'a>(rows: impl Iterator<Item = Row<'a>>) -> String {
-    let mut table = format!("{:32} {:>10} {:>10} {:>10}", "", "median", "min", "max");
+    let rows: Vec<_> = rows.collect();
+    let width = rows.iter().map(|row| row.label.len()).fold(32, usize::max);
+    let mut table = format!("{:width$} {:>10} {:>10} {:>10}", "", "median", "min", "max");
     for Row { label, unit, values } in rows {
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         let largest = values.iter().copied().fold(0.0, f64::max);
         let middle = median(values).unwrap_or(f64::NAN);
-        let _ = write!(table, "\n{label:32} {middle:>10.2} {least:>10.2} {largest:>10.2}  {unit}");
+        let _ = write!(table, "\n{label:width$} {middle:>10.2} {least:>10.2} {largest:>10.2}  {unit}");
     }
     table
 }
@@ -42,6 +44,16 @@ pub fn of_keys(keys: &Map<String, Value>) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_long_label_moves_every_column() {
+        let label = "a label that is longer than thirty-two bytes";
+        let rows = [label, "short"].map(|label| Row { label, unit: "us", values: &[1.0] });
+        let table = of_samples(rows.into_iter());
+        let ends: Vec<_> =
+            table.lines().map(|line| line.trim_end_matches(" us").trim_end().len()).collect();
+        assert_eq!(ends, [label.len() + 33; 3], "{table}");
+    }
 
     #[test]
     fn figures_stand_below_their_titles() {
