@@ -1,0 +1,68 @@
+//! How many packets a second one core simulates.
+
+use srnic_fabric::clock::Ps;
+use srnic_fabric::fabric::{Config, Fabric};
+use srnic_fabric::host::HostConfig;
+use srnic_fabric::switch::SwitchConfig;
+use srnic_fabric::topology::FatTree;
+use srnic_fabric::workload::Sizes;
+use std::time::Instant;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut args = std::env::args().skip(1);
+    let hosts: u32 = args.next().unwrap_or("64".into()).parse()?;
+    let micros: u64 = args.next().unwrap_or("200".into()).parse()?;
+    let tree = FatTree::of_hosts(hosts).ok_or("16, 64, 256, 1024 or 4096 hosts")?;
+    let config = Config {
+        tree,
+        host: HostConfig::default(),
+        switch: SwitchConfig::DEFAULT,
+        sizes: Sizes::CACHE_FOLLOWER,
+        load: 0.7,
+        arrivals_until: Ps::from_ns(micros * 1000),
+        seed: 1,
+    };
+    let begun = Instant::now();
+    let mut fabric = Fabric::new(config)?;
+    println!("made in {:.1} s", begun.elapsed().as_secs_f64());
+    let begun = Instant::now();
+    let cpu_before = cpu();
+    let seconds_max = args.next().unwrap_or("20".into()).parse::<u64>()?;
+    let step = Ps::from_ns(20_000);
+    let mut end = step;
+    while fabric.run(end)? && begun.elapsed().as_secs() < seconds_max {
+        end = end + step;
+    }
+    let seconds = cpu() - cpu_before;
+    let sum = |of: fn(&datapath::port::PortStats) -> u64| -> u64 {
+        fabric.hosts().iter().map(|host| of(&datapath::port::Port::stats(host.engine.port()))).sum()
+    };
+    let (bytes, frames) = (sum(|stats| stats.tx_bytes), sum(|stats| stats.tx_frames));
+    println!(
+        "{} us in {seconds:.1} s of a core: {} flows, {} unfinished, {frames} frames, {:.3} M/s full-sized, {:.2} M events/s, {:.1} frames a turn, {:?}",
+        fabric.now().0 / 1_000_000,
+        fabric.flows.len(),
+        fabric.unfinished(),
+        bytes as f64 / 1100.0 / seconds / 1e6,
+        fabric.events as f64 / seconds / 1e6,
+        frames as f64 / fabric.turns as f64,
+        fabric.switch_stats(),
+    );
+    let failed = fabric.flows.iter().filter(|flow| flow.failed.is_some()).count();
+    println!("{failed} failed, {} unfinished", fabric.unfinished());
+    if std::env::var_os("COUNTERS").is_some() {
+        for host in fabric.hosts().iter().take(3) {
+            println!("{:?}", host.engine.core().counters());
+        }
+    }
+    for line in std::fs::read_to_string("/proc/self/status")?.lines().filter(|line| line.starts_with("VmHWM")) {
+        println!("{line}");
+    }
+    Ok(())
+}
+
+/// Seconds of a processor that this process has had.
+fn cpu() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}

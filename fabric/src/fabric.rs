@@ -1,0 +1,306 @@
+//! A run: hosts, links and switches, and the loop that lets things happen.
+
+use crate::calendar::{Calendar, Event, Kind};
+use crate::clock::Ps;
+use crate::host::{End, Host, HostConfig, HostError};
+use crate::link::{Link, Node};
+use crate::memory::SharedMemory;
+use crate::port::Arena;
+use crate::switch::{Switch, SwitchConfig, SwitchStats};
+use crate::topology::FatTree;
+use crate::workload::{Flow, Poisson, Sizes};
+use datapath::queue::WcStatus;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What a run is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Hosts and switches.
+    pub tree: FatTree,
+    /// The hosts.
+    pub host: HostConfig,
+    /// The switches.
+    pub switch: SwitchConfig,
+    /// Sizes of flows.
+    pub sizes: Sizes,
+    /// Part of a host's link that its flows take, 0 to 1.
+    pub load: f64,
+    /// Flows begin until then.
+    pub arrivals_until: Ps,
+    /// Everything random.
+    pub seed: u64,
+}
+
+/// What became of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowRecord {
+    /// Sender.
+    pub from: u32,
+    /// The flow.
+    pub flow: Flow,
+    /// When its sender knew that it was complete; `None`: not yet.
+    pub done: Option<Ps>,
+    /// How its request ended, if not well.
+    pub failed: Option<WcStatus>,
+}
+
+struct Active {
+    ends: [End; 2],
+}
+
+/// A network in virtual time.
+pub struct Fabric {
+    config: Config,
+    calendar: Calendar,
+    arena: Option<Box<Arena>>,
+    links: Vec<Link>,
+    switches: Vec<Switch>,
+    /// Links that leave each switch.
+    ports: Vec<Vec<u32>>,
+    hosts: Vec<Host>,
+    arrivals: Vec<Poisson>,
+    next: Vec<Option<Flow>>,
+    active: Vec<Option<Active>>,
+    /// All flows that have begun.
+    pub flows: Vec<FlowRecord>,
+    /// Flows for which a host had no queue pair yet.
+    waiting: VecDeque<usize>,
+    now: Ps,
+    /// Events that have happened.
+    pub events: u64,
+    /// Turns that engines have taken.
+    pub turns: u64,
+    unfinished: usize,
+}
+
+impl Fabric {
+    /// Makes all hosts and links.
+    ///
+    /// # Errors
+    /// [`HostError`].
+    pub fn new(config: Config) -> Result<Self, HostError> {
+        let tree = config.tree;
+        let memory = Arc::new(SharedMemory::new(config.sizes.largest() as usize)?);
+        let links = tree.links();
+        let mut ports = vec![Vec::new(); tree.switches() as usize];
+        for (number, link) in (0..).zip(&links) {
+            if let Node::Switch(switch) = link.from {
+                ports[switch as usize].push(number);
+            }
+        }
+        let hosts = (0..tree.hosts())
+            .map(|number| Host::new(number, config.seed, &config.host, &memory))
+            .collect::<Result<Vec<_>, _>>()?;
+        let host_link = tree.host_ps_per_byte;
+        let arrivals = (0..tree.hosts())
+            .map(|host| Poisson::new(config.seed, (host, tree.hosts()), config.sizes, config.load, host_link));
+        let mut fabric = Self {
+            config,
+            calendar: Calendar::default(),
+            arena: Some(Box::new(Arena::new(config.host.max_frame()))),
+            links,
+            switches: vec![Switch::default(); tree.switches() as usize],
+            ports,
+            next: vec![None; hosts.len()],
+            hosts,
+            arrivals: arrivals.collect(),
+            active: Vec::new(),
+            flows: Vec::new(),
+            waiting: VecDeque::new(),
+            now: Ps(0),
+            events: 0,
+            turns: 0,
+            unfinished: 0,
+        };
+        for host in 0..tree.hosts() {
+            fabric.schedule_flow(host);
+        }
+        Ok(fabric)
+    }
+
+    /// The present.
+    #[must_use]
+    pub const fn now(&self) -> Ps {
+        self.now
+    }
+
+    /// Flows that have begun and not ended.
+    #[must_use]
+    pub const fn unfinished(&self) -> usize {
+        self.unfinished
+    }
+
+    /// All switches' counters together.
+    #[must_use]
+    pub fn switch_stats(&self) -> SwitchStats {
+        self.switches.iter().fold(SwitchStats::default(), |sum, switch| SwitchStats {
+            passed: sum.passed + switch.stats.passed,
+            marked: sum.marked + switch.stats.marked,
+            dropped: sum.dropped + switch.stats.dropped,
+        })
+    }
+
+    /// The hosts.
+    #[must_use]
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// Lets everything happen until `end`, or until nothing is left; true if something is.
+    ///
+    /// # Errors
+    /// [`HostError`].
+    pub fn run(&mut self, end: Ps) -> Result<bool, HostError> {
+        while let Some(event) = self.calendar.pop() {
+            if event.at > end {
+                self.calendar.push(event);
+                return Ok(true);
+            }
+            self.now = event.at;
+            self.events += 1;
+            match event.kind() {
+                Kind::Arrival => self.arrive(event),
+                Kind::Turn if self.hosts[event.entity() as usize].turn_at == event.at => {
+                    self.turn(event.entity())?;
+                }
+                Kind::Turn => {}
+                Kind::Flow => self.begin_flow(event.entity())?,
+            }
+        }
+        Ok(false)
+    }
+
+    fn arrive(&mut self, event: Event) {
+        let Some(arena) = &mut self.arena else { return };
+        match self.links[event.entity() as usize].to {
+            Node::Switch(number) => {
+                let meta = arena.packets.meta_mut(event.packet);
+                let out = self.config.tree.route(number, meta.to, meta.flow);
+                let ports = &self.ports[number as usize];
+                let switch = &mut self.switches[number as usize];
+                if !switch.admit(&self.config.switch, self.now, (&self.links, ports, out), meta) {
+                    arena.packets.free(event.packet);
+                    return;
+                }
+                let len = meta.len;
+                self.calendar.push(self.links[out as usize].send(self.now, out, event.packet, len));
+            }
+            Node::Host(number) => {
+                let host = &mut self.hosts[number as usize];
+                let inbox = &mut host.engine.port_mut().inbox;
+                if inbox.len == 0 {
+                    host.engine.note_drained(self.now.to_time());
+                }
+                host.engine.port_mut().inbox.push(&mut arena.packets, event.packet);
+                let at = self.now.max(host.busy_until);
+                self.schedule_turn(number, at);
+            }
+        }
+    }
+
+    /// The host's next turn is at `at`, if none is earlier.
+    fn schedule_turn(&mut self, number: u32, at: Ps) {
+        let host = &mut self.hosts[number as usize];
+        if at < host.turn_at {
+            host.turn_at = at;
+            self.calendar.push(Event::new(at, Kind::Turn, number, 0, 0));
+        }
+    }
+
+    fn turn(&mut self, number: u32) -> Result<(), HostError> {
+        let host = &mut self.hosts[number as usize];
+        host.turn_at = Ps::NEVER;
+        let Some(arena) = self.arena.take() else { return Ok(()) };
+        let link = &mut self.links[number as usize];
+        let frame = self.config.host.max_frame() as u64;
+        let queued = link.backlog(self.now).div_ceil(frame);
+        let room = u64::from(self.config.host.ring).saturating_sub(queued) as u32;
+        host.engine.port_mut().begin(arena, room);
+        host.engine.turn(self.now.to_time());
+        self.turns += 1;
+        let Some(mut arena) = host.engine.port_mut().end() else { return Ok(()) };
+        for packet in arena.sent.drain(..) {
+            let len = arena.packets.meta(packet).len;
+            self.calendar.push(link.send(self.now, number, packet, len));
+        }
+        self.arena = Some(arena);
+        host.busy_until = self.now + self.config.host.turn;
+        let port = host.engine.port();
+        let next = if port.inbox.len > 0 {
+            host.busy_until
+        } else if port.refused {
+            // Half of the ring is free then.
+            let half = u64::from(self.config.host.ring / 2) * frame * u64::from(link.ps_per_byte);
+            host.busy_until.max(Ps(link.busy_until.0.saturating_sub(half)))
+        } else {
+            host.engine.next_deadline().map_or(Ps::NEVER, |at| Ps::of_time(at).max(host.busy_until))
+        };
+        if next != Ps::NEVER {
+            self.schedule_turn(number, next);
+        }
+        while let Some(done) = self.hosts[number as usize].poll() {
+            self.end_flow(done.wr_id as usize, done.status)?;
+        }
+        Ok(())
+    }
+
+    fn schedule_flow(&mut self, host: u32) {
+        let flow = self.arrivals[host as usize].next().filter(|flow| flow.at < self.config.arrivals_until);
+        self.next[host as usize] = flow;
+        if let Some(flow) = flow {
+            self.calendar.push(Event::new(flow.at, Kind::Flow, host, 0, 0));
+        }
+    }
+
+    fn begin_flow(&mut self, host: u32) -> Result<(), HostError> {
+        if let Some(flow) = self.next[host as usize].take() {
+            self.flows.push(FlowRecord { from: host, flow, done: None, failed: None });
+            self.active.push(None);
+            self.unfinished += 1;
+            let number = self.flows.len() - 1;
+            if !self.start(number)? {
+                self.waiting.push_back(number);
+            }
+        }
+        self.schedule_flow(host);
+        Ok(())
+    }
+
+    /// Connects two queue pairs and posts the flow; false if a host has none free.
+    fn start(&mut self, number: usize) -> Result<bool, HostError> {
+        let FlowRecord { from, flow, .. } = self.flows[number];
+        let config = self.config.host;
+        let Some(here) = self.hosts[from as usize].take_pair(&config)? else { return Ok(false) };
+        let Some(there) = self.hosts[flow.to as usize].take_pair(&config)? else {
+            self.hosts[from as usize].give_back(here)?;
+            return Ok(false);
+        };
+        self.hosts[from as usize].connect(&config, here, there)?;
+        self.hosts[flow.to as usize].connect(&config, there, here)?;
+        let rkey = self.hosts[flow.to as usize].rkey();
+        self.hosts[from as usize].send(here, number as u64, flow.bytes, rkey)?;
+        self.active[number] = Some(Active { ends: [here, there] });
+        let at = self.now.max(self.hosts[from as usize].busy_until);
+        self.schedule_turn(from, at);
+        Ok(true)
+    }
+
+    fn end_flow(&mut self, number: usize, status: WcStatus) -> Result<(), HostError> {
+        let Some(Active { ends }) = self.active.get_mut(number).and_then(Option::take) else { return Ok(()) };
+        let record = &mut self.flows[number];
+        record.done = Some(self.now);
+        record.failed = (status != WcStatus::Success).then_some(status);
+        self.unfinished -= 1;
+        for end in ends {
+            self.hosts[end.host as usize].give_back(end)?;
+        }
+        for _ in 0..self.waiting.len() {
+            let Some(next) = self.waiting.pop_front() else { break };
+            if !self.start(next)? {
+                self.waiting.push_back(next);
+            }
+        }
+        Ok(())
+    }
+}
