@@ -5,7 +5,7 @@ use srnic_fabric::fabric::{Config, Fabric};
 use srnic_fabric::host::HostConfig;
 use srnic_fabric::switch::SwitchConfig;
 use srnic_fabric::topology::FatTree;
-use srnic_fabric::workload::Sizes;
+use srnic_fabric::workload::{Poisson, Sizes};
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -13,17 +13,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let hosts: u32 = args.next().unwrap_or("64".into()).parse()?;
     let micros: u64 = args.next().unwrap_or("200".into()).parse()?;
     let tree = FatTree::of_hosts(hosts).ok_or("16, 64, 256, 1024 or 4096 hosts")?;
+    let sizes = Sizes::CACHE_FOLLOWER;
     let config = Config {
         tree,
         host: HostConfig::default(),
         switch: SwitchConfig::DEFAULT,
-        sizes: Sizes::CACHE_FOLLOWER,
-        load: 0.7,
-        arrivals_until: Ps::from_ns(micros * 1000),
+        flow_max: sizes.largest(),
         seed: 1,
     };
+    let until = Ps::from_ns(micros * 1000);
     let begun = Instant::now();
-    let mut fabric = Fabric::new(config)?;
+    let mut fabric = Fabric::new(config, |host| {
+        let flows = Poisson::new(1, (host, hosts), sizes, 0.7, tree.host_ps_per_byte);
+        Box::new(flows.take_while(move |flow| flow.at < until))
+    })?;
     println!("made in {:.1} s", begun.elapsed().as_secs_f64());
     let begun = Instant::now();
     let cpu_before = cpu();
@@ -49,9 +52,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         fabric.switch_stats(),
     );
     let failed = fabric.flows.iter().filter(|flow| flow.failed.is_some()).count();
-    println!("{failed} failed, {} unfinished", fabric.unfinished());
+    println!("{failed} failed, {} unfinished, hash {:016x}", fabric.unfinished(), fabric.hash());
     if std::env::var_os("COUNTERS").is_some() {
-        for host in fabric.hosts().iter().take(3) {
+        println!("{:?} {:?}", fabric.hosts()[0].engine.core().memory_used(), fabric.hosts()[0].engine.core().usage());
+        for host in fabric.hosts().iter().take(1) {
             println!("{:?}", host.engine.core().counters());
         }
     }

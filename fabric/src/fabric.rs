@@ -8,12 +8,15 @@ use crate::memory::SharedMemory;
 use crate::port::Arena;
 use crate::switch::{Switch, SwitchConfig, SwitchStats};
 use crate::topology::FatTree;
-use crate::workload::{Flow, Poisson, Sizes};
+use crate::workload::Flow;
 use datapath::queue::WcStatus;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What a run is made with.
+/// The flows that one host begins, in the order in which it begins them.
+pub type Arrivals = Box<dyn Iterator<Item = Flow> + Send>;
+
+/// What a network is made with.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// Hosts and switches.
@@ -22,12 +25,8 @@ pub struct Config {
     pub host: HostConfig,
     /// The switches.
     pub switch: SwitchConfig,
-    /// Sizes of flows.
-    pub sizes: Sizes,
-    /// Part of a host's link that its flows take, 0 to 1.
-    pub load: f64,
-    /// Flows begin until then.
-    pub arrivals_until: Ps,
+    /// Bytes of the largest flow.
+    pub flow_max: u32,
     /// Everything random.
     pub seed: u64,
 }
@@ -59,7 +58,7 @@ pub struct Fabric {
     /// Links that leave each switch.
     ports: Vec<Vec<u32>>,
     hosts: Vec<Host>,
-    arrivals: Vec<Poisson>,
+    arrivals: Vec<Arrivals>,
     next: Vec<Option<Flow>>,
     active: Vec<Option<Active>>,
     /// All flows that have begun.
@@ -75,13 +74,13 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// Makes all hosts and links.
+    /// Makes all hosts and links; `arrivals` gives the flows of each host.
     ///
     /// # Errors
     /// [`HostError`].
-    pub fn new(config: Config) -> Result<Self, HostError> {
+    pub fn new(config: Config, arrivals: impl FnMut(u32) -> Arrivals) -> Result<Self, HostError> {
         let tree = config.tree;
-        let memory = Arc::new(SharedMemory::new(config.sizes.largest() as usize)?);
+        let memory = Arc::new(SharedMemory::new(config.flow_max as usize)?);
         let links = tree.links();
         let mut ports = vec![Vec::new(); tree.switches() as usize];
         for (number, link) in (0..).zip(&links) {
@@ -92,9 +91,6 @@ impl Fabric {
         let hosts = (0..tree.hosts())
             .map(|number| Host::new(number, config.seed, &config.host, &memory))
             .collect::<Result<Vec<_>, _>>()?;
-        let host_link = tree.host_ps_per_byte;
-        let arrivals = (0..tree.hosts())
-            .map(|host| Poisson::new(config.seed, (host, tree.hosts()), config.sizes, config.load, host_link));
         let mut fabric = Self {
             config,
             calendar: Calendar::default(),
@@ -104,7 +100,7 @@ impl Fabric {
             ports,
             next: vec![None; hosts.len()],
             hosts,
-            arrivals: arrivals.collect(),
+            arrivals: (0..tree.hosts()).map(arrivals).collect(),
             active: Vec::new(),
             flows: Vec::new(),
             waiting: VecDeque::new(),
@@ -139,6 +135,31 @@ impl Fabric {
             marked: sum.marked + switch.stats.marked,
             dropped: sum.dropped + switch.stats.dropped,
         })
+    }
+
+    /// A number that depends on every flow: who sent what to whom, when it began, when and how it ended.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        self.flows.iter().fold(Fnv::default(), |hash, FlowRecord { from, flow, done, failed }| {
+            let end = done.map_or(u64::MAX, |at| at.0);
+            let failed = failed.map_or(0, |status| status as u64);
+            hash.add(u64::from(*from) << 32 | u64::from(flow.to))
+                .add(flow.at.0)
+                .add(u64::from(flow.bytes) << 32 | failed)
+                .add(end)
+        }).0
+    }
+
+    /// The links.
+    #[must_use]
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// Packets on links and in queues.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.arena.as_ref().map_or(0, |arena| arena.packets.in_flight())
     }
 
     /// The hosts.
@@ -246,7 +267,7 @@ impl Fabric {
     }
 
     fn schedule_flow(&mut self, host: u32) {
-        let flow = self.arrivals[host as usize].next().filter(|flow| flow.at < self.config.arrivals_until);
+        let flow = self.arrivals[host as usize].next();
         self.next[host as usize] = flow;
         if let Some(flow) = flow {
             self.calendar.push(Event::new(flow.at, Kind::Flow, host, 0, 0));
@@ -302,5 +323,21 @@ impl Fabric {
             }
         }
         Ok(())
+    }
+}
+
+/// FNV-1a over words: the same in every build, and everywhere.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xCBF2_9CE4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn add(self, word: u64) -> Self {
+        let bytes = word.to_le_bytes();
+        Self(bytes.iter().fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01B3)))
     }
 }

@@ -50,7 +50,7 @@ impl Default for HostConfig {
         Self {
             max_qps: 128,
             window: 160,
-            recovery_contexts: 4,
+            recovery_contexts: 2,
             mtu: Pmtu::B1024,
             congestion: CongestionAlgorithm::Dctcp,
             tuning: CongestionTuning::default(),

@@ -2,7 +2,7 @@
 
 use crate::clock::Ps;
 use crate::link::Link;
-use crate::packet::Meta;
+use crate::packet::{Meta, WIRE_OVERHEAD};
 
 /// How the switches of a fabric are set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +53,7 @@ impl Switch {
     ) -> bool {
         let link = &links[out as usize];
         let backlog = link.backlog(now);
-        let len = u64::from(meta.len);
+        let len = u64::from(meta.len) + u64::from(WIRE_OVERHEAD);
         let share = |used: u64| config.pool.saturating_sub(used) * config.alpha.0 / config.alpha.1;
         if backlog + len > share(self.used) {
             self.used = ports.iter().map(|port| links[*port as usize].backlog(now)).sum();
@@ -69,5 +69,71 @@ impl Switch {
         }
         self.stats.passed += 1;
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::Node;
+
+    /// Queues that are always offered more than they send settle at alpha B / (1 + n alpha), the fixed point of
+    /// the dynamic threshold (Choudhury and Hahne, 1998), to a packet.
+    #[test]
+    fn full_queues_share_the_pool() {
+        const LEN: u16 = 1100;
+        let config = SwitchConfig { mark: u64::MAX / 100, ..SwitchConfig::DEFAULT };
+        for queues in [1, 2, 4, 8, 16_u32] {
+            let mut links: Vec<_> =
+                (0..queues).map(|port| Link::new(Node::Switch(0), Node::Host(port), 80, Ps(0))).collect();
+            let ports: Vec<_> = (0..queues).collect();
+            let mut switch = Switch::default();
+            // Each is offered twice its rate, one after the other.
+            let gap = u64::from(LEN + 24) * 40;
+            let (rounds, last) = (200_000, 1000);
+            let mut sums = vec![0; links.len()];
+            for round in 0..rounds {
+                for out in 0..queues {
+                    let now = Ps(round * gap + gap * u64::from(out) / u64::from(queues));
+                    let mut meta = Meta { len: LEN, ..Meta::default() };
+                    if switch.admit(&config, now, (&links, &ports, out), &mut meta) {
+                        links[out as usize].send(now, out, 0, LEN);
+                    }
+                }
+                let now = Ps((round + 1) * gap);
+                if round >= rounds - last {
+                    links.iter().zip(&mut sums).for_each(|(link, sum)| *sum += link.backlog(now));
+                }
+            }
+            let alpha = config.alpha.0 as f64 / config.alpha.1 as f64;
+            let expected = alpha * config.pool as f64 / (1.0 + f64::from(queues) * alpha);
+            for sum in sums {
+                let backlog = sum as f64 / last as f64;
+                let packet = f64::from(LEN) + 24.0;
+                assert!((backlog - expected).abs() <= packet, "{queues}: {backlog} instead of {expected}");
+            }
+            assert!(switch.stats.dropped > 0);
+        }
+    }
+
+    /// What is marked is what finds more than the threshold before it, in time: a faster link's threshold is longer.
+    #[test]
+    fn packets_behind_the_threshold_are_marked() {
+        for ps_per_byte in [80, 20] {
+            let config = SwitchConfig { mark: 10_000, ..SwitchConfig::DEFAULT };
+            let mut links = vec![Link::new(Node::Switch(0), Node::Host(0), ps_per_byte, Ps(0))];
+            let mut switch = Switch::default();
+            let mut first = None;
+            for number in 0..200 {
+                let mut meta = Meta { len: 1000, markable: true, ..Meta::default() };
+                assert!(switch.admit(&config, Ps(0), (&links, &[0], 0), &mut meta));
+                links[0].send(Ps(0), 0, 0, 1000);
+                if meta.marked {
+                    first = first.or(Some(number));
+                }
+            }
+            let bytes = 10_000 * 80 / u64::from(ps_per_byte);
+            assert_eq!(first, Some(bytes / 1024 + 1), "the first that finds more than {bytes} bytes");
+        }
     }
 }
