@@ -9,6 +9,7 @@ pub mod calendar;
 pub mod clock;
 pub mod fabric;
 pub mod host;
+pub mod ideal;
 pub mod link;
 pub mod memory;
 pub mod packet;

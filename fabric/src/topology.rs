@@ -104,6 +104,19 @@ impl FatTree {
         links
     }
 
+    /// Links from one host to another: 2 in a rack, 4 in a pod, else 6.
+    #[must_use]
+    pub const fn links_between(&self, from: u32, to: u32) -> u32 {
+        let (rack, pod) = (self.hosts_per_rack, self.hosts_per_rack * self.racks);
+        if from / rack == to / rack {
+            2
+        } else if from / pod == to / pod {
+            4
+        } else {
+            6
+        }
+    }
+
     /// The link into which `switch` sends a packet of `flow` to host `to`.
     #[must_use]
     pub const fn route(&self, switch: u32, to: u32, flow: u32) -> u32 {
@@ -156,9 +169,7 @@ mod tests {
                     hops += 1;
                 }
                 assert_eq!(links[link as usize].to, Node::Host(to));
-                let (rack, pod) = (tree.hosts_per_rack, tree.hosts_per_rack * tree.racks);
-                let expected = if from / rack == to / rack { 2 } else if from / pod == to / pod { 4 } else { 6 };
-                assert_eq!(hops, expected, "{from} to {to} of {hosts}");
+                assert_eq!(hops, tree.links_between(from, to), "{from} to {to} of {hosts}");
             }
         }
     }

@@ -4,6 +4,7 @@ use datapath::port::Port;
 use srnic_fabric::clock::Ps;
 use srnic_fabric::fabric::{Config, Fabric};
 use srnic_fabric::host::HostConfig;
+use srnic_fabric::ideal;
 use srnic_fabric::switch::SwitchConfig;
 use srnic_fabric::topology::FatTree;
 use srnic_fabric::workload::{Flow, Poisson, Sizes};
@@ -97,32 +98,22 @@ fn a_run_repeats_exactly() {
     assert_eq!(format!("{:016x}", hash(1)), "6c902f30a4d9b39e");
 }
 
-/// One packet over 2, 4 and 6 links: its sender knows of it after the links there and back, to the
-/// picosecond, as every turn is in the moment in which its packet comes.
+/// In an empty network a flow takes what its links take, to the picosecond, if its hosts look at every packet at once:
+/// over 2, 4 and 6 links, of one packet and of many.
 #[test]
-fn one_packet_takes_what_its_links_take() {
+fn an_empty_network_takes_what_its_links_take() {
     let small = FatTree { pods: 2, racks: 2, hosts_per_rack: 2, aggregations: 2, cores_per_group: 2, ..TREE };
     for (to, links) in [(1, 2), (2, 4), (7, 6)] {
-        let mut config = Config { tree: small, ..config(16, 1) };
-        config.host.turn = Ps::from_ns(1);
-        let flow = Flow { at: Ps(0), to, bytes: 1000 };
-        let mut fabric = only(config, &[(0, flow)]);
-        fabric.run(LONG).expect("runs");
-        let (there, back) = (sent_bytes(&fabric, 0), sent_bytes(&fabric, to));
-        let tree = config.tree;
-        let time = |bytes: u64| {
-            let fabric_links = links - 2;
-            let wire = bytes + 24;
-            wire * (2 * u64::from(tree.host_ps_per_byte) + fabric_links * u64::from(tree.fabric_ps_per_byte))
-                + links * tree.delay.0
-        };
-        let done = fabric.flows[0].done.expect("done").0;
-        assert_eq!(done, time(there) + time(back), "{links} links");
-        assert_eq!(fabric.links().iter().filter(|link| link.frames > 0).count() as u64, 2 * links);
+        for bytes in [1, 1000, 1024, 1025, 2048, 3000, 50_000, 1_000_000] {
+            let mut config = Config { tree: small, ..config(16, 1) };
+            config.host.turn = Ps(1);
+            let mut fabric = only(config, &[(0, Flow { at: Ps(0), to, bytes })]);
+            fabric.run(LONG).expect("runs");
+            let expected = ideal::completion(&small, &config.host, links, bytes);
+            assert_eq!(fabric.flows[0].done, Some(expected), "{bytes} bytes over {links} links");
+            assert_eq!(small.links_between(0, to), links);
+            let used = fabric.links().iter().filter(|link| link.frames > 0).count();
+            assert_eq!(used, 2 * links as usize);
+        }
     }
-}
-
-/// Bytes that a host has sent.
-fn sent_bytes(fabric: &Fabric, host: u32) -> u64 {
-    fabric.hosts()[host as usize].engine.port().stats().tx_bytes
 }
