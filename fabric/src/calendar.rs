@@ -168,7 +168,8 @@ mod tests {
         for number in 0..20_000 {
             let draw = random.next_u64();
             let reach = [100, 10_000, 3_000_000, 500_000_000][(draw % 4) as usize];
-            let event = Event::new(Ps(now + random.next_u64() % reach), Kind::Turn, draw as u32 >> 8, number, 0);
+            let event =
+                Event::new(Ps(now + random.next_u64() % reach), Kind::Turn, draw as u32 >> 8, number, 0);
             calendar.push(event);
             model.push(Reverse(event));
             if draw >> 40 & 1 == 1 {

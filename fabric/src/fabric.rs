@@ -115,6 +115,12 @@ impl Fabric {
         Ok(fabric)
     }
 
+    /// What the network was made with.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// The present.
     #[must_use]
     pub const fn now(&self) -> Ps {
@@ -140,14 +146,17 @@ impl Fabric {
     /// A number that depends on every flow: who sent what to whom, when it began, when and how it ended.
     #[must_use]
     pub fn hash(&self) -> u64 {
-        self.flows.iter().fold(Fnv::default(), |hash, FlowRecord { from, flow, done, failed }| {
-            let end = done.map_or(u64::MAX, |at| at.0);
-            let failed = failed.map_or(0, |status| status as u64);
-            hash.add(u64::from(*from) << 32 | u64::from(flow.to))
-                .add(flow.at.0)
-                .add(u64::from(flow.bytes) << 32 | failed)
-                .add(end)
-        }).0
+        self.flows
+            .iter()
+            .fold(Fnv::default(), |hash, FlowRecord { from, flow, done, failed }| {
+                let end = done.map_or(u64::MAX, |at| at.0);
+                let failed = failed.map_or(0, |status| status as u64);
+                hash.add(u64::from(*from) << 32 | u64::from(flow.to))
+                    .add(flow.at.0)
+                    .add(u64::from(flow.bytes) << 32 | failed)
+                    .add(end)
+            })
+            .0
     }
 
     /// The links.

@@ -8,7 +8,9 @@ use core::net::{IpAddr, Ipv4Addr};
 use datapath::engine::{ConfigError, CreateError, Engine, EngineConfig, ModifyError, QpConfig, QpHandles};
 use datapath::memory::{Access, ProtectionDomainId, RegisterError};
 use datapath::port::PortCaps;
-use datapath::qp::attr::{AddressVector, CongestionAlgorithm, CongestionTuning, QpAttr, QpAttrMask, RecoveryPolicy};
+use datapath::qp::attr::{
+    AddressVector, CongestionAlgorithm, CongestionTuning, QpAttr, QpAttrMask, RecoveryPolicy,
+};
 use datapath::qp::state::{QpState, QpType};
 use datapath::queue::{
     Completion, CompletionQueue, PostError, QueueCaps, SendData, SendFlags, SendOpcode, SendRequest, Sge,
@@ -229,7 +231,8 @@ impl Host {
             access_flags: Access::REMOTE_WRITE | Access::LOCAL_WRITE,
             ..QpAttr::default()
         };
-        let to_init = QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | QpAttrMask::ACCESS_FLAGS;
+        let to_init =
+            QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | QpAttrMask::ACCESS_FLAGS;
         core.modify_qp(end.qpn, &init, to_init)?;
         let ready = QpAttr {
             state: QpState::Rtr,

@@ -14,6 +14,7 @@ pub mod link;
 pub mod memory;
 pub mod packet;
 pub mod port;
+pub mod summary;
 pub mod switch;
 pub mod topology;
 pub mod workload;

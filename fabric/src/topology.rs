@@ -75,9 +75,8 @@ impl FatTree {
     pub fn links(&self) -> Vec<Link> {
         let (hosts, racks) = (self.hosts(), self.rack_switches());
         let host = |from, to| Link::new(from, to, self.host_ps_per_byte, self.delay);
-        let fabric = |from, to| {
-            Link::new(Node::Switch(from), Node::Switch(to), self.fabric_ps_per_byte, self.delay)
-        };
+        let fabric =
+            |from, to| Link::new(Node::Switch(from), Node::Switch(to), self.fabric_ps_per_byte, self.delay);
         let rack_of = |host| Node::Switch(host / self.hosts_per_rack);
         let mut links = Vec::new();
         links.extend((0..hosts).map(|number| host(Node::Host(number), rack_of(number))));
@@ -138,7 +137,9 @@ impl FatTree {
             if aggregation / self.aggregations == pod {
                 return aggregation_down + aggregation * self.racks + rack % self.racks;
             }
-            return aggregation_up + aggregation * self.cores_per_group + choose(flow, 2, self.cores_per_group);
+            return aggregation_up
+                + aggregation * self.cores_per_group
+                + choose(flow, 2, self.cores_per_group);
         }
         core_down + (aggregation - aggregations) * self.pods + pod
     }

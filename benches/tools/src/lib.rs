@@ -8,6 +8,7 @@ pub mod congestion;
 pub mod devinfo;
 pub mod dial;
 pub mod error;
+pub mod fabric;
 pub mod file;
 pub mod front;
 pub mod install;

@@ -1,0 +1,80 @@
+//! What a run amounts to: how long its flows took, beside the same flows in an empty network.
+
+use crate::clock::Ps;
+use crate::fabric::{Config, Fabric, FlowRecord};
+use crate::ideal;
+
+/// Flows of one length in a run.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Summary {
+    /// Flows that are counted: those that began after the warm-up.
+    pub flows: usize,
+    /// Of them those that have not ended.
+    pub unfinished: usize,
+    /// Of them those whose request ended with an error.
+    pub failed: usize,
+    /// Mean flow completion time, in microseconds, of those that ended well.
+    pub avg_fct_us: f64,
+    /// Its 99th percentile.
+    pub p99_fct_us: f64,
+    /// Mean of each flow's time over what it takes in an empty network.
+    pub avg_slowdown: f64,
+    /// Its 99th percentile.
+    pub p99_slowdown: f64,
+    /// Mean rate of a host over its link's while flows began: payload of flows that have ended.
+    pub goodput: f64,
+}
+
+impl Summary {
+    /// Of the flows that began from `warm_up` on.
+    #[must_use]
+    pub fn of(fabric: &Fabric, warm_up: Ps) -> Self {
+        let counted: Vec<_> = fabric.flows.iter().filter(|flow| flow.flow.at >= warm_up).collect();
+        let ended = |flow: &&&FlowRecord| flow.done.is_some() && flow.failed.is_none();
+        let config = fabric.config();
+        let mut times: Vec<_> = counted.iter().filter(ended).map(|flow| times(config, flow)).collect();
+        let mean = |of: fn(&(f64, f64)) -> f64| times.iter().map(of).sum::<f64>() / times.len().max(1) as f64;
+        let (avg_fct_us, avg_slowdown) = (mean(|times| times.0), mean(|times| times.1));
+        let bytes: f64 = counted.iter().filter(ended).map(|flow| f64::from(flow.flow.bytes)).sum();
+        let last = counted.iter().map(|flow| flow.flow.at).max().unwrap_or_default();
+        let span = last.since(warm_up).0 as f64 * f64::from(config.tree.hosts());
+        Self {
+            flows: counted.len(),
+            unfinished: counted.iter().filter(|flow| flow.done.is_none()).count(),
+            failed: counted.iter().filter(|flow| flow.failed.is_some()).count(),
+            avg_fct_us,
+            p99_fct_us: percentile(&mut times, |times| times.0),
+            avg_slowdown,
+            p99_slowdown: percentile(&mut times, |times| times.1),
+            goodput: if span > 0.0 { bytes * f64::from(config.tree.host_ps_per_byte) / span } else { 0.0 },
+        }
+    }
+}
+
+/// Microseconds that a flow took, and how many times what it takes in an empty network.
+fn times(config: &Config, record: &FlowRecord) -> (f64, f64) {
+    let FlowRecord { from, flow, done, .. } = record;
+    let took = done.unwrap_or_default().since(flow.at).0 as f64;
+    let links = config.tree.links_between(*from, flow.to);
+    let alone = ideal::completion(&config.tree, &config.host, links, flow.bytes).0 as f64;
+    (took / 1e6, took / alone)
+}
+
+/// The 99th percentile by nearest rank; 0 of nothing.
+fn percentile(times: &mut [(f64, f64)], of: fn(&(f64, f64)) -> f64) -> f64 {
+    times.sort_unstable_by(|left, right| of(left).total_cmp(&of(right)));
+    let rank = (times.len() * 99).div_ceil(100);
+    rank.checked_sub(1).and_then(|index| times.get(index)).map_or(0.0, of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_by_nearest_rank() {
+        let mut times: Vec<_> = (1..=200).rev().map(|value| (f64::from(value), 0.0)).collect();
+        assert!((percentile(&mut times, |times| times.0) - 198.0).abs() < 1e-9);
+        assert!(percentile(&mut [], |times| times.0).abs() < 1e-9);
+    }
+}
