@@ -106,7 +106,7 @@ impl Calendar {
     }
 
     fn put(&mut self, bucket: u64, event: Event) {
-        let list = &mut self.wheel[bucket as usize % BUCKETS];
+        let list = &mut self.wheel[place(bucket)];
         if list.capacity() == 0 {
             *list = self.spare.pop().unwrap_or_default();
         }
@@ -142,7 +142,7 @@ impl Calendar {
             self.later.pop();
             self.put(event.at.0 >> BUCKET_BITS, event);
         }
-        let list = core::mem::take(&mut self.wheel[self.bucket as usize % BUCKETS]);
+        let list = core::mem::take(&mut self.wheel[place(self.bucket)]);
         self.waiting -= list.len();
         let before = core::mem::replace(&mut self.present, list);
         if before.capacity() > 0 {
@@ -151,6 +151,12 @@ impl Calendar {
         self.present.sort_unstable_by(|left, right| right.cmp(left));
         Some(())
     }
+}
+
+/// Where a bucket is in the wheel.
+#[expect(clippy::cast_possible_truncation, reason = "it is below the number of buckets")]
+const fn place(bucket: u64) -> usize {
+    (bucket % BUCKETS as u64) as usize
 }
 
 #[cfg(test)]
@@ -168,8 +174,8 @@ mod tests {
         for number in 0..20_000 {
             let draw = random.next_u64();
             let reach = [100, 10_000, 3_000_000, 500_000_000][(draw % 4) as usize];
-            let event =
-                Event::new(Ps(now + random.next_u64() % reach), Kind::Turn, draw as u32 >> 8, number, 0);
+            let at = Ps(now + random.next_u64() % reach);
+            let event = Event::new(at, Kind::Turn, random.next_u32() >> 8, number, 0);
             calendar.push(event);
             model.push(Reverse(event));
             if draw >> 40 & 1 == 1 {

@@ -245,7 +245,7 @@ impl Fabric {
         let link = &mut self.links[number as usize];
         let frame = self.config.host.max_frame() as u64;
         let queued = link.backlog(self.now).div_ceil(frame);
-        let room = u64::from(self.config.host.ring).saturating_sub(queued) as u32;
+        let room = self.config.host.ring.saturating_sub(u32::try_from(queued).unwrap_or(u32::MAX));
         host.engine.port_mut().begin(arena, room);
         host.engine.turn(self.now.to_time());
         self.turns += 1;
@@ -270,7 +270,7 @@ impl Fabric {
             self.schedule_turn(number, next);
         }
         while let Some(done) = self.hosts[number as usize].poll() {
-            self.end_flow(done.wr_id as usize, done.status)?;
+            self.end_flow(usize::try_from(done.wr_id).unwrap_or(usize::MAX), done.status)?;
         }
         Ok(())
     }

@@ -217,7 +217,7 @@ impl Host {
             window: config.window,
         };
         self.pairs.push(self.engine.core_mut().create_qp(&pair)?);
-        Ok(self.pairs.len() as u32 - 1)
+        Ok(u32::try_from(self.pairs.len()).unwrap_or(u32::MAX) - 1)
     }
 
     /// Connects a queue pair of this host to its peer.

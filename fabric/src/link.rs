@@ -75,6 +75,7 @@ mod tests {
             for _ in 0..COUNT {
                 let uniform = (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
                 at -= service / load * (1.0 - uniform).ln();
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
                 let now = Ps(at as u64);
                 waited += link.busy_until.since(now).0 as f64;
                 link.send(now, 0, 0, 1000);

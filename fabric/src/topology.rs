@@ -147,7 +147,7 @@ impl FatTree {
 
 /// One of `count` ways, by a hash of the flow that differs from tier to tier.
 const fn choose(flow: u32, tier: u32, count: u32) -> u32 {
-    (mix(flow ^ tier.wrapping_mul(0x9E37_79B9)) as u64 * count as u64 >> 32) as u32
+    ((mix(flow ^ tier.wrapping_mul(0x9E37_79B9)) as u64 * count as u64) >> 32) as u32
 }
 
 #[cfg(test)]

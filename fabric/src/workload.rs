@@ -46,7 +46,7 @@ impl Sizes {
         let knots = self.0.windows(2).find(|knots| of <= knots[1].1);
         let Some([(low, before), (high, until)]) = knots else { return self.largest() };
         let part = if until > before { (of - before) / (until - before) } else { 0.0 };
-        (low + part * (high - low)) as u32
+        whole(low + part * (high - low))
     }
 
     /// Mean size in bytes.
@@ -58,7 +58,7 @@ impl Sizes {
     /// The largest size.
     #[must_use]
     pub fn largest(&self) -> u32 {
-        self.0.last().map_or(1, |knot| knot.0 as u32)
+        self.0.last().map_or(1, |knot| whole(knot.0))
     }
 }
 
@@ -105,11 +105,27 @@ impl Iterator for Poisson {
 
     fn next(&mut self) -> Option<Flow> {
         self.at -= self.mean_gap_ps * (1.0 - self.uniform()).ln();
-        let other = (self.uniform() * f64::from(self.hosts - 1)) as u32;
+        let other = whole(self.uniform() * f64::from(self.hosts - 1));
         let to = other + u32::from(other >= self.host);
         let size = self.uniform();
-        Some(Flow { at: Ps(self.at as u64), to, bytes: self.sizes.quantile(size) })
+        Some(Flow { at: moment(self.at), to, bytes: self.sizes.quantile(size) })
     }
+}
+
+/// Without what is behind the point.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sizes and numbers of hosts fit")]
+const fn whole(number: f64) -> u32 {
+    number as u32
+}
+
+/// Whole picoseconds.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "times are positive, and shorter than 213 days"
+)]
+const fn moment(ps: f64) -> Ps {
+    Ps(ps as u64)
 }
 
 #[cfg(test)]
