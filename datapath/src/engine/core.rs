@@ -211,11 +211,8 @@ impl Core {
             let stream = stream_of(&command);
             let Some(mut qp) = self.qps.get(stream.qp) else { continue };
             match command {
-                Command::Advance { generation, epsn, bitmap, .. } if stream.response => {
-                    qp::apply_response_advance(&mut qp, &mut self.units, generation, epsn, bitmap);
-                }
                 Command::Advance { generation, epsn, bitmap, .. } => {
-                    qp::apply_advance(&mut qp, &mut self.units, generation, epsn, bitmap);
+                    qp::apply_advance(&mut qp, &mut self.units, stream, generation, epsn, bitmap);
                 }
                 Command::Lost { .. } | Command::Found { .. } | Command::Scoreboard { .. } => {
                     qp.on_command(&mut self.units, stream, &command);

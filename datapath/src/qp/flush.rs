@@ -3,7 +3,7 @@
 use super::context::PendingFailure;
 use super::last_word::keep_last_word;
 use super::send_stream::SendStream;
-use super::srnic::{close_recovery, stop_reads, stop_responses};
+use super::srnic::{ReceiveStream, stop_reads, stop_responses};
 use crate::counters::Counters;
 use crate::event::AsyncEvent;
 use crate::qp::{Qp, QpFlags, Units};
@@ -77,11 +77,9 @@ pub(crate) fn deactivate(qp: &mut Qp<'_>) {
 /// Ends both streams: nothing is resent, nothing late is accepted.
 pub(crate) fn stop_streams(qp: &mut Qp<'_>, units: &mut Units) {
     SendStream::of_requests(qp).stop(units);
-    let was = qp.hot.rx.in_recovery().then(|| qp.hot.rx.generation());
-    qp.hot.rx.abandon();
-    close_recovery(&mut qp.hot.rx, qp.cold, units, was);
+    ReceiveStream::of_requests(qp).stop(units);
     stop_responses(qp, units);
-    stop_reads(qp.cold, units);
+    stop_reads(qp, units);
     if let Some(plain) = qp.cold.plain.as_deref_mut() {
         plain.stop(qp.hot.tx.nxt());
     }

@@ -225,8 +225,7 @@ impl Units {
 
     /// Puts a stream on the list of those that owe an acknowledgement.
     #[inline(always)]
-    pub fn owe_ack(&mut self, stream: StreamId, qpc: &mut Qpc) {
-        let sched = qpc.sched_of(stream);
+    pub fn owe_ack(&mut self, stream: StreamId, sched: &mut SchedFlags) {
         if !sched.contains(SchedFlags::ACK_LISTED) {
             sched.insert(SchedFlags::ACK_LISTED);
             self.ack_list.push(self.number_of(stream));
@@ -236,8 +235,8 @@ impl Units {
     /// Queues an acknowledgement of a stream's that goes out by itself. One that finds no room is
     /// counted, as a lossy network might have taken it.
     #[inline(never)]
-    pub fn queue_control(&mut self, stream: StreamId, qpc: &Qpc, kind: ControlKind) {
-        let fits = self.control.push(ControlPacket { stream, qpn: qpc.id.qpn, kind });
+    pub fn queue_control(&mut self, stream: StreamId, qpn: u32, kind: ControlKind) {
+        let fits = self.control.push(ControlPacket { stream, qpn, kind });
         self.counters.tx_acks_dropped += u64::from(!fits);
     }
 }

@@ -10,8 +10,8 @@ use crate::qp::attr::{AddressVector, QpAttr, QpAttrMask, RecoveryPolicy, WriteOr
 use crate::qp::plain::Plain;
 use crate::qp::transition::check_transition;
 use crate::qp::{
-    self, Incoming, Keepalive, QpCold, Reads, RequesterCursor, ResponderCursor, Responses, ResponsesConfig,
-    Units,
+    self, Gap, Incoming, Keepalive, QpCold, Reads, RequesterCursor, ResponderCursor, Responses,
+    ResponsesConfig, Units,
 };
 use crate::qp_state::{QpState, QpType};
 use crate::stream::{RtoConfig, RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig, sequence_window};
@@ -230,7 +230,7 @@ fn start_receiving(qp: &mut Qp<'_>, attr: &QpAttr, sequence_max: u16, rto: RtoCo
     qp.hot.rx = RxStream::new(psn, sequence_max, qp.hot.rx.generation().wrapping_add(1));
     qp.hot.rsp = ResponderCursor::new(psn, qp.cold.receives.own_head());
     qp.cold.next_write = None;
-    qp.cold.plain_nack_at = None;
+    qp.cold.gap = Gap::default();
     qp.cold.refusal = None;
     qp.cold.was_established = false;
     qp.cold.incoming.iter_mut().for_each(|incoming| **incoming = Incoming::default());
@@ -344,7 +344,7 @@ fn reset(qp: &mut Qp<'_>, units: &mut Units) {
     qp.hot.rsp = ResponderCursor::new(Psn::new(0), qp.cold.receives.discard_own());
     qp.cold.refusal = None;
     qp.cold.next_write = None;
-    qp.cold.plain_nack_at = None;
+    qp.cold.gap = Gap::default();
     qp::deactivate(qp);
     qp.cold.drop_responses();
 }

@@ -10,8 +10,8 @@ use crate::memory::{Access, ProtectionDomainId};
 use crate::qp::QpFlags;
 use crate::qp::attr::{QpAttr, RecoveryPolicy};
 use crate::qp::{
-    self, Attributes, Hull, Present, Qp, QpCold, QpIdentity, Qpc, Receives, RequesterCursor, ResponderCursor,
-    SqEntry, Taken,
+    self, Attributes, Gap, Hull, Present, Qp, QpCold, QpIdentity, Qpc, Receives, RequesterCursor,
+    ResponderCursor, SqEntry, Taken,
 };
 use crate::qp_state::{QpState, QpType};
 use crate::queue::{QpShared, QueueCaps, RecvQueue, SendQueue, recv_queue, send_queue};
@@ -174,7 +174,7 @@ impl Core {
             probes: [None; 2],
             rx_recovery: None,
             next_write: None,
-            plain_nack_at: None,
+            gap: Gap::default(),
             refusal: None,
             reads: None,
             responses: None,

@@ -108,7 +108,7 @@ fn in_order(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>) -> Result<(
     }
     // Standard peers ask for what they want to hear.
     if qp.hot.rsp.owed.is_owed() {
-        units.owe_ack(qp.cold.requests(), qp.hot);
+        qp.owe_ack(units);
     }
     Ok(())
 }
@@ -147,7 +147,7 @@ fn report_gap(qp: &mut Qp<'_>, units: &mut Units) {
 fn answer(qp: &mut Qp<'_>, units: &mut Units, kind: ControlKind) {
     match qp.cold.plain.as_deref_mut() {
         Some(plain) if plain.rsp.resources.is_pending() => plain.rsp.held = Some(kind),
-        _ => units.queue_control(qp.cold.requests(), qp.hot, kind),
+        _ => qp.answer(units, kind),
     }
 }
 
@@ -158,7 +158,7 @@ fn answer_duplicate(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>) {
         return;
     }
     qp.hot.rsp.owed.insist();
-    units.owe_ack(qp.cold.requests(), qp.hot);
+    qp.owe_ack(units);
 }
 
 /// What cannot be done at ePSN.
@@ -192,6 +192,6 @@ pub(super) fn finish_refusal(qp: &mut Qp<'_>, units: &mut Units) {
     if qp.cold.refusal.is_none() || waits {
         return;
     }
-    units.queue_control(qp.cold.requests(), qp.hot, ControlKind::ErrorNak);
+    qp.answer(units, ControlKind::ErrorNak);
     crate::qp::fail(qp, units, None);
 }
