@@ -8,7 +8,6 @@ mod config;
 pub mod counters;
 pub mod engine;
 mod event;
-pub mod icrc;
 pub mod memory;
 pub mod neighbor;
 pub mod port;

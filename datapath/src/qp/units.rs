@@ -5,7 +5,6 @@ use crate::address::AddressTable;
 use crate::config::EngineConfig;
 use crate::counters::Counters;
 use crate::event::{AsyncEvent, EventLog};
-use crate::icrc::Kernel;
 use crate::memory::MemoryTable;
 use crate::qp::{LastWords, Qpc, RxRecovery, Srqs};
 use crate::queue::{Completion, CompletionWriter, Freed};
@@ -14,6 +13,7 @@ use crate::slow_path::CtrlQ;
 use crate::stream::RxStream;
 use crate::time::Time;
 use crate::tuning;
+use icrc::Kernel;
 use sr_recovery::{Record, StreamId};
 
 /// What a queue pair's requester and responder work with.
