@@ -1,8 +1,10 @@
 //! The send queue: written by the application, read in place by the engine, never cached (paper
 //! section 4.2).
 
+use super::completion::Completion;
 use super::doorbell::{QpShared, SendPositions};
 use super::send_entries::SendEntries;
+use super::status::WcStatus;
 use super::sync::AtomicU64;
 use super::word_ring::{Freed, WordRing, halves, load, pair, store};
 use super::work_request::{
@@ -512,6 +514,17 @@ pub(crate) struct SentRequest {
     pub length: u32,
     pub opcode: SendOpcode,
     pub flags: SendFlags,
+}
+
+impl SentRequest {
+    /// The completion of the request, which succeeded, of queue pair `qpn`; `None` if it is not
+    /// signaled.
+    #[inline(always)]
+    pub fn completion(&self, qpn: u32) -> Option<Completion> {
+        let done = Completion::new(self.wr_id, self.opcode.completes_as(), qpn, WcStatus::Success);
+        let signaled = self.flags.contains(SendFlags::SIGNALED);
+        signaled.then_some(Completion { byte_len: self.length, ..done })
+    }
 }
 
 /// A send request, read in place.

@@ -3,9 +3,8 @@
 
 use super::failure::fail_in_turn;
 use crate::qp::context::PendingFailure;
-use crate::qp::flush::opcode_of;
 use crate::qp::{Qp, Qpc, SqEntry, Units, fail};
-use crate::queue::{Completion, SendFlags, SendOpcode, SendWqe, WcFlags, WcStatus};
+use crate::queue::{SendFlags, SendOpcode, SendWqe, WcStatus};
 
 /// What became of a local request whose turn it is.
 pub(in crate::qp) enum Local {
@@ -60,22 +59,11 @@ fn carry_out(qpc: &Qpc, units: &mut Units, wqe: &SendWqe<'_>) -> Result<(), WcSt
 
 /// Nothing is before it.
 fn complete(qp: &mut Qp<'_>, units: &mut Units) -> Local {
-    let wqe = qp.cold.send_queue.wqe(qp.hot.req.head);
-    let completion = Completion {
-        wr_id: wqe.wr_id,
-        status: WcStatus::Success,
-        opcode: opcode_of(wqe.opcode),
-        flags: WcFlags::empty(),
-        byte_len: 0,
-        imm: 0,
-        qpn: qp.hot.id.qpn,
-        src_qp: 0,
-    };
-    let signaled = wqe.flags.contains(SendFlags::SIGNALED);
+    let completion = qp.cold.send_queue.sent(qp.hot.req.head).completion(qp.hot.id.qpn);
     qp.hot.req.head = qp.hot.req.next;
     // Before the completion shows: who polls it may post into the place at once.
     qp.cold.send_queue.release(qp.hot.req.head);
-    if signaled && !units.complete(qp.hot.send_cq, &completion) {
+    if completion.is_some_and(|completion| !units.complete(qp.hot.send_cq, &completion)) {
         fail(qp, units, None);
         return Local::Failed;
     }

@@ -3,11 +3,10 @@
 
 use super::packet::{Plan, Wanted};
 use crate::qp::context::PendingFailure;
-use crate::qp::flush::opcode_of;
 use crate::qp::requester::{Grant, Local, TransmitEnd, run_local, tell_if_drained};
 use crate::qp::{NotSent, Qp, TxSlots, Units, fail, fail_sends};
 use crate::qp_state::QpType;
-use crate::queue::{Completion, SendFlags, SendWqe, WcFlags, WcStatus};
+use crate::queue::WcStatus;
 
 /// Why a turn ended before its time.
 enum Stop {
@@ -98,7 +97,7 @@ fn send_packet<T: TxSlots>(
     if qp.hot.req.sent < packets {
         return Ok(());
     }
-    let done = completion_of(&wqe, qp.hot.id.qpn);
+    let done = qp.cold.send_queue.sent(qp.hot.req.head).completion(qp.hot.id.qpn);
     qp.hot.req.sent = 0;
     qp.hot.req.head = qp.hot.req.head.wrapping_add(1);
     qp.hot.req.next = qp.hot.req.head;
@@ -109,17 +108,4 @@ fn send_packet<T: TxSlots>(
         return Err(Stop::Dead);
     }
     Ok(())
-}
-
-fn completion_of(wqe: &SendWqe<'_>, qpn: u32) -> Option<Completion> {
-    wqe.flags.contains(SendFlags::SIGNALED).then(|| Completion {
-        wr_id: wqe.wr_id,
-        status: WcStatus::Success,
-        opcode: opcode_of(wqe.opcode),
-        flags: WcFlags::empty(),
-        byte_len: wqe.length,
-        imm: 0,
-        qpn,
-        src_qp: 0,
-    })
 }
