@@ -26,7 +26,7 @@ use frames::{Discovery, DiscoveryKind, Incoming, Link, is_host, is_one};
 use heard::Heard;
 use replies::Replies;
 use smoltcp::wire::EthernetAddress;
-use table::{Lookup, Table};
+use table::Table;
 
 /// Longest echo data that is answered over IPv4: that of a 1500-byte packet.
 pub const ECHO_DATA_MAX: usize = 1500 - 20 - 8;
@@ -338,15 +338,8 @@ impl Neighbor {
         }
         let found = self.table.lookup(self.now, ip);
         self.update_deadline();
-        match found {
-            Lookup::Known(mac) => Resolution::Known(mac),
-            Lookup::Pending => Resolution::Pending,
-            Lookup::Unreachable => Resolution::Unreachable,
-            Lookup::Full => {
-                self.stats.table_full += 1;
-                Resolution::Full
-            }
-        }
+        self.stats.table_full += u64::from(found == Resolution::Full);
+        found
     }
 
     /// `ip` has sent something to the connection manager, from the Ethernet address `mac`. False,

@@ -17,6 +17,7 @@ pub mod steer;
 mod delegate;
 mod frame;
 mod link_down;
+mod mac;
 #[cfg(test)]
 mod test_frames;
 #[cfg(test)]
@@ -26,6 +27,7 @@ mod test_port;
 
 use delegate::delegate;
 pub use link_down::LinkDown;
+pub(crate) use mac::Mac;
 pub use wire::RxFrame;
 
 /// Most frames in one receive burst.

@@ -179,8 +179,7 @@ impl Core {
     #[inline]
     pub fn poll_cq_event(&mut self) -> Option<u32> {
         while let Some(number) = self.units.cqs_to_tell.pop() {
-            let writer = self.units.cqs.get_mut(number as usize).and_then(Option::as_mut);
-            if writer.is_some_and(CompletionWriter::take_event) {
+            if self.units.cqs.get_mut(number).is_some_and(CompletionWriter::take_event) {
                 return Some(number);
             }
         }

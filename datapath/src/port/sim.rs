@@ -8,7 +8,7 @@
 mod tests;
 
 use super::frame::Frame;
-use super::{Port, PortCaps, PortStats, RX_BURST, RxFrame};
+use super::{Mac, Port, PortCaps, PortStats, RX_BURST, RxFrame};
 use core::mem::swap;
 use core::num::NonZeroU8;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -92,15 +92,6 @@ pub enum SimError {
     /// All host numbers are taken.
     #[error("the segment has {PORTS_MAX} ports, which is all it can have")]
     Full,
-}
-
-struct Mac([u8; 6]);
-
-impl core::fmt::Display for Mac {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
-    }
 }
 
 impl Segment {

@@ -13,7 +13,7 @@ pub(super) use receive_stream::ReceiveStream;
 pub(crate) use requester::{Acknowledgement, Hull, Reads, on_acknowledge};
 pub(super) use requester::{on_timer, stop_reads, take_answer, transmit};
 pub(super) use responder::{NextWrite, stop_responses, transmit_responses, write_ack, write_in_order};
-pub(crate) use responder::{Responses, ResponsesConfig, RxRecovery, admit, on_response_timer};
+pub(crate) use responder::{Responses, RxRecovery, admit, on_response_timer};
 
 use super::responder::RequestPacket;
 use crate::qp::{Qp, Units};

@@ -7,7 +7,7 @@ use crate::counters::Counters;
 use crate::event::{AsyncEvent, EventLog};
 use crate::memory::MemoryTable;
 use crate::qp::{LastWords, Qpc, RxRecovery, Srqs};
-use crate::queue::{Completion, CompletionWriter, Freed};
+use crate::queue::{Completion, CompletionWriter, Freed, Numbered};
 use crate::sched::{EventMux, SchedAttributes, SchedFlags, TimerWheel};
 use crate::slow_path::CtrlQ;
 use crate::stream::RxStream;
@@ -26,7 +26,7 @@ pub(crate) struct Units {
     pub turn: u16,
     pub memory: MemoryTable,
     pub addresses: AddressTable,
-    pub cqs: Vec<Option<CompletionWriter>>,
+    pub cqs: Numbered<CompletionWriter>,
     pub srqs: Srqs,
     /// Queues with completions that somebody may want to be told of, each at most once.
     pub cqs_to_tell: Vec<u32>,
@@ -61,7 +61,7 @@ impl Units {
             turn: 0,
             memory: MemoryTable::new(config.max_mrs, config.key_seed),
             addresses: AddressTable::new(config.max_ahs),
-            cqs: Vec::new(),
+            cqs: Numbered::default(),
             srqs: Srqs::default(),
             cqs_to_tell: Vec::new(),
             mux: EventMux::new(&config.scheduler, 2 * queue_pairs),
@@ -98,7 +98,7 @@ impl Units {
     /// Shows the application the completions of a queue that [`Units::complete_later`] wrote.
     #[inline]
     pub fn show_completions(&self, cq: u32, _places: Freed) {
-        if let Some(Some(writer)) = self.cqs.get(cq as usize) {
+        if let Some(writer) = self.cqs.get(cq) {
             writer.publish();
         }
     }
@@ -128,9 +128,8 @@ impl Units {
     /// receive queues.
     #[inline]
     pub fn for_receiving(&mut self, cq: u32) -> (&MemoryTable, Completions<'_>, &mut Srqs) {
-        let writer = self.cqs.get_mut(cq as usize).and_then(Option::as_mut);
-        let Self { cqs_to_tell: to_tell, counters, events, memory, srqs, .. } = self;
-        (memory, Completions { cq, writer, to_tell, counters, events }, srqs)
+        let Self { cqs, cqs_to_tell: to_tell, counters, events, memory, srqs, .. } = self;
+        (memory, Completions { cq, writer: cqs.get_mut(cq), to_tell, counters, events }, srqs)
     }
 
     /// Writes a record for the slow path, if there is one. One that finds no room is counted;

@@ -218,7 +218,7 @@ impl Core {
             return Err(CreateError::Unsupported("a general services queue pair of another type than UD"));
         }
         for cq in [config.send_cq, config.recv_cq] {
-            if !matches!(self.units.cqs.get(cq as usize), Some(Some(_))) {
+            if self.units.cqs.get(cq).is_none() {
                 return Err(CreateError::UnknownCq(cq));
             }
         }
@@ -230,20 +230,12 @@ impl Core {
         let caps = &config.caps;
         let recvs_min = u32::from(config.srq.is_none());
         let window_max = self.config.window_max.min(WINDOW_LIMIT);
-        let checks = [
-            ("max_send_wr", caps.max_send_wr, 1, QueueCaps::WR_LIMIT),
-            ("max_recv_wr", caps.max_recv_wr, recvs_min, QueueCaps::WR_LIMIT),
-            ("max_send_sge", caps.max_send_sge, 1, QueueCaps::SGE_LIMIT),
-            ("max_recv_sge", caps.max_recv_sge, 1, QueueCaps::SGE_LIMIT),
-            ("max_inline", caps.max_inline, 0, QueueCaps::INLINE_LIMIT),
-            ("window", config.window.into(), 1, window_max.into()),
-        ];
-        for (what, given, min, max) in checks {
-            if !(min..=max).contains(&given) {
-                return Err(CreateError::OutOfRange { what, given, min, max });
-            }
-        }
-        Ok(())
+        CreateError::check("max_send_wr", caps.max_send_wr, 1, QueueCaps::WR_LIMIT)?;
+        CreateError::check("max_recv_wr", caps.max_recv_wr, recvs_min, QueueCaps::WR_LIMIT)?;
+        CreateError::check("max_send_sge", caps.max_send_sge, 1, QueueCaps::SGE_LIMIT)?;
+        CreateError::check("max_recv_sge", caps.max_recv_sge, 1, QueueCaps::SGE_LIMIT)?;
+        CreateError::check("max_inline", caps.max_inline, 0, QueueCaps::INLINE_LIMIT)?;
+        CreateError::check("window", config.window.into(), 1, window_max.into())
     }
 
     /// Takes the window of a queue pair down to `window` packets, if it is larger: the peer takes

@@ -21,7 +21,7 @@ pub(crate) use recovery::RxRecovery;
 pub(super) use recovery::go_on;
 pub(in crate::qp) use respond::transmit_responses;
 pub(in crate::qp) use responses::RESPONSE_SPAN_MAX;
-pub(crate) use responses::{Responses, ResponsesConfig};
+pub(crate) use responses::Responses;
 pub(in crate::qp) use run::NextWrite;
 
 use crate::qp::first_packet::takes_packets;
