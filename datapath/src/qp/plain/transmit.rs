@@ -12,7 +12,7 @@ use crate::qp::send_stream::{SendStream, Stop};
 use crate::qp::{Qp, QpCold, QpFlags, SqEntry, TxSlots, Units};
 use crate::queue::{SendFlags, WcStatus};
 use crate::sched::SchedFlags;
-use wire::{Msn, Psn};
+use wire::Msn;
 
 /// A packet at least this often asks for an acknowledgement: peers need not send any unasked.
 const ACK_REQ_EVERY: u8 = 16;
@@ -249,14 +249,6 @@ fn emit<T: TxSlots>(
     (position, index): (u32, u32),
     ack_req: bool,
 ) -> Result<Sent, Stop> {
-    let wanted = Wanted {
-        id: &qp.hot.id,
-        template: &qp.hot.template,
-        wqe: qp.cold.send_queue.wqe(position),
-        entry: *qp.cold.entry(position),
-        rpsn_start: Psn::new(0),
-        index,
-        ack_req,
-    };
+    let wanted = Wanted::new(qp, position, *qp.cold.entry(position), index, ack_req);
     requester::emit::<true, T>(&wanted, units, slots)
 }

@@ -156,18 +156,12 @@ fn send_one<T: TxSlots>(
     ack_req: bool,
 ) -> Result<(), Stop> {
     let position = qp.hot.req.next;
-    let wqe = qp.cold.send_queue.wqe(position);
-    let wanted = Wanted {
-        id: &qp.hot.id,
-        template: &qp.hot.template,
-        wqe,
-        entry,
-        rpsn_start: if wqe.opcode.has_response() { rpsn_start(qp.cold, &entry) } else { Psn::new(0) },
-        index: qp.hot.req.sent,
-        ack_req,
-    };
+    let mut wanted = Wanted::new(qp, position, entry, qp.hot.req.sent, ack_req);
+    if wanted.wqe.opcode.has_response() {
+        wanted.rpsn_start = rpsn_start(qp.cold, &entry);
+    }
     let sent = emit::<false, T>(&wanted, units, slots)?;
-    let consumes_receive = wqe.opcode.consumes_receive();
+    let consumes_receive = wanted.wqe.opcode.consumes_receive();
     match sent {
         Sent::Payload(payload) => grant.bytes = grant.bytes.saturating_sub(payload),
         Sent::Failed(status) => {
@@ -248,16 +242,10 @@ fn send_again<T: TxSlots>(
         debug_assert!(false, "an outstanding PSN belongs to a message");
         return Ok(None);
     };
-    let wqe = qp.cold.send_queue.wqe(position);
     let entry = *qp.cold.entry(position);
     let wanted = Wanted {
-        id: &qp.hot.id,
-        template: &qp.hot.template,
-        wqe,
-        entry,
         rpsn_start: rpsn_start(qp.cold, &entry),
-        index: psn.steps_from(entry.first_psn),
-        ack_req: true,
+        ..Wanted::new(qp, position, entry, psn.steps_from(entry.first_psn), true)
     };
     let payload = match emit::<false, T>(&wanted, units, slots)? {
         Sent::Payload(payload) => payload,
