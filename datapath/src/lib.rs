@@ -8,6 +8,7 @@ mod config;
 pub mod counters;
 pub mod engine;
 mod event;
+mod frame;
 pub mod memory;
 pub mod neighbor;
 pub mod port;

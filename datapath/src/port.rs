@@ -15,7 +15,6 @@ pub mod sim;
 pub mod steer;
 
 mod delegate;
-mod frame;
 mod link_down;
 mod mac;
 #[cfg(test)]

@@ -95,20 +95,6 @@ impl Units {
         fits
     }
 
-    /// Shows the application the completions of a queue that [`Units::complete_later`] wrote.
-    #[inline]
-    pub fn show_completions(&self, cq: u32, _places: Freed) {
-        if let Some(writer) = self.cqs.get(cq) {
-            writer.publish();
-        }
-    }
-
-    /// Writes a completion, as [`Units::complete`] does, and does not show it yet.
-    #[inline]
-    pub fn complete_later(&mut self, cq: u32, completion: &Completion) -> bool {
-        self.completions(cq).write(completion)
-    }
-
     /// A queue to write several completions to.
     #[inline]
     pub fn completions(&mut self, cq: u32) -> Completions<'_> {

@@ -4,13 +4,12 @@
 use super::frame_len_max;
 use crate::engine::{Core, ModifyError};
 use crate::neighbor::Resolution;
-use crate::qp::Qp;
-use crate::qp::QpFlags;
 use crate::qp::attr::{AddressVector, QpAttr, QpAttrMask, RecoveryPolicy, WriteOrder};
 use crate::qp::plain::Plain;
 use crate::qp::transition::check_transition;
 use crate::qp::{
-    self, Gap, Incoming, Keepalive, QpCold, Reads, RequesterCursor, ResponderCursor, Responses, Units,
+    self, Gap, Incoming, Keepalive, Qp, QpCold, QpFlags, Reads, RequesterCursor, ResponderCursor, Responses,
+    Units,
 };
 use crate::qp_state::{QpState, QpType};
 use crate::stream::{RtoConfig, RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig, sequence_window};

@@ -7,10 +7,9 @@ use super::path_mtu_max;
 use crate::counters::QpCounters;
 use crate::engine::{Core, CreateError, WINDOW_LIMIT};
 use crate::memory::{Access, ProtectionDomainId};
-use crate::qp::QpFlags;
 use crate::qp::attr::{QpAttr, RecoveryPolicy};
 use crate::qp::{
-    self, Attributes, Gap, Hull, Present, Qp, QpCold, QpIdentity, Qpc, Receives, RequesterCursor,
+    self, Attributes, Gap, Hull, Present, Qp, QpCold, QpFlags, QpIdentity, Qpc, Receives, RequesterCursor,
     ResponderCursor, SqEntry, Taken,
 };
 use crate::qp_state::{QpState, QpType};

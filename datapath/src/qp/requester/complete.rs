@@ -55,7 +55,7 @@ pub(in crate::qp) fn complete_acknowledged(qp: &mut Qp<'_>, units: &mut Units) {
     }
     qp.hot.req.head = head;
     if head != first {
-        units.show_completions(qp.hot.send_cq, qp.cold.send_queue.release(head));
+        units.completions(qp.hot.send_cq).show(qp.cold.send_queue.release(head));
         // What waited for all of them may begin.
         if head == next {
             qp.hot.flags.remove(QpFlags::READ_WAIT);
