@@ -3,7 +3,7 @@
 mod quick;
 
 use criterion::{Criterion, Throughput, criterion_main};
-use datapath::icrc::Kernel;
+use icrc::Kernel;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ptr::NonNull;

@@ -8,7 +8,7 @@ mod config;
 pub mod counters;
 pub mod engine;
 mod event;
-pub mod icrc;
+mod frame;
 pub mod memory;
 pub mod neighbor;
 pub mod port;

@@ -8,7 +8,6 @@
 mod conflict_detection;
 mod frames;
 mod heard;
-mod replies;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -19,14 +18,14 @@ pub use conflict_detection::{
 pub use heard::{HEARD_LIFETIME_NS, HEARD_MAX};
 pub use table::{ENTRY_LIFETIME_NS, FAILURE_HOLD_NS, RETRY_MAX_NS, RETRY_NS, SEARCH_NS, TRIES};
 
+use crate::frame::FrameRing;
 use crate::time::Time;
 use conflict_detection::{ConflictDetection, Nonce, Speech};
 use core::net::IpAddr;
 use frames::{Discovery, DiscoveryKind, Incoming, Link, is_host, is_one};
 use heard::Heard;
-use replies::Replies;
 use smoltcp::wire::EthernetAddress;
-use table::{Lookup, Table};
+use table::Table;
 
 /// Longest echo data that is answered over IPv4: that of a 1500-byte packet.
 pub const ECHO_DATA_MAX: usize = 1500 - 20 - 8;
@@ -34,6 +33,8 @@ pub const ECHO_DATA_MAX: usize = 1500 - 20 - 8;
 pub const ECHO_DATA_MAX_V6: usize = 1500 - 40 - 8;
 /// Replies that wait to be sent; one more is dropped.
 pub const REPLY_QUEUE: usize = 16;
+/// Longest reply: Ethernet with a VLAN tag, IPv4, ICMP, echo data; over IPv6 it is as long.
+const REPLY_MAX: usize = 18 + 20 + 8 + ECHO_DATA_MAX;
 
 /// The multicast Ethernet addresses that a host with this address must receive: those of neighbor
 /// discovery. None for IPv4, whose questions are broadcast.
@@ -152,7 +153,8 @@ pub struct NeighborStats {
 pub struct Neighbor {
     link: Link,
     table: Table,
-    replies: Replies,
+    /// Replies that wait for a transmit slot, written out already.
+    replies: FrameRing,
     conflict: ConflictDetection,
     heard: Heard,
     defends: bool,
@@ -170,7 +172,7 @@ impl Neighbor {
         Self {
             link: config.link(),
             table: Table::new(config.capacity),
-            replies: Replies::new(),
+            replies: FrameRing::new(REPLY_QUEUE, REPLY_MAX),
             conflict: ConflictDetection::new(Nonce::new(config.nonce)),
             heard: Heard::new(),
             defends: config.defends,
@@ -257,8 +259,13 @@ impl Neighbor {
     }
 
     fn queue(&mut self, emit: impl FnOnce(&mut [u8]) -> Option<usize>) {
-        if !self.replies.push(emit) {
-            self.stats.reply_queue_full += 1;
+        let reply = self.replies.free().and_then(|reply| Some((emit(&mut reply.bytes)?, reply)));
+        match reply {
+            Some((len, reply)) => {
+                reply.len = len;
+                self.replies.push();
+            }
+            None => self.stats.reply_queue_full += 1,
         }
     }
 
@@ -266,8 +273,8 @@ impl Neighbor {
     pub fn poll_transmit(&mut self, now: Time, slot: &mut [u8]) -> Option<usize> {
         self.now = self.now.max(now);
         while let Some(reply) = self.replies.front() {
-            let len = reply.len();
-            let copied = slot.get_mut(..len).map(|slot| slot.copy_from_slice(reply)).is_some();
+            let len = reply.len;
+            let copied = slot.get_mut(..len).map(|slot| slot.copy_from_slice(reply.bytes())).is_some();
             self.replies.pop();
             if copied {
                 self.stats.replies_tx += 1;
@@ -338,15 +345,8 @@ impl Neighbor {
         }
         let found = self.table.lookup(self.now, ip);
         self.update_deadline();
-        match found {
-            Lookup::Known(mac) => Resolution::Known(mac),
-            Lookup::Pending => Resolution::Pending,
-            Lookup::Unreachable => Resolution::Unreachable,
-            Lookup::Full => {
-                self.stats.table_full += 1;
-                Resolution::Full
-            }
-        }
+        self.stats.table_full += u64::from(found == Resolution::Full);
+        found
     }
 
     /// `ip` has sent something to the connection manager, from the Ethernet address `mac`. False,
@@ -378,7 +378,7 @@ impl Neighbor {
     /// told.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        !self.replies.is_empty() || self.deadline.is_some_and(|deadline| deadline <= self.now)
+        self.replies.len() > 0 || self.deadline.is_some_and(|deadline| deadline <= self.now)
     }
 
     /// Counters.

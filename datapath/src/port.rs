@@ -14,8 +14,9 @@ pub mod pcap_tap;
 pub mod sim;
 pub mod steer;
 
-mod frame;
+mod delegate;
 mod link_down;
+mod mac;
 #[cfg(test)]
 mod test_frames;
 #[cfg(test)]
@@ -23,7 +24,9 @@ mod test_pair;
 #[cfg(test)]
 mod test_port;
 
+use delegate::delegate;
 pub use link_down::LinkDown;
+pub(crate) use mac::Mac;
 pub use wire::RxFrame;
 
 /// Most frames in one receive burst.
@@ -197,67 +200,23 @@ impl Bursts {
 
 /// A port whose kind is known only at run time, at the price of a dynamic call for each method.
 impl<P: Port + ?Sized> Port for Box<P> {
-    fn caps(&self) -> PortCaps {
-        (**self).caps()
-    }
-
-    fn link_up(&self) -> bool {
-        (**self).link_up()
-    }
-
-    fn link_down(&self) -> Option<LinkDown> {
-        (**self).link_down()
-    }
-
-    fn rx_limit(&self) -> usize {
-        (**self).rx_limit()
-    }
-
-    fn rx_burst(&mut self) -> usize {
-        (**self).rx_burst()
-    }
-
-    fn rx_frame(&self, index: usize) -> RxFrame<'_> {
-        (**self).rx_frame(index)
-    }
-
-    fn rx_release(&mut self) {
-        (**self).rx_release();
-    }
-
-    fn tx_slot(&mut self) -> Option<&mut [u8]> {
-        (**self).tx_slot()
-    }
-
-    fn tx_commit(&mut self, len: usize) {
-        (**self).tx_commit(len);
-    }
-
-    fn tx_cancel(&mut self) {
-        (**self).tx_cancel();
-    }
-
-    fn tx_flush(&mut self) {
-        (**self).tx_flush();
-    }
-
-    fn tx_waiting(&self) -> Option<usize> {
-        (**self).tx_waiting()
-    }
-
-    fn set_now(&mut self, now: crate::time::Time) {
-        (**self).set_now(now);
-    }
-
-    fn pass_on(&mut self, frame: &[u8]) -> bool {
-        (**self).pass_on(frame)
-    }
-
-    fn take_passed_on(&mut self) -> usize {
-        (**self).take_passed_on()
-    }
-
-    fn stats(&self) -> PortStats {
-        (**self).stats()
+    delegate! {
+        to (**self);
+        fn caps(&self) -> PortCaps;
+        fn link_up(&self) -> bool;
+        fn link_down(&self) -> Option<LinkDown>;
+        fn rx_limit(&self) -> usize;
+        fn rx_burst(&mut self) -> usize;
+        fn rx_frame(&self, index: usize) -> RxFrame<'_>;
+        fn rx_release(&mut self);
+        fn tx_slot(&mut self) -> Option<&mut [u8]>;
+        fn tx_commit(&mut self, len: usize);
+        fn tx_cancel(&mut self);
+        fn tx_flush(&mut self);
+        fn tx_waiting(&self) -> Option<usize>;
+        fn set_now(&mut self, now: crate::time::Time);
+        fn pass_on(&mut self, frame: &[u8]) -> bool;
+        fn take_passed_on(&mut self) -> usize;
+        fn stats(&self) -> PortStats;
     }
 }

@@ -54,8 +54,8 @@ pub(crate) use receives::{Receives, Srq, Srqs, Taken};
 pub(crate) use requester::{Grant, TransmitEnd, become_idle, reactivate, tell_if_drained};
 pub(crate) use responder::RequestPacket;
 pub(crate) use srnic::{
-    Acknowledgement, Hull, Reads, Responses, ResponsesConfig, RxRecovery, admit, apply_advance,
-    apply_response_advance, on_acknowledge, on_response_timer,
+    Acknowledgement, Gap, Hull, Reads, Responses, RxRecovery, admit, apply_advance, on_acknowledge,
+    on_response_timer,
 };
 pub(crate) use table::{QPN_GSI, QpTable};
 pub(crate) use tx_slots::{NotSent, TxSlots};

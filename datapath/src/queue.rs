@@ -7,9 +7,11 @@
 mod completion;
 mod doorbell;
 mod entries;
+mod numbered;
 mod recv;
 mod send;
 mod send_entries;
+mod sges;
 mod shared_recv;
 mod sleep;
 mod status;
@@ -24,6 +26,7 @@ pub use completion::{
     completion_queue,
 };
 pub use doorbell::{Doorbells, QpShared};
+pub(crate) use numbered::Numbered;
 pub use recv::{RecvQueue, RecvQueueReader, RecvWqe, recv_queue};
 pub(crate) use send::CommonWqe;
 pub use send::{Handed, SendQueue, SendQueueReader, SendWqe, send_queue};

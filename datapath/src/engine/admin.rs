@@ -66,10 +66,7 @@ pub(super) fn check_port(caps: &PortCaps) -> Result<(), ConfigError> {
 }
 
 fn check_cq_entries(entries: u32) -> Result<(), CreateError> {
-    if (1..=CQ_ENTRIES_MAX).contains(&entries) {
-        return Ok(());
-    }
-    Err(CreateError::OutOfRange { what: "entries", given: entries, min: 1, max: CQ_ENTRIES_MAX })
+    CreateError::check("entries", entries, 1, CQ_ENTRIES_MAX)
 }
 
 impl Core {
@@ -87,26 +84,20 @@ impl Core {
     /// [`CreateError`] if there are too many, or `entries` is 0 or above 2^22.
     pub fn create_cq(&mut self, entries: u32) -> Result<(u32, CompletionQueue), CreateError> {
         check_cq_entries(entries)?;
-        let cqs = &mut self.units.cqs;
         let capacity = self.config.max_cqs;
-        let index = cqs.iter().position(Option::is_none).unwrap_or(cqs.len());
-        let number = u32::try_from(index).ok().filter(|_| index < capacity);
-        let number = number.ok_or(CreateError::Exhausted { what: "completion queues", capacity })?;
+        let exhausted = CreateError::Exhausted { what: "completion queues", capacity };
+        let number = self.units.cqs.free_number(capacity).ok_or(exhausted)?;
         let (reader, writer) = completion_queue(entries);
-        if index == cqs.len() {
-            cqs.push(None);
-        }
-        cqs[index] = Some(writer);
+        self.units.cqs.insert(number, writer);
         Ok((number, reader))
     }
 
     /// Lets the application arm a completion queue. False if it does not exist.
     pub fn listen_to_cq(&mut self, number: u32) -> bool {
         // Each queue is on the list at most once: pushing must not allocate in a turn.
-        let room = self.units.cqs.len().saturating_sub(self.units.cqs_to_tell.len());
+        let room = self.units.cqs.numbers().saturating_sub(self.units.cqs_to_tell.len());
         self.units.cqs_to_tell.reserve(room);
-        let writer = self.units.cqs.get_mut(number as usize).and_then(Option::as_mut);
-        writer.map(CompletionWriter::listen).is_some()
+        self.units.cqs.get_mut(number).map(CompletionWriter::listen).is_some()
     }
 
     /// Gives a completion queue at least `entries` entries; what waits in it is kept. `reader` must
@@ -121,8 +112,7 @@ impl Core {
         entries: u32,
     ) -> Result<(), CreateError> {
         check_cq_entries(entries)?;
-        let writer = self.units.cqs.get_mut(number as usize).and_then(Option::as_mut);
-        Ok(writer.ok_or(CreateError::UnknownCq(number))?.resize(reader, entries)?)
+        Ok(self.units.cqs.get_mut(number).ok_or(CreateError::UnknownCq(number))?.resize(reader, entries)?)
     }
 
     /// How much is in use.
@@ -130,7 +120,7 @@ impl Core {
     pub fn usage(&self) -> Usage {
         Usage {
             queue_pairs: self.qps.len(),
-            completion_queues: self.units.cqs.iter().flatten().count(),
+            completion_queues: self.units.cqs.len(),
             shared_receive_queues: self.units.srqs.len(),
             memory_regions: self.units.memory.len(),
             address_handles: self.units.addresses.len(),
@@ -143,8 +133,7 @@ impl Core {
         if self.cq_users.has(number) {
             return false;
         }
-        let Some(entry) = self.units.cqs.get_mut(number as usize) else { return false };
         self.units.cqs_to_tell.retain(|told| *told != number);
-        entry.take().is_some()
+        self.units.cqs.remove(number)
     }
 }

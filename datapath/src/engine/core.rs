@@ -179,8 +179,7 @@ impl Core {
     #[inline]
     pub fn poll_cq_event(&mut self) -> Option<u32> {
         while let Some(number) = self.units.cqs_to_tell.pop() {
-            let writer = self.units.cqs.get_mut(number as usize).and_then(Option::as_mut);
-            if writer.is_some_and(CompletionWriter::take_event) {
+            if self.units.cqs.get_mut(number).is_some_and(CompletionWriter::take_event) {
                 return Some(number);
             }
         }
@@ -211,11 +210,8 @@ impl Core {
             let stream = stream_of(&command);
             let Some(mut qp) = self.qps.get(stream.qp) else { continue };
             match command {
-                Command::Advance { generation, epsn, bitmap, .. } if stream.response => {
-                    qp::apply_response_advance(&mut qp, &mut self.units, generation, epsn, bitmap);
-                }
                 Command::Advance { generation, epsn, bitmap, .. } => {
-                    qp::apply_advance(&mut qp, &mut self.units, generation, epsn, bitmap);
+                    qp::apply_advance(&mut qp, &mut self.units, stream, generation, epsn, bitmap);
                 }
                 Command::Lost { .. } | Command::Found { .. } | Command::Scoreboard { .. } => {
                     qp.on_command(&mut self.units, stream, &command);

@@ -1,8 +1,7 @@
 //! Queue pairs that must be looked at: their doorbell rang, or their timer fired.
 
 use super::Core;
-use crate::qp;
-use crate::qp::QpFlags;
+use crate::qp::{self, QpFlags};
 use crate::tuning;
 
 /// Queue pairs that are taken together if there are many: each is fetched while those before it are

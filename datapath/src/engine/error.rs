@@ -1,5 +1,6 @@
 //! Why the control path refused something; nothing has changed then.
 
+use crate::port::Mac;
 use crate::qp::attr::AttrError;
 use crate::qp::transition::TransitionError;
 use crate::qp_state::QpState;
@@ -135,14 +136,11 @@ pub enum ModifyError {
     Unsupported(&'static str),
 }
 
-/// An Ethernet address as people write it.
-struct Mac([u8; 6]);
-
-impl core::fmt::Display for Mac {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let [first, rest @ ..] = self.0;
-        write!(f, "{first:02x}")?;
-        rest.iter().try_for_each(|byte| write!(f, ":{byte:02x}"))
+impl CreateError {
+    /// Whether the value of `what` is within its limits.
+    pub(super) fn check(what: &'static str, given: u32, min: u32, max: u32) -> Result<(), Self> {
+        let fits = (min..=max).contains(&given);
+        if fits { Ok(()) } else { Err(Self::OutOfRange { what, given, min, max }) }
     }
 }
 

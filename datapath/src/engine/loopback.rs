@@ -1,5 +1,6 @@
 //! Where frames go: the port, or back into the engine for queue pairs that talk to each other.
 
+use crate::frame::FrameRing;
 use crate::port::Port;
 use crate::qp::TxSlots;
 use crate::tuning::LOOPBACK_FRAMES;
@@ -7,64 +8,38 @@ use crate::tuning::LOOPBACK_FRAMES;
 /// The port and the self-loopback ring beside it.
 pub(crate) struct Wire<P> {
     pub port: P,
-    loopback: Loopback,
+    /// A full one refuses, as a port does.
+    loopback: FrameRing,
     /// Frames committed since the last look.
     sent: usize,
 }
 
-/// A ring of frames; a full one refuses, as a port does.
-struct Loopback {
-    frames: Box<[Frame]>,
-    head: usize,
-    waiting: usize,
-}
-
-struct Frame {
-    bytes: Box<[u8]>,
-    len: usize,
-}
-
 impl<P: Port> Wire<P> {
     pub fn new(port: P) -> Self {
-        let max_frame = port.caps().max_frame;
-        let frame = || Frame { bytes: vec![0; max_frame].into(), len: 0 };
-        let frames = (0..LOOPBACK_FRAMES).map(|_| frame()).collect();
-        Self { port, loopback: Loopback { frames, head: 0, waiting: 0 }, sent: 0 }
+        let loopback = FrameRing::new(LOOPBACK_FRAMES, port.caps().max_frame);
+        Self { port, loopback, sent: 0 }
     }
 
     /// Frames that wait in the loopback ring.
     pub const fn loopback_waiting(&self) -> usize {
-        self.loopback.waiting
+        self.loopback.len()
     }
 
-    /// The oldest frame of the loopback ring.
-    pub fn loopback_frame(&self) -> &[u8] {
-        let frame = &self.loopback.frames[self.loopback.head];
-        &frame.bytes[..frame.len]
-    }
-
-    /// Gives the oldest frame of the loopback ring to the engine of this device that it is for, if
-    /// that is another one.
-    pub fn pass_loopback_on(&mut self) -> bool {
-        let frame = &self.loopback.frames[self.loopback.head];
-        self.port.pass_on(&frame.bytes[..frame.len])
+    /// The oldest frame of the loopback ring, unless it is for another engine of this device, which
+    /// has it now.
+    pub fn loopback_frame(&mut self) -> Option<&[u8]> {
+        let frame = self.loopback.front()?.bytes();
+        (!self.port.pass_on(frame)).then_some(frame)
     }
 
     /// Frees the oldest frame of the loopback ring.
     pub fn loopback_release(&mut self) {
-        self.loopback.head = (self.loopback.head + 1) % self.loopback.frames.len();
-        self.loopback.waiting -= 1;
+        self.loopback.pop();
     }
 
     /// Frames sent since the last call.
     pub const fn take_sent(&mut self) -> usize {
         core::mem::replace(&mut self.sent, 0)
-    }
-}
-
-impl Loopback {
-    fn tail(&self) -> usize {
-        (self.head + self.waiting) % self.frames.len()
     }
 }
 
@@ -74,9 +49,7 @@ impl<P: Port> TxSlots for Wire<P> {
         if !loopback {
             return self.port.tx_slot();
         }
-        let tail = self.loopback.tail();
-        let free = self.loopback.waiting < self.loopback.frames.len();
-        free.then(|| &mut *self.loopback.frames[tail].bytes)
+        self.loopback.free().map(|frame| &mut *frame.bytes)
     }
 
     #[inline]
@@ -86,9 +59,10 @@ impl<P: Port> TxSlots for Wire<P> {
             self.port.tx_commit(len);
             return;
         }
-        let tail = self.loopback.tail();
-        self.loopback.frames[tail].len = len;
-        self.loopback.waiting += 1;
+        if let Some(frame) = self.loopback.free() {
+            frame.len = len;
+            self.loopback.push();
+        }
     }
 
     #[inline]

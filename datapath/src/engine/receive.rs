@@ -4,8 +4,7 @@
 use super::{AsyncEvent, Core, Engine, EngineConfig};
 use crate::neighbor::{AddressConflict, Handled, Neighbor};
 use crate::port::{Bursts, Port};
-use crate::qp::Qp;
-use crate::qp::{self, Acknowledgement, QPN_GSI, Qpc, RequestPacket, Units};
+use crate::qp::{self, Acknowledgement, QPN_GSI, Qp, Qpc, RequestPacket, Units};
 use crate::qp_state::QpType;
 use crate::time::Time;
 use core::net::IpAddr;
@@ -59,8 +58,7 @@ impl<P: Port> Engine<P> {
     #[inline(never)]
     fn receive_looped(&mut self, frames: usize) {
         for _ in 0..frames {
-            if !self.wire.pass_loopback_on() {
-                let frame = self.wire.loopback_frame();
+            if let Some(frame) = self.wire.loopback_frame() {
                 self.core.receive_frame(RxFrame::new(frame), |_| None);
             }
             self.wire.loopback_release();

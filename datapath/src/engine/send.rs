@@ -3,8 +3,7 @@
 
 use super::{AckTiming, Engine};
 use crate::port::Port;
-use crate::qp::Qp;
-use crate::qp::{self, ControlKind, ControlPacket, Grant, NotSent, TransmitEnd, TxSlots, Units};
+use crate::qp::{self, ControlKind, ControlPacket, Grant, NotSent, Qp, TransmitEnd, TxSlots, Units};
 use crate::qp_state::QpType;
 use crate::sched::{SchedFlags, Scheduled, Usage};
 use crate::tuning;

@@ -1,11 +1,11 @@
 //! The bytes behind a key, and the copies into and out of them.
 
 use super::copy::copy;
-use crate::icrc::Kernel;
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
+use icrc::Kernel;
 use std::alloc::{Layout, alloc_zeroed};
 use wire::Head;
 

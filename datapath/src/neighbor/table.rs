@@ -1,5 +1,6 @@
 //! The table of neighbors: addresses that are known, looked for, or given up.
 
+use super::Resolution;
 use crate::time::Time;
 use core::net::IpAddr;
 
@@ -29,16 +30,6 @@ const fn wait_ns(sent: u8) -> u64 {
 pub const ENTRY_LIFETIME_NS: u64 = 60_000_000_000;
 /// Nanoseconds after giving up before an address is looked for again.
 pub const FAILURE_HOLD_NS: u64 = 1_000_000_000;
-
-/// The answer of the table for an address.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lookup {
-    Known([u8; 6]),
-    Pending,
-    Unreachable,
-    /// There is no room even to look for it.
-    Full,
-}
 
 #[derive(Clone, Copy, Debug)]
 enum State {
@@ -91,22 +82,22 @@ impl Table {
     }
 
     /// The state of `ip` now. Begins to look for the address if nothing is known of it.
-    pub fn lookup(&mut self, now: Time, ip: IpAddr) -> Lookup {
+    pub fn lookup(&mut self, now: Time, ip: IpAddr) -> Resolution {
         let found = self.entries.iter().position(|entry| entry.ip == ip);
         match found.map(|index| self.entries[index].state) {
-            Some(State::Looking { .. }) => return Lookup::Pending,
-            Some(State::Known { mac, until }) if now < until => return Lookup::Known(mac),
-            Some(State::Failed { until }) if now < until => return Lookup::Unreachable,
+            Some(State::Looking { .. }) => return Resolution::Pending,
+            Some(State::Known { mac, until }) if now < until => return Resolution::Known(mac),
+            Some(State::Failed { until }) if now < until => return Resolution::Unreachable,
             Some(State::Known { .. } | State::Failed { .. }) | None => {}
         }
         let entry = Entry { ip, state: State::Looking { sent: 0, next: now } };
         match found.or_else(|| self.victim()) {
             Some(index) => self.entries[index] = entry,
             None if self.entries.len() < self.capacity => self.entries.push(entry),
-            None => return Lookup::Full,
+            None => return Resolution::Full,
         }
         self.update_deadline();
-        Lookup::Pending
+        Resolution::Pending
     }
 
     /// In a full table, the entry to overwrite: the one that expires first, but none that is looked

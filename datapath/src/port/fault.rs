@@ -22,6 +22,7 @@ pub use config::{Direction, FaultConfig, Probability};
 pub use rule::{BlackHole, DropRule, DropRules};
 pub use stats::{FaultStats, LaneStats};
 
+use super::delegate::delegate;
 use super::{Bursts, LinkDown, Port, PortCaps, PortStats, RX_BURST, RxFrame};
 use crate::time::Time;
 use arrayvec::ArrayVec;
@@ -101,16 +102,13 @@ impl<P: Port> Fault<P> {
 }
 
 impl<P: Port> Port for Fault<P> {
-    fn caps(&self) -> PortCaps {
-        self.inner.caps()
-    }
-
-    fn link_up(&self) -> bool {
-        self.inner.link_up()
-    }
-
-    fn link_down(&self) -> Option<LinkDown> {
-        self.inner.link_down()
+    delegate! {
+        to self.inner;
+        fn caps(&self) -> PortCaps;
+        fn link_up(&self) -> bool;
+        fn link_down(&self) -> Option<LinkDown>;
+        fn pass_on(&mut self, frame: &[u8]) -> bool;
+        fn take_passed_on(&mut self) -> usize;
     }
 
     fn rx_limit(&self) -> usize {
@@ -187,14 +185,6 @@ impl<P: Port> Port for Fault<P> {
     fn set_now(&mut self, now: Time) {
         self.now = self.now.max(now);
         self.inner.set_now(now);
-    }
-
-    fn pass_on(&mut self, frame: &[u8]) -> bool {
-        self.inner.pass_on(frame)
-    }
-
-    fn take_passed_on(&mut self) -> usize {
-        self.inner.take_passed_on()
     }
 
     /// As the engine sees it: frames lost to a fault count as dropped, duplicates as received.

@@ -4,6 +4,7 @@ mod pcap;
 #[cfg(test)]
 mod tests;
 
+use super::delegate::delegate;
 use super::{LinkDown, Port, PortCaps, PortStats, RxFrame};
 use crate::time::Time;
 use pcap::PcapWriter;
@@ -83,20 +84,18 @@ impl<P: Port, W: Write> PcapTap<P, W> {
 }
 
 impl<P: Port, W: Write> Port for PcapTap<P, W> {
-    fn caps(&self) -> PortCaps {
-        self.inner.caps()
-    }
-
-    fn link_up(&self) -> bool {
-        self.inner.link_up()
-    }
-
-    fn link_down(&self) -> Option<LinkDown> {
-        self.inner.link_down()
-    }
-
-    fn rx_limit(&self) -> usize {
-        self.inner.rx_limit()
+    delegate! {
+        to self.inner;
+        fn caps(&self) -> PortCaps;
+        fn link_up(&self) -> bool;
+        fn link_down(&self) -> Option<LinkDown>;
+        fn rx_limit(&self) -> usize;
+        fn rx_frame(&self, index: usize) -> RxFrame<'_>;
+        fn rx_release(&mut self);
+        fn tx_flush(&mut self);
+        fn tx_waiting(&self) -> Option<usize>;
+        fn pass_on(&mut self, frame: &[u8]) -> bool;
+        fn take_passed_on(&mut self) -> usize;
     }
 
     fn rx_burst(&mut self) -> usize {
@@ -105,14 +104,6 @@ impl<P: Port, W: Write> Port for PcapTap<P, W> {
             self.pcap.record(self.now, self.inner.rx_frame(index).bytes());
         }
         count
-    }
-
-    fn rx_frame(&self, index: usize) -> RxFrame<'_> {
-        self.inner.rx_frame(index)
-    }
-
-    fn rx_release(&mut self) {
-        self.inner.rx_release();
     }
 
     fn tx_slot(&mut self) -> Option<&mut [u8]> {
@@ -140,25 +131,9 @@ impl<P: Port, W: Write> Port for PcapTap<P, W> {
         self.lent = false;
     }
 
-    fn tx_flush(&mut self) {
-        self.inner.tx_flush();
-    }
-
-    fn tx_waiting(&self) -> Option<usize> {
-        self.inner.tx_waiting()
-    }
-
     fn set_now(&mut self, now: Time) {
         self.now = now;
         self.inner.set_now(now);
-    }
-
-    fn pass_on(&mut self, frame: &[u8]) -> bool {
-        self.inner.pass_on(frame)
-    }
-
-    fn take_passed_on(&mut self) -> usize {
-        self.inner.take_passed_on()
     }
 
     fn stats(&self) -> PortStats {

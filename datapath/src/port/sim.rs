@@ -7,8 +7,8 @@
 #[cfg(test)]
 mod tests;
 
-use super::frame::Frame;
-use super::{Port, PortCaps, PortStats, RX_BURST, RxFrame};
+use super::{Mac, Port, PortCaps, PortStats, RX_BURST, RxFrame};
+use crate::frame::{Frame, FrameRing};
 use core::mem::swap;
 use core::num::NonZeroU8;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,39 +21,29 @@ const INBOX_FRAMES: usize = 1024;
 /// Frames that a port holds between two flushes.
 const TX_FRAMES: usize = 256;
 
-/// Frames that wait for a port.
+/// Frames that wait for a port, and those that found no room.
 struct Inbox {
-    frames: Box<[Frame]>,
-    head: usize,
-    waiting: usize,
+    frames: FrameRing,
     dropped: u64,
 }
 
 impl Inbox {
-    fn new(max_frame: usize) -> Self {
-        let frames = (0..INBOX_FRAMES).map(|_| Frame::new(max_frame)).collect();
-        Self { frames, head: 0, waiting: 0, dropped: 0 }
-    }
-
-    /// Where the next frame goes, or `None` if it is lost.
-    fn reserve(&mut self) -> Option<&mut Frame> {
-        if self.waiting == self.frames.len() {
-            self.dropped += 1;
-            return None;
+    /// Lets `write` put a frame behind the others, if there is room.
+    fn put(&mut self, write: impl FnOnce(&mut Frame)) {
+        match self.frames.free() {
+            Some(place) => {
+                write(place);
+                self.frames.push();
+            }
+            None => self.dropped += 1,
         }
-        let tail = (self.head + self.waiting) % self.frames.len();
-        self.waiting += 1;
-        Some(&mut self.frames[tail])
     }
 
-    /// Swaps the oldest frame against an empty buffer.
+    /// Takes the oldest frame for an empty one; false if there is none.
     fn take(&mut self, empty: &mut Frame) -> bool {
-        if self.waiting == 0 {
-            return false;
-        }
-        swap(&mut self.frames[self.head], empty);
-        self.head = (self.head + 1) % self.frames.len();
-        self.waiting -= 1;
+        let Some(oldest) = self.frames.front() else { return false };
+        swap(oldest, empty);
+        self.frames.pop();
         true
     }
 }
@@ -92,15 +82,6 @@ pub enum SimError {
     /// All host numbers are taken.
     #[error("the segment has {PORTS_MAX} ports, which is all it can have")]
     Full,
-}
-
-struct Mac([u8; 6]);
-
-impl core::fmt::Display for Mac {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
-    }
 }
 
 impl Segment {
@@ -156,7 +137,9 @@ impl Segment {
         if stations.iter().flatten().any(|station| station.mac == mac) {
             return Err(SimError::MacInUse(mac));
         }
-        let inboxes: Box<[_]> = (0..queues).map(|_| Mutex::new(Inbox::new(self.max_frame))).collect();
+        let inboxes: Box<[_]> = (0..queues)
+            .map(|_| Mutex::new(Inbox { frames: FrameRing::new(INBOX_FRAMES, self.max_frame), dropped: 0 }))
+            .collect();
         let in_use = AtomicUsize::new(inboxes.len());
         let station = Arc::new(Station { mac, promiscuous, inboxes, in_use });
         if index == stations.len() {
@@ -239,15 +222,11 @@ fn deliver(
         let Some(station) = named.or_else(|| others().find(|station| station.promiscuous)) else {
             return false;
         };
-        if let Some(place) = station.inbox(queue).reserve() {
-            swap(place, frame);
-        }
+        station.inbox(queue).put(|place| swap(place, frame));
         return true;
     }
     for station in others() {
-        if let Some(place) = station.inbox(queue).reserve() {
-            place.copy_from(frame.bytes());
-        }
+        station.inbox(queue).put(|place| place.copy_from(frame.bytes()));
     }
     true
 }

@@ -15,6 +15,7 @@ mod inbox;
 #[cfg(test)]
 mod tests;
 
+use super::delegate::delegate;
 use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST, RxFrame};
 use crate::neighbor::NeighborConfig;
 use crate::qpn::EngineId;
@@ -189,16 +190,17 @@ impl<P: Port> Steered<P> {
 }
 
 impl<P: Port> Port for Steered<P> {
-    fn caps(&self) -> PortCaps {
-        self.inner.caps()
-    }
-
-    fn link_up(&self) -> bool {
-        self.inner.link_up()
-    }
-
-    fn link_down(&self) -> Option<LinkDown> {
-        self.inner.link_down()
+    delegate! {
+        to self.inner;
+        fn caps(&self) -> PortCaps;
+        fn link_up(&self) -> bool;
+        fn link_down(&self) -> Option<LinkDown>;
+        fn tx_slot(&mut self) -> Option<&mut [u8]>;
+        fn tx_commit(&mut self, len: usize);
+        fn tx_cancel(&mut self);
+        fn tx_flush(&mut self);
+        fn tx_waiting(&self) -> Option<usize>;
+        fn set_now(&mut self, now: Time);
     }
 
     /// A burst is from the port or from the inbox; neither makes the other wait for longer than one
@@ -231,30 +233,6 @@ impl<P: Port> Port for Steered<P> {
             self.kept.clear();
             self.inner.rx_release();
         }
-    }
-
-    fn tx_slot(&mut self) -> Option<&mut [u8]> {
-        self.inner.tx_slot()
-    }
-
-    fn tx_commit(&mut self, len: usize) {
-        self.inner.tx_commit(len);
-    }
-
-    fn tx_cancel(&mut self) {
-        self.inner.tx_cancel();
-    }
-
-    fn tx_flush(&mut self) {
-        self.inner.tx_flush();
-    }
-
-    fn tx_waiting(&self) -> Option<usize> {
-        self.inner.tx_waiting()
-    }
-
-    fn set_now(&mut self, now: Time) {
-        self.inner.set_now(now);
     }
 
     fn pass_on(&mut self, frame: &[u8]) -> bool {

@@ -11,7 +11,7 @@ use super::keepalive::Keepalive;
 use super::owed::Owed;
 use super::plain::Plain;
 use super::receives::Receives;
-use super::srnic::{Hull, NextWrite, Reads, Responses, RxRecovery};
+use super::srnic::{Gap, Hull, NextWrite, Reads, Responses, RxRecovery};
 use super::unreliable::Incoming;
 use crate::counters::QpCounters;
 use crate::memory::{Access, ProtectionDomainId};
@@ -287,8 +287,8 @@ pub(crate) struct QpCold {
     pub rx_recovery: Option<RxRecovery>,
     /// What comes next of the peer's WRITE in progress.
     pub next_write: Option<NextWrite>,
-    /// ePSN for which a NACK without SACK was sent.
-    pub plain_nack_at: Option<Psn>,
+    /// What is missing of the peer's requests.
+    pub gap: Gap,
     /// Responses to the peer's; `None` if `max_dest_rd_atomic` is 0.
     pub responses: Option<Box<Responses>>,
     /// What a UC queue pair is receiving.

@@ -3,12 +3,12 @@
 use super::context::PendingFailure;
 use super::last_word::keep_last_word;
 use super::send_stream::SendStream;
-use super::srnic::{close_recovery, stop_reads, stop_responses};
+use super::srnic::{ReceiveStream, stop_reads, stop_responses};
 use crate::counters::Counters;
 use crate::event::AsyncEvent;
 use crate::qp::{Qp, QpFlags, Units};
 use crate::qp_state::QpState;
-use crate::queue::{Completion, SendOpcode, WcFlags, WcOpcode, WcStatus};
+use crate::queue::{Completion, WcOpcode, WcStatus};
 use wire::NakCode;
 
 /// Takes the queue pair to ERR. `failure` names the send request that is to blame and its status.
@@ -77,11 +77,9 @@ pub(crate) fn deactivate(qp: &mut Qp<'_>) {
 /// Ends both streams: nothing is resent, nothing late is accepted.
 pub(crate) fn stop_streams(qp: &mut Qp<'_>, units: &mut Units) {
     SendStream::of_requests(qp).stop(units);
-    let was = qp.hot.rx.in_recovery().then(|| qp.hot.rx.generation());
-    qp.hot.rx.abandon();
-    close_recovery(&mut qp.hot.rx, qp.cold, units, was);
+    ReceiveStream::of_requests(qp).stop(units);
     stop_responses(qp, units);
-    stop_reads(qp.cold, units);
+    stop_reads(qp, units);
     if let Some(plain) = qp.cold.plain.as_deref_mut() {
         plain.stop(qp.hot.tx.nxt());
     }
@@ -99,7 +97,7 @@ fn flush_queues(qp: &mut Qp<'_>, units: &mut Units, failure: Option<PendingFailu
     let qpn = qp.hot.id.qpn;
     let tail = qp.cold.send_queue.tail();
     while qp.hot.req.head != tail {
-        let wqe = qp.cold.send_queue.wqe(qp.hot.req.head);
+        let sent = qp.cold.send_queue.sent(qp.hot.req.head);
         let status = match failure {
             Some(failure) if failure.position == qp.hot.req.head => failure.status,
             _ => WcStatus::WrFlushErr,
@@ -107,7 +105,7 @@ fn flush_queues(qp: &mut Qp<'_>, units: &mut Units, failure: Option<PendingFailu
         count_ended(&mut units.counters, status);
         qp.hot.req.head = qp.hot.req.head.wrapping_add(1);
         qp.cold.send_queue.release(qp.hot.req.head);
-        units.complete(qp.hot.send_cq, &failed(qpn, wqe.wr_id, status, opcode_of(wqe.opcode)));
+        units.complete(qp.hot.send_cq, &Completion::new(sent.wr_id, sent.opcode.completes_as(), qpn, status));
     }
     qp.hot.req.next = qp.hot.req.head;
     qp.hot.req.sent = 0;
@@ -132,7 +130,7 @@ pub(in crate::qp) fn end_receive(qp: &mut Qp<'_>, units: &mut Units, status: WcS
             units.counters.resp_cqe_error += 1;
             units.counters.resp_local_length_error += u64::from(status == WcStatus::LocLenErr);
         }
-        units.complete(qp.cold.recv_cq, &failed(qp.hot.id.qpn, wr_id, status, WcOpcode::Recv));
+        units.complete(qp.cold.recv_cq, &Completion::new(wr_id, WcOpcode::Recv, qp.hot.id.qpn, status));
     }
     has_one
 }
@@ -158,25 +156,4 @@ pub(crate) fn flush_taken(qp: &mut Qp<'_>, units: &mut Units) {
 /// Whether a receive waits in the queue pair's own queue.
 fn has_own_receive(qp: &Qp<'_>) -> bool {
     qp.cold.receives.srq().is_none() && qp.cold.receives.has_next(qp.hot.rsp.recv_head)
-}
-
-const fn failed(qpn: u32, wr_id: u64, status: WcStatus, opcode: WcOpcode) -> Completion {
-    Completion { wr_id, status, opcode, flags: WcFlags::empty(), byte_len: 0, imm: 0, qpn, src_qp: 0 }
-}
-
-/// What a send request completes as.
-pub(super) const fn opcode_of(opcode: SendOpcode) -> WcOpcode {
-    const BY_OPCODE: [WcOpcode; 10] = [
-        WcOpcode::Send,
-        WcOpcode::Send,
-        WcOpcode::RdmaWrite,
-        WcOpcode::RdmaWrite,
-        WcOpcode::Send,
-        WcOpcode::RdmaRead,
-        WcOpcode::CompSwap,
-        WcOpcode::FetchAdd,
-        WcOpcode::LocalInv,
-        WcOpcode::BindMw,
-    ];
-    BY_OPCODE[opcode as usize]
 }

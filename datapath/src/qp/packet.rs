@@ -3,9 +3,9 @@
 //! in registers (`crate::qp::requester`, docs/adr/0022).
 
 use super::context::QpIdentity;
-use crate::icrc::Kernel;
 use crate::memory::Mapped;
 use crate::queue::WcStatus;
+use icrc::Kernel;
 use wire::emit::ICRC_LEN;
 use wire::{Bth, Fields, Layout, Opcode, Template, WireMode, bth};
 

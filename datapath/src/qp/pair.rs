@@ -2,6 +2,7 @@
 
 use super::context::{QpCold, Qpc};
 use super::owed::Owed;
+use super::{ControlKind, Units};
 use sr_recovery::StreamId;
 
 /// A queue pair: what its fast path touches, and the rest, which lies elsewhere.
@@ -15,6 +16,17 @@ impl Qp<'_> {
     #[inline(always)]
     pub const fn reborrow(&mut self) -> Qp<'_> {
         Qp { hot: self.hot, cold: self.cold }
+    }
+
+    /// Says something to the sender of its requests, which goes out by itself.
+    pub fn answer(&self, units: &mut Units, kind: ControlKind) {
+        units.queue_control(self.cold.requests(), self.hot.id.qpn, kind);
+    }
+
+    /// An acknowledgement of its requests is owed.
+    #[inline(always)]
+    pub fn owe_ack(&mut self, units: &mut Units) {
+        units.owe_ack(self.cold.requests(), &mut self.hot.sched);
     }
 
     /// What is owed to the sender of a stream; `None` if there is no such stream.

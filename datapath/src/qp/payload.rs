@@ -2,9 +2,9 @@
 
 use super::elements::for_each_part;
 use super::packet::Body;
-use crate::icrc::Kernel;
 use crate::memory::{Access, Mapped, MemoryTable, ProtectionDomainId};
 use crate::queue::{SendWqe, WcStatus};
+use icrc::Kernel;
 use wire::bth;
 
 /// A part of a work request's message.

@@ -3,7 +3,7 @@
 use crate::event::AsyncEvent;
 use crate::memory::ProtectionDomainId;
 use crate::qp::Units;
-use crate::queue::{Freed, RecvQueueReader, RecvWqe, SharedRecvReader, SrqCaps};
+use crate::queue::{Freed, Numbered, RecvQueueReader, RecvWqe, SharedRecvReader, SrqCaps};
 use crate::tuning::SRQ_SHARE;
 
 /// The receives of a queue pair.
@@ -409,42 +409,4 @@ impl Srq {
 }
 
 /// The shared receive queues of an engine.
-#[derive(Default)]
-pub(crate) struct Srqs(Vec<Option<Srq>>);
-
-impl Srqs {
-    #[inline]
-    pub fn get(&self, number: u32) -> Option<&Srq> {
-        self.0.get(number as usize)?.as_ref()
-    }
-
-    #[inline]
-    pub fn get_mut(&mut self, number: u32) -> Option<&mut Srq> {
-        self.0.get_mut(number as usize)?.as_mut()
-    }
-
-    /// The lowest number that is free, if it is below `capacity`.
-    pub fn free_number(&self, capacity: usize) -> Option<u32> {
-        let index = self.0.iter().position(Option::is_none).unwrap_or(self.0.len());
-        u32::try_from(index).ok().filter(|_| index < capacity)
-    }
-
-    /// Puts a queue under a free number.
-    pub fn insert(&mut self, number: u32, srq: Srq) {
-        let index = number as usize;
-        if index >= self.0.len() {
-            self.0.resize_with(index + 1, || None);
-        }
-        self.0[index] = Some(srq);
-    }
-
-    /// Queues that there are.
-    pub fn len(&self) -> usize {
-        self.0.iter().flatten().count()
-    }
-
-    /// Ends a queue; false if it does not exist.
-    pub fn remove(&mut self, number: u32) -> bool {
-        self.0.get_mut(number as usize).is_some_and(|entry| entry.take().is_some())
-    }
-}
+pub(crate) type Srqs = Numbered<Srq>;

@@ -15,7 +15,7 @@ pub(in crate::qp) use complete::{complete_acknowledged, complete_answered, disar
 pub(in crate::qp) use failure::{fail_head, fail_in_turn, give_up, status_of};
 pub(crate) use grant::{Grant, TransmitEnd};
 pub(crate) use idle::{become_idle, reactivate};
-pub(in crate::qp) use local::{Local, run_local};
+pub(in crate::qp) use local::{Begun, run_local};
 pub(in crate::qp) use packet::{Sent, Wanted, emit, opcode_at, response_packets};
 pub(in crate::qp) use place::place;
 pub(in crate::qp) use rnr::{Rnr, begin_rnr};

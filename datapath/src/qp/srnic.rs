@@ -4,45 +4,52 @@
 //! Plain, the other dialect, is in `qp/plain/`. Both use `qp/requester/` and `qp/responder/`:
 //! checks of requests, placement, completion, and the packets of a request.
 
+mod receive_stream;
 mod requester;
 mod responder;
 
-pub(crate) use requester::{Acknowledgement, Hull, Reads, apply_response_advance, on_acknowledge};
+pub(crate) use receive_stream::Gap;
+pub(super) use receive_stream::ReceiveStream;
+pub(crate) use requester::{Acknowledgement, Hull, Reads, on_acknowledge};
 pub(super) use requester::{on_timer, stop_reads, take_answer, transmit};
-pub(super) use responder::{
-    NextWrite, close_recovery, stop_responses, transmit_responses, write_ack, write_in_order,
-};
-pub(crate) use responder::{Responses, ResponsesConfig, RxRecovery, admit, apply_advance, on_response_timer};
+pub(super) use responder::{NextWrite, stop_responses, transmit_responses, write_ack, write_in_order};
+pub(crate) use responder::{Responses, RxRecovery, admit, on_response_timer};
 
 use super::responder::RequestPacket;
-use crate::counters::count;
-use crate::qp::{ControlKind, Qp, Units};
-use crate::stream::Arrival;
-use sr_recovery::StreamId;
-use wire::{Kind, Meta, Packet, Psn};
+use crate::qp::{Qp, Units};
+use crate::stream::Advanced;
+use sr_recovery::{Generation, StreamId};
+use wire::{Kind, Packet, Psn};
 
-/// Answers a packet of a stream once more that has arrived before, with this PSN and META. One
-/// behind the window is dropped.
-#[cold]
-#[inline(never)]
-fn answer_old(
+/// Applies an Advance of the slow path to a stream that the queue pair receives: packets before
+/// `epsn` have arrived, and those behind it that `bitmap` says.
+pub(crate) fn apply_advance(
     qp: &mut Qp<'_>,
     units: &mut Units,
-    stream: StreamId,
-    arrival: Arrival,
-    (psn, meta): (Psn, Meta),
+    id: StreamId,
+    generation: Generation,
+    epsn: Psn,
+    bitmap: u64,
 ) {
-    let kind = match arrival {
-        Arrival::Duplicate => ControlKind::Duplicate { meta },
-        Arrival::DuplicateAhead => ControlKind::sack(psn),
-        Arrival::BeyondWindow => {
-            units.counters.drop_beyond_window += 1;
-            return;
+    let Some(stream) = ReceiveStream::of(qp, id) else { return };
+    let advanced = stream.rx.on_advance(generation, epsn);
+    if advanced == Advanced::Ignored {
+        return;
+    }
+    if !id.response && !responder::go_on(qp, units, advanced) {
+        // Refused: the episode ended with this Advance, and no longer looks as if there had been
+        // one.
+        if advanced == Advanced::Left {
+            ReceiveStream::of_requests(qp).close(units, generation);
         }
-        Arrival::InOrder | Arrival::AtEpsn | Arrival::Ahead(_) => return,
-    };
-    count!(units, qp.cold, rx_duplicates);
-    units.queue_control(stream, qp.hot, kind);
+        return;
+    }
+    if let Some(mut stream) = ReceiveStream::of(qp, id) {
+        stream.note_advance(units, advanced, epsn, bitmap);
+    }
+    if id.response {
+        requester::go_on(qp, units);
+    }
 }
 
 /// Handles a packet that passed the checks of protocol.md 1.2; `ce`: a switch marked it.

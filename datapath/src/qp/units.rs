@@ -5,15 +5,15 @@ use crate::address::AddressTable;
 use crate::config::EngineConfig;
 use crate::counters::Counters;
 use crate::event::{AsyncEvent, EventLog};
-use crate::icrc::Kernel;
 use crate::memory::MemoryTable;
 use crate::qp::{LastWords, Qpc, RxRecovery, Srqs};
-use crate::queue::{Completion, CompletionWriter, Freed};
+use crate::queue::{Completion, CompletionWriter, Freed, Numbered};
 use crate::sched::{EventMux, SchedAttributes, SchedFlags, TimerWheel};
 use crate::slow_path::CtrlQ;
 use crate::stream::RxStream;
 use crate::time::Time;
 use crate::tuning;
+use icrc::Kernel;
 use sr_recovery::{Record, StreamId};
 
 /// What a queue pair's requester and responder work with.
@@ -26,7 +26,7 @@ pub(crate) struct Units {
     pub turn: u16,
     pub memory: MemoryTable,
     pub addresses: AddressTable,
-    pub cqs: Vec<Option<CompletionWriter>>,
+    pub cqs: Numbered<CompletionWriter>,
     pub srqs: Srqs,
     /// Queues with completions that somebody may want to be told of, each at most once.
     pub cqs_to_tell: Vec<u32>,
@@ -61,7 +61,7 @@ impl Units {
             turn: 0,
             memory: MemoryTable::new(config.max_mrs, config.key_seed),
             addresses: AddressTable::new(config.max_ahs),
-            cqs: Vec::new(),
+            cqs: Numbered::default(),
             srqs: Srqs::default(),
             cqs_to_tell: Vec::new(),
             mux: EventMux::new(&config.scheduler, 2 * queue_pairs),
@@ -95,20 +95,6 @@ impl Units {
         fits
     }
 
-    /// Shows the application the completions of a queue that [`Units::complete_later`] wrote.
-    #[inline]
-    pub fn show_completions(&self, cq: u32, _places: Freed) {
-        if let Some(Some(writer)) = self.cqs.get(cq as usize) {
-            writer.publish();
-        }
-    }
-
-    /// Writes a completion, as [`Units::complete`] does, and does not show it yet.
-    #[inline]
-    pub fn complete_later(&mut self, cq: u32, completion: &Completion) -> bool {
-        self.completions(cq).write(completion)
-    }
-
     /// A queue to write several completions to.
     #[inline]
     pub fn completions(&mut self, cq: u32) -> Completions<'_> {
@@ -128,9 +114,8 @@ impl Units {
     /// receive queues.
     #[inline]
     pub fn for_receiving(&mut self, cq: u32) -> (&MemoryTable, Completions<'_>, &mut Srqs) {
-        let writer = self.cqs.get_mut(cq as usize).and_then(Option::as_mut);
-        let Self { cqs_to_tell: to_tell, counters, events, memory, srqs, .. } = self;
-        (memory, Completions { cq, writer, to_tell, counters, events }, srqs)
+        let Self { cqs, cqs_to_tell: to_tell, counters, events, memory, srqs, .. } = self;
+        (memory, Completions { cq, writer: cqs.get_mut(cq), to_tell, counters, events }, srqs)
     }
 
     /// Writes a record for the slow path, if there is one. One that finds no room is counted;
@@ -225,8 +210,7 @@ impl Units {
 
     /// Puts a stream on the list of those that owe an acknowledgement.
     #[inline(always)]
-    pub fn owe_ack(&mut self, stream: StreamId, qpc: &mut Qpc) {
-        let sched = qpc.sched_of(stream);
+    pub fn owe_ack(&mut self, stream: StreamId, sched: &mut SchedFlags) {
         if !sched.contains(SchedFlags::ACK_LISTED) {
             sched.insert(SchedFlags::ACK_LISTED);
             self.ack_list.push(self.number_of(stream));
@@ -236,8 +220,8 @@ impl Units {
     /// Queues an acknowledgement of a stream's that goes out by itself. One that finds no room is
     /// counted, as a lossy network might have taken it.
     #[inline(never)]
-    pub fn queue_control(&mut self, stream: StreamId, qpc: &Qpc, kind: ControlKind) {
-        let fits = self.control.push(ControlPacket { stream, qpn: qpc.id.qpn, kind });
+    pub fn queue_control(&mut self, stream: StreamId, qpn: u32, kind: ControlKind) {
+        let fits = self.control.push(ControlPacket { stream, qpn, kind });
         self.counters.tx_acks_dropped += u64::from(!fits);
     }
 }

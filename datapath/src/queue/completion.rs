@@ -86,6 +86,14 @@ pub struct Completion {
     pub src_qp: u32,
 }
 
+impl Completion {
+    /// Of a work request of queue pair `qpn` that ended so, with nothing more to say of it.
+    #[inline(always)]
+    pub(crate) const fn new(wr_id: u64, opcode: WcOpcode, qpn: u32, status: WcStatus) -> Self {
+        Self { wr_id, status, opcode, flags: WcFlags::empty(), byte_len: 0, imm: 0, qpn, src_qp: 0 }
+    }
+}
+
 /// Which completions the application wants to be told of.
 const NONE: u8 = 0;
 const SOLICITED: u8 = 1;

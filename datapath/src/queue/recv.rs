@@ -2,6 +2,7 @@
 
 use super::doorbell::{QpShared, RecvPositions};
 use super::entries::{Entries, stride_of};
+use super::sges::{SGE_WORDS, load_sges, store_sges};
 use super::sync::AtomicU64;
 use super::word_ring::{Freed, WordRing, halves, load, pair, store};
 use super::work_request::{PostError, QueueCaps, RecvRequest, WORK_REQUEST_BYTES_MAX, total_length};
@@ -11,7 +12,6 @@ use std::sync::Arc;
 
 /// Words of the head of an entry: wr_id, (length, sges).
 const HEAD_WORDS: usize = 2;
-const SGE_WORDS: usize = 2;
 
 /// Makes a receive queue: the application's end and the engine's. Its positions stand in `shared`,
 /// which has no other one.
@@ -65,15 +65,7 @@ pub(super) fn store_request(entry: &[AtomicU64], request: &RecvRequest<'_>, leng
     store(&entry[0], request.wr_id);
     let sges = u32::try_from(request.scatter.len()).unwrap_or(0);
     store(&entry[1], pair(length, sges));
-    if let [sge] = request.scatter {
-        store(&entry[HEAD_WORDS], sge.addr);
-        store(&entry[HEAD_WORDS + 1], pair(sge.length, sge.lkey));
-        return;
-    }
-    for (sge, words) in request.scatter.iter().zip(entry[HEAD_WORDS..].chunks_exact(SGE_WORDS)) {
-        store(&words[0], sge.addr);
-        store(&words[1], pair(sge.length, sge.lkey));
-    }
+    store_sges(&entry[HEAD_WORDS..], request.scatter);
 }
 
 /// The application's end of a receive queue.
@@ -228,9 +220,6 @@ impl<'a> RecvWqe<'a> {
     /// The elements, in order.
     #[inline]
     pub fn sges(&self) -> impl Iterator<Item = Sge> {
-        self.body.chunks_exact(SGE_WORDS).take(self.sge_count as usize).map(|words| {
-            let (length, lkey) = halves(load(&words[1]));
-            Sge { addr: load(&words[0]), length, lkey }
-        })
+        load_sges(self.body, self.sge_count as usize)
     }
 }

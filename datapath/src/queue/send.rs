@@ -1,8 +1,11 @@
 //! The send queue: written by the application, read in place by the engine, never cached (paper
 //! section 4.2).
 
+use super::completion::Completion;
 use super::doorbell::{QpShared, SendPositions};
 use super::send_entries::SendEntries;
+use super::sges::{SGE_WORDS, load_sges, store_sges};
+use super::status::WcStatus;
 use super::sync::AtomicU64;
 use super::word_ring::{Freed, WordRing, halves, load, pair, store};
 use super::work_request::{
@@ -15,8 +18,6 @@ use crate::qp_state::{PostVerdict, QpState, QpType};
 use crate::tuning::WQES_PER_TURN;
 use std::sync::Arc;
 
-/// Words of a scatter-gather element of several: address, (length, lkey).
-const SGE_WORDS: usize = 2;
 const INLINE_BIT: u32 = 1 << 24;
 /// One element, in the head.
 const ONE_SGE: u32 = 1 << 16;
@@ -199,7 +200,7 @@ impl SendQueue {
         let (only, kind) = match request.data {
             SendData::Gather(&[sge]) => (sge, ONE_SGE),
             SendData::Gather(sges) => {
-                write_sges(entries.body(self.tail), sges);
+                store_sges(entries.body(self.tail), sges);
                 (none, u32::try_from(sges.len()).unwrap_or(0) << 16)
             }
             SendData::Inline(bytes) => {
@@ -277,13 +278,6 @@ impl SendQueue {
         } else {
             PostError::TooLong { given }
         }
-    }
-}
-
-fn write_sges(words: &[AtomicU64], sges: &[Sge]) {
-    for (sge, words) in sges.iter().zip(words.chunks_exact(SGE_WORDS)) {
-        store(&words[0], sge.addr);
-        store(&words[1], pair(sge.length, sge.lkey));
     }
 }
 
@@ -514,6 +508,17 @@ pub(crate) struct SentRequest {
     pub flags: SendFlags,
 }
 
+impl SentRequest {
+    /// The completion of the request, which succeeded, of queue pair `qpn`; `None` if it is not
+    /// signaled.
+    #[inline(always)]
+    pub fn completion(&self, qpn: u32) -> Option<Completion> {
+        let done = Completion::new(self.wr_id, self.opcode.completes_as(), qpn, WcStatus::Success);
+        let signaled = self.flags.contains(SendFlags::SIGNALED);
+        signaled.then_some(Completion { byte_len: self.length, ..done })
+    }
+}
+
 /// A send request, read in place.
 #[derive(Clone, Copy)]
 pub struct SendWqe<'a> {
@@ -618,9 +623,6 @@ impl SendWqe<'_> {
     #[inline]
     pub fn sges(&self) -> impl Iterator<Item = Sge> {
         let several = if self.sge_count > 1 { usize::from(self.sge_count) } else { 0 };
-        self.only_sge().into_iter().chain(self.body.chunks_exact(SGE_WORDS).take(several).map(|words| {
-            let (length, lkey) = halves(load(&words[1]));
-            Sge { addr: load(&words[0]), length, lkey }
-        }))
+        self.only_sge().into_iter().chain(load_sges(self.body, several))
     }
 }

@@ -1,5 +1,6 @@
 //! Work requests as the application hands them over.
 
+use super::completion::WcOpcode;
 use super::word_ring::{halves, pair};
 use crate::address::AddressKey;
 use crate::memory::{Binding, Sge};
@@ -63,6 +64,23 @@ impl SendOpcode {
             }
             QpType::Ud => matches!(self, Self::Send | Self::SendWithImm),
         }
+    }
+
+    /// The kind of operation that its completion names.
+    pub(crate) const fn completes_as(self) -> WcOpcode {
+        const BY_OPCODE: [WcOpcode; SendOpcode::COUNT] = [
+            WcOpcode::Send,
+            WcOpcode::Send,
+            WcOpcode::RdmaWrite,
+            WcOpcode::RdmaWrite,
+            WcOpcode::Send,
+            WcOpcode::RdmaRead,
+            WcOpcode::CompSwap,
+            WcOpcode::FetchAdd,
+            WcOpcode::LocalInv,
+            WcOpcode::BindMw,
+        ];
+        BY_OPCODE[self as usize]
     }
 
     /// True if immediate data travel with it.

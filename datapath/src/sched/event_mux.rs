@@ -7,7 +7,7 @@
 
 use super::SchedAttributes;
 use super::policy::{Policy, Scheduled, Usage};
-use super::scheduler::{Scheduler, SchedulerConfig};
+use super::scheduler::{Scheduler, SchedulerConfig, each};
 use crate::time::Time;
 
 bitflags::bitflags! {
@@ -52,7 +52,7 @@ impl EventMux {
     pub fn wake(&mut self, slot: u32, flags: &mut SchedFlags, ready: bool) {
         if ready && !flags.contains(SchedFlags::QUEUED) {
             flags.insert(SchedFlags::QUEUED);
-            self.scheduler.push(slot);
+            each!(&mut self.scheduler, policy => policy.push(slot));
         }
     }
 
@@ -60,30 +60,30 @@ impl EventMux {
     /// the turn went.
     #[inline]
     pub fn next_ready(&mut self, now: Time) -> Option<Scheduled> {
-        self.scheduler.pop(now)
+        each!(&mut self.scheduler, policy => policy.pop(now))
     }
 
     /// The queue pair that comes after `turns` others, where the policy knows it.
     #[inline]
     pub fn peek(&self, turns: usize) -> Option<u32> {
-        self.scheduler.peek(turns)
+        each!(&self.scheduler, policy => policy.peek(turns))
     }
 
     /// A turn is over, and the stream is still ready, or not.
     #[inline]
     pub fn settle(&mut self, slot: u32, flags: &mut SchedFlags, usage: Usage, ready: bool) {
-        self.scheduler.charge(slot, usage);
+        each!(&mut self.scheduler, policy => policy.charge(slot, usage));
         if !ready {
-            self.scheduler.idle(slot);
+            each!(&mut self.scheduler, policy => policy.idle(slot));
         } else if !flags.contains(SchedFlags::QUEUED) {
             flags.insert(SchedFlags::QUEUED);
-            self.scheduler.requeue(slot);
+            each!(&mut self.scheduler, policy => policy.requeue(slot));
         }
     }
 
     /// The turn of `slot` was cut short by the port.
     pub fn resume(&mut self, slot: u32, flags: &mut SchedFlags, usage: Usage) {
-        self.scheduler.charge(slot, usage);
+        each!(&mut self.scheduler, policy => policy.charge(slot, usage));
         if !flags.contains(SchedFlags::QUEUED) {
             flags.insert(SchedFlags::QUEUED);
             self.take_up(slot, usage);
@@ -95,34 +95,34 @@ impl EventMux {
     /// all.
     fn take_up(&mut self, slot: u32, usage: Usage) {
         if usage.packets > 0 {
-            self.scheduler.requeue(slot);
+            each!(&mut self.scheduler, policy => policy.requeue(slot));
         } else {
-            self.scheduler.resume(slot);
+            each!(&mut self.scheduler, policy => policy.resume(slot));
         }
     }
 
     /// Weight and priority of `slot` from its next turn on.
     pub fn set_attributes(&mut self, slot: u32, attributes: SchedAttributes) {
-        self.scheduler.set_attributes(slot, attributes);
+        each!(&mut self.scheduler, policy => policy.set_attributes(slot, attributes));
     }
 
     /// Bytes on the heap.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.scheduler.bytes()
+        each!(&self.scheduler, policy => policy.bytes())
     }
 
     /// Queue pairs whose turn comes before that of any that becomes ready now, at least.
     #[inline]
     #[must_use]
     pub fn behind(&self) -> usize {
-        self.scheduler.behind()
+        each!(&self.scheduler, policy => policy.behind())
     }
 
     /// Queue pairs that wait for their turn.
     #[inline]
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.scheduler.waiting()
+        each!(&self.scheduler, policy => policy.waiting())
     }
 }

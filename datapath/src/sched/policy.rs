@@ -46,13 +46,18 @@ pub trait Policy {
         None
     }
     /// Its turn is over: what it sent.
-    fn charge(&mut self, slot: u32, usage: Usage);
+    #[inline]
+    fn charge(&mut self, _slot: u32, _usage: Usage) {}
     /// It is still ready.
-    fn requeue(&mut self, slot: u32);
+    #[inline]
+    fn requeue(&mut self, slot: u32) {
+        self.push(slot);
+    }
     /// The port had no room for anything of it: its turn is the next.
     fn resume(&mut self, slot: u32);
     /// It has nothing to send, or may not.
-    fn idle(&mut self, slot: u32);
+    #[inline]
+    fn idle(&mut self, _slot: u32) {}
     /// Queue pairs that wait for their turn.
     fn waiting(&self) -> usize;
     /// Those of them whose turn comes before that of any that becomes ready now, at least.
@@ -61,7 +66,7 @@ pub trait Policy {
         self.waiting()
     }
     /// Its weight and priority from its next turn on. What it had saved or owed is forgotten.
-    fn set_attributes(&mut self, slot: u32, attributes: SchedAttributes);
+    fn set_attributes(&mut self, _slot: u32, _attributes: SchedAttributes) {}
     /// Bytes on the heap.
     fn bytes(&self) -> usize;
 }

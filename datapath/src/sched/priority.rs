@@ -99,15 +99,9 @@ impl Policy for StrictPriority {
         bucket.tokens = bucket.tokens.saturating_sub(usage.wire_bytes()).max(-BURST);
     }
 
-    fn requeue(&mut self, slot: u32) {
-        self.push(slot);
-    }
-
     fn resume(&mut self, slot: u32) {
         self.lists.push_front(self.priority(slot), slot);
     }
-
-    fn idle(&mut self, _slot: u32) {}
 
     fn waiting(&self) -> usize {
         self.lists.len()

@@ -1,11 +1,11 @@
 //! The four policies behind one type, chosen when the engine is made.
 
+use super::PRIORITIES;
 use super::deficit::DeficitRoundRobin;
-use super::policy::{Policy, Scheduled, Usage};
+use super::policy::{Policy, Scheduled};
 use super::priority::StrictPriority;
 use super::schedule_queue::ScheduleQueue;
 use super::weighted::Weighted;
-use super::{PRIORITIES, SchedAttributes};
 use crate::time::Time;
 use crate::tuning;
 
@@ -46,27 +46,14 @@ impl Policy for ScheduleQueue {
         self.get(turns)
     }
 
-    #[inline]
-    fn charge(&mut self, _slot: u32, _usage: Usage) {}
-
-    #[inline]
-    fn requeue(&mut self, slot: u32) {
-        self.push_back(slot);
-    }
-
     fn resume(&mut self, slot: u32) {
         self.push_front(slot);
     }
 
     #[inline]
-    fn idle(&mut self, _slot: u32) {}
-
-    #[inline]
     fn waiting(&self) -> usize {
         self.len()
     }
-
-    fn set_attributes(&mut self, _slot: u32, _attributes: SchedAttributes) {}
 
     fn bytes(&self) -> usize {
         Self::bytes(self)
@@ -116,56 +103,4 @@ macro_rules! each {
     };
 }
 
-impl Policy for Scheduler {
-    #[inline]
-    fn push(&mut self, slot: u32) {
-        each!(self, policy => policy.push(slot));
-    }
-
-    #[inline]
-    fn pop(&mut self, now: Time) -> Option<Scheduled> {
-        each!(self, policy => policy.pop(now))
-    }
-
-    #[inline]
-    fn peek(&self, turns: usize) -> Option<u32> {
-        each!(self, policy => policy.peek(turns))
-    }
-
-    #[inline]
-    fn charge(&mut self, slot: u32, usage: Usage) {
-        each!(self, policy => policy.charge(slot, usage));
-    }
-
-    #[inline]
-    fn requeue(&mut self, slot: u32) {
-        each!(self, policy => policy.requeue(slot));
-    }
-
-    fn resume(&mut self, slot: u32) {
-        each!(self, policy => policy.resume(slot));
-    }
-
-    #[inline]
-    fn idle(&mut self, slot: u32) {
-        each!(self, policy => policy.idle(slot));
-    }
-
-    #[inline]
-    fn waiting(&self) -> usize {
-        each!(self, policy => policy.waiting())
-    }
-
-    #[inline]
-    fn behind(&self) -> usize {
-        each!(self, policy => policy.behind())
-    }
-
-    fn set_attributes(&mut self, slot: u32, attributes: SchedAttributes) {
-        each!(self, policy => policy.set_attributes(slot, attributes));
-    }
-
-    fn bytes(&self) -> usize {
-        each!(self, policy => policy.bytes())
-    }
-}
+pub(super) use each;

@@ -105,6 +105,19 @@ fn the_kth_packet_of_each_type_is_lost() {
 }
 
 #[test]
+fn a_gap_in_responses_is_reported_once_where_everything_goes_again() {
+    let (mut rig, a, b) = pair(4, GoBackN);
+    let response = |passing: &Passing<'_>| {
+        passing.packet.is_some_and(|packet| packet.opcode().kind() == Kind::ReadResponse)
+    };
+    let (transfer, link) = (Transfer::new(&mut rig, a, b, vec![Message::new(Op::Read, 4000)], 1), rig.up(b));
+    assert_eq!(transfer.survives(&mut rig, link, drop_numbers([3], response), "a response"), 1);
+    let counters = rig.counters(a);
+    assert!(counters.drop_go_back_n > 1, "{}", counters.drop_go_back_n);
+    assert_eq!(counters.tx_nacks, 1, "what fills the gap is followed by all that lay behind it");
+}
+
+#[test]
 fn every_read_ack_lost_for_a_while() {
     for recovery in [SelectiveRepeat, GoBackN] {
         let (mut rig, a, b) = pair(3, recovery);

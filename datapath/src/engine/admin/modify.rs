@@ -4,13 +4,11 @@
 use super::frame_len_max;
 use crate::engine::{Core, ModifyError};
 use crate::neighbor::Resolution;
-use crate::qp::Qp;
-use crate::qp::QpFlags;
 use crate::qp::attr::{AddressVector, QpAttr, QpAttrMask, RecoveryPolicy, WriteOrder};
 use crate::qp::plain::Plain;
 use crate::qp::transition::check_transition;
 use crate::qp::{
-    self, Incoming, Keepalive, QpCold, Reads, RequesterCursor, ResponderCursor, Responses, ResponsesConfig,
+    self, Gap, Incoming, Keepalive, Qp, QpCold, QpFlags, Reads, RequesterCursor, ResponderCursor, Responses,
     Units,
 };
 use crate::qp_state::{QpState, QpType};
@@ -228,13 +226,9 @@ fn apply(qp: &mut Qp<'_>, attr: &QpAttr) {
 fn start_receiving(qp: &mut Qp<'_>, attr: &QpAttr, sequence_max: u16, rto: RtoConfig) {
     let psn = Psn::new(attr.rq_psn);
     qp.hot.rx = RxStream::new(psn, sequence_max, qp.hot.rx.generation().wrapping_add(1));
-    qp.hot.rsp = ResponderCursor::new(psn, qp.cold.receives.own_head());
-    qp.cold.next_write = None;
-    qp.cold.plain_nack_at = None;
-    qp.cold.refusal = None;
+    receive_from(qp, psn, qp.cold.receives.own_head());
     qp.cold.was_established = false;
     qp.cold.incoming.iter_mut().for_each(|incoming| **incoming = Incoming::default());
-    qp.cold.drop_responses();
     if attr.wire_mode == WireMode::Plain && qp.cold.attributes.qp_type == QpType::Rc {
         qp.cold.plain = Some(Box::new(Plain::new(attr.max_dest_rd_atomic, Psn::new(attr.rq_psn))));
     } else if attr.max_dest_rd_atomic > 0 {
@@ -245,16 +239,21 @@ fn start_receiving(qp: &mut Qp<'_>, attr: &QpAttr, sequence_max: u16, rto: RtoCo
     }
 }
 
+/// Nothing has been received: the first packet will be `psn`, the first receive stands at
+/// `recv_head`.
+fn receive_from(qp: &mut Qp<'_>, psn: Psn, recv_head: u32) {
+    qp.hot.rsp = ResponderCursor::new(psn, recv_head);
+    qp.cold.next_write = None;
+    qp.cold.gap = Gap::default();
+    qp.cold.refusal = None;
+    qp.cold.drop_responses();
+}
+
 fn start_responding(cold: &mut QpCold, attr: &QpAttr, watchdog: WatchdogConfig) {
-    let window = cold.attributes.window;
-    cold.responses = Some(Box::new(Responses::new(&ResponsesConfig {
-        attr,
-        slot: cold.slot,
-        window,
-        controller: Controller::new(&controller_config(attr, window)),
-        watchdog,
-        generation: cold.response_lives.sent.wrapping_add(1),
-    })));
+    let (id, window) = (cold.of_responses(), cold.attributes.window);
+    let controller = Controller::new(&controller_config(attr, window));
+    let generation = cold.response_lives.sent.wrapping_add(1);
+    cold.responses = Some(Box::new(Responses::new(attr, id, window, controller, watchdog, generation)));
 }
 
 fn start_sending(qp: &mut Qp<'_>, attr: &QpAttr, watchdog: WatchdogConfig, sequence_max: u16) {
@@ -341,10 +340,6 @@ fn reset(qp: &mut Qp<'_>, units: &mut Units) {
     qp.hot.req.sent = 0;
     qp.cold.send_queue.release(qp.hot.req.head);
     qp::flush_taken(qp, units);
-    qp.hot.rsp = ResponderCursor::new(Psn::new(0), qp.cold.receives.discard_own());
-    qp.cold.refusal = None;
-    qp.cold.next_write = None;
-    qp.cold.plain_nack_at = None;
+    receive_from(qp, Psn::new(0), qp.cold.receives.discard_own());
     qp::deactivate(qp);
-    qp.cold.drop_responses();
 }

@@ -7,11 +7,10 @@ use super::path_mtu_max;
 use crate::counters::QpCounters;
 use crate::engine::{Core, CreateError, WINDOW_LIMIT};
 use crate::memory::{Access, ProtectionDomainId};
-use crate::qp::QpFlags;
 use crate::qp::attr::{QpAttr, RecoveryPolicy};
 use crate::qp::{
-    self, Attributes, Hull, Present, Qp, QpCold, QpIdentity, Qpc, Receives, RequesterCursor, ResponderCursor,
-    SqEntry, Taken,
+    self, Attributes, Gap, Hull, Present, Qp, QpCold, QpFlags, QpIdentity, Qpc, Receives, RequesterCursor,
+    ResponderCursor, SqEntry, Taken,
 };
 use crate::qp_state::{QpState, QpType};
 use crate::queue::{QpShared, QueueCaps, RecvQueue, SendQueue, recv_queue, send_queue};
@@ -174,7 +173,7 @@ impl Core {
             probes: [None; 2],
             rx_recovery: None,
             next_write: None,
-            plain_nack_at: None,
+            gap: Gap::default(),
             refusal: None,
             reads: None,
             responses: None,
@@ -218,7 +217,7 @@ impl Core {
             return Err(CreateError::Unsupported("a general services queue pair of another type than UD"));
         }
         for cq in [config.send_cq, config.recv_cq] {
-            if !matches!(self.units.cqs.get(cq as usize), Some(Some(_))) {
+            if self.units.cqs.get(cq).is_none() {
                 return Err(CreateError::UnknownCq(cq));
             }
         }
@@ -230,20 +229,12 @@ impl Core {
         let caps = &config.caps;
         let recvs_min = u32::from(config.srq.is_none());
         let window_max = self.config.window_max.min(WINDOW_LIMIT);
-        let checks = [
-            ("max_send_wr", caps.max_send_wr, 1, QueueCaps::WR_LIMIT),
-            ("max_recv_wr", caps.max_recv_wr, recvs_min, QueueCaps::WR_LIMIT),
-            ("max_send_sge", caps.max_send_sge, 1, QueueCaps::SGE_LIMIT),
-            ("max_recv_sge", caps.max_recv_sge, 1, QueueCaps::SGE_LIMIT),
-            ("max_inline", caps.max_inline, 0, QueueCaps::INLINE_LIMIT),
-            ("window", config.window.into(), 1, window_max.into()),
-        ];
-        for (what, given, min, max) in checks {
-            if !(min..=max).contains(&given) {
-                return Err(CreateError::OutOfRange { what, given, min, max });
-            }
-        }
-        Ok(())
+        CreateError::check("max_send_wr", caps.max_send_wr, 1, QueueCaps::WR_LIMIT)?;
+        CreateError::check("max_recv_wr", caps.max_recv_wr, recvs_min, QueueCaps::WR_LIMIT)?;
+        CreateError::check("max_send_sge", caps.max_send_sge, 1, QueueCaps::SGE_LIMIT)?;
+        CreateError::check("max_recv_sge", caps.max_recv_sge, 1, QueueCaps::SGE_LIMIT)?;
+        CreateError::check("max_inline", caps.max_inline, 0, QueueCaps::INLINE_LIMIT)?;
+        CreateError::check("window", config.window.into(), 1, window_max.into())
     }
 
     /// Takes the window of a queue pair down to `window` packets, if it is larger: the peer takes

@@ -2,8 +2,7 @@
 
 use crate::counters::QpCounters;
 use crate::engine::Core;
-use crate::qp::QpFlags;
-use crate::qp::{QpCold, Qpc};
+use crate::qp::{QpCold, QpFlags, Qpc};
 use crate::qp_state::{QpState, QpType};
 use crate::time::Time;
 use core::fmt;

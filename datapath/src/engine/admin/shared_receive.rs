@@ -27,15 +27,8 @@ impl Core {
         pd: ProtectionDomainId,
         caps: SrqCaps,
     ) -> Result<(u32, SharedRecvQueue), CreateError> {
-        let checks = [
-            ("max_wr", caps.max_wr, 1, SrqCaps::WR_LIMIT),
-            ("max_sge", caps.max_sge, 1, QueueCaps::SGE_LIMIT),
-        ];
-        for (what, given, min, max) in checks {
-            if !(min..=max).contains(&given) {
-                return Err(CreateError::OutOfRange { what, given, min, max });
-            }
-        }
+        CreateError::check("max_wr", caps.max_wr, 1, SrqCaps::WR_LIMIT)?;
+        CreateError::check("max_sge", caps.max_sge, 1, QueueCaps::SGE_LIMIT)?;
         let capacity = self.config.max_srqs;
         let exhausted = CreateError::Exhausted { what: "shared receive queues", capacity };
         let number = self.units.srqs.free_number(capacity).ok_or(exhausted)?;

@@ -1,7 +1,7 @@
 //! Frames that wait for an engine, put there by others.
 
+use crate::frame::Frame;
 use crate::port::RX_BURST;
-use crate::port::frame::Frame;
 use arrayvec::ArrayVec;
 use crossbeam_queue::ArrayQueue;
 

@@ -17,7 +17,7 @@ pub(super) fn on_mark(qp: &mut Qp<'_>, units: &mut Units) {
     let Some(plain) = qp.cold.plain.as_deref_mut().filter(|_| qp.hot.id.state.receives()) else { return };
     if plain.cnp_at.is_none_or(|next: Time| next <= now) {
         plain.cnp_at = Some(now.after(INTERVAL_NS));
-        units.queue_control(qp.cold.requests(), qp.hot, ControlKind::Cnp);
+        qp.answer(units, ControlKind::Cnp);
     }
 }
 

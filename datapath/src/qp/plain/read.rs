@@ -1,8 +1,9 @@
 //! READ and atomic requests: executed in order, and answered again from what was kept.
 
 use super::resources::{Reply, Resource};
+use super::responder::refuse;
 use crate::qp::responder::{
-    InOrder, Refused, carry_out, check_operation, operation_of, packets_of_response, pass, refuse_receive,
+    InOrder, Refused, carry_out, check_operation, operation_of, packets_of_response, pass,
 };
 use crate::qp::response::Source;
 use crate::qp::{Qp, Units};
@@ -18,14 +19,9 @@ pub(super) fn execute(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>) -
     if !packet.payload().is_empty() || !resources.is_some_and(|resources| resources.admit()) {
         return Err(Refused::INVALID);
     }
-    let source = match carry_out(qp.hot, units, &request)? {
-        Some(before) => Source::Saved(before),
-        None => source_of(&request),
-    };
+    let source = carry_out(qp.hot, units, &request)?;
     let packets = packets_of_response(qp.hot, &request);
     pass(qp.hot, &mut units.counters, InOrder::messages(1), packets);
-    units.counters.rx_reads += u64::from(matches!(source, Source::Memory { .. }));
-    units.counters.rx_atomics += u64::from(matches!(source, Source::Saved(_)));
     if let Some(plain) = qp.cold.plain.as_deref_mut() {
         plain.rsp.resources.push(Resource::new(packet.psn(), packets, source));
     }
@@ -59,7 +55,7 @@ fn again(qp: &Qp<'_>, request: &ResponseRequest, psn: Psn) -> Option<Reply> {
             let inside = request.rkey == rkey
                 && request.va == va.wrapping_add(start.into())
                 && start.checked_add(part)? <= len;
-            inside.then(|| source_of(request))?
+            inside.then_some(Source::Memory { va: request.va, rkey, len: part })?
         }
         _ => return None,
     };
@@ -73,17 +69,10 @@ fn parse(packet: &Packet<'_>) -> Option<ResponseRequest> {
     Some(ResponseRequest { rslot: 0, rpsn_start: packet.psn(), va, rkey, operation })
 }
 
-const fn source_of(request: &ResponseRequest) -> Source {
-    let ResponseRequest { va, rkey, operation, .. } = *request;
-    let len = if let Operation::Read { len } = operation { len } else { 0 };
-    Source::Memory { va, rkey, len }
-}
-
 /// The memory of a response may not be read any more: from `psn` on nothing can be answered.
 pub(super) fn revoke(qp: &mut Qp<'_>, units: &mut Units, psn: Psn) {
     if let Some(plain) = qp.cold.plain.as_deref_mut() {
         plain.rsp.resources.clear();
     }
-    refuse_receive(qp, units, psn, NakCode::RemoteAccess, None);
-    super::responder::finish_refusal(qp, units);
+    refuse(qp, units, psn, NakCode::RemoteAccess, None);
 }

@@ -1,8 +1,7 @@
 //! Where the requester stands in its PSNs and its send queue, and how it goes back.
 
-use crate::qp;
 use crate::qp::send_stream::SendStream;
-use crate::qp::{Qp, QpFlags, Qpc, Units};
+use crate::qp::{self, Qp, QpFlags, Qpc, Units};
 use wire::Psn;
 
 /// What the requester of a Plain queue pair remembers.

@@ -117,23 +117,22 @@ impl Resources {
 
     /// The request that has `psn`, if it is still kept.
     pub fn find(&self, psn: Psn) -> Option<&Resource> {
-        let (newer, older) = self.ring.split_at(self.oldest);
-        // The newest first: PSNs come round, and what is kept may be old.
-        let mut newest_first = newer.iter().rev().chain(older.iter().rev()).flatten();
-        newest_first.find(|resource| psn.steps_from(resource.first) < packets_of(resource))
+        self.index_of(psn).and_then(|index| self.ring[index].as_ref())
+    }
+
+    /// The newest first: PSNs come round, and what is kept may be old.
+    fn index_of(&self, psn: Psn) -> Option<usize> {
+        let mut newest_first = (0..self.oldest).rev().chain((self.oldest..self.ring.len()).rev());
+        newest_first.find(|index| {
+            self.ring[*index].is_some_and(|resource| psn.steps_from(resource.first) < packets_of(&resource))
+        })
     }
 
     /// Sends the response to the request that has `psn` again, as this reply. False if it is not
     /// kept.
     pub fn replay(&mut self, reply: Reply) -> bool {
-        let (newer, older) = self.ring.split_at_mut(self.oldest);
-        let found = newer
-            .iter_mut()
-            .rev()
-            .chain(older.iter_mut().rev())
-            .flatten()
-            .find(|resource| reply.from.steps_from(resource.first) < packets_of(resource));
-        let Some(resource) = found else { return false };
+        let index = self.index_of(reply.from);
+        let Some(resource) = index.and_then(|index| self.ring[index].as_mut()) else { return false };
         self.pending += usize::from(!resource.reply.is_pending());
         resource.reply = reply;
         true

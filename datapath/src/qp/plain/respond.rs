@@ -66,10 +66,10 @@ fn on_ended(qp: &mut Qp<'_>, units: &mut Units) {
         return;
     };
     if let Some(kind) = plain.rsp.held.take() {
-        units.queue_control(qp.cold.requests(), qp.hot, kind);
+        qp.answer(units, kind);
     }
     if qp.hot.rsp.owed.is_owed() {
-        units.owe_ack(qp.cold.requests(), qp.hot);
+        qp.owe_ack(units);
     }
     finish_refusal(qp, units);
 }

@@ -10,6 +10,7 @@ use crate::qp::owed::Arrived;
 use crate::qp::responder::{InOrder, Refused, RequestPacket, behind, pass, place, refuse_receive, report};
 use crate::qp::{ControlKind, Qp, QpCold, Units};
 use crate::qp_state::QpState;
+use crate::queue::WcStatus;
 use crate::stream::SlotKind;
 use wire::{Kind, Meta, NakCode, Packet, Psn, Reth};
 
@@ -97,42 +98,29 @@ fn in_order(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>) -> Result<(
     if kind == SlotKind::Read {
         return read::execute(qp, units, packet);
     }
-    let request = as_request(qp, packet);
+    let index = packet.psn().steps_from(qp.hot.rsp.message_psn);
+    let write = qp.cold.plain.as_deref().and_then(|plain| plain.rsp.write);
+    let request = RequestPacket::in_order(qp.hot, packet, index, write);
     place(qp, units, &request)?;
     note_placed(qp.cold, &request);
     let reported = !opcode.is_end() || report(qp, units, &request.end_of_message(qp.hot.id.pmtu));
     pass(qp.hot, &mut units.counters, InOrder::one(kind, opcode.is_end()), 1);
     if !reported {
-        refuse(qp, units, &request, NakCode::RemoteOperational);
+        refuse(qp, units, packet.psn(), NakCode::RemoteOperational, None);
         return Ok(());
     }
     // Standard peers ask for what they want to hear.
     if qp.hot.rsp.owed.is_owed() {
-        units.owe_ack(qp.cold.requests(), qp.hot);
+        qp.owe_ack(units);
     }
     Ok(())
-}
-
-/// The packet as the shared placement wants it: what the SRNIC dialect says in each packet follows
-/// here from the packets before.
-fn as_request<'a>(qp: &Qp<'_>, packet: &Packet<'a>) -> RequestPacket<'a> {
-    let opcode = packet.opcode();
-    let consumes = opcode.kind() == Kind::Send || opcode.consumes_rwqe();
-    let write = qp.cold.plain.as_deref().and_then(|plain| plain.rsp.write);
-    RequestPacket {
-        offset: packet.psn().steps_from(qp.hot.rsp.message_psn),
-        ssn: consumes.then_some(qp.hot.rsp.ssn),
-        reth: packet.reth().or(write),
-        ..RequestPacket::of_packet(packet, Meta { msn: qp.hot.rsp.msn(), offset: 0 })
-    }
 }
 
 /// A packet of a SEND or WRITE was placed: where the next one goes, and what is acknowledged.
 fn note_placed(cold: &mut QpCold, request: &RequestPacket<'_>) {
     let Some(plain) = cold.plain.as_deref_mut() else { return };
-    let len = u32::try_from(request.payload.len()).unwrap_or(u32::MAX);
     plain.rsp.taken = request.psn.next();
-    plain.rsp.write = request.reth.filter(|_| !request.is_end()).map(|reth| behind(reth, len));
+    plain.rsp.write = request.reth.filter(|_| !request.is_end()).map(|reth| behind(reth, request.len()));
 }
 
 /// Something is missing at ePSN: the peer is told once, until it comes.
@@ -147,7 +135,7 @@ fn report_gap(qp: &mut Qp<'_>, units: &mut Units) {
 fn answer(qp: &mut Qp<'_>, units: &mut Units, kind: ControlKind) {
     match qp.cold.plain.as_deref_mut() {
         Some(plain) if plain.rsp.resources.is_pending() => plain.rsp.held = Some(kind),
-        _ => units.queue_control(qp.cold.requests(), qp.hot, kind),
+        _ => qp.answer(units, kind),
     }
 }
 
@@ -158,7 +146,7 @@ fn answer_duplicate(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>) {
         return;
     }
     qp.hot.rsp.owed.insist();
-    units.owe_ack(qp.cold.requests(), qp.hot);
+    qp.owe_ack(units);
 }
 
 /// What cannot be done at ePSN.
@@ -173,15 +161,20 @@ fn raise(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>, refused: Refus
         Refused::Nak(code, status) => {
             let opcode = packet.opcode();
             let holds_receive = opcode.kind() == Kind::Send || opcode.consumes_rwqe();
-            refuse_receive(qp, units, packet.psn(), code, holds_receive.then_some(status));
-            finish_refusal(qp, units);
+            refuse(qp, units, packet.psn(), code, holds_receive.then_some(status));
         }
     }
 }
 
-/// Refuses a message that was executed and could not be reported.
-fn refuse(qp: &mut Qp<'_>, units: &mut Units, request: &RequestPacket<'_>, code: NakCode) {
-    refuse_receive(qp, units, request.psn, code, None);
+/// Refuses the message at `psn`, which may have held a receive.
+pub(super) fn refuse(
+    qp: &mut Qp<'_>,
+    units: &mut Units,
+    psn: Psn,
+    code: NakCode,
+    receive_status: Option<WcStatus>,
+) {
+    refuse_receive(qp, units, psn, code, receive_status);
     finish_refusal(qp, units);
 }
 
@@ -192,6 +185,6 @@ pub(super) fn finish_refusal(qp: &mut Qp<'_>, units: &mut Units) {
     if qp.cold.refusal.is_none() || waits {
         return;
     }
-    units.queue_control(qp.cold.requests(), qp.hot, ControlKind::ErrorNak);
+    qp.answer(units, ControlKind::ErrorNak);
     crate::qp::fail(qp, units, None);
 }

@@ -6,13 +6,13 @@ use crate::counters::count;
 use crate::qp::context::PendingFailure;
 use crate::qp::keepalive::send_keepalive;
 use crate::qp::requester::{
-    self, Grant, Local, Sent, TransmitEnd, Wanted, fail_in_turn, response_packets, run_local,
+    self, Begun, Grant, Sent, TransmitEnd, Wanted, fail_in_turn, response_packets, run_local,
 };
 use crate::qp::send_stream::{SendStream, Stop};
 use crate::qp::{Qp, QpCold, QpFlags, SqEntry, TxSlots, Units};
 use crate::queue::{SendFlags, WcStatus};
 use crate::sched::SchedFlags;
-use wire::{Msn, Psn};
+use wire::Msn;
 
 /// A packet at least this often asks for an acknowledgement: peers need not send any unasked.
 const ACK_REQ_EVERY: u8 = 16;
@@ -87,13 +87,14 @@ fn send_from_cursor<T: TxSlots>(
                 break;
             }
             grant.wqes -= 1;
-            match begin(qp, units)? {
-                Begun::Yes => {}
-                Begun::DoneAlready => continue,
+            match begin(qp, units) {
+                Begun::Ready => {}
+                Begun::Done => continue,
                 Begun::Waits => {
                     qp.hot.flags.insert(QpFlags::READ_WAIT);
                     break;
                 }
+                Begun::Failed => return Err(Stop::Failed),
             }
         }
         send_packet(qp, units, slots, grant, tail)?;
@@ -101,21 +102,12 @@ fn send_from_cursor<T: TxSlots>(
     Ok(())
 }
 
-/// Whether the request at the cursor has packets to send.
-enum Begun {
-    Yes,
-    /// It needed none.
-    DoneAlready,
-    /// It must wait for those before it.
-    Waits,
-}
-
 /// Gives the request at the cursor its PSNs, unless it has them.
-fn begin(qp: &mut Qp<'_>, units: &mut Units) -> Result<Begun, Stop> {
+fn begin(qp: &mut Qp<'_>, units: &mut Units) -> Begun {
     let position = qp.hot.req.next;
-    let Some(plain) = qp.cold.plain.as_deref_mut() else { return Err(Stop::Failed) };
+    let Some(plain) = qp.cold.plain.as_deref_mut() else { return Begun::Failed };
     if position != plain.req.begun {
-        return Ok(Begun::Yes);
+        return Begun::Ready;
     }
     let wqe = qp.cold.send_queue.wqe(position);
     if wqe.opcode.is_local() {
@@ -126,12 +118,12 @@ fn begin(qp: &mut Qp<'_>, units: &mut Units) -> Result<Begun, Stop> {
     let limit = u32::from(qp.cold.attributes.attr.max_rd_atomic);
     let reads = plain.req.reads;
     if (asks && limit > 0 && reads >= limit) || (reads > 0 && wqe.flags.contains(SendFlags::FENCE)) {
-        return Ok(Begun::Waits);
+        return Begun::Waits;
     }
     let packets = response_packets(qp.hot, &wqe);
     let span = plain.req.max.steps_from(qp.hot.tx.una());
     if span > 0 && span + packets > SPAN_MAX {
-        return Ok(Begun::Waits);
+        return Begun::Waits;
     }
     let status = match () {
         () if asks && limit == 0 => Some(WcStatus::LocQpOpErr),
@@ -140,26 +132,22 @@ fn begin(qp: &mut Qp<'_>, units: &mut Units) -> Result<Begun, Stop> {
     };
     if let Some(status) = status {
         fail_in_turn(qp, units, PendingFailure { position, status });
-        return Err(Stop::Failed);
+        return Begun::Failed;
     }
     plain.req.begun = position.wrapping_add(1);
     plain.req.reads += u32::from(asks);
     let (first_psn, ssn) = (qp.hot.tx.nxt(), qp.hot.req.ssn);
     *qp.cold.entry_mut(position) = SqEntry { first_psn, ssn, packets, msn: Msn::new(0) };
-    Ok(Begun::Yes)
+    Begun::Ready
 }
 
 /// LOCAL_INV or BIND_MW: needs no packets.
-fn begin_local(qp: &mut Qp<'_>, units: &mut Units, reads: bool) -> Result<Begun, Stop> {
-    match run_local(qp, units, reads) {
-        Local::Waits => return Ok(Begun::Waits),
-        Local::Failed => return Err(Stop::Failed),
-        Local::Done => {}
-    }
-    if let Some(plain) = qp.cold.plain.as_deref_mut() {
+fn begin_local(qp: &mut Qp<'_>, units: &mut Units, reads: bool) -> Begun {
+    let begun = run_local(qp, units, reads);
+    if let (Begun::Done, Some(plain)) = (&begun, qp.cold.plain.as_deref_mut()) {
         plain.req.begun = qp.hot.req.next;
     }
-    Ok(Begun::DoneAlready)
+    begun
 }
 
 /// Sends the packet at the cursor and moves the cursor behind it.
@@ -249,14 +237,6 @@ fn emit<T: TxSlots>(
     (position, index): (u32, u32),
     ack_req: bool,
 ) -> Result<Sent, Stop> {
-    let wanted = Wanted {
-        id: &qp.hot.id,
-        template: &qp.hot.template,
-        wqe: qp.cold.send_queue.wqe(position),
-        entry: *qp.cold.entry(position),
-        rpsn_start: Psn::new(0),
-        index,
-        ack_req,
-    };
+    let wanted = Wanted::new(qp, position, *qp.cold.entry(position), index, ack_req);
     requester::emit::<true, T>(&wanted, units, slots)
 }

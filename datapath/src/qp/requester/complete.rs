@@ -2,12 +2,10 @@
 
 use crate::event::AsyncEvent;
 use crate::qp::context::PendingFailure;
-use crate::qp::flush::opcode_of;
 use crate::qp::plain::Plain;
 use crate::qp::srnic::{Reads, take_answer};
 use crate::qp::{Qp, QpFlags, Units, fail};
 use crate::qp_state::QpState;
-use crate::queue::{Completion, SendFlags, WcFlags, WcStatus};
 use crate::sched::SchedFlags;
 use wire::Ssn;
 
@@ -50,23 +48,14 @@ pub(in crate::qp) fn complete_acknowledged(qp: &mut Qp<'_>, units: &mut Units) {
                 break;
             }
         }
-        if sent.flags.contains(SendFlags::SIGNALED) {
-            fits = completions.write(&Completion {
-                wr_id: sent.wr_id,
-                status: WcStatus::Success,
-                opcode: opcode_of(sent.opcode),
-                flags: WcFlags::empty(),
-                byte_len: sent.length,
-                imm: 0,
-                qpn: qp.hot.id.qpn,
-                src_qp: 0,
-            });
+        if let Some(completion) = sent.completion(qp.hot.id.qpn) {
+            fits = completions.write(&completion);
         }
         head = head.wrapping_add(1);
     }
     qp.hot.req.head = head;
     if head != first {
-        units.show_completions(qp.hot.send_cq, qp.cold.send_queue.release(head));
+        units.completions(qp.hot.send_cq).show(qp.cold.send_queue.release(head));
         // What waited for all of them may begin.
         if head == next {
             qp.hot.flags.remove(QpFlags::READ_WAIT);

@@ -3,33 +3,34 @@
 
 use super::failure::fail_in_turn;
 use crate::qp::context::PendingFailure;
-use crate::qp::flush::opcode_of;
 use crate::qp::{Qp, Qpc, SqEntry, Units, fail};
-use crate::queue::{Completion, SendFlags, SendOpcode, SendWqe, WcFlags, WcStatus};
+use crate::queue::{SendFlags, SendOpcode, SendWqe, WcStatus};
 
-/// What became of a local request whose turn it is.
-pub(in crate::qp) enum Local {
-    /// It is carried out.
+/// What became of a request whose turn it is to begin.
+pub(in crate::qp) enum Begun {
+    /// It has packets to send.
+    Ready,
+    /// It is carried out, without a packet.
     Done,
-    /// A fence holds it back.
+    /// It must wait for some before it.
     Waits,
-    /// It cannot be carried out, and nothing behind it begins.
+    /// It cannot be sent or carried out, and nothing behind it begins.
     Failed,
 }
 
 /// Carries out the request at the front, unless it is fenced and must wait. It completes when all
 /// before it have. `reads` says whether READs or atomics are under way. It has no message number,
 /// so all behind it move up by one.
-pub(in crate::qp) fn run_local(qp: &mut Qp<'_>, units: &mut Units, reads: bool) -> Local {
+pub(in crate::qp) fn run_local(qp: &mut Qp<'_>, units: &mut Units, reads: bool) -> Begun {
     let position = qp.hot.req.next;
     let wqe = qp.cold.send_queue.wqe(position);
     let is_oldest = qp.hot.req.head == position;
     if is_held_back(&wqe, is_oldest, reads) {
-        return Local::Waits;
+        return Begun::Waits;
     }
     if let Err(status) = carry_out(qp.hot, units, &wqe) {
         fail_in_turn(qp, units, PendingFailure { position, status });
-        return Local::Failed;
+        return Begun::Failed;
     }
     qp.hot.req.next = position.wrapping_add(1);
     qp.hot.req.msn_base = qp.hot.req.msn_base.wrapping_add(1);
@@ -38,7 +39,7 @@ pub(in crate::qp) fn run_local(qp: &mut Qp<'_>, units: &mut Units, reads: bool) 
     }
     // With no packets it is acknowledged with all before it.
     *qp.cold.entry_mut(position) = SqEntry { first_psn: qp.hot.tx.nxt(), ..SqEntry::default() };
-    Local::Done
+    Begun::Done
 }
 
 /// A fence orders a BIND_MW behind READs and atomics, a LOCAL_INV behind everything. Without one
@@ -59,25 +60,14 @@ fn carry_out(qpc: &Qpc, units: &mut Units, wqe: &SendWqe<'_>) -> Result<(), WcSt
 }
 
 /// Nothing is before it.
-fn complete(qp: &mut Qp<'_>, units: &mut Units) -> Local {
-    let wqe = qp.cold.send_queue.wqe(qp.hot.req.head);
-    let completion = Completion {
-        wr_id: wqe.wr_id,
-        status: WcStatus::Success,
-        opcode: opcode_of(wqe.opcode),
-        flags: WcFlags::empty(),
-        byte_len: 0,
-        imm: 0,
-        qpn: qp.hot.id.qpn,
-        src_qp: 0,
-    };
-    let signaled = wqe.flags.contains(SendFlags::SIGNALED);
+fn complete(qp: &mut Qp<'_>, units: &mut Units) -> Begun {
+    let completion = qp.cold.send_queue.sent(qp.hot.req.head).completion(qp.hot.id.qpn);
     qp.hot.req.head = qp.hot.req.next;
     // Before the completion shows: who polls it may post into the place at once.
     qp.cold.send_queue.release(qp.hot.req.head);
-    if signaled && !units.complete(qp.hot.send_cq, &completion) {
+    if completion.is_some_and(|completion| !units.complete(qp.hot.send_cq, &completion)) {
         fail(qp, units, None);
-        return Local::Failed;
+        return Begun::Failed;
     }
-    Local::Done
+    Begun::Done
 }

@@ -8,7 +8,7 @@ use crate::memory::{Access, MemoryTable};
 use crate::qp::packet::PacketBuilder;
 use crate::qp::payload::Payload;
 use crate::qp::send_stream::Stop;
-use crate::qp::{NotSent, QpIdentity, Qpc, SqEntry, TxSlots, Units};
+use crate::qp::{NotSent, Qp, QpIdentity, Qpc, SqEntry, TxSlots, Units};
 use crate::queue::{SendFlags, SendOpcode, SendWqe, WcStatus};
 use wire::{AtomicEth, Bth, Fields, Meta, Opcode, Psn, Rdw, Reth, Ssnw, Template, WireMode};
 
@@ -59,6 +59,13 @@ pub(in crate::qp) fn emit<const PLAIN: bool, T: TxSlots>(
 }
 
 impl<'a> Wanted<'a> {
+    /// Packet `index` of the request at `position`, which has this entry and asks for no response.
+    #[inline(always)]
+    pub fn new(qp: &'a Qp<'_>, position: u32, entry: SqEntry, index: u32, ack_req: bool) -> Self {
+        let (id, template, wqe) = (&qp.hot.id, &qp.hot.template, qp.cold.send_queue.wqe(position));
+        Self { id, template, wqe, entry, rpsn_start: Psn::new(0), index, ack_req }
+    }
+
     /// Bytes of the message, or of the response, before this packet.
     #[inline(always)]
     const fn start(&self) -> u64 {

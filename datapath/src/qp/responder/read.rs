@@ -3,6 +3,7 @@
 use super::place::DMA_LEN_MAX;
 use super::refuse::Refused;
 use crate::memory::{Access, Mapped};
+use crate::qp::response::Source;
 use crate::qp::{Qpc, Units};
 use crate::queue::ATOMIC_BYTES;
 use crate::stream::{Operation, ResponseRequest};
@@ -63,18 +64,23 @@ pub(in crate::qp) fn check_memory<'m>(
     Ok(mapped)
 }
 
-/// Does what can be done before the response is sent, the keys checked again: an atomic works on
-/// its word, and what was there before is returned.
+/// Does what can be done before the response is sent, the keys checked again, and returns what is
+/// sent: an atomic works on its word now, a READ's memory is read as its packets are sent.
 pub(in crate::qp) fn carry_out(
     qpc: &Qpc,
-    units: &Units,
+    units: &mut Units,
     request: &ResponseRequest,
-) -> Result<Option<u64>, Refused> {
+) -> Result<Source, Refused> {
     let word = check_memory(qpc, units, request)?;
     let before = match request.operation {
-        Operation::Read { .. } => return Ok(None),
+        Operation::Read { len } => {
+            units.counters.rx_reads += 1;
+            return Ok(Source::Memory { va: request.va, rkey: request.rkey, len });
+        }
         Operation::CompareSwap { compare, swap } => word.compare_swap(compare, swap),
         Operation::FetchAdd { add } => word.fetch_add(add),
     };
-    before.map(Some).ok_or(Refused::INVALID)
+    let before = before.ok_or(Refused::INVALID)?;
+    units.counters.rx_atomics += 1;
+    Ok(Source::Saved(before))
 }

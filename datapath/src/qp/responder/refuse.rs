@@ -45,7 +45,7 @@ impl Refused {
 #[cold]
 pub(in crate::qp) fn tell_withdrawn(qpc: &Qpc, requests: StreamId, units: &mut Units, psn: Psn) {
     units.counters.resp_remote_access_errors += 1;
-    units.queue_control(requests, qpc, ControlKind::Withdrawn { psn });
+    units.queue_control(requests, qpc.id.qpn, ControlKind::Withdrawn { psn });
 }
 
 /// Notes the refusal, and ends the receive that its message held.

@@ -32,16 +32,10 @@ impl EndOfMessage {
         flags.set(WcFlags::WITH_INV, self.invalidates);
         flags.set(WcFlags::SOLICITED, self.solicited);
         let is_write = self.kind == SlotKind::Write;
-        Completion {
-            wr_id,
-            status: WcStatus::Success,
-            opcode: if is_write { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv },
-            flags,
-            byte_len: self.byte_len,
-            imm: self.imm.unwrap_or(0),
-            qpn,
-            src_qp: 0,
-        }
+        let opcode = if is_write { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv };
+        let imm = self.imm.unwrap_or(0);
+        let done = Completion::new(wr_id, opcode, qpn, WcStatus::Success);
+        Completion { flags, byte_len: self.byte_len, imm, ..done }
     }
 }
 

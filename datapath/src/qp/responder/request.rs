@@ -1,6 +1,7 @@
 //! A request packet, as the responder sees it.
 
 use super::report::EndOfMessage;
+use crate::qp::Qpc;
 use crate::stream::{ResponseRequest, SlotKind};
 use wire::{Kind, Meta, Packet, Position, Psn, Reth, Ssn};
 
@@ -47,6 +48,19 @@ impl<'a> RequestPacket<'a> {
             payload: packet.payload(),
             request: None,
         }
+    }
+
+    /// A packet of a dialect that says less in each: packet `index` of the message in progress,
+    /// whose receive is the next one. Of a WRITE, `reth` is what is left of it.
+    pub(in crate::qp) fn in_order(qpc: &Qpc, packet: &Packet<'a>, index: u32, reth: Option<Reth>) -> Self {
+        let this = Self::of_packet(packet, Meta { msn: qpc.rsp.msn(), offset: 0 });
+        let ssn = this.consumes_receive().then_some(qpc.rsp.ssn);
+        Self { offset: index, ssn, reth: this.reth.or(reth), ..this }
+    }
+
+    /// Bytes of the payload.
+    pub(in crate::qp) fn len(&self) -> u32 {
+        u32::try_from(self.payload.len()).unwrap_or(u32::MAX)
     }
 
     /// The first packet of its message.

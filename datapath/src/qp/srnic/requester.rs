@@ -15,7 +15,7 @@ pub(crate) use acknowledged::{Acknowledgement, on_acknowledge};
 pub(crate) use overlap::Hull;
 pub(crate) use reads::Reads;
 pub(in crate::qp) use reads::take_answer;
-pub(crate) use response::apply_response_advance;
+pub(super) use response::go_on;
 pub(in crate::qp) use response::{on_response, stop_reads};
 pub(in crate::qp) use timers::on_timer;
 pub(in crate::qp) use transmit::transmit;

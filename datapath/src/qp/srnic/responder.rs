@@ -17,18 +17,18 @@ mod settle;
 pub(in crate::qp) use acknowledge::{write_ack, write_in_order};
 pub(crate) use read_acked::on_response_timer;
 pub(in crate::qp) use read_acked::{on_read_ack, stop_responses};
-pub(in crate::qp) use recovery::close_recovery;
-pub(crate) use recovery::{RxRecovery, apply_advance};
+pub(crate) use recovery::RxRecovery;
+pub(super) use recovery::go_on;
 pub(in crate::qp) use respond::transmit_responses;
 pub(in crate::qp) use responses::RESPONSE_SPAN_MAX;
-pub(crate) use responses::{Responses, ResponsesConfig};
+pub(crate) use responses::Responses;
 pub(in crate::qp) use run::NextWrite;
 
 use crate::qp::first_packet::takes_packets;
 use crate::qp::last_word::{Late, say_again};
 use crate::qp::owed::Arrived;
 use crate::qp::responder::{InOrder, Refused, RequestPacket, pass, place, report};
-use crate::qp::srnic::answer_old;
+use crate::qp::srnic::ReceiveStream;
 use crate::qp::{Qp, Qpc, Units};
 use crate::qp_state::QpState;
 use crate::sched::SchedFlags;
@@ -84,7 +84,7 @@ pub(super) fn on_request(qp: &mut Qp<'_>, units: &mut Units, packet: &RequestPac
         Arrival::AtEpsn => recovery::out_of_order(qp, units, *packet, 0),
         Arrival::Ahead(distance) => recovery::out_of_order(qp, units, *packet, distance),
         arrival => {
-            answer_old(qp, units, qp.cold.requests(), arrival, (packet.psn, packet.meta));
+            ReceiveStream::of_requests(qp).answer_old(units, arrival, packet.psn, packet.meta);
             if arrival == Arrival::Duplicate && packet.request.is_some() {
                 read::remind(qp, units);
             }
@@ -150,7 +150,6 @@ fn answer_refused(qp: &mut Qp<'_>, units: &mut Units, late: Late, wants_response
         read::remind(qp, units);
     }
     if qp.cold.refusal.is_some() && !qp.hot.sched.contains(SchedFlags::ACK_LISTED) {
-        qp.hot.rsp.owed.insist();
-        units.owe_ack(qp.cold.requests(), qp.hot);
+        ReceiveStream::of_requests(qp).insist(units);
     }
 }

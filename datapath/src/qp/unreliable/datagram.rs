@@ -63,15 +63,13 @@ fn complete(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>, deth: &Deth
     let mut flags = WcFlags::GRH;
     flags.set(WcFlags::WITH_IMM, imm.is_some());
     flags.set(WcFlags::SOLICITED, packet.solicited());
+    let wr_id = qp.cold.receives.finish_next(units, &mut qp.hot.rsp.recv_head);
     let completion = Completion {
-        wr_id: qp.cold.receives.finish_next(units, &mut qp.hot.rsp.recv_head),
-        status: WcStatus::Success,
-        opcode: WcOpcode::Recv,
         flags,
         byte_len,
         imm: imm.unwrap_or(0),
-        qpn: qp.hot.id.qpn,
         src_qp: deth.src_qp,
+        ..Completion::new(wr_id, WcOpcode::Recv, qp.hot.id.qpn, WcStatus::Success)
     };
     units.counters.rx_unreliable += 1;
     if !units.complete(qp.cold.recv_cq, &completion) {

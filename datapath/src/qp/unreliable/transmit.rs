@@ -3,11 +3,10 @@
 
 use super::packet::{Plan, Wanted};
 use crate::qp::context::PendingFailure;
-use crate::qp::flush::opcode_of;
-use crate::qp::requester::{Grant, Local, TransmitEnd, run_local, tell_if_drained};
+use crate::qp::requester::{Begun, Grant, TransmitEnd, run_local, tell_if_drained};
 use crate::qp::{NotSent, Qp, TxSlots, Units, fail, fail_sends};
 use crate::qp_state::QpType;
-use crate::queue::{Completion, SendFlags, SendWqe, WcFlags, WcStatus};
+use crate::queue::WcStatus;
 
 /// Why a turn ended before its time.
 enum Stop {
@@ -30,7 +29,7 @@ pub(crate) fn transmit_unreliable<T: TxSlots>(
     if qp.hot.req.head != before {
         // Also of a queue pair that died of a full completion queue: what was written before is
         // done.
-        units.show_completions(qp.hot.send_cq, qp.cold.send_queue.release(qp.hot.req.head));
+        units.completions(qp.hot.send_cq).show(qp.cold.send_queue.release(qp.hot.req.head));
         tell_if_drained(qp, units);
     }
     match result {
@@ -60,8 +59,8 @@ fn send_messages<T: TxSlots>(
             if qp.cold.send_queue.wqe(qp.hot.req.next).opcode.is_local() {
                 // Nothing is outstanding before it, as it asks for.
                 match run_local(qp, units, false) {
-                    Local::Done => continue,
-                    Local::Waits | Local::Failed => return Err(Stop::Dead),
+                    Begun::Done => continue,
+                    Begun::Ready | Begun::Waits | Begun::Failed => return Err(Stop::Dead),
                 }
             }
         }
@@ -98,28 +97,15 @@ fn send_packet<T: TxSlots>(
     if qp.hot.req.sent < packets {
         return Ok(());
     }
-    let done = completion_of(&wqe, qp.hot.id.qpn);
+    let done = qp.cold.send_queue.sent(qp.hot.req.head).completion(qp.hot.id.qpn);
     qp.hot.req.sent = 0;
     qp.hot.req.head = qp.hot.req.head.wrapping_add(1);
     qp.hot.req.next = qp.hot.req.head;
     if let Some(done) = done
-        && !units.complete_later(qp.hot.send_cq, &done)
+        && !units.completions(qp.hot.send_cq).write(&done)
     {
         fail(qp, units, None);
         return Err(Stop::Dead);
     }
     Ok(())
-}
-
-fn completion_of(wqe: &SendWqe<'_>, qpn: u32) -> Option<Completion> {
-    wqe.flags.contains(SendFlags::SIGNALED).then(|| Completion {
-        wr_id: wqe.wr_id,
-        status: WcStatus::Success,
-        opcode: opcode_of(wqe.opcode),
-        flags: WcFlags::empty(),
-        byte_len: wqe.length,
-        imm: 0,
-        qpn,
-        src_qp: 0,
-    })
 }

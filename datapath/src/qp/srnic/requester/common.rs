@@ -5,13 +5,13 @@
 //! in one piece what it has just stored in several waits until all its earlier stores have left the
 //! processor's core, and those to a frame go to memory that the peer's core has.
 
-use crate::icrc::Kernel;
 use crate::memory::Mapped;
 use crate::qp::context::entry_of;
 use crate::qp::requester::{Grant, opcode_at};
 use crate::qp::send_stream::Stop;
 use crate::qp::{Qp, QpIdentity, Qpc, TxSlots, Units};
 use crate::queue::{CommonWqe, SendOpcode};
+use icrc::Kernel;
 use wire::emit::ICRC_LEN;
 use wire::{Bth, Head, Meta, Msn, Psn, Reth, Ssn, Ssnw, Template, WireMode, bth};
 

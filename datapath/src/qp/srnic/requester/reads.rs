@@ -5,6 +5,7 @@ use crate::config::WINDOW_LIMIT;
 use crate::qp::attr::QpAttr;
 use crate::qp::owed::Owed;
 use crate::qp::requester::response_packets;
+use crate::qp::srnic::Gap;
 use crate::qp::srnic::responder::RESPONSE_SPAN_MAX;
 use crate::qp::{Qp, QpCold, QpFlags, SqEntry};
 use crate::queue::SendFlags;
@@ -36,10 +37,7 @@ pub(crate) struct Reads {
     pub progress_at: Time,
     /// The oldest request is to be sent again, so that its response comes.
     pub ask_again: bool,
-    /// ePSN for which a NACK without SACK was sent.
-    pub plain_nack_at: Option<Psn>,
-    /// The newest Advance: its ePSN and what arrived above it.
-    pub advance: Option<(Psn, u64)>,
+    pub gap: Gap,
     /// Counted among the response streams in Recovery.
     pub holds_context: bool,
     /// By RSLOT.
@@ -62,8 +60,7 @@ impl Reads {
             watchdog: Watchdog::new(watchdog),
             progress_at: Time::ZERO,
             ask_again: false,
-            plain_nack_at: None,
-            advance: None,
+            gap: Gap::default(),
             holds_context: false,
             expected: vec![Expected::default(); usize::from(attr.max_rd_atomic)].into(),
             begun: 0,

@@ -6,6 +6,7 @@ use crate::counters::count;
 use crate::qp::context::PendingFailure;
 use crate::qp::requester::{Rnr, begin_rnr, fail_in_turn, status_of};
 use crate::qp::send_stream::SendStream;
+use crate::qp::srnic::ReceiveStream;
 use crate::qp::{Qp, QpFlags, Units};
 use crate::qp_state::QpState;
 use crate::queue::WcStatus;
@@ -48,9 +49,8 @@ pub(super) fn on_late_nak(qp: &mut Qp<'_>, units: &mut Units, code: NakCode, ref
     units.counters.rx_error_naks += 1;
     if is_unanswered(qp, refused) {
         fail_from(qp, units, refused, status_of(code));
-    } else if let Some(reads) = qp.cold.reads.as_deref_mut() {
-        reads.owed.insist();
-        units.owe_ack(qp.cold.of_responses(), qp.hot);
+    } else if let Some(mut stream) = ReceiveStream::of_responses(qp) {
+        stream.insist(units);
     }
 }
 

@@ -1,16 +1,15 @@
 //! Responses: placed straight into the requester's memory, in order or not, and acknowledged
 //! (protocol.md 2.4).
 
-use super::reads::{Expected, Reads};
-use crate::qp::attr::RecoveryPolicy;
+use super::reads::Expected;
 use crate::qp::context::PendingFailure;
 use crate::qp::owed::Arrived;
 use crate::qp::requester::{complete_answered, fail_in_turn, place};
 use crate::qp::response::opcode_at;
-use crate::qp::srnic::answer_old;
-use crate::qp::{ControlKind, Qp, QpCold, Units};
-use crate::stream::{Advanced, Arrival};
-use sr_recovery::{Generation, Record, StreamId};
+use crate::qp::srnic::ReceiveStream;
+use crate::qp::{Qp, QpCold, Units};
+use crate::stream::Arrival;
+use crate::time::Time;
 use wire::{Meta, Packet, Psn};
 
 /// What the requester needs of a response packet.
@@ -45,9 +44,13 @@ pub(crate) fn on_response(qp: &mut Qp<'_>, units: &mut Units, packet: Packet<'_>
     reads.owed.note_arrival(units.drained_at, &mut units.counters, &arrived);
     match reads.rx.classify(response.psn) {
         arrival @ (Arrival::InOrder | Arrival::AtEpsn | Arrival::Ahead(_)) => {
-            take(qp, units, &response, arrival)
+            take(qp, units, &response, arrival);
         }
-        arrival => answer_old(qp, units, qp.cold.of_responses(), arrival, (response.psn, response.meta)),
+        arrival => {
+            if let Some(stream) = ReceiveStream::of_responses(qp) {
+                stream.answer_old(units, arrival, response.psn, response.meta);
+            }
+        }
     }
 }
 
@@ -57,28 +60,42 @@ fn take(qp: &mut Qp<'_>, units: &mut Units, response: &ResponsePacket<'_>, arriv
         units.counters.drop_unexpected_response += 1;
         return;
     };
-    let Some(reads) = qp.cold.reads.as_deref_mut() else { return };
     let in_order = arrival == Arrival::InOrder;
-    if !in_order && !reserve(reads, qp.cold.attributes.recovery(), units, arrival == Arrival::AtEpsn) {
-        reads.rx.note_dropped();
-        queue_plain_nack(qp, units);
+    if !in_order && !has_room(qp, units, arrival == Arrival::AtEpsn) {
         return;
     }
     let wqe = qp.cold.send_queue.wqe(position);
     let ResponsePacket { packet, index, .. } = *response;
     let is_at_place = packet.opcode() == opcode_at(index, packets);
-    if let Err(status) = place(qp.hot, &units.memory, &wqe, packet, index, is_at_place) {
-        units.counters.drop_bad_response += 1;
-        // It can never be complete, whatever comes: no need to wait for its turn.
-        give_back(qp.cold, units);
-        fail_in_turn(qp, units, PendingFailure { position, status });
-        return;
+    let placed = place(qp.hot, &units.memory, &wqe, packet, index, is_at_place);
+    if let Err(status) = placed {
+        return fail(qp, units, PendingFailure { position, status });
     }
+    let Some(mut stream) = ReceiveStream::of_responses(qp) else { return };
+    units.counters.rx_responses += 1;
     if in_order {
-        on_in_order(qp, units);
+        stream.rx.advance(1);
+        stream.settle(units, 1);
+        go_on(qp, units);
     } else {
-        on_out_of_order(qp, units, response.psn);
+        stream.note_placed(units, response.psn);
+        note_progress(qp.cold, units.now);
     }
+}
+
+#[cold]
+fn has_room(qp: &mut Qp<'_>, units: &mut Units, at_epsn: bool) -> bool {
+    ReceiveStream::of_responses(qp).is_some_and(|mut stream| stream.reserve(units, at_epsn))
+}
+
+/// The response can never be complete, whatever comes: no need to wait for its turn.
+#[cold]
+fn fail(qp: &mut Qp<'_>, units: &mut Units, failure: PendingFailure) {
+    units.counters.drop_bad_response += 1;
+    if let Some(mut stream) = ReceiveStream::of_responses(qp) {
+        stream.give_back(units);
+    }
+    fail_in_turn(qp, units, failure);
 }
 
 /// What the packet answers: the request's number, its slot, its first PSN and its length must
@@ -91,126 +108,26 @@ fn answered_by(cold: &QpCold, response: &ResponsePacket<'_>) -> Option<Expected>
     fits.then_some(expected)
 }
 
-/// Makes sure that the packet's metadata can be written, before anything is placed.
-fn reserve(reads: &mut Reads, policy: RecoveryPolicy, units: &mut Units, at_epsn: bool) -> bool {
-    if policy == RecoveryPolicy::GoBackN {
-        units.counters.drop_go_back_n += 1;
-        return false;
-    }
-    if !units.has_metadata_room(at_epsn) {
-        return false;
-    }
-    if !reads.holds_context && units.response_contexts == 0 {
-        units.counters.drop_no_context += 1;
-        return false;
-    }
-    if !reads.holds_context {
-        reads.holds_context = true;
-        units.response_contexts -= 1;
-    }
-    true
-}
-
-fn on_in_order(qp: &mut Qp<'_>, units: &mut Units) {
-    let Some(reads) = qp.cold.reads.as_deref_mut() else { return };
-    reads.rx.advance(1);
-    reads.progress_at = units.now;
-    reads.owed.note_in_order(units.turn, 1);
-    units.counters.rx_responses += 1;
-    let dropped = reads.rx.take_dropped();
-    units.owe_ack(qp.cold.of_responses(), qp.hot);
-    if dropped {
-        queue_plain_nack(qp, units);
-    }
+/// ePSN of the responses moved: completes what is done.
+pub(in crate::qp::srnic) fn go_on(qp: &mut Qp<'_>, units: &mut Units) {
+    note_progress(qp.cold, units.now);
     complete_answered(qp, units);
     qp.wake(qp.cold.requests(), units);
 }
 
-/// The packet is in place: tell the slow path, and the responder.
-fn on_out_of_order(qp: &mut Qp<'_>, units: &mut Units, psn: Psn) {
-    let stream = StreamId { qp: qp.cold.slot, response: true };
-    let Some(reads) = qp.cold.reads.as_deref_mut() else { return };
-    let entered = !reads.rx.in_recovery();
-    units.counters.recoveries += u64::from(entered);
-    units.counters.rx_responses += 1;
-    if entered {
-        reads.advance = None;
-    }
-    reads.progress_at = units.now;
-    reads.rx.on_placed_out_of_order(stream, psn, |record| units.tell_slow_path(record));
-    units.queue_control(qp.cold.of_responses(), qp.hot, ControlKind::sack(psn));
-}
-
-/// Applies an Advance of the slow path.
-pub(crate) fn apply_response_advance(
-    qp: &mut Qp<'_>,
-    units: &mut Units,
-    generation: Generation,
-    epsn: Psn,
-    bitmap: u64,
-) {
-    let Some(reads) = qp.cold.reads.as_deref_mut() else { return };
-    let advanced = reads.rx.on_advance(generation, epsn);
-    if advanced == Advanced::Ignored {
-        return;
-    }
-    reads.progress_at = units.now;
-    let dropped = reads.rx.take_dropped();
-    if advanced == Advanced::StillMissing {
-        reads.advance = Some((epsn, bitmap));
-        let right = reads.rx.right();
-        if dropped {
-            queue_plain_nack(qp, units);
-        } else {
-            units.queue_control(qp.cold.of_responses(), qp.hot, ControlKind::sack(right));
-        }
-    } else {
-        reads.owed.insist();
-        units.owe_ack(qp.cold.of_responses(), qp.hot);
-        close_response_recovery(qp.cold, units, Some(generation));
-        if dropped {
-            queue_plain_nack(qp, units);
-        }
-    }
-    complete_answered(qp, units);
-    qp.wake(qp.cold.requests(), units);
-}
-
-/// Lets the slow path forget the episode that ended, if there was one.
-pub(crate) fn close_response_recovery(cold: &mut QpCold, units: &mut Units, generation: Option<Generation>) {
-    give_back(cold, units);
-    if let Some(generation) = generation {
-        let stream = StreamId { qp: cold.slot, response: true };
-        units.tell_slow_path(Record::RxClose { stream, generation });
-    }
-}
-
-/// Outside Recovery, a stream is not counted among those in it.
-fn give_back(cold: &mut QpCold, units: &mut Units) {
-    if let Some(reads) = cold.reads.as_deref_mut()
-        && !reads.rx.in_recovery()
-        && core::mem::take(&mut reads.holds_context)
-    {
-        reads.advance = None;
-        units.response_contexts += 1;
-    }
-}
-
-/// NACK without SACK, once for each ePSN.
-fn queue_plain_nack(qp: &mut Qp<'_>, units: &mut Units) {
-    let Some(reads) = qp.cold.reads.as_deref_mut() else { return };
-    if reads.plain_nack_at != Some(reads.rx.epsn()) {
-        reads.plain_nack_at = Some(reads.rx.epsn());
-        units.queue_control(qp.cold.of_responses(), qp.hot, ControlKind::NackAll);
+fn note_progress(cold: &mut QpCold, now: Time) {
+    if let Some(reads) = cold.reads.as_deref_mut() {
+        reads.progress_at = now;
     }
 }
 
 /// Ends the stream of responses: nothing late is accepted.
-pub(crate) fn stop_reads(cold: &mut QpCold, units: &mut Units) {
-    let Some(reads) = cold.reads.as_deref_mut() else { return };
-    let was = reads.rx.in_recovery().then(|| reads.rx.generation());
-    reads.rx.abandon();
-    reads.owed.settle(units.now);
-    reads.ask_again = false;
-    close_response_recovery(cold, units, was);
+pub(crate) fn stop_reads(qp: &mut Qp<'_>, units: &mut Units) {
+    if let Some(mut stream) = ReceiveStream::of_responses(qp) {
+        stream.stop(units);
+        stream.owed.settle(units.now);
+    }
+    if let Some(reads) = qp.cold.reads.as_deref_mut() {
+        reads.ask_again = false;
+    }
 }

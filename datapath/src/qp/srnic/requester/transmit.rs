@@ -8,7 +8,7 @@ use crate::counters::count;
 use crate::qp::context::{PendingFailure, entry_of};
 use crate::qp::keepalive::send_keepalive;
 use crate::qp::requester::{
-    Grant, Local, Sent, TransmitEnd, Wanted, emit, fail_in_turn, is_ready, run_local,
+    Begun, Grant, Sent, TransmitEnd, Wanted, emit, fail_in_turn, is_ready, run_local,
 };
 use crate::qp::send_stream::{PacketSource, SendStream, Stop, resend};
 use crate::qp::{Qp, QpFlags, Qpc, SqEntry, TxSlots, Units};
@@ -156,18 +156,12 @@ fn send_one<T: TxSlots>(
     ack_req: bool,
 ) -> Result<(), Stop> {
     let position = qp.hot.req.next;
-    let wqe = qp.cold.send_queue.wqe(position);
-    let wanted = Wanted {
-        id: &qp.hot.id,
-        template: &qp.hot.template,
-        wqe,
-        entry,
-        rpsn_start: if wqe.opcode.has_response() { rpsn_start(qp.cold, &entry) } else { Psn::new(0) },
-        index: qp.hot.req.sent,
-        ack_req,
-    };
+    let mut wanted = Wanted::new(qp, position, entry, qp.hot.req.sent, ack_req);
+    if wanted.wqe.opcode.has_response() {
+        wanted.rpsn_start = rpsn_start(qp.cold, &entry);
+    }
     let sent = emit::<false, T>(&wanted, units, slots)?;
-    let consumes_receive = wqe.opcode.consumes_receive();
+    let consumes_receive = wanted.wqe.opcode.consumes_receive();
     match sent {
         Sent::Payload(payload) => grant.bytes = grant.bytes.saturating_sub(payload),
         Sent::Failed(status) => {
@@ -191,17 +185,6 @@ fn plain_entry(qpc: &Qpc, wqe: &SendWqe<'_>) -> SqEntry {
     SqEntry { first_psn, ssn: qpc.req.ssn, packets, msn: qpc.req.msn() }
 }
 
-/// How the request at the front begins.
-enum Begun {
-    /// It has packets to send.
-    Ready,
-    /// It needs none, and is done.
-    Done,
-    /// It must wait for those before it.
-    Waits,
-    Failed,
-}
-
 /// Begins a request that those before it may hold back, or that has no packets. `entry` is what it
 /// gets if it has no response.
 #[cold]
@@ -212,11 +195,7 @@ fn begin_in_turn(qp: &mut Qp<'_>, units: &mut Units, entry: SqEntry) -> Begun {
     let wqe = qp.cold.send_queue.wqe(qp.hot.req.next);
     if wqe.opcode.is_local() {
         let reads = qp.cold.reads.as_deref().map_or(0, Reads::under_way);
-        return match run_local(qp, units, reads > 0) {
-            Local::Done => Begun::Done,
-            Local::Waits => Begun::Waits,
-            Local::Failed => Begun::Failed,
-        };
+        return run_local(qp, units, reads > 0);
     }
     let start = if wqe.minds_responses() { start_read(qp, entry) } else { ReadStart::Begin(entry) };
     match start {
@@ -248,16 +227,10 @@ fn send_again<T: TxSlots>(
         debug_assert!(false, "an outstanding PSN belongs to a message");
         return Ok(None);
     };
-    let wqe = qp.cold.send_queue.wqe(position);
     let entry = *qp.cold.entry(position);
     let wanted = Wanted {
-        id: &qp.hot.id,
-        template: &qp.hot.template,
-        wqe,
-        entry,
         rpsn_start: rpsn_start(qp.cold, &entry),
-        index: psn.steps_from(entry.first_psn),
-        ack_req: true,
+        ..Wanted::new(qp, position, entry, psn.steps_from(entry.first_psn), true)
     };
     let payload = match emit::<false, T>(&wanted, units, slots)? {
         Sent::Payload(payload) => payload,

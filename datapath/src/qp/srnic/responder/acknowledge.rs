@@ -4,8 +4,8 @@
 use crate::counters::count;
 use crate::qp::owed::Owed;
 use crate::qp::packet::{PacketBuilder, Zeros};
-use crate::qp::{ControlKind, Qp, QpCold, Qpc, Units};
-use crate::stream::RxStream;
+use crate::qp::srnic::ReceiveStream;
+use crate::qp::{ControlKind, Qp, Qpc, Units};
 use sr_recovery::StreamId;
 use wire::srnic::ack_delay_of_ns;
 use wire::{AckFlags, Ackx, Aeth, Bth, Fields, Meta, NakCode, Opcode, Psn, Syndrome, WireMode};
@@ -40,50 +40,33 @@ pub(in crate::qp) fn write_ack(
     kind: Option<ControlKind>,
     frame: &mut [u8],
 ) -> Option<usize> {
-    let (answer, owed) = if stream.response {
-        answer_responses(qp.cold, units, kind)?
-    } else {
-        let answer = answer_requests(qp, units, kind)?;
-        if matches!(answer.syndrome, Syndrome::RnrNak { .. }) {
-            count!(units, qp.cold, tx_rnr_naks);
+    let (refusal, rnr_timer) = (qp.cold.refusal, qp.cold.attributes.attr.min_rnr_timer);
+    let receiving = ReceiveStream::of(qp, stream)?;
+    let epsn = receiving.rx.epsn();
+    let withdrawn = kind.and_then(ControlKind::withdrawn);
+    let mut said = match (withdrawn, refusal.filter(|_| !stream.response), kind) {
+        (Some((psn, _)), ..) if !psn.is_before(epsn) => return None,
+        (Some((psn, code)), ..) | (None, Some((psn, code)), _) => {
+            units.counters.tx_error_naks += 1;
+            Answer { syndrome: Syndrome::Nak(code), psn, ..in_order(epsn) }
         }
-        (answer, qp.hot.rsp.owed)
+        (None, None, None) => in_order(epsn),
+        (None, None, Some(kind)) => answer(&receiving, units, kind, rnr_timer)?,
     };
-    let len = emit(qp.hot, &owed, &answer, units, frame)?;
-    if kind.and_then(ControlKind::withdrawn).is_none()
+    let owed = *receiving.owed;
+    if stream.response {
+        said.flags |= AckFlags::RESPONSE_STREAM;
+        units.counters.tx_read_acks += 1;
+    } else if matches!(said.syndrome, Syndrome::RnrNak { .. }) {
+        count!(units, qp.cold, tx_rnr_naks);
+    }
+    let len = emit(qp.hot, &owed, &said, units, frame)?;
+    if withdrawn.is_none()
         && let Some(owed) = qp.owed_of(stream)
     {
         owed.settle(units.now);
     }
     Some(len)
-}
-
-/// What to say of requests.
-fn answer_requests(qp: &Qp<'_>, units: &mut Units, kind: Option<ControlKind>) -> Option<Answer> {
-    let withdrawn = kind.and_then(ControlKind::withdrawn);
-    if withdrawn.is_some_and(|(psn, _)| !psn.is_before(qp.hot.rx.epsn())) {
-        return None;
-    }
-    if let Some((psn, code)) = withdrawn.or(qp.cold.refusal) {
-        units.counters.tx_error_naks += 1;
-        return Some(Answer { syndrome: Syndrome::Nak(code), psn, ..in_order(qp.hot.rx.epsn()) });
-    }
-    let Some(kind) = kind else { return Some(in_order(qp.hot.rx.epsn())) };
-    let advance = qp.cold.rx_recovery.as_ref().and_then(|recovery| recovery.advance);
-    answer(&qp.hot.rx, advance, units, kind, qp.cold.attributes.attr.min_rnr_timer)
-}
-
-/// What to say of responses, and what is owed to their sender.
-#[inline(always)]
-fn answer_responses(cold: &QpCold, units: &mut Units, kind: Option<ControlKind>) -> Option<(Answer, Owed)> {
-    let reads = cold.reads.as_deref()?;
-    let mut said = match kind {
-        Some(kind) => answer(&reads.rx, reads.advance, units, kind, 0)?,
-        None => in_order(reads.rx.epsn()),
-    };
-    said.flags |= AckFlags::RESPONSE_STREAM;
-    units.counters.tx_read_acks += 1;
-    Some((said, reads.owed))
 }
 
 /// Everything before `epsn` has arrived.
@@ -98,16 +81,14 @@ const fn in_order(epsn: Psn) -> Answer {
     }
 }
 
-/// What to say of a stream that not all is well with; `advance` is the newest Advance that did not
-/// end its Recovery.
+/// What to say of a stream that not all is well with.
 fn answer(
-    rx: &RxStream,
-    advance: Option<(Psn, u64)>,
+    stream: &ReceiveStream<'_>,
     units: &mut Units,
     kind: ControlKind,
     min_rnr_timer: u8,
 ) -> Option<Answer> {
-    let epsn = rx.epsn();
+    let epsn = stream.rx.epsn();
     let ack = in_order(epsn);
     let nack = Syndrome::Nak(NakCode::PsnSequence);
     Some(match kind {
@@ -121,7 +102,7 @@ fn answer(
         ControlKind::Nack { sack: psn, .. } | ControlKind::Rnr { psn } if psn.is_before(epsn) => ack,
         ControlKind::Nack { first, sack } => {
             units.counters.tx_nacks += 1;
-            let (bitmap, shape) = sack_bitmap(rx, advance, first, sack);
+            let (bitmap, shape) = sack_bitmap(stream, first, sack);
             let flags = ack.flags | AckFlags::SACK_VALID | shape;
             Answer { syndrome: nack, psn: epsn, flags, sack, bitmap, ..ack }
         }
@@ -137,14 +118,14 @@ fn answer(
 
 /// What else arrived: the run that ends at `sack`, and no less than what this NACK speaks for, from
 /// `first` on; else what the newest Advance said, if it speaks of the present ePSN.
-fn sack_bitmap(rx: &RxStream, advance: Option<(Psn, u64)>, first: Psn, sack: Psn) -> (Option<u64>, AckFlags) {
-    let packets = sack.steps_from(rx.run_start(sack).unwrap_or(first));
+fn sack_bitmap(stream: &ReceiveStream<'_>, first: Psn, sack: Psn) -> (Option<u64>, AckFlags) {
+    let packets = sack.steps_from(stream.rx.run_start(sack).unwrap_or(first));
     if packets > 0 {
         let run = u64::MAX >> (u64::BITS - packets.min(u64::BITS));
         return (Some(run), AckFlags::BITMAP | AckFlags::BACKWARD);
     }
-    match advance {
-        Some((base, bitmap)) if base == rx.epsn() && bitmap != 0 => (Some(bitmap), AckFlags::BITMAP),
+    match stream.gap.advance {
+        (base, bitmap) if base == stream.rx.epsn() && bitmap != 0 => (Some(bitmap), AckFlags::BITMAP),
         _ => (None, AckFlags::empty()),
     }
 }

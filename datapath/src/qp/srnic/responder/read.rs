@@ -5,10 +5,9 @@ use super::responses::Response;
 use crate::qp::responder::{
     Refused, RequestPacket, carry_out, check_memory, check_operation, operation_of, packets_of_response,
 };
-use crate::qp::response::Source;
 use crate::qp::{Qp, Units};
 use crate::sched::SchedFlags;
-use crate::stream::{Operation, ResponseRequest};
+use crate::stream::ResponseRequest;
 use wire::{Msn, Packet, Psn};
 
 /// What the headers of a READ or atomic ask for.
@@ -62,15 +61,10 @@ pub(super) fn execute(
     if request.rpsn_start != responses.next_psn() || !responses.admits(request.rslot, packets) {
         return Err(Refused::INVALID);
     }
-    let source = match (request.operation, carry_out(qp.hot, units, request)?) {
-        (Operation::Read { len }, _) => Source::Memory { va: request.va, rkey: request.rkey, len },
-        (_, before) => Source::Saved(before.unwrap_or_default()),
-    };
+    let source = carry_out(qp.hot, units, request)?;
     let response = Response { request_psn, msn, start: request.rpsn_start, packets, source };
     let record = responses.accept(units.now, request.rslot, response);
     units.tell_slow_path(record);
-    units.counters.rx_reads += u64::from(matches!(source, Source::Memory { .. }));
-    units.counters.rx_atomics += u64::from(matches!(source, Source::Saved(_)));
     qp.wake(qp.cold.of_responses(), units);
     Ok(())
 }

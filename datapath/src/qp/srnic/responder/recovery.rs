@@ -1,17 +1,14 @@
-//! The responder while something is missing: metadata to the slow path, completion slots, Advances
-//! back.
+//! The responder while something is missing: packets out of order are placed, and their messages
+//! wait in completion slots.
 
 use super::early::place_early;
 use super::emission::emit_ready;
 use super::refuse::raise;
-use super::settle::queue_plain_nack;
 use crate::counters::count;
-use crate::qp::attr::RecoveryPolicy;
 use crate::qp::responder::{Refused, RequestPacket};
-use crate::qp::{ControlKind, Qp, QpCold, QpFlags, Units};
-use crate::stream::{Advanced, CompletionSlot, CompletionSlots, Deferred, RxStream, SlotKind};
-use sr_recovery::{Generation, Record, StreamId};
-use wire::Psn;
+use crate::qp::srnic::ReceiveStream;
+use crate::qp::{Qp, QpFlags, Units};
+use crate::stream::{Advanced, CompletionSlot, CompletionSlots, Deferred, SlotKind};
 
 /// What the responder keeps while something is missing. The bitmap is not here: it is the slow
 /// path's.
@@ -20,14 +17,18 @@ pub(crate) struct RxRecovery {
     pub slots: Box<CompletionSlots>,
     /// Opcode sequence behind the highest packet: the message that it leaves in progress.
     after_right: Option<SlotKind>,
-    /// The newest Advance: its ePSN and what arrived above it.
-    pub advance: Option<(Psn, u64)>,
 }
 
 impl RxRecovery {
     /// For windows of at most `window` packets.
     pub fn new(window: u16) -> Self {
-        Self { slots: Box::new(CompletionSlots::new(window)), after_right: None, advance: None }
+        Self { slots: Box::new(CompletionSlots::new(window)), after_right: None }
+    }
+
+    /// For another stream.
+    pub fn emptied(mut self) -> Self {
+        self.slots.clear();
+        self
     }
 
     /// Bytes on the heap.
@@ -40,14 +41,9 @@ impl RxRecovery {
 #[cold]
 #[inline(never)]
 pub(super) fn out_of_order(qp: &mut Qp<'_>, units: &mut Units, packet: RequestPacket<'_>, distance: u32) {
-    if qp.cold.attributes.recovery() == RecoveryPolicy::GoBackN {
-        units.counters.drop_go_back_n += 1;
-        queue_plain_nack(qp, units);
-        return;
-    }
     if distance > 0 && qp.hot.flags.contains(QpFlags::STRICT_PLACEMENT) {
         units.counters.drop_strict_placement += 1;
-        queue_plain_nack(qp, units);
+        ReceiveStream::of_requests(qp).nack_all(units);
         return;
     }
     let messages_ahead = packet.meta.msn.steps_from(qp.hot.rsp.msn());
@@ -59,33 +55,11 @@ pub(super) fn out_of_order(qp: &mut Qp<'_>, units: &mut Units, packet: RequestPa
         units.counters.drop_ssn += 1;
         return;
     }
-    if !reserve(qp.cold, units, distance == 0) {
-        qp.hot.rx.note_dropped();
-        queue_plain_nack(qp, units);
+    if !ReceiveStream::of_requests(qp).reserve(units, distance == 0) {
         return;
     }
     match place_early(qp, units, &packet) {
-        Ok(deferred) => {
-            count!(units, qp.cold, rx_out_of_order);
-            let parked = matches!(deferred, Some(Deferred::Write(_)));
-            units.counters.parked_writes += u64::from(parked);
-            if packet.is_end()
-                && let Some(recovery) = qp.cold.rx_recovery.as_mut()
-            {
-                recovery.slots.put(CompletionSlot {
-                    msn: packet.meta.msn,
-                    end_psn: packet.psn,
-                    offset: packet.offset,
-                    kind: packet.slot_kind(),
-                    ssn: packet.ssn,
-                    imm: packet.imm,
-                    solicited: packet.solicited,
-                    byte_len: packet.message_len(qp.hot.id.pmtu),
-                    deferred,
-                });
-            }
-            note_placed(qp, units, &packet);
-        }
+        Ok(deferred) => note_placed(qp, units, &packet, deferred),
         Err(refused) if distance == 0 => {
             raise(qp, units, packet.psn, packet.consumes_receive(), refused);
         }
@@ -96,105 +70,40 @@ pub(super) fn out_of_order(qp: &mut Qp<'_>, units: &mut Units, packet: RequestPa
             qp.hot.rx.note_dropped();
         }
     }
-    if !qp.hot.rx.in_recovery() {
-        close_recovery(&mut qp.hot.rx, qp.cold, units, None);
+    ReceiveStream::of_requests(qp).give_back(units);
+}
+
+/// The packet is in place: what its message needs in its turn is kept, and the slow path and the
+/// sender are told.
+fn note_placed(qp: &mut Qp<'_>, units: &mut Units, packet: &RequestPacket<'_>, deferred: Option<Deferred>) {
+    count!(units, qp.cold, rx_out_of_order);
+    units.counters.parked_writes += u64::from(matches!(deferred, Some(Deferred::Write(_))));
+    let is_highest = ReceiveStream::of_requests(qp).note_placed(units, packet.psn);
+    let Some(recovery) = qp.cold.rx_recovery.as_mut() else { return };
+    if is_highest {
+        recovery.after_right = (!packet.is_end()).then_some(packet.slot_kind());
+    }
+    if packet.is_end() {
+        recovery.slots.put(CompletionSlot {
+            msn: packet.meta.msn,
+            end_psn: packet.psn,
+            offset: packet.offset,
+            kind: packet.slot_kind(),
+            ssn: packet.ssn,
+            imm: packet.imm,
+            solicited: packet.solicited,
+            byte_len: packet.message_len(qp.hot.id.pmtu),
+            deferred,
+        });
     }
 }
 
-/// Makes sure that the packet's metadata can be written and its completion kept, before anything is
-/// placed.
-fn reserve(cold: &mut QpCold, units: &mut Units, at_epsn: bool) -> bool {
-    if !units.has_metadata_room(at_epsn) {
-        return false;
-    }
-    if cold.rx_recovery.is_none() {
-        cold.rx_recovery = units.contexts.pop();
-    }
-    let has_context = cold.rx_recovery.is_some();
-    units.counters.drop_no_context += u64::from(!has_context);
-    has_context
-}
-
-/// The packet is in place: tell the slow path, and the sender.
-fn note_placed(qp: &mut Qp<'_>, units: &mut Units, packet: &RequestPacket<'_>) {
-    let entered = !qp.hot.rx.in_recovery();
-    units.counters.recoveries += u64::from(entered);
-    let stream = StreamId { qp: qp.cold.slot, response: false };
-    let highest = qp.hot.rx.on_placed_out_of_order(stream, packet.psn, |record| {
-        units.tell_slow_path(record);
-    });
-    if let Some(recovery) = qp.cold.rx_recovery.as_mut() {
-        if entered {
-            recovery.advance = None;
-        }
-        if highest {
-            recovery.after_right = (!packet.is_end()).then_some(packet.slot_kind());
-        }
-    }
-    units.queue_control(qp.cold.requests(), qp.hot, ControlKind::sack(packet.psn));
-}
-
-/// Applies an Advance of the slow path.
-pub(crate) fn apply_advance(
-    qp: &mut Qp<'_>,
-    units: &mut Units,
-    generation: Generation,
-    epsn: Psn,
-    bitmap: u64,
-) {
-    let advanced = qp.hot.rx.on_advance(generation, epsn);
-    if advanced == Advanced::Ignored {
-        return;
-    }
-    if !emit_ready(qp, units) {
-        // Refused: the episode ended with this Advance, and no longer looks as if there had been
-        // one.
-        if advanced != Advanced::StillMissing {
-            close_recovery(&mut qp.hot.rx, qp.cold, units, Some(generation));
-        }
-        return;
-    }
-    if advanced == Advanced::StillMissing {
-        if let Some(recovery) = qp.cold.rx_recovery.as_mut() {
-            recovery.advance = Some((epsn, bitmap));
-        }
-        // What was dropped may itself be the hole that is waited for: it is asked for now, not when
-        // Recovery ends.
-        if qp.hot.rx.take_dropped() {
-            queue_plain_nack(qp, units);
-        } else {
-            let right = qp.hot.rx.right();
-            units.queue_control(qp.cold.requests(), qp.hot, ControlKind::sack(right));
-        }
-        return;
-    }
-    if let Some(recovery) = qp.cold.rx_recovery.as_ref() {
+/// ePSN moved: emits all messages that end before it. If nothing is missing any more, what comes
+/// next goes on behind the highest packet. False if the queue pair went to ERR on the way.
+pub(in crate::qp::srnic) fn go_on(qp: &mut Qp<'_>, units: &mut Units, advanced: Advanced) -> bool {
+    let goes_on = emit_ready(qp, units);
+    if let (true, Advanced::Left, Some(recovery)) = (goes_on, advanced, &qp.cold.rx_recovery) {
         qp.hot.rsp.in_progress = recovery.after_right;
     }
-    close_recovery(&mut qp.hot.rx, qp.cold, units, Some(generation));
-    if qp.hot.rx.take_dropped() {
-        queue_plain_nack(qp, units);
-    }
-    qp.hot.rsp.owed.insist();
-    units.owe_ack(qp.cold.requests(), qp.hot);
-}
-
-/// Gives the recovery context back and lets the slow path forget the episode.
-pub(crate) fn close_recovery(
-    rx: &mut RxStream,
-    cold: &mut QpCold,
-    units: &mut Units,
-    generation: Option<Generation>,
-) {
-    debug_assert!(!rx.in_recovery(), "only what ended is closed");
-    if let Some(mut recovery) = cold.rx_recovery.take() {
-        recovery.slots.clear();
-        recovery.advance = None;
-        units.contexts.push(recovery);
-    }
-    if let Some(generation) = generation {
-        let stream = StreamId { qp: cold.slot, response: false };
-        // A lost RxClose costs nothing: the next episode's first record replaces the bitmap.
-        units.tell_slow_path(Record::RxClose { stream, generation });
-    }
+    goes_on
 }

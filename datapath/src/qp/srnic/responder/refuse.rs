@@ -1,8 +1,9 @@
 //! What cannot be placed: RNR NAKs, error NAKs and their effect at the responder (protocol.md 1.6,
 //! 2.4).
 
-use super::{Responses, close_recovery};
+use super::Responses;
 use crate::qp::responder::{Refused, refuse_receive};
+use crate::qp::srnic::ReceiveStream;
 use crate::qp::{ControlKind, Qp, Units, fail};
 use crate::queue::WcStatus;
 use wire::{NakCode, Psn};
@@ -13,9 +14,7 @@ use wire::{NakCode, Psn};
 #[inline(never)]
 pub(super) fn raise(qp: &mut Qp<'_>, units: &mut Units, psn: Psn, holds_receive: bool, refused: Refused) {
     match refused {
-        Refused::Rnr | Refused::OverShare => {
-            units.queue_control(qp.cold.requests(), qp.hot, ControlKind::Rnr { psn })
-        }
+        Refused::Rnr | Refused::OverShare => qp.answer(units, ControlKind::Rnr { psn }),
         Refused::Nak(code, status) => {
             refuse(qp, units, psn, code, holds_receive.then_some(status));
         }
@@ -35,14 +34,12 @@ pub(super) fn refuse(
     receive_status: Option<WcStatus>,
 ) {
     refuse_receive(qp, units, psn, code, receive_status);
-    units.queue_control(qp.cold.requests(), qp.hot, ControlKind::ErrorNak);
+    qp.answer(units, ControlKind::ErrorNak);
     if qp.cold.responses.as_deref().is_none_or(Responses::is_idle) {
         fail(qp, units, None);
         return;
     }
-    let was = qp.hot.rx.in_recovery().then(|| qp.hot.rx.generation());
-    qp.hot.rx.abandon();
-    close_recovery(&mut qp.hot.rx, qp.cold, units, was);
+    ReceiveStream::of_requests(qp).stop(units);
     // Its timer may be off because what is outstanding is kept back.
     let id = qp.cold.of_responses();
     if let Some(responses) = qp.cold.responses.as_deref_mut() {

@@ -61,35 +61,29 @@ pub(crate) struct Responses {
     cut: Option<Psn>,
 }
 
-/// What [`Responses`] are made with.
-pub(crate) struct ResponsesConfig<'a> {
-    pub attr: &'a QpAttr,
-    /// Slot of the queue pair.
-    pub slot: u32,
-    /// Packets in the network at most.
-    pub window: u16,
-    pub controller: Controller,
-    pub watchdog: WatchdogConfig,
-    /// Of the stream's life; newer than any before.
-    pub generation: Generation,
-}
-
 impl Responses {
-    /// Nothing accepted. The first response has the peer's first PSN.
-    pub fn new(config: &ResponsesConfig<'_>) -> Self {
-        let psn = Psn::new(config.attr.rq_psn);
-        let stream = StreamId { qp: config.slot, response: true };
-        let slots = usize::from(config.attr.max_dest_rd_atomic);
-        let sequence = sequence_window(config.window);
+    /// Nothing accepted. The first response has the peer's first PSN; `window` packets may be in
+    /// the network. The `generation` is newer than any that the stream `id` had.
+    pub fn new(
+        attr: &QpAttr,
+        id: StreamId,
+        window: u16,
+        controller: Controller,
+        watchdog: WatchdogConfig,
+        generation: Generation,
+    ) -> Self {
+        let psn = Psn::new(attr.rq_psn);
+        let slots = usize::from(attr.max_dest_rd_atomic);
+        let sequence = sequence_window(window);
         let mut tx = TxStream::new(psn, sequence);
-        let pmtu = u16::try_from(config.attr.path_mtu.bytes()).unwrap_or(u16::MAX);
-        adopt_window(&mut tx, &config.controller, pmtu);
+        let pmtu = u16::try_from(attr.path_mtu.bytes()).unwrap_or(u16::MAX);
+        adopt_window(&mut tx, &controller, pmtu);
         Self {
             tx,
-            tx_recovery: TxRecovery::new(stream, config.generation, sequence, config.attr.recovery, psn),
-            controller: config.controller,
+            tx_recovery: TxRecovery::new(id, generation, sequence, attr.recovery, psn),
+            controller,
             feedback: Feedback::default(),
-            watchdog: Watchdog::new(config.watchdog),
+            watchdog: Watchdog::new(watchdog),
             probes: [None; 2],
             held: vec![None; slots].into(),
             order: VecDeque::with_capacity(slots),

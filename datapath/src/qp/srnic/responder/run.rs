@@ -7,7 +7,6 @@
 //! complete, where its own will lie once it was sent again (docs/adr/0024).
 
 use super::settle::settle;
-use crate::icrc::Kernel;
 use crate::memory::{Mapped, MemoryTable};
 use crate::port::RX_BURST;
 use crate::qp::owed::Arrived;
@@ -17,6 +16,7 @@ use crate::qp::responder::{
 };
 use crate::qp::{Completions, Qp, QpFlags, Qpc, Units};
 use crate::stream::SlotKind;
+use icrc::Kernel;
 use wire::{Body, CommonFrame, Continuation, Ecn, Kind, Meta, Msn, Position, Psn, Reth, RxFrame, Ssn, Ssnw};
 
 const _: () = assert!(RX_BURST <= u8::MAX as usize, "a run is not longer than a burst");

@@ -37,7 +37,7 @@ macro_rules! entries {
         /// # Safety
         /// [`is_supported`].
         #[target_feature(enable = $features)]
-        pub(in crate::icrc) unsafe fn compute(frame_from_l3: &[u8]) -> Option<u32> {
+        pub(crate) unsafe fn compute(frame_from_l3: &[u8]) -> Option<u32> {
             let (masks, masked) = Masks::of(frame_from_l3)?;
             let odd = frame_from_l3.len() % LANE;
             if !odd.is_multiple_of(4) || frame_from_l3.len() < masked {
@@ -66,7 +66,7 @@ macro_rules! entries {
         /// # Panics
         /// If `at` and `len` are not within `frame`.
         #[target_feature(enable = $features)]
-        pub(in crate::icrc) unsafe fn copy(
+        pub(crate) unsafe fn copy(
             frame: &mut [u8],
             at: usize,
             source: NonNull<u8>,
@@ -100,11 +100,7 @@ macro_rules! entries {
         /// [`is_supported`]; `target` is writable for what is behind `at`, and not in
         /// `frame_from_l3`.
         #[target_feature(enable = $features)]
-        pub(in crate::icrc) unsafe fn place(
-            frame_from_l3: &[u8],
-            at: usize,
-            target: NonNull<u8>,
-        ) -> Option<u32> {
+        pub(crate) unsafe fn place(frame_from_l3: &[u8], at: usize, target: NonNull<u8>) -> Option<u32> {
             let (masks, masked) = Masks::of(frame_from_l3)?;
             let (headers, body) = frame_from_l3.split_at_checked(at)?;
             if at < masked || at > HEADERS_MAX || !at.is_multiple_of(4) || !body.len().is_multiple_of(LANE) {
@@ -128,7 +124,7 @@ macro_rules! entries {
         /// fewer than a block and all of an IPv4 packet's that are masked, as many bytes as
         /// `source`, a pad to a multiple of four, and the ICRC.
         #[target_feature(enable = $features)]
-        pub(in crate::icrc) unsafe fn emit(
+        pub(crate) unsafe fn emit(
             a: __m128i,
             b: __m128i,
             c: __m128i,

@@ -142,6 +142,7 @@ impl Kernel {
 
     /// The ICRC by vectors, or `None` if these headers are none for them.
     #[cfg(target_arch = "x86_64")]
+    #[inline]
     fn compute(self, frame_from_l3: &[u8]) -> Option<u32> {
         // SAFETY: such a kernel exists only where the processor supports it.
         unsafe {
@@ -160,6 +161,7 @@ impl Kernel {
     /// # Safety
     /// `source` must be valid for reads of `len` bytes, none of which is part of `frame`.
     #[cfg(target_arch = "x86_64")]
+    #[inline]
     unsafe fn copy(self, frame: &mut [u8], at: usize, source: NonNull<u8>, len: usize) -> Option<u32> {
         // SAFETY: the processor supports it; `source` as the caller promises.
         unsafe {
