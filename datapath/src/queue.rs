@@ -7,6 +7,7 @@
 mod completion;
 mod doorbell;
 mod entries;
+mod hand_over;
 mod recv;
 mod send;
 mod send_entries;
@@ -24,6 +25,7 @@ pub use completion::{
     completion_queue,
 };
 pub use doorbell::{Doorbells, QpShared};
+pub use hand_over::HandOver;
 pub use recv::{RecvQueue, RecvQueueReader, RecvWqe, recv_queue};
 pub(crate) use send::CommonWqe;
 pub use send::{Handed, SendQueue, SendQueueReader, SendWqe, send_queue};

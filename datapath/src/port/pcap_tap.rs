@@ -4,7 +4,7 @@ mod pcap;
 #[cfg(test)]
 mod tests;
 
-use super::{LinkDown, Port, PortCaps, PortStats, RxFrame};
+use super::{LinkDown, Port, PortCaps, PortStats, Rest, RxFrame};
 use crate::time::Time;
 use pcap::PcapWriter;
 use std::io::{self, Write};
@@ -146,6 +146,14 @@ impl<P: Port, W: Write> Port for PcapTap<P, W> {
 
     fn tx_waiting(&self) -> Option<usize> {
         self.inner.tx_waiting()
+    }
+
+    fn rest(&mut self) -> Rest {
+        self.inner.rest()
+    }
+
+    fn next_due(&self) -> Option<Time> {
+        self.inner.next_due()
     }
 
     fn set_now(&mut self, now: Time) {

@@ -15,7 +15,7 @@ mod inbox;
 #[cfg(test)]
 mod tests;
 
-use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST, RxFrame};
+use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST, Rest, RxFrame};
 use crate::neighbor::NeighborConfig;
 use crate::qpn::EngineId;
 use crate::time::Time;
@@ -251,6 +251,15 @@ impl<P: Port> Port for Steered<P> {
 
     fn tx_waiting(&self) -> Option<usize> {
         self.inner.tx_waiting()
+    }
+
+    /// Another engine's thread puts frames into the inbox, and wakes nobody.
+    fn rest(&mut self) -> Rest {
+        Rest::default()
+    }
+
+    fn next_due(&self) -> Option<Time> {
+        self.inner.next_due()
     }
 
     fn set_now(&mut self, now: Time) {
