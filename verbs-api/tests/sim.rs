@@ -97,7 +97,7 @@ fn either_end_may_ask_for_strict_placement() {
     }
 }
 
-with_both_drivers! {
+with_all_drivers! {
 
 fn three_hosts_of_a_segment_talk_through_faults(driver: Driver) {
     let name = format!("sim:three-{driver:?}");

@@ -18,7 +18,8 @@ use std::time::Duration;
 /// the arming back. One may come for a completion that was polled just before the arming: then
 /// there is nothing to poll, and the queue is to be armed again.
 ///
-/// Something must drive the engine meanwhile. With [`Driver::Thread`] its thread does; with
+/// Something must drive the engine meanwhile. With [`Driver::Thread`] or [`Driver::Hybrid`] its
+/// thread does; with
 /// [`Driver::Inline`] `wait` does it itself, and keeps its core busy, but a program that blocks in
 /// its own `epoll` is woken only by what another thread's polling or
 /// [`Device::progress`](crate::Device::progress) brings in.

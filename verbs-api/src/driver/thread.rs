@@ -1,8 +1,9 @@
 //! The thread that runs an engine.
 
+use super::hybrid;
 use super::idle::{Backoff, Idle};
 use crate::error::Error;
-use crate::shared::Shared;
+use crate::shared::{Held, Shared};
 use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
@@ -17,7 +18,7 @@ impl EngineThread {
     /// Starts the thread, on `cpu` if that is given.
     pub fn start(shared: &Arc<Shared>, cpu: Option<usize>) -> Result<Self, Error> {
         let fails = |doing| move |source| Error::Thread { doing, source };
-        shared.doorbells().sleep().enable();
+        shared.doorbells().sleep().enable().map_err(fails("sleep"))?;
         let (ready, started) = mpsc::sync_channel(1);
         let handle = thread::Builder::new().name("srnic-engine".to_owned());
         let mine = Arc::clone(shared);
@@ -27,7 +28,10 @@ impl EngineThread {
             let heard = ready.send(pinned).is_ok();
             if runs && heard {
                 let ending = Ending(&mine);
-                run(&mine);
+                match mine.hand_over() {
+                    Some(hand_over) => hybrid::run(&mine, hand_over),
+                    None => run(&mine),
+                }
                 drop(ending);
             }
         };
@@ -38,6 +42,13 @@ impl EngineThread {
         Ok(thread)
     }
 
+    /// Ends its wait for the next look, if it drives the engine now and then only.
+    pub fn unpark(&self) {
+        if let Some(handle) = &self.handle {
+            handle.thread().unpark();
+        }
+    }
+
     /// Ends it, and waits until it has; false if it had ended by a panic.
     pub fn end(mut self) -> bool {
         self.stop()
@@ -45,6 +56,7 @@ impl EngineThread {
 
     fn stop(&mut self) -> bool {
         self.shared.stop();
+        self.unpark();
         match self.handle.take() {
             // What a waker drops may be the last of the device: then this is the thread itself,
             // which ends by itself.
@@ -89,23 +101,30 @@ fn run(shared: &Shared) {
     let mut held = shared.hold();
     let mut idle = Idle::new(held.clock.now());
     while !shared.stopping() {
-        if shared.is_wanted() {
-            held = shared.give_way(held);
-        }
-        let now = held.clock.now();
-        let turn = held.nic.turn(now);
-        if shared.wake_deadline().is_due(now) {
-            held = shared.attend_without(held);
-        }
-        if turn.received > 0 || turn.sent > 0 {
-            idle.busy(now);
-            continue;
-        }
-        let deadline = [held.nic.next_deadline(), shared.wake_deadline().get()].into_iter().flatten().min();
-        match idle.backoff(now, deadline) {
-            Backoff::Spin => core::hint::spin_loop(),
-            Backoff::Yield => thread::yield_now(),
-            Backoff::Sleep(limit) => held = shared.sleep(held, limit),
-        }
+        held = turn(shared, held, &mut idle);
     }
+}
+
+/// One turn; with nothing to do, what is to be done then.
+#[inline]
+pub(super) fn turn<'a>(shared: &'a Shared, mut held: Held<'a>, idle: &mut Idle) -> Held<'a> {
+    if shared.is_wanted() {
+        held = shared.give_way(held);
+    }
+    let now = held.clock.now();
+    let turn = held.nic.turn(now);
+    if shared.wake_deadline().is_due(now) {
+        held = shared.attend_without(held);
+    }
+    if turn.received > 0 || turn.sent > 0 {
+        idle.busy(now);
+        return held;
+    }
+    let deadline = [held.nic.next_deadline(), shared.wake_deadline().get()].into_iter().flatten().min();
+    match idle.backoff(now, deadline) {
+        Backoff::Spin => core::hint::spin_loop(),
+        Backoff::Yield => thread::yield_now(),
+        Backoff::Sleep(usual) => return shared.sleep(held, usual, deadline),
+    }
+    held
 }
