@@ -25,12 +25,16 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Device strings of the two ends of a memif.
-fn memif() -> [String; 2] {
+/// The drivers that the peer of a native memif may have in this build.
+const PEERS: &[&str] = if cfg!(feature = "dpdk") { &["native", "dpdk,hugepages=off"] } else { &["native"] };
+
+/// Device strings of the two ends of a memif, the first by this driver.
+fn memif(peer: &str) -> [String; 2] {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = format!("srnic-idle-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let path = std::env::temp_dir().join(name).display().to_string();
-    ["server", "client"].map(|role| format!("memif:{path},role={role}"))
+    [("server", peer), ("client", "native")]
+        .map(|(role, driver)| format!("memif:{path},role={role},driver={driver}"))
 }
 
 struct Host {
@@ -39,8 +43,8 @@ struct Host {
     memory: MemoryRegion,
 }
 
-fn hosts(drivers: [Driver; 2]) -> [Host; 2] {
-    let texts = memif();
+fn hosts(peer: &str, drivers: [Driver; 2]) -> [Host; 2] {
+    let texts = memif(peer);
     let devices =
         [0, 1].map(|end: usize| Device::builder().driver(drivers[end]).open(&texts[end]).expect("a device"));
     let start = Instant::now();
@@ -81,7 +85,7 @@ fn sleeps() -> u64 {
 fn threads_with_nothing_to_do_sleep_until_something_comes() {
     let _alone = alone();
     for driver in WITH_THREAD {
-        let hosts = hosts([driver; 2]);
+        let hosts = hosts("native", [driver; 2]);
         let _pairs = connected(&hosts);
         // Timers of the beginning pass.
         thread::sleep(Duration::from_millis(500));
@@ -97,8 +101,8 @@ fn threads_with_nothing_to_do_sleep_until_something_comes() {
 #[test]
 fn a_message_wakes_a_thread_that_sleeps_for_long() {
     let _alone = alone();
-    for driver in WITH_THREAD {
-        let mut hosts = hosts([Driver::Inline, driver]);
+    for (driver, peer) in WITH_THREAD.iter().flat_map(|driver| PEERS.iter().map(|peer| (*driver, *peer))) {
+        let mut hosts = hosts(peer, [Driver::Inline, driver]);
         let [mut pair, _its] = connected(&hosts);
         let target = hosts[1].memory.remote();
         let mut times: Vec<_> = (0..15)
@@ -112,7 +116,7 @@ fn a_message_wakes_a_thread_that_sleeps_for_long() {
             })
             .collect();
         times.sort();
-        assert!(times[7] < Duration::from_millis(10), "{driver:?}: {times:?}");
+        assert!(times[7] < Duration::from_millis(10), "{driver:?}, {peer}: {times:?}");
     }
 }
 
@@ -129,7 +133,7 @@ fn next(cq: &mut CompletionQueue, limit: Duration) -> Option<WcStatus> {
 
 /// WRITE, READ and FETCH_AND_ADD to a peer that does nothing: how each ends, within `limit`.
 fn serve(passive: Driver, limit: Duration) -> [Option<WcStatus>; 3] {
-    let mut hosts = hosts([Driver::Inline, passive]);
+    let mut hosts = hosts("native", [Driver::Inline, passive]);
     let [mut pair, _its] = connected(&hosts);
     let target = hosts[1].memory.remote();
     let [write, read, add] = [
@@ -169,7 +173,7 @@ fn a_passive_side_that_never_polls_is_served_by_its_thread() {
 #[test]
 fn a_program_that_polls_now_and_then_takes_over_and_hands_back() {
     let _alone = alone();
-    let mut hosts = hosts([Driver::Hybrid; 2]);
+    let mut hosts = hosts("native", [Driver::Hybrid; 2]);
     let mut pairs = connected(&hosts);
     for round in 0..40_u64 {
         let (from, to) = if round % 2 == 0 { (0, 1) } else { (1, 0) };
