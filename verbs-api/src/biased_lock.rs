@@ -151,8 +151,9 @@ const fn thread_of(owner: u64) -> u64 {
     owner >> SEATS_LOG2
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "there are fewer")]
 const fn seat_of(owner: u64) -> usize {
-    owner as usize % SEATS
+    (owner % SEATS as u64) as usize
 }
 
 impl Streak {

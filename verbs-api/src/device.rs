@@ -126,8 +126,10 @@ impl Device {
 
     /// Sleeps until frames come, `limit` at most: for a program that polls and has found nothing
     /// for a while. A port without interrupts does not tell, and then `limit` is at most 1 ms; only
-    /// a memif by the native driver has some. A device with a thread of its own sleeps for `limit`.
+    /// a memif by the native driver has some. If the device has a thread of its own, that drives the
+    /// engine, and this sleeps for `limit`.
     pub fn rest(&self, limit: Duration) {
+        self.stop_polling();
         self.inner.shared.rest(limit);
     }
 
