@@ -4,9 +4,10 @@ mod hybrid;
 mod idle;
 mod thread;
 
+pub(crate) use hybrid::stand_by;
 pub(crate) use idle::PollBackoff;
 pub use idle::{Backoff, Idle};
-pub(crate) use thread::EngineThread;
+pub(crate) use thread::{EngineThread, drive};
 
 /// The driver of a device: who runs the engine's turns.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

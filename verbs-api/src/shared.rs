@@ -310,14 +310,18 @@ impl Shared {
         self.hold()
     }
 
-    /// Sleeps until frames come, `limit` at most: for who drives an engine without a thread. A port
-    /// without interrupts is looked at each millisecond.
+    /// Sleeps until frames come or the engine has something to do, `limit` at most: for who drives
+    /// an engine without a thread. A port without interrupts is looked at each millisecond.
     pub fn rest(&self, limit: Duration) {
         if self.is_forked() || self.doorbells.sleep().is_enabled() {
             // The interrupt is for the thread, or for another process.
             return sleep(limit);
         }
-        let rest = self.hold().nic.rest();
+        let mut held = self.hold();
+        let (now, deadline) = (held.clock.now(), held.nic.next_deadline());
+        let limit = deadline.map_or(limit, |at| limit.min(Duration::from_nanos(at.since(now))));
+        let rest = held.nic.rest();
+        drop(held);
         match rest.and_then(|rest| rest.interrupt) {
             Some(interrupt) => Interrupt::wait_any(&[&interrupt], limit),
             None => sleep(limit.min(REST_MAX)),

@@ -1,7 +1,7 @@
 //! Opening a device.
 
 use super::{Device, Inner, capture, thread_devices};
-use crate::driver::{Driver, EngineThread, SlowPath};
+use crate::driver::{Driver, EngineThread, SlowPath, drive, stand_by};
 use crate::error::Error;
 use crate::nic::Driven;
 use crate::shared::Shared;
@@ -206,8 +206,8 @@ impl DeviceBuilder {
                 thread_devices::register(&shared);
                 None
             }
-            Driver::Hybrid => Some(EngineThread::start(&shared, None)?),
-            Driver::Thread { cpu } => Some(EngineThread::start(&shared, cpu)?),
+            Driver::Hybrid => Some(EngineThread::start(&shared, None, stand_by)?),
+            Driver::Thread { cpu } => Some(EngineThread::start(&shared, cpu, drive)?),
         };
         let inner = Inner {
             shared,

@@ -1,7 +1,7 @@
 //! The thread of a hybrid device: it drives the engine while nobody polls.
 
 use super::idle::Idle;
-use super::thread::turn;
+use super::thread::step;
 use crate::shared::Shared;
 use core::time::Duration;
 use datapath::queue::HandOver;
@@ -13,7 +13,8 @@ const LOOK_MIN: Duration = Duration::from_micros(50);
 const LOOK_MAX: Duration = Duration::from_millis(1);
 
 /// Stands in whenever nobody has polled since the last look, until told to stop.
-pub(super) fn run(shared: &Shared, hand_over: &HandOver) {
+pub(crate) fn stand_by(shared: &Shared) {
+    let Some(hand_over) = shared.hand_over() else { return };
     let mut until_look = LOOK_MIN;
     while !shared.stopping() {
         // Who stops polling unparks it.
@@ -33,7 +34,7 @@ fn stand_in(shared: &Shared, hand_over: &HandOver) {
     hand_over.set_taken(true);
     let mut idle = Idle::long(held.clock.now());
     while !(shared.stopping() || hand_over.is_polled()) {
-        held = turn(shared, held, &mut idle);
+        held = step(shared, held, &mut idle);
     }
     hand_over.set_taken(false);
 }

@@ -1,6 +1,5 @@
 //! The thread that runs an engine.
 
-use super::hybrid;
 use super::idle::{Backoff, Idle};
 use crate::error::Error;
 use crate::shared::{Held, Shared};
@@ -15,8 +14,8 @@ pub(crate) struct EngineThread {
 }
 
 impl EngineThread {
-    /// Starts the thread, on `cpu` if that is given.
-    pub fn start(shared: &Arc<Shared>, cpu: Option<usize>) -> Result<Self, Error> {
+    /// Starts a thread that runs `drive`, on `cpu` if that is given.
+    pub fn start(shared: &Arc<Shared>, cpu: Option<usize>, drive: fn(&Shared)) -> Result<Self, Error> {
         let fails = |doing| move |source| Error::Thread { doing, source };
         shared.doorbells().sleep().enable().map_err(fails("sleep"))?;
         let (ready, started) = mpsc::sync_channel(1);
@@ -28,10 +27,7 @@ impl EngineThread {
             let heard = ready.send(pinned).is_ok();
             if runs && heard {
                 let ending = Ending(&mine);
-                match mine.hand_over() {
-                    Some(hand_over) => hybrid::run(&mine, hand_over),
-                    None => run(&mine),
-                }
+                drive(&mine);
                 drop(ending);
             }
         };
@@ -97,17 +93,17 @@ fn pin(cpu: usize) -> io::Result<()> {
 
 /// Turn after turn, until told to stop. The engine stays locked meanwhile, but for calls of the
 /// control path and sleep.
-fn run(shared: &Shared) {
+pub(crate) fn drive(shared: &Shared) {
     let mut held = shared.hold();
     let mut idle = Idle::new(held.clock.now());
     while !shared.stopping() {
-        held = turn(shared, held, &mut idle);
+        held = step(shared, held, &mut idle);
     }
 }
 
 /// One turn; with nothing to do, what is to be done then.
 #[inline]
-pub(super) fn turn<'a>(shared: &'a Shared, mut held: Held<'a>, idle: &mut Idle) -> Held<'a> {
+pub(super) fn step<'a>(shared: &'a Shared, mut held: Held<'a>, idle: &mut Idle) -> Held<'a> {
     if shared.is_wanted() {
         held = shared.give_way(held);
     }
