@@ -114,9 +114,9 @@ impl Device {
         if self.inner.driver.is_polled() { self.inner.shared.try_turn() } else { Turn::default() }
     }
 
-    /// Says that nobody will poll for a while: a device with [`Driver::Hybrid`] has its thread drive
-    /// the engine at once, and not after the time that it takes to notice. Calls that wait say so
-    /// themselves ([`CompletionChannel::wait`]). Another driver takes no notice.
+    /// Says that nobody will poll for a while: a device with [`Driver::Hybrid`] has its thread
+    /// drive the engine at once, and not after the time that it takes to notice. Calls that wait
+    /// say so themselves ([`CompletionChannel::wait`]). Another driver takes no notice.
     pub fn stop_polling(&self) {
         if let (Some(hand_over), Some(thread)) = (self.inner.shared.hand_over(), &self.inner.thread) {
             hand_over.forget_poll();
@@ -124,10 +124,10 @@ impl Device {
         }
     }
 
-    /// Sleeps until frames come, `limit` at most: for a program that polls and has found nothing
-    /// for a while. A port without interrupts does not tell, and then `limit` is at most 1 ms; only
-    /// a memif by the native driver has some. If the device has a thread of its own, that drives the
-    /// engine, and this sleeps for `limit`.
+    /// Sleeps until frames come or the engine has something to do, `limit` at most: for a program
+    /// that polls and has found nothing for a while. A port without interrupts does not tell, and
+    /// then it is 1 ms at most; only a memif by the native driver has some. If the device has a
+    /// thread of its own, that drives the engine, and this sleeps for `limit`.
     pub fn rest(&self, limit: Duration) {
         self.stop_polling();
         self.inner.shared.rest(limit);

@@ -1,4 +1,5 @@
-//! Devices whose program does not poll: their threads sleep, frames wake them, and peers are served.
+//! Devices whose program does not poll: their threads sleep, frames wake them, and peers are
+//! served.
 
 #[path = "support/join.rs"]
 mod join;

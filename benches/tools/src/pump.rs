@@ -45,7 +45,7 @@ pub trait Drive {
     /// Goes on a little; true if there was something to do.
     fn drive(&self) -> bool;
 
-    /// Sleeps until there may be something to do, [`REST`] at most.
+    /// Sleeps until there may be something to do, some milliseconds at most.
     fn rest(&self) {
         sleep(BLIND_REST);
     }
