@@ -103,6 +103,7 @@ mod open;
 mod port;
 mod process;
 mod queue_pair;
+pub mod raw;
 mod shared;
 mod shared_receive;
 mod sim;
