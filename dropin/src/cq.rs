@@ -11,11 +11,16 @@ use crate::events::Target;
 use crate::object::{Object, Shell, Taken};
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
+use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use verbs_api::{Completion, CompletionQueue, WcFlags, WcStatus};
 
 /// Completions that one look takes.
 const BURST: usize = 16;
+/// Looks in vain after which who polls offers its processor to others at each further one. As long as
+/// that, a round trip may be under way; and where processes outnumber processors, the peer is one of
+/// those who wait for one.
+const VAIN: u32 = 256;
 
 /// A completion queue. All have room for the extended structure.
 #[repr(C)]
@@ -27,6 +32,8 @@ pub struct Cq {
     cq_context: *mut c_void,
     completion_acks: Acks,
     async_acks: Acks,
+    /// Looks in vain since the last completion.
+    vain: AtomicU32,
 }
 
 // SAFETY: the structure is its first field; the pointer is handed on only, and `Polling` says how it
@@ -67,6 +74,16 @@ impl Cq {
 
     pub const fn async_acks(&self) -> &Acks {
         &self.async_acks
+    }
+
+    /// A look has found something, or nothing.
+    #[inline]
+    pub fn note_look(&self, found: bool) {
+        let vain = if found { 0 } else { self.vain.load(Ordering::Relaxed).saturating_add(1) };
+        self.vain.store(vain, Ordering::Relaxed);
+        if vain > VAIN {
+            std::thread::yield_now();
+        }
     }
 
     /// A queue of at least `entries` entries.
@@ -113,6 +130,7 @@ impl Cq {
             cq_context,
             completion_acks: Acks::default(),
             async_acks: Acks::default(),
+            vain: AtomicU32::new(0),
         };
         let queue: *mut Self = queue.give().cast();
         if let Some(channel) = channel_state {
@@ -161,6 +179,8 @@ calls! {
                 break;
             }
         }
+        drop(ring);
+        cq.note_look(done > 0);
         Ok(c_int::try_from(done).unwrap_or(c_int::MAX))
     }
 

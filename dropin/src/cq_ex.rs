@@ -57,7 +57,12 @@ impl Extended<'_> {
         let ring = unsafe { &*state }.ring();
         // SAFETY: this thread has the lock now.
         unsafe { (*self.current()).ring = Some(ring) };
-        self.next().inspect_err(|_| self.end())
+        let found = self.next();
+        if found.is_err() {
+            self.end();
+        }
+        self.0.note_look(found.is_ok());
+        found
     }
 
     fn next(&self) -> Result<()> {

@@ -5,14 +5,18 @@ use crate::errno::{Errno, Result, explain};
 use crate::events::{EventPump, Listeners};
 use core::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use verbs_api::{Device, Driver};
 
 const QPS: u32 = 4096;
 const CQS: usize = 4096;
 const MRS: usize = 65_536;
-/// How long a process that ends waits until its peers have what they are owed.
-const DRAIN: Duration = Duration::from_millis(250);
+/// How long an engine that ends stays for peers of reliable connections, unless their link is down.
+/// Verbs programs end without a word to their peers; whose last acknowledgement was lost asks again
+/// meanwhile, and on a machine with more processes than processors it may take its time.
+const LINGER: Duration = Duration::from_millis(250);
+/// How often it looks whether the peer has gone.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// An engine that runs.
 pub struct Opened {
@@ -20,6 +24,8 @@ pub struct Opened {
     pub config: DeviceConfig,
     /// Those who hear of its events.
     pub listeners: Arc<Listeners>,
+    /// When it is no longer to be feared that a peer asks again.
+    linger_until: Mutex<Option<Instant>>,
     /// Ends before the device is gone.
     _pump: EventPump,
     /// The process that opened it: children that it forks have none of its threads.
@@ -50,7 +56,33 @@ fn start(config: &DeviceConfig) -> Result<Opened> {
     let device = builder.open_spec(&config.spec).map_err(|error| explain(&config.name, error))?;
     let listeners = Arc::new(Listeners::default());
     let pump = EventPump::start(&device, &listeners)?;
-    Ok(Opened { device, config: config.clone(), listeners, _pump: pump, process: std::process::id() })
+    let linger_until = Mutex::new(None);
+    let config = config.clone();
+    Ok(Opened { device, config, listeners, linger_until, _pump: pump, process: std::process::id() })
+}
+
+impl Opened {
+    /// A reliable connection is over, or is now with the process.
+    pub fn note_end(&self) {
+        *self.linger_until.lock().unwrap_or_else(PoisonError::into_inner) =
+            Instant::now().checked_add(LINGER);
+    }
+
+    /// Answers peers that ask again.
+    fn linger(&self) {
+        let until = *self.linger_until.lock().unwrap_or_else(PoisonError::into_inner);
+        while until.is_some_and(|until| Instant::now() < until) && self.device.link_up() {
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if self.process == std::process::id() {
+            self.linger();
+        }
+    }
 }
 
 /// Runs `start` with all signals blocked, so that its threads take none of the program's.
@@ -78,7 +110,9 @@ fn drain_at_exit() {
             Err(_) => return,
         };
         for engine in engines.iter().filter(|engine| engine.process == std::process::id()) {
-            engine.device.drain(DRAIN);
+            engine.note_end();
+            engine.device.drain(LINGER);
+            engine.linger();
         }
         // The process ends with them, whoever had them last.
         core::mem::forget(engines);

@@ -14,7 +14,7 @@ use crate::qp_ex::{CALLS, Session};
 use crate::srq::{Srq, SrqState};
 use core::ffi::c_int;
 use std::sync::Arc;
-use verbs_api::{QpAttrMask, QpType, QueuePairBuilder, raw};
+use verbs_api::{QpAttrMask, QpState, QpType, QueuePairBuilder, raw};
 
 /// A queue pair. All have room for the extended structure.
 #[repr(C)]
@@ -176,6 +176,9 @@ exports! {
         let pair = qp.get();
         pair.pd.context.engine.listeners.remove(Target::Qp(pair.pair.qpn()));
         pair.acks.wait();
+        if pair.pair.qp_type() == QpType::Rc && matches!(pair.pair.state(), QpState::Rts | QpState::Sqd) {
+            pair.pd.context.engine.note_end();
+        }
         drop(qp.into_box());
         Ok(())
     }

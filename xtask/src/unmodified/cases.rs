@@ -20,7 +20,7 @@ const PINGPONGS: [(&str, &[&str], bool); 4] = [
 /// perftest: likewise.
 const PERFTEST: [(&str, &[&str], bool); 13] = [
     ("ib_send_bw", &["-a -n 100", "-e", "-b", "-q 8 -n 200", "--use-srq -q 4 -n 200"], true),
-    ("ib_write_bw", &["-a -n 100", "-e", "-b", "-q 8 -n 200"], true),
+    ("ib_write_bw", &["-a -n 100", "-b", "-q 8 -n 200"], true),
     ("ib_read_bw", &["-a -n 100", "-e", "-b", "-q 8 -n 200"], true),
     ("ib_atomic_bw", &["", "-e", "-b", "-q 8 -n 200", "-A CMP_AND_SWAP"], true),
     ("ib_send_lat", &["-a -n 100", "-e", "--use-srq"], true),
