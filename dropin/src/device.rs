@@ -22,7 +22,7 @@ unsafe impl Object for Device {
 }
 
 impl Device {
-    fn new(config: DeviceConfig, index: usize) -> Self {
+    pub fn new(config: DeviceConfig, index: usize) -> Self {
         let c = abi::Device {
             ops: [null_mut(); 2],
             node_type: abi::NODE_CA,

@@ -38,5 +38,7 @@ mod query;
 mod rate;
 mod request;
 mod srq;
+#[cfg(test)]
+mod tests;
 mod text;
 mod window;

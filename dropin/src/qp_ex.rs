@@ -50,7 +50,7 @@ impl Argument for Extended<'_> {
 }
 
 /// A request before anything is known of it.
-const BLANK: SendWr = SendWr {
+pub const BLANK: SendWr = SendWr {
     wr_id: 0,
     next: null_mut(),
     sg_list: null_mut(),
