@@ -55,8 +55,11 @@ pub fn run(part: &str) -> Result<()> {
     steps.finish()
 }
 
-/// Programs that only look at the device.
-const LOOKS: [(&str, fn(&Path) -> Result<()>); 2] = [("ibv_devices", devices), ("ibv_devinfo", devinfo)];
+/// What a program that only looks at the device must say, over the library in a directory.
+type Look = fn(&Path) -> Result<()>;
+
+/// Those programs.
+const LOOKS: [(&str, Look); 2] = [("ibv_devices", devices), ("ibv_devinfo", devinfo)];
 
 /// A program over the library.
 fn command(program: &str, library: &Path, device: &str) -> Command {
