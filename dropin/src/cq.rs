@@ -17,6 +17,9 @@ use verbs_api::{Completion, CompletionQueue, WcFlags, WcStatus};
 
 /// Completions that one look takes.
 const BURST: usize = 16;
+/// Entries of the smallest queue. NICs round up, and programs live on that: perftest asks for one
+/// entry, and with `-e` takes a receive's event for a send's if the acknowledgement was lost.
+const ENTRIES_MIN: u32 = 64;
 /// Looks in vain after which who polls offers its processor to others at each further one. As long as
 /// that, a round trip may be under way; and where processes outnumber processors, the peer is one of
 /// those who wait for one.
@@ -97,6 +100,10 @@ impl Cq {
         if vector != 0 {
             return Err(Errno::INVALID);
         }
+        if entries == 0 {
+            return Err(Errno::INVALID);
+        }
+        let entries = entries.max(ENTRIES_MIN);
         let device = context.device();
         let channel_state = channel.map(Channel::state);
         let ring = match channel_state {

@@ -89,6 +89,20 @@ fn the_extended_calls_make_requests_field_by_field() {
 }
 
 #[test]
+fn a_queue_of_one_entry_has_room_for_more_as_those_of_nics_have() {
+    let program = Program::start("small");
+    // SAFETY: the device is open.
+    unsafe {
+        let queue = crate::cq::ibv_create_cq(program.context, 1, null_mut(), null_mut(), 0);
+        assert!((*queue).cqe >= 64);
+        assert_eq!(crate::cq::ibv_destroy_cq(queue), 0);
+        assert!(crate::cq::ibv_create_cq(program.context, 0, null_mut(), null_mut(), 0).is_null());
+        assert_eq!(errno(), libc::EINVAL);
+    }
+    program.end();
+}
+
+#[test]
 fn what_others_use_is_busy() {
     let program = Program::start("busy");
     // SAFETY: all of them are alive.

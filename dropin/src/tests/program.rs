@@ -155,7 +155,7 @@ impl Program {
         found
     }
 
-    /// A WRITE of inline data by the extended calls, which is posted or aborted.
+    /// Two WRITEs of inline data to one place by the extended calls, which are posted or aborted.
     pub fn extended_write(&self, bytes: &[u8], target: u64, complete: bool) {
         // SAFETY: the queue pair lives, and has the extended calls.
         unsafe {
@@ -163,13 +163,12 @@ impl Program {
             assert!(!pair.is_null());
             let calls = &*pair;
             calls.wr_start.expect("there")(pair);
-            ((*pair).wr_id, (*pair).wr_flags) = (2, flag::SIGNALED);
-            calls.wr_rdma_write.expect("there")(pair, self.key(), target);
-            calls.wr_set_inline_data.expect("there")(
-                pair,
-                bytes.as_ptr().cast::<c_void>().cast_mut(),
-                bytes.len(),
-            );
+            for flags in [0, flag::SIGNALED] {
+                ((*pair).wr_id, (*pair).wr_flags) = (2, flags);
+                calls.wr_rdma_write.expect("there")(pair, self.key(), target);
+                let start = bytes.as_ptr().cast::<c_void>().cast_mut();
+                calls.wr_set_inline_data.expect("there")(pair, start, bytes.len());
+            }
             if complete {
                 assert_eq!(calls.wr_complete.expect("there")(pair), 0);
             } else {
