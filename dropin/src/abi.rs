@@ -1,5 +1,5 @@
-//! Structures and numbers of the verbs ABI, as rdma-core 44 has them (docs/adr/0054). Names are those
-//! of the header, without `ibv_`.
+//! Structures and numbers of the verbs ABI, as rdma-core 44 has them (docs/adr/0054). Names are
+//! those of the header, without `ibv_`.
 //!
 //! `tests` compares every size and offset with those of the installed header.
 

@@ -10,7 +10,8 @@ const FORK_UNNEEDED: c_int = 2;
 
 exports! {
     fn ibv_fork_init() -> c_int = code {
-        // A child has the pages that it inherits; the device belongs to its parent (docs/unmodified.md).
+        // A child has the pages that it inherits; the device belongs to its parent
+        // (docs/unmodified.md).
         Ok(())
     }
 

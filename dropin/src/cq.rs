@@ -20,9 +20,9 @@ const BURST: usize = 16;
 /// Entries of the smallest queue. NICs round up, and programs live on that: perftest asks for one
 /// entry, and with `-e` takes a receive's event for a send's if the acknowledgement was lost.
 const ENTRIES_MIN: u32 = 64;
-/// Looks in vain after which who polls offers its processor to others at each further one. As long as
-/// that, a round trip may be under way; and where processes outnumber processors, the peer is one of
-/// those who wait for one.
+/// Looks in vain after which who polls offers its processor to others at each further one. As long
+/// as that, a round trip may be under way; and where processes outnumber processors, the peer is
+/// one of those who wait for one.
 const VAIN: u32 = 256;
 
 /// A completion queue. All have room for the extended structure.
@@ -39,8 +39,8 @@ pub struct Cq {
     vain: AtomicU32,
 }
 
-// SAFETY: the structure is its first field; the pointer is handed on only, and `Polling` says how it
-// is used.
+// SAFETY: the structure is its first field; the pointer is handed on only, and `Polling` says how
+// it is used.
 unsafe impl Object for Cq {
     type C = abi::Cq;
 }

@@ -12,8 +12,8 @@ use core::ptr::null_mut;
 use std::sync::MutexGuard;
 use verbs_api::CompletionQueue;
 
-/// What happens between `ibv_start_poll` and `ibv_end_poll`: the queue is locked, and one completion
-/// is the current one.
+/// What happens between `ibv_start_poll` and `ibv_end_poll`: the queue is locked, and one
+/// completion is the current one.
 #[derive(Default)]
 pub struct Polling(UnsafeCell<Current>);
 

@@ -49,8 +49,8 @@ pub fn chars<const N: usize>(text: &str) -> [c_char; N] {
     chars
 }
 
-/// The devices of this process, which are made once: programs compare their addresses, and keep those
-/// of devices that they have opened.
+/// The devices of this process, which are made once: programs compare their addresses, and keep
+/// those of devices that they have opened.
 fn known() -> &'static [Device] {
     static KNOWN: std::sync::OnceLock<Vec<Device>> = std::sync::OnceLock::new();
     KNOWN.get_or_init(|| {

@@ -1,5 +1,5 @@
-//! Asynchronous events: a thread takes them from the engine, and hands each to the open device that it
-//! concerns.
+//! Asynchronous events: a thread takes them from the engine, and hands each to the open device that
+//! it concerns.
 
 use crate::abi::{self, event};
 use crate::acks::Acks;
@@ -129,7 +129,8 @@ impl Listeners {
             AsyncEvent::PortActive => return self.tell_all(1, event::PORT_ACTIVE),
             AsyncEvent::PortError => return self.tell_all(1, event::PORT_ERR),
             AsyncEvent::DeviceFatal => return self.tell_all(0, event::DEVICE_FATAL),
-            // Verbs have no name for the others: a conflict of addresses, and events that were lost.
+            // Verbs have no name for the others: a conflict of addresses, and events that were
+            // lost.
             other => return eprintln!("srnic: {other:?}"),
         };
         let heard = locked(&self.targets).get(&target).cloned();

@@ -8,7 +8,8 @@ use core::ptr::NonNull;
 /// An object that C holds by the address of a structure inside of it.
 ///
 /// # Safety
-/// At byte `AT` of the object there is a [`Shell`] of `C`, and the object may be used by any thread.
+/// At byte `AT` of the object there is a [`Shell`] of `C`, and the object may be used by any
+/// thread.
 pub unsafe trait Object: Sized {
     type C;
     const AT: usize = 0;

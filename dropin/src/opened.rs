@@ -118,7 +118,8 @@ fn drain_at_exit() {
         core::mem::forget(engines);
     }
     static ONCE: Once = Once::new();
-    // SAFETY: the function may be called at any time, and the library is never unloaded (-z nodelete).
+    // SAFETY: the function may be called at any time, and the library is never unloaded (-z
+    // nodelete).
     ONCE.call_once(|| unsafe {
         libc::atexit(drain);
     });

@@ -16,8 +16,8 @@ use verbs_api::raw::SendGuard;
 
 const SGES: usize = QueueCaps::SGE_LIMIT as usize;
 
-/// What happens between `ibv_wr_start` and `ibv_wr_complete`: the send queue is locked, and requests
-/// are made one by one.
+/// What happens between `ibv_wr_start` and `ibv_wr_complete`: the send queue is locked, and
+/// requests are made one by one.
 #[derive(Default)]
 pub struct Session(UnsafeCell<Option<Open>>);
 
@@ -31,7 +31,8 @@ struct Open {
     failure: Option<Errno>,
 }
 
-// SAFETY: only the thread that holds the lock of the send queue uses it, by the contract of the calls.
+// SAFETY: only the thread that holds the lock of the send queue uses it, by the contract of the
+// calls.
 unsafe impl Sync for Session {}
 // SAFETY: as above; a queue pair changes threads only between sessions.
 unsafe impl Send for Session {}
@@ -44,7 +45,8 @@ impl Argument for Extended<'_> {
 
     #[inline]
     unsafe fn from_c(c: *mut QpEx) -> Result<Self> {
-        // SAFETY: the base is the first field of the extended structure, which every queue pair has.
+        // SAFETY: the base is the first field of the extended structure, which every queue pair
+        // has.
         unsafe { <&Qp>::from_c(c.cast()) }.map(Self)
     }
 }

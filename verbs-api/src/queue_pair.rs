@@ -176,8 +176,8 @@ impl Owned {
 }
 
 /// Returns `true` if the next post is sent at once, unless many queue pairs wait for their turn.
-/// Where more is outstanding, the post is sent together with those of others, as soon as the program
-/// polls.
+/// Where more is outstanding, the post is sent together with those of others, as soon as the
+/// program polls.
 pub(crate) fn goes_now(send: &SendQueue) -> bool {
     send.outstanding() < SENT_AT_ONCE
 }

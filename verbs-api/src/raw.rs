@@ -11,13 +11,11 @@
 //! use verbs_api::{Access, Device, QpType, SendData};
 //!
 //! # fn main() -> Result<(), verbs_api::Error> {
-//! let device = Device::open("sim:raw")?;
-//! let (pd, cq) = (device.alloc_pd(), device.create_cq(16)?);
-//! let pair = pd.queue_pair(&cq, &cq).create_raw(QpType::Rc)?;
-//! let memory = Box::leak(Box::new([0_u64; 512]));
-//! // SAFETY: the memory is never freed, and nobody else uses it.
-//! let region = unsafe { pd.register_raw(NonNull::from(memory).cast(), 4096, 0, Access::LOCAL_WRITE)? };
-//! let request = WorkRequest {
+//! let device = Device::open("sim:raw")?; let (pd, cq) = (device.alloc_pd(),
+//! device.create_cq(16)?); let pair = pd.queue_pair(&cq, &cq).create_raw(QpType::Rc)?; let memory =
+//! Box::leak(Box::new([0_u64; 512])); // SAFETY: the memory is never freed, and nobody else uses
+//! it. let region = unsafe { pd.register_raw(NonNull::from(memory).cast(), 4096, 0,
+//! Access::LOCAL_WRITE)? }; let request = WorkRequest {
 //!     wr_id: 1,
 //!     opcode: SendOpcode::Send,
 //!     flags: SendFlags::SIGNALED,
@@ -44,9 +42,9 @@ pub use window::RawWindow;
 
 use crate::address::AddressHandle;
 
-/// Where a datagram goes, in the form in which [`WorkRequest::remote_addr`] has it: queue pair `qpn`
-/// of the host that `handle` names. The handle must be of the queue pair's device, and outlive the
-/// request.
+/// Where a datagram goes, in the form in which [`WorkRequest::remote_addr`] has it: queue pair
+/// `qpn` of the host that `handle` names. The handle must be of the queue pair's device, and
+/// outlive the request.
 #[must_use]
 pub const fn datagram_address(handle: &AddressHandle, qpn: u32) -> u64 {
     DatagramAddress { handle: handle.key(), qpn }.to_word()

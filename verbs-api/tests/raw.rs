@@ -1,5 +1,5 @@
-//! What a verbs library in C is made of: memory of the caller's, queue pairs of many threads, windows
-//! whose binding the caller posts.
+//! What a verbs library in C is made of: memory of the caller's, queue pairs of many threads,
+//! windows whose binding the caller posts.
 
 #[path = "support/wait.rs"]
 mod wait;

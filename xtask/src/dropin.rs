@@ -30,16 +30,16 @@ pub fn build(profile: &str) -> Result<PathBuf> {
     Ok(directory)
 }
 
-/// rustc gives the linker a version script of its own, before any other: then another one counts for
-/// nothing, and says so nowhere. So the C compiler links.
+/// rustc gives the linker a version script of its own, before any other: then another one counts
+/// for nothing, and says so nowhere. So the C compiler links.
 fn link(archive: &Path, library: &Path) -> Command {
     let mut command = Command::new("cc");
     command.arg("-shared").arg("-o").arg(library);
     command.arg(format!("-Wl,--version-script={}", repo::root().join(VERSIONS).display()));
     command.arg("-Wl,--whole-archive").arg(archive).arg("-Wl,--no-whole-archive");
     command.arg(format!("-Wl,-soname,{LIBRARY}"));
-    // Calls within the library stay there, whatever else the process has loaded; and what the loader
-    // once gave threads and exit handlers of ours it never takes away.
+    // Calls within the library stay there, whatever else the process has loaded; and what the
+    // loader once gave threads and exit handlers of ours it never takes away.
     command.args(["-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-Wl,-z,now", "-Wl,-z,defs", "-Wl,--gc-sections"]);
     command.args(["-lm", "-ldl", "-lpthread", "-lgcc_s"]);
     command

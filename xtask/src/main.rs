@@ -74,8 +74,8 @@ enum Task {
         /// them those whose name contains NAME, if it is given
         #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with = "all")]
         interop: Option<String>,
-        /// Only the programs of others over the drop-in libibverbs (docs/unmodified.md); of them those
-        /// whose name contains NAME, if it is given
+        /// Only the programs of others over the drop-in libibverbs (docs/unmodified.md); of them
+        /// those whose name contains NAME, if it is given
         #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["all", "interop"])]
         unmodified: Option<String>,
     },
@@ -111,7 +111,8 @@ enum Task {
         #[arg(long, hide = true)]
         tools: Option<PathBuf>,
     },
-    /// Build the libibverbs.so.1 that lets verbs programs run on srnic as they are (docs/unmodified.md)
+    /// Build the libibverbs.so.1 that lets verbs programs run on srnic as they are
+    /// (docs/unmodified.md)
     Dropin,
     /// Build what is given to people: the program with its links, manual pages and completions, and
     /// a Debian package, all in target/dist

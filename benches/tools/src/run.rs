@@ -1,5 +1,5 @@
-//! Runs a program of others over a device of srnic's: it finds the drop-in `libibverbs.so.1` in place
-//! of the system's (docs/unmodified.md).
+//! Runs a program of others over a device of srnic's: it finds the drop-in `libibverbs.so.1` in
+//! place of the system's (docs/unmodified.md).
 
 use crate::error::{Error, Result};
 use crate::interrupt;

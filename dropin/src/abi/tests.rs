@@ -1,4 +1,5 @@
-//! Sizes and offsets of every structure, compared with what a C compiler makes of the installed header.
+//! Sizes and offsets of every structure, compared with what a C compiler makes of the installed
+//! header.
 //!
 //! Without the header (Debian: libibverbs-dev) the test says so and passes, unless
 //! `SRNIC_REQUIRE_TOOLS=1`.

@@ -42,20 +42,20 @@ unsafe impl Backing for UserMemory {
 }
 
 impl ProtectionDomain {
-    /// Registers `len` bytes at `start`, which the caller owns. Work requests and peers name them by
-    /// addresses from `iova` on.
+    /// Registers `len` bytes at `start`, which the caller owns. Work requests and peers name them
+    /// by addresses from `iova` on.
     ///
     /// As a NIC would pin them, all pages are made present now, to be written if `access` has
     /// LOCAL_WRITE, else to be read.
     ///
     /// # Safety
     /// Until the region is deregistered the bytes stay mapped as they are, and no Rust reference to
-    /// them exists: peers may read and write them at any time. Bytes that are unmapped before end the
-    /// process when the next packet touches them.
+    /// them exists: peers may read and write them at any time. Bytes that are unmapped before end
+    /// the process when the next packet touches them.
     ///
     /// # Errors
-    /// [`Error::Inaccessible`] if they are not mapped, may not be accessed like that, or belong to a
-    /// device; [`Error::Register`].
+    /// [`Error::Inaccessible`] if they are not mapped, may not be accessed like that, or belong to
+    /// a device; [`Error::Register`].
     pub unsafe fn register_raw(
         &self,
         start: NonNull<u8>,
@@ -111,16 +111,16 @@ impl RawRegion {
         if self.end() { Ok(()) } else { Err((self, Error::RegionShared)) }
     }
 
-    /// Changes its domain, its bytes (`start`, `len` and `iova`), and what may be done with it, each
-    /// if it is given (`ibv_rereg_mr`). The keys change.
+    /// Changes its domain, its bytes (`start`, `len` and `iova`), and what may be done with it,
+    /// each if it is given (`ibv_rereg_mr`). The keys change.
     ///
     /// # Safety
-    /// New bytes are to be as [`ProtectionDomain::register_raw`] has it. The old ones the engine does
-    /// not touch any more.
+    /// New bytes are to be as [`ProtectionDomain::register_raw`] has it. The old ones the engine
+    /// does not touch any more.
     ///
     /// # Errors
-    /// [`Error::OtherDevice`], [`Error::RegionShared`], [`Error::Inaccessible`], [`Error::Register`];
-    /// nothing has changed then.
+    /// [`Error::OtherDevice`], [`Error::RegionShared`], [`Error::Inaccessible`],
+    /// [`Error::Register`]; nothing has changed then.
     pub unsafe fn reregister(
         &mut self,
         domain: Option<&ProtectionDomain>,

@@ -10,8 +10,9 @@ use datapath::qp::state::{QpState, QpType};
 use datapath::queue::{QueueCaps, RecvQueue, RecvRequest, SendQueue, SendRequest};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A queue pair in the states that the program drives, as [`ManualQueuePair`](crate::ManualQueuePair)
-/// is, for any number of threads: its send queue and its receive queue have a lock each. Made by
+/// A queue pair in the states that the program drives, as
+/// [`ManualQueuePair`](crate::ManualQueuePair) is, for any number of threads: its send queue and
+/// its receive queue have a lock each. Made by
 /// [`QueuePairBuilder::create_raw`](crate::QueuePairBuilder::create_raw).
 ///
 /// Dropping it destroys it: what is outstanding ends without completions.

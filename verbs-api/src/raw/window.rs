@@ -6,8 +6,8 @@ use crate::memory::ProtectionDomain;
 use datapath::memory::{MemoryKey, RegisterError, WindowType};
 
 /// A memory window (`ibv_mw`); made by [`ProtectionDomain::alloc_raw_window`]. A
-/// [`WorkRequest`](super::WorkRequest) with a [`Binding`](super::Binding) binds it, and a region that
-/// it is bound to is not deregistered before the window is gone or bound elsewhere.
+/// [`WorkRequest`](super::WorkRequest) with a [`Binding`](super::Binding) binds it, and a region
+/// that it is bound to is not deregistered before the window is gone or bound elsewhere.
 pub struct RawWindow {
     device: Device,
     first_key: MemoryKey,

@@ -24,8 +24,8 @@ const PERFTEST: [(&str, &[&str], bool); 14] = [
     ("ib_read_bw", &["-a -n 100", "-e", "-b", "-q 8 -n 200"], true),
     ("ib_atomic_bw", &["", "-e", "-b", "-q 8 -n 200", "-A CMP_AND_SWAP"], true),
     ("ib_send_lat", &["-a -n 100", "--use-srq"], true),
-    // It takes whichever event comes first for its send's, and waits for ever where an acknowledgement
-    // was lost and the answer came first.
+    // It takes whichever event comes first for its send's, and waits for ever where an
+    // acknowledgement was lost and the answer came first.
     ("ib_send_lat", &["-e"], false),
     ("ib_write_lat", &["-a -n 100"], true),
     ("ib_read_lat", &["-a -n 100", "-e"], true),

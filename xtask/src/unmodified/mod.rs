@@ -1,5 +1,5 @@
-//! `cargo xtask test --unmodified`: programs that others compiled for rdma-core's libibverbs, over the
-//! drop-in library (docs/unmodified.md).
+//! `cargo xtask test --unmodified`: programs that others compiled for rdma-core's libibverbs, over
+//! the drop-in library (docs/unmodified.md).
 
 mod cases;
 mod listening;
