@@ -11,6 +11,7 @@ pub mod fault;
 pub mod memif;
 pub mod options;
 pub mod pcap_tap;
+pub mod rest;
 pub mod sim;
 pub mod steer;
 
@@ -24,9 +25,11 @@ mod test_pair;
 #[cfg(test)]
 mod test_port;
 
+use crate::time::Time;
 use delegate::delegate;
 pub use link_down::LinkDown;
 pub(crate) use mac::Mac;
+pub use rest::{Interrupt, Rest};
 pub use wire::RxFrame;
 
 /// Most frames in one receive burst.
@@ -137,9 +140,20 @@ pub trait Port {
         Some(0)
     }
 
+    /// Called by a thread that found nothing in its last turn and is going to sleep: what wakes it,
+    /// and how long it may sleep. A port without interrupts is looked at each millisecond.
+    fn rest(&mut self) -> Rest {
+        Rest::default()
+    }
+
+    /// When a frame that the port itself holds back can move on; `None` if it holds none.
+    fn next_due(&self) -> Option<Time> {
+        None
+    }
+
     /// Tells the port the time. The engine calls this once a turn, before it receives; only ports
     /// that delay or stamp frames care.
-    fn set_now(&mut self, _now: crate::time::Time) {}
+    fn set_now(&mut self, _now: Time) {}
 
     /// Of a port that several engines share: takes a frame of this engine's own that is for another
     /// one of them. False: it is not.
@@ -214,7 +228,9 @@ impl<P: Port + ?Sized> Port for Box<P> {
         fn tx_cancel(&mut self);
         fn tx_flush(&mut self);
         fn tx_waiting(&self) -> Option<usize>;
-        fn set_now(&mut self, now: crate::time::Time);
+        fn rest(&mut self) -> Rest;
+        fn next_due(&self) -> Option<Time>;
+        fn set_now(&mut self, now: Time);
         fn pass_on(&mut self, frame: &[u8]) -> bool;
         fn take_passed_on(&mut self) -> usize;
         fn stats(&self) -> PortStats;

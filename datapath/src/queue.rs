@@ -7,6 +7,7 @@
 mod completion;
 mod doorbell;
 mod entries;
+mod hand_over;
 mod numbered;
 mod recv;
 mod send;
@@ -26,6 +27,7 @@ pub use completion::{
     completion_queue,
 };
 pub use doorbell::{Doorbells, QpShared};
+pub use hand_over::HandOver;
 pub(crate) use numbered::Numbered;
 pub use recv::{RecvQueue, RecvQueueReader, RecvWqe, recv_queue};
 pub(crate) use send::CommonWqe;

@@ -1,21 +1,21 @@
 //! How long a program that blocks on a completion channel sleeps on after a message has come,
-//! beside one that polls.
+//! beside one that polls; and what two devices cost that do nothing.
 //!
-//! Two devices of this process, each with an engine's thread; the time is from the post to the
-//! receiver being awake.
+//! Two devices of this process, `thread` or `hybrid`; the time is from the post to the receiver
+//! being awake. `wake_up memif:/tmp/wake-up.sock hybrid` has them on the two ends of a memif.
+use rustix::time::{ClockId, clock_gettime};
 use std::error::Error;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 use verbs_api::{
-    CompletionChannel, CompletionQueue, CongestionAlgorithm, Device, Driver, RecvRequest, SendData,
-    SendRequest,
+    CompletionChannel, CompletionQueue, CongestionAlgorithm, Device, RecvRequest, SendData, SendRequest,
 };
 
 /// Microseconds of quiet before each message: engines spin for 50 us, yield until 200 us, and then
 /// sleep.
-const GAPS_US: [u64; 5] = [10, 100, 1_000, 10_000, 100_000];
+const GAPS_US: [u64; 6] = [10, 100, 1_000, 10_000, 100_000, 1_000_000];
 
 fn main() -> ExitCode {
     match run() {
@@ -28,27 +28,52 @@ fn main() -> ExitCode {
     }
 }
 
+type Devices = [Device; 2];
+
 fn run() -> Result<(), Box<dyn Error + Send + Sync>> {
-    let segment = std::env::args().nth(1).unwrap_or_else(|| "sim:wake-up".to_owned());
+    let mut arguments = std::env::args().skip(1);
+    let text = arguments.next().unwrap_or_else(|| "sim:wake-up".to_owned());
+    let poll = arguments.next().unwrap_or_else(|| "thread".to_owned());
+    let open = || open(&text, &poll);
+    println!("two idle devices: {:.2} % of a processor", idle_share(&open()?) * 100.0);
     println!("{:>12} {:>22} {:>22}", "quiet [us]", "blocked p50, p99 [us]", "polled p50, p99 [us]");
     for gap in GAPS_US {
-        let count = (2_000_000 / (gap + 1_000)).clamp(20, 1_000);
-        let [blocked, polled] = [true, false].map(|blocks| measure(&segment, blocks, gap, count));
+        let count = (2_000_000 / (gap + 1_000)).clamp(15, 1_000);
+        let [blocked, polled] = [true, false].map(|blocks| measure(&open()?, blocks, gap, count));
         let ([a, b], [c, d]) = (blocked?, polled?);
         println!("{gap:>12} {a:>11.1} {b:>10.1} {c:>11.1} {d:>10.1}");
     }
     Ok(())
 }
 
+/// Both ends, with a link.
+fn open(text: &str, poll: &str) -> Result<Devices, verbs_api::Error> {
+    let role = |role| if text.starts_with("memif:") { format!(",role={role}") } else { String::new() };
+    let open = |end| Device::open(&format!("{text},poll={poll}{}", role(end)));
+    let devices = [open("server")?, open("client")?];
+    devices.iter().try_for_each(|device| device.wait_link(Duration::from_secs(10)))?;
+    Ok(devices)
+}
+
+/// Processor time of this process for each second in which nothing happens.
+fn idle_share(_devices: &Devices) -> f64 {
+    let spent = || {
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+    };
+    thread::sleep(Duration::from_millis(500));
+    let (before, start) = (spent(), Instant::now());
+    thread::sleep(Duration::from_secs(2));
+    (spent() - before).as_secs_f64() / start.elapsed().as_secs_f64()
+}
+
 /// Median and 99th percentile, in microseconds.
 fn measure(
-    segment: &str,
+    [here, there]: &Devices,
     blocks: bool,
     gap_us: u64,
     count: u64,
 ) -> Result<[f64; 2], Box<dyn Error + Send + Sync>> {
-    let open = || Device::builder().driver(Driver::THREAD).open(segment);
-    let (here, there) = (open()?, open()?);
     let (pd, mut cq) = (here.alloc_pd(), here.create_cq(64)?);
     let (its_pd, channel) = (there.alloc_pd(), there.create_channel()?);
     let mut its_cq = there.create_cq_on(&channel, 64)?;

@@ -51,6 +51,7 @@ impl Bell {
                 device.progress();
                 std::thread::yield_now();
             } else {
+                device.stop_polling();
                 self.sleep(left)?;
             }
         }

@@ -13,9 +13,13 @@
 //! it no thread ever owns the bias, and this is a spin lock.
 //!
 //! Who comes in by [`BiasedLock::try_lock`] so many times in a row is the owner. When another
-//! thread tries, too, several drive the engine, and there is no owner any more, ever: `closing`
-//! stays up, so that one who has not heard of it cannot come in. [`BiasedLock::lock`], for calls of
-//! the control path, shuts the owner out for its own stay only.
+//! thread tries, too, there is no owner any more, until one has come in as many times again.
+//! [`BiasedLock::lock`], for calls of the control path, shuts the owner out for its own stay only.
+//!
+//! A former owner may still be on its way in: it has seen that it is the owner, and stopped before
+//! it raised its flag. So it asks once more when the flag is up. Since it asked first, whoever took
+//! the bias away has run a barrier on its core, so that the second answer is the new one. It lowers
+//! its flag again, which is no other owner's: each has a seat of its own, for ever.
 
 #[cfg(test)]
 mod tests;
@@ -31,17 +35,21 @@ use std::thread::yield_now;
 
 /// Times in a row after which a thread owns the bias.
 const STREAK: u32 = 1024;
-/// The number of no thread.
+/// The number of no thread, and of no owner.
 const NOBODY: u64 = 0;
+/// Threads that can own the bias in the life of a lock; the others take the lock.
+const SEATS: usize = 1 << SEATS_LOG2;
+const SEATS_LOG2: u32 = 3;
 
 /// A value behind a biased lock.
 pub(crate) struct BiasedLock<T> {
     /// The lock for all threads but the owner.
     lock: SpinMutex<Streak, Yield>,
-    /// Number of the thread that owns the bias. Written under the lock.
+    /// Who owns the bias: the number of the thread, and behind it that of its seat. Written under
+    /// the lock.
     owner: AtomicU64,
-    /// The owner is inside. Written by the owner.
-    inside: AtomicBool,
+    /// The owner of that seat is inside, or looks whether it may be. Written by that thread.
+    inside: [AtomicBool; SEATS],
     /// Another thread is inside, or waits until the owner is out. Written under the lock.
     closing: AtomicBool,
     value: UnsafeCell<T>,
@@ -56,17 +64,19 @@ struct Streak {
     thread: u64,
     /// How often that thread has come in, in a row.
     times: u32,
-    /// There is no owner, and will not be.
-    over: bool,
+    /// Threads that have owned the bias, by seat.
+    seats: [u64; SEATS],
+    /// The kernel has no `membarrier`.
+    unbiased: bool,
 }
 
 impl<T> BiasedLock<T> {
     pub fn new(value: T) -> Self {
-        let over = membarrier(MembarrierCommand::RegisterPrivateExpedited).is_err();
+        let unbiased = membarrier(MembarrierCommand::RegisterPrivateExpedited).is_err();
         Self {
-            lock: SpinMutex::new(Streak { thread: NOBODY, times: 0, over }),
+            lock: SpinMutex::new(Streak { thread: NOBODY, times: 0, seats: [NOBODY; SEATS], unbiased }),
             owner: AtomicU64::new(NOBODY),
-            inside: AtomicBool::new(false),
+            inside: [const { AtomicBool::new(false) }; SEATS],
             closing: AtomicBool::new(false),
             value: UnsafeCell::new(value),
         }
@@ -76,48 +86,45 @@ impl<T> BiasedLock<T> {
     #[inline]
     pub fn try_lock(&self) -> Option<Held<'_, T>> {
         let thread = this_thread();
-        if self.owner.load(Ordering::Relaxed) == thread {
-            self.try_as_owner()
-        } else {
-            self.try_as_other(thread)
-        }
+        let owner = self.owner.load(Ordering::Relaxed);
+        if thread_of(owner) == thread { self.try_as_owner(owner) } else { self.try_as_other(thread) }
     }
 
     /// The value, as soon as nobody has it. A thread that has it already waits for ever.
     pub fn lock(&self) -> Held<'_, T> {
         let streak = self.lock.lock();
         self.shut_out(this_thread());
-        Held { of: self, streak: Some(streak), _thread: PhantomData }
+        Held { of: self, by: By::Lock { _streak: streak }, _thread: PhantomData }
     }
 
     #[inline]
-    fn try_as_owner(&self) -> Option<Held<'_, T>> {
+    fn try_as_owner(&self, owner: u64) -> Option<Held<'_, T>> {
+        let seat = seat_of(owner);
         // Only this thread writes it.
-        if self.inside.load(Ordering::Relaxed) {
+        if self.inside[seat].load(Ordering::Relaxed) {
             return None;
         }
-        self.inside.store(true, Ordering::Relaxed);
+        self.inside[seat].store(true, Ordering::Relaxed);
         // The barrier on the core itself is the business of who closes.
         compiler_fence(Ordering::SeqCst);
-        // Acquire: what was done before it was opened is visible to who comes in.
-        if self.closing.load(Ordering::Acquire) {
-            self.inside.store(false, Ordering::Release);
+        // Acquire: what was done before it was opened is visible to who comes in, and so is who
+        // owns the bias since.
+        if self.closing.load(Ordering::Acquire) || self.owner.load(Ordering::Relaxed) != owner {
+            self.inside[seat].store(false, Ordering::Release);
             return None;
         }
-        Some(Held { of: self, streak: None, _thread: PhantomData })
+        Some(Held { of: self, by: By::Seat(seat), _thread: PhantomData })
     }
 
     fn try_as_other(&self, thread: u64) -> Option<Held<'_, T>> {
         let mut streak = self.lock.try_lock()?;
         self.shut_out(thread);
-        if self.owner.load(Ordering::Relaxed) != NOBODY {
-            self.owner.store(NOBODY, Ordering::Relaxed);
-            streak.over = true;
+        // One that is not this thread.
+        self.owner.store(NOBODY, Ordering::Relaxed);
+        if let Some(seat) = streak.seat_for(thread) {
+            self.owner.store(thread << SEATS_LOG2 | seat, Ordering::Relaxed);
         }
-        if !streak.over && streak.grows(thread) {
-            self.owner.store(thread, Ordering::Relaxed);
-        }
-        Some(Held { of: self, streak: Some(streak), _thread: PhantomData })
+        Some(Held { of: self, by: By::Lock { _streak: streak }, _thread: PhantomData })
     }
 
     /// Closes, and waits until the owner is out. What it did inside is visible afterwards. Under
@@ -125,32 +132,60 @@ impl<T> BiasedLock<T> {
     fn shut_out(&self, thread: u64) {
         self.closing.store(true, Ordering::Relaxed);
         let owner = self.owner.load(Ordering::Relaxed);
-        if owner != NOBODY && owner != thread {
+        if owner == NOBODY {
+            return;
+        }
+        if thread_of(owner) != thread {
             // Once registered it fails for a moment at most, when the kernel is short of memory.
             while membarrier(MembarrierCommand::PrivateExpedited).is_err() {
                 yield_now();
             }
         }
-        while self.inside.load(Ordering::Acquire) {
+        while self.inside[seat_of(owner)].load(Ordering::Acquire) {
             yield_now();
         }
     }
 }
 
+const fn thread_of(owner: u64) -> u64 {
+    owner >> SEATS_LOG2
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "there are fewer")]
+const fn seat_of(owner: u64) -> usize {
+    (owner % SEATS as u64) as usize
+}
+
 impl Streak {
-    /// True if the thread has now come in often enough.
-    fn grows(&mut self, thread: u64) -> bool {
+    /// The seat of the thread that comes in now, if it has come in often enough to own the bias.
+    fn seat_for(&mut self, thread: u64) -> Option<u64> {
         self.times = if self.thread == thread { self.times + 1 } else { 1 };
         self.thread = thread;
-        self.times >= STREAK
+        if self.unbiased || self.times < STREAK {
+            return None;
+        }
+        self.times = 0;
+        let seat = (0..).zip(&mut self.seats).find(|(_, sits)| [thread, NOBODY].contains(sits));
+        seat.map(|(seat, sits)| {
+            *sits = thread;
+            seat
+        })
     }
+}
+
+/// How a thread came in.
+enum By<'a> {
+    /// It owns the bias, and has this seat.
+    Seat(usize),
+    Lock {
+        _streak: SpinMutexGuard<'a, Streak>,
+    },
 }
 
 /// The lock, held by this thread.
 pub(crate) struct Held<'a, T> {
     of: &'a BiasedLock<T>,
-    /// `None`: by the owner.
-    streak: Option<SpinMutexGuard<'a, Streak>>,
+    by: By<'a>,
     /// The owner's flag is this thread's to lower.
     _thread: PhantomData<*const ()>,
 }
@@ -177,10 +212,9 @@ impl<T> DerefMut for Held<'_, T> {
 impl<T> Drop for Held<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        match &self.streak {
-            None => self.of.inside.store(false, Ordering::Release),
-            Some(streak) if streak.over => {}
-            Some(_) => self.of.closing.store(false, Ordering::Release),
+        match &self.by {
+            By::Seat(seat) => self.of.inside[*seat].store(false, Ordering::Release),
+            By::Lock { .. } => self.of.closing.store(false, Ordering::Release),
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::shared::{Call, Shared};
 use crate::spec::DeviceSpec;
 use crate::stat::StatServer;
 use core::net::IpAddr;
+use core::time::Duration;
 use datapath::counters::Counters;
 use datapath::engine::{EngineConfig, EngineMemory, ModifyError, QpReport, Turn, Usage};
 use datapath::memory::ProtectionDomainId;
@@ -106,11 +107,30 @@ impl Device {
     }
 
     /// Runs one turn of the engine: takes what arrived, lets timers fire, sends what may be sent.
-    /// Returns at once with nothing done if another thread is in a turn; so it does if the device
-    /// has a thread of its own.
+    /// Returns at once with nothing done if another thread is in a turn, or if the device has
+    /// [`Driver::Thread`].
     #[inline]
     pub fn progress(&self) -> Turn {
-        if self.inner.thread.is_some() { Turn::default() } else { self.inner.shared.try_turn() }
+        if self.inner.driver.is_polled() { self.inner.shared.try_turn() } else { Turn::default() }
+    }
+
+    /// Says that nobody will poll for a while: a device with [`Driver::Hybrid`] has its thread
+    /// drive the engine at once, and not after the time that it takes to notice. Calls that wait
+    /// say so themselves ([`CompletionChannel::wait`]). Another driver takes no notice.
+    pub fn stop_polling(&self) {
+        if let (Some(hand_over), Some(thread)) = (self.inner.shared.hand_over(), &self.inner.thread) {
+            hand_over.forget_poll();
+            thread.unpark();
+        }
+    }
+
+    /// Sleeps until frames come or the engine has something to do, `limit` at most: for a program
+    /// that polls and has found nothing for a while. A port without interrupts does not tell, and
+    /// then it is 1 ms at most; only a memif by the native driver has some. If the device has a
+    /// thread of its own, that drives the engine, and this sleeps for `limit`.
+    pub fn rest(&self, limit: Duration) {
+        self.stop_polling();
+        self.inner.shared.rest(limit);
     }
 
     /// Sends what `hand_over` posts, unless many queue pairs wait for their turn, and the
@@ -118,7 +138,7 @@ impl Device {
     /// not at hand.
     #[inline]
     pub(crate) fn push(&self, hand_over: impl FnOnce() -> Option<Handed>) -> bool {
-        self.inner.thread.is_none() && self.inner.shared.try_push(hand_over)
+        self.inner.driver.is_polled() && self.inner.shared.try_push(hand_over)
     }
 
     /// Sends the acknowledgements that were held back.
@@ -286,7 +306,7 @@ impl Device {
             return Ok(());
         }
         Err(Error::Unsupported(
-            "nobody drives the engine of this device while tasks wait; open it with Driver::THREAD or poll=thread",
+            "nobody drives the engine of this device while tasks wait; open it with Driver::THREAD or poll=thread, Driver::Hybrid or poll=hybrid",
         ))
     }
 

@@ -1,11 +1,13 @@
 //! The drivers: who runs the engine's turns.
 
+mod hybrid;
 mod idle;
 mod thread;
 
+pub(crate) use hybrid::stand_by;
 pub(crate) use idle::PollBackoff;
 pub use idle::{Backoff, Idle};
-pub(crate) use thread::EngineThread;
+pub(crate) use thread::{EngineThread, drive};
 
 /// The driver of a device: who runs the engine's turns.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -15,10 +17,18 @@ pub enum Driver {
     /// computes and communicates, and where cores are few.
     #[default]
     Inline,
+    /// Whoever polls, as with [`Driver::Inline`]; and a thread of the device's own while nobody
+    /// does. The thread looks every 50 us whether somebody has polled, and less often while
+    /// somebody does, 1 ms at most. If nobody has, it drives the engine, and sleeps when there is
+    /// nothing to do, until somebody polls again. Right for programs that sometimes poll and
+    /// sometimes do other things, and for passive sides that may become active: peers are served in
+    /// any case, and who polls pays for no other thread.
+    Hybrid,
     /// A thread of the device's own; the application only touches rings. Right for passive sides,
     /// for programs that block, and where a core is to spare: the thread spins while there is
-    /// traffic and for 50 us after it, then offers its core to others, and at last sleeps, 1 ms at
-    /// most at a time. A post wakes it; a frame waits for the end of its sleep.
+    /// traffic and for 50 us after it, then offers its core to others, and at last sleeps. A post
+    /// wakes it, and over a memif so does a frame; frames of other ports wait for the end of its
+    /// sleep, 1 ms at most.
     Thread {
         /// The processor that the thread stays on; `None`: the system chooses.
         cpu: Option<usize>,
@@ -28,6 +38,11 @@ pub enum Driver {
 impl Driver {
     /// A thread of the device's own, on any processor.
     pub const THREAD: Self = Self::Thread { cpu: None };
+
+    /// Returns `true` if who polls drives the engine.
+    pub(crate) const fn is_polled(self) -> bool {
+        matches!(self, Self::Inline | Self::Hybrid)
+    }
 }
 
 /// Who runs the slow path of a device: the bitmaps and decisions while packets are missing. While

@@ -100,6 +100,21 @@ pub enum Error {
     /// Memory was not registered.
     #[error(transparent)]
     Register(#[from] RegisterError),
+    /// Memory of the caller's is not there, or not to be written.
+    #[error(
+        "{len} bytes at {addr:#x} cannot be {}: {source}; register memory that is mapped and that no device is behind",
+        if *written { "written" } else { "read" }
+    )]
+    Inaccessible {
+        /// The first address.
+        addr: u64,
+        /// Length in bytes.
+        len: usize,
+        /// Whether they are to be written.
+        written: bool,
+        /// What the operating system said.
+        source: io::Error,
+    },
     /// A queue pair was not connected.
     #[error(transparent)]
     Connect(#[from] ModifyError),

@@ -60,6 +60,11 @@ impl Events {
         self.look_at = now.after(LOOK_NS);
     }
 
+    /// Returns `true` if the link was up when it was looked at last.
+    pub const fn up(&self) -> bool {
+        self.up
+    }
+
     /// The link was looked at. Returns whether it changed.
     pub fn note_link(&mut self, up: bool) -> bool {
         let changed = up != self.up;

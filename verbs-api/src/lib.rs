@@ -68,7 +68,8 @@
 //! By default whoever polls a completion queue or calls [`Device::progress`]; there is no other
 //! thread. A passive side, such as the target of WRITEs, must call one of them as well: what it
 //! does not take in, its peer sends again. With [`Driver::Thread`] the device has a thread that
-//! does this, and calls only touch rings. One engine is one core: [`Device::open_engines`] opens
+//! does this, and calls only touch rings. With [`Driver::Hybrid`] the thread does it while nobody
+//! polls. One engine is one core: [`Device::open_engines`] opens
 //! several on one port.
 //!
 //! A device works in the process that opened it. In a child that this one forks, calls fail with
@@ -102,6 +103,7 @@ mod open;
 mod port;
 mod process;
 mod queue_pair;
+pub mod raw;
 mod shared;
 mod shared_receive;
 mod sim;

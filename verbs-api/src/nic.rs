@@ -6,7 +6,7 @@ use crate::events::Events;
 use crate::wake_deadline::WakeDeadline;
 use datapath::engine::{AsyncEvent, Core, CreateError, Engine, Turn};
 use datapath::port::fault::FaultStats;
-use datapath::port::{LinkDown, Port, PortStats};
+use datapath::port::{LinkDown, Port, PortStats, Rest};
 use datapath::queue::{CompletionQueue, Handed};
 use datapath::time::Time;
 use std::sync::Arc;
@@ -30,7 +30,11 @@ pub(crate) trait Nic: Send {
     fn owes(&self) -> bool;
     /// Frames that wait in the port to be sent; `None` if it does not know.
     fn tx_waiting(&self) -> Option<usize>;
+    /// When a turn has something to do even if nothing comes.
     fn next_deadline(&self) -> Option<Time>;
+    /// For a thread that is going to sleep ([`Port::rest`]). `None`: the link is new, so that there
+    /// is something to do.
+    fn rest(&mut self) -> Option<Rest>;
     fn poll_event(&mut self) -> Option<AsyncEvent>;
     /// Rings for asynchronous events from now on.
     fn ring_with(&mut self, bell: Arc<Bell>);
@@ -124,7 +128,12 @@ impl<P: Port + Send> Nic for Driven<P> {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        self.engine.next_deadline()
+        [self.engine.next_deadline(), self.engine.port().next_due()].into_iter().flatten().min()
+    }
+
+    fn rest(&mut self) -> Option<Rest> {
+        let (before, now) = (self.events.up(), self.look_at_link());
+        (before == now).then(|| self.engine.port_mut().rest())
     }
 
     fn poll_event(&mut self) -> Option<AsyncEvent> {

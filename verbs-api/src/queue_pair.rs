@@ -38,7 +38,7 @@ use wire::Pmtu;
 /// answered already while its acknowledgement is under way.
 const SENT_AT_ONCE: u32 = 2;
 
-/// A queue pair of the engine, and everything that must outlive it. Destroyed when dropped.
+/// A queue pair of the engine, and the queues that its owner posts to. Destroyed when dropped.
 #[repr(C, align(64))]
 struct Owned {
     // What sends are posted with, in a cache line.
@@ -46,31 +46,42 @@ struct Owned {
     device: Device,
     // What receives are posted with as well, in the next.
     recv: RecvQueue,
-    qpn: u32,
-    /// The sizes that were asked for.
-    caps: QueueCaps,
-    /// Kept for as long as the engine may report to them.
-    cqs: [Arc<CqShared>; 2],
-    srq: Option<Arc<SrqShared>>,
+    life: Life,
 }
 
 const _: () = assert!(offset_of!(Owned, recv) == 64 && size_of::<RecvQueue>() <= 64, "a line each");
 
-impl Owned {
-    const fn device(&self) -> &Device {
+/// The engine's end of a queue pair, and everything that must outlive it. Destroyed when dropped.
+pub(crate) struct Life {
+    device: Device,
+    qpn: u32,
+    /// The sizes that were asked for.
+    caps: QueueCaps,
+    /// Kept for as long as the engine may report to them.
+    #[cfg_attr(not(feature = "async"), expect(dead_code, reason = "its drop is what counts"))]
+    cqs: [Arc<CqShared>; 2],
+    srq: Option<Arc<SrqShared>>,
+}
+
+impl Life {
+    pub const fn device(&self) -> &Device {
         &self.device
     }
 
-    fn has_srq(&self) -> bool {
-        self.srq.is_some()
+    pub const fn qpn(&self) -> u32 {
+        self.qpn
     }
 
-    fn modify(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<(), Error> {
+    pub const fn caps(&self) -> QueueCaps {
+        self.caps
+    }
+
+    pub fn modify(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<(), Error> {
         self.modify_in_turn([(attr, mask)])
     }
 
     /// Changes the state several times, and no packet comes in between.
-    fn modify_in_turn<'a>(
+    pub fn modify_in_turn<'a>(
         &self,
         steps: impl IntoIterator<Item = (&'a QpAttr, QpAttrMask)>,
     ) -> Result<(), Error> {
@@ -83,13 +94,13 @@ impl Owned {
     }
 
     /// Takes the window down to what the peer takes; returns it.
-    fn limit_window(&self, window: u16) -> u16 {
+    pub fn limit_window(&self, window: u16) -> u16 {
         let limited = self.device().nic().and_then(|mut nic| nic.core_mut().limit_window(self.qpn, window));
         limited.unwrap_or(window)
     }
 
     /// The attributes of the queue pair and its state.
-    fn query(&self) -> QpAttr {
+    pub fn query(&self) -> QpAttr {
         let Some(nic) = self.device().nic() else {
             // In a process that was forked it does nothing.
             return QpAttr { state: QpState::Err, ..QpAttr::default() };
@@ -97,12 +108,31 @@ impl Owned {
         // It is destroyed by our drop and nothing else.
         nic.core().query_qp(self.qpn).unwrap_or_default()
     }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        if let Some(mut nic) = self.device().nic() {
+            nic.core_mut().destroy_qp(self.qpn);
+        }
+        trace::destroyed(self.qpn);
+    }
+}
+
+impl Owned {
+    const fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn has_srq(&self) -> bool {
+        self.life.srq.is_some()
+    }
 
     fn post_send(&mut self, request: &SendRequest<'_>) -> Result<(), Error> {
         self.device.check_process()?;
-        let goes_now = self.goes_now();
+        let goes_now = goes_now(&self.send);
         self.send.stage(&request.0)?;
-        self.submit(goes_now);
+        submit(&mut self.send, &self.device, goes_now);
         Ok(())
     }
 
@@ -122,25 +152,8 @@ impl Owned {
     }
 
     fn batch(&mut self) -> SendBatch<'_> {
-        let goes_now = self.goes_now();
+        let goes_now = goes_now(&self.send);
         SendBatch { owned: self, goes_now }
-    }
-
-    /// Returns `true` if the next post is sent at once, unless many queue pairs wait for their
-    /// turn. Where more is outstanding, the post is sent together with those of others, as soon as
-    /// the program polls.
-    fn goes_now(&self) -> bool {
-        self.send.outstanding() < SENT_AT_ONCE
-    }
-
-    /// Posts what was staged: hands it to the engine, or rings.
-    fn submit(&mut self, goes_now: bool) {
-        let Self { send, device, .. } = self;
-        if goes_now && device.push(|| send.hand_over()) {
-            return;
-        }
-        send.submit();
-        device.settle();
     }
 
     fn post_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), Error> {
@@ -162,13 +175,20 @@ impl Owned {
     }
 }
 
-impl Drop for Owned {
-    fn drop(&mut self) {
-        if let Some(mut nic) = self.device().nic() {
-            nic.core_mut().destroy_qp(self.qpn);
-        }
-        trace::destroyed(self.qpn);
+/// Returns `true` if the next post is sent at once, unless many queue pairs wait for their turn.
+/// Where more is outstanding, the post is sent together with those of others, as soon as the
+/// program polls.
+pub(crate) fn goes_now(send: &SendQueue) -> bool {
+    send.outstanding() < SENT_AT_ONCE
+}
+
+/// Posts what was staged: hands it to the engine, or rings.
+pub(crate) fn submit(send: &mut SendQueue, device: &Device, goes_now: bool) {
+    if goes_now && device.push(|| send.hand_over()) {
+        return;
     }
+    send.submit();
+    device.settle();
 }
 
 /// A connected queue pair (RC, or UC if it was built as `unreliable`; state RTS).
@@ -201,7 +221,7 @@ impl QueuePair {
     /// Returns `true` if both its queues complete there.
     #[cfg(feature = "async")]
     pub(crate) fn completes_at(&self, cq: &Arc<CqShared>) -> bool {
-        self.owned.cqs.iter().all(|own| Arc::ptr_eq(own, cq))
+        self.owned.life.cqs.iter().all(|own| Arc::ptr_eq(own, cq))
     }
 
     /// The device that it is of.
@@ -274,7 +294,7 @@ impl QueuePair {
     /// [`Error::Connect`] if the engine refuses.
     pub fn abort(&mut self) -> Result<(), Error> {
         let attr = QpAttr { state: QpState::Err, ..QpAttr::default() };
-        self.owned.modify(&attr, QpAttrMask::STATE)
+        self.owned.life.modify(&attr, QpAttrMask::STATE)
     }
 
     /// Ends a connection that was made by address (`rdma_disconnect`): the queue pair goes to ERR,
@@ -298,7 +318,7 @@ impl QueuePair {
     /// Returns `true` if it was disconnected or has failed.
     #[cfg(feature = "async")]
     pub(crate) fn is_in_err(&self) -> bool {
-        self.owned.query().state == QpState::Err
+        self.owned.life.query().state == QpState::Err
     }
 
     /// A handle that tells when a connection that was made by address is over.
@@ -374,7 +394,7 @@ impl SendBatch<'_> {
 
 impl Drop for SendBatch<'_> {
     fn drop(&mut self) {
-        self.owned.submit(self.goes_now);
+        submit(&mut self.owned.send, &self.owned.device, self.goes_now);
     }
 }
 

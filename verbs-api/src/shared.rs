@@ -13,13 +13,17 @@ use core::ops::{Deref, DerefMut};
 use core::task::Waker;
 use core::time::Duration;
 use datapath::engine::{AckTiming, EngineConfig, Turn};
-use datapath::queue::{Doorbells, Handed};
+use datapath::port::Interrupt;
+use datapath::queue::{Doorbells, HandOver, Handed};
 use datapath::time::Time;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 #[cfg(feature = "async")]
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::yield_now;
+use std::thread::{sleep, yield_now};
+
+/// The longest rest at a port without interrupts.
+const REST_MAX: Duration = Duration::from_millis(1);
 
 /// The lock, held. Who drives the engine alone takes it and lets go of it with plain stores.
 pub(crate) type Held<'a> = biased_lock::Held<'a, Clocked>;
@@ -52,13 +56,16 @@ pub(crate) struct Shared {
     doorbells: Doorbells,
     /// Callers of the control path that wait for the lock or hold it.
     callers: AtomicU32,
-    /// Calls of the control path done, modulo 2^32.
+    /// Calls of the control path done, modulo 2^32, and turns of a program's while the thread of a
+    /// hybrid device sleeps.
     served: AtomicU32,
     /// When acknowledgements go out.
     acks: AckTiming,
     /// Some wait for the next call. Written under the lock.
     owes_acks: AtomicBool,
     stop: AtomicBool,
+    /// Of a hybrid device.
+    hand_over: Option<HandOver>,
     /// The time at which the driver must call the attendant.
     wake_deadline: Arc<WakeDeadline>,
     attendant: OnceLock<Arc<dyn Attendant>>,
@@ -69,7 +76,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Each call made of the device sends the acknowledgements that the engine held back before.
-    pub fn new(nic: Box<dyn Nic>, acks: AckTiming) -> Self {
+    pub fn new(nic: Box<dyn Nic>, acks: AckTiming, hand_over: Option<HandOver>) -> Self {
         Self {
             doorbells: nic.core().doorbells().clone(),
             process: Process::this(),
@@ -80,6 +87,7 @@ impl Shared {
             acks,
             owes_acks: AtomicBool::new(false),
             stop: AtomicBool::new(false),
+            hand_over,
             wake_deadline: Arc::new(WakeDeadline::never()),
             attendant: OnceLock::new(),
             #[cfg(feature = "async")]
@@ -168,9 +176,17 @@ impl Shared {
         &self.doorbells
     }
 
+    /// Who drives a hybrid device.
+    pub const fn hand_over(&self) -> Option<&HandOver> {
+        self.hand_over.as_ref()
+    }
+
     /// One turn, if no other thread has the engine or waits for it.
     #[inline]
     pub fn try_turn(&self) -> Turn {
+        if let Some(hand_over) = &self.hand_over {
+            hand_over.note_poll();
+        }
         let Some((turn, now)) = self.attempt(|nic, now| nic.turn(now)) else { return Turn::default() };
         if self.wake_deadline.is_due(now) {
             self.attend();
@@ -210,7 +226,20 @@ impl Shared {
         let now = held.clock.now();
         let turn = turn(&mut *held.nic, now);
         self.owes_acks.store(held.nic.core().owes_acks(), Ordering::Relaxed);
+        let thread_sleeps = self.hand_over.as_ref().is_some_and(HandOver::is_taken);
+        drop(held);
+        if thread_sleeps {
+            self.wake_thread();
+        }
         Some((turn, now))
+    }
+
+    /// The thread of a hybrid device sleeps while somebody else drives: it is to look what is due
+    /// when, and whether to step back.
+    #[cold]
+    fn wake_thread(&self) {
+        self.served.fetch_add(1, Ordering::Relaxed);
+        self.doorbells.sleep().wake();
     }
 
     /// What the engine was made with.
@@ -266,15 +295,37 @@ impl Shared {
         self.hold()
     }
 
-    /// Lets go of the engine and sleeps until there is work, `limit` at most.
-    pub fn sleep<'a>(&'a self, held: Held<'a>, limit: Duration) -> Held<'a> {
+    /// Lets go of the engine and sleeps until there is work or frames come: for the `usual` time at
+    /// most, or until `deadline` where the port has interrupts.
+    pub fn sleep<'a>(&'a self, mut held: Held<'a>, usual: Duration, deadline: Option<Time>) -> Held<'a> {
         // Read under the lock: what is done after it may have made work for the engine.
         let served = self.served.load(Ordering::Relaxed);
+        let now = held.clock.now();
+        let Some(rest) = held.nic.rest() else { return held };
         drop(held);
-        self.doorbells.sleep().sleep(limit, || {
+        let limit = rest.sleep(usual, now, deadline);
+        self.doorbells.sleep().sleep(limit, rest.interrupt.as_ref(), || {
             self.doorbells.is_empty() && self.served.load(Ordering::Relaxed) == served && !self.stopping()
         });
         self.hold()
+    }
+
+    /// Sleeps until frames come or the engine has something to do, `limit` at most: for who drives
+    /// an engine without a thread. A port without interrupts is looked at each millisecond.
+    pub fn rest(&self, limit: Duration) {
+        if self.is_forked() || self.doorbells.sleep().is_enabled() {
+            // The interrupt is for the thread, or for another process.
+            return sleep(limit);
+        }
+        let mut held = self.hold();
+        let (now, deadline) = (held.clock.now(), held.nic.next_deadline());
+        let limit = deadline.map_or(limit, |at| limit.min(Duration::from_nanos(at.since(now))));
+        let rest = held.nic.rest();
+        drop(held);
+        match rest.and_then(|rest| rest.interrupt) {
+            Some(interrupt) => Interrupt::wait_any(&[&interrupt], limit),
+            None => sleep(limit.min(REST_MAX)),
+        }
     }
 
     /// Tells the engine's thread to end.

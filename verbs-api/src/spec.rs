@@ -151,7 +151,7 @@ pub enum Hugepages {
 /// | `hugepages` | `auto`, `on`, `off`; not `sim` | `auto` |
 /// | `memory` | 64..=1048576: megabytes for the packet buffers of all DPDK devices of the process, by the first of them; not `sim` | 512 |
 /// | `engines` | 1..=8: so many engines share the device's port, each with a queue each way, **as many at both ends** ([`Device::open_engines`](crate::Device::open_engines)); `memif` and `sim` only | 1 |
-/// | `poll` | `inline`, `thread`, `thread@CPU`: who runs the engine ([`Driver`]) | the program's choice, else `inline` |
+/// | `poll` | `inline`, `hybrid`, `thread`, `thread@CPU`: who runs the engine ([`Driver`]) | the program's choice, else `inline` |
 /// | `pcap` | a file: every frame that the engine sends and receives, behind the faults, in pcap format; replaced if it is there | none |
 /// | `stat` | a path such as `/run/srnic.stat`, or a TCP address ([`StatAddress`]): where `srnic stat` and Prometheus look in | nowhere |
 ///

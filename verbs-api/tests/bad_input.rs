@@ -245,7 +245,7 @@ fn a_malformed_packet_is_dropped_and_counted_and_changes_nothing() {
     assert_eq!((&bytes[..32], dropped(&victim)), (&[0xA5; 32][..], before));
 }
 
-with_both_drivers! {
+with_all_drivers! {
 
 /// The last handle goes while the peer is writing: the peer is refused, and from then on not a byte
 /// changes.

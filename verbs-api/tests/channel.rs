@@ -72,7 +72,7 @@ fn nothing() -> SendRequest<'static> {
     SendRequest::send(SendData::Inline(&[]))
 }
 
-with_both_drivers! {
+with_all_drivers! {
 
 fn an_armed_queue_tells_once_and_only_when_armed_again(driver: Driver) {
     let ([one, mut two], [mut a, mut b]) = pair(driver, "once");

@@ -189,7 +189,7 @@ fn at_once([here, there]: [Host; 2], count: usize) {
     assert!(here.device.fault_stats().tx.lost > 0);
 }
 
-with_both_drivers! {
+with_all_drivers! {
 
 fn messages_pass_and_a_disconnect_ends_both_sides(driver: Driver) {
     let [mut here, there] = hosts(driver, "echo", "");

@@ -77,7 +77,7 @@ fn grh_of(region: &MemoryRegion) -> Option<Grh> {
     Grh::parse(bytes(region)[..Grh::LEN].try_into().expect("40 bytes"))
 }
 
-with_both_drivers! {
+with_all_drivers! {
 
 fn a_receive_says_who_sent_it(driver: Driver) {
     for (name, ips) in [("v4", ["10.77.0.1", "10.77.0.2"]), ("v6", ["fd00::1", "fd00::2"])] {

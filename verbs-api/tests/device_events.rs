@@ -77,7 +77,7 @@ impl Port for Cable {
     }
 }
 
-with_both_drivers! {
+with_all_drivers! {
 
 /// The limit of a shared receive queue that holds fewer is told of at once.
 fn the_descriptor_is_readable_while_events_wait(driver: Driver) {

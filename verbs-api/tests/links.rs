@@ -33,7 +33,7 @@ fn why(waited: Result<(), Error>) -> (Duration, LinkDown) {
     }
 }
 
-with_both_drivers! {
+with_all_drivers! {
 
 fn who_waits_in_vain_learns_where_and_as_which_end(driver: Driver) {
     for kind in DRIVERS {

@@ -65,7 +65,7 @@ fn swap_in_one_more(word: &MemoryRegion) {
     }
 }
 
-with_both_drivers! {
+with_all_drivers! {
 
 fn a_region_changes_its_rights_and_its_key(driver: Driver) {
     let mut hosts = hosts(driver, "rights");

@@ -26,7 +26,7 @@ fn two_with_one_address(name: &str, ip: &str, driver: Driver) -> [Device; 2] {
     [older, open("08")]
 }
 
-with_both_drivers! {
+with_all_drivers! {
 fn the_newer_host_is_told_that_its_address_is_taken(driver: Driver) {
     for (name, ip, other) in [("twins", "10.77.0.7", "10.77.0.9"), ("twins6", "fd00::7", "fd00::9")] {
         let [older, newer] = two_with_one_address(name, ip, driver);

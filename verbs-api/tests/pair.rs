@@ -160,7 +160,7 @@ fn bring_what_is_there(driver: Driver, mode: WireMode) {
     assert_eq!(words.map(u64::from_ne_bytes), [40, 42, 7]);
 }
 
-with_both_drivers! {
+with_all_drivers! {
 fn a_send_arrives_where_the_receive_says(driver: Driver) {
     let (mut one, mut two) = hosts(driver, "");
     let (mut a, mut b) = connect(&one, &two);

@@ -69,7 +69,7 @@ fn error(result: Result<QueuePair, Error>) -> ConnectionError {
     }
 }
 
-with_both_drivers! {
+with_all_drivers! {
 
 fn a_peer_that_comes_after_five_seconds_is_connected_to(driver: Driver) {
     let name = std::env::temp_dir().join(format!("srnic-patience-{}-{driver:?}", std::process::id()));

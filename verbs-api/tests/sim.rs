@@ -4,71 +4,11 @@
 #[macro_use]
 #[path = "support/drivers.rs"]
 mod drivers;
-#[path = "support/join.rs"]
-mod join;
-#[path = "support/wait.rs"]
-mod wait;
+#[path = "support/talk.rs"]
+mod talk;
 
-use join::join;
-use std::sync::{Mutex, PoisonError};
-use verbs_api::{
-    Access, CompletionQueue, CongestionAlgorithm, Device, Driver, Error, FaultStats, MemoryRegion,
-    ProtectionDomain, QueuePair, RecvRequest, SendData, SendRequest, WcStatus,
-};
-
-const REMOTE: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE);
-
-/// A device with what a program makes of it.
-struct Host {
-    device: Device,
-    pd: ProtectionDomain,
-    cq: CompletionQueue,
-    memory: MemoryRegion,
-}
-
-fn host(driver: Driver, text: &str) -> Host {
-    let device =
-        Device::builder().driver(driver).open(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let (pd, cq) = (device.alloc_pd(), device.create_cq(64).expect("a queue"));
-    let memory = pd.register(4096, REMOTE).expect("memory");
-    Host { device, pd, cq, memory }
-}
-
-/// A queue pair between two hosts that gives up late.
-fn connect(one: &Host, two: &Host) -> (QueuePair, QueuePair) {
-    connect_strictly(one, two, [false; 2])
-}
-
-/// A queue pair between two hosts that gives up late; `strict` says which ends ask for strict
-/// placement.
-fn connect_strictly(one: &Host, two: &Host, strict: [bool; 2]) -> (QueuePair, QueuePair) {
-    let prepare = |host: &Host, strict: bool| {
-        let pair = host.pd.queue_pair(&host.cq, &host.cq).congestion(CongestionAlgorithm::Fixed);
-        pair.timeout(18).strict_placement(strict).build().expect("a queue pair")
-    };
-    join([prepare(one, strict[0]), prepare(two, strict[1])]).into()
-}
-
-/// The status of the next completion of `host`.
-fn complete(host: &mut Host, other: &Host) -> WcStatus {
-    wait::completion(&mut host.cq, &other.device).status
-}
-
-/// Sends 8 bytes and WRITEs 8 bytes, which arrive.
-fn talk(one: &mut Host, two: &mut Host, (a, b): &mut (QueuePair, QueuePair), number: u64) {
-    let scatter = [two.memory.slice(0..8).expect("inside")];
-    b.post_recv(&RecvRequest { wr_id: number, scatter: &scatter }).expect("posted");
-    let bytes = number.to_ne_bytes();
-    let write = SendRequest::write(SendData::Inline(&bytes), two.memory.remote().at(8));
-    let mut batch = a.batch();
-    batch.post_send(&write).expect("room");
-    batch.post_send(&SendRequest::send(SendData::Inline(&bytes)).signaled()).expect("room");
-    drop(batch);
-    assert_eq!(complete(two, one), WcStatus::Success);
-    assert_eq!(complete(one, two), WcStatus::Success);
-    assert_eq!(two.memory.load_acquire_u64(0).expect("aligned"), number);
-    assert_eq!(two.memory.load_acquire_u64(8).expect("aligned"), number);
-}
+use talk::{complete, connect, connect_strictly, host, talk};
+use verbs_api::{Device, Driver, Error, FaultStats, SendData, SendRequest, WcStatus};
 
 #[test]
 fn either_end_may_ask_for_strict_placement() {
@@ -97,7 +37,7 @@ fn either_end_may_ask_for_strict_placement() {
     }
 }
 
-with_both_drivers! {
+with_all_drivers! {
 
 fn three_hosts_of_a_segment_talk_through_faults(driver: Driver) {
     let name = format!("sim:three-{driver:?}");
@@ -151,42 +91,6 @@ fn a_black_hole_heals_in_time(driver: Driver) {
     assert!(tx.hole_lost > 0 && tx.lost == 0 && rx.lost > 0, "{tx:?} {rx:?}");
 }
 
-/// A thousand connects and disconnects in one process. Whatever is taken is given back, so that
-/// nothing grows by which the last could be slower than the first.
-fn a_thousand_connections_leave_nothing_behind(driver: Driver) {
-    const ROUNDS: u64 = 1000;
-    let name = format!("sim:thousand-{driver:?}");
-    let mut left = Vec::new();
-    let (mut one, mut two) = (host(driver, &name), host(driver, &name));
-    for round in 0..ROUNDS {
-        // Fresh objects of every kind.
-        for host in [&mut one, &mut two] {
-            host.cq = host.device.create_cq(64).expect("a free place");
-            host.pd = host.device.alloc_pd();
-            host.memory = host.pd.register(4096, REMOTE).expect("a free place");
-        }
-        let mut pairs = connect(&one, &two);
-        talk(&mut one, &mut two, &mut pairs, round);
-        drop(pairs);
-        if round % (ROUNDS / 10) == ROUNDS / 20 {
-            left.push((open_files(), [&one, &two].map(|host| host.device.usage())));
-        }
-    }
-    assert!(left.iter().all(|now| *now == left[0]), "{left:?}");
-}
-
-fn a_device_opens_and_closes_a_hundred_times(driver: Driver) {
-    let name = format!("sim:reopened-{driver:?}");
-    let before = open_files();
-    for round in 0..100 {
-        let (mut one, mut two) = (host(driver, &name), host(driver, &name));
-        assert_eq!(one.device.ip().to_string(), "10.77.0.1", "the last one's number is free again");
-        let mut pairs = connect(&one, &two);
-        talk(&mut one, &mut two, &mut pairs, round);
-    }
-    assert_eq!(open_files(), before);
-}
-
 fn an_address_in_use_and_another_mtu_are_refused(driver: Driver) {
     let name = format!("sim:refused-{driver:?}");
     let _first = host(driver, &name);
@@ -198,13 +102,6 @@ fn an_address_in_use_and_another_mtu_are_refused(driver: Driver) {
     assert!(error(format!("{name},mtu=1500")).contains("give all devices of a segment the same mtu"));
 }
 
-}
-
-/// Descriptors that this process has open. Looking at them takes one, so one test looks at a time.
-fn open_files() -> usize {
-    static ONE: Mutex<()> = Mutex::new(());
-    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    std::fs::read_dir("/proc/self/fd").expect("this is Linux").count()
 }
 
 #[test]

@@ -240,7 +240,7 @@ fn a_state_says_what_may_be_posted() {
     one.pair.modify(&sqe, QpAttrMask::STATE).expect_err("RC has no such state");
 }
 
-with_both_drivers! {
+with_all_drivers! {
 
 fn a_drained_queue_says_so_and_goes_on(driver: Driver) {
     let hosts = &mut ["one", "two"].map(|_| host(driver, "drained"));

@@ -1,5 +1,5 @@
 //! One command for everything that a person runs: `cargo xtask setup | lint | api | test | sim |
-//! fuzz | demo | bench | probe-capsule`.
+//! fuzz | demo | dropin | dist | bench | probe-capsule`.
 //!
 //! This crate has few dependencies, because it must build on a machine that has nothing but Rust
 //! and a linker: installing the rest is its own first task.
@@ -13,6 +13,7 @@ mod demo;
 mod deny;
 mod dist;
 mod docs;
+mod dropin;
 mod error;
 mod fuzz;
 mod interop;
@@ -31,6 +32,7 @@ mod sim;
 mod steps;
 mod test;
 mod tools;
+mod unmodified;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,6 +59,9 @@ enum Task {
         /// Also QEMU and what else the runs against Linux soft-RoCE take
         #[arg(long)]
         interop: bool,
+        /// Also the verbs programs that run unmodified
+        #[arg(long)]
+        unmodified: bool,
     },
     /// Formatting, clippy with warnings as errors, rustdoc, and the paths that the documents name
     Lint,
@@ -69,6 +74,10 @@ enum Task {
         /// them those whose name contains NAME, if it is given
         #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with = "all")]
         interop: Option<String>,
+        /// Only the programs of others over the drop-in libibverbs (docs/unmodified.md); of them
+        /// those whose name contains NAME, if it is given
+        #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["all", "interop"])]
+        unmodified: Option<String>,
     },
     /// Run the seeded swarm on the deterministic network; a seed replays its run exactly
     Sim {
@@ -102,6 +111,9 @@ enum Task {
         #[arg(long, hide = true)]
         tools: Option<PathBuf>,
     },
+    /// Build the libibverbs.so.1 that lets verbs programs run on srnic as they are
+    /// (docs/unmodified.md)
+    Dropin,
     /// Build what is given to people: the program with its links, manual pages and completions, and
     /// a Debian package, all in target/dist
     Dist,
@@ -121,12 +133,18 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<()> {
     match task {
-        Task::Setup { bench, interop } => setup::explicit(bench, interop),
+        Task::Setup { bench, interop, unmodified } => setup::explicit(&[
+            (bench, setup::Scope::Bench),
+            (interop, setup::Scope::Interop),
+            (unmodified, setup::Scope::Unmodified),
+        ]),
         Task::Lint => lint::run(),
         Task::Test { interop: Some(part), .. } => interop::run(&part),
-        Task::Test { all, interop: None } => test::run(all),
+        Task::Test { unmodified: Some(part), .. } => unmodified::run(&part),
+        Task::Test { all, interop: None, unmodified: None } => test::run(all),
         Task::Sim { seed, seeds } => sim::run(seed, seeds),
         Task::Fuzz { seed, seconds } => fuzz::run(seed, seconds),
+        Task::Dropin => dropin::run(),
         Task::Dist => dist::run(),
         Task::Bench(request) => bench::run(&request),
         Task::Api => api::record(),

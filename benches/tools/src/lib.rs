@@ -25,6 +25,7 @@ pub mod ping;
 pub mod program;
 pub mod pump;
 pub mod rping;
+pub mod run;
 pub mod stat;
 pub mod subcommands;
 pub mod switch;

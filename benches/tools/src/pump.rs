@@ -18,8 +18,10 @@ const LOOK_INTERVAL: u32 = 64;
 /// How long nothing has happened when a wait begins to rest between its looks: long enough that no
 /// message of a running test ever finds it asleep.
 const REST_AFTER: Duration = Duration::from_millis(100);
-/// A rest.
-const REST: Duration = Duration::from_millis(1);
+/// A rest, unless something comes before.
+const REST: Duration = Duration::from_millis(5);
+/// A rest of what cannot tell when something comes.
+const BLIND_REST: Duration = Duration::from_millis(1);
 
 /// Spins while something happens, and for a while after; then offers the processor to others.
 #[derive(Debug, Default)]
@@ -43,6 +45,11 @@ pub trait Drive {
     /// Goes on a little; true if there was something to do.
     fn drive(&self) -> bool;
 
+    /// Sleeps until there may be something to do, some milliseconds at most.
+    fn rest(&self) {
+        sleep(BLIND_REST);
+    }
+
     /// Why no frames can pass, if it moves any and they cannot.
     fn link_down(&self) -> Option<String> {
         None
@@ -53,6 +60,10 @@ impl Drive for Device {
     fn drive(&self) -> bool {
         let turn = self.progress();
         turn.received + turn.sent > 0
+    }
+
+    fn rest(&self) {
+        Self::rest(self, REST);
     }
 
     fn link_down(&self) -> Option<String> {
@@ -129,7 +140,7 @@ pub(crate) fn wait_past<T>(
         if is_active {
             active_at = Instant::now();
         } else if active_at.elapsed() > REST_AFTER {
-            sleep(REST);
+            engine.rest();
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::perf::cli::{
     ReadBandwidthArgs, RpcArgs, SendBandwidthArgs, TcpBandwidthArgs, TcpLatencyArgs,
 };
 use crate::perf::{bandwidth, fetch, latency, raw, rpc, tcp};
-use crate::{devinfo, fabric, file, lab, pcap, perftest_peer, ping, rping, stat, switch};
+use crate::{devinfo, fabric, file, lab, pcap, perftest_peer, ping, rping, run, stat, switch};
 use clap::{ArgMatches, Command, CommandFactory as _};
 use std::process::ExitCode;
 
@@ -101,6 +101,7 @@ pub const ALL: &[Subcommand] = &[
     Subcommand::new("devinfo", Diagnose, devinfo::Cli::command, devinfo::main),
     Subcommand::new("stat", Diagnose, stat::tool::Cli::command, stat::tool::main),
     Subcommand::new("pcap", Diagnose, pcap::Cli::command, pcap::main),
+    Subcommand::new("run", Run, run::Cli::command, run::main),
     Subcommand::new("fabric", Run, fabric::Cli::command, fabric::main),
     Subcommand::new("lab", Run, lab::Cli::command, lab::main),
     Subcommand::new("switch", Run, switch::tool::Cli::command, switch::tool::main),

@@ -18,8 +18,9 @@ pub use config::{PortSpec, PortSpecError, QueueConfig};
 pub use egress::EgressStats;
 pub use report::{Row, table};
 
-use datapath::port::{Port, PortStats};
+use datapath::port::{Interrupt, Port, PortStats};
 use egress::Egress;
+use std::time::Duration;
 use table::{Mac, MacTable};
 use verbs_api::{LinkDown, Time};
 
@@ -128,12 +129,21 @@ impl Switch {
         for &served in &self.served {
             let lane = &mut self.lanes[served];
             lane.port.tx_flush();
-            next_due = [next_due, lane.egress.next_due()].into_iter().flatten().min();
+            let due = [next_due, lane.egress.next_due(), lane.port.next_due()];
+            next_due = due.into_iter().flatten().min();
         }
         if looks {
             self.served.retain(|&served| self.lanes[served].is_busy());
         }
         Turn { received, next_due }
+    }
+
+    /// What wakes a thread that found nothing to do and is going to sleep, and for how long it may:
+    /// for `usual`, or for what all ports allow if nothing is due before `next_due`.
+    fn rest(&mut self, usual: Duration, now: Time, next_due: Option<Time>) -> (Vec<Interrupt>, Duration) {
+        let rests: Vec<_> = self.lanes.iter_mut().map(|lane| lane.port.rest()).collect();
+        let limit = rests.iter().map(|rest| rest.sleep(usual, now, next_due)).min();
+        (rests.into_iter().filter_map(|rest| rest.interrupt).collect(), limit.unwrap_or(usual))
     }
 
     /// Why each port has no link, if it has none, and what it counted.

@@ -3,6 +3,7 @@
 use crate::buffers::{Buffers, Own};
 use crate::endpoint::Shape;
 use crate::error::Refusal;
+use crate::interrupt::Interrupt;
 use crate::link::{Connection, Link};
 use crate::message::{AddRing, Hello, Init, MODE_ETHERNET, Message, Text, VERSION};
 use crate::name::Told;
@@ -10,7 +11,6 @@ use crate::queue::{Receiver, Sender};
 use crate::region::Region;
 use crate::ring::{self, Desc, Ring};
 use crate::socket;
-use rustix::event::{EventfdFlags, eventfd};
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -31,15 +31,14 @@ pub(crate) struct Client {
     socket: OwnedFd,
     stage: Stage,
     memory: Memory,
-    /// Nobody of ours sleeps, but every ring has one.
-    wakes: Vec<OwnedFd>,
+    /// That of each ring, by its number.
+    interrupts: Vec<Interrupt>,
 }
 
 impl Client {
     pub(crate) fn new(socket: OwnedFd, shape: &Shape) -> Result<Self, Refusal> {
-        let wake = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let wakes = (0..2 * shape.queues).map(|_| wake()).collect::<Result<_, _>>()?;
-        Ok(Self { socket, stage: Stage::Greeting, memory: Memory::new(shape)?, wakes })
+        let interrupts = (0..2 * shape.queues).map(|_| Interrupt::new()).collect::<Result<_, _>>()?;
+        Ok(Self { socket, stage: Stage::Greeting, memory: Memory::new(shape)?, interrupts })
     }
 
     /// Goes on as far as the server has answered. It hears why it is left.
@@ -67,7 +66,9 @@ impl Client {
             }
             (Stage::Interface, Message::Ack) => Stage::Memory,
             (Stage::Memory, Message::Ack) => Stage::Ring(0),
-            (Stage::Ring(number), Message::Ack) if number + 1 < self.wakes.len() => Stage::Ring(number + 1),
+            (Stage::Ring(number), Message::Ack) if number + 1 < self.interrupts.len() => {
+                Stage::Ring(number + 1)
+            }
             (Stage::Ring(_), Message::Ack) => Stage::Connected,
             (Stage::Connected, Message::Connected(_)) => return Ok(None),
             _ => return Err(Refusal::Protocol("an answer that was not asked for")),
@@ -107,7 +108,7 @@ impl Client {
                     size_log2: shape.ring_size_log2,
                     private_header: 0,
                 };
-                (Message::AddRing(ring), self.wakes.get(number).map(AsFd::as_fd))
+                (Message::AddRing(ring), self.interrupts.get(number).map(AsFd::as_fd))
             }
             Stage::Connected => {
                 let name = shape.told().prefix() + "srnic";
@@ -124,7 +125,7 @@ impl Client {
 
     fn connection(self, shape: &Shape) -> Result<Connection, Refusal> {
         let mut links = Vec::with_capacity(shape.queues);
-        let mut wakes = self.wakes.into_iter().step_by(2);
+        let mut interrupts = self.interrupts.into_iter();
         for queue in 0..shape.queues {
             let (to_server, to_client) = (2 * queue, 2 * queue + 1);
             let memory = &self.memory;
@@ -132,12 +133,13 @@ impl Client {
                 memory.ring(to_server, shape)?,
                 memory.buffers(to_server, shape)?,
                 shape.max_frame,
-                wakes.next(),
+                interrupts.next(),
             );
             let rx = Receiver::new(
                 memory.ring(to_client, shape)?,
                 memory.buffers(to_client, shape)?,
                 shape.max_frame,
+                interrupts.next(),
             );
             rx.hand_over_all();
             links.push(Link { tx, rx });

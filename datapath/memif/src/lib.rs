@@ -13,6 +13,7 @@
 //! | [`Told`] | what an end of ours says by its name |
 //! | [`Probe`] | asks a server whether a client may come, for DPDK's driver, which does not tell |
 //! | [`Sender`], [`Receiver`] | those queues |
+//! | [`Interrupt`] | wakes whoever sleeps until packets come |
 //!
 //! Nothing here blocks, and nothing allocates while a link is up.
 //!
@@ -29,6 +30,7 @@ mod control;
 mod endpoint;
 mod error;
 mod heads;
+mod interrupt;
 mod link;
 pub mod message;
 mod name;
@@ -45,6 +47,7 @@ mod tests;
 pub use endpoint::{Config, Endpoint, QUEUES_MAX, Role};
 pub use error::{Error, NoLink, Refusal};
 pub use heads::HEAD_LEN;
+pub use interrupt::Interrupt;
 pub use link::Link;
 pub use name::{Difference, FRAME_OVERHEAD, OTHER_QUEUES, Told, mtu};
 pub use probe::Probe;

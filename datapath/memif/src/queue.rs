@@ -3,10 +3,9 @@
 use crate::buffers::{Buffers, of_peer};
 use crate::error::Refusal;
 use crate::heads::{HEAD_LEN, Heads};
+use crate::interrupt::Interrupt;
 use crate::prefetch;
 use crate::ring::{Desc, Ring};
-use rustix::io::write;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Most packets in one burst.
@@ -78,12 +77,12 @@ pub struct Sender {
     /// Region of the buffer lent last.
     region: u16,
     /// Wakes a peer that sleeps.
-    wake: Option<OwnedFd>,
+    wake: Option<Interrupt>,
     broken: Option<Refusal>,
 }
 
 impl Sender {
-    pub(crate) fn new(ring: Ring, buffers: Buffers, max_len: usize, wake: Option<OwnedFd>) -> Self {
+    pub(crate) fn new(ring: Ring, buffers: Buffers, max_len: usize, wake: Option<Interrupt>) -> Self {
         Self {
             counts: Counts::new(ring, &buffers),
             max_len: buffers.limit(max_len),
@@ -202,8 +201,7 @@ impl Sender {
     #[cold]
     fn wake(&self) {
         if let Some(wake) = &self.wake {
-            // It fails only if the peer has been woken 2^64 times.
-            let _ = write(wake, &1_u64.to_ne_bytes());
+            wake.raise();
         }
     }
 
@@ -245,6 +243,8 @@ pub struct Receiver {
     last: View,
     /// From the one before it to that, in bytes: buffers lie side by side, mostly.
     step: isize,
+    /// Raised by the peer, if it was asked for that.
+    interrupt: Option<Interrupt>,
     broken: Option<Refusal>,
 }
 
@@ -252,7 +252,7 @@ pub struct Receiver {
 unsafe impl Send for Receiver {}
 
 impl Receiver {
-    pub(crate) fn new(ring: Ring, buffers: Buffers, max_len: usize) -> Self {
+    pub(crate) fn new(ring: Ring, buffers: Buffers, max_len: usize, interrupt: Option<Interrupt>) -> Self {
         Self {
             counts: Counts::new(ring, &buffers),
             max_len: buffers.limit(max_len),
@@ -265,6 +265,7 @@ impl Receiver {
             count: 0,
             last: View::NONE,
             step: 0,
+            interrupt,
             broken: None,
         }
     }
@@ -369,6 +370,25 @@ impl Receiver {
         // `release`, which needs `self` for itself. That the peer keeps off it meanwhile is the
         // contract of the protocol (see "Trust" in the crate's documentation).
         unsafe { std::slice::from_raw_parts(at, len) }
+    }
+
+    /// Asks the peer to raise an interrupt whenever it hands packets over, and returns it; `None`
+    /// if it cannot.
+    ///
+    /// A peer that is handing packets over at this moment may not have seen it: memif asks no
+    /// barrier of a sender, between the count that it stores and the flag that it loads. Who has
+    /// asked waits for a while, as long as no store takes to become visible, and looks at the queue
+    /// once more. From then on no packet comes without an interrupt.
+    #[must_use]
+    pub fn enable_interrupt(&self) -> Option<Interrupt> {
+        let interrupt = self.interrupt.clone()?;
+        self.counts.ring.unmask_interrupt();
+        Some(interrupt)
+    }
+
+    /// Packets are polled for again: to raise an interrupt costs the peer a system call.
+    pub fn disable_interrupt(&self) {
+        self.counts.ring.mask_interrupt();
     }
 
     /// Gives all buffers of the burst back.

@@ -109,6 +109,11 @@ impl Ring {
         self.flags().fetch_or(MASK_INTERRUPT, Ordering::Relaxed);
     }
 
+    /// Asks for an interrupt whenever packets come.
+    pub(crate) fn unmask_interrupt(&self) {
+        self.flags().fetch_and(!MASK_INTERRUPT, Ordering::Relaxed);
+    }
+
     /// Returns `true` if whoever takes packets from it polls.
     #[inline]
     pub(crate) fn is_polled(&self) -> bool {

@@ -3,6 +3,7 @@
 use crate::buffers::Buffers;
 use crate::endpoint::Shape;
 use crate::error::Refusal;
+use crate::interrupt::Interrupt;
 use crate::link::{Connection, Link};
 use crate::message::{AddRing, Hello, Init, MODE_ETHERNET, Message, Text, VERSION};
 use crate::name;
@@ -30,11 +31,14 @@ pub(crate) struct Server {
     queues: Vec<Queue>,
 }
 
+/// A ring, and what wakes whoever takes packets from it.
+type Wired = (Ring, Option<Interrupt>);
+
 /// The rings of a queue that it has named so far.
 #[derive(Debug, Default)]
 struct Queue {
-    from_client: Option<Ring>,
-    to_client: Option<(Ring, Option<OwnedFd>)>,
+    from_client: Option<Wired>,
+    to_client: Option<Wired>,
 }
 
 impl Server {
@@ -82,7 +86,7 @@ impl Server {
                 self.regions.push(Arc::new(Region::map(memory, size)?));
                 Ok(())
             }
-            (Message::AddRing(ring), wake) if self.admitted => self.add_ring(&ring, wake),
+            (Message::AddRing(ring), descriptor) if self.admitted => self.add_ring(&ring, descriptor),
             (Message::Disconnect(reason), _) => {
                 Err(Refusal::Disconnected(String::from_utf8_lossy(reason.bytes()).into_owned()))
             }
@@ -101,23 +105,21 @@ impl Server {
         Ok(())
     }
 
-    fn add_ring(&mut self, ring: &AddRing, wake: Option<OwnedFd>) -> Result<(), Refusal> {
+    fn add_ring(&mut self, ring: &AddRing, descriptor: Option<OwnedFd>) -> Result<(), Refusal> {
         let region = self.regions.get(usize::from(ring.region));
         let region = region.ok_or(Refusal::Protocol("a ring in a region that was not added"))?;
         let mapped = Ring::new(region, ring.offset, ring.size_log2)?;
         let queue = self.queues.get_mut(usize::from(ring.index)).ok_or(OTHER_QUEUES)?;
-        let is_new = if ring.to_server {
-            queue.from_client.replace(mapped).is_none()
-        } else {
-            queue.to_client.replace((mapped, wake)).is_none()
-        };
+        let interrupt = descriptor.map(Interrupt::of_peer).transpose()?;
+        let place = if ring.to_server { &mut queue.from_client } else { &mut queue.to_client };
+        let is_new = place.replace((mapped, interrupt)).is_none();
         if is_new { Ok(()) } else { Err(Refusal::Protocol("a ring that was added before")) }
     }
 
     fn may_connect(&self, shape: &Shape, name: &[u8]) -> Result<(), Refusal> {
         for (index, queue) in self.queues.iter().enumerate() {
             match (&queue.from_client, &queue.to_client) {
-                (Some(from_client), Some((to_client, _))) => {
+                (Some((from_client, _)), Some((to_client, _))) => {
                     if !(from_client.is_begun() && to_client.is_begun()) {
                         return Err(Refusal::Protocol("a ring does not begin as it must"));
                     }
@@ -141,20 +143,22 @@ impl Server {
     /// Bytes that its rings and their buffers take, if those are as long as can be and nothing but
     /// what fills a page lies between.
     fn needed(&self) -> usize {
-        let to_client = |queue: &Queue| queue.to_client.as_ref().map_or(0, |(ring, _)| ring.needed());
-        let of_queue = |queue| to_client(queue) + queue.from_client.as_ref().map_or(0, Ring::needed);
+        let of_ring = |wired: &Option<Wired>| wired.as_ref().map_or(0, |(ring, _)| ring.needed());
+        let of_queue = |queue: &Queue| of_ring(&queue.from_client) + of_ring(&queue.to_client);
         self.regions.len() * PAGE + self.queues.iter().map(of_queue).sum::<usize>()
     }
 
     fn connection(self, shape: &Shape) -> Result<Connection, Refusal> {
         let regions: Box<[Arc<Region>]> = self.regions.into();
         let link = |queue: Queue| {
-            let (Some(from_client), Some((to_client, wake))) = (queue.from_client, queue.to_client) else {
+            let (Some((from_client, interrupt)), Some((to_client, wake))) =
+                (queue.from_client, queue.to_client)
+            else {
                 return Err(Refusal::Protocol("it connects without a ring each way"));
             };
             from_client.mask_interrupt();
             let tx = Sender::new(to_client, Buffers::Peers(regions.clone()), shape.max_frame, wake);
-            let rx = Receiver::new(from_client, Buffers::Peers(regions.clone()), shape.max_frame);
+            let rx = Receiver::new(from_client, Buffers::Peers(regions.clone()), shape.max_frame, interrupt);
             Ok(Link { tx, rx })
         };
         let links = self.queues.into_iter().map(link).collect::<Result<Vec<_>, _>>()?;

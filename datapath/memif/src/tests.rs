@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 mod apart;
+mod interrupts;
 mod queues;
 
 const SIZE_LOG2: u8 = 2;

@@ -23,7 +23,7 @@ pub use rule::{BlackHole, DropRule, DropRules};
 pub use stats::{FaultStats, LaneStats};
 
 use super::delegate::delegate;
-use super::{Bursts, LinkDown, Port, PortCaps, PortStats, RX_BURST, RxFrame};
+use super::{Bursts, LinkDown, Port, PortCaps, PortStats, RX_BURST, Rest, RxFrame};
 use crate::time::Time;
 use arrayvec::ArrayVec;
 use judge::Side;
@@ -76,12 +76,6 @@ impl<P: Port> Fault<P> {
     pub fn fault_stats(&self) -> FaultStats {
         let stats = |lane: &Option<Lane>| lane.as_ref().map_or_else(LaneStats::default, |lane| *lane.stats());
         FaultStats { tx: stats(&self.tx), rx: stats(&self.rx) }
-    }
-
-    /// When the next waiting frame can move; `None` if none waits.
-    #[must_use]
-    pub fn next_due(&self) -> Option<Time> {
-        [&self.tx, &self.rx].into_iter().flatten().filter_map(Lane::next_due).min()
     }
 
     /// Moves what is due to the port below, until that is full.
@@ -180,6 +174,16 @@ impl<P: Port> Port for Fault<P> {
     fn tx_waiting(&self) -> Option<usize> {
         let own = self.tx.as_ref().map_or(0, Lane::waiting) + usize::from(self.blocked.is_some());
         if own > 0 { Some(own) } else { self.inner.tx_waiting() }
+    }
+
+    fn rest(&mut self) -> Rest {
+        // Nobody tells when the port below has room again.
+        if self.blocked.is_some() { Rest::default() } else { self.inner.rest() }
+    }
+
+    fn next_due(&self) -> Option<Time> {
+        let own = [&self.tx, &self.rx].into_iter().flatten().filter_map(Lane::next_due);
+        own.chain(self.inner.next_due()).min()
     }
 
     fn set_now(&mut self, now: Time) {

@@ -4,6 +4,7 @@
 //! It needs no DPDK. The wire of a port whose link is down loses what is sent, as a real one does:
 //! it is dropped and counted, so that whoever retransmits sees the loss.
 
+mod drowsiness;
 #[cfg(test)]
 mod tests;
 
@@ -12,9 +13,10 @@ use std::time::Instant;
 use ::memif::Endpoint;
 pub use ::memif::{Config, Error, Role};
 
-use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST, RxFrame};
+use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST, Rest, RxFrame};
 use crate::prefetch;
 use crate::time::Time;
+use drowsiness::Drowsiness;
 
 /// Binary logarithm of the slots of a ring, unless there is a reason. With fewer, a buffer comes
 /// around while its lines are in the peer's own cache, and each has to be fetched from there; with
@@ -54,6 +56,7 @@ pub struct MemifPort {
     idle: u32,
     tended_at: Time,
     now: Time,
+    drowsiness: Drowsiness,
 }
 
 /// The slot that is lent.
@@ -97,6 +100,7 @@ impl MemifPort {
             idle: 0,
             tended_at: Time::ZERO,
             now: Time::ZERO,
+            drowsiness: Drowsiness::Awake,
         }
     }
 
@@ -109,6 +113,16 @@ impl MemifPort {
         if was_up && !self.link_up() {
             self.queued_bytes = 0;
             self.lent = Lent::Nothing;
+            self.drowsiness = Drowsiness::Awake;
+        }
+    }
+
+    /// The first frames since somebody asked for an interrupt.
+    #[cold]
+    fn wake(&mut self) {
+        self.drowsiness = Drowsiness::Awake;
+        if let Some(link) = self.end.link() {
+            link.rx.disable_interrupt();
         }
     }
 
@@ -161,10 +175,13 @@ impl Port for MemifPort {
         self.stats.rx_frames += count as u64;
         self.stats.rx_dropped += dropped as u64;
         if count == 0 {
+            self.drowsiness.found_nothing(self.now);
             self.idle += 1;
             if self.idle >= LINK_CHECK {
                 self.tend();
             }
+        } else if self.drowsiness != Drowsiness::Awake {
+            self.wake();
         }
         count
     }
@@ -225,6 +242,19 @@ impl Port for MemifPort {
         if let Some(link) = self.end.link() {
             self.stats.tx_frames += u64::from(link.tx.flush());
         }
+    }
+
+    fn rest(&mut self) -> Rest {
+        let Some(link) = self.end.link() else {
+            let unwatched_ns = (!self.end.is_meeting()).then_some(SEEK_NS);
+            return Rest { interrupt: None, unwatched_ns };
+        };
+        let interrupt = link.rx.enable_interrupt();
+        if interrupt.is_some() {
+            self.drowsiness.ask();
+        }
+        let unwatched_ns = (self.drowsiness == Drowsiness::Drowsy).then_some(LINK_CHECK_NS);
+        Rest { interrupt, unwatched_ns }
     }
 
     fn tx_waiting(&self) -> Option<usize> {

@@ -5,7 +5,7 @@ mod pcap;
 mod tests;
 
 use super::delegate::delegate;
-use super::{LinkDown, Port, PortCaps, PortStats, RxFrame};
+use super::{LinkDown, Port, PortCaps, PortStats, Rest, RxFrame};
 use crate::time::Time;
 use pcap::PcapWriter;
 use std::io::{self, Write};
@@ -94,6 +94,8 @@ impl<P: Port, W: Write> Port for PcapTap<P, W> {
         fn rx_release(&mut self);
         fn tx_flush(&mut self);
         fn tx_waiting(&self) -> Option<usize>;
+        fn rest(&mut self) -> Rest;
+        fn next_due(&self) -> Option<Time>;
         fn pass_on(&mut self, frame: &[u8]) -> bool;
         fn take_passed_on(&mut self) -> usize;
     }

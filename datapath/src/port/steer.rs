@@ -16,7 +16,7 @@ mod inbox;
 mod tests;
 
 use super::delegate::delegate;
-use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST, RxFrame};
+use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST, Rest, RxFrame};
 use crate::neighbor::NeighborConfig;
 use crate::qpn::EngineId;
 use crate::time::Time;
@@ -200,6 +200,7 @@ impl<P: Port> Port for Steered<P> {
         fn tx_cancel(&mut self);
         fn tx_flush(&mut self);
         fn tx_waiting(&self) -> Option<usize>;
+        fn next_due(&self) -> Option<Time>;
         fn set_now(&mut self, now: Time);
     }
 
@@ -233,6 +234,11 @@ impl<P: Port> Port for Steered<P> {
             self.kept.clear();
             self.inner.rx_release();
         }
+    }
+
+    /// Another engine's thread puts frames into the inbox, and wakes nobody.
+    fn rest(&mut self) -> Rest {
+        Rest::default()
     }
 
     fn pass_on(&mut self, frame: &[u8]) -> bool {

@@ -173,6 +173,11 @@ impl SendQueue {
         })
     }
 
+    /// Takes back what was staged and not posted.
+    pub const fn discard(&mut self) {
+        self.tail = self.published;
+    }
+
     #[inline]
     fn publish(&mut self) {
         self.published = self.tail;

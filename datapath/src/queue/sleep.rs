@@ -1,7 +1,9 @@
 //! The sleep of a thread that drives an engine: it misses no doorbell.
 
-use super::sync::{AtomicBool, Condvar, Mutex, Ordering, fence};
+use super::sync::{Alarm, AtomicBool, Ordering, fence};
+use crate::port::Interrupt;
 use core::time::Duration;
+use std::io;
 
 /// The place where the driving thread sleeps, and where other threads wake it.
 ///
@@ -12,41 +14,42 @@ pub struct Sleep {
     /// Somebody may sleep here at all.
     threaded: AtomicBool,
     asleep: AtomicBool,
-    /// Somebody woke the sleeper, which may not sleep yet.
-    woken: Mutex<bool>,
-    bell: Condvar,
+    /// Rings also for a sleeper that does not sleep yet.
+    alarm: Alarm,
 }
 
 impl Sleep {
     pub(super) fn new() -> Self {
         let flag = || AtomicBool::new(false);
-        Self { threaded: flag(), asleep: flag(), woken: Mutex::new(false), bell: Condvar::new() }
+        Self { threaded: flag(), asleep: flag(), alarm: Alarm::new() }
     }
 
     /// A thread will sleep here. Call it before anybody can make work for that thread.
-    pub fn enable(&self) {
+    ///
+    /// # Errors
+    /// The system has no descriptor to spare.
+    pub fn enable(&self) -> io::Result<()> {
+        self.alarm.prepare()?;
         self.threaded.store(true, Ordering::Release);
+        Ok(())
     }
 
-    /// Sleeps until somebody wakes us, `limit` at most, unless `idle` says that there is work
-    /// already. May wake for no reason. Only one thread may sleep here.
-    pub fn sleep(&self, limit: Duration, idle: impl FnOnce() -> bool) {
+    /// Returns `true` if a thread sleeps here.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.threaded.load(Ordering::Relaxed)
+    }
+
+    /// Sleeps until somebody wakes us or the port raises its interrupt, `limit` at most, unless
+    /// `idle` says that there is work already. May wake for no reason. Only one thread may sleep
+    /// here.
+    pub fn sleep(&self, limit: Duration, port: Option<&Interrupt>, idle: impl FnOnce() -> bool) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if idle() {
-            self.wait(limit);
+            self.alarm.wait(port, limit);
         }
         self.asleep.store(false, Ordering::Relaxed);
-    }
-
-    // Nothing panics while it holds the lock, so it is never poisoned.
-    fn wait(&self, limit: Duration) {
-        let Ok(mut woken) = self.woken.lock() else { return };
-        if !*woken {
-            let Ok((again, _)) = self.bell.wait_timeout(woken, limit) else { return };
-            woken = again;
-        }
-        *woken = false;
     }
 
     /// After publishing work: wakes the sleeper if it said that it sleeps.
@@ -63,11 +66,8 @@ impl Sleep {
     /// One of several callers is enough.
     #[cold]
     fn ring(&self) {
-        if self.asleep.compare_exchange(true, false, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-            && let Ok(mut woken) = self.woken.lock()
-        {
-            *woken = true;
-            self.bell.notify_one();
+        if self.asleep.compare_exchange(true, false, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            self.alarm.ring();
         }
     }
 }

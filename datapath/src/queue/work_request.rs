@@ -169,7 +169,7 @@ pub enum SendData<'a> {
     /// go.
     Gather(&'a [Sge]),
     /// Bytes copied into the queue by the call itself (`IBV_SEND_INLINE`): at most
-    /// [`QueueCaps::max_inline`], 32 unless the queue pair was created for more, up to 224.
+    /// [`QueueCaps::max_inline`], 32 unless the queue pair was created for more, up to 240.
     Inline(&'a [u8]),
     /// What a window is to show, for `BindWindow`.
     Bind(&'a Binding),
@@ -232,7 +232,7 @@ pub struct QueueCaps {
     pub max_send_sge: u32,
     /// Elements of a receive work request at most; 1 to 16. Default 3.
     pub max_recv_sge: u32,
-    /// Bytes of inline data at most; 0 to 224. Default 32.
+    /// Bytes of inline data at most; 0 to 240. Default 32.
     pub max_inline: u32,
 }
 
@@ -242,7 +242,7 @@ impl QueueCaps {
     /// Largest number of elements of one work request.
     pub const SGE_LIMIT: u32 = 16;
     /// Largest `max_inline`, in bytes.
-    pub const INLINE_LIMIT: u32 = 224;
+    pub const INLINE_LIMIT: u32 = 240;
 }
 
 impl Default for QueueCaps {
@@ -281,7 +281,7 @@ pub enum PostError {
     /// Too much inline data.
     #[error(
         "{given} bytes of inline data; the queue pair was created for {max}: gather them from registered memory, or create it with a \
-         larger `QueueCaps::max_inline`, up to 224"
+         larger `QueueCaps::max_inline`, up to 240"
     )]
     InlineTooLong {
         /// Bytes of the request.

@@ -1,5 +1,5 @@
-use super::{BiasedLock, NOBODY, STREAK};
-use std::sync::atomic::Ordering;
+use super::{BiasedLock, By, Held, NOBODY, SEATS, STREAK};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 fn biased<T>(lock: &BiasedLock<T>) {
@@ -9,19 +9,51 @@ fn biased<T>(lock: &BiasedLock<T>) {
     assert_ne!(lock.owner.load(Ordering::Relaxed), NOBODY, "this kernel has membarrier");
 }
 
+fn is_owner<T>(held: &Held<'_, T>) -> bool {
+    matches!(held.by, By::Seat(_))
+}
+
 #[test]
 fn a_thread_that_comes_often_owns_the_bias_until_another_comes() {
     let lock = BiasedLock::new(0);
     biased(&lock);
-    assert!(lock.try_lock().expect("open").streak.is_none(), "without the lock");
+    assert!(is_owner(&lock.try_lock().expect("open")), "without the lock");
     thread::scope(|scope| {
         scope.spawn(|| *lock.try_lock().expect("the owner is out") += 1);
     });
     assert_eq!(lock.owner.load(Ordering::Relaxed), NOBODY);
-    for _ in 0..2 * STREAK {
-        assert!(lock.try_lock().expect("nobody has it").streak.is_some(), "nobody is favoured again");
-    }
+    assert!(!is_owner(&lock.try_lock().expect("nobody has it")));
     assert_eq!(*lock.lock(), 1);
+}
+
+#[test]
+fn whoever_comes_often_owns_the_bias_again() {
+    let lock = BiasedLock::new(());
+    for _ in 0..3 {
+        biased(&lock);
+        assert!(is_owner(&lock.try_lock().expect("open")));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                biased(&lock);
+                assert!(is_owner(&lock.try_lock().expect("open")));
+            });
+        });
+    }
+}
+
+#[test]
+fn more_threads_than_there_are_seats_take_the_lock() {
+    let lock = BiasedLock::new(());
+    for number in 0..SEATS + 2 {
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..STREAK {
+                    drop(lock.try_lock().expect("nobody else has it"));
+                }
+                assert_eq!(is_owner(&lock.try_lock().expect("open")), number < SEATS, "thread {number}");
+            });
+        });
+    }
 }
 
 #[test]
@@ -32,7 +64,7 @@ fn a_call_of_another_thread_does_not_end_the_bias() {
         scope.spawn(|| *lock.lock() += 1);
     });
     let held = lock.try_lock().expect("open");
-    assert!(held.streak.is_none());
+    assert!(is_owner(&held));
     assert_eq!(*held, 1);
 }
 
@@ -102,4 +134,27 @@ fn two_that_try_exclude_each_other() {
         tries();
     });
     assert_eq!(*lock.lock(), [2 * TURNS; 2]);
+}
+
+/// Threads that own the bias one after the other, and some that only try.
+#[test]
+fn owners_that_follow_each_other_exclude_each_other() {
+    const OWNERS: u64 = 4;
+    const TURNS: u64 = 20 * STREAK as u64;
+    let lock = BiasedLock::new([0; 2]);
+    let owned = AtomicU64::new(0);
+    let turns = |mut left: u64| {
+        while left > 0 {
+            let Some(mut held) = lock.try_lock() else {
+                thread::yield_now();
+                continue;
+            };
+            owned.fetch_add(is_owner(&held).into(), Ordering::Relaxed);
+            changes(&mut held);
+            left -= 1;
+        }
+    };
+    thread::scope(|scope| (0..OWNERS).for_each(|_| drop(scope.spawn(|| turns(TURNS)))));
+    assert_eq!(*lock.lock(), [OWNERS * TURNS; 2]);
+    assert!(owned.into_inner() > 0, "nobody ever owned the bias");
 }

@@ -158,11 +158,12 @@ impl Service {
             }
             if device.driver() == Driver::Inline {
                 drop(state);
-                backoff.wait_after_poll(turn.received + turn.sent > 0, left);
+                backoff.wait_after_poll(device.shared(), turn.received + turn.sent > 0, left);
             } else {
                 // Longer than this only what does not say so would have us wait, such as a link
                 // that goes down.
                 let left = left.min(Duration::from_millis(100));
+                device.stop_polling();
                 drop(self.changed.wait_timeout(state, left));
             }
         }

@@ -1,7 +1,7 @@
 //! Opening a device.
 
 use super::{Device, Inner, capture, thread_devices};
-use crate::driver::{Driver, EngineThread, SlowPath};
+use crate::driver::{Driver, EngineThread, SlowPath, drive, stand_by};
 use crate::error::Error;
 use crate::nic::Driven;
 use crate::shared::Shared;
@@ -12,6 +12,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use datapath::engine::{AckTiming, Engine, EngineConfig};
 use datapath::port::Port;
 use datapath::port::fault::{Fault, FaultConfig, FaultStats};
+use datapath::queue::HandOver;
 use datapath::sched::SchedulerConfig;
 use datapath::seed::{Purpose, Seed};
 use std::path::Path;
@@ -183,7 +184,7 @@ impl DeviceBuilder {
     ) -> Result<Device, Error> {
         let caps = port.caps();
         // A thread of the device's own does not know when the application posts.
-        let acks = if self.driver == Driver::Inline { config.acks } else { AckTiming::Spaced };
+        let acks = if self.driver.is_polled() { config.acks } else { AckTiming::Spaced };
         let config = EngineConfig { acks, ..config };
         let engine = match self.slow_path {
             SlowPath::Stepped => Engine::new(port, config)?,
@@ -198,13 +199,15 @@ impl DeviceBuilder {
             }
         };
         let nic = Box::new(Driven::new(engine, fault_stats));
-        let shared = Arc::new(Shared::new(nic, config.acks));
+        let hand_over = (self.driver == Driver::Hybrid).then(HandOver::new);
+        let shared = Arc::new(Shared::new(nic, config.acks, hand_over));
         let thread = match self.driver {
             Driver::Inline => {
                 thread_devices::register(&shared);
                 None
             }
-            Driver::Thread { cpu } => Some(EngineThread::start(&shared, cpu)?),
+            Driver::Hybrid => Some(EngineThread::start(&shared, None, stand_by)?),
+            Driver::Thread { cpu } => Some(EngineThread::start(&shared, cpu, drive)?),
         };
         let inner = Inner {
             shared,

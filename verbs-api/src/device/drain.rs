@@ -82,8 +82,8 @@ impl Device {
     /// ```
     pub fn drain(&self, limit: Duration) -> Drained {
         let service = self.inner.connections.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let has_thread = self.inner.thread.is_some();
-        let turn = || (!has_thread).then(|| is_busy(self.progress()));
+        let is_polled = self.inner.driver.is_polled();
+        let turn = || is_polled.then(|| is_busy(self.progress()));
         drain(&self.inner.shared, service.as_deref(), limit, turn)
     }
 }
@@ -140,7 +140,7 @@ fn drain(
             return Drained::Late(owed);
         }
         match turn {
-            Some(busy) => backoff.wait_after_poll(busy, left),
+            Some(busy) => backoff.wait_after_poll(shared, busy, left),
             None => thread::sleep(LOOK_AGAIN.max(looked.elapsed() * LOOK_SHARE).min(left)),
         }
     }

@@ -57,7 +57,7 @@ impl Device {
             if left.is_zero() {
                 return Err(Error::LinkDown { limit, why });
             }
-            backoff.wait_after_poll(turn.received + turn.sent > 0, left);
+            backoff.wait_after_poll(self.shared(), turn.received + turn.sent > 0, left);
         }
     }
 

@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::shared::Shared;
 use core::time::Duration;
 use datapath::time::Time;
 use std::thread;
@@ -15,8 +16,7 @@ const SPIN_NS: u64 = 50_000;
 const YIELD_NS: u64 = 200_000;
 /// The first sleep; each further one is twice as long.
 const SLEEP_MIN: Duration = Duration::from_micros(50);
-/// The longest: ports have no interrupts, so this is how long a frame may wait for an engine that
-/// was idle.
+/// The longest: so long a frame may wait at a port without interrupts for an engine that was idle.
 const SLEEP_MAX: Duration = Duration::from_millis(1);
 
 /// What a polling thread that found nothing to do does next.
@@ -54,6 +54,11 @@ impl Idle {
         Self { busy_at: now, sleep: SLEEP_MIN }
     }
 
+    /// Nothing has happened for long.
+    pub(crate) const fn long(now: Time) -> Self {
+        Self::new(Time(now.0.saturating_sub(YIELD_NS)))
+    }
+
     /// Something happened.
     pub const fn busy(&mut self, now: Time) {
         *self = Self::new(now);
@@ -89,15 +94,15 @@ impl PollBackoff {
         Self { since: Instant::now(), idle: Idle::new(Time::ZERO) }
     }
 
-    /// After a look in vain: waits before the next, `left` at most.
-    pub fn wait_after_poll(&mut self, something_happened: bool, left: Duration) {
+    /// After a look in vain: waits before the next, `left` at most, or until frames come.
+    pub fn wait_after_poll(&mut self, shared: &Shared, something_happened: bool, left: Duration) {
         let now = Time(u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX));
         if something_happened {
             self.idle.busy(now);
         }
         match self.idle.backoff(now, None) {
             Backoff::Spin | Backoff::Yield => thread::yield_now(),
-            Backoff::Sleep(limit) => thread::sleep(limit.min(left)),
+            Backoff::Sleep(limit) => shared.rest(limit.min(left)),
         }
     }
 }

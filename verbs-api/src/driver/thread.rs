@@ -2,7 +2,7 @@
 
 use super::idle::{Backoff, Idle};
 use crate::error::Error;
-use crate::shared::Shared;
+use crate::shared::{Held, Shared};
 use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
@@ -14,10 +14,10 @@ pub(crate) struct EngineThread {
 }
 
 impl EngineThread {
-    /// Starts the thread, on `cpu` if that is given.
-    pub fn start(shared: &Arc<Shared>, cpu: Option<usize>) -> Result<Self, Error> {
+    /// Starts a thread that runs `drive`, on `cpu` if that is given.
+    pub fn start(shared: &Arc<Shared>, cpu: Option<usize>, drive: fn(&Shared)) -> Result<Self, Error> {
         let fails = |doing| move |source| Error::Thread { doing, source };
-        shared.doorbells().sleep().enable();
+        shared.doorbells().sleep().enable().map_err(fails("sleep"))?;
         let (ready, started) = mpsc::sync_channel(1);
         let handle = thread::Builder::new().name("srnic-engine".to_owned());
         let mine = Arc::clone(shared);
@@ -27,7 +27,7 @@ impl EngineThread {
             let heard = ready.send(pinned).is_ok();
             if runs && heard {
                 let ending = Ending(&mine);
-                run(&mine);
+                drive(&mine);
                 drop(ending);
             }
         };
@@ -38,6 +38,13 @@ impl EngineThread {
         Ok(thread)
     }
 
+    /// Ends its wait for the next look, if it drives the engine now and then only.
+    pub fn unpark(&self) {
+        if let Some(handle) = &self.handle {
+            handle.thread().unpark();
+        }
+    }
+
     /// Ends it, and waits until it has; false if it had ended by a panic.
     pub fn end(mut self) -> bool {
         self.stop()
@@ -45,6 +52,7 @@ impl EngineThread {
 
     fn stop(&mut self) -> bool {
         self.shared.stop();
+        self.unpark();
         match self.handle.take() {
             // What a waker drops may be the last of the device: then this is the thread itself,
             // which ends by itself.
@@ -85,27 +93,34 @@ fn pin(cpu: usize) -> io::Result<()> {
 
 /// Turn after turn, until told to stop. The engine stays locked meanwhile, but for calls of the
 /// control path and sleep.
-fn run(shared: &Shared) {
+pub(crate) fn drive(shared: &Shared) {
     let mut held = shared.hold();
     let mut idle = Idle::new(held.clock.now());
     while !shared.stopping() {
-        if shared.is_wanted() {
-            held = shared.give_way(held);
-        }
-        let now = held.clock.now();
-        let turn = held.nic.turn(now);
-        if shared.wake_deadline().is_due(now) {
-            held = shared.attend_without(held);
-        }
-        if turn.received > 0 || turn.sent > 0 {
-            idle.busy(now);
-            continue;
-        }
-        let deadline = [held.nic.next_deadline(), shared.wake_deadline().get()].into_iter().flatten().min();
-        match idle.backoff(now, deadline) {
-            Backoff::Spin => core::hint::spin_loop(),
-            Backoff::Yield => thread::yield_now(),
-            Backoff::Sleep(limit) => held = shared.sleep(held, limit),
-        }
+        held = step(shared, held, &mut idle);
     }
+}
+
+/// One turn; with nothing to do, what is to be done then.
+#[inline]
+pub(super) fn step<'a>(shared: &'a Shared, mut held: Held<'a>, idle: &mut Idle) -> Held<'a> {
+    if shared.is_wanted() {
+        held = shared.give_way(held);
+    }
+    let now = held.clock.now();
+    let turn = held.nic.turn(now);
+    if shared.wake_deadline().is_due(now) {
+        held = shared.attend_without(held);
+    }
+    if turn.received > 0 || turn.sent > 0 {
+        idle.busy(now);
+        return held;
+    }
+    let deadline = [held.nic.next_deadline(), shared.wake_deadline().get()].into_iter().flatten().min();
+    match idle.backoff(now, deadline) {
+        Backoff::Spin => core::hint::spin_loop(),
+        Backoff::Yield => thread::yield_now(),
+        Backoff::Sleep(usual) => return shared.sleep(held, usual, deadline),
+    }
+    held
 }

@@ -6,6 +6,7 @@ use super::parts::Parts;
 use crate::completion::CompletionQueue;
 use crate::error::Error;
 use crate::memory::ProtectionDomain;
+use crate::raw;
 use crate::shared_receive::SharedReceiveQueue;
 use core::time::Duration;
 use datapath::engine::ModifyError;
@@ -217,7 +218,7 @@ impl QueuePairBuilder {
         }
         let owned = self.parts.create()?;
         let mask = QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | QpAttrMask::ACCESS_FLAGS;
-        owned.modify(&QpAttr { state: QpState::Init, ..attr }, mask)?;
+        owned.life.modify(&QpAttr { state: QpState::Init, ..attr }, mask)?;
         Ok(PreparedQueuePair::new(owned, attr))
     }
 
@@ -239,6 +240,17 @@ impl QueuePairBuilder {
     /// [`Error::Create`], [`Error::OtherDevice`].
     pub fn create(self) -> Result<ManualQueuePair, Error> {
         Ok(ManualQueuePair::new(self.parts.create()?))
+    }
+
+    /// Makes a queue pair of any type in RESET whose queues several threads may post to at once:
+    /// what [`create_of`](Self::create_of) makes, for programs that share it.
+    ///
+    /// # Errors
+    /// As [`QueuePairBuilder::create`].
+    pub fn create_raw(mut self, qp_type: QpType) -> Result<raw::QueuePair, Error> {
+        self.parts.qp_type = qp_type;
+        let (send, recv, life) = self.parts.create_apart()?;
+        Ok(raw::QueuePair::new(send, recv, life))
     }
 
     /// Checks now what the engine will take only when connecting: by then the peer has heard of

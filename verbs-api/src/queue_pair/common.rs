@@ -57,26 +57,26 @@ macro_rules! common_calls {
                 attr: &datapath::qp::attr::QpAttr,
                 mask: datapath::qp::attr::QpAttrMask,
             ) -> Result<(), crate::Error> {
-                self.owned.modify(attr, mask)
+                self.owned.life.modify(attr, mask)
             }
 
             /// The attributes of this queue pair and its state (`ibv_query_qp`). The PSNs are those
             /// that it began with.
             #[must_use]
             pub fn query(&self) -> datapath::qp::attr::QpAttr {
-                self.owned.query()
+                self.owned.life.query()
             }
 
             /// Sizes of its queues, as they were asked for (`ibv_query_qp`).
             #[must_use]
             pub const fn caps(&self) -> datapath::queue::QueueCaps {
-                self.owned.caps
+                self.owned.life.caps()
             }
 
             /// The number of this queue pair.
             #[must_use]
             pub fn qpn(&self) -> u32 {
-                self.owned.qpn
+                self.owned.life.qpn()
             }
         }
     };

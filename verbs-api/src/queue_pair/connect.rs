@@ -42,7 +42,7 @@ impl PreparedQueuePair {
         Endpoint {
             ip: device.ip(),
             mac: Some(device.mac()),
-            qpn: self.owned.qpn,
+            qpn: self.owned.life.qpn(),
             psn: self.attr.sq_psn,
             path_mtu: self.attr.path_mtu,
             window: device.window_max(),
@@ -94,7 +94,7 @@ impl PreparedQueuePair {
         if self.attr.wire_mode != remote.wire_mode {
             return Err(Error::WireMode { ours: self.attr.wire_mode, theirs: remote.wire_mode });
         }
-        let window = self.owned.limit_window(remote.window);
+        let window = self.owned.life.limit_window(remote.window);
         let path_mtu = self.attr.path_mtu.min(remote.path_mtu);
         let mut write_order = self.attr.write_order;
         if remote.strict_placement {
@@ -172,7 +172,7 @@ impl PreparedQueuePair {
     /// The number of this queue pair.
     #[must_use]
     pub fn qpn(&self) -> u32 {
-        self.owned.qpn
+        self.owned.life.qpn()
     }
 
     /// Takes the queue pair to RTR and RTS.
@@ -199,6 +199,6 @@ impl PreparedQueuePair {
                 | QpAttrMask::KEEPALIVE
                 | QpAttrMask::MAX_QP_RD_ATOMIC;
         }
-        resolved(self.owned.device(), || self.owned.modify_in_turn([(&rtr, path), (&rts, start)]))
+        resolved(self.owned.device(), || self.owned.life.modify_in_turn([(&rtr, path), (&rts, start)]))
     }
 }

@@ -70,7 +70,7 @@ impl UdQueuePairBuilder {
     pub fn build(self) -> Result<UdQueuePair, Error> {
         let owned = self.parts.create()?;
         for (state, mask) in UD_TRANSITIONS {
-            owned.modify(&QpAttr { state, ..self.attr }, mask | QpAttrMask::STATE)?;
+            owned.life.modify(&QpAttr { state, ..self.attr }, mask | QpAttrMask::STATE)?;
         }
         Ok(UdQueuePair { owned })
     }
@@ -146,7 +146,7 @@ impl UdQueuePair {
     /// [`Error::Connect`] in ERR.
     pub fn resume(&mut self) -> Result<(), Error> {
         let attr = QpAttr { state: QpState::Rts, ..QpAttr::default() };
-        self.owned.modify(&attr, QpAttrMask::STATE)
+        self.owned.life.modify(&attr, QpAttrMask::STATE)
     }
 }
 

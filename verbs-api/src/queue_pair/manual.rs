@@ -45,7 +45,7 @@ impl ManualQueuePair {
 
     /// Takes its window down to what the peer takes, 1 at least; before RTS. Returns the window.
     pub fn limit_window(&mut self, window: u16) -> u16 {
-        self.owned.limit_window(window)
+        self.owned.life.limit_window(window)
     }
 
     /// Posts a send request.

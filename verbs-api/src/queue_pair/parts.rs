@@ -1,6 +1,6 @@
 //! The parts that a queue pair of any type is created of.
 
-use super::Owned;
+use super::{Life, Owned};
 use crate::completion::{CompletionQueue, CqShared};
 use crate::error::Error;
 use crate::memory::ProtectionDomain;
@@ -8,7 +8,7 @@ use crate::shared_receive::SrqShared;
 use crate::trace;
 use datapath::engine::{QpConfig, QpHandles};
 use datapath::qp::state::QpType;
-use datapath::queue::QueueCaps;
+use datapath::queue::{QueueCaps, RecvQueue, SendQueue};
 use std::sync::Arc;
 
 /// `ibv_qp_init_attr`, and the objects that it names.
@@ -42,6 +42,15 @@ impl Parts {
     /// # Errors
     /// [`Error::Create`], [`Error::OtherDevice`].
     pub fn create(self) -> Result<Owned, Error> {
+        let (send, recv, life) = self.create_apart()?;
+        Ok(Owned { send, device: life.device().clone(), recv, life })
+    }
+
+    /// The queue pair, in RESET, and its queues, for who keeps them apart.
+    ///
+    /// # Errors
+    /// As [`Parts::create`].
+    pub fn create_apart(self) -> Result<(SendQueue, RecvQueue, Life), Error> {
         let device = self.domain.device();
         if !self.cqs.iter().all(|cq| cq.device.is(device)) {
             return Err(Error::OtherDevice { what: "completion queue" });
@@ -63,6 +72,6 @@ impl Parts {
         let QpHandles { qpn, send, recv, .. } = device.own_nic()?.core_mut().create_qp(&config)?;
         trace::created(qpn, self.qp_type);
         let device = device.clone();
-        Ok(Owned { send, device, recv, qpn, caps: self.caps, cqs: self.cqs, srq: self.srq })
+        Ok((send, recv, Life { device, qpn, caps: self.caps, cqs: self.cqs, srq: self.srq }))
     }
 }

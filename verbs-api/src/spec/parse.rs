@@ -182,7 +182,8 @@ impl DeviceSpec {
                 self.engines = engines.ok_or("a number from 1 to 8, the same at both ends")?;
             }
             "poll" => {
-                self.driver = Some(parse_driver(value).ok_or("inline, thread, or thread@ and a processor")?);
+                self.driver =
+                    Some(parse_driver(value).ok_or("inline, hybrid, thread, or thread@ and a processor")?);
             }
             "pcap" => self.pcap = Some(value.into()),
             "stat" => self.stat = Some(value.parse()?),
@@ -208,8 +209,12 @@ fn parse_driver(value: &str) -> Option<Driver> {
     match value.split_once('@') {
         Some(("thread", cpu)) => Some(Driver::Thread { cpu: Some(cpu.parse().ok()?) }),
         Some(_) => None,
-        None if value == "inline" => Some(Driver::Inline),
-        None => (value == "thread").then_some(Driver::THREAD),
+        None => match value {
+            "inline" => Some(Driver::Inline),
+            "thread" => Some(Driver::THREAD),
+            "hybrid" => Some(Driver::Hybrid),
+            _ => None,
+        },
     }
 }
 

@@ -73,11 +73,12 @@ fn a_segment_needs_no_more_than_a_name() {
 fn the_driver_may_be_named() {
     let driver = |text: &str| parse(&format!("sim:a,poll={text}")).driver;
     assert_eq!(driver("inline"), Some(Driver::Inline));
+    assert_eq!(driver("hybrid"), Some(Driver::Hybrid));
     assert_eq!(driver("thread"), Some(Driver::THREAD));
     assert_eq!(driver("thread@3"), Some(Driver::Thread { cpu: Some(3) }));
     for wrong in ["", "threads", "thread@", "thread@-1", "inline@1"] {
         let text = error(&format!("sim:a,poll={wrong}"));
-        assert!(text.ends_with("poll must be inline, thread, or thread@ and a processor"), "{text}");
+        assert!(text.ends_with("poll must be inline, hybrid, thread, or thread@ and a processor"), "{text}");
     }
 }
 
@@ -169,7 +170,10 @@ fn an_error_names_the_key_and_what_is_allowed() {
             "memif:/a,driver=thread",
             "`driver=thread`: driver must be native or dpdk; poll= says who runs the engine",
         ),
-        ("memif:/a,poll=dpdk", "`poll=dpdk`: poll must be inline, thread, or thread@ and a processor"),
+        (
+            "memif:/a,poll=dpdk",
+            "`poll=dpdk`: poll must be inline, hybrid, thread, or thread@ and a processor",
+        ),
         ("sim:a,engines=0", "`engines=0`: engines must be a number from 1 to 8, the same at both ends"),
         ("sim:a,engines=9", "`engines=9`: engines must be a number from 1 to 8, the same at both ends"),
         ("memif:/a,role=master", "`role=master`: role must be server or client"),

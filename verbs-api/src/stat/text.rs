@@ -76,6 +76,7 @@ impl Facts {
         let driver = match self.driver {
             Driver::Inline => "inline",
             Driver::Thread { .. } => "thread",
+            Driver::Hybrid => "hybrid",
         };
         writeln!(text, "# TYPE srnic_device_info gauge")?;
         writeln!(text, "srnic_device_info{{ip=\"{}\",driver=\"{driver}\"}} 1", self.ip)?;

@@ -32,6 +32,8 @@ macro_rules! on_every_lan {
         on_every_lan!(@ sim_inline { wire: Sim, driver: Inline } $($name)+);
         on_every_lan!(@ sim_thread { wire: Sim, driver: THREAD } $($name)+);
         on_every_lan!(@ lending_inline { wire: Lending, driver: Inline } $($name)+);
+        on_every_lan!(@ lending_thread { wire: Lending, driver: THREAD } $($name)+);
+        on_every_lan!(@ lending_hybrid { wire: Lending, driver: Hybrid } $($name)+);
         #[cfg(feature = "dpdk")]
         on_every_lan!(@ memif_inline { wire: Memif, driver: Inline } $($name)+);
         #[cfg(feature = "dpdk")]

@@ -1,6 +1,7 @@
 //! The verbs by the categories of google/rdma-unit-test, over every kind of link that takes two
-//! engines and nothing else: a segment inside the process and a memif, with the inline driver and
-//! with threads. Each test names the rule of docs/protocol.md that it shows.
+//! engines and nothing else: a segment inside the process and a memif, with the inline driver,
+//! with threads, and with threads that stand in for who does not poll. Each test names the rule of
+//! docs/protocol.md that it shows.
 
 #[macro_use]
 mod lan;

@@ -1,8 +1,9 @@
-//! Tests that both drivers must pass.
+//! Tests that all drivers must pass.
 
-/// Each test twice: with engines that whoever polls drives, and with engines that have a thread.
+/// Each test with engines that whoever polls drives, with engines that have a thread, and with
+/// those that have both.
 #[macro_export]
-macro_rules! with_both_drivers {
+macro_rules! with_all_drivers {
     ($($(#[$attribute:meta])* fn $name:ident($driver:ident: Driver) $body:block)+) => {
         $($(#[$attribute])* fn $name($driver: Driver) $body)+
 
@@ -12,6 +13,10 @@ macro_rules! with_both_drivers {
 
         mod thread {
             $(#[test] fn $name() { super::$name(super::Driver::THREAD); })+
+        }
+
+        mod hybrid {
+            $(#[test] fn $name() { super::$name(super::Driver::Hybrid); })+
         }
     };
 }

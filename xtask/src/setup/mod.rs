@@ -21,6 +21,8 @@ pub enum Scope {
     Bench,
     /// The virtual machine that Linux soft-RoCE runs in.
     Interop,
+    /// Verbs programs of others.
+    Unmodified,
 }
 
 /// What every task needs.
@@ -29,6 +31,9 @@ pub const BUILD: &[Scope] = &[Scope::Build];
 pub const TESTS: &[Scope] = &[Scope::Build, Scope::Tests];
 /// What the runs against Linux soft-RoCE need.
 pub const INTEROP: &[Scope] = &[Scope::Build, Scope::Tests, Scope::Interop];
+/// What the runs of programs of others need. They need no DPDK.
+pub const UNMODIFIED: &[Scope] = &[Scope::Unmodified];
+
 /// A need and what the machine has for it: a version or a place, or why it is missing.
 struct Finding {
     need: &'static Need,
@@ -36,10 +41,9 @@ struct Finding {
 }
 
 /// The task that the user called: shows each need, installs what is missing.
-pub fn explicit(bench: bool, interop: bool) -> Result<()> {
+pub fn explicit(wanted: &[(bool, Scope)]) -> Result<()> {
     let mut scopes = TESTS.to_vec();
-    scopes.extend(bench.then_some(Scope::Bench));
-    scopes.extend(interop.then_some(Scope::Interop));
+    scopes.extend(wanted.iter().filter(|(wanted, _)| *wanted).map(|(_, scope)| *scope));
     let findings = satisfy(&scopes)?;
     for finding in &findings {
         match &finding.found {

@@ -96,6 +96,22 @@ pub const NEEDS: &[Need] = &[
         probe: || first_line("valgrind", &["--version"]),
     },
     Need {
+        name: "verbs headers",
+        purpose: "a test that compares structures of the drop-in libibverbs with them",
+        packages: &["libibverbs-dev"],
+        scope: Scope::Tests,
+        by_hand: "Install infiniband/verbs.h, of rdma-core.",
+        probe: verbs_headers,
+    },
+    Need {
+        name: "verbs programs",
+        purpose: "runs of unmodified programs",
+        packages: &["ibverbs-utils", "perftest"],
+        scope: Scope::Unmodified,
+        by_hand: "Install ibv_rc_pingpong and the like, of rdma-core, and perftest.",
+        probe: verbs_programs,
+    },
+    Need {
         name: "iperf3",
         purpose: "kernel TCP beside us in `bench compare`",
         packages: &["iperf3"],
@@ -135,6 +151,24 @@ fn virtual_machine() -> Result<String> {
     first_line("busybox", &["true"])?;
     first_line("modprobe", &["--version"])?;
     Ok(version)
+}
+
+fn verbs_headers() -> Result<String> {
+    first_line("cc", &["-E", "-include", "infiniband/verbs.h", "-x", "c", "/dev/null"])
+        .map_err(|_| Error::new("there is no infiniband/verbs.h"))?;
+    Ok("infiniband/verbs.h".to_owned())
+}
+
+fn verbs_programs() -> Result<String> {
+    // Neither has a version that it tells with success.
+    for program in ["ibv_devices", "ib_send_bw"] {
+        Command::new(program)
+            .arg("--help")
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|_| Error(format!("there is no `{program}`")))?;
+    }
+    Ok("ibv_devices, ib_send_bw".to_owned())
 }
 
 fn network_tools() -> Result<String> {

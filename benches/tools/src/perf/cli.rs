@@ -101,7 +101,7 @@ pub struct Common {
     pub tx_depth: u32,
     /// Longest message that is copied into the queue
     #[arg(short = 'I', long = "inline_size", value_name = "BYTES", required = false,
-          value_parser = clap::value_parser!(u32).range(0..=224))]
+          value_parser = clap::value_parser!(u32).range(0..=240))]
     pub inline_size: u32,
     /// A try lasts 4.096 us x 2^TIMEOUT
     #[arg(short = 'u', long = "qp-timeout", value_name = "TIMEOUT", default_value_t = 14,

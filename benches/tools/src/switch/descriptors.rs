@@ -4,9 +4,9 @@
 use crate::error::{Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Of a port: its socket, its host's connection, what wakes that host, and one to spare while a
-/// host joins.
-const OF_PORT: u64 = 4;
+/// Of a port: its socket, its host's connection, what wakes that host, what the host wakes the
+/// switch with, and one to spare while a host joins.
+const OF_PORT: u64 = 5;
 /// Of the process: DPDK, if a port needs it, and the files of the tool.
 const OF_PROCESS: u64 = 64;
 

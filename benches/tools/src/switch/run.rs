@@ -1,15 +1,15 @@
 //! The switch on real ports and in real time.
 
 use super::{PortSpec, Switch};
-use datapath::port::Port;
 use datapath::port::dpdk::DpdkPort;
 use datapath::port::fault::Fault;
+use datapath::port::{Interrupt, Port};
 use std::time::Instant;
 use verbs_api::{Backoff, Error, Idle, Time, Transport, open_memif, open_port};
 
 /// Between two looks at who was turned away, in nanoseconds.
 const NEWS_INTERVAL_NS: u64 = 250_000_000;
-/// Turns between two looks at whether to stop.
+/// Turns between two looks at whether to stop, at most.
 const LOOK_INTERVAL: u32 = 256;
 
 impl PortSpec {
@@ -61,7 +61,12 @@ impl Switch {
                 match idle.backoff(at, turn.next_due) {
                     Backoff::Spin => std::hint::spin_loop(),
                     Backoff::Yield => std::thread::yield_now(),
-                    Backoff::Sleep(limit) => std::thread::sleep(limit),
+                    Backoff::Sleep(usual) => {
+                        let (interrupts, limit) = self.rest(usual, at, turn.next_due);
+                        Interrupt::wait_any(&interrupts.iter().collect::<Vec<_>>(), limit);
+                        // Long enough for a look.
+                        break;
+                    }
                 }
             }
         }

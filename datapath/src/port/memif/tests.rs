@@ -1,8 +1,10 @@
 use super::*;
+use crate::port::Interrupt;
 use crate::port::test_pair::{self, Scratch, assert_intact, connect, deliver, queue, receive, within};
 use ::memif::message::{Init, MODE_ETHERNET, Message, Text, VERSION};
 use ::memif::socket;
 use std::path::Path;
+use std::time::Duration;
 
 const RING_SIZE_LOG2: u8 = 4;
 const RING: usize = 1 << RING_SIZE_LOG2;
@@ -77,6 +79,51 @@ fn nothing_waits_without_a_link() {
         !server.link_up()
     });
     assert_eq!(server.tx_waiting(), Some(0));
+}
+
+fn rests_until_frames_come(from: &mut MemifPort, to: &mut MemifPort, us: &mut u64) {
+    let mut look_in_vain = |to: &mut MemifPort, after_us: u64| {
+        *us += after_us;
+        to.set_now(Time(*us * 1000));
+        assert_eq!(to.rx_burst(), 0);
+        to.rest()
+    };
+    let first = look_in_vain(to, 1);
+    assert!(first.interrupt.is_some() && first.unwatched_ns.is_none(), "{first:?}");
+    for after_us in [40, 49] {
+        let rest = look_in_vain(to, after_us);
+        assert_eq!(rest.unwatched_ns, None, "what was sent meanwhile may not be visible yet");
+    }
+    let rest = look_in_vain(to, 1);
+    assert_eq!(rest.unwatched_ns, Some(LINK_CHECK_NS));
+    assert!(queue(from, 100));
+    from.tx_flush();
+    // Longer than the test may take, unless the interrupt ends it.
+    let interrupt = rest.interrupt.expect("both ends have them");
+    Interrupt::wait_any(&[&interrupt], Duration::from_secs(3600));
+    assert_eq!(receive(to).len(), 1);
+}
+
+/// Without interrupts a thread looks each millisecond; with them it may sleep for long, but not
+/// before it has looked again.
+#[test]
+fn who_rests_is_woken_by_frames_once_it_has_looked_again() {
+    let Pair { server, client, .. } = &mut Pair::lending();
+    let mut us = 1_000_000;
+    for _ in 0..2 {
+        rests_until_frames_come(server, client, &mut us);
+        rests_until_frames_come(client, server, &mut us);
+    }
+}
+
+#[test]
+fn a_port_without_a_peer_is_looked_at_as_often_as_it_looks_for_one() {
+    let dir = Scratch::new();
+    let mut server = open(dir.path(), Role::Server);
+    receive(&mut server);
+    let rest = server.rest();
+    assert!(rest.interrupt.is_none());
+    assert_eq!(rest.unwatched_ns, Some(SEEK_NS));
 }
 
 /// The counts of a ring are of 16 bits.

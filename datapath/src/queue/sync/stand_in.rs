@@ -1,8 +1,39 @@
 //! Types with the interface of crossbeam's that loom can follow, as far as the queues use it.
 
 use core::ops::Deref;
-use loom::sync::Mutex;
+use core::time::Duration;
+use loom::sync::{Condvar, Mutex};
+use memif::Interrupt;
 use std::collections::VecDeque;
+
+/// What ends a wait, now or later. A wait has no limit: a ring that is lost is a deadlock.
+pub struct Alarm {
+    rung: Mutex<bool>,
+    bell: Condvar,
+}
+
+impl Alarm {
+    pub fn new() -> Self {
+        Self { rung: Mutex::new(false), bell: Condvar::new() }
+    }
+
+    pub fn prepare(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    pub fn ring(&self) {
+        *self.rung.lock().expect("no model panics while it holds the lock") = true;
+        self.bell.notify_one();
+    }
+
+    pub fn wait(&self, _port: Option<&Interrupt>, _limit: Duration) {
+        let mut rung = self.rung.lock().expect("no model panics while it holds the lock");
+        while !*rung {
+            rung = self.bell.wait(rung).expect("no model panics while it holds the lock");
+        }
+        *rung = false;
+    }
+}
 
 /// A value without padding: loom counts no cache lines.
 pub struct CachePadded<T>(T);

@@ -6,10 +6,12 @@
 //! Each model fails if one of the orders that it is about is weakened: `Release` in
 //! `WordRing::publish` and `release`, `Acquire` in `tail` and `head`, the `SeqCst` fences of
 //! `ring`, `fence_idle`, `set_state`, `ring_if_flushing`, `Sleep::wake`, `Sleep::sleep`,
-//! `CompletionQueue::arm` and `CompletionWriter::take_event`.
+//! `CompletionQueue::arm` and `CompletionWriter::take_event`. A model that should panic shows what
+//! is lost without a step.
 
 use super::shared_in;
 use crate::qp_state::QpState;
+use crate::queue::sync::{Alarm, AtomicBool, AtomicU32, Mutex, Ordering};
 use crate::queue::word_ring::{WordRing, load, store};
 use crate::queue::*;
 use core::time::Duration;
@@ -185,14 +187,14 @@ fn rings_for_a_sleeper(ringers: u32) {
     builder.preemption_bound = Some(3);
     builder.check(move || {
         let doorbells = Doorbells::new(ringers as usize);
-        doorbells.sleep().enable();
+        doorbells.sleep().enable().unwrap();
         let engine = {
             let doorbells = doorbells.clone();
             // Under loom sleeping has no limit: a lost wake-up is a deadlock.
             thread::spawn(move || {
                 for _ in 0..ringers {
                     while doorbells.pop().is_none() {
-                        doorbells.sleep().sleep(Duration::from_millis(1), || doorbells.is_empty());
+                        doorbells.sleep().sleep(Duration::from_millis(1), None, || doorbells.is_empty());
                     }
                 }
             })
@@ -219,6 +221,134 @@ fn loom_no_wake_up_is_lost_by_a_thread_that_sleeps() {
 #[test]
 fn loom_two_that_wake_the_sleeper_are_both_seen() {
     rings_for_a_sleeper(2);
+}
+
+/// A queue of memif's, as far as sleep goes: both ends are other processes.
+struct Packets {
+    count: AtomicU32,
+    masked: AtomicBool,
+    interrupt: Alarm,
+    /// Stands for a time in which stores become visible: what was stored under it before is seen
+    /// by who had it since, and the other way round.
+    time: Mutex<()>,
+}
+
+/// The peer hands a packet over, and raises an interrupt if nobody polls. The receiver asks for
+/// interrupts and looks again, `settled` or at once, and sleeps.
+fn packets_for_a_sleeper(settled: bool) {
+    loom::model(move || {
+        let queue = Arc::new(Packets {
+            count: AtomicU32::new(0),
+            masked: AtomicBool::new(true),
+            interrupt: Alarm::new(),
+            time: Mutex::new(()),
+        });
+        let peer = {
+            let queue = Arc::clone(&queue);
+            thread::spawn(move || {
+                {
+                    let _time = queue.time.lock().unwrap();
+                    queue.count.store(1, Ordering::Release);
+                }
+                if !queue.masked.load(Ordering::Relaxed) {
+                    queue.interrupt.ring();
+                }
+            })
+        };
+        queue.masked.store(false, Ordering::Relaxed);
+        if settled {
+            drop(queue.time.lock().unwrap());
+        }
+        while queue.count.load(Ordering::Acquire) == 0 {
+            queue.interrupt.wait(None, Duration::from_millis(50));
+        }
+        peer.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_no_packet_is_lost_by_a_thread_that_asked_for_interrupts_and_looked_again() {
+    packets_for_a_sleeper(true);
+}
+
+/// The look behind the short sleep is what counts.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_without_the_short_sleep_a_packet_would_be_lost() {
+    packets_for_a_sleeper(false);
+}
+
+/// What a program and the thread that stands in for it share.
+struct Hybrid {
+    /// The lock of the engine, and what the thread has to do.
+    work: Mutex<u32>,
+    doorbells: Doorbells,
+    hand_over: HandOver,
+    served: AtomicU32,
+}
+
+impl Hybrid {
+    /// The program makes work, as a poll or as a post. It `tells` the thread if that drives.
+    fn call(&self, polls: bool, tells: bool) {
+        if polls {
+            self.hand_over.note_poll();
+        }
+        let mut work = self.work.lock().unwrap();
+        *work += 1;
+        let taken = self.hand_over.is_taken();
+        drop(work);
+        if taken && tells {
+            self.served.fetch_add(1, Ordering::Relaxed);
+            self.doorbells.sleep().wake();
+        }
+    }
+
+    /// The thread drives, and sleeps whenever there is nothing to do, until `done`.
+    fn stand_in(&self, done: impl Fn(u32) -> bool) {
+        let mut work = self.work.lock().unwrap();
+        self.hand_over.set_taken(true);
+        while !done(*work) {
+            let served = self.served.load(Ordering::Relaxed);
+            drop(work);
+            let idle = || self.served.load(Ordering::Relaxed) == served;
+            self.doorbells.sleep().sleep(Duration::from_millis(1), None, idle);
+            work = self.work.lock().unwrap();
+        }
+        self.hand_over.set_taken(false);
+    }
+}
+
+/// A program uses an engine while a thread takes it over.
+fn hand_over(polls: bool, tells: bool) {
+    loom::model(move || {
+        let doorbells = Doorbells::new(1);
+        doorbells.sleep().enable().unwrap();
+        let work = Mutex::new(0);
+        let engine = Hybrid { work, doorbells, hand_over: HandOver::new(), served: AtomicU32::new(0) };
+        let engine = Arc::new(engine);
+        let program = {
+            let engine = Arc::clone(&engine);
+            thread::spawn(move || engine.call(polls, tells))
+        };
+        engine.stand_in(|work| if polls { engine.hand_over.is_polled() } else { work > 0 });
+        program.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_what_a_program_posts_wakes_the_thread_that_stands_in() {
+    hand_over(false, true);
+}
+
+#[test]
+fn loom_a_thread_that_stands_in_steps_back_for_who_polls() {
+    hand_over(true, true);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_a_thread_that_is_not_told_of_a_post_sleeps_on() {
+    hand_over(false, false);
 }
 
 /// The application arms a completion queue, polls it once more and waits; the engine completes

@@ -46,7 +46,7 @@ fn what_is_wrong_is_named() {
     for (rest, reason) in [
         ("-s 0", "0 is not in 1..=1073741824"),
         ("-m 1500", "a path MTU is 256, 512, 1024, 2048 or 4096"),
-        ("-I 300", "300 is not in 0..=224"),
+        ("-I 300", "300 is not in 0..=240"),
         ("-a -s 5", "cannot be used with"),
         ("-D 5 -n 5", "cannot be used with"),
         ("--use_xrc", "unexpected argument '--use_xrc'"),

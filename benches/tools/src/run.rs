@@ -1,0 +1,130 @@
+//! Runs a program of others over a device of srnic's: it finds the drop-in `libibverbs.so.1` in
+//! place of the system's (docs/unmodified.md).
+
+use crate::error::{Error, Result};
+use crate::interrupt;
+use crate::program;
+use clap::{ArgMatches, Parser};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use verbs_api::{DeviceSpec, MemifDriver, Transport};
+
+const LIBRARY: &str = "libibverbs.so.1";
+/// Where the library is, from the directory of this program: as Cargo builds both, and as a package
+/// installs them.
+const PLACES: [&str; 2] = ["dropin", "../lib/srnic"];
+
+/// Runs a program that uses libibverbs, as it is, over a device of srnic's
+///
+/// The program sees one device, srnic0. Give both ends of a memif the same socket: who comes first
+/// waits for the other. `srnic run -d memif:/tmp/a.sock -- ib_write_bw -F -x 0`.
+#[derive(Parser, Debug)]
+#[command(version)]
+pub struct Cli {
+    /// The device, and what else programs are to see of it: `memif:/tmp/a.sock; speed=25`
+    #[arg(short, long, value_name = "DEVICE[; KEY=VALUE]..")]
+    device: String,
+    /// Directory of the library [default: where this program was built or installed]
+    #[arg(long, value_name = "DIRECTORY")]
+    library: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(required = true, num_args = 1.., trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// The tool from its parsed command line on; the program takes its place.
+#[must_use]
+pub fn main(matches: &ArgMatches) -> ExitCode {
+    interrupt::tool_main(|| run(&program::args(matches)))
+}
+
+fn run(cli: &Cli) -> Result<()> {
+    check(&cli.device)?;
+    let library = match &cli.library {
+        Some(directory) => directory.clone(),
+        None => beside(&std::env::current_exe().map_err(Error::file("find", Path::new("this program")))?)?,
+    };
+    let program = &cli.command[0];
+    let path = with_first(&library, std::env::var_os("LD_LIBRARY_PATH").as_deref());
+    let mut command = Command::new(program);
+    command.args(&cli.command[1..]).env("SRNIC_DEVICE", &cli.device).env("LD_LIBRARY_PATH", path);
+    // It returns only if there is no such program.
+    Err(Error::file("run", Path::new(program))(command.exec()))
+}
+
+/// What makes no sense is said here: programs say of a device that does not open only that.
+fn check(device: &str) -> Result<()> {
+    let spec: DeviceSpec =
+        device.split(';').next().unwrap_or_default().trim().parse().map_err(verbs_api::Error::from)?;
+    let native = match spec.transport {
+        Transport::Memif { driver, .. } => driver == MemifDriver::Native,
+        Transport::Sim { .. } => true,
+        _ => false,
+    };
+    if native {
+        return Ok(());
+    }
+    Err(Error::Options(
+        "the drop-in library has no DPDK, so it has memif: and sim: devices; reach an interface through `srnic switch`, one of whose ports \
+         it is"
+            .to_owned(),
+    ))
+}
+
+/// The directory of the library that belongs to this program.
+fn beside(program: &Path) -> Result<PathBuf> {
+    let directory = program.parent().unwrap_or(Path::new("/"));
+    let found = PLACES.iter().map(|place| directory.join(place)).find(|place| place.join(LIBRARY).is_file());
+    found.ok_or_else(|| {
+        let sought = directory.join(PLACES[0]).join(LIBRARY);
+        let none = io::Error::other("it is not built: `cargo xtask dropin` builds it, or give --library");
+        Error::file("find", &sought)(none)
+    })
+}
+
+/// A list of directories with one more, before the others.
+fn with_first(directory: &Path, list: Option<&OsStr>) -> OsString {
+    let mut all = directory.as_os_str().to_owned();
+    if let Some(list) = list.filter(|list| !list.is_empty()) {
+        all.push(":");
+        all.push(list);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_goes_before_whatever_the_loader_was_told() {
+        assert_eq!(with_first(Path::new("/a"), None), "/a");
+        assert_eq!(with_first(Path::new("/a"), Some(OsStr::new(""))), "/a");
+        assert_eq!(with_first(Path::new("/a"), Some(OsStr::new("/b:/c"))), "/a:/b:/c");
+    }
+
+    #[test]
+    fn devices_that_the_library_cannot_open_are_refused_at_once() {
+        assert!(check("memif:/tmp/a.sock").is_ok() && check("fault:loss=1%:sim:a; speed=25").is_ok());
+        for (device, said) in [
+            ("af_packet:eth0,ip=10.0.0.1", "srnic switch"),
+            ("memif:/tmp/a.sock,driver=dpdk", "no DPDK"),
+            ("nothing", "has no scheme"),
+        ] {
+            let error = check(device).expect_err(device).to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_library_that_is_not_built_is_said_to_be_missing() {
+        let error = beside(Path::new("/nonexistent/srnic")).expect_err("there is none").to_string();
+        assert!(
+            error.contains("/nonexistent/dropin/libibverbs.so.1") && error.contains("cargo xtask dropin"),
+            "{error}"
+        );
+    }
+}

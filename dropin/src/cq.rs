@@ -1,0 +1,239 @@
+//! Completion queues.
+
+use crate::abi::{self, PthreadCond, PthreadMutex, Wc};
+use crate::acks::Acks;
+use crate::argument::Out;
+use crate::channel::{Channel, ChannelState};
+use crate::context::{Context, ContextState};
+use crate::cq_ex::Polling;
+use crate::errno::{Errno, Result};
+use crate::events::Target;
+use crate::object::{Object, Shell, Taken};
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use verbs_api::{Completion, CompletionQueue, WcFlags, WcStatus};
+
+/// Completions that one look takes.
+const BURST: usize = 16;
+/// Entries of the smallest queue. NICs round up, and programs live on that: perftest asks for one
+/// entry, and with `-e` takes a receive's event for a send's if the acknowledgement was lost.
+const ENTRIES_MIN: u32 = 64;
+/// Looks in vain after which who polls offers its processor to others at each further one. As long
+/// as that, a round trip may be under way; and where processes outnumber processors, the peer is
+/// one of those who wait for one.
+const VAIN: u32 = 256;
+
+/// A completion queue. All have room for the extended structure.
+#[repr(C)]
+pub struct Cq {
+    c: Shell<abi::CqEx>,
+    state: Arc<CqState>,
+    /// What the extended calls are at.
+    pub polling: Polling,
+    cq_context: *mut c_void,
+    completion_acks: Acks,
+    async_acks: Acks,
+    /// Looks in vain since the last completion.
+    vain: AtomicU32,
+}
+
+// SAFETY: the structure is its first field; the pointer is handed on only, and `Polling` says how
+// it is used.
+unsafe impl Object for Cq {
+    type C = abi::Cq;
+}
+
+/// What lives as long as a queue pair that reports to the queue.
+pub struct CqState {
+    ring: Mutex<CompletionQueue>,
+    channel: Option<Arc<ChannelState>>,
+    context: Arc<ContextState>,
+}
+
+impl CqState {
+    pub fn ring(&self) -> MutexGuard<'_, CompletionQueue> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Cq {
+    pub const fn state(&self) -> &Arc<CqState> {
+        &self.state
+    }
+
+    pub const fn extended(&self) -> *mut abi::CqEx {
+        self.c.get()
+    }
+
+    pub const fn cq_context(&self) -> *mut c_void {
+        self.cq_context
+    }
+
+    pub const fn completion_acks(&self) -> &Acks {
+        &self.completion_acks
+    }
+
+    pub const fn async_acks(&self) -> &Acks {
+        &self.async_acks
+    }
+
+    /// A look has found something, or nothing.
+    #[inline]
+    pub fn note_look(&self, found: bool) {
+        let vain = if found { 0 } else { self.vain.load(Ordering::Relaxed).saturating_add(1) };
+        self.vain.store(vain, Ordering::Relaxed);
+        if vain > VAIN {
+            std::thread::yield_now();
+        }
+    }
+
+    /// A queue of at least `entries` entries.
+    pub fn create(
+        context: &Context,
+        entries: u32,
+        cq_context: *mut c_void,
+        channel: Option<&Channel>,
+        vector: u32,
+    ) -> Result<*mut Self> {
+        if vector != 0 {
+            return Err(Errno::INVALID);
+        }
+        if entries == 0 {
+            return Err(Errno::INVALID);
+        }
+        let entries = entries.max(ENTRIES_MIN);
+        let device = context.device();
+        let channel_state = channel.map(Channel::state);
+        let ring = match channel_state {
+            Some(state) => device.create_cq_on(&state.channel, entries)?,
+            None => device.create_cq(entries)?,
+        };
+        let number = ring.number();
+        let c = abi::CqEx {
+            base: abi::Cq {
+                context: context.address(),
+                channel: channel.map_or(null_mut(), Object::address),
+                cq_context,
+                handle: number,
+                cqe: c_int::try_from(ring.entries()).unwrap_or(c_int::MAX),
+                mutex: PthreadMutex::NEW,
+                cond: PthreadCond::NEW,
+                comp_events_completed: 0,
+                async_events_completed: 0,
+            },
+            ..crate::cq_ex::NOTHING
+        };
+        let state = CqState {
+            ring: Mutex::new(ring),
+            channel: channel_state.cloned(),
+            context: Arc::clone(context.state()),
+        };
+        let queue = Self {
+            c: Shell::new(c),
+            state: Arc::new(state),
+            polling: Polling::default(),
+            cq_context,
+            completion_acks: Acks::default(),
+            async_acks: Acks::default(),
+            vain: AtomicU32::new(0),
+        };
+        let queue: *mut Self = queue.give().cast();
+        if let Some(channel) = channel_state {
+            channel.add(number, queue);
+        }
+        let context = context.state();
+        context.engine.listeners.add(Target::Cq(number), &context.events, queue);
+        Ok(queue)
+    }
+}
+
+/// A completion as C has it.
+pub fn wc_of(completion: &Completion) -> Wc {
+    let succeeded = completion.status == WcStatus::Success;
+    let flags = completion.flags.difference(WcFlags::SOLICITED);
+    // A key that was invalidated is a number; immediate data are bytes of the network's.
+    let imm = if flags.contains(WcFlags::WITH_INV) { completion.imm } else { completion.imm.to_be() };
+    Wc {
+        wr_id: completion.wr_id,
+        status: completion.status as u32,
+        opcode: completion.opcode as u32,
+        vendor_err: u32::from(!succeeded),
+        byte_len: completion.byte_len,
+        imm_data: imm,
+        qp_num: completion.qpn,
+        src_qp: completion.src_qp,
+        wc_flags: flags.bits().into(),
+        ..Wc::default()
+    }
+}
+
+calls! {
+    fn poll_cq(cq: &Cq, entries: c_int, out: Out<Wc>) -> c_int = negative {
+        let entries = usize::try_from(entries).map_err(|_| Errno::INVALID)?;
+        let mut ring = cq.state.ring();
+        let mut done = 0;
+        while done < entries {
+            let mut burst = [None; BURST];
+            let wanted = BURST.min(entries - done);
+            let found = ring.poll_into(&mut burst[..wanted]);
+            for completion in burst[..found].iter().flatten() {
+                out.at(done).set(wc_of(completion));
+                done += 1;
+            }
+            if found < wanted {
+                break;
+            }
+        }
+        drop(ring);
+        cq.note_look(done > 0);
+        Ok(c_int::try_from(done).unwrap_or(c_int::MAX))
+    }
+
+    fn req_notify_cq(cq: &Cq, solicited_only: c_int) -> c_int = code {
+        // Nobody hears of a queue without a channel.
+        if cq.state.channel.is_some() {
+            cq.state.ring().arm(solicited_only != 0)?;
+        }
+        Ok(())
+    }
+}
+
+exports! {
+    fn ibv_create_cq(context: &Context, entries: c_int, cq_context: *mut c_void, channel: Option<&Channel>, vector: c_int) -> *mut abi::Cq = pointer {
+        let entries = u32::try_from(entries).map_err(|_| Errno::INVALID)?;
+        let vector = u32::try_from(vector).map_err(|_| Errno::INVALID)?;
+        Ok(Cq::create(context, entries, cq_context, channel, vector)?.cast())
+    }
+
+    fn ibv_resize_cq(cq: &Cq, entries: c_int) -> c_int = both {
+        let entries = u32::try_from(entries).map_err(|_| Errno::INVALID)?;
+        let mut ring = cq.state.ring();
+        ring.resize(entries)?;
+        // SAFETY: the program does not use the field while it is changed.
+        unsafe { (*cq.c.get()).base.cqe = c_int::try_from(ring.entries()).unwrap_or(c_int::MAX) };
+        Ok(())
+    }
+
+    fn ibv_destroy_cq(cq: Taken<Cq>) -> c_int = both {
+        let queue = cq.get();
+        if Arc::strong_count(&queue.state) > 1 {
+            return Err(Errno::BUSY);
+        }
+        let number = queue.state.ring().number();
+        if let Some(channel) = &queue.state.channel {
+            channel.remove(number);
+        }
+        queue.state.context.engine.listeners.remove(Target::Cq(number));
+        queue.completion_acks.wait();
+        queue.async_acks.wait();
+        drop(cq.into_box());
+        Ok(())
+    }
+
+    fn ibv_ack_cq_events(cq: &Cq, events: u32) -> () = nothing {
+        cq.completion_acks.ack(events.into());
+        Ok(())
+    }
+}

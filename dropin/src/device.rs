@@ -1,0 +1,118 @@
+//! The list of devices. Nothing is opened for it.
+
+use crate::abi;
+use crate::argument::{Handle, Out};
+use crate::config::{self, DeviceConfig};
+use crate::errno::Errno;
+use crate::object::{Object, Shell};
+use core::ffi::{c_char, c_int};
+use core::ptr::null_mut;
+use verbs_api::DeviceSpec;
+
+/// A device that may be opened.
+#[repr(C)]
+pub struct Device {
+    c: Shell<abi::Device>,
+    config: DeviceConfig,
+}
+
+// SAFETY: the structure is its first field; the rest never changes.
+unsafe impl Object for Device {
+    type C = abi::Device;
+}
+
+impl Device {
+    pub fn new(config: DeviceConfig, index: usize) -> Self {
+        let c = abi::Device {
+            ops: [null_mut(); 2],
+            node_type: abi::NODE_CA,
+            transport_type: abi::TRANSPORT_IB,
+            name: chars(&config.name),
+            dev_name: chars(&format!("uverbs{index}")),
+            dev_path: chars(&format!("/sys/class/infiniband_verbs/uverbs{index}")),
+            ibdev_path: chars(&format!("/sys/class/infiniband/{}", config.name)),
+        };
+        Self { c: Shell::new(c), config }
+    }
+
+    pub const fn config(&self) -> &DeviceConfig {
+        &self.config
+    }
+}
+
+/// A string in an array that ends with a zero.
+pub fn chars<const N: usize>(text: &str) -> [c_char; N] {
+    let mut chars = [0; N];
+    for (to, from) in chars[..N - 1].iter_mut().zip(text.bytes()) {
+        *to = from.cast_signed();
+    }
+    chars
+}
+
+/// The devices of this process, which are made once: programs compare their addresses, and keep
+/// those of devices that they have opened.
+fn known() -> &'static [Device] {
+    static KNOWN: std::sync::OnceLock<Vec<Device>> = std::sync::OnceLock::new();
+    KNOWN.get_or_init(|| {
+        let configs = config::devices().unwrap_or_else(|error| {
+            eprintln!("srnic: {error}");
+            Vec::new()
+        });
+        configs.into_iter().enumerate().map(|(index, config)| Device::new(config, index)).collect()
+    })
+}
+
+/// A number that no other device has, as [`verbs_api::DeviceAttr::node_guid`] is.
+pub fn guid(spec: &DeviceSpec) -> u64 {
+    let mac = spec.mac_or_default().ok().flatten().unwrap_or([2, 0, 0, 0, 0, 1]);
+    let [a, b, c, d, e, f] = mac;
+    u64::from_be_bytes([a ^ 2, b, c, 0xFF, 0xFE, d, e, f])
+}
+
+exports! {
+    fn ibv_get_device_list(count: Option<Out<c_int>>) -> *mut *mut abi::Device = pointer {
+        let known = known();
+        if let Some(count) = count {
+            count.set(c_int::try_from(known.len()).unwrap_or(c_int::MAX));
+        }
+        let list: Vec<_> = known.iter().map(Object::address).chain([null_mut()]).collect();
+        Ok(Box::into_raw(list.into_boxed_slice()).cast())
+    }
+
+    fn ibv_free_device_list(list: Handle<*mut abi::Device>) -> () = nothing {
+        if !list.0.is_null() {
+            let list = core::ptr::slice_from_raw_parts_mut(list.0, known().len() + 1);
+            // SAFETY: it was made by `ibv_get_device_list`, always of this length.
+            drop(unsafe { Box::from_raw(list) });
+        }
+        Ok(())
+    }
+
+    fn ibv_get_device_name(device: &Device) -> *const c_char = chars_of {
+        // SAFETY: the name was written when the device was made.
+        Ok(unsafe { (&raw const (*device.c.get()).name).cast() })
+    }
+
+    fn ibv_get_device_index(device: &Device) -> c_int = count {
+        // As on a kernel that has no such numbers.
+        let _ = device;
+        Err(Errno::NOT_SUPPORTED)
+    }
+
+    fn ibv_get_device_guid(device: &Device) -> u64 = value {
+        Ok(guid(&device.config.spec).to_be())
+    }
+
+    fn ibv_get_sysfs_path() -> *const c_char = text {
+        Ok(c"/sys")
+    }
+
+    fn ibv_read_sysfs_file(_directory: Handle<c_char>, _file: Handle<c_char>, _buffer: Handle<c_char>, _size: usize) -> c_int = count {
+        // There is no directory of the device's in sysfs.
+        Err(Errno::NO_ENTRY)
+    }
+
+    fn ibv_read_ibdev_sysfs_file(_buffer: Handle<c_char>, _size: usize, _device: Handle<abi::Device>) -> c_int = count {
+        Err(Errno::NO_ENTRY)
+    }
+}

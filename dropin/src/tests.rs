@@ -1,0 +1,221 @@
+//! The calls as C makes them: through the symbols, and through the tables of an open device.
+
+mod null;
+mod program;
+
+use crate::abi::{self, QpAttr, QpInitAttr, SendWr, Wc, flag, opcode};
+use crate::config::parse;
+use crate::device::Device;
+use crate::object::Object as _;
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+use program::Program;
+
+/// The thread's `errno`.
+fn errno() -> c_int {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+#[test]
+fn what_is_sent_arrives_and_says_whose_it_is() {
+    let program = Program::start("send");
+    program.receive(7, 16, 64);
+    assert_eq!(
+        program.send(SendWr {
+            wr_id: 8,
+            imm_data: 0x1234_u32.to_be(),
+            ..program.request(opcode::SEND_WITH_IMM, 5)
+        }),
+        0
+    );
+    let done = program.completions(2);
+    let sent = done.iter().find(|wc| wc.wr_id == 8).expect("the send");
+    let received = done.iter().find(|wc| wc.wr_id == 7).expect("the receive");
+    assert_eq!((sent.status, sent.opcode), (0, 0));
+    assert_eq!((received.status, received.opcode, received.byte_len), (0, 128, 5));
+    // Big endian, and said to be there.
+    assert_eq!((received.imm_data, received.wc_flags), (0x1234_u32.to_be(), 2));
+    assert_eq!(program.bytes()[16..21], *b"hello");
+    program.end();
+}
+
+#[test]
+fn a_write_inline_and_a_fetch_and_add_reach_memory() {
+    let program = Program::start("write");
+    let target = program.address() + 1024;
+    let inline = program.request(opcode::WRITE, 5);
+    let rdma = abi::WrTarget { rdma: abi::Rdma { remote_addr: target, rkey: program.key() } };
+    assert_eq!(program.send(SendWr { send_flags: flag::SIGNALED | flag::INLINE, wr: rdma, ..inline }), 0);
+    assert_eq!(program.completions(1)[0].status, 0);
+    assert_eq!(program.bytes()[1024..1029], *b"hello");
+    let atomic =
+        abi::Atomic { remote_addr: program.address() + 2048, compare_add: 40, swap: 0, rkey: program.key() };
+    for _ in 0..2 {
+        let add = SendWr { wr: abi::WrTarget { atomic }, ..program.request(opcode::FETCH_AND_ADD, 8) };
+        assert_eq!(program.send(add), 0);
+        assert_eq!(program.completions(1)[0].status, 0);
+    }
+    assert_eq!(program.bytes()[2048], 80);
+    // What was there before the second.
+    assert_eq!(program.bytes()[0], 40);
+    program.end();
+}
+
+#[test]
+fn a_list_is_posted_up_to_the_first_that_is_refused() {
+    let program = Program::start("list");
+    program.receive(1, 512, 64);
+    let mut bad = SendWr { opcode: 99, ..program.request(opcode::SEND, 5) };
+    let mut good = SendWr { wr_id: 3, next: &raw mut bad, ..program.request(opcode::SEND, 5) };
+    let mut refused = null_mut();
+    assert_eq!(program.post(&raw mut good, &raw mut refused), libc::EOPNOTSUPP);
+    assert!(core::ptr::eq(refused, &raw const bad));
+    assert_eq!(program.completions(2).iter().filter(|wc| wc.wr_id == 3).count(), 1);
+    program.end();
+}
+
+#[test]
+fn the_extended_calls_make_requests_field_by_field() {
+    let program = Program::start("extended");
+    let target = program.address() + 1024;
+    program.extended_write(b"good day", target, true);
+    assert_eq!(program.completions(1)[0].status, 0);
+    assert_eq!(program.bytes()[1024..1032], *b"good day");
+    // What is aborted is never sent.
+    program.extended_write(b"bad day!", target, false);
+    assert!(program.poll().is_none());
+    assert_eq!(program.bytes()[1024..1032], *b"good day");
+    program.end();
+}
+
+#[test]
+fn a_queue_of_one_entry_has_room_for_more_as_those_of_nics_have() {
+    let program = Program::start("small");
+    // SAFETY: the device is open.
+    unsafe {
+        let queue = crate::cq::ibv_create_cq(program.context, 1, null_mut(), null_mut(), 0);
+        assert!((*queue).cqe >= 64);
+        assert_eq!(crate::cq::ibv_destroy_cq(queue), 0);
+        assert!(crate::cq::ibv_create_cq(program.context, 0, null_mut(), null_mut(), 0).is_null());
+        assert_eq!(errno(), libc::EINVAL);
+    }
+    program.end();
+}
+
+#[test]
+fn what_others_use_is_busy() {
+    let program = Program::start("busy");
+    // SAFETY: all of them are alive.
+    unsafe {
+        assert_eq!(crate::memory::ibv_dealloc_pd(program.pd), libc::EBUSY);
+        assert_eq!(crate::cq::ibv_destroy_cq(program.cq), libc::EBUSY);
+        assert_eq!(crate::channel::ibv_destroy_comp_channel(program.channel), libc::EBUSY);
+    }
+    program.end();
+}
+
+#[test]
+fn a_failure_is_an_event_of_its_queue_pair() {
+    let program = Program::start("event");
+    let nowhere = abi::WrTarget { rdma: abi::Rdma { remote_addr: program.address(), rkey: !program.key() } };
+    assert_eq!(program.send(SendWr { wr: nowhere, ..program.request(opcode::WRITE, 5) }), 0);
+    assert_eq!(program.completions(1)[0].status, 10);
+    let mut event = abi::AsyncEvent { element: null_mut(), event_type: 0 };
+    // SAFETY: the device is open, and the event is of a queue pair that lives.
+    unsafe {
+        assert_eq!(crate::events::ibv_get_async_event(program.context, &raw mut event), 0);
+        crate::events::ibv_ack_async_event(&raw const event);
+    }
+    let pairs: [*mut c_void; 2] = program.pairs.map(|pair| pair.cast());
+    assert!(pairs.contains(&event.element));
+    assert_eq!(event.event_type, abi::event::QP_ACCESS_ERR);
+    program.end();
+}
+
+#[test]
+fn a_completion_is_an_event_of_its_channel() {
+    let program = Program::start("channel");
+    program.receive(1, 512, 64);
+    program.arm();
+    assert_eq!(program.send(program.request(opcode::SEND, 5)), 0);
+    let (mut queue, mut context) = (null_mut(), null_mut());
+    // SAFETY: the channel lives.
+    let got = unsafe { crate::channel::ibv_get_cq_event(program.channel, &raw mut queue, &raw mut context) };
+    assert_eq!((got, queue), (0, program.cq));
+    // SAFETY: the queue lives.
+    unsafe { crate::cq::ibv_ack_cq_events(queue, 1) };
+    assert_eq!(program.completions(2).len(), 2);
+    program.end();
+}
+
+#[test]
+fn a_device_that_is_opened_twice_has_one_engine() {
+    let device = Device::new(parse("srnic0", "sim:dropin-twice").expect("a device"), 0);
+    // SAFETY: the device lives longer than what is opened of it.
+    unsafe {
+        let one = crate::context::ibv_open_device(device.address());
+        let two = crate::context::ibv_open_device(device.address());
+        assert!(!one.is_null() && !two.is_null() && one != two);
+        let gid = |context| {
+            let mut gid = abi::Gid { bytes: [0; 16] };
+            assert_eq!(crate::query::ibv_query_gid(context, 1, 0, &raw mut gid), 0);
+            gid.bytes
+        };
+        // A second engine would have the next address of the segment.
+        assert_eq!(gid(one), gid(two));
+        let mut second = abi::Gid { bytes: [0; 16] };
+        assert_eq!(crate::query::ibv_query_gid(one, 1, 1, &raw mut second), -1);
+        assert_eq!((crate::context::ibv_close_device(one), crate::context::ibv_close_device(two)), (0, 0));
+    }
+}
+
+#[test]
+fn a_query_writes_no_more_than_the_program_has_room_for() {
+    let program = Program::start("short");
+    let size = core::mem::offset_of!(abi::DeviceAttrEx, comp_mask);
+    let mut attr = core::mem::MaybeUninit::<abi::DeviceAttrEx>::uninit();
+    // SAFETY: there is room for the whole structure, of which only a part is lent.
+    unsafe {
+        attr.as_mut_ptr().cast::<u8>().write_bytes(0xAA, size_of::<abi::DeviceAttrEx>());
+        assert_eq!(crate::query::query_device_ex(program.context, null_mut(), attr.as_mut_ptr(), size), 0);
+        let bytes = core::slice::from_raw_parts(attr.as_ptr().cast::<u8>(), size_of::<abi::DeviceAttrEx>());
+        assert!(
+            bytes[size..].iter().all(|byte| *byte == 0xAA) && bytes[..size].iter().any(|byte| *byte != 0xAA)
+        );
+    }
+    program.end();
+}
+
+#[test]
+fn a_panic_ends_as_an_errno() {
+    fn panics() -> crate::errno::Result<()> {
+        panic!("meant to be seen in this test's output")
+    }
+    assert_eq!(crate::export::code(crate::export::caught(panics)), libc::EIO);
+}
+
+/// What is left of the structures that only the program's part fills.
+fn blank() -> (QpInitAttr, Wc) {
+    let cap = abi::QpCap {
+        max_send_wr: 16,
+        max_recv_wr: 16,
+        max_send_sge: 1,
+        max_recv_sge: 1,
+        max_inline_data: 64,
+    };
+    let init = QpInitAttr {
+        qp_context: null_mut(),
+        send_cq: null_mut(),
+        recv_cq: null_mut(),
+        srq: null_mut(),
+        cap,
+        qp_type: abi::QPT_RC,
+        sq_sig_all: 0,
+    };
+    (init, Wc::default())
+}
+
+/// Attributes of a queue pair before anything is said of it.
+fn no_attributes() -> QpAttr {
+    crate::qp_attr::to_c(&verbs_api::QpAttr::default(), &verbs_api::QueueCaps::default())
+}

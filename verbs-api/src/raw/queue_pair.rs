@@ -1,0 +1,146 @@
+//! Queue pairs that several threads use at once.
+
+use crate::address::resolved;
+use crate::device::Device;
+use crate::error::Error;
+use crate::queue_pair::{Life, goes_now, submit};
+use core::time::Duration;
+use datapath::qp::attr::{QpAttr, QpAttrMask};
+use datapath::qp::state::{QpState, QpType};
+use datapath::queue::{QueueCaps, RecvQueue, RecvRequest, SendQueue, SendRequest};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A queue pair in the states that the program drives, as
+/// [`ManualQueuePair`](crate::ManualQueuePair) is, for any number of threads: its send queue and
+/// its receive queue have a lock each. Made by
+/// [`QueuePairBuilder::create_raw`](crate::QueuePairBuilder::create_raw).
+///
+/// Dropping it destroys it: what is outstanding ends without completions.
+pub struct QueuePair {
+    send: Mutex<SendQueue>,
+    recv: Mutex<RecvQueue>,
+    life: Life,
+    qp_type: QpType,
+}
+
+impl QueuePair {
+    pub(crate) fn new(send: SendQueue, recv: RecvQueue, life: Life) -> Self {
+        let qp_type = send.service();
+        Self { send: Mutex::new(send), recv: Mutex::new(recv), life, qp_type }
+    }
+
+    /// The send queue, locked until the value is dropped.
+    pub fn send(&self) -> SendGuard<'_> {
+        // A panic between two stages leaves whole requests only.
+        let queue = self.send.lock().unwrap_or_else(PoisonError::into_inner);
+        let goes_now = goes_now(&queue);
+        SendGuard { queue, device: self.life.device(), goes_now }
+    }
+
+    /// The receive queue, locked until the value is dropped.
+    pub fn recv(&self) -> RecvGuard<'_> {
+        let device = self.life.device();
+        device.settle();
+        RecvGuard { queue: self.recv.lock().unwrap_or_else(PoisonError::into_inner), device }
+    }
+
+    /// Changes the attributes that `mask` names, and the state if it names that (`ibv_modify_qp`).
+    /// With an address vector this waits until the peer's Ethernet address is known.
+    ///
+    /// # Errors
+    /// [`Error::Connect`]; nothing has changed then.
+    pub fn modify(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<(), Error> {
+        if mask.contains(QpAttrMask::AV) && attr.av.dst_ip != self.life.device().ip() {
+            // Without a link, such as before the peer's process is there, nobody would answer.
+            // What is wrong with it is the modification's to say.
+            let _ = self.life.device().wait_link(LINK_LIMIT);
+        }
+        resolved(self.life.device(), || self.life.modify(attr, mask))
+    }
+
+    /// The attributes of this queue pair and its state (`ibv_query_qp`).
+    #[must_use]
+    pub fn query(&self) -> QpAttr {
+        self.life.query()
+    }
+
+    /// Its state.
+    #[must_use]
+    pub fn state(&self) -> QpState {
+        self.send.lock().unwrap_or_else(PoisonError::into_inner).state()
+    }
+
+    /// Sizes of its queues, as they were asked for.
+    #[must_use]
+    pub const fn caps(&self) -> QueueCaps {
+        self.life.caps()
+    }
+
+    /// The number of this queue pair.
+    #[must_use]
+    pub const fn qpn(&self) -> u32 {
+        self.life.qpn()
+    }
+
+    /// The type of this queue pair.
+    #[must_use]
+    pub const fn qp_type(&self) -> QpType {
+        self.qp_type
+    }
+}
+
+/// How long a modification waits for the link of its device.
+const LINK_LIMIT: Duration = Duration::from_secs(10);
+
+/// A locked send queue. What was posted goes to the engine, or the doorbell rings, when it is
+/// dropped.
+pub struct SendGuard<'a> {
+    queue: MutexGuard<'a, SendQueue>,
+    device: &'a Device,
+    goes_now: bool,
+}
+
+impl SendGuard<'_> {
+    /// Adds a request. Its memory is looked at when it is sent, its inline data now.
+    ///
+    /// # Errors
+    /// [`Error::Post`]; the request was not added then, those before it were.
+    pub fn post(&mut self, request: &SendRequest<'_>) -> Result<(), Error> {
+        self.device.check_process()?;
+        Ok(self.queue.stage(request)?)
+    }
+
+    /// Takes back everything that was added.
+    pub fn discard(&mut self) {
+        self.queue.discard();
+    }
+}
+
+impl Drop for SendGuard<'_> {
+    fn drop(&mut self) {
+        submit(&mut self.queue, self.device, self.goes_now);
+    }
+}
+
+/// A locked receive queue. The engine sees what was posted when it is dropped.
+pub struct RecvGuard<'a> {
+    queue: MutexGuard<'a, RecvQueue>,
+    device: &'a Device,
+}
+
+impl RecvGuard<'_> {
+    /// Adds a request.
+    ///
+    /// # Errors
+    /// [`Error::Post`]; the request was not added then, those before it were.
+    pub fn post(&mut self, request: &RecvRequest<'_>) -> Result<(), Error> {
+        self.device.check_process()?;
+        Ok(self.queue.stage(request)?)
+    }
+}
+
+impl Drop for RecvGuard<'_> {
+    fn drop(&mut self) {
+        self.queue.submit();
+    }
+}

@@ -1,0 +1,46 @@
+//! `cargo xtask dropin`: the library that programs load as `libibverbs.so.1` (docs/adr/0054).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::{Error, Result};
+use crate::repo::{self, RELEASE, cargo};
+
+const PACKAGE: &str = "dropin";
+/// What the loader looks for.
+pub const LIBRARY: &str = "libibverbs.so.1";
+/// The versions of its symbols, below the root.
+const VERSIONS: &str = "dropin/libibverbs.map";
+
+/// Builds it as it is given to users.
+pub fn run() -> Result<()> {
+    println!("{}", build(RELEASE)?.display());
+    Ok(())
+}
+
+/// Builds the library; returns the directory that it is in, which has nothing else. `srnic run` of
+/// the same profile looks for it there.
+pub fn build(profile: &str) -> Result<PathBuf> {
+    repo::run(cargo(&["build", "--profile", profile, "-p", PACKAGE]))?;
+    let place = repo::target_directory()?.join(profile);
+    let directory = place.join(PACKAGE);
+    fs::create_dir_all(&directory).map_err(|e| Error::io("create", &directory, &e))?;
+    repo::run(link(&place.join(format!("lib{PACKAGE}.a")), &directory.join(LIBRARY)))?;
+    Ok(directory)
+}
+
+/// rustc gives the linker a version script of its own, before any other: then another one counts
+/// for nothing, and says so nowhere. So the C compiler links.
+fn link(archive: &Path, library: &Path) -> Command {
+    let mut command = Command::new("cc");
+    command.arg("-shared").arg("-o").arg(library);
+    command.arg(format!("-Wl,--version-script={}", repo::root().join(VERSIONS).display()));
+    command.arg("-Wl,--whole-archive").arg(archive).arg("-Wl,--no-whole-archive");
+    command.arg(format!("-Wl,-soname,{LIBRARY}"));
+    // Calls within the library stay there, whatever else the process has loaded; and what the
+    // loader once gave threads and exit handlers of ours it never takes away.
+    command.args(["-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-Wl,-z,now", "-Wl,-z,defs", "-Wl,--gc-sections"]);
+    command.args(["-lm", "-ldl", "-lpthread", "-lgcc_s"]);
+    command
+}

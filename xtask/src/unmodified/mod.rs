@@ -1,0 +1,128 @@
+//! `cargo xtask test --unmodified`: programs that others compiled for rdma-core's libibverbs, over
+//! the drop-in library (docs/unmodified.md).
+
+mod cases;
+mod listening;
+mod symbols;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::dropin;
+use crate::error::{Error, Result};
+use crate::interrupt;
+use crate::process::{Process, free_port, watch};
+use crate::repo::{self, CHECKED};
+use crate::scratch::Scratch;
+use crate::setup::{self, UNMODIFIED};
+use crate::steps::Steps;
+use cases::Case;
+
+/// Longest run of a pair: far more than any takes.
+const LIMIT: Duration = Duration::from_secs(300);
+/// The losses of the runs over a bad network, both ways at both ends.
+const FAULTS: &str = "fault:loss=1%,seed=7:";
+
+/// All cases, and what is skipped because its program is not there. Those are played whose name
+/// contains `part`.
+pub fn run(part: &str) -> Result<()> {
+    setup::implied(UNMODIFIED)?;
+    let library = dropin::build(CHECKED)?;
+    interrupt::catch()?;
+    let mut steps = Steps::default();
+    let mut skipped = Vec::new();
+    if "symbols".contains(part) {
+        steps.check("symbols", || symbols::check(&library.join(dropin::LIBRARY)));
+    }
+    for (name, asks) in LOOKS.into_iter().filter(|(name, _)| name.contains(part)) {
+        if is_there(name) { steps.check(name, || asks(&library)) } else { skipped.push(name) }
+    }
+    let scratch = Scratch::new()?;
+    for case in Case::all().filter(|case| case.name().contains(part)) {
+        interrupt::check()?;
+        if is_there(case.program) {
+            steps.check(&case.name(), || play(&case, &library, &scratch));
+        } else if !skipped.contains(&case.program) {
+            skipped.push(case.program);
+        }
+    }
+    for program in skipped {
+        println!(
+            "skipped: there is no `{program}`; `cargo xtask setup --unmodified` installs it (Debian: ibverbs-utils, perftest)"
+        );
+    }
+    steps.finish()
+}
+
+/// What a program that only looks at the device must say, over the library in a directory.
+type Look = fn(&Path) -> Result<()>;
+
+/// Those programs.
+const LOOKS: [(&str, Look); 2] = [("ibv_devices", devices), ("ibv_devinfo", devinfo)];
+
+/// A program over the library.
+fn command(program: &str, library: &Path, device: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env("LD_LIBRARY_PATH", library).env("SRNIC_DEVICE", device);
+    command
+}
+
+fn devices(library: &Path) -> Result<()> {
+    let said = repo::output(&mut command("ibv_devices", library, "sim:look"))?;
+    says(&said, &["srnic0"])?;
+    // Whose library it is.
+    let said = repo::output(&mut command("ibv_devices", library, ""))?;
+    if said.contains("srnic0") { Err(Error(format!("a device that nobody named:\n{said}"))) } else { Ok(()) }
+}
+
+fn devinfo(library: &Path) -> Result<()> {
+    let said = repo::output(command("ibv_devinfo", library, "sim:look,ip=10.77.0.9; speed=40").arg("-v"))?;
+    says(&said, &["srnic0", "PORT_ACTIVE", "Ethernet", "::ffff:10.77.0.9, RoCE v2", "10.0 Gbps (4)"])
+}
+
+fn says(said: &str, all: &[&str]) -> Result<()> {
+    let missing: Vec<_> = all.iter().filter(|part| !said.contains(*part)).copied().collect();
+    if missing.is_empty() { Ok(()) } else { Err(Error(format!("it does not say {missing:?}:\n{said}"))) }
+}
+
+/// Both sides of a case, to their successful end.
+fn play(case: &Case, library: &Path, scratch: &Scratch) -> Result<()> {
+    let dir = scratch.subdirectory()?;
+    let result = play_in(&dir, case, library);
+    std::fs::remove_dir_all(&dir).map_err(|e| Error::io("remove", &dir, &e))?;
+    result
+}
+
+fn play_in(dir: &Path, case: &Case, library: &Path) -> Result<()> {
+    let port = free_port()?;
+    let socket = dir.join("pair.sock");
+    let side = |role: &str| {
+        let faults = if case.is_lossy { FAULTS } else { "" };
+        let device = format!("{faults}memif:{},role={role}", socket.display());
+        let mut command = command(case.program, library, &device);
+        command.args(case.options()).args(["-p", &port.to_string()]);
+        command
+    };
+    let mut server = Process::start("server", side("server"), dir)?;
+    listening::wait(&mut server, port, LIMIT)?;
+    let mut client = side("client");
+    client.arg("127.0.0.1");
+    let mut client = Process::start("client", client, dir)?;
+    watch(&mut server, &mut client, LIMIT)?;
+    println!("{}", last_line(&dir.join("client.out")));
+    Ok(())
+}
+
+/// What a program reported last, but for rules.
+fn last_line(output: &Path) -> String {
+    let said = std::fs::read_to_string(output).unwrap_or_default();
+    let lines = said.lines().rev().map(str::trim);
+    lines.into_iter().find(|line| line.contains(|c: char| c.is_ascii_digit())).unwrap_or_default().to_owned()
+}
+
+/// Returns `true` if the program can be run by its name.
+fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|place: PathBuf| place.join(program)).any(|file| file.is_file())
+}
