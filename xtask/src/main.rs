@@ -19,6 +19,7 @@ mod interop;
 mod interrupt;
 mod lint;
 mod machine;
+mod packages;
 mod probe;
 mod process;
 mod records;
