@@ -12,6 +12,7 @@ mod cycles;
 mod demo;
 mod deny;
 mod dist;
+mod distributions;
 mod docs;
 mod error;
 mod fuzz;
@@ -70,6 +71,13 @@ enum Task {
         /// them those whose name contains NAME, if it is given
         #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with = "all")]
         interop: Option<String>,
+        /// Only what a user runs, in chroots of other releases of Debian, which take root; in those
+        /// whose name contains NAME, if it is given
+        #[arg(
+            long, value_name = "NAME", num_args = 0..=1, default_missing_value = "",
+            conflicts_with_all = ["all", "interop"]
+        )]
+        distributions: Option<String>,
     },
     /// Run the seeded swarm on the deterministic network; a seed replays its run exactly
     Sim {
@@ -125,7 +133,8 @@ fn run(task: Task) -> Result<()> {
         Task::Setup { bench, interop } => setup::explicit(bench, interop),
         Task::Lint => lint::run(),
         Task::Test { interop: Some(part), .. } => interop::run(&part),
-        Task::Test { all, interop: None } => test::run(all),
+        Task::Test { distributions: Some(part), .. } => distributions::run(&part),
+        Task::Test { all, .. } => test::run(all),
         Task::Sim { seed, seeds } => sim::run(seed, seeds),
         Task::Fuzz { seed, seconds } => fuzz::run(seed, seconds),
         Task::Dist => dist::run(),

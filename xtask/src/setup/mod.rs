@@ -21,6 +21,8 @@ pub enum Scope {
     Bench,
     /// The virtual machine that Linux soft-RoCE runs in.
     Interop,
+    /// What makes chroots of other distributions.
+    Distributions,
 }
 
 /// What every task needs.
@@ -29,6 +31,8 @@ pub const BUILD: &[Scope] = &[Scope::Build];
 pub const TESTS: &[Scope] = &[Scope::Build, Scope::Tests];
 /// What the runs against Linux soft-RoCE need.
 pub const INTEROP: &[Scope] = &[Scope::Build, Scope::Tests, Scope::Interop];
+/// What chroots of other distributions need.
+pub const DISTRIBUTIONS: &[Scope] = &[Scope::Tests, Scope::Distributions];
 /// A need and what the machine has for it: a version or a place, or why it is missing.
 struct Finding {
     need: &'static Need,

@@ -80,6 +80,14 @@ pub const NEEDS: &[Need] = &[
         probe: virtual_machine,
     },
     Need {
+        name: "mmdebstrap",
+        purpose: "chroots of other releases of Debian",
+        packages: &["mmdebstrap"],
+        scope: Scope::Distributions,
+        by_hand: "Install mmdebstrap.",
+        probe: || first_line("mmdebstrap", &["--version"]),
+    },
+    Need {
         name: "network tools",
         purpose: "tests of ports over interfaces of the kernel's: ip, ping, tcpdump",
         packages: &["iproute2", "iputils-ping", "tcpdump"],
