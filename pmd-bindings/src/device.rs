@@ -5,6 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::error::PortError;
 use crate::ffi;
 
+/// Bytes of `bus:name,arguments` at most. DPDK refuses more from 24.11 on.
+pub(crate) const LONGEST: usize = 127;
+/// Digits of the number in a device's name, for 10,000 devices.
+const DIGITS: usize = 4;
+
 /// A device, as DPDK's hotplug takes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -32,11 +37,14 @@ impl Device {
         Self::Virtual { driver: driver.into(), arguments: arguments.into() }
     }
 
-    /// This device with one more argument.
-    pub(crate) fn with(mut self, argument: &str) -> Self {
-        let (Self::Virtual { arguments, .. } | Self::Pci { arguments, .. }) = &mut self;
-        *arguments += &format!(",{argument}");
-        self
+    /// Bytes that are left for more arguments of a device whose name begins with `prefix`.
+    pub(crate) fn room(&self, prefix: &str) -> usize {
+        LONGEST.saturating_sub(self.length(prefix) + DIGITS)
+    }
+
+    /// Bytes of the device as DPDK joins it: `bus:name,arguments`.
+    pub(crate) fn length(&self, name: &str) -> usize {
+        self.bus().count_bytes() + 1 + name.len() + 1 + self.arguments().len()
     }
 
     pub(crate) fn bus(&self) -> &'static std::ffi::CStr {

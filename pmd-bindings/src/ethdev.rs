@@ -9,6 +9,7 @@ pub use facts::{EthCapabilities, EthStats};
 pub use queue::{EthQueue, QUEUES_MAX};
 
 use std::cell::Cell;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -49,12 +50,39 @@ pub(crate) struct Wiring {
     pub listens_at: Option<PathBuf>,
     /// The kernel's interface below, which knows the state of the link.
     pub carrier: Option<Interface>,
+    /// Gives the path in the device's arguments its meaning.
+    pub _directory: Option<OwnedFd>,
+}
+
+impl Wiring {
+    /// The wiring of a device whose arguments name `socket`, by a path that is short enough for
+    /// DPDK.
+    ///
+    /// # Errors
+    /// [`PortError::Socket`] if there is none.
+    pub(crate) fn of_socket(
+        socket: &str,
+        prefix: String,
+        device: impl Fn(&str) -> Device,
+    ) -> Result<Self, PortError> {
+        let (path, directory) = socket_path::within(socket, device("").room(&prefix))?;
+        Ok(Self { prefix, _directory: directory, ..device(&path).into() })
+    }
 }
 
 impl From<Device> for Wiring {
     fn from(device: Device) -> Self {
         let prefix = device.driver().to_owned();
-        Self { device, prefix, queues: 1, mtu: 0, server: None, listens_at: None, carrier: None }
+        Self {
+            device,
+            prefix,
+            queues: 1,
+            mtu: 0,
+            server: None,
+            listens_at: None,
+            carrier: None,
+            _directory: None,
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! DPDK, 22.11 to 24.11: generated bindings and a small safe layer.
+//! DPDK, 22.11 to 25.11: generated bindings and a small safe layer.
 //!
 //! The only crate of the project with FFI. The workspace knows it as `dpdk-sys`
 //! (docs/adr/0002-pmd-bindings.md).

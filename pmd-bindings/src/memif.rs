@@ -12,7 +12,7 @@ use crate::ethdev::{EthPort, QUEUES_MAX, Wiring};
 use crate::handshake_proxy::{HandshakeProxy, Terms};
 use crate::listener;
 use crate::mempool::Mempool;
-use crate::open::{BUFFERS, OpenPort, check_range, mac_argument};
+use crate::open::{BUFFERS, OpenPort, check_range};
 use crate::reconnect::Reconnect;
 use crate::socket_path::{self, is_special};
 
@@ -58,6 +58,9 @@ pub const MEMIF_MAX_FRAME: u16 = 4608;
 /// Binary logarithm of the ring by default. Smaller flatters ratios, larger loses 15 % (cache).
 pub const MEMIF_RING_SIZE_LOG2: u8 = 10;
 
+/// What the driver takes if it is told nothing.
+const DRIVERS_RING_SIZE_LOG2: u8 = 10;
+
 /// DPDK's secret holds 24 bytes with the terminating NUL.
 const SECRET_MAX: usize = 23;
 
@@ -92,46 +95,54 @@ impl MemifConfig {
                 None
             }
         };
-        let (max_frame, mac, short_bursts) = (self.max_frame, eth.mac()?, queues.is_empty());
+        // The driver has no use for an address: it filters nothing.
+        let mac = self.mac.map_or_else(|| eth.mac(), Ok)?;
+        let (max_frame, short_bursts) = (self.max_frame, queues.is_empty());
         Ok(OpenPort { eth, queues, max_frame, mac, short_bursts, reconnect })
     }
 
-    /// The device to attach, with `socket` as the driver's own.
+    /// The wiring of the device, whose driver has the socket at `socket`, with `more` arguments.
     ///
     /// # Errors
     /// [`PortError::OutOfRange`] and [`PortError::Socket`], before DPDK fails without a reason.
-    fn device(&self, socket: &Path) -> Result<Device, PortError> {
+    fn wiring(&self, socket: &Path, more: &str) -> Result<Wiring, PortError> {
+        self.check()?;
+        let socket = socket_path::checked(socket)?;
+        let device = |path: &str| Device::virtual_device("net_memif", &self.arguments(path, more));
+        let wiring = Wiring::of_socket(socket, self.told().prefix(), device)?;
+        Ok(Wiring { queues: self.queues, ..wiring })
+    }
+
+    fn check(&self) -> Result<(), PortError> {
         check_range("max_frame", self.max_frame.into(), 64, u64::from(u16::MAX - crate::HEADROOM))?;
         check_range("queues", self.queues.into(), 1, QUEUES_MAX as u64)?;
         check_range("ring_size_log2", self.ring_size_log2.into(), 1, 14)?;
-        let path = socket_path::checked(socket)?;
-        let mut arguments = format!(
-            "role={},socket={path},socket-abstract=no,bsize={},rsize={}",
-            match self.role {
-                MemifRole::Server => "server",
-                MemifRole::Client => "client",
-            },
-            self.max_frame,
-            self.ring_size_log2,
-        );
-        if let Some(mac) = self.mac {
-            arguments += &format!(",mac={}", mac_argument(mac));
+        let Some(secret) = &self.secret else { return Ok(()) };
+        check_range("the length of the secret", secret.len() as u64, 1, SECRET_MAX as u64)?;
+        if secret.contains(is_special) {
+            return Err(self.socket_error("its secret holds a character that DPDK's arguments cannot carry"));
+        }
+        Ok(())
+    }
+
+    /// The arguments of the driver. What it has by default is left out: DPDK takes few bytes.
+    fn arguments(&self, socket: &str, more: &str) -> String {
+        let mut arguments = format!("socket={socket},socket-abstract=no,bsize={}", self.max_frame);
+        if self.role == MemifRole::Server {
+            arguments += ",role=server";
+        }
+        if self.ring_size_log2 != DRIVERS_RING_SIZE_LOG2 {
+            arguments += &format!(",rsize={}", self.ring_size_log2);
         }
         if let Some(secret) = &self.secret {
-            check_range("the length of the secret", secret.len() as u64, 1, SECRET_MAX as u64)?;
-            if secret.contains(is_special) {
-                return Err(
-                    self.socket_error("its secret holds a character that DPDK's arguments cannot carry")
-                );
-            }
             arguments += &format!(",secret={secret}");
         }
-        Ok(Device::virtual_device("net_memif", &arguments))
+        arguments + more
     }
 
     /// Attaches a client, whose driver connects to the socket itself.
     pub(crate) fn attach_client(&self, eal: &Eal, pool: &Mempool) -> Result<EthPort, PortError> {
-        EthPort::wire(eal, self.wiring(&self.socket_path)?, pool)
+        EthPort::wire(eal, self.wiring(&self.socket_path, "")?, pool)
     }
 
     /// Attaches a server behind a [`HandshakeProxy`] at the socket.
@@ -142,17 +153,12 @@ impl MemifConfig {
     ) -> Result<(EthPort, HandshakeProxy), PortError> {
         socket_path::checked(&self.socket_path)?;
         let (driver, interface) = listener::place(eal)?;
-        let mut wiring = self.wiring(driver.path())?;
-        wiring.device = wiring.device.with(&format!("id={interface}"));
+        let wiring = self.wiring(driver.path(), &format!(",id={interface}"))?;
         let fails = |error: std::io::Error| self.socket_error(&error.to_string());
         let listener = Listener::bind(&self.socket_path)?;
         let port = EthPort::wire(eal, wiring, pool)?;
         let proxy = HandshakeProxy::install(listener, driver, Terms { interface, told: self.told() });
         Ok((port, proxy.map_err(fails)?))
-    }
-
-    fn wiring(&self, socket: &Path) -> Result<Wiring, PortError> {
-        Ok(Wiring { prefix: self.told().prefix(), queues: self.queues, ..self.device(socket)?.into() })
     }
 
     fn told(&self) -> Told {

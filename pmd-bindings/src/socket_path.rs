@@ -1,10 +1,12 @@
 //! The socket of a shared-memory pair: whether a driver of DPDK's can use its path, and who is
 //! there.
 
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::error::PortError;
+use crate::unix;
 
 /// The path as DPDK's arguments can carry it.
 ///
@@ -28,6 +30,30 @@ pub(crate) fn checked(socket: &Path) -> Result<&str, PortError> {
         return fails("this user may not write to its directory, which DPDK demands of both ends");
     }
     Ok(path)
+}
+
+/// A path of at most `room` bytes to the socket: its own, or one through a descriptor of its
+/// directory, which must be open for as long as the path is used.
+///
+/// # Errors
+/// [`PortError::Socket`] if the name of the file alone is too long, or the directory cannot be
+/// opened.
+pub(crate) fn within(socket: &str, room: usize) -> Result<(String, Option<OwnedFd>), PortError> {
+    if socket.len() <= room {
+        return Ok((socket.to_owned(), None));
+    }
+    let fails = |problem: String| error(Path::new(socket), &problem);
+    let (directory, name) = socket.rsplit_once('/').unwrap_or((".", socket));
+    let directory = unix::path_only(Path::new(&format!("{directory}/"))).map_err(|e| fails(e.to_string()))?;
+    let path = format!("/proc/self/fd/{}/{name}", directory.as_raw_fd());
+    if path.len() > room {
+        let most = (room + name.len()).saturating_sub(path.len());
+        let length = name.len();
+        return Err(fails(format!(
+            "its name has {length} bytes, and DPDK's arguments have room for {most}; use a shorter one"
+        )));
+    }
+    Ok((path, Some(directory)))
 }
 
 /// Makes room for a server.

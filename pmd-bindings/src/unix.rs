@@ -1,7 +1,10 @@
 //! Readiness of descriptors, and eventfds.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
@@ -21,6 +24,11 @@ pub(crate) fn poll<const N: usize>(fds: [Option<BorrowedFd>; N], timeout: Option
     let _ = rustix::event::poll(&mut polled, timeout.as_ref());
     let mut ready = polled.iter().map(|entry| !entry.revents().is_empty());
     fds.map(|fd| fd.is_some() && ready.next().unwrap_or_default())
+}
+
+/// A descriptor that names a file and does nothing else.
+pub(crate) fn path_only(path: &Path) -> io::Result<OwnedFd> {
+    Ok(File::options().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path)?.into())
 }
 
 /// A counter that makes itself readable.

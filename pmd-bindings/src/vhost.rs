@@ -46,8 +46,8 @@ impl VhostConfig {
         let path = self.checked()?;
         socket_path::remove_stale(&self.socket_path)?;
         let pool = self.pool(eal)?;
-        let device = Device::virtual_device("net_vhost", &format!("iface={path},queues=1"));
-        let mut wiring = Wiring::from(device);
+        let device = |path: &str| Device::virtual_device("net_vhost", &format!("iface={path},queues=1"));
+        let mut wiring = Wiring::of_socket(path, "net_vhost".into(), device)?;
         wiring.listens_at = Some(self.socket_path.clone());
         let mut eth = EthPort::wire(eal, wiring, &pool)?;
         eth.start()?;
@@ -62,8 +62,11 @@ impl VhostConfig {
     pub fn open_front_end(&self, eal: &Eal) -> Result<OpenPort, PortError> {
         let path = self.checked()?;
         let pool = self.pool(eal)?;
-        let arguments = format!("path={path},queues=1,queue_size={RING_SIZE},mac={}", mac_argument(self.mac));
-        let mut wiring = Wiring::from(Device::virtual_device("net_virtio_user", &arguments));
+        let arguments = |path: &str| {
+            format!("path={path},queues=1,queue_size={RING_SIZE},mac={}", mac_argument(self.mac))
+        };
+        let device = |path: &str| Device::virtual_device("net_virtio_user", &arguments(path));
+        let mut wiring = Wiring::of_socket(path, "net_virtio_user".into(), device)?;
         wiring.server = Some(self.socket_path.clone());
         let mut eth = EthPort::wire(eal, wiring, &pool)?;
         if let Err(missing @ PortError::NoDriver { .. }) = eth.plug_in() {

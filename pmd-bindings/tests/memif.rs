@@ -105,6 +105,20 @@ fn every_length_comes_back_as_it_went() {
     echo_through(peer, &mut end);
 }
 
+/// As long as a socket's path can be: more than DPDK's arguments have room for.
+#[test]
+fn the_longest_path_is_one_like_all_others() {
+    let _alone = alone();
+    let dir = TempDir::new();
+    let deep = dir.path().join("x".repeat(106 - "/memif".len() - dir.path().as_os_str().len()));
+    std::fs::create_dir(&deep).expect("a directory");
+    let socket = deep.join("memif");
+    assert_eq!(socket.as_os_str().len(), 107);
+    let mut end = End::open(&socket, MemifRole::Server);
+    let peer = Peer::start("echo_peer", &format!("client {}", socket.display()));
+    echo_through(peer, &mut end);
+}
+
 /// DPDK's own listener aborts the process when a client is gone before it is greeted.
 #[test]
 fn a_server_survives_clients_that_run_away() {

@@ -14,7 +14,11 @@ fn open_descriptors() -> usize {
 #[test]
 fn pairs_that_come_and_go_leave_no_descriptor() {
     let eal = Eal::start(&EalConfig::default()).expect("EAL");
-    let socket_path = std::env::temp_dir().join(format!("pmd-vhost-{}", std::process::id()));
+    // As long as a socket's path can be: more than DPDK's arguments have room for.
+    let directory = std::env::temp_dir().join(format!("pmd-vhost-{}-{}", std::process::id(), "x".repeat(70)));
+    std::fs::create_dir(&directory).expect("a directory");
+    let name = "v".repeat(106 - directory.as_os_str().len());
+    let socket_path = directory.join(name);
     let config = VhostConfig { socket_path, mac: [2, 0, 0, 0, 0, 1], max_frame: 4608 };
     let meet = || {
         let mut front = config.open_front_end(eal).expect("a front end");
@@ -39,4 +43,5 @@ fn pairs_that_come_and_go_leave_no_descriptor() {
     }
     drop(alone);
     assert_eq!(open_descriptors(), before);
+    std::fs::remove_dir_all(&directory).expect("it is ours");
 }

@@ -171,5 +171,5 @@ pub use work_request::{Datagram, RemoteAddr, SendRequest};
 /// A guide for readers who have written network programs and never used RDMA. Its links lead to
 /// documents of the repository. Its programs run as tests.
 #[cfg(doc)]
-#[doc = include_str!("../../docs/guide.md")]
+#[doc = include_str!("../guide.md")]
 pub mod guide {}

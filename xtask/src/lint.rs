@@ -3,14 +3,14 @@
 use crate::error::Result;
 use crate::repo::cargo;
 use crate::steps::Steps;
-use crate::{api, comments, cycles, deny, docs, records, sections, setup};
+use crate::{api, comments, cycles, deny, docs, packages, records, sections, setup};
 
 /// The features that no member switches on.
 pub const EVERY_FEATURE: [&str; 2] = ["--features", "verbs-api/tokio"];
 
 /// Runs all checks: formatting, clippy on the whole workspace with all features and on what builds
 /// without DPDK, rustdoc, the documents' references, the form of decisions and comments, imports in
-/// circles, the public API, and dependencies.
+/// circles, the public API, dependencies, and packages.
 pub fn run() -> Result<()> {
     setup::implied(setup::BUILD)?;
     let mut steps = Steps::default();
@@ -33,5 +33,6 @@ pub fn run() -> Result<()> {
     steps.check("import cycles", cycles::check);
     steps.check("public API", api::check);
     steps.check("dependencies", deny::check);
+    steps.check("packages", packages::check);
     steps.finish()
 }

@@ -12,6 +12,7 @@ mod cycles;
 mod demo;
 mod deny;
 mod dist;
+mod distributions;
 mod docs;
 mod dropin;
 mod error;
@@ -20,6 +21,7 @@ mod interop;
 mod interrupt;
 mod lint;
 mod machine;
+mod packages;
 mod probe;
 mod process;
 mod records;
@@ -76,8 +78,15 @@ enum Task {
         interop: Option<String>,
         /// Only the programs of others over the drop-in libibverbs (docs/unmodified.md); of them
         /// those whose name contains NAME, if it is given
-        #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["all", "interop"])]
+        #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["all", "interop", "distributions"])]
         unmodified: Option<String>,
+        /// Only what a user runs, in chroots of other releases of Debian, which take root; in those
+        /// whose name contains NAME, if it is given
+        #[arg(
+            long, value_name = "NAME", num_args = 0..=1, default_missing_value = "",
+            conflicts_with_all = ["all", "interop"]
+        )]
+        distributions: Option<String>,
     },
     /// Run the seeded swarm on the deterministic network; a seed replays its run exactly
     Sim {
@@ -141,7 +150,8 @@ fn run(task: Task) -> Result<()> {
         Task::Lint => lint::run(),
         Task::Test { interop: Some(part), .. } => interop::run(&part),
         Task::Test { unmodified: Some(part), .. } => unmodified::run(&part),
-        Task::Test { all, interop: None, unmodified: None } => test::run(all),
+        Task::Test { distributions: Some(part), .. } => distributions::run(&part),
+        Task::Test { all, .. } => test::run(all),
         Task::Sim { seed, seeds } => sim::run(seed, seeds),
         Task::Fuzz { seed, seconds } => fuzz::run(seed, seconds),
         Task::Dropin => dropin::run(),

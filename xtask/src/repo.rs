@@ -73,6 +73,13 @@ pub fn directories() -> Result<Vec<PathBuf>> {
     Ok(entries.flatten().map(|entry| entry.path()).filter(is_ours).collect())
 }
 
+/// Where a program is.
+pub fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(more).map(|dir| dir.join(program)).find(|file| file.is_file())
+}
+
 /// Runs `command` to its end, with our own input and output.
 pub fn run(mut command: Command) -> Result<()> {
     let status = command

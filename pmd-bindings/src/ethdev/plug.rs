@@ -4,12 +4,13 @@ use std::ffi::{CString, c_char};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Wiring;
-use crate::device::Device;
+use crate::device::{Device, LONGEST};
 use crate::error::{PortError, check};
 use crate::ffi;
 use crate::gate::Pass;
 use crate::log::{self, Caught};
 use crate::mempool::Mempool;
+use crate::open::check_range;
 use crate::quiescent::Quiescent;
 
 /// Descriptors of each ring, where the driver lets us choose.
@@ -48,7 +49,10 @@ impl Plug {
     ) -> Result<Self, PortError> {
         let device = &wiring.device;
         let as_c = |text: &str| CString::new(text).map_err(|_| PortError::Name(text.into()));
-        let name = as_c(&device.new_name(&wiring.prefix))?;
+        let name = device.new_name(&wiring.prefix);
+        let length = device.length(&name) as u64;
+        check_range("the length of the device with its arguments", length, 1, LONGEST as u64)?;
+        let name = as_c(&name)?;
         let arguments = as_c(device.arguments())?;
         let control = ControlGuard::enter(quiescent);
         let mut log = Caught::new();

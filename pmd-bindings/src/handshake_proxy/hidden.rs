@@ -1,13 +1,13 @@
 //! A listening socket that has lost its name: only who holds the descriptor can connect.
 
 use std::ffi::{CString, OsStr};
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use crate::unix::path_only;
 
 /// Name of the socket in its directory.
 const SOCKET: &str = "memif";
@@ -58,11 +58,6 @@ impl PrivateSocketPath {
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
-}
-
-/// A descriptor that names a file and does nothing else.
-fn path_only(path: &Path) -> io::Result<OwnedFd> {
-    Ok(File::options().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path)?.into())
 }
 
 impl Drop for PrivateSocketPath {

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::cpio::Archive;
-use super::find;
 use super::packages::Files;
 use crate::error::{Error, Result};
+use crate::repo::find;
 use crate::repo::output;
 
 /// What the guest's kernel needs beyond what is built in. rxe computes its ICRC by a driver of

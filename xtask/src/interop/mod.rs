@@ -13,7 +13,7 @@ mod namespace;
 mod packages;
 mod refusals;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -101,13 +101,6 @@ fn cannot_run() -> Option<String> {
     }
     let missing = ["qemu-system-x86_64", "busybox", "modprobe", "ip", "apt-get", "dpkg"]
         .into_iter()
-        .find(|program| find(program).is_none());
+        .find(|program| repo::find(program).is_none());
     missing.map(|program| format!("the soft-RoCE peer takes `{program}`; see `cargo xtask setup --interop`"))
-}
-
-/// Where a program is.
-fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(more).map(|dir| dir.join(program)).find(|file| file.is_file())
 }

@@ -23,6 +23,8 @@ pub enum Scope {
     Interop,
     /// Verbs programs of others.
     Unmodified,
+    /// What makes chroots of other distributions.
+    Distributions,
 }
 
 /// What every task needs.
@@ -34,6 +36,8 @@ pub const INTEROP: &[Scope] = &[Scope::Build, Scope::Tests, Scope::Interop];
 /// What the runs of programs of others need. They need no DPDK.
 pub const UNMODIFIED: &[Scope] = &[Scope::Unmodified];
 
+/// What chroots of other distributions need.
+pub const DISTRIBUTIONS: &[Scope] = &[Scope::Tests, Scope::Distributions];
 /// A need and what the machine has for it: a version or a place, or why it is missing.
 struct Finding {
     need: &'static Need,

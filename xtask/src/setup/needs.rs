@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use super::Scope;
 use crate::error::{Error, Result};
 
-/// DPDK releases that the bindings are written for: (year, month), both ends included.
-const DPDK_RELEASES: std::ops::RangeInclusive<(u32, u32)> = (22, 11)..=(24, 11);
+#[path = "../../../pmd-bindings/build/release.rs"]
+mod release;
 
 /// One thing that the build or the tests need.
 pub struct Need {
@@ -51,7 +51,7 @@ pub const NEEDS: &[Need] = &[
         purpose: "ports: memif and everything else that moves frames",
         packages: &["libdpdk-dev"],
         scope: Scope::Build,
-        by_hand: "Install DPDK 22.11 to 24.11 with its headers, and let PKG_CONFIG_PATH name the directory of \
+        by_hand: "Install DPDK 22.11 to 25.11 with its headers, and let PKG_CONFIG_PATH name the directory of \
                   libdpdk.pc.",
         probe: dpdk,
     },
@@ -78,6 +78,14 @@ pub const NEEDS: &[Need] = &[
         scope: Scope::Interop,
         by_hand: "Install qemu-system-x86_64, a static busybox, and modprobe (kmod).",
         probe: virtual_machine,
+    },
+    Need {
+        name: "mmdebstrap",
+        purpose: "chroots of other releases of Debian",
+        packages: &["mmdebstrap"],
+        scope: Scope::Distributions,
+        by_hand: "Install mmdebstrap.",
+        probe: || first_line("mmdebstrap", &["--version"]),
     },
     Need {
         name: "network tools",
@@ -185,17 +193,8 @@ fn pkg_config() -> Result<String> {
 fn dpdk() -> Result<String> {
     let version =
         first_line("pkg-config", &["--modversion", "libdpdk"]).map_err(|_| Error::new("not found"))?;
-    supported_dpdk(&version)?;
+    release::supported(&version).map_err(Error)?;
     Ok(version)
-}
-
-/// Whether the bindings are written for this DPDK version, such as `22.11.5` or `24.11.0-rc1`.
-fn supported_dpdk(version: &str) -> Result<()> {
-    let mut parts = version.split('.').map(str::parse::<u32>);
-    match (parts.next(), parts.next()) {
-        (Some(Ok(year)), Some(Ok(month))) if DPDK_RELEASES.contains(&(year, month)) => Ok(()),
-        _ => Err(Error(format!("version {version} is not supported, 22.11 to 24.11 are"))),
-    }
 }
 
 fn libclang() -> Result<String> {

@@ -2,13 +2,15 @@ use super::*;
 use std::fs;
 
 #[test]
-fn dpdk_releases_from_22_11_to_24_11() {
-    for version in ["22.11.0", "22.11.11", "23.03.0", "23.11.2", "24.07.0-rc1", "24.11.0", "24.11.3"] {
-        assert_eq!(supported_dpdk(version), Ok(()), "{version}");
+fn dpdk_releases_from_22_11_to_25_11() {
+    for version in ["22.11.0", "22.11.11", "23.03.0", "24.07.0-rc1", "24.11.3", "25.11.0", "25.11.2"] {
+        assert_eq!(release::supported(version), Ok(()), "{version}");
     }
-    for version in ["21.11.9", "22.07.0", "24.12.0", "25.03.0", "22", "", "22.x", "abc"] {
-        assert!(supported_dpdk(version).is_err(), "{version}");
+    for version in ["21.11.9", "22.07.0", "25.12.0", "26.03.0", "22", "", "22.x", "abc"] {
+        assert!(release::supported(version).is_err(), "{version}");
     }
+    let refused = release::supported("26.03.0").expect_err("it is too new");
+    assert_eq!(refused, "DPDK 26.03.0 is not supported: 22.11 to 25.11 are");
 }
 
 #[test]

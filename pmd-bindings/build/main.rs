@@ -1,13 +1,11 @@
 //! Finds DPDK with pkg-config, compiles the shim, generates the bindings.
 
+mod release;
+
 use std::env;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Oldest DPDK that is known to work.
-const OLDEST: &str = "22.11";
-/// First DPDK that is not.
-const TOO_NEW: &str = "24.12";
 const HOW_TO_INSTALL: &str = "run `cargo xtask setup`, or on Debian and Ubuntu:\n    \
      apt-get install -y --no-install-recommends libdpdk-dev libclang-dev pkg-config gcc libc6-dev";
 
@@ -30,19 +28,18 @@ fn main() {
 }
 
 fn find_dpdk() -> pkg_config::Library {
-    let probe =
-        pkg_config::Config::new().range_version(OLDEST..TOO_NEW).cargo_metadata(false).probe("libdpdk");
-    println!("cargo:rerun-if-env-changed=PKG_CONFIG_PATH");
-    match probe {
-        Ok(library) => library,
-        Err(error) => match pkg_config_output(&["--modversion", "libdpdk"]) {
-            Some(version) => fail(&format!(
-                "DPDK {} is installed, but pmd-bindings supports {OLDEST} to 24.11",
-                version.trim()
-            )),
-            None => fail(&format!("DPDK was not found: {HOW_TO_INSTALL}\n\npkg-config said: {error}")),
-        },
+    for variable in ["PKG_CONFIG", "PKG_CONFIG_PATH"] {
+        println!("cargo:rerun-if-env-changed={variable}");
     }
+    if let Some(version) = pkg_config_output(&["--modversion", "libdpdk"])
+        && let Err(unsupported) = release::supported(version.trim())
+    {
+        fail(&unsupported);
+    }
+    let probe = pkg_config::Config::new().cargo_metadata(false).probe("libdpdk");
+    probe.unwrap_or_else(|error| {
+        fail(&format!("DPDK was not found: {HOW_TO_INSTALL}\n\npkg-config said: {error}"))
+    })
 }
 
 /// The flags verbatim: they carry `-include rte_config.h` and the `-march` that DPDK's inline

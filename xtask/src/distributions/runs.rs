@@ -1,0 +1,77 @@
+//! What is run in each distribution: what a user runs, by the README's own steps.
+
+use super::chroot::{Layer, Network};
+use super::program;
+
+/// A run, as a column of the table.
+pub struct Run {
+    /// The heading.
+    pub name: &'static str,
+    pub layer: Layer,
+    pub network: Network,
+    pub script: Script,
+}
+
+/// What a shell does there.
+pub enum Script {
+    /// This.
+    Lines(&'static str),
+    /// `srnic write-bw` between two processes that have these devices; every byte is compared.
+    Pair { server: &'static str, client: &'static str },
+}
+
+impl Script {
+    pub fn text(&self) -> String {
+        match *self {
+            Self::Lines(lines) => lines.to_owned(),
+            Self::Pair { server, client } => {
+                let tool = "timeout 120 srnic write-bw -n 1000 --verify -d";
+                format!("{tool} {server} &\n{tool} {client} 127.0.0.1\nwait $!")
+            }
+        }
+    }
+}
+
+/// A file that is long enough to lose packets. The command installs DPDK.
+const DEMO: &str = "cd /srnic && head -c 33554432 /dev/urandom > /tmp/file && cargo xtask demo /tmp/file";
+
+const INSTALL: &str = "cd /srnic && cargo install --locked --path benches/tools && srnic help";
+
+/// In this order: the program of the README comes before DPDK, and the tools before their use.
+pub const RUNS: &[Run] = &[
+    Run {
+        name: "program",
+        layer: Layer::Bare,
+        network: Network::Own,
+        script: Script::Lines(program::SCRIPT),
+    },
+    Run { name: "demo", layer: Layer::Kept, network: Network::Host, script: Script::Lines(DEMO) },
+    Run { name: "install", layer: Layer::Kept, network: Network::Own, script: Script::Lines(INSTALL) },
+    Run {
+        name: "memif",
+        layer: Layer::Kept,
+        network: Network::Own,
+        script: Script::Pair { server: "memif:/tmp/a.sock", client: "fault:loss=1%:memif:/tmp/a.sock" },
+    },
+    Run {
+        name: "memif by DPDK",
+        layer: Layer::Kept,
+        network: Network::Own,
+        script: Script::Pair {
+            server: "memif:/tmp/a.sock,driver=dpdk",
+            client: "fault:loss=1%:memif:/tmp/a.sock,driver=dpdk",
+        },
+    },
+    Run {
+        name: "af_packet",
+        layer: Layer::Kept,
+        network: Network::Own,
+        script: Script::Pair {
+            server: "af_packet:left,ip=10.9.0.1",
+            client: "fault:loss=1%:af_packet:right,ip=10.9.0.2",
+        },
+    },
+];
+
+/// Says which DPDK there is.
+pub const DPDK_VERSION: &str = "pkg-config --modversion libdpdk";
