@@ -5,6 +5,7 @@ use std::path::Path;
 
 use memif::FRAME_OVERHEAD;
 
+use crate::HEADROOM;
 use crate::device::Device;
 use crate::eal::Eal;
 use crate::error::{EalError, PortError};
@@ -29,6 +30,19 @@ const HANDED_OVER: [&str; 3] = ["vfio-pci", "igb_uio", "uio_pci_generic"];
 /// Those that share it: DPDK's driver works beside the kernel's.
 const SHARED: [&str; 3] = ["mlx4_core", "mlx5_core", "mana"];
 
+/// Least room of a buffer, in bytes, that every driver takes.
+const ROOM_MIN: u16 = 2048;
+/// What a driver may put before a frame: virtio its header of 12 bytes.
+const BEFORE_FRAME: u16 = 32;
+
+/// Room of a buffer, in bytes, in which a frame of `max_frame` lies in one piece. Drivers round the
+/// room of their receive buffers down, that of e1000 to a power of two, and spread over several what
+/// is longer.
+fn buffer_room(max_frame: u16) -> u16 {
+    let room = max_frame.saturating_add(BEFORE_FRAME).max(ROOM_MIN);
+    room.checked_next_power_of_two().unwrap_or(u16::MAX - HEADROOM)
+}
+
 impl NicConfig {
     /// Opens the port.
     ///
@@ -42,7 +56,7 @@ impl NicConfig {
         }
         let mtu = self.mtu.unwrap_or(MTU_DEFAULT);
         let max_frame = mtu + FRAME_OVERHEAD;
-        let pool = Mempool::new(eal, BUFFERS, max_frame)?;
+        let pool = Mempool::new(eal, BUFFERS, buffer_room(max_frame))?;
         let device = Device::Pci { address: self.address.clone(), arguments: String::new() };
         let wiring = Wiring { mtu, ..device.into() };
         OpenPort::start(eal, wiring, &pool, max_frame, self.mac)
@@ -80,6 +94,14 @@ impl NicConfig {
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_frame_lies_in_one_buffer_whatever_the_driver_makes_of_its_room() {
+        for (max_frame, room) in [(64, 2048), (1518, 2048), (2040, 4096), (4218, 8192), (9018, 16384)] {
+            assert_eq!(buffer_room(max_frame), room, "{max_frame}");
+        }
+        assert!(buffer_room(u16::MAX) >= 32_768, "a pool has that much room at most");
+    }
 
     #[test]
     fn a_nic_that_is_not_ours_is_named_with_what_to_do() {

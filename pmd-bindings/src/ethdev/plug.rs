@@ -122,6 +122,10 @@ fn hint(device: &Device, log: &str) -> &'static str {
             "Another process in this network namespace happens to have a packet socket of the same number: try again, \
              as another process"
         }
+        _ if log.contains("Expecting 'PA' IOVA mode") => {
+            "This NIC has no IOMMU and reaches huge pages only: reserve as many as memory= says (512 MB: sysctl \
+             vm.nr_hugepages=256), or say less; on a machine with an IOMMU bind it to vfio-pci instead"
+        }
         Device::Virtual { .. } => "The driver refused its arguments",
         Device::Pci { .. } => "Is it bound to vfio-pci, and may this user open its /dev/vfio group?",
     }
