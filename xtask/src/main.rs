@@ -15,10 +15,12 @@ mod dist;
 mod docs;
 mod error;
 mod fuzz;
+mod guest;
 mod interop;
 mod interrupt;
 mod lint;
 mod machine;
+mod nics;
 mod probe;
 mod process;
 mod records;
@@ -69,6 +71,10 @@ enum Task {
         /// them those whose name contains NAME, if it is given
         #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with = "all")]
         interop: Option<String>,
+        /// Only the runs on NICs that QEMU has, between two virtual machines; of them those whose name
+        /// (MODEL DRIVER MTU) contains NAME, if it is given
+        #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["all", "interop"])]
+        nics: Option<String>,
     },
     /// Run the seeded swarm on the deterministic network; a seed replays its run exactly
     Sim {
@@ -124,7 +130,8 @@ fn run(task: Task) -> Result<()> {
         Task::Setup { bench, interop } => setup::explicit(bench, interop),
         Task::Lint => lint::run(),
         Task::Test { interop: Some(part), .. } => interop::run(&part),
-        Task::Test { all, interop: None } => test::run(all),
+        Task::Test { nics: Some(part), .. } => nics::run(&part),
+        Task::Test { all, .. } => test::run(all),
         Task::Sim { seed, seeds } => sim::run(seed, seeds),
         Task::Fuzz { seed, seconds } => fuzz::run(seed, seconds),
         Task::Dist => dist::run(),
