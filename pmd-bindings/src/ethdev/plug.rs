@@ -3,14 +3,16 @@
 use std::ffi::{CString, c_char};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::Wiring;
+use super::{EthCapabilities, Wiring};
 use crate::device::Device;
 use crate::error::{PortError, check};
 use crate::ffi;
 use crate::gate::Pass;
 use crate::log::{self, Caught};
 use crate::mempool::Mempool;
+use crate::open::check_range;
 use crate::quiescent::Quiescent;
+use crate::removal::Removal;
 
 /// Descriptors of each ring, where the driver lets us choose.
 const DESCRIPTORS: u16 = 1024;
@@ -38,6 +40,7 @@ pub(super) struct Plug {
     name: CString,
     bus: &'static std::ffi::CStr,
     quiescent: Option<&'static Quiescent>,
+    removal: Option<Removal>,
 }
 
 impl Plug {
@@ -71,20 +74,25 @@ impl Plug {
         // SAFETY: as above, and `id` is writable.
         let found = check(unsafe { ffi::rte_eth_dev_get_port_by_name(name.as_ptr(), &raw mut id) });
         // From here on dropping the plug removes the device.
-        let plug = Self { id, name: name.clone(), bus: device.bus(), quiescent };
-        let configured = found.and_then(|_| {
+        let removal = matches!(device, Device::Pci { .. }).then(|| Removal::watch(&name));
+        let plug = Self { id, name: name.clone(), bus: device.bus(), quiescent, removal };
+        let configured = found.map_err(|errno| refused(errno, log.text())).and_then(|_| {
+            check_mtu(device, id, wiring.mtu)?;
             let (queues, descriptors, mtu) = (wiring.queues.into(), DESCRIPTORS, wiring.mtu);
             // SAFETY: a port that was just made and is not started; who has the plug keeps its
             // pool.
             check(log::with_errors(|| unsafe {
                 ffi::pmd_port_configure(id, queues, descriptors, descriptors, mtu, pool.raw(), log.target())
             }))
+            .map_err(|errno| refused(errno, log.text()))
         });
         drop(control);
-        match configured {
-            Ok(_) => Ok(plug),
-            Err(errno) => Err(refused(errno, log.text())),
-        }
+        configured.map(|_| plug)
+    }
+
+    /// Of a NIC: whether it is still there.
+    pub(super) fn removal(&self) -> Option<&Removal> {
+        self.removal.as_ref()
     }
 
     pub(super) fn id(&self) -> u16 {
@@ -105,6 +113,18 @@ impl Drop for Plug {
             ffi::rte_eal_hotplug_remove(self.bus.as_ptr(), self.name.as_ptr().cast::<c_char>());
         }
     }
+}
+
+/// A NIC takes MTUs of some range only, and DPDK refuses another without a reason.
+fn check_mtu(device: &Device, id: u16, mtu: u16) -> Result<(), PortError> {
+    let Device::Pci { address, .. } = device else { return Ok(()) };
+    let operation = "read the capabilities";
+    let can = EthCapabilities::of(id).map_err(|errno| PortError::Operation {
+        port: address.clone(),
+        operation,
+        errno,
+    })?;
+    check_range("mtu of the NIC", mtu.into(), (*can.mtu.start()).into(), (*can.mtu.end()).into())
 }
 
 fn hint(device: &Device, log: &str) -> &'static str {
