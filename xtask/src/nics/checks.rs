@@ -8,6 +8,33 @@ use crate::error::{Error, Result};
 /// MTU of Ethernet.
 pub const ETHERNET: u16 = 1500;
 
+/// What is looked at.
+#[derive(Clone, Copy)]
+pub struct Check {
+    /// What the table calls it.
+    pub name: &'static str,
+    /// At which of the two MTUs: what has to do with the cable and the slot does not depend on it.
+    pub at: At,
+    pub run: fn(Nic, &mut Lab) -> Result<()>,
+}
+
+/// One MTU, or each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum At {
+    Each,
+    Ethernet,
+    Largest,
+}
+
+/// All checks. The last one takes the NIC away.
+pub const CHECKS: [Check; 5] = [
+    Check { name: "plain", at: At::Each, run: Nic::plain },
+    Check { name: "loss", at: At::Each, run: Nic::loss },
+    Check { name: "longer refused", at: At::Largest, run: Nic::longer },
+    Check { name: "link", at: At::Ethernet, run: Nic::link },
+    Check { name: "removed", at: At::Largest, run: Nic::removed },
+];
+
 /// A NIC in both guests, as one is opened.
 #[derive(Clone, Copy, Debug)]
 pub struct Nic {
@@ -62,7 +89,7 @@ impl Nic {
     /// One byte more than the longest packet that the NIC takes is refused, and the error says so.
     pub fn longer(self, lab: &mut Lab) -> Result<()> {
         let longer = Self { mtu: self.mtu + 1, ..self };
-        self.refused(lab, &longer.device(0), &format!("but must be in 68..={}", self.mtu))
+        self.refused(lab, &longer.device(0), &format!("..={}", self.mtu))
     }
 
     /// The cable is pulled at the first guest, which says so, and nothing passes; plugged in again,

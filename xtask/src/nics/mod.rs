@@ -19,7 +19,7 @@ use crate::interrupt;
 use crate::repo::{self, CHECKED};
 use crate::setup::{self, INTEROP};
 use crate::tools::Tools;
-use checks::{ETHERNET, Nic};
+use checks::{At, CHECKS, Check, ETHERNET, Nic};
 use lab::{Lab, Parts};
 use models::{Handover, MODELS, Model};
 use table::{Outcome, Row, Table};
@@ -42,7 +42,7 @@ pub fn run(part: &str) -> Result<()> {
     let (models, missing): (Vec<Model>, Vec<Model>) =
         MODELS.into_iter().partition(|model| available.contains(&format!("name \"{}\"", model.device)));
     interrupt::catch()?;
-    let mut table = Table::default();
+    let mut table = Table::new(CHECKS.map(|check| check.name).to_vec());
     for handover in Handover::ALL {
         let parts = Parts { kernel: &files.kernel, image: &image, place: &place, models: &models, handover };
         play(&parts, part, &mut table)?;
@@ -58,29 +58,19 @@ pub fn run(part: &str) -> Result<()> {
 fn play(parts: &Parts<'_>, part: &str, table: &mut Table) -> Result<()> {
     let mut lab = None;
     for (number, model) in parts.models.iter().enumerate() {
-        for mtu in [ETHERNET, model.mtu_max] {
+        for (mtu, at) in [(ETHERNET, At::Ethernet), (model.mtu_max, At::Largest)] {
             let mut row = Row::new(model.name, parts.handover.driver(), mtu);
             if !row.name().contains(part) {
                 continue;
             }
             let nic = Nic { number, mtu, memory: parts.handover.memory() };
-            let columns: [(_, fn(Nic, &mut Lab) -> Result<()>); 5] = [
-                (Table::PLAIN, Nic::plain),
-                (Table::LOSS, Nic::loss),
-                (Table::LONGER, Nic::longer),
-                (Table::LINK, Nic::link),
-                (Table::REMOVED, Nic::removed),
-            ];
-            for (column, check) in columns {
-                // What has to do with the cable and the slot does not depend on the MTU.
-                let at = if column == Table::LINK { ETHERNET } else { model.mtu_max };
-                if mtu != at && !matches!(column, Table::PLAIN | Table::LOSS) {
-                    continue;
-                }
-                interrupt::check()?;
-                println!("\n==> {}: {}", row.name(), Table::COLUMNS[column]);
-                let outcome = check_in(&mut lab, parts, |lab| check(nic, lab));
-                row.note(column, outcome);
+            for check in CHECKS {
+                let is_here = check.at == at || check.at == At::Each;
+                row.note(if is_here {
+                    outcome(&mut lab, parts, &row.name(), check, nic)?
+                } else {
+                    Outcome::Elsewhere
+                });
             }
             table.push(row);
         }
@@ -88,19 +78,22 @@ fn play(parts: &Parts<'_>, part: &str, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-fn check_in(lab: &mut Option<Lab>, parts: &Parts<'_>, check: impl FnOnce(&mut Lab) -> Result<()>) -> Outcome {
-    let work = || {
+/// Makes a check, in guests that are booted if there are none.
+fn outcome(lab: &mut Option<Lab>, parts: &Parts<'_>, row: &str, check: Check, nic: Nic) -> Result<Outcome> {
+    interrupt::check()?;
+    println!("\n==> {row}: {}", check.name);
+    let mut made = || {
         let mut used = lab.take().map_or_else(|| Lab::boot(parts), Ok)?;
-        check(&mut used)?;
+        (check.run)(nic, &mut used)?;
         *lab = Some(used);
         Ok(())
     };
-    let result: Result<()> = work();
-    match result {
-        Ok(()) => Outcome::Ok,
-        Err(error) => {
+    let made: Result<()> = made();
+    Ok(made.map_or_else(
+        |error| {
             eprintln!("{error}");
             Outcome::Failed
-        }
-    }
+        },
+        |()| Outcome::Ok,
+    ))
 }
