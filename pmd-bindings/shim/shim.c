@@ -236,6 +236,24 @@ pmd_port_configure(uint16_t port, uint16_t queues, uint16_t rx_descriptors, uint
 	return ret;
 }
 
+static void (*on_removal)(const char *name);
+
+static void
+device_event(const char *name, enum rte_dev_event_type type, void *arg)
+{
+	if (type == RTE_DEV_EVENT_REMOVE && name != NULL)
+		on_removal(name);
+}
+
+void
+pmd_listen_for_removals(void (*callback)(const char *name))
+{
+	on_removal = callback;
+	rte_dev_event_callback_register(NULL, device_event, NULL);
+	/* vfio tells of its own accord; of the others the kernel's events do. */
+	rte_dev_event_monitor_start();
+}
+
 int
 pmd_interrupt_register(int fd, void (*callback)(void *), void *arg)
 {

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
@@ -89,6 +90,9 @@ int pmd_attach(const char *bus, const char *name, const char *arguments, struct 
 /* So many rx and tx queues with the driver's defaults, and its MTU unless that is 0: 0, or a negative errno. */
 int pmd_port_configure(uint16_t port, uint16_t queues, uint16_t rx_descriptors, uint16_t tx_descriptors, uint16_t mtu,
 		       struct rte_mempool *pool, struct pmd_log log);
+
+/* Has EAL's interrupt thread call `callback` with the name of each device that is to leave or has left. */
+void pmd_listen_for_removals(void (*callback)(const char *name));
 
 /* Has EAL's interrupt thread call `callback` whenever `fd` is readable: 0, or a negative errno. */
 int pmd_interrupt_register(int fd, void (*callback)(void *), void *arg);

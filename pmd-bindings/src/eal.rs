@@ -9,6 +9,7 @@ use crate::error::{EalError, Errno};
 use crate::ffi;
 use crate::hugepages::{self, Turn};
 use crate::log::{self, Caught};
+use crate::removal;
 
 /// Where packet buffers live.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -181,6 +182,9 @@ impl Eal {
             return Err(EalError::Init { errno, hint: hint(hugepages, &log), log });
         }
         log::quieten();
+        if config.pci {
+            removal::listen();
+        }
         Ok(Self { config, hugepages })
     }
 }

@@ -25,6 +25,7 @@ use crate::mempool::Mempool;
 use crate::no_link::NoLink;
 use crate::quiescent::Quiescent;
 use crate::reconnect::Reconnect;
+use crate::removal::Removal;
 use crate::socket_path;
 use crate::{ffi, lcore};
 use ::memif::socket::{Presence, presence};
@@ -96,6 +97,8 @@ pub struct EthPort {
     quiescent: Option<&'static Quiescent>,
     /// `None` while the device is not attached.
     plug: Option<Plug>,
+    /// Of a NIC.
+    removal: Option<Removal>,
     /// Of the plug; its old value, or 0, without one.
     id: u16,
     started: bool,
@@ -125,6 +128,7 @@ impl EthPort {
             wiring,
             quiescent,
             plug: None,
+            removal: None,
             id: 0,
             started: false,
             link_up: Cell::new(false),
@@ -142,6 +146,7 @@ impl EthPort {
         if self.plug.is_none() {
             let plug = Plug::new(&self.wiring, &self.pool, self.quiescent)?;
             self.id = plug.id();
+            self.removal = plug.removal().cloned();
             self.plug = Some(plug);
         }
         Ok(())
@@ -264,7 +269,7 @@ impl EthPort {
     /// was before.
     #[must_use]
     pub fn link_up(&self) -> bool {
-        if !self.started {
+        if !self.started || self.is_removed() {
             return false;
         }
         if let Some(_pass) = self.try_pass() {
@@ -278,11 +283,29 @@ impl EthPort {
         up
     }
 
+    /// Gives a NIC back that is to leave the machine, for which the kernel may wait, or has left it.
+    /// Nothing passes the port any more.
+    pub fn release_removed(&mut self) {
+        if self.plug.is_some() && self.is_removed() {
+            // A NIC that is gone may refuse to stop; it is given back all the same.
+            let _ = self.stop();
+            self.started = false;
+            self.plug = None;
+        }
+    }
+
+    fn is_removed(&self) -> bool {
+        self.removal.as_ref().is_some_and(Removal::is_due)
+    }
+
     /// Why frames cannot pass, or `None` if they can. Of the client of a memif `reconnect` knows.
     #[must_use]
     pub fn no_link(&self, reconnect: Option<&Reconnect>) -> Option<NoLink> {
         if self.link_up() {
             return None;
+        }
+        if self.is_removed() {
+            return Some(NoLink::Removed { address: self.wiring.device.driver().to_owned() });
         }
         if let Some(proxy) = &self.proxy {
             return Some(proxy.no_link().into());

@@ -40,6 +40,7 @@ mod no_link;
 mod open;
 mod quiescent;
 mod reconnect;
+mod removal;
 mod socket_path;
 mod unix;
 mod vhost;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use memif::FRAME_OVERHEAD;
 
+use crate::HEADROOM;
 use crate::device::Device;
 use crate::eal::Eal;
 use crate::error::{EalError, PortError};
@@ -29,6 +30,27 @@ const HANDED_OVER: [&str; 3] = ["vfio-pci", "igb_uio", "uio_pci_generic"];
 /// Those that share it: DPDK's driver works beside the kernel's.
 const SHARED: [&str; 3] = ["mlx4_core", "mlx5_core", "mana"];
 
+/// Least room of a buffer, in bytes, that every driver takes.
+const ROOM_MIN: u16 = 2048;
+/// What a driver may put before a frame: virtio its header of 12 bytes.
+const BEFORE_FRAME: u16 = 32;
+
+/// The largest room that is a power of two. No frame of ours is longer: a path MTU is 4096 at most.
+const ROOM_OF_OURS: u16 = 8192;
+/// What most drivers count the room of a receive buffer in.
+const ROOM_STEP: u16 = 1024;
+
+/// Room of a buffer, in bytes, in which a frame of `max_frame` lies in one piece. Drivers round the
+/// room of their receive buffers down, most to a multiple of 1 KiB, that of e1000 to a power of two,
+/// and spread over several what is longer. vmxnet3 takes less than 16 KiB.
+fn buffer_room(max_frame: u16) -> u16 {
+    let room = max_frame.saturating_add(BEFORE_FRAME).max(ROOM_MIN);
+    if room <= ROOM_OF_OURS {
+        return room.next_power_of_two();
+    }
+    room.checked_next_multiple_of(ROOM_STEP).unwrap_or(u16::MAX - HEADROOM)
+}
+
 impl NicConfig {
     /// Opens the port.
     ///
@@ -42,7 +64,7 @@ impl NicConfig {
         }
         let mtu = self.mtu.unwrap_or(MTU_DEFAULT);
         let max_frame = mtu + FRAME_OVERHEAD;
-        let pool = Mempool::new(eal, BUFFERS, max_frame)?;
+        let pool = Mempool::new(eal, BUFFERS, buffer_room(max_frame))?;
         let device = Device::Pci { address: self.address.clone(), arguments: String::new() };
         let wiring = Wiring { mtu, ..device.into() };
         OpenPort::start(eal, wiring, &pool, max_frame, self.mac)
@@ -80,6 +102,14 @@ impl NicConfig {
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_frame_lies_in_one_buffer_whatever_the_driver_makes_of_its_room() {
+        for (max_frame, room) in [(64, 2048), (1518, 2048), (2040, 4096), (4218, 8192), (9018, 9216)] {
+            assert_eq!(buffer_room(max_frame), room, "{max_frame}");
+        }
+        assert_eq!(buffer_room(u16::MAX), u16::MAX - HEADROOM, "a pool has no more");
+    }
 
     #[test]
     fn a_nic_that_is_not_ours_is_named_with_what_to_do() {

@@ -51,6 +51,12 @@ pub enum NoLink {
         /// Its driver, or the address of a NIC.
         device: String,
     },
+    /// A NIC that was taken out of the machine, or is about to be.
+    #[error("NIC {address} was removed: close the device, and open it again once the NIC is back")]
+    Removed {
+        /// Its address on the PCI bus.
+        address: String,
+    },
     /// A further queue of a port, whose first queue looks after the link.
     #[error("the port has no link: the device's first engine looks after it, and says why")]
     FurtherQueue,

@@ -17,10 +17,12 @@ mod docs;
 mod dropin;
 mod error;
 mod fuzz;
+mod guest;
 mod interop;
 mod interrupt;
 mod lint;
 mod machine;
+mod nics;
 mod packages;
 mod probe;
 mod process;
@@ -78,15 +80,19 @@ enum Task {
         interop: Option<String>,
         /// Only the programs of others over the drop-in libibverbs (docs/unmodified.md); of them
         /// those whose name contains NAME, if it is given
-        #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["all", "interop", "distributions"])]
+        #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["all", "interop", "distributions", "nics"])]
         unmodified: Option<String>,
         /// Only what a user runs, in chroots of other releases of Debian, which take root; in those
         /// whose name contains NAME, if it is given
         #[arg(
             long, value_name = "NAME", num_args = 0..=1, default_missing_value = "",
-            conflicts_with_all = ["all", "interop"]
+            conflicts_with_all = ["all", "interop", "nics"]
         )]
         distributions: Option<String>,
+        /// Only the runs on NICs that QEMU has, between two virtual machines; of them those whose name
+        /// (MODEL DRIVER MTU) contains NAME, if it is given
+        #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["all", "interop"])]
+        nics: Option<String>,
     },
     /// Run the seeded swarm on the deterministic network; a seed replays its run exactly
     Sim {
@@ -151,6 +157,7 @@ fn run(task: Task) -> Result<()> {
         Task::Test { interop: Some(part), .. } => interop::run(&part),
         Task::Test { unmodified: Some(part), .. } => unmodified::run(&part),
         Task::Test { distributions: Some(part), .. } => distributions::run(&part),
+        Task::Test { nics: Some(part), .. } => nics::run(&part),
         Task::Test { all, .. } => test::run(all),
         Task::Sim { seed, seeds } => sim::run(seed, seeds),
         Task::Fuzz { seed, seconds } => fuzz::run(seed, seconds),

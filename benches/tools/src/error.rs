@@ -76,6 +76,9 @@ pub enum Error {
         /// What both can have.
         least: u32,
     },
+    /// The device's NIC was taken out of the machine.
+    #[error("{0}")]
+    Removed(String),
     /// Both ends have the same address.
     #[error("both ends are {0}: give each device an ip= of its own")]
     SameAddress(IpAddr),

@@ -5,7 +5,7 @@ use crate::interrupt;
 use crate::notice::Notice;
 use std::thread::{sleep, yield_now};
 use std::time::{Duration, Instant};
-use verbs_api::Device;
+use verbs_api::{Device, LinkDown};
 
 /// How long the peer may take for what it does at once when it is there.
 pub const PEER_WAIT: Duration = Duration::from_secs(60);
@@ -54,6 +54,14 @@ pub trait Drive {
     fn link_down(&self) -> Option<String> {
         None
     }
+
+    /// An error once nothing can come of waiting any more.
+    ///
+    /// # Errors
+    /// [`Error::Removed`].
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 impl Drive for Device {
@@ -68,6 +76,13 @@ impl Drive for Device {
 
     fn link_down(&self) -> Option<String> {
         Self::link_down(self).map(|why| why.to_string())
+    }
+
+    fn check(&self) -> Result<()> {
+        match Self::link_down(self) {
+            Some(LinkDown::Removed(why)) => Err(Error::Removed(why)),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -130,6 +145,7 @@ pub(crate) fn wait_past<T>(
         if let Some(limit) = limit.filter(|limit| start.elapsed() > *limit) {
             return Err(Error::Late(what, limit.as_secs()));
         }
+        engine.check()?;
         notice.look(what, &obstacle);
         let mut is_active = false;
         for _ in 0..LOOK_INTERVAL {

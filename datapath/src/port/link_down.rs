@@ -18,9 +18,12 @@ pub enum LinkDown {
     /// There was a link; the peer left, and no other has come.
     #[error("{0}")]
     Left(String),
-    /// The interface or the NIC has no carrier, is down, or is gone.
+    /// The interface or the NIC has no carrier, is down, or the interface is gone.
     #[error("{0}")]
     NoCarrier(String),
+    /// The NIC was taken out of the machine. Close the device: it has no link any more.
+    #[error("{0}")]
+    Removed(String),
     /// The port does not tell.
     #[error("the port has no link, and does not tell why")]
     Unknown,
@@ -49,6 +52,7 @@ impl From<dpdk_sys::NoLink> for LinkDown {
             NoLink::Memif(why) => why.into(),
             NoLink::NoFrontEnd { .. } | NoLink::NoBackEnd { .. } => Self::NoPeer(text),
             NoLink::BackEndNotReady { .. } | NoLink::FurtherQueue => Self::NoAnswer(text),
+            NoLink::Removed { .. } => Self::Removed(text),
             // Also what is new.
             _ => Self::NoCarrier(text),
         }

@@ -3,7 +3,7 @@
 use std::ffi::{CString, c_char};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::Wiring;
+use super::{EthCapabilities, Wiring};
 use crate::device::{Device, LONGEST};
 use crate::error::{PortError, check};
 use crate::ffi;
@@ -12,6 +12,7 @@ use crate::log::{self, Caught};
 use crate::mempool::Mempool;
 use crate::open::check_range;
 use crate::quiescent::Quiescent;
+use crate::removal::Removal;
 
 /// Descriptors of each ring, where the driver lets us choose.
 const DESCRIPTORS: u16 = 1024;
@@ -39,6 +40,7 @@ pub(super) struct Plug {
     name: CString,
     bus: &'static std::ffi::CStr,
     quiescent: Option<&'static Quiescent>,
+    removal: Option<Removal>,
 }
 
 impl Plug {
@@ -75,20 +77,25 @@ impl Plug {
         // SAFETY: as above, and `id` is writable.
         let found = check(unsafe { ffi::rte_eth_dev_get_port_by_name(name.as_ptr(), &raw mut id) });
         // From here on dropping the plug removes the device.
-        let plug = Self { id, name: name.clone(), bus: device.bus(), quiescent };
-        let configured = found.and_then(|_| {
+        let removal = matches!(device, Device::Pci { .. }).then(|| Removal::watch(&name));
+        let plug = Self { id, name: name.clone(), bus: device.bus(), quiescent, removal };
+        let configured = found.map_err(|errno| refused(errno, log.text())).and_then(|_| {
+            check_mtu(device, id, wiring.mtu)?;
             let (queues, descriptors, mtu) = (wiring.queues.into(), DESCRIPTORS, wiring.mtu);
             // SAFETY: a port that was just made and is not started; who has the plug keeps its
             // pool.
             check(log::with_errors(|| unsafe {
                 ffi::pmd_port_configure(id, queues, descriptors, descriptors, mtu, pool.raw(), log.target())
             }))
+            .map_err(|errno| refused(errno, log.text()))
         });
         drop(control);
-        match configured {
-            Ok(_) => Ok(plug),
-            Err(errno) => Err(refused(errno, log.text())),
-        }
+        configured.map(|_| plug)
+    }
+
+    /// Of a NIC: whether it is still there.
+    pub(super) fn removal(&self) -> Option<&Removal> {
+        self.removal.as_ref()
     }
 
     pub(super) fn id(&self) -> u16 {
@@ -111,6 +118,18 @@ impl Drop for Plug {
     }
 }
 
+/// A NIC takes MTUs of some range only, and DPDK refuses another without a reason.
+fn check_mtu(device: &Device, id: u16, mtu: u16) -> Result<(), PortError> {
+    let Device::Pci { address, .. } = device else { return Ok(()) };
+    let operation = "read the capabilities";
+    let can = EthCapabilities::of(id).map_err(|errno| PortError::Operation {
+        port: address.clone(),
+        operation,
+        errno,
+    })?;
+    check_range("mtu of the NIC", mtu.into(), (*can.mtu.start()).into(), (*can.mtu.end()).into())
+}
+
 fn hint(device: &Device, log: &str) -> &'static str {
     match device {
         _ if log.contains("Operation not permitted") || log.contains("Permission denied") => {
@@ -125,6 +144,10 @@ fn hint(device: &Device, log: &str) -> &'static str {
         _ if log.contains("could not set PACKET_FANOUT") => {
             "Another process in this network namespace happens to have a packet socket of the same number: try again, \
              as another process"
+        }
+        _ if log.contains("Expecting 'PA' IOVA mode") => {
+            "This NIC has no IOMMU and reaches huge pages only: reserve as many as memory= says (512 MB: sysctl \
+             vm.nr_hugepages=256), or say less; on a machine with an IOMMU bind it to vfio-pci instead"
         }
         Device::Virtual { .. } => "The driver refused its arguments",
         Device::Pci { .. } => "Is it bound to vfio-pci, and may this user open its /dev/vfio group?",

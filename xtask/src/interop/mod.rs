@@ -5,39 +5,40 @@
 //! the guest with our `af_packet` port.
 
 mod cases;
-mod cpio;
 mod guest;
 mod image;
 mod leftovers;
 mod namespace;
-mod packages;
 mod refusals;
 
+use std::fs;
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::guest::{Guest, cannot_run, packages};
 use crate::interrupt;
 use crate::repo::{self, RELEASE};
 use crate::setup::{self, INTEROP};
 use crate::steps::Steps;
 use crate::tools::Tools;
 use cases::Case;
-use guest::{Guest, Parts};
+use guest::Parts;
 use namespace::Namespace;
 
 /// All cases, or one line that says why there are none. Those are played whose name contains
 /// `part`.
 pub fn run(part: &str) -> Result<()> {
     setup::implied(INTEROP)?;
-    if let Some(reason) = cannot_run() {
+    if let Some(reason) = why_not() {
         println!("skipped: {reason}");
         return Ok(());
     }
-    let place = repo::target_directory()?.join("interop");
-    let Ok(files) = packages::unpack(&place) else {
-        println!("skipped: Debian's packages of the guest cannot be had here (apt-get download)");
+    let Ok(files) = packages::unpack() else {
+        println!("{}", packages::MISSING);
         return Ok(());
     };
+    let place = repo::target_directory()?.join("interop");
+    fs::create_dir_all(&place).map_err(|e| Error::io("create", &place, &e))?;
     let image = image::build(&place, &files)?;
     let program = Tools::build(RELEASE)?.program();
     interrupt::catch()?;
@@ -47,7 +48,7 @@ pub fn run(part: &str) -> Result<()> {
     let mut with_guest = |play: &dyn Fn(&mut Guest) -> Result<()>| {
         // A failure takes its guest with it, and whatever it left there: the next case gets
         // another.
-        let mut used = guest.take().map_or_else(|| Guest::boot(&parts), Ok)?;
+        let mut used = guest.take().map_or_else(|| guest::boot(&parts), Ok)?;
         play(&mut used)?;
         guest = Some(used);
         Ok(())
@@ -69,7 +70,7 @@ fn play(case: &Case, namespace: &Namespace, guest: &mut Guest, program: &Path) -
     let ours = case.ours(namespace.command(program));
     let (theirs, ours) = if case.guest_serves {
         if case.connects() {
-            guest.begin_listening(&case.theirs())?;
+            guest::begin_listening(guest, &case.theirs())?;
         } else {
             // Our client of a side channel tries again.
             guest.begin(&case.theirs())?;
@@ -92,15 +93,9 @@ fn play(case: &Case, namespace: &Namespace, guest: &mut Guest, program: &Path) -
 }
 
 /// Why no guest can run here.
-fn cannot_run() -> Option<String> {
-    if std::env::consts::ARCH != "x86_64" {
-        return Some("the soft-RoCE guest is an x86-64 one".to_owned());
-    }
+fn why_not() -> Option<String> {
     if !setup::is_root() {
         return Some("the soft-RoCE peer takes root, for a network namespace with a tap".to_owned());
     }
-    let missing = ["qemu-system-x86_64", "busybox", "modprobe", "ip", "apt-get", "dpkg"]
-        .into_iter()
-        .find(|program| repo::find(program).is_none());
-    missing.map(|program| format!("the soft-RoCE peer takes `{program}`; see `cargo xtask setup --interop`"))
+    cannot_run(&["ip"])
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::cases::{Ip, RPING};
-use super::guest::Guest;
 use super::namespace::{self, ENGINE_IP, GUEST_IP, Namespace};
 use crate::error::{Error, Result};
+use crate::guest::Guest;
 
 type Refusal = fn(&Namespace, &mut Guest, &Path) -> Result<()>;
 

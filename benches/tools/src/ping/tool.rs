@@ -76,6 +76,7 @@ fn run(cli: &Cli) -> error::Result<bool> {
         output::line(format_args!("answering at {}", device.ip()))?;
         let mut notice = Notice::new();
         while interrupt::check().is_ok() {
+            Drive::check(&device)?;
             pinger.step()?;
             wait(cli, &mut pinger);
             if pinger.statistics().received == 0 && !device.link_up() {
@@ -107,6 +108,7 @@ fn ping(cli: &Cli, host: IpAddr, device: &Device, pinger: &mut Pinger) -> error:
         let asked = Instant::now();
         loop {
             interrupt::check()?;
+            Drive::check(device)?;
             let passed = asked.elapsed();
             let over = match last {
                 true => passed >= cli.timeout || pinger.unanswered() == 0,

@@ -49,12 +49,15 @@ impl Driver for Whole {
         self.eth.no_link(self.reconnect.as_ref())
     }
 
-    /// The client of a shared-memory pair looks for its server.
+    /// The client of a shared-memory pair looks for its server; a NIC that leaves is given back.
     fn tend(&mut self) -> bool {
         match &mut self.reconnect {
             // A port that cannot be stopped has no link; the next look tries again.
             Some(reconnect) => reconnect.tend(&mut self.eth, Instant::now()).unwrap_or(false),
-            None => self.eth.link_up(),
+            None => {
+                self.eth.release_removed();
+                self.eth.link_up()
+            }
         }
     }
 

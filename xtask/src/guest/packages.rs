@@ -1,13 +1,13 @@
-//! Debian's packages of the guest: fetched once, unpacked beside the build, never installed.
+//! Debian's packages of the guests: fetched once, unpacked beside the build, never installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Error, Result};
-use crate::repo::output;
+use crate::repo::{self, output};
 
-/// What the guest is made of, beside its kernel.
+/// What the guests are made of, beside their kernel.
 const PACKAGES: &[&str] = &[
     "libibverbs1",
     "ibverbs-utils",
@@ -21,6 +21,8 @@ const PACKAGES: &[&str] = &[
     "libpci3",
     "iproute2",
 ];
+/// What is said where they cannot be had.
+pub const MISSING: &str = "skipped: Debian's packages of the guest cannot be had here (apt-get download)";
 /// The package that depends on the release's newest kernel.
 const KERNEL: &str = "linux-image-amd64";
 
@@ -35,7 +37,8 @@ pub struct Files {
 }
 
 /// Fetches and unpacks the packages, unless that was done before.
-pub fn unpack(place: &Path) -> Result<Files> {
+pub fn unpack() -> Result<Files> {
+    let place = repo::target_directory()?.join("guest");
     let (debs, root, done) = (place.join("debs"), place.join("root"), place.join("unpacked"));
     if !done.exists() {
         for dir in [&debs, &root] {

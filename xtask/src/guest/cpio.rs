@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 const DIRECTORY: u32 = 0o040_755;
 const FILE: u32 = 0o100_755;
+const LINK: u32 = 0o120_777;
 
 /// An archive in the making.
 #[derive(Default)]
@@ -17,10 +18,20 @@ impl Archive {
     /// Adds an executable file, and the directories that it is in. `path` has no slash at its
     /// start.
     pub fn file(&mut self, path: &str, content: &[u8]) {
+        self.directories_of(path);
+        self.entry(path, FILE, content);
+    }
+
+    /// Adds a symbolic link to `target`, and the directories that it is in.
+    pub fn link(&mut self, path: &str, target: &str) {
+        self.directories_of(path);
+        self.entry(path, LINK, target.as_bytes());
+    }
+
+    fn directories_of(&mut self, path: &str) {
         for (at, _) in path.match_indices('/') {
             self.directory(&path[..at]);
         }
-        self.entry(path, FILE, content);
     }
 
     /// Adds a directory, unless it is there; the one that it is in must be.
@@ -68,10 +79,12 @@ mod tests {
         let mut archive = Archive::default();
         archive.file("a/b/one", b"12345");
         archive.file("a/b/two", b"");
+        archive.link("a/c/three", "/a/b/one");
         let bytes = archive.finish();
         let at =
             |name: &[u8]| bytes.windows(name.len()).position(|window| window == name).expect("it is there");
-        let names: [&[u8]; 5] = [b"a\0", b"a/b\0", b"a/b/one\0", b"a/b/two\0", b"TRAILER!!!\0"];
+        let names: [&[u8]; 7] =
+            [b"a\0", b"a/b\0", b"a/b/one\0", b"a/b/two\0", b"a/c\0", b"a/c/three\0", b"TRAILER!!!\0"];
         assert!(names.map(at).is_sorted());
         // The magic and thirteen fields of eight digits.
         const HEADER: usize = 110;
@@ -79,6 +92,9 @@ mod tests {
             assert_eq!((at(name) - HEADER) % 4, 0);
             assert_eq!(&bytes[at(name) - HEADER..][..6], b"070701");
         }
+        let link = at(b"a/c/three\0");
+        assert_eq!(&bytes[link - HEADER + 6 + 8..][..8], b"0000a1ff", "its mode");
+        assert_eq!(&bytes[link + 10..][..8], b"/a/b/one");
         assert_eq!(bytes.windows(4).filter(|window| window == b"a/b\0").count(), 1);
         assert_eq!(bytes.len() % 4, 0);
         let file = at(b"a/b/one\0");
