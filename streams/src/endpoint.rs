@@ -1,0 +1,140 @@
+//! An endpoint: a device, and what all its streams share.
+
+mod link;
+mod service;
+mod state;
+
+pub(crate) use service::Service;
+pub(crate) use state::State;
+
+use crate::config::Config;
+use crate::error::Setup;
+use crate::listener::Listener;
+use crate::protocol::{Hello, Violation};
+use crate::stream::Stream;
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io;
+use std::sync::Arc;
+use verbs_api::{Connector, Device, Driver, PreparedQueuePair, QueuePair};
+
+/// What an endpoint has, and what it has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Connections that have memory here: streams, and those whose last bytes are on their way.
+    pub streams: usize,
+    /// Bytes of registered memory.
+    pub memory: usize,
+    /// Regions of memory registered since the beginning.
+    pub registrations: u64,
+    /// Requests for a connection that were rejected, for their Hello or for want of memory.
+    pub rejected: u64,
+    /// Streams closed because the peer broke a rule, in the order of [`Violation::ALL`].
+    pub violations: [u64; Violation::ALL.len()],
+}
+
+impl Stats {
+    /// Streams closed because the peer broke this rule.
+    #[must_use]
+    pub fn violations(&self, of: Violation) -> u64 {
+        let counts = Violation::ALL.iter().zip(self.violations);
+        counts.filter(|(violation, _)| **violation == of).map(|(_, count)| count).sum()
+    }
+}
+
+/// A device whose streams share memory and one completion queue. Clones name the same one. It goes
+/// when the last of its streams and listeners has gone.
+#[derive(Clone)]
+pub struct Endpoint {
+    service: Arc<Service>,
+}
+
+impl Endpoint {
+    /// Opens a device, such as `memif:/run/srnic.sock,role=client`, with a thread of its own.
+    ///
+    /// # Errors
+    /// A size of `config` that is out of bounds; the error of [`Device::open`] is inside.
+    pub fn open(device: &str, config: Config) -> io::Result<Self> {
+        let device = Device::builder().driver(Driver::THREAD).open(device).map_err(Setup::from)?;
+        Self::new(&device, config)
+    }
+
+    /// Takes a device that is open. One without a thread ([`Driver::Inline`]) is driven by whoever
+    /// waits for a stream, and else by the endpoint's thread, which then never sleeps.
+    ///
+    /// # Errors
+    /// A size of `config` that is out of bounds; what the device refuses.
+    pub fn new(device: &Device, config: Config) -> io::Result<Self> {
+        config.validate()?;
+        Ok(Self { service: Service::start(device, &config)? })
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        self.service.device()
+    }
+
+    /// Listens to a port of the device's address; 0: to a free one.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrInUse`] if somebody listens to it.
+    pub fn listen(&self, port: u16) -> io::Result<Listener> {
+        Listener::bind(&self.service, port)
+    }
+
+    /// Connects to a listener, and waits `limit` at most: the peer may be started later.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::ConnectionRefused`], [`io::ErrorKind::TimedOut`] and others as TCP has
+    /// them; [`io::ErrorKind::OutOfMemory`] if the pool has no room for a stream.
+    pub fn connect(&self, to: SocketAddr, limit: Duration) -> io::Result<Stream> {
+        let mut token = [0; 16];
+        getrandom::fill(&mut token).map_err(|error| io::Error::other(error.to_string()))?;
+        let own = self.service.hello(token);
+        let (pair, pending) = Pending::prepare(&self.service, &own)?;
+        let hello = own.to_bytes();
+        let connecting = Connector::new().private_data(&hello).connect(pair, to);
+        let pair = connecting.and_then(|connecting| connecting.wait(limit)).map_err(Setup::from)?;
+        let peer = Hello::from_bytes(pair.private_data()).map_err(Setup::from)?;
+        Ok(pending.connected(pair, &peer))
+    }
+
+    /// What it has, and what it has counted.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.service.lock().stats()
+    }
+}
+
+/// A connection that is being made, and has memory. Dropping it gives that back.
+pub(crate) struct Pending {
+    service: Arc<Service>,
+    /// The number of its queue pair, until a stream has it.
+    qpn: Option<u32>,
+}
+
+impl Pending {
+    /// A queue pair with its receives posted.
+    pub fn prepare(service: &Arc<Service>, own: &Hello) -> Result<(PreparedQueuePair, Self), Setup> {
+        let pair = service.lock().prepare(own)?;
+        let qpn = Some(pair.qpn());
+        Ok((pair, Self { service: Arc::clone(service), qpn }))
+    }
+
+    /// The stream, now that the connection is there.
+    pub fn connected(mut self, pair: QueuePair, peer: &Hello) -> Stream {
+        let qpn = self.qpn.take().unwrap_or_default();
+        self.service.lock().connected(qpn, pair, peer);
+        Stream::new(&self.service, qpn)
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(qpn) = self.qpn {
+            self.service.lock().forget(qpn);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Who drives an endpoint: whoever waits for a stream, and a thread while nobody does.
+
+use super::state::State;
+use crate::config::Config;
+use crate::error::Setup;
+use crate::protocol::Hello;
+use core::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+use verbs_api::{CompletionChannel, Device};
+
+/// How long who waits polls before it sleeps.
+const POLLING: Duration = Duration::from_micros(50);
+/// How long the thread leaves the endpoint to those who poll.
+const LEAVE: Duration = Duration::from_millis(1);
+/// How long the thread sleeps at once; it also looks whether it is to end.
+const NAP: Duration = Duration::from_millis(50);
+/// How long the last of an endpoint waits for its last bytes to arrive.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// What the threads that use an endpoint share.
+struct Shared {
+    state: Mutex<State>,
+    /// Something has happened.
+    changed: Condvar,
+    /// Nobody polls any more, or the thread is to end.
+    unattended: Condvar,
+    channel: CompletionChannel,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in what has happened, and tells those who sleep.
+    fn process(&self, state: &mut State) -> bool {
+        let happened = state.process();
+        if happened && state.sleeping > 0 {
+            self.changed.notify_all();
+        }
+        happened
+    }
+
+    fn serve(&self) {
+        let mut state = self.lock();
+        while !state.stopping {
+            if state.polling > 0 {
+                let waited = self.unattended.wait_timeout(state, LEAVE);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+            // The queue has a channel. What comes after the arming makes an event.
+            let _ = state.cq.arm(false);
+            self.process(&mut state);
+            wake_without(state);
+            // Fails if the system cannot wait; then it is asked again.
+            let _ = self.channel.wait(NAP);
+            state = self.lock();
+        }
+    }
+}
+
+/// Lets go of the lock, and wakes whom that was held for.
+fn wake_without(mut state: MutexGuard<'_, State>) {
+    let wakers = core::mem::take(&mut state.wakers);
+    drop(state);
+    wakers.into_iter().for_each(core::task::Waker::wake);
+}
+
+/// An endpoint that is served. Ends when the last stream, listener or endpoint has gone.
+pub(crate) struct Service {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    device: Device,
+    config: Config,
+}
+
+impl Service {
+    pub fn start(device: &Device, config: &Config) -> Result<Arc<Self>, Setup> {
+        let channel = device.create_channel()?;
+        let state = Mutex::new(State::new(device, &channel, config)?);
+        let shared = Arc::new(Shared { state, changed: Condvar::new(), unattended: Condvar::new(), channel });
+        let served = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("srnic-streams".to_owned());
+        let thread = Some(thread.spawn(move || served.serve())?);
+        Ok(Arc::new(Self { shared, thread, device: device.clone(), config: *config }))
+    }
+
+    pub const fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// What an end says of itself.
+    pub const fn hello(&self, token: [u8; 16]) -> Hello {
+        Hello { receives: self.config.receives, receive_bytes: self.config.chunk_bytes, token }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.lock()
+    }
+
+    /// Calls `ready` until it returns something or `end` is reached, and drives the endpoint
+    /// meanwhile: polls for a short time, then sleeps.
+    pub fn wait<T>(&self, end: Option<Instant>, mut ready: impl FnMut(&mut State) -> Option<T>) -> Option<T> {
+        let mut state = self.lock();
+        if let Some(found) = ready(&mut state) {
+            wake_without(state);
+            return Some(found);
+        }
+        state.polling += 1;
+        let begun = Instant::now();
+        loop {
+            self.shared.process(&mut state);
+            let found = ready(&mut state);
+            let now = Instant::now();
+            let late = end.is_some_and(|end| now >= end);
+            if found.is_some() || late || now.duration_since(begun) >= POLLING {
+                state.polling -= 1;
+                if found.is_some() || late {
+                    wake_without(state);
+                    return found;
+                }
+                break;
+            }
+            wake_without(state);
+            thread::yield_now();
+            state = self.lock();
+        }
+        self.sleep(state, end, ready)
+    }
+
+    fn sleep<'a, T>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        end: Option<Instant>,
+        mut ready: impl FnMut(&mut State) -> Option<T>,
+    ) -> Option<T> {
+        self.shared.unattended.notify_one();
+        loop {
+            let left = end.map_or(NAP, |end| end.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return None;
+            }
+            state.sleeping += 1;
+            let waited = self.shared.changed.wait_timeout(state, left.min(NAP));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state.sleeping -= 1;
+            if let Some(found) = ready(&mut state) {
+                wake_without(state);
+                return Some(found);
+            }
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let end = Instant::now() + LINGER;
+        self.wait(Some(end), |state| state.is_empty().then_some(()));
+        let mut state = self.lock();
+        state.clear();
+        state.stopping = true;
+        drop(state);
+        self.shared.unattended.notify_one();
+        // What a waker drops may be the last of an endpoint: then this is the thread itself.
+        if let Some(thread) = self.thread.take().filter(|own| own.thread().id() != thread::current().id()) {
+            // A panic of it has shown itself.
+            let _ = thread.join();
+        }
+    }
+}

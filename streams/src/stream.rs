@@ -1,0 +1,207 @@
+//! Streams as programs have them.
+
+use crate::endpoint::{Service, State};
+use crate::error::Error;
+use core::net::SocketAddr;
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+use std::io::{self, IoSlice, Read, Write};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Bytes in order, both ways, between two endpoints.
+///
+/// As with `TcpStream`, a reference is enough to read and write, so that two threads may share one;
+/// [`split`](Self::split) gives each a half. Dropping it sends what was written, and the peer's
+/// writes fail unless it had shut that direction before.
+///
+/// A write returns when the bytes are copied into registered memory. They arrive unless the
+/// connection fails.
+pub struct Stream {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    service: Arc<Service>,
+    qpn: u32,
+    /// In nanoseconds; 0: none.
+    read_timeout: AtomicU64,
+    write_timeout: AtomicU64,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let mut state = self.service.lock();
+        if let Some((link, _)) = state.link(self.qpn) {
+            link.drop_stream();
+        }
+        state.reap_one(self.qpn);
+    }
+}
+
+impl Inner {
+    /// Waits until `call` has a result, for the time that `timeout` says.
+    fn wait<T>(
+        &self,
+        timeout: &AtomicU64,
+        call: impl FnMut(&mut State) -> Option<io::Result<T>>,
+    ) -> io::Result<T> {
+        let end = match timeout.load(Ordering::Relaxed) {
+            0 => None,
+            nanos => Instant::now().checked_add(Duration::from_nanos(nanos)),
+        };
+        self.service.wait(end, call).unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.wait(&self.read_timeout, |state| {
+            let Some((link, pool)) = state.link(self.qpn) else { return Some(Err(gone())) };
+            link.read(pool, buffer)
+        })
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.wait(&self.write_timeout, |state| {
+            let Some((link, pool)) = state.link(self.qpn) else { return Some(Err(gone())) };
+            link.write(pool, parts)
+        })
+    }
+
+    fn shut(&self) -> io::Result<()> {
+        let mut state = self.service.lock();
+        state.link(self.qpn).ok_or_else(gone)?.0.shut();
+        Ok(())
+    }
+}
+
+/// A connection lives as long as its stream.
+fn gone() -> io::Error {
+    Error::Disconnected.into()
+}
+
+impl Stream {
+    pub(crate) fn new(service: &Arc<Service>, qpn: u32) -> Self {
+        let service = Arc::clone(service);
+        let (read_timeout, write_timeout) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { inner: Arc::new(Inner { service, qpn, read_timeout, write_timeout }) }
+    }
+
+    /// Whom it is connected to: the address and port that the peer listens to or, at the peer, that
+    /// of who connected.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotConnected`].
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        let mut state = self.inner.service.lock();
+        let peer = state.link(self.inner.qpn).and_then(|(link, _)| link.peer_addr());
+        peer.ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    /// Ends the direction that this end writes: the peer reads what was written, and then the end.
+    ///
+    /// # Errors
+    /// None so far; a stream that has ended is shut already.
+    pub fn shutdown_write(&self) -> io::Result<()> {
+        self.inner.shut()
+    }
+
+    /// Gives the stream up: what was written may be lost, and both ends fail from now on.
+    pub fn reset(&self) {
+        let mut state = self.inner.service.lock();
+        if let Some((link, _)) = state.link(self.inner.qpn) {
+            link.abort();
+        }
+    }
+
+    /// Sets how long a read waits, `None`: for ever. It then fails with
+    /// [`io::ErrorKind::TimedOut`], and nothing was read.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for a time of zero.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        set(&self.inner.read_timeout, timeout)
+    }
+
+    /// Sets how long a write waits for room, `None`: for ever. It then fails with
+    /// [`io::ErrorKind::TimedOut`], and nothing was written.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for a time of zero.
+    pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        set(&self.inner.write_timeout, timeout)
+    }
+
+    /// Two halves, which may be of two threads. Dropping the half that writes shuts its direction.
+    #[must_use]
+    pub fn split(self) -> (ReadHalf, WriteHalf) {
+        (ReadHalf { inner: Arc::clone(&self.inner) }, WriteHalf { inner: self.inner })
+    }
+}
+
+fn set(place: &AtomicU64, timeout: Option<Duration>) -> io::Result<()> {
+    if timeout.is_some_and(|timeout| timeout.is_zero()) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a time of zero; None is for ever"));
+    }
+    let nanos = timeout.map_or(0, |timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+    place.store(nanos, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The half of a stream that reads.
+pub struct ReadHalf {
+    inner: Arc<Inner>,
+}
+
+/// The half of a stream that writes.
+pub struct WriteHalf {
+    inner: Arc<Inner>,
+}
+
+impl WriteHalf {
+    /// Ends the direction, as dropping this half does.
+    ///
+    /// # Errors
+    /// As [`Stream::shutdown_write`].
+    pub fn shutdown(&self) -> io::Result<()> {
+        self.inner.shut()
+    }
+}
+
+impl Drop for WriteHalf {
+    fn drop(&mut self) {
+        // Fails if it is over already.
+        let _ = self.inner.shut();
+    }
+}
+
+macro_rules! reads {
+    ($($of:ty),*) => {$(
+        impl Read for $of {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                self.inner.read(buffer)
+            }
+        }
+    )*};
+}
+
+macro_rules! writes {
+    ($($of:ty),*) => {$(
+        impl Write for $of {
+            fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+                self.inner.write(&[IoSlice::new(buffer)])
+            }
+
+            fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+                self.inner.write(parts)
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                // A write has posted it.
+                Ok(())
+            }
+        }
+    )*};
+}
+
+reads!(Stream, &Stream, ReadHalf);
+writes!(Stream, &Stream, WriteHalf);

@@ -1,0 +1,192 @@
+//! Streams between two endpoints: bytes, ends, timeouts, through loss as well.
+
+mod support;
+
+use srnic_streams::{Config, Error};
+use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::thread::{scope, spawn};
+use std::time::Duration;
+use support::{Numbers, Two, bytes, small};
+use verbs_api::Driver;
+
+/// The error of streams inside of one of I/O.
+fn inside(error: &std::io::Error) -> Option<Error> {
+    error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()).copied()
+}
+
+/// Each end writes and reads at its own pace; all arrives, once and in order.
+fn both_ways(two: &Two, len: usize, seed: u64) {
+    let (one, other) = two.streams();
+    scope(|threads| {
+        for (stream, number) in [(&one, 0), (&other, 1)] {
+            threads.spawn(move || {
+                let mut numbers = Numbers(seed + number);
+                let all = bytes(number, len);
+                let mut rest = &all[..];
+                let mut stream = stream;
+                while !rest.is_empty() {
+                    let part = rest.len().min(1 + numbers.below(9000));
+                    let cut = numbers.below(part + 1);
+                    let parts = [IoSlice::new(&rest[..cut]), IoSlice::new(&rest[cut..part])];
+                    let done = stream.write_vectored(&parts).expect("written");
+                    rest = &rest[done..];
+                }
+                stream.shutdown_write().expect("shut");
+            });
+            threads.spawn(move || {
+                let mut numbers = Numbers(seed + 10 + number);
+                let mut all = Vec::new();
+                let mut buffer = vec![0; 9000];
+                let mut stream = stream;
+                loop {
+                    let part = 1 + numbers.below(buffer.len() - 1);
+                    let done = stream.read(&mut buffer[..part]).expect("read");
+                    if done == 0 {
+                        break;
+                    }
+                    all.extend_from_slice(&buffer[..done]);
+                }
+                assert!(all == bytes(1 - number, len), "other bytes than were written");
+            });
+        }
+    });
+    drop((one, other));
+    for endpoint in &two.endpoints {
+        let counters = endpoint.device().counters();
+        assert_eq!(counters.tx_rnr_naks, 0, "a message found no receive");
+    }
+}
+
+#[test]
+fn bytes_come_once_and_in_order() {
+    both_ways(&Two::new("plain", "", Driver::THREAD, Config::default()), 1 << 20, 1);
+}
+
+#[test]
+fn without_a_thread_of_the_device_too() {
+    both_ways(&Two::new("inline", "", Driver::Inline, small()), 100_000, 2);
+}
+
+#[test]
+fn through_loss_with_checksums() {
+    let faults = "fault:loss=2%,dup=1%,reorder=1%,seed=7:";
+    both_ways(&Two::new("loss", faults, Driver::THREAD, Config { checked: true, ..small() }), 200_000, 3);
+}
+
+#[test]
+fn who_shuts_can_still_read() {
+    let two = Two::new("half", "", Driver::THREAD, small());
+    let (mut one, mut other) = two.streams();
+    one.write_all(b"question").expect("written");
+    one.shutdown_write().expect("shut");
+    let refused = one.write(b"more").expect_err("shut");
+    assert_eq!((refused.kind(), inside(&refused)), (ErrorKind::BrokenPipe, Some(Error::Shut)));
+    let mut text = String::new();
+    other.read_to_string(&mut text).expect("read");
+    assert_eq!(text, "question");
+    other.write_all(b"answer").expect("written");
+    drop(other);
+    text.clear();
+    one.read_to_string(&mut text).expect("read");
+    assert_eq!(text, "answer");
+}
+
+#[test]
+fn what_was_written_before_a_drop_arrives() {
+    let two = Two::new("drop", "", Driver::THREAD, Config::default());
+    let (mut one, mut other) = two.streams();
+    let all = bytes(5, 300_000);
+    one.write_all(&all).expect("written");
+    drop(one);
+    let mut came = Vec::new();
+    other.read_to_end(&mut came).expect("read");
+    assert!(came == all);
+    let refused = loop {
+        if let Err(error) = other.write(b"nobody reads this") {
+            break error;
+        }
+    };
+    assert_eq!((refused.kind(), inside(&refused)), (ErrorKind::BrokenPipe, Some(Error::PeerDropped)));
+}
+
+#[test]
+fn a_reset_ends_both() {
+    let two = Two::new("reset", "", Driver::THREAD, small());
+    let (mut one, mut other) = two.streams();
+    one.reset();
+    let here = one.read(&mut [0]).expect_err("reset");
+    assert_eq!((here.kind(), inside(&here)), (ErrorKind::ConnectionAborted, Some(Error::Aborted)));
+    let there = other.read(&mut [0]).expect_err("reset");
+    assert_eq!(inside(&there), Some(Error::PeerReset { code: 2 }));
+    assert_eq!(there.kind(), ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn a_slow_reader_holds_its_writer_back_and_times_out() {
+    let two = Two::new("slow", "", Driver::THREAD, small());
+    let (mut one, mut other) = two.streams();
+    one.set_write_timeout(Some(Duration::from_millis(50))).expect("set");
+    other.set_read_timeout(Some(Duration::from_millis(50))).expect("set");
+    assert_eq!(other.read(&mut [0]).expect_err("nothing").kind(), ErrorKind::TimedOut);
+    assert!(one.set_read_timeout(Some(Duration::ZERO)).is_err());
+    let all = bytes(3, 1 << 20);
+    let mut written = 0;
+    let late = loop {
+        match one.write(&all[written..]) {
+            Ok(done) => written += done,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(late.kind(), ErrorKind::TimedOut);
+    let config = small();
+    assert!(written <= (config.receives * config.chunk_bytes) as usize, "{written} bytes wait");
+    assert!(two.endpoints.iter().all(|endpoint| endpoint.device().counters().tx_rnr_naks == 0));
+    // What waits can still be read, and makes room.
+    one.shutdown_write().expect("shut");
+    let mut came = Vec::new();
+    other.read_to_end(&mut came).expect("read");
+    assert!(came == all[..written]);
+}
+
+#[test]
+fn halves_go_to_threads_of_their_own() {
+    let two = Two::new("split", "", Driver::THREAD, small());
+    let (one, mut other) = two.streams();
+    let (mut reader, mut writer) = one.split();
+    let writes = spawn(move || writer.write_all(b"to the end"));
+    let mut text = String::new();
+    other.read_to_string(&mut text).expect("read: the half that writes was dropped");
+    assert_eq!(text, "to the end");
+    writes.join().expect("no panic").expect("written");
+    other.write_all(b"and back").expect("written");
+    drop(other);
+    text.clear();
+    reader.read_to_string(&mut text).expect("read");
+    assert_eq!(text, "and back");
+}
+
+#[test]
+fn nobody_listens_and_a_port_is_taken() {
+    let two = Two::new("ports", "", Driver::THREAD, small());
+    let listener = two.endpoints[1].listen(0).expect("a free port");
+    let taken = two.endpoints[1].listen(listener.local_addr().port());
+    assert_eq!(taken.err().map(|error| error.kind()), Some(ErrorKind::AddrInUse));
+    let mut nobody = listener.local_addr();
+    nobody.set_port(1);
+    let refused = two.endpoints[0].connect(nobody, Duration::from_millis(100));
+    assert_eq!(refused.err().map(|error| error.kind()), Some(ErrorKind::ConnectionRefused));
+    assert_eq!(two.endpoints[0].stats().streams, 0, "its memory is free again");
+    assert!(listener.accept_within(Duration::from_millis(1)).expect("no error").is_none());
+}
+
+#[test]
+fn sizes_out_of_bounds_are_refused() {
+    for config in [
+        Config { receives: 0, ..Config::default() },
+        Config { sends: 40_000, ..Config::default() },
+        Config { chunk_bytes: 32, ..Config::default() },
+    ] {
+        let refused = srnic_streams::Endpoint::open("sim:sizes", config).err().expect("refused");
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{refused}");
+    }
+}
