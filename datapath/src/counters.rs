@@ -9,6 +9,9 @@ macro_rules! counters {
         }
 
         impl $counters {
+            /// What each counter counts, in the order of declaration: its documentation.
+            pub const HELP: &'static [&'static str] = &[$(concat!($($doc),+).trim_ascii_start(),)+];
+
             /// Adds others to them.
             pub const fn add(&mut self, other: &Self) {
                 $(self.$name += other.$name;)+
@@ -64,19 +67,19 @@ counters! {
         tx_responses,
         /// Request and response packets sent again.
         tx_retransmits,
-        /// Of those, probes: RTO, tail and RNR.
+        /// Packets sent again as probes: RTO, tail and RNR.
         tx_probes,
         /// Acknowledgements sent, of every kind.
         tx_acks,
-        /// Of those, NACKs.
+        /// NACKs sent, which are among the acknowledgements.
         tx_nacks,
-        /// Of those, RNR NAKs.
+        /// RNR NAKs sent, which are among the acknowledgements.
         tx_rnr_naks,
-        /// Of those, error NAKs.
+        /// Error NAKs sent, which are among the acknowledgements.
         tx_error_naks,
-        /// Of those, READ-ACKs: acknowledgements of responses.
+        /// READ-ACKs sent, which acknowledge responses and are among the acknowledgements.
         tx_read_acks,
-        /// Of those, repeated after the end of a queue pair: its peer had not heard the last.
+        /// Acknowledgements repeated after the end of a queue pair, whose peer had not heard the last.
         tx_last_acks,
         /// Acknowledgements that were not sent because their queue was full.
         tx_acks_dropped,
@@ -104,11 +107,11 @@ counters! {
         rx_ce_marked,
         /// Acknowledgements applied.
         rx_acks,
-        /// Of those, NACKs.
+        /// NACKs applied, which are among the acknowledgements.
         rx_nacks,
-        /// Of those, RNR NAKs.
+        /// RNR NAKs applied, which are among the acknowledgements.
         rx_rnr_naks,
-        /// Of those, error NAKs.
+        /// Error NAKs applied, which are among the acknowledgements.
         rx_error_naks,
         /// Congestion notifications taken (wire mode Plain).
         rx_cnps,
@@ -195,15 +198,15 @@ counters! {
         retry_exceeded,
         /// Send requests that completed with an error of their own.
         req_cqe_error,
-        /// Of those, with the peer's word that it may not access that memory.
+        /// Send requests that failed because the peer grants no access to the memory that they name.
         req_remote_access_errors,
-        /// Of those, with the peer's word that it was no valid request.
+        /// Send requests that failed because the peer calls them no valid request.
         req_remote_invalid_request,
         /// Send requests that were flushed.
         req_cqe_flush_error,
         /// Receive requests that completed with an error of their own.
         resp_cqe_error,
-        /// Of those, because their memory was too short.
+        /// Receive requests that failed because their memory was too short.
         resp_local_length_error,
         /// Receive requests that were flushed.
         resp_cqe_flush_error,

@@ -6,11 +6,13 @@
 //! socket. It waits for nobody alone: visitors are served side by side, each within a limit.
 
 mod address;
-mod text;
+mod facts;
+mod metrics;
+mod names;
 mod visitor;
 
 pub use address::StatAddress;
-pub(crate) use text::Facts;
+pub(crate) use facts::Facts;
 
 use crate::error::Error;
 use address::StatListener;

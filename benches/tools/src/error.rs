@@ -152,6 +152,9 @@ pub enum Error {
         /// What the operating system said.
         source: io::Error,
     },
+    /// The terminal, or the threads of the view in it.
+    #[error("cannot show it in this terminal: {0}; --once and --json need none")]
+    Terminal(io::Error),
     /// Something does not happen.
     #[error("{0} within {1} seconds")]
     Late(&'static str, u64),

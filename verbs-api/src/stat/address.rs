@@ -20,7 +20,7 @@ use std::time::Duration;
 /// let path = std::env::temp_dir().join("srnic-doc.stat");
 /// let device = Device::open(&format!("sim:stat,stat={}", path.display()))?;
 /// let text = StatAddress::Unix(path).read()?;
-/// assert!(text.contains("srnic_rx_read_requests 0"));
+/// assert!(text.contains("srnic_rx_read_requests_total 0"));
 /// # drop(device);
 /// # Ok(()) }
 /// ```

@@ -1,7 +1,7 @@
 //! A visitor: a client that asks for the counters and is answered as fast as it reads.
 
 use super::address::Stream;
-use super::text::Facts;
+use super::facts::Facts;
 use rustix::event::PollFlags;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,6 +13,9 @@ const ASKING_MAX: Duration = Duration::from_secs(1);
 const HEARING_MAX: Duration = Duration::from_secs(5);
 /// Longest request that is read.
 const REQUEST_MAX: usize = 8192;
+
+/// The media type of the OpenMetrics text format.
+const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A visitor.
 pub(super) struct Visitor {
@@ -88,12 +91,12 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 fn answer(request: &[u8], facts: &Facts) -> Vec<u8> {
-    let (status, body) = match request.starts_with(b"GET ") {
-        true => ("200 OK", facts.text()),
-        false => ("405 Method Not Allowed", "only GET\n".to_owned()),
+    let (status, content, body) = match request.starts_with(b"GET ") {
+        true => ("200 OK", METRICS, facts.text()),
+        false => ("405 Method Not Allowed", "text/plain", "only GET\n".to_owned()),
     };
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: {content}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
     [head, body].concat().into_bytes()

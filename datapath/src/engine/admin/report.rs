@@ -88,6 +88,8 @@ pub struct QpReport {
     pub peer: IpAddr,
     /// Send requests posted and not completed.
     pub requests: u32,
+    /// Send requests completed or flushed since the queue pair left the state RESET, modulo 2^32.
+    pub completed: u32,
     /// Receive requests posted and not completed; `None` with a shared receive queue.
     pub receives: Option<u32>,
     /// Request packets sent and not acknowledged. While something is missing, up to four windows.
@@ -134,6 +136,7 @@ fn report(qpc: &Qpc, cold: &QpCold, now: Time) -> QpReport {
         dest_qpn: qpc.id.dest_qpn,
         peer: cold.attributes.attr.av.dst_ip,
         requests: cold.send_queue.tail().wrapping_sub(qpc.req.head),
+        completed: qpc.req.head,
         receives: cold.receives.posted(qpc.rsp.recv_head),
         outstanding: qpc.tx.outstanding(),
         window: cold.attributes.window.into(),

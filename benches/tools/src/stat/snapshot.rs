@@ -1,0 +1,160 @@
+//! A device at one moment, read from its metrics.
+
+use std::collections::BTreeMap;
+
+/// Above the number of completed requests, which is told modulo this.
+const COMPLETED_END: f64 = 4_294_967_296.0;
+/// Counters of the port that count frames which did not get through, beside the engine's `drop_`.
+const PORT_DROPS: [&str; 4] =
+    ["port_rx_dropped", "port_rx_missed_errors", "port_tx_dropped", "port_tx_errors"];
+
+/// A device at one moment.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Snapshot {
+    /// What does not change: labels of `srnic_device_info`.
+    pub device: BTreeMap<String, String>,
+    pub link_up: bool,
+    /// Why there is no link, if a peer was there and it came to nothing.
+    pub link_error: Option<String>,
+    /// Counters of the device and its port, without `srnic_` and `_total`.
+    pub counters: BTreeMap<String, f64>,
+    /// By number.
+    pub queue_pairs: BTreeMap<u32, QueuePair>,
+}
+
+/// A queue pair at one moment.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct QueuePair {
+    /// Those of `srnic_qp_info`.
+    pub labels: BTreeMap<String, String>,
+    /// Without `srnic_qp_`.
+    pub gauges: BTreeMap<String, f64>,
+    /// What is no everyday event, without `srnic_qp_` and `_total`.
+    pub counters: BTreeMap<String, f64>,
+    /// Send requests completed, modulo 2^32.
+    completed: f64,
+}
+
+impl Snapshot {
+    /// Reads the text format of OpenMetrics; lines that are not ours are passed over.
+    pub fn parse(text: &str) -> Self {
+        let mut snapshot = Self::default();
+        for line in text.lines().filter_map(|line| line.strip_prefix("srnic_")) {
+            let Some((name, value)) = line.rsplit_once(' ') else { continue };
+            let Ok(value) = value.parse() else { continue };
+            let (name, labels) =
+                name.split_once('{').map_or((name, BTreeMap::new()), |(name, rest)| (name, labels(rest)));
+            snapshot.take(name, labels, value);
+        }
+        snapshot
+    }
+
+    fn take(&mut self, name: &str, mut labels: BTreeMap<String, String>, value: f64) {
+        let qpn = labels.get("qpn").and_then(|qpn| qpn.parse::<u32>().ok());
+        match (name.strip_prefix("qp_"), qpn) {
+            (Some(name), Some(qpn)) => {
+                self.queue_pairs.entry(qpn).or_default().take(name, labels, value);
+            }
+            _ if name == "device_info" => self.device = labels,
+            _ if name == "link_up" => self.link_up = value > 0.0,
+            _ if name == "link_error" => self.link_error = labels.remove("reason"),
+            _ => {
+                let name = name.strip_suffix("_total").unwrap_or(name);
+                self.counters.insert(name.to_owned(), value);
+            }
+        }
+    }
+
+    /// A label of the device; `?` if it has none of that name.
+    pub fn label(&self, key: &str) -> &str {
+        self.device.get(key).map_or("?", String::as_str)
+    }
+
+    /// `up`, `down`, or `down` and why.
+    pub fn link(&self) -> String {
+        match (self.link_up, &self.link_error) {
+            (true, _) => "up".to_owned(),
+            (false, None) => "down".to_owned(),
+            (false, Some(reason)) => format!("down ({reason})"),
+        }
+    }
+
+    /// A counter; `None` if the device has none of that name.
+    pub fn counter(&self, name: &str) -> Option<f64> {
+        self.counters.get(name).copied()
+    }
+
+    /// Frames that did not get through, at the port or in the engine.
+    pub fn dropped(&self) -> f64 {
+        let drops = |name: &str| name.starts_with("drop_") || PORT_DROPS.contains(&name);
+        self.counters.iter().filter(|(name, _)| drops(name)).map(|(_, value)| value).sum()
+    }
+}
+
+impl QueuePair {
+    fn take(&mut self, name: &str, labels: BTreeMap<String, String>, value: f64) {
+        match name.strip_suffix("_total") {
+            None if name == "info" => self.labels = labels,
+            None => drop(self.gauges.insert(name.to_owned(), value)),
+            Some("completed_requests") => self.completed = value,
+            Some(name) => drop(self.counters.insert(name.to_owned(), value)),
+        }
+    }
+
+    /// A label; `?` if it has none of that name.
+    pub fn label(&self, key: &str) -> &str {
+        self.labels.get(key).map_or("?", String::as_str)
+    }
+
+    /// What keeps it from sending more.
+    pub fn limit(&self) -> &str {
+        self.label("limit")
+    }
+
+    /// A gauge; 0 if it has none of that name.
+    pub fn gauge(&self, key: &str) -> f64 {
+        self.gauges.get(key).copied().unwrap_or(0.0)
+    }
+
+    /// How often it sent something again.
+    pub fn resends(&self) -> f64 {
+        self.counters.get("tx_retransmits").copied().unwrap_or(0.0)
+    }
+
+    /// Send requests completed since `before`, or since there is something to count.
+    pub fn completed_since(&self, before: Option<&Self>) -> f64 {
+        (self.completed - before.map_or(0.0, |before| before.completed)).rem_euclid(COMPLETED_END)
+    }
+}
+
+/// What was counted since `before`, or since there is something to count.
+pub fn counted<'a>(
+    now: &'a BTreeMap<String, f64>,
+    before: Option<&'a BTreeMap<String, f64>>,
+) -> impl Iterator<Item = (&'a str, f64)> {
+    let since = move |(name, value): (&'a String, &'a f64)| {
+        (name.as_str(), value - before.and_then(|before| before.get(name)).unwrap_or(&0.0))
+    };
+    now.iter().map(since).filter(|(_, count)| *count > 0.0)
+}
+
+/// `key="value"` pairs with commas between, up to the closing brace. In a value, a backslash stands
+/// before what would end it.
+fn labels(text: &str) -> BTreeMap<String, String> {
+    let mut labels = BTreeMap::new();
+    let mut rest = text;
+    while let Some((key, behind)) = rest.split_once("=\"") {
+        let mut value = String::new();
+        let mut chars = behind.chars();
+        loop {
+            match chars.next() {
+                None | Some('"') => break,
+                Some('\\') => value.extend(chars.next().map(|char| if char == 'n' { '\n' } else { char })),
+                Some(char) => value.push(char),
+            }
+        }
+        labels.insert(key.trim_start_matches(',').to_owned(), value);
+        rest = chars.as_str();
+    }
+    labels
+}
