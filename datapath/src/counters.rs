@@ -79,7 +79,8 @@ counters! {
         tx_error_naks,
         /// READ-ACKs sent, which acknowledge responses and are among the acknowledgements.
         tx_read_acks,
-        /// Acknowledgements repeated after the end of a queue pair, whose peer had not heard the last.
+        /// Acknowledgements repeated after the end of a queue pair, whose peer had not heard the
+        /// last.
         tx_last_acks,
         /// Acknowledgements that were not sent because their queue was full.
         tx_acks_dropped,
@@ -198,7 +199,8 @@ counters! {
         retry_exceeded,
         /// Send requests that completed with an error of their own.
         req_cqe_error,
-        /// Send requests that failed because the peer grants no access to the memory that they name.
+        /// Send requests that failed because the peer grants no access to the memory that they
+        /// name.
         req_remote_access_errors,
         /// Send requests that failed because the peer calls them no valid request.
         req_remote_invalid_request,

@@ -1,7 +1,7 @@
 //! What happens when: a wheel of buckets for the next microseconds, and a heap for what is later.
 //!
-//! Events are taken by time, and those of one moment by kind, entity and number. That order does not depend
-//! on the order in which they were put in.
+//! Events are taken by time, and those of one moment by kind, entity and number. That order does
+//! not depend on the order in which they were put in.
 
 use crate::clock::Ps;
 use core::cmp::Reverse;
@@ -36,8 +36,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event of `entity`, which gives each of its events of this kind another `number` if several can
-    /// be at one moment.
+    /// An event of `entity`, which gives each of its events of this kind another `number` if
+    /// several can be at one moment.
     #[must_use]
     pub const fn new(at: Ps, kind: Kind, entity: u32, number: u32, packet: u32) -> Self {
         let order = (kind as u64) << 62 | ((entity & 0x3FFF_FFFF) as u64) << 32 | number as u64;

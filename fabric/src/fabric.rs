@@ -143,7 +143,8 @@ impl Fabric {
         })
     }
 
-    /// A number that depends on every flow: who sent what to whom, when it began, when and how it ended.
+    /// A number that depends on every flow: who sent what to whom, when it began, when and how it
+    /// ended.
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.flows

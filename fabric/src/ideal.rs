@@ -5,13 +5,15 @@ use crate::host::HostConfig;
 use crate::packet::WIRE_OVERHEAD;
 use crate::topology::FatTree;
 
-/// Bytes of a data packet's frame beside its payload: Ethernet, IPv4, UDP, BTH, RETH, META, ICRC (protocol.md 1.2).
+/// Bytes of a data packet's frame beside its payload: Ethernet, IPv4, UDP, BTH, RETH, META, ICRC
+/// (protocol.md 1.2).
 const DATA_HEADERS: u64 = 78;
 /// Bytes of an acknowledgement's frame (protocol.md 1.3).
 const ACKNOWLEDGEMENT: u64 = 74;
 
-/// The time from the beginning of a flow of `bytes` over `links` links (2, 4 or 6) until its sender has the
-/// acknowledgement of its last packet, if there is no other flow, and both hosts look at packets at once.
+/// The time from the beginning of a flow of `bytes` over `links` links (2, 4 or 6) until its sender
+/// has the acknowledgement of its last packet, if there is no other flow, and both hosts look at
+/// packets at once.
 #[must_use]
 pub fn completion(tree: &FatTree, host: &HostConfig, links: u32, bytes: u32) -> Ps {
     let mtu = u64::from(host.mtu.bytes());

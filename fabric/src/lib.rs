@@ -1,9 +1,9 @@
 //! Networks of thousands of hosts in virtual time.
 //!
-//! Each host runs the engine that runs on the wire ([`datapath::engine::Engine`]). Its port folds payloads:
-//! a packet in flight is its first bytes and its ICRC, and the receiving port puts the rest, which is
-//! the same everywhere, back in its place. So engines copy, seal and verify all bytes, and a packet takes 112 bytes
-//! of memory.
+//! Each host runs the engine that runs on the wire ([`datapath::engine::Engine`]). Its port folds
+//! payloads: a packet in flight is its first bytes and its ICRC, and the receiving port puts the
+//! rest, which is the same everywhere, back in its place. So engines copy, seal and verify all
+//! bytes, and a packet takes 112 bytes of memory.
 
 pub mod calendar;
 pub mod clock;

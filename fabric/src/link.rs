@@ -45,8 +45,8 @@ impl Link {
         self.busy_until.since(now).0 / self.ps_per_byte as u64
     }
 
-    /// Sends a packet of `len` bytes behind what waits; the event of its arrival. `number` is that of the
-    /// link.
+    /// Sends a packet of `len` bytes behind what waits; the event of its arrival. `number` is that
+    /// of the link.
     pub fn send(&mut self, now: Ps, number: u32, packet: u32, len: u16) -> Event {
         let time = (len as u64 + WIRE_OVERHEAD as u64) * self.ps_per_byte as u64;
         self.busy_until = self.busy_until.max(now) + Ps(time);
@@ -62,8 +62,8 @@ mod tests {
     use rand_xoshiro::Xoshiro256PlusPlus;
     use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-    /// Packets of one length that come at random wait as long as queueing theory says (M/D/1): rho / (2 (1 - rho))
-    /// times what one takes.
+    /// Packets of one length that come at random wait as long as queueing theory says (M/D/1): rho
+    /// / (2 (1 - rho)) times what one takes.
     #[test]
     fn packets_wait_as_theory_says() {
         const COUNT: u64 = 2_000_000;

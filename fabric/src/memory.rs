@@ -11,8 +11,8 @@ pub const FILL: u8 = 0xA5;
 /// Bytes that are really there; the rest of a region are the same ones.
 const PAGE: usize = 64 << 10;
 
-/// Memory of which every 64 KiB are the same bytes, all [`FILL`]. WRITEs between hosts that share it change
-/// nothing, and it takes little of the caches.
+/// Memory of which every 64 KiB are the same bytes, all [`FILL`]. WRITEs between hosts that share
+/// it change nothing, and it takes little of the caches.
 #[derive(Debug)]
 pub struct SharedMemory {
     base: NonNull<u8>,
@@ -57,7 +57,8 @@ impl Drop for SharedMemory {
     }
 }
 
-// SAFETY: the mapping lives as long as the value, readable and writable, and nobody makes references to it.
+// SAFETY: the mapping lives as long as the value, readable and writable, and nobody makes
+// references to it.
 unsafe impl Backing for SharedMemory {
     fn base(&self) -> NonNull<u8> {
         self.base

@@ -49,7 +49,8 @@ pub struct Packets {
 impl Packets {
     /// Folds a frame: keeps its head, its ICRC and what switches look at.
     ///
-    /// A frame whose rest is not [`FILL`] comes out with another payload; its receiver's ICRC tells.
+    /// A frame whose rest is not [`FILL`] comes out with another payload; its receiver's ICRC
+    /// tells.
     pub fn fold(&mut self, frame: &[u8]) -> u32 {
         let mut folded = Folded { head: [0; HEAD], tail: [0; TAIL] };
         let head = frame.len().min(HEAD);

@@ -1,4 +1,5 @@
-//! The port of a simulated host. It folds what its engine sends, and unfolds what its engine receives.
+//! The port of a simulated host. It folds what its engine sends, and unfolds what its engine
+//! receives.
 
 use crate::memory::FILL;
 use crate::packet::{HEAD, List, Packets};
@@ -8,8 +9,8 @@ use datapath::port::{Port, PortCaps, PortStats, RX_BURST, RxFrame};
 #[derive(Debug)]
 struct Buffer(Box<[u8]>);
 
-/// What the hosts of one thread share: the packets in flight, and the buffers in which a port makes frames.
-/// A port has it while its engine takes a turn.
+/// What the hosts of one thread share: the packets in flight, and the buffers in which a port makes
+/// frames. A port has it while its engine takes a turn.
 #[derive(Debug)]
 pub struct Arena {
     /// All packets in flight.

@@ -11,8 +11,8 @@ pub struct SwitchConfig {
     pub pool: u64,
     /// A queue may have `alpha` times what is free of the pool: numerator and denominator.
     pub alpha: (u64, u64),
-    /// Bytes that wait in a queue from which on arriving packets are marked; at 100 Gb/s, and as much more as the link is
-    /// faster.
+    /// Bytes that wait in a queue from which on arriving packets are marked; at 100 Gb/s, and as
+    /// much more as the link is faster.
     pub mark: u64,
 }
 
@@ -42,8 +42,8 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Says whether a packet may enter the queue before `links[out]` at `now`, and marks it if that is
-    /// long. `ports` are the numbers of all links that leave the switch.
+    /// Says whether a packet may enter the queue before `links[out]` at `now`, and marks it if that
+    /// is long. `ports` are the numbers of all links that leave the switch.
     pub fn admit(
         &mut self,
         config: &SwitchConfig,
@@ -77,8 +77,8 @@ mod tests {
     use super::*;
     use crate::link::Node;
 
-    /// Queues that are always offered more than they send settle at alpha B / (1 + n alpha), the fixed point of
-    /// the dynamic threshold (Choudhury and Hahne, 1998), to a packet.
+    /// Queues that are always offered more than they send settle at alpha B / (1 + n alpha), the
+    /// fixed point of the dynamic threshold (Choudhury and Hahne, 1998), to a packet.
     #[test]
     fn full_queues_share_the_pool() {
         const LEN: u16 = 1100;
@@ -116,7 +116,8 @@ mod tests {
         }
     }
 
-    /// What is marked is what finds more than the threshold before it, in time: a faster link's threshold is longer.
+    /// What is marked is what finds more than the threshold before it, in time: a faster link's
+    /// threshold is longer.
     #[test]
     fn packets_behind_the_threshold_are_marked() {
         for ps_per_byte in [80, 20] {

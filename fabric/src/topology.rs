@@ -4,8 +4,8 @@ use crate::clock::Ps;
 use crate::link::{Link, Node};
 use crate::packet::mix;
 
-/// A fat tree: pods of top-of-rack and aggregation switches, each joined to each, and core switches in as many groups
-/// as a pod has aggregation switches.
+/// A fat tree: pods of top-of-rack and aggregation switches, each joined to each, and core switches
+/// in as many groups as a pod has aggregation switches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FatTree {
     /// Pods.
@@ -27,7 +27,8 @@ pub struct FatTree {
 }
 
 impl FatTree {
-    /// The sizes of SRNIC's Figure 12 (section 6.3): 100 Gb/s hosts, a 400 Gb/s fabric, 1 us a link.
+    /// The sizes of SRNIC's Figure 12 (section 6.3): 100 Gb/s hosts, a 400 Gb/s fabric, 1 us a
+    /// link.
     #[must_use]
     pub const fn of_hosts(hosts: u32) -> Option<Self> {
         let (pods, racks, hosts_per_rack, aggregations, cores_per_group) = match hosts {
@@ -175,8 +176,9 @@ mod tests {
         }
     }
 
-    /// Flows spread over the ways of each tier as chance would: chi-square over 8 ways, 99.9 % of all samples are
-    /// below 24.3. And the ways of two tiers do not depend on each other: 64 pairs, below 103.4.
+    /// Flows spread over the ways of each tier as chance would: chi-square over 8 ways, 99.9 % of
+    /// all samples are below 24.3. And the ways of two tiers do not depend on each other: 64 pairs,
+    /// below 103.4.
     #[test]
     fn flows_spread_over_all_ways() {
         const FLOWS: u32 = 100_000;

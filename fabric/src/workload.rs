@@ -4,13 +4,14 @@ use crate::clock::Ps;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// Sizes of flows, as knots of their distribution: bytes, and the part of the flows that have at most so many. Linear
-/// between.
+/// Sizes of flows, as knots of their distribution: bytes, and the part of the flows that have at
+/// most so many. Linear between.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes(&'static [(f64, f64)]);
 
 impl Sizes {
-    /// Cache_Follower: flows of a cache tier (Roy et al., SIGCOMM '15), by the knots that simulators use.
+    /// Cache_Follower: flows of a cache tier (Roy et al., SIGCOMM '15), by the knots that
+    /// simulators use.
     pub const CACHE_FOLLOWER: Self = Self(&[
         (50.0, 0.0),
         (100.0, 0.031),

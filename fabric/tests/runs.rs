@@ -98,8 +98,8 @@ fn a_run_repeats_exactly() {
     assert_eq!(format!("{:016x}", hash(1)), "6c902f30a4d9b39e");
 }
 
-/// In an empty network a flow takes what its links take, to the picosecond, if its hosts look at every packet at once:
-/// over 2, 4 and 6 links, of one packet and of many.
+/// In an empty network a flow takes what its links take, to the picosecond, if its hosts look at
+/// every packet at once: over 2, 4 and 6 links, of one packet and of many.
 #[test]
 fn an_empty_network_takes_what_its_links_take() {
     let small = FatTree { pods: 2, racks: 2, hosts_per_rack: 2, aggregations: 2, cores_per_group: 2, ..TREE };

@@ -283,8 +283,8 @@ impl EthPort {
         up
     }
 
-    /// Gives a NIC back that is to leave the machine, for which the kernel may wait, or has left it.
-    /// Nothing passes the port any more.
+    /// Gives a NIC back that is to leave the machine, for which the kernel may wait, or has left
+    /// it. Nothing passes the port any more.
     pub fn release_removed(&mut self) {
         if self.plug.is_some() && self.is_removed() {
             // A NIC that is gone may refuse to stop; it is given back all the same.

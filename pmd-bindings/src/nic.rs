@@ -41,8 +41,8 @@ const ROOM_OF_OURS: u16 = 8192;
 const ROOM_STEP: u16 = 1024;
 
 /// Room of a buffer, in bytes, in which a frame of `max_frame` lies in one piece. Drivers round the
-/// room of their receive buffers down, most to a multiple of 1 KiB, that of e1000 to a power of two,
-/// and spread over several what is longer. vmxnet3 takes less than 16 KiB.
+/// room of their receive buffers down, most to a multiple of 1 KiB, that of e1000 to a power of
+/// two, and spread over several what is longer. vmxnet3 takes less than 16 KiB.
 fn buffer_room(max_frame: u16) -> u16 {
     let room = max_frame.saturating_add(BEFORE_FRAME).max(ROOM_MIN);
     if room <= ROOM_OF_OURS {

@@ -1,8 +1,8 @@
 //! NICs that are taken out of the machine while they are in use.
 //!
 //! DPDK hears of them from the kernel, in EAL's interrupt thread: of one that is bound to vfio-pci
-//! before it goes, as the kernel waits until the NIC is given back; of any other when it is gone, and
-//! its registers read as ones.
+//! before it goes, as the kernel waits until the NIC is given back; of any other when it is gone,
+//! and its registers read as ones.
 
 use std::ffi::{CStr, CString, c_char};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -50,8 +50,7 @@ mod tests {
         let label = "a label that is longer than thirty-two bytes";
         let rows = [label, "short"].map(|label| Row { label, unit: "us", values: &[1.0] });
         let table = of_samples(rows.into_iter());
-        let ends: Vec<_> =
-            table.lines().map(|line| line.trim_end_matches(" us").trim_end().len()).collect();
+        let ends: Vec<_> = table.lines().map(|line| line.trim_end_matches(" us").trim_end().len()).collect();
         assert_eq!(ends, [label.len() + 33; 3], "{table}");
     }
 
