@@ -40,7 +40,7 @@ pub fn run() -> Result<()> {
     check(&place)
 }
 
-/// The one package in the directory has every file beside it, and the dissector.
+/// The one package in the directory has every file beside it, the dissector and the dashboard.
 fn check(place: &Path) -> Result<()> {
     let package = repo::files(place, "deb")?.pop().ok_or_else(|| Error::new("cargo-deb made no package"))?;
     let listing = repo::output(Command::new("dpkg-deb").arg("--contents").arg(&package))?;
@@ -54,7 +54,7 @@ fn check(place: &Path) -> Result<()> {
 
 /// What is to be in the package, by the names of files.
 fn names(place: &Path) -> Result<Vec<String>> {
-    let mut names = vec!["srnic.lua".to_owned()];
+    let mut names = vec!["srnic.lua".to_owned(), "srnic.json".to_owned()];
     for directory in ["bin", "man"].into_iter().chain(COMPLETIONS.map(|(shell, _)| shell)) {
         let directory = place.join(directory);
         let entries = fs::read_dir(&directory).map_err(|e| Error::io("list", &directory, &e))?;

@@ -9,9 +9,11 @@ pub fn rate(value: Option<f64>, unit: &str) -> String {
     let Some(value) = value else { return "-".to_owned() };
     let prefix = PREFIXES.iter().find(|(scale, _)| value >= 0.9995 * scale);
     let (value, prefix) = prefix.map_or((value, ""), |(scale, prefix)| (value / scale, *prefix));
+    let is_count = prefix.is_empty() && value.fract() == 0.0;
     let decimals = match value {
-        0.0..10.0 if value.fract() > 0.0 => 2,
-        10.0..100.0 if value.fract() > 0.0 => 1,
+        _ if is_count => 0,
+        0.0..10.0 => 2,
+        10.0..100.0 => 1,
         _ => 0,
     };
     let unit = format!("{prefix}{unit}");

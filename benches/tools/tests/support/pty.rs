@@ -15,6 +15,9 @@ use vt100::{Parser, Screen};
 /// Far longer than anything here takes, on a busy machine too.
 const LIMIT: Duration = Duration::from_secs(100);
 
+/// Terminals pass over it.
+const MARK: u8 = 0;
+
 /// A terminal, what it shows, and the program in it, which does not outlive its test.
 pub struct Pty {
     master: File,
@@ -93,9 +96,22 @@ impl Pty {
                 self.shown.process(&bytes);
             }
             if let Some(status) = self.child.try_wait().expect("our child") {
+                self.read_all();
                 return status.code();
             }
             assert!(Instant::now() < deadline, "it does not end:\n{}", self.shown.screen().contents());
+        }
+    }
+
+    /// Reads what a program that has ended left in the terminal, by a mark behind it that shows
+    /// nothing.
+    fn read_all(&mut self) {
+        self.slave.write_all(&[MARK]).expect("our terminal");
+        while let Ok(bytes) = self.output.recv_timeout(LIMIT) {
+            self.shown.process(&bytes);
+            if bytes.contains(&MARK) {
+                return;
+            }
         }
     }
 

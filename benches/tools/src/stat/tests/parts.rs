@@ -111,7 +111,7 @@ fn numbers_have_three_digits_or_four_and_a_prefix() {
         "999 b/s",
         "1.00 kb/s",
         "12.1 Mb/s",
-        "32 Gb/s",
+        "32.0 Gb/s",
         "5000 Tb/s",
     ];
     assert_eq!(shown, expected);
