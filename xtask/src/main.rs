@@ -89,8 +89,8 @@ enum Task {
             conflicts_with_all = ["all", "interop", "nics"]
         )]
         distributions: Option<String>,
-        /// Only the runs on NICs that QEMU has, between two virtual machines; of them those whose name
-        /// (MODEL DRIVER MTU) contains NAME, if it is given
+        /// Only the runs on NICs that QEMU has, between two virtual machines; of them those whose
+        /// name (MODEL DRIVER MTU) contains NAME, if it is given
         #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["all", "interop"])]
         nics: Option<String>,
     },

@@ -25,9 +25,12 @@ impl Host {
     pub fn here() -> Result<Self> {
         let said = |args: &[&str]| output(Command::new("rustc").args(args).current_dir(repo::root()));
         let toolchain = PathBuf::from(said(&["--print", "sysroot"])?.trim());
-        let version = said(&["--version"])?;
-        let rust = version.split_whitespace().nth(1).unwrap_or("unknown").to_owned();
-        repo::run(cargo(&["fetch", "--locked", "--quiet"]))?;
+        let version = said(&["--version", "--verbose"])?;
+        let line = |name: &str| version.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let known = |name: &str| line(name).ok_or_else(|| Error(format!("rustc does not say its {name}")));
+        let rust = known("release:")?.to_owned();
+        // Those of other systems would take a network each time.
+        repo::run(cargo(&["fetch", "--locked", "--quiet", "--target", known("host:")?]))?;
         let registry = cargo_home()?.join("registry");
         Ok(Self { toolchain, registry, rust })
     }
