@@ -89,7 +89,7 @@ impl Nic {
     /// One byte more than the longest packet that the NIC takes is refused, and the error says so.
     pub fn longer(self, lab: &mut Lab) -> Result<()> {
         let longer = Self { mtu: self.mtu + 1, ..self };
-        self.refused(lab, &longer.device(0), &format!("..={}", self.mtu))
+        self.refused(lab, &longer.device(0), &self.mtu.to_string())
     }
 
     /// The cable is pulled at the first guest, which says so, and nothing passes; plugged in again,
