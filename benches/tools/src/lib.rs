@@ -27,3 +27,4 @@ pub mod rping;
 pub mod stat;
 pub mod subcommands;
 pub mod switch;
+pub mod tunnel;
