@@ -90,15 +90,25 @@ impl Endpoint {
     /// [`io::ErrorKind::ConnectionRefused`], [`io::ErrorKind::TimedOut`] and others as TCP has
     /// them; [`io::ErrorKind::OutOfMemory`] if the pool has no room for a stream.
     pub fn connect(&self, to: SocketAddr, limit: Duration) -> io::Result<Stream> {
-        let mut token = [0; 16];
-        getrandom::fill(&mut token).map_err(|error| io::Error::other(error.to_string()))?;
-        let own = self.service.hello(token);
+        let own = self.new_hello()?;
         let (pair, pending) = Pending::prepare(&self.service, &own)?;
         let hello = own.to_bytes();
         let connecting = Connector::new().private_data(&hello).connect(pair, to);
         let pair = connecting.and_then(|connecting| connecting.wait(limit)).map_err(Setup::from)?;
         let peer = Hello::from_bytes(pair.private_data()).map_err(Setup::from)?;
         Ok(pending.connected(pair, &peer))
+    }
+
+    /// What this end says of itself, with the token of a new stream.
+    pub(crate) fn new_hello(&self) -> io::Result<Hello> {
+        let mut token = [0; 16];
+        getrandom::fill(&mut token).map_err(|error| io::Error::other(error.to_string()))?;
+        Ok(self.service.hello(token))
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn service(&self) -> &Arc<Service> {
+        &self.service
     }
 
     /// What it has, and what it has counted.
@@ -126,7 +136,7 @@ impl Pending {
     /// The stream, now that the connection is there.
     pub fn connected(mut self, pair: QueuePair, peer: &Hello) -> Stream {
         let qpn = self.qpn.take().unwrap_or_default();
-        self.service.lock().connected(qpn, pair, peer);
+        self.service.call(|state| state.connected(qpn, pair, peer));
         Stream::new(&self.service, qpn)
     }
 }
@@ -134,7 +144,7 @@ impl Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         if let Some(qpn) = self.qpn {
-            self.service.lock().forget(qpn);
+            self.service.call(|state| state.forget(qpn));
         }
     }
 }

@@ -36,9 +36,13 @@ mod listener;
 mod pool;
 pub mod protocol;
 mod stream;
+#[cfg(feature = "tokio")]
+mod tokio;
 
 pub use config::Config;
 pub use endpoint::{Endpoint, Stats};
 pub use error::{Error, Setup};
 pub use listener::Listener;
 pub use stream::{ReadHalf, Stream, WriteHalf};
+#[cfg(feature = "tokio")]
+pub use tokio::{AsyncListener, AsyncStream};

@@ -6,10 +6,15 @@ use crate::protocol::Hello;
 use crate::stream::Stream;
 use core::net::SocketAddr;
 use core::time::Duration;
+#[cfg(feature = "tokio")]
+use core::{
+    pin::Pin,
+    task::{Context, Poll},
+};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use verbs_api::{Connecting, ConnectionRequest};
+use verbs_api::{Connecting, ConnectionRequest, QueuePair};
 
 /// How long a request is waited for at once while nobody is connecting.
 const NAP: Duration = Duration::from_millis(50);
@@ -92,8 +97,25 @@ impl Listener {
         self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The next request.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn request(
+        &self,
+    ) -> impl Future<Output = Result<ConnectionRequest, verbs_api::Error>> + Send + '_ {
+        self.inner.request()
+    }
+
+    /// A stream that is ready, if there is one; else the task is woken when one may be.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn poll_ready(&self, context: &mut Context<'_>) -> Option<Stream> {
+        self.ready_by(|connecting| match Pin::new(connecting).poll(context) {
+            Poll::Ready(result) => result.map(Some),
+            Poll::Pending => Ok(None),
+        })
+    }
+
     /// Accepts or rejects a request.
-    fn admit(&self, request: ConnectionRequest) -> io::Result<()> {
+    pub(crate) fn admit(&self, request: ConnectionRequest) -> io::Result<()> {
         let peer = match Hello::from_bytes(request.private_data()) {
             Ok(peer) => peer,
             Err(error) => {
@@ -125,10 +147,17 @@ impl Listener {
 
     /// A peer that was accepted and is ready.
     fn ready(&self) -> Option<Stream> {
+        self.ready_by(Connecting::poll)
+    }
+
+    fn ready_by(
+        &self,
+        mut poll: impl FnMut(&mut Connecting) -> Result<Option<QueuePair>, verbs_api::Error>,
+    ) -> Option<Stream> {
         let mut accepted = self.accepted();
         let mut at = 0;
         while let Some(one) = accepted.get_mut(at) {
-            match one.connecting.poll() {
+            match poll(&mut one.connecting) {
                 Ok(Some(pair)) => {
                     let Accepted { pending, peer, .. } = accepted.swap_remove(at);
                     return Some(pending.connected(pair, &peer));

@@ -57,6 +57,13 @@ impl Pool {
         self.slabs.iter().flatten().map(|slab| slab.region.len()).sum()
     }
 
+    /// Returns `true` if there is no chunk and can be none before one comes back.
+    #[cfg(feature = "tokio")]
+    pub fn is_exhausted(&self) -> bool {
+        let mut slabs = self.slabs.iter().flatten();
+        self.slabs.iter().flatten().count() >= self.slabs_max && slabs.all(|slab| slab.free.is_empty())
+    }
+
     /// A chunk.
     ///
     /// # Errors

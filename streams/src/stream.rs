@@ -4,6 +4,8 @@ use crate::endpoint::{Service, State};
 use crate::error::Error;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
+#[cfg(feature = "tokio")]
+use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::io::{self, IoSlice, Read, Write};
 use std::sync::Arc;
@@ -31,11 +33,12 @@ struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let mut state = self.service.lock();
-        if let Some((link, _)) = state.link(self.qpn) {
-            link.drop_stream();
-        }
-        state.reap_one(self.qpn);
+        self.service.call(|state| {
+            if let Some((link, _)) = state.link(self.qpn) {
+                link.drop_stream();
+            }
+            state.reap_one(self.qpn);
+        });
     }
 }
 
@@ -68,9 +71,11 @@ impl Inner {
     }
 
     fn shut(&self) -> io::Result<()> {
-        let mut state = self.service.lock();
-        state.link(self.qpn).ok_or_else(gone)?.0.shut();
-        Ok(())
+        self.service.call(|state| {
+            state.link(self.qpn).ok_or_else(gone)?.0.shut();
+            state.rouse(self.qpn);
+            Ok(())
+        })
     }
 }
 
@@ -107,10 +112,12 @@ impl Stream {
 
     /// Gives the stream up: what was written may be lost, and both ends fail from now on.
     pub fn reset(&self) {
-        let mut state = self.inner.service.lock();
-        if let Some((link, _)) = state.link(self.inner.qpn) {
-            link.abort();
-        }
+        self.inner.service.call(|state| {
+            if let Some((link, _)) = state.link(self.inner.qpn) {
+                link.abort();
+            }
+            state.rouse(self.inner.qpn);
+        });
     }
 
     /// Sets how long a read waits, `None`: for ever. It then fails with
@@ -129,6 +136,36 @@ impl Stream {
     /// [`io::ErrorKind::InvalidInput`] for a time of zero.
     pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         set(&self.inner.write_timeout, timeout)
+    }
+
+    /// Reads what there is, or has the task woken when there may be more.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn poll_read(&self, waker: &Waker, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let Inner { service, qpn, .. } = &*self.inner;
+        service.call(|state| {
+            state.process();
+            let Some((link, pool)) = state.link(*qpn) else { return Poll::Ready(Err(gone())) };
+            let read = link.read(pool, buffer);
+            if read.is_none() {
+                state.wake_reader(*qpn, waker);
+            }
+            read.map_or(Poll::Pending, Poll::Ready)
+        })
+    }
+
+    /// Writes what there is room for, or has the task woken when there may be some.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn poll_write(&self, waker: &Waker, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let Inner { service, qpn, .. } = &*self.inner;
+        service.call(|state| {
+            state.process();
+            let Some((link, pool)) = state.link(*qpn) else { return Poll::Ready(Err(gone())) };
+            let written = link.write(pool, parts);
+            if written.is_none() {
+                state.wake_writer(*qpn, waker);
+            }
+            written.map_or(Poll::Pending, Poll::Ready)
+        })
     }
 
     /// Two halves, which may be of two threads. Dropping the half that writes shuts its direction.

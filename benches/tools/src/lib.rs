@@ -29,3 +29,4 @@ pub mod run;
 pub mod stat;
 pub mod subcommands;
 pub mod switch;
+pub mod tunnel;

@@ -5,7 +5,7 @@ use crate::perf::cli::{
     ReadBandwidthArgs, RpcArgs, SendBandwidthArgs, TcpBandwidthArgs, TcpLatencyArgs,
 };
 use crate::perf::{bandwidth, fetch, latency, raw, rpc, tcp};
-use crate::{devinfo, fabric, file, lab, pcap, perftest_peer, ping, rping, run, stat, switch};
+use crate::{devinfo, fabric, file, lab, pcap, perftest_peer, ping, rping, run, stat, switch, tunnel};
 use clap::{ArgMatches, Command, CommandFactory as _};
 use std::process::ExitCode;
 
@@ -106,4 +106,5 @@ pub const ALL: &[Subcommand] = &[
     Subcommand::new("lab", Run, lab::Cli::command, lab::main),
     Subcommand::new("switch", Run, switch::tool::Cli::command, switch::tool::main),
     Subcommand::new("file", Run, file::Cli::command, file::main),
+    Subcommand::new("tunnel", Run, tunnel::Cli::command, tunnel::main),
 ];

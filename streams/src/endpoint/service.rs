@@ -101,6 +101,17 @@ impl Service {
         self.shared.lock()
     }
 
+    /// A call of a stream that does not wait.
+    pub fn call<T>(&self, call: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let result = call(&mut state);
+        if state.sleeping > 0 {
+            self.shared.changed.notify_all();
+        }
+        wake_without(state);
+        result
+    }
+
     /// Calls `ready` until it returns something or `end` is reached, and drives the endpoint
     /// meanwhile: polls for a short time, then sleeps.
     pub fn wait<T>(&self, end: Option<Instant>, mut ready: impl FnMut(&mut State) -> Option<T>) -> Option<T> {

@@ -28,6 +28,8 @@ pub(crate) struct State {
     links: HashMap<u32, Link>,
     config: Config,
     domain: ProtectionDomain,
+    /// Writers that wait for memory, by their queue pairs.
+    starved: Vec<u32>,
     /// Tasks to wake once the lock is free.
     pub wakers: Vec<Waker>,
     rejected: u64,
@@ -48,6 +50,7 @@ impl State {
             links: HashMap::new(),
             config: *config,
             domain,
+            starved: Vec::new(),
             wakers: Vec::new(),
             rejected: 0,
             violations: [0; Violation::ALL.len()],
@@ -113,10 +116,45 @@ impl State {
         Some((self.links.get_mut(&qpn)?, &mut self.pool))
     }
 
+    /// Has the task woken when there may be bytes to read.
+    #[cfg(feature = "tokio")]
+    pub fn wake_reader(&mut self, qpn: u32, waker: &Waker) {
+        if let Some(link) = self.links.get_mut(&qpn) {
+            link.reader = Some(waker.clone());
+        }
+    }
+
+    /// Has the task woken when there may be room to write.
+    #[cfg(feature = "tokio")]
+    pub fn wake_writer(&mut self, qpn: u32, waker: &Waker) {
+        if let Some(link) = self.links.get_mut(&qpn) {
+            link.writer = Some(waker.clone());
+            if self.pool.is_exhausted() && !self.starved.contains(&qpn) {
+                self.starved.push(qpn);
+            }
+        }
+    }
+
+    /// The program has done something to this connection that whoever waits for it must see.
+    pub fn rouse(&mut self, qpn: u32) {
+        if let Some(link) = self.links.get_mut(&qpn) {
+            self.wakers.extend(link.reader.take());
+            self.wakers.extend(link.writer.take());
+        }
+    }
+
+    /// There may be memory for those that wait for it.
+    fn feed(&mut self) {
+        for qpn in core::mem::take(&mut self.starved) {
+            self.wakers.extend(self.links.get_mut(&qpn).and_then(|link| link.writer.take()));
+        }
+    }
+
     /// The connection is over, or was never made.
     pub fn forget(&mut self, qpn: u32) {
         if let Some(mut link) = self.links.remove(&qpn) {
             link.release(&mut self.pool);
+            self.feed();
         }
         // What it has completed until now is nobody's, and must not be taken for that of a later
         // queue pair of its number.
@@ -127,6 +165,7 @@ impl State {
     pub fn process(&mut self) -> bool {
         let happened = self.take_completions();
         if happened {
+            self.feed();
             self.reap();
         }
         happened
@@ -157,8 +196,7 @@ impl State {
                 *count += 1;
             }
         }
-        self.wakers.extend(link.reader.take());
-        self.wakers.extend(link.writer.take());
+        self.rouse(done.qpn);
     }
 
     /// Forgets the connections that are over.

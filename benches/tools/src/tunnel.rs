@@ -1,0 +1,224 @@
+//! TCP connections through a path that RDMA crosses better, for programs that nobody changes.
+
+mod relay;
+
+use crate::error::{Error, Result};
+use crate::{interrupt, program};
+use clap::{ArgGroup, ArgMatches, Parser};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use srnic_streams::{Config, Endpoint, Listener, Stream};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+use verbs_api::{Device, DeviceSpec, Driver, Role};
+
+/// How long either side of a connection may take to be there.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a wait lasts until somebody looks for Ctrl-C.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Carries TCP connections over a device: TCP in at one end, TCP out at the other
+///
+/// One end has --accept and --to: it takes streams at a port of its device, and connects each to a
+/// TCP server. The other end has --listen and --peer: it takes TCP connections, and makes a stream
+/// for each to the first end's device. Ctrl-C takes no new connections and waits for those there
+/// are.
+#[derive(Parser, Debug)]
+#[command(version, group = ArgGroup::new("end").required(true).args(["accept", "listen"]))]
+pub struct Cli {
+    /// The device, as in memif:/tmp/a.sock
+    #[arg(short, long)]
+    device: DeviceSpec,
+    /// Takes streams at this port of the device
+    #[arg(long, value_name = "PORT", requires = "to")]
+    accept: Option<u16>,
+    /// The TCP server that each stream is connected to
+    #[arg(long, value_name = "ADDR:PORT", requires = "accept")]
+    to: Option<SocketAddr>,
+    /// Takes TCP connections at this address
+    #[arg(long, value_name = "ADDR:PORT", requires = "peer")]
+    listen: Option<SocketAddr>,
+    /// The other end's device and the port that it accepts at
+    #[arg(long, value_name = "ADDR:PORT", requires = "listen")]
+    peer: Option<SocketAddr>,
+    /// Connections at once; others wait
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    connections: u16,
+    /// Adds a checksum to the bytes, from end to end
+    #[arg(long)]
+    checked: bool,
+    /// How long Ctrl-C waits for open connections; then they are reset
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    drain: u64,
+}
+
+/// The tool from its parsed command line to its end.
+#[must_use]
+pub fn main(matches: &ArgMatches) -> ExitCode {
+    interrupt::tool_main(|| run(&program::args(matches)))
+}
+
+/// Where connections come from and go to.
+enum End {
+    /// TCP to a stream to `peer`.
+    Listens { tcp: TcpListener, endpoint: Endpoint, peer: SocketAddr },
+    /// A stream to TCP to `to`.
+    Accepts { streams: Listener, to: SocketAddr },
+}
+
+fn run(cli: &Cli) -> Result<()> {
+    let endpoint = open(cli)?;
+    let end = match (cli.listen.zip(cli.peer), cli.accept.zip(cli.to)) {
+        (Some((listen, peer)), _) => {
+            let tcp = TcpListener::bind(listen).map_err(failed("listen"))?;
+            tcp.set_nonblocking(true).map_err(failed("listen"))?;
+            program::say(format_args!("listens at {}", tcp.local_addr().map_err(failed("listen"))?));
+            End::Listens { tcp, endpoint, peer }
+        }
+        (None, Some((accept, to))) => {
+            let streams = endpoint.listen(accept).map_err(failed("accept streams"))?;
+            program::say(format_args!("accepts at {}", streams.local_addr()));
+            End::Accepts { streams, to }
+        }
+        // The command line does not allow it.
+        (None, None) => return Err(Error::Options("give --accept and --to, or --listen and --peer".into())),
+    };
+    let open: Arc<()> = Arc::default();
+    while interrupt::check().is_ok() {
+        if Arc::strong_count(&open) > cli.connections.into() {
+            sleep(LOOK);
+            continue;
+        }
+        let (coming, counted) = (next(&end)?, Arc::clone(&open));
+        if let Some(coming) = coming {
+            thread::spawn(move || {
+                coming.carry();
+                drop(counted);
+            });
+        }
+    }
+    drain(&open, Duration::from_secs(cli.drain));
+    Ok(())
+}
+
+fn open(cli: &Cli) -> Result<Endpoint> {
+    let role = if cli.accept.is_some() { Role::Server } else { Role::Client };
+    let device = Device::builder().driver(Driver::THREAD);
+    let device = device.open_spec(&cli.device.clone().or_role(role)).map_err(Error::Verbs)?;
+    let sizes = Config { checked: cli.checked, ..Config::default() };
+    let one = (sizes.receives + sizes.sends + 8) as usize * sizes.chunk_bytes as usize;
+    let config = Config { memory_max: one * usize::from(cli.connections), ..sizes };
+    Endpoint::new(&device, config).map_err(failed("begin streams"))
+}
+
+fn failed(doing: &'static str) -> impl Fn(io::Error) -> Error {
+    move |source| Error::Tcp { doing, source }
+}
+
+/// Waits until nobody has a connection any more. What is left then ends with the process.
+fn drain(open: &Arc<()>, limit: Duration) {
+    let end = Instant::now() + limit;
+    while Arc::strong_count(open) > 1 && Instant::now() < end {
+        sleep(Duration::from_millis(10));
+    }
+    if Arc::strong_count(open) > 1 {
+        program::say(format_args!("{} connections are reset", Arc::strong_count(open) - 1));
+    }
+}
+
+/// A connection of which one side is there.
+enum Coming {
+    Tcp(TcpStream, SocketAddr, Endpoint, SocketAddr),
+    Stream(Stream, SocketAddr),
+}
+
+/// The next connection, if one comes soon.
+fn next(end: &End) -> Result<Option<Coming>> {
+    match end {
+        End::Listens { tcp: listener, endpoint, peer } => {
+            let limit = Timespec::try_from(LOOK).ok();
+            // A signal ends the wait, too.
+            let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], limit.as_ref());
+            match listener.accept() {
+                Ok((stream, from)) => Ok(Some(Coming::Tcp(stream, from, endpoint.clone(), *peer))),
+                Err(error) if is_passing(&error) => Ok(None),
+                Err(error) => Err(failed("accept")(error)),
+            }
+        }
+        End::Accepts { streams, to } => match streams.accept_within(LOOK) {
+            Ok(stream) => Ok(stream.map(|stream| Coming::Stream(stream, *to))),
+            // The peer was told that there is no room.
+            Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
+                program::say(&error);
+                Ok(None)
+            }
+            Err(error) => Err(failed("accept streams")(error)),
+        },
+    }
+}
+
+/// Nobody is there, or who was there is gone again.
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, WouldBlock};
+    matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted | ConnectionReset)
+}
+
+impl Coming {
+    /// Makes the other side, and carries the connection to its end.
+    fn carry(self) {
+        let (name, made) = match self {
+            Self::Tcp(tcp, from, endpoint, peer) => {
+                let made = tcp.set_nonblocking(false).and_then(|()| endpoint.connect(peer, PATIENCE));
+                if made.is_err() {
+                    relay::reset_on_close(&tcp);
+                }
+                (from.to_string(), made.map(|stream| (tcp, stream)))
+            }
+            Self::Stream(stream, to) => {
+                let name = stream.peer_addr().map_or_else(|_| "a peer".to_owned(), |peer| peer.to_string());
+                let made = TcpStream::connect_timeout(&to, PATIENCE);
+                if made.is_err() {
+                    stream.reset();
+                }
+                (name, made.map(|tcp| (tcp, stream)))
+            }
+        };
+        let begun = Instant::now();
+        match made {
+            Ok((tcp, stream)) => {
+                let outcome = relay::relay(&tcp, &stream);
+                program::say(format_args!("{name}: {outcome}, {:.3} s", begun.elapsed().as_secs_f64()));
+            }
+            Err(error) => program::say(format_args!("{name}: not connected: {error}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_end_is_one_of_two() {
+        let parse = |line: &str| Cli::try_parse_from(line.split(' '));
+        assert!(parse("tunnel -d sim:a --accept 5 --to 127.0.0.1:80").is_ok());
+        assert!(parse("tunnel -d sim:a --listen 127.0.0.1:80 --peer 10.77.0.1:5").is_ok());
+        for line in [
+            "tunnel -d sim:a",
+            "tunnel -d sim:a --accept 5",
+            "tunnel -d sim:a --listen 127.0.0.1:80",
+            "tunnel -d sim:a --accept 5 --to 127.0.0.1:80 --listen 127.0.0.1:81 --peer 10.77.0.1:5",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

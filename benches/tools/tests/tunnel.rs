@@ -1,0 +1,153 @@
+//! `srnic tunnel` as two processes over memif that loses packets: TCP programs at both sides see
+//! what they would see of each other.
+
+#[expect(dead_code, reason = "what other tests need of it")]
+mod support;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread::{self, JoinHandle, scope};
+use std::time::{Duration, Instant};
+use support::{LIMIT, Place, Running, srnic};
+
+const CONNECTIONS: u64 = 8;
+const LEN: usize = 1 << 20;
+const LOSS: &str = "fault:loss=1%,seed=5:";
+
+/// Two tunnels, and the server behind them.
+struct Tunnel {
+    server: TcpListener,
+    entry: SocketAddr,
+    here: Running,
+    there: Running,
+    _place: Place,
+}
+
+impl Tunnel {
+    fn new(name: &str) -> Self {
+        let place = Place::new(name);
+        let server = TcpListener::bind(("127.0.0.1", 0)).expect("a server");
+        let to = server.local_addr().expect("its address").to_string();
+        let entry = SocketAddr::from(([127, 0, 0, 1], place.port));
+        let start = |rest: [&str; 4]| {
+            let mut command = srnic("tunnel");
+            let device = format!("{LOSS}memif:{}", place.path("memif").display());
+            command.args(["-d", &device, "--checked", "--drain", "60"]).args(rest);
+            Running::start(command)
+        };
+        let mut there = start(["--accept", "7471", "--to", &to]);
+        there.wait_for("accepts at");
+        // The server's device has the first address of the pair.
+        let mut here = start(["--listen", &entry.to_string(), "--peer", "10.77.0.1:7471"]);
+        here.wait_for("listens at");
+        Self { server, entry, here, there, _place: place }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.entry).expect("the entry listens");
+        stream.set_read_timeout(Some(LIMIT)).expect("set");
+        stream
+    }
+
+    fn accept(&self) -> TcpStream {
+        let (stream, _) = self.server.accept().expect("connected");
+        stream.set_read_timeout(Some(LIMIT)).expect("set");
+        stream
+    }
+
+    /// Ctrl-C ends both in order.
+    fn end(self) {
+        for running in [self.here, self.there] {
+            running.signal("-INT");
+            running.end().assert_success();
+        }
+    }
+}
+
+fn bytes(number: u64) -> Vec<u8> {
+    let word =
+        |at: u64| ((at + number * 1_000_003).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56).to_le_bytes()[0];
+    (0..LEN as u64).map(word).collect()
+}
+
+/// Reads to the end, and only then writes back.
+fn echo(mut stream: TcpStream) -> JoinHandle<()> {
+    thread::spawn(move || {
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).expect("read to the end of one direction");
+        stream.write_all(&all).expect("the other is open");
+    })
+}
+
+#[test]
+fn many_connections_carry_their_bytes_and_their_ends() {
+    let tunnel = Tunnel::new("tunnel-many");
+    scope(|threads| {
+        for number in 0..CONNECTIONS {
+            let tunnel = &tunnel;
+            threads.spawn(move || {
+                let mut stream = tunnel.connect();
+                let all = bytes(number);
+                stream.write_all(&all).expect("written");
+                stream.shutdown(Shutdown::Write).expect("half a close");
+                let mut back = Vec::new();
+                stream.read_to_end(&mut back).expect("read");
+                assert!(back == all, "connection {number}: {} bytes", back.len());
+            });
+        }
+        let echoes: Vec<JoinHandle<()>> = (0..CONNECTIONS).map(|_| echo(tunnel.accept())).collect();
+        echoes.into_iter().for_each(|echo| echo.join().expect("no panic"));
+    });
+    tunnel.end();
+}
+
+#[test]
+fn a_reset_is_passed_on_and_ctrl_c_waits_for_open_connections() {
+    let tunnel = Tunnel::new("tunnel-ends");
+    let mut here = tunnel.connect();
+    here.write_all(b"x").expect("written");
+    let mut there = tunnel.accept();
+    there.read_exact(&mut [0]).expect("read");
+    // Closed with a byte that was not read: the system resets the connection.
+    here.write_all(b"y").expect("written");
+    there.write_all(b"unread").expect("written");
+    here.set_read_timeout(Some(LIMIT)).expect("set");
+    here.peek(&mut [0]).expect("a byte came");
+    drop(here);
+    let mut rest = Vec::new();
+    let error = there.read_to_end(&mut rest).expect_err("reset");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+
+    let mut here = tunnel.connect();
+    here.write_all(b"before").expect("written");
+    let mut there = tunnel.accept();
+    tunnel.here.signal("-INT");
+    let end = Instant::now() + LIMIT;
+    // From some moment on nobody is accepted any more, and what is open goes on.
+    while TcpStream::connect_timeout(&tunnel.entry, Duration::from_secs(1)).is_ok() && Instant::now() < end {
+        thread::sleep(Duration::from_millis(10));
+    }
+    here.write_all(b" and after").expect("written");
+    here.shutdown(Shutdown::Write).expect("half a close");
+    let mut text = String::new();
+    there.read_to_string(&mut text).expect("read");
+    assert_eq!(text, "before and after");
+    drop(there);
+    assert_eq!(here.read(&mut [0]).expect("the end"), 0);
+    let Tunnel { here, there, .. } = tunnel;
+    here.end().assert_success();
+    there.signal("-INT");
+    there.end().assert_success();
+}
+
+#[test]
+fn a_server_that_is_not_there_is_a_reset() {
+    let mut tunnel = Tunnel::new("tunnel-nobody");
+    // Its port is free again.
+    tunnel.server = TcpListener::bind(("127.0.0.1", 0)).expect("another");
+    let mut stream = tunnel.connect();
+    let error = stream.read(&mut [0]).expect_err("reset");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    tunnel.there.wait_for("not connected: Connection refused");
+    tunnel.end();
+}

@@ -1,0 +1,120 @@
+//! Streams in tasks: bytes both ways, and futures that are dropped at any await.
+
+mod support;
+
+use core::future::Future;
+use core::pin::pin;
+use core::task::{Context, Waker};
+use srnic_streams::{AsyncListener, AsyncStream, Config};
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+use support::{LIMIT, Numbers, Two, bytes, small};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use verbs_api::Driver;
+
+async fn streams(two: &Two) -> (AsyncStream, AsyncStream) {
+    let listener = AsyncListener::from(two.endpoints[1].listen(0).expect("a port"));
+    let connect = two.endpoints[0].connect_async(listener.local_addr(), LIMIT);
+    let (one, other) = tokio::join!(connect, listener.accept());
+    (one.expect("connected"), other.expect("accepted"))
+}
+
+/// Polls a future once, and drops it unless it was ready.
+fn once<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut context = Context::from_waker(Waker::noop());
+    match pin!(future).poll(&mut context) {
+        core::task::Poll::Ready(result) => Some(result),
+        core::task::Poll::Pending => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_tasks_carry_their_bytes() {
+    let two = Two::new("tasks", "fault:loss=1%,seed=2:", Driver::THREAD, small());
+    let mut tasks = Vec::new();
+    for number in 0..8 {
+        let (one, other) = streams(&two).await;
+        let (mut reader, mut writer) = tokio::io::split(one);
+        tasks.push(tokio::spawn(async move {
+            writer.write_all(&bytes(number, 50_000)).await.expect("written");
+            writer.shutdown().await.expect("shut");
+        }));
+        let (mut its_reader, mut its_writer) = tokio::io::split(other);
+        tasks.push(tokio::spawn(async move {
+            tokio::io::copy(&mut its_reader, &mut its_writer).await.expect("copied");
+            its_writer.shutdown().await.expect("shut");
+        }));
+        tasks.push(tokio::spawn(async move {
+            let mut back = Vec::new();
+            reader.read_to_end(&mut back).await.expect("read");
+            assert!(back == bytes(number, 50_000), "stream {number}");
+        }));
+    }
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+}
+
+#[tokio::test]
+async fn a_read_or_write_that_is_dropped_loses_and_doubles_nothing() {
+    let two = Two::new("cancel", "", Driver::THREAD, small());
+    let (mut one, mut other) = streams(&two).await;
+    let all = bytes(1, 60_000);
+    let (mut written, mut came, mut dropped) = (0, Vec::new(), 0);
+    let mut numbers = Numbers(8);
+    let end = Instant::now() + LIMIT;
+    while came.len() < all.len() {
+        assert!(Instant::now() < end, "{} bytes came", came.len());
+        let part = (all.len() - written).min(1 + numbers.below(3000));
+        match once(one.write(&all[written..written + part])) {
+            Some(done) => written += done.expect("written"),
+            None => dropped += 1,
+        }
+        let mut buffer = vec![0; 1 + numbers.below(3000)];
+        match once(other.read(&mut buffer)) {
+            Some(done) => came.extend_from_slice(&buffer[..done.expect("read")]),
+            None => dropped += 1,
+        }
+    }
+    assert!(came == all);
+    assert!(dropped > 10, "{dropped} futures were dropped");
+}
+
+#[tokio::test]
+async fn an_accept_or_connect_that_is_dropped_leaves_nothing_behind() {
+    let two = Two::new("cancel-accept", "", Driver::THREAD, Config::default());
+    let listener = AsyncListener::from(two.endpoints[1].listen(0).expect("a port"));
+    let to = listener.local_addr();
+    assert!(once(listener.accept()).is_none(), "nobody came");
+    // At some of its awaits a connection is under way, which the next accept must have.
+    let connects = tokio::spawn({
+        let endpoint = two.endpoints[0].clone();
+        async move { endpoint.connect_async(to, LIMIT).await }
+    });
+    let mut accepted = None;
+    let end = Instant::now() + LIMIT;
+    while accepted.is_none() && Instant::now() < end {
+        accepted = once(listener.accept());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let mut one = connects.await.expect("no panic").expect("connected");
+    let mut other = accepted.expect("in time").expect("accepted");
+    one.write_all(b"here").await.expect("written");
+    let mut word = [0; 4];
+    other.read_exact(&mut word).await.expect("read");
+    assert_eq!(&word, b"here");
+    // A connect that is dropped at its first await.
+    assert!(once(two.endpoints[0].connect_async(to, LIMIT)).is_none());
+    assert_eq!(two.endpoints[0].stats().streams, 1, "its memory is free again");
+}
+
+#[tokio::test]
+async fn a_reset_wakes_who_waits() {
+    let two = Two::new("wake", "", Driver::THREAD, small());
+    let (one, mut other) = streams(&two).await;
+    let reads = tokio::spawn(async move { other.read(&mut [0]).await });
+    tokio::task::yield_now().await;
+    one.reset();
+    let error = reads.await.expect("no panic").expect_err("reset");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+}
