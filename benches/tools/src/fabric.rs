@@ -1,5 +1,5 @@
-//! `srnic fabric`: networks of thousands of hosts in virtual time, each with the engine that runs on
-//! the wire.
+//! `srnic fabric`: networks of thousands of hosts in virtual time, each with the engine that runs
+//! on the wire.
 
 use crate::congestion::Congestion;
 use crate::error::{Error, Result};
@@ -31,9 +31,9 @@ pub struct Cli {
 enum Part {
     /// Runs one network, and says how long its flows took
     ///
-    /// Hosts are in a fat tree, as in SRNIC's Figure 12: 100 Gb/s to each, 400 Gb/s between switches, 1
-    /// us a link. Each sends flows of Cache_Follower's sizes to hosts at random. docs/fabric.md has
-    /// every assumption. Ctrl-C shows what there is.
+    /// Hosts are in a fat tree, as in SRNIC's Figure 12: 100 Gb/s to each, 400 Gb/s between
+    /// switches, 1 us a link. Each sends flows of Cache_Follower's sizes to hosts at random.
+    /// docs/fabric.md has every assumption. Ctrl-C shows what there is.
     Run(Run),
 }
 

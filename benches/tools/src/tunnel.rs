@@ -100,6 +100,8 @@ fn run(cli: &Cli) -> Result<()> {
             });
         }
     }
+    // Nobody is accepted any more.
+    drop(end);
     drain(&open, Duration::from_secs(cli.drain));
     Ok(())
 }
