@@ -2,6 +2,7 @@
 //! socket for each host.
 
 use srnic_tools::error::{Error, Result};
+use srnic_tools::perf::tool::stay_on;
 use srnic_tools::switch::{PortSpec, Switch};
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -19,11 +20,11 @@ pub struct Lan {
 
 impl Lan {
     /// A switch for `hosts` hosts; `wrapper`, such as `fault:loss=1%:`, goes before each of its
-    /// ports.
+    /// ports. It stays on processor `cpu`, if that is given.
     ///
     /// # Errors
     /// [`Error::File`], [`Error::Options`], and those of opening the ports.
-    pub fn start(hosts: u8, wrapper: &str) -> Result<Self> {
+    pub fn start(hosts: u8, wrapper: &str, cpu: Option<usize>) -> Result<Self> {
         let dir = std::env::temp_dir().join(format!("srnic-lan-{}", std::process::id()));
         std::fs::create_dir_all(&dir).map_err(Error::file("create", &dir))?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -36,6 +37,9 @@ impl Lan {
         }
         // Relaxed: a flag of its own, which guards no other memory.
         lan.thread = Some(thread::spawn(move || {
+            if let Some(error) = cpu.and_then(|cpu| stay_on(cpu).err()) {
+                eprintln!("the switch: {error}");
+            }
             switch.run(|| stop.load(Ordering::Relaxed), |why| eprintln!("{why}"))
         }));
         Ok(lan)

@@ -59,7 +59,7 @@ fn main() -> ExitCode {
 
 /// The switch here, and each rank in a process of its own.
 fn launch(cli: &Cli) -> Result<()> {
-    let lan = Lan::start(cli.ranks, &format!("fault:loss={},seed=11:", cli.loss))?;
+    let lan = Lan::start(cli.ranks, &format!("fault:loss={},seed=11:", cli.loss), None)?;
     let program = std::env::current_exe().map_err(Error::file("find", "this program".as_ref()))?;
     let start = |rank: u8| -> Result<Child> {
         let mut command = Command::new(&program);

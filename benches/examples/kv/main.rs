@@ -119,7 +119,7 @@ fn run(cli: &Cli) -> Result<()> {
 
 /// A server, clients of which one is killed, and the check.
 fn demonstrate(cli: &Cli) -> Result<()> {
-    let lan = Lan::start(CLIENTS + 2, &format!("fault:loss={},seed=5:", cli.loss))?;
+    let lan = Lan::start(CLIENTS + 2, &format!("fault:loss={},seed=5:", cli.loss), None)?;
     let log = |client: u8| lan.dir().join(format!("{client}.log"));
     let start = |host: u8, part: &str, arguments: &[String]| -> Result<Child> {
         let program = std::env::current_exe().map_err(Error::file("find", "this program".as_ref()))?;

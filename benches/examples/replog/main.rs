@@ -12,12 +12,14 @@ mod journal;
 mod layout;
 mod leader;
 mod peer;
+mod placement;
 mod record;
 mod report;
 mod trial;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use srnic_tools::error::{Error, Result};
+use srnic_tools::perf::tool::stay_on;
 use srnic_tools::{interrupt, output};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -133,6 +135,9 @@ struct Place {
     /// The file of the log
     #[arg(long)]
     log: PathBuf,
+    /// The processor that it stays on
+    #[arg(long)]
+    cpu: Option<usize>,
 }
 
 fn main() -> ExitCode {
@@ -142,7 +147,10 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<()> {
     // Each part drives its device itself: whoever polls a word polls the engine as well.
-    let open = |place: &Place| Device::open_spec(&place.device.clone().or_role(Role::Client));
+    let open = |place: &Place| -> Result<Device> {
+        place.cpu.map_or(Ok(()), stay_on)?;
+        Ok(Device::open_spec(&place.device.clone().or_role(Role::Client))?)
+    };
     match &cli.part {
         None => demonstrate(cli),
         Some(Part::Lead(place)) => leader::lead(&open(place)?, &place.log, cli.shape, cli.sabotage),

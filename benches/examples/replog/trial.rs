@@ -1,7 +1,7 @@
 //! A run: three processes on a switch, one of which is killed and comes again, and the comparison
 //! of their logs.
 
-use crate::{Cli, FOLLOWERS, Sabotage};
+use crate::{Cli, FOLLOWERS, Sabotage, placement};
 use clap::ValueEnum as _;
 use srnic_benches::lan::{Children, Lan};
 use srnic_tools::error::{Error, Result};
@@ -42,7 +42,8 @@ pub struct Outcome {
 
 /// Runs once. Fails if any process does, if none was killed in the middle, and if the logs differ.
 pub fn run(cli: &Cli, loss: &str, seed: u32) -> Result<Outcome> {
-    let lan = Lan::start(FOLLOWERS + 1, &format!("fault:loss={loss},dir=tx,seed={seed}:"))?;
+    let faults = format!("fault:loss={loss},dir=tx,seed={seed}:");
+    let lan = Lan::start(FOLLOWERS + 1, &faults, placement::of(0))?;
     let mut cluster = Cluster::start(cli, &lan)?;
     let mut outcome = cluster.supervise()?;
     cluster.processes.succeed()?;
@@ -165,6 +166,9 @@ fn part(cli: &Cli, lan: &Lan, host: u8, name: &str, log: &Path) -> Result<Comman
     let mut command = Command::new(&program);
     let shape = cli.shape;
     command.args([name, "--device", &lan.device(host)]).arg("--log").arg(log);
+    if let Some(cpu) = placement::of(host) {
+        command.args(["--cpu", &cpu.to_string()]);
+    }
     command.args(["--records", &shape.records.to_string(), "--size", &shape.size.to_string()]);
     command.args(["--outstanding", &shape.outstanding.to_string()]);
     if let Some(sabotage) = cli.sabotage.as_ref().and_then(Sabotage::to_possible_value) {

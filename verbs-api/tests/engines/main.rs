@@ -292,7 +292,7 @@ fn a_peer_with_another_number_of_engines_is_told_why_there_is_no_link() {
         .write_all(b"GET / HTTP/1.1\r\n\r\n")
         .and_then(|()| visitor.read_to_string(&mut told))
         .expect("it tells");
-    assert!(told.contains(&format!("\nsrnic_link_error{{reason=\"{error}\"}} 1\n")), "{told}");
+    assert!(told.contains(&format!("\nsrnic_link_error{{reason=\"{error}\"}} 1.0\n")), "{told}");
     wait::until("the same at the peer", || {
         client[0].device.progress();
         turned_away(&client[0])

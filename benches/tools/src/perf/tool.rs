@@ -89,7 +89,11 @@ pub fn by_tcp(
     })
 }
 
-fn stay_on(cpu: usize) -> Result<()> {
+/// Keeps this thread on processor `cpu`, and what it starts from now on.
+///
+/// # Errors
+/// [`Error::Options`] if it may not run there.
+pub fn stay_on(cpu: usize) -> Result<()> {
     let refused = || Error::Options(format!("--cpu {cpu}: this process may not run there"));
     if cpu >= CpuSet::MAX_CPU {
         return Err(refused());
