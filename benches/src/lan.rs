@@ -1,8 +1,8 @@
 //! A network for programs that start several hosts of their own: a switch in a thread, with a memif
 //! socket for each host.
 
+use srnic_tools::affinity::stay_on;
 use srnic_tools::error::{Error, Result};
-use srnic_tools::perf::tool::stay_on;
 use srnic_tools::switch::{PortSpec, Switch};
 use std::path::{Path, PathBuf};
 use std::process::Child;

@@ -18,8 +18,8 @@ mod report;
 mod trial;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use srnic_tools::affinity::stay_on;
 use srnic_tools::error::{Error, Result};
-use srnic_tools::perf::tool::stay_on;
 use srnic_tools::{interrupt, output};
 use std::net::IpAddr;
 use std::path::PathBuf;

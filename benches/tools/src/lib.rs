@@ -1,6 +1,7 @@
 //! The tools of the program `srnic`: [`subcommands`] names all of them, and [`perf`] has those that
 //! are like perftest's.
 
+pub mod affinity;
 pub mod capture;
 pub mod channel;
 pub mod completions;

@@ -1,5 +1,6 @@
 //! What all tools do around their traffic: meet the peer, show results as they come, end in order.
 
+use crate::affinity::stay_on;
 use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -8,7 +9,6 @@ use crate::perf::cli::{Basics, Defaults};
 use crate::program;
 use crate::pump::{Drive, PEER_WAIT};
 use clap::{Command, CommandFactory};
-use rustix::thread::{CpuSet, sched_setaffinity};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -87,20 +87,6 @@ pub fn by_tcp(
     Channel::accept(device, tool.version, address, None, || {
         program::say(format_args!("waiting for a client on {address}"));
     })
-}
-
-/// Keeps this thread on processor `cpu`, and what it starts from now on.
-///
-/// # Errors
-/// [`Error::Options`] if it may not run there.
-pub fn stay_on(cpu: usize) -> Result<()> {
-    let refused = || Error::Options(format!("--cpu {cpu}: this process may not run there"));
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(refused());
-    }
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    sched_setaffinity(None, &set).map_err(|_| refused())
 }
 
 /// The address of a server.
