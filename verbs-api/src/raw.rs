@@ -11,11 +11,14 @@
 //! use verbs_api::{Access, Device, QpType, SendData};
 //!
 //! # fn main() -> Result<(), verbs_api::Error> {
-//! let device = Device::open("sim:raw")?; let (pd, cq) = (device.alloc_pd(),
-//! device.create_cq(16)?); let pair = pd.queue_pair(&cq, &cq).create_raw(QpType::Rc)?; let memory =
-//! Box::leak(Box::new([0_u64; 512])); // SAFETY: the memory is never freed, and nobody else uses
-//! it. let region = unsafe { pd.register_raw(NonNull::from(memory).cast(), 4096, 0,
-//! Access::LOCAL_WRITE)? }; let request = WorkRequest {
+//! let device = Device::open("sim:raw")?;
+//! let (pd, cq) = (device.alloc_pd(), device.create_cq(16)?);
+//! let pair = pd.queue_pair(&cq, &cq).create_raw(QpType::Rc)?;
+//! let memory = Box::leak(Box::new([0_u64; 512]));
+//! let start = NonNull::from(memory).cast();
+//! // SAFETY: the memory is never freed, and nobody else uses it.
+//! let region = unsafe { pd.register_raw(start, 4096, 0, Access::LOCAL_WRITE)? };
+//! let request = WorkRequest {
 //!     wr_id: 1,
 //!     opcode: SendOpcode::Send,
 //!     flags: SendFlags::SIGNALED,
