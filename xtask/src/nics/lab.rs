@@ -95,7 +95,7 @@ fn command(parts: &Parts<'_>, guest: usize, place: &Path) -> Command {
         nics.join(",")
     );
     let mut command = emulator(Command::new("nice"), parts.kernel, parts.image, &append);
-    command.args("-machine q35 -m 768".split(' ')).args(handover.machine());
+    command.args("-machine q35 -m 1280".split(' ')).args(handover.machine());
     command
         .arg("-qmp")
         .arg(format!("unix:{},server=on,wait=off", place.join(format!("qmp{guest}")).display()));

@@ -63,7 +63,7 @@ fn play(parts: &Parts<'_>, part: &str, table: &mut Table) -> Result<()> {
             if !row.name().contains(part) {
                 continue;
             }
-            let nic = Nic { number, mtu, memory: parts.handover.memory() };
+            let nic = Nic { number, mtu, memory: parts.handover.memory(at) };
             for check in CHECKS {
                 let is_here = check.at == at || check.at == At::Each;
                 row.note(if is_here {
