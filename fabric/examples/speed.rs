@@ -53,16 +53,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     let failed = fabric.flows.iter().filter(|flow| flow.failed.is_some()).count();
     println!("{failed} failed, {} unfinished, hash {:016x}", fabric.unfinished(), fabric.hash());
-    if std::env::var_os("COUNTERS").is_some() {
-        println!(
-            "{:?} {:?}",
-            fabric.hosts()[0].engine.core().memory_used(),
-            fabric.hosts()[0].engine.core().usage()
-        );
-        for host in fabric.hosts().iter().take(1) {
-            println!("{:?}", host.engine.core().counters());
-        }
-    }
     for line in std::fs::read_to_string("/proc/self/status")?.lines().filter(|line| line.starts_with("VmHWM"))
     {
         println!("{line}");

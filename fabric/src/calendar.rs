@@ -122,12 +122,6 @@ impl Calendar {
         self.present.pop()
     }
 
-    /// The event after the next one, if it is near: for fetching ahead.
-    #[must_use]
-    pub fn peek(&self, behind: usize) -> Option<&Event> {
-        self.present.len().checked_sub(1 + behind).map(|index| &self.present[index])
-    }
-
     /// Goes to the next bucket that may have events; `None` if there are none at all.
     fn advance(&mut self) -> Option<()> {
         if self.waiting == 0 {

@@ -12,6 +12,7 @@ use datapath::qp::attr::{
     AddressVector, CongestionAlgorithm, CongestionTuning, QpAttr, QpAttrMask, RecoveryPolicy,
 };
 use datapath::qp::state::{QpState, QpType};
+use datapath::qp::transition::TransitionRule;
 use datapath::queue::{
     Completion, CompletionQueue, PostError, QueueCaps, SendData, SendFlags, SendOpcode, SendRequest, Sge,
 };
@@ -225,17 +226,9 @@ impl Host {
     /// # Errors
     /// [`HostError::Modify`].
     pub fn connect(&mut self, config: &HostConfig, end: End, peer: End) -> Result<(), HostError> {
-        let core = self.engine.core_mut();
-        let init = QpAttr {
-            state: QpState::Init,
-            access_flags: Access::REMOTE_WRITE | Access::LOCAL_WRITE,
-            ..QpAttr::default()
-        };
-        let to_init =
-            QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | QpAttrMask::ACCESS_FLAGS;
-        core.modify_qp(end.qpn, &init, to_init)?;
+        let init = QpAttr { access_flags: Access::REMOTE_WRITE | Access::LOCAL_WRITE, ..QpAttr::default() };
+        self.enter(end, (QpState::Reset, QpState::Init), init, QpAttrMask::empty())?;
         let ready = QpAttr {
-            state: QpState::Rtr,
             av: AddressVector {
                 src_ip: ip_of(self.number),
                 dst_ip: ip_of(peer.host),
@@ -250,35 +243,25 @@ impl Host {
             congestion_tuning: config.tuning,
             ..QpAttr::default()
         };
-        let to_rtr = QpAttrMask::STATE
-            | QpAttrMask::AV
-            | QpAttrMask::PATH_MTU
-            | QpAttrMask::DEST_QPN
-            | QpAttrMask::RQ_PSN
-            | QpAttrMask::MAX_DEST_RD_ATOMIC
-            | QpAttrMask::MIN_RNR_TIMER
-            | QpAttrMask::WIRE_MODE
-            | QpAttrMask::RECOVERY
-            | QpAttrMask::WRITE_ORDER
-            | QpAttrMask::CONGESTION
-            | QpAttrMask::SCHEDULING;
-        core.modify_qp(end.qpn, &ready, to_rtr)?;
-        let send = QpAttr {
-            state: QpState::Rts,
-            sq_psn: end.psn,
-            timeout: 14,
-            retry_cnt: 7,
-            rnr_retry: 7,
-            ..QpAttr::default()
-        };
-        let to_rts = QpAttrMask::STATE
-            | QpAttrMask::SQ_PSN
-            | QpAttrMask::TIMEOUT
-            | QpAttrMask::RETRY_CNT
-            | QpAttrMask::RNR_RETRY
-            | QpAttrMask::MAX_QP_RD_ATOMIC
-            | QpAttrMask::KEEPALIVE;
-        Ok(core.modify_qp(end.qpn, &send, to_rts)?)
+        let chosen = QpAttrMask::RECOVERY | QpAttrMask::CONGESTION;
+        self.enter(end, (QpState::Init, QpState::Rtr), ready, chosen)?;
+        let send = QpAttr { sq_psn: end.psn, timeout: 14, retry_cnt: 7, rnr_retry: 7, ..QpAttr::default() };
+        self.enter(end, (QpState::Rtr, QpState::Rts), send, QpAttrMask::empty())
+    }
+
+    /// Takes a queue pair from one state to the next with what that transition requires, and
+    /// `chosen` beside it.
+    fn enter(
+        &mut self,
+        end: End,
+        (from, to): (QpState, QpState),
+        attr: QpAttr,
+        chosen: QpAttrMask,
+    ) -> Result<(), HostError> {
+        let rule = TransitionRule::find(QpType::Rc, from, to);
+        let required = rule.map_or(QpAttrMask::STATE, |rule| rule.required(from, to));
+        let attr = QpAttr { state: to, ..attr };
+        Ok(self.engine.core_mut().modify_qp(end.qpn, &attr, required | chosen)?)
     }
 
     /// Sends a flow of `bytes` to the peer, whose memory has `rkey`.

@@ -59,8 +59,9 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::uniform;
     use rand_xoshiro::Xoshiro256PlusPlus;
-    use rand_xoshiro::rand_core::{Rng, SeedableRng};
+    use rand_xoshiro::rand_core::SeedableRng;
 
     /// Packets of one length that come at random wait as long as queueing theory says (M/D/1): rho
     /// / (2 (1 - rho)) times what one takes.
@@ -73,8 +74,7 @@ mod tests {
             let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
             let (mut at, mut waited) = (0.0, 0.0);
             for _ in 0..COUNT {
-                let uniform = (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-                at -= service / load * (1.0 - uniform).ln();
+                at -= service / load * (1.0 - uniform(&mut random)).ln();
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
                 let now = Ps(at as u64);
                 waited += link.busy_until.since(now).0 as f64;

@@ -93,24 +93,24 @@ impl Poisson {
         let mean_gap_ps = sizes.mean() * f64::from(ps_per_byte) / load;
         Self { random, host, hosts, sizes, mean_gap_ps, at: 0.0 }
     }
-
-    /// 0 up to 1.
-    fn uniform(&mut self) -> f64 {
-        const BITS: u32 = 53;
-        (self.random.next_u64() >> (64 - BITS)) as f64 / (1_u64 << BITS) as f64
-    }
 }
 
 impl Iterator for Poisson {
     type Item = Flow;
 
     fn next(&mut self) -> Option<Flow> {
-        self.at -= self.mean_gap_ps * (1.0 - self.uniform()).ln();
-        let other = whole(self.uniform() * f64::from(self.hosts - 1));
+        self.at -= self.mean_gap_ps * (1.0 - uniform(&mut self.random)).ln();
+        let other = whole(uniform(&mut self.random) * f64::from(self.hosts - 1));
         let to = other + u32::from(other >= self.host);
-        let size = self.uniform();
+        let size = uniform(&mut self.random);
         Some(Flow { at: moment(self.at), to, bytes: self.sizes.quantile(size) })
     }
+}
+
+/// A number from 0 up to 1, each as likely as any other.
+pub(crate) fn uniform(random: &mut impl Rng) -> f64 {
+    const BITS: u32 = 53;
+    (random.next_u64() >> (64 - BITS)) as f64 / (1_u64 << BITS) as f64
 }
 
 /// Without what is behind the point.

@@ -24,9 +24,11 @@ pub struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    /// Busybox, and what it starts with.
-    pub fn new(files: &'a Files, init: &str) -> Result<Self> {
+    /// Busybox, and what it starts with: `setup` is what init does between its beginning and its
+    /// end, and sets `ready` to what it says when it is done.
+    pub fn new(files: &'a Files, setup: &str) -> Result<Self> {
         let mut archive = Archive::default();
+        let init = [include_str!("begin.sh"), setup, include_str!("end.sh")].concat();
         archive.file("init", init.as_bytes());
         let busybox = find("busybox").ok_or_else(|| Error::new("there is no busybox"))?;
         archive.file("bin/busybox", &read(&busybox)?);
