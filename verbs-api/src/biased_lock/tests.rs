@@ -1,4 +1,5 @@
 use super::{BiasedLock, By, Held, NOBODY, SEATS, STREAK};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
@@ -39,6 +40,30 @@ fn whoever_comes_often_owns_the_bias_again() {
             });
         });
     }
+}
+
+/// It has seen that it is the owner, and is stopped before it raises its flag.
+#[test]
+fn a_former_owner_that_is_on_its_way_in_turns_round() {
+    let lock = BiasedLock::new(());
+    biased(&lock);
+    let seen = lock.owner.load(Ordering::Relaxed);
+    let (owns, comes) = (Barrier::new(2), Barrier::new(2));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            biased(&lock);
+            let held = lock.try_lock().expect("open");
+            owns.wait();
+            comes.wait();
+            assert!(is_owner(&held) && lock.inside.iter().any(|inside| inside.load(Ordering::Relaxed)));
+        });
+        owns.wait();
+        let turned_round = lock.try_as_owner(seen).is_none();
+        comes.wait();
+        assert!(turned_round, "another thread is inside");
+    });
+    assert!(lock.try_as_owner(seen).is_none(), "another thread owns the bias");
+    assert!(lock.try_lock().is_some());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 #!/bin/busybox sh
-# The beginning of a guest's init: file systems, modules, and the words of the kernel's command line.
+# The beginning of a guest's init: file systems, modules, and the words of the kernel's command
+# line.
 /bin/busybox mkdir -p /proc /sys /dev /tmp /var/run /usr/bin /sbin /usr/sbin
 /bin/busybox --install -s /sbin
 export PATH=/bin:/sbin

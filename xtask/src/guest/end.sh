@@ -1,5 +1,5 @@
-# The end of a guest's init: it says that it is ready, and what it has made, and is then a shell on the
-# serial line that the tests talk to.
+# The end of a guest's init: it says that it is ready, and what it has made, and is then a shell on
+# the serial line that the tests talk to.
 stty -F /dev/ttyS0 -echo -onlcr
 echo "@@ready $ready" > /dev/ttyS0
 # Not the shell itself is process 1, the parent of every orphan: its read of a line ends when a
