@@ -86,13 +86,15 @@ impl Reconnect {
             self.next = Some(now + wait);
             return Ok(false);
         }
-        let started = port.start().is_ok();
-        let wait = if started {
-            let patience = self.patience;
-            self.patience = (patience * 2).min(PATIENCE_MAX);
-            patience
-        } else {
-            RETRY
+        let wait = match port.start() {
+            Err(PortError::Socket { .. }) => RETRY,
+            // Behind a handshake that fails, vhost-user's driver leaves its descriptors open: it is
+            // not tried often.
+            Ok(()) | Err(_) => {
+                let patience = self.patience;
+                self.patience = (patience * 2).min(PATIENCE_MAX);
+                patience
+            }
         };
         if let Some(server) = &mut self.server {
             server.is_doubtful = true;
