@@ -1,10 +1,11 @@
 //! Engines: a device that a process opens several times has one.
 
-use crate::config::DeviceConfig;
+use crate::config::{DeviceConfig, Source};
 use crate::errno::{Errno, Result, explain};
 use crate::events::{EventPump, Listeners};
+use crate::lease::Lease;
 use core::mem::MaybeUninit;
-use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 use verbs_api::{Device, Driver};
 
@@ -28,6 +29,8 @@ pub struct Opened {
     linger_until: Mutex<Option<Instant>>,
     /// Ends before the device is gone.
     _pump: EventPump,
+    /// Of its port, which ends after the device.
+    _lease: Option<Lease>,
     /// The process that opened it: children that it forks have none of its threads.
     process: u32,
 }
@@ -53,12 +56,42 @@ pub fn open(config: &DeviceConfig) -> Result<Arc<Opened>> {
 
 fn start(config: &DeviceConfig) -> Result<Opened> {
     let builder = Device::builder().driver(Driver::Hybrid).max_qps(QPS).max_cqs(CQS).max_mrs(MRS);
-    let device = builder.open_spec(&config.spec).map_err(|error| explain(&config.name, error))?;
+    let (spec, lease) = match &config.source {
+        Source::Spec(spec) => (spec.clone(), None),
+        Source::Pool(pool) => {
+            let (spec, lease) = pool.take().map_err(|error| explain(&config.name, error))?;
+            (spec, Some(lease))
+        }
+    };
+    let device = builder.open_spec(&spec).map_err(|error| explain(&config.name, error))?;
     let listeners = Arc::new(Listeners::default());
     let pump = EventPump::start(&device, &listeners)?;
     let linger_until = Mutex::new(None);
     let config = config.clone();
-    Ok(Opened { device, config, listeners, linger_until, _pump: pump, process: std::process::id() })
+    Ok(Opened {
+        device,
+        config,
+        listeners,
+        linger_until,
+        _pump: pump,
+        _lease: lease,
+        process: std::process::id(),
+    })
+}
+
+/// Each open device of this process has an event IBV_EVENT_DEVICE_FATAL.
+pub fn tell_fatal() {
+    let engines: Vec<_> = match ENGINES.try_lock() {
+        Ok(engines) => engines.iter().filter_map(Weak::upgrade).collect(),
+        Err(TryLockError::Poisoned(engines)) => {
+            engines.into_inner().iter().filter_map(Weak::upgrade).collect()
+        }
+        // Somebody opens a device.
+        Err(TryLockError::WouldBlock) => return,
+    };
+    for engine in engines {
+        engine.listeners.tell_fatal();
+    }
 }
 
 impl Opened {

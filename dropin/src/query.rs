@@ -3,7 +3,7 @@
 use crate::abi::{self, DeviceAttr, DeviceAttrEx, Gid, GidEntry, PortAttr};
 use crate::argument::{In, Out};
 use crate::context::Context;
-use crate::device::{chars, guid};
+use crate::device::chars;
 use crate::errno::{Errno, Result};
 use core::ffi::c_int;
 use verbs_api::Pmtu;
@@ -30,7 +30,7 @@ fn int(count: u32) -> c_int {
 
 fn device_attr(context: &Context) -> DeviceAttr {
     let attr = context.device().query();
-    let guid = guid(&context.state().engine.config.spec).to_be();
+    let guid = context.state().engine.config.guid().to_be();
     DeviceAttr {
         fw_ver: chars(attr.version),
         node_guid: guid,

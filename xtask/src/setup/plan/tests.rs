@@ -54,8 +54,8 @@ fn a_bare_machine_gets_all_packages_once() {
             "libibverbs-dev",
             "ibverbs-utils",
             "perftest",
-            "iperf3",
             "ucx-utils",
+            "iperf3",
             "linux-perf",
         ]
     );
