@@ -33,7 +33,8 @@ exports! {
     }
 
     fn srnic_path_stat(path: &CStr, status: Out<libc::stat>) -> c_int = negative {
-        status.set(find(text(path)?)?.status());
+        let path = plain(text(path)?);
+        status.set(find(&path)?.status(&path));
         Ok(0)
     }
 

@@ -58,6 +58,11 @@ fn what_the_preload_asks_is_answered_in_the_words_of_c() {
         let mut status: libc::stat = core::mem::zeroed();
         assert_eq!(srnic_path_stat(version.as_ptr(), &raw mut status), 0);
         assert_eq!((status.st_mode, status.st_size), (libc::S_IFREG | 0o444, 2));
+        let file = status.st_ino;
+        assert_eq!(srnic_path_stat(c"/sys/class/infiniband_verbs".as_ptr(), &raw mut status), 0);
+        let directory = status.st_ino;
+        assert_eq!(srnic_path_stat(c"/sys/class/infiniband_verbs/.".as_ptr(), &raw mut status), 0);
+        assert!(status.st_ino == directory && directory != file);
         let fd = srnic_path_open(version.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
         assert!(fd >= 0);
         let mut said = String::new();
