@@ -120,6 +120,14 @@ pub const NEEDS: &[Need] = &[
         probe: verbs_programs,
     },
     Need {
+        name: "MPI programs",
+        purpose: "runs of unmodified programs",
+        packages: &["openmpi-bin", "netpipe-openmpi", "hpcc", "python3-mpi4py", "python3-numpy"],
+        scope: Scope::Unmodified,
+        by_hand: "Install mpirun, of OpenMPI 4.1, NPopenmpi, hpcc, and mpi4py with numpy.",
+        probe: || first_line("mpirun", &["--version"]),
+    },
+    Need {
         name: "iperf3",
         purpose: "kernel TCP beside us in `bench compare`",
         packages: &["iperf3"],

@@ -17,7 +17,7 @@
 
 #define AREA 65536
 #define CALLS 64
-#define SECONDS 30
+#define SECONDS 10
 #define ARGUMENTS 6
 
 typedef long (*function)(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);

@@ -3,6 +3,7 @@
 
 mod cases;
 mod exports;
+mod jobs;
 mod listening;
 mod symbols;
 
@@ -51,9 +52,10 @@ pub fn run(part: &str) -> Result<()> {
             skipped.push(case.program);
         }
     }
+    skipped.extend(jobs::play(part, &library, &scratch, &mut steps)?);
     for program in skipped {
         println!(
-            "skipped: there is no `{program}`; `cargo xtask setup --unmodified` installs it (Debian: ibverbs-utils, perftest, ucx-utils)"
+            "skipped: there is no `{program}`; `cargo xtask setup --unmodified` installs it (Debian: ibverbs-utils, perftest, ucx-utils, openmpi-bin, netpipe-openmpi, hpcc, python3-mpi4py)"
         );
     }
     steps.finish()
@@ -66,7 +68,8 @@ const UCX_TRANSPORTS: &str = "rc_verbs,ud_verbs,self";
 type Look = fn(&Path) -> Result<()>;
 
 /// Those programs.
-const LOOKS: [(&str, Look); 3] = [("ibv_devices", devices), ("ibv_devinfo", devinfo), ("ucx_info", ucx_info)];
+const LOOKS: [(&str, Look); 4] =
+    [("ibv_devices", devices), ("ibv_devinfo", devinfo), ("ls", files), ("ucx_info", ucx_info)];
 
 /// A program over the library.
 fn command(program: &str, library: &Path, device: &str) -> Command {
@@ -87,6 +90,23 @@ fn devices(library: &Path) -> Result<()> {
 fn devinfo(library: &Path) -> Result<()> {
     let said = repo::output(command("ibv_devinfo", library, "sim:look,ip=10.77.0.9; speed=40").arg("-v"))?;
     says(&said, &["srnic0", "PORT_ACTIVE", "Ethernet", "::ffff:10.77.0.9, RoCE v2", "10.0 Gbps (4)"])
+}
+
+/// What is below /sys and /dev for programs, and is not for who has no device.
+fn files(library: &Path) -> Result<()> {
+    const PATHS: [&str; 2] = ["/sys/class/infiniband", "/dev/infiniband"];
+    let device = "sim:look,ip=10.77.0.9";
+    let said = repo::output(command("ls", library, device).arg("-lR").args(PATHS))?;
+    says(
+        &said,
+        &["/sys/class/infiniband/srnic0/ports/1/gid_attrs/types:", "crw-rw-rw- 1 root root 231, 192"],
+    )?;
+    let gid = "/sys/class/infiniband/srnic0/ports/1/gids/0";
+    let said = repo::output(command("cat", library, device).arg(gid))?;
+    says(&said, &["0000:0000:0000:0000:0000:ffff:0a4d:0009"])?;
+    let output = command("ls", library, "").arg(PATHS[1]).output();
+    let output = output.map_err(|e| Error::io("run", Path::new("ls"), &e))?;
+    if output.status.success() { Err(Error::new("a device that nobody named is in /dev")) } else { Ok(()) }
 }
 
 fn ucx_info(library: &Path) -> Result<()> {

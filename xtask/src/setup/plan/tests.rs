@@ -55,6 +55,11 @@ fn a_bare_machine_gets_all_packages_once() {
             "ibverbs-utils",
             "perftest",
             "ucx-utils",
+            "openmpi-bin",
+            "netpipe-openmpi",
+            "hpcc",
+            "python3-mpi4py",
+            "python3-numpy",
             "iperf3",
             "linux-perf",
         ]
