@@ -5,6 +5,7 @@ use crate::errno::{Errno, Result, explain};
 use crate::events::{EventPump, Listeners};
 use crate::lease::Lease;
 use core::mem::MaybeUninit;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 use verbs_api::{Device, Driver};
@@ -77,6 +78,15 @@ fn start(config: &DeviceConfig) -> Result<Opened> {
         _lease: lease,
         process: std::process::id(),
     })
+}
+
+/// The address of a device, if it is known by now.
+pub fn ip_of(config: &DeviceConfig) -> Option<IpAddr> {
+    let engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut open = engines.iter().filter_map(Weak::upgrade);
+    let found = open.find(|engine| engine.config == *config);
+    drop(engines);
+    found.map(|engine| engine.device.ip()).or_else(|| config.ip())
 }
 
 /// Each open device of this process has an event IBV_EVENT_DEVICE_FATAL.

@@ -2,6 +2,7 @@
 //! that `srnic run` has loaded before the C library (`preload/`) asks here, by `calls`.
 
 mod calls;
+mod interfaces;
 #[cfg(test)]
 mod tests;
 

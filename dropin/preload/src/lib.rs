@@ -11,6 +11,7 @@
 //! | `stat`, `access` and their kind | `status` |
 //! | `readlink`, `realpath` | `links` |
 //! | `opendir`, `readdir`, .. | `directory` |
+//! | `getifaddrs` | `interfaces` |
 //!
 //! A program that makes system calls by itself is not seen, nor is what the C library opens for itself.
 
@@ -18,6 +19,7 @@
 mod next;
 
 mod directory;
+mod interfaces;
 mod links;
 mod open;
 mod ours;

@@ -82,6 +82,8 @@ asked! {
     fn stat = c"srnic_path_stat"(path: *const c_char, status: *mut libc::stat);
     /// The entry of that number of a directory: 1, or 0 if there are no more.
     fn entry = c"srnic_path_entry"(path: *const c_char, index: usize, entry: *mut libc::dirent);
+    /// The interface of that number: 1, or 0 if there are no more. The name has `IFNAMSIZ` bytes.
+    fn interface = c"srnic_interface"(index: usize, name: *mut c_char, address: *mut libc::sockaddr_storage, mask: *mut libc::sockaddr_storage);
     /// The path without `.` and `..`, in `PATH_MAX` bytes.
     fn real = c"srnic_path_real"(path: *const c_char, real: *mut c_char);
 }
