@@ -23,7 +23,7 @@ const RANK_VARIABLES: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RAN
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Source {
     /// A port.
-    Spec(DeviceSpec),
+    Spec(Box<DeviceSpec>),
     /// Whatever port a switch has to give away when the device opens.
     Pool(PoolSpec),
 }
@@ -129,7 +129,7 @@ fn source(text: &str) -> Result<Source, ConfigError> {
             pool.check()?;
             Ok(Source::Pool(pool))
         }
-        None => Ok(Source::Spec(with_role(text.parse()?))),
+        None => Ok(Source::Spec(Box::new(with_role(text.parse()?)))),
     }
 }
 

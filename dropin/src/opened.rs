@@ -8,7 +8,7 @@ use core::mem::MaybeUninit;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
-use verbs_api::{Device, Driver};
+use verbs_api::{Device, DeviceSpec, Driver};
 
 const QPS: u32 = 4096;
 const CQS: usize = 4096;
@@ -58,7 +58,7 @@ pub fn open(config: &DeviceConfig) -> Result<Arc<Opened>> {
 fn start(config: &DeviceConfig) -> Result<Opened> {
     let builder = Device::builder().driver(Driver::Hybrid).max_qps(QPS).max_cqs(CQS).max_mrs(MRS);
     let (spec, lease) = match &config.source {
-        Source::Spec(spec) => (spec.clone(), None),
+        Source::Spec(spec) => (DeviceSpec::clone(spec), None),
         Source::Pool(pool) => {
             let (spec, lease) = pool.take().map_err(|error| explain(&config.name, error))?;
             (spec, Some(lease))

@@ -96,10 +96,10 @@ fn find_among(devices: &[Device], path: &str) -> Result<Node> {
             return Ok(node);
         }
         let below = leaf.strip_prefix(path).and_then(|rest| rest.strip_prefix('/'));
-        if let Some(name) = below.and_then(|below| below.split('/').next()) {
-            if !inside.iter().any(|known| known == name) {
-                inside.push(name.to_owned());
-            }
+        if let Some(name) = below.and_then(|below| below.split('/').next())
+            && !inside.iter().any(|known| known == name)
+        {
+            inside.push(name.to_owned());
         }
     }
     if inside.is_empty() { Err(Errno::NO_ENTRY) } else { Ok(Node::Directory(inside)) }

@@ -11,6 +11,8 @@ use verbs_api::Pmtu;
 /// Bytes of the port's attributes that programs have which were compiled before the structure grew.
 const PORT_ATTR_OLD: usize = core::mem::offset_of!(PortAttr, port_cap_flags2);
 const PKEY: u16 = 0xFFFF;
+/// What devices without a vendor say, such as Linux soft-RoCE: pyverbs takes 0 for an error.
+const VENDOR: u32 = 0xFF_FFFF;
 
 /// The value of `ibv_mtu`.
 pub const fn mtu_code(mtu: Pmtu) -> c_int {
@@ -37,7 +39,7 @@ fn device_attr(context: &Context) -> DeviceAttr {
         sys_image_guid: guid,
         max_mr_size: u64::MAX >> 1,
         page_size_cap: 4096,
-        vendor_id: 0,
+        vendor_id: VENDOR,
         vendor_part_id: 0,
         hw_ver: 0,
         max_qp: int(attr.max_qp),
@@ -199,7 +201,8 @@ exports! {
             return Err(Errno::NOT_SUPPORTED);
         }
         if max == 0 {
-            return Ok(0);
+            // There is no room for the one entry.
+            return Err(Errno::INVALID);
         }
         entries.set(gid_entry(context, 1, 0)?);
         Ok(1)

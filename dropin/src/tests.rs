@@ -170,6 +170,19 @@ fn a_device_that_is_opened_twice_has_one_engine() {
 }
 
 #[test]
+fn a_table_of_gids_that_does_not_fit_is_an_error() {
+    let program = Program::start("gids");
+    let mut entry = core::mem::MaybeUninit::<abi::GidEntry>::uninit();
+    let size = size_of::<abi::GidEntry>();
+    // SAFETY: the device is open, and there is room for one entry.
+    let asked = |max| unsafe {
+        crate::query::_ibv_query_gid_table(program.context, entry.as_mut_ptr(), max, 0, size)
+    };
+    assert_eq!([0, 1, 7].map(asked), [-(libc::EINVAL as isize), 1, 1]);
+    program.end();
+}
+
+#[test]
 fn a_query_writes_no_more_than_the_program_has_room_for() {
     let program = Program::start("short");
     let size = core::mem::offset_of!(abi::DeviceAttrEx, comp_mask);

@@ -7,6 +7,10 @@ use core::ffi::{c_char, c_int};
 use libc::sockaddr_storage;
 use std::net::IpAddr;
 
+/// `AF_INET` and `AF_INET6`, as addresses have them.
+const INET: libc::sa_family_t = 2;
+const INET6: libc::sa_family_t = 10;
+
 /// An address as C has it, with port 0.
 fn socket_address(ip: IpAddr) -> sockaddr_storage {
     // SAFETY: all zeros is a value of each of these structures.
@@ -16,7 +20,7 @@ fn socket_address(ip: IpAddr) -> sockaddr_storage {
         IpAddr::V4(ip) => {
             // SAFETY: as above.
             let mut address: libc::sockaddr_in = unsafe { core::mem::zeroed() };
-            address.sin_family = libc::AF_INET as libc::sa_family_t;
+            address.sin_family = INET;
             address.sin_addr.s_addr = u32::from_ne_bytes(ip.octets());
             // SAFETY: any address fits into the storage.
             unsafe { place.cast::<libc::sockaddr_in>().write(address) };
@@ -24,7 +28,7 @@ fn socket_address(ip: IpAddr) -> sockaddr_storage {
         IpAddr::V6(ip) => {
             // SAFETY: as above.
             let mut address: libc::sockaddr_in6 = unsafe { core::mem::zeroed() };
-            address.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+            address.sin6_family = INET6;
             address.sin6_addr.s6_addr = ip.octets();
             // SAFETY: as above.
             unsafe { place.cast::<libc::sockaddr_in6>().write(address) };
@@ -63,12 +67,15 @@ mod tests {
         let storage = socket_address([10, 77, 0, 9].into());
         // SAFETY: it was written as one.
         let address = unsafe { (&raw const storage).cast::<libc::sockaddr_in>().read() };
-        assert_eq!((address.sin_family, address.sin_port), (2, 0));
+        assert_eq!((i32::from(address.sin_family), address.sin_port), (libc::AF_INET, 0));
         assert_eq!(address.sin_addr.s_addr.to_ne_bytes(), [10, 77, 0, 9]);
         let ip = [0xFD00, 0, 0, 0, 0, 0, 0, 1].into();
         let storage = socket_address(ip);
         // SAFETY: as above.
         let address = unsafe { (&raw const storage).cast::<libc::sockaddr_in6>().read() };
-        assert_eq!((address.sin6_family, IpAddr::from(address.sin6_addr.s6_addr)), (10, ip));
+        assert_eq!(
+            (i32::from(address.sin6_family), IpAddr::from(address.sin6_addr.s6_addr)),
+            (libc::AF_INET6, ip)
+        );
     }
 }
