@@ -11,7 +11,7 @@ use crate::repo;
 use crate::scratch::Scratch;
 
 const SOURCE: &str = "xtask/src/unmodified/exports.c";
-const SEEDS: u64 = 4;
+const SEEDS: u64 = 2;
 /// Signals by which the C library's contract lets a call end that was given garbage: it followed a
 /// pointer, or the allocator found out.
 const ALLOWED: [&str; 3] = ["6", "7", "11"];
