@@ -23,8 +23,8 @@ const PLACES: [&str; 2] = ["dropin", "../lib/srnic"];
 ///
 /// The program sees one device, srnic0. Give both ends of a memif the same socket: who comes first
 /// waits for the other. `srnic run -d memif:/tmp/a.sock -- ib_write_bw -F -x 0`. With
-/// -d pool:SOCKET each process gets a port and an address of `srnic switch --pool SOCKET`. {rank} is
-/// replaced by the number that MPI gives a process.
+/// -d pool:SOCKET each process gets a port and an address of `srnic switch --pool SOCKET`. {rank}
+/// is replaced by the number that MPI gives a process.
 #[derive(Parser, Debug)]
 #[command(version)]
 pub struct Cli {

@@ -105,8 +105,8 @@ pub unsafe extern "C" fn freeifaddrs(list: *mut ifaddrs) {
     static NEXT: crate::next::Next = crate::next::Next::new(c"freeifaddrs");
     let mut list = list;
     let next = NEXT.address();
-    // SAFETY: the caller has the list from `getifaddrs`, and the next function of this name has this
-    // type.
+    // SAFETY: the caller has the list from `getifaddrs`, and the next function of this name has
+    // this type.
     unsafe {
         free(cut(&mut list));
         if !list.is_null() && !next.is_null() {

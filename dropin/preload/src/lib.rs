@@ -13,7 +13,8 @@
 //! | `opendir`, `readdir`, .. | `directory` |
 //! | `getifaddrs` | `interfaces` |
 //!
-//! A program that makes system calls by itself is not seen, nor is what the C library opens for itself.
+//! A program that makes system calls by itself is not seen, nor is what the C library opens
+//! for itself.
 
 #[macro_use]
 mod next;

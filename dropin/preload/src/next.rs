@@ -79,7 +79,8 @@ macro_rules! hooks {
                 if address.is_null() {
                     return $crate::next::fail(libc::ENOSYS);
                 }
-                // SAFETY: a function of this name has this type, and the caller promised what it wants.
+                // SAFETY: a function of this name has this type, and the caller promised what it
+                // wants.
                 unsafe {
                     core::mem::transmute::<*mut core::ffi::c_void, unsafe extern "C" fn($($type),*) -> $ret>(
                         address,

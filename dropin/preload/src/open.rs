@@ -1,7 +1,7 @@
 //! Opening files.
 //!
-//! `open` and its kind have the mode behind the flags only if a file is made. On x86-64 and AArch64 it is
-//! in the register of a third parameter, and is handed on unread.
+//! `open` and its kind have the mode behind the flags only if a file is made. On x86-64 and AArch64
+//! it is in the register of a third parameter, and is handed on unread.
 
 use crate::next::fail;
 use crate::ours;

@@ -60,8 +60,8 @@ macro_rules! telling {
     };
 }
 
-// `stat64` is the structure of `stat` on 64-bit machines. Programs that were linked with a C library
-// of before 2021 call the names that begin with two lines.
+// `stat64` is the structure of `stat` on 64-bit machines. Programs that were linked with a C
+// library of before 2021 call the names that begin with two lines.
 telling! {
     stat [] []
     stat64 [] []

@@ -26,7 +26,7 @@ const ROUNDS: [&str; 4] = ["null", "garbage", "alive", "dead"];
 
 /// Fails if NULL ends a process, or anything makes a function of ours end one.
 pub fn check(library: &Path, scratch: &Scratch) -> Result<()> {
-    let program = scratch.subdirectory()?.join("exports");
+    let program = scratch.path().join("exports");
     let mut cc = Command::new("cc");
     cc.arg("-O1").arg("-o").arg(&program).arg(repo::root().join(SOURCE)).args(["-libverbs", "-ldl"]);
     repo::run(cc)?;

@@ -122,11 +122,11 @@ fn lacks(job: &Job) -> Option<&'static str> {
 /// A switch with a pool, and its socket.
 fn start_switch(scratch: &Scratch) -> Result<(Process, PathBuf)> {
     repo::run(repo::cargo(&["build", "--profile", CHECKED, "-p", "srnic-tools"]))?;
-    let dir = scratch.subdirectory()?;
+    let dir = scratch.path();
     let socket = dir.join("pool.sock");
     let mut switch = Command::new(repo::target_directory()?.join(CHECKED).join("srnic"));
     switch.arg("switch").arg("--pool").arg(&socket);
-    let mut switch = Process::start("switch", switch, &dir)?;
+    let mut switch = Process::start("switch", switch, dir)?;
     let deadline = Instant::now() + LIMIT;
     while !socket.exists() {
         if switch.is_done()? || Instant::now() > deadline {

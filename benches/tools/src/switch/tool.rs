@@ -20,7 +20,8 @@ use std::process::ExitCode;
 /// threshold and lets out so many bits a second, and `fault:loss=1%:`.
 ///
 /// With --pool SOCKET there is, besides, a port for each process that opens the device pool:SOCKET,
-/// by `srnic run -d pool:SOCKET`. It has the port and an address until it closes the device or dies.
+/// by `srnic run -d pool:SOCKET`. It has the port and an address until it closes the device or
+/// dies.
 #[derive(Parser, Debug)]
 #[command(version)]
 pub struct Cli {
