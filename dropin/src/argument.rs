@@ -1,7 +1,7 @@
 //! Arguments of C calls, turned into what safe code can use. NULL is EINVAL.
 
 use crate::errno::{Errno, Result};
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::NonNull;
 
 /// What a parameter of a C function becomes.
@@ -36,6 +36,16 @@ impl<T> Argument for Handle<T> {
 
     unsafe fn from_c(c: *mut T) -> Result<Self> {
         Ok(Self(c))
+    }
+}
+
+/// A string.
+impl Argument for &CStr {
+    type C = *const c_char;
+
+    unsafe fn from_c(c: *const c_char) -> Result<Self> {
+        // SAFETY: as the trait's function was promised.
+        if c.is_null() { Err(Errno::INVALID) } else { Ok(unsafe { CStr::from_ptr(c) }) }
     }
 }
 

@@ -7,7 +7,6 @@ use crate::errno::Errno;
 use crate::object::{Object, Shell};
 use core::ffi::{c_char, c_int};
 use core::ptr::null_mut;
-use verbs_api::DeviceSpec;
 
 /// A device that may be opened.
 #[repr(C)]
@@ -51,7 +50,7 @@ pub fn chars<const N: usize>(text: &str) -> [c_char; N] {
 
 /// The devices of this process, which are made once: programs compare their addresses, and keep
 /// those of devices that they have opened.
-fn known() -> &'static [Device] {
+pub fn known() -> &'static [Device] {
     static KNOWN: std::sync::OnceLock<Vec<Device>> = std::sync::OnceLock::new();
     KNOWN.get_or_init(|| {
         let configs = config::devices().unwrap_or_else(|error| {
@@ -60,13 +59,6 @@ fn known() -> &'static [Device] {
         });
         configs.into_iter().enumerate().map(|(index, config)| Device::new(config, index)).collect()
     })
-}
-
-/// A number that no other device has, as [`verbs_api::DeviceAttr::node_guid`] is.
-pub fn guid(spec: &DeviceSpec) -> u64 {
-    let mac = spec.mac_or_default().ok().flatten().unwrap_or([2, 0, 0, 0, 0, 1]);
-    let [a, b, c, d, e, f] = mac;
-    u64::from_be_bytes([a ^ 2, b, c, 0xFF, 0xFE, d, e, f])
 }
 
 exports! {
@@ -100,7 +92,7 @@ exports! {
     }
 
     fn ibv_get_device_guid(device: &Device) -> u64 = value {
-        Ok(guid(&device.config.spec).to_be())
+        Ok(device.config.guid().to_be())
     }
 
     fn ibv_get_sysfs_path() -> *const c_char = text {

@@ -6,7 +6,8 @@
 //! | structures and numbers | `abi` |
 //! | every exported name, and its version | `libibverbs.map` beside this crate's manifest |
 //! | what C hands over, made safe | `argument`, `object`, `export` |
-//! | devices, by SRNIC_DEVICE; opening them | `config`, `device`, `opened`, `context`, `query` |
+//! | devices, by SRNIC_DEVICE; opening them | `config`, `lease`, `device`, `opened`, `context`, `query` |
+//! | what is below /sys and /dev | `paths`, and the library in `preload/` |
 //! | memory, completion queues, queue pairs | `memory`, `window`, `channel`, `cq`, `cq_ex`, `qp`, `post`, .. |
 //! | names that do nothing here | `absent`, `private` |
 
@@ -26,9 +27,11 @@ mod cq_ex;
 mod device;
 mod errno;
 mod events;
+mod lease;
 mod memory;
 mod object;
 mod opened;
+mod paths;
 mod post;
 mod private;
 mod qp;

@@ -170,6 +170,19 @@ fn a_device_that_is_opened_twice_has_one_engine() {
 }
 
 #[test]
+fn a_table_of_gids_that_does_not_fit_is_an_error() {
+    let program = Program::start("gids");
+    let mut entry = core::mem::MaybeUninit::<abi::GidEntry>::uninit();
+    let size = size_of::<abi::GidEntry>();
+    // SAFETY: the device is open, and there is room for one entry.
+    let asked = |max| unsafe {
+        crate::query::_ibv_query_gid_table(program.context, entry.as_mut_ptr(), max, 0, size)
+    };
+    assert_eq!([0, 1, 7].map(asked), [-(libc::EINVAL as isize), 1, 1]);
+    program.end();
+}
+
+#[test]
 fn a_query_writes_no_more_than_the_program_has_room_for() {
     let program = Program::start("short");
     let size = core::mem::offset_of!(abi::DeviceAttrEx, comp_mask);
@@ -187,11 +200,35 @@ fn a_query_writes_no_more_than_the_program_has_room_for() {
 }
 
 #[test]
-fn a_panic_ends_as_an_errno() {
+fn a_panic_ends_as_an_errno_and_is_told() {
+    use core::sync::atomic::{AtomicU32, Ordering};
+    static TOLD: AtomicU32 = AtomicU32::new(0);
     fn panics() -> crate::errno::Result<()> {
         panic!("meant to be seen in this test's output")
     }
-    assert_eq!(crate::export::code(crate::export::caught(panics)), libc::EIO);
+    fn tell() {
+        TOLD.fetch_add(1, Ordering::Relaxed);
+        panic!("this one, too")
+    }
+    assert_eq!(crate::export::caught_and_told(|| Ok(7), tell), Ok(7));
+    assert_eq!(TOLD.load(Ordering::Relaxed), 0);
+    assert_eq!(crate::export::code(crate::export::caught_and_told(panics, tell)), libc::EIO);
+    assert_eq!(TOLD.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_device_that_is_not_to_be_trusted_has_a_fatal_event() {
+    let program = Program::start("fatal");
+    let mut event = abi::AsyncEvent { element: null_mut(), event_type: 0 };
+    // SAFETY: the device is open.
+    unsafe {
+        let context = <&crate::context::Context as crate::argument::Argument>::from_c(program.context);
+        context.expect("it is open").state().engine.listeners.tell_fatal();
+        assert_eq!(crate::events::ibv_get_async_event(program.context, &raw mut event), 0);
+        crate::events::ibv_ack_async_event(&raw const event);
+    }
+    assert_eq!(event.event_type, abi::event::DEVICE_FATAL);
+    program.end();
 }
 
 /// What is left of the structures that only the program's part fills.

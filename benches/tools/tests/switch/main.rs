@@ -2,6 +2,7 @@
 
 mod dpdk;
 mod many;
+mod pool;
 #[path = "../support/mod.rs"]
 mod support;
 mod twins;
