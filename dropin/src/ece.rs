@@ -9,7 +9,9 @@ use crate::qp::Qp;
 use core::ffi::c_int;
 use std::sync::{Mutex, PoisonError};
 use verbs_api::raw::Options;
-use verbs_api::{QpAttr, QpAttrMask, QpState, QpType, WireMode, WriteOrder};
+use verbs_api::{
+    CongestionAlgorithm, QpAttr, QpAttrMask, QpState, QpType, RecoveryPolicy, WireMode, WriteOrder,
+};
 
 /// What the program has set for a queue pair.
 #[derive(Default)]
@@ -39,7 +41,12 @@ impl Dialect {
 pub fn speak(qp: &Qp, options: Option<Options>, attr: &mut QpAttr, mask: &mut QpAttrMask) {
     attr.wire_mode = if options.is_some() { WireMode::Srnic } else { WireMode::Plain };
     *mask |= QpAttrMask::WIRE_MODE;
-    let Some(options) = options else { return };
+    let Some(options) = options else {
+        // What goes with plain RoCEv2, as for programs in Rust.
+        (attr.recovery, attr.congestion) = (RecoveryPolicy::GoBackN, CongestionAlgorithm::Dcqcn);
+        *mask |= QpAttrMask::RECOVERY | QpAttrMask::CONGESTION;
+        return;
+    };
     qp.pair().limit_window(options.window);
     if options.strict_placement {
         attr.write_order |= WriteOrder::STRICT_PLACEMENT;
@@ -47,11 +54,11 @@ pub fn speak(qp: &Qp, options: Option<Options>, attr: &mut QpAttr, mask: &mut Qp
     }
 }
 
-/// What the program has set becomes an attribute.
+/// What the program has set, or else the device's dialect, becomes an attribute.
 pub fn take_choice(qp: &Qp, attr: &mut QpAttr, mask: &mut QpAttrMask) {
     match qp.dialect().get() {
-        Choice::Unset => {}
-        Choice::Plain => speak(qp, None, attr, mask),
+        Choice::Unset if qp.engine().config.wire_mode == WireMode::Srnic => {}
+        Choice::Unset | Choice::Plain => speak(qp, None, attr, mask),
         Choice::Srnic(options) => speak(qp, Some(options), attr, mask),
     }
 }

@@ -60,7 +60,7 @@ impl Qp {
     }
 
     /// Its dialect is that on which two connection managers have agreed, or what the program has
-    /// set.
+    /// set, or the device's. UC and UD have one only.
     fn take_dialect(&self, attr: &mut verbs_api::QpAttr, mask: &mut QpAttrMask) {
         let names_peer = QpAttrMask::STATE | QpAttrMask::AV | QpAttrMask::DEST_QPN;
         if !mask.contains(names_peer) || attr.state != QpState::Rtr || self.pair.qp_type() != QpType::Rc {
@@ -171,12 +171,7 @@ exports! {
 
     fn ibv_modify_qp(qp: &Qp, attr: In<QpAttr>, mask: c_int) -> c_int = both {
         let engine = &qp.pd.context.engine;
-        // UC and UD have one dialect.
-        let wire_mode = match qp.pair.qp_type() {
-            QpType::Rc => engine.config.wire_mode,
-            QpType::Uc | QpType::Ud => verbs_api::WireMode::Srnic,
-        };
-        let (mut attr, mut mask) = of_c(&engine.device, &attr.get(), mask, wire_mode)?;
+        let (mut attr, mut mask) = of_c(&engine.device, &attr.get(), mask)?;
         qp.take_dialect(&mut attr, &mut mask);
         qp.pair.modify(&attr, mask).map_err(|error| explain("ibv_modify_qp", error))?;
         if mask.contains(QpAttrMask::STATE) {
