@@ -29,7 +29,13 @@ pub struct Case {
     /// The server goes on until it is ended.
     stays: bool,
     pub is_lossy: bool,
+    /// What follows the device of each end.
+    behind: [&'static str; 2],
 }
+
+/// Dialects of two ends, which agree on one.
+const DIALECTS: [[&str; 2]; 3] =
+    [["; dialect=plain", ""], ["", "; dialect=plain"], ["; dialect=plain", "; dialect=plain"]];
 
 /// Both ends: the server, its client, and whether the server goes on for ever. That of `rping` may
 /// close its descriptor while a thread of its own is about to ask for the next event, and fail at
@@ -64,23 +70,40 @@ const ROWS: [([&str; 2], [&str; 2], bool); 11] = [
         ["riostream", "-s {server} -p {port} -T v -S 64 -C 10"],
         false,
     ),
-    (["rcopy", "-p {port}"], ["rcopy", "-p {port} {dir}/original {server}:{dir}/copy"], true),
+    (["rcopy", "-p {port}"], ["rcopy", "{dir}/original {server}:{dir}/copy -p {port}"], true),
     (["ib_write_bw", "-R -F -p {port} -n 200"], ["ib_write_bw", "-R -F -p {port} -n 200 {server}"], false),
 ];
 
 impl Case {
-    /// All of them, over a good network and over a bad one.
+    /// All of them, over a good network and over a bad one, and the first in all dialects.
     pub fn all() -> impl Iterator<Item = Self> {
-        ROWS.into_iter().flat_map(|(server, client, stays)| {
-            [false, true].map(|is_lossy| Self { program: client[0], server, client, stays, is_lossy })
-        })
+        let case = |(server, client, stays): ([&'static str; 2], [&'static str; 2], bool)| Self {
+            program: client[0],
+            server,
+            client,
+            stays,
+            is_lossy: false,
+            behind: [""; 2],
+        };
+        let cases = ROWS.into_iter().map(case);
+        let lossy = ROWS.into_iter().map(case).map(|case| Self { is_lossy: true, ..case });
+        let first = ROWS.into_iter().take(1).map(case);
+        let dialects = first.flat_map(|case| DIALECTS.map(|behind| Self { behind, ..case }));
+        cases.chain(lossy).chain(dialects)
     }
 
     /// What the table calls it.
     pub fn name(&self) -> String {
         let words = self.client[1].split_whitespace().filter(|word| !word.contains('{'));
         let loss = if self.is_lossy { ["1 %", "loss"].as_slice() } else { &[] };
-        [self.program].into_iter().chain(words).chain(loss.iter().copied()).collect::<Vec<_>>().join(" ")
+        let all = [self.program].into_iter().chain(words).chain(loss.iter().copied());
+        let mut name = all.collect::<Vec<_>>().join(" ");
+        for (end, behind) in ["server", "client"].into_iter().zip(self.behind) {
+            if !behind.is_empty() {
+                name += &format!(", {end}{behind}");
+            }
+        }
+        name
     }
 
     /// Returns `true` if both its programs can be run.
@@ -100,10 +123,10 @@ pub fn play(case: &Case, library: &Path, scratch: &Scratch) -> Result<()> {
 fn play_in(dir: &Path, case: &Case, library: &Path) -> Result<()> {
     let port = free_port()?.to_string();
     let socket = dir.join("pair.sock");
-    let side = |role: &str, [program, arguments]: [&str; 2]| {
+    let side = |role: &str, [program, arguments]: [&str; 2], behind: &str| {
         let faults = if case.is_lossy { FAULTS } else { "" };
         let mut command =
-            command(program, library, &format!("{faults}memif:{},role={role}", socket.display()));
+            command(program, library, &format!("{faults}memif:{},role={role}{behind}", socket.display()));
         command.args(arguments.split_whitespace().map(|argument| {
             let argument = argument.replace("{server}", SERVER).replace("{port}", &port);
             argument.replace("{dir}", &dir.display().to_string())
@@ -113,9 +136,9 @@ fn play_in(dir: &Path, case: &Case, library: &Path) -> Result<()> {
     let carries = case.client[1].contains("{dir}/copy");
     let original = dir.join("original");
     fs::write(&original, text()).map_err(|e| Error::io("write", &original, &e))?;
-    let mut server = Process::start("server", side("server", case.server), dir)?;
+    let mut server = Process::start("server", side("server", case.server, case.behind[0]), dir)?;
     listening::wait_for_socket(&mut server, &socket, LIMIT)?;
-    let mut client = Process::start("client", side("client", case.client), dir)?;
+    let mut client = Process::start("client", side("client", case.client, case.behind[1]), dir)?;
     if case.stays {
         wait(&mut client)?;
     } else {
