@@ -28,6 +28,16 @@ macro_rules! plain {
 
 plain!(u8, u16, c_int, u32, u64, usize, *mut c_void, *const c_void);
 
+/// A string.
+impl Argument for &CStr {
+    type C = *const c_char;
+
+    unsafe fn from_c(c: *const c_char) -> Result<Self> {
+        // SAFETY: the caller's promise.
+        if c.is_null() { Err(Errno::INVALID) } else { Ok(unsafe { CStr::from_ptr(c) }) }
+    }
+}
+
 /// A pointer that the call only hands on or compares.
 pub struct Handle<T>(pub *mut T);
 
@@ -36,16 +46,6 @@ impl<T> Argument for Handle<T> {
 
     unsafe fn from_c(c: *mut T) -> Result<Self> {
         Ok(Self(c))
-    }
-}
-
-/// A string.
-impl Argument for &CStr {
-    type C = *const c_char;
-
-    unsafe fn from_c(c: *const c_char) -> Result<Self> {
-        // SAFETY: as the trait's function was promised.
-        if c.is_null() { Err(Errno::INVALID) } else { Ok(unsafe { CStr::from_ptr(c) }) }
     }
 }
 

@@ -3,10 +3,14 @@
 use crate::abi;
 use crate::argument::{Handle, Out};
 use crate::config::{self, DeviceConfig};
-use crate::errno::Errno;
+use crate::errno::{Errno, Result};
 use crate::object::{Object, Shell};
-use core::ffi::{c_char, c_int};
+use crate::paths::{self, Node};
+use core::ffi::{CStr, c_char, c_int};
 use core::ptr::null_mut;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// A device that may be opened.
 #[repr(C)]
@@ -61,6 +65,20 @@ pub fn known() -> &'static [Device] {
     })
 }
 
+/// What the devices of this process are.
+pub fn configs() -> impl Iterator<Item = &'static DeviceConfig> {
+    known().iter().map(Device::config)
+}
+
+/// What a file of sysfs says.
+fn sysfs(directory: &CStr, file: &CStr) -> Result<String> {
+    let path = Path::new(OsStr::from_bytes(directory.to_bytes())).join(OsStr::from_bytes(file.to_bytes()));
+    match paths::find(path.to_str().ok_or(Errno::NO_ENTRY)?)? {
+        Node::Text(text) => Ok(text),
+        Node::Directory(_) | Node::Character(_) | Node::ConnectionManager => Err(Errno(libc::EISDIR)),
+    }
+}
+
 exports! {
     fn ibv_get_device_list(count: Option<Out<c_int>>) -> *mut *mut abi::Device = pointer {
         let known = known();
@@ -99,9 +117,18 @@ exports! {
         Ok(c"/sys")
     }
 
-    fn ibv_read_sysfs_file(_directory: Handle<c_char>, _file: Handle<c_char>, _buffer: Handle<c_char>, _size: usize) -> c_int = count {
-        // There is no directory of the device's in sysfs.
-        Err(Errno::NO_ENTRY)
+
+    fn ibv_read_sysfs_file(directory: &CStr, file: &CStr, buffer: Out<u8>, size: usize) -> c_int = count {
+        let text = sysfs(directory, file)?;
+        // Without the end of its line, and with a zero.
+        let text = text.trim_end();
+        if size <= text.len() {
+            return Err(Errno::INVALID);
+        }
+        for (index, byte) in text.bytes().chain([0]).enumerate() {
+            buffer.at(index).set(byte);
+        }
+        Ok(c_int::try_from(text.len()).unwrap_or(0))
     }
 
     fn ibv_read_ibdev_sysfs_file(_buffer: Handle<c_char>, _size: usize, _device: Handle<abi::Device>) -> c_int = count {

@@ -4,6 +4,7 @@ use crate::config::{DeviceConfig, Source};
 use crate::errno::{Errno, Result, explain};
 use crate::events::{EventPump, Listeners};
 use crate::lease::Lease;
+use crate::ucma;
 use core::mem::MaybeUninit;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
@@ -148,6 +149,7 @@ fn without_signals<T>(start: impl FnOnce() -> T) -> T {
 /// A program may end without closing anything: its peers are not to wait for what it owes them.
 fn drain_at_exit() {
     extern "C" fn drain() {
+        ucma::leave();
         let engines: Vec<_> = match ENGINES.try_lock() {
             Ok(engines) => engines.iter().filter_map(Weak::upgrade).collect(),
             Err(_) => return,

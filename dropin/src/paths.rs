@@ -9,6 +9,7 @@ mod tests;
 use crate::address::gid_of;
 use crate::device::{self, Device};
 use crate::errno::{Errno, Result};
+use crate::ucma;
 use core::ffi::c_int;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -18,6 +19,9 @@ use std::os::fd::{FromRawFd as _, IntoRawFd as _};
 /// The kernel's numbers of the devices of libibverbs.
 const MAJOR: u32 = 231;
 const MINOR_FIRST: u32 = 192;
+/// Those of the connection manager's device; the minor is one that kernels give away.
+const MISC_MAJOR: u32 = 10;
+const CM_MINOR: u32 = 63;
 
 /// What is at a path.
 #[derive(PartialEq, Eq, Debug)]
@@ -28,6 +32,8 @@ pub enum Node {
     Text(String),
     /// A character device of that minor number.
     Character(u32),
+    /// The connection manager's character device.
+    ConnectionManager,
 }
 
 /// All that is no directory, of `devices`: the path and what is there.
@@ -36,6 +42,11 @@ fn leaves(devices: &[Device]) -> Vec<(String, Node)> {
         vec![("/sys/class/infiniband_verbs/abi_version".to_owned(), Node::Text("6\n".to_owned()))];
     for (index, device) in (0..).zip(devices) {
         of_device(&mut leaves, device, index);
+    }
+    if !devices.is_empty() {
+        // Of the interface of `ucma`.
+        leaves.push(("/sys/class/misc/rdma_cm/abi_version".to_owned(), Node::Text("4\n".to_owned())));
+        leaves.push(("/dev/infiniband/rdma_cm".to_owned(), Node::ConnectionManager));
     }
     leaves
 }
@@ -124,7 +135,7 @@ impl Node {
         match self {
             Self::Directory(_) => libc::S_IFDIR | 0o555,
             Self::Text(_) => libc::S_IFREG | 0o444,
-            Self::Character(_) => libc::S_IFCHR | 0o666,
+            Self::Character(_) | Self::ConnectionManager => libc::S_IFCHR | 0o666,
         }
     }
 
@@ -143,6 +154,7 @@ impl Node {
             Self::Directory(_) => {}
             Self::Text(text) => status.st_size = text.len().try_into().unwrap_or_default(),
             Self::Character(minor) => status.st_rdev = libc::makedev(MAJOR, *minor),
+            Self::ConnectionManager => status.st_rdev = libc::makedev(MISC_MAJOR, CM_MINOR),
         }
         status
     }
@@ -154,6 +166,7 @@ impl Node {
             Self::Directory(_) => Err(Errno::NOT_SUPPORTED),
             Self::Text(_) if flags & libc::O_ACCMODE != libc::O_RDONLY => Err(Errno(libc::EACCES)),
             Self::Text(text) => Ok(file_of(text, flags)?),
+            Self::ConnectionManager => ucma::open(flags),
             Self::Character(_) => {
                 // SAFETY: it is a C string.
                 let fd =

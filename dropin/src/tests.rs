@@ -6,7 +6,9 @@ mod program;
 use crate::abi::{self, QpAttr, QpInitAttr, SendWr, Wc, flag, opcode};
 use crate::config::parse;
 use crate::device::Device;
+use crate::ece::{ibv_query_ece, ibv_set_ece};
 use crate::object::Object as _;
+use crate::qp::ibv_modify_qp;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use program::Program;
@@ -36,6 +38,45 @@ fn what_is_sent_arrives_and_says_whose_it_is() {
     // Big endian, and said to be there.
     assert_eq!((received.imm_data, received.wc_flags), (0x1234_u32.to_be(), 2));
     assert_eq!(program.bytes()[16..21], *b"hello");
+    program.end();
+}
+
+#[test]
+fn queue_pairs_of_a_plain_device_are_connected_and_offer_no_dialect() {
+    let program = Program::start("plain; dialect=plain");
+    program.receive(7, 16, 64);
+    assert_eq!(program.send(program.request(opcode::SEND, 5)), 0);
+    assert!(program.completions(2).iter().all(|wc| wc.status == 0));
+    let mut ece = abi::Ece { vendor_id: 0, options: 0, comp_mask: 0 };
+    // SAFETY: the queue pair is there.
+    assert_eq!(unsafe { ibv_query_ece(program.pairs[0], &raw mut ece) }, libc::EOPNOTSUPP);
+    program.end();
+}
+
+#[test]
+fn the_dialect_is_told_and_set_as_options_of_a_vendor() {
+    let program = Program::start("ece");
+    let mut ece = abi::Ece { vendor_id: 0, options: 0, comp_mask: 0 };
+    // SAFETY: the queue pairs are there.
+    unsafe {
+        assert_eq!(ibv_query_ece(program.pairs[0], &raw mut ece), 0);
+        assert!(ece.vendor_id == 0x0053_524E && ece.options >> 28 == 1, "{:#x}", ece.options);
+        assert_eq!(ibv_set_ece(program.pairs[0], &raw mut ece), libc::EINVAL, "it is connected");
+        assert_eq!(ibv_modify_qp(program.pairs[0], &QpAttr { qp_state: 0, ..no_attributes() }, 1), 0);
+        // The peer has a smaller window: both have that.
+        ece.options = ece.options & !(0xF << 16) | 3 << 16;
+        let asked = ece.options;
+        assert_eq!((ibv_set_ece(program.pairs[0], &raw mut ece), ece.options), (0, asked));
+        assert_eq!((ibv_query_ece(program.pairs[0], &raw mut ece), ece.options), (0, asked));
+        // It takes nothing: plain.
+        ece.options = 0;
+        assert_eq!((ibv_set_ece(program.pairs[0], &raw mut ece), ece.options), (0, 0));
+        assert_eq!((ibv_query_ece(program.pairs[0], &raw mut ece), ece.options), (0, 0));
+        for vendor_id in [0, 0x2C9] {
+            let mut other = abi::Ece { vendor_id, ..ece };
+            assert_eq!(ibv_set_ece(program.pairs[0], &raw mut other), libc::EOPNOTSUPP);
+        }
+    }
     program.end();
 }
 

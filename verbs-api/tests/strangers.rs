@@ -151,6 +151,7 @@ impl Forger {
             retry_count: 7,
             rnr_retry_count: 7,
             ack_timeout: 14,
+            src_port: None,
             srq: false,
             window: 64,
             strict_placement: false,

@@ -8,6 +8,7 @@
 //! | which paths, and who answers | `ours` |
 //! | the function that the program would have reached | `next` |
 //! | `open`, `fopen` and their kind | `open` |
+//! | `read`, `write`, .. of the connection manager's descriptors | `channel` |
 //! | `stat`, `access` and their kind | `status` |
 //! | `readlink`, `realpath` | `links` |
 //! | `opendir`, `readdir`, .. | `directory` |
@@ -19,6 +20,7 @@
 #[macro_use]
 mod next;
 
+mod channel;
 mod directory;
 mod interfaces;
 mod links;

@@ -3,6 +3,7 @@
 //! `open` and its kind have the mode behind the flags only if a file is made. On x86-64 and AArch64
 //! it is in the register of a third parameter, and is handed on unread.
 
+use crate::channel;
 use crate::next::fail;
 use crate::ours;
 use core::ffi::{c_char, c_int, c_uint};
@@ -12,7 +13,7 @@ use libc::FILE;
 /// `path` is a C string.
 unsafe fn open_ours(path: *const c_char, flags: c_int) -> c_int {
     // SAFETY: the caller's promise.
-    ours::answer(unsafe { ours::open(path, flags) }, |fd| fd)
+    ours::answer(unsafe { channel::opened(path, ours::open(path, flags)) }, |fd| fd)
 }
 
 /// # Safety

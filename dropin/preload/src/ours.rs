@@ -67,7 +67,7 @@ macro_rules! asked {
             if address.is_null() {
                 return -libc::ENOENT;
             }
-            // SAFETY: a function of this name has this type (dropin/src/paths/calls.rs).
+            // SAFETY: a function of this name has this type (dropin/src/paths/calls.rs, dropin/src/ucma/calls.rs).
             unsafe {
                 core::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(address)($($arg),*)
             }
@@ -86,6 +86,12 @@ asked! {
     fn interface = c"srnic_interface"(index: usize, name: *mut c_char, address: *mut libc::sockaddr_storage, mask: *mut libc::sockaddr_storage);
     /// The path without `.` and `..`, in `PATH_MAX` bytes.
     fn real = c"srnic_path_real"(path: *const c_char, real: *mut c_char);
+    /// 1 for the inode of a descriptor of the connection manager's device.
+    fn cm_has = c"srnic_cm_has"(inode: u64);
+    /// A command of `len` bytes is written to it.
+    fn cm_write = c"srnic_cm_write"(fd: c_int, inode: u64, bytes: *const c_void, len: usize);
+    /// One was closed.
+    fn cm_closed = c"srnic_cm_closed"();
 }
 
 /// What a call of the C library's returns for an answer.

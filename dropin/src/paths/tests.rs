@@ -46,7 +46,7 @@ fn directories_list_what_is_in_them_once() {
         other => panic!("{path}: {other:?}"),
     };
     assert_eq!(names("/sys/class/infiniband"), ["srnic0", "srnic1"]);
-    assert_eq!(names("/dev/infiniband"), ["uverbs0", "uverbs1"]);
+    assert_eq!(names("/dev/infiniband"), ["uverbs0", "uverbs1", "rdma_cm"]);
     assert_eq!(names("/sys/class/infiniband/srnic1/ports/1/gid_attrs"), ["types", "ndevs"]);
 }
 

@@ -1,6 +1,7 @@
 //! `cargo xtask test --unmodified`: programs that others compiled for rdma-core's libibverbs, over
 //! the drop-in library (docs/unmodified.md).
 
+mod by_address;
 mod cases;
 mod exports;
 mod jobs;
@@ -52,10 +53,18 @@ pub fn run(part: &str) -> Result<()> {
             skipped.push(case.program);
         }
     }
+    for case in by_address::Case::all().filter(|case| case.name().contains(part)) {
+        interrupt::check()?;
+        if case.is_there() {
+            steps.check(&case.name(), || by_address::play(&case, &library, &scratch));
+        } else if !skipped.contains(&case.program) {
+            skipped.push(case.program);
+        }
+    }
     skipped.extend(jobs::play(part, &library, &scratch, &mut steps)?);
     for program in skipped {
         println!(
-            "skipped: there is no `{program}`; `cargo xtask setup --unmodified` installs it (Debian: ibverbs-utils, perftest, ucx-utils, openmpi-bin, netpipe-openmpi, hpcc, python3-mpi4py)"
+            "skipped: there is no `{program}`; `cargo xtask setup --unmodified` installs it (Debian: ibverbs-utils, perftest, rdmacm-utils, ucx-utils, openmpi-bin, netpipe-openmpi, hpcc, python3-mpi4py)"
         );
     }
     steps.finish()

@@ -54,6 +54,7 @@ fn a_bare_machine_gets_all_packages_once() {
             "libibverbs-dev",
             "ibverbs-utils",
             "perftest",
+            "rdmacm-utils",
             "ucx-utils",
             "openmpi-bin",
             "netpipe-openmpi",
