@@ -1,6 +1,8 @@
 //! An endpoint: a device, and what all its streams share.
 
+mod blocks;
 mod link;
+mod sending;
 mod service;
 mod state;
 
@@ -32,6 +34,24 @@ pub struct Stats {
     pub rejected: u64,
     /// Streams closed because the peer broke a rule, in the order of [`Violation::ALL`].
     pub violations: [u64; Violation::ALL.len()],
+    /// Messages with bytes of streams that were sent, in the order of [`Way::ALL`].
+    pub sent: [u64; Way::ALL.len()],
+}
+
+/// How the bytes of a message get to the peer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Way {
+    /// A SEND into a receive of the peer's.
+    Send,
+    /// An RDMA WRITE into memory that the peer has granted.
+    Write,
+    /// A SEND of their descriptor, and an RDMA READ of the peer's.
+    Read,
+}
+
+impl Way {
+    /// All of them, in the order of their counters.
+    pub const ALL: [Self; 3] = [Self::Send, Self::Write, Self::Read];
 }
 
 impl Stats {
@@ -40,6 +60,13 @@ impl Stats {
     pub fn violations(&self, of: Violation) -> u64 {
         let counts = Violation::ALL.iter().zip(self.violations);
         counts.filter(|(violation, _)| **violation == of).map(|(_, count)| count).sum()
+    }
+
+    /// Messages that were sent this way.
+    #[must_use]
+    pub fn sent(&self, by: Way) -> u64 {
+        let counts = Way::ALL.iter().zip(self.sent);
+        counts.filter(|(way, _)| **way == by).map(|(_, count)| count).sum()
     }
 }
 

@@ -40,7 +40,7 @@ mod stream;
 mod tokio;
 
 pub use config::Config;
-pub use endpoint::{Endpoint, Stats};
+pub use endpoint::{Endpoint, Stats, Way};
 pub use error::{Error, Setup};
 pub use listener::Listener;
 pub use stream::{ReadHalf, Stream, WriteHalf};

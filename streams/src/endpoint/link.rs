@@ -1,17 +1,29 @@
 //! One connection of an endpoint: its queue pair, its protocol, and the memory of its messages.
 
-use crate::config::Config;
+use super::Way;
+use super::blocks::Blocks;
+use super::sending::{Sends, Sent};
+use crate::config::{Config, FETCHES};
 use crate::error::{Error, Setup};
-use crate::pool::{Chunk, Pool};
-use crate::protocol::{Connection, End, Fate, Header, Hello, Reading, Room, Slot, WriteRefused};
+use crate::pool::{Chunk, Pool, Size};
+use crate::protocol::{
+    Arrival, Connection, Descriptor, End, Fate, Header, Hello, Message, Reading, Received, Room, Slot,
+    Violation, WriteRefused,
+};
 use core::net::SocketAddr;
 use core::task::Waker;
-use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use verbs_api::{Completion, PreparedQueuePair, QueuePair, RecvRequest, SendData, SendRequest, WcStatus};
+use verbs_api::{
+    Access, Completion, PreparedQueuePair, QueuePair, RecvRequest, RemoteAddr, SendData, SendRequest,
+    WcOpcode, WcStatus,
+};
 
-/// Work requests of sends have this number; those of receives have their slot's.
+/// Work requests of messages have this number; those of receives have their slot's.
 const SEND_ID: u64 = 1 << 32;
+/// Those that bind a window have this one.
+const BIND_ID: u64 = 2 << 32;
+/// READs have this one and the slot's.
+const FETCH_ID: u64 = 3 << 32;
 /// Bytes that a checksum is computed of at once.
 const STRIDE: usize = 4096;
 
@@ -24,8 +36,14 @@ pub struct Link {
     slots: Vec<Chunk>,
     /// Receives to post as soon as there is a queue pair.
     unposted: Vec<Slot>,
-    /// The memory of each send that is not complete, oldest first; `None` for those without.
-    sends: VecDeque<Option<Chunk>>,
+    sends: Sends,
+    blocks: Blocks,
+    /// Blocks are to be granted, as soon as there are some.
+    wants_blocks: bool,
+    /// READs under way.
+    fetching: u32,
+    /// Messages by their ways.
+    pub sent: [u64; Way::ALL.len()],
     /// What the queue pair failed with first.
     failure: Option<WcStatus>,
     /// Nobody has its stream any more.
@@ -53,7 +71,11 @@ impl Link {
             config: *config,
             slots: Vec::with_capacity(config.posted() as usize),
             unposted: Vec::new(),
-            sends: VecDeque::new(),
+            sends: Sends::default(),
+            blocks: Blocks::new(config.posted()),
+            wants_blocks: false,
+            fetching: 0,
+            sent: [0; Way::ALL.len()],
             failure: None,
             dropped: false,
             counted: false,
@@ -75,13 +97,13 @@ impl Link {
     }
 
     /// The connection is there.
-    pub fn connected(&mut self, pool: &Pool, pair: QueuePair, peer: &Hello) {
+    pub fn connected(&mut self, pool: &mut Pool, pair: QueuePair, peer: &Hello) {
         self.protocol.meet(peer);
         self.pair = Some(pair);
         for slot in core::mem::take(&mut self.unposted) {
             self.post(pool, slot);
         }
-        self.pump();
+        self.pump(pool);
     }
 
     pub fn peer_addr(&self) -> Option<SocketAddr> {
@@ -91,22 +113,34 @@ impl Link {
     /// Gives all memory back. The queue pair goes first: what it has posted is not used any more.
     pub fn release(&mut self, pool: &mut Pool) {
         self.pair = None;
-        let chunks = self.slots.drain(..).chain(self.sends.drain(..).flatten());
-        chunks.for_each(|chunk| pool.give(chunk));
+        self.blocks.clear(pool);
+        self.sends.clear(pool);
+        self.slots.drain(..).for_each(|chunk| pool.give(chunk));
     }
 
     /// A work request has ended.
     pub fn complete(&mut self, pool: &mut Pool, done: &Completion) {
-        let is_send = done.wr_id == SEND_ID;
-        if is_send && let Some(Some(chunk)) = self.sends.pop_front() {
-            pool.give(chunk);
+        let slot = Slot(u32::try_from(done.wr_id & u64::from(u32::MAX)).unwrap_or(u32::MAX));
+        let what = done.wr_id - u64::from(slot.0);
+        if what == FETCH_ID {
+            self.fetching -= 1;
         }
-        if done.status != WcStatus::Success {
-            self.fail(done.status);
-        } else if !is_send {
-            self.receive(pool, done);
+        match (what, done.status) {
+            (SEND_ID, status) => {
+                self.sends.complete(pool);
+                if status != WcStatus::Success {
+                    self.fail(status);
+                }
+            }
+            (FETCH_ID, WcStatus::Success) => self.protocol.fetched(slot),
+            (FETCH_ID, WcStatus::RemAccessErr | WcStatus::RemInvReqErr | WcStatus::RemOpErr) => {
+                self.protocol.violate(Violation::Offer);
+            }
+            (0, WcStatus::Success) => self.receive(pool, slot, done),
+            (_, WcStatus::Success) => {}
+            (_, status) => self.fail(status),
         }
-        self.pump();
+        self.pump(pool);
     }
 
     fn fail(&mut self, status: WcStatus) {
@@ -116,16 +150,37 @@ impl Link {
         self.protocol.lose();
     }
 
-    fn receive(&mut self, pool: &Pool, done: &Completion) {
-        let slot = Slot(u32::try_from(done.wr_id).unwrap_or(u32::MAX));
-        let Some(chunk) = self.slots.get(slot.0 as usize).copied() else { return };
+    fn receive(&mut self, pool: &mut Pool, slot: Slot, done: &Completion) {
+        let Some(own) = self.slots.get(slot.0 as usize).copied() else { return };
+        let arrival = match done.opcode {
+            WcOpcode::RecvRdmaWithImm => Arrival::Written(done.imm),
+            _ => Arrival::Sent,
+        };
+        let chunk = if arrival == Arrival::Sent { Some(own) } else { self.blocks.front() };
         let mut header = [0; Header::BYTES];
-        // A chunk of ours is long enough. The header is looked at where no peer can change it.
-        let _ = pool.read(chunk, 0, &mut header);
-        let crc = |len| checksum(pool, chunk, len);
-        if self.protocol.receive(slot, done.byte_len as usize, &header, crc) == Fate::Repost {
+        if let Some(chunk) = chunk {
+            // A chunk of ours is long enough. The header is looked at where no peer can change it.
+            let _ = pool.read(chunk, 0, &mut header);
+        }
+        if arrival == Arrival::Sent {
+            self.wants_blocks |= self.is_long(done.byte_len as usize);
+        } else {
+            self.blocks.written(slot);
+        }
+        let byte_len = done.byte_len as usize;
+        let message = Lying { pool, chunk: chunk.unwrap_or(own) };
+        let received = Received { slot, arrival, byte_len, header: &header, message: &message };
+        if self.protocol.receive(&received) == Fate::Repost {
+            self.blocks.vacate(slot, pool);
             self.post(pool, slot);
         }
+    }
+
+    /// Returns `true` if a peer that sends a message of so many bytes is better off with blocks.
+    fn is_long(&self, byte_len: usize) -> bool {
+        let Config { grants, chunk_bytes, write_from, .. } = self.config;
+        let payload = byte_len.saturating_sub(Header::BYTES);
+        grants > 0 && (byte_len >= chunk_bytes as usize || payload >= write_from)
     }
 
     /// Posts a receive again.
@@ -144,10 +199,23 @@ impl Link {
         }
     }
 
-    /// Sends what the protocol has to say by itself.
-    pub fn pump(&mut self) {
+    /// Does what the protocol has to do by itself.
+    pub fn pump(&mut self, pool: &mut Pool) {
+        if self.protocol.end().is_some() {
+            // Nobody reads any more what was offered.
+            self.sends.release(u64::MAX, pool);
+        }
+        self.sends.release(self.protocol.taken(), pool);
+        self.control();
+        if self.fetch(pool).and_then(|()| self.grant(pool)).is_err() {
+            self.protocol.lose();
+        }
+    }
+
+    /// Sends messages without payload.
+    fn control(&mut self) {
         let Some(pair) = &mut self.pair else { return };
-        while self.sends.len() < self.config.send_places() as usize {
+        while self.sends.under_way() < self.config.send_places() as usize {
             let Some(header) = self.protocol.next_control() else { return };
             let bytes = header.to_bytes();
             let request = SendRequest::send(SendData::Inline(&bytes)).id(SEND_ID).signaled();
@@ -155,26 +223,79 @@ impl Link {
                 self.protocol.lose();
                 return;
             }
-            self.sends.push_back(None);
+            self.sends.push(Sent::Control);
         }
     }
 
+    /// READs what the peer has offered.
+    fn fetch(&mut self, pool: &mut Pool) -> Result<(), verbs_api::Error> {
+        let Some(pair) = &mut self.pair else { return Ok(()) };
+        while self.fetching < FETCHES
+            && let Some((slot, offered)) = self.protocol.next_fetch()
+            && let Some(own) = self.slots.get(slot.0 as usize).copied()
+        {
+            let chunk = self.blocks.read_into(slot, pool).unwrap_or(own);
+            let len = offered.len.min(u32::try_from(pool.len(chunk)).unwrap_or(u32::MAX));
+            let into = [pool.sge(chunk, len as usize)?];
+            let from = RemoteAddr { addr: offered.addr, rkey: offered.rkey };
+            let request = SendRequest::read(&into, from).id(FETCH_ID + u64::from(slot.0)).signaled();
+            pair.post_send(&request)?;
+            self.protocol.fetch(slot, len);
+            self.fetching += 1;
+        }
+        Ok(())
+    }
+
+    /// Grants blocks that the peer may write to.
+    fn grant(&mut self, pool: &mut Pool) -> Result<(), verbs_api::Error> {
+        let Some(pair) = &mut self.pair else { return Ok(()) };
+        if self.wants_blocks && self.protocol.may_grant() {
+            self.wants_blocks = false;
+            let missing = self.config.grants.saturating_sub(self.blocks.count());
+            self.blocks.make(missing, pool, pair, BIND_ID, self.config.block_bytes as usize)?;
+        }
+        let max = self
+            .protocol
+            .grants_max()
+            .min((self.config.chunk_bytes as usize - Header::BYTES) / Descriptor::BYTES);
+        if max == 0 || !self.blocks.are_due() || self.sends.len() >= self.config.sends as usize {
+            return Ok(());
+        }
+        let Ok(chunk) = pool.take() else { return Ok(()) };
+        let granted = self.blocks.next(max);
+        let header = self.protocol.grants(&granted);
+        self.blocks.grant(granted.len());
+        let payload: Vec<u8> = granted.iter().flat_map(Descriptor::to_bytes).collect();
+        self.sends.push(Sent::Data(chunk));
+        pool.write(chunk, 0, &header.to_bytes())?;
+        pool.write(chunk, Header::BYTES, &payload)?;
+        let gather = [pool.sge(chunk, Header::BYTES + payload.len())?];
+        self.post_message(SendRequest::send(SendData::Gather(&gather)))
+    }
+
+    fn post_message(&mut self, request: SendRequest<'_>) -> Result<(), verbs_api::Error> {
+        let request = request.id(SEND_ID).signaled();
+        self.pair.as_mut().map_or(Ok(()), |pair| pair.post_send(&request))
+    }
+
     /// Reads bytes; `None` if there are none yet.
-    pub fn read(&mut self, pool: &Pool, buffer: &mut [u8]) -> Option<io::Result<usize>> {
+    pub fn read(&mut self, pool: &mut Pool, buffer: &mut [u8]) -> Option<io::Result<usize>> {
         let mut done = 0;
         while done < buffer.len() {
             let Reading::Bytes(piece) = self.protocol.reading() else { break };
-            let Some(chunk) = self.slots.get(piece.slot.0 as usize).copied() else { break };
+            let Some(own) = self.slots.get(piece.slot.0 as usize).copied() else { break };
+            let chunk = self.blocks.of(piece.slot).unwrap_or(own);
             let len = piece.len.min(buffer.len() - done);
             if let Err(error) = pool.read(chunk, piece.offset, &mut buffer[done..done + len]) {
                 return Some(Err(io::Error::other(error)));
             }
             if let Some(slot) = self.protocol.consume(len) {
+                self.blocks.vacate(slot, pool);
                 self.post(pool, slot);
             }
             done += len;
         }
-        self.pump();
+        self.pump(pool);
         if done > 0 || buffer.is_empty() {
             return Some(Ok(done));
         }
@@ -190,30 +311,23 @@ impl Link {
         let all: usize = parts.iter().map(|part| part.len()).sum();
         let mut done = 0;
         loop {
-            let len = match self.next_message(all - done) {
-                Ok(len) => len,
+            match self.room() {
+                Ok(0) => break,
+                Ok(_) if done == all => break,
+                Ok(max) => match self.send(pool, parts, done, (all - done, max)) {
+                    Ok(0) => break,
+                    Ok(len) => done += len,
+                    Err(error) => return Some(Err(error.into())),
+                },
                 Err(error) if done == 0 => return Some(Err(error.into())),
                 Err(_) => return Some(Ok(done)),
-            };
-            if len == 0 {
-                break;
-            }
-            match pool.take() {
-                Ok(chunk) => {
-                    if let Err(error) = self.send(pool, chunk, parts, done, len) {
-                        return Some(Err(io::Error::other(error)));
-                    }
-                    done += len;
-                }
-                Err(Setup::PoolFull { .. }) => break,
-                Err(error) => return Some(Err(error.into())),
             }
         }
         (done > 0 || all == 0).then_some(Ok(done))
     }
 
-    /// Bytes of `left` that the next message may have; 0 while there is no room.
-    fn next_message(&self, left: usize) -> Result<usize, Error> {
+    /// Bytes that the next message may have by SEND; 0 while there is no room for a message.
+    fn room(&self) -> Result<usize, Error> {
         let own = self.config.chunk_bytes as usize - Header::BYTES;
         match self.protocol.room() {
             Room::Over(WriteRefused::Shut) => Err(Error::Shut),
@@ -221,40 +335,110 @@ impl Link {
                 Err(self.protocol.end().map_or(Error::Shut, |e| self.error(e)))
             }
             Room::Bytes(max) if self.pair.is_some() && self.sends.len() < self.config.sends as usize => {
-                Ok(left.min(max).min(own))
+                Ok(max.min(own))
             }
             Room::Bytes(_) | Room::Wait => Ok(0),
         }
     }
 
-    /// Sends `len` bytes of `parts` from `from` on, in this chunk.
+    /// Sends one message with the first of the `left` bytes of `parts` from `from` on, by SEND `max`
+    /// at most. Returns how many they were; 0 if there is no memory.
     fn send(
         &mut self,
         pool: &mut Pool,
-        chunk: Chunk,
         parts: &[IoSlice<'_>],
         from: usize,
-        len: usize,
-    ) -> Result<(), verbs_api::Error> {
-        // It goes back when the send completes, or the link goes.
-        self.sends.push_back(Some(chunk));
-        let mut at = Header::BYTES;
-        for part in pieces(parts, from, len) {
-            pool.write(chunk, at, part)?;
-            at += part.len();
-        }
-        let crc = || pieces(parts, from, len).fold(0, crc32c::crc32c_append);
-        let header = self.protocol.data(u32::try_from(len).unwrap_or(u32::MAX), crc);
-        pool.write(chunk, 0, &header.to_bytes())?;
-        let gather = [pool.sge(chunk, at)?];
-        let request = SendRequest::send(SendData::Gather(&gather)).id(SEND_ID).signaled();
-        let posted = self.pair.as_mut().map_or(Ok(()), |pair| pair.post_send(&request));
-        if posted.is_err() {
-            self.sends.pop_back();
-            pool.give(chunk);
+        (left, max): (usize, usize),
+    ) -> Result<usize, Setup> {
+        let (way, most, size) = self.way(left, max);
+        let (way, most, chunk) = match pool.take_of(size) {
+            Ok(chunk) => (way, most, chunk),
+            Err(Setup::PoolFull { .. }) if size == Size::Large => match pool.take() {
+                Ok(chunk) => (Way::Send, max, chunk),
+                Err(Setup::PoolFull { .. }) => return Ok(0),
+                Err(error) => return Err(error),
+            },
+            Err(Setup::PoolFull { .. }) => return Ok(0),
+            Err(error) => return Err(error),
+        };
+        let len = left.min(most);
+        let bytes = Bytes { parts, from, len };
+        let posted = match way {
+            Way::Send | Way::Write => self.post_data(pool, chunk, &bytes, way),
+            Way::Read => self.post_offer(pool, chunk, &bytes),
+        };
+        if let Err(error) = posted {
+            self.sends.take_back(pool);
             self.protocol.lose();
+            return Err(error.into());
         }
-        posted
+        self.sent[way as usize] += 1;
+        Ok(len)
+    }
+
+    /// How the next of `left` bytes go, how many at most, and what memory they need.
+    fn way(&self, left: usize, max: usize) -> (Way, usize, Size) {
+        let block = self.config.block_bytes as usize;
+        if left >= self.config.read_from && self.protocol.may_offer() {
+            return (Way::Read, block, Size::Large);
+        }
+        match self.protocol.grant() {
+            Some(granted) if left >= self.config.write_from => {
+                let most = block.min(granted.len as usize) - Header::BYTES;
+                let fits = left.min(most) + Header::BYTES <= self.config.chunk_bytes as usize;
+                (Way::Write, most, if fits { Size::Small } else { Size::Large })
+            }
+            _ => (Way::Send, max, Size::Small),
+        }
+    }
+
+    /// Sends bytes behind their header, in this chunk.
+    fn post_data(
+        &mut self,
+        pool: &Pool,
+        chunk: Chunk,
+        bytes: &Bytes<'_>,
+        way: Way,
+    ) -> Result<(), verbs_api::Error> {
+        // It goes back when the message completes, or the link goes.
+        self.sends.push(Sent::Data(chunk));
+        bytes.copy(pool, chunk, Header::BYTES)?;
+        let len = u32::try_from(bytes.len).unwrap_or(u32::MAX);
+        let gather = [pool.sge(chunk, Header::BYTES + bytes.len)?];
+        let data = SendData::Gather(&gather);
+        let granted = self.protocol.grant().filter(|_| way == Way::Write);
+        let (header, request) = match granted {
+            Some(granted) => {
+                let (header, number) = self.protocol.written(len, || bytes.crc());
+                let to = RemoteAddr { addr: granted.addr, rkey: granted.rkey };
+                (header, SendRequest::write(data, to).with_imm(number))
+            }
+            None => (self.protocol.data(len, || bytes.crc()), SendRequest::send(data)),
+        };
+        pool.write(chunk, 0, &header.to_bytes())?;
+        self.post_message(request)
+    }
+
+    /// Offers bytes, in this chunk.
+    fn post_offer(&mut self, pool: &Pool, chunk: Chunk, bytes: &Bytes<'_>) -> Result<(), verbs_api::Error> {
+        let Some(pair) = &mut self.pair else {
+            self.sends.push(Sent::Data(chunk));
+            return Ok(());
+        };
+        let shown = bytes
+            .copy(pool, chunk, 0)
+            .and_then(|()| pool.show(chunk, bytes.len, Access::REMOTE_READ, (pair, BIND_ID)));
+        let (window, descriptor) = match shown {
+            Ok(shown) => shown,
+            Err(error) => {
+                self.sends.push(Sent::Data(chunk));
+                return Err(error);
+            }
+        };
+        let header = self.protocol.offer(descriptor.len);
+        self.sends.push(Sent::Offer { chunk, window, end: self.protocol.position() });
+        let message = [header.to_bytes().as_slice(), &descriptor.to_bytes()].concat();
+        self.post_message(SendRequest::send(SendData::Inline(&message)))
     }
 
     fn error(&self, end: End) -> Error {
@@ -269,20 +453,20 @@ impl Link {
     /// The program writes no more.
     pub fn shut(&mut self) {
         self.protocol.shut();
-        self.pump();
+        self.control();
     }
 
     /// The program gives the stream up.
     pub fn abort(&mut self) {
         self.protocol.abort();
-        self.pump();
+        self.control();
     }
 
     /// Nobody has its stream any more.
     pub fn drop_stream(&mut self) {
         self.dropped = true;
         self.protocol.drop_stream();
-        self.pump();
+        self.control();
     }
 
     /// Returns `true` if nobody has its stream and all that was written has arrived, or cannot.
@@ -298,6 +482,27 @@ impl Link {
     }
 }
 
+/// Bytes that a program writes: `len` of those of `parts`, from `from` on.
+struct Bytes<'a> {
+    parts: &'a [IoSlice<'a>],
+    from: usize,
+    len: usize,
+}
+
+impl Bytes<'_> {
+    fn copy(&self, pool: &Pool, chunk: Chunk, mut at: usize) -> Result<(), verbs_api::Error> {
+        for part in pieces(self.parts, self.from, self.len) {
+            pool.write(chunk, at, part)?;
+            at += part.len();
+        }
+        Ok(())
+    }
+
+    fn crc(&self) -> u32 {
+        pieces(self.parts, self.from, self.len).fold(0, crc32c::crc32c_append)
+    }
+}
+
 /// The parts that have the `len` bytes from `from` on.
 fn pieces<'a>(parts: &'a [IoSlice<'a>], from: usize, len: usize) -> impl Iterator<Item = &'a [u8]> {
     let (mut skip, mut left) = (from, len);
@@ -310,17 +515,31 @@ fn pieces<'a>(parts: &'a [IoSlice<'a>], from: usize, len: usize) -> impl Iterato
     })
 }
 
-/// CRC32C of `len` bytes behind the header.
-fn checksum(pool: &Pool, chunk: Chunk, len: usize) -> u32 {
-    let mut buffer = [0; STRIDE];
-    let mut crc = 0;
-    for at in (0..len).step_by(STRIDE) {
-        let part = &mut buffer[..STRIDE.min(len - at)];
-        // Inside: the message came into it.
-        let _ = pool.read(chunk, Header::BYTES + at, part);
-        crc = crc32c::crc32c_append(crc, part);
+/// A message in a chunk.
+struct Lying<'a> {
+    pool: &'a Pool,
+    chunk: Chunk,
+}
+
+impl Message for Lying<'_> {
+    fn crc(&self, len: usize) -> u32 {
+        let mut buffer = [0; STRIDE];
+        let mut crc = 0;
+        for at in (0..len).step_by(STRIDE) {
+            let part = &mut buffer[..STRIDE.min(len - at)];
+            // Inside: the message came into it.
+            let _ = self.pool.read(self.chunk, Header::BYTES + at, part);
+            crc = crc32c::crc32c_append(crc, part);
+        }
+        crc
     }
-    crc
+
+    fn descriptor(&self, index: usize) -> [u8; Descriptor::BYTES] {
+        let mut bytes = [0; Descriptor::BYTES];
+        // Inside: the message came into it.
+        let _ = self.pool.read(self.chunk, Header::BYTES + index * Descriptor::BYTES, &mut bytes);
+        bytes
+    }
 }
 
 #[cfg(test)]

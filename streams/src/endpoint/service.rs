@@ -94,7 +94,8 @@ impl Service {
 
     /// What an end says of itself.
     pub const fn hello(&self, token: [u8; 16]) -> Hello {
-        Hello { receives: self.config.receives, receive_bytes: self.config.chunk_bytes, token }
+        let Config { receives, chunk_bytes: receive_bytes, .. } = self.config;
+        Hello { receives, receive_bytes, features: self.config.features(), token }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,24 +1,26 @@
 //! What an endpoint has under its lock: the completion queue, the pool and the connections.
 
-use super::Stats;
 use super::link::Link;
+use super::{Stats, Way};
 use crate::config::Config;
 use crate::error::Setup;
 use crate::pool::Pool;
-use crate::protocol::{EXTRA_RECEIVES, Hello, Violation};
+use crate::protocol::{Hello, Violation};
 use core::task::Waker;
 use std::collections::HashMap;
 use verbs_api::{
-    Completion, CompletionChannel, CompletionQueue, Device, PreparedQueuePair, ProtectionDomain, QueueCaps,
-    QueuePair,
+    Access, Completion, CompletionChannel, CompletionQueue, Device, PreparedQueuePair, ProtectionDomain,
+    QueueCaps, QueuePair,
 };
 
 /// Completions taken at once.
 const BATCH: usize = 32;
-/// Bytes of inline data: a header.
-const INLINE: u32 = 32;
+/// Bytes of inline data: a header and a descriptor.
+const INLINE: u32 = 48;
 /// Connections that the completion queue has room for at first.
 const FIRST_LINKS: u32 = 4;
+/// What a peer may do, to windows that are bound to its queue pair; no region allows it.
+const ACCESS: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Access::REMOTE_READ);
 /// An idle peer is asked for a sign after this time, so that a reader learns of its death.
 const KEEPALIVE: core::time::Duration = core::time::Duration::from_secs(10);
 
@@ -34,6 +36,8 @@ pub(crate) struct State {
     pub wakers: Vec<Waker>,
     rejected: u64,
     violations: [u64; Violation::ALL.len()],
+    /// Messages by their ways, of connections that are over.
+    sent: [u64; Way::ALL.len()],
     /// Threads that wait and poll meanwhile.
     pub polling: usize,
     /// Threads that wait asleep.
@@ -46,7 +50,7 @@ impl State {
         let domain = device.alloc_pd();
         Ok(Self {
             cq: device.create_cq_on(channel, FIRST_LINKS * completions(config))?,
-            pool: Pool::new(domain.clone(), config.chunk_bytes as usize, config.memory_max),
+            pool: new_pool(&domain, config),
             links: HashMap::new(),
             config: *config,
             domain,
@@ -54,6 +58,7 @@ impl State {
             wakers: Vec::new(),
             rejected: 0,
             violations: [0; Violation::ALL.len()],
+            sent: [0; Way::ALL.len()],
             polling: 0,
             sleeping: 0,
             stopping: false,
@@ -67,7 +72,15 @@ impl State {
             registrations: self.pool.registrations(),
             rejected: self.rejected,
             violations: self.violations,
+            sent: self.sent(),
         }
+    }
+
+    /// Messages by their ways, of all connections that there are and were.
+    fn sent(&self) -> [u64; Way::ALL.len()] {
+        let mut sent = self.sent;
+        self.links.values().for_each(|link| add(&mut sent, link.sent));
+        sent
     }
 
     pub fn is_empty(&self) -> bool {
@@ -82,13 +95,13 @@ impl State {
     pub fn prepare(&mut self, own: &Hello) -> Result<PreparedQueuePair, Setup> {
         self.make_room()?;
         let caps = QueueCaps {
-            max_send_wr: self.config.send_places(),
+            max_send_wr: self.config.send_queue(),
             max_recv_wr: self.config.posted(),
             max_inline: INLINE,
             ..QueueCaps::default()
         };
         let pair = self.domain.queue_pair(&self.cq, &self.cq).caps(caps).keepalive(KEEPALIVE);
-        let mut pair = pair.access(verbs_api::Access::LOCAL_WRITE).build()?;
+        let mut pair = pair.access(ACCESS).build()?;
         let link = Link::new(&mut self.pool, &self.config, own, &mut pair)?;
         self.links.insert(pair.qpn(), link);
         Ok(pair)
@@ -107,7 +120,7 @@ impl State {
     /// The connection of a prepared queue pair is there.
     pub fn connected(&mut self, qpn: u32, pair: QueuePair, peer: &Hello) {
         if let Some(link) = self.links.get_mut(&qpn) {
-            link.connected(&self.pool, pair, peer);
+            link.connected(&mut self.pool, pair, peer);
         }
     }
 
@@ -153,6 +166,7 @@ impl State {
     /// The connection is over, or was never made.
     pub fn forget(&mut self, qpn: u32) {
         if let Some(mut link) = self.links.remove(&qpn) {
+            add(&mut self.sent, link.sent);
             link.release(&mut self.pool);
             self.feed();
         }
@@ -220,7 +234,16 @@ impl State {
     }
 }
 
+fn add(sum: &mut [u64; Way::ALL.len()], more: [u64; Way::ALL.len()]) {
+    sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+}
+
+fn new_pool(domain: &ProtectionDomain, config: &Config) -> Pool {
+    let (small, large) = (config.chunk_bytes as usize, config.block_bytes as usize);
+    Pool::new(domain.clone(), small, large, config.memory_max)
+}
+
 /// Completions of a connection that can wait at once.
 const fn completions(config: &Config) -> u32 {
-    config.receives + config.sends + 2 * EXTRA_RECEIVES
+    config.posted() + config.send_queue()
 }

@@ -1,8 +1,9 @@
 //! One end of a stream.
 
+use super::descriptor::Descriptor;
 use super::header::{Header, Kind};
-use super::hello::Hello;
-use super::incoming::{Incoming, Piece, Slot};
+use super::hello::{Features, Hello};
+use super::incoming::{Arrival, Incoming, Piece, Slot};
 use super::outgoing::{Outgoing, Room, WriteRefused};
 use super::violation::{Reason, Violation};
 
@@ -41,6 +42,31 @@ pub enum Reading {
     Ended(End),
 }
 
+/// Payload of an Offer.
+const DESCRIPTOR: u32 = 16;
+
+/// A message where it lies.
+pub trait Message {
+    /// CRC32C of the `len` bytes behind the header.
+    fn crc(&self, len: usize) -> u32;
+    /// A descriptor behind the header, the first being 0.
+    fn descriptor(&self, index: usize) -> [u8; Descriptor::BYTES];
+}
+
+/// A message for [`Connection::receive`].
+pub struct Received<'a, M> {
+    /// The receive that it took.
+    pub slot: Slot,
+    /// How it came.
+    pub arrival: Arrival,
+    /// Its bytes with the header.
+    pub byte_len: usize,
+    /// Its header.
+    pub header: &'a [u8; Header::BYTES],
+    /// Where it lies.
+    pub message: &'a M,
+}
+
 /// How far this end is with giving up the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Resetting {
@@ -55,6 +81,8 @@ enum Resetting {
 pub struct Connection {
     outgoing: Outgoing,
     incoming: Incoming,
+    /// What this end has announced.
+    own: Features,
     /// Data messages have a checksum.
     checked: bool,
     /// An update of credit is under way and not answered yet.
@@ -74,6 +102,7 @@ impl Connection {
         Self {
             outgoing: Outgoing::new(),
             incoming: Incoming::new(own.receives, own.receive_bytes),
+            own: own.features,
             checked,
             update_out: false,
             owes_answer: false,
@@ -109,6 +138,85 @@ impl Connection {
         header
     }
 
+    /// Memory of the peer's that the next message may be written to, with its header.
+    #[must_use]
+    pub fn grant(&self) -> Option<Descriptor> {
+        self.outgoing.next_grant()
+    }
+
+    /// The header of a message that is written to the oldest [`grant`](Self::grant), otherwise as
+    /// [`data`](Self::data), and its immediate.
+    pub fn written(&mut self, len: u32, crc: impl FnOnce() -> u32) -> (Header, u32) {
+        (self.data(len, crc), self.outgoing.use_grant())
+    }
+
+    /// Returns `true` if bytes may be offered, as far as there is [`room`](Self::room): the peer
+    /// reads what is offered. What has a checksum is not offered, since its bytes are read before
+    /// they are all there.
+    #[must_use]
+    pub const fn may_offer(&self) -> bool {
+        self.outgoing.features().reads && !self.checked
+    }
+
+    /// The header of a message with the descriptor of `len` bytes of the stream. They are kept
+    /// until [`taken`](Self::taken) covers them.
+    pub fn offer(&mut self, len: u32) -> Header {
+        let header = Header { length: DESCRIPTOR, ..self.header(Kind::Offer, 0) };
+        self.outgoing.offer(len);
+        header
+    }
+
+    /// Bytes of this direction that the peer holds, as far as it has told.
+    #[must_use]
+    pub const fn taken(&self) -> u64 {
+        self.outgoing.taken()
+    }
+
+    /// Position of the next byte that goes out.
+    #[must_use]
+    pub const fn position(&self) -> u64 {
+        self.outgoing.position()
+    }
+
+    /// Returns `true` if the peer writes to what is granted to it.
+    #[must_use]
+    pub const fn may_grant(&self) -> bool {
+        self.outgoing.features().writes
+    }
+
+    /// How many descriptors a Grant may have now.
+    #[must_use]
+    pub fn grants_max(&self) -> usize {
+        let may = self.end.is_none() && !self.dropped && self.may_grant() && self.outgoing.has_credit();
+        if may { self.outgoing.payload_max() / Descriptor::BYTES } else { 0 }
+    }
+
+    /// The header of a message with these descriptors, of which there are 1 to
+    /// [`grants_max`](Self::grants_max). The peer writes to them in this order.
+    pub fn grants(&mut self, granted: &[Descriptor]) -> Header {
+        let length = u32::try_from(granted.len() * Descriptor::BYTES).unwrap_or(u32::MAX);
+        let header = Header { length, ..self.header(Kind::Grant, 0) };
+        self.outgoing.send(0);
+        granted.iter().for_each(|granted| self.incoming.grant(granted.len));
+        header
+    }
+
+    /// The oldest offer of which bytes can be read now, into the memory of its receive.
+    #[must_use]
+    pub fn next_fetch(&self) -> Option<(Slot, Descriptor)> {
+        if self.dropped { None } else { self.incoming.next_fetch() }
+    }
+
+    /// The next `len` bytes of this offer are being read; 1 to what is left of it.
+    pub fn fetch(&mut self, slot: Slot, len: u32) {
+        self.incoming.fetch(slot, len);
+    }
+
+    /// They are there, from the beginning of the memory on.
+    pub fn fetched(&mut self, slot: Slot) {
+        self.incoming.fetched(slot);
+    }
+
     /// The next message without payload, which is to be sent now.
     pub fn next_control(&mut self) -> Option<Header> {
         if self.resetting == Resetting::Sent || self.end == Some(End::Lost) {
@@ -127,6 +235,10 @@ impl Connection {
             }
         }
         let Resetting::Wanted(reason) = self.resetting else { return None };
+        if reason == Reason::Dropped && self.end.is_none() && self.outgoing.has_offers() {
+            // The peer would not say any more that it has read them.
+            return None;
+        }
         self.resetting = Resetting::Sent;
         Some(self.header(Kind::Reset, reason.code()))
     }
@@ -137,59 +249,78 @@ impl Connection {
             checked: false,
             length: 0,
             position: self.outgoing.position(),
-            taken: self.incoming.position(),
+            taken: self.incoming.held(),
             credit: self.incoming.tell(),
             word,
         }
     }
 
-    /// A message of `byte_len` bytes came into `slot`. `crc` computes the checksum of that many
-    /// bytes behind the header. What breaks a rule ends the stream ([`end`](Self::end)).
-    pub fn receive(
-        &mut self,
-        slot: Slot,
-        byte_len: usize,
-        header: &[u8; Header::BYTES],
-        crc: impl FnOnce(usize) -> u32,
-    ) -> Fate {
+    /// A message came. What breaks a rule ends the stream ([`end`](Self::end)).
+    pub fn receive<M: Message>(&mut self, received: &Received<'_, M>) -> Fate {
         if self.end.is_some() {
             return Fate::Repost;
         }
-        self.accept(slot, byte_len, header, crc).unwrap_or_else(|violation| {
-            self.end = Some(End::Violation(violation));
-            self.resetting = Resetting::Wanted(Reason::Violation);
+        self.accept(received).unwrap_or_else(|violation| {
+            self.violate(violation);
             Fate::Repost
         })
     }
 
-    fn accept(
-        &mut self,
-        slot: Slot,
-        byte_len: usize,
-        header: &[u8; Header::BYTES],
-        crc: impl FnOnce(usize) -> u32,
-    ) -> Result<Fate, Violation> {
+    /// The peer broke a rule, which ends the stream.
+    pub fn violate(&mut self, violation: Violation) {
+        if self.end.is_none() {
+            self.end = Some(End::Violation(violation));
+            self.resetting = Resetting::Wanted(Reason::Violation);
+        }
+    }
+
+    fn accept<M: Message>(&mut self, received: &Received<'_, M>) -> Result<Fate, Violation> {
+        let Received { slot, arrival, byte_len, .. } = *received;
         if byte_len < Header::BYTES {
             return Err(Violation::Short);
         }
-        let header = Header::from_bytes(header)?;
-        self.incoming.check(&header, byte_len)?;
-        if header.checked && crc(header.length as usize) != header.word {
+        let header = Header::from_bytes(received.header)?;
+        if self.is_unannounced(header.kind) {
+            return Err(Violation::Unannounced);
+        }
+        self.incoming.check(arrival, &header, byte_len)?;
+        if header.checked && received.message.crc(header.length as usize) != header.word {
             return Err(Violation::Checksum);
         }
         self.outgoing.hear(header.credit, header.taken)?;
+        let kept = if self.dropped { Fate::Repost } else { Fate::Kept };
         match header.kind {
             Kind::Data => {
-                self.incoming.take(slot, header.length, !self.dropped);
-                return Ok(if self.dropped { Fate::Repost } else { Fate::Kept });
+                self.incoming.take(slot, arrival, header.length, !self.dropped);
+                return Ok(kept);
             }
+            Kind::Offer => {
+                let offered = Descriptor::from_bytes(&received.message.descriptor(0));
+                self.incoming.take_offer(slot, offered, !self.dropped)?;
+                return Ok(kept);
+            }
+            Kind::Grant => self.take_grants(&header, received.message)?,
             Kind::Credit => self.owes_answer = true,
             Kind::Answer => self.update_out = false,
             Kind::Fin => self.incoming.take_fin(),
             Kind::Reset => self.end = Some(End::Reset(Reason::from_code(header.word))),
-            Kind::Grant | Kind::Offer => return Err(Violation::Unannounced),
         }
         Ok(Fate::Repost)
+    }
+
+    const fn is_unannounced(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Grant => !self.own.writes,
+            Kind::Offer => !self.own.reads,
+            _ => false,
+        }
+    }
+
+    fn take_grants(&mut self, header: &Header, message: &impl Message) -> Result<(), Violation> {
+        self.incoming.take_and_repost();
+        let count = header.length as usize / Descriptor::BYTES;
+        let granted = (0..count).map(|index| Descriptor::from_bytes(&message.descriptor(index)));
+        granted.into_iter().try_for_each(|granted| self.outgoing.take_grant(granted))
     }
 
     /// What there is to read.
@@ -197,7 +328,7 @@ impl Connection {
     pub fn reading(&self) -> Reading {
         match (self.incoming.front(), self.end) {
             (Some(piece), _) => Reading::Bytes(piece),
-            (None, _) if self.incoming.has_fin() => Reading::Eof,
+            (None, _) if self.incoming.has_fin() && !self.incoming.has_unread() => Reading::Eof,
             (None, Some(end)) => Reading::Ended(end),
             (None, None) => Reading::Wait,
         }
@@ -219,7 +350,7 @@ impl Connection {
     pub fn drop_stream(&mut self) {
         self.dropped = true;
         self.outgoing.shut();
-        let unread = self.incoming.front().is_some() || !self.incoming.has_fin();
+        let unread = self.incoming.has_unread() || !self.incoming.has_fin();
         if unread && self.resetting == Resetting::No {
             self.resetting = Resetting::Wanted(Reason::Dropped);
         }
@@ -235,7 +366,7 @@ impl Connection {
 
     /// The connection below is gone. If both ends had said all by then, that is its orderly end.
     pub fn lose(&mut self) {
-        let is_orderly = self.incoming.has_fin() && self.outgoing.is_complete();
+        let is_orderly = self.incoming.has_fin() && self.incoming.is_whole() && self.outgoing.is_complete();
         if self.end.is_none() && !is_orderly {
             self.end = Some(End::Lost);
         }

@@ -1,10 +1,15 @@
 //! The direction that this end sends.
 
-use super::hello::Hello;
+use super::descriptor::Descriptor;
+use super::header::Header;
+use super::hello::{Features, Hello};
 use super::violation::Violation;
+use std::collections::VecDeque;
 
 /// Credit that a peer can have left at most: the receives of a queue pair.
 const CREDIT_MAX: u32 = 32_767;
+/// Grants that wait for use at most.
+const GRANTS_MAX: usize = 64;
 
 /// How far the end of the direction is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,12 +53,77 @@ pub struct Outgoing {
     credit: u32,
     /// Payload of a message at most; 0 until the peer has said.
     payload_max: usize,
+    /// What the peer can do beside SENDs.
+    features: Features,
+    /// Memory of the peer's that is granted and not used yet.
+    grants: VecDeque<Descriptor>,
+    /// The number of the oldest of them, mod 2^32.
+    next_grant: u32,
+    /// Position behind the last bytes that were offered.
+    offered: u64,
     fin: Fin,
 }
 
 impl Outgoing {
     pub const fn new() -> Self {
-        Self { position: 0, taken: 0, counted: 0, credit: 0, payload_max: 0, fin: Fin::Open }
+        Self {
+            position: 0,
+            taken: 0,
+            counted: 0,
+            credit: 0,
+            payload_max: 0,
+            features: Features { writes: false, reads: false },
+            grants: VecDeque::new(),
+            next_grant: 0,
+            offered: 0,
+            fin: Fin::Open,
+        }
+    }
+
+    pub const fn features(&self) -> Features {
+        self.features
+    }
+
+    /// Bytes that the peer holds, as far as it has told.
+    pub const fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Payload of a message to the peer at most; 0 until it has said.
+    pub const fn payload_max(&self) -> usize {
+        self.payload_max
+    }
+
+    /// Returns `true` if a counted message may be sent.
+    pub const fn has_credit(&self) -> bool {
+        self.left() > 0 && self.payload_max > 0
+    }
+
+    /// Returns `true` if the peer is still to read what was offered to it.
+    pub const fn has_offers(&self) -> bool {
+        self.taken < self.offered
+    }
+
+    /// Memory that the next message may be written to.
+    pub fn next_grant(&self) -> Option<Descriptor> {
+        self.grants.front().copied()
+    }
+
+    /// The peer grants memory.
+    pub fn take_grant(&mut self, granted: Descriptor) -> Result<(), Violation> {
+        if granted.len as usize <= Header::BYTES || self.grants.len() == GRANTS_MAX {
+            return Err(Violation::Descriptor);
+        }
+        self.grants.push_back(granted);
+        Ok(())
+    }
+
+    /// Uses the oldest grant; returns its number.
+    pub fn use_grant(&mut self) -> u32 {
+        self.grants.pop_front();
+        let number = self.next_grant;
+        self.next_grant = number.wrapping_add(1);
+        number
     }
 
     pub const fn position(&self) -> u64 {
@@ -63,6 +133,7 @@ impl Outgoing {
     /// What the peer takes.
     pub fn meet(&mut self, peer: &Hello) {
         self.payload_max = peer.payload_max();
+        self.features = peer.features;
         // Messages of the peer may have been faster than its hello, and say more. Nothing was sent
         // yet, so that neither number has wrapped.
         self.credit = self.credit.max(peer.receives);
@@ -85,6 +156,12 @@ impl Outgoing {
     pub const fn send(&mut self, len: u32) {
         self.position += len as u64;
         self.counted = self.counted.wrapping_add(1);
+    }
+
+    /// A message with memory that has so many bytes goes out.
+    pub const fn offer(&mut self, len: u32) {
+        self.send(len);
+        self.offered = self.position;
     }
 
     /// What a header of the peer says of this direction.
