@@ -2,6 +2,7 @@
 
 use crate::error::Setup;
 use crate::protocol::{EXTRA_RECEIVES, Features, Header};
+use core::time::Duration;
 
 /// Work requests of a queue at most.
 const QUEUE_MAX: u32 = 32_767;
@@ -41,6 +42,14 @@ pub struct Config {
     /// Writes of at least so many bytes are offered, and the peer READs them, unless the stream is
     /// `checked`. `usize::MAX`: never. Default: never.
     pub read_from: usize,
+    /// Streams that may go over to TCP within `move_interval`, of 100 that could; at least one may.
+    /// 1 to 100. Default 100.
+    pub move_percent: u32,
+    /// The time that `move_percent` is of. Default 1 s.
+    pub move_interval: Duration,
+    /// How long TCP carries a stream until it is tried to have RDMA carry it again, and how long
+    /// after each attempt. Default 1 s.
+    pub return_after: Duration,
     /// Sends a CRC32C of each message's bytes, which the peer verifies. Default false.
     pub checked: bool,
 }
@@ -56,6 +65,9 @@ impl Default for Config {
             grants: 4,
             write_from: 32 << 10,
             read_from: usize::MAX,
+            move_percent: 100,
+            move_interval: Duration::from_secs(1),
+            return_after: Duration::from_secs(1),
             checked: false,
         }
     }
@@ -79,7 +91,7 @@ impl Config {
 
     /// What a stream can do beside SENDs.
     pub(crate) const fn features(&self) -> Features {
-        Features { writes: self.write_from < usize::MAX, reads: true }
+        Features { writes: self.write_from < usize::MAX, reads: true, moves: false, resumes: false }
     }
 
     /// Fails if a size is out of its bounds.
@@ -92,6 +104,7 @@ impl Config {
             ("chunk_bytes", self.chunk_bytes, chunk_min, CHUNK_MAX),
             ("block_bytes", self.block_bytes, BLOCK_MIN, CHUNK_MAX),
             ("grants", self.grants, 0, GRANTS_MAX),
+            ("move_percent", self.move_percent, 1, 100),
         ] {
             if !(min..=max).contains(&given) {
                 return Err(Setup::OutOfRange { what, given, min, max });

@@ -52,7 +52,7 @@ impl Hostile {
             pair.post_recv(&RecvRequest { wr_id: 0, scatter: &scatter }).expect("posted");
         }
         let to = self.listener.local_addr();
-        let features = Features { writes: true, reads: true };
+        let features = Features { writes: true, reads: true, ..Features::default() };
         let hello = Hello { receives: 32, receive_bytes: 4096, features, token: [9; 16] };
         let data = hello.to_bytes();
         let connecting = Connector::new().private_data(&data).connect(pair, to).expect("begun");

@@ -52,7 +52,8 @@ impl Blocks {
         self.made
     }
 
-    /// Makes blocks to grant, as many as there is memory for, `count` at most. Each posts a request.
+    /// Makes blocks to grant, as many as there is memory for, `count` at most. Each posts a
+    /// request.
     ///
     /// # Errors
     /// What the queue pair fails with.
@@ -130,14 +131,30 @@ impl Blocks {
         }
     }
 
+    /// The queue pair is gone, and with it what the peer could see. Bytes that wait to be read
+    /// stay.
+    pub fn suspend(&mut self, pool: &mut Pool) {
+        for place in &mut self.places {
+            if let Place::Written(Shown { chunk, .. }) = place {
+                *place = Place::Read(*chunk);
+            }
+        }
+        self.drop_shown(pool);
+    }
+
+    fn drop_shown(&mut self, pool: &mut Pool) {
+        self.made = 0;
+        for Shown { chunk, window, .. } in self.free.drain(..).chain(self.granted.drain(..)) {
+            drop(window);
+            pool.give(chunk);
+        }
+    }
+
     /// Gives all memory back. The peer sees it no more.
     pub fn clear(&mut self, pool: &mut Pool) {
         for slot in 0..self.places.len() {
             self.vacate(Slot(u32::try_from(slot).unwrap_or(u32::MAX)), pool);
         }
-        for Shown { chunk, window, .. } in self.free.drain(..).chain(self.granted.drain(..)) {
-            drop(window);
-            pool.give(chunk);
-        }
+        self.drop_shown(pool);
     }
 }

@@ -72,7 +72,20 @@ pub struct Received<'a, M> {
 enum Resetting {
     No,
     Wanted(Reason),
-    Sent,
+    Sent(Reason),
+}
+
+/// The connection below, as the protocol sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Carrier {
+    /// Messages go and come.
+    Up,
+    /// It is gone, and another may come.
+    Gone,
+    /// Another is there: each end is to say what it holds.
+    New,
+    /// This end has said it, and waits for the peer's word.
+    Greeted,
 }
 
 /// The protocol of one end of a stream. It has no memory of its own: receives are [`Slot`]s, and
@@ -90,6 +103,11 @@ pub struct Connection {
     /// An update of the peer's is to be answered.
     owes_answer: bool,
     resetting: Resetting,
+    carrier: Carrier,
+    /// What this carrier has sent is at the peer only when that has told so.
+    unsure: bool,
+    /// The peer is to tell what it holds.
+    asks: bool,
     /// The program has dropped the stream: what comes is thrown away.
     dropped: bool,
     end: Option<End>,
@@ -107,6 +125,9 @@ impl Connection {
             update_out: false,
             owes_answer: false,
             resetting: Resetting::No,
+            carrier: Carrier::Up,
+            unsure: false,
+            asks: false,
             dropped: false,
             end: None,
         }
@@ -117,10 +138,79 @@ impl Connection {
         self.outgoing.meet(peer);
     }
 
+    /// The connection below is one of which only the peer's word says what has arrived: TCP.
+    pub const fn begin_unsure(&mut self) {
+        self.unsure = true;
+    }
+
+    /// Returns `true` if bytes of this receive's message wait to be read.
+    #[must_use]
+    pub fn is_waiting(&self, slot: Slot) -> bool {
+        self.incoming.is_waiting(slot)
+    }
+
+    /// Returns `true` if both ends have said all, or one has given the stream up: no later carrier
+    /// is needed.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.end.is_some() || self.is_orderly()
+    }
+
+    fn is_orderly(&self) -> bool {
+        self.incoming.has_fin() && self.incoming.is_whole() && self.outgoing.is_complete()
+    }
+
     /// What may be written.
     #[must_use]
     pub fn room(&self) -> Room {
-        if self.end.is_some() { Room::Over(WriteRefused::Ended) } else { self.outgoing.room() }
+        match (self.end, self.outgoing.room()) {
+            (Some(_), _) => Room::Over(WriteRefused::Ended),
+            (None, Room::Bytes(_)) if self.carrier != Carrier::Up => Room::Wait,
+            (None, room) => room,
+        }
+    }
+
+    /// The connection below is gone, and the stream is to go on over another one. Returns receives
+    /// whose messages will come again.
+    pub fn suspend(&mut self) -> Vec<Slot> {
+        self.carrier = Carrier::Gone;
+        (self.update_out, self.owes_answer, self.asks) = (false, false, false);
+        if let Resetting::Sent(reason) = self.resetting {
+            self.resetting = Resetting::Wanted(reason);
+        }
+        self.outgoing.suspend();
+        self.incoming.suspend()
+    }
+
+    /// Another connection is there, on which nothing was sent. Its first message is of
+    /// [`next_control`](Self::next_control). `unsure`: only the peer's word says what has arrived.
+    pub fn resume(&mut self, unsure: bool) {
+        self.carrier = Carrier::New;
+        self.unsure = unsure;
+    }
+
+    /// Returns `true` if messages of the stream go and come.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.carrier == Carrier::Up
+    }
+
+    /// Returns `true` if messages go and come, and nothing is to be sent again.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.is_up() && !self.outgoing.is_behind()
+    }
+
+    /// Bytes from [`position`](Self::position) on that are to be sent again, and that the next
+    /// message may have; 0 while there are none, or no credit. Nothing else is written before.
+    #[must_use]
+    pub fn resend_room(&self) -> usize {
+        if self.is_up() && self.end.is_none() { self.outgoing.resend_room() } else { 0 }
+    }
+
+    /// Has the peer tell what it holds.
+    pub const fn ask(&mut self) {
+        self.asks = true;
     }
 
     /// How the stream ended, if it ended before its time.
@@ -219,15 +309,23 @@ impl Connection {
 
     /// The next message without payload, which is to be sent now.
     pub fn next_control(&mut self) -> Option<Header> {
-        if self.resetting == Resetting::Sent || self.end == Some(End::Lost) {
+        match self.carrier {
+            Carrier::Gone | Carrier::Greeted => return None,
+            Carrier::New => {
+                self.carrier = Carrier::Greeted;
+                return Some(self.header(Kind::Resume, 0));
+            }
+            Carrier::Up => {}
+        }
+        if matches!(self.resetting, Resetting::Sent(_)) || self.end == Some(End::Lost) {
             return None;
         }
         if self.end.is_none() {
             if core::mem::take(&mut self.owes_answer) {
                 return Some(self.header(Kind::Answer, 0));
             }
-            if self.incoming.has_news() && !self.update_out && !self.dropped {
-                self.update_out = true;
+            if self.wants_update() {
+                (self.update_out, self.asks) = (true, false);
                 return Some(self.header(Kind::Credit, 0));
             }
             if self.outgoing.take_fin() {
@@ -235,12 +333,22 @@ impl Connection {
             }
         }
         let Resetting::Wanted(reason) = self.resetting else { return None };
-        if reason == Reason::Dropped && self.end.is_none() && self.outgoing.has_offers() {
-            // The peer would not say any more that it has read them.
+        if reason == Reason::Dropped && self.end.is_none() && self.has_unheard() {
+            // The peer would not say any more that it holds them.
             return None;
         }
-        self.resetting = Resetting::Sent;
+        self.resetting = Resetting::Sent(reason);
         Some(self.header(Kind::Reset, reason.code()))
+    }
+
+    fn wants_update(&self) -> bool {
+        let has_news = self.incoming.has_news() && !self.dropped;
+        (has_news || self.asks && self.outgoing.has_untaken()) && !self.update_out
+    }
+
+    /// Returns `true` if there are bytes of which only the peer's word can say that they arrived.
+    const fn has_unheard(&self) -> bool {
+        self.outgoing.has_offers() || self.unsure && self.outgoing.has_untaken()
     }
 
     fn header(&mut self, kind: Kind, word: u32) -> Header {
@@ -271,6 +379,10 @@ impl Connection {
         if self.end.is_none() {
             self.end = Some(End::Violation(violation));
             self.resetting = Resetting::Wanted(Reason::Violation);
+            // It is told even if the peer has not said what it holds.
+            if self.carrier == Carrier::Greeted {
+                self.carrier = Carrier::Up;
+            }
         }
     }
 
@@ -282,6 +394,12 @@ impl Connection {
         let header = Header::from_bytes(received.header)?;
         if self.is_unannounced(header.kind) {
             return Err(Violation::Unannounced);
+        }
+        if header.kind == Kind::Resume {
+            self.check_resume(&header, byte_len)?;
+            self.outgoing.resume(header.credit, header.taken)?;
+            self.carrier = Carrier::Up;
+            return Ok(Fate::Repost);
         }
         self.incoming.check(arrival, &header, byte_len)?;
         if header.checked && received.message.crc(header.length as usize) != header.word {
@@ -304,11 +422,25 @@ impl Connection {
             Kind::Answer => self.update_out = false,
             Kind::Fin => self.incoming.take_fin(),
             Kind::Reset => self.end = Some(End::Reset(Reason::from_code(header.word))),
+            Kind::Resume => {}
         }
         Ok(Fate::Repost)
     }
 
-    const fn is_unannounced(&self, kind: Kind) -> bool {
+    fn check_resume(&self, header: &Header, byte_len: usize) -> Result<(), Violation> {
+        if byte_len != Header::BYTES || header.length > 0 {
+            return Err(Violation::Length);
+        }
+        // What it has written before cannot be less than we hold.
+        if header.position < self.incoming.held() { Err(Violation::Position) } else { Ok(()) }
+    }
+
+    /// A Resume comes first on a later carrier, and nothing else does.
+    fn is_unannounced(&self, kind: Kind) -> bool {
+        let begins = matches!(self.carrier, Carrier::New | Carrier::Greeted);
+        if begins != (kind == Kind::Resume) {
+            return true;
+        }
         match kind {
             Kind::Grant => !self.own.writes,
             Kind::Offer => !self.own.reads,
@@ -366,8 +498,7 @@ impl Connection {
 
     /// The connection below is gone. If both ends had said all by then, that is its orderly end.
     pub fn lose(&mut self) {
-        let is_orderly = self.incoming.has_fin() && self.incoming.is_whole() && self.outgoing.is_complete();
-        if self.end.is_none() && !is_orderly {
+        if self.end.is_none() && !self.is_orderly() {
             self.end = Some(End::Lost);
         }
     }

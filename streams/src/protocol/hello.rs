@@ -12,6 +12,10 @@ const RECEIVE_BYTES_MAX: u32 = 1 << 30;
 const WRITES: u8 = 1;
 /// Feature: its sender may be sent Offers, and READs them.
 const READS: u8 = 2;
+/// Feature: its stream may go on over another carrier.
+const MOVES: u8 = 4;
+/// The stream exists, and goes on over this carrier.
+const RESUMES: u8 = 8;
 
 /// What an end can do beside SENDs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -20,15 +24,25 @@ pub struct Features {
     pub writes: bool,
     /// It takes Offers, and READs what was offered.
     pub reads: bool,
+    /// Its stream may go on over another carrier.
+    pub moves: bool,
+    /// This is the beginning of another carrier of a stream that exists.
+    pub resumes: bool,
 }
 
 impl Features {
-    const fn to_byte(self) -> u8 {
-        (if self.writes { WRITES } else { 0 }) | (if self.reads { READS } else { 0 })
+    fn to_byte(self) -> u8 {
+        let bits = [(self.writes, WRITES), (self.reads, READS), (self.moves, MOVES), (self.resumes, RESUMES)];
+        bits.into_iter().filter(|(has, _)| *has).fold(0, |byte, (_, bit)| byte | bit)
     }
 
     const fn from_byte(byte: u8) -> Self {
-        Self { writes: byte & WRITES != 0, reads: byte & READS != 0 }
+        Self {
+            writes: byte & WRITES != 0,
+            reads: byte & READS != 0,
+            moves: byte & MOVES != 0,
+            resumes: byte & RESUMES != 0,
+        }
     }
 }
 
@@ -126,7 +140,7 @@ mod tests {
     fn a_hello_comes_back_without_its_last_zeros() {
         let mut token = [7; 16];
         token[12..].fill(0);
-        let features = Features { writes: true, reads: true };
+        let features = Features { writes: true, reads: true, ..Features::default() };
         let hello = Hello { receives: 32, receive_bytes: 16_384, features, token };
         let bytes = hello.to_bytes();
         assert_eq!(bytes[..16], *b"SRNS\x01\x03\0\0\x20\0\0\0\0\x40\0\0");
@@ -135,7 +149,7 @@ mod tests {
 
     #[test]
     fn another_protocol_and_sizes_out_of_bounds_are_refused() {
-        let features = Features { writes: false, reads: true };
+        let features = Features { writes: false, reads: true, moves: true, resumes: true };
         let good = Hello { receives: 1, receive_bytes: 33, features, token: [1; 16] };
         assert_eq!(Hello::from_bytes(b""), Err(HelloError::Magic));
         let mut other = good.to_bytes();

@@ -116,6 +116,26 @@ impl Incoming {
         !self.waiting.is_empty()
     }
 
+    /// The carrier is gone: what is not here will come again, and receives are counted anew.
+    /// Returns those of messages of which nothing is left.
+    pub fn suspend(&mut self) -> Vec<Slot> {
+        self.position = self.held();
+        let first = self.waiting.iter().position(|waiting| waiting.rest.len > 0);
+        let mut gone = self.waiting.split_off(first.unwrap_or(self.waiting.len()));
+        if gone.front().is_some_and(|waiting| waiting.ready > 0)
+            && let Some(waiting) = gone.pop_front()
+        {
+            self.waiting.push_back(Waiting { rest: NOTHING, coming: 0, end: self.position, ..waiting });
+        }
+        let kept = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
+        (self.counted, self.posted) = (0, self.receives.saturating_sub(kept));
+        self.told = self.posted;
+        (self.offers, self.owes_taken, self.fin) = (0, false, false);
+        self.granted.clear();
+        self.next_grant = 0;
+        gone.into_iter().map(|waiting| waiting.slot).collect()
+    }
+
     /// The credit that a header tells now; the peer knows then.
     pub const fn tell(&mut self) -> u32 {
         self.told = self.posted;
@@ -145,7 +165,7 @@ impl Incoming {
             Kind::Credit | Kind::Answer | Kind::Reset if header.length > 0 => Err(Violation::Length),
             Kind::Fin if header.length > 0 => Err(Violation::Length),
             Kind::Fin if self.fin => Err(Violation::AfterFin),
-            Kind::Credit | Kind::Answer | Kind::Fin | Kind::Reset => Ok(()),
+            Kind::Credit | Kind::Answer | Kind::Fin | Kind::Reset | Kind::Resume => Ok(()),
         }
     }
 
@@ -267,6 +287,11 @@ impl Incoming {
             self.offers -= 1;
             self.owes_taken = true;
         }
+    }
+
+    /// Returns `true` if bytes of this receive's message wait to be read.
+    pub fn is_waiting(&self, slot: Slot) -> bool {
+        self.waiting.iter().any(|waiting| waiting.slot == slot)
     }
 
     fn find(&mut self, slot: Slot) -> Option<&mut Waiting> {

@@ -61,21 +61,24 @@ pub struct Outgoing {
     next_grant: u32,
     /// Position behind the last bytes that were offered.
     offered: u64,
+    /// Position up to which bytes are to be sent again.
+    resend: u64,
     fin: Fin,
 }
 
 impl Outgoing {
-    pub const fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             position: 0,
             taken: 0,
             counted: 0,
             credit: 0,
             payload_max: 0,
-            features: Features { writes: false, reads: false },
+            features: Features::default(),
             grants: VecDeque::new(),
             next_grant: 0,
             offered: 0,
+            resend: 0,
             fin: Fin::Open,
         }
     }
@@ -146,6 +149,7 @@ impl Outgoing {
     pub fn room(&self) -> Room {
         match (self.fin, self.left()) {
             (Fin::Wanted | Fin::Sent, _) => Room::Over(WriteRefused::Shut),
+            (Fin::Open, _) if self.position < self.resend => Room::Wait,
             (Fin::Open, 0) => Room::Wait,
             (Fin::Open, _) if self.payload_max == 0 => Room::Wait,
             (Fin::Open, _) => Room::Bytes(self.payload_max),
@@ -177,6 +181,45 @@ impl Outgoing {
         Ok(())
     }
 
+    /// The carrier is gone.
+    pub fn suspend(&mut self) {
+        self.grants.clear();
+        (self.next_grant, self.offered) = (0, 0);
+        (self.counted, self.credit) = (0, 0);
+        self.resend = self.resend.max(self.position);
+        if self.fin == Fin::Sent {
+            self.fin = Fin::Wanted;
+        }
+    }
+
+    /// The peer holds what it says, and takes as many counted messages on the next carrier.
+    pub fn resume(&mut self, credit: u32, taken: u64) -> Result<(), Violation> {
+        if taken < self.taken || taken > self.resend {
+            return Err(Violation::Taken);
+        }
+        if credit > CREDIT_MAX {
+            return Err(Violation::Credit);
+        }
+        (self.position, self.taken, self.credit) = (taken, taken, credit);
+        Ok(())
+    }
+
+    /// Returns `true` if bytes are to be sent again.
+    pub const fn is_behind(&self) -> bool {
+        self.position < self.resend
+    }
+
+    /// Bytes that are to be sent again and that the next message may have.
+    pub fn resend_room(&self) -> usize {
+        let left = usize::try_from(self.resend.saturating_sub(self.position)).unwrap_or(usize::MAX);
+        if self.has_credit() { left.min(self.payload_max) } else { 0 }
+    }
+
+    /// Returns `true` if bytes were sent and the peer has not told that it holds them.
+    pub const fn has_untaken(&self) -> bool {
+        self.taken < self.position || self.is_behind()
+    }
+
     /// The program has no more bytes.
     pub fn shut(&mut self) {
         if self.fin == Fin::Open {
@@ -186,7 +229,7 @@ impl Outgoing {
 
     /// Returns `true` if a Fin is to be sent now; it is sent then.
     pub fn take_fin(&mut self) -> bool {
-        let wanted = self.fin == Fin::Wanted;
+        let wanted = self.fin == Fin::Wanted && self.position >= self.resend;
         if wanted {
             self.fin = Fin::Sent;
         }
@@ -195,6 +238,6 @@ impl Outgoing {
 
     /// Returns `true` if the peer holds all there is.
     pub fn is_complete(&self) -> bool {
-        self.fin == Fin::Sent && self.taken == self.position
+        self.fin == Fin::Sent && !self.has_untaken()
     }
 }

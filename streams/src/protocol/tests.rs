@@ -111,6 +111,7 @@ impl Side {
     /// Writes what there is and fits; true if anything was sent.
     fn write(&mut self) -> bool {
         let before = self.wire.len();
+        self.resend();
         while !self.to_write.is_empty() {
             let max = match self.connection.room() {
                 Room::Bytes(max) => max,
@@ -124,6 +125,34 @@ impl Side {
             }
         }
         self.wire.len() > before
+    }
+
+    /// Sends again what the peer does not hold, as a later carrier has it.
+    fn resend(&mut self) {
+        loop {
+            let (from, len) = (self.connection.position(), self.connection.resend_room());
+            let Some(payload) =
+                usize::try_from(from).ok().filter(|_| len > 0).map(|at| self.written[at..at + len].to_vec())
+            else {
+                break;
+            };
+            let header = self.connection.data(len_of(&payload), || crc32c::crc32c(&payload));
+            self.wire.push_back(Wire::Send(message(&header, &payload)));
+        }
+    }
+
+    /// The carrier is gone, with all that was under way.
+    fn suspend(&mut self) {
+        self.wire.clear();
+        self.fetches.clear();
+        for (slot, _) in core::mem::take(&mut self.arrived) {
+            self.posted.push_back(slot);
+        }
+        for slot in self.connection.suspend() {
+            self.vacate(slot);
+        }
+        self.free.extend(self.granted.drain(..));
+        self.offered.iter_mut().for_each(|offered| *offered = None);
     }
 
     fn payload(&mut self, max: usize) -> Vec<u8> {
@@ -281,7 +310,7 @@ fn len_of(bytes: &[u8]) -> u32 {
 }
 
 fn hello(receives: u32) -> Hello {
-    let features = Features { writes: true, reads: true };
+    let features = Features { writes: true, reads: true, ..Features::default() };
     let receive_bytes = u32::try_from(RECEIVE_BYTES).expect("small");
     Hello { receives, receive_bytes, features, token: [0; 16] }
 }
@@ -340,6 +369,15 @@ impl Pair {
         })
     }
 
+    /// The carrier is gone, and there is another.
+    fn cut(&mut self, unsure: bool) {
+        for side in &mut self.sides {
+            side.suspend();
+            side.connection.resume(unsure);
+            side.control();
+        }
+    }
+
     fn step(&mut self, step: &Step) {
         match *step {
             Step::Write(at, len, way) => {
@@ -356,6 +394,7 @@ impl Pair {
             Step::Grant(at) => drop(self.sides[at].grant()),
             Step::Fetch(at, len) => drop(self.sides[at].fetch(len)),
             Step::Land(at) => drop(self.land(at)),
+            Step::Cut(unsure) => self.cut(unsure),
             Step::Shut(at) => {
                 // A program shuts when all it has was taken.
                 if self.sides[at].to_write.is_empty() {
@@ -376,6 +415,7 @@ enum Step {
     Grant(usize),
     Fetch(usize, usize),
     Land(usize),
+    Cut(bool),
     Shut(usize),
 }
 
@@ -392,6 +432,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         5 => (side.clone(), 1..70_usize).prop_map(|(at, len)| Step::Fetch(at, len)),
         5 => side.clone().prop_map(Step::Land),
         1 => side.prop_map(Step::Shut),
+        1 => any::<bool>().prop_map(Step::Cut),
     ];
     prop::collection::vec(step, 0..300)
 }
@@ -562,7 +603,7 @@ fn what_a_dropped_stream_has_offered_is_read() {
 fn what_was_not_announced_or_names_no_memory_closes_the_stream() {
     let (grant, offer) = ((Kind::Grant, 1), (Kind::Offer, 1));
     let none = Features::default();
-    let all = Features { writes: true, reads: true };
+    let all = Features { writes: true, reads: true, ..Features::default() };
     for ((kind, count), features, len, violation) in [
         (grant, none, 64, Violation::Unannounced),
         (offer, none, 64, Violation::Unannounced),
@@ -597,6 +638,103 @@ fn grants_without_end_close_the_stream() {
         count += 2;
     }
     assert_eq!((count, side.connection.end()), (66, Some(End::Violation(Violation::Descriptor))));
+}
+
+/// Whatever was under way when a carrier went, on the next one each byte comes once.
+#[test]
+fn a_later_carrier_goes_on_where_each_end_stands() {
+    for way in [Way::Send, Way::Write, Way::Offer] {
+        let mut pair = Pair::new([8, 8], true);
+        pair.sides[1].grant();
+        pair.settle([true; 2]);
+        pair.sides[0].way = way;
+        pair.sides[0].give(BLOCK * 4);
+        pair.sides[0].write();
+        pair.sides[0].connection.shut();
+        pair.sides[0].control();
+        pair.deliver(0);
+        pair.sides[1].look();
+        pair.cut(false);
+        assert_eq!(pair.sides[0].connection.room(), Room::Over(WriteRefused::Shut));
+        assert_eq!(pair.sides[0].connection.resend_room(), 0, "nobody has said what it holds");
+        pair.settle([true; 2]).expect("it comes to rest");
+        assert_eq!(pair.sides[1].read, pair.sides[0].written, "{way:?}");
+        assert_eq!(pair.sides[1].connection.reading(), Reading::Eof);
+        assert_eq!(pair.rnr, 0);
+    }
+}
+
+/// The end of a stream that came before the carrier went is told again, and is no second one.
+#[test]
+fn what_both_ends_hold_is_not_sent_again() {
+    let mut pair = Pair::new([4, 4], false);
+    pair.sides[0].give(PAYLOAD * 2);
+    pair.sides[0].write();
+    pair.sides[0].connection.shut();
+    pair.settle([true; 2]).expect("it comes to rest");
+    assert_eq!(pair.sides[1].connection.reading(), Reading::Eof);
+    pair.cut(true);
+    pair.settle([true; 2]).expect("it comes to rest");
+    assert_eq!(pair.sides[1].connection.reading(), Reading::Eof);
+    assert_eq!(pair.sides[1].read.len(), PAYLOAD * 2);
+    assert!(pair.sides.iter().all(|side| side.connection.end().is_none()));
+}
+
+/// Over a carrier that says nothing of arrival, who drops its stream waits for the peer's word, and
+/// asks for it.
+#[test]
+fn who_drops_over_an_unsure_carrier_hears_first_that_all_has_come() {
+    let mut pair = Pair::new([4, 4], false);
+    pair.cut(true);
+    pair.settle([true; 2]).expect("it comes to rest");
+    pair.sides[0].give(5);
+    pair.sides[0].write();
+    pair.sides[0].connection.drop_stream();
+    pair.sides[0].control();
+    assert!(pair.sides[0].wire.iter().all(|wire| !is_of(wire, Kind::Reset)));
+    pair.sides[0].connection.ask();
+    pair.settle([false, true]).expect("it comes to rest");
+    assert_eq!(pair.sides[1].read, pair.sides[0].written);
+    assert_eq!(pair.sides[1].connection.end(), Some(End::Reset(Reason::Dropped)));
+}
+
+fn is_of(wire: &Wire, kind: Kind) -> bool {
+    matches!(wire, Wire::Send(message) if message[1] == kind as u8)
+}
+
+/// What an end cannot hold, or has given back, and a greeting that comes at the wrong time.
+#[test]
+fn a_greeting_that_cannot_be_closes_the_stream() {
+    let resume =
+        Header { kind: Kind::Resume, checked: false, length: 0, position: 0, taken: 0, credit: 4, word: 0 };
+    let greeted = |header: &Header| {
+        let mut pair = Pair::new([4, 4], false);
+        for side in &mut pair.sides {
+            side.give(PAYLOAD);
+            side.write();
+        }
+        pair.settle([true; 2]).expect("it comes to rest");
+        let side = &mut pair.sides[0];
+        side.suspend();
+        side.connection.resume(true);
+        side.control();
+        assert!(side.arrive(Wire::Send(message(header, b""))) && side.look());
+        side.connection.end()
+    };
+    let good = Header { position: PAYLOAD as u64, taken: PAYLOAD as u64, ..resume };
+    assert_eq!(greeted(&good), None);
+    for (header, violation) in [
+        (Header { position: 0, ..good }, Violation::Position),
+        (Header { taken: PAYLOAD as u64 + 1, ..good }, Violation::Taken),
+        (Header { credit: 40_000, ..good }, Violation::Credit),
+        (Header { kind: Kind::Answer, ..good }, Violation::Unannounced),
+    ] {
+        assert_eq!(greeted(&header), Some(End::Violation(violation)));
+    }
+    let mut side = Side::new(4, false);
+    side.connection.meet(&hello(4));
+    assert!(side.arrive(Wire::Send(message(&resume, b""))) && side.look());
+    assert_eq!(side.connection.end(), Some(End::Violation(Violation::Unannounced)));
 }
 
 /// The negative control of `rnr == 0` above.
