@@ -16,7 +16,7 @@ const LIBRARY: &str = "libibverbs.so.1";
 /// It shows programs the files of devices that the kernel has not.
 const PRELOAD: &str = "libsrnic_preload.so";
 /// Where the library is, from the directory of this program: as Cargo builds both, and as a package
-/// installs them.
+/// installs them, if not where Debian has what is of one architecture.
 const PLACES: [&str; 2] = ["dropin", "../lib/srnic"];
 
 /// Runs a program that uses libibverbs, as it is, over a device of srnic's
@@ -113,7 +113,9 @@ fn check(device: &str) -> Result<()> {
 /// The directory of the library that belongs to this program.
 fn beside(program: &Path) -> Result<PathBuf> {
     let directory = program.parent().unwrap_or(Path::new("/"));
-    let found = PLACES.iter().map(|place| directory.join(place)).find(|place| place.join(LIBRARY).is_file());
+    let of_debian = format!("../lib/{}-linux-gnu/srnic", std::env::consts::ARCH);
+    let places = PLACES.into_iter().chain([&*of_debian]);
+    let found = places.map(|place| directory.join(place)).find(|place| place.join(LIBRARY).is_file());
     found.ok_or_else(|| {
         let sought = directory.join(PLACES[0]).join(LIBRARY);
         let none = io::Error::other("it is not built: `cargo xtask dropin` builds it, or give --library");
@@ -172,6 +174,22 @@ mod tests {
             let error = listed(text).expect_err(text).to_string();
             assert!(error.contains(said), "{error}");
         }
+    }
+
+    #[test]
+    fn the_library_is_found_where_a_package_has_it() {
+        let root = std::env::temp_dir().join(format!("srnic-run-{}", std::process::id()));
+        let bin = root.join("usr/bin");
+        std::fs::create_dir_all(&bin).expect("created");
+        for place in ["lib/srnic".to_owned(), format!("lib/{}-linux-gnu/srnic", std::env::consts::ARCH)] {
+            let place = root.join("usr").join(place);
+            std::fs::create_dir_all(&place).expect("created");
+            std::fs::write(place.join(LIBRARY), "").expect("written");
+            let found = beside(&bin.join("srnic")).expect("it is there").canonicalize().expect("it exists");
+            assert_eq!(found, place.canonicalize().expect("it exists"));
+            std::fs::remove_file(place.join(LIBRARY)).expect("ours");
+        }
+        std::fs::remove_dir_all(root).expect("ours");
     }
 
     #[test]
