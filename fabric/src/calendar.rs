@@ -12,6 +12,11 @@ const BUCKET_BITS: u32 = 12;
 /// Buckets of the wheel, a power of two: 16.8 us together.
 const BUCKETS: usize = 4096;
 
+/// Where the kind stands in an event's order.
+const KIND_SHIFT: u32 = 61;
+/// The bits of a number of a link or host.
+const ENTITY_MASK: u32 = (1 << (KIND_SHIFT - 32)) - 1;
+
 /// What kind of event. Events of one moment happen in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
@@ -22,6 +27,10 @@ pub enum Kind {
     Turn = 1,
     /// A host begins a flow.
     Flow = 2,
+    /// A link is told to pause or to go on.
+    Pause = 3,
+    /// A frame has left a link that can be paused.
+    Departure = 4,
 }
 
 /// Something that happens.
@@ -31,7 +40,7 @@ pub struct Event {
     pub at: Ps,
     /// Kind, entity and number: what orders the events of one moment.
     order: u64,
-    /// The packet of an arrival.
+    /// The packet of an arrival; of a pause, whether it begins.
     pub packet: u32,
 }
 
@@ -40,24 +49,26 @@ impl Event {
     /// several can be at one moment.
     #[must_use]
     pub const fn new(at: Ps, kind: Kind, entity: u32, number: u32, packet: u32) -> Self {
-        let order = (kind as u64) << 62 | ((entity & 0x3FFF_FFFF) as u64) << 32 | number as u64;
+        let order = (kind as u64) << KIND_SHIFT | ((entity & ENTITY_MASK) as u64) << 32 | number as u64;
         Self { at, order, packet }
     }
 
     /// Its kind.
     #[must_use]
     pub const fn kind(&self) -> Kind {
-        match self.order >> 62 {
+        match self.order >> KIND_SHIFT {
             0 => Kind::Arrival,
             1 => Kind::Turn,
-            _ => Kind::Flow,
+            2 => Kind::Flow,
+            3 => Kind::Pause,
+            _ => Kind::Departure,
         }
     }
 
     /// The link, or the host.
     #[must_use]
     pub const fn entity(&self) -> u32 {
-        (self.order >> 32) as u32 & 0x3FFF_FFFF
+        (self.order >> 32) as u32 & ENTITY_MASK
     }
 }
 
@@ -193,6 +204,8 @@ mod tests {
             Event::new(at, Kind::Arrival, 2, 0, 1),
             Event::new(at, Kind::Turn, 0, 0, 0),
             Event::new(at, Kind::Flow, 0, 0, 0),
+            Event::new(at, Kind::Pause, 0, 0, 1),
+            Event::new(at, Kind::Departure, 0, 0, 0),
         ];
         let mut calendar = Calendar::default();
         events.iter().rev().for_each(|event| calendar.push(*event));

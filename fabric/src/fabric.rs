@@ -5,6 +5,8 @@ use crate::clock::Ps;
 use crate::host::{End, Host, HostConfig, HostError};
 use crate::link::{Link, Node};
 use crate::memory::SharedMemory;
+use crate::packet::WIRE_OVERHEAD;
+use crate::pfc::Pfc;
 use crate::port::Arena;
 use crate::switch::{Switch, SwitchConfig, SwitchStats};
 use crate::topology::FatTree;
@@ -55,6 +57,8 @@ pub struct Fabric {
     arena: Option<Box<Arena>>,
     links: Vec<Link>,
     switches: Vec<Switch>,
+    /// In a lossless network.
+    pfc: Option<Pfc>,
     /// Links that leave each switch.
     ports: Vec<Vec<u32>>,
     hosts: Vec<Host>,
@@ -91,8 +95,11 @@ impl Fabric {
         let hosts = (0..tree.hosts())
             .map(|number| Host::new(number, config.seed, &config.host, &memory))
             .collect::<Result<Vec<_>, _>>()?;
+        let frame = config.host.max_frame() as u64 + u64::from(WIRE_OVERHEAD);
+        let pfc = config.switch.pfc.map(|pfc| Pfc::new(pfc, &links, ports.len(), frame));
         let mut fabric = Self {
             config,
+            pfc,
             calendar: Calendar::default(),
             arena: Some(Box::new(Arena::new(config.host.max_frame()))),
             links,
@@ -136,11 +143,13 @@ impl Fabric {
     /// All switches' counters together.
     #[must_use]
     pub fn switch_stats(&self) -> SwitchStats {
-        self.switches.iter().fold(SwitchStats::default(), |sum, switch| SwitchStats {
-            passed: sum.passed + switch.stats.passed,
-            marked: sum.marked + switch.stats.marked,
-            dropped: sum.dropped + switch.stats.dropped,
-        })
+        self.switches.iter().fold(SwitchStats::default(), |sum, switch| sum + switch.stats)
+    }
+
+    /// The counters of one switch.
+    #[must_use]
+    pub fn stats_of(&self, switch: u32) -> SwitchStats {
+        self.switches[switch as usize].stats
     }
 
     /// A number that depends on every flow: who sent what to whom, when it began, when and how it
@@ -197,36 +206,104 @@ impl Fabric {
                 }
                 Kind::Turn => {}
                 Kind::Flow => self.begin_flow(event.entity())?,
+                Kind::Pause => self.pause(event.entity(), event.packet != 0),
+                Kind::Departure => self.depart(event.entity()),
             }
         }
         Ok(false)
     }
 
     fn arrive(&mut self, event: Event) {
-        let Some(arena) = &mut self.arena else { return };
         match self.links[event.entity() as usize].to {
-            Node::Switch(number) => {
-                let meta = arena.packets.meta_mut(event.packet);
-                let out = self.config.tree.route(number, meta.to, meta.flow);
+            Node::Switch(number) => self.arrive_at_switch(number, event),
+            Node::Host(number) => self.arrive_at_host(number, event.packet),
+        }
+    }
+
+    fn arrive_at_switch(&mut self, number: u32, event: Event) {
+        let Some(arena) = &mut self.arena else { return };
+        let meta = arena.packets.meta_mut(event.packet);
+        let out = self.config.tree.route(number, meta.to, meta.flow);
+        let switch = &mut self.switches[number as usize];
+        let admitted = match &mut self.pfc {
+            None => {
                 let ports = &self.ports[number as usize];
-                let switch = &mut self.switches[number as usize];
-                if !switch.admit(&self.config.switch, self.now, (&self.links, ports, out), meta) {
-                    arena.packets.free(event.packet);
-                    return;
-                }
-                let len = meta.len;
-                self.calendar.push(self.links[out as usize].send(self.now, out, event.packet, len));
+                switch.admit(&self.config.switch, self.now, (&self.links, ports, out), meta)
             }
-            Node::Host(number) => {
-                let host = &mut self.hosts[number as usize];
-                let inbox = &mut host.engine.port_mut().inbox;
-                if inbox.len == 0 {
-                    host.engine.note_drained(self.now.to_time());
+            Some(pfc) => {
+                meta.ingress = event.entity();
+                let verdict = pfc.arrive(number, meta.ingress, meta.wire_bytes());
+                if verdict.pause {
+                    switch.stats.pauses += 1;
+                    tell(self.now, &mut self.links, &mut self.calendar, (pfc, meta.ingress), true);
                 }
-                host.engine.port_mut().inbox.push(&mut arena.packets, event.packet);
-                let at = self.now.max(host.busy_until);
-                self.schedule_turn(number, at);
+                verdict.stored
             }
+        };
+        if admitted {
+            switch.pass(&self.config.switch, self.now, &self.links[out as usize], meta);
+            self.send(out, event.packet);
+        } else {
+            switch.stats.dropped += 1;
+            arena.packets.free(event.packet);
+        }
+    }
+
+    fn arrive_at_host(&mut self, number: u32, packet: u32) {
+        let Some(arena) = &mut self.arena else { return };
+        let host = &mut self.hosts[number as usize];
+        let inbox = &mut host.engine.port_mut().inbox;
+        if inbox.len == 0 {
+            host.engine.note_drained(self.now.to_time());
+        }
+        host.engine.port_mut().inbox.push(&mut arena.packets, packet);
+        let at = self.now.max(host.busy_until);
+        self.schedule_turn(number, at);
+    }
+
+    /// Sends a packet behind what waits before a link. If links can be paused, when it leaves is
+    /// not known yet.
+    fn send(&mut self, number: u32, packet: u32) {
+        let Some(arena) = &mut self.arena else { return };
+        let link = &mut self.links[number as usize];
+        if self.pfc.is_some() {
+            link.enqueue(&mut arena.packets, packet);
+            self.start(number);
+        } else {
+            let len = arena.packets.meta(packet).len;
+            self.calendar.push(link.send(self.now, number, packet, len));
+        }
+    }
+
+    fn start(&mut self, number: u32) {
+        let Some(arena) = &self.arena else { return };
+        let events = self.links[number as usize].start(self.now, number, &arena.packets);
+        events.into_iter().flatten().for_each(|event| self.calendar.push(event));
+    }
+
+    /// A frame has left a link, and the memory of the switch that it begins at.
+    fn depart(&mut self, number: u32) {
+        let link = &mut self.links[number as usize];
+        let (left, from) = (link.departed(), link.from);
+        if let (Some(left), Node::Switch(switch), Some(pfc)) = (left, from, &mut self.pfc)
+            && pfc.leave(switch, left.ingress, left.wire_bytes)
+        {
+            tell(self.now, &mut self.links, &mut self.calendar, (pfc, left.ingress), false);
+        }
+        self.start(number);
+    }
+
+    /// A link is told to pause, or to go on.
+    fn pause(&mut self, number: u32, pause: bool) {
+        let link = &mut self.links[number as usize];
+        link.pause(pause);
+        let from = link.from;
+        self.start(number);
+        if let (false, Node::Host(host)) = (pause, from)
+            && self.hosts[host as usize].engine.port().refused
+        {
+            let at = self.now.max(self.hosts[host as usize].busy_until);
+            self.schedule_turn(host, at);
         }
     }
 
@@ -243,7 +320,7 @@ impl Fabric {
         let host = &mut self.hosts[number as usize];
         host.turn_at = Ps::NEVER;
         let Some(arena) = self.arena.take() else { return Ok(()) };
-        let link = &mut self.links[number as usize];
+        let link = &self.links[number as usize];
         let frame = self.config.host.max_frame() as u64;
         let queued = link.backlog(self.now).div_ceil(frame);
         let room = self.config.host.ring.saturating_sub(u32::try_from(queued).unwrap_or(u32::MAX));
@@ -251,19 +328,23 @@ impl Fabric {
         host.engine.turn(self.now.to_time());
         self.turns += 1;
         let Some(mut arena) = host.engine.port_mut().end() else { return Ok(()) };
-        for packet in arena.sent.drain(..) {
-            let len = arena.packets.meta(packet).len;
-            self.calendar.push(link.send(self.now, number, packet, len));
-        }
+        let mut sent = core::mem::take(&mut arena.sent);
         self.arena = Some(arena);
+        sent.drain(..).for_each(|packet| self.send(number, packet));
+        if let Some(arena) = &mut self.arena {
+            arena.sent = sent;
+        }
+        let (host, link) = (&mut self.hosts[number as usize], &self.links[number as usize]);
         host.busy_until = self.now + self.config.host.turn;
         let port = host.engine.port();
         let next = if port.inbox.len > 0 {
             host.busy_until
+        } else if port.refused && link.is_paused() {
+            Ps::NEVER
         } else if port.refused {
             // Half of the ring is free then.
             let half = u64::from(self.config.host.ring / 2) * frame * u64::from(link.ps_per_byte);
-            host.busy_until.max(Ps(link.busy_until.0.saturating_sub(half)))
+            host.busy_until.max(Ps(link.idle_at().0.saturating_sub(half)))
         } else {
             host.engine.next_deadline().map_or(Ps::NEVER, |at| Ps::of_time(at).max(host.busy_until))
         };
@@ -290,7 +371,7 @@ impl Fabric {
             self.active.push(None);
             self.unfinished += 1;
             let number = self.flows.len() - 1;
-            if !self.start(number)? {
+            if !self.start_flow(number)? {
                 self.waiting.push_back(number);
             }
         }
@@ -299,7 +380,7 @@ impl Fabric {
     }
 
     /// Connects two queue pairs and posts the flow; false if a host has none free.
-    fn start(&mut self, number: usize) -> Result<bool, HostError> {
+    fn start_flow(&mut self, number: usize) -> Result<bool, HostError> {
         let FlowRecord { from, flow, .. } = self.flows[number];
         let config = self.config.host;
         let Some(here) = self.hosts[from as usize].take_pair(&config)? else { return Ok(false) };
@@ -328,12 +409,18 @@ impl Fabric {
         }
         for _ in 0..self.waiting.len() {
             let Some(next) = self.waiting.pop_front() else { break };
-            if !self.start(next)? {
+            if !self.start_flow(next)? {
                 self.waiting.push_back(next);
             }
         }
         Ok(())
     }
+}
+
+/// Tells a link to pause, or to go on, by a frame on the link back.
+fn tell(now: Ps, links: &mut [Link], calendar: &mut Calendar, (pfc, link): (&Pfc, u32), pause: bool) {
+    let at = links[pfc.back(link) as usize].send_pause(now);
+    calendar.push(Event::new(at, Kind::Pause, link, 0, pause.into()));
 }
 
 /// FNV-1a over words: the same in every build, and everywhere.

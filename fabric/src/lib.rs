@@ -13,6 +13,7 @@ pub mod ideal;
 pub mod link;
 pub mod memory;
 pub mod packet;
+pub mod pfc;
 pub mod port;
 pub mod summary;
 pub mod switch;

@@ -22,12 +22,22 @@ pub struct Meta {
     pub flow: u32,
     /// Bytes of the frame.
     pub len: u16,
+    /// The link by which it came into the switch that holds it, if that link can be paused.
+    pub ingress: u32,
     /// It can be marked: ECT.
     pub markable: bool,
     /// It was marked: CE.
     pub marked: bool,
     /// The next one of the list that it is in.
     pub next: u32,
+}
+
+impl Meta {
+    /// Bytes that it takes on a link, with preamble, FCS and gap.
+    #[must_use]
+    pub const fn wire_bytes(&self) -> u64 {
+        self.len as u64 + WIRE_OVERHEAD as u64
+    }
 }
 
 /// The bytes of a frame that are not [`FILL`].
@@ -58,7 +68,20 @@ impl Packets {
         if let Some((_, tail)) = frame.split_last_chunk() {
             folded.tail = *tail;
         }
-        let meta = Meta { len: u16::try_from(frame.len()).unwrap_or(u16::MAX), ..Meta::of(&folded.head) };
+        let len = u16::try_from(frame.len()).unwrap_or(u16::MAX);
+        self.insert(Meta { len, ..Meta::of(&folded.head) }, folded)
+    }
+
+    /// Puts a packet in of which switches look at `meta`, and its receiver at `head`, of at most
+    /// [`HEAD`] bytes.
+    pub fn put(&mut self, meta: Meta, head: &[u8]) -> u32 {
+        let mut folded = Folded { head: [0; HEAD], tail: [0; TAIL] };
+        let len = head.len().min(HEAD);
+        folded.head[..len].copy_from_slice(&head[..len]);
+        self.insert(Meta { next: NONE, ..meta }, folded)
+    }
+
+    fn insert(&mut self, meta: Meta, folded: Folded) -> u32 {
         if let Some(index) = self.free.pop() {
             self.metas[index as usize] = meta;
             self.folded[index as usize] = folded;
@@ -67,6 +90,12 @@ impl Packets {
         self.metas.push(meta);
         self.folded.push(folded);
         u32::try_from(self.metas.len() - 1).unwrap_or(NONE)
+    }
+
+    /// The first bytes of a packet.
+    #[must_use]
+    pub fn head(&self, index: u32) -> &[u8; HEAD] {
+        &self.folded[index as usize].head
     }
 
     /// Makes the frame of a packet again, in a buffer that is [`FILL`] behind its head.

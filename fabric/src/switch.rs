@@ -2,7 +2,9 @@
 
 use crate::clock::Ps;
 use crate::link::Link;
-use crate::packet::{Meta, WIRE_OVERHEAD};
+use crate::packet::Meta;
+use crate::pfc::PfcConfig;
+use core::ops::Add;
 
 /// How the switches of a fabric are set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,11 +16,13 @@ pub struct SwitchConfig {
     /// Bytes that wait in a queue from which on arriving packets are marked; at 100 Gb/s, and as
     /// much more as the link is faster.
     pub mark: u64,
+    /// Lossless Ethernet: links are paused instead of dropping for want of `pool`.
+    pub pfc: Option<PfcConfig>,
 }
 
 impl SwitchConfig {
     /// The lossy pool of a SONiC switch, and DCTCP's threshold for 100 Gb/s.
-    pub const DEFAULT: Self = Self { pool: 14 << 20, alpha: (1, 2), mark: 96 << 10 };
+    pub const DEFAULT: Self = Self { pool: 14 << 20, alpha: (1, 2), mark: 96 << 10, pfc: None };
 }
 
 /// What became of packets at a switch.
@@ -28,8 +32,23 @@ pub struct SwitchStats {
     pub passed: u64,
     /// Of them marked.
     pub marked: u64,
-    /// Dropped, as their queue had its share of the pool.
+    /// Dropped, as their queue had its share of the pool, or their link its headroom.
     pub dropped: u64,
+    /// PAUSE frames that stop a link.
+    pub pauses: u64,
+}
+
+impl Add for SwitchStats {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            passed: self.passed + other.passed,
+            marked: self.marked + other.marked,
+            dropped: self.dropped + other.dropped,
+            pauses: self.pauses + other.pauses,
+        }
+    }
 }
 
 /// A switch.
@@ -42,33 +61,35 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Says whether a packet may enter the queue before `links[out]` at `now`, and marks it if that
-    /// is long. `ports` are the numbers of all links that leave the switch.
+    /// Says whether a packet may enter the queue before `links[out]` at `now`. `ports` are the
+    /// numbers of all links that leave the switch.
     pub fn admit(
         &mut self,
         config: &SwitchConfig,
         now: Ps,
         (links, ports, out): (&[Link], &[u32], u32),
-        meta: &mut Meta,
+        meta: &Meta,
     ) -> bool {
-        let link = &links[out as usize];
-        let backlog = link.backlog(now);
-        let len = u64::from(meta.len) + u64::from(WIRE_OVERHEAD);
+        let (backlog, len) = (links[out as usize].backlog(now), meta.wire_bytes());
         let share = |used: u64| config.pool.saturating_sub(used) * config.alpha.0 / config.alpha.1;
         if backlog + len > share(self.used) {
             self.used = ports.iter().map(|port| links[*port as usize].backlog(now)).sum();
             if backlog + len > share(self.used) || self.used + len > config.pool {
-                self.stats.dropped += 1;
                 return false;
             }
         }
         self.used += len;
+        true
+    }
+
+    /// A packet enters the queue before `link`: it is marked if that is long.
+    pub fn pass(&mut self, config: &SwitchConfig, now: Ps, link: &Link, meta: &mut Meta) {
+        let backlog = link.backlog(now);
         if meta.markable && !meta.marked && backlog * u64::from(link.ps_per_byte) > config.mark * 80 {
             meta.marked = true;
             self.stats.marked += 1;
         }
         self.stats.passed += 1;
-        true
     }
 }
 
@@ -91,13 +112,16 @@ mod tests {
             // Each is offered twice its rate, one after the other.
             let gap = u64::from(LEN + 24) * 40;
             let (rounds, last) = (200_000, 1000);
+            let mut dropped = 0;
             let mut sums = vec![0; links.len()];
             for round in 0..rounds {
                 for out in 0..queues {
                     let now = Ps(round * gap + gap * u64::from(out) / u64::from(queues));
-                    let mut meta = Meta { len: LEN, ..Meta::default() };
-                    if switch.admit(&config, now, (&links, &ports, out), &mut meta) {
+                    let meta = Meta { len: LEN, ..Meta::default() };
+                    if switch.admit(&config, now, (&links, &ports, out), &meta) {
                         links[out as usize].send(now, out, 0, LEN);
+                    } else {
+                        dropped += 1;
                     }
                 }
                 let now = Ps((round + 1) * gap);
@@ -112,7 +136,7 @@ mod tests {
                 let packet = f64::from(LEN) + 24.0;
                 assert!((backlog - expected).abs() <= packet, "{queues}: {backlog} instead of {expected}");
             }
-            assert!(switch.stats.dropped > 0);
+            assert!(dropped > 0);
         }
     }
 
@@ -127,7 +151,8 @@ mod tests {
             let mut first = None;
             for number in 0..200 {
                 let mut meta = Meta { len: 1000, markable: true, ..Meta::default() };
-                assert!(switch.admit(&config, Ps(0), (&links, &[0], 0), &mut meta));
+                assert!(switch.admit(&config, Ps(0), (&links, &[0], 0), &meta));
+                switch.pass(&config, Ps(0), &links[0], &mut meta);
                 links[0].send(Ps(0), 0, 0, 1000);
                 if meta.marked {
                     first = first.or(Some(number));

@@ -5,6 +5,8 @@ use srnic_fabric::clock::Ps;
 use srnic_fabric::fabric::{Config, Fabric};
 use srnic_fabric::host::HostConfig;
 use srnic_fabric::ideal;
+use srnic_fabric::link::{Link, Node};
+use srnic_fabric::pfc::PfcConfig;
 use srnic_fabric::switch::SwitchConfig;
 use srnic_fabric::topology::FatTree;
 use srnic_fabric::workload::{Flow, Poisson, Sizes};
@@ -65,10 +67,67 @@ fn every_flow_ends_and_every_packet_is_somewhere() {
     }
     assert!(!fabric.run(LONG).expect("runs"), "nothing is left to happen");
     assert_conserved(&fabric);
+    assert_conserved_at_every_port(&fabric);
     assert_eq!((fabric.unfinished(), fabric.in_flight()), (0, 0));
     assert!(fabric.flows.len() > 100);
     assert!(fabric.flows.iter().all(|flow| flow.failed.is_none() && flow.done.is_some()));
     assert_eq!(count(&fabric, |counters| counters.drop_icrc), 0);
+}
+
+/// What a node sent into each of its links, switches have passed on or dropped, and hosts have
+/// received. Nothing must be in flight.
+fn assert_conserved_at_every_port(fabric: &Fabric) {
+    let (tree, links) = (fabric.config().tree, fabric.links());
+    let frames = |of: fn(&Link) -> Node, node| -> u64 {
+        links.iter().filter(|link| of(link) == node).map(|link| u64::from(link.frames)).sum()
+    };
+    for switch in 0..tree.switches() {
+        let (node, stats) = (Node::Switch(switch), fabric.stats_of(switch));
+        assert_eq!(frames(|link| link.to, node), stats.passed + stats.dropped, "into switch {switch}");
+        assert_eq!(frames(|link| link.from, node), stats.passed, "out of switch {switch}");
+    }
+    for (host, number) in fabric.hosts().iter().zip(0..) {
+        let (stats, node) = (host.engine.port().stats(), Node::Host(number));
+        assert_eq!(frames(|link| link.from, node), stats.tx_frames, "from host {number}");
+        assert_eq!(frames(|link| link.to, node), stats.rx_frames, "to host {number}");
+    }
+}
+
+/// Lossless Ethernet with little memory pauses links all the time, drops nothing, and every flow
+/// ends well; without headroom it drops.
+#[test]
+fn a_lossless_network_drops_nothing() {
+    let run = |headroom_short| {
+        let mut config = config(64, 2);
+        let pfc = PfcConfig { pool: 300_000, headroom_short, ..PfcConfig::DEFAULT };
+        config.switch = SwitchConfig { pfc: Some(pfc), mark: u64::MAX / 100, ..config.switch };
+        let mut fabric = loaded(config, 200);
+        fabric.run(LONG).expect("runs");
+        assert_conserved(&fabric);
+        assert_conserved_at_every_port(&fabric);
+        assert_eq!(fabric.unfinished(), 0);
+        assert!(fabric.flows.iter().all(|flow| flow.failed.is_none()));
+        fabric.switch_stats()
+    };
+    let stats = run(0);
+    assert!(stats.pauses > 100 && stats.dropped == 0, "{stats:?}");
+    assert!(run(1 << 20).dropped > 0);
+}
+
+/// Departures that are computed when a packet is admitted, and those that happen as events because
+/// a link might be paused, are the same ones.
+#[test]
+fn links_that_can_be_paused_and_are_not_change_nothing() {
+    let hash = |pfc| {
+        let mut config = config(64, 3);
+        config.switch = SwitchConfig { pool: 1 << 40, pfc, ..config.switch };
+        let mut fabric = loaded(config, 200);
+        fabric.run(LONG).expect("runs");
+        let stats = fabric.switch_stats();
+        assert!((stats.dropped, stats.pauses) == (0, 0) && stats.marked > 100, "{stats:?}");
+        fabric.hash()
+    };
+    assert_eq!(hash(None), hash(Some(PfcConfig { pool: 1 << 40, ..PfcConfig::DEFAULT })));
 }
 
 /// Switches with little memory drop, and still every flow ends well.
@@ -81,6 +140,7 @@ fn drops_are_repaired() {
     fabric.run(LONG).expect("runs");
     assert!(fabric.switch_stats().dropped > 100, "{:?}", fabric.switch_stats());
     assert_conserved(&fabric);
+    assert_conserved_at_every_port(&fabric);
     assert_eq!(fabric.unfinished(), 0);
     assert!(fabric.flows.iter().all(|flow| flow.failed.is_none()));
 }
