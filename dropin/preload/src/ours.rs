@@ -67,7 +67,8 @@ macro_rules! asked {
             if address.is_null() {
                 return -libc::ENOENT;
             }
-            // SAFETY: a function of this name has this type (dropin/src/paths/calls.rs, dropin/src/ucma/calls.rs).
+            // SAFETY: a function of this name has this type (dropin/src/paths/calls.rs,
+            // dropin/src/ucma/calls.rs).
             unsafe {
                 core::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(address)($($arg),*)
             }
