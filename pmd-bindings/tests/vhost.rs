@@ -14,8 +14,8 @@ fn open_descriptors() -> usize {
 }
 
 /// A socket that DPDK has closed goes on taking connections until its thread has returned from
-/// `poll(2)`. The front end's driver would begin a handshake, which fails, and leave its descriptors
-/// open.
+/// `poll(2)`. The front end's driver would begin a handshake, which fails, and leave its
+/// descriptors open.
 fn wait_until_nobody_listens(socket: &Path) {
     let start = Instant::now();
     while UnixStream::connect(socket).is_ok() {
