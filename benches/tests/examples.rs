@@ -71,12 +71,10 @@ fn the_store_loses_nothing_when_a_client_is_killed() {
     assert!(keys > Some(200), "{out}");
 }
 
-/// A replicated log of 20,000 records, without loss and with 1 %, and what else it was told. Few
-/// are outstanding: two of these tests run at a time, eight programs that poll.
+/// A replicated log of 20,000 records, without loss and with 1 %, and what else it was told.
 fn replog(place: &Place, more: &[&str]) -> support::Ended {
     let mut command = example("replog");
-    command.args(["--records", "20000", "--size", "300", "--rounds", "1", "--outstanding", "512"]);
-    command.args(more);
+    command.args(["--records", "20000", "--size", "300", "--rounds", "1"]).args(more);
     command.arg("--json").arg(place.path("json"));
     Running::start(command).end()
 }
