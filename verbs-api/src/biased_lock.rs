@@ -9,8 +9,8 @@
 //! The owner raises a flag of its own (`inside`), then looks at `closing`. Everybody else takes the
 //! lock, raises `closing`, then looks at `inside`. With a full barrier between store and load on
 //! both sides, at least one of the two sees the other (Dekker). `membarrier(2)` lets the others pay
-//! for both: it runs a full barrier on every core that runs this process. Where the kernel refuses
-//! it no thread ever owns the bias, and this is a spin lock.
+//! for both: it runs a full barrier on every core that runs this process. Until the kernel has
+//! registered the process for that no thread owns the bias, and this is a spin lock.
 //!
 //! Who comes in by [`BiasedLock::try_lock`] so many times in a row is the owner. When another
 //! thread tries, too, there is no owner any more, until one has come in as many times again.
@@ -21,6 +21,7 @@
 //! the bias away has run a barrier on its core, so that the second answer is the new one. It lowers
 //! its flag again, which is no other owner's: each has a seat of its own, for ever.
 
+mod registration;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,7 @@ use core::cell::{Cell, UnsafeCell};
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
+use registration::Registration;
 use rustix::thread::{MembarrierCommand, membarrier};
 use spin::Yield;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
@@ -52,6 +54,8 @@ pub(crate) struct BiasedLock<T> {
     inside: [AtomicBool; SEATS],
     /// Another thread is inside, or waits until the owner is out. Written under the lock.
     closing: AtomicBool,
+    /// Nobody owns the bias before it is done.
+    registration: &'static Registration,
     value: UnsafeCell<T>,
 }
 
@@ -66,18 +70,21 @@ struct Streak {
     times: u32,
     /// Threads that have owned the bias, by seat.
     seats: [u64; SEATS],
-    /// The kernel has no `membarrier`.
-    unbiased: bool,
 }
 
 impl<T> BiasedLock<T> {
     pub fn new(value: T) -> Self {
-        let unbiased = membarrier(MembarrierCommand::RegisterPrivateExpedited).is_err();
+        registration::PROCESS.begin(registration::register);
+        Self::registered_by(value, &registration::PROCESS)
+    }
+
+    fn registered_by(value: T, registration: &'static Registration) -> Self {
         Self {
-            lock: SpinMutex::new(Streak { thread: NOBODY, times: 0, seats: [NOBODY; SEATS], unbiased }),
+            lock: SpinMutex::new(Streak { thread: NOBODY, times: 0, seats: [NOBODY; SEATS] }),
             owner: AtomicU64::new(NOBODY),
             inside: [const { AtomicBool::new(false) }; SEATS],
             closing: AtomicBool::new(false),
+            registration,
             value: UnsafeCell::new(value),
         }
     }
@@ -128,7 +135,9 @@ impl<T> BiasedLock<T> {
         self.shut_out(thread);
         // One that is not this thread.
         self.owner.store(NOBODY, Ordering::Relaxed);
-        if let Some(seat) = streak.seat_for(thread) {
+        if let Some(seat) = streak.seat_for(thread)
+            && self.registration.is_done()
+        {
             self.owner.store(thread << SEATS_LOG2 | seat, Ordering::Relaxed);
         }
         Some(self.held_under(streak))
@@ -168,7 +177,7 @@ impl Streak {
     fn seat_for(&mut self, thread: u64) -> Option<u64> {
         self.times = if self.thread == thread { self.times + 1 } else { 1 };
         self.thread = thread;
-        if self.unbiased || self.times < STREAK {
+        if self.times < STREAK {
             return None;
         }
         self.times = 0;

@@ -1,9 +1,13 @@
+use super::registration::Registration;
 use super::{BiasedLock, Held, NOBODY, SEATS, STREAK};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 fn biased<T>(lock: &BiasedLock<T>) {
+    while !lock.registration.is_done() {
+        thread::yield_now();
+    }
     for _ in 0..STREAK {
         drop(lock.try_lock().expect("nobody else has it"));
     }
@@ -42,6 +46,40 @@ fn whoever_comes_often_owns_the_bias_again() {
     }
 }
 
+/// The kernel may take long, and nobody waits for it.
+#[test]
+fn nobody_owns_the_bias_before_the_kernel_has_answered() {
+    static REGISTRATION: Registration = Registration::new();
+    static ANSWERS: Barrier = Barrier::new(2);
+    REGISTRATION.begin(|| {
+        ANSWERS.wait();
+        true
+    });
+    REGISTRATION.begin(|| panic!("it is asked once"));
+    let lock = BiasedLock::registered_by((), &REGISTRATION);
+    for _ in 0..3 * STREAK {
+        assert!(!is_owner(&lock.try_lock().expect("nobody else has it")));
+    }
+    ANSWERS.wait();
+    biased(&lock);
+    assert!(is_owner(&lock.try_lock().expect("open")));
+}
+
+#[test]
+fn nobody_owns_the_bias_where_the_kernel_refuses() {
+    static REGISTRATION: Registration = Registration::new();
+    static ASKED: Barrier = Barrier::new(2);
+    REGISTRATION.begin(|| {
+        ASKED.wait();
+        false
+    });
+    let lock = BiasedLock::registered_by((), &REGISTRATION);
+    ASKED.wait();
+    for _ in 0..3 * STREAK {
+        assert!(!is_owner(&lock.try_lock().expect("nobody else has it")));
+    }
+}
+
 /// It has seen that it is the owner, and is stopped before it raises its flag.
 #[test]
 fn a_former_owner_that_is_on_its_way_in_turns_round() {
@@ -69,7 +107,8 @@ fn a_former_owner_that_is_on_its_way_in_turns_round() {
 #[test]
 fn more_threads_than_there_are_seats_take_the_lock() {
     let lock = BiasedLock::new(());
-    for number in 0..SEATS + 2 {
+    biased(&lock);
+    for number in 1..SEATS + 2 {
         thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..STREAK {
