@@ -112,7 +112,7 @@ enum Task {
         #[arg(long)]
         seconds: Option<u64>,
     },
-    /// Record the public API of verbs-api, which `lint` compares
+    /// Record the public APIs of verbs-api and srnic-streams, which `lint` compares
     Api,
     /// Show that the crates `capsule` and `dpdk-sys` do not build against this DPDK
     /// (docs/adr/0002-pmd-bindings.md)
