@@ -82,8 +82,8 @@ enum Task {
         /// those whose name contains NAME, if it is given
         #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["all", "interop", "distributions", "nics"])]
         unmodified: Option<String>,
-        /// Only what a user runs, in chroots of releases of Debian and Ubuntu, which take root; in those
-        /// whose name contains NAME, if it is given
+        /// Only what a user runs, in chroots of releases of Debian and Ubuntu, which take root; in
+        /// those whose name contains NAME, if it is given
         #[arg(
             long, value_name = "NAME", num_args = 0..=1, default_missing_value = "",
             conflicts_with_all = ["all", "interop", "nics"]
