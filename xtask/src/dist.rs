@@ -71,7 +71,8 @@ fn check(place: &Path) -> Result<()> {
 
 /// What is to be in the package, by the names of files.
 fn names(place: &Path) -> Result<Vec<String>> {
-    let mut names = vec!["srnic.lua".to_owned(), "srnic.json".to_owned()];
+    let mut names: Vec<String> =
+        ["srnic.lua", "srnic.json", "copyright", "changelog.Debian"].map(str::to_owned).into();
     for directory in ["bin", "man", LIBRARIES].into_iter().chain(COMPLETIONS.map(|(shell, _)| shell)) {
         let directory = place.join(directory);
         let entries = fs::read_dir(&directory).map_err(|e| Error::io("list", &directory, &e))?;
@@ -128,6 +129,14 @@ mod tests {
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         assert!(missing(listing, &names(&["srnic", "srnic_ping", "srnic-ping.1"])).is_empty());
         assert_eq!(missing(listing, &names(&["srnic", "srnic_stat", "srnic.1"])), ["srnic_stat", "srnic.1"]);
+    }
+
+    #[test]
+    fn the_packages_changelog_begins_with_this_version() {
+        let changelog = repo::root().join("benches/tools/debian/changelog");
+        let changelog = fs::read_to_string(changelog).expect("it is there");
+        let version = concat!("srnic (", env!("CARGO_PKG_VERSION"), "-1) ");
+        assert!(changelog.starts_with(version), "no entry {version}: {changelog}");
     }
 
     #[test]

@@ -82,8 +82,8 @@ enum Task {
         /// those whose name contains NAME, if it is given
         #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["all", "interop", "distributions", "nics"])]
         unmodified: Option<String>,
-        /// Only what a user runs, in chroots of other releases of Debian, which take root; in those
-        /// whose name contains NAME, if it is given
+        /// Only what a user runs, in chroots of releases of Debian and Ubuntu, which take root; in
+        /// those whose name contains NAME, if it is given
         #[arg(
             long, value_name = "NAME", num_args = 0..=1, default_missing_value = "",
             conflicts_with_all = ["all", "interop", "nics"]
@@ -112,7 +112,7 @@ enum Task {
         #[arg(long)]
         seconds: Option<u64>,
     },
-    /// Record the public API of verbs-api, which `lint` compares
+    /// Record the public APIs of verbs-api and srnic-streams, which `lint` compares
     Api,
     /// Show that the crates `capsule` and `dpdk-sys` do not build against this DPDK
     /// (docs/adr/0002-pmd-bindings.md)

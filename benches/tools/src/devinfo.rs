@@ -11,7 +11,7 @@ use verbs_api::Device;
 #[derive(Parser)]
 #[command(version)]
 pub struct Cli {
-    /// The device; docs/ports.md has the grammar
+    /// The device, as in memif:/tmp/a.sock,role=server; `srnic help` lists the kinds
     #[arg(short, long)]
     device: String,
 }

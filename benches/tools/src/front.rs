@@ -14,6 +14,14 @@ use std::process::ExitCode;
 /// `{after-help}` is the list of subcommands, which clap cannot group.
 const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}{after-help}\n\nOptions:\n{options}";
 
+/// The devices that people begin with.
+const DEVICES: &str = "
+Devices, as -d takes them (docs/ports.md has all of them, and their keys):
+  memif:/tmp/a.sock             joins two processes of this machine; the server makes the socket
+  af_packet:eth1,ip=192.0.2.1   an interface of the kernel's, to reach other machines; takes root
+  fault:loss=1%:DEVICE          one of these, with 1 % of the packets lost
+";
+
 /// Runs what the command line `args` asks for, the program's own name included.
 #[must_use]
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -39,13 +47,15 @@ fn run(subcommand: &Subcommand, name: String, matches: &ArgMatches) -> ExitCode 
 
 /// The command line of a subcommand that is called by its link.
 fn of_link(subcommand: &Subcommand) -> Command {
-    (subcommand.command)().name(subcommand.link())
+    subcommand.with_example(&subcommand.link()).name(subcommand.link())
 }
 
 /// The whole command line.
 #[must_use]
 pub fn command() -> Command {
-    let tools = ALL.iter().map(|subcommand| (subcommand.command)().name(subcommand.name));
+    let tools = ALL.iter().map(|subcommand| {
+        subcommand.with_example(&format!("srnic {}", subcommand.name)).name(subcommand.name)
+    });
     Install::augment_subcommands(Command::new("srnic"))
         .about("RDMA on any Ethernet, in software: measures it, looks into it, runs what it needs")
         .version(env!("CARGO_PKG_VERSION"))
@@ -69,6 +79,7 @@ fn list() -> String {
     text.push_str(
         "Install:\n  link        Makes a link for each of these: srnic_write_bw is srnic write-bw\n",
     );
+    text.push_str(DEVICES);
     text.push_str("\nsrnic help SUBCOMMAND explains one of them.");
     text
 }

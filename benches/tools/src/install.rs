@@ -78,10 +78,19 @@ fn point(link: &Path, program: &Path) -> std::io::Result<()> {
     symlink(program, link)
 }
 
-/// A page for the program and for each subcommand, as `srnic-write-bw.1`.
+/// A page for the program and for each subcommand, as `srnic-write-bw.1`, and one for each link,
+/// as `srnic_write_bw.1`, that leads to it.
 fn man(directory: &Path) -> Result<()> {
     fs::create_dir_all(directory).map_err(Error::file("create", directory))?;
-    clap_mangen::generate_to(front::command(), directory).map_err(Error::file("write pages to", directory))
+    clap_mangen::generate_to(front::command(), directory)
+        .map_err(Error::file("write pages to", directory))?;
+    for subcommand in ALL {
+        let page = directory.join(format!("{}.1", subcommand.link()));
+        // A page of `man` may consist of the name of another, below the directory of all sections.
+        let other = format!(".so man1/srnic-{}.1\n", subcommand.name);
+        fs::write(&page, other).map_err(Error::file("write", &page))?;
+    }
+    Ok(())
 }
 
 /// What a shell reads.

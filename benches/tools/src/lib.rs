@@ -2,6 +2,7 @@
 //! are like perftest's.
 
 pub mod affinity;
+pub mod between;
 pub mod capture;
 pub mod channel;
 pub mod completions;

@@ -64,6 +64,22 @@ impl Subcommand {
         format!("srnic_{}", self.name.replace('-', "_"))
     }
 
+    /// Its command line, with the two commands that a measurement takes; `called` is how it was
+    /// called.
+    #[must_use]
+    pub fn with_example(&self, called: &str) -> Command {
+        let command = (self.command)();
+        if self.group != Group::Measure {
+            return command;
+        }
+        let has_device = command.get_arguments().any(|argument| argument.get_id() == "device");
+        let device = if has_device { " -d memif:/tmp/a.sock" } else { "" };
+        command.after_help(format!(
+            "Two processes of this machine, the server and then the client:\n  \
+             {called}{device}\n  {called}{device} 127.0.0.1"
+        ))
+    }
+
     /// The one that is called so.
     #[must_use]
     pub fn of_name(name: &str) -> Option<&'static Self> {

@@ -2,6 +2,7 @@
 
 mod relay;
 
+use crate::between;
 use crate::error::{Error, Result};
 use crate::{interrupt, program};
 use clap::{ArgGroup, ArgMatches, Parser};
@@ -30,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(100);
 #[command(version, group = ArgGroup::new("end").required(true).args(["accept", "listen"]))]
 pub struct Cli {
     /// The device, as in memif:/tmp/a.sock
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = between::processes)]
     device: DeviceSpec,
     /// Takes streams at this port of the device
     #[arg(long, value_name = "PORT", requires = "to")]
@@ -213,13 +214,13 @@ mod tests {
     #[test]
     fn an_end_is_one_of_two() {
         let parse = |line: &str| Cli::try_parse_from(line.split(' '));
-        assert!(parse("tunnel -d sim:a --accept 5 --to 127.0.0.1:80").is_ok());
-        assert!(parse("tunnel -d sim:a --listen 127.0.0.1:80 --peer 10.77.0.1:5").is_ok());
+        assert!(parse("tunnel -d memif:/tmp/a.sock --accept 5 --to 127.0.0.1:80").is_ok());
+        assert!(parse("tunnel -d memif:/tmp/a.sock --listen 127.0.0.1:80 --peer 10.77.0.1:5").is_ok());
         for line in [
-            "tunnel -d sim:a",
-            "tunnel -d sim:a --accept 5",
-            "tunnel -d sim:a --listen 127.0.0.1:80",
-            "tunnel -d sim:a --accept 5 --to 127.0.0.1:80 --listen 127.0.0.1:81 --peer 10.77.0.1:5",
+            "tunnel -d memif:/tmp/a.sock",
+            "tunnel -d memif:/tmp/a.sock --accept 5",
+            "tunnel -d memif:/tmp/a.sock --listen 127.0.0.1:80",
+            "tunnel -d memif:/tmp/a.sock --accept 5 --to 127.0.0.1:80 --listen 127.0.0.1:81 --peer 10.77.0.1:5",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

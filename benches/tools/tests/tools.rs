@@ -8,6 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use support::{Ended, LIMIT, Place, Running, program, srnic};
+use verbs_api::{Device, Driver};
 
 const DEVINFO: &str = "devinfo";
 const RAW_BW: &str = "raw-bw";
@@ -144,8 +145,10 @@ fn who_waits_for_a_host_that_is_silent_can_be_interrupted() {
     let place = Place::new("tools-silent");
     let perftest = "perftest";
     for (program, first) in [(WRITE_BW, None), (perftest, Some("send-bw"))] {
-        let stat = place.path("stat");
-        let device = format!("sim:silent,ip=10.77.0.9,stat={}", stat.display());
+        let (stat, socket) = (place.path("stat"), place.path("socket"));
+        let peer = format!("memif:{},role=server", socket.display());
+        let _peer = Device::builder().driver(Driver::THREAD).open(&peer).expect("a device");
+        let device = format!("memif:{},role=client,stat={}", socket.display(), stat.display());
         let mut client = command(program, &["-d", &device, "-p", &port]);
         client.args(first).arg("127.0.0.1");
         let client = Running::start(client);

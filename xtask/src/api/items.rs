@@ -4,29 +4,70 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{Attribute, Fields, ImplItem, Item, ItemImpl, Type, UseTree, Visibility};
 
-/// What a file exports by `pub use`: the first word of the path, and the name.
-pub fn exports(file: &syn::File, crates: &[&str]) -> Vec<(String, String)> {
+/// An item that a file exports or defines.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Export {
+    /// The crate that defines it, if it is another.
+    pub from: Option<String>,
+    /// Its name there.
+    pub name: String,
+    /// Its name here, if it has another.
+    pub renamed: Option<String>,
+}
+
+impl Export {
+    /// The line that says so, if it has another name.
+    pub fn renamed(&self) -> Option<String> {
+        self.renamed.as_ref().map(|name| format!("use {} as {name}", self.name))
+    }
+}
+
+/// The public items that a file defines, and those that it exports by `pub use`, of its own crate
+/// and of `crates`.
+pub fn exports(file: &syn::File, crates: &[&str]) -> Vec<Export> {
     let mut found = Vec::new();
     for item in &file.items {
-        if let Item::Use(item) = item
-            && is_public(&item.vis)
-            && let UseTree::Path(path) = &item.tree
-        {
-            let from = path.ident.to_string();
-            let from = if crates.contains(&from.as_str()) { from } else { String::new() };
-            leaves(&path.tree, &mut |name| found.push((from.clone(), name)));
+        match item {
+            Item::Use(item) if is_public(&item.vis) => {
+                if let UseTree::Path(path) = &item.tree {
+                    let first = path.ident.to_string();
+                    let from = crates.contains(&first.as_str()).then_some(first);
+                    leaves(&path.tree, &mut |name, renamed| {
+                        found.push(Export { from: from.clone(), name, renamed });
+                    });
+                }
+            }
+            item => found.extend(defined(item).map(|name| Export {
+                from: None,
+                name: name.to_string(),
+                renamed: None,
+            })),
         }
     }
     found
 }
 
-fn leaves(tree: &UseTree, found: &mut impl FnMut(String)) {
+/// The name of a public item, of a kind that has lines.
+fn defined(item: &Item) -> Option<&syn::Ident> {
+    let (visibility, name) = match item {
+        Item::Struct(item) => (&item.vis, &item.ident),
+        Item::Enum(item) => (&item.vis, &item.ident),
+        Item::Trait(item) => (&item.vis, &item.ident),
+        Item::Type(item) => (&item.vis, &item.ident),
+        Item::Fn(item) => (&item.vis, &item.sig.ident),
+        Item::Const(item) => (&item.vis, &item.ident),
+        _ => return None,
+    };
+    is_public(visibility).then_some(name)
+}
+
+fn leaves(tree: &UseTree, found: &mut impl FnMut(String, Option<String>)) {
     match tree {
         UseTree::Path(path) => leaves(&path.tree, found),
         UseTree::Group(group) => group.items.iter().for_each(|tree| leaves(tree, found)),
-        UseTree::Name(name) => found(name.ident.to_string()),
-        UseTree::Rename(rename) => found(rename.ident.to_string()),
-        UseTree::Glob(_) => found("*".to_owned()),
+        UseTree::Name(name) => found(name.ident.to_string(), None),
+        UseTree::Rename(rename) => found(rename.ident.to_string(), Some(rename.rename.to_string())),
+        UseTree::Glob(_) => found("*".to_owned(), None),
     }
 }
 
@@ -62,6 +103,10 @@ pub fn of(file: &syn::File, names: &[String]) -> Vec<String> {
             }
             Item::Fn(item) if wanted(&item.sig.ident) && is_public(&item.vis) => {
                 lines.push(shown(&item.sig.to_token_stream()));
+            }
+            Item::Const(item) if wanted(&item.ident) && is_public(&item.vis) => {
+                let (name, of) = (&item.ident, shown(&item.ty.to_token_stream()));
+                lines.push(format!("const {name} : {of} = {}", shown(&item.expr.to_token_stream())));
             }
             Item::Impl(item) if self_name(item).is_some_and(wanted) => lines.extend(implemented(item)),
             _ => {}

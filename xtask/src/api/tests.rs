@@ -1,4 +1,5 @@
 use super::*;
+use crate::scratch::Scratch;
 
 #[test]
 fn the_recorded_api_is_that_of_the_sources() {
@@ -41,4 +42,44 @@ fn variants_traits_and_macros() {
 #[test]
 fn what_changed_is_named() {
     assert_eq!(difference("a\nb\n", "b\nc\n"), ["- a", "+ c"]);
+}
+
+/// A crate with a public module, which has methods of the root's types and a type that is called as
+/// one of them.
+#[test]
+fn modules_are_followed_and_names_are_told_apart() {
+    let scratch = Scratch::new().expect("a directory of our own");
+    let sources = scratch.path().join("a/src");
+    let write = |name: &str, text: &str| {
+        let file = sources.join(name);
+        fs::create_dir_all(file.parent().expect("not the root")).expect("created");
+        fs::write(file, text).expect("written");
+    };
+    write("lib.rs", "mod hidden; pub mod raw; pub use hidden::{Pair, Unit as One};");
+    write(
+        "hidden.rs",
+        "pub struct Pair; impl Pair { pub fn post(&self) {} } pub struct Unit; pub struct Lost;",
+    );
+    write("raw.rs", "mod inner; pub use inner::Pair; pub const MOST: u8 = 3; pub fn free() {} fn own() {}");
+    write(
+        "raw/inner.rs",
+        "pub struct Pair; impl Pair { pub fn modify(&self) {} } impl Unit { pub fn raw(&self) {} }",
+    );
+    assert_eq!(
+        listing(scratch.path(), "a").expect("a crate").lines().collect::<Vec<_>>(),
+        [
+            "Pair :: fn post (& self)",
+            "Unit :: fn raw (& self)",
+            "raw :: Pair :: fn modify (& self)",
+            "raw :: const MOST : u8 = 3",
+            "raw :: fn free ()",
+            "raw :: struct Pair",
+            "struct Pair",
+            "struct Unit",
+            "use Unit as One",
+        ]
+    );
+    write("raw.rs", "pub use crate::hidden::Gone;");
+    let error = listing(scratch.path(), "a").expect_err("nobody defines it").0;
+    assert!(error.contains("a/src: raw exports Gone, which a/src does not define"), "{error}");
 }

@@ -1,17 +1,16 @@
-//! The chroot of a release of Debian: a base that is made once, and a layer over it for what is
-//! installed.
+//! The chroot of a release: a base that is made once, and a layer over it for what is installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::host::Host;
+use super::release::Release;
 use crate::error::{Error, Result};
 use crate::repo::{self, output};
 
-const MIRROR: &str = "http://deb.debian.org/debian";
-/// What the README asks for, beside Rust.
-const PACKAGES: &str = "ca-certificates,gcc,libc6-dev";
+/// What the README asks for, beside Rust; and apt, which Ubuntu can do without.
+const PACKAGES: &str = "apt,ca-certificates,gcc,libc6-dev";
 /// Options of apt's on this machine that hold there, too.
 const APT_OPTIONS: [&str; 4] =
     ["Acquire::Check-Valid-Until", "Acquire::Check-Date", "Acquire::http::Proxy", "Acquire::https::Proxy"];
@@ -50,13 +49,12 @@ pub enum Network {
 }
 
 impl<'a> Chroot<'a> {
-    /// The chroot of a suite of Debian's, in a directory of `cache`. Its base is made unless it is
-    /// there.
-    pub fn of(suite: &str, cache: &Path, host: &'a Host) -> Result<Self> {
-        let place = cache.join(suite);
+    /// The chroot of a release, in a directory of `cache`. Its base is made unless it is there.
+    pub fn of(release: &Release, cache: &Path, host: &'a Host) -> Result<Self> {
+        let place = cache.join(release.suite);
         let base = place.join("base");
         if !base.exists() {
-            bootstrap(suite, &place, &base)?;
+            bootstrap(release, &place, &base)?;
         }
         Ok(Self { place, host })
     }
@@ -82,8 +80,13 @@ impl<'a> Chroot<'a> {
     }
 }
 
-/// Makes the base from Debian's packages. One that was broken off is not taken for one.
-fn bootstrap(suite: &str, place: &Path, base: &Path) -> Result<()> {
+/// Makes the base from the release's packages. One that was broken off is not taken for one.
+fn bootstrap(release: &Release, place: &Path, base: &Path) -> Result<()> {
+    let Release { suite, archive, .. } = *release;
+    let (keys, package) = archive.keyring;
+    if !Path::new(keys).exists() {
+        return Err(Error(format!("there is no {keys}: install Debian's package {package}")));
+    }
     let unfinished = place.join("unfinished");
     if unfinished.exists() {
         fs::remove_dir_all(&unfinished).map_err(|e| Error::io("remove", &unfinished, &e))?;
@@ -99,7 +102,8 @@ fn bootstrap(suite: &str, place: &Path, base: &Path) -> Result<()> {
     let mut command = Command::new("mmdebstrap");
     command.args(["--mode=root", "--variant=minbase", "--quiet", "--include", PACKAGES]);
     command.arg(format!("--aptopt={}", apt.display())).arg(format!("--dpkgopt={}", dpkg.display()));
-    output(command.arg(suite).arg(&unfinished).arg(MIRROR))?;
+    command.arg(format!("--components={}", archive.components));
+    output(command.arg(suite).arg(&unfinished).arg(archive.mirror))?;
     fs::rename(&unfinished, base).map_err(|e| Error::io("rename", &unfinished, &e))
 }
 
@@ -112,7 +116,27 @@ fn apt_options(dump: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::distributions::release::{Archive, RELEASES};
     use crate::scratch::Scratch;
+
+    #[test]
+    fn a_release_whose_keys_are_not_here_is_refused_with_the_package_that_has_them() {
+        let scratch = Scratch::new().expect("a directory of our own");
+        let host = Host {
+            toolchain: scratch.path().to_owned(),
+            registry: scratch.path().to_owned(),
+            rust: String::new(),
+        };
+        let archive = Archive {
+            mirror: "http://archive.invalid",
+            components: "main",
+            keyring: ("/nowhere/keys.gpg", "its-keyring"),
+        };
+        let archive = Box::leak(Box::new(archive));
+        let release = Release { name: "Suite 1", suite: "suite", archive };
+        let refused = Chroot::of(&release, scratch.path(), &host).err().expect("no keys").0;
+        assert_eq!(refused, "there is no /nowhere/keys.gpg: install Debian's package its-keyring");
+    }
 
     #[test]
     fn of_apts_options_those_that_reach_the_archive_are_passed_on() {
@@ -141,7 +165,8 @@ mod tests {
             registry: scratch.path().to_owned(),
             rust: String::new(),
         };
-        let chroot = Chroot::of("suite", scratch.path(), &host).expect("its base is there");
+        let release = Release { name: "Suite 1", suite: "suite", archive: RELEASES[0].archive };
+        let chroot = Chroot::of(&release, scratch.path(), &host).expect("its base is there");
         for layer in [Layer::Bare, Layer::Kept] {
             let failed = output(&mut chroot.command(layer, Network::Own, "true")).expect_err("no env");
             assert!(

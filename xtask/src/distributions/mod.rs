@@ -1,12 +1,13 @@
-//! `cargo xtask test --distributions`: what a user runs, in chroots of the releases of Debian that
-//! have a DPDK which is supported.
+//! `cargo xtask test --distributions`: what a user runs, in chroots of the releases of Debian and
+//! Ubuntu that have a DPDK which is supported.
 //!
-//! The chroots are made of Debian's packages, and the README's steps are taken in each. Chroots and
+//! The chroots are made of their packages, and the README's steps are taken in each. Chroots and
 //! what was built in them stay in the target directory, so that a second run is short.
 
 mod chroot;
 mod host;
 mod program;
+mod release;
 mod runs;
 mod table;
 
@@ -20,21 +21,20 @@ use crate::repo;
 use crate::setup::{self, DISTRIBUTIONS};
 use chroot::{Chroot, Layer, Network};
 use host::Host;
+use release::{RELEASES, Release};
 use runs::{DPDK_VERSION, RUNS, Run};
 use table::{Outcome, Row};
 
-/// Releases of Debian, and what their archive calls them.
-const RELEASES: [(&str, &str); 3] =
-    [("Debian 12", "bookworm"), ("Debian 13", "trixie"), ("Debian testing", "testing")];
 /// Lines of a failed run that are shown.
 const LOG_LINES: usize = 30;
 
 /// Every run in each distribution whose name contains `part`, or one line that says why there are
 /// none.
 pub fn run(part: &str) -> Result<()> {
-    let chosen: Vec<_> = RELEASES.into_iter().filter(|(name, _)| name.contains(part)).collect();
+    let chosen: Vec<&Release> = RELEASES.iter().filter(|release| release.name.contains(part)).collect();
     if chosen.is_empty() {
-        let known = RELEASES.map(|(name, _)| name).join(", ");
+        let known: Vec<&str> = RELEASES.iter().map(|release| release.name).collect();
+        let known = known.join(", ");
         return Err(Error(format!("no distribution is called {part}: there are {known}")));
     }
     setup::implied(DISTRIBUTIONS)?;
@@ -44,17 +44,17 @@ pub fn run(part: &str) -> Result<()> {
     }
     let host = Host::here()?;
     let cache = repo::target_directory()?.join("distributions");
-    let rows: Vec<Row> =
-        chosen.into_iter().map(|(name, suite)| distribution(name, suite, &cache, &host)).collect();
+    let rows: Vec<Row> = chosen.into_iter().map(|release| distribution(release, &cache, &host)).collect();
     let names: Vec<&str> = RUNS.iter().map(|run| run.name).collect();
     println!("\n{}", table::text(&names, &rows));
     verdict(&rows)
 }
 
 /// All runs in one distribution.
-fn distribution(name: &str, suite: &str, cache: &Path, host: &Host) -> Row {
+fn distribution(release: &Release, cache: &Path, host: &Host) -> Row {
+    let name = release.name;
     let row = |dpdk, outcomes| Row { system: name.to_owned(), dpdk, rust: host.rust.clone(), outcomes };
-    let chroot = match Chroot::of(suite, cache, host) {
+    let chroot = match Chroot::of(release, cache, host) {
         Ok(chroot) => chroot,
         Err(error) => {
             println!("skipped {name}: its packages cannot be had here: {error}");
@@ -143,6 +143,6 @@ mod tests {
     #[test]
     fn an_unknown_distribution_is_refused_with_those_that_there_are() {
         let error = run("Slackware").expect_err("there is none");
-        assert!(error.0.contains("Debian 12, Debian 13, Debian testing"), "{error}");
+        assert!(error.0.contains("Debian 12, Debian 13, Debian testing, Ubuntu 24.04"), "{error}");
     }
 }

@@ -81,7 +81,7 @@ pub const NEEDS: &[Need] = &[
     },
     Need {
         name: "mmdebstrap",
-        purpose: "chroots of other releases of Debian",
+        purpose: "chroots of releases of Debian and Ubuntu",
         packages: &["mmdebstrap"],
         scope: Scope::Distributions,
         by_hand: "Install mmdebstrap.",

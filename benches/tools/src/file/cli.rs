@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::between;
 use crate::congestion::Congestion;
 use clap::{Args, Parser, Subcommand};
 use std::net::{IpAddr, Ipv4Addr};
@@ -28,7 +29,7 @@ pub enum Verb {
 #[derive(Args, Debug)]
 pub struct Common {
     /// The device, as in memif:/tmp/a.sock or fault:loss=1%,seed=7:memif:/tmp/a.sock,mtu=1500
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = between::processes)]
     pub device: DeviceSpec,
     /// TCP port of the receiver, where the two sides find each other
     #[arg(long, default_value_t = 18515)]

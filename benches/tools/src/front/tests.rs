@@ -44,6 +44,32 @@ fn help_of_each_subcommand_mentions_its_name() {
 }
 
 #[test]
+fn help_of_each_measurement_has_both_of_its_commands() {
+    let mut command = command();
+    command.build();
+    let mut examples = |name: &str| {
+        let help = command.find_subcommand_mut(name).expect("it is one").render_help().to_string();
+        help.lines().filter(|line| line.starts_with("  srnic")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        examples("read-lat"),
+        ["  srnic read-lat -d memif:/tmp/a.sock", "  srnic read-lat -d memif:/tmp/a.sock 127.0.0.1"]
+    );
+    assert_eq!(examples("tcp-bw"), ["  srnic tcp-bw", "  srnic tcp-bw 127.0.0.1"]);
+    assert!(examples("stat").is_empty());
+    let by_link = of_link(Subcommand::of_name("raw-bw").expect("it is one")).render_help().to_string();
+    assert!(by_link.ends_with("  srnic_raw_bw -d memif:/tmp/a.sock 127.0.0.1\n"), "{by_link}");
+}
+
+#[test]
+fn the_devices_in_the_list_are_devices() {
+    let text = DEVICES.replace("DEVICE ", "memif:/tmp/a.sock ");
+    let devices = text.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let read: Vec<_> = devices.map(|device| device.parse::<verbs_api::DeviceSpec>()).collect();
+    assert!(read.len() == 3 && read.iter().all(Result::is_ok), "{read:?}");
+}
+
+#[test]
 fn the_list_has_each_subcommand_once_and_in_its_group() {
     let help = command().render_help().to_string();
     let place = |text: &str| {

@@ -32,6 +32,9 @@ fn each_subcommand_has_a_page_that_names_it() {
         let escaped = name.replace('-', "\\-");
         assert!(page.contains(&format!("srnic\\-{escaped}")), "{name}: {page}");
         assert!(overview.contains(&format!("srnic\\-{escaped}(1)")), "{name}: {overview}");
+        let of_link = format!("{}.1", subcommand.link());
+        let leads = fs::read_to_string(directory.join(of_link)).expect("that of the link");
+        assert_eq!(leads, format!(".so man1/srnic-{name}.1\n"));
     }
     assert!(!directory.join("srnic-write-bm.1").exists());
     fs::remove_dir_all(&directory).expect("ours");

@@ -5,6 +5,7 @@ mod fetching;
 mod tests;
 
 pub use self::fetching::{AtomicBandwidthArgs, AtomicLatencyArgs, ReadBandwidthArgs};
+use crate::between;
 use crate::congestion::Congestion;
 #[cfg(test)]
 use clap::FromArgMatches as _;
@@ -65,7 +66,7 @@ pub struct Basics {
 pub struct DeviceArg {
     /// The device, such as memif:/tmp/a.sock,mtu=9000 or fault:loss=1%,seed=7:memif:/tmp/a.sock;
     /// the server makes the socket
-    #[arg(short = 'd', long = "ib-dev", value_name = "DEVICE")]
+    #[arg(short = 'd', long = "ib-dev", value_name = "DEVICE", value_parser = between::processes)]
     pub device: DeviceSpec,
 }
 
@@ -74,7 +75,7 @@ pub struct DeviceArg {
 pub struct RawDeviceArg {
     /// The device, such as memif:/tmp/a.sock,mtu=9000, without `fault:`; the server makes the
     /// socket
-    #[arg(short = 'd', long = "ib-dev", value_name = "DEVICE")]
+    #[arg(short = 'd', long = "ib-dev", value_name = "DEVICE", value_parser = between::processes)]
     pub device: DeviceSpec,
 }
 

@@ -18,7 +18,7 @@ use verbs_api::{Device, DeviceSpec, Error as VerbsError};
 #[derive(Parser)]
 #[command(version)]
 pub struct Cli {
-    /// The device; docs/ports.md has the grammar
+    /// The device, as in memif:/tmp/a.sock,role=server; `srnic help` lists the kinds
     #[arg(short, long)]
     device: String,
     /// The peer's address
