@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::{interrupt, program};
 use clap::{ArgGroup, ArgMatches, Parser};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use srnic_streams::{Config, Endpoint, Listener, Stream};
+use srnic_streams::{Config, Endpoint, Listener, Stats, Stream, Transport};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::ExitCode;
@@ -44,6 +44,10 @@ pub struct Cli {
     /// The other end's device and the port that it accepts at
     #[arg(long, value_name = "ADDR:PORT", requires = "listen")]
     peer: Option<SocketAddr>,
+    /// Goes on over TCP at this address while RDMA fails: the end with --accept listens to it, the
+    /// other one connects to it
+    #[arg(long, value_name = "ADDR:PORT")]
+    tcp: Option<SocketAddr>,
     /// Connections at once; others wait
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=1000))]
     connections: u16,
@@ -64,7 +68,7 @@ pub fn main(matches: &ArgMatches) -> ExitCode {
 /// Where connections come from and go to.
 enum End {
     /// TCP to a stream to `peer`.
-    Listens { tcp: TcpListener, endpoint: Endpoint, peer: SocketAddr },
+    Listens { tcp: TcpListener, endpoint: Endpoint, peer: Transport },
     /// A stream to TCP to `to`.
     Accepts { streams: Listener, to: SocketAddr },
 }
@@ -76,18 +80,23 @@ fn run(cli: &Cli) -> Result<()> {
             let tcp = TcpListener::bind(listen).map_err(failed("listen"))?;
             tcp.set_nonblocking(true).map_err(failed("listen"))?;
             program::say(format_args!("listens at {}", tcp.local_addr().map_err(failed("listen"))?));
-            End::Listens { tcp, endpoint, peer }
+            let peer = match cli.tcp {
+                None => Transport::Rdma(peer),
+                Some(tcp) => Transport::Auto { rdma: peer, tcp },
+            };
+            End::Listens { tcp, endpoint: endpoint.clone(), peer }
         }
-        (None, Some((accept, to))) => {
-            let streams = endpoint.listen(accept).map_err(failed("accept streams"))?;
-            program::say(format_args!("accepts at {}", streams.local_addr()));
-            End::Accepts { streams, to }
-        }
+        (None, Some((accept, to))) => End::Accepts {
+            streams: listen(&endpoint, accept, cli.tcp).map_err(failed("accept streams"))?,
+            to,
+        },
         // The command line does not allow it.
         (None, None) => return Err(Error::Options("give --accept and --to, or --listen and --peer".into())),
     };
     let open: Arc<()> = Arc::default();
+    let mut watch = Watch::default();
     while interrupt::check().is_ok() {
+        watch.look(&endpoint);
         if Arc::strong_count(&open) > cli.connections.into() {
             sleep(LOOK);
             continue;
@@ -117,6 +126,39 @@ fn open(cli: &Cli) -> Result<Endpoint> {
     Endpoint::new(&device, config).map_err(failed("begin streams"))
 }
 
+/// Listens to a port of the device and, if asked to, to an address of TCP.
+fn listen(endpoint: &Endpoint, port: u16, tcp: Option<SocketAddr>) -> io::Result<Listener> {
+    let streams = match tcp {
+        None => endpoint.listen(port)?,
+        Some(tcp) => endpoint.listen_with_tcp(port, tcp)?,
+    };
+    match streams.tcp_addr() {
+        None => program::say(format_args!("accepts at {}", streams.local_addr())),
+        Some(tcp) => program::say(format_args!("accepts at {}, and at {tcp} by TCP", streams.local_addr())),
+    }
+    Ok(streams)
+}
+
+/// Says when connections change what carries them.
+#[derive(Default)]
+struct Watch {
+    to_tcp: u64,
+    to_rdma: u64,
+}
+
+impl Watch {
+    fn look(&mut self, endpoint: &Endpoint) {
+        let Stats { moved_to_tcp, returned_to_rdma, over_tcp, .. } = endpoint.stats();
+        let (gone, back) = (moved_to_tcp - self.to_tcp, returned_to_rdma - self.to_rdma);
+        if gone + back > 0 {
+            program::say(format_args!(
+                "{gone} connections went over to TCP, {back} came back to RDMA, {over_tcp} are over TCP"
+            ));
+        }
+        (self.to_tcp, self.to_rdma) = (moved_to_tcp, returned_to_rdma);
+    }
+}
+
 fn failed(doing: &'static str) -> impl Fn(io::Error) -> Error {
     move |source| Error::Tcp { doing, source }
 }
@@ -134,7 +176,7 @@ fn drain(open: &Arc<()>, limit: Duration) {
 
 /// A connection of which one side is there.
 enum Coming {
-    Tcp(TcpStream, SocketAddr, Endpoint, SocketAddr),
+    Tcp(TcpStream, SocketAddr, Endpoint, Transport),
     Stream(Stream, SocketAddr),
 }
 
@@ -174,7 +216,7 @@ impl Coming {
     fn carry(self) {
         let (name, made) = match self {
             Self::Tcp(tcp, from, endpoint, peer) => {
-                let made = tcp.set_nonblocking(false).and_then(|()| endpoint.connect(peer, PATIENCE));
+                let made = tcp.set_nonblocking(false).and_then(|()| endpoint.connect_over(peer, PATIENCE));
                 if made.is_err() {
                     relay::reset_on_close(&tcp);
                 }
@@ -218,6 +260,7 @@ mod tests {
         for line in [
             "tunnel -d sim:a",
             "tunnel -d sim:a --accept 5",
+            "tunnel -d sim:a --tcp 127.0.0.1:80",
             "tunnel -d sim:a --listen 127.0.0.1:80",
             "tunnel -d sim:a --accept 5 --to 127.0.0.1:80 --listen 127.0.0.1:81 --peer 10.77.0.1:5",
         ] {
