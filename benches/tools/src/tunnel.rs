@@ -2,6 +2,7 @@
 
 mod relay;
 
+use crate::descriptors::{self, Of};
 use crate::error::{Error, Result};
 use crate::{interrupt, program};
 use clap::{ArgGroup, ArgMatches, Parser};
@@ -74,6 +75,7 @@ enum End {
 }
 
 fn run(cli: &Cli) -> Result<()> {
+    descriptors::allow(cli.connections.into(), Of::Connections)?;
     let endpoint = open(cli)?;
     let end = match (cli.listen.zip(cli.peer), cli.accept.zip(cli.to)) {
         (Some((listen, peer)), _) => {
@@ -117,7 +119,8 @@ fn run(cli: &Cli) -> Result<()> {
 
 fn open(cli: &Cli) -> Result<Endpoint> {
     let role = if cli.accept.is_some() { Role::Server } else { Role::Client };
-    let device = Device::builder().driver(Driver::THREAD);
+    // Those that end have theirs for a while.
+    let device = Device::builder().driver(Driver::THREAD).max_qps(2 * u32::from(cli.connections));
     let device = device.open_spec(&cli.device.clone().or_role(role)).map_err(Error::Verbs)?;
     let sizes = Config { checked: cli.checked, ..Config::default() };
     let one = (sizes.receives + sizes.sends + 8) as usize * sizes.chunk_bytes as usize;

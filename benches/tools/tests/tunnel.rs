@@ -168,30 +168,51 @@ struct Switched {
     switch: Running,
     here: Running,
     there: Running,
-    _place: Place,
+    place: Place,
+}
+
+fn memif(place: &Place, host: u8) -> String {
+    format!("memif:{}", place.path(&format!("{host}.sock")).display())
+}
+
+/// The end at the server, once it takes streams.
+fn accepting(place: &Place, to: SocketAddr, options: &[&str]) -> Running {
+    let device = format!("{},role=client,ip=10.77.0.1", memif(place, 1));
+    let to = to.to_string();
+    let mut there = start(&device, &[&["--accept", "7471", "--to", &to], options].concat());
+    there.wait_for("accepts at");
+    there
+}
+
+/// The end at the client, once it takes connections.
+fn listening(place: &Place, entry: SocketAddr, options: &[&str]) -> Running {
+    let device = format!("{},role=client,ip=10.77.0.2", memif(place, 2));
+    let entry = entry.to_string();
+    let rest = [&["--listen", &entry, "--peer", "10.77.0.1:7471"], options].concat();
+    let mut here = start(&device, &rest);
+    here.wait_for("listens at");
+    here
 }
 
 impl Switched {
     fn new(name: &str, tcp: bool) -> Self {
         let (place, carriers) = (Place::new(name), Place::new(&format!("{name}-tcp")));
-        let server = TcpListener::bind(("127.0.0.1", 0)).expect("a server");
-        let to = server.local_addr().expect("its address").to_string();
-        let entry = SocketAddr::from(([127, 0, 0, 1], place.port));
         let by_tcp = format!("127.0.0.1:{}", carriers.port);
-        let tcp = if tcp { vec!["--tcp", by_tcp.as_str()] } else { Vec::new() };
-        let memif = |host: u8| format!("memif:{}", place.path(&format!("{host}.sock")).display());
+        if tcp { Self::with(place, &["--tcp", &by_tcp]) } else { Self::with(place, &[]) }
+    }
+
+    /// Both ends with these options.
+    fn with(place: Place, options: &[&str]) -> Self {
+        let server = TcpListener::bind(("127.0.0.1", 0)).expect("a server");
+        let to = server.local_addr().expect("its address");
+        let entry = SocketAddr::from(([127, 0, 0, 1], place.port));
         let mut command = srnic("switch");
-        command.args([memif(1), memif(2)]);
+        command.args([memif(&place, 1), memif(&place, 2)]);
         let mut switch = Running::start(command);
         switch.wait_for("switching ");
-        let device = |host: u8| format!("{},role=client,ip=10.77.0.{host}", memif(host));
-        let mut there = start(&device(1), &[&["--accept", "7471", "--to", &to], &tcp[..]].concat());
-        there.wait_for("accepts at");
-        let entry_text = entry.to_string();
-        let rest = [&["--listen", &entry_text, "--peer", "10.77.0.1:7471"], &tcp[..]].concat();
-        let mut here = start(&device(2), &rest);
-        here.wait_for("listens at");
-        Self { server, entry, switch, here, there, _place: place }
+        let there = accepting(&place, to, options);
+        let here = listening(&place, entry, options);
+        Self { server, entry, switch, here, there, place }
     }
 
     /// The programs at both sides.
@@ -267,6 +288,43 @@ fn a_black_hole_without_tcp_is_a_reset() {
     let error = client.read(&mut [0]).expect_err("reset");
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     tunnel.switch.signal("-CONT");
+}
+
+/// Says a word at one program and hears it at the other.
+fn tell(from: &mut TcpStream, to: &mut TcpStream) {
+    from.write_all(b"here").expect("written");
+    let mut word = [0; 4];
+    to.read_exact(&mut word).expect("read");
+    assert_eq!(&word, b"here");
+}
+
+/// Whichever end is killed, the other one says so, its program sees a reset, and the next connection
+/// works as soon as the end is there again.
+#[test]
+fn an_end_that_is_killed_is_reported_and_comes_back() {
+    let mut tunnel = Switched::new("tunnel-kill", false);
+    let to = tunnel.server.local_addr().expect("its address");
+
+    let (mut client, mut server) = tunnel.programs();
+    tell(&mut client, &mut server);
+    tunnel.there.signal("-KILL");
+    client.write_all(b"lost").expect("written");
+    let error = client.read(&mut [0]).expect_err("reset");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    tunnel.here.wait_for("8 bytes out, 0 bytes in, ");
+    tunnel.there = accepting(&tunnel.place, to, &[]);
+    let (mut client, mut server) = tunnel.programs();
+    tell(&mut client, &mut server);
+
+    tunnel.here.signal("-KILL");
+    server.write_all(b"lost").expect("written");
+    let error = server.read(&mut [0]).expect_err("reset");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    tunnel.there.wait_for("4 bytes in, ");
+    tunnel.here = listening(&tunnel.place, tunnel.entry, &[]);
+    let (mut client, mut server) = tunnel.programs();
+    tell(&mut client, &mut server);
+    tell(&mut server, &mut client);
 }
 
 /// Bytes of a part of a transfer.
