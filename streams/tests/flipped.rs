@@ -25,8 +25,8 @@ const MESSAGE: usize = 2000;
 const MESSAGES: usize = 8;
 const DAMAGED: usize = 5;
 
-/// A port that changes what it receives where no transport can see it: as memory does that forgets a
-/// bit once the packet was checked. So the ICRC is made right again.
+/// A port that changes what it receives where no transport can see it: as memory does that forgets
+/// a bit once the packet was checked. So the ICRC is made right again.
 struct Forgetful {
     inner: SimPort,
     /// The frames of a burst as the engine sees them.

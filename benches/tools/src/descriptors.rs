@@ -1,5 +1,5 @@
-//! File descriptors for all that a tool is to serve: one that runs out of them would keep others out
-//! without a word.
+//! File descriptors for all that a tool is to serve: one that runs out of them would keep others
+//! out without a word.
 
 use crate::error::{Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -298,8 +298,8 @@ fn tell(from: &mut TcpStream, to: &mut TcpStream) {
     assert_eq!(&word, b"here");
 }
 
-/// Whichever end is killed, the other one says so, its program sees a reset, and the next connection
-/// works as soon as the end is there again.
+/// Whichever end is killed, the other one says so, its program sees a reset, and the next
+/// connection works as soon as the end is there again.
 #[test]
 fn an_end_that_is_killed_is_reported_and_comes_back() {
     let mut tunnel = Switched::new("tunnel-kill", false);

@@ -1,5 +1,5 @@
-//! `cargo xtask bench streams`: byte streams by size of the writes, by each way that their bytes can
-//! go and by the one that the library chooses; beside one SEND or WRITE alone, and kernel TCP.
+//! `cargo xtask bench streams`: byte streams by size of the writes, by each way that their bytes
+//! can go and by the one that the library chooses; beside one SEND or WRITE alone, and kernel TCP.
 
 use serde_json::{Map, Value, json};
 

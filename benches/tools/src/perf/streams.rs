@@ -1,5 +1,5 @@
-//! `srnic stream-bw`, `srnic stream-lat`: a stream of srnic-streams, which a program uses that wants
-//! bytes in order (docs/streams.md).
+//! `srnic stream-bw`, `srnic stream-lat`: a stream of srnic-streams, which a program uses that
+//! wants bytes in order (docs/streams.md).
 
 use crate::channel::Channel;
 use crate::error::{Error, Result};
