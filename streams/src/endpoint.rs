@@ -1,5 +1,6 @@
 //! An endpoint: a device, and what all its streams share.
 
+mod attempt;
 mod blocks;
 pub(crate) mod link;
 pub(crate) mod moving;
@@ -8,6 +9,7 @@ mod service;
 mod state;
 pub(crate) mod tcp;
 
+pub(crate) use attempt::{Attempt, RDMA_FIRST, unless_absent};
 pub(crate) use service::Service;
 pub(crate) use state::State;
 
@@ -21,7 +23,6 @@ use core::time::Duration;
 use moving::{Move, Targets};
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
 use verbs_api::{Connector, Device, Driver, PreparedQueuePair, QueuePair};
 
 /// What an endpoint has, and what it has counted.
@@ -40,6 +41,12 @@ pub struct Stats {
     pub violations: [u64; Violation::ALL.len()],
     /// Messages with bytes of streams that were sent, in the order of [`Way::ALL`].
     pub sent: [u64; Way::ALL.len()],
+    /// Streams that TCP carries now.
+    pub over_tcp: usize,
+    /// How often a stream went over to TCP because RDMA had failed.
+    pub moved_to_tcp: u64,
+    /// How often a stream came back to RDMA.
+    pub returned_to_rdma: u64,
 }
 
 /// How the bytes of a message get to the peer.
@@ -141,25 +148,24 @@ impl Endpoint {
     /// # Errors
     /// As [`connect`](Self::connect), and those of TCP.
     pub fn connect_over(&self, transport: Transport, limit: Duration) -> io::Result<Stream> {
-        let end = Instant::now() + limit;
-        let targets = match transport {
-            Transport::Rdma(to) => return self.connect(to, limit),
-            Transport::Tcp(tcp) => Targets { rdma: None, tcp },
-            Transport::Auto { rdma, tcp } => Targets { rdma: Some(rdma), tcp },
+        let attempt = match transport.targets() {
+            Ok(targets) => self.attempt(targets, limit)?,
+            Err(rdma) => return self.connect(rdma, limit),
         };
-        self.service.keep()?;
-        let token = self.new_hello()?.token;
-        let own = moving::hello(self.service.config(), token, false);
-        if let Some(rdma) = targets.rdma {
-            let moves = Some(Move::new(token, Some(targets)));
-            match self.connect_by_rdma(rdma, &own, moves, limit.min(RDMA_FIRST)) {
-                Err(error) if !may_be_absent(&error) => return Err(error),
-                Ok(stream) => return Ok(stream),
-                Err(_) => {}
+        if let Some((rdma, moves)) = attempt.by_rdma() {
+            let made = self.connect_by_rdma(rdma, &attempt.own, Some(moves), limit.min(RDMA_FIRST));
+            if let Some(made) = unless_absent(made) {
+                return made;
             }
         }
-        let left = end.saturating_duration_since(Instant::now());
-        self.connect_by_tcp(&own, targets, left.max(Duration::from_millis(1)))
+        attempt.by_tcp()
+    }
+
+    /// A stream that may go on over TCP is to be made.
+    pub(crate) fn attempt(&self, targets: Targets, limit: Duration) -> io::Result<Attempt> {
+        self.service.keep()?;
+        let own = moving::hello(self.service.config(), self.new_hello()?.token, false);
+        Ok(Attempt::new(&self.service, own, targets, limit))
     }
 
     fn connect_by_rdma(
@@ -175,11 +181,6 @@ impl Endpoint {
         let pair = connecting.and_then(|connecting| connecting.wait(limit)).map_err(Setup::from)?;
         let peer = Hello::from_bytes(pair.private_data()).map_err(Setup::from)?;
         Ok(pending.connected(pair, &peer))
-    }
-
-    fn connect_by_tcp(&self, own: &Hello, to: Targets, limit: Duration) -> io::Result<Stream> {
-        let (socket, peer) = tcp::connect(to.tcp, own, limit)?;
-        Stream::by_tcp(&self.service, (own, &peer), Move::new(own.token, Some(to)), (socket, to.tcp))
     }
 
     /// What this end says of itself, with the token of a new stream.
@@ -218,12 +219,15 @@ pub enum Transport {
     },
 }
 
-/// How long RDMA is tried before TCP is.
-const RDMA_FIRST: Duration = Duration::from_secs(1);
-
-/// Returns `true` if RDMA does not reach the peer, which TCP may.
-fn may_be_absent(error: &io::Error) -> bool {
-    !matches!(error.kind(), io::ErrorKind::OutOfMemory | io::ErrorKind::InvalidData)
+impl Transport {
+    /// Where the peer can be had, or the address of its device if by RDMA alone.
+    pub(crate) const fn targets(self) -> Result<Targets, SocketAddr> {
+        match self {
+            Self::Rdma(rdma) => Err(rdma),
+            Self::Tcp(tcp) => Ok(Targets { rdma: None, tcp }),
+            Self::Auto { rdma, tcp } => Ok(Targets { rdma: Some(rdma), tcp }),
+        }
+    }
 }
 
 /// A connection that is being made, and has memory. Dropping it gives that back.

@@ -83,8 +83,15 @@ pub enum Error {
         code: u32,
     },
     /// A message of the peer broke a rule, and the stream was closed.
-    #[error("the peer broke the protocol of streams: {0}")]
-    Violation(Violation),
+    #[error(
+        "the peer broke the protocol of streams, in the message at byte {position} of what it sends: {rule}"
+    )]
+    Violation {
+        /// The rule.
+        rule: Violation,
+        /// Where the message begins: bytes of the stream that had come before it.
+        position: u64,
+    },
     /// The queue pair has failed.
     #[error("the connection failed: {0}")]
     Failed(WcStatus),
@@ -115,7 +122,7 @@ impl From<Error> for io::Error {
             Error::PeerReset { .. } | Error::Disconnected | Error::Failed(_) => {
                 io::ErrorKind::ConnectionReset
             }
-            Error::Violation(_) => io::ErrorKind::InvalidData,
+            Error::Violation { .. } => io::ErrorKind::InvalidData,
             Error::Aborted => io::ErrorKind::ConnectionAborted,
         };
         Self::new(kind, error)

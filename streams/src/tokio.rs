@@ -1,17 +1,20 @@
 //! Streams for tasks (feature `tokio`).
 
-use crate::endpoint::{Endpoint, Pending};
+use crate::endpoint::moving::Move;
+use crate::endpoint::{Attempt, Endpoint, Pending, RDMA_FIRST, Transport, unless_absent};
 use crate::error::Setup;
 use crate::listener::Listener;
 use crate::protocol::Hello;
 use crate::stream::Stream;
 use ::tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use ::tokio::sync::oneshot;
 use core::future::poll_fn;
 use core::net::SocketAddr;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 use core::time::Duration;
 use std::io::{self, IoSlice};
+use std::thread;
 use verbs_api::Connector;
 
 /// A [`Stream`] for tasks. No call of it blocks.
@@ -29,6 +32,12 @@ impl AsyncStream {
     /// As [`Stream::peer_addr`].
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.inner.peer_addr()
+    }
+
+    /// Returns `true` if TCP carries it now, as [`Stream::is_over_tcp`].
+    #[must_use]
+    pub fn is_over_tcp(&self) -> bool {
+        self.inner.is_over_tcp()
     }
 
     /// Gives the stream up, as [`Stream::reset`].
@@ -143,11 +152,50 @@ impl Endpoint {
     /// own.
     pub async fn connect_async(&self, to: SocketAddr, limit: Duration) -> io::Result<AsyncStream> {
         let own = self.new_hello()?;
-        let (pair, pending) = Pending::prepare(self.service(), &own, None)?;
+        self.connect_by_rdma_async(to, &own, None, limit).await
+    }
+
+    /// Connects as [`connect_over`](Self::connect_over) does, for tasks. Dropping the future takes
+    /// the connection back.
+    ///
+    /// # Errors
+    /// As [`connect_over`](Self::connect_over) and [`connect_async`](Self::connect_async).
+    pub async fn connect_over_async(&self, transport: Transport, limit: Duration) -> io::Result<AsyncStream> {
+        let attempt = match transport.targets() {
+            Ok(targets) => self.attempt(targets, limit)?,
+            Err(rdma) => return self.connect_async(rdma, limit).await,
+        };
+        if let Some((rdma, moves)) = attempt.by_rdma() {
+            let limit = limit.min(RDMA_FIRST);
+            let made = self.connect_by_rdma_async(rdma, &attempt.own, Some(moves), limit).await;
+            if let Some(made) = unless_absent(made) {
+                return made;
+            }
+        }
+        by_tcp_async(attempt).await
+    }
+
+    async fn connect_by_rdma_async(
+        &self,
+        to: SocketAddr,
+        own: &Hello,
+        moves: Option<Move>,
+        limit: Duration,
+    ) -> io::Result<AsyncStream> {
+        let (pair, pending) = Pending::prepare(self.service(), own, moves)?;
         let hello = own.to_bytes();
         let connecting = Connector::new().private_data(&hello).patience(limit).connect(pair, to);
         let pair = connecting.map_err(Setup::from)?.await.map_err(Setup::from)?;
         let peer = Hello::from_bytes(pair.private_data()).map_err(Setup::from)?;
         Ok(pending.connected(pair, &peer).into())
     }
+}
+
+/// Connects by TCP on a thread of its own. What it makes goes if nobody waits for it any more.
+async fn by_tcp_async(attempt: Attempt) -> io::Result<AsyncStream> {
+    let (done, made) = oneshot::channel();
+    let connects = move || drop(done.send(attempt.by_tcp()));
+    thread::Builder::new().name("srnic-connect".to_owned()).spawn(connects)?;
+    let ended = |_| io::Error::other("the thread that connects panicked");
+    made.await.map_err(ended)?.map(AsyncStream::from)
 }

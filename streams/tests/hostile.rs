@@ -180,7 +180,7 @@ fn each_broken_rule_closes_the_stream_and_is_counted() {
         let error = stream.read(&mut [0; 8]).expect_err("closed");
         assert_eq!(error.kind(), ErrorKind::InvalidData);
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
-        assert_eq!(inner, Some(&Error::Violation(violation)));
+        assert_eq!(inner, Some(&Error::Violation { rule: violation, position: 0 }));
         assert_eq!(hostile.endpoint.stats().violations(violation), before + 1);
     }
 }

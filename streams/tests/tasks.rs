@@ -5,7 +5,7 @@ mod support;
 use core::future::Future;
 use core::pin::pin;
 use core::task::{Context, Waker};
-use srnic_streams::{AsyncListener, AsyncStream, Config};
+use srnic_streams::{AsyncListener, AsyncStream, Config, Endpoint, Transport};
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 use support::{LIMIT, Numbers, Two, bytes, small};
@@ -117,4 +117,56 @@ async fn a_reset_wakes_who_waits() {
     one.reset();
     let error = reads.await.expect("no panic").expect_err("reset");
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+}
+
+async fn tell(from: &mut AsyncStream, to: &mut AsyncStream, number: u32) {
+    from.write_all(&number.to_le_bytes()).await.expect("written");
+    let mut came = [0; 4];
+    to.read_exact(&mut came).await.expect("read");
+    assert_eq!(u32::from_le_bytes(came), number);
+}
+
+/// Says a number and hears it at the other end, both ways.
+async fn talk(one: &mut AsyncStream, other: &mut AsyncStream, number: u32) {
+    tell(one, other, number).await;
+    tell(other, one, number).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_go_on_over_tcp_and_come_back() {
+    let server = Endpoint::open("sim:tasks-hole", small()).expect("an endpoint");
+    let client = Endpoint::open("fault:hole=1s-3s:sim:tasks-hole", small()).expect("an endpoint");
+    let listener = server.listen_with_tcp(0, ([127, 0, 0, 1], 0).into()).expect("ports");
+    let (rdma, tcp) = (listener.local_addr(), listener.tcp_addr().expect("it listens"));
+    let listener = AsyncListener::from(listener);
+    let over = Transport::Auto { rdma, tcp };
+    let (one, other) = tokio::join!(client.connect_over_async(over, LIMIT), listener.accept());
+    let (mut one, mut other) = (one.expect("connected"), other.expect("accepted"));
+    let end = Instant::now() + LIMIT;
+    let mut number = 0;
+    while client.stats().returned_to_rdma == 0 {
+        assert!(Instant::now() < end, "{:?}", client.stats());
+        talk(&mut one, &mut other, number).await;
+        number += 1;
+    }
+    assert!(client.stats().moved_to_tcp > 0);
+    talk(&mut one, &mut other, number).await;
+}
+
+#[tokio::test]
+async fn a_task_connects_by_tcp_where_rdma_does_not_reach_the_peer() {
+    let server = Endpoint::open("sim:tasks-absent", small()).expect("an endpoint");
+    let client = Endpoint::open("sim:tasks-absent", small()).expect("an endpoint");
+    let listener = server.listen_with_tcp(0, ([127, 0, 0, 1], 0).into()).expect("ports");
+    let (mut nobody, tcp) = (listener.local_addr(), listener.tcp_addr().expect("it listens"));
+    nobody.set_port(1);
+    let listener = AsyncListener::from(listener);
+    for over in [Transport::Auto { rdma: nobody, tcp }, Transport::Tcp(tcp)] {
+        let (one, other) = tokio::join!(client.connect_over_async(over, LIMIT), listener.accept());
+        let (mut one, mut other) = (one.expect("connected"), other.expect("accepted"));
+        assert!(one.is_over_tcp() && other.is_over_tcp());
+        talk(&mut one, &mut other, 7).await;
+    }
+    let refused = client.connect_over_async(Transport::Rdma(nobody), Duration::from_secs(1)).await;
+    assert_eq!(refused.err().map(|error| error.kind()), Some(ErrorKind::ConnectionRefused));
 }

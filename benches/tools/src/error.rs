@@ -131,14 +131,16 @@ pub enum Error {
         /// Of so many.
         received: u64,
     },
-    /// A switch with more ports than the system lets it have.
+    /// A tool with more ports or connections than the system lets it have.
     #[error(
-        "{ports} ports need {needed} file descriptors, and this process may have {limit}: raise its hard limit (ulimit -n \
-         {needed}, or LimitNOFILE= of its service), or give it fewer ports"
+        "{count} {what} need {needed} file descriptors, and this process may have {limit}: raise its hard limit (ulimit -n \
+         {needed}, or LimitNOFILE= of its service), or give it fewer {what}"
     )]
     Descriptors {
+        /// `ports` or `connections`.
+        what: &'static str,
         /// How many it was given.
-        ports: usize,
+        count: usize,
         /// What they need.
         needed: u64,
         /// What the process may have.

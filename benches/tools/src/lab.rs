@@ -1,12 +1,13 @@
 //! A network of hosts for one command: tests that want RDMA have it without hardware, kernel module
 //! or root, and with losses that come again.
 
+use crate::descriptors::{self, Of};
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::output;
 use crate::place::Place;
 use crate::program;
-use crate::switch::{PortSpec, PortSpecError, Row, Switch, descriptors, table};
+use crate::switch::{PortSpec, PortSpecError, Row, Switch, table};
 use clap::{ArgMatches, Parser};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
@@ -58,7 +59,7 @@ fn code_of(status: ExitStatus) -> ExitCode {
 
 fn run(cli: &Cli) -> Result<ExitStatus> {
     output::check_file(cli.json.as_deref())?;
-    descriptors::allow(cli.hosts.into())?;
+    descriptors::allow(cli.hosts.into(), Of::Ports)?;
     let place = Place::new("lab")?;
     let ports = ports(cli, place.path()).map_err(|error| Error::Options(error.to_string()))?;
     let mut switch = Switch::default();

@@ -7,6 +7,7 @@ pub mod capture;
 pub mod channel;
 pub mod completions;
 pub mod congestion;
+pub mod descriptors;
 pub mod devinfo;
 pub mod dial;
 pub mod error;

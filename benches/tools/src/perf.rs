@@ -5,6 +5,7 @@
 
 pub mod atomic;
 pub mod bandwidth;
+mod bytes;
 pub mod cli;
 pub mod fetch;
 pub mod latency;
@@ -18,6 +19,7 @@ mod report;
 pub mod rpc;
 mod session;
 pub mod statistics;
+pub mod streams;
 pub mod table;
 pub mod tcp;
 pub(crate) mod tool;

@@ -2,9 +2,10 @@
 
 use crate::perf::cli::{
     AtomicBandwidthArgs, AtomicLatencyArgs, BandwidthArgs, LatencyArgs, RawBandwidthArgs, RawLatencyArgs,
-    ReadBandwidthArgs, RpcArgs, SendBandwidthArgs, TcpBandwidthArgs, TcpLatencyArgs,
+    ReadBandwidthArgs, RpcArgs, SendBandwidthArgs, StreamBandwidthArgs, StreamLatencyArgs, TcpBandwidthArgs,
+    TcpLatencyArgs,
 };
-use crate::perf::{bandwidth, fetch, latency, raw, rpc, tcp};
+use crate::perf::{bandwidth, fetch, latency, raw, rpc, streams, tcp};
 use crate::{devinfo, fabric, file, lab, pcap, perftest_peer, ping, rping, run, stat, switch, tunnel};
 use clap::{ArgMatches, Command, CommandFactory as _};
 use std::process::ExitCode;
@@ -111,6 +112,8 @@ pub const ALL: &[Subcommand] = &[
     Subcommand::new("raw-lat", Measure, || raw::latency::RAW.command::<RawLatencyArgs>(), raw::latency::main),
     Subcommand::new("tcp-bw", Measure, || tcp::BANDWIDTH.command::<TcpBandwidthArgs>(), tcp::bandwidth_main),
     Subcommand::new("tcp-lat", Measure, || tcp::LATENCY.command::<TcpLatencyArgs>(), tcp::latency_main),
+    Subcommand::new("stream-bw", Measure, || streams::BANDWIDTH.command::<StreamBandwidthArgs>(), streams::bandwidth_main),
+    Subcommand::new("stream-lat", Measure, || streams::LATENCY.command::<StreamLatencyArgs>(), streams::latency_main),
     Subcommand::new("ping", Diagnose, ping::tool::Cli::command, ping::tool::main),
     Subcommand::new("rping", Diagnose, rping::Args::command, rping::main),
     Subcommand::new("perftest", Diagnose, perftest_peer::Args::command, perftest_peer::main),

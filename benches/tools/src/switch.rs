@@ -5,7 +5,6 @@
 //! where a queue fills. Its turn does no I/O of its own and reads no clock; `run.rs` does both.
 
 mod config;
-pub mod descriptors;
 mod egress;
 mod leases;
 mod pool;

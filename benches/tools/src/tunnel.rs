@@ -3,11 +3,12 @@
 mod relay;
 
 use crate::between;
+use crate::descriptors::{self, Of};
 use crate::error::{Error, Result};
 use crate::{interrupt, program};
 use clap::{ArgGroup, ArgMatches, Parser};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use srnic_streams::{Config, Endpoint, Listener, Stream};
+use srnic_streams::{Config, Endpoint, Listener, Stats, Stream, Transport};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::ExitCode;
@@ -45,6 +46,10 @@ pub struct Cli {
     /// The other end's device and the port that it accepts at
     #[arg(long, value_name = "ADDR:PORT", requires = "listen")]
     peer: Option<SocketAddr>,
+    /// Goes on over TCP at this address while RDMA fails: the end with --accept listens to it, the
+    /// other one connects to it
+    #[arg(long, value_name = "ADDR:PORT")]
+    tcp: Option<SocketAddr>,
     /// Connections at once; others wait
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=1000))]
     connections: u16,
@@ -65,30 +70,36 @@ pub fn main(matches: &ArgMatches) -> ExitCode {
 /// Where connections come from and go to.
 enum End {
     /// TCP to a stream to `peer`.
-    Listens { tcp: TcpListener, endpoint: Endpoint, peer: SocketAddr },
+    Listens { tcp: TcpListener, endpoint: Endpoint, peer: Transport },
     /// A stream to TCP to `to`.
     Accepts { streams: Listener, to: SocketAddr },
 }
 
 fn run(cli: &Cli) -> Result<()> {
+    descriptors::allow(cli.connections.into(), Of::Connections)?;
     let endpoint = open(cli)?;
     let end = match (cli.listen.zip(cli.peer), cli.accept.zip(cli.to)) {
         (Some((listen, peer)), _) => {
             let tcp = TcpListener::bind(listen).map_err(failed("listen"))?;
             tcp.set_nonblocking(true).map_err(failed("listen"))?;
             program::say(format_args!("listens at {}", tcp.local_addr().map_err(failed("listen"))?));
-            End::Listens { tcp, endpoint, peer }
+            let peer = match cli.tcp {
+                None => Transport::Rdma(peer),
+                Some(tcp) => Transport::Auto { rdma: peer, tcp },
+            };
+            End::Listens { tcp, endpoint: endpoint.clone(), peer }
         }
-        (None, Some((accept, to))) => {
-            let streams = endpoint.listen(accept).map_err(failed("accept streams"))?;
-            program::say(format_args!("accepts at {}", streams.local_addr()));
-            End::Accepts { streams, to }
-        }
+        (None, Some((accept, to))) => End::Accepts {
+            streams: listen(&endpoint, accept, cli.tcp).map_err(failed("accept streams"))?,
+            to,
+        },
         // The command line does not allow it.
         (None, None) => return Err(Error::Options("give --accept and --to, or --listen and --peer".into())),
     };
     let open: Arc<()> = Arc::default();
+    let mut watch = Watch::default();
     while interrupt::check().is_ok() {
+        watch.look(&endpoint);
         if Arc::strong_count(&open) > cli.connections.into() {
             sleep(LOOK);
             continue;
@@ -109,13 +120,47 @@ fn run(cli: &Cli) -> Result<()> {
 
 fn open(cli: &Cli) -> Result<Endpoint> {
     let role = if cli.accept.is_some() { Role::Server } else { Role::Client };
-    let device = Device::builder().driver(Driver::THREAD);
+    // Those that end have theirs for a while.
+    let device = Device::builder().driver(Driver::THREAD).max_qps(2 * u32::from(cli.connections));
     let device = device.open_spec(&cli.device.clone().or_role(role)).map_err(Error::Verbs)?;
     let sizes = Config { checked: cli.checked, ..Config::default() };
     let one = (sizes.receives + sizes.sends + 8) as usize * sizes.chunk_bytes as usize;
     // Blocks may have half of it.
     let config = Config { memory_max: 2 * one * usize::from(cli.connections), ..sizes };
     Endpoint::new(&device, config).map_err(failed("begin streams"))
+}
+
+/// Listens to a port of the device and, if asked to, to an address of TCP.
+fn listen(endpoint: &Endpoint, port: u16, tcp: Option<SocketAddr>) -> io::Result<Listener> {
+    let streams = match tcp {
+        None => endpoint.listen(port)?,
+        Some(tcp) => endpoint.listen_with_tcp(port, tcp)?,
+    };
+    match streams.tcp_addr() {
+        None => program::say(format_args!("accepts at {}", streams.local_addr())),
+        Some(tcp) => program::say(format_args!("accepts at {}, and at {tcp} by TCP", streams.local_addr())),
+    }
+    Ok(streams)
+}
+
+/// Says when connections change what carries them.
+#[derive(Default)]
+struct Watch {
+    to_tcp: u64,
+    to_rdma: u64,
+}
+
+impl Watch {
+    fn look(&mut self, endpoint: &Endpoint) {
+        let Stats { moved_to_tcp, returned_to_rdma, over_tcp, .. } = endpoint.stats();
+        let (gone, back) = (moved_to_tcp - self.to_tcp, returned_to_rdma - self.to_rdma);
+        if gone + back > 0 {
+            program::say(format_args!(
+                "{gone} connections went over to TCP, {back} came back to RDMA, {over_tcp} are over TCP"
+            ));
+        }
+        (self.to_tcp, self.to_rdma) = (moved_to_tcp, returned_to_rdma);
+    }
 }
 
 fn failed(doing: &'static str) -> impl Fn(io::Error) -> Error {
@@ -135,7 +180,7 @@ fn drain(open: &Arc<()>, limit: Duration) {
 
 /// A connection of which one side is there.
 enum Coming {
-    Tcp(TcpStream, SocketAddr, Endpoint, SocketAddr),
+    Tcp(TcpStream, SocketAddr, Endpoint, Transport),
     Stream(Stream, SocketAddr),
 }
 
@@ -175,7 +220,7 @@ impl Coming {
     fn carry(self) {
         let (name, made) = match self {
             Self::Tcp(tcp, from, endpoint, peer) => {
-                let made = tcp.set_nonblocking(false).and_then(|()| endpoint.connect(peer, PATIENCE));
+                let made = tcp.set_nonblocking(false).and_then(|()| endpoint.connect_over(peer, PATIENCE));
                 if made.is_err() {
                     relay::reset_on_close(&tcp);
                 }
@@ -219,6 +264,7 @@ mod tests {
         for line in [
             "tunnel -d memif:/tmp/a.sock",
             "tunnel -d memif:/tmp/a.sock --accept 5",
+            "tunnel -d memif:/tmp/a.sock --tcp 127.0.0.1:80",
             "tunnel -d memif:/tmp/a.sock --listen 127.0.0.1:80",
             "tunnel -d memif:/tmp/a.sock --accept 5 --to 127.0.0.1:80 --listen 127.0.0.1:81 --peer 10.77.0.1:5",
         ] {

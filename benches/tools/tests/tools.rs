@@ -201,6 +201,8 @@ fn help_says_what_holds_for_the_tool() {
         ("raw-lat", 64, 100_000, None),
         ("tcp-bw", 65_536, 5000, None),
         ("tcp-lat", 2, 1000, None),
+        ("stream-bw", 65_536, 5000, None),
+        ("stream-lat", 2, 1000, None),
     ] {
         let help = help(program);
         let said = [

@@ -6,6 +6,8 @@ mod support;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle, scope};
 use std::time::{Duration, Instant};
 use support::{LIMIT, Place, Running, srnic};
@@ -29,16 +31,12 @@ impl Tunnel {
         let server = TcpListener::bind(("127.0.0.1", 0)).expect("a server");
         let to = server.local_addr().expect("its address").to_string();
         let entry = SocketAddr::from(([127, 0, 0, 1], place.port));
-        let start = |rest: [&str; 4]| {
-            let mut command = srnic("tunnel");
-            let device = format!("{LOSS}memif:{}", place.path("memif").display());
-            command.args(["-d", &device, "--checked", "--drain", "60"]).args(rest);
-            Running::start(command)
-        };
-        let mut there = start(["--accept", "7471", "--to", &to]);
+        let device = format!("{LOSS}memif:{}", place.path("memif").display());
+        let mut there = start(&device, &["--checked", "--accept", "7471", "--to", &to]);
         there.wait_for("accepts at");
         // The server's device has the first address of the pair.
-        let mut here = start(["--listen", &entry.to_string(), "--peer", "10.77.0.1:7471"]);
+        let entry_text = entry.to_string();
+        let mut here = start(&device, &["--checked", "--listen", &entry_text, "--peer", "10.77.0.1:7471"]);
         here.wait_for("listens at");
         Self { server, entry, here, there, _place: place }
     }
@@ -62,6 +60,13 @@ impl Tunnel {
             running.end().assert_success();
         }
     }
+}
+
+/// One end of a tunnel.
+fn start(device: &str, rest: &[&str]) -> Running {
+    let mut command = srnic("tunnel");
+    command.args(["-d", device, "--drain", "60"]).args(rest);
+    Running::start(command)
 }
 
 fn bytes(number: u64) -> Vec<u8> {
@@ -154,4 +159,190 @@ fn a_server_that_is_not_there_is_a_reset() {
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     tunnel.there.wait_for("not connected: Connection refused");
     tunnel.end();
+}
+
+/// Two tunnels with a switch between them, which can stand still: nothing gets through then.
+struct Switched {
+    server: TcpListener,
+    entry: SocketAddr,
+    switch: Running,
+    here: Running,
+    there: Running,
+    place: Place,
+}
+
+fn memif(place: &Place, host: u8) -> String {
+    format!("memif:{}", place.path(&format!("{host}.sock")).display())
+}
+
+/// The end at the server, once it takes streams.
+fn accepting(place: &Place, to: SocketAddr, options: &[&str]) -> Running {
+    let device = format!("{},role=client,ip=10.77.0.1", memif(place, 1));
+    let to = to.to_string();
+    let mut there = start(&device, &[&["--accept", "7471", "--to", &to], options].concat());
+    there.wait_for("accepts at");
+    there
+}
+
+/// The end at the client, once it takes connections.
+fn listening(place: &Place, entry: SocketAddr, options: &[&str]) -> Running {
+    let device = format!("{},role=client,ip=10.77.0.2", memif(place, 2));
+    let entry = entry.to_string();
+    let rest = [&["--listen", &entry, "--peer", "10.77.0.1:7471"], options].concat();
+    let mut here = start(&device, &rest);
+    here.wait_for("listens at");
+    here
+}
+
+impl Switched {
+    fn new(name: &str, tcp: bool) -> Self {
+        let (place, carriers) = (Place::new(name), Place::new(&format!("{name}-tcp")));
+        let by_tcp = format!("127.0.0.1:{}", carriers.port);
+        if tcp { Self::with(place, &["--tcp", &by_tcp]) } else { Self::with(place, &[]) }
+    }
+
+    /// Both ends with these options.
+    fn with(place: Place, options: &[&str]) -> Self {
+        let server = TcpListener::bind(("127.0.0.1", 0)).expect("a server");
+        let to = server.local_addr().expect("its address");
+        let entry = SocketAddr::from(([127, 0, 0, 1], place.port));
+        let mut command = srnic("switch");
+        command.args([memif(&place, 1), memif(&place, 2)]);
+        let mut switch = Running::start(command);
+        switch.wait_for("switching ");
+        let there = accepting(&place, to, options);
+        let here = listening(&place, entry, options);
+        Self { server, entry, switch, here, there, place }
+    }
+
+    /// The programs at both sides.
+    fn programs(&self) -> (TcpStream, TcpStream) {
+        let client = TcpStream::connect(self.entry).expect("the entry listens");
+        let (server, _) = self.server.accept().expect("connected");
+        for program in [&client, &server] {
+            program.set_read_timeout(Some(LIMIT)).expect("set");
+            program.set_write_timeout(Some(LIMIT)).expect("set");
+        }
+        (client, server)
+    }
+}
+
+#[test]
+fn a_black_hole_in_mid_transfer_is_gone_round_by_tcp_and_left_when_it_heals() {
+    let mut tunnel = Switched::new("tunnel-hole", true);
+    let (mut client, mut server) = tunnel.programs();
+    let done = AtomicBool::new(false);
+    let (arrived, crossing) = mpsc::channel();
+    let (sent, came) = scope(|threads| {
+        let sends = threads.spawn(|| {
+            let mut sent = Numbered::default();
+            while !done.load(Ordering::Relaxed) {
+                client.write_all(&sent.next()).expect("written");
+            }
+            client.shutdown(Shutdown::Write).expect("half a close");
+            sent.count
+        });
+        let reads = threads.spawn(|| {
+            let (mut expected, mut part) = (Numbered::default(), [0; PART]);
+            while server.peek(&mut [0]).expect("read") > 0 {
+                server.read_exact(&mut part).expect("read");
+                assert!(part == expected.next(), "part {}", expected.count);
+                let _ = arrived.send(());
+            }
+            expected.count
+        });
+        crossing.recv_timeout(LIMIT).expect("bytes cross it");
+        tunnel.switch.signal("-STOP");
+        tunnel.here.wait_for("1 connections went over to TCP");
+        // What arrives from now on came over TCP: far more than was on its way.
+        while crossing.try_recv().is_ok() {}
+        for _ in 0..64 {
+            crossing.recv_timeout(LIMIT).expect("it goes on over TCP");
+        }
+        tunnel.switch.signal("-CONT");
+        tunnel.here.wait_for("1 came back to RDMA");
+        while crossing.try_recv().is_ok() {}
+        for _ in 0..64 {
+            crossing.recv_timeout(LIMIT).expect("it goes on over RDMA");
+        }
+        done.store(true, Ordering::Relaxed);
+        (sends.join().expect("no panic"), reads.join().expect("no panic"))
+    });
+    assert_eq!(sent, came);
+    drop((client, server));
+    for running in [tunnel.here, tunnel.there] {
+        running.signal("-INT");
+        running.end().assert_success();
+    }
+}
+
+/// Without an address of TCP the connection ends by a reset.
+#[test]
+fn a_black_hole_without_tcp_is_a_reset() {
+    let tunnel = Switched::new("tunnel-no-tcp", false);
+    let (mut client, mut server) = tunnel.programs();
+    client.write_all(b"x").expect("written");
+    server.read_exact(&mut [0]).expect("read");
+    tunnel.switch.signal("-STOP");
+    client.write_all(b"y").expect("written");
+    let error = client.read(&mut [0]).expect_err("reset");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    tunnel.switch.signal("-CONT");
+}
+
+/// Says a word at one program and hears it at the other.
+fn tell(from: &mut TcpStream, to: &mut TcpStream) {
+    from.write_all(b"here").expect("written");
+    let mut word = [0; 4];
+    to.read_exact(&mut word).expect("read");
+    assert_eq!(&word, b"here");
+}
+
+/// Whichever end is killed, the other one says so, its program sees a reset, and the next
+/// connection works as soon as the end is there again.
+#[test]
+fn an_end_that_is_killed_is_reported_and_comes_back() {
+    let mut tunnel = Switched::new("tunnel-kill", false);
+    let to = tunnel.server.local_addr().expect("its address");
+
+    let (mut client, mut server) = tunnel.programs();
+    tell(&mut client, &mut server);
+    tunnel.there.signal("-KILL");
+    client.write_all(b"lost").expect("written");
+    let error = client.read(&mut [0]).expect_err("reset");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    tunnel.here.wait_for("8 bytes out, 0 bytes in, ");
+    tunnel.there = accepting(&tunnel.place, to, &[]);
+    let (mut client, mut server) = tunnel.programs();
+    tell(&mut client, &mut server);
+
+    tunnel.here.signal("-KILL");
+    server.write_all(b"lost").expect("written");
+    let error = server.read(&mut [0]).expect_err("reset");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    tunnel.there.wait_for("4 bytes in, ");
+    tunnel.here = listening(&tunnel.place, tunnel.entry, &[]);
+    let (mut client, mut server) = tunnel.programs();
+    tell(&mut client, &mut server);
+    tell(&mut server, &mut client);
+}
+
+/// Bytes of a part of a transfer.
+const PART: usize = 64 << 10;
+
+/// Parts that tell their place: each has other bytes.
+#[derive(Default)]
+struct Numbered {
+    count: u64,
+}
+
+impl Numbered {
+    fn next(&mut self) -> [u8; PART] {
+        let mut part = [0; PART];
+        for (at, word) in (0_u64..).zip(part.chunks_exact_mut(8)) {
+            word.copy_from_slice(&(self.count << 32 | at).to_le_bytes());
+        }
+        self.count += 1;
+        part
+    }
 }

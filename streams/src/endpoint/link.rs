@@ -333,7 +333,7 @@ impl Link {
     fn error(&self, end: End) -> Error {
         match end {
             End::Reset(reason) => Error::of_reset(reason),
-            End::Violation(violation) => Error::Violation(violation),
+            End::Violation(rule) => Error::Violation { rule, position: self.protocol.violated_at() },
             End::Lost => self.failure.map_or(Error::Disconnected, Error::Failed),
             End::Aborted => Error::Aborted,
         }

@@ -48,6 +48,8 @@ pub(crate) struct State {
     violations: [u64; Violation::ALL.len()],
     /// Messages by their ways, of connections that are over.
     sent: [u64; Way::ALL.len()],
+    moved_to_tcp: u64,
+    returned_to_rdma: u64,
     /// Threads that wait and poll meanwhile.
     pub polling: usize,
     /// Threads that wait asleep.
@@ -71,6 +73,8 @@ impl State {
             rejected: 0,
             violations: [0; Violation::ALL.len()],
             sent: [0; Way::ALL.len()],
+            moved_to_tcp: 0,
+            returned_to_rdma: 0,
             polling: 0,
             sleeping: 0,
             stopping: false,
@@ -85,6 +89,9 @@ impl State {
             rejected: self.rejected,
             violations: self.violations,
             sent: self.sent(),
+            over_tcp: self.links.values().filter(|link| link.is_by_tcp()).count(),
+            moved_to_tcp: self.moved_to_tcp,
+            returned_to_rdma: self.returned_to_rdma,
         }
     }
 
@@ -175,6 +182,11 @@ impl State {
         self.take_completions();
         if let Some(link) = self.links.get_mut(&id) {
             let qpn = link.qpn();
+            match &carrier {
+                Carrier::Tcp(..) => self.moved_to_tcp += 1,
+                Carrier::Pair(_) => self.returned_to_rdma += 1,
+                Carrier::None => {}
+            }
             link.resume(&mut self.pool, carrier);
             if let Some(qpn) = qpn {
                 self.by_qpn.remove(&qpn);

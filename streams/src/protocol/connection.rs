@@ -363,6 +363,15 @@ impl Connection {
         }
     }
 
+    /// Where the message begins that broke a rule; of an offer, its bytes that could not be read.
+    #[must_use]
+    pub fn violated_at(&self) -> u64 {
+        match self.end {
+            Some(End::Violation(Violation::Offer)) => self.incoming.held(),
+            _ => self.incoming.position(),
+        }
+    }
+
     /// A message came. What breaks a rule ends the stream ([`end`](Self::end)).
     pub fn receive<M: Message>(&mut self, received: &Received<'_, M>) -> Fate {
         if self.end.is_some() {

@@ -96,6 +96,11 @@ impl Incoming {
         }
     }
 
+    /// Of the next byte to come.
+    pub const fn position(&self) -> u64 {
+        self.position
+    }
+
     /// Bytes that are here, from position 0 on.
     pub fn held(&self) -> u64 {
         let missing = self.waiting.iter().find(|waiting| self.offers > 0 && waiting.rest.len > 0);

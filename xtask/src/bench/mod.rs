@@ -11,6 +11,7 @@ mod others;
 mod samples;
 mod scale;
 mod stacks;
+mod streams;
 mod table;
 
 use std::fs;
@@ -48,6 +49,8 @@ enum Task {
     Loss(Options),
     /// The rate of SENDs against the number of queue pairs, up to 16,000
     Scale(Options),
+    /// Byte streams by the size of a write and the way that its bytes go, beside kernel TCP
+    Streams(Options),
     /// Flame graphs of the sender and the receiver of WRITEs, by perf: where the time goes
     Flame(flame::Options),
 }
@@ -91,6 +94,7 @@ pub fn run(request: &Request) -> Result<()> {
         (Some(Task::Compare(options)), _) => compare::run(&Bench::new(options)?),
         (Some(Task::Loss(options)), _) => loss::run(&Bench::new(options)?),
         (Some(Task::Scale(options)), _) => scale::run(&Bench::new(options)?),
+        (Some(Task::Streams(options)), _) => streams::run(&Bench::new(options)?),
         (Some(Task::Flame(options)), _) => flame::run(options),
         (None, Some(revision)) => against::run(&Bench::new(&request.options)?, revision),
         (None, None) => Err(Error::new("name what to measure: see `cargo xtask bench --help`")),

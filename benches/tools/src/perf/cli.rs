@@ -7,6 +7,7 @@ mod tests;
 pub use self::fetching::{AtomicBandwidthArgs, AtomicLatencyArgs, ReadBandwidthArgs};
 use crate::between;
 use crate::congestion::Congestion;
+use crate::perf::streams::Way;
 #[cfg(test)]
 use clap::FromArgMatches as _;
 use clap::{Args, Command, CommandFactory, Parser, ValueEnum};
@@ -269,6 +270,44 @@ pub struct TcpArgs {
     /// Asks the socket again and again instead of sleeping until something comes
     #[arg(long)]
     pub spin: bool,
+}
+
+/// Arguments of `srnic stream-bw`.
+#[derive(Parser, Debug)]
+#[command(version)]
+pub struct StreamBandwidthArgs {
+    /// What the tools of streams take.
+    #[command(flatten)]
+    pub stream: StreamArgs,
+    /// Rates in 10^9 bits a second instead of 2^20 bytes a second
+    #[arg(long = "report_gbits")]
+    pub report_gbits: bool,
+}
+
+/// Arguments of `srnic stream-lat`.
+#[derive(Parser, Debug)]
+#[command(version)]
+pub struct StreamLatencyArgs {
+    /// What the tools of streams take.
+    #[command(flatten)]
+    pub stream: StreamArgs,
+}
+
+/// What the tools of streams take.
+#[derive(Args, Debug)]
+pub struct StreamArgs {
+    /// What every tool takes.
+    #[command(flatten)]
+    pub basics: Basics,
+    /// The device.
+    #[command(flatten)]
+    pub device: DeviceArg,
+    /// How the bytes of each write go
+    #[arg(long, value_enum, default_value = "chosen")]
+    pub way: Way,
+    /// A checksum of the bytes, from end to end
+    #[arg(long)]
+    pub checked: bool,
 }
 
 /// Arguments of `srnic rpc`.

@@ -1,8 +1,9 @@
 //! Ports for whoever asks: a process connects to a socket, is told its device, and has it until it
 //! closes the connection, or dies.
 
+use super::PortSpec;
 use super::leases::{Leases, Network};
-use super::{PortSpec, descriptors};
+use crate::descriptors::{self, Of};
 use crate::error::{Error, Result};
 use crate::place::Place;
 use datapath::port::{Interrupt, Port};
@@ -156,7 +157,7 @@ impl Desk {
 
     /// Makes the port of a number that nobody had.
     fn open(&self, socket: &Path, number: u32) -> Result<()> {
-        descriptors::allow(self.fixed + usize::try_from(number).unwrap_or(usize::MAX))?;
+        descriptors::allow(self.fixed + usize::try_from(number).unwrap_or(usize::MAX), Of::Ports)?;
         let spec: PortSpec = format!("memif:{}", socket.display())
             .parse()
             .map_err(|error: super::PortSpecError| Error::Options(error.to_string()))?;

@@ -1,13 +1,14 @@
 //! An Ethernet switch over memif sockets and interfaces, without root: more than two hosts on one
 //! machine.
 
+use crate::descriptors::{self, Of};
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::output;
 use crate::program;
 use crate::switch::leases::Network;
 use crate::switch::pool::Pool;
-use crate::switch::{PortSpec, Row, Switch, descriptors, table};
+use crate::switch::{PortSpec, Row, Switch, table};
 use clap::{ArgMatches, Parser};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -51,7 +52,7 @@ fn run(cli: &Cli) -> Result<()> {
     if cli.pool.is_none() && cli.ports.len() < 2 {
         return Err(Error::Options("a switch has two ports or more, or a --pool".to_owned()));
     }
-    descriptors::allow(cli.ports.len())?;
+    descriptors::allow(cli.ports.len(), Of::Ports)?;
     let mut switch = Switch::default();
     for spec in &cli.ports {
         switch.attach(spec.open()?, spec.queue);

@@ -20,10 +20,12 @@ const RAW_BW: &str = "raw-bw";
 const RAW_LAT: &str = "raw-lat";
 const TCP_BW: &str = "tcp-bw";
 const TCP_LAT: &str = "tcp-lat";
+const STREAM_BW: &str = "stream-bw";
+const STREAM_LAT: &str = "stream-lat";
 const RPC: &str = "rpc";
-const ALL: [&str; 13] = [
+const ALL: [&str; 15] = [
     READ_BW, READ_LAT, ATOMIC_BW, ATOMIC_LAT, WRITE_BW, WRITE_LAT, SEND_BW, SEND_LAT, RPC, RAW_BW, RAW_LAT,
-    TCP_BW, TCP_LAT,
+    TCP_BW, TCP_LAT, STREAM_BW, STREAM_LAT,
 ];
 
 /// Both sides of a tool. One pair at a time: each keeps two cores busy.
@@ -56,7 +58,7 @@ impl Pair {
         if ![TCP_BW, TCP_LAT].contains(&self.tool) {
             command.args(["-d", device]);
         }
-        if ![TCP_BW, TCP_LAT, RAW_BW, RAW_LAT].contains(&self.tool) {
+        if ![TCP_BW, TCP_LAT, RAW_BW, RAW_LAT, STREAM_BW, STREAM_LAT].contains(&self.tool) {
             // A pause of the whole machine is no failure of the peer.
             command.args(["-u", "18"]);
         }
@@ -366,6 +368,27 @@ fn tcp_tools_count_every_message() {
         let [client, server] = pair.run("", &format!("-a -n 3 {options}"));
         assert_eq!(table(&client).1.len(), 23);
         assert_eq!(table(&client).1, table(&server).1);
+    }
+}
+
+#[test]
+fn stream_tools_count_every_message_whichever_way_it_goes() {
+    for tool in [STREAM_BW, STREAM_LAT] {
+        let pair = Pair::new(tool, "stream");
+        for way in ["chosen", "send", "write", "read"] {
+            for ended in pair.run("fault:loss=1%,seed=4:", &format!("-s 40000 -n 50 --way {way}")) {
+                assert_eq!(table(&ended).1, [[40_000, 50]], "{way}");
+            }
+        }
+        let [client, server] = pair.run("", "-a -n 3 --checked");
+        assert_eq!(table(&client).1.len(), 23);
+        assert_eq!(table(&client).1, table(&server).1);
+        // Which way is meant, both must know.
+        let (server, client) =
+            (pair.start("server", "", "--way send"), pair.start("client", "", "--way write"));
+        for ended in [client.end(), server.end()] {
+            ended.assert_failed(1, "--way is");
+        }
     }
 }
 
