@@ -2,7 +2,8 @@
 
 use crate::calendar::{Calendar, Event, Kind};
 use crate::clock::Ps;
-use crate::host::{End, Host, HostConfig, HostError};
+use crate::host::engine::{End, EngineHostConfig};
+use crate::host::{Host, HostConfig, HostError, Next};
 use crate::link::{Link, Node};
 use crate::memory::SharedMemory;
 use crate::packet::WIRE_OVERHEAD;
@@ -46,8 +47,13 @@ pub struct FlowRecord {
     pub failed: Option<WcStatus>,
 }
 
-struct Active {
-    ends: [End; 2],
+/// What a flow uses while it is under way.
+#[derive(Clone, Copy, Debug)]
+enum Active {
+    /// A queue pair of each host.
+    Pairs([End; 2]),
+    /// The receiver's state, which goes by the flow's number.
+    Model,
 }
 
 /// A network in virtual time.
@@ -252,11 +258,7 @@ impl Fabric {
     fn arrive_at_host(&mut self, number: u32, packet: u32) {
         let Some(arena) = &mut self.arena else { return };
         let host = &mut self.hosts[number as usize];
-        let inbox = &mut host.engine.port_mut().inbox;
-        if inbox.len == 0 {
-            host.engine.note_drained(self.now.to_time());
-        }
-        host.engine.port_mut().inbox.push(&mut arena.packets, packet);
+        host.receive(self.now, &mut arena.packets, packet);
         let at = self.now.max(host.busy_until);
         self.schedule_turn(number, at);
     }
@@ -300,7 +302,7 @@ impl Fabric {
         let from = link.from;
         self.start(number);
         if let (false, Node::Host(host)) = (pause, from)
-            && self.hosts[host as usize].engine.port().refused
+            && self.hosts[host as usize].next() == Next::Room
         {
             let at = self.now.max(self.hosts[host as usize].busy_until);
             self.schedule_turn(host, at);
@@ -323,11 +325,9 @@ impl Fabric {
         let link = &self.links[number as usize];
         let frame = self.config.host.max_frame() as u64;
         let queued = link.backlog(self.now).div_ceil(frame);
-        let room = self.config.host.ring.saturating_sub(u32::try_from(queued).unwrap_or(u32::MAX));
-        host.engine.port_mut().begin(arena, room);
-        host.engine.turn(self.now.to_time());
+        let room = self.config.host.ring().saturating_sub(u32::try_from(queued).unwrap_or(u32::MAX));
         self.turns += 1;
-        let Some(mut arena) = host.engine.port_mut().end() else { return Ok(()) };
+        let Some(mut arena) = host.turn(self.now, arena, room) else { return Ok(()) };
         let mut sent = core::mem::take(&mut arena.sent);
         self.arena = Some(arena);
         sent.drain(..).for_each(|packet| self.send(number, packet));
@@ -335,24 +335,23 @@ impl Fabric {
             arena.sent = sent;
         }
         let (host, link) = (&mut self.hosts[number as usize], &self.links[number as usize]);
-        host.busy_until = self.now + self.config.host.turn;
-        let port = host.engine.port();
-        let next = if port.inbox.len > 0 {
-            host.busy_until
-        } else if port.refused && link.is_paused() {
-            Ps::NEVER
-        } else if port.refused {
-            // Half of the ring is free then.
-            let half = u64::from(self.config.host.ring / 2) * frame * u64::from(link.ps_per_byte);
-            host.busy_until.max(Ps(link.idle_at().0.saturating_sub(half)))
-        } else {
-            host.engine.next_deadline().map_or(Ps::NEVER, |at| Ps::of_time(at).max(host.busy_until))
+        host.busy_until = self.now + self.config.host.turn();
+        let next = match host.next() {
+            Next::Soon => Some(host.busy_until),
+            // It is told when the link goes on.
+            Next::Room if link.is_paused() => None,
+            Next::Room => {
+                // Half of the ring is free then.
+                let half = u64::from(self.config.host.ring() / 2) * frame * u64::from(link.ps_per_byte);
+                Some(host.busy_until.max(Ps(link.idle_at().0.saturating_sub(half))))
+            }
+            Next::At(at) => (at != Ps::NEVER).then(|| at.max(host.busy_until)),
         };
-        if next != Ps::NEVER {
+        if let Some(next) = next {
             self.schedule_turn(number, next);
         }
-        while let Some(done) = self.hosts[number as usize].poll() {
-            self.end_flow(usize::try_from(done.wr_id).unwrap_or(usize::MAX), done.status)?;
+        while let Some((flow, status)) = self.hosts[number as usize].poll() {
+            self.end_flow(flow, status)?;
         }
         Ok(())
     }
@@ -379,38 +378,71 @@ impl Fabric {
         Ok(())
     }
 
-    /// Connects two queue pairs and posts the flow; false if a host has none free.
+    /// Begins to send a flow; false if a host has no queue pair free.
     fn start_flow(&mut self, number: usize) -> Result<bool, HostError> {
         let FlowRecord { from, flow, .. } = self.flows[number];
-        let config = self.config.host;
-        let Some(here) = self.hosts[from as usize].take_pair(&config)? else { return Ok(false) };
-        let Some(there) = self.hosts[flow.to as usize].take_pair(&config)? else {
-            self.hosts[from as usize].give_back(here)?;
-            return Ok(false);
+        self.active[number] = match self.config.host {
+            HostConfig::Engine(config) => self.connect(&config, number)?.map(Active::Pairs),
+            HostConfig::Model(_) => {
+                if let Some((host, config)) = self.hosts[from as usize].model_mut() {
+                    let number = u32::try_from(number).unwrap_or(u32::MAX);
+                    host.send(config, self.now, (number, flow.to, flow.bytes));
+                }
+                Some(Active::Model)
+            }
         };
-        self.hosts[from as usize].connect(&config, here, there)?;
-        self.hosts[flow.to as usize].connect(&config, there, here)?;
-        let rkey = self.hosts[flow.to as usize].rkey();
-        self.hosts[from as usize].send(here, number as u64, flow.bytes, rkey)?;
-        self.active[number] = Some(Active { ends: [here, there] });
+        if self.active[number].is_none() {
+            return Ok(false);
+        }
         let at = self.now.max(self.hosts[from as usize].busy_until);
         self.schedule_turn(from, at);
         Ok(true)
     }
 
+    /// Connects two queue pairs and posts the flow; `None` if a host has none free.
+    fn connect(&mut self, config: &EngineHostConfig, number: usize) -> Result<Option<[End; 2]>, HostError> {
+        let FlowRecord { from, flow, .. } = self.flows[number];
+        let [from, to] = [from as usize, flow.to as usize];
+        let Ok([sender, receiver]) = self.hosts.get_disjoint_mut([from, to]) else { return Ok(None) };
+        let (Some(sender), Some(receiver)) = (sender.engine_mut(), receiver.engine_mut()) else {
+            return Ok(None);
+        };
+        let Some(here) = sender.take_pair(config)? else { return Ok(None) };
+        let Some(there) = receiver.take_pair(config)? else {
+            sender.give_back(here)?;
+            return Ok(None);
+        };
+        sender.connect(config, here, there)?;
+        receiver.connect(config, there, here)?;
+        sender.send(here, number as u64, flow.bytes, receiver.rkey())?;
+        Ok(Some([here, there]))
+    }
+
     fn end_flow(&mut self, number: usize, status: WcStatus) -> Result<(), HostError> {
-        let Some(Active { ends }) = self.active.get_mut(number).and_then(Option::take) else { return Ok(()) };
+        let Some(active) = self.active.get_mut(number).and_then(Option::take) else { return Ok(()) };
         let record = &mut self.flows[number];
         record.done = Some(self.now);
         record.failed = (status != WcStatus::Success).then_some(status);
         self.unfinished -= 1;
-        for end in ends {
-            self.hosts[end.host as usize].give_back(end)?;
+        let receiver = &mut self.hosts[record.flow.to as usize];
+        match (active, receiver.model_mut()) {
+            (Active::Model, Some((host, _))) => host.forget(u32::try_from(number).unwrap_or(u32::MAX)),
+            (Active::Pairs(ends), _) => self.disconnect(ends)?,
+            _ => {}
         }
         for _ in 0..self.waiting.len() {
             let Some(next) = self.waiting.pop_front() else { break };
             if !self.start_flow(next)? {
                 self.waiting.push_back(next);
+            }
+        }
+        Ok(())
+    }
+
+    fn disconnect(&mut self, ends: [End; 2]) -> Result<(), HostError> {
+        for end in ends {
+            if let Some(host) = self.hosts[end.host as usize].engine_mut() {
+                host.give_back(end)?;
             }
         }
         Ok(())

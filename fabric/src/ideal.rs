@@ -1,28 +1,39 @@
 //! What a flow takes in an empty network: what its slowdown is counted against.
 
 use crate::clock::Ps;
-use crate::host::HostConfig;
 use crate::packet::WIRE_OVERHEAD;
 use crate::topology::FatTree;
 
-/// Bytes of a data packet's frame beside its payload: Ethernet, IPv4, UDP, BTH, RETH, META, ICRC
-/// (protocol.md 1.2).
-const DATA_HEADERS: u64 = 78;
-/// Bytes of an acknowledgement's frame (protocol.md 1.3).
-const ACKNOWLEDGEMENT: u64 = 74;
+/// Bytes of the frames that carry a flow, without preamble, FCS and gap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frames {
+    /// A data packet's beside its payload.
+    pub data_headers: u32,
+    /// An acknowledgement's.
+    pub acknowledgement: u64,
+}
+
+impl Frames {
+    /// The engine's (protocol.md 1.2 and 1.3): Ethernet, IPv4, UDP, BTH, RETH, META, ICRC.
+    pub const SRNIC: Self = Self { data_headers: 78, acknowledgement: 74 };
+
+    /// Bytes of a data packet's frame.
+    #[must_use]
+    pub const fn data(&self, payload: u32) -> u64 {
+        self.data_headers as u64 + payload.next_multiple_of(4) as u64
+    }
+}
 
 /// The time from the beginning of a flow of `bytes` over `links` links (2, 4 or 6) until its sender
 /// has the acknowledgement of its last packet, if there is no other flow, and both hosts look at
-/// packets at once.
+/// packets at once. Full packets have `mtu` bytes of payload.
 #[must_use]
-pub fn completion(tree: &FatTree, host: &HostConfig, links: u32, bytes: u32) -> Ps {
-    let mtu = u64::from(host.mtu.bytes());
-    let packets = u64::from(bytes.max(1)).div_ceil(mtu);
-    let frame = |payload: u64| DATA_HEADERS + payload.next_multiple_of(4);
-    let last = frame(u64::from(bytes) - (packets - 1) * mtu);
-    let full = (packets > 1).then_some(frame(mtu));
+pub fn completion(tree: &FatTree, frames: &Frames, mtu: u32, links: u32, bytes: u32) -> Ps {
+    let packets = bytes.max(1).div_ceil(mtu);
+    let last = frames.data(bytes - (packets - 1) * mtu);
+    let full = (packets > 1).then_some(frames.data(mtu));
     // All full packets leave back to back. The last one may catch up with the one before it.
-    let mut ahead = full.map_or(0, |full| (packets - 2) * time(tree.host_ps_per_byte, full));
+    let mut ahead = full.map_or(0, |full| u64::from(packets - 2) * time(tree.host_ps_per_byte, full));
     let mut arrived = 0;
     for link in 0..links {
         let rate = rate(tree, links, link);
@@ -34,7 +45,7 @@ pub fn completion(tree: &FatTree, host: &HostConfig, links: u32, bytes: u32) -> 
         arrived += tree.delay.0;
     }
     let back: u64 =
-        (0..links).map(|link| time(rate(tree, links, link), ACKNOWLEDGEMENT) + tree.delay.0).sum();
+        (0..links).map(|link| time(rate(tree, links, link), frames.acknowledgement) + tree.delay.0).sum();
     Ps(arrived + back)
 }
 

@@ -3,8 +3,25 @@
 use crate::clock::Ps;
 use crate::fabric::{Config, Fabric, FlowRecord};
 use crate::ideal;
+use crate::scheme::Scheme;
+use crate::switch::SwitchStats;
 
-/// Flows of one length in a run.
+/// One line of a table: a scheme on a network.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Row {
+    /// The scheme.
+    pub scheme: Scheme,
+    /// Hosts of the network.
+    pub hosts: u32,
+    /// Its flows.
+    pub summary: Summary,
+    /// All its switches together.
+    pub switches: SwitchStats,
+    /// A number that depends on every flow ([`Fabric::hash`]).
+    pub hash: u64,
+}
+
+/// What became of a run's flows.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Summary {
     /// Flows that are counted: those that began after the warm-up.
@@ -56,8 +73,9 @@ fn times(config: &Config, record: &FlowRecord) -> (f64, f64) {
     let FlowRecord { from, flow, done, .. } = record;
     let took = done.unwrap_or_default().since(flow.at).0 as f64;
     let links = config.tree.links_between(*from, flow.to);
-    let alone = ideal::completion(&config.tree, &config.host, links, flow.bytes).0 as f64;
-    (took / 1e6, took / alone)
+    let alone =
+        ideal::completion(&config.tree, &config.host.frames(), config.host.mtu(), links, flow.bytes).0;
+    (took / 1e6, took / alone as f64)
 }
 
 /// The 99th percentile by nearest rank; 0 of nothing.

@@ -1,13 +1,15 @@
 //! Whole runs: every flow ends, every packet is somewhere, and a run repeats exactly.
 
-use datapath::port::Port;
 use srnic_fabric::clock::Ps;
 use srnic_fabric::fabric::{Config, Fabric};
 use srnic_fabric::host::HostConfig;
+use srnic_fabric::host::engine::EngineHostConfig;
 use srnic_fabric::ideal;
 use srnic_fabric::link::{Link, Node};
 use srnic_fabric::pfc::PfcConfig;
-use srnic_fabric::switch::SwitchConfig;
+use srnic_fabric::plan::Plan;
+use srnic_fabric::scheme::Scheme;
+use srnic_fabric::switch::{Marks, SwitchConfig};
 use srnic_fabric::topology::FatTree;
 use srnic_fabric::workload::{Flow, Poisson, Sizes};
 
@@ -18,7 +20,7 @@ const LONG: Ps = Ps::from_ns(1_000_000_000);
 fn config(hosts: u32, seed: u64) -> Config {
     Config {
         tree: FatTree::of_hosts(hosts).expect("a size of the figure"),
-        host: HostConfig::default(),
+        host: HostConfig::Engine(EngineHostConfig::default()),
         switch: SwitchConfig::DEFAULT,
         flow_max: SIZES.largest(),
         seed,
@@ -46,14 +48,13 @@ fn only(config: Config, flows: &[(u32, Flow)]) -> Fabric {
 }
 
 fn count(fabric: &Fabric, of: fn(&datapath::counters::Counters) -> u64) -> u64 {
-    fabric.hosts().iter().map(|host| of(host.engine.core().counters())).sum()
+    fabric.hosts().iter().map(|host| of(host.engine().expect("an engine").engine.core().counters())).sum()
 }
 
 /// What hosts sent arrived, was dropped at a switch, or is on its way.
 fn assert_conserved(fabric: &Fabric) {
-    let ports = || fabric.hosts().iter().map(|host| host.engine.port().stats());
-    let sent: u64 = ports().map(|stats| stats.tx_frames).sum();
-    let received: u64 = ports().map(|stats| stats.rx_frames).sum();
+    let sent: u64 = fabric.hosts().iter().map(|host| host.frames().0).sum();
+    let received: u64 = fabric.hosts().iter().map(|host| host.frames().1).sum();
     let dropped = fabric.switch_stats().dropped;
     assert_eq!(sent, received + dropped + fabric.in_flight() as u64);
 }
@@ -87,9 +88,9 @@ fn assert_conserved_at_every_port(fabric: &Fabric) {
         assert_eq!(frames(|link| link.from, node), stats.passed, "out of switch {switch}");
     }
     for (host, number) in fabric.hosts().iter().zip(0..) {
-        let (stats, node) = (host.engine.port().stats(), Node::Host(number));
-        assert_eq!(frames(|link| link.from, node), stats.tx_frames, "from host {number}");
-        assert_eq!(frames(|link| link.to, node), stats.rx_frames, "to host {number}");
+        let ((sent, received), node) = (host.frames(), Node::Host(number));
+        assert_eq!(frames(|link| link.from, node), sent, "from host {number}");
+        assert_eq!(frames(|link| link.to, node), received, "to host {number}");
     }
 }
 
@@ -100,7 +101,7 @@ fn a_lossless_network_drops_nothing() {
     let run = |headroom_short| {
         let mut config = config(64, 2);
         let pfc = PfcConfig { pool: 300_000, headroom_short, ..PfcConfig::DEFAULT };
-        config.switch = SwitchConfig { pfc: Some(pfc), mark: u64::MAX / 100, ..config.switch };
+        config.switch = SwitchConfig { pfc: Some(pfc), marks: Marks::above(u64::MAX), ..config.switch };
         let mut fabric = loaded(config, 200);
         fabric.run(LONG).expect("runs");
         assert_conserved(&fabric);
@@ -135,7 +136,7 @@ fn links_that_can_be_paused_and_are_not_change_nothing() {
 fn drops_are_repaired() {
     let mut config = config(16, 2);
     config.switch.pool = 200_000;
-    config.switch.mark = u64::MAX / 100;
+    config.switch.marks = Marks::above(u64::MAX);
     let mut fabric = loaded(config, 400);
     fabric.run(LONG).expect("runs");
     assert!(fabric.switch_stats().dropped > 100, "{:?}", fabric.switch_stats());
@@ -159,21 +160,48 @@ fn a_run_repeats_exactly() {
 }
 
 /// In an empty network a flow takes what its links take, to the picosecond, if its hosts look at
-/// every packet at once: over 2, 4 and 6 links, of one packet and of many.
+/// every packet at once: over 2, 4 and 6 links, of one packet and of many, with every scheme.
 #[test]
 fn an_empty_network_takes_what_its_links_take() {
     let small = FatTree { pods: 2, racks: 2, hosts_per_rack: 2, aggregations: 2, cores_per_group: 2, ..TREE };
-    for (to, links) in [(1, 2), (2, 4), (7, 6)] {
-        for bytes in [1, 1000, 1024, 1025, 2048, 3000, 50_000, 1_000_000] {
-            let mut config = Config { tree: small, ..config(16, 1) };
-            config.host.turn = Ps(1);
-            let mut fabric = only(config, &[(0, Flow { at: Ps(0), to, bytes })]);
-            fabric.run(LONG).expect("runs");
-            let expected = ideal::completion(&small, &config.host, links, bytes);
-            assert_eq!(fabric.flows[0].done, Some(expected), "{bytes} bytes over {links} links");
-            assert_eq!(small.links_between(0, to), links);
-            let used = fabric.links().iter().filter(|link| link.frames > 0).count();
-            assert_eq!(used, 2 * links as usize);
+    for scheme in Scheme::ALL {
+        for (to, links) in [(1, 2), (2, 4), (7, 6)] {
+            for bytes in [1, 1000, 1024, 1025, 2048, 3000, 50_000, 1_000_000] {
+                let mut config = Plan::new(scheme, small).config();
+                config.host.set_turn(Ps(1));
+                let mut fabric = only(config, &[(0, Flow { at: Ps(0), to, bytes })]);
+                fabric.run(LONG).expect("runs");
+                let frames = config.host.frames();
+                let expected = ideal::completion(&small, &frames, config.host.mtu(), links, bytes);
+                let what = format!("{} with {bytes} bytes over {links} links", scheme.name());
+                assert_eq!(fabric.flows[0].done, Some(expected), "{what}");
+                assert_eq!(small.links_between(0, to), links);
+                let used = fabric.links().iter().filter(|link| link.frames > 0).count();
+                assert_eq!(used, 2 * links as usize);
+            }
         }
+    }
+}
+
+/// Every scheme brings every flow to its end, also where switches with little memory drop or pause,
+/// and every packet is somewhere.
+#[test]
+fn schemes_repair_what_is_lost() {
+    for scheme in Scheme::ALL {
+        let plan = Plan {
+            pool: Some(150_000),
+            mark: Some(1 << 40),
+            time: Ps::from_ns(200_000),
+            ..Plan::new(scheme, FatTree::of_hosts(16).expect("a size of the figure"))
+        };
+        let mut fabric = plan.fabric(plan.config()).expect("hosts");
+        plan.play(&mut fabric, |_| true).expect("runs");
+        let (row, what) = (scheme.row(&fabric, Ps(0)), scheme.name());
+        assert_eq!((row.summary.unfinished, row.summary.failed), (0, 0), "{what}");
+        let lossless = plan.config().switch.pfc.is_some();
+        assert_eq!(row.switches.dropped == 0, lossless, "{what}: {:?}", row.switches);
+        assert_eq!(row.switches.pauses > 0, lossless, "{what}: {:?}", row.switches);
+        assert_conserved(&fabric);
+        assert_conserved_at_every_port(&fabric);
     }
 }
