@@ -7,6 +7,7 @@ mod context;
 mod cq;
 mod device;
 mod qp;
+pub mod ucm;
 mod wr;
 
 #[cfg(test)]
@@ -22,8 +23,8 @@ pub use device::{
 };
 pub use device::{AsyncEvent, Device, DeviceAttr, DeviceAttrEx, Gid, GidEntry, PortAttr, QueryDeviceExInput};
 pub use qp::{
-    Ah, AhAttr, GlobalRoute, Grh, QPT_RC, QPT_UC, QPT_UD, Qp, QpAttr, QpCap, QpEx, QpInitAttr, QpInitAttrEx,
-    SEND_OPS, init,
+    Ah, AhAttr, Ece, GlobalRoute, Grh, QPT_RC, QPT_UC, QPT_UD, Qp, QpAttr, QpCap, QpEx, QpInitAttr,
+    QpInitAttrEx, SEND_OPS, SaPathRec, init,
 };
 pub use wr::{
     Atomic, BindMw, DataBuf, MwBind, MwBindInfo, Rdma, RecvWr, SendWr, Sge, Ud, WrTarget, flag, opcode,

@@ -19,9 +19,6 @@ exports! {
     fn ibv_dontfork_range(_base: *mut c_void, _size: usize) -> c_int = code { Ok(()) }
     fn ibv_dofork_range(_base: *mut c_void, _size: usize) -> c_int = code { Ok(()) }
 
-    fn ibv_query_ece(_qp: Handle<abi::Qp>, _ece: *mut c_void) -> c_int = both { Err(Errno::NOT_SUPPORTED) }
-    fn ibv_set_ece(_qp: Handle<abi::Qp>, _ece: *mut c_void) -> c_int = both { Err(Errno::NOT_SUPPORTED) }
-
     fn ibv_import_device(_fd: c_int) -> *mut abi::Context = pointer { Err(Errno::NOT_SUPPORTED) }
     fn ibv_import_pd(_context: Handle<abi::Context>, _handle: u32) -> *mut abi::Pd = pointer { Err(Errno::NOT_SUPPORTED) }
     fn ibv_unimport_pd(_pd: Handle<abi::Pd>) -> () = nothing { Ok(()) }
@@ -29,10 +26,4 @@ exports! {
     fn ibv_unimport_mr(_mr: Handle<abi::Mr>) -> () = nothing { Ok(()) }
     fn ibv_import_dm(_context: Handle<abi::Context>, _handle: u32) -> *mut c_void = pointer { Err(Errno::NOT_SUPPORTED) }
     fn ibv_unimport_dm(_dm: *mut c_void) -> () = nothing { Ok(()) }
-
-    // What the kernel's connection manager writes, of which there is none here.
-    fn ibv_copy_ah_attr_from_kern(_to: *mut c_void, _from: *mut c_void) -> () = nothing { Ok(()) }
-    fn ibv_copy_qp_attr_from_kern(_to: *mut c_void, _from: *mut c_void) -> () = nothing { Ok(()) }
-    fn ibv_copy_path_rec_from_kern(_to: *mut c_void, _from: *mut c_void) -> () = nothing { Ok(()) }
-    fn ibv_copy_path_rec_to_kern(_to: *mut c_void, _from: *mut c_void) -> () = nothing { Ok(()) }
 }

@@ -1,7 +1,7 @@
 //! Arguments of C calls, turned into what safe code can use. NULL is EINVAL.
 
 use crate::errno::{Errno, Result};
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::NonNull;
 
 /// What a parameter of a C function becomes.
@@ -27,6 +27,16 @@ macro_rules! plain {
 }
 
 plain!(u8, u16, c_int, u32, u64, usize, *mut c_void, *const c_void);
+
+/// A string.
+impl Argument for &CStr {
+    type C = *const c_char;
+
+    unsafe fn from_c(c: *const c_char) -> Result<Self> {
+        // SAFETY: the caller's promise.
+        if c.is_null() { Err(Errno::INVALID) } else { Ok(unsafe { CStr::from_ptr(c) }) }
+    }
+}
 
 /// A pointer that the call only hands on or compares.
 pub struct Handle<T>(pub *mut T);

@@ -3,18 +3,36 @@
 #[cfg(test)]
 mod tests;
 
+use crate::lease::PoolSpec;
 use core::fmt;
-use verbs_api::{DeviceSpec, Role, Transport, WireMode};
+use verbs_api::{DeviceSpec, Role, SpecError, Transport, WireMode};
 
-/// The variable with the device: `DEVICE[; KEY=VALUE]..`.
+/// The variable with the devices: `DEVICE[; KEY=VALUE]..`, or lines of `NAME = DEVICE[; ..]`.
 const VARIABLE: &str = "SRNIC_DEVICE";
+/// What a device is called that has no name.
+const NAME_DEFAULT: &str = "srnic0";
 const SPEED_DEFAULT: u32 = 100;
+/// Bytes of a name: programs have room for 64, and a zero.
+const NAME_MAX: usize = 63;
+/// What is replaced by the number of an MPI job's process.
+const RANK: &str = "{rank}";
+/// Variables that have that number: those of OpenMPI, PMIx, MPICH and Slurm.
+const RANK_VARIABLES: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
+
+/// What is behind a device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// A port.
+    Spec(Box<DeviceSpec>),
+    /// Whatever port a switch has to give away when the device opens.
+    Pool(PoolSpec),
+}
 
 /// A device that programs see.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceConfig {
     pub name: String,
-    pub spec: DeviceSpec,
+    pub source: Source,
     /// What queue pairs of type RC speak.
     pub wire_mode: WireMode,
     /// Gigabits a second that the port is said to have.
@@ -31,23 +49,64 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// The devices that the environment names: none, or `srnic0`.
+impl From<SpecError> for ConfigError {
+    fn from(error: SpecError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// The devices that the environment names; none if it names none.
 pub fn devices() -> Result<Vec<DeviceConfig>, ConfigError> {
     let Some(text) = std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) else {
         return Ok(Vec::new());
     };
     let text = text.into_string().map_err(|_| ConfigError("it is no UTF-8".to_owned()))?;
-    Ok(vec![parse("srnic0", &text)?])
+    let rank = RANK_VARIABLES.iter().find_map(|variable| std::env::var(variable).ok());
+    parse_all(&with_rank(&text, rank.as_deref())?)
+}
+
+/// The text for a process of this number.
+fn with_rank(text: &str, rank: Option<&str>) -> Result<String, ConfigError> {
+    match rank {
+        _ if !text.contains(RANK) => Ok(text.to_owned()),
+        Some(rank) => Ok(text.replace(RANK, rank)),
+        None => Err(ConfigError(format!(
+            "there is no number for {RANK}, which MPI gives its processes: none of {} is set",
+            RANK_VARIABLES.join(", ")
+        ))),
+    }
+}
+
+/// One device, or several that have names, each on a line of its own.
+fn parse_all(text: &str) -> Result<Vec<DeviceConfig>, ConfigError> {
+    let mut devices: Vec<DeviceConfig> = Vec::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (name, device) = named(line).unwrap_or((NAME_DEFAULT, line));
+        if devices.iter().any(|known| known.name == name) {
+            return Err(ConfigError(format!(
+                "two devices are called {name}: say NAME = DEVICE, each on a line of its own"
+            )));
+        }
+        devices.push(parse(name, device)?);
+    }
+    Ok(devices)
+}
+
+/// A name and what follows it; no device begins like that.
+fn named(line: &str) -> Option<(&str, &str)> {
+    let (name, device) = line.split_once('=')?;
+    let name = name.trim_end();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let fits = !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(is_name);
+    fits.then_some((name, device.trim_start()))
 }
 
 /// One device: its string, and what else is to be known of it.
 pub fn parse(name: &str, text: &str) -> Result<DeviceConfig, ConfigError> {
     let mut parts = text.split(';').map(str::trim);
-    let spec: DeviceSpec =
-        parts.next().unwrap_or_default().parse().map_err(|error| ConfigError(format!("{error}")))?;
-    let spec = with_role(spec);
+    let source = source(parts.next().unwrap_or_default())?;
     let mut config =
-        DeviceConfig { name: name.to_owned(), spec, wire_mode: WireMode::Srnic, speed: SPEED_DEFAULT };
+        DeviceConfig { name: name.to_owned(), source, wire_mode: WireMode::Srnic, speed: SPEED_DEFAULT };
     for part in parts.filter(|part| !part.is_empty()) {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         match (key.trim(), value.trim()) {
@@ -62,6 +121,16 @@ pub fn parse(name: &str, text: &str) -> Result<DeviceConfig, ConfigError> {
         }
     }
     Ok(config)
+}
+
+fn source(text: &str) -> Result<Source, ConfigError> {
+    match PoolSpec::parse(text) {
+        Some(pool) => {
+            pool.check()?;
+            Ok(Source::Pool(pool))
+        }
+        None => Ok(Source::Spec(Box::new(with_role(text.parse()?)))),
+    }
 }
 
 fn speed(value: &str) -> Result<u32, ConfigError> {
@@ -85,4 +154,28 @@ fn listens(sockets: &str, path: &str) -> bool {
         let mut fields = line.split_whitespace();
         fields.nth(3) == Some(ACCEPTS) && fields.nth(3) == Some(path)
     })
+}
+
+impl DeviceConfig {
+    /// A number that no other device has, as `verbs_api::DeviceAttr::node_guid` is. A device that
+    /// gets its port when it opens has one of its process before.
+    pub fn guid(&self) -> u64 {
+        let mac = match &self.source {
+            Source::Spec(spec) => spec.mac_or_default().ok().flatten().unwrap_or([2, 0, 0, 0, 0, 1]),
+            Source::Pool(_) => {
+                let [a, b, c, d] = std::process::id().to_be_bytes();
+                [6, 0, a, b, c, d]
+            }
+        };
+        let [a, b, c, d, e, f] = mac;
+        u64::from_be_bytes([a ^ 2, b, c, 0xFF, 0xFE, d, e, f])
+    }
+
+    /// The address, if it is known before the device opens.
+    pub fn ip(&self) -> Option<std::net::IpAddr> {
+        match &self.source {
+            Source::Spec(spec) => spec.ip_or_default().ok(),
+            Source::Pool(_) => None,
+        }
+    }
 }

@@ -12,6 +12,7 @@ use crate::object::{Object, Shell, Taken};
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU32, Ordering};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use verbs_api::{Completion, CompletionQueue, WcFlags, WcStatus};
 
@@ -35,6 +36,8 @@ pub struct Cq {
     cq_context: *mut c_void,
     completion_acks: Acks,
     async_acks: Acks,
+    /// What is in front of datagrams.
+    packet_type: u8,
     /// Looks in vain since the last completion.
     vain: AtomicU32,
 }
@@ -77,6 +80,11 @@ impl Cq {
 
     pub const fn async_acks(&self) -> &Acks {
         &self.async_acks
+    }
+
+    /// A completion of the queue's, as C has it.
+    pub fn wc_of(&self, completion: &Completion) -> Wc {
+        wc_of(completion, self.packet_type)
     }
 
     /// A look has found something, or nothing.
@@ -137,6 +145,7 @@ impl Cq {
             cq_context,
             completion_acks: Acks::default(),
             async_acks: Acks::default(),
+            packet_type: packet_type(device.ip()),
             vain: AtomicU32::new(0),
         };
         let queue: *mut Self = queue.give().cast();
@@ -149,8 +158,15 @@ impl Cq {
     }
 }
 
-/// A completion as C has it.
-pub fn wc_of(completion: &Completion) -> Wc {
+/// What is in front of each datagram on a network of this family, as NICs say it in `sl`, which
+/// RoCE has no other use for: a header of UDP (8), and one of IPv6 (1) or IPv4 (2). UCX looks for
+/// its address accordingly.
+const fn packet_type(ip: IpAddr) -> u8 {
+    if ip.is_ipv4() { 8 | 2 } else { 8 | 1 }
+}
+
+/// A completion as C has it; `packet_type` is that of datagrams.
+fn wc_of(completion: &Completion, packet_type: u8) -> Wc {
     let succeeded = completion.status == WcStatus::Success;
     let flags = completion.flags.difference(WcFlags::SOLICITED);
     // A key that was invalidated is a number; immediate data are bytes of the network's.
@@ -165,6 +181,7 @@ pub fn wc_of(completion: &Completion) -> Wc {
         qp_num: completion.qpn,
         src_qp: completion.src_qp,
         wc_flags: flags.bits().into(),
+        sl: if flags.contains(WcFlags::GRH) { packet_type } else { 0 },
         ..Wc::default()
     }
 }
@@ -179,7 +196,7 @@ calls! {
             let wanted = BURST.min(entries - done);
             let found = ring.poll_into(&mut burst[..wanted]);
             for completion in burst[..found].iter().flatten() {
-                out.at(done).set(wc_of(completion));
+                out.at(done).set(cq.wc_of(completion));
                 done += 1;
             }
             if found < wanted {
@@ -235,5 +252,30 @@ exports! {
     fn ibv_ack_cq_events(cq: &Cq, events: u32) -> () = nothing {
         cq.completion_acks.ack(events.into());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbs_api::WcOpcode;
+
+    #[test]
+    fn a_datagram_says_what_is_in_front_of_it() {
+        let plain = Completion {
+            wr_id: 1,
+            status: WcStatus::Success,
+            opcode: WcOpcode::Recv,
+            flags: WcFlags::empty(),
+            byte_len: 48,
+            imm: 0,
+            qpn: 2,
+            src_qp: 3,
+        };
+        let datagram = Completion { flags: WcFlags::GRH, ..plain };
+        for (ip, said) in [("10.77.0.1", 10), ("fd00::1", 9)] {
+            let packet_type = packet_type(ip.parse().expect("an address"));
+            assert_eq!((wc_of(&datagram, packet_type).sl, wc_of(&plain, packet_type).sl), (said, 0));
+        }
     }
 }

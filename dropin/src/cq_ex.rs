@@ -4,7 +4,7 @@ use crate::abi::{self, CqEx, CqInitAttrEx, PthreadCond, PthreadMutex, Wc};
 use crate::argument::{Argument, Handle, In};
 use crate::channel::Channel;
 use crate::context::Context;
-use crate::cq::{Cq, wc_of};
+use crate::cq::Cq;
 use crate::errno::{Errno, Result};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
@@ -70,7 +70,7 @@ impl Extended<'_> {
         let current = unsafe { &mut *self.current() };
         let ring = current.ring.as_mut().ok_or(Errno::INVALID)?;
         let completion = ring.poll().ok_or(Errno::NO_ENTRY)?;
-        current.wc = wc_of(&completion);
+        current.wc = self.0.wc_of(&completion);
         let c = self.0.extended();
         // SAFETY: both fields are written by this side only.
         unsafe { ((*c).status, (*c).wr_id) = (current.wc.status, current.wc.wr_id) };
@@ -122,7 +122,7 @@ calls! {
     fn read_src_qp(cq: Extended<'_>) -> u32 = value { Ok(cq.wc().src_qp) }
     fn read_wc_flags(cq: Extended<'_>) -> u32 = value { Ok(cq.wc().wc_flags) }
     fn read_slid(_cq: Extended<'_>) -> u32 = value { Ok(0) }
-    fn read_sl(_cq: Extended<'_>) -> u8 = value { Ok(0) }
+    fn read_sl(cq: Extended<'_>) -> u8 = value { Ok(cq.wc().sl) }
     fn read_dlid_path_bits(_cq: Extended<'_>) -> u8 = value { Ok(0) }
     fn read_nothing(_cq: Extended<'_>) -> u64 = value { Ok(0) }
     fn read_cvlan(_cq: Extended<'_>) -> u16 = value { Ok(0) }

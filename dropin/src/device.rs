@@ -3,11 +3,14 @@
 use crate::abi;
 use crate::argument::{Handle, Out};
 use crate::config::{self, DeviceConfig};
-use crate::errno::Errno;
+use crate::errno::{Errno, Result};
 use crate::object::{Object, Shell};
-use core::ffi::{c_char, c_int};
+use crate::paths::{self, Node};
+use core::ffi::{CStr, c_char, c_int};
 use core::ptr::null_mut;
-use verbs_api::DeviceSpec;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// A device that may be opened.
 #[repr(C)]
@@ -51,7 +54,7 @@ pub fn chars<const N: usize>(text: &str) -> [c_char; N] {
 
 /// The devices of this process, which are made once: programs compare their addresses, and keep
 /// those of devices that they have opened.
-fn known() -> &'static [Device] {
+pub fn known() -> &'static [Device] {
     static KNOWN: std::sync::OnceLock<Vec<Device>> = std::sync::OnceLock::new();
     KNOWN.get_or_init(|| {
         let configs = config::devices().unwrap_or_else(|error| {
@@ -62,11 +65,18 @@ fn known() -> &'static [Device] {
     })
 }
 
-/// A number that no other device has, as [`verbs_api::DeviceAttr::node_guid`] is.
-pub fn guid(spec: &DeviceSpec) -> u64 {
-    let mac = spec.mac_or_default().ok().flatten().unwrap_or([2, 0, 0, 0, 0, 1]);
-    let [a, b, c, d, e, f] = mac;
-    u64::from_be_bytes([a ^ 2, b, c, 0xFF, 0xFE, d, e, f])
+/// What the devices of this process are.
+pub fn configs() -> impl Iterator<Item = &'static DeviceConfig> {
+    known().iter().map(Device::config)
+}
+
+/// What a file of sysfs says.
+fn sysfs(directory: &CStr, file: &CStr) -> Result<String> {
+    let path = Path::new(OsStr::from_bytes(directory.to_bytes())).join(OsStr::from_bytes(file.to_bytes()));
+    match paths::find(path.to_str().ok_or(Errno::NO_ENTRY)?)? {
+        Node::Text(text) => Ok(text),
+        Node::Directory(_) | Node::Character(_) | Node::ConnectionManager => Err(Errno(libc::EISDIR)),
+    }
 }
 
 exports! {
@@ -100,16 +110,25 @@ exports! {
     }
 
     fn ibv_get_device_guid(device: &Device) -> u64 = value {
-        Ok(guid(&device.config.spec).to_be())
+        Ok(device.config.guid().to_be())
     }
 
     fn ibv_get_sysfs_path() -> *const c_char = text {
         Ok(c"/sys")
     }
 
-    fn ibv_read_sysfs_file(_directory: Handle<c_char>, _file: Handle<c_char>, _buffer: Handle<c_char>, _size: usize) -> c_int = count {
-        // There is no directory of the device's in sysfs.
-        Err(Errno::NO_ENTRY)
+
+    fn ibv_read_sysfs_file(directory: &CStr, file: &CStr, buffer: Out<u8>, size: usize) -> c_int = count {
+        let text = sysfs(directory, file)?;
+        // Without the end of its line, and with a zero.
+        let text = text.trim_end();
+        if size <= text.len() {
+            return Err(Errno::INVALID);
+        }
+        for (index, byte) in text.bytes().chain([0]).enumerate() {
+            buffer.at(index).set(byte);
+        }
+        Ok(c_int::try_from(text.len()).unwrap_or(0))
     }
 
     fn ibv_read_ibdev_sysfs_file(_buffer: Handle<c_char>, _size: usize, _device: Handle<abi::Device>) -> c_int = count {

@@ -59,7 +59,7 @@ impl From<&Error> for Errno {
 }
 
 /// Tells the user why a call failed that a program seldom survives: an errno says too little.
-pub fn explain(call: &str, error: Error) -> Errno {
+pub fn explain<E: core::fmt::Display + Into<Errno>>(call: &str, error: E) -> Errno {
     eprintln!("srnic: {call}: {error}");
     error.into()
 }

@@ -128,7 +128,7 @@ impl Listeners {
             AsyncEvent::CqOverrun { cq, .. } => (Target::Cq(cq), event::CQ_ERR),
             AsyncEvent::PortActive => return self.tell_all(1, event::PORT_ACTIVE),
             AsyncEvent::PortError => return self.tell_all(1, event::PORT_ERR),
-            AsyncEvent::DeviceFatal => return self.tell_all(0, event::DEVICE_FATAL),
+            AsyncEvent::DeviceFatal => return self.tell_fatal(),
             // Verbs have no name for the others: a conflict of addresses, and events that were
             // lost.
             other => return eprintln!("srnic: {other:?}"),
@@ -137,6 +137,11 @@ impl Listeners {
         if let Some((Some(queue), element)) = heard.map(|(queue, element)| (queue.upgrade(), element)) {
             queue.push(element, event_type);
         }
+    }
+
+    /// The device is not to be trusted any more.
+    pub fn tell_fatal(&self) {
+        self.tell_all(0, event::DEVICE_FATAL);
     }
 
     /// An event of the port of that number, or of the device.

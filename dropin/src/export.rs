@@ -28,10 +28,21 @@ macro_rules! calls {
     };
 }
 
-/// Runs a body. A panic has told of itself, and becomes an error.
+/// Runs a body. A panic has told of itself, and becomes an error; and all open devices tell their
+/// programs that they are not to be trusted any more.
 #[inline]
 pub fn caught<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Errno::PANIC))
+    caught_and_told(body, crate::opened::tell_fatal)
+}
+
+/// As above; `tell` is called behind a panic.
+#[inline]
+pub fn caught_and_told<T>(body: impl FnOnce() -> Result<T>, tell: fn()) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+        // Another panic would end the process.
+        let _ = catch_unwind(tell);
+        Err(Errno::PANIC)
+    })
 }
 
 /// 0, or the errno.

@@ -6,8 +6,11 @@
 //! | structures and numbers | `abi` |
 //! | every exported name, and its version | `libibverbs.map` beside this crate's manifest |
 //! | what C hands over, made safe | `argument`, `object`, `export` |
-//! | devices, by SRNIC_DEVICE; opening them | `config`, `device`, `opened`, `context`, `query` |
+//! | devices, by SRNIC_DEVICE; opening them | `config`, `lease`, `device`, `opened`, `context`, `query` |
+//! | what is below /sys and /dev | `paths`, and the library in `preload/` |
 //! | memory, completion queues, queue pairs | `memory`, `window`, `channel`, `cq`, `cq_ex`, `qp`, `post`, .. |
+//! | the connection manager's device | `ucma`, `from_kernel` |
+//! | the dialect that two programs agree on | `ece` |
 //! | names that do nothing here | `absent`, `private` |
 
 #[macro_use]
@@ -24,11 +27,15 @@ mod context;
 mod cq;
 mod cq_ex;
 mod device;
+mod ece;
 mod errno;
 mod events;
+mod from_kernel;
+mod lease;
 mod memory;
 mod object;
 mod opened;
+mod paths;
 mod post;
 mod private;
 mod qp;
@@ -41,4 +48,5 @@ mod srq;
 #[cfg(test)]
 mod tests;
 mod text;
+mod ucma;
 mod window;

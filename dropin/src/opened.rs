@@ -1,12 +1,15 @@
 //! Engines: a device that a process opens several times has one.
 
-use crate::config::DeviceConfig;
+use crate::config::{DeviceConfig, Source};
 use crate::errno::{Errno, Result, explain};
 use crate::events::{EventPump, Listeners};
+use crate::lease::Lease;
+use crate::ucma;
 use core::mem::MaybeUninit;
-use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
-use verbs_api::{Device, Driver};
+use verbs_api::{Device, DeviceSpec, Driver};
 
 const QPS: u32 = 4096;
 const CQS: usize = 4096;
@@ -28,6 +31,8 @@ pub struct Opened {
     linger_until: Mutex<Option<Instant>>,
     /// Ends before the device is gone.
     _pump: EventPump,
+    /// Of its port, which ends after the device.
+    _lease: Option<Lease>,
     /// The process that opened it: children that it forks have none of its threads.
     process: u32,
 }
@@ -53,12 +58,51 @@ pub fn open(config: &DeviceConfig) -> Result<Arc<Opened>> {
 
 fn start(config: &DeviceConfig) -> Result<Opened> {
     let builder = Device::builder().driver(Driver::Hybrid).max_qps(QPS).max_cqs(CQS).max_mrs(MRS);
-    let device = builder.open_spec(&config.spec).map_err(|error| explain(&config.name, error))?;
+    let (spec, lease) = match &config.source {
+        Source::Spec(spec) => (DeviceSpec::clone(spec), None),
+        Source::Pool(pool) => {
+            let (spec, lease) = pool.take().map_err(|error| explain(&config.name, error))?;
+            (spec, Some(lease))
+        }
+    };
+    let device = builder.open_spec(&spec).map_err(|error| explain(&config.name, error))?;
     let listeners = Arc::new(Listeners::default());
     let pump = EventPump::start(&device, &listeners)?;
     let linger_until = Mutex::new(None);
     let config = config.clone();
-    Ok(Opened { device, config, listeners, linger_until, _pump: pump, process: std::process::id() })
+    Ok(Opened {
+        device,
+        config,
+        listeners,
+        linger_until,
+        _pump: pump,
+        _lease: lease,
+        process: std::process::id(),
+    })
+}
+
+/// The address of a device, if it is known by now.
+pub fn ip_of(config: &DeviceConfig) -> Option<IpAddr> {
+    let engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut open = engines.iter().filter_map(Weak::upgrade);
+    let found = open.find(|engine| engine.config == *config);
+    drop(engines);
+    found.map(|engine| engine.device.ip()).or_else(|| config.ip())
+}
+
+/// Each open device of this process has an event IBV_EVENT_DEVICE_FATAL.
+pub fn tell_fatal() {
+    let engines: Vec<_> = match ENGINES.try_lock() {
+        Ok(engines) => engines.iter().filter_map(Weak::upgrade).collect(),
+        Err(TryLockError::Poisoned(engines)) => {
+            engines.into_inner().iter().filter_map(Weak::upgrade).collect()
+        }
+        // Somebody opens a device.
+        Err(TryLockError::WouldBlock) => return,
+    };
+    for engine in engines {
+        engine.listeners.tell_fatal();
+    }
 }
 
 impl Opened {
@@ -105,6 +149,7 @@ fn without_signals<T>(start: impl FnOnce() -> T) -> T {
 /// A program may end without closing anything: its peers are not to wait for what it owes them.
 fn drain_at_exit() {
     extern "C" fn drain() {
+        ucma::leave();
         let engines: Vec<_> = match ENGINES.try_lock() {
             Ok(engines) => engines.iter().filter_map(Weak::upgrade).collect(),
             Err(_) => return,

@@ -20,13 +20,14 @@ macro_rules! idle {
 
 // What libmlx5 and the like call when they are loaded.
 idle!(() => (): verbs_register_driver_34 verbs_set_ops verbs_uninit_context __verbs_log);
-idle!(null_mut() => *mut c_void: _verbs_init_and_alloc_context verbs_open_device);
+idle!(null_mut() => *mut c_void: _verbs_init_and_alloc_context verbs_open_device ibv_wr_opcode_str);
 idle!(0 => c_int: __ioctl_final_num_attrs);
 idle! {
     libc::EOPNOTSUPP => c_int:
     execute_ioctl ibv_cmd_advise_mr ibv_cmd_alloc_dm ibv_cmd_alloc_mw ibv_cmd_alloc_pd
     ibv_cmd_attach_mcast ibv_cmd_close_xrcd ibv_cmd_create_ah ibv_cmd_create_counters
-    ibv_cmd_create_cq ibv_cmd_create_cq_ex ibv_cmd_create_flow ibv_cmd_create_flow_action_esp
+    ibv_cmd_create_cq ibv_cmd_create_cq_ex ibv_cmd_create_cq_ex2 ibv_cmd_create_flow
+    ibv_cmd_create_flow_action_esp
     ibv_cmd_create_qp ibv_cmd_create_qp_ex2 ibv_cmd_create_qp_ex ibv_cmd_create_rwq_ind_table
     ibv_cmd_create_srq ibv_cmd_create_srq_ex ibv_cmd_create_wq ibv_cmd_dealloc_mw ibv_cmd_dealloc_pd
     ibv_cmd_dereg_mr ibv_cmd_destroy_ah ibv_cmd_destroy_counters ibv_cmd_destroy_cq

@@ -5,13 +5,16 @@ use crate::acks::Acks;
 use crate::argument::{Argument, Handle, In, Out};
 use crate::context::Context;
 use crate::cq::{Cq, CqState};
+use crate::ece;
 use crate::errno::{Errno, Result, explain};
 use crate::events::Target;
 use crate::memory::{Pd, PdState};
 use crate::object::{Object, Shell, Taken};
+use crate::opened::Opened;
 use crate::qp_attr::{cap_of, caps_of, of_c, to_c};
 use crate::qp_ex::{CALLS, Session};
 use crate::srq::{Srq, SrqState};
+use crate::ucma;
 use core::ffi::c_int;
 use std::sync::Arc;
 use verbs_api::{QpAttrMask, QpState, QpType, QueuePairBuilder, raw};
@@ -27,6 +30,7 @@ pub struct Qp {
     /// The program asked for the extended calls.
     is_extended: bool,
     acks: Acks,
+    dialect: ece::Dialect,
     pd: Arc<PdState>,
     _queues: [Arc<CqState>; 2],
     _srq: Option<Arc<SrqState>>,
@@ -53,6 +57,27 @@ impl Qp {
 
     pub const fn acks(&self) -> &Acks {
         &self.acks
+    }
+
+    /// Its dialect is that on which two connection managers have agreed, or what the program has
+    /// set, or the device's. UC and UD have one only.
+    fn take_dialect(&self, attr: &mut verbs_api::QpAttr, mask: &mut QpAttrMask) {
+        let names_peer = QpAttrMask::STATE | QpAttrMask::AV | QpAttrMask::DEST_QPN;
+        if !mask.contains(names_peer) || attr.state != QpState::Rtr || self.pair.qp_type() != QpType::Rc {
+            return;
+        }
+        match ucma::agreed_with([attr.av.src_ip, attr.av.dst_ip], attr.dest_qpn) {
+            Some(options) => ece::speak(self, options, attr, mask),
+            None => ece::take_choice(self, attr, mask),
+        }
+    }
+
+    pub const fn dialect(&self) -> &ece::Dialect {
+        &self.dialect
+    }
+
+    pub fn engine(&self) -> &Opened {
+        &self.pd.context.engine
     }
 
     fn note_state(&self) {
@@ -126,6 +151,7 @@ fn create(pd: &Pd, mut init: QpInitAttr, is_extended: bool) -> Result<(*mut abi:
         init,
         is_extended,
         acks: Acks::default(),
+        dialect: ece::Dialect::default(),
         pd: Arc::clone(pd.state()),
         _queues: [send_cq, recv_cq].map(|cq| Arc::clone(cq.state())),
         _srq: srq.map(|srq| Arc::clone(srq.state())),
@@ -145,12 +171,8 @@ exports! {
 
     fn ibv_modify_qp(qp: &Qp, attr: In<QpAttr>, mask: c_int) -> c_int = both {
         let engine = &qp.pd.context.engine;
-        // UC and UD have one dialect.
-        let wire_mode = match qp.pair.qp_type() {
-            QpType::Rc => engine.config.wire_mode,
-            QpType::Uc | QpType::Ud => verbs_api::WireMode::Srnic,
-        };
-        let (attr, mask) = of_c(&engine.device, &attr.get(), mask, wire_mode)?;
+        let (mut attr, mut mask) = of_c(&engine.device, &attr.get(), mask)?;
+        qp.take_dialect(&mut attr, &mut mask);
         qp.pair.modify(&attr, mask).map_err(|error| explain("ibv_modify_qp", error))?;
         if mask.contains(QpAttrMask::STATE) {
             qp.note_state();

@@ -6,7 +6,7 @@ use crate::errno::{Errno, Result};
 use crate::memory::access_of;
 use crate::query::mtu_code;
 use core::ffi::c_int;
-use verbs_api::{Access, Device, Pmtu, QpAttr, QpAttrMask, QpState, QueueCaps, WireMode};
+use verbs_api::{Access, Device, Pmtu, QpAttr, QpAttrMask, QpState, QueueCaps};
 
 /// Attributes that verbs have and the engine has not: `ALT_PATH`, `PATH_MIG_STATE`, `CAP`,
 /// `RATE_LIMIT`.
@@ -29,13 +29,8 @@ fn mtu_of(code: c_int) -> Result<Pmtu> {
     Pmtu::ALL.into_iter().find(|mtu| mtu_code(*mtu) == code).ok_or(Errno::INVALID)
 }
 
-/// What a modification changes. `wire_mode` is what queue pairs of the device speak.
-pub fn of_c(
-    device: &Device,
-    attr: &abi::QpAttr,
-    mask: c_int,
-    wire_mode: WireMode,
-) -> Result<(QpAttr, QpAttrMask)> {
+/// What a modification changes.
+pub fn of_c(device: &Device, attr: &abi::QpAttr, mask: c_int) -> Result<(QpAttr, QpAttrMask)> {
     let bits = mask.cast_unsigned();
     if bits & (ALT_PATH | CAP | RATE_LIMIT) != 0 {
         return Err(Errno::NOT_SUPPORTED);
@@ -43,7 +38,7 @@ pub fn of_c(
     if bits >= OWN || bits & PATH_MIG_STATE != 0 && attr.path_mig_state != MIGRATED {
         return Err(Errno::INVALID);
     }
-    let mut mask = QpAttrMask::from_bits(bits & !PATH_MIG_STATE).ok_or(Errno::INVALID)?;
+    let mask = QpAttrMask::from_bits(bits & !PATH_MIG_STATE).ok_or(Errno::INVALID)?;
     let mut to = QpAttr::default();
     if mask.contains(QpAttrMask::STATE) {
         to.state = state_of(attr.qp_state)?;
@@ -68,10 +63,6 @@ pub fn of_c(
     (to.retry_cnt, to.rnr_retry) = (attr.retry_cnt & RETRY_BITS, attr.rnr_retry & RETRY_BITS);
     to.min_rnr_timer = attr.min_rnr_timer & TIMER_BITS;
     (to.max_rd_atomic, to.max_dest_rd_atomic) = (attr.max_rd_atomic, attr.max_dest_rd_atomic);
-    if wire_mode == WireMode::Plain && to.state == QpState::Init && mask.contains(QpAttrMask::STATE) {
-        to.wire_mode = wire_mode;
-        mask |= QpAttrMask::WIRE_MODE;
-    }
     Ok((to, mask))
 }
 

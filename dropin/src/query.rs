@@ -3,7 +3,7 @@
 use crate::abi::{self, DeviceAttr, DeviceAttrEx, Gid, GidEntry, PortAttr};
 use crate::argument::{In, Out};
 use crate::context::Context;
-use crate::device::{chars, guid};
+use crate::device::chars;
 use crate::errno::{Errno, Result};
 use core::ffi::c_int;
 use verbs_api::Pmtu;
@@ -11,6 +11,8 @@ use verbs_api::Pmtu;
 /// Bytes of the port's attributes that programs have which were compiled before the structure grew.
 const PORT_ATTR_OLD: usize = core::mem::offset_of!(PortAttr, port_cap_flags2);
 const PKEY: u16 = 0xFFFF;
+/// What devices without a vendor say, such as Linux soft-RoCE: pyverbs takes 0 for an error.
+const VENDOR: u32 = 0xFF_FFFF;
 
 /// The value of `ibv_mtu`.
 pub const fn mtu_code(mtu: Pmtu) -> c_int {
@@ -30,14 +32,14 @@ fn int(count: u32) -> c_int {
 
 fn device_attr(context: &Context) -> DeviceAttr {
     let attr = context.device().query();
-    let guid = guid(&context.state().engine.config.spec).to_be();
+    let guid = context.state().engine.config.guid().to_be();
     DeviceAttr {
         fw_ver: chars(attr.version),
         node_guid: guid,
         sys_image_guid: guid,
         max_mr_size: u64::MAX >> 1,
         page_size_cap: 4096,
-        vendor_id: 0,
+        vendor_id: VENDOR,
         vendor_part_id: 0,
         hw_ver: 0,
         max_qp: int(attr.max_qp),
@@ -199,7 +201,8 @@ exports! {
             return Err(Errno::NOT_SUPPORTED);
         }
         if max == 0 {
-            return Ok(0);
+            // There is no room for the one entry.
+            return Err(Errno::INVALID);
         }
         entries.set(gid_entry(context, 1, 0)?);
         Ok(1)

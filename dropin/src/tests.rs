@@ -6,7 +6,9 @@ mod program;
 use crate::abi::{self, QpAttr, QpInitAttr, SendWr, Wc, flag, opcode};
 use crate::config::parse;
 use crate::device::Device;
+use crate::ece::{ibv_query_ece, ibv_set_ece};
 use crate::object::Object as _;
+use crate::qp::ibv_modify_qp;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use program::Program;
@@ -36,6 +38,45 @@ fn what_is_sent_arrives_and_says_whose_it_is() {
     // Big endian, and said to be there.
     assert_eq!((received.imm_data, received.wc_flags), (0x1234_u32.to_be(), 2));
     assert_eq!(program.bytes()[16..21], *b"hello");
+    program.end();
+}
+
+#[test]
+fn queue_pairs_of_a_plain_device_are_connected_and_offer_no_dialect() {
+    let program = Program::start("plain; dialect=plain");
+    program.receive(7, 16, 64);
+    assert_eq!(program.send(program.request(opcode::SEND, 5)), 0);
+    assert!(program.completions(2).iter().all(|wc| wc.status == 0));
+    let mut ece = abi::Ece { vendor_id: 0, options: 0, comp_mask: 0 };
+    // SAFETY: the queue pair is there.
+    assert_eq!(unsafe { ibv_query_ece(program.pairs[0], &raw mut ece) }, libc::EOPNOTSUPP);
+    program.end();
+}
+
+#[test]
+fn the_dialect_is_told_and_set_as_options_of_a_vendor() {
+    let program = Program::start("ece");
+    let mut ece = abi::Ece { vendor_id: 0, options: 0, comp_mask: 0 };
+    // SAFETY: the queue pairs are there.
+    unsafe {
+        assert_eq!(ibv_query_ece(program.pairs[0], &raw mut ece), 0);
+        assert!(ece.vendor_id == 0x0053_524E && ece.options >> 28 == 1, "{:#x}", ece.options);
+        assert_eq!(ibv_set_ece(program.pairs[0], &raw mut ece), libc::EINVAL, "it is connected");
+        assert_eq!(ibv_modify_qp(program.pairs[0], &QpAttr { qp_state: 0, ..no_attributes() }, 1), 0);
+        // The peer has a smaller window: both have that.
+        ece.options = ece.options & !(0xF << 16) | 3 << 16;
+        let asked = ece.options;
+        assert_eq!((ibv_set_ece(program.pairs[0], &raw mut ece), ece.options), (0, asked));
+        assert_eq!((ibv_query_ece(program.pairs[0], &raw mut ece), ece.options), (0, asked));
+        // It takes nothing: plain.
+        ece.options = 0;
+        assert_eq!((ibv_set_ece(program.pairs[0], &raw mut ece), ece.options), (0, 0));
+        assert_eq!((ibv_query_ece(program.pairs[0], &raw mut ece), ece.options), (0, 0));
+        for vendor_id in [0, 0x2C9] {
+            let mut other = abi::Ece { vendor_id, ..ece };
+            assert_eq!(ibv_set_ece(program.pairs[0], &raw mut other), libc::EOPNOTSUPP);
+        }
+    }
     program.end();
 }
 
@@ -170,6 +211,19 @@ fn a_device_that_is_opened_twice_has_one_engine() {
 }
 
 #[test]
+fn a_table_of_gids_that_does_not_fit_is_an_error() {
+    let program = Program::start("gids");
+    let mut entry = core::mem::MaybeUninit::<abi::GidEntry>::uninit();
+    let size = size_of::<abi::GidEntry>();
+    // SAFETY: the device is open, and there is room for one entry.
+    let asked = |max| unsafe {
+        crate::query::_ibv_query_gid_table(program.context, entry.as_mut_ptr(), max, 0, size)
+    };
+    assert_eq!([0, 1, 7].map(asked), [-(libc::EINVAL as isize), 1, 1]);
+    program.end();
+}
+
+#[test]
 fn a_query_writes_no_more_than_the_program_has_room_for() {
     let program = Program::start("short");
     let size = core::mem::offset_of!(abi::DeviceAttrEx, comp_mask);
@@ -187,11 +241,35 @@ fn a_query_writes_no_more_than_the_program_has_room_for() {
 }
 
 #[test]
-fn a_panic_ends_as_an_errno() {
+fn a_panic_ends_as_an_errno_and_is_told() {
+    use core::sync::atomic::{AtomicU32, Ordering};
+    static TOLD: AtomicU32 = AtomicU32::new(0);
     fn panics() -> crate::errno::Result<()> {
         panic!("meant to be seen in this test's output")
     }
-    assert_eq!(crate::export::code(crate::export::caught(panics)), libc::EIO);
+    fn tell() {
+        TOLD.fetch_add(1, Ordering::Relaxed);
+        panic!("this one, too")
+    }
+    assert_eq!(crate::export::caught_and_told(|| Ok(7), tell), Ok(7));
+    assert_eq!(TOLD.load(Ordering::Relaxed), 0);
+    assert_eq!(crate::export::code(crate::export::caught_and_told(panics, tell)), libc::EIO);
+    assert_eq!(TOLD.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_device_that_is_not_to_be_trusted_has_a_fatal_event() {
+    let program = Program::start("fatal");
+    let mut event = abi::AsyncEvent { element: null_mut(), event_type: 0 };
+    // SAFETY: the device is open.
+    unsafe {
+        let context = <&crate::context::Context as crate::argument::Argument>::from_c(program.context);
+        context.expect("it is open").state().engine.listeners.tell_fatal();
+        assert_eq!(crate::events::ibv_get_async_event(program.context, &raw mut event), 0);
+        crate::events::ibv_ack_async_event(&raw const event);
+    }
+    assert_eq!(event.event_type, abi::event::DEVICE_FATAL);
+    program.end();
 }
 
 /// What is left of the structures that only the program's part fills.

@@ -11,7 +11,7 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use verbs_api::raw::{Binding, RawWindow, SendOpcode, WorkRequest};
-use verbs_api::{SendData, Sge, WindowType};
+use verbs_api::{Access, SendData, Sge, WindowType};
 
 /// A memory window.
 #[repr(C)]
@@ -48,7 +48,9 @@ pub unsafe fn binding(info: &MwBindInfo, new_key: u32) -> Result<Binding> {
     let region = unsafe { <Option<&Mr>>::from_c(info.mr)? };
     let length = u32::try_from(info.length).map_err(|_| Errno::INVALID)?;
     let range = Sge { addr: info.addr, length, lkey: region.map_or(0, Mr::lkey) };
-    Ok(Binding { range, access: access_of(info.mw_access_flags), new_key })
+    // As with NICs: a window is for peers, and what its own side may do goes by the region.
+    let access = access_of(info.mw_access_flags).difference(Access::LOCAL_WRITE);
+    Ok(Binding { range, access, new_key })
 }
 
 calls! {
@@ -91,5 +93,20 @@ calls! {
     fn dealloc_mw(mw: Taken<Mw>) -> c_int = code {
         drop(mw.into_box());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::ptr::null_mut;
+
+    #[test]
+    fn what_its_own_side_may_do_is_no_matter_of_a_window() {
+        let flags = (Access::LOCAL_WRITE | Access::REMOTE_WRITE).bits();
+        let info = MwBindInfo { mr: null_mut(), addr: 4096, length: 8, mw_access_flags: flags.into() };
+        // SAFETY: the region is NULL.
+        let binding = unsafe { binding(&info, 7) }.expect("a binding");
+        assert_eq!((binding.access, binding.new_key), (Access::REMOTE_WRITE, 7));
     }
 }

@@ -2,8 +2,8 @@
 //! (PFC, IEEE 802.1Qbb; one class).
 //!
 //! What a link has brought counts in a pool that all links of the switch share. A link that has its
-//! share is told to pause. What still comes until it has paused is in the link's own headroom, which
-//! [`headroom`] computes. It may go on once its headroom is empty and it is below its share.
+//! share is told to pause. What still comes until it has paused is in the link's own headroom,
+//! which [`headroom`] computes. It may go on once its headroom is empty and it is below its share.
 
 use crate::link::{Link, Node, PAUSE_WIRE_BYTES};
 use std::collections::HashMap;
@@ -171,8 +171,9 @@ mod tests {
         }
     }
 
-    /// A link that brings one full frame after the other to a switch that sends none of them on. The link back
-    /// is as busy, its frames begin `phase` later. How many frames were dropped, and most bytes in headroom.
+    /// A link that brings one full frame after the other to a switch that sends none of them on.
+    /// The link back is as busy, its frames begin `phase` later. How many frames were dropped, and
+    /// most bytes in headroom.
     fn overrun(config: PfcConfig, phase: Ps) -> (u32, u64) {
         let host = Node::Host(0);
         let mut links = [(host, Node::Switch(0)), (Node::Switch(0), host)]

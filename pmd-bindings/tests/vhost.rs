@@ -1,9 +1,9 @@
 //! What a vhost-user pair leaves behind. In a process of its own: it counts descriptors.
 
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use memif::socket::{Presence, presence};
 use pmd_bindings::{Eal, EalConfig, VhostConfig};
 
 /// Far longer than it takes, on a busy machine too.
@@ -14,11 +14,11 @@ fn open_descriptors() -> usize {
 }
 
 /// A socket that DPDK has closed goes on taking connections until its thread has returned from
-/// `poll(2)`. The front end's driver would begin a handshake, which fails, and leave its descriptors
-/// open.
+/// `poll(2)`. The front end's driver would begin a handshake, which fails, and leave its
+/// descriptors open.
 fn wait_until_nobody_listens(socket: &Path) {
     let start = Instant::now();
-    while UnixStream::connect(socket).is_ok() {
+    while matches!(presence(socket), Presence::Server) {
         assert!(start.elapsed() < LIMIT, "somebody listens for longer than {LIMIT:?}");
         std::thread::yield_now();
     }

@@ -38,8 +38,9 @@ pub struct Options {
 }
 
 impl Options {
-    /// As the vendor's number and the modifier.
-    pub(crate) fn to_ece(self) -> (u32, u32) {
+    /// As the vendor's number and the modifier that a message has.
+    #[must_use]
+    pub fn to_ece(self) -> (u32, u32) {
         let window = self.window.max(1).ilog2() << 16;
         let strict = if self.strict_placement { STRICT } else { 0 };
         let mtu = u32::from(self.path_mtu.code());
@@ -48,7 +49,8 @@ impl Options {
 
     /// What [`to_ece`](Self::to_ece) made. `None` for other vendors, versions, and numbers that
     /// cannot be.
-    pub(crate) fn from_ece(vendor_id: u32, attr_mod: u32) -> Option<Self> {
+    #[must_use]
+    pub fn from_ece(vendor_id: u32, attr_mod: u32) -> Option<Self> {
         if vendor_id != VENDOR_ID || attr_mod >> 28 != VERSION {
             return None;
         }
@@ -61,7 +63,8 @@ impl Options {
     }
 
     /// What two ends have in common.
-    pub(crate) fn with(self, other: Self) -> Self {
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
         Self {
             window: self.window.min(other.window),
             strict_placement: self.strict_placement || other.strict_placement,

@@ -84,6 +84,14 @@ pub struct Request {
     pub responder_resources: u8,
     /// READs and atomics that it wants to have outstanding.
     pub initiator_depth: u8,
+    /// Tries without a sign of life, 0 to 7, that it makes and asks for.
+    pub retry_count: u8,
+    /// Waits for a receive, 0 to 7, that it asks for; 7: for ever.
+    pub rnr_retry_count: u8,
+    /// Code of the time that a try lasts, 0 to 31.
+    pub ack_timeout: u8,
+    /// True if its receives come from a shared queue.
+    pub srq: bool,
     /// The options of the SRNIC dialect that the peer offers; `None`: it speaks plain RoCEv2.
     pub offer: Option<Options>,
     /// The private data of the peer's program.

@@ -148,7 +148,8 @@ impl Manager {
         let id = self.new_id();
         let tid = self.random.next_u64();
         // As ephemeral ports are; nothing but the peer's log shows it.
-        let src_port = 0xC000 | u16::from_le_bytes([id.0.to_le_bytes()[0], id.0.to_le_bytes()[1]]);
+        let [low, high, ..] = id.0.to_le_bytes();
+        let src_port = terms.src_port.unwrap_or(0xC000 | u16::from_le_bytes([low, high]));
         let (vendor_id, attr_mod) = Terms::ece(terms.offer());
         let response = timeout_code(self.config.retry_max);
         let req = Req {

@@ -24,6 +24,9 @@ pub struct Terms {
     pub rnr_retry_count: u8,
     /// Code of the time that a try lasts, 0 to 31.
     pub ack_timeout: u8,
+    /// The port that a peer is told that this end has, of who connects; `None`: one that the
+    /// connection's number makes.
+    pub src_port: Option<u16>,
     /// True if its receives come from a shared queue.
     pub srq: bool,
     /// Largest window, in packets, in the SRNIC dialect.
@@ -47,6 +50,12 @@ pub struct Agreed {
     pub initiator_depth: u8,
     /// READs and atomics that the peer may have outstanding.
     pub responder_resources: u8,
+    /// Tries without a sign of life: the active end's.
+    pub retry_count: u8,
+    /// Waits for a receive, as the peer asks for.
+    pub rnr_retry_count: u8,
+    /// Code of the time that a try lasts: the active end's.
+    pub ack_timeout: u8,
     /// The dialect.
     pub wire_mode: WireMode,
     /// The peer's largest window, in packets; `None` if the dialect is plain.
@@ -120,6 +129,9 @@ impl Terms {
                 sq_psn: request.psn,
                 initiator_depth: self.initiator_depth.min(request.responder_resources),
                 responder_resources: self.responder_resources.min(request.initiator_depth),
+                retry_count: request.retry_count,
+                rnr_retry_count: request.rnr_retry_count,
+                ack_timeout: request.ack_timeout,
                 ..agreed
             },
             options,
@@ -137,6 +149,7 @@ impl Terms {
             remote_qpn: rep.qpn,
             sq_psn: rep.starting_psn,
             initiator_depth: self.initiator_depth.min(rep.responder_resources),
+            rnr_retry_count: rep.rnr_retry_count,
             ..self.agreed(options, self.path_mtu)
         })
     }
@@ -149,6 +162,9 @@ impl Terms {
             path_mtu: options.map_or(asked, |options| options.path_mtu),
             initiator_depth: self.initiator_depth,
             responder_resources: self.responder_resources,
+            retry_count: self.retry_count,
+            rnr_retry_count: self.rnr_retry_count,
+            ack_timeout: self.ack_timeout,
             wire_mode: if options.is_some() { WireMode::Srnic } else { WireMode::Plain },
             window: options.map(|options| options.window),
             strict_placement: options.is_some_and(|options| options.strict_placement),

@@ -43,6 +43,7 @@ fn terms() -> Terms {
         retry_count: 7,
         rnr_retry_count: 7,
         ack_timeout: 14,
+        src_port: None,
         srq: false,
         window: 512,
         strict_placement: false,
@@ -58,6 +59,9 @@ fn plain(remote_qpn: u32, sq_psn: u32, path_mtu: Pmtu) -> Agreed {
         path_mtu,
         initiator_depth: 1,
         responder_resources: 16,
+        retry_count: 7,
+        rnr_retry_count: 7,
+        ack_timeout: 14,
         wire_mode: WireMode::Plain,
         window: None,
         strict_placement: false,
@@ -75,7 +79,10 @@ fn a_client_of_linux_is_accepted() {
     assert_eq!((request.peer, request.offer), ("10.99.0.1:37499".parse().expect("an address"), None));
     assert_eq!((request.path_mtu, request.private_data), (Pmtu::B1024, [0; 56]));
     let agreed = cm.accept(MS, id, &terms(), b"").expect("accepted");
-    assert_eq!(agreed, Agreed { responder_resources: 1, ..plain(0x11, 0x20_fb47, Pmtu::B1024) });
+    assert_eq!(
+        agreed,
+        Agreed { responder_resources: 1, ack_timeout: 19, ..plain(0x11, 0x20_fb47, Pmtu::B1024) }
+    );
 
     let rep = cm.poll_transmit().expect("a REP");
     let rep = Mad::parse(&rep.mad[..]).expect("a MAD");

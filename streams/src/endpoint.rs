@@ -1,8 +1,12 @@
 //! An endpoint: a device, and what all its streams share.
 
-mod link;
+mod blocks;
+pub(crate) mod link;
+pub(crate) mod moving;
+mod sending;
 mod service;
 mod state;
+pub(crate) mod tcp;
 
 pub(crate) use service::Service;
 pub(crate) use state::State;
@@ -14,8 +18,10 @@ use crate::protocol::{Hello, Violation};
 use crate::stream::Stream;
 use core::net::SocketAddr;
 use core::time::Duration;
+use moving::{Move, Targets};
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 use verbs_api::{Connector, Device, Driver, PreparedQueuePair, QueuePair};
 
 /// What an endpoint has, and what it has counted.
@@ -32,6 +38,24 @@ pub struct Stats {
     pub rejected: u64,
     /// Streams closed because the peer broke a rule, in the order of [`Violation::ALL`].
     pub violations: [u64; Violation::ALL.len()],
+    /// Messages with bytes of streams that were sent, in the order of [`Way::ALL`].
+    pub sent: [u64; Way::ALL.len()],
+}
+
+/// How the bytes of a message get to the peer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Way {
+    /// A SEND into a receive of the peer's.
+    Send,
+    /// An RDMA WRITE into memory that the peer has granted.
+    Write,
+    /// A SEND of their descriptor, and an RDMA READ of the peer's.
+    Read,
+}
+
+impl Way {
+    /// All of them, in the order of their counters.
+    pub const ALL: [Self; 3] = [Self::Send, Self::Write, Self::Read];
 }
 
 impl Stats {
@@ -40,6 +64,13 @@ impl Stats {
     pub fn violations(&self, of: Violation) -> u64 {
         let counts = Violation::ALL.iter().zip(self.violations);
         counts.filter(|(violation, _)| **violation == of).map(|(_, count)| count).sum()
+    }
+
+    /// Messages that were sent this way.
+    #[must_use]
+    pub fn sent(&self, by: Way) -> u64 {
+        let counts = Way::ALL.iter().zip(self.sent);
+        counts.filter(|(way, _)| **way == by).map(|(_, count)| count).sum()
     }
 }
 
@@ -84,6 +115,17 @@ impl Endpoint {
         Listener::bind(&self.service, port)
     }
 
+    /// Listens to a port of the device's address and to one of TCP: streams that are made with
+    /// [`Transport::Auto`] go on over TCP when RDMA fails, and return. They can do so for as long
+    /// as the listener is there.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrInUse`] if somebody listens to either.
+    pub fn listen_with_tcp(&self, port: u16, tcp: SocketAddr) -> io::Result<Listener> {
+        self.service.keep()?;
+        Listener::bind_with_tcp(&self.service, port, tcp)
+    }
+
     /// Connects to a listener, and waits `limit` at most: the peer may be started later.
     ///
     /// # Errors
@@ -91,12 +133,53 @@ impl Endpoint {
     /// them; [`io::ErrorKind::OutOfMemory`] if the pool has no room for a stream.
     pub fn connect(&self, to: SocketAddr, limit: Duration) -> io::Result<Stream> {
         let own = self.new_hello()?;
-        let (pair, pending) = Pending::prepare(&self.service, &own)?;
+        self.connect_by_rdma(to, &own, None, limit)
+    }
+
+    /// Connects by RDMA, by TCP, or by what works, and waits `limit` at most.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect), and those of TCP.
+    pub fn connect_over(&self, transport: Transport, limit: Duration) -> io::Result<Stream> {
+        let end = Instant::now() + limit;
+        let targets = match transport {
+            Transport::Rdma(to) => return self.connect(to, limit),
+            Transport::Tcp(tcp) => Targets { rdma: None, tcp },
+            Transport::Auto { rdma, tcp } => Targets { rdma: Some(rdma), tcp },
+        };
+        self.service.keep()?;
+        let token = self.new_hello()?.token;
+        let own = moving::hello(self.service.config(), token, false);
+        if let Some(rdma) = targets.rdma {
+            let moves = Some(Move::new(token, Some(targets)));
+            match self.connect_by_rdma(rdma, &own, moves, limit.min(RDMA_FIRST)) {
+                Err(error) if !may_be_absent(&error) => return Err(error),
+                Ok(stream) => return Ok(stream),
+                Err(_) => {}
+            }
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        self.connect_by_tcp(&own, targets, left.max(Duration::from_millis(1)))
+    }
+
+    fn connect_by_rdma(
+        &self,
+        to: SocketAddr,
+        own: &Hello,
+        moves: Option<Move>,
+        limit: Duration,
+    ) -> io::Result<Stream> {
+        let (pair, pending) = Pending::prepare(&self.service, own, moves)?;
         let hello = own.to_bytes();
         let connecting = Connector::new().private_data(&hello).connect(pair, to);
         let pair = connecting.and_then(|connecting| connecting.wait(limit)).map_err(Setup::from)?;
         let peer = Hello::from_bytes(pair.private_data()).map_err(Setup::from)?;
         Ok(pending.connected(pair, &peer))
+    }
+
+    fn connect_by_tcp(&self, own: &Hello, to: Targets, limit: Duration) -> io::Result<Stream> {
+        let (socket, peer) = tcp::connect(to.tcp, own, limit)?;
+        Stream::by_tcp(&self.service, (own, &peer), Move::new(own.token, Some(to)), (socket, to.tcp))
     }
 
     /// What this end says of itself, with the token of a new stream.
@@ -118,33 +201,65 @@ impl Endpoint {
     }
 }
 
+/// What carries the bytes of a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Transport {
+    /// RDMA to this address of a device, and nothing else: the stream ends when that fails.
+    Rdma(SocketAddr),
+    /// TCP to this address of a host.
+    Tcp(SocketAddr),
+    /// RDMA, as long as it works, and TCP otherwise. The peer has
+    /// [`Endpoint::listen_with_tcp`].
+    Auto {
+        /// The address of the peer's device.
+        rdma: SocketAddr,
+        /// The address that the peer listens to by TCP.
+        tcp: SocketAddr,
+    },
+}
+
+/// How long RDMA is tried before TCP is.
+const RDMA_FIRST: Duration = Duration::from_secs(1);
+
+/// Returns `true` if RDMA does not reach the peer, which TCP may.
+fn may_be_absent(error: &io::Error) -> bool {
+    !matches!(error.kind(), io::ErrorKind::OutOfMemory | io::ErrorKind::InvalidData)
+}
+
 /// A connection that is being made, and has memory. Dropping it gives that back.
 pub(crate) struct Pending {
     service: Arc<Service>,
-    /// The number of its queue pair, until a stream has it.
-    qpn: Option<u32>,
+    /// The number of its link, until a stream has it.
+    id: Option<u64>,
 }
 
 impl Pending {
     /// A queue pair with its receives posted.
-    pub fn prepare(service: &Arc<Service>, own: &Hello) -> Result<(PreparedQueuePair, Self), Setup> {
-        let pair = service.lock().prepare(own)?;
-        let qpn = Some(pair.qpn());
-        Ok((pair, Self { service: Arc::clone(service), qpn }))
+    pub fn prepare(
+        service: &Arc<Service>,
+        own: &Hello,
+        moves: Option<Move>,
+    ) -> Result<(PreparedQueuePair, Self), Setup> {
+        let mut state = service.lock();
+        let id = state.add_link(own, moves)?;
+        let pending = Self { service: Arc::clone(service), id: Some(id) };
+        let prepared = state.prepare(id, usize::MAX);
+        drop(state);
+        Ok((prepared?, pending))
     }
 
     /// The stream, now that the connection is there.
     pub fn connected(mut self, pair: QueuePair, peer: &Hello) -> Stream {
-        let qpn = self.qpn.take().unwrap_or_default();
-        self.service.call(|state| state.connected(qpn, pair, peer));
-        Stream::new(&self.service, qpn)
+        let id = self.id.take().unwrap_or_default();
+        self.service.call(|state| state.connected(id, pair, peer));
+        Stream::new(&self.service, id)
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if let Some(qpn) = self.qpn {
-            self.service.call(|state| state.forget(qpn));
+        if let Some(id) = self.id {
+            self.service.call(|state| state.forget(id));
         }
     }
 }

@@ -28,6 +28,9 @@ pub enum Setup {
         /// The bound, in bytes.
         max: usize,
     },
+    /// A connection is to carry a stream that is over.
+    #[error("the stream that the connection is for is over")]
+    Gone,
     /// The verbs below failed.
     #[error(transparent)]
     Verbs(#[from] verbs_api::Error),
@@ -44,6 +47,7 @@ impl From<Setup> for io::Error {
         let kind = match &error {
             Setup::OutOfRange { .. } => io::ErrorKind::InvalidInput,
             Setup::PoolFull { .. } => io::ErrorKind::OutOfMemory,
+            Setup::Gone => io::ErrorKind::NotConnected,
             Setup::Hello(_) => io::ErrorKind::InvalidData,
             Setup::Verbs(error) => kind_of(error),
             Setup::Io(error) => error.kind(),

@@ -29,6 +29,7 @@
 //!
 //! docs/streams.md has the format, and what is not there yet.
 
+mod acceptor;
 mod config;
 mod endpoint;
 mod error;
@@ -40,7 +41,7 @@ mod stream;
 mod tokio;
 
 pub use config::Config;
-pub use endpoint::{Endpoint, Stats};
+pub use endpoint::{Endpoint, Stats, Transport, Way};
 pub use error::{Error, Setup};
 pub use listener::Listener;
 pub use stream::{ReadHalf, Stream, WriteHalf};

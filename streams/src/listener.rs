@@ -1,5 +1,8 @@
 //! The passive side.
 
+use crate::acceptor::Acceptor;
+use crate::endpoint::link::Carrier;
+use crate::endpoint::moving::{self, GREETINGS, Move};
 use crate::endpoint::{Pending, Service};
 use crate::error::Setup;
 use crate::protocol::Hello;
@@ -14,7 +17,7 @@ use core::{
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use verbs_api::{Connecting, ConnectionRequest, QueuePair};
+use verbs_api::{Connecting, ConnectionRequest, PreparedQueuePair, QueuePair};
 
 /// How long a request is waited for at once while nobody is connecting.
 const NAP: Duration = Duration::from_millis(50);
@@ -25,35 +28,111 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A port of a device that streams connect to. Dropping it rejects who waits; streams stay.
 pub struct Listener {
+    // Goes before what it serves.
+    acceptor: Option<Acceptor>,
+    door: Arc<Door>,
+}
+
+/// A port of a device, and who comes to it.
+pub(crate) struct Door {
     // Goes before the service, which waits for streams only.
     inner: verbs_api::Listener,
     accepted: Mutex<Vec<Accepted>>,
-    service: Arc<Service>,
+    /// Streams may go on over TCP, too.
+    moves: bool,
+    pub service: Arc<Service>,
 }
 
 /// A peer that was accepted and has not said that it is ready.
 struct Accepted {
     connecting: Connecting,
-    pending: Pending,
+    coming: Coming,
     peer: Hello,
     until: Instant,
 }
 
+/// What a connection is for.
+enum Coming {
+    New(Pending),
+    /// The next carrier of a stream that there is.
+    Next(Returning),
+}
+
+/// A queue pair that may come to carry a stream. Dropping it gives back what it has of that.
+struct Returning {
+    service: Arc<Service>,
+    id: u64,
+    qpn: u32,
+    is_done: bool,
+}
+
+impl Returning {
+    fn finish(mut self, pair: QueuePair) {
+        self.is_done = true;
+        self.service.call(|state| state.resume(self.id, Carrier::Pair(Box::new(pair))));
+    }
+}
+
+impl Drop for Returning {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.service.call(|state| state.unprepare(self.id, self.qpn));
+        }
+    }
+}
+
 impl Listener {
     pub(crate) fn bind(service: &Arc<Service>, port: u16) -> io::Result<Self> {
-        let inner = verbs_api::Listener::bind(service.device(), port).map_err(|error| match &error {
-            verbs_api::Error::Connection(verbs_api::ConnectionError::Call(
-                verbs_api::CmError::PortInUse(_),
-            )) => io::Error::new(io::ErrorKind::AddrInUse, Setup::Verbs(error)),
-            _ => Setup::Verbs(error).into(),
-        })?;
-        Ok(Self { inner, accepted: Mutex::default(), service: Arc::clone(service) })
+        Ok(Self { acceptor: None, door: Arc::new(Door::bind(service, port, false)?) })
+    }
+
+    pub(crate) fn bind_with_tcp(service: &Arc<Service>, port: u16, tcp: SocketAddr) -> io::Result<Self> {
+        let door = Arc::new(Door::bind(service, port, true)?);
+        Ok(Self { acceptor: Some(Acceptor::start(&door, tcp)?), door })
+    }
+
+    /// The address that peers connect to by TCP, if there is one.
+    #[must_use]
+    pub fn tcp_addr(&self) -> Option<SocketAddr> {
+        self.acceptor.as_ref().map(Acceptor::addr)
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn has_tcp(&self) -> bool {
+        self.acceptor.is_some()
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) fn poll_queue(&self, context: &mut Context<'_>) -> Poll<io::Result<Stream>> {
+        self.acceptor.as_ref().map_or(Poll::Pending, |acceptor| acceptor.poll(context.waker()))
+    }
+
+    /// The next request.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn request(
+        &self,
+    ) -> impl Future<Output = Result<ConnectionRequest, verbs_api::Error>> + Send + '_ {
+        self.door.inner.request()
+    }
+
+    /// A stream that is ready, if there is one; else the task is woken when one may be.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn poll_ready(&self, context: &mut Context<'_>) -> Option<Stream> {
+        self.door.ready_by(|connecting| match Pin::new(connecting).poll(context) {
+            Poll::Ready(result) => result.map(Some),
+            Poll::Pending => Ok(None),
+        })
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) fn admit(&self, request: ConnectionRequest) -> io::Result<()> {
+        self.door.admit(request)
     }
 
     /// The address that peers connect to.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.inner.local_addr()
+        self.door.inner.local_addr()
     }
 
     /// Waits for a stream.
@@ -73,6 +152,25 @@ impl Listener {
     ///
     /// # Errors
     /// As [`accept`](Self::accept).
+    pub fn accept_within(&self, limit: Duration) -> io::Result<Option<Stream>> {
+        match &self.acceptor {
+            Some(acceptor) => acceptor.next(limit),
+            None => self.door.accept_within(limit),
+        }
+    }
+}
+
+impl Door {
+    fn bind(service: &Arc<Service>, port: u16, moves: bool) -> io::Result<Self> {
+        let inner = verbs_api::Listener::bind(service.device(), port).map_err(|error| match &error {
+            verbs_api::Error::Connection(verbs_api::ConnectionError::Call(
+                verbs_api::CmError::PortInUse(_),
+            )) => io::Error::new(io::ErrorKind::AddrInUse, Setup::Verbs(error)),
+            _ => Setup::Verbs(error).into(),
+        })?;
+        Ok(Self { inner, accepted: Mutex::default(), moves, service: Arc::clone(service) })
+    }
+
     pub fn accept_within(&self, limit: Duration) -> io::Result<Option<Stream>> {
         let end = Instant::now() + limit;
         loop {
@@ -97,25 +195,8 @@ impl Listener {
         self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next request.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn request(
-        &self,
-    ) -> impl Future<Output = Result<ConnectionRequest, verbs_api::Error>> + Send + '_ {
-        self.inner.request()
-    }
-
-    /// A stream that is ready, if there is one; else the task is woken when one may be.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn poll_ready(&self, context: &mut Context<'_>) -> Option<Stream> {
-        self.ready_by(|connecting| match Pin::new(connecting).poll(context) {
-            Poll::Ready(result) => result.map(Some),
-            Poll::Pending => Ok(None),
-        })
-    }
-
     /// Accepts or rejects a request.
-    pub(crate) fn admit(&self, request: ConnectionRequest) -> io::Result<()> {
+    fn admit(&self, request: ConnectionRequest) -> io::Result<()> {
         let peer = match Hello::from_bytes(request.private_data()) {
             Ok(peer) => peer,
             Err(error) => {
@@ -123,9 +204,19 @@ impl Listener {
                 return Ok(());
             }
         };
-        let own = self.service.hello(peer.token);
-        let (pair, pending) = match Pending::prepare(&self.service, &own) {
+        let moves = self.moves && peer.features.moves;
+        let own = match moves {
+            true => moving::hello(self.service.config(), peer.token, peer.features.resumes),
+            false => self.service.hello(peer.token),
+        };
+        let prepared =
+            if peer.features.resumes { self.prepare_next(&peer) } else { self.prepare_new(&own, moves) };
+        let (pair, coming) = match prepared {
             Ok(prepared) => prepared,
+            Err(Setup::Gone) => {
+                self.reject(request, "there is no such stream");
+                return Ok(());
+            }
             Err(error) => {
                 self.reject(request, "the endpoint has no room for another stream");
                 return Err(error.into());
@@ -134,9 +225,23 @@ impl Listener {
         // Fails if the peer has given up, or does not go together with us, which it is told.
         if let Ok(connecting) = request.with_private_data(&own.to_bytes()).accept(pair) {
             let until = Instant::now() + PATIENCE;
-            self.accepted().push(Accepted { connecting, pending, peer, until });
+            self.accepted().push(Accepted { connecting, coming, peer, until });
         }
         Ok(())
+    }
+
+    fn prepare_new(&self, own: &Hello, moves: bool) -> Result<(PreparedQueuePair, Coming), Setup> {
+        let moves = moves.then(|| Move::new(own.token, None));
+        let (pair, pending) = Pending::prepare(&self.service, own, moves)?;
+        Ok((pair, Coming::New(pending)))
+    }
+
+    fn prepare_next(&self, peer: &Hello) -> Result<(PreparedQueuePair, Coming), Setup> {
+        let mut state = self.service.lock();
+        let id = state.by_token(&peer.token).ok_or(Setup::Gone)?;
+        let pair = state.prepare(id, GREETINGS)?;
+        let qpn = pair.qpn();
+        Ok((pair, Coming::Next(Returning { service: Arc::clone(&self.service), id, qpn, is_done: false })))
     }
 
     fn reject(&self, request: ConnectionRequest, why: &str) {
@@ -159,8 +264,11 @@ impl Listener {
         while let Some(one) = accepted.get_mut(at) {
             match poll(&mut one.connecting) {
                 Ok(Some(pair)) => {
-                    let Accepted { pending, peer, .. } = accepted.swap_remove(at);
-                    return Some(pending.connected(pair, &peer));
+                    let Accepted { coming, peer, .. } = accepted.swap_remove(at);
+                    match coming {
+                        Coming::New(pending) => return Some(pending.connected(pair, &peer)),
+                        Coming::Next(returning) => returning.finish(pair),
+                    }
                 }
                 Ok(None) if Instant::now() < one.until => at += 1,
                 // The peer is gone.

@@ -2,6 +2,7 @@
 //! loss of the carrier go in; headers of messages, and what may be read or written, come out.
 
 mod connection;
+mod descriptor;
 mod header;
 mod hello;
 mod incoming;
@@ -10,10 +11,11 @@ mod outgoing;
 mod tests;
 mod violation;
 
-pub use connection::{Connection, End, Fate, Reading};
+pub use connection::{Connection, End, Fate, Message, Reading, Received};
+pub use descriptor::Descriptor;
 pub use header::{Header, Kind};
-pub use hello::{Hello, HelloError};
-pub use incoming::{Piece, Slot};
+pub use hello::{Features, Hello, HelloError};
+pub use incoming::{Arrival, Piece, Slot};
 pub use outgoing::{Room, WriteRefused};
 pub use violation::{Reason, Violation};
 

@@ -1,13 +1,17 @@
 //! Streams as programs have them.
 
+use crate::endpoint::moving::{self, Move};
+use crate::endpoint::tcp::Outbox;
 use crate::endpoint::{Service, State};
-use crate::error::Error;
+use crate::error::{Error, Setup};
+use crate::protocol::Hello;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
 #[cfg(feature = "tokio")]
 use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::io::{self, IoSlice, Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,7 +29,7 @@ pub struct Stream {
 
 struct Inner {
     service: Arc<Service>,
-    qpn: u32,
+    id: u64,
     /// In nanoseconds; 0: none.
     read_timeout: AtomicU64,
     write_timeout: AtomicU64,
@@ -34,10 +38,10 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.service.call(|state| {
-            if let Some((link, _)) = state.link(self.qpn) {
+            if let Some((link, _)) = state.link(self.id) {
                 link.drop_stream();
             }
-            state.reap_one(self.qpn);
+            state.reap_one(self.id);
         });
     }
 }
@@ -58,22 +62,22 @@ impl Inner {
 
     fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.wait(&self.read_timeout, |state| {
-            let Some((link, pool)) = state.link(self.qpn) else { return Some(Err(gone())) };
+            let Some((link, pool)) = state.link(self.id) else { return Some(Err(gone())) };
             link.read(pool, buffer)
         })
     }
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         self.wait(&self.write_timeout, |state| {
-            let Some((link, pool)) = state.link(self.qpn) else { return Some(Err(gone())) };
+            let Some((link, pool)) = state.link(self.id) else { return Some(Err(gone())) };
             link.write(pool, parts)
         })
     }
 
     fn shut(&self) -> io::Result<()> {
         self.service.call(|state| {
-            state.link(self.qpn).ok_or_else(gone)?.0.shut();
-            state.rouse(self.qpn);
+            state.link(self.id).ok_or_else(gone)?.0.shut();
+            state.rouse(self.id);
             Ok(())
         })
     }
@@ -85,10 +89,37 @@ fn gone() -> io::Error {
 }
 
 impl Stream {
-    pub(crate) fn new(service: &Arc<Service>, qpn: u32) -> Self {
+    pub(crate) fn new(service: &Arc<Service>, id: u64) -> Self {
         let service = Arc::clone(service);
         let (read_timeout, write_timeout) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { inner: Arc::new(Inner { service, qpn, read_timeout, write_timeout }) }
+        Self { inner: Arc::new(Inner { service, id, read_timeout, write_timeout }) }
+    }
+
+    /// A new stream over a TCP connection on which both ends have said hello.
+    pub(crate) fn by_tcp(
+        service: &Arc<Service>,
+        (own, peer): (&Hello, &Hello),
+        moves: Move,
+        (socket, addr): (TcpStream, SocketAddr),
+    ) -> io::Result<Self> {
+        let out = Outbox::start(&socket)?;
+        let (id, generation) = service.call(|state| -> Result<_, Setup> {
+            let id = state.add_link(own, Some(moves))?;
+            if let Some((link, pool)) = state.link(id) {
+                link.connected_by_tcp(pool, Arc::clone(&out), addr, peer);
+            }
+            Ok((id, state.generation(id)))
+        })?;
+        let stream = Self::new(service, id);
+        moving::listen(service.shared(), (id, generation), socket, service.config())?;
+        Ok(stream)
+    }
+
+    /// Returns `true` if TCP carries it now: it was made so, or RDMA has failed.
+    #[must_use]
+    pub fn is_over_tcp(&self) -> bool {
+        let mut state = self.inner.service.lock();
+        state.link(self.inner.id).is_some_and(|(link, _)| link.is_by_tcp())
     }
 
     /// Whom it is connected to: the address and port that the peer listens to or, at the peer, that
@@ -98,7 +129,7 @@ impl Stream {
     /// [`io::ErrorKind::NotConnected`].
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         let mut state = self.inner.service.lock();
-        let peer = state.link(self.inner.qpn).and_then(|(link, _)| link.peer_addr());
+        let peer = state.link(self.inner.id).and_then(|(link, _)| link.peer_addr());
         peer.ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
@@ -113,10 +144,10 @@ impl Stream {
     /// Gives the stream up: what was written may be lost, and both ends fail from now on.
     pub fn reset(&self) {
         self.inner.service.call(|state| {
-            if let Some((link, _)) = state.link(self.inner.qpn) {
+            if let Some((link, _)) = state.link(self.inner.id) {
                 link.abort();
             }
-            state.rouse(self.inner.qpn);
+            state.rouse(self.inner.id);
         });
     }
 
@@ -141,13 +172,13 @@ impl Stream {
     /// Reads what there is, or has the task woken when there may be more.
     #[cfg(feature = "tokio")]
     pub(crate) fn poll_read(&self, waker: &Waker, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        let Inner { service, qpn, .. } = &*self.inner;
+        let Inner { service, id, .. } = &*self.inner;
         service.call(|state| {
             state.process();
-            let Some((link, pool)) = state.link(*qpn) else { return Poll::Ready(Err(gone())) };
+            let Some((link, pool)) = state.link(*id) else { return Poll::Ready(Err(gone())) };
             let read = link.read(pool, buffer);
             if read.is_none() {
-                state.wake_reader(*qpn, waker);
+                state.wake_reader(*id, waker);
             }
             read.map_or(Poll::Pending, Poll::Ready)
         })
@@ -156,13 +187,13 @@ impl Stream {
     /// Writes what there is room for, or has the task woken when there may be some.
     #[cfg(feature = "tokio")]
     pub(crate) fn poll_write(&self, waker: &Waker, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let Inner { service, qpn, .. } = &*self.inner;
+        let Inner { service, id, .. } = &*self.inner;
         service.call(|state| {
             state.process();
-            let Some((link, pool)) = state.link(*qpn) else { return Poll::Ready(Err(gone())) };
+            let Some((link, pool)) = state.link(*id) else { return Poll::Ready(Err(gone())) };
             let written = link.write(pool, parts);
             if written.is_none() {
-                state.wake_writer(*qpn, waker);
+                state.wake_writer(*id, waker);
             }
             written.map_or(Poll::Pending, Poll::Ready)
         })

@@ -109,6 +109,9 @@ impl AsyncListener {
     /// # Errors
     /// As [`Listener::accept`]; [`io::ErrorKind::Other`] on a device without a thread of its own.
     pub async fn accept(&self) -> io::Result<AsyncStream> {
+        if self.inner.has_tcp() {
+            return poll_fn(|context| self.inner.poll_queue(context)).await.map(AsyncStream::from);
+        }
         loop {
             let mut request = pin!(self.inner.request());
             let event = poll_fn(|context| {
@@ -140,7 +143,7 @@ impl Endpoint {
     /// own.
     pub async fn connect_async(&self, to: SocketAddr, limit: Duration) -> io::Result<AsyncStream> {
         let own = self.new_hello()?;
-        let (pair, pending) = Pending::prepare(self.service(), &own)?;
+        let (pair, pending) = Pending::prepare(self.service(), &own, None)?;
         let hello = own.to_bytes();
         let connecting = Connector::new().private_data(&hello).patience(limit).connect(pair, to);
         let pair = connecting.map_err(Setup::from)?.await.map_err(Setup::from)?;

@@ -2,11 +2,11 @@
 
 mod support;
 
-use srnic_streams::{Config, Error};
+use srnic_streams::{Config, Endpoint, Error, Way};
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::thread::{scope, spawn};
 use std::time::Duration;
-use support::{Numbers, Two, bytes, small};
+use support::{LIMIT, Numbers, Two, bytes, small};
 use verbs_api::Driver;
 
 /// The error of streams inside of one of I/O.
@@ -71,6 +71,54 @@ fn without_a_thread_of_the_device_too() {
 fn through_loss_with_checksums() {
     let faults = "fault:loss=2%,dup=1%,reorder=1%,seed=7:";
     both_ways(&Two::new("loss", faults, Driver::THREAD, Config { checked: true, ..small() }), 200_000, 3);
+}
+
+/// Each way, and all of them, with blocks of another size than the peer's messages, through loss.
+#[test]
+fn each_way_carries_its_bytes_through_loss() {
+    let never = usize::MAX;
+    for (name, write_from, read_from, checked, used) in [
+        ("send", never, never, true, vec![Way::Send]),
+        ("write", 1, never, true, vec![Way::Send, Way::Write]),
+        ("read", never, 1, false, vec![Way::Read]),
+        ("all", 1500, 5000, false, vec![Way::Send, Way::Write, Way::Read]),
+    ] {
+        let faults = "fault:loss=1%,dup=1%,reorder=1%,seed=11:";
+        let config = Config { write_from, read_from, checked, ..small() };
+        let two = Two::new(&format!("ways-{name}"), faults, Driver::THREAD, config);
+        both_ways(&two, 100_000, 4);
+        let stats = two.endpoints[0].stats();
+        for way in Way::ALL {
+            assert_eq!(stats.sent(way) > 0, used.contains(&way), "{name}: {:?}", stats.sent);
+        }
+    }
+}
+
+/// Blocks that cannot be had are done without: what is offered is read in parts, the rest is sent.
+#[test]
+fn without_memory_for_blocks_bytes_come_all_the_same() {
+    let two = Two::new("no-blocks", "", Driver::THREAD, Config { read_from: 1, ..small() });
+    let none = Config { block_bytes: 1 << 24, ..small() };
+    let poor = Endpoint::open("sim:streams-no-blocks", none).expect("an endpoint");
+    let listener = poor.listen(0).expect("a port");
+    let all = bytes(6, 100_000);
+    scope(|threads| {
+        let accepts = threads.spawn(|| listener.accept_within(LIMIT));
+        let mut rich = two.endpoints[0].connect(listener.local_addr(), LIMIT).expect("connected");
+        let mut poor = accepts.join().expect("no panic").expect("accepted").expect("in time");
+        let len = all.len();
+        threads.spawn(move || {
+            let mut came = vec![0; len];
+            poor.read_exact(&mut came).expect("read");
+            poor.write_all(&came).expect("written");
+        });
+        rich.write_all(&all).expect("written");
+        let mut back = vec![0; all.len()];
+        rich.read_exact(&mut back).expect("read");
+        assert!(back == all);
+    });
+    assert!(two.endpoints[0].stats().sent(Way::Read) > 0);
+    assert_eq!(poor.stats().sent(Way::Send), poor.stats().sent.iter().sum::<u64>());
 }
 
 #[test]
@@ -142,6 +190,7 @@ fn a_slow_reader_holds_its_writer_back_and_times_out() {
     assert!(written <= (config.receives * config.chunk_bytes) as usize, "{written} bytes wait");
     assert!(two.endpoints.iter().all(|endpoint| endpoint.device().counters().tx_rnr_naks == 0));
     // What waits can still be read, and makes room.
+    other.set_read_timeout(None).expect("set");
     one.shutdown_write().expect("shut");
     let mut came = Vec::new();
     other.read_to_end(&mut came).expect("read");
@@ -173,7 +222,7 @@ fn nobody_listens_and_a_port_is_taken() {
     assert_eq!(taken.err().map(|error| error.kind()), Some(ErrorKind::AddrInUse));
     let mut nobody = listener.local_addr();
     nobody.set_port(1);
-    let refused = two.endpoints[0].connect(nobody, Duration::from_millis(100));
+    let refused = two.endpoints[0].connect(nobody, Duration::from_secs(2));
     assert_eq!(refused.err().map(|error| error.kind()), Some(ErrorKind::ConnectionRefused));
     assert_eq!(two.endpoints[0].stats().streams, 0, "its memory is free again");
     assert!(listener.accept_within(Duration::from_millis(1)).expect("no error").is_none());

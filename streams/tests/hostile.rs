@@ -3,7 +3,7 @@
 
 mod support;
 
-use srnic_streams::protocol::{Header, Hello, Kind, Violation};
+use srnic_streams::protocol::{Descriptor, Features, Header, Hello, Kind, Violation};
 use srnic_streams::{Endpoint, Error, Listener, Stream};
 use std::io::{ErrorKind, Read, Write};
 use std::thread::scope;
@@ -52,7 +52,8 @@ impl Hostile {
             pair.post_recv(&RecvRequest { wr_id: 0, scatter: &scatter }).expect("posted");
         }
         let to = self.listener.local_addr();
-        let hello = Hello { receives: 32, receive_bytes: 4096, token: [9; 16] };
+        let features = Features { writes: true, reads: true, ..Features::default() };
+        let hello = Hello { receives: 32, receive_bytes: 4096, features, token: [9; 16] };
         let data = hello.to_bytes();
         let connecting = Connector::new().private_data(&data).connect(pair, to).expect("begun");
         scope(|threads| {
@@ -75,6 +76,31 @@ impl Peer {
         let gather = [self.memory.slice(8192..8192 + message.len()).expect("inside")];
         let posted = self.pair.post_send(&SendRequest::send(SendData::Gather(&gather)).id(1).signaled());
         posted.is_ok() && self.sent() == WcStatus::Success
+    }
+
+    /// Writes a message with an immediate, and waits until that has ended.
+    fn write(&mut self, message: &[u8], to: RemoteAddr, imm: u32) {
+        self.memory.write(8192, message).expect("inside");
+        let gather = [self.memory.slice(8192..8192 + message.len()).expect("inside")];
+        let request = SendRequest::write(SendData::Gather(&gather), to).with_imm(imm);
+        self.pair.post_send(&request.id(1).signaled()).expect("posted");
+        let _ = self.sent();
+    }
+
+    /// The first memory that this peer is granted.
+    fn grant(&mut self) -> Descriptor {
+        let end = Instant::now() + LIMIT;
+        loop {
+            assert!(Instant::now() < end, "nothing is granted");
+            let mut bytes = [0; 48];
+            self.memory.read(0, &mut bytes).expect("inside");
+            // All receives have the same memory.
+            if bytes[1] == Kind::Grant as u8 {
+                return Descriptor::from_bytes(bytes[32..].try_into().expect("sixteen"));
+            }
+            let _ = self.cq.poll();
+            std::thread::yield_now();
+        }
     }
 
     /// How the last request ended.
@@ -128,6 +154,7 @@ fn any_message(numbers: &mut Numbers) -> Vec<u8> {
 fn each_broken_rule_closes_the_stream_and_is_counted() {
     let hostile = Hostile::new("rules");
     let data = header(Kind::Data, 3);
+    let nowhere = Descriptor { addr: 0x1000, rkey: 0xDEAD_BEEF, len: 500 };
     let version = {
         let mut other = message(data, b"abc");
         other[0] = 7;
@@ -143,8 +170,9 @@ fn each_broken_rule_closes_the_stream_and_is_counted() {
         (Violation::Credit, message(Header { credit: 31, ..data }, b"abc")),
         (Violation::Credit, message(Header { credit: 40_000, ..data }, b"abc")),
         (Violation::Checksum, message(Header { checked: true, ..data }, b"abc")),
-        (Violation::Unannounced, message(header(Kind::Grant, 16), &[0; 16])),
-        (Violation::Unannounced, message(header(Kind::Offer, 16), &[0; 16])),
+        (Violation::Descriptor, message(header(Kind::Grant, 16), &[0; 16])),
+        (Violation::Descriptor, message(header(Kind::Offer, 16), &[0; 16])),
+        (Violation::Offer, message(header(Kind::Offer, 16), &nowhere.to_bytes())),
     ] {
         let before = hostile.endpoint.stats().violations(violation);
         let (mut peer, mut stream) = hostile.peer();
@@ -155,6 +183,47 @@ fn each_broken_rule_closes_the_stream_and_is_counted() {
         assert_eq!(inner, Some(&Error::Violation(violation)));
         assert_eq!(hostile.endpoint.stats().violations(violation), before + 1);
     }
+}
+
+/// What a peer was granted it may write to, and to nothing else.
+#[test]
+fn a_peer_writes_to_what_was_granted_and_nothing_else() {
+    for (way, expected) in [
+        (Outside::Not, None),
+        (Outside::Behind, Some(ErrorKind::ConnectionReset)),
+        (Outside::Number, Some(ErrorKind::InvalidData)),
+        (Outside::Header, Some(ErrorKind::InvalidData)),
+    ] {
+        let hostile = Hostile::new(&format!("grants-{way:?}"));
+        let (mut peer, mut stream) = hostile.peer();
+        let full = small().chunk_bytes - 32;
+        assert!(peer.send(&message(header(Kind::Data, full), &vec![b'a'; full as usize])));
+        stream.read_exact(&mut vec![0; full as usize]).expect("read");
+        let granted = peer.grant();
+        let mut next = Header { position: full.into(), ..header(Kind::Data, 3) };
+        next.kind = if way == Outside::Header { Kind::Fin } else { Kind::Data };
+        let past = if way == Outside::Behind { u64::from(granted.len) - 34 } else { 0 };
+        let to = RemoteAddr { addr: granted.addr + past, rkey: granted.rkey };
+        peer.write(&message(next, b"xyz"), to, u32::from(way == Outside::Number));
+        let mut came = [0; 3];
+        match (stream.read_exact(&mut came), expected) {
+            (Ok(()), None) => assert_eq!(&came, b"xyz"),
+            (Err(error), Some(kind)) => assert_eq!(error.kind(), kind, "{way:?}: {error}"),
+            (result, _) => panic!("{way:?}: {result:?}"),
+        }
+    }
+}
+
+/// How a WRITE is out of bounds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outside {
+    Not,
+    /// It ends behind the block.
+    Behind,
+    /// Its immediate is not that of the next grant.
+    Number,
+    /// What it brings may not be written.
+    Header,
 }
 
 /// The negative control of credit: who sends more than there is credit for.

@@ -19,13 +19,20 @@ pub(crate) enum Hears {
     Attendant(Arc<WakeDeadline>),
 }
 
+/// What a turn did, and what it left.
+pub(crate) struct Turned {
+    pub turn: Turn,
+    /// Acknowledgements wait for the next turn or push, as [`Core::owes_acks`] says.
+    pub owes_acks: bool,
+}
+
 /// An engine on any port. What needs no port is called of its [`Core`]; the rest is as of
 /// [`Engine`].
 pub(crate) trait Nic: Send {
     fn core(&self) -> &Core;
     fn core_mut(&mut self) -> &mut Core;
-    fn turn(&mut self, now: Time) -> Turn;
-    fn push(&mut self, handed: Option<Handed>, now: Time) -> Turn;
+    fn turn(&mut self, now: Time) -> Turned;
+    fn push(&mut self, handed: Option<Handed>, now: Time) -> Turned;
     fn settle(&mut self, now: Time) -> Turn;
     fn owes(&self) -> bool;
     /// Frames that wait in the port to be sent; `None` if it does not know.
@@ -88,6 +95,35 @@ impl<P: Port> Driven<P> {
         }
         up
     }
+
+    /// What ends each turn.
+    #[inline]
+    fn turned(&mut self, turn: Turn) -> Turned {
+        self.announce();
+        Turned { turn, owes_acks: self.engine.core().owes_acks() }
+    }
+
+    /// Mostly nobody is to be told of anything.
+    #[inline]
+    fn announce(&mut self) {
+        if self.engine.core().has_cq_events() {
+            self.tell_of_completions();
+        }
+        if self.events.may_ring() {
+            self.events.tell(self.engine.core());
+        }
+    }
+
+    #[cold]
+    fn tell_of_completions(&mut self) {
+        while let Some(number) = self.engine.core_mut().poll_cq_event() {
+            match self.hears.get(number as usize) {
+                Some(Some(Hears::Channel(channel))) => channel.tell(number),
+                Some(Some(Hears::Attendant(wake_deadline))) => wake_deadline.wake_now(),
+                Some(None) | None => {}
+            }
+        }
+    }
 }
 
 impl<P: Port + Send> Nic for Driven<P> {
@@ -99,20 +135,18 @@ impl<P: Port + Send> Nic for Driven<P> {
         self.engine.core_mut()
     }
 
-    fn turn(&mut self, now: Time) -> Turn {
+    fn turn(&mut self, now: Time) -> Turned {
         let turn = self.engine.turn(now);
         if self.events.is_link_due(now) {
             self.events.look_later(now);
             self.look_at_link();
         }
-        self.tell();
-        turn
+        self.turned(turn)
     }
 
-    fn push(&mut self, handed: Option<Handed>, now: Time) -> Turn {
+    fn push(&mut self, handed: Option<Handed>, now: Time) -> Turned {
         let turn = self.engine.push(handed, now);
-        self.tell();
-        turn
+        self.turned(turn)
     }
 
     fn settle(&mut self, now: Time) -> Turn {
@@ -148,18 +182,8 @@ impl<P: Port + Send> Nic for Driven<P> {
         self.events.note_death();
     }
 
-    #[inline]
     fn tell(&mut self) {
-        while let Some(number) = self.engine.core_mut().poll_cq_event() {
-            match self.hears.get(number as usize) {
-                Some(Some(Hears::Channel(channel))) => channel.tell(number),
-                Some(Some(Hears::Attendant(wake_deadline))) => wake_deadline.wake_now(),
-                Some(None) | None => {}
-            }
-        }
-        if self.events.may_ring() {
-            self.events.tell(self.engine.core());
-        }
+        self.announce();
     }
 
     fn link_up(&mut self) -> bool {

@@ -1,5 +1,6 @@
 //! What a verbs library in C needs, and a safe program does not: memory that the caller owns, queue
-//! pairs that several threads use at once, and work requests with all their fields.
+//! pairs that several threads use at once, work requests with all their fields, and connections by
+//! their numbers.
 //!
 //! The rest of the API stays usable beside it: completion queues, shared receive queues and address
 //! handles are those of [`Device`](crate::Device) and
@@ -37,10 +38,12 @@ mod memory;
 mod queue_pair;
 mod window;
 
+pub use crate::cm::{ConnectionSink, Connections};
 pub use datapath::memory::Binding;
 pub use datapath::queue::{DatagramAddress, SendFlags, SendOpcode, SendRequest as WorkRequest};
 pub use memory::RawRegion;
 pub use queue_pair::{QueuePair, RecvGuard, SendGuard};
+pub use rdma_cm::{Agreed, CommId, Event, Failure, Options, Request, Terms};
 pub use window::RawWindow;
 
 use crate::address::AddressHandle;

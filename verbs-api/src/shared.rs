@@ -3,7 +3,7 @@
 
 use crate::biased_lock::{self, BiasedLock};
 use crate::clock::Clock;
-use crate::nic::Nic;
+use crate::nic::{Nic, Turned};
 use crate::process::Process;
 use crate::wake_deadline::WakeDeadline;
 #[cfg(feature = "async")]
@@ -218,14 +218,14 @@ impl Shared {
     }
 
     #[inline]
-    fn attempt(&self, turn: impl FnOnce(&mut dyn Nic, Time) -> Turn) -> Option<(Turn, Time)> {
+    fn attempt(&self, turn: impl FnOnce(&mut dyn Nic, Time) -> Turned) -> Option<(Turn, Time)> {
         if self.is_wanted() || self.is_forked() {
             return None;
         }
         let mut held = self.clocked.try_lock()?;
         let now = held.clock.now();
-        let turn = turn(&mut *held.nic, now);
-        self.owes_acks.store(held.nic.core().owes_acks(), Ordering::Relaxed);
+        let Turned { turn, owes_acks } = turn(&mut *held.nic, now);
+        self.owes_acks.store(owes_acks, Ordering::Relaxed);
         let thread_sleeps = self.hand_over.as_ref().is_some_and(HandOver::is_taken);
         drop(held);
         if thread_sleeps {

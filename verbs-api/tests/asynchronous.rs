@@ -507,7 +507,7 @@ fn a_peer_that_died_is_not_waited_for() {
     });
     let _ = fs::remove_file(&socket);
     println!("{waited:?}");
-    assert!(waited < Duration::from_secs(3), "{waited:?}");
+    assert!(waited < Duration::from_secs(6), "{waited:?}");
 }
 
 /// Two ends that are connected by address, and run beside their tasks.
@@ -743,7 +743,7 @@ fn a_receive_posted_ahead_of_the_connection_ends_no_operation() {
 
     let mut operation = pin!(pair.recv(pool.take().expect("free")));
     its.post_send(&SendRequest::send(SendData::Inline(b"first"))).expect("posted");
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + LIMIT;
     let mut text = [0; 5];
     while &text != b"first" {
         memory.read(0, &mut text).expect("inside");

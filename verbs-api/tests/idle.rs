@@ -90,34 +90,43 @@ fn threads_with_nothing_to_do_sleep_until_something_comes() {
         let _pairs = connected(&hosts);
         // Timers of the beginning pass.
         thread::sleep(Duration::from_millis(500));
-        let before = sleeps();
+        let (before, start) = (sleeps(), Instant::now());
         thread::sleep(Duration::from_secs(1));
-        let looks = sleeps() - before;
+        let (looks, watched) = (sleeps() - before, start.elapsed());
         assert!(looks > 0, "{driver:?}: no engine's thread was found");
-        assert!(looks < 200, "{driver:?}: two idle threads woke {looks} times in a second");
+        let most = u64::try_from(watched.as_millis()).expect("no century") / 5;
+        assert!(looks < most, "{driver:?}: two idle threads woke {looks} times in {watched:?}");
     }
 }
 
-/// Without an interrupt it would take half of the longest sleep, 25 ms.
+/// How long WRITEs take whose peer sleeps: the median of fifteen.
+fn wake_up(hosts: &mut [Host; 2], pair: &mut QueuePair) -> Duration {
+    let target = hosts[1].memory.remote();
+    let mut times = [(); 15].map(|()| {
+        thread::sleep(Duration::from_millis(70));
+        let start = Instant::now();
+        let write = SendRequest::write(SendData::Inline(&[1; 8]), target.at(0)).signaled();
+        pair.post_send(&write).expect("posted");
+        assert_eq!(next(&mut hosts[0].cq, LONG), Some(WcStatus::Success));
+        start.elapsed()
+    });
+    times.sort();
+    times[7]
+}
+
+/// Without an interrupt it would take half of the longest sleep, 25 ms. A machine that is busy
+/// elsewhere has five tries.
 #[test]
 fn a_message_wakes_a_thread_that_sleeps_for_long() {
     let _alone = alone();
     for (driver, peer) in WITH_THREAD.iter().flat_map(|driver| PEERS.iter().map(|peer| (*driver, *peer))) {
         let mut hosts = hosts(peer, [Driver::Inline, driver]);
         let [mut pair, _its] = connected(&hosts);
-        let target = hosts[1].memory.remote();
-        let mut times: Vec<_> = (0..15)
-            .map(|_| {
-                thread::sleep(Duration::from_millis(70));
-                let start = Instant::now();
-                let write = SendRequest::write(SendData::Inline(&[1; 8]), target.at(0)).signaled();
-                pair.post_send(&write).expect("posted");
-                assert_eq!(next(&mut hosts[0].cq, LONG), Some(WcStatus::Success));
-                start.elapsed()
-            })
-            .collect();
-        times.sort();
-        assert!(times[7] < Duration::from_millis(10), "{driver:?}, {peer}: {times:?}");
+        let mut medians = Vec::new();
+        while medians.last().is_none_or(|median| *median >= Duration::from_millis(10)) {
+            assert!(medians.len() < 5, "{driver:?}, {peer}: {medians:?}");
+            medians.push(wake_up(&mut hosts, &mut pair));
+        }
     }
 }
 

@@ -106,7 +106,8 @@ fn drain_says_what_nobody_has_taken() {
     assert!(!pair.disconnect(Duration::ZERO).expect("by address"));
     let begun = Instant::now();
     let Drained::Late(owed) = here.device.drain(Duration::from_millis(30)) else { panic!("nobody answers") };
-    assert!((30..5000).contains(&begun.elapsed().as_millis()), "it took {:?}", begun.elapsed());
+    let took = begun.elapsed();
+    assert!((Duration::from_millis(30)..LIMIT / 2).contains(&took), "it took {took:?}");
     assert_eq!((owed.connections, owed.frames), (1, 0));
     // Now it does.
     let deadline = Instant::now() + LIMIT;
@@ -149,7 +150,8 @@ fn an_end_that_both_know_is_not_waited_for() {
     }
     let mut waits = waits.into_inner().expect("no panic");
     waits.sort_unstable();
-    assert!(waits[waits.len() / 2] < Duration::from_millis(50), "{waits:?}");
+    // A busy machine makes some longer; the linger would make all of them as long as itself.
+    assert!(waits[waits.len() / 4] < Device::DRAIN_LIMIT / 2, "{waits:?}");
 }
 
 /// DPDK does not tell what has left its rings. Its devices wait for that only if they have sent

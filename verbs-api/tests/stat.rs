@@ -326,8 +326,8 @@ fn a_visitor_that_dribbles_does_not_hold_up_the_end_of_the_device() {
     let mut visitor = UnixStream::connect(&path).expect("it listens");
     visitor.write_all(b"G").expect("written");
     std::thread::spawn(move || {
-        // 10 s, where it has 1.
-        for _ in 0..40 {
+        // A minute, where it has a second.
+        for _ in 0..240 {
             std::thread::sleep(Duration::from_millis(250));
             if visitor.write_all(b"x").is_err() {
                 return;
@@ -339,7 +339,7 @@ fn a_visitor_that_dribbles_does_not_hold_up_the_end_of_the_device() {
     let begin = Instant::now();
     drop(device);
     let took = begin.elapsed();
-    assert!(took < Duration::from_secs(4), "the device took {took:?} to close");
+    assert!(took < Duration::from_secs(30), "the device took {took:?} to close");
 }
 
 /// Visitors that ask and then read next to nothing hold up neither others nor the end of the
@@ -372,7 +372,7 @@ fn slow_readers_hold_up_nobody() {
     assert!(said.len() > 400_000, "so much that a socket does not hold it: {}", said.len());
     drop((pairs, pd, cq, device));
     let took = begin.elapsed();
-    assert!(took < Duration::from_secs(4), "another answer and the end of the device took {took:?}");
+    assert!(took < Duration::from_secs(30), "another answer and the end of the device took {took:?}");
     over.store(true, Ordering::Relaxed);
     let _ = readers.map(|reader| reader.join().expect("no panic"));
 }

@@ -22,7 +22,7 @@ const PORT: u16 = 7471;
 /// Of the host that is asked.
 const VICTIM: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// How long a connection may take.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(120);
 /// What a queue pair needs at least.
 const CAPS: QueueCaps =
     QueueCaps { max_send_wr: 4, max_recv_wr: 4, max_send_sge: 1, max_recv_sge: 1, max_inline: 32 };
@@ -151,6 +151,7 @@ impl Forger {
             retry_count: 7,
             rnr_retry_count: 7,
             ack_timeout: 14,
+            src_port: None,
             srq: false,
             window: 64,
             strict_placement: false,
@@ -204,7 +205,10 @@ fn connects_through(source: Source, rate: u32) {
     let victim = Host::new(&segment, 1);
     let others: Vec<_> = (2..8).map(|number| Host::new(&segment, number)).collect();
     let mut forger = Forger::new(&segment, source);
-    let known = victim.pd.create_ah_to(others[0].device.ip()).expect("it answers");
+    let (found, known) = (Instant::now(), victim.pd.create_ah_to(others[0].device.ip()).expect("it answers"));
+    // How often it asked until then is the machine's affair.
+    forger.listen();
+    forger.asked.clear();
     let stop = AtomicBool::new(false);
     scope(|threads| {
         let stopping = StopOnDrop(&stop);
@@ -235,7 +239,14 @@ fn connects_through(source: Source, rate: u32) {
             forger.asked.iter().filter(|(ip, _)| is(**ip)).map(|(_, times)| times).sum()
         };
         assert_eq!(asked(&|ip| ip.octets()[1] >= 100), 0, "strangers are looked for: {stats:?}");
-        assert!(asked(&|ip| ip == Ipv4Addr::new(10, 77, 0, 2)) <= 2, "a host in use is looked for again");
+        // It is believed for a minute.
+        if found.elapsed() < Duration::from_secs(60) {
+            assert_eq!(
+                asked(&|ip| ip == Ipv4Addr::new(10, 77, 0, 2)),
+                0,
+                "a host in use is looked for again"
+            );
+        }
     });
     drop(known);
 }

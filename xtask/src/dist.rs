@@ -1,11 +1,12 @@
 //! `cargo xtask dist`: what people are given who do not build it: the program with its links,
-//! manual pages and completions, and a Debian package with all of that.
+//! manual pages and completions, the drop-in libibverbs, and a Debian package with all of that.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::dropin;
 use crate::error::{Error, Result};
 use crate::registry;
 use crate::repo::{self, RELEASE};
@@ -14,6 +15,8 @@ use crate::tools::{PACKAGE, Tools};
 const CARGO_DEB: &str = "3.8.0";
 /// Where it goes, below the root: the package's metadata names it, too.
 const PLACE: &str = "target/dist";
+/// What programs of others load, in a directory that the loader does not look at by itself.
+const LIBRARIES: &str = "lib";
 /// Each shell, and what it calls the file for `srnic`.
 const COMPLETIONS: [(&str, &str); 3] = [("bash", "srnic"), ("zsh", "_srnic"), ("fish", "srnic.fish")];
 
@@ -36,8 +39,22 @@ pub fn run() -> Result<()> {
         let script = repo::output(Command::new(&program).args(["completions", shell]))?;
         fs::write(&file, script).map_err(|e| Error::io("write", &file, &e))?;
     }
+    libraries(&directory(&place, LIBRARIES)?)?;
     repo::run(package(&registry::installed("cargo-deb", CARGO_DEB)?, &place))?;
     check(&place)
+}
+
+/// What programs of others load, without what only a debugger reads.
+fn libraries(directory: &Path) -> Result<()> {
+    let built = dropin::build(RELEASE)?;
+    for entry in fs::read_dir(&built).map_err(|e| Error::io("list", &built, &e))?.flatten() {
+        let library = directory.join(entry.file_name());
+        fs::copy(entry.path(), &library).map_err(|e| Error::io("write", &library, &e))?;
+        let mut strip = Command::new("strip");
+        strip.arg("--strip-unneeded").arg(&library);
+        repo::run(strip)?;
+    }
+    Ok(())
 }
 
 /// The one package in the directory has every file beside it, the dissector and the dashboard.
@@ -55,7 +72,7 @@ fn check(place: &Path) -> Result<()> {
 /// What is to be in the package, by the names of files.
 fn names(place: &Path) -> Result<Vec<String>> {
     let mut names = vec!["srnic.lua".to_owned(), "srnic.json".to_owned()];
-    for directory in ["bin", "man"].into_iter().chain(COMPLETIONS.map(|(shell, _)| shell)) {
+    for directory in ["bin", "man", LIBRARIES].into_iter().chain(COMPLETIONS.map(|(shell, _)| shell)) {
         let directory = place.join(directory);
         let entries = fs::read_dir(&directory).map_err(|e| Error::io("list", &directory, &e))?;
         names.extend(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()));
@@ -117,7 +134,7 @@ mod tests {
     fn the_package_takes_what_is_made() {
         let manifest = repo::root().join("benches/tools/Cargo.toml");
         let manifest = fs::read_to_string(manifest).expect("the tools' own");
-        for (directory, _) in COMPLETIONS.iter().chain(&[("bin", ""), ("man", "")]) {
+        for (directory, _) in COMPLETIONS.iter().chain(&[("bin", ""), ("man", ""), (LIBRARIES, "")]) {
             assert!(manifest.contains(&format!("\"../../{PLACE}/{directory}/")), "{directory}");
         }
     }

@@ -8,6 +8,9 @@ use crate::error::{Error, Result};
 use crate::repo::{self, RELEASE, cargo};
 
 const PACKAGE: &str = "dropin";
+const PRELOAD_PACKAGE: &str = "dropin-preload";
+/// What the loader takes before the C library.
+pub const PRELOAD: &str = "libsrnic_preload.so";
 /// What the loader looks for.
 pub const LIBRARY: &str = "libibverbs.so.1";
 /// The versions of its symbols, below the root.
@@ -19,14 +22,16 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Builds the library; returns the directory that it is in, which has nothing else. `srnic run` of
-/// the same profile looks for it there.
+/// Builds the library, and what is loaded before the C library with it; returns the directory that
+/// they are in, which has nothing else. `srnic run` of the same profile looks for them there.
 pub fn build(profile: &str) -> Result<PathBuf> {
-    repo::run(cargo(&["build", "--profile", profile, "-p", PACKAGE]))?;
+    repo::run(cargo(&["build", "--profile", profile, "-p", PACKAGE, "-p", PRELOAD_PACKAGE]))?;
     let place = repo::target_directory()?.join(profile);
     let directory = place.join(PACKAGE);
     fs::create_dir_all(&directory).map_err(|e| Error::io("create", &directory, &e))?;
     repo::run(link(&place.join(format!("lib{PACKAGE}.a")), &directory.join(LIBRARY)))?;
+    let preload = place.join("libdropin_preload.so");
+    fs::copy(&preload, directory.join(PRELOAD)).map_err(|e| Error::io("copy", &preload, &e))?;
     Ok(directory)
 }
 

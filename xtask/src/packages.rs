@@ -1,6 +1,9 @@
 //! Part of `cargo xtask lint`: the crates that shall be published can be packaged, and each package
 //! builds by itself.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use serde_json::Value;
 
 use crate::error::{Error, Result};
@@ -23,10 +26,46 @@ pub fn check() -> Result<()> {
     if !missing.is_empty() {
         return Err(Error(missing.join("\n")));
     }
+    forget_earlier(&published)?;
     let names = published.iter().filter_map(|package| package["name"].as_str());
     let mut command = cargo(&["package", "--locked", "--offline", "--allow-dirty", "--quiet"]);
     command.args(names.flat_map(|name| ["--package", name]));
     repo::run(command)
+}
+
+/// Removes what an earlier check unpacked and built. To Cargo a version of a package never changes:
+/// it would build today's packages with those of then.
+fn forget_earlier(published: &[&Value]) -> Result<()> {
+    let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = cargo_home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let text = |package: &Value, key: &str| package[key].as_str().unwrap_or_default().to_owned();
+    let built = repo::target_directory()?.join("debug/.fingerprint");
+    for package in published {
+        let prefix = text(package, "name") + "-";
+        let unpacked = prefix.clone() + &text(package, "version");
+        let mut earlier = Vec::new();
+        for registry in home.iter().flat_map(|home| entries(&home.join("registry/src"))) {
+            // Those of crates.io have the name of a host; these have none.
+            if registry.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"-")) {
+                earlier.extend(Some(registry.join(&unpacked)).filter(|unpacked| unpacked.is_dir()));
+            }
+        }
+        if !earlier.is_empty() {
+            let of_it = |path: &PathBuf| {
+                path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
+            };
+            earlier.extend(entries(&built).into_iter().filter(of_it));
+        }
+        for path in earlier {
+            fs::remove_dir_all(&path).map_err(|e| Error::io("remove", &path, &e))?;
+        }
+    }
+    Ok(())
+}
+
+/// What a directory has; nothing if there is none.
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    directory.read_dir().into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
 /// A manifest says `publish = false`, or nothing.

@@ -68,8 +68,9 @@ struct Shape {
     /// Bytes of a record
     #[arg(long, global = true, default_value = "4096", value_parser = size)]
     size: usize,
-    /// Records that are appended and not committed, at most
-    #[arg(long, global = true, default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    /// Records that are appended and not committed, at most. While a lost packet is sent again, no
+    /// record behind it is committed: too few, and the leader waits for the repair
+    #[arg(long, global = true, default_value_t = 2048, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     outstanding: u64,
 }
 

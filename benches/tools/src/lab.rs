@@ -4,12 +4,12 @@
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::output;
+use crate::place::Place;
 use crate::program;
 use crate::switch::{PortSpec, PortSpecError, Row, Switch, descriptors, table};
 use clap::{ArgMatches, Parser};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
@@ -59,13 +59,13 @@ fn code_of(status: ExitStatus) -> ExitCode {
 fn run(cli: &Cli) -> Result<ExitStatus> {
     output::check_file(cli.json.as_deref())?;
     descriptors::allow(cli.hosts.into())?;
-    let place = Place::new()?;
-    let ports = ports(cli, &place.0).map_err(|error| Error::Options(error.to_string()))?;
+    let place = Place::new("lab")?;
+    let ports = ports(cli, place.path()).map_err(|error| Error::Options(error.to_string()))?;
     let mut switch = Switch::default();
     for port in &ports {
         switch.attach(port.open()?, port.queue);
     }
-    let mut child = start(cli, &place.0)?;
+    let mut child = start(cli, place.path())?;
     let mut ended = Ok(None);
     let mut told = false;
     switch.run(
@@ -137,24 +137,6 @@ fn tell(cli: &Cli, switch: &Switch, ports: &[PortSpec]) -> Result<()> {
     let ports: Vec<_> = rows.iter().map(Row::json).collect();
     std::fs::write(path, format!("{:#}\n", serde_json::json!({ "ports": ports })))
         .map_err(Error::file("write", path))
-}
-
-/// A directory for the sockets, which nobody else may enter, and which goes with the tool.
-struct Place(PathBuf);
-
-impl Place {
-    fn new() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("srnic-lab-{}", std::process::id()));
-        std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(Error::file("create", &path))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // What is left in it is nobody's any more.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 #[cfg(test)]

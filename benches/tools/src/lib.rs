@@ -23,6 +23,7 @@ pub mod pcap;
 pub mod perf;
 pub mod perftest_peer;
 pub mod ping;
+mod place;
 pub mod program;
 pub mod pump;
 pub mod rping;

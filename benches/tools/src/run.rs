@@ -13,20 +13,27 @@ use std::process::{Command, ExitCode};
 use verbs_api::{DeviceSpec, MemifDriver, Transport};
 
 const LIBRARY: &str = "libibverbs.so.1";
+/// It shows programs the files of devices that the kernel has not.
+const PRELOAD: &str = "libsrnic_preload.so";
 /// Where the library is, from the directory of this program: as Cargo builds both, and as a package
-/// installs them.
+/// installs them, if not where Debian has what is of one architecture.
 const PLACES: [&str; 2] = ["dropin", "../lib/srnic"];
 
 /// Runs a program that uses libibverbs, as it is, over a device of srnic's
 ///
 /// The program sees one device, srnic0. Give both ends of a memif the same socket: who comes first
-/// waits for the other. `srnic run -d memif:/tmp/a.sock -- ib_write_bw -F -x 0`.
+/// waits for the other. `srnic run -d memif:/tmp/a.sock -- ib_write_bw -F -x 0`. With
+/// -d pool:SOCKET each process gets a port and an address of `srnic switch --pool SOCKET`. {rank}
+/// is replaced by the number that MPI gives a process.
 #[derive(Parser, Debug)]
 #[command(version)]
 pub struct Cli {
     /// The device, and what else programs are to see of it: `memif:/tmp/a.sock; speed=25`
-    #[arg(short, long, value_name = "DEVICE[; KEY=VALUE]..")]
-    device: String,
+    #[arg(short, long, value_name = "DEVICE[; KEY=VALUE]..", required_unless_present = "devices")]
+    device: Option<String>,
+    /// A file with several devices: lines of `NAME = DEVICE[; KEY=VALUE]..`; `#` begins a comment
+    #[arg(long, value_name = "FILE", conflicts_with = "device")]
+    devices: Option<PathBuf>,
     /// Directory of the library [default: where this program was built or installed]
     #[arg(long, value_name = "DIRECTORY")]
     library: Option<PathBuf>,
@@ -42,23 +49,52 @@ pub fn main(matches: &ArgMatches) -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<()> {
-    check(&cli.device)?;
+    let devices = devices(cli)?;
     let library = match &cli.library {
         Some(directory) => directory.clone(),
         None => beside(&std::env::current_exe().map_err(Error::file("find", Path::new("this program")))?)?,
     };
     let program = &cli.command[0];
     let path = with_first(&library, std::env::var_os("LD_LIBRARY_PATH").as_deref());
+    let preload = with_first(&library.join(PRELOAD), std::env::var_os("LD_PRELOAD").as_deref());
     let mut command = Command::new(program);
-    command.args(&cli.command[1..]).env("SRNIC_DEVICE", &cli.device).env("LD_LIBRARY_PATH", path);
+    command.args(&cli.command[1..]).env("SRNIC_DEVICE", devices);
+    command.env("LD_LIBRARY_PATH", path).env("LD_PRELOAD", preload);
     // It returns only if there is no such program.
     Err(Error::file("run", Path::new(program))(command.exec()))
 }
 
+/// What the program is told of its devices.
+fn devices(cli: &Cli) -> Result<String> {
+    if let Some(device) = &cli.device {
+        check(device)?;
+        return Ok(device.clone());
+    }
+    let file = cli.devices.as_deref().unwrap_or(Path::new(""));
+    let text = std::fs::read_to_string(file).map_err(Error::file("read", file))?;
+    listed(&text)
+}
+
+/// The lines of a file with devices, without comments.
+fn listed(text: &str) -> Result<String> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+    for line in &lines {
+        let (_, device) = line.split_once('=').ok_or_else(|| {
+            Error::Options(format!("`{line}`: a line is NAME = DEVICE, as in srnic0 = memif:/tmp/a.sock"))
+        })?;
+        check(device)?;
+    }
+    Ok(lines.join("\n"))
+}
+
 /// What makes no sense is said here: programs say of a device that does not open only that.
 fn check(device: &str) -> Result<()> {
-    let spec: DeviceSpec =
-        device.split(';').next().unwrap_or_default().trim().parse().map_err(verbs_api::Error::from)?;
+    let device = device.split(';').next().unwrap_or_default().trim().replace("{rank}", "1");
+    // The port that a pool gives is a memif.
+    let device =
+        device.replacen("pool:", "memif:", usize::from(device.split(':').any(|part| part == "pool")));
+    let spec: DeviceSpec = device.parse().map_err(verbs_api::Error::from)?;
     let native = match spec.transport {
         Transport::Memif { driver, .. } => driver == MemifDriver::Native,
         Transport::Sim { .. } => true,
@@ -77,7 +113,9 @@ fn check(device: &str) -> Result<()> {
 /// The directory of the library that belongs to this program.
 fn beside(program: &Path) -> Result<PathBuf> {
     let directory = program.parent().unwrap_or(Path::new("/"));
-    let found = PLACES.iter().map(|place| directory.join(place)).find(|place| place.join(LIBRARY).is_file());
+    let of_debian = format!("../lib/{}-linux-gnu/srnic", std::env::consts::ARCH);
+    let places = PLACES.into_iter().chain([&*of_debian]);
+    let found = places.map(|place| directory.join(place)).find(|place| place.join(LIBRARY).is_file());
     found.ok_or_else(|| {
         let sought = directory.join(PLACES[0]).join(LIBRARY);
         let none = io::Error::other("it is not built: `cargo xtask dropin` builds it, or give --library");
@@ -85,9 +123,9 @@ fn beside(program: &Path) -> Result<PathBuf> {
     })
 }
 
-/// A list of directories with one more, before the others.
-fn with_first(directory: &Path, list: Option<&OsStr>) -> OsString {
-    let mut all = directory.as_os_str().to_owned();
+/// A list of paths with one more, before the others.
+fn with_first(first: &Path, list: Option<&OsStr>) -> OsString {
+    let mut all = first.as_os_str().to_owned();
     if let Some(list) = list.filter(|list| !list.is_empty()) {
         all.push(":");
         all.push(list);
@@ -117,6 +155,41 @@ mod tests {
             let error = check(device).expect_err(device).to_string();
             assert!(error.contains(said), "{error}");
         }
+    }
+
+    #[test]
+    fn devices_of_a_pool_and_of_a_rank_are_checked_as_what_they_become() {
+        for device in ["pool:/tmp/p.sock", "fault:loss=1%,seed=7:pool:/tmp/p.sock,mtu=1500; speed=25"] {
+            assert!(check(device).is_ok(), "{device}");
+        }
+        assert!(check("memif:/tmp/{rank}.sock,ip=10.77.0.{rank}").is_ok());
+        assert!(check("pool:/tmp/p.sock,colour=red").is_err());
+    }
+
+    #[test]
+    fn a_file_has_a_device_a_line() {
+        let text = "# two\n\n a = memif:/tmp/a.sock # the first\nb=sim:b; speed=25\n";
+        assert_eq!(listed(text).expect("two devices"), "a = memif:/tmp/a.sock\nb=sim:b; speed=25");
+        for (text, said) in [("memif", "a line is NAME = DEVICE"), ("a = nothing", "has no scheme")] {
+            let error = listed(text).expect_err(text).to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_library_is_found_where_a_package_has_it() {
+        let root = std::env::temp_dir().join(format!("srnic-run-{}", std::process::id()));
+        let bin = root.join("usr/bin");
+        std::fs::create_dir_all(&bin).expect("created");
+        for place in ["lib/srnic".to_owned(), format!("lib/{}-linux-gnu/srnic", std::env::consts::ARCH)] {
+            let place = root.join("usr").join(place);
+            std::fs::create_dir_all(&place).expect("created");
+            std::fs::write(place.join(LIBRARY), "").expect("written");
+            let found = beside(&bin.join("srnic")).expect("it is there").canonicalize().expect("it exists");
+            assert_eq!(found, place.canonicalize().expect("it exists"));
+            std::fs::remove_file(place.join(LIBRARY)).expect("ours");
+        }
+        std::fs::remove_dir_all(root).expect("ours");
     }
 
     #[test]

@@ -7,6 +7,8 @@
 mod config;
 pub mod descriptors;
 mod egress;
+mod leases;
+mod pool;
 mod report;
 mod run;
 mod table;
@@ -20,6 +22,8 @@ pub use report::{Row, table};
 
 use datapath::port::{Interrupt, Port, PortStats};
 use egress::Egress;
+use pool::Arrival;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use table::{Mac, MacTable};
 use verbs_api::{LinkDown, Time};
@@ -101,6 +105,8 @@ pub struct Switch {
     served: Vec<usize>,
     /// When all lanes are looked at next.
     look_at: Time,
+    /// Ports that come later.
+    arriving: Option<Receiver<Arrival>>,
 }
 
 impl Switch {
@@ -108,6 +114,17 @@ impl Switch {
     pub fn attach(&mut self, port: Box<dyn Port + Send>, queue: QueueConfig) {
         self.lanes.push(Lane { port, said: None, egress: Egress::new(queue), flooded: 0, filtered: 0 });
         self.look_at = Time::ZERO;
+    }
+
+    /// Attaches what comes by `arriving`, too, without a queue.
+    pub fn attach_later(&mut self, arriving: Receiver<Arrival>) {
+        self.arriving = Some(arriving);
+    }
+
+    fn attach_arrived(&mut self) {
+        while let Some(Ok(port)) = self.arriving.as_ref().map(Receiver::try_recv) {
+            self.attach(port, QueueConfig::default());
+        }
     }
 
     /// Moves what is there: a burst of each port, and what waits in queues. A port without a link

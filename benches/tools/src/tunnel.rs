@@ -112,7 +112,8 @@ fn open(cli: &Cli) -> Result<Endpoint> {
     let device = device.open_spec(&cli.device.clone().or_role(role)).map_err(Error::Verbs)?;
     let sizes = Config { checked: cli.checked, ..Config::default() };
     let one = (sizes.receives + sizes.sends + 8) as usize * sizes.chunk_bytes as usize;
-    let config = Config { memory_max: one * usize::from(cli.connections), ..sizes };
+    // Blocks may have half of it.
+    let config = Config { memory_max: 2 * one * usize::from(cli.connections), ..sizes };
     Endpoint::new(&device, config).map_err(failed("begin streams"))
 }
 

@@ -65,10 +65,12 @@ impl Core {
     /// Whether acknowledgements wait for the next turn or for
     /// [`Engine::push`](super::Engine::push), and for nothing else.
     #[must_use]
+    #[inline]
     pub fn owes_acks(&self) -> bool {
         self.holds_acks || !(self.spaces_acks() || self.units.ack_list.is_empty())
     }
 
+    #[inline]
     pub(super) fn spaces_acks(&self) -> bool {
         self.config.acks != AckTiming::AtOnce
     }
@@ -174,9 +176,15 @@ impl Core {
         !self.units.events.is_empty()
     }
 
+    /// Returns `true` if [`Core::poll_cq_event`] may have one.
+    #[must_use]
+    #[inline]
+    pub fn has_cq_events(&self) -> bool {
+        !self.units.cqs_to_tell.is_empty()
+    }
+
     /// A completion queue whose armed wish was answered since it was armed. Ask after each turn,
     /// and after calls that may complete requests, until there is none.
-    #[inline]
     pub fn poll_cq_event(&mut self) -> Option<u32> {
         while let Some(number) = self.units.cqs_to_tell.pop() {
             if self.units.cqs.get_mut(number).is_some_and(CompletionWriter::take_event) {

@@ -173,3 +173,36 @@ pub struct QpEx {
     pub wr_abort: Option<unsafe extern "C" fn(*mut QpEx)>,
     pub wr_atomic_write: Option<unsafe extern "C" fn(*mut QpEx, u32, u64, *const c_void)>,
 }
+
+/// `ibv_sa_path_rec` of `infiniband/sa.h`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct SaPathRec {
+    pub dgid: Gid,
+    pub sgid: Gid,
+    pub dlid: u16,
+    pub slid: u16,
+    pub raw_traffic: c_int,
+    pub flow_label: u32,
+    pub hop_limit: u8,
+    pub traffic_class: u8,
+    pub reversible: c_int,
+    pub numb_path: u8,
+    pub pkey: u16,
+    pub sl: u8,
+    pub mtu_selector: u8,
+    pub mtu: u8,
+    pub rate_selector: u8,
+    pub rate: u8,
+    pub packet_life_time_selector: u8,
+    pub packet_life_time: u8,
+    pub preference: u8,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Ece {
+    pub vendor_id: u32,
+    pub options: u32,
+    pub comp_mask: u32,
+}

@@ -102,6 +102,7 @@ fn queue_pairs() -> Vec<Layout> {
         layout!(AhAttr, "struct ibv_ah_attr": grh, dlid, sl, src_path_bits, static_rate, is_global, port_num),
         layout!(Ah, "struct ibv_ah": context, pd, handle),
         layout!(Grh, "struct ibv_grh": (bytes = "version_tclass_flow")),
+        layout!(Ece, "struct ibv_ece": vendor_id, options, comp_mask),
         layout!(QpCap, "struct ibv_qp_cap": max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline_data),
         layout!(QpInitAttr, "struct ibv_qp_init_attr": qp_context, send_cq, recv_cq, srq, cap, qp_type, sq_sig_all),
         layout!(QpInitAttrEx, "struct ibv_qp_init_attr_ex": qp_context, send_cq, recv_cq, srq, cap, qp_type, sq_sig_all, comp_mask, pd, xrcd, create_flags,
@@ -129,8 +130,51 @@ fn requests() -> Vec<Layout> {
     ]
 }
 
+/// What librdmacm and the kernel's connection manager tell each other.
+fn connection_manager() -> Vec<Layout> {
+    vec![
+        layout!(SaPathRec, "struct ibv_sa_path_rec": dgid, sgid, dlid, slid, raw_traffic, flow_label, hop_limit, traffic_class,
+            reversible, numb_path, pkey, sl, mtu_selector, mtu, rate_selector, rate, packet_life_time_selector,
+            packet_life_time, preference),
+        layout!(ucm::CmdHdr, "struct rdma_ucm_cmd_hdr": cmd, (len_in = "in"), (len_out = "out")),
+        layout!(ucm::CreateId, "struct rdma_ucm_create_id": uid, response, ps, qp_type),
+        layout!(ucm::DestroyId, "struct rdma_ucm_destroy_id": response, id),
+        layout!(ucm::BindIp, "struct rdma_ucm_bind_ip": response, addr, id),
+        layout!(ucm::Bind, "struct rdma_ucm_bind": id, addr_size, addr),
+        layout!(ucm::ResolveIp, "struct rdma_ucm_resolve_ip": src_addr, dst_addr, id, timeout_ms),
+        layout!(ucm::ResolveAddr, "struct rdma_ucm_resolve_addr": id, timeout_ms, src_size, dst_size, src_addr, dst_addr),
+        layout!(ucm::ResolveRoute, "struct rdma_ucm_resolve_route": id, timeout_ms),
+        layout!(ucm::Query, "struct rdma_ucm_query": response, id, option),
+        layout!(ucm::PathRec, "struct ib_user_path_rec": dgid, sgid, dlid, slid, raw_traffic, flow_label, reversible, mtu, pkey,
+            hop_limit, traffic_class, numb_path, sl, mtu_selector, rate_selector, rate, packet_life_time_selector,
+            packet_life_time, preference),
+        layout!(ucm::QueryRouteResp, "struct rdma_ucm_query_route_resp": node_guid, ib_route, src_addr, dst_addr, num_paths,
+            port_num, ibdev_index),
+        layout!(ucm::QueryAddrResp, "struct rdma_ucm_query_addr_resp": node_guid, port_num, pkey, src_size, dst_size, src_addr,
+            dst_addr, ibdev_index),
+        layout!(ucm::ConnParam, "struct rdma_ucm_conn_param": qp_num, qkey, private_data, private_data_len, srq,
+            responder_resources, initiator_depth, flow_control, retry_count, rnr_retry_count, valid),
+        layout!(ucm::Connect, "struct rdma_ucm_connect": conn_param, id, ece),
+        layout!(ucm::Listen, "struct rdma_ucm_listen": id, backlog),
+        layout!(ucm::Accept, "struct rdma_ucm_accept": uid, conn_param, id, ece),
+        layout!(ucm::Reject, "struct rdma_ucm_reject": id, private_data_len, reason, private_data),
+        layout!(ucm::Disconnect, "struct rdma_ucm_disconnect": id),
+        layout!(ucm::InitQpAttr, "struct rdma_ucm_init_qp_attr": response, id, qp_state),
+        layout!(ucm::Notify, "struct rdma_ucm_notify": id, event),
+        layout!(ucm::GetEvent, "struct rdma_ucm_get_event": response),
+        layout!(ucm::EventResp, "struct rdma_ucm_event_resp": uid, id, event, status, param, reserved, ece),
+        layout!(ucm::SetOption, "struct rdma_ucm_set_option": optval, id, level, optname, optlen),
+        layout!(ucm::MigrateId, "struct rdma_ucm_migrate_id": response, id, fd),
+        layout!(ucm::AhAttr, "struct ib_uverbs_ah_attr": dlid, sl, src_path_bits, static_rate, is_global, port_num),
+        layout!(ucm::QpAttr, "struct ib_uverbs_qp_attr": qp_attr_mask, qp_state, cur_qp_state, path_mtu, path_mig_state, qkey,
+            rq_psn, sq_psn, dest_qp_num, qp_access_flags, ah_attr, alt_ah_attr, max_send_wr, max_inline_data,
+            pkey_index, alt_pkey_index, en_sqd_async_notify, sq_draining, max_rd_atomic, max_dest_rd_atomic,
+            min_rnr_timer, port_num, timeout, retry_cnt, rnr_retry, alt_port_num, alt_timeout),
+    ]
+}
+
 fn layouts() -> Vec<Layout> {
-    [devices(), contexts(), memory(), completions(), queue_pairs(), requests()]
+    [devices(), contexts(), memory(), completions(), queue_pairs(), requests(), connection_manager()]
         .into_iter()
         .flatten()
         .collect()
@@ -166,7 +210,7 @@ fn ours() -> String {
 /// A C program that prints what the header has, line for line.
 fn program(ours: &str) -> String {
     let mut text =
-        "#include <infiniband/verbs.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n"
+        "#include <infiniband/verbs.h>\n#include <infiniband/sa.h>\n#include <rdma/rdma_user_cm.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n"
             .to_owned();
     for name in ours.lines().filter_map(|line| line.rsplit_once(' ')).map(|(name, _)| name) {
         let value = match name.split_once('.') {

@@ -5,7 +5,7 @@ fn a_device_has_its_dialect_and_its_speed_behind_it() {
     let config =
         parse("srnic0", "fault:loss=1%,seed=7:sim:here; dialect=plain ; speed=25").expect("as it should be");
     assert_eq!((config.name.as_str(), config.wire_mode, config.speed), ("srnic0", WireMode::Plain, 25));
-    assert!(config.spec.faults.is_some());
+    assert!(matches!(&config.source, Source::Spec(spec) if spec.faults.is_some()));
     let config = parse("srnic0", "sim:here").expect("as it should be");
     assert_eq!((config.wire_mode, config.speed), (WireMode::Srnic, SPEED_DEFAULT));
 }
@@ -33,4 +33,35 @@ fn who_comes_first_is_the_server() {
     assert!(!listens(sockets, "/run/b.sock") && !listens(sockets, "/run/c.sock"));
     let spec = with_role("memif:/nonexistent/c.sock".parse().expect("a device"));
     assert_eq!(spec.role().ok().flatten(), Some(Role::Server));
+}
+
+#[test]
+fn several_devices_have_names_and_lines_of_their_own() {
+    let text = "\nmlx=sim:left; speed=25\n  other_1 = fault:loss=1%:pool:/run/pool.sock,mtu=1500\n";
+    let devices = parse_all(text).expect("two devices");
+    let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
+    assert_eq!((names, devices[0].speed), (vec!["mlx", "other_1"], 25));
+    assert!(matches!(devices[1].source, Source::Pool(_)) && devices[1].ip().is_none());
+    let devices = parse_all("memif:/tmp/a.sock,role=client").expect("one");
+    assert_eq!((devices.len(), devices[0].name.as_str()), (1, "srnic0"));
+    for twice in ["a = sim:here\na = sim:there", "sim:here\nsim:there"] {
+        let error = parse_all(twice).expect_err(twice).to_string();
+        assert!(error.contains("two devices are called"), "{error}");
+    }
+}
+
+#[test]
+fn a_process_of_a_job_puts_its_number_into_its_devices() {
+    let text = "memif:/tmp/{rank}.sock,ip=10.77.0.{rank}";
+    assert_eq!(with_rank(text, Some("3")).expect("a number"), "memif:/tmp/3.sock,ip=10.77.0.3");
+    assert_eq!(with_rank("sim:here", None).expect("none is wanted"), "sim:here");
+    let error = with_rank(text, None).expect_err("no number").to_string();
+    assert!(error.contains("OMPI_COMM_WORLD_RANK"), "{error}");
+}
+
+#[test]
+fn devices_of_a_pool_are_told_apart_by_their_process() {
+    let config = parse("srnic0", "pool:/run/pool.sock").expect("as it should be");
+    let pid = u64::from(std::process::id());
+    assert_eq!(config.guid() & 0xFF_FFFF, pid & 0xFF_FFFF);
 }

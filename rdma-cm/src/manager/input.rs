@@ -127,6 +127,10 @@ impl Manager {
             path_mtu: req.path_mtu().ok_or(RejReason::INVALID_MTU)?,
             responder_resources: req.responder_resources,
             initiator_depth: req.initiator_depth,
+            retry_count: req.retry_count,
+            rnr_retry_count: req.rnr_retry_count,
+            ack_timeout: req.ack_timeout,
+            srq: req.srq,
             offer: Options::from_ece(req.vendor_id, mad.attr_mod),
             private_data,
         }))

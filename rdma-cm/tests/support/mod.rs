@@ -33,6 +33,7 @@ pub fn terms(qpn: u32) -> Terms {
         retry_count: 7,
         rnr_retry_count: 7,
         ack_timeout: 14,
+        src_port: None,
         srq: false,
         window: 512,
         strict_placement: false,

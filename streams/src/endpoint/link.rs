@@ -1,31 +1,62 @@
 //! One connection of an endpoint: its queue pair, its protocol, and the memory of its messages.
 
-use crate::config::Config;
+mod carrier;
+mod writing;
+
+pub use carrier::Carrier;
+
+use super::Way;
+use super::blocks::Blocks;
+use super::moving::Move;
+use super::sending::{Sends, Sent};
+use crate::config::{Config, FETCHES};
 use crate::error::{Error, Setup};
 use crate::pool::{Chunk, Pool};
-use crate::protocol::{Connection, End, Fate, Header, Hello, Reading, Room, Slot, WriteRefused};
+use crate::protocol::{
+    Arrival, Connection, Descriptor, End, Fate, Header, Hello, Message, Reading, Received, Slot, Violation,
+};
 use core::net::SocketAddr;
 use core::task::Waker;
-use std::collections::VecDeque;
-use std::io::{self, IoSlice};
-use verbs_api::{Completion, PreparedQueuePair, QueuePair, RecvRequest, SendData, SendRequest, WcStatus};
+use std::io;
+use verbs_api::{Completion, RecvRequest, RemoteAddr, SendData, SendRequest, WcOpcode, WcStatus};
 
-/// Work requests of sends have this number; those of receives have their slot's.
+/// Work requests of messages have this number; those of receives have their slot's.
 const SEND_ID: u64 = 1 << 32;
+/// Those that bind a window have this one.
+const BIND_ID: u64 = 2 << 32;
+/// READs have this one and the slot's.
+const FETCH_ID: u64 = 3 << 32;
 /// Bytes that a checksum is computed of at once.
 const STRIDE: usize = 4096;
 
 pub struct Link {
     protocol: Connection,
-    /// `None` while the connection is being made.
-    pair: Option<QueuePair>,
+    carrier: Carrier,
+    /// Whom the latest one connected to.
+    peer: Option<SocketAddr>,
+    /// Carriers that it has had. What another one brings is not for it.
+    pub generation: u64,
+    /// How it goes on over another carrier; `None`: it does not.
+    pub moves: Option<Move>,
+    /// Bytes that the peer may not have, from this position on, for the next carrier.
+    backlog: (u64, Vec<u8>),
     config: Config,
     /// The memory of each receive.
     slots: Vec<Chunk>,
     /// Receives to post as soon as there is a queue pair.
     unposted: Vec<Slot>,
-    /// The memory of each send that is not complete, oldest first; `None` for those without.
-    sends: VecDeque<Option<Chunk>>,
+    sends: Sends,
+    blocks: Blocks,
+    /// Blocks are to be granted, as soon as there are some.
+    wants_blocks: bool,
+    /// READs under way.
+    fetching: u32,
+    /// Receives that are posted to a queue pair which may come to carry it.
+    lent: Vec<Slot>,
+    /// What has completed there.
+    early: Vec<Completion>,
+    /// Messages by their ways.
+    pub sent: [u64; Way::ALL.len()],
     /// What the queue pair failed with first.
     failure: Option<WcStatus>,
     /// Nobody has its stream any more.
@@ -37,23 +68,28 @@ pub struct Link {
 }
 
 impl Link {
-    /// Posts the receives of a queue pair that is not connected yet.
+    /// A link with its memory, and no carrier.
     ///
     /// # Errors
-    /// [`Setup::PoolFull`]; what posting fails with. Its memory was given back then.
-    pub fn new(
-        pool: &mut Pool,
-        config: &Config,
-        own: &Hello,
-        pair: &mut PreparedQueuePair,
-    ) -> Result<Self, Setup> {
+    /// [`Setup::PoolFull`]; its memory was given back then.
+    pub fn new(pool: &mut Pool, config: &Config, own: &Hello) -> Result<Self, Setup> {
         let mut link = Self {
             protocol: Connection::new(own, config.checked),
-            pair: None,
+            carrier: Carrier::None,
+            peer: None,
+            generation: 0,
+            moves: None,
+            backlog: (0, Vec::new()),
             config: *config,
             slots: Vec::with_capacity(config.posted() as usize),
             unposted: Vec::new(),
-            sends: VecDeque::new(),
+            sends: Sends::default(),
+            blocks: Blocks::new(config.posted()),
+            wants_blocks: false,
+            fetching: 0,
+            lent: Vec::new(),
+            early: Vec::new(),
+            sent: [0; Way::ALL.len()],
             failure: None,
             dropped: false,
             counted: false,
@@ -61,76 +97,96 @@ impl Link {
             writer: None,
         };
         for slot in 0..config.posted() {
-            let posted = pool.take().and_then(|chunk| {
-                link.slots.push(chunk);
-                let scatter = [pool.sge(chunk, config.chunk_bytes as usize)?];
-                Ok(pair.post_recv(&RecvRequest { wr_id: slot.into(), scatter: &scatter })?)
-            });
-            if let Err(error) = posted {
-                link.release(pool);
-                return Err(error);
+            match pool.take() {
+                Ok(chunk) => link.slots.push(chunk),
+                Err(error) => {
+                    link.release(pool);
+                    return Err(error);
+                }
             }
+            link.unposted.push(Slot(slot));
         }
         Ok(link)
     }
 
-    /// The connection is there.
-    pub fn connected(&mut self, pool: &Pool, pair: QueuePair, peer: &Hello) {
-        self.protocol.meet(peer);
-        self.pair = Some(pair);
-        for slot in core::mem::take(&mut self.unposted) {
-            self.post(pool, slot);
-        }
-        self.pump();
-    }
-
-    pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.pair.as_ref()?.peer_addr()
-    }
-
     /// Gives all memory back. The queue pair goes first: what it has posted is not used any more.
     pub fn release(&mut self, pool: &mut Pool) {
-        self.pair = None;
-        let chunks = self.slots.drain(..).chain(self.sends.drain(..).flatten());
-        chunks.for_each(|chunk| pool.give(chunk));
+        if let Carrier::Tcp(out, _) = core::mem::replace(&mut self.carrier, Carrier::None) {
+            out.finish();
+        }
+        self.blocks.clear(pool);
+        self.sends.clear(pool);
+        self.slots.drain(..).for_each(|chunk| pool.give(chunk));
     }
 
     /// A work request has ended.
     pub fn complete(&mut self, pool: &mut Pool, done: &Completion) {
-        let is_send = done.wr_id == SEND_ID;
-        if is_send && let Some(Some(chunk)) = self.sends.pop_front() {
-            pool.give(chunk);
+        let slot = Slot(u32::try_from(done.wr_id & u64::from(u32::MAX)).unwrap_or(u32::MAX));
+        let what = done.wr_id - u64::from(slot.0);
+        if what == FETCH_ID {
+            self.fetching = self.fetching.saturating_sub(1);
         }
-        if done.status != WcStatus::Success {
-            self.fail(done.status);
-        } else if !is_send {
-            self.receive(pool, done);
+        match (what, done.status) {
+            (SEND_ID, status) => {
+                self.sends.complete();
+                if status != WcStatus::Success {
+                    self.fail(pool, status);
+                }
+            }
+            (FETCH_ID, WcStatus::Success) => self.protocol.fetched(slot),
+            (FETCH_ID, WcStatus::RemAccessErr | WcStatus::RemInvReqErr | WcStatus::RemOpErr) => {
+                self.protocol.violate(Violation::Offer);
+            }
+            (0, WcStatus::Success) => self.receive(pool, slot, done),
+            (_, WcStatus::Success) => {}
+            (_, status) => self.fail(pool, status),
         }
-        self.pump();
+        self.pump(pool);
     }
 
-    fn fail(&mut self, status: WcStatus) {
+    fn fail(&mut self, pool: &mut Pool, status: WcStatus) {
         if status != WcStatus::WrFlushErr {
             self.failure.get_or_insert(status);
         }
-        self.protocol.lose();
+        self.lose_carrier(pool);
     }
 
-    fn receive(&mut self, pool: &Pool, done: &Completion) {
-        let slot = Slot(u32::try_from(done.wr_id).unwrap_or(u32::MAX));
-        let Some(chunk) = self.slots.get(slot.0 as usize).copied() else { return };
+    fn receive(&mut self, pool: &mut Pool, slot: Slot, done: &Completion) {
+        let Some(own) = self.slots.get(slot.0 as usize).copied() else { return };
+        let arrival = match done.opcode {
+            WcOpcode::RecvRdmaWithImm => Arrival::Written(done.imm),
+            _ => Arrival::Sent,
+        };
+        let chunk = if arrival == Arrival::Sent { Some(own) } else { self.blocks.front() };
         let mut header = [0; Header::BYTES];
-        // A chunk of ours is long enough. The header is looked at where no peer can change it.
-        let _ = pool.read(chunk, 0, &mut header);
-        let crc = |len| checksum(pool, chunk, len);
-        if self.protocol.receive(slot, done.byte_len as usize, &header, crc) == Fate::Repost {
+        if let Some(chunk) = chunk {
+            // A chunk of ours is long enough. The header is looked at where no peer can change it.
+            let _ = pool.read(chunk, 0, &mut header);
+        }
+        if arrival == Arrival::Sent {
+            self.wants_blocks |= self.is_long(done.byte_len as usize);
+        } else {
+            self.blocks.written(slot);
+        }
+        let byte_len = done.byte_len as usize;
+        let message = Lying { pool, chunk: chunk.unwrap_or(own) };
+        let received = Received { slot, arrival, byte_len, header: &header, message: &message };
+        if self.protocol.receive(&received) == Fate::Repost {
+            self.blocks.vacate(slot, pool);
             self.post(pool, slot);
         }
     }
 
+    /// Returns `true` if a peer that sends a message of so many bytes is better off with blocks.
+    fn is_long(&self, byte_len: usize) -> bool {
+        let Config { grants, chunk_bytes, write_from, .. } = self.config;
+        let payload = byte_len.saturating_sub(Header::BYTES);
+        grants > 0 && (byte_len >= chunk_bytes as usize || payload >= write_from)
+    }
+
     /// Posts a receive again.
     fn post(&mut self, pool: &Pool, slot: Slot) {
-        let Some(pair) = &mut self.pair else {
+        let Carrier::Pair(pair) = &mut self.carrier else {
             self.unposted.push(slot);
             return;
         };
@@ -139,42 +195,131 @@ impl Link {
             .sge(chunk, self.config.chunk_bytes as usize)
             .and_then(|sge| pair.post_recv(&RecvRequest { wr_id: slot.0.into(), scatter: &[sge] }));
         if posted.is_err() {
-            // The queue pair has failed, of which its completions tell, too.
+            self.fail_post();
+        }
+    }
+
+    /// Does what the protocol has to do by itself.
+    pub fn pump(&mut self, pool: &mut Pool) {
+        if self.protocol.end().is_some() {
+            // Nobody reads any more what was offered.
+            self.sends.release(u64::MAX, pool);
+        }
+        self.sends.release(self.protocol.taken(), pool);
+        self.ask();
+        self.control();
+        self.resend(pool);
+        if self.fetch(pool).and_then(|()| self.grant(pool)).is_err() {
+            self.fail_post();
+        }
+    }
+
+    /// The queue pair has failed. Of one that another carrier may follow, completions tell.
+    fn fail_post(&mut self) {
+        if self.moves.is_none() {
             self.protocol.lose();
         }
     }
 
-    /// Sends what the protocol has to say by itself.
-    pub fn pump(&mut self) {
-        let Some(pair) = &mut self.pair else { return };
-        while self.sends.len() < self.config.send_places() as usize {
-            let Some(header) = self.protocol.next_control() else { return };
-            let bytes = header.to_bytes();
-            let request = SendRequest::send(SendData::Inline(&bytes)).id(SEND_ID).signaled();
-            if pair.post_send(&request).is_err() {
-                self.protocol.lose();
-                return;
-            }
-            self.sends.push_back(None);
+    /// Over TCP only the peer's word gives memory back: asks for it in time.
+    fn ask(&mut self) {
+        let waits = self.dropped || self.sends.len() * 2 >= self.config.sends as usize;
+        if self.is_by_tcp() && waits && !self.sends.is_empty() {
+            self.protocol.ask();
         }
     }
 
+    /// Sends messages without payload.
+    fn control(&mut self) {
+        while self.sends.under_way() < self.config.send_places() as usize || self.is_by_tcp() {
+            if matches!(self.carrier, Carrier::None) {
+                return;
+            }
+            let Some(header) = self.protocol.next_control() else { return };
+            let bytes = header.to_bytes();
+            match &mut self.carrier {
+                Carrier::None => {}
+                Carrier::Tcp(out, _) => out.push(bytes.as_slice().into()),
+                Carrier::Pair(pair) => {
+                    let request = SendRequest::send(SendData::Inline(&bytes)).id(SEND_ID).signaled();
+                    if pair.post_send(&request).is_err() {
+                        return self.fail_post();
+                    }
+                    self.sends.push(Sent::Control);
+                }
+            }
+        }
+    }
+
+    /// READs what the peer has offered.
+    fn fetch(&mut self, pool: &mut Pool) -> Result<(), verbs_api::Error> {
+        let Some(pair) = self.carrier.pair() else { return Ok(()) };
+        while self.fetching < FETCHES
+            && let Some((slot, offered)) = self.protocol.next_fetch()
+            && let Some(own) = self.slots.get(slot.0 as usize).copied()
+        {
+            let chunk = self.blocks.read_into(slot, pool).unwrap_or(own);
+            let len = offered.len.min(u32::try_from(pool.len(chunk)).unwrap_or(u32::MAX));
+            let into = [pool.sge(chunk, len as usize)?];
+            let from = RemoteAddr { addr: offered.addr, rkey: offered.rkey };
+            let request = SendRequest::read(&into, from).id(FETCH_ID + u64::from(slot.0)).signaled();
+            pair.post_send(&request)?;
+            self.protocol.fetch(slot, len);
+            self.fetching += 1;
+        }
+        Ok(())
+    }
+
+    /// Grants blocks that the peer may write to.
+    fn grant(&mut self, pool: &mut Pool) -> Result<(), verbs_api::Error> {
+        let Some(pair) = self.carrier.pair() else { return Ok(()) };
+        if self.wants_blocks && self.protocol.may_grant() {
+            self.wants_blocks = false;
+            let missing = self.config.grants.saturating_sub(self.blocks.count());
+            self.blocks.make(missing, pool, pair, BIND_ID, self.config.block_bytes as usize)?;
+        }
+        let max = self
+            .protocol
+            .grants_max()
+            .min((self.config.chunk_bytes as usize - Header::BYTES) / Descriptor::BYTES);
+        if max == 0 || !self.blocks.are_due() || self.sends.len() >= self.config.sends as usize {
+            return Ok(());
+        }
+        let Ok(chunk) = pool.take() else { return Ok(()) };
+        let granted = self.blocks.next(max);
+        let header = self.protocol.grants(&granted);
+        self.blocks.grant(granted.len());
+        let payload: Vec<u8> = granted.iter().flat_map(Descriptor::to_bytes).collect();
+        self.sends.push(Sent::Data { chunk, offset: 0, len: 0 });
+        pool.write(chunk, 0, &header.to_bytes())?;
+        pool.write(chunk, Header::BYTES, &payload)?;
+        let gather = [pool.sge(chunk, Header::BYTES + payload.len())?];
+        self.post_message(SendRequest::send(SendData::Gather(&gather)))
+    }
+
+    fn post_message(&mut self, request: SendRequest<'_>) -> Result<(), verbs_api::Error> {
+        let request = request.id(SEND_ID).signaled();
+        self.carrier.pair().map_or(Ok(()), |pair| pair.post_send(&request))
+    }
+
     /// Reads bytes; `None` if there are none yet.
-    pub fn read(&mut self, pool: &Pool, buffer: &mut [u8]) -> Option<io::Result<usize>> {
+    pub fn read(&mut self, pool: &mut Pool, buffer: &mut [u8]) -> Option<io::Result<usize>> {
         let mut done = 0;
         while done < buffer.len() {
             let Reading::Bytes(piece) = self.protocol.reading() else { break };
-            let Some(chunk) = self.slots.get(piece.slot.0 as usize).copied() else { break };
+            let Some(own) = self.slots.get(piece.slot.0 as usize).copied() else { break };
+            let chunk = self.blocks.of(piece.slot).unwrap_or(own);
             let len = piece.len.min(buffer.len() - done);
             if let Err(error) = pool.read(chunk, piece.offset, &mut buffer[done..done + len]) {
                 return Some(Err(io::Error::other(error)));
             }
             if let Some(slot) = self.protocol.consume(len) {
+                self.blocks.vacate(slot, pool);
                 self.post(pool, slot);
             }
             done += len;
         }
-        self.pump();
+        self.pump(pool);
         if done > 0 || buffer.is_empty() {
             return Some(Ok(done));
         }
@@ -183,78 +328,6 @@ impl Link {
             Reading::Eof => Some(Ok(0)),
             Reading::Ended(end) => Some(Err(self.error(end).into())),
         }
-    }
-
-    /// Writes the first of these bytes; `None` if there is no room yet.
-    pub fn write(&mut self, pool: &mut Pool, parts: &[IoSlice<'_>]) -> Option<io::Result<usize>> {
-        let all: usize = parts.iter().map(|part| part.len()).sum();
-        let mut done = 0;
-        loop {
-            let len = match self.next_message(all - done) {
-                Ok(len) => len,
-                Err(error) if done == 0 => return Some(Err(error.into())),
-                Err(_) => return Some(Ok(done)),
-            };
-            if len == 0 {
-                break;
-            }
-            match pool.take() {
-                Ok(chunk) => {
-                    if let Err(error) = self.send(pool, chunk, parts, done, len) {
-                        return Some(Err(io::Error::other(error)));
-                    }
-                    done += len;
-                }
-                Err(Setup::PoolFull { .. }) => break,
-                Err(error) => return Some(Err(error.into())),
-            }
-        }
-        (done > 0 || all == 0).then_some(Ok(done))
-    }
-
-    /// Bytes of `left` that the next message may have; 0 while there is no room.
-    fn next_message(&self, left: usize) -> Result<usize, Error> {
-        let own = self.config.chunk_bytes as usize - Header::BYTES;
-        match self.protocol.room() {
-            Room::Over(WriteRefused::Shut) => Err(Error::Shut),
-            Room::Over(WriteRefused::Ended) => {
-                Err(self.protocol.end().map_or(Error::Shut, |e| self.error(e)))
-            }
-            Room::Bytes(max) if self.pair.is_some() && self.sends.len() < self.config.sends as usize => {
-                Ok(left.min(max).min(own))
-            }
-            Room::Bytes(_) | Room::Wait => Ok(0),
-        }
-    }
-
-    /// Sends `len` bytes of `parts` from `from` on, in this chunk.
-    fn send(
-        &mut self,
-        pool: &mut Pool,
-        chunk: Chunk,
-        parts: &[IoSlice<'_>],
-        from: usize,
-        len: usize,
-    ) -> Result<(), verbs_api::Error> {
-        // It goes back when the send completes, or the link goes.
-        self.sends.push_back(Some(chunk));
-        let mut at = Header::BYTES;
-        for part in pieces(parts, from, len) {
-            pool.write(chunk, at, part)?;
-            at += part.len();
-        }
-        let crc = || pieces(parts, from, len).fold(0, crc32c::crc32c_append);
-        let header = self.protocol.data(u32::try_from(len).unwrap_or(u32::MAX), crc);
-        pool.write(chunk, 0, &header.to_bytes())?;
-        let gather = [pool.sge(chunk, at)?];
-        let request = SendRequest::send(SendData::Gather(&gather)).id(SEND_ID).signaled();
-        let posted = self.pair.as_mut().map_or(Ok(()), |pair| pair.post_send(&request));
-        if posted.is_err() {
-            self.sends.pop_back();
-            pool.give(chunk);
-            self.protocol.lose();
-        }
-        posted
     }
 
     fn error(&self, end: End) -> Error {
@@ -269,25 +342,26 @@ impl Link {
     /// The program writes no more.
     pub fn shut(&mut self) {
         self.protocol.shut();
-        self.pump();
+        self.control();
     }
 
     /// The program gives the stream up.
     pub fn abort(&mut self) {
         self.protocol.abort();
-        self.pump();
+        self.control();
     }
 
     /// Nobody has its stream any more.
     pub fn drop_stream(&mut self) {
         self.dropped = true;
         self.protocol.drop_stream();
-        self.pump();
+        self.control();
     }
 
     /// Returns `true` if nobody has its stream and all that was written has arrived, or cannot.
     pub fn is_over(&self) -> bool {
-        self.dropped && (self.sends.is_empty() || self.protocol.end() == Some(End::Lost))
+        let has_arrived = self.sends.is_empty() && (self.protocol.is_over() || self.protocol.is_settled());
+        self.dropped && (has_arrived || self.protocol.end() == Some(End::Lost))
     }
 
     /// The rule that the peer broke, once.
@@ -298,44 +372,29 @@ impl Link {
     }
 }
 
-/// The parts that have the `len` bytes from `from` on.
-fn pieces<'a>(parts: &'a [IoSlice<'a>], from: usize, len: usize) -> impl Iterator<Item = &'a [u8]> {
-    let (mut skip, mut left) = (from, len);
-    parts.iter().filter_map(move |part| {
-        let start = skip.min(part.len());
-        skip -= start;
-        let piece = &part[start..start + left.min(part.len() - start)];
-        left -= piece.len();
-        (!piece.is_empty()).then_some(piece)
-    })
+/// A message in a chunk.
+struct Lying<'a> {
+    pool: &'a Pool,
+    chunk: Chunk,
 }
 
-/// CRC32C of `len` bytes behind the header.
-fn checksum(pool: &Pool, chunk: Chunk, len: usize) -> u32 {
-    let mut buffer = [0; STRIDE];
-    let mut crc = 0;
-    for at in (0..len).step_by(STRIDE) {
-        let part = &mut buffer[..STRIDE.min(len - at)];
-        // Inside: the message came into it.
-        let _ = pool.read(chunk, Header::BYTES + at, part);
-        crc = crc32c::crc32c_append(crc, part);
-    }
-    crc
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_are_the_bytes_between() {
-        let parts = [&b"abc"[..], b"", b"defg", b"h"].map(IoSlice::new);
-        let whole = b"abcdefgh";
-        for from in 0..=8 {
-            for len in 0..=8 - from {
-                let found: Vec<&[u8]> = pieces(&parts, from, len).collect();
-                assert_eq!(found.concat(), whole[from..from + len]);
-            }
+impl Message for Lying<'_> {
+    fn crc(&self, len: usize) -> u32 {
+        let mut buffer = [0; STRIDE];
+        let mut crc = 0;
+        for at in (0..len).step_by(STRIDE) {
+            let part = &mut buffer[..STRIDE.min(len - at)];
+            // Inside: the message came into it.
+            let _ = self.pool.read(self.chunk, Header::BYTES + at, part);
+            crc = crc32c::crc32c_append(crc, part);
         }
+        crc
+    }
+
+    fn descriptor(&self, index: usize) -> [u8; Descriptor::BYTES] {
+        let mut bytes = [0; Descriptor::BYTES];
+        // Inside: the message came into it.
+        let _ = self.pool.read(self.chunk, Header::BYTES + index * Descriptor::BYTES, &mut bytes);
+        bytes
     }
 }

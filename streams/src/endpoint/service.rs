@@ -1,5 +1,6 @@
 //! Who drives an endpoint: whoever waits for a stream, and a thread while nobody does.
 
+use super::moving;
 use super::state::State;
 use crate::config::Config;
 use crate::error::Setup;
@@ -16,22 +17,45 @@ const POLLING: Duration = Duration::from_micros(50);
 const LEAVE: Duration = Duration::from_millis(1);
 /// How long the thread sleeps at once; it also looks whether it is to end.
 const NAP: Duration = Duration::from_millis(50);
+/// How often somebody looks for streams in want of another carrier.
+const LOOK: Duration = Duration::from_millis(20);
 /// How long the last of an endpoint waits for its last bytes to arrive.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// What the threads that use an endpoint share.
-struct Shared {
+pub(crate) struct Shared {
     state: Mutex<State>,
     /// Something has happened.
     changed: Condvar,
     /// Nobody polls any more, or the thread is to end.
     unattended: Condvar,
+    /// A stream may be in want of another carrier.
+    moves: Condvar,
     channel: CompletionChannel,
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call that does not wait.
+    pub fn call<T>(&self, call: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let result = call(&mut state);
+        if state.sleeping > 0 {
+            self.changed.notify_all();
+        }
+        wake_without(state);
+        result
+    }
+
+    /// Waits until a stream may be in want of another carrier.
+    pub fn wait_for_moves(&self) {
+        let state = self.lock();
+        if !state.stopping {
+            drop(self.moves.wait_timeout(state, LOOK));
+        }
     }
 
     /// Takes in what has happened, and tells those who sleep.
@@ -73,6 +97,8 @@ fn wake_without(mut state: MutexGuard<'_, State>) {
 pub(crate) struct Service {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    /// Sees to streams that may go on over another carrier, if there have been some.
+    keeper: Mutex<Option<JoinHandle<()>>>,
     device: Device,
     config: Config,
 }
@@ -81,11 +107,13 @@ impl Service {
     pub fn start(device: &Device, config: &Config) -> Result<Arc<Self>, Setup> {
         let channel = device.create_channel()?;
         let state = Mutex::new(State::new(device, &channel, config)?);
-        let shared = Arc::new(Shared { state, changed: Condvar::new(), unattended: Condvar::new(), channel });
+        let (changed, unattended, moves) = (Condvar::new(), Condvar::new(), Condvar::new());
+        let shared = Arc::new(Shared { state, changed, unattended, moves, channel });
         let served = Arc::clone(&shared);
         let thread = thread::Builder::new().name("srnic-streams".to_owned());
         let thread = Some(thread.spawn(move || served.serve())?);
-        Ok(Arc::new(Self { shared, thread, device: device.clone(), config: *config }))
+        let keeper = Mutex::new(None);
+        Ok(Arc::new(Self { shared, thread, keeper, device: device.clone(), config: *config }))
     }
 
     pub const fn device(&self) -> &Device {
@@ -94,7 +122,8 @@ impl Service {
 
     /// What an end says of itself.
     pub const fn hello(&self, token: [u8; 16]) -> Hello {
-        Hello { receives: self.config.receives, receive_bytes: self.config.chunk_bytes, token }
+        let Config { receives, chunk_bytes: receive_bytes, .. } = self.config;
+        Hello { receives, receive_bytes, features: self.config.features(), token }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {
@@ -103,13 +132,29 @@ impl Service {
 
     /// A call of a stream that does not wait.
     pub fn call<T>(&self, call: impl FnOnce(&mut State) -> T) -> T {
-        let mut state = self.lock();
-        let result = call(&mut state);
-        if state.sleeping > 0 {
-            self.shared.changed.notify_all();
+        self.shared.call(call)
+    }
+
+    /// Has somebody see to streams that may go on over another carrier.
+    ///
+    /// # Errors
+    /// The system has no thread for it.
+    pub fn keep(&self) -> Result<(), Setup> {
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        if keeper.is_none() {
+            let (shared, device, config) = (Arc::clone(&self.shared), self.device.clone(), self.config);
+            let keeps = move || moving::keep(&shared, &device, &config);
+            *keeper = Some(thread::Builder::new().name("srnic-streams-keep".to_owned()).spawn(keeps)?);
         }
-        wake_without(state);
-        result
+        Ok(())
+    }
+
+    pub const fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub const fn config(&self) -> &Config {
+        &self.config
     }
 
     /// Calls `ready` until it returns something or `end` is reached, and drives the endpoint
@@ -170,13 +215,16 @@ impl Drop for Service {
     fn drop(&mut self) {
         let end = Instant::now() + LINGER;
         self.wait(Some(end), |state| state.is_empty().then_some(()));
-        let mut state = self.lock();
+        let keeper = self.keeper.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let mut state = self.shared.lock();
         state.clear();
         state.stopping = true;
         drop(state);
         self.shared.unattended.notify_one();
+        self.shared.moves.notify_one();
         // What a waker drops may be the last of an endpoint: then this is the thread itself.
-        if let Some(thread) = self.thread.take().filter(|own| own.thread().id() != thread::current().id()) {
+        let own = self.thread.take().into_iter().chain(keeper);
+        for thread in own.filter(|own| own.thread().id() != thread::current().id()) {
             // A panic of it has shown itself.
             let _ = thread.join();
         }

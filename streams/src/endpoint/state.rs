@@ -1,39 +1,53 @@
 //! What an endpoint has under its lock: the completion queue, the pool and the connections.
 
-use super::Stats;
-use super::link::Link;
+use super::link::{Carrier, Link};
+use super::moving::Move;
+use super::{Stats, Way};
 use crate::config::Config;
 use crate::error::Setup;
 use crate::pool::Pool;
-use crate::protocol::{EXTRA_RECEIVES, Hello, Violation};
+use crate::protocol::{Header, Hello, Violation};
 use core::task::Waker;
 use std::collections::HashMap;
 use verbs_api::{
-    Completion, CompletionChannel, CompletionQueue, Device, PreparedQueuePair, ProtectionDomain, QueueCaps,
-    QueuePair,
+    Access, Completion, CompletionChannel, CompletionQueue, Device, PreparedQueuePair, ProtectionDomain,
+    QueueCaps, QueuePair,
 };
 
 /// Completions taken at once.
 const BATCH: usize = 32;
-/// Bytes of inline data: a header.
-const INLINE: u32 = 32;
+/// Bytes of inline data: a header and a descriptor.
+const INLINE: u32 = 48;
 /// Connections that the completion queue has room for at first.
 const FIRST_LINKS: u32 = 4;
+/// What a peer may do, to windows that are bound to its queue pair; no region allows it.
+const ACCESS: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Access::REMOTE_READ);
+/// Those of a stream that may go on over TCP: it is to do so within a second.
+const MOVING_KEEPALIVE: core::time::Duration = core::time::Duration::from_millis(200);
+/// A try of 16.8 ms, of which there are six.
+const MOVING_TIMEOUT: u8 = 12;
+const MOVING_RETRIES: u8 = 5;
 /// An idle peer is asked for a sign after this time, so that a reader learns of its death.
 const KEEPALIVE: core::time::Duration = core::time::Duration::from_secs(10);
 
 pub(crate) struct State {
     pub cq: CompletionQueue,
     pub pool: Pool,
-    links: HashMap<u32, Link>,
+    /// By numbers that are given once.
+    links: HashMap<u64, Link>,
+    /// Those that a queue pair carries, or may come to carry, by its number.
+    by_qpn: HashMap<u32, u64>,
+    next_id: u64,
     config: Config,
     domain: ProtectionDomain,
-    /// Writers that wait for memory, by their queue pairs.
-    starved: Vec<u32>,
+    /// Writers that wait for memory.
+    starved: Vec<u64>,
     /// Tasks to wake once the lock is free.
     pub wakers: Vec<Waker>,
     rejected: u64,
     violations: [u64; Violation::ALL.len()],
+    /// Messages by their ways, of connections that are over.
+    sent: [u64; Way::ALL.len()],
     /// Threads that wait and poll meanwhile.
     pub polling: usize,
     /// Threads that wait asleep.
@@ -46,14 +60,17 @@ impl State {
         let domain = device.alloc_pd();
         Ok(Self {
             cq: device.create_cq_on(channel, FIRST_LINKS * completions(config))?,
-            pool: Pool::new(domain.clone(), config.chunk_bytes as usize, config.memory_max),
+            pool: new_pool(&domain, config),
             links: HashMap::new(),
+            by_qpn: HashMap::new(),
+            next_id: 0,
             config: *config,
             domain,
             starved: Vec::new(),
             wakers: Vec::new(),
             rejected: 0,
             violations: [0; Violation::ALL.len()],
+            sent: [0; Way::ALL.len()],
             polling: 0,
             sleeping: 0,
             stopping: false,
@@ -67,7 +84,15 @@ impl State {
             registrations: self.pool.registrations(),
             rejected: self.rejected,
             violations: self.violations,
+            sent: self.sent(),
         }
+    }
+
+    /// Messages by their ways, of all connections that there are and were.
+    fn sent(&self) -> [u64; Way::ALL.len()] {
+        let mut sent = self.sent;
+        self.links.values().for_each(|link| add(&mut sent, link.sent));
+        sent
     }
 
     pub fn is_empty(&self) -> bool {
@@ -78,20 +103,50 @@ impl State {
         self.rejected += 1;
     }
 
-    /// A queue pair with its receives posted, known by its number from now on.
-    pub fn prepare(&mut self, own: &Hello) -> Result<PreparedQueuePair, Setup> {
+    /// A link without a carrier.
+    pub fn add_link(&mut self, own: &Hello, moves: Option<Move>) -> Result<u64, Setup> {
+        let mut link = Link::new(&mut self.pool, &self.config, own)?;
+        link.moves = moves;
+        let id = self.next_id;
+        self.next_id += 1;
+        self.links.insert(id, link);
+        Ok(id)
+    }
+
+    /// A queue pair with `count` of this link's receives posted.
+    pub fn prepare(&mut self, id: u64, count: usize) -> Result<PreparedQueuePair, Setup> {
+        // What another of its number has completed is nobody's.
+        self.take_completions();
         self.make_room()?;
         let caps = QueueCaps {
-            max_send_wr: self.config.send_places(),
+            max_send_wr: self.config.send_queue(),
             max_recv_wr: self.config.posted(),
             max_inline: INLINE,
             ..QueueCaps::default()
         };
-        let pair = self.domain.queue_pair(&self.cq, &self.cq).caps(caps).keepalive(KEEPALIVE);
-        let mut pair = pair.access(verbs_api::Access::LOCAL_WRITE).build()?;
-        let link = Link::new(&mut self.pool, &self.config, own, &mut pair)?;
-        self.links.insert(pair.qpn(), link);
+        let Some(link) = self.links.get_mut(&id) else {
+            return Err(Setup::Gone);
+        };
+        let mut pair = self.domain.queue_pair(&self.cq, &self.cq).caps(caps).access(ACCESS);
+        pair = match &link.moves {
+            None => pair.keepalive(KEEPALIVE),
+            Some(_) => pair.keepalive(MOVING_KEEPALIVE).timeout(MOVING_TIMEOUT).retry_cnt(MOVING_RETRIES),
+        };
+        let mut pair = pair.build()?;
+        if let Err(error) = link.lend(&self.pool, &mut pair, count) {
+            link.take_back();
+            return Err(error);
+        }
+        self.by_qpn.insert(pair.qpn(), id);
         Ok(pair)
+    }
+
+    /// A queue pair that was prepared for this link is gone.
+    pub fn unprepare(&mut self, id: u64, qpn: u32) {
+        self.by_qpn.remove(&qpn);
+        if let Some(link) = self.links.get_mut(&id) {
+            link.take_back();
+        }
     }
 
     /// Gives the completion queue room for one connection more.
@@ -105,39 +160,72 @@ impl State {
     }
 
     /// The connection of a prepared queue pair is there.
-    pub fn connected(&mut self, qpn: u32, pair: QueuePair, peer: &Hello) {
-        if let Some(link) = self.links.get_mut(&qpn) {
-            link.connected(&self.pool, pair, peer);
+    pub fn connected(&mut self, id: u64, pair: QueuePair, peer: &Hello) {
+        if let Some(link) = self.links.get_mut(&id) {
+            if !peer.features.moves {
+                link.moves = None;
+            }
+            link.connected(&mut self.pool, pair, peer);
         }
     }
 
+    /// Another carrier of a stream that exists is there.
+    pub fn resume(&mut self, id: u64, carrier: Carrier) {
+        // What the one before has brought counts.
+        self.take_completions();
+        if let Some(link) = self.links.get_mut(&id) {
+            let qpn = link.qpn();
+            link.resume(&mut self.pool, carrier);
+            if let Some(qpn) = qpn {
+                self.by_qpn.remove(&qpn);
+            }
+        }
+        self.settle(id);
+    }
+
+    /// The stream with this token that may go on over another carrier.
+    pub fn by_token(&self, token: &[u8; 16]) -> Option<u64> {
+        let has_token = |link: &Link| link.moves.as_ref().is_some_and(|moves| moves.token == *token);
+        self.links.iter().find(|(_, link)| has_token(link)).map(|(id, _)| *id)
+    }
+
+    /// How many carriers it has had.
+    pub fn generation(&self, id: u64) -> u64 {
+        self.links.get(&id).map_or(0, |link| link.generation)
+    }
+
+    /// All links that may go on over another carrier.
+    pub fn moving(&mut self) -> impl Iterator<Item = (u64, &mut Link)> {
+        self.links.iter_mut().filter(|(_, link)| link.moves.is_some()).map(|(id, link)| (*id, link))
+    }
+
     /// The connection and the pool, for a call of its stream.
-    pub fn link(&mut self, qpn: u32) -> Option<(&mut Link, &mut Pool)> {
-        Some((self.links.get_mut(&qpn)?, &mut self.pool))
+    pub fn link(&mut self, id: u64) -> Option<(&mut Link, &mut Pool)> {
+        Some((self.links.get_mut(&id)?, &mut self.pool))
     }
 
     /// Has the task woken when there may be bytes to read.
     #[cfg(feature = "tokio")]
-    pub fn wake_reader(&mut self, qpn: u32, waker: &Waker) {
-        if let Some(link) = self.links.get_mut(&qpn) {
+    pub fn wake_reader(&mut self, id: u64, waker: &Waker) {
+        if let Some(link) = self.links.get_mut(&id) {
             link.reader = Some(waker.clone());
         }
     }
 
     /// Has the task woken when there may be room to write.
     #[cfg(feature = "tokio")]
-    pub fn wake_writer(&mut self, qpn: u32, waker: &Waker) {
-        if let Some(link) = self.links.get_mut(&qpn) {
+    pub fn wake_writer(&mut self, id: u64, waker: &Waker) {
+        if let Some(link) = self.links.get_mut(&id) {
             link.writer = Some(waker.clone());
-            if self.pool.is_exhausted() && !self.starved.contains(&qpn) {
-                self.starved.push(qpn);
+            if self.pool.is_exhausted() && !self.starved.contains(&id) {
+                self.starved.push(id);
             }
         }
     }
 
     /// The program has done something to this connection that whoever waits for it must see.
-    pub fn rouse(&mut self, qpn: u32) {
-        if let Some(link) = self.links.get_mut(&qpn) {
+    pub fn rouse(&mut self, id: u64) {
+        if let Some(link) = self.links.get_mut(&id) {
             self.wakers.extend(link.reader.take());
             self.wakers.extend(link.writer.take());
         }
@@ -145,14 +233,16 @@ impl State {
 
     /// There may be memory for those that wait for it.
     fn feed(&mut self) {
-        for qpn in core::mem::take(&mut self.starved) {
-            self.wakers.extend(self.links.get_mut(&qpn).and_then(|link| link.writer.take()));
+        for id in core::mem::take(&mut self.starved) {
+            self.wakers.extend(self.links.get_mut(&id).and_then(|link| link.writer.take()));
         }
     }
 
     /// The connection is over, or was never made.
-    pub fn forget(&mut self, qpn: u32) {
-        if let Some(mut link) = self.links.remove(&qpn) {
+    pub fn forget(&mut self, id: u64) {
+        if let Some(mut link) = self.links.remove(&id) {
+            add(&mut self.sent, link.sent);
+            self.by_qpn.retain(|_, of| *of != id);
             link.release(&mut self.pool);
             self.feed();
         }
@@ -188,39 +278,89 @@ impl State {
 
     fn complete(&mut self, done: &Completion) {
         // One that was forgotten has none.
-        let Some(link) = self.links.get_mut(&done.qpn) else { return };
+        let Some(id) = self.by_qpn.get(&done.qpn).copied() else { return };
+        let Some(link) = self.links.get_mut(&id) else { return };
+        if link.generation > 0 && link.qpn() != Some(done.qpn) {
+            // Of a queue pair that does not carry it yet.
+            return link.hold(done);
+        }
         link.complete(&mut self.pool, done);
-        if let Some(violation) = link.take_violation() {
+        if link.is_suspended() {
+            self.by_qpn.remove(&done.qpn);
+        }
+        self.settle(id);
+    }
+
+    /// Something has happened to a link.
+    pub fn settle(&mut self, id: u64) {
+        let violation = self.links.get_mut(&id).and_then(Link::take_violation);
+        if let Some(violation) = violation {
             let counter = Violation::ALL.iter().position(|of| *of == violation);
             if let Some(count) = counter.and_then(|at| self.violations.get_mut(at)) {
                 *count += 1;
             }
         }
-        self.rouse(done.qpn);
+        self.rouse(id);
+    }
+
+    /// A message for a link came by TCP; false if that is not its carrier any more.
+    pub fn deliver(
+        &mut self,
+        id: u64,
+        generation: u64,
+        header: &[u8; Header::BYTES],
+        payload: &[u8],
+    ) -> bool {
+        let Some(link) = self.links.get_mut(&id).filter(|link| link.generation == generation) else {
+            return false;
+        };
+        link.deliver(&mut self.pool, header, payload);
+        self.settle(id);
+        self.feed();
+        self.reap_one(id);
+        true
+    }
+
+    /// A TCP connection is over.
+    pub fn lose(&mut self, id: u64, generation: u64) {
+        if let Some(link) = self.links.get_mut(&id).filter(|link| link.generation == generation) {
+            link.lose(&mut self.pool);
+            self.settle(id);
+            self.reap_one(id);
+        }
     }
 
     /// Forgets the connections that are over.
     fn reap(&mut self) {
-        let over: Vec<u32> =
-            self.links.iter().filter(|(_, link)| link.is_over()).map(|(qpn, _)| *qpn).collect();
-        over.into_iter().for_each(|qpn| self.forget(qpn));
+        let over: Vec<u64> =
+            self.links.iter().filter(|(_, link)| link.is_over()).map(|(id, _)| *id).collect();
+        over.into_iter().for_each(|id| self.forget(id));
     }
 
     /// Forgets this connection if it is over already.
-    pub fn reap_one(&mut self, qpn: u32) {
-        if self.links.get(&qpn).is_some_and(Link::is_over) {
-            self.forget(qpn);
+    pub fn reap_one(&mut self, id: u64) {
+        if self.links.get(&id).is_some_and(Link::is_over) {
+            self.forget(id);
         }
     }
 
     /// Forgets all connections.
     pub fn clear(&mut self) {
-        let all: Vec<u32> = self.links.keys().copied().collect();
-        all.into_iter().for_each(|qpn| self.forget(qpn));
+        let all: Vec<u64> = self.links.keys().copied().collect();
+        all.into_iter().for_each(|id| self.forget(id));
     }
+}
+
+fn add(sum: &mut [u64; Way::ALL.len()], more: [u64; Way::ALL.len()]) {
+    sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+}
+
+fn new_pool(domain: &ProtectionDomain, config: &Config) -> Pool {
+    let (small, large) = (config.chunk_bytes as usize, config.block_bytes as usize);
+    Pool::new(domain.clone(), small, large, config.memory_max)
 }
 
 /// Completions of a connection that can wait at once.
 const fn completions(config: &Config) -> u32 {
-    config.receives + config.sends + 2 * EXTRA_RECEIVES
+    config.posted() + config.send_queue()
 }

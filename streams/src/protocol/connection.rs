@@ -1,8 +1,9 @@
 //! One end of a stream.
 
+use super::descriptor::Descriptor;
 use super::header::{Header, Kind};
-use super::hello::Hello;
-use super::incoming::{Incoming, Piece, Slot};
+use super::hello::{Features, Hello};
+use super::incoming::{Arrival, Incoming, Piece, Slot};
 use super::outgoing::{Outgoing, Room, WriteRefused};
 use super::violation::{Reason, Violation};
 
@@ -41,12 +42,50 @@ pub enum Reading {
     Ended(End),
 }
 
+/// Payload of an Offer.
+const DESCRIPTOR: u32 = 16;
+
+/// A message where it lies.
+pub trait Message {
+    /// CRC32C of the `len` bytes behind the header.
+    fn crc(&self, len: usize) -> u32;
+    /// A descriptor behind the header, the first being 0.
+    fn descriptor(&self, index: usize) -> [u8; Descriptor::BYTES];
+}
+
+/// A message for [`Connection::receive`].
+pub struct Received<'a, M> {
+    /// The receive that it took.
+    pub slot: Slot,
+    /// How it came.
+    pub arrival: Arrival,
+    /// Its bytes with the header.
+    pub byte_len: usize,
+    /// Its header.
+    pub header: &'a [u8; Header::BYTES],
+    /// Where it lies.
+    pub message: &'a M,
+}
+
 /// How far this end is with giving up the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Resetting {
     No,
     Wanted(Reason),
-    Sent,
+    Sent(Reason),
+}
+
+/// The connection below, as the protocol sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Carrier {
+    /// Messages go and come.
+    Up,
+    /// It is gone, and another may come.
+    Gone,
+    /// Another is there: each end is to say what it holds.
+    New,
+    /// This end has said it, and waits for the peer's word.
+    Greeted,
 }
 
 /// The protocol of one end of a stream. It has no memory of its own: receives are [`Slot`]s, and
@@ -55,6 +94,8 @@ enum Resetting {
 pub struct Connection {
     outgoing: Outgoing,
     incoming: Incoming,
+    /// What this end has announced.
+    own: Features,
     /// Data messages have a checksum.
     checked: bool,
     /// An update of credit is under way and not answered yet.
@@ -62,6 +103,11 @@ pub struct Connection {
     /// An update of the peer's is to be answered.
     owes_answer: bool,
     resetting: Resetting,
+    carrier: Carrier,
+    /// What this carrier has sent is at the peer only when that has told so.
+    unsure: bool,
+    /// The peer is to tell what it holds.
+    asks: bool,
     /// The program has dropped the stream: what comes is thrown away.
     dropped: bool,
     end: Option<End>,
@@ -74,10 +120,14 @@ impl Connection {
         Self {
             outgoing: Outgoing::new(),
             incoming: Incoming::new(own.receives, own.receive_bytes),
+            own: own.features,
             checked,
             update_out: false,
             owes_answer: false,
             resetting: Resetting::No,
+            carrier: Carrier::Up,
+            unsure: false,
+            asks: false,
             dropped: false,
             end: None,
         }
@@ -88,10 +138,79 @@ impl Connection {
         self.outgoing.meet(peer);
     }
 
+    /// The connection below is one of which only the peer's word says what has arrived: TCP.
+    pub const fn begin_unsure(&mut self) {
+        self.unsure = true;
+    }
+
+    /// Returns `true` if bytes of this receive's message wait to be read.
+    #[must_use]
+    pub fn is_waiting(&self, slot: Slot) -> bool {
+        self.incoming.is_waiting(slot)
+    }
+
+    /// Returns `true` if both ends have said all, or one has given the stream up: no later carrier
+    /// is needed.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.end.is_some() || self.is_orderly()
+    }
+
+    fn is_orderly(&self) -> bool {
+        self.incoming.has_fin() && self.incoming.is_whole() && self.outgoing.is_complete()
+    }
+
     /// What may be written.
     #[must_use]
     pub fn room(&self) -> Room {
-        if self.end.is_some() { Room::Over(WriteRefused::Ended) } else { self.outgoing.room() }
+        match (self.end, self.outgoing.room()) {
+            (Some(_), _) => Room::Over(WriteRefused::Ended),
+            (None, Room::Bytes(_)) if self.carrier != Carrier::Up => Room::Wait,
+            (None, room) => room,
+        }
+    }
+
+    /// The connection below is gone, and the stream is to go on over another one. Returns receives
+    /// whose messages will come again.
+    pub fn suspend(&mut self) -> Vec<Slot> {
+        self.carrier = Carrier::Gone;
+        (self.update_out, self.owes_answer, self.asks) = (false, false, false);
+        if let Resetting::Sent(reason) = self.resetting {
+            self.resetting = Resetting::Wanted(reason);
+        }
+        self.outgoing.suspend();
+        self.incoming.suspend()
+    }
+
+    /// Another connection is there, on which nothing was sent. Its first message is of
+    /// [`next_control`](Self::next_control). `unsure`: only the peer's word says what has arrived.
+    pub fn resume(&mut self, unsure: bool) {
+        self.carrier = Carrier::New;
+        self.unsure = unsure;
+    }
+
+    /// Returns `true` if messages of the stream go and come.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.carrier == Carrier::Up
+    }
+
+    /// Returns `true` if messages go and come, and nothing is to be sent again.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.is_up() && !self.outgoing.is_behind()
+    }
+
+    /// Bytes from [`position`](Self::position) on that are to be sent again, and that the next
+    /// message may have; 0 while there are none, or no credit. Nothing else is written before.
+    #[must_use]
+    pub fn resend_room(&self) -> usize {
+        if self.is_up() && self.end.is_none() { self.outgoing.resend_room() } else { 0 }
+    }
+
+    /// Has the peer tell what it holds.
+    pub const fn ask(&mut self) {
+        self.asks = true;
     }
 
     /// How the stream ended, if it ended before its time.
@@ -109,17 +228,104 @@ impl Connection {
         header
     }
 
+    /// Memory of the peer's that the next message may be written to, with its header.
+    #[must_use]
+    pub fn grant(&self) -> Option<Descriptor> {
+        self.outgoing.next_grant()
+    }
+
+    /// The header of a message that is written to the oldest [`grant`](Self::grant), otherwise as
+    /// [`data`](Self::data), and its immediate.
+    pub fn written(&mut self, len: u32, crc: impl FnOnce() -> u32) -> (Header, u32) {
+        (self.data(len, crc), self.outgoing.use_grant())
+    }
+
+    /// Returns `true` if bytes may be offered, as far as there is [`room`](Self::room): the peer
+    /// reads what is offered. What has a checksum is not offered, since its bytes are read before
+    /// they are all there.
+    #[must_use]
+    pub const fn may_offer(&self) -> bool {
+        self.outgoing.features().reads && !self.checked
+    }
+
+    /// The header of a message with the descriptor of `len` bytes of the stream. They are kept
+    /// until [`taken`](Self::taken) covers them.
+    pub fn offer(&mut self, len: u32) -> Header {
+        let header = Header { length: DESCRIPTOR, ..self.header(Kind::Offer, 0) };
+        self.outgoing.offer(len);
+        header
+    }
+
+    /// Bytes of this direction that the peer holds, as far as it has told.
+    #[must_use]
+    pub const fn taken(&self) -> u64 {
+        self.outgoing.taken()
+    }
+
+    /// Position of the next byte that goes out.
+    #[must_use]
+    pub const fn position(&self) -> u64 {
+        self.outgoing.position()
+    }
+
+    /// Returns `true` if the peer writes to what is granted to it.
+    #[must_use]
+    pub const fn may_grant(&self) -> bool {
+        self.outgoing.features().writes
+    }
+
+    /// How many descriptors a Grant may have now.
+    #[must_use]
+    pub fn grants_max(&self) -> usize {
+        let may = self.end.is_none() && !self.dropped && self.may_grant() && self.outgoing.has_credit();
+        if may { self.outgoing.payload_max() / Descriptor::BYTES } else { 0 }
+    }
+
+    /// The header of a message with these descriptors, of which there are 1 to
+    /// [`grants_max`](Self::grants_max). The peer writes to them in this order.
+    pub fn grants(&mut self, granted: &[Descriptor]) -> Header {
+        let length = u32::try_from(granted.len() * Descriptor::BYTES).unwrap_or(u32::MAX);
+        let header = Header { length, ..self.header(Kind::Grant, 0) };
+        self.outgoing.send(0);
+        granted.iter().for_each(|granted| self.incoming.grant(granted.len));
+        header
+    }
+
+    /// The oldest offer of which bytes can be read now, into the memory of its receive.
+    #[must_use]
+    pub fn next_fetch(&self) -> Option<(Slot, Descriptor)> {
+        if self.dropped { None } else { self.incoming.next_fetch() }
+    }
+
+    /// The next `len` bytes of this offer are being read; 1 to what is left of it.
+    pub fn fetch(&mut self, slot: Slot, len: u32) {
+        self.incoming.fetch(slot, len);
+    }
+
+    /// They are there, from the beginning of the memory on.
+    pub fn fetched(&mut self, slot: Slot) {
+        self.incoming.fetched(slot);
+    }
+
     /// The next message without payload, which is to be sent now.
     pub fn next_control(&mut self) -> Option<Header> {
-        if self.resetting == Resetting::Sent || self.end == Some(End::Lost) {
+        match self.carrier {
+            Carrier::Gone | Carrier::Greeted => return None,
+            Carrier::New => {
+                self.carrier = Carrier::Greeted;
+                return Some(self.header(Kind::Resume, 0));
+            }
+            Carrier::Up => {}
+        }
+        if matches!(self.resetting, Resetting::Sent(_)) || self.end == Some(End::Lost) {
             return None;
         }
         if self.end.is_none() {
             if core::mem::take(&mut self.owes_answer) {
                 return Some(self.header(Kind::Answer, 0));
             }
-            if self.incoming.has_news() && !self.update_out && !self.dropped {
-                self.update_out = true;
+            if self.wants_update() {
+                (self.update_out, self.asks) = (true, false);
                 return Some(self.header(Kind::Credit, 0));
             }
             if self.outgoing.take_fin() {
@@ -127,8 +333,22 @@ impl Connection {
             }
         }
         let Resetting::Wanted(reason) = self.resetting else { return None };
-        self.resetting = Resetting::Sent;
+        if reason == Reason::Dropped && self.end.is_none() && self.has_unheard() {
+            // The peer would not say any more that it holds them.
+            return None;
+        }
+        self.resetting = Resetting::Sent(reason);
         Some(self.header(Kind::Reset, reason.code()))
+    }
+
+    fn wants_update(&self) -> bool {
+        let has_news = self.incoming.has_news() && !self.dropped;
+        (has_news || self.asks && self.outgoing.has_untaken()) && !self.update_out
+    }
+
+    /// Returns `true` if there are bytes of which only the peer's word can say that they arrived.
+    const fn has_unheard(&self) -> bool {
+        self.outgoing.has_offers() || self.unsure && self.outgoing.has_untaken()
     }
 
     fn header(&mut self, kind: Kind, word: u32) -> Header {
@@ -137,59 +357,102 @@ impl Connection {
             checked: false,
             length: 0,
             position: self.outgoing.position(),
-            taken: self.incoming.position(),
+            taken: self.incoming.held(),
             credit: self.incoming.tell(),
             word,
         }
     }
 
-    /// A message of `byte_len` bytes came into `slot`. `crc` computes the checksum of that many
-    /// bytes behind the header. What breaks a rule ends the stream ([`end`](Self::end)).
-    pub fn receive(
-        &mut self,
-        slot: Slot,
-        byte_len: usize,
-        header: &[u8; Header::BYTES],
-        crc: impl FnOnce(usize) -> u32,
-    ) -> Fate {
+    /// A message came. What breaks a rule ends the stream ([`end`](Self::end)).
+    pub fn receive<M: Message>(&mut self, received: &Received<'_, M>) -> Fate {
         if self.end.is_some() {
             return Fate::Repost;
         }
-        self.accept(slot, byte_len, header, crc).unwrap_or_else(|violation| {
-            self.end = Some(End::Violation(violation));
-            self.resetting = Resetting::Wanted(Reason::Violation);
+        self.accept(received).unwrap_or_else(|violation| {
+            self.violate(violation);
             Fate::Repost
         })
     }
 
-    fn accept(
-        &mut self,
-        slot: Slot,
-        byte_len: usize,
-        header: &[u8; Header::BYTES],
-        crc: impl FnOnce(usize) -> u32,
-    ) -> Result<Fate, Violation> {
+    /// The peer broke a rule, which ends the stream.
+    pub fn violate(&mut self, violation: Violation) {
+        if self.end.is_none() {
+            self.end = Some(End::Violation(violation));
+            self.resetting = Resetting::Wanted(Reason::Violation);
+            // It is told even if the peer has not said what it holds.
+            if self.carrier == Carrier::Greeted {
+                self.carrier = Carrier::Up;
+            }
+        }
+    }
+
+    fn accept<M: Message>(&mut self, received: &Received<'_, M>) -> Result<Fate, Violation> {
+        let Received { slot, arrival, byte_len, .. } = *received;
         if byte_len < Header::BYTES {
             return Err(Violation::Short);
         }
-        let header = Header::from_bytes(header)?;
-        self.incoming.check(&header, byte_len)?;
-        if header.checked && crc(header.length as usize) != header.word {
+        let header = Header::from_bytes(received.header)?;
+        if self.is_unannounced(header.kind) {
+            return Err(Violation::Unannounced);
+        }
+        if header.kind == Kind::Resume {
+            self.check_resume(&header, byte_len)?;
+            self.outgoing.resume(header.credit, header.taken)?;
+            self.carrier = Carrier::Up;
+            return Ok(Fate::Repost);
+        }
+        self.incoming.check(arrival, &header, byte_len)?;
+        if header.checked && received.message.crc(header.length as usize) != header.word {
             return Err(Violation::Checksum);
         }
         self.outgoing.hear(header.credit, header.taken)?;
+        let kept = if self.dropped { Fate::Repost } else { Fate::Kept };
         match header.kind {
             Kind::Data => {
-                self.incoming.take(slot, header.length, !self.dropped);
-                return Ok(if self.dropped { Fate::Repost } else { Fate::Kept });
+                self.incoming.take(slot, arrival, header.length, !self.dropped);
+                return Ok(kept);
             }
+            Kind::Offer => {
+                let offered = Descriptor::from_bytes(&received.message.descriptor(0));
+                self.incoming.take_offer(slot, offered, !self.dropped)?;
+                return Ok(kept);
+            }
+            Kind::Grant => self.take_grants(&header, received.message)?,
             Kind::Credit => self.owes_answer = true,
             Kind::Answer => self.update_out = false,
             Kind::Fin => self.incoming.take_fin(),
             Kind::Reset => self.end = Some(End::Reset(Reason::from_code(header.word))),
-            Kind::Grant | Kind::Offer => return Err(Violation::Unannounced),
+            Kind::Resume => {}
         }
         Ok(Fate::Repost)
+    }
+
+    fn check_resume(&self, header: &Header, byte_len: usize) -> Result<(), Violation> {
+        if byte_len != Header::BYTES || header.length > 0 {
+            return Err(Violation::Length);
+        }
+        // What it has written before cannot be less than we hold.
+        if header.position < self.incoming.held() { Err(Violation::Position) } else { Ok(()) }
+    }
+
+    /// A Resume comes first on a later carrier, and nothing else does.
+    fn is_unannounced(&self, kind: Kind) -> bool {
+        let begins = matches!(self.carrier, Carrier::New | Carrier::Greeted);
+        if begins != (kind == Kind::Resume) {
+            return true;
+        }
+        match kind {
+            Kind::Grant => !self.own.writes,
+            Kind::Offer => !self.own.reads,
+            _ => false,
+        }
+    }
+
+    fn take_grants(&mut self, header: &Header, message: &impl Message) -> Result<(), Violation> {
+        self.incoming.take_and_repost();
+        let count = header.length as usize / Descriptor::BYTES;
+        let granted = (0..count).map(|index| Descriptor::from_bytes(&message.descriptor(index)));
+        granted.into_iter().try_for_each(|granted| self.outgoing.take_grant(granted))
     }
 
     /// What there is to read.
@@ -197,7 +460,7 @@ impl Connection {
     pub fn reading(&self) -> Reading {
         match (self.incoming.front(), self.end) {
             (Some(piece), _) => Reading::Bytes(piece),
-            (None, _) if self.incoming.has_fin() => Reading::Eof,
+            (None, _) if self.incoming.has_fin() && !self.incoming.has_unread() => Reading::Eof,
             (None, Some(end)) => Reading::Ended(end),
             (None, None) => Reading::Wait,
         }
@@ -219,7 +482,7 @@ impl Connection {
     pub fn drop_stream(&mut self) {
         self.dropped = true;
         self.outgoing.shut();
-        let unread = self.incoming.front().is_some() || !self.incoming.has_fin();
+        let unread = self.incoming.has_unread() || !self.incoming.has_fin();
         if unread && self.resetting == Resetting::No {
             self.resetting = Resetting::Wanted(Reason::Dropped);
         }
@@ -235,8 +498,7 @@ impl Connection {
 
     /// The connection below is gone. If both ends had said all by then, that is its orderly end.
     pub fn lose(&mut self) {
-        let is_orderly = self.incoming.has_fin() && self.outgoing.is_complete();
-        if self.end.is_none() && !is_orderly {
+        if self.end.is_none() && !self.is_orderly() {
             self.end = Some(End::Lost);
         }
     }

@@ -37,11 +37,21 @@ pub enum Kind {
     Fin = 6,
     /// The sender has given up the stream, or does not read any more.
     Reset = 7,
+    /// The first message on a later carrier.
+    Resume = 8,
 }
 
 impl Kind {
-    const ALL: [Self; 7] =
-        [Self::Data, Self::Grant, Self::Offer, Self::Credit, Self::Answer, Self::Fin, Self::Reset];
+    const ALL: [Self; 8] = [
+        Self::Data,
+        Self::Grant,
+        Self::Offer,
+        Self::Credit,
+        Self::Answer,
+        Self::Fin,
+        Self::Reset,
+        Self::Resume,
+    ];
 
     fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == code)
@@ -147,7 +157,7 @@ mod tests {
             (0, 0, Violation::Version),
             (0, 2, Violation::Version),
             (1, 0, Violation::Kind),
-            (1, 8, Violation::Kind),
+            (1, 9, Violation::Kind),
             (2, 2, Violation::Flags),
             (3, 1, Violation::Flags),
         ] {

@@ -8,6 +8,44 @@ const RECEIVES_MAX: u32 = 32_767;
 /// Bytes of a receive at most.
 const RECEIVE_BYTES_MAX: u32 = 1 << 30;
 
+/// Feature: its sender may be sent Grants, and WRITEs to them.
+const WRITES: u8 = 1;
+/// Feature: its sender may be sent Offers, and READs them.
+const READS: u8 = 2;
+/// Feature: its stream may go on over another carrier.
+const MOVES: u8 = 4;
+/// The stream exists, and goes on over this carrier.
+const RESUMES: u8 = 8;
+
+/// What an end can do beside SENDs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Features {
+    /// It takes Grants, and WRITEs messages to what was granted.
+    pub writes: bool,
+    /// It takes Offers, and READs what was offered.
+    pub reads: bool,
+    /// Its stream may go on over another carrier.
+    pub moves: bool,
+    /// This is the beginning of another carrier of a stream that exists.
+    pub resumes: bool,
+}
+
+impl Features {
+    fn to_byte(self) -> u8 {
+        let bits = [(self.writes, WRITES), (self.reads, READS), (self.moves, MOVES), (self.resumes, RESUMES)];
+        bits.into_iter().filter(|(has, _)| *has).fold(0, |byte, (_, bit)| byte | bit)
+    }
+
+    const fn from_byte(byte: u8) -> Self {
+        Self {
+            writes: byte & WRITES != 0,
+            reads: byte & READS != 0,
+            moves: byte & MOVES != 0,
+            resumes: byte & RESUMES != 0,
+        }
+    }
+}
+
 /// The private data of a connection by address: 32 bytes, little endian.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
@@ -15,6 +53,8 @@ pub struct Hello {
     pub receives: u32,
     /// Bytes of each receive, with the header: more than 32, at most 2^30.
     pub receive_bytes: u32,
+    /// What it can do.
+    pub features: Features,
     /// Identifies the stream wherever it goes on.
     pub token: [u8; 16],
 }
@@ -43,13 +83,14 @@ impl Hello {
     /// Length in bytes.
     pub const BYTES: usize = 32;
 
-    /// The bytes as they go over the wire. Bytes 5 to 7 are features and a port for TCP, of which
-    /// this version has none.
+    /// The bytes as they go over the wire. Bytes 6 and 7 are a port for TCP, of which this version
+    /// has none.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4] = VERSION;
+        bytes[5] = self.features.to_byte();
         bytes[8..12].copy_from_slice(&self.receives.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.receive_bytes.to_le_bytes());
         bytes[16..].copy_from_slice(&self.token);
@@ -81,7 +122,7 @@ impl Hello {
         }
         let mut token = [0; 16];
         token.copy_from_slice(&bytes[16..]);
-        Ok(Self { receives, receive_bytes, token })
+        Ok(Self { receives, receive_bytes, features: Features::from_byte(bytes[5]), token })
     }
 
     /// Payload of one message to this end at most, in bytes.
@@ -99,15 +140,17 @@ mod tests {
     fn a_hello_comes_back_without_its_last_zeros() {
         let mut token = [7; 16];
         token[12..].fill(0);
-        let hello = Hello { receives: 32, receive_bytes: 16_384, token };
+        let features = Features { writes: true, reads: true, ..Features::default() };
+        let hello = Hello { receives: 32, receive_bytes: 16_384, features, token };
         let bytes = hello.to_bytes();
-        assert_eq!(bytes[..16], *b"SRNS\x01\0\0\0\x20\0\0\0\0\x40\0\0");
+        assert_eq!(bytes[..16], *b"SRNS\x01\x03\0\0\x20\0\0\0\0\x40\0\0");
         assert_eq!(Hello::from_bytes(&bytes[..28]), Ok(hello));
     }
 
     #[test]
     fn another_protocol_and_sizes_out_of_bounds_are_refused() {
-        let good = Hello { receives: 1, receive_bytes: 33, token: [1; 16] };
+        let features = Features { writes: false, reads: true, moves: true, resumes: true };
+        let good = Hello { receives: 1, receive_bytes: 33, features, token: [1; 16] };
         assert_eq!(Hello::from_bytes(b""), Err(HelloError::Magic));
         let mut other = good.to_bytes();
         other[4] = 9;

@@ -40,11 +40,20 @@ pub enum Violation {
     /// A kind that this end does not take, which it said when the connection was made.
     #[error("a message is of a kind that this end has not announced")]
     Unannounced,
+    /// Memory that no end grants or offers: none, too much, or too many pieces.
+    #[error("a message names memory that no end has")]
+    Descriptor,
+    /// A message was written, and not to the memory that was granted next.
+    #[error("a message was written that is not in the memory granted next")]
+    Grant,
+    /// Memory that was offered and cannot be read.
+    #[error("what was offered cannot be read")]
+    Offer,
 }
 
 impl Violation {
     /// All of them, in the order of their counters.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::Short,
         Self::Version,
         Self::Kind,
@@ -57,6 +66,9 @@ impl Violation {
         Self::Checksum,
         Self::AfterFin,
         Self::Unannounced,
+        Self::Descriptor,
+        Self::Grant,
+        Self::Offer,
     ];
 }
 

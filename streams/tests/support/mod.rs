@@ -12,7 +12,14 @@ pub const LIMIT: Duration = Duration::from_secs(120);
 
 /// Few and small messages, so that credit matters.
 pub fn small() -> Config {
-    Config { receives: 4, chunk_bytes: 1000, sends: 4, memory_max: 4 << 20, ..Config::default() }
+    Config {
+        receives: 4,
+        chunk_bytes: 1000,
+        sends: 4,
+        memory_max: 4 << 20,
+        block_bytes: 4000,
+        ..Config::default()
+    }
 }
 
 /// Who connects, and who listens.

@@ -22,7 +22,7 @@ use datapath::engine::ModifyError;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::QpState;
 use datapath::time::Time;
-use rdma_cm::{Agreed, CommId, Config, Event, Failure, Manager, Stats};
+use rdma_cm::{Agreed, CommId, Config, Event, Failure, Manager, Request, Stats};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -67,9 +67,21 @@ struct Held {
     wakers: Wakers,
 }
 
+/// Who is told of what happens to a connection, instead of its being held (`raw::Connections`).
+/// Calls come with the manager's lock held: they note what has happened, and call nothing.
+pub trait ConnectionSink: Send + Sync {
+    /// A peer asks for a connection with the port. Returns who is told of that one.
+    fn requested(&self, id: CommId, request: &Request) -> Arc<dyn ConnectionSink>;
+
+    /// Something has happened to the connection; never [`Event::Requested`].
+    fn happened(&self, event: &Event);
+}
+
 /// A port's requests that the program has not taken yet.
 #[derive(Default)]
 struct Port {
+    /// Who is told of requests, which do not wait here then.
+    sink: Option<Arc<dyn ConnectionSink>>,
     requests: VecDeque<CommId>,
     /// Tasks that wait for one.
     wakers: Wakers,
@@ -80,6 +92,8 @@ pub(super) struct State {
     pub manager: Manager,
     gsi: Gsi,
     held: BTreeMap<CommId, Held>,
+    /// Who is told of connections that are not held.
+    sinks: BTreeMap<CommId, Arc<dyn ConnectionSink>>,
     ports: BTreeMap<u16, Port>,
     /// Connections of which a task waits for the peer's answer to its end, which a link that is
     /// down never brings.
@@ -107,6 +121,7 @@ impl Service {
             manager: Manager::new(config),
             gsi: Gsi::new(device.shared(), device.ip())?,
             held: BTreeMap::new(),
+            sinks: BTreeMap::new(),
             ports: BTreeMap::new(),
             leaving: BTreeSet::new(),
         };
@@ -265,6 +280,9 @@ impl State {
     /// Puts an event where its program finds it; returns who waits for it.
     fn tell(&mut self, shared: &Shared, now: Duration, event: Event) -> Vec<Waker> {
         trace::connection(&event);
+        if self.tell_sink(now, &event) {
+            return Vec::new();
+        }
         let (id, phase) = match event {
             Event::Requested { id, port } => {
                 let Some(port) = self.ports.get_mut(&port) else {
@@ -298,6 +316,40 @@ impl State {
         held.phase = phase;
         self.leaving.remove(&id);
         held.wakers.take()
+    }
+
+    /// Tells the sink that the event is for, if there is one.
+    fn tell_sink(&mut self, now: Duration, event: &Event) -> bool {
+        let id = match event {
+            Event::Requested { id, port } => {
+                let Some(sink) = self.ports.get(port).and_then(|port| port.sink.as_ref()) else {
+                    return false;
+                };
+                match self.manager.request(*id) {
+                    Some(request) => _ = self.sinks.insert(*id, sink.requested(*id, request)),
+                    None => self.manager.close(now, *id),
+                }
+                return true;
+            }
+            Event::Replied { id, .. }
+            | Event::Established { id }
+            | Event::Failed { id, .. }
+            | Event::Disconnected { id } => id,
+        };
+        let Some(sink) = self.sinks.get(id) else { return false };
+        sink.happened(event);
+        true
+    }
+
+    /// A sink is told of what happens to a connection from now on.
+    pub fn watch(&mut self, id: CommId, sink: Arc<dyn ConnectionSink>) {
+        self.sinks.insert(id, sink);
+    }
+
+    /// No sink is told of the connection any more; it is ended.
+    pub fn unwatch(&mut self, now: Duration, id: CommId) {
+        self.sinks.remove(&id);
+        self.manager.close(now, id);
     }
 
     /// A program begins to hold a connection.
@@ -357,11 +409,16 @@ impl State {
         self.ports.insert(port, Port::default());
     }
 
+    /// A listener begins whose requests a sink is told of.
+    pub fn open_port_to(&mut self, port: u16, sink: Arc<dyn ConnectionSink>) {
+        self.ports.insert(port, Port { sink: Some(sink), ..Port::default() });
+    }
+
     /// A listener ends; who waits is rejected. The wakers are to be dropped without the lock, which
     /// their tasks may take.
     pub fn close_port(&mut self, now: Duration, port: u16) -> Vec<Waker> {
         self.manager.unlisten(port);
-        let Some(Port { requests, mut wakers }) = self.ports.remove(&port) else { return Vec::new() };
+        let Some(Port { requests, mut wakers, .. }) = self.ports.remove(&port) else { return Vec::new() };
         for id in requests {
             self.manager.close(now, id);
         }

@@ -108,7 +108,7 @@ pub(super) fn step<'a>(shared: &'a Shared, mut held: Held<'a>, idle: &mut Idle) 
         held = shared.give_way(held);
     }
     let now = held.clock.now();
-    let turn = held.nic.turn(now);
+    let turn = held.nic.turn(now).turn;
     if shared.wake_deadline().is_due(now) {
         held = shared.attend_without(held);
     }

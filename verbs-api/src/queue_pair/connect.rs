@@ -157,6 +157,7 @@ impl PreparedQueuePair {
             retry_count: self.attr.retry_cnt,
             rnr_retry_count: self.attr.rnr_retry,
             ack_timeout: self.attr.timeout,
+            src_port: None,
             srq: self.owned.has_srq(),
             window: endpoint.window,
             strict_placement: endpoint.strict_placement,

@@ -58,6 +58,11 @@ impl QueuePair {
         resolved(self.life.device(), || self.life.modify(attr, mask))
     }
 
+    /// Takes its window down to what the peer takes, 1 at least; before RTS. Returns the window.
+    pub fn limit_window(&self, window: u16) -> u16 {
+        self.life.limit_window(window)
+    }
+
     /// The attributes of this queue pair and its state (`ibv_query_qp`).
     #[must_use]
     pub fn query(&self) -> QpAttr {

@@ -114,10 +114,18 @@ pub const NEEDS: &[Need] = &[
     Need {
         name: "verbs programs",
         purpose: "runs of unmodified programs",
-        packages: &["ibverbs-utils", "perftest"],
+        packages: &["ibverbs-utils", "perftest", "rdmacm-utils", "ucx-utils"],
         scope: Scope::Unmodified,
-        by_hand: "Install ibv_rc_pingpong and the like, of rdma-core, and perftest.",
+        by_hand: "Install ibv_rc_pingpong and the like, of rdma-core, perftest, and ucx_perftest, of UCX.",
         probe: verbs_programs,
+    },
+    Need {
+        name: "MPI programs",
+        purpose: "runs of unmodified programs",
+        packages: &["openmpi-bin", "netpipe-openmpi", "hpcc", "python3-mpi4py", "python3-numpy"],
+        scope: Scope::Unmodified,
+        by_hand: "Install mpirun, of OpenMPI 4.1, NPopenmpi, hpcc, and mpi4py with numpy.",
+        probe: || first_line("mpirun", &["--version"]),
     },
     Need {
         name: "iperf3",
@@ -169,14 +177,14 @@ fn verbs_headers() -> Result<String> {
 
 fn verbs_programs() -> Result<String> {
     // Neither has a version that it tells with success.
-    for program in ["ibv_devices", "ib_send_bw"] {
+    for program in ["ibv_devices", "ib_send_bw", "ucx_perftest"] {
         Command::new(program)
             .arg("--help")
             .stdin(Stdio::null())
             .output()
             .map_err(|_| Error(format!("there is no `{program}`")))?;
     }
-    Ok("ibv_devices, ib_send_bw".to_owned())
+    Ok("ibv_devices, ib_send_bw, ucx_perftest".to_owned())
 }
 
 fn network_tools() -> Result<String> {

@@ -37,10 +37,47 @@ const PERFTEST: [(&str, &[&str], bool); 14] = [
     ("ib_send_bw", &["-c UC -q 8 -n 200"], false),
 ];
 
+/// UCX: what each layer plays. Its UD repairs losses by itself.
+const UCX: [(&str, &[&str], bool); 3] = [
+    (
+        "ucx_perftest",
+        &[
+            "-d srnic0:1 -x rc_verbs -t am_lat -n 1000",
+            "-d srnic0:1 -x rc_verbs -t am_bw -n 1000",
+            "-d srnic0:1 -x rc_verbs -t put_lat -n 1000",
+            "-d srnic0:1 -x rc_verbs -t put_bw -n 1000 -s 4096 -D zcopy",
+            "-d srnic0:1 -x rc_verbs -t get -n 1000 -s 4096 -D zcopy",
+            "-d srnic0:1 -x rc_verbs -t add_lat -n 1000",
+            "-d srnic0:1 -x rc_verbs -t add_mr -n 1000",
+        ],
+        true,
+    ),
+    (
+        "ucx_perftest",
+        &["-d srnic0:1 -x ud_verbs -t am_lat -n 1000", "-d srnic0:1 -x ud_verbs -t am_bw -n 1000"],
+        true,
+    ),
+    (
+        "ucx_perftest",
+        &[
+            "-t tag_lat -n 1000",
+            "-t tag_bw -n 1000 -s 65536",
+            "-t ucp_put_lat -n 1000",
+            "-t ucp_put_bw -n 1000 -s 65536",
+            "-t ucp_get -n 1000 -s 65536",
+            "-t ucp_fadd -n 1000",
+            "-t ucp_cswap -n 1000",
+            "-t stream_bw -n 1000",
+            "-t ucp_am_lat -n 1000",
+        ],
+        true,
+    ),
+];
+
 impl Case {
     /// All of them.
     pub fn all() -> impl Iterator<Item = Self> {
-        let rows = PINGPONGS.into_iter().chain(PERFTEST);
+        let rows = PINGPONGS.into_iter().chain(PERFTEST).chain(UCX);
         rows.flat_map(|(program, options, repairs)| {
             let losses: &[bool] = if repairs { &[false, true] } else { &[false] };
             options.iter().flat_map(move |options| {
@@ -59,7 +96,11 @@ impl Case {
     /// The arguments of both sides, but for the port.
     pub fn options(&self) -> impl Iterator<Item = &'static str> {
         // The GID of the device; and whatever the processor's clock does.
-        let own = if self.program.starts_with("ibv_") { "-g 0" } else { "-F -x 0" };
+        let own = match self.program.get(..3) {
+            Some("ibv") => "-g 0",
+            Some("ib_") => "-F -x 0",
+            _ => "",
+        };
         own.split_whitespace().chain(self.options.split_whitespace())
     }
 }
@@ -88,5 +129,7 @@ mod tests {
         };
         assert_eq!(arguments("ibv_rc_pingpong"), ["-g", "0", "-e"]);
         assert_eq!(arguments("ib_send_lat"), ["-F", "-x", "0", "-e"]);
+        let ucx = Case::all().find(|case| case.program == "ucx_perftest").expect("there is one");
+        assert!(ucx.options().eq("-d srnic0:1 -x rc_verbs -t am_lat -n 1000".split(' ')));
     }
 }

@@ -1,6 +1,7 @@
 //! Waiting until a program waits for its client: those clients try once.
 
 use std::fs;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -14,18 +15,41 @@ const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 
 /// Waits until somebody listens at `port`, `limit` at most, or `server` has ended.
 pub fn wait(server: &mut Process, port: u16, limit: Duration) -> Result<()> {
+    wait_until(server, limit, &format!("at port {port}"), || {
+        TABLES.iter().any(|table| listens(&fs::read_to_string(table).unwrap_or_default(), port))
+    })
+}
+
+/// Waits until somebody listens at a socket's path, `limit` at most, or `server` has ended.
+pub fn wait_for_socket(server: &mut Process, socket: &Path, limit: Duration) -> Result<()> {
+    wait_until(server, limit, &format!("at {}", socket.display()), || {
+        accepts(&fs::read_to_string("/proc/net/unix").unwrap_or_default(), &socket.to_string_lossy())
+    })
+}
+
+fn wait_until(server: &mut Process, limit: Duration, place: &str, is_so: impl Fn() -> bool) -> Result<()> {
     let deadline = Instant::now() + limit;
-    while !TABLES.iter().any(|table| listens(&fs::read_to_string(table).unwrap_or_default(), port)) {
+    while !is_so() {
         interrupt::check()?;
         if server.is_done()? {
             return Err(Error::new("the server ended before its client came"));
         }
         if Instant::now() > deadline {
-            return Err(Error(format!("nobody listens at port {port}")));
+            return Err(Error(format!("nobody listens {place}")));
         }
         sleep(INTERVAL);
     }
     Ok(())
+}
+
+/// Whether a socket of this path waits for connections, by the kernel's table.
+fn accepts(table: &str, path: &str) -> bool {
+    /// `__SO_ACCEPTCON`, in the column of flags.
+    const ACCEPTS: &str = "00010000";
+    table.lines().any(|line| {
+        let mut fields = line.split_whitespace();
+        fields.nth(3) == Some(ACCEPTS) && fields.nth(3) == Some(path)
+    })
 }
 
 /// Whether a socket of this port is in the state LISTEN.
@@ -41,6 +65,15 @@ fn listens(table: &str, port: u16) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_socket_that_is_connected_does_not_listen() {
+        let table = "Num RefCount Protocol Flags Type St Inode Path\n\
+                     0: 00000002 00000000 00010000 0001 01 31 /tmp/a\n\
+                     0: 00000003 00000000 00000000 0001 03 32 /tmp/b\n";
+        assert!(accepts(table, "/tmp/a"));
+        assert!(!accepts(table, "/tmp/b") && !accepts(table, "/tmp"));
+    }
 
     #[test]
     fn only_who_waits_for_clients_listens() {

@@ -1,7 +1,10 @@
 //! `cargo xtask test --unmodified`: programs that others compiled for rdma-core's libibverbs, over
 //! the drop-in library (docs/unmodified.md).
 
+mod by_address;
 mod cases;
+mod exports;
+mod jobs;
 mod listening;
 mod symbols;
 
@@ -35,10 +38,13 @@ pub fn run(part: &str) -> Result<()> {
     if "symbols".contains(part) {
         steps.check("symbols", || symbols::check(&library.join(dropin::LIBRARY)));
     }
+    let scratch = Scratch::new()?;
+    if "exports".contains(part) {
+        steps.check("exports", || exports::check(&library, &scratch));
+    }
     for (name, asks) in LOOKS.into_iter().filter(|(name, _)| name.contains(part)) {
         if is_there(name) { steps.check(name, || asks(&library)) } else { skipped.push(name) }
     }
-    let scratch = Scratch::new()?;
     for case in Case::all().filter(|case| case.name().contains(part)) {
         interrupt::check()?;
         if is_there(case.program) {
@@ -47,24 +53,38 @@ pub fn run(part: &str) -> Result<()> {
             skipped.push(case.program);
         }
     }
+    for case in by_address::Case::all().filter(|case| case.name().contains(part)) {
+        interrupt::check()?;
+        if case.is_there() {
+            steps.check(&case.name(), || by_address::play(&case, &library, &scratch));
+        } else if !skipped.contains(&case.program) {
+            skipped.push(case.program);
+        }
+    }
+    skipped.extend(jobs::play(part, &library, &scratch, &mut steps)?);
     for program in skipped {
         println!(
-            "skipped: there is no `{program}`; `cargo xtask setup --unmodified` installs it (Debian: ibverbs-utils, perftest)"
+            "skipped: there is no `{program}`; `cargo xtask setup --unmodified` installs it (Debian: ibverbs-utils, perftest, rdmacm-utils, ucx-utils, openmpi-bin, netpipe-openmpi, hpcc, python3-mpi4py)"
         );
     }
     steps.finish()
 }
 
+/// UCX would else use shared memory on one machine.
+const UCX_TRANSPORTS: &str = "rc_verbs,ud_verbs,self";
+
 /// What a program that only looks at the device must say, over the library in a directory.
 type Look = fn(&Path) -> Result<()>;
 
 /// Those programs.
-const LOOKS: [(&str, Look); 2] = [("ibv_devices", devices), ("ibv_devinfo", devinfo)];
+const LOOKS: [(&str, Look); 4] =
+    [("ibv_devices", devices), ("ibv_devinfo", devinfo), ("ls", files), ("ucx_info", ucx_info)];
 
 /// A program over the library.
 fn command(program: &str, library: &Path, device: &str) -> Command {
     let mut command = Command::new(program);
     command.env("LD_LIBRARY_PATH", library).env("SRNIC_DEVICE", device);
+    command.env("LD_PRELOAD", library.join(dropin::PRELOAD)).env("UCX_TLS", UCX_TRANSPORTS);
     command
 }
 
@@ -79,6 +99,28 @@ fn devices(library: &Path) -> Result<()> {
 fn devinfo(library: &Path) -> Result<()> {
     let said = repo::output(command("ibv_devinfo", library, "sim:look,ip=10.77.0.9; speed=40").arg("-v"))?;
     says(&said, &["srnic0", "PORT_ACTIVE", "Ethernet", "::ffff:10.77.0.9, RoCE v2", "10.0 Gbps (4)"])
+}
+
+/// What is below /sys and /dev for programs, and is not for who has no device.
+fn files(library: &Path) -> Result<()> {
+    const PATHS: [&str; 2] = ["/sys/class/infiniband", "/dev/infiniband"];
+    let device = "sim:look,ip=10.77.0.9";
+    let said = repo::output(command("ls", library, device).arg("-lR").args(PATHS))?;
+    says(
+        &said,
+        &["/sys/class/infiniband/srnic0/ports/1/gid_attrs/types:", "crw-rw-rw- 1 root root 231, 192"],
+    )?;
+    let gid = "/sys/class/infiniband/srnic0/ports/1/gids/0";
+    let said = repo::output(command("cat", library, device).arg(gid))?;
+    says(&said, &["0000:0000:0000:0000:0000:ffff:0a4d:0009"])?;
+    let output = command("ls", library, "").arg(PATHS[1]).output();
+    let output = output.map_err(|e| Error::io("run", Path::new("ls"), &e))?;
+    if output.status.success() { Err(Error::new("a device that nobody named is in /dev")) } else { Ok(()) }
+}
+
+fn ucx_info(library: &Path) -> Result<()> {
+    let said = repo::output(command("ucx_info", library, "sim:look,ip=10.77.0.9").arg("-d"))?;
+    says(&said, &["Transport: rc_verbs", "Transport: ud_verbs", "Device: srnic0:1"])
 }
 
 fn says(said: &str, all: &[&str]) -> Result<()> {

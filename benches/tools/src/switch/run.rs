@@ -46,6 +46,7 @@ impl Switch {
         let mut idle = Idle::new(now());
         let mut news_at = Time::ZERO;
         while !stop() {
+            self.attach_arrived();
             let at = now();
             if at >= news_at {
                 news_at = at.after(NEWS_INTERVAL_NS);

@@ -5,6 +5,8 @@ use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::output;
 use crate::program;
+use crate::switch::leases::Network;
+use crate::switch::pool::Pool;
 use crate::switch::{PortSpec, Row, Switch, descriptors, table};
 use clap::{ArgMatches, Parser};
 use std::path::{Path, PathBuf};
@@ -16,13 +18,23 @@ use std::process::ExitCode;
 /// af_packet:INTERFACE is an interface of the kernel's. Before it may stand
 /// `queue:frames=256,mark=65,rate=10G:`, a queue of so many frames that marks packets CE above a
 /// threshold and lets out so many bits a second, and `fault:loss=1%:`.
+///
+/// With --pool SOCKET there is, besides, a port for each process that opens the device pool:SOCKET,
+/// by `srnic run -d pool:SOCKET`. It has the port and an address until it closes the device or
+/// dies.
 #[derive(Parser, Debug)]
 #[command(version)]
 pub struct Cli {
     /// The ports, as in memif:/tmp/1.sock or
     /// queue:frames=256,mark=65,rate=10G:fault:loss=1%:memif:/tmp/2.sock
-    #[arg(required = true, num_args = 2.., value_name = "PORT")]
+    #[arg(required_unless_present = "pool", num_args = 1.., value_name = "PORT")]
     ports: Vec<PortSpec>,
+    /// A socket where processes ask for a port and an address
+    #[arg(long, value_name = "SOCKET")]
+    pool: Option<PathBuf>,
+    /// The network of the pool's addresses
+    #[arg(long, value_name = "NETWORK", requires = "pool", default_value = "10.77.0.0/16")]
+    net: Network,
     /// Writes the counters to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -36,18 +48,28 @@ pub fn main(matches: &ArgMatches) -> ExitCode {
 
 fn run(cli: &Cli) -> Result<()> {
     output::check_file(cli.json.as_deref())?;
+    if cli.pool.is_none() && cli.ports.len() < 2 {
+        return Err(Error::Options("a switch has two ports or more, or a --pool".to_owned()));
+    }
     descriptors::allow(cli.ports.len())?;
     let mut switch = Switch::default();
     for spec in &cli.ports {
         switch.attach(spec.open()?, spec.queue);
     }
+    let pool = cli.pool.as_deref().map(|socket| Pool::start(socket, cli.net, cli.ports.len())).transpose()?;
+    let pool = pool.map(|(pool, arriving)| {
+        switch.attach_later(arriving);
+        pool
+    });
     // Hosts may come before; who starts them wants to know that they can.
-    eprintln!("switching {} ports", cli.ports.len());
+    eprintln!("switching {} ports{}", cli.ports.len(), if pool.is_some() { " and a pool" } else { "" });
     switch.run(|| interrupt::check().is_err(), |why| program::say(why));
+    let fixed = cli.ports.iter().map(|spec| spec.text.clone());
+    let given = pool.iter().flat_map(|pool| (1..).map(|number| pool.port(number)));
     let rows: Vec<Row> = switch
         .lanes()
-        .zip(&cli.ports)
-        .map(|((link_down, stats), spec)| Row { port: spec.text.clone(), link_down, stats })
+        .zip(fixed.chain(given))
+        .map(|((link_down, stats), port)| Row { port, link_down, stats })
         .collect();
     let shown = output::lines(table(&rows));
     cli.json.as_deref().map_or(Ok(()), |path| write(path, &rows)).and(shown)

@@ -54,8 +54,14 @@ fn a_bare_machine_gets_all_packages_once() {
             "libibverbs-dev",
             "ibverbs-utils",
             "perftest",
-            "iperf3",
+            "rdmacm-utils",
             "ucx-utils",
+            "openmpi-bin",
+            "netpipe-openmpi",
+            "hpcc",
+            "python3-mpi4py",
+            "python3-numpy",
+            "iperf3",
             "linux-perf",
         ]
     );

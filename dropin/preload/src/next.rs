@@ -1,0 +1,93 @@
+//! The functions that programs would have reached without this library.
+
+use core::ffi::{CStr, c_int, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+/// A function of the C library, or of the next library that is loaded before it.
+pub struct Next {
+    name: &'static CStr,
+    address: AtomicPtr<c_void>,
+}
+
+impl Next {
+    pub const fn new(name: &'static CStr) -> Self {
+        Self { name, address: AtomicPtr::new(null_mut()) }
+    }
+
+    /// Its address; NULL if there is none.
+    pub fn address(&self) -> *mut c_void {
+        let known = self.address.load(Ordering::Acquire);
+        if !known.is_null() {
+            return known;
+        }
+        // SAFETY: the name is a C string.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        self.address.store(found, Ordering::Release);
+        found
+    }
+}
+
+/// What a call returns that failed; `errno` says why.
+pub trait Failed {
+    const FAILED: Self;
+}
+
+impl Failed for c_int {
+    const FAILED: Self = -1;
+}
+
+impl Failed for isize {
+    const FAILED: Self = -1;
+}
+
+impl Failed for () {
+    const FAILED: Self = ();
+}
+
+impl<T> Failed for *mut T {
+    const FAILED: Self = null_mut();
+}
+
+/// Makes `errno` the calling thread's, and fails.
+pub fn fail<T: Failed>(errno: c_int) -> T {
+    // SAFETY: the location is the calling thread's own.
+    unsafe { *libc::__errno_location() = errno };
+    T::FAILED
+}
+
+/// Functions that take the place of the C library's. In the body, the name behind the arrow calls
+/// the next function with what this one was given.
+macro_rules! hooks {
+    ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty = |$next:ident| $body:block)+) => {
+        $($(#[$meta])*
+        #[doc = concat!("`", stringify!($name), "` of the C library.")]
+        ///
+        /// # Safety
+        /// As for that function.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $type),*) -> $ret {
+            // The compiler takes `name` for the function itself, and wants no literal of it.
+            static NEXT: $crate::next::Next = $crate::next::Next::new(
+                match core::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => c"",
+                },
+            );
+            let $next = || {
+                let address = NEXT.address();
+                if address.is_null() {
+                    return $crate::next::fail(libc::ENOSYS);
+                }
+                // SAFETY: a function of this name has this type, and the caller promised what it
+                // wants.
+                unsafe {
+                    core::mem::transmute::<*mut core::ffi::c_void, unsafe extern "C" fn($($type),*) -> $ret>(
+                        address,
+                    )($($arg),*)
+                }
+            };
+            $body
+        })+
+    };
+}

@@ -1,0 +1,138 @@
+//! An open descriptor: the events that its program has not got.
+//!
+//! The descriptor is the reading end of a pipe, which can be polled: a byte is in it while there is
+//! an event. Its inode tells it from whatever has its number later, in this process or a child.
+
+use super::id::Id;
+use crate::abi::ucm::EventResp;
+use crate::errno::{Errno, Result};
+use core::ffi::c_int;
+use core::mem::MaybeUninit;
+use std::collections::VecDeque;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// An event.
+pub struct Told {
+    /// Whose it is.
+    pub about: Arc<Id>,
+    /// The connection that a peer asks for.
+    pub fresh: Option<Arc<Id>>,
+    /// What the program gets, but for who it is about.
+    pub event: EventResp,
+}
+
+/// An open descriptor.
+pub struct Channel {
+    inode: u64,
+    /// The writing end.
+    bell: OwnedFd,
+    events: Mutex<VecDeque<Told>>,
+}
+
+impl Channel {
+    /// A new one, and the program's descriptor. `flags` are those of `open`.
+    pub fn open(flags: c_int) -> Result<(Self, RawFd)> {
+        let kept = flags & (libc::O_NONBLOCK | libc::O_CLOEXEC);
+        let mut ends = [0; 2];
+        // SAFETY: two numbers are written.
+        if unsafe { libc::pipe2(ends.as_mut_ptr(), kept | libc::O_CLOEXEC) } < 0 {
+            return Err(Errno::last());
+        }
+        // SAFETY: both are new, and nobody else's.
+        let [theirs, bell] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        if flags & libc::O_CLOEXEC == 0 {
+            // SAFETY: it takes no pointer.
+            unsafe { libc::fcntl(theirs.as_raw_fd(), libc::F_SETFD, 0) };
+        }
+        let inode = inode_of(bell.as_raw_fd())?;
+        Ok((Self { inode, bell, events: Mutex::default() }, theirs.into_raw_fd()))
+    }
+
+    pub const fn inode(&self) -> u64 {
+        self.inode
+    }
+
+    fn events(&self) -> MutexGuard<'_, VecDeque<Told>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn push(&self, told: Told) {
+        let mut events = self.events();
+        if events.is_empty() {
+            // SAFETY: one byte is read. The pipe was empty, so it takes it.
+            unsafe { libc::write(self.bell.as_raw_fd(), b"!".as_ptr().cast(), 1) };
+        }
+        events.push_back(told);
+    }
+
+    /// Gives the oldest event to `take`, which it stays for if that fails. `fd` is the program's.
+    pub fn pop(&self, fd: RawFd, take: impl FnOnce(&Told) -> Result<()>) -> Result<()> {
+        let mut events = self.events();
+        take(events.front().ok_or(Errno::AGAIN)?)?;
+        let told = events.pop_front();
+        silence(fd, &events);
+        drop((events, told));
+        Ok(())
+    }
+
+    /// Takes out all events of an identifier.
+    pub fn remove(&self, fd: Option<RawFd>, of: &Arc<Id>) -> Vec<Told> {
+        let mut events = self.events();
+        let had = !events.is_empty();
+        let (removed, kept): (Vec<_>, Vec<_>) =
+            core::mem::take(&mut *events).into_iter().partition(|told| Arc::ptr_eq(&told.about, of));
+        events.extend(kept);
+        if let Some(fd) = fd.filter(|_| had) {
+            silence(fd, &events);
+        }
+        removed
+    }
+
+    /// Returns `true` if no descriptor of it is open any more, in this process or another.
+    pub fn is_closed(&self) -> bool {
+        poll(self.bell.as_raw_fd(), 0, 0) & libc::POLLERR != 0
+    }
+}
+
+/// Takes the byte out if there is no event any more.
+fn silence(fd: RawFd, events: &VecDeque<Told>) {
+    if events.is_empty() && poll(fd, libc::POLLIN, 0) & libc::POLLIN != 0 {
+        let mut byte = 0_u8;
+        // As a system call: the preload's `read` of this descriptor fails, as the kernel's does.
+        // SAFETY: one byte is written.
+        unsafe { libc::syscall(libc::SYS_read, fd, &raw mut byte, 1_usize) };
+    }
+}
+
+/// Waits for what `events` names, `limit` milliseconds at most. Returns what there is.
+fn poll(fd: RawFd, events: i16, limit: c_int) -> i16 {
+    let mut watched = libc::pollfd { fd, events, revents: 0 };
+    // SAFETY: it is one.
+    if unsafe { libc::poll(&raw mut watched, 1, limit) } < 0 { 0 } else { watched.revents }
+}
+
+/// Waits for an event, unless the program has made the descriptor non-blocking.
+pub fn wait(fd: RawFd) -> Result<()> {
+    // SAFETY: it takes no pointer.
+    if unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_NONBLOCK != 0 {
+        return Err(Errno::AGAIN);
+    }
+    let mut watched = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: it is one.
+    if unsafe { libc::poll(&raw mut watched, 1, -1) } < 0 {
+        return Err(Errno::last());
+    }
+    Ok(())
+}
+
+pub fn inode_of(fd: RawFd) -> Result<u64> {
+    let mut status = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: there is room; it is read only if it was written.
+    unsafe {
+        if libc::fstat(fd, status.as_mut_ptr()) < 0 {
+            return Err(Errno::last());
+        }
+        Ok(status.assume_init().st_ino)
+    }
+}

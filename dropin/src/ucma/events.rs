@@ -1,0 +1,46 @@
+//! Events on their way to the program.
+
+use super::channel::{self, Told};
+use super::command::Command;
+use super::table;
+use crate::abi::ucm::{EventResp, GetEvent, MigrateId};
+use crate::errno::{Errno, Result};
+use core::mem::offset_of;
+use std::sync::Arc;
+
+pub fn get_event(command: &Command) -> Result<()> {
+    let asked: GetEvent = command.get()?;
+    loop {
+        match command.channel.pop(command.fd, |told| deliver(command, &asked, told)) {
+            Err(Errno::AGAIN) => channel::wait(command.fd)?,
+            done => return done,
+        }
+    }
+}
+
+fn deliver(command: &Command, asked: &GetEvent, told: &Told) -> Result<()> {
+    // Of a request the number is the new connection's, and the name the listener's.
+    let id = told.fresh.as_ref().unwrap_or(&told.about).handle;
+    let mut inbox = told.about.inbox();
+    let resp = EventResp { uid: inbox.uid, id, ..told.event };
+    command.answer_first(asked.response, &resp, offset_of!(EventResp, reserved))?;
+    inbox.reported += 1;
+    Ok(())
+}
+
+/// An identifier moves from another descriptor to this one, with its events.
+pub fn migrate_id(command: &Command) -> Result<()> {
+    let asked: MigrateId = command.get()?;
+    let fd = i32::try_from(asked.fd).map_err(|_| Errno(libc::EBADF))?;
+    let from = table::channel(channel::inode_of(fd)?)?;
+    let id = table::id(&from, asked.id)?;
+    id.inbox().channel = Arc::downgrade(&command.channel);
+    for told in from.remove(Some(fd), &id) {
+        if let Some(fresh) = &told.fresh {
+            fresh.inbox().channel = Arc::downgrade(&command.channel);
+        }
+        command.channel.push(told);
+    }
+    let reported = id.inbox().reported;
+    command.answer(asked.response, &reported)
+}

@@ -1,0 +1,189 @@
+//! What carries a link, and how another carrier follows.
+
+use super::{Link, Lying};
+use crate::endpoint::tcp::Outbox;
+use crate::error::Setup;
+use crate::pool::Pool;
+use crate::protocol::{Arrival, Fate, Header, Hello, Received, Slot, Violation};
+use core::net::SocketAddr;
+use std::sync::Arc;
+use verbs_api::{Completion, PreparedQueuePair, QueuePair, RecvRequest};
+
+/// What carries the messages of a link.
+pub enum Carrier {
+    /// None yet, or none any more.
+    None,
+    Pair(Box<QueuePair>),
+    Tcp(Arc<Outbox>, SocketAddr),
+}
+
+impl Carrier {
+    pub const fn pair(&mut self) -> Option<&mut QueuePair> {
+        match self {
+            Self::Pair(pair) => Some(pair),
+            Self::None | Self::Tcp(..) => None,
+        }
+    }
+}
+
+impl Link {
+    /// Posts `count` of the receives that are free to a queue pair that is not connected yet, and
+    /// may come to carry this link.
+    pub fn lend(&mut self, pool: &Pool, pair: &mut PreparedQueuePair, count: usize) -> Result<(), Setup> {
+        let first = self.unposted.len().saturating_sub(count);
+        self.lent = self.unposted.split_off(first);
+        for slot in &self.lent {
+            let Some(chunk) = self.slots.get(slot.0 as usize).copied() else { continue };
+            let scatter = [pool.sge(chunk, self.config.chunk_bytes as usize)?];
+            pair.post_recv(&RecvRequest { wr_id: slot.0.into(), scatter: &scatter })?;
+        }
+        Ok(())
+    }
+
+    /// That queue pair is gone, and carried nothing.
+    pub fn take_back(&mut self) {
+        self.early.clear();
+        self.unposted.append(&mut self.lent);
+    }
+
+    /// The connection is there.
+    pub fn connected(&mut self, pool: &mut Pool, pair: QueuePair, peer: &Hello) {
+        self.protocol.meet(peer);
+        self.lent.clear();
+        self.begin(pool, Carrier::Pair(Box::new(pair)));
+    }
+
+    /// A TCP connection is there, and is the first carrier.
+    pub fn connected_by_tcp(&mut self, pool: &mut Pool, out: Arc<Outbox>, addr: SocketAddr, peer: &Hello) {
+        self.protocol.meet(peer);
+        self.protocol.begin_unsure();
+        self.begin(pool, Carrier::Tcp(out, addr));
+    }
+
+    fn begin(&mut self, pool: &mut Pool, carrier: Carrier) {
+        self.peer = match &carrier {
+            Carrier::Pair(pair) => pair.peer_addr(),
+            Carrier::Tcp(_, addr) => Some(*addr),
+            Carrier::None => None,
+        };
+        self.carrier = carrier;
+        self.generation += 1;
+        if matches!(self.carrier, Carrier::Pair(_)) {
+            for slot in core::mem::take(&mut self.unposted) {
+                self.post(pool, slot);
+            }
+        }
+        self.pump(pool);
+    }
+
+    /// Returns `true` if it has no carrier and waits for another one.
+    pub const fn is_suspended(&self) -> bool {
+        self.moves.is_some() && matches!(self.carrier, Carrier::None)
+    }
+
+    /// Returns `true` if TCP carries it.
+    pub const fn is_by_tcp(&self) -> bool {
+        matches!(self.carrier, Carrier::Tcp(..))
+    }
+
+    /// The number of its queue pair.
+    pub fn qpn(&self) -> Option<u32> {
+        match &self.carrier {
+            Carrier::Pair(pair) => Some(pair.qpn()),
+            Carrier::None | Carrier::Tcp(..) => None,
+        }
+    }
+
+    /// Another carrier is there, and the peer knows what it is for.
+    pub fn resume(&mut self, pool: &mut Pool, carrier: Carrier) {
+        if !matches!(self.carrier, Carrier::None) {
+            self.suspend(pool);
+        }
+        let is_pair = matches!(carrier, Carrier::Pair(_));
+        if is_pair {
+            self.lent.clear();
+        }
+        self.protocol.resume(!is_pair);
+        self.begin(pool, carrier);
+        if is_pair {
+            let early = core::mem::take(&mut self.early);
+            early.iter().for_each(|done| self.complete(pool, done));
+        }
+    }
+
+    /// A queue pair that does not carry it yet has completed something.
+    pub fn hold(&mut self, done: &Completion) {
+        self.early.push(*done);
+    }
+
+    /// The carrier is gone, and the stream is to go on over another one.
+    pub fn suspend(&mut self, pool: &mut Pool) {
+        let mut bytes = self.sends.bytes(pool).unwrap_or_default();
+        let position = self.protocol.position();
+        let base = position.saturating_sub(bytes.len() as u64);
+        let (from, old) = core::mem::take(&mut self.backlog);
+        let rest = usize::try_from(position.saturating_sub(from)).unwrap_or(usize::MAX);
+        bytes.extend_from_slice(old.get(rest..).unwrap_or_default());
+        self.backlog = (base, bytes);
+        if let Carrier::Tcp(out, _) = core::mem::replace(&mut self.carrier, Carrier::None) {
+            out.abandon();
+        }
+        self.sends.clear(pool);
+        self.fetching = 0;
+        for slot in self.protocol.suspend() {
+            self.blocks.vacate(slot, pool);
+        }
+        self.blocks.suspend(pool);
+        let slots = (0..self.config.posted()).map(Slot);
+        let is_free = |slot: &Slot| !self.protocol.is_waiting(*slot) && !self.lent.contains(slot);
+        self.unposted = slots.filter(is_free).collect();
+    }
+
+    /// No other carrier comes.
+    pub fn give_up(&mut self) {
+        self.moves = None;
+        self.protocol.lose();
+    }
+
+    /// A message came by TCP.
+    pub fn deliver(&mut self, pool: &mut Pool, header: &[u8; Header::BYTES], payload: &[u8]) {
+        let byte_len = Header::BYTES + payload.len();
+        let Some(slot) = self.unposted.pop() else {
+            self.protocol.violate(Violation::Overrun);
+            return self.pump(pool);
+        };
+        let Some(chunk) = self.slots.get(slot.0 as usize).copied() else { return };
+        // No longer than a receive.
+        let _ = pool.write(chunk, 0, header);
+        let _ = pool.write(chunk, Header::BYTES, payload);
+        let message = Lying { pool, chunk };
+        let received = Received { slot, arrival: Arrival::Sent, byte_len, header, message: &message };
+        if self.protocol.receive(&received) == Fate::Repost {
+            self.unposted.push(slot);
+        }
+        self.pump(pool);
+    }
+
+    /// The TCP connection is over.
+    pub fn lose(&mut self, pool: &mut Pool) {
+        self.lose_carrier(pool);
+        self.pump(pool);
+    }
+
+    pub(super) fn lose_carrier(&mut self, pool: &mut Pool) {
+        if self.moves.is_some() && !self.protocol.is_over() {
+            if !matches!(self.carrier, Carrier::None) {
+                self.suspend(pool);
+            }
+        } else {
+            self.protocol.lose();
+            if let Carrier::Tcp(out, _) = &self.carrier {
+                out.abandon();
+            }
+        }
+    }
+
+    pub const fn peer_addr(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+}

@@ -1,0 +1,224 @@
+//! Streams that go on over another carrier: over TCP when RDMA fails, and back.
+
+use super::link::Carrier;
+use super::service::Shared;
+use super::state::State;
+use super::tcp::{self, Outbox};
+use crate::config::Config;
+use crate::error::Setup;
+use crate::protocol::{Features, Header, Hello};
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+use verbs_api::{Connector, Device};
+
+/// How long a stream waits for another carrier.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long until the next attempt.
+const AGAIN: Duration = Duration::from_millis(100);
+/// How long an attempt to go over to TCP may take.
+const TCP_LIMIT: Duration = Duration::from_secs(1);
+/// How long an attempt to return may take.
+const RETURN_LIMIT: Duration = Duration::from_millis(500);
+/// Receives that a peer needs to say how it goes on.
+pub const GREETINGS: usize = 1;
+
+/// How a stream goes on over another carrier.
+pub struct Move {
+    pub token: [u8; 16],
+    /// Whom this end connects to; `None`: the peer does that.
+    pub to: Option<Targets>,
+    /// Since when it has had no carrier.
+    since: Option<Instant>,
+    /// When to try next.
+    next: Option<Instant>,
+    /// Somebody tries.
+    busy: bool,
+}
+
+/// Where the peer can be had.
+#[derive(Clone, Copy)]
+pub struct Targets {
+    pub rdma: Option<SocketAddr>,
+    pub tcp: SocketAddr,
+}
+
+impl Move {
+    pub const fn new(token: [u8; 16], to: Option<Targets>) -> Self {
+        Self { token, to, since: None, next: None, busy: false }
+    }
+
+    fn is_due(&mut self, now: Instant, after: Duration) -> bool {
+        !self.busy && now >= *self.next.get_or_insert(now + after)
+    }
+
+    const fn begin(&mut self) {
+        (self.busy, self.next) = (true, None);
+    }
+}
+
+/// How many streams have moved in the present interval.
+pub struct Budget {
+    begun: Instant,
+    moved: usize,
+}
+
+impl Budget {
+    fn take(&mut self, now: Instant, config: &Config, streams: usize) -> bool {
+        if now.duration_since(self.begun) >= config.move_interval {
+            (self.begun, self.moved) = (now, 0);
+        }
+        let most = (streams * config.move_percent as usize / 100).max(1);
+        let may = self.moved < most;
+        self.moved += usize::from(may);
+        may
+    }
+}
+
+/// What is to be tried.
+enum Job {
+    Tcp(SocketAddr),
+    Rdma(SocketAddr),
+}
+
+/// Sees to the streams of an endpoint that may go on over another carrier, until it stops.
+pub fn keep(shared: &Arc<Shared>, device: &Device, config: &Config) {
+    let mut budget = Budget { begun: Instant::now(), moved: 0 };
+    while let Some(jobs) = shared.call(|state| (!state.stopping).then(|| due(state, config, &mut budget))) {
+        for (id, token, job) in jobs {
+            let (shared, device, config) = (Arc::clone(shared), device.clone(), *config);
+            let run = move || run(&shared, &device, &config, (id, token), &job);
+            // Without a thread for it the stream waits, and is given up when its time is over.
+            let _ = thread::Builder::new().name("srnic-streams-move".to_owned()).spawn(run);
+        }
+        shared.wait_for_moves();
+    }
+}
+
+fn due(state: &mut State, config: &Config, budget: &mut Budget) -> Vec<(u64, [u8; 16], Job)> {
+    let now = Instant::now();
+    let (mut jobs, mut lost) = (Vec::new(), Vec::new());
+    let count = state.moving().count();
+    for (id, link) in state.moving() {
+        let (is_suspended, is_by_tcp) = (link.is_suspended(), link.is_by_tcp());
+        // Before it was connected it is somebody else's.
+        let Some(moves) = link.moves.as_mut().filter(|_| link.generation > 0) else { continue };
+        if !is_suspended {
+            moves.since = None;
+        } else if now.duration_since(*moves.since.get_or_insert(now)) > PATIENCE {
+            lost.push(id);
+            continue;
+        }
+        let Some(to) = moves.to else { continue };
+        if is_suspended && moves.is_due(now, Duration::ZERO) {
+            if budget.take(now, config, count) {
+                moves.begin();
+                jobs.push((id, moves.token, Job::Tcp(to.tcp)));
+            }
+        } else if is_by_tcp
+            && let Some(rdma) = to.rdma
+            && moves.is_due(now, config.return_after)
+        {
+            moves.begin();
+            jobs.push((id, moves.token, Job::Rdma(rdma)));
+        }
+    }
+    for id in lost {
+        if let Some((link, _)) = state.link(id) {
+            link.give_up();
+        }
+        state.settle(id);
+        state.reap_one(id);
+    }
+    jobs
+}
+
+fn run(shared: &Arc<Shared>, device: &Device, config: &Config, (id, token): (u64, [u8; 16]), job: &Job) {
+    let own = hello(config, token, true);
+    let moved = match job {
+        Job::Tcp(to) => {
+            tcp::connect(*to, &own, TCP_LIMIT).and_then(|(socket, _)| attach(shared, id, socket, *to, config))
+        }
+        Job::Rdma(to) => go_back(shared, device, id, &own, *to),
+    };
+    let is_unknown = matches!(&moved, Err(error) if error.kind() == io::ErrorKind::UnexpectedEof);
+    shared.call(|state| {
+        if let Some((link, _)) = state.link(id) {
+            let is_suspended = link.is_suspended();
+            if let Some(moves) = &mut link.moves {
+                moves.busy = false;
+                moves.next = (moved.is_err() && is_suspended).then(|| Instant::now() + AGAIN);
+            }
+            if is_unknown && is_suspended {
+                // The peer has no such stream any more.
+                link.give_up();
+            }
+        }
+        state.settle(id);
+        state.reap_one(id);
+    });
+}
+
+/// What an end says of itself on a carrier of a stream that may move.
+pub fn hello(config: &Config, token: [u8; 16], resumes: bool) -> Hello {
+    let features = Features { moves: true, resumes, ..config.features() };
+    Hello { receives: config.receives, receive_bytes: config.chunk_bytes, features, token }
+}
+
+/// TCP carries this stream from now on.
+pub fn attach(
+    shared: &Arc<Shared>,
+    id: u64,
+    socket: TcpStream,
+    addr: SocketAddr,
+    config: &Config,
+) -> io::Result<()> {
+    let carrier = Carrier::Tcp(Outbox::start(&socket)?, addr);
+    let generation = shared.call(|state| {
+        state.resume(id, carrier);
+        state.generation(id)
+    });
+    listen(shared, (id, generation), socket, config)
+}
+
+/// Takes the messages that come by TCP, on a thread of its own.
+pub fn listen(
+    shared: &Arc<Shared>,
+    (id, generation): (u64, u64),
+    mut socket: TcpStream,
+    config: &Config,
+) -> io::Result<()> {
+    let (shared, max) = (Arc::clone(shared), config.chunk_bytes as usize - Header::BYTES);
+    let reads = move || {
+        while let Ok((header, payload)) = tcp::read_message(&mut socket, max) {
+            if !shared.call(|state| state.deliver(id, generation, &header, &payload)) {
+                return;
+            }
+        }
+        shared.call(|state| state.lose(id, generation));
+    };
+    thread::Builder::new().name("srnic-tcp-in".to_owned()).spawn(reads).map(drop)
+}
+
+/// RDMA carries this stream again, if the peer can be had.
+fn go_back(shared: &Shared, device: &Device, id: u64, own: &Hello, to: SocketAddr) -> io::Result<()> {
+    if !device.link_up() {
+        return Err(io::ErrorKind::NetworkDown.into());
+    }
+    let pair = shared.lock().prepare(id, GREETINGS)?;
+    let qpn = pair.qpn();
+    let hello = own.to_bytes();
+    let connecting = Connector::new().private_data(&hello).connect(pair, to);
+    match connecting.and_then(|connecting| connecting.wait(RETURN_LIMIT)) {
+        Ok(pair) => shared.call(|state| state.resume(id, Carrier::Pair(Box::new(pair)))),
+        Err(error) => {
+            shared.call(|state| state.unprepare(id, qpn));
+            return Err(Setup::from(error).into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Messages that were posted and whose memory is not free yet.
+
+use crate::pool::{Chunk, Pool};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use verbs_api::MemoryWindow;
+
+/// What a message has until it is done with.
+pub enum Sent {
+    /// No bytes of the stream and no memory.
+    Control,
+    /// A message in memory, until it is complete: so many bytes of the stream from `offset` on.
+    Data { chunk: Chunk, offset: usize, len: usize },
+    /// Bytes that the peer reads, until it has told that it holds those before `end`.
+    Offer { chunk: Chunk, window: MemoryWindow, len: usize, end: u64 },
+    /// A message over TCP, whose bytes begin at `offset`, until the peer has told so.
+    Told { message: Arc<[u8]>, offset: usize, end: u64 },
+}
+
+impl Sent {
+    /// Gives the memory back. Nobody sees it any more.
+    fn release(self, pool: &mut Pool) {
+        match self {
+            Self::Control | Self::Told { .. } => {}
+            Self::Data { chunk, .. } => pool.give(chunk),
+            Self::Offer { chunk, window, .. } => {
+                drop(window);
+                pool.give(chunk);
+            }
+        }
+    }
+
+    /// Appends its bytes of the stream.
+    fn append(&self, pool: &Pool, bytes: &mut Vec<u8>) -> Result<(), verbs_api::Error> {
+        let (chunk, offset, len) = match self {
+            Self::Control => return Ok(()),
+            Self::Told { message, offset, .. } => {
+                bytes.extend_from_slice(&message[*offset..]);
+                return Ok(());
+            }
+            Self::Data { chunk, offset, len } => (*chunk, *offset, *len),
+            Self::Offer { chunk, len, .. } => (*chunk, 0, *len),
+        };
+        let at = bytes.len();
+        bytes.resize(at + len, 0);
+        pool.read(chunk, offset, &mut bytes[at..])
+    }
+}
+
+/// Messages, oldest first: those that are complete and wait for the peer, or for one before them
+/// that does, and those that are not.
+#[derive(Default)]
+pub struct Sends {
+    queue: VecDeque<Sent>,
+    complete: usize,
+}
+
+impl Sends {
+    /// All of them.
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Those that are not complete.
+    pub fn under_way(&self) -> usize {
+        self.queue.len() - self.complete
+    }
+
+    pub fn push(&mut self, sent: Sent) {
+        self.queue.push_back(sent);
+    }
+
+    /// The last one was not posted after all.
+    pub fn take_back(&mut self, pool: &mut Pool) {
+        if let Some(sent) = self.queue.pop_back() {
+            sent.release(pool);
+        }
+    }
+
+    /// The oldest that was not complete is.
+    pub fn complete(&mut self) {
+        match self.queue.get(self.complete) {
+            Some(Sent::Control) => drop(self.queue.remove(self.complete)),
+            Some(_) => self.complete += 1,
+            None => {}
+        }
+    }
+
+    /// Lets go of what the peer has: it holds the bytes before `taken`. What lies behind others
+    /// that wait is kept, because a later carrier goes on with the first of them.
+    pub fn release(&mut self, taken: u64, pool: &mut Pool) {
+        while let Some(sent) = self.queue.front() {
+            let is_done = match sent {
+                Sent::Control => false,
+                Sent::Data { .. } => self.complete > 0,
+                Sent::Offer { end, .. } => self.complete > 0 && *end <= taken,
+                Sent::Told { end, .. } => *end <= taken,
+            };
+            if !is_done {
+                return;
+            }
+            self.complete = self.complete.saturating_sub(1);
+            if let Some(sent) = self.queue.pop_front() {
+                sent.release(pool);
+            }
+        }
+    }
+
+    /// The bytes of the stream that the peer may not have.
+    pub fn bytes(&self, pool: &Pool) -> Result<Vec<u8>, verbs_api::Error> {
+        let mut bytes = Vec::new();
+        self.queue.iter().try_for_each(|sent| sent.append(pool, &mut bytes))?;
+        Ok(bytes)
+    }
+
+    /// Gives all memory back.
+    pub fn clear(&mut self, pool: &mut Pool) {
+        self.complete = 0;
+        self.queue.drain(..).for_each(|sent| sent.release(pool));
+    }
+}

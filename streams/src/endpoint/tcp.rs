@@ -1,0 +1,115 @@
+//! TCP as a carrier of streams: messages one behind the other, each with its header.
+
+use crate::protocol::{Header, Hello, HelloError};
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// How long a peer may take to say hello.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is to be written, and by whom.
+struct Queue {
+    messages: VecDeque<Arc<[u8]>>,
+    /// Nothing comes any more.
+    ended: bool,
+}
+
+/// The way out of a TCP carrier: whoever posts does not wait.
+pub struct Outbox {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    socket: TcpStream,
+}
+
+impl Outbox {
+    /// Begins to write to a socket, on a thread of its own.
+    pub fn start(socket: &TcpStream) -> io::Result<Arc<Self>> {
+        let queue = Mutex::new(Queue { messages: VecDeque::new(), ended: false });
+        let outbox = Arc::new(Self { queue, changed: Condvar::new(), socket: socket.try_clone()? });
+        let writes = Arc::clone(&outbox);
+        thread::Builder::new().name("srnic-tcp-out".to_owned()).spawn(move || writes.write())?;
+        Ok(outbox)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn push(&self, message: Arc<[u8]>) {
+        self.lock().messages.push_back(message);
+        self.changed.notify_one();
+    }
+
+    /// What was pushed is still written, and then the end.
+    pub fn finish(&self) {
+        self.lock().ended = true;
+        self.changed.notify_one();
+    }
+
+    /// Nothing more is written or read.
+    pub fn abandon(&self) {
+        self.lock().messages.clear();
+        self.finish();
+        // Fails on a socket that is over.
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+
+    fn next(&self) -> Option<Arc<[u8]>> {
+        let mut queue = self.lock();
+        loop {
+            if let Some(message) = queue.messages.pop_front() {
+                return Some(message);
+            }
+            if queue.ended {
+                return None;
+            }
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn write(&self) {
+        let mut socket = &self.socket;
+        while let Some(message) = self.next() {
+            if socket.write_all(&message).is_err() {
+                // Who reads the socket learns of it as well.
+                self.abandon();
+                return;
+            }
+        }
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+}
+
+/// The next message: its header and its payload of `max` bytes at most.
+pub fn read_message(socket: &mut impl Read, max: usize) -> io::Result<([u8; Header::BYTES], Vec<u8>)> {
+    let mut header = [0; Header::BYTES];
+    socket.read_exact(&mut header)?;
+    // A header that is none closes the stream, whatever follows.
+    let len = Header::from_bytes(&header).map_or(0, |header| header.length as usize);
+    let mut payload = vec![0; len.min(max)];
+    socket.read_exact(&mut payload)?;
+    Ok((header, payload))
+}
+
+/// Connects, says hello, and hears the peer's.
+pub fn connect(to: SocketAddr, own: &Hello, limit: Duration) -> io::Result<(TcpStream, Hello)> {
+    let mut socket = TcpStream::connect_timeout(&to, limit)?;
+    socket.set_nodelay(true)?;
+    socket.write_all(&own.to_bytes())?;
+    let peer = read_hello(&mut socket)?;
+    Ok((socket, peer))
+}
+
+/// What who connects says first.
+pub fn read_hello(socket: &mut TcpStream) -> io::Result<Hello> {
+    let mut bytes = [0; Hello::BYTES];
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.read_exact(&mut bytes)?;
+    socket.set_read_timeout(None)?;
+    Hello::from_bytes(&bytes).map_err(|error: HelloError| io::Error::new(io::ErrorKind::InvalidData, error))
+}

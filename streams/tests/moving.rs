@@ -1,0 +1,254 @@
+//! Streams that go on over TCP when RDMA fails, and return when it works again.
+
+mod support;
+
+use srnic_streams::{Config, Endpoint, Error, Stream, Transport, Way};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::thread::scope;
+use std::time::{Duration, Instant};
+use support::{LIMIT, bytes, small};
+
+/// A server, and a client whose device is a black hole for some time.
+struct Path {
+    server: Endpoint,
+    client: Endpoint,
+    listener: srnic_streams::Listener,
+}
+
+impl Path {
+    fn new(name: &str, hole: &str, config: Config) -> Self {
+        let server = Endpoint::open(&format!("sim:moving-{name}"), config).expect("an endpoint");
+        let listener = server.listen_with_tcp(0, local()).expect("ports");
+        let device = format!("{hole}sim:moving-{name}");
+        let client = Endpoint::open(&device, config).expect("an endpoint");
+        Self { server, client, listener }
+    }
+
+    fn auto(&self) -> Transport {
+        let tcp = self.listener.tcp_addr().expect("it listens");
+        Transport::Auto { rdma: self.listener.local_addr(), tcp }
+    }
+
+    fn streams(&self, over: Transport) -> (Stream, Stream) {
+        scope(|threads| {
+            let accepts = threads.spawn(|| self.listener.accept_within(LIMIT));
+            let one = self.client.connect_over(over, LIMIT).expect("connected");
+            (one, accepts.join().expect("no panic").expect("accepted").expect("in time"))
+        })
+    }
+}
+
+fn local() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+/// What both ends do until RDMA has failed and works again: each says a number and hears the next
+/// one. Returns the longest pause and how often the carrier changed.
+fn talk(one: &Stream, other: &Stream, until: impl Fn(usize) -> bool) -> (Duration, usize) {
+    let (mut longest, mut changes, mut was_tcp) = (Duration::ZERO, 0, one.is_over_tcp());
+    let end = Instant::now() + LIMIT;
+    for number in 0_u32.. {
+        assert!(Instant::now() < end, "{changes} changes of the carrier");
+        let begun = Instant::now();
+        for (mut from, mut to) in [(one, other), (other, one)] {
+            from.write_all(&number.to_le_bytes()).expect("written");
+            let mut came = [0; 4];
+            to.read_exact(&mut came).expect("read");
+            assert_eq!(u32::from_le_bytes(came), number);
+        }
+        longest = longest.max(begun.elapsed());
+        let is_tcp = one.is_over_tcp();
+        changes += usize::from(is_tcp != was_tcp);
+        was_tcp = is_tcp;
+        if until(changes) {
+            return (longest, changes);
+        }
+    }
+    unreachable!("it ends by its time");
+}
+
+#[test]
+fn a_black_hole_is_gone_round_by_tcp_and_rdma_comes_back() {
+    let path = Path::new("hole", "fault:hole=1s-3s:", Config::default());
+    let (one, other) = path.streams(path.auto());
+    assert!(!one.is_over_tcp() && !other.is_over_tcp());
+    let (longest, _) = talk(&one, &other, |changes| changes == 2);
+    assert!(!one.is_over_tcp() && !other.is_over_tcp());
+    assert!(longest < Duration::from_secs(5), "{longest:?}");
+}
+
+#[test]
+fn bytes_in_mid_transfer_come_once_whichever_way_they_go() {
+    let never = usize::MAX;
+    for (name, write_from, read_from) in
+        [("send", never, never), ("write", 1, never), ("read", never, 1), ("all", 1500, 3000)]
+    {
+        let config = Config { write_from, read_from, return_after: Duration::from_millis(100), ..small() };
+        let path = Path::new(name, "fault:hole=500ms-1500ms:", config);
+        let (one, other) = path.streams(path.auto());
+        let (mut sent, mut moved) = (0, 0);
+        scope(|threads| {
+            let reads = threads.spawn(move || {
+                let (mut other, mut all) = (other, Vec::new());
+                other.read_to_end(&mut all).expect("read to the end");
+                other.write_all(b"all").expect("written");
+                all
+            });
+            let mut one = one;
+            let mut all = Vec::new();
+            let mut was_tcp = false;
+            let end = Instant::now() + LIMIT;
+            while moved < 2 {
+                assert!(Instant::now() < end, "{name}: {moved} changes of the carrier");
+                let part = bytes(sent, 5000);
+                one.write_all(&part).expect("written");
+                all.extend_from_slice(&part);
+                sent += 1;
+                let is_tcp = one.is_over_tcp();
+                moved += usize::from(is_tcp != was_tcp);
+                was_tcp = is_tcp;
+            }
+            one.shutdown_write().expect("shut");
+            let mut answer = String::new();
+            one.read_to_string(&mut answer).expect("read");
+            assert_eq!(answer, "all");
+            let came = reads.join().expect("no panic");
+            assert!(came == all, "{name}: {} bytes came of {}", came.len(), all.len());
+        });
+        let stats = path.client.stats();
+        let way = match name {
+            "send" => Way::Send,
+            "write" => Way::Write,
+            _ => Way::Read,
+        };
+        assert!(stats.sent(way) > 0, "{name}: {:?}", stats.sent);
+        let violations: u64 =
+            [&path.server, &path.client].iter().map(|e| e.stats().violations.iter().sum::<u64>()).sum();
+        assert_eq!(violations, 0);
+    }
+}
+
+#[test]
+fn without_rdma_a_stream_is_tcp_from_the_start_or_an_error_if_rdma_was_asked_for() {
+    let path = Path::new("absent", "", small());
+    let mut nobody = path.listener.local_addr();
+    nobody.set_port(1);
+    let tcp = path.listener.tcp_addr().expect("it listens");
+    for over in [Transport::Auto { rdma: nobody, tcp }, Transport::Tcp(tcp)] {
+        let (mut one, mut other) = path.streams(over);
+        assert!(one.is_over_tcp() && other.is_over_tcp());
+        let all = bytes(3, 200_000);
+        scope(|threads| {
+            threads.spawn(|| one.write_all(&all).and_then(|()| one.shutdown_write()).expect("written"));
+            let mut came = Vec::new();
+            other.read_to_end(&mut came).expect("read");
+            assert!(came == all);
+        });
+        drop(other);
+        assert_eq!(one.read(&mut [0]).expect("the end"), 0);
+    }
+    let refused = path.client.connect_over(Transport::Rdma(nobody), Duration::from_secs(1));
+    assert_eq!(refused.err().map(|error| error.kind()), Some(ErrorKind::ConnectionRefused));
+}
+
+#[test]
+fn what_was_written_before_a_drop_arrives_by_tcp() {
+    let path = Path::new("drop", "", small());
+    let tcp = path.listener.tcp_addr().expect("it listens");
+    let (mut one, mut other) = path.streams(Transport::Tcp(tcp));
+    one.write_all(b"to the end").expect("written");
+    drop(one);
+    let mut text = String::new();
+    other.read_to_string(&mut text).expect("read");
+    assert_eq!(text, "to the end");
+    let refused = loop {
+        if let Err(error) = other.write(b"nobody reads this") {
+            break error;
+        }
+    };
+    assert_eq!(refused.kind(), ErrorKind::BrokenPipe);
+    drop(other);
+    let end = Instant::now() + LIMIT;
+    while path.server.stats().streams + path.client.stats().streams > 0 {
+        assert!(Instant::now() < end, "streams are left");
+        std::thread::yield_now();
+    }
+}
+
+/// A stream whose peer has gone for good ends by an error, and so does one that may not move.
+#[test]
+fn who_cannot_go_on_is_told() {
+    let hole = "fault:hole=500ms-:";
+    let path = Path::new("stays", hole, small());
+    let (mut one, _other) = path.streams(Transport::Rdma(path.listener.local_addr()));
+    let error = one.read(&mut [0]).and_then(|_| one.write(&[0])).err();
+    let error = error.or_else(|| {
+        loop {
+            if let Err(error) = one.write(&[0; 4000]) {
+                break Some(error);
+            }
+        }
+    });
+    let inner = error.and_then(|error| error.get_ref().and_then(|e| e.downcast_ref::<Error>()).copied());
+    assert!(matches!(inner, Some(Error::Failed(_) | Error::Disconnected)), "{inner:?}");
+}
+
+/// At most so many of a hundred streams go over in an interval; the others wait for theirs.
+#[test]
+fn few_streams_move_in_an_interval() {
+    let config = Config { move_percent: 25, move_interval: Duration::from_millis(700), ..small() };
+    let path = Path::new("few", "fault:hole=1500ms-60s:", config);
+    let mut streams: Vec<(Stream, Stream)> = (0..8).map(|_| path.streams(path.auto())).collect();
+    let mut over: Vec<(Instant, usize)> = Vec::new();
+    let end = Instant::now() + LIMIT;
+    loop {
+        assert!(Instant::now() < end, "{over:?}");
+        let count = streams.iter().filter(|(one, _)| one.is_over_tcp()).count();
+        if over.last().is_none_or(|(_, last)| *last != count) {
+            over.push((Instant::now(), count));
+        }
+        if count == streams.len() {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    let first = over.iter().find(|(_, count)| *count > 0).expect("some moved").0;
+    let last = over.last().expect("all moved").0;
+    // Two at a time: three intervals lie between the first and the last.
+    assert!(last - first > Duration::from_millis(2 * 700), "{over:?}");
+    for (one, other) in &mut streams {
+        one.write_all(b"here").expect("written");
+        let mut word = [0; 4];
+        other.read_exact(&mut word).expect("read");
+        assert_eq!(&word, b"here");
+    }
+}
+
+/// Whoever is no end of a stream, or asks for one that there is not, is turned away and counted.
+#[test]
+fn strangers_by_tcp_are_turned_away() {
+    use srnic_streams::protocol::{Features, Hello};
+    let path = Path::new("strangers", "", small());
+    let tcp = path.listener.tcp_addr().expect("it listens");
+    let features = Features { moves: true, resumes: true, ..Features::default() };
+    let unknown = Hello { receives: 4, receive_bytes: 1000, features, token: [7; 16] };
+    for said in [&b"GET / HTTP/1.1\r\n\r\n and more so that it is long"[..], &unknown.to_bytes()] {
+        let mut socket = std::net::TcpStream::connect(tcp).expect("connected");
+        socket.write_all(said).expect("written");
+        let mut answer = Vec::new();
+        // The end, or a reset.
+        let _ = socket.read_to_end(&mut answer);
+        assert_eq!(answer, b"");
+    }
+    let end = Instant::now() + LIMIT;
+    while path.server.stats().rejected < 2 {
+        assert!(Instant::now() < end, "{:?}", path.server.stats());
+        std::thread::yield_now();
+    }
+    assert_eq!(path.server.stats().streams, 0);
+    // A port that nobody listens to.
+    let free = TcpListener::bind(local()).and_then(|listener| listener.local_addr()).expect("a port");
+    let refused = path.client.connect_over(Transport::Tcp(free), Duration::from_secs(1));
+    assert_eq!(refused.err().map(|error| error.kind()), Some(ErrorKind::ConnectionRefused));
+}

@@ -1,0 +1,186 @@
+//! Programs that connect by address: over the stock librdmacm, whose descriptor of the kernel's the
+//! drop-in library answers.
+
+use std::fs;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::{FAULTS, LIMIT, command, is_there, listening};
+use crate::error::{Error, Result};
+use crate::interrupt;
+use crate::process::{Process, free_port, watch};
+use crate::scratch::Scratch;
+
+/// The address that a memif's server has.
+const SERVER: &str = "10.77.0.1";
+/// How often it is looked whether the server's device is there.
+const INTERVAL: Duration = Duration::from_millis(5);
+/// What `rcopy` carries, in bytes.
+const FILE: usize = 3_000_000;
+
+/// A server and its client. In the arguments, `{server}` is the server's address, `{port}` a port,
+/// and `{dir}` a directory of the case's own.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    pub program: &'static str,
+    server: [&'static str; 2],
+    client: [&'static str; 2],
+    /// The server goes on until it is ended.
+    stays: bool,
+    pub is_lossy: bool,
+    /// What follows the device of each end.
+    behind: [&'static str; 2],
+}
+
+/// Dialects of two ends, which agree on one.
+const DIALECTS: [[&str; 2]; 3] =
+    [["; dialect=plain", ""], ["", "; dialect=plain"], ["; dialect=plain", "; dialect=plain"]];
+
+/// Both ends: the server, its client, and whether the server goes on for ever. That of `rping` may
+/// close its descriptor while a thread of its own is about to ask for the next event, and fail at
+/// its end.
+const ROWS: [([&str; 2], [&str; 2], bool); 11] = [
+    (
+        ["rping", "-s -P -p {port} -C 100 -S 4000 -V"],
+        ["rping", "-c -a {server} -p {port} -C 100 -S 4000 -V"],
+        true,
+    ),
+    (["rping", "-s -q -P -p {port} -C 10"], ["rping", "-c -q -a {server} -p {port} -C 10 -V"], true),
+    (
+        ["ucmatose", "-p {port} -c 10 -C 20 -S 5000"],
+        ["ucmatose", "-s {server} -p {port} -c 10 -C 20 -S 5000"],
+        false,
+    ),
+    (["ucmatose", "-p {port} -m"], ["ucmatose", "-s {server} -p {port} -m"], false),
+    (["rdma_server", "-p {port}"], ["rdma_client", "-s {server} -p {port}"], false),
+    (["cmtime", "-p {port} -c 20"], ["cmtime", "-s {server} -p {port} -c 20"], true),
+    (
+        ["rstream", "-p {port} -T v -S 4096 -C 500"],
+        ["rstream", "-s {server} -p {port} -T v -S 4096 -C 500"],
+        false,
+    ),
+    (
+        ["rstream", "-p {port} -T v -T b -S 100000 -C 100"],
+        ["rstream", "-s {server} -p {port} -T v -T b -S 100000 -C 100"],
+        false,
+    ),
+    (
+        ["riostream", "-p {port} -T v -S 64 -C 10"],
+        ["riostream", "-s {server} -p {port} -T v -S 64 -C 10"],
+        false,
+    ),
+    (["rcopy", "-p {port}"], ["rcopy", "{dir}/original {server}:{dir}/copy -p {port}"], true),
+    (["ib_write_bw", "-R -F -p {port} -n 200"], ["ib_write_bw", "-R -F -p {port} -n 200 {server}"], false),
+];
+
+impl Case {
+    /// All of them, over a good network and over a bad one, and the first in all dialects.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let case = |(server, client, stays): ([&'static str; 2], [&'static str; 2], bool)| Self {
+            program: client[0],
+            server,
+            client,
+            stays,
+            is_lossy: false,
+            behind: [""; 2],
+        };
+        let cases = ROWS.into_iter().map(case);
+        let lossy = ROWS.into_iter().map(case).map(|case| Self { is_lossy: true, ..case });
+        let first = ROWS.into_iter().take(1).map(case);
+        let dialects = first.flat_map(|case| DIALECTS.map(|behind| Self { behind, ..case }));
+        cases.chain(lossy).chain(dialects)
+    }
+
+    /// What the table calls it.
+    pub fn name(&self) -> String {
+        let words = self.client[1].split_whitespace().filter(|word| !word.contains('{'));
+        let loss = if self.is_lossy { ["1 %", "loss"].as_slice() } else { &[] };
+        let all = [self.program].into_iter().chain(words).chain(loss.iter().copied());
+        let mut name = all.collect::<Vec<_>>().join(" ");
+        for (end, behind) in ["server", "client"].into_iter().zip(self.behind) {
+            if !behind.is_empty() {
+                name += &format!(", {end}{behind}");
+            }
+        }
+        name
+    }
+
+    /// Returns `true` if both its programs can be run.
+    pub fn is_there(&self) -> bool {
+        is_there(self.server[0]) && is_there(self.client[0])
+    }
+}
+
+/// Both sides of a case, to their successful end.
+pub fn play(case: &Case, library: &Path, scratch: &Scratch) -> Result<()> {
+    let dir = scratch.subdirectory()?;
+    let result = play_in(&dir, case, library);
+    fs::remove_dir_all(&dir).map_err(|e| Error::io("remove", &dir, &e))?;
+    result
+}
+
+fn play_in(dir: &Path, case: &Case, library: &Path) -> Result<()> {
+    let port = free_port()?.to_string();
+    let socket = dir.join("pair.sock");
+    let side = |role: &str, [program, arguments]: [&str; 2], behind: &str| {
+        let faults = if case.is_lossy { FAULTS } else { "" };
+        let mut command =
+            command(program, library, &format!("{faults}memif:{},role={role}{behind}", socket.display()));
+        command.args(arguments.split_whitespace().map(|argument| {
+            let argument = argument.replace("{server}", SERVER).replace("{port}", &port);
+            argument.replace("{dir}", &dir.display().to_string())
+        }));
+        command
+    };
+    let carries = case.client[1].contains("{dir}/copy");
+    let original = dir.join("original");
+    fs::write(&original, text()).map_err(|e| Error::io("write", &original, &e))?;
+    let mut server = Process::start("server", side("server", case.server, case.behind[0]), dir)?;
+    listening::wait_for_socket(&mut server, &socket, LIMIT)?;
+    let mut client = Process::start("client", side("client", case.client, case.behind[1]), dir)?;
+    if case.stays {
+        wait(&mut client)?;
+    } else {
+        watch(&mut server, &mut client, LIMIT)?;
+    }
+    if carries { check_copy(dir) } else { Ok(()) }
+}
+
+/// Waits until a process has ended well.
+fn wait(process: &mut Process) -> Result<()> {
+    let deadline = Instant::now() + LIMIT;
+    while !process.is_done()? {
+        interrupt::check()?;
+        if Instant::now() > deadline {
+            return Err(Error::new("the client does not come to an end"));
+        }
+        sleep(INTERVAL);
+    }
+    Ok(())
+}
+
+/// Bytes that tell their places.
+fn text() -> Vec<u8> {
+    (0_u32..).flat_map(u32::to_le_bytes).take(FILE).collect()
+}
+
+/// What was carried is what was there.
+fn check_copy(dir: &Path) -> Result<()> {
+    let copy = dir.join("copy");
+    let carried = fs::read(&copy).map_err(|e| Error::io("read", &copy, &e))?;
+    if carried == text() { Ok(()) } else { Err(Error::new("the copy is not what was sent")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_case_has_a_name_of_its_own() {
+        let names: BTreeSet<_> = Case::all().map(|case| case.name()).collect();
+        assert_eq!(names.len(), Case::all().count());
+        assert!(names.contains("rping -c -a -p -C 100 -S 4000 -V 1 % loss"), "{names:?}");
+    }
+}

@@ -1,0 +1,109 @@
+//! Every exported function, called with what no program should give it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use super::command;
+use crate::dropin;
+use crate::error::{Error, Result};
+use crate::repo;
+use crate::scratch::Scratch;
+
+const SOURCE: &str = "xtask/src/unmodified/exports.c";
+const SEEDS: u64 = 2;
+/// Signals by which the C library's contract lets a call end that was given garbage: it followed a
+/// pointer, or the allocator found out.
+const ALLOWED: [&str; 3] = ["6", "7", "11"];
+/// That of the harness's alarm. Calls that acknowledge lock what they are given, and garbage may be
+/// a lock that is taken.
+const ALARM: &str = "14";
+/// What Rust says when it ends a process.
+const OURS: [&str; 2] = ["fatal runtime error", "cannot unwind"];
+
+/// What the functions are given.
+const ROUNDS: [&str; 4] = ["null", "garbage", "alive", "dead"];
+
+/// Fails if NULL ends a process, or anything makes a function of ours end one.
+pub fn check(library: &Path, scratch: &Scratch) -> Result<()> {
+    let program = scratch.path().join("exports");
+    let mut cc = Command::new("cc");
+    cc.arg("-O1").arg("-o").arg(&program).arg(repo::root().join(SOURCE)).args(["-libverbs", "-ldl"]);
+    repo::run(cc)?;
+    let names = functions(&library.join(dropin::LIBRARY))?;
+    let mut faults = Vec::new();
+    for round in ROUNDS {
+        for seed in 1..=if round == "null" { 1 } else { SEEDS } {
+            let mut calls = command(&program.to_string_lossy(), library, "sim:exports");
+            calls.args([round, &seed.to_string()]).args(&names);
+            let output = calls.output().map_err(|e| Error::io("run", &program, &e))?;
+            let (said, errors) =
+                (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            faults.extend(
+                judge(round, &said, &errors).into_iter().map(|fault| format!("seed {seed}: {fault}")),
+            );
+            if !output.status.success() || said.lines().count() != names.len() {
+                return Err(Error(format!("{round}, seed {seed}: the harness ended early:\n{errors}")));
+            }
+        }
+    }
+    if faults.is_empty() {
+        println!("{} functions", names.len());
+        return Ok(());
+    }
+    Err(Error(faults.join("\n")))
+}
+
+/// What was wrong in a round.
+fn judge(round: &str, said: &str, errors: &str) -> Vec<String> {
+    let is_allowed =
+        |name: &str, how: &str| ALLOWED.contains(&how) || how == ALARM && name.starts_with("ibv_ack_");
+    let is_good = |name: &str, how: &str| how == "exit" || round != "null" && is_allowed(name, how);
+    let ended = said.lines().filter_map(|line| line.split_once(' '));
+    let ended = ended.filter(|(name, how)| !is_good(name, how));
+    let ended = ended.map(|(name, how)| format!("{round}: {name} ended with {how}"));
+    let words = errors.lines().filter(|line| OURS.iter().any(|ours| line.contains(ours)));
+    ended.chain(words.map(|line| format!("{round}: {line}"))).collect()
+}
+
+/// The functions that a library exports.
+fn functions(library: &Path) -> Result<BTreeSet<String>> {
+    let table = repo::output(Command::new("readelf").args(["-W", "--dyn-syms"]).arg(library))?;
+    Ok(table.lines().filter_map(function).collect())
+}
+
+/// The name of a function that a line of `readelf` defines.
+fn function(line: &str) -> Option<String> {
+    let fields: Vec<_> = line.split_whitespace().collect();
+    let (kind, section, name) = (fields.get(3)?, fields.get(6)?, fields.get(7)?);
+    let (name, _) = name.split_once("@@")?;
+    (*kind == "FUNC" && *section != "UND").then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn null_may_end_nothing_and_garbage_only_what_c_allows() {
+        let said = "ibv_a exit\nibv_b 11\nibv_c 6\n";
+        assert_eq!(judge("null", said, ""), ["null: ibv_b ended with 11", "null: ibv_c ended with 6"]);
+        assert!(judge("dead", said, "free(): double free detected in tcache 2\n").is_empty());
+        let panicked = "thread panicked\nfatal runtime error: failed to initiate panic\n";
+        assert_eq!(judge("dead", said, panicked).len(), 1);
+        // It waited until its alarm, or had no objects.
+        let said = "ibv_d 14\nibv_e failed\nibv_ack_cq_events 14\n";
+        assert_eq!(judge("alive", said, "").len(), 2);
+        assert_eq!(judge("null", said, "").len(), 3);
+    }
+
+    #[test]
+    fn functions_are_told_from_data_and_from_what_is_missing() {
+        let row = |kind, section, name| {
+            function(&format!("  2: 0000000000008a10   120 {kind}    GLOBAL DEFAULT  {section} {name}"))
+        };
+        assert_eq!(row("FUNC", "13", "ibv_alloc_pd@@IBVERBS_1.1").as_deref(), Some("ibv_alloc_pd"));
+        assert_eq!(row("OBJECT", "13", "verbs_allow_disassociate_destroy@@IBVERBS_PRIVATE_34"), None);
+        assert_eq!(row("FUNC", "UND", "free@GLIBC_2.2.5"), None);
+    }
+}
