@@ -118,7 +118,7 @@ pub enum Next {
 /// What sends and receives in a host.
 enum Transport {
     Engine(Box<EngineHost>),
-    Model(ModelHost, ModelConfig),
+    Model(Box<ModelHost>, ModelConfig),
 }
 
 /// A simulated host.
@@ -145,7 +145,7 @@ impl Host {
             HostConfig::Engine(config) => {
                 Transport::Engine(Box::new(EngineHost::new(number, seed, config, memory)?))
             }
-            HostConfig::Model(config) => Transport::Model(ModelHost::new(number), *config),
+            HostConfig::Model(config) => Transport::Model(Box::new(ModelHost::new(number)), *config),
         };
         Ok(Self { turn_at: Ps::NEVER, busy_until: Ps(0), transport })
     }

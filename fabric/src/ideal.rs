@@ -19,8 +19,8 @@ impl Frames {
 
     /// Bytes of a data packet's frame.
     #[must_use]
-    pub const fn data(&self, payload: u32) -> u64 {
-        self.data_headers as u64 + payload.next_multiple_of(4) as u64
+    pub const fn data(&self, payload: u32) -> u32 {
+        self.data_headers + payload.next_multiple_of(4)
     }
 }
 
@@ -30,8 +30,8 @@ impl Frames {
 #[must_use]
 pub fn completion(tree: &FatTree, frames: &Frames, mtu: u32, links: u32, bytes: u32) -> Ps {
     let packets = bytes.max(1).div_ceil(mtu);
-    let last = frames.data(bytes - (packets - 1) * mtu);
-    let full = (packets > 1).then_some(frames.data(mtu));
+    let last = u64::from(frames.data(bytes - (packets - 1) * mtu));
+    let full = (packets > 1).then_some(frames.data(mtu)).map(u64::from);
     // All full packets leave back to back. The last one may catch up with the one before it.
     let mut ahead = full.map_or(0, |full| u64::from(packets - 2) * time(tree.host_ps_per_byte, full));
     let mut arrived = 0;

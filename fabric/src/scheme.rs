@@ -26,6 +26,9 @@ pub enum Scheme {
     SrnicModel,
     /// A reference model of IRN: selective repeat, a cap of in-flight packets, paced DCQCN.
     Irn,
+    /// IRN with the congestion control of SRNIC: DCTCP in the window. What differs from SRNIC then is
+    /// the host, and how losses are repaired.
+    IrnDctcp,
     /// A reference model of a NIC like `ConnectX-6`, on lossless Ethernet: go-back-N, paced DCQCN.
     Cx6,
     /// That NIC without PFC.
@@ -34,12 +37,13 @@ pub enum Scheme {
 
 impl Scheme {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Srnic,
         Self::SrnicPaper,
         Self::SrnicPfc,
         Self::SrnicModel,
         Self::Irn,
+        Self::IrnDctcp,
         Self::Cx6,
         Self::Cx6Lossy,
     ];
@@ -53,6 +57,7 @@ impl Scheme {
             Self::SrnicPfc => "srnic-pfc",
             Self::SrnicModel => "srnic-model",
             Self::Irn => "irn",
+            Self::IrnDctcp => "irn-dctcp",
             Self::Cx6 => "cx6",
             Self::Cx6Lossy => "cx6-lossy",
         }
@@ -83,6 +88,7 @@ impl Scheme {
                 ..model
             }),
             Self::Irn => HostConfig::Model(model),
+            Self::IrnDctcp => HostConfig::Model(ModelConfig { control: Control::WindowDctcp, ..model }),
             Self::Cx6 => HostConfig::Model(ModelConfig {
                 timer_short: Ps::NEVER,
                 timer_long: Ps::NEVER,

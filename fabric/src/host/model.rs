@@ -10,7 +10,7 @@ mod sender;
 
 use crate::clock::Ps;
 use crate::ideal::Frames;
-use crate::packet::{List, Meta, Packets, mix};
+use crate::packet::{List, Meta, Packets, WIRE_OVERHEAD, mix};
 use crate::port::Arena;
 use header::{Header, Kind};
 use receiver::Receiver;
@@ -120,7 +120,9 @@ impl ModelHost {
         self.senders.iter_mut().for_each(|sender| sender.look_at_timer(config, now));
         let before = arena.sent.len();
         let full = |arena: &Arena| arena.sent.len() - before >= room as usize;
-        while let Some((to, header)) = self.answers.pop_front_if(|_| !full(arena)) {
+        while !full(arena)
+            && let Some((to, header)) = self.answers.pop_front()
+        {
             let len = config.frames.acknowledgement;
             self.put(arena, (to, len, false), &header);
         }
@@ -163,8 +165,8 @@ impl ModelHost {
             let sender = &mut self.senders[place];
             let Some(number) = sender.next_packet(config, now) else { continue };
             let payload = sender.payload(config, number);
-            let len = config.frames.data(payload);
-            let wire_bytes = len + u64::from(crate::packet::WIRE_OVERHEAD);
+            let len = config.frames.data(payload).into();
+            let wire_bytes = len + u64::from(WIRE_OVERHEAD);
             sender.sent(now, number, (wire_bytes, config.ps_per_byte));
             let (flow, to, count) = (sender.flow, sender.to, sender.packets());
             let header = Header { kind: Kind::Data, from: self.number, flow, number, count, map: [0; 4] };

@@ -43,7 +43,7 @@ pub struct Header {
 impl Header {
     /// As bytes.
     #[must_use]
-    pub fn to_bytes(&self) -> [u8; LEN] {
+    pub fn to_bytes(self) -> [u8; LEN] {
         let mut bytes = [0; LEN];
         let words = [self.kind as u32, self.from, self.flow, self.number, self.count, 0];
         for (place, word) in bytes.chunks_exact_mut(4).zip(words) {

@@ -71,7 +71,7 @@ impl Receiver {
     /// The packet that was expected has come.
     fn accept(&mut self) {
         // Map is of what is behind the missing one: the next place is the new missing one's.
-        let run = 1 + (0..).take_while(|place| self.map.has(*place)).count() as u32;
+        let run = 1 + (0..).find(|place| !self.map.has(*place)).unwrap_or(0);
         self.map.advance(run);
         self.expected += run;
         self.told = false;
