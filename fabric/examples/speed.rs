@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("made in {:.1} s", begun.elapsed().as_secs_f64());
     let begun = Instant::now();
     let cpu_before = cpu();
-    plan.play(&mut fabric, |_| begun.elapsed().as_secs() < seconds_max)?;
+    let rates = plan.play(&mut fabric, |_| begun.elapsed().as_secs() < seconds_max)?;
     let seconds = cpu() - cpu_before;
     let frames: u64 = fabric.hosts().iter().map(|host| host.frames().0).sum();
     let bytes: u64 = fabric.links()[..hosts as usize].iter().map(|link| link.bytes).sum();
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         fabric.events as f64 / seconds / 1e6,
         frames as f64 / fabric.turns as f64,
     );
-    println!("{:?}", scheme.row(&fabric, plan.warm_up));
+    println!("{:?}", plan.sum_up(&fabric, &rates));
     for line in std::fs::read_to_string("/proc/self/status")?.lines().filter(|line| line.starts_with("VmHWM"))
     {
         println!("{line}");

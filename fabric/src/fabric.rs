@@ -7,27 +7,28 @@ use crate::host::{Host, HostConfig, HostError, Next};
 use crate::link::{Link, Node};
 use crate::memory::SharedMemory;
 use crate::packet::WIRE_OVERHEAD;
+use crate::packet::mix;
 use crate::pfc::Pfc;
 use crate::port::Arena;
 use crate::switch::{Switch, SwitchConfig, SwitchStats};
-use crate::topology::FatTree;
-use crate::workload::Flow;
+use crate::topology::Topology;
+use crate::workload::{Arrivals, Flow};
 use datapath::queue::WcStatus;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The flows that one host begins, in the order in which it begins them.
-pub type Arrivals = Box<dyn Iterator<Item = Flow> + Send>;
-
 /// What a network is made with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Config {
-    /// Hosts and switches.
-    pub tree: FatTree,
+    /// Hosts, switches and links.
+    pub topology: Topology,
     /// The hosts.
     pub host: HostConfig,
     /// The switches.
     pub switch: SwitchConfig,
+    /// Part of the frames that are lost on the way from each host, 0 to 1, beside what the links of
+    /// the topology lose.
+    pub loss: f64,
     /// Bytes of the largest flow.
     pub flow_max: u32,
     /// Everything random.
@@ -54,6 +55,16 @@ enum Active {
     Pairs([End; 2]),
     /// The receiver's state, which goes by the flow's number.
     Model,
+}
+
+impl Active {
+    /// The sender's queue pair.
+    const fn here(&self) -> Option<End> {
+        match self {
+            Self::Pairs([here, _]) => Some(*here),
+            Self::Model => None,
+        }
+    }
 }
 
 /// A network in virtual time.
@@ -89,31 +100,35 @@ impl Fabric {
     /// # Errors
     /// [`HostError`].
     pub fn new(config: Config, arrivals: impl FnMut(u32) -> Arrivals) -> Result<Self, HostError> {
-        let tree = config.tree;
-        let memory = Arc::new(SharedMemory::new(config.flow_max as usize)?);
-        let links = tree.links();
-        let mut ports = vec![Vec::new(); tree.switches() as usize];
+        let (mut links, hosts) = (config.topology.links(), config.topology.hosts());
+        if config.loss > 0.0 {
+            links.iter_mut().take(hosts as usize).for_each(|link| *link = link.losing(config.loss));
+        }
+        let memory = Arc::new(SharedMemory::new(config.host.largest_message(config.flow_max) as usize)?);
+        let mut ports = vec![Vec::new(); config.topology.switches() as usize];
         for (number, link) in (0..).zip(&links) {
             if let Node::Switch(switch) = link.from {
                 ports[switch as usize].push(number);
             }
         }
-        let hosts = (0..tree.hosts())
-            .map(|number| Host::new(number, config.seed, &config.host, &memory))
-            .collect::<Result<Vec<_>, _>>()?;
+        let arrivals: Vec<_> = (0..hosts).map(arrivals).collect();
+        let host = |(number, link): (u32, &Link)| {
+            Host::new((number, link.ps_per_byte), config.seed, &config.host, &memory)
+        };
+        let hosts = (0..hosts).zip(&links).map(host).collect::<Result<Vec<_>, _>>()?;
         let frame = config.host.max_frame() as u64 + u64::from(WIRE_OVERHEAD);
         let pfc = config.switch.pfc.map(|pfc| Pfc::new(pfc, &links, ports.len(), frame));
         let mut fabric = Self {
-            config,
             pfc,
             calendar: Calendar::default(),
             arena: Some(Box::new(Arena::new(config.host.max_frame()))),
+            config,
             links,
-            switches: vec![Switch::default(); tree.switches() as usize],
+            switches: vec![Switch::default(); ports.len()],
             ports,
             next: vec![None; hosts.len()],
             hosts,
-            arrivals: (0..tree.hosts()).map(arrivals).collect(),
+            arrivals,
             active: Vec::new(),
             flows: Vec::new(),
             waiting: VecDeque::new(),
@@ -122,7 +137,7 @@ impl Fabric {
             turns: 0,
             unfinished: 0,
         };
-        for host in 0..tree.hosts() {
+        for host in 0..fabric.config.topology.hosts() {
             fabric.schedule_flow(host);
         }
         Ok(fabric)
@@ -175,6 +190,34 @@ impl Fabric {
             .0
     }
 
+    /// Bytes of the flows of a workload whose senders know that they have arrived.
+    #[must_use]
+    pub fn acknowledged(&self, workload: u8) -> u64 {
+        let flows = self.flows.iter().zip(&self.active).enumerate();
+        let own = flows.filter(|(_, (record, _))| record.flow.workload == workload);
+        own.map(|(number, (record, active))| u64::from(self.acknowledged_of(number, record, *active))).sum()
+    }
+
+    fn acknowledged_of(&self, number: usize, record: &FlowRecord, active: Option<Active>) -> u32 {
+        let host = &self.hosts[record.from as usize];
+        match active {
+            _ if record.done.is_some() && record.failed.is_none() => record.flow.bytes,
+            Some(active) => host.acknowledged(number, active.here()).min(record.flow.bytes),
+            None => 0,
+        }
+    }
+
+    /// The part of the time, from the first flow to the end of the last one (or to now, if one is
+    /// under way), in which the busiest host sent.
+    #[must_use]
+    pub fn busiest(&self) -> f64 {
+        let begin = self.flows.iter().map(|record| record.flow.at).min().unwrap_or_default();
+        let ends = self.flows.iter().map(|record| record.done.unwrap_or(self.now));
+        let span = ends.max().unwrap_or_default().since(begin).0;
+        let busy = self.links.iter().take(self.hosts.len()).map(Link::busy).max().unwrap_or(0);
+        if span == 0 { 0.0 } else { busy as f64 / span as f64 }
+    }
+
     /// The links.
     #[must_use]
     pub fn links(&self) -> &[Link] {
@@ -220,7 +263,14 @@ impl Fabric {
     }
 
     fn arrive(&mut self, event: Event) {
-        match self.links[event.entity() as usize].to {
+        let link = &mut self.links[event.entity() as usize];
+        if link.loses(draw(self.config.seed, event.entity(), event.number())) {
+            if let Some(arena) = &mut self.arena {
+                arena.packets.free(event.packet);
+            }
+            return;
+        }
+        match link.to {
             Node::Switch(number) => self.arrive_at_switch(number, event),
             Node::Host(number) => self.arrive_at_host(number, event.packet),
         }
@@ -229,7 +279,7 @@ impl Fabric {
     fn arrive_at_switch(&mut self, number: u32, event: Event) {
         let Some(arena) = &mut self.arena else { return };
         let meta = arena.packets.meta_mut(event.packet);
-        let out = self.config.tree.route(number, meta.to, meta.flow);
+        let out = self.config.topology.route(number, meta.to, meta.flow);
         let switch = &mut self.switches[number as usize];
         let admitted = match &mut self.pfc {
             None => {
@@ -350,7 +400,7 @@ impl Fabric {
         if let Some(next) = next {
             self.schedule_turn(number, next);
         }
-        while let Some((flow, status)) = self.hosts[number as usize].poll() {
+        while let Some((flow, status)) = self.hosts[number as usize].poll()? {
             self.end_flow(flow, status)?;
         }
         Ok(())
@@ -414,7 +464,7 @@ impl Fabric {
         };
         sender.connect(config, here, there)?;
         receiver.connect(config, there, here)?;
-        sender.send(here, number as u64, flow.bytes, receiver.rkey())?;
+        sender.send(config, here, (number as u64, flow.bytes), receiver.rkey())?;
         Ok(Some([here, there]))
     }
 
@@ -453,6 +503,12 @@ impl Fabric {
 fn tell(now: Ps, links: &mut [Link], calendar: &mut Calendar, (pfc, link): (&Pfc, u32), pause: bool) {
     let at = links[pfc.back(link) as usize].send_pause(now);
     calendar.push(Event::new(at, Kind::Pause, link, 0, pause.into()));
+}
+
+/// A random number for a frame of a link.
+#[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
+const fn draw(seed: u64, link: u32, frame: u32) -> u32 {
+    mix(mix(mix(seed as u32 ^ mix((seed >> 32) as u32)) ^ link) ^ frame)
 }
 
 /// FNV-1a over words: the same in every build, and everywhere.

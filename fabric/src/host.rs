@@ -13,7 +13,7 @@ use datapath::engine::{ConfigError, CreateError, ModifyError};
 use datapath::memory::RegisterError;
 use datapath::port::Port;
 use datapath::queue::{PostError, WcStatus};
-use engine::{EngineHost, EngineHostConfig};
+use engine::{End, EngineHost, EngineHostConfig};
 use model::{ModelConfig, ModelHost};
 use std::sync::Arc;
 
@@ -68,6 +68,23 @@ impl HostConfig {
         match self {
             Self::Engine(config) => config.turn = turn,
             Self::Model(config) => config.turn = turn,
+        }
+    }
+
+    /// Bytes of the largest message of flows of at most `flow` bytes, which memory must have.
+    #[must_use]
+    pub const fn largest_message(&self, flow: u32) -> u32 {
+        match self {
+            Self::Engine(config) => config.largest_message(flow),
+            Self::Model(_) => 1,
+        }
+    }
+
+    /// As it is for a host whose link takes `ps_per_byte`: models pace by it.
+    const fn on_link(self, ps_per_byte: u32) -> Self {
+        match self {
+            Self::Engine(_) => self,
+            Self::Model(config) => Self::Model(ModelConfig { ps_per_byte, ..config }),
         }
     }
 
@@ -131,21 +148,21 @@ pub struct Host {
 }
 
 impl Host {
-    /// Host `number`, with the memory of all hosts.
+    /// Host `number`, with the memory of all hosts, and a link of `ps_per_byte`.
     ///
     /// # Errors
     /// [`HostError`].
     pub fn new(
-        number: u32,
+        (number, ps_per_byte): (u32, u32),
         seed: u64,
         config: &HostConfig,
         memory: &Arc<SharedMemory>,
     ) -> Result<Self, HostError> {
-        let transport = match config {
+        let transport = match config.on_link(ps_per_byte) {
             HostConfig::Engine(config) => {
-                Transport::Engine(Box::new(EngineHost::new(number, seed, config, memory)?))
+                Transport::Engine(Box::new(EngineHost::new(number, seed, &config, memory)?))
             }
-            HostConfig::Model(config) => Transport::Model(Box::new(ModelHost::new(number)), *config),
+            HostConfig::Model(config) => Transport::Model(Box::new(ModelHost::new(number)), config),
         };
         Ok(Self { turn_at: Ps::NEVER, busy_until: Ps(0), transport })
     }
@@ -232,14 +249,29 @@ impl Host {
         })
     }
 
-    /// A flow from this host that has ended, and how.
-    pub fn poll(&mut self) -> Option<(usize, WcStatus)> {
-        match &mut self.transport {
-            Transport::Engine(host) => {
-                let done = host.poll()?;
-                Some((usize::try_from(done.wr_id).unwrap_or(usize::MAX), done.status))
+    /// Bytes of a flow from this host, under way by the queue pair `end`, if it has one, whose
+    /// arrival is known.
+    pub(crate) fn acknowledged(&self, flow: usize, end: Option<End>) -> u32 {
+        match (&self.transport, end) {
+            (Transport::Engine(host), Some(end)) => host.completed(end),
+            (Transport::Model(host, config), _) => {
+                let flow = u32::try_from(flow).unwrap_or(u32::MAX);
+                host.acknowledged(config, flow).unwrap_or(0)
             }
-            Transport::Model(host, _) => Some((host.poll()? as usize, WcStatus::Success)),
+            _ => 0,
         }
+    }
+
+    /// A flow from this host that has ended, and how.
+    ///
+    /// # Errors
+    /// [`HostError::Post`].
+    pub fn poll(&mut self) -> Result<Option<(usize, WcStatus)>, HostError> {
+        Ok(match &mut self.transport {
+            Transport::Engine(host) => {
+                host.poll()?.map(|(flow, status)| (usize::try_from(flow).unwrap_or(usize::MAX), status))
+            }
+            Transport::Model(host, _) => host.poll().map(|flow| (flow as usize, WcStatus::Success)),
+        })
     }
 }

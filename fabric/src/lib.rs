@@ -8,6 +8,7 @@
 pub mod calendar;
 pub mod clock;
 pub mod fabric;
+pub mod file;
 pub mod host;
 pub mod ideal;
 pub mod link;

@@ -8,7 +8,7 @@ use crate::packet::{List, Packets, WIRE_OVERHEAD};
 pub const PAUSE_WIRE_BYTES: u64 = 84;
 
 /// What a link connects to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Node {
     /// A host, by number.
     Host(u32),
@@ -33,6 +33,10 @@ pub struct Link {
     pub frames: u32,
     /// Bytes sent, without what frames take beside their own.
     pub bytes: u64,
+    /// Frames lost.
+    pub lost: u32,
+    /// The part of the frames that is lost, of 2^32.
+    loss: u32,
     queue: Queue,
 }
 
@@ -62,13 +66,45 @@ impl Link {
     /// An idle link.
     #[must_use]
     pub fn new(from: Node, to: Node, ps_per_byte: u32, delay: Ps) -> Self {
-        Self { from, to, ps_per_byte, delay, busy_until: Ps(0), frames: 0, bytes: 0, queue: Queue::default() }
+        Self {
+            from,
+            to,
+            ps_per_byte,
+            delay,
+            busy_until: Ps(0),
+            frames: 0,
+            bytes: 0,
+            lost: 0,
+            loss: 0,
+            queue: Queue::default(),
+        }
+    }
+
+    /// The link, but it loses a part of the frames, 0 to 1, at random.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is clamped by the cast")]
+    pub fn losing(self, part: f64) -> Self {
+        Self { loss: (part * f64::from(u32::MAX)) as u32, ..self }
+    }
+
+    /// Whether the frame of this arrival is lost on the way; `draw` is random, and another one for
+    /// each frame.
+    pub const fn loses(&mut self, draw: u32) -> bool {
+        let lost = self.loss > 0 && draw <= self.loss;
+        self.lost += lost as u32;
+        lost
     }
 
     /// Bytes that wait or are being sent at `now`.
     #[must_use]
     pub const fn backlog(&self, now: Ps) -> u64 {
         self.queue.bytes + self.busy_until.since(now).0 / self.ps_per_byte as u64
+    }
+
+    /// Picoseconds in which it has sent frames, or will have.
+    #[must_use]
+    pub const fn busy(&self) -> u64 {
+        (self.bytes + self.frames as u64 * WIRE_OVERHEAD as u64) * self.ps_per_byte as u64
     }
 
     /// When what waits has left, if the link is not paused until then.

@@ -1,13 +1,11 @@
 //! What stands beside each other: a transport in the hosts, and the switches that it is for.
 
 use crate::clock::Ps;
-use crate::fabric::Fabric;
 use crate::host::HostConfig;
 use crate::host::engine::EngineHostConfig;
 use crate::host::model::{Control, ModelConfig, Recovery};
 use crate::ideal::Frames;
 use crate::pfc::PfcConfig;
-use crate::summary::{Row, Summary};
 use crate::switch::{Marks, SwitchConfig};
 use cc_dctcp::LossResponse;
 use datapath::qp::attr::CongestionTuning;
@@ -69,11 +67,11 @@ impl Scheme {
         Self::ALL.into_iter().find(|scheme| scheme.name() == name)
     }
 
-    /// Its hosts, whose windows are at most `window` packets, on links of `ps_per_byte`.
+    /// Its hosts, whose windows are at most `window` packets.
     #[must_use]
-    pub fn host(self, window: u16, ps_per_byte: u32) -> HostConfig {
+    pub fn host(self, window: u16) -> HostConfig {
         let engine = EngineHostConfig { window, ..EngineHostConfig::default() };
-        let model = ModelConfig { cap: window.into(), ps_per_byte, ..MODEL };
+        let model = ModelConfig { cap: window.into(), ..MODEL };
         match self {
             Self::Srnic | Self::SrnicPfc => HostConfig::Engine(engine),
             Self::SrnicPaper => {
@@ -89,12 +87,10 @@ impl Scheme {
             }),
             Self::Irn => HostConfig::Model(model),
             Self::IrnDctcp => HostConfig::Model(ModelConfig { control: Control::WindowDctcp, ..model }),
-            Self::Cx6 => HostConfig::Model(ModelConfig {
-                timer_short: Ps::NEVER,
-                timer_long: Ps::NEVER,
-                ..ModelConfig { ps_per_byte, ..GO_BACK_N }
-            }),
-            Self::Cx6Lossy => HostConfig::Model(ModelConfig { ps_per_byte, ..GO_BACK_N }),
+            Self::Cx6 => {
+                HostConfig::Model(ModelConfig { timer_short: Ps::NEVER, timer_long: Ps::NEVER, ..GO_BACK_N })
+            }
+            Self::Cx6Lossy => HostConfig::Model(GO_BACK_N),
         }
     }
 
@@ -110,18 +106,6 @@ impl Scheme {
             _ => None,
         };
         SwitchConfig { marks, pfc, ..SwitchConfig::DEFAULT }
-    }
-
-    /// What a run of this scheme amounts to, without the flows that began in the warm-up.
-    #[must_use]
-    pub fn row(self, fabric: &Fabric, warm_up: Ps) -> Row {
-        Row {
-            scheme: self,
-            hosts: fabric.config().tree.hosts(),
-            summary: Summary::of(fabric, warm_up),
-            switches: fabric.switch_stats(),
-            hash: fabric.hash(),
-        }
     }
 }
 

@@ -10,15 +10,19 @@ use crate::perf::cli::Recovery;
 use crate::{interrupt, program};
 use clap::builder::RangedU64ValueParser;
 use clap::{ArgMatches, Args, Parser, Subcommand};
+use datapath::engine::WINDOW_LIMIT;
+use datapath::qp::attr::CongestionTuning;
 use indicatif::{ProgressBar, ProgressStyle};
 use rows::Rows;
 use srnic_fabric::clock::Ps;
-use srnic_fabric::fabric::Config;
+use srnic_fabric::file;
 use srnic_fabric::host::{HostConfig, HostError};
-use srnic_fabric::plan::Plan;
+use srnic_fabric::plan::{Changes, Plan};
 use srnic_fabric::scheme::Scheme;
+use srnic_fabric::summary::Row;
 use srnic_fabric::topology::FatTree;
-use std::path::PathBuf;
+use srnic_fabric::workload::{Sizes, Workload};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Simulates networks of thousands of hosts, each with the engine that runs on the wire
@@ -54,20 +58,30 @@ struct Common {
     #[arg(long, default_value_t = 0.7, value_parser = load)]
     load: f64,
     /// Microseconds of virtual time in which flows begin
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
-    time: u64,
+    ///
+    /// 1,000 if neither this nor a file says.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    time: Option<u64>,
     /// Microseconds at the beginning whose flows are not counted
-    #[arg(long, default_value_t = 100)]
-    warm_up: u64,
+    ///
+    /// 100 if neither this nor a file says.
+    #[arg(long)]
+    warm_up: Option<u64>,
     /// Microseconds after the last flow began in which flows may still end
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(..=10_000_000))]
-    drain: u64,
+    ///
+    /// 100,000 if neither this nor a file says.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..=10_000_000))]
+    drain: Option<u64>,
     /// Everything random comes from it
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    ///
+    /// 1 if neither this nor a file says.
+    #[arg(long)]
+    seed: Option<u64>,
     /// Packets in the network at most, a flow; CX-6 has no such limit
-    #[arg(long, default_value_t = 160, value_parser = clap::value_parser!(u16).range(1..=256))]
-    window: u16,
+    ///
+    /// 160 if neither this nor a file says. Models with selective repeat have at most 256.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(WINDOW_LIMIT)))]
+    window: Option<u16>,
     /// Writes the results to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -75,18 +89,27 @@ struct Common {
 
 #[derive(Args, Debug)]
 struct Run {
+    /// A network, workload and scheme of your own (docs/fabric.md); then the options are what differs
+    #[arg(value_name = "FILE", conflicts_with_all = ["hosts", "load"])]
+    file: Option<PathBuf>,
     /// Hosts: 16, 64, 256, 1024 or 4096
     #[arg(long, default_value_t = 64, value_parser = hosts)]
     hosts: u32,
-    /// srnic, srnic-paper, srnic-pfc, srnic-model, irn, cx6 or cx6-lossy
-    #[arg(long, default_value = "srnic", value_parser = scheme)]
-    scheme: Scheme,
+    /// srnic, srnic-paper, srnic-pfc, srnic-model, irn, irn-dctcp, cx6 or cx6-lossy
+    ///
+    /// srnic if neither this nor a file says.
+    #[arg(long, value_parser = scheme)]
+    scheme: Option<Scheme>,
     /// Congestion control of the engine, if not DCTCP
     #[arg(long)]
     cc: Option<Congestion>,
     /// How the engine repairs losses, if not by selective repeat
     #[arg(long)]
     recovery: Option<Recovery>,
+    /// Nanoseconds of a round trip whose window grows as DCTCP's does; the windows of others grow so
+    /// that long and short paths share alike
+    #[arg(long, value_name = "NS")]
+    rtt_reference: Option<u32>,
     /// Bytes that the queues of a switch share, if not the scheme's
     #[arg(long, value_parser = bytes_of_buffer())]
     buffer: Option<u64>,
@@ -94,12 +117,18 @@ struct Run {
     /// scheme's; four times as many before a 400 Gb/s link
     #[arg(long, value_parser = bytes_of_mark())]
     mark: Option<u64>,
+    /// Part of the frames that are lost on the way from each host
+    #[arg(long, default_value_t = 0.0, value_parser = loss)]
+    loss: f64,
     #[command(flatten)]
     common: Common,
 }
 
 #[derive(Args, Debug)]
 struct Compare {
+    /// A network and workload of your own (docs/fabric.md); then the options are what differs
+    #[arg(value_name = "FILE", conflicts_with_all = ["hosts", "load"])]
+    file: Option<PathBuf>,
     /// Numbers of hosts: of 16, 64, 256, 1024 and 4096
     #[arg(long, default_value = "64,256", value_parser = hosts, value_delimiter = ',')]
     hosts: Vec<u32>,
@@ -111,6 +140,9 @@ struct Compare {
 
 #[derive(Args, Debug)]
 struct Sweep {
+    /// A network and workload of your own (docs/fabric.md); then the options are what differs
+    #[arg(value_name = "FILE", conflicts_with_all = ["hosts", "load"])]
+    file: Option<PathBuf>,
     /// Hosts: 16, 64, 256, 1024 or 4096
     #[arg(long, default_value_t = 64, value_parser = hosts)]
     hosts: u32,
@@ -128,7 +160,7 @@ struct Sweep {
 
 #[derive(Args, Debug)]
 struct Schemes {
-    /// Of srnic, srnic-paper, srnic-pfc, srnic-model, irn, cx6 and cx6-lossy
+    /// Of srnic, srnic-paper, srnic-pfc, srnic-model, irn, irn-dctcp, cx6 and cx6-lossy
     #[arg(long, default_value = "srnic,irn,cx6", value_parser = scheme, value_delimiter = ',')]
     schemes: Vec<Scheme>,
 }
@@ -153,9 +185,13 @@ fn load(text: &str) -> std::result::Result<f64, &'static str> {
     load.ok_or("it must be above 0 and at most 1")
 }
 
+fn loss(text: &str) -> std::result::Result<f64, &'static str> {
+    text.parse().ok().filter(|loss| (0.0..1.0).contains(loss)).ok_or("it must be from 0 up to 1")
+}
+
 fn scheme(text: &str) -> std::result::Result<Scheme, &'static str> {
     Scheme::of_name(text)
-        .ok_or("it must be srnic, srnic-paper, srnic-pfc, srnic-model, irn, cx6 or cx6-lossy")
+        .ok_or("it must be srnic, srnic-paper, srnic-pfc, srnic-model, irn, irn-dctcp, cx6 or cx6-lossy")
 }
 
 /// The tool from its parsed command line to its end.
@@ -169,29 +205,33 @@ pub fn main(matches: &ArgMatches) -> ExitCode {
 }
 
 impl Common {
-    fn plan(&self, scheme: Scheme, hosts: u32) -> Result<Plan> {
-        let tree = FatTree::of_hosts(hosts).ok_or_else(|| Error::Options("--hosts".to_owned()))?;
-        let micros = |micros: u64| Ps::from_ns(micros.saturating_mul(1000));
+    /// What a file describes, or a fat tree; and what the command line has otherwise.
+    fn plan(&self, file: Option<&Path>, hosts: u32) -> Result<Plan> {
+        let plan = match file {
+            Some(path) => read(path)?,
+            None => figure(Scheme::Srnic, hosts, self.load)?,
+        };
+        let micros =
+            |micros: Option<u64>, else_| micros.map_or(else_, |us| Ps::from_ns(us.saturating_mul(1000)));
         Ok(Plan {
-            load: self.load,
-            time: micros(self.time),
-            warm_up: micros(self.warm_up),
-            drain: micros(self.drain),
-            seed: self.seed,
-            window: self.window,
-            ..Plan::new(scheme, tree)
+            time: micros(self.time, plan.time),
+            warm_up: micros(self.warm_up, plan.warm_up),
+            drain: micros(self.drain, plan.drain),
+            seed: self.seed.unwrap_or(plan.seed),
+            window: self.window.unwrap_or(plan.window),
+            ..plan
         })
     }
 
     /// Plays all plans one after the other, and tells of them; at Ctrl-C of what there is.
-    fn play(&self, plans: &[(Plan, Config)]) -> Result<()> {
+    fn play(&self, plans: &[Plan]) -> Result<()> {
         output::check_file(self.json.as_deref())?;
         let bar = progress(plans.iter().map(work).sum());
         let (mut rows, mut before) = (Rows::default(), 0);
         for plan in plans {
             let row = play(plan, &bar, before)?;
             before += work(plan);
-            rows.push(&plan.0, row);
+            rows.push(plan, row);
             if interrupt::check().is_err() {
                 break;
             }
@@ -205,25 +245,42 @@ impl Common {
     }
 }
 
+/// The plan of a file.
+fn read(path: &Path) -> Result<Plan> {
+    let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
+    file::plan(&text).map_err(|error| Error::Options(format!("{}: {error}", path.display())))
+}
+
+/// Figure 12's network and workload.
+fn figure(scheme: Scheme, hosts: u32, load: f64) -> Result<Plan> {
+    let tree = FatTree::of_hosts(hosts).ok_or_else(|| Error::Options("--hosts".to_owned()))?;
+    let workloads = vec![Workload::Poisson { sizes: Sizes::CACHE_FOLLOWER, load }];
+    Ok(Plan { workloads, ..Plan::new(scheme, tree) })
+}
+
 impl Run {
-    fn plan(&self) -> Result<(Plan, Config)> {
-        let plan = self.common.plan(self.scheme, self.hosts)?;
-        let plan = Plan { pool: self.buffer, mark: self.mark, ..plan };
-        let mut config = plan.config();
-        match &mut config.host {
-            HostConfig::Engine(host) => {
-                host.congestion = self.cc.map_or(host.congestion, Into::into);
-                host.recovery = self.recovery.map_or(host.recovery, Into::into);
-            }
-            HostConfig::Model(_) if self.cc.is_some() || self.recovery.is_some() => {
-                let name = self.scheme.name();
-                let why =
-                    format!("--cc and --recovery are of the engine; {name} is a model that has its own");
-                return Err(Error::Options(why));
-            }
-            HostConfig::Model(_) => {}
+    fn plan(&self) -> Result<Plan> {
+        let mut plan = self.common.plan(self.file.as_deref(), self.hosts)?;
+        plan.scheme = self.scheme.unwrap_or(plan.scheme);
+        let changes = &mut plan.changes;
+        changes.loss = self.loss;
+        changes.pool = self.buffer.or(changes.pool);
+        changes.mark = self.mark.or(changes.mark);
+        changes.congestion = self.cc.map(Into::into).or(changes.congestion);
+        changes.recovery = self.recovery.map(Into::into).or(changes.recovery);
+        if let Some(rtt_reference_ns) = self.rtt_reference {
+            changes.tuning =
+                Some(CongestionTuning { rtt_reference_ns, ..changes.tuning.unwrap_or_default() });
         }
-        Ok((plan, config))
+        let engine = self.cc.is_some() || self.recovery.is_some() || self.rtt_reference.is_some();
+        if engine && matches!(plan.host(), HostConfig::Model(_)) {
+            let name = plan.scheme.name();
+            let why = format!(
+                "--cc, --recovery and --rtt-reference are of the engine; {name} is a model that has its own"
+            );
+            return Err(Error::Options(why));
+        }
+        Ok(plan)
     }
 
     fn run(&self) -> Result<()> {
@@ -232,56 +289,61 @@ impl Run {
 }
 
 impl Compare {
-    fn run(&self) -> Result<()> {
+    fn plans(&self) -> Result<Vec<Plan>> {
+        let sizes = if self.file.is_some() { &self.hosts[..1] } else { &self.hosts[..] };
         let mut plans = Vec::new();
-        for hosts in &self.hosts {
-            for scheme in &self.schemes.schemes {
-                let plan = self.common.plan(*scheme, *hosts)?;
-                plans.push((plan, plan.config()));
-            }
+        for hosts in sizes {
+            let plan = self.common.plan(self.file.as_deref(), *hosts)?;
+            plans.extend(self.schemes.schemes.iter().map(|scheme| Plan { scheme: *scheme, ..plan.clone() }));
         }
-        self.common.play(&plans)
+        Ok(plans)
+    }
+
+    fn run(&self) -> Result<()> {
+        self.common.play(&self.plans()?)
     }
 }
 
 impl Sweep {
-    fn run(&self) -> Result<()> {
+    fn plans(&self) -> Result<Vec<Plan>> {
         let mut plans = Vec::new();
+        let plan = self.common.plan(self.file.as_deref(), self.hosts)?;
         for scheme in &self.schemes.schemes {
             for (pool, mark) in
                 self.buffers.iter().flat_map(|pool| self.marks.iter().map(move |mark| (pool, mark)))
             {
-                let plan = self.common.plan(*scheme, self.hosts)?;
-                let plan = Plan { pool: Some(*pool), mark: Some(*mark), ..plan };
-                plans.push((plan, plan.config()));
+                let changes = Changes { pool: Some(*pool), mark: Some(*mark), ..plan.changes };
+                plans.push(Plan { scheme: *scheme, changes, ..plan.clone() });
             }
         }
-        self.common.play(&plans)
+        Ok(plans)
+    }
+
+    fn run(&self) -> Result<()> {
+        self.common.play(&self.plans()?)
     }
 }
 
 /// Microseconds of all hosts together: what a run takes is about in proportion.
-fn work((plan, _): &(Plan, Config)) -> u64 {
-    plan.time.0 / 1_000_000 * u64::from(plan.tree.hosts())
+fn work(plan: &Plan) -> u64 {
+    plan.time.0 / 1_000_000 * u64::from(plan.topology.hosts())
 }
 
 /// Plays one plan until it ends or Ctrl-C. `before` is the work of those before.
-fn play(
-    (plan, config): &(Plan, Config),
-    bar: &ProgressBar,
-    before: u64,
-) -> Result<srnic_fabric::summary::Row> {
+fn play(plan: &Plan, bar: &ProgressBar, before: u64) -> Result<Row> {
     let refused = |error: HostError| Error::Options(error.to_string());
-    let mut fabric = plan.fabric(*config).map_err(refused)?;
-    let hosts = plan.tree.hosts();
-    plan.play(&mut fabric, |fabric| {
-        bar.set_position(before + fabric.now().min(plan.time).0 / 1_000_000 * u64::from(hosts));
-        let (name, flows, left) = (plan.scheme.name(), fabric.flows.len(), fabric.unfinished());
-        bar.set_message(format!("{name}, {hosts} hosts: {flows} flows, {left} under way"));
-        interrupt::check().is_ok()
-    })
-    .map_err(refused)?;
-    Ok(plan.scheme.row(&fabric, plan.warm_up))
+    plan.check().map_err(|error| Error::Options(error.to_string()))?;
+    let mut fabric = plan.fabric(plan.config()).map_err(refused)?;
+    let hosts = plan.topology.hosts();
+    let rates = plan
+        .play(&mut fabric, |fabric| {
+            bar.set_position(before + fabric.now().min(plan.time).0 / 1_000_000 * u64::from(hosts));
+            let (name, flows, left) = (plan.scheme.name(), fabric.flows.len(), fabric.unfinished());
+            bar.set_message(format!("{name}, {hosts} hosts: {flows} flows, {left} under way"));
+            interrupt::check().is_ok()
+        })
+        .map_err(refused)?;
+    Ok(plan.sum_up(&fabric, &rates))
 }
 
 /// The progress of all runs, in microseconds of a host.
@@ -298,7 +360,7 @@ mod tests {
         Cli::try_parse_from(line.split(' ')).map_err(|error| error.to_string())
     }
 
-    fn plan(line: &str) -> Result<(Plan, Config)> {
+    fn plan(line: &str) -> Result<Plan> {
         let Ok(Cli { part: Part::Run(run) }) = parse(line) else { panic!("{line}: a command line") };
         run.plan()
     }
@@ -314,12 +376,29 @@ mod tests {
         assert!(refused.to_string().contains("irn is a model"), "{refused}");
     }
 
+    /// A file is a plan, and what the command line says beside it holds.
+    #[test]
+    fn a_file_is_played() {
+        let path = std::env::temp_dir().join(format!("srnic-fabric-{}.toml", std::process::id()));
+        let text = "seed = 9\n[topology]\nhosts = 16\n[[workload]]\nkind = 'permutation'\nbytes = 10_000\n";
+        std::fs::write(&path, text).expect("written");
+        let read = plan(&format!("fabric run {} --warm-up 0 --scheme cx6", path.display())).expect("a plan");
+        std::fs::write(&path, text.replace("16", "17")).expect("written");
+        let refused = plan(&format!("fabric run {}", path.display())).expect_err("refused").to_string();
+        std::fs::remove_file(&path).expect("removed");
+        assert_eq!((read.seed, read.scheme, read.warm_up), (9, Scheme::Cx6, Ps(0)));
+        let row = play(&read, &ProgressBar::hidden(), 0).expect("runs");
+        assert_eq!((row.summary.flows, row.summary.unfinished), (16, 0));
+        assert!(refused.contains(".toml: [topology] needs"), "{refused}");
+        assert!(parse("fabric run x.toml --hosts 16").is_err());
+    }
+
     /// The table and the JSON say the same, and name the columns that are promised.
     #[test]
     fn a_small_network_is_told_of() {
-        let (plan, config) = plan("fabric run --hosts 16 --time 50 --warm-up 0").expect("a plan");
+        let plan = plan("fabric run --hosts 16 --time 50 --warm-up 0").expect("a plan");
         let mut rows = Rows::default();
-        rows.push(&plan, play(&(plan, config), &ProgressBar::hidden(), 0).expect("runs"));
+        rows.push(&plan, play(&plan, &ProgressBar::hidden(), 0).expect("runs"));
         let (table, json) = (rows.table(), rows.to_json());
         let row = &json["rows"][0];
         for key in ["scheme", "hosts", "avg_fct_us", "p99_fct_us", "avg_slowdown", "unfinished", "hash"] {

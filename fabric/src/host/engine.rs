@@ -14,7 +14,7 @@ use datapath::qp::attr::{
 use datapath::qp::state::{QpState, QpType};
 use datapath::qp::transition::TransitionRule;
 use datapath::queue::{
-    Completion, CompletionQueue, QueueCaps, SendData, SendFlags, SendOpcode, SendRequest, Sge,
+    Completion, CompletionQueue, QueueCaps, SendData, SendFlags, SendOpcode, SendRequest, Sge, WcStatus,
 };
 use datapath::stream::RtoConfig;
 use std::sync::Arc;
@@ -46,6 +46,10 @@ pub struct EngineHostConfig {
     pub turn: Ps,
     /// Frames of the transmit ring.
     pub ring: u32,
+    /// Bytes of a message; a flow is sent as so many WRITEs as it takes. 0: as one.
+    pub message: u32,
+    /// Messages of a flow that are posted at once.
+    pub depth: u32,
 }
 
 impl Default for EngineHostConfig {
@@ -60,6 +64,8 @@ impl Default for EngineHostConfig {
             recovery: RecoveryPolicy::SelectiveRepeat,
             turn: Ps::from_ns(500),
             ring: 16,
+            message: 0,
+            depth: 1,
         }
     }
 }
@@ -69,6 +75,12 @@ impl EngineHostConfig {
     #[must_use]
     pub const fn max_frame(&self) -> usize {
         self.mtu.bytes() as usize + HEADERS
+    }
+
+    /// Bytes of the largest message of flows of at most `flow` bytes.
+    #[must_use]
+    pub const fn largest_message(&self, flow: u32) -> u32 {
+        if self.message == 0 || flow < self.message { flow } else { self.message }
     }
 }
 
@@ -83,8 +95,26 @@ pub struct EngineHost {
     key: u32,
     number: u32,
     pairs: Vec<QpHandles>,
+    /// What each pair sends.
+    sending: Vec<Sending>,
     free: Vec<u32>,
     psn: u32,
+}
+
+/// A flow that a queue pair sends.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sending {
+    flow: u64,
+    /// Completions of other flows are none of this one's.
+    generation: u32,
+    rkey: u32,
+    /// Bytes of a message.
+    message: u32,
+    /// Bytes that are not posted yet, and those of which completions came.
+    left: u32,
+    done: u32,
+    /// Messages posted and not completed.
+    posted: u32,
 }
 
 /// Address of host `number`.
@@ -139,11 +169,12 @@ impl EngineHost {
         let mut engine = Engine::new(FoldingPort::new(caps), engine)?;
         let core = engine.core_mut();
         let pd = core.allocate_pd();
-        let (cq, completions) = core.create_cq(config.max_qps)?;
+        let (cq, completions) = core.create_cq(config.max_qps * config.depth)?;
         let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
         let memory = Arc::clone(memory) as Arc<dyn datapath::memory::Backing>;
         let key = core.memory_mut().register(pd, memory, IOVA, access)?.0;
-        Ok(Self { engine, completions, pd, cq, key, number, pairs: Vec::new(), free: Vec::new(), psn: 0 })
+        let (pairs, sending, free) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { engine, completions, pd, cq, key, number, pairs, sending, free, psn: 0 })
     }
 
     /// A queue pair for an end of a flow; `None` if all are in use.
@@ -163,8 +194,8 @@ impl EngineHost {
     }
 
     fn create_pair(&mut self, config: &EngineHostConfig) -> Result<u32, HostError> {
-        let caps =
-            QueueCaps { max_send_wr: 1, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
+        let max_send_wr = config.depth;
+        let caps = QueueCaps { max_send_wr, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
         let pair = QpConfig {
             qp_type: QpType::Rc,
             gsi: false,
@@ -176,6 +207,7 @@ impl EngineHost {
             window: config.window,
         };
         self.pairs.push(self.engine.core_mut().create_qp(&pair)?);
+        self.sending.push(Sending::default());
         Ok(u32::try_from(self.pairs.len()).unwrap_or(u32::MAX) - 1)
     }
 
@@ -226,15 +258,40 @@ impl EngineHost {
     ///
     /// # Errors
     /// [`HostError::Post`].
-    pub fn send(&mut self, end: End, flow: u64, bytes: u32, rkey: u32) -> Result<(), HostError> {
-        let source = [Sge { addr: IOVA, length: bytes, lkey: self.key }];
-        Ok(self.pairs[end.pair as usize].send.post(&SendRequest {
-            wr_id: flow,
+    pub fn send(
+        &mut self,
+        config: &EngineHostConfig,
+        end: End,
+        (flow, bytes): (u64, u32),
+        rkey: u32,
+    ) -> Result<(), HostError> {
+        let sending = &mut self.sending[end.pair as usize];
+        let generation = sending.generation.wrapping_add(1);
+        let message = config.largest_message(bytes);
+        *sending = Sending { flow, generation, rkey, message, left: bytes, done: 0, posted: 0 };
+        self.post(end.pair)?;
+        for _ in 1..config.depth {
+            if self.sending[end.pair as usize].left > 0 {
+                self.post(end.pair)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Posts the next message of a pair's flow.
+    fn post(&mut self, pair: u32) -> Result<(), HostError> {
+        let sending = &mut self.sending[pair as usize];
+        let length = sending.left.min(sending.message);
+        sending.left -= length;
+        sending.posted += 1;
+        let source = [Sge { addr: IOVA, length, lkey: self.key }];
+        Ok(self.pairs[pair as usize].send.post(&SendRequest {
+            wr_id: u64::from(sending.generation) << 32 | u64::from(pair),
             opcode: SendOpcode::Write,
             flags: SendFlags::SIGNALED,
             imm: 0,
             remote_addr: IOVA,
-            rkey,
+            rkey: sending.rkey,
             data: SendData::Gather(&source),
         })?)
     }
@@ -245,9 +302,43 @@ impl EngineHost {
         self.key
     }
 
-    /// What completed.
-    pub fn poll(&mut self) -> Option<Completion> {
-        self.completions.poll()
+    /// A flow that has ended, and how; what completed posts the next messages.
+    ///
+    /// # Errors
+    /// [`HostError::Post`].
+    pub fn poll(&mut self) -> Result<Option<(u64, WcStatus)>, HostError> {
+        while let Some(completion) = self.completions.poll() {
+            if let Some(ended) = self.complete(&completion)? {
+                return Ok(Some(ended));
+            }
+        }
+        Ok(None)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the number is two of them")]
+    fn complete(&mut self, completion: &Completion) -> Result<Option<(u64, WcStatus)>, HostError> {
+        let (generation, pair) = ((completion.wr_id >> 32) as u32, completion.wr_id as u32);
+        let sending = &mut self.sending[pair as usize];
+        if generation != sending.generation {
+            return Ok(None);
+        }
+        if completion.status != WcStatus::Success {
+            sending.generation = sending.generation.wrapping_add(1);
+            return Ok(Some((sending.flow, completion.status)));
+        }
+        sending.posted -= 1;
+        sending.done += sending.message;
+        if sending.left > 0 {
+            self.post(pair)?;
+            return Ok(None);
+        }
+        Ok((sending.posted == 0).then_some((sending.flow, WcStatus::Success)))
+    }
+
+    /// Bytes of the flow of an end of this host of which completions came.
+    #[must_use]
+    pub fn completed(&self, end: End) -> u32 {
+        self.sending[end.pair as usize].done
     }
 
     /// Ends the use of a queue pair.

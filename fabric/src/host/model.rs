@@ -100,6 +100,12 @@ impl ModelHost {
         self.senders.push(Sender::new(config, now, (flow, to, bytes)));
     }
 
+    /// Bytes of a flow from this host that are acknowledged, if it is under way.
+    #[must_use]
+    pub fn acknowledged(&self, config: &ModelConfig, flow: u32) -> Option<u32> {
+        self.senders.iter().find(|sender| sender.flow == flow).map(|sender| sender.acknowledged(config))
+    }
+
     /// A flow to this host has ended.
     pub fn forget(&mut self, flow: u32) {
         self.receivers.remove(&flow);

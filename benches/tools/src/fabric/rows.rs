@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use srnic_fabric::plan::Plan;
-use srnic_fabric::summary::Row;
+use srnic_fabric::summary::{Row, Summary};
 
 /// The rows of a command's runs.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ const TITLES: &str = "scheme       hosts   buffer    mark   flows  avg FCT us  p
 impl Rows {
     /// A run has ended.
     pub fn push(&mut self, plan: &Plan, row: Row) {
-        self.0.push((*plan, row));
+        self.0.push((plan.clone(), row));
     }
 
     /// A line for each.
@@ -37,7 +37,21 @@ fn memory(plan: &Plan) -> (u64, u64) {
     (switch.pfc.map_or(switch.pool, |pfc| pfc.pool), switch.marks.from)
 }
 
-fn line(plan: &Plan, Row { scheme, hosts, summary, switches, hash }: &Row) -> String {
+/// What became of the flows of one workload.
+fn workload(summary: &Summary, gbps: f64) -> Value {
+    json!({
+        "flows": summary.flows,
+        "unfinished": summary.unfinished,
+        "failed": summary.failed,
+        "avg_fct_us": summary.avg_fct_us,
+        "p99_fct_us": summary.p99_fct_us,
+        "avg_slowdown": summary.avg_slowdown,
+        "p99_slowdown": summary.p99_slowdown,
+        "gbps": gbps,
+    })
+}
+
+fn line(plan: &Plan, Row { scheme, hosts, summary, switches, hash, .. }: &Row) -> String {
     let (buffer, mark) = memory(plan);
     format!(
         "{:11} {hosts:6} {buffer:8} {mark:7} {:7} {:11.1} {:11.1} {:13.2} {:13.2} {:8.3} {:8} {:8} {:7} {:11} {:7}  \
@@ -57,12 +71,13 @@ fn line(plan: &Plan, Row { scheme, hosts, summary, switches, hash }: &Row) -> St
     )
 }
 
-fn object(plan: &Plan, Row { scheme, hosts, summary, switches, hash }: &Row) -> Value {
+fn object(plan: &Plan, row: &Row) -> Value {
+    let Row { scheme, hosts, summary, switches, hash, .. } = row;
     let (buffer, mark) = memory(plan);
+    let workloads: Vec<_> = row.workloads.iter().map(|(summary, gbps)| workload(summary, *gbps)).collect();
     json!({
         "scheme": scheme.name(),
         "hosts": hosts,
-        "load": plan.load,
         "time_us": plan.time.0 / 1_000_000,
         "seed": plan.seed,
         "buffer_bytes": buffer,
@@ -75,6 +90,10 @@ fn object(plan: &Plan, Row { scheme, hosts, summary, switches, hash }: &Row) -> 
         "avg_slowdown": summary.avg_slowdown,
         "p99_slowdown": summary.p99_slowdown,
         "goodput": summary.goodput,
+        "flow_gbps": summary.flow_gbps,
+        "busiest": row.busiest,
+        "workloads": workloads,
+        "lost": row.lost,
         "dropped": switches.dropped,
         "marked": switches.marked,
         "passed": switches.passed,

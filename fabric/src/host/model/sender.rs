@@ -85,6 +85,12 @@ impl Sender {
         self.first >= self.packets
     }
 
+    /// Bytes that are acknowledged in order.
+    #[must_use]
+    pub const fn acknowledged(&self, config: &ModelConfig) -> u32 {
+        self.first * config.mtu.bytes()
+    }
+
     /// Packets in all.
     #[must_use]
     pub const fn packets(&self) -> u32 {
