@@ -279,7 +279,8 @@ impl Fabric {
     fn arrive_at_switch(&mut self, number: u32, event: Event) {
         let Some(arena) = &mut self.arena else { return };
         let meta = arena.packets.meta_mut(event.packet);
-        let out = self.config.topology.route(number, meta.to, meta.flow);
+        let own = if self.config.switch.spray { mix(event.number()) } else { 0 };
+        let out = self.config.topology.route(number, meta.to, meta.flow ^ own);
         let switch = &mut self.switches[number as usize];
         let admitted = match &mut self.pfc {
             None => {

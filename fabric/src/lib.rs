@@ -13,6 +13,7 @@ pub mod host;
 pub mod ideal;
 pub mod link;
 pub mod memory;
+pub mod oracle;
 pub mod packet;
 pub mod pfc;
 pub mod plan;

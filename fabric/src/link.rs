@@ -171,33 +171,3 @@ impl Link {
         Event::new(self.busy_until + self.delay, Kind::Arrival, number, self.frames, packet)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::workload::uniform;
-    use rand_xoshiro::Xoshiro256PlusPlus;
-    use rand_xoshiro::rand_core::SeedableRng;
-
-    /// Packets of one length that come at random wait as long as queueing theory says (M/D/1): rho
-    /// / (2 (1 - rho)) times what one takes.
-    #[test]
-    fn packets_wait_as_theory_says() {
-        const COUNT: u64 = 2_000_000;
-        for load in [0.5, 0.7, 0.9] {
-            let mut link = Link::new(Node::Host(0), Node::Host(1), 80, Ps(0));
-            let service = f64::from(1000 + WIRE_OVERHEAD) * 80.0;
-            let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
-            let (mut at, mut waited) = (0.0, 0.0);
-            for _ in 0..COUNT {
-                at -= service / load * (1.0 - uniform(&mut random)).ln();
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
-                let now = Ps(at as u64);
-                waited += link.busy_until.since(now).0 as f64;
-                link.send(now, 0, 0, 1000);
-            }
-            let (mean, expected) = (waited / COUNT as f64 / service, load / (2.0 * (1.0 - load)));
-            assert!((mean / expected - 1.0).abs() < 0.03, "{load}: {mean} instead of {expected}");
-        }
-    }
-}

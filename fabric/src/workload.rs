@@ -252,7 +252,7 @@ pub(crate) fn uniform(random: &mut impl Rng) -> f64 {
 
 /// Without what is behind the point.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sizes and numbers of hosts fit")]
-const fn whole(number: f64) -> u32 {
+pub(crate) const fn whole(number: f64) -> u32 {
     number as u32
 }
 

@@ -6,7 +6,6 @@ use srnic_fabric::fabric::{Config, Fabric};
 use srnic_fabric::file;
 use srnic_fabric::host::HostConfig;
 use srnic_fabric::host::engine::EngineHostConfig;
-use srnic_fabric::ideal;
 use srnic_fabric::link::{Link, Node};
 use srnic_fabric::pfc::PfcConfig;
 use srnic_fabric::plan::{Changes, Plan};
@@ -16,7 +15,6 @@ use srnic_fabric::topology::FatTree;
 use srnic_fabric::workload::{Flow, Sizes, Workload, arrivals};
 
 const SIZES: Sizes = Sizes::CACHE_FOLLOWER;
-const TREE: FatTree = FatTree::of_hosts(4096).expect("a size of the figure");
 const LONG: Ps = Ps::from_ns(1_000_000_000);
 
 fn config(hosts: u32, seed: u64) -> Config {
@@ -36,15 +34,6 @@ fn loaded(config: Config, micros: u64) -> Fabric {
     let (topology, seed) = (config.topology.clone(), config.seed);
     let until = Ps::from_ns(micros * 1000);
     Fabric::new(config, |host| arrivals(&workload, seed, &topology, host, until)).expect("hosts")
-}
-
-/// Only these flows, each with the host that begins it.
-fn only(config: Config, flows: &[(u32, Flow)]) -> Fabric {
-    Fabric::new(config, |host| {
-        let own: Vec<_> = flows.iter().filter(|flow| flow.0 == host).map(|flow| flow.1).collect();
-        Box::new(own.into_iter())
-    })
-    .expect("hosts")
 }
 
 fn count(fabric: &Fabric, of: fn(&datapath::counters::Counters) -> u64) -> u64 {
@@ -160,30 +149,6 @@ fn a_run_repeats_exactly() {
     assert_ne!(hash(1), hash(2));
     // Debug and release builds, and all machines, have this one.
     assert_eq!(format!("{:016x}", hash(1)), "6c902f30a4d9b39e");
-}
-
-/// In an empty network a flow takes what its links take, to the picosecond, if its hosts look at
-/// every packet at once: over 2, 4 and 6 links, of one packet and of many, with every scheme.
-#[test]
-fn an_empty_network_takes_what_its_links_take() {
-    let small = FatTree { pods: 2, racks: 2, hosts_per_rack: 2, aggregations: 2, cores_per_group: 2, ..TREE };
-    for scheme in Scheme::ALL {
-        for (to, links) in [(1, 2), (2, 4), (7, 6)] {
-            for bytes in [1, 1000, 1024, 1025, 2048, 3000, 50_000, 1_000_000] {
-                let mut config = Plan::new(scheme, small).config();
-                config.host.set_turn(Ps(1));
-                let mut fabric = only(config.clone(), &[(0, Flow { at: Ps(0), to, bytes, workload: 0 })]);
-                fabric.run(LONG).expect("runs");
-                let frames = config.host.frames();
-                let expected = ideal::completion(&small.path(0, to), &frames, config.host.mtu(), bytes);
-                let what = format!("{} with {bytes} bytes over {links} links", scheme.name());
-                assert_eq!(fabric.flows[0].done, Some(expected), "{what}");
-                assert_eq!(small.links_between(0, to), links);
-                let used = fabric.links().iter().filter(|link| link.frames > 0).count();
-                assert_eq!(used, 2 * links as usize);
-            }
-        }
-    }
 }
 
 /// What links lose is counted and sent again, whether a flow is one WRITE or many; go-back-N sends

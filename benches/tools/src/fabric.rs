@@ -1,6 +1,7 @@
 //! `srnic fabric`: networks of thousands of hosts in virtual time, each with the engine that runs
 //! on the wire, or with a model of a transport beside which it stands.
 
+mod oracle;
 mod rows;
 
 use crate::congestion::Congestion;
@@ -49,6 +50,11 @@ enum Part {
     ///
     /// All runs have the same flows. Ctrl-C shows what there is.
     Sweep(Sweep),
+    /// Holds the simulator to what theory says, and the engine to a model of it
+    ///
+    /// Waiting times, shares of a switch's memory, times in an empty network, max-min shares of long
+    /// flows. The exit code is 1 if something differs by more than it may. Ctrl-C ends it.
+    Oracle,
 }
 
 /// What all runs of a command have.
@@ -117,6 +123,9 @@ struct Run {
     /// scheme's; four times as many before a 400 Gb/s link
     #[arg(long, value_parser = bytes_of_mark())]
     mark: Option<u64>,
+    /// Each packet takes a way of its own, instead of each flow
+    #[arg(long)]
+    spray: bool,
     /// Part of the frames that are lost on the way from each host
     #[arg(long, default_value_t = 0.0, value_parser = loss)]
     loss: f64,
@@ -201,6 +210,7 @@ pub fn main(matches: &ArgMatches) -> ExitCode {
         Part::Run(run) => run.run(),
         Part::Compare(compare) => compare.run(),
         Part::Sweep(sweep) => sweep.run(),
+        Part::Oracle => oracle::run(),
     })
 }
 
@@ -264,6 +274,7 @@ impl Run {
         plan.scheme = self.scheme.unwrap_or(plan.scheme);
         let changes = &mut plan.changes;
         changes.loss = self.loss;
+        changes.spray |= self.spray;
         changes.pool = self.buffer.or(changes.pool);
         changes.mark = self.mark.or(changes.mark);
         changes.congestion = self.cc.map(Into::into).or(changes.congestion);
@@ -405,6 +416,7 @@ mod tests {
             assert!(!row[key].is_null(), "{key}");
         }
         assert_eq!(row["unfinished"], 0);
+        assert_eq!(json["hash"], row["hash"]);
         assert!(table.contains(row["hash"].as_str().expect("text")), "{table}");
         assert!(table.contains(&format!("{:.1}", row["avg_fct_us"].as_f64().expect("a number"))), "{table}");
     }

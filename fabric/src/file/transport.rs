@@ -32,6 +32,8 @@ pub struct SwitchFile {
     buffer_bytes: Option<u64>,
     mark_bytes: Option<u64>,
     red: Option<RedFile>,
+    #[serde(default)]
+    spray: bool,
 }
 
 #[derive(Deserialize, Debug)]
@@ -70,6 +72,7 @@ impl HostFile {
 impl SwitchFile {
     pub fn change(&self, plan: &mut Plan) -> Result<(), FileError> {
         let changes = &mut plan.changes;
+        changes.spray = self.spray;
         (changes.pool, changes.mark) = (self.buffer_bytes, self.mark_bytes);
         changes.marks = self.red.as_ref().map(RedFile::marks).transpose()?;
         Ok(())

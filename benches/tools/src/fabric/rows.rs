@@ -1,6 +1,6 @@
 //! The results of runs, as a table and as JSON.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use srnic_fabric::plan::Plan;
 use srnic_fabric::summary::{Row, Summary};
 
@@ -24,10 +24,16 @@ impl Rows {
         core::iter::once(TITLES.to_owned()).chain(lines).collect::<Vec<_>>().join("\n")
     }
 
-    /// An object with `rows`.
+    /// An object with `rows`; if there is one, with what it has, too.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        json!({ "rows": self.0.iter().map(|(plan, row)| object(plan, row)).collect::<Vec<_>>() })
+        let rows: Vec<_> = self.0.iter().map(|(plan, row)| object(plan, row)).collect();
+        let mut all = match &rows[..] {
+            [Value::Object(one)] => one.clone(),
+            _ => Map::new(),
+        };
+        all.insert("rows".to_owned(), rows.into());
+        all.into()
     }
 }
 
