@@ -62,10 +62,10 @@ impl Summary {
         let ended = |flow: &&&FlowRecord| flow.done.is_some() && flow.failed.is_none();
         let config = fabric.config();
         let mut times: Vec<_> = counted.iter().filter(ended).map(|flow| times(config, flow)).collect();
-        let mean = |of: fn(&(f64, f64)) -> f64| times.iter().map(of).sum::<f64>() / times.len().max(1) as f64;
-        let (avg_fct_us, avg_slowdown) = (mean(|times| times.0), mean(|times| times.1));
+        let avg_fct_us = mean(times.iter().map(|times| times.0));
+        let avg_slowdown = mean(times.iter().map(|times| times.1));
         let rate = |record: &&FlowRecord| f64::from(record.flow.bytes) * 8000.0 / took(record).max(1.0);
-        let flow_gbps = counted.iter().filter(ended).map(rate).sum::<f64>() / times.len().max(1) as f64;
+        let flow_gbps = mean(counted.iter().filter(ended).map(rate));
         let bytes: f64 = counted.iter().filter(ended).map(|flow| f64::from(flow.flow.bytes)).sum();
         let last = counted.iter().map(|flow| flow.flow.at).max().unwrap_or_default();
         // Bytes that all hosts' links take in that time.
@@ -97,6 +97,12 @@ fn times(config: &Config, record: &FlowRecord) -> (f64, f64) {
 /// Picoseconds that a flow took.
 fn took(record: &FlowRecord) -> f64 {
     record.done.unwrap_or_default().since(record.flow.at).0 as f64
+}
+
+/// 0 of nothing.
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
+    sum / f64::from(count.max(1))
 }
 
 /// The 99th percentile by nearest rank; 0 of nothing.

@@ -49,7 +49,8 @@ const WITHOUT_DPDK: &[&str] = &[
 ];
 
 /// Members of the workspace to whose tests the others add nothing: the run alone says it all.
-const SAID: &[&str] = &["wire", "cc-dctcp", "sr-recovery", "rdma-cm", "datapath", "simnet", "srnic-model", "srnic-fabric"];
+const SAID: &[&str] =
+    &["wire", "cc-dctcp", "sr-recovery", "rdma-cm", "datapath", "simnet", "srnic-model", "srnic-fabric"];
 
 /// The variable that fixes the cases of property tests.
 const PROPTEST_SEED: &str = "PROPTEST_RNG_SEED";
