@@ -28,8 +28,8 @@ impl Marks {
         Self { from: bytes, until: bytes, most: 1 << 16 }
     }
 
-    /// DCQCN's parameters for RED at 40 Gb/s, 5 KB, 200 KB and 1 % (Zhu et al., SIGCOMM '15, figure
-    /// 14), in proportion to the link's rate.
+    /// RED for DCQCN, 5 KB, 200 KB and 1 % at 40 Gb/s, in proportion to the link's rate;
+    /// docs/fabric.md has the sources.
     pub const DCQCN: Self = Self { from: 12_500, until: 500_000, most: (1 << 16) / 100 };
 
     /// Whether a packet is marked that finds so many bytes; `draw` is random.

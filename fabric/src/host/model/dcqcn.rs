@@ -1,5 +1,5 @@
-//! DCQCN at the sender, with a rate that paces packets (Zhu et al., SIGCOMM '15, section 3.1 and
-//! figure 14).
+//! DCQCN at the sender, with a rate that paces packets (Zhu et al., SIGCOMM '15).
+//! docs/fabric.md has the sources of its parameters.
 
 use crate::clock::Ps;
 

@@ -4,8 +4,7 @@ use super::header::{Header, Kind, MAP_WORDS, Map};
 use super::{Control, ModelConfig, Recovery};
 use crate::clock::Ps;
 
-/// Least time between two congestion notification packets of a flow (Zhu et al., SIGCOMM '15,
-/// section 3.1).
+/// Least time between two congestion notification packets of a flow (Zhu et al., SIGCOMM '15).
 const NOTIFICATION_GAP: Ps = Ps::from_ns(50_000);
 
 /// What has come of a flow.

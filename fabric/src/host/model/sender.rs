@@ -6,7 +6,7 @@ use super::{Control, ModelConfig, Recovery};
 use crate::clock::Ps;
 use cc_dctcp::{AckEvent, Dctcp, DctcpConfig, LossEvent, LossResponse};
 
-/// In-flight packets up to which the short timer runs (IRN, SIGCOMM '18, section 4.1).
+/// In-flight packets up to which the short timer runs (IRN, SIGCOMM '18).
 const SHORT_TIMER_PACKETS: u32 = 3;
 
 /// What limits the rate of a flow beside its cap.
