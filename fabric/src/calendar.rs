@@ -65,6 +65,13 @@ impl Event {
         }
     }
 
+    /// What its entity told it from its others by.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
+    pub const fn number(&self) -> u32 {
+        self.order as u32
+    }
+
     /// The link, or the host.
     #[must_use]
     pub const fn entity(&self) -> u32 {

@@ -2,31 +2,33 @@
 
 use crate::calendar::{Calendar, Event, Kind};
 use crate::clock::Ps;
-use crate::host::{End, Host, HostConfig, HostError};
+use crate::host::engine::{End, EngineHostConfig};
+use crate::host::{Host, HostConfig, HostError, Next};
 use crate::link::{Link, Node};
 use crate::memory::SharedMemory;
 use crate::packet::WIRE_OVERHEAD;
+use crate::packet::mix;
 use crate::pfc::Pfc;
 use crate::port::Arena;
 use crate::switch::{Switch, SwitchConfig, SwitchStats};
-use crate::topology::FatTree;
-use crate::workload::Flow;
+use crate::topology::Topology;
+use crate::workload::{Arrivals, Flow};
 use datapath::queue::WcStatus;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The flows that one host begins, in the order in which it begins them.
-pub type Arrivals = Box<dyn Iterator<Item = Flow> + Send>;
-
 /// What a network is made with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Config {
-    /// Hosts and switches.
-    pub tree: FatTree,
+    /// Hosts, switches and links.
+    pub topology: Topology,
     /// The hosts.
     pub host: HostConfig,
     /// The switches.
     pub switch: SwitchConfig,
+    /// Part of the frames that are lost on the way from each host, 0 to 1, beside what the links of
+    /// the topology lose.
+    pub loss: f64,
     /// Bytes of the largest flow.
     pub flow_max: u32,
     /// Everything random.
@@ -46,8 +48,23 @@ pub struct FlowRecord {
     pub failed: Option<WcStatus>,
 }
 
-struct Active {
-    ends: [End; 2],
+/// What a flow uses while it is under way.
+#[derive(Clone, Copy, Debug)]
+enum Active {
+    /// A queue pair of each host.
+    Pairs([End; 2]),
+    /// The receiver's state, which goes by the flow's number.
+    Model,
+}
+
+impl Active {
+    /// The sender's queue pair.
+    const fn here(&self) -> Option<End> {
+        match self {
+            Self::Pairs([here, _]) => Some(*here),
+            Self::Model => None,
+        }
+    }
 }
 
 /// A network in virtual time.
@@ -83,31 +100,35 @@ impl Fabric {
     /// # Errors
     /// [`HostError`].
     pub fn new(config: Config, arrivals: impl FnMut(u32) -> Arrivals) -> Result<Self, HostError> {
-        let tree = config.tree;
-        let memory = Arc::new(SharedMemory::new(config.flow_max as usize)?);
-        let links = tree.links();
-        let mut ports = vec![Vec::new(); tree.switches() as usize];
+        let (mut links, hosts) = (config.topology.links(), config.topology.hosts());
+        if config.loss > 0.0 {
+            links.iter_mut().take(hosts as usize).for_each(|link| *link = link.losing(config.loss));
+        }
+        let memory = Arc::new(SharedMemory::new(config.host.largest_message(config.flow_max) as usize)?);
+        let mut ports = vec![Vec::new(); config.topology.switches() as usize];
         for (number, link) in (0..).zip(&links) {
             if let Node::Switch(switch) = link.from {
                 ports[switch as usize].push(number);
             }
         }
-        let hosts = (0..tree.hosts())
-            .map(|number| Host::new(number, config.seed, &config.host, &memory))
-            .collect::<Result<Vec<_>, _>>()?;
+        let arrivals: Vec<_> = (0..hosts).map(arrivals).collect();
+        let host = |(number, link): (u32, &Link)| {
+            Host::new((number, link.ps_per_byte), config.seed, &config.host, &memory)
+        };
+        let hosts = (0..hosts).zip(&links).map(host).collect::<Result<Vec<_>, _>>()?;
         let frame = config.host.max_frame() as u64 + u64::from(WIRE_OVERHEAD);
         let pfc = config.switch.pfc.map(|pfc| Pfc::new(pfc, &links, ports.len(), frame));
         let mut fabric = Self {
-            config,
             pfc,
             calendar: Calendar::default(),
             arena: Some(Box::new(Arena::new(config.host.max_frame()))),
+            config,
             links,
-            switches: vec![Switch::default(); tree.switches() as usize],
+            switches: vec![Switch::default(); ports.len()],
             ports,
             next: vec![None; hosts.len()],
             hosts,
-            arrivals: (0..tree.hosts()).map(arrivals).collect(),
+            arrivals,
             active: Vec::new(),
             flows: Vec::new(),
             waiting: VecDeque::new(),
@@ -116,7 +137,7 @@ impl Fabric {
             turns: 0,
             unfinished: 0,
         };
-        for host in 0..tree.hosts() {
+        for host in 0..fabric.config.topology.hosts() {
             fabric.schedule_flow(host);
         }
         Ok(fabric)
@@ -169,6 +190,34 @@ impl Fabric {
             .0
     }
 
+    /// Bytes of the flows of a workload whose senders know that they have arrived.
+    #[must_use]
+    pub fn acknowledged(&self, workload: u8) -> u64 {
+        let flows = self.flows.iter().zip(&self.active).enumerate();
+        let own = flows.filter(|(_, (record, _))| record.flow.workload == workload);
+        own.map(|(number, (record, active))| u64::from(self.acknowledged_of(number, record, *active))).sum()
+    }
+
+    fn acknowledged_of(&self, number: usize, record: &FlowRecord, active: Option<Active>) -> u32 {
+        let host = &self.hosts[record.from as usize];
+        match active {
+            _ if record.done.is_some() && record.failed.is_none() => record.flow.bytes,
+            Some(active) => host.acknowledged(number, active.here()).min(record.flow.bytes),
+            None => 0,
+        }
+    }
+
+    /// The part of the time, from the first flow to the end of the last one (or to now, if one is
+    /// under way), in which the busiest host sent.
+    #[must_use]
+    pub fn busiest(&self) -> f64 {
+        let begin = self.flows.iter().map(|record| record.flow.at).min().unwrap_or_default();
+        let ends = self.flows.iter().map(|record| record.done.unwrap_or(self.now));
+        let span = ends.max().unwrap_or_default().since(begin).0;
+        let busy = self.links.iter().take(self.hosts.len()).map(Link::busy).max().unwrap_or(0);
+        if span == 0 { 0.0 } else { busy as f64 / span as f64 }
+    }
+
     /// The links.
     #[must_use]
     pub fn links(&self) -> &[Link] {
@@ -214,7 +263,14 @@ impl Fabric {
     }
 
     fn arrive(&mut self, event: Event) {
-        match self.links[event.entity() as usize].to {
+        let link = &mut self.links[event.entity() as usize];
+        if link.loses(draw(self.config.seed, event.entity(), event.number())) {
+            if let Some(arena) = &mut self.arena {
+                arena.packets.free(event.packet);
+            }
+            return;
+        }
+        match link.to {
             Node::Switch(number) => self.arrive_at_switch(number, event),
             Node::Host(number) => self.arrive_at_host(number, event.packet),
         }
@@ -223,7 +279,8 @@ impl Fabric {
     fn arrive_at_switch(&mut self, number: u32, event: Event) {
         let Some(arena) = &mut self.arena else { return };
         let meta = arena.packets.meta_mut(event.packet);
-        let out = self.config.tree.route(number, meta.to, meta.flow);
+        let own = if self.config.switch.spray { mix(event.number()) } else { 0 };
+        let out = self.config.topology.route(number, meta.to, meta.flow ^ own);
         let switch = &mut self.switches[number as usize];
         let admitted = match &mut self.pfc {
             None => {
@@ -252,11 +309,7 @@ impl Fabric {
     fn arrive_at_host(&mut self, number: u32, packet: u32) {
         let Some(arena) = &mut self.arena else { return };
         let host = &mut self.hosts[number as usize];
-        let inbox = &mut host.engine.port_mut().inbox;
-        if inbox.len == 0 {
-            host.engine.note_drained(self.now.to_time());
-        }
-        host.engine.port_mut().inbox.push(&mut arena.packets, packet);
+        host.receive(self.now, &mut arena.packets, packet);
         let at = self.now.max(host.busy_until);
         self.schedule_turn(number, at);
     }
@@ -300,7 +353,7 @@ impl Fabric {
         let from = link.from;
         self.start(number);
         if let (false, Node::Host(host)) = (pause, from)
-            && self.hosts[host as usize].engine.port().refused
+            && self.hosts[host as usize].next() == Next::Room
         {
             let at = self.now.max(self.hosts[host as usize].busy_until);
             self.schedule_turn(host, at);
@@ -323,11 +376,9 @@ impl Fabric {
         let link = &self.links[number as usize];
         let frame = self.config.host.max_frame() as u64;
         let queued = link.backlog(self.now).div_ceil(frame);
-        let room = self.config.host.ring.saturating_sub(u32::try_from(queued).unwrap_or(u32::MAX));
-        host.engine.port_mut().begin(arena, room);
-        host.engine.turn(self.now.to_time());
+        let room = self.config.host.ring().saturating_sub(u32::try_from(queued).unwrap_or(u32::MAX));
         self.turns += 1;
-        let Some(mut arena) = host.engine.port_mut().end() else { return Ok(()) };
+        let Some(mut arena) = host.turn(self.now, arena, room) else { return Ok(()) };
         let mut sent = core::mem::take(&mut arena.sent);
         self.arena = Some(arena);
         sent.drain(..).for_each(|packet| self.send(number, packet));
@@ -335,24 +386,23 @@ impl Fabric {
             arena.sent = sent;
         }
         let (host, link) = (&mut self.hosts[number as usize], &self.links[number as usize]);
-        host.busy_until = self.now + self.config.host.turn;
-        let port = host.engine.port();
-        let next = if port.inbox.len > 0 {
-            host.busy_until
-        } else if port.refused && link.is_paused() {
-            Ps::NEVER
-        } else if port.refused {
-            // Half of the ring is free then.
-            let half = u64::from(self.config.host.ring / 2) * frame * u64::from(link.ps_per_byte);
-            host.busy_until.max(Ps(link.idle_at().0.saturating_sub(half)))
-        } else {
-            host.engine.next_deadline().map_or(Ps::NEVER, |at| Ps::of_time(at).max(host.busy_until))
+        host.busy_until = self.now + self.config.host.turn();
+        let next = match host.next() {
+            Next::Soon => Some(host.busy_until),
+            // It is told when the link goes on.
+            Next::Room if link.is_paused() => None,
+            Next::Room => {
+                // Half of the ring is free then.
+                let half = u64::from(self.config.host.ring() / 2) * frame * u64::from(link.ps_per_byte);
+                Some(host.busy_until.max(Ps(link.idle_at().0.saturating_sub(half))))
+            }
+            Next::At(at) => (at != Ps::NEVER).then(|| at.max(host.busy_until)),
         };
-        if next != Ps::NEVER {
+        if let Some(next) = next {
             self.schedule_turn(number, next);
         }
-        while let Some(done) = self.hosts[number as usize].poll() {
-            self.end_flow(usize::try_from(done.wr_id).unwrap_or(usize::MAX), done.status)?;
+        while let Some((flow, status)) = self.hosts[number as usize].poll()? {
+            self.end_flow(flow, status)?;
         }
         Ok(())
     }
@@ -379,38 +429,71 @@ impl Fabric {
         Ok(())
     }
 
-    /// Connects two queue pairs and posts the flow; false if a host has none free.
+    /// Begins to send a flow; false if a host has no queue pair free.
     fn start_flow(&mut self, number: usize) -> Result<bool, HostError> {
         let FlowRecord { from, flow, .. } = self.flows[number];
-        let config = self.config.host;
-        let Some(here) = self.hosts[from as usize].take_pair(&config)? else { return Ok(false) };
-        let Some(there) = self.hosts[flow.to as usize].take_pair(&config)? else {
-            self.hosts[from as usize].give_back(here)?;
-            return Ok(false);
+        self.active[number] = match self.config.host {
+            HostConfig::Engine(config) => self.connect(&config, number)?.map(Active::Pairs),
+            HostConfig::Model(_) => {
+                if let Some((host, config)) = self.hosts[from as usize].model_mut() {
+                    let number = u32::try_from(number).unwrap_or(u32::MAX);
+                    host.send(config, self.now, (number, flow.to, flow.bytes));
+                }
+                Some(Active::Model)
+            }
         };
-        self.hosts[from as usize].connect(&config, here, there)?;
-        self.hosts[flow.to as usize].connect(&config, there, here)?;
-        let rkey = self.hosts[flow.to as usize].rkey();
-        self.hosts[from as usize].send(here, number as u64, flow.bytes, rkey)?;
-        self.active[number] = Some(Active { ends: [here, there] });
+        if self.active[number].is_none() {
+            return Ok(false);
+        }
         let at = self.now.max(self.hosts[from as usize].busy_until);
         self.schedule_turn(from, at);
         Ok(true)
     }
 
+    /// Connects two queue pairs and posts the flow; `None` if a host has none free.
+    fn connect(&mut self, config: &EngineHostConfig, number: usize) -> Result<Option<[End; 2]>, HostError> {
+        let FlowRecord { from, flow, .. } = self.flows[number];
+        let [from, to] = [from as usize, flow.to as usize];
+        let Ok([sender, receiver]) = self.hosts.get_disjoint_mut([from, to]) else { return Ok(None) };
+        let (Some(sender), Some(receiver)) = (sender.engine_mut(), receiver.engine_mut()) else {
+            return Ok(None);
+        };
+        let Some(here) = sender.take_pair(config)? else { return Ok(None) };
+        let Some(there) = receiver.take_pair(config)? else {
+            sender.give_back(here)?;
+            return Ok(None);
+        };
+        sender.connect(config, here, there)?;
+        receiver.connect(config, there, here)?;
+        sender.send(config, here, (number as u64, flow.bytes), receiver.rkey())?;
+        Ok(Some([here, there]))
+    }
+
     fn end_flow(&mut self, number: usize, status: WcStatus) -> Result<(), HostError> {
-        let Some(Active { ends }) = self.active.get_mut(number).and_then(Option::take) else { return Ok(()) };
+        let Some(active) = self.active.get_mut(number).and_then(Option::take) else { return Ok(()) };
         let record = &mut self.flows[number];
         record.done = Some(self.now);
         record.failed = (status != WcStatus::Success).then_some(status);
         self.unfinished -= 1;
-        for end in ends {
-            self.hosts[end.host as usize].give_back(end)?;
+        let receiver = &mut self.hosts[record.flow.to as usize];
+        match (active, receiver.model_mut()) {
+            (Active::Model, Some((host, _))) => host.forget(u32::try_from(number).unwrap_or(u32::MAX)),
+            (Active::Pairs(ends), _) => self.disconnect(ends)?,
+            _ => {}
         }
         for _ in 0..self.waiting.len() {
             let Some(next) = self.waiting.pop_front() else { break };
             if !self.start_flow(next)? {
                 self.waiting.push_back(next);
+            }
+        }
+        Ok(())
+    }
+
+    fn disconnect(&mut self, ends: [End; 2]) -> Result<(), HostError> {
+        for end in ends {
+            if let Some(host) = self.hosts[end.host as usize].engine_mut() {
+                host.give_back(end)?;
             }
         }
         Ok(())
@@ -421,6 +504,12 @@ impl Fabric {
 fn tell(now: Ps, links: &mut [Link], calendar: &mut Calendar, (pfc, link): (&Pfc, u32), pause: bool) {
     let at = links[pfc.back(link) as usize].send_pause(now);
     calendar.push(Event::new(at, Kind::Pause, link, 0, pause.into()));
+}
+
+/// A random number for a frame of a link.
+#[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
+const fn draw(seed: u64, link: u32, frame: u32) -> u32 {
+    mix(mix(mix(seed as u32 ^ mix((seed >> 32) as u32)) ^ link) ^ frame)
 }
 
 /// FNV-1a over words: the same in every build, and everywhere.

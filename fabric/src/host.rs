@@ -1,74 +1,100 @@
-//! A host: an engine, its queue pairs, and the flows on them.
+//! Hosts: each has the engine that runs on the wire, or a small model of a NIC beside which the
+//! engine stands.
+
+pub mod engine;
+pub mod model;
 
 use crate::clock::Ps;
+use crate::ideal::Frames;
 use crate::memory::SharedMemory;
-use crate::packet::List;
-use crate::port::FoldingPort;
-use core::net::{IpAddr, Ipv4Addr};
-use datapath::engine::{ConfigError, CreateError, Engine, EngineConfig, ModifyError, QpConfig, QpHandles};
-use datapath::memory::{Access, ProtectionDomainId, RegisterError};
-use datapath::port::PortCaps;
-use datapath::qp::attr::{
-    AddressVector, CongestionAlgorithm, CongestionTuning, QpAttr, QpAttrMask, RecoveryPolicy,
-};
-use datapath::qp::state::{QpState, QpType};
-use datapath::qp::transition::TransitionRule;
-use datapath::queue::{
-    Completion, CompletionQueue, PostError, QueueCaps, SendData, SendFlags, SendOpcode, SendRequest, Sge,
-};
-use datapath::stream::RtoConfig;
+use crate::packet::Packets;
+use crate::port::Arena;
+use datapath::engine::{ConfigError, CreateError, ModifyError};
+use datapath::memory::RegisterError;
+use datapath::port::Port;
+use datapath::queue::{PostError, WcStatus};
+use engine::{End, EngineHost, EngineHostConfig};
+use model::{ModelConfig, ModelHost};
 use std::sync::Arc;
-use wire::Pmtu;
-
-/// Where the shared memory begins, for local and remote accesses alike.
-const IOVA: u64 = 0x10_0000;
-/// Ethernet, IPv4, UDP, BTH, RETH, META and ICRC, and some room for what is longer.
-const HEADERS: usize = 128;
 
 /// What all hosts of a run are made with.
 #[derive(Clone, Copy, Debug)]
-pub struct HostConfig {
-    /// Queue pairs of a host at most: flows from and to it at one time.
-    pub max_qps: u32,
-    /// Window in packets: the cap.
-    pub window: u16,
-    /// Streams that can be in Recovery at once.
-    pub recovery_contexts: u32,
-    /// Path MTU.
-    pub mtu: Pmtu,
-    /// Congestion control.
-    pub congestion: CongestionAlgorithm,
-    /// Its parameters.
-    pub tuning: CongestionTuning,
-    /// How losses are recovered.
-    pub recovery: RecoveryPolicy,
-    /// Time between two turns of an engine, if there is something to do.
-    pub turn: Ps,
-    /// Frames of the transmit ring.
-    pub ring: u32,
-}
-
-impl Default for HostConfig {
-    fn default() -> Self {
-        Self {
-            max_qps: 128,
-            window: 160,
-            recovery_contexts: 2,
-            mtu: Pmtu::B1024,
-            congestion: CongestionAlgorithm::Dctcp,
-            tuning: CongestionTuning::default(),
-            recovery: RecoveryPolicy::SelectiveRepeat,
-            turn: Ps::from_ns(500),
-            ring: 16,
-        }
-    }
+pub enum HostConfig {
+    /// The engine.
+    Engine(EngineHostConfig),
+    /// A reference model.
+    Model(ModelConfig),
 }
 
 impl HostConfig {
+    /// Bytes of the frames that carry a flow.
+    #[must_use]
+    pub const fn frames(&self) -> Frames {
+        match self {
+            Self::Engine(_) => Frames::SRNIC,
+            Self::Model(config) => config.frames,
+        }
+    }
+
+    /// Payload of a full packet, in bytes.
+    #[must_use]
+    pub const fn mtu(&self) -> u32 {
+        match self {
+            Self::Engine(config) => config.mtu.bytes(),
+            Self::Model(config) => config.mtu.bytes(),
+        }
+    }
+
     /// Longest frame, in bytes.
     #[must_use]
     pub const fn max_frame(&self) -> usize {
-        self.mtu.bytes() as usize + HEADERS
+        match self {
+            Self::Engine(config) => config.max_frame(),
+            Self::Model(config) => config.frames.data(config.mtu.bytes()) as usize,
+        }
+    }
+
+    /// Time between two turns of a host, if there is something to do.
+    #[must_use]
+    pub const fn turn(&self) -> Ps {
+        match self {
+            Self::Engine(config) => config.turn,
+            Self::Model(config) => config.turn,
+        }
+    }
+
+    /// Sets the time between two turns of a host.
+    pub const fn set_turn(&mut self, turn: Ps) {
+        match self {
+            Self::Engine(config) => config.turn = turn,
+            Self::Model(config) => config.turn = turn,
+        }
+    }
+
+    /// Bytes of the largest message of flows of at most `flow` bytes, which memory must have.
+    #[must_use]
+    pub const fn largest_message(&self, flow: u32) -> u32 {
+        match self {
+            Self::Engine(config) => config.largest_message(flow),
+            Self::Model(_) => 1,
+        }
+    }
+
+    /// As it is for a host whose link takes `ps_per_byte`: models pace by it.
+    const fn on_link(self, ps_per_byte: u32) -> Self {
+        match self {
+            Self::Engine(_) => self,
+            Self::Model(config) => Self::Model(ModelConfig { ps_per_byte, ..config }),
+        }
+    }
+
+    /// Frames of the transmit ring.
+    #[must_use]
+    pub const fn ring(&self) -> u32 {
+        match self {
+            Self::Engine(config) => config.ring,
+            Self::Model(config) => config.ring,
+        }
     }
 }
 
@@ -95,211 +121,157 @@ pub enum HostError {
     Memory(#[from] std::io::Error),
 }
 
+/// When a host takes its next turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// As soon as it may: more has arrived.
+    Soon,
+    /// When its ring has room again.
+    Room,
+    /// Then, or when something arrives.
+    At(Ps),
+}
+
+/// What sends and receives in a host.
+enum Transport {
+    Engine(Box<EngineHost>),
+    Model(Box<ModelHost>, ModelConfig),
+}
+
 /// A simulated host.
 pub struct Host {
-    /// Its engine.
-    pub engine: Engine<FoldingPort>,
     /// When its next turn is; no turn is due at another moment.
     pub turn_at: Ps,
-    /// Its engine is busy until then.
+    /// It is busy until then.
     pub busy_until: Ps,
-    /// Packets that have arrived since the last turn.
-    pub arrived: List,
-    /// Where completions are.
-    completions: CompletionQueue,
-    pd: ProtectionDomainId,
-    cq: u32,
-    key: u32,
-    number: u32,
-    pairs: Vec<QpHandles>,
-    free: Vec<u32>,
-    psn: u32,
-}
-
-/// Address of host `number`.
-#[must_use]
-pub fn ip_of(number: u32) -> IpAddr {
-    IpAddr::V4(Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 0)) + number))
-}
-
-/// One end of a flow: a queue pair of a host, and the first PSN that it sends.
-#[derive(Clone, Copy, Debug)]
-pub struct End {
-    /// The host.
-    pub host: u32,
-    /// The queue pair, among those of the host.
-    pub pair: u32,
-    qpn: u32,
-    psn: u32,
-}
-
-const fn mac_of(number: u32) -> [u8; 6] {
-    let [a, b, c, d] = number.to_be_bytes();
-    [0x02, 0, a, b, c, d]
+    transport: Transport,
 }
 
 impl Host {
-    /// Host `number`, with the memory of all hosts.
+    /// Host `number`, with the memory of all hosts, and a link of `ps_per_byte`.
     ///
     /// # Errors
     /// [`HostError`].
     pub fn new(
-        number: u32,
+        (number, ps_per_byte): (u32, u32),
         seed: u64,
         config: &HostConfig,
         memory: &Arc<SharedMemory>,
     ) -> Result<Self, HostError> {
-        let caps = PortCaps { mac: mac_of(number), max_frame: config.max_frame() };
-        let engine = EngineConfig {
-            ip: ip_of(number),
-            max_qps: config.max_qps,
-            max_cqs: 1,
-            max_srqs: 0,
-            max_mrs: 1,
-            max_ahs: 0,
-            window_max: config.window,
-            recovery_contexts: config.recovery_contexts,
-            crowd: config.max_qps,
-            rto: RtoConfig::SIMULATION,
-            seed: (seed ^ u64::from(number) << 1).into(),
-            key_seed: (seed ^ u64::from(number) << 1 ^ 1).into(),
-            ..EngineConfig::default()
+        let transport = match config.on_link(ps_per_byte) {
+            HostConfig::Engine(config) => {
+                Transport::Engine(Box::new(EngineHost::new(number, seed, &config, memory)?))
+            }
+            HostConfig::Model(config) => Transport::Model(Box::new(ModelHost::new(number)), config),
         };
-        let mut engine = Engine::new(FoldingPort::new(caps), engine)?;
-        let core = engine.core_mut();
-        let pd = core.allocate_pd();
-        let (cq, completions) = core.create_cq(config.max_qps)?;
-        let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
-        let memory = Arc::clone(memory) as Arc<dyn datapath::memory::Backing>;
-        let key = core.memory_mut().register(pd, memory, IOVA, access)?.0;
-        Ok(Self {
-            engine,
-            turn_at: Ps::NEVER,
-            busy_until: Ps(0),
-            arrived: List::default(),
-            completions,
-            pd,
-            cq,
-            key,
-            number,
-            pairs: Vec::new(),
-            free: Vec::new(),
-            psn: 0,
+        Ok(Self { turn_at: Ps::NEVER, busy_until: Ps(0), transport })
+    }
+
+    /// The host with the engine; `None`: it has a model.
+    #[must_use]
+    pub const fn engine(&self) -> Option<&EngineHost> {
+        match &self.transport {
+            Transport::Engine(host) => Some(host),
+            Transport::Model(..) => None,
+        }
+    }
+
+    pub(crate) const fn engine_mut(&mut self) -> Option<&mut EngineHost> {
+        match &mut self.transport {
+            Transport::Engine(host) => Some(host),
+            Transport::Model(..) => None,
+        }
+    }
+
+    pub(crate) const fn model_mut(&mut self) -> Option<(&mut ModelHost, &ModelConfig)> {
+        match &mut self.transport {
+            Transport::Engine(_) => None,
+            Transport::Model(host, config) => Some((host, config)),
+        }
+    }
+
+    /// Frames that it has sent, and frames that it has taken from its link.
+    #[must_use]
+    pub fn frames(&self) -> (u64, u64) {
+        match &self.transport {
+            Transport::Engine(host) => {
+                let stats = host.engine.port().stats();
+                (stats.tx_frames, stats.rx_frames)
+            }
+            Transport::Model(host, _) => host.frames,
+        }
+    }
+
+    /// A packet has arrived.
+    pub fn receive(&mut self, now: Ps, packets: &mut Packets, packet: u32) {
+        match &mut self.transport {
+            Transport::Engine(host) => {
+                if host.engine.port().inbox.len == 0 {
+                    host.engine.note_drained(now.to_time());
+                }
+                host.engine.port_mut().inbox.push(packets, packet);
+            }
+            Transport::Model(host, _) => host.inbox.push(packets, packet),
+        }
+    }
+
+    /// Takes a turn with room for so many frames, which are then in the arena.
+    pub fn turn(&mut self, now: Ps, mut arena: Box<Arena>, room: u32) -> Option<Box<Arena>> {
+        match &mut self.transport {
+            Transport::Engine(host) => {
+                host.engine.port_mut().begin(arena, room);
+                host.engine.turn(now.to_time());
+                host.engine.port_mut().end()
+            }
+            Transport::Model(host, config) => {
+                host.turn(config, now, &mut arena, room);
+                Some(arena)
+            }
+        }
+    }
+
+    /// When it takes its next turn.
+    #[must_use]
+    pub fn next(&self) -> Next {
+        let (waiting, refused) = match &self.transport {
+            Transport::Engine(host) => (host.engine.port().inbox.len, host.engine.port().refused),
+            Transport::Model(host, _) => (host.inbox.len, host.refused),
+        };
+        if waiting > 0 {
+            return Next::Soon;
+        }
+        if refused {
+            return Next::Room;
+        }
+        Next::At(match &self.transport {
+            Transport::Engine(host) => host.engine.next_deadline().map_or(Ps::NEVER, Ps::of_time),
+            Transport::Model(host, config) => host.deadline(config),
         })
     }
 
-    /// A queue pair for an end of a flow; `None` if all are in use.
-    ///
-    /// # Errors
-    /// [`HostError::Create`].
-    pub fn take_pair(&mut self, config: &HostConfig) -> Result<Option<End>, HostError> {
-        let pair = match self.free.pop() {
-            Some(pair) => pair,
-            None if self.pairs.len() >= config.max_qps as usize => return Ok(None),
-            None => self.create_pair(config)?,
-        };
-        // Far enough from those of the flow before that a late packet of it is none of this one.
-        self.psn = self.psn.wrapping_add(0x01_2345) & 0xFF_FFFF;
-        let qpn = self.pairs[pair as usize].qpn;
-        Ok(Some(End { host: self.number, pair, qpn, psn: self.psn }))
+    /// Bytes of a flow from this host, under way by the queue pair `end`, if it has one, whose
+    /// arrival is known.
+    pub(crate) fn acknowledged(&self, flow: usize, end: Option<End>) -> u32 {
+        match (&self.transport, end) {
+            (Transport::Engine(host), Some(end)) => host.completed(end),
+            (Transport::Model(host, config), _) => {
+                let flow = u32::try_from(flow).unwrap_or(u32::MAX);
+                host.acknowledged(config, flow).unwrap_or(0)
+            }
+            _ => 0,
+        }
     }
 
-    fn create_pair(&mut self, config: &HostConfig) -> Result<u32, HostError> {
-        let caps =
-            QueueCaps { max_send_wr: 1, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
-        let pair = QpConfig {
-            qp_type: QpType::Rc,
-            gsi: false,
-            pd: self.pd,
-            send_cq: self.cq,
-            recv_cq: self.cq,
-            srq: None,
-            caps,
-            window: config.window,
-        };
-        self.pairs.push(self.engine.core_mut().create_qp(&pair)?);
-        Ok(u32::try_from(self.pairs.len()).unwrap_or(u32::MAX) - 1)
-    }
-
-    /// Connects a queue pair of this host to its peer.
-    ///
-    /// # Errors
-    /// [`HostError::Modify`].
-    pub fn connect(&mut self, config: &HostConfig, end: End, peer: End) -> Result<(), HostError> {
-        let init = QpAttr { access_flags: Access::REMOTE_WRITE | Access::LOCAL_WRITE, ..QpAttr::default() };
-        self.enter(end, (QpState::Reset, QpState::Init), init, QpAttrMask::empty())?;
-        let ready = QpAttr {
-            av: AddressVector {
-                src_ip: ip_of(self.number),
-                dst_ip: ip_of(peer.host),
-                dst_mac: Some(mac_of(peer.host)),
-                ..AddressVector::default()
-            },
-            path_mtu: config.mtu,
-            dest_qpn: peer.qpn,
-            rq_psn: peer.psn,
-            recovery: config.recovery,
-            congestion: config.congestion,
-            congestion_tuning: config.tuning,
-            ..QpAttr::default()
-        };
-        let chosen = QpAttrMask::RECOVERY | QpAttrMask::CONGESTION;
-        self.enter(end, (QpState::Init, QpState::Rtr), ready, chosen)?;
-        let send = QpAttr { sq_psn: end.psn, timeout: 14, retry_cnt: 7, rnr_retry: 7, ..QpAttr::default() };
-        self.enter(end, (QpState::Rtr, QpState::Rts), send, QpAttrMask::empty())
-    }
-
-    /// Takes a queue pair from one state to the next with what that transition requires, and
-    /// `chosen` beside it.
-    fn enter(
-        &mut self,
-        end: End,
-        (from, to): (QpState, QpState),
-        attr: QpAttr,
-        chosen: QpAttrMask,
-    ) -> Result<(), HostError> {
-        let rule = TransitionRule::find(QpType::Rc, from, to);
-        let required = rule.map_or(QpAttrMask::STATE, |rule| rule.required(from, to));
-        let attr = QpAttr { state: to, ..attr };
-        Ok(self.engine.core_mut().modify_qp(end.qpn, &attr, required | chosen)?)
-    }
-
-    /// Sends a flow of `bytes` to the peer, whose memory has `rkey`.
+    /// A flow from this host that has ended, and how.
     ///
     /// # Errors
     /// [`HostError::Post`].
-    pub fn send(&mut self, end: End, flow: u64, bytes: u32, rkey: u32) -> Result<(), HostError> {
-        let source = [Sge { addr: IOVA, length: bytes, lkey: self.key }];
-        Ok(self.pairs[end.pair as usize].send.post(&SendRequest {
-            wr_id: flow,
-            opcode: SendOpcode::Write,
-            flags: SendFlags::SIGNALED,
-            imm: 0,
-            remote_addr: IOVA,
-            rkey,
-            data: SendData::Gather(&source),
-        })?)
-    }
-
-    /// The key of its memory.
-    #[must_use]
-    pub const fn rkey(&self) -> u32 {
-        self.key
-    }
-
-    /// What completed.
-    pub fn poll(&mut self) -> Option<Completion> {
-        self.completions.poll()
-    }
-
-    /// Ends the use of a queue pair.
-    ///
-    /// # Errors
-    /// [`HostError::Modify`].
-    pub fn give_back(&mut self, end: End) -> Result<(), HostError> {
-        let reset = QpAttr { state: QpState::Reset, ..QpAttr::default() };
-        self.engine.core_mut().modify_qp(end.qpn, &reset, QpAttrMask::STATE)?;
-        self.free.push(end.pair);
-        Ok(())
+    pub fn poll(&mut self) -> Result<Option<(usize, WcStatus)>, HostError> {
+        Ok(match &mut self.transport {
+            Transport::Engine(host) => {
+                host.poll()?.map(|(flow, status)| (usize::try_from(flow).unwrap_or(usize::MAX), status))
+            }
+            Transport::Model(host, _) => host.poll().map(|flow| (flow as usize, WcStatus::Success)),
+        })
     }
 }

@@ -8,7 +8,7 @@ use crate::packet::{List, Packets, WIRE_OVERHEAD};
 pub const PAUSE_WIRE_BYTES: u64 = 84;
 
 /// What a link connects to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Node {
     /// A host, by number.
     Host(u32),
@@ -33,6 +33,10 @@ pub struct Link {
     pub frames: u32,
     /// Bytes sent, without what frames take beside their own.
     pub bytes: u64,
+    /// Frames lost.
+    pub lost: u32,
+    /// The part of the frames that is lost, of 2^32.
+    loss: u32,
     queue: Queue,
 }
 
@@ -62,13 +66,45 @@ impl Link {
     /// An idle link.
     #[must_use]
     pub fn new(from: Node, to: Node, ps_per_byte: u32, delay: Ps) -> Self {
-        Self { from, to, ps_per_byte, delay, busy_until: Ps(0), frames: 0, bytes: 0, queue: Queue::default() }
+        Self {
+            from,
+            to,
+            ps_per_byte,
+            delay,
+            busy_until: Ps(0),
+            frames: 0,
+            bytes: 0,
+            lost: 0,
+            loss: 0,
+            queue: Queue::default(),
+        }
+    }
+
+    /// The link, but it loses a part of the frames, 0 to 1, at random.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is clamped by the cast")]
+    pub fn losing(self, part: f64) -> Self {
+        Self { loss: (part * f64::from(u32::MAX)) as u32, ..self }
+    }
+
+    /// Whether the frame of this arrival is lost on the way; `draw` is random, and another one for
+    /// each frame.
+    pub const fn loses(&mut self, draw: u32) -> bool {
+        let lost = self.loss > 0 && draw <= self.loss;
+        self.lost += lost as u32;
+        lost
     }
 
     /// Bytes that wait or are being sent at `now`.
     #[must_use]
     pub const fn backlog(&self, now: Ps) -> u64 {
         self.queue.bytes + self.busy_until.since(now).0 / self.ps_per_byte as u64
+    }
+
+    /// Picoseconds in which it has sent frames, or will have.
+    #[must_use]
+    pub const fn busy(&self) -> u64 {
+        (self.bytes + self.frames as u64 * WIRE_OVERHEAD as u64) * self.ps_per_byte as u64
     }
 
     /// When what waits has left, if the link is not paused until then.
@@ -133,35 +169,5 @@ impl Link {
         self.frames = self.frames.wrapping_add(1);
         self.bytes += len as u64;
         Event::new(self.busy_until + self.delay, Kind::Arrival, number, self.frames, packet)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::workload::uniform;
-    use rand_xoshiro::Xoshiro256PlusPlus;
-    use rand_xoshiro::rand_core::SeedableRng;
-
-    /// Packets of one length that come at random wait as long as queueing theory says (M/D/1): rho
-    /// / (2 (1 - rho)) times what one takes.
-    #[test]
-    fn packets_wait_as_theory_says() {
-        const COUNT: u64 = 2_000_000;
-        for load in [0.5, 0.7, 0.9] {
-            let mut link = Link::new(Node::Host(0), Node::Host(1), 80, Ps(0));
-            let service = f64::from(1000 + WIRE_OVERHEAD) * 80.0;
-            let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
-            let (mut at, mut waited) = (0.0, 0.0);
-            for _ in 0..COUNT {
-                at -= service / load * (1.0 - uniform(&mut random)).ln();
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
-                let now = Ps(at as u64);
-                waited += link.busy_until.since(now).0 as f64;
-                link.send(now, 0, 0, 1000);
-            }
-            let (mean, expected) = (waited / COUNT as f64 / service, load / (2.0 * (1.0 - load)));
-            assert!((mean / expected - 1.0).abs() < 0.03, "{load}: {mean} instead of {expected}");
-        }
     }
 }

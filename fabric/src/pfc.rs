@@ -5,7 +5,7 @@
 //! share is told to pause. What still comes until it has paused is in the link's own headroom,
 //! which [`headroom`] computes. It may go on once its headroom is empty and it is below its share.
 
-use crate::link::{Link, Node, PAUSE_WIRE_BYTES};
+use crate::link::{Link, PAUSE_WIRE_BYTES};
 use std::collections::HashMap;
 
 /// How the switches of a lossless network are set.
@@ -81,8 +81,8 @@ impl Pfc {
     #[must_use]
     pub fn new(config: PfcConfig, links: &[Link], switches: usize, frame: u64) -> Self {
         let numbers: HashMap<_, u32> =
-            links.iter().zip(0..).map(|(link, number)| (ends(link.from, link.to), number)).collect();
-        let of = |link: &Link| numbers.get(&ends(link.to, link.from)).copied().unwrap_or(u32::MAX);
+            links.iter().zip(0..).map(|(link, number)| ((link.from, link.to), number)).collect();
+        let of = |link: &Link| numbers.get(&(link.to, link.from)).copied().unwrap_or(u32::MAX);
         let back: Vec<u32> = links.iter().map(of).collect();
         let ingress = links.iter().zip(&back).map(|(link, back)| Ingress {
             headroom_max: headroom(link, &links[*back as usize], frame).saturating_sub(config.headroom_short),
@@ -127,23 +127,12 @@ impl Pfc {
     }
 }
 
-/// Hosts and switches as numbers that differ.
-const fn ends(from: Node, to: Node) -> (u64, u64) {
-    (number(from), number(to))
-}
-
-const fn number(node: Node) -> u64 {
-    match node {
-        Node::Host(number) => (number as u64) << 1,
-        Node::Switch(number) => (number as u64) << 1 | 1,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::calendar::{Calendar, Event, Kind};
     use crate::clock::Ps;
+    use crate::link::Node;
     use crate::packet::{Meta, Packets};
 
     const FRAME: u64 = 1126;

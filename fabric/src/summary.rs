@@ -3,8 +3,32 @@
 use crate::clock::Ps;
 use crate::fabric::{Config, Fabric, FlowRecord};
 use crate::ideal;
+use crate::scheme::Scheme;
+use crate::switch::SwitchStats;
 
-/// Flows of one length in a run.
+/// One line of a table: a scheme on a network.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Row {
+    /// The scheme.
+    pub scheme: Scheme,
+    /// Hosts of the network.
+    pub hosts: u32,
+    /// Its flows.
+    pub summary: Summary,
+    /// Those of each workload, and the gigabits of payload a second that it had.
+    pub workloads: Vec<(Summary, f64)>,
+    /// The part of the time, from the first flow to the end of the last, in which the busiest host
+    /// sent.
+    pub busiest: f64,
+    /// Frames lost on links.
+    pub lost: u64,
+    /// All its switches together.
+    pub switches: SwitchStats,
+    /// A number that depends on every flow ([`Fabric::hash`]).
+    pub hash: u64,
+}
+
+/// What became of a run's flows.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Summary {
     /// Flows that are counted: those that began after the warm-up.
@@ -21,23 +45,33 @@ pub struct Summary {
     pub avg_slowdown: f64,
     /// Its 99th percentile.
     pub p99_slowdown: f64,
+    /// Mean of each flow's payload over its time, in gigabits a second.
+    pub flow_gbps: f64,
     /// Mean rate of a host over its link's while flows began: payload of flows that have ended.
     pub goodput: f64,
 }
 
 impl Summary {
-    /// Of the flows that began from `warm_up` on.
+    /// Of the flows that began from `warm_up` on, of one workload if it is given.
     #[must_use]
-    pub fn of(fabric: &Fabric, warm_up: Ps) -> Self {
-        let counted: Vec<_> = fabric.flows.iter().filter(|flow| flow.flow.at >= warm_up).collect();
+    pub fn of(fabric: &Fabric, warm_up: Ps, workload: Option<u8>) -> Self {
+        let counts = |record: &&FlowRecord| {
+            record.flow.at >= warm_up && workload.is_none_or(|workload| record.flow.workload == workload)
+        };
+        let counted: Vec<_> = fabric.flows.iter().filter(counts).collect();
         let ended = |flow: &&&FlowRecord| flow.done.is_some() && flow.failed.is_none();
         let config = fabric.config();
         let mut times: Vec<_> = counted.iter().filter(ended).map(|flow| times(config, flow)).collect();
-        let mean = |of: fn(&(f64, f64)) -> f64| times.iter().map(of).sum::<f64>() / times.len().max(1) as f64;
-        let (avg_fct_us, avg_slowdown) = (mean(|times| times.0), mean(|times| times.1));
+        let avg_fct_us = mean(times.iter().map(|times| times.0));
+        let avg_slowdown = mean(times.iter().map(|times| times.1));
+        let rate = |record: &&FlowRecord| f64::from(record.flow.bytes) * 8000.0 / took(record).max(1.0);
+        let flow_gbps = mean(counted.iter().filter(ended).map(rate));
         let bytes: f64 = counted.iter().filter(ended).map(|flow| f64::from(flow.flow.bytes)).sum();
         let last = counted.iter().map(|flow| flow.flow.at).max().unwrap_or_default();
-        let span = last.since(warm_up).0 as f64 * f64::from(config.tree.hosts());
+        // Bytes that all hosts' links take in that time.
+        let room: f64 = (0..config.topology.hosts())
+            .map(|host| last.since(warm_up).0 as f64 / f64::from(config.topology.host_ps_per_byte(host)))
+            .sum();
         Self {
             flows: counted.len(),
             unfinished: counted.iter().filter(|flow| flow.done.is_none()).count(),
@@ -46,18 +80,29 @@ impl Summary {
             p99_fct_us: percentile(&mut times, |times| times.0),
             avg_slowdown,
             p99_slowdown: percentile(&mut times, |times| times.1),
-            goodput: if span > 0.0 { bytes * f64::from(config.tree.host_ps_per_byte) / span } else { 0.0 },
+            goodput: if room > 0.0 { bytes / room } else { 0.0 },
+            flow_gbps,
         }
     }
 }
 
 /// Microseconds that a flow took, and how many times what it takes in an empty network.
 fn times(config: &Config, record: &FlowRecord) -> (f64, f64) {
-    let FlowRecord { from, flow, done, .. } = record;
-    let took = done.unwrap_or_default().since(flow.at).0 as f64;
-    let links = config.tree.links_between(*from, flow.to);
-    let alone = ideal::completion(&config.tree, &config.host, links, flow.bytes).0 as f64;
-    (took / 1e6, took / alone)
+    let FlowRecord { from, flow, .. } = record;
+    let path = config.topology.path(*from, flow.to);
+    let alone = ideal::completion(&path, &config.host.frames(), config.host.mtu(), flow.bytes).0;
+    (took(record) / 1e6, took(record) / alone as f64)
+}
+
+/// Picoseconds that a flow took.
+fn took(record: &FlowRecord) -> f64 {
+    record.done.unwrap_or_default().since(record.flow.at).0 as f64
+}
+
+/// 0 of nothing.
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
+    sum / f64::from(count.max(1))
 }
 
 /// The 99th percentile by nearest rank; 0 of nothing.

@@ -30,6 +30,8 @@ const ALONE: &[(&str, &[&str])] = &[
     ("verbs-api without dpdk", WITHOUT_DPDK),
     // Optimised: it lives on the number of schedules that it gets through.
     ("model", &["-p", "srnic-model", "--profile", CHECKED]),
+    // Optimised: simulated time is bought with instructions.
+    ("fabric", &["-p", "srnic-fabric", "--profile", CHECKED]),
 ];
 
 /// Tests of verbs-api over ports that need no DPDK.
@@ -47,8 +49,16 @@ const WITHOUT_DPDK: &[&str] = &[
 ];
 
 /// Members of the workspace to whose tests the others add nothing: the run alone says it all.
-const SAID: &[&str] =
-    &["srnic-wire", "cc-dctcp", "sr-recovery", "rdma-cm", "srnic-datapath", "simnet", "srnic-model"];
+const SAID: &[&str] = &[
+    "srnic-wire",
+    "cc-dctcp",
+    "sr-recovery",
+    "rdma-cm",
+    "srnic-datapath",
+    "simnet",
+    "srnic-model",
+    "srnic-fabric",
+];
 
 /// The variable that fixes the cases of property tests.
 const PROPTEST_SEED: &str = "PROPTEST_RNG_SEED";

@@ -85,6 +85,9 @@ pub enum Error {
     /// Options that do not go together.
     #[error("{0}")]
     Options(String),
+    /// The simulator differs from theory.
+    #[error("{0} of the checks above differ by more than they may: this build simulates wrongly")]
+    Oracle(u32),
     /// The client cannot find its server.
     #[error("cannot find host {host}: {source}")]
     Host {

@@ -1,22 +1,29 @@
 //! `srnic fabric`: networks of thousands of hosts in virtual time, each with the engine that runs
-//! on the wire.
+//! on the wire, or with a model of a transport beside which it stands.
+
+mod oracle;
+mod rows;
 
 use crate::congestion::Congestion;
 use crate::error::{Error, Result};
 use crate::output;
 use crate::perf::cli::Recovery;
 use crate::{interrupt, program};
+use clap::builder::RangedU64ValueParser;
 use clap::{ArgMatches, Args, Parser, Subcommand};
+use datapath::engine::WINDOW_LIMIT;
+use datapath::qp::attr::CongestionTuning;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::{Value, json};
+use rows::Rows;
 use srnic_fabric::clock::Ps;
-use srnic_fabric::fabric::{Config, Fabric};
-use srnic_fabric::host::HostConfig;
-use srnic_fabric::summary::Summary;
-use srnic_fabric::switch::SwitchConfig;
+use srnic_fabric::file;
+use srnic_fabric::host::{HostConfig, HostError};
+use srnic_fabric::plan::{Changes, Plan};
+use srnic_fabric::scheme::Scheme;
+use srnic_fabric::summary::Row;
 use srnic_fabric::topology::FatTree;
-use srnic_fabric::workload::{Poisson, Sizes};
-use std::path::PathBuf;
+use srnic_fabric::workload::{Sizes, Workload};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Simulates networks of thousands of hosts, each with the engine that runs on the wire
@@ -35,47 +42,146 @@ enum Part {
     /// switches, 1 us a link. Each sends flows of Cache_Follower's sizes to hosts at random.
     /// docs/fabric.md has every assumption. Ctrl-C shows what there is.
     Run(Run),
+    /// Runs several schemes on networks of several sizes, and shows them beside each other
+    ///
+    /// All schemes have the same flows. Ctrl-C shows what there is.
+    Compare(Compare),
+    /// Runs schemes over several buffers and marking thresholds
+    ///
+    /// All runs have the same flows. Ctrl-C shows what there is.
+    Sweep(Sweep),
+    /// Holds the simulator to what theory says, and the engine to a model of it
+    ///
+    /// Waiting times, shares of a switch's memory, times in an empty network, max-min shares of long
+    /// flows. The exit code is 1 if something differs by more than it may. Ctrl-C ends it.
+    Oracle,
 }
 
+/// What all runs of a command have.
 #[derive(Args, Debug)]
-struct Run {
-    /// Hosts: 16, 64, 256, 1024 or 4096
-    #[arg(long, default_value_t = 64, value_parser = hosts)]
-    hosts: u32,
+struct Common {
     /// Part of a host's link that its flows take
     #[arg(long, default_value_t = 0.7, value_parser = load)]
     load: f64,
     /// Microseconds of virtual time in which flows begin
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
-    time: u64,
+    ///
+    /// 1,000 if neither this nor a file says.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    time: Option<u64>,
     /// Microseconds at the beginning whose flows are not counted
-    #[arg(long, default_value_t = 100)]
-    warm_up: u64,
+    ///
+    /// 100 if neither this nor a file says.
+    #[arg(long)]
+    warm_up: Option<u64>,
     /// Microseconds after the last flow began in which flows may still end
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(..=10_000_000))]
-    drain: u64,
+    ///
+    /// 100,000 if neither this nor a file says.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..=10_000_000))]
+    drain: Option<u64>,
     /// Everything random comes from it
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Congestion control
-    #[arg(long, default_value = "dctcp")]
-    cc: Congestion,
-    /// How losses are repaired
-    #[arg(long, default_value = "selective-repeat")]
-    recovery: Recovery,
-    /// Packets in the network at most, a queue pair
-    #[arg(long, default_value_t = 160, value_parser = clap::value_parser!(u16).range(1..=4096))]
-    window: u16,
-    /// Bytes that the queues of a switch share
-    #[arg(long, default_value_t = SwitchConfig::DEFAULT.pool, value_parser = clap::value_parser!(u64).range(10_000..=1 << 30))]
-    buffer: u64,
-    /// Bytes that wait before a 100 Gb/s link from which on packets are marked; four times as many
-    /// before a 400 Gb/s link
-    #[arg(long, default_value_t = SwitchConfig::DEFAULT.mark, value_parser = clap::value_parser!(u64).range(..=1 << 30))]
-    mark: u64,
+    ///
+    /// 1 if neither this nor a file says.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Packets in the network at most, a flow; CX-6 has no such limit
+    ///
+    /// 160 if neither this nor a file says. Models with selective repeat have at most 256.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(WINDOW_LIMIT)))]
+    window: Option<u16>,
     /// Writes the results to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+struct Run {
+    /// A network, workload and scheme of your own (docs/fabric.md); then the options are what differs
+    #[arg(value_name = "FILE", conflicts_with_all = ["hosts", "load"])]
+    file: Option<PathBuf>,
+    /// Hosts: 16, 64, 256, 1024 or 4096
+    #[arg(long, default_value_t = 64, value_parser = hosts)]
+    hosts: u32,
+    /// srnic, srnic-paper, srnic-pfc, srnic-model, irn, irn-dctcp, cx6 or cx6-lossy
+    ///
+    /// srnic if neither this nor a file says.
+    #[arg(long, value_parser = scheme)]
+    scheme: Option<Scheme>,
+    /// Congestion control of the engine, if not DCTCP
+    #[arg(long)]
+    cc: Option<Congestion>,
+    /// How the engine repairs losses, if not by selective repeat
+    #[arg(long)]
+    recovery: Option<Recovery>,
+    /// Nanoseconds of a round trip whose window grows as DCTCP's does; the windows of others grow so
+    /// that long and short paths share alike
+    #[arg(long, value_name = "NS")]
+    rtt_reference: Option<u32>,
+    /// Bytes that the queues of a switch share, if not the scheme's
+    #[arg(long, value_parser = bytes_of_buffer())]
+    buffer: Option<u64>,
+    /// Bytes that wait before a 100 Gb/s link from which on packets are marked, if not the
+    /// scheme's; four times as many before a 400 Gb/s link
+    #[arg(long, value_parser = bytes_of_mark())]
+    mark: Option<u64>,
+    /// Each packet takes a way of its own, instead of each flow
+    #[arg(long)]
+    spray: bool,
+    /// Part of the frames that are lost on the way from each host
+    #[arg(long, default_value_t = 0.0, value_parser = loss)]
+    loss: f64,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args, Debug)]
+struct Compare {
+    /// A network and workload of your own (docs/fabric.md); then the options are what differs
+    #[arg(value_name = "FILE", conflicts_with_all = ["hosts", "load"])]
+    file: Option<PathBuf>,
+    /// Numbers of hosts: of 16, 64, 256, 1024 and 4096
+    #[arg(long, default_value = "64,256", value_parser = hosts, value_delimiter = ',')]
+    hosts: Vec<u32>,
+    #[command(flatten)]
+    schemes: Schemes,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args, Debug)]
+struct Sweep {
+    /// A network and workload of your own (docs/fabric.md); then the options are what differs
+    #[arg(value_name = "FILE", conflicts_with_all = ["hosts", "load"])]
+    file: Option<PathBuf>,
+    /// Hosts: 16, 64, 256, 1024 or 4096
+    #[arg(long, default_value_t = 64, value_parser = hosts)]
+    hosts: u32,
+    /// Bytes that the queues of a switch share
+    #[arg(long, default_value = "16777216,33554432,67108864", value_delimiter = ',', value_parser = bytes_of_buffer())]
+    buffers: Vec<u64>,
+    /// Bytes that wait before a 100 Gb/s link from which on packets are marked
+    #[arg(long, default_value = "49152,98304,196608", value_delimiter = ',', value_parser = bytes_of_mark())]
+    marks: Vec<u64>,
+    #[command(flatten)]
+    schemes: Schemes,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args, Debug)]
+struct Schemes {
+    /// Of srnic, srnic-paper, srnic-pfc, srnic-model, irn, irn-dctcp, cx6 and cx6-lossy
+    #[arg(long, default_value = "srnic,irn,cx6", value_parser = scheme, value_delimiter = ',')]
+    schemes: Vec<Scheme>,
+}
+
+/// Bytes of a switch's memory: from a few frames to 1 GiB.
+fn bytes_of_buffer() -> RangedU64ValueParser {
+    RangedU64ValueParser::new().range(10_000..=1 << 30)
+}
+
+/// Bytes of a marking threshold.
+fn bytes_of_mark() -> RangedU64ValueParser {
+    RangedU64ValueParser::new().range(..=1 << 30)
 }
 
 fn hosts(text: &str) -> std::result::Result<u32, &'static str> {
@@ -88,115 +194,173 @@ fn load(text: &str) -> std::result::Result<f64, &'static str> {
     load.ok_or("it must be above 0 and at most 1")
 }
 
+fn loss(text: &str) -> std::result::Result<f64, &'static str> {
+    text.parse().ok().filter(|loss| (0.0..1.0).contains(loss)).ok_or("it must be from 0 up to 1")
+}
+
+fn scheme(text: &str) -> std::result::Result<Scheme, &'static str> {
+    Scheme::of_name(text)
+        .ok_or("it must be srnic, srnic-paper, srnic-pfc, srnic-model, irn, irn-dctcp, cx6 or cx6-lossy")
+}
+
 /// The tool from its parsed command line to its end.
 #[must_use]
 pub fn main(matches: &ArgMatches) -> ExitCode {
     interrupt::tool_main(|| match program::args::<Cli>(matches).part {
         Part::Run(run) => run.run(),
+        Part::Compare(compare) => compare.run(),
+        Part::Sweep(sweep) => sweep.run(),
+        Part::Oracle => oracle::run(),
     })
 }
 
-/// How often a run says where it stands, and looks for Ctrl-C, in virtual time.
-const STEP: Ps = Ps::from_ns(5_000);
-
-impl Run {
-    fn config(&self) -> Result<Config> {
-        let tree = FatTree::of_hosts(self.hosts).ok_or_else(|| Error::Options("--hosts".to_owned()))?;
-        Ok(Config {
-            tree,
-            host: HostConfig {
-                window: self.window,
-                congestion: self.cc.into(),
-                recovery: self.recovery.into(),
-                ..HostConfig::default()
-            },
-            switch: SwitchConfig { pool: self.buffer, mark: self.mark, ..SwitchConfig::DEFAULT },
-            flow_max: Sizes::CACHE_FOLLOWER.largest(),
-            seed: self.seed,
+impl Common {
+    /// What a file describes, or a fat tree; and what the command line has otherwise.
+    fn plan(&self, file: Option<&Path>, hosts: u32) -> Result<Plan> {
+        let plan = match file {
+            Some(path) => read(path)?,
+            None => figure(Scheme::Srnic, hosts, self.load)?,
+        };
+        let micros =
+            |micros: Option<u64>, else_| micros.map_or(else_, |us| Ps::from_ns(us.saturating_mul(1000)));
+        Ok(Plan {
+            time: micros(self.time, plan.time),
+            warm_up: micros(self.warm_up, plan.warm_up),
+            drain: micros(self.drain, plan.drain),
+            seed: self.seed.unwrap_or(plan.seed),
+            window: self.window.unwrap_or(plan.window),
+            ..plan
         })
     }
 
-    fn run(&self) -> Result<()> {
+    /// Plays all plans one after the other, and tells of them; at Ctrl-C of what there is.
+    fn play(&self, plans: &[Plan]) -> Result<()> {
         output::check_file(self.json.as_deref())?;
-        let config = self.config()?;
-        let refused = |error: srnic_fabric::host::HostError| Error::Options(error.to_string());
-        let end_of_arrivals = Ps::from_ns(self.time * 1000);
-        let mut fabric = Fabric::new(config, |host| {
-            let (hosts, rate) = (config.tree.hosts(), config.tree.host_ps_per_byte);
-            let flows = Poisson::new(self.seed, (host, hosts), Sizes::CACHE_FOLLOWER, self.load, rate);
-            Box::new(flows.take_while(move |flow| flow.at < end_of_arrivals))
-        })
-        .map_err(refused)?;
-        let bar = progress(self.time);
-        let last = end_of_arrivals + Ps::from_ns(self.drain * 1000);
-        let mut until = Ps(0);
-        let mut interrupted = false;
-        while until < last {
-            until = (until + STEP).min(last);
-            let goes_on = fabric.run(until).map_err(refused)?;
-            bar.set_position((until.0 / 1_000_000).min(self.time));
-            bar.set_message(format!("{} flows, {} under way", fabric.flows.len(), fabric.unfinished()));
-            interrupted = interrupt::check().is_err();
-            if !goes_on || interrupted {
+        let bar = progress(plans.iter().map(work).sum());
+        let (mut rows, mut before) = (Rows::default(), 0);
+        for plan in plans {
+            let row = play(plan, &bar, before)?;
+            before += work(plan);
+            rows.push(plan, row);
+            if interrupt::check().is_err() {
                 break;
             }
         }
         bar.finish_and_clear();
-        self.tell(&fabric)?;
-        if interrupted { Err(Error::Interrupted) } else { Ok(()) }
+        output::line(rows.table())?;
+        if let Some(path) = &self.json {
+            std::fs::write(path, format!("{:#}\n", rows.to_json())).map_err(Error::file("write", path))?;
+        }
+        interrupt::check()
+    }
+}
+
+/// The plan of a file.
+fn read(path: &Path) -> Result<Plan> {
+    let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
+    file::plan(&text).map_err(|error| Error::Options(format!("{}: {error}", path.display())))
+}
+
+/// Figure 12's network and workload.
+fn figure(scheme: Scheme, hosts: u32, load: f64) -> Result<Plan> {
+    let tree = FatTree::of_hosts(hosts).ok_or_else(|| Error::Options("--hosts".to_owned()))?;
+    let workloads = vec![Workload::Poisson { sizes: Sizes::CACHE_FOLLOWER, load }];
+    Ok(Plan { workloads, ..Plan::new(scheme, tree) })
+}
+
+impl Run {
+    fn plan(&self) -> Result<Plan> {
+        let mut plan = self.common.plan(self.file.as_deref(), self.hosts)?;
+        plan.scheme = self.scheme.unwrap_or(plan.scheme);
+        let changes = &mut plan.changes;
+        changes.loss = self.loss;
+        changes.spray |= self.spray;
+        changes.pool = self.buffer.or(changes.pool);
+        changes.mark = self.mark.or(changes.mark);
+        changes.congestion = self.cc.map(Into::into).or(changes.congestion);
+        changes.recovery = self.recovery.map(Into::into).or(changes.recovery);
+        if let Some(rtt_reference_ns) = self.rtt_reference {
+            changes.tuning =
+                Some(CongestionTuning { rtt_reference_ns, ..changes.tuning.unwrap_or_default() });
+        }
+        let engine = self.cc.is_some() || self.recovery.is_some() || self.rtt_reference.is_some();
+        if engine && matches!(plan.host(), HostConfig::Model(_)) {
+            let name = plan.scheme.name();
+            let why = format!(
+                "--cc, --recovery and --rtt-reference are of the engine; {name} is a model that has its own"
+            );
+            return Err(Error::Options(why));
+        }
+        Ok(plan)
     }
 
-    fn tell(&self, fabric: &Fabric) -> Result<()> {
-        let summary = Summary::of(fabric, Ps::from_ns(self.warm_up * 1000));
-        output::line(table(self.hosts, &summary, fabric))?;
-        let Some(path) = &self.json else { return Ok(()) };
-        let row = self.row(&summary, fabric);
-        std::fs::write(path, format!("{:#}\n", json!({ "rows": [row] }))).map_err(Error::file("write", path))
+    fn run(&self) -> Result<()> {
+        self.common.play(&[self.plan()?])
+    }
+}
+
+impl Compare {
+    fn plans(&self) -> Result<Vec<Plan>> {
+        let sizes = if self.file.is_some() { &self.hosts[..1] } else { &self.hosts[..] };
+        let mut plans = Vec::new();
+        for hosts in sizes {
+            let plan = self.common.plan(self.file.as_deref(), *hosts)?;
+            plans.extend(self.schemes.schemes.iter().map(|scheme| Plan { scheme: *scheme, ..plan.clone() }));
+        }
+        Ok(plans)
     }
 
-    fn row(&self, summary: &Summary, fabric: &Fabric) -> Value {
-        let switches = fabric.switch_stats();
-        json!({
-            "scheme": "SRNIC",
-            "hosts": self.hosts,
-            "load": self.load,
-            "time_us": self.time,
-            "seed": self.seed,
-            "flows": summary.flows,
-            "unfinished": summary.unfinished,
-            "failed": summary.failed,
-            "avg_fct_us": summary.avg_fct_us,
-            "p99_fct_us": summary.p99_fct_us,
-            "avg_slowdown": summary.avg_slowdown,
-            "p99_slowdown": summary.p99_slowdown,
-            "goodput": summary.goodput,
-            "dropped": switches.dropped,
-            "marked": switches.marked,
-            "passed": switches.passed,
-            "hash": format!("{:016x}", fabric.hash()),
+    fn run(&self) -> Result<()> {
+        self.common.play(&self.plans()?)
+    }
+}
+
+impl Sweep {
+    fn plans(&self) -> Result<Vec<Plan>> {
+        let mut plans = Vec::new();
+        let plan = self.common.plan(self.file.as_deref(), self.hosts)?;
+        for scheme in &self.schemes.schemes {
+            for (pool, mark) in
+                self.buffers.iter().flat_map(|pool| self.marks.iter().map(move |mark| (pool, mark)))
+            {
+                let changes = Changes { pool: Some(*pool), mark: Some(*mark), ..plan.changes };
+                plans.push(Plan { scheme: *scheme, changes, ..plan.clone() });
+            }
+        }
+        Ok(plans)
+    }
+
+    fn run(&self) -> Result<()> {
+        self.common.play(&self.plans()?)
+    }
+}
+
+/// Microseconds of all hosts together: what a run takes is about in proportion.
+fn work(plan: &Plan) -> u64 {
+    plan.time.0 / 1_000_000 * u64::from(plan.topology.hosts())
+}
+
+/// Plays one plan until it ends or Ctrl-C. `before` is the work of those before.
+fn play(plan: &Plan, bar: &ProgressBar, before: u64) -> Result<Row> {
+    let refused = |error: HostError| Error::Options(error.to_string());
+    plan.check().map_err(|error| Error::Options(error.to_string()))?;
+    let mut fabric = plan.fabric(plan.config()).map_err(refused)?;
+    let hosts = plan.topology.hosts();
+    let rates = plan
+        .play(&mut fabric, |fabric| {
+            bar.set_position(before + fabric.now().min(plan.time).0 / 1_000_000 * u64::from(hosts));
+            let (name, flows, left) = (plan.scheme.name(), fabric.flows.len(), fabric.unfinished());
+            bar.set_message(format!("{name}, {hosts} hosts: {flows} flows, {left} under way"));
+            interrupt::check().is_ok()
         })
-    }
+        .map_err(refused)?;
+    Ok(plan.sum_up(&fabric, &rates))
 }
 
-/// The progress of a run: virtual microseconds of those in which flows begin.
-fn progress(micros: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} us, {eta} left; {msg}");
-    ProgressBar::new(micros).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
-fn table(hosts: u32, summary: &Summary, fabric: &Fabric) -> String {
-    let Summary { flows, unfinished, failed, avg_fct_us, p99_fct_us, avg_slowdown, p99_slowdown, goodput } =
-        summary;
-    let switches = fabric.switch_stats();
-    format!(
-        "scheme  hosts   flows  avg FCT us  p99 FCT us  avg slowdown  p99 slowdown  goodput  dropped   marked  \
-         unfinished  failed\n\
-         SRNIC   {hosts:5} {flows:7} {avg_fct_us:11.1} {p99_fct_us:11.1} {avg_slowdown:13.2} \
-         {p99_slowdown:13.2} {goodput:8.3} {:8} {:8} {unfinished:11} {failed:7}\nhash {:016x}",
-        switches.dropped,
-        switches.marked,
-        fabric.hash(),
-    )
+/// The progress of all runs, in microseconds of a host.
+fn progress(work: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {percent} %, {eta} left; {msg}");
+    ProgressBar::new(work).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 #[cfg(test)]
@@ -207,31 +371,53 @@ mod tests {
         Cli::try_parse_from(line.split(' ')).map_err(|error| error.to_string())
     }
 
+    fn plan(line: &str) -> Result<Plan> {
+        let Ok(Cli { part: Part::Run(run) }) = parse(line) else { panic!("{line}: a command line") };
+        run.plan()
+    }
+
     #[test]
     fn what_cannot_be_simulated_is_refused() {
         assert!(parse("fabric run --hosts 100").expect_err("refused").contains("16, 64, 256, 1024 or 4096"));
         assert!(parse("fabric run --load 0").expect_err("refused").contains("above 0 and at most 1"));
+        assert!(parse("fabric compare --schemes srnic,tcp").expect_err("refused").contains("cx6-lossy"));
         assert!(parse("fabric run --window 0").is_err());
-        assert!(parse("fabric run --hosts 4096 --load 1 --cc swift --recovery go-back-n").is_ok());
+        assert!(plan("fabric run --hosts 4096 --load 1 --cc swift --recovery go-back-n").is_ok());
+        let refused = plan("fabric run --scheme irn --cc swift").expect_err("refused");
+        assert!(refused.to_string().contains("irn is a model"), "{refused}");
     }
 
-    /// The table and the JSON say the same.
+    /// A file is a plan, and what the command line says beside it holds.
+    #[test]
+    fn a_file_is_played() {
+        let path = std::env::temp_dir().join(format!("srnic-fabric-{}.toml", std::process::id()));
+        let text = "seed = 9\n[topology]\nhosts = 16\n[[workload]]\nkind = 'permutation'\nbytes = 10_000\n";
+        std::fs::write(&path, text).expect("written");
+        let read = plan(&format!("fabric run {} --warm-up 0 --scheme cx6", path.display())).expect("a plan");
+        std::fs::write(&path, text.replace("16", "17")).expect("written");
+        let refused = plan(&format!("fabric run {}", path.display())).expect_err("refused").to_string();
+        std::fs::remove_file(&path).expect("removed");
+        assert_eq!((read.seed, read.scheme, read.warm_up), (9, Scheme::Cx6, Ps(0)));
+        let row = play(&read, &ProgressBar::hidden(), 0).expect("runs");
+        assert_eq!((row.summary.flows, row.summary.unfinished), (16, 0));
+        assert!(refused.contains(".toml: [topology] needs"), "{refused}");
+        assert!(parse("fabric run x.toml --hosts 16").is_err());
+    }
+
+    /// The table and the JSON say the same, and name the columns that are promised.
     #[test]
     fn a_small_network_is_told_of() {
-        let Ok(Cli { part: Part::Run(run) }) = parse("fabric run --hosts 16 --time 100 --warm-up 10") else {
-            panic!("a command line")
-        };
-        let config = run.config().expect("a configuration");
-        let flow = srnic_fabric::workload::Flow { at: Ps::from_ns(20_000), to: 1, bytes: 1000 };
-        let mut fabric =
-            Fabric::new(config, |host| Box::new((host == 0).then_some(flow).into_iter())).expect("hosts");
-        fabric.run(Ps::from_ns(1_000_000)).expect("runs");
-        let summary = Summary::of(&fabric, Ps::from_ns(10_000));
-        let row = run.row(&summary, &fabric);
-        assert_eq!((&row["flows"], &row["unfinished"]), (&json!(1), &json!(0)));
-        assert!(
-            table(16, &summary, &fabric).contains(&format!("hash {}", row["hash"].as_str().expect("text")))
-        );
-        assert!((summary.avg_slowdown - 1.0).abs() < 0.01, "{summary:?}");
+        let plan = plan("fabric run --hosts 16 --time 50 --warm-up 0").expect("a plan");
+        let mut rows = Rows::default();
+        rows.push(&plan, play(&plan, &ProgressBar::hidden(), 0).expect("runs"));
+        let (table, json) = (rows.table(), rows.to_json());
+        let row = &json["rows"][0];
+        for key in ["scheme", "hosts", "avg_fct_us", "p99_fct_us", "avg_slowdown", "unfinished", "hash"] {
+            assert!(!row[key].is_null(), "{key}");
+        }
+        assert_eq!(row["unfinished"], 0);
+        assert_eq!(json["hash"], row["hash"]);
+        assert!(table.contains(row["hash"].as_str().expect("text")), "{table}");
+        assert!(table.contains(&format!("{:.1}", row["avg_fct_us"].as_f64().expect("a number"))), "{table}");
     }
 }

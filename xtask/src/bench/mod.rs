@@ -5,6 +5,7 @@ mod bracket;
 mod chart;
 mod compare;
 mod contender;
+mod fabric;
 mod flame;
 mod loss;
 mod others;
@@ -51,6 +52,8 @@ enum Task {
     Scale(Options),
     /// Byte streams by the size of a write and the way that its bytes go, beside kernel TCP
     Streams(Options),
+    /// The paper's large-scale results in virtual time, by `srnic fabric`, beside the paper's words
+    Fabric(fabric::Options),
     /// Flame graphs of the sender and the receiver of WRITEs, by perf: where the time goes
     Flame(flame::Options),
 }
@@ -95,6 +98,7 @@ pub fn run(request: &Request) -> Result<()> {
         (Some(Task::Loss(options)), _) => loss::run(&Bench::new(options)?),
         (Some(Task::Scale(options)), _) => scale::run(&Bench::new(options)?),
         (Some(Task::Streams(options)), _) => streams::run(&Bench::new(options)?),
+        (Some(Task::Fabric(options)), _) => fabric::run(options),
         (Some(Task::Flame(options)), _) => flame::run(options),
         (None, Some(revision)) => against::run(&Bench::new(&request.options)?, revision),
         (None, None) => Err(Error::new("name what to measure: see `cargo xtask bench --help`")),

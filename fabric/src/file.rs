@@ -1,0 +1,285 @@
+//! Plans from files: a network, a workload, switches and a scheme of a user's own, in TOML.
+//! docs/fabric.md has the keys.
+
+mod network;
+mod transport;
+
+use crate::clock::Ps;
+use crate::plan::Plan;
+use crate::scheme::Scheme;
+use crate::topology::GraphError;
+use crate::workload::{Flow, Sizes, SizesError, Workload, WorkloadError};
+use network::TopologyFile;
+use serde::Deserialize;
+use transport::{HostFile, SwitchFile};
+
+/// Why a file is no plan.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum FileError {
+    /// It is no TOML, or has keys that are not known.
+    #[error("{0}")]
+    Toml(#[from] toml::de::Error),
+    /// A word that is none of those that are known.
+    #[error("{what} must be one of {choices}, not \"{name}\"")]
+    Name {
+        /// Of what.
+        what: &'static str,
+        /// The word.
+        name: String,
+        /// Those that are known.
+        choices: String,
+    },
+    /// A rate at which a byte takes no whole number of picoseconds.
+    #[error("{0} Gb/s: 8000 divided by it must be a whole number, as of 10, 25, 40, 50, 100, 200 and 400")]
+    Rate(f64),
+    /// An end of a link.
+    #[error("\"{0}\" is no end of a link: write h0, s3, or h0-59 for many hosts")]
+    End(String),
+    /// A part that is none.
+    #[error("loss must be from 0 up to 1, not {0}")]
+    Loss(f64),
+    /// A topology with too little or too much.
+    #[error(
+        "[topology] needs hosts = 16, 64, 256, 1024 or 4096; or hosts, switches and [[topology.links]]; or \
+         pods, racks, hosts_per_rack, aggregations and cores_per_group, of which only the last may be 0, and \
+         aggregations too where there is one rack"
+    )]
+    Topology,
+    /// A window that is none.
+    #[error("window must be from 1 to {0} packets")]
+    Window(u16),
+    /// A size that is none.
+    #[error("{0} must not be 0")]
+    Zero(&'static str),
+    /// More than a number says.
+    #[error("at most 255 workloads")]
+    Workloads,
+    /// The links are no network.
+    #[error("{0}")]
+    Graph(#[from] GraphError),
+    /// The knots are no distribution.
+    #[error("sizes: {0}")]
+    Sizes(#[from] SizesError),
+    /// The workload does not fit the network.
+    #[error("[[workload]]: {0}")]
+    Workload(#[from] WorkloadError),
+}
+
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+struct File {
+    scheme: Option<String>,
+    seed: Option<u64>,
+    time_us: Option<u64>,
+    warm_up_us: Option<u64>,
+    drain_us: Option<u64>,
+    topology: TopologyFile,
+    #[serde(default)]
+    workload: Vec<WorkloadFile>,
+    #[serde(default)]
+    host: HostFile,
+    #[serde(default)]
+    switch: SwitchFile,
+}
+
+#[derive(Deserialize, Debug)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+enum WorkloadFile {
+    Poisson { load: f64, sizes: Option<SizesFile> },
+    Incast { to: u32, senders: u32, bytes: u32, every_us: u64 },
+    Permutation { bytes: u32 },
+    AllToAll { bytes: u32 },
+    Flows { flows: Vec<FlowFile> },
+}
+
+#[derive(Deserialize, Debug)]
+#[serde(untagged)]
+enum SizesFile {
+    Bytes(u32),
+    Name(String),
+    Knots(Vec<(f64, f64)>),
+}
+
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+struct FlowFile {
+    from: u32,
+    to: u32,
+    bytes: u32,
+    #[serde(default)]
+    at_us: u64,
+}
+
+/// The plan that a file describes.
+///
+/// # Errors
+/// [`FileError`].
+pub fn plan(text: &str) -> Result<Plan, FileError> {
+    let file: File = toml::from_str(text)?;
+    let scheme = match &file.scheme {
+        None => Scheme::Srnic,
+        Some(name) => {
+            Scheme::of_name(name).ok_or_else(|| unknown("scheme", name, Scheme::ALL.map(Scheme::name)))?
+        }
+    };
+    let mut plan = Plan::new(scheme, file.topology.topology()?);
+    let micros = |micros: Option<u64>, else_: Ps| micros.map_or(else_, microseconds);
+    plan.seed = file.seed.unwrap_or(plan.seed);
+    plan.time = micros(file.time_us, plan.time);
+    plan.warm_up = micros(file.warm_up_us, plan.warm_up);
+    plan.drain = micros(file.drain_us, plan.drain);
+    if !file.workload.is_empty() {
+        plan.workloads = file.workload.into_iter().map(WorkloadFile::workload).collect::<Result<_, _>>()?;
+    }
+    if plan.workloads.len() > usize::from(u8::MAX) {
+        return Err(FileError::Workloads);
+    }
+    file.host.change(&mut plan)?;
+    file.switch.change(&mut plan)?;
+    plan.check()?;
+    Ok(plan)
+}
+
+const fn microseconds(micros: u64) -> Ps {
+    Ps::from_ns(micros.saturating_mul(1000))
+}
+
+fn unknown<const N: usize>(what: &'static str, name: &str, choices: [&str; N]) -> FileError {
+    FileError::Name { what, name: name.to_owned(), choices: choices.join(", ") }
+}
+
+const fn positive(what: &'static str, number: u32) -> Result<u32, FileError> {
+    if number == 0 { Err(FileError::Zero(what)) } else { Ok(number) }
+}
+
+impl WorkloadFile {
+    fn workload(self) -> Result<Workload, FileError> {
+        Ok(match self {
+            Self::Poisson { load, sizes } => {
+                let sizes = sizes.map_or(Ok(Sizes::CACHE_FOLLOWER), SizesFile::sizes)?;
+                Workload::Poisson { sizes, load }
+            }
+            Self::Incast { to, senders, bytes, every_us } => Workload::Incast {
+                to,
+                senders,
+                bytes: positive("bytes", bytes)?,
+                every: microseconds(every_us),
+            },
+            Self::Permutation { bytes } => Workload::Permutation { bytes: positive("bytes", bytes)? },
+            Self::AllToAll { bytes } => Workload::AllToAll { bytes: positive("bytes", bytes)? },
+            Self::Flows { flows } => {
+                let flow = |FlowFile { from, to, bytes, at_us }| {
+                    let bytes = positive("bytes", bytes)?;
+                    Ok((from, Flow { at: microseconds(at_us), to, bytes, workload: 0 }))
+                };
+                Workload::Flows(flows.into_iter().map(flow).collect::<Result<_, FileError>>()?)
+            }
+        })
+    }
+}
+
+impl SizesFile {
+    fn sizes(self) -> Result<Sizes, FileError> {
+        match self {
+            Self::Bytes(bytes) => Ok(Sizes::all(positive("sizes", bytes)?)),
+            Self::Name(name) if name == "cache-follower" => Ok(Sizes::CACHE_FOLLOWER),
+            Self::Name(name) => Err(unknown("sizes", &name, ["cache-follower", "bytes", "knots"])),
+            Self::Knots(knots) => Ok(Sizes::of_knots(knots)?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::HostConfig;
+
+    fn refused(text: &str) -> String {
+        plan(text).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn a_file_has_what_it_says() {
+        let plan = plan(
+            r#"
+            scheme = "cx6"
+            seed = 7
+            time_us = 20
+            [topology]
+            hosts = 3
+            switches = 2
+            [[topology.links]]
+            between = ["h0-1", "s0"]
+            gbps = 40
+            delay_ns = 500
+            [[topology.links]]
+            between = ["h2", "s1"]
+            gbps = 100
+            delay_ns = 1000
+            [[topology.links]]
+            between = ["s0", "s1"]
+            gbps = 400
+            delay_ns = 400_000
+            loss = 0.5
+            [[workload]]
+            kind = "poisson"
+            load = 0.2
+            sizes = [[100, 0], [1000, 1]]
+            [[workload]]
+            kind = "flows"
+            flows = [{ from = 0, to = 2, bytes = 5000, at_us = 3 }]
+            [host]
+            mtu = 4096
+            control = "line"
+            turn_ns = 100
+            [switch]
+            buffer_bytes = 1_000_000
+            mark_bytes = 50_000
+            "#,
+        )
+        .expect("a plan");
+        assert_eq!((plan.scheme, plan.seed, plan.time), (Scheme::Cx6, 7, Ps::from_ns(20_000)));
+        assert_eq!((plan.topology.hosts(), plan.topology.path(0, 2).len(), plan.workloads.len()), (3, 3, 2));
+        assert_eq!(plan.topology.host_ps_per_byte(1), 200);
+        assert_eq!(plan.config().flow_max, 5000);
+        let HostConfig::Model(host) = plan.host() else { panic!("a model") };
+        assert_eq!((host.mtu.bytes(), host.turn), (4096, Ps::from_ns(100)));
+        let switch = plan.config().switch;
+        assert_eq!(
+            (switch.pool, switch.pfc.map(|pfc| pfc.pool), switch.marks.from),
+            (1_000_000, Some(1_000_000), 50_000)
+        );
+    }
+
+    /// A file needs a topology alone: the rest is that of Figure 12.
+    #[test]
+    fn a_file_may_be_short() {
+        let plan = plan("topology.hosts = 16").expect("a plan");
+        assert_eq!((plan.scheme, plan.topology.hosts(), plan.workloads.len()), (Scheme::Srnic, 16, 1));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        assert!(refused("topology.hosts = 16\nshceme = 'srnic'").contains("shceme"));
+        assert!(refused("topology.hosts = 16\nscheme = 'tcp'").contains("one of srnic, "));
+        assert!(refused("topology.hosts = 17").contains("16, 64, 256, 1024 or 4096"));
+        assert!(
+            refused("[topology]\nhosts = 16\n[[workload]]\nkind = 'poisson'\nload = 2.0")
+                .contains("at most 1")
+        );
+        assert!(
+            refused("[topology]\nhosts = 16\n[[workload]]\nkind = 'permutation'\nbytes = 0")
+                .contains("bytes must not be 0")
+        );
+        let link = |rest: &str| {
+            refused(&format!("[topology]\nhosts = 2\nswitches = 1\n[[topology.links]]\ndelay_ns = 1\n{rest}"))
+        };
+        assert!(link("between = ['h0-1', 's0']\ngbps = 3").contains("3 Gb/s: 8000"));
+        assert!(link("between = ['x0', 's0']\ngbps = 100").contains("\"x0\" is no end"));
+        assert!(link("between = ['h0', 's0']\ngbps = 100").contains("host 1 has 0 links"));
+        assert!(link("between = ['h0-1', 's0']\ngbps = 100\nloss = 1.5").contains("from 0 up to 1"));
+        assert!(refused("[topology]\nhosts = 16\n[host]\nmtu = 1000").contains("one of 256, 512"));
+        assert!(refused("[topology]\nhosts = 16\n[host]\nwindow = 0").contains("from 1 to"));
+        assert!(refused("[topology]\nhosts = 16\n[host]\ncongestion = 'bbr'").contains("dctcp"));
+    }
+}
