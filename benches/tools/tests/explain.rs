@@ -2,15 +2,13 @@
 //! time that writes down what it does to each frame.
 
 use simnet::filter::drop_numbers;
-use simnet::{
-    Capture, Faults, FrameKind, LinkId, Message, NodeId, Op, Qp, QpOptions, Rig, RigOptions, Rng, Transfer,
-};
+use simnet::{Capture, Faults, LinkId, Message, NodeId, Op, Qp, QpOptions, Rig, RigOptions, Rng, Transfer};
 use srnic_tools::capture::explain::{Report, Stream, Traffic, What};
 use srnic_tools::capture::{Explain, Frame, for_each};
 use std::collections::BTreeMap;
 use std::path::Path;
 use wire::encap::ROCE_UDP_PORT;
-use wire::{Kind, Pmtu, Psn};
+use wire::{Kind, Opcode, Pmtu, Psn};
 
 const LIMIT_NS: u64 = 1_000_000_000;
 
@@ -267,23 +265,25 @@ fn marks_are_counted_where_they_are_seen_and_where_they_are_reported() {
     assert_eq!(sender.connections[0].streams[0].marked, 0, "{sender}");
 }
 
-/// The report of the sender's capture in which one packet of `kind`, the `number`th, is changed.
-fn planted(kind: FrameKind, number: usize, plant: impl Fn(&mut wire::Repr)) -> Report {
-    let run = run(9, &[Op::Write, Op::Send], |_, _, _| {});
+/// Sections of the rules that the sender's capture breaks if one packet of it, the tenth that
+/// `choose` accepts, is changed.
+fn planted(choose: impl Fn(&wire::Repr) -> bool, plant: impl Fn(&mut wire::Repr)) -> Vec<&'static str> {
+    let run = run(9, &Op::WITH_RESPONSES, |_, _, _| {});
     let mut explain = Explain::new(ROCE_UDP_PORT);
     let mut count = 0;
     for captured in run.capture.of(run.a) {
         let mut frame = captured.frame.clone();
-        if FrameKind::of(&frame) == kind {
-            if count == number {
+        let packet = simnet::frame::packet(&frame).expect("engines send packets");
+        if choose(&wire::Repr::parse(&packet)) {
+            count += 1;
+            if count == 10 {
                 rewrite(&mut frame, &plant);
             }
-            count += 1;
         }
         add(&mut explain, captured.at.0, &frame);
     }
-    assert!(count > number);
-    explain.report()
+    assert!(count >= 10, "{count}");
+    explain.report().violations().map(|one| one.rule.section()).collect()
 }
 
 /// Changes the headers of a packet, and seals it again.
@@ -298,29 +298,48 @@ fn rewrite(frame: &mut [u8], plant: &impl Fn(&mut wire::Repr)) {
 
 #[test]
 fn a_planted_violation_is_named_by_its_section() {
-    let planted_in = |kind, plant: &dyn Fn(&mut wire::Repr)| {
-        let report = planted(kind, 20, plant);
-        report.violations().map(|one| one.rule.section()).collect::<Vec<_>>()
+    type Change = fn(&mut wire::Repr);
+    let is_data = |repr: &wire::Repr| REQUESTS.contains(&repr.bth.opcode.kind());
+    assert_eq!(planted(is_data, |_| {}), [""; 0], "as it was, it keeps all rules");
+    let of_data: [(&str, Change); 4] = [
+        ("1.2", |repr| repr.resv7 = 1),
+        ("1.6", |repr| repr.bth.psn = Psn::new(0xFF_FFFA)),
+        ("2.2", |repr| repr.meta.as_mut().expect("of the dialect").msn = wire::Msn::new(0x7777)),
+        ("2.2", |repr| repr.meta.as_mut().expect("of the dialect").offset ^= 0x4000),
+    ];
+    for (section, plant) in of_data {
+        let broken = planted(is_data, plant);
+        assert!(broken.contains(&section), "{section}: {broken:?}");
+    }
+    let of_opcode = |opcode| move |repr: &wire::Repr| repr.bth.opcode == opcode;
+    let of_opcodes: [(&str, Opcode, Change); 4] = [
+        ("1.6", Opcode::RcWriteMiddle, |repr| repr.bth.opcode = Opcode::RcWriteFirst),
+        ("2.2", Opcode::RcWriteMiddle, |repr| repr.reth.as_mut().expect("it has").va += 8),
+        ("2.2", Opcode::RcSendMiddle, |repr| {
+            let ssnw = repr.ssnw.as_mut().expect("it has");
+            ssnw.ssn = ssnw.ssn.next();
+        }),
+        ("2.4", Opcode::RcReadRequest, |repr| {
+            let rdw = repr.rdw.as_mut().expect("it has");
+            rdw.rpsn_start = rdw.rpsn_start.next();
+        }),
+    ];
+    for (section, opcode, plant) in of_opcodes {
+        let broken = planted(of_opcode(opcode), plant);
+        assert!(!broken.is_empty() && broken.iter().all(|one| *one == section), "{opcode:?}: {broken:?}");
+    }
+    let is_ack = |repr: &wire::Repr| {
+        repr.bth.opcode == Opcode::RcAck
+            && repr.ackx.is_some_and(|ackx| !ackx.flags.contains(wire::AckFlags::RESPONSE_STREAM))
     };
-    assert_eq!(planted_in(FrameKind::Data, &|_| {}), [""; 0], "as it was, it keeps all rules");
-    let meta = planted_in(FrameKind::Data, &|repr| {
-        repr.meta.as_mut().expect("of the dialect").msn = wire::Msn::new(0x7777);
-    });
-    assert!(!meta.is_empty() && meta.iter().all(|section| *section == "2.2"), "{meta:?}");
-    assert_eq!(planted_in(FrameKind::Data, &|repr| repr.resv7 = 1), ["1.2"]);
-    let again = planted_in(FrameKind::Data, &|repr| repr.bth.psn = Psn::new(0xFF_FFFA));
-    assert!(again.contains(&"1.6"), "{again:?}");
-    let beyond = planted_in(FrameKind::Ack, &|repr| repr.bth.psn = repr.bth.psn.add(4000));
-    assert_eq!(beyond, ["2.4"]);
-    let flags = planted_in(FrameKind::Ack, &|repr| {
-        let ackx = repr.ackx.as_mut().expect("of the dialect");
-        ackx.flags |= wire::AckFlags::SACK_VALID;
-    });
-    assert_eq!(flags, ["2.2"]);
-    let syndrome = planted_in(FrameKind::Ack, &|repr| {
-        repr.aeth.as_mut().expect("an acknowledgement").syndrome = wire::Syndrome::Reserved(0x80);
-    });
-    assert_eq!(syndrome, ["1.5"]);
+    let of_acks: [(&str, Change); 3] = [
+        ("1.5", |repr| repr.aeth.as_mut().expect("it has").syndrome = wire::Syndrome::Reserved(0x80)),
+        ("2.2", |repr| repr.ackx.as_mut().expect("it has").flags |= wire::AckFlags::SACK_VALID),
+        ("2.4", |repr| repr.bth.psn = repr.bth.psn.add(4000)),
+    ];
+    for (section, plant) in of_acks {
+        assert_eq!(planted(is_ack, plant), [section]);
+    }
 }
 
 /// The explanation of a capture of Linux soft-RoCE.

@@ -1,4 +1,5 @@
-//! What each node sent and received, and what the network did to it: a capture whose truth is known.
+//! What each node sent and received, and what the network did to it: a capture whose truth is
+//! known.
 
 use crate::network::{LinkId, NodeId};
 use datapath::time::Time;

@@ -10,6 +10,8 @@ mod json;
 mod judge;
 mod matching;
 mod pairing;
+mod records;
+mod report;
 mod rules;
 mod stream;
 mod text;
@@ -17,14 +19,13 @@ mod text;
 pub use connection::{Connection, Stream};
 pub use flow::FlowKey;
 pub use judge::{Event, What};
+pub use report::{Counts, Report};
 pub use rules::{Rule, Violation};
 pub use stream::Traffic;
 
 use super::Frame;
 use super::sift::{Sifted, sift};
 use flow::{Flows, Record};
-use serde_json::Value;
-use std::fmt;
 
 /// Takes frames in, and then explains them. It keeps some 300 bytes of each packet.
 #[derive(Debug)]
@@ -38,28 +39,6 @@ pub struct Explain {
 struct Capture {
     counts: Counts,
     flows: Flows,
-}
-
-/// Frames of all captures by what became of them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
-    /// All.
-    pub frames: u64,
-    /// RoCEv2 packets with a wrong ICRC: receivers drop them.
-    pub spoiled: u64,
-    /// Frames that ought to be RoCEv2 and cannot be parsed.
-    pub unparsed: u64,
-    /// Frames that were not captured whole.
-    pub cut: u64,
-}
-
-/// What is to be said. Displays as text.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Report {
-    /// The frames.
-    pub counts: Counts,
-    /// The connections, in the order in which they were seen.
-    pub connections: Vec<Connection>,
 }
 
 impl Explain {
@@ -107,24 +86,5 @@ impl Explain {
         let files: Vec<&Flows> = self.files.iter().map(|file| &file.flows).collect();
         let pairs = pairing::pairs(&files);
         Report { counts, connections: pairs.iter().map(|pair| connection::explain(&files, *pair)).collect() }
-    }
-}
-
-impl Report {
-    /// Rules that were broken, in all connections.
-    pub fn violations(&self) -> impl Iterator<Item = &Violation> {
-        self.connections.iter().flat_map(|connection| &connection.violations)
-    }
-
-    /// As a document, for programs.
-    #[must_use]
-    pub fn json(&self) -> Value {
-        json::document(self)
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        text::report(self, f)
     }
 }

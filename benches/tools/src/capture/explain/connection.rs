@@ -3,11 +3,12 @@
 use super::flow::{FlowKey, Flows, Record};
 use super::judge::{self, Event, What};
 use super::matching::{Spot, match_up};
-use super::pairing::{Pair, is_read_ack};
+use super::pairing::Pair;
+use super::records::{Records, answers, path_mtu, view};
 use super::rules::{self, Violation};
 use super::stream::{Traffic, View, is_acknowledged};
 use std::net::IpAddr;
-use wire::{Kind, Position, Transport};
+use wire::{Kind, Transport};
 
 /// What is known of a connection.
 #[derive(Clone, PartialEq, Debug)]
@@ -118,7 +119,7 @@ pub fn explain(files: &[&Flows], pair: Pair) -> Connection {
         files.iter().map(of_file).filter(|records: &Records| !records.is_empty()).collect();
     let captures = all.len();
     let mut points: Vec<Records> = all.into_iter().take(2).collect();
-    let pmtu = points.iter().filter_map(|records| path_mtu(records)).max();
+    let pmtu = points.iter().filter_map(path_mtu).max();
     if points.len() == 2 && is_turned_round(&points, pmtu) {
         points.swap(0, 1);
     }
@@ -147,51 +148,12 @@ pub fn explain(files: &[&Flows], pair: Pair) -> Connection {
     }
 }
 
-/// The packets of a connection in one capture; `true` for those of the direction seen first.
-pub type Records = Vec<(bool, Record)>;
-
 fn service(first: Option<&Record>) -> &'static str {
     match first.map(Record::transport) {
         Some(Transport::Rc) | None => "rc",
         Some(Transport::Uc) => "uc",
         Some(Transport::Ud) => "ud",
         Some(Transport::Cnp) => "cnp",
-    }
-}
-
-/// Bytes of payload of the packets that are not the last of a message.
-fn path_mtu(records: &Records) -> Option<u32> {
-    let full =
-        |record: &&Record| matches!(record.headers.bth.opcode.position(), Position::First | Position::Middle);
-    records
-        .iter()
-        .map(|(_, record)| record)
-        .filter(full)
-        .map(|record| record.payload)
-        .filter(|len| *len > 0)
-        .max()
-}
-
-/// One stream as a capture has it.
-pub fn view(records: &Records, forward: bool, traffic: Traffic, pmtu: Option<u32>) -> View {
-    let mut view = View::default();
-    for (own, record) in records {
-        if *own == forward && Traffic::of(record) == Some(traffic) {
-            view.packet(record, pmtu);
-        } else if *own != forward && answers(record, traffic) {
-            view.answer(record);
-        }
-    }
-    view
-}
-
-/// Whether a packet of the other direction acknowledges this stream.
-fn answers(record: &Record, traffic: Traffic) -> bool {
-    match (record.kind(), traffic) {
-        (Kind::Ack, Traffic::Requests) => !is_read_ack(record),
-        (Kind::Ack, Traffic::Responses) => is_read_ack(record),
-        (Kind::ReadResponse | Kind::AtomicAck, Traffic::Requests) => !record.is_srnic(),
-        _ => false,
     }
 }
 

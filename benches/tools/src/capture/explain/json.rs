@@ -1,29 +1,30 @@
 //! The report as a document.
 
 use super::connection::{Connection, Quantiles, Stream};
-use super::{Report, What};
+use super::judge::What;
+use super::report::Report;
+use super::rules::Violation;
 use serde_json::{Value, json};
 
-/// All that is known.
-pub fn document(report: &Report) -> Value {
-    let connections: Vec<Value> = report.connections.iter().map(connection).collect();
-    let broken = report.violations().count();
-    json!({
-        "frames": report.counts.frames,
-        "spoiled": report.counts.spoiled,
-        "unparsed": report.counts.unparsed,
-        "cut": report.counts.cut,
-        "violations": broken,
-        "connections": connections,
-    })
+impl Report {
+    /// As a document, for programs.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let connections: Vec<Value> = self.connections.iter().map(connection).collect();
+        let broken = self.violations().count();
+        json!({
+            "frames": self.counts.frames,
+            "spoiled": self.counts.spoiled,
+            "unparsed": self.counts.unparsed,
+            "cut": self.counts.cut,
+            "violations": broken,
+            "connections": connections,
+        })
+    }
 }
 
 fn connection(of: &Connection) -> Value {
-    let violations: Vec<Value> = of
-        .violations
-        .iter()
-        .map(|one| json!({ "section": one.rule.section(), "rule": format!("{:?}", one.rule), "frame": one.frame, "text": one.text }))
-        .collect();
+    let violations: Vec<Value> = of.violations.iter().map(violation).collect();
     json!({
         "ends": [of.forth.src.to_string(), of.forth.dst.to_string()],
         "qpns": [of.back.map(|back| back.qpn), Some(of.forth.qpn)],
@@ -33,6 +34,15 @@ fn connection(of: &Connection) -> Value {
         "captures": of.captures,
         "streams": of.streams.iter().map(stream).collect::<Vec<Value>>(),
         "violations": violations,
+    })
+}
+
+fn violation(of: &Violation) -> Value {
+    json!({
+        "section": of.rule.section(),
+        "rule": format!("{:?}", of.rule),
+        "frame": of.frame,
+        "text": of.text,
     })
 }
 

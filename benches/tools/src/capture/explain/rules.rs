@@ -1,7 +1,7 @@
 //! Rules of protocol.md that each packet, and each row of packets, shows to be kept or broken.
 
-use super::connection::{Records, view};
 use super::flow::Record;
+use super::records::{Records, view};
 use super::stream::{Seen, Traffic, View, on_wire};
 use wire::{AckFlags, Kind, NakCode, Pmtu, Position, Syndrome, Transport};
 

@@ -318,8 +318,8 @@ impl View {
     }
 }
 
-/// Whether one is a copy of the other, sent again. What answers a READ of standard RoCEv2 may be cut
-/// into other packets when it is asked for again.
+/// Whether one is a copy of the other, sent again. What answers a READ of standard RoCEv2 may be
+/// cut into other packets when it is asked for again.
 fn is_same_packet(one: &Record, other: &Record) -> bool {
     let essence = |record: &Record| {
         let headers = &record.headers;

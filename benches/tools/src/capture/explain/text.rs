@@ -1,24 +1,27 @@
 //! The report for people.
 
 use super::connection::{Connection, Quantiles, Stream};
-use super::{Report, Traffic, What};
+use super::judge::What;
+use super::report::Report;
+use super::stream::Traffic;
 use std::fmt;
 
 /// Violations of a connection that are told one by one.
 const TOLD_MAX: usize = 20;
 
-/// Writes all of it.
-pub fn report(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    writeln!(f, "{} frames, {} connections", report.counts.frames, report.connections.len())?;
-    let counts = [
-        (report.counts.spoiled, "packets have a wrong ICRC: receivers drop them"),
-        (report.counts.unparsed, "frames cannot be parsed"),
-        (report.counts.cut, "frames were not captured whole; capture with a larger snapshot length"),
-    ];
-    for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
-        writeln!(f, "{count} {what}")?;
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} frames, {} connections", self.counts.frames, self.connections.len())?;
+        let counts = [
+            (self.counts.spoiled, "packets have a wrong ICRC: receivers drop them"),
+            (self.counts.unparsed, "frames cannot be parsed"),
+            (self.counts.cut, "frames were not captured whole; capture with a larger snapshot length"),
+        ];
+        for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+            writeln!(f, "{count} {what}")?;
+        }
+        self.connections.iter().try_for_each(|one| connection(one, f))
     }
-    report.connections.iter().try_for_each(|one| connection(one, f))
 }
 
 fn connection(of: &Connection, f: &mut fmt::Formatter<'_>) -> fmt::Result {
